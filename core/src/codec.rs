@@ -1,0 +1,183 @@
+//! Reading and writing little-endian fields in lent bytes.
+//!
+//! All integers on the wire are little-endian and of fixed width; this module is the only place that says
+//! so. Bytes from a peer are allegations: every read is checked, nothing is sized by a number that a peer
+//! sent without a bound.
+
+use core::fmt;
+
+/// The bytes ended before the field did.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct Short;
+
+impl fmt::Display for Short {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("message ends before its last field")
+    }
+}
+impl core::error::Error for Short {}
+
+/// Takes fields off the front of a byte slice.
+#[derive(Clone, Debug)]
+pub struct Reader<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Reader<'a> {
+    /// Reads from the start of `bytes`.
+    #[must_use]
+    pub const fn new(bytes: &'a [u8]) -> Self {
+        Reader { rest: bytes }
+    }
+
+    /// The bytes not yet taken.
+    #[must_use]
+    pub const fn rest(&self) -> &'a [u8] {
+        self.rest
+    }
+
+    /// Takes `len` bytes.
+    ///
+    /// # Errors
+    /// [`Short`] if fewer are left; nothing is taken then.
+    pub fn bytes(&mut self, len: usize) -> Result<&'a [u8], Short> {
+        let (taken, rest) = self.rest.split_at_checked(len).ok_or(Short)?;
+        self.rest = rest;
+        Ok(taken)
+    }
+
+    /// Takes `N` bytes as an array.
+    ///
+    /// # Errors
+    /// [`Short`] if fewer are left; nothing is taken then.
+    pub fn array<const N: usize>(&mut self) -> Result<[u8; N], Short> {
+        let (taken, rest) = self.rest.split_first_chunk::<N>().ok_or(Short)?;
+        self.rest = rest;
+        Ok(*taken)
+    }
+
+    /// Takes one byte.
+    ///
+    /// # Errors
+    /// [`Short`] if none is left.
+    pub fn u8(&mut self) -> Result<u8, Short> {
+        Ok(self.array::<1>()?[0])
+    }
+
+    /// Takes a 16-bit integer.
+    ///
+    /// # Errors
+    /// [`Short`] if fewer than 2 bytes are left.
+    pub fn u16(&mut self) -> Result<u16, Short> {
+        Ok(u16::from_le_bytes(self.array()?))
+    }
+
+    /// Takes a 32-bit integer.
+    ///
+    /// # Errors
+    /// [`Short`] if fewer than 4 bytes are left.
+    pub fn u32(&mut self) -> Result<u32, Short> {
+        Ok(u32::from_le_bytes(self.array()?))
+    }
+
+    /// Takes a 64-bit integer.
+    ///
+    /// # Errors
+    /// [`Short`] if fewer than 8 bytes are left.
+    pub fn u64(&mut self) -> Result<u64, Short> {
+        Ok(u64::from_le_bytes(self.array()?))
+    }
+
+    /// Takes a 128-bit integer.
+    ///
+    /// # Errors
+    /// [`Short`] if fewer than 16 bytes are left.
+    pub fn u128(&mut self) -> Result<u128, Short> {
+        Ok(u128::from_le_bytes(self.array()?))
+    }
+}
+
+/// Appends fields to a lent buffer.
+#[derive(Debug)]
+pub struct Writer<'a> {
+    buffer: &'a mut [u8],
+    len: usize,
+}
+
+impl<'a> Writer<'a> {
+    /// Writes from the start of `buffer`.
+    #[must_use]
+    pub const fn new(buffer: &'a mut [u8]) -> Self {
+        Writer { buffer, len: 0 }
+    }
+
+    /// Bytes written so far.
+    #[must_use]
+    pub const fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether nothing was written yet.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Room left, in bytes.
+    #[must_use]
+    pub const fn room(&self) -> usize {
+        self.buffer.len() - self.len
+    }
+
+    /// Appends bytes.
+    ///
+    /// # Errors
+    /// [`Short`] if they do not fit; nothing is written then.
+    pub fn bytes(&mut self, bytes: &[u8]) -> Result<(), Short> {
+        let end = self.len.checked_add(bytes.len()).ok_or(Short)?;
+        self.buffer.get_mut(self.len..end).ok_or(Short)?.copy_from_slice(bytes);
+        self.len = end;
+        Ok(())
+    }
+
+    /// Appends one byte.
+    ///
+    /// # Errors
+    /// [`Short`] if the buffer is full.
+    pub fn u8(&mut self, value: u8) -> Result<(), Short> {
+        self.bytes(&[value])
+    }
+
+    /// Appends a 16-bit integer.
+    ///
+    /// # Errors
+    /// [`Short`] if it does not fit.
+    pub fn u16(&mut self, value: u16) -> Result<(), Short> {
+        self.bytes(&value.to_le_bytes())
+    }
+
+    /// Appends a 32-bit integer.
+    ///
+    /// # Errors
+    /// [`Short`] if it does not fit.
+    pub fn u32(&mut self, value: u32) -> Result<(), Short> {
+        self.bytes(&value.to_le_bytes())
+    }
+
+    /// Appends a 64-bit integer.
+    ///
+    /// # Errors
+    /// [`Short`] if it does not fit.
+    pub fn u64(&mut self, value: u64) -> Result<(), Short> {
+        self.bytes(&value.to_le_bytes())
+    }
+
+    /// Appends a 128-bit integer.
+    ///
+    /// # Errors
+    /// [`Short`] if it does not fit.
+    pub fn u128(&mut self, value: u128) -> Result<(), Short> {
+        self.bytes(&value.to_le_bytes())
+    }
+}

@@ -1,0 +1,34 @@
+//! The part of Umbra that can be right or wrong, without an operating system.
+//!
+//! Everything here is `no_std`, allocates nothing and knows no clock: storage is lent by the caller, time
+//! and randomness are arguments. The same code serves an array in firmware, a `Vec` on a host and a
+//! mapped segment between processes.
+//!
+//! Layers, top to bottom; a module imports only from its own layer or from below:
+//!
+//! ```text
+//! machines    bootstrap of groups, reads           sans-I/O: frames and time in, actions out
+//! wire        frames, transports                   one vocabulary: Call, Offer, Null, Done
+//! names       regions, keys, spans, tickets,       who may touch which bytes; who is where
+//!             endpoints
+//! tables      slots, maps, rings, requests         bounded, stale ids are detected
+//! words       atomics, ids, time, errors
+//! ```
+//!
+//! Rules: no panic on any input, no index that is not checked where it is used, no reference to memory
+//! that another process can write.
+
+#![no_std]
+#![deny(unsafe_code)]
+
+#[cfg(any(test, loom))]
+extern crate std;
+
+pub mod atomic;
+pub mod codec;
+pub mod error;
+pub mod id;
+pub mod key;
+pub mod peer;
+pub mod time;
+pub mod wire;

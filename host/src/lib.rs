@@ -1,0 +1,1 @@
+//! What applications link, and everything that needs an operating system.

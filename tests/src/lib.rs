@@ -1,0 +1,2 @@
+//! Simulator, rigs and conformance suites.
+#![forbid(unsafe_code)]

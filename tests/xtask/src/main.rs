@@ -1,0 +1,3 @@
+//! The one door for tests, benches and figures.
+#![forbid(unsafe_code)]
+fn main() {}
