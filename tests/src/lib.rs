@@ -1,2 +1,4 @@
-//! Simulator, rigs and conformance suites.
+//! Simulator, rigs, conformance suites and the frame of the benches.
 #![forbid(unsafe_code)]
+
+pub mod bench;
