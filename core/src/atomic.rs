@@ -1,7 +1,7 @@
 //! The one door to atomics.
 //!
 //! `core` atomics by default, `portable-atomic` with the feature of that name, `loom` under `--cfg loom`.
-//! `clippy.toml` forbids `core::sync::atomic` elsewhere, so that no code escapes the model checker.
+//! `tests/one_door_to_atomics.rs` forbids `core::sync::atomic` elsewhere, so that no code escapes the model checker.
 //!
 //! Atomics that live in a mapped segment are never loom's (loom's types have no fixed layout); the loom
 //! models build the same structures over storage that loom owns.
@@ -13,12 +13,10 @@ pub use loom::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering, fence}
 pub use portable_atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 
 #[cfg(all(not(loom), not(feature = "portable-atomic")))]
-#[expect(clippy::disallowed_types, reason = "this module is the door")]
 mod plain {
     pub use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 }
 #[cfg(all(not(loom), not(feature = "portable-atomic")))]
-#[expect(clippy::disallowed_types, reason = "this module is the door")]
 pub use plain::{AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 
 /// Tells the processor (or the model checker) that this is a spin loop.
