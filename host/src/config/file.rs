@@ -1,0 +1,336 @@
+//! The configuration file, format version 1.
+//!
+//! ```text
+//! # Format version: 1
+//! # <host>,<dpu>:<ip>:<service port>[&<port>…]:<rank port>[&<port>…][,<next dpu>…]
+//! node001,nodebf001:192.168.129.101:7010&7011:9010&9011
+//! ```
+//!
+//! The first line is mandatory. The number of ports is the number of service processes of a DPU; it is
+//! the same in both lists and for every DPU. Names are compared exactly: `bf1` is not `bf10`. One file may
+//! list more hosts than a job uses.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::path::{Path, PathBuf};
+
+/// More bytes than any real platform file has.
+const FILE_MAX: u64 = 64 * 1024 * 1024;
+const VERSION_PREFIX: &str = "# Format version:";
+
+/// A DPU as the file lists it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct DpuLine {
+    /// Its host name.
+    pub name: String,
+    /// The address of all its ports.
+    pub address: Ipv4Addr,
+    /// Where its service processes accept each other, by local id.
+    pub service_ports: Vec<u16>,
+    /// Where its service processes accept ranks, by local id.
+    pub rank_ports: Vec<u16>,
+}
+
+/// A host as the file lists it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct HostLine {
+    /// Its name.
+    pub name: String,
+    /// The DPUs in it.
+    pub dpus: Vec<DpuLine>,
+    /// Where it stands in the file, from 1.
+    pub line: usize,
+}
+
+/// All hosts that a file lists, in its order.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Platform {
+    pub(super) path: PathBuf,
+    pub(super) hosts: Vec<HostLine>,
+    pub(super) per_dpu: usize,
+}
+
+/// A configuration cannot be used: where and why.
+#[derive(Debug)]
+pub struct ConfigError {
+    /// The file, as it was named.
+    pub path: PathBuf,
+    /// The line, from 1; absent if the whole file is meant.
+    pub line: Option<usize>,
+    /// What is wrong.
+    pub fault: ConfigFault,
+}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:", self.path.display())?;
+        if let Some(line) = self.line {
+            write!(f, "{line}:")?;
+        }
+        write!(f, " {}", self.fault)
+    }
+}
+impl std::error::Error for ConfigError {}
+
+/// What is wrong with a configuration.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConfigFault {
+    /// The file cannot be read.
+    #[error("cannot read the file: {0}")]
+    Unreadable(std::io::Error),
+    /// The file is larger than any platform needs.
+    #[error("file has over {FILE_MAX} bytes: this is no configuration")]
+    TooLarge,
+    /// The first line does not tell the version.
+    #[error("first line must be \"{VERSION_PREFIX} 1\"")]
+    NoVersion,
+    /// Another version than 1.
+    #[error("format version {0:?} is not supported: use version 1")]
+    WrongVersion(String),
+    /// A second version line.
+    #[error("second version line: keep only the first line of the file")]
+    SecondVersion,
+    /// No line lists a host.
+    #[error("no host is listed: add a line <host>,<dpu>:<ip>:<service ports>:<rank ports>")]
+    NoHost,
+    /// A host without DPU.
+    #[error("host {0:?} lists no DPU: add ,<dpu>:<ip>:<service ports>:<rank ports>")]
+    NoDpu(String),
+    /// A name is empty or has a blank in it.
+    #[error("{0:?} is not a name")]
+    BadName(String),
+    /// Not four fields.
+    #[error("DPU entry {0:?} needs four fields <dpu>:<ip>:<service ports>:<rank ports>")]
+    BadEntry(String),
+    /// Not an IPv4 address.
+    #[error("{0:?} is not an IPv4 address")]
+    BadAddress(String),
+    /// Not a port.
+    #[error("{0:?} is not a port between 1 and 65535")]
+    BadPort(String),
+    /// The two lists of one DPU differ in length.
+    #[error("DPU {dpu:?} has {service} service ports but {rank} rank ports: list one of each a service process")]
+    UnequalLists {
+        /// Which DPU.
+        dpu: String,
+        /// Length of the first list.
+        service: usize,
+        /// Length of the second list.
+        rank: usize,
+    },
+    /// Two DPUs have different numbers of ports.
+    #[error("DPU {dpu:?} has {got} service processes, others {expected}: every DPU runs the same number")]
+    UnequalDpus {
+        /// Which DPU.
+        dpu: String,
+        /// Its number.
+        got: usize,
+        /// The number of the first DPU of the file.
+        expected: usize,
+    },
+    /// A host is listed twice.
+    #[error("host {name:?} was already listed in line {first}")]
+    DuplicateHost {
+        /// Which host.
+        name: String,
+        /// The earlier line.
+        first: usize,
+    },
+    /// A DPU is listed twice.
+    #[error("DPU {name:?} was already listed in line {first}")]
+    DuplicateDpu {
+        /// Which DPU.
+        name: String,
+        /// The earlier line.
+        first: usize,
+    },
+    /// An address and port is given to two service processes, or twice to one.
+    #[error("{address} was already used in line {first}")]
+    DuplicatePort {
+        /// Which address.
+        address: SocketAddrV4,
+        /// The earlier line.
+        first: usize,
+    },
+    /// The job's list names a DPU that the file does not list.
+    #[error("no host lists DPU {0:?}: names are compared exactly")]
+    UnknownDpu(String),
+    /// The job's list names no DPU.
+    #[error("the job's list of DPUs is empty")]
+    EmptyJob,
+    /// The job's list names a DPU twice.
+    #[error("the job's list of DPUs names {0:?} twice")]
+    RepeatedDpu(String),
+    /// More service processes than the wire can name.
+    #[error("{0} service processes are more than can be named")]
+    TooMany(usize),
+    /// The file lists another number of service processes than the environment says.
+    #[error("file lists {file} service processes a DPU, the environment says {environment}")]
+    PerDpuDiffers {
+        /// What the file says.
+        file: usize,
+        /// What the environment says.
+        environment: u32,
+    },
+}
+
+impl Platform {
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// [`ConfigError`] with file and line.
+    pub fn read(path: impl Into<PathBuf>) -> Result<Platform, ConfigError> {
+        let path = path.into();
+        let unreadable = |e| ConfigError { path: path.clone(), line: None, fault: ConfigFault::Unreadable(e) };
+        let len = std::fs::metadata(&path).map_err(unreadable)?.len();
+        if len > FILE_MAX {
+            return Err(ConfigError { path, line: None, fault: ConfigFault::TooLarge });
+        }
+        let text = std::fs::read_to_string(&path).map_err(unreadable)?;
+        Platform::parse(&text, path)
+    }
+
+    /// Reads text; `path` is what errors call it.
+    ///
+    /// # Errors
+    /// [`ConfigError`] with `path` and line.
+    pub fn parse(text: &str, path: impl Into<PathBuf>) -> Result<Platform, ConfigError> {
+        let path = path.into();
+        let mut reading = Reading::default();
+        let at = |line: usize, fault| ConfigError { path: path.clone(), line: Some(line), fault };
+        let mut lines = text.lines().enumerate().map(|(i, line)| (i + 1, line.trim()));
+        match lines.next().and_then(|(_, line)| line.strip_prefix(VERSION_PREFIX)) {
+            None => return Err(at(1, ConfigFault::NoVersion)),
+            Some(version) if version.trim() != "1" => {
+                return Err(at(1, ConfigFault::WrongVersion(version.trim().to_owned())));
+            }
+            Some(_) => {}
+        }
+        for (number, line) in lines {
+            if line.starts_with(VERSION_PREFIX) {
+                return Err(at(number, ConfigFault::SecondVersion));
+            }
+            if !line.is_empty() && !line.starts_with('#') {
+                reading.host(number, line).map_err(|fault| at(number, fault))?;
+            }
+        }
+        let Some(per_dpu) = reading.per_dpu else {
+            return Err(ConfigError { path, line: None, fault: ConfigFault::NoHost });
+        };
+        Ok(Platform { path, hosts: reading.hosts, per_dpu })
+    }
+
+    /// The hosts, in the order of the file.
+    #[must_use]
+    pub fn hosts(&self) -> &[HostLine] {
+        &self.hosts
+    }
+
+    /// The file, as it was named.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Service processes of each DPU.
+    #[must_use]
+    pub const fn service_processes_per_dpu(&self) -> usize {
+        self.per_dpu
+    }
+
+    /// The names of all DPUs, in the order of the file: the job's list if none is given.
+    #[must_use]
+    pub fn dpu_names(&self) -> Vec<&str> {
+        self.hosts.iter().flat_map(|h| h.dpus.iter().map(|d| d.name.as_str())).collect()
+    }
+
+    pub(super) fn whole_file(&self, fault: ConfigFault) -> ConfigError {
+        ConfigError { path: self.path.clone(), line: None, fault }
+    }
+}
+
+/// The text in the form that [`Platform::parse`] reads.
+impl fmt::Display for Platform {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{VERSION_PREFIX} 1")?;
+        for host in &self.hosts {
+            f.write_str(&host.name)?;
+            for dpu in &host.dpus {
+                let ports = |list: &[u16]| list.iter().map(u16::to_string).collect::<Vec<_>>().join("&");
+                write!(f, ",{}:{}:{}:{}", dpu.name, dpu.address, ports(&dpu.service_ports), ports(&dpu.rank_ports))?;
+            }
+            writeln!(f)?;
+        }
+        Ok(())
+    }
+}
+
+/// What was read so far, with the lines where names and ports were seen first.
+#[derive(Default)]
+struct Reading {
+    hosts: Vec<HostLine>,
+    per_dpu: Option<usize>,
+    host_lines: HashMap<String, usize>,
+    dpu_lines: HashMap<String, usize>,
+    port_lines: HashMap<SocketAddrV4, usize>,
+}
+
+impl Reading {
+    fn host(&mut self, line: usize, text: &str) -> Result<(), ConfigFault> {
+        let mut fields = text.split(',').map(str::trim);
+        let name = checked_name(fields.next().unwrap_or_default())?;
+        if let Some(first) = self.host_lines.insert(name.clone(), line) {
+            return Err(ConfigFault::DuplicateHost { name, first });
+        }
+        let dpus = fields.map(|entry| self.dpu(line, entry)).collect::<Result<Vec<_>, _>>()?;
+        if dpus.is_empty() {
+            return Err(ConfigFault::NoDpu(name));
+        }
+        self.hosts.push(HostLine { name, dpus, line });
+        Ok(())
+    }
+
+    fn dpu(&mut self, line: usize, entry: &str) -> Result<DpuLine, ConfigFault> {
+        let fields: Vec<&str> = entry.split(':').map(str::trim).collect();
+        let &[name, address, service, rank] = fields.as_slice() else {
+            return Err(ConfigFault::BadEntry(entry.to_owned()));
+        };
+        let name = checked_name(name)?;
+        if let Some(first) = self.dpu_lines.insert(name.clone(), line) {
+            return Err(ConfigFault::DuplicateDpu { name, first });
+        }
+        let address: Ipv4Addr = address.parse().map_err(|_| ConfigFault::BadAddress(address.to_owned()))?;
+        let (service_ports, rank_ports) = (ports(service)?, ports(rank)?);
+        if service_ports.len() != rank_ports.len() {
+            let (service, rank) = (service_ports.len(), rank_ports.len());
+            return Err(ConfigFault::UnequalLists { dpu: name, service, rank });
+        }
+        let expected = *self.per_dpu.get_or_insert(service_ports.len());
+        if service_ports.len() != expected {
+            return Err(ConfigFault::UnequalDpus { dpu: name, got: service_ports.len(), expected });
+        }
+        for &port in service_ports.iter().chain(&rank_ports) {
+            let address = SocketAddrV4::new(address, port);
+            if let Some(first) = self.port_lines.insert(address, line) {
+                return Err(ConfigFault::DuplicatePort { address, first });
+            }
+        }
+        Ok(DpuLine { name, address, service_ports, rank_ports })
+    }
+}
+
+fn checked_name(name: &str) -> Result<String, ConfigFault> {
+    let good = !name.is_empty() && !name.contains(|c: char| c.is_whitespace() || c.is_control() || ":&".contains(c));
+    if good { Ok(name.to_owned()) } else { Err(ConfigFault::BadName(name.to_owned())) }
+}
+
+fn ports(list: &str) -> Result<Vec<u16>, ConfigFault> {
+    list.split('&')
+        .map(|port| match port.trim().parse::<u16>() {
+            Ok(number) if number != 0 => Ok(number),
+            _ => Err(ConfigFault::BadPort(port.trim().to_owned())),
+        })
+        .collect()
+}

@@ -1,0 +1,126 @@
+//! The part of a platform that one job uses, with every service process numbered.
+//!
+//! `sp = dpu_index * service_processes_per_dpu + lid`, where the DPU's index is its place in the job's
+//! list, not in the file. Hosts keep the order of the file, the only order that is equal everywhere
+//! (spec 1.1).
+
+use std::net::SocketAddrV4;
+
+use umbra_core::peer::{Dpu, Host, Peer, Sp, SpLid};
+
+use super::file::{ConfigError, ConfigFault, Platform};
+
+/// Where one service process listens.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ServiceAddress {
+    /// For other service processes.
+    pub services: SocketAddrV4,
+    /// For ranks.
+    pub ranks: SocketAddrV4,
+}
+
+/// The hosts and DPUs of one job.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Job {
+    hosts: Vec<String>,
+    /// Name and host of every DPU, in the job's order.
+    dpus: Vec<(String, Host)>,
+    per_dpu: u32,
+    services: Vec<ServiceAddress>,
+}
+
+impl Platform {
+    /// The job that uses the DPUs `list`, in that order; hosts without one of them are left out.
+    ///
+    /// # Errors
+    /// [`ConfigError`] for an empty list, an unknown or repeated name, or too many service processes.
+    pub fn job(&self, list: &[impl AsRef<str>]) -> Result<Job, ConfigError> {
+        if list.is_empty() {
+            return Err(self.whole_file(ConfigFault::EmptyJob));
+        }
+        let used = |name: &str| list.iter().any(|n| n.as_ref() == name);
+        let hosts: Vec<_> = self.hosts.iter().filter(|h| h.dpus.iter().any(|d| used(&d.name))).collect();
+        let mut job = Job {
+            hosts: hosts.iter().map(|h| h.name.clone()).collect(),
+            dpus: Vec::with_capacity(list.len()),
+            per_dpu: self.per_dpu as u32,
+            services: Vec::with_capacity(list.len().saturating_mul(self.per_dpu)),
+        };
+        let count = list.len().saturating_mul(self.per_dpu);
+        if count > Peer::CAPACITY as usize || self.per_dpu > Peer::CAPACITY as usize {
+            return Err(self.whole_file(ConfigFault::TooMany(count)));
+        }
+        for name in list {
+            let name = name.as_ref();
+            if job.dpus.iter().any(|(n, _)| n == name) {
+                return Err(self.whole_file(ConfigFault::RepeatedDpu(name.to_owned())));
+            }
+            let found =
+                (0u32..).zip(&hosts).find_map(|(i, h)| Some((Host(i), h.dpus.iter().find(|d| d.name == name)?)));
+            let Some((host, dpu)) = found else {
+                return Err(self.whole_file(ConfigFault::UnknownDpu(name.to_owned())));
+            };
+            job.dpus.push((name.to_owned(), host));
+            job.services.extend(dpu.service_ports.iter().zip(&dpu.rank_ports).map(|(&service, &rank)| {
+                ServiceAddress {
+                    services: SocketAddrV4::new(dpu.address, service),
+                    ranks: SocketAddrV4::new(dpu.address, rank),
+                }
+            }));
+        }
+        Ok(job)
+    }
+}
+
+impl Job {
+    /// Names of the hosts, by [`Host`].
+    #[must_use]
+    pub fn hosts(&self) -> &[String] {
+        &self.hosts
+    }
+
+    /// The host called exactly `name`.
+    #[must_use]
+    pub fn host(&self, name: &str) -> Option<Host> {
+        (0u32..).zip(&self.hosts).find(|(_, n)| *n == name).map(|(i, _)| Host(i))
+    }
+
+    /// The DPU called exactly `name`.
+    #[must_use]
+    pub fn dpu(&self, name: &str) -> Option<Dpu> {
+        (0u32..).zip(&self.dpus).find(|(_, (n, _))| n == name).map(|(i, _)| Dpu(i))
+    }
+
+    /// Name and host of every DPU, by [`Dpu`].
+    pub fn dpus(&self) -> impl ExactSizeIterator<Item = (&str, Host)> {
+        self.dpus.iter().map(|(name, host)| (name.as_str(), *host))
+    }
+
+    /// Service processes of each DPU.
+    #[must_use]
+    pub const fn service_processes_per_dpu(&self) -> u32 {
+        self.per_dpu
+    }
+
+    /// Service processes of the job.
+    #[must_use]
+    pub fn service_processes(&self) -> u32 {
+        self.services.len() as u32
+    }
+
+    /// Where a service process listens, or `None` if the job has no such one.
+    #[must_use]
+    pub fn address(&self, sp: Sp) -> Option<ServiceAddress> {
+        self.services.get(sp.index()).copied()
+    }
+
+    /// The service process `lid` of a DPU, or `None` if the job has no such one.
+    #[must_use]
+    pub fn service_process(&self, dpu: Dpu, lid: SpLid) -> Option<Sp> {
+        if dpu.index() < self.dpus.len() && lid.0 < self.per_dpu {
+            Some(Sp(dpu.0 * self.per_dpu + lid.0))
+        } else {
+            None
+        }
+    }
+}

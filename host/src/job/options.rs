@@ -1,0 +1,192 @@
+//! What a job is asked to do, checked before anything starts.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+/// Which way bytes travel from a rank to an agent.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum DataPath {
+    /// The fastest one that works between the two.
+    #[default]
+    Auto,
+    /// The rank's slice lies in a segment that its service process maps.
+    Shared,
+    /// The rank's slice lies in its heap; its service process copies it out of the rank's address space.
+    Cma,
+    /// The bytes travel in answers over the control link, as between hosts without RDMA.
+    Asked,
+}
+
+impl DataPath {
+    /// Every choice.
+    pub const ALL: [DataPath; 4] = [DataPath::Auto, DataPath::Shared, DataPath::Cma, DataPath::Asked];
+
+    /// The name on the command line.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            DataPath::Auto => "auto",
+            DataPath::Shared => "shared",
+            DataPath::Cma => "cma",
+            DataPath::Asked => "asked",
+        }
+    }
+}
+
+impl fmt::Display for DataPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for DataPath {
+    type Err = OptionsError;
+
+    fn from_str(name: &str) -> Result<Self, OptionsError> {
+        DataPath::ALL
+            .into_iter()
+            .find(|path| path.name() == name)
+            .ok_or_else(|| OptionsError::UnknownDataPath(name.to_owned()))
+    }
+}
+
+/// What a job is asked to do.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Options {
+    /// Logical hosts, each with one DPU.
+    pub hosts: u32,
+    /// Service processes of each DPU.
+    pub service_processes: u32,
+    /// Ranks of each host.
+    pub ranks: u32,
+    /// Shadow service processes of each rank.
+    pub shadows: u32,
+    /// The file whose slices the ranks hold; this executable if none is named.
+    pub input: Option<PathBuf>,
+    /// Which way bytes travel.
+    pub data_path: DataPath,
+    /// Bytes of one read at most.
+    pub size: u64,
+    /// Reads at random offsets, from every agent to every rank, after the slices are read whole.
+    pub reads: u32,
+    /// Chooses the random offsets.
+    pub seed: u64,
+    /// How long any single wait may take before it fails by naming who is missing.
+    pub deadline: Duration,
+    /// The agent's executable; looked for beside this one if none is named.
+    pub agent: Option<PathBuf>,
+    /// The executable that runs ranks (`umbra rank`); this one if none is named.
+    pub rank: Option<PathBuf>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            hosts: 2,
+            service_processes: 2,
+            ranks: 4,
+            shadows: 1,
+            input: None,
+            data_path: DataPath::Auto,
+            size: 64 * 1024,
+            reads: 1000,
+            seed: 1,
+            deadline: Duration::from_secs(20),
+            agent: None,
+            rank: None,
+        }
+    }
+}
+
+/// A job cannot be asked for like this.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OptionsError {
+    /// A count that must not be zero is.
+    #[error("--{0} must be at least 1")]
+    Zero(&'static str),
+    /// More processes than one machine should be asked to run.
+    #[error("{processes} processes are more than the {max} that one machine is asked to run: use umbra sim")]
+    TooManyProcesses {
+        /// How many were asked for.
+        processes: u64,
+        /// The limit.
+        max: u64,
+    },
+    /// More shadow service processes than a DPU runs, or than a rank can have.
+    #[error("{shadows} shadow service processes a rank: at most {max} here")]
+    TooManyShadows {
+        /// How many were asked for.
+        shadows: u32,
+        /// The limit.
+        max: u32,
+    },
+    /// A read larger than any landing segment.
+    #[error("--size {size} is over the largest read, {max} bytes")]
+    ReadTooLarge {
+        /// What was asked for.
+        size: u64,
+        /// The limit.
+        max: u64,
+    },
+    /// No such data path.
+    #[error("unknown data path {0:?}: use auto, shared, cma or asked")]
+    UnknownDataPath(String),
+}
+
+impl Options {
+    /// Processes that one job may start.
+    pub const PROCESSES_MAX: u64 = 1024;
+    /// Bytes of the largest single read.
+    pub const SIZE_MAX: u64 = 16 * 1024 * 1024;
+    /// Shadow service processes of a rank at most.
+    pub const SHADOWS_MAX: u32 = 8;
+
+    /// Refuses zero and absurd counts.
+    ///
+    /// # Errors
+    /// [`OptionsError`] naming the option.
+    pub fn check(&self) -> Result<(), OptionsError> {
+        let counts = [("hosts", self.hosts), ("service-processes", self.service_processes), ("ranks", self.ranks)];
+        if let Some((name, _)) = counts.iter().find(|(_, count)| *count == 0) {
+            return Err(OptionsError::Zero(name));
+        }
+        if self.shadows == 0 {
+            return Err(OptionsError::Zero("shadows"));
+        }
+        if self.size == 0 {
+            return Err(OptionsError::Zero("size"));
+        }
+        if self.deadline.is_zero() {
+            return Err(OptionsError::Zero("deadline"));
+        }
+        let per_host = u64::from(self.service_processes) + u64::from(self.ranks);
+        let processes = per_host.saturating_mul(u64::from(self.hosts));
+        if processes > Self::PROCESSES_MAX {
+            return Err(OptionsError::TooManyProcesses { processes, max: Self::PROCESSES_MAX });
+        }
+        let max = self.service_processes.min(Self::SHADOWS_MAX);
+        if self.shadows > max {
+            return Err(OptionsError::TooManyShadows { shadows: self.shadows, max });
+        }
+        if self.size > Self::SIZE_MAX {
+            return Err(OptionsError::ReadTooLarge { size: self.size, max: Self::SIZE_MAX });
+        }
+        Ok(())
+    }
+
+    /// Ranks of the whole job.
+    #[must_use]
+    pub const fn world_size(&self) -> u32 {
+        self.hosts.saturating_mul(self.ranks)
+    }
+
+    /// Service processes of the whole job.
+    #[must_use]
+    pub const fn agents(&self) -> u32 {
+        self.hosts.saturating_mul(self.service_processes)
+    }
+}
