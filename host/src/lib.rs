@@ -4,3 +4,6 @@
 pub mod config;
 pub mod job;
 pub mod secret;
+// The operating system, each service once; the only module with unsafe code.
+#[allow(unsafe_code)]
+pub mod sys;

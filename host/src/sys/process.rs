@@ -1,0 +1,166 @@
+//! Who a process is, and whether it still lives.
+//!
+//! A pid alone names nobody: the kernel hands it out again. Pid and start time together do, and a pidfd
+//! keeps the process apart from any later holder of its pid.
+//!
+//! ```
+//! use umbra::sys::process::{Process, ProcessId};
+//! let me = ProcessId::current()?;
+//! let process = Process::open(me)?;
+//! assert!(process.is_alive());
+//! # Ok::<(), umbra::sys::process::ProcessError>(())
+//! ```
+//!
+//! Source: `proc(5)` field 22 (`starttime`), `pidfd_open(2)`.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags};
+
+/// One life of one process on this machine.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct ProcessId {
+    /// The process id.
+    pub pid: u32,
+    /// When it started, in clock ticks since boot.
+    pub start: u64,
+}
+
+/// Why a process cannot be named or watched.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ProcessError {
+    /// No process has this id, or another one has it now.
+    #[error("process {0} is gone")]
+    Gone(u32),
+    /// Its entry in `/proc` cannot be read.
+    #[error("cannot read /proc/{pid}/stat: {errno}")]
+    Unreadable {
+        /// The process id.
+        pid: u32,
+        /// The reason.
+        errno: Errno,
+    },
+    /// The kernel refused to watch it.
+    #[error("cannot watch process {pid}: {errno}")]
+    Unwatchable {
+        /// The process id.
+        pid: u32,
+        /// The reason.
+        errno: Errno,
+    },
+}
+
+impl ProcessId {
+    /// This process.
+    ///
+    /// # Errors
+    /// [`ProcessError::Unreadable`] if `/proc` is not mounted.
+    pub fn current() -> Result<ProcessId, ProcessError> {
+        ProcessId::of(std::process::id())
+    }
+
+    /// The process that has this pid now.
+    ///
+    /// # Errors
+    /// [`ProcessError::Gone`], [`ProcessError::Unreadable`].
+    pub fn of(pid: u32) -> Result<ProcessId, ProcessError> {
+        let stat = std::fs::read(format!("/proc/{pid}/stat")).map_err(|e| match Errno::from_io_error(&e) {
+            Some(Errno::NOENT | Errno::SRCH) => ProcessError::Gone(pid),
+            errno => ProcessError::Unreadable { pid, errno: errno.unwrap_or(Errno::IO) },
+        })?;
+        let start = start_time(&stat).ok_or(ProcessError::Unreadable { pid, errno: Errno::BADMSG })?;
+        Ok(ProcessId { pid, start })
+    }
+}
+
+/// Field 22 of a `stat` line. The second field is the command in brackets, which may itself hold blanks
+/// and brackets, so counting starts behind the last closing one.
+fn start_time(stat: &[u8]) -> Option<u64> {
+    let end_of_command = stat.iter().rposition(|&b| b == b')')?;
+    let rest = std::str::from_utf8(stat.get(end_of_command + 1..)?).ok()?;
+    rest.split_ascii_whitespace().nth(19)?.parse().ok()
+}
+
+/// A process that is being watched.
+#[derive(Debug)]
+pub struct Process {
+    id: ProcessId,
+    pidfd: OwnedFd,
+}
+
+impl Process {
+    /// Starts to watch a process.
+    ///
+    /// # Errors
+    /// [`ProcessError::Gone`] if that life is over, even if its pid was handed out again.
+    pub fn open(id: ProcessId) -> Result<Process, ProcessError> {
+        let pid = i32::try_from(id.pid).ok().and_then(Pid::from_raw).ok_or(ProcessError::Gone(id.pid))?;
+        let pidfd = rustix::process::pidfd_open(pid, PidfdFlags::empty()).map_err(|errno| match errno {
+            Errno::SRCH => ProcessError::Gone(id.pid),
+            errno => ProcessError::Unwatchable { pid: id.pid, errno },
+        })?;
+        // The pidfd pins whoever has the pid now; only then does the start time prove who that is.
+        if ProcessId::of(id.pid)? != id {
+            return Err(ProcessError::Gone(id.pid));
+        }
+        let process = Process { id, pidfd };
+        if process.is_alive() { Ok(process) } else { Err(ProcessError::Gone(id.pid)) }
+    }
+
+    /// Whose life this is.
+    #[must_use]
+    pub const fn id(&self) -> ProcessId {
+        self.id
+    }
+
+    /// Whether it has not exited; a zombie has. One system call.
+    #[must_use]
+    pub fn is_alive(&self) -> bool {
+        let mut fds = [PollFd::new(&self.pidfd, PollFlags::IN)];
+        let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+        // A poll that fails tells nothing about the process; its own error will tell.
+        rustix::event::poll(&mut fds, Some(&at_once)).is_ok_and(|ready| ready == 0)
+    }
+}
+
+/// Becomes readable when the process exits.
+impl AsFd for Process {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.pidfd.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_with_brackets_and_blanks_does_not_shift_the_fields() {
+        let line = b"7 (a) b (c)) S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 4711 20";
+        assert_eq!(start_time(line), Some(4711));
+    }
+
+    #[test]
+    fn another_life_with_the_same_pid_is_gone() {
+        let me = ProcessId::current().unwrap();
+        let other = ProcessId { start: me.start + 1, ..me };
+        assert_eq!(Process::open(other).unwrap_err(), ProcessError::Gone(me.pid));
+    }
+
+    #[test]
+    fn a_zombie_is_not_alive() {
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let process = Process::open(ProcessId::of(child.id()).unwrap()).unwrap();
+        assert!(process.is_alive());
+        child.kill().unwrap();
+        let mut fds = [PollFd::new(&process, PollFlags::IN)];
+        let bound = Timespec { tv_sec: 10, tv_nsec: 0 };
+        assert_eq!(rustix::event::poll(&mut fds, Some(&bound)), Ok(1));
+        assert!(!process.is_alive());
+        child.wait().unwrap();
+        assert!(!process.is_alive());
+    }
+}

@@ -1,0 +1,353 @@
+//! Shared memory: a sealed memfd and its mapping.
+//!
+//! A segment is created by one process and handed to others as a file descriptor. Its size is sealed
+//! before the descriptor leaves, so a mapping of it can never fault because somebody shrank the file; a
+//! process that is handed a descriptor checks exactly that before it maps. Nothing is named in a file
+//! system, so nothing is left behind when the last holder ends, however it ends.
+//!
+//! Bytes in a segment may change under the reader at any time. Therefore a segment gives no `&[u8]`: it
+//! copies in and out, or lends a raw pointer.
+//!
+//! ```
+//! use umbra::sys::segment::{Mapping, Segment};
+//! let ours = Segment::create("example", 4096)?;
+//! ours.write(100, b"hello")?;
+//! let theirs = Segment::attach(ours.share()?, Mapping::ReadOnly, 4096)?;
+//! let mut bytes = [0; 5];
+//! theirs.read(100, &mut bytes)?;
+//! assert_eq!(&bytes, b"hello");
+//! # Ok::<(), umbra::sys::segment::SegmentError>(())
+//! ```
+//!
+//! Source: `memfd_create(2)`, `fcntl(2)` on file seals.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::ptr::NonNull;
+
+use rustix::fs::{MemfdFlags, SealFlags};
+use rustix::io::Errno;
+use rustix::mm::{MapFlags, ProtFlags};
+use umbra_core::atomic::{AtomicU32, AtomicU64};
+
+/// How a segment is mapped.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Mapping {
+    /// Loads only; a store through this mapping would fault, so it is refused before.
+    ReadOnly,
+    /// Loads and stores.
+    ReadWrite,
+}
+
+/// Why a segment cannot be made, mapped or touched.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SegmentError {
+    /// A segment has at least one byte.
+    #[error("a segment of zero bytes cannot be mapped: ask for at least one byte")]
+    Empty,
+    /// The operating system refused to make the file.
+    #[error("cannot create shared memory of {len} bytes: {errno}")]
+    Create {
+        /// Bytes asked for.
+        len: usize,
+        /// The reason.
+        errno: Errno,
+    },
+    /// The operating system refused to map it.
+    #[error("cannot map {len} bytes of shared memory: {errno}")]
+    Map {
+        /// Bytes asked for.
+        len: usize,
+        /// The reason.
+        errno: Errno,
+    },
+    /// The descriptor cannot be inspected, sealed or duplicated.
+    #[error("cannot use the descriptor of shared memory: {0}")]
+    Descriptor(Errno),
+    /// The file's size is not sealed: whoever made it could shrink it under the mapping.
+    #[error("shared memory is not sealed against resizing: its maker could take it away under us")]
+    NotSealed,
+    /// The file is smaller than the size that was announced for it.
+    #[error("shared memory has {actual} bytes, {expected} were announced")]
+    TooSmall {
+        /// Bytes announced.
+        expected: usize,
+        /// Bytes there.
+        actual: u64,
+    },
+    /// The range does not lie inside the segment.
+    #[error("{len} bytes at {offset} do not lie inside a segment of {size} bytes")]
+    OutOfBounds {
+        /// Start of the range.
+        offset: usize,
+        /// Length of the range.
+        len: usize,
+        /// Bytes in the segment.
+        size: usize,
+    },
+    /// A word must lie at a multiple of its size.
+    #[error("offset {0} is not aligned for an atomic word")]
+    Unaligned(usize),
+    /// A store through a read-only mapping.
+    #[error("segment is mapped read-only: attach it with the right to write")]
+    ReadOnly,
+}
+
+/// Shared memory that this process has mapped.
+#[derive(Debug)]
+pub struct Segment {
+    fd: OwnedFd,
+    base: NonNull<u8>,
+    len: usize,
+    mapping: Mapping,
+}
+
+// SAFETY: the mapping belongs to the process, not to a thread, and lives until drop.
+unsafe impl Send for Segment {}
+// SAFETY: all access goes through raw copies and atomics; other processes race with us in any case, and no
+// method creates a reference to plain bytes.
+unsafe impl Sync for Segment {}
+
+impl Segment {
+    /// Makes a segment of `len` zero bytes whose size can never change, mapped for reading and writing.
+    /// `name` is only shown in `/proc/PID/maps`.
+    ///
+    /// # Errors
+    /// [`SegmentError::Empty`], [`SegmentError::Create`], [`SegmentError::Map`].
+    pub fn create(name: &str, len: usize) -> Result<Segment, SegmentError> {
+        if len == 0 {
+            return Err(SegmentError::Empty);
+        }
+        let failed = |errno| SegmentError::Create { len, errno };
+        let fd = rustix::fs::memfd_create(name, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING).map_err(failed)?;
+        rustix::fs::ftruncate(&fd, len as u64).map_err(failed)?;
+        rustix::fs::fcntl_add_seals(&fd, SealFlags::SHRINK | SealFlags::GROW).map_err(failed)?;
+        Self::map(fd, len, Mapping::ReadWrite)
+    }
+
+    /// Maps the first `len` bytes of a segment that another process made.
+    ///
+    /// # Errors
+    /// [`SegmentError::NotSealed`] and [`SegmentError::TooSmall`] if the descriptor is not what was
+    /// announced; [`SegmentError::Map`] also when a writable mapping of a segment that forbids it is asked.
+    pub fn attach(fd: OwnedFd, mapping: Mapping, len: usize) -> Result<Segment, SegmentError> {
+        if len == 0 {
+            return Err(SegmentError::Empty);
+        }
+        // A descriptor that cannot carry seals (a plain file, a pipe) is as unsafe as an unsealed one.
+        let seals = rustix::fs::fcntl_get_seals(&fd).map_err(|_| SegmentError::NotSealed)?;
+        if !seals.contains(SealFlags::SHRINK) {
+            return Err(SegmentError::NotSealed);
+        }
+        let stat = rustix::fs::fstat(&fd).map_err(SegmentError::Descriptor)?;
+        let actual = u64::try_from(stat.st_size).unwrap_or(0);
+        if actual < len as u64 {
+            return Err(SegmentError::TooSmall { expected: len, actual });
+        }
+        Self::map(fd, len, mapping)
+    }
+
+    fn map(fd: OwnedFd, len: usize, mapping: Mapping) -> Result<Segment, SegmentError> {
+        let protection = match mapping {
+            Mapping::ReadOnly => ProtFlags::READ,
+            Mapping::ReadWrite => ProtFlags::READ | ProtFlags::WRITE,
+        };
+        // SAFETY: no address is asked for, so no existing mapping is replaced.
+        let base = unsafe { rustix::mm::mmap(std::ptr::null_mut(), len, protection, MapFlags::SHARED, &fd, 0) }
+            .map_err(|errno| SegmentError::Map { len, errno })?;
+        let base = NonNull::new(base.cast::<u8>()).ok_or(SegmentError::Map { len, errno: Errno::INVAL })?;
+        Ok(Segment { fd, base, len, mapping })
+    }
+
+    /// From now on nobody can map the segment for writing or write to its file, except through mappings
+    /// that already exist: what an owner does before it exports memory for reading only.
+    ///
+    /// # Errors
+    /// [`SegmentError::Descriptor`] if the kernel lacks the seal (before Linux 5.1).
+    pub fn forbid_new_writers(&self) -> Result<(), SegmentError> {
+        rustix::fs::fcntl_add_seals(&self.fd, SealFlags::FUTURE_WRITE).map_err(SegmentError::Descriptor)
+    }
+
+    /// Another descriptor of the same segment, to hand to a peer.
+    ///
+    /// # Errors
+    /// [`SegmentError::Descriptor`] if no descriptor is free.
+    pub fn share(&self) -> Result<OwnedFd, SegmentError> {
+        self.fd.try_clone().map_err(|e| SegmentError::Descriptor(Errno::from_io_error(&e).unwrap_or(Errno::MFILE)))
+    }
+
+    /// Bytes in the segment, as mapped here.
+    #[must_use]
+    pub const fn len(&self) -> usize {
+        self.len
+    }
+
+    /// A segment always has bytes.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        false
+    }
+
+    /// How it is mapped here.
+    #[must_use]
+    pub const fn mapping(&self) -> Mapping {
+        self.mapping
+    }
+
+    /// Where it is mapped in this process. Other processes may change the bytes at any time: never make a
+    /// reference to them.
+    #[must_use]
+    pub const fn base(&self) -> NonNull<u8> {
+        self.base
+    }
+
+    /// The address of byte `offset`, after checking that `len` bytes follow it.
+    ///
+    /// # Errors
+    /// [`SegmentError::OutOfBounds`].
+    #[inline]
+    pub fn at(&self, offset: usize, len: usize) -> Result<NonNull<u8>, SegmentError> {
+        if offset > self.len || len > self.len - offset {
+            return Err(SegmentError::OutOfBounds { offset, len, size: self.len });
+        }
+        // SAFETY: offset <= self.len, the length of the mapping at self.base, was just checked.
+        Ok(unsafe { self.base.add(offset) })
+    }
+
+    /// Copies bytes out of the segment.
+    ///
+    /// # Errors
+    /// [`SegmentError::OutOfBounds`]; nothing is copied then.
+    #[inline]
+    pub fn read(&self, offset: usize, into: &mut [u8]) -> Result<(), SegmentError> {
+        let from = self.at(offset, into.len())?;
+        // SAFETY: `at` checked the source; `into` is an exclusive slice of this process, so the two cannot
+        // overlap unless the caller made a slice of the mapping, which no safe method allows.
+        unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), into.as_mut_ptr(), into.len()) };
+        Ok(())
+    }
+
+    /// Copies bytes into the segment.
+    ///
+    /// # Errors
+    /// [`SegmentError::OutOfBounds`] or [`SegmentError::ReadOnly`]; nothing is copied then.
+    #[inline]
+    pub fn write(&self, offset: usize, from: &[u8]) -> Result<(), SegmentError> {
+        if self.mapping == Mapping::ReadOnly {
+            return Err(SegmentError::ReadOnly);
+        }
+        let to = self.at(offset, from.len())?;
+        // SAFETY: `at` checked the target, the mapping is writable, and no safe method makes a slice of it.
+        unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), to.as_ptr(), from.len()) };
+        Ok(())
+    }
+
+    /// Copies bytes from one segment into another, or within one: the single copy of a served read.
+    ///
+    /// # Errors
+    /// [`SegmentError::OutOfBounds`] or [`SegmentError::ReadOnly`]; nothing is copied then.
+    #[inline]
+    pub fn copy(&self, from: usize, to: &Segment, at: usize, len: usize) -> Result<(), SegmentError> {
+        if to.mapping == Mapping::ReadOnly {
+            return Err(SegmentError::ReadOnly);
+        }
+        let (source, target) = (self.at(from, len)?, to.at(at, len)?);
+        // SAFETY: both ranges were checked by `at`, the target is writable; `copy` allows that they overlap,
+        // which two mappings of one file may do without our seeing it.
+        unsafe { std::ptr::copy(source.as_ptr(), target.as_ptr(), len) };
+        Ok(())
+    }
+
+    /// The 64-bit word at `offset`.
+    ///
+    /// # Errors
+    /// [`SegmentError::OutOfBounds`], [`SegmentError::Unaligned`], or [`SegmentError::ReadOnly`].
+    pub fn word(&self, offset: usize) -> Result<&AtomicU64, SegmentError> {
+        let at = self.atomic_at(offset, 8)?;
+        // SAFETY: in bounds, aligned, writable (checked by `atomic_at`), mapped as long as `self` lives, and
+        // atomics may be shared with other processes.
+        Ok(unsafe { at.cast::<AtomicU64>().as_ref() })
+    }
+
+    /// The 32-bit word at `offset`.
+    ///
+    /// # Errors
+    /// [`SegmentError::OutOfBounds`], [`SegmentError::Unaligned`], or [`SegmentError::ReadOnly`].
+    pub fn half_word(&self, offset: usize) -> Result<&AtomicU32, SegmentError> {
+        let at = self.atomic_at(offset, 4)?;
+        // SAFETY: as in `word`.
+        Ok(unsafe { at.cast::<AtomicU32>().as_ref() })
+    }
+
+    fn atomic_at(&self, offset: usize, size: usize) -> Result<NonNull<u8>, SegmentError> {
+        if self.mapping == Mapping::ReadOnly {
+            return Err(SegmentError::ReadOnly);
+        }
+        // The mapping itself is page-aligned.
+        if !offset.is_multiple_of(size) {
+            return Err(SegmentError::Unaligned(offset));
+        }
+        self.at(offset, size)
+    }
+}
+
+impl AsFd for Segment {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+impl Drop for Segment {
+    fn drop(&mut self) {
+        // SAFETY: base and len are those of the mapping made in `map`; nobody borrows it any more.
+        let unmapped = unsafe { rustix::mm::munmap(self.base.as_ptr().cast(), self.len) };
+        debug_assert_eq!(unmapped, Ok(()), "a mapping that we made can be removed");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_descriptor_that_could_shrink_under_us_is_refused() {
+        let unsealed = rustix::fs::memfd_create("unsealed", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING).unwrap();
+        rustix::fs::ftruncate(&unsealed, 4096).unwrap();
+        assert_eq!(Segment::attach(unsealed, Mapping::ReadOnly, 4096).unwrap_err(), SegmentError::NotSealed);
+        let (no_memory, _other) = std::os::unix::net::UnixStream::pair().unwrap();
+        assert_eq!(Segment::attach(no_memory.into(), Mapping::ReadOnly, 1).unwrap_err(), SegmentError::NotSealed);
+    }
+
+    #[test]
+    fn an_announced_size_is_checked_against_the_file() {
+        let segment = Segment::create("small", 100).unwrap();
+        let error = Segment::attach(segment.share().unwrap(), Mapping::ReadOnly, 101).unwrap_err();
+        assert_eq!(error, SegmentError::TooSmall { expected: 101, actual: 100 });
+        let error = Segment::attach(segment.share().unwrap(), Mapping::ReadOnly, usize::MAX).unwrap_err();
+        assert_eq!(error, SegmentError::TooSmall { expected: usize::MAX, actual: 100 });
+    }
+
+    #[test]
+    fn ranges_are_checked_without_overflow() {
+        let segment = Segment::create("bounds", 64).unwrap();
+        for (offset, len) in [(64, 1), (usize::MAX, 2), (2, usize::MAX), (0, 65)] {
+            assert_eq!(segment.at(offset, len).unwrap_err(), SegmentError::OutOfBounds { offset, len, size: 64 });
+        }
+        assert!(segment.at(64, 0).is_ok());
+        assert_eq!(segment.word(4).unwrap_err(), SegmentError::Unaligned(4));
+    }
+
+    #[test]
+    fn a_segment_exported_for_reading_cannot_be_mapped_for_writing() {
+        let ours = Segment::create("read only", 64).unwrap();
+        ours.forbid_new_writers().unwrap();
+        let error = Segment::attach(ours.share().unwrap(), Mapping::ReadWrite, 64).unwrap_err();
+        assert_eq!(error, SegmentError::Map { len: 64, errno: Errno::PERM });
+        let theirs = Segment::attach(ours.share().unwrap(), Mapping::ReadOnly, 64).unwrap();
+        assert_eq!(theirs.write(0, b"x").unwrap_err(), SegmentError::ReadOnly);
+        ours.write(0, b"y").unwrap();
+        let mut byte = [0];
+        theirs.read(0, &mut byte).unwrap();
+        assert_eq!(&byte, b"y");
+    }
+}

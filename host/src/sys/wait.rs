@@ -1,0 +1,297 @@
+//! Waiting: spin while work is likely, yield for a while, then sleep until a doorbell rings.
+//!
+//! A busy agent polls and never enters the kernel; an idle one sleeps and uses no processor. Between them
+//! lies a word in shared memory: the sleeper sets it, and a sender that finds it set rings the sleeper's
+//! eventfd. A sender whose peer is awake pays one load, no system call.
+//!
+//! ```text
+//! sleeper                          sender
+//! word = 1                         write the ring's cell
+//! fence                            fence
+//! look into the ring once more     word set?  -> word = 0, write eventfd
+//! poll(eventfd, sockets, ...)
+//! ```
+//!
+//! One of the two looks always comes after the other side's store, so no message is slept through. A peer
+//! that misuses the word can only make us sleep until our own timeout or wake for nothing.
+//!
+//! ```
+//! use std::time::Duration;
+//! use umbra::sys::wait::{Doorbell, Patience, Step};
+//! let bell = Doorbell::create()?;
+//! let ringer = bell.ringer()?;
+//! let mut patience = Patience::new(10, 2);
+//! while patience.pause() != Step::Sleep {}
+//! bell.arm();
+//! ringer.ring();
+//! assert!(bell.sleep(Duration::from_secs(5))?, "the ring ends the sleep");
+//! # Ok::<(), umbra::sys::wait::WaitError>(())
+//! ```
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec};
+use rustix::io::Errno;
+use umbra_core::atomic::{AtomicU32, Ordering, fence, spin_hint};
+
+use super::segment::{Mapping, Segment, SegmentError};
+
+/// Bytes of the shared memory behind a doorbell: the word has its own pair of lines.
+pub const DOORBELL_BYTES: usize = 128;
+
+/// Why a doorbell cannot be made or waited on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum WaitError {
+    /// The word's shared memory.
+    #[error("doorbell: {0}")]
+    Segment(#[from] SegmentError),
+    /// The eventfd or the sleep itself.
+    #[error("cannot sleep on a doorbell: {0}")]
+    Sleep(Errno),
+}
+
+/// What a loop that found nothing to do shall do next.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Step {
+    /// Look again at once.
+    Again,
+    /// Sleep: arm the doorbell, look once more, then wait for it.
+    Sleep,
+}
+
+/// How long a loop keeps looking before it sleeps.
+///
+/// *Cost* of [`pause`](Self::pause): one processor hint while spinning, one `sched_yield` while yielding.
+#[derive(Clone, Debug)]
+pub struct Patience {
+    spins: u32,
+    yields: u32,
+    idle: u32,
+}
+
+impl Patience {
+    /// Spins `spins` times, then yields `yields` times, then asks for sleep.
+    #[must_use]
+    pub const fn new(spins: u32, yields: u32) -> Self {
+        Patience { spins, yields, idle: 0 }
+    }
+
+    /// There was work: be patient again.
+    #[inline]
+    pub const fn worked(&mut self) {
+        self.idle = 0;
+    }
+
+    /// There was none: pauses and says whether to look again or to sleep.
+    #[inline]
+    pub fn pause(&mut self) -> Step {
+        self.idle = self.idle.saturating_add(1);
+        if self.idle <= self.spins {
+            spin_hint();
+            Step::Again
+        } else if self.idle - self.spins <= self.yields {
+            std::thread::yield_now();
+            Step::Again
+        } else {
+            Step::Sleep
+        }
+    }
+}
+
+/// Spins for some microseconds, yields for some more.
+impl Default for Patience {
+    fn default() -> Self {
+        Patience::new(4_000, 64)
+    }
+}
+
+/// What a process sleeps on.
+#[derive(Debug)]
+pub struct Doorbell {
+    event: OwnedFd,
+    word: Word,
+}
+
+/// What a process wakes another one with.
+#[derive(Clone, Debug)]
+pub struct Ringer {
+    event: Arc<OwnedFd>,
+    word: Word,
+}
+
+#[derive(Clone, Debug)]
+struct Word(Arc<Segment>);
+
+impl Word {
+    fn get(&self) -> &AtomicU32 {
+        match self.0.half_word(0) {
+            Ok(word) => word,
+            // `create` and `attach` made a writable segment of DOORBELL_BYTES; offset 0 is in it.
+            Err(_) => unreachable!("a doorbell's segment holds its word"),
+        }
+    }
+}
+
+impl Doorbell {
+    /// Makes a doorbell; nobody rings it before [`parts`](Self::parts) are handed out.
+    ///
+    /// # Errors
+    /// [`WaitError`] if no descriptor or memory is left.
+    pub fn create() -> Result<Doorbell, WaitError> {
+        let word = Word(Arc::new(Segment::create("umbra-doorbell", DOORBELL_BYTES)?));
+        let event =
+            rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).map_err(WaitError::Sleep)?;
+        Ok(Doorbell { event, word })
+    }
+
+    /// The two descriptors that let another process ring: eventfd and segment of the word.
+    ///
+    /// # Errors
+    /// [`WaitError`] if no descriptor is left.
+    pub fn parts(&self) -> Result<[OwnedFd; 2], WaitError> {
+        let event = self.event.try_clone().map_err(|_| WaitError::Sleep(Errno::MFILE))?;
+        Ok([event, self.word.0.share()?])
+    }
+
+    /// A ringer within this process.
+    ///
+    /// # Errors
+    /// [`WaitError`] if no descriptor is left.
+    pub fn ringer(&self) -> Result<Ringer, WaitError> {
+        let event = self.event.try_clone().map_err(|_| WaitError::Sleep(Errno::MFILE))?;
+        Ok(Ringer { event: Arc::new(event), word: self.word.clone() })
+    }
+
+    /// Announces that this process is about to sleep. Look for work once more after this.
+    #[inline]
+    pub fn arm(&self) {
+        // ORDERING: Relaxed store, then a full fence: pairs with the fence in `Ringer::ring`. Either our last
+        // look sees the sender's cell, or the sender's load sees this store.
+        self.word.get().store(1, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+    }
+
+    /// Takes the announcement back and empties the eventfd. True if it had been rung.
+    pub fn disarm(&self) -> bool {
+        // ORDERING: Relaxed: a sender that still sees the old value rings for nothing.
+        self.word.get().store(0, Ordering::Relaxed);
+        let mut count = [0; 8];
+        rustix::io::read(&self.event, &mut count).is_ok()
+    }
+
+    /// Sleeps until rung, at most `bound`; then disarms. True if it was rung. For a loop that waits for
+    /// other descriptors too: poll them together with this one, then [`disarm`](Self::disarm).
+    ///
+    /// # Errors
+    /// [`WaitError::Sleep`] if the system call fails for another reason than a signal.
+    pub fn sleep(&self, bound: Duration) -> Result<bool, WaitError> {
+        let timeout = Timespec {
+            tv_sec: i64::try_from(bound.as_secs()).unwrap_or(i64::MAX),
+            tv_nsec: i64::from(bound.subsec_nanos()),
+        };
+        match rustix::event::poll(&mut [PollFd::new(&self.event, PollFlags::IN)], Some(&timeout)) {
+            Ok(_) | Err(Errno::INTR) => Ok(self.disarm()),
+            Err(errno) => {
+                self.disarm();
+                Err(WaitError::Sleep(errno))
+            }
+        }
+    }
+}
+
+/// Readable when rung.
+impl AsFd for Doorbell {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.event.as_fd()
+    }
+}
+
+impl Ringer {
+    /// Builds a ringer from what another process handed over ([`Doorbell::parts`]).
+    ///
+    /// # Errors
+    /// [`WaitError`] if the segment is not one.
+    pub fn attach([event, segment]: [OwnedFd; 2]) -> Result<Ringer, WaitError> {
+        // A blocking descriptor in place of an eventfd could hold us up for ever in `ring`.
+        rustix::io::ioctl_fionbio(&event, true).map_err(WaitError::Sleep)?;
+        let word = Word(Arc::new(Segment::attach(segment, Mapping::ReadWrite, DOORBELL_BYTES)?));
+        Ok(Ringer { event: Arc::new(event), word })
+    }
+
+    /// Wakes the other side if it sleeps; call it after the message is in its ring.
+    ///
+    /// *Cost*: a fence and a load while the other side is awake; one system call when it sleeps.
+    #[inline]
+    pub fn ring(&self) {
+        // ORDERING: a full fence between the message's store and this load; pairs with `Doorbell::arm`.
+        fence(Ordering::SeqCst);
+        if self.word.get().load(Ordering::Relaxed) != 0 {
+            self.wake();
+        }
+    }
+
+    #[cold]
+    fn wake(&self) {
+        // ORDERING: Relaxed: the swap only elects one of several senders to make the system call.
+        if self.word.get().swap(0, Ordering::Relaxed) != 0 {
+            // A full counter means that it was rung often enough; a closed one that nobody sleeps there.
+            let _ = rustix::io::write(&self.event, &1u64.to_ne_bytes());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sleep_without_a_ring_ends_at_its_bound() {
+        let bell = Doorbell::create().unwrap();
+        bell.arm();
+        assert!(!bell.sleep(Duration::from_millis(1)).unwrap());
+    }
+
+    #[test]
+    fn a_ring_while_awake_costs_no_wake_up() {
+        let bell = Doorbell::create().unwrap();
+        bell.ringer().unwrap().ring();
+        assert!(!bell.disarm());
+    }
+
+    #[test]
+    fn every_message_is_seen_although_the_receiver_sleeps_between() {
+        let bell = Doorbell::create().unwrap();
+        let ringer = Ringer::attach(bell.parts().unwrap()).unwrap();
+        let mailbox = Arc::new(Segment::create("mailbox", 64).unwrap());
+        let sender = {
+            let mailbox = mailbox.clone();
+            std::thread::spawn(move || {
+                for n in 1..=2000u64 {
+                    while mailbox.word(8).unwrap().load(Ordering::Acquire) != n - 1 {
+                        std::thread::yield_now();
+                    }
+                    mailbox.word(0).unwrap().store(n, Ordering::Release);
+                    ringer.ring();
+                }
+            })
+        };
+        let mut seen = 0;
+        while seen < 2000 {
+            bell.arm();
+            if mailbox.word(0).unwrap().load(Ordering::Acquire) == seen {
+                assert!(bell.sleep(Duration::from_secs(20)).unwrap(), "slept through message {}", seen + 1);
+            } else {
+                bell.disarm();
+            }
+            let now = mailbox.word(0).unwrap().load(Ordering::Acquire);
+            if now != seen {
+                seen = now;
+                mailbox.word(8).unwrap().store(seen, Ordering::Release);
+            }
+        }
+        sender.join().unwrap();
+    }
+}
