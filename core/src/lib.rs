@@ -29,6 +29,7 @@ pub mod codec;
 pub mod error;
 pub mod id;
 pub mod key;
+pub mod memory;
 pub mod peer;
 pub mod time;
 pub mod wire;
