@@ -26,10 +26,12 @@ extern crate std;
 
 pub mod atomic;
 pub mod codec;
+pub mod endpoints;
 pub mod error;
 pub mod id;
 pub mod key;
 pub mod memory;
 pub mod peer;
+pub mod placement;
 pub mod time;
 pub mod wire;

@@ -35,6 +35,8 @@ number! {
     Rank;
     /// A rank within the world group; names an application process job-wide.
     WorldRank;
+    /// A rank among the ranks on its host, `0..n_local`.
+    LocalRank;
     /// A service process job-wide: `dpu_index * service_processes_per_dpu + lid` (spec 1.1).
     Sp;
     /// A service process on its DPU, `0..service_processes_per_dpu`.
