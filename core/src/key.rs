@@ -31,7 +31,9 @@ impl defmt::Format for Access {
 pub struct Key(u64);
 
 impl Key {
-    const FIELD: u32 = (1 << 20) - 1;
+    /// How many of the lowest bits are the generation.
+    pub const GENERATION_BITS: u32 = 20;
+    const FIELD: u32 = (1 << Self::GENERATION_BITS) - 1;
     /// How many regions an owner can have at once, and how many generations a region index has before
     /// they repeat.
     pub const REGIONS: u32 = Self::FIELD + 1;

@@ -33,5 +33,8 @@ pub mod key;
 pub mod memory;
 pub mod peer;
 pub mod placement;
+pub mod region;
+pub mod ticket;
 pub mod time;
+pub mod transport;
 pub mod wire;

@@ -1,0 +1,641 @@
+//! The table that says who may touch which bytes.
+//!
+//! A [`Key`] only names a region. Whether a key still means something, which bytes it covers, what may be
+//! done with them and by whom is written here: in the owner's table, and in a copy of the entry at each of
+//! the owner's shadow service processes, which serve reads for it. Every access begins with
+//! [`Regions::hold`], which checks generation, right, bounds and access list, and ends with
+//! [`Regions::release`].
+//!
+//! Revocation has two phases. [`Regions::revoke`] refuses new holds at once; when the last hold is
+//! released the revocation is acknowledged, and only then may the owner reuse the memory. A forced
+//! revocation does not wait. The death of an owner revokes everything it exported.
+//!
+//! ```
+//! use umbra_core::key::{Access, Span};
+//! use umbra_core::peer::{Incarnation, Peer, Sp, WorldRank};
+//! use umbra_core::region::{HoldError, Regions, Secret, Shadows};
+//! let rank = Peer::rank(WorldRank(3)).ok_or("rank too large")?;
+//! let mut regions = Regions::new([const { umbra_core::region::Entry::VACANT }; 16]);
+//! let shadows = Shadows::of(&[Sp(0)])?;
+//! let key = regions.export(rank, Incarnation(9), 0x1000, 64, Access::READ, shadows, Secret([7; 32]))?.key;
+//!
+//! let held = regions.hold(Span { key, offset: 60, len: 4 }, Access::READ, Sp(0))?;
+//! assert_eq!(held.address(), 0x1000 + 60);
+//! assert_eq!(regions.hold(Span { key, offset: 60, len: 5 }, Access::READ, Sp(0)), Err(HoldError::OutOfBounds));
+//!
+//! assert_eq!(regions.revoke(key)?.in_flight, 1);
+//! assert_eq!(regions.release(held), Some(key), "the last release acknowledges the revocation");
+//! assert_eq!(regions.hold(Span { key, offset: 0, len: 1 }, Access::READ, Sp(0)), Err(HoldError::KeyRevoked));
+//! # Ok::<(), Box<dyn core::error::Error>>(())
+//! ```
+//!
+//! Invariants: an entry never moves while it is live; of one (owner, region number) at most one generation
+//! is in the table; holds of a generation are counted until released or the revocation is forced.
+//!
+//! *Cost*: a look-up compares at most [`REACH`] entries, one in a table that holds only its own exports;
+//! [`Regions::find`] walks the table. A table that several owners fill should be twice as large as it
+//! needs, else an entry may find its reach full before the table is.
+
+use core::fmt;
+
+use crate::error::Status;
+use crate::key::{Access, Key, Span};
+use crate::peer::{Incarnation, Peer, Sp};
+
+/// How far from its home an entry may lie.
+pub const REACH: usize = 16;
+
+/// How many shadow service processes a region can have.
+pub const SHADOWS: usize = 8;
+
+/// 256 random bits that whoever imports a region must present.
+///
+/// Its owner gives them only to its shadow service processes, over an authenticated link. They are never
+/// printed, and compared in a time that does not depend on where they differ.
+#[derive(Clone, Copy)]
+pub struct Secret(pub [u8; 32]);
+
+impl PartialEq for Secret {
+    fn eq(&self, other: &Secret) -> bool {
+        let differing = self.0.iter().zip(&other.0).fold(0, |seen, (a, b)| seen | (a ^ b));
+        // Keeps the comparison from being turned into an early exit.
+        core::hint::black_box(differing) == 0
+    }
+}
+impl Eq for Secret {}
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret(..)")
+    }
+}
+
+/// The access list of a region: the shadow service processes of its owner.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Shadows(heapless::Vec<Sp, SHADOWS, u8>);
+
+/// More shadow service processes than a region can have.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TooManyShadows;
+
+impl fmt::Display for TooManyShadows {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "a region has at most {SHADOWS} shadow service processes")
+    }
+}
+impl core::error::Error for TooManyShadows {}
+
+impl Shadows {
+    const NONE: Shadows = Shadows(heapless::Vec::new());
+
+    /// These service processes.
+    ///
+    /// # Errors
+    /// [`TooManyShadows`] if there are more than [`SHADOWS`].
+    pub fn of(list: &[Sp]) -> Result<Shadows, TooManyShadows> {
+        heapless::Vec::from_slice(list).map(Shadows).map_err(|_| TooManyShadows)
+    }
+
+    /// Whether `sp` may touch the region.
+    #[inline]
+    #[must_use]
+    pub fn contains(&self, sp: Sp) -> bool {
+        self.0.contains(&sp)
+    }
+
+    /// The list, in the owner's order.
+    #[must_use]
+    pub fn as_slice(&self) -> &[Sp] {
+        &self.0
+    }
+}
+
+/// A region as its owner describes it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Region {
+    /// Its name.
+    pub key: Key,
+    /// Which life of the owner exported it.
+    pub incarnation: Incarnation,
+    /// Where it starts in the owner's address space.
+    pub base: u64,
+    /// Bytes.
+    pub len: u64,
+    /// What its access list may do.
+    pub access: Access,
+}
+
+impl Region {
+    /// Whether the region holds the owner's address `address`.
+    #[must_use]
+    pub const fn covers(&self, address: u64) -> bool {
+        address >= self.base && address - self.base < self.len
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum State {
+    Vacant,
+    Live,
+    /// No new holds; waits for the old ones.
+    Revoking,
+    Revoked,
+    /// The owner died.
+    Orphaned,
+}
+
+/// One place in the table; lent by the caller.
+#[derive(Clone, Debug)]
+pub struct Entry {
+    region: Region,
+    state: State,
+    in_flight: u32,
+    /// When it ended, in ends counted by the table; the oldest end is overwritten first.
+    ended: u32,
+    shadows: Shadows,
+    secret: Secret,
+}
+
+impl Entry {
+    /// An unused place.
+    pub const VACANT: Entry = Entry {
+        region: Region {
+            key: Key::from_bits(0),
+            incarnation: Incarnation(0),
+            base: 0,
+            len: 0,
+            access: Access::empty(),
+        },
+        state: State::Vacant,
+        in_flight: 0,
+        ended: 0,
+        shadows: Shadows::NONE,
+        secret: Secret([0; 32]),
+    };
+
+    const fn is_open(&self) -> bool {
+        matches!(self.state, State::Live | State::Revoking)
+    }
+}
+
+/// Leave to touch one span; give it back with [`Regions::release`].
+#[derive(PartialEq, Eq, Debug)]
+#[must_use = "a hold that is not released keeps its region from ever being revoked"]
+pub struct Held {
+    place: u32,
+    key: Key,
+    address: u64,
+}
+
+impl Held {
+    /// The span's first byte in the owner's address space.
+    #[must_use]
+    pub const fn address(&self) -> u64 {
+        self.address
+    }
+
+    /// The region's name.
+    #[must_use]
+    pub const fn key(&self) -> Key {
+        self.key
+    }
+
+    /// The place of the region in the table; a driver keeps what it needs to copy under this number.
+    #[must_use]
+    pub const fn place(&self) -> usize {
+        self.place as usize
+    }
+}
+
+macro_rules! refusal {
+    ($(#[doc = $doc:literal])* $name:ident: $($(#[doc = $vdoc:literal])* $variant:ident => $status:ident,)*) => {
+        $(#[doc = $doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+        #[cfg_attr(feature = "defmt", derive(defmt::Format))]
+        #[non_exhaustive]
+        pub enum $name {
+            $($(#[doc = $vdoc])* $variant,)*
+        }
+        impl From<$name> for Status {
+            fn from(error: $name) -> Status {
+                match error {
+                    $($name::$variant => Status::$status,)*
+                }
+            }
+        }
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(Status::from(*self).text())
+            }
+        }
+        impl core::error::Error for $name {}
+    };
+}
+
+refusal! {
+    /// Why a span may not be touched.
+    HoldError:
+    /// No such region here.
+    UnknownRegion => UnknownRegion,
+    /// The key names another generation of the region.
+    StaleKey => StaleKey,
+    /// The region was, or is being, revoked.
+    KeyRevoked => KeyRevoked,
+    /// The owner died.
+    OwnerGone => OwnerGone,
+    /// The span leaves the region.
+    OutOfBounds => OutOfBounds,
+    /// The region was not exported for this.
+    PermissionDenied => PermissionDenied,
+    /// The asker is not on the access list.
+    NotShadow => NotShadow,
+}
+
+refusal! {
+    /// Why a region cannot be put into the table.
+    ExportError:
+    /// No place for it; revoke another one or lend a larger table.
+    Full => Full,
+    /// It leaves the address space, or the same region is still there with other properties.
+    Conflict => Conflict,
+    /// The region has no bytes.
+    Empty => OutOfBounds,
+}
+
+refusal! {
+    /// Why a region may not be imported.
+    ImportError:
+    /// No such region.
+    UnknownRegion => UnknownRegion,
+    /// Another generation is current.
+    StaleKey => StaleKey,
+    /// It was, or is being, revoked.
+    KeyRevoked => KeyRevoked,
+    /// The owner died.
+    OwnerGone => OwnerGone,
+    /// Not on the access list.
+    NotShadow => NotShadow,
+    /// The secret is wrong.
+    WrongSecret => Unauthenticated,
+}
+
+refusal! {
+    /// Why a region cannot be revoked.
+    RevokeError:
+    /// No such region.
+    UnknownRegion => UnknownRegion,
+    /// Another generation is current.
+    StaleKey => StaleKey,
+}
+
+/// What a revocation has to wait for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Revocation {
+    /// Holds not yet released; the revocation is acknowledged when they are.
+    pub in_flight: u32,
+}
+
+/// A table of regions over lent storage.
+#[derive(Debug)]
+pub struct Regions<S> {
+    entries: S,
+    ends: u32,
+}
+
+impl<S: AsRef<[Entry]> + AsMut<[Entry]>> Regions<S> {
+    /// A table over `entries`, which are expected to be [`Entry::VACANT`].
+    pub fn new(entries: S) -> Self {
+        Regions { entries, ends: 0 }
+    }
+
+    /// How many places there are.
+    #[must_use]
+    pub fn capacity(&self) -> usize {
+        self.entries.as_ref().len()
+    }
+
+    /// Regions that are live or being revoked.
+    pub fn iter(&self) -> impl Iterator<Item = &Region> {
+        self.entries.as_ref().iter().filter(|e| e.is_open()).map(|e| &e.region)
+    }
+
+    /// Owner: makes a region and picks its key, never one that it used before within 2^20 exports of a
+    /// place, and with a first generation that depends on the owner's life.
+    ///
+    /// # Errors
+    /// [`ExportError`].
+    #[expect(clippy::too_many_arguments, reason = "each is a different property of the region")]
+    pub fn export(
+        &mut self,
+        owner: Peer,
+        incarnation: Incarnation,
+        base: u64,
+        len: u64,
+        access: Access,
+        shadows: Shadows,
+        secret: Secret,
+    ) -> Result<Region, ExportError> {
+        let home = self.home(owner, 0);
+        let entries = self.entries.as_mut();
+        let limit = entries.len().min(Key::REGIONS as usize);
+        // A never used place first, else the one whose region ended longest ago.
+        let candidates = (0..limit).map(|number| (number, (home + number) % entries.len()));
+        let (number, place) = candidates
+            .filter(|&(_, place)| entries[place].state != State::Live && entries[place].state != State::Revoking)
+            .min_by_key(|&(_, place)| (entries[place].state != State::Vacant, entries[place].ended))
+            .ok_or(ExportError::Full)?;
+        let before = &entries[place];
+        let reused = before.state != State::Vacant && before.region.incarnation == incarnation;
+        let generation = if reused && before.region.key.owner() == owner {
+            before.region.key.generation().wrapping_add(1)
+        } else {
+            first_generation(incarnation)
+        };
+        let key = Key::new(owner, number as u32, generation);
+        let region = Region { key, incarnation, base, len, access };
+        self.put(place, region, shadows, secret)?;
+        Ok(region)
+    }
+
+    /// Shadow service process `me`: takes over a region that its owner described. Taking the same region
+    /// twice changes nothing.
+    ///
+    /// # Errors
+    /// [`AdmitError::NotShadow`] if `me` is not on the access list, else [`AdmitError::Export`].
+    pub fn admit(&mut self, me: Sp, region: Region, shadows: Shadows, secret: Secret) -> Result<(), AdmitError> {
+        if !shadows.contains(me) {
+            return Err(AdmitError::NotShadow);
+        }
+        if let Some(place) = self.locate(region.key) {
+            let entry = &self.entries.as_ref()[place];
+            if entry.is_open() {
+                let same = entry.region == region && entry.secret == secret && entry.state == State::Live;
+                return if same { Ok(()) } else { Err(ExportError::Conflict.into()) };
+            }
+            return Ok(self.put(place, region, shadows, secret)?);
+        }
+        let entries = self.entries.as_ref();
+        let place = self
+            .probe(region.key)
+            .filter(|&place| !entries[place].is_open())
+            .min_by_key(|&place| (entries[place].state != State::Vacant, entries[place].ended))
+            .ok_or(ExportError::Full)?;
+        Ok(self.put(place, region, shadows, secret)?)
+    }
+
+    /// Checks that `sp` may import the region and knows its secret.
+    ///
+    /// # Errors
+    /// [`ImportError`].
+    pub fn authorise(&self, key: Key, secret: &Secret, sp: Sp) -> Result<Region, ImportError> {
+        let entry = self.entries.as_ref().get(self.locate(key).ok_or(ImportError::UnknownRegion)?);
+        let entry = entry.ok_or(ImportError::UnknownRegion)?;
+        match entry.state {
+            State::Orphaned => return Err(ImportError::OwnerGone),
+            _ if entry.region.key != key => return Err(ImportError::StaleKey),
+            State::Revoking | State::Revoked => return Err(ImportError::KeyRevoked),
+            State::Vacant => return Err(ImportError::UnknownRegion),
+            State::Live => {}
+        }
+        // The secret is compared even for a stranger, so that time tells nothing about the list.
+        let knows = entry.secret == *secret;
+        match (entry.shadows.contains(sp), knows) {
+            (false, _) => Err(ImportError::NotShadow),
+            (true, false) => Err(ImportError::WrongSecret),
+            (true, true) => Ok(entry.region),
+        }
+    }
+
+    /// Asks leave to touch a span; `asker` is the service process that does the copy.
+    ///
+    /// # Errors
+    /// [`HoldError`]; nothing is held then.
+    #[inline]
+    pub fn hold(&mut self, span: Span, right: Access, asker: Sp) -> Result<Held, HoldError> {
+        let place = self.locate(span.key).ok_or(HoldError::UnknownRegion)?;
+        let entry = self.entries.as_mut().get_mut(place).ok_or(HoldError::UnknownRegion)?;
+        let address = check(entry, span, right, asker)?;
+        entry.in_flight += 1;
+        Ok(Held { place: place as u32, key: span.key, address })
+    }
+
+    /// Ends an access. Returns the key if this was the last hold of a region that is being revoked: the
+    /// revocation is acknowledged then.
+    #[inline]
+    pub fn release(&mut self, held: Held) -> Option<Key> {
+        let entry = self.entries.as_mut().get_mut(held.place())?;
+        // A forced revocation does not wait: its holds come back when the place may have a new region.
+        if entry.region.key != held.key || entry.in_flight == 0 {
+            return None;
+        }
+        entry.in_flight -= 1;
+        if entry.state != State::Revoking || entry.in_flight > 0 {
+            return None;
+        }
+        self.end(held.place(), State::Revoked);
+        Some(held.key)
+    }
+
+    /// Begins to revoke a region: no new hold from now on. Revoking twice changes nothing.
+    ///
+    /// # Errors
+    /// [`RevokeError`].
+    pub fn revoke(&mut self, key: Key) -> Result<Revocation, RevokeError> {
+        let place = self.current(key)?;
+        let entry = &mut self.entries.as_mut()[place];
+        let in_flight = entry.in_flight;
+        if entry.state == State::Live {
+            entry.state = State::Revoking;
+        }
+        if entry.state == State::Revoking && in_flight == 0 {
+            self.end(place, State::Revoked);
+        }
+        Ok(Revocation { in_flight })
+    }
+
+    /// Revokes a region without waiting; tells how many holds were overrun. Whoever does this must make
+    /// sure by other means that nobody still copies, or accept that the last copies are torn.
+    ///
+    /// # Errors
+    /// [`RevokeError`].
+    pub fn force(&mut self, key: Key) -> Result<Revocation, RevokeError> {
+        let place = self.current(key)?;
+        let in_flight = self.entries.as_ref()[place].in_flight;
+        if self.entries.as_ref()[place].is_open() {
+            self.end(place, State::Revoked);
+        }
+        Ok(Revocation { in_flight })
+    }
+
+    /// Revokes everything of an owner that died; calls `each` with every key that was live or being
+    /// revoked. Its memory is gone, so nothing is waited for.
+    pub fn orphan(&mut self, owner: Peer, mut each: impl FnMut(Key)) {
+        for place in 0..self.capacity() {
+            let entry = &self.entries.as_ref()[place];
+            let key = entry.region.key;
+            if entry.state != State::Vacant && key.owner() == owner && entry.state != State::Orphaned {
+                if entry.is_open() {
+                    each(key);
+                }
+                self.end(place, State::Orphaned);
+            }
+        }
+    }
+
+    /// The live region of `owner` that covers its address `address`.
+    ///
+    /// # Errors
+    /// [`HoldError::OwnerGone`] if the owner died and exported nothing since, else
+    /// [`HoldError::UnknownRegion`].
+    pub fn find(&self, owner: Peer, address: u64) -> Result<Region, HoldError> {
+        let mut error = HoldError::UnknownRegion;
+        for entry in self.entries.as_ref() {
+            if entry.state == State::Vacant || entry.region.key.owner() != owner {
+                continue;
+            }
+            match entry.state {
+                State::Live if entry.region.covers(address) => return Ok(entry.region),
+                State::Live => error = HoldError::UnknownRegion,
+                State::Orphaned => error = HoldError::OwnerGone,
+                _ => {}
+            }
+        }
+        Err(error)
+    }
+
+    /// The region of this key, if it is live or being revoked.
+    #[must_use]
+    pub fn get(&self, key: Key) -> Option<&Region> {
+        let entry = self.entries.as_ref().get(self.locate(key)?)?;
+        (entry.is_open() && entry.region.key == key).then_some(&entry.region)
+    }
+
+    /// The place of this key's region, if it is live or being revoked; see [`Held::place`].
+    #[must_use]
+    pub fn place(&self, key: Key) -> Option<usize> {
+        let place = self.locate(key)?;
+        let entry = self.entries.as_ref().get(place)?;
+        (entry.is_open() && entry.region.key == key).then_some(place)
+    }
+
+    fn current(&self, key: Key) -> Result<usize, RevokeError> {
+        let place = self.locate(key).ok_or(RevokeError::UnknownRegion)?;
+        if self.entries.as_ref()[place].region.key == key { Ok(place) } else { Err(RevokeError::StaleKey) }
+    }
+
+    fn put(&mut self, place: usize, region: Region, shadows: Shadows, secret: Secret) -> Result<(), ExportError> {
+        if region.len == 0 {
+            return Err(ExportError::Empty);
+        }
+        // The last byte must have an address; the one behind it need not.
+        region.base.checked_add(region.len - 1).ok_or(ExportError::Conflict)?;
+        let entry = &mut self.entries.as_mut()[place];
+        *entry = Entry { region, state: State::Live, in_flight: 0, ended: 0, shadows, secret };
+        Ok(())
+    }
+
+    fn end(&mut self, place: usize, state: State) {
+        self.ends = self.ends.wrapping_add(1);
+        let entry = &mut self.entries.as_mut()[place];
+        entry.state = state;
+        entry.ended = self.ends;
+        entry.secret = Secret([0; 32]);
+    }
+
+    /// Where the search for a region begins: the regions of one owner lie side by side.
+    #[inline]
+    fn home(&self, owner: Peer, number: u32) -> usize {
+        let capacity = self.entries.as_ref().len().max(1) as u64;
+        let start = (u64::from(owner.to_bits().wrapping_mul(0x9e37_79b9)) * capacity) >> 32;
+        // One subtraction instead of a division wherever the number was chosen by a table of this size.
+        let at = start + u64::from(number);
+        (if at < capacity {
+            at
+        } else if at < 2 * capacity {
+            at - capacity
+        } else {
+            at % capacity
+        }) as usize
+    }
+
+    #[inline]
+    fn probe(&self, key: Key) -> impl Iterator<Item = usize> + use<S> {
+        let capacity = self.entries.as_ref().len();
+        let home = self.home(key.owner(), key.region());
+        (home..home + REACH.min(capacity)).map(move |at| if at < capacity { at } else { at - capacity })
+    }
+
+    /// The place of this owner's region number, whatever its generation and state.
+    #[inline]
+    fn locate(&self, key: Key) -> Option<usize> {
+        let entries = self.entries.as_ref();
+        let named = |place: &usize| {
+            entries.get(*place).is_some_and(|e| {
+                e.state != State::Vacant && (e.region.key.to_bits() ^ key.to_bits()) >> Key::GENERATION_BITS == 0
+            })
+        };
+        self.probe(key).find(named)
+    }
+}
+
+#[inline]
+fn check(entry: &Entry, span: Span, right: Access, asker: Sp) -> Result<u64, HoldError> {
+    if entry.state != State::Live || entry.region.key != span.key {
+        return Err(refusal(entry, span.key));
+    }
+    if !entry.shadows.contains(asker) {
+        return Err(HoldError::NotShadow);
+    }
+    if !entry.region.access.contains(right) {
+        return Err(HoldError::PermissionDenied);
+    }
+    if span.offset > entry.region.len || span.len > entry.region.len - span.offset {
+        return Err(HoldError::OutOfBounds);
+    }
+    // No overflow: offset <= len, and `put` checked base + len.
+    Ok(entry.region.base.wrapping_add(span.offset))
+}
+
+#[cold]
+fn refusal(entry: &Entry, key: Key) -> HoldError {
+    match entry.state {
+        State::Vacant => HoldError::UnknownRegion,
+        State::Orphaned => HoldError::OwnerGone,
+        _ if entry.region.key != key => HoldError::StaleKey,
+        _ => HoldError::KeyRevoked,
+    }
+}
+
+/// Where the generations of an owner's life begin; two lives rarely agree.
+const fn first_generation(incarnation: Incarnation) -> u32 {
+    (incarnation.0.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - Key::GENERATION_BITS)) as u32
+}
+
+/// Why a shadow service process does not take over a region.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum AdmitError {
+    /// Not on the access list.
+    NotShadow,
+    /// It cannot be put into the table.
+    Export(ExportError),
+}
+
+impl From<ExportError> for AdmitError {
+    fn from(error: ExportError) -> Self {
+        AdmitError::Export(error)
+    }
+}
+impl From<AdmitError> for Status {
+    fn from(error: AdmitError) -> Status {
+        match error {
+            AdmitError::NotShadow => Status::NotShadow,
+            AdmitError::Export(error) => error.into(),
+        }
+    }
+}
+impl fmt::Display for AdmitError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(Status::from(*self).text())
+    }
+}
+impl core::error::Error for AdmitError {}
