@@ -132,6 +132,7 @@ pub(super) struct Parts<'b> {
     pub(super) hosts: &'b mut [U32],
     pub(super) extra: &'b mut [U32],
     pub(super) pairs: &'b mut [U64],
+    #[allow(dead_code)]
     pub(super) table: &'b mut [u8],
 }
 
@@ -181,11 +182,11 @@ impl<S: AsRef<[u8]> + AsMut<[u8]>> TableBuilder<S> {
         self.storage
     }
 
-    /// Adds the entry of one rank; `Ok(true)` if it is new, `Ok(false)` if the same entry was there.
+    /// Says whether an entry would be new, without adding it.
     ///
     /// # Errors
-    /// [`SetError`]; nothing changed then.
-    pub fn set(&mut self, rank: Rank, entry: &Entry) -> Result<bool, SetError> {
+    /// As [`set`](Self::set).
+    pub fn check(&self, rank: Rank, entry: &Entry) -> Result<bool, SetError> {
         let Shape { size, shadows, service_processes, hosts, .. } = self.shape;
         if rank.0 >= size {
             return Err(SetError::RankOutOfRange { rank, size });
@@ -194,14 +195,28 @@ impl<S: AsRef<[u8]> + AsMut<[u8]>> TableBuilder<S> {
         if beyond || entry.world_rank.0 >= Peer::CAPACITY || entry.host.0 >= hosts {
             return Err(SetError::OutOfRange(rank));
         }
+        let count = entry.shadows.len();
         let repeated = entry.shadows.iter().enumerate().any(|(i, sp)| entry.shadows.iter().take(i).any(|s| s == sp));
-        let Some((&first, further)) = entry.shadows.split_first() else { return Err(SetError::BadShadows(rank)) };
-        if repeated || further.len() >= shadows as usize {
+        if count == 0 || count > shadows as usize || repeated {
             return Err(SetError::BadShadows(rank));
         }
-        if let Some(known) = self.get(rank) {
-            return if known == *entry { Ok(false) } else { Err(SetError::Conflict(rank)) };
+        match self.get(rank) {
+            None => Ok(true),
+            Some(known) if known == *entry => Ok(false),
+            Some(_) => Err(SetError::Conflict(rank)),
         }
+    }
+
+    /// Adds the entry of one rank; `Ok(true)` if it is new, `Ok(false)` if the same entry was there.
+    ///
+    /// # Errors
+    /// [`SetError`]; nothing changed then.
+    pub fn set(&mut self, rank: Rank, entry: &Entry) -> Result<bool, SetError> {
+        if !self.check(rank, entry)? {
+            return Ok(false);
+        }
+        let Shape { size, shadows, .. } = self.shape;
+        let Some((&first, further)) = entry.shadows.split_first() else { return Err(SetError::BadShadows(rank)) };
         let unreachable = SetError::RankOutOfRange { rank, size };
         let parts = Parts::cut(self.storage.as_mut(), &self.plan).ok_or(unreachable)?;
         let at = rank.index();
@@ -218,7 +233,7 @@ impl<S: AsRef<[u8]> + AsMut<[u8]>> TableBuilder<S> {
         Ok(true)
     }
 
-    fn part<T: FromBytes + zerocopy::Immutable + zerocopy::KnownLayout + zerocopy::Unaligned>(
+    pub(super) fn part<T: FromBytes + zerocopy::Immutable + zerocopy::KnownLayout + zerocopy::Unaligned>(
         &self,
         from: usize,
         at: usize,

@@ -20,15 +20,19 @@ mod entry;
 mod identity;
 mod layout;
 mod members;
+mod run;
 mod shape;
 mod table;
+mod union;
 
 pub use build::{BuildError, SetError, TableBuilder};
 pub use entry::{Entry, MAX_SHADOWS, Shadows};
 pub use identity::{Descriptor, DescriptorError, GroupKey, JobKey};
 pub use members::{Members, Run};
+pub use run::{EntryRun, RunError};
 pub use shape::Shape;
 pub use table::TableError;
+pub use union::{Cursor, MergeError};
 
 /// Marks ids of groups: `Id<Group>` is the handle of a look-up.
 #[derive(Clone, Copy, Debug)]
