@@ -2,7 +2,9 @@
 #![deny(unsafe_code)]
 
 pub mod config;
+pub mod driver;
 pub mod job;
+pub mod link;
 pub mod secret;
 // The operating system, each service once; the only module with unsafe code.
 #[allow(unsafe_code)]

@@ -1,0 +1,509 @@
+//! Many links, one loop: the side of a process that waits.
+//!
+//! A [`Driver`] owns listeners and links and polls them. It accepts, dials with retries, shakes hands and
+//! hands out [`Event`]s; the machines that know what frames mean stay outside. It never blocks but in
+//! [`wait`](Driver::wait), which sleeps in the kernel until something happens or the caller's deadline, so an
+//! idle process costs nothing.
+//!
+//! Order: events of one link come in the order of the link; `Up` first, `Gone` last, and the number of a
+//! link is not reused before its `Gone` was handed out.
+
+use std::collections::VecDeque;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::event::{PollFd, PollFlags, Timespec};
+use umbra_core::time::{Lapse, Time};
+use umbra_core::wire::Frame;
+
+use crate::link::{Address, Close, Codec, Dial, Identity, Input, Listener, Party, SendError, Side, Stream};
+use crate::secret::{self, Secret};
+
+/// Names a link of a [`Driver`]; numbers are reused after the link is gone.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub struct LinkId(pub u32);
+
+/// What happened on a link.
+#[derive(Debug)]
+pub enum Event {
+    /// The peer has proven that it belongs to the job.
+    Up {
+        /// Which link.
+        link: LinkId,
+        /// Who it is.
+        peer: Identity,
+        /// Its process id, if the link is a Unix socket.
+        pid: Option<u32>,
+    },
+    /// A frame came; its bytes are in the buffer given to [`Driver::next`].
+    Frame {
+        /// From where.
+        link: LinkId,
+        /// What came with it.
+        descriptors: Vec<OwnedFd>,
+    },
+    /// The link is over, or could not be made before its deadline.
+    Gone {
+        /// Which link.
+        link: LinkId,
+        /// Who was, or should have been, there; `None` for a stranger who never authenticated.
+        party: Option<Party>,
+        /// Why.
+        why: Close,
+    },
+    /// A descriptor given to [`Driver::watch`] became readable.
+    Readable(usize),
+}
+
+/// Limits of a driver.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Limits {
+    /// Links at once, dials and strangers included.
+    pub links: usize,
+    /// Bytes that wait to be sent on one link.
+    pub outbound: usize,
+    /// How long a handshake may take.
+    pub handshake: Lapse,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits { links: 4096, outbound: 1 << 20, handshake: Lapse::from_secs(5) }
+    }
+}
+
+/// Now, on the machine's monotonic clock, which all its processes share.
+#[must_use]
+pub fn now() -> Time {
+    let t = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    let seconds = u64::try_from(t.tv_sec).unwrap_or(0);
+    Time(seconds.saturating_mul(1_000_000_000).saturating_add(u64::try_from(t.tv_nsec).unwrap_or(0)))
+}
+
+enum Slot {
+    Free,
+    /// Between two attempts.
+    Pausing(Dial, Expected),
+    /// An attempt is under way.
+    Connecting(Dial, Expected, OwnedFd),
+    Shaking {
+        stream: Stream,
+        until: Time,
+        /// How to try again, if this side dialled.
+        dial: Option<(Dial, Expected)>,
+    },
+    Up(Stream, Party),
+    /// `Gone` was queued; the number is free once it was handed out.
+    Ended,
+}
+
+/// Who must be at the other end.
+type Expected = Party;
+
+/// The links of one process.
+pub struct Driver {
+    me: Identity,
+    secret: Secret,
+    limits: Limits,
+    listeners: Vec<Listener>,
+    watched: Vec<OwnedFd>,
+    slots: Vec<Slot>,
+    /// Links that may have unparsed bytes.
+    fresh: VecDeque<LinkId>,
+    events: VecDeque<Event>,
+    /// How often `wait` returned because something happened.
+    wakeups: u64,
+}
+
+impl Driver {
+    /// A process without links.
+    #[must_use]
+    pub const fn new(me: Identity, secret: Secret, limits: Limits) -> Driver {
+        Driver {
+            me,
+            secret,
+            limits,
+            listeners: Vec::new(),
+            watched: Vec::new(),
+            slots: Vec::new(),
+            fresh: VecDeque::new(),
+            events: VecDeque::new(),
+            wakeups: 0,
+        }
+    }
+
+    /// Who this process is.
+    #[must_use]
+    pub const fn identity(&self) -> Identity {
+        self.me
+    }
+
+    /// How often [`wait`](Self::wait) woke this process; stands still while nothing happens.
+    #[must_use]
+    pub const fn wakeups(&self) -> u64 {
+        self.wakeups
+    }
+
+    /// Accepts links from now on.
+    ///
+    /// # Errors
+    /// What the system said.
+    pub fn listen(&mut self, listener: Listener) -> std::io::Result<()> {
+        listener.set_nonblocking()?;
+        self.listeners.push(listener);
+        Ok(())
+    }
+
+    /// Reports [`Event::Readable`] with the returned number whenever `descriptor` is readable.
+    pub fn watch(&mut self, descriptor: OwnedFd) -> usize {
+        self.watched.push(descriptor);
+        self.watched.len() - 1
+    }
+
+    /// A descriptor given to [`watch`](Self::watch).
+    #[must_use]
+    pub fn watched(&self, number: usize) -> Option<BorrowedFd<'_>> {
+        self.watched.get(number).map(AsFd::as_fd)
+    }
+
+    /// Begins to connect to `expected` at `address`; ends in [`Event::Up`] or, at `deadline` at the latest,
+    /// in [`Event::Gone`].
+    ///
+    /// # Errors
+    /// [`SendError::Full`] if there are as many links as the limit.
+    pub fn dial(&mut self, address: Address, expected: Party, deadline: Time) -> Result<LinkId, SendError> {
+        let dial = Dial::new(address, now(), deadline);
+        self.place(Slot::Pausing(dial, expected)).ok_or(SendError::Full)
+    }
+
+    /// Takes over a connected socket; `side` must be the opposite of the other end's.
+    ///
+    /// # Errors
+    /// [`Close`] if the socket refuses, or random bytes or room are missing.
+    pub fn adopt(&mut self, socket: OwnedFd, is_unix: bool, side: Side) -> Result<LinkId, Close> {
+        let stream = self.stream(socket, is_unix, side)?;
+        let until = now() + self.limits.handshake;
+        self.place(Slot::Shaking { stream, until, dial: None }).ok_or(Close::Local)
+    }
+
+    fn stream(&self, socket: OwnedFd, is_unix: bool, side: Side) -> Result<Stream, Close> {
+        let challenge = secret::random::<32>().map_err(|e| Close::Io(e.raw_os_error().unwrap_or(0)))?;
+        Stream::new(socket, Codec::new(side, self.me, &self.secret, challenge, self.limits.outbound), is_unix)
+    }
+
+    fn place(&mut self, slot: Slot) -> Option<LinkId> {
+        let free = self.slots.iter().position(|s| matches!(s, Slot::Free));
+        let index = match free {
+            Some(index) => index,
+            None if self.slots.len() < self.limits.links => {
+                self.slots.push(Slot::Free);
+                self.slots.len() - 1
+            }
+            None => return None,
+        };
+        *self.slots.get_mut(index)? = slot;
+        u32::try_from(index).ok().map(LinkId)
+    }
+
+    /// Queues a frame on a link.
+    ///
+    /// # Errors
+    /// [`SendError`]; nothing is queued then.
+    pub fn send(&mut self, link: LinkId, frame: &Frame<'_>, descriptors: Vec<OwnedFd>) -> Result<(), SendError> {
+        match self.slots.get_mut(link.0 as usize) {
+            Some(Slot::Up(stream, _)) => stream.send(frame, descriptors),
+            _ => Err(SendError::NotUp),
+        }
+    }
+
+    /// Ends a link; what is queued is sent as far as the socket takes it at once. No event follows.
+    pub fn close(&mut self, link: LinkId) {
+        if let Some(slot) = self.slots.get_mut(link.0 as usize) {
+            if let Slot::Up(stream, _) = slot {
+                // The peer learns of the end in any case.
+                let _ = stream.write();
+            }
+            if !matches!(slot, Slot::Ended) {
+                *slot = Slot::Free;
+            }
+        }
+        self.events.retain(|event| match event {
+            Event::Frame { link: l, .. } | Event::Up { link: l, .. } => *l != link,
+            _ => true,
+        });
+    }
+
+    /// Whether anything waits to be sent.
+    #[must_use]
+    pub fn has_unsent(&self) -> bool {
+        self.slots.iter().any(|slot| matches!(slot, Slot::Up(stream, _) if stream.wants_to_write()))
+    }
+
+    /// Sends what the sockets take now, without waiting.
+    pub fn flush(&mut self) {
+        for index in 0..self.slots.len() {
+            let Some(Slot::Up(stream, _)) = self.slots.get_mut(index) else { continue };
+            if stream.wants_to_write() {
+                let result = stream.write();
+                self.settle(index, result);
+            }
+        }
+    }
+
+    /// The next event; a frame's bytes replace the content of `frame`. `None`: [`wait`](Self::wait) next.
+    pub fn next(&mut self, frame: &mut Vec<u8>) -> Option<Event> {
+        loop {
+            if let Some(event) = self.events.pop_front() {
+                if let Event::Gone { link, .. } = &event
+                    && let Some(slot) = self.slots.get_mut(link.0 as usize)
+                    && matches!(slot, Slot::Ended)
+                {
+                    *slot = Slot::Free;
+                }
+                return Some(event);
+            }
+            let link = *self.fresh.front()?;
+            match self.take(link, frame) {
+                Some(event) => return Some(event),
+                None => {
+                    self.fresh.pop_front();
+                }
+            }
+        }
+    }
+
+    fn take(&mut self, link: LinkId, frame: &mut Vec<u8>) -> Option<Event> {
+        let index = link.0 as usize;
+        let slot = self.slots.get_mut(index)?;
+        let (Slot::Shaking { stream, .. } | Slot::Up(stream, _)) = slot else { return None };
+        match stream.take(frame) {
+            Ok(None) => None,
+            Ok(Some((Input::Frame(_), descriptors))) => Some(Event::Frame { link, descriptors }),
+            Ok(Some((Input::Up(peer), _))) => {
+                let pid = stream.pid();
+                match std::mem::replace(slot, Slot::Free) {
+                    Slot::Shaking { dial: Some((_, expected)), .. } if expected != peer.party => {
+                        let why = Close::WrongParty(peer.party);
+                        *slot = Slot::Ended;
+                        Some(Event::Gone { link, party: Some(expected), why })
+                    }
+                    Slot::Shaking { stream, .. } => {
+                        *slot = Slot::Up(stream, peer.party);
+                        Some(Event::Up { link, peer, pid })
+                    }
+                    other => {
+                        *slot = other;
+                        None
+                    }
+                }
+            }
+            Err(why) => {
+                self.settle(index, Err(why));
+                None
+            }
+        }
+    }
+
+    /// Ends the link in slot `index` if its last step failed: a dial tries again, others are gone.
+    fn settle(&mut self, index: usize, result: Result<(), Close>) {
+        let Err(why) = result else { return };
+        let Some(slot) = self.slots.get_mut(index) else { return };
+        let Ok(number) = u32::try_from(index) else { return };
+        let (party, why) = match std::mem::replace(slot, Slot::Ended) {
+            Slot::Pausing(mut dial, expected)
+            | Slot::Connecting(mut dial, expected, _)
+            | Slot::Shaking { dial: Some((mut dial, expected)), .. } => match dial.failed(why, now()) {
+                Ok(()) => {
+                    *slot = Slot::Pausing(dial, expected);
+                    return;
+                }
+                Err(why) => (Some(expected), why),
+            },
+            Slot::Shaking { mut stream, dial: None, .. } => {
+                // Tells a stranger why; it may be gone already.
+                let _ = stream.write();
+                (None, why)
+            }
+            Slot::Up(_, party) => (Some(party), why),
+            other @ (Slot::Free | Slot::Ended) => {
+                *slot = other;
+                return;
+            }
+        };
+        self.events.push_back(Event::Gone { link: LinkId(number), party, why });
+    }
+
+    /// Sleeps until something happens, or `deadline`, or a dial or handshake is due; then moves bytes.
+    ///
+    /// # Errors
+    /// What the system said of the poll itself; links that fail are events.
+    pub fn wait(&mut self, deadline: Time) -> std::io::Result<()> {
+        if !self.events.is_empty() || !self.fresh.is_empty() {
+            return self.poll(Time::ZERO);
+        }
+        let due = self.slots.iter().map(|slot| match slot {
+            Slot::Pausing(dial, _) => dial.due(),
+            Slot::Connecting(dial, ..) => dial.deadline(),
+            Slot::Shaking { until, .. } => *until,
+            _ => Time::NEVER,
+        });
+        let deadline = due.fold(deadline, Time::min);
+        self.poll(deadline)
+    }
+
+    fn poll(&mut self, deadline: Time) -> std::io::Result<()> {
+        let mut fds: Vec<PollFd<'_>> = Vec::with_capacity(self.listeners.len() + self.slots.len());
+        let mut owners: Vec<usize> = Vec::with_capacity(self.slots.len());
+        fds.extend(self.listeners.iter().map(|l| PollFd::from_borrowed_fd(l.as_fd(), PollFlags::IN)));
+        fds.extend(self.watched.iter().map(|fd| PollFd::from_borrowed_fd(fd.as_fd(), PollFlags::IN)));
+        for (index, slot) in self.slots.iter().enumerate() {
+            let (fd, flags) = match slot {
+                Slot::Connecting(_, _, socket) => (socket.as_fd(), PollFlags::OUT),
+                Slot::Shaking { stream, .. } | Slot::Up(stream, _) => {
+                    let mut flags = PollFlags::empty();
+                    flags.set(PollFlags::IN, stream.wants_to_read());
+                    flags.set(PollFlags::OUT, stream.wants_to_write());
+                    (stream.as_fd(), flags)
+                }
+                _ => continue,
+            };
+            fds.push(PollFd::from_borrowed_fd(fd, flags));
+            owners.push(index);
+        }
+        let timeout = (deadline != Time::NEVER).then(|| {
+            let left = deadline.since(now()).0;
+            Timespec { tv_sec: (left / 1_000_000_000) as i64, tv_nsec: (left % 1_000_000_000) as i64 }
+        });
+        match rustix::event::poll(&mut fds, timeout.as_ref()) {
+            Ok(n) => self.wakeups += u64::from(n > 0),
+            // A signal: the caller looks at its flags.
+            Err(rustix::io::Errno::INTR) => return Ok(()),
+            Err(e) => return Err(e.into()),
+        }
+        let ready: Vec<PollFlags> = fds.iter().map(PollFd::revents).collect();
+        drop(fds);
+        let (doors, rest) = ready.split_at(self.listeners.len());
+        let (watched, links) = rest.split_at(self.watched.len());
+        for (number, flags) in watched.iter().enumerate() {
+            if !flags.is_empty() {
+                self.events.push_back(Event::Readable(number));
+            }
+        }
+        for (&index, &flags) in owners.iter().zip(links) {
+            if !flags.is_empty() {
+                self.step(index, flags);
+            }
+        }
+        for (door, flags) in doors.iter().enumerate() {
+            if !flags.is_empty() {
+                self.accept(door);
+            }
+        }
+        self.on_time();
+        Ok(())
+    }
+
+    fn step(&mut self, index: usize, flags: PollFlags) {
+        let Some(slot) = self.slots.get_mut(index) else { return };
+        match slot {
+            Slot::Connecting(_, _, socket) => {
+                let result = Dial::finish(socket.as_fd());
+                match result {
+                    Ok(()) => self.shake(index),
+                    Err(why) => self.settle(index, Err(why)),
+                }
+            }
+            Slot::Shaking { stream, .. } | Slot::Up(stream, _) => {
+                let mut result = if flags.contains(PollFlags::OUT) { stream.write() } else { Ok(()) };
+                if result.is_ok() && stream.wants_to_read() {
+                    result = stream.read();
+                }
+                let hung_up = flags.intersects(PollFlags::HUP | PollFlags::ERR) && !flags.contains(PollFlags::IN);
+                match result {
+                    // Frames that came before the end are still handed out.
+                    Err(Close::Ended) => stream.end(),
+                    Ok(()) if hung_up => stream.end(),
+                    Ok(()) => {}
+                    Err(why) => return self.settle(index, Err(why)),
+                }
+                // What was read is parsed by `next`, one event at a time.
+                self.mark_fresh(index);
+            }
+            _ => {}
+        }
+    }
+
+    fn mark_fresh(&mut self, index: usize) {
+        if let Ok(number) = u32::try_from(index)
+            && !self.fresh.contains(&LinkId(number))
+        {
+            self.fresh.push_back(LinkId(number));
+        }
+    }
+
+    /// A connected socket begins its handshake.
+    fn shake(&mut self, index: usize) {
+        let Some(slot) = self.slots.get_mut(index) else { return };
+        match std::mem::replace(slot, Slot::Free) {
+            Slot::Connecting(dial, expected, socket) => {
+                let is_unix = dial.address().is_unix();
+                let until = (now() + self.limits.handshake).min(dial.deadline());
+                match self.stream(socket, is_unix, Side::Initiator) {
+                    Ok(stream) => {
+                        let dial = Some((dial, expected));
+                        self.set(index, Slot::Shaking { stream, until, dial });
+                    }
+                    Err(why) => {
+                        self.set(index, Slot::Pausing(dial, expected));
+                        self.settle(index, Err(why));
+                    }
+                }
+            }
+            other => self.set(index, other),
+        }
+    }
+
+    fn set(&mut self, index: usize, slot: Slot) {
+        if let Some(place) = self.slots.get_mut(index) {
+            *place = slot;
+        }
+    }
+
+    fn accept(&mut self, door: usize) {
+        // Bounded: a flood of strangers must not starve the links.
+        for _ in 0..64 {
+            let Some(Ok((socket, is_unix))) = self.listeners.get(door).map(Listener::accept) else { return };
+            // Over the limit, or unusable: dropping the socket tells the stranger.
+            let _ = self.adopt(socket, is_unix, Side::Acceptor);
+        }
+    }
+
+    fn on_time(&mut self) {
+        let time = now();
+        for index in 0..self.slots.len() {
+            match self.slots.get(index) {
+                Some(Slot::Pausing(dial, _)) if dial.due() <= time => self.try_again(index),
+                Some(Slot::Connecting(dial, ..)) if dial.deadline() <= time => {
+                    self.settle(index, Err(Close::HandshakeTimeout));
+                }
+                Some(Slot::Shaking { until, .. }) if *until <= time => {
+                    self.settle(index, Err(Close::HandshakeTimeout));
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn try_again(&mut self, index: usize) {
+        let Some(slot) = self.slots.get_mut(index) else { return };
+        match std::mem::replace(slot, Slot::Free) {
+            Slot::Pausing(dial, expected) => match dial.start() {
+                Ok(socket) => self.set(index, Slot::Connecting(dial, expected, socket)),
+                Err(why) => {
+                    self.set(index, Slot::Pausing(dial, expected));
+                    self.settle(index, Err(why));
+                }
+            },
+            other => self.set(index, other),
+        }
+    }
+}

@@ -1,0 +1,218 @@
+//! A link on a non-blocking TCP or Unix socket, with descriptor passing.
+//!
+//! A frame's descriptors are sent together with the first byte of its record, so the kernel delivers them
+//! no later than that byte; they are matched to frames in order.
+
+use std::collections::VecDeque;
+use std::io::{IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::io::Errno;
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags,
+};
+use umbra_core::wire::Frame;
+
+use super::codec::{Codec, Input, Sending};
+use super::{Close, SendError};
+
+/// Descriptors that one frame can carry, and that may wait for their frame.
+const DESCRIPTORS_MAX: usize = 8;
+const READ_CHUNK: usize = 64 * 1024;
+
+/// A codec on its socket.
+pub struct Stream {
+    socket: OwnedFd,
+    codec: Codec,
+    passes_descriptors: bool,
+    outgoing: VecDeque<(Sending, Vec<OwnedFd>)>,
+    incoming: VecDeque<OwnedFd>,
+    /// The other process' id, where the kernel tells it.
+    pid: Option<u32>,
+    ended: bool,
+}
+
+impl Stream {
+    /// Puts `codec` on `socket`, which is made non-blocking. `is_unix` tells whether it passes descriptors.
+    ///
+    /// # Errors
+    /// [`Close::Io`] if the socket refuses.
+    pub fn new(socket: OwnedFd, codec: Codec, is_unix: bool) -> Result<Stream, Close> {
+        rustix::io::ioctl_fionbio(&socket, true).map_err(io)?;
+        let pid = if is_unix {
+            let credentials = rustix::net::sockopt::socket_peercred(&socket).map_err(io)?;
+            u32::try_from(credentials.pid.as_raw_nonzero().get()).ok()
+        } else {
+            // Frames are small and wait for answers; and a host that vanished is noticed within a minute.
+            rustix::net::sockopt::set_tcp_nodelay(&socket, true).map_err(io)?;
+            rustix::net::sockopt::set_socket_keepalive(&socket, true).map_err(io)?;
+            rustix::net::sockopt::set_tcp_user_timeout(&socket, 30_000).map_err(io)?;
+            None
+        };
+        Ok(Stream {
+            socket,
+            codec,
+            passes_descriptors: is_unix,
+            outgoing: VecDeque::new(),
+            incoming: VecDeque::new(),
+            pid,
+            ended: false,
+        })
+    }
+
+    /// The process at the other end, as the kernel knows it; Unix links only.
+    #[must_use]
+    pub const fn pid(&self) -> Option<u32> {
+        self.pid
+    }
+
+    /// Whether frames can be sent.
+    #[must_use]
+    pub const fn is_up(&self) -> bool {
+        self.codec.is_up()
+    }
+
+    /// Whether bytes wait to be sent.
+    #[must_use]
+    pub fn wants_to_write(&self) -> bool {
+        !self.codec.outgoing().is_empty()
+    }
+
+    /// Whether there is room for bytes from the peer.
+    #[must_use]
+    pub fn wants_to_read(&self) -> bool {
+        !self.ended && self.codec.room() > 0
+    }
+
+    /// Queues a frame.
+    ///
+    /// # Errors
+    /// [`SendError`], with the descriptors dropped; nothing is queued then.
+    pub fn send(&mut self, frame: &Frame<'_>, descriptors: Vec<OwnedFd>) -> Result<(), SendError> {
+        if descriptors.len() > DESCRIPTORS_MAX || (!descriptors.is_empty() && !self.passes_descriptors) {
+            return Err(SendError::Descriptors);
+        }
+        let count = u8::try_from(descriptors.len()).map_err(|_| SendError::Descriptors)?;
+        let at = self.codec.send(frame, count)?;
+        if !descriptors.is_empty() {
+            self.outgoing.push_back((at, descriptors));
+        }
+        Ok(())
+    }
+
+    /// Sends what the socket takes.
+    ///
+    /// # Errors
+    /// [`Close::Io`].
+    pub fn write(&mut self) -> Result<(), Close> {
+        while !self.codec.outgoing().is_empty() {
+            let position = self.codec.position();
+            let bytes = self.codec.outgoing();
+            let due = self.outgoing.front().filter(|(at, _)| *at <= position);
+            // Stop before the next record that has descriptors: they must not arrive early.
+            let next = self.outgoing.iter().find(|(at, _)| *at > position).map(|(at, _)| at.0 - position.0);
+            let until = next.and_then(|n| usize::try_from(n).ok()).unwrap_or(usize::MAX).min(bytes.len());
+            let bytes = bytes.get(..until).unwrap_or_default();
+            match send_some(self.socket.as_fd(), bytes, due.map_or(&[], |(_, list)| list.as_slice())) {
+                Ok(len) => {
+                    if due.is_some() {
+                        self.outgoing.pop_front();
+                    }
+                    self.codec.sent(len);
+                }
+                Err(Errno::AGAIN) => return Ok(()),
+                Err(Errno::INTR) => {}
+                Err(e) => return Err(io(e)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Receives what the socket has, as far as there is room.
+    ///
+    /// # Errors
+    /// [`Close::Io`], or [`Close::Descriptors`] if descriptors come that nobody announced.
+    pub fn read(&mut self) -> Result<(), Close> {
+        let mut chunk = [0; READ_CHUNK];
+        loop {
+            let len = self.codec.room().min(READ_CHUNK);
+            if len == 0 || self.ended {
+                return Ok(());
+            }
+            let buffer = chunk.get_mut(..len).unwrap_or_default();
+            match self.receive_some(buffer) {
+                Ok(0) => self.ended = true,
+                Ok(got) => {
+                    if self.incoming.len() > DESCRIPTORS_MAX || (!self.is_up() && !self.incoming.is_empty()) {
+                        return Err(Close::Descriptors);
+                    }
+                    self.codec.receive(buffer.get(..got).unwrap_or_default())?;
+                    if got < len {
+                        return Ok(());
+                    }
+                }
+                Err(Errno::AGAIN) => return Ok(()),
+                Err(Errno::INTR) => {}
+                Err(e) => return Err(io(e)),
+            }
+        }
+    }
+
+    fn receive_some(&mut self, buffer: &mut [u8]) -> Result<usize, Errno> {
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
+        let mut control = RecvAncillaryBuffer::new(&mut space);
+        let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT;
+        let got = rustix::net::recvmsg(&self.socket, &mut [IoSliceMut::new(buffer)], &mut control, flags)?;
+        for message in control.drain() {
+            if let RecvAncillaryMessage::ScmRights(list) = message {
+                self.incoming.extend(list);
+            }
+        }
+        Ok(got.bytes)
+    }
+
+    /// Tells that nothing more will come; what was read can still be taken.
+    pub const fn end(&mut self) {
+        self.ended = true;
+    }
+
+    /// The next thing that came in, see [`Codec::take`]; with it the descriptors of the frame.
+    ///
+    /// # Errors
+    /// [`Close`]; [`Close::Ended`] once everything before the end was taken.
+    pub fn take(&mut self, frame: &mut Vec<u8>) -> Result<Option<(Input, Vec<OwnedFd>)>, Close> {
+        match self.codec.take(frame)? {
+            Some(Input::Frame(count)) if count > self.incoming.len() => Err(Close::Descriptors),
+            Some(Input::Frame(count)) => Ok(Some((Input::Frame(count), self.incoming.drain(..count).collect()))),
+            Some(input) => Ok(Some((input, Vec::new()))),
+            None if self.ended => Err(Close::Ended),
+            None => Ok(None),
+        }
+    }
+}
+
+impl AsFd for Stream {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+fn send_some(socket: BorrowedFd<'_>, bytes: &[u8], descriptors: &[OwnedFd]) -> Result<usize, Errno> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    let borrowed: Vec<BorrowedFd<'_>> = descriptors.iter().map(AsFd::as_fd).collect();
+    if !borrowed.is_empty() && !control.push(SendAncillaryMessage::ScmRights(&borrowed)) {
+        return Err(Errno::INVAL);
+    }
+    let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+    rustix::net::sendmsg(socket, &[IoSlice::new(bytes)], &mut control, flags)
+}
+
+fn io(e: Errno) -> Close {
+    match e {
+        // The peer died or closed with bytes of ours under way: to the caller the same thing.
+        Errno::CONNRESET | Errno::PIPE => Close::Ended,
+        e => Close::Io(e.raw_os_error()),
+    }
+}

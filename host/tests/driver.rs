@@ -1,0 +1,271 @@
+//! Links over real sockets: hostile bytes at the door, dialling before the peer exists, descriptors (s22, s25, s40).
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may stop at the first surprise")]
+
+use std::fs::File;
+use std::io::{Read as _, Seek as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixListener;
+use std::time::Instant;
+
+use umbra::driver::{Driver, Event, Limits, LinkId, now};
+use umbra::link::{Address, Close, Identity, Listener, Party, SendError};
+use umbra::secret::Secret;
+use umbra_core::peer::{Incarnation, Peer, Sp, WorldRank};
+use umbra_core::time::{Lapse, Time};
+use umbra_core::wire::{Frame, Op, Token};
+
+const SERVICE: Identity = Identity { party: Party::Peer(Peer::service(Sp(1)).unwrap()), incarnation: Incarnation(5) };
+const RANK: Identity = Identity { party: Party::Peer(Peer::rank(WorldRank(3)).unwrap()), incarnation: Incarnation(6) };
+
+fn driver(me: Identity, secret: u8) -> Driver {
+    Driver::new(
+        me,
+        Secret::from_bytes([secret; 32]),
+        Limits { handshake: Lapse::from_millis(300), ..Limits::default() },
+    )
+}
+
+fn tcp() -> (TcpListener, Address) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = Address::Tcp(listener.local_addr().unwrap());
+    (listener, address)
+}
+
+fn soon() -> Time {
+    now() + Lapse::from_secs(10)
+}
+
+/// Turns both drivers until `until` answers something.
+fn turn<T>(drivers: &mut [&mut Driver], mut until: impl FnMut(usize, Event, &[u8]) -> Option<T>) -> T {
+    let (end, mut frame) = (soon(), Vec::new());
+    loop {
+        assert!(now() < end, "nothing happened in 10 s");
+        for (i, driver) in drivers.iter_mut().enumerate() {
+            driver.wait(now() + Lapse::from_millis(2)).unwrap();
+            while let Some(event) = driver.next(&mut frame) {
+                if let Some(answer) = until(i, event, &frame) {
+                    return answer;
+                }
+            }
+        }
+    }
+}
+
+fn connect(a: &mut Driver, b: &mut Driver) -> (LinkId, LinkId) {
+    let (mut left, mut right) = (None, None);
+    turn(&mut [a, b], |i, event, _| {
+        let Event::Up { link, .. } = event else { panic!("{event:?}") };
+        *(if i == 0 { &mut left } else { &mut right }) = Some(link);
+        left.zip(right)
+    })
+}
+
+fn call(body: &[u8]) -> Frame<'_> {
+    Frame::Call { op: Op(0x0301), token: Token(4), body }
+}
+
+#[test]
+fn two_processes_shake_hands_and_exchange_frames_over_tcp() {
+    let (mut a, mut b) = (driver(RANK, 1), driver(SERVICE, 1));
+    let (listener, address) = tcp();
+    b.listen(Listener::Tcp(listener)).unwrap();
+    a.dial(address, SERVICE.party, soon()).unwrap();
+    let (left, _) = connect(&mut a, &mut b);
+    let body = vec![9; 60_000];
+    for _ in 0..10 {
+        a.send(left, &call(&body), Vec::new()).unwrap();
+    }
+    let mut got = 0;
+    turn(&mut [&mut a, &mut b], |i, event, frame| {
+        assert!(i == 1 && matches!(event, Event::Frame { .. }));
+        assert_eq!(Frame::parse(frame).unwrap(), call(&body));
+        got += 1;
+        (got == 10).then_some(())
+    });
+    assert_eq!(a.send(left, &call(b""), vec![File::open("/dev/null").unwrap().into()]), Err(SendError::Descriptors));
+}
+
+#[test]
+fn a_unix_link_passes_descriptors_with_their_frames_and_tells_the_process() {
+    let path = std::env::temp_dir().join(format!("umbra-driver-{}.sock", std::process::id()));
+    let _ = std::fs::remove_file(&path);
+    let (mut a, mut b) = (driver(RANK, 1), driver(SERVICE, 1));
+    b.listen(Listener::Unix(UnixListener::bind(&path).unwrap())).unwrap();
+    a.dial(Address::Unix(path.clone()), SERVICE.party, soon()).unwrap();
+    let (mut link, mut told) = (None, None);
+    let (link, pid) = turn(&mut [&mut a, &mut b], |i, event, _| {
+        let Event::Up { link: l, pid, .. } = event else { panic!("{event:?}") };
+        if i == 0 {
+            link = Some(l)
+        } else {
+            told = pid
+        }
+        link.zip(told)
+    });
+    assert_eq!(pid, std::process::id());
+    let file = |text: &[u8]| -> OwnedFd {
+        let fd = rustix::fs::memfd_create("test", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
+        let mut file = File::from(fd);
+        file.write_all(text).unwrap();
+        file.rewind().unwrap();
+        file.into()
+    };
+    let bulk = vec![1; 50_000];
+    a.send(link, &call(&bulk), Vec::new()).unwrap();
+    a.send(link, &call(b"one"), vec![file(b"first")]).unwrap();
+    a.send(link, &call(b"none"), Vec::new()).unwrap();
+    a.send(link, &call(b"two"), vec![file(b"second"), file(b"third")]).unwrap();
+    let mut got = Vec::new();
+    turn(&mut [&mut a, &mut b], |_, event, _| {
+        let Event::Frame { descriptors, .. } = event else { panic!("{event:?}") };
+        got.push(
+            descriptors
+                .into_iter()
+                .map(|fd| {
+                    let mut text = String::new();
+                    File::from(fd).read_to_string(&mut text).unwrap();
+                    text
+                })
+                .collect::<Vec<_>>(),
+        );
+        (got.len() == 4).then_some(())
+    });
+    assert_eq!(got, [vec![], vec!["first".to_owned()], vec![], vec!["second".to_owned(), "third".to_owned()]]);
+    std::fs::remove_file(&path).unwrap();
+}
+
+#[test]
+fn the_end_of_a_process_is_told_after_its_last_frame() {
+    let (mut a, mut b) = (driver(RANK, 1), driver(SERVICE, 1));
+    let (listener, address) = tcp();
+    b.listen(Listener::Tcp(listener)).unwrap();
+    a.dial(address, SERVICE.party, soon()).unwrap();
+    let (left, right) = connect(&mut a, &mut b);
+    a.send(left, &call(b"last words"), Vec::new()).unwrap();
+    a.flush();
+    drop(a);
+    let mut heard = false;
+    let gone = turn(&mut [&mut b], |_, event, frame| match event {
+        Event::Frame { .. } => {
+            heard = Frame::parse(frame).unwrap() == call(b"last words");
+            None
+        }
+        Event::Gone { link, party, why } => Some((link, party, why)),
+        other => panic!("{other:?}"),
+    });
+    assert!(heard);
+    assert_eq!(gone, (right, Some(RANK.party), Close::Ended));
+}
+
+#[test]
+fn s22_bytes_that_are_no_link_are_answered_by_a_close_with_a_reason() {
+    let mut b = driver(SERVICE, 1);
+    let (listener, address) = tcp();
+    let Address::Tcp(address) = address else { unreachable!() };
+    b.listen(Listener::Tcp(listener)).unwrap();
+    for bytes in [&b"GET / HTTP/1.1\r\n\r\n"[..], b"\x00", b"\xff\xff\xff\xff", b"\x01UMBX", b"\x02proof of nothing"] {
+        let mut stranger = TcpStream::connect(address).unwrap();
+        stranger.write_all(bytes).unwrap();
+        // A stranger that sends half a message and ends must be noticed as well.
+        stranger.shutdown(std::net::Shutdown::Write).unwrap();
+        let (party, why) = turn(&mut [&mut b], |_, event, _| match event {
+            Event::Gone { party, why, .. } => Some((party, why)),
+            other => panic!("{other:?}"),
+        });
+        assert_eq!(party, None);
+        assert!(matches!(why, Close::NotALink | Close::Ended | Close::BadHandshake), "{why:?}");
+        let mut rest = Vec::new();
+        let _ = stranger.read_to_end(&mut rest);
+    }
+}
+
+#[test]
+fn s22_a_silent_stranger_is_shown_out_after_the_handshake_time() {
+    let mut b = driver(SERVICE, 1);
+    let (listener, address) = tcp();
+    let Address::Tcp(address) = address else { unreachable!() };
+    b.listen(Listener::Tcp(listener)).unwrap();
+    let _stranger = TcpStream::connect(address).unwrap();
+    let why = turn(&mut [&mut b], |_, event, _| match event {
+        Event::Gone { why, .. } => Some(why),
+        other => panic!("{other:?}"),
+    });
+    assert_eq!(why, Close::HandshakeTimeout);
+}
+
+#[test]
+fn s25_a_wrong_secret_ends_in_a_typed_error_on_both_sides_and_is_not_retried() {
+    let (mut a, mut b) = (driver(RANK, 1), driver(SERVICE, 2));
+    let (listener, address) = tcp();
+    b.listen(Listener::Tcp(listener)).unwrap();
+    a.dial(address, SERVICE.party, soon()).unwrap();
+    let mut seen = [None, None];
+    turn(&mut [&mut a, &mut b], |i, event, _| {
+        let Event::Gone { why, .. } = event else { panic!("nothing may come up: {event:?}") };
+        seen[i] = Some(why);
+        seen.iter().all(Option::is_some).then_some(())
+    });
+    assert_eq!(seen, [Some(Close::Unauthenticated), Some(Close::Unauthenticated)]);
+}
+
+#[test]
+fn reaching_another_process_than_expected_is_an_error() {
+    let (mut a, mut b) = (driver(RANK, 1), driver(SERVICE, 1));
+    let (listener, address) = tcp();
+    b.listen(Listener::Tcp(listener)).unwrap();
+    let expected = Party::Peer(Peer::service(Sp(2)).unwrap());
+    a.dial(address, expected, soon()).unwrap();
+    let (party, why) = turn(&mut [&mut a, &mut b], |i, event, _| match event {
+        Event::Gone { party, why, .. } if i == 0 => Some((party, why)),
+        _ => None,
+    });
+    assert_eq!((party, why), (Some(expected), Close::WrongParty(SERVICE.party)));
+}
+
+#[test]
+fn s40_a_peer_that_starts_later_is_reached() {
+    let (mut a, mut b) = (driver(RANK, 1), driver(SERVICE, 1));
+    let (listener, address) = tcp();
+    drop(listener);
+    let Address::Tcp(socket) = address else { unreachable!() };
+    a.dial(address, SERVICE.party, soon()).unwrap();
+    let mut frame = Vec::new();
+    let pause = now() + Lapse::from_millis(50);
+    while now() < pause {
+        a.wait(pause).unwrap();
+        assert!(a.next(&mut frame).is_none());
+    }
+    b.listen(Listener::Tcp(TcpListener::bind(socket).unwrap())).unwrap();
+    connect(&mut a, &mut b);
+}
+
+#[test]
+fn s40_a_peer_that_never_starts_is_an_error_at_the_deadline_and_waiting_costs_nothing() {
+    let mut a = driver(RANK, 1);
+    let (listener, address) = tcp();
+    drop(listener);
+    let began = Instant::now();
+    let cpu = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    a.dial(address, SERVICE.party, now() + Lapse::from_millis(700)).unwrap();
+    let (party, why) = turn_alone(&mut a);
+    let used = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    assert_eq!(party, Some(SERVICE.party));
+    assert_eq!(why, Close::Io(111));
+    assert!(began.elapsed().as_millis() >= 700);
+    let used = (used.tv_sec - cpu.tv_sec) * 1_000_000_000 + used.tv_nsec - cpu.tv_nsec;
+    // CPU time, not wall time: 5 % of what was waited.
+    assert!(used < 35_000_000, "waiting used {used} ns of CPU");
+}
+
+fn turn_alone(driver: &mut Driver) -> (Option<Party>, Close) {
+    let mut frame = Vec::new();
+    loop {
+        driver.wait(Time::NEVER).unwrap();
+        match driver.next(&mut frame) {
+            Some(Event::Gone { party, why, .. }) => return (party, why),
+            Some(other) => panic!("{other:?}"),
+            None => {}
+        }
+    }
+}
