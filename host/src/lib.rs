@@ -5,6 +5,8 @@ pub mod config;
 pub mod driver;
 pub mod job;
 pub mod link;
+pub mod quantity;
+pub mod report;
 pub mod secret;
 // The operating system, each service once; the only module with unsafe code.
 #[allow(unsafe_code)]

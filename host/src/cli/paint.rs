@@ -1,0 +1,57 @@
+//! The few styles of the output: what is good, what is bad, what matters less.
+
+use std::fmt::Display;
+
+use anstyle::{AnsiColor, Style};
+use clap::builder::Styles;
+
+const GOOD: Style = AnsiColor::Green.on_default().bold();
+const BAD: Style = AnsiColor::Red.on_default().bold();
+const FAINT: Style = Style::new().dimmed();
+
+/// The styles of clap's help and errors.
+pub(crate) const HELP: Styles = Styles::styled()
+    .header(AnsiColor::Yellow.on_default().bold())
+    .usage(AnsiColor::Yellow.on_default().bold())
+    .literal(AnsiColor::Cyan.on_default().bold())
+    .placeholder(AnsiColor::Cyan.on_default());
+
+/// Applies `--color` to everything printed from now on.
+pub(crate) fn choose(choice: clap::ColorChoice) {
+    match choice {
+        clap::ColorChoice::Auto => anstream::ColorChoice::Auto,
+        clap::ColorChoice::Always => anstream::ColorChoice::Always,
+        clap::ColorChoice::Never => anstream::ColorChoice::Never,
+    }
+    .write_global();
+}
+
+fn with(style: Style, text: impl Display) -> String {
+    format!("{style}{text}{style:#}")
+}
+
+/// As it should be.
+pub(crate) fn good(text: impl Display) -> String {
+    with(GOOD, text)
+}
+
+/// Not as it should be.
+pub(crate) fn bad(text: impl Display) -> String {
+    with(BAD, text)
+}
+
+/// What may be skipped.
+pub(crate) fn faint(text: impl Display) -> String {
+    with(FAINT, text)
+}
+
+/// The block of examples at the end of a help: `"what to type" "what it does";` a line.
+macro_rules! examples {
+    ($($line:literal $does:literal;)+) => {
+        concat!(
+            "\u{1b}[1m\u{1b}[33mExamples:\u{1b}[0m",
+            $("\n  \u{1b}[36m", $line, "\u{1b}[0m\n      ", $does,)+
+        )
+    };
+}
+pub(crate) use examples;
