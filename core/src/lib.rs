@@ -27,6 +27,7 @@ extern crate std;
 pub mod atomic;
 pub mod codec;
 pub mod endpoints;
+pub mod entry;
 pub mod error;
 pub mod id;
 pub mod key;

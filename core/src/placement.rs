@@ -23,7 +23,7 @@
 
 use core::fmt;
 
-use crate::endpoints::{Entry, MAX_SHADOWS, Shadows};
+use crate::entry::{Entry, MAX_SHADOWS, Shadows};
 use crate::peer::{Dpu, Host, LocalRank, Peer, Sp, SpLid, WorldRank};
 
 /// The shape of a job: hosts, DPUs, service processes.

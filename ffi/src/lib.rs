@@ -1,1 +1,2 @@
 //! The C face of Umbra.
+#![deny(unsafe_code)]

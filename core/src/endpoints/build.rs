@@ -31,9 +31,9 @@ use core::fmt;
 use zerocopy::FromBytes;
 use zerocopy::little_endian::{U32, U64};
 
-use super::entry::{Entry, Shadows};
 use super::layout::{NONE, halves, pair};
 use super::shape::{Plan, Shape};
+use crate::entry::{Entry, Shadows};
 use crate::peer::{Host, Peer, Rank, Sp, WorldRank};
 
 /// The entries of one group so far, over lent bytes.

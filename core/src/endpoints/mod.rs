@@ -16,7 +16,6 @@
 //! which [`Placement`](crate::placement::Placement) knows; and those of a host that are *involved in a group*.
 
 mod build;
-mod entry;
 mod identity;
 mod layout;
 mod members;
@@ -25,8 +24,8 @@ mod shape;
 mod table;
 mod union;
 
+pub use crate::entry::{Entry, MAX_SHADOWS, Shadows};
 pub use build::{BuildError, SetError, TableBuilder};
-pub use entry::{Entry, MAX_SHADOWS, Shadows};
 pub use identity::{Descriptor, DescriptorError, GroupKey, JobKey};
 pub use members::{Members, Run};
 pub use run::{EntryRun, RunError};

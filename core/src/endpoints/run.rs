@@ -29,8 +29,8 @@
 
 use core::fmt;
 
-use super::entry::{Entry, MAX_SHADOWS, Shadows};
 use crate::codec::{Reader, Short, Writer};
+use crate::entry::{Entry, MAX_SHADOWS, Shadows};
 use crate::peer::{Host, Peer, Rank, Sp, WorldRank};
 
 /// Entries in arithmetic progression, all on one host.

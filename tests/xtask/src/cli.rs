@@ -1,0 +1,132 @@
+//! The command line.
+
+use lexopt::prelude::*;
+
+/// What `--help` prints.
+pub(crate) const HELP: &str = "\
+Usage: cargo xtask COMMAND
+
+  test [--only STEP]... [--skip STEP]... [--verbose]
+                     run every step, or only those named; ends with what failed
+  test --list        name the steps and say what each checks
+  bench [NAME] [--json] [WORD]
+                     run a bench (lookup, rings, reads; all without a name) in the release
+                     profile; WORD selects cases; with --json one object a line
+  tools              say which tools the steps use, and whether they are here
+  --help             this text
+
+Examples:
+  cargo xtask test
+  cargo xtask test --only clippy --only layers
+  cargo xtask bench rings --json
+";
+
+/// What the user asks for.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Request {
+    /// Print the help text.
+    Help,
+    /// Print the names of the steps.
+    List,
+    /// Run steps.
+    Test(Selection),
+    /// Run one bench or all, with options for it.
+    Bench {
+        /// Name of the bench; `None` for all.
+        name: Option<String>,
+        /// Passed on as they are.
+        options: Vec<String>,
+    },
+    /// Print the tools.
+    Tools,
+}
+
+/// Which steps to run, and how loudly.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Selection {
+    /// Only these; all if empty.
+    pub(crate) only: Vec<String>,
+    /// Not these.
+    pub(crate) skip: Vec<String>,
+    /// Show what the steps' programs print, not only when they fail.
+    pub(crate) verbose: bool,
+}
+
+/// Reads the process's arguments.
+pub(crate) fn parse() -> Result<Request, lexopt::Error> {
+    parse_from(lexopt::Parser::from_env())
+}
+
+fn parse_from(mut parser: lexopt::Parser) -> Result<Request, lexopt::Error> {
+    let Some(command) = parser.next()? else { return Ok(Request::Help) };
+    match command {
+        Short('h') | Long("help") => Ok(Request::Help),
+        Value(word) if word == "help" => Ok(Request::Help),
+        Value(word) if word == "test" => test(parser),
+        Value(word) if word == "bench" => bench(parser),
+        Value(word) if word == "tools" => Ok(Request::Tools),
+        other => Err(other.unexpected()),
+    }
+}
+
+fn test(mut parser: lexopt::Parser) -> Result<Request, lexopt::Error> {
+    let mut selection = Selection::default();
+    while let Some(argument) = parser.next()? {
+        match argument {
+            Long("list") => return Ok(Request::List),
+            Long("only") => selection.only.push(parser.value()?.string()?),
+            Long("skip") => selection.skip.push(parser.value()?.string()?),
+            Long("verbose") => selection.verbose = true,
+            Short('h') | Long("help") => return Ok(Request::Help),
+            other => return Err(other.unexpected()),
+        }
+    }
+    Ok(Request::Test(selection))
+}
+
+fn bench(mut parser: lexopt::Parser) -> Result<Request, lexopt::Error> {
+    let (mut name, mut options) = (None, Vec::new());
+    while let Some(argument) = parser.next()? {
+        match argument {
+            Value(word) if name.is_none() => name = Some(word.string()?),
+            Value(word) => options.push(word.string()?),
+            Short('h') | Long("help") => return Ok(Request::Help),
+            Long(option) => options.push(format!("--{option}")),
+            other => return Err(other.unexpected()),
+        }
+    }
+    Ok(Request::Bench { name, options })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse_words(words: &[&str]) -> Result<Request, lexopt::Error> {
+        parse_from(lexopt::Parser::from_args(words.iter().copied()))
+    }
+
+    #[test]
+    fn steps_are_selected_by_repeated_options() {
+        let Request::Test(selection) = parse_words(&["test", "--only", "fmt", "--only=loom", "--verbose"]).unwrap()
+        else {
+            panic!("not a test request");
+        };
+        assert_eq!(selection.only, ["fmt", "loom"]);
+        assert!(selection.verbose);
+    }
+
+    #[test]
+    fn options_of_a_bench_are_passed_on() {
+        let request = parse_words(&["bench", "rings", "--json", "64 B"]).unwrap();
+        let options = vec!["--json".to_owned(), "64 B".to_owned()];
+        assert_eq!(request, Request::Bench { name: Some("rings".to_owned()), options });
+    }
+
+    #[test]
+    fn unknown_words_are_refused() {
+        assert!(parse_words(&["tset"]).is_err());
+        assert!(parse_words(&["test", "--onyl", "fmt"]).is_err());
+        assert_eq!(parse_words(&[]).unwrap(), Request::Help);
+    }
+}

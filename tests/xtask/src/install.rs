@@ -1,0 +1,128 @@
+//! Tools that steps need: found, or installed where that is allowed.
+//!
+//! Cargo's tools are installed by `cargo install`, each in the version that is pinned here, into the build
+//! folder and nowhere else. The system's packages are installed only as root, with apt, and only when the program
+//! in question is missing.
+
+use std::path::PathBuf;
+
+use crate::run::{Log, Run};
+use crate::step::Failure;
+use crate::workspace::Workspace;
+
+/// A tool from the package registry.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct CargoTool {
+    /// Package and program name.
+    pub(crate) name: &'static str,
+    /// The version that the steps are written for.
+    version: &'static str,
+    /// What it is for.
+    purpose: &'static str,
+}
+
+/// Builds every combination of features.
+pub(crate) const CARGO_HACK: CargoTool =
+    CargoTool { name: "cargo-hack", version: "0.6.46", purpose: "every combination of features" };
+/// Checks licences, sources and bans of the dependency tree.
+pub(crate) const CARGO_DENY: CargoTool =
+    CargoTool { name: "cargo-deny", version: "0.20.2", purpose: "licences, bans and sources of dependencies" };
+/// Runs coverage-guided fuzz targets.
+pub(crate) const CARGO_FUZZ: CargoTool =
+    CargoTool { name: "cargo-fuzz", version: "0.13.2", purpose: "coverage-guided fuzzing (needs nightly)" };
+
+/// A program of the system, with the Debian package that brings it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct SystemTool {
+    program: &'static str,
+    package: &'static str,
+    purpose: &'static str,
+}
+
+/// The C compiler.
+pub(crate) const CC: SystemTool = SystemTool { program: "cc", package: "gcc", purpose: "C tests" };
+/// Checks memory accesses of the C programs.
+pub(crate) const VALGRIND: SystemTool =
+    SystemTool { program: "valgrind", package: "valgrind", purpose: "memory check of the C programs" };
+
+/// A tool that is there, or why it is not.
+pub(crate) type Found<T> = Result<T, String>;
+
+/// Finds a tool in the build folder, or installs it there.
+pub(crate) fn cargo_tool(workspace: &Workspace, tool: CargoTool, log: &Log) -> Result<Found<PathBuf>, Failure> {
+    let root = workspace.folder("tools")?;
+    let program = root.join("bin").join(tool.name);
+    // cargo's own list of what it installed says whether the version is the pinned one.
+    let listed = Run::cargo().words("install --list --root").arg(&root).output().unwrap_or_default();
+    let line = format!("{} v{}:", tool.name, tool.version);
+    if program.is_file() && listed.lines().any(|listed| listed == line) {
+        return Ok(Ok(program));
+    }
+    let install = Run::cargo()
+        .words("install --locked --debug --version")
+        .arg(format!("={}", tool.version))
+        .arg("--root")
+        .arg(&root)
+        .arg("--target-dir")
+        .arg(root.join("build"))
+        .arg(tool.name)
+        .env("CARGO_PROFILE_DEV_DEBUG", "false")
+        .env_remove("RUSTFLAGS");
+    match install.succeed(log) {
+        Ok(()) => Ok(Ok(program)),
+        Err(failure) => Ok(Err(format!("{} {} can't be installed: {}", tool.name, tool.version, last_line(&failure)))),
+    }
+}
+
+/// Finds a program of the system, or installs its package as root.
+pub(crate) fn system_tool(tool: SystemTool, log: &Log) -> Found<()> {
+    let here = || found(tool.program);
+    if here() {
+        return Ok(());
+    }
+    let install = format!("`apt-get install {}` brings it", tool.package);
+    if !rustix::process::geteuid().is_root() || !found("apt-get") {
+        return Err(format!("{} is not here; {install}", tool.program));
+    }
+    let apt = |words: &str| Run::new("apt-get").words(words).env("DEBIAN_FRONTEND", "noninteractive").limit(600);
+    let installed = apt("-q update")
+        .succeed(log)
+        .and_then(|()| apt("-q -y --no-install-recommends install").arg(tool.package).succeed(log));
+    match installed {
+        Ok(()) if here() => Ok(()),
+        Ok(()) => Err(format!("package {} did not bring {}", tool.package, tool.program)),
+        Err(failure) => Err(format!("{} can't be installed: {}", tool.package, last_line(&failure))),
+    }
+}
+
+/// Whether a program is on the path.
+pub(crate) fn found(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
+}
+
+/// Prints every tool, its purpose, and whether it is here.
+pub(crate) fn print_tools(workspace: &Workspace) -> Result<bool, Failure> {
+    let here = |is: bool| if is { "here" } else { "missing" };
+    for tool in [CC, VALGRIND] {
+        println!("{:<12} {:<8} {} (package {})", tool.program, here(found(tool.program)), tool.purpose, tool.package);
+    }
+    let root = workspace.target.join("tools/bin");
+    for tool in [CARGO_HACK, CARGO_DENY, CARGO_FUZZ] {
+        let state = here(root.join(tool.name).is_file());
+        println!("{:<12} {state:<8} {} (version {}, installed when needed)", tool.name, tool.purpose, tool.version);
+    }
+    let nightly = Run::new("rustc").words("+nightly --version").output();
+    println!("{:<12} {:<8} ThreadSanitizer, fuzzing", "nightly", here(nightly.is_some()));
+    let miri = Run::cargo().words("+nightly miri --version").output();
+    println!("{:<12} {:<8} undefined behaviour in tests of core", "miri", here(miri.is_some()));
+    Ok(true)
+}
+
+/// The line of a failure that says most in a `skipped` remark.
+pub(crate) fn last_line(failure: &Failure) -> String {
+    let text = failure.to_string();
+    let mut lines = text.lines().rev().filter(|line| !line.trim().is_empty());
+    let telling = lines.clone().find(|line| line.starts_with("error") || line.starts_with("E: "));
+    telling.or_else(|| lines.next()).unwrap_or_default().to_owned()
+}

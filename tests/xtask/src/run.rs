@@ -1,0 +1,276 @@
+//! Programs that a step starts: logged, counted, and ended when they take too long.
+//!
+//! What a program prints goes to the step's log. A step that fails shows the end of it. The tests it ran are
+//! counted from the harness's closing lines, so that the counts of the summary are real ones.
+
+use std::cell::Cell;
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{self, BufRead as _, BufReader, IsTerminal as _, Write as _};
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process_group};
+
+use crate::step::Failure;
+
+/// How many lines of a failed program are shown.
+const SHOWN_LINES: usize = 60;
+
+/// Counts of a test harness.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Tests {
+    /// Tests that passed.
+    pub(crate) passed: u64,
+    /// Tests that failed.
+    pub(crate) failed: u64,
+    /// Tests that were not run.
+    pub(crate) ignored: u64,
+}
+
+impl Tests {
+    /// How many were run.
+    pub(crate) fn ran(self) -> u64 {
+        self.passed + self.failed
+    }
+
+    /// Both counts together.
+    pub(crate) fn plus(self, other: Self) -> Self {
+        Self {
+            passed: self.passed + other.passed,
+            failed: self.failed + other.failed,
+            ignored: self.ignored + other.ignored,
+        }
+    }
+
+    /// Reads `test result: ok. 7 passed; 0 failed; 1 ignored; ...`; all other lines count nothing.
+    fn of_line(line: &str) -> Self {
+        let mut tests = Self::default();
+        let Some(counts) = line.strip_prefix("test result: ").and_then(|rest| rest.split_once(". ")) else {
+            return tests;
+        };
+        for part in counts.1.split("; ") {
+            match part.split_once(' ') {
+                Some((count, "passed")) => tests.passed = count.parse().unwrap_or(0),
+                Some((count, "failed")) => tests.failed = count.parse().unwrap_or(0),
+                Some((count, "ignored")) => tests.ignored = count.parse().unwrap_or(0),
+                _ => {}
+            }
+        }
+        tests
+    }
+}
+
+/// Where the programs of one step print to.
+pub(crate) struct Log {
+    path: PathBuf,
+    file: Arc<Mutex<File>>,
+    verbose: bool,
+    tests: Cell<Tests>,
+}
+
+impl Log {
+    /// Starts an empty log; `verbose` shows it on the screen as well.
+    pub(crate) fn create(path: &Path, verbose: bool) -> Result<Self, Failure> {
+        let file = Arc::new(Mutex::new(File::create(path)?));
+        Ok(Self { path: path.to_owned(), file, verbose, tests: Cell::default() })
+    }
+
+    /// Where the log lies.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Tests that programs of this step have run so far.
+    pub(crate) fn tests(&self) -> Tests {
+        self.tests.get()
+    }
+}
+
+/// A program to run.
+pub(crate) struct Run {
+    command: Command,
+    limit: Duration,
+}
+
+impl Run {
+    /// A program by name or path; it may take 20 minutes.
+    pub(crate) fn new(program: impl AsRef<OsStr>) -> Self {
+        let mut command = Command::new(program);
+        command.stdin(Stdio::null());
+        Self { command, limit: Duration::from_secs(20 * 60) }
+    }
+
+    /// The cargo that runs this program, or cargo by name, as set up by the user.
+    pub(crate) fn cargo() -> Self {
+        let mut run = Self::new("cargo");
+        // Set by the cargo that started us for this package; programs below shall not take them for theirs.
+        for (name, _) in std::env::vars_os() {
+            let of_package = name.to_str().is_some_and(|name| name.starts_with("CARGO_PKG_"));
+            if of_package || name == "CARGO_MANIFEST_DIR" || name == "CARGO_MANIFEST_PATH" {
+                run.command.env_remove(name);
+            }
+        }
+        run
+    }
+
+    /// Adds one argument.
+    pub(crate) fn arg(mut self, argument: impl AsRef<OsStr>) -> Self {
+        self.command.arg(argument);
+        self
+    }
+
+    /// Adds the words of a line as arguments.
+    pub(crate) fn words(mut self, line: &str) -> Self {
+        self.command.args(line.split_whitespace());
+        self
+    }
+
+    /// Adds arguments.
+    pub(crate) fn args<S: AsRef<OsStr>>(mut self, arguments: impl IntoIterator<Item = S>) -> Self {
+        self.command.args(arguments);
+        self
+    }
+
+    /// Sets a variable of the environment.
+    pub(crate) fn env(mut self, name: &str, value: impl AsRef<OsStr>) -> Self {
+        self.command.env(name, value);
+        self
+    }
+
+    /// Removes a variable from the environment.
+    pub(crate) fn env_remove(mut self, name: &str) -> Self {
+        self.command.env_remove(name);
+        self
+    }
+
+    /// Works in another folder.
+    pub(crate) fn within(mut self, folder: impl AsRef<Path>) -> Self {
+        self.command.current_dir(folder);
+        self
+    }
+
+    /// May take this long; then it is killed with everything it started.
+    pub(crate) fn limit(mut self, seconds: u64) -> Self {
+        self.limit = Duration::from_secs(seconds);
+        self
+    }
+
+    /// Runs the program; anything but exit code 0 is a failure that shows the end of what it printed.
+    pub(crate) fn succeed(self, log: &Log) -> Result<(), Failure> {
+        let shown = format!("{:?}", self.command);
+        let (status, printed) = self.finish(log)?;
+        if status.success() {
+            return Ok(());
+        }
+        let first = printed.len().saturating_sub(SHOWN_LINES);
+        Err(Failure::new(format!("{}\n{status}: {shown}", printed[first..].join("\n"))))
+    }
+
+    /// Runs the program and returns its exit status and every line it printed, from both streams.
+    pub(crate) fn finish(mut self, log: &Log) -> Result<(ExitStatus, Vec<String>), Failure> {
+        let shown = format!("{:?}", self.command);
+        // On a terminal the group stays ours, so that the terminal's interrupt reaches the program.
+        let own_group = !io::stdin().is_terminal();
+        if own_group {
+            self.command.process_group(0);
+        }
+        let (reader, writer) = io::pipe()?;
+        self.command.stdout(writer.try_clone()?).stderr(writer);
+        let spawned = self.command.spawn();
+        // Drops our copies of the pipe's writing end; else its reader would never see the end.
+        drop(self.command);
+        let mut child = spawned.map_err(|error| Failure::new(format!("{error}: {shown}")))?;
+        let lines = collect(reader, &log.file, log.verbose);
+        let ended = wait(&mut child, self.limit, own_group)?;
+        // A grandchild may hold the pipe; what it prints later is of no interest.
+        let printed = lines.recv_timeout(Duration::from_secs(5)).unwrap_or_default();
+        log.tests.set(printed.iter().map(|line| Tests::of_line(line)).fold(log.tests.get(), Tests::plus));
+        let Some(status) = ended else {
+            return Err(Failure::new(format!("killed after {} s: {shown}", self.limit.as_secs())));
+        };
+        Ok((status, printed))
+    }
+
+    /// Runs the program without a log and returns its standard output if it exits with 0.
+    pub(crate) fn output(mut self) -> Option<String> {
+        let output = self.command.stderr(Stdio::null()).output().ok()?;
+        output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
+    }
+}
+
+/// Copies lines to the log and hands all of them over at the end of the stream.
+fn collect(reader: io::PipeReader, file: &Arc<Mutex<File>>, verbose: bool) -> mpsc::Receiver<Vec<String>> {
+    let (sender, receiver) = mpsc::channel();
+    let file = Arc::clone(file);
+    thread::spawn(move || {
+        let mut printed = Vec::new();
+        for line in BufReader::new(reader).split(b'\n').map_while(Result::ok) {
+            let line = String::from_utf8_lossy(&line).into_owned();
+            // The log is a convenience: a full disk shows up elsewhere.
+            let _ = writeln!(file.lock().unwrap_or_else(PoisonError::into_inner), "{line}");
+            if verbose {
+                println!("{line}");
+            }
+            printed.push(line);
+        }
+        let _ = sender.send(printed);
+    });
+    receiver
+}
+
+/// Waits for the child; `None` if it had to be killed.
+fn wait(child: &mut Child, limit: Duration, own_group: bool) -> Result<Option<ExitStatus>, Failure> {
+    let start = Instant::now();
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(Some(status));
+        }
+        if start.elapsed() >= limit {
+            let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+            match group {
+                Some(group) if own_group => kill_process_group(group, Signal::KILL).map_err(io::Error::from)?,
+                _ => child.kill()?,
+            }
+            child.wait()?;
+            return Ok(None);
+        }
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn closing_lines_of_the_harness_are_counted() {
+        let line = "test result: FAILED. 7 passed; 2 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.00s";
+        assert_eq!(Tests::of_line(line), Tests { passed: 7, failed: 2, ignored: 1 });
+        assert_eq!(Tests::of_line("test result is unknown"), Tests::default());
+        assert_eq!(Tests::of_line("test a ... ok"), Tests::default());
+    }
+
+    #[test]
+    fn a_program_that_takes_too_long_is_killed_with_its_children() {
+        let folder = std::env::temp_dir();
+        let log = Log::create(&folder.join(format!("xtask-run-{}.log", std::process::id())), false).unwrap();
+        let failure = Run::new("sh").args(["-c", "sleep 77 & wait"]).limit(1).succeed(&log).unwrap_err();
+        assert!(failure.to_string().starts_with("killed after 1 s"), "{failure}");
+        std::fs::remove_file(log.path()).unwrap();
+    }
+
+    #[test]
+    fn a_failed_program_shows_what_it_printed() {
+        let folder = std::env::temp_dir();
+        let log = Log::create(&folder.join(format!("xtask-fail-{}.log", std::process::id())), false).unwrap();
+        let failure = Run::new("sh").args(["-c", "echo out; echo err >&2; exit 3"]).succeed(&log).unwrap_err();
+        let text = failure.to_string();
+        assert!(text.contains("out\nerr\n") && text.contains("exit status: 3"), "{text}");
+        std::fs::remove_file(log.path()).unwrap();
+    }
+}

@@ -1,0 +1,26 @@
+//! Formatting, lints and documentation.
+
+use crate::run::Run;
+use crate::step::{Bench, Failure, Verdict};
+
+/// `cargo fmt` would change nothing.
+pub(super) fn fmt(bench: &Bench<'_>) -> Result<Verdict, Failure> {
+    Run::cargo().words("fmt --all --check").succeed(bench.log)?;
+    Ok(Verdict::Passed(String::new()))
+}
+
+/// Clippy, once as users build and once with every feature.
+pub(super) fn clippy(bench: &Bench<'_>) -> Result<Verdict, Failure> {
+    for features in ["", "--all-features"] {
+        let run = Run::cargo().words("clippy --quiet --workspace --all-targets").words(features);
+        run.words("-- -D warnings").succeed(bench.log)?;
+    }
+    Ok(Verdict::Passed(String::new()))
+}
+
+/// rustdoc, where a broken link is an error.
+pub(super) fn doc(bench: &Bench<'_>) -> Result<Verdict, Failure> {
+    let run = Run::cargo().words("doc --quiet --workspace --no-deps").env("RUSTDOCFLAGS", "-D warnings");
+    run.succeed(bench.log)?;
+    Ok(Verdict::Passed(String::new()))
+}

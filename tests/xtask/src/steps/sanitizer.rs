@@ -1,0 +1,66 @@
+//! ThreadSanitizer and Miri, where a nightly toolchain allows them.
+
+use std::ffi::OsString;
+use std::path::Path;
+
+use crate::run::Run;
+use crate::step::{Bench, Failure, Verdict};
+use crate::toolchain;
+
+/// The host; ThreadSanitizer needs it named, so that build scripts stay uninstrumented.
+const HOST: &str = "x86_64-unknown-linux-gnu";
+
+/// Runs the concurrent tests of core with ThreadSanitizer, the standard library instrumented as well.
+pub(super) fn threads(bench: &Bench<'_>) -> Result<Verdict, Failure> {
+    if !cfg!(all(target_arch = "x86_64", target_os = "linux")) {
+        return Ok(Verdict::Skipped(format!("this step is written for {HOST}")));
+    }
+    let toolchain = match toolchain::nightly_with_sources(bench.workspace, bench.log)? {
+        Ok(toolchain) => toolchain,
+        Err(reason) => return Ok(Verdict::Skipped(reason)),
+    };
+    let stress: Vec<String> = bench
+        .workspace
+        .files("core/tests", ".rs")
+        .iter()
+        .filter_map(|path| path.file_stem().map(|stem| stem.to_string_lossy().into_owned()))
+        .filter(|name| name.starts_with("stress_"))
+        .collect();
+    if stress.is_empty() {
+        return Err(Failure::new("there is no core/tests/stress_*.rs"));
+    }
+    nightly(&toolchain)
+        .words("test --package umbra-core --lib --no-fail-fast -Zbuild-std --target")
+        .arg(HOST)
+        .args(stress.iter().flat_map(|name| ["--test", name]))
+        .arg("--target-dir")
+        .arg(bench.workspace.target.join("tsan"))
+        .env("RUSTFLAGS", "-Zsanitizer=thread")
+        .env("TSAN_OPTIONS", "halt_on_error=1")
+        .succeed(bench.log)?;
+    Ok(Verdict::Passed(stress.join(", ")))
+}
+
+/// Runs the tests of core under Miri.
+pub(super) fn miri(bench: &Bench<'_>) -> Result<Verdict, Failure> {
+    if Run::cargo().words("+nightly miri --version").output().is_none() {
+        return Ok(Verdict::Skipped("`cargo +nightly miri --version` fails: Miri is not installed".to_owned()));
+    }
+    Run::cargo()
+        .words("+nightly miri test --package umbra-core --lib --no-fail-fast --target-dir")
+        .arg(bench.workspace.target.join("miri"))
+        .env("PROPTEST_CASES", "8")
+        .env("MIRIFLAGS", "-Zmiri-disable-isolation")
+        .succeed(bench.log)?;
+    Ok(Verdict::Passed(String::new()))
+}
+
+/// The cargo of a toolchain folder, which finds its own compiler first.
+pub(super) fn nightly(toolchain: &Path) -> Run {
+    let mut path = OsString::from(toolchain.join("bin"));
+    path.push(":");
+    path.push(std::env::var_os("PATH").unwrap_or_default());
+    let cargo = toolchain.join("bin/cargo");
+    // rustup's proxies would lead back to the default toolchain; the folder's programs are no proxies.
+    Run::new(cargo).env("PATH", path).env_remove("CARGO").env_remove("RUSTUP_TOOLCHAIN").env_remove("RUSTC")
+}

@@ -1,0 +1,123 @@
+//! The closing table and the line of counts.
+
+use std::fmt;
+
+use crate::run::Tests;
+use crate::step::{Failure, Verdict};
+
+/// How one step ended.
+#[derive(Debug)]
+pub(crate) struct Line {
+    /// Name of the step.
+    pub(crate) name: &'static str,
+    /// Its end.
+    pub(crate) outcome: Result<Verdict, Failure>,
+    /// How long it took.
+    pub(crate) seconds: f64,
+    /// Tests that ran within it.
+    pub(crate) tests: Tests,
+}
+
+impl Line {
+    /// The line below the step's heading.
+    pub(crate) fn verdict(&self) -> String {
+        let tests = if self.tests.ran() > 0 { format!(", {} tests", self.tests.ran()) } else { String::new() };
+        match &self.outcome {
+            Ok(Verdict::Passed(remark)) if remark.is_empty() => format!("passed in {:.1} s{tests}", self.seconds),
+            Ok(Verdict::Passed(remark)) => format!("passed in {:.1} s{tests}: {remark}", self.seconds),
+            Ok(Verdict::Skipped(reason)) => format!("skipped: {reason}"),
+            Err(_) => format!("FAILED after {:.1} s{tests}", self.seconds),
+        }
+    }
+
+    /// Tests of the step; a step without any is one check of its own.
+    fn counts(&self) -> Tests {
+        match &self.outcome {
+            Ok(Verdict::Skipped(_)) => Tests { ignored: 1, ..self.tests },
+            Ok(Verdict::Passed(_)) if self.tests.ran() == 0 => Tests { passed: 1, ..self.tests },
+            // A step may fail although its tests pass, for instance because one of them does not build.
+            Err(_) if self.tests.failed == 0 => Tests { failed: 1, ..self.tests },
+            _ => self.tests,
+        }
+    }
+}
+
+/// All steps of a run.
+#[derive(Debug, Default)]
+pub(crate) struct Summary(Vec<Line>);
+
+impl Summary {
+    /// Adds a step.
+    pub(crate) fn add(&mut self, line: Line) {
+        self.0.push(line);
+    }
+
+    /// Whether no step failed, and one ran at least.
+    pub(crate) fn passed(&self) -> bool {
+        let counts = self.counts();
+        counts.failed == 0 && counts.passed > 0 && self.0.iter().all(|line| line.outcome.is_ok())
+    }
+
+    fn counts(&self) -> Tests {
+        self.0.iter().map(Line::counts).fold(Tests::default(), Tests::plus)
+    }
+}
+
+impl fmt::Display for Summary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "\n{:<14} {:>8}  {:>6}  result", "step", "seconds", "tests")?;
+        for line in &self.0 {
+            let result = match &line.outcome {
+                Ok(Verdict::Passed(_)) => "passed".to_owned(),
+                Ok(Verdict::Skipped(reason)) => format!("skipped: {reason}"),
+                Err(_) => "FAILED".to_owned(),
+            };
+            writeln!(f, "{:<14} {:>8.1}  {:>6}  {result}", line.name, line.seconds, line.tests.ran())?;
+        }
+        let failed: Vec<&str> = self.0.iter().filter(|line| line.outcome.is_err()).map(|line| line.name).collect();
+        if !failed.is_empty() {
+            writeln!(f, "\nfailed: {}", failed.join(", "))?;
+        }
+        writeln!(f, "\nTests, and steps that are one check each:")?;
+        let Tests { passed, failed, ignored } = self.counts();
+        writeln!(f, "{passed} passed, {failed} failed, {ignored} skipped")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(outcome: Result<Verdict, Failure>, passed: u64, failed: u64) -> Line {
+        Line { name: "step", outcome, seconds: 1.0, tests: Tests { passed, failed, ignored: 0 } }
+    }
+
+    #[test]
+    fn a_step_without_tests_counts_as_one() {
+        let mut summary = Summary::default();
+        summary.add(line(Ok(Verdict::Passed(String::new())), 0, 0));
+        summary.add(line(Ok(Verdict::Passed(String::new())), 41, 0));
+        summary.add(line(Ok(Verdict::Skipped("no such tool".to_owned())), 0, 0));
+        assert!(summary.passed());
+        assert!(summary.to_string().ends_with("\n42 passed, 0 failed, 1 skipped\n"));
+    }
+
+    #[test]
+    fn a_failed_step_fails_the_run_whatever_its_tests_say() {
+        let mut summary = Summary::default();
+        summary.add(line(Err(Failure::new("does not build")), 3, 0));
+        assert!(!summary.passed());
+        assert!(
+            summary.to_string().ends_with(
+                "\nfailed: step\n\nTests, and steps that are one check each:\n3 passed, 1 failed, 0 skipped\n"
+            )
+        );
+    }
+
+    #[test]
+    fn a_run_that_only_skips_has_not_passed() {
+        let mut summary = Summary::default();
+        summary.add(line(Ok(Verdict::Skipped(String::new())), 0, 0));
+        assert!(!summary.passed());
+    }
+}
