@@ -6,10 +6,20 @@
 //! process of that rank; the bytes are compared with the file. Nothing is printed here: what happens is
 //! told by [`Event`]s while it happens and by one [`Outcome`] at the end.
 
+mod child;
+mod directory;
+mod error;
 mod event;
+mod launcher;
 mod options;
 mod outcome;
+mod programs;
 
+pub use child::{Child, launcher_link};
+pub use directory::{DirectoryError, JobDirectory, socket_path};
+pub use error::JobError;
 pub use event::{Event, Phase, Process};
+pub use launcher::{Launcher, News};
 pub use options::{DataPath, Options, OptionsError};
 pub use outcome::{GroupOutcome, Latency, Leftover, Milestone, Mismatch, Outcome, PathOutcome, Step};
+pub use programs::{AGENT, Programs};

@@ -1,6 +1,7 @@
 //! What applications link, and everything that needs an operating system.
 #![deny(unsafe_code)]
 
+pub mod admin;
 pub mod config;
 pub mod driver;
 pub mod job;

@@ -222,6 +222,16 @@ impl Platform {
         Ok(Platform { path, hosts: reading.hosts, per_dpu })
     }
 
+    /// The platform of these hosts with their DPUs, to be written to `path`; nothing is checked before it is
+    /// read back.
+    #[must_use]
+    pub fn of_hosts(path: PathBuf, hosts: impl IntoIterator<Item = (String, Vec<DpuLine>)>) -> Platform {
+        let hosts: Vec<HostLine> = (2..).zip(hosts).map(|(line, (name, dpus))| HostLine { name, dpus, line }).collect();
+        let first = hosts.iter().find_map(|h| h.dpus.first());
+        let per_dpu = first.map_or(0, |dpu| dpu.service_ports.len());
+        Platform { path, hosts, per_dpu }
+    }
+
     /// The hosts, in the order of the file.
     #[must_use]
     pub fn hosts(&self) -> &[HostLine] {

@@ -1,9 +1,13 @@
 //! What a job is asked to do, checked before anything starts.
 
+use std::env;
 use std::fmt;
+use std::fs::File;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
+
+use super::JobError;
 
 /// Which way bytes travel from a rank to an agent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Hash, PartialOrd, Ord)]
@@ -176,6 +180,23 @@ impl Options {
             return Err(OptionsError::ReadTooLarge { size: self.size, max: Self::SIZE_MAX });
         }
         Ok(())
+    }
+
+    /// Finds the input and measures it.
+    ///
+    /// # Errors
+    /// [`JobError::Input`] or [`JobError::NotAFile`].
+    pub fn open_input(&self) -> Result<(PathBuf, u64), JobError> {
+        let path = match &self.input {
+            Some(path) => path.clone(),
+            None => env::current_exe().map_err(|error| JobError::Io { what: "name this executable", error })?,
+        };
+        let facts = File::open(&path).and_then(|f| f.metadata());
+        match facts {
+            Ok(facts) if facts.is_file() => Ok((path, facts.len())),
+            Ok(_) => Err(JobError::NotAFile(path)),
+            Err(error) => Err(JobError::Input { path, error }),
+        }
     }
 
     /// Ranks of the whole job.

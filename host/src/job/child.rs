@@ -1,0 +1,118 @@
+//! A process of the job: started with a link to its launcher, killed and reaped at the latest on drop.
+//!
+//! The child's standard input is one end of a socket pair: the link to the launcher. It needs no address,
+//! nobody else can connect to it, and it ends when the launcher dies, so no process outlives its job.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{self, Read as _, Seek as _, SeekFrom};
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus, Stdio};
+
+use rustix::net::{AddressFamily, SocketFlags, SocketType};
+use umbra_core::peer::Peer;
+
+/// The last bytes of a log that an error quotes.
+const LAST_WORDS: u64 = 2000;
+
+/// A running process of the job.
+#[derive(Debug)]
+pub struct Child {
+    peer: Peer,
+    process: std::process::Child,
+    log: PathBuf,
+    ended: Option<ExitStatus>,
+}
+
+impl Child {
+    /// Starts `program`; also returns the launcher's end of the link.
+    ///
+    /// # Errors
+    /// What the system said.
+    pub fn spawn<A: AsRef<OsStr>>(
+        peer: Peer,
+        program: &Path,
+        arguments: impl IntoIterator<Item = A>,
+        log: PathBuf,
+    ) -> io::Result<(Child, OwnedFd)> {
+        let (ours, theirs) =
+            rustix::net::socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+        let process = Command::new(program)
+            .args(arguments)
+            .stdin(Stdio::from(theirs))
+            .stdout(Stdio::null())
+            .stderr(File::create(&log)?)
+            .spawn()?;
+        Ok((Child { peer, process, log, ended: None }, ours))
+    }
+
+    /// Who it is.
+    #[must_use]
+    pub const fn peer(&self) -> Peer {
+        self.peer
+    }
+
+    /// Its process id.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.process.id()
+    }
+
+    /// How it ended, if it has; it is reaped then.
+    pub fn ended(&mut self) -> Option<ExitStatus> {
+        if self.ended.is_none() {
+            self.ended = self.process.try_wait().ok().flatten();
+        }
+        self.ended
+    }
+
+    /// Kills it (signal 9) and reaps it.
+    pub fn kill(&mut self) {
+        if self.ended().is_none() {
+            // It may have ended in between; waiting is right in both cases.
+            let _ = self.process.kill();
+            self.ended = self.process.wait().ok();
+        }
+    }
+
+    /// Asks it to terminate.
+    pub fn terminate(&mut self) {
+        if self.ended().is_none()
+            && let Some(pid) = i32::try_from(self.pid()).ok().and_then(rustix::process::Pid::from_raw)
+        {
+            let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
+        }
+    }
+
+    /// The end of what it wrote to its standard error.
+    #[must_use]
+    pub fn last_words(&self) -> String {
+        let read = || -> io::Result<String> {
+            let mut file = File::open(&self.log)?;
+            let len = file.metadata()?.len();
+            file.seek(SeekFrom::Start(len.saturating_sub(LAST_WORDS)))?;
+            let mut bytes = Vec::new();
+            file.take(LAST_WORDS).read_to_end(&mut bytes)?;
+            Ok(String::from_utf8_lossy(&bytes).trim().to_owned())
+        };
+        read().unwrap_or_default()
+    }
+}
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// The child's end of the link to its launcher.
+///
+/// # Errors
+/// What the system said, also if the standard input is no socket.
+pub fn launcher_link() -> io::Result<OwnedFd> {
+    let stdin = io::stdin();
+    let link = stdin.as_fd().try_clone_to_owned()?;
+    rustix::net::sockopt::socket_type(&link)?;
+    Ok(link)
+}

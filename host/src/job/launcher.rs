@@ -1,0 +1,425 @@
+//! Starts the processes of a job and listens to them.
+//!
+//! Every process has a link to the launcher as its standard input (see [`Child`]). The launcher binds all
+//! listening sockets itself and hands them over, so no port is ever free between choosing and using it.
+//! Whatever happens to the launcher, its children end: by its death, or by the drop of this value.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::ffi::OsString;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddrV4, TcpListener};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+use std::process::ExitStatus;
+
+use umbra_core::error::Status;
+use umbra_core::peer::{Incarnation, Peer, PeerKind, Sp, WorldRank};
+use umbra_core::time::{Lapse, Time};
+use umbra_core::wire::{Frame, Op, Token};
+
+use super::child::Child;
+use super::directory::{DirectoryError, JobDirectory, socket_path};
+use super::{DataPath, JobError, Options, Programs};
+use crate::admin::{Body as _, Door, Exported, Failure, Mark, Progress, ops};
+use crate::config::{DpuLine, Platform};
+use crate::driver::{self, Driver, Event, Limits, LinkId};
+use crate::link::{Identity, Party, SendError, Side};
+use crate::secret::{self, Secret, SecretError};
+
+/// News from the processes.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum News {
+    /// A process has its link to the launcher.
+    Linked(Peer),
+    /// A process took a step of the bootstrap.
+    Mark(Peer, Mark),
+    /// A rank can be read.
+    Exported(WorldRank, Exported),
+    /// An agent's totals.
+    Progress(Sp, Progress),
+    /// A process says why it cannot go on.
+    Failed(Peer, Failure),
+    /// The answer to a frame that was sent.
+    Answer {
+        /// By whom.
+        peer: Peer,
+        /// To which operation.
+        op: Op,
+        /// To which token.
+        token: Token,
+        /// How it ended.
+        status: Status,
+        /// The results.
+        body: Vec<u8>,
+    },
+    /// A process has ended and was reaped.
+    Ended(Peer, ExitStatus),
+}
+
+struct Running {
+    child: Child,
+    link: LinkId,
+    up: bool,
+    /// Its link is gone: it has ended or will soon.
+    gone: bool,
+    reported: bool,
+    /// Frames that wait for the link.
+    waiting: VecDeque<(Vec<u8>, Vec<OwnedFd>)>,
+}
+
+/// The processes of one job.
+pub struct Launcher {
+    options: Options,
+    programs: Programs,
+    // Before the directory: children go first, then their files.
+    running: BTreeMap<Peer, Running>,
+    driver: Driver,
+    directory: JobDirectory,
+    platform: Platform,
+    /// Sockets of agents that were not started yet.
+    sockets: BTreeMap<Sp, [TcpListener; 2]>,
+    start: Time,
+    input: PathBuf,
+    input_bytes: u64,
+}
+
+fn io_error(what: &'static str) -> impl FnOnce(io::Error) -> JobError {
+    move |error| JobError::Io { what, error }
+}
+
+impl Launcher {
+    /// Prepares directory, secret, sockets and configuration; starts nothing.
+    ///
+    /// # Errors
+    /// [`JobError`].
+    pub fn new(options: &Options) -> Result<Launcher, JobError> {
+        options.check()?;
+        let programs = Programs::find(options)?;
+        let (input, input_bytes) = options.open_input()?;
+        let directory = JobDirectory::create()?;
+        let secret = Secret::random()?;
+        let mut sockets = BTreeMap::new();
+        let mut hosts = Vec::new();
+        for host in 0..options.hosts {
+            let (mut service_ports, mut rank_ports) = (Vec::new(), Vec::new());
+            for lid in 0..options.service_processes {
+                let bind = || TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(io_error("bind a port"));
+                let pair = [bind()?, bind()?];
+                let port = |l: &TcpListener| l.local_addr().map(|a| a.port()).map_err(io_error("name a port"));
+                service_ports.push(port(&pair[0])?);
+                rank_ports.push(port(&pair[1])?);
+                sockets.insert(Sp(host * options.service_processes + lid), pair);
+            }
+            let name = format!("dpu{host}");
+            hosts.push((host, DpuLine { name, address: Ipv4Addr::LOCALHOST, service_ports, rank_ports }));
+        }
+        let platform = Platform::of_hosts(
+            directory.config(),
+            hosts.into_iter().map(|(host, dpu)| (format!("host{host}"), vec![dpu])),
+        );
+        directory.fill(&platform, &secret)?;
+        let life = secret::random::<8>().map_err(SecretError::NoRandom).map_err(DirectoryError::from)?;
+        let me = Identity { party: Party::Tool, incarnation: Incarnation(u64::from_le_bytes(life) | 1) };
+        Ok(Launcher {
+            options: options.clone(),
+            programs,
+            running: BTreeMap::new(),
+            driver: Driver::new(me, secret, Limits { handshake: Lapse::from_secs(60), ..Limits::default() }),
+            directory,
+            platform,
+            sockets,
+            start: driver::now(),
+            input,
+            input_bytes,
+        })
+    }
+
+    /// When the job began, on the machine's monotonic clock.
+    #[must_use]
+    pub const fn start(&self) -> Time {
+        self.start
+    }
+
+    /// The file that the ranks hold, and its length.
+    #[must_use]
+    pub fn input(&self) -> (&Path, u64) {
+        (&self.input, self.input_bytes)
+    }
+
+    /// The job's private directory.
+    #[must_use]
+    pub const fn directory(&self) -> &JobDirectory {
+        &self.directory
+    }
+
+    /// The slice of the file that a rank holds: where it begins, and its length. Lengths differ by at most 1.
+    #[must_use]
+    pub fn slice(&self, rank: WorldRank) -> (u64, u64) {
+        let n = u64::from(self.options.world_size());
+        let (each, more) = (self.input_bytes / n, self.input_bytes % n);
+        let rank = u64::from(rank.0);
+        (rank * each + rank.min(more), each + u64::from(rank < more))
+    }
+
+    /// Closes the sockets of an agent that will not be started, so that whoever wants it is refused.
+    pub fn withhold(&mut self, sp: Sp) {
+        self.sockets.remove(&sp);
+    }
+
+    /// Starts an agent; starts it again if it has ended.
+    ///
+    /// # Errors
+    /// [`JobError`].
+    pub fn start_agent(&mut self, sp: Sp) -> Result<u32, JobError> {
+        let peer = Peer::service(sp).ok_or(JobError::NoSuchProcess)?;
+        let [services, ranks] = match self.sockets.remove(&sp) {
+            Some(pair) => pair,
+            None => self.bind_again(sp)?,
+        };
+        let path = socket_path(self.directory.path(), sp);
+        // A dead agent cannot remove its socket.
+        let _ = std::fs::remove_file(&path);
+        let unix = UnixListener::bind(&path).map_err(io_error("bind a Unix socket"))?;
+        let doors = vec![OwnedFd::from(services), OwnedFd::from(ranks), OwnedFd::from(unix)];
+        let lid = sp.0 % self.options.service_processes;
+        let dpus = self.platform.dpu_names().join(",");
+        let mut arguments: Vec<OsString> = vec![
+            "--supervised".into(),
+            "--config".into(),
+            self.directory.config().into(),
+            "--dpus".into(),
+            dpus.into(),
+            "--service-process".into(),
+            sp.to_string().into(),
+            "--lid".into(),
+            lid.to_string().into(),
+            "--secret-file".into(),
+            self.directory.secret().into(),
+            "--sockets".into(),
+            self.directory.path().into(),
+            "--shadows".into(),
+            self.options.shadows.to_string().into(),
+            "--deadline-ms".into(),
+            self.options.deadline.as_millis().to_string().into(),
+        ];
+        if self.options.data_path == DataPath::Asked {
+            arguments.push("--asked".into());
+        }
+        let program = self.programs.agent.clone();
+        let pid = self.spawn(peer, &program, arguments)?;
+        let body = [Door::Tcp as u8, Door::Tcp as u8, Door::Unix as u8];
+        self.call(peer, ops::LISTEN, Token(0), &body, doors)?;
+        Ok(pid)
+    }
+
+    fn bind_again(&self, sp: Sp) -> Result<[TcpListener; 2], JobError> {
+        let job = self.platform.job(&self.platform.dpu_names())?;
+        let address = job.address(sp).ok_or(JobError::NoSuchProcess)?;
+        let bind = |address: SocketAddrV4| TcpListener::bind(address).map_err(io_error("bind a port again"));
+        Ok([bind(address.services)?, bind(address.ranks)?])
+    }
+
+    /// Starts a rank.
+    ///
+    /// # Errors
+    /// [`JobError`].
+    pub fn start_rank(&mut self, rank: WorldRank) -> Result<u32, JobError> {
+        let peer = Peer::rank(rank).ok_or(JobError::NoSuchProcess)?;
+        let (offset, len) = self.slice(rank);
+        let per_host = self.options.ranks;
+        let memory = if self.options.data_path == DataPath::Cma { "heap" } else { "segment" };
+        let mut arguments: Vec<OsString> = vec!["rank".into()];
+        let mut pair = |key: &str, value: OsString| {
+            let mut argument = OsString::from(key);
+            argument.push("=");
+            argument.push(value);
+            arguments.push(argument);
+        };
+        pair("config", self.directory.config().into());
+        pair("dpus", self.platform.dpu_names().join(",").into());
+        pair("secret", self.directory.secret().into());
+        pair("sockets", self.directory.path().into());
+        pair("input", self.input.clone().into());
+        pair("memory", memory.into());
+        for (key, value) in [
+            ("rank", u64::from(rank.0)),
+            ("host", u64::from(rank.0 / per_host)),
+            ("local", u64::from(rank.0 % per_host)),
+            ("n_local", u64::from(per_host)),
+            ("size", u64::from(self.options.world_size())),
+            ("shadows", u64::from(self.options.shadows)),
+            ("offset", offset),
+            ("len", len),
+            ("deadline_ms", u64::try_from(self.options.deadline.as_millis()).unwrap_or(u64::MAX)),
+        ] {
+            pair(key, value.to_string().into());
+        }
+        let program = self.programs.rank.clone();
+        self.spawn(peer, &program, arguments)
+    }
+
+    fn spawn(&mut self, peer: Peer, program: &Path, arguments: Vec<OsString>) -> Result<u32, JobError> {
+        self.running.remove(&peer);
+        let name = match peer.kind() {
+            PeerKind::Rank(rank) => format!("rank{rank}"),
+            PeerKind::Service(sp) => format!("sp{sp}"),
+        };
+        let (child, link) = Child::spawn(peer, program, arguments, self.directory.log(&name))
+            .map_err(|error| JobError::Spawn { peer, program: program.to_owned(), error })?;
+        let link = self.driver.adopt(link, true, Side::Acceptor).map_err(|why| JobError::Link { peer, why })?;
+        let pid = child.pid();
+        let waiting = VecDeque::new();
+        let running = Running { child, link, up: false, gone: false, reported: false, waiting };
+        self.running.insert(peer, running);
+        Ok(pid)
+    }
+
+    /// The process id of a process that was started.
+    #[must_use]
+    pub fn pid(&self, peer: Peer) -> Option<u32> {
+        self.running.get(&peer).map(|r| r.child.pid())
+    }
+
+    /// All processes that were started.
+    pub fn peers(&self) -> impl Iterator<Item = Peer> + '_ {
+        self.running.keys().copied()
+    }
+
+    /// Kills a process (signal 9) and reaps it.
+    pub fn kill(&mut self, peer: Peer) {
+        if let Some(running) = self.running.get_mut(&peer) {
+            running.child.kill();
+        }
+    }
+
+    /// Asks a process to terminate.
+    pub fn terminate(&mut self, peer: Peer) {
+        if let Some(running) = self.running.get_mut(&peer) {
+            running.child.terminate();
+        }
+    }
+
+    /// The end of what a process wrote to its standard error.
+    #[must_use]
+    pub fn last_words(&self, peer: Peer) -> String {
+        self.running.get(&peer).map(|r| r.child.last_words()).unwrap_or_default()
+    }
+
+    /// Calls a process; its answer comes as [`News::Answer`]. Sent once its link is up.
+    ///
+    /// # Errors
+    /// [`JobError`] if there is no such process or its queue is full.
+    pub fn call(
+        &mut self,
+        peer: Peer,
+        op: Op,
+        token: Token,
+        body: &[u8],
+        descriptors: Vec<OwnedFd>,
+    ) -> Result<(), JobError> {
+        let running = self.running.get_mut(&peer).ok_or(JobError::NoSuchProcess)?;
+        let frame = Frame::Call { op, token, body };
+        if running.up {
+            return match self.driver.send(running.link, &frame, descriptors) {
+                // It just ended; the news will say so.
+                Ok(()) | Err(SendError::NotUp) => Ok(()),
+                Err(why) => Err(JobError::Send { peer, why }),
+            };
+        }
+        let mut bytes = vec![0; frame.len_bytes()];
+        frame.emit(&mut bytes).map_err(|_| JobError::Send { peer, why: SendError::TooLarge })?;
+        running.waiting.push_back((bytes, descriptors));
+        Ok(())
+    }
+
+    /// The next news, or `None` at `deadline`.
+    ///
+    /// # Errors
+    /// [`JobError`] if the system refuses to wait.
+    pub fn next(&mut self, deadline: Time) -> Result<Option<News>, JobError> {
+        let mut frame = Vec::new();
+        loop {
+            while let Some(event) = self.driver.next(&mut frame) {
+                if let Some(news) = self.on_event(event, &frame) {
+                    return Ok(Some(news));
+                }
+            }
+            if let Some(news) = self.reap() {
+                return Ok(Some(news));
+            }
+            let now = driver::now();
+            if now >= deadline {
+                return Ok(None);
+            }
+            // A process whose link is gone ends within moments: look again soon.
+            let ending = self.running.values().any(|r| r.gone && !r.reported);
+            let until = if ending { deadline.min(now + Lapse::from_millis(2)) } else { deadline };
+            self.driver.wait(until).map_err(io_error("wait for the processes"))?;
+        }
+    }
+
+    fn reap(&mut self) -> Option<News> {
+        self.running.iter_mut().find_map(|(&peer, running)| {
+            if running.reported || !running.gone {
+                return None;
+            }
+            let status = running.child.ended()?;
+            running.reported = true;
+            Some(News::Ended(peer, status))
+        })
+    }
+
+    fn peer_of(&self, link: LinkId) -> Option<Peer> {
+        self.running.iter().find(|(_, r)| r.link == link && !r.gone).map(|(&peer, _)| peer)
+    }
+
+    fn on_event(&mut self, event: Event, bytes: &[u8]) -> Option<News> {
+        match event {
+            Event::Up { link, peer, .. } => {
+                let known = self.peer_of(link).filter(|&p| Party::Peer(p) == peer.party);
+                let Some(known) = known else {
+                    self.driver.close(link);
+                    return None;
+                };
+                let running = self.running.get_mut(&known)?;
+                running.up = true;
+                for (bytes, descriptors) in running.waiting.drain(..) {
+                    if let Ok(frame) = Frame::parse(&bytes) {
+                        // A queue that was just created has room for the few frames of a start.
+                        let _ = self.driver.send(link, &frame, descriptors);
+                    }
+                }
+                Some(News::Linked(known))
+            }
+            Event::Gone { link, .. } => {
+                let peer = self.peer_of(link)?;
+                self.running.get_mut(&peer)?.gone = true;
+                None
+            }
+            Event::Frame { link, .. } => {
+                let peer = self.peer_of(link)?;
+                Self::on_frame(peer, Frame::parse(bytes).ok()?)
+            }
+            Event::Readable(_) => None,
+        }
+    }
+
+    fn on_frame(peer: Peer, frame: Frame<'_>) -> Option<News> {
+        match (frame, peer.kind()) {
+            (Frame::Done { op, token, status, body }, _) => {
+                Some(News::Answer { peer, op, token, status, body: body.to_vec() })
+            }
+            (Frame::Call { op: ops::MARK, body, .. }, _) => Some(News::Mark(peer, Mark::from_body(body).ok()?)),
+            (Frame::Call { op: ops::FAILED, body, .. }, _) => Some(News::Failed(peer, Failure::from_body(body).ok()?)),
+            (Frame::Call { op: ops::PROGRESS, body, .. }, PeerKind::Service(sp)) => {
+                Some(News::Progress(sp, Progress::from_body(body).ok()?))
+            }
+            (Frame::Call { op: ops::EXPORTED, body, .. }, PeerKind::Rank(rank)) => {
+                Some(News::Exported(rank, Exported::from_body(body).ok()?))
+            }
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! Finding the two executables of a job.
+//!
+//! The agent lies beside the `umbra` executable. Under cargo it may not be built yet, because `cargo run`
+//! builds only what it runs; then it is built here, in the same profile.
+
+use std::env;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use super::{JobError, Options};
+
+/// The agent's file name.
+pub const AGENT: &str = "umbra-agent";
+
+/// What is executed.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Programs {
+    /// The agent.
+    pub agent: PathBuf,
+    /// The executable that runs ranks.
+    pub rank: PathBuf,
+}
+
+impl Programs {
+    /// Finds both.
+    ///
+    /// # Errors
+    /// [`JobError::NoProgram`] saying what was looked for.
+    pub fn find(options: &Options) -> Result<Programs, JobError> {
+        let here = env::current_exe().map_err(|error| JobError::Io { what: "name this executable", error })?;
+        let rank = options.rank.clone().unwrap_or_else(|| here.clone());
+        if !rank.is_file() {
+            return Err(JobError::NoProgram(rank));
+        }
+        let agent = match &options.agent {
+            Some(agent) => agent.clone(),
+            None => {
+                let beside = rank.with_file_name(AGENT);
+                if env::var_os("CARGO").is_some() {
+                    // Cargo decides itself whether anything is to be done.
+                    build(&rank)?;
+                }
+                beside
+            }
+        };
+        if agent.is_file() { Ok(Programs { agent, rank }) } else { Err(JobError::NoProgram(agent)) }
+    }
+}
+
+/// Builds the agent into the directory of `beside`, which cargo built.
+fn build(beside: &Path) -> Result<(), JobError> {
+    let (Some(cargo), Some(manifest)) = (env::var_os("CARGO"), env::var_os("CARGO_MANIFEST_DIR")) else {
+        return Ok(());
+    };
+    let Some(directory) = beside.parent() else { return Ok(()) };
+    let mut command = Command::new(cargo);
+    command.args(["build", "--quiet", "-p", "umbra-dpu", "--bin", AGENT]).current_dir(manifest);
+    match directory.file_name().and_then(|n| n.to_str()) {
+        Some("debug") | None => {}
+        Some(profile) => {
+            command.args(["--profile", profile]);
+        }
+    }
+    if let Some(target) = directory.parent() {
+        command.arg("--target-dir").arg(target);
+    }
+    let status = command.stdin(Stdio::null()).stdout(Stdio::null()).status();
+    match status {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(JobError::AgentNotBuilt(status.to_string())),
+        Err(error) => Err(JobError::AgentNotBuilt(error.to_string())),
+    }
+}
