@@ -2,6 +2,7 @@
 #![deny(unsafe_code)]
 
 pub mod admin;
+pub mod ask;
 pub mod config;
 pub mod driver;
 pub mod job;

@@ -1,0 +1,244 @@
+//! Asking running agents: calls from a tool that takes no part in the job.
+//!
+//! An [`Asker`] dials all agents at once, with one deadline, and remembers for each whether it answered or why not: that
+//! some of them are missing is the news when something is wrong, not a reason to stop.
+//!
+//! Calls are frames of administration; answers come back as bytes.
+
+use umbra_core::error::Status;
+use umbra_core::peer::{Incarnation, Peer, Sp};
+use umbra_core::time::{Lapse, Time};
+use umbra_core::wire::{Frame, Op, Token};
+
+use crate::driver::{Driver, Event, Limits, LinkId, now};
+use crate::link::{Address, Close, Identity, Party, SendError};
+use crate::secret::{self, Secret};
+
+/// An agent that can be asked.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Target {
+    /// Who must answer there.
+    pub sp: Sp,
+    /// Where it listens.
+    pub address: Address,
+}
+
+/// An agent gave no answer.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum AskError {
+    /// There is no link to it.
+    #[error("service process {sp} at {address}: {why}")]
+    Unreachable {
+        /// Which agent.
+        sp: Sp,
+        /// Where it should be.
+        address: Address,
+        /// What happened.
+        why: Close,
+    },
+    /// It answered that it will not or cannot.
+    #[error("service process {sp}: {status}{}", if text.is_empty() { String::new() } else { format!(" ({text})") })]
+    Refused {
+        /// Which agent.
+        sp: Sp,
+        /// Its status.
+        status: Status,
+        /// What it added.
+        text: String,
+    },
+    /// It did not answer before the deadline.
+    #[error("service process {sp}: no answer before the deadline")]
+    Silent {
+        /// Which agent.
+        sp: Sp,
+    },
+    /// The call was not queued.
+    #[error("service process {sp}: {why}")]
+    NotSent {
+        /// Which agent.
+        sp: Sp,
+        /// Why.
+        why: SendError,
+    },
+    /// The system failed us.
+    #[error("cannot wait for agents: {0}")]
+    System(String),
+}
+
+enum State {
+    Dialling(LinkId),
+    Up(LinkId),
+    Gone(Close),
+}
+
+/// Links to some agents.
+pub struct Asker {
+    driver: Driver,
+    agents: Vec<(Target, State)>,
+    token: u64,
+}
+
+impl Asker {
+    /// Dials every target and waits until each is linked or `patience` is over. Fails only if the system does; which
+    /// agents are missing is told by the calls.
+    ///
+    /// # Errors
+    /// [`AskError::System`] if there are no random bytes or the system cannot wait.
+    pub fn connect(secret: Secret, targets: Vec<Target>, patience: Lapse) -> Result<Asker, AskError> {
+        let system = |e: &dyn std::fmt::Display| AskError::System(e.to_string());
+        let life = u64::from_le_bytes(secret::random::<8>().map_err(|e| system(&e))?).max(1);
+        let me = Identity { party: Party::Tool, incarnation: Incarnation(life) };
+        let mut driver = Driver::new(me, secret, Limits::default());
+        let deadline = now() + patience;
+        let mut agents = Vec::with_capacity(targets.len());
+        for target in targets {
+            let state = match Peer::service(target.sp) {
+                Some(peer) => match driver.dial(target.address.clone(), Party::Peer(peer), deadline) {
+                    Ok(link) => State::Dialling(link),
+                    Err(_) => State::Gone(Close::Local),
+                },
+                None => State::Gone(Close::Local),
+            };
+            agents.push((target, state));
+        }
+        let mut asker = Asker { driver, agents, token: 0 };
+        while asker.agents.iter().any(|(_, state)| matches!(state, State::Dialling(_))) {
+            asker.step(deadline + GRACE, |_, _| {})?;
+        }
+        Ok(asker)
+    }
+
+    /// How many agents there should be.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.agents.len()
+    }
+
+    /// Whether no agent was named.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.agents.is_empty()
+    }
+
+    /// The agents, in the order in which they were given.
+    pub fn targets(&self) -> impl Iterator<Item = &Target> {
+        self.agents.iter().map(|(target, _)| target)
+    }
+
+    /// Whether agent number `which` is linked.
+    #[must_use]
+    pub fn is_up(&self, which: usize) -> bool {
+        self.agents.get(which).is_some_and(|(_, state)| matches!(state, State::Up(_)))
+    }
+
+    /// Calls one agent.
+    ///
+    /// # Errors
+    /// [`AskError`] telling why there is no answer.
+    pub fn call(&mut self, which: usize, op: Op, body: &[u8], patience: Lapse) -> Result<Vec<u8>, AskError> {
+        let asked = self.calls(which..which + 1, op, body, patience)?;
+        asked.into_iter().next().unwrap_or_else(|| Err(AskError::System("no such agent".to_owned())))
+    }
+
+    /// Calls all agents at once; answers in their order.
+    ///
+    /// # Errors
+    /// [`AskError::System`] if the system cannot wait.
+    pub fn call_all(&mut self, op: Op, body: &[u8], patience: Lapse) -> Result<Vec<Answer>, AskError> {
+        self.calls(0..self.agents.len(), op, body, patience)
+    }
+
+    fn calls(
+        &mut self,
+        which: std::ops::Range<usize>,
+        op: Op,
+        body: &[u8],
+        patience: Lapse,
+    ) -> Result<Vec<Answer>, AskError> {
+        self.token += 1;
+        let token = Token(self.token);
+        let first = which.start;
+        let mut answers: Vec<Option<Answer>> = Vec::new();
+        for (target, state) in self.agents.get(which).unwrap_or_default() {
+            let sp = target.sp;
+            answers.push(match state {
+                State::Up(link) => {
+                    let sent = self.driver.send(*link, &Frame::Call { op, token, body }, Vec::new());
+                    sent.err().map(|why| Err(AskError::NotSent { sp, why }))
+                }
+                State::Dialling(_) => Some(Err(unreachable(target, Close::HandshakeTimeout))),
+                State::Gone(why) => Some(Err(unreachable(target, why.clone()))),
+            });
+        }
+        let deadline = now() + patience;
+        while answers.iter().any(Option::is_none) && now() < deadline {
+            self.step(deadline, |at, news| {
+                let Some(answer) = at.checked_sub(first).and_then(|i| answers.get_mut(i)) else { return };
+                match news {
+                    News::Frame(target, frame) => {
+                        if let Some(done) = read(target, frame, token) {
+                            *answer = Some(done);
+                        }
+                    }
+                    News::Gone(target, why) => {
+                        answer.get_or_insert_with(|| Err(unreachable(target, why.clone())));
+                    }
+                }
+            })?;
+        }
+        let silent = self.agents.iter().skip(first).map(|(target, _)| AskError::Silent { sp: target.sp });
+        Ok(answers.into_iter().zip(silent).map(|(answer, silent)| answer.unwrap_or(Err(silent))).collect())
+    }
+
+    /// Waits once and tells what came.
+    fn step(&mut self, deadline: Time, mut tell: impl FnMut(usize, News<'_>)) -> Result<(), AskError> {
+        let mut bytes = Vec::new();
+        self.driver.wait(deadline).map_err(|e| AskError::System(e.to_string()))?;
+        while let Some(event) = self.driver.next(&mut bytes) {
+            let link = match &event {
+                Event::Up { link, .. } | Event::Frame { link, .. } | Event::Gone { link, .. } => *link,
+                _ => continue,
+            };
+            let holder = |state: &State| matches!(state, State::Dialling(l) | State::Up(l) if *l == link);
+            let Some(at) = self.agents.iter().position(|(_, state)| holder(state)) else { continue };
+            let Some((target, state)) = self.agents.get_mut(at) else { continue };
+            match event {
+                Event::Up { .. } => *state = State::Up(link),
+                Event::Gone { why, .. } => {
+                    tell(at, News::Gone(target, &why));
+                    *state = State::Gone(why);
+                }
+                _ => tell(at, News::Frame(target, &bytes)),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What an agent answered, or why it did not.
+pub type Answer = Result<Vec<u8>, AskError>;
+
+/// A dial that is due at its deadline ends a moment later.
+const GRACE: Lapse = Lapse::from_millis(50);
+
+enum News<'a> {
+    Frame(&'a Target, &'a [u8]),
+    Gone(&'a Target, &'a Close),
+}
+
+fn unreachable(target: &Target, why: Close) -> AskError {
+    AskError::Unreachable { sp: target.sp, address: target.address.clone(), why }
+}
+
+/// The answer in a frame, unless it is about something else.
+fn read(target: &Target, frame: &[u8], asked: Token) -> Option<Answer> {
+    match Frame::parse(frame) {
+        Ok(Frame::Done { token, status: Status::Ok, body, .. }) if token == asked => Some(Ok(body.to_vec())),
+        Ok(Frame::Done { token, status, body, .. }) if token == asked => {
+            let text = String::from_utf8_lossy(body).chars().filter(|c| !c.is_control()).take(500).collect();
+            Some(Err(AskError::Refused { sp: target.sp, status, text }))
+        }
+        _ => None,
+    }
+}
