@@ -1,4 +1,5 @@
 //! Asking agents that answer, refuse, die or were never there.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may stop at the first surprise")]
 
 use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
