@@ -24,7 +24,7 @@ pub mod ops {
     pub const PROGRESS: Op = Op(0x0305);
     /// Agent or rank to launcher: a step was taken ([`Mark`](super::Mark)).
     pub const MARK: Op = Op(0x0306);
-    /// Launcher to agent: tell the latencies of one data path, as pairs (nanoseconds, count).
+    /// Launcher to agent: tell a data path ([`PathTotals`](super::PathTotals)), by its number in the token.
     pub const LATENCY: Op = Op(0x0307);
     /// Anybody to agent: tell your [`Report`](super::Report).
     pub const STATUS: Op = Op(0x0308);
@@ -88,6 +88,49 @@ pub struct ReadOrder {
     pub seed: u64,
     /// How long one read may take, in nanoseconds.
     pub patience: u64,
+}
+
+/// What an agent read from one rank.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ReadResult {
+    /// From whom.
+    pub rank: WorldRank,
+    /// Reads that ended well.
+    pub reads: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Reads that failed.
+    pub failed: u64,
+    /// How the last failed read ended; `Ok` if none failed.
+    pub status: Status,
+    /// BLAKE3 of the bytes in the order of the reads.
+    pub digest: [u8; 32],
+}
+
+/// The end of an agent's reading; its [`ReadResult`]s follow in the same body.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ReadTotals {
+    /// Look-ups in the endpoint cache.
+    pub lookups: u64,
+    /// Look-ups whose answers contradicted each other.
+    pub contradictions: u64,
+}
+
+/// Which way bytes went, and what it cost; the pairs (nanoseconds, reads) of the histogram follow.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PathTotals {
+    /// The number of the path, see [`DataPath`](crate::job::DataPath).
+    pub path: u8,
+    /// Whether the reader serves the rank itself.
+    pub own_rank: bool,
+    /// Reads.
+    pub reads: u64,
+    /// Bytes.
+    pub bytes: u64,
+    /// Nanoseconds spent waiting for them.
+    pub busy: u64,
+    /// Pairs that follow.
+    pub pairs: u32,
 }
 
 /// Totals of an agent.
@@ -230,6 +273,34 @@ words!(Exported {
     len: same, |w| w;
     wakeups: same, |w| w;
 });
+
+words!(ReadTotals {
+    lookups: same, |w| w;
+    contradictions: same, |w| w;
+});
+words!(PathTotals {
+    path: |w| u8::try_from(w).map_err(|_| Short), u64::from;
+    own_rank: |w| Ok::<_, Short>(w != 0), u64::from;
+    reads: same, |w| w;
+    bytes: same, |w| w;
+    busy: same, |w| w;
+    pairs: small, u64::from;
+});
+
+impl Body for ReadResult {
+    fn put(&self, out: &mut Vec<u8>) {
+        for word in [u64::from(self.rank.0), self.reads, self.bytes, self.failed, self.status as u64] {
+            out.extend_from_slice(&word.to_le_bytes());
+        }
+        out.extend_from_slice(&self.digest);
+    }
+
+    fn get(r: &mut Reader<'_>) -> Result<Self, Short> {
+        let (rank, reads, bytes, failed) = (small(r.u64()?).map(WorldRank)?, r.u64()?, r.u64()?, r.u64()?);
+        let status = u16::try_from(r.u64()?).ok().and_then(Status::from_code).ok_or(Short)?;
+        Ok(ReadResult { rank, reads, bytes, failed, status, digest: r.array()? })
+    }
+}
 
 const NO_GROUP: u64 = u64::MAX;
 

@@ -282,6 +282,12 @@ impl Launcher {
         self.running.get(&peer).map(|r| r.child.pid())
     }
 
+    /// The process id of a process that still runs.
+    #[must_use]
+    pub fn running_pid(&self, peer: Peer) -> Option<u32> {
+        self.running.get(&peer).filter(|r| !r.reported).map(|r| r.child.pid())
+    }
+
     /// All processes that were started.
     pub fn peers(&self) -> impl Iterator<Item = Peer> + '_ {
         self.running.keys().copied()

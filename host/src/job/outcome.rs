@@ -28,6 +28,18 @@ pub enum Step {
     Ended,
 }
 
+impl Step {
+    /// Every step, by its number.
+    pub const ALL: [Step; 7] =
+        [Step::Started, Step::Listening, Step::Linked, Step::LocalComplete, Step::Full, Step::Exported, Step::Ended];
+
+    /// The step with this number.
+    #[must_use]
+    pub fn from_code(code: u8) -> Option<Step> {
+        Step::ALL.get(usize::from(code)).copied()
+    }
+}
+
 /// A step that a process took, for the timeline.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Milestone {
@@ -59,6 +71,12 @@ pub struct GroupOutcome {
 pub struct Latency(pub Histogram<u64>);
 
 impl Latency {
+    /// No latencies yet; two digits of precision.
+    #[must_use]
+    pub fn empty() -> Latency {
+        Latency(Histogram::new(2).unwrap_or_else(|_| unreachable!("two digits are a valid precision")))
+    }
+
     /// The latency below which the fraction `quantile` (0 to 1) of the reads lies; 0 without reads.
     #[must_use]
     pub fn at(&self, quantile: f64) -> u64 {

@@ -1,0 +1,451 @@
+//! The whole job, from the first process to the check for leftovers.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::time::Duration;
+
+use hdrhistogram::Histogram;
+use umbra_core::codec::Reader;
+use umbra_core::error::Status;
+use umbra_core::peer::{Peer, PeerKind, Sp, WorldRank};
+use umbra_core::time::{Lapse, Time};
+use umbra_core::wire::{Op, Token};
+
+use super::grid::{self, Grid};
+use super::launcher::{Launcher, News};
+use super::leftovers;
+use super::verify::{Digesting, Digests, Offsets, digest_random};
+use super::{
+    DataPath, Event, GroupOutcome, JobError, Latency, Leftover, Milestone, Mismatch, Options, Outcome, PathOutcome,
+    Phase, Process, Step,
+};
+use crate::admin::{Body as _, Exported, Mark, PathTotals, ReadOrder, ReadResult, ReadTotals, Slice, ops};
+use crate::driver;
+
+/// Runs a job as asked and tells how it ended; `on_event` hears what happens meanwhile.
+///
+/// # Errors
+/// [`JobError`] if it did not come to its end; all processes are gone and all files removed then too. Bytes that
+/// differ and reads that fail are no errors but part of the [`Outcome`].
+pub fn run(options: &Options, on_event: &mut dyn FnMut(Event)) -> Result<Outcome, JobError> {
+    let launcher = Launcher::new(options)?;
+    let (path, bytes) = launcher.input();
+    on_event(Event::Input { path: path.to_owned(), bytes, named: options.input.is_some() });
+    let lens = (0..options.world_size()).map(|r| launcher.slice(WorldRank(r)).1).collect();
+    let digesting = Digesting::start(path.to_owned(), lens);
+    let mut run = Run {
+        options,
+        on_event,
+        launcher,
+        phase: Phase::Agents,
+        timeline: Vec::new(),
+        exported: BTreeMap::new(),
+        results: Results::default(),
+    };
+    run.start()?;
+    let digests = digesting.finish().map_err(|error| match error.kind() {
+        std::io::ErrorKind::UnexpectedEof | std::io::ErrorKind::InvalidData => {
+            JobError::InputChanged(run.launcher.input().0.to_owned())
+        }
+        _ => JobError::Input { path: run.launcher.input().0.to_owned(), error },
+    })?;
+    run.read(&digests)?;
+    run.leave()?;
+    run.finish(digests)
+}
+
+/// What the agents brought.
+#[derive(Default)]
+struct Results {
+    lookups: u64,
+    reads: u64,
+    failed: u64,
+    bytes: u64,
+    reading: Duration,
+    rank_wakeups: u64,
+    mismatches: Vec<Mismatch>,
+    paths: BTreeMap<(DataPath, bool), PathOutcome>,
+}
+
+struct Run<'a> {
+    options: &'a Options,
+    on_event: &'a mut dyn FnMut(Event),
+    launcher: Launcher,
+    phase: Phase,
+    timeline: Vec<(Time, Peer, Mark)>,
+    exported: BTreeMap<WorldRank, Exported>,
+    results: Results,
+}
+
+impl Run<'_> {
+    fn grid(&self) -> Grid {
+        Grid { hosts: self.options.hosts, ranks: self.options.ranks }
+    }
+
+    fn agents(&self) -> impl Iterator<Item = Peer> + use<> {
+        (0..self.options.agents()).filter_map(|sp| Peer::service(Sp(sp)))
+    }
+
+    fn ranks(&self) -> impl Iterator<Item = Peer> + use<> {
+        (0..self.options.world_size()).filter_map(|rank| Peer::rank(WorldRank(rank)))
+    }
+
+    fn at(&self, time: Time) -> Duration {
+        Duration::from_nanos(time.since(self.launcher.start()).0)
+    }
+
+    fn enter(&mut self, phase: Phase) {
+        self.phase = phase;
+        let at = self.at(driver::now());
+        (self.on_event)(Event::Phase { phase, at });
+    }
+
+    /// Starts everything and waits until every rank has exported its slice.
+    fn start(&mut self) -> Result<(), JobError> {
+        self.enter(Phase::Agents);
+        for sp in (0..self.options.agents()).map(Sp) {
+            let pid = self.launcher.start_agent(sp)?;
+            self.started(Peer::service(sp), pid);
+        }
+        self.wait_for(self.agents().collect(), |news| match news {
+            News::Mark(peer, mark) if mark.step == Step::Listening as u8 => Some(*peer),
+            _ => None,
+        })?;
+        self.enter(Phase::World);
+        for rank in (0..self.options.world_size()).map(WorldRank) {
+            let pid = self.launcher.start_rank(rank)?;
+            self.started(Peer::rank(rank), pid);
+        }
+        self.wait_for(self.ranks().collect(), |news| match news {
+            News::Mark(peer, mark) if mark.step == Step::Full as u8 && mark.group == Some(grid::WORLD) => Some(*peer),
+            _ => None,
+        })?;
+        self.enter(Phase::Groups);
+        let already: BTreeSet<Peer> = self.exported.keys().filter_map(|&r| Peer::rank(r)).collect();
+        let missing = self.ranks().filter(|peer| !already.contains(peer)).collect();
+        self.wait_for(missing, |news| match news {
+            News::Exported(rank, _) => Peer::rank(*rank),
+            _ => None,
+        })
+    }
+
+    fn started(&mut self, peer: Option<Peer>, pid: u32) {
+        let Some(peer) = peer else { return };
+        let now = driver::now();
+        let mark = Mark { at: now, step: Step::Started as u8, group: None, value: 0 };
+        self.timeline.push((now, peer, mark));
+        let at = self.at(now);
+        (self.on_event)(Event::Started { process: Process { peer, pid }, at });
+    }
+
+    /// Waits until `which` has named every peer of `missing`. The deadline counts from the last news.
+    fn wait_for(
+        &mut self,
+        mut missing: BTreeSet<Peer>,
+        mut which: impl FnMut(&News) -> Option<Peer>,
+    ) -> Result<(), JobError> {
+        while !missing.is_empty() {
+            let deadline = driver::now() + lapse(self.options.deadline);
+            let Some(news) = self.launcher.next(deadline)? else {
+                let missing = missing.into_iter().collect();
+                return Err(JobError::Timeout { phase: self.phase, after: self.options.deadline, missing });
+            };
+            if let Some(peer) = which(&news) {
+                missing.remove(&peer);
+            }
+            self.note(news)?;
+        }
+        Ok(())
+    }
+
+    /// Keeps what belongs to the outcome; a process that ends early or gives up ends the job.
+    fn note(&mut self, news: News) -> Result<(), JobError> {
+        match news {
+            News::Mark(peer, mark) => {
+                if mark.step == Step::Listening as u8 || mark.step == Step::Exported as u8 {
+                    let at = self.at(mark.at);
+                    (self.on_event)(Event::Ready { peer, at });
+                }
+                self.timeline.push((mark.at, peer, mark));
+            }
+            News::Exported(rank, exported) => {
+                self.exported.insert(rank, exported);
+            }
+            News::Progress(sp, progress) => {
+                if let Some(peer) = Peer::service(sp) {
+                    (self.on_event)(Event::Progress { peer, reads: progress.reads, bytes: progress.bytes });
+                }
+            }
+            News::Ended(peer, status) => {
+                // Agents are asked to end, ranks end by themselves: both only in the last phase.
+                if !(self.phase >= Phase::Leaving && status.success()) {
+                    return Err(self.died(peer, status.to_string()));
+                }
+            }
+            News::Failed(peer, failure) => {
+                // Whoever fails because another process died is not the news.
+                let until = driver::now() + Lapse::from_millis(500);
+                while failure.culprit.is_some()
+                    && let Some(news) = self.launcher.next(until)?
+                {
+                    if let News::Ended(dead, status) = news
+                        && Some(dead) == failure.culprit
+                    {
+                        return Err(self.died(dead, status.to_string()));
+                    }
+                }
+                return Err(JobError::Failed { peer, failure });
+            }
+            News::Linked(_) | News::Answer { .. } => {}
+        }
+        Ok(())
+    }
+
+    fn died(&self, peer: Peer, how: String) -> JobError {
+        JobError::Died { peer, phase: self.phase, how, words: self.launcher.last_words(peer) }
+    }
+
+    /// Sends `body` to every peer and hands the good answers to `take`.
+    fn ask(
+        &mut self,
+        peers: impl Iterator<Item = Peer>,
+        op: Op,
+        token: u64,
+        body: &[u8],
+        mut take: impl FnMut(&mut Self, Peer, &[u8]) -> Result<(), JobError>,
+    ) -> Result<(), JobError> {
+        let missing: BTreeSet<Peer> = peers.collect();
+        for &peer in &missing {
+            self.launcher.call(peer, op, Token(token), body, Vec::new())?;
+        }
+        let mut answers = Vec::new();
+        let mut refused = None;
+        self.wait_for(missing, |news| match news {
+            News::Answer { peer, op: o, token: t, status, body } if *o == op && t.0 == token => {
+                if *status == Status::Ok {
+                    answers.push((*peer, body.clone()));
+                } else {
+                    refused = Some((*peer, *status));
+                }
+                Some(*peer)
+            }
+            _ => None,
+        })?;
+        if let Some((peer, status)) = refused {
+            let failure = crate::admin::Failure { status, culprit: None, text: status.to_string() };
+            return Err(JobError::Failed { peer, failure });
+        }
+        answers.into_iter().try_for_each(|(peer, body)| take(self, peer, &body))
+    }
+
+    fn read(&mut self, digests: &Digests) -> Result<(), JobError> {
+        let slices: Vec<Slice> = self
+            .exported
+            .iter()
+            .map(|(&rank, exported)| Slice { rank, address: exported.address, len: exported.len })
+            .collect();
+        for part in slices.chunks(2000) {
+            self.ask(self.agents(), ops::PLAN, 0, &Slice::list_to_body(part), |_, _, _| Ok(()))?;
+        }
+        let (size, reads) = (self.options.size, self.options.reads);
+        let agents = u64::from(self.options.agents());
+        let whole: u64 = slices.iter().map(|s| s.len.div_ceil(size)).sum();
+        let holders: u64 = slices.iter().filter(|s| s.len > 0).count() as u64;
+        let random_bytes: u64 = slices.iter().map(|s| s.len.min(size) * u64::from(reads)).sum();
+        let total: u64 = slices.iter().map(|s| s.len).sum();
+        (self.on_event)(Event::Planned {
+            reads: agents * (whole + holders * u64::from(reads)),
+            bytes: agents * (total + random_bytes),
+        });
+        let patience = lapse(self.options.deadline).0;
+        let order = ReadOrder { size, reads, seed: self.options.seed, patience };
+
+        self.enter(Phase::Slices);
+        let began = driver::now();
+        self.ask(self.agents(), ops::SLICES, 1, &order.to_body(), |run, peer, body| {
+            run.take_results(peer, body, |_, result| Ok(digests.slices.get(result.rank.index()).copied()))
+        })?;
+        self.enter(Phase::Random);
+        let (path, _) = self.launcher.input();
+        let input = |error| JobError::Input { path: path.to_owned(), error };
+        let file = File::open(path).map_err(input)?;
+        let mut random = Vec::new();
+        self.ask(self.agents(), ops::RANDOM, 2, &order.to_body(), |_, peer, body| {
+            random.push((peer, body.to_vec()));
+            Ok(())
+        })?;
+        self.results.reading = Duration::from_nanos(driver::now().since(began).0);
+        for (peer, body) in random {
+            self.take_results(peer, &body, |run, result| {
+                let PeerKind::Service(reader) = peer.kind() else { return Ok(None) };
+                let slice = run.launcher.slice(result.rank);
+                let offsets = Offsets::new(order.seed, reader, result.rank, slice.1, size, reads);
+                digest_random(&file, slice, size, offsets)
+                    .map(Some)
+                    .map_err(|error| JobError::Input { path: run.launcher.input().0.to_owned(), error })
+            })?;
+        }
+        for path in [DataPath::Shared, DataPath::Cma, DataPath::Asked] {
+            self.ask(self.agents(), ops::LATENCY, path as u64, &[], |run, peer, body| {
+                run.take_paths(peer, body).ok_or(JobError::BadAnswer(peer))
+            })?;
+        }
+        Ok(())
+    }
+
+    fn take_results(
+        &mut self,
+        peer: Peer,
+        body: &[u8],
+        mut expected: impl FnMut(&Self, &ReadResult) -> Result<Option<[u8; 32]>, JobError>,
+    ) -> Result<(), JobError> {
+        let bad = |_| JobError::BadAnswer(peer);
+        let PeerKind::Service(reader) = peer.kind() else { return Err(JobError::BadAnswer(peer)) };
+        let mut r = Reader::new(body);
+        let totals = ReadTotals::get(&mut r).map_err(bad)?;
+        let results = ReadResult::list_from_body(r.rest()).map_err(bad)?;
+        self.results.lookups += totals.lookups;
+        let mut seen = BTreeSet::new();
+        for result in &results {
+            seen.insert(result.rank);
+            self.results.reads += result.reads;
+            self.results.bytes += result.bytes;
+            self.results.failed += result.failed;
+            let what = if result.failed > 0 {
+                format!("{} reads failed: {}", result.failed, result.status)
+            } else if expected(self, result)? != Some(result.digest) {
+                "digest of the bytes differs from the file's".to_owned()
+            } else {
+                continue;
+            };
+            self.results.mismatches.push(Mismatch { reader, rank: result.rank, what });
+        }
+        // Who does not answer for a rank has not read it.
+        for rank in (0..self.options.world_size()).map(WorldRank).filter(|r| !seen.contains(r)) {
+            self.results.mismatches.push(Mismatch { reader, rank, what: "was not read".to_owned() });
+        }
+        if totals.contradictions > 0 {
+            let what = format!("{} look-ups contradicted each other", totals.contradictions);
+            self.results.mismatches.push(Mismatch { reader, rank: WorldRank(0), what });
+        }
+        Ok(())
+    }
+
+    fn take_paths(&mut self, _: Peer, body: &[u8]) -> Option<()> {
+        let mut r = Reader::new(body);
+        while !r.rest().is_empty() {
+            let totals = PathTotals::get(&mut r).ok()?;
+            let path = DataPath::ALL.into_iter().find(|p| *p as u8 == totals.path)?;
+            let outcome = self.results.paths.entry((path, totals.own_rank)).or_insert_with(|| PathOutcome {
+                path,
+                own_rank: totals.own_rank,
+                reads: 0,
+                bytes: 0,
+                busy: Duration::ZERO,
+                latency: Latency(new_histogram()),
+            });
+            outcome.reads += totals.reads;
+            outcome.bytes += totals.bytes;
+            outcome.busy += Duration::from_nanos(totals.busy);
+            for _ in 0..totals.pairs {
+                outcome.latency.0.saturating_record_n(r.u64().ok()?, r.u64().ok()?);
+            }
+        }
+        Some(())
+    }
+
+    fn leave(&mut self) -> Result<(), JobError> {
+        self.enter(Phase::Leaving);
+        self.ask(self.ranks(), ops::LEAVE, 3, &[], |run, peer, body| {
+            let wakeups = <[u8; 8]>::try_from(body).map_err(|_| JobError::BadAnswer(peer))?;
+            let PeerKind::Rank(rank) = peer.kind() else { return Err(JobError::BadAnswer(peer)) };
+            let before = run.exported.get(&rank).map_or(0, |e| e.wakeups);
+            run.results.rank_wakeups += u64::from_le_bytes(wakeups).saturating_sub(before);
+            Ok(())
+        })?;
+        let ended = |news: &News| match news {
+            News::Ended(peer, _) => Some(*peer),
+            _ => None,
+        };
+        self.wait_for(self.ranks().collect(), ended)?;
+        for peer in self.agents() {
+            self.launcher.terminate(peer);
+        }
+        self.wait_for(self.agents().collect(), ended)
+    }
+
+    fn finish(mut self, digests: Digests) -> Result<Outcome, JobError> {
+        self.enter(Phase::Leftovers);
+        let leftovers: Vec<Leftover> = leftovers::find(&self.launcher);
+        let start = self.launcher.start();
+        let elapsed = self.at(driver::now());
+        let grid = self.grid();
+        self.timeline.sort_by_key(|&(at, peer, _)| (at, peer));
+        let groups = std::iter::once(grid::WORLD)
+            .chain(grid.groups())
+            .filter_map(|group| {
+                let (name, members) = grid.group(group)?;
+                let about = || self.timeline.iter().filter(move |(_, _, mark)| mark.group == Some(group));
+                let full = about().filter(|(_, _, mark)| mark.step == Step::Full as u8);
+                let first = about().map(|(at, ..)| *at).min().unwrap_or(start);
+                let last = full.clone().map(|(at, ..)| *at).max().unwrap_or(first);
+                let table_bytes = full.map(|(_, _, mark)| mark.value).max().unwrap_or(0);
+                let time_to_full = Duration::from_nanos(last.since(first).0);
+                Some(GroupOutcome { name, members, time_to_full, table_bytes })
+            })
+            .collect();
+        let full_everywhere = self
+            .timeline
+            .iter()
+            .filter(|(_, _, mark)| mark.step == Step::Full as u8 && mark.group == Some(grid::WORLD));
+        let time_to_full = self.at(full_everywhere.map(|(at, ..)| *at).max().unwrap_or(start));
+        let timeline = self
+            .timeline
+            .iter()
+            .filter_map(|(at, peer, mark)| {
+                let step = Step::from_code(mark.step)?;
+                let group = mark.group.and_then(|g| grid.group(g)).map(|(name, _)| name);
+                Some(Milestone { at: self.at(*at), peer: *peer, group, step })
+            })
+            .collect();
+        let paths: Vec<PathOutcome> = self.results.paths.into_values().filter(|p| p.reads > 0).collect();
+        let mut latency = new_histogram();
+        for path in &paths {
+            // Same bounds: nothing can be out of range.
+            let _ = latency.add(&path.latency.0);
+        }
+        let (input, input_bytes) = self.launcher.input();
+        Ok(Outcome {
+            hosts: self.options.hosts,
+            service_processes: self.options.agents(),
+            ranks: self.options.world_size(),
+            data_path: self.options.data_path,
+            input: input.to_owned(),
+            input_bytes,
+            digest: digests.whole,
+            time_to_full,
+            elapsed,
+            groups,
+            lookups: self.results.lookups,
+            reads: self.results.reads,
+            failed_reads: self.results.failed,
+            bytes: self.results.bytes,
+            reading: self.results.reading,
+            rank_wakeups: self.results.rank_wakeups,
+            mismatches: self.results.mismatches,
+            latency: Latency(latency),
+            paths,
+            timeline,
+            leftovers,
+        })
+    }
+}
+
+fn lapse(duration: Duration) -> Lapse {
+    Lapse(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX))
+}
+
+/// Any latency, with two digits.
+fn new_histogram() -> Histogram<u64> {
+    Latency::empty().0
+}

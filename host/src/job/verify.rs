@@ -1,0 +1,115 @@
+//! What the bytes should be: digests of the file, slice by slice, and of the random reads.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
+
+use umbra_core::peer::{Sp, WorldRank};
+
+const CHUNK: usize = 1 << 20;
+
+/// Digests of a file and of its slices.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Digests {
+    /// The whole file, in hexadecimal.
+    pub whole: String,
+    /// Each slice, by rank.
+    pub slices: Vec<[u8; 32]>,
+}
+
+/// Reads `path` once; `lens` are the lengths of its slices, in order.
+///
+/// # Errors
+/// What the system said; `UnexpectedEof` if the file is shorter than its slices, `InvalidData` if longer.
+pub fn digest_slices(path: &Path, lens: &[u64]) -> io::Result<Digests> {
+    let mut file = File::open(path)?;
+    let mut whole = blake3::Hasher::new();
+    let mut buffer = vec![0; CHUNK];
+    let mut slices = Vec::with_capacity(lens.len());
+    for &len in lens {
+        let mut slice = blake3::Hasher::new();
+        let mut left = len;
+        while left > 0 {
+            let n = usize::try_from(left).unwrap_or(CHUNK).min(CHUNK);
+            let part = buffer.get_mut(..n).unwrap_or_default();
+            file.read_exact(part)?;
+            slice.update(part);
+            whole.update(part);
+            left -= n as u64;
+        }
+        slices.push(*slice.finalize().as_bytes());
+    }
+    if file.read(buffer.get_mut(..1).unwrap_or_default())? != 0 {
+        return Err(io::ErrorKind::InvalidData.into());
+    }
+    Ok(Digests { whole: whole.finalize().to_hex().to_string(), slices })
+}
+
+/// The offsets of the random reads of one agent from one rank; the agent and the launcher agree on them.
+#[derive(Clone, Debug)]
+pub struct Offsets {
+    state: u64,
+    /// Offsets are below this.
+    below: u64,
+    left: u32,
+}
+
+impl Offsets {
+    /// `reads` offsets within a slice of `len` bytes, for reads of `size` bytes.
+    #[must_use]
+    pub const fn new(seed: u64, reader: Sp, rank: WorldRank, len: u64, size: u64, reads: u32) -> Offsets {
+        let size = if size < len { size } else { len };
+        let state = seed ^ (reader.0 as u64) << 32 ^ rank.0 as u64;
+        Offsets { state, below: len - size + 1, left: if len == 0 { 0 } else { reads } }
+    }
+}
+
+impl Iterator for Offsets {
+    type Item = u64;
+
+    fn next(&mut self) -> Option<u64> {
+        self.left = self.left.checked_sub(1)?;
+        // splitmix64
+        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.state;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        Some((z ^ (z >> 31)) % self.below)
+    }
+}
+
+/// Digest of the bytes that random reads should have brought.
+///
+/// # Errors
+/// What the system said.
+pub fn digest_random(file: &File, slice: (u64, u64), size: u64, offsets: Offsets) -> io::Result<[u8; 32]> {
+    let (start, len) = slice;
+    let mut buffer = vec![0; usize::try_from(size.min(len)).unwrap_or(usize::MAX)];
+    let mut hasher = blake3::Hasher::new();
+    for offset in offsets {
+        file.read_exact_at(&mut buffer, start + offset)?;
+        hasher.update(&buffer);
+    }
+    Ok(*hasher.finalize().as_bytes())
+}
+
+/// A digest that is being computed beside the job.
+#[derive(Debug)]
+pub(super) struct Digesting(std::thread::JoinHandle<io::Result<Digests>>);
+
+impl Digesting {
+    /// Starts.
+    #[must_use]
+    pub(super) fn start(path: PathBuf, lens: Vec<u64>) -> Digesting {
+        Digesting(std::thread::spawn(move || digest_slices(&path, &lens)))
+    }
+
+    /// Waits for the result.
+    ///
+    /// # Errors
+    /// See [`digest_slices`].
+    pub(super) fn finish(self) -> io::Result<Digests> {
+        self.0.join().map_err(|_| io::Error::other("digesting thread stopped"))?
+    }
+}
