@@ -5,11 +5,18 @@
 
 mod check_config;
 mod failure;
+mod outcome;
 mod pages;
 mod paint;
+mod picture;
+mod progress;
+mod run;
+#[cfg(test)]
+mod sample;
 mod table;
 
-use std::io::Write;
+use std::ffi::OsString;
+use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -17,8 +24,10 @@ use clap::{Parser, Subcommand};
 use failure::Failure;
 
 /// Moves bytes out of other processes' memory through their service processes, and knows who is where.
+///
+/// Without a command, `umbra` is `umbra run`: real ranks and real agents on this machine, every byte checked.
 #[derive(Parser, Debug)]
-#[command(name = "umbra", version, styles = paint::HELP, after_help = EXAMPLES, max_term_width = 110, arg_required_else_help = true)]
+#[command(name = "umbra", version, styles = paint::HELP, after_help = EXAMPLES, max_term_width = 110)]
 struct Command {
     /// When to colour the output
     #[arg(long, global = true, value_enum, value_name = "WHEN", default_value_t = clap::ColorChoice::Auto)]
@@ -28,11 +37,15 @@ struct Command {
 }
 
 const EXAMPLES: &str = paint::examples!(
+    "umbra"                                   "run the main job: 2 hosts x 2 service processes x 4 ranks";
+    "umbra run --hosts 4 --report run.html"   "a larger job, with a page to look at";
     "umbra check-config platform.cfg"         "is this configuration file usable?";
+    "umbra help run"                          "everything that a job can be asked for";
 );
 
 #[derive(Subcommand, Debug)]
 enum What {
+    Run(run::Run),
     CheckConfig(check_config::CheckConfig),
     Completions(pages::Completions),
     Man(pages::Man),
@@ -40,7 +53,7 @@ enum What {
 
 /// Parses the command line, does what it says, and tells how it went.
 pub(crate) fn main() -> ExitCode {
-    let command = match Command::try_parse() {
+    let command = match Command::try_parse_from(with_default_command(std::env::args_os())) {
         Ok(command) => command,
         Err(refusal) => {
             // Whether the help or the message could be printed changes nothing about the exit code.
@@ -51,6 +64,7 @@ pub(crate) fn main() -> ExitCode {
     paint::choose(command.color);
     let mut out = anstream::stdout().lock();
     let done = match &command.what {
+        What::Run(run) => run.execute(&mut out),
         What::CheckConfig(check) => check.execute(&mut out),
         What::Completions(completions) => completions.execute(&mut out),
         What::Man(man) => man.execute(&mut out),
@@ -61,11 +75,32 @@ pub(crate) fn main() -> ExitCode {
     }
 }
 
+/// Options without a command belong to `run`, and so does nothing at all.
+fn with_default_command(args: impl Iterator<Item = OsString>) -> Vec<OsString> {
+    let mut args: Vec<OsString> = args.collect();
+    let of_the_command = ["-h", "--help", "-V", "--version", "--color"];
+    let first = args.get(1).and_then(|arg| arg.to_str());
+    let named = first.is_some_and(|first| {
+        !first.starts_with('-') || of_the_command.iter().any(|own| first.split('=').next() == Some(own))
+    });
+    if !named || args.len() == 1 {
+        args.insert(args.len().min(1), OsString::from("run"));
+    }
+    args
+}
+
 /// What a subcommand prints to.
 type Out<'a> = &'a mut dyn Write;
 
 /// How a subcommand ends.
 type Done = Result<ExitCode, Failure>;
+
+/// Prints one JSON object on one line.
+fn print_json(out: Out<'_>, value: &impl serde::Serialize) -> Result<(), Failure> {
+    let text = serde_json::to_string(value).map_err(|e| Failure::Output(io::Error::other(e)))?;
+    writeln!(out, "{text}")?;
+    Ok(())
+}
 
 #[cfg(test)]
 mod tests {
@@ -76,6 +111,19 @@ mod tests {
     #[test]
     fn the_arguments_are_consistent() {
         Command::command().debug_assert();
+    }
+
+    #[test]
+    fn nothing_and_bare_options_mean_run() {
+        let words = |line: &str| {
+            let args = with_default_command(line.split_whitespace().map(OsString::from));
+            args.join(&OsString::from(" ")).into_string().unwrap()
+        };
+        assert_eq!(words("umbra"), "umbra run");
+        assert_eq!(words("umbra --json --hosts 3"), "umbra run --json --hosts 3");
+        assert_eq!(words("umbra --help"), "umbra --help");
+        assert_eq!(words("umbra --color=never run"), "umbra --color=never run");
+        assert_eq!(words("umbra check-config f"), "umbra check-config f");
     }
 
     #[test]

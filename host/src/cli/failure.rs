@@ -9,6 +9,8 @@ use super::paint;
 /// A subcommand gives up.
 #[derive(Debug)]
 pub(crate) enum Failure {
+    /// The arguments make no sense together; exit code 2.
+    Usage(String),
     /// The work failed; exit code 1.
     Failed(String),
     /// Nobody takes the output any more, or it cannot be written.
@@ -16,6 +18,11 @@ pub(crate) enum Failure {
 }
 
 impl Failure {
+    /// The arguments make no sense together.
+    pub(crate) fn usage(why: impl Display) -> Failure {
+        Failure::Usage(why.to_string())
+    }
+
     /// The work failed.
     pub(crate) fn failed(why: impl Display) -> Failure {
         Failure::Failed(why.to_string())
@@ -26,6 +33,7 @@ impl Failure {
         let (code, why) = match self {
             // A reader that has seen enough (`umbra ... | head`) is no failure of ours.
             Failure::Output(e) if e.kind() == io::ErrorKind::BrokenPipe => return ExitCode::SUCCESS,
+            Failure::Usage(why) => (2, why.clone()),
             Failure::Failed(why) => (1, why.clone()),
             Failure::Output(e) => (1, format!("cannot write the output: {e}")),
         };

@@ -7,7 +7,9 @@ use clap::builder::Styles;
 
 const GOOD: Style = AnsiColor::Green.on_default().bold();
 const BAD: Style = AnsiColor::Red.on_default().bold();
+const STRONG: Style = Style::new().bold();
 const FAINT: Style = Style::new().dimmed();
+const NAME: Style = AnsiColor::Cyan.on_default();
 
 /// The styles of clap's help and errors.
 pub(crate) const HELP: Styles = Styles::styled()
@@ -40,9 +42,19 @@ pub(crate) fn bad(text: impl Display) -> String {
     with(BAD, text)
 }
 
+/// What the eye should find first.
+pub(crate) fn strong(text: impl Display) -> String {
+    with(STRONG, text)
+}
+
 /// What may be skipped.
 pub(crate) fn faint(text: impl Display) -> String {
     with(FAINT, text)
+}
+
+/// A name that the user may type.
+pub(crate) fn name(text: impl Display) -> String {
+    with(NAME, text)
 }
 
 /// The block of examples at the end of a help: `"what to type" "what it does";` a line.

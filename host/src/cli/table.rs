@@ -30,6 +30,16 @@ impl Table {
         self.rows.push(cells.into());
     }
 
+    /// Names of the columns.
+    pub(crate) fn columns(&self) -> Vec<String> {
+        self.columns.iter().map(|(name, _)| name.clone()).collect()
+    }
+
+    /// The cells without their styles.
+    pub(crate) fn rows(&self) -> &[Vec<String>] {
+        &self.rows
+    }
+
     pub(crate) fn print(&self, out: Out<'_>) -> io::Result<()> {
         let widths: Vec<usize> = self
             .columns
@@ -40,7 +50,7 @@ impl Table {
                 cells.chain([name.chars().count()]).max().unwrap_or(0)
             })
             .collect();
-        let names: Vec<String> = self.columns.iter().map(|(name, _)| name.clone()).collect();
+        let names: Vec<String> = self.columns();
         writeln!(out, "{}", paint::faint(self.line(&names, &widths)))?;
         for row in &self.rows {
             writeln!(out, "{}", self.line(row, &widths))?;

@@ -1,0 +1,159 @@
+//! `umbra run`: the main job on this machine.
+
+use std::io::{IsTerminal, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Args;
+use clap::builder::PossibleValuesParser;
+use clap::builder::TypedValueParser;
+use umbra::job::{self, DataPath, Options};
+use umbra::quantity::{parse_bytes, parse_lapse};
+
+use super::progress::Progress;
+use super::{Done, Failure, Out, outcome, paint, picture, print_json};
+
+/// Run a whole job on this machine: real ranks, real agents, every byte checked.
+///
+/// Ranks load slices of a file into their memory and export them. The endpoint cache is bootstrapped for the world and
+/// for the rows and columns of the rank grid. Then every agent reads every rank's slice through the first service process
+/// of that rank, and the bytes are compared with the file. The exit code is 0 only if all of them agree.
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Run {
+    /// Logical hosts, each with one DPU
+    #[arg(long, value_name = "N", default_value_t = Options::default().hosts, value_parser = at_least_one())]
+    hosts: u32,
+    /// Service processes (agents) of each DPU
+    #[arg(long, short = 's', value_name = "N", default_value_t = Options::default().service_processes, value_parser = at_least_one())]
+    service_processes: u32,
+    /// Ranks of each host
+    #[arg(long, value_name = "N", default_value_t = Options::default().ranks, value_parser = at_least_one())]
+    ranks: u32,
+    /// Shadow service processes of each rank
+    #[arg(long, value_name = "N", default_value_t = Options::default().shadows, value_parser = at_least_one())]
+    shadows: u32,
+    /// File whose slices the ranks hold; this executable if left out
+    #[arg(long, value_name = "FILE")]
+    input: Option<PathBuf>,
+    /// Which way bytes travel
+    #[arg(long, value_name = "PATH", default_value_t = DataPath::Auto, value_parser = data_path())]
+    data_path: DataPath,
+    /// Bytes of one read at most
+    #[arg(long, value_name = "BYTES", default_value = "64K", value_parser = parse_bytes)]
+    size: u64,
+    /// Reads at random offsets, from every agent to every rank, after the slices were read whole
+    #[arg(long, value_name = "N", default_value_t = Options::default().reads)]
+    reads: u32,
+    /// Chooses the random offsets
+    #[arg(long, value_name = "N", default_value_t = Options::default().seed)]
+    seed: u64,
+    /// How long any single wait may take before it fails by naming who is missing
+    #[arg(long, visible_alias = "deadline", value_name = "TIME", default_value = "20s", value_parser = timeout)]
+    timeout: Duration,
+    /// Print one JSON object instead of tables
+    #[arg(long)]
+    json: bool,
+    /// Also write a self-contained page with topology, timeline and latencies
+    #[arg(long, value_name = "FILE.html")]
+    report: Option<PathBuf>,
+    /// The agent's executable; looked for beside this one if left out
+    #[arg(long, value_name = "PATH")]
+    agent: Option<PathBuf>,
+    /// Say nothing while the job runs
+    #[arg(long, short)]
+    quiet: bool,
+}
+
+const EXAMPLES: &str = paint::examples!(
+    "umbra run"                                          "2 hosts x 2 service processes x 4 ranks, reading this executable";
+    "umbra run --hosts 4 --ranks 8 --input data.bin"     "a larger job on a file of yours";
+    "umbra run --data-path cma --size 4K --reads 10000"  "small reads out of heaps, without shared memory";
+    "umbra run --json | jq .latency_ns"                  "figures for a script";
+    "umbra run --report run.html"                        "a page with drawings";
+);
+
+fn at_least_one() -> clap::builder::RangedI64ValueParser<u32> {
+    clap::value_parser!(u32).range(1..)
+}
+
+fn data_path() -> impl TypedValueParser<Value = DataPath> {
+    PossibleValuesParser::new(DataPath::ALL.map(DataPath::name)).try_map(|name| name.parse::<DataPath>())
+}
+
+fn timeout(text: &str) -> Result<Duration, String> {
+    match parse_lapse(text) {
+        Ok(lapse) if lapse.0 == 0 => Err("must be longer than nothing".to_owned()),
+        Ok(lapse) => Ok(Duration::from_nanos(lapse.0)),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+impl Run {
+    fn options(&self) -> Options {
+        Options {
+            hosts: self.hosts,
+            service_processes: self.service_processes,
+            ranks: self.ranks,
+            shadows: self.shadows,
+            input: self.input.clone(),
+            data_path: self.data_path,
+            size: self.size,
+            reads: self.reads,
+            seed: self.seed,
+            deadline: self.timeout,
+            agent: self.agent.clone(),
+            ..Options::default()
+        }
+    }
+
+    pub(crate) fn execute(&self, out: Out<'_>) -> Done {
+        let options = self.options();
+        options.check().map_err(Failure::usage)?;
+        if let Some(path) = &self.report {
+            writable(path)?;
+        }
+        let mut progress = match self.quiet {
+            true => Progress::silent(),
+            false => Progress::on_stderr(std::io::stderr().is_terminal()),
+        };
+        let done: Result<umbra::job::Outcome, umbra::job::JobError> = todo!();
+        progress.finish();
+        let outcome = match done {
+            Ok(outcome) => outcome,
+            Err(error) => {
+                if self.json {
+                    print_json(out, &outcome::Failed::new(&options, &error.to_string()))?;
+                }
+                return Err(Failure::failed(error));
+            }
+        };
+        if let Some(path) = &self.report {
+            let page = picture::of(&options, &outcome).to_html();
+            std::fs::write(path, page)
+                .map_err(|e| Failure::failed(format!("cannot write the report {}: {e}", path.display())))?;
+        }
+        // The verdict stands even if nobody reads the rest of the output.
+        let verdict = if outcome.is_good() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
+        let shown = if self.json {
+            print_json(out, &outcome::Object::new(&options, &outcome))
+        } else {
+            outcome::print(out, &options, &outcome, self.report.as_deref()).map_err(Failure::from)
+        };
+        match shown {
+            Err(Failure::Output(e)) if e.kind() == std::io::ErrorKind::BrokenPipe => Ok(verdict),
+            shown => shown.map(|()| verdict),
+        }
+    }
+}
+
+/// Refuses a place where no file can be written before a job is run for it.
+fn writable(path: &std::path::Path) -> Result<(), Failure> {
+    let mut file = std::fs::OpenOptions::new()
+        .append(true)
+        .create(true)
+        .open(path)
+        .map_err(|e| Failure::failed(format!("cannot write the report {}: {e}", path.display())))?;
+    file.flush().map_err(Failure::from)
+}
