@@ -24,6 +24,7 @@
 #[cfg(any(test, loom))]
 extern crate std;
 
+pub mod access;
 pub mod atomic;
 pub mod codec;
 pub mod endpoints;

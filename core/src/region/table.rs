@@ -1,291 +1,13 @@
-//! The table that says who may touch which bytes.
-//!
-//! A [`Key`] only names a region. Whether a key still means something, which bytes it covers, what may be
-//! done with them and by whom is written here: in the owner's table, and in a copy of the entry at each of
-//! the owner's shadow service processes, which serve reads for it. Every access begins with
-//! [`Regions::hold`], which checks generation, right, bounds and access list, and ends with
-//! [`Regions::release`].
-//!
-//! Revocation has two phases. [`Regions::revoke`] refuses new holds at once; when the last hold is
-//! released the revocation is acknowledged, and only then may the owner reuse the memory. A forced
-//! revocation does not wait. The death of an owner revokes everything it exported.
-//!
-//! ```
-//! use umbra_core::key::{Access, Span};
-//! use umbra_core::peer::{Incarnation, Peer, Sp, WorldRank};
-//! use umbra_core::region::{HoldError, Regions, Secret, Shadows};
-//! let rank = Peer::rank(WorldRank(3)).ok_or("rank too large")?;
-//! let mut regions = Regions::new([const { umbra_core::region::Entry::VACANT }; 16]);
-//! let shadows = Shadows::of(&[Sp(0)])?;
-//! let key = regions.export(rank, Incarnation(9), 0x1000, 64, Access::READ, shadows, Secret([7; 32]))?.key;
-//!
-//! let held = regions.hold(Span { key, offset: 60, len: 4 }, Access::READ, Sp(0))?;
-//! assert_eq!(held.address(), 0x1000 + 60);
-//! assert_eq!(regions.hold(Span { key, offset: 60, len: 5 }, Access::READ, Sp(0)), Err(HoldError::OutOfBounds));
-//!
-//! assert_eq!(regions.revoke(key)?.in_flight, 1);
-//! assert_eq!(regions.release(held), Some(key), "the last release acknowledges the revocation");
-//! assert_eq!(regions.hold(Span { key, offset: 0, len: 1 }, Access::READ, Sp(0)), Err(HoldError::KeyRevoked));
-//! # Ok::<(), Box<dyn core::error::Error>>(())
-//! ```
-//!
-//! Invariants: an entry never moves while it is live; of one (owner, region number) at most one generation
-//! is in the table; holds of a generation are counted until released or the revocation is forced.
-//!
-//! *Cost*: a look-up compares at most [`REACH`] entries, one in a table that holds only its own exports;
-//! [`Regions::find`] walks the table. A table that several owners fill should be twice as large as it
-//! needs, else an entry may find its reach full before the table is.
+//! The table: a place for each region, found by owner and number.
 
-use core::fmt;
-
-use crate::error::Status;
+use super::entry::{Entry, Held, Region, Secret, State};
+use super::refusal::{AdmitError, ExportError, HoldError, ImportError, RevokeError};
+use crate::endpoints::Shadows;
 use crate::key::{Access, Key, Span};
 use crate::peer::{Incarnation, Peer, Sp};
 
 /// How far from its home an entry may lie.
 pub const REACH: usize = 16;
-
-/// How many shadow service processes a region can have.
-pub const SHADOWS: usize = 8;
-
-/// 256 random bits that whoever imports a region must present.
-///
-/// Its owner gives them only to its shadow service processes, over an authenticated link. They are never
-/// printed, and compared in a time that does not depend on where they differ.
-#[derive(Clone, Copy)]
-pub struct Secret(pub [u8; 32]);
-
-impl PartialEq for Secret {
-    fn eq(&self, other: &Secret) -> bool {
-        let differing = self.0.iter().zip(&other.0).fold(0, |seen, (a, b)| seen | (a ^ b));
-        // Keeps the comparison from being turned into an early exit.
-        core::hint::black_box(differing) == 0
-    }
-}
-impl Eq for Secret {}
-impl fmt::Debug for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Secret(..)")
-    }
-}
-
-/// The access list of a region: the shadow service processes of its owner.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Shadows(heapless::Vec<Sp, SHADOWS, u8>);
-
-/// More shadow service processes than a region can have.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct TooManyShadows;
-
-impl fmt::Display for TooManyShadows {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "a region has at most {SHADOWS} shadow service processes")
-    }
-}
-impl core::error::Error for TooManyShadows {}
-
-impl Shadows {
-    const NONE: Shadows = Shadows(heapless::Vec::new());
-
-    /// These service processes.
-    ///
-    /// # Errors
-    /// [`TooManyShadows`] if there are more than [`SHADOWS`].
-    pub fn of(list: &[Sp]) -> Result<Shadows, TooManyShadows> {
-        heapless::Vec::from_slice(list).map(Shadows).map_err(|_| TooManyShadows)
-    }
-
-    /// Whether `sp` may touch the region.
-    #[inline]
-    #[must_use]
-    pub fn contains(&self, sp: Sp) -> bool {
-        self.0.contains(&sp)
-    }
-
-    /// The list, in the owner's order.
-    #[must_use]
-    pub fn as_slice(&self) -> &[Sp] {
-        &self.0
-    }
-}
-
-/// A region as its owner describes it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Region {
-    /// Its name.
-    pub key: Key,
-    /// Which life of the owner exported it.
-    pub incarnation: Incarnation,
-    /// Where it starts in the owner's address space.
-    pub base: u64,
-    /// Bytes.
-    pub len: u64,
-    /// What its access list may do.
-    pub access: Access,
-}
-
-impl Region {
-    /// Whether the region holds the owner's address `address`.
-    #[must_use]
-    pub const fn covers(&self, address: u64) -> bool {
-        address >= self.base && address - self.base < self.len
-    }
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum State {
-    Vacant,
-    Live,
-    /// No new holds; waits for the old ones.
-    Revoking,
-    Revoked,
-    /// The owner died.
-    Orphaned,
-}
-
-/// One place in the table; lent by the caller.
-#[derive(Clone, Debug)]
-pub struct Entry {
-    region: Region,
-    state: State,
-    in_flight: u32,
-    /// When it ended, in ends counted by the table; the oldest end is overwritten first.
-    ended: u32,
-    shadows: Shadows,
-    secret: Secret,
-}
-
-impl Entry {
-    /// An unused place.
-    pub const VACANT: Entry = Entry {
-        region: Region {
-            key: Key::from_bits(0),
-            incarnation: Incarnation(0),
-            base: 0,
-            len: 0,
-            access: Access::empty(),
-        },
-        state: State::Vacant,
-        in_flight: 0,
-        ended: 0,
-        shadows: Shadows::NONE,
-        secret: Secret([0; 32]),
-    };
-
-    const fn is_open(&self) -> bool {
-        matches!(self.state, State::Live | State::Revoking)
-    }
-}
-
-/// Leave to touch one span; give it back with [`Regions::release`].
-#[derive(PartialEq, Eq, Debug)]
-#[must_use = "a hold that is not released keeps its region from ever being revoked"]
-pub struct Held {
-    place: u32,
-    key: Key,
-    address: u64,
-}
-
-impl Held {
-    /// The span's first byte in the owner's address space.
-    #[must_use]
-    pub const fn address(&self) -> u64 {
-        self.address
-    }
-
-    /// The region's name.
-    #[must_use]
-    pub const fn key(&self) -> Key {
-        self.key
-    }
-
-    /// The place of the region in the table; a driver keeps what it needs to copy under this number.
-    #[must_use]
-    pub const fn place(&self) -> usize {
-        self.place as usize
-    }
-}
-
-macro_rules! refusal {
-    ($(#[doc = $doc:literal])* $name:ident: $($(#[doc = $vdoc:literal])* $variant:ident => $status:ident,)*) => {
-        $(#[doc = $doc])*
-        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-        #[cfg_attr(feature = "defmt", derive(defmt::Format))]
-        #[non_exhaustive]
-        pub enum $name {
-            $($(#[doc = $vdoc])* $variant,)*
-        }
-        impl From<$name> for Status {
-            fn from(error: $name) -> Status {
-                match error {
-                    $($name::$variant => Status::$status,)*
-                }
-            }
-        }
-        impl fmt::Display for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(Status::from(*self).text())
-            }
-        }
-        impl core::error::Error for $name {}
-    };
-}
-
-refusal! {
-    /// Why a span may not be touched.
-    HoldError:
-    /// No such region here.
-    UnknownRegion => UnknownRegion,
-    /// The key names another generation of the region.
-    StaleKey => StaleKey,
-    /// The region was, or is being, revoked.
-    KeyRevoked => KeyRevoked,
-    /// The owner died.
-    OwnerGone => OwnerGone,
-    /// The span leaves the region.
-    OutOfBounds => OutOfBounds,
-    /// The region was not exported for this.
-    PermissionDenied => PermissionDenied,
-    /// The asker is not on the access list.
-    NotShadow => NotShadow,
-}
-
-refusal! {
-    /// Why a region cannot be put into the table.
-    ExportError:
-    /// No place for it; revoke another one or lend a larger table.
-    Full => Full,
-    /// It leaves the address space, or the same region is still there with other properties.
-    Conflict => Conflict,
-    /// The region has no bytes.
-    Empty => OutOfBounds,
-}
-
-refusal! {
-    /// Why a region may not be imported.
-    ImportError:
-    /// No such region.
-    UnknownRegion => UnknownRegion,
-    /// Another generation is current.
-    StaleKey => StaleKey,
-    /// It was, or is being, revoked.
-    KeyRevoked => KeyRevoked,
-    /// The owner died.
-    OwnerGone => OwnerGone,
-    /// Not on the access list.
-    NotShadow => NotShadow,
-    /// The secret is wrong.
-    WrongSecret => Unauthenticated,
-}
-
-refusal! {
-    /// Why a region cannot be revoked.
-    RevokeError:
-    /// No such region.
-    UnknownRegion => UnknownRegion,
-    /// Another generation is current.
-    StaleKey => StaleKey,
-}
 
 /// What a revocation has to wait for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -299,12 +21,13 @@ pub struct Revocation {
 pub struct Regions<S> {
     entries: S,
     ends: u32,
+    unreaped: u32,
 }
 
 impl<S: AsRef<[Entry]> + AsMut<[Entry]>> Regions<S> {
     /// A table over `entries`, which are expected to be [`Entry::VACANT`].
     pub fn new(entries: S) -> Self {
-        Regions { entries, ends: 0 }
+        Regions { entries, ends: 0, unreaped: 0 }
     }
 
     /// How many places there are.
@@ -362,7 +85,7 @@ impl<S: AsRef<[Entry]> + AsMut<[Entry]>> Regions<S> {
     /// # Errors
     /// [`AdmitError::NotShadow`] if `me` is not on the access list, else [`AdmitError::Export`].
     pub fn admit(&mut self, me: Sp, region: Region, shadows: Shadows, secret: Secret) -> Result<(), AdmitError> {
-        if !shadows.contains(me) {
+        if !shadows.contains(&me) {
             return Err(AdmitError::NotShadow);
         }
         if let Some(place) = self.locate(region.key) {
@@ -398,7 +121,7 @@ impl<S: AsRef<[Entry]> + AsMut<[Entry]>> Regions<S> {
         }
         // The secret is compared even for a stranger, so that time tells nothing about the list.
         let knows = entry.secret == *secret;
-        match (entry.shadows.contains(sp), knows) {
+        match (entry.shadows.contains(&sp), knows) {
             (false, _) => Err(ImportError::NotShadow),
             (true, false) => Err(ImportError::WrongSecret),
             (true, true) => Ok(entry.region),
@@ -517,6 +240,26 @@ impl<S: AsRef<[Entry]> + AsMut<[Entry]>> Regions<S> {
         (entry.is_open() && entry.region.key == key).then_some(place)
     }
 
+    /// A region that ended since the last call: the place under which the driver keeps its mapping, and the
+    /// key. Call until `None`. A place that has a new region meanwhile is not told.
+    pub fn reap(&mut self) -> Option<(usize, Key)> {
+        if self.unreaped == 0 {
+            return None;
+        }
+        let place = self.entries.as_ref().iter().position(|e| e.unreaped)?;
+        let entry = &mut self.entries.as_mut()[place];
+        entry.unreaped = false;
+        self.unreaped -= 1;
+        Some((place, entry.region.key))
+    }
+
+    /// The region of a hold; `None` after it was forced out and its place has another one.
+    #[must_use]
+    pub fn of(&self, held: &Held) -> Option<&Region> {
+        let entry = self.entries.as_ref().get(held.place())?;
+        (entry.region.key == held.key).then_some(&entry.region)
+    }
+
     fn current(&self, key: Key) -> Result<usize, RevokeError> {
         let place = self.locate(key).ok_or(RevokeError::UnknownRegion)?;
         if self.entries.as_ref()[place].region.key == key { Ok(place) } else { Err(RevokeError::StaleKey) }
@@ -529,7 +272,11 @@ impl<S: AsRef<[Entry]> + AsMut<[Entry]>> Regions<S> {
         // The last byte must have an address; the one behind it need not.
         region.base.checked_add(region.len - 1).ok_or(ExportError::Conflict)?;
         let entry = &mut self.entries.as_mut()[place];
-        *entry = Entry { region, state: State::Live, in_flight: 0, ended: 0, shadows, secret };
+        if entry.unreaped {
+            // Whoever fills the place replaces what the driver kept for its last region.
+            self.unreaped -= 1;
+        }
+        *entry = Entry { region, state: State::Live, in_flight: 0, ended: 0, unreaped: false, shadows, secret };
         Ok(())
     }
 
@@ -539,6 +286,10 @@ impl<S: AsRef<[Entry]> + AsMut<[Entry]>> Regions<S> {
         entry.state = state;
         entry.ended = self.ends;
         entry.secret = Secret([0; 32]);
+        if !entry.unreaped {
+            entry.unreaped = true;
+            self.unreaped += 1;
+        }
     }
 
     /// Where the search for a region begins: the regions of one owner lie side by side.
@@ -582,7 +333,7 @@ fn check(entry: &Entry, span: Span, right: Access, asker: Sp) -> Result<u64, Hol
     if entry.state != State::Live || entry.region.key != span.key {
         return Err(refusal(entry, span.key));
     }
-    if !entry.shadows.contains(asker) {
+    if !entry.shadows.contains(&asker) {
         return Err(HoldError::NotShadow);
     }
     if !entry.region.access.contains(right) {
@@ -609,33 +360,3 @@ fn refusal(entry: &Entry, key: Key) -> HoldError {
 const fn first_generation(incarnation: Incarnation) -> u32 {
     (incarnation.0.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - Key::GENERATION_BITS)) as u32
 }
-
-/// Why a shadow service process does not take over a region.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[non_exhaustive]
-pub enum AdmitError {
-    /// Not on the access list.
-    NotShadow,
-    /// It cannot be put into the table.
-    Export(ExportError),
-}
-
-impl From<ExportError> for AdmitError {
-    fn from(error: ExportError) -> Self {
-        AdmitError::Export(error)
-    }
-}
-impl From<AdmitError> for Status {
-    fn from(error: AdmitError) -> Status {
-        match error {
-            AdmitError::NotShadow => Status::NotShadow,
-            AdmitError::Export(error) => error.into(),
-        }
-    }
-}
-impl fmt::Display for AdmitError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(Status::from(*self).text())
-    }
-}
-impl core::error::Error for AdmitError {}
