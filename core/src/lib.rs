@@ -32,6 +32,7 @@ pub mod entry;
 pub mod error;
 pub mod id;
 pub mod key;
+pub mod machine;
 pub mod map;
 pub mod memory;
 pub mod peer;

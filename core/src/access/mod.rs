@@ -9,3 +9,5 @@
 //! - [`read`]: the machine that asks.
 
 pub mod message;
+pub mod read;
+pub mod serve;

@@ -1,0 +1,118 @@
+//! One read, and the pieces of it that are under way.
+
+use super::lists::Listed;
+use super::{Get, ReadError};
+use crate::error::Status;
+use crate::id::Id;
+use crate::machine::Link;
+use crate::peer::Peer;
+use crate::region::Region;
+
+/// A read that has not ended; lent by the caller.
+#[derive(Clone, Debug)]
+pub struct Waiting {
+    pub(super) get: Get,
+    pub(super) region: Option<Region>,
+    /// Bytes asked for.
+    pub(super) issued: u64,
+    /// Bytes delivered.
+    delivered: u64,
+    /// Pieces under way.
+    flying: u32,
+    /// It was started over once already.
+    again: bool,
+    /// Why the pieces still under way do not matter any more.
+    broken: Option<ReadError>,
+    /// How it ended, while nobody was told.
+    pub(super) outcome: Option<Result<(), ReadError>>,
+    pub(super) listed: Listed,
+    pub(super) next: Option<Id<Waiting>>,
+}
+
+/// A frame that was not answered; lent by the caller.
+#[derive(Clone, Debug)]
+pub struct Piece {
+    pub(super) request: Id<Waiting>,
+    pub(super) link: Link,
+    pub(super) slot: u8,
+    pub(super) kind: Kind,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Kind {
+    Read { at: u64, len: u64 },
+    Locate { owner: Peer, address: u64 },
+}
+
+impl Piece {
+    pub(super) fn locates(&self, whose: Peer) -> bool {
+        matches!(self.kind, Kind::Locate { owner, .. } if owner == whose)
+    }
+}
+
+/// What an answer means for the whole read.
+pub(super) enum Progress {
+    Delivered {
+        tag: u64,
+        last: bool,
+    },
+    /// Wait for the other pieces.
+    Nothing,
+    /// Ask for nothing more, and wait for the other pieces.
+    Stop,
+    Failed(ReadError),
+    /// The region changed under it; this is what it was thought to be.
+    StartOver(Region),
+}
+
+impl Waiting {
+    pub(super) const fn new(get: Get) -> Waiting {
+        Waiting {
+            get,
+            region: None,
+            issued: 0,
+            delivered: 0,
+            flying: 0,
+            again: false,
+            broken: None,
+            outcome: None,
+            listed: Listed::Nowhere,
+            next: None,
+        }
+    }
+
+    /// A piece of `len` bytes goes out; true if that was the last.
+    #[inline]
+    pub(super) const fn issue(&mut self, len: u64) -> bool {
+        self.issued += len;
+        self.flying += 1;
+        self.issued == self.get.len
+    }
+
+    /// A piece was answered.
+    #[inline]
+    pub(super) fn answered(&mut self, outcome: Result<u64, ReadError>) -> Progress {
+        self.flying = self.flying.saturating_sub(1);
+        if self.outcome.is_some() {
+            return Progress::Nothing;
+        }
+        match outcome {
+            Ok(len) if self.broken.is_none() => {
+                self.delivered += len;
+                return Progress::Delivered { tag: self.get.tag, last: self.delivered == self.get.len };
+            }
+            Ok(_) => {}
+            Err(error) => self.broken = self.broken.or(Some(error)),
+        }
+        let Some(error) = self.broken else { return Progress::Nothing };
+        match self.region {
+            _ if self.flying > 0 => Progress::Stop,
+            Some(region) if error == ReadError::Refused(Status::StaleKey) && !self.again => {
+                (self.issued, self.delivered, self.region, self.broken) = (0, 0, None, None);
+                self.again = true;
+                Progress::StartOver(region)
+            }
+            _ => Progress::Failed(error),
+        }
+    }
+}

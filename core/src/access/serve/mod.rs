@@ -1,0 +1,337 @@
+//! Serving memory: the machine of a service process that answers for its ranks.
+//!
+//! Ranks export regions to it; other service processes locate regions and ask for bytes. The machine
+//! decides who may have what and in which order; it copies nothing itself. The driver carries out a
+//! [`Copy`] between the memory that it keeps under [`Copy::place`] and the asker, and reports back:
+//!
+//! ```text
+//! on_frame ──> Reply::Answer            send it
+//!          ──> Reply::Copy(copy)        copy, then copied(copy, status) ──> maybe an answer
+//!          ──> Reply::Attach(attach)    map the memory, then attached(attach, status) ──> an answer
+//!          ──> Reply::Later             poll() will tell
+//! poll     ──> Action::Copy, Action::Detach, Action::Answer
+//! ```
+//!
+//! A transfer of at most [`STEP`] bytes is answered by `on_frame` at once: one frame in, one copy, one frame
+//! out. Longer ones are cut into steps, and [`poll`](Serve::poll) deals the steps out in turn between the
+//! askers, so that one asker's large read delays another's by one step.
+//!
+//! Invariants: an asker has at most the credit of its link outstanding, more is refused; every request
+//! gets exactly one answer unless its link goes; a region in use is not told as revoked; what a frame
+//! says is checked against the tables before anything is copied.
+//!
+//! *Cost*: of a small read: one look-up in the table of regions and no queue.
+
+mod reply;
+mod steps;
+
+use steps::Long;
+
+pub use reply::{Action, Answer, Attach, Copy, Direction, Reply};
+
+use crate::access::message::{
+    Description, EXPORT, Export, IMPORT, Import, LOCATE, Locate, Malformed, READ, REVOKE, Revoke, TRANSFER, Transfer,
+    WRITE,
+};
+use crate::error::Status;
+use crate::id::Id;
+use crate::key::{Access, Key};
+use crate::machine::Link;
+use crate::peer::{Incarnation, Peer, PeerKind, Sp};
+use crate::region::{Entry, Held, Region, Regions};
+use crate::slots::{Slot, Slots};
+use crate::wire::{Frame, Op, Token};
+
+/// Bytes that are copied before it is another asker's turn.
+pub const STEP: u64 = 16 * 1024;
+
+/// Most bytes of one inline transfer: what fits into the body of a frame beside the fixed part.
+pub const INLINE_MAX: u64 = 32 * 1024;
+
+/// What the server knows of one link; lent by the caller, one for each link.
+#[derive(Clone, Debug, Default)]
+pub struct Asker {
+    who: Option<Who>,
+    /// Bytes of the segment that the asker lends for answers.
+    landing: u64,
+    credit: u32,
+    outstanding: u32,
+    /// Its long transfers, first come first served.
+    first: u32,
+    last: u32,
+    /// The next asker whose turn it is; meaningful while `queued`.
+    next: u32,
+    queued: bool,
+    /// Counts the links that had this number, so that a copy of an earlier one answers nobody.
+    epoch: u32,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Who {
+    peer: Peer,
+    incarnation: Incarnation,
+}
+
+/// A transfer of more than one step, or a revocation that waits; lent by the caller.
+#[derive(Debug)]
+pub struct Job {
+    link: Link,
+    token: Token,
+    kind: Kind,
+    /// The asker's next job.
+    next: u32,
+}
+
+#[derive(Debug)]
+enum Kind {
+    Long(Long),
+    Revocation {
+        key: Key,
+        /// Nobody uses the region any more.
+        drained: bool,
+    },
+}
+
+const NIL: u32 = u32::MAX;
+
+/// What it has done since it started.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Counters {
+    /// Transfers that ended well.
+    pub served: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Requests that were refused or failed.
+    pub refused: u64,
+    /// Frames that were no request.
+    pub malformed: u64,
+}
+
+/// The machine.
+#[derive(Debug)]
+pub struct Serve<E, J, A> {
+    me: Sp,
+    regions: Regions<E>,
+    jobs: Slots<J>,
+    askers: A,
+    /// First and last of the askers with long transfers.
+    turn: u32,
+    turn_last: u32,
+    /// Revocations that have drained and not been answered.
+    drained: u32,
+    counters: Counters,
+}
+
+impl<E, J, A> Serve<E, J, A>
+where
+    E: AsRef<[Entry]> + AsMut<[Entry]>,
+    J: AsRef<[Slot<Job>]> + AsMut<[Slot<Job>]>,
+    A: AsRef<[Asker]> + AsMut<[Asker]>,
+{
+    /// Service process `me` over lent tables: regions, long transfers, links.
+    pub fn new(me: Sp, regions: E, jobs: J, mut askers: A) -> Self {
+        askers.as_mut().fill(Asker { first: NIL, last: NIL, next: NIL, ..Asker::default() });
+        let (regions, jobs) = (Regions::new(regions), Slots::new(jobs));
+        Serve { me, regions, jobs, askers, turn: NIL, turn_last: NIL, drained: 0, counters: Counters::default() }
+    }
+
+    /// Its table of regions.
+    pub const fn regions(&self) -> &Regions<E> {
+        &self.regions
+    }
+
+    /// What it has done.
+    pub const fn counters(&self) -> Counters {
+        self.counters
+    }
+
+    /// A link came up; its peer has proven who it is. `landing` is how many bytes of memory the peer lends
+    /// for answers, 0 if none; `credit` how many requests it may have outstanding.
+    ///
+    /// # Errors
+    /// [`Status::Full`] if the table of links has no place for this number.
+    pub fn on_link(
+        &mut self,
+        link: Link,
+        peer: Peer,
+        incarnation: Incarnation,
+        landing: u64,
+        credit: u32,
+    ) -> Result<(), Status> {
+        let asker = self.askers.as_mut().get_mut(link.index()).ok_or(Status::Full)?;
+        asker.who = Some(Who { peer, incarnation });
+        asker.landing = landing;
+        asker.credit = credit;
+        Ok(())
+    }
+
+    /// A link went down. Its requests are forgotten, and if it was a rank's, what that life of the rank
+    /// exported is revoked: poll for what has to be unmapped.
+    pub fn on_gone(&mut self, link: Link) {
+        let Some(asker) = self.askers.as_mut().get_mut(link.index()) else { return };
+        let who = asker.who.take();
+        (asker.outstanding, asker.first, asker.last) = (0, NIL, NIL);
+        asker.epoch = asker.epoch.wrapping_add(1);
+        self.drop_jobs(link);
+        let Some(Who { peer, incarnation }) = who else { return };
+        if matches!(peer.kind(), PeerKind::Service(_)) {
+            return;
+        }
+        let again = self.askers.as_ref().iter().any(|a| a.who.is_some_and(|w| w.peer == peer));
+        let current = self.regions.iter().any(|r| r.key.owner() == peer && r.incarnation != incarnation);
+        if !again && !current {
+            self.regions.orphan(peer, |_| {});
+            self.condemn(|key| key.owner() == peer, Status::OwnerGone);
+        }
+    }
+
+    /// A frame came. Tell the driver what to do with it.
+    #[inline]
+    pub fn on_frame<'f>(&mut self, link: Link, frame: &Frame<'f>) -> Reply<'f> {
+        let &Frame::Call { op, token, body } = frame else { return self.not_a_request() };
+        match self.call(link, op, token, body) {
+            Ok(reply) => reply,
+            Err(status) => self.refuse(link, op, token, status),
+        }
+    }
+
+    #[cold]
+    fn not_a_request<'f>(&mut self) -> Reply<'f> {
+        self.counters.malformed += 1;
+        Reply::Later
+    }
+
+    #[cold]
+    fn refuse<'f>(&mut self, link: Link, op: Op, token: Token, status: Status) -> Reply<'f> {
+        match status {
+            Status::Malformed => self.counters.malformed += 1,
+            _ => self.counters.refused += 1,
+        }
+        Reply::Answer(Answer::plain(link, op, token, status))
+    }
+
+    #[inline]
+    fn call<'f>(&mut self, link: Link, op: Op, token: Token, body: &'f [u8]) -> Result<Reply<'f>, Status> {
+        let asker = self.askers.as_ref().get(link.index()).ok_or(Status::Unauthenticated)?;
+        let who = asker.who.ok_or(Status::Unauthenticated)?;
+        match op {
+            READ | WRITE => {
+                asker_is_service(who)?;
+                let (transfer, inline) = Transfer::parse(body).map_err(malformed)?;
+                self.transfer(link, op, token, transfer, inline)
+            }
+            LOCATE => {
+                asker_is_service(who)?;
+                let Locate { owner, address } = Locate::parse(body).map_err(malformed)?;
+                let region = self.regions.find(owner, address)?;
+                Ok(Reply::Answer(Answer::with(link, op, token, &Description(region).to_bytes())))
+            }
+            IMPORT => {
+                let Import { key, secret } = Import::parse(body).map_err(malformed)?;
+                let region = self.regions.authorise(key, &secret, asker_is_service(who)?)?;
+                Ok(Reply::Answer(Answer::with(link, op, token, &Description(region).to_bytes())))
+            }
+            EXPORT => self.export(link, token, who, body),
+            REVOKE => self.revoke(link, token, who, Revoke::parse(body).map_err(malformed)?),
+            _ => Err(Status::Malformed),
+        }
+    }
+
+    fn export<'f>(&mut self, link: Link, token: Token, who: Who, body: &[u8]) -> Result<Reply<'f>, Status> {
+        let Export { ticket, secret, shadows } = Export::parse(body).map_err(malformed)?;
+        // Nobody exports what is not his; which life exports it is what the link proved, not what it says.
+        if ticket.key.owner() != who.peer {
+            return Err(Status::PermissionDenied);
+        }
+        let incarnation = who.incarnation;
+        let region = Region { key: ticket.key, incarnation, base: ticket.base, len: ticket.len, access: ticket.access };
+        let known = self.regions.get(region.key) == Some(&region);
+        self.regions.admit(self.me, region, shadows, secret)?;
+        if known {
+            return Ok(Reply::Answer(Answer::plain(link, EXPORT, token, Status::Ok)));
+        }
+        let place = self.regions.place(region.key).ok_or(Status::UnknownRegion)?;
+        Ok(Reply::Attach(Attach { link, token, place, region, locator: ticket.locator }))
+    }
+
+    /// The driver mapped the memory of an export, or could not.
+    pub fn attached(&mut self, attach: &Attach, status: Status) -> Answer {
+        if status != Status::Ok {
+            self.counters.refused += 1;
+            let forced = self.regions.force(attach.region.key);
+            debug_assert!(forced.is_ok(), "the region was admitted when `attach` was made");
+        }
+        Answer::plain(attach.link, EXPORT, attach.token, status)
+    }
+
+    fn revoke<'f>(&mut self, link: Link, token: Token, who: Who, revoke: Revoke) -> Result<Reply<'f>, Status> {
+        let Revoke { key, forced } = revoke;
+        if key.owner() != who.peer {
+            return Err(Status::PermissionDenied);
+        }
+        if forced {
+            self.regions.force(key)?;
+            self.condemn(|k| k == key, Status::KeyRevoked);
+            return Ok(Reply::Answer(Answer::plain(link, REVOKE, token, Status::Ok)));
+        }
+        if self.regions.revoke(key)?.in_flight == 0 {
+            return Ok(Reply::Answer(Answer::plain(link, REVOKE, token, Status::Ok)));
+        }
+        let kind = Kind::Revocation { key, drained: false };
+        self.jobs.take(Job { link, token, kind, next: NIL }).map_err(|_| Status::Full)?;
+        Ok(Reply::Later)
+    }
+
+    /// The next thing to do. Poll after `on_frame` answered [`Reply::Later`], after `copied`, and after
+    /// `on_gone`, until `None`.
+    #[must_use]
+    pub fn poll(&mut self) -> Option<Action> {
+        if let Some((place, key)) = self.regions.reap() {
+            return Some(Action::Detach { place, key });
+        }
+        if self.drained > 0 {
+            return self.answer_drained();
+        }
+        self.next_step()
+    }
+
+    fn answer_drained(&mut self) -> Option<Action> {
+        self.drained -= 1;
+        let waiting = |job: &Job| matches!(job.kind, Kind::Revocation { drained: true, .. });
+        let id = self.jobs.iter().find(|(_, job)| waiting(job)).map(|(id, _)| id)?;
+        let job = self.jobs.remove(id).ok()?;
+        Some(Action::Answer(Answer::plain(job.link, REVOKE, job.token, Status::Ok)))
+    }
+
+    /// A hold came back; if it was the last of a region that is being revoked, tell who waits for that.
+    fn release(&mut self, held: Held) {
+        let Some(key) = self.regions.release(held) else { return };
+        self.mark_drained(|k| k == key);
+    }
+
+    fn mark_drained(&mut self, which: impl Fn(Key) -> bool) {
+        let mut drained_now = 0;
+        self.each_job(|job| {
+            if let Kind::Revocation { key, drained: drained @ false } = &mut job.kind
+                && which(*key)
+            {
+                *drained = true;
+                drained_now += 1;
+            }
+        });
+        self.drained += drained_now;
+    }
+}
+
+/// Ranks have no business with other ranks' memory: a rank reads through its service process.
+#[inline]
+fn asker_is_service(who: Who) -> Result<Sp, Status> {
+    match who.peer.kind() {
+        PeerKind::Service(sp) => Ok(sp),
+        PeerKind::Rank(_) => Err(Status::PermissionDenied),
+    }
+}
+
+fn malformed(Malformed: Malformed) -> Status {
+    Status::Malformed
+}
