@@ -26,6 +26,7 @@ extern crate std;
 
 pub mod access;
 pub mod atomic;
+pub mod cell;
 pub mod codec;
 pub mod endpoints;
 pub mod entry;
@@ -39,6 +40,9 @@ pub mod peer;
 pub mod pending;
 pub mod placement;
 pub mod region;
+pub mod ring;
+pub mod segment;
+pub mod shared_slots;
 pub mod slots;
 pub mod ticket;
 pub mod time;

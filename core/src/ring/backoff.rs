@@ -1,0 +1,58 @@
+//! How to wait for the other end of a queue without an operating system.
+
+use crate::atomic::spin_hint;
+
+/// Waits longer after every failure, and says when to stop spinning.
+///
+/// What decides the speed of a stream is how seldom the two cores touch each other's line; an end that
+/// polls at once after a failure tears the line away from the end that is about to fill it. So failures
+/// double the pause up to 64 spin hints. After [`Backoff::spent`] the caller should give the core away
+/// (yield, sleep, wait for an event), if its system has a way.
+///
+/// ```
+/// use umbra_core::ring::Backoff;
+/// let mut backoff = Backoff::new();
+/// while !backoff.spent() {
+///     backoff.spin();
+/// }
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Backoff {
+    step: u32,
+}
+
+impl Backoff {
+    const LONGEST: u32 = 6;
+    const SPENT: u32 = 32;
+
+    /// No failure yet.
+    #[must_use]
+    pub const fn new() -> Self {
+        Backoff { step: 0 }
+    }
+
+    /// Pauses after a failed attempt: 1, 2, 4 … 64, 64 … spin hints.
+    #[inline]
+    pub fn spin(&mut self) {
+        for _ in 0..1_u32 << self.step.min(Self::LONGEST) {
+            spin_hint();
+            // One switch is all that the model checker needs.
+            if cfg!(loom) {
+                break;
+            }
+        }
+        self.step = self.step.saturating_add(1);
+    }
+
+    /// Whether spinning longer is not worth while: some microseconds have passed.
+    #[must_use]
+    pub const fn spent(&self) -> bool {
+        self.step >= Self::SPENT
+    }
+
+    /// Forgets the failures; call after a success.
+    #[inline]
+    pub const fn reset(&mut self) {
+        self.step = 0;
+    }
+}
