@@ -118,7 +118,7 @@ impl Run {
             true => Progress::silent(),
             false => Progress::on_stderr(std::io::stderr().is_terminal()),
         };
-        let done: Result<umbra::job::Outcome, umbra::job::JobError> = todo!();
+        let done = job::run(&options, &mut |event| progress.tell(&event));
         progress.finish();
         let outcome = match done {
             Ok(outcome) => outcome,
