@@ -1,6 +1,7 @@
 //! What applications link, and everything that needs an operating system.
 #![deny(unsafe_code)]
 
+pub mod access;
 pub mod admin;
 pub mod ask;
 pub mod config;

@@ -12,6 +12,7 @@
 use rustix::io::Errno;
 
 use super::process::{Process, ProcessError, ProcessId};
+use super::segment::Segment;
 
 /// Why a copy from or to another process did not happen, or not completely.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
@@ -134,6 +135,33 @@ impl PeerMemory {
             }
             copied = self.progress(moved, address, copied)?;
         }
+    }
+
+    /// Copies `len` bytes from `address` of the process into a segment.
+    ///
+    /// # Errors
+    /// [`CopyError`]; after [`CopyError::Fault`] the front of the target holds what was copied.
+    #[inline]
+    pub fn read_into(&self, address: u64, to: &Segment, at: usize, len: usize) -> Result<(), CopyError> {
+        let target = to.at_writable(at, len).map_err(|_| self.outside())?;
+        // SAFETY: `at_writable` checked that len bytes of a writable mapping begin there.
+        unsafe { self.read_raw(address, target.as_ptr(), len) }
+    }
+
+    /// Copies `len` bytes of a segment to `address` of the process.
+    ///
+    /// # Errors
+    /// [`CopyError`]; after [`CopyError::Fault`] the front of the range was overwritten.
+    pub fn write_from(&self, address: u64, from: &Segment, at: usize, len: usize) -> Result<(), CopyError> {
+        let source = from.at(at, len).map_err(|_| self.outside())?;
+        // SAFETY: `at` checked that len bytes of the mapping begin there.
+        unsafe { self.write_raw(address, source.as_ptr(), len) }
+    }
+
+    /// The local range is not there; the kernel would say the same.
+    #[cold]
+    fn outside(&self) -> CopyError {
+        CopyError::Refused { pid: self.process.id().pid, errno: Errno::FAULT }
     }
 
     /// What a call that did not move everything means: how much is there now, or why no more will come.

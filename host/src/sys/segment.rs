@@ -214,6 +214,18 @@ impl Segment {
         Ok(unsafe { self.base.add(offset) })
     }
 
+    /// Like [`at`](Self::at), for storing.
+    ///
+    /// # Errors
+    /// [`SegmentError::OutOfBounds`] or [`SegmentError::ReadOnly`].
+    #[inline]
+    pub fn at_writable(&self, offset: usize, len: usize) -> Result<NonNull<u8>, SegmentError> {
+        match self.mapping {
+            Mapping::ReadOnly => Err(SegmentError::ReadOnly),
+            Mapping::ReadWrite => self.at(offset, len),
+        }
+    }
+
     /// Copies bytes out of the segment.
     ///
     /// # Errors
@@ -233,11 +245,8 @@ impl Segment {
     /// [`SegmentError::OutOfBounds`] or [`SegmentError::ReadOnly`]; nothing is copied then.
     #[inline]
     pub fn write(&self, offset: usize, from: &[u8]) -> Result<(), SegmentError> {
-        if self.mapping == Mapping::ReadOnly {
-            return Err(SegmentError::ReadOnly);
-        }
-        let to = self.at(offset, from.len())?;
-        // SAFETY: `at` checked the target, the mapping is writable, and no safe method makes a slice of it.
+        let to = self.at_writable(offset, from.len())?;
+        // SAFETY: `at_writable` checked the target, the mapping is writable, and no safe method makes a slice of it.
         unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), to.as_ptr(), from.len()) };
         Ok(())
     }
@@ -248,11 +257,8 @@ impl Segment {
     /// [`SegmentError::OutOfBounds`] or [`SegmentError::ReadOnly`]; nothing is copied then.
     #[inline]
     pub fn copy(&self, from: usize, to: &Segment, at: usize, len: usize) -> Result<(), SegmentError> {
-        if to.mapping == Mapping::ReadOnly {
-            return Err(SegmentError::ReadOnly);
-        }
-        let (source, target) = (self.at(from, len)?, to.at(at, len)?);
-        // SAFETY: both ranges were checked by `at`, the target is writable; `copy` allows that they overlap,
+        let (source, target) = (self.at(from, len)?, to.at_writable(at, len)?);
+        // SAFETY: both ranges were just checked, the target is writable; `copy` allows that they overlap,
         // which two mappings of one file may do without our seeing it.
         unsafe { std::ptr::copy(source.as_ptr(), target.as_ptr(), len) };
         Ok(())
