@@ -1,0 +1,120 @@
+//! The command as a user meets it: what is refused, how, and with which exit code.
+#![cfg(feature = "command")]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may stop at the first surprise")]
+
+use std::io::Read as _;
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+
+fn umbra(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_umbra")).args(args).stdin(Stdio::null()).output().unwrap()
+}
+
+/// Runs `umbra` and returns its only message; there must be nothing on stdout and no panic.
+fn refused(args: &[&str], code: i32) -> String {
+    let output = umbra(args);
+    let message = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(code), "{args:?}: {message}");
+    assert!(output.stdout.is_empty(), "{args:?} printed to stdout");
+    assert!(message.starts_with("error: ") && !message.contains("panicked"), "{args:?}: {message}");
+    assert_eq!(message.matches("error:").count(), 1, "{args:?}: {message}");
+    message
+}
+
+fn file(name: &str, content: &str) -> PathBuf {
+    let path = std::env::temp_dir().join(format!("umbra-command-{}-{name}", std::process::id()));
+    std::fs::write(&path, content).unwrap();
+    path
+}
+
+#[test]
+fn zero_and_absurd_counts_are_usage_errors_that_name_the_option() {
+    for option in ["--hosts", "--service-processes", "--ranks", "--shadows", "--size", "--timeout"] {
+        let message = refused(&["run", option, "0"], 2);
+        assert!(message.contains(option), "{message}");
+    }
+    for args in [
+        ["--hosts", "4294967295"],
+        ["--ranks", "1000000"],
+        ["--ranks", "99999999999999999999"],
+        ["--hosts", "-1"],
+        ["--size", "1T"],
+        ["--shadows", "9"],
+        ["--data-path", "pigeon"],
+        ["--reads", "many"],
+    ] {
+        refused(&["run", args[0], args[1]], 2);
+    }
+}
+
+#[test]
+fn a_missing_input_is_named() {
+    let message = refused(&["run", "--input", "/does/not/exist", "--agent", "/bin/true"], 1);
+    assert!(message.contains("/does/not/exist"), "{message}");
+}
+
+#[test]
+fn a_report_that_cannot_be_written_is_refused_before_anything_runs() {
+    let message = refused(&["run", "--report", "/does/not/exist/run.html"], 1);
+    assert!(message.contains("/does/not/exist/run.html"), "{message}");
+}
+
+#[test]
+fn s43_a_broken_configuration_is_told_with_file_and_line() {
+    let path = file("broken.cfg", "# Format version: 1\nnode1,bf1:127.0.0.1:7010&7011:9010\n");
+    let message = refused(&["check-config", path.to_str().unwrap()], 1);
+    assert!(message.contains(&format!("{}:2:", path.display())), "{message}");
+    std::fs::remove_file(path).unwrap();
+}
+
+#[test]
+fn s43_a_good_configuration_is_explained() {
+    let path = file("good.cfg", "# Format version: 1\nn1,bf1:127.0.0.1:7010:9010\nn2,bf10:127.0.0.2:7010:9010\n");
+    let output = umbra(&["check-config", path.to_str().unwrap(), "--dpus", "bf10,bf1"]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success(), "{text}");
+    let bf10 = text.lines().position(|line| line.contains("bf10")).unwrap();
+    let bf1 = text.lines().position(|line| line.contains("bf1 ")).unwrap();
+    assert!(bf10 < bf1, "the job's list gives the order:\n{text}");
+    let message = refused(&["check-config", path.to_str().unwrap(), "--dpus", "bf1,bf2"], 1);
+    assert!(message.contains("bf2"), "{message}");
+    std::fs::remove_file(path).unwrap();
+}
+
+#[test]
+fn a_reader_that_leaves_early_is_no_failure() {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_umbra"))
+        .args(["completions", "zsh"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let mut message = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut message).unwrap();
+    assert!(child.wait().unwrap().success(), "{message}");
+    assert_eq!(message, "");
+}
+
+#[test]
+fn completions_and_manual_pages_know_every_command() {
+    let script = String::from_utf8(umbra(&["completions", "bash"]).stdout).unwrap();
+    let page = String::from_utf8(umbra(&["man"]).stdout).unwrap();
+    for command in ["run", "check-config", "completions", "man"] {
+        assert!(script.contains(command), "{command} cannot be completed");
+        assert!(page.contains(&command.replace('-', "\\-")), "{command} is not in the manual");
+    }
+    let directory = std::env::temp_dir().join(format!("umbra-command-{}-man", std::process::id()));
+    std::fs::create_dir_all(&directory).unwrap();
+    assert!(umbra(&["man", "--into", directory.to_str().unwrap()]).status.success());
+    assert!(directory.join("umbra-run.1").is_file());
+    std::fs::remove_dir_all(directory).unwrap();
+}
+
+#[test]
+fn colour_goes_only_where_it_can_be_seen_or_is_asked_for() {
+    let plain = umbra(&["help", "run"]).stdout;
+    assert!(!plain.contains(&0x1b));
+    let painted = umbra(&["--color", "always", "check-config", "/does/not/exist"]).stderr;
+    assert!(painted.contains(&0x1b));
+}
