@@ -132,7 +132,6 @@ pub(super) struct Parts<'b> {
     pub(super) hosts: &'b mut [U32],
     pub(super) extra: &'b mut [U32],
     pub(super) pairs: &'b mut [U64],
-    #[allow(dead_code)]
     pub(super) table: &'b mut [u8],
 }
 

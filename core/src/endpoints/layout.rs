@@ -19,8 +19,6 @@
 //! affine:    eight words, see `affine`
 //! ```
 
-#![allow(dead_code)]
-
 use super::identity::GroupKey;
 use super::table::TableError;
 use crate::id::Generation;

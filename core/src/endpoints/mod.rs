@@ -10,28 +10,48 @@
 //! build      TableBuilder              idempotent union of entries, then one canonical table
 //! runs       encode, decode            entries as arithmetic runs, for the exchange between service processes
 //! table      Table                     validated view of table bytes, every look-up by name
+//! arena      Endpoints, Reader         many tables, one writer, readers that never wait; handles with generations
 //! ```
 //!
 //! Three lists are easily confused and have three names: the *shadows* of a rank; the *service processes on a host*,
 //! which [`Placement`](crate::placement::Placement) knows; and those of a host that are *involved in a group*.
 
+mod affine;
+mod arena;
+mod arrays;
 mod build;
+mod checksum;
+mod explicit;
+mod finish;
+mod fit;
 mod identity;
+mod index;
 mod layout;
+mod lookup;
 mod members;
+mod publish;
+mod reader;
+mod reciprocal;
 mod run;
 mod shape;
 mod table;
 mod union;
+mod validate;
+mod words;
 
 pub use crate::entry::{Entry, MAX_SHADOWS, Shadows};
+pub use arena::ArenaError;
 pub use build::{BuildError, SetError, TableBuilder};
 pub use identity::{Descriptor, DescriptorError, GroupKey, JobKey};
+pub use lookup::{Endpoint, LookupError};
 pub use members::{Members, Run};
+pub use publish::{Endpoints, PublishError};
+pub use reader::{Listed, Reader};
 pub use run::{EntryRun, RunError};
 pub use shape::Shape;
-pub use table::TableError;
+pub use table::{Table, TableError};
 pub use union::{Cursor, MergeError};
+pub use words::{Live, Words};
 
 /// Marks ids of groups: `Id<Group>` is the handle of a look-up.
 #[derive(Clone, Copy, Debug)]

@@ -1,0 +1,147 @@
+//! The memory that holds all groups: a directory of slots, an index by key, and tables.
+//!
+//! One writer maintains it; readers may be in other processes and may have it mapped read-only, for they never write.
+//! It holds no pointer, so it means the same wherever it is mapped. All numbers are 64-bit words, little-endian:
+//!
+//! ```text
+//! header      16 words: magic "UMBE" u32 and version u32; words in all; slots u32 and index cells u32; 5 x 0;
+//!             version of the index (odd while it changes); 7 x 0
+//! directory   4 words a slot: { offset u32, generation u32 } { size u32, kind u32 } { private to the writer }
+//!             { low half of the group's key }
+//! index       1 word a cell: { slot + 1 u32, tag u32 }, 0 where empty; a power of two of them
+//! tables      from the next multiple of 8 words on
+//! ```
+//!
+//! The first word of a slot says everything about its state: generation 0, never used; offset 0, free; otherwise the
+//! table lies `offset` x 8 words from the start. The writer changes this word before it touches anything that the
+//! word led to, and readers look at it again after they have read, so a reader gets data of exactly one generation
+//! or learns that its handle is stale.
+
+use core::fmt;
+
+use super::layout::{halves, pair};
+use super::lookup::LookupError;
+use crate::atomic::{AtomicU64, Ordering};
+
+pub(super) const MAGIC: u32 = u32::from_le_bytes(*b"UMBE");
+pub(super) const VERSION: u32 = 1;
+pub(super) const HEADER_WORDS: usize = 16;
+pub(super) const SLOT_WORDS: usize = 4;
+/// Offsets count lines of eight words.
+pub(super) const LINE_WORDS: usize = 8;
+const INDEX_VERSION: usize = 8;
+
+/// Why words are not an arena.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[non_exhaustive]
+pub enum ArenaError {
+    /// The words do not start like an arena, or its writer has not finished making it.
+    NotAnArena,
+    /// Another version of the format.
+    UnknownVersion(u32),
+    /// There are fewer words than the header or the number of slots asks for.
+    TooSmall {
+        /// Words that are needed.
+        needed: usize,
+    },
+    /// The header contradicts itself.
+    Malformed,
+}
+
+impl fmt::Display for ArenaError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ArenaError::NotAnArena => f.write_str("memory holds no endpoint arena: wait until its writer made it"),
+            ArenaError::UnknownVersion(v) => write!(f, "endpoint arena has version {v}: this is version {VERSION}"),
+            ArenaError::TooSmall { needed } => write!(f, "endpoint arena is too small: map {needed} words"),
+            ArenaError::Malformed => f.write_str("header of the endpoint arena contradicts itself"),
+        }
+    }
+}
+impl core::error::Error for ArenaError {}
+
+/// Positions of the arena's parts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Plan {
+    pub(super) slots: u32,
+    pub(super) cells: u32,
+    pub(super) index: usize,
+    pub(super) tables: usize,
+}
+
+impl Plan {
+    /// The parts of an arena with this many slots; `None` if it does not fit the address space.
+    pub(super) fn new(slots: u32) -> Option<Plan> {
+        let cells = slots.checked_mul(2)?.checked_next_power_of_two()?.max(2);
+        let index = HEADER_WORDS.checked_add((slots as usize).checked_mul(SLOT_WORDS)?)?;
+        let tables = index.checked_add(cells as usize)?.checked_next_multiple_of(LINE_WORDS)?;
+        Some(Plan { slots, cells, index, tables })
+    }
+}
+
+/// The words of an arena, cut up; a view that both ends use.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Arena<'a> {
+    pub(super) words: &'a [AtomicU64],
+    pub(super) slots: &'a [[AtomicU64; SLOT_WORDS]],
+    pub(super) cells: &'a [AtomicU64],
+}
+
+impl<'a> Arena<'a> {
+    /// Cuts up words that the writer laid out by `plan`.
+    pub(super) fn cut(words: &'a [AtomicU64], plan: &Plan) -> Result<Arena<'a>, ArenaError> {
+        let too_small = ArenaError::TooSmall { needed: plan.tables };
+        let slots = words.get(HEADER_WORDS..plan.index).ok_or(too_small)?;
+        let cells = words.get(plan.index..plan.index + plan.cells as usize).ok_or(too_small)?;
+        Ok(Arena { words, slots: slots.as_chunks().0, cells })
+    }
+
+    /// Checks the header of memory that another process may have written.
+    pub(super) fn attach(words: &'a [AtomicU64]) -> Result<(Arena<'a>, Plan), ArenaError> {
+        let word = |at: usize| words.get(at).map(load).ok_or(ArenaError::TooSmall { needed: HEADER_WORDS });
+        let (magic, version) = halves(word(0)?);
+        // ORDERING: pairs with the release fence before the magic in `Endpoints::create`.
+        crate::atomic::fence(Ordering::Acquire);
+        if magic != MAGIC {
+            return Err(ArenaError::NotAnArena);
+        }
+        if version != VERSION {
+            return Err(ArenaError::UnknownVersion(version));
+        }
+        let (slots, cells) = halves(word(2)?);
+        let plan = Plan::new(slots).filter(|plan| plan.cells == cells).ok_or(ArenaError::Malformed)?;
+        let total = usize::try_from(word(1)?).map_err(|_| ArenaError::Malformed)?;
+        if total < plan.tables {
+            return Err(ArenaError::Malformed);
+        }
+        let words = words.get(..total).ok_or(ArenaError::TooSmall { needed: total })?;
+        Ok((Arena::cut(words, &plan)?, plan))
+    }
+
+    pub(super) fn index_version(&self) -> Result<&'a AtomicU64, LookupError> {
+        self.words.get(INDEX_VERSION).ok_or(LookupError::Damaged)
+    }
+
+    /// The words of the table at an offset, and all that follow.
+    #[inline]
+    pub(super) fn table(&self, offset: u32) -> Option<&'a [AtomicU64]> {
+        self.words.get((offset as usize).checked_mul(LINE_WORDS)?..)
+    }
+}
+
+/// Reads a word. Never stronger than relaxed: only such loads may be made from memory that is mapped read-only.
+#[inline]
+pub(super) fn load(word: &AtomicU64) -> u64 {
+    u64::from_le(word.load(Ordering::Relaxed))
+}
+
+/// Writes a word of whose order fences take care.
+pub(super) fn store(word: &AtomicU64, value: u64) {
+    word.store(value.to_le(), Ordering::Relaxed);
+}
+
+/// The first word of a slot.
+pub(super) const fn slot_word(offset: u32, generation: u32) -> u64 {
+    pair(offset, generation)
+}

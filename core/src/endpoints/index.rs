@@ -1,0 +1,130 @@
+//! Finding a group by its key, in an index that readers may use while the writer changes it.
+//!
+//! Open addressing with linear probing; the home of a key is in its low bits, which are as random as any: keys are
+//! hashes under a secret of the job. Removal shifts followers back, so the index does not age. The writer makes the
+//! version odd before it changes a cell and even afterwards; a reader that saw a change tries again, and after a few
+//! tries looks through the directory, in which groups do not move.
+//!
+//! *Cost*: at most half of the cells are taken, so a few cells; the fallback is O(slots).
+
+use super::arena::{Arena, load, store};
+use super::identity::GroupKey;
+use super::layout::{halves, pair};
+use super::lookup::LookupError;
+use crate::atomic::{Ordering, fence, spin_hint};
+
+/// Attempts of a reader before it looks through the directory.
+const TRIES: usize = 8;
+
+const fn low(key: GroupKey) -> u64 {
+    key.0 as u64
+}
+
+const fn tag(key: GroupKey) -> u32 {
+    (key.0 >> 96) as u32
+}
+
+impl Arena<'_> {
+    fn home(&self, low: u64) -> usize {
+        low as usize & self.cells.len().wrapping_sub(1)
+    }
+
+    fn next(&self, cell: usize) -> usize {
+        (cell + 1) & self.cells.len().wrapping_sub(1)
+    }
+
+    /// Slots whose cells match a key, in probe order; whether they hold the group must be checked there.
+    fn candidates(&self, key: GroupKey) -> impl Iterator<Item = (usize, u32)> + '_ {
+        let home = self.home(low(key));
+        (0..self.cells.len())
+            .map_while(move |step| {
+                let at = (home + step) & self.cells.len().wrapping_sub(1);
+                let word = self.cells.get(at).map(load).filter(|&word| word != 0)?;
+                Some((at, word))
+            })
+            .filter_map(move |(at, word)| {
+                let (slot, seen) = halves(word);
+                (seen == tag(key)).then(|| slot.checked_sub(1)).flatten().map(|slot| (at, slot))
+            })
+    }
+
+    /// The slot for which `holds` says that it has this group; for readers.
+    pub(super) fn find(&self, key: GroupKey, holds: impl Fn(u32) -> bool) -> Result<Option<u32>, LookupError> {
+        let version = self.index_version()?;
+        for _ in 0..TRIES {
+            let before = load(version);
+            // ORDERING: pairs with the release store that makes the version even in `change`.
+            fence(Ordering::Acquire);
+            let found = self.candidates(key).map(|(_, slot)| slot).find(|&slot| holds(slot));
+            if found.is_some() {
+                return Ok(found);
+            }
+            // ORDERING: the cells were read before the version is read again; pairs with the release fence behind
+            // the odd version in `change`.
+            fence(Ordering::Acquire);
+            if before.is_multiple_of(2) && load(version) == before {
+                return Ok(None);
+            }
+            spin_hint();
+        }
+        let matches = |slot: &u32| {
+            let words = self.slots.get(*slot as usize);
+            words.is_some_and(|[.., key_low]| load(key_low) == low(key)) && holds(*slot)
+        };
+        Ok((0..self.slots.len() as u32).find(matches))
+    }
+
+    fn change(&self, change: impl FnOnce()) -> Result<(), LookupError> {
+        let version = self.index_version()?;
+        let even = load(version) & !1;
+        store(version, even.wrapping_add(1));
+        // ORDERING: a reader that sees a changed cell then sees the odd version at least.
+        fence(Ordering::Release);
+        change();
+        // ORDERING: a reader that sees the even version sees all changed cells.
+        version.store(even.wrapping_add(2).to_le(), Ordering::Release);
+        Ok(())
+    }
+
+    /// Adds a group; only the writer calls this, for a key that is not there.
+    pub(super) fn insert(&self, key: GroupKey, slot: u32) -> Result<(), LookupError> {
+        self.change(|| {
+            let mut cell = self.home(low(key));
+            for _ in 0..self.cells.len() {
+                match self.cells.get(cell) {
+                    Some(word) if load(word) == 0 => return store(word, pair(slot + 1, tag(key))),
+                    _ => cell = self.next(cell),
+                }
+            }
+        })
+    }
+
+    /// Takes a group out; only the writer calls this, before the slot's key is overwritten.
+    pub(super) fn remove(&self, key: GroupKey, slot: u32) -> Result<(), LookupError> {
+        let Some((mut hole, _)) = self.candidates(key).find(|&(_, found)| found == slot) else { return Ok(()) };
+        self.change(|| {
+            let mut cell = self.next(hole);
+            for _ in 0..self.cells.len() {
+                let word = self.cells.get(cell).map_or(0, load);
+                if word == 0 {
+                    break;
+                }
+                // A follower moves into the hole unless its home lies behind the hole.
+                let (follower, _) = halves(word);
+                let key_low = self.slots.get(follower.wrapping_sub(1) as usize).map_or(0, |[.., low]| load(low));
+                let mask = self.cells.len().wrapping_sub(1);
+                let from_home = cell.wrapping_sub(self.home(key_low)) & mask;
+                if from_home >= cell.wrapping_sub(hole) & mask {
+                    if let Some(to) = self.cells.get(hole) {
+                        store(to, word);
+                    }
+                    hole = cell;
+                }
+                cell = self.next(cell);
+            }
+            if let Some(to) = self.cells.get(hole) {
+                store(to, 0);
+            }
+        })
+    }
+}

@@ -1,0 +1,233 @@
+//! Looking up endpoints in an arena that its writer may change at any time.
+//!
+//! The hot look-up is two dependent array reads: the slot of the group, then the word of the rank (or the parameters
+//! of an affine table). Around them stand a bounds check and a generation check; there is no lock, no allocation and
+//! no write. All other look-ups are those of [`Table`], inside [`read`](Reader::read).
+//!
+//! A look-up begins with the slot's first word and ends with the same word; if it differs, whatever was read between
+//! is dropped and the answer is [`StaleGeneration`](LookupError::StaleGeneration).
+//!
+//! *Cost*: [`lookup`](Reader::lookup) touches two cache lines, three with the writer's neighbours; about a nanosecond
+//! if they are near. [`find`](Reader::find) a few lines more.
+
+use super::Group;
+use super::arena::{Arena, ArenaError, load, slot_word};
+use super::identity::GroupKey;
+use super::layout::{HEADER_WORDS, Kind, halves};
+use super::lookup::{Endpoint, LookupError};
+use super::reciprocal::Reciprocal;
+use super::table::Table;
+use super::words::{Live, Words};
+use crate::atomic::{AtomicU64, Ordering, fence};
+use crate::id::{Generation, Id};
+use crate::peer::{Peer, Rank, Sp, WorldRank};
+
+/// A group of an arena, as listed by [`Reader::groups`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Listed {
+    /// Its handle.
+    pub handle: Id<Group>,
+    /// Its key.
+    pub key: GroupKey,
+    /// The runtime's number for it.
+    pub id: u32,
+    /// Number of ranks.
+    pub size: u32,
+}
+
+/// Reads endpoints; cheap to copy, one for each thread or process that looks something up.
+#[derive(Clone, Copy, Debug)]
+pub struct Reader<'a> {
+    pub(super) arena: Arena<'a>,
+}
+
+impl<'a> Reader<'a> {
+    /// Looks into an arena that is mapped here, if only for reading.
+    ///
+    /// The header is checked now, everything else where it is used: a writer that breaks the rules can make answers
+    /// wrong, but not make a reader fault or hang.
+    ///
+    /// # Errors
+    /// [`ArenaError`] if the words hold no arena or not all of it.
+    pub fn attach(words: &'a [AtomicU64]) -> Result<Reader<'a>, ArenaError> {
+        Arena::attach(words).map(|(arena, _)| Reader { arena })
+    }
+
+    /// The process of a rank and its first shadow service process: the hot look-up (L1, L2).
+    ///
+    /// # Errors
+    /// [`LookupError::UnknownGroup`], [`LookupError::StaleGeneration`] or [`LookupError::RankOutOfRange`].
+    #[inline]
+    pub fn lookup(&self, group: Id<Group>, rank: Rank) -> Result<Endpoint, LookupError> {
+        let Some([slot, shape, ..]) = self.arena.slots.get(group.index() as usize) else {
+            return Err(LookupError::UnknownGroup);
+        };
+        let word = load(slot);
+        // What is left of the word is the offset if the generation matches, and more than an offset if not.
+        let offset = word ^ slot_word(0, group.generation().0);
+        if offset.wrapping_sub(1) >= u64::from(u32::MAX) {
+            return Err(absent(word));
+        }
+        // ORDERING: pairs with the release store of the slot's word in `Endpoints::publish`: the table is complete.
+        fence(Ordering::Acquire);
+        let (size, kind) = halves(load(shape));
+        let found = if rank.0 < size { self.row(offset as u32, kind, rank) } else { None };
+        // ORDERING: everything above was read before the word is read again; pairs with the release fence between
+        // the slot's new word and the first change of what it led to.
+        fence(Ordering::Acquire);
+        if load(slot) != word {
+            return Err(LookupError::StaleGeneration);
+        }
+        match found {
+            Some((world_rank, sp)) => match Peer::rank(world_rank) {
+                Some(peer) => Ok(Endpoint { peer, sp }),
+                None => Err(LookupError::Damaged),
+            },
+            None if rank.0 >= size => Err(LookupError::RankOutOfRange { rank, size }),
+            None => Err(LookupError::Damaged),
+        }
+    }
+
+    #[inline]
+    fn row(&self, offset: u32, kind: u32, rank: Rank) -> Option<(WorldRank, Sp)> {
+        let table = (offset as usize).checked_mul(super::arena::LINE_WORDS)?.checked_add(HEADER_WORDS)?;
+        if kind == Kind::Explicit as u32 {
+            let (world, sp) = halves(load(self.arena.words.get(table.checked_add(rank.index())?)?));
+            return Some((WorldRank(world), Sp(sp)));
+        }
+        let [by_divisor, by_per_dpu, divisors, world, sps, lids] =
+            self.arena.words.get(table..)?.first_chunk::<6>()?.each_ref().map(load);
+        let ((divisor, per_dpu), (world, world_stride)) = (halves(divisors), halves(world));
+        let ((sp, sp_stride), (lid, lid_step)) = (halves(sps), halves(lids));
+        // The arithmetic of `affine`, wrapping: a table that passed its checks never wraps.
+        let quotient = Reciprocal(by_divisor).quotient(rank.0);
+        let rest = rank.0.wrapping_sub(quotient.wrapping_mul(divisor));
+        let (host, place) = if kind == Kind::Block as u32 { (quotient, rest) } else { (rest, quotient) };
+        let turn = place.wrapping_mul(lid_step).wrapping_add(lid);
+        let lid = turn.wrapping_sub(Reciprocal(by_per_dpu).quotient(turn).wrapping_mul(per_dpu));
+        let sp = host.wrapping_mul(sp_stride).wrapping_add(sp).wrapping_add(lid);
+        Some((WorldRank(rank.0.wrapping_mul(world_stride).wrapping_add(world)), Sp(sp)))
+    }
+
+    /// Asks any number of questions about one generation of a group; if it ends meanwhile, all answers are dropped.
+    ///
+    /// What the closure copies elsewhere counts only if the whole call succeeds. The closure must not rely on two
+    /// answers agreeing with each other for its own termination or memory safety.
+    ///
+    /// # Errors
+    /// [`LookupError::UnknownGroup`], [`LookupError::StaleGeneration`], or [`LookupError::Damaged`] if the writer
+    /// broke the rules.
+    pub fn read<R>(&self, group: Id<Group>, ask: impl FnOnce(&Table<Live<'a>>) -> R) -> Result<R, LookupError> {
+        let slot = self.arena.slots.get(group.index() as usize).ok_or(LookupError::UnknownGroup)?;
+        let word = load(&slot[0]);
+        let (offset, generation) = halves(word);
+        if offset == 0 || generation != group.generation().0 {
+            return Err(absent(word));
+        }
+        // ORDERING: as in `lookup`.
+        fence(Ordering::Acquire);
+        let unchanged = || {
+            // ORDERING: as in `lookup`.
+            fence(Ordering::Acquire);
+            if load(&slot[0]) == word { Ok(()) } else { Err(LookupError::StaleGeneration) }
+        };
+        let table = self.arena.table(offset).map(|words| Table::open(Live(words)));
+        unchanged()?;
+        let Some(Ok(table)) = table else { return Err(LookupError::Damaged) };
+        let answer = ask(&table);
+        unchanged()?;
+        Ok(answer)
+    }
+
+    /// As [`read`](Self::read), for questions that can fail themselves.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read), or the closure's own.
+    pub fn ask<R>(
+        &self,
+        group: Id<Group>,
+        question: impl FnOnce(&Table<Live<'a>>) -> Result<R, LookupError>,
+    ) -> Result<R, LookupError> {
+        self.read(group, question)?
+    }
+
+    /// Whether the group's table is published (L5). Only complete tables are, so there is nothing between absent and
+    /// ready.
+    ///
+    /// # Errors
+    /// [`LookupError::UnknownGroup`] or [`LookupError::StaleGeneration`] if it is not.
+    pub fn is_ready(&self, group: Id<Group>) -> Result<(), LookupError> {
+        let slot = self.arena.slots.get(group.index() as usize).ok_or(LookupError::UnknownGroup)?;
+        let word = load(&slot[0]);
+        let (offset, generation) = halves(word);
+        if offset != 0 && generation == group.generation().0 { Ok(()) } else { Err(absent(word)) }
+    }
+
+    /// Whether a rank is in the group (L4).
+    ///
+    /// # Errors
+    /// [`LookupError::UnknownGroup`] or [`LookupError::StaleGeneration`]: neither is an answer.
+    pub fn knows(&self, group: Id<Group>, rank: Rank) -> Result<bool, LookupError> {
+        match self.lookup(group, rank) {
+            Ok(_) => Ok(true),
+            Err(LookupError::RankOutOfRange { .. }) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The handle of the group with this key.
+    ///
+    /// # Errors
+    /// [`LookupError::UnknownGroup`].
+    pub fn find(&self, key: GroupKey) -> Result<Id<Group>, LookupError> {
+        let holds = |slot| self.current(slot).is_some_and(|group| self.read(group, Table::key) == Ok(key));
+        self.arena.find(key, holds)?.and_then(|slot| self.current(slot)).ok_or(LookupError::UnknownGroup)
+    }
+
+    /// The handle of the group that a slot holds now, if it holds one.
+    #[must_use]
+    pub fn current(&self, slot: u32) -> Option<Id<Group>> {
+        let (offset, generation) = halves(load(&self.arena.slots.get(slot as usize)?[0]));
+        (offset != 0).then_some(Id::new(slot, Generation(generation)))
+    }
+
+    /// Number of slots: groups that the arena can hold at once.
+    #[must_use]
+    pub const fn slots(&self) -> u32 {
+        self.arena.slots.len() as u32
+    }
+
+    /// The groups held now, by slot (L25); one that ends meanwhile is left out.
+    pub fn groups(&self) -> impl Iterator<Item = Listed> + use<'a> {
+        let reader = *self;
+        (0..reader.slots()).filter_map(move |slot| {
+            let handle = reader.current(slot)?;
+            let list =
+                |table: &Table<Live<'a>>| Listed { handle, key: table.key(), id: table.id(), size: table.size() };
+            reader.read(handle, list).ok()
+        })
+    }
+
+    /// Copies the bytes of a group's table, for a message or a file; gives their number.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read); `Ok(None)` if the buffer is too small.
+    pub fn copy_table(&self, group: Id<Group>, out: &mut [u8]) -> Result<Option<usize>, LookupError> {
+        self.read(group, |table| {
+            let out = out.get_mut(..table.len_bytes())?;
+            for (at, bytes) in out.chunks_exact_mut(8).enumerate() {
+                bytes.copy_from_slice(&table.words.word(at)?.to_le_bytes());
+            }
+            Some(out.len())
+        })
+    }
+}
+
+/// Why a slot's word does not lead to the group asked for.
+#[cold]
+fn absent(word: u64) -> LookupError {
+    match halves(word) {
+        (_, 0) => LookupError::UnknownGroup,
+        _ => LookupError::StaleGeneration,
+    }
+}
