@@ -5,9 +5,11 @@
 //! and then for the bytes ([`message::Transfer`]), which come into shared memory or inside the answer.
 //!
 //! - [`message`]: the layouts on the wire.
+//! - [`own`]: the machine of a rank that exports and revokes.
 //! - [`serve`]: the machine that answers.
 //! - [`read`]: the machine that asks.
 
 pub mod message;
+pub mod own;
 pub mod read;
 pub mod serve;

@@ -83,6 +83,8 @@ refusal! {
     UnknownRegion => UnknownRegion,
     /// Another generation is current.
     StaleKey => StaleKey,
+    /// No room to ask everybody who has to know; retry after an answer.
+    Full => Full,
 }
 
 /// Why a shadow service process does not take over a region.

@@ -175,6 +175,28 @@ impl<S: AsRef<[Entry]> + AsMut<[Entry]>> Regions<S> {
         Ok(Revocation { in_flight })
     }
 
+    /// Owner: begins to revoke a region that others use too; it stays as it is until
+    /// [`unpin`](Self::unpin). False if that was begun before.
+    ///
+    /// # Errors
+    /// [`RevokeError`].
+    pub fn revoke_pinned(&mut self, key: Key) -> Result<bool, RevokeError> {
+        let place = self.current(key)?;
+        let entry = &mut self.entries.as_mut()[place];
+        let begun = entry.state == State::Live;
+        if begun {
+            entry.state = State::Revoking;
+            entry.in_flight += 1;
+        }
+        Ok(begun)
+    }
+
+    /// Owner: nobody else uses a region any more. True if that ended its revocation.
+    pub fn unpin(&mut self, key: Key) -> bool {
+        let Ok(place) = self.current(key) else { return false };
+        self.release(Held { place: place as u32, key, address: 0 }).is_some()
+    }
+
     /// Revokes a region without waiting; tells how many holds were overrun. Whoever does this must make
     /// sure by other means that nobody still copies, or accept that the last copies are torn.
     ///
@@ -230,6 +252,19 @@ impl<S: AsRef<[Entry]> + AsMut<[Entry]>> Regions<S> {
     pub fn get(&self, key: Key) -> Option<&Region> {
         let entry = self.entries.as_ref().get(self.locate(key)?)?;
         (entry.is_open() && entry.region.key == key).then_some(&entry.region)
+    }
+
+    /// All of a live region: what its owner tells to those on its access list.
+    #[must_use]
+    pub fn describe(&self, key: Key) -> Option<(&Region, &Secret, &Shadows)> {
+        let entry = self.entries.as_ref().get(self.locate(key)?)?;
+        (entry.is_open() && entry.region.key == key).then_some((&entry.region, &entry.secret, &entry.shadows))
+    }
+
+    /// The access list of a region that is live or being revoked.
+    #[must_use]
+    pub fn shadows(&self, key: Key) -> Option<&Shadows> {
+        self.describe(key).map(|(_, _, shadows)| shadows)
     }
 
     /// The place of this key's region, if it is live or being revoked; see [`Held::place`].
