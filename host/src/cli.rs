@@ -4,7 +4,11 @@
 //! styles, progress. Exit codes: 0 done and good, 1 done and not good or failed, 2 not understood.
 
 mod check_config;
+mod diff;
+mod dump;
 mod failure;
+mod group;
+mod lookup;
 mod outcome;
 mod pages;
 mod paint;
@@ -46,6 +50,9 @@ const EXAMPLES: &str = paint::examples!(
 #[derive(Subcommand, Debug)]
 enum What {
     Run(run::Run),
+    Lookup(lookup::Lookup),
+    Dump(dump::Dump),
+    Diff(diff::Diff),
     CheckConfig(check_config::CheckConfig),
     Completions(pages::Completions),
     Man(pages::Man),
@@ -65,6 +72,9 @@ pub(crate) fn main() -> ExitCode {
     let mut out = anstream::stdout().lock();
     let done = match &command.what {
         What::Run(run) => run.execute(&mut out),
+        What::Lookup(lookup) => lookup.execute(&mut out),
+        What::Dump(dump) => dump.execute(&mut out),
+        What::Diff(diff) => diff.execute(&mut out),
         What::CheckConfig(check) => check.execute(&mut out),
         What::Completions(completions) => completions.execute(&mut out),
         What::Man(man) => man.execute(&mut out),
@@ -94,6 +104,11 @@ type Out<'a> = &'a mut dyn Write;
 
 /// How a subcommand ends.
 type Done = Result<ExitCode, Failure>;
+
+/// Counts that must not be zero.
+fn at_least_one() -> clap::builder::RangedI64ValueParser<u32> {
+    clap::value_parser!(u32).range(1..)
+}
 
 /// Prints one JSON object on one line.
 fn print_json(out: Out<'_>, value: &impl serde::Serialize) -> Result<(), Failure> {

@@ -118,3 +118,44 @@ fn colour_goes_only_where_it_can_be_seen_or_is_asked_for() {
     let painted = umbra(&["--color", "always", "check-config", "/does/not/exist"]).stderr;
     assert!(painted.contains(&0x1b));
 }
+
+#[test]
+fn look_ups_of_unknown_groups_and_ranks_are_failures_that_say_what_exists() {
+    assert!(refused(&["lookup", "world", "8"], 1).contains("group of 8"));
+    assert!(refused(&["lookup", "row:2", "0"], 1).contains("2 rows"));
+    assert!(refused(&["lookup", "column:4", "0"], 1).contains("4 columns"));
+    refused(&["lookup", "nonsense", "0"], 2);
+    refused(&["lookup", "world", "-1"], 2);
+    refused(&["lookup", "world", "0", "--hosts", "3000000", "--ranks", "4000"], 2);
+    refused(&["dump", "world", "--shadows", "3"], 2);
+}
+
+#[test]
+fn a_look_up_names_the_service_process_of_the_rank() {
+    let output = umbra(&["lookup", "column:1", "2", "--hosts", "3", "-s", "2", "--ranks", "4", "--json"]);
+    let answer: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    // The second rank of host 2 is world rank 9; local rank 1 belongs to the second of the host's service processes.
+    assert_eq!((&answer["world_rank"], &answer["host"], &answer["service_process"]), (&9.into(), &2.into(), &5.into()));
+}
+
+#[test]
+fn a_kept_table_is_the_table_and_a_damaged_one_is_refused() {
+    let path = file("world.table", "");
+    let name = path.to_str().unwrap();
+    assert!(umbra(&["dump", "world", "--output", name]).status.success());
+    assert!(umbra(&["diff", name, "world"]).status.success());
+    let other = umbra(&["diff", name, "row:0"]);
+    assert_eq!(other.status.code(), Some(1));
+    assert!(String::from_utf8(other.stdout).unwrap().contains("rank 7"));
+
+    let bytes = std::fs::read(&path).unwrap();
+    for at in 0..bytes.len() {
+        let mut damaged = bytes.clone();
+        damaged[at] ^= 0x10;
+        std::fs::write(&path, &damaged).unwrap();
+        refused(&["lookup", name, "0"], 1);
+    }
+    std::fs::write(&path, &bytes[..bytes.len() - 1]).unwrap();
+    assert!(refused(&["dump", name], 1).contains(name));
+    std::fs::remove_file(path).unwrap();
+}

@@ -12,7 +12,7 @@ use umbra::job::{self, DataPath, Options};
 use umbra::quantity::{parse_bytes, parse_lapse};
 
 use super::progress::Progress;
-use super::{Done, Failure, Out, outcome, paint, picture, print_json};
+use super::{Done, Failure, Out, at_least_one, outcome, paint, picture, print_json};
 
 /// Run a whole job on this machine: real ranks, real agents, every byte checked.
 ///
@@ -73,10 +73,6 @@ const EXAMPLES: &str = paint::examples!(
     "umbra run --json | jq .latency_ns"                  "figures for a script";
     "umbra run --report run.html"                        "a page with drawings";
 );
-
-fn at_least_one() -> clap::builder::RangedI64ValueParser<u32> {
-    clap::value_parser!(u32).range(1..)
-}
 
 fn data_path() -> impl TypedValueParser<Value = DataPath> {
     PossibleValuesParser::new(DataPath::ALL.map(DataPath::name)).try_map(|name| name.parse::<DataPath>())

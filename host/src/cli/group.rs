@@ -1,0 +1,137 @@
+//! Which group is meant on the command line, and where its table comes from.
+//!
+//! A table is computed from the counts of a job, as `umbra run` places it, or read from a file that `umbra dump` wrote.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use clap::Args;
+use umbra::job::Options;
+use umbra::job::grid::{self, Grid};
+use umbra_core::endpoints::{Descriptor, JobKey, Shape, Table, TableBuilder};
+use umbra_core::id::Generation;
+use umbra_core::peer::{Host, LocalRank, Peer, Rank, WorldRank};
+use umbra_core::placement::Placement;
+
+use super::Failure;
+
+/// More bytes than the table of the largest job.
+const FILE_MAX: u64 = 1 << 30;
+
+/// A group as it is named on the command line.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Group {
+    /// All ranks.
+    World,
+    /// The ranks of one host.
+    Row(u32),
+    /// The ranks with one local number.
+    Column(u32),
+    /// The group whose table lies in this file.
+    File(PathBuf),
+}
+
+impl FromStr for Group {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Group, String> {
+        let numbered = |prefix: &str| {
+            let rest = text.strip_prefix(prefix)?;
+            rest.trim_start_matches([':', ' ', '=']).parse::<u32>().ok()
+        };
+        if text == "world" {
+            Ok(Group::World)
+        } else if let Some(row) = numbered("row") {
+            Ok(Group::Row(row))
+        } else if let Some(column) = numbered("column") {
+            Ok(Group::Column(column))
+        } else if Path::new(text).is_file() {
+            Ok(Group::File(text.into()))
+        } else {
+            Err("name world, row:N, column:N, or a file written by umbra dump --output".to_owned())
+        }
+    }
+}
+
+impl fmt::Display for Group {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Group::World => f.write_str("world"),
+            Group::Row(row) => write!(f, "row {row}"),
+            Group::Column(column) => write!(f, "column {column}"),
+            Group::File(path) => path.display().fmt(f),
+        }
+    }
+}
+
+/// The counts of a job, as `umbra run` takes them.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Counts {
+    /// Hosts of the job
+    #[arg(long, value_name = "N", default_value_t = Options::default().hosts, value_parser = super::at_least_one())]
+    pub(crate) hosts: u32,
+    /// Service processes of each DPU
+    #[arg(long, short = 's', value_name = "N", default_value_t = Options::default().service_processes, value_parser = super::at_least_one())]
+    pub(crate) service_processes: u32,
+    /// Ranks of each host
+    #[arg(long, value_name = "N", default_value_t = Options::default().ranks, value_parser = super::at_least_one())]
+    pub(crate) ranks: u32,
+    /// Shadow service processes of each rank
+    #[arg(long, value_name = "N", default_value_t = Options::default().shadows, value_parser = super::at_least_one())]
+    pub(crate) shadows: u32,
+}
+
+impl Counts {
+    /// The bytes of the group's table.
+    pub(crate) fn table(&self, group: &Group) -> Result<Vec<u8>, Failure> {
+        let size = self.hosts.checked_mul(self.ranks).filter(|&size| size < Peer::CAPACITY).ok_or_else(|| {
+            Failure::usage(format!("{} hosts of {} ranks are more than can be named", self.hosts, self.ranks))
+        })?;
+        let grid = Grid { hosts: self.hosts, ranks: self.ranks };
+        let (id, members): (u32, Vec<WorldRank>) = match *group {
+            Group::File(ref path) => return read(path),
+            Group::World => (grid::WORLD.0, (0..size).map(WorldRank).collect()),
+            Group::Row(row) if row < self.hosts => (grid::ROW, grid.row(row).collect()),
+            Group::Column(column) if column < self.ranks => (grid::COLUMN, grid.column(column).collect()),
+            Group::Row(_) => {
+                return Err(Failure::failed(format!("unknown group {group}: the job has {} rows", self.hosts)));
+            }
+            Group::Column(_) => {
+                return Err(Failure::failed(format!("unknown group {group}: the job has {} columns", self.ranks)));
+            }
+        };
+        let placement =
+            Placement::one_dpu_a_host(self.hosts, self.service_processes, self.shadows).map_err(Failure::usage)?;
+        let mut bytes = vec![0; Descriptor::bytes_needed(size)];
+        let descriptor = match group {
+            Group::World => Descriptor::write_world(id, size, &mut bytes),
+            _ => Descriptor::write(id, members.iter().copied(), &mut bytes),
+        };
+        let descriptor = descriptor.map_err(Failure::failed)?;
+        // Keys differ from job to job; nothing that is shown here depends on them.
+        let shape = Shape::new(&descriptor, JobKey::new([0; 16]).group(&descriptor), &placement);
+        let mut builder = TableBuilder::new(vec![0; shape.builder_bytes()], shape).map_err(Failure::failed)?;
+        for (rank, &world) in (0..).map(Rank).zip(&members) {
+            let (host, local) = (Host(world.0 / self.ranks), LocalRank(world.0 % self.ranks));
+            let entry = placement.entry(world, host, local).ok_or_else(|| Failure::failed("rank has no place"))?;
+            builder.set(rank, &entry).map_err(Failure::failed)?;
+        }
+        builder.finish(Generation::FIRST).map(<[u8]>::to_vec).map_err(Failure::failed)
+    }
+}
+
+/// The content of a dump, not yet checked.
+pub(crate) fn read(path: &Path) -> Result<Vec<u8>, Failure> {
+    let failed = |why: &dyn fmt::Display| Failure::failed(format!("{}: {why}", path.display()));
+    let length = std::fs::metadata(path).map_err(|e| failed(&e))?.len();
+    if length > FILE_MAX {
+        return Err(failed(&"larger than the table of any group"));
+    }
+    std::fs::read(path).map_err(|e| failed(&e))
+}
+
+/// Checks the bytes of a table; `what` names them in the error.
+pub(crate) fn attach<'a>(bytes: &'a [u8], what: &Group) -> Result<Table<&'a [u8]>, Failure> {
+    Table::attach(bytes).map_err(|e| Failure::failed(format!("{what}: {e}")))
+}
