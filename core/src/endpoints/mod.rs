@@ -35,6 +35,7 @@ mod reciprocal;
 mod run;
 mod shape;
 mod table;
+mod text;
 mod union;
 mod validate;
 mod words;
@@ -50,6 +51,7 @@ pub use reader::{Listed, Reader};
 pub use run::{EntryRun, RunError};
 pub use shape::Shape;
 pub use table::{Table, TableError};
+pub use text::{Difference, Dump};
 pub use union::{Cursor, MergeError};
 pub use words::{Live, Words};
 
