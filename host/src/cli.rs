@@ -5,6 +5,7 @@
 
 mod check_config;
 mod diff;
+mod doctor;
 mod dump;
 mod failure;
 mod group;
@@ -14,6 +15,7 @@ mod pages;
 mod paint;
 mod picture;
 mod progress;
+mod reach;
 mod run;
 #[cfg(test)]
 mod sample;
@@ -53,6 +55,7 @@ enum What {
     Lookup(lookup::Lookup),
     Dump(dump::Dump),
     Diff(diff::Diff),
+    Doctor(doctor::Doctor),
     CheckConfig(check_config::CheckConfig),
     Completions(pages::Completions),
     Man(pages::Man),
@@ -75,6 +78,7 @@ pub(crate) fn main() -> ExitCode {
         What::Lookup(lookup) => lookup.execute(&mut out),
         What::Dump(dump) => dump.execute(&mut out),
         What::Diff(diff) => diff.execute(&mut out),
+        What::Doctor(doctor) => doctor.execute(&mut out),
         What::CheckConfig(check) => check.execute(&mut out),
         What::Completions(completions) => completions.execute(&mut out),
         What::Man(man) => man.execute(&mut out),

@@ -1,0 +1,113 @@
+//! `umbra doctor`: which processes of a running job are missing, and who waits for them.
+
+use std::process::ExitCode;
+
+use clap::Args;
+use serde::Serialize;
+use umbra::admin::ops;
+
+use super::reach::Reach;
+use super::table::{Set, Table};
+use super::{Done, Failure, Out, paint, print_json};
+
+/// Find out what a job is waiting for: agents that do not answer, links and ranks that are missing.
+///
+/// Every agent of the job is asked; the exit code is 0 only if all of them answer and miss nothing.
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Doctor {
+    #[command(flatten)]
+    reach: Reach,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+const EXAMPLES: &str = paint::examples!(
+    "umbra doctor"                                           "the one job of yours that runs on this machine";
+    "umbra doctor --config platform.cfg --secret job.secret" "any job, from any machine that reaches its agents";
+    "umbra doctor --timeout 10s --json"                      "for a script that watches a slow start";
+);
+
+/// What one agent said, or why it said nothing.
+#[derive(Serialize, Debug)]
+struct Finding {
+    service_process: u32,
+    dpu: String,
+    address: String,
+    answers: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+    missing: Vec<String>,
+}
+
+#[derive(Serialize, Debug)]
+struct Object<'a> {
+    ok: bool,
+    agents: &'a [Finding],
+}
+
+impl Doctor {
+    pub(crate) fn execute(&self, out: Out<'_>) -> Done {
+        let (mut asker, job) = self.reach.connect()?;
+        let answers = asker.call_all(ops::DOCTOR, &[], self.reach.patience()).map_err(Failure::failed)?;
+        let per_dpu = job.service_processes_per_dpu().max(1);
+        let findings: Vec<Finding> = asker
+            .targets()
+            .zip(answers)
+            .map(|(target, answer)| {
+                let dpu = job.dpus().nth((target.sp.0 / per_dpu) as usize).map(|(name, _)| name.to_owned());
+                let lines = answer.as_deref().map(|text| String::from_utf8_lossy(text).into_owned());
+                Finding {
+                    service_process: target.sp.0,
+                    dpu: dpu.unwrap_or_default(),
+                    address: target.address.to_string(),
+                    answers: answer.is_ok(),
+                    error: answer.as_ref().err().map(ToString::to_string),
+                    missing: lines.unwrap_or_default().lines().map(clean).filter(|line| !line.is_empty()).collect(),
+                }
+            })
+            .collect();
+        let ok = findings.iter().all(|finding| finding.answers && finding.missing.is_empty());
+        if self.json {
+            print_json(out, &Object { ok, agents: &findings })?;
+        } else {
+            show(out, &findings, ok)?;
+        }
+        Ok(if ok { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    }
+}
+
+/// A line that another process wrote, without what could move the cursor.
+fn clean(line: &str) -> String {
+    line.trim().chars().filter(|c| !c.is_control()).take(400).collect()
+}
+
+fn show(out: Out<'_>, findings: &[Finding], ok: bool) -> Result<(), Failure> {
+    let mut table = Table::new(&[
+        ("service process", Set::Right),
+        ("DPU", Set::Left),
+        ("address", Set::Left),
+        ("answers", Set::Left),
+        ("misses", Set::Right),
+    ]);
+    for finding in findings {
+        let misses = if finding.answers { finding.missing.len().to_string() } else { "–".to_owned() };
+        let answers = if finding.answers { "yes" } else { "no" }.to_owned();
+        table.row([finding.service_process.to_string(), finding.dpu.clone(), finding.address.clone(), answers, misses]);
+    }
+    table.print(out)?;
+    writeln!(out)?;
+    for finding in findings {
+        if let Some(error) = &finding.error {
+            writeln!(out, "  {} {error}", paint::bad("✘"))?;
+        }
+        for line in &finding.missing {
+            writeln!(out, "  {} service process {}: {line}", paint::bad("✘"), finding.service_process)?;
+        }
+    }
+    if ok {
+        writeln!(out, "  {} all {} agents answer and miss nothing", paint::good("✔"), findings.len())?;
+    }
+    Ok(())
+}

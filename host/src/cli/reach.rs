@@ -1,0 +1,117 @@
+//! How to reach the agents of a running job.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use umbra::ask::{Asker, Target};
+use umbra::config::{Environment, Job, Platform};
+use umbra::job::socket_path;
+use umbra::link::Address;
+use umbra::quantity::parse_lapse;
+use umbra::secret::Secret;
+use umbra_core::peer::Sp;
+use umbra_core::time::Lapse;
+
+use super::Failure;
+
+/// Where the agents of a job are.
+#[derive(Args, Debug)]
+pub(crate) struct Reach {
+    /// Directory of a job that umbra run keeps while it runs
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["config", "secret"])]
+    job: Option<PathBuf>,
+    /// Configuration file of the job; UMBRA_CONFIG if left out
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// File with the job's secret; UMBRA_SECRET_FILE if left out
+    #[arg(long, value_name = "FILE")]
+    secret: Option<PathBuf>,
+    /// The job's DPUs, in order, separated by commas; UMBRA_DPUS, else all of the file, if left out
+    #[arg(long, value_delimiter = ',', value_name = "DPU")]
+    dpus: Vec<String>,
+    /// How long to wait for agents
+    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = parse_lapse)]
+    timeout: Lapse,
+}
+
+/// What was found.
+struct Place {
+    config: PathBuf,
+    secret: PathBuf,
+    sockets: Option<PathBuf>,
+    dpus: Vec<String>,
+}
+
+impl Reach {
+    /// How long to wait for an answer.
+    pub(crate) const fn patience(&self) -> Lapse {
+        self.timeout
+    }
+
+    /// Links to all agents that are there, and the job that they belong to.
+    pub(crate) fn connect(&self) -> Result<(Asker, Job), Failure> {
+        let place = self.place()?;
+        let platform = Platform::read(&place.config).map_err(Failure::failed)?;
+        let all: Vec<String> = platform.dpu_names().into_iter().map(str::to_owned).collect();
+        let job = platform.job(if place.dpus.is_empty() { &all } else { &place.dpus }).map_err(Failure::failed)?;
+        let secret = Secret::read(&place.secret).map_err(Failure::failed)?;
+        let targets = (0..job.service_processes()).map(Sp).filter_map(|sp| {
+            let tcp = Address::Tcp(job.address(sp)?.services.into());
+            let unix = place.sockets.as_deref().map(|sockets| socket_path(sockets, sp)).filter(|path| path.exists());
+            Some(Target { sp, address: unix.map_or(tcp, Address::Unix) })
+        });
+        let asker = Asker::connect(secret, targets.collect(), self.timeout).map_err(Failure::failed)?;
+        Ok((asker, job))
+    }
+
+    fn place(&self) -> Result<Place, Failure> {
+        if let Some(directory) = &self.job {
+            return in_directory(directory, &self.dpus);
+        }
+        let environment = Environment::of_process().map_err(Failure::usage)?;
+        let config = self.config.clone().or(environment.config);
+        let secret = self.secret.clone().or(environment.secret_file);
+        match (config, secret) {
+            (Some(config), Some(secret)) => {
+                let dpus = if self.dpus.is_empty() { environment.dpus } else { self.dpus.clone() };
+                Ok(Place { config, secret, sockets: None, dpus })
+            }
+            (None, None) => match running().as_slice() {
+                [only] => in_directory(only, &self.dpus),
+                [] => {
+                    Err(Failure::usage("no running job was found: name one with --job, or with --config and --secret"))
+                }
+                several => {
+                    let list: Vec<String> = several.iter().map(|path| path.display().to_string()).collect();
+                    Err(Failure::usage(format!("several jobs are running, name one with --job: {}", list.join(", "))))
+                }
+            },
+            (None, Some(_)) => Err(Failure::usage("a secret alone says nothing: name the configuration with --config")),
+            (Some(_), None) => {
+                Err(Failure::usage("agents talk only to who has the job's secret: name it with --secret"))
+            }
+        }
+    }
+}
+
+fn in_directory(directory: &Path, dpus: &[String]) -> Result<Place, Failure> {
+    if !directory.is_dir() {
+        return Err(Failure::failed(format!("{} is not the directory of a job", directory.display())));
+    }
+    Ok(Place {
+        config: directory.join("job.cfg"),
+        secret: directory.join("secret"),
+        sockets: Some(directory.to_owned()),
+        dpus: dpus.to_vec(),
+    })
+}
+
+/// Directories of jobs that run on this machine and that we may look into.
+fn running() -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(std::env::temp_dir()).into_iter().flatten().flatten();
+    let named = entries.filter(|entry| entry.file_name().to_string_lossy().starts_with("umbra-"));
+    let mut found: Vec<PathBuf> =
+        named.map(|entry| entry.path()).filter(|path| path.join("job.cfg").is_file()).collect();
+    found.sort();
+    found
+}
