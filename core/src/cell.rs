@@ -24,7 +24,7 @@ use core::fmt;
 use core::marker::PhantomData;
 use core::ptr::NonNull;
 
-use crate::atomic::{AtomicU64, Ordering};
+use crate::atomic::AtomicU64;
 
 /// Why shared bytes cannot be reached.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -133,7 +133,7 @@ impl<'a> Bytes<'a> {
         }
         // SAFETY: in range (`at`), aligned, readable; a 64-bit atomic load does not write.
         let word = unsafe { at.as_ref() };
-        Ok(word.load(Ordering::Acquire))
+        Ok(word.load(crate::atomic::Ordering::Acquire))
     }
 
     #[inline]

@@ -30,7 +30,7 @@
 //! Guaranteed, whichever processes are killed or stopped at whatever instruction: no slot ever has two
 //! takers; nobody waits for anybody; a slot held by a dead owner stays held until `reclaim(owner)`, and
 //! after it every slot that nobody else holds can be taken again. Not guaranteed: that `take` finds a slot
-//! which became free while it looked. An owner's number may be given to another process only after
+//! while others take and free all the time. An owner's number may be given to another process only after
 //! `reclaim`, and `reclaim` may be called only when that owner will not run again.
 //!
 //! ABA: a slot's word changes its generation whenever the slot becomes free, so a compare-and-swap by
@@ -57,6 +57,8 @@ const HOLDERS: u64 = MARKED - 1;
 /// Compare-and-swaps that may fail before an operation gives up: others are never that fast, but memory may
 /// be damaged on purpose.
 const ATTEMPTS: u32 = 1 << 16;
+/// Passes over the hints in which others may be faster before a take answers "full".
+const PASSES: u32 = 8;
 
 /// What an [`Id`] of a shared slot names.
 #[derive(Debug)]
@@ -174,23 +176,31 @@ impl<'a> SharedSlots<'a> {
         // Owners begin at different hints, so that they seldom meet.
         let words = self.capacity().div_ceil(64);
         let start = usize::from(owner.0) * words / usize::from(Owner::COUNT + 1);
-        for at in (start..words).chain(0..start) {
-            let mut bits = self.hints[at].load(Ordering::Relaxed);
-            while bits != 0 {
-                let index = at * 64 + bits.trailing_zeros() as usize;
-                bits &= bits - 1;
-                let Some(slot) = self.slots.get(index) else { break };
-                let word = slot.load(Ordering::Relaxed);
-                if is_free(word) {
-                    let taken = word | owner.bit() | mark;
-                    // ORDERING: acquire pairs with the release of whoever freed the slot: he is done with it.
-                    if slot.compare_exchange(word, taken, Ordering::Acquire, Ordering::Relaxed).is_ok() {
-                        self.hint(index).fetch_and(!hint_bit(index), Ordering::Relaxed);
-                        return Ok(id_of(index, word));
+        // Full is what a whole pass without any hint says; a pass that lost a race says nothing.
+        for _ in 0..PASSES {
+            let mut hinted = false;
+            for at in (start..words).chain(0..start) {
+                let mut bits = self.hints[at].load(Ordering::Relaxed);
+                while bits != 0 {
+                    let index = at * 64 + bits.trailing_zeros() as usize;
+                    bits &= bits - 1;
+                    let Some(slot) = self.slots.get(index) else { break };
+                    hinted = true;
+                    let word = slot.load(Ordering::Relaxed);
+                    if is_free(word) {
+                        let taken = word | owner.bit() | mark;
+                        // ORDERING: acquire pairs with the release of whoever freed the slot: he is done with it.
+                        if slot.compare_exchange(word, taken, Ordering::Acquire, Ordering::Relaxed).is_ok() {
+                            self.hint(index).fetch_and(!hint_bit(index), Ordering::Relaxed);
+                            return Ok(id_of(index, word));
+                        }
+                    } else {
+                        self.clear_wrong_hint(index);
                     }
-                } else {
-                    self.clear_wrong_hint(index);
                 }
+            }
+            if !hinted {
+                break;
             }
         }
         Err(Full(()))
