@@ -1,6 +1,7 @@
 //! All interleavings of a few operations on the queues, by loom.
 //!
 //! Run with `RUSTFLAGS="--cfg loom" cargo test -p umbra-core --release --test loom_ring`.
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
 #![cfg(loom)]
 
 use loom::thread;
@@ -19,7 +20,6 @@ fn check(preemptions: usize, body: impl Fn() + Sync + Send + 'static) {
 /// Storage that is freed when the model's iteration ends.
 struct Lent<T>(*mut T);
 impl<T: 'static> Lent<T> {
-    #[expect(clippy::mut_from_ref, reason = "called once an iteration")]
     fn get(&self) -> &'static mut T {
         // SAFETY: made by `lend` from a box, freed only by the drop after all threads were joined.
         unsafe { &mut *self.0 }

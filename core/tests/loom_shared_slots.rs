@@ -1,6 +1,7 @@
 //! All interleavings of a few operations on shared slots, by loom.
 //!
 //! Run with `RUSTFLAGS="--cfg loom" cargo test -p umbra-core --release --test loom_shared_slots`.
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
 #![cfg(loom)]
 
 use loom::cell::UnsafeCell;

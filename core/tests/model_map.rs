@@ -1,4 +1,5 @@
 //! The map against `HashMap`.
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
 use std::collections::HashMap;
 

@@ -1,4 +1,6 @@
 //! Every queue against `VecDeque`, one operation after the other.
+#![cfg(not(loom))]
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
 use std::collections::VecDeque;
 

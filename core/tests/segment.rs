@@ -1,4 +1,6 @@
 //! Segments and shared bytes: layout, publication, and what damage does.
+#![cfg(not(loom))]
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
 use proptest::prelude::*;
 use umbra_core::atomic::{AtomicU64, Ordering};
@@ -20,7 +22,9 @@ fn parts_are_aligned_and_do_not_overlap() {
     let mut end = 0;
     for (len, align) in [(1, 1), (64, 64), (7, 8), (128, 128), (0, 256)] {
         let part = draft.carve(len, align).unwrap();
-        assert!(part.offset >= end && part.offset % align.max(8) == 0 && part.len >= len && part.len < len + 8);
+        assert!(
+            part.offset >= end && part.offset.is_multiple_of(align.max(8)) && part.len >= len && part.len < len + 8
+        );
         end = part.offset + part.len;
     }
     assert!(matches!(draft.carve(4096, 8), Err(CarveError::NoRoom { .. })));

@@ -1,6 +1,8 @@
 //! Threads that work on one structure for a while; fit for ThreadSanitizer.
 //!
 //! Every wait is bounded by progress of another thread, and gives the core away.
+#![cfg(not(loom))]
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
 use std::collections::HashSet;
 use std::sync::Barrier;

@@ -48,7 +48,7 @@ const MARK: u64 = 0xff << 40;
 
 /// 64 bytes, of which byte 5 is zero.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-#[repr(C, align(64))]
+#[repr(C)]
 pub struct Line([u64; LINE]);
 
 impl Line {
