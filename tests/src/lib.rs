@@ -1,4 +1,6 @@
-//! Simulator, rigs, conformance suites and the frame of the benches.
+//! Simulator, rigs, conformance suites, hostile bytes and the frame of the benches.
 #![forbid(unsafe_code)]
+#![allow(clippy::expect_used, reason = "this package is test code: an expectation that breaks is a finding")]
 
 pub mod bench;
+pub mod hostile;

@@ -3,11 +3,10 @@
 //! The targets call the functions of `umbra_tests::hostile`, which the tests of the workspace run on random
 //! bytes as well; so those inputs are tried even where there is no nightly toolchain.
 
-use std::path::Path;
-
 use crate::install::{self, CARGO_FUZZ};
 use crate::run::Run;
 use crate::step::{Bench, Failure, Verdict};
+use crate::steps::tests::PROFILE;
 
 /// Seconds a target; long enough to leave the first refusals behind.
 const SECONDS: u64 = 20;
@@ -30,23 +29,27 @@ pub(super) fn check(bench: &Bench<'_>) -> Result<Verdict, Failure> {
     if targets.is_empty() {
         return Err(Failure::new("there is no target in tests/fuzz/fuzz_targets"));
     }
+    let corpus = bench.workspace.folder("fuzz-corpus")?;
+    Run::cargo()
+        .words("run --quiet --package umbra-tests --profile")
+        .arg(PROFILE)
+        .words("--example hostile_seeds")
+        .arg(&corpus)
+        .succeed(bench.log)?;
     let cargo_fuzz = |words: &str| {
         let run = Run::new(&tool).words(words).args(["--fuzz-dir", "tests/fuzz", "--target-dir"]);
         run.arg(bench.workspace.target.join("fuzz")).env("RUSTUP_TOOLCHAIN", "nightly").env_remove("CARGO")
     };
     cargo_fuzz("fuzz build --sanitizer none").succeed(bench.log)?;
-    let corpus = bench.workspace.folder("fuzz-corpus")?;
+    let limits = format!("-max_total_time={SECONDS} -timeout=5 -rss_limit_mb=2048 -max_len=4096 -print_final_stats=1");
     for target in &targets {
-        let seeds = Path::new("tests/fuzz/seeds").join(target);
-        let found = corpus.join(target);
-        std::fs::create_dir_all(&found)?;
-        let mut run = cargo_fuzz("fuzz run --sanitizer none").arg(target).arg(found);
-        if seeds.is_dir() {
-            run = run.arg(seeds);
-        }
-        let limits =
-            format!("-- -max_total_time={SECONDS} -timeout=5 -rss_limit_mb=2048 -max_len=4096 -print_final_stats=1");
-        run.words(&limits).limit(SECONDS + 120).succeed(bench.log)?;
+        cargo_fuzz("fuzz run --sanitizer none")
+            .arg(target)
+            .arg(corpus.join(target))
+            .arg("--")
+            .words(&limits)
+            .limit(SECONDS + 120)
+            .succeed(bench.log)?;
     }
     Ok(Verdict::Passed(format!("{} targets, {SECONDS} s each", targets.len())))
 }

@@ -1,0 +1,52 @@
+//! Everything that reads foreign bytes, behind one kind of function.
+//!
+//! Bytes from another process are allegations. Each [`Target`] takes any bytes at all, feeds them to one reader and
+//! asserts what must hold whatever they are: no panic, no value that does not survive a round trip, no work
+//! beyond what the input's length allows. The coverage-guided targets in `tests/fuzz` call these functions, and the
+//! tests of this package run each on a million inputs of [`Inputs`], so both check the same properties.
+//!
+//! ```
+//! use umbra_tests::hostile::{Inputs, TARGETS};
+//!
+//! let frame = TARGETS.iter().find(|target| target.name == "frame").unwrap();
+//! let mut inputs = Inputs::new(1, (frame.seeds)());
+//! (0..1000).for_each(|_| (frame.feed)(inputs.advance()));
+//! ```
+
+mod descriptor;
+mod entries;
+mod frame;
+mod inputs;
+mod link;
+mod ticket;
+
+pub use inputs::Inputs;
+
+/// A reader of foreign bytes, and valid bytes to start from.
+#[derive(Debug, Clone, Copy)]
+pub struct Target {
+    /// What is read, in one word; also the name of the fuzz target.
+    pub name: &'static str,
+    /// Valid inputs, for mutation; the reader accepts each.
+    pub seeds: fn() -> Vec<Vec<u8>>,
+    /// Feeds bytes to the reader; panics if a property does not hold.
+    pub feed: fn(&[u8]),
+}
+
+/// All readers of foreign bytes.
+pub const TARGETS: &[Target] = &[
+    Target { name: "frame", seeds: frame::seeds, feed: frame::feed },
+    Target { name: "ticket", seeds: ticket::seeds, feed: ticket::feed },
+    Target { name: "descriptor", seeds: descriptor::seeds, feed: descriptor::feed },
+    Target { name: "entries", seeds: entries::seeds, feed: entries::feed },
+    Target { name: "link", seeds: link::seeds, feed: link::feed },
+];
+
+/// Feeds bytes to the target of this name; for the fuzz targets, which know only a name.
+///
+/// # Panics
+/// If a property does not hold, or there is no such target.
+pub fn feed(name: &str, bytes: &[u8]) {
+    let target = TARGETS.iter().find(|target| target.name == name);
+    (target.unwrap_or_else(|| panic!("no target is called {name}")).feed)(bytes);
+}

@@ -1,0 +1,76 @@
+//! A million hostile inputs for every reader of foreign bytes.
+//!
+//! A failure names the seed of its stream; `UMBRA_SEED=N` runs that stream alone. `UMBRA_INPUTS=N` sets another
+//! number of inputs a target.
+
+use std::collections::BTreeSet;
+use std::panic::{self, AssertUnwindSafe};
+use std::{env, fs};
+
+use umbra_tests::hostile::{Inputs, TARGETS};
+
+/// Inputs a stream; short streams make a failing one quick to repeat.
+const STREAM: u64 = 10_000;
+
+fn number(name: &str) -> Option<u64> {
+    env::var(name).ok().map(|text| text.parse().unwrap_or_else(|_| panic!("{name} is no number: {text}")))
+}
+
+fn a_million_inputs(name: &str) {
+    let target = TARGETS.iter().find(|target| target.name == name);
+    let target = target.unwrap_or_else(|| panic!("no target is called {name}"));
+    let streams = number("UMBRA_INPUTS").unwrap_or(1_000_000).div_ceil(STREAM);
+    let seeds = number("UMBRA_SEED").map_or_else(|| (0..streams).collect(), |seed| vec![seed]);
+    for seed in seeds {
+        let mut inputs = Inputs::new(seed, (target.seeds)());
+        for at in 0..STREAM {
+            let bytes = inputs.advance();
+            if let Err(panic) = panic::catch_unwind(AssertUnwindSafe(|| (target.feed)(bytes))) {
+                eprintln!("{name}: UMBRA_SEED={seed}, input {at}: {bytes:02x?}");
+                panic::resume_unwind(panic);
+            }
+        }
+    }
+}
+
+#[test]
+fn every_seed_is_accepted_as_it_is() {
+    for target in TARGETS {
+        let seeds = (target.seeds)();
+        assert!(!seeds.is_empty(), "{} has no seed", target.name);
+        seeds.iter().for_each(|seed| (target.feed)(seed));
+    }
+}
+
+#[test]
+fn every_target_is_also_fuzzed_by_coverage() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/fuzz/fuzz_targets");
+    let files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let fuzzed: BTreeSet<String> = files.map(|name| name.trim_end_matches(".rs").to_owned()).collect();
+    assert_eq!(fuzzed, TARGETS.iter().map(|target| target.name.to_owned()).collect());
+}
+
+#[test]
+fn frames() {
+    a_million_inputs("frame");
+}
+
+#[test]
+fn tickets() {
+    a_million_inputs("ticket");
+}
+
+#[test]
+fn descriptors() {
+    a_million_inputs("descriptor");
+}
+
+#[test]
+fn entries() {
+    a_million_inputs("entries");
+}
+
+#[test]
+fn links() {
+    a_million_inputs("link");
+}
