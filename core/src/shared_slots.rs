@@ -47,7 +47,6 @@ use core::fmt;
 use crate::atomic::{AtomicU64, Ordering};
 use crate::error::{Full, Stale};
 use crate::id::{Generation, Id};
-use crate::ring::AttachError;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"umbrslt1");
 const HEADER: usize = 16;
@@ -59,6 +58,27 @@ const HOLDERS: u64 = MARKED - 1;
 const ATTEMPTS: u32 = 1 << 16;
 /// Passes over the hints in which others may be faster before a take answers "full".
 const PASSES: u32 = 8;
+
+/// Why memory is no usable table of slots.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[non_exhaustive]
+pub enum AttachError {
+    /// The magic word is missing: another structure, or not created yet.
+    NotSlots,
+    /// The number of slots that the header states does not fit into the memory.
+    BadCount(u64),
+}
+
+impl fmt::Display for AttachError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            AttachError::NotSlots => f.write_str("memory holds no table of slots, or one that is not created yet"),
+            AttachError::BadCount(n) => write!(f, "table states {n} slots, which do not fit the memory"),
+        }
+    }
+}
+impl core::error::Error for AttachError {}
 
 /// What an [`Id`] of a shared slot names.
 #[derive(Debug)]
@@ -122,9 +142,9 @@ impl<'a> SharedSlots<'a> {
     /// Makes a table of free slots; nobody may use the memory as one meanwhile.
     ///
     /// # Errors
-    /// [`AttachError::BadCapacity`] if it does not fit.
+    /// [`AttachError::BadCount`] if it does not fit.
     pub fn create(words: &'a [AtomicU64], count: usize) -> Result<Self, AttachError> {
-        let bad = AttachError::BadCapacity(count as u64);
+        let bad = AttachError::BadCount(count as u64);
         let words = words.get(..words_for(count).ok_or(bad)?).ok_or(bad)?;
         let (header, rest) = words.split_at(HEADER);
         let (hints, slots) = rest.split_at(hint_words(count));
@@ -148,10 +168,10 @@ impl<'a> SharedSlots<'a> {
     pub fn attach(words: &'a [AtomicU64]) -> Result<Self, AttachError> {
         // ORDERING: pairs with the store in `create`.
         if words.len() < HEADER || words[0].load(Ordering::Acquire) != MAGIC {
-            return Err(AttachError::NotRing);
+            return Err(AttachError::NotSlots);
         }
         let stated = words[1].load(Ordering::Relaxed);
-        let bad = AttachError::BadCapacity(stated);
+        let bad = AttachError::BadCount(stated);
         let count = usize::try_from(stated).map_err(|_| bad)?;
         let words = words.get(HEADER..words_for(count).ok_or(bad)?).ok_or(bad)?;
         let (hints, slots) = words.split_at(hint_words(count));

@@ -152,7 +152,7 @@ impl<'a> Mailbox<'a> {
         for word in words {
             word.store(0, Ordering::Relaxed);
         }
-        SharedSlots::create(&words[CELLS + cell_words(capacity)..], capacity)?;
+        SharedSlots::create(&words[CELLS + cell_words(capacity)..], capacity).map_err(|_| bad)?;
         words[1].store(capacity as u64, Ordering::Relaxed);
         // ORDERING: pairs with the load in `attach`.
         words[0].store(MAGIC, Ordering::Release);
@@ -173,7 +173,7 @@ impl<'a> Mailbox<'a> {
         let capacity = usize::try_from(stated).map_err(|_| bad)?;
         let words = words.get(..words_for(capacity).ok_or(bad)?).ok_or(bad)?;
         let (front, lines) = words.split_at(words.len() - capacity * LINE);
-        let slots = SharedSlots::attach(&front[CELLS + cell_words(capacity)..])?;
+        let slots = SharedSlots::attach(&front[CELLS + cell_words(capacity)..]).map_err(|_| bad)?;
         if slots.capacity() != capacity {
             return Err(AttachError::BadCapacity(slots.capacity() as u64));
         }

@@ -162,7 +162,7 @@ impl Run {
 
     /// Runs the program; anything but exit code 0 is a failure that shows the end of what it printed.
     pub(crate) fn succeed(self, log: &Log) -> Result<(), Failure> {
-        let shown = format!("{:?}", self.command);
+        let shown = shown(&self.command);
         let (status, printed) = self.finish(log)?;
         if status.success() {
             return Ok(());
@@ -173,7 +173,7 @@ impl Run {
 
     /// Runs the program and returns its exit status and every line it printed, from both streams.
     pub(crate) fn finish(mut self, log: &Log) -> Result<(ExitStatus, Vec<String>), Failure> {
-        let shown = format!("{:?}", self.command);
+        let shown = shown(&self.command);
         // On a terminal the group stays ours, so that the terminal's interrupt reaches the program.
         let own_group = !io::stdin().is_terminal();
         if own_group {
@@ -201,6 +201,12 @@ impl Run {
         let output = self.command.stderr(Stdio::null()).output().ok()?;
         output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
     }
+}
+
+/// The command line as a person would type it, nearly: words with spaces are not quoted.
+fn shown(command: &Command) -> String {
+    let words = std::iter::once(command.get_program()).chain(command.get_args());
+    words.map(OsStr::to_string_lossy).collect::<Vec<_>>().join(" ")
 }
 
 /// Copies lines to the log and hands all of them over at the end of the stream.
