@@ -18,6 +18,7 @@ mod entries;
 mod frame;
 mod inputs;
 mod link;
+mod shared;
 mod ticket;
 
 pub use inputs::Inputs;
@@ -40,6 +41,10 @@ pub const TARGETS: &[Target] = &[
     Target { name: "descriptor", seeds: descriptor::seeds, feed: descriptor::feed },
     Target { name: "entries", seeds: entries::seeds, feed: entries::feed },
     Target { name: "link", seeds: link::seeds, feed: link::feed },
+    Target { name: "segment", seeds: shared::segment_seeds, feed: shared::segment_feed },
+    Target { name: "slots", seeds: shared::slots_seeds, feed: shared::slots_feed },
+    Target { name: "ring", seeds: shared::ring_seeds, feed: shared::ring_feed },
+    Target { name: "mailbox", seeds: shared::mailbox_seeds, feed: shared::mailbox_feed },
 ];
 
 /// Feeds bytes to the target of this name; for the fuzz targets, which know only a name.

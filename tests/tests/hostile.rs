@@ -17,9 +17,13 @@ fn number(name: &str) -> Option<u64> {
 }
 
 fn a_million_inputs(name: &str) {
+    many_inputs(name, 1_000_000);
+}
+
+fn many_inputs(name: &str, count: u64) {
     let target = TARGETS.iter().find(|target| target.name == name);
     let target = target.unwrap_or_else(|| panic!("no target is called {name}"));
-    let streams = number("UMBRA_INPUTS").unwrap_or(1_000_000).div_ceil(STREAM);
+    let streams = number("UMBRA_INPUTS").unwrap_or(count).div_ceil(STREAM);
     let seeds = number("UMBRA_SEED").map_or_else(|| (0..streams).collect(), |seed| vec![seed]);
     for seed in seeds {
         let mut inputs = Inputs::new(seed, (target.seeds)());
@@ -73,4 +77,25 @@ fn entries() {
 #[test]
 fn links() {
     a_million_inputs("link");
+}
+
+#[test]
+fn segments() {
+    a_million_inputs("segment");
+}
+
+#[test]
+fn shared_slots() {
+    a_million_inputs("slots");
+}
+
+#[test]
+fn rings() {
+    a_million_inputs("ring");
+}
+
+#[test]
+fn mailboxes() {
+    // Fewer, because a mailbox spends up to 65536 steps before it calls its memory damaged.
+    many_inputs("mailbox", 100_000);
 }

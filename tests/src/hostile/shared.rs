@@ -1,0 +1,189 @@
+//! Structures in memory that another process can write: segments, slots, rings between processes.
+//!
+//! The front of an input is the memory as it is found; its last bytes say, read backwards, what is done with it and
+//! what the other process changes in between.
+
+use umbra_core::atomic::{AtomicU64, Ordering};
+use umbra_core::cell::BytesMut;
+use umbra_core::ring::line::{self, Line, Ring};
+use umbra_core::ring::mailbox::{self, Mailbox};
+use umbra_core::segment::{Draft, Kind, Segment};
+use umbra_core::shared_slots::{self, Owner, SharedSlots};
+
+/// Words of memory that an input fills at most.
+const WORDS: usize = 384;
+/// Steps taken at most with what was attached.
+const STEPS: usize = 48;
+/// What the other process writes: words that arithmetic on positions trips over.
+const POKES: [u64; 8] = [0, 1, 7, 1 << 20, 1 << 32, u64::MAX >> 1, u64::MAX - 1, u64::MAX];
+
+/// A ring of lines, empty and with messages.
+pub(super) fn ring_seeds() -> Vec<Vec<u8>> {
+    let filled = |messages: usize| {
+        laid_out(line::words_for(4), |words| {
+            let ring = Ring::create(words, 4).expect("the memory suffices");
+            let mut sender = ring.sender().expect("the ring is sound");
+            (0..messages).for_each(|_| sender.push(message()).expect("there is room"));
+        })
+    };
+    vec![filled(0), filled(3), filled(4)]
+}
+
+/// Whatever is in the memory: no panic, and no more messages than fit between two changes.
+pub(super) fn ring_feed(bytes: &[u8]) {
+    with_memory(bytes, |words, steps| {
+        let Ok(ring) = Ring::attach(words) else { return };
+        assert!(ring.capacity().is_power_of_two() && ring.capacity() <= words.len());
+        let (Ok(mut sender), Ok(mut receiver)) = (ring.sender(), ring.receiver()) else { return };
+        for step in steps {
+            match step % 5 {
+                0 => drop(sender.push(message())),
+                1 => drop(receiver.pop()),
+                2 => assert!(sender.push_all(&[message(); 3]).unwrap_or(0) <= 3),
+                3 => assert!(receiver.pop_all(&mut [message(); 8]) <= ring.capacity().min(8)),
+                _ => poke(words, step),
+            }
+        }
+    });
+}
+
+/// A mailbox, empty and with messages.
+pub(super) fn mailbox_seeds() -> Vec<Vec<u8>> {
+    let filled = |messages: usize| {
+        laid_out(mailbox::words_for(4), |words| {
+            let mailbox = Mailbox::create(words, 4).expect("the memory suffices");
+            (0..messages).for_each(|_| mailbox.push(owner(1), message()).expect("there is room"));
+        })
+    };
+    vec![filled(0), filled(3), filled(4)]
+}
+
+/// Whatever is in the memory: every operation ends, and none panics.
+pub(super) fn mailbox_feed(bytes: &[u8]) {
+    with_memory(bytes, |words, steps| {
+        let Ok(mailbox) = Mailbox::attach(words) else { return };
+        assert!(mailbox.capacity() <= words.len());
+        for step in steps {
+            let damaged = match step % 4 {
+                0 => matches!(mailbox.push(owner(1), message()), Err(mailbox::PushError::Damaged(_))),
+                1 => mailbox.pop(owner(2)).is_err(),
+                2 => mailbox.reclaim(owner(1)) > mailbox.capacity(),
+                _ => {
+                    poke(words, step);
+                    false
+                }
+            };
+            // Finding out costs tens of thousands of loads, and whoever was told does not ask again.
+            if damaged {
+                return;
+            }
+        }
+    });
+}
+
+/// A table of slots, free and partly taken.
+pub(super) fn slots_seeds() -> Vec<Vec<u8>> {
+    let taken = |count: usize| {
+        laid_out(shared_slots::words_for(70), |words| {
+            let slots = SharedSlots::create(words, 70).expect("the memory suffices");
+            for _ in 0..count {
+                let _ = slots.take(owner(1)).expect("a slot is free");
+            }
+        })
+    };
+    vec![taken(0), taken(5), taken(70)]
+}
+
+/// Whatever is in the memory: an id that was handed out lies in the table, and every operation ends.
+pub(super) fn slots_feed(bytes: &[u8]) {
+    with_memory(bytes, |words, steps| {
+        let Ok(slots) = SharedSlots::attach(words) else { return };
+        assert!(slots.capacity() <= words.len());
+        let mut held = Vec::new();
+        for step in steps {
+            match step % 6 {
+                0 => held.extend(slots.take(owner(1))),
+                1 => drop(held.pop().map(|id| slots.release(id, owner(1)))),
+                2 => drop(held.last().map(|&id| slots.retain(id, owner(2)))),
+                3 => drop(held.last().map(|&id| slots.transfer(id, owner(1), owner(3)))),
+                4 => assert!(slots.reclaim(owner(1)) <= slots.capacity() && slots.free() <= slots.capacity()),
+                _ => poke(words, step),
+            }
+            assert!(held.iter().all(|id| (id.index() as usize) < slots.capacity()));
+        }
+    });
+}
+
+/// A segment with two named parts.
+pub(super) fn segment_seeds() -> Vec<Vec<u8>> {
+    let segment = laid_out(Some(64), |words| {
+        let mut draft = Draft::new(words).expect("the memory suffices");
+        for index in 0..2 {
+            let part = draft.carve(64, 8).expect("there is room for the part");
+            draft.name(index, part).expect("the name is free");
+        }
+        draft.publish(Kind(7));
+    });
+    vec![segment]
+}
+
+/// Whatever is in the memory: a part that is handed out lies inside, and looking twice is as safe as once.
+pub(super) fn segment_feed(bytes: &[u8]) {
+    with_memory(bytes, |words, steps| {
+        let Ok(segment) = Segment::attach(words, Kind(7)) else { return };
+        assert!(segment.len_bytes() <= words.len() * 8);
+        for step in steps {
+            if step % 2 == 0 {
+                poke(words, step);
+            }
+            for index in 0..16 {
+                if let Ok(part) = segment.named(index) {
+                    assert!(part.len() <= words.len());
+                    // Loads every word: a part outside would fault.
+                    part.iter().for_each(|word| {
+                        word.load(Ordering::Relaxed);
+                    });
+                }
+            }
+        }
+    });
+}
+
+/// Turns an input into memory and steps, and lets `work` do what it likes with both.
+fn with_memory(bytes: &[u8], work: impl FnOnce(&[AtomicU64], &mut dyn Iterator<Item = u8>)) {
+    let mut memory: Vec<u64> = bytes.chunks_exact(8).take(WORDS).filter_map(word).collect();
+    let mut steps = bytes.iter().rev().copied().take(STEPS);
+    let count = memory.len();
+    if let Ok(words) = BytesMut::from_words(&mut memory).words(0, count) {
+        work(words, &mut steps);
+    }
+}
+
+fn word(bytes: &[u8]) -> Option<u64> {
+    bytes.first_chunk().map(|bytes| u64::from_le_bytes(*bytes))
+}
+
+/// The other process changes one word.
+fn poke(words: &[AtomicU64], step: u8) {
+    let at = usize::from(step).wrapping_mul(29) % words.len().max(1);
+    if let Some(word) = words.get(at) {
+        word.store(POKES[usize::from(step / 8) % POKES.len()], Ordering::Relaxed);
+    }
+}
+
+/// Memory of so many words after something was laid out in it, and a tail of steps behind it.
+fn laid_out(count: Option<usize>, work: impl FnOnce(&[AtomicU64])) -> Vec<u8> {
+    let mut memory = vec![0_u64; count.expect("the structure has a size")];
+    let count = memory.len();
+    work(BytesMut::from_words(&mut memory).words(0, count).expect("the memory is there"));
+    let words = memory.iter().flat_map(|word| word.to_le_bytes());
+    words.chain([0, 5, 10, 1, 6, 3, 2, 7, 4, 9, 8, 11, 0, 1, 2, 3]).collect()
+}
+
+fn message() -> Line {
+    Line::from_bytes(b"hello").expect("byte 5 is free")
+}
+
+fn owner(number: u8) -> Owner {
+    Owner::new(number).expect("a small number is an owner")
+}
