@@ -6,6 +6,7 @@ pub mod admin;
 pub mod ask;
 pub mod config;
 pub mod driver;
+pub mod group;
 pub mod job;
 pub mod link;
 pub mod quantity;

@@ -139,6 +139,19 @@ impl<W: Words> Table<W> {
         self.words_used() * 8
     }
 
+    /// The checksum that the table carries; equal tables have equal ones.
+    #[must_use]
+    pub fn checksum(&self) -> u64 {
+        self.words.word(1).unwrap_or(0)
+    }
+
+    /// Copies the table's bytes from `offset`, a multiple of eight, until either ends; how many were copied.
+    pub fn copy_bytes(&self, offset: usize, out: &mut [u8]) -> usize {
+        let words = (offset / 8..self.words_used()).map_while(|at| self.words.word(at));
+        let places = out.chunks_exact_mut(8).filter(|_| offset.is_multiple_of(8));
+        words.zip(places).map(|(word, place)| place.copy_from_slice(&word.to_le_bytes())).count() * 8
+    }
+
     /// The group's key.
     #[must_use]
     pub const fn key(&self) -> GroupKey {

@@ -1,0 +1,349 @@
+//! What a rank says and hears.
+
+use crate::codec::Reader;
+use crate::error::Status;
+use crate::id::{Generation, Id};
+use crate::machine::{Action, Link};
+use crate::peer::{Incarnation, Sp};
+use crate::time::Time;
+use crate::wire::{Frame, Op, Token};
+
+use super::super::cause::Cause;
+use super::super::draft;
+use super::super::message::{HEAD_BYTES, Head, Hello, Join, MessageError, Ready, Reply, WORLD, ops};
+use super::super::timers::{NIL, STEPS};
+use super::groups::{Deadlines, Resends};
+use super::{Ack, Event, Member, State, Storage};
+
+impl<S: Storage> Member<S> {
+    pub(super) fn link_up(&mut self, link: Link, sp: Sp, incarnation: Incarnation, now: Time) {
+        let reborn = self.sp_life != incarnation;
+        self.link = Some((link, sp, incarnation));
+        self.sp = Some(sp);
+        self.sp_life = incarnation;
+        self.admitted = false;
+        self.lost = false;
+        self.heard = now;
+        self.sent = now;
+        for at in 0..self.groups.as_ref().len() as u32 {
+            let group = self.group_mut(at);
+            // A service process in its first life on this link knows nothing: all is said again.
+            if reborn && group.used && matches!(group.state, State::Joined | State::Ready) {
+                group.state = State::Joining;
+                group.taken = 0;
+            }
+            group.asked = false;
+            group.step = 0;
+            if group.state != State::Out {
+                self.stir(at);
+            }
+        }
+        if self.world != NIL {
+            self.stir(self.world);
+        }
+    }
+
+    pub(super) fn take_frame(&mut self, frame: &Frame<'_>, now: Time) -> Result<(), MessageError> {
+        let Some((_, _, life)) = self.link else { return Ok(()) };
+        match *frame {
+            Frame::Null { op: ops::PING, .. } => Ok(()),
+            Frame::Call { op: op @ (ops::READY | ops::ENDED), token, body } => {
+                let mut r = Reader::new(body);
+                let head = Head::parse(&mut r)?;
+                if head.from != life {
+                    return Ok(());
+                }
+                if op == ops::READY {
+                    self.on_ready(head, Ready::parse(&mut r)?);
+                } else {
+                    let cause = Cause::parse(&mut r)?;
+                    if !r.rest().is_empty() {
+                        return Err(MessageError::Overlong);
+                    }
+                    self.on_ended(head, cause, now);
+                }
+                // A full queue costs a repetition.
+                let _ = self.acks.push_back(Ack { op, token, key: head.key, generation: head.generation });
+                Ok(())
+            }
+            Frame::Done { op: op @ (ops::HELLO | ops::JOIN | ops::LEAVE), token, status, body } => {
+                let reply = Reply::parse(body)?;
+                if reply.head.from == life {
+                    self.on_answer(op, token, status, &reply, now);
+                }
+                Ok(())
+            }
+            _ => Err(MessageError::BadField),
+        }
+    }
+
+    fn on_ready(&mut self, head: Head, ready: Ready) {
+        let handle = Id::from_bits(ready.handle);
+        let Some(at) = self.find(head.key) else { return };
+        let group = self.group_mut(at);
+        let waits = matches!(group.state, State::Joining | State::Joined | State::Ready);
+        if group.generation != head.generation || !waits || group.handle == Some(handle) && group.state == State::Ready
+        {
+            return;
+        }
+        group.state = State::Ready;
+        group.handle = Some(handle);
+        group.asked = false;
+        self.resends.disarm(&mut Resends(self.groups.as_mut()), at);
+        self.deadlines.disarm(&mut Deadlines(self.groups.as_mut()), at);
+        let Ready { size, digest, .. } = ready;
+        self.push(Event::Ready { key: head.key, generation: head.generation, handle, size, digest });
+        if head.key == WORLD {
+            self.release_waiting();
+        }
+    }
+
+    /// The world group is ready: what waited for it goes on.
+    fn release_waiting(&mut self) {
+        for at in 0..self.groups.as_ref().len() as u32 {
+            let group = self.group_mut(at);
+            if group.state == State::Waiting {
+                group.state = State::Joining;
+            }
+            if group.state != State::Out {
+                self.stir(at);
+            }
+        }
+    }
+
+    fn on_ended(&mut self, head: Head, cause: Cause, now: Time) {
+        let Some(at) = self.find(head.key) else { return };
+        let group = self.group(at);
+        if group.generation == head.generation && !matches!(group.state, State::Out | State::Waiting) {
+            self.ended(at, head.generation, cause, now);
+        }
+    }
+
+    fn on_answer(&mut self, op: Op, token: Token, status: Status, reply: &Reply, now: Time) {
+        let Some(at) = self.find(reply.head.key) else { return };
+        let group = self.group(at);
+        if group.generation != reply.head.generation || token.0 as u32 != group.generation.0 {
+            return;
+        }
+        let (key, state) = (group.key, group.state);
+        let joining = matches!(state, State::Joining | State::Leaving | State::Joined | State::Ready);
+        match (op, status) {
+            (ops::HELLO, Status::Ok) => {
+                if let Some((_, sp, incarnation)) = self.link.filter(|_| !self.admitted) {
+                    self.admitted = true;
+                    self.push(Event::Admitted { sp, incarnation });
+                }
+                let group = self.group_mut(at);
+                if group.state == State::Joining {
+                    group.state = State::Joined;
+                }
+                group.asked = false;
+                for at in 0..self.groups.as_ref().len() as u32 {
+                    if self.group(at).state != State::Out {
+                        self.stir(at);
+                    }
+                }
+            }
+            (ops::JOIN, Status::Ok) if joining => {
+                let group = self.group_mut(at);
+                group.taken = group.taken.max(reply.word.min(group.len));
+                group.asked = false;
+                group.step = 0;
+                if group.taken == group.len && group.state == State::Joining {
+                    group.state = State::Joined;
+                }
+                self.stir(at);
+            }
+            (ops::JOIN | ops::HELLO, Status::StaleGeneration) if joining => {
+                let last = Generation(reply.word);
+                if last >= self.group(at).generation {
+                    self.overtaken(at, last, now);
+                }
+            }
+            // No room for now: it is asked again, until the time is up.
+            (ops::JOIN | ops::HELLO, Status::Full) => {}
+            (ops::JOIN | ops::HELLO, _) if joining => {
+                let word = reply.word;
+                self.push(Event::Refused { key, status, word });
+                let last = self.group(at).generation.0.saturating_sub(1);
+                self.group_mut(at).generation = Generation(last);
+                self.out(at);
+            }
+            (ops::LEAVE, Status::Ok | Status::AlreadyRevoked) if state == State::Leaving => {
+                // The end is still to come; it is asked for from time to time.
+                self.group_mut(at).asked = true;
+            }
+            (ops::LEAVE, Status::StaleGeneration) if state == State::Leaving => {
+                let generation = self.group(at).generation;
+                self.ended(at, generation, Cause::LEFT, now);
+            }
+            (ops::LEAVE, Status::UnknownGroup) if state == State::Leaving => {
+                // The service process has forgotten, in a restart or because the group never was: nothing to leave.
+                let generation = self.group(at).generation;
+                self.ended(at, generation, Cause::LEFT, now);
+            }
+            _ => {}
+        }
+    }
+
+    /// The generation that this rank speaks of is over: it joins the next one, unless it was in it.
+    fn overtaken(&mut self, at: u32, last: Generation, now: Time) {
+        let group = self.group(at);
+        let fresh = group.state == State::Joining && group.key != WORLD;
+        if fresh {
+            // It was not a member of what has ended: its wish goes for the next generation.
+            self.group_mut(at).generation = last;
+            self.restart(at, now);
+        } else {
+            self.ended(at, last, Cause::of(Status::StaleGeneration), now);
+        }
+    }
+
+    fn restart(&mut self, at: u32, _now: Time) {
+        let group = self.group_mut(at);
+        group.generation = group.generation.next();
+        group.state = State::Joining;
+        group.taken = 0;
+        group.asked = false;
+        group.step = 0;
+        self.stir(at);
+    }
+
+    pub(super) fn tick(&mut self, now: Time) {
+        while let Some((at, _)) = self.resends.expired(&mut Resends(self.groups.as_mut()), now) {
+            let group = self.group_mut(at);
+            group.asked = false;
+            group.step = (group.step + 1).min(STEPS - 1);
+            self.stir(at);
+        }
+        while let Some((at, _)) = self.deadlines.expired(&mut Deadlines(self.groups.as_mut()), now) {
+            let cause = self.why(Status::Timeout);
+            self.give_up(at, cause, now);
+        }
+        if now < self.tick_at {
+            return;
+        }
+        self.tick_at = now + self.config.ping;
+        let silent = now.since(self.heard) >= self.config.silence;
+        match self.link {
+            Some((link, ..)) if silent => {
+                // Nothing has come for too long: the link is as good as gone.
+                self.link = None;
+                self.admitted = false;
+                self.close = Some(link);
+            }
+            Some(_) if now.since(self.sent) >= self.config.ping => self.ping_due = true,
+            _ => {}
+        }
+        if self.link.is_none() && silent && !core::mem::replace(&mut self.lost, true) {
+            self.push(Event::ServiceLost { sp: self.sp });
+            if self.sp.is_some() {
+                for at in 0..self.groups.as_ref().len() as u32 {
+                    if matches!(self.group(at).state, State::Joining | State::Joined) {
+                        let cause = self.why(Status::PeerFailed);
+                        self.give_up(at, cause, now);
+                    }
+                }
+            }
+        }
+    }
+
+    pub(super) fn next_action(&mut self, now: Time, buffer: &mut [u8]) -> Option<Action<Event>> {
+        if let Some(link) = self.close.take() {
+            return Some(Action::Close { link, reason: Status::Timeout });
+        }
+        if let Some((link, ..)) = self.link {
+            let from = self.config.incarnation;
+            while let Some(Ack { op, token, key, generation }) = self.acks.pop_front() {
+                let reply = Reply { head: Head { key, generation, from }, word: 0 };
+                if let Some(len_bytes) = draft::done(buffer, op, token, Status::Ok, |w| reply.emit(w)) {
+                    self.sent = now;
+                    return Some(Action::Send { link, len_bytes });
+                }
+            }
+            while let Some(at) = self.next_work() {
+                if let Some(len_bytes) = self.say(at, link, buffer) {
+                    self.group_mut(at).asked = true;
+                    let step = self.group(at).step;
+                    self.resends.arm(&mut Resends(self.groups.as_mut()), at, step, now);
+                    self.sent = now;
+                    return Some(Action::Send { link, len_bytes });
+                }
+            }
+            if core::mem::take(&mut self.ping_due)
+                && let Some(len_bytes) = draft::null(buffer, ops::PING, 0)
+            {
+                self.sent = now;
+                return Some(Action::Send { link, len_bytes });
+            }
+        }
+        self.pop().map(Action::Event)
+    }
+
+    /// Writes what has to be said about a group; its length.
+    fn say(&mut self, at: u32, _link: Link, buffer: &mut [u8]) -> Option<usize> {
+        let group = self.group(at);
+        if !group.used || group.asked {
+            return None;
+        }
+        let head = Head { key: group.key, generation: group.generation, from: self.config.incarnation };
+        let token = Token(u64::from(group.generation.0));
+        if group.key == WORLD {
+            let greet = !self.admitted || group.state == State::Joining;
+            if greet && group.state != State::Out {
+                let super::Config { size, rank, host, local, n_local, .. } = self.config;
+                let hello = Hello { size, rank, host, local, n_local, shadow: 0 };
+                return draft::call(buffer, ops::HELLO, token, |w| {
+                    head.emit(w)?;
+                    hello.emit(w)
+                });
+            }
+            return match group.state {
+                State::Leaving => draft::call(buffer, ops::LEAVE, token, |w| head.emit(w)),
+                _ => None,
+            };
+        }
+        if !self.admitted {
+            return None;
+        }
+        match group.state {
+            State::Joining | State::Leaving if group.taken < group.len => {
+                let room = draft::room(buffer.len()).checked_sub(HEAD_BYTES + 12)?;
+                let bytes = self.heap.bytes(&group.descriptor, group.len as usize);
+                let from = group.taken as usize;
+                let to = from.saturating_add(room).min(bytes.len());
+                let join =
+                    Join { rank: group.rank, total: group.len, offset: group.taken, bytes: bytes.get(from..to)? };
+                draft::call(buffer, ops::JOIN, token, |w| {
+                    head.emit(w)?;
+                    join.emit(w)
+                })
+            }
+            State::Leaving => draft::call(buffer, ops::LEAVE, token, |w| head.emit(w)),
+            _ => None,
+        }
+    }
+
+    pub(super) fn push(&mut self, event: Event) {
+        let cells = self.events.as_mut();
+        let capacity = cells.len();
+        if self.event_len < capacity
+            && let Some(cell) = cells.get_mut((self.event_front + self.event_len) % capacity)
+        {
+            *cell = Some(event);
+            self.event_len += 1;
+        }
+    }
+
+    fn pop(&mut self) -> Option<Event> {
+        if self.event_len == 0 {
+            return None;
+        }
+        let cells = self.events.as_mut();
+        let capacity = cells.len();
+        let event = cells.get_mut(self.event_front).and_then(Option::take);
+        self.event_front = (self.event_front + 1) % capacity;
+        self.event_len -= 1;
+        event
+    }
+}

@@ -1,0 +1,275 @@
+//! Down the tree: the one table, and the news of the end.
+//!
+//! The receiver says how much it has, and gets the next piece; so nothing has to be remembered about a receiver but
+//! one number, and somebody who asks out of turn is served as well.
+
+use crate::codec::Reader;
+use crate::endpoints::GroupKey;
+use crate::error::Status;
+use crate::id::Generation;
+use crate::machine::Link;
+use crate::peer::Sp;
+use crate::time::Time;
+use crate::wire::{Op, Token};
+
+use super::super::cause::Cause;
+use super::super::draft;
+use super::super::message::{End, HEAD_BYTES, Head, MessageError, Reply, SNAPSHOT_BYTES, Snapshot, ops};
+use super::super::record::{DONE, NEIGHBOURS, Phase};
+use super::super::shelf::Shelf;
+use super::records::Entered;
+use super::{Answer, Service, Storage};
+
+impl<S: Storage, C: Shelf> Service<'_, S, C> {
+    /// Writes the next piece of news for a neighbour, if there is one: its link and length.
+    pub(super) fn push_down(&mut self, at: u32, buffer: &mut [u8], now: Time) -> Option<(Link, usize)> {
+        let phase = self.rec(at).phase;
+        if !matches!(phase, Phase::Full | Phase::Ended) {
+            return None;
+        }
+        for n in 0..NEIGHBOURS {
+            let record = self.rec(at);
+            let got = record.pushed.get(n).copied().unwrap_or(DONE);
+            if got == DONE || record.outstanding >> n & 1 == 1 {
+                continue;
+            }
+            let Some(sp) = self.neighbour(at, n) else { continue };
+            let Some(link) = self.link_to(sp) else {
+                self.want(sp, now);
+                continue;
+            };
+            self.rec_mut(at).outstanding |= 1 << n;
+            let len = if phase == Phase::Full {
+                self.write_piece(at, got, buffer)
+            } else {
+                let record = self.rec(at);
+                self.write_end(record.key, record.generation, self.root_of(at), record.cause, buffer)
+            };
+            if let Some(len) = len {
+                return Some((link, len));
+            }
+        }
+        None
+    }
+
+    /// Writes the piece of a table that starts at `offset`.
+    pub(super) fn write_piece(&mut self, at: u32, offset: u32, buffer: &mut [u8]) -> Option<usize> {
+        let record = self.rec(at);
+        let handle = record.handle?;
+        let room = draft::room(buffer.len()).checked_sub(HEAD_BYTES + SNAPSHOT_BYTES)? & !7;
+        if offset >= record.table_len || !offset.is_multiple_of(8) {
+            return None;
+        }
+        let head = Head { key: record.key, generation: record.generation, from: self.config.incarnation };
+        let (root, size, total, digest) = (self.root_of(at), record.size, record.table_len, record.digest);
+        let before = draft::call(buffer, ops::SNAPSHOT, Token(u64::from(offset)), |w| {
+            head.emit(w)?;
+            Snapshot { root, size, total, offset, digest, bytes: &[] }.emit(w)
+        })?;
+        let copied = self.shelf.copy(handle, offset, buffer.get_mut(before..before + room)?);
+        self.counters.snapshots_sent += 1;
+        draft::extend(buffer, before, copied)
+    }
+
+    pub(super) fn write_end(
+        &self,
+        key: GroupKey,
+        generation: Generation,
+        root: Sp,
+        cause: Cause,
+        buffer: &mut [u8],
+    ) -> Option<usize> {
+        let head = Head { key, generation, from: self.config.incarnation };
+        draft::call(buffer, ops::END, Token(0), |w| {
+            head.emit(w)?;
+            End { root, cause }.emit(w)
+        })
+    }
+
+    /// Tells somebody who speaks of an old generation which one ended last.
+    pub(super) fn answer_end(&mut self, link: Link, key: GroupKey, generation: Generation) {
+        let Some(at) = self.find(key) else { return };
+        let record = self.rec(at);
+        let ended = record.phase == Phase::Ended && record.generation == generation;
+        let cause = if ended { record.cause } else { Cause::LEFT };
+        let root = self.root_of(at);
+        self.answers.push(Answer::End { link, key, generation, root, cause });
+    }
+
+    fn neighbour_number(&self, at: u32, sp: Sp) -> Option<usize> {
+        (0..NEIGHBOURS).find(|&n| self.neighbour(at, n) == Some(sp))
+    }
+
+    /// A service process that should have the table does not.
+    pub(super) fn push_again(&mut self, at: u32, sp: Sp, link: Link) {
+        match self.neighbour_number(at, sp) {
+            Some(n) => {
+                let record = self.rec_mut(at);
+                if record.outstanding >> n & 1 == 0 {
+                    if let Some(got) = record.pushed.get_mut(n).filter(|got| **got == DONE) {
+                        *got = 0;
+                    }
+                    self.stir(at);
+                }
+            }
+            None => self.answers.push(Answer::Piece { link, key: self.rec(at).key, offset: 0 }),
+        }
+    }
+
+    /// A neighbour says how much of the table it has, or that it knows of the end.
+    pub(super) fn on_pushed(
+        &mut self,
+        link: Link,
+        sp: Sp,
+        _token: Token,
+        op: Op,
+        body: &[u8],
+        now: Time,
+    ) -> Result<(), MessageError> {
+        let Reply { head, word } = Reply::parse(body)?;
+        let Some(at) = self.find(head.key) else { return Ok(()) };
+        let record = self.rec(at);
+        let expected = if op == ops::END { Phase::Ended } else { Phase::Full };
+        if record.generation != head.generation || record.phase != expected {
+            return Ok(());
+        }
+        let total = record.table_len;
+        let done = op == ops::END || word >= total;
+        match self.neighbour_number(at, sp) {
+            Some(n) => {
+                let record = self.rec_mut(at);
+                let Some(got) = record.pushed.get_mut(n) else { return Ok(()) };
+                if done {
+                    *got = DONE;
+                } else if *got != DONE && word > *got {
+                    *got = word;
+                } else {
+                    return Ok(());
+                }
+                record.outstanding &= !(1 << n);
+                self.calm(at);
+                self.stir(at);
+                self.check_settled(at, now);
+            }
+            None if !done => self.answers.push(Answer::Piece { link, key: head.key, offset: word }),
+            None => {}
+        }
+        Ok(())
+    }
+
+    /// A piece of a table arrives.
+    pub(super) fn on_snapshot(&mut self, link: Link, token: Token, body: &[u8], now: Time) -> Result<(), MessageError> {
+        let mut r = Reader::new(body);
+        let head = Head::parse(&mut r)?;
+        let piece = Snapshot::parse(&mut r)?;
+        let Head { key, generation, .. } = head;
+        if generation.0 == 0 {
+            return Err(MessageError::BadField);
+        }
+        let answer = |service: &mut Self, word| {
+            let status = Status::Ok;
+            service.answers.push(Answer::Done { link, op: ops::SNAPSHOT, token, status, key, generation, word });
+        };
+        let at = match self.enter(key, generation, piece.root, piece.size, true, now) {
+            Entered::At(at) => at,
+            Entered::Stale(_) => {
+                self.counters.stale += 1;
+                answer(self, piece.total);
+                return Ok(());
+            }
+            Entered::Conflict(field) => {
+                self.counters.conflicts += 1;
+                if let Some(at) = self.find(key).filter(|&at| self.rec(at).phase == Phase::Gathering) {
+                    let _ = field;
+                    self.end_here(at, Cause::of(Status::Conflict));
+                }
+                answer(self, piece.total);
+                return Ok(());
+            }
+            Entered::Busy | Entered::NoRoom => return Ok(()),
+        };
+        if self.rec(at).phase == Phase::Full {
+            self.counters.duplicates += 1;
+            answer(self, piece.total);
+            return Ok(());
+        }
+        let Some(received) = self.take_piece(at, &piece) else {
+            self.counters.no_room += 1;
+            return Ok(());
+        };
+        self.calm(at);
+        if received < piece.total {
+            answer(self, received);
+            return Ok(());
+        }
+        if self.publish_incoming(at, &piece, now) {
+            answer(self, piece.total);
+        } else {
+            self.stir(at);
+        }
+        Ok(())
+    }
+
+    /// Adds a piece that continues what is there; how much is there then. `None` if there is no room.
+    fn take_piece(&mut self, at: u32, piece: &Snapshot<'_>) -> Option<u32> {
+        let record = self.rec(at);
+        if record.incoming.is_none() || record.table_len != piece.total || record.digest != piece.digest {
+            let mut incoming = self.rec_mut(at).incoming.take();
+            self.heap.give(&mut incoming);
+            let words = (piece.total as usize).div_ceil(8);
+            let incoming = Some(self.heap.take(words)?);
+            let record = self.rec_mut(at);
+            record.incoming = incoming;
+            record.received = 0;
+            record.table_len = piece.total;
+            record.digest = piece.digest;
+        }
+        let record = self.rec(at);
+        let (incoming, received) = (record.incoming, record.received);
+        if piece.offset == received {
+            let from = received as usize;
+            self.heap.bytes_mut(&incoming).get_mut(from..from + piece.bytes.len())?.copy_from_slice(piece.bytes);
+            self.rec_mut(at).received = received + piece.bytes.len() as u32;
+        }
+        Some(self.rec(at).received)
+    }
+
+    /// A generation has ended.
+    pub(super) fn on_end(&mut self, link: Link, token: Token, body: &[u8], now: Time) -> Result<(), MessageError> {
+        let mut r = Reader::new(body);
+        let head = Head::parse(&mut r)?;
+        let End { root, cause } = End::parse(&mut r)?;
+        let Head { key, generation, .. } = head;
+        if generation.0 == 0 {
+            return Err(MessageError::BadField);
+        }
+        let (status, word) = (Status::Ok, 0);
+        let answer = Answer::Done { link, op: ops::END, token, status, key, generation, word };
+        let at = match self.find(key) {
+            // The size does not matter for a group that is over.
+            None => match self.enter(key, generation, root, 1, true, now) {
+                Entered::At(at) => at,
+                _ => return Ok(()),
+            },
+            Some(at) => at,
+        };
+        self.answers.push(answer);
+        let record = self.rec(at);
+        if record.generation > generation || (record.generation == generation && record.phase == Phase::Ended) {
+            if record.generation > generation {
+                self.counters.stale += 1;
+            }
+            return Ok(());
+        }
+        if record.generation < generation {
+            if record.phase != Phase::Ended {
+                self.end_here(at, Cause::LEFT);
+            }
+            self.leave_behind(at);
+            let size = self.rec(at).size;
+            self.begin(at, generation, root, size, now);
+        }
+        self.end(at, cause, now);
+        Ok(())
+    }
+}
