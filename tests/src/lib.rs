@@ -3,4 +3,5 @@
 #![allow(clippy::expect_used, reason = "this package is test code: an expectation that breaks is a finding")]
 
 pub mod bench;
+pub mod conformance;
 pub mod hostile;

@@ -1,0 +1,19 @@
+//! The one suite of memory access, for every way there is: a scripted device, shared mappings, the memory
+//! of processes, and asking a service process.
+
+#![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
+
+#[path = "conformance/asked.rs"]
+mod asked;
+#[path = "conformance/local.rs"]
+mod local;
+#[path = "conformance/mock.rs"]
+mod mock;
+
+use umbra_tests::memory_access_suite;
+
+memory_access_suite!(a_scripted_device, mock::Scripted);
+memory_access_suite!(a_shared_mapping, local::Rigged<local::Shared>);
+memory_access_suite!(process_memory, local::Rigged<local::Heap>);
+memory_access_suite!(asking_for_mapped_memory, asked::Asking<local::Shared>);
+memory_access_suite!(asking_for_process_memory, asked::Asking<local::Heap>);

@@ -1,0 +1,274 @@
+//! Asking a service process over a link of frames.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::marker::PhantomData;
+use std::rc::Rc;
+
+use umbra::access::source::Sources;
+use umbra_core::access::asked::{Asked, Frames, Job};
+use umbra_core::access::message::{EXPORT, EXPORT_MAX, Export, REVOKE, Revoke};
+use umbra_core::access::serve::{Action, Answer, Asker, Copy, Direction, Job as Long, Reply, Serve};
+use umbra_core::access::{Event, MemoryAccess};
+use umbra_core::error::Status;
+use umbra_core::key::Key;
+use umbra_core::machine::Link;
+use umbra_core::peer::{Incarnation, Peer, Sp};
+use umbra_core::region::Entry;
+use umbra_core::slots::Slot;
+use umbra_core::ticket::Locator;
+use umbra_core::time::{Lapse, Time};
+use umbra_core::wire::{Frame, Token};
+use umbra_tests::conformance::{DEEP, LANDING, LIFE, ME, Rig, owner};
+
+use super::local::{Kind, Owners};
+
+const ASKER: Link = Link(2);
+
+type Pipe = Rc<RefCell<VecDeque<Vec<u8>>>>;
+
+/// One end of a link in memory.
+pub(crate) struct End {
+    out: Pipe,
+    into: Pipe,
+}
+
+impl Frames for End {
+    fn send(&mut self, frame: &Frame<'_>) -> bool {
+        self.out.borrow_mut().push_back(emit(frame));
+        true
+    }
+
+    fn receive(&mut self, buffer: &mut [u8]) -> Result<Option<usize>, Status> {
+        let Some(bytes) = self.into.borrow_mut().pop_front() else { return Ok(None) };
+        buffer[..bytes.len()].copy_from_slice(&bytes);
+        Ok(Some(bytes.len()))
+    }
+}
+
+fn emit(frame: &Frame<'_>) -> Vec<u8> {
+    let mut bytes = vec![0; frame.len_bytes()];
+    frame.emit(&mut bytes).unwrap();
+    bytes
+}
+
+/// A service process with its sources.
+struct Server {
+    serve: Serve<Vec<Entry>, Vec<Slot<Long>>, Vec<Asker>>,
+    sources: Sources,
+    heard: Pipe,
+    answers: Pipe,
+    failing: [bool; 2],
+    /// Revocations that its owners were told have drained.
+    drained: Vec<Key>,
+    waiting: Option<Key>,
+}
+
+impl Server {
+    fn new(heard: Pipe, answers: Pipe) -> Server {
+        let jobs = (0..8).map(|_| Slot::EMPTY).collect();
+        let mut serve = Serve::new(Sp(0), vec![Entry::VACANT; 8], jobs, vec![Asker::default(); 3]);
+        for n in 0..2 {
+            serve.on_link(Link(n as u32), owner(n), LIFE, 0, 0).unwrap();
+        }
+        serve.on_link(ASKER, Peer::service(ME).unwrap(), Incarnation(1), 0, 2 * DEEP as u32).unwrap();
+        Server {
+            serve,
+            sources: Sources::new(8),
+            heard,
+            answers,
+            failing: [false; 2],
+            drained: Vec::new(),
+            waiting: None,
+        }
+    }
+
+    /// Takes one frame of a link.
+    fn hear(&mut self, link: Link, bytes: &[u8], descriptor: Option<std::os::fd::OwnedFd>) -> Option<Answer> {
+        let frame = Frame::parse(bytes).unwrap();
+        match self.serve.on_frame(link, &frame) {
+            Reply::Answer(answer) => Some(answer),
+            Reply::Attach(attach) => {
+                let status = self.sources.attach(&attach, descriptor, None);
+                Some(self.serve.attached(&attach, status))
+            }
+            Reply::Copy(copy) => self.copy(copy, &mut []),
+            Reply::Store(copy, bytes) => self.copy(copy, &mut bytes.to_vec()),
+            Reply::Later => None,
+        }
+    }
+
+    fn copy(&mut self, copy: Copy, inline: &mut [u8]) -> Option<Answer> {
+        let mut body = vec![0; copy.len as usize];
+        let to_frame = copy.direction == Direction::ToFrame;
+        let key = self.serve.regions().iter().find(|r| self.serve.regions().place(r.key) == Some(copy.place));
+        let failing = (0..2).any(|n| self.failing[n] && key.is_some_and(|r| r.key.owner() == owner(n)));
+        let status = match (failing, to_frame) {
+            (true, _) => Status::CopyFailed,
+            (false, true) => self.sources.carry_out(&copy, None, &mut body),
+            (false, false) => self.sources.carry_out(&copy, None, inline),
+        };
+        let answer = self.serve.copied(copy, status)?;
+        if to_frame && status == Status::Ok {
+            let Frame::Done { op, token, status, .. } = answer.frame() else { panic!("an answer is a Done") };
+            self.answers.borrow_mut().push_back(emit(&Frame::Done { op, token, status, body: &body }));
+            return None;
+        }
+        Some(answer)
+    }
+
+    fn step(&mut self) {
+        for _ in 0..64 {
+            let Some(bytes) = self.heard.borrow_mut().pop_front() else { break };
+            if let Some(answer) = self.hear(ASKER, &bytes, None) {
+                self.answers.borrow_mut().push_back(emit(&answer.frame()));
+            }
+        }
+        while let Some(action) = self.serve.poll() {
+            match action {
+                Action::Detach { place, .. } => self.sources.detach(place),
+                Action::Answer(answer) => {
+                    assert_eq!((answer.op, answer.status), (REVOKE, Status::Ok));
+                    self.drained.extend(self.waiting.take());
+                }
+                Action::Copy(_) => panic!("inline transfers are one step"),
+            }
+        }
+    }
+}
+
+type Way = Asked<End, Vec<Entry>, Vec<Slot<Job>>, Vec<u8>>;
+
+pub(crate) struct Asking<K> {
+    owners: Owners,
+    way: Way,
+    server: Server,
+    /// Drained here and not yet at the server.
+    ours: Vec<Key>,
+    kind: PhantomData<K>,
+}
+
+impl<K: Kind> Rig for Asking<K> {
+    type Way = Way;
+
+    fn new() -> Self {
+        let (there, back) = (Pipe::default(), Pipe::default());
+        let frames = End { out: there.clone(), into: back.clone() };
+        let jobs = (0..=DEEP).map(|_| Slot::EMPTY).collect();
+        let patience = Lapse::from_secs(1);
+        let way = Asked::new(ME, frames, vec![Entry::VACANT; 8], jobs, vec![0; LANDING as usize], patience);
+        Asking { owners: Owners::new(), way, server: Server::new(there, back), ours: Vec::new(), kind: PhantomData }
+    }
+
+    fn way(&mut self) -> &mut Way {
+        &mut self.way
+    }
+
+    fn memory(&mut self, n: usize) -> (u64, Locator) {
+        self.owners.locate::<K>(n)
+    }
+
+    fn poke(&mut self, n: usize, offset: u64, bytes: &[u8]) {
+        self.owners.poke(n, offset, bytes);
+    }
+
+    fn peek(&mut self, n: usize, offset: u64, len: usize) -> Vec<u8> {
+        self.owners.peek(n, offset, len)
+    }
+
+    fn hand_over(&mut self, n: usize, export: &Export) -> Result<(), Status> {
+        let mut body = [0; EXPORT_MAX];
+        let len = export.emit(&mut body).unwrap();
+        let call = emit(&Frame::Call { op: EXPORT, token: Token(1), body: &body[..len] });
+        let answer = self.server.hear(Link(n as u32), &call, self.owners.descriptor::<K>(n)).unwrap();
+        assert_eq!(answer.status, Status::Ok, "the server shadows both owners");
+        self.way.import(export, LIFE)?;
+        for _ in 0..10 {
+            for event in self.progress() {
+                if let Event::Imported { key, status } = event {
+                    assert_eq!(key, export.ticket.key);
+                    return if status == Status::Ok { Ok(()) } else { Err(status) };
+                }
+            }
+        }
+        panic!("the server did not answer the import");
+    }
+
+    fn begin_revoke(&mut self, key: Key) {
+        self.way.revoke(key).unwrap();
+        let n = (0..2).find(|&n| owner(n) == key.owner()).unwrap();
+        let body = Revoke { key, forced: false }.to_bytes();
+        let call = emit(&Frame::Call { op: REVOKE, token: Token(2), body: &body });
+        match self.server.hear(Link(n as u32), &call, None) {
+            Some(answer) => {
+                assert_eq!(answer.status, Status::Ok);
+                self.server.drained.push(key);
+            }
+            None => self.server.waiting = Some(key),
+        }
+    }
+
+    fn progress(&mut self) -> Vec<Event> {
+        let mut events = Vec::new();
+        self.way.poll(Time(1), &mut |event| events.push(event));
+        self.server.step();
+        self.way.poll(Time(1), &mut |event| events.push(event));
+        // The region is taken back when nobody touches it any more, neither here nor at the server.
+        events.retain(|event| match event {
+            Event::Revoked { key } => {
+                self.ours.push(*key);
+                false
+            }
+            _ => true,
+        });
+        let drained = &self.server.drained;
+        let (both, ours): (Vec<Key>, Vec<Key>) = self.ours.drain(..).partition(|key| drained.contains(key));
+        self.ours = ours;
+        events.extend(both.into_iter().map(|key| Event::Revoked { key }));
+        events
+    }
+
+    fn fault(&mut self, n: usize, on: bool) {
+        self.server.failing[n] = on;
+    }
+}
+
+#[test]
+fn s49_the_server_refuses_a_stranger_who_did_not_check_himself() {
+    let mut rig = Asking::<super::local::Shared>::new();
+    let (base, locator) = rig.memory(0);
+    let key = Key::new(owner(0), 0, 1);
+    let ticket = umbra_core::ticket::Ticket { key, base, len: 64, access: umbra_core::key::Access::READ, locator };
+    let secret = umbra_tests::conformance::SECRET;
+    let told = |shadows: &[Sp]| Export { ticket, secret, shadows: shadows.iter().copied().collect() };
+    let mut body = [0; EXPORT_MAX];
+    let len = told(&[Sp(0)]).emit(&mut body).unwrap();
+    let call = emit(&Frame::Call { op: EXPORT, token: Token(1), body: &body[..len] });
+    let descriptor = rig.owners.descriptor::<super::local::Shared>(0);
+    assert_eq!(rig.server.hear(Link(0), &call, descriptor).unwrap().status, Status::Ok);
+    // The stranger puts itself on the list; the server's list is the owner's.
+    assert_eq!(rig.way.import(&told(&[ME]), LIFE), Ok(()));
+    let events: Vec<Event> = (0..3).flat_map(|_| rig.progress()).collect();
+    assert_eq!(events, [Event::Imported { key, status: Status::NotShadow }]);
+    let span = umbra_core::key::Span { key, offset: 0, len: 1 };
+    assert!(rig.way.read(span, 0, Token(3)).is_err());
+}
+
+#[test]
+fn a_server_that_says_nothing_is_a_timeout_and_its_late_answer_is_ignored() {
+    let mut rig = Asking::<super::local::Shared>::new();
+    let (base, locator) = rig.memory(0);
+    let key = Key::new(owner(0), 0, 1);
+    let ticket = umbra_core::ticket::Ticket { key, base, len: 64, access: umbra_core::key::Access::READ, locator };
+    let secret = umbra_tests::conformance::SECRET;
+    let export = Export { ticket, secret, shadows: [Sp(0), ME].into_iter().collect() };
+    assert_eq!(rig.hand_over(0, &export), Ok(()));
+    rig.way.read(umbra_core::key::Span { key, offset: 0, len: 8 }, 0, Token(7)).unwrap();
+    let mut events = Vec::new();
+    rig.way.poll(Time(1), &mut |event| events.push(event));
+    rig.way.poll(Time(2_000_000_000), &mut |event| events.push(event));
+    assert_eq!(events, [Event::Done { token: Token(7), status: Status::Timeout }]);
+    rig.server.step();
+    rig.way.poll(Time(2_000_000_001), &mut |event| events.push(event));
+    assert_eq!(events.len(), 1);
+}
