@@ -28,6 +28,14 @@ pub(crate) fn choose(choice: clap::ColorChoice) {
     .write_global();
 }
 
+/// The text without its styles where `--color` or the terminal wants none; for what is printed past `anstream`.
+pub(crate) fn for_stderr(text: String) -> String {
+    match anstream::stderr().current_choice() {
+        anstream::ColorChoice::Never => anstream::adapter::strip_str(&text).to_string(),
+        _ => text,
+    }
+}
+
 fn with(style: Style, text: impl Display) -> String {
     format!("{style}{text}{style:#}")
 }

@@ -102,7 +102,7 @@ impl Bars {
             Event::Input { path, bytes, named } => {
                 let why = if *named { "" } else { " (this executable: no --input was given)" };
                 let line = format!("  {} {}, {}{why}", paint::faint("input"), path.display(), Bytes(*bytes));
-                let _ = self.all.println(line);
+                let _ = self.all.println(paint::for_stderr(line));
             }
             Event::Phase { phase, at } => {
                 self.ready = 0;
@@ -111,7 +111,7 @@ impl Bars {
                     self.clear_reads();
                 }
                 let line = format!("  {} {:>8}  {}", paint::faint("at"), nanos(*at).to_string(), phase.text());
-                let _ = self.all.println(line);
+                let _ = self.all.println(paint::for_stderr(line));
             }
             Event::Started { .. } => self.processes += 1,
             Event::Ready { .. } => {
