@@ -275,6 +275,19 @@ impl Segment {
         Ok(unsafe { at.cast::<AtomicU64>().as_ref() })
     }
 
+    /// `count` words from `offset` on.
+    ///
+    /// # Errors
+    /// [`SegmentError::OutOfBounds`], [`SegmentError::Unaligned`], or [`SegmentError::ReadOnly`].
+    pub fn words(&self, offset: usize, count: usize) -> Result<&[AtomicU64], SegmentError> {
+        let len = count.checked_mul(8).ok_or(SegmentError::OutOfBounds { offset, len: usize::MAX, size: self.len })?;
+        self.atomic_at(offset, 8)?;
+        let at = self.at(offset, len)?;
+        // SAFETY: in bounds (checked by `at`), aligned and writable (by `atomic_at`), mapped as long as `self`
+        // lives, and atomics may be shared with other processes.
+        Ok(unsafe { std::slice::from_raw_parts(at.as_ptr().cast::<AtomicU64>(), count) })
+    }
+
     /// The 32-bit word at `offset`.
     ///
     /// # Errors
