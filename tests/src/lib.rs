@@ -4,4 +4,5 @@
 
 pub mod bench;
 pub mod conformance;
+pub mod crash;
 pub mod hostile;

@@ -282,6 +282,12 @@ impl Sender<'_> {
         Ok(count)
     }
 
+    /// Messages ever sent through this ring, by earlier senders too: what a successor continues with.
+    #[must_use]
+    pub const fn position(&self) -> u64 {
+        self.tail
+    }
+
     #[inline]
     fn room(&self) -> u64 {
         (self.ring.capacity() as u64).saturating_sub(self.tail - self.head)
@@ -317,6 +323,12 @@ impl Receiver<'_> {
             self.retire(count as u64);
         }
         count
+    }
+
+    /// Messages ever received from this ring, by earlier receivers too.
+    #[must_use]
+    pub const fn position(&self) -> u64 {
+        self.head
     }
 
     #[inline]

@@ -28,6 +28,7 @@ use rustix::fs::{MemfdFlags, SealFlags};
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags};
 use umbra_core::atomic::{AtomicU32, AtomicU64};
+use umbra_core::cell::{Bytes, BytesMut};
 
 /// How a segment is mapped.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -224,6 +225,25 @@ impl Segment {
             Mapping::ReadOnly => Err(SegmentError::ReadOnly),
             Mapping::ReadWrite => self.at(offset, len),
         }
+    }
+
+    /// The whole segment as shared bytes, for reading only.
+    #[must_use]
+    pub const fn bytes(&self) -> Bytes<'_> {
+        // SAFETY: mapped and readable as long as `self` lives; nobody makes plain references to it.
+        unsafe { Bytes::from_raw(self.base, self.len) }
+    }
+
+    /// The whole segment as shared bytes and atomic words.
+    ///
+    /// # Errors
+    /// [`SegmentError::ReadOnly`].
+    pub fn bytes_mut(&self) -> Result<BytesMut<'_>, SegmentError> {
+        if self.mapping == Mapping::ReadOnly {
+            return Err(SegmentError::ReadOnly);
+        }
+        // SAFETY: mapped, readable and writable as long as `self` lives; nobody makes plain references to it.
+        Ok(unsafe { BytesMut::from_raw(self.base, self.len) })
     }
 
     /// Copies bytes out of the segment.

@@ -1,0 +1,33 @@
+//! A process that plays a role in a segment until it is killed; started by the crash tests.
+//!
+//! `crash-child ROLE OWNER`, with the segment as standard input.
+#![forbid(unsafe_code)]
+
+use std::io;
+use std::os::fd::AsFd;
+use std::process::ExitCode;
+
+use umbra::sys::segment::{Mapping, Segment};
+use umbra_tests::crash::{Arena, Role, WORDS, play};
+
+fn main() -> ExitCode {
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(reason) => {
+            eprintln!("crash-child: {reason}");
+            ExitCode::from(3)
+        }
+    }
+}
+
+fn run() -> Result<(), String> {
+    // If the test dies, so do its children.
+    rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL)).map_err(|e| e.to_string())?;
+    let mut arguments = std::env::args().skip(1);
+    let role = arguments.next().as_deref().and_then(Role::named).ok_or("which role?")?;
+    let owner = arguments.next().and_then(|number| number.parse().ok()).ok_or("which owner?")?;
+    let fd = io::stdin().as_fd().try_clone_to_owned().map_err(|e| e.to_string())?;
+    let segment = Segment::attach(fd, Mapping::ReadWrite, WORDS * 8).map_err(|e| e.to_string())?;
+    let words = segment.bytes_mut().map_err(|e| e.to_string())?.words(0, WORDS).map_err(|e| e.to_string())?;
+    play(role, owner, Arena::new(words)?)
+}
