@@ -98,7 +98,7 @@ impl Entry {
     }
 }
 
-/// Leave to touch one span; give it back with [`Regions::release`].
+/// Leave to touch one span; give it back with [`Regions::release`](super::Regions::release).
 #[derive(PartialEq, Eq, Debug)]
 #[must_use = "a hold that is not released keeps its region from ever being revoked"]
 pub struct Held {

@@ -1,6 +1,6 @@
 //! The table that says who may touch which bytes.
 //!
-//! A [`Key`] only names a region. Whether a key still means something, which bytes it covers, what may be
+//! A [`Key`](crate::key::Key) only names a region. Whether a key still means something, which bytes it covers, what may be
 //! done with them and by whom is written here: in the owner's table, and in a copy of the entry at each of
 //! the owner's shadow service processes, which serve reads for it. Every access begins with
 //! [`Regions::hold`], which checks generation, right, bounds and access list, and ends with

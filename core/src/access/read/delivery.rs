@@ -42,7 +42,7 @@ pub struct Delivery<'f> {
 pub enum Bytes<'f> {
     /// In the frame.
     Inline(&'f [u8]),
-    /// In the landing segment of the link; take them out, then call [`Reader::consumed`].
+    /// In the landing segment of the link; take them out, then call [`Reader::consumed`](super::Reader::consumed).
     Landed(Landed),
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Ranks export regions to it; other service processes locate regions and ask for bytes. The machine
 //! decides who may have what and in which order; it copies nothing itself. The driver carries out a
-//! [`Copy`] between the memory that it keeps under [`Copy::place`] and the asker, and reports back:
+//! [`struct@Copy`] between the memory that it keeps under [`Copy::place`] and the asker, and reports back:
 //!
 //! ```text
 //! on_frame ──> Reply::Answer            send it

@@ -15,6 +15,7 @@ pub(super) fn check(bench: &Bench<'_>) -> Result<Verdict, Failure> {
     let allowed: Vec<String> =
         policy::sections(bench.workspace, "unsafe")?.into_iter().flat_map(|section| section.lines).collect();
     let may = |path: &Path| allowed.iter().any(|allowed| path.starts_with(allowed));
+    let mut unused: Vec<&String> = allowed.iter().collect();
     let mut findings = Vec::new();
     let mut files = 0;
     for (_, folder) in Workspace::PACKAGES {
@@ -22,10 +23,11 @@ pub(super) fn check(bench: &Bench<'_>) -> Result<Verdict, Failure> {
             let text = bench.workspace.read(&path)?;
             let code = code_only(&text);
             files += 1;
-            if let Some((line, _)) = words(&code).into_iter().find(|&(_, word)| word == "unsafe")
-                && !may(&path)
-            {
-                findings.push(format!("{}:{line}: unsafe code outside the files of policy.txt", path.display()));
+            if let Some((line, _)) = words(&code).into_iter().find(|&(_, word)| word == "unsafe") {
+                unused.retain(|allowed| !path.starts_with(allowed));
+                if !may(&path) {
+                    findings.push(format!("{}:{line}: unsafe code outside the files of policy.txt", path.display()));
+                }
             }
             if is_root(&path)
                 && !["forbid", "deny"].iter().any(|level| code.contains(&format!("#![{level}(unsafe_code)]")))
@@ -34,6 +36,7 @@ pub(super) fn check(bench: &Bench<'_>) -> Result<Verdict, Failure> {
             }
         }
     }
+    findings.extend(unused.iter().map(|path| format!("policy.txt: {path} holds no unsafe code")));
     findings.sort();
     findings.dedup();
     Failure::unless_empty(&findings, format!("{files} files"))
