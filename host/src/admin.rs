@@ -26,7 +26,7 @@ pub mod ops {
     pub const MARK: Op = Op(0x0306);
     /// Launcher to agent: tell a data path ([`PathTotals`](super::PathTotals)), by its number in the token.
     pub const LATENCY: Op = Op(0x0307);
-    /// Anybody to agent: tell your [`Report`](super::Report).
+    /// Anybody to agent: tell how you are and what you have done.
     pub const STATUS: Op = Op(0x0308);
     /// Anybody to agent: which groups are there, and how far are they; answered in text lines.
     pub const GROUPS: Op = Op(0x0309);
