@@ -36,6 +36,10 @@ pub mod ops {
     pub const LOOKUP: Op = Op(0x030b);
     /// Anybody to agent: which links and ranks are missing; answered in text lines.
     pub const DOCTOR: Op = Op(0x030c);
+    /// Agent to agent: a segment for the answers to reads comes along; its length in bytes.
+    pub const LEND: Op = Op(0x030d);
+    /// Agent to rank: the arena of all full groups comes along, to be mapped read-only; its length in bytes.
+    pub const ARENA: Op = Op(0x030e);
     /// Rank to launcher: all groups are full, the slice is exported ([`Exported`](super::Exported)).
     pub const EXPORTED: Op = Op(0x0310);
     /// Launcher to rank: free the groups and leave; answered with the number of wake-ups.

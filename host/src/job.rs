@@ -16,6 +16,7 @@ mod leftovers;
 mod options;
 mod outcome;
 mod programs;
+mod rank;
 mod run;
 mod verify;
 
@@ -27,5 +28,6 @@ pub use launcher::{Launcher, News};
 pub use options::{DataPath, Options, OptionsError};
 pub use outcome::{GroupOutcome, Latency, Leftover, Milestone, Mismatch, Outcome, PathOutcome, Step};
 pub use programs::{AGENT, Programs};
+pub use rank::rank_main;
 pub use run::run;
 pub use verify::{Digests, Offsets, digest_random, digest_slices};

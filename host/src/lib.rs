@@ -12,6 +12,7 @@ pub mod link;
 pub mod quantity;
 pub mod report;
 pub mod secret;
+pub mod session;
 pub mod shm;
 // The operating system, each service once; the only module with unsafe code.
 #[allow(unsafe_code)]

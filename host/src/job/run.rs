@@ -348,7 +348,7 @@ impl Run<'_> {
             outcome.bytes += totals.bytes;
             outcome.busy += Duration::from_nanos(totals.busy);
             for _ in 0..totals.pairs {
-                outcome.latency.0.saturating_record_n(r.u64().ok()?, r.u64().ok()?);
+                outcome.latency.0.record_n(r.u64().ok()?, r.u64().ok()?).ok()?;
             }
         }
         Some(())
@@ -367,7 +367,9 @@ impl Run<'_> {
             News::Ended(peer, _) => Some(*peer),
             _ => None,
         };
-        self.wait_for(self.ranks().collect(), ended)?;
+        // Some have ended while others still answered.
+        let running = self.ranks().filter(|&rank| self.launcher.running_pid(rank).is_some()).collect();
+        self.wait_for(running, ended)?;
         for peer in self.agents() {
             self.launcher.terminate(peer);
         }

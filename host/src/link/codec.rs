@@ -139,6 +139,12 @@ impl Codec {
         matches!(self.state, State::Up)
     }
 
+    /// Which end this is.
+    #[must_use]
+    pub const fn side(&self) -> Side {
+        self.side
+    }
+
     /// How many bytes [`receive`](Self::receive) accepts now.
     #[must_use]
     pub fn room(&self) -> usize {

@@ -14,7 +14,7 @@ use rustix::net::{
 };
 use umbra_core::wire::Frame;
 
-use super::codec::{Codec, Input, Sending};
+use super::codec::{Codec, Input, Sending, Side};
 use super::{Close, SendError};
 
 /// Descriptors that one frame can carry, and that may wait for their frame.
@@ -144,7 +144,9 @@ impl Stream {
             match self.receive_some(buffer) {
                 Ok(0) => self.ended = true,
                 Ok(got) => {
-                    if self.incoming.len() > DESCRIPTORS_MAX || (!self.is_up() && !self.incoming.is_empty()) {
+                    // An acceptor may send its first frames right behind its proof; strangers send nothing.
+                    let stranger = !self.is_up() && self.codec.side() == Side::Acceptor;
+                    if self.incoming.len() > DESCRIPTORS_MAX || (stranger && !self.incoming.is_empty()) {
                         return Err(Close::Descriptors);
                     }
                     self.codec.receive(buffer.get(..got).unwrap_or_default())?;

@@ -308,6 +308,15 @@ impl Segment {
         Ok(unsafe { std::slice::from_raw_parts(at.as_ptr().cast::<AtomicU64>(), count) })
     }
 
+    /// All whole 64-bit words. Of a read-only mapping they may only be loaded, and only with relaxed order:
+    /// anything else faults.
+    #[must_use]
+    pub fn all_words(&self) -> &[AtomicU64] {
+        // SAFETY: a mapping begins at a page, so it is aligned; len / 8 words lie in it; it is mapped as long as
+        // `self` lives; atomics may be shared with other processes, and every bit pattern is one.
+        unsafe { std::slice::from_raw_parts(self.base.cast::<AtomicU64>().as_ptr(), self.len / 8) }
+    }
+
     /// The 32-bit word at `offset`.
     ///
     /// # Errors

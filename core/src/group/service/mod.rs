@@ -87,6 +87,9 @@ pub struct Config {
     pub ping: Lapse,
     /// A peer that is silent for this long has failed.
     pub silence: Lapse,
+    /// A rank that is silent for this long, although its link is up, has failed. Ranks that run no code of ours
+    /// while others read their memory need a long one: their death is told by the link.
+    pub rank_silence: Lapse,
     /// A rank whose link is gone for this long has died.
     pub rank_grace: Lapse,
     /// See [`AfterRestart`].
@@ -111,6 +114,7 @@ impl Config {
             resend: Lapse::from_millis(20),
             ping: Lapse::from_millis(250),
             silence: Lapse::from_secs(2),
+            rank_silence: Lapse::from_secs(2),
             rank_grace: Lapse::from_secs(1),
             after_restart: AfterRestart::Rebuild,
             audience: Audience::Members,

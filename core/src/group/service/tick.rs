@@ -51,7 +51,7 @@ impl<S: Storage, C: Shelf> Service<'_, S, C> {
     }
 
     fn listen_to_ranks(&mut self, now: Time) {
-        let (ping, silence) = (self.config.ping.0, self.config.silence.0);
+        let (ping, silence) = (self.config.ping.0, self.config.rank_silence.0);
         let (grace, timeout) = (self.config.rank_grace.0, self.config.timeout.0);
         for local in 0..self.locals.as_ref().len() as u32 {
             let Some(slot) = self.local(local).copied().filter(|slot| !slot.dead) else { continue };

@@ -1,0 +1,15 @@
+//! The agent as a Linux process.
+
+mod arena;
+mod groups;
+mod machines;
+mod orders;
+mod process;
+mod reading;
+mod settings;
+mod traffic;
+
+pub use arena::TablesError;
+pub use machines::MachinesError;
+pub use process::{Process, ProcessError};
+pub use settings::{Options, Settings, SettingsError};

@@ -1,0 +1,42 @@
+//! The endpoint cache of an agent: an arena in a segment that its ranks map read-only.
+
+use std::sync::Arc;
+
+use umbra::sys::segment::{Segment, SegmentError};
+use umbra_core::atomic::AtomicU64;
+use umbra_core::endpoints::{ArenaError, Endpoints};
+use umbra_core::memory::Block;
+
+/// Words that this process writes and its ranks read.
+#[derive(Clone, Debug)]
+pub(super) struct SharedWords(Arc<Segment>);
+
+impl AsRef<[AtomicU64]> for SharedWords {
+    fn as_ref(&self) -> &[AtomicU64] {
+        self.0.all_words()
+    }
+}
+
+/// All full groups.
+pub(super) type Tables = Endpoints<SharedWords, Vec<Block>>;
+
+/// The arena cannot be made.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TablesError {
+    /// No shared memory.
+    #[error(transparent)]
+    Segment(#[from] SegmentError),
+    /// The segment is too small for its slots.
+    #[error("endpoint arena: {0}")]
+    Arena(ArenaError),
+}
+
+/// Makes room for `slots` groups with `table_bytes` of tables; also gives the segment, to be shared.
+pub(super) fn create(slots: u32, table_bytes: usize) -> Result<(Tables, Arc<Segment>), TablesError> {
+    let words = Tables::words_needed(slots, table_bytes);
+    let segment = Arc::new(Segment::create("umbra-endpoints", words.saturating_mul(8))?);
+    let blocks = vec![Block::default(); 2 * slots as usize + 1];
+    let tables = Endpoints::create(SharedWords(Arc::clone(&segment)), blocks, slots).map_err(TablesError::Arena)?;
+    Ok((tables, segment))
+}

@@ -1,0 +1,167 @@
+//! The machines of an agent process over vectors: how large everything is.
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use umbra::session::job_key;
+use umbra::sys::segment::{Segment, SegmentError};
+use umbra_core::access::read::{Landing, Piece, Place, Reader, Server, Waiting};
+use umbra_core::access::serve::{Asker, Job, Serve};
+use umbra_core::group::Record;
+use umbra_core::group::service::{Answer, Config, Event, Lent, LinkSlot, LocalSlot, PeerSlot, Service, Storage};
+use umbra_core::machine::Link;
+use umbra_core::map::Entry;
+use umbra_core::memory::Block;
+use umbra_core::peer::{Host, Incarnation, Peer, PeerKind};
+use umbra_core::pending::Request;
+use umbra_core::placement::{Placement, PlacementError};
+use umbra_core::region;
+use umbra_core::slots::Slot;
+use umbra_core::time::{Lapse, Time};
+
+use super::arena::{self, Tables, TablesError};
+use super::settings::Settings;
+use crate::agent::{Agent, CREDIT, Memory};
+
+/// Links that can be open at once.
+pub(super) const LINKS: usize = 2048;
+/// Groups that are alive or remembered.
+const GROUPS: usize = 4096;
+/// Bytes of published tables.
+const TABLES: usize = 64 << 20;
+/// Words for groups that are being filled.
+const WORDS: usize = 4 << 20;
+/// Ranks that one service process serves.
+const LOCALS: usize = 1024;
+const REGIONS: usize = 4096;
+const JOBS: usize = 1024;
+const REQUESTS: usize = 256;
+const PIECES: usize = 4096;
+const KNOWN: usize = 4096;
+const EVENTS: usize = 1024;
+const ANSWERS: usize = 4096;
+
+/// Vectors for everything.
+pub(super) enum Vectors {}
+
+impl Storage for Vectors {
+    type Records = Vec<Record>;
+    type Index = Vec<Entry<u128, u32>>;
+    type Words = Vec<u64>;
+    type Blocks = Vec<Block>;
+    type Links = Vec<LinkSlot>;
+    type Peers = Vec<PeerSlot>;
+    type Locals = Vec<LocalSlot>;
+    type Answers = Vec<Answer>;
+    type Events = Vec<Option<Event>>;
+}
+
+impl Memory for Vectors {
+    type Regions = Vec<region::Entry>;
+    type Jobs = Vec<Slot<Job>>;
+    type Askers = Vec<Asker>;
+    type Requests = Vec<Request<Waiting>>;
+    type Pieces = Vec<Slot<Piece>>;
+    type Known = Vec<Place>;
+    type Servers = Vec<Server>;
+}
+
+/// The machines cannot be made.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum MachinesError {
+    /// The job's numbers do not describe a job.
+    #[error("configuration: {0}")]
+    Placement(PlacementError),
+    /// The endpoint cache cannot be made.
+    #[error(transparent)]
+    Tables(#[from] TablesError),
+    /// The number of this service process cannot be named.
+    #[error("job has more service processes than can be named")]
+    TooMany,
+}
+
+/// The machines of one agent process.
+pub(super) struct Machines {
+    pub(super) agent: Agent<'static, Vectors, Tables>,
+    arena: Arc<Segment>,
+}
+
+impl Machines {
+    /// Machines for this job; they live as long as the process.
+    ///
+    /// # Errors
+    /// [`MachinesError`].
+    pub(super) fn new(settings: &Settings, incarnation: Incarnation, now: Time) -> Result<Machines, MachinesError> {
+        let placement = placement(settings)?;
+        let deadline = Lapse(u64::try_from(settings.deadline.as_nanos()).unwrap_or(u64::MAX));
+        let silence = Lapse(deadline.0 / 4);
+        let config = Config {
+            timeout: deadline,
+            silence,
+            ping: Lapse(silence.0 / 8),
+            rank_silence: Lapse(u64::MAX),
+            ..Config::new(settings.sp, incarnation, job_key(&settings.secret))
+        };
+        let lent: Lent<Vectors> = Lent {
+            records: vec![Record::default(); GROUPS],
+            index: vec![Entry::default(); GROUPS * 4 / 3 + 1],
+            words: vec![0; WORDS],
+            blocks: vec![Block::default(); 8 * GROUPS],
+            links: vec![LinkSlot::default(); LINKS],
+            peers: vec![PeerSlot::default(); settings.job.service_processes() as usize],
+            locals: vec![LocalSlot::default(); LOCALS],
+            answers: vec![Answer::default(); ANSWERS],
+            events: vec![None; EVENTS],
+        };
+        let (tables, arena) = arena::create(GROUPS as u32, TABLES)?;
+        let group = Service::new(config, placement, tables, lent, now);
+        let serve = Serve::new(
+            settings.sp,
+            vec![region::Entry::VACANT; REGIONS],
+            (0..JOBS).map(|_| Slot::default()).collect(),
+            vec![Asker::default(); LINKS],
+        );
+        let reader = Reader::new(
+            (0..REQUESTS).map(|_| Request::default()).collect(),
+            (0..PIECES).map(|_| Slot::default()).collect(),
+            vec![Place::default(); KNOWN],
+            vec![Server::default(); LINKS],
+        );
+        Ok(Machines { agent: Agent::new(group, serve, reader), arena })
+    }
+
+    /// Places for exported regions.
+    pub(super) const fn regions(&self) -> usize {
+        REGIONS
+    }
+
+    /// This process asks itself for the memory of its own ranks, over a link that needs no socket.
+    pub(super) fn lend_to_self(&mut self, link: Link, me: Peer, incarnation: Incarnation, landing: Landing) {
+        let Landing::Segment { slots, slot_bytes } = landing else { return };
+        let bytes = u64::from(slots).saturating_mul(slot_bytes);
+        if let PeerKind::Service(sp) = me.kind() {
+            // The last link number is reserved for this, so the tables have a place for it.
+            let _ = self.agent.serve().on_link(link, me, incarnation, bytes, CREDIT);
+            let _ = self.agent.reader().on_link(link, sp, landing);
+        }
+    }
+
+    /// A descriptor of the arena of all full groups, and its length in bytes.
+    ///
+    /// # Errors
+    /// If no descriptor is free.
+    pub(super) fn arena(&self) -> Result<(OwnedFd, u64), SegmentError> {
+        Ok((self.arena.share()?, self.arena.len() as u64))
+    }
+}
+
+/// The shape of the job; its storage lives as long as the process.
+fn placement(settings: &Settings) -> Result<Placement<'static>, MachinesError> {
+    let job = &settings.job;
+    let hosts = u32::try_from(job.hosts().len()).map_err(|_| MachinesError::TooMany)?;
+    let host_of: Vec<Host> = job.dpus().map(|(_, host)| host).collect();
+    let storage = vec![0; Placement::words_needed(hosts, host_of.len())].leak();
+    Placement::listed(storage, hosts, host_of.leak(), job.service_processes_per_dpu(), settings.shadows)
+        .map_err(MachinesError::Placement)
+}

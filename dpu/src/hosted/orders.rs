@@ -1,0 +1,217 @@
+//! Orders of a launcher: sockets to accept on, slices to read, figures to tell.
+
+use std::net::TcpListener;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixListener;
+
+use umbra::admin::{Body as _, Door, Mark, PathTotals, Progress, ReadOrder, ReadTotals, Slice, ops};
+use umbra::driver::{self, LinkId};
+use umbra::job::{DataPath, Step};
+use umbra::link::{Listener, Party as LinkParty};
+use umbra::sys::segment::{Mapping, Segment};
+use umbra_core::access::read::Get;
+use umbra_core::error::Status;
+use umbra_core::machine::Link;
+use umbra_core::peer::{Peer, PeerKind};
+use umbra_core::time::{Lapse, Time};
+use umbra_core::wire::{Frame, Op, Token};
+
+use super::process::{LANDING, OUTSTANDING, Process, SELF, Way};
+use super::reading::{Pattern, Reading, Wanted};
+
+const PROGRESS_EVERY: Lapse = Lapse::from_millis(100);
+/// Pairs of a histogram that fit into one answer.
+const PAIRS_MAX: usize = 3000;
+
+impl Process {
+    pub(super) fn on_admin(&mut self, link: LinkId, frame: &Frame<'_>, descriptors: Vec<OwnedFd>) {
+        let &Frame::Call { op, token, body } = frame else { return };
+        let party = self.links.get(&link).map(|l| l.party);
+        match (op, party) {
+            (ops::LEND, Some(LinkParty::Peer(peer))) => self.on_lend(link, peer, body, descriptors),
+            (ops::LISTEN, _) if self.supervisor == Some(link) => self.on_listen(link, token, body, descriptors),
+            (ops::PLAN | ops::SLICES | ops::RANDOM | ops::LATENCY, Some(LinkParty::Tool)) => {
+                if let Err(status) = self.on_order(link, op, token, body) {
+                    self.done(link, op, token, status, &[]);
+                }
+            }
+            _ => self.done(link, op, token, Status::PermissionDenied, &[]),
+        }
+    }
+
+    pub(super) fn done(&mut self, link: LinkId, op: Op, token: Token, status: Status, body: &[u8]) {
+        self.send(Link(link.0), &Frame::Done { op, token, status, body });
+    }
+
+    /// Tells the launcher, if there is one, about a step of the bootstrap.
+    pub(super) fn mark(&mut self, step: Step, group: Option<(u32, u32)>, value: u64) {
+        let Some(link) = self.supervisor else { return };
+        let mark = Mark { at: driver::now(), step: step as u8, group, value };
+        let body = mark.to_body();
+        self.send(Link(link.0), &Frame::Call { op: ops::MARK, token: Token(0), body: &body });
+    }
+
+    fn on_lend(&mut self, link: LinkId, peer: Peer, body: &[u8], mut descriptors: Vec<OwnedFd>) {
+        let len = body.try_into().map(u64::from_le_bytes).unwrap_or(0);
+        let (PeerKind::Service(_), Some(descriptor), true) = (peer.kind(), descriptors.pop(), len == LANDING) else {
+            return self.drop_link(link);
+        };
+        let Ok(segment) = Segment::attach(descriptor, Mapping::ReadWrite, LANDING as usize) else {
+            return self.drop_link(link);
+        };
+        let Some(linked) = self.links.get_mut(&link) else { return };
+        linked.theirs = Some(segment);
+        let incarnation = linked.incarnation;
+        if self.machines.agent.on_landing(Link(link.0), peer, incarnation, len).is_err() {
+            self.drop_link(link);
+        }
+    }
+
+    fn on_listen(&mut self, link: LinkId, token: Token, body: &[u8], descriptors: Vec<OwnedFd>) {
+        let mut status = if body.len() == descriptors.len() { Status::Ok } else { Status::Malformed };
+        for (&kind, descriptor) in body.iter().zip(descriptors) {
+            let listener = match Door::from_code(kind) {
+                Some(Door::Tcp) => Listener::Tcp(TcpListener::from(descriptor)),
+                Some(Door::Unix) => Listener::Unix(UnixListener::from(descriptor)),
+                None => {
+                    status = Status::Malformed;
+                    continue;
+                }
+            };
+            if self.listen(listener).is_err() {
+                status = Status::Malformed;
+            }
+        }
+        if let Some(dir) = &self.settings.sockets {
+            self.socket = Some(umbra::job::socket_path(dir, self.settings.sp));
+        }
+        self.done(link, ops::LISTEN, token, status, &[]);
+        self.opened();
+    }
+
+    fn on_order(&mut self, link: LinkId, op: Op, token: Token, body: &[u8]) -> Result<(), Status> {
+        let malformed = |_| Status::Malformed;
+        match op {
+            ops::PLAN => {
+                self.slices.extend(Slice::list_from_body(body).map_err(malformed)?);
+                self.done(link, op, token, Status::Ok, &[]);
+            }
+            ops::LATENCY => {
+                let body = self.tell_path(token);
+                self.done(link, op, token, Status::Ok, &body);
+            }
+            _ => {
+                let order = ReadOrder::from_body(body).map_err(malformed)?;
+                if self.reading.is_some() || order.size == 0 {
+                    return Err(Status::Full);
+                }
+                self.learn_groups();
+                let pattern = if op == ops::SLICES { Pattern::Slices } else { Pattern::Random };
+                let me = self.settings.sp;
+                self.reading = Some((link, Reading::new(op, token, order, pattern, me, &self.slices, self.next_tag)));
+                self.progress_due = Time::ZERO;
+            }
+        }
+        Ok(())
+    }
+
+    /// The latencies of the data path whose number is the token: of this process' own ranks, and of others'.
+    fn tell_path(&self, token: Token) -> Vec<u8> {
+        let mut body = Vec::new();
+        for (&(way, own_rank), cost) in &self.costs {
+            let path = match way {
+                Way::Landed => DataPath::Shared,
+                Way::Inline => DataPath::Asked,
+            };
+            if path as u64 != token.0 {
+                continue;
+            }
+            let pairs: Vec<(u64, u64)> =
+                cost.latency.0.iter_recorded().map(|v| (v.value_iterated_to(), v.count_at_value())).collect();
+            let pairs = pairs.get(..pairs.len().min(PAIRS_MAX)).unwrap_or_default();
+            let totals = PathTotals {
+                path: path as u8,
+                own_rank,
+                reads: cost.reads,
+                bytes: cost.bytes,
+                busy: cost.busy,
+                pairs: pairs.len() as u32,
+            };
+            totals.put(&mut body);
+            for (value, count) in pairs {
+                body.extend_from_slice(&value.to_le_bytes());
+                body.extend_from_slice(&count.to_le_bytes());
+            }
+        }
+        body
+    }
+
+    /// Begins reads of the order, and answers it when all have ended. True if anything was done.
+    pub(super) fn read_on(&mut self, now: Time) -> bool {
+        let mut busy = false;
+        while let Some((_, reading)) = &mut self.reading
+            && reading.outstanding() < OUTSTANDING
+            && let Some(wanted) = reading.next(now)
+        {
+            busy = true;
+            let deadline = now + Lapse(reading.patience());
+            if let Err(status) = self.begin(&wanted, deadline) {
+                self.read_ended(wanted.tag, status, None);
+            }
+        }
+        self.tell_progress(now);
+        if let Some((link, reading)) = &self.reading
+            && let Some((results, next_tag)) = reading.finished()
+        {
+            let totals = ReadTotals { lookups: self.lookups, contradictions: self.contradictions };
+            let mut body = totals.to_body();
+            for result in results {
+                result.put(&mut body);
+            }
+            let (link, op, token) = (*link, reading.op, reading.token);
+            self.next_tag = next_tag;
+            self.reading = None;
+            (self.lookups, self.contradictions) = (0, 0);
+            self.done(link, op, token, Status::Ok, &body);
+        }
+        busy
+    }
+
+    /// Asks for the bytes of a read: where they are is looked up in the endpoint cache, in every group that the
+    /// rank is in; all must agree.
+    fn begin(&mut self, wanted: &Wanted, deadline: Time) -> Result<(), Status> {
+        let endpoint = self.look_up(wanted.slice.rank)?;
+        let via = if endpoint.sp == self.settings.sp {
+            SELF
+        } else {
+            *self.routes.get(&endpoint.sp).ok_or(Status::PeerFailed)?
+        };
+        let get =
+            Get { owner: endpoint.peer, via, address: wanted.address, len: wanted.len, deadline, tag: wanted.tag };
+        self.machines.agent.reader().get(get).map(|_| ()).map_err(|_| Status::Full)
+    }
+
+    /// A read has ended: `way` tells how its bytes came.
+    pub(super) fn read_ended(&mut self, tag: u64, status: Status, way: Option<(Way, bool)>) {
+        let now = driver::now();
+        let Some((_, reading)) = &mut self.reading else { return };
+        match (reading.ended(tag, status, now), way) {
+            (Some((took, bytes)), Some(way)) => {
+                self.costs.entry(way).or_default().note(took, bytes);
+                self.progress.reads += 1;
+                self.progress.bytes += bytes;
+            }
+            _ => self.failed += 1,
+        }
+    }
+
+    fn tell_progress(&mut self, now: Time) {
+        let Some((link, _)) = &self.reading else { return };
+        if now < self.progress_due {
+            return;
+        }
+        self.progress_due = now + PROGRESS_EVERY;
+        let (link, body) = (Link(link.0), Progress { ..self.progress }.to_body());
+        self.send(link, &Frame::Call { op: ops::PROGRESS, token: Token(0), body: &body });
+    }
+}

@@ -1,0 +1,319 @@
+//! One agent process: sockets, memory and clock around an [`Agent`].
+//!
+//! A single thread turns: wait for the links, hand what came to the machines, carry out what they want. Nothing in
+//! it blocks but the wait, and the wait ends at the first deadline of any machine.
+
+use std::collections::HashMap;
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::PathBuf;
+
+use umbra::access::source::Sources;
+use umbra::admin::{Progress, Slice};
+use umbra::driver::{self, Driver, Event, Limits, LinkId};
+use umbra::job::{Step, launcher_link, socket_path};
+use umbra::link::{Address, Identity, Listener, Party as LinkParty, Side};
+use umbra::secret;
+use umbra::sys::segment::{Mapping, Segment};
+use umbra_core::access::read::Landing;
+use umbra_core::endpoints::Group;
+use umbra_core::id::Id;
+use umbra_core::machine::Link;
+use umbra_core::peer::{Incarnation, Peer, PeerKind, Rank, Sp, WorldRank};
+use umbra_core::time::{Lapse, Time};
+use umbra_core::wire::{BODY_MAX, Frame, HEAD};
+
+use super::machines::{self, LINKS, Machines};
+use super::reading::{PathCost, Reading};
+use super::settings::Settings;
+use crate::agent::Party;
+
+/// The link number under which this process asks itself.
+pub(super) const SELF: Link = Link(LINKS as u32 - 1);
+/// Pieces of one read that may be under way on one link, and their size.
+pub(super) const SLOTS: u32 = 8;
+pub(super) const SLOT_BYTES: u64 = 256 * 1024;
+pub(super) const LANDING: u64 = SLOTS as u64 * SLOT_BYTES;
+/// Reads of an order that are outstanding at once.
+pub(super) const OUTSTANDING: usize = 4;
+
+/// Why an agent ended before it was asked to.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ProcessError {
+    /// The system refused something that the agent cannot do without.
+    #[error("cannot {what}: {error}")]
+    Io {
+        /// What was wanted.
+        what: &'static str,
+        /// What the system said.
+        error: io::Error,
+    },
+    /// Shared memory could not be had.
+    #[error("cannot make shared memory: {0}")]
+    Segment(#[from] umbra::sys::segment::SegmentError),
+    /// The job's numbers do not describe a job.
+    #[error(transparent)]
+    Machines(#[from] machines::MachinesError),
+}
+
+fn cannot(what: &'static str) -> impl FnOnce(io::Error) -> ProcessError {
+    move |error| ProcessError::Io { what, error }
+}
+
+/// What is known of a link beside what the machines know.
+pub(super) struct Linked {
+    pub(super) party: LinkParty,
+    pub(super) incarnation: Incarnation,
+    pub(super) pid: Option<u32>,
+    /// The peer's segment, into which its answers go.
+    pub(super) theirs: Option<Segment>,
+    /// Our segment, into which the peer's answers go.
+    pub(super) ours: Option<Segment>,
+}
+
+/// How bytes of a read came.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub(super) enum Way {
+    /// Into a landing segment.
+    Landed,
+    /// In the answers.
+    Inline,
+}
+
+/// One agent process.
+pub struct Process {
+    pub(super) settings: Settings,
+    pub(super) driver: Driver,
+    pub(super) machines: Machines,
+    pub(super) sources: Sources,
+    pub(super) links: HashMap<LinkId, Linked>,
+    /// The link to each service process.
+    pub(super) routes: HashMap<Sp, Link>,
+    /// Service processes that this one dials.
+    dialled: HashMap<Sp, LinkId>,
+    /// The Unix socket's name, to be removed at the end.
+    pub(super) socket: Option<PathBuf>,
+    pub(super) supervisor: Option<LinkId>,
+    signals: usize,
+    ending: bool,
+    pub(super) slices: Vec<Slice>,
+    /// In which groups each rank of the plan is, and as which rank.
+    pub(super) memberships: HashMap<WorldRank, Vec<(Id<Group>, Rank)>>,
+    /// The order that is being carried out, and who gave it.
+    pub(super) reading: Option<(LinkId, Reading)>,
+    pub(super) next_tag: u64,
+    /// By the way of the bytes, and whether the rank is one of ours.
+    pub(super) costs: HashMap<(Way, bool), PathCost>,
+    pub(super) progress: Progress,
+    pub(super) progress_due: Time,
+    pub(super) failed: u64,
+    pub(super) lookups: u64,
+    pub(super) contradictions: u64,
+    pub(super) scratch: Vec<u8>,
+}
+
+impl Process {
+    /// Prepares everything; nobody can connect yet.
+    ///
+    /// # Errors
+    /// [`ProcessError`].
+    pub fn new(settings: Settings) -> Result<Process, ProcessError> {
+        let life = u64::from_le_bytes(secret::random::<8>().map_err(cannot("get random bytes"))?) | 1;
+        let incarnation = Incarnation(life);
+        let peer = Peer::service(settings.sp).ok_or(machines::MachinesError::TooMany)?;
+        let me = Identity { party: LinkParty::Peer(peer), incarnation };
+        let limits = Limits { links: LINKS - 1, outbound: 4 << 20, ..Limits::default() };
+        let mut driver = Driver::new(me, settings.secret.clone(), limits);
+        let (ours, theirs) = UnixStream::pair().map_err(cannot("make a pipe for signals"))?;
+        for signal in [signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT] {
+            let end = theirs.try_clone().map_err(cannot("make a pipe for signals"))?;
+            signal_hook::low_level::pipe::register(signal, end).map_err(cannot("handle signals"))?;
+        }
+        let signals = driver.watch(ours.into());
+        let mut machines = Machines::new(&settings, incarnation, driver::now())?;
+        let own = Segment::create("umbra-landing", LANDING as usize)?;
+        let again = Segment::attach(own.share()?, Mapping::ReadWrite, LANDING as usize)?;
+        let links = HashMap::from([(
+            LinkId(SELF.0),
+            Linked { party: me.party, incarnation, pid: None, theirs: Some(again), ours: Some(own) },
+        )]);
+        machines.lend_to_self(SELF, peer, incarnation, Landing::Segment { slots: SLOTS, slot_bytes: SLOT_BYTES });
+        let sources = Sources::new(machines.regions());
+        Ok(Process {
+            settings,
+            driver,
+            machines,
+            sources,
+            links,
+            routes: HashMap::new(),
+            dialled: HashMap::new(),
+            socket: None,
+            supervisor: None,
+            signals,
+            ending: false,
+            slices: Vec::new(),
+            memberships: HashMap::new(),
+            reading: None,
+            next_tag: 0,
+            costs: HashMap::new(),
+            progress: Progress::default(),
+            progress_due: Time::ZERO,
+            failed: 0,
+            lookups: 0,
+            contradictions: 0,
+            scratch: vec![0; HEAD + BODY_MAX],
+        })
+    }
+
+    /// Opens the doors: those of the configuration, or, under a launcher, the link to it.
+    ///
+    /// # Errors
+    /// [`ProcessError`] if a door cannot be opened.
+    pub fn open(&mut self) -> Result<(), ProcessError> {
+        if self.settings.supervised {
+            let link = launcher_link().map_err(cannot("use the link to the launcher"))?;
+            let link = self.driver.adopt(link, true, Side::Initiator).map_err(|why| ProcessError::Io {
+                what: "use the link to the launcher",
+                error: io::Error::other(why),
+            })?;
+            self.supervisor = Some(link);
+            return Ok(());
+        }
+        if let Some(address) = self.settings.job.address(self.settings.sp) {
+            for address in [address.services, address.ranks] {
+                let listener = TcpListener::bind(SocketAddr::V4(address)).map_err(cannot("bind a port"))?;
+                self.listen(Listener::Tcp(listener))?;
+            }
+        }
+        if let Some(path) = self.settings.sockets.as_ref().map(|dir| socket_path(dir, self.settings.sp)) {
+            // One that a dead agent left behind; a living one still holds its ports, so we would not be here.
+            let _ = std::fs::remove_file(&path);
+            let listener = UnixListener::bind(&path).map_err(cannot("bind a Unix socket"))?;
+            self.socket = Some(path);
+            self.listen(Listener::Unix(listener))?;
+        }
+        self.opened();
+        Ok(())
+    }
+
+    pub(super) fn listen(&mut self, listener: Listener) -> Result<(), ProcessError> {
+        self.driver.listen(listener).map_err(cannot("listen"))
+    }
+
+    /// The doors are open: dial the service processes that this one dials.
+    pub(super) fn opened(&mut self) {
+        self.mark(Step::Listening, None, 0);
+        for sp in (self.settings.sp.0 + 1..self.settings.job.service_processes()).map(Sp) {
+            self.dial(sp);
+        }
+    }
+
+    fn dial(&mut self, sp: Sp) {
+        let Some(peer) = Peer::service(sp) else { return };
+        let unix = self.settings.sockets.as_ref().filter(|_| !self.settings.asked).map(|dir| socket_path(dir, sp));
+        let address = match (unix, self.settings.job.address(sp)) {
+            (Some(path), _) => Address::Unix(path),
+            (None, Some(address)) => Address::Tcp(SocketAddr::V4(address.services)),
+            (None, None) => return,
+        };
+        // Whoever gives up on a silent peer is the bootstrap, not the dial: it begins again for ever.
+        let deadline = driver::now() + Lapse::from_secs(60);
+        if let Ok(link) = self.driver.dial(address, LinkParty::Peer(peer), deadline) {
+            self.dialled.insert(sp, link);
+        }
+    }
+
+    /// Turns until asked to end.
+    ///
+    /// # Errors
+    /// [`ProcessError`] if the system refuses to wait.
+    pub fn run(&mut self) -> Result<(), ProcessError> {
+        let mut frame = Vec::new();
+        while !self.ending {
+            let now = driver::now();
+            let deadline = self.machines.agent.deadline().unwrap_or(Time::NEVER);
+            self.driver.wait(deadline.max(now)).map_err(cannot("wait"))?;
+            while let Some(event) = self.driver.next(&mut frame) {
+                self.on_event(event, &frame);
+                self.pump();
+            }
+            let now = driver::now();
+            if self.machines.agent.deadline().is_some_and(|due| due <= now) {
+                self.machines.agent.on_time(now);
+            }
+            self.pump();
+        }
+        self.driver.flush();
+        Ok(())
+    }
+
+    fn on_event(&mut self, event: Event, bytes: &[u8]) {
+        let now = driver::now();
+        match event {
+            Event::Up { link, peer, pid } => self.on_up(link, peer, pid, now),
+            Event::Gone { link, party, .. } => self.on_gone(link, party, now),
+            Event::Frame { link, descriptors } => match Frame::parse(bytes) {
+                Ok(frame) => self.on_frame(link, &frame, descriptors, now),
+                // The codec has parsed it once already.
+                Err(_) => self.driver.close(link),
+            },
+            Event::Readable(number) => self.ending |= number == self.signals,
+        }
+    }
+
+    fn on_up(&mut self, link: LinkId, peer: Identity, pid: Option<u32>, now: Time) {
+        let party = match peer.party {
+            LinkParty::Peer(p) => Party::Peer(p, peer.incarnation),
+            LinkParty::Tool => Party::Tool(peer.incarnation),
+        };
+        if self.machines.agent.on_link(Link(link.0), party, now).is_err() {
+            return self.driver.close(link);
+        }
+        let incarnation = peer.incarnation;
+        self.links.insert(link, Linked { party: peer.party, incarnation, pid, theirs: None, ours: None });
+        if let LinkParty::Peer(p) = peer.party
+            && let PeerKind::Service(sp) = p.kind()
+        {
+            self.routes.insert(sp, Link(link.0));
+        }
+        match peer.party {
+            LinkParty::Peer(p) if pid.is_some() => match p.kind() {
+                PeerKind::Service(sp) if !self.settings.asked => {
+                    // Without a landing segment the bytes come in the answers, which works too.
+                    let _ = self.lend(link, sp);
+                }
+                PeerKind::Rank(_) => self.share_arena(link),
+                PeerKind::Service(_) => {}
+            },
+            _ => {}
+        }
+    }
+
+    pub(super) fn on_gone(&mut self, link: LinkId, party: Option<LinkParty>, now: Time) {
+        if self.links.remove(&link).is_some() {
+            self.machines.agent.on_gone(Link(link.0), now);
+            self.routes.retain(|_, route| *route != Link(link.0));
+        }
+        if self.supervisor == Some(link) {
+            // Nobody is left who wants this agent.
+            self.ending = true;
+        }
+        if let Some(LinkParty::Peer(peer)) = party
+            && let PeerKind::Service(sp) = peer.kind()
+            && self.dialled.get(&sp) == Some(&link)
+        {
+            self.dial(sp);
+        }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        if let Some(path) = &self.socket {
+            // Whoever finds it later would find nobody behind it.
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}

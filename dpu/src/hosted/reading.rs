@@ -1,0 +1,213 @@
+//! Reading the slices of all ranks on behalf of a launcher.
+//!
+//! One order at a time: rank by rank, each rank's reads in order, the bytes digested as they come. A few reads are
+//! outstanding at once; their bytes may arrive in any order and are put in order before they are digested.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use umbra::admin::{ReadOrder, ReadResult, Slice};
+use umbra::job::{Latency, Offsets};
+use umbra_core::error::Status;
+use umbra_core::peer::Sp;
+use umbra_core::time::Time;
+use umbra_core::wire::{Op, Token};
+
+/// What kind of order it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Pattern {
+    /// Every slice whole, piece by piece.
+    Slices,
+    /// Random offsets.
+    Random,
+}
+
+/// A read that should be made now.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Wanted {
+    pub(super) slice: Slice,
+    pub(super) address: u64,
+    pub(super) len: u64,
+    /// Names the read until it has ended.
+    pub(super) tag: u64,
+}
+
+struct Flying {
+    began: Time,
+    bytes: Vec<u8>,
+    have: u64,
+    done: bool,
+}
+
+enum Plan {
+    Whole { next: u64 },
+    Random(Offsets),
+}
+
+/// An order that is being carried out.
+pub(super) struct Reading {
+    pub(super) op: Op,
+    pub(super) token: Token,
+    order: ReadOrder,
+    pattern: Pattern,
+    me: Sp,
+    slices: VecDeque<Slice>,
+    plan: Option<Plan>,
+    digest: blake3::Hasher,
+    current: Option<ReadResult>,
+    flying: BTreeMap<u64, Flying>,
+    next_tag: u64,
+    results: Vec<ReadResult>,
+}
+
+impl Reading {
+    pub(super) fn new(
+        op: Op,
+        token: Token,
+        order: ReadOrder,
+        pattern: Pattern,
+        me: Sp,
+        slices: &[Slice],
+        first_tag: u64,
+    ) -> Reading {
+        Reading {
+            op,
+            token,
+            order,
+            pattern,
+            me,
+            slices: slices.iter().copied().collect(),
+            plan: None,
+            digest: blake3::Hasher::new(),
+            current: None,
+            flying: BTreeMap::new(),
+            next_tag: first_tag,
+            results: Vec::new(),
+        }
+    }
+
+    /// How long a read may take, in nanoseconds.
+    pub(super) const fn patience(&self) -> u64 {
+        self.order.patience
+    }
+
+    /// Reads that have not ended.
+    pub(super) fn outstanding(&self) -> usize {
+        self.flying.len()
+    }
+
+    /// The results and the first unused tag, once everything has ended.
+    pub(super) fn finished(&self) -> Option<(&[ReadResult], u64)> {
+        (self.slices.is_empty() && self.current.is_none()).then_some((self.results.as_slice(), self.next_tag))
+    }
+
+    /// The next read to begin, if there is one now: reads of two ranks are never mixed.
+    pub(super) fn next(&mut self, now: Time) -> Option<Wanted> {
+        loop {
+            let slice = *self.slices.front()?;
+            let current = self.current.get_or_insert(ReadResult {
+                rank: slice.rank,
+                reads: 0,
+                bytes: 0,
+                failed: 0,
+                status: Status::Ok,
+                digest: [0; 32],
+            });
+            let give_up = current.failed > 0;
+            let plan = self.plan.get_or_insert_with(|| match self.pattern {
+                Pattern::Slices => Plan::Whole { next: 0 },
+                Pattern::Random => {
+                    let ReadOrder { size, reads, seed, .. } = self.order;
+                    Plan::Random(Offsets::new(seed, self.me, slice.rank, slice.len, size, reads))
+                }
+            });
+            let offset = match plan {
+                _ if give_up => None,
+                Plan::Whole { next } => {
+                    let offset = *next;
+                    *next = offset.saturating_add(self.order.size);
+                    (offset < slice.len).then_some(offset)
+                }
+                Plan::Random(offsets) => offsets.next(),
+            };
+            match offset {
+                Some(offset) => {
+                    let len = self.order.size.min(slice.len - offset);
+                    let tag = self.next_tag;
+                    self.next_tag += 1;
+                    let bytes = vec![0; usize::try_from(len).unwrap_or(0)];
+                    self.flying.insert(tag, Flying { began: now, bytes, have: 0, done: false });
+                    return Some(Wanted { slice, address: slice.address + offset, len, tag });
+                }
+                None if self.flying.is_empty() => self.close(),
+                None => return None,
+            }
+        }
+    }
+
+    /// All reads of a rank have ended.
+    fn close(&mut self) {
+        self.slices.pop_front();
+        self.plan = None;
+        if let Some(mut result) = self.current.take() {
+            result.digest = *self.digest.finalize().as_bytes();
+            self.results.push(result);
+        }
+        self.digest.reset();
+    }
+
+    /// Where bytes at `at` of read `tag` belong.
+    pub(super) fn buffer(&mut self, tag: u64, at: u64, len: u64) -> Option<&mut [u8]> {
+        let flying = self.flying.get_mut(&tag)?;
+        let (at, len) = (usize::try_from(at).ok()?, usize::try_from(len).ok()?);
+        flying.have += len as u64;
+        flying.bytes.get_mut(at..at.checked_add(len)?)
+    }
+
+    /// A read has ended; tells how long it took and how many bytes it brought if it ended well.
+    pub(super) fn ended(&mut self, tag: u64, status: Status, now: Time) -> Option<(u64, u64)> {
+        let flying = self.flying.get_mut(&tag)?;
+        flying.done = true;
+        let took = now.since(flying.began).0;
+        let len = flying.bytes.len() as u64;
+        let status = if status == Status::Ok && flying.have != len { Status::CopyFailed } else { status };
+        let current = self.current.as_mut()?;
+        if status == Status::Ok {
+            current.reads += 1;
+            current.bytes += len;
+        } else {
+            current.failed += 1;
+            current.status = status;
+        }
+        while let Some(first) = self.flying.first_entry()
+            && first.get().done
+        {
+            self.digest.update(&first.remove().bytes);
+        }
+        (status == Status::Ok).then_some((took, len))
+    }
+}
+
+/// What one way of reading has cost so far.
+#[derive(Clone, Debug)]
+pub(super) struct PathCost {
+    pub(super) reads: u64,
+    pub(super) bytes: u64,
+    pub(super) busy: u64,
+    pub(super) latency: Latency,
+}
+
+impl Default for PathCost {
+    fn default() -> Self {
+        PathCost { reads: 0, bytes: 0, busy: 0, latency: Latency::empty() }
+    }
+}
+
+impl PathCost {
+    pub(super) fn note(&mut self, took: u64, bytes: u64) {
+        self.reads += 1;
+        self.bytes += bytes;
+        self.busy += took;
+        // It grows as needed; over 2^63 ns it would refuse.
+        let _ = self.latency.0.record(took.max(1));
+    }
+}

@@ -1,0 +1,198 @@
+//! Frames in and out, and the copies in between.
+
+use std::os::fd::OwnedFd;
+
+use umbra::admin::ops;
+use umbra::driver::{self, LinkId};
+use umbra::link::SendError;
+use umbra::sys::segment::Segment;
+use umbra_core::access::read::{Bytes, Delivery, Landing};
+use umbra_core::access::serve::{self, Answer, Attach, Copy, Direction, INLINE_MAX, Reply};
+use umbra_core::error::Status;
+use umbra_core::machine::{Action, Link};
+use umbra_core::peer::Sp;
+use umbra_core::time::Time;
+use umbra_core::wire::{Frame, Token};
+
+use super::process::{LANDING, Process, ProcessError, SELF, SLOT_BYTES, SLOTS, Way};
+use crate::agent::Incoming;
+
+impl Process {
+    /// Lends the peer a segment for its answers.
+    pub(super) fn lend(&mut self, link: LinkId, sp: Sp) -> Result<(), ProcessError> {
+        let segment = Segment::create("umbra-landing", LANDING as usize)?;
+        let descriptor = segment.share()?;
+        let body = LANDING.to_le_bytes();
+        let call = Frame::Call { op: ops::LEND, token: Token(0), body: &body };
+        if self.driver.send(link, &call, vec![descriptor]).is_ok() {
+            let landing = Landing::Segment { slots: SLOTS, slot_bytes: SLOT_BYTES };
+            if self.machines.agent.reader().on_link(Link(link.0), sp, landing).is_ok()
+                && let Some(linked) = self.links.get_mut(&link)
+            {
+                linked.ours = Some(segment);
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn share_arena(&mut self, link: LinkId) {
+        let Ok((descriptor, len)) = self.machines.arena() else { return };
+        let call = Frame::Call { op: ops::ARENA, token: Token(0), body: &len.to_le_bytes() };
+        // A queue that was just created has room.
+        let _ = self.driver.send(link, &call, vec![descriptor]);
+    }
+
+    pub(super) fn on_frame(&mut self, link: LinkId, frame: &Frame<'_>, mut descriptors: Vec<OwnedFd>, now: Time) {
+        match self.machines.agent.on_frame(Link(link.0), frame, now) {
+            Incoming::Taken => {}
+            Incoming::Serve(reply) => self.carry_out(reply, descriptors.pop()),
+            Incoming::Delivered(delivery) => self.on_delivery(&delivery),
+            Incoming::Foreign => self.on_admin(link, frame, descriptors),
+        }
+    }
+
+    fn carry_out(&mut self, reply: Reply<'_>, descriptor: Option<OwnedFd>) {
+        match reply {
+            Reply::Answer(answer) => self.answer(&answer),
+            Reply::Copy(copy) => self.copy(copy),
+            Reply::Store(copy, bytes) => {
+                let mut bytes = bytes.to_vec();
+                let status = self.sources.carry_out(&copy, None, &mut bytes);
+                if let Some(answer) = self.machines.agent.serve().copied(copy, status) {
+                    self.answer(&answer);
+                }
+            }
+            Reply::Attach(attach) => self.attach(&attach, descriptor),
+            Reply::Later => {}
+        }
+    }
+
+    fn attach(&mut self, attach: &Attach, descriptor: Option<OwnedFd>) {
+        // Over TCP nobody proves a process id, and no process has the id 0.
+        let pid = self.links.get(&LinkId(attach.link.0)).and_then(|l| l.pid).or(Some(0));
+        let status = self.sources.attach(attach, descriptor, pid);
+        let answer = self.machines.agent.serve().attached(attach, status);
+        self.answer(&answer);
+    }
+
+    fn copy(&mut self, copy: Copy) {
+        let to_frame = copy.direction == Direction::ToFrame;
+        let mut body = vec![0; if to_frame { copy.len.min(INLINE_MAX) as usize } else { 0 }];
+        let landing = self.links.get(&LinkId(copy.link.0)).and_then(|l| l.theirs.as_ref());
+        let status = self.sources.carry_out(&copy, landing, &mut body);
+        let Some(answer) = self.machines.agent.serve().copied(copy, status) else { return };
+        if to_frame && answer.status == Status::Ok {
+            let Answer { link, op, token, status, .. } = answer;
+            self.send(link, &Frame::Done { op, token, status, body: &body });
+        } else {
+            self.answer(&answer);
+        }
+    }
+
+    fn answer(&mut self, answer: &Answer) {
+        self.send(answer.link, &answer.frame());
+    }
+
+    pub(super) fn send(&mut self, link: Link, frame: &Frame<'_>) {
+        if link == SELF {
+            let now = driver::now();
+            match self.machines.agent.on_frame(SELF, frame, now) {
+                Incoming::Delivered(delivery) => self.on_delivery(&delivery),
+                Incoming::Serve(reply) => self.carry_out(reply, None),
+                Incoming::Taken | Incoming::Foreign => {}
+            }
+            return;
+        }
+        match self.driver.send(LinkId(link.0), frame, Vec::new()) {
+            Ok(()) | Err(SendError::NotUp) => {}
+            // Credits bound what a peer can ask for, so a full queue is a peer that does not read: it has failed.
+            Err(_) => self.drop_link(LinkId(link.0)),
+        }
+    }
+
+    /// Ends a link whose peer breaks the rules.
+    pub(super) fn drop_link(&mut self, link: LinkId) {
+        let party = self.links.get(&link).map(|l| l.party);
+        self.driver.close(link);
+        self.on_gone(link, party, driver::now());
+    }
+
+    /// Carries out what the machines want until none wants anything.
+    pub(super) fn pump(&mut self) {
+        let mut buffer = std::mem::take(&mut self.scratch);
+        loop {
+            let now = driver::now();
+            let mut idle = true;
+            while let Some(action) = self.machines.agent.poll_group(now, &mut buffer) {
+                idle = false;
+                match action {
+                    Action::Send { link, len_bytes } => self.send_bytes(link, buffer.get(..len_bytes)),
+                    Action::Close { link, .. } => {
+                        self.driver.flush();
+                        self.links.remove(&LinkId(link.0));
+                        self.driver.close(LinkId(link.0));
+                    }
+                    // All links are dialled from the start.
+                    Action::Connect { .. } => {}
+                    Action::Event(event) => self.on_group(event),
+                }
+            }
+            while let Some(action) = self.machines.agent.poll_serve() {
+                idle = false;
+                match action {
+                    serve::Action::Copy(copy) => self.copy(copy),
+                    serve::Action::Answer(answer) => self.answer(&answer),
+                    serve::Action::Detach { place, .. } => self.sources.detach(place),
+                }
+            }
+            while let Some(action) = self.machines.agent.poll_read(&mut buffer) {
+                idle = false;
+                match action {
+                    Action::Send { link, len_bytes } => self.send_bytes(link, buffer.get(..len_bytes)),
+                    Action::Event(ended) => {
+                        self.read_ended(ended.tag, ended.outcome.err().map_or(Status::Ok, Status::from), None)
+                    }
+                    Action::Connect { .. } | Action::Close { .. } => {}
+                }
+            }
+            idle &= !self.read_on(now);
+            if idle {
+                break;
+            }
+        }
+        self.scratch = buffer;
+    }
+
+    fn send_bytes(&mut self, link: Link, bytes: Option<&[u8]>) {
+        if let Some(frame) = bytes.and_then(|bytes| Frame::parse(bytes).ok()) {
+            self.send(link, &frame);
+        }
+    }
+
+    fn on_delivery(&mut self, delivery: &Delivery<'_>) {
+        let way = match delivery.bytes {
+            Bytes::Inline(bytes) => {
+                let into =
+                    self.reading.as_mut().and_then(|(_, r)| r.buffer(delivery.tag, delivery.at, bytes.len() as u64));
+                if let Some(into) = into.filter(|into| into.len() == bytes.len()) {
+                    into.copy_from_slice(bytes);
+                }
+                (Way::Inline, false)
+            }
+            Bytes::Landed(landed) => {
+                let into = self.reading.as_mut().and_then(|(_, r)| r.buffer(delivery.tag, delivery.at, landed.len));
+                let ours = self.links.get(&LinkId(landed.link.0)).and_then(|l| l.ours.as_ref());
+                if let (Some(into), Some(ours), Ok(offset)) = (into, ours, usize::try_from(landed.offset)) {
+                    // The machine cut the slots out of this very segment; a failure leaves zeros, which the
+                    // digest finds.
+                    let _ = ours.read(offset, into);
+                }
+                self.machines.agent.reader().consumed(landed);
+                (Way::Landed, landed.link == SELF)
+            }
+        };
+        if delivery.last {
+            self.read_ended(delivery.tag, Status::Ok, Some(way));
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! Why a rank did not get what it asked for.
+
+use umbra_core::endpoints::DescriptorError;
+use umbra_core::error::Status;
+use umbra_core::group::Cause;
+use umbra_core::group::member::{JoinError, LeaveError};
+use umbra_core::peer::{Peer, Sp};
+use umbra_core::placement::PlacementError;
+
+use crate::link::{Close, SendError};
+use crate::sys::process::ProcessError;
+use crate::sys::segment::SegmentError;
+
+/// Why a rank did not get what it asked for.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SessionError {
+    /// The job has no place for such a rank.
+    #[error("job has no such rank or host")]
+    NoSuchSeat,
+    /// The job's numbers do not describe a job.
+    #[error("configuration: {0}")]
+    Placement(PlacementError),
+    /// A service process cannot be reached.
+    #[error("service process {sp} cannot be reached: {why}")]
+    Unreachable {
+        /// Which.
+        sp: Sp,
+        /// Why.
+        why: Close,
+    },
+    /// The service process was lost.
+    #[error("service process {sp} was lost: {}", Status::PeerFailed)]
+    ServiceLost {
+        /// Which.
+        sp: Sp,
+    },
+    /// The service process refuses the rank or its group.
+    #[error("refused: {status}{}", hint(*status, *word))]
+    Refused {
+        /// Why.
+        status: Status,
+        /// For `WrongServiceProcess` the right one, for `Conflict` the number of the field.
+        word: u32,
+    },
+    /// The group ended before it was full, or is over.
+    #[error("{what}: {cause}")]
+    Ended {
+        /// What was waited for.
+        what: &'static str,
+        /// Why it ended, and who is missing.
+        cause: Cause,
+    },
+    /// The service process answered nothing that would end the wait.
+    #[error("timed out waiting for {what}: no word from service process {sp}")]
+    Timeout {
+        /// What was waited for.
+        what: &'static str,
+        /// From whom.
+        sp: Sp,
+    },
+    /// The group has become full and ended at once.
+    #[error("group ended as soon as it was full")]
+    NotReady,
+    /// The members make no group.
+    #[error("members make no group: {0}")]
+    Descriptor(DescriptorError),
+    /// The group cannot be joined.
+    #[error(transparent)]
+    Join(JoinError),
+    /// The group cannot be left.
+    #[error(transparent)]
+    Leave(LeaveError),
+    /// A message was not queued.
+    #[error("message to a service process: {0}")]
+    Send(SendError),
+    /// Memory was not exported or not taken back.
+    #[error("memory: {0}")]
+    Memory(Status),
+    /// Memory can only be shared over Unix sockets.
+    #[error("no Unix socket to service process {0}: memory can only be exported to one on the same machine")]
+    CannotShare(Sp),
+    /// Shared memory cannot be had.
+    #[error(transparent)]
+    Segment(#[from] SegmentError),
+    /// This process cannot be named to others.
+    #[error(transparent)]
+    Process(#[from] ProcessError),
+    /// The system refused something.
+    #[error("cannot {what}: {error}")]
+    Io {
+        /// What was wanted.
+        what: &'static str,
+        /// What the system said.
+        error: std::io::Error,
+    },
+}
+
+fn hint(status: Status, word: u32) -> String {
+    match status {
+        Status::WrongServiceProcess => format!(" (connect to service process {word})"),
+        Status::Conflict => format!(" (field {word})"),
+        _ => String::new(),
+    }
+}
+
+impl SessionError {
+    /// The kind of failure, as it travels.
+    #[must_use]
+    pub const fn status(&self) -> Status {
+        match self {
+            SessionError::Refused { status, .. } | SessionError::Memory(status) => *status,
+            SessionError::Ended { cause, .. } => cause.status,
+            SessionError::Timeout { .. } => Status::Timeout,
+            SessionError::Unreachable { why: Close::Unauthenticated, .. } => Status::Unauthenticated,
+            SessionError::Unreachable { .. } | SessionError::ServiceLost { .. } => Status::PeerFailed,
+            SessionError::Leave(LeaveError::AlreadyRevoked) => Status::AlreadyRevoked,
+            SessionError::Leave(_) => Status::UnknownGroup,
+            SessionError::Join(JoinError::Full) => Status::Full,
+            _ => Status::Malformed,
+        }
+    }
+
+    /// Whose failure it is, if it is known.
+    #[must_use]
+    pub fn culprit(&self) -> Option<Peer> {
+        match self {
+            SessionError::Unreachable { sp, .. }
+            | SessionError::ServiceLost { sp }
+            | SessionError::Timeout { sp, .. } => Peer::service(*sp),
+            SessionError::Ended { cause, .. } => cause.sp.and_then(Peer::service),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! Exporting memory to the rank's shadow service processes, and taking it back.
+//!
+//! A region in a segment is mapped by the service processes; a region in the heap is read by the kernel on their
+//! behalf. Both belong to the session while they are exported, so they cannot be freed under a reader.
+
+use umbra_core::access::message::{EXPORT, EXPORT_MAX, Export, REVOKE, Revoke};
+use umbra_core::endpoints::Shadows;
+use umbra_core::error::Status;
+use umbra_core::key::{Access, Key};
+use umbra_core::peer::Peer;
+use umbra_core::region::Secret;
+use umbra_core::ticket::{Locator, Ticket};
+use umbra_core::wire::{Frame, Op, Token};
+
+use super::{Session, SessionError};
+use crate::driver;
+use crate::secret;
+use crate::sys::process::ProcessId;
+use crate::sys::segment::Segment;
+
+/// Memory that is exported.
+#[derive(Debug)]
+pub enum Exported {
+    /// A segment, which service processes map.
+    Segment(Segment),
+    /// Bytes of the heap.
+    Bytes(Vec<u8>),
+}
+
+impl Exported {
+    /// Where it is in this process, and its length.
+    fn span(&self) -> (u64, u64) {
+        match self {
+            Exported::Segment(segment) => (segment.base().as_ptr() as u64, segment.len() as u64),
+            Exported::Bytes(bytes) => (bytes.as_ptr() as u64, bytes.len() as u64),
+        }
+    }
+}
+
+impl Session {
+    /// Exports a segment for reading; returns when all shadow service processes have mapped it.
+    ///
+    /// # Errors
+    /// [`SessionError`]; the segment is dropped then.
+    pub fn export_segment(&mut self, segment: Segment) -> Result<Key, SessionError> {
+        segment.forbid_new_writers()?;
+        self.export(Exported::Segment(segment))
+    }
+
+    /// Exports bytes of the heap for reading; returns when all shadow service processes know.
+    ///
+    /// # Errors
+    /// [`SessionError`]; the bytes are dropped then.
+    pub fn export_bytes(&mut self, bytes: Vec<u8>) -> Result<Key, SessionError> {
+        self.export(Exported::Bytes(bytes))
+    }
+
+    /// Where exported memory is in this process, and its length in bytes.
+    #[must_use]
+    pub fn exported(&self, key: Key) -> Option<(u64, u64)> {
+        self.exported.get(&key.to_bits()).map(Exported::span)
+    }
+
+    fn export(&mut self, memory: Exported) -> Result<Key, SessionError> {
+        let (base, len) = memory.span();
+        if len == 0 {
+            return Err(SessionError::Memory(Status::OutOfBounds));
+        }
+        let owner = Peer::rank(self.settings.seat.rank).ok_or(SessionError::NoSuchSeat)?;
+        let random = secret::random::<32>().map_err(|error| SessionError::Io { what: "get random bytes", error })?;
+        let secret = Secret(random);
+        let shadows: Shadows = self.shadows().collect();
+        let region = self
+            .regions
+            .export(owner, self.incarnation, base, len, Access::READ, shadows.clone(), secret)
+            .map_err(|_| SessionError::Memory(Status::Full))?;
+        let locator = match &memory {
+            Exported::Segment(_) => Locator::Segment { segment: region.key.to_bits(), offset: 0, size: len },
+            Exported::Bytes(_) => {
+                let me = ProcessId::current()?;
+                Locator::Process { pid: me.pid, start: me.start }
+            }
+        };
+        let ticket = Ticket { key: region.key, base, len, access: Access::READ, locator };
+        let mut body = [0; EXPORT_MAX];
+        let export = Export { ticket, secret, shadows };
+        let used = export.emit(&mut body).map_err(|_| SessionError::Memory(Status::Malformed))?;
+        let body = body.get(..used).unwrap_or_default();
+        let told = self.tell_shadows(EXPORT, body, Some(&memory));
+        if let Err(error) = told {
+            // Nobody may go on using what was exported to some of them only.
+            let _ = self.take_back(region.key);
+            return Err(error);
+        }
+        self.exported.insert(region.key.to_bits(), memory);
+        Ok(region.key)
+    }
+
+    /// Takes exported memory back; when this returns, nobody reads it any more, and it comes back.
+    ///
+    /// # Errors
+    /// [`SessionError`]; the memory stays exported and owned by the session if a service process does not answer.
+    pub fn revoke(&mut self, key: Key) -> Result<Exported, SessionError> {
+        if !self.exported.contains_key(&key.to_bits()) {
+            return Err(SessionError::Memory(Status::UnknownRegion));
+        }
+        self.take_back(key)?;
+        self.exported.remove(&key.to_bits()).ok_or(SessionError::Memory(Status::UnknownRegion))
+    }
+
+    fn take_back(&mut self, key: Key) -> Result<(), SessionError> {
+        let body = Revoke { key, forced: false }.to_bytes();
+        self.tell_shadows(REVOKE, &body, None)?;
+        self.regions.revoke(key).map(|_| ()).map_err(|_| SessionError::Memory(Status::KeyRevoked))
+    }
+
+    /// Calls every shadow service process and waits for all answers. One that is gone has no claim any more.
+    fn tell_shadows(&mut self, op: Op, body: &[u8], memory: Option<&Exported>) -> Result<(), SessionError> {
+        let token = Token(self.next_token);
+        self.next_token += 1;
+        let all_up = |s: &Session| s.shadows.iter().all(|s| s.up);
+        let deadline = driver::now() + self.lapse();
+        if op == EXPORT {
+            if let (Some(shadow), None) = (self.shadows.first(), &self.settings.sockets) {
+                return Err(SessionError::CannotShare(shadow.sp));
+            }
+            self.wait("the service processes", deadline, all_up, None)?;
+        }
+        let links: Vec<_> = self.shadows.iter().filter(|s| s.up).map(|s| s.link).collect();
+        for &link in &links {
+            let descriptors = match memory {
+                Some(Exported::Segment(segment)) => vec![segment.share()?],
+                _ => Vec::new(),
+            };
+            self.driver.send(link, &Frame::Call { op, token, body }, descriptors).map_err(SessionError::Send)?;
+        }
+        let answered = |s: &Session| {
+            links.iter().all(|&l| s.answers.contains_key(&(l, token)) || !s.shadows.iter().any(|s| s.link == l && s.up))
+        };
+        self.wait("the answer about memory", deadline, answered, None)?;
+        let answers: Vec<_> = links.iter().filter_map(|&l| self.answers.remove(&(l, token))).collect();
+        match answers.into_iter().find(|s| *s != Status::Ok) {
+            Some(status) => Err(SessionError::Memory(status)),
+            None => Ok(()),
+        }
+    }
+}
