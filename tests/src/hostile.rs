@@ -18,7 +18,9 @@ mod entries;
 mod frame;
 mod inputs;
 mod link;
+mod messages;
 mod shared;
+mod table;
 mod ticket;
 
 pub use inputs::Inputs;
@@ -45,6 +47,10 @@ pub const TARGETS: &[Target] = &[
     Target { name: "slots", seeds: shared::slots_seeds, feed: shared::slots_feed },
     Target { name: "ring", seeds: shared::ring_seeds, feed: shared::ring_feed },
     Target { name: "mailbox", seeds: shared::mailbox_seeds, feed: shared::mailbox_feed },
+    Target { name: "table", seeds: table::seeds, feed: table::feed },
+    Target { name: "arena", seeds: table::arena_seeds, feed: table::arena_feed },
+    Target { name: "group", seeds: messages::group_seeds, feed: messages::group_feed },
+    Target { name: "access", seeds: messages::access_seeds, feed: messages::access_feed },
 ];
 
 /// Feeds bytes to the target of this name; for the fuzz targets, which know only a name.

@@ -99,3 +99,23 @@ fn mailboxes() {
     // Fewer, because a mailbox spends up to 65536 steps before it calls its memory damaged.
     many_inputs("mailbox", 100_000);
 }
+
+#[test]
+fn tables() {
+    a_million_inputs("table");
+}
+
+#[test]
+fn arenas() {
+    a_million_inputs("arena");
+}
+
+#[test]
+fn messages_of_the_bootstrap() {
+    a_million_inputs("group");
+}
+
+#[test]
+fn messages_of_memory_access() {
+    a_million_inputs("access");
+}
