@@ -131,8 +131,11 @@ impl<T: Copy> Sender<'_, T> {
         // SAFETY: the places from `tail` on, `room` of them around the end, are free; `first` ends with
         // the storage at the latest.
         unsafe { write_all(high, first) };
-        // SAFETY: as above; `second` has at most `room - high.len() <= low.len()` items.
-        unsafe { write_all(low, second) };
+        // Seldom, and an empty copy is not free.
+        if !second.is_empty() {
+            // SAFETY: as above; `second` has at most `room - high.len() <= low.len()` items.
+            unsafe { write_all(low, second) };
+        }
         if count > 0 {
             self.publish(count);
         }
@@ -207,8 +210,11 @@ impl<T: Copy> Receiver<'_, T> {
         // SAFETY: the places from `head` on, `ready` of them around the end, hold items; `first` ends with
         // the storage at the latest.
         unsafe { read_all(high, first) };
-        // SAFETY: as above; `second` has at most `ready - high.len() <= low.len()` items.
-        unsafe { read_all(low, second) };
+        // Seldom, and an empty copy is not free.
+        if !second.is_empty() {
+            // SAFETY: as above; `second` has at most `ready - high.len() <= low.len()` items.
+            unsafe { read_all(low, second) };
+        }
         if count > 0 {
             self.retire(count);
         }

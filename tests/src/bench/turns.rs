@@ -110,18 +110,25 @@ pub fn repeat(plan: &Plan, mut work: impl FnMut(u64)) -> Samples {
 }
 
 /// Doubles the iterations until they fill a batch; that warms caches and predictors as well.
+///
+/// A batch counts as filled when it was filled twice in a row: a thread that starts, or a core that is lost
+/// for a moment, makes one iteration look like a whole batch.
 fn iterations(plan: &Plan, work: &mut impl FnMut(u64)) -> u64 {
     let most = plan.most_iterations.max(1);
     let mut count = 1_u64;
     loop {
-        let start = Instant::now();
-        work(count);
-        let took = start.elapsed();
-        if took >= plan.batch || count >= most {
+        let filled = fills(plan, count, work);
+        if count >= most || (filled && fills(plan, count, work)) {
             return count.min(most);
         }
         count = count.saturating_mul(2).min(most);
     }
+}
+
+fn fills(plan: &Plan, count: u64, work: &mut impl FnMut(u64)) -> bool {
+    let start = Instant::now();
+    work(count);
+    start.elapsed() >= plan.batch
 }
 
 /// Nanoseconds an iteration of one batch; never 0, so that ratios stay finite.

@@ -1,0 +1,231 @@
+//! The two ends of every queue under one interface.
+
+use crossbeam_queue::ArrayQueue;
+use umbra_core::cell::BytesMut;
+use umbra_core::ring::line::{self, Line};
+use umbra_core::ring::mailbox::{self, Mailbox};
+use umbra_core::ring::{Place, mpmc, spsc};
+use umbra_core::shared_slots::Owner;
+
+/// Items that fit into every queue (one less into heapless).
+pub(crate) const CAPACITY: usize = 1024;
+
+/// An item that carries a number, which the receiver checks.
+pub(crate) trait Item: Copy + Default + Send + Sync + 'static {
+    const BYTES: usize;
+    fn of(n: u64) -> Self;
+    fn number(&self) -> u64;
+}
+impl Item for u64 {
+    const BYTES: usize = 8;
+    fn of(n: u64) -> Self {
+        n
+    }
+    fn number(&self) -> u64 {
+        *self
+    }
+}
+impl Item for [u64; 8] {
+    const BYTES: usize = 64;
+    fn of(n: u64) -> Self {
+        // Byte 5 of the first word stays zero, as a line wants it.
+        [n & 0xff_ffff_ffff, n, n, n, n, n, n, n]
+    }
+    fn number(&self) -> u64 {
+        self[1] ^ self[3] ^ self[7]
+    }
+}
+
+/// Moves up to `items.len()` items, and says how many.
+pub(crate) trait Push<T>: Send {
+    fn push(&mut self, items: &[T]) -> usize;
+}
+/// Moves up to `items.len()` items, and says how many.
+pub(crate) trait Pop<T>: Send {
+    fn pop(&mut self, items: &mut [T]) -> usize;
+}
+
+fn leak<T>(value: T) -> &'static mut T {
+    Box::leak(Box::new(value))
+}
+
+/// One item a call, by closures.
+struct One<F>(F);
+impl<T: Copy, F: FnMut(T) -> bool + Send> Push<T> for One<F> {
+    #[inline(always)]
+    fn push(&mut self, items: &[T]) -> usize {
+        usize::from((self.0)(items[0]))
+    }
+}
+struct OneOut<F>(F);
+impl<T, F: FnMut() -> Option<T> + Send> Pop<T> for OneOut<F> {
+    #[inline(always)]
+    fn pop(&mut self, items: &mut [T]) -> usize {
+        match (self.0)() {
+            Some(item) => {
+                items[0] = item;
+                1
+            }
+            None => 0,
+        }
+    }
+}
+
+/// A slice a call, by closures.
+struct All<F>(F);
+impl<T, F: FnMut(&[T]) -> usize + Send> Push<T> for All<F> {
+    #[inline(always)]
+    fn push(&mut self, items: &[T]) -> usize {
+        (self.0)(items)
+    }
+}
+struct AllOut<F>(F);
+impl<T, F: FnMut(&mut [T]) -> usize + Send> Pop<T> for AllOut<F> {
+    #[inline(always)]
+    fn pop(&mut self, items: &mut [T]) -> usize {
+        (self.0)(items)
+    }
+}
+
+pub(crate) fn spsc_one<T: Item>() -> (impl Push<T>, impl Pop<T>) {
+    let places: Vec<Place<T>> = (0..CAPACITY).map(|_| Place::new()).collect();
+    let (mut sender, mut receiver) = leak(spsc::Ring::new(places).expect("a power of two")).split();
+    (One(move |item| sender.push(item).is_ok()), OneOut(move || receiver.pop()))
+}
+
+pub(crate) fn spsc_all<T: Item>() -> (impl Push<T>, impl Pop<T>) {
+    let places: Vec<Place<T>> = (0..CAPACITY).map(|_| Place::new()).collect();
+    let (mut sender, mut receiver) = leak(spsc::Ring::new(places).expect("a power of two")).split();
+    (All(move |items: &[T]| sender.push_all(items)), AllOut(move |items: &mut [T]| receiver.pop_all(items)))
+}
+
+pub(crate) fn rtrb_one<T: Item>() -> (impl Push<T>, impl Pop<T>) {
+    let (mut producer, mut consumer) = rtrb::RingBuffer::<T>::new(CAPACITY);
+    (One(move |item| producer.push(item).is_ok()), OneOut(move || consumer.pop().ok()))
+}
+
+pub(crate) fn rtrb_all<T: Item>() -> (impl Push<T>, impl Pop<T>) {
+    let (mut producer, mut consumer) = rtrb::RingBuffer::<T>::new(CAPACITY);
+    (
+        All(move |items: &[T]| producer.push_partial_slice(items).0.len()),
+        AllOut(move |items: &mut [T]| consumer.pop_partial_slice(items).0.len()),
+    )
+}
+
+pub(crate) fn heapless_one<T: Item>() -> (impl Push<T>, impl Pop<T>) {
+    let (mut producer, mut consumer) = leak(heapless::spsc::Queue::<T, CAPACITY>::new()).split();
+    (One(move |item| producer.enqueue(item).is_ok()), OneOut(move || consumer.dequeue()))
+}
+
+/// Both ends may be shared; what each thread of a crowd gets.
+pub(crate) trait Crowd<T>: Push<T> + Pop<T> {}
+impl<T, Q: Push<T> + Pop<T>> Crowd<T> for Q {}
+
+#[derive(Clone, Copy)]
+struct Mpmc<T: 'static>(mpmc::Sender<'static, T>, mpmc::Receiver<'static, T>);
+impl<T: Item> Push<T> for Mpmc<T> {
+    #[inline(always)]
+    fn push(&mut self, items: &[T]) -> usize {
+        usize::from(self.0.push(items[0]).is_ok())
+    }
+}
+impl<T: Item> Pop<T> for Mpmc<T> {
+    #[inline(always)]
+    fn pop(&mut self, items: &mut [T]) -> usize {
+        self.1.pop().map_or(0, |item| {
+            items[0] = item;
+            1
+        })
+    }
+}
+
+pub(crate) fn mpmc_one<T: Item>() -> impl Crowd<T> + Copy {
+    let cells: Vec<mpmc::Cell<T>> = (0..CAPACITY).map(|_| mpmc::Cell::new()).collect();
+    let (sender, receiver) = leak(mpmc::Ring::new(cells).expect("a power of two")).split();
+    Mpmc(sender, receiver)
+}
+
+pub(crate) fn mpmc_all<T: Item>() -> (impl Push<T>, impl Pop<T>) {
+    let cells: Vec<mpmc::Cell<T>> = (0..CAPACITY).map(|_| mpmc::Cell::new()).collect();
+    let (sender, receiver) = leak(mpmc::Ring::new(cells).expect("a power of two")).split();
+    (All(move |items: &[T]| sender.push_all(items)), AllOut(move |items: &mut [T]| receiver.pop_all(items)))
+}
+
+#[derive(Clone, Copy)]
+struct Crossbeam<T: 'static>(&'static ArrayQueue<T>);
+impl<T: Item> Push<T> for Crossbeam<T> {
+    #[inline(always)]
+    fn push(&mut self, items: &[T]) -> usize {
+        usize::from(self.0.push(items[0]).is_ok())
+    }
+}
+impl<T: Item> Pop<T> for Crossbeam<T> {
+    #[inline(always)]
+    fn pop(&mut self, items: &mut [T]) -> usize {
+        self.0.pop().map_or(0, |item| {
+            items[0] = item;
+            1
+        })
+    }
+}
+
+pub(crate) fn crossbeam_one<T: Item>() -> impl Crowd<T> + Copy {
+    Crossbeam(leak(ArrayQueue::new(CAPACITY)))
+}
+
+/// A line ring and what its ends need, over memory as a segment would be.
+pub(crate) fn line_all() -> (impl Push<[u64; 8]>, impl Pop<[u64; 8]>) {
+    let count = line::words_for(CAPACITY).expect("a power of two");
+    let words = BytesMut::from_words(leak(vec![0; count])).words(0, count).expect("aligned");
+    let ring = line::Ring::create(words, CAPACITY).expect("large enough");
+    let mut sender = ring.sender().expect("new");
+    let mut receiver = ring.receiver().expect("new");
+    let mut outgoing = Vec::with_capacity(CAPACITY);
+    let mut incoming = vec![Line::default(); CAPACITY];
+    (
+        All(move |items: &[[u64; 8]]| {
+            if let [item] = items {
+                return usize::from(Line::new(*item).is_some_and(|line| sender.push(line).is_ok()));
+            }
+            outgoing.clear();
+            outgoing.extend(items.iter().map(|&item| Line::new(item).unwrap_or_default()));
+            sender.push_all(&outgoing).unwrap_or(0)
+        }),
+        AllOut(move |items: &mut [[u64; 8]]| {
+            if let [item] = items {
+                return receiver.pop().map_or(0, |line| {
+                    *item = *line.words();
+                    1
+                });
+            }
+            let count = receiver.pop_all(&mut incoming[..items.len()]);
+            items.iter_mut().zip(&incoming[..count]).for_each(|(to, line)| *to = *line.words());
+            count
+        }),
+    )
+}
+
+#[derive(Clone, Copy)]
+struct Mail(Mailbox<'static>, Owner);
+impl Push<[u64; 8]> for Mail {
+    #[inline(always)]
+    fn push(&mut self, items: &[[u64; 8]]) -> usize {
+        usize::from(Line::new(items[0]).is_some_and(|line| self.0.push(self.1, line).is_ok()))
+    }
+}
+impl Pop<[u64; 8]> for Mail {
+    #[inline(always)]
+    fn pop(&mut self, items: &mut [[u64; 8]]) -> usize {
+        self.0.pop(self.1).ok().flatten().map_or(0, |line| {
+            items[0] = *line.words();
+            1
+        })
+    }
+}
+
+pub(crate) fn mailbox_one() -> [impl Crowd<[u64; 8]>; 2] {
+    let count = mailbox::words_for(CAPACITY).expect("a power of two");
+    let words = BytesMut::from_words(leak(vec![0; count])).words(0, count).expect("aligned");
+    let mailbox = Mailbox::create(words, CAPACITY).expect("large enough");
+    [0, 1].map(|number| Mail(mailbox, Owner::new(number).expect("below 30")))
+}
