@@ -1,2 +1,34 @@
-//! The C face of Umbra.
+//! The C face of Umbra: thin, no decisions.
+//!
+//! What C sees is in `include/umbra.h`; a test compares it with what this library exports. The rules:
+//!
+//! * `umbra_<object>_<verb>`, outputs last, every function returns 0 or a negative code ([`status`]).
+//! * Objects are named by 64-bit handles with generations ([`handle`]): a released one is stale, never a wild pointer.
+//! * Structures that may grow begin with their size, which the caller sets.
+//! * No panic crosses the border: every entry point runs under [`call::enter`]. The story of a failure is kept for the
+//!   thread and fetched by `umbra_error_detail`.
+//! * All functions may be called from any thread. Look-ups run side by side; calls that change a session take turns.
+//!
+//! ```text
+//! session   join, leave, world, shadows              a rank's membership in a job
+//! group     create, free, end, and every look-up     who is where
+//! region    allocate, export, read, revoke, free     memory that service processes may read
+//! ```
 #![deny(unsafe_code)]
+
+mod call;
+mod handle;
+mod object;
+mod status;
+
+// The exported functions; the only modules with unsafe code beside `call`, which checks what C hands in.
+#[allow(unsafe_code)]
+pub mod error;
+#[allow(unsafe_code)]
+pub mod group;
+#[allow(unsafe_code)]
+pub mod lookup;
+#[allow(unsafe_code)]
+pub mod region;
+#[allow(unsafe_code)]
+pub mod session;

@@ -59,7 +59,7 @@ use crate::job::socket_path;
 use crate::link::{Address, Close, Identity, Party};
 use crate::secret;
 use crate::sys::segment::{Mapping, Segment};
-use memory::Exported;
+pub use memory::Exported;
 
 /// Groups that a rank can be a member of, or remember, at once.
 const GROUPS: usize = 4096;

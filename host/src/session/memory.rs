@@ -29,7 +29,8 @@ pub enum Exported {
 
 impl Exported {
     /// Where it is in this process, and its length.
-    fn span(&self) -> (u64, u64) {
+    #[must_use]
+    pub fn span(&self) -> (u64, u64) {
         match self {
             Exported::Segment(segment) => (segment.base().as_ptr() as u64, segment.len() as u64),
             Exported::Bytes(bytes) => (bytes.as_ptr() as u64, bytes.len() as u64),

@@ -1,0 +1,139 @@
+/* A rank in C: joins a job, asks who is where, lets its memory be read, and leaves.
+ *
+ * usage: rank CONFIG SECRET SOCKETS RANK RANKS_PER_HOST HOSTS
+ *
+ * Every rank of the job runs this program. It checks what it is told and exits with 0 only if all of it is right. The same
+ * in Rust: host/examples/rank.rs.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "umbra.h"
+
+static const char *doing = "";
+
+/* Ends the program with the whole story if a call failed. */
+static void must(int code)
+{
+    char detail[512] = "";
+    if (code == 0)
+        return;
+    umbra_error_detail(detail, sizeof detail, NULL);
+    fprintf(stderr, "%s: error %d: %s\n", doing, -code, detail);
+    exit(1);
+}
+
+/* Ends the program unless a statement holds. */
+static void check(int holds, const char *statement)
+{
+    if (holds)
+        return;
+    fprintf(stderr, "%s: not so: %s\n", doing, statement);
+    exit(1);
+}
+
+#define CHECK(statement) check((statement), #statement)
+
+int main(int argc, char **argv)
+{
+    struct umbra_join_options options;
+    struct umbra_endpoint endpoint;
+    umbra_session session;
+    umbra_group world, row;
+    umbra_region region;
+    uint32_t rank, per_host, hosts, host, i, number, service_process, *members;
+    uint64_t key = 0, before, after;
+    size_t count;
+    void *memory;
+    char text[64];
+
+    if (argc != 7) {
+        fprintf(stderr, "usage: %s CONFIG SECRET SOCKETS RANK RANKS_PER_HOST HOSTS\n", argv[0]);
+        return 2;
+    }
+    rank = (uint32_t)strtoul(argv[4], NULL, 10);
+    per_host = (uint32_t)strtoul(argv[5], NULL, 10);
+    hosts = (uint32_t)strtoul(argv[6], NULL, 10);
+    host = rank / per_host;
+
+    doing = "join";
+    memset(&options, 0, sizeof options);
+    options.size = sizeof options;
+    options.config = argv[1];
+    options.secret = argv[2];
+    options.sockets = argv[3];
+    options.rank = rank;
+    options.world_size = per_host * hosts;
+    options.host = host;
+    options.local_rank = rank % per_host;
+    options.local_size = per_host;
+    options.timeout_ms = 30000;
+    must(umbra_session_join(&options, &session));
+    must(umbra_session_world(session, &world));
+
+    doing = "look up";
+    must(umbra_group_size(world, &number));
+    CHECK(number == per_host * hosts);
+    for (i = 0; i < per_host * hosts; i++) {
+        must(umbra_group_lookup(world, i, &number, &service_process));
+        CHECK(number == i);
+        must(umbra_group_shadow(world, i, 0, &number));
+        CHECK(number == service_process);
+        must(umbra_group_host_of(world, i, &number));
+        CHECK(number == i / per_host);
+        must(umbra_group_same_host(world, rank, i, &number));
+        CHECK(number == (i / per_host == host));
+    }
+    endpoint.size = sizeof endpoint;
+    must(umbra_group_endpoint(world, rank, &endpoint));
+    CHECK(endpoint.world_rank == rank && endpoint.host == host && endpoint.shadows == 1);
+    CHECK(umbra_group_lookup(world, per_host * hosts, &number, &service_process) == -UMBRA_ERANK);
+
+    doing = "list";
+    CHECK(umbra_group_ranks_on(world, host, NULL, 0, &count) == -UMBRA_ESIZE);
+    CHECK(count == per_host);
+    members = malloc(count * sizeof *members);
+    CHECK(members != NULL);
+    must(umbra_group_ranks_on(world, host, members, count, &count));
+    for (i = 0; i < per_host; i++)
+        CHECK(members[i] == host * per_host + i);
+
+    doing = "create a group";
+    must(umbra_group_create(session, 1, members, per_host, &row));
+    must(umbra_group_lookup(row, rank % per_host, &number, &service_process));
+    CHECK(number == rank);
+
+    doing = "export";
+    must(umbra_region_allocate(session, 4096, &memory, &region));
+    snprintf(memory, 4096, "memory of rank %u", (unsigned)rank);
+    must(umbra_region_export(region, &key));
+    CHECK(key != 0);
+    must(umbra_session_wakeups(session, &before));
+    must(umbra_region_read(region, 0, text, sizeof text));
+    CHECK(strncmp(text, memory, sizeof text) == 0);
+    CHECK(umbra_region_read(region, 4095, text, 2) == -UMBRA_EBOUNDS);
+    CHECK(umbra_region_read(region, UINT64_MAX, text, 2) == -UMBRA_EBOUNDS);
+    must(umbra_session_wakeups(session, &after));
+    CHECK(before == after);
+    must(umbra_region_revoke(region));
+    CHECK(umbra_region_revoke(region) == -UMBRA_EREGION);
+    must(umbra_region_export(region, NULL));
+    must(umbra_region_free(region));
+    CHECK(umbra_region_free(region) == -UMBRA_ESTALE);
+
+    doing = "end the group";
+    must(umbra_group_end(row));
+    CHECK(umbra_group_lookup(row, 0, &number, &service_process) == -UMBRA_ESTALE);
+    CHECK(umbra_group_size(session, &number) == -UMBRA_EKIND);
+    must(umbra_group_free(world));
+
+    doing = "leave";
+    must(umbra_session_leave(session));
+    CHECK(umbra_session_leave(session) == -UMBRA_ESTALE);
+    CHECK(umbra_session_leave(0) == -UMBRA_ESTALE);
+
+    free(members);
+    printf("rank %u: all is right\n", (unsigned)rank);
+    return 0;
+}

@@ -1,0 +1,191 @@
+//! The border: what C hands in is checked here, and no panic goes out.
+
+use std::ffi::{CStr, c_char, c_int};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use crate::status::{Code, Failure, fail};
+
+/// Runs the body of an exported function and gives what it returns to C.
+///
+/// After a panic the objects that the call touched may be half changed; their locks are not trusted any more, and calls on
+/// them fail with the same code.
+pub(crate) fn enter(body: impl FnOnce() -> Result<(), Failure>) -> c_int {
+    match catch_unwind(AssertUnwindSafe(body)) {
+        Ok(Ok(())) => 0,
+        Ok(Err(failure)) => fail(failure),
+        Err(payload) => {
+            let text = payload.downcast_ref::<&str>().map(|text| (*text).to_owned());
+            let text = text.or_else(|| payload.downcast_ref::<String>().cloned());
+            fail(Failure::new(Code::Panic, text.unwrap_or_default()))
+        }
+    }
+}
+
+fn null(what: &str) -> Failure {
+    Failure::new(Code::Invalid, format!("{what} is null or not aligned"))
+}
+
+/// Stores an output.
+///
+/// # Safety
+/// `out` is null, or points to a `T` that nobody else uses during the call.
+#[allow(unsafe_code)]
+pub(crate) unsafe fn store<T>(out: *mut T, value: T) -> Result<(), Failure> {
+    if out.is_null() || !out.is_aligned() {
+        return Err(null("output"));
+    }
+    // SAFETY: not null and aligned; that it points to a `T` is the caller's promise.
+    unsafe { out.write(value) };
+    Ok(())
+}
+
+/// Stores a list into the caller's buffer and its length into `count`; a buffer that is too small stays as it is.
+///
+/// # Safety
+/// `buffer` points to `capacity` numbers, or is null with `capacity` 0; `count` is as for [`store`].
+#[allow(unsafe_code)]
+pub(crate) unsafe fn store_list(
+    list: &[u32],
+    buffer: *mut u32,
+    capacity: usize,
+    count: *mut usize,
+) -> Result<(), Failure> {
+    // SAFETY: the caller's promise about `count`.
+    unsafe { store(count, list.len()) }?;
+    if list.len() > capacity {
+        let detail = format!("buffer holds {capacity} numbers, {} are needed", list.len());
+        return Err(Failure::new(Code::TooSmall, detail));
+    }
+    if list.is_empty() {
+        return Ok(());
+    }
+    if buffer.is_null() || !buffer.is_aligned() {
+        return Err(null("buffer"));
+    }
+    // SAFETY: `buffer` has room for `capacity >= list.len()` numbers; `list` is ours, so they do not overlap.
+    unsafe { std::ptr::copy_nonoverlapping(list.as_ptr(), buffer, list.len()) };
+    Ok(())
+}
+
+/// Stores text with a final zero, cut to the buffer at a character, and its whole length without the zero into `length`
+/// unless that is null.
+///
+/// # Safety
+/// `buffer` points to `capacity` bytes, or is null with `capacity` 0; `length` is as for [`store`], or null.
+#[allow(unsafe_code)]
+pub(crate) unsafe fn store_text(
+    text: &str,
+    buffer: *mut c_char,
+    capacity: usize,
+    length: *mut usize,
+) -> Result<(), Failure> {
+    if !length.is_null() {
+        // SAFETY: the caller's promise about `length`.
+        unsafe { store(length, text.len()) }?;
+    }
+    let Some(room) = capacity.checked_sub(1) else { return Ok(()) };
+    if buffer.is_null() {
+        return Err(null("buffer"));
+    }
+    let kept = (0..=room.min(text.len())).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0);
+    // SAFETY: `kept <= room < capacity` bytes fit into the buffer, which cannot overlap our text.
+    unsafe { std::ptr::copy_nonoverlapping(text.as_ptr().cast(), buffer, kept) };
+    // SAFETY: `kept < capacity`, so the address lies inside the buffer.
+    let end = unsafe { buffer.add(kept) };
+    // SAFETY: inside the buffer, as above.
+    unsafe { end.write(0) };
+    Ok(())
+}
+
+/// The caller's numbers.
+///
+/// # Safety
+/// `numbers` points to `count` numbers that do not change during the call, or is null with `count` 0.
+#[allow(unsafe_code)]
+pub(crate) unsafe fn numbers<'a>(numbers: *const u32, count: usize) -> Result<&'a [u32], Failure> {
+    if count == 0 {
+        return Ok(&[]);
+    }
+    if numbers.is_null() || !numbers.is_aligned() || count > isize::MAX as usize / size_of::<u32>() {
+        return Err(null("list"));
+    }
+    // SAFETY: not null, aligned, not too long; that so many numbers are there is the caller's promise.
+    Ok(unsafe { std::slice::from_raw_parts(numbers, count) })
+}
+
+/// The caller's text.
+///
+/// # Safety
+/// `text` is null, or points to bytes that end with a zero and do not change during the call.
+#[allow(unsafe_code)]
+pub(crate) unsafe fn text<'a>(text: *const c_char, what: &str) -> Result<&'a str, Failure> {
+    if text.is_null() {
+        return Err(null(what));
+    }
+    // SAFETY: not null; that it ends with a zero is the caller's promise.
+    let bytes = unsafe { CStr::from_ptr(text) };
+    bytes.to_str().map_err(|_| Failure::new(Code::Invalid, format!("{what} is not UTF-8")))
+}
+
+/// A structure that begins with its size: as much of it as the caller's version has, the rest zero.
+///
+/// # Safety
+/// `from` is null, or points to a structure whose first word is its size in bytes. All-zero bytes are a valid `T`, which is
+/// plain data and begins with a `usize`.
+#[allow(unsafe_code)]
+pub(crate) unsafe fn sized<T>(from: *const T, least: usize) -> Result<T, Failure> {
+    // SAFETY: forwarded.
+    let size = unsafe { announced(from, least) }?;
+    let mut whole = std::mem::MaybeUninit::<T>::zeroed();
+    let used = size.min(size_of::<T>());
+    // SAFETY: `from` has at least `used` readable bytes, `whole` has room for them, and they are different objects.
+    unsafe { std::ptr::copy_nonoverlapping(from.cast::<u8>(), whole.as_mut_ptr().cast::<u8>(), used) };
+    // SAFETY: zeros and a prefix of a valid `T` are a valid `T`: plain data, by the caller's promise.
+    Ok(unsafe { whole.assume_init() })
+}
+
+/// Stores a structure that begins with its size: as much of it as the caller's version has; its size stays.
+///
+/// # Safety
+/// As for [`sized`], and nobody else uses `to` during the call.
+#[allow(unsafe_code)]
+pub(crate) unsafe fn store_sized<T>(to: *mut T, value: &T, least: usize) -> Result<(), Failure> {
+    // SAFETY: forwarded.
+    let size = unsafe { announced(to.cast_const(), least) }?;
+    let (skip, used) = (size_of::<usize>(), size.min(size_of::<T>()));
+    let from = std::ptr::from_ref(value).cast::<u8>().wrapping_add(skip);
+    let target = to.cast::<u8>().wrapping_add(skip);
+    // SAFETY: both have `used` bytes, of which the first word is skipped; they are different objects.
+    unsafe { std::ptr::copy_nonoverlapping(from, target, used - skip) };
+    Ok(())
+}
+
+/// The size that a structure announces in its first word; at least `least`.
+///
+/// # Safety
+/// As for [`sized`].
+#[allow(unsafe_code)]
+unsafe fn announced<T>(structure: *const T, least: usize) -> Result<usize, Failure> {
+    if structure.is_null() || !structure.is_aligned() {
+        return Err(null("structure"));
+    }
+    // SAFETY: not null and aligned; that a size is there is the caller's promise.
+    let size = unsafe { structure.cast::<usize>().read() };
+    if size < least {
+        let detail = format!("structure announces {size} bytes, its first version has {least}");
+        return Err(Failure::new(Code::WrongSize, detail));
+    }
+    Ok(size)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_becomes_a_code_and_its_text_is_kept() {
+        assert_eq!(enter(|| panic!("so {}", "it goes")), -106);
+        assert_eq!(crate::status::detail(), "so it goes");
+        assert_eq!(enter(|| Ok(())), 0);
+    }
+}

@@ -1,0 +1,99 @@
+//! What handles name: sessions, groups, regions.
+
+use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use umbra::session::{Exported, GroupHandle, Session};
+use umbra::sys::segment::Segment;
+use umbra_core::key::Key;
+
+use crate::handle::Handles;
+use crate::status::{Code, Failure};
+
+/// Everything that C holds.
+pub(crate) static HANDLES: Handles<Object> = Handles::new();
+
+/// What a handle names.
+pub(crate) enum Object {
+    Session(Arc<Joined>),
+    Group(Grouped),
+    Region(Held),
+}
+
+/// A session; its insides are gone once the job was left.
+pub(crate) struct Joined(RwLock<Option<Session>>);
+
+/// A group, and the session that looks it up.
+pub(crate) struct Grouped {
+    pub(crate) session: Arc<Joined>,
+    pub(crate) group: GroupHandle,
+    pub(crate) is_world: bool,
+}
+
+/// A region: ours alone, exported, or taken back.
+pub(crate) struct Held {
+    pub(crate) session: Arc<Joined>,
+    pub(crate) memory: Mutex<Memory>,
+}
+
+/// In whose hands memory is.
+pub(crate) enum Memory {
+    /// Not exported (any more).
+    Ours(Exported),
+    /// Owned by the session while service processes may read it.
+    Exported(Key),
+    /// Between the two, or lost in a failed export.
+    Gone,
+}
+
+impl Joined {
+    pub(crate) fn new(session: Session) -> Arc<Joined> {
+        Arc::new(Joined(RwLock::new(Some(session))))
+    }
+
+    /// Asks the session; many may at once.
+    pub(crate) fn ask<R>(&self, ask: impl FnOnce(&Session) -> Result<R, Failure>) -> Result<R, Failure> {
+        let guard: RwLockReadGuard<'_, Option<Session>> = self.0.read().map_err(|_| Code::Panic)?;
+        ask(guard.as_ref().ok_or(Code::Stale)?)
+    }
+
+    /// Changes the session; one at a time.
+    pub(crate) fn change<R>(&self, change: impl FnOnce(&mut Session) -> Result<R, Failure>) -> Result<R, Failure> {
+        let mut guard: RwLockWriteGuard<'_, Option<Session>> = self.0.write().map_err(|_| Code::Panic)?;
+        change(guard.as_mut().ok_or(Code::Stale)?)
+    }
+
+    /// Takes the session out for good.
+    pub(crate) fn take(&self) -> Option<Session> {
+        self.0.write().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+/// The session that a handle names.
+pub(crate) fn session(handle: u64) -> Result<Arc<Joined>, Failure> {
+    match &*HANDLES.get(handle)? {
+        Object::Session(session) => Ok(Arc::clone(session)),
+        _ => Err(Code::WrongKind.into()),
+    }
+}
+
+/// Uses the group that a handle names.
+pub(crate) fn with_group<R>(handle: u64, act: impl FnOnce(&Grouped) -> Result<R, Failure>) -> Result<R, Failure> {
+    match &*HANDLES.get(handle)? {
+        Object::Group(group) => act(group),
+        _ => Err(Code::WrongKind.into()),
+    }
+}
+
+/// Uses the region that a handle names.
+pub(crate) fn with_region<R>(handle: u64, act: impl FnOnce(&Held) -> Result<R, Failure>) -> Result<R, Failure> {
+    match &*HANDLES.get(handle)? {
+        Object::Region(region) => act(region),
+        _ => Err(Code::WrongKind.into()),
+    }
+}
+
+/// Fresh zeroed memory that can be exported.
+pub(crate) fn allocate(len: usize) -> Result<Memory, Failure> {
+    let segment = Segment::create("umbra-region", len).map_err(|e| Failure::new(Code::System, e))?;
+    Ok(Memory::Ours(Exported::Segment(segment)))
+}

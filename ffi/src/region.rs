@@ -1,0 +1,139 @@
+//! `umbra_region_*`: memory that service processes may read.
+
+use std::ffi::{c_int, c_void};
+use std::sync::{Mutex, MutexGuard};
+
+use umbra::session::Exported;
+use umbra_core::error::Status;
+
+use crate::call::{enter, store};
+use crate::object::{HANDLES, Held, Memory, Object, allocate, session, with_region};
+use crate::status::{Code, Failure};
+
+fn lock(region: &Held) -> Result<MutexGuard<'_, Memory>, Failure> {
+    region.memory.lock().map_err(|_| Code::Panic.into())
+}
+
+/// Where the memory is, and its length.
+fn span(region: &Held, memory: &Memory) -> Result<(u64, u64), Failure> {
+    match memory {
+        Memory::Ours(exported) => Ok(exported.span()),
+        Memory::Exported(key) => region.session.ask(|s| s.exported(*key).ok_or_else(|| Status::UnknownRegion.into())),
+        Memory::Gone => Err(Status::KeyRevoked.into()),
+    }
+}
+
+/// Allocates zeroed memory that can be exported; it belongs to the region until that is freed.
+///
+/// # Safety
+/// The outputs are valid for writing.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbra_region_allocate(
+    joined: u64,
+    len: usize,
+    memory: *mut *mut c_void,
+    region: *mut u64,
+) -> c_int {
+    enter(|| {
+        let held = Held { session: session(joined)?, memory: Mutex::new(allocate(len)?) };
+        let (address, _) = span(&held, &*lock(&held)?)?;
+        // SAFETY: the caller's promise about the output.
+        unsafe { store(memory, std::ptr::with_exposed_provenance_mut(address as usize)) }?;
+        let handle = HANDLES.keep(Object::Region(held))?;
+        // SAFETY: the caller's promise about the output.
+        unsafe { store(region, handle) }
+    })
+}
+
+/// Exports a region for reading; returns when all shadow service processes of this rank can read it.
+///
+/// # Safety
+/// `key` is valid for writing, or null.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbra_region_export(region: u64, key: *mut u64) -> c_int {
+    enter(|| {
+        with_region(region, |held| {
+            let mut memory = lock(held)?;
+            let exported = match std::mem::replace(&mut *memory, Memory::Gone) {
+                Memory::Ours(exported) => exported,
+                other => {
+                    *memory = other;
+                    return Err(Failure::new(Code::Invalid, "region is exported already"));
+                }
+            };
+            let name = held.session.change(|s| match exported {
+                Exported::Segment(segment) => Ok(s.export_segment(segment)?),
+                Exported::Bytes(bytes) => Ok(s.export_bytes(bytes)?),
+            })?;
+            *memory = Memory::Exported(name);
+            if key.is_null() {
+                return Ok(());
+            }
+            // SAFETY: not null; the caller's promise about the output.
+            unsafe { store(key, name.to_bits()) }
+        })
+    })
+}
+
+/// Copies bytes out of a region of this process, with the same checks of bounds that a remote reader meets.
+///
+/// # Safety
+/// `buffer` has room for `len` bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbra_region_read(region: u64, offset: u64, buffer: *mut c_void, len: usize) -> c_int {
+    enter(|| {
+        with_region(region, |held| {
+            // The lock keeps the region from being revoked, and so its memory where it is, until the copy is made.
+            let memory = lock(held)?;
+            let (address, size) = span(held, &memory)?;
+            let within = offset.checked_add(len as u64).is_some_and(|end| end <= size);
+            if !within {
+                return Err(Status::OutOfBounds.into());
+            }
+            if buffer.is_null() && len > 0 {
+                return Err(Code::Invalid.into());
+            }
+            let from: *const u8 = std::ptr::with_exposed_provenance((address + offset) as usize);
+            // SAFETY: `within` says that the range lies in the region, which stays mapped while `memory` is locked and is
+            // only ever written by this program, which must not do so during a read of its own.
+            unsafe { std::ptr::copy(from, buffer.cast::<u8>(), len) };
+            Ok(())
+        })
+    })
+}
+
+/// Takes a region back; when this returns no service process reads it any more. It can be exported again.
+#[unsafe(no_mangle)]
+pub extern "C" fn umbra_region_revoke(region: u64) -> c_int {
+    enter(|| {
+        with_region(region, |held| {
+            let mut memory = lock(held)?;
+            let Memory::Exported(key) = *memory else {
+                return Err(Failure::new(Status::UnknownRegion, "region is not exported"));
+            };
+            *memory = Memory::Ours(held.session.change(|s| s.revoke(key).map_err(Failure::from))?);
+            Ok(())
+        })
+    })
+}
+
+/// Revokes a region if it is exported, frees its memory and releases its handle.
+#[unsafe(no_mangle)]
+pub extern "C" fn umbra_region_free(region: u64) -> c_int {
+    enter(|| {
+        with_region(region, |held| {
+            let mut memory = lock(held)?;
+            if let Memory::Exported(key) = *memory {
+                match held.session.change(|s| s.revoke(key).map_err(Failure::from)) {
+                    Ok(_) => {}
+                    // The session is over, and its memory with it.
+                    Err(failure) if failure.code == Code::Stale => {}
+                    Err(failure) => return Err(failure),
+                }
+            }
+            *memory = Memory::Gone;
+            Ok(())
+        })?;
+        HANDLES.release(region).map(|_| ())
+    })
+}

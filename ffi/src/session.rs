@@ -1,0 +1,157 @@
+//! `umbra_session_*`: a rank's membership in a job.
+
+use std::ffi::{c_char, c_int};
+use std::path::Path;
+use std::time::Duration;
+
+use umbra::config::Platform;
+use umbra::secret::Secret;
+use umbra::session::{Seat, Session, SessionError, Settings};
+use umbra_core::peer::{Host, LocalRank, WorldRank};
+
+use crate::call::{enter, sized, store, store_list, text};
+use crate::object::{Grouped, HANDLES, Joined, Object, session};
+use crate::status::{Code, Failure};
+
+/// What a rank tells about itself: `struct umbra_join_options`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct JoinOptions {
+    /// Bytes of the caller's version of this structure.
+    size: usize,
+    config: *const c_char,
+    dpus: *const c_char,
+    secret: *const c_char,
+    sockets: *const c_char,
+    rank: u32,
+    world_size: u32,
+    host: u32,
+    local_rank: u32,
+    local_size: u32,
+    shadows: u32,
+    timeout_ms: u64,
+}
+
+impl From<SessionError> for Failure {
+    fn from(error: SessionError) -> Failure {
+        let code = match &error {
+            SessionError::Io { .. } | SessionError::Segment(_) | SessionError::Process(_) => Code::System,
+            SessionError::NoSuchSeat | SessionError::Descriptor(_) | SessionError::Join(_) => Code::Invalid,
+            other => Code::Status(other.status()),
+        };
+        Failure::new(code, error)
+    }
+}
+
+/// # Safety
+/// The texts in `options` end with a zero, or are null where that is allowed.
+unsafe fn settings(options: &JoinOptions) -> Result<Settings, Failure> {
+    // SAFETY: the caller's promise.
+    let config = unsafe { text(options.config, "config") }?;
+    // SAFETY: the caller's promise.
+    let secret = unsafe { text(options.secret, "secret") }?;
+    let platform = Platform::read(config).map_err(|e| Failure::new(Code::Invalid, e))?;
+    let names: Vec<&str> = if options.dpus.is_null() {
+        platform.dpu_names()
+    } else {
+        // SAFETY: not null; the caller's promise.
+        unsafe { text(options.dpus, "dpus") }?.split(',').map(str::trim).collect()
+    };
+    let job = platform.job(&names).map_err(|e| Failure::new(Code::Invalid, e))?;
+    let secret = Secret::read(Path::new(secret)).map_err(|e| Failure::new(Code::Invalid, e))?;
+    let seat = Seat {
+        rank: WorldRank(options.rank),
+        size: options.world_size,
+        host: Host(options.host),
+        local: LocalRank(options.local_rank),
+        n_local: options.local_size,
+    };
+    let mut settings = Settings::new(job, secret, seat);
+    if !options.sockets.is_null() {
+        // SAFETY: not null; the caller's promise.
+        settings.sockets = Some(unsafe { text(options.sockets, "sockets") }?.into());
+    }
+    if options.shadows != 0 {
+        settings.shadows = options.shadows;
+    }
+    if options.timeout_ms != 0 {
+        settings.deadline = Duration::from_millis(options.timeout_ms);
+    }
+    Ok(settings)
+}
+
+/// Joins a job and its world group; returns when that is full.
+///
+/// # Safety
+/// `options` is as its size says, its texts end with a zero; `joined` is valid for writing.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbra_session_join(options: *const JoinOptions, joined: *mut u64) -> c_int {
+    enter(|| {
+        // SAFETY: the caller's promise; `JoinOptions` is plain data of which zeros are a valid value.
+        let options = unsafe { sized(options, size_of::<JoinOptions>()) }?;
+        // SAFETY: the caller's promise about the texts.
+        let settings = unsafe { settings(&options) }?;
+        let handle = HANDLES.keep(Object::Session(Joined::new(Session::join(settings)?)))?;
+        // SAFETY: the caller's promise about the output.
+        unsafe { store(joined, handle) }.inspect_err(|_| {
+            // Nobody could ever leave a session without its handle.
+            let _ = HANDLES.release(handle);
+        })
+    })
+}
+
+/// Leaves the job: revokes what is exported, leaves all groups. The handle is released in any case.
+#[unsafe(no_mangle)]
+pub extern "C" fn umbra_session_leave(handle: u64) -> c_int {
+    enter(|| {
+        let joined = session(handle)?;
+        HANDLES.release(handle)?;
+        joined.take().ok_or(Code::Stale)?.leave().map_err(Failure::from)
+    })
+}
+
+/// The world group, as a handle of its own.
+///
+/// # Safety
+/// `world` is valid for writing.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbra_session_world(handle: u64, world: *mut u64) -> c_int {
+    enter(|| {
+        let session = session(handle)?;
+        let group = session.ask(|s| s.world().ok_or_else(|| umbra_core::error::Status::UnknownGroup.into()))?;
+        let group = HANDLES.keep(Object::Group(Grouped { session, group, is_world: true }))?;
+        // SAFETY: the caller's promise about the output.
+        unsafe { store(world, group) }
+    })
+}
+
+/// The rank's shadow service processes, in order.
+///
+/// # Safety
+/// `buffer` has room for `capacity` numbers; `count` is valid for writing.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbra_session_shadows(
+    handle: u64,
+    buffer: *mut u32,
+    capacity: usize,
+    count: *mut usize,
+) -> c_int {
+    enter(|| {
+        let list = session(handle)?.ask(|s| Ok(s.shadows().map(|sp| sp.0).collect::<Vec<_>>()))?;
+        // SAFETY: the caller's promise about the outputs.
+        unsafe { store_list(&list, buffer, capacity, count) }
+    })
+}
+
+/// How often the system woke this process for its links: stands still while others read its memory.
+///
+/// # Safety
+/// `wakeups` is valid for writing.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbra_session_wakeups(handle: u64, wakeups: *mut u64) -> c_int {
+    enter(|| {
+        let number = session(handle)?.ask(|s| Ok(s.wakeups()))?;
+        // SAFETY: the caller's promise about the output.
+        unsafe { store(wakeups, number) }
+    })
+}

@@ -1,0 +1,143 @@
+//! What functions return: 0, or a negative code.
+//!
+//! Codes below 100 are the statuses that travel between processes and mean the same everywhere; those from 100 on are of
+//! this interface. A code never changes its meaning; new ones may come.
+
+use std::cell::RefCell;
+
+use umbra_core::error::Status;
+
+/// A code of this interface, or one that travelled.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Code {
+    /// Told by another process or by the tables that it shares.
+    Status(Status),
+    /// A pointer is null, a number is out of its range, or a text is not UTF-8.
+    Invalid,
+    /// The handle names nothing any more, or never did.
+    Stale,
+    /// The handle names an object of another kind.
+    WrongKind,
+    /// The caller's buffer is too small; the needed length was stored.
+    TooSmall,
+    /// A structure's `size` is smaller than that of any version of it.
+    WrongSize,
+    /// The system failed: memory, files, sockets.
+    System,
+    /// A bug in this library; the object must not be used any more.
+    Panic,
+}
+
+macro_rules! codes {
+    ($($variant:ident = $code:literal, $text:literal;)*) => {
+        impl Code {
+            /// Codes of this interface.
+            pub(crate) const OWN: &'static [Code] = &[$(Code::$variant),*];
+
+            /// The positive number; functions return its negative.
+            pub(crate) const fn number(self) -> i32 {
+                match self {
+                    Code::Status(status) => status as i32,
+                    $(Code::$variant => $code,)*
+                }
+            }
+
+            /// What happened and what to do.
+            pub(crate) const fn text(self) -> &'static str {
+                match self {
+                    Code::Status(status) => status.text(),
+                    $(Code::$variant => $text,)*
+                }
+            }
+        }
+    };
+}
+
+codes! {
+    Invalid = 100, "an argument is null, out of range, or not UTF-8";
+    Stale = 101, "handle names nothing any more: what it named was released";
+    WrongKind = 102, "handle names an object of another kind";
+    TooSmall = 103, "buffer is too small: the needed length was stored";
+    WrongSize = 104, "size in front of a structure is smaller than any version of it";
+    System = 105, "the system refused: ask for the detail";
+    Panic = 106, "bug in the library: the object must not be used any more";
+}
+
+impl Code {
+    /// The code with this number, negative or positive.
+    pub(crate) fn from_number(number: i32) -> Option<Code> {
+        let number = number.unsigned_abs();
+        let own = Code::OWN.iter().copied().find(|code| code.number().unsigned_abs() == number);
+        own.or_else(|| u16::try_from(number).ok().and_then(Status::from_code).map(Code::Status))
+    }
+}
+
+impl From<Status> for Code {
+    fn from(status: Status) -> Code {
+        Code::Status(status)
+    }
+}
+
+/// A code and the whole story.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    pub(crate) code: Code,
+    pub(crate) detail: String,
+}
+
+impl Failure {
+    pub(crate) fn new(code: impl Into<Code>, detail: impl ToString) -> Failure {
+        Failure { code: code.into(), detail: detail.to_string() }
+    }
+}
+
+impl From<Code> for Failure {
+    fn from(code: Code) -> Failure {
+        Failure { code, detail: code.text().to_owned() }
+    }
+}
+
+impl From<Status> for Failure {
+    fn from(status: Status) -> Failure {
+        Failure::from(Code::Status(status))
+    }
+}
+
+thread_local! {
+    static DETAIL: RefCell<String> = const { RefCell::new(String::new()) };
+}
+
+/// Keeps the story of this thread's last failure and gives the number to return.
+pub(crate) fn fail(failure: Failure) -> i32 {
+    let number = -failure.code.number();
+    // A thread that is just ending has no detail to keep.
+    let _ = DETAIL.try_with(|detail| *detail.borrow_mut() = failure.detail);
+    number
+}
+
+/// The story of this thread's last failure.
+pub(crate) fn detail() -> String {
+    DETAIL.try_with(|detail| detail.borrow().clone()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_number_leads_back_to_its_code() {
+        let all = Status::ALL.iter().map(|&s| Code::Status(s)).chain(Code::OWN.iter().copied());
+        for code in all {
+            assert_eq!(Code::from_number(-code.number()), Some(code));
+            assert_eq!(Code::from_number(code.number()), Some(code));
+        }
+        assert_eq!(Code::from_number(99), None);
+        assert_eq!(Code::from_number(i32::MIN), None);
+    }
+
+    #[test]
+    fn own_codes_stay_clear_of_those_that_travel() {
+        assert!(Status::ALL.iter().all(|&status| (status as i32) < 100));
+        assert!(Code::OWN.iter().all(|code| code.number() >= 100));
+    }
+}
