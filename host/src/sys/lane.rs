@@ -43,6 +43,7 @@ pub struct Lane {
     sender: Sender<'static>,
     receiver: Receiver<'static>,
     segment: Arc<Segment>,
+    lines: usize,
 }
 
 impl Lane {
@@ -63,7 +64,7 @@ impl Lane {
         let segment = Arc::new(Segment::create("umbra-lane", Self::bytes(lines)?)?);
         let [ours, theirs] = halves(&segment, lines)?;
         let (ours, theirs) = (Ring::create(ours, lines)?, Ring::create(theirs, lines)?);
-        Self::of(&segment, ours, theirs)
+        Self::of(&segment, ours, theirs, lines)
     }
 
     /// The other end of a lane that a peer made.
@@ -77,17 +78,17 @@ impl Lane {
         if ours.capacity() != lines || theirs.capacity() != lines {
             return Err(LaneError::Capacity(ours.capacity()));
         }
-        Self::of(&segment, ours, theirs)
+        Self::of(&segment, ours, theirs, lines)
     }
 
-    fn of(segment: &Arc<Segment>, out: Ring<'_>, into: Ring<'_>) -> Result<Lane, LaneError> {
+    fn of(segment: &Arc<Segment>, out: Ring<'_>, into: Ring<'_>, lines: usize) -> Result<Lane, LaneError> {
         let (sender, receiver) = (out.sender()?, into.receiver()?);
         // SAFETY: both borrow words of `segment`, which stays mapped at the same address as long as the lane
         // holds it; they never leave the lane, and neither is used when it is dropped.
         let sender = unsafe { std::mem::transmute::<Sender<'_>, Sender<'static>>(sender) };
         // SAFETY: as above.
         let receiver = unsafe { std::mem::transmute::<Receiver<'_>, Receiver<'static>>(receiver) };
-        Ok(Lane { sender, receiver, segment: segment.clone() })
+        Ok(Lane { sender, receiver, segment: segment.clone(), lines })
     }
 
     /// A descriptor for the other side.
@@ -96,6 +97,12 @@ impl Lane {
     /// [`LaneError::Segment`] if no descriptor is left.
     pub fn share(&self) -> Result<OwnedFd, LaneError> {
         Ok(self.segment.share()?)
+    }
+
+    /// Lines that fit into each ring.
+    #[must_use]
+    pub const fn lines(&self) -> usize {
+        self.lines
     }
 
     /// Sends a line.

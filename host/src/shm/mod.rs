@@ -19,6 +19,10 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod transport;
+
+pub use transport::Shm;
+
 use std::os::fd::OwnedFd;
 
 use umbra_core::ring::line::{Line, PushError};
@@ -91,6 +95,12 @@ impl FrameLane {
     /// [`LaneError::Segment`] if none is left.
     pub fn share(&self) -> Result<OwnedFd, LaneError> {
         self.lane.share()
+    }
+
+    /// Frames that fit into each ring.
+    #[must_use]
+    pub const fn lines(&self) -> usize {
+        self.lane.lines()
     }
 
     /// How to wake the other side; until this is called it must poll.
