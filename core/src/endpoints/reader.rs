@@ -104,7 +104,12 @@ impl<'a> Reader<'a> {
         let rest = rank.0.wrapping_sub(quotient.wrapping_mul(divisor));
         let (host, place) = if kind == Kind::Block as u32 { (quotient, rest) } else { (rest, quotient) };
         let turn = place.wrapping_mul(lid_step).wrapping_add(lid);
-        let lid = turn.wrapping_sub(Reciprocal(by_per_dpu).quotient(turn).wrapping_mul(per_dpu));
+        let mask = per_dpu.wrapping_sub(1);
+        let lid = if per_dpu & mask == 0 {
+            turn & mask
+        } else {
+            turn.wrapping_sub(Reciprocal(by_per_dpu).quotient(turn).wrapping_mul(per_dpu))
+        };
         let sp = host.wrapping_mul(sp_stride).wrapping_add(sp).wrapping_add(lid);
         Some((WorldRank(rank.0.wrapping_mul(world_stride).wrapping_add(world)), Sp(sp)))
     }

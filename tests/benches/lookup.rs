@@ -1,0 +1,265 @@
+//! What a look-up costs, against two bare array reads; and what making a table costs.
+//!
+//! The floor is a vector of groups and a vector of 32-bit answers, with a bounds and a generation check: what nobody
+//! can do without. *Independent* look-ups follow each other as fast as the processor can overlap them; *dependent*
+//! ones each wait for the answer before. *Hot* asks for 64 ranks over and over.
+#![allow(clippy::unwrap_used, reason = "a bench may stop at the first surprise")]
+
+use std::cell::Cell;
+use std::hint::black_box;
+use std::time::Duration;
+
+use umbra_core::atomic::AtomicU64;
+use umbra_core::endpoints::{Cursor, Descriptor, Endpoints, Group, JobKey, Reader, Shape, Table, TableBuilder};
+use umbra_core::id::{Generation, Id};
+use umbra_core::memory::Block;
+use umbra_core::peer::{Host, LocalRank, Rank, Sp, WorldRank};
+use umbra_core::placement::Placement;
+use umbra_tests::bench::{Direction, Plan, Report, Row, Turns, alternate, repeat};
+
+const RANKS_A_HOST: u32 = 64;
+const PER_DPU: u32 = 4;
+const KEY: JobKey = JobKey::new([7; 16]);
+/// Ranks asked for in one pass; a power of two.
+const ASKED: usize = 1 << 20;
+
+type Arena = Endpoints<Vec<AtomicU64>, Vec<Block>>;
+
+fn job(ranks: u32) -> Placement<'static> {
+    Placement::one_dpu_a_host(ranks.div_ceil(RANKS_A_HOST), PER_DPU, 1).unwrap()
+}
+
+/// Swaps two ranks, so that nothing is regular any more; or leaves all as they are.
+fn order(rank: u32, regular: bool) -> u32 {
+    match rank {
+        0 | 1 if !regular => 1 - rank,
+        rank => rank,
+    }
+}
+
+fn builder(ranks: u32, regular: bool) -> TableBuilder<Vec<u8>> {
+    let mut bytes = vec![0; Descriptor::bytes_needed(ranks)];
+    let members = (0..ranks).map(|rank| WorldRank(order(rank, regular)));
+    let group = Descriptor::write(ranks, members, &mut bytes).unwrap();
+    let shape = Shape::new(&group, KEY.group(&group), &job(ranks));
+    TableBuilder::new(vec![0; shape.builder_bytes()], shape).unwrap()
+}
+
+fn fill(builder: &mut TableBuilder<Vec<u8>>, job: &Placement<'_>, regular: bool) {
+    for rank in 0..builder.shape().size {
+        let world = order(rank, regular);
+        let (host, local) = (Host(world / RANKS_A_HOST), LocalRank(world % RANKS_A_HOST));
+        let entry = job.entry(WorldRank(world), host, local).unwrap();
+        black_box(builder.set(Rank(rank), &entry).unwrap());
+    }
+}
+
+fn table_bytes(ranks: u32, regular: bool) -> Vec<u8> {
+    let mut builder = builder(ranks, regular);
+    fill(&mut builder, &job(ranks), regular);
+    builder.finish(Generation::FIRST).unwrap().to_vec()
+}
+
+/// An arena with this one group.
+fn arena(bytes: &[u8]) -> (Arena, Id<Group>) {
+    let words = (0..Arena::words_needed(8, bytes.len())).map(|_| AtomicU64::new(0)).collect();
+    let mut endpoints = Arena::create(words, vec![Block::default(); 17], 8).unwrap();
+    let handle = endpoints.publish(&Table::attach(bytes).unwrap(), None).unwrap();
+    (endpoints, handle)
+}
+
+/// Two array reads and the two checks.
+struct Floor {
+    groups: Vec<(u32, u32, usize)>,
+    sps: Vec<u32>,
+}
+
+impl Floor {
+    fn new(reader: &Reader<'_>, group: Id<Group>, ranks: u32) -> Floor {
+        let sps = (0..ranks).map(|rank| reader.lookup(group, Rank(rank)).unwrap().sp.0).collect();
+        let groups = (0..8).map(|at| if at == group.index() { (group.generation().0, ranks, 0) } else { (0, 0, 0) });
+        Floor { groups: groups.collect(), sps }
+    }
+
+    #[inline]
+    fn lookup(&self, group: Id<Group>, rank: Rank) -> Option<Sp> {
+        let &(generation, size, start) = self.groups.get(group.index() as usize)?;
+        if generation != group.generation().0 || rank.0 >= size {
+            return None;
+        }
+        self.sps.get(start + rank.index()).copied().map(Sp)
+    }
+}
+
+/// Ranks in the order in which they are asked for.
+fn asked(ranks: u32, hot: bool) -> Vec<u32> {
+    let range = if hot { ranks.min(64) } else { ranks };
+    let mut state = 0x9E37_79B9_7F4A_7C15_u64;
+    let next = |_| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        ((state >> 32) % u64::from(range)) as u32
+    };
+    (0..ASKED).map(next).collect()
+}
+
+/// Runs `n` look-ups from where the last batch ended, and keeps a sum alive.
+#[inline(always)]
+fn walk(at: &Cell<usize>, asked: &[u32], n: u64, dependent: bool, lookup: impl Fn(Rank) -> Option<Sp>) {
+    let (mut place, mut sum) = (at.get(), 0_u32);
+    for _ in 0..n {
+        // Service processes are below 2^23, which the compiler cannot know: the next rank waits for this answer.
+        let carry = if dependent { sum >> 31 } else { 0 };
+        let rank = asked[place & (ASKED - 1)] ^ carry;
+        let found = lookup(Rank(rank)).map_or(u32::MAX >> 1, |sp| sp.0);
+        sum = if dependent { found } else { sum.wrapping_add(found) };
+        place += 1;
+    }
+    at.set(place);
+    black_box(sum);
+}
+
+fn look_ups(report: &mut Report) {
+    for (ranks, size) in [(1 << 10, "1 Ki"), (1 << 16, "64 Ki"), (1 << 19, "512 Ki"), (1 << 20, "1 Mi")] {
+        for (regular, form) in [(false, "explicit"), (true, "affine")] {
+            let (endpoints, group) = arena(&table_bytes(ranks, regular));
+            let reader = endpoints.reader().unwrap();
+            let floor = Floor::new(&reader, group, ranks);
+            for (hot, access) in [(true, "hot"), (false, "random")] {
+                let asked = asked(ranks, hot);
+                for (dependent, chain) in [(false, "independent"), (true, "dependent")] {
+                    let case = format!("{access} {size} {form} {chain}");
+                    if !report.wants(&case) {
+                        continue;
+                    }
+                    let turns = measure(&reader, &floor, black_box(group), &asked, dependent);
+                    let ours = turns.ours.median();
+                    let row = report.row(turns.row(&case, "two bare array reads", "ns", Direction::LowerIsBetter));
+                    if !hot && ranks == 1 << 20 {
+                        row.bar(0.4);
+                    }
+                    if hot && !dependent && ranks == 1 << 20 {
+                        let case = format!("{case}, at most 2 ns");
+                        report.row(Row::new(&case, ours, 2.0, "bar", "ns", Direction::LowerIsBetter)).bar(1.0);
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn measure(reader: &Reader<'_>, floor: &Floor, group: Id<Group>, asked: &[u32], dependent: bool) -> Turns {
+    let (ours, theirs) = (Cell::new(0), Cell::new(0));
+    let plan = Plan::standard();
+    // One closure for each shape of loop, so that the chain is a constant within it.
+    if dependent {
+        alternate(
+            &plan,
+            |n| walk(&ours, asked, n, true, |rank| reader.lookup(group, rank).ok().map(|found| found.sp)),
+            |n| walk(&theirs, asked, n, true, |rank| floor.lookup(group, rank)),
+        )
+    } else {
+        alternate(
+            &plan,
+            |n| walk(&ours, asked, n, false, |rank| reader.lookup(group, rank).ok().map(|found| found.sp)),
+            |n| walk(&theirs, asked, n, false, |rank| floor.lookup(group, rank)),
+        )
+    }
+}
+
+/// Seconds of one run, the median of a few.
+fn seconds(mut work: impl FnMut()) -> f64 {
+    let plan = Plan { rounds: 5, batch: Duration::ZERO, most_iterations: 1 };
+    repeat(&plan, |n| (0..n).for_each(|_| work())).median() / 1e9
+}
+
+fn at_most(report: &mut Report, case: &str, bar_s: f64, work: impl FnMut()) {
+    if report.wants(case) {
+        let row = Row::new(case, seconds(work), bar_s, "bar", "s", Direction::LowerIsBetter);
+        report.row(row).bar(1.0);
+    }
+}
+
+fn world_of_a_million(report: &mut Report) {
+    const RANKS: u32 = 1 << 20;
+    let job = job(RANKS);
+    for (regular, form) in [(false, "explicit"), (true, "affine")] {
+        let case = format!("build 1 Mi {form}: entries and table");
+        at_most(report, &case, 2.0, || {
+            let mut builder = builder(RANKS, regular);
+            fill(&mut builder, &job, regular);
+            black_box(builder.finish(Generation::FIRST).unwrap());
+        });
+        let bytes = table_bytes(RANKS, regular);
+        let (endpoints, group) = arena(&bytes);
+        let reader = endpoints.reader().unwrap();
+        let mut copy = vec![0; bytes.len()];
+        let case = format!("encode and decode 1 Mi {form}: table bytes");
+        at_most(report, &case, 1.0, || {
+            let len = reader.copy_table(group, &mut copy).unwrap().unwrap();
+            black_box(Table::attach(&copy[..len]).unwrap());
+        });
+        let (mut from, mut message) = (builder(RANKS, regular), vec![0; 1 << 20]);
+        fill(&mut from, &job, regular);
+        let case = format!("encode and decode 1 Mi {form}: entry runs");
+        at_most(report, &case, 1.0, || {
+            let mut cursor = Cursor::default();
+            let mut to = builder(RANKS, regular);
+            while !cursor.is_done() {
+                let len = from.write_runs(&mut cursor, &mut message, |_| true);
+                to.merge_runs(&message[..len], &job).unwrap();
+            }
+            assert!(to.is_full());
+        });
+        let case = format!("size of 1 Mi {form}");
+        if report.wants(&case) {
+            let row = Row::new(&case, bytes.len() as f64, (64 << 20) as f64, "bar", "B", Direction::LowerIsBetter);
+            report.row(row).bar(1.0);
+        }
+    }
+}
+
+/// Groups of two from their members to the published table, retired in between: descriptor, key, builder, table.
+fn creation(report: &mut Report) {
+    let case = "create groups of 2";
+    if !report.wants(case) {
+        return;
+    }
+    let job = job(1 << 20);
+    let words = (0..Arena::words_needed(1024, 1024 * 256)).map(|_| AtomicU64::new(0)).collect();
+    let mut endpoints = Arena::create(words, vec![Block::default(); 2049], 1024).unwrap();
+    let mut storage = Vec::new();
+    let mut handles = std::collections::VecDeque::new();
+    let mut next = 0_u32;
+    let each = repeat(&Plan::standard(), |n| {
+        for _ in 0..n {
+            if handles.len() == 1000 {
+                endpoints.retire(handles.pop_front().unwrap()).unwrap();
+            }
+            next = (next + 1) % (1 << 19);
+            let ranks = [next, next + 1 + next % 7919];
+            let mut bytes = [0; 64];
+            let group = Descriptor::write(next, ranks.map(WorldRank), &mut bytes).unwrap();
+            let shape = Shape::new(&group, KEY.group(&group), &job);
+            storage.resize(shape.builder_bytes().max(storage.len()), 0);
+            let mut builder = TableBuilder::new(&mut storage[..], shape).unwrap();
+            for (rank, world) in (0..).map(Rank).zip(ranks) {
+                let (host, local) = (Host(world / RANKS_A_HOST), LocalRank(world % RANKS_A_HOST));
+                builder.set(rank, &job.entry(WorldRank(world), host, local).unwrap()).unwrap();
+            }
+            let table = Table::attach(builder.finish(Generation::FIRST).unwrap()).unwrap();
+            handles.push_back(endpoints.publish(&table, None).unwrap());
+        }
+    });
+    let rate = 1e9 / each.median();
+    report.row(Row::new(case, rate, 50_000.0, "bar", "groups/s", Direction::HigherIsBetter)).bar(1.0);
+}
+
+fn main() {
+    let mut report = Report::from_args();
+    look_ups(&mut report);
+    creation(&mut report);
+    world_of_a_million(&mut report);
+    report.finish();
+}
