@@ -6,4 +6,5 @@ pub mod bench;
 pub mod conformance;
 pub mod crash;
 pub mod hostile;
+pub mod memory_server;
 pub mod transport_conformance;

@@ -5,21 +5,13 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::process::{Child, Command};
 use std::sync::Arc;
 
-use umbra::access::source::Sources;
 use umbra::shm::FrameLane;
 use umbra::sys::process::ProcessId;
 use umbra::sys::segment::{Mapping, Segment};
-use umbra_core::access::message::{EXPORT, EXPORT_MAX, Export};
-use umbra_core::access::serve::{Action, Answer, Asker, Copy, Reply, Serve};
 use umbra_core::atomic::{AtomicU64, Ordering, spin_hint};
-use umbra_core::key::{Access, Key};
-use umbra_core::machine::Link;
-use umbra_core::peer::{Incarnation, Peer, Sp, WorldRank};
-use umbra_core::region::{Entry, Secret};
-use umbra_core::slots::{Slot, Slots};
-use umbra_core::ticket::{Locator, Ticket};
-use umbra_core::wire::{Frame, Token};
 use umbra_tests::bench::pin;
+use umbra_tests::memory_server::MemoryServer;
+pub(crate) use umbra_tests::memory_server::{SERVICE, rank};
 
 /// The largest read.
 pub(crate) const MOST: usize = 16 << 20;
@@ -30,14 +22,7 @@ pub(crate) const LANDING: usize = MOST * SLOTS as usize;
 pub(crate) const LINES: usize = 64;
 /// Where the rank's memory begins, as the endpoint cache would say.
 pub(crate) const BASE: u64 = 0x7000_0000_0000;
-const LIFE: Incarnation = Incarnation(3);
 const CONTROL: usize = 4096;
-
-pub(crate) const SERVICE: Sp = Sp(0);
-
-pub(crate) fn rank() -> Peer {
-    Peer::rank(WorldRank(0)).unwrap_or_else(|| unreachable!("rank 0 has a name"))
-}
 
 /// What the reader asks of the owner.
 #[derive(Clone, Copy)]
@@ -157,88 +142,6 @@ impl Drop for Owner {
     }
 }
 
-type Serving = Serve<Vec<Entry>, Vec<Slot<umbra_core::access::serve::Job>>, Vec<Asker>>;
-
-/// A service process that serves one rank to one asker.
-struct Server {
-    serve: Serving,
-    sources: Sources,
-    lane: FrameLane,
-    landing: Segment,
-}
-
-const ASKER: Link = Link(1);
-
-impl Server {
-    fn new(segment: OwnedFd, landing: Segment, lane: FrameLane) -> Server {
-        let jobs: Vec<Slot<umbra_core::access::serve::Job>> = (0..64).map(|_| Slot::EMPTY).collect();
-        debug_assert!(Slots::new(Vec::<Slot<u8>>::new()).is_empty());
-        let mut serve: Serving = Serve::new(SERVICE, vec![Entry::VACANT; 64], jobs, vec![Asker::default(); 2]);
-        let asker = Peer::service(Sp(1)).unwrap_or_else(|| unreachable!("service process 1 has a name"));
-        let linked = serve.on_link(Link(0), rank(), LIFE, 0, 0);
-        let linked = linked.and(serve.on_link(ASKER, asker, Incarnation(4), LANDING as u64, SLOTS));
-        assert_eq!(linked, Ok(()));
-        let mut sources = Sources::new(64);
-        let locator = Locator::Segment { segment: 1, offset: 0, size: MOST as u64 };
-        let ticket =
-            Ticket { key: Key::new(rank(), 0, 1), base: BASE, len: MOST as u64, access: Access::READ, locator };
-        let export = Export { ticket, secret: Secret([9; 32]), shadows: [SERVICE].into_iter().collect() };
-        let mut body = [0; EXPORT_MAX];
-        let len = export.emit(&mut body).unwrap_or_else(|error| panic!("{error}"));
-        match serve.on_frame(Link(0), &Frame::Call { op: EXPORT, token: Token(0), body: &body[..len] }) {
-            Reply::Attach(attach) => {
-                let status = sources.attach(&attach, Some(segment), None);
-                assert_eq!(serve.attached(&attach, status).status, umbra_core::error::Status::Ok);
-            }
-            other => panic!("{other:?}"),
-        }
-        Server { serve, sources, lane, landing }
-    }
-
-    #[inline]
-    fn answer(&mut self, answer: &Answer) {
-        let sent = self.lane.send(&answer.frame());
-        assert_eq!(sent, Ok(()), "credits bound what can be outstanding");
-    }
-
-    #[inline]
-    fn copy(&mut self, copy: Copy) -> u64 {
-        let status = self.sources.carry_out(&copy, Some(&self.landing), &mut []);
-        match self.serve.copied(copy, status) {
-            Some(answer) => {
-                self.answer(&answer);
-                1
-            }
-            None => 0,
-        }
-    }
-
-    /// Serves `reads` reads.
-    fn serve(&mut self, reads: u64) {
-        let (mut served, mut idle) = (0, 0_u64);
-        while served < reads {
-            let before = served;
-            while let Some(cell) = self.lane.receive() {
-                let Ok(frame) = cell.frame() else { panic!("the reader sends frames") };
-                match self.serve.on_frame(ASKER, &frame) {
-                    Reply::Copy(copy) => served += self.copy(copy),
-                    Reply::Answer(answer) => self.answer(&answer),
-                    Reply::Later => break,
-                    other => panic!("{other:?}"),
-                }
-            }
-            match self.serve.poll() {
-                Some(Action::Copy(copy)) => served += self.copy(copy),
-                Some(Action::Answer(answer)) => self.answer(&answer),
-                Some(Action::Detach { .. }) | None => {}
-            }
-            idle = if served == before { idle + 1 } else { 0 };
-            assert!(idle < 20_000_000_000, "the reader does not ask");
-            spin_hint();
-        }
-    }
-}
-
 /// The process of its own.
 pub(crate) fn main(arguments: &[String]) -> Result<(), Box<dyn std::error::Error>> {
     let [parent, fds @ ..] = arguments else { return Err("--owner PID FD...".into()) };
@@ -252,7 +155,8 @@ pub(crate) fn main(arguments: &[String]) -> Result<(), Box<dyn std::error::Error
     let control = Control(Segment::attach(open(0)?, Mapping::ReadWrite, CONTROL)?);
     let segment = Segment::attach(open(1)?, Mapping::ReadWrite, MOST)?;
     let landing = Segment::attach(open(2)?, Mapping::ReadWrite, LANDING)?;
-    let mut server = Server::new(segment.share()?, landing, FrameLane::attach(open(3)?, LINES)?);
+    let lane = FrameLane::attach(open(3)?, LINES)?;
+    let mut server = MemoryServer::new(segment.share()?, BASE, MOST as u64, landing, SLOTS, lane);
     let mut heap = vec![1_u8; MOST];
     let fill = vec![0_u8; MOST];
     segment.write(0, &heap)?;

@@ -1,0 +1,342 @@
+//! kill -9 and stop of the processes that own or serve memory, while reads of it are in flight.
+//!
+//! The other process of each test is this program again, told by its environment what to be.
+#![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
+
+use std::collections::VecDeque;
+use std::fs::OpenOptions;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use umbra::access::source::Sources;
+use umbra::driver::now;
+use umbra::shm::{CELL, FrameLane};
+use umbra::sys::process::{Process, ProcessId};
+use umbra::sys::segment::{Mapping, Segment};
+use umbra_core::access::message::{EXPORT, EXPORT_MAX, Export};
+use umbra_core::access::read::{Bytes, Get, Landing, Piece, Place, ReadError, Reader, Server, Waiting};
+use umbra_core::access::serve::{Action as Serving, Asker, Copy, Job, Reply, Serve};
+use umbra_core::atomic::Ordering;
+use umbra_core::error::Status;
+use umbra_core::key::{Access, Key};
+use umbra_core::machine::{Action, Link};
+use umbra_core::peer::{Incarnation, Peer, Sp};
+use umbra_core::pending::Request;
+use umbra_core::region::{Entry, Secret};
+use umbra_core::slots::Slot;
+use umbra_core::ticket::{Locator, Ticket};
+use umbra_core::time::{Lapse, Time};
+use umbra_core::wire::{Frame, Token};
+use umbra_tests::memory_server::{MemoryServer, SERVICE, rank};
+
+const MEMORY: usize = 4 << 20;
+const SLOT: usize = 1 << 20;
+const SLOTS: u32 = 4;
+const BASE: u64 = 0x5000_0000;
+/// Far beyond anything that a loaded machine needs; only a hang lasts longer.
+const HANG: Duration = Duration::from_secs(60);
+const ROLE: &str = "UMBRA_TEST_MEMORY_ROLE";
+
+fn pattern(at: usize) -> u8 {
+    (at * 7 + (at >> 9)) as u8
+}
+
+/// The other process: killed and reaped however the test ends.
+struct Other(Child);
+
+impl Other {
+    fn start(role: &str, fds: &[&dyn AsFd]) -> Other {
+        let fds: Vec<String> = fds.iter().map(|fd| fd.as_fd().as_raw_fd().to_string()).collect();
+        let role = format!("{role} {} {}", std::process::id(), fds.join(" "));
+        let child = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "the_other_process", "--include-ignored", "--nocapture"])
+            .env(ROLE, role)
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        Other(child)
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.0), signal).unwrap();
+    }
+
+    fn kill(&mut self) {
+        self.0.kill().unwrap();
+        self.0.wait().unwrap();
+    }
+}
+
+impl Drop for Other {
+    fn drop(&mut self) {
+        // Both fail only if it has been waited for.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+#[ignore = "the other process of the tests here; does nothing by itself"]
+fn the_other_process() {
+    let Ok(role) = std::env::var(ROLE) else { return };
+    let mut words = role.split(' ');
+    let (role, parent) = (words.next().unwrap(), words.next().unwrap().to_owned());
+    let mut open = move || -> OwnedFd {
+        let path = format!("/proc/{parent}/fd/{}", words.next().unwrap());
+        OpenOptions::new().read(true).write(true).open(path).unwrap().into()
+    };
+    let news = Segment::attach(open(), Mapping::ReadWrite, 4096).unwrap();
+    match role {
+        "owner" => {
+            let heap: Vec<u8> = (0..MEMORY).map(pattern).collect();
+            news.word(0).unwrap().store(std::hint::black_box(&heap).as_ptr() as u64, Ordering::Release);
+            thread::sleep(HANG);
+        }
+        "server" => {
+            let memory = open();
+            let landing = Segment::attach(open(), Mapping::ReadWrite, SLOT * SLOTS as usize).unwrap();
+            let lane = FrameLane::attach(open(), 16).unwrap();
+            let mut server = MemoryServer::new(memory, BASE, MEMORY as u64, landing, SLOTS, lane);
+            news.word(0).unwrap().store(1, Ordering::Release);
+            // Whoever outlives its parent would serve for ever.
+            let parent = Process::open(ProcessId::of(std::os::unix::process::parent_id()).unwrap()).unwrap();
+            while parent.is_alive() {
+                server.step();
+            }
+        }
+        other => panic!("no role {other}"),
+    }
+}
+
+fn wait_for(news: &Segment) -> u64 {
+    let start = Instant::now();
+    loop {
+        match news.word(0).unwrap().load(Ordering::Acquire) {
+            0 => assert!(start.elapsed() < HANG, "the other process does not start"),
+            value => return value,
+        }
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+type Asking = Reader<Vec<Request<Waiting>>, Vec<Slot<Piece>>, Vec<Place>, Vec<Server>>;
+
+fn asking(landing: Landing) -> Asking {
+    let requests = (0..32).map(|_| Request::EMPTY).collect();
+    let pieces = (0..32).map(|_| Slot::EMPTY).collect();
+    let mut reader: Asking = Reader::new(requests, pieces, vec![Place::default(); 8], vec![Server::default(); 1]);
+    reader.on_link(Link(0), SERVICE, landing).unwrap();
+    reader
+}
+
+fn get(tag: u64, base: u64, len: usize, deadline: Time) -> Get {
+    Get { owner: rank(), via: Link(0), address: base, len: len as u64, deadline, tag }
+}
+
+#[test]
+fn kill_9_of_the_owner_with_reads_in_flight_is_owner_gone() {
+    let news = Segment::create("news", 4096).unwrap();
+    let mut owner = Other::start("owner", &[&news]);
+    let heap = wait_for(&news);
+    let id = ProcessId::of(owner.0.id()).unwrap();
+
+    let jobs: Vec<Slot<Job>> = (0..8).map(|_| Slot::EMPTY).collect();
+    let mut serve = Serve::new(SERVICE, vec![Entry::VACANT; 8], jobs, vec![Asker::default(); 2]);
+    let mut sources = Sources::new(8);
+    let landing = Segment::create("landing", SLOT * SLOTS as usize).unwrap();
+    serve.on_link(Link(0), rank(), Incarnation(3), 0, 0).unwrap();
+    let asker = Peer::service(Sp(1)).unwrap();
+    serve.on_link(Link(1), asker, Incarnation(4), landing.len() as u64, SLOTS).unwrap();
+    let locator = Locator::Process { pid: id.pid, start: id.start };
+    let ticket = Ticket { key: Key::new(rank(), 0, 1), base: heap, len: MEMORY as u64, access: Access::READ, locator };
+    let export = Export { ticket, secret: Secret([1; 32]), shadows: [SERVICE].into_iter().collect() };
+    let mut body = [0; EXPORT_MAX];
+    let len = export.emit(&mut body).unwrap();
+    let call = Frame::Call { op: EXPORT, token: Token(1), body: &body[..len] };
+    let Reply::Attach(attach) = serve.on_frame(Link(0), &call) else { panic!("an export is attached") };
+    let status = sources.attach(&attach, None, Some(id.pid));
+    assert_eq!(serve.attached(&attach, status).status, Status::Ok);
+
+    let mut reader = asking(Landing::Segment { slots: SLOTS, slot_bytes: SLOT as u64 });
+    let (mut to, mut from): (VecDeque<[u8; CELL]>, VecDeque<[u8; CELL]>) = (VecDeque::new(), VecDeque::new());
+    let deadline = now() + Lapse::from_secs(60);
+    for tag in 0..8 {
+        reader.get(get(tag, heap, MEMORY, deadline)).unwrap();
+    }
+    let (mut delivered, mut copies, mut ended) = (0, 0, Vec::new());
+    let start = Instant::now();
+    while ended.len() < 8 {
+        assert!(start.elapsed() < HANG, "{} of 8 reads ended", ended.len());
+        let mut cell = [0; CELL];
+        while let Some(action) = reader.poll(&mut cell) {
+            match action {
+                Action::Send { .. } => to.push_back(std::mem::replace(&mut cell, [0; CELL])),
+                Action::Event(end) => ended.push(end.outcome),
+                other => panic!("{other:?}"),
+            }
+        }
+        let mut copy = |serve: &mut Serve<_, _, _>, copy: Copy| {
+            copies += 1;
+            if copies == 100 {
+                owner.kill();
+            }
+            let status = sources.carry_out(&copy, Some(&landing), &mut []);
+            serve.copied(copy, status)
+        };
+        let mut answers = Vec::new();
+        if let Some(bytes) = to.pop_front() {
+            let len = Frame::announced_len(bytes.first_chunk().unwrap()).unwrap();
+            match serve.on_frame(Link(1), &Frame::parse(&bytes[..len]).unwrap()) {
+                Reply::Answer(answer) => answers.push(answer),
+                Reply::Copy(c) => answers.extend(copy(&mut serve, c)),
+                Reply::Later => {}
+                other => panic!("{other:?}"),
+            }
+        }
+        match serve.poll() {
+            Some(Serving::Copy(c)) => answers.extend(copy(&mut serve, c)),
+            Some(Serving::Answer(answer)) => answers.push(answer),
+            _ => {}
+        }
+        for answer in answers {
+            let mut cell = [0; CELL];
+            answer.frame().emit(&mut cell).unwrap();
+            from.push_back(cell);
+        }
+        if let Some(bytes) = from.pop_front() {
+            let len = Frame::announced_len(bytes.first_chunk().unwrap()).unwrap();
+            if let Some(delivery) = reader.on_frame(Link(0), &Frame::parse(&bytes[..len]).unwrap())
+                && let Bytes::Landed(landed) = delivery.bytes
+            {
+                let mut bytes = vec![0; landed.len as usize];
+                landing.read(landed.offset as usize, &mut bytes).unwrap();
+                let right = (delivery.at as usize..).zip(&bytes).all(|(at, &byte)| byte == pattern(at));
+                assert!(right, "bytes that were delivered are the owner's");
+                delivered += bytes.len();
+                reader.consumed(landed);
+            }
+        }
+    }
+    assert!(copies > 100 && delivered < 8 * MEMORY);
+    for outcome in &ended {
+        assert_eq!(*outcome, Err(ReadError::Refused(Status::OwnerGone)));
+    }
+    // The link to the rank ends with it; then nobody has to try to know.
+    serve.on_gone(Link(0));
+    let Some(Serving::Detach { place, .. }) = serve.poll() else { panic!("its memory is let go") };
+    sources.detach(place);
+}
+
+/// A server in another process, and the asker's side of it.
+struct Served {
+    other: Other,
+    process: Process,
+    lane: FrameLane,
+    landing: Segment,
+    reader: Asking,
+    ended: Vec<(u64, Result<(), ReadError>)>,
+}
+
+impl Served {
+    fn start() -> Served {
+        let news = Segment::create("news", 4096).unwrap();
+        let memory = Segment::create("memory", MEMORY).unwrap();
+        memory.write(0, &(0..MEMORY).map(pattern).collect::<Vec<u8>>()).unwrap();
+        let landing = Segment::create("landing", SLOT * SLOTS as usize).unwrap();
+        let lane = FrameLane::create(16).unwrap();
+        let theirs = lane.share().unwrap();
+        let other = Other::start("server", &[&news, &memory, &landing, &theirs]);
+        wait_for(&news);
+        let process = Process::open(ProcessId::of(other.0.id()).unwrap()).unwrap();
+        let reader = asking(Landing::Segment { slots: SLOTS, slot_bytes: SLOT as u64 });
+        Served { other, process, lane, landing, reader, ended: Vec::new() }
+    }
+
+    /// One turn of an asking service process.
+    fn turn(&mut self) {
+        let mut cell = [0; CELL];
+        while let Some(action) = self.reader.poll(&mut cell) {
+            match action {
+                Action::Send { .. } => {
+                    self.lane.send_cell(&cell).unwrap();
+                    cell = [0; CELL];
+                }
+                Action::Event(end) => self.ended.push((end.tag, end.outcome)),
+                other => panic!("{other:?}"),
+            }
+        }
+        while let Some(cell) = self.lane.receive() {
+            let Some(delivery) = self.reader.on_frame(Link(0), &cell.frame().unwrap()) else { continue };
+            let Bytes::Landed(landed) = delivery.bytes else { panic!("bytes land") };
+            let mut bytes = vec![0; landed.len as usize];
+            self.landing.read(landed.offset as usize, &mut bytes).unwrap();
+            let right = (delivery.at as usize..).zip(&bytes).all(|(at, &byte)| byte == pattern(at));
+            assert!(right, "bytes that were delivered are the owner's");
+            self.reader.consumed(landed);
+            if delivery.last {
+                self.ended.push((delivery.tag, Ok(())));
+            }
+        }
+        self.reader.on_time(now());
+        if !self.process.is_alive() {
+            self.reader.on_gone(Link(0));
+        }
+    }
+
+    fn until_ended(&mut self, reads: usize) {
+        let start = Instant::now();
+        while self.ended.len() < reads {
+            assert!(start.elapsed() < HANG, "{} of {reads} reads ended", self.ended.len());
+            self.turn();
+        }
+    }
+}
+
+#[test]
+fn kill_9_of_the_server_with_reads_in_flight_is_peer_failed() {
+    let mut served = Served::start();
+    let deadline = now() + Lapse::from_secs(60);
+    served.reader.get(get(0, BASE, MEMORY, deadline)).unwrap();
+    served.until_ended(1);
+    assert_eq!(served.ended, [(0, Ok(()))]);
+    served.other.signal(Signal::STOP);
+    for tag in 1..9 {
+        served.reader.get(get(tag, BASE, MEMORY, deadline)).unwrap();
+    }
+    (0..10).for_each(|_| served.turn());
+    served.other.kill();
+    served.until_ended(9);
+    for (tag, outcome) in &served.ended[1..] {
+        assert_eq!(*outcome, Err(ReadError::PeerFailed { sp: SERVICE }), "read {tag}");
+    }
+    assert!(now() < deadline, "nobody waited for a deadline");
+    served.reader.get(get(9, BASE, 8, deadline)).unwrap();
+    served.until_ended(10);
+    assert_eq!(served.ended[9].1, Err(ReadError::NoLink(Link(0))));
+}
+
+#[test]
+fn a_server_that_is_stopped_is_named_at_the_deadline_and_its_late_answers_hurt_nobody() {
+    let mut served = Served::start();
+    let long = Lapse::from_secs(60);
+    served.reader.get(get(0, BASE, 8, now() + long)).unwrap();
+    served.until_ended(1);
+    served.other.signal(Signal::STOP);
+    for tag in 1..6 {
+        served.reader.get(get(tag, BASE, SLOT, now() + Lapse::from_millis(50))).unwrap();
+    }
+    served.until_ended(6);
+    for (tag, outcome) in &served.ended[1..] {
+        assert_eq!(*outcome, Err(ReadError::Timeout { missing: SERVICE }), "read {tag}");
+    }
+    served.other.signal(Signal::CONT);
+    // Slots whose answers are late are not used before those came; then all goes on.
+    for tag in 6..12 {
+        served.reader.get(get(tag, BASE, 100_000, now() + long)).unwrap();
+    }
+    served.until_ended(12);
+    assert!(served.ended[6..].iter().all(|(_, outcome)| *outcome == Ok(())));
+}
