@@ -5,6 +5,7 @@ mod groups;
 mod machines;
 mod orders;
 mod process;
+mod questions;
 mod reading;
 mod settings;
 mod traffic;

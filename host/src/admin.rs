@@ -26,13 +26,15 @@ pub mod ops {
     pub const MARK: Op = Op(0x0306);
     /// Launcher to agent: tell a data path ([`PathTotals`](super::PathTotals)), by its number in the token.
     pub const LATENCY: Op = Op(0x0307);
-    /// Anybody to agent: tell how you are and what you have done.
+    /// Anybody to agent: tell how you are and what you have done; answered in lines `name value`.
     pub const STATUS: Op = Op(0x0308);
     /// Anybody to agent: which groups are there, and how far are they; answered in text lines.
     pub const GROUPS: Op = Op(0x0309);
-    /// Anybody to agent: the table of a group, from an offset.
+    /// Anybody to agent: the table of a group (handle u64, offset u64); answered with its whole length (u64) and
+    /// as many bytes as fit.
     pub const DUMP: Op = Op(0x030a);
-    /// Anybody to agent: the entry of a rank of a group.
+    /// Anybody to agent: the entry of a rank of a group (handle u64, rank u32); answered with world rank, host
+    /// and shadow service processes (u32 each).
     pub const LOOKUP: Op = Op(0x030b);
     /// Anybody to agent: which links and ranks are missing; answered in text lines.
     pub const DOCTOR: Op = Op(0x030c);

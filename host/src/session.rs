@@ -55,6 +55,7 @@ use umbra_core::wire::{BODY_MAX, Frame, HEAD, Token};
 
 use crate::admin::ops;
 use crate::driver::{self, Driver, Event, Limits, LinkId};
+use crate::group::Heap;
 use crate::job::socket_path;
 use crate::link::{Address, Close, Identity, Party};
 use crate::secret;
@@ -80,17 +81,6 @@ pub struct GroupHandle {
     pub size: u32,
 }
 
-/// Vectors for the machine's tables.
-enum Vectors {}
-
-impl member::Storage for Vectors {
-    type Groups = Vec<member::Membership>;
-    type Index = Vec<Entry<u128, u32>>;
-    type Words = Vec<u64>;
-    type Blocks = Vec<Block>;
-    type Events = Vec<Option<member::Event>>;
-}
-
 /// A link to one of the rank's shadow service processes.
 struct Shadow {
     sp: Sp,
@@ -113,7 +103,7 @@ pub struct Session {
     settings: Settings,
     incarnation: Incarnation,
     driver: Driver,
-    member: Member<Vectors>,
+    member: Member<Heap>,
     shadows: Vec<Shadow>,
     arena: Option<Segment>,
     /// Groups that ended, and why, until somebody asks.
@@ -158,7 +148,7 @@ impl Session {
         let config = settings.member_config(incarnation);
         let lent = member::Lent {
             groups: vec![member::Membership::default(); GROUPS],
-            index: vec![Entry::default(); GROUPS * 4 / 3 + 1],
+            index: vec![Entry::EMPTY; GROUPS * 4 / 3 + 1],
             words: vec![0; WORDS],
             blocks: vec![Block::default(); 2 * GROUPS + 1],
             events: vec![None; EVENTS],

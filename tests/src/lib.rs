@@ -7,4 +7,5 @@ pub mod conformance;
 pub mod crash;
 pub mod hostile;
 pub mod memory_server;
+pub mod rig;
 pub mod transport_conformance;

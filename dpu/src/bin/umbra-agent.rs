@@ -4,7 +4,12 @@
 use std::process::ExitCode;
 
 use clap::Parser;
+use umbra::admin::ops;
+use umbra::ask::{Asker, Target};
 use umbra::config::Environment;
+use umbra::link::Address;
+use umbra_core::peer::Sp;
+use umbra_core::time::Lapse;
 use umbra_dpu::hosted::{Options, Process};
 
 /// Runs one service process: gathers its ranks, fills the endpoint cache with its peers, serves and reads memory.
@@ -15,6 +20,9 @@ use umbra_dpu::hosted::{Options, Process};
 struct Arguments {
     #[command(flatten)]
     options: Options,
+    /// Ask the running agents of the job how they are, instead of running one; with --service-process only that one
+    #[arg(long)]
+    status: bool,
 }
 
 fn main() -> ExitCode {
@@ -29,6 +37,9 @@ fn main() -> ExitCode {
 }
 
 fn run(arguments: Arguments) -> Result<(), Box<dyn std::error::Error>> {
+    if arguments.status {
+        return ask_status(&arguments.options);
+    }
     let settings = arguments.options.settle(Environment::of_process()?)?;
     let (sp, supervised, address) = (settings.sp, settings.supervised, settings.job.address(settings.sp));
     let mut process = Process::new(settings)?;
@@ -41,4 +52,25 @@ fn run(arguments: Arguments) -> Result<(), Box<dyn std::error::Error>> {
     }
     process.run()?;
     Ok(())
+}
+
+/// Prints what running agents tell; fails if one of them does not answer.
+fn ask_status(options: &Options) -> Result<(), Box<dyn std::error::Error>> {
+    let (job, secret) = options.job(&Environment::of_process()?)?;
+    let wanted = (0..job.service_processes()).map(Sp).filter(|sp| options.service_process.is_none_or(|n| n == sp.0));
+    let targets: Vec<Target> =
+        wanted.filter_map(|sp| Some(Target { sp, address: Address::Tcp(job.address(sp)?.ranks.into()) })).collect();
+    let patience = Lapse::from_millis(options.deadline_ms.min(3_000));
+    let mut asker = Asker::connect(secret, targets, patience)?;
+    let mut failure = None;
+    for answer in asker.call_all(ops::STATUS, &[], patience)? {
+        match answer {
+            Ok(text) => println!("{}", String::from_utf8_lossy(&text)),
+            Err(error) => {
+                eprintln!("umbra-agent: {error}");
+                failure = Some(error);
+            }
+        }
+    }
+    failure.map_or(Ok(()), |error| Err(error.into()))
 }

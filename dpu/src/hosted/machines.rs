@@ -3,12 +3,13 @@
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
+use umbra::group::Heap;
 use umbra::session::job_key;
 use umbra::sys::segment::{Segment, SegmentError};
 use umbra_core::access::read::{Landing, Piece, Place, Reader, Server, Waiting};
 use umbra_core::access::serve::{Asker, Job, Serve};
 use umbra_core::group::Record;
-use umbra_core::group::service::{Answer, Config, Event, Lent, LinkSlot, LocalSlot, PeerSlot, Service, Storage};
+use umbra_core::group::service::{Answer, Config, Lent, LinkSlot, LocalSlot, PeerSlot, Service};
 use umbra_core::machine::Link;
 use umbra_core::map::Entry;
 use umbra_core::memory::Block;
@@ -41,22 +42,7 @@ const KNOWN: usize = 4096;
 const EVENTS: usize = 1024;
 const ANSWERS: usize = 4096;
 
-/// Vectors for everything.
-pub(super) enum Vectors {}
-
-impl Storage for Vectors {
-    type Records = Vec<Record>;
-    type Index = Vec<Entry<u128, u32>>;
-    type Words = Vec<u64>;
-    type Blocks = Vec<Block>;
-    type Links = Vec<LinkSlot>;
-    type Peers = Vec<PeerSlot>;
-    type Locals = Vec<LocalSlot>;
-    type Answers = Vec<Answer>;
-    type Events = Vec<Option<Event>>;
-}
-
-impl Memory for Vectors {
+impl Memory for Heap {
     type Regions = Vec<region::Entry>;
     type Jobs = Vec<Slot<Job>>;
     type Askers = Vec<Asker>;
@@ -83,7 +69,7 @@ pub enum MachinesError {
 
 /// The machines of one agent process.
 pub(super) struct Machines {
-    pub(super) agent: Agent<'static, Vectors, Tables>,
+    pub(super) agent: Agent<'static, Heap, Tables>,
     arena: Arc<Segment>,
 }
 
@@ -103,9 +89,9 @@ impl Machines {
             rank_silence: Lapse(u64::MAX),
             ..Config::new(settings.sp, incarnation, job_key(&settings.secret))
         };
-        let lent: Lent<Vectors> = Lent {
+        let lent: Lent<Heap> = Lent {
             records: vec![Record::default(); GROUPS],
-            index: vec![Entry::default(); GROUPS * 4 / 3 + 1],
+            index: vec![Entry::EMPTY; GROUPS * 4 / 3 + 1],
             words: vec![0; WORDS],
             blocks: vec![Block::default(); 8 * GROUPS],
             links: vec![LinkSlot::default(); LINKS],

@@ -35,6 +35,7 @@ impl Process {
                     self.done(link, op, token, status, &[]);
                 }
             }
+            (_, Some(LinkParty::Tool)) => self.on_question(link, op, token, body),
             _ => self.done(link, op, token, Status::PermissionDenied, &[]),
         }
     }
@@ -201,7 +202,10 @@ impl Process {
                 self.progress.reads += 1;
                 self.progress.bytes += bytes;
             }
-            _ => self.failed += 1,
+            _ => {
+                self.failed += 1;
+                *self.failures.entry(status).or_default() += 1;
+            }
         }
     }
 

@@ -18,6 +18,7 @@ use umbra::secret;
 use umbra::sys::segment::{Mapping, Segment};
 use umbra_core::access::read::Landing;
 use umbra_core::endpoints::Group;
+use umbra_core::error::Status;
 use umbra_core::id::Id;
 use umbra_core::machine::Link;
 use umbra_core::peer::{Incarnation, Peer, PeerKind, Rank, Sp, WorldRank};
@@ -109,6 +110,8 @@ pub struct Process {
     pub(super) progress: Progress,
     pub(super) progress_due: Time,
     pub(super) failed: u64,
+    pub(super) failures: HashMap<Status, u64>,
+    pub(super) started: Time,
     pub(super) lookups: u64,
     pub(super) contradictions: u64,
     pub(super) scratch: Vec<u8>,
@@ -161,6 +164,8 @@ impl Process {
             progress: Progress::default(),
             progress_due: Time::ZERO,
             failed: 0,
+            failures: HashMap::new(),
+            started: driver::now(),
             lookups: 0,
             contradictions: 0,
             scratch: vec![0; HEAD + BODY_MAX],
@@ -231,10 +236,10 @@ impl Process {
     /// [`ProcessError`] if the system refuses to wait.
     pub fn run(&mut self) -> Result<(), ProcessError> {
         let mut frame = Vec::new();
+        let mut busy = false;
         while !self.ending {
-            let now = driver::now();
-            let deadline = self.machines.agent.deadline().unwrap_or(Time::NEVER);
-            self.driver.wait(deadline.max(now)).map_err(cannot("wait"))?;
+            let due = if busy { None } else { Some(self.machines.agent.deadline().unwrap_or(Time::NEVER)) };
+            self.driver.wait(due.unwrap_or(Time::ZERO)).map_err(cannot("wait"))?;
             while let Some(event) = self.driver.next(&mut frame) {
                 self.on_event(event, &frame);
                 self.pump();
@@ -243,7 +248,7 @@ impl Process {
             if self.machines.agent.deadline().is_some_and(|due| due <= now) {
                 self.machines.agent.on_time(now);
             }
-            self.pump();
+            busy = self.pump();
         }
         self.driver.flush();
         Ok(())

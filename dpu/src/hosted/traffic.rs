@@ -17,6 +17,9 @@ use umbra_core::wire::{Frame, Token};
 use super::process::{LANDING, Process, ProcessError, SELF, SLOT_BYTES, SLOTS, Way};
 use crate::agent::Incoming;
 
+/// Times that every machine is asked before the links are looked at again.
+const ROUNDS: usize = 16;
+
 impl Process {
     /// Lends the peer a segment for its answers.
     pub(super) fn lend(&mut self, link: LinkId, sp: Sp) -> Result<(), ProcessError> {
@@ -117,10 +120,12 @@ impl Process {
         self.on_gone(link, party, driver::now());
     }
 
-    /// Carries out what the machines want until none wants anything.
-    pub(super) fn pump(&mut self) {
+    /// Carries out what the machines want; true if they want more. Bounded, so that a long order from one side
+    /// does not keep others waiting at the door.
+    pub(super) fn pump(&mut self) -> bool {
         let mut buffer = std::mem::take(&mut self.scratch);
-        loop {
+        let mut more = true;
+        for _ in 0..ROUNDS {
             let now = driver::now();
             let mut idle = true;
             while let Some(action) = self.machines.agent.poll_group(now, &mut buffer) {
@@ -157,10 +162,12 @@ impl Process {
             }
             idle &= !self.read_on(now);
             if idle {
+                more = false;
                 break;
             }
         }
         self.scratch = buffer;
+        more
     }
 
     fn send_bytes(&mut self, link: Link, bytes: Option<&[u8]>) {

@@ -67,7 +67,7 @@ pub struct GroupOutcome {
 }
 
 /// Latencies in nanoseconds.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq)]
 pub struct Latency(pub Histogram<u64>);
 
 impl Latency {
@@ -81,6 +81,12 @@ impl Latency {
     #[must_use]
     pub fn at(&self, quantile: f64) -> u64 {
         self.0.value_at_quantile(quantile)
+    }
+}
+
+impl std::fmt::Debug for Latency {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} latencies, median {} ns, longest {} ns", self.0.len(), self.at(0.5), self.0.max())
     }
 }
 

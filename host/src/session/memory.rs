@@ -14,6 +14,7 @@ use umbra_core::wire::{Frame, Op, Token};
 
 use super::{Session, SessionError};
 use crate::driver;
+use crate::link::SendError;
 use crate::secret;
 use crate::sys::process::ProcessId;
 use crate::sys::segment::Segment;
@@ -127,13 +128,17 @@ impl Session {
             }
             self.wait("the service processes", deadline, all_up, None)?;
         }
-        let links: Vec<_> = self.shadows.iter().filter(|s| s.up).map(|s| s.link).collect();
-        for &link in &links {
+        let up: Vec<_> = self.shadows.iter().filter(|s| s.up).map(|s| (s.sp, s.link)).collect();
+        let links: Vec<_> = up.iter().map(|&(_, link)| link).collect();
+        for &(sp, link) in &up {
             let descriptors = match memory {
                 Some(Exported::Segment(segment)) => vec![segment.share()?],
                 _ => Vec::new(),
             };
-            self.driver.send(link, &Frame::Call { op, token, body }, descriptors).map_err(SessionError::Send)?;
+            self.driver.send(link, &Frame::Call { op, token, body }, descriptors).map_err(|why| match why {
+                SendError::NotUp => SessionError::ServiceLost { sp },
+                why => SessionError::Send(why),
+            })?;
         }
         let answered = |s: &Session| {
             links.iter().all(|&l| s.answers.contains_key(&(l, token)) || !s.shadows.iter().any(|s| s.link == l && s.up))

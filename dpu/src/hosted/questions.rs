@@ -1,0 +1,185 @@
+//! Questions of tools: how the agent is, which groups it has, what it waits for.
+
+use std::fmt::Write as _;
+
+use umbra::admin::ops;
+use umbra::driver::LinkId;
+use umbra::job::grid;
+use umbra_core::codec::Reader;
+use umbra_core::endpoints::{Group, LookupError};
+use umbra_core::error::Status;
+use umbra_core::group::message::WORLD;
+use umbra_core::group::service::GroupReport;
+use umbra_core::group::{Shelf as _, Stage};
+use umbra_core::id::Id;
+use umbra_core::peer::{Rank, Sp};
+use umbra_core::wire::{Op, Token};
+
+use super::process::Process;
+
+/// Bytes of a table in one answer.
+const DUMP_MAX: usize = 32 * 1024;
+/// Texts are cut so that they fit into a frame.
+const TEXT_MAX: usize = 60_000;
+
+impl Process {
+    pub(super) fn on_question(&mut self, link: LinkId, op: Op, token: Token, body: &[u8]) {
+        let answer = match op {
+            ops::STATUS => Ok(self.status().into_bytes()),
+            ops::GROUPS => Ok(self.groups().into_bytes()),
+            ops::DOCTOR => Ok(self.complaints().into_bytes()),
+            ops::DUMP => self.dump(body),
+            ops::LOOKUP => self.entry_of(body),
+            _ => Err(Status::Malformed),
+        };
+        match answer {
+            Ok(mut body) => {
+                body.truncate(TEXT_MAX);
+                self.done(link, op, token, Status::Ok, &body);
+            }
+            Err(status) => self.done(link, op, token, status, &[]),
+        }
+    }
+
+    /// One line `name value` for each figure.
+    fn status(&mut self) -> String {
+        let mut text = String::new();
+        let uptime = umbra::driver::now().since(self.started).0 / 1_000_000;
+        let served = self.machines.agent.serve().counters();
+        let group = self.machines.agent.group();
+        let counters = *group.counters();
+        let connected = group.connected().count() as u64;
+        let regions = self.machines.agent.serve().regions().iter().count() as u64;
+        let mut line = |name: &str, value: u64| {
+            // Writing to a string cannot fail.
+            let _ = writeln!(text, "{name} {value}");
+        };
+        line("service_process", u64::from(self.settings.sp.0));
+        line("uptime_ms", uptime);
+        line("links", self.links.len() as u64 - 1);
+        line("links_to_services", self.routes.len() as u64);
+        line("ranks_connected", connected);
+        line("regions", regions);
+        line("groups", counters.groups);
+        line("groups_full", counters.full);
+        line("groups_ended", counters.ended);
+        line("groups_timed_out", counters.timeouts);
+        line("slowest_to_full_us", counters.slowest.0 / 1000);
+        line("frames_received", counters.received);
+        line("malformed", counters.malformed + served.malformed);
+        line("duplicates_dropped", counters.duplicates);
+        line("stale_dropped", counters.stale + counters.stale_peer);
+        line("conflicts", counters.conflicts);
+        line("foreign", counters.foreign);
+        line("refused", counters.refused);
+        line("no_room", counters.no_room);
+        line("repeats", counters.repeats);
+        line("ranks_died", counters.ranks_died);
+        line("services_failed", counters.peers_failed);
+        line("bootstrap_messages_sent", counters.messages_to_services + counters.messages_to_ranks);
+        line("bootstrap_bytes_sent", counters.bytes_to_services + counters.bytes_to_ranks);
+        line("reads_served", served.served);
+        line("bytes_served", served.bytes);
+        line("requests_refused", served.refused);
+        line("reads_made", self.progress.reads);
+        line("bytes_read", self.progress.bytes);
+        line("reads_failed", self.failed);
+        line("wakeups", self.driver.wakeups());
+        for (status, count) in &self.failures {
+            line(&format!("reads_failed{{{status:?}}}"), *count);
+        }
+        text
+    }
+
+    fn groups(&self) -> String {
+        let mut text = String::new();
+        for report in self.machines.agent.group().reports() {
+            let name = self.title(&report);
+            let GroupReport { generation, stage, size, digest, .. } = report;
+            let _ = write!(text, "{name}: generation {}, {stage:?}, {size} ranks", generation.0);
+            if let Some(handle) = report.handle {
+                let _ = write!(text, ", handle {:#x}, digest {digest:016x}", handle.to_bits());
+            }
+            text.push('\n');
+        }
+        text
+    }
+
+    fn title(&self, report: &GroupReport) -> String {
+        match report.handle.and_then(|handle| self.name_of(handle)) {
+            Some(grid::WORLD) => "world".to_owned(),
+            _ if report.key == WORLD => "world".to_owned(),
+            Some((id, lead)) => format!("group {id} led by rank {lead}"),
+            None => format!("group {:?}", report.key),
+        }
+    }
+
+    /// What is missing, one line each; nothing if all is well.
+    fn complaints(&self) -> String {
+        let mut text = String::new();
+        let group = self.machines.agent.group();
+        let failed: Vec<Sp> = group.failed().collect();
+        for sp in (0..self.settings.job.service_processes()).map(Sp).filter(|sp| *sp != self.settings.sp) {
+            if failed.contains(&sp) {
+                let _ = writeln!(text, "service process {sp} has failed");
+            } else if !self.routes.contains_key(&sp) {
+                let _ = writeln!(text, "no link to service process {sp}");
+            }
+        }
+        if group.is_fenced() {
+            text.push_str("the others have declared this service process dead: start it again\n");
+        }
+        let mut world_seen = false;
+        for report in group.reports() {
+            world_seen |= report.key == WORLD;
+            let name = self.title(&report);
+            let GroupReport { stage, missing, .. } = report;
+            match (stage, report.cause) {
+                (Stage::Collecting | Stage::LocalDone | Stage::Exchanging, _) => {
+                    let _ = writeln!(text, "{name} is not full ({stage:?}): missing {missing}");
+                }
+                (Stage::Ended, Some(cause)) if cause.status != Status::Ok => {
+                    let _ = writeln!(text, "{name} ended: {cause}");
+                }
+                _ => {}
+            }
+        }
+        if !world_seen {
+            text.push_str("no rank has come yet\n");
+        }
+        text
+    }
+
+    fn dump(&self, body: &[u8]) -> Result<Vec<u8>, Status> {
+        let mut r = Reader::new(body);
+        let (handle, offset) =
+            r.u64().and_then(|handle| Ok((Id::<Group>::from_bits(handle), r.u64()?))).map_err(|_| Status::Malformed)?;
+        let shelf = self.machines.agent.group().shelf();
+        let (len, _) = shelf.measure(handle).ok_or(Status::UnknownGroup)?;
+        let offset = u32::try_from(offset).ok().filter(|o| o % 8 == 0).ok_or(Status::OutOfBounds)?;
+        let mut bytes = vec![0; DUMP_MAX];
+        let copied = shelf.copy(handle, offset, &mut bytes);
+        bytes.truncate(copied);
+        Ok([u64::from(len).to_le_bytes().as_slice(), &bytes].concat())
+    }
+
+    /// World rank, host, and all shadow service processes of a rank.
+    fn entry_of(&self, body: &[u8]) -> Result<Vec<u8>, Status> {
+        let mut r = Reader::new(body);
+        let (handle, rank) = r
+            .u64()
+            .and_then(|handle| Ok((Id::<Group>::from_bits(handle), Rank(r.u32()?))))
+            .map_err(|_| Status::Malformed)?;
+        let reader = self.tables().ok_or(Status::UnknownGroup)?;
+        let entry = reader.ask(handle, |table| table.entry(rank)).map_err(|error| match error {
+            LookupError::RankOutOfRange { .. } => Status::RankOutOfRange,
+            LookupError::StaleGeneration => Status::StaleGeneration,
+            _ => Status::UnknownGroup,
+        })?;
+        let mut out = Vec::new();
+        for word in [entry.world_rank.0, entry.host.0].into_iter().chain(entry.shadows.iter().map(|sp| sp.0)) {
+            out.extend_from_slice(&word.to_le_bytes());
+        }
+        Ok(out)
+    }
+}

@@ -1,0 +1,155 @@
+//! Real processes for tests: the executables, jobs with short deadlines, news awaited with a bound, leftovers.
+
+use std::collections::BTreeSet;
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+use umbra::driver::now;
+use umbra::job::{Launcher, News, Options};
+use umbra_core::peer::{Peer, Sp, WorldRank};
+use umbra_core::time::Lapse;
+
+/// No wait of a test is longer; far beyond every deadline of the jobs under test.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The two executables, built in the profile of this test if cargo runs it.
+///
+/// # Panics
+/// If they are not there and cannot be built.
+#[must_use]
+pub fn programs() -> &'static (PathBuf, PathBuf) {
+    static FOUND: OnceLock<(PathBuf, PathBuf)> = OnceLock::new();
+    FOUND.get_or_init(|| {
+        let here = env::current_exe().expect("this executable has a name");
+        let deps = here.parent().expect("it lies in a directory");
+        let profile = if deps.ends_with("deps") { deps.parent().expect("deps lies in a profile") } else { deps };
+        if let Some(cargo) = env::var_os("CARGO") {
+            let mut command = Command::new(cargo);
+            command.args(["build", "--quiet", "-p", "umbra", "-p", "umbra-dpu", "--bins"]);
+            if !profile.ends_with("debug") {
+                command.arg("--profile").arg(profile.file_name().expect("a profile has a name"));
+            }
+            command.arg("--target-dir").arg(profile.parent().expect("a profile lies in a target directory"));
+            command.current_dir(env!("CARGO_MANIFEST_DIR"));
+            assert!(command.status().expect("cargo starts").success(), "cargo builds the executables");
+        }
+        let found = (profile.join("umbra"), profile.join("umbra-agent"));
+        assert!(found.0.is_file() && found.1.is_file(), "executables beside {}", here.display());
+        found
+    })
+}
+
+/// A job of these counts with the executables of the build and a small input.
+#[must_use]
+pub fn options(hosts: u32, service_processes: u32, ranks: u32) -> Options {
+    let (umbra, agent) = programs();
+    Options {
+        hosts,
+        service_processes,
+        ranks,
+        input: Some(Path::new(env!("CARGO_MANIFEST_DIR")).join("../Cargo.lock")),
+        size: 4096,
+        reads: 20,
+        deadline: Duration::from_secs(20),
+        agent: Some(agent.clone()),
+        rank: Some(umbra.clone()),
+        ..Options::default()
+    }
+}
+
+/// The service process `sp` as a peer.
+///
+/// # Panics
+/// If it cannot be named.
+#[must_use]
+pub fn service(sp: u32) -> Peer {
+    Peer::service(Sp(sp)).expect("a small number")
+}
+
+/// The rank as a peer.
+///
+/// # Panics
+/// If it cannot be named.
+#[must_use]
+pub fn rank(rank: u32) -> Peer {
+    Peer::rank(WorldRank(rank)).expect("a small number")
+}
+
+/// Starts agents.
+///
+/// # Panics
+/// If one does not start.
+pub fn start_agents(launcher: &mut Launcher, which: impl IntoIterator<Item = u32>) {
+    for sp in which {
+        launcher.start_agent(Sp(sp)).expect("the agent starts");
+    }
+}
+
+/// Starts ranks.
+///
+/// # Panics
+/// If one does not start.
+pub fn start_ranks(launcher: &mut Launcher, which: impl IntoIterator<Item = u32>) {
+    for rank in which {
+        launcher.start_rank(WorldRank(rank)).expect("the rank starts");
+    }
+}
+
+/// Collects news until `enough` says so of all of them.
+///
+/// # Panics
+/// If that does not happen within [`PATIENCE`]; shows the news and what the processes wrote.
+pub fn collect(launcher: &mut Launcher, what: &str, mut enough: impl FnMut(&[News]) -> bool) -> Vec<News> {
+    let end = now() + Lapse(PATIENCE.as_nanos() as u64);
+    let mut news = Vec::new();
+    while !enough(&news) {
+        match launcher.next(end).expect("the launcher can wait") {
+            Some(item) => news.push(item),
+            None => {
+                let words: Vec<String> =
+                    launcher.peers().map(|peer| format!("{peer}: {}", launcher.last_words(peer))).collect();
+                panic!("{what} did not happen; news: {news:#?}\n{}", words.join("\n"));
+            }
+        }
+    }
+    news
+}
+
+/// The peers about which `pick` says something.
+pub fn peers_in(news: &[News], pick: impl Fn(&News) -> Option<Peer>) -> BTreeSet<Peer> {
+    news.iter().filter_map(pick).collect()
+}
+
+/// Whether a process still runs; a zombie does not.
+#[must_use]
+pub fn runs(pid: u32) -> bool {
+    let Ok(stat) = fs::read_to_string(format!("/proc/{pid}/stat")) else { return false };
+    stat.rsplit(')').next().is_some_and(|rest| !rest.trim_start().starts_with(['Z', 'X']))
+}
+
+/// Waits until none of the processes runs any more.
+///
+/// # Panics
+/// If one still runs after [`PATIENCE`].
+pub fn all_gone(pids: &[u32]) {
+    let end = Instant::now() + PATIENCE;
+    while let Some(pid) = pids.iter().find(|&&pid| runs(pid)) {
+        assert!(Instant::now() < end, "process {pid} still runs");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// Job directories of the process `pid` that still exist.
+#[must_use]
+pub fn directories_of(pid: u32) -> Vec<PathBuf> {
+    let entries = fs::read_dir(env::temp_dir()).into_iter().flatten().flatten();
+    let prefix = format!("umbra-{pid}-");
+    entries
+        .map(|e| e.path())
+        .filter(|p| p.file_name().is_some_and(|n| n.to_string_lossy().starts_with(&prefix)))
+        .collect()
+}

@@ -1,0 +1,299 @@
+//! Processes killed (signal 9) in every phase: no hang, a typed error that names the dead, nothing left (s36, s38-s40).
+#![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{BufRead as _, BufReader};
+use std::os::unix::fs::MetadataExt as _;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+use umbra::admin::{Body as _, ReadOrder, ReadResult, ReadTotals, Slice, ops};
+use umbra::job::{Event, JobError, Launcher, News, Options, Phase, Step, run};
+use umbra_core::codec::Reader;
+use umbra_core::error::Status;
+use umbra_core::peer::{Peer, Sp, WorldRank};
+use umbra_core::wire::Token;
+use umbra_tests::rig::{self, rank, service};
+
+fn impatient(hosts: u32, service_processes: u32, ranks: u32) -> Options {
+    Options { deadline: Duration::from_secs(4), ..rig::options(hosts, service_processes, ranks) }
+}
+
+fn kill(pid: u32) {
+    kill_process(Pid::from_raw(i32::try_from(pid).unwrap()).unwrap(), Signal::KILL).unwrap();
+}
+
+/// Runs a job and kills `victim` when it enters `at`.
+fn killed(options: &Options, victim: Peer, at: Phase) -> JobError {
+    let mut pids = BTreeMap::new();
+    let mut done = false;
+    let result = run(options, &mut |event| match event {
+        Event::Started { process, .. } => {
+            pids.insert(process.peer, process.pid);
+            if process.peer == victim && at <= Phase::World && !done {
+                done = true;
+                kill(process.pid);
+            }
+        }
+        Event::Phase { phase, .. } if phase == at && at > Phase::World => {
+            done = true;
+            kill(pids[&victim]);
+        }
+        _ => {}
+    });
+    assert!(done);
+    rig::all_gone(&pids.values().copied().collect::<Vec<_>>());
+    match result {
+        Ok(outcome) => panic!("{victim} was killed at {at:?}, yet all went well: {outcome:?}"),
+        Err(error) => error,
+    }
+}
+
+#[test]
+fn a_killed_process_ends_the_job_with_its_name_in_every_phase() {
+    let options = impatient(2, 2, 2);
+    for phase in [Phase::World, Phase::Groups, Phase::Slices, Phase::Random, Phase::Leaving] {
+        for victim in [rank(1), service(2)] {
+            let error = killed(&options, victim, phase);
+            match &error {
+                JobError::Died { peer, how, .. } => {
+                    assert_eq!(*peer, victim, "{phase:?}: {error}");
+                    assert!(how.contains('9'), "{how}");
+                }
+                // Whoever noticed first names it.
+                JobError::Failed { failure, .. } => assert_eq!(failure.culprit, Some(victim), "{phase:?}: {error}"),
+                other => panic!("{phase:?}, {victim}: {other}"),
+            }
+        }
+    }
+    assert_eq!(rig::directories_of(std::process::id()), Vec::<std::path::PathBuf>::new());
+}
+
+fn failures(news: &[News]) -> BTreeMap<Peer, (Status, Option<Peer>, String)> {
+    news.iter()
+        .filter_map(|item| match item {
+            News::Failed(peer, f) => Some((*peer, (f.status, f.culprit, f.text.clone()))),
+            _ => None,
+        })
+        .collect()
+}
+
+fn exported(news: &[News]) -> BTreeMap<WorldRank, Slice> {
+    news.iter()
+        .filter_map(|item| match item {
+            News::Exported(rank, e) => Some((*rank, Slice { rank: *rank, address: e.address, len: e.len })),
+            _ => None,
+        })
+        .collect()
+}
+
+#[test]
+fn s36_a_service_process_that_dies_half_way_is_named_to_every_rank_that_waits() {
+    let mut launcher = Launcher::new(&impatient(2, 2, 4)).unwrap();
+    rig::start_agents(&mut launcher, 0..4);
+    // Rank 7 never comes, so nobody can be full when the service process dies.
+    rig::start_ranks(&mut launcher, 0..7);
+    rig::collect(&mut launcher, "all local sets but one complete", |news| {
+        let complete = rig::peers_in(news, |item| match item {
+            News::Mark(peer, mark) if mark.step == Step::LocalComplete as u8 => Some(*peer),
+            _ => None,
+        });
+        complete.contains(&service(0)) && complete.contains(&service(1)) && complete.contains(&service(2))
+    });
+    launcher.kill(service(1));
+    let news = rig::collect(&mut launcher, "the failure of every rank", |news| failures(news).len() == 7);
+    for (peer, (status, culprit, text)) in failures(&news) {
+        assert_eq!(status, Status::PeerFailed, "{peer}: {text}");
+        assert_eq!(culprit, Some(service(1)), "{peer}: {text}");
+    }
+}
+
+#[test]
+fn s38_ranks_that_never_come_are_listed_to_those_who_wait() {
+    let mut launcher = Launcher::new(&impatient(2, 1, 3)).unwrap();
+    rig::start_agents(&mut launcher, 0..2);
+    rig::start_ranks(&mut launcher, [0, 1, 3, 5]);
+    let news = rig::collect(&mut launcher, "the failure of every rank", |news| failures(news).len() == 4);
+    for (peer, (status, _, text)) in failures(&news) {
+        assert_eq!(status, Status::Timeout, "{peer}: {text}");
+        assert!(text.contains("missing"), "{peer}: {text}");
+        assert!(text.contains('2') || text.contains('4'), "{peer}: {text}");
+    }
+}
+
+#[test]
+fn s40_a_service_process_that_is_not_started_is_named_at_the_deadline() {
+    let mut launcher = Launcher::new(&Options { deadline: Duration::from_secs(2), ..impatient(1, 2, 2) }).unwrap();
+    launcher.withhold(Sp(1));
+    rig::start_agents(&mut launcher, [0]);
+    rig::start_ranks(&mut launcher, [0, 1]);
+    let news = rig::collect(&mut launcher, "the failure of both ranks", |news| failures(news).len() == 2);
+    let failures = failures(&news);
+    let (status, culprit, text) = &failures[&rank(1)];
+    assert_eq!((*status, *culprit), (Status::PeerFailed, Some(service(1))), "{text}");
+    // Rank 0 has its own service process, which waits in vain for the other.
+    let (status, _, text) = &failures[&rank(0)];
+    assert!(matches!(status, Status::PeerFailed | Status::Timeout), "{text}");
+}
+
+/// Starts a whole job and waits until every rank has exported its slice.
+fn running(options: &Options) -> (Launcher, BTreeMap<WorldRank, Slice>) {
+    let mut launcher = Launcher::new(options).unwrap();
+    rig::start_agents(&mut launcher, 0..options.agents());
+    rig::start_ranks(&mut launcher, 0..options.world_size());
+    let want = options.world_size() as usize;
+    let news = rig::collect(&mut launcher, "every export", |news| exported(news).len() == want);
+    (launcher, exported(&news))
+}
+
+/// Lets an agent read the slices; tells what it got from each rank.
+fn read(launcher: &mut Launcher, reader: Peer, slices: &BTreeMap<WorldRank, Slice>) -> Vec<ReadResult> {
+    let list: Vec<Slice> = slices.values().copied().collect();
+    launcher.call(reader, ops::PLAN, Token(1), &Slice::list_to_body(&list), Vec::new()).unwrap();
+    let order = ReadOrder { size: 4096, reads: 0, seed: 0, patience: 2_000_000_000 };
+    launcher.call(reader, ops::SLICES, Token(2), &order.to_body(), Vec::new()).unwrap();
+    let answer = |item: &News| match item {
+        News::Answer { peer, op: ops::SLICES, status: Status::Ok, body, .. } if *peer == reader => Some(body.clone()),
+        _ => None,
+    };
+    let news = rig::collect(launcher, "the answer of the reader", |news| news.iter().any(|n| answer(n).is_some()));
+    let body = news.iter().find_map(answer).unwrap();
+    let mut r = Reader::new(&body);
+    ReadTotals::get(&mut r).unwrap();
+    ReadResult::list_from_body(r.rest()).unwrap()
+}
+
+#[test]
+fn s39_memory_of_a_dead_rank_is_refused_and_the_others_stay_readable() {
+    let options = impatient(2, 1, 2);
+    let (mut launcher, slices) = running(&options);
+    launcher.kill(rank(1));
+    // Its service process notices by the link.
+    rig::collect(&mut launcher, "the end of the rank", |news| {
+        news.iter().any(|n| matches!(n, News::Ended(peer, _) if *peer == rank(1)))
+    });
+    for reader in [service(0), service(1)] {
+        for result in read(&mut launcher, reader, &slices) {
+            if result.rank == WorldRank(1) {
+                assert!(result.failed > 0 && result.reads == 0, "{reader}: {result:?}");
+                assert!(matches!(result.status, Status::OwnerGone | Status::UnknownRegion), "{result:?}");
+            } else {
+                assert_eq!((result.failed, result.status), (0, Status::Ok), "{reader}: {result:?}");
+            }
+        }
+    }
+    // The groups can still be freed by those who live.
+    for r in [0, 2, 3] {
+        launcher.call(rank(r), ops::LEAVE, Token(9), &[], Vec::new()).unwrap();
+    }
+    let ended = |news: &[News]| {
+        rig::peers_in(news, |n| match n {
+            News::Ended(peer, status) if status.success() => Some(*peer),
+            _ => None,
+        })
+    };
+    let news = rig::collect(&mut launcher, "the leaving of the living", |news| ended(news).len() == 3);
+    assert_eq!(ended(&news), BTreeSet::from([rank(0), rank(2), rank(3)]));
+}
+
+#[test]
+fn reads_through_a_dead_service_process_fail_and_name_no_other() {
+    let options = impatient(2, 1, 2);
+    let (mut launcher, slices) = running(&options);
+    launcher.kill(service(1));
+    for result in read(&mut launcher, service(0), &slices) {
+        if result.rank.0 < 2 {
+            assert_eq!((result.failed, result.status), (0, Status::Ok), "{result:?}");
+        } else {
+            assert!(result.failed > 0, "{result:?}");
+            assert!(
+                matches!(result.status, Status::PeerFailed | Status::UnknownGroup | Status::StaleGeneration),
+                "{result:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn s53_the_endpoint_cache_is_mapped_by_all_ranks_of_an_agent_read_only_and_once() {
+    let options = impatient(1, 1, 6);
+    let (launcher, _) = running(&options);
+    let arena = |peer: Peer| {
+        let maps = std::fs::read_to_string(format!("/proc/{}/maps", launcher.pid(peer).unwrap())).unwrap();
+        let line = maps.lines().find(|l| l.contains("memfd:umbra-endpoints")).expect("it maps the arena").to_owned();
+        let fields: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
+        (fields[1].clone(), fields[4].clone())
+    };
+    let (mode, inode) = arena(service(0));
+    assert_eq!(mode, "rw-s");
+    for r in 0..6 {
+        assert_eq!(arena(rank(r)), ("r--s".to_owned(), inode.clone()), "rank {r}");
+    }
+}
+
+#[test]
+fn an_idle_job_uses_less_than_one_percent_of_a_processor() {
+    let options = rig::options(1, 2, 2);
+    let (launcher, _) = running(&options);
+    let ticks = |peer: Peer| {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", launcher.pid(peer).unwrap())).unwrap();
+        let fields: Vec<u64> =
+            stat.rsplit(')').next().unwrap().split_whitespace().skip(11).take(2).map(|f| f.parse().unwrap()).collect();
+        fields.iter().sum::<u64>()
+    };
+    let everybody: Vec<Peer> = [service(0), service(1), rank(0), rank(1)].to_vec();
+    let before: Vec<u64> = everybody.iter().map(|&p| ticks(p)).collect();
+    // CPU time is counted, not wall time: 3 s are 300 ticks, of which 1 % is 3.
+    std::thread::sleep(Duration::from_secs(3));
+    for (&peer, before) in everybody.iter().zip(before) {
+        let used = ticks(peer) - before;
+        assert!(used <= 3, "{peer} used {used} ticks of 10 ms in 3 s");
+    }
+}
+
+#[test]
+fn the_death_of_the_launcher_ends_all_processes() {
+    let (umbra, agent) = rig::programs();
+    let mut child = Command::new(umbra)
+        .args(["run", "--reads", "1000000", "--size", "8", "--input"])
+        .arg(std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml"))
+        .arg("--agent")
+        .arg(agent)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    let reading = lines.any(|line| line.is_ok_and(|l| l.contains("random")));
+    let of_launcher = |pid: u32| -> Vec<u32> {
+        let path = format!("/proc/{pid}/task/{pid}/children");
+        std::fs::read_to_string(path).unwrap().split_whitespace().map(|p| p.parse().unwrap()).collect()
+    };
+    let children = of_launcher(child.id());
+    let directories = rig::directories_of(child.id());
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(reading, "the job never came to its random reads");
+    assert_eq!(children.len(), 12);
+    rig::all_gone(&children);
+    // A killed launcher cannot tidy up its files; they are private, and the test does it.
+    for directory in directories {
+        assert_eq!(std::fs::metadata(&directory).unwrap().mode() & 0o777, 0o700);
+        std::fs::remove_dir_all(directory).unwrap();
+    }
+}
+
+#[test]
+fn an_agent_ends_cleanly_when_asked_to() {
+    let options = impatient(1, 1, 1);
+    let (mut launcher, _) = running(&options);
+    launcher.terminate(service(0));
+    let news = rig::collect(&mut launcher, "the end of the agent", |news| {
+        news.iter().any(|n| matches!(n, News::Ended(peer, _) if *peer == service(0)))
+    });
+    let clean = news.iter().any(|n| matches!(n, News::Ended(peer, status) if *peer == service(0) && status.success()));
+    assert!(clean, "{news:?}");
+    assert_eq!(launcher.directory().sockets(), Vec::<std::path::PathBuf>::new());
+}
