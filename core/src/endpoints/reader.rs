@@ -11,11 +11,11 @@
 //! if they are near. [`find`](Reader::find) a few lines more.
 
 use super::Group;
-use super::arena::{Arena, ArenaError, load, slot_word};
+use super::affine::locate;
+use super::arena::{Arena, ArenaError, LINE_WORDS, load, slot_word};
 use super::identity::GroupKey;
 use super::layout::{HEADER_WORDS, Kind, halves};
 use super::lookup::{Endpoint, LookupError};
-use super::reciprocal::Reciprocal;
 use super::table::Table;
 use super::words::{Live, Words};
 use crate::atomic::{AtomicU64, Ordering, fence};
@@ -72,46 +72,28 @@ impl<'a> Reader<'a> {
         fence(Ordering::Acquire);
         let (size, kind) = halves(load(shape));
         let found = if rank.0 < size { self.row(offset as u32, kind, rank) } else { None };
+        let Some((world_rank, sp)) = found else { return Err(refused(slot, word, rank, size)) };
         // ORDERING: everything above was read before the word is read again; pairs with the release fence between
         // the slot's new word and the first change of what it led to.
         fence(Ordering::Acquire);
         if load(slot) != word {
             return Err(LookupError::StaleGeneration);
         }
-        match found {
-            Some((world_rank, sp)) => match Peer::rank(world_rank) {
-                Some(peer) => Ok(Endpoint { peer, sp }),
-                None => Err(LookupError::Damaged),
-            },
-            None if rank.0 >= size => Err(LookupError::RankOutOfRange { rank, size }),
-            None => Err(LookupError::Damaged),
-        }
+        Peer::rank(world_rank).map(|peer| Endpoint { peer, sp }).ok_or(LookupError::Damaged)
     }
 
     #[inline]
     fn row(&self, offset: u32, kind: u32, rank: Rank) -> Option<(WorldRank, Sp)> {
-        let table = (offset as usize).checked_mul(super::arena::LINE_WORDS)?.checked_add(HEADER_WORDS)?;
+        // Of two 32-bit numbers: no overflow.
+        let table = u64::from(offset) * LINE_WORDS as u64 + HEADER_WORDS as u64;
         if kind == Kind::Explicit as u32 {
-            let (world, sp) = halves(load(self.arena.words.get(table.checked_add(rank.index())?)?));
+            let at = usize::try_from(table + u64::from(rank.0)).ok()?;
+            let (world, sp) = halves(load(self.arena.words.get(at)?));
             return Some((WorldRank(world), Sp(sp)));
         }
-        let [by_divisor, by_per_dpu, divisors, world, sps, lids] =
-            self.arena.words.get(table..)?.first_chunk::<6>()?.each_ref().map(load);
-        let ((divisor, per_dpu), (world, world_stride)) = (halves(divisors), halves(world));
-        let ((sp, sp_stride), (lid, lid_step)) = (halves(sps), halves(lids));
-        // The arithmetic of `affine`, wrapping: a table that passed its checks never wraps.
-        let quotient = Reciprocal(by_divisor).quotient(rank.0);
-        let rest = rank.0.wrapping_sub(quotient.wrapping_mul(divisor));
-        let (host, place) = if kind == Kind::Block as u32 { (quotient, rest) } else { (rest, quotient) };
-        let turn = place.wrapping_mul(lid_step).wrapping_add(lid);
-        let mask = per_dpu.wrapping_sub(1);
-        let lid = if per_dpu & mask == 0 {
-            turn & mask
-        } else {
-            turn.wrapping_sub(Reciprocal(by_per_dpu).quotient(turn).wrapping_mul(per_dpu))
-        };
-        let sp = host.wrapping_mul(sp_stride).wrapping_add(sp).wrapping_add(lid);
-        Some((WorldRank(rank.0.wrapping_mul(world_stride).wrapping_add(world)), Sp(sp)))
+        let words = self.arena.words.get(usize::try_from(table).ok()?..)?.first_chunk()?;
+        let (world, sp) = locate(words, kind, rank);
+        Some((WorldRank(world), sp))
     }
 
     /// Asks any number of questions about one generation of a group; if it ends meanwhile, all answers are dropped.
@@ -225,6 +207,18 @@ impl<'a> Reader<'a> {
             }
             Some(out.len())
         })
+    }
+}
+
+/// Why a slot's table has no such rank.
+#[cold]
+fn refused(slot: &AtomicU64, word: u64, rank: Rank, size: u32) -> LookupError {
+    // ORDERING: as in `lookup`.
+    fence(Ordering::Acquire);
+    match () {
+        () if load(slot) != word => LookupError::StaleGeneration,
+        () if rank.0 >= size => LookupError::RankOutOfRange { rank, size },
+        () => LookupError::Damaged,
     }
 }
 
