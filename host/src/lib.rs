@@ -14,6 +14,7 @@ pub mod report;
 pub mod secret;
 pub mod session;
 pub mod shm;
+pub mod sim;
 // The operating system, each service once; the only module with unsafe code.
 #[allow(unsafe_code)]
 pub mod sys;

@@ -47,5 +47,6 @@ pub use cause::{Cause, MISSING_RUNS, Missing, Stretch, Who};
 pub use member::Member;
 pub use message::{Field, is_bootstrap, ops};
 pub use record::{Record, Stage};
+pub use service::GroupReport;
 pub use service::Service;
 pub use shelf::{Shelf, ShelfError};
