@@ -9,3 +9,4 @@ pub mod hostile;
 pub mod memory_server;
 pub mod rig;
 pub mod transport_conformance;
+pub mod schedule;

@@ -1,5 +1,7 @@
 //! Scenarios of normal operation, on simulated jobs.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests may fail like tests")]
+
 use umbra::sim::{Job, Network, Order, Sim};
 use umbra_core::group::Stage;
 use umbra_core::group::message::WORLD;

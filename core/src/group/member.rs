@@ -214,6 +214,8 @@ pub struct Membership {
     pub(crate) descriptor: Piece,
     pub(crate) len: u32,
     pub(crate) taken: u32,
+    /// The service process has confirmed it in this generation.
+    pub(crate) confirmed: bool,
     /// Join again when this generation has ended.
     pub(crate) again: bool,
     /// The owner was told that waiting was in vain: the end is no news.
@@ -241,6 +243,7 @@ impl Default for Membership {
             descriptor: None,
             len: 0,
             taken: 0,
+            confirmed: false,
             again: false,
             reported: false,
             asked: false,
@@ -389,7 +392,11 @@ impl<S: Storage> Member<S> {
     /// What became of a group; the world group is asked for by [`WORLD`].
     #[must_use]
     pub fn state(&self, key: GroupKey) -> State {
-        self.find(key).map_or(State::Out, |at| self.group(at).state)
+        self.find(key).map_or(State::Out, |at| {
+            let group = self.group(at);
+            let over = group.state == State::Leaving && group.reported && !group.again;
+            if over { State::Out } else { group.state }
+        })
     }
 
     /// The current generation of a group, or the last one.

@@ -104,8 +104,9 @@ pub struct Record {
     pub(crate) resend: Node,
     pub(crate) deadline: Node,
     pub(crate) since: Time,
-    /// Local members still to be told of the end of this earlier generation.
-    pub(crate) behind: Generation,
+    /// The generation before, of whose end some neighbours and local members may not know yet.
+    pub(crate) before: Generation,
+    pub(crate) before_cause: Cause,
     /// A service process that serves some of its ranks has failed since it was full.
     pub(crate) orphaned: bool,
     /// The local members were told that waiting was in vain.
@@ -148,7 +149,8 @@ impl Default for Record {
             resend: Node::default(),
             deadline: Node::default(),
             since: Time::ZERO,
-            behind: Generation::NEVER,
+            before: Generation::NEVER,
+            before_cause: Cause::LEFT,
             orphaned: false,
             given_up: false,
             shown: Stage::Absent,

@@ -28,9 +28,11 @@ impl<S: Storage> Member<S> {
         for at in 0..self.groups.as_ref().len() as u32 {
             let group = self.group_mut(at);
             // A service process in its first life on this link knows nothing: all is said again.
-            if reborn && group.used && matches!(group.state, State::Joined | State::Ready) {
-                group.state = State::Joining;
+            if reborn && group.used {
                 group.taken = 0;
+                if matches!(group.state, State::Joined | State::Ready) {
+                    group.state = State::Joining;
+                }
             }
             group.asked = false;
             group.step = 0;
@@ -126,7 +128,7 @@ impl<S: Storage> Member<S> {
             return;
         }
         let (key, state) = (group.key, group.state);
-        let joining = matches!(state, State::Joining | State::Leaving | State::Joined | State::Ready);
+        let joining = !matches!(state, State::Out | State::Waiting);
         match (op, status) {
             (ops::HELLO, Status::Ok) => {
                 if let Some((_, sp, incarnation)) = self.link.filter(|_| !self.admitted) {
@@ -134,6 +136,7 @@ impl<S: Storage> Member<S> {
                     self.push(Event::Admitted { sp, incarnation });
                 }
                 let group = self.group_mut(at);
+                group.confirmed = true;
                 if group.state == State::Joining {
                     group.state = State::Joined;
                 }
@@ -149,20 +152,21 @@ impl<S: Storage> Member<S> {
                 group.taken = group.taken.max(reply.word.min(group.len));
                 group.asked = false;
                 group.step = 0;
+                group.confirmed |= group.taken == group.len;
                 if group.taken == group.len && group.state == State::Joining {
                     group.state = State::Joined;
                 }
                 self.stir(at);
             }
-            (ops::JOIN | ops::HELLO, Status::StaleGeneration) if joining => {
+            (ops::JOIN | ops::HELLO, Status::StaleGeneration | Status::AlreadyRevoked) => {
                 let last = Generation(reply.word);
                 if last >= self.group(at).generation {
-                    self.overtaken(at, last, now);
+                    self.overtaken(at, last, status, now);
                 }
             }
             // No room for now: it is asked again, until the time is up.
             (ops::JOIN | ops::HELLO, Status::Full) => {}
-            (ops::JOIN | ops::HELLO, _) if joining => {
+            (ops::JOIN | ops::HELLO, _) if state == State::Joining => {
                 let word = reply.word;
                 self.push(Event::Refused { key, status, word });
                 let last = self.group(at).generation.0.saturating_sub(1);
@@ -186,20 +190,27 @@ impl<S: Storage> Member<S> {
         }
     }
 
-    /// The generation that this rank speaks of is over: it joins the next one, unless it was in it.
-    fn overtaken(&mut self, at: u32, last: Generation, now: Time) {
+    /// The generation that this rank wants to join is over, or an earlier life of it has left it.
+    fn overtaken(&mut self, at: u32, last: Generation, status: Status, now: Time) {
         let group = self.group(at);
-        let fresh = group.state == State::Joining && group.key != WORLD;
-        if fresh {
+        let member = group.confirmed || group.key == WORLD;
+        match group.state {
             // It was not a member of what has ended: its wish goes for the next generation.
-            self.group_mut(at).generation = last;
-            self.restart(at, now);
-        } else {
-            self.ended(at, last, Cause::of(Status::StaleGeneration), now);
+            State::Joining if !member => {
+                self.group_mut(at).generation = last;
+                self.restart(at);
+            }
+            // It was, before the service process lost its memory.
+            State::Joining => self.ended(at, last, Cause::of(Status::StaleGeneration), now),
+            State::Leaving if group.taken < group.len && status == Status::StaleGeneration => {
+                self.ended(at, last, Cause::LEFT, now)
+            }
+            // A late answer to a question asked long ago; the end, if it is one, is told separately.
+            _ => {}
         }
     }
 
-    fn restart(&mut self, at: u32, _now: Time) {
+    fn restart(&mut self, at: u32) {
         let group = self.group_mut(at);
         group.generation = group.generation.next();
         group.state = State::Joining;
@@ -218,7 +229,7 @@ impl<S: Storage> Member<S> {
         }
         while let Some((at, _)) = self.deadlines.expired(&mut Deadlines(self.groups.as_mut()), now) {
             let cause = self.why(Status::Timeout);
-            self.give_up(at, cause, now);
+            self.give_up(at, cause);
         }
         if now < self.tick_at {
             return;
@@ -239,9 +250,9 @@ impl<S: Storage> Member<S> {
             self.push(Event::ServiceLost { sp: self.sp });
             if self.sp.is_some() {
                 for at in 0..self.groups.as_ref().len() as u32 {
-                    if matches!(self.group(at).state, State::Joining | State::Joined) {
+                    if matches!(self.group(at).state, State::Joining | State::Joined | State::Leaving) {
                         let cause = self.why(Status::PeerFailed);
-                        self.give_up(at, cause, now);
+                        self.give_up(at, cause);
                     }
                 }
             }

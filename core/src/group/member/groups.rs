@@ -98,6 +98,7 @@ impl<S: Storage> Member<S> {
         group.state = if ready || group.key == WORLD { State::Joining } else { State::Waiting };
         group.handle = None;
         group.taken = 0;
+        group.confirmed = false;
         group.again = false;
         group.reported = false;
         group.asked = false;
@@ -154,6 +155,24 @@ impl<S: Storage> Member<S> {
         } else {
             self.out(at);
         }
+        if key == WORLD && cause.status != Status::Ok {
+            self.without_world(cause);
+        }
+    }
+
+    /// The world group came to nothing, and with it every group that is not ready.
+    fn without_world(&mut self, cause: Cause) {
+        for at in 0..self.groups.as_ref().len() as u32 {
+            let group = self.group(at);
+            let (key, generation, state) = (group.key, group.generation, group.state);
+            if group.key == WORLD || matches!(state, State::Out | State::Ready) {
+                continue;
+            }
+            if !group.reported {
+                self.push(Event::Ended { key, generation, cause });
+            }
+            self.out(at);
+        }
     }
 
     pub(super) fn out(&mut self, at: u32) {
@@ -169,7 +188,7 @@ impl<S: Storage> Member<S> {
     }
 
     /// Nothing came of waiting for a group.
-    pub(super) fn give_up(&mut self, at: u32, cause: Cause, now: Time) {
+    pub(super) fn give_up(&mut self, at: u32, cause: Cause) {
         let group = self.group(at);
         let (key, generation, state) = (group.key, group.generation, group.state);
         match state {
@@ -187,13 +206,18 @@ impl<S: Storage> Member<S> {
                 self.group_mut(at).reported = true;
             }
             State::Leaving => {
-                if core::mem::take(&mut self.group_mut(at).again) {
-                    self.push(Event::Ended { key, generation: generation.next(), cause });
-                    self.group_mut(at).reported = true;
+                let failed = cause.status == Status::PeerFailed && !self.group(at).reported;
+                if failed {
+                    self.push(Event::Ended { key, generation, cause });
                 }
+                let again = core::mem::take(&mut self.group_mut(at).again);
+                if again {
+                    self.push(Event::Ended { key, generation: generation.next(), cause });
+                }
+                // It goes on leaving in silence, for those who count on it.
+                self.group_mut(at).reported |= failed || again;
             }
         }
-        let _ = now;
     }
 
     /// The cause of giving up, as far as a rank can know it.

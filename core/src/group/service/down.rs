@@ -24,9 +24,6 @@ impl<S: Storage, C: Shelf> Service<'_, S, C> {
     /// Writes the next piece of news for a neighbour, if there is one: its link and length.
     pub(super) fn push_down(&mut self, at: u32, buffer: &mut [u8], now: Time) -> Option<(Link, usize)> {
         let phase = self.rec(at).phase;
-        if !matches!(phase, Phase::Full | Phase::Ended) {
-            return None;
-        }
         for n in 0..NEIGHBOURS {
             let record = self.rec(at);
             let got = record.pushed.get(n).copied().unwrap_or(DONE);
@@ -43,7 +40,11 @@ impl<S: Storage, C: Shelf> Service<'_, S, C> {
                 self.write_piece(at, got, buffer)
             } else {
                 let record = self.rec(at);
-                self.write_end(record.key, record.generation, self.root_of(at), record.cause, buffer)
+                let (generation, cause) = match phase {
+                    Phase::Ended => (record.generation, record.cause),
+                    _ => (record.before, record.before_cause),
+                };
+                self.write_end(record.key, generation, self.root_of(at), cause, buffer)
             };
             if let Some(len) = len {
                 return Some((link, len));
@@ -129,8 +130,14 @@ impl<S: Storage, C: Shelf> Service<'_, S, C> {
         let Reply { head, word } = Reply::parse(body)?;
         let Some(at) = self.find(head.key) else { return Ok(()) };
         let record = self.rec(at);
-        let expected = if op == ops::END { Phase::Ended } else { Phase::Full };
-        if record.generation != head.generation || record.phase != expected {
+        let current = head.generation == record.generation;
+        let expected = match record.phase {
+            Phase::Unused => false,
+            Phase::Gathering => op == ops::END && head.generation == record.before,
+            Phase::Full => op == ops::SNAPSHOT && current,
+            Phase::Ended => op == ops::END && current,
+        };
+        if !expected {
             return Ok(());
         }
         let total = record.table_len;

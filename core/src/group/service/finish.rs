@@ -227,6 +227,7 @@ impl<S: Storage, C: Shelf> Service<'_, S, C> {
             Phase::Unused => false,
             Phase::Gathering => {
                 record.left.serial != 0
+                    || !self.is_settled(at)
                     || (!self.is_root(at)
                         && (record.locals.is_none() || record.joined_out || record.joined.serial != 0))
             }

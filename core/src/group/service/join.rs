@@ -70,7 +70,7 @@ impl<S: Storage, C: Shelf> Service<'_, S, C> {
             }
             if record.generation == head.generation {
                 if self.in_set(at, Set::Left, local) {
-                    return Some((Status::StaleGeneration, head.generation.0));
+                    return Some((Status::AlreadyRevoked, head.generation.0));
                 }
                 if let Some(handle) = record.handle {
                     let known = self.shelf.entry(handle, join.rank).is_some_and(|(rank, _)| rank == world_rank);
@@ -261,7 +261,7 @@ impl<S: Storage, C: Shelf> Service<'_, S, C> {
             self.stir(at);
             return (Status::StaleGeneration, generation.0);
         }
-        if !self.in_set(at, Set::Joined, local) {
+        if !self.in_set(at, Set::Joined, local) && !self.in_set(at, Set::Members, local) {
             return (Status::UnknownGroup, 0);
         }
         if !bits::insert(self.set_mut(at, Set::Left), local) {

@@ -6,7 +6,6 @@
 
 use crate::endpoints::Descriptor;
 use crate::error::Status;
-use crate::id::Generation;
 use crate::machine::Link;
 use crate::peer::{Incarnation, LocalRank, Rank, Sp, WorldRank};
 use crate::time::Time;
@@ -209,7 +208,7 @@ impl<S: Storage, C: Shelf> Service<'_, S, C> {
     /// Takes the local members from a table that has just been published.
     pub(super) fn members_from_table(&mut self, at: u32, now: Time) {
         let Some(handle) = self.rec(at).handle else { return };
-        let (world, me) = (self.rec(at).is_world(), self.config.sp);
+        let me = self.config.sp;
         let mut any = false;
         self.shelf.ranks_of(handle, me, &mut |_, _| any = true);
         if !any || self.need_sets(at).is_none() {
@@ -221,7 +220,7 @@ impl<S: Storage, C: Shelf> Service<'_, S, C> {
         let members = self.heap.words_mut(&piece).get_mut(..words).unwrap_or(&mut []);
         self.shelf.ranks_of(handle, me, &mut |_, world_rank| {
             let known = locals.iter().position(|slot| slot.used && slot.world_rank == world_rank);
-            let local = known.or_else(|| locals.iter().position(|slot| !slot.used).filter(|_| world));
+            let local = known.or_else(|| locals.iter().position(|slot| !slot.used));
             let Some(slot) = local.and_then(|local| locals.get_mut(local)) else {
                 *no_room += 1;
                 return;
@@ -301,7 +300,7 @@ impl<S: Storage, C: Shelf> Service<'_, S, C> {
             (ops::READY, Phase::Full) | (ops::ENDED, Phase::Ended) if current => {
                 bits::insert(self.set_mut(at, Set::Known), local);
             }
-            (ops::ENDED, _) if head.generation == record.behind => {
+            (ops::ENDED, _) if head.generation == record.before => {
                 self.caught_up(at, local);
             }
             _ => self.counters.stale += 1,
@@ -324,12 +323,10 @@ impl<S: Storage, C: Shelf> Service<'_, S, C> {
         let words = self.local_words();
         let piece = self.rec(at).locals;
         let all = self.heap.words_mut(&piece);
-        let mut any = 0;
         for word in 0..words {
             let bit = |set: Set| set as usize * words + word;
             let read = |all: &[u64], set: Set| all.get(bit(set)).copied().unwrap_or(0);
             let behind = (read(all, Set::Joined) & !read(all, Set::Known)) | read(all, Set::Behind);
-            any |= behind;
             for set in [Set::Members, Set::Joined, Set::Left, Set::Told, Set::Known] {
                 if let Some(word) = all.get_mut(bit(set)) {
                     *word = 0;
@@ -339,8 +336,6 @@ impl<S: Storage, C: Shelf> Service<'_, S, C> {
                 *word = behind;
             }
         }
-        let record = self.rec_mut(at);
-        record.behind = if any == 0 { Generation::NEVER } else { record.generation };
     }
 
     /// Why the first local member cannot be in this group: the table names another place for it.

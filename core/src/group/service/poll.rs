@@ -86,8 +86,8 @@ impl<S: Storage, C: Shelf> Service<'_, S, C> {
         let head = |generation: Generation| Head { key: record.key, generation, from };
         let len = if behind {
             draft::call(buffer, ops::ENDED, Token(0), |w| {
-                head(record.behind).emit(w)?;
-                super::super::cause::Cause::LEFT.emit(w)
+                head(record.before).emit(w)?;
+                record.before_cause.emit(w)
             })
         } else if record.phase == Phase::Ended {
             draft::call(buffer, ops::ENDED, Token(0), |w| {

@@ -171,7 +171,7 @@ impl<S: Storage, C: Shelf> Service<'_, S, C> {
     fn renew_news(&mut self, local: u32) {
         for at in 0..self.records.as_ref().len() as u32 {
             let record = self.rec(at);
-            if record.phase != Phase::Unused && record.locals.is_some() && self.in_set(at, Set::Told, local) {
+            if record.phase != Phase::Unused && record.locals.is_some() {
                 bits::remove(self.set_mut(at, Set::Told), local);
                 bits::remove(self.set_mut(at, Set::Known), local);
                 self.stir(at);
@@ -203,7 +203,7 @@ impl<S: Storage, C: Shelf> Service<'_, S, C> {
             return (Status::Full, 0);
         }
         if self.in_set(at, Set::Left, local) {
-            return (Status::StaleGeneration, generation.0);
+            return (Status::AlreadyRevoked, generation.0);
         }
         self.joined(at, local, now);
         (Status::Ok, 0)

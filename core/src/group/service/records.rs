@@ -58,8 +58,12 @@ impl<S: Storage, C: Shelf> Service<'_, S, C> {
     /// Starts `generation` in a record whose earlier generation, if any, has ended.
     pub(super) fn begin(&mut self, at: u32, generation: Generation, root: Sp, size: u32, now: Time) {
         self.drop_pieces(at);
-        let behind = self.rec(at).behind;
         let record = self.rec_mut(at);
+        // Neighbours that have not heard of the end of the last generation are told while the next one runs.
+        let ended = record.phase == Phase::Ended;
+        let (before, before_cause) =
+            if ended { (record.generation, record.cause) } else { (Generation::NEVER, Cause::LEFT) };
+        let pushed = if ended { record.pushed } else { [DONE; NEIGHBOURS] };
         *record = Record {
             key: record.key,
             generation,
@@ -67,7 +71,9 @@ impl<S: Storage, C: Shelf> Service<'_, S, C> {
             root,
             size,
             since: now,
-            behind,
+            before,
+            before_cause,
+            pushed,
             locals: record.locals.take(),
             queued: record.queued,
             next_queued: record.next_queued,
@@ -200,7 +206,8 @@ impl<S: Storage, C: Shelf> Service<'_, S, C> {
             flow.sent = 0;
             flow.serial = 0;
         }
-        record.pushed = [0; NEIGHBOURS];
+        let nothing = record.phase == Phase::Gathering && record.before == Generation::NEVER;
+        record.pushed = if nothing { [DONE; NEIGHBOURS] } else { [0; NEIGHBOURS] };
         record.outstanding = 0;
         record.pull = true;
         record.step = 0;
@@ -271,8 +278,7 @@ impl<S: Storage, C: Shelf> Service<'_, S, C> {
     /// Whether nothing is owed to anybody about this group.
     pub(super) fn is_settled(&self, at: u32) -> bool {
         let record = self.rec(at);
-        let told = (0..NEIGHBOURS).all(|n| self.neighbour(at, n).is_none() || record.pushed.get(n) == Some(&DONE));
-        record.phase != Phase::Gathering && told
+        (0..NEIGHBOURS).all(|n| record.pushed.get(n) == Some(&DONE) || self.neighbour(at, n).is_none())
     }
 }
 
