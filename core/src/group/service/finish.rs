@@ -150,6 +150,9 @@ impl<S: Storage, C: Shelf> Service<'_, S, C> {
 
     /// A group is not full in time.
     pub(super) fn overdue(&mut self, at: u32, queue: u8, now: Time) {
+        if self.rec(at).phase == Phase::Full {
+            self.absent_have_left(at, now);
+        }
         if self.rec(at).phase != Phase::Gathering {
             return;
         }
@@ -184,6 +187,20 @@ impl<S: Storage, C: Shelf> Service<'_, S, C> {
         } else {
             self.forget(at);
         }
+    }
+
+    /// Members that joined at an earlier life of this process and do not know of it any more have left.
+    fn absent_have_left(&mut self, at: u32, now: Time) {
+        for word in 0..self.local_words() {
+            let read = |set| self.set(at, set).get(word).copied().unwrap_or(0);
+            let absent = read(Set::Members) & !read(Set::Joined);
+            if let Some(left) = self.set_mut(at, Set::Left).get_mut(word) {
+                *left |= absent;
+            }
+        }
+        self.add_own(at, true, false);
+        self.check_ended(at, now);
+        self.stir(at);
     }
 
     /// What was sent and is not acknowledged is sent again.

@@ -13,7 +13,7 @@ use super::super::heap::Piece;
 use super::super::message::{Entries, Snapshot};
 use super::super::record::{NEIGHBOURS, Phase};
 use super::super::shelf::{Shelf, ShelfError};
-use super::super::timers::NIL;
+use super::super::timers::{MOST, NIL};
 use super::local::Set;
 use super::records::Deadlines;
 use super::report::Event;
@@ -210,6 +210,10 @@ impl<S: Storage, C: Shelf> Service<'_, S, C> {
             }
         }
         self.members_from_table(at, now);
+        if !self.within(at, Set::Members, Set::Joined) {
+            // They joined at an earlier life of this process, and have time to say so again.
+            self.deadlines.arm(&mut Deadlines(self.records.as_mut()), at, MOST, now);
+        }
         if given_up {
             for word in 0..self.local_words() {
                 let members = self.set(at, Set::Members).get(word).copied().unwrap_or(0);
