@@ -8,5 +8,5 @@ pub mod crash;
 pub mod hostile;
 pub mod memory_server;
 pub mod rig;
-pub mod transport_conformance;
 pub mod schedule;
+pub mod transport_conformance;

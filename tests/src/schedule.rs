@@ -111,19 +111,19 @@ fn misfortune(sim: &mut Sim, trouble: Trouble, random: &mut Random) {
             let a = some_service(random);
             let b = if random.below(3) == 0 { some_rank(random) } else { some_service(random) };
             let at = when(random);
-            sim.plan(Scripted { at, fault: Fault::Cut(a, b) });
+            sim.plan(Scripted { at, fault: Fault::Cut(a, b), lasts: None });
             let healed = at + Lapse::from_micros(random.below(30_000));
-            sim.plan(Scripted { at: healed, fault: Fault::Heal(a, b) });
+            sim.plan(Scripted { at: healed, fault: Fault::Heal(a, b), lasts: None });
         }
     }
     if trouble == Trouble::Deaths {
         for _ in 0..=random.below(2) {
             let whom = if random.below(2) == 0 { some_rank(random) } else { some_service(random) };
             let at = when(random);
-            sim.plan(Scripted { at, fault: Fault::Kill(whom) });
+            sim.plan(Scripted { at, fault: Fault::Kill(whom), lasts: None });
             if random.below(2) == 0 {
                 let back = at + Lapse::from_micros(random.below(600_000));
-                sim.plan(Scripted { at: back, fault: Fault::Restart(whom) });
+                sim.plan(Scripted { at: back, fault: Fault::Restart(whom), lasts: None });
             }
         }
     }
@@ -341,7 +341,7 @@ fn judge(sim: &Sim, trouble: Trouble, walks: &[Walk]) -> Result<Tally, String> {
         }
     }
     let outcome = sim.outcome();
-    tally.messages = outcome.service_messages;
+    tally.messages = outcome.traffic.services.messages;
     tally.lost = outcome.lost;
     Ok(tally)
 }

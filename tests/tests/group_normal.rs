@@ -47,7 +47,7 @@ fn s02_four_service_processes_agree_and_every_rank_has_the_right_one() {
 #[test]
 fn s07_ranks_of_one_service_process_need_no_message_between_service_processes() {
     let sim = full(Job::new(1, 1, 8));
-    assert_eq!(sim.outcome().service_messages, 0);
+    assert_eq!(sim.outcome().traffic.services.messages, 0);
 }
 
 #[test]

@@ -30,6 +30,8 @@ pub(super) enum Happens {
     Wake { node: usize },
     /// Scripted.
     Fault(Fault),
+    /// A member of a random group does something.
+    Turn(u32),
 }
 
 #[derive(Debug)]

@@ -17,17 +17,25 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod churn;
+mod faults;
+mod flow;
 mod job;
 mod links;
+mod look;
 mod node;
+mod options;
 mod outcome;
 mod random;
 mod run;
 mod script;
+mod watch;
 
 pub use job::{Job, Network, Order};
 pub use node::{RankNode, ServiceNode, Tables};
-pub use outcome::{Happening, Outcome, Timeline};
+pub use options::{Options, SimError, run};
+pub use outcome::{Happening, Outcome, Sent, Timeline, Traffic};
 pub use random::Random;
 pub use run::Sim;
 pub use script::{Fault, Process, ScriptError, Scripted};
+pub use watch::{Rule, Violation};

@@ -38,6 +38,8 @@ pub struct RankNode {
     /// The service process to which it connects.
     pub sp: Sp,
     pub(super) config: member::Config,
+    /// How often it has been started.
+    pub(super) lives: u32,
 }
 
 /// What both kinds of process have.

@@ -1,0 +1,62 @@
+//! A simulated run from options, as `umbra sim` starts it: repeatable, checked, and told what goes wrong.
+
+use umbra::sim::{Options, SimError, run};
+use umbra_core::error::Status;
+use umbra_core::peer::Sp;
+
+#[test]
+fn a_run_can_be_repeated_from_its_seed() {
+    let outcomes = |seed| run(&Options::random(seed)).map(|outcome| (outcome.digest, outcome.traffic)).unwrap();
+    let first: Vec<_> = (0..30).map(outcomes).collect();
+    let again: Vec<_> = (0..30).map(outcomes).collect();
+    assert_eq!(first, again);
+    let different: std::collections::HashSet<u64> = first.iter().map(|(digest, _)| *digest).collect();
+    assert!(different.len() > 25, "different seeds make different runs");
+}
+
+#[test]
+fn a_job_without_faults_is_full_everywhere_and_counts_its_messages() {
+    let outcome = run(&Options::new(4, 2, 4)).unwrap();
+    assert_eq!(outcome.full_services, 8);
+    assert_eq!(outcome.ready_ranks, 16);
+    assert_eq!(outcome.violations, []);
+    let kinds: u64 = outcome.traffic.kinds().map(|(_, sent)| sent.messages).sum();
+    assert_eq!(kinds, outcome.traffic.services.messages + outcome.traffic.ranks.messages);
+    assert!(outcome.traffic.kinds().any(|(name, sent)| name == "snapshot" && sent.messages >= 7));
+}
+
+#[test]
+fn s36_whenever_a_service_process_dies_everybody_who_waits_is_told_who_is_missing() {
+    let mut named = 0;
+    for micros in (10..200).step_by(10) {
+        let mut options = Options::new(2, 2, 4);
+        options.job.network.mesh = true;
+        options.faults.push(format!("kill sp:3@{micros}us").parse().unwrap());
+        let outcome = run(&options).unwrap();
+        assert_eq!(outcome.violations, [], "killed after {micros} us");
+        for (_, rank, cause) in &outcome.errors {
+            // Ranks 5 and 7 are those that it serves.
+            let mut missing = cause.missing.iter();
+            match cause.status {
+                Status::PeerFailed => assert_eq!(cause.sp, Some(Sp(3)), "told to {rank} after {micros} us"),
+                Status::Timeout => assert!(missing.all(|r| r == 5 || r == 7), "told to {rank}: {cause}"),
+                status => panic!("{status:?} told to {rank} after {micros} us"),
+            }
+            named += u32::from(cause.status == Status::PeerFailed);
+        }
+        assert!(outcome.ready_ranks + outcome.errors.len() as u32 >= 8, "killed after {micros} us: {outcome:#?}");
+    }
+    assert!(named >= 6, "the death was seen before the world group was full at least once");
+}
+
+#[test]
+fn options_that_make_no_job_are_refused() {
+    let refused = |options: Options| run(&options).unwrap_err();
+    assert!(matches!(refused(Options::new(0, 1, 1)), SimError::Count { what: "number of hosts", given: 0, .. }));
+    assert!(matches!(refused(Options::new(1, 0, 1)), SimError::Count { .. }));
+    assert!(matches!(refused(Options::new(1, 1, 0)), SimError::Count { what: "number of ranks", .. }));
+    let mut options = Options::new(2, 1, 2);
+    options.faults.push("cut sp:0-sp:2@5ms+10ms".parse().unwrap());
+    let error = refused(options);
+    assert_eq!(error.to_string(), "`cut sp:0-sp:2` names sp:2, but the job has 2 service processes and 4 ranks");
+}
