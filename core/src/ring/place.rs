@@ -40,6 +40,17 @@ impl<T> Default for Place<T> {
 }
 
 impl<T: Copy> Place<T> {
+    /// Whether an item is a few whole words.
+    ///
+    /// Such an item is moved word by word. Left to itself the compiler takes the widest registers there are;
+    /// but an item that was just put together is still in the store buffer in words, and a wide load has to
+    /// wait until it has left.
+    #[cfg(not(loom))]
+    const WORDS: bool = size_of::<T>() >= WORD
+        && size_of::<T>() <= 8 * WORD
+        && size_of::<T>().is_multiple_of(WORD)
+        && align_of::<T>() == WORD;
+
     /// Puts an item in.
     ///
     /// # Safety
@@ -47,11 +58,15 @@ impl<T: Copy> Place<T> {
     #[inline]
     pub(super) unsafe fn write(&self, item: T) {
         #[cfg(not(loom))]
-        let to = self.0.get();
-        // SAFETY: the caller has this place to itself.
-        #[cfg(not(loom))]
-        unsafe {
-            to.write(MaybeUninit::new(item));
+        {
+            let to = self.0.get();
+            if Self::WORDS {
+                // SAFETY: both are memory of a `T`, of whole words by `WORDS`; the caller has `to` to itself.
+                unsafe { copy_words::<T>((&raw const item).cast(), to.cast()) };
+            } else {
+                // SAFETY: the caller has this place to itself.
+                unsafe { to.write(MaybeUninit::new(item)) };
+            }
         }
         // SAFETY: as above; loom checks it.
         #[cfg(loom)]
@@ -67,14 +82,43 @@ impl<T: Copy> Place<T> {
         #[cfg(not(loom))]
         let item = {
             let from = self.0.get();
-            // SAFETY: the caller says that nobody writes.
-            unsafe { from.read() }
+            if Self::WORDS {
+                let mut item = MaybeUninit::<T>::uninit();
+                // SAFETY: both are memory of a `T`, of whole words by `WORDS`; nobody writes to `from`.
+                unsafe { copy_words::<T>(from.cast_const().cast(), item.as_mut_ptr().cast()) };
+                item
+            } else {
+                // SAFETY: the caller says that nobody writes.
+                unsafe { from.read() }
+            }
         };
         // SAFETY: as above; loom checks it.
         #[cfg(loom)]
         let item = self.0.with(|from| unsafe { from.read() });
         // SAFETY: the caller says that an item was put in.
         unsafe { item.assume_init() }
+    }
+}
+
+#[cfg(not(loom))]
+const WORD: usize = size_of::<u64>();
+/// Batches up to this size are moved word by word too; beyond, wide copies win.
+#[cfg(not(loom))]
+const FEW_BYTES: usize = 256;
+
+/// Copies a `T` of whole words.
+///
+/// # Safety
+/// `from` is readable and `to` writable for a `T`, both are aligned for a word, and they do not overlap.
+#[cfg(not(loom))]
+#[inline(always)]
+unsafe fn copy_words<T>(from: *const MaybeUninit<u64>, to: *mut MaybeUninit<u64>) {
+    for i in 0..size_of::<T>() / WORD {
+        // SAFETY: i is below the number of words.
+        let word = unsafe { from.wrapping_add(i).read() };
+        // Volatile only so that the compiler does not join the words again.
+        // SAFETY: as for the load.
+        unsafe { to.wrapping_add(i).write_volatile(word) };
     }
 }
 
@@ -86,7 +130,12 @@ impl<T: Copy> Place<T> {
 pub(super) unsafe fn write_all<T: Copy>(places: &[Place<T>], items: &[T]) {
     debug_assert!(items.len() <= places.len());
     #[cfg(not(loom))]
-    {
+    if Place::<T>::WORDS && size_of_val(items) <= FEW_BYTES {
+        for (place, &item) in places.iter().zip(items) {
+            // SAFETY: the caller's promise.
+            unsafe { place.write(item) };
+        }
+    } else {
         let to = places.as_ptr().cast::<UnsafeCell<MaybeUninit<T>>>();
         let to = UnsafeCell::raw_get(to).cast::<T>();
         // SAFETY: places are consecutive and transparent; the caller has them to itself and says that they
@@ -108,7 +157,12 @@ pub(super) unsafe fn write_all<T: Copy>(places: &[Place<T>], items: &[T]) {
 pub(super) unsafe fn read_all<T: Copy>(places: &[Place<T>], items: &mut [T]) {
     debug_assert!(items.len() <= places.len());
     #[cfg(not(loom))]
-    {
+    if Place::<T>::WORDS && size_of_val(items) <= FEW_BYTES {
+        for (place, item) in places.iter().zip(items) {
+            // SAFETY: the caller's promise.
+            *item = unsafe { place.read() };
+        }
+    } else {
         let from = places.as_ptr().cast::<T>();
         // SAFETY: places are consecutive and transparent, filled by the caller's promise, and nobody
         // writes; `items` is exclusive memory, hence elsewhere.

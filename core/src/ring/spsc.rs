@@ -75,7 +75,7 @@ impl<T: Copy, S: AsMut<[Place<T>]>> Ring<T, S> {
         // The masks need a power of two even if the storage changed its length since `new`.
         let len = places.len().checked_ilog2().map_or(0, |log| 1 << log);
         let places = places.get(..len).unwrap_or(&[]);
-        (Sender { indices, places, tail: 0, head: 0 }, Receiver { indices, places, head: 0, tail: 0 })
+        (Sender { indices, places, head: 0 }, Receiver { indices, places, tail: 0 })
     }
 }
 
@@ -84,7 +84,6 @@ impl<T: Copy, S: AsMut<[Place<T>]>> Ring<T, S> {
 pub struct Sender<'a, T> {
     indices: &'a Indices,
     places: &'a [Place<T>],
-    tail: usize,
     /// What `indices.head` was when last looked at; never ahead of it.
     head: usize,
 }
@@ -106,27 +105,29 @@ impl<T: Copy> Sender<'_, T> {
     /// [`Full`] with the item; a receive makes a retry worth while.
     #[inline]
     pub fn push(&mut self, item: T) -> Result<(), Full<T>> {
-        if self.room() == 0 && self.room_now() == 0 {
+        let tail = self.tail();
+        if self.room(tail) == 0 && self.room_now(tail) == 0 {
             return Err(Full(item));
         }
         // SAFETY: the mask keeps the index below the length, a power of two (`split`), and there is room.
-        let place = unsafe { self.places.get_unchecked(self.tail & self.mask()) };
+        let place = unsafe { self.places.get_unchecked(tail & self.mask()) };
         // SAFETY: room() > 0, so the receiver is done with this place, and only we write.
         unsafe { place.write(item) };
-        self.publish(1);
+        self.publish(tail, 1);
         Ok(())
     }
 
     /// Sends as many of the items as fit, in order, all published at once; returns how many.
     #[inline]
     pub fn push_all(&mut self, items: &[T]) -> usize {
-        let mut room = self.room();
+        let tail = self.tail();
+        let mut room = self.room(tail);
         if room < items.len() {
-            room = self.room_now();
+            room = self.room_now(tail);
         }
         let count = room.min(items.len());
         let (items, _) = items.split_at(count);
-        let (low, high) = self.places.split_at(self.tail & self.mask());
+        let (low, high) = self.places.split_at(tail & self.mask());
         let (first, second) = items.split_at(count.min(high.len()));
         // SAFETY: the places from `tail` on, `room` of them around the end, are free; `first` ends with
         // the storage at the latest.
@@ -137,7 +138,7 @@ impl<T: Copy> Sender<'_, T> {
             unsafe { write_all(low, second) };
         }
         if count > 0 {
-            self.publish(count);
+            self.publish(tail, count);
         }
         count
     }
@@ -149,22 +150,27 @@ impl<T: Copy> Sender<'_, T> {
     }
 
     #[inline]
-    fn room(&self) -> usize {
-        self.places.len() - self.tail.wrapping_sub(self.head)
+    fn tail(&self) -> usize {
+        // ORDERING: relaxed, because only this end stores it.
+        self.indices.tail.0.load(Ordering::Relaxed)
     }
 
     #[inline]
-    fn room_now(&mut self) -> usize {
+    fn room(&self, tail: usize) -> usize {
+        self.places.len() - tail.wrapping_sub(self.head)
+    }
+
+    #[inline]
+    fn room_now(&mut self, tail: usize) -> usize {
         // ORDERING: pairs with the receiver's store: it has read the places before.
         self.head = self.indices.head.0.load(Ordering::Acquire);
-        self.room()
+        self.room(tail)
     }
 
     #[inline]
-    fn publish(&mut self, count: usize) {
-        self.tail = self.tail.wrapping_add(count);
+    fn publish(&mut self, tail: usize, count: usize) {
         // ORDERING: pairs with the receiver's load: it sees the items.
-        self.indices.tail.0.store(self.tail, Ordering::Release);
+        self.indices.tail.0.store(tail.wrapping_add(count), Ordering::Release);
     }
 }
 
@@ -173,7 +179,6 @@ impl<T: Copy> Sender<'_, T> {
 pub struct Receiver<'a, T> {
     indices: &'a Indices,
     places: &'a [Place<T>],
-    head: usize,
     /// What `indices.tail` was when last looked at; never ahead of it.
     tail: usize,
 }
@@ -185,27 +190,29 @@ impl<T: Copy> Receiver<'_, T> {
     /// Receives one item, if there is one.
     #[inline]
     pub fn pop(&mut self) -> Option<T> {
-        if self.ready() == 0 && self.ready_now() == 0 {
+        let head = self.head();
+        if self.ready(head) == 0 && self.ready_now(head) == 0 {
             return None;
         }
         // SAFETY: the mask keeps the index below the length, a power of two (`split`): something is ready.
-        let place = unsafe { self.places.get_unchecked(self.head & self.mask()) };
+        let place = unsafe { self.places.get_unchecked(head & self.mask()) };
         // SAFETY: ready() > 0, so the sender has put an item here and will not touch it before `head` moves.
         let item = unsafe { place.read() };
-        self.retire(1);
+        self.retire(head, 1);
         Some(item)
     }
 
     /// Receives as many items as there are and fit; returns how many.
     #[inline]
     pub fn pop_all(&mut self, items: &mut [T]) -> usize {
-        let mut ready = self.ready();
+        let head = self.head();
+        let mut ready = self.ready(head);
         if ready < items.len() {
-            ready = self.ready_now();
+            ready = self.ready_now(head);
         }
         let count = ready.min(items.len());
         let (items, _) = items.split_at_mut(count);
-        let (low, high) = self.places.split_at(self.head & self.mask());
+        let (low, high) = self.places.split_at(head & self.mask());
         let (first, second) = items.split_at_mut(count.min(high.len()));
         // SAFETY: the places from `head` on, `ready` of them around the end, hold items; `first` ends with
         // the storage at the latest.
@@ -216,7 +223,7 @@ impl<T: Copy> Receiver<'_, T> {
             unsafe { read_all(low, second) };
         }
         if count > 0 {
-            self.retire(count);
+            self.retire(head, count);
         }
         count
     }
@@ -224,7 +231,8 @@ impl<T: Copy> Receiver<'_, T> {
     /// Whether nothing can be received right now.
     #[must_use]
     pub fn is_empty(&mut self) -> bool {
-        self.ready() == 0 && self.ready_now() == 0
+        let head = self.head();
+        self.ready(head) == 0 && self.ready_now(head) == 0
     }
 
     #[inline]
@@ -234,21 +242,26 @@ impl<T: Copy> Receiver<'_, T> {
     }
 
     #[inline]
-    fn ready(&self) -> usize {
-        self.tail.wrapping_sub(self.head)
+    fn head(&self) -> usize {
+        // ORDERING: relaxed, because only this end stores it.
+        self.indices.head.0.load(Ordering::Relaxed)
     }
 
     #[inline]
-    fn ready_now(&mut self) -> usize {
+    fn ready(&self, head: usize) -> usize {
+        self.tail.wrapping_sub(head)
+    }
+
+    #[inline]
+    fn ready_now(&mut self, head: usize) -> usize {
         // ORDERING: pairs with the sender's store: the items are visible.
         self.tail = self.indices.tail.0.load(Ordering::Acquire);
-        self.ready()
+        self.ready(head)
     }
 
     #[inline]
-    fn retire(&mut self, count: usize) {
-        self.head = self.head.wrapping_add(count);
+    fn retire(&mut self, head: usize, count: usize) {
         // ORDERING: pairs with the sender's load: the places have been read.
-        self.indices.head.0.store(self.head, Ordering::Release);
+        self.indices.head.0.store(head.wrapping_add(count), Ordering::Release);
     }
 }

@@ -49,6 +49,15 @@ fn leak<T>(value: T) -> &'static mut T {
     Box::leak(Box::new(value))
 }
 
+/// Storage as a segment or firmware would lend it: aligned to lines.
+#[repr(align(128))]
+struct Aligned<T>([T; CAPACITY]);
+impl<T> AsMut<[T]> for Aligned<T> {
+    fn as_mut(&mut self) -> &mut [T] {
+        &mut self.0
+    }
+}
+
 /// One item a call, by closures.
 struct One<F>(F);
 impl<T: Copy, F: FnMut(T) -> bool + Send> Push<T> for One<F> {
@@ -88,13 +97,13 @@ impl<T, F: FnMut(&mut [T]) -> usize + Send> Pop<T> for AllOut<F> {
 }
 
 pub(crate) fn spsc_one<T: Item>() -> (impl Push<T>, impl Pop<T>) {
-    let places: Vec<Place<T>> = (0..CAPACITY).map(|_| Place::new()).collect();
+    let places = Aligned([const { Place::<T>::new() }; CAPACITY]);
     let (mut sender, mut receiver) = leak(spsc::Ring::new(places).expect("a power of two")).split();
     (One(move |item| sender.push(item).is_ok()), OneOut(move || receiver.pop()))
 }
 
 pub(crate) fn spsc_all<T: Item>() -> (impl Push<T>, impl Pop<T>) {
-    let places: Vec<Place<T>> = (0..CAPACITY).map(|_| Place::new()).collect();
+    let places = Aligned([const { Place::<T>::new() }; CAPACITY]);
     let (mut sender, mut receiver) = leak(spsc::Ring::new(places).expect("a power of two")).split();
     (All(move |items: &[T]| sender.push_all(items)), AllOut(move |items: &mut [T]| receiver.pop_all(items)))
 }
@@ -140,13 +149,13 @@ impl<T: Item> Pop<T> for Mpmc<T> {
 }
 
 pub(crate) fn mpmc_one<T: Item>() -> impl Crowd<T> + Copy {
-    let cells: Vec<mpmc::Cell<T>> = (0..CAPACITY).map(|_| mpmc::Cell::new()).collect();
+    let cells = Aligned([const { mpmc::Cell::<T>::new() }; CAPACITY]);
     let (sender, receiver) = leak(mpmc::Ring::new(cells).expect("a power of two")).split();
     Mpmc(sender, receiver)
 }
 
 pub(crate) fn mpmc_all<T: Item>() -> (impl Push<T>, impl Pop<T>) {
-    let cells: Vec<mpmc::Cell<T>> = (0..CAPACITY).map(|_| mpmc::Cell::new()).collect();
+    let cells = Aligned([const { mpmc::Cell::<T>::new() }; CAPACITY]);
     let (sender, receiver) = leak(mpmc::Ring::new(cells).expect("a power of two")).split();
     (All(move |items: &[T]| sender.push_all(items)), AllOut(move |items: &mut [T]| receiver.pop_all(items)))
 }
