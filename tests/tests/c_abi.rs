@@ -177,12 +177,15 @@ fn finish(mut child: Child, deadline: Instant) -> Output {
     }
 }
 
+/// A rank that fails leaves the others waiting, so what all of them said is told.
 fn all_is_right(outputs: &[Output]) {
-    for (rank, output) in outputs.iter().enumerate() {
-        let said = String::from_utf8_lossy(&output.stdout);
-        let complaint = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "rank {rank} ended with {:?}: {complaint}\n{said}", output.status.code());
-    }
+    let failed = outputs.iter().enumerate().filter(|(_, output)| !output.status.success());
+    let stories: Vec<String> = failed
+        .map(|(rank, output)| {
+            format!("rank {rank} ended with {}: {}", output.status, String::from_utf8_lossy(&output.stderr))
+        })
+        .collect();
+    assert!(stories.is_empty(), "{}", stories.join("\n"));
 }
 
 #[test]
