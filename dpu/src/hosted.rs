@@ -8,6 +8,7 @@ mod process;
 mod questions;
 mod reading;
 mod settings;
+mod sharing;
 mod traffic;
 
 pub use arena::TablesError;

@@ -232,6 +232,12 @@ impl Driver {
         });
     }
 
+    /// Whether [`next`](Self::next) may have something.
+    #[must_use]
+    pub fn has_events(&self) -> bool {
+        !self.events.is_empty() || !self.fresh.is_empty()
+    }
+
     /// Whether anything waits to be sent.
     #[must_use]
     pub fn has_unsent(&self) -> bool {

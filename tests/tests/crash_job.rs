@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::MetadataExt as _;
 use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use umbra::admin::{Body as _, ReadOrder, ReadResult, ReadTotals, Slice, ops};
@@ -147,10 +147,14 @@ fn running(options: &Options) -> (Launcher, BTreeMap<WorldRank, Slice>) {
     (launcher, exported(&news))
 }
 
-/// Lets an agent read the slices; tells what it got from each rank.
-fn read(launcher: &mut Launcher, reader: Peer, slices: &BTreeMap<WorldRank, Slice>) -> Vec<ReadResult> {
+/// Tells an agent where the slices are.
+fn plan(launcher: &mut Launcher, reader: Peer, slices: &BTreeMap<WorldRank, Slice>) {
     let list: Vec<Slice> = slices.values().copied().collect();
     launcher.call(reader, ops::PLAN, Token(1), &Slice::list_to_body(&list), Vec::new()).unwrap();
+}
+
+/// Lets an agent read the slices; tells what it got from each rank.
+fn read(launcher: &mut Launcher, reader: Peer) -> Vec<ReadResult> {
     let order = ReadOrder { size: 4096, reads: 0, seed: 0, patience: 2_000_000_000 };
     launcher.call(reader, ops::SLICES, Token(2), &order.to_body(), Vec::new()).unwrap();
     let answer = |item: &News| match item {
@@ -173,8 +177,14 @@ fn s39_memory_of_a_dead_rank_is_refused_and_the_others_stay_readable() {
     rig::collect(&mut launcher, "the end of the rank", |news| {
         news.iter().any(|n| matches!(n, News::Ended(peer, _) if *peer == rank(1)))
     });
+    plan(&mut launcher, service(0), &slices);
+    plan(&mut launcher, service(1), &slices);
+    let end = Instant::now() + rig::PATIENCE;
+    while read(&mut launcher, service(0)).iter().any(|r| r.rank == WorldRank(1) && r.failed == 0) {
+        assert!(Instant::now() < end, "the memory of the dead rank stays readable");
+    }
     for reader in [service(0), service(1)] {
-        for result in read(&mut launcher, reader, &slices) {
+        for result in read(&mut launcher, reader) {
             if result.rank == WorldRank(1) {
                 assert!(result.failed > 0 && result.reads == 0, "{reader}: {result:?}");
                 assert!(matches!(result.status, Status::OwnerGone | Status::UnknownRegion), "{result:?}");
@@ -202,7 +212,8 @@ fn reads_through_a_dead_service_process_fail_and_name_no_other() {
     let options = impatient(2, 1, 2);
     let (mut launcher, slices) = running(&options);
     launcher.kill(service(1));
-    for result in read(&mut launcher, service(0), &slices) {
+    plan(&mut launcher, service(0), &slices);
+    for result in read(&mut launcher, service(0)) {
         if result.rank.0 < 2 {
             assert_eq!((result.failed, result.status), (0, Status::Ok), "{result:?}");
         } else {

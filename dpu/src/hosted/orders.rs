@@ -8,15 +8,13 @@ use umbra::admin::{Body as _, Door, Mark, PathTotals, Progress, ReadOrder, ReadT
 use umbra::driver::{self, LinkId};
 use umbra::job::{DataPath, Step};
 use umbra::link::{Listener, Party as LinkParty};
-use umbra::sys::segment::{Mapping, Segment};
 use umbra_core::access::read::Get;
 use umbra_core::error::Status;
 use umbra_core::machine::Link;
-use umbra_core::peer::{Peer, PeerKind};
 use umbra_core::time::{Lapse, Time};
 use umbra_core::wire::{Frame, Op, Token};
 
-use super::process::{LANDING, OUTSTANDING, Process, SELF, Way};
+use super::process::{OUTSTANDING, Process, SELF, Way};
 use super::reading::{Pattern, Reading, Wanted};
 
 const PROGRESS_EVERY: Lapse = Lapse::from_millis(100);
@@ -50,22 +48,6 @@ impl Process {
         let mark = Mark { at: driver::now(), step: step as u8, group, value };
         let body = mark.to_body();
         self.send(Link(link.0), &Frame::Call { op: ops::MARK, token: Token(0), body: &body });
-    }
-
-    fn on_lend(&mut self, link: LinkId, peer: Peer, body: &[u8], mut descriptors: Vec<OwnedFd>) {
-        let len = body.try_into().map(u64::from_le_bytes).unwrap_or(0);
-        let (PeerKind::Service(_), Some(descriptor), true) = (peer.kind(), descriptors.pop(), len == LANDING) else {
-            return self.drop_link(link);
-        };
-        let Ok(segment) = Segment::attach(descriptor, Mapping::ReadWrite, LANDING as usize) else {
-            return self.drop_link(link);
-        };
-        let Some(linked) = self.links.get_mut(&link) else { return };
-        linked.theirs = Some(segment);
-        let incarnation = linked.incarnation;
-        if self.machines.agent.on_landing(Link(link.0), peer, incarnation, len).is_err() {
-            self.drop_link(link);
-        }
     }
 
     fn on_listen(&mut self, link: LinkId, token: Token, body: &[u8], descriptors: Vec<OwnedFd>) {

@@ -6,16 +6,19 @@
 use std::collections::HashMap;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
+use std::os::fd::AsFd as _;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 
 use umbra::access::source::Sources;
 use umbra::admin::{Progress, Slice};
 use umbra::driver::{self, Driver, Event, Limits, LinkId};
-use umbra::job::{Step, launcher_link, socket_path};
+use umbra::job::{Step as Milestone, launcher_link, socket_path};
 use umbra::link::{Address, Identity, Listener, Party as LinkParty, Side};
 use umbra::secret;
+use umbra::shm::FrameLane;
 use umbra::sys::segment::{Mapping, Segment};
+use umbra::sys::wait::{Doorbell, Patience, Step};
 use umbra_core::access::read::Landing;
 use umbra_core::endpoints::Group;
 use umbra_core::error::Status;
@@ -39,6 +42,13 @@ pub(super) const LANDING: u64 = SLOTS as u64 * SLOT_BYTES;
 /// Reads of an order that are outstanding at once.
 pub(super) const OUTSTANDING: usize = 4;
 
+/// How long lanes are looked at before the process sleeps: a hand-over takes a fraction of a microsecond, and an
+/// agent that shares its processor with others must not keep them from it.
+const SPINS: u32 = 400;
+const YIELDS: u32 = 8;
+/// Turns in which only lanes are looked at, as long as they bring something.
+const TURNS: u32 = 32;
+
 /// Why an agent ended before it was asked to.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -54,6 +64,12 @@ pub enum ProcessError {
     /// Shared memory could not be had.
     #[error("cannot make shared memory: {0}")]
     Segment(#[from] umbra::sys::segment::SegmentError),
+    /// A doorbell could not be had.
+    #[error(transparent)]
+    Bell(#[from] umbra::sys::wait::WaitError),
+    /// Rings in shared memory could not be had.
+    #[error(transparent)]
+    Lane(#[from] umbra::sys::lane::LaneError),
     /// The job's numbers do not describe a job.
     #[error(transparent)]
     Machines(#[from] machines::MachinesError),
@@ -72,6 +88,15 @@ pub(super) struct Linked {
     pub(super) theirs: Option<Segment>,
     /// Our segment, into which the peer's answers go.
     pub(super) ours: Option<Segment>,
+    /// Rings in shared memory for frames about memory; used for sending once the peer can be woken.
+    pub(super) lane: Option<FrameLane>,
+    pub(super) wakes: bool,
+}
+
+impl Linked {
+    fn new(party: LinkParty, incarnation: Incarnation, pid: Option<u32>) -> Linked {
+        Linked { party, incarnation, pid, theirs: None, ours: None, lane: None, wakes: false }
+    }
 }
 
 /// How bytes of a read came.
@@ -99,6 +124,13 @@ pub struct Process {
     pub(super) supervisor: Option<LinkId>,
     signals: usize,
     ending: bool,
+    /// What peers ring after they have put a frame into a lane.
+    pub(super) bell: Doorbell,
+    /// Links that have a lane.
+    pub(super) lanes: Vec<LinkId>,
+    patience: Patience,
+    /// Turns until the links are looked at again.
+    turns: u32,
     pub(super) slices: Vec<Slice>,
     /// In which groups each rank of the plan is, and as which rank.
     pub(super) memberships: HashMap<WorldRank, Vec<(Id<Group>, Rank)>>,
@@ -135,12 +167,14 @@ impl Process {
             signal_hook::low_level::pipe::register(signal, end).map_err(cannot("handle signals"))?;
         }
         let signals = driver.watch(ours.into());
+        let bell = Doorbell::create()?;
+        driver.watch(bell.as_fd().try_clone_to_owned().map_err(cannot("watch the doorbell"))?);
         let mut machines = Machines::new(&settings, incarnation, driver::now())?;
         let own = Segment::create("umbra-landing", LANDING as usize)?;
         let again = Segment::attach(own.share()?, Mapping::ReadWrite, LANDING as usize)?;
         let links = HashMap::from([(
             LinkId(SELF.0),
-            Linked { party: me.party, incarnation, pid: None, theirs: Some(again), ours: Some(own) },
+            Linked { theirs: Some(again), ours: Some(own), ..Linked::new(me.party, incarnation, None) },
         )]);
         machines.lend_to_self(SELF, peer, incarnation, Landing::Segment { slots: SLOTS, slot_bytes: SLOT_BYTES });
         let sources = Sources::new(machines.regions());
@@ -156,6 +190,10 @@ impl Process {
             supervisor: None,
             signals,
             ending: false,
+            bell,
+            lanes: Vec::new(),
+            patience: Patience::new(SPINS, YIELDS),
+            turns: 0,
             slices: Vec::new(),
             memberships: HashMap::new(),
             reading: None,
@@ -209,7 +247,7 @@ impl Process {
 
     /// The doors are open: dial the service processes that this one dials.
     pub(super) fn opened(&mut self) {
-        self.mark(Step::Listening, None, 0);
+        self.mark(Milestone::Listening, None, 0);
         for sp in (self.settings.sp.0 + 1..self.settings.job.service_processes()).map(Sp) {
             self.dial(sp);
         }
@@ -238,8 +276,7 @@ impl Process {
         let mut frame = Vec::new();
         let mut busy = false;
         while !self.ending {
-            let due = if busy { None } else { Some(self.machines.agent.deadline().unwrap_or(Time::NEVER)) };
-            self.driver.wait(due.unwrap_or(Time::ZERO)).map_err(cannot("wait"))?;
+            self.wait(busy)?;
             while let Some(event) = self.driver.next(&mut frame) {
                 self.on_event(event, &frame);
                 self.pump();
@@ -248,10 +285,50 @@ impl Process {
             if self.machines.agent.deadline().is_some_and(|due| due <= now) {
                 self.machines.agent.on_time(now);
             }
-            busy = self.pump();
+            busy = self.take_cells();
+            busy |= self.pump();
         }
         self.driver.flush();
         Ok(())
+    }
+
+    /// Looks at the links; sleeps in the kernel if there is nothing else to do, after a moment of looking at the
+    /// lanes only, for a frame there is likely to be followed by another.
+    fn wait(&mut self, busy: bool) -> Result<(), ProcessError> {
+        // However busy the lanes are, links and signals get their turn.
+        self.turns = if busy { 0 } else { self.turns.saturating_sub(1) };
+        if self.turns > 0 && self.take_cells() {
+            return Ok(());
+        }
+        if busy || self.turns == 0 {
+            self.turns = TURNS;
+            self.driver.wait(Time::ZERO).map_err(cannot("wait"))?;
+            if busy || self.driver.has_events() {
+                self.patience.worked();
+                return Ok(());
+            }
+        }
+        if !self.lanes.is_empty() {
+            while self.patience.pause() == Step::Again {
+                if self.take_cells() {
+                    self.patience.worked();
+                    return Ok(());
+                }
+            }
+            self.bell.arm();
+            if self.take_cells() {
+                self.bell.disarm();
+                self.patience.worked();
+                return Ok(());
+            }
+        }
+        let due = self.machines.agent.deadline().unwrap_or(Time::NEVER);
+        let result = self.driver.wait(due).map_err(cannot("wait"));
+        self.bell.disarm();
+        if self.driver.has_events() {
+            self.patience.worked();
+        }
+        result
     }
 
     fn on_event(&mut self, event: Event, bytes: &[u8]) {
@@ -277,7 +354,7 @@ impl Process {
             return self.driver.close(link);
         }
         let incarnation = peer.incarnation;
-        self.links.insert(link, Linked { party: peer.party, incarnation, pid, theirs: None, ours: None });
+        self.links.insert(link, Linked::new(peer.party, incarnation, pid));
         if let LinkParty::Peer(p) = peer.party
             && let PeerKind::Service(sp) = p.kind()
         {
@@ -287,7 +364,7 @@ impl Process {
             LinkParty::Peer(p) if pid.is_some() => match p.kind() {
                 PeerKind::Service(sp) if !self.settings.asked => {
                     // Without a landing segment the bytes come in the answers, which works too.
-                    let _ = self.lend(link, sp);
+                    let _ = self.lend(link, sp, self.dialled.get(&sp) == Some(&link));
                 }
                 PeerKind::Rank(_) => self.share_arena(link),
                 PeerKind::Service(_) => {}
@@ -300,6 +377,7 @@ impl Process {
         if self.links.remove(&link).is_some() {
             self.machines.agent.on_gone(Link(link.0), now);
             self.routes.retain(|_, route| *route != Link(link.0));
+            self.lanes.retain(|lane| *lane != link);
         }
         if self.supervisor == Some(link) {
             // Nobody is left who wants this agent.

@@ -5,39 +5,20 @@ use std::os::fd::OwnedFd;
 use umbra::admin::ops;
 use umbra::driver::{self, LinkId};
 use umbra::link::SendError;
-use umbra::sys::segment::Segment;
-use umbra_core::access::read::{Bytes, Delivery, Landing};
+use umbra_core::access::read::{Bytes, Delivery};
 use umbra_core::access::serve::{self, Answer, Attach, Copy, Direction, INLINE_MAX, Reply};
 use umbra_core::error::Status;
 use umbra_core::machine::{Action, Link};
-use umbra_core::peer::Sp;
 use umbra_core::time::Time;
 use umbra_core::wire::{Frame, Token};
 
-use super::process::{LANDING, Process, ProcessError, SELF, SLOT_BYTES, SLOTS, Way};
+use super::process::{Process, SELF, Way};
 use crate::agent::Incoming;
 
 /// Times that every machine is asked before the links are looked at again.
 const ROUNDS: usize = 16;
 
 impl Process {
-    /// Lends the peer a segment for its answers.
-    pub(super) fn lend(&mut self, link: LinkId, sp: Sp) -> Result<(), ProcessError> {
-        let segment = Segment::create("umbra-landing", LANDING as usize)?;
-        let descriptor = segment.share()?;
-        let body = LANDING.to_le_bytes();
-        let call = Frame::Call { op: ops::LEND, token: Token(0), body: &body };
-        if self.driver.send(link, &call, vec![descriptor]).is_ok() {
-            let landing = Landing::Segment { slots: SLOTS, slot_bytes: SLOT_BYTES };
-            if self.machines.agent.reader().on_link(Link(link.0), sp, landing).is_ok()
-                && let Some(linked) = self.links.get_mut(&link)
-            {
-                linked.ours = Some(segment);
-            }
-        }
-        Ok(())
-    }
-
     pub(super) fn share_arena(&mut self, link: LinkId) {
         let Ok((descriptor, len)) = self.machines.arena() else { return };
         let call = Frame::Call { op: ops::ARENA, token: Token(0), body: &len.to_le_bytes() };
@@ -54,7 +35,7 @@ impl Process {
         }
     }
 
-    fn carry_out(&mut self, reply: Reply<'_>, descriptor: Option<OwnedFd>) {
+    pub(super) fn carry_out(&mut self, reply: Reply<'_>, descriptor: Option<OwnedFd>) {
         match reply {
             Reply::Answer(answer) => self.answer(&answer),
             Reply::Copy(copy) => self.copy(copy),
@@ -104,6 +85,9 @@ impl Process {
                 Incoming::Serve(reply) => self.carry_out(reply, None),
                 Incoming::Taken | Incoming::Foreign => {}
             }
+            return;
+        }
+        if self.send_by_lane(LinkId(link.0), frame) {
             return;
         }
         match self.driver.send(LinkId(link.0), frame, Vec::new()) {
@@ -176,7 +160,7 @@ impl Process {
         }
     }
 
-    fn on_delivery(&mut self, delivery: &Delivery<'_>) {
+    pub(super) fn on_delivery(&mut self, delivery: &Delivery<'_>) {
         let way = match delivery.bytes {
             Bytes::Inline(bytes) => {
                 let into =
