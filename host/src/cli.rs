@@ -19,6 +19,7 @@ mod reach;
 mod run;
 #[cfg(test)]
 mod sample;
+mod sim;
 mod table;
 
 use std::ffi::OsString;
@@ -56,6 +57,7 @@ enum What {
     Dump(dump::Dump),
     Diff(diff::Diff),
     Doctor(doctor::Doctor),
+    Sim(sim::Sim),
     CheckConfig(check_config::CheckConfig),
     Completions(pages::Completions),
     Man(pages::Man),
@@ -79,6 +81,7 @@ pub(crate) fn main() -> ExitCode {
         What::Dump(dump) => dump.execute(&mut out),
         What::Diff(diff) => diff.execute(&mut out),
         What::Doctor(doctor) => doctor.execute(&mut out),
+        What::Sim(sim) => sim.execute(&mut out),
         What::CheckConfig(check) => check.execute(&mut out),
         What::Completions(completions) => completions.execute(&mut out),
         What::Man(man) => man.execute(&mut out),

@@ -159,3 +159,48 @@ fn a_kept_table_is_the_table_and_a_damaged_one_is_refused() {
     assert!(refused(&["dump", name], 1).contains(name));
     std::fs::remove_file(path).unwrap();
 }
+
+#[test]
+fn a_simulated_job_becomes_full_and_repeats_itself() {
+    let run = |seed: &str| {
+        let output = umbra(&["sim", "--hosts", "3", "--loss", "10", "--seed", seed, "--json"]);
+        assert!(output.status.success());
+        serde_json::from_slice::<serde_json::Value>(&output.stdout).unwrap()
+    };
+    let first = run("5");
+    assert_eq!((&first["full_service_processes"], &first["ready_ranks"]), (&6.into(), &12.into()));
+    assert_eq!(first, run("5"));
+    assert_ne!(first["digest"], run("6")["digest"]);
+}
+
+#[test]
+fn s36_the_simulator_names_a_service_process_that_was_killed() {
+    let output = umbra(&["sim", "--kill", "sp:3@20us"]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success(), "{text}");
+    assert!(text.contains("service process 3") && text.contains("kill sp:3"), "{text}");
+}
+
+#[test]
+fn what_the_simulator_cannot_do_is_a_usage_error() {
+    assert!(refused(&["sim", "--kill", "sp:99@1ms"], 2).contains("sp:99"));
+    for args in [["--kill", "sp:3"], ["--cut", "sp:1@2ms"], ["--loss", "101"], ["--hosts", "0"], ["--schedules", "0"]] {
+        refused(&["sim", args[0], args[1]], 2);
+    }
+    refused(&["sim", "--random", "--hosts", "3"], 2);
+}
+
+#[test]
+fn doctor_names_the_agents_that_do_not_answer() {
+    let config = file("doctor.cfg", "# Format version: 1\nn1,bf1:127.0.0.1:1:2\n");
+    let secret = file("doctor.secret", &format!("{}\n", "5a".repeat(32)));
+    std::fs::set_permissions(&secret, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+    let named = ["--config", config.to_str().unwrap(), "--secret", secret.to_str().unwrap()];
+    let output = umbra(&[&["doctor", "--timeout", "50ms"], &named[..]].concat());
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(text.contains("service process 0 at 127.0.0.1:1"), "{text}");
+    assert!(refused(&["doctor", "--config", named[1]], 2).contains("--secret"));
+    std::fs::remove_file(config).unwrap();
+    std::fs::remove_file(secret).unwrap();
+}

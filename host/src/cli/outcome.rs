@@ -139,7 +139,7 @@ pub(crate) fn paths(outcome: &Outcome) -> Table {
         ("p50", Set::Right),
         ("p90", Set::Right),
         ("p99", Set::Right),
-        ("a reader", Set::Right),
+        ("one reader", Set::Right),
     ]);
     let mut row = |name: String, reads: u64, bytes: u64, latency: &Latency, rate: f64| {
         let at = |quantile: f64| if reads == 0 { "–".to_owned() } else { Nanos(latency.at(quantile)).to_string() };

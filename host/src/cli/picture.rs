@@ -6,6 +6,7 @@ use umbra::job::{Latency, Milestone, Options, Outcome, Step};
 use umbra::quantity::{Bytes, Count, Nanos, Rate};
 use umbra::report::{Histogram, Host, Lane, LaneKind, Path, Phase, Report, ServiceProcess, Table, Verdict};
 use umbra_core::peer::{Peer, PeerKind, Sp, WorldRank};
+use umbra_core::tree::Tree;
 
 use super::outcome::{self, nanos};
 
@@ -137,10 +138,13 @@ fn time(at: Duration) -> u64 {
     nanos(at).0
 }
 
-/// Every service process has a control link to every other one.
+/// Arity of the tree along which agents exchange their parts.
+const ARITY: u32 = 4;
+
+/// The tree of the world group, rooted at the lowest service process.
 fn links(options: &Options) -> Vec<(u32, u32)> {
-    let all = options.agents();
-    (0..all).flat_map(|a| (a + 1..all).map(move |b| (a, b))).collect()
+    let Some(tree) = Tree::new(options.agents(), 0, ARITY) else { return Vec::new() };
+    (0..options.agents()).filter_map(|sp| Some((tree.parent(sp)?, sp))).collect()
 }
 
 #[cfg(test)]
