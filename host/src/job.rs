@@ -21,7 +21,7 @@ mod run;
 mod verify;
 
 pub use child::{Child, launcher_link};
-pub use directory::{DirectoryError, JobDirectory, socket_path};
+pub use directory::{DirectoryError, JobDirectory};
 pub use error::JobError;
 pub use event::{Event, Phase, Process};
 pub use launcher::{Launcher, News};

@@ -18,7 +18,7 @@ mod handshake;
 mod stream;
 
 pub use codec::{Codec, Input, Sending, Side};
-pub use dial::{Address, Dial, Listener};
+pub use dial::{Address, Dial, Listener, socket_path};
 pub use handshake::PROTOCOL_VERSION;
 pub use stream::Stream;
 

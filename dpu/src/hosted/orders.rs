@@ -66,7 +66,7 @@ impl Process {
             }
         }
         if let Some(dir) = &self.settings.sockets {
-            self.socket = Some(umbra::job::socket_path(dir, self.settings.sp));
+            self.socket = Some(umbra::link::socket_path(dir, self.settings.sp));
         }
         self.done(link, ops::LISTEN, token, status, &[]);
         self.opened();

@@ -8,8 +8,6 @@ use std::io;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
-use umbra_core::peer::Sp;
-
 use crate::config::Platform;
 use crate::secret::{self, Secret, SecretError};
 
@@ -98,12 +96,6 @@ impl JobDirectory {
         let entries = fs::read_dir(&self.path).into_iter().flatten().flatten();
         entries.map(|e| e.path()).filter(|p| p.extension().is_some_and(|e| e == "sock")).collect()
     }
-}
-
-/// The Unix socket of a service process in the directory `sockets`.
-#[must_use]
-pub fn socket_path(sockets: &Path, sp: Sp) -> PathBuf {
-    sockets.join(format!("sp{sp}.sock"))
 }
 
 impl Drop for JobDirectory {

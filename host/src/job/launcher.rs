@@ -19,12 +19,12 @@ use umbra_core::time::{Lapse, Time};
 use umbra_core::wire::{Frame, Op, Token};
 
 use super::child::Child;
-use super::directory::{DirectoryError, JobDirectory, socket_path};
+use super::directory::{DirectoryError, JobDirectory};
 use super::{DataPath, JobError, Options, Programs};
 use crate::admin::{Body as _, Door, Exported, Failure, Mark, Progress, ops};
 use crate::config::{DpuLine, Platform};
 use crate::driver::{self, Driver, Event, Limits, LinkId};
-use crate::link::{Identity, Party, SendError, Side};
+use crate::link::{Identity, Party, SendError, Side, socket_path};
 use crate::secret::{self, Secret, SecretError};
 
 /// News from the processes.

@@ -6,13 +6,20 @@
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixListener;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+use umbra_core::peer::Sp;
 use umbra_core::time::{Lapse, Time};
 
 use super::Close;
+
+/// The Unix socket of a service process in the directory `sockets`.
+#[must_use]
+pub fn socket_path(sockets: &Path, sp: Sp) -> PathBuf {
+    sockets.join(format!("sp{sp}.sock"))
+}
 
 /// Where a peer accepts links.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -10,8 +10,7 @@ use umbra_core::time::Lapse;
 
 use super::{SessionError, job_key};
 use crate::config::Job;
-use crate::job::socket_path;
-use crate::link::Address;
+use crate::link::{Address, socket_path};
 use crate::secret::Secret;
 
 /// Which rank a process is, and where.

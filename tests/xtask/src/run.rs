@@ -167,8 +167,7 @@ impl Run {
         if status.success() {
             return Ok(());
         }
-        let first = printed.len().saturating_sub(SHOWN_LINES);
-        Err(Failure::new(format!("{}\n{status}: {shown}", printed[first..].join("\n"))))
+        Err(Failure::new(format!("{}\n{status}: {shown}", telling(&printed).join("\n"))))
     }
 
     /// Runs the program and returns its exit status and every line it printed, from both streams.
@@ -201,6 +200,13 @@ impl Run {
         let output = self.command.stderr(Stdio::null()).output().ok()?;
         output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
     }
+}
+
+/// The lines of a failed program that say most: what its tests wrote about their failures, else the last ones.
+fn telling(printed: &[String]) -> &[String] {
+    let first = printed.iter().position(|line| line == "failures:" || line.starts_with("error"));
+    let first = first.unwrap_or_else(|| printed.len().saturating_sub(SHOWN_LINES));
+    &printed[first..printed.len().min(first + SHOWN_LINES)]
 }
 
 /// The command line as a person would type it, nearly: words with spaces are not quoted.

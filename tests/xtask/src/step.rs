@@ -1,6 +1,7 @@
 //! What a step is, and how steps are run one after the other.
 
 use std::fmt;
+use std::fs;
 use std::io::{self, Write as _};
 use std::time::Instant;
 
@@ -74,6 +75,7 @@ pub(crate) fn run(workspace: &Workspace, selection: &Selection) -> Result<bool, 
         return Err(Failure::new(format!("no step is called {unknown}; `cargo xtask test --list` names them")));
     }
     let log_folder = workspace.folder("xtask-logs")?;
+    fs::create_dir_all(&workspace.scratch)?;
     let mut summary = Summary::default();
     for step in steps::ALL {
         let chosen = selection.only.is_empty() || selection.only.iter().any(|name| name == step.name);
@@ -93,6 +95,7 @@ pub(crate) fn run(workspace: &Workspace, selection: &Selection) -> Result<bool, 
         }
         summary.add(line);
     }
+    fs::remove_dir_all(&workspace.scratch)?;
     print!("{summary}");
     Ok(summary.passed())
 }

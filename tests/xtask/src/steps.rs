@@ -32,8 +32,8 @@ pub(crate) const ALL: &[Step] = &[
     Step { name: "clippy", what: "no lint complains, on any target", check: lints::clippy },
     Step { name: "doc", what: "the documentation builds without a warning", check: lints::doc },
     Step { name: "tests", what: "unit tests, integration tests and examples pass", check: tests::workspace },
-    Step { name: "leftovers", what: "the tests left no process, file or segment", check: leftovers::check },
     Step { name: "run", what: "the main job agrees byte for byte on every data path", check: smoke::check },
+    Step { name: "leftovers", what: "tests and jobs left no process, file or segment", check: leftovers::check },
     Step { name: "features", what: "every combination of features builds", check: features::powerset },
     Step { name: "symbols", what: "core and the agent's engine need nothing but mem*", check: symbols::check },
     Step {

@@ -12,6 +12,9 @@ pub(crate) struct Workspace {
     pub(crate) root: PathBuf,
     /// Folder for build outputs.
     pub(crate) target: PathBuf,
+    /// Temporary folder of this run: what tests and jobs leave behind is found here. Its path is short, because
+    /// sockets are made in it.
+    pub(crate) scratch: PathBuf,
 }
 
 impl Workspace {
@@ -25,7 +28,8 @@ impl Workspace {
         }
         let target = env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), |path| root.join(path));
         env::set_current_dir(&root).map_err(|error| Failure::new(format!("{}: {error}", root.display())))?;
-        Ok(Self { root, target })
+        let scratch = env::temp_dir().join(format!("xtask-{}", std::process::id()));
+        Ok(Self { root, target, scratch })
     }
 
     /// A folder of the tool's own below the build outputs, made if need be.

@@ -9,7 +9,7 @@ use crate::step::{Bench, Failure, Verdict};
 use crate::steps::tests::PROFILE;
 
 /// Seconds a target; long enough to leave the first refusals behind.
-const SECONDS: u64 = 20;
+const SECONDS: u64 = 15;
 
 /// Runs every target of `tests/fuzz` for a while.
 pub(super) fn check(bench: &Bench<'_>) -> Result<Verdict, Failure> {

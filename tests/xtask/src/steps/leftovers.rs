@@ -1,10 +1,11 @@
 //! Nothing stays behind when tests and jobs are over.
 //!
-//! Processes count whose program lies in our build folder; files count whose name says that they are ours, and
-//! that are younger than this run. So what another checkout on this machine is doing is not held against us.
+//! Processes count whose program lies in our build folder; files count in the temporary folder that this run gave
+//! to its tests, and in shared memory where their name says that they are ours and they are younger than this run.
+//! So what another checkout on this machine is doing is not held against us.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::thread;
 use std::time::{Duration, SystemTime};
 
@@ -25,10 +26,9 @@ pub(super) fn check(bench: &Bench<'_>) -> Result<Verdict, Failure> {
 
 fn find(bench: &Bench<'_>) -> Vec<String> {
     let mut findings = processes(&bench.workspace.target);
+    findings.extend(files(&bench.workspace.scratch, "", SystemTime::UNIX_EPOCH));
     let began = fs::metadata("/proc/self").and_then(|own| own.modified()).unwrap_or(SystemTime::UNIX_EPOCH);
-    for folder in [std::env::temp_dir(), PathBuf::from("/dev/shm")] {
-        findings.extend(files(&folder, began));
-    }
+    findings.extend(files(Path::new("/dev/shm"), "umbra", began));
     findings
 }
 
@@ -50,11 +50,11 @@ fn processes(folder: &Path) -> Vec<String> {
     found
 }
 
-/// Entries that are ours by name and were made since the given time.
-fn files(folder: &Path, since: SystemTime) -> Vec<String> {
+/// Entries whose name begins so and that were made since the given time.
+fn files(folder: &Path, beginning: &str, since: SystemTime) -> Vec<String> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-        let ours = entry.file_name().to_string_lossy().starts_with("umbra");
+        let ours = entry.file_name().to_string_lossy().starts_with(beginning);
         let young = entry.metadata().and_then(|data| data.modified()).is_ok_and(|made| made >= since);
         if ours && young {
             found.push(format!("{} was left", entry.path().display()));
@@ -74,7 +74,7 @@ mod tests {
         fs::write(folder.join("umbra-job"), "").unwrap();
         fs::write(folder.join("other"), "").unwrap();
         let (then, later) = (SystemTime::UNIX_EPOCH, SystemTime::now() + Duration::from_secs(60));
-        let (young, old) = (files(&folder, then), files(&folder, later));
+        let (young, old) = (files(&folder, "umbra", then), files(&folder, "umbra", later));
         fs::remove_dir_all(&folder).unwrap();
         assert_eq!((young.len(), old.len()), (1, 0), "{young:?}");
     }

@@ -8,8 +8,9 @@ pub(super) fn check(bench: &Bench<'_>) -> Result<Verdict, Failure> {
     Run::cargo().words("build --release --package umbra --package umbra-dpu").succeed(bench.log)?;
     let program = bench.workspace.target.join("release/umbra");
     for path in ["auto", "shared", "cma", "asked"] {
-        let run = Run::new(&program).words("run --json --data-path").arg(path);
-        let (status, printed) = run.limit(120).finish(bench.log)?;
+        let run = Run::new(&program).words("run --json --size 4K --reads 500 --data-path").arg(path);
+        let run = run.env("TMPDIR", &bench.workspace.scratch);
+        let (status, printed) = run.limit(300).finish(bench.log)?;
         let object = printed.iter().find(|line| line.starts_with('{'));
         let agrees = object.is_some_and(|object| object.replace(' ', "").contains("\"mismatches\":0,"));
         if !status.success() || !agrees {

@@ -3,8 +3,12 @@
 //! A source file opens with a line that says what it is and stays below a length that can be read in one go.
 //! No file holds notes to oneself, or the paths of the machine it was written on.
 
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
 use crate::source::code_only;
 use crate::step::{Bench, Failure, Verdict};
+use crate::steps::policy;
 use crate::workspace::Workspace;
 
 /// Lines of code and comment of a source file at most, without its tests.
@@ -13,8 +17,14 @@ const MOST_LINES: usize = 400;
 /// Words of notes to oneself, written so that this file does not hold them.
 const NOTES: [&str; 3] = [concat!("TO", "DO"), concat!("FIX", "ME"), concat!("XX", "X:")];
 
-/// Looks at every file of the packages and of the documentation.
+/// Looks at every source file of the packages.
 pub(super) fn check(bench: &Bench<'_>) -> Result<Verdict, Failure> {
+    let long = policy::sections(bench.workspace, "long")?;
+    let long: BTreeMap<PathBuf, usize> = long
+        .iter()
+        .flat_map(|section| section.entries())
+        .filter_map(|(path, words)| Some((PathBuf::from(path), words.first()?.parse().ok()?)))
+        .collect();
     let mut findings = Vec::new();
     let mut files = 0;
     for (_, folder) in Workspace::PACKAGES.iter().filter(|(_, folder)| *folder != "tests/xtask") {
@@ -24,8 +34,12 @@ pub(super) fn check(bench: &Bench<'_>) -> Result<Verdict, Failure> {
             files += 1;
             let in_source = path.components().any(|part| part.as_os_str() == "src");
             let lines = length_without_tests(&text);
-            if in_source && lines > MOST_LINES {
-                findings.push(format!("{shown}: {lines} lines without tests, {MOST_LINES} at most"));
+            let most = long.get(&path).copied().unwrap_or(MOST_LINES);
+            if in_source && lines > most {
+                findings.push(format!("{shown}: {lines} lines without tests, {most} at most"));
+            }
+            if lines <= MOST_LINES && long.contains_key(&path) {
+                findings.push(format!("policy.txt: {shown} is no longer long"));
             }
             let generated = text.starts_with("// @generated");
             if !generated && !text.starts_with("//! ") {

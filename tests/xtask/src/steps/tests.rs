@@ -13,7 +13,10 @@ pub(super) fn workspace(bench: &Bench<'_>) -> Result<Verdict, Failure> {
     // The C programs among the tests say by themselves what they can't do without these.
     let missing: Vec<String> =
         [CC, VALGRIND].into_iter().filter_map(|tool| install::system_tool(tool, bench.log).err()).collect();
-    let cargo = |words: &str| Run::cargo().words(words).args(["--workspace", "--profile", PROFILE]);
+    let cargo = |words: &str| {
+        let run = Run::cargo().words(words).args(["--workspace", "--profile", PROFILE]);
+        run.env("TMPDIR", &bench.workspace.scratch)
+    };
     cargo("build").succeed(bench.log)?;
     cargo("test --no-fail-fast").succeed(bench.log)?;
     Ok(Verdict::Passed(missing.join(", ")))
