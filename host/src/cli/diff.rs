@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 
-use super::group::{Counts, Group, attach};
+use super::group::{Group, Source, attach};
 use super::{Done, Out, paint};
 
 /// Differences that are shown.
@@ -14,22 +14,22 @@ const SHOWN: usize = 20;
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Diff {
-    /// A file written by umbra dump --output, or world, row:N, column:N
+    /// A file written by umbra dump --output, world, row:N, column:N, or sp:N/world in a running job
     left: Group,
     /// What to compare it with
     right: Group,
     #[command(flatten)]
-    counts: Counts,
+    source: Source,
 }
 
 const EXAMPLES: &str = paint::examples!(
-    "umbra diff agent0.table agent1.table"   "do two agents hold the same table?";
+    "umbra diff sp:0/world sp:1/world"       "do two agents of the running job hold the same table?";
     "umbra diff world.table world"           "is a kept table what this version would compute?";
 );
 
 impl Diff {
     pub(crate) fn execute(&self, out: Out<'_>) -> Done {
-        let (left, right) = (self.counts.table(&self.left)?, self.counts.table(&self.right)?);
+        let (left, right) = (self.source.table(&self.left)?, self.source.table(&self.right)?);
         let (a, b) = (attach(&left, &self.left)?, attach(&right, &self.right)?);
         if left == right {
             let size = a.size();

@@ -9,7 +9,7 @@ use umbra::quantity::Bytes;
 use umbra_core::endpoints::Table;
 use umbra_core::peer::{Host, Rank};
 
-use super::group::{Counts, Group, attach};
+use super::group::{Group, Source, attach};
 use super::table::{Set, Table as Shown};
 use super::{Done, Failure, Out, paint, print_json};
 
@@ -19,10 +19,10 @@ use super::{Done, Failure, Out, paint, print_json};
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Dump {
-    /// world, row:N, column:N, or a file written by umbra dump --output
+    /// world, row:N, column:N, a file written by umbra dump --output, or sp:N/world in a running job
     group: Group,
     #[command(flatten)]
-    counts: Counts,
+    source: Source,
     /// Write the bytes of the table to this file instead of showing it
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -68,7 +68,7 @@ fn entries(table: &Table<&[u8]>) -> impl Iterator<Item = Row> {
 
 impl Dump {
     pub(crate) fn execute(&self, out: Out<'_>) -> Done {
-        let bytes = self.counts.table(&self.group)?;
+        let bytes = self.source.table(&self.group)?;
         let table = attach(&bytes, &self.group)?;
         if let Some(path) = &self.output {
             std::fs::write(path, &bytes)

@@ -1,20 +1,23 @@
 //! Which group is meant on the command line, and where its table comes from.
 //!
-//! A table is computed from the counts of a job, as `umbra run` places it, or read from a file that `umbra dump` wrote.
+//! A table is computed from the counts of a job, as `umbra run` places it, read from a file that `umbra dump` wrote, or
+//! fetched from an agent of a running job.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use clap::Args;
+use umbra::admin::ops;
 use umbra::job::Options;
 use umbra::job::grid::{self, Grid};
 use umbra_core::endpoints::{Descriptor, JobKey, Shape, Table, TableBuilder};
 use umbra_core::id::Generation;
-use umbra_core::peer::{Host, LocalRank, Peer, Rank, WorldRank};
+use umbra_core::peer::{Host, LocalRank, Peer, Rank, Sp, WorldRank};
 use umbra_core::placement::Placement;
 
 use super::Failure;
+use super::reach::Reach;
 
 /// More bytes than the table of the largest job.
 const FILE_MAX: u64 = 1 << 30;
@@ -30,6 +33,8 @@ pub(crate) enum Group {
     Column(u32),
     /// The group whose table lies in this file.
     File(PathBuf),
+    /// A group as this service process of a running job holds it.
+    Held(u32, Box<Group>),
 }
 
 impl FromStr for Group {
@@ -40,7 +45,10 @@ impl FromStr for Group {
             let rest = text.strip_prefix(prefix)?;
             rest.trim_start_matches([':', ' ', '=']).parse::<u32>().ok()
         };
-        if text == "world" {
+        if let Some((sp, group)) = text.strip_prefix("sp:").and_then(|rest| rest.split_once('/')) {
+            let sp = sp.parse().map_err(|_| format!("`{sp}` is not the number of a service process"))?;
+            Ok(Group::Held(sp, Box::new(group.parse()?)))
+        } else if text == "world" {
             Ok(Group::World)
         } else if let Some(row) = numbered("row") {
             Ok(Group::Row(row))
@@ -49,7 +57,7 @@ impl FromStr for Group {
         } else if Path::new(text).is_file() {
             Ok(Group::File(text.into()))
         } else {
-            Err("name world, row:N, column:N, or a file written by umbra dump --output".to_owned())
+            Err("name world, row:N, column:N, a file written by umbra dump --output, or sp:N/world".to_owned())
         }
     }
 }
@@ -61,36 +69,38 @@ impl fmt::Display for Group {
             Group::Row(row) => write!(f, "row {row}"),
             Group::Column(column) => write!(f, "column {column}"),
             Group::File(path) => path.display().fmt(f),
+            Group::Held(sp, group) => write!(f, "{group} at service process {sp}"),
         }
     }
 }
 
 /// The counts of a job, as `umbra run` takes them.
 #[derive(Args, Clone, Debug)]
-pub(crate) struct Counts {
+struct Counts {
     /// Hosts of the job
     #[arg(long, value_name = "N", default_value_t = Options::default().hosts, value_parser = super::at_least_one())]
-    pub(crate) hosts: u32,
+    hosts: u32,
     /// Service processes of each DPU
     #[arg(long, short = 's', value_name = "N", default_value_t = Options::default().service_processes, value_parser = super::at_least_one())]
-    pub(crate) service_processes: u32,
+    service_processes: u32,
     /// Ranks of each host
     #[arg(long, value_name = "N", default_value_t = Options::default().ranks, value_parser = super::at_least_one())]
-    pub(crate) ranks: u32,
+    ranks: u32,
     /// Shadow service processes of each rank
     #[arg(long, value_name = "N", default_value_t = Options::default().shadows, value_parser = super::at_least_one())]
-    pub(crate) shadows: u32,
+    shadows: u32,
 }
 
 impl Counts {
     /// The bytes of the group's table.
-    pub(crate) fn table(&self, group: &Group) -> Result<Vec<u8>, Failure> {
+    fn table(&self, group: &Group) -> Result<Vec<u8>, Failure> {
         let size = self.hosts.checked_mul(self.ranks).filter(|&size| size < Peer::CAPACITY).ok_or_else(|| {
             Failure::usage(format!("{} hosts of {} ranks are more than can be named", self.hosts, self.ranks))
         })?;
         let grid = Grid { hosts: self.hosts, ranks: self.ranks };
         let (id, members): (u32, Vec<WorldRank>) = match *group {
             Group::File(ref path) => return read(path),
+            Group::Held(..) => return Err(Failure::usage(format!("{group} cannot be computed"))),
             Group::World => (grid::WORLD.0, (0..size).map(WorldRank).collect()),
             Group::Row(row) if row < self.hosts => (grid::ROW, grid.row(row).collect()),
             Group::Column(column) if column < self.ranks => (grid::COLUMN, grid.column(column).collect()),
@@ -121,8 +131,64 @@ impl Counts {
     }
 }
 
+/// Where tables come from.
+#[derive(Args, Debug)]
+pub(crate) struct Source {
+    #[command(flatten)]
+    counts: Counts,
+    #[command(flatten)]
+    reach: Reach,
+}
+
+impl Source {
+    /// The bytes of the group's table, not yet checked.
+    pub(crate) fn table(&self, group: &Group) -> Result<Vec<u8>, Failure> {
+        match group {
+            Group::Held(sp, group) => self.fetch(Sp(*sp), group),
+            _ => self.counts.table(group),
+        }
+    }
+
+    fn fetch(&self, sp: Sp, group: &Group) -> Result<Vec<u8>, Failure> {
+        let (mut asker, _) = self.reach.connect()?;
+        let patience = self.reach.patience();
+        let which = asker.targets().position(|target| target.sp == sp);
+        let which = which.ok_or_else(|| Failure::failed(format!("the job has no service process {sp}")))?;
+        let mut ask = |op, body: &[u8]| asker.call(which, op, body, patience).map_err(Failure::failed);
+        let listed = String::from_utf8_lossy(&ask(ops::GROUPS, &[])?).into_owned();
+        let title = match group {
+            Group::Row(row) => format!("group {} led by rank {}", grid::ROW, row * self.counts.ranks),
+            Group::Column(column) => format!("group {} led by rank {column}", grid::COLUMN),
+            other => other.to_string(),
+        };
+        let line = listed.lines().find(|line| line.split(": ").next() == Some(&title));
+        let handle = line.and_then(|line| line.split_once("handle 0x")).and_then(|(_, rest)| {
+            let digits = rest.split(|c: char| !c.is_ascii_hexdigit()).next()?;
+            u64::from_str_radix(digits, 16).ok()
+        });
+        let handle = handle.ok_or_else(|| {
+            let known = if listed.trim().is_empty() { "it has no group" } else { listed.trim() };
+            Failure::failed(format!("service process {sp} has no full table of {title}: {known}"))
+        })?;
+        let mut table: Vec<u8> = Vec::new();
+        loop {
+            let body = [handle.to_le_bytes(), (table.len() as u64).to_le_bytes()].concat();
+            let answer = ask(ops::DUMP, &body)?;
+            let (whole, piece) = answer.split_first_chunk().ok_or_else(|| Failure::failed("answer is malformed"))?;
+            let whole = u64::from_le_bytes(*whole);
+            table.extend_from_slice(piece);
+            if table.len() as u64 >= whole || whole > FILE_MAX {
+                return Ok(table);
+            }
+            if piece.is_empty() {
+                return Err(Failure::failed(format!("{group} ended while its table was fetched")));
+            }
+        }
+    }
+}
+
 /// The content of a dump, not yet checked.
-pub(crate) fn read(path: &Path) -> Result<Vec<u8>, Failure> {
+fn read(path: &Path) -> Result<Vec<u8>, Failure> {
     let failed = |why: &dyn fmt::Display| Failure::failed(format!("{}: {why}", path.display()));
     let length = std::fs::metadata(path).map_err(|e| failed(&e))?.len();
     if length > FILE_MAX {

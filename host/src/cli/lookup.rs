@@ -7,21 +7,22 @@ use serde::Serialize;
 use umbra_core::endpoints::{LookupError, Table};
 use umbra_core::peer::Rank;
 
-use super::group::{Counts, Group, attach};
+use super::group::{Group, Source, attach};
 use super::{Done, Failure, Out, paint, print_json};
 
 /// Look up a rank of a group: its process, host and service processes.
 ///
-/// The table of the group is computed for a job with the given counts, as `umbra run` places it, or read from a dump.
+/// The table of the group is computed for a job with the given counts, as `umbra run` places it, read from a dump, or
+/// fetched from an agent of a running job.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Lookup {
-    /// world, row:N, column:N, or a file written by umbra dump --output
+    /// world, row:N, column:N, a file written by umbra dump --output, or sp:N/world in a running job
     group: Group,
     /// Rank in the group
     rank: u32,
     #[command(flatten)]
-    counts: Counts,
+    source: Source,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -31,6 +32,7 @@ const EXAMPLES: &str = paint::examples!(
     "umbra lookup world 5"                            "which service process answers for rank 5 of the main job?";
     "umbra lookup column:1 0 --hosts 16 --ranks 64"   "the same in a group of a larger job";
     "umbra lookup world.table 5"                      "the same from a file that umbra dump wrote";
+    "umbra lookup sp:0/world 5 --job DIR"             "what service process 0 of a running job says";
 );
 
 /// All answers about one rank.
@@ -71,7 +73,7 @@ impl Answer {
 
 impl Lookup {
     pub(crate) fn execute(&self, out: Out<'_>) -> Done {
-        let bytes = self.counts.table(&self.group)?;
+        let bytes = self.source.table(&self.group)?;
         let table = attach(&bytes, &self.group)?;
         let answer = Answer::new(&self.group, &table, Rank(self.rank))
             .map_err(|e| Failure::failed(format!("{}: {e}", self.group)))?;
