@@ -11,61 +11,16 @@
 //! ```
 //!
 //! and all inverses are arithmetic too: lids repeat with a period of at most 64, so "ranks of a service process" is a
-//! bit pattern.
-//!
-//! For the hot look-up world rank, service process and lid are also given as three lanes of one word, which is linear
-//! in the rank `r` and in `r / d`: `base + r * by_rank + (r / d) * by_quotient`, modulo 2^64. The world rank is in bits
-//! 0 to 31, the first service process of the DPU in 32 to 57, and the low six bits of `lid + m * lid_step` in 58 to 63,
-//! which is all of it that counts where the service processes per DPU are a power of two.
-//!
-//! Words 8 to 19 of such a table: reciprocal of `d`; base; by rank; by quotient; mask of the lid (all ones where it
-//! takes a division) and zero; reciprocal of the service processes per DPU; `d` and service processes per DPU; lid and
-//! step; world and stride; sp and stride; host and stride; zero.
+//! bit pattern. Words 8 to 15 of such a table: reciprocal of `d`; reciprocal of the service processes per DPU; `d` and
+//! service processes per DPU; world and stride; sp and stride; lid and step; host and stride; zero.
 
-use super::arena::load;
 use super::layout::{AFFINE_WORDS, Header, Kind, halves, pair};
 use super::reciprocal::Reciprocal;
 use super::table::TableError;
-use crate::atomic::AtomicU64;
 use crate::peer::{Host, HostInGroup, Peer, Rank, Sp, SpInGroup, SpOnHostInGroup};
 
 /// Most service processes per DPU for which a table can be affine: the bits of a word.
 pub(super) const MAX_PER_DPU: u32 = 64;
-
-/// Where the lanes of service process and lid start, and how wide the former is.
-const SP_LANE: u32 = 32;
-const LID_LANE: u32 = 58;
-/// In the place of a mask: the lid takes a division.
-const ALWAYS_DIVIDE: u32 = u32::MAX;
-
-/// The process and the first shadow of a rank, straight from the parameter words.
-///
-/// All arithmetic wraps: for a table that passed its checks and a rank within it, the result is that of
-/// [`Affine::world_rank`] and [`Affine::shadow`]; for anything else it is some number.
-#[inline]
-pub(super) fn locate(words: &[AtomicU64; AFFINE_WORDS - 4], kind: u32, rank: Rank) -> (u32, Sp) {
-    let [by_divisor, base, by_rank, by_quotient, mask, ..] = words;
-    let quotient = Reciprocal(load(by_divisor)).quotient(rank.0);
-    let lanes = load(base)
-        .wrapping_add(u64::from(rank.0).wrapping_mul(load(by_rank)))
-        .wrapping_add(u64::from(quotient).wrapping_mul(load(by_quotient)));
-    let sp = (lanes >> SP_LANE) as u32 & ((1 << (LID_LANE - SP_LANE)) - 1);
-    let mask = load(mask) as u32;
-    let lid =
-        if mask == ALWAYS_DIVIDE { divided(words, kind, rank, quotient) } else { (lanes >> LID_LANE) as u32 & mask };
-    (lanes as u32, Sp(sp.wrapping_add(lid)))
-}
-
-/// The lid of a rank's first shadow where the lane does not tell it; apart, to keep registers free for the others.
-#[inline(never)]
-fn divided(words: &[AtomicU64; AFFINE_WORDS - 4], kind: u32, rank: Rank, quotient: u32) -> u32 {
-    let [.., by_per_dpu, divisors, lids] = words;
-    let ((divisor, per_dpu), (lid, lid_step)) = (halves(load(divisors)), halves(load(lids)));
-    let rest = rank.0.wrapping_sub(quotient.wrapping_mul(divisor));
-    let place = if kind == Kind::Cyclic as u32 { quotient } else { rest };
-    let turn = place.wrapping_mul(lid_step).wrapping_add(lid);
-    turn.wrapping_sub(Reciprocal(load(by_per_dpu)).quotient(turn).wrapping_mul(per_dpu))
-}
 
 /// The parameters of an affine table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -131,27 +86,13 @@ const fn gcd(mut a: u32, mut b: u32) -> u32 {
 impl Affine {
     /// The parameter words.
     pub(super) fn words(&self) -> [u64; AFFINE_WORDS] {
-        let mask = if self.per_dpu.is_power_of_two() { self.per_dpu - 1 } else { ALWAYS_DIVIDE };
-        let lanes = |world: i32, sp: u32, lid: u32| {
-            let lid = u64::from(lid) << LID_LANE;
-            lid.wrapping_add(u64::from(sp) << SP_LANE).wrapping_add(i64::from(world).cast_unsigned())
-        };
-        let divisor = u64::from(self.divisor);
-        // How the word changes from one host to the next, and from one place on a host to the next.
-        let (host, place) = (lanes(0, self.sp_stride, 0), lanes(0, 0, self.lid_step));
-        // Block: the quotient is the host, the rest `r - q * d` the place; cyclic: the other way round.
-        let (rest, quotient) = if self.kind == Kind::Cyclic { (host, place) } else { (place, host) };
         [
             Reciprocal::new(self.divisor).0,
-            lanes(0, self.sp, self.lid).wrapping_add(self.world.into()),
-            rest.wrapping_add(lanes(self.world_stride, 0, 0)),
-            quotient.wrapping_sub(rest.wrapping_mul(divisor)),
-            pair(mask, 0),
             Reciprocal::new(self.per_dpu).0,
             pair(self.divisor, self.per_dpu),
-            pair(self.lid, self.lid_step),
             pair(self.world, self.world_stride.cast_unsigned()),
             pair(self.sp, self.sp_stride),
+            pair(self.lid, self.lid_step),
             pair(self.host, self.host_stride),
             0,
         ]
@@ -159,7 +100,7 @@ impl Affine {
 
     /// Takes the parameters as they are.
     pub(super) fn decode(head: &Header, words: &[u64; AFFINE_WORDS]) -> Affine {
-        let [_, _, _, _, _, _, divisors, lid, world, sp, host, _] = *words;
+        let [_, _, divisors, world, sp, lid, host, _] = *words;
         let ((divisor, _), (world, world_stride)) = (halves(divisors), halves(world));
         let ((sp, sp_stride), (lid, lid_step), (host, host_stride)) = (halves(sp), halves(lid), halves(host));
         let world_stride = world_stride.cast_signed();

@@ -6,8 +6,8 @@
 //! ```text
 //! header      16 words: magic "UMBE" u32 and version u32; words in all; slots u32 and index cells u32; 5 x 0;
 //!             version of the index (odd while it changes); 7 x 0
-//! directory   4 words a slot: { offset u32, generation u32 } { size u32, kind u32 } { private to the writer }
-//!             { low half of the group's key }
+//! directory   8 words, one cache line, a slot: { offset u32, generation u32 } { size u32, form u32 } { private to the
+//!             writer } { low half of the group's key }, and four numbers that make an affine look-up, see `lanes`
 //! index       1 word a cell: { slot + 1 u32, tag u32 }, 0 where empty; a power of two of them
 //! tables      from the next multiple of 8 words on
 //! ```
@@ -19,6 +19,7 @@
 
 use core::fmt;
 
+use super::lanes::LANE_WORDS;
 use super::layout::{halves, pair};
 use super::lookup::LookupError;
 use crate::atomic::{AtomicU64, Ordering};
@@ -26,7 +27,7 @@ use crate::atomic::{AtomicU64, Ordering};
 pub(super) const MAGIC: u32 = u32::from_le_bytes(*b"UMBE");
 pub(super) const VERSION: u32 = 1;
 pub(super) const HEADER_WORDS: usize = 16;
-pub(super) const SLOT_WORDS: usize = 4;
+pub(super) const SLOT_WORDS: usize = 8;
 /// Offsets count lines of eight words.
 pub(super) const LINE_WORDS: usize = 8;
 const INDEX_VERSION: usize = 8;
@@ -80,6 +81,16 @@ impl Plan {
     }
 }
 
+/// The words of a slot, by name.
+#[derive(Clone, Copy)]
+pub(super) struct Slot<'a> {
+    pub(super) state: &'a AtomicU64,
+    pub(super) shape: &'a AtomicU64,
+    pub(super) private: &'a AtomicU64,
+    pub(super) key: &'a AtomicU64,
+    pub(super) lanes: &'a [AtomicU64; LANE_WORDS],
+}
+
 /// The words of an arena, cut up; a view that both ends use.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Arena<'a> {
@@ -117,6 +128,13 @@ impl<'a> Arena<'a> {
         }
         let words = words.get(..total).ok_or(ArenaError::TooSmall { needed: total })?;
         Ok((Arena::cut(words, &plan)?, plan))
+    }
+
+    /// A slot of the directory.
+    #[inline]
+    pub(super) fn slot(&self, slot: u32) -> Option<Slot<'a>> {
+        let [state, shape, private, key, lanes @ ..] = self.slots.get(slot as usize)?;
+        Some(Slot { state, shape, private, key, lanes })
     }
 
     pub(super) fn index_version(&self) -> Result<&'a AtomicU64, LookupError> {

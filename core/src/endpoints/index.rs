@@ -67,10 +67,7 @@ impl Arena<'_> {
             }
             spin_hint();
         }
-        let matches = |slot: &u32| {
-            let words = self.slots.get(*slot as usize);
-            words.is_some_and(|[.., key_low]| load(key_low) == low(key)) && holds(*slot)
-        };
+        let matches = |slot: &u32| self.slot(*slot).is_some_and(|slot| load(slot.key) == low(key)) && holds(*slot);
         Ok((0..self.slots.len() as u32).find(matches))
     }
 
@@ -111,7 +108,7 @@ impl Arena<'_> {
                 }
                 // A follower moves into the hole unless its home lies behind the hole.
                 let (follower, _) = halves(word);
-                let key_low = self.slots.get(follower.wrapping_sub(1) as usize).map_or(0, |[.., low]| load(low));
+                let key_low = self.slot(follower.wrapping_sub(1)).map_or(0, |slot| load(slot.key));
                 let mask = self.cells.len().wrapping_sub(1);
                 let from_home = cell.wrapping_sub(self.home(key_low)) & mask;
                 if from_home >= cell.wrapping_sub(hole) & mask {

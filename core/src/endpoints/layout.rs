@@ -16,7 +16,7 @@
 //!            service processes { sp u32, host in group u32 } { first of its ranks u32, index on its host u32 }
 //!            hosts             { host u32, zero u32 } { first of its ranks u32, first of its service processes u32 }
 //!            service processes by host, u32 each; ranks by service process, u32 each; ranks by host, u32 each
-//! affine:    twelve words, see `affine`
+//! affine:    eight words, see `affine`
 //! ```
 
 use super::identity::GroupKey;
@@ -26,7 +26,7 @@ use crate::id::Generation;
 /// Words of the header.
 pub(super) const HEADER_WORDS: usize = 8;
 /// Words of the parameters of an affine table.
-pub(super) const AFFINE_WORDS: usize = 12;
+pub(super) const AFFINE_WORDS: usize = 8;
 /// Marks an absent further shadow.
 pub(super) const NONE: u32 = u32::MAX;
 

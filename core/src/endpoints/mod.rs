@@ -26,6 +26,7 @@ mod finish;
 mod fit;
 mod identity;
 mod index;
+mod lanes;
 mod layout;
 mod lookup;
 mod members;

@@ -39,11 +39,12 @@
 use core::fmt;
 
 use super::Group;
-use super::arena::{Arena, ArenaError, HEADER_WORDS, LINE_WORDS, MAGIC, Plan, VERSION, load, slot_word, store};
+use super::arena::{Arena, ArenaError, HEADER_WORDS, LINE_WORDS, MAGIC, Plan, Slot, VERSION, load, slot_word, store};
+use super::lanes::{EXPLICIT, LANE_WORDS};
 use super::layout::{halves, pair};
 use super::lookup::LookupError;
 use super::reader::Reader;
-use super::table::Table;
+use super::table::{Form, Table};
 use super::words::Words;
 use crate::atomic::{AtomicU64, Ordering, fence};
 use crate::id::{Generation, Id};
@@ -123,9 +124,9 @@ impl<S: AsRef<[AtomicU64]>, B: AsRef<[Block]> + AsMut<[Block]>> Endpoints<S, B> 
         // ORDERING: whoever sees a word of the new arena sees that the old magic is gone.
         fence(Ordering::Release);
         header.iter().chain(arena.cells).for_each(|word| store(word, 0));
-        for (slot, [state, shape, private, key]) in (1..).zip(arena.slots) {
-            [state, shape, key].into_iter().for_each(|word| store(word, 0));
-            store(private, pair(slot - 1, if slot < slots { slot + 1 } else { 0 }));
+        for (slot, words) in (1..).zip(arena.slots) {
+            words.iter().for_each(|word| store(word, 0));
+            store(&words[2], pair(slot - 1, if slot < slots { slot + 1 } else { 0 }));
         }
         for (word, value) in header.iter().zip([all.len() as u64, pair(slots, plan.cells)]) {
             store(word, value);
@@ -185,7 +186,7 @@ impl<S: AsRef<[AtomicU64]>, B: AsRef<[Block]> + AsMut<[Block]>> Endpoints<S, B> 
         let offset = u32::try_from(extent.offset / 64 + first_line as u64).map_err(|_| PublishError::Damaged)?;
         self.take(slot)?;
         let arena = self.arena()?;
-        let [state, shape, private, key] = arena.slots.get(slot as usize).ok_or(PublishError::Damaged)?;
+        let Slot { state, shape, private, key, lanes } = arena.slot(slot).ok_or(PublishError::Damaged)?;
         let (_, generation) = halves(load(state));
         // ORDERING: the space and the slot may have been another group's: whoever sees a word written below sees
         // that group's slot without it. Pairs with the second fence of a look-up.
@@ -193,7 +194,12 @@ impl<S: AsRef<[AtomicU64]>, B: AsRef<[Block]> + AsMut<[Block]>> Endpoints<S, B> 
         for (at, word) in arena.table(offset).into_iter().flatten().enumerate().take(table.words_used()) {
             store(word, table.words.word(at).unwrap_or(0));
         }
-        store(shape, pair(table.size(), table.head.kind as u32));
+        let (form, numbers) = match &table.form {
+            Form::Explicit(_) => (EXPLICIT, [0; LANE_WORDS]),
+            Form::Affine(affine) => (affine.form(), affine.lanes()),
+        };
+        store(shape, pair(table.size(), form));
+        lanes.iter().zip(numbers).for_each(|(word, number)| store(word, number));
         store(private, extent.block.to_bits());
         store(key, table.key().0 as u64);
         let generation = Generation(generation).next();
@@ -213,7 +219,7 @@ impl<S: AsRef<[AtomicU64]>, B: AsRef<[Block]> + AsMut<[Block]>> Endpoints<S, B> 
         let key = reader.read(group, Table::key)?;
         let slot = group.index();
         let arena = reader.arena;
-        let [state, _, private, _] = arena.slots.get(slot as usize).ok_or(LookupError::Damaged)?;
+        let Slot { state, private, .. } = arena.slot(slot).ok_or(LookupError::Damaged)?;
         let block = Id::from_bits(load(private));
         arena.remove(key, slot)?;
         // Free, in the same generation: the next holder's is the following one.
@@ -226,16 +232,12 @@ impl<S: AsRef<[AtomicU64]>, B: AsRef<[Block]> + AsMut<[Block]>> Endpoints<S, B> 
     /// A free slot: the preferred one, or the last of the list.
     fn free_slot(&self, preferred: Option<u32>) -> Result<u32, PublishError> {
         let arena = self.arena()?;
-        let is_free = |slot: &u32| {
-            let state = arena.slots.get(*slot as usize).map(|[state, ..]| halves(load(state)).0);
-            state == Some(0)
-        };
+        let is_free = |slot: &u32| arena.slot(*slot).is_some_and(|slot| halves(load(slot.state)).0 == 0);
         preferred.filter(is_free).or_else(|| self.free.1.checked_sub(1)).ok_or(PublishError::NoSlot)
     }
 
     fn private(&self, slot: u32) -> Result<&AtomicU64, LookupError> {
-        let slots = self.arena()?.slots;
-        slots.get(slot as usize).map(|[_, _, private, _]| private).ok_or(LookupError::Damaged)
+        self.arena()?.slot(slot).map(|slot| slot.private).ok_or(LookupError::Damaged)
     }
 
     /// Changes the links of a free slot; slots are counted from 1 here.

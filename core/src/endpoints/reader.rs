@@ -1,20 +1,20 @@
 //! Looking up endpoints in an arena that its writer may change at any time.
 //!
-//! The hot look-up is two dependent array reads: the slot of the group, then the word of the rank (or the parameters
-//! of an affine table). Around them stand a bounds check and a generation check; there is no lock, no allocation and
+//! The hot look-up is two dependent array reads: the slot of the group, then the word of the rank; an affine group has
+//! all it takes in the slot. Around them stand a bounds check and a generation check; there is no lock, no allocation and
 //! no write. All other look-ups are those of [`Table`], inside [`read`](Reader::read).
 //!
 //! A look-up begins with the slot's first word and ends with the same word; if it differs, whatever was read between
 //! is dropped and the answer is [`StaleGeneration`](LookupError::StaleGeneration).
 //!
-//! *Cost*: [`lookup`](Reader::lookup) touches two cache lines, three with the writer's neighbours; about a nanosecond
-//! if they are near. [`find`](Reader::find) a few lines more.
+//! *Cost*: [`lookup`](Reader::lookup) touches two cache lines, or one of an affine group, and takes one to three
+//! nanoseconds if they are near. [`find`](Reader::find) a few lines more.
 
 use super::Group;
-use super::affine::locate;
-use super::arena::{Arena, ArenaError, LINE_WORDS, load, slot_word};
+use super::arena::{Arena, ArenaError, LINE_WORDS, Slot, load, slot_word};
 use super::identity::GroupKey;
-use super::layout::{HEADER_WORDS, Kind, halves};
+use super::lanes::{EXPLICIT, locate};
+use super::layout::{HEADER_WORDS, halves};
 use super::lookup::{Endpoint, LookupError};
 use super::table::Table;
 use super::words::{Live, Words};
@@ -59,10 +59,8 @@ impl<'a> Reader<'a> {
     /// [`LookupError::UnknownGroup`], [`LookupError::StaleGeneration`] or [`LookupError::RankOutOfRange`].
     #[inline]
     pub fn lookup(&self, group: Id<Group>, rank: Rank) -> Result<Endpoint, LookupError> {
-        let Some([slot, shape, ..]) = self.arena.slots.get(group.index() as usize) else {
-            return Err(LookupError::UnknownGroup);
-        };
-        let word = load(slot);
+        let Some(slot) = self.arena.slot(group.index()) else { return Err(LookupError::UnknownGroup) };
+        let word = load(slot.state);
         // What is left of the word is the offset if the generation matches, and more than an offset if not.
         let offset = word ^ slot_word(0, group.generation().0);
         if offset.wrapping_sub(1) >= u64::from(u32::MAX) {
@@ -70,29 +68,30 @@ impl<'a> Reader<'a> {
         }
         // ORDERING: pairs with the release store of the slot's word in `Endpoints::publish`: the table is complete.
         fence(Ordering::Acquire);
-        let (size, kind) = halves(load(shape));
-        let found = if rank.0 < size { self.row(offset as u32, kind, rank) } else { None };
-        let Some((world_rank, sp)) = found else { return Err(refused(slot, word, rank, size)) };
+        let (size, form) = halves(load(slot.shape));
+        let found = if rank.0 < size { self.row(&slot, offset as u32, form, rank) } else { None };
+        let Some((world_rank, sp)) = found else { return Err(refused(slot.state, word, rank, size)) };
         // ORDERING: everything above was read before the word is read again; pairs with the release fence between
         // the slot's new word and the first change of what it led to.
         fence(Ordering::Acquire);
-        if load(slot) != word {
+        if load(slot.state) != word {
             return Err(LookupError::StaleGeneration);
         }
         Peer::rank(world_rank).map(|peer| Endpoint { peer, sp }).ok_or(LookupError::Damaged)
     }
 
     #[inline]
-    fn row(&self, offset: u32, kind: u32, rank: Rank) -> Option<(WorldRank, Sp)> {
+    fn row(&self, slot: &Slot<'a>, offset: u32, form: u32, rank: Rank) -> Option<(WorldRank, Sp)> {
         // Of two 32-bit numbers: no overflow.
         let table = u64::from(offset) * LINE_WORDS as u64 + HEADER_WORDS as u64;
-        if kind == Kind::Explicit as u32 {
+        let (world, sp) = if form == EXPLICIT {
             let at = usize::try_from(table + u64::from(rank.0)).ok()?;
             let (world, sp) = halves(load(self.arena.words.get(at)?));
-            return Some((WorldRank(world), Sp(sp)));
-        }
-        let words = self.arena.words.get(usize::try_from(table).ok()?..)?.first_chunk()?;
-        let (world, sp) = locate(words, kind, rank);
+            (world, Sp(sp))
+        } else {
+            let parameters = || self.arena.words.get(usize::try_from(table).ok()?..)?.first_chunk();
+            locate(slot.lanes, form, rank, parameters)?
+        };
         Some((WorldRank(world), sp))
     }
 
@@ -105,8 +104,8 @@ impl<'a> Reader<'a> {
     /// [`LookupError::UnknownGroup`], [`LookupError::StaleGeneration`], or [`LookupError::Damaged`] if the writer
     /// broke the rules.
     pub fn read<R>(&self, group: Id<Group>, ask: impl FnOnce(&Table<Live<'a>>) -> R) -> Result<R, LookupError> {
-        let slot = self.arena.slots.get(group.index() as usize).ok_or(LookupError::UnknownGroup)?;
-        let word = load(&slot[0]);
+        let slot = self.arena.slot(group.index()).ok_or(LookupError::UnknownGroup)?;
+        let word = load(slot.state);
         let (offset, generation) = halves(word);
         if offset == 0 || generation != group.generation().0 {
             return Err(absent(word));
@@ -116,7 +115,7 @@ impl<'a> Reader<'a> {
         let unchanged = || {
             // ORDERING: as in `lookup`.
             fence(Ordering::Acquire);
-            if load(&slot[0]) == word { Ok(()) } else { Err(LookupError::StaleGeneration) }
+            if load(slot.state) == word { Ok(()) } else { Err(LookupError::StaleGeneration) }
         };
         let table = self.arena.table(offset).map(|words| Table::open(Live(words)));
         unchanged()?;
@@ -144,8 +143,8 @@ impl<'a> Reader<'a> {
     /// # Errors
     /// [`LookupError::UnknownGroup`] or [`LookupError::StaleGeneration`] if it is not.
     pub fn is_ready(&self, group: Id<Group>) -> Result<(), LookupError> {
-        let slot = self.arena.slots.get(group.index() as usize).ok_or(LookupError::UnknownGroup)?;
-        let word = load(&slot[0]);
+        let slot = self.arena.slot(group.index()).ok_or(LookupError::UnknownGroup)?;
+        let word = load(slot.state);
         let (offset, generation) = halves(word);
         if offset != 0 && generation == group.generation().0 { Ok(()) } else { Err(absent(word)) }
     }
@@ -174,7 +173,7 @@ impl<'a> Reader<'a> {
     /// The handle of the group that a slot holds now, if it holds one.
     #[must_use]
     pub fn current(&self, slot: u32) -> Option<Id<Group>> {
-        let (offset, generation) = halves(load(&self.arena.slots.get(slot as usize)?[0]));
+        let (offset, generation) = halves(load(self.arena.slot(slot)?.state));
         (offset != 0).then_some(Id::new(slot, Generation(generation)))
     }
 
