@@ -54,15 +54,15 @@ fn explore(trouble: Trouble, in_release: u64, in_debug: u64) {
 
 #[test]
 fn calm_schedules_end_full() {
-    explore(Trouble::Calm, 20_000, 200);
+    explore(Trouble::Calm, 30_000, 200);
 }
 
 #[test]
 fn schedules_with_a_bad_network_end_full() {
-    explore(Trouble::Network, 50_000, 200);
+    explore(Trouble::Network, 60_000, 200);
 }
 
 #[test]
 fn schedules_with_deaths_leave_nobody_waiting() {
-    explore(Trouble::Deaths, 2_000, 100);
+    explore(Trouble::Deaths, 10_000, 60);
 }

@@ -230,30 +230,31 @@ impl<S: Storage, C: Shelf> Service<'_, S, C> {
 
     /// All groups that are known here, the ended ones included.
     pub fn reports(&self) -> impl Iterator<Item = GroupReport> + '_ {
-        (0..self.records.as_ref().len() as u32).filter(|&at| self.rec(at).phase != Phase::Unused).map(|at| {
-            let record = self.rec(at);
-            GroupReport {
-                key: record.key,
-                generation: record.generation,
-                stage: self.stage(at),
-                size: record.size,
-                handle: record.handle,
-                digest: record.digest,
-                root: self.root_of(at),
-                parent: self.parent(at),
-                joined: if record.phase == Phase::Full { record.size } else { record.joined.count },
-                missing: self.missing(at),
-                cause: (record.phase == Phase::Ended).then_some(record.cause),
-            }
-        })
+        let used = |&at: &u32| self.rec(at).phase != Phase::Unused;
+        (0..self.records.as_ref().len() as u32).filter(used).map(|at| self.report_on(at))
     }
 
     /// One group; the world group is asked for by [`WORLD`].
     #[must_use]
     pub fn report(&self, key: GroupKey) -> Option<GroupReport> {
-        let at = self.find(key)?;
-        let key = self.rec(at).key;
-        self.reports().find(|report| report.key == key)
+        self.find(key).map(|at| self.report_on(at))
+    }
+
+    fn report_on(&self, at: u32) -> GroupReport {
+        let record = self.rec(at);
+        GroupReport {
+            key: record.key,
+            generation: record.generation,
+            stage: self.stage(at),
+            size: record.size,
+            handle: record.handle,
+            digest: record.digest,
+            root: self.root_of(at),
+            parent: self.parent(at),
+            joined: if record.phase == Phase::Full { record.size } else { record.joined.count },
+            missing: self.missing(at),
+            cause: (record.phase == Phase::Ended).then_some(record.cause),
+        }
     }
 
     /// Service processes that are believed dead.
