@@ -232,6 +232,15 @@ impl Driver {
         });
     }
 
+    /// Bytes that wait to be sent on a link.
+    #[must_use]
+    pub fn unsent(&self, link: LinkId) -> usize {
+        match self.slots.get(link.0 as usize) {
+            Some(Slot::Up(stream, _)) => stream.unsent(),
+            _ => 0,
+        }
+    }
+
     /// Whether [`next`](Self::next) may have something.
     #[must_use]
     pub fn has_events(&self) -> bool {

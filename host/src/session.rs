@@ -60,6 +60,7 @@ use crate::link::{Address, Close, Identity, Party, socket_path};
 use crate::secret;
 use crate::sys::segment::{Mapping, Segment};
 pub use memory::Exported;
+use memory::NOBODY_WAITS;
 
 /// Groups that a rank can be a member of, or remember, at once.
 const GROUPS: usize = 4096;
@@ -113,7 +114,8 @@ pub struct Session {
     lost: Option<Sp>,
     left: bool,
     regions: Regions<Vec<region::Entry>>,
-    exported: HashMap<u64, Exported>,
+    /// Exported memory by key, with the message that exports it.
+    exported: HashMap<u64, (Exported, Vec<u8>)>,
     /// Answers of shadow service processes to exports and revocations.
     answers: HashMap<(LinkId, Token), Status>,
     next_token: u64,
@@ -369,6 +371,7 @@ impl Session {
                         let identity = MachineIdentity { role, incarnation: peer.incarnation };
                         self.member.on_link(Link(link.0), identity, now);
                     }
+                    self.export_again(link);
                 }
             }
             Event::Gone { link, why, .. } => self.on_gone(link, why, now),
@@ -416,7 +419,9 @@ impl Session {
                 }
             }
             Frame::Done { op, token, status, .. } if op.0 >> 8 == 2 => {
-                self.answers.insert((link, token), status);
+                if token != NOBODY_WAITS {
+                    self.answers.insert((link, token), status);
+                }
             }
             Frame::Done { op: group_ops::LEAVE, .. } => {
                 self.left |= self.member.state(WORLD) == State::Leaving;

@@ -79,6 +79,12 @@ impl Stream {
         !self.codec.outgoing().is_empty()
     }
 
+    /// Bytes that wait to be sent.
+    #[must_use]
+    pub fn unsent(&self) -> usize {
+        self.codec.outgoing().len()
+    }
+
     /// Whether there is room for bytes from the peer.
     #[must_use]
     pub fn wants_to_read(&self) -> bool {

@@ -13,11 +13,14 @@ use umbra_core::ticket::{Locator, Ticket};
 use umbra_core::wire::{Frame, Op, Token};
 
 use super::{Session, SessionError};
-use crate::driver;
+use crate::driver::{self, LinkId};
 use crate::link::SendError;
 use crate::secret;
 use crate::sys::process::ProcessId;
 use crate::sys::segment::Segment;
+
+/// The token of calls whose answer nobody waits for.
+pub(super) const NOBODY_WAITS: Token = Token(0);
 
 /// Memory that is exported.
 #[derive(Debug)]
@@ -60,7 +63,7 @@ impl Session {
     /// Where exported memory is in this process, and its length in bytes.
     #[must_use]
     pub fn exported(&self, key: Key) -> Option<(u64, u64)> {
-        self.exported.get(&key.to_bits()).map(Exported::span)
+        self.exported.get(&key.to_bits()).map(|(memory, _)| memory.span())
     }
 
     fn export(&mut self, memory: Exported) -> Result<Key, SessionError> {
@@ -94,8 +97,21 @@ impl Session {
             let _ = self.take_back(region.key);
             return Err(error);
         }
-        self.exported.insert(region.key.to_bits(), memory);
+        self.exported.insert(region.key.to_bits(), (memory, body.to_vec()));
         Ok(region.key)
+    }
+
+    /// Tells a service process that came back, and has forgotten everything, what is exported.
+    pub(super) fn export_again(&mut self, link: LinkId) {
+        for (memory, body) in self.exported.values() {
+            let descriptors = match memory {
+                Exported::Segment(segment) => segment.share().into_iter().collect(),
+                Exported::Bytes(_) => Vec::new(),
+            };
+            let call = Frame::Call { op: EXPORT, token: NOBODY_WAITS, body };
+            // A queue that was just created has room; if the link breaks again, this is said again.
+            let _ = self.driver.send(link, &call, descriptors);
+        }
     }
 
     /// Takes exported memory back; when this returns, nobody reads it any more, and it comes back.
@@ -107,7 +123,8 @@ impl Session {
             return Err(SessionError::Memory(Status::UnknownRegion));
         }
         self.take_back(key)?;
-        self.exported.remove(&key.to_bits()).ok_or(SessionError::Memory(Status::UnknownRegion))
+        let taken = self.exported.remove(&key.to_bits());
+        taken.map(|(memory, _)| memory).ok_or(SessionError::Memory(Status::UnknownRegion))
     }
 
     fn take_back(&mut self, key: Key) -> Result<(), SessionError> {
