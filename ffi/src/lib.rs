@@ -2,10 +2,10 @@
 //!
 //! What C sees is in `include/umbra.h`; a test compares it with what this library exports. The rules:
 //!
-//! * `umbra_<object>_<verb>`, outputs last, every function returns 0 or a negative code ([`status`]).
-//! * Objects are named by 64-bit handles with generations ([`handle`]): a released one is stale, never a wild pointer.
+//! * `umbra_<object>_<verb>`, outputs last, every function returns 0 or a negative code (`status.rs`).
+//! * Objects are named by 64-bit handles with generations (`handle.rs`): a released one is stale, never a wild pointer.
 //! * Structures that may grow begin with their size, which the caller sets.
-//! * No panic crosses the border: every entry point runs under [`call::enter`]. The story of a failure is kept for the
+//! * No panic crosses the border: every entry point runs under `call::enter`. The story of a failure is kept for the
 //!   thread and fetched by `umbra_error_detail`.
 //! * All functions may be called from any thread. Look-ups run side by side; calls that change a session take turns.
 //!
