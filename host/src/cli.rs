@@ -9,6 +9,7 @@ mod doctor;
 mod dump;
 mod failure;
 mod group;
+mod interrupt;
 mod lookup;
 mod outcome;
 mod pages;

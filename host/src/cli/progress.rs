@@ -138,7 +138,9 @@ impl Bars {
             bar.set_message(Bytes(bytes).to_string());
         } else {
             let bar = ProgressBar::new(0);
-            let bar = if self.agents.len() < BARS_MAX { self.all.add(bar) } else { bar };
+            // Behind the lines of the phase and of all reads, in the order of the agents.
+            let place = 2 + self.agents.range(..sp.0).count();
+            let bar = if self.agents.len() < BARS_MAX { self.all.insert(place, bar) } else { bar };
             bar.set_style(style("  {prefix:>8}  {bar:40.blue/dim} {percent:>3}%  {msg}"));
             bar.set_prefix(format!("agent {sp}"));
             self.agents.insert(sp.0, (bar, reads));

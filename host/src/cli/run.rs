@@ -12,7 +12,7 @@ use umbra::job::{self, DataPath, Options};
 use umbra::quantity::{parse_bytes, parse_lapse};
 
 use super::progress::Progress;
-use super::{Done, Failure, Out, at_least_one, outcome, paint, picture, print_json};
+use super::{Done, Failure, Out, at_least_one, interrupt, outcome, paint, picture, print_json};
 
 /// Run a whole job on this machine: real ranks, real agents, every byte checked.
 ///
@@ -114,6 +114,7 @@ impl Run {
             true => Progress::silent(),
             false => Progress::on_stderr(std::io::stderr().is_terminal()),
         };
+        interrupt::clean_up().map_err(|e| Failure::failed(format!("cannot watch for signals: {e}")))?;
         let done = job::run(&options, &mut |event| progress.tell(&event));
         progress.finish();
         let outcome = match done {

@@ -56,6 +56,17 @@ impl JobDirectory {
         Ok(JobDirectory { path })
     }
 
+    /// Removes the directories of this process' jobs: for a process that is about to be ended by a signal, in which no
+    /// value is dropped.
+    pub fn remove_all_of_this_process() {
+        let own = format!("umbra-{}-", std::process::id());
+        let entries = fs::read_dir(std::env::temp_dir()).into_iter().flatten().flatten();
+        for entry in entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(&own)) {
+            // Nothing can be done about a directory that somebody else keeps busy.
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
+
     /// Where it is.
     #[must_use]
     pub fn path(&self) -> &Path {
