@@ -225,6 +225,12 @@ proptest! {
         follows(MailboxQueue(Mailbox::create(words, capacity).unwrap(), 0), capacity, steps)?;
     }
 
+}
+
+proptest! {
+    // An operation on a damaged mailbox may look at 65,536 cells before it gives up.
+    #![proptest_config(ProptestConfig::with_cases(60))]
+
     /// Whatever a peer writes into the memory, and whenever: errors, wrong messages, but nothing worse.
     #[test]
     fn damaged_memory_gives_errors_and_no_more(

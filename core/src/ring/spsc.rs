@@ -75,7 +75,7 @@ impl<T: Copy, S: AsMut<[Place<T>]>> Ring<T, S> {
         // The masks need a power of two even if the storage changed its length since `new`.
         let len = places.len().checked_ilog2().map_or(0, |log| 1 << log);
         let places = places.get(..len).unwrap_or(&[]);
-        (Sender { indices, places, head: 0 }, Receiver { indices, places, tail: 0 })
+        (Sender { indices, places, tail: 0, head: 0 }, Receiver { indices, places, tail: 0 })
     }
 }
 
@@ -84,6 +84,8 @@ impl<T: Copy, S: AsMut<[Place<T>]>> Ring<T, S> {
 pub struct Sender<'a, T> {
     indices: &'a Indices,
     places: &'a [Place<T>],
+    /// A copy of `indices.tail`, because the receiver polls that line: to load it back costs a transfer.
+    tail: usize,
     /// What `indices.head` was when last looked at; never ahead of it.
     head: usize,
 }
@@ -105,29 +107,27 @@ impl<T: Copy> Sender<'_, T> {
     /// [`Full`] with the item; a receive makes a retry worth while.
     #[inline]
     pub fn push(&mut self, item: T) -> Result<(), Full<T>> {
-        let tail = self.tail();
-        if self.room(tail) == 0 && self.room_now(tail) == 0 {
+        if self.room() == 0 && self.room_now() == 0 {
             return Err(Full(item));
         }
         // SAFETY: the mask keeps the index below the length, a power of two (`split`), and there is room.
-        let place = unsafe { self.places.get_unchecked(tail & self.mask()) };
+        let place = unsafe { self.places.get_unchecked(self.tail & self.mask()) };
         // SAFETY: room() > 0, so the receiver is done with this place, and only we write.
         unsafe { place.write(item) };
-        self.publish(tail, 1);
+        self.publish(1);
         Ok(())
     }
 
     /// Sends as many of the items as fit, in order, all published at once; returns how many.
     #[inline]
     pub fn push_all(&mut self, items: &[T]) -> usize {
-        let tail = self.tail();
-        let mut room = self.room(tail);
+        let mut room = self.room();
         if room < items.len() {
-            room = self.room_now(tail);
+            room = self.room_now();
         }
         let count = room.min(items.len());
         let (items, _) = items.split_at(count);
-        let (low, high) = self.places.split_at(tail & self.mask());
+        let (low, high) = self.places.split_at(self.tail & self.mask());
         let (first, second) = items.split_at(count.min(high.len()));
         // SAFETY: the places from `tail` on, `room` of them around the end, are free; `first` ends with
         // the storage at the latest.
@@ -138,7 +138,7 @@ impl<T: Copy> Sender<'_, T> {
             unsafe { write_all(low, second) };
         }
         if count > 0 {
-            self.publish(tail, count);
+            self.publish(count);
         }
         count
     }
@@ -150,27 +150,22 @@ impl<T: Copy> Sender<'_, T> {
     }
 
     #[inline]
-    fn tail(&self) -> usize {
-        // ORDERING: relaxed, because only this end stores it.
-        self.indices.tail.0.load(Ordering::Relaxed)
+    fn room(&self) -> usize {
+        self.places.len() - self.tail.wrapping_sub(self.head)
     }
 
     #[inline]
-    fn room(&self, tail: usize) -> usize {
-        self.places.len() - tail.wrapping_sub(self.head)
-    }
-
-    #[inline]
-    fn room_now(&mut self, tail: usize) -> usize {
+    fn room_now(&mut self) -> usize {
         // ORDERING: pairs with the receiver's store: it has read the places before.
         self.head = self.indices.head.0.load(Ordering::Acquire);
-        self.room(tail)
+        self.room()
     }
 
     #[inline]
-    fn publish(&mut self, tail: usize, count: usize) {
+    fn publish(&mut self, count: usize) {
+        self.tail = self.tail.wrapping_add(count);
         // ORDERING: pairs with the receiver's load: it sees the items.
-        self.indices.tail.0.store(tail.wrapping_add(count), Ordering::Release);
+        self.indices.tail.0.store(self.tail, Ordering::Release);
     }
 }
 
