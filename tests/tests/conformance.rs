@@ -15,5 +15,6 @@ use umbra_tests::memory_access_suite;
 memory_access_suite!(a_scripted_device, mock::Scripted);
 memory_access_suite!(a_shared_mapping, local::Rigged<local::Shared>);
 memory_access_suite!(process_memory, local::Rigged<local::Heap>);
-memory_access_suite!(asking_for_mapped_memory, asked::Asking<local::Shared>);
-memory_access_suite!(asking_for_process_memory, asked::Asking<local::Heap>);
+memory_access_suite!(asking_for_mapped_memory, asked::Asking<local::Shared, asked::InMemory>);
+memory_access_suite!(asking_for_process_memory, asked::Asking<local::Heap, asked::InMemory>);
+memory_access_suite!(asking_over_a_unix_socket, asked::Asking<local::Shared, asked::OverSocket>);

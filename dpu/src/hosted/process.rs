@@ -43,8 +43,8 @@ pub(super) const LANDING: u64 = SLOTS as u64 * SLOT_BYTES;
 /// Reads of an order that are outstanding at once.
 pub(super) const OUTSTANDING: usize = 4;
 
-/// How long lanes are looked at before the process sleeps: a hand-over takes a fraction of a microsecond, and an
-/// agent that shares its processor with others must not keep them from it.
+/// How long lanes are looked at before the process sleeps: a hand-over takes a fraction of a microsecond. Where
+/// agents and ranks share processors nobody looks: who spins keeps the one that it waits for from answering.
 const SPINS: u32 = 400;
 const YIELDS: u32 = 8;
 /// Turns in which only lanes are looked at, as long as they bring something.
@@ -179,6 +179,9 @@ impl Process {
         )]);
         machines.lend_to_self(SELF, peer, incarnation, Landing::Segment { slots: SLOTS, slot_bytes: SLOT_BYTES });
         let sources = Sources::new(machines.regions());
+        let cores = std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get);
+        let roomy = cores > 2 * settings.job.service_processes() as usize;
+        let patience = if roomy { Patience::new(SPINS, YIELDS) } else { Patience::new(0, 0) };
         Ok(Process {
             settings,
             driver,
@@ -193,7 +196,7 @@ impl Process {
             ending: false,
             bell,
             lanes: Vec::new(),
-            patience: Patience::new(SPINS, YIELDS),
+            patience,
             turns: 0,
             slices: Vec::new(),
             memberships: HashMap::new(),

@@ -3,9 +3,13 @@
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::marker::PhantomData;
+use std::os::unix::net::UnixStream;
 use std::rc::Rc;
 
 use umbra::access::source::Sources;
+use umbra::driver::{Driver, Event as DriverEvent, Limits, LinkId};
+use umbra::link::{Identity, Party, Side};
+use umbra::secret::Secret;
 use umbra_core::access::asked::{Asked, Frames, Job};
 use umbra_core::access::message::{EXPORT, EXPORT_MAX, Export, REVOKE, Revoke};
 use umbra_core::access::serve::{Action, Answer, Asker, Copy, Direction, Job as Long, Reply, Serve};
@@ -18,7 +22,7 @@ use umbra_core::region::Entry;
 use umbra_core::slots::Slot;
 use umbra_core::ticket::Locator;
 use umbra_core::time::{Lapse, Time};
-use umbra_core::wire::{Frame, Token};
+use umbra_core::wire::{BODY_MAX, Frame, HEAD, Token};
 use umbra_tests::conformance::{DEEP, LANDING, LIFE, ME, Rig, owner};
 
 use super::local::{Kind, Owners};
@@ -27,10 +31,94 @@ const ASKER: Link = Link(2);
 
 type Pipe = Rc<RefCell<VecDeque<Vec<u8>>>>;
 
+/// What carries the frames.
+pub(crate) trait Carrier {
+    /// One end of it.
+    type End: Frames;
+    /// A link between two ends.
+    fn connect() -> [Self::End; 2];
+}
+
 /// One end of a link in memory.
 pub(crate) struct End {
     out: Pipe,
     into: Pipe,
+}
+
+/// Queues in memory.
+pub(crate) struct InMemory;
+
+impl Carrier for InMemory {
+    type End = End;
+    fn connect() -> [End; 2] {
+        let (there, back) = (Pipe::default(), Pipe::default());
+        [End { out: there.clone(), into: back.clone() }, End { out: back, into: there }]
+    }
+}
+
+/// A control link over a Unix socket, with its handshake, sequence numbers and digests.
+pub(crate) struct OverSocket;
+
+/// One end of it.
+pub(crate) struct SocketEnd {
+    driver: Driver,
+    link: LinkId,
+    gone: bool,
+}
+
+impl Carrier for OverSocket {
+    type End = SocketEnd;
+    fn connect() -> [SocketEnd; 2] {
+        let (one, other) = UnixStream::pair().unwrap();
+        let secret = Secret::random().unwrap();
+        let adopt = |n: u32, socket: UnixStream, side| {
+            let party = Party::Peer(Peer::service(Sp(n)).unwrap());
+            let me = Identity { party, incarnation: Incarnation(u64::from(n) + 1) };
+            let mut driver = Driver::new(me, secret.clone(), Limits::default());
+            let link = driver.adopt(socket.into(), true, side).unwrap();
+            SocketEnd { driver, link, gone: false }
+        };
+        let mut ends = [adopt(ME.0, one, Side::Initiator), adopt(0, other, Side::Acceptor)];
+        let (mut up, mut frame) = (0, Vec::new());
+        for _ in 0..1000 {
+            for end in &mut ends {
+                end.driver.wait(Time::ZERO).unwrap();
+                while let Some(event) = end.driver.next(&mut frame) {
+                    match event {
+                        DriverEvent::Up { .. } => up += 1,
+                        other => panic!("{other:?}"),
+                    }
+                }
+            }
+            if up == 2 {
+                return ends;
+            }
+        }
+        panic!("the handshake did not end");
+    }
+}
+
+impl Frames for SocketEnd {
+    fn send(&mut self, frame: &Frame<'_>) -> bool {
+        self.driver.send(self.link, frame, Vec::new()).is_ok()
+    }
+
+    fn receive(&mut self, buffer: &mut [u8]) -> Result<Option<usize>, Status> {
+        let mut frame = Vec::new();
+        self.driver.wait(Time::ZERO).unwrap();
+        match self.driver.next(&mut frame) {
+            Some(DriverEvent::Frame { .. }) => {
+                buffer[..frame.len()].copy_from_slice(&frame);
+                Ok(Some(frame.len()))
+            }
+            Some(DriverEvent::Gone { .. }) => {
+                self.gone = true;
+                Err(Status::PeerFailed)
+            }
+            _ if self.gone => Err(Status::PeerFailed),
+            _ => Ok(None),
+        }
+    }
 }
 
 impl Frames for End {
@@ -53,34 +141,25 @@ fn emit(frame: &Frame<'_>) -> Vec<u8> {
 }
 
 /// A service process with its sources.
-struct Server {
+struct Server<E> {
     serve: Serve<Vec<Entry>, Vec<Slot<Long>>, Vec<Asker>>,
     sources: Sources,
-    heard: Pipe,
-    answers: Pipe,
+    end: E,
     failing: [bool; 2],
     /// Revocations that its owners were told have drained.
     drained: Vec<Key>,
     waiting: Option<Key>,
 }
 
-impl Server {
-    fn new(heard: Pipe, answers: Pipe) -> Server {
+impl<E: Frames> Server<E> {
+    fn new(end: E) -> Server<E> {
         let jobs = (0..8).map(|_| Slot::EMPTY).collect();
         let mut serve = Serve::new(Sp(0), vec![Entry::VACANT; 8], jobs, vec![Asker::default(); 3]);
         for n in 0..2 {
             serve.on_link(Link(n as u32), owner(n), LIFE, 0, 0).unwrap();
         }
         serve.on_link(ASKER, Peer::service(ME).unwrap(), Incarnation(1), 0, 2 * DEEP as u32).unwrap();
-        Server {
-            serve,
-            sources: Sources::new(8),
-            heard,
-            answers,
-            failing: [false; 2],
-            drained: Vec::new(),
-            waiting: None,
-        }
+        Server { serve, sources: Sources::new(8), end, failing: [false; 2], drained: Vec::new(), waiting: None }
     }
 
     /// Takes one frame of a link.
@@ -111,17 +190,18 @@ impl Server {
         let answer = self.serve.copied(copy, status)?;
         if to_frame && status == Status::Ok {
             let Frame::Done { op, token, status, .. } = answer.frame() else { panic!("an answer is a Done") };
-            self.answers.borrow_mut().push_back(emit(&Frame::Done { op, token, status, body: &body }));
+            assert!(self.end.send(&Frame::Done { op, token, status, body: &body }));
             return None;
         }
         Some(answer)
     }
 
     fn step(&mut self) {
+        let mut buffer = vec![0; HEAD + BODY_MAX];
         for _ in 0..64 {
-            let Some(bytes) = self.heard.borrow_mut().pop_front() else { break };
-            if let Some(answer) = self.hear(ASKER, &bytes, None) {
-                self.answers.borrow_mut().push_back(emit(&answer.frame()));
+            let Ok(Some(len)) = self.end.receive(&mut buffer) else { break };
+            if let Some(answer) = self.hear(ASKER, &buffer[..len], None) {
+                assert!(self.end.send(&answer.frame()));
             }
         }
         while let Some(action) = self.serve.poll() {
@@ -137,30 +217,29 @@ impl Server {
     }
 }
 
-type Way = Asked<End, Vec<Entry>, Vec<Slot<Job>>, Vec<u8>>;
+type Way<E> = Asked<E, Vec<Entry>, Vec<Slot<Job>>, Vec<u8>>;
 
-pub(crate) struct Asking<K> {
+pub(crate) struct Asking<K, C: Carrier> {
     owners: Owners,
-    way: Way,
-    server: Server,
+    way: Way<C::End>,
+    server: Server<C::End>,
     /// Drained here and not yet at the server.
     ours: Vec<Key>,
     kind: PhantomData<K>,
 }
 
-impl<K: Kind> Rig for Asking<K> {
-    type Way = Way;
+impl<K: Kind, C: Carrier> Rig for Asking<K, C> {
+    type Way = Way<C::End>;
 
     fn new() -> Self {
-        let (there, back) = (Pipe::default(), Pipe::default());
-        let frames = End { out: there.clone(), into: back.clone() };
+        let [frames, theirs] = C::connect();
         let jobs = (0..=DEEP).map(|_| Slot::EMPTY).collect();
         let patience = Lapse::from_secs(1);
         let way = Asked::new(ME, frames, vec![Entry::VACANT; 8], jobs, vec![0; LANDING as usize], patience);
-        Asking { owners: Owners::new(), way, server: Server::new(there, back), ours: Vec::new(), kind: PhantomData }
+        Asking { owners: Owners::new(), way, server: Server::new(theirs), ours: Vec::new(), kind: PhantomData }
     }
 
-    fn way(&mut self) -> &mut Way {
+    fn way(&mut self) -> &mut Self::Way {
         &mut self.way
     }
 
@@ -235,7 +314,7 @@ impl<K: Kind> Rig for Asking<K> {
 
 #[test]
 fn s49_the_server_refuses_a_stranger_who_did_not_check_himself() {
-    let mut rig = Asking::<super::local::Shared>::new();
+    let mut rig = Asking::<super::local::Shared, InMemory>::new();
     let (base, locator) = rig.memory(0);
     let key = Key::new(owner(0), 0, 1);
     let ticket = umbra_core::ticket::Ticket { key, base, len: 64, access: umbra_core::key::Access::READ, locator };
@@ -256,7 +335,7 @@ fn s49_the_server_refuses_a_stranger_who_did_not_check_himself() {
 
 #[test]
 fn a_server_that_says_nothing_is_a_timeout_and_its_late_answer_is_ignored() {
-    let mut rig = Asking::<super::local::Shared>::new();
+    let mut rig = Asking::<super::local::Shared, InMemory>::new();
     let (base, locator) = rig.memory(0);
     let key = Key::new(owner(0), 0, 1);
     let ticket = umbra_core::ticket::Ticket { key, base, len: 64, access: umbra_core::key::Access::READ, locator };
