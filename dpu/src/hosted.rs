@@ -1,6 +1,7 @@
 //! The agent as a Linux process.
 
 mod arena;
+mod doors;
 mod groups;
 mod machines;
 mod orders;

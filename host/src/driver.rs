@@ -8,10 +8,11 @@
 //! Order: events of one link come in the order of the link; `Up` first, `Gone` last, and the number of a
 //! link is not reused before its `Gone` was handed out.
 
+mod poll;
+
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use rustix::event::{PollFd, PollFlags, Timespec};
 use umbra_core::time::{Lapse, Time};
 use umbra_core::wire::Frame;
 
@@ -363,162 +364,5 @@ impl Driver {
         });
         let deadline = due.fold(deadline, Time::min);
         self.poll(deadline)
-    }
-
-    fn poll(&mut self, deadline: Time) -> std::io::Result<()> {
-        let mut fds: Vec<PollFd<'_>> = Vec::with_capacity(self.listeners.len() + self.slots.len());
-        let mut owners: Vec<usize> = Vec::with_capacity(self.slots.len());
-        fds.extend(self.listeners.iter().map(|l| PollFd::from_borrowed_fd(l.as_fd(), PollFlags::IN)));
-        fds.extend(self.watched.iter().map(|fd| PollFd::from_borrowed_fd(fd.as_fd(), PollFlags::IN)));
-        for (index, slot) in self.slots.iter().enumerate() {
-            let (fd, flags) = match slot {
-                Slot::Connecting(_, _, socket) => (socket.as_fd(), PollFlags::OUT),
-                Slot::Shaking { stream, .. } | Slot::Up(stream, _) => {
-                    let mut flags = PollFlags::empty();
-                    flags.set(PollFlags::IN, stream.wants_to_read());
-                    flags.set(PollFlags::OUT, stream.wants_to_write());
-                    (stream.as_fd(), flags)
-                }
-                _ => continue,
-            };
-            fds.push(PollFd::from_borrowed_fd(fd, flags));
-            owners.push(index);
-        }
-        let timeout = (deadline != Time::NEVER).then(|| {
-            let left = deadline.since(now()).0;
-            Timespec { tv_sec: (left / 1_000_000_000) as i64, tv_nsec: (left % 1_000_000_000) as i64 }
-        });
-        match rustix::event::poll(&mut fds, timeout.as_ref()) {
-            Ok(n) => self.wakeups += u64::from(n > 0),
-            // A signal: the caller looks at its flags.
-            Err(rustix::io::Errno::INTR) => return Ok(()),
-            Err(e) => return Err(e.into()),
-        }
-        let ready: Vec<PollFlags> = fds.iter().map(PollFd::revents).collect();
-        drop(fds);
-        let (doors, rest) = ready.split_at(self.listeners.len());
-        let (watched, links) = rest.split_at(self.watched.len());
-        for (number, flags) in watched.iter().enumerate() {
-            if !flags.is_empty() {
-                self.events.push_back(Event::Readable(number));
-            }
-        }
-        for (&index, &flags) in owners.iter().zip(links) {
-            if !flags.is_empty() {
-                self.step(index, flags);
-            }
-        }
-        for (door, flags) in doors.iter().enumerate() {
-            if !flags.is_empty() {
-                self.accept(door);
-            }
-        }
-        self.on_time();
-        Ok(())
-    }
-
-    fn step(&mut self, index: usize, flags: PollFlags) {
-        let Some(slot) = self.slots.get_mut(index) else { return };
-        match slot {
-            Slot::Connecting(_, _, socket) => {
-                let result = Dial::finish(socket.as_fd());
-                match result {
-                    Ok(()) => self.shake(index),
-                    Err(why) => self.settle(index, Err(why)),
-                }
-            }
-            Slot::Shaking { stream, .. } | Slot::Up(stream, _) => {
-                let mut result = if flags.contains(PollFlags::OUT) { stream.write() } else { Ok(()) };
-                if result.is_ok() && stream.wants_to_read() {
-                    result = stream.read();
-                }
-                let hung_up = flags.intersects(PollFlags::HUP | PollFlags::ERR) && !flags.contains(PollFlags::IN);
-                match result {
-                    // Frames that came before the end are still handed out.
-                    Err(Close::Ended) => stream.end(),
-                    Ok(()) if hung_up => stream.end(),
-                    Ok(()) => {}
-                    Err(why) => return self.settle(index, Err(why)),
-                }
-                // What was read is parsed by `next`, one event at a time.
-                self.mark_fresh(index);
-            }
-            _ => {}
-        }
-    }
-
-    fn mark_fresh(&mut self, index: usize) {
-        if let Ok(number) = u32::try_from(index)
-            && !self.fresh.contains(&LinkId(number))
-        {
-            self.fresh.push_back(LinkId(number));
-        }
-    }
-
-    /// A connected socket begins its handshake.
-    fn shake(&mut self, index: usize) {
-        let Some(slot) = self.slots.get_mut(index) else { return };
-        match std::mem::replace(slot, Slot::Free) {
-            Slot::Connecting(dial, expected, socket) => {
-                let is_unix = dial.address().is_unix();
-                let until = (now() + self.limits.handshake).min(dial.deadline());
-                match self.stream(socket, is_unix, Side::Initiator) {
-                    Ok(stream) => {
-                        let dial = Some((dial, expected));
-                        self.set(index, Slot::Shaking { stream, until, dial });
-                    }
-                    Err(why) => {
-                        self.set(index, Slot::Pausing(dial, expected));
-                        self.settle(index, Err(why));
-                    }
-                }
-            }
-            other => self.set(index, other),
-        }
-    }
-
-    fn set(&mut self, index: usize, slot: Slot) {
-        if let Some(place) = self.slots.get_mut(index) {
-            *place = slot;
-        }
-    }
-
-    fn accept(&mut self, door: usize) {
-        // Bounded: a flood of strangers must not starve the links.
-        for _ in 0..64 {
-            let Some(Ok((socket, is_unix))) = self.listeners.get(door).map(Listener::accept) else { return };
-            // Over the limit, or unusable: dropping the socket tells the stranger.
-            let _ = self.adopt(socket, is_unix, Side::Acceptor);
-        }
-    }
-
-    fn on_time(&mut self) {
-        let time = now();
-        for index in 0..self.slots.len() {
-            match self.slots.get(index) {
-                Some(Slot::Pausing(dial, _)) if dial.due() <= time => self.try_again(index),
-                Some(Slot::Connecting(dial, ..)) if dial.deadline() <= time => {
-                    self.settle(index, Err(Close::HandshakeTimeout));
-                }
-                Some(Slot::Shaking { until, .. }) if *until <= time => {
-                    self.settle(index, Err(Close::HandshakeTimeout));
-                }
-                _ => {}
-            }
-        }
-    }
-
-    fn try_again(&mut self, index: usize) {
-        let Some(slot) = self.slots.get_mut(index) else { return };
-        match std::mem::replace(slot, Slot::Free) {
-            Slot::Pausing(dial, expected) => match dial.start() {
-                Ok(socket) => self.set(index, Slot::Connecting(dial, expected, socket)),
-                Err(why) => {
-                    self.set(index, Slot::Pausing(dial, expected));
-                    self.settle(index, Err(why));
-                }
-            },
-            other => self.set(index, other),
-        }
     }
 }

@@ -5,17 +5,14 @@
 
 use std::collections::HashMap;
 use std::io;
-use std::net::{SocketAddr, TcpListener};
 use std::os::fd::AsFd as _;
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 
 use umbra::access::source::Sources;
 use umbra::admin::{Progress, Slice};
 use umbra::driver::{self, Driver, Event, Limits, LinkId};
-use umbra::job::{Step as Milestone, launcher_link};
-use umbra::link::socket_path;
-use umbra::link::{Address, Identity, Listener, Party as LinkParty, Side};
+use umbra::link::{Identity, Party as LinkParty};
 use umbra::secret;
 use umbra::shm::FrameLane;
 use umbra::sys::segment::{Mapping, Segment};
@@ -26,7 +23,7 @@ use umbra_core::error::Status;
 use umbra_core::id::Id;
 use umbra_core::machine::Link;
 use umbra_core::peer::{Incarnation, Peer, PeerKind, Rank, Sp, WorldRank};
-use umbra_core::time::{Lapse, Time};
+use umbra_core::time::Time;
 use umbra_core::wire::{BODY_MAX, Frame, HEAD};
 
 use super::machines::{self, LINKS, Machines};
@@ -76,7 +73,7 @@ pub enum ProcessError {
     Machines(#[from] machines::MachinesError),
 }
 
-fn cannot(what: &'static str) -> impl FnOnce(io::Error) -> ProcessError {
+pub(super) fn cannot(what: &'static str) -> impl FnOnce(io::Error) -> ProcessError {
     move |error| ProcessError::Io { what, error }
 }
 
@@ -119,7 +116,7 @@ pub struct Process {
     /// The link to each service process.
     pub(super) routes: HashMap<Sp, Link>,
     /// Service processes that this one dials.
-    dialled: HashMap<Sp, LinkId>,
+    pub(super) dialled: HashMap<Sp, LinkId>,
     /// The Unix socket's name, to be removed at the end.
     pub(super) socket: Option<PathBuf>,
     pub(super) supervisor: Option<LinkId>,
@@ -212,64 +209,6 @@ impl Process {
             contradictions: 0,
             scratch: vec![0; HEAD + BODY_MAX],
         })
-    }
-
-    /// Opens the doors: those of the configuration, or, under a launcher, the link to it.
-    ///
-    /// # Errors
-    /// [`ProcessError`] if a door cannot be opened.
-    pub fn open(&mut self) -> Result<(), ProcessError> {
-        if self.settings.supervised {
-            let link = launcher_link().map_err(cannot("use the link to the launcher"))?;
-            let link = self.driver.adopt(link, true, Side::Initiator).map_err(|why| ProcessError::Io {
-                what: "use the link to the launcher",
-                error: io::Error::other(why),
-            })?;
-            self.supervisor = Some(link);
-            return Ok(());
-        }
-        if let Some(address) = self.settings.job.address(self.settings.sp) {
-            for address in [address.services, address.ranks] {
-                let listener = TcpListener::bind(SocketAddr::V4(address)).map_err(cannot("bind a port"))?;
-                self.listen(Listener::Tcp(listener))?;
-            }
-        }
-        if let Some(path) = self.settings.sockets.as_ref().map(|dir| socket_path(dir, self.settings.sp)) {
-            // One that a dead agent left behind; a living one still holds its ports, so we would not be here.
-            let _ = std::fs::remove_file(&path);
-            let listener = UnixListener::bind(&path).map_err(cannot("bind a Unix socket"))?;
-            self.socket = Some(path);
-            self.listen(Listener::Unix(listener))?;
-        }
-        self.opened();
-        Ok(())
-    }
-
-    pub(super) fn listen(&mut self, listener: Listener) -> Result<(), ProcessError> {
-        self.driver.listen(listener).map_err(cannot("listen"))
-    }
-
-    /// The doors are open: dial the service processes that this one dials.
-    pub(super) fn opened(&mut self) {
-        self.mark(Milestone::Listening, None, 0);
-        for sp in (self.settings.sp.0 + 1..self.settings.job.service_processes()).map(Sp) {
-            self.dial(sp);
-        }
-    }
-
-    fn dial(&mut self, sp: Sp) {
-        let Some(peer) = Peer::service(sp) else { return };
-        let unix = self.settings.sockets.as_ref().filter(|_| !self.settings.asked).map(|dir| socket_path(dir, sp));
-        let address = match (unix, self.settings.job.address(sp)) {
-            (Some(path), _) => Address::Unix(path),
-            (None, Some(address)) => Address::Tcp(SocketAddr::V4(address.services)),
-            (None, None) => return,
-        };
-        // Whoever gives up on a silent peer is the bootstrap, not the dial: it begins again for ever.
-        let deadline = driver::now() + Lapse::from_secs(60);
-        if let Ok(link) = self.driver.dial(address, LinkParty::Peer(peer), deadline) {
-            self.dialled.insert(sp, link);
-        }
     }
 
     /// Turns until asked to end.

@@ -4,6 +4,10 @@
 //! listening sockets itself and hands them over, so no port is ever free between choosing and using it.
 //! Whatever happens to the launcher, its children end: by its death, or by the drop of this value.
 
+mod news;
+
+pub use news::News;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::ffi::OsString;
 use std::io;
@@ -11,9 +15,7 @@ use std::net::{Ipv4Addr, SocketAddrV4, TcpListener};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
-use std::process::ExitStatus;
 
-use umbra_core::error::Status;
 use umbra_core::peer::{Incarnation, Peer, PeerKind, Sp, WorldRank};
 use umbra_core::time::{Lapse, Time};
 use umbra_core::wire::{Frame, Op, Token};
@@ -21,42 +23,11 @@ use umbra_core::wire::{Frame, Op, Token};
 use super::child::Child;
 use super::directory::{DirectoryError, JobDirectory};
 use super::{DataPath, JobError, Options, Programs};
-use crate::admin::{Body as _, Door, Exported, Failure, Mark, Progress, ops};
+use crate::admin::{Door, ops};
 use crate::config::{DpuLine, Platform};
-use crate::driver::{self, Driver, Event, Limits, LinkId};
+use crate::driver::{self, Driver, Limits, LinkId};
 use crate::link::{Identity, Party, SendError, Side, socket_path};
 use crate::secret::{self, Secret, SecretError};
-
-/// News from the processes.
-#[derive(Clone, PartialEq, Eq, Debug)]
-#[non_exhaustive]
-pub enum News {
-    /// A process has its link to the launcher.
-    Linked(Peer),
-    /// A process took a step of the bootstrap.
-    Mark(Peer, Mark),
-    /// A rank can be read.
-    Exported(WorldRank, Exported),
-    /// An agent's totals.
-    Progress(Sp, Progress),
-    /// A process says why it cannot go on.
-    Failed(Peer, Failure),
-    /// The answer to a frame that was sent.
-    Answer {
-        /// By whom.
-        peer: Peer,
-        /// To which operation.
-        op: Op,
-        /// To which token.
-        token: Token,
-        /// How it ended.
-        status: Status,
-        /// The results.
-        body: Vec<u8>,
-    },
-    /// A process has ended and was reaped.
-    Ended(Peer, ExitStatus),
-}
 
 struct Running {
     child: Child,
@@ -338,94 +309,5 @@ impl Launcher {
         frame.emit(&mut bytes).map_err(|_| JobError::Send { peer, why: SendError::TooLarge })?;
         running.waiting.push_back((bytes, descriptors));
         Ok(())
-    }
-
-    /// The next news, or `None` at `deadline`.
-    ///
-    /// # Errors
-    /// [`JobError`] if the system refuses to wait.
-    pub fn next(&mut self, deadline: Time) -> Result<Option<News>, JobError> {
-        let mut frame = Vec::new();
-        loop {
-            while let Some(event) = self.driver.next(&mut frame) {
-                if let Some(news) = self.on_event(event, &frame) {
-                    return Ok(Some(news));
-                }
-            }
-            if let Some(news) = self.reap() {
-                return Ok(Some(news));
-            }
-            let now = driver::now();
-            if now >= deadline {
-                return Ok(None);
-            }
-            // A process whose link is gone ends within moments: look again soon.
-            let ending = self.running.values().any(|r| r.gone && !r.reported);
-            let until = if ending { deadline.min(now + Lapse::from_millis(2)) } else { deadline };
-            self.driver.wait(until).map_err(io_error("wait for the processes"))?;
-        }
-    }
-
-    fn reap(&mut self) -> Option<News> {
-        self.running.iter_mut().find_map(|(&peer, running)| {
-            if running.reported || !running.gone {
-                return None;
-            }
-            let status = running.child.ended()?;
-            running.reported = true;
-            Some(News::Ended(peer, status))
-        })
-    }
-
-    fn peer_of(&self, link: LinkId) -> Option<Peer> {
-        self.running.iter().find(|(_, r)| r.link == link && !r.gone).map(|(&peer, _)| peer)
-    }
-
-    fn on_event(&mut self, event: Event, bytes: &[u8]) -> Option<News> {
-        match event {
-            Event::Up { link, peer, .. } => {
-                let known = self.peer_of(link).filter(|&p| Party::Peer(p) == peer.party);
-                let Some(known) = known else {
-                    self.driver.close(link);
-                    return None;
-                };
-                let running = self.running.get_mut(&known)?;
-                running.up = true;
-                for (bytes, descriptors) in running.waiting.drain(..) {
-                    if let Ok(frame) = Frame::parse(&bytes) {
-                        // A queue that was just created has room for the few frames of a start.
-                        let _ = self.driver.send(link, &frame, descriptors);
-                    }
-                }
-                Some(News::Linked(known))
-            }
-            Event::Gone { link, .. } => {
-                let peer = self.peer_of(link)?;
-                self.running.get_mut(&peer)?.gone = true;
-                None
-            }
-            Event::Frame { link, .. } => {
-                let peer = self.peer_of(link)?;
-                Self::on_frame(peer, Frame::parse(bytes).ok()?)
-            }
-            Event::Readable(_) => None,
-        }
-    }
-
-    fn on_frame(peer: Peer, frame: Frame<'_>) -> Option<News> {
-        match (frame, peer.kind()) {
-            (Frame::Done { op, token, status, body }, _) => {
-                Some(News::Answer { peer, op, token, status, body: body.to_vec() })
-            }
-            (Frame::Call { op: ops::MARK, body, .. }, _) => Some(News::Mark(peer, Mark::from_body(body).ok()?)),
-            (Frame::Call { op: ops::FAILED, body, .. }, _) => Some(News::Failed(peer, Failure::from_body(body).ok()?)),
-            (Frame::Call { op: ops::PROGRESS, body, .. }, PeerKind::Service(sp)) => {
-                Some(News::Progress(sp, Progress::from_body(body).ok()?))
-            }
-            (Frame::Call { op: ops::EXPORTED, body, .. }, PeerKind::Rank(rank)) => {
-                Some(News::Exported(rank, Exported::from_body(body).ok()?))
-            }
-            _ => None,
-        }
     }
 }

@@ -1,0 +1,73 @@
+//! Where an agent can be reached, and whom it dials.
+
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::os::unix::net::UnixListener;
+
+use umbra::driver;
+use umbra::job::{Step, launcher_link};
+use umbra::link::{Address, Listener, Party as LinkParty, Side, socket_path};
+use umbra_core::peer::{Peer, Sp};
+use umbra_core::time::Lapse;
+
+use super::process::{Process, ProcessError, cannot};
+
+impl Process {
+    /// Opens the doors: those of the configuration, or, under a launcher, the link to it.
+    ///
+    /// # Errors
+    /// [`ProcessError`] if a door cannot be opened.
+    pub fn open(&mut self) -> Result<(), ProcessError> {
+        if self.settings.supervised {
+            let link = launcher_link().map_err(cannot("use the link to the launcher"))?;
+            let link = self.driver.adopt(link, true, Side::Initiator).map_err(|why| ProcessError::Io {
+                what: "use the link to the launcher",
+                error: io::Error::other(why),
+            })?;
+            self.supervisor = Some(link);
+            return Ok(());
+        }
+        if let Some(address) = self.settings.job.address(self.settings.sp) {
+            for address in [address.services, address.ranks] {
+                let listener = TcpListener::bind(SocketAddr::V4(address)).map_err(cannot("bind a port"))?;
+                self.listen(Listener::Tcp(listener))?;
+            }
+        }
+        if let Some(path) = self.settings.sockets.as_ref().map(|dir| socket_path(dir, self.settings.sp)) {
+            // One that a dead agent left behind; a living one still holds its ports, so we would not be here.
+            let _ = std::fs::remove_file(&path);
+            let listener = UnixListener::bind(&path).map_err(cannot("bind a Unix socket"))?;
+            self.socket = Some(path);
+            self.listen(Listener::Unix(listener))?;
+        }
+        self.opened();
+        Ok(())
+    }
+
+    pub(super) fn listen(&mut self, listener: Listener) -> Result<(), ProcessError> {
+        self.driver.listen(listener).map_err(cannot("listen"))
+    }
+
+    /// The doors are open: dial the service processes that this one dials.
+    pub(super) fn opened(&mut self) {
+        self.mark(Step::Listening, None, 0);
+        for sp in (self.settings.sp.0 + 1..self.settings.job.service_processes()).map(Sp) {
+            self.dial(sp);
+        }
+    }
+
+    pub(super) fn dial(&mut self, sp: Sp) {
+        let Some(peer) = Peer::service(sp) else { return };
+        let unix = self.settings.sockets.as_ref().filter(|_| !self.settings.asked).map(|dir| socket_path(dir, sp));
+        let address = match (unix, self.settings.job.address(sp)) {
+            (Some(path), _) => Address::Unix(path),
+            (None, Some(address)) => Address::Tcp(SocketAddr::V4(address.services)),
+            (None, None) => return,
+        };
+        // Whoever gives up on a silent peer is the bootstrap, not the dial: it begins again for ever.
+        let deadline = driver::now() + Lapse::from_secs(60);
+        if let Ok(link) = self.driver.dial(address, LinkParty::Peer(peer), deadline) {
+            self.dialled.insert(sp, link);
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! Turning: links in, machine forward, messages out.
+
+use std::os::fd::OwnedFd;
+
+use umbra_core::endpoints::GroupKey;
+use umbra_core::group::member;
+use umbra_core::group::member::State;
+use umbra_core::group::message::WORLD;
+use umbra_core::group::ops as group_ops;
+use umbra_core::machine::{Action, Identity, Link, Machine as _, Role};
+use umbra_core::peer::{Peer, Sp};
+use umbra_core::time::Time;
+use umbra_core::wire::{BODY_MAX, Frame, HEAD};
+
+use super::memory::NOBODY_WAITS;
+use super::{Session, SessionError};
+use crate::admin::ops;
+use crate::driver::{self, Event, LinkId};
+use crate::link::{Close, Party};
+use crate::sys::segment::{Mapping, Segment};
+
+impl Session {
+    /// Makes progress until something has happened, at most until `deadline`.
+    ///
+    /// # Errors
+    /// [`SessionError::Io`] if the system refuses to wait.
+    pub fn progress(&mut self, deadline: Time) -> Result<(), SessionError> {
+        self.pump();
+        let due = self.member.deadline().unwrap_or(Time::NEVER).min(deadline);
+        self.driver.wait(due).map_err(|error| SessionError::Io { what: "wait for the links", error })?;
+        let mut frame = std::mem::take(&mut self.buffer);
+        while let Some(event) = self.driver.next(&mut frame) {
+            self.on_event(event, &frame);
+        }
+        self.buffer = frame;
+        self.member.on_time(driver::now());
+        self.pump();
+        Ok(())
+    }
+
+    /// Waits until `done`; a refusal or an end of group `about`, or the loss of the service process, ends it earlier.
+    pub(super) fn wait(
+        &mut self,
+        what: &'static str,
+        deadline: Time,
+        done: impl Fn(&Session) -> bool,
+        about: Option<GroupKey>,
+    ) -> Result<(), SessionError> {
+        // The machine knows better than the clock who is missing, and tells a little after the deadline.
+        let patience = deadline + self.settings.lapse();
+        loop {
+            if done(self) {
+                return Ok(());
+            }
+            if let Some(key) = about {
+                for key in [key.0, WORLD.0] {
+                    if let Some((status, word)) = self.refused.remove(&key) {
+                        return Err(SessionError::Refused { status, word });
+                    }
+                    if let Some(&cause) = self.ended.get(&key) {
+                        return Err(SessionError::Ended { what, cause });
+                    }
+                }
+            }
+            if let Some(shadow) = self.shadows.iter().find(|s| s.why.is_some()) {
+                let why = shadow.why.clone().unwrap_or(Close::Ended);
+                return Err(SessionError::Unreachable { sp: shadow.sp, why });
+            }
+            if let Some(sp) = self.lost {
+                return Err(SessionError::ServiceLost { sp });
+            }
+            if driver::now() >= patience {
+                let sp = self.shadows.first().map_or(Sp(0), |s| s.sp);
+                return Err(SessionError::Timeout { what, sp });
+            }
+            self.progress(patience)?;
+        }
+    }
+
+    fn on_event(&mut self, event: Event, bytes: &[u8]) {
+        let now = driver::now();
+        match event {
+            Event::Up { link, peer, .. } => {
+                let first = self.shadows.first().is_some_and(|s| s.link == link);
+                if let Some(shadow) = self.shadows.iter_mut().find(|s| s.link == link) {
+                    shadow.up = true;
+                    let role = Role::Service(shadow.sp);
+                    if first {
+                        let identity = Identity { role, incarnation: peer.incarnation };
+                        self.member.on_link(Link(link.0), identity, now);
+                    }
+                    self.export_again(link);
+                }
+            }
+            Event::Gone { link, why, .. } => self.on_gone(link, why, now),
+            Event::Frame { link, descriptors } => {
+                if let Ok(frame) = Frame::parse(bytes) {
+                    self.on_frame(link, &frame, descriptors, now);
+                }
+            }
+            Event::Readable(_) => {}
+        }
+        self.pump();
+    }
+
+    fn on_gone(&mut self, link: LinkId, why: Close, now: Time) {
+        let first = self.shadows.first().is_some_and(|s| s.link == link);
+        if first {
+            self.member.on_gone(Link(link.0), now);
+        }
+        let Some(at) = self.shadows.iter().position(|s| s.link == link) else { return };
+        let Some(shadow) = self.shadows.get_mut(at) else { return };
+        let was_up = std::mem::replace(&mut shadow.up, false);
+        if !was_up {
+            // The dial gave up at its deadline, or was refused for good.
+            shadow.why = Some(why);
+            return;
+        }
+        let (sp, address) = (shadow.sp, self.settings.address(shadow.sp));
+        self.answers.retain(|(l, _), _| *l != link);
+        // It may come back; whether that is soon enough, the machine decides.
+        let redial = Peer::service(sp)
+            .zip(address)
+            .and_then(|(peer, address)| self.driver.dial(address, Party::Peer(peer), now + self.settings.lapse()).ok());
+        if let (Some(shadow), Some(link)) = (self.shadows.get_mut(at), redial) {
+            shadow.link = link;
+        }
+    }
+
+    fn on_frame(&mut self, link: LinkId, frame: &Frame<'_>, mut descriptors: Vec<OwnedFd>, now: Time) {
+        match *frame {
+            Frame::Call { op: ops::ARENA, body, .. } => {
+                let first = self.shadows.first().is_some_and(|s| s.link == link);
+                if let (Some(descriptor), Ok(len), true) = (descriptors.pop(), body.try_into(), first) {
+                    let len = usize::try_from(u64::from_le_bytes(len)).unwrap_or(0);
+                    self.arena = Segment::attach(descriptor, Mapping::ReadOnly, len).ok();
+                }
+            }
+            Frame::Done { op, token, status, .. } if op.0 >> 8 == 2 => {
+                if token != NOBODY_WAITS {
+                    self.answers.insert((link, token), status);
+                }
+            }
+            Frame::Done { op: group_ops::LEAVE, .. } => {
+                self.left |= self.member.state(WORLD) == State::Leaving;
+                self.member.on_frame(Link(link.0), frame, now);
+            }
+            _ => self.member.on_frame(Link(link.0), frame, now),
+        }
+    }
+
+    pub(super) fn pump(&mut self) {
+        let mut buffer = std::mem::take(&mut self.buffer);
+        buffer.resize(HEAD + BODY_MAX, 0);
+        while let Some(action) = self.member.poll(driver::now(), &mut buffer) {
+            match action {
+                Action::Send { link, len_bytes } => {
+                    if let Some(Ok(frame)) = buffer.get(..len_bytes).map(Frame::parse) {
+                        // What is lost with a link, the machine says again.
+                        let _ = self.driver.send(LinkId(link.0), &frame, Vec::new());
+                    }
+                }
+                // Links are dialled from the start, and again when they break.
+                Action::Connect { .. } => {}
+                Action::Close { link, reason } => {
+                    self.driver.close(LinkId(link.0));
+                    self.on_gone(LinkId(link.0), Close::Refused(reason), driver::now());
+                }
+                Action::Event(event) => self.on_member(event),
+            }
+        }
+        self.buffer = buffer;
+        self.driver.flush();
+    }
+
+    fn on_member(&mut self, event: member::Event) {
+        match event {
+            member::Event::Ready { key, size, .. } => {
+                self.sizes.insert(key.0, size);
+                self.ended.remove(&key.0);
+            }
+            member::Event::Ended { key, cause, .. } => {
+                self.ended.insert(key.0, cause);
+            }
+            member::Event::Refused { key, status, word } => {
+                self.refused.insert(key.0, (status, word));
+            }
+            member::Event::ServiceLost { sp } => {
+                self.lost = sp.or_else(|| self.shadows.first().map(|s| s.sp));
+            }
+            member::Event::Admitted { .. } => self.lost = None,
+            _ => {}
+        }
+    }
+}

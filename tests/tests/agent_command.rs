@@ -1,0 +1,138 @@
+//! The agent as a command: settings from the command line and the environment, readiness, status, doctor, ends (s43).
+#![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
+
+use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::net::TcpListener;
+use std::path::PathBuf;
+use std::process::{Child, Command, Output, Stdio};
+
+use umbra::secret::Secret;
+use umbra_tests::rig;
+
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(name: &str) -> Scratch {
+        let path = std::env::temp_dir().join(format!("umbra-agent-{}-{name}", std::process::id()));
+        fs::create_dir_all(&path).unwrap();
+        Secret::random().unwrap().create(&path.join("secret")).unwrap();
+        Scratch(path)
+    }
+
+    fn config(&self, text: &str) -> PathBuf {
+        let path = self.0.join("job.cfg");
+        fs::write(&path, text).unwrap();
+        path
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Ports that are free now; nobody else on a test machine takes them in the next moment, and if so the agent says so.
+fn ports<const N: usize>() -> [u16; N] {
+    let listeners = [(); N].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
+    listeners.each_ref().map(|l| l.local_addr().unwrap().port())
+}
+
+fn agent() -> Command {
+    let mut command = Command::new(&rig::programs().1);
+    command.stdin(Stdio::null()).env_remove("UMBRA_CONFIG").env_remove("UMBRA_SECRET_FILE");
+    command
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[test]
+fn s43_settings_that_cannot_be_used_are_told_with_file_and_line() {
+    let scratch = Scratch::new("settings");
+    let secret = scratch.0.join("secret");
+    let none = agent().output().unwrap();
+    assert!(!none.status.success() && said(&none).contains("--config"), "{}", said(&none));
+    let bad = scratch.config("# Format version: 1\nnode1,bf1:127.0.0.1:7010&7011:9010\n");
+    let run = |arguments: &[&str]| {
+        agent().arg("--config").arg(&bad).arg("--secret-file").arg(&secret).args(arguments).output().unwrap()
+    };
+    let unequal = run(&["--service-process", "0"]);
+    assert!(!unequal.status.success());
+    assert!(said(&unequal).contains("job.cfg:2: DPU \"bf1\" has 2 service ports but 1"), "{}", said(&unequal));
+    scratch.config("# Format version: 1\nnode1,bf1:127.0.0.1:7010:9010\n");
+    let unknown = run(&["--service-process", "3"]);
+    assert!(!unknown.status.success() && said(&unknown).contains("there is no 3"), "{}", said(&unknown));
+    let lid = run(&["--service-process", "0", "--lid", "1"]);
+    assert!(!lid.status.success() && said(&lid).contains("number 0 on its DPU"), "{}", said(&lid));
+    fs::set_permissions(&secret, std::os::unix::fs::PermissionsExt::from_mode(0o644)).unwrap();
+    let exposed = run(&["--service-process", "0"]);
+    assert!(!exposed.status.success() && said(&exposed).contains("chmod 600"), "{}", said(&exposed));
+}
+
+/// Starts a service process and waits for its readiness line.
+fn start(config: &PathBuf, secret: &PathBuf, global: &str, local: &str) -> (Child, String) {
+    // By the names of upstream.
+    let mut child = agent()
+        .env("DPU_OFFLOAD_CONFIG_FILE_PATH", config)
+        .env("UMBRA_SECRET_FILE", secret)
+        .env("DPU_OFFLOAD_LIST_DPUS", "bf1")
+        .env("DPU_OFFLOAD_SERVICE_PROCESS_GLOBAL_ID", global)
+        .env("DPU_OFFLOAD_SERVICE_PROCESS_LOCAL_ID", local)
+        .env("DPU_OFFLOAD_SERVICE_PROCESSES_PER_DPU", "2")
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let line = BufReader::new(child.stdout.take().unwrap()).lines().next().unwrap().unwrap();
+    (child, line)
+}
+
+#[test]
+fn an_agent_says_when_it_is_ready_tells_its_status_and_ends_on_request() {
+    let scratch = Scratch::new("ready");
+    let [a, b, c, d] = ports();
+    let config = scratch.config(&format!("# Format version: 1\nnode1,bf1:127.0.0.1:{a}&{b}:{c}&{d}\n"));
+    let secret = scratch.0.join("secret");
+    let (mut first, line) = start(&config, &secret, "0", "0");
+    assert_eq!(
+        line,
+        format!("umbra-agent: service process 0 ready: services at 127.0.0.1:{a}, ranks at 127.0.0.1:{c}")
+    );
+    let ask = |arguments: &[&str]| {
+        let mut command = agent();
+        command.args(["--status", "--config"]).arg(&config).arg("--secret-file").arg(&secret).args(arguments);
+        command.output().unwrap()
+    };
+    let status = ask(&["--service-process", "0"]);
+    let text = String::from_utf8_lossy(&status.stdout).into_owned();
+    assert!(status.status.success(), "{}", said(&status));
+    assert!(text.contains("service_process 0\n") && text.contains("\nranks_connected 0\n"), "{text}");
+    // Service process 1 was not started: that is told, and the exit code says it.
+    let both = ask(&["--deadline-ms", "300"]);
+    assert!(!both.status.success() && said(&both).contains("service process 1"), "{}", said(&both));
+    let doctor = Command::new(&rig::programs().0)
+        .args(["doctor", "--timeout", "300ms", "--config"])
+        .arg(&config)
+        .arg("--secret")
+        .arg(&secret)
+        .output()
+        .unwrap();
+    let told = String::from_utf8_lossy(&doctor.stdout).into_owned() + &said(&doctor);
+    assert!(!doctor.status.success(), "{told}");
+    assert!(told.contains("no link to service process 1"), "{told}");
+    // A second one cannot take the same ports.
+    let twice = agent()
+        .args(["--config"])
+        .arg(&config)
+        .arg("--secret-file")
+        .arg(&secret)
+        .args(["--service-process", "0"])
+        .output()
+        .unwrap();
+    assert!(!twice.status.success() && said(&twice).contains("cannot bind a port"), "{}", said(&twice));
+    let pid = rustix::process::Pid::from_child(&first);
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    assert!(first.wait().unwrap().success(), "SIGTERM is a request, not a failure");
+}
