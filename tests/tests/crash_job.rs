@@ -90,7 +90,9 @@ fn exported(news: &[News]) -> BTreeMap<WorldRank, Slice> {
 
 #[test]
 fn s36_a_service_process_that_dies_half_way_is_named_to_every_rank_that_waits() {
-    let mut launcher = Launcher::new(&impatient(2, 2, 4)).unwrap();
+    // Rank 7 must not be missed before the service process is.
+    let deadline = Duration::from_secs(16);
+    let mut launcher = Launcher::new(&Options { deadline, ..impatient(2, 2, 4) }).unwrap();
     rig::start_agents(&mut launcher, 0..4);
     // Rank 7 never comes, so nobody can be full when the service process dies.
     rig::start_ranks(&mut launcher, 0..7);
