@@ -59,10 +59,10 @@ fn calm_schedules_end_full() {
 
 #[test]
 fn schedules_with_a_bad_network_end_full() {
-    explore(Trouble::Network, 60_000, 200);
+    explore(Trouble::Network, 66_000, 200);
 }
 
 #[test]
 fn schedules_with_deaths_leave_nobody_waiting() {
-    explore(Trouble::Deaths, 10_000, 60);
+    explore(Trouble::Deaths, 4_000, 60);
 }

@@ -12,16 +12,20 @@
 
 mod drive;
 mod groups;
+mod refusal;
+mod storage;
 
 use crate::endpoints::{Descriptor, Group, GroupKey, JobKey};
 use crate::error::Status;
 use crate::id::{Generation, Id};
 use crate::machine::{Action, Identity, Link, Machine, Role};
-use crate::map::{Entry, Map};
-use crate::memory::Block;
+use crate::map::Map;
 use crate::peer::{Host, Incarnation, LocalRank, Rank, Sp, WorldRank};
 use crate::time::{Lapse, Time};
 use crate::wire::Frame;
+
+pub use refusal::{JoinError, LeaveError};
+pub use storage::{Lent, Storage};
 
 use super::cause::Cause;
 use super::heap::{Heap, Piece};
@@ -154,54 +158,6 @@ pub enum Event {
     },
 }
 
-/// Why a group cannot be joined.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[cfg_attr(feature = "defmt", derive(defmt::Format))]
-#[non_exhaustive]
-pub enum JoinError {
-    /// The rank is a member; leave first.
-    AlreadyJoined,
-    /// The rank is not among the group's members.
-    NotAMember,
-    /// The world group is joined by connecting.
-    World,
-    /// No record or no memory is free; leaving other groups makes a retry worth while.
-    Full,
-}
-
-impl core::fmt::Display for JoinError {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.write_str(match self {
-            JoinError::AlreadyJoined => "rank is a member of this group: leave it first",
-            JoinError::NotAMember => "rank is not among the members of the group",
-            JoinError::World => "world group is joined by connecting",
-            JoinError::Full => "no room for another group: leave one first or lend more",
-        })
-    }
-}
-impl core::error::Error for JoinError {}
-
-/// Why a group cannot be left.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[cfg_attr(feature = "defmt", derive(defmt::Format))]
-#[non_exhaustive]
-pub enum LeaveError {
-    /// The rank has never joined it, or its generation has ended.
-    UnknownGroup,
-    /// The rank has left it already.
-    AlreadyRevoked,
-}
-
-impl core::fmt::Display for LeaveError {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.write_str(match self {
-            LeaveError::UnknownGroup => "rank is not a member of this group",
-            LeaveError::AlreadyRevoked => "rank has already left this generation",
-        })
-    }
-}
-impl core::error::Error for LeaveError {}
-
 /// One membership: lent by the owner, opaque.
 #[derive(Clone, Debug)]
 pub struct Membership {
@@ -256,36 +212,6 @@ impl Default for Membership {
             used: false,
         }
     }
-}
-
-/// The types of the lent storage.
-pub trait Storage {
-    /// Groups of which the rank is a member, and ended ones whose generation is remembered; the world group
-    /// takes one.
-    type Groups: AsRef<[Membership]> + AsMut<[Membership]>;
-    /// Where each group's record is; a third more than groups.
-    type Index: AsRef<[Entry<u128, u32>]> + AsMut<[Entry<u128, u32>]>;
-    /// Words for the descriptors of groups.
-    type Words: AsRef<[u64]> + AsMut<[u64]>;
-    /// Records of the allocator over the words: two a group and one.
-    type Blocks: AsRef<[Block]> + AsMut<[Block]>;
-    /// Events waiting for the owner; one that does not fit is lost.
-    type Events: AsRef<[Option<Event>]> + AsMut<[Option<Event>]>;
-}
-
-/// The lent storage itself.
-#[derive(Debug)]
-pub struct Lent<S: Storage> {
-    /// See [`Storage::Groups`].
-    pub groups: S::Groups,
-    /// See [`Storage::Index`].
-    pub index: S::Index,
-    /// See [`Storage::Words`].
-    pub words: S::Words,
-    /// See [`Storage::Blocks`].
-    pub blocks: S::Blocks,
-    /// See [`Storage::Events`].
-    pub events: S::Events,
 }
 
 /// What is waiting to be acknowledged.

@@ -21,6 +21,7 @@ mod publish;
 mod ranks;
 mod records;
 mod report;
+mod shape;
 mod tick;
 mod up;
 
