@@ -250,8 +250,8 @@ impl<S: Storage, C: Shelf> Service<'_, S, C> {
         let Some(at) = self.find(key) else { return (Status::UnknownGroup, 0) };
         let record = self.rec(at);
         if record.generation > generation {
-            self.caught_up(at, local);
-            return (Status::StaleGeneration, self.rec(at).generation.0 - 1);
+            // The answer may get lost, so the rank counts as told only once it has acknowledged the end itself.
+            return (Status::StaleGeneration, record.generation.0 - 1);
         }
         if record.generation < generation {
             return (Status::UnknownGroup, 0);
