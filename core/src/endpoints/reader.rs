@@ -11,7 +11,7 @@
 //! nanoseconds if they are near. [`find`](Reader::find) a few lines more.
 
 use super::Group;
-use super::arena::{Arena, ArenaError, LINE_WORDS, Slot, load, slot_word};
+use super::arena::{Arena, ArenaError, LINE_WORDS, Slot, load};
 use super::identity::GroupKey;
 use super::lanes::{EXPLICIT, locate};
 use super::layout::{HEADER_WORDS, halves};
@@ -61,15 +61,14 @@ impl<'a> Reader<'a> {
     pub fn lookup(&self, group: Id<Group>, rank: Rank) -> Result<Endpoint, LookupError> {
         let Some(slot) = self.arena.slot(group.index()) else { return Err(LookupError::UnknownGroup) };
         let word = load(slot.state);
-        // What is left of the word is the offset if the generation matches, and more than an offset if not.
-        let offset = word ^ slot_word(0, group.generation().0);
-        if offset.wrapping_sub(1) >= u64::from(u32::MAX) {
+        let (offset, generation) = halves(word);
+        if generation != group.generation().0 || offset == 0 {
             return Err(absent(word));
         }
         // ORDERING: pairs with the release store of the slot's word in `Endpoints::publish`: the table is complete.
         fence(Ordering::Acquire);
         let (size, form) = halves(load(slot.shape));
-        let found = if rank.0 < size { self.row(&slot, offset as u32, form, rank) } else { None };
+        let found = if rank.0 < size { self.row(&slot, offset, form, rank) } else { None };
         let Some((world_rank, sp)) = found else { return Err(refused(slot.state, word, rank, size)) };
         // ORDERING: everything above was read before the word is read again; pairs with the release fence between
         // the slot's new word and the first change of what it led to.
@@ -77,7 +76,10 @@ impl<'a> Reader<'a> {
         if load(slot.state) != word {
             return Err(LookupError::StaleGeneration);
         }
-        Peer::rank(world_rank).map(|peer| Endpoint { peer, sp }).ok_or(LookupError::Damaged)
+        // A published world rank can be named, so the mask changes nothing; it stands for a branch that would have to
+        // wait for the rank's word.
+        let peer = Peer::rank(WorldRank(world_rank.0 & (Peer::CAPACITY - 1))).ok_or(LookupError::Damaged)?;
+        Ok(Endpoint { peer, sp })
     }
 
     #[inline]
