@@ -48,14 +48,14 @@ impl Arena<'_> {
             })
     }
 
-    /// The slot for which `holds` says that it has this group; for readers.
-    pub(super) fn find(&self, key: GroupKey, holds: impl Fn(u32) -> bool) -> Result<Option<u32>, LookupError> {
+    /// What `holding` gives for the slot that has this group, and for no other one; for readers.
+    pub(super) fn find<R>(&self, key: GroupKey, holding: impl Fn(u32) -> Option<R>) -> Result<Option<R>, LookupError> {
         let version = self.index_version()?;
         for _ in 0..TRIES {
             let before = load(version);
             // ORDERING: pairs with the release store that makes the version even in `change`.
             fence(Ordering::Acquire);
-            let found = self.candidates(key).map(|(_, slot)| slot).find(|&slot| holds(slot));
+            let found = self.candidates(key).find_map(|(_, slot)| holding(slot));
             if found.is_some() {
                 return Ok(found);
             }
@@ -67,8 +67,8 @@ impl Arena<'_> {
             }
             spin_hint();
         }
-        let matches = |slot: &u32| self.slot(*slot).is_some_and(|slot| load(slot.key) == low(key)) && holds(*slot);
-        Ok((0..self.slots.len() as u32).find(matches))
+        let matches = |slot: &u32| self.slot(*slot).is_some_and(|slot| load(slot.key) == low(key));
+        Ok((0..self.slots.len() as u32).filter(matches).find_map(holding))
     }
 
     fn change(&self, change: impl FnOnce()) -> Result<(), LookupError> {

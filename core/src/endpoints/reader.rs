@@ -168,8 +168,9 @@ impl<'a> Reader<'a> {
     /// # Errors
     /// [`LookupError::UnknownGroup`].
     pub fn find(&self, key: GroupKey) -> Result<Id<Group>, LookupError> {
-        let holds = |slot| self.current(slot).is_some_and(|group| self.read(group, Table::key) == Ok(key));
-        self.arena.find(key, holds)?.and_then(|slot| self.current(slot)).ok_or(LookupError::UnknownGroup)
+        // The handle that was seen to have this key, and not what the slot holds a moment later.
+        let holding = |slot| self.current(slot).filter(|&group| self.read(group, Table::key) == Ok(key));
+        self.arena.find(key, holding)?.ok_or(LookupError::UnknownGroup)
     }
 
     /// The handle of the group that a slot holds now, if it holds one.
