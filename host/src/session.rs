@@ -268,10 +268,7 @@ impl Session {
         Ok(self.ended.remove(&key.0).unwrap_or(Cause::LEFT))
     }
 
-    /// The endpoint cache, as this rank's service process has it.
-    ///
-    /// # Panics
-    /// Never: [`join`](Self::join) has mapped it.
+    /// The endpoint cache, as this rank's service process has it; [`join`](Self::join) has mapped it.
     #[must_use]
     pub fn endpoints(&self) -> Endpoints<'_> {
         Endpoints(self.arena.as_ref().and_then(|arena| Reader::attach(arena.all_words()).ok()))
