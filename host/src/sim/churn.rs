@@ -105,7 +105,9 @@ impl Churn {
                 }
                 false
             }
-            Some(State::Waiting | State::Joining | State::Joined) => {
+            // To leave now would mean never to have joined, and the others would rightly miss it.
+            Some(State::Waiting) => false,
+            Some(State::Joining | State::Joined) => {
                 if self.random.happens(15_000) {
                     let _ = sim.leave(rank, key);
                 }
