@@ -161,7 +161,7 @@ pub struct Cause {
     /// `Ok`: all left. `Timeout`: somebody never came. `PeerFailed`: a service process died. `Conflict`:
     /// descriptions differ.
     pub status: Status,
-    /// The service process that failed or could not be reached.
+    /// The service process that failed, could not be reached or did not answer.
     pub sp: Option<Sp>,
     /// Who is missing.
     pub missing: Missing,

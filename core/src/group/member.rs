@@ -49,6 +49,8 @@ pub struct Config {
     pub local: LocalRank,
     /// Ranks on its host.
     pub n_local: u32,
+    /// The service process to which its link goes, if the owner knows its number: named when no link ever comes up.
+    pub sp: Option<Sp>,
     /// Time-out of the service processes; a rank that hears nothing gives up after 1.5 times this.
     pub timeout: Lapse,
     /// The first repetition of what is not answered; the following ones double.
@@ -79,6 +81,7 @@ impl Config {
             host,
             local,
             n_local,
+            sp: None,
             timeout: Lapse::from_secs(10),
             resend: Lapse::from_millis(20),
             ping: Lapse::from_millis(250),

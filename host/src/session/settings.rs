@@ -62,7 +62,8 @@ impl Settings {
         let job = job_key(&self.secret);
         let config = member::Config::new(incarnation, job, rank, size, host, local, n_local);
         let silence = Lapse(self.lapse().0 / 4);
-        member::Config { timeout: self.lapse(), silence, ping: Lapse(silence.0 / 8), ..config }
+        let sp = self.shadows().ok().and_then(|shadows| shadows.first().copied());
+        member::Config { sp, timeout: self.lapse(), silence, ping: Lapse(silence.0 / 8), ..config }
     }
 
     /// The rank's shadow service processes, by the rule that the whole job follows.

@@ -175,13 +175,10 @@ impl Churn {
     fn errors(&self, sim: &mut Sim) {
         let mut found = Vec::new();
         for (rank, node) in sim.ranks.iter().enumerate() {
-            // One that never had a link does not know the number of its service process.
-            let admitted = node.events.iter().any(|(_, event)| matches!(event, Event::Admitted { .. }));
             for &(at, event) in &node.events {
                 match event {
                     Event::Ended { cause, .. }
                         if matches!(cause.status, Status::Timeout | Status::PeerFailed)
-                            && admitted
                             && cause.sp.is_none()
                             && cause.missing.count() == 0 =>
                     {

@@ -11,7 +11,7 @@ use crate::wire::{Frame, Op, Token};
 use super::super::cause::Cause;
 use super::super::draft;
 use super::super::message::{HEAD_BYTES, Head, Hello, Join, MessageError, Ready, Reply, WORLD, ops};
-use super::super::timers::{NIL, STEPS};
+use super::super::timers::{MOST, NIL, STEPS};
 use super::groups::{Deadlines, Resends};
 use super::{Ack, Event, Member, State, Storage};
 
@@ -36,8 +36,12 @@ impl<S: Storage> Member<S> {
             }
             group.asked = false;
             group.step = 0;
+            let joins_to_leave = group.state == State::Leaving && group.taken < group.len && !group.again;
             if group.state != State::Out {
                 self.stir(at);
+            }
+            if joins_to_leave && reborn {
+                self.deadlines.arm(&mut Deadlines(self.groups.as_mut()), at, MOST, now);
             }
         }
         if self.world != NIL {
@@ -131,21 +135,12 @@ impl<S: Storage> Member<S> {
         let joining = !matches!(state, State::Out | State::Waiting);
         match (op, status) {
             (ops::HELLO, Status::Ok) => {
-                if let Some((_, sp, incarnation)) = self.link.filter(|_| !self.admitted) {
-                    self.admitted = true;
-                    self.push(Event::Admitted { sp, incarnation });
-                }
                 let group = self.group_mut(at);
                 group.confirmed = true;
                 if group.state == State::Joining {
                     group.state = State::Joined;
                 }
-                group.asked = false;
-                for at in 0..self.groups.as_ref().len() as u32 {
-                    if self.group(at).state != State::Out {
-                        self.stir(at);
-                    }
-                }
+                self.admit(at);
             }
             (ops::JOIN, Status::Ok) if joining => {
                 let group = self.group_mut(at);
@@ -153,13 +148,21 @@ impl<S: Storage> Member<S> {
                 group.asked = false;
                 group.step = 0;
                 group.confirmed |= group.taken == group.len;
-                if group.taken == group.len && group.state == State::Joining {
+                let whole = group.taken == group.len;
+                if whole && group.state == State::Joining {
                     group.state = State::Joined;
+                }
+                if whole && group.state == State::Leaving && !group.again {
+                    self.deadlines.disarm(&mut Deadlines(self.groups.as_mut()), at);
                 }
                 self.stir(at);
             }
             (ops::JOIN | ops::HELLO, Status::StaleGeneration | Status::AlreadyRevoked) => {
                 let last = Generation(reply.word);
+                // Who was taken for dead while its link was down has left the world group, and is served all the same.
+                if op == ops::HELLO && state != State::Joining {
+                    self.admit(at);
+                }
                 if last >= self.group(at).generation {
                     self.overtaken(at, last, status, now);
                 }
@@ -187,6 +190,20 @@ impl<S: Storage> Member<S> {
                 self.ended(at, generation, Cause::LEFT, now);
             }
             _ => {}
+        }
+    }
+
+    /// The service process knows this rank on the current link: what it has to say about its groups can be said.
+    fn admit(&mut self, world: u32) {
+        if let Some((_, sp, incarnation)) = self.link.filter(|_| !self.admitted) {
+            self.admitted = true;
+            self.push(Event::Admitted { sp, incarnation });
+        }
+        self.group_mut(world).asked = false;
+        for at in 0..self.groups.as_ref().len() as u32 {
+            if self.group(at).state != State::Out {
+                self.stir(at);
+            }
         }
     }
 
@@ -246,15 +263,29 @@ impl<S: Storage> Member<S> {
             Some(_) if now.since(self.sent) >= self.config.ping => self.ping_due = true,
             _ => {}
         }
-        if self.link.is_none() && silent && !core::mem::replace(&mut self.lost, true) {
+        if self.link.is_none() && silent {
+            self.without_service();
+        }
+    }
+
+    /// The service process must have failed: nothing will come of waiting for it, nor of leaving from now on.
+    fn without_service(&mut self) {
+        let first = !core::mem::replace(&mut self.lost, true);
+        if first {
             self.push(Event::ServiceLost { sp: self.sp });
-            if self.sp.is_some() {
-                for at in 0..self.groups.as_ref().len() as u32 {
-                    if matches!(self.group(at).state, State::Joining | State::Joined | State::Leaving) {
-                        let cause = self.why(Status::PeerFailed);
-                        self.give_up(at, cause);
-                    }
-                }
+        }
+        // One that was never seen may still come; until then only leaving is in vain.
+        let first = first && self.sp.is_some();
+        for at in 0..self.groups.as_ref().len() as u32 {
+            let group = self.group(at);
+            let waits = match group.state {
+                State::Joining | State::Joined => first,
+                State::Leaving => !group.reported,
+                State::Out | State::Waiting | State::Ready => false,
+            };
+            if waits {
+                let cause = self.why(Status::PeerFailed);
+                self.give_up(at, cause);
             }
         }
     }

@@ -137,7 +137,10 @@ impl<S: Storage> Member<S> {
         group.step = 0;
         // What was not taken yet is offered again before it is left.
         group.taken = if joined || group.key == WORLD { group.len } else { 0 };
-        self.deadlines.disarm(&mut Deadlines(self.groups.as_mut()), at);
+        // How long the others stay is their affair; how long the service process takes to know of this rank is not.
+        if joined {
+            self.deadlines.disarm(&mut Deadlines(self.groups.as_mut()), at);
+        }
         self.stir(at);
         Ok(())
     }
@@ -206,7 +209,8 @@ impl<S: Storage> Member<S> {
                 self.group_mut(at).reported = true;
             }
             State::Leaving => {
-                let failed = cause.status == Status::PeerFailed && !self.group(at).reported;
+                let unknown = !self.group(at).confirmed || self.group(at).taken < self.group(at).len;
+                let failed = (cause.status == Status::PeerFailed || unknown) && !self.group(at).reported;
                 if failed {
                     self.push(Event::Ended { key, generation, cause });
                 }
@@ -220,11 +224,13 @@ impl<S: Storage> Member<S> {
         }
     }
 
-    /// The cause of giving up, as far as a rank can know it.
+    /// The cause of giving up, as far as a rank can know it: it was waiting for its service process, which is listed as
+    /// missing if it cannot even be reached.
     pub(super) fn why(&self, status: Status) -> Cause {
-        let unreachable = if self.link.is_none() { self.sp } else { None };
+        let sp = self.sp.or(self.config.sp);
+        let unreachable = if self.link.is_none() { sp } else { None };
         let missing = Missing::collect(Who::ServiceProcesses, unreachable.map(|sp| sp.0));
-        Cause { status, sp: unreachable, missing }
+        Cause { status, sp, missing }
     }
 
     pub(super) fn find(&self, key: GroupKey) -> Option<u32> {

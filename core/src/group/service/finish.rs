@@ -174,7 +174,11 @@ impl<S: Storage, C: Shelf> Service<'_, S, C> {
         let dead = (0..self.placement.service_processes()).map(Sp).find(|&sp| died && self.is_dead(sp));
         let cause = match dead {
             Some(sp) => Cause { missing, ..Cause::failed(sp) },
-            None => Cause { missing, ..Cause::of(Status::Timeout) },
+            None => {
+                // Everybody here has joined, and the parent can be reached but has not said what came of it.
+                let silent = if missing.count() == 0 { self.parent(at).or(Some(self.root_of(at))) } else { None };
+                Cause { sp: silent, missing, ..Cause::of(Status::Timeout) }
+            }
         };
         if root {
             self.counters.timeouts += 1;

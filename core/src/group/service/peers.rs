@@ -26,8 +26,9 @@ pub struct PeerSlot {
     pub(super) epoch: u32,
     pub(super) heard: Time,
     pub(super) sent: Time,
-    /// A link is wanted; since when there is none.
+    /// A link is wanted.
     pub(super) wanted: bool,
+    /// Since when nothing could be heard: a link that comes up and goes down without a word is no sign of life.
     pub(super) missing_since: Time,
     pub(super) connect_at: Time,
     pub(super) connect_step: u8,
@@ -138,7 +139,7 @@ impl<S: Storage, C: Shelf> Service<'_, S, C> {
         peer.link = None;
         if !peer.is_dead() {
             peer.wanted = true;
-            peer.missing_since = now;
+            peer.missing_since = peer.missing_since.min(now);
             peer.connect_at = now;
             peer.connect_step = 0;
             self.peers_at = now;
@@ -150,7 +151,7 @@ impl<S: Storage, C: Shelf> Service<'_, S, C> {
     pub(super) fn want(&mut self, sp: Sp, now: Time) {
         let Some(peer) = self.peer_mut(sp).filter(|p| p.link.is_none() && !p.wanted && !p.is_dead()) else { return };
         peer.wanted = true;
-        peer.missing_since = now;
+        peer.missing_since = peer.missing_since.min(now);
         peer.connect_at = now;
         peer.connect_step = 0;
         self.peers_at = now;
@@ -162,6 +163,7 @@ impl<S: Storage, C: Shelf> Service<'_, S, C> {
             return false;
         };
         peer.heard = now;
+        peer.missing_since = Time::NEVER;
         if peer.link.is_none() {
             peer.link = Some(link);
         }
@@ -235,8 +237,9 @@ impl<S: Storage, C: Shelf> Service<'_, S, C> {
                 peer.link = Some(link);
             }
         }
-        if let Some(peer) = self.peer_mut(sp).filter(|peer| peer.is_dead()) {
-            peer.wanted = false;
+        if let Some(peer) = self.peer_mut(sp).filter(|peer| peer.is_dead() || !same_life) {
+            peer.wanted &= !peer.is_dead();
+            peer.missing_since = if peer.wanted { now } else { Time::NEVER };
         }
         for peer in self.peers.as_mut().iter_mut().filter(|peer| peer.link.is_some()) {
             peer.view_due = true;

@@ -1,0 +1,57 @@
+//! Small random jobs on bad networks, groups made again and again, processes that die: no rule is ever broken.
+//!
+//! What a seed draws is said at `Options::random`; the rules are those of `umbra::sim::Rule`. `UMBRA_SEED` runs a
+//! single seed and tells what happened, `UMBRA_SCHEDULES` sets how many there are.
+#![allow(clippy::unwrap_used, reason = "helpers of tests may fail like tests")]
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use umbra::sim::{Options, Outcome, run};
+
+fn number(name: &str) -> Option<u64> {
+    std::env::var(name).ok()?.parse().ok()
+}
+
+/// Runs one seed; its outcome has broken no rule.
+fn obeys(seed: u64) -> Result<Outcome, String> {
+    let mut options = Options::random(seed);
+    options.job.keep_events = number("UMBRA_SEED").is_some();
+    let outcome = run(&options).map_err(|error| format!("seed {seed}: {error}"))?;
+    if outcome.violations.is_empty() {
+        return Ok(outcome);
+    }
+    let found: Vec<String> = outcome.violations.iter().map(ToString::to_string).collect();
+    let told: Vec<String> = outcome.timeline.iter().map(|(at, what)| format!("{} ns: {what:?}", at.0)).collect();
+    Err(format!("UMBRA_SEED={seed} breaks rules:\n{}\nin {options:?}\n{}", found.join("\n"), told.join("\n")))
+}
+
+#[test]
+fn random_jobs_break_no_rule() {
+    let count = number("UMBRA_SCHEDULES").unwrap_or(6_000);
+    let seeds = number("UMBRA_SEED").map_or(0..count, |seed| seed..seed + 1);
+    let next = AtomicU64::new(seeds.start);
+    let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let (mut wrong, mut ready, mut failed) = (Vec::new(), 0, 0);
+    std::thread::scope(|scope| {
+        let work = || {
+            let mut outcomes = Vec::new();
+            loop {
+                let seed = next.fetch_add(1, Ordering::Relaxed);
+                if seed >= seeds.end {
+                    return outcomes;
+                }
+                outcomes.push(obeys(seed).map(|outcome| (outcome.ready_ranks, outcome.errors.len())));
+            }
+        };
+        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+        for outcome in workers.into_iter().flat_map(|worker| worker.join().unwrap()) {
+            match outcome {
+                Ok((ranks, errors)) => (ready, failed) = (ready + ranks, failed + u32::from(errors > 0)),
+                Err(text) => wrong.push(text),
+            }
+        }
+    });
+    assert!(wrong.is_empty(), "{} of {seeds:?} fail:\n{}", wrong.len(), wrong.join("\n"));
+    let few = seeds.end - seeds.start < 100;
+    assert!(few || ready > 0 && failed > 0, "jobs in which nothing is ready, or nothing fails, prove nothing");
+}
