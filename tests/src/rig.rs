@@ -2,7 +2,9 @@
 
 use std::collections::BTreeSet;
 use std::env;
+use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
@@ -141,6 +143,15 @@ pub fn all_gone(pids: &[u32]) {
         assert!(Instant::now() < end, "process {pid} still runs");
         std::thread::sleep(Duration::from_millis(2));
     }
+}
+
+/// The job directory that an agent's command line names.
+#[must_use]
+pub fn directory_of(pid: u32) -> Option<PathBuf> {
+    let line = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
+    let words = line.split(|&byte| byte == 0).map(|word| Path::new(OsStr::from_bytes(word)));
+    let mut inside = words.filter_map(Path::parent);
+    inside.find(|p| p.file_name().is_some_and(|n| n.to_string_lossy().starts_with("umbra-"))).map(Path::to_owned)
 }
 
 /// Job directories of the process `pid` that still exist.

@@ -10,7 +10,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 use umbra::access::source::Sources;
 use umbra::driver::now;
 use umbra::shm::{CELL, FrameLane};
@@ -62,6 +62,14 @@ impl Other {
 
     fn signal(&self, signal: Signal) {
         kill_process(Pid::from_child(&self.0), signal).unwrap();
+    }
+
+    /// Stops the process, and returns when it has stopped: the signal is only sent by `kill`, and until it is
+    /// taken the process may go on serving.
+    fn stop(&self) {
+        self.signal(Signal::STOP);
+        let status = waitpid(Some(Pid::from_child(&self.0)), WaitOptions::UNTRACED).unwrap();
+        assert!(status.is_some_and(|(_, status)| status.stopped()), "{status:?}");
     }
 
     fn kill(&mut self) {
@@ -302,7 +310,7 @@ fn kill_9_of_the_server_with_reads_in_flight_is_peer_failed() {
     served.reader.get(get(0, BASE, MEMORY, deadline)).unwrap();
     served.until_ended(1);
     assert_eq!(served.ended, [(0, Ok(()))]);
-    served.other.signal(Signal::STOP);
+    served.other.stop();
     for tag in 1..9 {
         served.reader.get(get(tag, BASE, MEMORY, deadline)).unwrap();
     }
@@ -324,7 +332,7 @@ fn a_server_that_is_stopped_is_named_at_the_deadline_and_its_late_answers_hurt_n
     let long = Lapse::from_secs(60);
     served.reader.get(get(0, BASE, 8, now() + long)).unwrap();
     served.until_ended(1);
-    served.other.signal(Signal::STOP);
+    served.other.stop();
     for tag in 1..6 {
         served.reader.get(get(tag, BASE, SLOT, now() + Lapse::from_millis(50))).unwrap();
     }
