@@ -46,7 +46,7 @@ fn killed(options: &Options, victim: Peer, at: Phase) -> JobError {
     });
     assert!(done);
     rig::all_gone(&pids.values().copied().collect::<Vec<_>>());
-    let directory = directory.expect("the first agent was started with a file of the job's directory");
+    let directory = directory.unwrap();
     assert!(!directory.exists(), "{} is left", directory.display());
     match result {
         Ok(outcome) => panic!("{victim} was killed at {at:?}, yet all went well: {outcome:?}"),

@@ -100,8 +100,12 @@ fn s40_the_doctor_names_a_service_process_that_was_not_started_and_who_misses_it
     assert!(said.contains("service process 0: no link to service process 1"), "and so is who misses it:\n{said}");
 
     job.start(&executables, 1);
-    // The two find each other within the doctor's own patience, asked as often as that takes.
-    let found = (0..100).map(|_| job.doctor(&executables)).find(|(_, said)| !said.contains("no link to"));
+    // The two find each other when the first one dials again.
+    let mut answers = (0..600).map(|_| {
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        job.doctor(&executables)
+    });
+    let found = answers.find(|(_, said)| !said.contains("no link to"));
     let (code, said) = found.expect("the agents never found each other");
     assert_eq!(code, Some(1), "no rank has come:\n{said}");
     assert_eq!(said.matches("no rank has come yet").count(), 2, "{said}");
