@@ -63,6 +63,8 @@ pub struct Peer(u32);
 
 impl Peer {
     const SERVICE: u32 = 1 << 23;
+    /// The bits that a peer has.
+    const BITS: u32 = (1 << 24) - 1;
     /// How many processes of each kind can be named.
     pub const CAPACITY: u32 = Self::SERVICE;
 
@@ -87,7 +89,12 @@ impl Peer {
     /// Reads the 24-bit wire form; `None` if a higher bit is set.
     #[must_use]
     pub const fn from_bits(bits: u32) -> Option<Peer> {
-        if bits < 1 << 24 { Some(Peer(bits)) } else { None }
+        if bits & !Self::BITS == 0 { Some(Peer(bits)) } else { None }
+    }
+
+    /// The process that the lower 24 bits name, whatever the others are.
+    pub(crate) const fn from_low_bits(bits: u32) -> Peer {
+        Peer(bits & Self::BITS)
     }
 
     /// Which process this is.

@@ -76,7 +76,7 @@ fn s02_s06_two_hosts_bootstrap_and_every_agent_reads_every_rank_without_waking_i
     let kinds: Vec<(DataPath, bool)> = outcome.paths.iter().map(|p| (p.path, p.own_rank)).collect();
     assert_eq!(kinds, [(DataPath::Shared, false), (DataPath::Shared, true)]);
     assert_eq!(outcome.paths.iter().map(|p| p.reads).sum::<u64>(), outcome.reads);
-    assert_eq!(outcome.latency.0.len(), outcome.reads);
+    assert_eq!(outcome.latency.len(), outcome.reads);
     // Every process says when the world was full, agents and ranks.
     let full: BTreeSet<Peer> = outcome
         .timeline

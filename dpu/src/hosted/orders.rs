@@ -109,9 +109,7 @@ impl Process {
             if path as u64 != token.0 {
                 continue;
             }
-            let pairs: Vec<(u64, u64)> =
-                cost.latency.0.iter_recorded().map(|v| (v.value_iterated_to(), v.count_at_value())).collect();
-            let pairs = pairs.get(..pairs.len().min(PAIRS_MAX)).unwrap_or_default();
+            let pairs: Vec<(u64, u64)> = cost.latency.counts().take(PAIRS_MAX).collect();
             let totals = PathTotals {
                 path: path as u8,
                 own_rank,

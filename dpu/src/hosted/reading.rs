@@ -188,18 +188,12 @@ impl Reading {
 }
 
 /// What one way of reading has cost so far.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct PathCost {
     pub(super) reads: u64,
     pub(super) bytes: u64,
     pub(super) busy: u64,
     pub(super) latency: Latency,
-}
-
-impl Default for PathCost {
-    fn default() -> Self {
-        PathCost { reads: 0, bytes: 0, busy: 0, latency: Latency::empty() }
-    }
 }
 
 impl PathCost {
@@ -208,6 +202,6 @@ impl PathCost {
         self.bytes += bytes;
         self.busy += took;
         // It grows as needed; over 2^63 ns it would refuse.
-        let _ = self.latency.0.record(took.max(1));
+        let _ = self.latency.record(took.max(1), 1);
     }
 }

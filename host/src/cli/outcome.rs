@@ -167,7 +167,7 @@ struct LatencyObject {
 
 impl LatencyObject {
     fn new(latency: &Latency) -> LatencyObject {
-        LatencyObject { p50: latency.at(0.5), p90: latency.at(0.9), p99: latency.at(0.99), max: latency.0.max() }
+        LatencyObject { p50: latency.at(0.5), p90: latency.at(0.9), p99: latency.at(0.99), max: latency.max() }
     }
 }
 

@@ -72,7 +72,7 @@ fn table(title: &str, table: &super::table::Table) -> Table {
 }
 
 fn histogram(latency: &Latency) -> Histogram {
-    Histogram::from_counts(latency.0.iter_recorded().map(|v| (v.value_iterated_to(), v.count_since_last_iteration())))
+    Histogram::from_counts(latency.counts())
 }
 
 fn first_shadow(options: &Options, rank: WorldRank) -> Sp {

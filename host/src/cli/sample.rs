@@ -2,14 +2,13 @@
 
 use std::time::Duration;
 
-use hdrhistogram::Histogram;
 use umbra::job::{DataPath, GroupOutcome, Latency, Milestone, Options, Outcome, PathOutcome, Step};
 use umbra_core::peer::{Peer, Sp, WorldRank};
 
 pub(crate) fn latency(values: impl IntoIterator<Item = u64>) -> Latency {
-    let mut histogram = Histogram::new(3).unwrap();
-    values.into_iter().for_each(|value| histogram.record(value).unwrap());
-    Latency(histogram)
+    let mut latency = Latency::default();
+    values.into_iter().for_each(|value| latency.record(value, 1).unwrap());
+    latency
 }
 
 /// What a job with these options might have told.

@@ -3,10 +3,9 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use hdrhistogram::Histogram;
 use umbra_core::peer::{Peer, Sp, WorldRank};
 
-use super::DataPath;
+use super::{DataPath, Latency};
 
 /// A step of the bootstrap.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, PartialOrd, Ord, Hash)]
@@ -64,30 +63,6 @@ pub struct GroupOutcome {
     pub time_to_full: Duration,
     /// Bytes of its table.
     pub table_bytes: u64,
-}
-
-/// Latencies in nanoseconds.
-#[derive(Clone, PartialEq)]
-pub struct Latency(pub Histogram<u64>);
-
-impl Latency {
-    /// No latencies yet; two digits of precision.
-    #[must_use]
-    pub fn empty() -> Latency {
-        Latency(Histogram::new(2).unwrap_or_else(|_| unreachable!("two digits are a valid precision")))
-    }
-
-    /// The latency below which the fraction `quantile` (0 to 1) of the reads lies; 0 without reads.
-    #[must_use]
-    pub fn at(&self, quantile: f64) -> u64 {
-        self.0.value_at_quantile(quantile)
-    }
-}
-
-impl std::fmt::Debug for Latency {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} latencies, median {} ns, longest {} ns", self.0.len(), self.at(0.5), self.0.max())
-    }
 }
 
 /// What one data path did.

@@ -282,10 +282,10 @@ impl Run<'_> {
             })
             .collect();
         let paths: Vec<PathOutcome> = self.results.paths.into_values().filter(|p| p.reads > 0).collect();
-        let mut latency = Latency::empty().0;
+        let mut latency = Latency::default();
         for path in &paths {
-            // Same bounds: nothing can be out of range.
-            let _ = latency.add(&path.latency.0);
+            // What one histogram took, another one takes.
+            let _ = latency.add(&path.latency);
         }
         let (input, input_bytes) = self.launcher.input();
         Ok(Outcome {
@@ -306,7 +306,7 @@ impl Run<'_> {
             reading: self.results.reading,
             rank_wakeups: self.results.rank_wakeups,
             mismatches: self.results.mismatches,
-            latency: Latency(latency),
+            latency,
             paths,
             timeline,
             leftovers,

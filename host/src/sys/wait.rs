@@ -126,12 +126,36 @@ pub struct Ringer {
 struct Word(Arc<Segment>);
 
 impl Word {
-    fn get(&self) -> &AtomicU32 {
-        match self.0.half_word(0) {
-            Ok(word) => word,
-            // `create` and `attach` made a writable segment of DOORBELL_BYTES; offset 0 is in it.
-            Err(_) => unreachable!("a doorbell's segment holds its word"),
+    fn new(segment: Segment) -> Result<Word, SegmentError> {
+        segment.half_word(0)?;
+        Ok(Word(Arc::new(segment)))
+    }
+
+    /// The word itself; `new` has seen that it is there.
+    #[inline]
+    fn get(&self) -> Option<&AtomicU32> {
+        self.0.half_word(0).ok()
+    }
+
+    #[inline]
+    fn set(&self, value: u32) {
+        if let Some(word) = self.get() {
+            // ORDERING: Relaxed: `arm` adds the fence; after `disarm` a sender that still sees the old value rings
+            // for nothing.
+            word.store(value, Ordering::Relaxed);
         }
+    }
+
+    /// Whether somebody sleeps or is about to; a ring too many does no harm.
+    #[inline]
+    fn is_set(&self) -> bool {
+        self.get().is_none_or(|word| word.load(Ordering::Relaxed) != 0)
+    }
+
+    /// Takes the announcement; of several senders one gets it.
+    fn take(&self) -> bool {
+        // ORDERING: Relaxed: the swap only elects who makes the system call.
+        self.get().is_none_or(|word| word.swap(0, Ordering::Relaxed) != 0)
     }
 }
 
@@ -141,7 +165,7 @@ impl Doorbell {
     /// # Errors
     /// [`WaitError`] if no descriptor or memory is left.
     pub fn create() -> Result<Doorbell, WaitError> {
-        let word = Word(Arc::new(Segment::create("umbra-doorbell", DOORBELL_BYTES)?));
+        let word = Word::new(Segment::create("umbra-doorbell", DOORBELL_BYTES)?)?;
         let event =
             rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).map_err(WaitError::Sleep)?;
         Ok(Doorbell { event, word })
@@ -170,14 +194,13 @@ impl Doorbell {
     pub fn arm(&self) {
         // ORDERING: Relaxed store, then a full fence: pairs with the fence in `Ringer::ring`. Either our last
         // look sees the sender's cell, or the sender's load sees this store.
-        self.word.get().store(1, Ordering::Relaxed);
+        self.word.set(1);
         fence(Ordering::SeqCst);
     }
 
     /// Takes the announcement back and empties the eventfd. True if it had been rung.
     pub fn disarm(&self) -> bool {
-        // ORDERING: Relaxed: a sender that still sees the old value rings for nothing.
-        self.word.get().store(0, Ordering::Relaxed);
+        self.word.set(0);
         let mut count = [0; 8];
         rustix::io::read(&self.event, &mut count).is_ok()
     }
@@ -217,7 +240,7 @@ impl Ringer {
     pub fn attach([event, segment]: [OwnedFd; 2]) -> Result<Ringer, WaitError> {
         // A blocking descriptor in place of an eventfd could hold us up for ever in `ring`.
         rustix::io::ioctl_fionbio(&event, true).map_err(WaitError::Sleep)?;
-        let word = Word(Arc::new(Segment::attach(segment, Mapping::ReadWrite, DOORBELL_BYTES)?));
+        let word = Word::new(Segment::attach(segment, Mapping::ReadWrite, DOORBELL_BYTES)?)?;
         Ok(Ringer { event: Arc::new(event), word })
     }
 
@@ -228,15 +251,14 @@ impl Ringer {
     pub fn ring(&self) {
         // ORDERING: a full fence between the message's store and this load; pairs with `Doorbell::arm`.
         fence(Ordering::SeqCst);
-        if self.word.get().load(Ordering::Relaxed) != 0 {
+        if self.word.is_set() {
             self.wake();
         }
     }
 
     #[cold]
     fn wake(&self) {
-        // ORDERING: Relaxed: the swap only elects one of several senders to make the system call.
-        if self.word.get().swap(0, Ordering::Relaxed) != 0 {
+        if self.word.take() {
             // A full counter means that it was rung often enough; a closed one that nobody sleeps there.
             let _ = rustix::io::write(&self.event, &1u64.to_ne_bytes());
         }

@@ -135,13 +135,13 @@ impl Run<'_> {
                 reads: 0,
                 bytes: 0,
                 busy: Duration::ZERO,
-                latency: Latency::empty(),
+                latency: Latency::default(),
             });
             outcome.reads += totals.reads;
             outcome.bytes += totals.bytes;
             outcome.busy += Duration::from_nanos(totals.busy);
             for _ in 0..totals.pairs {
-                outcome.latency.0.record_n(r.u64().ok()?, r.u64().ok()?).ok()?;
+                outcome.latency.record(r.u64().ok()?, r.u64().ok()?).ok()?;
             }
         }
         Some(())
