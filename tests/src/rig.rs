@@ -153,14 +153,3 @@ pub fn directory_of(pid: u32) -> Option<PathBuf> {
     let mut inside = words.filter_map(Path::parent);
     inside.find(|p| p.file_name().is_some_and(|n| n.to_string_lossy().starts_with("umbra-"))).map(Path::to_owned)
 }
-
-/// Job directories of the process `pid` that still exist.
-#[must_use]
-pub fn directories_of(pid: u32) -> Vec<PathBuf> {
-    let entries = fs::read_dir(env::temp_dir()).into_iter().flatten().flatten();
-    let prefix = format!("umbra-{pid}-");
-    entries
-        .map(|e| e.path())
-        .filter(|p| p.file_name().is_some_and(|n| n.to_string_lossy().starts_with(&prefix)))
-        .collect()
-}

@@ -2,9 +2,6 @@
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{BufRead as _, BufReader};
-use std::os::unix::fs::MetadataExt as _;
-use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -265,39 +262,6 @@ fn an_idle_job_uses_less_than_one_percent_of_a_processor() {
     for (&peer, before) in everybody.iter().zip(before) {
         let used = ticks(peer) - before;
         assert!(used <= 3, "{peer} used {used} ticks of 10 ms in 3 s");
-    }
-}
-
-#[test]
-fn the_death_of_the_launcher_ends_all_processes() {
-    let (umbra, agent) = rig::programs();
-    let mut child = Command::new(umbra)
-        .args(["run", "--reads", "1000000", "--size", "8", "--input"])
-        .arg(std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml"))
-        .arg("--agent")
-        .arg(agent)
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
-    let reading = lines.any(|line| line.is_ok_and(|l| l.contains("random")));
-    let of_launcher = |pid: u32| -> Vec<u32> {
-        let path = format!("/proc/{pid}/task/{pid}/children");
-        std::fs::read_to_string(path).unwrap().split_whitespace().map(|p| p.parse().unwrap()).collect()
-    };
-    let children = of_launcher(child.id());
-    let directories = rig::directories_of(child.id());
-    child.kill().unwrap();
-    child.wait().unwrap();
-    assert!(reading, "the job never came to its random reads");
-    assert_eq!(children.len(), 12);
-    rig::all_gone(&children);
-    // A killed launcher cannot tidy up its files; they are private, and the test does it.
-    for directory in directories {
-        assert_eq!(std::fs::metadata(&directory).unwrap().mode() & 0o777, 0o700);
-        std::fs::remove_dir_all(directory).unwrap();
     }
 }
 

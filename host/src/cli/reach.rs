@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use umbra::ask::{Asker, Target};
 use umbra::config::{Environment, Job, Platform};
+use umbra::job::JobDirectory;
 use umbra::link::Address;
 use umbra::link::socket_path;
 use umbra::quantity::parse_lapse;
@@ -76,7 +77,7 @@ impl Reach {
                 let dpus = if self.dpus.is_empty() { environment.dpus } else { self.dpus.clone() };
                 Ok(Place { config, secret, sockets: None, dpus })
             }
-            (None, None) => match running().as_slice() {
+            (None, None) => match JobDirectory::all_held().as_slice() {
                 [only] => in_directory(only, &self.dpus),
                 [] => {
                     Err(Failure::usage("no running job was found: name one with --job, or with --config and --secret"))
@@ -104,14 +105,4 @@ fn in_directory(directory: &Path, dpus: &[String]) -> Result<Place, Failure> {
         sockets: Some(directory.to_owned()),
         dpus: dpus.to_vec(),
     })
-}
-
-/// Directories of jobs that run on this machine and that we may look into.
-fn running() -> Vec<PathBuf> {
-    let entries = std::fs::read_dir(std::env::temp_dir()).into_iter().flatten().flatten();
-    let named = entries.filter(|entry| entry.file_name().to_string_lossy().starts_with("umbra-"));
-    let mut found: Vec<PathBuf> =
-        named.map(|entry| entry.path()).filter(|path| path.join("job.cfg").is_file()).collect();
-    found.sort();
-    found
 }

@@ -1,7 +1,9 @@
 //! A process of the job: started with a link to its launcher, killed and reaped at the latest on drop.
 //!
 //! The child's standard input is one end of a socket pair: the link to the launcher. It needs no address,
-//! nobody else can connect to it, and it ends when the launcher dies, so no process outlives its job.
+//! nobody else can connect to it, and it ends when the launcher dies. A process that waits elsewhere, or is stopped,
+//! would not see that; therefore the kernel also kills each one with the thread that started it. So no process
+//! outlives its job.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -10,7 +12,9 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 
+use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
+use rustix::process::{Pid, Signal};
 use umbra_core::peer::Peer;
 
 /// The last bytes of a log that an error quotes.
@@ -79,9 +83,9 @@ impl Child {
     /// Asks it to terminate.
     pub fn terminate(&mut self) {
         if self.ended().is_none()
-            && let Some(pid) = i32::try_from(self.pid()).ok().and_then(rustix::process::Pid::from_raw)
+            && let Some(pid) = i32::try_from(self.pid()).ok().and_then(Pid::from_raw)
         {
-            let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
+            let _ = rustix::process::kill_process(pid, Signal::TERM);
         }
     }
 
@@ -106,13 +110,21 @@ impl Drop for Child {
     }
 }
 
-/// The child's end of the link to its launcher.
+/// The child's end of the link to its launcher. From now on this process ends with it.
 ///
 /// # Errors
-/// What the system said, also if the standard input is no socket.
+/// What the system said, also if the standard input is no socket or the launcher has ended already.
 pub fn launcher_link() -> io::Result<OwnedFd> {
+    rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
     let stdin = io::stdin();
     let link = stdin.as_fd().try_clone_to_owned()?;
     rustix::net::sockopt::socket_type(&link)?;
+    // Nobody tells of a death before the line above; but then the other end is closed.
+    let mut polled = [PollFd::new(&link, PollFlags::empty())];
+    let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+    rustix::event::poll(&mut polled, Some(&at_once))?;
+    if polled.iter().any(|fd| fd.revents().contains(PollFlags::HUP)) {
+        return Err(io::ErrorKind::BrokenPipe.into());
+    }
     Ok(link)
 }

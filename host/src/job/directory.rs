@@ -2,11 +2,21 @@
 //!
 //! Mode 0700, a name that nobody can guess, removed when the value is dropped. Unix socket names are short
 //! (108 bytes with the path), so a long temporary directory is refused with a clear sentence.
+//!
+//! Who is killed (signal 9) removes nothing. Therefore the directory holds a file that its maker keeps locked: the
+//! kernel unlocks it when the maker ends, however that happens, and the next job removes directories that nobody
+//! holds. Neither a process id that was handed out again nor another id space over the same files can mislead it.
+//!
+//! Source: `flock(2)`.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::DirBuilderExt as _;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
+
+use rustix::fs::{FlockOperation, Mode, OFlags};
+use rustix::io::Errno;
 
 use crate::config::Platform;
 use crate::secret::{self, Secret, SecretError};
@@ -35,35 +45,60 @@ pub enum DirectoryError {
 #[derive(Debug)]
 pub struct JobDirectory {
     path: PathBuf,
+    /// Locked as long as it is open.
+    _lock: File,
 }
 
+/// The file that tells whether somebody holds a directory.
+const LOCK: &str = "lock";
+/// Names that are tried if others take new directories for old ones.
+const TRIES: usize = 8;
+
 impl JobDirectory {
-    /// Makes one under the system's temporary directory.
+    /// Makes one under the system's temporary directory, and removes those of this user that nobody holds any more.
     ///
     /// # Errors
     /// [`DirectoryError`].
     pub fn create() -> Result<JobDirectory, DirectoryError> {
-        let unique = u64::from_le_bytes(secret::random::<8>().map_err(SecretError::NoRandom)?);
-        let path = std::env::temp_dir().join(format!("umbra-{}-{unique:016x}", std::process::id()));
-        // The longest socket name in it is `sp8388607.sock`.
-        if path.as_os_str().len() > 90 {
-            return Err(DirectoryError::TooLong(path));
+        for path in candidates() {
+            // Another user's, or held: not ours to remove.
+            let _ = reclaim(&path);
         }
-        fs::DirBuilder::new()
-            .mode(0o700)
-            .create(&path)
-            .map_err(|error| DirectoryError::Io { path: path.clone(), error })?;
-        Ok(JobDirectory { path })
+        for _ in 0..TRIES {
+            let unique = u64::from_le_bytes(secret::random::<8>().map_err(SecretError::NoRandom)?);
+            let path = std::env::temp_dir().join(format!("umbra-{}-{unique:016x}", std::process::id()));
+            // The longest socket name in it is `sp8388607.sock`.
+            if path.as_os_str().len() > 90 {
+                return Err(DirectoryError::TooLong(path));
+            }
+            let io = |error| DirectoryError::Io { path: path.clone(), error };
+            fs::DirBuilder::new().mode(0o700).create(&path).map_err(io)?;
+            if let Some(lock) = claim(&path).map_err(io)? {
+                return Ok(JobDirectory { path, _lock: lock });
+            }
+            // Still there if somebody only looked whether it is held.
+            let _ = fs::remove_dir_all(&path);
+        }
+        let error = io::Error::other("other jobs keep removing it");
+        Err(DirectoryError::Io { path: std::env::temp_dir(), error })
+    }
+
+    /// Directories of this user's jobs that run on this machine, sorted.
+    #[must_use]
+    pub fn all_held() -> Vec<PathBuf> {
+        let held = |path: &PathBuf| matches!(try_lock(path, FlockOperation::NonBlockingLockShared), Ok(Lock::Held));
+        let mut paths: Vec<PathBuf> = candidates().filter(held).collect();
+        paths.sort();
+        paths
     }
 
     /// Removes the directories of this process' jobs: for a process that is about to be ended by a signal, in which no
     /// value is dropped.
     pub fn remove_all_of_this_process() {
-        let own = format!("umbra-{}-", std::process::id());
-        let entries = fs::read_dir(std::env::temp_dir()).into_iter().flatten().flatten();
-        for entry in entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(&own)) {
+        let own = std::process::id();
+        for path in candidates().filter(|path| maker(path) == Some(own)) {
             // Nothing can be done about a directory that somebody else keeps busy.
-            let _ = fs::remove_dir_all(entry.path());
+            let _ = fs::remove_dir_all(path);
         }
     }
 
@@ -113,5 +148,75 @@ impl Drop for JobDirectory {
     fn drop(&mut self) {
         // Nothing can be done about a directory that somebody else has removed or keeps busy.
         let _ = fs::remove_dir_all(&self.path);
+    }
+}
+
+/// What by its name could be the directory of a job.
+fn candidates() -> impl Iterator<Item = PathBuf> {
+    let entries = fs::read_dir(std::env::temp_dir()).into_iter().flatten().flatten();
+    entries.map(|entry| entry.path()).filter(|path| maker(path).is_some())
+}
+
+/// The process that made a directory, by its name.
+fn maker(path: &Path) -> Option<u32> {
+    let (pid, unique) = path.file_name()?.to_str()?.strip_prefix("umbra-")?.split_once('-')?;
+    let hexadecimal = unique.len() == 16 && unique.bytes().all(|b| b.is_ascii_hexdigit());
+    pid.parse().ok().filter(|_| hexadecimal)
+}
+
+/// Locks a directory that was just made; `None` if somebody took it for one that nobody holds.
+fn claim(path: &Path) -> io::Result<Option<File>> {
+    let name = path.join(LOCK);
+    let lock = match File::options().write(true).create_new(true).mode(0o600).open(&name) {
+        Ok(lock) => lock,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    match rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => {}
+        Err(Errno::WOULDBLOCK) => return Ok(None),
+        Err(errno) => return Err(errno.into()),
+    }
+    // Whoever locked it before us may have removed it meanwhile.
+    let there = fs::metadata(&name).ok().map(|there| there.ino());
+    Ok((there == Some(lock.metadata()?.ino())).then_some(lock))
+}
+
+/// What was found of a directory's lock.
+enum Lock {
+    /// Its maker lives.
+    Held,
+    /// It was free; locked by us until this is dropped.
+    Free { _lock: OwnedFd },
+    /// There is none: its maker ended, or has not come so far.
+    Absent,
+}
+
+/// Tries the lock of a directory of this user.
+fn try_lock(path: &Path, how: FlockOperation) -> io::Result<Lock> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
+    let directory = rustix::fs::open(path, flags | OFlags::DIRECTORY, Mode::empty())?;
+    if rustix::fs::fstat(&directory)?.st_uid != rustix::process::geteuid().as_raw() {
+        return Err(Errno::PERM.into());
+    }
+    let lock = match rustix::fs::openat(&directory, LOCK, flags, Mode::empty()) {
+        Ok(lock) => lock,
+        Err(Errno::NOENT) => return Ok(Lock::Absent),
+        Err(errno) => return Err(errno.into()),
+    };
+    match rustix::fs::flock(&lock, how) {
+        Ok(()) => Ok(Lock::Free { _lock: lock }),
+        Err(Errno::WOULDBLOCK) => Ok(Lock::Held),
+        Err(errno) => Err(errno.into()),
+    }
+}
+
+/// Removes a directory that nobody holds.
+fn reclaim(path: &Path) -> io::Result<()> {
+    match try_lock(path, FlockOperation::NonBlockingLockExclusive)? {
+        Lock::Held => Ok(()),
+        Lock::Free { .. } => fs::remove_dir_all(path),
+        // Only if it is empty: its maker may be about to lock it, and makes another one then.
+        Lock::Absent => fs::remove_dir(path),
     }
 }

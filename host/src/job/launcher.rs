@@ -2,7 +2,8 @@
 //!
 //! Every process has a link to the launcher as its standard input (see [`Child`]). The launcher binds all
 //! listening sockets itself and hands them over, so no port is ever free between choosing and using it.
-//! Whatever happens to the launcher, its children end: by its death, or by the drop of this value.
+//! Whatever happens to the launcher, its children end: by the drop of this value, or by the end of the thread that
+//! started them.
 
 mod news;
 
@@ -40,7 +41,7 @@ struct Running {
     waiting: VecDeque<(Vec<u8>, Vec<OwnedFd>)>,
 }
 
-/// The processes of one job.
+/// The processes of one job. Each of them ends at the latest with the thread that started it.
 pub struct Launcher {
     options: Options,
     programs: Programs,
