@@ -1,7 +1,12 @@
 //! What every way to another process's memory must do: spec scenarios 44 to 51, once, for all of them.
 //!
 //! A [`Rig`] is two owners, the memory of each, and one importer ([`MemoryAccess`]) of the way under test.
-//! [`suite!`](crate::memory_access_suite) makes one test of each scenario for a rig.
+//! [`suite!`](crate::memory_access_suite) makes one test of each scenario for a rig: what may be touched
+//! ([`bytes`]), how it is taken back ([`revocation`]), what breaks ([`failure`]).
+
+mod bytes;
+mod failure;
+mod revocation;
 
 use std::collections::HashMap;
 
@@ -26,6 +31,8 @@ pub const ME: Sp = Sp(4);
 pub const LIFE: Incarnation = Incarnation(11);
 /// Accesses that must fit into the queue at once.
 pub const DEEP: usize = 1000;
+/// Regions of both owners together that the importer has room for.
+pub const REGIONS: usize = 8;
 /// The secret of every region.
 pub const SECRET: Secret = Secret([0x5a; 32]);
 
@@ -84,7 +91,12 @@ impl<R: Rig> Bench<R> {
     #[must_use]
     pub fn new() -> Self {
         // One place: the next region of an owner has the number of its last one.
-        let tables = (0..2).map(|_| Regions::new(vec![Entry::VACANT; 1])).collect();
+        Self::with_regions(1)
+    }
+
+    /// A fresh rig whose owners can have `regions` regions at once.
+    fn with_regions(regions: usize) -> Self {
+        let tables = (0..2).map(|_| Regions::new(vec![Entry::VACANT; regions])).collect();
         Bench { rig: R::new(), tables, ended: HashMap::new(), revoked: Vec::new(), next: 0 }
     }
 
@@ -120,7 +132,10 @@ impl<R: Rig> Bench<R> {
                 Event::Done { token, status } => {
                     assert!(self.ended.insert(token.0, status).is_none(), "access {} ended twice", token.0);
                 }
-                Event::Revoked { key } => self.revoked.push(key),
+                Event::Revoked { key } => {
+                    assert!(!self.revoked.contains(&key), "the end of {key:?} was told twice");
+                    self.revoked.push(key);
+                }
                 Event::Imported { status, .. } => assert_eq!(status, Status::Ok),
                 Event::Broken { .. } => {}
             }
@@ -189,168 +204,11 @@ impl<R: Rig> Bench<R> {
         panic!("the revocation of {key:?} was never acknowledged");
     }
 
-    /// Reads and writes arrive where they should, from one byte to more than one frame carries.
-    pub fn bytes_arrive(&mut self) {
-        let key = self.export(0, 128, 50_000, Access::READ | Access::WRITE);
-        let bytes: Vec<u8> = (0..50_000u32).map(|n| (n * 7 + (n >> 8)) as u8).collect();
-        self.rig.poke(0, 128, &bytes);
-        for (offset, len) in [(0, 1), (0, 8), (3, 4096), (0, 50_000), (49_999, 1), (50_000, 0)] {
-            let got = self.read(key, offset, len);
-            let want = &bytes[offset as usize..offset as usize + len];
-            assert!(got.as_deref() == Ok(want), "{len} bytes at {offset}: {:?}", got.map(|b| b.len()));
-        }
-        let other: Vec<u8> = bytes.iter().map(|b| !b).collect();
-        assert_eq!(self.write(key, 0, &other), Ok(()));
-        assert!(self.rig.peek(0, 128, 50_000) == other);
-        assert_eq!(self.rig.peek(0, 0, 128), vec![0; 128], "nothing before the region was touched");
-        assert_eq!(self.rig.peek(0, 50_128, 64), vec![0; 64], "nothing behind it");
-    }
-
-    /// Scenario 44.
-    pub fn out_of_bounds_is_refused_before_posting(&mut self) {
-        let len = 4096;
-        let key = self.export(0, 0, len, Access::READ);
-        for (offset, bytes) in
-            [(len - 1, 2), (len, 1), (0, len + 1), (u64::MAX, 1), (u64::MAX, 2), (1, u64::MAX), (u64::MAX, u64::MAX)]
-        {
-            let refused = self.post(Span { key, offset, len: bytes }, 0);
-            assert_eq!(refused, Err(Status::OutOfBounds), "{bytes} bytes at {offset}");
-        }
-        let beyond = self.post(Span { key, offset: 0, len: 8 }, LANDING - 7);
-        assert_eq!(beyond, Err(Status::OutOfBounds), "the landing area has bounds too");
-        self.rig.poke(0, 0, &[9; 8]);
-        assert_eq!(self.read(key, 0, 8), Ok(vec![9; 8]), "the queue stays usable");
-    }
-
-    /// Scenario 45.
-    pub fn a_write_to_a_read_only_region_is_denied(&mut self) {
-        let key = self.export(0, 0, 64, Access::READ);
-        assert_eq!(self.write(key, 0, &[1; 8]), Err(Status::PermissionDenied));
-        assert_eq!(self.rig.peek(0, 0, 8), vec![0; 8]);
-        let write_only = self.export(1, 0, 64, Access::WRITE);
-        assert_eq!(self.read(write_only, 0, 8), Err(Status::PermissionDenied));
-        assert_eq!(self.write(write_only, 8, &[1; 8]), Ok(()));
-        assert_eq!(self.rig.peek(1, 8, 8), vec![1; 8]);
-    }
-
-    /// Scenario 46.
-    pub fn a_revoked_key_opens_nothing(&mut self) {
-        let key = self.export(0, 0, 64, Access::READ);
-        let kept = self.export(1, 0, 64, Access::READ);
-        self.rig.poke(1, 0, &[3; 8]);
-        assert!(self.read(key, 0, 8).is_ok());
-        self.revoke(0, key);
-        assert_eq!(self.read(key, 0, 8), Err(Status::KeyRevoked));
-        assert_eq!(self.read(kept, 0, 8), Ok(vec![3; 8]), "another owner's region stays");
-    }
-
-    /// Scenario 47.
-    pub fn an_old_key_never_reaches_newer_bytes(&mut self) {
-        let old = self.export(0, 0, 64, Access::READ);
-        self.revoke(0, old);
-        let new = self.export(0, 0, 64, Access::READ);
-        assert_eq!((old.owner(), old.region()), (new.owner(), new.region()), "the same number, the same address");
-        self.rig.poke(0, 0, b"new bytes");
-        assert_eq!(self.read(old, 0, 9), Err(Status::StaleKey));
-        assert_eq!(self.read(new, 0, 9), Ok(b"new bytes".to_vec()));
-    }
-
-    /// Scenario 48.
-    pub fn a_revocation_waits_for_reads_in_flight_and_then_nothing_moves(&mut self) {
-        let key = self.export(0, 0, MEMORY, Access::READ);
-        self.rig.poke(0, 0, &vec![1; MEMORY as usize]);
-        let mut tokens = Vec::new();
-        for n in 0..DEEP as u64 {
-            match self.post(Span { key, offset: n, len: 64 }, 64 * n) {
-                Ok(token) => tokens.push(token),
-                Err(status) => panic!("read {n} of {DEEP} was refused: {status}"),
-            }
-        }
-        self.rig.begin_revoke(key);
-        assert_eq!(self.post(Span { key, offset: 0, len: 1 }, 0), Err(Status::KeyRevoked), "no new access");
-        for _ in 0..100_000 {
-            if self.revoked.contains(&key) {
-                break;
-            }
-            self.progress();
-        }
-        assert!(self.revoked.contains(&key), "the revocation is acknowledged");
-        let mut well = 0;
-        for token in tokens {
-            match self.ended.remove(&token) {
-                Some(Status::Ok) => well += 1,
-                Some(Status::KeyRevoked) => {}
-                other => panic!("when the revocation is acknowledged, access {token} has ended: {other:?}"),
-            }
-        }
-        assert!(well <= DEEP);
-        // From here on not one byte moves: both ends are poisoned, and stay so.
-        self.rig.poke(0, 0, &vec![0xbb; MEMORY as usize]);
-        let poison = vec![0xaa; LANDING as usize];
-        assert_eq!(self.rig.way().put(0, &poison), Ok(()));
+    /// Polls so often that whatever can happen has happened.
+    fn settle(&mut self) {
         for _ in 0..100 {
             self.progress();
         }
-        let mut landing = vec![0; LANDING as usize];
-        assert_eq!(self.rig.way().take(0, &mut landing), Ok(()));
-        assert!(landing == poison, "bytes moved after the acknowledgement");
-    }
-
-    /// Scenario 49.
-    pub fn a_stranger_cannot_import(&mut self) {
-        let export = self.describe(0, 0, 64, Access::READ, &[Sp(0), Sp(1)]);
-        assert_eq!(self.rig.hand_over(0, &export), Err(Status::NotShadow));
-        let refused = self.read(export.ticket.key, 0, 8);
-        assert!(matches!(refused, Err(Status::UnknownRegion | Status::KeyRevoked)), "{refused:?}");
-        assert_eq!(
-            self.tables[0].authorise(export.ticket.key, &SECRET, ME).map_err(Status::from),
-            Err(Status::NotShadow),
-            "the owner says so too"
-        );
-    }
-
-    /// Scenario 50: a failure comes asynchronously and breaks the owner's queue; a dead owner is told.
-    pub fn a_failure_is_a_completion(&mut self) {
-        let key = self.export(0, 0, 4096, Access::READ);
-        self.rig.poke(0, 0, &[5; 8]);
-        self.rig.fault(0, true);
-        let token = self.post(Span { key, offset: 0, len: 8 }, 0);
-        let token = token.unwrap_or_else(|status| panic!("a failing device is not seen when posting: {status}"));
-        assert_eq!(self.end_of(token), Status::CopyFailed);
-        self.rig.fault(0, false);
-        self.rig.way().rebuild(owner(0));
-        assert_eq!(self.read(key, 0, 8), Ok(vec![5; 8]), "the queue is rebuilt");
-        self.rig.way().forget(owner(0));
-        assert_eq!(self.read(key, 0, 8), Err(Status::OwnerGone));
-    }
-
-    /// Scenario 51.
-    pub fn one_broken_queue_does_not_disturb_the_others(&mut self) {
-        let bad = self.export(0, 0, 4096, Access::READ);
-        let good = self.export(1, 0, 4096, Access::READ);
-        self.rig.poke(1, 0, &[6; 4096]);
-        self.rig.fault(0, true);
-        let tokens: Vec<(bool, u64)> = (0..40)
-            .map(|n| {
-                let of_good = n % 2 == 1;
-                let key = if of_good { good } else { bad };
-                let posted = self.post(Span { key, offset: n * 8, len: 8 }, n * 8);
-                (of_good, posted.unwrap_or_else(|status| panic!("access {n}: {status}")))
-            })
-            .collect();
-        for (of_good, token) in tokens {
-            let status = self.end_of(token);
-            match of_good {
-                true => assert_eq!(status, Status::Ok),
-                false => assert!(matches!(status, Status::CopyFailed | Status::QueueBroken), "{status}"),
-            }
-        }
-        let mut bytes = [0; 8];
-        assert_eq!(self.rig.way().take(39 * 8, &mut bytes), Ok(()));
-        assert_eq!(bytes, [6; 8]);
-        self.rig.fault(0, false);
-        self.rig.way().rebuild(owner(0));
-        assert_eq!(self.read(bad, 0, 8), Ok(vec![0; 8]));
     }
 }
 
@@ -390,12 +248,28 @@ macro_rules! memory_access_suite {
                 bench().a_revocation_waits_for_reads_in_flight_and_then_nothing_moves();
             }
             #[test]
+            fn s46_s48_every_revocation_of_an_idle_region_is_told_once() {
+                bench().every_revocation_of_an_idle_region_is_told_once();
+            }
+            #[test]
+            fn s46_s48_revocations_of_idle_and_busy_regions_are_told_side_by_side() {
+                bench().revocations_of_idle_and_busy_regions_are_told_side_by_side();
+            }
+            #[test]
+            fn s47_a_new_generation_comes_after_the_end_of_the_old_one_was_told() {
+                bench().a_new_generation_comes_after_the_end_of_the_old_one_was_told();
+            }
+            #[test]
             fn s49_a_stranger_cannot_import() {
                 bench().a_stranger_cannot_import();
             }
             #[test]
             fn s50_a_failure_is_a_completion() {
                 bench().a_failure_is_a_completion();
+            }
+            #[test]
+            fn s50_what_died_with_its_owner_is_not_told_as_revoked() {
+                bench().what_died_with_its_owner_is_not_told_as_revoked();
             }
             #[test]
             fn s51_one_broken_queue_does_not_disturb_the_others() {

@@ -5,6 +5,7 @@
 //! exported, and again by the server. The server confirms an import ([`Event::Imported`]); until it
 //! refuses, accesses may be posted.
 
+use super::imports::Imports;
 use super::message::{Export, IMPORT, Import, READ, TRANSFER, Transfer, WRITE};
 use super::serve::INLINE_MAX;
 use super::{Event, MemoryAccess};
@@ -12,7 +13,7 @@ use crate::error::Status;
 use crate::id::Id;
 use crate::key::{Access, Key, Span};
 use crate::peer::{Incarnation, Peer, Sp};
-use crate::region::{Entry, Held, Region, Regions};
+use crate::region::{Entry, Held};
 use crate::slots::{Slot, Slots};
 use crate::time::{Lapse, Time};
 use crate::transport::PostError;
@@ -46,16 +47,25 @@ enum Kind {
     Copy { token: Token, way: Access, span: Span, incarnation: Incarnation, landing: u64, done: u64, held: Held },
 }
 
+impl Kind {
+    fn copies(&self, key: Key) -> bool {
+        matches!(self, Kind::Copy { span, .. } if span.key == key)
+    }
+
+    /// How a copy must end, if its region is lost.
+    fn fate<E: AsRef<[Entry]> + AsMut<[Entry]>>(imports: &Imports<E>, kind: &Kind) -> Option<Status> {
+        if let Kind::Copy { held, .. } = kind { imports.fate(held) } else { None }
+    }
+}
+
 /// Access by asking.
 #[derive(Debug)]
 pub struct Asked<F, E, J, B> {
-    me: Sp,
     frames: F,
-    regions: Regions<E>,
+    imports: Imports<E>,
     jobs: Slots<J>,
     landing: B,
     patience: Lapse,
-    drained: Option<Key>,
     gone: bool,
 }
 
@@ -69,30 +79,13 @@ where
     /// Service process `me` over a link and lent tables: regions, accesses, and a landing area. An access
     /// ends with [`Status::Timeout`] if it was not answered `patience` after it was first polled.
     pub fn new(me: Sp, frames: F, regions: E, jobs: J, landing: B, patience: Lapse) -> Self {
-        let (regions, jobs) = (Regions::new(regions), Slots::new(jobs));
-        Asked { me, frames, regions, jobs, landing, patience, drained: None, gone: false }
+        let (imports, jobs) = (Imports::new(me, regions), Slots::new(jobs));
+        Asked { frames, imports, jobs, landing, patience, gone: false }
     }
 
     /// The link.
     pub const fn frames(&mut self) -> &mut F {
         &mut self.frames
-    }
-
-    fn post(&mut self, way: Access, span: Span, landing: u64, token: Token) -> Result<(), PostError> {
-        if self.gone {
-            return Err(PostError::Gone);
-        }
-        self.range(landing, span.len).map_err(PostError::Refused)?;
-        if self.jobs.len() == self.jobs.capacity() {
-            return Err(PostError::Full);
-        }
-        let held = self.regions.hold(span, way, self.me).map_err(|error| PostError::Refused(error.into()))?;
-        let incarnation = self.regions.of(&held).map(|region| region.incarnation).unwrap_or_default();
-        let kind = Kind::Copy { token, way, span, incarnation, landing, done: 0, held };
-        // There is room: the table is not full.
-        let taken = self.jobs.take(Job { kind, flying: false, deadline: None });
-        debug_assert!(taken.is_ok());
-        Ok(())
     }
 
     fn range(&self, landing: u64, len: u64) -> Result<core::ops::Range<usize>, Status> {
@@ -150,13 +143,13 @@ where
         match &mut job.kind {
             Kind::Import(import) if op == IMPORT => {
                 let key = import.key;
+                let mut told = self.end(id, status, sink);
                 if status != Status::Ok {
-                    // Nothing can be done with it; whoever tries is told that it was taken back.
-                    let _ = self.regions.force(key);
+                    // What was posted meanwhile ends first: a late answer to it must not move a byte.
+                    told += self.end_each(|_, kind| kind.copies(key).then_some(status), sink);
+                    self.imports.reject(key);
                 }
-                let _ = self.jobs.remove(id);
-                sink(Event::Imported { key, status });
-                1
+                told
             }
             Kind::Copy { way, span, landing, done, .. } if (op == READ) == (*way == Access::READ) => {
                 let len = (span.len - *done).min(INLINE_MAX);
@@ -189,15 +182,25 @@ where
         told
     }
 
+    /// Ends every job for which `fate` has a status.
+    fn end_each(&mut self, fate: impl Fn(&Imports<E>, &Kind) -> Option<Status>, sink: &mut dyn FnMut(Event)) -> usize {
+        let mut told = 0;
+        for index in 0..u32::try_from(self.jobs.capacity()).unwrap_or(u32::MAX) {
+            if let Some((id, job)) = self.jobs.at(index)
+                && let Some(status) = fate(&self.imports, &job.kind)
+            {
+                told += self.end(id, status, sink);
+            }
+        }
+        told
+    }
+
     fn end(&mut self, id: Id<Job>, status: Status, sink: &mut dyn FnMut(Event)) -> usize {
         match self.jobs.remove(id) {
             Ok(Job { kind: Kind::Copy { token, held, .. }, .. }) => {
                 sink(Event::Done { token, status });
-                if let Some(key) = self.regions.release(held) {
-                    sink(Event::Revoked { key });
-                    return 2;
-                }
-                1
+                self.imports.release(held);
+                1 + self.imports.tell_drained(sink)
             }
             Ok(Job { kind: Kind::Import(import), .. }) => {
                 sink(Event::Imported { key: import.key, status });
@@ -216,49 +219,47 @@ where
     B: AsRef<[u8]> + AsMut<[u8]>,
 {
     fn import(&mut self, export: &Export, incarnation: Incarnation) -> Result<(), Status> {
-        let Export { ticket, secret, shadows } = export;
-        let region = Region { key: ticket.key, incarnation, base: ticket.base, len: ticket.len, access: ticket.access };
         if self.gone {
             return Err(Status::PeerFailed);
         }
-        let import = Import { key: ticket.key, secret: *secret };
         if self.jobs.len() == self.jobs.capacity() {
             return Err(Status::Full);
         }
-        self.regions.admit(self.me, region, shadows.clone(), *secret)?;
+        self.imports.admit(export, incarnation)?;
+        let import = Import { key: export.ticket.key, secret: export.secret };
         self.jobs.take(Job { kind: Kind::Import(import), flying: false, deadline: None }).map_err(|_| Status::Full)?;
         Ok(())
     }
 
-    fn read(&mut self, from: Span, landing: u64, token: Token) -> Result<(), PostError> {
-        self.post(Access::READ, from, landing, token)
-    }
-
-    fn write(&mut self, landing: u64, to: Span, token: Token) -> Result<(), PostError> {
-        self.post(Access::WRITE, to, landing, token)
+    fn post(&mut self, way: Access, span: Span, landing: u64, token: Token) -> Result<(), PostError> {
+        if self.gone {
+            return Err(PostError::Gone);
+        }
+        let room = self.jobs.len() < self.jobs.capacity();
+        let held = self.imports.hold(way, span, landing, self.landing.as_ref().len() as u64, room)?;
+        let incarnation = self.imports.regions().of(&held).map(|region| region.incarnation).unwrap_or_default();
+        let kind = Kind::Copy { token, way, span, incarnation, landing, done: 0, held };
+        // There is room: the table is not full.
+        let taken = self.jobs.take(Job { kind, flying: false, deadline: None });
+        debug_assert!(taken.is_ok());
+        Ok(())
     }
 
     fn revoke(&mut self, key: Key) -> Result<(), Status> {
-        let already = self.regions.get(key).is_none();
-        if self.regions.revoke(key)?.in_flight == 0 && !already {
-            self.drained = Some(key);
-        }
-        Ok(())
+        self.imports.revoke(key)
     }
 
     /// A failure stays with the request that met it: the server's queues are its own.
     fn rebuild(&mut self, _owner: Peer) {}
 
     fn forget(&mut self, owner: Peer) {
-        self.regions.orphan(owner, |_| {});
+        self.imports.forget(owner);
     }
 
     fn poll(&mut self, now: Time, sink: &mut dyn FnMut(Event)) -> usize {
-        let mut told = 0;
-        if let Some(key) = self.drained.take() {
-            sink(Event::Revoked { key });
-            told += 1;
-        }
+        let mut told = self.imports.tell_drained(sink);
+        // Before an answer is taken in: none to a region that was lost may move a byte.
+        told += self.end_each(Kind::fate, sink);
         let mut buffer = [0; HEAD + BODY_MAX];
         while !self.gone {
             self.send();
@@ -273,12 +274,7 @@ where
                 Err(_) => self.gone = true,
             }
         }
-        for index in 0..u32::try_from(self.jobs.capacity()).unwrap_or(u32::MAX) {
-            if let Some((id, _)) = self.jobs.at(index) {
-                told += self.end(id, Status::PeerFailed, sink);
-            }
-        }
-        told
+        told + self.end_each(|_, _| Some(Status::PeerFailed), sink)
     }
 
     fn take(&self, landing: u64, into: &mut [u8]) -> Result<(), Status> {

@@ -18,6 +18,7 @@
 
 pub mod asked;
 pub mod device;
+mod imports;
 pub mod message;
 pub mod mock;
 pub mod own;
@@ -26,7 +27,7 @@ pub mod read;
 pub mod serve;
 
 use crate::error::Status;
-use crate::key::{Key, Span};
+use crate::key::{Access, Key, Span};
 use crate::peer::{Incarnation, Peer};
 use crate::time::Time;
 use crate::transport::PostError;
@@ -86,20 +87,32 @@ pub trait MemoryAccess {
     /// if its secret is wrong, or why the memory cannot be reached.
     fn import(&mut self, export: &Export, incarnation: Incarnation) -> Result<(), Status>;
 
-    /// Posts a read of `from` into the landing area at `landing`.
+    /// Posts an access to `span`: [`Access::READ`] brings its bytes into the landing area at `landing`,
+    /// [`Access::WRITE`] takes them from there.
     ///
     /// # Errors
     /// [`PostError::Refused`] with the reason, or [`PostError::Full`]; nothing is posted then.
-    fn read(&mut self, from: Span, landing: u64, token: Token) -> Result<(), PostError>;
+    fn post(&mut self, way: Access, span: Span, landing: u64, token: Token) -> Result<(), PostError>;
+
+    /// Posts a read of `from` into the landing area at `landing`.
+    ///
+    /// # Errors
+    /// As [`post`](Self::post).
+    fn read(&mut self, from: Span, landing: u64, token: Token) -> Result<(), PostError> {
+        self.post(Access::READ, from, landing, token)
+    }
 
     /// Posts a write of bytes of the landing area at `landing` to `to`.
     ///
     /// # Errors
-    /// As [`read`](Self::read).
-    fn write(&mut self, landing: u64, to: Span, token: Token) -> Result<(), PostError>;
+    /// As [`post`](Self::post).
+    fn write(&mut self, landing: u64, to: Span, token: Token) -> Result<(), PostError> {
+        self.post(Access::WRITE, to, landing, token)
+    }
 
     /// The owner takes a region back: accept no more, let what was posted end, then tell
-    /// [`Event::Revoked`].
+    /// [`Event::Revoked`], once. Until that is told, no newer generation of the region is imported
+    /// ([`Status::Conflict`]).
     ///
     /// # Errors
     /// [`Status::UnknownRegion`] or [`Status::StaleKey`].
@@ -109,7 +122,7 @@ pub trait MemoryAccess {
     fn rebuild(&mut self, owner: Peer);
 
     /// The owner died: its regions are revoked at once, what was posted to it ends with
-    /// [`Status::OwnerGone`].
+    /// [`Status::OwnerGone`], and no [`Event::Revoked`] of them is told any more.
     fn forget(&mut self, owner: Peer);
 
     /// Makes progress and tells what happened; returns how much that was. Never blocks.

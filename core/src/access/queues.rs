@@ -8,12 +8,13 @@
 //! *Cost*: a post is one look-up and one store; a poll carries out at most [`BATCH`] pieces.
 
 use super::device::{Device, Piece};
+use super::imports::Imports;
 use super::message::Export;
 use super::{Event, MemoryAccess};
 use crate::error::Status;
 use crate::key::{Access, Key, Span};
 use crate::peer::{Incarnation, Peer, Sp};
-use crate::region::{Entry, Held, Region, Regions};
+use crate::region::{Entry, Held};
 use crate::time::Time;
 use crate::transport::PostError;
 use crate::wire::Token;
@@ -41,16 +42,13 @@ pub struct Lane {
 /// Access through a device.
 #[derive(Debug)]
 pub struct Queues<D, E, W, L> {
-    me: Sp,
     device: D,
-    regions: Regions<E>,
+    imports: Imports<E>,
     /// A circle of accesses; the oldest is at `first`.
     work: W,
     first: usize,
     len: usize,
     lanes: L,
-    /// A region that drained and was not told.
-    drained: Option<Key>,
 }
 
 impl<D, E, W, L> Queues<D, E, W, L>
@@ -63,7 +61,7 @@ where
     /// Service process `me` over a device and lent tables: regions, posted work, and as many lanes as
     /// regions.
     pub fn new(me: Sp, device: D, regions: E, work: W, lanes: L) -> Self {
-        Queues { me, device, regions: Regions::new(regions), work, first: 0, len: 0, lanes, drained: None }
+        Queues { device, imports: Imports::new(me, regions), work, first: 0, len: 0, lanes }
     }
 
     /// The device.
@@ -76,53 +74,29 @@ where
     }
 
     fn mark(&mut self, owner: Peer, broken: bool) {
-        for region in self.regions.iter().filter(|r| r.key.owner() == owner) {
-            if let Some(lane) = self.regions.place(region.key).and_then(|at| self.lanes.as_mut().get_mut(at)) {
+        let regions = self.imports.regions();
+        for region in regions.iter().filter(|r| r.key.owner() == owner) {
+            if let Some(lane) = regions.place(region.key).and_then(|at| self.lanes.as_mut().get_mut(at)) {
                 lane.broken = broken;
             }
         }
     }
 
-    fn post(&mut self, way: Access, span: Span, landing: u64, token: Token) -> Result<(), PostError> {
-        let there = self.device.landing_len();
-        if landing > there || span.len > there - landing {
-            return Err(PostError::Refused(Status::OutOfBounds));
-        }
-        let capacity = self.work.as_ref().len();
-        if self.len == capacity {
-            return Err(PostError::Full);
-        }
-        let held = self.regions.hold(span, way, self.me).map_err(|error| PostError::Refused(error.into()))?;
-        if self.is_broken(held.place()) {
-            // The region is live, so this cannot have been its last hold.
-            self.regions.release(held);
-            return Err(PostError::Refused(Status::QueueBroken));
-        }
-        let at = (self.first + self.len) % capacity;
-        self.work.as_mut()[at] = Some(Posted { token, way, landing, span, held });
-        self.len += 1;
-        Ok(())
-    }
-
     fn carry_out(&mut self, posted: &Posted) -> Result<(), Status> {
         let Posted { way, landing, span, ref held, .. } = *posted;
         let place = held.place();
-        match self.regions.get(span.key) {
-            Some(_) if self.is_broken(place) => Err(Status::QueueBroken),
-            Some(_) => {
+        match self.imports.fate(held) {
+            Some(fate) => Err(fate),
+            None if self.is_broken(place) => Err(Status::QueueBroken),
+            None => {
                 let piece = Piece { place, offset: span.offset, address: held.address(), landing, len: span.len };
                 self.device.copy(way, &piece)
             }
-            // It was taken away by force, or its owner died.
-            None => Err(match self.regions.find(span.key.owner(), held.address()) {
-                Err(crate::region::HoldError::OwnerGone) => Status::OwnerGone,
-                _ => Status::KeyRevoked,
-            }),
         }
     }
 
-    fn reap(&mut self) {
-        while let Some((place, _)) = self.regions.reap() {
+    fn detach(&mut self) {
+        while let Some(place) = self.imports.reap() {
             self.device.detach(place);
         }
     }
@@ -136,47 +110,38 @@ where
     L: AsRef<[Lane]> + AsMut<[Lane]>,
 {
     fn import(&mut self, export: &Export, incarnation: Incarnation) -> Result<(), Status> {
-        let Export { ticket, secret, shadows } = export;
-        let region = Region { key: ticket.key, incarnation, base: ticket.base, len: ticket.len, access: ticket.access };
-        let known = self.regions.get(region.key) == Some(&region);
-        self.regions.admit(self.me, region, shadows.clone(), *secret)?;
-        if known {
-            return Ok(());
-        }
-        let place = self.regions.place(region.key).ok_or(Status::UnknownRegion)?;
+        let Some(place) = self.imports.admit(export, incarnation)? else { return Ok(()) };
+        let (key, regions) = (export.ticket.key, self.imports.regions());
         // One broken region of an owner is enough: its queue is broken for all of them.
-        let owner = region.key.owner();
-        let broken = self.regions.iter().any(|r| {
-            r.key.owner() == owner
-                && r.key != region.key
-                && self.regions.place(r.key).is_some_and(|at| self.is_broken(at))
+        let broken = regions.iter().any(|r| {
+            r.key.owner() == key.owner() && r.key != key && regions.place(r.key).is_some_and(|at| self.is_broken(at))
         });
         if let Some(lane) = self.lanes.as_mut().get_mut(place) {
             lane.broken = broken;
         }
-        let attached = self.device.attach(place, ticket);
+        let attached = self.device.attach(place, &export.ticket);
         if attached.is_err() {
-            // It was admitted just now, so the table knows it.
-            let _ = self.regions.force(region.key);
-            self.reap();
+            self.imports.reject(key);
+            self.detach();
         }
         attached
     }
 
-    fn read(&mut self, from: Span, landing: u64, token: Token) -> Result<(), PostError> {
-        self.post(Access::READ, from, landing, token)
-    }
-
-    fn write(&mut self, landing: u64, to: Span, token: Token) -> Result<(), PostError> {
-        self.post(Access::WRITE, to, landing, token)
+    fn post(&mut self, way: Access, span: Span, landing: u64, token: Token) -> Result<(), PostError> {
+        let capacity = self.work.as_ref().len();
+        let held = self.imports.hold(way, span, landing, self.device.landing_len(), self.len < capacity)?;
+        if self.is_broken(held.place()) {
+            self.imports.release(held);
+            return Err(PostError::Refused(Status::QueueBroken));
+        }
+        let at = (self.first + self.len) % capacity;
+        self.work.as_mut()[at] = Some(Posted { token, way, landing, span, held });
+        self.len += 1;
+        Ok(())
     }
 
     fn revoke(&mut self, key: Key) -> Result<(), Status> {
-        let already = self.regions.get(key).is_none();
-        if self.regions.revoke(key)?.in_flight == 0 && !already {
-            self.drained = Some(key);
-        }
-        Ok(())
+        self.imports.revoke(key)
     }
 
     fn rebuild(&mut self, owner: Peer) {
@@ -184,15 +149,11 @@ where
     }
 
     fn forget(&mut self, owner: Peer) {
-        self.regions.orphan(owner, |_| {});
+        self.imports.forget(owner);
     }
 
     fn poll(&mut self, _now: Time, sink: &mut dyn FnMut(Event)) -> usize {
-        let mut told = 0;
-        if let Some(key) = self.drained.take() {
-            sink(Event::Revoked { key });
-            told += 1;
-        }
+        let mut told = self.imports.tell_drained(sink);
         for _ in 0..BATCH.min(self.len) {
             let capacity = self.work.as_ref().len();
             let Some(posted) = self.work.as_mut().get_mut(self.first).and_then(Option::take) else { break };
@@ -202,17 +163,15 @@ where
             sink(Event::Done { token: posted.token, status });
             told += 1;
             let ended_by_device = !matches!(status, Status::Ok | Status::QueueBroken);
-            if ended_by_device && self.regions.get(posted.span.key).is_some() {
+            if ended_by_device && self.imports.fate(&posted.held).is_none() {
                 let owner = posted.span.key.owner();
                 self.mark(owner, true);
                 sink(Event::Broken { owner });
             }
-            if let Some(key) = self.regions.release(posted.held) {
-                sink(Event::Revoked { key });
-                told += 1;
-            }
+            self.imports.release(posted.held);
+            told += self.imports.tell_drained(sink);
         }
-        self.reap();
+        self.detach();
         told
     }
 

@@ -54,7 +54,7 @@ impl Region {
 pub(super) enum State {
     Vacant,
     Live,
-    /// No new holds; waits for the old ones.
+    /// No new holds; waits for the old ones, and to be asked if it is pinned.
     Revoking,
     Revoked,
     /// The owner died.
@@ -69,6 +69,8 @@ pub struct Entry {
     pub(super) in_flight: u32,
     /// When it ended, in ends counted by the table; the oldest end is overwritten first.
     pub(super) ended: u32,
+    /// Being revoked, and ends only when somebody asks for it.
+    pub(super) pinned: bool,
     /// Ended, and the driver was not told yet.
     pub(super) unreaped: bool,
     pub(super) shadows: Shadows,
@@ -88,6 +90,7 @@ impl Entry {
         state: State::Vacant,
         in_flight: 0,
         ended: 0,
+        pinned: false,
         unreaped: false,
         shadows: Shadows::new(),
         secret: Secret([0; 32]),
@@ -95,6 +98,11 @@ impl Entry {
 
     pub(super) const fn is_open(&self) -> bool {
         matches!(self.state, State::Live | State::Revoking)
+    }
+
+    /// Nobody holds it any more, and whoever has to know was not told yet.
+    pub(super) const fn has_drained(&self) -> bool {
+        self.pinned && self.in_flight == 0
     }
 }
 

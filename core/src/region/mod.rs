@@ -39,8 +39,10 @@
 
 mod entry;
 mod refusal;
+mod revoke;
 mod table;
 
 pub use entry::{Entry, Held, Region, Secret};
 pub use refusal::{AdmitError, ExportError, HoldError, ImportError, RevokeError};
-pub use table::{REACH, Regions, Revocation};
+pub use revoke::Revocation;
+pub use table::{REACH, Regions};

@@ -1,7 +1,7 @@
 //! The table: a place for each region, found by owner and number.
 
 use super::entry::{Entry, Held, Region, Secret, State};
-use super::refusal::{AdmitError, ExportError, HoldError, ImportError, RevokeError};
+use super::refusal::{AdmitError, ExportError, HoldError, ImportError};
 use crate::endpoints::Shadows;
 use crate::key::{Access, Key, Span};
 use crate::peer::{Incarnation, Peer, Sp};
@@ -9,25 +9,20 @@ use crate::peer::{Incarnation, Peer, Sp};
 /// How far from its home an entry may lie.
 pub const REACH: usize = 16;
 
-/// What a revocation has to wait for.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Revocation {
-    /// Holds not yet released; the revocation is acknowledged when they are.
-    pub in_flight: u32,
-}
-
 /// A table of regions over lent storage.
 #[derive(Debug)]
 pub struct Regions<S> {
-    entries: S,
-    ends: u32,
-    unreaped: u32,
+    pub(super) entries: S,
+    pub(super) ends: u32,
+    pub(super) unreaped: u32,
+    /// Pinned revocations that have drained.
+    pub(super) drained: u32,
 }
 
 impl<S: AsRef<[Entry]> + AsMut<[Entry]>> Regions<S> {
     /// A table over `entries`, which are expected to be [`Entry::VACANT`].
     pub fn new(entries: S) -> Self {
-        Regions { entries, ends: 0, unreaped: 0 }
+        Regions { entries, ends: 0, unreaped: 0, drained: 0 }
     }
 
     /// How many places there are.
@@ -141,91 +136,6 @@ impl<S: AsRef<[Entry]> + AsMut<[Entry]>> Regions<S> {
         Ok(Held { place: place as u32, key: span.key, address })
     }
 
-    /// Ends an access. Returns the key if this was the last hold of a region that is being revoked: the
-    /// revocation is acknowledged then.
-    #[inline]
-    pub fn release(&mut self, held: Held) -> Option<Key> {
-        let entry = self.entries.as_mut().get_mut(held.place())?;
-        // A forced revocation does not wait: its holds come back when the place may have a new region.
-        if entry.region.key != held.key || entry.in_flight == 0 {
-            return None;
-        }
-        entry.in_flight -= 1;
-        if entry.state != State::Revoking || entry.in_flight > 0 {
-            return None;
-        }
-        self.end(held.place(), State::Revoked);
-        Some(held.key)
-    }
-
-    /// Begins to revoke a region: no new hold from now on. Revoking twice changes nothing.
-    ///
-    /// # Errors
-    /// [`RevokeError`].
-    pub fn revoke(&mut self, key: Key) -> Result<Revocation, RevokeError> {
-        let place = self.current(key)?;
-        let entry = &mut self.entries.as_mut()[place];
-        let in_flight = entry.in_flight;
-        if entry.state == State::Live {
-            entry.state = State::Revoking;
-        }
-        if entry.state == State::Revoking && in_flight == 0 {
-            self.end(place, State::Revoked);
-        }
-        Ok(Revocation { in_flight })
-    }
-
-    /// Owner: begins to revoke a region that others use too; it stays as it is until
-    /// [`unpin`](Self::unpin). False if that was begun before.
-    ///
-    /// # Errors
-    /// [`RevokeError`].
-    pub fn revoke_pinned(&mut self, key: Key) -> Result<bool, RevokeError> {
-        let place = self.current(key)?;
-        let entry = &mut self.entries.as_mut()[place];
-        let begun = entry.state == State::Live;
-        if begun {
-            entry.state = State::Revoking;
-            entry.in_flight += 1;
-        }
-        Ok(begun)
-    }
-
-    /// Owner: nobody else uses a region any more. True if that ended its revocation.
-    pub fn unpin(&mut self, key: Key) -> bool {
-        let Ok(place) = self.current(key) else { return false };
-        self.release(Held { place: place as u32, key, address: 0 }).is_some()
-    }
-
-    /// Revokes a region without waiting; tells how many holds were overrun. Whoever does this must make
-    /// sure by other means that nobody still copies, or accept that the last copies are torn.
-    ///
-    /// # Errors
-    /// [`RevokeError`].
-    pub fn force(&mut self, key: Key) -> Result<Revocation, RevokeError> {
-        let place = self.current(key)?;
-        let in_flight = self.entries.as_ref()[place].in_flight;
-        if self.entries.as_ref()[place].is_open() {
-            self.end(place, State::Revoked);
-        }
-        Ok(Revocation { in_flight })
-    }
-
-    /// Revokes everything of an owner that died; calls `each` with every key that was live or being
-    /// revoked. Its memory is gone, so nothing is waited for.
-    pub fn orphan(&mut self, owner: Peer, mut each: impl FnMut(Key)) {
-        for place in 0..self.capacity() {
-            let entry = &self.entries.as_ref()[place];
-            let key = entry.region.key;
-            if entry.state != State::Vacant && key.owner() == owner && entry.state != State::Orphaned {
-                if entry.is_open() {
-                    each(key);
-                }
-                self.end(place, State::Orphaned);
-            }
-        }
-    }
-
     /// The live region of `owner` that covers its address `address`.
     ///
     /// # Errors
@@ -275,29 +185,11 @@ impl<S: AsRef<[Entry]> + AsMut<[Entry]>> Regions<S> {
         (entry.is_open() && entry.region.key == key).then_some(place)
     }
 
-    /// A region that ended since the last call: the place under which the driver keeps its mapping, and the
-    /// key. Call until `None`. A place that has a new region meanwhile is not told.
-    pub fn reap(&mut self) -> Option<(usize, Key)> {
-        if self.unreaped == 0 {
-            return None;
-        }
-        let place = self.entries.as_ref().iter().position(|e| e.unreaped)?;
-        let entry = &mut self.entries.as_mut()[place];
-        entry.unreaped = false;
-        self.unreaped -= 1;
-        Some((place, entry.region.key))
-    }
-
     /// The region of a hold; `None` after it was forced out and its place has another one.
     #[must_use]
     pub fn of(&self, held: &Held) -> Option<&Region> {
         let entry = self.entries.as_ref().get(held.place())?;
         (entry.region.key == held.key).then_some(&entry.region)
-    }
-
-    fn current(&self, key: Key) -> Result<usize, RevokeError> {
-        let place = self.locate(key).ok_or(RevokeError::UnknownRegion)?;
-        if self.entries.as_ref()[place].region.key == key { Ok(place) } else { Err(RevokeError::StaleKey) }
     }
 
     fn put(&mut self, place: usize, region: Region, shadows: Shadows, secret: Secret) -> Result<(), ExportError> {
@@ -311,20 +203,8 @@ impl<S: AsRef<[Entry]> + AsMut<[Entry]>> Regions<S> {
             // Whoever fills the place replaces what the driver kept for its last region.
             self.unreaped -= 1;
         }
-        *entry = Entry { region, state: State::Live, in_flight: 0, ended: 0, unreaped: false, shadows, secret };
+        *entry = Entry { region, state: State::Live, shadows, secret, ..Entry::VACANT };
         Ok(())
-    }
-
-    fn end(&mut self, place: usize, state: State) {
-        self.ends = self.ends.wrapping_add(1);
-        let entry = &mut self.entries.as_mut()[place];
-        entry.state = state;
-        entry.ended = self.ends;
-        entry.secret = Secret([0; 32]);
-        if !entry.unreaped {
-            entry.unreaped = true;
-            self.unreaped += 1;
-        }
     }
 
     /// Where the search for a region begins: the regions of one owner lie side by side.
@@ -352,7 +232,7 @@ impl<S: AsRef<[Entry]> + AsMut<[Entry]>> Regions<S> {
 
     /// The place of this owner's region number, whatever its generation and state.
     #[inline]
-    fn locate(&self, key: Key) -> Option<usize> {
+    pub(super) fn locate(&self, key: Key) -> Option<usize> {
         let entries = self.entries.as_ref();
         let named = |place: &usize| {
             entries.get(*place).is_some_and(|e| {

@@ -23,7 +23,7 @@ use umbra_core::slots::Slot;
 use umbra_core::ticket::Locator;
 use umbra_core::time::{Lapse, Time};
 use umbra_core::wire::{BODY_MAX, Frame, HEAD, Token};
-use umbra_tests::conformance::{DEEP, LANDING, LIFE, ME, Rig, owner};
+use umbra_tests::conformance::{DEEP, LANDING, LIFE, ME, REGIONS, Rig, owner};
 
 use super::local::{Kind, Owners};
 
@@ -154,12 +154,12 @@ struct Server<E> {
 impl<E: Frames> Server<E> {
     fn new(end: E) -> Server<E> {
         let jobs = (0..8).map(|_| Slot::EMPTY).collect();
-        let mut serve = Serve::new(Sp(0), vec![Entry::VACANT; 8], jobs, vec![Asker::default(); 3]);
+        let mut serve = Serve::new(Sp(0), vec![Entry::VACANT; REGIONS], jobs, vec![Asker::default(); 3]);
         for n in 0..2 {
             serve.on_link(Link(n as u32), owner(n), LIFE, 0, 0).unwrap();
         }
         serve.on_link(ASKER, Peer::service(ME).unwrap(), Incarnation(1), 0, 2 * DEEP as u32).unwrap();
-        Server { serve, sources: Sources::new(8), end, failing: [false; 2], drained: Vec::new(), waiting: None }
+        Server { serve, sources: Sources::new(REGIONS), end, failing: [false; 2], drained: Vec::new(), waiting: None }
     }
 
     /// Takes one frame of a link.
@@ -235,7 +235,7 @@ impl<K: Kind, C: Carrier> Rig for Asking<K, C> {
         let [frames, theirs] = C::connect();
         let jobs = (0..=DEEP).map(|_| Slot::EMPTY).collect();
         let patience = Lapse::from_secs(1);
-        let way = Asked::new(ME, frames, vec![Entry::VACANT; 8], jobs, vec![0; LANDING as usize], patience);
+        let way = Asked::new(ME, frames, vec![Entry::VACANT; REGIONS], jobs, vec![0; LANDING as usize], patience);
         Asking { owners: Owners::new(), way, server: Server::new(theirs), ours: Vec::new(), kind: PhantomData }
     }
 
@@ -312,8 +312,8 @@ impl<K: Kind, C: Carrier> Rig for Asking<K, C> {
     }
 }
 
-#[test]
-fn s49_the_server_refuses_a_stranger_who_did_not_check_himself() {
+/// A rig whose importer believes to be on the list of a region, and the server knows that it is not.
+fn stranger() -> (Asking<super::local::Shared, InMemory>, Key) {
     let mut rig = Asking::<super::local::Shared, InMemory>::new();
     let (base, locator) = rig.memory(0);
     let key = Key::new(owner(0), 0, 1);
@@ -327,10 +327,31 @@ fn s49_the_server_refuses_a_stranger_who_did_not_check_himself() {
     assert_eq!(rig.server.hear(Link(0), &call, descriptor).unwrap().status, Status::Ok);
     // The stranger puts itself on the list; the server's list is the owner's.
     assert_eq!(rig.way.import(&told(&[ME]), LIFE), Ok(()));
+    (rig, key)
+}
+
+#[test]
+fn s49_the_server_refuses_a_stranger_who_did_not_check_himself() {
+    let (mut rig, key) = stranger();
     let events: Vec<Event> = (0..3).flat_map(|_| rig.progress()).collect();
     assert_eq!(events, [Event::Imported { key, status: Status::NotShadow }]);
     let span = umbra_core::key::Span { key, offset: 0, len: 1 };
     assert!(rig.way.read(span, 0, Token(3)).is_err());
+}
+
+#[test]
+fn s49_what_a_stranger_posted_ends_with_the_refusal_and_its_revocation_is_told_once() {
+    let (mut rig, key) = stranger();
+    rig.way.read(umbra_core::key::Span { key, offset: 0, len: 8 }, 0, Token(3)).unwrap();
+    rig.way.revoke(key).unwrap();
+    let mut events = Vec::new();
+    for _ in 0..3 {
+        rig.way.poll(Time(1), &mut |event| events.push(event));
+        rig.server.step();
+    }
+    let status = Status::NotShadow;
+    let refused = [Event::Imported { key, status }, Event::Done { token: Token(3), status }];
+    assert_eq!(events, [refused[0], refused[1], Event::Revoked { key }]);
 }
 
 #[test]

@@ -15,7 +15,7 @@ use umbra_core::key::{Access, Key};
 use umbra_core::region::Entry;
 use umbra_core::ticket::{Locator, Ticket};
 use umbra_core::time::Time;
-use umbra_tests::conformance::{DEEP, LANDING, LIFE, ME, MEMORY, Rig, owner};
+use umbra_tests::conformance::{DEEP, LANDING, LIFE, ME, MEMORY, REGIONS, Rig, owner};
 
 /// How an owner's memory is reached.
 pub(crate) trait Kind {
@@ -123,9 +123,9 @@ impl<K: Kind> Rig for Rigged<K> {
 
     fn new() -> Self {
         let landing = Arc::new(Segment::create("landing", LANDING as usize).unwrap());
-        let device = Flaky { inner: Local::new(8, landing), owners: vec![None; 8], failing: [false; 2] };
+        let device = Flaky { inner: Local::new(REGIONS, landing), owners: vec![None; REGIONS], failing: [false; 2] };
         let work = (0..=DEEP).map(|_| None).collect();
-        let way = Queues::new(ME, device, vec![Entry::VACANT; 8], work, vec![Lane::default(); 8]);
+        let way = Queues::new(ME, device, vec![Entry::VACANT; REGIONS], work, vec![Lane::default(); REGIONS]);
         Rigged { owners: Owners::new(), way, kind: std::marker::PhantomData }
     }
 

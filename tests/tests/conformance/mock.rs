@@ -9,7 +9,7 @@ use umbra_core::key::Key;
 use umbra_core::region::Entry;
 use umbra_core::ticket::Locator;
 use umbra_core::time::Time;
-use umbra_tests::conformance::{DEEP, LANDING, LIFE, ME, MEMORY, Rig};
+use umbra_tests::conformance::{DEEP, LANDING, LIFE, ME, MEMORY, REGIONS, Rig};
 
 type Device = Mock<Vec<u8>, Vec<Alias>, Vec<u8>>;
 
@@ -25,9 +25,9 @@ impl Rig for Scripted {
 
     fn new() -> Self {
         let memory = vec![0; 2 * MEMORY as usize];
-        let device = Mock::new(memory, vec![Alias::default(); 8], vec![0; LANDING as usize]);
+        let device = Mock::new(memory, vec![Alias::default(); REGIONS], vec![0; LANDING as usize]);
         let work = (0..=DEEP).map(|_| None).collect();
-        Scripted(Queues::new(ME, device, vec![Entry::VACANT; 8], work, vec![Lane::default(); 8]))
+        Scripted(Queues::new(ME, device, vec![Entry::VACANT; REGIONS], work, vec![Lane::default(); REGIONS]))
     }
 
     fn way(&mut self) -> &mut Self::Way {
