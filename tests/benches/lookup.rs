@@ -29,34 +29,52 @@ fn job(ranks: u32) -> Placement<'static> {
     Placement::one_dpu_a_host(ranks.div_ceil(RANKS_A_HOST), PER_DPU, 1).unwrap()
 }
 
-/// Swaps two ranks, so that nothing is regular any more; or leaves all as they are.
-fn order(rank: u32, regular: bool) -> u32 {
-    match rank {
-        0 | 1 if !regular => 1 - rank,
-        rank => rank,
+/// How a group of this bench came about.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Form {
+    /// The world, with two ranks placed against the rule: first shadows are stored.
+    Explicit,
+    /// A sub-group with two ranks swapped: world ranks are stored too.
+    SubGroup,
+    /// The world, placed by rule: nothing is stored.
+    Affine,
+}
+
+impl Form {
+    const ALL: [(Form, &str); 3] =
+        [(Form::Explicit, "explicit"), (Form::SubGroup, "sub-group"), (Form::Affine, "affine")];
+
+    /// The process of a rank, and whose place it has.
+    fn member(self, rank: u32) -> (WorldRank, u32) {
+        let swapped = if rank < 2 { 1 - rank } else { rank };
+        match self {
+            Form::Explicit => (WorldRank(rank), swapped),
+            Form::SubGroup => (WorldRank(swapped), swapped),
+            Form::Affine => (WorldRank(rank), rank),
+        }
     }
 }
 
-fn builder(ranks: u32, regular: bool) -> TableBuilder<Vec<u8>> {
+fn builder(ranks: u32, form: Form) -> TableBuilder<Vec<u8>> {
     let mut bytes = vec![0; Descriptor::bytes_needed(ranks)];
-    let members = (0..ranks).map(|rank| WorldRank(order(rank, regular)));
+    let members = (0..ranks).map(|rank| form.member(rank).0);
     let group = Descriptor::write(ranks, members, &mut bytes).unwrap();
     let shape = Shape::new(&group, KEY.group(&group), &job(ranks));
     TableBuilder::new(vec![0; shape.builder_bytes()], shape).unwrap()
 }
 
-fn fill(builder: &mut TableBuilder<Vec<u8>>, job: &Placement<'_>, regular: bool) {
+fn fill(builder: &mut TableBuilder<Vec<u8>>, job: &Placement<'_>, form: Form) {
     for rank in 0..builder.shape().size {
-        let world = order(rank, regular);
-        let (host, local) = (Host(world / RANKS_A_HOST), LocalRank(world % RANKS_A_HOST));
-        let entry = job.entry(WorldRank(world), host, local).unwrap();
+        let (world, place) = form.member(rank);
+        let (host, local) = (Host(place / RANKS_A_HOST), LocalRank(place % RANKS_A_HOST));
+        let entry = job.entry(world, host, local).unwrap();
         black_box(builder.set(Rank(rank), &entry).unwrap());
     }
 }
 
-fn table_bytes(ranks: u32, regular: bool) -> Vec<u8> {
-    let mut builder = builder(ranks, regular);
-    fill(&mut builder, &job(ranks), regular);
+fn table_bytes(ranks: u32, form: Form) -> Vec<u8> {
+    let mut builder = builder(ranks, form);
+    fill(&mut builder, &job(ranks), form);
     builder.finish(Generation::FIRST).unwrap().to_vec()
 }
 
@@ -122,14 +140,14 @@ fn walk(at: &Cell<usize>, asked: &[u32], n: u64, dependent: bool, lookup: impl F
 
 fn look_ups(report: &mut Report) {
     for (ranks, size) in [(1 << 10, "1 Ki"), (1 << 16, "64 Ki"), (1 << 19, "512 Ki"), (1 << 20, "1 Mi")] {
-        for (regular, form) in [(false, "explicit"), (true, "affine")] {
-            let (endpoints, group) = arena(&table_bytes(ranks, regular));
+        for (form, name) in Form::ALL {
+            let (endpoints, group) = arena(&table_bytes(ranks, form));
             let reader = endpoints.reader().unwrap();
             let floor = Floor::new(&reader, group, ranks);
             for (hot, access) in [(true, "hot"), (false, "random")] {
                 let asked = asked(ranks, hot);
                 for (dependent, chain) in [(false, "independent"), (true, "dependent")] {
-                    let case = format!("{access} {size} {form} {chain}");
+                    let case = format!("{access} {size} {name} {chain}");
                     if !report.wants(&case) {
                         continue;
                     }
@@ -184,35 +202,35 @@ fn at_most(report: &mut Report, case: &str, bar_s: f64, work: impl FnMut()) {
 fn world_of_a_million(report: &mut Report) {
     const RANKS: u32 = 1 << 20;
     let job = job(RANKS);
-    for (regular, form) in [(false, "explicit"), (true, "affine")] {
-        let case = format!("build 1 Mi {form}: entries and table");
+    for (form, name) in Form::ALL {
+        let case = format!("build 1 Mi {name}: entries and table");
         at_most(report, &case, 2.0, || {
-            let mut builder = builder(RANKS, regular);
-            fill(&mut builder, &job, regular);
+            let mut builder = builder(RANKS, form);
+            fill(&mut builder, &job, form);
             black_box(builder.finish(Generation::FIRST).unwrap());
         });
-        let bytes = table_bytes(RANKS, regular);
+        let bytes = table_bytes(RANKS, form);
         let (endpoints, group) = arena(&bytes);
         let reader = endpoints.reader().unwrap();
         let mut copy = vec![0; bytes.len()];
-        let case = format!("encode and decode 1 Mi {form}: table bytes");
+        let case = format!("encode and decode 1 Mi {name}: table bytes");
         at_most(report, &case, 1.0, || {
             let len = reader.copy_table(group, &mut copy).unwrap().unwrap();
             black_box(Table::attach(&copy[..len]).unwrap());
         });
-        let (mut from, mut message) = (builder(RANKS, regular), vec![0; 1 << 20]);
-        fill(&mut from, &job, regular);
-        let case = format!("encode and decode 1 Mi {form}: entry runs");
+        let (mut from, mut message) = (builder(RANKS, form), vec![0; 1 << 20]);
+        fill(&mut from, &job, form);
+        let case = format!("encode and decode 1 Mi {name}: entry runs");
         at_most(report, &case, 1.0, || {
             let mut cursor = Cursor::default();
-            let mut to = builder(RANKS, regular);
+            let mut to = builder(RANKS, form);
             while !cursor.is_done() {
                 let len = from.write_runs(&mut cursor, &mut message, |_| true);
                 to.merge_runs(&message[..len], &job).unwrap();
             }
             assert!(to.is_full());
         });
-        let case = format!("size of 1 Mi {form}");
+        let case = format!("size of 1 Mi {name}");
         if report.wants(&case) {
             let row = Row::new(&case, bytes.len() as f64, (64 << 20) as f64, "bar", "B", Direction::LowerIsBetter);
             report.row(row).bar(1.0);

@@ -6,30 +6,32 @@
 //! ```text
 //! header      16 words: magic "UMBE" u32 and version u32; words in all; slots u32 and index cells u32; 5 x 0;
 //!             version of the index (odd while it changes); 7 x 0
-//! directory   8 words, one cache line, a slot: { offset u32, generation u32 } { size u32, form u32 } { private to the
-//!             writer } { low half of the group's key }, and four numbers that make an affine look-up, see `lanes`
+//! directory   8 words, one cache line, a slot: { slot u32, generation u32 } { size u32, form u32 } { offset } { private
+//!             to the writer }, and four numbers that make a look-up, see `lanes`
 //! index       1 word a cell: { slot + 1 u32, tag u32 }, 0 where empty; a power of two of them
 //! tables      from the next multiple of 8 words on
 //! ```
 //!
-//! The first word of a slot says everything about its state: generation 0, never used; offset 0, free; otherwise the
-//! table lies `offset` x 8 words from the start. The writer changes this word before it touches anything that the
-//! word led to, and readers look at it again after they have read, so a reader gets data of exactly one generation
-//! or learns that its handle is stale.
+//! The first word of a slot is the handle of the group that it holds, or differs from every handle by [`FREE`]; the table
+//! lies `offset` x 8 words from the start. The writer changes this word before it touches anything that the handle led
+//! to, and readers look at it again after they have read, so a reader gets data of exactly one generation or learns
+//! that its handle is stale.
 
 use core::fmt;
 
 use super::lanes::LANE_WORDS;
-use super::layout::{halves, pair};
+use super::layout::halves;
 use super::lookup::LookupError;
 use crate::atomic::{AtomicU64, Ordering};
 
 pub(super) const MAGIC: u32 = u32::from_le_bytes(*b"UMBE");
-pub(super) const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 2;
 pub(super) const HEADER_WORDS: usize = 16;
 pub(super) const SLOT_WORDS: usize = 8;
 /// Offsets count lines of eight words.
 pub(super) const LINE_WORDS: usize = 8;
+/// The bit of a slot's first word that says that it holds no group; no slot has so high a number.
+pub(super) const FREE: u64 = 1 << 31;
 const INDEX_VERSION: usize = 8;
 
 /// Why words are not an arena.
@@ -86,8 +88,8 @@ impl Plan {
 pub(super) struct Slot<'a> {
     pub(super) state: &'a AtomicU64,
     pub(super) shape: &'a AtomicU64,
+    pub(super) offset: &'a AtomicU64,
     pub(super) private: &'a AtomicU64,
-    pub(super) key: &'a AtomicU64,
     pub(super) lanes: &'a [AtomicU64; LANE_WORDS],
 }
 
@@ -133,8 +135,8 @@ impl<'a> Arena<'a> {
     /// A slot of the directory.
     #[inline]
     pub(super) fn slot(&self, slot: u32) -> Option<Slot<'a>> {
-        let [state, shape, private, key, lanes @ ..] = self.slots.get(slot as usize)?;
-        Some(Slot { state, shape, private, key, lanes })
+        let [state, shape, offset, private, lanes @ ..] = self.slots.get(slot as usize)?;
+        Some(Slot { state, shape, offset, private, lanes })
     }
 
     pub(super) fn index_version(&self) -> Result<&'a AtomicU64, LookupError> {
@@ -143,8 +145,8 @@ impl<'a> Arena<'a> {
 
     /// The words of the table at an offset, and all that follow.
     #[inline]
-    pub(super) fn table(&self, offset: u32) -> Option<&'a [AtomicU64]> {
-        self.words.get((offset as usize).checked_mul(LINE_WORDS)?..)
+    pub(super) fn table(&self, slot: &Slot<'a>) -> Option<&'a [AtomicU64]> {
+        self.words.get(usize::try_from(load(slot.offset)).ok()?.checked_mul(LINE_WORDS)?..)
     }
 }
 
@@ -157,9 +159,4 @@ pub(super) fn load(word: &AtomicU64) -> u64 {
 /// Writes a word of whose order fences take care.
 pub(super) fn store(word: &AtomicU64, value: u64) {
     word.store(value.to_le(), Ordering::Relaxed);
-}
-
-/// The first word of a slot.
-pub(super) const fn slot_word(offset: u32, generation: u32) -> u64 {
-    pair(offset, generation)
 }

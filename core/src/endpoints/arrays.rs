@@ -1,4 +1,4 @@
-//! Writing the arrays of an explicit table: rank words as they are, inverses by sorting.
+//! Writing the arrays of an explicit table: what is known of each rank as it is, inverses by sorting.
 
 use zerocopy::FromBytes;
 use zerocopy::little_endian::{U32, U64};
@@ -16,9 +16,10 @@ pub(super) fn explicit(parts: &mut Parts<'_>, head: &mut Header, slots: usize) -
         let count = parts.further(rank, slots).len() as u32 + 1;
         (head.total, head.shadows) = (head.total + count, head.shadows.max(count));
     }
+    head.identity = (0..).zip(parts.ranks.iter()).all(|(rank, word)| halves(word.get()).0 == rank);
     head.hosts = distinct(sort_by_host(parts)?);
     head.sps = distinct(sort_by_sp(parts, slots)?);
-    let at = Sections::new(head.size, head.shadows, head.total, head.sps, head.hosts).ok_or(CORRUPT)?;
+    let at = Sections::of(head).ok_or(CORRUPT)?;
     let used = <[U64]>::mut_from_bytes(parts.table).map_err(|_| CORRUPT)?.get_mut(..at.end).ok_or(CORRUPT)?;
     used.iter_mut().for_each(|word| word.set(0));
 
@@ -88,7 +89,12 @@ fn distinct(sorted: &[U64]) -> u32 {
 fn write_ranks(parts: &mut Parts<'_>, head: &Header, at: &Sections, slots: usize) -> Result<(), BuildError> {
     let Parts { ranks, extra, table, .. } = parts;
     let table = <[U64]>::mut_from_bytes(table).map_err(|_| CORRUPT)?;
-    table.get_mut(at.ranks..at.ranks + ranks.len()).ok_or(CORRUPT)?.copy_from_slice(ranks);
+    let firsts = fields(table, at.firsts, ranks.len())?;
+    firsts.iter_mut().zip(ranks.iter()).for_each(|(to, word)| to.set(halves(word.get()).1));
+    if !head.identity {
+        let worlds = fields(table, at.worlds, ranks.len())?;
+        worlds.iter_mut().zip(ranks.iter()).for_each(|(to, word)| to.set(halves(word.get()).0));
+    }
     let most = head.shadows as usize - 1;
     if most > 0 {
         let further = fields(table, at.extra, ranks.len() * most)?;

@@ -1,4 +1,4 @@
-//! Irregular placements as arrays: rank words, and compressed rows for every inverse.
+//! Irregular placements as arrays: an array for each thing to know of a rank, and compressed rows for every inverse.
 //!
 //! Records of service processes and hosts say where their row of ranks starts; it ends where the next one starts.
 //! Rows are ascending, so "index of a rank in a row" is a binary search. Every read is checked; a contradiction gives
@@ -50,14 +50,21 @@ fn search(count: u32, wanted: u32, key: impl Fn(u32) -> Option<u32>) -> Option<u
 }
 
 impl<W: Words> Explicit<W> {
-    pub(super) fn rank_word(&self, rank: Rank) -> Option<(u32, Sp)> {
-        let (world, sp) = halves(self.words.word(self.at.ranks.checked_add(rank.index())?)?);
-        (rank.0 < self.head.size).then_some((world, Sp(sp)))
+    pub(super) fn world_rank(&self, rank: Rank) -> Option<u32> {
+        match (rank.0 < self.head.size, self.head.identity) {
+            (false, _) => None,
+            (true, true) => Some(rank.0),
+            (true, false) => field(&self.words, self.at.worlds, rank.index()),
+        }
+    }
+
+    fn first_shadow(&self, rank: Rank) -> Option<Sp> {
+        field(&self.words, self.at.firsts, rank.index()).filter(|_| rank.0 < self.head.size).map(Sp)
     }
 
     pub(super) fn shadow(&self, rank: Rank, nth: u32) -> Option<Sp> {
         if nth == 0 {
-            return self.rank_word(rank).map(|(_, sp)| sp);
+            return self.first_shadow(rank);
         }
         let slots = self.head.shadows.checked_sub(1)?;
         if nth > slots || rank.0 >= self.head.size {
@@ -154,8 +161,7 @@ impl<W: Words> Explicit<W> {
     }
 
     pub(super) fn host_of_rank(&self, rank: Rank) -> Option<HostInGroup> {
-        let (_, sp) = self.rank_word(rank)?;
-        self.sp_host(self.sp_index(sp)?)
+        self.sp_host(self.sp_index(self.first_shadow(rank)?)?)
     }
 
     pub(super) fn host_rank_count(&self, host: HostInGroup) -> Option<u32> {

@@ -1,7 +1,7 @@
 //! From a full set of entries to the one table that says the same.
 //!
 //! Equal entries give equal bytes, whatever the order in which they came and whatever the machine. Regular placements
-//! become arithmetic; otherwise the inverses are sorted out of the rank words in lent scratch.
+//! become arithmetic; otherwise the inverses are sorted in lent scratch.
 //!
 //! *Cost*: O(size) for a regular placement in rank order, else O(size log size).
 
@@ -45,6 +45,7 @@ fn write(parts: &mut Parts<'_>, shape: &Shape, generation: Generation) -> Result
     let mut head = Header {
         kind: Kind::Explicit,
         world,
+        identity: false,
         key,
         size,
         generation,

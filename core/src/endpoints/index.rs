@@ -9,7 +9,7 @@
 
 use super::arena::{Arena, load, store};
 use super::identity::GroupKey;
-use super::layout::{halves, pair};
+use super::layout::{KEY_WORD, halves, pair};
 use super::lookup::LookupError;
 use crate::atomic::{Ordering, fence, spin_hint};
 
@@ -67,8 +67,7 @@ impl Arena<'_> {
             }
             spin_hint();
         }
-        let matches = |slot: &u32| self.slot(*slot).is_some_and(|slot| load(slot.key) == low(key));
-        Ok((0..self.slots.len() as u32).filter(matches).find_map(holding))
+        Ok((0..self.slots.len() as u32).find_map(holding))
     }
 
     fn change(&self, change: impl FnOnce()) -> Result<(), LookupError> {
@@ -96,7 +95,7 @@ impl Arena<'_> {
         })
     }
 
-    /// Takes a group out; only the writer calls this, before the slot's key is overwritten.
+    /// Takes a group out; only the writer calls this, before it frees the slot.
     pub(super) fn remove(&self, key: GroupKey, slot: u32) -> Result<(), LookupError> {
         let Some((mut hole, _)) = self.candidates(key).find(|&(_, found)| found == slot) else { return Ok(()) };
         self.change(|| {
@@ -108,7 +107,8 @@ impl Arena<'_> {
                 }
                 // A follower moves into the hole unless its home lies behind the hole.
                 let (follower, _) = halves(word);
-                let key_low = self.slot(follower.wrapping_sub(1)).map_or(0, |slot| load(slot.key));
+                let table = self.slot(follower.wrapping_sub(1)).and_then(|slot| self.table(&slot));
+                let key_low = table.and_then(|words| words.get(KEY_WORD)).map_or(0, load);
                 let mask = self.cells.len().wrapping_sub(1);
                 let from_home = cell.wrapping_sub(self.home(key_low)) & mask;
                 if from_home >= cell.wrapping_sub(hole) & mask {

@@ -1,6 +1,7 @@
-//! The hot look-up of an affine table: world rank and service process as lanes of one linear word.
+//! The hot look-up: from the numbers in a group's slot to the process and the first shadow of a rank.
 //!
-//! World rank, first service process of the DPU and lid are all linear in the rank `r` and in `r / d` before the lid is
+//! Of an explicit table the slot says where in the arena its first shadows and its world ranks lie. Of an affine one it
+//! holds all that it takes: world rank and service process as lanes of one linear word. World rank, first service process of the DPU and lid are all linear in the rank `r` and in `r / d` before the lid is
 //! taken modulo the service processes per DPU. So one word holds them all, modulo 2^64:
 //!
 //! ```text
@@ -10,43 +11,63 @@
 //! ```
 //!
 //! Where the service processes per DPU are a power of two (at most 64), the six bits are all that counts, and a mask
-//! gives the lid; otherwise it takes a division by reciprocal. The four numbers lie in the group's slot itself, in one
-//! cache line with its state: such a look-up touches no table.
+//! gives the lid, and the look-up touches no table, only the slot, which is one cache line; otherwise it takes a division
+//! by reciprocal, with parameters out of the table.
 //!
-//! *Cost*: three multiplications, six where the lid takes a division.
+//! *Cost*: three multiplications, seven where the lid takes a division; or one read, two where world ranks are stored.
 
 use super::affine::Affine;
-use super::arena::load;
-use super::layout::{AFFINE_WORDS, Kind, halves};
+use super::arena::{Arena, LINE_WORDS, Slot, load};
+use super::explicit::Explicit;
+use super::layout::{AFFINE_WORDS, HEADER_WORDS, Kind, halves};
 use super::reciprocal::Reciprocal;
+use super::table::{Form, Table};
+use super::words::Words;
 use crate::atomic::AtomicU64;
 use crate::peer::{Rank, Sp};
 
-/// Numbers of a slot: reciprocal of `d`, base, by rank, by quotient.
+/// Numbers of a slot. Explicit: where in the arena first shadows and world ranks start, in units of 32 bits, and two
+/// zeros; affine: reciprocal of `d`, base, by rank, by quotient.
 pub(super) const LANE_WORDS: usize = 4;
 
-/// What the upper half of a slot's second word says: arrays; or arithmetic, with a lid that takes a division, of
-/// blocks or of cycles; or arithmetic with a mask, which is what the word is above the last of these.
-pub(super) const EXPLICIT: u32 = 0;
-const DIVIDED_BLOCK: u32 = 1;
-const DIVIDED_CYCLIC: u32 = 2;
-const MASKED: u32 = 3;
+/// What the upper half of a slot's second word says: arrays, with or without world ranks; or arithmetic, with a lid
+/// that takes a division, of blocks or of cycles; or, with this bit, arithmetic with the mask that is in the lowest six.
+const MASKED: u32 = 1 << 6;
+const STORED: u32 = 0;
+const IDENTITY: u32 = 1;
+const DIVIDED_BLOCK: u32 = 2;
+const DIVIDED_CYCLIC: u32 = 3;
 
 const SP_LANE: u32 = 32;
 const LID_LANE: u32 = 58;
 
+impl<W: Words> Table<W> {
+    /// What a slot says of this table, if it starts at this line of the arena: the form and the numbers.
+    pub(super) fn slot_numbers(&self, line: u64) -> (u32, [u64; LANE_WORDS]) {
+        match &self.form {
+            Form::Affine(affine) => (affine.form(), affine.lanes()),
+            Form::Explicit(Explicit { head, at, .. }) => {
+                // Of two numbers that are below the arena's bytes: no overflow.
+                let field = |section: usize| (line * LINE_WORDS as u64 + section as u64) * 2;
+                let form = if head.identity { IDENTITY } else { STORED };
+                (form, [field(at.firsts), field(at.worlds), 0, 0])
+            }
+        }
+    }
+}
+
 impl Affine {
     /// How the lid is found.
-    pub(super) fn form(&self) -> u32 {
+    fn form(&self) -> u32 {
         match self.kind {
-            _ if self.per_dpu.is_power_of_two() => MASKED + (self.per_dpu - 1),
+            _ if self.per_dpu.is_power_of_two() => MASKED | (self.per_dpu - 1),
             Kind::Cyclic => DIVIDED_CYCLIC,
             _ => DIVIDED_BLOCK,
         }
     }
 
     /// The numbers of the slot.
-    pub(super) fn lanes(&self) -> [u64; LANE_WORDS] {
+    fn lanes(&self) -> [u64; LANE_WORDS] {
         let word = |world: i32, sp: u32, lid: u32| {
             let lid = u64::from(lid) << LID_LANE;
             lid.wrapping_add(u64::from(sp) << SP_LANE).wrapping_add(i64::from(world).cast_unsigned())
@@ -64,28 +85,41 @@ impl Affine {
     }
 }
 
-/// The process and the first shadow of a rank; `parameters` gives the table's words if the lid takes a division.
-///
-/// All arithmetic wraps: for a slot and a table that the writer made and a rank within them, the result is that of
-/// [`Affine::world_rank`] and [`Affine::shadow`]; for anything else it is some number.
-#[inline]
-pub(super) fn locate<'a>(
-    lanes: &[AtomicU64; LANE_WORDS],
-    form: u32,
-    rank: Rank,
-    parameters: impl FnOnce() -> Option<&'a [AtomicU64; AFFINE_WORDS]>,
-) -> Option<(u32, Sp)> {
-    let [by_divisor, base, by_rank, by_quotient] = lanes;
-    let quotient = Reciprocal(load(by_divisor)).quotient(rank.0);
-    let word = load(base)
-        .wrapping_add(u64::from(rank.0).wrapping_mul(load(by_rank)))
-        .wrapping_add(u64::from(quotient).wrapping_mul(load(by_quotient)));
-    let sp = (word >> SP_LANE) as u32 & ((1 << (LID_LANE - SP_LANE)) - 1);
-    let lid = match form.checked_sub(MASKED) {
-        Some(mask) => (word >> LID_LANE) as u32 & mask,
-        None => divided(parameters()?, form, rank, quotient),
-    };
-    Some((word as u32, Sp(sp.wrapping_add(lid))))
+impl<'a> Arena<'a> {
+    /// The process and the first shadow of a rank below the group's size.
+    ///
+    /// All arithmetic wraps: for a slot and a table that the writer made, the result is that of [`Table::world_rank`] and
+    /// [`Table::shadow`]; for anything else it is some number, or `None`.
+    #[inline]
+    pub(super) fn locate(&self, slot: &Slot<'a>, form: u32, rank: Rank) -> Option<(u32, Sp)> {
+        let [first, second, by_rank, by_quotient] = slot.lanes;
+        if form <= IDENTITY {
+            let sp = self.field(load(first), rank)?;
+            let world = if form == IDENTITY { rank.0 } else { self.field(load(second), rank)? };
+            return Some((world, Sp(sp)));
+        }
+        let quotient = Reciprocal(load(first)).quotient(rank.0);
+        let word = load(second)
+            .wrapping_add(u64::from(rank.0).wrapping_mul(load(by_rank)))
+            .wrapping_add(u64::from(quotient).wrapping_mul(load(by_quotient)));
+        let sp = (word >> SP_LANE) as u32 & ((1 << (LID_LANE - SP_LANE)) - 1);
+        let lid = if form & MASKED != 0 {
+            // The form's other bits lie above the six of the word.
+            (word >> LID_LANE) as u32 & form
+        } else {
+            divided(self.table(slot)?.get(HEADER_WORDS..)?.first_chunk()?, form, rank, quotient)
+        };
+        Some((word as u32, Sp(sp.wrapping_add(lid))))
+    }
+
+    /// The field of a rank in an array of 32-bit fields.
+    #[inline]
+    fn field(&self, first: u64, rank: Rank) -> Option<u32> {
+        let at = first.wrapping_add(rank.0.into());
+        // What does not fit was not written here; whatever lies at the rest of it is as good as any other number.
+        let word = load(self.words.get((at / 2) as usize)?);
+        Some((word >> (at % 2 * 32)) as u32)
+    }
 }
 
 /// The lid of a rank's first shadow where no mask gives it; apart, to keep registers free for the others.

@@ -4,14 +4,16 @@
 //! from the counts in the header.
 //!
 //! ```text
-//! word 0   magic "UMBT" u32, version u16, kind u8 (0 explicit, 1 block, 2 cyclic), flags u8 (bit 0: world group)
+//! word 0   magic "UMBT" u32, version u16, kind u8 (0 explicit, 1 block, 2 cyclic), flags u8 (bit 0: world group,
+//!          bit 1: explicit, and rank r is world rank r)
 //!      1   checksum of all other words
 //!      2,3 group key, low and high half
 //!      4   size u32, generation u32
 //!      5   id u32, involved service processes u32
 //!      6   involved hosts u32, shadows of all ranks together u32
 //!      7   service processes per DPU u32, most shadows of a rank u32
-//! explicit:  rank words        size x { world rank u32, first shadow u32 }
+//! explicit:  first shadows     size x u32
+//!            world ranks       size x u32; left out where flags bit 1 says what they are
 //!            further shadows   size x (most - 1) x u32, `u32::MAX` where a rank has fewer
 //!            service processes { sp u32, host in group u32 } { first of its ranks u32, index on its host u32 }
 //!            hosts             { host u32, zero u32 } { first of its ranks u32, first of its service processes u32 }
@@ -25,14 +27,17 @@ use crate::id::Generation;
 
 /// Words of the header.
 pub(super) const HEADER_WORDS: usize = 8;
+/// The word of the low half of the group's key.
+pub(super) const KEY_WORD: usize = 2;
 /// Words of the parameters of an affine table.
 pub(super) const AFFINE_WORDS: usize = 8;
 /// Marks an absent further shadow.
 pub(super) const NONE: u32 = u32::MAX;
 
 const MAGIC: u32 = u32::from_le_bytes(*b"UMBT");
-const VERSION: u16 = 1;
+pub(super) const VERSION: u16 = 2;
 const WORLD: u8 = 1;
+const IDENTITY: u8 = 2;
 
 /// How a table holds its ranks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -50,6 +55,8 @@ pub(super) enum Kind {
 pub(super) struct Header {
     pub(super) kind: Kind,
     pub(super) world: bool,
+    /// World ranks are the ranks, and not stored.
+    pub(super) identity: bool,
     pub(super) key: GroupKey,
     pub(super) size: u32,
     pub(super) generation: Generation,
@@ -74,7 +81,8 @@ pub(super) const fn pair(low: u32, high: u32) -> u64 {
 impl Header {
     /// The words, with a zero checksum.
     pub(super) fn words(&self) -> [u64; HEADER_WORDS] {
-        let kind = (self.kind as u32) << 16 | u32::from(self.world) << 24;
+        let flags = if self.world { WORLD } else { 0 } | if self.identity { IDENTITY } else { 0 };
+        let kind = (self.kind as u32) << 16 | u32::from(flags) << 24;
         let key = self.key.0;
         [
             pair(MAGIC, u32::from(VERSION) | kind),
@@ -106,22 +114,24 @@ impl Header {
             2 => Kind::Cyclic,
             _ => return Err(TableError::Malformed("kind")),
         };
-        if flags & !WORLD != 0 {
+        let allowed = if kind == Kind::Explicit { WORLD | IDENTITY } else { WORLD };
+        if flags & !allowed != 0 {
             return Err(TableError::Malformed("flags"));
         }
         let ((size, generation), (id, sps), (hosts, total)) = (halves(size), halves(id), halves(hosts));
         let (per_dpu, shadows) = halves(shadows);
         let key = GroupKey(u128::from(high) << 64 | u128::from(low));
         let generation = Generation(generation);
-        let world = flags & WORLD != 0;
-        Ok(Header { kind, world, key, size, generation, id, sps, hosts, total, per_dpu, shadows })
+        let (world, identity) = (flags & WORLD != 0, flags & IDENTITY != 0);
+        Ok(Header { kind, world, identity, key, size, generation, id, sps, hosts, total, per_dpu, shadows })
     }
 }
 
 /// Word positions of the arrays of an explicit table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Sections {
-    pub(super) ranks: usize,
+    pub(super) firsts: usize,
+    pub(super) worlds: usize,
     pub(super) extra: usize,
     pub(super) sps: usize,
     pub(super) hosts: usize,
@@ -132,13 +142,19 @@ pub(super) struct Sections {
 }
 
 impl Sections {
+    /// The positions for the counts of a header; `None` if they do not fit the address space.
+    pub(super) fn of(head: &Header) -> Option<Sections> {
+        Sections::new(head.size, head.identity, head.shadows, head.total, head.sps, head.hosts)
+    }
+
     /// The positions for these counts; `None` if they do not fit the address space.
-    pub(super) fn new(size: u32, shadows: u32, total: u32, sps: u32, hosts: u32) -> Option<Sections> {
+    pub(super) fn new(size: u32, identity: bool, shadows: u32, total: u32, sps: u32, hosts: u32) -> Option<Sections> {
         let after = |start: usize, words: u64| usize::try_from(words).ok().and_then(|words| start.checked_add(words));
         let half_words = |count: u64| count.div_ceil(2);
         let further = u64::from(size) * u64::from(shadows.saturating_sub(1));
-        let ranks = HEADER_WORDS;
-        let extra = after(ranks, size.into())?;
+        let firsts = HEADER_WORDS;
+        let worlds = after(firsts, half_words(size.into()))?;
+        let extra = after(worlds, half_words(if identity { 0 } else { size.into() }))?;
         let sp = after(extra, half_words(further))?;
         let host = after(sp, u64::from(sps) * 2)?;
         let host_sps = after(host, u64::from(hosts) * 2)?;
@@ -146,6 +162,6 @@ impl Sections {
         let host_ranks = after(sp_ranks, half_words(total.into()))?;
         let end = after(host_ranks, half_words(size.into()))?;
         end.checked_mul(8)?;
-        Some(Sections { ranks, extra, sps: sp, hosts: host, host_sps, sp_ranks, host_ranks, end })
+        Some(Sections { firsts, worlds, extra, sps: sp, hosts: host, host_sps, sp_ranks, host_ranks, end })
     }
 }

@@ -117,7 +117,7 @@ impl<W: Words> Table<W> {
     pub fn world_rank(&self, rank: Rank) -> Result<WorldRank, LookupError> {
         let rank = self.checked(rank)?;
         match &self.form {
-            Form::Explicit(arrays) => arrays.rank_word(rank).map(|(world, _)| WorldRank(world)),
+            Form::Explicit(arrays) => arrays.world_rank(rank).map(WorldRank),
             Form::Affine(affine) => Some(WorldRank(affine.world_rank(rank))),
         }
         .ok_or(LookupError::Damaged)

@@ -39,12 +39,11 @@
 use core::fmt;
 
 use super::Group;
-use super::arena::{Arena, ArenaError, HEADER_WORDS, LINE_WORDS, MAGIC, Plan, Slot, VERSION, load, slot_word, store};
-use super::lanes::{EXPLICIT, LANE_WORDS};
+use super::arena::{Arena, ArenaError, FREE, HEADER_WORDS, LINE_WORDS, MAGIC, Plan, Slot, VERSION, load, store};
 use super::layout::{halves, pair};
 use super::lookup::LookupError;
 use super::reader::Reader;
-use super::table::{Form, Table};
+use super::table::Table;
 use super::words::Words;
 use crate::atomic::{AtomicU64, Ordering, fence};
 use crate::id::{Generation, Id};
@@ -124,9 +123,11 @@ impl<S: AsRef<[AtomicU64]>, B: AsRef<[Block]> + AsMut<[Block]>> Endpoints<S, B> 
         // ORDERING: whoever sees a word of the new arena sees that the old magic is gone.
         fence(Ordering::Release);
         header.iter().chain(arena.cells).for_each(|word| store(word, 0));
-        for (slot, words) in (1..).zip(arena.slots) {
-            words.iter().for_each(|word| store(word, 0));
-            store(&words[2], pair(slot - 1, if slot < slots { slot + 1 } else { 0 }));
+        for slot in 1..=slots {
+            let Slot { state, shape, offset, private, lanes } = arena.slot(slot - 1).ok_or(too_small)?;
+            [shape, offset].into_iter().chain(lanes).for_each(|word| store(word, 0));
+            store(state, FREE | u64::from(slot - 1));
+            store(private, pair(slot - 1, if slot < slots { slot + 1 } else { 0 }));
         }
         for (word, value) in header.iter().zip([all.len() as u64, pair(slots, plan.cells)]) {
             store(word, value);
@@ -183,31 +184,29 @@ impl<S: AsRef<[AtomicU64]>, B: AsRef<[Block]> + AsMut<[Block]>> Endpoints<S, B> 
         let slot = self.free_slot(preferred)?;
         let extent = self.space.alloc(table.len_bytes() as u64).map_err(PublishError::NoRoom)?;
         let first_line = self.plan.tables / LINE_WORDS;
-        let offset = u32::try_from(extent.offset / 64 + first_line as u64).map_err(|_| PublishError::Damaged)?;
+        let first_line = extent.offset / 64 + first_line as u64;
         self.take(slot)?;
         let arena = self.arena()?;
-        let Slot { state, shape, private, key, lanes } = arena.slot(slot).ok_or(PublishError::Damaged)?;
+        let cell = arena.slot(slot).ok_or(PublishError::Damaged)?;
+        let Slot { state, shape, offset, private, lanes } = cell;
         let (_, generation) = halves(load(state));
         // ORDERING: the space and the slot may have been another group's: whoever sees a word written below sees
         // that group's slot without it. Pairs with the second fence of a look-up.
         fence(Ordering::Release);
-        for (at, word) in arena.table(offset).into_iter().flatten().enumerate().take(table.words_used()) {
+        store(offset, first_line);
+        for (at, word) in arena.table(&cell).into_iter().flatten().enumerate().take(table.words_used()) {
             store(word, table.words.word(at).unwrap_or(0));
         }
-        let (form, numbers) = match &table.form {
-            Form::Explicit(_) => (EXPLICIT, [0; LANE_WORDS]),
-            Form::Affine(affine) => (affine.form(), affine.lanes()),
-        };
+        let (form, numbers) = table.slot_numbers(first_line);
         store(shape, pair(table.size(), form));
         lanes.iter().zip(numbers).for_each(|(word, number)| store(word, number));
         store(private, extent.block.to_bits());
-        store(key, table.key().0 as u64);
-        let generation = Generation(generation).next();
+        let handle = Id::new(slot, Generation(generation).next());
         // ORDERING: whoever sees this word sees the table; pairs with the first fence of a look-up.
-        state.store(slot_word(offset, generation.0).to_le(), Ordering::Release);
+        state.store(handle.to_bits().to_le(), Ordering::Release);
         arena.insert(table.key(), slot)?;
         self.live += 1;
-        Ok(Id::new(slot, generation))
+        Ok(handle)
     }
 
     /// Takes a group away; its handle is stale from now on, its slot and space are free.
@@ -223,7 +222,7 @@ impl<S: AsRef<[AtomicU64]>, B: AsRef<[Block]> + AsMut<[Block]>> Endpoints<S, B> 
         let block = Id::from_bits(load(private));
         arena.remove(key, slot)?;
         // Free, in the same generation: the next holder's is the following one.
-        store(state, slot_word(0, group.generation().0));
+        store(state, FREE | group.to_bits());
         self.space.free_block(block).map_err(|_| LookupError::Damaged)?;
         self.live = self.live.saturating_sub(1);
         self.put_back(slot)
@@ -232,7 +231,7 @@ impl<S: AsRef<[AtomicU64]>, B: AsRef<[Block]> + AsMut<[Block]>> Endpoints<S, B> 
     /// A free slot: the preferred one, or the last of the list.
     fn free_slot(&self, preferred: Option<u32>) -> Result<u32, PublishError> {
         let arena = self.arena()?;
-        let is_free = |slot: &u32| arena.slot(*slot).is_some_and(|slot| halves(load(slot.state)).0 == 0);
+        let is_free = |slot: &u32| arena.slot(*slot).is_some_and(|slot| load(slot.state) & FREE != 0);
         preferred.filter(is_free).or_else(|| self.free.1.checked_sub(1)).ok_or(PublishError::NoSlot)
     }
 

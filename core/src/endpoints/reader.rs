@@ -1,26 +1,25 @@
 //! Looking up endpoints in an arena that its writer may change at any time.
 //!
-//! The hot look-up is two dependent array reads: the slot of the group, then the word of the rank; an affine group has
-//! all it takes in the slot. Around them stand a bounds check and a generation check; there is no lock, no allocation and
+//! The hot look-up is two dependent array reads: the slot of the group, then the first shadow of the rank; an affine group
+//! has all it takes in the slot, and world ranks are one array more where they are not the ranks themselves. Around them stand a bounds check and a generation check; there is no lock, no allocation and
 //! no write. All other look-ups are those of [`Table`], inside [`read`](Reader::read).
 //!
 //! A look-up begins with the slot's first word and ends with the same word; if it differs, whatever was read between
 //! is dropped and the answer is [`StaleGeneration`](LookupError::StaleGeneration).
 //!
-//! *Cost*: [`lookup`](Reader::lookup) touches two cache lines, or one of an affine group, and takes one to three
+//! *Cost*: [`lookup`](Reader::lookup) touches one to three cache lines and takes one to three
 //! nanoseconds if they are near. [`find`](Reader::find) a few lines more.
 
 use super::Group;
-use super::arena::{Arena, ArenaError, LINE_WORDS, Slot, load};
+use super::arena::{Arena, ArenaError, load};
 use super::identity::GroupKey;
-use super::lanes::{EXPLICIT, locate};
-use super::layout::{HEADER_WORDS, halves};
+use super::layout::halves;
 use super::lookup::{Endpoint, LookupError};
 use super::table::Table;
 use super::words::{Live, Words};
 use crate::atomic::{AtomicU64, Ordering, fence};
 use crate::id::{Generation, Id};
-use crate::peer::{Peer, Rank, Sp, WorldRank};
+use crate::peer::{Peer, Rank, WorldRank};
 
 /// A group of an arena, as listed by [`Reader::groups`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -60,41 +59,25 @@ impl<'a> Reader<'a> {
     #[inline]
     pub fn lookup(&self, group: Id<Group>, rank: Rank) -> Result<Endpoint, LookupError> {
         let Some(slot) = self.arena.slot(group.index()) else { return Err(LookupError::UnknownGroup) };
-        let word = load(slot.state);
-        let (offset, generation) = halves(word);
-        if generation != group.generation().0 || offset == 0 {
-            return Err(absent(word));
+        let handle = group.to_bits();
+        if load(slot.state) != handle {
+            return Err(absent(slot.state));
         }
         // ORDERING: pairs with the release store of the slot's word in `Endpoints::publish`: the table is complete.
         fence(Ordering::Acquire);
         let (size, form) = halves(load(slot.shape));
-        let found = if rank.0 < size { self.row(&slot, offset, form, rank) } else { None };
-        let Some((world_rank, sp)) = found else { return Err(refused(slot.state, word, rank, size)) };
+        let found = if rank.0 < size { self.arena.locate(&slot, form, rank) } else { None };
+        let Some((world_rank, sp)) = found else { return Err(refused(slot.state, handle, rank, size)) };
         // ORDERING: everything above was read before the word is read again; pairs with the release fence between
         // the slot's new word and the first change of what it led to.
         fence(Ordering::Acquire);
-        if load(slot.state) != word {
+        if load(slot.state) != handle {
             return Err(LookupError::StaleGeneration);
         }
         // A published world rank can be named, so the mask changes nothing; it stands for a branch that would have to
         // wait for the rank's word.
-        let peer = Peer::rank(WorldRank(world_rank.0 & (Peer::CAPACITY - 1))).ok_or(LookupError::Damaged)?;
+        let peer = Peer::rank(WorldRank(world_rank & (Peer::CAPACITY - 1))).ok_or(LookupError::Damaged)?;
         Ok(Endpoint { peer, sp })
-    }
-
-    #[inline]
-    fn row(&self, slot: &Slot<'a>, offset: u32, form: u32, rank: Rank) -> Option<(WorldRank, Sp)> {
-        // Of two 32-bit numbers: no overflow.
-        let table = u64::from(offset) * LINE_WORDS as u64 + HEADER_WORDS as u64;
-        let (world, sp) = if form == EXPLICIT {
-            let at = usize::try_from(table + u64::from(rank.0)).ok()?;
-            let (world, sp) = halves(load(self.arena.words.get(at)?));
-            (world, Sp(sp))
-        } else {
-            let parameters = || self.arena.words.get(usize::try_from(table).ok()?..)?.first_chunk();
-            locate(slot.lanes, form, rank, parameters)?
-        };
-        Some((WorldRank(world), sp))
     }
 
     /// Asks any number of questions about one generation of a group; if it ends meanwhile, all answers are dropped.
@@ -107,19 +90,15 @@ impl<'a> Reader<'a> {
     /// broke the rules.
     pub fn read<R>(&self, group: Id<Group>, ask: impl FnOnce(&Table<Live<'a>>) -> R) -> Result<R, LookupError> {
         let slot = self.arena.slot(group.index()).ok_or(LookupError::UnknownGroup)?;
-        let word = load(slot.state);
-        let (offset, generation) = halves(word);
-        if offset == 0 || generation != group.generation().0 {
-            return Err(absent(word));
-        }
+        self.is_ready(group)?;
         // ORDERING: as in `lookup`.
         fence(Ordering::Acquire);
         let unchanged = || {
             // ORDERING: as in `lookup`.
             fence(Ordering::Acquire);
-            if load(slot.state) == word { Ok(()) } else { Err(LookupError::StaleGeneration) }
+            if load(slot.state) == group.to_bits() { Ok(()) } else { Err(LookupError::StaleGeneration) }
         };
-        let table = self.arena.table(offset).map(|words| Table::open(Live(words)));
+        let table = self.arena.table(&slot).map(|words| Table::open(Live(words)));
         unchanged()?;
         let Some(Ok(table)) = table else { return Err(LookupError::Damaged) };
         let answer = ask(&table);
@@ -146,9 +125,7 @@ impl<'a> Reader<'a> {
     /// [`LookupError::UnknownGroup`] or [`LookupError::StaleGeneration`] if it is not.
     pub fn is_ready(&self, group: Id<Group>) -> Result<(), LookupError> {
         let slot = self.arena.slot(group.index()).ok_or(LookupError::UnknownGroup)?;
-        let word = load(slot.state);
-        let (offset, generation) = halves(word);
-        if offset != 0 && generation == group.generation().0 { Ok(()) } else { Err(absent(word)) }
+        if load(slot.state) == group.to_bits() { Ok(()) } else { Err(absent(slot.state)) }
     }
 
     /// Whether a rank is in the group (L4).
@@ -176,8 +153,7 @@ impl<'a> Reader<'a> {
     /// The handle of the group that a slot holds now, if it holds one.
     #[must_use]
     pub fn current(&self, slot: u32) -> Option<Id<Group>> {
-        let (offset, generation) = halves(load(self.arena.slot(slot)?.state));
-        (offset != 0).then_some(Id::new(slot, Generation(generation)))
+        Some(Id::from_bits(load(self.arena.slot(slot)?.state))).filter(|group| group.index() == slot)
     }
 
     /// Number of slots: groups that the arena can hold at once.
@@ -214,21 +190,21 @@ impl<'a> Reader<'a> {
 
 /// Why a slot's table has no such rank.
 #[cold]
-fn refused(slot: &AtomicU64, word: u64, rank: Rank, size: u32) -> LookupError {
+fn refused(state: &AtomicU64, handle: u64, rank: Rank, size: u32) -> LookupError {
     // ORDERING: as in `lookup`.
     fence(Ordering::Acquire);
     match () {
-        () if load(slot) != word => LookupError::StaleGeneration,
+        () if load(state) != handle => LookupError::StaleGeneration,
         () if rank.0 >= size => LookupError::RankOutOfRange { rank, size },
         () => LookupError::Damaged,
     }
 }
 
-/// Why a slot's word does not lead to the group asked for.
+/// Why a slot does not hold the group asked for.
 #[cold]
-fn absent(word: u64) -> LookupError {
-    match halves(word) {
-        (_, 0) => LookupError::UnknownGroup,
+fn absent(state: &AtomicU64) -> LookupError {
+    match Id::<Group>::from_bits(load(state)).generation() {
+        Generation::NEVER => LookupError::UnknownGroup,
         _ => LookupError::StaleGeneration,
     }
 }

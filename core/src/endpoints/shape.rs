@@ -48,7 +48,7 @@ impl Shape {
         let total = u64::from(self.size) * u64::from(self.shadows);
         let total = u32::try_from(total).unwrap_or(u32::MAX);
         let (sps, hosts) = (total.min(self.service_processes), self.size.min(self.hosts));
-        let explicit = Sections::new(self.size, self.shadows, total, sps, hosts).map_or(usize::MAX, |s| s.end);
+        let explicit = Sections::new(self.size, false, self.shadows, total, sps, hosts).map_or(usize::MAX, |s| s.end);
         explicit.max(HEADER_WORDS + AFFINE_WORDS).saturating_mul(8)
     }
 

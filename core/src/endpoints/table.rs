@@ -12,7 +12,7 @@ use super::affine::Affine;
 use super::checksum::checksum;
 use super::explicit::Explicit;
 use super::identity::GroupKey;
-use super::layout::{AFFINE_WORDS, HEADER_WORDS, Header, Kind, Sections};
+use super::layout::{AFFINE_WORDS, HEADER_WORDS, Header, Kind, Sections, VERSION};
 use super::validate::validate;
 use super::words::Words;
 use crate::id::Generation;
@@ -39,7 +39,9 @@ impl fmt::Display for TableError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             TableError::NotATable => f.write_str("bytes are not a group table"),
-            TableError::UnknownVersion(version) => write!(f, "group table has version {version}: this is version 1"),
+            TableError::UnknownVersion(version) => {
+                write!(f, "group table has version {version}: this is version {VERSION}")
+            }
             TableError::WrongLength => f.write_str("group table is shorter or longer than its header says"),
             TableError::Damaged => f.write_str("group table is damaged: its checksum does not match"),
             TableError::Malformed(what) => write!(f, "group table contradicts itself: {what}"),
@@ -113,7 +115,7 @@ impl<W: Words> Table<W> {
             if !plausible {
                 return malformed("counts");
             }
-            let at = Sections::new(size, shadows, total, sps, hosts).ok_or(TableError::WrongLength)?;
+            let at = Sections::of(&head).ok_or(TableError::WrongLength)?;
             Form::Explicit(Explicit { words, head, at })
         } else {
             let parameters: [u64; AFFINE_WORDS] = load(&words, HEADER_WORDS)?;

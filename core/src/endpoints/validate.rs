@@ -23,9 +23,11 @@ fn demand(condition: bool, what: &'static str) -> Result<(), TableError> {
 
 fn entries<W: Words>(table: &Explicit<W>) -> Result<(), TableError> {
     let (mut total, mut most) = (0_u32, 0);
+    let mut all_own = true;
     for rank in (0..table.head.size).map(Rank) {
-        let (world, _) = table.rank_word(rank).ok_or(TableError::Malformed("rank words"))?;
+        let world = table.world_rank(rank).ok_or(TableError::Malformed("world ranks"))?;
         demand(world < Peer::CAPACITY, "world ranks")?;
+        all_own &= world == rank.0;
         let count = (0..table.head.shadows).take_while(|&nth| table.shadow(rank, nth).is_some()).count() as u32;
         demand((count..table.head.shadows).all(|nth| table.shadow(rank, nth).is_none()), "shadows")?;
         let host = table.host_of_rank(rank).ok_or(TableError::Malformed("service process of a rank"))?;
@@ -37,6 +39,8 @@ fn entries<W: Words>(table: &Explicit<W>) -> Result<(), TableError> {
         total += count;
         most = most.max(count);
     }
+    // One set of entries has one form.
+    demand(all_own == table.head.identity, "world ranks")?;
     demand(total == table.head.total && most == table.head.shadows, "number of shadows")
 }
 
@@ -99,7 +103,10 @@ fn hosts<W: Words>(table: &Explicit<W>) -> Result<(), TableError> {
 fn padding<W: Words>(table: &Explicit<W>) -> Result<(), TableError> {
     let (head, at) = (&table.head, &table.at);
     let further = head.size as usize * (head.shadows as usize).saturating_sub(1);
+    let worlds = if head.identity { 0 } else { head.size as usize };
     let arrays = [
+        (at.firsts, head.size as usize),
+        (at.worlds, worlds),
         (at.extra, further),
         (at.host_sps, head.sps as usize),
         (at.sp_ranks, head.total as usize),
