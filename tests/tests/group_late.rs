@@ -6,9 +6,9 @@ use umbra::sim::{Fault, Job, Network, Process, Sim};
 use umbra_core::codec::Writer;
 use umbra_core::endpoints::GroupKey;
 use umbra_core::error::Status;
-use umbra_core::group::Who;
 use umbra_core::group::member::{Event, State};
 use umbra_core::group::message::{Head, Part, Phase, WORLD, ops};
+use umbra_core::group::{Cause, Who};
 use umbra_core::id::Generation;
 use umbra_core::peer::{Rank, Sp, WorldRank};
 use umbra_core::time::Lapse;
@@ -146,4 +146,132 @@ fn s38_a_rank_that_dies_before_it_connects_is_named_when_time_is_up() {
         assert_eq!(cause.status, Status::Timeout, "rank {rank}");
         assert_eq!((cause.missing.who, cause.missing.iter().collect::<Vec<_>>()), (Who::Ranks, vec![6]), "rank {rank}");
     }
+}
+
+/// A group of ranks 0 and 2 whose authority, service process 1, dies with rank 2 after rank 0 has left.
+fn orphaned() -> (Sim, GroupKey) {
+    let network = Network { mesh: true, ..Network::default() };
+    let mut sim = Sim::new(Job { ranks_on: RANKS_ON.to_vec(), network, ..Job::new(1, 1, 1) }).unwrap();
+    assert!(sim.run_until_world_is_full(Lapse::from_secs(5)), "the world is not full");
+    let members = [WorldRank(2), WorldRank(0)];
+    let key = members.map(|rank| sim.join(rank, 1, &members).unwrap())[0];
+    sim.run_until(sim.now() + Lapse::from_millis(20));
+    assert!(sim.is_full(key));
+    sim.leave(WorldRank(0), key).unwrap();
+    sim.run_until(sim.now() + Lapse::from_millis(5));
+    for process in [Process::Service(Sp(1)), Process::Rank(WorldRank(2))] {
+        sim.fault(Fault::Kill(process));
+    }
+    sim.run_until(sim.now() + Lapse::from_millis(500));
+    let left = ended(&sim, 0, key).map(|cause| (cause.status, cause.sp));
+    assert_eq!(left, Some((Status::PeerFailed, Some(Sp(1)))));
+    (sim, key)
+}
+
+fn ended(sim: &Sim, rank: usize, group: GroupKey) -> Option<Cause> {
+    sim.ranks()[rank].events.iter().rev().find_map(|&(_, event)| match event {
+        Event::Ended { key, cause, .. } if key == group => Some(cause),
+        _ => None,
+    })
+}
+
+/// The authority comes back, takes the table from service process 2, and rank 2 joins, and leaves when it is ready.
+fn resume(sim: &mut Sim, key: GroupKey) {
+    for process in [Process::Service(Sp(1)), Process::Rank(WorldRank(2))] {
+        sim.fault(Fault::Restart(process));
+    }
+    sim.run_until(sim.now() + Lapse::from_millis(300));
+    let _ = sim.join(WorldRank(2), 1, &[WorldRank(2), WorldRank(0)]);
+    sim.run_until(sim.now() + Lapse::from_millis(300));
+    let _ = sim.leave(WorldRank(2), key);
+    sim.run_until(sim.now() + Lapse::from_millis(1500));
+    assert_eq!(sim.member(WorldRank(2)).unwrap().state(key), State::Out, "rank 2 leaves for ever");
+    let at: Vec<_> = [0, 1, 2].iter().map(|&sp| sim.service(Sp(sp)).unwrap().handle(key)).collect();
+    assert_eq!(at, [None; 3], "the table lives on");
+}
+
+#[test]
+fn a_group_that_ended_while_its_authority_was_dead_ends_there_when_it_is_back() {
+    let (mut sim, key) = orphaned();
+    resume(&mut sim, key);
+}
+
+#[test]
+fn a_group_that_was_even_joined_again_while_its_authority_was_dead_ends_there_when_it_is_back() {
+    let (mut sim, key) = orphaned();
+    sim.join(WorldRank(0), 1, &[WorldRank(2), WorldRank(0)]).unwrap();
+    sim.run_until(sim.now() + Lapse::from_millis(20));
+    assert_eq!(sim.generation(Sp(0), key), Some(Generation(2)));
+    resume(&mut sim, key);
+}
+
+#[test]
+fn a_group_that_a_service_process_gave_up_ends_for_those_to_whom_it_is_full() {
+    let network = Network { mesh: true, ..Network::default() };
+    let silence = Lapse::from_secs(5);
+    let job = Job { ranks_on: RANKS_ON.to_vec(), network, silence, ..Job::new(1, 1, 1) };
+    let timeout = job.timeout.0;
+    let mut sim = Sim::new(job).unwrap();
+    assert!(sim.run_until_world_is_full(Lapse::from_secs(5)), "the world is not full");
+    let members = [WorldRank(0), WorldRank(2)];
+    let key = sim.join(WorldRank(2), 1, &members).unwrap();
+    sim.run_until(sim.now() + Lapse(timeout / 2));
+    // The others are cut off from service process 1, which knows of rank 2 only.
+    for other in [0, 2] {
+        sim.fault(Fault::Cut(Process::Service(Sp(1)), Process::Service(Sp(other))));
+    }
+    sim.join(WorldRank(0), 1, &members).unwrap();
+    sim.run_until(sim.now() + Lapse(timeout));
+    assert_eq!(sim.member(WorldRank(0)).unwrap().state(key), State::Ready);
+    let cause = ended(&sim, 2, key).unwrap();
+    assert_eq!((cause.status, cause.missing.iter().collect::<Vec<_>>()), (Status::Timeout, vec![0]));
+    for other in [0, 2] {
+        sim.fault(Fault::Heal(Process::Service(Sp(1)), Process::Service(Sp(other))));
+    }
+    sim.run_until(sim.now() + Lapse::from_millis(300));
+    assert_eq!(ended(&sim, 0, key), Some(cause), "who has it full is told the same");
+    for sp in [0, 1, 2] {
+        assert_eq!(sim.service(Sp(sp)).unwrap().handle(key), None, "the table lives on at {sp}");
+    }
+}
+
+#[test]
+fn a_rank_that_was_away_while_its_world_ended_is_told_so() {
+    let mut sim = Sim::new(Job::new(2, 1, 2)).unwrap();
+    assert!(sim.run_until_world_is_full(Lapse::from_secs(5)), "the world is not full");
+    sim.run_until(sim.now() + Lapse::from_millis(5));
+    let away = (Process::Rank(WorldRank(3)), Process::Service(Sp(1)));
+    sim.fault(Fault::Cut(away.0, away.1));
+    sim.run_until(sim.now() + Lapse::from_millis(150));
+    for rank in [0, 1, 2] {
+        sim.leave(WorldRank(rank), WORLD).unwrap();
+    }
+    sim.run_until(sim.now() + Lapse::from_secs(5));
+    assert_eq!(ended(&sim, 0, WORLD), Some(Cause::LEFT));
+    assert_eq!(ended(&sim, 3, WORLD), None);
+    let waits = sim.join(WorldRank(3), 1, &[WorldRank(3), WorldRank(2)]).unwrap();
+    let back = sim.now();
+    sim.fault(Fault::Heal(away.0, away.1));
+    sim.run_until(sim.now() + Lapse::from_millis(200));
+    for key in [WORLD, waits] {
+        let told = ended(&sim, 3, key).map(|cause| cause.status);
+        assert_eq!(told, Some(Status::StaleGeneration), "group {key:?}, {:?} after it was back", sim.now().since(back));
+        assert_eq!(sim.member(WorldRank(3)).unwrap().state(key), State::Out);
+    }
+}
+
+#[test]
+fn a_rank_that_was_taken_for_dead_while_it_waited_is_told_so() {
+    let mut sim = Sim::new(Job::new(2, 1, 2)).unwrap();
+    // Rank 1 is missing, so that the world is not full.
+    sim.fault(Fault::Kill(Process::Rank(WorldRank(1))));
+    sim.run_until(sim.now() + Lapse::from_millis(20));
+    assert_eq!(sim.member(WorldRank(3)).unwrap().state(WORLD), State::Joined);
+    let away = (Process::Rank(WorldRank(3)), Process::Service(Sp(1)));
+    sim.fault(Fault::Cut(away.0, away.1));
+    sim.run_until(sim.now() + Lapse::from_millis(170));
+    sim.fault(Fault::Heal(away.0, away.1));
+    sim.run_until(sim.now() + Lapse::from_millis(170));
+    let told = ended(&sim, 3, WORLD).map(|cause| cause.status);
+    assert_eq!(told, Some(Status::AlreadyRevoked), "{:?}", sim.ranks()[3].events);
 }

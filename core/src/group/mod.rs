@@ -16,7 +16,8 @@
 //! * **Generations.** A rank joins generation `after + 1`, where `after` is the last one it has seen end; the
 //!   authority confirms it, or answers which generation ended last. A generation ends, for all, when the authority
 //!   knows that every member has left or died. A message of an ended generation is dropped and counted; one of a
-//!   later generation proves that the one still held has ended.
+//!   later generation proves that the one still held has ended. Whoever knows of an end tells its neighbours in the
+//!   tree, in both directions, so the end is one fact for all even if the authority has lost its memory.
 //! * **Every wait ends.** A group that is not full in time ends with a [`Cause`] that names who is missing.
 //!
 //! | state | entered when | left when |

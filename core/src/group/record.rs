@@ -109,8 +109,6 @@ pub struct Record {
     pub(crate) before_cause: Cause,
     /// A service process that serves some of its ranks has failed since it was full.
     pub(crate) orphaned: bool,
-    /// The local members were told that waiting was in vain.
-    pub(crate) given_up: bool,
     /// The last state that was reported.
     pub(crate) shown: Stage,
     pub(crate) queued: bool,
@@ -152,7 +150,6 @@ impl Default for Record {
             before: Generation::NEVER,
             before_cause: Cause::LEFT,
             orphaned: false,
-            given_up: false,
             shown: Stage::Absent,
             queued: false,
             next_queued: NIL,

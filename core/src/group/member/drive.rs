@@ -28,7 +28,9 @@ impl<S: Storage> Member<S> {
         for at in 0..self.groups.as_ref().len() as u32 {
             let group = self.group_mut(at);
             // A service process in its first life on this link knows nothing: all is said again.
-            if reborn && group.used {
+            // One that took this rank for dead while the link was down has let it leave what it waits for.
+            let doubtful = reborn || group.state == State::Joined;
+            if doubtful && group.used {
                 group.taken = 0;
                 if matches!(group.state, State::Joined | State::Ready) {
                     group.state = State::Joining;
@@ -217,8 +219,10 @@ impl<S: Storage> Member<S> {
                 self.group_mut(at).generation = last;
                 self.restart(at);
             }
-            // It was, before the service process lost its memory.
-            State::Joining => self.ended(at, last, Cause::of(Status::StaleGeneration), now),
+            // It was, before the service process lost its memory, or took this rank for dead.
+            State::Joining | State::Joined => self.ended(at, last, Cause::of(status), now),
+            // The others have left meanwhile.
+            State::Ready if status == Status::StaleGeneration => self.ended(at, last, Cause::of(status), now),
             State::Leaving if group.taken < group.len && status == Status::StaleGeneration => {
                 self.ended(at, last, Cause::LEFT, now)
             }

@@ -49,6 +49,17 @@ pub enum Answer {
         /// Why it ended.
         cause: Cause,
     },
+    /// The generation in question is over, to a rank that was away when it ended.
+    Ended {
+        /// To whom.
+        link: Link,
+        /// Group in question.
+        key: GroupKey,
+        /// Which generation.
+        generation: Generation,
+        /// Why it ended.
+        cause: Cause,
+    },
     /// A piece of a table for somebody who asks out of turn.
     Piece {
         /// To whom.

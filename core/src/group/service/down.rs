@@ -91,8 +91,13 @@ impl<S: Storage, C: Shelf> Service<'_, S, C> {
     pub(super) fn answer_end(&mut self, link: Link, key: GroupKey, generation: Generation) {
         let Some(at) = self.find(key) else { return };
         let record = self.rec(at);
-        let ended = record.phase == Phase::Ended && record.generation == generation;
-        let cause = if ended { record.cause } else { Cause::LEFT };
+        let cause = if record.phase == Phase::Ended && record.generation == generation {
+            record.cause
+        } else if record.before == generation {
+            record.before_cause
+        } else {
+            Cause::LEFT
+        };
         let root = self.root_of(at);
         self.answers.push(Answer::End { link, key, generation, root, cause });
     }
@@ -179,9 +184,16 @@ impl<S: Storage, C: Shelf> Service<'_, S, C> {
         };
         let at = match self.enter(key, generation, piece.root, piece.size, true, now) {
             Entered::At(at) => at,
-            Entered::Stale(_) => {
+            Entered::Stale(last) => {
                 self.counters.stale += 1;
-                answer(self, piece.total);
+                let at = self.find(key).filter(|&at| self.rec(at).generation == generation);
+                if at.is_some_and(|at| self.rec(at).cause.status == Status::Conflict) {
+                    // Ranks here said what fits nobody else: that is their affair, and no end of the group.
+                    answer(self, piece.total);
+                } else {
+                    // What is over for members of a group is over: the sender did not know.
+                    self.answer_end(link, key, last);
+                }
                 return Ok(());
             }
             Entered::Conflict(field) => {
@@ -241,8 +253,16 @@ impl<S: Storage, C: Shelf> Service<'_, S, C> {
         Some(self.rec(at).received)
     }
 
-    /// A generation has ended.
-    pub(super) fn on_end(&mut self, link: Link, token: Token, body: &[u8], now: Time) -> Result<(), MessageError> {
+    /// A generation has ended. The news come from the parent as a rule, but whoever knows of the end tells all its
+    /// neighbours, since the authority may have lost its memory.
+    pub(super) fn on_end(
+        &mut self,
+        link: Link,
+        sp: Sp,
+        token: Token,
+        body: &[u8],
+        now: Time,
+    ) -> Result<(), MessageError> {
         let mut r = Reader::new(body);
         let head = Head::parse(&mut r)?;
         let End { root, cause } = End::parse(&mut r)?;
@@ -277,6 +297,12 @@ impl<S: Storage, C: Shelf> Service<'_, S, C> {
             self.begin(at, generation, root, size, now);
         }
         self.end(at, cause, now);
+        if let Some(n) = self.neighbour_number(at, sp)
+            && let Some(got) = self.rec_mut(at).pushed.get_mut(n)
+        {
+            *got = DONE;
+        }
+        self.check_settled(at, now);
         Ok(())
     }
 }

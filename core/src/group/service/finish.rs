@@ -186,7 +186,6 @@ impl<S: Storage, C: Shelf> Service<'_, S, C> {
         } else if waits && queue != LINGER {
             self.counters.timeouts += 1;
             self.end_here(at, cause);
-            self.rec_mut(at).given_up = true;
             self.check_settled(at, now);
         } else {
             self.forget(at);
@@ -222,6 +221,7 @@ impl<S: Storage, C: Shelf> Service<'_, S, C> {
             }
         }
         let record = self.rec_mut(at);
+        let unanswered = record.phase == Phase::Full && record.left.serial != 0;
         for flow in [&mut record.joined, &mut record.left] {
             if flow.serial != 0 {
                 flow.sent = flow.acked;
@@ -229,7 +229,7 @@ impl<S: Storage, C: Shelf> Service<'_, S, C> {
             }
         }
         record.outstanding = 0;
-        record.pull |= pull;
+        record.pull |= pull || unanswered;
         self.stir(at);
     }
 
@@ -253,7 +253,8 @@ impl<S: Storage, C: Shelf> Service<'_, S, C> {
                         && (record.locals.is_none() || record.joined_out || record.joined.serial != 0))
             }
             Phase::Full | Phase::Ended => {
-                record.left.sent < record.left.len && !self.is_root(at)
+                let asks = record.phase == Phase::Full && record.pull;
+                (asks || record.left.sent < record.left.len) && !self.is_root(at)
                     || record.left.serial != 0
                     || !self.is_settled(at)
                     || self.awaits_locals(at)

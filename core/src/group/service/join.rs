@@ -265,6 +265,9 @@ impl<S: Storage, C: Shelf> Service<'_, S, C> {
             return (Status::UnknownGroup, 0);
         }
         if !bits::insert(self.set_mut(at, Set::Left), local) {
+            // It still waits for the end: whoever the tree had for a parent when the others left may not have told.
+            self.rec_mut(at).pull |= self.rec(at).phase == Phase::Full;
+            self.stir(at);
             return (Status::AlreadyRevoked, 0);
         }
         self.add_own(at, true, false);

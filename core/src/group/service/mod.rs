@@ -372,7 +372,7 @@ impl<S: Storage, C: Shelf> Service<'_, S, C> {
             Frame::Null { op: ops::PING, arg, .. } => self.on_ping(sp, arg),
             Frame::Call { op: ops::PART, token, body } => return self.on_part(link, sp, token, body, now),
             Frame::Call { op: ops::SNAPSHOT, token, body } => return self.on_snapshot(link, token, body, now),
-            Frame::Call { op: ops::END, token, body } => return self.on_end(link, token, body, now),
+            Frame::Call { op: ops::END, token, body } => return self.on_end(link, sp, token, body, now),
             Frame::Call { op: ops::VIEW, body, .. } => return self.on_view(body, now),
             Frame::Done { op: ops::PART, token, status, body } => {
                 return self.on_part_done(sp, token, status, body, now);

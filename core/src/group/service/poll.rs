@@ -117,6 +117,14 @@ impl<S: Storage, C: Shelf> Service<'_, S, C> {
             Answer::End { link, key, generation, root, cause } => {
                 (link, self.write_end(key, generation, root, cause, buffer)?)
             }
+            Answer::Ended { link, key, generation, cause } => {
+                let head = Head { key, generation, from };
+                let len = draft::call(buffer, ops::ENDED, Token(0), |w| {
+                    head.emit(w)?;
+                    cause.emit(w)
+                });
+                (link, len?)
+            }
             Answer::Piece { link, key, offset } => {
                 let at = self.find(key).filter(|&at| self.rec(at).phase == Phase::Full)?;
                 (link, self.write_piece(at, offset.min(DONE - 1), buffer)?)

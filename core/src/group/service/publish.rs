@@ -191,7 +191,6 @@ impl<S: Storage, C: Shelf> Service<'_, S, C> {
         record.outstanding = 0;
         record.step = 0;
         let (key, generation, size, took) = (record.key, record.generation, record.size, now.since(record.since));
-        let given_up = record.given_up;
         self.counters.full += 1;
         self.counters.slowest = self.counters.slowest.max(took);
         if record_is_world(key) {
@@ -213,14 +212,6 @@ impl<S: Storage, C: Shelf> Service<'_, S, C> {
         if !self.within(at, Set::Members, Set::Joined) {
             // They joined at an earlier life of this process, and have time to say so again.
             self.deadlines.arm(&mut Deadlines(self.records.as_mut()), at, MOST, now);
-        }
-        if given_up {
-            for word in 0..self.local_words() {
-                let members = self.set(at, Set::Members).get(word).copied().unwrap_or(0);
-                if let Some(left) = self.set_mut(at, Set::Left).get_mut(word) {
-                    *left |= members;
-                }
-            }
         }
         self.tell_again(at);
         self.events.push(Event::Full { key, generation, handle, size, took });

@@ -2,6 +2,7 @@
 
 use crate::codec::Reader;
 use crate::error::Status;
+use crate::id::Generation;
 use crate::machine::Link;
 use crate::peer::{Incarnation, WorldRank};
 use crate::time::Time;
@@ -195,7 +196,10 @@ impl<S: Storage, C: Shelf> Service<'_, S, C> {
         let root = self.config.sp;
         let at = match self.enter(WORLD, generation, root, size, false, now) {
             Entered::At(at) => at,
-            Entered::Stale(last) => return (Status::StaleGeneration, last.0),
+            Entered::Stale(last) => {
+                self.tell_why(local, generation);
+                return (Status::StaleGeneration, last.0);
+            }
             Entered::Conflict(field) => return (Status::Conflict, field as u32),
             Entered::Busy | Entered::NoRoom => return (Status::Full, 0),
         };
@@ -207,6 +211,24 @@ impl<S: Storage, C: Shelf> Service<'_, S, C> {
         }
         self.joined(at, local, now);
         (Status::Ok, 0)
+    }
+
+    /// A rank that was away while its world group ended is told why, where that is known.
+    fn tell_why(&mut self, local: u32, generation: Generation) {
+        let Some(at) = self.find(WORLD) else { return };
+        let record = self.rec(at);
+        let cause = if record.phase == Phase::Ended && record.generation == generation {
+            record.cause
+        } else {
+            record.before_cause
+        };
+        let known = record.generation == generation || record.before == generation;
+        if let Some(link) = self.local(local).and_then(|slot| slot.link)
+            && known
+            && cause.status != Status::Ok
+        {
+            self.answers.push(Answer::Ended { link, key: WORLD, generation, cause });
+        }
     }
 
     /// A local rank is in a group.

@@ -54,10 +54,13 @@ impl<S: Storage, C: Shelf> Service<'_, S, C> {
     }
 
     /// Who gets the table from here: the children, and at place `NEIGHBOURS - 1` the authority if it has lost its
-    /// memory in a restart and this is its child.
+    /// memory in a restart and this is its child. The end is told to the children and the parent.
     pub(super) fn neighbour(&self, at: u32, n: usize) -> Option<Sp> {
         let (tree, me) = self.tree(at)?;
         if n + 1 == NEIGHBOURS {
+            if self.rec(at).phase == Phase::Ended {
+                return self.parent(at);
+            }
             let root = self.root_of(at);
             let restarted = self.peer(root).is_some_and(|peer| peer.epoch > 0);
             return (restarted && self.rec(at).phase == Phase::Full && self.parent(at) == Some(root)).then_some(root);

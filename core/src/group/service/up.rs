@@ -61,6 +61,9 @@ impl<S: Storage, C: Shelf> Service<'_, S, C> {
             Entered::Busy | Entered::NoRoom => return Ok(()),
         };
         let leave = part.phase == Saying::Leave;
+        // Somebody below waits for the end, and the answer may be known further up.
+        let asks = leave && part.entries().next().is_none() && self.rec(at).phase == Phase::Full;
+        self.rec_mut(at).pull |= asks;
         if !leave && self.rec(at).phase == Phase::Full {
             // The child is behind: it gets the table, in turn if it is a child of this tree.
             self.answers.push(answer(Status::Ok, 0));
@@ -122,10 +125,11 @@ impl<S: Storage, C: Shelf> Service<'_, S, C> {
     /// Writes the next message to the parent, if there is something to say: its link and length.
     pub(super) fn part_up(&mut self, at: u32, buffer: &mut [u8], now: Time) -> Option<(Link, usize)> {
         let record = self.rec(at);
-        let gathering = record.phase == Phase::Gathering;
+        let (gathering, full) = (record.phase == Phase::Gathering, record.phase == Phase::Full);
         let news = |flow: &super::super::record::Flow| flow.serial == 0 && flow.sent < flow.len;
         let joined = gathering && (news(&record.joined) || (record.pull && record.joined.serial == 0));
-        let left = matches!(record.phase, Phase::Gathering | Phase::Full) && news(&record.left);
+        // In a tree that has changed, or when a rank waits for the end, the parent of a full group is asked for it.
+        let left = (gathering || full) && news(&record.left) || full && record.pull && record.left.serial == 0;
         if !(joined || left) || self.is_root(at) {
             return None;
         }
@@ -158,7 +162,7 @@ impl<S: Storage, C: Shelf> Service<'_, S, C> {
         flow.sent += count;
         flow.serial = serial;
         *self.flow(at, leave) = flow;
-        if !leave {
+        if full || !leave {
             self.rec_mut(at).pull = false;
         }
         self.counters.entries_sent += u64::from(count);
