@@ -177,7 +177,7 @@ fn upstream_names_are_aliases_of_ours() {
         service_process: Some((3, 1)),
         per_dpu: Some(2),
         secret_file: None,
-        persistent_groups: Some(true),
+        wants_persistent_groups: Some(true),
     };
     assert_eq!(upstream.as_ref(), Ok(&expected));
     assert_eq!(ours.as_ref(), Ok(&expected));

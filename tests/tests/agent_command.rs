@@ -55,6 +55,10 @@ fn s43_settings_that_cannot_be_used_are_told_with_file_and_line() {
     let secret = scratch.0.join("secret");
     let none = agent().output().unwrap();
     assert!(!none.status.success() && said(&none).contains("--config"), "{}", said(&none));
+    let kept = agent().env("MIMOSA_PERSISTENT_CACHE", "1").output().unwrap();
+    assert!(said(&kept).contains("next creation is a new generation"), "{}", said(&kept));
+    let neither = agent().env("MIMOSA_PERSISTENT_CACHE", "yes").output().unwrap();
+    assert!(!neither.status.success() && said(&neither).contains("neither 0 nor 1"), "{}", said(&neither));
     let bad = scratch.config("# Format version: 1\nnode1,bf1:127.0.0.1:7010&7011:9010\n");
     let run = |arguments: &[&str]| {
         agent().arg("--config").arg(&bad).arg("--secret-file").arg(&secret).args(arguments).output().unwrap()

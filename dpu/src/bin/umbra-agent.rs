@@ -40,7 +40,14 @@ fn run(arguments: Arguments) -> Result<(), Box<dyn std::error::Error>> {
     if arguments.status {
         return ask_status(&arguments.options);
     }
-    let settings = arguments.options.settle(Environment::of_process()?)?;
+    let environment = Environment::of_process()?;
+    if environment.wants_persistent_groups == Some(true) {
+        eprintln!(
+            "umbra-agent: groups are asked to outlive their members' leaving; they do not: a freed group ends, and its \
+             next creation is a new generation"
+        );
+    }
+    let settings = arguments.options.settle(environment)?;
     let (sp, supervised, address) = (settings.sp, settings.supervised, settings.job.address(settings.sp));
     let mut process = Process::new(settings)?;
     process.open()?;

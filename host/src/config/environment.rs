@@ -28,8 +28,9 @@ pub struct Environment {
     pub per_dpu: Option<u32>,
     /// The job's secret.
     pub secret_file: Option<PathBuf>,
-    /// Whether a freed group is kept for the next creation with the same members.
-    pub persistent_groups: Option<bool>,
+    /// Whether somebody asks to keep a freed group for the next creation with the same members. That is refused
+    /// politely: if one member kept what another left, their next creation would never be full.
+    pub wants_persistent_groups: Option<bool>,
 }
 
 /// The environment contradicts itself or holds something that is no number.
@@ -117,7 +118,7 @@ impl Environment {
                 return Err(EnvironmentError::Incomplete { present, missing: DPUS[0] });
             }
         };
-        let persistent_groups = match one_of(&get, PERSISTENT)? {
+        let wants_persistent_groups = match one_of(&get, PERSISTENT)? {
             None => None,
             Some((_, value)) if value == "0" => Some(false),
             Some((_, value)) if value == "1" => Some(true),
@@ -129,7 +130,7 @@ impl Environment {
             service_process,
             per_dpu: number(&get, PER_DPU)?.map(|(_, n)| n),
             secret_file: one_of(&get, SECRET)?.map(|(_, path)| path.into()),
-            persistent_groups,
+            wants_persistent_groups,
         })
     }
 }
