@@ -172,7 +172,21 @@ impl Driver {
     /// # Errors
     /// [`SendError::Full`] if there are as many links as the limit.
     pub fn dial(&mut self, address: Address, expected: Party, deadline: Time) -> Result<LinkId, SendError> {
-        let dial = Dial::new(address, now(), deadline);
+        self.dial_at(now(), address, expected, deadline)
+    }
+
+    /// Like [`dial`](Self::dial), but not before `start`.
+    ///
+    /// # Errors
+    /// [`SendError::Full`] if there are as many links as the limit.
+    pub fn dial_at(
+        &mut self,
+        start: Time,
+        address: Address,
+        expected: Party,
+        deadline: Time,
+    ) -> Result<LinkId, SendError> {
+        let dial = Dial::new(address, start, deadline);
         self.place(Slot::Pausing(dial, expected)).ok_or(SendError::Full)
     }
 

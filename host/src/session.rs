@@ -34,7 +34,7 @@ mod progress;
 mod settings;
 
 pub use error::SessionError;
-pub use settings::{Seat, Settings};
+pub use settings::{Patience, Seat, Settings};
 
 use std::collections::HashMap;
 

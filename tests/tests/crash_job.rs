@@ -265,6 +265,46 @@ fn an_idle_job_uses_less_than_one_percent_of_a_processor() {
     }
 }
 
+/// Stops a process for good or lets it go on.
+fn signal(launcher: &Launcher, peer: Peer, signal: Signal) {
+    let pid = i32::try_from(launcher.pid(peer).unwrap()).unwrap();
+    kill_process(Pid::from_raw(pid).unwrap(), signal).unwrap();
+}
+
+#[test]
+fn a_service_process_that_is_silent_for_a_while_is_not_taken_for_dead() {
+    let deadline = Duration::from_secs(6);
+    let options = Options { deadline, ..rig::options(2, 1, 1) };
+    let (mut launcher, slices) = running(&options);
+    signal(&launcher, service(1), Signal::STOP);
+    // Longer than a link may be gone, shorter than a process may be silent.
+    std::thread::sleep(deadline / 2);
+    signal(&launcher, service(1), Signal::CONT);
+    plan(&mut launcher, service(0), &slices);
+    for result in read(&mut launcher, service(0)) {
+        assert_eq!((result.failed, result.status), (0, Status::Ok), "{result:?}");
+    }
+    for r in [0, 1] {
+        launcher.call(rank(r), ops::LEAVE, Token(9), &[], Vec::new()).unwrap();
+    }
+    let left = |item: &News| matches!(item, News::Ended(peer, status) if *peer != service(0) && status.success());
+    rig::collect(&mut launcher, "the leaving of both ranks", |news| news.iter().filter(|n| left(n)).count() == 2);
+}
+
+#[test]
+fn how_long_a_process_may_be_silent_can_be_chosen() {
+    let options =
+        Options { deadline: Duration::from_secs(120), silence: Some(Duration::from_secs(1)), ..rig::options(2, 1, 1) };
+    let (mut launcher, slices) = running(&options);
+    signal(&launcher, service(1), Signal::STOP);
+    plan(&mut launcher, service(0), &slices);
+    let end = Instant::now() + rig::PATIENCE;
+    // Reads that are under way run into their own time-out; once it counts as dead they are not even begun.
+    while !read(&mut launcher, service(0)).iter().any(|r| r.rank == WorldRank(1) && r.status == Status::PeerFailed) {
+        assert!(Instant::now() < end, "nobody misses the silent service process");
+    }
+}
+
 #[test]
 fn an_agent_ends_cleanly_when_asked_to() {
     let options = impatient(1, 1, 1);

@@ -57,8 +57,10 @@ pub struct Config {
     pub resend: Lapse,
     /// How often a silent link is used.
     pub ping: Lapse,
-    /// A service process that is silent, or without a link, for this long has failed.
+    /// A service process that is silent for this long, although its link is up, has failed.
     pub silence: Lapse,
+    /// A service process to which there is no link for this long has failed.
+    pub grace: Lapse,
 }
 
 impl Config {
@@ -86,6 +88,7 @@ impl Config {
             resend: Lapse::from_millis(20),
             ping: Lapse::from_millis(250),
             silence: Lapse::from_secs(2),
+            grace: Lapse::from_secs(2),
         }
     }
 }
@@ -378,7 +381,7 @@ impl<S: Storage> Machine for Member<S> {
             self.link = None;
             self.admitted = false;
             self.heard = now;
-            self.tick_at = self.tick_at.min(now + self.config.silence);
+            self.tick_at = self.tick_at.min(now + self.config.grace);
         }
     }
 

@@ -52,11 +52,12 @@ impl Process {
     pub(super) fn opened(&mut self) {
         self.mark(Step::Listening, None, 0);
         for sp in (self.settings.sp.0 + 1..self.settings.job.service_processes()).map(Sp) {
-            self.dial(sp);
+            self.dial(sp, Lapse(0));
         }
     }
 
-    pub(super) fn dial(&mut self, sp: Sp) {
+    /// Dials a service process, not before `pause` has passed.
+    pub(super) fn dial(&mut self, sp: Sp, pause: Lapse) {
         let Some(peer) = Peer::service(sp) else { return };
         let unix = self.settings.sockets.as_ref().filter(|_| !self.settings.asked).map(|dir| socket_path(dir, sp));
         let address = match (unix, self.settings.job.address(sp)) {
@@ -65,8 +66,9 @@ impl Process {
             (None, None) => return,
         };
         // Whoever gives up on a silent peer is the bootstrap, not the dial: it begins again for ever.
-        let deadline = driver::now() + Lapse::from_secs(60);
-        if let Ok(link) = self.driver.dial(address, LinkParty::Peer(peer), deadline) {
+        let now = driver::now();
+        let deadline = now + Lapse::from_secs(60);
+        if let Ok(link) = self.driver.dial_at(now + pause, address, LinkParty::Peer(peer), deadline) {
             self.dialled.insert(sp, link);
         }
     }

@@ -4,7 +4,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use umbra::group::Heap;
-use umbra::session::job_key;
+use umbra::session::{Patience, job_key};
 use umbra::sys::segment::{Segment, SegmentError};
 use umbra_core::access::read::{Landing, Piece, Place, Reader, Server, Waiting};
 use umbra_core::access::serve::{Asker, Job, Serve};
@@ -80,12 +80,12 @@ impl Machines {
     /// [`MachinesError`].
     pub(super) fn new(settings: &Settings, incarnation: Incarnation, now: Time) -> Result<Machines, MachinesError> {
         let placement = placement(settings)?;
-        let deadline = Lapse(u64::try_from(settings.deadline.as_nanos()).unwrap_or(u64::MAX));
-        let silence = Lapse(deadline.0 / 4);
+        let Patience { deadline, silence, grace, ping } = Patience::new(settings.deadline, settings.silence);
         let config = Config {
             timeout: deadline,
             silence,
-            ping: Lapse(silence.0 / 8),
+            grace,
+            ping,
             rank_silence: Lapse(u64::MAX),
             ..Config::new(settings.sp, incarnation, job_key(&settings.secret))
         };

@@ -23,7 +23,7 @@ use umbra_core::error::Status;
 use umbra_core::id::Id;
 use umbra_core::machine::Link;
 use umbra_core::peer::{Incarnation, Peer, PeerKind, Rank, Sp, WorldRank};
-use umbra_core::time::Time;
+use umbra_core::time::{Lapse, Time};
 use umbra_core::wire::{BODY_MAX, Frame, HEAD};
 
 use super::machines::{self, LINKS, Machines};
@@ -46,6 +46,9 @@ const SPINS: u32 = 400;
 const YIELDS: u32 = 8;
 /// Turns in which only lanes are looked at, as long as they bring something.
 const TURNS: u32 = 32;
+
+/// Between the end of a link and the next attempt: a peer that refuses us is not asked all the time.
+const REDIAL: Lapse = Lapse::from_millis(50);
 
 /// Why an agent ended before it was asked to.
 #[derive(Debug, thiserror::Error)]
@@ -330,7 +333,7 @@ impl Process {
             && let PeerKind::Service(sp) = peer.kind()
             && self.dialled.get(&sp) == Some(&link)
         {
-            self.dial(sp);
+            self.dial(sp, REDIAL);
         }
     }
 }

@@ -34,6 +34,10 @@ pub struct Options {
     /// How long a group may take to become full, in milliseconds
     #[arg(long, value_name = "MS", default_value_t = 10_000)]
     pub deadline_ms: u64,
+    /// How long another agent may be silent, although its link is up, before it counts as dead: on a busy machine the
+    /// living are silent too. As long as --deadline-ms if not given; the same in the whole job
+    #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..))]
+    pub silence_ms: Option<u64>,
     /// Share no memory with other agents: bytes travel in answers over TCP
     #[arg(long)]
     pub asked: bool,
@@ -57,6 +61,8 @@ pub struct Settings {
     pub shadows: u32,
     /// How long a group may take to become full.
     pub deadline: Duration,
+    /// How long a peer may be silent although its link is up; `None` for as long as the deadline.
+    pub silence: Option<Duration>,
     /// Share no memory with other agents.
     pub asked: bool,
     /// A launcher is at the standard input.
@@ -127,6 +133,7 @@ impl Options {
             sockets: self.sockets,
             shadows: self.shadows,
             deadline: Duration::from_millis(self.deadline_ms),
+            silence: self.silence_ms.map(Duration::from_millis),
             asked: self.asked,
             supervised: self.supervised,
         })

@@ -98,7 +98,7 @@ impl Process {
         }
     }
 
-    /// Ends a link whose peer breaks the rules.
+    /// Ends a link; every machine hears of it.
     pub(super) fn drop_link(&mut self, link: LinkId) {
         let party = self.links.get(&link).map(|l| l.party);
         self.driver.close(link);
@@ -119,8 +119,7 @@ impl Process {
                     Action::Send { link, len_bytes } => self.send_bytes(link, buffer.get(..len_bytes)),
                     Action::Close { link, .. } => {
                         self.driver.flush();
-                        self.links.remove(&LinkId(link.0));
-                        self.driver.close(LinkId(link.0));
+                        self.drop_link(LinkId(link.0));
                     }
                     // All links are dialled from the start.
                     Action::Connect { .. } => {}

@@ -52,6 +52,10 @@ pub(crate) struct Run {
     /// How long any single wait may take before it fails by naming who is missing
     #[arg(long, visible_alias = "deadline", value_name = "TIME", default_value = "20s", value_parser = timeout)]
     timeout: Duration,
+    /// How long a process may be silent, although its link is up, before it counts as dead; as long as --timeout if left
+    /// out
+    #[arg(long, value_name = "TIME", value_parser = timeout)]
+    silence: Option<Duration>,
     /// Print one JSON object instead of tables
     #[arg(long)]
     json: bool,
@@ -99,6 +103,7 @@ impl Run {
             reads: self.reads,
             seed: self.seed,
             deadline: self.timeout,
+            silence: self.silence,
             agent: self.agent.clone(),
             ..Options::default()
         }

@@ -176,6 +176,9 @@ impl Launcher {
             "--deadline-ms".into(),
             self.options.deadline.as_millis().to_string().into(),
         ];
+        if let Some(silence) = self.options.silence {
+            arguments.extend(["--silence-ms".into(), silence.as_millis().max(1).to_string().into()]);
+        }
         if self.options.data_path == DataPath::Asked {
             arguments.push("--asked".into());
         }
@@ -227,6 +230,9 @@ impl Launcher {
             ("deadline_ms", u64::try_from(self.options.deadline.as_millis()).unwrap_or(u64::MAX)),
         ] {
             pair(key, value.to_string().into());
+        }
+        if let Some(silence) = self.options.silence {
+            pair("silence_ms", silence.as_millis().max(1).to_string().into());
         }
         let program = self.programs.rank.clone();
         self.spawn(peer, &program, arguments)

@@ -80,6 +80,9 @@ pub struct Options {
     pub seed: u64,
     /// How long any single wait may take before it fails by naming who is missing.
     pub deadline: Duration,
+    /// How long a process may be silent, although its link is up, before it counts as dead; as long as the deadline if
+    /// `None`.
+    pub silence: Option<Duration>,
     /// The agent's executable; looked for beside this one if none is named.
     pub agent: Option<PathBuf>,
     /// The executable that runs ranks (`umbra rank`); this one if none is named.
@@ -99,6 +102,7 @@ impl Default for Options {
             reads: 1000,
             seed: 1,
             deadline: Duration::from_secs(20),
+            silence: None,
             agent: None,
             rank: None,
         }
@@ -166,6 +170,9 @@ impl Options {
         }
         if self.deadline.is_zero() {
             return Err(OptionsError::Zero("deadline"));
+        }
+        if self.silence.is_some_and(|silence| silence.is_zero()) {
+            return Err(OptionsError::Zero("silence"));
         }
         let per_host = u64::from(self.service_processes) + u64::from(self.ranks);
         let processes = per_host.saturating_mul(u64::from(self.hosts));

@@ -84,10 +84,12 @@ impl Arguments {
             "heap" => Held::Heap,
             other => return Err(RankError::BadArgument(format!("memory={other}"))),
         };
+        let silence = pairs.contains_key("silence_ms").then(|| number("silence_ms")).transpose()?;
         let settings = Settings {
             sockets: pairs.get("sockets").map(PathBuf::from),
             shadows: small("shadows")?,
             deadline: Duration::from_millis(number("deadline_ms")?),
+            silence: silence.map(Duration::from_millis),
             ..Settings::new(job, secret, seat)
         };
         let (offset, len) = (number("offset")?, number("len")?);

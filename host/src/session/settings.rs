@@ -28,6 +28,31 @@ pub struct Seat {
     pub n_local: u32,
 }
 
+/// How long the processes of a job wait for each other.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Patience {
+    /// For a group to become full, and for any call of a rank.
+    pub deadline: Lapse,
+    /// For a word from a process to which there is a link.
+    pub silence: Lapse,
+    /// For a link that is gone to come back: a quarter of the deadline.
+    pub grace: Lapse,
+    /// Between two signs of life on a link that has nothing else to carry: several of them in the shorter of silence
+    /// and grace.
+    pub ping: Lapse,
+}
+
+impl Patience {
+    /// Derives all from the two that can be chosen; without a silence it is the deadline.
+    #[must_use]
+    pub fn new(deadline: Duration, silence: Option<Duration>) -> Patience {
+        let lapse = |time: Duration| Lapse(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
+        let (deadline, silence) = (lapse(deadline), lapse(silence.unwrap_or(deadline)));
+        let grace = Lapse(deadline.0 / 4);
+        Patience { deadline, silence, grace, ping: Lapse(silence.0.min(grace.0) / 8) }
+    }
+}
+
 /// What a rank needs to know to join.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -44,26 +69,29 @@ pub struct Settings {
     pub shadows: u32,
     /// How long any call may wait; the same in the whole job.
     pub deadline: Duration,
+    /// How long the service process may be silent, although its link is up, before it counts as failed; `None` for as
+    /// long as the deadline. The same in the whole job.
+    pub silence: Option<Duration>,
 }
 
 impl Settings {
     /// Settings with one shadow service process, no Unix sockets, and ten seconds of patience.
     #[must_use]
     pub const fn new(job: Job, secret: Secret, seat: Seat) -> Settings {
-        Settings { job, secret, seat, sockets: None, shadows: 1, deadline: Duration::from_secs(10) }
+        Settings { job, secret, seat, sockets: None, shadows: 1, deadline: Duration::from_secs(10), silence: None }
     }
 
     pub(super) fn lapse(&self) -> Lapse {
-        Lapse(u64::try_from(self.deadline.as_nanos()).unwrap_or(u64::MAX))
+        Patience::new(self.deadline, self.silence).deadline
     }
 
     pub(super) fn member_config(&self, incarnation: Incarnation) -> member::Config {
         let Seat { rank, size, host, local, n_local } = self.seat;
         let job = job_key(&self.secret);
         let config = member::Config::new(incarnation, job, rank, size, host, local, n_local);
-        let silence = Lapse(self.lapse().0 / 4);
+        let Patience { deadline, silence, grace, ping } = Patience::new(self.deadline, self.silence);
         let sp = self.shadows().ok().and_then(|shadows| shadows.first().copied());
-        member::Config { sp, timeout: self.lapse(), silence, ping: Lapse(silence.0 / 8), ..config }
+        member::Config { sp, timeout: deadline, silence, grace, ping, ..config }
     }
 
     /// The rank's shadow service processes, by the rule that the whole job follows.

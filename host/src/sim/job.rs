@@ -72,7 +72,7 @@ pub struct Job {
     pub resend: Lapse,
     /// See [`Config::ping`](umbra_core::group::service::Config::ping).
     pub ping: Lapse,
-    /// See [`Config::silence`](umbra_core::group::service::Config::silence).
+    /// See [`Config::silence`](umbra_core::group::service::Config::silence); also how long a link may be gone.
     pub silence: Lapse,
     /// See [`Config::rank_grace`](umbra_core::group::service::Config::rank_grace).
     pub rank_grace: Lapse,

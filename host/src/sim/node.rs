@@ -90,6 +90,7 @@ pub(super) fn service_machine(
         resend: job.resend,
         ping: job.ping,
         silence: job.silence,
+        grace: job.silence,
         rank_grace: job.rank_grace,
         ..service::Config::new(sp, incarnation, JOB_KEY)
     };

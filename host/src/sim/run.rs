@@ -131,7 +131,7 @@ impl Sim {
     /// to the job's.
     pub fn add_rank(&mut self, config: member::Config, sp: Sp) -> usize {
         let Job { timeout, resend, ping, silence, .. } = self.job;
-        let config = member::Config { sp: Some(sp), timeout, resend, ping, silence, ..config };
+        let config = member::Config { sp: Some(sp), timeout, resend, ping, silence, grace: silence, ..config };
         let machine = Some(member_machine(&self.job, &self.placement, config.clone(), self.now));
         self.ranks.push(RankNode { machine, events: Vec::new(), sp, config, lives: 1 });
         self.wiring.push(Wiring { wake: Time::NEVER, ..Wiring::default() });

@@ -5,7 +5,7 @@ use crate::error::Status;
 use crate::id::{Generation, Id};
 use crate::machine::{Action, Link};
 use crate::peer::{Incarnation, Sp};
-use crate::time::Time;
+use crate::time::{Lapse, Time};
 use crate::wire::{Frame, Op, Token};
 
 use super::super::cause::Cause;
@@ -256,7 +256,8 @@ impl<S: Storage> Member<S> {
             return;
         }
         self.tick_at = now + self.config.ping;
-        let silent = now.since(self.heard) >= self.config.silence;
+        let quiet = now.since(self.heard);
+        let silent = quiet >= self.config.silence;
         match self.link {
             Some((link, ..)) if silent => {
                 // Nothing has come for too long: the link is as good as gone.
@@ -267,7 +268,10 @@ impl<S: Storage> Member<S> {
             Some(_) if now.since(self.sent) >= self.config.ping => self.ping_due = true,
             _ => {}
         }
-        if self.link.is_none() && silent {
+        // One that has not come so far is given more time than one that went.
+        let seen = self.sp_life.0 != 0;
+        let grace = if seen { self.config.grace } else { self.config.grace.max(Lapse(self.config.timeout.0 / 2)) };
+        if self.link.is_none() && ((silent && seen) || quiet >= grace) {
             self.without_service();
         }
     }

@@ -86,8 +86,11 @@ pub struct Config {
     pub resend: Lapse,
     /// How often a silent link is used, so that the peer knows that this process lives.
     pub ping: Lapse,
-    /// A peer that is silent for this long has failed.
+    /// A peer that is silent for this long, although its link is up, has failed. On a busy machine living peers are
+    /// silent too: what a death looks like there is the end of the link.
     pub silence: Lapse,
+    /// A peer whose link is gone, and did not come back for this long, has failed.
+    pub grace: Lapse,
     /// A rank that is silent for this long, although its link is up, has failed. Ranks that run no code of ours
     /// while others read their memory need a long one: their death is told by the link.
     pub rank_silence: Lapse,
@@ -103,7 +106,7 @@ pub struct Config {
 
 impl Config {
     /// Defaults for a job on a fast network: time-out 10 s, repetitions from 20 ms, pings every 250 ms, failure
-    /// after 2 s of silence.
+    /// after 2 s of silence or without a link.
     #[must_use]
     pub const fn new(sp: Sp, incarnation: Incarnation, job: JobKey) -> Config {
         Config {
@@ -115,6 +118,7 @@ impl Config {
             resend: Lapse::from_millis(20),
             ping: Lapse::from_millis(250),
             silence: Lapse::from_secs(2),
+            grace: Lapse::from_secs(2),
             rank_silence: Lapse::from_secs(2),
             rank_grace: Lapse::from_secs(1),
             after_restart: AfterRestart::Rebuild,

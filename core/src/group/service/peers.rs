@@ -133,7 +133,7 @@ impl<S: Storage, C: Shelf> Service<'_, S, C> {
         self.answers.push(Answer::Close { link, reason });
     }
 
-    /// A link went down. The process may still live: silence will tell.
+    /// A link went down. The process may still live: whether the link comes back will tell.
     pub(super) fn peer_down(&mut self, link: Link, sp: Sp, now: Time) {
         let Some(peer) = self.peer_mut(sp).filter(|peer| peer.link == Some(link)) else { return };
         peer.link = None;

@@ -29,7 +29,8 @@ impl<S: Storage, C: Shelf> Service<'_, S, C> {
     }
 
     fn listen_to_peers(&mut self, now: Time) {
-        let (ping, silence, timeout) = (self.config.ping.0, self.config.silence.0, self.config.timeout.0);
+        let (ping, silence) = (self.config.ping.0, self.config.silence.0);
+        let (grace, timeout) = (self.config.grace.0, self.config.timeout.0);
         for sp in 0..self.placement.service_processes() {
             let sp = Sp(sp);
             let Some(peer) = self.peer_mut(sp) else { break };
@@ -40,7 +41,7 @@ impl<S: Storage, C: Shelf> Service<'_, S, C> {
                 now.since(peer.heard).0 > silence
             } else {
                 let seen = peer.incarnation.0 != 0;
-                peer.wanted && now.since(peer.missing_since).0 > if seen { silence } else { timeout / 2 }
+                peer.wanted && now.since(peer.missing_since).0 > if seen { grace } else { timeout / 2 }
             };
             if dead && !peer.is_dead() {
                 let (epoch, incarnation) = (peer.epoch + 1, peer.incarnation);
