@@ -39,7 +39,7 @@ fn schedules_that_broke_a_rule_once_obey() {
 
 #[test]
 fn random_jobs_break_no_rule() {
-    let count = number("UMBRA_SCHEDULES").unwrap_or(6_000);
+    let count = number("UMBRA_SCHEDULES").unwrap_or(1_000);
     let seeds = number("UMBRA_SEED").map_or(0..count, |seed| seed..seed + 1);
     let next = AtomicU64::new(seeds.start);
     let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
@@ -63,7 +63,8 @@ fn random_jobs_break_no_rule() {
             }
         }
     });
+    let count = seeds.end - seeds.start;
+    println!("Random: {count} schedules: {ready} ranks were ready in the end, failures were told in {failed}");
     assert!(wrong.is_empty(), "{} of {seeds:?} fail:\n{}", wrong.len(), wrong.join("\n"));
-    let few = seeds.end - seeds.start < 100;
-    assert!(few || ready > 0 && failed > 0, "jobs in which nothing is ready, or nothing fails, prove nothing");
+    assert!(count < 100 || ready > 0 && failed > 0, "jobs in which nothing is ready, or nothing fails, prove nothing");
 }

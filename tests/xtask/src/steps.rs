@@ -12,6 +12,7 @@ mod models;
 
 mod policy;
 mod sanitizer;
+mod schedules;
 mod smoke;
 mod style;
 mod symbols;
@@ -32,6 +33,7 @@ pub(crate) const ALL: &[Step] = &[
     Step { name: "clippy", what: "no lint complains, on any target", check: lints::clippy },
     Step { name: "doc", what: "the documentation builds without a warning", check: lints::doc },
     Step { name: "tests", what: "unit tests, integration tests and examples pass", check: tests::workspace },
+    Step { name: "schedules", what: "no random schedule of the bootstrap breaks a rule", check: schedules::check },
     Step { name: "run", what: "the main job agrees byte for byte on every data path", check: smoke::check },
     Step { name: "leftovers", what: "tests and jobs left no process, file or segment", check: leftovers::check },
     Step { name: "features", what: "every combination of features builds", check: features::powerset },
