@@ -256,6 +256,15 @@ impl Driver {
         }
     }
 
+    /// The socket of a link that is up.
+    #[must_use]
+    pub fn socket(&self, link: LinkId) -> Option<BorrowedFd<'_>> {
+        match self.slots.get(link.0 as usize) {
+            Some(Slot::Up(stream, _)) => Some(stream.as_fd()),
+            _ => None,
+        }
+    }
+
     /// Whether [`next`](Self::next) may have something.
     #[must_use]
     pub fn has_events(&self) -> bool {

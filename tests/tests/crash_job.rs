@@ -265,6 +265,29 @@ fn an_idle_job_uses_less_than_one_percent_of_a_processor() {
     }
 }
 
+#[test]
+fn a_service_process_that_is_started_again_gets_its_sleeping_ranks_back() {
+    let options = rig::options(2, 1, 2);
+    let (mut launcher, slices) = running(&options);
+    launcher.kill(service(1));
+    launcher.start_agent(Sp(1)).unwrap();
+    let end = Instant::now() + rig::PATIENCE;
+    loop {
+        // Again, because the groups in which a rank is are looked up then.
+        plan(&mut launcher, service(0), &slices);
+        let results = read(&mut launcher, service(0));
+        if results.iter().all(|r| r.failed == 0 && r.reads > 0) {
+            break;
+        }
+        assert!(Instant::now() < end, "the ranks did not come back: {results:?}");
+    }
+    for r in 0..4 {
+        launcher.call(rank(r), ops::LEAVE, Token(9), &[], Vec::new()).unwrap();
+    }
+    let left = |item: &News| matches!(item, News::Ended(peer, status) if *peer != service(1) && status.success());
+    rig::collect(&mut launcher, "the leaving of all ranks", |news| news.iter().filter(|n| left(n)).count() == 4);
+}
+
 /// Stops a process for good or lets it go on.
 fn signal(launcher: &Launcher, peer: Peer, signal: Signal) {
     let pid = i32::try_from(launcher.pid(peer).unwrap()).unwrap();

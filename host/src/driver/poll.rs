@@ -1,6 +1,6 @@
 //! One look at all sockets: what is ready moves, what is due is tried again or given up.
 
-use std::os::fd::AsFd as _;
+use std::os::fd::{AsFd as _, BorrowedFd};
 
 use rustix::event::{PollFd, PollFlags, Timespec};
 use umbra_core::time::Time;
@@ -9,6 +9,25 @@ use super::{Driver, Event, LinkId, Slot, now};
 use crate::link::{Close, Dial, Listener, Side};
 
 impl Driver {
+    /// Sleeps until a link ends (true) or `also` is readable (false). Frames wake nobody and stay where they are.
+    ///
+    /// # Errors
+    /// What the system said of the poll itself.
+    pub fn wait_for_end(&mut self, also: BorrowedFd<'_>) -> std::io::Result<bool> {
+        let links = self.slots.iter().filter_map(|slot| match slot {
+            Slot::Up(stream, _) => Some(PollFd::from_borrowed_fd(stream.as_fd(), PollFlags::RDHUP)),
+            _ => None,
+        });
+        let mut fds: Vec<PollFd<'_>> =
+            std::iter::once(PollFd::from_borrowed_fd(also, PollFlags::IN)).chain(links).collect();
+        match rustix::event::poll(&mut fds, None) {
+            // A signal: the caller looks at its flags.
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(e) => return Err(e.into()),
+        }
+        Ok(fds.iter().skip(1).any(|fd| !fd.revents().is_empty()))
+    }
+
     pub(super) fn poll(&mut self, deadline: Time) -> std::io::Result<()> {
         let mut fds: Vec<PollFd<'_>> = Vec::with_capacity(self.listeners.len() + self.slots.len());
         let mut owners: Vec<usize> = Vec::with_capacity(self.slots.len());

@@ -131,7 +131,7 @@ fn play(arguments: &Arguments, launcher: &mut Launcher) -> Result<(), RankError>
     }
     let before = session.wakeups();
     launcher.call(ops::EXPORTED, &Exported { address, len, wakeups: 0 }.to_body());
-    let token = launcher.wait_for_leave()?;
+    let token = launcher.wait_for_leave(&mut session)?;
     // Code of ours ran in this process if the system had to wake it, or if the session did anything by itself.
     let wakeups = session.wakeups() - before + launcher.wakeups_while_waiting;
     for group in groups {
@@ -231,9 +231,11 @@ impl Launcher {
         self.call(ops::FAILED, &Failure { status, culprit, text: error.to_string() }.to_body());
     }
 
-    /// Sleeps until the launcher says that everything was read.
-    fn wait_for_leave(&mut self) -> Result<Token, RankError> {
+    /// Sleeps until the launcher says that everything was read. A service process that was started again meanwhile is
+    /// told what it must know of this rank.
+    fn wait_for_leave(&mut self, session: &mut Session) -> Result<Token, RankError> {
         let (mut frame, mut waits) = (Vec::new(), 0u64);
+        let failed = |error: io::Error| RankError::Launcher(error.to_string());
         loop {
             while let Some(event) = self.driver.next(&mut frame) {
                 match (event, Frame::parse(&frame)) {
@@ -246,7 +248,11 @@ impl Launcher {
                     _ => {}
                 }
             }
-            self.driver.wait(Time::NEVER).map_err(|e| RankError::Launcher(e.to_string()))?;
+            match self.driver.socket(self.link).filter(|_| !self.driver.has_unsent()) {
+                Some(socket) if session.sleep(socket)? => session.recover()?,
+                Some(_) => self.driver.wait(Time::ZERO).map_err(failed)?,
+                None => self.driver.wait(Time::NEVER).map_err(failed)?,
+            }
             waits += 1;
         }
     }

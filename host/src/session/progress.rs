@@ -1,6 +1,6 @@
 //! Turning: links in, machine forward, messages out.
 
-use std::os::fd::OwnedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 
 use umbra_core::endpoints::GroupKey;
 use umbra_core::group::member;
@@ -36,6 +36,47 @@ impl Session {
         self.member.on_time(driver::now());
         self.pump();
         Ok(())
+    }
+
+    /// Sleeps until a link to a service process ends (true; [`recover`](Self::recover) then) or `also` is readable
+    /// (false). For a rank that computes elsewhere or has nothing to do: signs of life do not wake it.
+    ///
+    /// # Errors
+    /// [`SessionError::Io`] if the system refuses to wait.
+    pub fn sleep(&mut self, also: BorrowedFd<'_>) -> Result<bool, SessionError> {
+        if !self.is_whole() {
+            return Ok(true);
+        }
+        self.driver.wait_for_end(also).map_err(|error| SessionError::Io { what: "wait for the links", error })
+    }
+
+    /// Makes progress until the service processes, if they were started again, have this rank's groups and exported
+    /// memory back.
+    ///
+    /// # Errors
+    /// [`SessionError`]: who did not come back before the deadline.
+    pub fn recover(&mut self) -> Result<(), SessionError> {
+        let deadline = self.deadline();
+        loop {
+            // At least once: that a link has ended is seen only by reading it.
+            self.progress(if self.is_whole() { Time::ZERO } else { deadline })?;
+            if self.is_whole() {
+                return Ok(());
+            }
+            if let Some((sp, why)) = self.shadows.iter().find_map(|s| Some((s.sp, s.why.clone()?))) {
+                return Err(SessionError::Unreachable { sp, why });
+            }
+            if driver::now() >= deadline {
+                let missing = self.shadows.iter().find(|s| !s.up).or_else(|| self.shadows.first());
+                return Err(SessionError::ServiceLost { sp: missing.map_or(Sp(0), |s| s.sp) });
+            }
+        }
+    }
+
+    /// Whether every service process is linked and knows all that it should of this rank.
+    fn is_whole(&self) -> bool {
+        let known = |key: &u128| !matches!(self.member.state(GroupKey(*key)), State::Joining | State::Joined);
+        self.shadows.iter().all(|shadow| shadow.up) && !self.driver.has_unsent() && self.sizes.keys().all(known)
     }
 
     /// Waits until `done`; a refusal or an end of group `about`, or the loss of the service process, ends it earlier.
