@@ -117,7 +117,11 @@ pub struct Mailbox<'a> {
     slots: SharedSlots<'a>,
     lines: &'a [AtomicU64],
     shift: u32,
+    spare: usize,
 }
+
+/// Steps beyond those that can be accounted for after which a mailbox is called damaged.
+const SPARE: usize = 1 << 16;
 
 /// What a cell says.
 #[derive(Clone, Copy)]
@@ -178,7 +182,15 @@ impl<'a> Mailbox<'a> {
             return Err(AttachError::BadCapacity(slots.capacity() as u64));
         }
         let cells = &front[CELLS..CELLS + capacity];
-        Ok(Mailbox { tail: &words[TAIL], head: &words[HEAD], cells, slots, lines, shift: stated.trailing_zeros() })
+        let (tail, head, shift) = (&words[TAIL], &words[HEAD], stated.trailing_zeros());
+        Ok(Mailbox { tail, head, cells, slots, lines, shift, spare: SPARE })
+    }
+
+    /// The same mailbox, seen by somebody who calls it damaged after `spare` steps for which only contention could
+    /// account, instead of 65536: for who knows that there is little.
+    #[must_use]
+    pub const fn with_spare(self, spare: usize) -> Self {
+        Mailbox { spare, ..self }
     }
 
     /// Messages that fit.
@@ -339,7 +351,7 @@ impl<'a> Mailbox<'a> {
     /// Cells that are looked at before the mailbox is called damaged: a hint may lag by as many messages as
     /// were published while its writer slept, a cell at a time within a lap; contention may cost the rest.
     fn patience(&self) -> usize {
-        4 * self.cells.len() + (1 << 16)
+        (4 * self.cells.len()).saturating_add(self.spare)
     }
 }
 
