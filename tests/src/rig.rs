@@ -1,5 +1,9 @@
 //! Real processes for tests: the executables, jobs with short deadlines, news awaited with a bound, leftovers.
 
+mod by_hand;
+
+pub use by_hand::{ByHand, Scratch, finish};
+
 use std::collections::BTreeSet;
 use std::env;
 use std::ffi::OsStr;
@@ -18,7 +22,29 @@ use umbra_core::time::Lapse;
 /// No wait of a test is longer; far beyond every deadline of the jobs under test.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The two executables, built in the profile of this test if cargo runs it.
+/// Builds what `arguments` of `cargo build` say in the profile of this test, if cargo runs it; the directory in which it
+/// lies.
+///
+/// # Panics
+/// If it cannot be built.
+pub fn build(arguments: &[&str]) -> PathBuf {
+    let here = env::current_exe().expect("this executable has a name");
+    let deps = here.parent().expect("it lies in a directory");
+    let profile = if deps.ends_with("deps") { deps.parent().expect("deps lies in a profile") } else { deps };
+    if let Some(cargo) = env::var_os("CARGO") {
+        let mut command = Command::new(cargo);
+        command.args(["build", "--quiet"]).args(arguments);
+        if !profile.ends_with("debug") {
+            command.arg("--profile").arg(profile.file_name().expect("a profile has a name"));
+        }
+        command.arg("--target-dir").arg(profile.parent().expect("a profile lies in a target directory"));
+        command.current_dir(env!("CARGO_MANIFEST_DIR"));
+        assert!(command.status().expect("cargo starts").success(), "cargo build {arguments:?}");
+    }
+    profile.to_owned()
+}
+
+/// The commands `umbra` and `umbra-agent`, built if cargo runs this test.
 ///
 /// # Panics
 /// If they are not there and cannot be built.
@@ -26,21 +52,9 @@ pub const PATIENCE: Duration = Duration::from_secs(60);
 pub fn programs() -> &'static (PathBuf, PathBuf) {
     static FOUND: OnceLock<(PathBuf, PathBuf)> = OnceLock::new();
     FOUND.get_or_init(|| {
-        let here = env::current_exe().expect("this executable has a name");
-        let deps = here.parent().expect("it lies in a directory");
-        let profile = if deps.ends_with("deps") { deps.parent().expect("deps lies in a profile") } else { deps };
-        if let Some(cargo) = env::var_os("CARGO") {
-            let mut command = Command::new(cargo);
-            command.args(["build", "--quiet", "-p", "umbra", "-p", "umbra-dpu", "--bins"]);
-            if !profile.ends_with("debug") {
-                command.arg("--profile").arg(profile.file_name().expect("a profile has a name"));
-            }
-            command.arg("--target-dir").arg(profile.parent().expect("a profile lies in a target directory"));
-            command.current_dir(env!("CARGO_MANIFEST_DIR"));
-            assert!(command.status().expect("cargo starts").success(), "cargo builds the executables");
-        }
-        let found = (profile.join("umbra"), profile.join("umbra-agent"));
-        assert!(found.0.is_file() && found.1.is_file(), "executables beside {}", here.display());
+        let folder = build(&["-p", "umbra", "-p", "umbra-dpu", "--bins"]);
+        let found = (folder.join("umbra"), folder.join("umbra-agent"));
+        assert!(found.0.is_file() && found.1.is_file(), "executables in {}", folder.display());
         found
     })
 }

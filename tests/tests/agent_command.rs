@@ -8,29 +8,19 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 
 use umbra::secret::Secret;
-use umbra_tests::rig;
+use umbra_tests::rig::{self, Scratch};
 
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn new(name: &str) -> Scratch {
-        let path = std::env::temp_dir().join(format!("umbra-agent-{}-{name}", std::process::id()));
-        fs::create_dir_all(&path).unwrap();
-        Secret::random().unwrap().create(&path.join("secret")).unwrap();
-        Scratch(path)
-    }
-
-    fn config(&self, text: &str) -> PathBuf {
-        let path = self.0.join("job.cfg");
-        fs::write(&path, text).unwrap();
-        path
-    }
+/// A directory with a secret.
+fn with_secret(name: &str) -> Scratch {
+    let scratch = Scratch::new(name);
+    Secret::random().unwrap().create(&scratch.path().join("secret")).unwrap();
+    scratch
 }
 
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
+fn config(scratch: &Scratch, text: &str) -> PathBuf {
+    let path = scratch.path().join("job.cfg");
+    fs::write(&path, text).unwrap();
+    path
 }
 
 /// Ports that are free now; nobody else on a test machine takes them in the next moment, and if so the agent says so.
@@ -51,22 +41,22 @@ fn said(output: &Output) -> String {
 
 #[test]
 fn s43_settings_that_cannot_be_used_are_told_with_file_and_line() {
-    let scratch = Scratch::new("settings");
-    let secret = scratch.0.join("secret");
+    let scratch = with_secret("settings");
+    let secret = scratch.path().join("secret");
     let none = agent().output().unwrap();
     assert!(!none.status.success() && said(&none).contains("--config"), "{}", said(&none));
     let kept = agent().env("MIMOSA_PERSISTENT_CACHE", "1").output().unwrap();
     assert!(said(&kept).contains("next creation is a new generation"), "{}", said(&kept));
     let neither = agent().env("MIMOSA_PERSISTENT_CACHE", "yes").output().unwrap();
     assert!(!neither.status.success() && said(&neither).contains("neither 0 nor 1"), "{}", said(&neither));
-    let bad = scratch.config("# Format version: 1\nnode1,bf1:127.0.0.1:7010&7011:9010\n");
+    let bad = config(&scratch, "# Format version: 1\nnode1,bf1:127.0.0.1:7010&7011:9010\n");
     let run = |arguments: &[&str]| {
         agent().arg("--config").arg(&bad).arg("--secret-file").arg(&secret).args(arguments).output().unwrap()
     };
     let unequal = run(&["--service-process", "0"]);
     assert!(!unequal.status.success());
     assert!(said(&unequal).contains("job.cfg:2: DPU \"bf1\" has 2 service ports but 1"), "{}", said(&unequal));
-    scratch.config("# Format version: 1\nnode1,bf1:127.0.0.1:7010:9010\n");
+    config(&scratch, "# Format version: 1\nnode1,bf1:127.0.0.1:7010:9010\n");
     let unknown = run(&["--service-process", "3"]);
     assert!(!unknown.status.success() && said(&unknown).contains("there is no 3"), "{}", said(&unknown));
     let lid = run(&["--service-process", "0", "--lid", "1"]);
@@ -95,10 +85,10 @@ fn start(config: &PathBuf, secret: &PathBuf, global: &str, local: &str) -> (Chil
 
 #[test]
 fn an_agent_says_when_it_is_ready_tells_its_status_and_ends_on_request() {
-    let scratch = Scratch::new("ready");
+    let scratch = with_secret("ready");
     let [a, b, c, d] = ports();
-    let config = scratch.config(&format!("# Format version: 1\nnode1,bf1:127.0.0.1:{a}&{b}:{c}&{d}\n"));
-    let secret = scratch.0.join("secret");
+    let config = config(&scratch, &format!("# Format version: 1\nnode1,bf1:127.0.0.1:{a}&{b}:{c}&{d}\n"));
+    let secret = scratch.path().join("secret");
     let (mut first, line) = start(&config, &secret, "0", "0");
     assert_eq!(
         line,

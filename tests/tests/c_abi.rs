@@ -3,50 +3,24 @@
 
 use std::ffi::OsString;
 use std::fs;
-use std::io::{BufRead as _, BufReader};
-use std::net::TcpListener;
-use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process};
-use umbra::secret::Secret;
+use umbra_tests::rig::{self, ByHand};
 
 const HOSTS: u32 = 2;
 const RANKS: u32 = 2;
+/// Ranks under valgrind take their time.
 const PATIENCE: Duration = Duration::from_secs(120);
-
-/// `target/debug` or whatever cargo built this test into.
-fn built() -> PathBuf {
-    let test = std::env::current_exe().unwrap();
-    test.parent().and_then(Path::parent).unwrap().to_owned()
-}
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize().unwrap()
 }
 
-/// Builds what a test of this package cannot depend on: executables and the shared library.
-fn cargo_build(what: &[&str]) {
-    let directory = built();
-    let profile = match directory.file_name().and_then(|name| name.to_str()) {
-        Some("debug") | None => "dev",
-        Some(other) => other,
-    };
-    let status = Command::new(env!("CARGO"))
-        .args(["build", "--quiet", "--profile", profile, "--target-dir"])
-        .arg(directory.parent().unwrap())
-        .args(what)
-        .current_dir(root())
-        .status()
-        .unwrap();
-    assert!(status.success(), "cargo build {what:?}");
-}
-
 /// The compiled example, or why there is none.
 fn compile(directory: &Path, flags: &[&str]) -> Result<PathBuf, String> {
-    let (program, library) = (directory.join("rank"), built());
+    let (program, library) = (directory.join("rank"), rig::build(&["-p", "umbra-ffi"]));
     let output = Command::new("cc")
         .args(["-std=c99", "-g", "-Wall", "-Wextra", "-pedantic", "-Werror"])
         .args(flags)
@@ -65,116 +39,31 @@ fn compile(directory: &Path, flags: &[&str]) -> Result<PathBuf, String> {
     Ok(program)
 }
 
-/// Agents of a job, in a private directory; ended on drop.
-struct Job {
-    directory: PathBuf,
-    agents: Vec<Child>,
+/// A job whose agents run.
+fn agents(name: &str) -> ByHand {
+    let mut job = ByHand::new(name, HOSTS);
+    let sockets = job.directory().to_str().unwrap().to_owned();
+    (0..HOSTS).for_each(|sp| job.start(sp, &["--sockets", &sockets, "--deadline-ms", "60000"]));
+    job
 }
 
-impl Job {
-    fn start(name: &str) -> Job {
-        cargo_build(&["-p", "umbra-dpu", "--bin", "umbra-agent"]);
-        cargo_build(&["-p", "umbra-ffi"]);
-        let directory = std::env::temp_dir().join(format!("umbra-c-{name}-{}", std::process::id()));
-        let _ = fs::remove_dir_all(&directory);
-        fs::DirBuilder::new().mode(0o700).create(&directory).unwrap();
-        let mut config = String::from("# Format version: 1\n");
-        // Held until all are chosen, so that no port is chosen twice.
-        let ports: Vec<TcpListener> = (0..2 * HOSTS).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
-        for (host, pair) in ports.chunks(2).enumerate() {
-            let [services, ranks] = [0, 1].map(|i| pair[i].local_addr().unwrap().port());
-            config += &format!("node{host},dpu{host}:127.0.0.1:{services}:{ranks}\n");
-        }
-        fs::write(directory.join("job.cfg"), config).unwrap();
-        Secret::random().unwrap().create(&directory.join("secret")).unwrap();
-        drop(ports);
-        let mut job = Job { directory, agents: Vec::new() };
-        for sp in 0..HOSTS {
-            let mut agent = Command::new(built().join("umbra-agent"))
-                .arg("--config")
-                .arg(job.directory.join("job.cfg"))
-                .arg("--secret-file")
-                .arg(job.directory.join("secret"))
-                .arg("--sockets")
-                .arg(&job.directory)
-                .args(["--service-process", &sp.to_string(), "--deadline-ms", "60000"])
-                .stdin(Stdio::null())
-                .stdout(Stdio::piped())
-                .spawn()
-                .unwrap();
-            let mut line = String::new();
-            BufReader::new(agent.stdout.take().unwrap()).read_line(&mut line).unwrap();
-            job.agents.push(agent);
-            assert!(line.contains("ready"), "agent {sp} said {line:?} instead of being ready");
-        }
-        job
-    }
-
-    /// Runs one rank of each of these programs and returns what they said.
-    fn run(&self, programs: &[Vec<OsString>]) -> Vec<Output> {
-        let ranks: Vec<Child> = programs
-            .iter()
-            .enumerate()
-            .map(|(rank, program)| {
-                let (first, rest) = program.split_first().unwrap();
-                Command::new(first)
-                    .args(rest)
-                    .arg(self.directory.join("job.cfg"))
-                    .arg(self.directory.join("secret"))
-                    .arg(&self.directory)
-                    .args([rank.to_string(), RANKS.to_string(), HOSTS.to_string()])
-                    .stdin(Stdio::null())
-                    .stdout(Stdio::piped())
-                    .stderr(Stdio::piped())
-                    .spawn()
-                    .unwrap()
-            })
-            .collect();
-        let deadline = Instant::now() + PATIENCE;
-        ranks.into_iter().map(|rank| finish(rank, deadline)).collect()
-    }
-
-    /// Ends the agents as a user would; nothing of the job may be left.
-    fn end(mut self) {
-        for agent in &mut self.agents {
-            let pid = Pid::from_child(agent);
-            kill_process(pid, Signal::TERM).unwrap();
-        }
-        let deadline = Instant::now() + PATIENCE;
-        for agent in std::mem::take(&mut self.agents) {
-            let output = finish(agent, deadline);
-            assert!(output.status.success(), "an agent ended with {:?}", output.status);
-        }
-        let left = fs::read_dir(&self.directory).unwrap().map(|entry| entry.unwrap().file_name());
-        let mut left: Vec<OsString> = left.collect();
-        left.sort();
-        assert_eq!(left, ["job.cfg", "secret"], "what a job leaves in its directory");
-    }
-}
-
-impl Drop for Job {
-    fn drop(&mut self) {
-        for agent in &mut self.agents {
-            let _ = agent.kill();
-            let _ = agent.wait();
-        }
-        let _ = fs::remove_dir_all(&self.directory);
-    }
-}
-
-/// Waits for a process; one that does not end is killed and fails the test.
-fn finish(mut child: Child, deadline: Instant) -> Output {
-    loop {
-        if child.try_wait().unwrap().is_some() {
-            return child.wait_with_output().unwrap();
-        }
-        if Instant::now() > deadline {
-            child.kill().unwrap();
-            let output = child.wait_with_output().unwrap();
-            panic!("a process did not end: {}", String::from_utf8_lossy(&output.stderr));
-        }
-        std::thread::sleep(Duration::from_millis(10));
-    }
+/// Runs one rank of each of these programs and returns what they said.
+fn run(job: &ByHand, programs: &[Vec<OsString>]) -> Vec<Output> {
+    let start = |(rank, program): (usize, &Vec<OsString>)| {
+        let (first, rest) = program.split_first().unwrap();
+        Command::new(first)
+            .args(rest)
+            .args([job.config().as_path(), &job.secret(), job.directory()])
+            .args([rank.to_string(), RANKS.to_string(), HOSTS.to_string()])
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap()
+    };
+    let ranks: Vec<Child> = programs.iter().enumerate().map(start).collect();
+    let deadline = Instant::now() + PATIENCE;
+    ranks.into_iter().map(|rank| rig::finish(rank, deadline)).collect()
 }
 
 /// A rank that fails leaves the others waiting, so what all of them said is told.
@@ -190,12 +79,12 @@ fn all_is_right(outputs: &[Output]) {
 
 #[test]
 fn a_job_of_c_ranks_does_all_that_the_header_promises() {
-    let job = Job::start("plain");
-    let program = match compile(&job.directory, &[]) {
+    let job = agents("plain");
+    let program = match compile(job.directory(), &[]) {
         Ok(program) => program,
         Err(why) => return println!("skipped: {why}"),
     };
-    let outputs = job.run(&vec![vec![program.clone().into_os_string()]; (HOSTS * RANKS) as usize]);
+    let outputs = run(&job, &vec![vec![program.clone().into_os_string()]; (HOSTS * RANKS) as usize]);
     all_is_right(&outputs);
     for (rank, output) in outputs.iter().enumerate() {
         assert_eq!(String::from_utf8_lossy(&output.stdout), format!("rank {rank}: all is right\n"));
@@ -206,15 +95,14 @@ fn a_job_of_c_ranks_does_all_that_the_header_promises() {
 
 #[test]
 fn ranks_in_c_and_in_rust_form_one_job() {
-    cargo_build(&["-p", "umbra", "--example", "rank"]);
-    let job = Job::start("mixed");
-    let c = match compile(&job.directory, &[]) {
+    let job = agents("mixed");
+    let c = match compile(job.directory(), &[]) {
         Ok(program) => program,
         Err(why) => return println!("skipped: {why}"),
     };
-    let rust = built().join("examples/rank").into_os_string();
+    let rust = rig::build(&["-p", "umbra", "--example", "rank"]).join("examples/rank").into_os_string();
     let c_program = vec![c.clone().into_os_string()];
-    all_is_right(&job.run(&[c_program.clone(), vec![rust.clone()], vec![rust], c_program]));
+    all_is_right(&run(&job, &[c_program.clone(), vec![rust.clone()], vec![rust], c_program]));
     fs::remove_file(c).unwrap();
     job.end();
 }
@@ -224,8 +112,8 @@ fn valgrind_finds_nothing_wrong_in_a_c_rank() {
     if Command::new("valgrind").arg("--version").output().is_err() {
         return println!("skipped: no valgrind on this machine");
     }
-    let job = Job::start("valgrind");
-    let program = match compile(&job.directory, &[]) {
+    let job = agents("valgrind");
+    let program = match compile(job.directory(), &[]) {
         Ok(program) => program.into_os_string(),
         Err(why) => return println!("skipped: {why}"),
     };
@@ -234,7 +122,7 @@ fn valgrind_finds_nothing_wrong_in_a_c_rank() {
     watched.extend(["--errors-for-leak-kinds=definite".into(), program.clone()]);
     let mut programs = vec![vec![program.clone()]; (HOSTS * RANKS) as usize];
     programs[1] = watched;
-    all_is_right(&job.run(&programs));
+    all_is_right(&run(&job, &programs));
     fs::remove_file(program).unwrap();
     job.end();
 }

@@ -4,44 +4,24 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::{BufRead as _, BufReader};
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use umbra_tests::rig;
+use umbra_tests::rig::{self, Scratch};
 
 /// How long processes may outlive their launcher, however long their deadlines are.
 const MOMENT: Duration = Duration::from_secs(10);
 
-/// A temporary directory of its own: jobs of other tests would remove what is left in theirs.
-struct Temporary(PathBuf);
-
-impl Temporary {
-    fn new(name: &str) -> Temporary {
-        let path = std::env::temp_dir().join(format!("umbra-t-{name}-{}", std::process::id()));
-        fs::DirBuilder::new().mode(0o700).create(&path).unwrap();
-        Temporary(path)
-    }
-
-    fn left(&self) -> Vec<PathBuf> {
-        fs::read_dir(&self.0).unwrap().map(|entry| entry.unwrap().path()).collect()
-    }
-
-    fn run(&self, arguments: &[&str]) -> Command {
-        let (umbra, agent) = rig::programs();
-        let mut command = Command::new(umbra);
-        command.arg("run").args(arguments).arg("--input");
-        command.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml")).arg("--agent").arg(agent);
-        command.env("TMPDIR", &self.0).stdin(Stdio::null()).stdout(Stdio::null());
-        command
-    }
-}
-
-impl Drop for Temporary {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
+/// A job whose directory lies in `temporary`; those of other tests would remove what it leaves.
+fn run(temporary: &Scratch, arguments: &[&str]) -> Command {
+    let (umbra, agent) = rig::programs();
+    let mut command = Command::new(umbra);
+    command.arg("run").args(arguments).arg("--input");
+    command.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml")).arg("--agent").arg(agent);
+    command.env("TMPDIR", temporary.path()).stdin(Stdio::null()).stdout(Stdio::null());
+    command
 }
 
 /// A launcher that does not outlive its test.
@@ -49,8 +29,8 @@ struct Launcher(Child);
 
 impl Launcher {
     /// Starts a job that reads for long, and waits until it does.
-    fn reading(temporary: &Temporary) -> Launcher {
-        let mut run = temporary.run(&["--reads", "1000000", "--size", "8"]);
+    fn reading(temporary: &Scratch) -> Launcher {
+        let mut run = run(temporary, &["--reads", "1000000", "--size", "8"]);
         let mut launcher = Launcher(run.stderr(Stdio::piped()).spawn().unwrap());
         let mut lines = BufReader::new(launcher.0.stderr.take().unwrap()).lines();
         assert!(lines.any(|line| line.is_ok_and(|l| l.contains("random"))), "the job never came to its random reads");
@@ -89,7 +69,7 @@ fn mapped(pid: u32) -> Vec<String> {
 
 #[test]
 fn a_killed_launcher_leaves_files_at_most_and_these_until_the_next_run() {
-    let temporary = Temporary::new("killed");
+    let temporary = Scratch::new("killed");
     let launcher = Launcher::reading(&temporary);
     let pid = launcher.0.id();
     let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap();
@@ -99,16 +79,16 @@ fn a_killed_launcher_leaves_files_at_most_and_these_until_the_next_run() {
     let left = temporary.left();
     assert_eq!(left.len(), 1, "{left:?}");
     assert_eq!(fs::metadata(&left[0]).unwrap().mode() & 0o777, 0o700, "it holds a secret");
-    let next = temporary.run(&["--quiet"]).stderr(Stdio::piped()).output().unwrap();
+    let next = run(&temporary, &["--quiet"]).stderr(Stdio::piped()).output().unwrap();
     assert!(next.status.success(), "{}", String::from_utf8_lossy(&next.stderr));
     assert_eq!(temporary.left(), Vec::<PathBuf>::new());
 }
 
 #[test]
 fn a_run_leaves_the_directory_of_another_that_still_runs_alone() {
-    let temporary = Temporary::new("beside");
+    let temporary = Scratch::new("beside");
     let _first = Launcher::reading(&temporary);
-    let second = temporary.run(&["--quiet"]).stderr(Stdio::piped()).output().unwrap();
+    let second = run(&temporary, &["--quiet"]).stderr(Stdio::piped()).output().unwrap();
     assert!(second.status.success(), "{}", String::from_utf8_lossy(&second.stderr));
     let left = temporary.left();
     assert!(left.len() == 1 && left[0].join("secret").is_file(), "{left:?}");
@@ -116,9 +96,9 @@ fn a_run_leaves_the_directory_of_another_that_still_runs_alone() {
 
 #[test]
 fn a_rank_that_waits_and_an_agent_that_is_stopped_end_with_their_launcher() {
-    let temporary = Temporary::new("stuck");
+    let temporary = Scratch::new("stuck");
     let launcher = Command::new(env!("CARGO_BIN_EXE_stuck-launcher"))
-        .env("TMPDIR", &temporary.0)
+        .env("TMPDIR", temporary.path())
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .spawn();
