@@ -138,3 +138,9 @@ impl fmt::Debug for Peer {
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[repr(transparent)]
 pub struct Incarnation(pub u64);
+
+impl Incarnation {
+    /// No life in particular: of one who has only the key of a region to tell its lives apart. No process is
+    /// in this life.
+    pub const ANY: Incarnation = Incarnation(0);
+}

@@ -133,7 +133,7 @@ impl World {
         let tag = self.next;
         self.next += 1;
         let deadline = Time(self.now.0 + patience);
-        let get = Get { owner: rank(), via: Link(0), address: BASE + at, len, deadline, tag };
+        let get = Get { owner: rank(), via: Link(0), address: BASE + at, len, deadline, tag, region: None };
         if self.askers[asker].get(get).is_ok() {
             self.reads.insert(tag, (at, vec![0xEE; len as usize], false));
         }

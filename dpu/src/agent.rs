@@ -1,8 +1,8 @@
 //! The machines of a service process behind one door.
 //!
 //! An [`Agent`] owns no socket, no clock and no memory of its own: it sorts what comes in to the bootstrap
-//! ([`Service`]), to the machine that serves memory ([`Serve`]) and to the one that asks for it ([`Reader`]), and
-//! hands out what they want done. The same assembly runs in a Linux process and in firmware; only who carries out
+//! ([`Service`]), to the machine that serves memory ([`Serve`]), to the one that asks for it ([`Reader`]) and to the
+//! one that remembers which ranks it asks for ([`Relay`]), and hands out what they want done. The same assembly runs in a Linux process and in firmware; only who carries out
 //! the actions differs.
 //!
 //! ```text
@@ -13,7 +13,9 @@
 //! Rules of the machines hold here too: poll each of the three until it has nothing more after every other call;
 //! a driver whose links are full stops polling.
 
+use umbra_core::access::message::{FETCH, Fetch};
 use umbra_core::access::read::{Delivery, Ended, Landing, Piece, Place, Reader, Server, Waiting};
+use umbra_core::access::relay::{self, Ask, Flight, Relay};
 use umbra_core::access::serve::{self, Asker, Job, Reply, Serve};
 use umbra_core::error::Status;
 use umbra_core::group::Shelf;
@@ -43,6 +45,12 @@ pub trait Memory: Storage {
     type Known: AsRef<[Place]> + AsMut<[Place]>;
     /// Links, as the reader sees them; as many as [`Storage::Links`].
     type Servers: AsRef<[Server]> + AsMut<[Server]>;
+    /// Fetches of ranks that wait for room among the reads.
+    type Asks: AsRef<[Option<Ask>]> + AsMut<[Option<Ask>]>;
+    /// Fetches of ranks that are being read; as many as [`Requests`](Self::Requests).
+    type Flights: AsRef<[Flight]> + AsMut<[Flight]>;
+    /// Fetches of each link; as many as [`Storage::Links`].
+    type Fetches: AsRef<[u32]> + AsMut<[u32]>;
 }
 
 /// Who is at the other end of a link.
@@ -75,6 +83,9 @@ pub enum Incoming<'f> {
     Serve(Reply<'f>),
     /// Bytes of a read have come.
     Delivered(Delivery<'f>),
+    /// A rank wants bytes of another rank, or the status is what it shall be told: look the owner up, then
+    /// [`Relay::ask`].
+    Fetch(relay::Asker, Result<Fetch, Status>),
     /// No machine knows this operation; it may be the driver's own.
     Foreign,
 }
@@ -87,6 +98,7 @@ pub struct Agent<'p, S: Memory, C> {
     group: Service<'p, S, C>,
     serve: Serve<S::Regions, S::Jobs, S::Askers>,
     reader: Reader<S::Requests, S::Pieces, S::Known, S::Servers>,
+    relay: Relay<S::Asks, S::Flights, S::Fetches>,
 }
 
 impl<'p, S: Memory, C: Shelf> Agent<'p, S, C> {
@@ -95,8 +107,9 @@ impl<'p, S: Memory, C: Shelf> Agent<'p, S, C> {
         group: Service<'p, S, C>,
         serve: Serve<S::Regions, S::Jobs, S::Askers>,
         reader: Reader<S::Requests, S::Pieces, S::Known, S::Servers>,
+        relay: Relay<S::Asks, S::Flights, S::Fetches>,
     ) -> Self {
-        Agent { group, serve, reader }
+        Agent { group, serve, reader, relay }
     }
 
     /// The bootstrap.
@@ -112,6 +125,23 @@ impl<'p, S: Memory, C: Shelf> Agent<'p, S, C> {
     /// The reader of memory.
     pub const fn reader(&mut self) -> &mut Reader<S::Requests, S::Pieces, S::Known, S::Servers> {
         &mut self.reader
+    }
+
+    /// Who of the ranks waits for which read.
+    pub const fn relay(&mut self) -> &mut Relay<S::Asks, S::Flights, S::Fetches> {
+        &mut self.relay
+    }
+
+    /// Begins the next read that a rank waits for, if there is room for one; false if there was none.
+    pub fn begin_fetch(&mut self) -> bool {
+        if !self.reader.has_room() {
+            return false;
+        }
+        let Some(get) = self.relay.pop() else { return false };
+        if let Ok(request) = self.reader.get(get) {
+            self.relay.begun(request);
+        }
+        true
     }
 
     /// A link came up.
@@ -144,7 +174,15 @@ impl<'p, S: Memory, C: Shelf> Agent<'p, S, C> {
             self.group.on_frame(link, frame, now);
             return Incoming::Taken;
         }
-        match frame {
+        match *frame {
+            Frame::Call { op: FETCH, token, body } => {
+                let fetch = if self.serve.is_rank(link) {
+                    Fetch::parse(body).map_err(|_| Status::Malformed)
+                } else {
+                    Err(Status::PermissionDenied)
+                };
+                Incoming::Fetch(relay::Asker { link, token }, fetch)
+            }
             Frame::Call { .. } if is_access(op) => Incoming::Serve(self.serve.on_frame(link, frame)),
             Frame::Done { .. } if is_access(op) => {
                 self.reader.on_frame(link, frame).map_or(Incoming::Taken, Incoming::Delivered)
@@ -157,6 +195,7 @@ impl<'p, S: Memory, C: Shelf> Agent<'p, S, C> {
     pub fn on_gone(&mut self, link: Link, now: Time) {
         self.serve.on_gone(link);
         self.reader.on_gone(link);
+        self.relay.on_gone(link);
         self.group.on_gone(link, now);
     }
 

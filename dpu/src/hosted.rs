@@ -2,6 +2,7 @@
 
 mod arena;
 mod doors;
+mod fetching;
 mod groups;
 mod machines;
 mod orders;

@@ -1,8 +1,9 @@
-/* A rank in C: joins a job, asks who is where, lets its memory be read, and leaves.
+/* A rank in C: joins a job, asks who is where, lets its memory be read, reads that of the others, and leaves.
  *
  * usage: rank CONFIG SECRET SOCKETS RANK RANKS_PER_HOST HOSTS
  *
- * Every rank of the job runs this program. It checks what it is told and exits with 0 only if all of it is right. The same
+ * Every rank of the job runs this program. It checks what it is told and exits with 0 only if all of it is right. Ranks
+ * hand each other tickets as files beside the sockets; a real program sends them with its own messages. The same
  * in Rust: host/examples/rank.rs.
  */
 #include <stdio.h>
@@ -35,18 +36,69 @@ static void check(int holds, const char *statement)
 
 #define CHECK(statement) check((statement), #statement)
 
+/* Writes the ticket of a rank into the file of that rank, or reads it from there. */
+static void pass_ticket(const char *directory, uint32_t rank, const char *mode, struct umbra_ticket *ticket)
+{
+    char name[512];
+    FILE *file;
+    size_t moved;
+
+    snprintf(name, sizeof name, "%s/ticket.%u", directory, (unsigned)rank);
+    file = fopen(name, mode);
+    CHECK(file != NULL);
+    moved = *mode == 'w' ? fwrite(ticket, sizeof *ticket, 1, file) : fread(ticket, sizeof *ticket, 1, file);
+    CHECK(fclose(file) == 0 && moved == 1);
+}
+
+/* Reads the memory of all ranks: one after the other, and all at once. */
+static void read_everybody(umbra_session session, const char *directory, uint32_t size)
+{
+    struct umbra_ticket ticket;
+    umbra_read *reads = malloc(size * sizeof *reads);
+    char want[64], text[64];
+    uint32_t i, owner;
+    uint64_t len;
+    int done;
+
+    CHECK(reads != NULL);
+    for (i = 0; i < size; i++) {
+        pass_ticket(directory, i, "rb", &ticket);
+        must(umbra_ticket_describe(&ticket, &owner, &len));
+        CHECK(owner == i && len == 4096);
+        snprintf(want, sizeof want, "memory of rank %u", (unsigned)i);
+        must(umbra_session_read(session, &ticket, 0, text, sizeof text));
+        CHECK(strcmp(text, want) == 0);
+        CHECK(umbra_session_read(session, &ticket, 4095, text, 2) == -UMBRA_EBOUNDS);
+        must(umbra_read_post(session, &ticket, 10, sizeof text, &reads[i]));
+        ticket.bytes[40] ^= 1;
+        CHECK(umbra_session_read(session, &ticket, 0, text, 1) == -UMBRA_EMALFORMED);
+    }
+    for (i = 0; i < size; i++) {
+        snprintf(want, sizeof want, "rank %u", (unsigned)i);
+        CHECK(umbra_read_poll(reads[i], text, sizeof text - 1, &done) == -UMBRA_ESIZE);
+        must(umbra_read_poll(reads[i], text, sizeof text, &done));
+        if (!done)
+            must(umbra_read_wait(reads[i], text, sizeof text));
+        CHECK(strcmp(text, want) == 0);
+        must(umbra_read_free(reads[i]));
+        CHECK(umbra_read_wait(reads[i], text, sizeof text) == -UMBRA_ESTALE);
+    }
+    free(reads);
+}
+
 int main(int argc, char **argv)
 {
+    struct umbra_ticket ticket;
     struct umbra_join_options options;
     struct umbra_endpoint endpoint;
     umbra_session session;
-    umbra_group world, row;
+    umbra_group world, row, all;
     umbra_region region;
-    uint32_t rank, per_host, hosts, host, i, number, service_process, *members;
+    uint32_t rank, per_host, hosts, host, i, number, service_process, *members, *everybody;
     uint64_t key = 0, before, after;
     size_t count;
     void *memory;
-    char text[64];
+    char text[64], name[512];
 
     if (argc != 7) {
         fprintf(stderr, "usage: %s CONFIG SECRET SOCKETS RANK RANKS_PER_HOST HOSTS\n", argv[0]);
@@ -116,7 +168,25 @@ int main(int argc, char **argv)
     CHECK(umbra_region_read(region, UINT64_MAX, text, 2) == -UMBRA_EBOUNDS);
     must(umbra_session_wakeups(session, &after));
     CHECK(before == after);
+
+    doing = "read other ranks";
+    must(umbra_region_ticket(region, &ticket));
+    pass_ticket(argv[3], rank, "wb", &ticket);
+    everybody = malloc(per_host * hosts * sizeof *everybody);
+    CHECK(everybody != NULL);
+    for (i = 0; i < per_host * hosts; i++)
+        everybody[i] = i;
+    /* A group that is full: everybody has put its ticket down. One that has ended: everybody has read. */
+    must(umbra_group_create(session, 2, everybody, per_host * hosts, &all));
+    read_everybody(session, argv[3], per_host * hosts);
+    must(umbra_group_end(all));
+    snprintf(name, sizeof name, "%s/ticket.%u", argv[3], (unsigned)rank);
+    CHECK(remove(name) == 0);
+
+    doing = "revoke";
     must(umbra_region_revoke(region));
+    CHECK(umbra_session_read(session, &ticket, 0, text, 1) == -UMBRA_EREVOKED);
+    CHECK(umbra_region_ticket(region, &ticket) == -UMBRA_EREGION);
     CHECK(umbra_region_revoke(region) == -UMBRA_EREGION);
     must(umbra_region_export(region, NULL));
     must(umbra_region_free(region));
@@ -133,6 +203,7 @@ int main(int argc, char **argv)
     CHECK(umbra_session_leave(session) == -UMBRA_ESTALE);
     CHECK(umbra_session_leave(0) == -UMBRA_ESTALE);
 
+    free(everybody);
     free(members);
     printf("rank %u: all is right\n", (unsigned)rank);
     return 0;

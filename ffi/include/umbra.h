@@ -1,6 +1,6 @@
 /* umbra.h: the C interface of Umbra.
  *
- * A rank joins a job, gets groups, asks the endpoint cache who is where, exports memory, and leaves.
+ * A rank joins a job, gets groups, asks the endpoint cache who is where, exports memory, reads that of others, and leaves.
  *
  * Every function returns 0 or a negative code (-UMBRA_E...). Outputs come last and are written only on success, with one
  * exception: UMBRA_ESIZE stores the needed length. Handles are 64-bit ids: one that was released is -UMBRA_ESTALE, never a
@@ -153,12 +153,42 @@ int umbra_group_ranks_of(umbra_group group, uint32_t nth_service_process, uint32
 int umbra_region_allocate(umbra_session session, size_t len, void **memory, umbra_region *region);
 /* Exports it for reading; returns when all shadow service processes can read it. key may be NULL. */
 int umbra_region_export(umbra_region region, uint64_t *key);
-/* Copies bytes out of it, with the checks of bounds that a remote reader meets. */
+/* Copies bytes out of this process' own region, with the checks of bounds that a remote reader meets. */
 int umbra_region_read(umbra_region region, uint64_t offset, void *buffer, size_t len);
 /* Takes it back; when this returns no service process reads it any more. It can be exported again. */
 int umbra_region_revoke(umbra_region region);
 /* Revokes it if it is exported, frees its memory, releases its handle. */
 int umbra_region_free(umbra_region region);
+
+/* ---- reads of other ranks' regions: the owner need not do anything meanwhile ---- */
+
+/* Names an exported region: plain bytes, to be sent to other ranks by any means. Every rank of the job that has them may
+ * read the region until it is revoked; then they open nothing any more (-UMBRA_EREVOKED, -UMBRA_EKEY). */
+struct umbra_ticket {
+    unsigned char bytes[64];
+};
+
+/* The ticket of an exported region. */
+int umbra_region_ticket(umbra_region region, struct umbra_ticket *ticket);
+/* Whose memory a ticket names, and its length in bytes; -UMBRA_EMALFORMED if a byte of it is damaged. */
+int umbra_ticket_describe(const struct umbra_ticket *ticket, uint32_t *world_rank, uint64_t *len);
+
+/* Reads len bytes from offset within another rank's region, through this rank's service process; returns when they are
+ * there, at the latest after timeout_ms of the join options. Other calls on the session wait for it. */
+int umbra_session_read(umbra_session session, const struct umbra_ticket *ticket, uint64_t offset, void *buffer, size_t len);
+
+/* A read that was begun. Its deadline, timeout_ms of the join options, begins when it is posted. */
+typedef uint64_t umbra_read;
+
+/* Begins to read, and returns at once. -UMBRA_EFULL: finish some reads first. */
+int umbra_read_post(umbra_session session, const struct umbra_ticket *ticket, uint64_t offset, size_t len, umbra_read *read);
+/* Makes progress without waiting. Stores all bytes and sets done to 1 if they are there, else sets it to 0. A read that
+ * failed returns why, as often as it is asked. Nothing happens to the buffer between calls. */
+int umbra_read_poll(umbra_read read, void *buffer, size_t capacity, int *done);
+/* Waits for the bytes. */
+int umbra_read_wait(umbra_read read, void *buffer, size_t capacity);
+/* Releases the handle; gives up a read that has not ended. */
+int umbra_read_free(umbra_read read);
 
 #ifdef __cplusplus
 }

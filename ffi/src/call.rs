@@ -1,6 +1,6 @@
 //! The border: what C hands in is checked here, and no panic goes out.
 
-use std::ffi::{CStr, c_char, c_int};
+use std::ffi::{CStr, c_char, c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::status::{Code, Failure, fail};
@@ -94,6 +94,26 @@ pub(crate) unsafe fn store_text(
     let end = unsafe { buffer.add(kept) };
     // SAFETY: inside the buffer, as above.
     unsafe { end.write(0) };
+    Ok(())
+}
+
+/// Stores bytes into the caller's buffer.
+///
+/// # Safety
+/// `buffer` points to `capacity` bytes, or is null with `capacity` 0.
+#[allow(unsafe_code)]
+pub(crate) unsafe fn store_bytes(bytes: &[u8], buffer: *mut c_void, capacity: usize) -> Result<(), Failure> {
+    if bytes.len() > capacity {
+        return Err(Code::TooSmall.into());
+    }
+    if bytes.is_empty() {
+        return Ok(());
+    }
+    if buffer.is_null() {
+        return Err(null("buffer"));
+    }
+    // SAFETY: `buffer` has room for `capacity >= bytes.len()` bytes; `bytes` are ours, so they do not overlap.
+    unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), buffer.cast::<u8>(), bytes.len()) };
     Ok(())
 }
 

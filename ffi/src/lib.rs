@@ -10,9 +10,10 @@
 //! * All functions may be called from any thread. Look-ups run side by side; calls that change a session take turns.
 //!
 //! ```text
-//! session   join, leave, world, shadows              a rank's membership in a job
+//! session   join, leave, world, shadows, read        a rank's membership in a job
 //! group     create, free, end, and every look-up     who is where
-//! region    allocate, export, read, revoke, free     memory that service processes may read
+//! region    allocate, export, ticket, read, revoke, free   memory that others may read
+//! read      post, poll, wait, free                   memory of other ranks
 //! ```
 #![deny(unsafe_code)]
 
@@ -28,6 +29,8 @@ pub mod error;
 pub mod group;
 #[allow(unsafe_code)]
 pub mod lookup;
+#[allow(unsafe_code)]
+pub mod read;
 #[allow(unsafe_code)]
 pub mod region;
 #[allow(unsafe_code)]

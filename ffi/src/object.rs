@@ -1,9 +1,10 @@
-//! What handles name: sessions, groups, regions.
+//! What handles name: sessions, groups, regions, reads.
 
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use umbra::session::{Exported, GroupHandle, Session};
+use umbra::session::{Exported, GroupHandle, Posted, Session};
 use umbra::sys::segment::Segment;
+use umbra_core::id::Id;
 use umbra_core::key::Key;
 
 use crate::handle::Handles;
@@ -17,6 +18,7 @@ pub(crate) enum Object {
     Session(Arc<Joined>),
     Group(Grouped),
     Region(Held),
+    Read(Reading),
 }
 
 /// A session; its insides are gone once the job was left.
@@ -33,6 +35,21 @@ pub(crate) struct Grouped {
 pub(crate) struct Held {
     pub(crate) session: Arc<Joined>,
     pub(crate) memory: Mutex<Memory>,
+}
+
+/// A read that was posted.
+pub(crate) struct Reading {
+    pub(crate) session: Arc<Joined>,
+    /// Bytes that it brings.
+    pub(crate) len: usize,
+    pub(crate) state: Mutex<Progress>,
+}
+
+/// How far a read is.
+pub(crate) enum Progress {
+    Flying(Id<Posted>),
+    Done(Vec<u8>),
+    Failed(Code, String),
 }
 
 /// In whose hands memory is.
@@ -88,6 +105,14 @@ pub(crate) fn with_group<R>(handle: u64, act: impl FnOnce(&Grouped) -> Result<R,
 pub(crate) fn with_region<R>(handle: u64, act: impl FnOnce(&Held) -> Result<R, Failure>) -> Result<R, Failure> {
     match &*HANDLES.get(handle)? {
         Object::Region(region) => act(region),
+        _ => Err(Code::WrongKind.into()),
+    }
+}
+
+/// Uses the read that a handle names.
+pub(crate) fn with_read<R>(handle: u64, act: impl FnOnce(&Reading) -> Result<R, Failure>) -> Result<R, Failure> {
+    match &*HANDLES.get(handle)? {
+        Object::Read(reading) => act(reading),
         _ => Err(Code::WrongKind.into()),
     }
 }

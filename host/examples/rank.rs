@@ -1,10 +1,12 @@
-//! A rank in Rust: joins a job, asks who is where, lets its memory be read, and leaves.
+//! A rank in Rust: joins a job, asks who is where, lets its memory be read, reads that of the others, and leaves.
 //!
 //! usage: rank CONFIG SECRET SOCKETS RANK RANKS_PER_HOST HOSTS
 //!
-//! The same in C: ffi/examples/rank.c.
+//! Ranks hand each other tickets as files beside the sockets; a real program sends them with its own messages. The same
+//! in C: ffi/examples/rank.c.
 
 use std::error::Error;
+use std::path::Path;
 use std::time::Duration;
 
 use umbra::config::Platform;
@@ -12,6 +14,7 @@ use umbra::secret::Secret;
 use umbra::session::{Seat, Session, Settings};
 use umbra::sys::segment::Segment;
 use umbra_core::peer::{Host, LocalRank, Rank, WorldRank};
+use umbra_core::ticket::Ticket;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -45,6 +48,25 @@ fn main() -> Result<(), Box<dyn Error>> {
     memory.write(0, format!("memory of rank {rank}").as_bytes())?;
     let key = session.export_segment(memory)?;
     // From here on service processes read it, and this process need not do anything for that.
+    let ticket = session.ticket(key).ok_or("exported memory has a ticket")?;
+    let file = |rank: u32| Path::new(sockets).join(format!("ticket.{rank}"));
+    std::fs::write(file(rank), ticket.to_bytes())?;
+
+    // A group that is full: everybody has put its ticket down. One that has ended: everybody has read.
+    let everybody: Vec<WorldRank> = (0..world.size).map(WorldRank).collect();
+    let all = session.create_group(2, &everybody)?;
+    for other in 0..world.size {
+        let ticket = Ticket::parse(&std::fs::read(file(other))?)?;
+        let want = format!("memory of rank {other}");
+        let mut text = vec![0; want.len()];
+        session.read(&ticket, 0, &mut text)?;
+        assert_eq!(text, want.as_bytes());
+        let posted = session.post_read(&ticket, 10, vec![0; want.len() - 10])?;
+        assert_eq!(session.wait_read(posted)?, want.as_bytes().get(10..).unwrap_or_default());
+    }
+    session.free_group(all)?;
+    session.wait_ended(all)?;
+    std::fs::remove_file(file(rank))?;
     session.revoke(key)?;
 
     session.free_group(row)?;

@@ -1,4 +1,4 @@
-//! A rank of a job: joins, forms groups, looks endpoints up, exports memory.
+//! A rank of a job: joins, forms groups, looks endpoints up, exports memory, reads that of others.
 //!
 //! A [`Session`] is one application process' membership in a job. It owns links to the rank's shadow service
 //! processes and does nothing by itself: there is no thread, and no code of ours runs in the application between two
@@ -20,6 +20,9 @@
 //! let endpoint = session.endpoints().lookup(pair.handle, Rank(1))?;
 //! println!("{} is reached through service process {}", endpoint.peer, endpoint.sp);
 //! let key = session.export_bytes(vec![1, 2, 3])?;
+//! let ticket = session.ticket(key).ok_or("exported memory has a ticket")?;
+//! let mut bytes = [0; 2];
+//! session.read(&ticket, 1, &mut bytes)?;
 //! session.revoke(key)?;
 //! session.leave()?;
 //! # Ok::<(), Box<dyn std::error::Error>>(())
@@ -31,9 +34,11 @@
 mod error;
 mod memory;
 mod progress;
+mod reading;
 mod settings;
 
 pub use error::SessionError;
+pub use reading::Posted;
 pub use settings::{Patience, Seat, Settings};
 
 use std::collections::HashMap;
@@ -115,6 +120,9 @@ pub struct Session {
     /// Answers of shadow service processes to exports and revocations.
     answers: HashMap<(LinkId, Token), Status>,
     next_token: u64,
+    reads: reading::Reads,
+    /// Bytes of the last blocking read, for the next one.
+    spare: Vec<u8>,
     buffer: Vec<u8>,
 }
 
@@ -176,6 +184,8 @@ impl Session {
             exported: HashMap::new(),
             answers: HashMap::new(),
             next_token: 1,
+            reads: reading::Reads::new(),
+            spare: Vec::new(),
             buffer: vec![0; HEAD + BODY_MAX],
             settings,
         })

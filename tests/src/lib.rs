@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::expect_used, reason = "this package is test code: an expectation that breaks is a finding")]
 
+pub mod agents;
 pub mod bench;
 pub mod conformance;
 pub mod crash;

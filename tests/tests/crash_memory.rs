@@ -141,7 +141,7 @@ fn asking(landing: Landing) -> Asking {
 }
 
 fn get(tag: u64, base: u64, len: usize, deadline: Time) -> Get {
-    Get { owner: rank(), via: Link(0), address: base, len: len as u64, deadline, tag }
+    Get { owner: rank(), via: Link(0), address: base, len: len as u64, deadline, tag, region: None }
 }
 
 #[test]

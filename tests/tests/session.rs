@@ -5,13 +5,11 @@
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use umbra::admin::{Body as _, ReadOrder, ReadResult, ReadTotals, Slice, ops};
-use umbra::config::{Job, Platform};
 use umbra::driver::now;
-use umbra::job::{Launcher, News, Options, Step};
+use umbra::job::{Launcher, News};
 use umbra::link::{Close, socket_path};
 use umbra::secret::Secret;
 use umbra::session::{Exported, Seat, Session, SessionError, Settings};
@@ -19,75 +17,11 @@ use umbra::sys::segment::Segment;
 use umbra_core::codec::Reader;
 use umbra_core::endpoints::LookupError;
 use umbra_core::error::Status;
-use umbra_core::peer::{Host, LocalRank, Peer, Rank, Sp, WorldRank};
+use umbra_core::peer::{Host, Peer, Rank, Sp, WorldRank};
 use umbra_core::time::Lapse;
 use umbra_core::wire::Token;
+use umbra_tests::agents::{Agents, all};
 use umbra_tests::rig::{self, service};
-
-/// Agents without ranks, and what a rank needs to join them.
-struct Agents {
-    launcher: Launcher,
-    options: Options,
-}
-
-impl Agents {
-    fn start(hosts: u32, service_processes: u32, ranks: u32) -> Agents {
-        let deadline = Duration::from_secs(6);
-        let options = Options { deadline, ..rig::options(hosts, service_processes, ranks) };
-        let mut launcher = Launcher::new(&options).unwrap();
-        rig::start_agents(&mut launcher, 0..options.agents());
-        let count = options.agents() as usize;
-        rig::collect(&mut launcher, "listening agents", |news| {
-            let listening = |n: &&News| matches!(n, News::Mark(_, mark) if mark.step == Step::Listening as u8);
-            news.iter().filter(listening).count() == count
-        });
-        Agents { launcher, options }
-    }
-
-    fn job(&self) -> Job {
-        let platform = Platform::read(self.launcher.directory().config()).unwrap();
-        platform.job(&platform.dpu_names()).unwrap()
-    }
-
-    fn directory(&self) -> PathBuf {
-        self.launcher.directory().path().to_owned()
-    }
-
-    fn settings(&self, rank: u32) -> Settings {
-        let per_host = self.options.ranks;
-        let seat = Seat {
-            rank: WorldRank(rank),
-            size: self.options.world_size(),
-            host: Host(rank / per_host),
-            local: LocalRank(rank % per_host),
-            n_local: per_host,
-        };
-        let secret = Secret::read(&self.launcher.directory().secret()).unwrap();
-        Settings {
-            sockets: Some(self.directory()),
-            deadline: self.options.deadline,
-            ..Settings::new(self.job(), secret, seat)
-        }
-    }
-
-    /// All ranks of the job, joined.
-    fn world(&self) -> Vec<Session> {
-        let settings: Vec<Settings> = (0..self.options.world_size()).map(|r| self.settings(r)).collect();
-        std::thread::scope(|scope| {
-            let joins: Vec<_> = settings.into_iter().map(|s| scope.spawn(|| Session::join(s).unwrap())).collect();
-            joins.into_iter().map(|join| join.join().unwrap()).collect()
-        })
-    }
-}
-
-/// Does the same in all sessions at once.
-fn all<T: Send>(sessions: &mut [Session], what: impl Fn(&mut Session) -> T + Sync) -> Vec<T> {
-    std::thread::scope(|scope| {
-        let what = &what;
-        let running: Vec<_> = sessions.iter_mut().map(|s| scope.spawn(move || what(s))).collect();
-        running.into_iter().map(|thread| thread.join().unwrap()).collect()
-    })
-}
 
 #[test]
 fn s29_groups_are_created_freed_and_created_again_with_a_new_generation() {

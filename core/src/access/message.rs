@@ -8,6 +8,7 @@
 //! | [`LOCATE`] | service process, server | [`Locate`] | status, [`Description`] |
 //! | [`READ`] | service process, server | [`Transfer`] | status; the bytes if they were asked inline |
 //! | [`WRITE`] | service process, server | [`Transfer`]; the bytes behind it if inline | status |
+//! | [`FETCH`] | rank, its shadow | [`Fetch`] | status; the bytes, or who is missing |
 //!
 //! Every layout but [`Export`] fits into one ring cell. All integers are little-endian.
 
@@ -19,6 +20,7 @@ use crate::key::{Access, Key, Span};
 use crate::peer::{Incarnation, Peer, Sp};
 use crate::region::{Region, Secret};
 use crate::ticket::{TICKET, Ticket};
+use crate::time::Lapse;
 use crate::wire::Op;
 
 /// A rank hands a region to a shadow service process.
@@ -33,6 +35,8 @@ pub const LOCATE: Op = Op(0x0204);
 pub const READ: Op = Op(0x0205);
 /// A service process asks to store bytes.
 pub const WRITE: Op = Op(0x0206);
+/// A rank asks its service process for bytes of another rank.
+pub const FETCH: Op = Op(0x0207);
 
 /// Most bytes of an [`Export`].
 pub const EXPORT_MAX: usize = TICKET + 32 + 1 + 8 * 4;
@@ -275,5 +279,41 @@ impl Transfer {
         let (offset, len, landing) = (r.u64()?, r.u64()?, r.u64()?);
         let landing = (landing != Self::INLINE).then_some(landing);
         Ok((Transfer { span: Span { key, offset, len }, incarnation, landing }, r.rest()))
+    }
+}
+
+/// Bytes of a region, by its key: no other generation will do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Fetch {
+    /// Which bytes of the region.
+    pub span: Span,
+    /// How long the rank will wait.
+    pub patience: Lapse,
+}
+
+impl Fetch {
+    /// Bytes of the body.
+    pub const LEN: usize = 32;
+
+    /// The body.
+    #[must_use]
+    pub fn to_bytes(&self) -> [u8; Self::LEN] {
+        let words = [self.span.key.to_bits(), self.span.offset, self.span.len, self.patience.0];
+        let mut bytes = [0; Self::LEN];
+        for (to, word) in bytes.chunks_exact_mut(8).zip(words) {
+            to.copy_from_slice(&word.to_le_bytes());
+        }
+        bytes
+    }
+
+    /// Reads a body.
+    ///
+    /// # Errors
+    /// [`Malformed`].
+    pub fn parse(body: &[u8]) -> Result<Fetch, Malformed> {
+        let mut r = Reader::new(body);
+        let (key, offset, len) = (Key::from_bits(r.u64()?), r.u64()?, r.u64()?);
+        let patience = Lapse(r.u64()?);
+        end(&r, Fetch { span: Span { key, offset, len }, patience })
     }
 }

@@ -3,12 +3,14 @@
 //! A rank exports memory to its shadow service processes ([`message::Export`]). A service process that
 //! wants bytes of a rank asks the rank's first shadow service process where they are ([`message::Locate`])
 //! and then for the bytes ([`message::Transfer`]), which come into shared memory or inside the answer. A
-//! shadow service process itself imports the region and copies directly.
+//! shadow service process itself imports the region and copies directly. A rank that wants bytes of another
+//! rank shows a ticket to its own service process ([`message::Fetch`]), which reads for it.
 //!
 //! - [`message`]: the layouts on the wire.
 //! - [`own`]: the machine of a rank that exports and revokes.
 //! - [`serve`]: the machine that answers.
 //! - [`read`]: the machine that asks.
+//! - [`relay`]: the machine that reads for ranks.
 //! - [`queues`]: imports, queues and completions over any [`device`] that can copy.
 //! - [`asked`]: access through a service process that is asked.
 //! - [`mock`]: a device of lent bytes whose failures are scripted.
@@ -24,6 +26,7 @@ pub mod mock;
 pub mod own;
 pub mod queues;
 pub mod read;
+pub mod relay;
 pub mod serve;
 
 use crate::error::Status;

@@ -7,6 +7,7 @@ use umbra::group::Heap;
 use umbra::session::{Patience, job_key};
 use umbra::sys::segment::{Segment, SegmentError};
 use umbra_core::access::read::{Landing, Piece, Place, Reader, Server, Waiting};
+use umbra_core::access::relay::{self, Ask, Flight, Relay};
 use umbra_core::access::serve::{Asker, Job, Serve};
 use umbra_core::group::Record;
 use umbra_core::group::service::{Answer, Config, Lent, LinkSlot, LocalSlot, PeerSlot, Service};
@@ -38,6 +39,8 @@ const REGIONS: usize = 4096;
 const JOBS: usize = 1024;
 const REQUESTS: usize = 256;
 const PIECES: usize = 4096;
+/// Every rank may have its whole credit waiting.
+const ASKS: usize = LOCALS * relay::CREDIT as usize;
 const KNOWN: usize = 4096;
 const EVENTS: usize = 1024;
 const ANSWERS: usize = 4096;
@@ -50,6 +53,9 @@ impl Memory for Heap {
     type Pieces = Vec<Slot<Piece>>;
     type Known = Vec<Place>;
     type Servers = Vec<Server>;
+    type Asks = Vec<Option<Ask>>;
+    type Flights = Vec<Flight>;
+    type Fetches = Vec<u32>;
 }
 
 /// The machines cannot be made.
@@ -114,7 +120,8 @@ impl Machines {
             vec![Place::default(); KNOWN],
             vec![Server::default(); LINKS],
         );
-        Ok(Machines { agent: Agent::new(group, serve, reader), arena })
+        let relay = Relay::new(vec![None; ASKS], vec![Flight::default(); REQUESTS], vec![0; LINKS]);
+        Ok(Machines { agent: Agent::new(group, serve, reader, relay), arena })
     }
 
     /// Places for exported regions.

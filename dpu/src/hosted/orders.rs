@@ -167,8 +167,15 @@ impl Process {
         } else {
             *self.routes.get(&endpoint.sp).ok_or(Status::PeerFailed)?
         };
-        let get =
-            Get { owner: endpoint.peer, via, address: wanted.address, len: wanted.len, deadline, tag: wanted.tag };
+        let get = Get {
+            owner: endpoint.peer,
+            via,
+            address: wanted.address,
+            len: wanted.len,
+            deadline,
+            tag: wanted.tag,
+            region: None,
+        };
         self.machines.agent.reader().get(get).map(|_| ()).map_err(|_| Status::Full)
     }
 

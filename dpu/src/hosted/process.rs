@@ -143,6 +143,8 @@ pub struct Process {
     pub(super) progress: Progress,
     pub(super) progress_due: Time,
     pub(super) failed: u64,
+    /// Reads that were made for ranks, and their bytes.
+    pub(super) for_ranks: (u64, u64),
     pub(super) failures: HashMap<Status, u64>,
     pub(super) started: Time,
     pub(super) lookups: u64,
@@ -206,6 +208,7 @@ impl Process {
             progress: Progress::default(),
             progress_due: Time::ZERO,
             failed: 0,
+            for_ranks: (0, 0),
             failures: HashMap::new(),
             started: driver::now(),
             lookups: 0,

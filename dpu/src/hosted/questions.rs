@@ -84,6 +84,8 @@ impl Process {
         line("reads_made", self.progress.reads);
         line("bytes_read", self.progress.bytes);
         line("reads_failed", self.failed);
+        line("reads_for_ranks", self.for_ranks.0);
+        line("bytes_for_ranks", self.for_ranks.1);
         line("wakeups", self.driver.wakeups());
         for (status, count) in &self.failures {
             line(&format!("reads_failed{{{status:?}}}"), *count);

@@ -114,6 +114,7 @@ impl Process {
                         match self.machines.agent.on_frame(Link(link.0), &frame, now) {
                             Incoming::Serve(reply) => self.carry_out(reply, None),
                             Incoming::Delivered(delivery) => self.on_delivery(&delivery),
+                            Incoming::Fetch(asker, fetch) => self.on_fetch(asker, fetch),
                             Incoming::Taken | Incoming::Foreign => {}
                         }
                     }

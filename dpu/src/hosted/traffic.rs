@@ -5,7 +5,8 @@ use std::os::fd::OwnedFd;
 use umbra::admin::ops;
 use umbra::driver::{self, LinkId};
 use umbra::link::SendError;
-use umbra_core::access::read::{Bytes, Delivery};
+use umbra::sys::segment::Segment;
+use umbra_core::access::read::{Bytes, Delivery, Landed};
 use umbra_core::access::serve::{self, Answer, Attach, Copy, Direction, INLINE_MAX, Reply};
 use umbra_core::error::Status;
 use umbra_core::group::ops as group_ops;
@@ -32,6 +33,7 @@ impl Process {
             Incoming::Taken => {}
             Incoming::Serve(reply) => self.carry_out(reply, descriptors.pop()),
             Incoming::Delivered(delivery) => self.on_delivery(&delivery),
+            Incoming::Fetch(asker, fetch) => self.on_fetch(asker, fetch),
             Incoming::Foreign => self.on_admin(link, frame, descriptors),
         }
     }
@@ -84,7 +86,7 @@ impl Process {
             match self.machines.agent.on_frame(SELF, frame, now) {
                 Incoming::Delivered(delivery) => self.on_delivery(&delivery),
                 Incoming::Serve(reply) => self.carry_out(reply, None),
-                Incoming::Taken | Incoming::Foreign => {}
+                Incoming::Taken | Incoming::Fetch(..) | Incoming::Foreign => {}
             }
             return;
         }
@@ -139,10 +141,15 @@ impl Process {
                 match action {
                     Action::Send { link, len_bytes } => self.send_bytes(link, buffer.get(..len_bytes)),
                     Action::Event(ended) => {
-                        self.read_ended(ended.tag, ended.outcome.err().map_or(Status::Ok, Status::from), None)
+                        if !self.fetch_ended(&ended) {
+                            self.read_ended(ended.tag, ended.outcome.err().map_or(Status::Ok, Status::from), None);
+                        }
                     }
                     Action::Connect { .. } | Action::Close { .. } => {}
                 }
+            }
+            while self.machines.agent.begin_fetch() {
+                idle = false;
             }
             idle &= !self.read_on(now);
             if idle {
@@ -164,6 +171,9 @@ impl Process {
     }
 
     pub(super) fn on_delivery(&mut self, delivery: &Delivery<'_>) {
+        if self.fetched(delivery) {
+            return;
+        }
         let way = match delivery.bytes {
             Bytes::Inline(bytes) => {
                 let into =
@@ -174,12 +184,11 @@ impl Process {
                 (Way::Inline, false)
             }
             Bytes::Landed(landed) => {
-                let into = self.reading.as_mut().and_then(|(_, r)| r.buffer(delivery.tag, delivery.at, landed.len));
                 let ours = self.links.get(&LinkId(landed.link.0)).and_then(|l| l.ours.as_ref());
-                if let (Some(into), Some(ours), Ok(offset)) = (into, ours, usize::try_from(landed.offset)) {
-                    // The machine cut the slots out of this very segment; a failure leaves zeros, which the
-                    // digest finds.
-                    let _ = ours.read(offset, into);
+                let into = self.reading.as_mut().and_then(|(_, r)| r.buffer(delivery.tag, delivery.at, landed.len));
+                if let (Some(into), Some(ours)) = (into, ours) {
+                    // A failure leaves zeros, which the digest finds.
+                    let _ = take_landed(ours, &landed, into);
                 }
                 self.machines.agent.reader().consumed(landed);
                 (Way::Landed, landed.link == SELF)
@@ -189,4 +198,10 @@ impl Process {
             self.read_ended(delivery.tag, Status::Ok, Some(way));
         }
     }
+}
+
+/// Copies bytes out of a slot that the machine cut out of this very segment.
+pub(super) fn take_landed(segment: &Segment, landed: &Landed, into: &mut [u8]) -> Result<(), Status> {
+    let offset = usize::try_from(landed.offset).map_err(|_| Status::OutOfBounds)?;
+    segment.read(offset, into).map_err(|_| Status::OutOfBounds)
 }

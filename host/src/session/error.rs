@@ -77,6 +77,16 @@ pub enum SessionError {
     /// Memory was not exported or not taken back.
     #[error("memory: {0}")]
     Memory(Status),
+    /// Another rank's memory was not read.
+    #[error("read of the memory of {owner}: {status}{}", missing.map(|sp| format!(" (service process {sp})")).unwrap_or_default())]
+    Read {
+        /// Whose memory.
+        owner: Peer,
+        /// Why.
+        status: Status,
+        /// The service process that did not answer, if that is why.
+        missing: Option<Sp>,
+    },
     /// Memory can only be shared over Unix sockets.
     #[error("no Unix socket to service process {0}: memory can only be exported to one on the same machine")]
     CannotShare(Sp),
@@ -109,7 +119,9 @@ impl SessionError {
     #[must_use]
     pub const fn status(&self) -> Status {
         match self {
-            SessionError::Refused { status, .. } | SessionError::Memory(status) => *status,
+            SessionError::Refused { status, .. } | SessionError::Memory(status) | SessionError::Read { status, .. } => {
+                *status
+            }
             SessionError::Ended { cause, .. } => cause.status,
             SessionError::Timeout { .. } => Status::Timeout,
             SessionError::Unreachable { why: Close::Unauthenticated, .. } => Status::Unauthenticated,
@@ -129,6 +141,7 @@ impl SessionError {
             | SessionError::ServiceLost { sp }
             | SessionError::Timeout { sp, .. } => Peer::service(*sp),
             SessionError::Ended { cause, .. } => cause.sp.and_then(Peer::service),
+            SessionError::Read { missing, .. } => missing.and_then(Peer::service),
             _ => None,
         }
     }

@@ -2,6 +2,7 @@
 
 use std::os::fd::{BorrowedFd, OwnedFd};
 
+use umbra_core::access::message::FETCH;
 use umbra_core::endpoints::GroupKey;
 use umbra_core::group::member;
 use umbra_core::group::member::State;
@@ -26,14 +27,18 @@ impl Session {
     /// [`SessionError::Io`] if the system refuses to wait.
     pub fn progress(&mut self, deadline: Time) -> Result<(), SessionError> {
         self.pump();
-        let due = self.member.deadline().unwrap_or(Time::NEVER).min(deadline);
+        let due = [self.member.deadline(), self.reads.deadline()].into_iter().flatten().fold(deadline, Time::min);
         self.driver.wait(due).map_err(|error| SessionError::Io { what: "wait for the links", error })?;
         let mut frame = std::mem::take(&mut self.buffer);
         while let Some(event) = self.driver.next(&mut frame) {
             self.on_event(event, &frame);
         }
         self.buffer = frame;
-        self.member.on_time(driver::now());
+        let now = driver::now();
+        self.member.on_time(now);
+        if let Some(shadow) = self.shadows.first() {
+            self.reads.expire(now, shadow.sp);
+        }
         self.pump();
         Ok(())
     }
@@ -149,6 +154,9 @@ impl Session {
         if first {
             self.member.on_gone(Link(link.0), now);
         }
+        if let Some(shadow) = self.shadows.first().filter(|s| s.link == link) {
+            self.reads.lose(shadow.sp);
+        }
         let Some(at) = self.shadows.iter().position(|s| s.link == link) else { return };
         let Some(shadow) = self.shadows.get_mut(at) else { return };
         let was_up = std::mem::replace(&mut shadow.up, false);
@@ -177,6 +185,7 @@ impl Session {
                     self.arena = Segment::attach(descriptor, Mapping::ReadOnly, len).ok();
                 }
             }
+            Frame::Done { op: FETCH, token, status, body } => self.fetched(link, token, status, body),
             Frame::Done { op, token, status, .. } if op.0 >> 8 == 2 => {
                 if token != NOBODY_WAITS {
                     self.answers.insert((link, token), status);
@@ -211,6 +220,7 @@ impl Session {
             }
         }
         self.buffer = buffer;
+        self.fetch();
         self.driver.flush();
     }
 

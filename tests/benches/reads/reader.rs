@@ -30,7 +30,15 @@ impl Asker {
 
     #[inline]
     fn post(&mut self, owner: &mut Owner, len: usize) {
-        let get = Get { owner: rank(), via: LINK, address: BASE, len: len as u64, deadline: Time::NEVER, tag: 0 };
+        let get = Get {
+            owner: rank(),
+            via: LINK,
+            address: BASE,
+            len: len as u64,
+            deadline: Time::NEVER,
+            tag: 0,
+            region: None,
+        };
         assert!(self.reader.get(get).is_ok());
         self.send(owner);
     }

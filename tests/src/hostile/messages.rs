@@ -4,7 +4,7 @@
 
 use std::fmt::Debug;
 
-use umbra_core::access::message::{Description, Export, Import, Locate, Revoke, Transfer};
+use umbra_core::access::message::{Description, Export, Fetch, Import, Locate, Revoke, Transfer};
 use umbra_core::codec::{Reader, Short, Writer};
 use umbra_core::group::Cause;
 use umbra_core::group::message::{End, Head, Hello, Join, Leave, Part, Phase, Ready, Reply, Snapshot, View};
@@ -75,13 +75,14 @@ pub(super) fn access_seeds() -> Vec<Vec<u8>> {
     let locate = Locate { owner, address: 4096 }.to_bytes();
     let mut seeds = vec![export, [&[0], locate.as_slice()].concat()];
     seeds.extend((2..6).map(|choice| [&[choice], [0; 40].as_slice()].concat()));
+    seeds.push([&[6], [0; Fetch::LEN].as_slice()].concat());
     seeds
 }
 
 /// What parses, emits the same bytes.
 pub(super) fn access_feed(bytes: &[u8]) {
     let Some((&choice, body)) = bytes.split_first() else { return };
-    let told = match choice % 6 {
+    let told = match choice % 7 {
         0 => Locate::parse(body).ok().map(|locate| locate.to_bytes().to_vec()),
         1 => Export::parse(body).ok().map(|export| {
             let mut told = vec![0; 256];
@@ -92,10 +93,11 @@ pub(super) fn access_feed(bytes: &[u8]) {
         2 => Import::parse(body).ok().map(|import| import.to_bytes().to_vec()),
         3 => Revoke::parse(body).ok().map(|revoke| revoke.to_bytes().to_vec()),
         4 => Description::parse(body).ok().map(|description| description.to_bytes().to_vec()),
-        _ => Transfer::parse(body).ok().map(|(transfer, rest)| [transfer.to_bytes().as_slice(), rest].concat()),
+        5 => Transfer::parse(body).ok().map(|(transfer, rest)| [transfer.to_bytes().as_slice(), rest].concat()),
+        _ => Fetch::parse(body).ok().map(|fetch| fetch.to_bytes().to_vec()),
     };
     if let Some(told) = told {
-        assert_eq!(told, body, "message {}", choice % 6);
+        assert_eq!(told, body, "message {}", choice % 7);
     }
 }
 

@@ -5,6 +5,7 @@ use core::fmt;
 use crate::error::Status;
 use crate::machine::Link;
 use crate::peer::{Peer, Sp};
+use crate::region::Region;
 use crate::time::Time;
 
 /// Which bytes are wanted.
@@ -22,6 +23,9 @@ pub struct Get {
     pub deadline: Time,
     /// Comes back with every delivery.
     pub tag: u64,
+    /// The region, of one who has its ticket: then nobody is asked where the bytes are, and no other
+    /// generation will do. Else whatever covers the address now is read.
+    pub region: Option<Region>,
 }
 
 /// Why a read ended without its bytes.

@@ -150,6 +150,12 @@ where
         Ok(request)
     }
 
+    /// Whether another request fits.
+    #[must_use]
+    pub fn has_room(&self) -> bool {
+        self.requests.len() < self.requests.capacity()
+    }
+
     /// Requests that have not ended.
     #[must_use]
     pub fn outstanding(&self) -> usize {

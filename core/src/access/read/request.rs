@@ -68,8 +68,8 @@ pub(super) enum Progress {
 impl Waiting {
     pub(super) const fn new(get: Get) -> Waiting {
         Waiting {
+            region: get.region,
             get,
-            region: None,
             issued: 0,
             delivered: 0,
             flying: 0,
@@ -79,6 +79,11 @@ impl Waiting {
             listed: Listed::Nowhere,
             next: None,
         }
+    }
+
+    /// Whether another generation of the region will do, and was not tried yet.
+    const fn may_start_over(&self) -> bool {
+        self.get.region.is_none() && !self.again
     }
 
     /// A piece of `len` bytes goes out; true if that was the last.
@@ -107,7 +112,7 @@ impl Waiting {
         let Some(error) = self.broken else { return Progress::Nothing };
         match self.region {
             _ if self.flying > 0 => Progress::Stop,
-            Some(region) if error == ReadError::Refused(Status::StaleKey) && !self.again => {
+            Some(region) if error == ReadError::Refused(Status::StaleKey) && self.may_start_over() => {
                 (self.issued, self.delivered, self.region, self.broken) = (0, 0, None, None);
                 self.again = true;
                 Progress::StartOver(region)

@@ -66,8 +66,8 @@ where
                 let body = Locate { owner, address }.to_bytes();
                 return Frame::Call { op: LOCATE, token: Token(id.to_bits()), body: &body }.emit(buffer).ok();
             };
-            let offset = address - region.base;
-            if len > region.len - offset {
+            let offset = address.wrapping_sub(region.base);
+            if offset > region.len || len > region.len - offset {
                 self.end(request, Err(ReadError::Refused(Status::OutOfBounds)));
                 continue;
             }

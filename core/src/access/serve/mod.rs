@@ -165,6 +165,13 @@ where
         Ok(())
     }
 
+    /// Whether a rank is at the other end of a link.
+    #[must_use]
+    pub fn is_rank(&self, link: Link) -> bool {
+        let who = self.askers.as_ref().get(link.index()).and_then(|asker| asker.who);
+        who.is_some_and(|who| matches!(who.peer.kind(), PeerKind::Rank(_)))
+    }
+
     /// A link went down. Its requests are forgotten, and if it was a rank's, what that life of the rank
     /// exported is revoked: poll for what has to be unmapped.
     pub fn on_gone(&mut self, link: Link) {

@@ -2,8 +2,8 @@
 
 use super::reply::Of;
 use super::{
-    Access, Action, Answer, Asker, Copy, Direction, Entry, Held, INLINE_MAX, Id, Job, Key, Kind, Link, NIL, Op, READ,
-    Reply, STEP, Serve, Slot, Status, TRANSFER, Token, Transfer, WRITE,
+    Access, Action, Answer, Asker, Copy, Direction, Entry, Held, INLINE_MAX, Id, Incarnation, Job, Key, Kind, Link,
+    NIL, Op, READ, Reply, STEP, Serve, Slot, Status, TRANSFER, Token, Transfer, WRITE,
 };
 use crate::error::Full;
 use crate::wire::BODY_MAX;
@@ -69,7 +69,8 @@ where
         }
         // This process does the copy, so it is its own right to touch the region that counts.
         let held = self.regions.hold(span, right, self.me)?;
-        if self.regions.of(&held).is_none_or(|region| region.incarnation != incarnation) {
+        let life = self.regions.of(&held).map(|region| region.incarnation);
+        if incarnation != Incarnation::ANY && life != Some(incarnation) {
             self.release(held);
             return Err(Status::StaleKey);
         }

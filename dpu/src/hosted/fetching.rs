@@ -1,0 +1,107 @@
+//! Reading for ranks: bytes of other ranks, through the owner's first service process.
+
+use umbra::driver::{self, LinkId};
+use umbra_core::access::message::{FETCH, Fetch};
+use umbra_core::access::read::{Bytes, Delivery, Ended, Get, ReadError};
+use umbra_core::access::relay::{Asker, Fate};
+use umbra_core::error::Status;
+use umbra_core::key::Access;
+use umbra_core::peer::{Incarnation, PeerKind, Rank, Sp};
+use umbra_core::region::Region;
+use umbra_core::time::Lapse;
+use umbra_core::wire::Frame;
+
+use super::process::{Process, SELF};
+use super::traffic::take_landed;
+
+/// How a fetch ends without its bytes, and who is missing.
+type Refusal = (Status, Option<Sp>);
+
+impl Process {
+    /// A rank asks for bytes; what cannot be read at all is answered at once.
+    pub(super) fn on_fetch(&mut self, asker: Asker, fetch: Result<Fetch, Status>) {
+        let alone = |status| (status, None);
+        let get = fetch.map_err(alone).and_then(|fetch| self.get_of(fetch));
+        if let Err(refusal) = get.and_then(|get| self.machines.agent.relay().ask(asker, get).map_err(alone)) {
+            self.refuse_fetch(asker, refusal);
+        }
+    }
+
+    /// Which read a fetch becomes: the endpoint cache says through whom.
+    fn get_of(&self, fetch: Fetch) -> Result<Get, Refusal> {
+        let Fetch { span, patience } = fetch;
+        let owner = span.key.owner();
+        let PeerKind::Rank(rank) = owner.kind() else { return Err((Status::UnknownRegion, None)) };
+        let world = self.machines.agent.group().world().ok_or((Status::UnknownGroup, None))?;
+        let found = self.tables().and_then(|tables| tables.lookup(world, Rank(rank.0)).ok());
+        let endpoint = found.ok_or((Status::RankOutOfRange, None))?;
+        if endpoint.peer != owner {
+            return Err((Status::UnknownRegion, None));
+        }
+        let via = if endpoint.sp == self.settings.sp { Some(SELF) } else { self.routes.get(&endpoint.sp).copied() };
+        let via = via.ok_or((Status::PeerFailed, Some(endpoint.sp)))?;
+        // The owner's service process knows the region's real bounds; a rank names bytes by their offset.
+        let region =
+            Region { key: span.key, incarnation: Incarnation::ANY, base: 0, len: u64::MAX, access: Access::READ };
+        // One that waits for ever must not keep others from reading.
+        let longest = u64::try_from(self.settings.deadline.as_nanos()).unwrap_or(u64::MAX);
+        let deadline = driver::now() + Lapse(patience.0.min(longest));
+        Ok(Get { owner, via, address: span.offset, len: span.len, deadline, tag: 0, region: Some(region) })
+    }
+
+    fn refuse_fetch(&mut self, asker: Asker, (status, missing): Refusal) {
+        let name = missing.map(|sp| sp.0.to_le_bytes());
+        let body = name.as_ref().map_or(&[][..], |name| name);
+        self.send(asker.link, &Frame::Done { op: FETCH, token: asker.token, status, body });
+    }
+
+    /// Bytes have come; true if a rank had asked for them.
+    pub(super) fn fetched(&mut self, delivery: &Delivery<'_>) -> bool {
+        let asker = match self.machines.agent.relay().ended(delivery.request) {
+            Fate::NotAFetch => return false,
+            Fate::Nobody => None,
+            Fate::Answer(asker) => Some(asker),
+        };
+        match (delivery.bytes, asker) {
+            (Bytes::Inline(bytes), Some(asker)) => self.answer_fetch(asker, bytes),
+            (Bytes::Inline(_), None) => {}
+            (Bytes::Landed(landed), asker) => {
+                let mut bytes = vec![0; usize::try_from(landed.len).unwrap_or(0)];
+                let ours = self.links.get(&LinkId(landed.link.0)).and_then(|l| l.ours.as_ref());
+                let taken = ours.is_some_and(|ours| take_landed(ours, &landed, &mut bytes).is_ok());
+                self.machines.agent.reader().consumed(landed);
+                match (asker, taken) {
+                    (Some(asker), true) => self.answer_fetch(asker, &bytes),
+                    (Some(asker), false) => self.refuse_fetch(asker, (Status::CopyFailed, None)),
+                    (None, _) => {}
+                }
+            }
+        }
+        true
+    }
+
+    fn answer_fetch(&mut self, asker: Asker, bytes: &[u8]) {
+        self.for_ranks.0 += 1;
+        self.for_ranks.1 += bytes.len() as u64;
+        self.send(asker.link, &Frame::Done { op: FETCH, token: asker.token, status: Status::Ok, body: bytes });
+    }
+
+    /// A read has ended without bytes; true if a rank had asked for it.
+    pub(super) fn fetch_ended(&mut self, ended: &Ended) -> bool {
+        match (self.machines.agent.relay().ended(ended.request), ended.outcome) {
+            (Fate::NotAFetch, _) => return false,
+            (Fate::Nobody, _) => {}
+            (Fate::Answer(asker), Ok(())) => self.answer_fetch(asker, &[]),
+            (Fate::Answer(asker), Err(error)) => {
+                let missing = match error {
+                    ReadError::Timeout { missing: sp } | ReadError::PeerFailed { sp } | ReadError::Malformed { sp } => {
+                        Some(sp)
+                    }
+                    _ => None,
+                };
+                self.refuse_fetch(asker, (error.into(), missing));
+            }
+        }
+        true
+    }
+}
