@@ -2,7 +2,7 @@
 //!
 //! A [`Rig`] is two owners, the memory of each, and one importer ([`MemoryAccess`]) of the way under test.
 //! [`suite!`](crate::memory_access_suite) makes one test of each scenario for a rig: what may be touched
-//! ([`bytes`]), how it is taken back ([`revocation`]), what breaks ([`failure`]).
+//! (`bytes`), how it is taken back (`revocation`), what breaks (`failure`).
 
 mod bytes;
 mod failure;
