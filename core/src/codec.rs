@@ -1,7 +1,7 @@
 //! Reading and writing little-endian fields in lent bytes.
 //!
-//! All integers on the wire are little-endian and of fixed width; this module is the only place that says
-//! so. Bytes from a peer are allegations: every read is checked, nothing is sized by a number that a peer
+//! Integers on the wire are little-endian and of fixed width, or, in lists of very many, groups of seven bits; this
+//! module is the only place that says so. Bytes from a peer are allegations: every read is checked, nothing is sized by a number that a peer
 //! sent without a bound.
 
 use core::fmt;
@@ -17,6 +17,26 @@ impl fmt::Display for Short {
     }
 }
 impl core::error::Error for Short {}
+
+/// Why bytes are not an integer in groups of seven bits.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub enum VarError {
+    /// The bytes end inside the integer.
+    Short,
+    /// It is not written in its shortest form, or has more than 32 bits.
+    NotShortest,
+}
+
+impl fmt::Display for VarError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            VarError::Short => Short.fmt(f),
+            VarError::NotShortest => f.write_str("integer is not in its shortest form or has more than 32 bits"),
+        }
+    }
+}
+impl core::error::Error for VarError {}
 
 /// Takes fields off the front of a byte slice.
 #[derive(Clone, Debug)]
@@ -95,6 +115,23 @@ impl<'a> Reader<'a> {
     /// [`Short`] if fewer than 16 bytes are left.
     pub fn u128(&mut self) -> Result<u128, Short> {
         Ok(u128::from_le_bytes(self.array()?))
+    }
+
+    /// Takes an integer of one to five bytes: groups of seven bits, the lowest first, all but the last with the top bit.
+    ///
+    /// # Errors
+    /// [`VarError`]; some of its bytes are taken then.
+    pub fn var(&mut self) -> Result<u32, VarError> {
+        let mut value = 0;
+        for shift in (0..35).step_by(7) {
+            let byte = self.u8().map_err(|Short| VarError::Short)?;
+            value |= u64::from(byte & 0x7f) << shift;
+            if byte < 0x80 {
+                let shortest = byte != 0 || shift == 0;
+                return u32::try_from(value).ok().filter(|_| shortest).ok_or(VarError::NotShortest);
+            }
+        }
+        Err(VarError::NotShortest)
     }
 }
 
@@ -179,5 +216,17 @@ impl<'a> Writer<'a> {
     /// [`Short`] if it does not fit.
     pub fn u128(&mut self, value: u128) -> Result<(), Short> {
         self.bytes(&value.to_le_bytes())
+    }
+
+    /// Appends an integer in groups of seven bits, see [`Reader::var`].
+    ///
+    /// # Errors
+    /// [`Short`] if it does not fit; part of it is written then.
+    pub fn var(&mut self, mut value: u32) -> Result<(), Short> {
+        while value >= 0x80 {
+            self.u8(value as u8 | 0x80)?;
+            value >>= 7;
+        }
+        self.u8(value as u8)
     }
 }

@@ -41,9 +41,10 @@ fn say_joined(sim: &mut Sim, to: Sp, key: GroupKey, generation: Generation) {
     let mut body = [0; 128];
     let mut w = Writer::new(&mut body);
     Head { key, generation, from }.emit(&mut w).unwrap();
-    Part::emit_head(&mut w, Sp(0), MEMBERS.len() as u32, Phase::Join).unwrap();
-    for word in [1, 2, 1, 2] {
-        w.u32(word).unwrap();
+    Part::emit_head(&mut w, Sp(0), MEMBERS.len() as u32, Phase::Join, true).unwrap();
+    // One service process from number 1 on: from rank 2 on two ranks, one apart.
+    for word in [1, 1, 2, 2, 1] {
+        w.var(word).unwrap();
     }
     let len = w.len();
     let frame = Frame::Call { op: ops::PART, token: Token(1), body: &body[..len] };

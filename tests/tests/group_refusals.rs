@@ -134,9 +134,10 @@ fn s23_entries_of_an_unknown_service_process_are_dropped_and_counted() {
     let mut body = [0; 128];
     let mut w = Writer::new(&mut body);
     Head { key: WORLD, generation: Generation::FIRST, from }.emit(&mut w).unwrap();
-    umbra_core::group::message::Part::emit_head(&mut w, Sp(0), 4, Phase::Join).unwrap();
-    for word in [99, 0, 0, 1] {
-        w.u32(word).unwrap();
+    umbra_core::group::message::Part::emit_head(&mut w, Sp(0), 4, Phase::Join, true).unwrap();
+    // One service process from number 99 on: one rank, number 0.
+    for word in [99, 1, 0, 1] {
+        w.var(word).unwrap();
     }
     let len = w.len();
     let frame = Frame::Call { op: ops::PART, token: Token(1), body: &body[..len] };

@@ -29,7 +29,7 @@
 
 use core::fmt;
 
-use crate::codec::{Reader, Short, Writer};
+use crate::codec::{Reader, Short, VarError, Writer};
 use crate::entry::{Entry, MAX_SHADOWS, Shadows};
 use crate::peer::{Host, Peer, Rank, Sp, WorldRank};
 
@@ -90,6 +90,15 @@ impl core::error::Error for RunError {}
 impl From<Short> for RunError {
     fn from(Short: Short) -> Self {
         RunError::Short
+    }
+}
+
+impl From<VarError> for RunError {
+    fn from(error: VarError) -> Self {
+        match error {
+            VarError::Short => RunError::Short,
+            VarError::NotShortest => RunError::BadInteger,
+        }
     }
 }
 
@@ -158,7 +167,7 @@ impl EntryRun {
         w.u8(u8::try_from(self.shadows.len()).map_err(|_| Short)?)?;
         let zigzag = (self.world_stride << 1 ^ self.world_stride >> 31).cast_unsigned();
         let fields = [self.rank.0, self.count, self.rank_stride, self.world_rank.0, zigzag, self.host.0, self.lid_step];
-        fields.into_iter().chain(self.shadows.iter().map(|sp| sp.0)).try_for_each(|field| put(w, field))
+        fields.into_iter().chain(self.shadows.iter().map(|sp| sp.0)).try_for_each(|field| w.var(field))
     }
 
     /// Takes one run off the front of the bytes.
@@ -170,13 +179,13 @@ impl EntryRun {
         if shadow_count == 0 || shadow_count > MAX_SHADOWS {
             return Err(RunError::BadShadows);
         }
-        let (rank, count, rank_stride, world_rank) = (Rank(take(r)?), take(r)?, take(r)?, WorldRank(take(r)?));
-        let zigzag = take(r)?;
+        let (rank, count, rank_stride, world_rank) = (Rank(r.var()?), r.var()?, r.var()?, WorldRank(r.var()?));
+        let zigzag = r.var()?;
         let world_stride = (zigzag >> 1).cast_signed() ^ -(zigzag & 1).cast_signed();
-        let (host, lid_step) = (Host(take(r)?), take(r)?);
+        let (host, lid_step) = (Host(r.var()?), r.var()?);
         let mut shadows = Shadows::new();
         for _ in 0..shadow_count {
-            let sp = Sp(take(r)?);
+            let sp = Sp(r.var()?);
             if sp.0 >= Peer::CAPACITY {
                 return Err(RunError::OutOfRange);
             }
@@ -199,25 +208,4 @@ impl EntryRun {
         }
         Ok(EntryRun { rank, count, rank_stride, world_rank, world_stride, host, shadows, lid_step })
     }
-}
-
-fn put(w: &mut Writer<'_>, mut value: u32) -> Result<(), Short> {
-    while value >= 0x80 {
-        w.u8(value as u8 | 0x80)?;
-        value >>= 7;
-    }
-    w.u8(value as u8)
-}
-
-fn take(r: &mut Reader<'_>) -> Result<u32, RunError> {
-    let mut value = 0;
-    for shift in (0..35).step_by(7) {
-        let byte = r.u8()?;
-        value |= u64::from(byte & 0x7f) << shift;
-        if byte < 0x80 {
-            let shortest = byte != 0 || shift == 0;
-            return u32::try_from(value).ok().filter(|_| shortest).ok_or(RunError::BadInteger);
-        }
-    }
-    Err(RunError::BadInteger)
 }

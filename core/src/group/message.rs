@@ -7,7 +7,7 @@
 //! Everything here parses bytes of another process: typed errors, no panic, no allocation, and no size taken from
 //! a peer without a bound.
 
-use crate::codec::{Reader, Short, Writer};
+use crate::codec::{Reader, Short, VarError, Writer};
 use crate::endpoints::GroupKey;
 use crate::error::Status;
 use crate::id::Generation;
@@ -15,10 +15,11 @@ use crate::peer::{Host, Incarnation, LocalRank, Rank, WorldRank};
 use crate::wire::Op;
 
 mod between;
+mod runs;
 
-pub use between::{
-    ENTRIES_BYTES, End, Entries, Part, Phase, SNAPSHOT_BYTES, Snapshot, VIEW_ENTRY_BYTES, View, ViewEntry,
-};
+pub use between::{End, PART_BYTES, Part, Phase, SNAPSHOT_BYTES, Snapshot, VIEW_ENTRY_BYTES, View, ViewEntry};
+pub use runs::Entries;
+pub(crate) use runs::{RUN_BYTES, emit as emit_entries};
 
 /// Operation numbers of the bootstrap.
 pub mod ops {
@@ -123,6 +124,15 @@ impl From<Short> for MessageError {
 
 fn end(r: &Reader<'_>) -> Result<(), MessageError> {
     if r.rest().is_empty() { Ok(()) } else { Err(MessageError::Overlong) }
+}
+
+impl From<VarError> for MessageError {
+    fn from(error: VarError) -> Self {
+        match error {
+            VarError::Short => MessageError::Short,
+            VarError::NotShortest => MessageError::BadField,
+        }
+    }
 }
 
 /// Which field of two descriptions differs; the word of a `Conflict` answer.

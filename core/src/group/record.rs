@@ -100,6 +100,10 @@ pub struct Record {
     pub(crate) outstanding: u16,
     /// Ask the parent for news.
     pub(crate) pull: bool,
+    /// Neighbours that have said who joined this generation: until it is full they ask again and again.
+    pub(crate) spoken: u16,
+    /// Something was repeated: no more time is given to who may still come.
+    pub(crate) hurry: bool,
     pub(crate) step: u8,
     pub(crate) resend: Node,
     pub(crate) deadline: Node,
@@ -143,6 +147,8 @@ impl Default for Record {
             pushed: [0; NEIGHBOURS],
             outstanding: 0,
             pull: false,
+            spoken: 0,
+            hurry: false,
             step: 0,
             resend: Node::default(),
             deadline: Node::default(),

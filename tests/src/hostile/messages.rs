@@ -17,17 +17,19 @@ const LONGEST: usize = 8192;
 pub(super) fn group_seeds() -> Vec<Vec<u8>> {
     let hello = Hello { size: 8, rank: WorldRank(3), host: Host(0), local: LocalRank(3), n_local: 4, shadow: 0 };
     let join = Join { rank: Rank(3), total: 20, offset: 4, bytes: b"descriptor" };
-    let snapshot = Snapshot { root: Sp(1), size: 8, total: 64, offset: 8, digest: 7, bytes: b"table" };
+    let piece = Snapshot { root: Sp(1), size: 8, total: 64, offset: 8, digest: 7, answer: true, bytes: b"table" };
+    let whole = Snapshot { total: 5, offset: 0, digest: 0, answer: false, ..piece };
     let part = written(|w| {
-        Part::emit_head(w, Sp(0), 8, Phase::Join)?;
-        // One entry: service process, first rank, stride, count.
-        [2, 1, 2, 3].into_iter().try_for_each(|word| w.u32(word))
+        Part::emit_head(w, Sp(0), 8, Phase::Join, true)?;
+        // Two service processes from number 2 on, one rank apart: first rank, count, stride.
+        [2, 2, 1, 0, 3, 2].into_iter().try_for_each(|word| w.var(word))
     });
     let bodies = [
         (0, written(|w| hello.emit(w))),
         (1, written(|w| join.emit(w))),
         (4, part),
-        (5, written(|w| snapshot.emit(w))),
+        (5, written(|w| piece.emit(w))),
+        (5, written(|w| whole.emit(w))),
         (7, vec![1; 32]),
         (8, vec![0; 32]),
     ];

@@ -3,7 +3,8 @@
 use crate::codec::{Reader, Short, Writer};
 use crate::peer::{Incarnation, Sp};
 
-use super::super::cause::{Cause, Stretch};
+use super::super::cause::Cause;
+use super::runs::{self, Entries};
 use super::{MessageError, end, piece};
 
 /// What a [`Part`] is about.
@@ -14,42 +15,6 @@ pub enum Phase {
     Join,
     /// The ranks have left or died.
     Leave,
-}
-
-/// Ranks of one group at one service process, as an arithmetic run.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[cfg_attr(feature = "defmt", derive(defmt::Format))]
-pub struct Entries {
-    /// Their service process.
-    pub sp: Sp,
-    /// Which ranks.
-    pub ranks: Stretch,
-}
-
-/// Bytes of one [`Entries`].
-pub const ENTRIES_BYTES: usize = 16;
-
-impl Entries {
-    /// Two words, for lent storage.
-    pub(crate) const fn to_words(self) -> [u64; 2] {
-        [(self.sp.0 as u64) << 32 | self.ranks.first as u64, (self.ranks.stride as u64) << 32 | self.ranks.count as u64]
-    }
-
-    pub(crate) const fn from_words(words: [u64; 2]) -> Entries {
-        Entries {
-            sp: Sp((words[0] >> 32) as u32),
-            ranks: Stretch { first: words[0] as u32, stride: (words[1] >> 32) as u32, count: words[1] as u32 },
-        }
-    }
-
-    /// Writes the entries.
-    ///
-    /// # Errors
-    /// [`Short`] if they do not fit.
-    pub fn emit(&self, w: &mut Writer<'_>) -> Result<(), Short> {
-        w.u32(self.sp.0)?;
-        self.ranks.emit(w)
-    }
 }
 
 /// What a service process tells its parent: the ranks of its subtree that have joined or left.
@@ -63,54 +28,52 @@ pub struct Part<'a> {
     pub size: u32,
     /// Joined or left.
     pub phase: Phase,
+    /// Whether the sender waits for an answer. It needs none if the table will come soon, and asks if it does not.
+    pub answer: bool,
     entries: &'a [u8],
 }
 
+/// Most bytes of a part before its entries.
+pub const PART_BYTES: usize = 11;
+
+const LEAVE: u8 = 1;
+const QUIET: u8 = 2;
+
 impl<'a> Part<'a> {
-    /// Reads what follows the head; entries outside `size` are refused.
+    /// Reads what follows the head; entries outside `size`, or more of them, are refused.
     ///
     /// # Errors
     /// [`MessageError`] if the bytes are not exactly one such message.
     pub fn parse(r: &mut Reader<'a>) -> Result<Part<'a>, MessageError> {
-        let (root, size) = (Sp(r.u32()?), r.u32()?);
-        let phase = match r.u8()? {
-            0 => Phase::Join,
-            1 => Phase::Leave,
-            _ => return Err(MessageError::BadField),
-        };
-        let part = Part { root, size, phase, entries: r.rest() };
-        if !part.entries.len().is_multiple_of(ENTRIES_BYTES) {
-            return Err(MessageError::Short);
-        }
-        if part.entries().any(|entries| entries.ranks.last().is_none_or(|last| last >= size)) {
+        let flags = r.u8()?;
+        if flags & !(LEAVE | QUIET) != 0 {
             return Err(MessageError::BadField);
         }
+        let phase = if flags & LEAVE == 0 { Phase::Join } else { Phase::Leave };
+        let (root, size) = (Sp(r.var()?), r.var()?);
+        let part = Part { root, size, phase, answer: flags & QUIET == 0, entries: r.rest() };
+        runs::check(part.entries, size)?;
         Ok(part)
     }
 
     /// The entries.
     pub fn entries(&self) -> impl Iterator<Item = Entries> + use<'a> {
-        self.entries.chunks_exact(ENTRIES_BYTES).filter_map(|bytes| {
-            let mut r = Reader::new(bytes);
-            Some(Entries { sp: Sp(r.u32().ok()?), ranks: Stretch::parse(&mut r).ok()? })
-        })
+        runs::entries(self.entries)
     }
 
     /// Writes everything but the entries, which the caller appends.
     ///
     /// # Errors
     /// [`Short`] if it does not fit.
-    pub fn emit_head(w: &mut Writer<'_>, root: Sp, size: u32, phase: Phase) -> Result<(), Short> {
-        w.u32(root.0)?;
-        w.u32(size)?;
-        w.u8(match phase {
-            Phase::Join => 0,
-            Phase::Leave => 1,
-        })
+    pub fn emit_head(w: &mut Writer<'_>, root: Sp, size: u32, phase: Phase, answer: bool) -> Result<(), Short> {
+        let leave = if phase == Phase::Leave { LEAVE } else { 0 };
+        w.u8(leave | if answer { 0 } else { QUIET })?;
+        w.var(root.0)?;
+        w.var(size)
     }
 }
 
-/// A piece of a group's table.
+/// A piece of a group's table, or the whole of it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Snapshot<'a> {
     /// The group's authority, root of the tree.
@@ -121,25 +84,62 @@ pub struct Snapshot<'a> {
     pub total: u32,
     /// Where this piece starts.
     pub offset: u32,
-    /// Digest of the whole table.
+    /// Digest of the whole table; not sent with the whole table, which holds it.
     pub digest: u64,
+    /// Whether the sender waits for an answer. It needs none from somebody who asks again until the table is there.
+    pub answer: bool,
     /// The piece.
     pub bytes: &'a [u8],
 }
 
-/// Bytes of a snapshot's fields before its piece.
-pub const SNAPSHOT_BYTES: usize = 24;
+/// Most bytes of a snapshot's fields before its piece.
+pub const SNAPSHOT_BYTES: usize = 29;
+
+const PIECE: u8 = 1;
 
 impl<'a> Snapshot<'a> {
+    /// Whether this is the whole table.
+    #[must_use]
+    pub const fn is_whole(&self) -> bool {
+        self.offset == 0 && self.bytes.len() == self.total as usize
+    }
+
     /// Reads what follows the head.
     ///
     /// # Errors
     /// [`MessageError`] if the bytes are not exactly one such message.
     pub fn parse(r: &mut Reader<'a>) -> Result<Snapshot<'a>, MessageError> {
-        let (root, size, total, offset, digest) = (Sp(r.u32()?), r.u32()?, r.u32()?, r.u32()?, r.u64()?);
-        let bytes = r.rest();
-        piece(total, offset, bytes)?;
-        Ok(Snapshot { root, size, total, offset, digest, bytes })
+        let flags = r.u8()?;
+        if flags & !(PIECE | QUIET) != 0 {
+            return Err(MessageError::BadField);
+        }
+        let (root, size, answer) = (Sp(r.var()?), r.var()?, flags & QUIET == 0);
+        if flags & PIECE == 0 {
+            let bytes = r.rest();
+            let total = u32::try_from(bytes.len()).map_err(|_| MessageError::BadField)?;
+            piece(total, 0, bytes)?;
+            return Ok(Snapshot { root, size, total, offset: 0, digest: 0, answer, bytes });
+        }
+        let (total, offset, digest) = (r.var()?, r.var()?, r.u64()?);
+        let snapshot = Snapshot { root, size, total, offset, digest, answer, bytes: r.rest() };
+        piece(total, offset, snapshot.bytes)?;
+        if snapshot.is_whole() { Err(MessageError::BadField) } else { Ok(snapshot) }
+    }
+
+    /// Writes it behind a head, but for its bytes, which the caller appends.
+    ///
+    /// # Errors
+    /// [`Short`] if it does not fit.
+    pub fn emit_head(&self, w: &mut Writer<'_>, whole: bool) -> Result<(), Short> {
+        w.u8(if whole { 0 } else { PIECE } | if self.answer { 0 } else { QUIET })?;
+        w.var(self.root.0)?;
+        w.var(self.size)?;
+        if !whole {
+            w.var(self.total)?;
+            w.var(self.offset)?;
+            w.u64(self.digest)?;
+        }
+        Ok(())
     }
 
     /// Writes it behind a head.
@@ -147,10 +147,7 @@ impl<'a> Snapshot<'a> {
     /// # Errors
     /// [`Short`] if it does not fit.
     pub fn emit(&self, w: &mut Writer<'_>) -> Result<(), Short> {
-        for word in [self.root.0, self.size, self.total, self.offset] {
-            w.u32(word)?;
-        }
-        w.u64(self.digest)?;
+        self.emit_head(w, self.is_whole())?;
         w.bytes(self.bytes)
     }
 }

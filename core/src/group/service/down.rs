@@ -35,9 +35,17 @@ impl<S: Storage, C: Shelf> Service<'_, S, C> {
                 self.want(sp, now);
                 continue;
             };
-            self.rec_mut(at).outstanding |= 1 << n;
             let len = if phase == Phase::Full {
-                self.write_piece(at, got, buffer)
+                let asks = self.rec(at).spoken >> n & 1 == 1;
+                let len = self.write_piece(at, got, asks, buffer);
+                if let Some((len, true)) = len {
+                    // Whoever asks until it is full does not answer when it is.
+                    if let Some(got) = self.rec_mut(at).pushed.get_mut(n) {
+                        *got = DONE;
+                    }
+                    return Some((link, len));
+                }
+                len.map(|(len, _)| len)
             } else {
                 let record = self.rec(at);
                 let (generation, cause) = match phase {
@@ -46,6 +54,7 @@ impl<S: Storage, C: Shelf> Service<'_, S, C> {
                 };
                 self.write_end(record.key, generation, self.root_of(at), cause, buffer)
             };
+            self.rec_mut(at).outstanding |= 1 << n;
             if let Some(len) = len {
                 return Some((link, len));
             }
@@ -53,8 +62,9 @@ impl<S: Storage, C: Shelf> Service<'_, S, C> {
         None
     }
 
-    /// Writes the piece of a table that starts at `offset`.
-    pub(super) fn write_piece(&mut self, at: u32, offset: u32, buffer: &mut [u8]) -> Option<usize> {
+    /// Writes the piece of a table that starts at `offset`; its length, and whether it is all of the table and needs no
+    /// answer, because the receiver `asks` until it has the table.
+    pub(super) fn write_piece(&mut self, at: u32, offset: u32, asks: bool, buffer: &mut [u8]) -> Option<(usize, bool)> {
         let record = self.rec(at);
         let handle = record.handle?;
         let room = draft::room(buffer.len()).checked_sub(HEAD_BYTES + SNAPSHOT_BYTES)? & !7;
@@ -63,13 +73,15 @@ impl<S: Storage, C: Shelf> Service<'_, S, C> {
         }
         let head = Head { key: record.key, generation: record.generation, from: self.config.incarnation };
         let (root, size, total, digest) = (self.root_of(at), record.size, record.table_len, record.digest);
+        let whole = offset == 0 && total as usize <= room;
+        let quiet = whole && asks;
         let before = draft::call(buffer, ops::SNAPSHOT, Token(u64::from(offset)), |w| {
             head.emit(w)?;
-            Snapshot { root, size, total, offset, digest, bytes: &[] }.emit(w)
+            Snapshot { root, size, total, offset, digest, answer: !quiet, bytes: &[] }.emit_head(w, whole)
         })?;
         let copied = self.shelf.copy(handle, offset, buffer.get_mut(before..before + room)?);
         self.counters.snapshots_sent += 1;
-        draft::extend(buffer, before, copied)
+        Some((draft::extend(buffer, before, copied)?, quiet))
     }
 
     pub(super) fn write_end(
@@ -102,7 +114,7 @@ impl<S: Storage, C: Shelf> Service<'_, S, C> {
         self.answers.push(Answer::End { link, key, generation, root, cause });
     }
 
-    fn neighbour_number(&self, at: u32, sp: Sp) -> Option<usize> {
+    pub(super) fn neighbour_number(&self, at: u32, sp: Sp) -> Option<usize> {
         (0..NEIGHBOURS).find(|&n| self.neighbour(at, n) == Some(sp))
     }
 
@@ -180,7 +192,9 @@ impl<S: Storage, C: Shelf> Service<'_, S, C> {
         }
         let answer = |service: &mut Self, word| {
             let status = Status::Ok;
-            service.answers.push(Answer::Done { link, op: ops::SNAPSHOT, token, status, key, generation, word });
+            if piece.answer {
+                service.answers.push(Answer::Done { link, op: ops::SNAPSHOT, token, status, key, generation, word });
+            }
         };
         let at = match self.enter(key, generation, piece.root, piece.size, true, now) {
             Entered::At(at) => at,

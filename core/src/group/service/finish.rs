@@ -223,10 +223,8 @@ impl<S: Storage, C: Shelf> Service<'_, S, C> {
         let record = self.rec_mut(at);
         let unanswered = record.phase == Phase::Full && record.left.serial != 0;
         for flow in [&mut record.joined, &mut record.left] {
-            if flow.serial != 0 {
-                flow.sent = flow.acked;
-                flow.serial = 0;
-            }
+            flow.sent = flow.acked;
+            flow.serial = 0;
         }
         record.outstanding = 0;
         record.pull |= pull || unanswered;
@@ -238,6 +236,7 @@ impl<S: Storage, C: Shelf> Service<'_, S, C> {
         self.counters.repeats += 1;
         self.repeat(at);
         let record = self.rec_mut(at);
+        record.hurry = true;
         record.step = (record.step + 1).min(STEPS - 1);
     }
 
@@ -250,7 +249,10 @@ impl<S: Storage, C: Shelf> Service<'_, S, C> {
                 record.left.serial != 0
                     || !self.is_settled(at)
                     || (!self.is_root(at)
-                        && (record.locals.is_none() || record.joined_out || record.joined.serial != 0))
+                        && (record.locals.is_none()
+                            || record.joined_out
+                            || record.joined.serial != 0
+                            || record.joined.sent < record.joined.len))
             }
             Phase::Full | Phase::Ended => {
                 let asks = record.phase == Phase::Full && record.pull;

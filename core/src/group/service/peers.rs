@@ -122,7 +122,7 @@ impl<S: Storage, C: Shelf> Service<'_, S, C> {
             }
         }
         self.peers_at = now;
-        self.nudge();
+        self.nudge(sp);
     }
 
     fn refuse(&mut self, link: Link, reason: Status) {
@@ -144,7 +144,7 @@ impl<S: Storage, C: Shelf> Service<'_, S, C> {
             peer.connect_step = 0;
             self.peers_at = now;
         }
-        self.nudge();
+        self.nudge(sp);
     }
 
     /// A link to this service process is needed.
@@ -321,15 +321,21 @@ impl<S: Storage, C: Shelf> Service<'_, S, C> {
         }
     }
 
-    /// A link came or went: what was sent and not acknowledged is sent again.
-    pub(super) fn nudge(&mut self) {
+    /// A link came or went: what was sent over it and not acknowledged is sent again.
+    fn nudge(&mut self, sp: Sp) {
         for at in 0..self.records.as_ref().len() as u32 {
             let record = self.rec(at);
-            if record.phase != Phase::Unused
-                && !record.old
-                && (record.resend.is_armed() || record.phase == Phase::Gathering)
+            if record.phase == Phase::Unused
+                || record.old
+                || !(record.resend.is_armed() || record.phase == Phase::Gathering)
             {
+                continue;
+            }
+            if self.parent(at) == Some(sp) {
                 self.repeat(at);
+            } else if let Some(n) = self.neighbour_number(at, sp) {
+                self.rec_mut(at).outstanding &= !(1 << n);
+                self.stir(at);
             }
         }
     }

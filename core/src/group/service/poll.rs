@@ -127,7 +127,7 @@ impl<S: Storage, C: Shelf> Service<'_, S, C> {
             }
             Answer::Piece { link, key, offset } => {
                 let at = self.find(key).filter(|&at| self.rec(at).phase == Phase::Full)?;
-                (link, self.write_piece(at, offset.min(DONE - 1), buffer)?)
+                (link, self.write_piece(at, offset.min(DONE - 1), true, buffer)?.0)
             }
         };
         Some(Action::Send { link, len_bytes })

@@ -155,7 +155,10 @@ impl<S: Storage, C: Shelf> Service<'_, S, C> {
         let bytes = self.heap.bytes(incoming, piece.total as usize);
         let handle = self.shelf.publish(bytes, key, generation, wish)?;
         let led = world || self.shelf.entry(handle, Rank(0)).is_some_and(|(_, sp)| sp == root);
-        let whole = self.shelf.measure(handle) == Some((piece.total, piece.digest));
+        let whole = self
+            .shelf
+            .measure(handle)
+            .is_some_and(|(len, digest)| len == piece.total && (piece.is_whole() || digest == piece.digest));
         if self.shelf.size(handle) != Some(size) || !led || !whole {
             self.shelf.retire(handle);
             return Err(ShelfError::Malformed);

@@ -210,6 +210,8 @@ impl<S: Storage, C: Shelf> Service<'_, S, C> {
         record.pushed = if nothing { [DONE; NEIGHBOURS] } else { [0; NEIGHBOURS] };
         record.outstanding = 0;
         record.pull = true;
+        record.spoken = 0;
+        record.hurry = true;
         record.step = 0;
         self.stir(at);
     }

@@ -2,26 +2,27 @@
 //!
 //! While a message is unanswered, news gather and travel together in the next one; a lost message is repeated from
 //! where the parent's knowledge ends. So each entry crosses each hop once unless something is lost.
+//!
+//! Of the world group, in which everybody takes part, a service process waits for its own ranks and for its children
+//! before it speaks the first time, though no longer than until a first repetition would be due; and that first message
+//! needs no answer, for the table will come instead. So as a rule one message goes up each edge of the tree.
 
 use crate::codec::Reader;
 use crate::error::Status;
 use crate::machine::Link;
 use crate::peer::Sp;
 use crate::time::Time;
-use crate::wire::{HEAD, Token};
+use crate::wire::Token;
 
 use super::super::cause::Cause;
 use super::super::draft;
 use super::super::message::{
-    ENTRIES_BYTES, Entries, HEAD_BYTES, Head, MessageError, Part, Phase as Saying, Reply, ops,
+    Entries, HEAD_BYTES, Head, MessageError, PART_BYTES, Part, Phase as Saying, RUN_BYTES, Reply, emit_entries, ops,
 };
-use super::super::record::Phase;
+use super::super::record::{NEIGHBOURS, Phase};
 use super::super::shelf::Shelf;
 use super::records::Entered;
 use super::{Answer, Service, Storage};
-
-/// Bytes of a part before its entries.
-const BEFORE: usize = HEAD_BYTES + 9;
 
 impl<S: Storage, C: Shelf> Service<'_, S, C> {
     /// A child says what its subtree knows.
@@ -40,7 +41,7 @@ impl<S: Storage, C: Shelf> Service<'_, S, C> {
             return Err(MessageError::BadField);
         }
         let known = self.placement.service_processes();
-        if part.entries().any(|entries| entries.sp.0 >= known) {
+        if part.size <= self.config.ranks_max && part.entries().any(|entries| entries.sp.0 >= known) {
             self.counters.foreign += 1;
             return Ok(());
         }
@@ -61,12 +62,17 @@ impl<S: Storage, C: Shelf> Service<'_, S, C> {
             Entered::Busy | Entered::NoRoom => return Ok(()),
         };
         let leave = part.phase == Saying::Leave;
+        if let Some(n) = self.neighbour_number(at, sp).filter(|_| !leave) {
+            self.rec_mut(at).spoken |= 1 << n;
+        }
         // Somebody below waits for the end, and the answer may be known further up.
         let asks = leave && part.entries().next().is_none() && self.rec(at).phase == Phase::Full;
         self.rec_mut(at).pull |= asks;
         if !leave && self.rec(at).phase == Phase::Full {
             // The child is behind: it gets the table, in turn if it is a child of this tree.
-            self.answers.push(answer(Status::Ok, 0));
+            if part.answer {
+                self.answers.push(answer(Status::Ok, 0));
+            }
             self.push_again(at, sp, link);
             return Ok(());
         }
@@ -76,7 +82,9 @@ impl<S: Storage, C: Shelf> Service<'_, S, C> {
                 return Ok(());
             }
         }
-        self.answers.push(answer(Status::Ok, 0));
+        if part.answer {
+            self.answers.push(answer(Status::Ok, 0));
+        }
         if leave {
             self.check_ended(at, now)
         } else {
@@ -127,7 +135,8 @@ impl<S: Storage, C: Shelf> Service<'_, S, C> {
         let record = self.rec(at);
         let (gathering, full) = (record.phase == Phase::Gathering, record.phase == Phase::Full);
         let news = |flow: &super::super::record::Flow| flow.serial == 0 && flow.sent < flow.len;
-        let joined = gathering && (news(&record.joined) || (record.pull && record.joined.serial == 0));
+        let joined =
+            gathering && !self.holds_back(at) && (news(&record.joined) || (record.pull && record.joined.serial == 0));
         // In a tree that has changed, or when a rank waits for the end, the parent of a full group is asked for it.
         let left = (gathering || full) && news(&record.left) || full && record.pull && record.left.serial == 0;
         if !(joined || left) || self.is_root(at) {
@@ -145,29 +154,49 @@ impl<S: Storage, C: Shelf> Service<'_, S, C> {
         let head = Head { key: record.key, generation: record.generation, from: self.config.incarnation };
         let (root, size) = (self.root_of(at), self.rec(at).size);
         let mut flow = *self.flow(at, leave);
-        let room = (draft::room(buffer.len()).saturating_sub(BEFORE) / ENTRIES_BYTES) as u32;
-        let count = (flow.len - flow.sent).min(room);
-        let list = self.heap.words(&flow.list);
+        if flow.serial == 0 {
+            // A first message without an answer may be lost.
+            flow.sent = flow.acked;
+        }
+        let room = draft::room(buffer.len()).saturating_sub(HEAD_BYTES + PART_BYTES);
+        let fresh = flow.sent as usize * 2..flow.len as usize * 2;
+        let quiet = !leave && self.may_be_quiet(at) && (flow.len as usize) * RUN_BYTES <= room;
+        let list = self.heap.words_mut(&flow.list).get_mut(fresh).unwrap_or(&mut []);
+        // In the order of service processes, so that those of a regular placement become one run.
+        list.as_chunks_mut::<2>().0.sort_unstable();
+        let mut count = 0;
         let len = draft::call(buffer, ops::PART, Token(u64::from(serial)), |w| {
             head.emit(w)?;
-            Part::emit_head(w, root, size, if leave { Saying::Leave } else { Saying::Join })?;
-            let from = flow.sent as usize * 2;
-            for words in list.get(from..from + count as usize * 2).unwrap_or(&[]).chunks_exact(2) {
-                if let &[first, second] = words {
-                    Entries::from_words([first, second]).emit(w)?;
-                }
-            }
+            Part::emit_head(w, root, size, if leave { Saying::Leave } else { Saying::Join }, !quiet)?;
+            count = emit_entries(w, list.as_chunks::<2>().0.iter().copied().map(Entries::from_words))?;
             Ok(())
         })?;
         flow.sent += count;
-        flow.serial = serial;
+        flow.serial = if quiet { 0 } else { serial };
         *self.flow(at, leave) = flow;
         if full || !leave {
             self.rec_mut(at).pull = false;
         }
         self.counters.entries_sent += u64::from(count);
         self.counters.parts_sent += 1;
-        debug_assert!(len >= HEAD + BEFORE);
         Some((link, len))
+    }
+
+    /// Whether this is the time before the first repetition about the world group, in which few words do.
+    fn is_early(&self, at: u32) -> bool {
+        let record = self.rec(at);
+        record.is_world() && !record.hurry && record.joined.acked == 0
+    }
+
+    /// Whether more is likely to come soon: a child or a rank that is served here has not spoken yet.
+    fn holds_back(&self, at: u32) -> bool {
+        let record = self.rec(at);
+        let child = |n: usize| record.spoken >> n & 1 == 0 && self.neighbour(at, n).is_some();
+        self.is_early(at) && record.joined.sent == 0 && (!record.joined_out || (0..NEIGHBOURS - 1).any(child))
+    }
+
+    /// Whether the next message up needs no answer.
+    fn may_be_quiet(&self, at: u32) -> bool {
+        self.is_early(at) && self.rec(at).joined.sent == 0
     }
 }
