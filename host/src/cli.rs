@@ -4,6 +4,7 @@
 //! styles, progress. Exit codes: 0 done and good, 1 done and not good or failed, 2 not understood.
 
 mod check_config;
+mod devices;
 mod diff;
 mod doctor;
 mod dump;
@@ -60,6 +61,7 @@ enum What {
     Doctor(doctor::Doctor),
     Sim(sim::Sim),
     CheckConfig(check_config::CheckConfig),
+    Devices(devices::Devices),
     Completions(pages::Completions),
     Man(pages::Man),
 }
@@ -84,6 +86,7 @@ pub(crate) fn main() -> ExitCode {
         What::Doctor(doctor) => doctor.execute(&mut out),
         What::Sim(sim) => sim.execute(&mut out),
         What::CheckConfig(check) => check.execute(&mut out),
+        What::Devices(devices) => devices.execute(&mut out),
         What::Completions(completions) => completions.execute(&mut out),
         What::Man(man) => man.execute(&mut out),
     };

@@ -15,6 +15,9 @@ pub mod secret;
 pub mod session;
 pub mod shm;
 pub mod sim;
-// The operating system, each service once; the only module with unsafe code.
+// The operating system, each service once.
 #[allow(unsafe_code)]
 pub mod sys;
+// Remote memory access by libibverbs: foreign functions, behind safe types.
+#[allow(unsafe_code)]
+pub mod verbs;

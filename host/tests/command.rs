@@ -82,6 +82,18 @@ fn s43_a_good_configuration_is_explained() {
 }
 
 #[test]
+fn devices_are_listed_or_it_is_told_how_to_get_one() {
+    let output = umbra(&["devices", "--json"]);
+    let (text, message) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    if text.contains("\"name\"") {
+        assert!(text.contains("\"ports\""), "{text}");
+    } else {
+        assert_eq!(output.status.code(), Some(1));
+        assert!(message.contains("rdma link add") || message.contains("install libibverbs1"), "{message}");
+    }
+}
+
+#[test]
 fn a_reader_that_leaves_early_is_no_failure() {
     let mut child = Command::new(env!("CARGO_BIN_EXE_umbra"))
         .args(["completions", "zsh"])
@@ -100,7 +112,7 @@ fn a_reader_that_leaves_early_is_no_failure() {
 fn completions_and_manual_pages_know_every_command() {
     let script = String::from_utf8(umbra(&["completions", "bash"]).stdout).unwrap();
     let page = String::from_utf8(umbra(&["man"]).stdout).unwrap();
-    for command in ["run", "check-config", "completions", "man"] {
+    for command in ["run", "check-config", "devices", "completions", "man"] {
         assert!(script.contains(command), "{command} cannot be completed");
         assert!(page.contains(&command.replace('-', "\\-")), "{command} is not in the manual");
     }

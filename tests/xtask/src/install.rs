@@ -95,6 +95,26 @@ pub(crate) fn system_tool(tool: SystemTool, log: &Log) -> Found<()> {
     }
 }
 
+/// Finds Debian packages, or installs those that are missing as root.
+pub(crate) fn system_packages(names: &[&str], log: &Log) -> Found<()> {
+    let here = |name: &&str| {
+        let status = Run::new("dpkg-query").words("--show --showformat=${db:Status-Status}").arg(name).output();
+        status.is_some_and(|status| status == "installed")
+    };
+    let missing: Vec<&str> = names.iter().copied().filter(|name| !here(name)).collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let line = missing.join(" ");
+    if !rustix::process::geteuid().is_root() || !found("apt-get") {
+        return Err(format!("`apt-get install {line}` is needed"));
+    }
+    let apt = |words: &str| Run::new("apt-get").words(words).env("DEBIAN_FRONTEND", "noninteractive").limit(600);
+    let install = apt("-q -y --no-install-recommends install").args(&missing);
+    let installed = apt("-q update").succeed(log).and_then(|()| install.succeed(log));
+    installed.map_err(|failure| format!("{line} can't be installed: {}", last_line(&failure)))
+}
+
 /// Whether a program is on the path.
 pub(crate) fn found(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();

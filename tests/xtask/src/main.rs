@@ -8,6 +8,7 @@
 
 mod bench;
 mod cli;
+mod guest;
 mod install;
 mod run;
 mod source;

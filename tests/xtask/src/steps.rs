@@ -11,6 +11,7 @@ mod lints;
 mod models;
 
 mod policy;
+mod rdma;
 mod sanitizer;
 mod schedules;
 mod smoke;
@@ -35,6 +36,11 @@ pub(crate) const ALL: &[Step] = &[
     Step { name: "tests", what: "unit tests, integration tests and examples pass", check: tests::workspace },
     Step { name: "schedules", what: "no random schedule of the bootstrap breaks a rule", check: schedules::check },
     Step { name: "run", what: "the main job agrees byte for byte on every data path", check: smoke::check },
+    Step {
+        name: "rdma",
+        what: "RDMA by verbs works: on this machine's device, or in a guest with one in software",
+        check: rdma::check,
+    },
     Step { name: "leftovers", what: "tests and jobs left no process, file or segment", check: leftovers::check },
     Step { name: "features", what: "every combination of features builds", check: features::powerset },
     Step { name: "symbols", what: "core and the agent's engine need nothing but mem*", check: symbols::check },

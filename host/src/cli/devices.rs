@@ -1,0 +1,146 @@
+//! `umbra devices`: which RDMA devices are there, and can they be used?
+
+use std::process::ExitCode;
+
+use clap::Args;
+use serde::Serialize;
+use umbra::verbs::{Device, PortInfo, PortState, devices};
+
+use super::table::{Set, Table};
+use super::{Done, Failure, Out, paint, print_json};
+
+/// List RDMA devices with their ports and addresses.
+///
+/// Fails if there is none that carries data, and says what to do about it.
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Devices {
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+const EXAMPLES: &str = paint::examples!(
+    "umbra devices"         "a line for each address of each port";
+    "umbra devices --json"  "the same for programs";
+);
+
+#[derive(Serialize)]
+struct Listing {
+    devices: Vec<Entry>,
+}
+
+#[derive(Serialize)]
+struct Entry {
+    name: String,
+    ports: Vec<Port>,
+}
+
+#[derive(Serialize)]
+struct Port {
+    number: u8,
+    state: String,
+    link: String,
+    mtu_bytes: u32,
+    lid: u16,
+    gids: Vec<Gid>,
+}
+
+#[derive(Serialize)]
+struct Gid {
+    index: u32,
+    kind: String,
+    address: String,
+    preferred: bool,
+}
+
+impl Port {
+    fn new(info: &PortInfo) -> Port {
+        let preferred = info.preferred_gid().map(|gid| gid.index);
+        let gid = |gid: &umbra::verbs::Gid| Gid {
+            index: gid.index,
+            kind: gid.kind.to_string(),
+            address: gid.to_string(),
+            preferred: preferred == Some(gid.index),
+        };
+        Port {
+            number: info.number,
+            state: info.state.to_string(),
+            link: info.link.to_string(),
+            mtu_bytes: info.mtu,
+            lid: info.lid,
+            gids: info.gids.iter().map(gid).collect(),
+        }
+    }
+}
+
+impl Devices {
+    pub(crate) fn execute(&self, out: Out<'_>) -> Done {
+        let mut listing = Listing { devices: Vec::new() };
+        let mut usable = false;
+        for name in devices().map_err(Failure::failed)? {
+            let device = Device::open(Some(&name)).map_err(Failure::failed)?;
+            let mut ports = Vec::new();
+            for number in 1..=device.ports() {
+                let info = device.port(number).map_err(Failure::failed)?;
+                usable |= info.state == PortState::Active && !info.gids.is_empty();
+                ports.push(Port::new(&info));
+            }
+            listing.devices.push(Entry { name, ports });
+        }
+        if self.json {
+            print_json(out, &listing)?;
+        } else if !listing.devices.is_empty() {
+            listing.table().print(out)?;
+        }
+        if listing.devices.is_empty() {
+            return Err(Failure::failed(umbra::verbs::VerbsError::NoDevice));
+        }
+        Ok(if usable { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    }
+}
+
+impl Listing {
+    fn table(&self) -> Table {
+        let mut table = Table::new(&[
+            ("device", Set::Left),
+            ("port", Set::Right),
+            ("state", Set::Left),
+            ("link", Set::Left),
+            ("MTU", Set::Right),
+            ("GID", Set::Right),
+            ("kind", Set::Left),
+            ("address", Set::Left),
+        ]);
+        for device in &self.devices {
+            for port in &device.ports {
+                let head = [
+                    device.name.clone(),
+                    port.number.to_string(),
+                    port.state.clone(),
+                    port.link.clone(),
+                    format!("{} B", port.mtu_bytes),
+                ];
+                let [name, number, state, link, mtu] = head;
+                if port.gids.is_empty() {
+                    table.row([name, number, state, link, mtu, String::new(), String::new(), String::new()]);
+                    continue;
+                }
+                for gid in &port.gids {
+                    let mark = if gid.preferred { " (preferred)" } else { "" };
+                    table.row([
+                        name.clone(),
+                        number.clone(),
+                        state.clone(),
+                        link.clone(),
+                        mtu.clone(),
+                        gid.index.to_string(),
+                        gid.kind.clone(),
+                        format!("{}{mark}", gid.address),
+                    ]);
+                }
+            }
+        }
+        table
+    }
+}

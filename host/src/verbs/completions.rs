@@ -1,0 +1,85 @@
+//! Completion queues, and sleeping for them.
+
+use std::ffi::c_int;
+use std::os::fd::BorrowedFd;
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use super::VerbsError;
+use super::abi;
+use super::memory::Domain;
+
+/// Pieces of work, or completions, in one call.
+pub const BATCH: usize = 16;
+
+/// Where completions wait, and how to sleep for them.
+#[derive(Debug)]
+pub(super) struct Completions {
+    domain: Arc<Domain>,
+    channel: NonNull<abi::CompChannel>,
+    pub(super) cq: NonNull<abi::Cq>,
+}
+
+impl Completions {
+    pub(super) fn new(domain: &Arc<Domain>, room: u32) -> Result<Completions, VerbsError> {
+        let (library, context) = (domain.device.library, domain.device.context);
+        let room = c_int::try_from(room).unwrap_or(c_int::MAX);
+        // SAFETY: the context is open.
+        let channel = unsafe { (library.create_comp_channel)(context.as_ptr()) };
+        let channel = NonNull::new(channel).ok_or_else(|| VerbsError::last("making a completion channel"))?;
+        // SAFETY: context and channel live; the completion queue carries no pointer of ours.
+        let cq = unsafe { (library.create_cq)(context.as_ptr(), room, std::ptr::null_mut(), channel.as_ptr(), 0) };
+        let Some(cq) = NonNull::new(cq) else {
+            let error = VerbsError::last("making a completion queue");
+            // SAFETY: just made, and used by nothing.
+            unsafe { (library.destroy_comp_channel)(channel.as_ptr()) };
+            return Err(error);
+        };
+        Ok(Completions { domain: domain.clone(), channel, cq })
+    }
+
+    /// Takes up to a batch of completions.
+    pub(super) fn poll(&self, into: &mut [abi::Wc; BATCH]) -> Result<usize, VerbsError> {
+        let poll_cq = self.domain.device.operations().poll_cq.ok_or(VerbsError::OldLibrary("poll_cq"))?;
+        // SAFETY: at most `BATCH` completions are written to an array of so many.
+        let count = unsafe { poll_cq(self.cq.as_ptr(), BATCH as c_int, into.as_mut_ptr()) };
+        usize::try_from(count).map_err(|_| VerbsError::last("polling completions"))
+    }
+
+    /// Asks for an event at the next completion.
+    pub(super) fn arm(&self) -> Result<(), VerbsError> {
+        let notify = self.domain.device.operations().req_notify_cq.ok_or(VerbsError::OldLibrary("req_notify_cq"))?;
+        // SAFETY: the queue lives.
+        VerbsError::check("asking for a completion event", unsafe { notify(self.cq.as_ptr(), 0) })
+    }
+
+    pub(super) fn descriptor(&self) -> BorrowedFd<'_> {
+        // SAFETY: the channel lives as long as `self`, and its descriptor never changes.
+        let descriptor = unsafe { self.channel.as_ref() }.fd;
+        // SAFETY: the channel, which is closed on drop, owns the descriptor.
+        unsafe { BorrowedFd::borrow_raw(descriptor) }
+    }
+
+    /// Takes the event that made the descriptor readable.
+    pub(super) fn take_event(&self) -> Result<(), VerbsError> {
+        let (library, mut cq, mut of) = (self.domain.device.library, std::ptr::null_mut(), std::ptr::null_mut());
+        // SAFETY: the channel lives, and both results are written to live pointers.
+        let code = unsafe { (library.get_cq_event)(self.channel.as_ptr(), &raw mut cq, &raw mut of) };
+        if code != 0 {
+            return Err(VerbsError::last("taking a completion event"));
+        }
+        // SAFETY: the event came from this queue, the only one on its channel; each is acknowledged once.
+        unsafe { (library.ack_cq_events)(self.cq.as_ptr(), 1) };
+        Ok(())
+    }
+}
+
+impl Drop for Completions {
+    fn drop(&mut self) {
+        let library = self.domain.device.library;
+        // SAFETY: made once, freed once; the queue pair that used it is gone.
+        unsafe { (library.destroy_cq)(self.cq.as_ptr()) };
+        // SAFETY: made once, freed once, after its only completion queue.
+        unsafe { (library.destroy_comp_channel)(self.channel.as_ptr()) };
+    }
+}

@@ -1,0 +1,350 @@
+//! Devices, their ports, and the addresses of those.
+
+use std::ffi::CStr;
+use std::fmt;
+use std::net::{Ipv4Addr, Ipv6Addr};
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use super::VerbsError;
+use super::abi;
+use super::library::{Library, library};
+
+/// The state of a port: `enum ibv_port_state`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum PortState {
+    /// No link.
+    Down,
+    /// The link is being set up.
+    Initializing,
+    /// The link is set up, but carries no data yet.
+    Armed,
+    /// The link carries data.
+    Active,
+    /// Another state.
+    Other(u32),
+}
+
+impl fmt::Display for PortState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            PortState::Down => f.write_str("down"),
+            PortState::Initializing => f.write_str("initializing"),
+            PortState::Armed => f.write_str("armed"),
+            PortState::Active => f.write_str("active"),
+            PortState::Other(code) => write!(f, "in state {code}"),
+        }
+    }
+}
+
+/// What a port's link is made of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Link {
+    /// InfiniBand.
+    InfiniBand,
+    /// Ethernet: RoCE.
+    Ethernet,
+}
+
+impl fmt::Display for Link {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Link::InfiniBand => "InfiniBand",
+            Link::Ethernet => "Ethernet",
+        })
+    }
+}
+
+/// What kind of address a GID is: `enum ibv_gid_type`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum GidKind {
+    /// InfiniBand.
+    InfiniBand,
+    /// RoCE version 1: Ethernet frames, not routable.
+    RoceV1,
+    /// RoCE version 2: UDP.
+    RoceV2,
+}
+
+impl fmt::Display for GidKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            GidKind::InfiniBand => "IB",
+            GidKind::RoceV1 => "RoCE v1",
+            GidKind::RoceV2 => "RoCE v2",
+        })
+    }
+}
+
+/// One address of a port.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Gid {
+    /// Its place in the port's table.
+    pub index: u32,
+    /// Its kind.
+    pub kind: GidKind,
+    /// Its bytes.
+    pub bytes: [u8; 16],
+}
+
+impl Gid {
+    /// The IPv4 address, if it stands for one.
+    #[must_use]
+    pub fn ipv4(&self) -> Option<Ipv4Addr> {
+        Ipv6Addr::from(self.bytes).to_ipv4_mapped()
+    }
+}
+
+impl fmt::Display for Gid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.ipv4() {
+            Some(address) => fmt::Display::fmt(&address, f),
+            None => fmt::Display::fmt(&Ipv6Addr::from(self.bytes), f),
+        }
+    }
+}
+
+/// What a port says of itself.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PortInfo {
+    /// Its number, from 1.
+    pub number: u8,
+    /// Its state.
+    pub state: PortState,
+    /// What its link is made of.
+    pub link: Link,
+    /// Bytes of the largest packet on the wire now.
+    pub mtu: u32,
+    /// Its local identifier; 0 on Ethernet.
+    pub lid: u16,
+    /// Its addresses, without the empty places of the table.
+    pub gids: Vec<Gid>,
+}
+
+impl PortInfo {
+    /// The address to use if nobody chose one: RoCE v2 over IPv4, then RoCE v2, then the first.
+    #[must_use]
+    pub fn preferred_gid(&self) -> Option<&Gid> {
+        let routable = |gid: &&Gid| gid.kind == GidKind::RoceV2;
+        let gids = || self.gids.iter();
+        gids()
+            .filter(routable)
+            .find(|gid| gid.ipv4().is_some())
+            .or_else(|| gids().find(routable))
+            .or_else(|| gids().next())
+    }
+}
+
+/// A device, opened.
+pub struct Device {
+    pub(super) library: &'static Library,
+    pub(super) context: NonNull<abi::Context>,
+    name: String,
+    ports: u8,
+    reads: u8,
+}
+
+// SAFETY: all calls on a context may be made from any thread; rdma-core guarantees it (ibv_open_device(3), "thread safe").
+unsafe impl Send for Device {}
+// SAFETY: as above; nothing here changes after opening.
+unsafe impl Sync for Device {}
+
+impl fmt::Debug for Device {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Device").field("name", &self.name).field("ports", &self.ports).finish_non_exhaustive()
+    }
+}
+
+/// The names of all devices; empty if there is none.
+///
+/// # Errors
+/// [`VerbsError`] if there is no library, or the kernel cannot be asked.
+pub fn devices() -> Result<Vec<String>, VerbsError> {
+    with_list(|library, list| Ok(list.iter().map(|&device| name(library, device)).collect()))
+}
+
+/// Calls `look` with all devices; they are valid during the call.
+fn with_list<R>(
+    look: impl FnOnce(&'static Library, &[*mut abi::Device]) -> Result<R, VerbsError>,
+) -> Result<R, VerbsError> {
+    let library = library()?;
+    let mut count = 0;
+    // SAFETY: the count is written to a live integer; the result is checked.
+    let list = unsafe { (library.get_device_list)(&raw mut count) };
+    let Some(first) = NonNull::new(list) else {
+        let error = std::io::Error::last_os_error();
+        return match error.raw_os_error() {
+            // The kernel has no RDMA at all.
+            Some(libc::ENOSYS | libc::ENOENT) => look(library, &[]),
+            _ => Err(VerbsError::Call { what: "listing RDMA devices", error }),
+        };
+    };
+    let count = usize::try_from(count).unwrap_or(0);
+    // SAFETY: the library says that so many pointers lie there, and they stay until the list is freed below.
+    let found = look(library, unsafe { std::slice::from_raw_parts(first.as_ptr(), count) });
+    // SAFETY: the list came from `get_device_list` and is freed once; open contexts hold their devices themselves.
+    unsafe { (library.free_device_list)(first.as_ptr()) };
+    found
+}
+
+fn name(library: &Library, device: *mut abi::Device) -> String {
+    // SAFETY: the device is valid during `with_list`.
+    let name = unsafe { (library.get_device_name)(device) };
+    // SAFETY: the name lies in the device and ends with zero.
+    unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned()
+}
+
+impl Device {
+    /// Opens a device by name; with none, the first that has an active port, or else the first.
+    ///
+    /// # Errors
+    /// [`VerbsError::NoDevice`], [`VerbsError::NoSuchDevice`], or why it cannot be opened.
+    pub fn open(wanted: Option<&str>) -> Result<Arc<Device>, VerbsError> {
+        with_list(|library, list| {
+            if list.is_empty() {
+                return Err(VerbsError::NoDevice);
+            }
+            let names: Vec<String> = list.iter().map(|&device| name(library, device)).collect();
+            if let Some(wanted) = wanted {
+                let at = names
+                    .iter()
+                    .position(|name| name == wanted)
+                    .ok_or_else(|| VerbsError::NoSuchDevice { name: wanted.to_owned(), known: names.join(", ") })?;
+                return Device::open_listed(library, list[at], &names[at]);
+            }
+            let mut first = None;
+            for (&device, name) in list.iter().zip(&names) {
+                let device = Device::open_listed(library, device, name)?;
+                if (1..=device.ports).any(|port| device.port(port).is_ok_and(|port| port.state == PortState::Active)) {
+                    return Ok(device);
+                }
+                first.get_or_insert(device);
+            }
+            first.ok_or(VerbsError::NoDevice)
+        })
+    }
+
+    fn open_listed(library: &'static Library, device: *mut abi::Device, name: &str) -> Result<Arc<Device>, VerbsError> {
+        // SAFETY: the device is valid during `with_list`.
+        let context = unsafe { (library.open_device)(device) };
+        let context = NonNull::new(context).ok_or_else(|| VerbsError::last("opening the device"))?;
+        let mut opened = Device { library, context, name: name.to_owned(), ports: 0, reads: 1 };
+        // SAFETY: all zero is a value of this struct of numbers.
+        let mut attributes: abi::DeviceAttr = unsafe { std::mem::zeroed() };
+        // SAFETY: the context is open, and the struct has the layout that the function fills.
+        let code = unsafe { (library.query_device)(context.as_ptr(), &raw mut attributes) };
+        VerbsError::check("asking the device for its limits", code)?;
+        opened.ports = attributes.phys_port_cnt;
+        opened.reads = u8::try_from(attributes.max_qp_rd_atom.min(attributes.max_qp_init_rd_atom)).unwrap_or(16).max(1);
+        Ok(Arc::new(opened))
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// How many ports it has; they count from 1.
+    #[must_use]
+    pub const fn ports(&self) -> u8 {
+        self.ports
+    }
+
+    /// What its driver does without a system call.
+    pub(super) const fn operations(&self) -> &abi::ContextOps {
+        // SAFETY: the context lives as long as `self`, and its operations were written before it was handed out.
+        &unsafe { self.context.as_ref() }.ops
+    }
+
+    /// How many reads of one queue pair may be under way at once.
+    #[must_use]
+    pub const fn reads(&self) -> u8 {
+        self.reads
+    }
+
+    /// What a port says of itself.
+    ///
+    /// # Errors
+    /// [`VerbsError::Call`] if there is no such port.
+    pub fn port(&self, number: u8) -> Result<PortInfo, VerbsError> {
+        let mut port = abi::PortAttr::default();
+        // SAFETY: the context is open. The function fills the older, shorter form of the struct, which is a prefix.
+        let code = unsafe { (self.library.query_port)(self.context.as_ptr(), number, &raw mut port) };
+        VerbsError::check("asking for the state of a port", code)?;
+        let gids =
+            (0..u32::try_from(port.gid_tbl_len).unwrap_or(0)).filter_map(|index| self.gid(number, index)).collect();
+        let state = match port.state {
+            1 => PortState::Down,
+            2 => PortState::Initializing,
+            3 => PortState::Armed,
+            4 => PortState::Active,
+            state => PortState::Other(state),
+        };
+        // `IBV_LINK_LAYER_ETHERNET` is 2; an `enum ibv_mtu` counts doublings from 128.
+        let link = if port.link_layer == 2 { Link::Ethernet } else { Link::InfiniBand };
+        Ok(PortInfo { number, state, link, mtu: 128 << port.active_mtu.min(5), lid: port.lid, gids })
+    }
+
+    /// The address at a place of a port's table, if there is one.
+    fn gid(&self, port: u8, index: u32) -> Option<Gid> {
+        let mut entry = abi::GidEntry::default();
+        let (len, port) = (size_of::<abi::GidEntry>(), u32::from(port));
+        // SAFETY: the context is open; the function fills at most `len` bytes of the entry.
+        let code = unsafe { (self.library.query_gid_ex)(self.context.as_ptr(), port, index, &raw mut entry, 0, len) };
+        let bytes = entry.gid.0;
+        // An empty place of the table is an error with some drivers and all zero with others.
+        if code != 0 || bytes.iter().all(|&byte| byte == 0) {
+            return None;
+        }
+        let kind = match entry.gid_type {
+            1 => GidKind::RoceV1,
+            2 => GidKind::RoceV2,
+            _ => GidKind::InfiniBand,
+        };
+        Some(Gid { index, kind, bytes })
+    }
+
+    /// A port that carries data, with the address at `gid`, or the preferred one.
+    ///
+    /// # Errors
+    /// [`VerbsError::PortNotActive`] or [`VerbsError::NoSuchGid`].
+    pub fn active_port(self: &Arc<Device>, number: u8, gid: Option<u32>) -> Result<Port, VerbsError> {
+        let info = self.port(number)?;
+        if info.state != PortState::Active {
+            let (device, state) = (self.name.clone(), info.state.to_string());
+            return Err(VerbsError::PortNotActive { device, port: number, state });
+        }
+        let chosen = match gid {
+            Some(index) => info.gids.iter().find(|gid| gid.index == index),
+            None => info.preferred_gid(),
+        };
+        let missing = || {
+            let device = self.name.clone();
+            VerbsError::NoSuchGid { device, port: number, index: gid.unwrap_or(0) }
+        };
+        let gid = *chosen.ok_or_else(missing)?;
+        Ok(Port { device: self.clone(), gid, number, link: info.link, lid: info.lid, mtu: info.mtu })
+    }
+}
+
+impl Drop for Device {
+    fn drop(&mut self) {
+        // SAFETY: opened once, closed once; everything made from it holds an `Arc` of this and is gone.
+        unsafe { (self.library.close_device)(self.context.as_ptr()) };
+    }
+}
+
+/// An active port with the address that stands for it.
+#[derive(Clone, Debug)]
+pub struct Port {
+    /// The device.
+    pub device: Arc<Device>,
+    /// The address.
+    pub gid: Gid,
+    pub(super) number: u8,
+    pub(super) link: Link,
+    pub(super) lid: u16,
+    pub(super) mtu: u32,
+}

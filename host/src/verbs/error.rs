@@ -1,0 +1,101 @@
+//! Why verbs cannot be used, and what to do about it.
+
+use std::io;
+
+/// Why there is no device, no memory or no queue.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum VerbsError {
+    /// The library is not installed.
+    #[error(
+        "no libibverbs on this machine ({0}): install libibverbs1 and ibverbs-providers, or choose another data path"
+    )]
+    NoLibrary(String),
+    /// The library lacks something that this module needs.
+    #[error("libibverbs is too old, it has no {0}: rdma-core 34 or later is needed")]
+    OldLibrary(&'static str),
+    /// There is no device, or none that could be used.
+    #[error(
+        "no RDMA device on this machine: load the card's driver, or `rdma link add NAME type rxe netdev INTERFACE` for \
+         RDMA in software"
+    )]
+    NoDevice,
+    /// No device has this name.
+    #[error("no RDMA device is called {name:?}: there are {known}")]
+    NoSuchDevice {
+        /// The name asked for.
+        name: String,
+        /// Those that exist.
+        known: String,
+    },
+    /// The port is not active.
+    #[error("port {port} of {device} is {state}: bring its link up")]
+    PortNotActive {
+        /// The device.
+        device: String,
+        /// The port.
+        port: u8,
+        /// Its state, in words.
+        state: String,
+    },
+    /// The port has no such address.
+    #[error("port {port} of {device} has no GID at index {index}: `umbra devices` shows those it has")]
+    NoSuchGid {
+        /// The device.
+        device: String,
+        /// The port.
+        port: u8,
+        /// The index asked for.
+        index: u32,
+    },
+    /// Memory cannot be pinned.
+    #[error(
+        "cannot register {len} bytes, at most {limit} may be locked in memory: raise the limit (`ulimit -l`, or \
+         LimitMEMLOCK= of the service)"
+    )]
+    LockedMemory {
+        /// Bytes asked for.
+        len: usize,
+        /// The limit of this process, in bytes.
+        limit: u64,
+    },
+    /// The range lies outside the segment or the registered memory.
+    #[error("{len} bytes at {offset} do not lie inside {size} bytes of registered memory")]
+    OutOfBounds {
+        /// First byte.
+        offset: usize,
+        /// Bytes.
+        len: usize,
+        /// Bytes there.
+        size: usize,
+    },
+    /// Nothing can be posted: the queue is full.
+    #[error("queue is full: poll its completions, then post again")]
+    Full,
+    /// Nothing can be posted: the queue broke, or was never connected.
+    #[error("queue is not connected, or broke: connect it again")]
+    NotConnected,
+    /// The driver or the kernel refused a call.
+    #[error("{what} failed: {error}")]
+    Call {
+        /// What was tried.
+        what: &'static str,
+        /// Why it failed.
+        error: io::Error,
+    },
+}
+
+impl VerbsError {
+    /// What the last call left in `errno`.
+    pub(super) fn last(what: &'static str) -> VerbsError {
+        VerbsError::Call { what, error: io::Error::last_os_error() }
+    }
+
+    /// A call that returns the error number itself.
+    pub(super) fn check(what: &'static str, code: i32) -> Result<(), VerbsError> {
+        match code {
+            0 => Ok(()),
+            code => Err(VerbsError::Call { what, error: io::Error::from_raw_os_error(code) }),
+        }
+    }
+}

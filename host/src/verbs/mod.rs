@@ -1,0 +1,38 @@
+//! RDMA by verbs: devices, registered memory, queue pairs.
+//!
+//! libibverbs is bound at run time, so that one program starts everywhere and says plainly what is missing
+//! ([`VerbsError::NoLibrary`]). Work is posted and completions are polled through the device's own operations, as
+//! the inline functions of `infiniband/verbs.h` do: no lock, no allocation, no system call of ours on that path.
+//!
+//! Each object keeps alive what it was made from, so they may be dropped in any order. Memory is registered from
+//! [`Segment`](crate::sys::segment::Segment)s, which nobody holds references into; what the card writes can
+//! therefore surprise nobody.
+//!
+//! - [`Device`]: what `umbra devices` shows, and what a [`Port`] is chosen from.
+//! - [`Domain`]: what queue pairs and keys belong to.
+//! - [`Region`]: registered memory, with its local and its remote key.
+//! - [`Queue`]: a reliably connected queue pair with its completion queue: READ, WRITE, WRITE with immediate data, SEND.
+//!
+//! Source: ibv_*(3), `infiniband/verbs.h` of rdma-core; the InfiniBand Architecture Specification, volume 1, chapters 9
+//! to 11, for states and completion statuses.
+
+mod abi;
+mod address;
+mod completions;
+mod device;
+mod error;
+mod library;
+mod memory;
+mod numbers;
+mod queue;
+mod status;
+mod work;
+
+pub use address::{ADDRESS_BYTES, Address};
+pub use completions::BATCH;
+pub use device::{Device, Gid, GidKind, Link, Port, PortInfo, PortState, devices};
+pub use error::VerbsError;
+pub use memory::{Domain, Region};
+pub use queue::{Depths, Queue};
+pub use status::{WorkKind, WorkStatus};
+pub use work::{Completion, Piece, Remote, Work};

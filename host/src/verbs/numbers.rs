@@ -1,0 +1,53 @@
+//! The numbers of the verbs interface, as far as this module uses them: `infiniband/verbs.h` of rdma-core.
+
+/// `enum ibv_access_flags`.
+pub(super) mod access {
+    pub(in super::super) const LOCAL_WRITE: i32 = 1;
+    pub(in super::super) const REMOTE_WRITE: i32 = 1 << 1;
+    pub(in super::super) const REMOTE_READ: i32 = 1 << 2;
+}
+
+/// `enum ibv_qp_state`.
+pub(super) mod state {
+    pub(in super::super) const RESET: u32 = 0;
+    pub(in super::super) const INIT: u32 = 1;
+    pub(in super::super) const RTR: u32 = 2;
+    pub(in super::super) const RTS: u32 = 3;
+}
+
+/// `enum ibv_qp_attr_mask`.
+pub(super) mod mask {
+    pub(in super::super) const STATE: i32 = 1;
+    pub(in super::super) const ACCESS_FLAGS: i32 = 1 << 3;
+    pub(in super::super) const PKEY_INDEX: i32 = 1 << 4;
+    pub(in super::super) const PORT: i32 = 1 << 5;
+    pub(in super::super) const AV: i32 = 1 << 7;
+    pub(in super::super) const PATH_MTU: i32 = 1 << 8;
+    pub(in super::super) const TIMEOUT: i32 = 1 << 9;
+    pub(in super::super) const RETRY_CNT: i32 = 1 << 10;
+    pub(in super::super) const RNR_RETRY: i32 = 1 << 11;
+    pub(in super::super) const RQ_PSN: i32 = 1 << 12;
+    pub(in super::super) const MAX_QP_RD_ATOMIC: i32 = 1 << 13;
+    pub(in super::super) const MIN_RNR_TIMER: i32 = 1 << 15;
+    pub(in super::super) const SQ_PSN: i32 = 1 << 16;
+    pub(in super::super) const MAX_DEST_RD_ATOMIC: i32 = 1 << 17;
+    pub(in super::super) const DEST_QPN: i32 = 1 << 20;
+}
+
+/// `enum ibv_wr_opcode`.
+pub(super) mod opcode {
+    pub(in super::super) const RDMA_WRITE: u32 = 0;
+    pub(in super::super) const RDMA_WRITE_WITH_IMM: u32 = 1;
+    pub(in super::super) const SEND: u32 = 2;
+    pub(in super::super) const RDMA_READ: u32 = 4;
+}
+
+/// `enum ibv_send_flags`.
+pub(super) mod send {
+    pub(in super::super) const SIGNALED: u32 = 1 << 1;
+}
+
+/// `IBV_QPT_RC`.
+pub(super) const RELIABLE_CONNECTION: u32 = 2;
+/// `IBV_WC_WITH_IMM`.
+pub(super) const WITH_IMM: u32 = 1 << 1;

@@ -1,0 +1,246 @@
+//! Queue pairs, keys and completions on a real device, both ends in this process (s44, s46, s51).
+//!
+//! Without a device each test says `skipped: ` and why; `umbra devices` shows what a machine has.
+#![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use umbra::sys::segment::Segment;
+use umbra::verbs::{
+    Completion, Depths, Device, Domain, Piece, Port, Queue, Region, Remote, VerbsError, Work, WorkKind, WorkStatus,
+};
+use umbra_core::key::Access;
+
+const PAGE: usize = 4096;
+const DEADLINE: Duration = Duration::from_secs(20);
+
+/// Two connected queue pairs on one port, each with memory of its own.
+struct Pair {
+    domain: Arc<Domain>,
+    port: Port,
+    ends: [Queue; 2],
+}
+
+/// The device of this machine, or none, which is told.
+fn device(test: &str) -> Option<Arc<Device>> {
+    match Device::open(None) {
+        Ok(device) => Some(device),
+        Err(why @ (VerbsError::NoDevice | VerbsError::NoLibrary(_))) => {
+            println!("{test}: skipped: {why}");
+            None
+        }
+        Err(why) => panic!("{why}"),
+    }
+}
+
+impl Pair {
+    fn new(device: &Arc<Device>) -> Pair {
+        let port = device.active_port(1, None).unwrap();
+        let domain = Domain::new(device).unwrap();
+        let depths = Depths { work: 64, receives: 16 };
+        let mut ends = [(); 2].map(|()| Queue::new(&domain, &port, depths).unwrap());
+        connect(&mut ends);
+        Pair { domain, port, ends }
+    }
+
+    fn memory(&self, len: usize, peers: Access) -> Region {
+        Region::register(&self.domain, Arc::new(Segment::create("verbs-test", len).unwrap()), peers).unwrap()
+    }
+}
+
+fn connect(ends: &mut [Queue; 2]) {
+    let [a, b] = ends.each_ref().map(Queue::address);
+    ends[0].connect(&b).unwrap();
+    ends[1].connect(&a).unwrap();
+}
+
+/// Waits for so many completions.
+fn hear(queue: &mut Queue, count: usize) -> Vec<Completion> {
+    let (begun, mut heard) = (Instant::now(), Vec::new());
+    while heard.len() < count {
+        queue.wait(Duration::from_millis(50), &mut |completion| heard.push(completion)).unwrap();
+        assert!(begun.elapsed() < DEADLINE, "{} of {count} completions came: {heard:?}", heard.len());
+    }
+    heard
+}
+
+fn all(region: &Region) -> Piece<'_> {
+    Piece { region, offset: 0, len: u32::try_from(region.segment().len()).unwrap() }
+}
+
+fn at(region: &Region, offset: usize) -> Remote {
+    Remote { address: region.address(offset), rkey: region.rkey() }
+}
+
+fn fill(region: &Region, seed: u8) -> Vec<u8> {
+    let bytes: Vec<u8> = (0..region.segment().len()).map(|at| (at as u8).wrapping_mul(31).wrapping_add(seed)).collect();
+    region.segment().write(0, &bytes).unwrap();
+    bytes
+}
+
+fn bytes(region: &Region) -> Vec<u8> {
+    let mut bytes = vec![0; region.segment().len()];
+    region.segment().read(0, &mut bytes).unwrap();
+    bytes
+}
+
+#[test]
+fn reads_and_writes_move_exactly_the_bytes_of_the_region() {
+    let Some(device) = device("reads_and_writes") else { return };
+    let mut pair = Pair::new(&device);
+    let (theirs, ours) =
+        (pair.memory(64 * PAGE, Access::READ | Access::WRITE), pair.memory(64 * PAGE, Access::empty()));
+    let expected = fill(&theirs, 7);
+    let read = Work::Read { from: at(&theirs, 0), to: all(&ours) };
+    pair.ends[0].post(&[(11, read)]).unwrap();
+    let [done] = hear(&mut pair.ends[0], 1)[..] else { panic!("one completion was asked for") };
+    assert_eq!((done.id, done.status, done.kind), (11, WorkStatus::Success, WorkKind::Read));
+    assert!(bytes(&ours) == expected);
+    // And back, one byte further, so that the ends of the range are seen.
+    let part = Piece { region: &ours, offset: 0, len: 1000 };
+    let write = Work::Write { from: part, to: at(&theirs, 1), immediate: None };
+    pair.ends[0].post(&[(12, write)]).unwrap();
+    assert_eq!(hear(&mut pair.ends[0], 1)[0].kind, WorkKind::Write);
+    let after = bytes(&theirs);
+    assert!(after[0] == expected[0] && after[1..1001] == expected[..1000] && after[1001..] == expected[1001..]);
+}
+
+#[test]
+fn one_completion_stands_for_a_batch_and_a_full_queue_refuses() {
+    let Some(device) = device("one_completion") else { return };
+    let mut pair = Pair::new(&device);
+    let (theirs, ours) = (pair.memory(PAGE, Access::READ), pair.memory(16 * PAGE, Access::empty()));
+    let expected = fill(&theirs, 3);
+    let works = |region| {
+        std::array::from_fn::<_, 16, _>(|n| {
+            let to = Piece { region, offset: n * PAGE, len: PAGE as u32 };
+            (n as u64, Work::Read { from: at(&theirs, 0), to })
+        })
+    };
+    for _ in 0..4 {
+        pair.ends[0].post(&works(&ours)).unwrap();
+    }
+    assert!(matches!(pair.ends[0].post(&works(&ours)[..1]), Err(VerbsError::Full)));
+    let ended: Vec<u64> = hear(&mut pair.ends[0], 4).iter().map(|done| done.id).collect();
+    assert_eq!(ended, [15; 4]);
+    assert!(bytes(&ours).chunks(PAGE).all(|page| page == expected));
+    pair.ends[0].post(&works(&ours)).unwrap();
+    assert_eq!(hear(&mut pair.ends[0], 1)[0].status, WorkStatus::Success);
+}
+
+#[test]
+fn sends_and_immediate_words_arrive_in_order() {
+    let Some(device) = device("sends") else { return };
+    let mut pair = Pair::new(&device);
+    let (inbox, ours) = (pair.memory(4 * PAGE, Access::WRITE), pair.memory(PAGE, Access::empty()));
+    let sent = fill(&ours, 9);
+    for n in 0..2 {
+        pair.ends[1].receive(n, Piece { region: &inbox, offset: n as usize * PAGE, len: PAGE as u32 }).unwrap();
+    }
+    let to = at(&inbox, 3 * PAGE);
+    let write = Work::Write { from: Piece { region: &ours, offset: 0, len: 8 }, to, immediate: Some(0xC0FF_EE00) };
+    pair.ends[0].post(&[(1, Work::Send { from: all(&ours) }), (2, write)]).unwrap();
+    assert_eq!(hear(&mut pair.ends[0], 1)[0].id, 2);
+    let heard = hear(&mut pair.ends[1], 2);
+    assert_eq!((heard[0].kind, heard[0].bytes, heard[0].immediate), (WorkKind::Received, PAGE as u32, None));
+    assert_eq!((heard[1].kind, heard[1].bytes, heard[1].immediate), (WorkKind::Written, 8, Some(0xC0FF_EE00)));
+    let there = bytes(&inbox);
+    assert!(there[..PAGE] == sent && there[3 * PAGE..3 * PAGE + 8] == sent[..8]);
+}
+
+#[test]
+fn s44_the_card_refuses_what_lies_outside_or_was_not_granted_and_the_queue_can_be_rebuilt() {
+    let Some(device) = device("s44") else { return };
+    let mut pair = Pair::new(&device);
+    let (theirs, ours) = (pair.memory(PAGE, Access::READ), pair.memory(PAGE, Access::empty()));
+    let piece = Piece { region: &ours, offset: 0, len: 2 };
+    let wrong_key = Remote { rkey: theirs.rkey() ^ 0x55, ..at(&theirs, 0) };
+    let refused = [
+        Work::Read { from: at(&theirs, PAGE - 1), to: piece },
+        Work::Read { from: wrong_key, to: piece },
+        Work::Write { from: piece, to: at(&theirs, 0), immediate: None },
+    ];
+    for work in refused {
+        pair.ends[0].post(&[(1, work)]).unwrap();
+        assert_eq!(hear(&mut pair.ends[0], 1)[0].status, WorkStatus::RemoteAccess, "{work:?}");
+        // Broken on both sides, and whole again after both were rebuilt.
+        assert!(matches!(pair.ends[0].post(&[(2, work)]), Err(VerbsError::NotConnected)));
+        pair.ends.iter_mut().for_each(|end| end.reset().unwrap());
+        connect(&mut pair.ends);
+        let expected = fill(&theirs, 5);
+        pair.ends[0].post(&[(3, Work::Read { from: at(&theirs, 0), to: piece })]).unwrap();
+        assert_eq!(hear(&mut pair.ends[0], 1)[0].status, WorkStatus::Success);
+        assert_eq!(bytes(&ours)[..2], expected[..2]);
+    }
+    // What does not lie in our own memory is not even posted.
+    let outside = Piece { region: &ours, offset: PAGE - 1, len: 2 };
+    let outside = pair.ends[0].post(&[(4, Work::Read { from: at(&theirs, 0), to: outside })]);
+    assert!(matches!(outside, Err(VerbsError::OutOfBounds { offset: 4095, len: 2, size: 4096 })));
+}
+
+#[test]
+fn s46_once_memory_is_taken_back_the_card_itself_refuses_its_key() {
+    let Some(device) = device("s46") else { return };
+    let mut pair = Pair::new(&device);
+    let (theirs, ours) = (pair.memory(PAGE, Access::READ), pair.memory(PAGE, Access::empty()));
+    fill(&theirs, 1);
+    let (old, segment) = (at(&theirs, 0), theirs.segment().clone());
+    drop(theirs);
+    // Poisoned: not one of these bytes may move.
+    segment.write(0, &[0xEE; PAGE]).unwrap();
+    pair.ends[0].post(&[(1, Work::Read { from: old, to: all(&ours) })]).unwrap();
+    assert_eq!(hear(&mut pair.ends[0], 1)[0].status, WorkStatus::RemoteAccess);
+    assert!(bytes(&ours).iter().all(|&byte| byte == 0));
+}
+
+#[test]
+fn s51_one_owners_broken_queue_disturbs_no_other() {
+    let Some(device) = device("s51") else { return };
+    let mut bad = Pair::new(&device);
+    let depths = Depths { work: 64, receives: 16 };
+    let mut good = [(); 2].map(|()| Queue::new(&bad.domain, &bad.port, depths).unwrap());
+    connect(&mut good);
+    let (theirs, ours) = (bad.memory(PAGE, Access::READ), bad.memory(PAGE, Access::empty()));
+    let expected = fill(&theirs, 2);
+    let wrong = Remote { rkey: theirs.rkey() ^ 0x55, ..at(&theirs, 0) };
+    bad.ends[0].post(&[(1, Work::Read { from: wrong, to: all(&ours) })]).unwrap();
+    assert_eq!(hear(&mut bad.ends[0], 1)[0].status, WorkStatus::RemoteAccess);
+    good[0].post(&[(2, Work::Read { from: at(&theirs, 0), to: all(&ours) })]).unwrap();
+    assert_eq!(hear(&mut good[0], 1)[0].status, WorkStatus::Success);
+    assert!(bytes(&ours) == expected);
+}
+
+#[test]
+fn what_is_behind_a_failure_is_flushed_and_a_peer_that_is_gone_is_told() {
+    let Some(device) = device("flushed") else { return };
+    let mut pair = Pair::new(&device);
+    let (theirs, ours) = (pair.memory(PAGE, Access::READ), pair.memory(PAGE, Access::empty()));
+    let piece = Piece { region: &ours, offset: 0, len: 8 };
+    let wrong = Remote { rkey: theirs.rkey() ^ 0x55, ..at(&theirs, 0) };
+    pair.ends[0].post(&[(1, Work::Read { from: wrong, to: piece })]).unwrap();
+    pair.ends[0].post(&[(2, Work::Read { from: at(&theirs, 0), to: piece })]).unwrap();
+    let heard = hear(&mut pair.ends[0], 2);
+    assert_eq!([heard[0].id, heard[1].id], [1, 2]);
+    assert_eq!([heard[0].status, heard[1].status], [WorkStatus::RemoteAccess, WorkStatus::Flushed]);
+    let Pair { ends: [mut here, there], domain, port } = Pair::new(&device);
+    drop(there);
+    here.post(&[(3, Work::Read { from: at(&theirs, 0), to: piece })]).unwrap();
+    assert_eq!(hear(&mut here, 1)[0].status, WorkStatus::RetryExceeded);
+    drop((domain, port));
+    // Nobody posted a buffer: that is told too, and not waited for without end.
+    let mut pair = Pair::new(&device);
+    let ours = pair.memory(PAGE, Access::empty());
+    pair.ends[0].post(&[(4, Work::Send { from: Piece { region: &ours, offset: 0, len: 8 } })]).unwrap();
+    assert_eq!(hear(&mut pair.ends[0], 1)[0].status, WorkStatus::ReceiverNotReady);
+}
+
+#[test]
+fn settings_that_cannot_be_used_are_refused_with_a_remedy() {
+    let Some(device) = device("settings") else { return };
+    let unknown = Device::open(Some("no_such_device")).unwrap_err().to_string();
+    assert!(unknown.contains("no_such_device") && unknown.contains(device.name()), "{unknown}");
+    let gid = device.active_port(1, Some(200)).unwrap_err();
+    assert!(matches!(gid, VerbsError::NoSuchGid { port: 1, index: 200, .. }), "{gid}");
+    assert!(device.port(99).is_err());
+}
