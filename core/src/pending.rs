@@ -20,7 +20,8 @@
 //! ```
 //!
 //! Invariants: `order[0..len]` (the `order` fields of the lent places) is a binary heap by deadline of the
-//! indices in flight, `order[len..]` holds the free indices, last freed first; `order[place of i] = i`.
+//! indices in flight, `order[len..]` holds the free indices, last freed first; `order[place of i] = i`. So the tail of the
+//! heap is the free list, and a table of [`Slots`](crate::slots::Slots) below would keep a second one beside it.
 //!
 //! *Cost*: `begin`, `complete`, `postpone` and `expired` are O(log n), `deadline` is O(1).
 
