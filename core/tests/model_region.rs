@@ -240,6 +240,22 @@ fn a_hold_that_was_forced_out_does_not_disturb_the_next_region_of_its_place() {
 }
 
 #[test]
+fn a_hold_from_before_an_owner_was_lost_does_not_count_when_it_exports_the_same_again() {
+    let mut regions = table(1);
+    let key = Key::new(rank(1), 0, 1);
+    let region = Region { key, incarnation: Incarnation(1), base: 64, len: 10, access: Access::READ };
+    regions.admit(Sp(0), region, shadows(&[0]), SECRET).unwrap();
+    let old = regions.hold(Span { key, offset: 0, len: 1 }, Access::READ, Sp(0)).unwrap();
+    regions.orphan(rank(1), |_| {});
+    regions.admit(Sp(0), region, shadows(&[0]), SECRET).unwrap();
+    assert_eq!((regions.of(&old), regions.fate(&old)), (None, Some(HoldError::StaleKey)));
+    let new = regions.hold(Span { key, offset: 0, len: 1 }, Access::READ, Sp(0)).unwrap();
+    assert_eq!(regions.revoke(key).unwrap().in_flight, 1);
+    assert_eq!(regions.release(old), None);
+    assert_eq!(regions.release(new), Some(key));
+}
+
+#[test]
 fn two_lives_of_an_owner_do_not_share_keys() {
     let key = |life| {
         let mut regions = table(1);

@@ -67,6 +67,8 @@ pub struct Entry {
     pub(super) region: Region,
     pub(super) state: State,
     pub(super) in_flight: u32,
+    /// Counts the regions that this place had: one that is exported again has the key of the one before.
+    pub(super) tenancy: u32,
     /// When it ended, in ends counted by the table; the oldest end is overwritten first.
     pub(super) ended: u32,
     /// Being revoked, and ends only when somebody asks for it.
@@ -89,6 +91,7 @@ impl Entry {
         },
         state: State::Vacant,
         in_flight: 0,
+        tenancy: 0,
         ended: 0,
         pinned: false,
         unreaped: false,
@@ -111,6 +114,7 @@ impl Entry {
 #[must_use = "a hold that is not released keeps its region from ever being revoked"]
 pub struct Held {
     pub(super) place: u32,
+    pub(super) tenancy: u32,
     pub(super) key: Key,
     pub(super) address: u64,
 }

@@ -24,7 +24,7 @@ impl<S: AsRef<[Entry]> + AsMut<[Entry]>> Regions<S> {
     pub fn release(&mut self, held: Held) -> Option<Key> {
         let entry = self.entries.as_mut().get_mut(held.place())?;
         // A forced revocation does not wait: its holds come back when the place may have a new region.
-        if entry.region.key != held.key || entry.in_flight == 0 {
+        if entry.tenancy != held.tenancy || entry.in_flight == 0 {
             return None;
         }
         entry.in_flight -= 1;
@@ -152,7 +152,7 @@ impl<S: AsRef<[Entry]> + AsMut<[Entry]>> Regions<S> {
     pub fn fate(&self, held: &Held) -> Option<HoldError> {
         let entry = self.entries.as_ref().get(held.place())?;
         match entry.state {
-            _ if entry.region.key != held.key => Some(HoldError::StaleKey),
+            _ if entry.tenancy != held.tenancy => Some(HoldError::StaleKey),
             State::Live | State::Revoking => None,
             State::Orphaned => Some(HoldError::OwnerGone),
             State::Revoked | State::Vacant => Some(HoldError::KeyRevoked),

@@ -133,7 +133,7 @@ impl<S: AsRef<[Entry]> + AsMut<[Entry]>> Regions<S> {
         let entry = self.entries.as_mut().get_mut(place).ok_or(HoldError::UnknownRegion)?;
         let address = check(entry, span, right, asker)?;
         entry.in_flight += 1;
-        Ok(Held { place: place as u32, key: span.key, address })
+        Ok(Held { place: place as u32, tenancy: entry.tenancy, key: span.key, address })
     }
 
     /// The live region of `owner` that covers its address `address`.
@@ -189,7 +189,7 @@ impl<S: AsRef<[Entry]> + AsMut<[Entry]>> Regions<S> {
     #[must_use]
     pub fn of(&self, held: &Held) -> Option<&Region> {
         let entry = self.entries.as_ref().get(held.place())?;
-        (entry.region.key == held.key).then_some(&entry.region)
+        (entry.tenancy == held.tenancy).then_some(&entry.region)
     }
 
     fn put(&mut self, place: usize, region: Region, shadows: Shadows, secret: Secret) -> Result<(), ExportError> {
@@ -203,7 +203,8 @@ impl<S: AsRef<[Entry]> + AsMut<[Entry]>> Regions<S> {
             // Whoever fills the place replaces what the driver kept for its last region.
             self.unreaped -= 1;
         }
-        *entry = Entry { region, state: State::Live, shadows, secret, ..Entry::VACANT };
+        let tenancy = entry.tenancy.wrapping_add(1);
+        *entry = Entry { region, state: State::Live, tenancy, shadows, secret, ..Entry::VACANT };
         Ok(())
     }
 

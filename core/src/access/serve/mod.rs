@@ -180,13 +180,12 @@ where
         (asker.outstanding, asker.first, asker.last) = (0, NIL, NIL);
         asker.epoch = asker.epoch.wrapping_add(1);
         self.drop_jobs(link);
-        let Some(Who { peer, incarnation }) = who else { return };
+        let Some(Who { peer, .. }) = who else { return };
         if matches!(peer.kind(), PeerKind::Service(_)) {
             return;
         }
         let again = self.askers.as_ref().iter().any(|a| a.who.is_some_and(|w| w.peer == peer));
-        let current = self.regions.iter().any(|r| r.key.owner() == peer && r.incarnation != incarnation);
-        if !again && !current {
+        if !again {
             self.regions.orphan(peer, |_| {});
             self.condemn(|key| key.owner() == peer, Status::OwnerGone);
         }
