@@ -19,6 +19,7 @@ mod frame;
 mod inputs;
 mod link;
 mod messages;
+mod running;
 mod shared;
 mod table;
 mod ticket;
@@ -51,6 +52,9 @@ pub const TARGETS: &[Target] = &[
     Target { name: "arena", seeds: table::arena_seeds, feed: table::arena_feed },
     Target { name: "group", seeds: messages::group_seeds, feed: messages::group_feed },
     Target { name: "access", seeds: messages::access_seeds, feed: messages::access_feed },
+    Target { name: "service", seeds: running::service_seeds, feed: running::service_feed },
+    Target { name: "member", seeds: running::member_seeds, feed: running::member_feed },
+    Target { name: "serve", seeds: running::serve_seeds, feed: running::serve_feed },
 ];
 
 /// Feeds bytes to the target of this name; for the fuzz targets, which know only a name.

@@ -114,3 +114,18 @@ fn messages_of_the_bootstrap() {
 fn messages_of_memory_access() {
     a_million_inputs("access");
 }
+
+#[test]
+fn a_running_service_process() {
+    a_million_inputs("service");
+}
+
+#[test]
+fn a_running_rank() {
+    a_million_inputs("member");
+}
+
+#[test]
+fn a_running_server_of_memory() {
+    a_million_inputs("serve");
+}
