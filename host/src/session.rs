@@ -5,7 +5,7 @@
 //! calls. While service processes read exported memory, the rank need not call anything.
 //!
 //! Look-ups read the endpoint cache of the service process, mapped read-only once: two array accesses, no lock, no
-//! message (see [`Reader`]).
+//! message (see [`Reader`]). A rank that reaches its service process over TCP only gets each table once and keeps it.
 //!
 //! ```no_run
 //! use umbra::config::Platform;
@@ -36,6 +36,7 @@ mod memory;
 mod progress;
 mod reading;
 mod settings;
+mod tables;
 
 pub use error::SessionError;
 pub use reading::Posted;
@@ -62,6 +63,7 @@ use crate::link::{Address, Close, Identity, Party, socket_path};
 use crate::secret;
 use crate::sys::segment::Segment;
 pub use memory::Exported;
+use tables::Tables;
 
 /// Groups that a rank can be a member of, or remember, at once.
 const GROUPS: usize = 4096;
@@ -107,6 +109,8 @@ pub struct Session {
     member: Member<Heap>,
     shadows: Vec<Shadow>,
     arena: Option<Segment>,
+    /// In place of the arena, if there is no Unix socket over which it could come.
+    tables: Option<Tables>,
     /// Groups that ended, and why, until somebody asks.
     ended: HashMap<u128, Cause>,
     /// Groups that were refused, until somebody asks.
@@ -134,7 +138,12 @@ impl Session {
     pub fn join(settings: Settings) -> Result<Session, SessionError> {
         let mut session = Session::connect(settings)?;
         let deadline = session.deadline();
-        session.wait("the world group", deadline, |s| s.world().is_some() && s.arena.is_some(), Some(WORLD))?;
+        session.wait(
+            "the world group",
+            deadline,
+            |s| s.world().is_some() && s.endpoints().reader().is_some(),
+            Some(WORLD),
+        )?;
         Ok(session)
     }
 
@@ -158,6 +167,13 @@ impl Session {
             blocks: vec![Block::default(); 2 * GROUPS + 1],
             events: vec![None; EVENTS],
         };
+        let tables = match settings.sockets {
+            Some(_) => None,
+            None => {
+                let tables = Tables::new(settings.seat.size, settings.job.service_processes(), settings.shadows);
+                Some(tables.map_err(SessionError::Tables)?)
+            }
+        };
         let mut shadows = Vec::new();
         for sp in settings.shadows()? {
             let peer = Peer::service(sp).ok_or(SessionError::NoSuchSeat)?;
@@ -175,6 +191,7 @@ impl Session {
             driver,
             shadows,
             arena: None,
+            tables,
             ended: HashMap::new(),
             refused: HashMap::new(),
             sizes: HashMap::new(),
@@ -224,7 +241,8 @@ impl Session {
         if self.member.state(key) != State::Ready {
             return None;
         }
-        let (handle, size) = (self.member.handle(key)?, *self.sizes.get(&key.0)?);
+        let (theirs, size) = (self.member.handle(key)?, *self.sizes.get(&key.0)?);
+        let handle = self.tables.as_ref().map_or(Some(theirs), |tables| tables.handle(key))?;
         Some(GroupHandle { handle, key, size })
     }
 
@@ -278,10 +296,14 @@ impl Session {
         Ok(self.ended.remove(&key.0).unwrap_or(Cause::LEFT))
     }
 
-    /// The endpoint cache, as this rank's service process has it; [`join`](Self::join) has mapped it.
+    /// The endpoint cache, as this rank's service process has it; [`join`](Self::join) has mapped it. Without a Unix
+    /// socket to the service process: the tables of this rank's groups.
     #[must_use]
     pub fn endpoints(&self) -> Endpoints<'_> {
-        Endpoints(self.arena.as_ref().and_then(|arena| Reader::attach(arena.all_words()).ok()))
+        match &self.tables {
+            Some(tables) => Endpoints(tables.reader()),
+            None => Endpoints(self.arena.as_ref().and_then(|arena| Reader::attach(arena.all_words()).ok())),
+        }
     }
 
     /// Leaves the job: takes exported memory back, leaves all groups, tells the service processes.

@@ -33,7 +33,10 @@ impl Process {
                     self.done(link, op, token, status, &[]);
                 }
             }
-            (_, Some(LinkParty::Tool)) => self.on_question(link, op, token, body),
+            // A rank that cannot map the tables asks for its own.
+            (ops::DUMP, Some(LinkParty::Peer(_))) | (_, Some(LinkParty::Tool)) => {
+                self.on_question(link, op, token, body)
+            }
             _ => self.done(link, op, token, Status::PermissionDenied, &[]),
         }
     }

@@ -1,6 +1,6 @@
 //! Why a rank did not get what it asked for.
 
-use umbra_core::endpoints::DescriptorError;
+use umbra_core::endpoints::{ArenaError, DescriptorError};
 use umbra_core::error::Status;
 use umbra_core::group::Cause;
 use umbra_core::group::member::{JoinError, LeaveError};
@@ -21,6 +21,9 @@ pub enum SessionError {
     /// The job's numbers do not describe a job.
     #[error("configuration: {0}")]
     Placement(PlacementError),
+    /// The tables that come over the link have no room.
+    #[error("tables of groups: {0}")]
+    Tables(ArenaError),
     /// A service process cannot be reached.
     #[error("service process {sp} cannot be reached: {why}")]
     Unreachable {

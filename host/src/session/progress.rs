@@ -136,6 +136,10 @@ impl Session {
                         self.member.on_link(Link(link.0), identity, now);
                     }
                     self.export_again(link);
+                    if let Some(tables) = self.tables.as_mut().filter(|_| first) {
+                        tables.ask_again();
+                        self.ask_for_tables();
+                    }
                 }
             }
             Event::Gone { link, why, .. } => self.on_gone(link, why, now),
@@ -185,6 +189,7 @@ impl Session {
                     self.arena = Segment::attach(descriptor, Mapping::ReadOnly, len).ok();
                 }
             }
+            Frame::Done { op: ops::DUMP, token, status, body } => self.table_came(link, token, status, body),
             Frame::Done { op: FETCH, token, status, body } => self.fetched(link, token, status, body),
             Frame::Done { op, token, status, .. } if op.0 >> 8 == 2 => {
                 if token != NOBODY_WAITS {
@@ -226,12 +231,19 @@ impl Session {
 
     fn on_member(&mut self, event: member::Event) {
         match event {
-            member::Event::Ready { key, size, .. } => {
+            member::Event::Ready { key, size, handle, digest, .. } => {
                 self.sizes.insert(key.0, size);
                 self.ended.remove(&key.0);
+                if let Some(tables) = &mut self.tables {
+                    tables.want(key, handle, digest);
+                    self.ask_for_tables();
+                }
             }
             member::Event::Ended { key, cause, .. } => {
                 self.ended.insert(key.0, cause);
+                if let Some(tables) = &mut self.tables {
+                    tables.forget(key);
+                }
             }
             member::Event::Refused { key, status, word } => {
                 self.refused.insert(key.0, (status, word));

@@ -63,7 +63,7 @@ pub struct Settings {
     /// Which rank this is.
     pub seat: Seat,
     /// Where the service processes have Unix sockets, if they run on this machine; only over these can memory be
-    /// shared.
+    /// shared. Without, the tables of this rank's groups come over TCP.
     pub sockets: Option<PathBuf>,
     /// Shadow service processes of each rank; the same in the whole job.
     pub shadows: u32,
