@@ -47,12 +47,14 @@ pub struct Reader<'a> {
 impl<'a> Reader<'a> {
     /// Reads from the start of `bytes`.
     #[must_use]
+    #[inline]
     pub const fn new(bytes: &'a [u8]) -> Self {
         Reader { rest: bytes }
     }
 
     /// The bytes not yet taken.
     #[must_use]
+    #[inline]
     pub const fn rest(&self) -> &'a [u8] {
         self.rest
     }
@@ -61,6 +63,7 @@ impl<'a> Reader<'a> {
     ///
     /// # Errors
     /// [`Short`] if fewer are left; nothing is taken then.
+    #[inline]
     pub fn bytes(&mut self, len: usize) -> Result<&'a [u8], Short> {
         let (taken, rest) = self.rest.split_at_checked(len).ok_or(Short)?;
         self.rest = rest;
@@ -71,6 +74,7 @@ impl<'a> Reader<'a> {
     ///
     /// # Errors
     /// [`Short`] if fewer are left; nothing is taken then.
+    #[inline]
     pub fn array<const N: usize>(&mut self) -> Result<[u8; N], Short> {
         let (taken, rest) = self.rest.split_first_chunk::<N>().ok_or(Short)?;
         self.rest = rest;
@@ -81,6 +85,7 @@ impl<'a> Reader<'a> {
     ///
     /// # Errors
     /// [`Short`] if none is left.
+    #[inline]
     pub fn u8(&mut self) -> Result<u8, Short> {
         Ok(self.array::<1>()?[0])
     }
@@ -89,6 +94,7 @@ impl<'a> Reader<'a> {
     ///
     /// # Errors
     /// [`Short`] if fewer than 2 bytes are left.
+    #[inline]
     pub fn u16(&mut self) -> Result<u16, Short> {
         Ok(u16::from_le_bytes(self.array()?))
     }
@@ -97,6 +103,7 @@ impl<'a> Reader<'a> {
     ///
     /// # Errors
     /// [`Short`] if fewer than 4 bytes are left.
+    #[inline]
     pub fn u32(&mut self) -> Result<u32, Short> {
         Ok(u32::from_le_bytes(self.array()?))
     }
@@ -105,6 +112,7 @@ impl<'a> Reader<'a> {
     ///
     /// # Errors
     /// [`Short`] if fewer than 8 bytes are left.
+    #[inline]
     pub fn u64(&mut self) -> Result<u64, Short> {
         Ok(u64::from_le_bytes(self.array()?))
     }
@@ -113,6 +121,7 @@ impl<'a> Reader<'a> {
     ///
     /// # Errors
     /// [`Short`] if fewer than 16 bytes are left.
+    #[inline]
     pub fn u128(&mut self) -> Result<u128, Short> {
         Ok(u128::from_le_bytes(self.array()?))
     }
@@ -145,24 +154,28 @@ pub struct Writer<'a> {
 impl<'a> Writer<'a> {
     /// Writes from the start of `buffer`.
     #[must_use]
+    #[inline]
     pub const fn new(buffer: &'a mut [u8]) -> Self {
         Writer { buffer, len: 0 }
     }
 
     /// Bytes written so far.
     #[must_use]
+    #[inline]
     pub const fn len(&self) -> usize {
         self.len
     }
 
     /// Whether nothing was written yet.
     #[must_use]
+    #[inline]
     pub const fn is_empty(&self) -> bool {
         self.len == 0
     }
 
     /// Room left, in bytes.
     #[must_use]
+    #[inline]
     pub const fn room(&self) -> usize {
         self.buffer.len() - self.len
     }
@@ -171,6 +184,7 @@ impl<'a> Writer<'a> {
     ///
     /// # Errors
     /// [`Short`] if they do not fit; nothing is written then.
+    #[inline]
     pub fn bytes(&mut self, bytes: &[u8]) -> Result<(), Short> {
         let end = self.len.checked_add(bytes.len()).ok_or(Short)?;
         self.buffer.get_mut(self.len..end).ok_or(Short)?.copy_from_slice(bytes);
@@ -182,6 +196,7 @@ impl<'a> Writer<'a> {
     ///
     /// # Errors
     /// [`Short`] if the buffer is full.
+    #[inline]
     pub fn u8(&mut self, value: u8) -> Result<(), Short> {
         self.bytes(&[value])
     }
@@ -190,6 +205,7 @@ impl<'a> Writer<'a> {
     ///
     /// # Errors
     /// [`Short`] if it does not fit.
+    #[inline]
     pub fn u16(&mut self, value: u16) -> Result<(), Short> {
         self.bytes(&value.to_le_bytes())
     }
@@ -198,6 +214,7 @@ impl<'a> Writer<'a> {
     ///
     /// # Errors
     /// [`Short`] if it does not fit.
+    #[inline]
     pub fn u32(&mut self, value: u32) -> Result<(), Short> {
         self.bytes(&value.to_le_bytes())
     }
@@ -206,6 +223,7 @@ impl<'a> Writer<'a> {
     ///
     /// # Errors
     /// [`Short`] if it does not fit.
+    #[inline]
     pub fn u64(&mut self, value: u64) -> Result<(), Short> {
         self.bytes(&value.to_le_bytes())
     }
@@ -214,6 +232,7 @@ impl<'a> Writer<'a> {
     ///
     /// # Errors
     /// [`Short`] if it does not fit.
+    #[inline]
     pub fn u128(&mut self, value: u128) -> Result<(), Short> {
         self.bytes(&value.to_le_bytes())
     }

@@ -136,10 +136,13 @@ const DONE: u8 = 4;
 const OFFER_BODY: usize = 32;
 const NULL_BODY: usize = 8;
 const STATUS_BYTES: usize = 2;
+const KIND_SHIFT: u32 = 32;
+const OP_SHIFT: u32 = 48;
 
 impl<'a> Frame<'a> {
     /// The frame's token.
     #[must_use]
+    #[inline]
     pub const fn token(&self) -> Token {
         match *self {
             Frame::Call { token, .. }
@@ -151,6 +154,7 @@ impl<'a> Frame<'a> {
 
     /// The frame's operation.
     #[must_use]
+    #[inline]
     pub const fn op(&self) -> Op {
         match *self {
             Frame::Call { op, .. } | Frame::Offer { op, .. } | Frame::Null { op, .. } | Frame::Done { op, .. } => op,
@@ -159,6 +163,7 @@ impl<'a> Frame<'a> {
 
     /// Bytes that [`emit`](Self::emit) writes.
     #[must_use]
+    #[inline]
     pub const fn len_bytes(&self) -> usize {
         HEAD + match self {
             Frame::Call { body, .. } => body.len(),
@@ -171,23 +176,17 @@ impl<'a> Frame<'a> {
     /// Writes the frame and returns its length in bytes.
     ///
     /// # Errors
-    /// [`Short`] if the buffer is too small or the body exceeds [`BODY_MAX`].
+    /// [`Short`] if the buffer is too small or the body exceeds [`BODY_MAX`]; nothing is written then.
+    #[inline]
     pub fn emit(&self, buffer: &mut [u8]) -> Result<usize, Short> {
-        let body_len = self.len_bytes() - HEAD;
-        if body_len > BODY_MAX {
+        let len = self.len_bytes();
+        if len - HEAD > BODY_MAX {
             return Err(Short);
         }
-        let kind = match self {
-            Frame::Call { .. } => CALL,
-            Frame::Offer { .. } => OFFER,
-            Frame::Null { .. } => NULL,
-            Frame::Done { .. } => DONE,
-        };
-        let mut w = Writer::new(buffer);
-        w.u32(u32::try_from(body_len).map_err(|_| Short)?)?;
-        w.u8(kind)?;
-        w.u8(0)?;
-        w.u16(self.op().0)?;
+        // Whole words, so that whoever takes the frame up word by word does not wait for several stores.
+        let (head, rest) = buffer.get_mut(..len).and_then(|frame| frame.split_first_chunk_mut()).ok_or(Short)?;
+        *head = self.first_word((len - HEAD) as u64).to_le_bytes();
+        let mut w = Writer::new(rest);
         w.u64(self.token().0)?;
         match *self {
             Frame::Call { body, .. } => w.bytes(body)?,
@@ -203,13 +202,26 @@ impl<'a> Frame<'a> {
                 w.bytes(body)?;
             }
         }
-        Ok(w.len())
+        Ok(len)
+    }
+
+    /// Length of the body, kind, zero and operation.
+    #[inline]
+    const fn first_word(&self, body_len: u64) -> u64 {
+        let kind = match self {
+            Frame::Call { .. } => CALL,
+            Frame::Offer { .. } => OFFER,
+            Frame::Null { .. } => NULL,
+            Frame::Done { .. } => DONE,
+        };
+        body_len | (kind as u64) << KIND_SHIFT | (self.op().0 as u64) << OP_SHIFT
     }
 
     /// How long the whole frame is, told by the head alone; for byte streams.
     ///
     /// # Errors
     /// [`FrameError::TooLarge`] if no valid frame starts like this.
+    #[inline]
     pub fn announced_len(head: &[u8; HEAD]) -> Result<usize, FrameError> {
         let len = u32::from_le_bytes([head[0], head[1], head[2], head[3]]);
         usize::try_from(len).ok().filter(|&len| len <= BODY_MAX).map(|len| HEAD + len).ok_or(FrameError::TooLarge)
@@ -219,6 +231,7 @@ impl<'a> Frame<'a> {
     ///
     /// # Errors
     /// [`FrameError`] if `bytes` is not exactly one well-formed frame.
+    #[inline]
     pub fn parse(bytes: &'a [u8]) -> Result<Frame<'a>, FrameError> {
         let head = bytes.first_chunk::<HEAD>().ok_or(FrameError::Truncated)?;
         match Self::announced_len(head)? {
@@ -227,13 +240,12 @@ impl<'a> Frame<'a> {
             _ => {}
         }
         let mut r = Reader::new(bytes);
-        r.u32()?;
-        let kind = r.u8()?;
-        if r.u8()? != 0 {
+        let (first, token) = (r.u64()?, Token(r.u64()?));
+        let [kind, zero] = ((first >> KIND_SHIFT) as u16).to_le_bytes();
+        if zero != 0 {
             return Err(FrameError::NotZero);
         }
-        let op = Op(r.u16()?);
-        let token = Token(r.u64()?);
+        let op = Op((first >> OP_SHIFT) as u16);
         let frame = match kind {
             CALL => return Ok(Frame::Call { op, token, body: r.rest() }),
             OFFER => {

@@ -83,6 +83,7 @@ impl Line {
 
     /// The words.
     #[must_use]
+    #[inline]
     pub const fn words(&self) -> &[u64; LINE] {
         &self.0
     }
@@ -241,13 +242,18 @@ impl Sender<'_> {
     /// [`PushError`] with the line.
     #[inline]
     pub fn push(&mut self, line: Line) -> Result<(), PushError> {
-        match self.push_all(&[line]) {
-            Ok(1) => Ok(()),
-            Ok(_) => Err(PushError::Full(line)),
-            Err(AttachError::BadPositions { .. } | AttachError::NotRing | AttachError::BadCapacity(_)) => {
-                Err(PushError::Damaged(line))
+        if self.room() == 0 {
+            if self.look_at_receiver().is_err() {
+                return Err(PushError::Damaged(line));
+            }
+            if self.room() == 0 {
+                return Err(PushError::Full(line));
             }
         }
+        self.put(&line);
+        // As in `push_all`.
+        self.ring.tail.store(self.tail, Ordering::Relaxed);
+        Ok(())
     }
 
     /// Sends as many of the lines as fit, in order; returns how many.
@@ -257,22 +263,11 @@ impl Sender<'_> {
     #[inline]
     pub fn push_all(&mut self, lines: &[Line]) -> Result<usize, AttachError> {
         if self.room() < lines.len() as u64 {
-            // ORDERING: pairs with the receiver's store: it has read these cells.
-            let head = self.ring.head.load(Ordering::Acquire);
-            if head < self.head || head > self.tail {
-                return Err(AttachError::BadPositions { tail: self.tail, head });
-            }
-            self.head = head;
+            self.look_at_receiver()?;
         }
         let mut count = 0;
         for line in lines.iter().take(usize::try_from(self.room()).unwrap_or(usize::MAX)) {
-            let cell = self.ring.cell(self.tail);
-            for (to, &word) in cell.iter().zip(&line.0).skip(1) {
-                to.store(word, Ordering::Relaxed);
-            }
-            // ORDERING: pairs with the receiver's load of this word: it sees the others.
-            cell[0].store(line.0[0] | mark(self.tail, self.ring.shift), Ordering::Release);
-            self.tail += 1;
+            self.put(line);
             count += 1;
         }
         if count > 0 {
@@ -280,6 +275,29 @@ impl Sender<'_> {
             self.ring.tail.store(self.tail, Ordering::Relaxed);
         }
         Ok(count)
+    }
+
+    /// Learns how far the receiver has come.
+    fn look_at_receiver(&mut self) -> Result<(), AttachError> {
+        // ORDERING: pairs with the receiver's store: it has read these cells.
+        let head = self.ring.head.load(Ordering::Acquire);
+        if head < self.head || head > self.tail {
+            return Err(AttachError::BadPositions { tail: self.tail, head });
+        }
+        self.head = head;
+        Ok(())
+    }
+
+    /// Writes one line into the cell at the tail, which is free.
+    #[inline]
+    fn put(&mut self, line: &Line) {
+        let cell = self.ring.cell(self.tail);
+        for (to, &word) in cell.iter().zip(&line.0).skip(1) {
+            to.store(word, Ordering::Relaxed);
+        }
+        // ORDERING: pairs with the receiver's load of this word: it sees the others.
+        cell[0].store(line.0[0] | mark(self.tail, self.ring.shift), Ordering::Release);
+        self.tail += 1;
     }
 
     /// Messages ever sent through this ring, by earlier senders too: what a successor continues with.

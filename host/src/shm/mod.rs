@@ -125,8 +125,12 @@ impl FrameLane {
     /// [`SendError`]; nothing was sent.
     #[inline]
     pub fn send_cell(&mut self, bytes: &[u8; CELL]) -> Result<(), SendError> {
+        let mut words = [0; CELL / 8];
+        for (word, bytes) in words.iter_mut().zip(bytes.as_chunks().0) {
+            *word = u64::from_le_bytes(*bytes);
+        }
         // Byte 5 of a frame is zero, which is where the ring keeps its mark.
-        let line = Line::from_bytes(bytes).ok_or(SendError::Damaged)?;
+        let line = Line::new(words).ok_or(SendError::Damaged)?;
         self.lane.push(line).map_err(|error| match error {
             PushError::Full(_) => SendError::Full,
             _ => SendError::Damaged,
@@ -140,6 +144,11 @@ impl FrameLane {
     /// The next line that came.
     #[inline]
     pub fn receive(&mut self) -> Option<Cell> {
-        Some(Cell(self.lane.pop()?.to_bytes()))
+        let line = self.lane.pop()?;
+        let mut cell = Cell([0; CELL]);
+        for (to, word) in cell.0.as_chunks_mut().0.iter_mut().zip(line.words()) {
+            *to = word.to_le_bytes();
+        }
+        Some(cell)
     }
 }
