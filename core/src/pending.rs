@@ -1,7 +1,7 @@
 //! Requests in flight.
 //!
 //! Each has an id, which is the token on the wire, a deadline, and a value that says what is asked of whom.
-//! A request ends exactly once: by `complete` when its answer comes, or by `expired` when its deadline has
+//! A request ends exactly once: by `complete` or `end` when its answer comes, or by `expired` when its deadline has
 //! passed; afterwards its id is stale, so a late or repeated answer is recognised. `expired` hands the
 //! value back, and with it the name of who is missing.
 //!
@@ -23,7 +23,7 @@
 //! indices in flight, `order[len..]` holds the free indices, last freed first; `order[place of i] = i`. So the tail of the
 //! heap is the free list, and a table of [`Slots`](crate::slots::Slots) below would keep a second one beside it.
 //!
-//! *Cost*: `begin`, `complete`, `postpone` and `expired` are O(log n), `deadline` is O(1).
+//! *Cost*: `begin`, `complete`, `end`, `postpone` and `expired` are O(log n), `deadline` is O(1).
 
 use crate::error::{Full, Stale};
 use crate::id::{Generation, Id};
@@ -45,6 +45,13 @@ impl<T> Request<T> {
     /// A place without a request.
     pub const EMPTY: Self =
         Request { generation: Generation::FIRST, place: 0, order: 0, deadline: Time::NEVER, value: None };
+
+    /// Makes the ids of a request that ended stale; returns its place in the heap.
+    #[inline]
+    const fn retire(&mut self) -> u32 {
+        self.generation = self.generation.next();
+        self.place
+    }
 }
 impl<T> Default for Request<T> {
     fn default() -> Self {
@@ -100,6 +107,7 @@ impl<S> Pending<S> {
     ///
     /// # Errors
     /// [`Full`] with the value; an answer or an expiry makes a retry worth while.
+    #[inline]
     pub fn begin<T>(&mut self, value: T, deadline: Time) -> Result<Id<T>, Full<T>>
     where
         S: AsRef<[Request<T>]> + AsMut<[Request<T>]>,
@@ -126,16 +134,39 @@ impl<S> Pending<S> {
     {
         let request = self.request_mut(id)?;
         let value = request.value.take().ok_or(Stale)?;
-        request.generation = request.generation.next();
-        let place = request.place;
+        let place = request.retire();
+        self.close_gap(place);
+        Ok(value)
+    }
+
+    /// As [`complete`](Self::complete), for whoever does not need the value any more: it is not moved.
+    ///
+    /// # Errors
+    /// [`Stale`] if it has ended already.
+    #[inline]
+    pub fn end<T>(&mut self, id: Id<T>) -> Result<(), Stale>
+    where
+        S: AsRef<[Request<T>]> + AsMut<[Request<T>]>,
+    {
+        let request = self.request_mut(id)?;
+        request.value = None;
+        let place = request.retire();
+        self.close_gap(place);
+        Ok(())
+    }
+
+    /// The last of the heap fills the place of a request that ended; the freed index becomes the first free one.
+    #[inline]
+    fn close_gap<T>(&mut self, place: u32)
+    where
+        S: AsRef<[Request<T>]> + AsMut<[Request<T>]>,
+    {
         self.len -= 1;
-        // The last of the heap fills the gap; the freed index becomes the first free one.
-        self.swap(place, self.len);
         if place < self.len {
+            self.swap(place, self.len);
             self.sink(place);
             self.rise(place);
         }
-        Ok(value)
     }
 
     /// Ends the request with the earliest deadline if that is not after `now`; call until `None`.
@@ -153,6 +184,7 @@ impl<S> Pending<S> {
 
     /// The earliest deadline of all requests in flight; `None` if nothing will ever expire.
     #[must_use]
+    #[inline]
     pub fn deadline<T>(&self) -> Option<Time>
     where
         S: AsRef<[Request<T>]>,
@@ -180,6 +212,7 @@ impl<S> Pending<S> {
     ///
     /// # Errors
     /// [`Stale`] if it has ended already.
+    #[inline]
     pub fn get<T>(&self, id: Id<T>) -> Result<&T, Stale>
     where
         S: AsRef<[Request<T>]>,
@@ -192,6 +225,7 @@ impl<S> Pending<S> {
     ///
     /// # Errors
     /// [`Stale`] if it has ended already.
+    #[inline]
     pub fn get_mut<T>(&mut self, id: Id<T>) -> Result<&mut T, Stale>
     where
         S: AsRef<[Request<T>]> + AsMut<[Request<T>]>,
@@ -211,6 +245,7 @@ impl<S> Pending<S> {
         })
     }
 
+    #[inline]
     fn request_mut<T>(&mut self, id: Id<T>) -> Result<&mut Request<T>, Stale>
     where
         S: AsRef<[Request<T>]> + AsMut<[Request<T>]>,
@@ -219,6 +254,7 @@ impl<S> Pending<S> {
         if request.value.is_some() && request.generation == id.generation() { Ok(request) } else { Err(Stale) }
     }
 
+    #[inline]
     fn first<T>(&self) -> Option<(Id<T>, Time)>
     where
         S: AsRef<[Request<T>]>,
@@ -251,6 +287,7 @@ impl<S> Pending<S> {
         all[at_b as usize].place = a;
     }
 
+    #[inline]
     fn rise<T>(&mut self, mut place: u32)
     where
         S: AsRef<[Request<T>]> + AsMut<[Request<T>]>,

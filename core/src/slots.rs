@@ -102,6 +102,7 @@ impl<S> Slots<S> {
     ///
     /// # Errors
     /// [`Full`] with the value; a release makes a retry worth while.
+    #[inline]
     pub fn take<T>(&mut self, value: T) -> Result<Id<T>, Full<T>>
     where
         S: AsRef<[Slot<T>]> + AsMut<[Slot<T>]>,
@@ -113,6 +114,7 @@ impl<S> Slots<S> {
     ///
     /// # Errors
     /// [`Full`] with the value if the slot is taken or does not exist.
+    #[inline]
     pub fn take_at<T>(&mut self, index: u32, value: T) -> Result<Id<T>, Full<T>>
     where
         S: AsRef<[Slot<T>]> + AsMut<[Slot<T>]>,
@@ -167,6 +169,7 @@ impl<S> Slots<S> {
     ///
     /// # Errors
     /// [`Stale`] if the value is gone.
+    #[inline]
     pub fn remove<T>(&mut self, id: Id<T>) -> Result<T, Stale>
     where
         S: AsRef<[Slot<T>]> + AsMut<[Slot<T>]>,
@@ -190,6 +193,7 @@ impl<S> Slots<S> {
     ///
     /// # Errors
     /// [`Stale`] if it is gone.
+    #[inline]
     pub fn get<T>(&self, id: Id<T>) -> Result<&T, Stale>
     where
         S: AsRef<[Slot<T>]>,
@@ -202,6 +206,7 @@ impl<S> Slots<S> {
     ///
     /// # Errors
     /// [`Stale`] if it is gone.
+    #[inline]
     pub fn get_mut<T>(&mut self, id: Id<T>) -> Result<&mut T, Stale>
     where
         S: AsRef<[Slot<T>]> + AsMut<[Slot<T>]>,
@@ -211,6 +216,7 @@ impl<S> Slots<S> {
 
     /// The current id and value of a slot, if it is taken.
     #[must_use]
+    #[inline]
     pub fn at<T>(&self, index: u32) -> Option<(Id<T>, &T)>
     where
         S: AsRef<[Slot<T>]>,
@@ -229,6 +235,7 @@ impl<S> Slots<S> {
             .filter_map(|(index, slot)| slot.value.as_ref().map(|value| (Id::new(index, slot.generation), value)))
     }
 
+    #[inline]
     fn slot_mut<T>(&mut self, id: Id<T>) -> Result<&mut Slot<T>, Stale>
     where
         S: AsRef<[Slot<T>]> + AsMut<[Slot<T>]>,

@@ -22,10 +22,11 @@ use umbra_core::time::Time;
 use umbra_core::wire::{BODY_MAX, Frame, HEAD};
 
 const ASKERS: usize = 3;
-const MEMORY: u64 = 100_000;
+const MEMORY: u64 = 5 * SLOT;
 const BASE: u64 = 0x10_0000;
 const SLOTS: u32 = 4;
-const SLOT: u64 = 20_000;
+/// A full slot takes two steps.
+const SLOT: u64 = STEP + 3_600;
 const RANK_LINK: Link = Link(ASKERS as u32);
 
 type Serving = Serve<Vec<Entry>, Vec<Slot<Job>>, Vec<Asker>>;
@@ -298,7 +299,7 @@ enum Step {
 }
 
 fn step() -> impl Strategy<Value = Step> {
-    let len = prop_oneof![3 => 1u64..64, 2 => 1u64..70_000, 1 => Just(MEMORY)];
+    let len = prop_oneof![3 => 1u64..64, 2 => 1u64..3 * SLOT, 1 => Just(MEMORY)];
     prop_oneof![
         3 => (0..ASKERS, 0u64..90_000, len, prop_oneof![Just(1_000_000u64), 1u64..60]).prop_map(
             |(asker, at, len, patience)| Step::Get { asker, at, len: len.min(MEMORY - at), patience }
@@ -396,7 +397,7 @@ fn a_large_read_of_one_asker_does_not_hold_up_another() {
     world.export();
     world.server_hears(ASKERS);
     for n in 0..2 {
-        world.get(n, 0, 20_000, 1_000_000);
+        world.get(n, 0, SLOT, 1_000_000);
         world.server_hears(n);
         world.asker_hears(n);
         world.server_hears(n);

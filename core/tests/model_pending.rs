@@ -11,6 +11,7 @@ enum Step {
     Begin(u64),
     BeginWithoutDeadline,
     Complete(usize),
+    End(usize),
     CompleteAgain(usize),
     Postpone(usize, u64),
     Advance(u64),
@@ -21,6 +22,7 @@ fn step() -> impl Strategy<Value = Step> {
         8 => (0u64..50).prop_map(Step::Begin),
         1 => Just(Step::BeginWithoutDeadline),
         4 => any::<usize>().prop_map(Step::Complete),
+        4 => any::<usize>().prop_map(Step::End),
         2 => any::<usize>().prop_map(Step::CompleteAgain),
         2 => (any::<usize>(), 0u64..50).prop_map(|(i, d)| Step::Postpone(i, d)),
         2 => (0u64..10).prop_map(Step::Advance),
@@ -53,6 +55,12 @@ proptest! {
                 Step::Complete(i) if !live.is_empty() => {
                     let (id, value, _) = live.swap_remove(i % live.len());
                     prop_assert_eq!(pending.complete(id), Ok(value));
+                    gone.push(id);
+                }
+                Step::End(i) if !live.is_empty() => {
+                    let (id, _, _) = live.swap_remove(i % live.len());
+                    prop_assert_eq!(pending.end(id), Ok(()));
+                    prop_assert_eq!(pending.end(id), Err(Stale));
                     gone.push(id);
                 }
                 Step::CompleteAgain(i) if !gone.is_empty() => {

@@ -76,7 +76,7 @@ impl MemoryServer {
         assert_eq!(sent, Ok(()), "credits bound what can be outstanding");
     }
 
-    #[inline]
+    #[inline(always)]
     fn copy(&mut self, copy: Copy) -> u64 {
         let status = self.sources.carry_out(&copy, Some(&self.landing), &mut []);
         match self.serve.copied(copy, status) {
@@ -101,15 +101,23 @@ impl MemoryServer {
                 Reply::Copy(copy) => served += self.copy(copy),
                 Reply::Answer(answer) => self.answer(&answer),
                 Reply::Later => break,
-                other => panic!("{other:?}"),
+                Reply::Store(..) | Reply::Attach(_) => panic!("the asker only reads"),
             }
         }
         match self.serve.poll() {
-            Some(Action::Copy(copy)) => served += self.copy(copy),
-            Some(Action::Answer(answer)) => self.answer(&answer),
-            Some(Action::Detach { .. }) | None => {}
+            Some(action) => served + self.go_on(action),
+            None => served,
         }
-        served
+    }
+
+    #[inline(never)]
+    fn go_on(&mut self, action: Action) -> u64 {
+        match action {
+            Action::Copy(copy) => return self.copy(copy),
+            Action::Answer(answer) => self.answer(&answer),
+            Action::Detach { .. } => {}
+        }
+        0
     }
 
     /// Serves `reads` reads.

@@ -18,7 +18,7 @@ use umbra::sys::process::{Process, ProcessId};
 use umbra::sys::segment::{Mapping, Segment};
 use umbra_core::access::message::{EXPORT, EXPORT_MAX, Export};
 use umbra_core::access::read::{Bytes, Get, Landing, Piece, Place, ReadError, Reader, Server, Waiting};
-use umbra_core::access::serve::{Action as Serving, Asker, Copy, Job, Reply, Serve};
+use umbra_core::access::serve::{Action as Serving, Asker, Copy, Job, Reply, STEP, Serve};
 use umbra_core::atomic::Ordering;
 use umbra_core::error::Status;
 use umbra_core::key::{Access, Key};
@@ -175,6 +175,7 @@ fn kill_9_of_the_owner_with_reads_in_flight_is_owner_gone() {
         reader.get(get(tag, heap, MEMORY, deadline)).unwrap();
     }
     let (mut delivered, mut copies, mut ended) = (0, 0, Vec::new());
+    let half_a_read = MEMORY as u64 / STEP / 2;
     let start = Instant::now();
     while ended.len() < 8 {
         assert!(start.elapsed() < HANG, "{} of 8 reads ended", ended.len());
@@ -188,7 +189,7 @@ fn kill_9_of_the_owner_with_reads_in_flight_is_owner_gone() {
         }
         let mut copy = |serve: &mut Serve<_, _, _>, copy: Copy| {
             copies += 1;
-            if copies == 100 {
+            if copies == half_a_read {
                 owner.kill();
             }
             let status = sources.carry_out(&copy, Some(&landing), &mut []);
@@ -228,7 +229,7 @@ fn kill_9_of_the_owner_with_reads_in_flight_is_owner_gone() {
             }
         }
     }
-    assert!(copies > 100 && delivered < 8 * MEMORY);
+    assert!(copies > half_a_read && delivered < 8 * MEMORY);
     for outcome in &ended {
         assert_eq!(*outcome, Err(ReadError::Refused(Status::OwnerGone)));
     }

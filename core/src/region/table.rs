@@ -231,6 +231,11 @@ impl<S: AsRef<[Entry]> + AsMut<[Entry]>> Regions<S> {
         (home..home + REACH.min(capacity)).map(move |at| if at < capacity { at } else { at - capacity })
     }
 
+    #[inline(never)]
+    fn locate_far(&self, key: Key, named: impl FnMut(&usize) -> bool) -> Option<usize> {
+        self.probe(key).find(named)
+    }
+
     /// The place of this owner's region number, whatever its generation and state.
     #[inline]
     pub(super) fn locate(&self, key: Key) -> Option<usize> {
@@ -240,7 +245,9 @@ impl<S: AsRef<[Entry]> + AsMut<[Entry]>> Regions<S> {
                 e.state != State::Vacant && (e.region.key.to_bits() ^ key.to_bits()) >> Key::GENERATION_BITS == 0
             })
         };
-        self.probe(key).find(named)
+        // Nearly always where the search begins.
+        let home = self.home(key.owner(), key.region());
+        if named(&home) { Some(home) } else { self.locate_far(key, named) }
     }
 }
 

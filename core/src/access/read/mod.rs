@@ -66,6 +66,8 @@ pub struct Reader<R, P, K, L> {
     ended: List,
     /// The link that may send next.
     turn: u32,
+    /// Requests in the waiting lists of all links.
+    waits: u32,
     /// Whether a link may have something to send; if not, a poll looks at none.
     busy: bool,
 }
@@ -87,6 +89,7 @@ where
             servers,
             ended: List::default(),
             turn: 0,
+            waits: 0,
             busy: false,
         }
     }
@@ -137,6 +140,7 @@ where
     ///
     /// # Errors
     /// [`Full`] with the request if the table is full; a delivery makes a retry worth while.
+    #[inline]
     pub fn get(&mut self, get: Get) -> Result<Id<Waiting>, Full<Get>> {
         let request = self.requests.begin(Waiting::new(get), get.deadline).map_err(|_| Full(get))?;
         let up = self.servers.as_ref().get(get.via.index()).is_some_and(|s| s.sp.is_some());
@@ -216,7 +220,7 @@ where
         match progress {
             Progress::Delivered { tag, last } => {
                 if last {
-                    let _ = self.requests.complete(request);
+                    let _ = self.requests.end(request);
                 }
                 return Some(Delivery { request, tag, at, bytes, last });
             }
@@ -302,13 +306,6 @@ where
     }
 
     #[inline]
-    fn take(&mut self, link: Link, slot: u8) {
-        if let Some(server) = self.servers.as_mut().get_mut(link.index()) {
-            server.free &= !(1 << slot);
-        }
-    }
-
-    #[inline]
     fn free(&mut self, link: Link, slot: u8) {
         if let Some(server) = self.servers.as_mut().get_mut(link.index()) {
             server.free |= 1 << slot;
@@ -316,9 +313,11 @@ where
         }
     }
 
+    #[inline]
     fn wait(&mut self, request: Id<Waiting>, link: Link) {
         if let Some(server) = self.servers.as_mut().get_mut(link.index()) {
             lists::push(&mut server.waiting, &mut self.requests, request, Listed::Waiting);
+            self.waits += 1;
             self.busy = true;
         }
     }
@@ -346,7 +345,10 @@ where
         let (link, listed) = (waiting.get.via, waiting.listed);
         let Some(server) = self.servers.as_mut().get_mut(link.index()) else { return };
         match listed {
-            Listed::Waiting => lists::unlink(&mut server.waiting, &mut self.requests, request),
+            Listed::Waiting => {
+                lists::unlink(&mut server.waiting, &mut self.requests, request);
+                self.waits -= 1;
+            }
             Listed::Parked => lists::unlink(&mut server.parked, &mut self.requests, request),
             Listed::Ended | Listed::Nowhere => {}
         }

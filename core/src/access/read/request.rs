@@ -1,6 +1,6 @@
 //! One read, and the pieces of it that are under way.
 
-use super::lists::Listed;
+use super::lists::{Listed, Next};
 use super::{Get, ReadError};
 use crate::error::Status;
 use crate::id::Id;
@@ -26,7 +26,7 @@ pub struct Waiting {
     /// How it ended, while nobody was told.
     pub(super) outcome: Option<Result<(), ReadError>>,
     pub(super) listed: Listed,
-    pub(super) next: Option<Id<Waiting>>,
+    pub(super) next: Next,
 }
 
 /// A frame that was not answered; lent by the caller.
@@ -77,7 +77,7 @@ impl Waiting {
             broken: None,
             outcome: None,
             listed: Listed::Nowhere,
-            next: None,
+            next: Next::NONE,
         }
     }
 

@@ -1,11 +1,14 @@
 //! What goes out next, and over which link.
 
+use super::lists;
 use super::request::Kind;
 use super::{Ended, Get, Piece, Place, ReadError, Reader, Server, Waiting};
 use crate::access::message::{LOCATE, Locate, READ, Transfer};
 use crate::error::Status;
+use crate::id::Id;
 use crate::key::Span;
 use crate::machine::{Action, Link};
+use crate::peer::Peer;
 use crate::pending::Request;
 use crate::slots::Slot;
 use crate::wire::{Frame, Token};
@@ -17,6 +20,7 @@ where
     K: AsRef<[Place]> + AsMut<[Place]>,
     L: AsRef<[Server]> + AsMut<[Server]>,
 {
+    /// The next frame over the links in turn; notes when there is none, so that the next poll costs nothing.
     #[inline]
     pub(super) fn send(&mut self, buffer: &mut [u8]) -> Option<Action<Ended>> {
         let links = u32::try_from(self.servers.as_ref().len()).unwrap_or(u32::MAX);
@@ -41,51 +45,61 @@ where
     #[inline]
     fn send_over(&mut self, link: Link, buffer: &mut [u8]) -> Option<usize> {
         loop {
-            let server = self.servers.as_ref().get(link.index())?;
+            let server = self.servers.as_mut().get_mut(link.index())?;
             let request = server.waiting.first()?;
             if server.free == 0 {
                 return None;
             }
-            let (slot, slot_bytes, in_segment) =
-                (server.free.trailing_zeros() as u8, server.slot_bytes, server.in_segment);
             let waiting = self.requests.get_mut(request).ok()?;
             let Get { owner, address, len, .. } = waiting.get;
-            if waiting.region.is_none() {
-                waiting.region = self.known.find(owner, address);
-            }
-            let Some(region) = waiting.region else {
-                let asked = self.pieces.iter().any(|(_, p)| p.link == link && p.locates(owner));
-                if asked {
+            let Some(region) = waiting.region.or_else(|| self.known.find(owner, address)) else {
+                if self.is_asked(link, owner) {
                     self.park(request, link);
                     continue;
                 }
-                let kind = Kind::Locate { owner, address };
-                let id = self.pieces.take(Piece { request, link, slot, kind }).ok()?;
-                self.take(link, slot);
-                self.park(request, link);
-                let body = Locate { owner, address }.to_bytes();
-                return Frame::Call { op: LOCATE, token: Token(id.to_bits()), body: &body }.emit(buffer).ok();
+                return self.locate(link, request, Locate { owner, address }, buffer);
             };
             let offset = address.wrapping_sub(region.base);
             if offset > region.len || len > region.len - offset {
                 self.end(request, Err(ReadError::Refused(Status::OutOfBounds)));
                 continue;
             }
+            let slot = server.free.trailing_zeros() as u8;
             let at = waiting.issued;
-            let piece_len = (len - at).min(slot_bytes);
+            let piece_len = (len - at).min(server.slot_bytes);
             let kind = Kind::Read { at, len: piece_len };
             let id = self.pieces.take(Piece { request, link, slot, kind }).ok()?;
-            let done = waiting.issue(piece_len);
-            if done {
-                self.unlist(request);
-            }
-            self.take(link, slot);
             let transfer = Transfer {
                 span: Span { key: region.key, offset: offset + at, len: piece_len },
                 incarnation: region.incarnation,
-                landing: in_segment.then(|| u64::from(slot) * slot_bytes),
+                landing: server.in_segment.then(|| u64::from(slot) * server.slot_bytes),
             };
+            server.free &= !(1 << slot);
+            waiting.region = Some(region);
+            if waiting.issue(piece_len) {
+                lists::pop(&mut server.waiting, &mut self.requests);
+                self.waits -= 1;
+                self.busy = self.waits > 0;
+            }
             return Frame::Call { op: READ, token: Token(id.to_bits()), body: &transfer.to_bytes() }.emit(buffer).ok();
         }
+    }
+
+    /// Whether somebody asks already where the memory of a process is.
+    #[cold]
+    fn is_asked(&self, link: Link, owner: Peer) -> bool {
+        self.pieces.iter().any(|(_, piece)| piece.link == link && piece.locates(owner))
+    }
+
+    /// Asks where the memory of a request is; the link has a free slot.
+    #[cold]
+    fn locate(&mut self, link: Link, request: Id<Waiting>, question: Locate, buffer: &mut [u8]) -> Option<usize> {
+        let server = self.servers.as_mut().get_mut(link.index())?;
+        let slot = server.free.trailing_zeros() as u8;
+        let Locate { owner, address } = question;
+        let id = self.pieces.take(Piece { request, link, slot, kind: Kind::Locate { owner, address } }).ok()?;
+        server.free &= !(1 << slot);
+        self.park(request, link);
+        Frame::Call { op: LOCATE, token: Token(id.to_bits()), body: &question.to_bytes() }.emit(buffer).ok()
     }
 }

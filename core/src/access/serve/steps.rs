@@ -3,9 +3,10 @@
 use super::reply::Of;
 use super::{
     Access, Action, Answer, Asker, Copy, Direction, Entry, Held, INLINE_MAX, Id, Incarnation, Job, Key, Kind, Link,
-    NIL, Op, READ, Reply, STEP, Serve, Slot, Status, TRANSFER, Token, Transfer, WRITE,
+    NIL, Op, READ, Reply, STEP, Serve, Slot, Status, TRANSFER, Token, Transfer, WRITE, asker_is_service, malformed,
 };
 use crate::error::Full;
+use crate::key::Span;
 use crate::wire::BODY_MAX;
 
 // The largest inline transfer fits into a frame, in either direction.
@@ -13,6 +14,18 @@ const _: () = assert!(INLINE_MAX as usize + TRANSFER <= BODY_MAX);
 
 /// A job whose link went while a step of it was out; nobody waits for its answer.
 const NOBODY: Link = Link(u32::MAX);
+
+/// A request for bytes that may be carried out.
+pub(super) struct Admitted<'f> {
+    direction: Direction,
+    span: Span,
+    landing: u64,
+    /// Bytes that came in the frame.
+    inline: &'f [u8],
+    /// Of the asker.
+    epoch: u32,
+    held: Held,
+}
 
 /// A transfer that takes turns.
 #[derive(Debug)]
@@ -39,17 +52,12 @@ where
     J: AsRef<[Slot<Job>]> + AsMut<[Slot<Job>]>,
     A: AsRef<[Asker]> + AsMut<[Asker]>,
 {
+    /// Checks all that a request for bytes says.
     #[inline]
-    pub(super) fn transfer<'f>(
-        &mut self,
-        link: Link,
-        op: Op,
-        token: Token,
-        transfer: Transfer,
-        inline: &'f [u8],
-    ) -> Result<Reply<'f>, Status> {
-        let Transfer { span, incarnation, landing } = transfer;
+    pub(super) fn admit<'f>(&mut self, link: Link, op: Op, body: &'f [u8]) -> Result<Admitted<'f>, Status> {
         let asker = self.askers.as_mut().get_mut(link.index()).ok_or(Status::Unauthenticated)?;
+        asker_is_service(asker.who.ok_or(Status::Unauthenticated)?)?;
+        let (Transfer { span, incarnation, landing }, inline) = Transfer::parse(body).map_err(malformed)?;
         let (direction, right) = match (op == READ, landing) {
             (true, Some(_)) => (Direction::ToLanding, Access::READ),
             (true, None) => (Direction::ToFrame, Access::READ),
@@ -75,24 +83,38 @@ where
             return Err(Status::StaleKey);
         }
         asker.outstanding += 1;
-        let epoch = asker.epoch;
-        let (place, address, landing) = (held.place(), held.address(), landing.unwrap_or(0));
-        let (offset, len) = (span.offset, span.len);
-        if len <= STEP || matches!(direction, Direction::ToFrame | Direction::FromFrame) {
-            let of = Of::Whole { op, epoch, held };
-            let copy = Copy { link, token, direction, place, offset, address, landing, len, of };
-            return Ok(if direction == Direction::FromFrame { Reply::Store(copy, inline) } else { Reply::Copy(copy) });
+        Ok(Admitted { direction, span, landing: landing.unwrap_or(0), inline, epoch: asker.epoch, held })
+    }
+
+    /// A request for bytes.
+    #[inline]
+    pub(super) fn transfer<'f>(&mut self, link: Link, op: Op, token: Token, body: &'f [u8]) -> Reply<'f> {
+        let Admitted { direction, span, landing, inline, epoch, held } = match self.admit(link, op, body) {
+            Ok(admitted) => admitted,
+            Err(status) => return self.refuse(link, op, token, status),
+        };
+        let (place, address, offset, len) = (held.place(), held.address(), span.offset, span.len);
+        if len > STEP && matches!(direction, Direction::ToLanding | Direction::FromLanding) {
+            let held = Some(held);
+            let (key, copying, fate) = (span.key, false, Status::Ok);
+            let long = Long { direction, held, key, place, offset, address, landing, len, done: 0, copying, fate };
+            return self.take_turns(link, op, token, long);
         }
-        let (key, held, copying, fate) = (span.key, Some(held), false, Status::Ok);
-        let long = Long { direction, held, key, place, offset, address, landing, len, done: 0, copying, fate };
+        let of = Of::Whole { op, epoch, held };
+        let copy = Copy { link, token, direction, place, offset, address, landing, len, of };
+        if direction == Direction::FromFrame { Reply::Store(copy, inline) } else { Reply::Copy(copy) }
+    }
+
+    #[inline(never)]
+    fn take_turns<'f>(&mut self, link: Link, op: Op, token: Token, long: Long) -> Reply<'f> {
         match self.jobs.take(Job { link, token, kind: Kind::Long(long), next: NIL }) {
             Ok(id) => self.append(link, id.index()),
             Err(Full(job)) => {
                 self.give_up(job);
-                return Err(Status::Full);
+                return self.refuse(link, op, token, Status::Full);
             }
         }
-        Ok(Reply::Later)
+        Reply::Later
     }
 
     fn give_up(&mut self, job: Job) {
