@@ -193,6 +193,34 @@ fn s36_the_simulator_names_a_service_process_that_was_killed() {
     assert!(text.contains("service process 3") && text.contains("kill sp:3"), "{text}");
 }
 
+/// The lines of a timeline contain these words, in this order.
+fn in_order(arguments: &[&str], told: &[&str]) {
+    let output = umbra(&[arguments, &["--timeline", "--json"]].concat());
+    let object: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let lines = object["timeline"].as_array().unwrap();
+    assert!(lines.is_sorted_by_key(|line| line["at_ns"].as_u64().unwrap()), "{lines:#?}");
+    let text =
+        |line: &serde_json::Value| format!("{}: {}", line["who"].as_str().unwrap(), line["what"].as_str().unwrap());
+    let first = |what: &&str| lines.iter().position(|line| text(line).contains(what));
+    let found: Vec<Option<usize>> = told.iter().map(first).collect();
+    assert!(found.iter().all(Option::is_some) && found.is_sorted(), "{found:?} in {lines:#?}");
+}
+
+#[test]
+fn the_simulator_tells_in_order_what_happened_when() {
+    let job = ["sim", "--hosts", "2", "--sps", "1", "--ranks", "2"];
+    let world =
+        ["rank 1 has joined", "0: the world is complete", "0: the world is full: 4 ranks", "rank 1: the world is"];
+    in_order(&job, &world);
+    let killed = ["sim", "--hosts", "2", "--sps", "1", "--ranks", "1", "--kill", "sp:1@100us"];
+    let death =
+        ["script: kill sp:1", "service process 0: service process 1 counts as dead", "rank 0: the world has ended"];
+    in_order(&killed, &death);
+    let text = String::from_utf8(umbra(&[&killed[..], &["--timeline"]].concat()).stdout).unwrap();
+    assert!(text.contains("100 µs  script             kill sp:1"), "{text}");
+    refused(&["sim", "--timeline", "--schedules", "2"], 2);
+}
+
 #[test]
 fn what_the_simulator_cannot_do_is_a_usage_error() {
     assert!(refused(&["sim", "--kill", "sp:99@1ms"], 2).contains("sp:99"));

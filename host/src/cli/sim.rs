@@ -1,5 +1,7 @@
 //! `umbra sim`: whole jobs in one process, on virtual time, with whatever goes wrong.
 
+mod timeline;
+
 use std::io::IsTerminal;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -81,6 +83,9 @@ pub(crate) struct Sim {
     /// Mend a link: sp:0-sp:2@15ms
     #[arg(long, value_name = "A-B@WHEN", value_parser = |text: &str| format!("heal {text}").parse::<Scripted>())]
     heal: Vec<Scripted>,
+    /// Also print what happened when, in virtual time: who joined, what became complete and full, faults, deaths, ends
+    #[arg(long, conflicts_with = "schedules")]
+    timeline: bool,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -89,6 +94,7 @@ pub(crate) struct Sim {
 const EXAMPLES: &str = paint::examples!(
     "umbra sim --hosts 1024 --sps 4 --ranks 64"      "how many messages does a large job take to become full?";
     "umbra sim --hosts 4 --kill sp:3@20us"           "who is told what when a service process dies?";
+    "umbra sim --kill sp:3@20us --timeline"          "and what happens until then?";
     "umbra sim --loss 20 --duplication 20 --reorder --groups 3 --schedules 1000"
         "the same job under a thousand bad networks";
     "umbra sim --random --schedules 10000"           "other jobs, networks and faults every time";
@@ -106,14 +112,16 @@ fn millionths(text: &str) -> Result<u32, String> {
 impl Sim {
     fn options(&self, seed: u64) -> Options {
         if self.random {
-            return Options::random(seed);
+            let mut options = Options::random(seed);
+            options.job.keep_events = self.timeline;
+            return options;
         }
         let mut options = Options::new(self.hosts, self.service_processes, self.ranks);
         options.groups = self.groups;
         options.rounds = self.rounds;
         options.faults = [&self.kill, &self.restart, &self.cut, &self.heal].into_iter().flatten().copied().collect();
         let job = &mut options.job;
-        (job.seed, job.timeout, job.keep_events) = (seed, self.timeout, false);
+        (job.seed, job.timeout, job.keep_events) = (seed, self.timeout, self.timeline);
         job.groups = job.groups.max(self.groups.saturating_add(1));
         let network = &mut job.network;
         (network.loss, network.duplication, network.reorder) = (self.loss, self.duplication, self.reorder);
@@ -144,9 +152,14 @@ impl Sim {
 
     fn show_one(&self, out: Out<'_>, seed: u64, options: &Options, outcome: &Outcome) -> Done {
         let good = is_good(options, outcome);
+        let lines = self.timeline.then(|| timeline::lines(outcome));
         if self.json {
-            print_json(out, &Object::new(seed, options, outcome, good))?;
+            print_json(out, &Object { timeline: lines, ..Object::new(seed, options, outcome, good) })?;
         } else {
+            if let Some(lines) = lines {
+                timeline::table(&lines).print(out)?;
+                writeln!(out)?;
+            }
             show(out, seed, options, outcome, good)?;
         }
         Ok(if good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
@@ -290,6 +303,8 @@ struct Object {
     errors: Vec<Told>,
     violations: Vec<String>,
     digest: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    timeline: Option<Vec<timeline::Line>>,
 }
 
 #[derive(Serialize, Debug)]
@@ -327,6 +342,7 @@ impl Object {
                 .collect(),
             violations: outcome.violations.iter().map(ToString::to_string).collect(),
             digest: format!("{:016x}", outcome.digest),
+            timeline: None,
         }
     }
 }
