@@ -92,6 +92,7 @@ pub(crate) fn run(workspace: &Workspace, selection: &Selection) -> Result<bool, 
         if let Err(failure) = &line.outcome {
             println!("{}", indented(&failure.to_string()));
             println!("   what the programs of this step printed: {}", log.path().display());
+            println!("   this step alone: {} --verbose", steps::alone(&[step.name]));
         }
         summary.add(line);
     }

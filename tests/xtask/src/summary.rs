@@ -4,6 +4,7 @@ use std::fmt;
 
 use crate::run::Tests;
 use crate::step::{Failure, Verdict};
+use crate::steps;
 
 /// How one step ended.
 #[derive(Debug)]
@@ -76,7 +77,7 @@ impl fmt::Display for Summary {
         }
         let failed: Vec<&str> = self.0.iter().filter(|line| line.outcome.is_err()).map(|line| line.name).collect();
         if !failed.is_empty() {
-            writeln!(f, "\nfailed: {}", failed.join(", "))?;
+            writeln!(f, "\nfailed: {}; again: {}", failed.join(", "), steps::alone(&failed))?;
         }
         writeln!(f, "\nTests, and steps that are one check each:")?;
         let Tests { passed, failed, ignored } = self.counts();
@@ -109,7 +110,7 @@ mod tests {
         assert!(!summary.passed());
         assert!(
             summary.to_string().ends_with(
-                "\nfailed: step\n\nTests, and steps that are one check each:\n3 passed, 1 failed, 0 skipped\n"
+                "\nfailed: step; again: cargo xtask test --only step\n\nTests, and steps that are one check each:\n3 passed, 1 failed, 0 skipped\n"
             )
         );
     }

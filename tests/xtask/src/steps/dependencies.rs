@@ -8,12 +8,12 @@ use crate::step::{Bench, Failure, Verdict};
 use crate::workspace::Workspace;
 
 /// Every dependency has a comment line above it; that it stands on the page about dependencies is a test's business.
-pub(super) fn reasons(bench: &Bench<'_>) -> Result<Verdict, Failure> {
+pub(super) fn dependencies(bench: &Bench<'_>) -> Result<Verdict, Failure> {
     let mut findings = Vec::new();
     let mut count = 0;
     for (_, folder) in Workspace::PACKAGES {
         let path = Path::new(folder).join("Cargo.toml");
-        for (line, name, explained) in dependencies(&bench.workspace.read(&path)?) {
+        for (line, name, explained) in listed(&bench.workspace.read(&path)?) {
             count += 1;
             if !explained {
                 findings.push(format!("{}:{line}: {name} has no comment line that says why", path.display()));
@@ -34,7 +34,7 @@ pub(super) fn deny(bench: &Bench<'_>) -> Result<Verdict, Failure> {
 }
 
 /// Line, name, and whether a comment stands directly above, for every dependency of a manifest.
-fn dependencies(manifest: &str) -> Vec<(usize, String, bool)> {
+fn listed(manifest: &str) -> Vec<(usize, String, bool)> {
     let mut found = Vec::new();
     let (mut inside, mut explained) = (false, false);
     for (index, line) in manifest.lines().enumerate() {
@@ -61,7 +61,7 @@ mod tests {
     fn a_dependency_without_a_comment_above_is_found() {
         let manifest = "[package]\nname = \"x\"\n[dependencies]\n# Why.\na = \"1\"\nb.workspace = true\n\
                         [target.'cfg(loom)'.dependencies]\n# Why.\nc-d = { version = \"1\" }\n[features]\ne = []\n";
-        let names: Vec<_> = dependencies(manifest).into_iter().map(|(_, name, explained)| (name, explained)).collect();
+        let names: Vec<_> = listed(manifest).into_iter().map(|(_, name, explained)| (name, explained)).collect();
         assert_eq!(names, [("a".to_owned(), true), ("b".to_owned(), false), ("c-d".to_owned(), true)]);
     }
 }

@@ -9,7 +9,7 @@ use crate::toolchain;
 const BARE: &str = "aarch64-unknown-none";
 
 /// Clippy over the power set of features of the packages that have some.
-pub(super) fn powerset(bench: &Bench<'_>) -> Result<Verdict, Failure> {
+pub(super) fn features(bench: &Bench<'_>) -> Result<Verdict, Failure> {
     let tool = match install::cargo_tool(bench.workspace, CARGO_HACK, bench.log)? {
         Ok(tool) => tool,
         Err(reason) => return Ok(Verdict::Skipped(reason)),

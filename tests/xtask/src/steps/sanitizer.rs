@@ -11,7 +11,7 @@ use crate::toolchain;
 const HOST: &str = "x86_64-unknown-linux-gnu";
 
 /// Runs the concurrent tests of core with ThreadSanitizer, the standard library instrumented as well.
-pub(super) fn threads(bench: &Bench<'_>) -> Result<Verdict, Failure> {
+pub(super) fn tsan(bench: &Bench<'_>) -> Result<Verdict, Failure> {
     if !cfg!(all(target_arch = "x86_64", target_os = "linux")) {
         return Ok(Verdict::Skipped(format!("this step is written for {HOST}")));
     }

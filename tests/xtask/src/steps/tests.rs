@@ -9,7 +9,7 @@ pub(super) const PROFILE: &str = "ci";
 
 /// Builds every program first, because tests of real processes start them, then runs all tests and examples in
 /// the documentation.
-pub(super) fn workspace(bench: &Bench<'_>) -> Result<Verdict, Failure> {
+pub(super) fn check(bench: &Bench<'_>) -> Result<Verdict, Failure> {
     // The C programs among the tests say by themselves what they can't do without these.
     let missing: Vec<String> =
         [CC, VALGRIND].into_iter().filter_map(|tool| install::system_tool(tool, bench.log).err()).collect();

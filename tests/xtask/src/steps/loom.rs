@@ -4,7 +4,7 @@ use crate::run::Run;
 use crate::step::{Bench, Failure, Verdict};
 
 /// Runs every `core/tests/loom_*.rs`, built with the model's atomics.
-pub(super) fn loom(bench: &Bench<'_>) -> Result<Verdict, Failure> {
+pub(super) fn check(bench: &Bench<'_>) -> Result<Verdict, Failure> {
     let models = bench.workspace.files("core/tests", ".rs");
     let models: Vec<String> = models
         .iter()
