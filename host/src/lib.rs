@@ -21,3 +21,4 @@ pub mod sys;
 // Remote memory access by libibverbs: foreign functions, behind safe types.
 #[allow(unsafe_code)]
 pub mod verbs;
+mod windows;

@@ -98,7 +98,9 @@ pub fn frames_arrive_in_order_once<R: Rig>(mut rig: R) {
             Ok(()) => next += 1,
             Err(PostError::Full) => {
                 full += 1;
-                for told in hear(&mut rig, 1) {
+                let heard = hear(&mut rig, 1);
+                assert!(!heard.is_empty(), "full, and nothing arrives: {expected} of {next} came");
+                for told in heard {
                     assert_eq!(told, Told::Frame(peer(0), expected));
                     expected += 1;
                 }
@@ -108,7 +110,9 @@ pub fn frames_arrive_in_order_once<R: Rig>(mut rig: R) {
     }
     assert!(full > 1, "the transport is bounded");
     while expected < next {
-        for told in hear(&mut rig, 1) {
+        let heard = hear(&mut rig, 1);
+        assert!(!heard.is_empty(), "nothing more arrives: {expected} of {next} came");
+        for told in heard {
             assert_eq!(told, Told::Frame(peer(0), expected));
             expected += 1;
         }

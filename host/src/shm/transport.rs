@@ -12,19 +12,25 @@ use umbra_core::wire::Token;
 use super::{CELL, FrameLane, SendError};
 use crate::sys::process::Process;
 use crate::sys::segment::Segment;
+use crate::windows::Windows;
 
 /// Polls between two looks at whether a peer still lives: a look is a system call.
 const LOOK: u32 = 1 << 10;
 /// Frames taken from one peer before it is another one's turn.
 const BATCH: usize = 32;
 
-/// Memory that spans may name.
-#[derive(Clone, Debug)]
+/// Where a window lies.
+#[derive(Debug)]
 struct Window {
     segment: Arc<Segment>,
     start: usize,
-    len: u64,
-    access: Access,
+}
+
+impl Window {
+    /// Where a span of it begins: it fits, so neither overflows nor is cut.
+    const fn at(&self, span: Span) -> usize {
+        self.start + span.offset as usize
+    }
 }
 
 #[derive(Debug)]
@@ -38,7 +44,7 @@ struct Partner {
 pub struct Shm {
     me: Peer,
     partners: HashMap<Peer, Partner>,
-    windows: HashMap<Key, Window>,
+    windows: Windows<Window>,
     done: VecDeque<(Token, Status)>,
     gone: VecDeque<Peer>,
     polls: u32,
@@ -50,7 +56,7 @@ impl Shm {
     #[must_use]
     pub fn new(me: Peer, depth: usize) -> Shm {
         let (done, gone) = (VecDeque::with_capacity(depth), VecDeque::new());
-        Shm { me, partners: HashMap::new(), windows: HashMap::new(), done, gone, polls: 0, depth }
+        Shm { me, partners: HashMap::new(), windows: Windows::new(me), done, gone, polls: 0, depth }
     }
 
     /// A peer that is reached over this lane, and the process that it is.
@@ -73,26 +79,13 @@ impl Shm {
     ) -> Result<(), Status> {
         let bytes = usize::try_from(len).map_err(|_| Status::OutOfBounds)?;
         segment.at(start, bytes).map_err(|_| Status::OutOfBounds)?;
-        self.windows.insert(key, Window { segment, start, len, access });
+        self.windows.open(key, len, access, Window { segment, start });
         Ok(())
     }
 
     /// Closes a window; spans under its key are refused from now on.
     pub fn close(&mut self, key: Key) {
-        self.windows.remove(&key);
-    }
-
-    fn find(&self, span: Span, owner: Peer, right: Access) -> Result<(&Window, usize), Status> {
-        let window = self.windows.get(&span.key).filter(|_| span.key.owner() == owner);
-        let window = window.ok_or(Status::UnknownRegion)?;
-        if owner != self.me && !window.access.contains(right) {
-            return Err(Status::PermissionDenied);
-        }
-        if span.offset > window.len || span.len > window.len - span.offset {
-            return Err(Status::OutOfBounds);
-        }
-        // No overflow and no truncation: `window` checked that start + len lies in the segment.
-        Ok((window, window.start + span.offset as usize))
+        self.windows.close(key);
     }
 
     fn copy(&mut self, peer: Peer, way: Access, theirs: Span, ours: Span, token: Token) -> Result<(), PostError> {
@@ -102,14 +95,14 @@ impl Shm {
         if self.done.len() >= self.depth {
             return Err(PostError::Full);
         }
-        let (there, at_there) = self.find(theirs, peer, way).map_err(PostError::Refused)?;
-        let (here, at_here) = self.find(ours, self.me, way).map_err(PostError::Refused)?;
-        // `find` checked that it fits into a window.
+        let there = self.windows.find(theirs, peer, way).map_err(PostError::Refused)?;
+        let here = self.windows.find(ours, self.me, way).map_err(PostError::Refused)?;
+        // It fits into a window.
         let len = theirs.len as usize;
         let copied = if way == Access::READ {
-            there.segment.copy(at_there, &here.segment, at_here, len)
+            there.segment.copy(there.at(theirs), &here.segment, here.at(ours), len)
         } else {
-            here.segment.copy(at_here, &there.segment, at_there, len)
+            here.segment.copy(here.at(ours), &there.segment, there.at(theirs), len)
         };
         let status = if copied.is_ok() { Status::Ok } else { Status::PermissionDenied };
         self.done.push_back((token, status));
@@ -118,7 +111,7 @@ impl Shm {
 
     fn lose(&mut self, peer: Peer) {
         if self.partners.remove(&peer).is_some() {
-            self.windows.retain(|key, _| key.owner() != peer);
+            self.windows.close_all(peer);
             self.gone.push_back(peer);
         }
     }

@@ -11,6 +11,7 @@
 //! - [`Device`]: what `umbra devices` shows, and what a [`Port`] is chosen from.
 //! - [`Domain`]: what queue pairs and keys belong to.
 //! - [`Region`]: registered memory, with its local and its remote key.
+//! - [`Verbs`]: frames and spans over queue pairs, the [`Transport`](umbra_core::transport::Transport).
 //! - [`Queue`]: a reliably connected queue pair with its completion queue: READ, WRITE, WRITE with immediate data, SEND.
 //!
 //! Source: ibv_*(3), `infiniband/verbs.h` of rdma-core; the InfiniBand Architecture Specification, volume 1, chapters 9
@@ -21,11 +22,13 @@ mod address;
 mod completions;
 mod device;
 mod error;
+mod lane;
 mod library;
 mod memory;
 mod numbers;
 mod queue;
 mod status;
+mod transport;
 mod work;
 
 pub use address::{ADDRESS_BYTES, Address};
@@ -35,4 +38,5 @@ pub use error::VerbsError;
 pub use memory::{Domain, Region};
 pub use queue::{Depths, Queue};
 pub use status::{WorkKind, WorkStatus};
+pub use transport::{Hello, Verbs};
 pub use work::{Completion, Piece, Remote, Work};

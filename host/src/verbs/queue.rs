@@ -184,6 +184,12 @@ impl Queue {
         VerbsError::check(what, unsafe { modify(self.pair.qp.as_ptr(), &raw mut attributes, mask | mask::STATE) })
     }
 
+    /// Whether there is no room for one more piece of work until a completion is polled.
+    #[must_use]
+    pub const fn is_full(&self) -> bool {
+        self.under_way >= self.depths.work
+    }
+
     /// Posts work in this order, each piece with its number; only the last asks for a completion, which then stands
     /// for all of them. At most [`BATCH`] pieces.
     ///

@@ -23,7 +23,7 @@ const MODULES: &[&str] =
 /// The last line of the script's output.
 const END: &str = "umbra-guest: exit ";
 /// Seconds from power-on to power-off.
-const LIMIT: u64 = 600;
+const LIMIT: u64 = 240;
 
 /// A guest that can be started.
 pub(crate) struct Guest {

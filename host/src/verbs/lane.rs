@@ -1,0 +1,208 @@
+//! Frames to one peer over a queue pair, each in one cell, with credits.
+//!
+//! Each side posts a buffer for every cell that the other may send, and tells how many frames it has taken by writing
+//! that number into the other's memory: a sender never finds the receiver without a buffer. A peer that writes an
+//! impossible number damages its own lane only.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use umbra_core::atomic::Ordering;
+use umbra_core::key::Access;
+
+use super::memory::{Domain, Region};
+use super::queue::{Depths, Queue};
+use super::work::{Piece, Remote, Work};
+use super::{Port, VerbsError, WorkKind, WorkStatus};
+use crate::shm::CELL;
+use crate::sys::segment::Segment;
+
+/// Frames under way in one direction; a power of two.
+pub(super) const CELLS: u64 = 64;
+/// Work beside frames: numbers of taken frames, and signs of life.
+const OTHERS: u32 = 8;
+/// A peer that was not heard of for so long is asked for a sign of life.
+const IDLE: Duration = Duration::from_millis(100);
+
+/// What a completion on a lane was about.
+const FRAME: u64 = 0;
+const COUNT: u64 = 1;
+const LIFE: u64 = 2;
+
+/// Where the peer's number of taken frames arrives, and ours is sent from.
+const THEIRS: usize = 0;
+const OURS: usize = 8;
+
+/// Why a frame was not sent.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum SendError {
+    Full,
+    Gone,
+}
+
+/// One end of a lane.
+#[derive(Debug)]
+pub(super) struct Lane {
+    queue: Queue,
+    /// Cells to send from, then cells to receive into.
+    cells: Region,
+    counts: Region,
+    peer: Option<Remote>,
+    sent: u64,
+    taken: u64,
+    told: u64,
+    /// Cells that hold a frame that was not handed on: number and length.
+    arrived: VecDeque<(u64, usize)>,
+    broken: bool,
+    asked: bool,
+    heard: Instant,
+}
+
+fn segment(name: &str, len: usize) -> Result<Arc<Segment>, VerbsError> {
+    let failed = |error: crate::sys::segment::SegmentError| VerbsError::Call {
+        what: "making memory for a lane",
+        error: std::io::Error::other(error),
+    };
+    Segment::create(name, len).map(Arc::new).map_err(failed)
+}
+
+impl Lane {
+    pub(super) fn new(domain: &Arc<Domain>, port: &Port) -> Result<Lane, VerbsError> {
+        let depths = Depths { work: CELLS as u32 + OTHERS, receives: CELLS as u32 };
+        let queue = Queue::new(domain, port, depths)?;
+        let cells = Region::register(domain, segment("umbra-cells", 2 * CELLS as usize * CELL)?, Access::empty())?;
+        let counts = Region::register(domain, segment("umbra-counts", 16)?, Access::WRITE)?;
+        let mut lane = Lane {
+            queue,
+            cells,
+            counts,
+            peer: None,
+            sent: 0,
+            taken: 0,
+            told: 0,
+            arrived: VecDeque::with_capacity(CELLS as usize),
+            broken: false,
+            asked: false,
+            heard: Instant::now(),
+        };
+        (0..CELLS).try_for_each(|n| lane.post_buffer(n))?;
+        Ok(lane)
+    }
+
+    pub(super) const fn queue(&self) -> &Queue {
+        &self.queue
+    }
+
+    /// Where the peer writes its number of taken frames.
+    pub(super) fn count(&self) -> Remote {
+        Remote { address: self.counts.address(THEIRS), rkey: self.counts.rkey() }
+    }
+
+    pub(super) fn connect(&mut self, peer: &super::Address, count: Remote) -> Result<(), VerbsError> {
+        self.queue.connect(peer)?;
+        self.peer = Some(count);
+        self.heard = Instant::now();
+        Ok(())
+    }
+
+    fn post_buffer(&mut self, number: u64) -> Result<(), VerbsError> {
+        let offset = (CELLS + number % CELLS) as usize * CELL;
+        self.queue.receive(number % CELLS, Piece { region: &self.cells, offset, len: CELL as u32 })
+    }
+
+    /// Sends a cell.
+    pub(super) fn send(&mut self, frame: &[u8]) -> Result<(), SendError> {
+        let Ok(taken) = self.counts.segment().word(THEIRS) else { return Err(SendError::Gone) };
+        // ORDERING: the number is all that counts; what the peer took was copied out of the cell by the card long ago.
+        match self.sent.checked_sub(u64::from_le(taken.load(Ordering::Relaxed))) {
+            // It says that it took what was never sent.
+            None => return Err(SendError::Gone),
+            Some(under_way) if under_way >= CELLS => return Err(SendError::Full),
+            Some(_) => {}
+        }
+        let offset = (self.sent % CELLS) as usize * CELL;
+        self.cells.segment().write(offset, frame).map_err(|_| SendError::Gone)?;
+        if self.queue.is_full() {
+            // Frames that the peer has taken still count as under way until their completions are seen.
+            self.drain();
+        }
+        let from = Piece { region: &self.cells, offset, len: frame.len() as u32 };
+        match self.queue.post(&[(FRAME, Work::Send { from })]) {
+            Ok(()) => {
+                self.sent += 1;
+                Ok(())
+            }
+            Err(VerbsError::Full) => Err(SendError::Full),
+            Err(_) => Err(SendError::Gone),
+        }
+    }
+
+    /// Takes completions in, at most one batch.
+    fn drain(&mut self) {
+        let Lane { queue, arrived, broken, asked, heard, .. } = self;
+        let mut any = false;
+        let polled = queue.poll(&mut |done| {
+            *broken |= done.status != WorkStatus::Success;
+            any = true;
+            match (done.kind, done.id) {
+                // No more than there are cells: each is posted again only after it was handed on.
+                (WorkKind::Received, number) => arrived.push_back((number, done.bytes as usize)),
+                (_, LIFE) => *asked = false,
+                _ => {}
+            }
+        });
+        *broken |= polled.is_err();
+        if any {
+            *heard = Instant::now();
+        }
+    }
+
+    /// Tells what came, at most one batch; `false` once the peer cannot be reached any more.
+    pub(super) fn poll(&mut self, sink: &mut dyn FnMut(&[u8; CELL])) -> bool {
+        self.drain();
+        for _ in 0..super::BATCH.min(self.arrived.len()) {
+            let Some((number, len)) = self.arrived.pop_front() else { break };
+            let mut cell = [0; CELL];
+            let from = (CELLS + number % CELLS) as usize * CELL;
+            let read = self.cells.segment().read(from, &mut cell[..len.min(CELL)]);
+            // The buffer is free again before the peer learns that its frame was taken.
+            self.broken |= read.is_err() || self.post_buffer(number).is_err();
+            self.taken += 1;
+            sink(&cell);
+        }
+        if self.taken - self.told >= CELLS / 2 && !self.tell() {
+            self.broken = true;
+        }
+        !self.broken
+    }
+
+    /// Writes our number of taken frames into the peer's memory.
+    fn tell(&mut self) -> bool {
+        let (Some(to), Ok(word)) = (self.peer, self.counts.segment().word(OURS)) else { return false };
+        // ORDERING: a call into the driver follows before the card reads it.
+        word.store(self.taken.to_le(), Ordering::Release);
+        let from = Piece { region: &self.counts, offset: OURS, len: 8 };
+        match self.queue.post(&[(COUNT, Work::Write { from, to, immediate: None })]) {
+            Ok(()) => {
+                self.told = self.taken;
+                true
+            }
+            // The next frame tells it.
+            Err(VerbsError::Full) => true,
+            Err(_) => false,
+        }
+    }
+
+    /// Asks a silent peer for a sign of life: an empty write, which its card alone confirms.
+    pub(super) fn look(&mut self, now: Instant) -> bool {
+        let Some(to) = self.peer else { return true };
+        if self.asked || now.saturating_duration_since(self.heard) < IDLE {
+            return true;
+        }
+        let from = Piece { region: &self.counts, offset: 0, len: 0 };
+        let asked = self.queue.post(&[(LIFE, Work::Write { from, to, immediate: None })]);
+        self.asked = asked.is_ok();
+        matches!(asked, Ok(()) | Err(VerbsError::Full))
+    }
+}
