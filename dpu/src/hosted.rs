@@ -6,6 +6,7 @@ mod fetching;
 mod groups;
 mod machines;
 mod orders;
+mod own;
 mod process;
 mod questions;
 mod reading;

@@ -6,7 +6,7 @@
 //! | [`REVOKE`] | rank, its shadow | [`Revoke`] | status, when nobody reads any more |
 //! | [`IMPORT`] | service process, server | [`Import`] | status, [`Description`] |
 //! | [`LOCATE`] | service process, server | [`Locate`] | status, [`Description`] |
-//! | [`READ`] | service process, server | [`Transfer`] | status; the bytes if they were asked inline |
+//! | [`READ`] | service process, server | [`Transfer`] | status; the bytes if they were asked inline, else [`Reach`] |
 //! | [`WRITE`] | service process, server | [`Transfer`]; the bytes behind it if inline | status |
 //! | [`FETCH`] | rank, its shadow | [`Fetch`] | status; the bytes, or who is missing |
 //!
@@ -64,6 +64,32 @@ impl From<Short> for Malformed {
 
 fn end<T>(r: &Reader<'_>, value: T) -> Result<T, Malformed> {
     if r.rest().is_empty() { Ok(value) } else { Err(Malformed) }
+}
+
+/// How a server got at the bytes of a region; it says so in the answer to a [`READ`] into a landing segment.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[non_exhaustive]
+pub enum Reach {
+    /// The region is mapped.
+    Mapped = 1,
+    /// The operating system copied out of the owner's address space.
+    Process = 2,
+}
+
+impl Reach {
+    /// Reads a body: nothing if the server did not say.
+    ///
+    /// # Errors
+    /// [`Malformed`].
+    pub const fn parse(body: &[u8]) -> Result<Option<Reach>, Malformed> {
+        match body {
+            [] => Ok(None),
+            [1] => Ok(Some(Reach::Mapped)),
+            [2] => Ok(Some(Reach::Process)),
+            _ => Err(Malformed),
+        }
+    }
 }
 
 /// A region, its secret and its access list; goes only over an authenticated link.

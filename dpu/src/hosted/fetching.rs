@@ -4,6 +4,7 @@ use umbra::driver::{self, LinkId};
 use umbra_core::access::message::{FETCH, Fetch};
 use umbra_core::access::read::{Bytes, Delivery, Ended, Get, ReadError};
 use umbra_core::access::relay::{Asker, Fate};
+use umbra_core::access::serve::INLINE_MAX;
 use umbra_core::error::Status;
 use umbra_core::key::Access;
 use umbra_core::peer::{Incarnation, PeerKind, Rank, Sp};
@@ -11,7 +12,7 @@ use umbra_core::region::Region;
 use umbra_core::time::Lapse;
 use umbra_core::wire::Frame;
 
-use super::process::{Process, SELF};
+use super::process::Process;
 use super::traffic::take_landed;
 
 /// How a fetch ends without its bytes, and who is missing.
@@ -20,16 +21,16 @@ type Refusal = (Status, Option<Sp>);
 impl Process {
     /// A rank asks for bytes; what cannot be read at all is answered at once.
     pub(super) fn on_fetch(&mut self, asker: Asker, fetch: Result<Fetch, Status>) {
-        let alone = |status| (status, None);
-        let get = fetch.map_err(alone).and_then(|fetch| self.get_of(fetch));
-        if let Err(refusal) = get.and_then(|get| self.machines.agent.relay().ask(asker, get).map_err(alone)) {
+        let begun = fetch.map_err(|status| (status, None)).and_then(|fetch| self.begin_fetch(asker, fetch));
+        if let Err(refusal) = begun {
             self.refuse_fetch(asker, refusal);
         }
     }
 
-    /// Which read a fetch becomes: the endpoint cache says through whom.
-    fn get_of(&self, fetch: Fetch) -> Result<Get, Refusal> {
+    /// The endpoint cache says through whom: this process copies at once if it is the one.
+    fn begin_fetch(&mut self, asker: Asker, fetch: Fetch) -> Result<(), Refusal> {
         let Fetch { span, patience } = fetch;
+        let alone = |status| (status, None);
         let owner = span.key.owner();
         let PeerKind::Rank(rank) = owner.kind() else { return Err((Status::UnknownRegion, None)) };
         let world = self.machines.agent.group().world().ok_or((Status::UnknownGroup, None))?;
@@ -38,15 +39,24 @@ impl Process {
         if endpoint.peer != owner {
             return Err((Status::UnknownRegion, None));
         }
-        let via = if endpoint.sp == self.settings.sp { Some(SELF) } else { self.routes.get(&endpoint.sp).copied() };
-        let via = via.ok_or((Status::PeerFailed, Some(endpoint.sp)))?;
+        if endpoint.sp == self.settings.sp {
+            if span.len > INLINE_MAX {
+                return Err(alone(Status::OutOfBounds));
+            }
+            let mut bytes = vec![0; span.len as usize];
+            self.copy_own(span, &mut bytes).map_err(alone)?;
+            self.answer_fetch(asker, &bytes);
+            return Ok(());
+        }
+        let via = self.routes.get(&endpoint.sp).copied().ok_or((Status::PeerFailed, Some(endpoint.sp)))?;
         // The owner's service process knows the region's real bounds; a rank names bytes by their offset.
         let region =
             Region { key: span.key, incarnation: Incarnation::ANY, base: 0, len: u64::MAX, access: Access::READ };
         // One that waits for ever must not keep others from reading.
         let longest = u64::try_from(self.settings.deadline.as_nanos()).unwrap_or(u64::MAX);
         let deadline = driver::now() + Lapse(patience.0.min(longest));
-        Ok(Get { owner, via, address: span.offset, len: span.len, deadline, tag: 0, region: Some(region) })
+        let get = Get { owner, via, address: span.offset, len: span.len, deadline, tag: 0, region: Some(region) };
+        self.machines.agent.relay().ask(asker, get).map_err(alone)
     }
 
     fn refuse_fetch(&mut self, asker: Asker, (status, missing): Refusal) {

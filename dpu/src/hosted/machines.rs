@@ -6,15 +6,14 @@ use std::sync::Arc;
 use umbra::group::Heap;
 use umbra::session::{Patience, job_key};
 use umbra::sys::segment::{Segment, SegmentError};
-use umbra_core::access::read::{Landing, Piece, Place, Reader, Server, Waiting};
+use umbra_core::access::read::{Piece, Place, Reader, Server, Waiting};
 use umbra_core::access::relay::{self, Ask, Flight, Relay};
 use umbra_core::access::serve::{Asker, Job, Serve};
 use umbra_core::group::Record;
 use umbra_core::group::service::{Answer, Config, Lent, LinkSlot, LocalSlot, PeerSlot, Service};
-use umbra_core::machine::Link;
 use umbra_core::map::Entry;
 use umbra_core::memory::Block;
-use umbra_core::peer::{Host, Incarnation, Peer, PeerKind};
+use umbra_core::peer::{Host, Incarnation};
 use umbra_core::pending::Request;
 use umbra_core::placement::{Placement, PlacementError};
 use umbra_core::region;
@@ -23,7 +22,7 @@ use umbra_core::time::{Lapse, Time};
 
 use super::arena::{self, Tables, TablesError};
 use super::settings::Settings;
-use crate::agent::{Agent, CREDIT, Memory};
+use crate::agent::{Agent, Memory};
 
 /// Links that can be open at once.
 pub(super) const LINKS: usize = 2048;
@@ -127,17 +126,6 @@ impl Machines {
     /// Places for exported regions.
     pub(super) const fn regions(&self) -> usize {
         REGIONS
-    }
-
-    /// This process asks itself for the memory of its own ranks, over a link that needs no socket.
-    pub(super) fn lend_to_self(&mut self, link: Link, me: Peer, incarnation: Incarnation, landing: Landing) {
-        let Landing::Segment { slots, slot_bytes } = landing else { return };
-        let bytes = u64::from(slots).saturating_mul(slot_bytes);
-        if let PeerKind::Service(sp) = me.kind() {
-            // The last link number is reserved for this, so the tables have a place for it.
-            let _ = self.agent.serve().on_link(link, me, incarnation, bytes, CREDIT);
-            let _ = self.agent.reader().on_link(link, sp, landing);
-        }
     }
 
     /// A descriptor of the arena of all full groups, and its length in bytes.

@@ -14,7 +14,8 @@ use umbra_core::machine::Link;
 use umbra_core::time::{Lapse, Time};
 use umbra_core::wire::{Frame, Op, Token};
 
-use super::process::{OUTSTANDING, Process, SELF, Way};
+use super::own::OwnRead;
+use super::process::{OUTSTANDING, Process, SLOT_BYTES};
 use super::reading::{Pattern, Reading, Wanted};
 
 const PROGRESS_EVERY: Lapse = Lapse::from_millis(100);
@@ -104,11 +105,7 @@ impl Process {
     /// The latencies of the data path whose number is the token: of this process' own ranks, and of others'.
     fn tell_path(&self, token: Token) -> Vec<u8> {
         let mut body = Vec::new();
-        for (&(way, own_rank), cost) in &self.costs {
-            let path = match way {
-                Way::Landed => DataPath::Shared,
-                Way::Inline => DataPath::Asked,
-            };
+        for (&(path, own_rank), cost) in &self.costs {
             if path as u64 != token.0 {
                 continue;
             }
@@ -132,13 +129,22 @@ impl Process {
 
     /// Begins reads of the order, and answers it when all have ended. True if anything was done.
     pub(super) fn read_on(&mut self, now: Time) -> bool {
-        let mut busy = false;
-        while let Some((_, reading)) = &mut self.reading
-            && reading.outstanding() < OUTSTANDING
-            && let Some(wanted) = reading.next(now)
-        {
+        let (mut busy, mut budget) = (false, SLOT_BYTES);
+        while budget > 0 {
+            let copied = self.read_own_piece();
+            budget = budget.saturating_sub(copied);
+            busy |= copied > 0;
+            if self.own.is_some() {
+                continue;
+            }
+            let began = driver::now();
+            let Some((_, reading)) = &mut self.reading else { break };
+            if reading.outstanding() >= OUTSTANDING {
+                break;
+            }
+            let deadline = began + Lapse(reading.patience());
+            let Some(wanted) = reading.next(began) else { break };
             busy = true;
-            let deadline = now + Lapse(reading.patience());
             if let Err(status) = self.begin(&wanted, deadline) {
                 self.read_ended(wanted.tag, status, None);
             }
@@ -165,11 +171,12 @@ impl Process {
     /// rank is in; all must agree.
     fn begin(&mut self, wanted: &Wanted, deadline: Time) -> Result<(), Status> {
         let endpoint = self.look_up(wanted.slice.rank)?;
-        let via = if endpoint.sp == self.settings.sp {
-            SELF
-        } else {
-            *self.routes.get(&endpoint.sp).ok_or(Status::PeerFailed)?
-        };
+        if endpoint.sp == self.settings.sp {
+            let Wanted { address, len, tag, .. } = *wanted;
+            self.own = Some(OwnRead { tag, owner: endpoint.peer, address, len, done: 0 });
+            return Ok(());
+        }
+        let via = *self.routes.get(&endpoint.sp).ok_or(Status::PeerFailed)?;
         let get = Get {
             owner: endpoint.peer,
             via,
@@ -183,7 +190,7 @@ impl Process {
     }
 
     /// A read has ended: `way` tells how its bytes came.
-    pub(super) fn read_ended(&mut self, tag: u64, status: Status, way: Option<(Way, bool)>) {
+    pub(super) fn read_ended(&mut self, tag: u64, status: Status, way: Option<(DataPath, bool)>) {
         let now = driver::now();
         let Some((_, reading)) = &mut self.reading else { return };
         match (reading.ended(tag, status, now), way) {

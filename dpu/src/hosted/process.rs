@@ -12,27 +12,27 @@ use std::path::PathBuf;
 use umbra::access::source::Sources;
 use umbra::admin::{Progress, Slice};
 use umbra::driver::{self, Driver, Event, Limits, LinkId};
+use umbra::job::DataPath;
 use umbra::link::{Identity, Party as LinkParty};
 use umbra::secret;
 use umbra::shm::FrameLane;
-use umbra::sys::segment::{Mapping, Segment};
+use umbra::sys::segment::Segment;
 use umbra::sys::wait::{Doorbell, Patience, Step};
-use umbra_core::access::read::Landing;
 use umbra_core::endpoints::Group;
 use umbra_core::error::Status;
 use umbra_core::id::Id;
 use umbra_core::machine::Link;
 use umbra_core::peer::{Incarnation, Peer, PeerKind, Rank, Sp, WorldRank};
+use umbra_core::region::Region;
 use umbra_core::time::{Lapse, Time};
 use umbra_core::wire::{BODY_MAX, Frame, HEAD};
 
 use super::machines::{self, LINKS, Machines};
+use super::own::{Copies, OwnRead};
 use super::reading::{PathCost, Reading};
 use super::settings::Settings;
 use crate::agent::Party;
 
-/// The link number under which this process asks itself.
-pub(super) const SELF: Link = Link(LINKS as u32 - 1);
 /// Pieces of one read that may be under way on one link, and their size.
 pub(super) const SLOTS: u32 = 8;
 pub(super) const SLOT_BYTES: u64 = 256 * 1024;
@@ -100,15 +100,6 @@ impl Linked {
     }
 }
 
-/// How bytes of a read came.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
-pub(super) enum Way {
-    /// Into a landing segment.
-    Landed,
-    /// In the answers.
-    Inline,
-}
-
 /// One agent process.
 pub struct Process {
     pub(super) settings: Settings,
@@ -138,8 +129,13 @@ pub struct Process {
     /// The order that is being carried out, and who gave it.
     pub(super) reading: Option<(LinkId, Reading)>,
     pub(super) next_tag: u64,
+    /// The read of a rank of ours that is being made, and the region that the last one was in.
+    pub(super) own: Option<OwnRead>,
+    pub(super) own_region: Option<Region>,
+    /// Copies out of ranks' memory by how they were made, for whomever.
+    pub(super) copies: Copies,
     /// By the way of the bytes, and whether the rank is one of ours.
-    pub(super) costs: HashMap<(Way, bool), PathCost>,
+    pub(super) costs: HashMap<(DataPath, bool), PathCost>,
     pub(super) progress: Progress,
     pub(super) progress_due: Time,
     pub(super) failed: u64,
@@ -162,7 +158,7 @@ impl Process {
         let incarnation = Incarnation(life);
         let peer = Peer::service(settings.sp).ok_or(machines::MachinesError::TooMany)?;
         let me = Identity { party: LinkParty::Peer(peer), incarnation };
-        let limits = Limits { links: LINKS - 1, outbound: 4 << 20, ..Limits::default() };
+        let limits = Limits { links: LINKS, outbound: 4 << 20, ..Limits::default() };
         let mut driver = Driver::new(me, settings.secret.clone(), limits);
         let (ours, theirs) = UnixStream::pair().map_err(cannot("make a pipe for signals"))?;
         for signal in [signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT] {
@@ -172,14 +168,7 @@ impl Process {
         let signals = driver.watch(ours.into());
         let bell = Doorbell::create()?;
         driver.watch(bell.as_fd().try_clone_to_owned().map_err(cannot("watch the doorbell"))?);
-        let mut machines = Machines::new(&settings, incarnation, driver::now())?;
-        let own = Segment::create("umbra-landing", LANDING as usize)?;
-        let again = Segment::attach(own.share()?, Mapping::ReadWrite, LANDING as usize)?;
-        let links = HashMap::from([(
-            LinkId(SELF.0),
-            Linked { theirs: Some(again), ours: Some(own), ..Linked::new(me.party, incarnation, None) },
-        )]);
-        machines.lend_to_self(SELF, peer, incarnation, Landing::Segment { slots: SLOTS, slot_bytes: SLOT_BYTES });
+        let machines = Machines::new(&settings, incarnation, driver::now())?;
         let sources = Sources::new(machines.regions());
         let cores = std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get);
         let roomy = cores > 2 * settings.job.service_processes() as usize;
@@ -189,7 +178,7 @@ impl Process {
             driver,
             machines,
             sources,
-            links,
+            links: HashMap::new(),
             routes: HashMap::new(),
             dialled: HashMap::new(),
             socket: None,
@@ -204,6 +193,9 @@ impl Process {
             memberships: HashMap::new(),
             reading: None,
             next_tag: 0,
+            own: None,
+            own_region: None,
+            copies: Copies::default(),
             costs: HashMap::new(),
             progress: Progress::default(),
             progress_due: Time::ZERO,

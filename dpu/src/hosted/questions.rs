@@ -56,7 +56,7 @@ impl Process {
         };
         line("service_process", u64::from(self.settings.sp.0));
         line("uptime_ms", uptime);
-        line("links", self.links.len() as u64 - 1);
+        line("links", self.links.len() as u64);
         line("links_to_services", self.routes.len() as u64);
         line("ranks_connected", connected);
         line("regions", regions);
@@ -81,6 +81,8 @@ impl Process {
         line("reads_served", served.served);
         line("bytes_served", served.bytes);
         line("requests_refused", served.refused);
+        line("copies_mapped", self.copies.mapped);
+        line("copies_process", self.copies.process);
         line("reads_made", self.progress.reads);
         line("bytes_read", self.progress.bytes);
         line("reads_failed", self.failed);

@@ -2,8 +2,10 @@
 
 use std::os::fd::OwnedFd;
 
+use umbra::access::source::Source;
 use umbra::admin::ops;
 use umbra::driver::{self, LinkId};
+use umbra::job::DataPath;
 use umbra::link::SendError;
 use umbra::sys::segment::Segment;
 use umbra_core::access::read::{Bytes, Delivery, Landed};
@@ -14,7 +16,8 @@ use umbra_core::machine::{Action, Link};
 use umbra_core::time::Time;
 use umbra_core::wire::{Frame, Token};
 
-use super::process::{Process, SELF, Way};
+use super::own::path_of;
+use super::process::Process;
 use crate::agent::Incoming;
 
 /// Times that every machine is asked before the links are looked at again.
@@ -67,12 +70,14 @@ impl Process {
         let mut body = vec![0; if to_frame { copy.len.min(INLINE_MAX) as usize } else { 0 }];
         let landing = self.links.get(&LinkId(copy.link.0)).and_then(|l| l.theirs.as_ref());
         let status = self.sources.carry_out(&copy, landing, &mut body);
+        let reach = self.sources.get(copy.place).map(Source::reach).filter(|_| status == Status::Ok);
+        self.count_copy(reach);
         let Some(answer) = self.machines.agent.serve().copied(copy, status) else { return };
         if to_frame && answer.status == Status::Ok {
             let Answer { link, op, token, status, .. } = answer;
             self.send(link, &Frame::Done { op, token, status, body: &body });
         } else {
-            self.answer(&answer);
+            self.answer(&reach.map_or(answer, |reach| answer.reached(reach)));
         }
     }
 
@@ -81,15 +86,6 @@ impl Process {
     }
 
     pub(super) fn send(&mut self, link: Link, frame: &Frame<'_>) {
-        if link == SELF {
-            let now = driver::now();
-            match self.machines.agent.on_frame(SELF, frame, now) {
-                Incoming::Delivered(delivery) => self.on_delivery(&delivery),
-                Incoming::Serve(reply) => self.carry_out(reply, None),
-                Incoming::Taken | Incoming::Fetch(..) | Incoming::Foreign => {}
-            }
-            return;
-        }
         if self.send_by_lane(LinkId(link.0), frame) {
             return;
         }
@@ -174,14 +170,14 @@ impl Process {
         if self.fetched(delivery) {
             return;
         }
-        let way = match delivery.bytes {
+        let path = match delivery.bytes {
             Bytes::Inline(bytes) => {
                 let into =
                     self.reading.as_mut().and_then(|(_, r)| r.buffer(delivery.tag, delivery.at, bytes.len() as u64));
                 if let Some(into) = into.filter(|into| into.len() == bytes.len()) {
                     into.copy_from_slice(bytes);
                 }
-                (Way::Inline, false)
+                DataPath::Asked
             }
             Bytes::Landed(landed) => {
                 let ours = self.links.get(&LinkId(landed.link.0)).and_then(|l| l.ours.as_ref());
@@ -191,11 +187,11 @@ impl Process {
                     let _ = take_landed(ours, &landed, into);
                 }
                 self.machines.agent.reader().consumed(landed);
-                (Way::Landed, landed.link == SELF)
+                path_of(landed.reach)
             }
         };
         if delivery.last {
-            self.read_ended(delivery.tag, Status::Ok, Some(way));
+            self.read_ended(delivery.tag, Status::Ok, Some((path, false)));
         }
     }
 }

@@ -10,6 +10,7 @@
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
+use umbra_core::access::message::Reach;
 use umbra_core::access::serve::{Attach, Copy, Direction};
 use umbra_core::error::Status;
 use umbra_core::key::Access;
@@ -85,6 +86,15 @@ impl Source {
                 Ok(Source::Heap(Arc::new(memory)))
             }
             _ => Err(Status::Malformed),
+        }
+    }
+
+    /// How the bytes are got at.
+    #[must_use]
+    pub const fn reach(&self) -> Reach {
+        match self {
+            Source::Mapped { .. } => Reach::Mapped,
+            Source::Heap(_) => Reach::Process,
         }
     }
 

@@ -194,7 +194,7 @@ pub(crate) struct Object {
     bytes: u64,
     mismatches: usize,
     failed_reads: u64,
-    data_path: &'static str,
+    data_path: String,
     latency_ns: LatencyObject,
     throughput_bytes_per_s: f64,
     paths: Vec<PathObject>,
@@ -226,7 +226,7 @@ impl Object {
             bytes: outcome.bytes,
             mismatches: outcome.mismatches.len(),
             failed_reads: outcome.failed_reads,
-            data_path: outcome.data_path.name(),
+            data_path: outcome.used_paths(),
             latency_ns: LatencyObject::new(&outcome.latency),
             throughput_bytes_per_s: outcome.throughput_bytes_per_s().round(),
             paths: outcome
@@ -323,7 +323,7 @@ mod tests {
             assert_eq!(object[field], value, "{field}");
         }
         assert_eq!(object["time_to_full_ms"], 7.4);
-        assert_eq!(object["data_path"], "auto");
+        assert_eq!(object["data_path"], "shared", "what was used, not what was asked for");
         for field in ["p50", "p90", "p99"] {
             assert!(object["latency_ns"][field].is_u64(), "{field}");
         }

@@ -17,7 +17,7 @@ pub(crate) fn of(options: &Options, outcome: &Outcome) -> Report {
         subtitle: format!(
             "{} · data path {} · BLAKE3 {}…",
             outcome::headline(options, outcome),
-            outcome.data_path,
+            outcome.used_paths(),
             outcome.digest.get(..16).unwrap_or(&outcome.digest)
         ),
         verdict: verdict(outcome),

@@ -1,5 +1,6 @@
 //! How a job ended: everything that a table, a JSON object or a report shows.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -157,6 +158,15 @@ impl Outcome {
     #[must_use]
     pub fn is_good(&self) -> bool {
         self.mismatches.is_empty() && self.failed_reads == 0 && self.leftovers.is_empty()
+    }
+
+    /// The names of the data paths that reads really took, joined by `+`; the one that was asked for if nothing was
+    /// read.
+    #[must_use]
+    pub fn used_paths(&self) -> String {
+        let used: BTreeSet<DataPath> = self.paths.iter().filter(|path| path.reads > 0).map(|path| path.path).collect();
+        let names: Vec<&str> = used.into_iter().map(DataPath::name).collect();
+        if names.is_empty() { self.data_path.name().to_owned() } else { names.join("+") }
     }
 
     /// Bytes a second over the wall time of the reading phases, all agents together.

@@ -1,6 +1,7 @@
 //! How bytes come back.
 
 use super::{ReadError, Waiting};
+use crate::access::message::Reach;
 use crate::id::Id;
 use crate::machine::Link;
 
@@ -55,6 +56,8 @@ pub struct Landed {
     pub offset: u64,
     /// Bytes.
     pub len: u64,
+    /// How the server got at them, if it said so.
+    pub reach: Option<Reach>,
     pub(super) slot: u8,
 }
 

@@ -22,7 +22,7 @@ mod lists;
 mod request;
 mod send;
 
-use crate::access::message::{Description, LOCATE, READ};
+use crate::access::message::{Description, LOCATE, READ, Reach};
 use crate::access::serve::INLINE_MAX;
 use crate::error::{Full, Status};
 use crate::id::Id;
@@ -200,13 +200,19 @@ where
         let server = self.servers.as_ref().get(link.index())?;
         let (in_segment, slot_bytes) = (server.in_segment, server.slot_bytes);
         let sp = server.sp?;
+        let said = Reach::parse(if in_segment { body } else { &[] });
         let bytes = if in_segment {
-            Bytes::Landed(Landed { link, offset: u64::from(slot) * slot_bytes, len, slot })
+            let reach = said.ok().flatten();
+            Bytes::Landed(Landed { link, offset: u64::from(slot) * slot_bytes, len, reach, slot })
         } else {
             self.free(link, slot);
             Bytes::Inline(body)
         };
-        let well_formed = body.len() as u64 == if in_segment || status != Status::Ok { 0 } else { len };
+        let well_formed = match status {
+            Status::Ok if in_segment => said.is_ok(),
+            Status::Ok => body.len() as u64 == len,
+            _ => body.is_empty(),
+        };
         let outcome = match status {
             _ if !well_formed => Err(ReadError::Malformed { sp }),
             Status::Ok => Ok(len),

@@ -35,7 +35,7 @@ use crate::access::message::{
 };
 use crate::error::Status;
 use crate::id::Id;
-use crate::key::{Access, Key};
+use crate::key::{Access, Key, Span};
 use crate::machine::Link;
 use crate::peer::{Incarnation, Peer, PeerKind, Sp};
 use crate::region::{Entry, Held, Region, Regions};
@@ -282,6 +282,20 @@ where
         let kind = Kind::Revocation { key, drained: false };
         self.jobs.take(Job { link, token, kind, next: NIL }).map_err(|_| Status::Full)?;
         Ok(Reply::Later)
+    }
+
+    /// This process wants bytes of a region for itself: the checks that it makes for others. Give the hold
+    /// back with [`release_own`](Self::release_own).
+    ///
+    /// # Errors
+    /// The status with which the read ends.
+    pub fn hold_own(&mut self, span: Span) -> Result<Held, Status> {
+        Ok(self.regions.hold(span, Access::READ, self.me)?)
+    }
+
+    /// A read of its own has ended.
+    pub fn release_own(&mut self, held: Held) {
+        self.release(held);
     }
 
     /// The next thing to do. Poll after `on_frame` answered [`Reply::Later`], after `copied`, and after

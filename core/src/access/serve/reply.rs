@@ -1,5 +1,6 @@
 //! What the server wants its driver to do.
 
+use crate::access::message::{READ, Reach};
 use crate::error::Status;
 use crate::id::Id;
 use crate::key::Key;
@@ -40,6 +41,16 @@ impl Answer {
         answer.body[..N].copy_from_slice(body);
         answer.len = N as u8;
         answer
+    }
+
+    /// Tells the asker of bytes that landed how they were got at.
+    #[inline]
+    pub fn reached(mut self, reach: Reach) -> Answer {
+        if self.op == READ && self.status == Status::Ok && self.len == 0 {
+            self.body[0] = reach as u8;
+            self.len = 1;
+        }
+        self
     }
 
     /// The frame; it fits into one cell.

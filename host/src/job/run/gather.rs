@@ -124,11 +124,7 @@ impl Run<'_> {
         let mut r = Reader::new(body);
         while !r.rest().is_empty() {
             let totals = PathTotals::get(&mut r).ok()?;
-            let path = match DataPath::ALL.into_iter().find(|p| *p as u8 == totals.path)? {
-                // Bytes that came through shared memory, from wherever the ranks of this job hold theirs.
-                DataPath::Shared if self.options.data_path == DataPath::Cma => DataPath::Cma,
-                path => path,
-            };
+            let path = DataPath::ALL.into_iter().find(|p| *p as u8 == totals.path)?;
             let outcome = self.results.paths.entry((path, totals.own_rank)).or_insert_with(|| PathOutcome {
                 path,
                 own_rank: totals.own_rank,

@@ -1,0 +1,118 @@
+//! The data path that is told of a read is the one that its bytes took, whatever was asked for.
+#![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
+
+use std::collections::BTreeMap;
+
+use umbra::admin::{Body as _, PathTotals, ReadOrder, ReadResult, ReadTotals, Slice, ops};
+use umbra::job::{DataPath, News, Options, run};
+use umbra::sys::segment::Segment;
+use umbra_core::codec::Reader;
+use umbra_core::peer::WorldRank;
+use umbra_core::wire::{Op, Token};
+use umbra_tests::agents::{Agents, DEADLINE};
+use umbra_tests::rig::{self, service};
+
+/// Bytes of each rank, and of one read of it.
+const LEN: u64 = 40_000;
+const SIZE: u64 = 1000;
+/// Reads of a rank by one agent.
+const READS: u64 = LEN / SIZE;
+
+/// How many, by path and by whether the rank is the reader's own.
+type Reads = BTreeMap<(DataPath, bool), u64>;
+
+fn ask(agents: &mut Agents, sp: u32, op: Op, token: Token, body: &[u8]) -> Vec<u8> {
+    agents.launcher.call(service(sp), op, token, body, Vec::new()).unwrap();
+    let answer = |n: &News| match n {
+        News::Answer { op: of, body, .. } if *of == op => Some(body.clone()),
+        _ => None,
+    };
+    let news = rig::collect(&mut agents.launcher, "an answer", |news| news.iter().any(|n| answer(n).is_some()));
+    news.iter().find_map(answer).unwrap()
+}
+
+/// Reads that a service process made.
+fn reads_of(agents: &mut Agents, sp: u32) -> Reads {
+    let mut found = BTreeMap::new();
+    for path in [DataPath::Shared, DataPath::Cma, DataPath::Asked] {
+        let body = ask(agents, sp, ops::LATENCY, Token(path as u64), &[]);
+        let mut r = Reader::new(&body);
+        while !r.rest().is_empty() {
+            let totals = PathTotals::get(&mut r).unwrap();
+            assert_eq!(totals.path, path as u8);
+            assert_eq!(found.insert((path, totals.own_rank), totals.reads), None);
+            for _ in 0..2 * totals.pairs {
+                r.u64().unwrap();
+            }
+        }
+    }
+    found
+}
+
+/// Both service processes read both ranks, of which one has its bytes in a segment and the other in its heap.
+fn read_both(data_path: DataPath) -> (Agents, [Reads; 2]) {
+    let mut agents = Agents::of(Options { data_path, deadline: DEADLINE, ..rig::options(1, 2, 2) });
+    let mut sessions = agents.world();
+    let bytes: Vec<u8> = (0..LEN).map(|i| ((i * 31) >> 3) as u8).collect();
+    let segment = Segment::create("umbra-test", bytes.len()).unwrap();
+    segment.write(0, &bytes).unwrap();
+    let keys = [sessions[0].export_segment(segment).unwrap(), sessions[1].export_bytes(bytes.clone()).unwrap()];
+    let slices: Vec<Slice> = (0..2)
+        .map(|n| {
+            let (address, len) = sessions[n].exported(keys[n]).unwrap();
+            Slice { rank: WorldRank(n as u32), address, len }
+        })
+        .collect();
+    let order = ReadOrder { size: SIZE, reads: 0, seed: 0, patience: 5_000_000_000 };
+    let digest = *blake3::hash(&bytes).as_bytes();
+    let reads = [0, 1].map(|sp| {
+        ask(&mut agents, sp, ops::PLAN, Token(1), &Slice::list_to_body(&slices));
+        let body = ask(&mut agents, sp, ops::SLICES, Token(2), &order.to_body());
+        let mut r = Reader::new(&body);
+        ReadTotals::get(&mut r).unwrap();
+        for result in ReadResult::list_from_body(r.rest()).unwrap() {
+            assert_eq!((result.reads, result.failed, result.digest), (READS, 0, digest), "{result:?}");
+        }
+        reads_of(&mut agents, sp)
+    });
+    (agents, reads)
+}
+
+#[test]
+fn segments_and_heaps_in_one_job_are_told_apart_by_those_who_copied() {
+    for asked_for in [DataPath::Auto, DataPath::Shared, DataPath::Cma] {
+        let (mut agents, reads) = read_both(asked_for);
+        let [first, second] = reads.map(|reads| reads.into_iter().collect::<Vec<_>>());
+        assert_eq!(first, [((DataPath::Shared, true), READS), ((DataPath::Cma, false), READS)], "{asked_for:?}");
+        assert_eq!(second, [((DataPath::Shared, false), READS), ((DataPath::Cma, true), READS)], "{asked_for:?}");
+        // Each service process made the copies of its own rank, for both, and counts them where it makes them.
+        let copies = [0, 1].map(|sp| {
+            let status = agents.status(sp);
+            (status["copies_mapped"], status["copies_process"])
+        });
+        assert_eq!(copies, [(2 * READS, 0), (0, 2 * READS)], "{asked_for:?}");
+    }
+}
+
+#[test]
+fn without_shared_memory_only_own_ranks_are_read_without_asking() {
+    let (_agents, reads) = read_both(DataPath::Asked);
+    let [first, second] = reads.map(|reads| reads.into_iter().collect::<Vec<_>>());
+    assert_eq!(first, [((DataPath::Shared, true), READS), ((DataPath::Asked, false), READS)]);
+    assert_eq!(second, [((DataPath::Cma, true), READS), ((DataPath::Asked, false), READS)]);
+}
+
+#[test]
+fn a_job_tells_what_it_used() {
+    for (asked_for, used) in [
+        (DataPath::Auto, "shared"),
+        (DataPath::Shared, "shared"),
+        (DataPath::Cma, "cma"),
+        (DataPath::Asked, "shared+asked"),
+    ] {
+        let outcome = run(&Options { data_path: asked_for, ..rig::options(2, 1, 1) }, &mut |_| {}).unwrap();
+        assert!(outcome.is_good(), "{outcome:#?}");
+        assert_eq!(outcome.used_paths(), used, "{asked_for:?}: {:?}", outcome.paths);
+        assert_eq!(outcome.paths.iter().map(|path| path.reads).sum::<u64>(), outcome.reads);
+    }
+}
