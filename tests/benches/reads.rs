@@ -14,6 +14,7 @@ mod reader;
 #[path = "reads/ucx.rs"]
 mod ucx;
 
+use std::cell::RefCell;
 use std::hint::black_box;
 
 use umbra::access::mapped::MappedRegion;
@@ -21,7 +22,7 @@ use umbra::sys::peer_memory::PeerMemory;
 use umbra_core::key::{Access, Key};
 use umbra_core::peer::Incarnation;
 use umbra_core::region::Region;
-use umbra_tests::bench::{Clock, Direction, Plan, Report, Row, Samples, alternate, cores, pin, repeat};
+use umbra_tests::bench::{Clock, Direction, Plan, Report, Row, Samples, Turns, alternate, cores, pin, repeat};
 
 use owner::{BASE, MOST, Order, Owner, rank};
 use raw::Mapped;
@@ -115,7 +116,14 @@ fn direct(report: &mut Report, owner: &mut Owner, ucx: &Ucx) {
             );
             let ours = turns.ours.median();
             report.row(turns.row(&case, "memcpy", "ns", Direction::LowerIsBetter)).bar(warm_bars[at]);
-            against_ucx(report, &case, ours, ucx.get("mapped", "warm", bytes), "UCX 1.13 mapped get", strict_bars[at]);
+            against_ucx(
+                report,
+                &case,
+                ours,
+                ucx.get("mapped", "warm", bytes),
+                &ucx.name("mapped get"),
+                strict_bars[at],
+            );
             report.note(format_args!("skipped: {case} against UCX 1.22 default get: that UCX is not installed"));
         }
         let case = format!("direct read, mapped, fresh, {}", name(bytes));
@@ -135,32 +143,53 @@ fn direct(report: &mut Report, owner: &mut Owner, ucx: &Ucx) {
 fn process_memory(report: &mut Report, owner: &mut Owner) {
     let memory = PeerMemory::open(owner.id).unwrap_or_else(|error| panic!("{error}"));
     let (heap, pid) = (owner.heap(), owner.id.pid);
-    let mut into = vec![2_u8; MOST];
-    let mut other = vec![2_u8; MOST];
+    // One target for both: which pages a large buffer got makes more of a difference than the two calls.
+    let target = RefCell::new(vec![2_u8; MOST]);
     let bars = [0.91, 0.91, 0.95, 0.95, 0.95];
     for (at, bytes) in SIZES.into_iter().enumerate() {
+        let ours = |n: u64| {
+            let mut into = target.borrow_mut();
+            (0..n).for_each(|_| assert_eq!(memory.read(heap, black_box(&mut into[..bytes])), Ok(())));
+        };
+        let raw = |n: u64| {
+            let mut into = target.borrow_mut();
+            (0..n).for_each(|_| raw::process_vm_readv(pid, heap, black_box(&mut into[..bytes])));
+        };
         let case = format!("heap read, process memory, warm, {}", name(bytes));
         if report.wants(&case) {
-            let turns = alternate(
-                &Plan::standard(),
-                |n| (0..n).for_each(|_| assert_eq!(memory.read(heap, black_box(&mut into[..bytes])), Ok(()))),
-                |n| (0..n).for_each(|_| raw::process_vm_readv(pid, heap, black_box(&mut other[..bytes]))),
-            );
+            let turns = alternate(&Plan::standard(), ours, raw);
             report.row(turns.row(&case, "process_vm_readv", "ns", Direction::LowerIsBetter)).bar(bars[at]);
             report.note(format_args!("skipped: {case} against UCX 1.22 default get: that UCX is not installed"));
         }
         let case = format!("heap read, process memory, fresh, {}", name(bytes));
         if report.wants(&case) {
-            let both = fresh(
-                owner,
-                Order::TouchHeap,
-                bytes,
-                |_| assert_eq!(memory.read(heap, black_box(&mut into[..bytes])), Ok(())),
-                |_| raw::process_vm_readv(pid, heap, black_box(&mut other[..bytes])),
-            );
+            let both = fresh(owner, Order::TouchHeap, bytes, |_| ours(1), |_| raw(1));
             compare(report, &case, &both, "process_vm_readv", bars[at]);
         }
     }
+}
+
+/// Two processes take turns at longer pieces than one: fewer rounds will do.
+fn short() -> Plan {
+    Plan { rounds: 31, ..Plan::standard() }
+}
+
+/// Served reads in turns with their floor, a round trip of one line and a bare copy.
+fn beside_floor(owner: &mut Owner, raw: &Mapped, other: &mut [u8], mut read: impl FnMut(&mut Owner, u64)) -> Turns {
+    let owner = RefCell::new(owner);
+    alternate(
+        &short(),
+        |n| {
+            let mut owner = owner.borrow_mut();
+            owner.ask(Order::Serve, n);
+            read(&mut owner, n);
+            owner.wait();
+        },
+        |n| {
+            round_trips(&mut owner.borrow_mut(), n);
+            (0..n).for_each(|_| raw.copy(black_box(&mut *other)));
+        },
+    )
 }
 
 fn served(report: &mut Report, owner: &mut Owner, ucx: &Ucx) {
@@ -173,30 +202,17 @@ fn served(report: &mut Report, owner: &mut Owner, ucx: &Ucx) {
     owner.ask(Order::Serve, 1);
     asker.read(owner, 8);
     owner.wait();
-    let short = Plan { rounds: 31, ..Plan::standard() };
     for (at, bytes) in SIZES.into_iter().enumerate() {
         let raw = Mapped::new(&owner.segment, bytes);
         let case = format!("served read, until completion, warm, {}", name(bytes));
         if report.wants(&case) {
-            let both = std::cell::RefCell::new((&mut *owner, &mut asker));
-            let turns = alternate(
-                &short,
-                |n| {
-                    let mut both = both.borrow_mut();
-                    let (owner, asker) = &mut *both;
-                    owner.ask(Order::Serve, n);
-                    (0..n).for_each(|_| asker.read(owner, bytes));
-                    owner.wait();
-                },
-                |n| {
-                    round_trips(both.borrow_mut().0, n);
-                    (0..n).for_each(|_| raw.copy(black_box(&mut other[..bytes])));
-                },
-            );
+            let turns = beside_floor(owner, &raw, &mut other, |owner, n| {
+                (0..n).for_each(|_| asker.read(owner, bytes));
+            });
             let ours = turns.ours.median();
             let row = turns.row(&case, "line round trip + memcpy", "ns", Direction::LowerIsBetter);
             report.row(row).bar(floor_bars[at]);
-            against_ucx(report, &case, ours, ucx.get("served", "warm", bytes), "UCX 1.13 served get", ucx_bars[at]);
+            against_ucx(report, &case, ours, ucx.get("served", "warm", bytes), &ucx.name("served get"), ucx_bars[at]);
             report.note(format_args!("skipped: {case} against UCX 1.22 served get: that UCX is not installed"));
         }
         let case = format!("served read, until completion, fresh, {}", name(bytes));
@@ -206,36 +222,22 @@ fn served(report: &mut Report, owner: &mut Owner, ucx: &Ucx) {
         }
         let case = format!("served read, then used, warm, {}", name(bytes));
         if report.wants(&case) {
-            let ours = repeat(&short, |n| {
+            let ours = repeat(&short(), |n| {
                 owner.ask(Order::Serve, n);
                 (0..n).for_each(|_| asker.read_and_use(owner, bytes));
                 owner.wait();
             });
             let peer = ucx.get("served", "warm", bytes);
-            against_ucx(report, &case, ours.median(), peer, "UCX 1.13 served get", used_bars[at]);
+            against_ucx(report, &case, ours.median(), peer, &ucx.name("served get"), used_bars[at]);
             report.note(format_args!("skipped: {case} against UCX 1.22 served get: that UCX is not installed"));
         }
         let case = format!("served read, 16 outstanding, {}", name(bytes));
         if bytes <= 1 << 20 && report.wants(&case) {
-            let both = std::cell::RefCell::new((&mut *owner, &mut asker));
-            let turns = alternate(
-                &short,
-                |n| {
-                    let mut both = both.borrow_mut();
-                    let (owner, asker) = &mut *both;
-                    owner.ask(Order::Serve, n);
-                    asker.stream(owner, n, bytes);
-                    owner.wait();
-                },
-                |n| {
-                    round_trips(both.borrow_mut().0, n);
-                    (0..n).for_each(|_| raw.copy(black_box(&mut other[..bytes])));
-                },
-            );
+            let turns = beside_floor(owner, &raw, &mut other, |owner, n| asker.stream(owner, n, bytes));
             let ours = turns.ours.median();
             let row = turns.row(&case, "line round trip + memcpy", "ns a read", Direction::LowerIsBetter);
             report.row(row);
-            against_ucx(report, &case, ours, ucx.get("served", "stream", bytes), "UCX 1.13 served stream", 1.0);
+            against_ucx(report, &case, ours, ucx.get("served", "stream", bytes), &ucx.name("served stream"), 1.0);
             report.note(format_args!("skipped: {case} against UCX 1.22 served stream: that UCX is not installed"));
         }
     }

@@ -15,6 +15,8 @@ pub(crate) fn run(workspace: &Workspace, name: &Option<String>, options: &[Strin
     };
     let mut good = true;
     for bench in wanted {
+        // Optimizing the whole program at once takes minutes, in which nothing else is said.
+        eprintln!("bench {bench}: building it first");
         let status = Command::new("cargo")
             .args(["bench", "--quiet", "--package", "umbra-tests", "--bench", &bench, "--"])
             .args(options)
