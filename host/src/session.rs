@@ -250,11 +250,16 @@ impl Session {
     /// runtime's number for it (an MPI context id).
     ///
     /// # Errors
-    /// [`SessionError`]; the group is not joined then.
+    /// [`SessionError`]; the group is left again then, and can be created anew once it has ended.
     pub fn create_group(&mut self, id: u32, members: &[WorldRank]) -> Result<GroupHandle, SessionError> {
         let key = self.start_group(id, members)?;
         let deadline = self.deadline();
-        self.wait("a group", deadline, |s| s.group(key).is_some(), Some(key))?;
+        let waited = self.wait("a group", deadline, |s| s.group(key).is_some(), Some(key));
+        if waited.is_err() && self.member.leave(key).is_ok() {
+            // Nobody knows its key, so nobody else could leave it.
+            self.pump();
+        }
+        waited?;
         self.group(key).ok_or(SessionError::NotReady)
     }
 

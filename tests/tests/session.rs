@@ -224,3 +224,21 @@ fn s37_a_restarted_service_process_gets_its_ranks_groups_and_regions_back() {
     let world = sessions[1].world().unwrap();
     assert_eq!(sessions[1].endpoints().lookup(world.handle, Rank(0)).unwrap().sp, Sp(0));
 }
+
+#[test]
+fn a_group_that_could_not_be_created_is_left_and_can_be_created_later() {
+    let agents = Agents::start(1, 1, 2);
+    let mut sessions = agents.world();
+    let members = [WorldRank(0), WorldRank(1)];
+    let refused = sessions[0].create_group(5, &members).unwrap_err();
+    assert_eq!(refused.status(), Status::Timeout, "{refused}");
+    // Once the end has come to both, nothing of the failure is left.
+    let end = Instant::now() + rig::PATIENCE;
+    loop {
+        let made = all(&mut sessions[..], |s| s.create_group(5, &members));
+        match made.iter().find_map(|made| made.as_ref().err()) {
+            None => break,
+            Some(why) => assert!(Instant::now() < end, "it can still not be created: {why}"),
+        }
+    }
+}
