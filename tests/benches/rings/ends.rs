@@ -36,6 +36,16 @@ impl Item for [u64; 8] {
     }
 }
 
+impl Item for Line {
+    const BYTES: usize = 64;
+    fn of(n: u64) -> Self {
+        Line::new(<[u64; 8]>::of(n)).unwrap_or_default()
+    }
+    fn number(&self) -> u64 {
+        self.words().number()
+    }
+}
+
 /// Moves up to `items.len()` items, and says how many.
 pub(crate) trait Push<T>: Send {
     fn push(&mut self, items: &[T]) -> usize;
@@ -154,10 +164,25 @@ pub(crate) fn mpmc_one<T: Item>() -> impl Crowd<T> + Copy {
     Mpmc(sender, receiver)
 }
 
-pub(crate) fn mpmc_all<T: Item>() -> (impl Push<T>, impl Pop<T>) {
+#[derive(Clone, Copy)]
+struct MpmcAll<T: 'static>(mpmc::Sender<'static, T>, mpmc::Receiver<'static, T>);
+impl<T: Item> Push<T> for MpmcAll<T> {
+    #[inline(always)]
+    fn push(&mut self, items: &[T]) -> usize {
+        self.0.push_all(items)
+    }
+}
+impl<T: Item> Pop<T> for MpmcAll<T> {
+    #[inline(always)]
+    fn pop(&mut self, items: &mut [T]) -> usize {
+        self.1.pop_all(items)
+    }
+}
+
+pub(crate) fn mpmc_all<T: Item>() -> impl Crowd<T> + Copy {
     let cells = Aligned([const { mpmc::Cell::<T>::new() }; CAPACITY]);
     let (sender, receiver) = leak(mpmc::Ring::new(cells).expect("a power of two")).split();
-    (All(move |items: &[T]| sender.push_all(items)), AllOut(move |items: &mut [T]| receiver.pop_all(items)))
+    MpmcAll(sender, receiver)
 }
 
 #[derive(Clone, Copy)]
@@ -183,56 +208,46 @@ pub(crate) fn crossbeam_one<T: Item>() -> impl Crowd<T> + Copy {
 }
 
 /// A line ring and what its ends need, over memory as a segment would be.
-pub(crate) fn line_all() -> (impl Push<[u64; 8]>, impl Pop<[u64; 8]>) {
+pub(crate) fn line_all() -> (impl Push<Line>, impl Pop<Line>) {
     let count = line::words_for(CAPACITY).expect("a power of two");
     let words = BytesMut::from_words(leak(vec![0; count])).words(0, count).expect("aligned");
     let ring = line::Ring::create(words, CAPACITY).expect("large enough");
     let mut sender = ring.sender().expect("new");
     let mut receiver = ring.receiver().expect("new");
-    let mut outgoing = Vec::with_capacity(CAPACITY);
-    let mut incoming = vec![Line::default(); CAPACITY];
     (
-        All(move |items: &[[u64; 8]]| {
-            if let [item] = items {
-                return usize::from(Line::new(*item).is_some_and(|line| sender.push(line).is_ok()));
-            }
-            outgoing.clear();
-            outgoing.extend(items.iter().map(|&item| Line::new(item).unwrap_or_default()));
-            sender.push_all(&outgoing).unwrap_or(0)
+        All(move |lines: &[Line]| match lines {
+            [line] => usize::from(sender.push(*line).is_ok()),
+            _ => sender.push_all(lines).unwrap_or(0),
         }),
-        AllOut(move |items: &mut [[u64; 8]]| {
-            if let [item] = items {
-                return receiver.pop().map_or(0, |line| {
-                    *item = *line.words();
-                    1
-                });
-            }
-            let count = receiver.pop_all(&mut incoming[..items.len()]);
-            items.iter_mut().zip(&incoming[..count]).for_each(|(to, line)| *to = *line.words());
-            count
+        AllOut(move |lines: &mut [Line]| match lines {
+            [line] => receiver.pop().map_or(0, |item| {
+                *line = item;
+                1
+            }),
+            _ => receiver.pop_all(lines),
         }),
     )
 }
 
 #[derive(Clone, Copy)]
 struct Mail(Mailbox<'static>, Owner);
-impl Push<[u64; 8]> for Mail {
+impl Push<Line> for Mail {
     #[inline(always)]
-    fn push(&mut self, items: &[[u64; 8]]) -> usize {
-        usize::from(Line::new(items[0]).is_some_and(|line| self.0.push(self.1, line).is_ok()))
+    fn push(&mut self, items: &[Line]) -> usize {
+        usize::from(self.0.push(self.1, items[0]).is_ok())
     }
 }
-impl Pop<[u64; 8]> for Mail {
+impl Pop<Line> for Mail {
     #[inline(always)]
-    fn pop(&mut self, items: &mut [[u64; 8]]) -> usize {
+    fn pop(&mut self, items: &mut [Line]) -> usize {
         self.0.pop(self.1).ok().flatten().map_or(0, |line| {
-            items[0] = *line.words();
+            items[0] = line;
             1
         })
     }
 }
 
-pub(crate) fn mailbox_one() -> [impl Crowd<[u64; 8]>; 2] {
+pub(crate) fn mailbox_one() -> [impl Crowd<Line>; 2] {
     let count = mailbox::words_for(CAPACITY).expect("a power of two");
     let words = BytesMut::from_words(leak(vec![0; count])).words(0, count).expect("aligned");
     let mailbox = Mailbox::create(words, CAPACITY).expect("large enough");

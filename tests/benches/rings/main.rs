@@ -1,10 +1,13 @@
 //! Nanoseconds an item of our queues and of published ones, in turns within one run.
 //!
 //! Queues hold 1024 items; every item carries a number that the receiver checks. `pair` and `burst` run on
-//! one thread (1 or 512 items in, as many out), `stream` from one core to another, `round trip` to and fro
-//! over two queues, `2p2c` with two threads that both send and receive. `wait n` is the number of pause
-//! hints after an attempt that found the queue full or empty, the same for both sides: it decides how often
-//! the two cores tear at one line, and matters as much as the queue.
+//! one thread (1 or 512 items in, as many out), `stream` and `1p1c` from one core to another, `round trip` to
+//! and fro over two queues.
+//!
+//! `wait n` is the number of pause hints after an attempt that found the queue full or empty, the same for
+//! both sides: it decides how often the two cores tear at one line, and matters as much as the queue. With
+//! `wait n`, `2p2c` is two threads that both send and receive. Without it, `2p1c`, `1p2c` and `2p2c` are as
+//! many threads of their own, more than there are cores; they wait with growing pauses and then yield.
 
 #![forbid(unsafe_code)]
 #![allow(clippy::expect_used, reason = "a bench that cannot be set up ends")]
@@ -12,11 +15,14 @@
 mod ends;
 mod shapes;
 
+use std::time::Duration;
+
 use ends::{
     Item, crossbeam_one, heapless_one, line_all, mailbox_one, mpmc_all, mpmc_one, rtrb_all, rtrb_one, spsc_all,
     spsc_one,
 };
-use shapes::{Partner, Side, alone, crowd, round_trip, stream};
+use shapes::{Partner, Side, alone, crowd, exchange, round_trip, stream};
+use umbra_core::ring::line::Line;
 use umbra_tests::bench::{Direction, Plan, Report, alternate, cores, pin};
 
 const RTRB: &str = "rtrb 0.4";
@@ -26,8 +32,8 @@ const CROSSBEAM: &str = "crossbeam ArrayQueue 0.3";
 struct Bench {
     report: Report,
     plan: Plan,
-    /// Where the partner runs; `None` on a machine with one core.
-    partner: Option<usize>,
+    /// The last one is ours; partners begin with the first.
+    cores: Vec<usize>,
 }
 
 impl Bench {
@@ -48,11 +54,33 @@ impl Bench {
         bar: Option<f64>,
         sides: impl FnOnce(&mut Partner) -> [Side; 2],
     ) {
-        if let Some(core) = self.partner.filter(|_| self.report.wants(case)) {
+        if let [core, _, ..] = *self.cores
+            && self.report.wants(case)
+        {
             let mut partner = Partner::new();
             let [ours, theirs] = sides(&mut partner);
             let _guard = partner.start(core);
             self.measure(case, peer, unit, bar, ours, theirs);
+        }
+    }
+
+    /// A case with more threads than cores; they take the cores in turn, and this thread is one of them.
+    fn crowded(
+        &mut self,
+        case: &str,
+        senders: usize,
+        receivers: usize,
+        sides: impl FnOnce(&mut [Partner]) -> [Side; 2],
+    ) {
+        if self.cores.len() > 1 && self.report.wants(case) {
+            let mut partners: Vec<Partner> = (1..senders + receivers).map(|_| Partner::new()).collect();
+            let [ours, theirs] = sides(&mut partners);
+            let _guards: Vec<_> =
+                partners.into_iter().zip(self.cores.iter().cycle()).map(|(p, &c)| p.start(c)).collect();
+            // Long beside the turns that the system gives its threads.
+            let plan = Plan { rounds: 21, batch: Duration::from_millis(10), ..Plan::standard() };
+            let turns = alternate(&plan, ours, theirs);
+            self.report.row(turns.row(case, CROSSBEAM, "ns/item", Direction::LowerIsBetter)).bar(1.0);
         }
     }
 
@@ -109,6 +137,10 @@ impl Bench {
             let queue = crossbeam_one::<T>();
             (queue, queue)
         }
+        fn all<T: Item>() -> (impl ends::Push<T>, impl ends::Pop<T>) {
+            let queue = mpmc_all::<T>();
+            (queue, queue)
+        }
         for (shape, burst) in [("pair", 1), ("burst", 512)] {
             self.alone(&format!("mpmc {shape} {size}"), CROSSBEAM, Some(1.0), || {
                 [alone::<T>(ours(), 1, burst), alone::<T>(theirs(), 1, burst)]
@@ -117,7 +149,7 @@ impl Bench {
         for batch in [16, 64] {
             // The peer has no slices: what a caller with a batch would do there.
             self.alone(&format!("mpmc pair {size} batch {batch}"), CROSSBEAM, Some(1.0), || {
-                [alone::<T>(mpmc_all(), batch, batch), alone::<T>(theirs(), 1, batch)]
+                [alone::<T>(all(), batch, batch), alone::<T>(theirs(), 1, batch)]
             });
         }
         for pauses in [1, 64] {
@@ -125,11 +157,20 @@ impl Bench {
                 [stream::<T>(p, ours(), 1, pauses), stream::<T>(p, theirs(), 1, pauses)]
             });
             self.together(&format!("mpmc 1p1c {size} batch 16 wait {pauses}"), CROSSBEAM, "ns/item", Some(1.0), |p| {
-                [stream::<T>(p, mpmc_all(), 16, pauses), stream::<T>(p, theirs(), 1, pauses)]
+                [stream::<T>(p, all(), 16, pauses), stream::<T>(p, theirs(), 1, pauses)]
             });
             self.together(&format!("mpmc 2p2c {size} wait {pauses}"), CROSSBEAM, "ns/item", Some(1.0), |p| {
                 let (a, b) = (mpmc_one::<T>(), crossbeam_one::<T>());
-                [crowd::<T>(p, a, a, pauses), crowd::<T>(p, b, b, pauses)]
+                [exchange::<T>(p, a, a, pauses), exchange::<T>(p, b, b, pauses)]
+            });
+        }
+        for (senders, receivers) in [(2, 1), (1, 2), (2, 2)] {
+            let case = format!("mpmc {senders}p{receivers}c {size}");
+            self.crowded(&case, senders, receivers, |p| {
+                [crowd::<T>(p, mpmc_one(), senders, 1), crowd::<T>(p, crossbeam_one(), senders, 1)]
+            });
+            self.crowded(&format!("{case} batch 16"), senders, receivers, |p| {
+                [crowd::<T>(p, mpmc_all(), senders, 16), crowd::<T>(p, crossbeam_one(), senders, 16)]
             });
         }
         self.together(&format!("mpmc round trip {size}"), CROSSBEAM, "ns", Some(1.0), |p| {
@@ -139,7 +180,6 @@ impl Bench {
 
     /// The forms for segments, which survive the death of their users, against peers that do not.
     fn segment(&mut self) {
-        type Line = [u64; 8];
         fn mail() -> (impl ends::Push<Line>, impl ends::Pop<Line>) {
             mailbox_one().into()
         }
@@ -167,7 +207,7 @@ impl Bench {
         });
         self.together("mailbox 2p2c 64 B wait 64", CROSSBEAM, "ns/item", None, |p| {
             let ([a, b], c) = (mailbox_one(), crossbeam_one::<Line>());
-            [crowd::<Line>(p, a, b, 64), crowd::<Line>(p, c, c, 64)]
+            [exchange::<Line>(p, a, b, 64), exchange::<Line>(p, c, c, 64)]
         });
         self.together("mailbox round trip 64 B", CROSSBEAM, "ns", None, |p| {
             [round_trip::<Line>(p, mail(), mail()), round_trip::<Line>(p, theirs(), theirs())]
@@ -187,8 +227,7 @@ fn main() {
             }
         }
     }
-    let partner = (cores.len() > 1).then(|| cores[0]);
-    let mut bench = Bench { report, plan: Plan::standard(), partner };
+    let mut bench = Bench { report, plan: Plan::standard(), cores };
     bench.spsc::<u64>();
     bench.spsc::<[u64; 8]>();
     bench.mpmc::<u64>();

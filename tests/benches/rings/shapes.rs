@@ -9,24 +9,57 @@ use umbra_tests::bench::pin;
 
 use crate::ends::{Item, Pop, Push};
 
+/// The largest batch. Items on their way lie in arrays of this length within the closures, not on the heap,
+/// where they could share lines with another thread's.
+const MOST: usize = 64;
+
 /// What one side of a comparison does: so many iterations.
-pub(crate) type Side = Box<dyn FnMut(u64)>;
+pub(crate) type Side = Box<dyn FnMut(u64) + Send>;
 
 /// Waits after a failed attempt, the same for every queue: it decides how often the cores tear at one line.
-struct Wait {
-    tries: u32,
-    pauses: u32,
+enum Wait {
+    /// So many pause hints after every failure.
+    Steady { pauses: u32, tries: u32 },
+    /// Twice as long after every failure, up to 64 pause hints; then the core is given away. What threads do
+    /// that outnumber the cores.
+    Growing { step: u32 },
 }
 impl Wait {
+    fn steady(pauses: u32) -> Wait {
+        Wait::Steady { pauses, tries: 0 }
+    }
+
+    fn growing() -> Wait {
+        Wait::Growing { step: 0 }
+    }
+
     #[inline(always)]
     fn wait(&mut self) {
-        self.tries = self.tries.wrapping_add(1);
-        if self.tries & 0xfff == 0 {
-            // The partner may have lost its core.
-            thread::yield_now();
+        match self {
+            Wait::Steady { pauses, tries } => {
+                *tries = tries.wrapping_add(1);
+                if *tries & 0xfff == 0 {
+                    // The partner may have lost its core.
+                    thread::yield_now();
+                }
+                for _ in 0..*pauses {
+                    spin_loop();
+                }
+            }
+            Wait::Growing { step: 7.. } => thread::yield_now(),
+            Wait::Growing { step } => {
+                for _ in 0..1_u32 << *step {
+                    spin_loop();
+                }
+                *step += 1;
+            }
         }
-        for _ in 0..self.pauses {
-            spin_loop();
+    }
+
+    #[inline(always)]
+    fn over(&mut self) {
+        if let Wait::Growing { step } = self {
+            *step = 0;
         }
     }
 }
@@ -37,7 +70,11 @@ fn push_whole<T: Item>(sender: &mut impl Push<T>, items: &mut [T], next: &mut u6
         *item = T::of(*next);
         *next += 1;
     }
-    let items = black_box(items);
+    push_all(sender, black_box(items), wait);
+}
+
+#[inline(always)]
+fn push_all<T: Item>(sender: &mut impl Push<T>, items: &[T], wait: &mut Wait) {
     let mut done = 0;
     while done < items.len() {
         let sent = sender.push(&items[done..]);
@@ -46,6 +83,7 @@ fn push_whole<T: Item>(sender: &mut impl Push<T>, items: &mut [T], next: &mut u6
             wait.wait();
         }
     }
+    wait.over();
 }
 
 #[inline(always)]
@@ -64,47 +102,75 @@ pub(crate) fn alone<T: Item>(
     batch: usize,
     burst: usize,
 ) -> Side {
-    let (mut source, mut target) = (vec![T::default(); batch], vec![T::default(); batch]);
+    let (mut source, mut target) = ([T::default(); MOST], [T::default(); MOST]);
     let (mut sent, mut received) = (0, 0);
-    let mut wait = Wait { tries: 0, pauses: 1 };
-    Box::new(move |items| {
+    let mut wait = Wait::steady(1);
+    side(move |items| {
         let end = received + items;
         while received < end {
             let goal = sent + burst as u64;
             while sent < goal {
-                push_whole(&mut sender, &mut source, &mut sent, &mut wait);
+                push_whole(&mut sender, &mut source[..batch], &mut sent, &mut wait);
             }
             while received < sent {
-                pop_some(&mut receiver, &mut target, &mut received);
+                pop_some(&mut receiver, &mut target[..batch], &mut received);
             }
         }
     })
 }
 
+/// Keeps what one thread changes off the lines of another: without it the allocator decides whether the two
+/// ends of a queue are neighbours, and with that the figures.
+#[repr(align(128))]
+struct Apart<T>(T);
+
+/// The number of the half to do, or [`IDLE`] or [`END`]; and for how many iterations.
+type Command = Arc<Apart<[AtomicU64; 2]>>;
+const IDLE: u64 = 0;
+const END: u64 = u64::MAX;
+
 /// A second thread, on another core, that does one side's half of the work on command.
 pub(crate) struct Partner {
-    command: Arc<[AtomicU64; 2]>,
+    command: Command,
     halves: Vec<Half>,
 }
 type Half = Box<dyn FnMut(u64) + Send>;
 
-impl Partner {
-    pub(crate) fn new() -> Partner {
-        Partner { command: Arc::new([AtomicU64::new(0), AtomicU64::new(0)]), halves: Vec::new() }
+/// What commands one half.
+struct Order {
+    command: Command,
+    number: u64,
+}
+impl Order {
+    fn start(&self, count: u64) {
+        // The last command must be over: its half runs on the other thread.
+        self.finish();
+        self.command.0[1].store(count, Ordering::Relaxed);
+        self.command.0[0].store(self.number, Ordering::Release);
     }
 
-    /// Adds a half, and gives what commands it.
-    fn add(&mut self, half: impl FnMut(u64) + Send + 'static) -> impl FnMut(u64) + 'static {
-        self.halves.push(Box::new(half));
-        let (command, number) = (self.command.clone(), self.halves.len() as u64);
-        move |count| {
-            // The last command must be over: its half runs on the other thread.
-            while command[0].load(Ordering::Acquire) != 0 {
-                spin_loop();
-            }
-            command[1].store(count, Ordering::Relaxed);
-            command[0].store(number, Ordering::Release);
-        }
+    fn finish(&self) {
+        wait_until(|| self.command.0[0].load(Ordering::Acquire) == IDLE);
+    }
+}
+
+/// Spins for some microseconds, then leaves the core to whoever is awaited.
+fn wait_until(mut done: impl FnMut() -> bool) {
+    let mut wait = Wait::growing();
+    while !done() {
+        wait.wait();
+    }
+}
+
+impl Partner {
+    pub(crate) fn new() -> Partner {
+        Partner { command: Arc::new(Apart([AtomicU64::new(IDLE), AtomicU64::new(0)])), halves: Vec::new() }
+    }
+
+    /// Adds a half; it is built on its own lines.
+    fn add(&mut self, half: impl FnMut(u64) + Send + 'static) -> Order {
+        self.halves.push(side(half));
+        Order { command: self.command.clone(), number: self.halves.len() as u64 }
     }
 
     /// Starts the thread; it ends when the guard is dropped.
@@ -114,34 +180,44 @@ impl Partner {
             // An unpinned partner makes figures worse, not wrong.
             let _ = pin(core);
             loop {
-                match self.command[0].load(Ordering::Acquire) {
-                    0 => spin_loop(),
-                    u64::MAX => break,
-                    number => {
-                        let count = self.command[1].load(Ordering::Relaxed);
-                        if let Some(half) = self.halves.get_mut(number as usize - 1) {
-                            half(count);
-                        }
-                        self.command[0].store(0, Ordering::Release);
-                    }
+                let mut number = IDLE;
+                wait_until(|| {
+                    number = self.command.0[0].load(Ordering::Acquire);
+                    number != IDLE
+                });
+                if number == END {
+                    break;
                 }
+                let count = self.command.0[1].load(Ordering::Relaxed);
+                if let Some(half) = self.halves.get_mut(number as usize - 1) {
+                    half(count);
+                }
+                self.command.0[0].store(IDLE, Ordering::Release);
             }
         });
         Guard { command, thread: Some(thread) }
     }
 }
 
+/// A closure whose state shares no line with another's.
+fn side<F: FnMut(u64) + Send + 'static>(work: F) -> Box<dyn FnMut(u64) + Send> {
+    let mut work = Apart(work);
+    Box::new(move |count| {
+        // The whole of it is captured, with its alignment.
+        let work = &mut work;
+        (work.0)(count);
+    })
+}
+
 /// Ends the partner.
 pub(crate) struct Guard {
-    command: Arc<[AtomicU64; 2]>,
+    command: Command,
     thread: Option<thread::JoinHandle<()>>,
 }
 impl Drop for Guard {
     fn drop(&mut self) {
-        while self.command[0].load(Ordering::Acquire) != 0 {
-            spin_loop();
-        }
-        self.command[0].store(u64::MAX, Ordering::Release);
+        wait_until(|| self.command.0[0].load(Ordering::Acquire) == IDLE);
+        self.command.0[0].store(END, Ordering::Release);
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
@@ -156,20 +232,20 @@ pub(crate) fn stream<T: Item>(
     pauses: u32,
 ) -> Side {
     let whole = batch as u64;
-    let mut source = vec![T::default(); batch];
-    let (mut sent, mut their_wait) = (0, Wait { tries: 0, pauses });
-    let mut send = partner.add(move |items: u64| {
+    let mut source = [T::default(); MOST];
+    let (mut sent, mut their_wait) = (0, Wait::steady(pauses));
+    let send = partner.add(move |items: u64| {
         for _ in 0..items.div_ceil(whole) {
-            push_whole(&mut sender, &mut source, &mut sent, &mut their_wait);
+            push_whole(&mut sender, &mut source[..batch], &mut sent, &mut their_wait);
         }
     });
-    let mut target = vec![T::default(); batch];
-    let (mut received, mut wait) = (0, Wait { tries: 0, pauses });
-    Box::new(move |items| {
+    let mut target = [T::default(); MOST];
+    let (mut received, mut wait) = (0, Wait::steady(pauses));
+    side(move |items| {
         let end = received + items.div_ceil(whole) * whole;
-        send(items);
+        send.start(items);
         while received < end {
-            if pop_some(&mut receiver, &mut target, &mut received) == 0 {
+            if pop_some(&mut receiver, &mut target[..batch], &mut received) == 0 {
                 wait.wait();
             }
         }
@@ -182,8 +258,8 @@ pub(crate) fn round_trip<T: Item>(
     (mut there, mut arrival): (impl Push<T> + 'static, impl Pop<T> + 'static),
     (mut answer, mut back): (impl Push<T> + 'static, impl Pop<T> + 'static),
 ) -> Side {
-    let (mut theirs, mut their_wait) = ([T::default()], Wait { tries: 0, pauses: 1 });
-    let mut echo = partner.add(move |trips: u64| {
+    let (mut theirs, mut their_wait) = ([T::default()], Wait::steady(1));
+    let echo = partner.add(move |trips: u64| {
         for _ in 0..trips {
             while arrival.pop(&mut theirs) == 0 {
                 their_wait.wait();
@@ -194,9 +270,9 @@ pub(crate) fn round_trip<T: Item>(
         }
     });
     let (mut source, mut target) = ([T::default()], [T::default()]);
-    let (mut sent, mut received, mut wait) = (0, 0, Wait { tries: 0, pauses: 1 });
-    Box::new(move |trips| {
-        echo(trips);
+    let (mut sent, mut received, mut wait) = (0, 0, Wait::steady(1));
+    side(move |trips| {
+        echo.start(trips);
         for _ in 0..trips {
             push_whole(&mut there, &mut source, &mut sent, &mut wait);
             while pop_some(&mut back, &mut target, &mut received) == 0 {
@@ -207,14 +283,14 @@ pub(crate) fn round_trip<T: Item>(
 }
 
 /// Two threads, each of which sends an item and receives one; an iteration is one item of either.
-pub(crate) fn crowd<T: Item>(
+pub(crate) fn exchange<T: Item>(
     partner: &mut Partner,
     mut theirs: impl Push<T> + Pop<T> + 'static,
     mut ours: impl Push<T> + Pop<T> + 'static,
     pauses: u32,
 ) -> Side {
     fn both<T: Item>(queue: &mut (impl Push<T> + Pop<T>), items: u64, pauses: u32) {
-        let (mut target, mut wait) = ([T::default()], Wait { tries: 0, pauses });
+        let (mut target, mut wait) = ([T::default()], Wait::steady(pauses));
         for n in 0..items {
             while queue.push(&[T::of(n)]) == 0 {
                 wait.wait();
@@ -225,10 +301,82 @@ pub(crate) fn crowd<T: Item>(
             black_box(target[0].number());
         }
     }
-    let mut start = partner.add(move |items: u64| both(&mut theirs, items, pauses));
-    Box::new(move |items| {
+    let theirs = partner.add(move |items: u64| both(&mut theirs, items, pauses));
+    side(move |items| {
         let half = items.div_ceil(2);
-        start(half);
+        theirs.start(half);
         both(&mut ours, half, pauses);
+        // Whoever lost every race has his half still before him, and it belongs to this side's time.
+        theirs.finish();
     })
+}
+
+/// So many threads that send, and the caller with the other partners receives; an iteration is one item.
+///
+/// There are more threads than cores, so all of them give their core away when waiting takes long.
+pub(crate) fn crowd<T: Item>(
+    partners: &mut [Partner],
+    queue: impl Push<T> + Pop<T> + Copy + 'static,
+    senders: usize,
+    batch: usize,
+) -> Side {
+    let receivers = partners.len() + 1 - senders;
+    // The first partners are on other cores than the caller: if there are several of a kind, they meet.
+    let (receiving, sending) = partners.split_at_mut(receivers - 1);
+    let mut orders = Vec::new();
+    for partner in receiving {
+        orders.push((partner.add(receiver::<T>(queue, senders, batch)), senders));
+    }
+    for (n, partner) in sending.iter_mut().enumerate() {
+        orders.push((partner.add(sender::<T>(queue, senders, n, batch)), receivers));
+    }
+    let mut receive = receiver::<T>(queue, senders, batch);
+    side(move |items| {
+        // Everyone has the same share of his kind, and all shares are whole batches.
+        let share = items.div_ceil((senders * receivers * batch) as u64) * batch as u64;
+        for (order, shares) in &orders {
+            order.start(share * *shares as u64);
+        }
+        receive(share * senders as u64);
+        orders.iter().for_each(|(order, _)| order.finish());
+    })
+}
+
+/// Sends so many items, whole batches; from each the receivers can tell who sent it, and how many before.
+fn sender<T: Item>(mut queue: impl Push<T> + 'static, senders: usize, n: usize, batch: usize) -> impl FnMut(u64) {
+    let (mut items, mut next, mut wait) = ([T::default(); MOST], n as u64, Wait::growing());
+    move |count| {
+        for _ in 0..count / batch as u64 {
+            let items = &mut items[..batch];
+            for item in items.iter_mut() {
+                next += senders as u64;
+                *item = T::of(next);
+            }
+            push_all(&mut queue, items, &mut wait);
+        }
+    }
+}
+
+/// Receives so many items, and checks that those of each sender are in order.
+fn receiver<T: Item>(mut queue: impl Pop<T> + 'static, senders: usize, batch: usize) -> impl FnMut(u64) {
+    let (mut items, mut seen, mut wait) = ([T::default(); MOST], [0; MOST], Wait::growing());
+    move |count| {
+        let mut left = count;
+        while left > 0 {
+            let most = left.min(batch as u64) as usize;
+            let got = queue.pop(&mut items[..most]);
+            if got == 0 {
+                wait.wait();
+                continue;
+            }
+            wait.over();
+            left -= got as u64;
+            for item in &items[..got] {
+                let number = item.number();
+                let last = &mut seen[(number % senders as u64) as usize];
+                assert!(*last < number, "out of order");
+                *last = number;
+            }
+        }
+    }
 }
