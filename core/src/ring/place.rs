@@ -62,7 +62,7 @@ impl<T: Copy> Place<T> {
             let to = self.0.get();
             if Self::WORDS {
                 // SAFETY: both are memory of a `T`, of whole words by `WORDS`; the caller has `to` to itself.
-                unsafe { copy_words::<T>((&raw const item).cast(), to.cast()) };
+                unsafe { words_in::<T>((&raw const item).cast(), to.cast()) };
             } else {
                 // SAFETY: the caller has this place to itself.
                 unsafe { to.write(MaybeUninit::new(item)) };
@@ -85,7 +85,7 @@ impl<T: Copy> Place<T> {
             if Self::WORDS {
                 let mut item = MaybeUninit::<T>::uninit();
                 // SAFETY: both are memory of a `T`, of whole words by `WORDS`; nobody writes to `from`.
-                unsafe { copy_words::<T>(from.cast_const().cast(), item.as_mut_ptr().cast()) };
+                unsafe { words_out::<T>(from.cast_const().cast(), item.as_mut_ptr().cast()) };
                 item
             } else {
                 // SAFETY: the caller says that nobody writes.
@@ -106,19 +106,36 @@ const WORD: usize = size_of::<u64>();
 #[cfg(not(loom))]
 const FEW_BYTES: usize = 256;
 
-/// Copies a `T` of whole words.
+/// Copies a `T` of whole words into a place.
+///
+/// Volatile, here and in `words_out`, is the side of the place: it keeps the compiler from joining the words,
+/// and the other side may stay in registers.
 ///
 /// # Safety
 /// `from` is readable and `to` writable for a `T`, both are aligned for a word, and they do not overlap.
 #[cfg(not(loom))]
 #[inline(always)]
-unsafe fn copy_words<T>(from: *const MaybeUninit<u64>, to: *mut MaybeUninit<u64>) {
+unsafe fn words_in<T>(from: *const MaybeUninit<u64>, to: *mut MaybeUninit<u64>) {
     for i in 0..size_of::<T>() / WORD {
         // SAFETY: i is below the number of words.
         let word = unsafe { from.wrapping_add(i).read() };
-        // Volatile only so that the compiler does not join the words again.
         // SAFETY: as for the load.
         unsafe { to.wrapping_add(i).write_volatile(word) };
+    }
+}
+
+/// Copies a `T` of whole words out of a place.
+///
+/// # Safety
+/// As for `words_in`.
+#[cfg(not(loom))]
+#[inline(always)]
+unsafe fn words_out<T>(from: *const MaybeUninit<u64>, to: *mut MaybeUninit<u64>) {
+    for i in 0..size_of::<T>() / WORD {
+        // SAFETY: i is below the number of words.
+        let word = unsafe { from.wrapping_add(i).read_volatile() };
+        // SAFETY: as for the load.
+        unsafe { to.wrapping_add(i).write(word) };
     }
 }
 
