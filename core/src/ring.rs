@@ -26,6 +26,7 @@ pub mod spsc;
 use core::fmt;
 
 pub use backoff::Backoff;
+use line::Line;
 pub use place::Place;
 
 /// Storage whose length is not a power of two, or too short (two for [`mpmc`], one elsewhere).
@@ -70,6 +71,26 @@ impl fmt::Display for AttachError {
     }
 }
 impl core::error::Error for AttachError {}
+
+/// Why a [`Line`] was not sent through a segment; it comes back.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum PushError {
+    /// All places are in use; a receive makes a retry worth while.
+    Full(Line),
+    /// What the other ends wrote into the memory is impossible: no retry helps.
+    Damaged(Line),
+}
+
+impl fmt::Display for PushError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            PushError::Full(_) => "queue is full: retry after a receiver has made progress",
+            PushError::Damaged(_) => "memory of the queue is damaged: give the queue up",
+        })
+    }
+}
+impl core::error::Error for PushError {}
 
 /// Keeps a word that one side writes on a pair of cache lines of its own: processors fetch lines in pairs.
 #[repr(align(128))]

@@ -9,7 +9,7 @@ use umbra_core::cell::BytesMut;
 use umbra_core::error::Full;
 use umbra_core::ring::line::{self, Line};
 use umbra_core::ring::mailbox::{self, Mailbox};
-use umbra_core::ring::{Place, mpmc, spsc};
+use umbra_core::ring::{Place, PushError, mpmc, spsc};
 use umbra_core::shared_slots::Owner;
 
 #[derive(Clone, Debug)]
@@ -121,7 +121,7 @@ impl Queue for LineQueue<'_> {
     fn push(&mut self, item: u64) -> bool {
         match self.1.push(line_of(item)) {
             Ok(()) => true,
-            Err(line::PushError::Full(back)) => {
+            Err(PushError::Full(back)) => {
                 assert_eq!(back, line_of(item));
                 false
             }
@@ -155,7 +155,7 @@ impl Queue for MailboxQueue<'_> {
         self.1 = (self.1 + 1) % Owner::COUNT;
         match self.0.push(Owner::new(self.1).unwrap(), line_of(item)) {
             Ok(()) => true,
-            Err(mailbox::PushError::Full(back)) => {
+            Err(PushError::Full(back)) => {
                 assert_eq!(back, line_of(item));
                 false
             }

@@ -8,8 +8,9 @@ use std::thread;
 
 use umbra_core::atomic::{AtomicU64, Ordering};
 use umbra_core::ring::Backoff;
+use umbra_core::ring::PushError;
 use umbra_core::ring::line::{self, Line};
-use umbra_core::ring::mailbox::{self, Mailbox, PushError};
+use umbra_core::ring::mailbox::{self, Mailbox};
 use umbra_core::shared_slots::{self, Owner, SharedSlots};
 
 /// Slots of the table that children fight for.

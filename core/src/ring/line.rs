@@ -34,9 +34,7 @@
 //!
 //! *Cost*: one line a message. Wait-free.
 
-use core::fmt;
-
-use super::AttachError;
+use super::{AttachError, PushError};
 use crate::atomic::{AtomicU64, Ordering};
 
 const MAGIC: u64 = u64::from_le_bytes(*b"umbrlin1");
@@ -88,26 +86,6 @@ impl Line {
         &self.0
     }
 }
-
-/// Why a line was not sent; it comes back.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[non_exhaustive]
-pub enum PushError {
-    /// The ring is full; a receive makes a retry worth while.
-    Full(Line),
-    /// The receiver states an impossible position: the memory is damaged, no retry helps.
-    Damaged(Line),
-}
-
-impl fmt::Display for PushError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            PushError::Full(_) => "ring is full: retry after the receiver has made progress",
-            PushError::Damaged(_) => "receiver of the ring states an impossible position: give the ring up",
-        })
-    }
-}
-impl core::error::Error for PushError {}
 
 /// Words of memory that a ring of `capacity` lines needs; `None` if that is no power of two or too many.
 #[must_use]

@@ -38,12 +38,15 @@
 //! Layout, in words: magic, capacity, 14 zero; hint for senders and 15 zero; hint for receivers and 15 zero;
 //! one word a cell (lap, full, slot), filled up to 16; the slot table; 8 words a message.
 //!
-//! *Cost*: three read-modify-writes and a store to send, four and a store to receive. Lock-free.
+//! *Cost*: three read-modify-writes and a store to send, four and a store to receive. Lock-free. A queue for
+//! one process, such as [`mpmc`](super::mpmc), takes one at either end, because there a ticket may be lost with
+//! its holder; so this one takes some three times as long alone, and more when many threads meet at one of
+//! its hints (`mailbox` in docs/benchmarks.md). Take it where somebody may be killed, and nowhere else.
 
 use core::fmt;
 
-use super::AttachError;
 use super::line::Line;
+use super::{AttachError, PushError};
 use crate::atomic::{AtomicU64, Ordering};
 use crate::id::Id;
 use crate::shared_slots::{self, Held, MARKED, Owner, SharedSlots, id_of};
@@ -58,26 +61,6 @@ const FULL: u64 = 1 << SLOT_BITS;
 const LAP_SHIFT: u32 = SLOT_BITS + 1;
 /// Most messages that a mailbox holds.
 pub const CAPACITY_MAX: usize = 1 << SLOT_BITS;
-
-/// Why a message was not sent; it comes back.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[non_exhaustive]
-pub enum PushError {
-    /// All slots are in use; a receive makes a retry worth while.
-    Full(Line),
-    /// The mailbox is damaged; no retry helps.
-    Damaged(Line),
-}
-
-impl fmt::Display for PushError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            PushError::Full(_) => "mailbox is full: retry after a receiver has made progress",
-            PushError::Damaged(_) => "mailbox is damaged: give it up",
-        })
-    }
-}
-impl core::error::Error for PushError {}
 
 /// The cells of a mailbox contradict each other; no retry helps.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

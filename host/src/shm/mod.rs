@@ -25,7 +25,8 @@ pub use transport::Shm;
 
 use std::os::fd::OwnedFd;
 
-use umbra_core::ring::line::{Line, PushError};
+use umbra_core::ring::PushError;
+use umbra_core::ring::line::Line;
 use umbra_core::wire::{Frame, FrameError};
 
 use crate::sys::lane::{Lane, LaneError};

@@ -11,7 +11,8 @@ use std::sync::Arc;
 
 use umbra_core::atomic::AtomicU64;
 use umbra_core::ring::AttachError;
-use umbra_core::ring::line::{Line, PushError, Receiver, Ring, Sender, words_for};
+use umbra_core::ring::PushError;
+use umbra_core::ring::line::{Line, Receiver, Ring, Sender, words_for};
 
 use super::segment::{Mapping, Segment, SegmentError};
 
