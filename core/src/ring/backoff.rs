@@ -24,6 +24,8 @@ pub struct Backoff {
 impl Backoff {
     const LONGEST: u32 = 6;
     const SPENT: u32 = 32;
+    const FIRST_RETREAT: u32 = 4;
+    const LONGEST_RETREAT: u32 = 8;
 
     /// No failure yet.
     #[must_use]
@@ -34,7 +36,21 @@ impl Backoff {
     /// Pauses after a failed attempt: 1, 2, 4 … 64, 64 … spin hints.
     #[inline]
     pub fn spin(&mut self) {
-        for _ in 0..1_u32 << self.step.min(Self::LONGEST) {
+        self.pause(self.step.min(Self::LONGEST));
+    }
+
+    /// Pauses after a lost race for an index: 16, 32 … 256, 256 … spin hints.
+    ///
+    /// The lines that all ends want are then with the winner, and he does many operations in the time that it
+    /// takes to move them; so the longer he is left alone, the more is done in all.
+    #[cold]
+    pub(super) fn retreat(&mut self) {
+        self.pause(self.step.saturating_add(Self::FIRST_RETREAT).min(Self::LONGEST_RETREAT));
+    }
+
+    #[inline]
+    fn pause(&mut self, log: u32) {
+        for _ in 0..1_u32 << log {
             spin_hint();
             // One switch is all that the model checker needs.
             if cfg!(loom) {

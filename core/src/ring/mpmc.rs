@@ -25,8 +25,9 @@
 //! cell. All numbers wrap.
 //!
 //! *Cost*: one compare-and-swap and one line a message at either end, one compare-and-swap a batch. "Full"
-//! and "empty" cost one load and do not disturb the other side's index; either may be told while another
-//! end is half through with the cell in question.
+//! and "empty" cost two loads and do not disturb the other side's index; either may be told while another
+//! end is half through with the cell in question. An end that meets others of its kind pauses, longer each
+//! time, up to some microseconds: together they do most when one of them has the lines for a while.
 //!
 //! Source: Vyukov, "Bounded MPMC queue", 1024cores.net.
 #![allow(unsafe_code)]
@@ -147,63 +148,67 @@ unsafe impl<T: Send> Send for Core<'_, T> {}
 // SAFETY: as for Send; every method takes a ticket by compare-and-swap or belongs to a sole end.
 unsafe impl<T: Send> Sync for Core<'_, T> {}
 
-impl<T: Copy> Core<'_, T> {
+impl<'a, T: Copy> Core<'a, T> {
     /// The cell of a position; `None` only without cells.
     #[inline]
-    fn cell(&self, position: usize) -> Option<&Cell<T>> {
+    fn cell(&self, position: usize) -> Option<&'a Cell<T>> {
         self.cells.get(position & self.cells.len().wrapping_sub(1))
     }
 
-    /// How many of `count` cells from `position` on have their turn at `position + offset`.
+    /// The cell of a position if its turn has come.
     ///
-    /// A cell whose turn has come keeps it until the holder of that ticket turns it, so what is counted
-    /// here stays true for whoever then gets the tickets.
+    /// It keeps that turn until the holder of the ticket turns it, so whoever then gets the ticket may rely on it.
     #[inline]
-    fn come(&self, position: usize, offset: usize, count: usize) -> usize {
-        let mut come = 0;
-        while come < count.min(self.cells.len()) {
-            let at = position.wrapping_add(come);
-            // ORDERING: pairs with the stores in `fill` and `drain`.
-            if self.cell(at).is_none_or(|cell| cell.turn.load(Ordering::Acquire) != at.wrapping_add(offset)) {
-                break;
-            }
-            come += 1;
-        }
-        come
+    fn come(&self, position: usize, offset: usize) -> Option<&'a Cell<T>> {
+        let cell = self.cell(position)?;
+        // ORDERING: pairs with the stores in `fill` and `drain`.
+        (cell.turn.load(Ordering::Acquire) == position.wrapping_add(offset)).then_some(cell)
     }
 
-    /// Takes up to `count` tickets from `index` whose cells have their turn; `None` if the first has not.
+    /// How many of `count` cells from `position` on have their turn.
     #[inline]
-    fn tickets(&self, index: &AtomicUsize, offset: usize, count: usize) -> Option<(usize, usize)> {
-        let mut backoff = Backoff::new();
+    fn all_come(&self, position: usize, offset: usize, count: usize) -> usize {
+        let count = count.min(self.cells.len());
+        (0..count).find(|&n| self.come(position.wrapping_add(n), offset).is_none()).unwrap_or(count)
+    }
+
+    /// Takes tickets from `index` on: as many as `come` says have their turn; `None` if the first has not.
+    #[inline]
+    fn tickets<C>(&self, index: &AtomicUsize, come: impl Fn(usize) -> Option<(usize, C)>) -> Option<(usize, C)> {
         let mut position = index.load(Ordering::Relaxed);
+        let mut backoff = Backoff::new();
         loop {
-            let come = self.come(position, offset, count);
-            if come > 0 {
-                let next = position.wrapping_add(come);
-                match index.compare_exchange_weak(position, next, Ordering::Relaxed, Ordering::Relaxed) {
-                    Ok(_) => return Some((position, come)),
-                    Err(now) => {
-                        backoff.spin();
-                        position = now;
-                    }
+            if let Some((count, cells)) = come(position) {
+                let next = position.wrapping_add(count);
+                if index.compare_exchange(position, next, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
+                    return Some((position, cells));
                 }
-            } else {
-                // Either the cell is not ours yet, or the index was stale.
-                let now = index.load(Ordering::Relaxed);
-                if now == position {
-                    return None;
-                }
-                position = now;
+            } else if index.load(Ordering::Relaxed) == position {
+                return None;
             }
+            // Others are at work here; what the index was before the pause is of no use after it.
+            backoff.retreat();
+            position = index.load(Ordering::Relaxed);
         }
+    }
+
+    #[inline]
+    fn ticket(&self, index: &AtomicUsize, offset: usize) -> Option<(usize, &'a Cell<T>)> {
+        self.tickets(index, |position| Some((1, self.come(position, offset)?)))
+    }
+
+    #[inline]
+    fn ticket_range(&self, index: &AtomicUsize, offset: usize, count: usize) -> Option<(usize, usize)> {
+        self.tickets(index, |position| {
+            let count = self.all_come(position, offset, count);
+            (count > 0).then_some((count, count))
+        })
     }
 
     /// # Safety
-    /// The caller holds the sender's ticket of `position`, and its turn has come.
+    /// The caller holds the sender's ticket of `position`, whose cell this is, and its turn has come.
     #[inline]
-    unsafe fn fill(&self, position: usize, item: T) {
-        let Some(cell) = self.cell(position) else { return };
+    unsafe fn fill(&self, position: usize, cell: &Cell<T>, item: T) {
         // SAFETY: turn = position, so the last reader is done; nobody else has this ticket.
         unsafe { cell.place.write(item) };
         // ORDERING: pairs with the receivers' load in `come`.
@@ -211,35 +216,42 @@ impl<T: Copy> Core<'_, T> {
     }
 
     /// # Safety
-    /// The caller holds the receiver's ticket of `position`, and its turn has come.
+    /// The caller holds the receiver's ticket of `position`, whose cell this is, and its turn has come.
     #[inline]
-    unsafe fn drain(&self, position: usize) -> Option<T> {
-        let cell = self.cell(position)?;
+    unsafe fn drain(&self, position: usize, cell: &Cell<T>) -> T {
         // SAFETY: turn = position + 1, so the item is there; nobody else has this ticket.
         let item = unsafe { cell.place.read() };
         // ORDERING: pairs with the senders' load in `come`.
         cell.turn.store(position.wrapping_add(self.cells.len()), Ordering::Release);
-        Some(item)
+        item
     }
 
+    /// Fills cells from the last to the first: who waits for the first finds all of them.
+    ///
     /// # Safety
     /// The caller holds the senders' tickets from `position` on, one an item, and their turns have come.
     #[inline]
     unsafe fn fill_all(&self, position: usize, items: &[T]) {
-        for (i, &item) in items.iter().enumerate() {
-            // SAFETY: the caller's promise.
-            unsafe { self.fill(position.wrapping_add(i), item) };
+        for (n, &item) in items.iter().enumerate().rev() {
+            let position = position.wrapping_add(n);
+            if let Some(cell) = self.cell(position) {
+                // SAFETY: the caller's promise.
+                unsafe { self.fill(position, cell, item) };
+            }
         }
     }
 
+    /// Empties cells from the last to the first: who waits for the first finds all of them.
+    ///
     /// # Safety
     /// The caller holds the receivers' tickets from `position` on, one an item, and their turns have come.
     #[inline]
     unsafe fn drain_all(&self, position: usize, items: &mut [T]) {
-        for (i, to) in items.iter_mut().enumerate() {
-            // SAFETY: the caller's promise.
-            if let Some(item) = unsafe { self.drain(position.wrapping_add(i)) } {
-                *to = item;
+        for (n, to) in items.iter_mut().enumerate().rev() {
+            let position = position.wrapping_add(n);
+            if let Some(cell) = self.cell(position) {
+                // SAFETY: the caller's promise.
+                *to = unsafe { self.drain(position, cell) };
             }
         }
     }
@@ -264,17 +276,19 @@ impl<T: Copy> Sender<'_, T> {
     /// [`Full`] with the item; a receive makes a retry worth while.
     #[inline]
     pub fn push(&self, item: T) -> Result<(), Full<T>> {
-        let Some((position, _)) = self.core.tickets(&self.core.indices.tail.0, 0, 1) else { return Err(Full(item)) };
-        // SAFETY: `tickets` gave us this one, after its turn had come.
-        unsafe { self.core.fill(position, item) };
+        let Some((position, cell)) = self.core.ticket(&self.core.indices.tail.0, 0) else { return Err(Full(item)) };
+        // SAFETY: `ticket` gave us this one, after its turn had come.
+        unsafe { self.core.fill(position, cell, item) };
         Ok(())
     }
 
     /// Sends as many of the items as fit, in order and without others' in between; returns how many.
     #[inline]
     pub fn push_all(&self, items: &[T]) -> usize {
-        let Some((position, count)) = self.core.tickets(&self.core.indices.tail.0, 0, items.len()) else { return 0 };
-        // SAFETY: `tickets` gave us `count` of them, after their turns had come.
+        let Some((position, count)) = self.core.ticket_range(&self.core.indices.tail.0, 0, items.len()) else {
+            return 0;
+        };
+        // SAFETY: `ticket_range` gave us `count` of them, after their turns had come.
         unsafe { self.core.fill_all(position, items.split_at(count).0) };
         count
     }
@@ -296,16 +310,18 @@ impl<T: Copy> Receiver<'_, T> {
     /// Receives one item, if there is one.
     #[inline]
     pub fn pop(&self) -> Option<T> {
-        let (position, _) = self.core.tickets(&self.core.indices.head.0, 1, 1)?;
-        // SAFETY: `tickets` gave us this one, after its turn had come.
-        unsafe { self.core.drain(position) }
+        let (position, cell) = self.core.ticket(&self.core.indices.head.0, 1)?;
+        // SAFETY: `ticket` gave us this one, after its turn had come.
+        Some(unsafe { self.core.drain(position, cell) })
     }
 
     /// Receives as many items as there are and fit, in order; returns how many.
     #[inline]
     pub fn pop_all(&self, items: &mut [T]) -> usize {
-        let Some((position, count)) = self.core.tickets(&self.core.indices.head.0, 1, items.len()) else { return 0 };
-        // SAFETY: `tickets` gave us `count` of them, after their turns had come.
+        let Some((position, count)) = self.core.ticket_range(&self.core.indices.head.0, 1, items.len()) else {
+            return 0;
+        };
+        // SAFETY: `ticket_range` gave us `count` of them, after their turns had come.
         unsafe { self.core.drain_all(position, items.split_at_mut(count).0) };
         count
     }
@@ -325,13 +341,18 @@ impl<T: Copy> SoleSender<'_, T> {
     /// [`Full`] with the item; a receive makes a retry worth while.
     #[inline]
     pub fn push(&mut self, item: T) -> Result<(), Full<T>> {
-        if self.push_all(&[item]) == 1 { Ok(()) } else { Err(Full(item)) }
+        let position = self.tail;
+        let Some(cell) = self.core.come(position, 0) else { return Err(Full(item)) };
+        self.tail = position.wrapping_add(1);
+        // SAFETY: this is the only sending end, so every ticket is its own, and this one has its turn.
+        unsafe { self.core.fill(position, cell, item) };
+        Ok(())
     }
 
     /// Sends as many of the items as fit, in order; returns how many.
     #[inline]
     pub fn push_all(&mut self, items: &[T]) -> usize {
-        let count = self.core.come(self.tail, 0, items.len());
+        let count = self.core.all_come(self.tail, 0, items.len());
         // SAFETY: this is the only sending end, so every ticket is its own, and these have their turn.
         unsafe { self.core.fill_all(self.tail, items.split_at(count).0) };
         self.tail = self.tail.wrapping_add(count);
@@ -350,19 +371,17 @@ impl<T: Copy> SoleReceiver<'_, T> {
     /// Receives one item, if there is one.
     #[inline]
     pub fn pop(&mut self) -> Option<T> {
-        if self.core.come(self.head, 1, 1) == 0 {
-            return None;
-        }
         let position = self.head;
+        let cell = self.core.come(position, 1)?;
         self.head = position.wrapping_add(1);
         // SAFETY: this is the only receiving end, so every ticket is its own, and this one has its turn.
-        unsafe { self.core.drain(position) }
+        Some(unsafe { self.core.drain(position, cell) })
     }
 
     /// Receives as many items as there are and fit, in order; returns how many.
     #[inline]
     pub fn pop_all(&mut self, items: &mut [T]) -> usize {
-        let count = self.core.come(self.head, 1, items.len());
+        let count = self.core.all_come(self.head, 1, items.len());
         // SAFETY: as in `pop`.
         unsafe { self.core.drain_all(self.head, items.split_at_mut(count).0) };
         self.head = self.head.wrapping_add(count);
