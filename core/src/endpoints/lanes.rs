@@ -30,11 +30,11 @@ use crate::peer::{Rank, Sp};
 /// zeros; affine: reciprocal of `d`, base, by rank, by quotient.
 pub(super) const LANE_WORDS: usize = 4;
 
-/// What the upper half of a slot's second word says: arrays, with or without world ranks; or arithmetic, with a lid
+/// What the upper half of a slot's second word says: arrays, without or with world ranks; or arithmetic, with a lid
 /// that takes a division, of blocks or of cycles; or, with this bit, arithmetic with the mask that is in the lowest six.
 const MASKED: u32 = 1 << 6;
-const STORED: u32 = 0;
-const IDENTITY: u32 = 1;
+const IDENTITY: u32 = 0;
+const STORED: u32 = 1;
 const DIVIDED_BLOCK: u32 = 2;
 const DIVIDED_CYCLIC: u32 = 3;
 
@@ -93,10 +93,11 @@ impl<'a> Arena<'a> {
     #[inline]
     pub(super) fn locate(&self, slot: &Slot<'a>, form: u32, rank: Rank) -> Option<(u32, Sp)> {
         let [first, second, by_rank, by_quotient] = slot.lanes;
-        if form <= IDENTITY {
-            let sp = self.field(load(first), rank)?;
-            let world = if form == IDENTITY { rank.0 } else { self.field(load(second), rank)? };
-            return Some((world, Sp(sp)));
+        if form == IDENTITY {
+            return Some((rank.0, Sp(self.field(load(first), rank)?)));
+        }
+        if form == STORED {
+            return Some((self.field(load(second), rank)?, Sp(self.field(load(first), rank)?)));
         }
         let quotient = Reciprocal(load(first)).quotient(rank.0);
         let word = load(second)
