@@ -75,7 +75,7 @@ impl<T: Copy, S: AsMut<[Place<T>]>> Ring<T, S> {
         // The masks need a power of two even if the storage changed its length since `new`.
         let len = places.len().checked_ilog2().map_or(0, |log| 1 << log);
         let places = places.get(..len).unwrap_or(&[]);
-        (Sender { indices, places, tail: 0, head: 0 }, Receiver { indices, places, tail: 0 })
+        (Sender { indices, places, tail: 0, head: 0 }, Receiver { indices, places, head: 0, tail: 0 })
     }
 }
 
@@ -174,6 +174,8 @@ impl<T: Copy> Sender<'_, T> {
 pub struct Receiver<'a, T> {
     indices: &'a Indices,
     places: &'a [Place<T>],
+    /// A copy of `indices.head`.
+    head: usize,
     /// What `indices.tail` was when last looked at; never ahead of it.
     tail: usize,
 }
@@ -237,9 +239,8 @@ impl<T: Copy> Receiver<'_, T> {
     }
 
     #[inline]
-    fn head(&self) -> usize {
-        // ORDERING: relaxed, because only this end stores it.
-        self.indices.head.0.load(Ordering::Relaxed)
+    const fn head(&self) -> usize {
+        self.head
     }
 
     #[inline]
@@ -257,6 +258,7 @@ impl<T: Copy> Receiver<'_, T> {
     #[inline]
     fn retire(&mut self, head: usize, count: usize) {
         // ORDERING: pairs with the sender's load: the places have been read.
-        self.indices.head.0.store(head.wrapping_add(count), Ordering::Release);
+        self.head = head.wrapping_add(count);
+        self.indices.head.0.store(self.head, Ordering::Release);
     }
 }
