@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use umbra::admin::{Body as _, PathTotals, ReadOrder, ReadResult, ReadTotals, Slice, ops};
-use umbra::job::{DataPath, News, Options, run};
+use umbra::job::{DataPath, News, Options};
 use umbra::sys::segment::Segment;
 use umbra_core::codec::Reader;
 use umbra_core::peer::WorldRank;
@@ -100,19 +100,4 @@ fn without_shared_memory_only_own_ranks_are_read_without_asking() {
     let [first, second] = reads.map(|reads| reads.into_iter().collect::<Vec<_>>());
     assert_eq!(first, [((DataPath::Shared, true), READS), ((DataPath::Asked, false), READS)]);
     assert_eq!(second, [((DataPath::Cma, true), READS), ((DataPath::Asked, false), READS)]);
-}
-
-#[test]
-fn a_job_tells_what_it_used() {
-    for (asked_for, used) in [
-        (DataPath::Auto, "shared"),
-        (DataPath::Shared, "shared"),
-        (DataPath::Cma, "cma"),
-        (DataPath::Asked, "shared+asked"),
-    ] {
-        let outcome = run(&Options { data_path: asked_for, ..rig::options(2, 1, 1) }, &mut |_| {}).unwrap();
-        assert!(outcome.is_good(), "{outcome:#?}");
-        assert_eq!(outcome.used_paths(), used, "{asked_for:?}: {:?}", outcome.paths);
-        assert_eq!(outcome.paths.iter().map(|path| path.reads).sum::<u64>(), outcome.reads);
-    }
 }

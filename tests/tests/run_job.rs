@@ -146,6 +146,20 @@ fn without_shared_memory_the_bytes_are_asked_for_over_tcp() {
 }
 
 #[test]
+fn a_job_tells_what_it_used() {
+    for (asked_for, used) in [
+        (DataPath::Auto, "shared"),
+        (DataPath::Shared, "shared"),
+        (DataPath::Cma, "cma"),
+        (DataPath::Asked, "shared+asked"),
+    ] {
+        let outcome = good(&Options { data_path: asked_for, ..rig::options(2, 1, 1) });
+        assert_eq!(outcome.used_paths(), used, "{asked_for:?}: {:?}", outcome.paths);
+        assert_eq!(outcome.paths.iter().map(|path| path.reads).sum::<u64>(), outcome.reads);
+    }
+}
+
+#[test]
 fn files_of_any_size_are_held() {
     for (name, len) in [("empty", 0usize), ("one", 1), ("fewer", 5), ("uneven", 4099), ("even", 8192)] {
         let bytes: Vec<u8> = (0..len).map(|i| (i * 7 + 3) as u8).collect();
