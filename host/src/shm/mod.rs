@@ -52,7 +52,7 @@ pub enum SendError {
 
 /// A line that came.
 #[derive(Clone, Copy, Debug)]
-pub struct Cell([u8; CELL]);
+pub struct Cell(pub(crate) [u8; CELL]);
 
 impl Cell {
     /// The frame in it.

@@ -15,7 +15,7 @@ use super::memory::{Domain, Region};
 use super::queue::{Depths, Queue};
 use super::work::{Piece, Remote, Work};
 use super::{Port, VerbsError, WorkKind, WorkStatus};
-use crate::shm::CELL;
+use crate::shm::{CELL, Cell};
 use crate::sys::segment::Segment;
 
 /// Frames under way in one direction; a power of two.
@@ -159,7 +159,7 @@ impl Lane {
     }
 
     /// Tells what came, at most one batch; `false` once the peer cannot be reached any more.
-    pub(super) fn poll(&mut self, sink: &mut dyn FnMut(&[u8; CELL])) -> bool {
+    pub(super) fn poll(&mut self, sink: &mut dyn FnMut(&Cell)) -> bool {
         self.drain();
         for _ in 0..super::BATCH.min(self.arrived.len()) {
             let Some((number, len)) = self.arrived.pop_front() else { break };
@@ -169,7 +169,7 @@ impl Lane {
             // The buffer is free again before the peer learns that its frame was taken.
             self.broken |= read.is_err() || self.post_buffer(number).is_err();
             self.taken += 1;
-            sink(&cell);
+            sink(&Cell(cell));
         }
         if self.taken - self.told >= CELLS / 2 && !self.tell() {
             self.broken = true;

@@ -13,7 +13,7 @@ use umbra_core::error::Status;
 use umbra_core::key::{Access, Key, Span};
 use umbra_core::peer::Peer;
 use umbra_core::transport::{Caps, Event, PostError, Transport, Work as Task};
-use umbra_core::wire::{Frame, Token};
+use umbra_core::wire::Token;
 
 use super::address::{ADDRESS_BYTES, Address};
 use super::lane::{Lane, SendError};
@@ -245,9 +245,9 @@ impl Transport for Verbs {
         let look = self.polls.is_multiple_of(LOOK).then(Instant::now);
         for (&from, partner) in &mut self.partners {
             let mut alive = partner.lane.poll(&mut |cell| {
-                match frame_of(cell) {
-                    Some(frame) => sink(Event::Frame { from, frame }),
-                    None => sink(Event::Damaged { from }),
+                match cell.frame() {
+                    Ok(frame) => sink(Event::Frame { from, frame }),
+                    Err(_) => sink(Event::Damaged { from }),
                 }
                 told += 1;
             });
@@ -281,10 +281,4 @@ impl Transport for Verbs {
     fn caps(&self) -> Caps {
         Caps { frame_max: CELL, reads: true, writes: true }
     }
-}
-
-/// The frame in a cell, if it is one.
-fn frame_of(cell: &[u8; CELL]) -> Option<Frame<'_>> {
-    let len = Frame::announced_len(cell.first_chunk()?).ok()?;
-    Frame::parse(cell.get(..len)?).ok()
 }
