@@ -165,16 +165,3 @@ fn s46_s51_a_key_that_was_taken_back_breaks_the_spans_alone_until_they_are_rebui
     assert_eq!(wire.ended(1), [(4, Status::Ok)]);
     assert_eq!(wire.peek(open(0), 0, 64), [7; 64]);
 }
-
-#[test]
-fn hellos_survive_the_link_and_absurd_ones_are_refused() {
-    let Some(mut wire) = Wire::new("hello") else { return };
-    let hello = wire.ends[0].as_mut().unwrap().greet(peer(5)).unwrap();
-    let bytes = hello.to_bytes();
-    assert_eq!(Hello::from_bytes(&bytes), Some(hello));
-    for at in [3, 7, 9, 14, 35, 41] {
-        let mut bytes = bytes;
-        bytes[at] ^= 0x81;
-        assert_eq!(Hello::from_bytes(&bytes), None, "byte {at}");
-    }
-}

@@ -1,5 +1,7 @@
 //! What two queue pairs tell each other before they connect.
 
+use umbra_core::codec::{Reader, Short, Writer};
+
 /// Bytes of an [`Address`] on a link.
 pub const ADDRESS_BYTES: usize = 32;
 
@@ -23,24 +25,35 @@ impl Address {
     #[must_use]
     pub fn to_bytes(&self) -> [u8; ADDRESS_BYTES] {
         let mut bytes = [0; ADDRESS_BYTES];
-        bytes[..4].copy_from_slice(&self.number.to_le_bytes());
-        bytes[4..8].copy_from_slice(&self.first_packet.to_le_bytes());
-        bytes[8..12].copy_from_slice(&self.mtu.to_le_bytes());
-        bytes[12..14].copy_from_slice(&self.lid.to_le_bytes());
-        bytes[16..].copy_from_slice(&self.gid);
+        let written = self.emit(&mut Writer::new(&mut bytes));
+        debug_assert_eq!(written, Ok(()));
         bytes
     }
 
     /// Reads the bytes; `None` if no queue pair can have this address.
     #[must_use]
     pub fn from_bytes(bytes: &[u8; ADDRESS_BYTES]) -> Option<Address> {
-        let word = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
-        let (number, first_packet, mtu, lid) = (word(0), word(4), word(8), word(12));
-        let mut gid = [0; 16];
-        gid.copy_from_slice(&bytes[16..]);
-        let plausible = number < 1 << 24 && first_packet < 1 << 24 && matches!(mtu, 256 | 512 | 1024 | 2048 | 4096);
-        let lid = u16::try_from(lid).ok()?;
-        plausible.then_some(Address { number, first_packet, mtu, lid, gid })
+        Address::parse(&mut Reader::new(bytes))
+    }
+
+    pub(super) fn emit(&self, to: &mut Writer<'_>) -> Result<(), Short> {
+        to.u32(self.number)?;
+        to.u32(self.first_packet)?;
+        to.u32(self.mtu)?;
+        to.u32(u32::from(self.lid))?;
+        to.bytes(&self.gid)
+    }
+
+    pub(super) fn parse(from: &mut Reader<'_>) -> Option<Address> {
+        let (number, first_packet, mtu) = (from.u32().ok()?, from.u32().ok()?, from.u32().ok()?);
+        let lid = u16::try_from(from.u32().ok()?).ok()?;
+        let address = Address { number, first_packet, mtu, lid, gid: from.array().ok()? };
+        address.is_plausible().then_some(address)
+    }
+
+    /// Whether a queue pair can have it: both numbers have 24 bits, and packets five sizes.
+    pub(super) const fn is_plausible(&self) -> bool {
+        self.number < 1 << 24 && self.first_packet < 1 << 24 && matches!(self.mtu, 256 | 512 | 1024 | 2048 | 4096)
     }
 }
 

@@ -15,7 +15,8 @@ use umbra_core::peer::Peer;
 use umbra_core::transport::{Caps, Event, PostError, Transport, Work as Task};
 use umbra_core::wire::Token;
 
-use super::address::{ADDRESS_BYTES, Address};
+use super::address::Address;
+use super::hello::Hello;
 use super::lane::{Lane, SendError};
 use super::memory::{Domain, Region};
 use super::queue::{Depths, Queue};
@@ -28,44 +29,6 @@ use crate::windows::Windows;
 const LOOK: u32 = 1 << 6;
 /// Bytes of one span, at most: what every device takes in one piece.
 const SPAN_MAX: u64 = 1 << 30;
-
-/// What two processes tell each other over their control link before they connect.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Hello {
-    /// The queue pair for frames.
-    pub frames: Address,
-    /// The queue pair for spans.
-    pub spans: Address,
-    /// Where the number of taken frames is wanted.
-    pub count: Remote,
-}
-
-impl Hello {
-    /// Bytes on the link.
-    pub const BYTES: usize = 2 * ADDRESS_BYTES + 12;
-
-    /// The bytes for the link, little-endian.
-    #[must_use]
-    pub fn to_bytes(&self) -> [u8; Hello::BYTES] {
-        let mut bytes = [0; Hello::BYTES];
-        bytes[..ADDRESS_BYTES].copy_from_slice(&self.frames.to_bytes());
-        bytes[ADDRESS_BYTES..2 * ADDRESS_BYTES].copy_from_slice(&self.spans.to_bytes());
-        bytes[2 * ADDRESS_BYTES..][..8].copy_from_slice(&self.count.address.to_le_bytes());
-        bytes[2 * ADDRESS_BYTES + 8..].copy_from_slice(&self.count.rkey.to_le_bytes());
-        bytes
-    }
-
-    /// Reads the bytes; `None` if no process can have said that.
-    #[must_use]
-    pub fn from_bytes(bytes: &[u8; Hello::BYTES]) -> Option<Hello> {
-        let (frames, rest) = bytes.split_first_chunk()?;
-        let (spans, rest) = rest.split_first_chunk()?;
-        let (address, rkey) = rest.split_first_chunk()?;
-        let (address, rkey) = (u64::from_le_bytes(*address), u32::from_le_bytes(*rkey.first_chunk()?));
-        let count = Remote { address, rkey };
-        Some(Hello { frames: Address::from_bytes(frames)?, spans: Address::from_bytes(spans)?, count })
-    }
-}
 
 /// How a window is reached.
 #[derive(Debug)]
