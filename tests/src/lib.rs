@@ -11,3 +11,4 @@ pub mod memory_server;
 pub mod rig;
 pub mod schedule;
 pub mod transport_conformance;
+pub mod verbs;

@@ -3,87 +3,9 @@
 //! Without a device each test says `skipped: ` and why; `umbra devices` shows what a machine has.
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
-use std::sync::Arc;
-use std::time::{Duration, Instant};
-
-use umbra::sys::segment::Segment;
-use umbra::verbs::{
-    Completion, Depths, Device, Domain, Piece, Port, Queue, Region, Remote, VerbsError, Work, WorkKind, WorkStatus,
-};
+use umbra::verbs::{Device, Piece, Queue, Remote, VerbsError, Work, WorkKind, WorkStatus};
 use umbra_core::key::Access;
-
-const PAGE: usize = 4096;
-const DEADLINE: Duration = Duration::from_secs(20);
-
-/// Two connected queue pairs on one port, each with memory of its own.
-struct Pair {
-    domain: Arc<Domain>,
-    port: Port,
-    ends: [Queue; 2],
-}
-
-/// The device of this machine, or none, which is told.
-fn device(test: &str) -> Option<Arc<Device>> {
-    match Device::open(None) {
-        Ok(device) => Some(device),
-        Err(why @ (VerbsError::NoDevice | VerbsError::NoLibrary(_))) => {
-            println!("{test}: skipped: {why}");
-            None
-        }
-        Err(why) => panic!("{why}"),
-    }
-}
-
-impl Pair {
-    fn new(device: &Arc<Device>) -> Pair {
-        let port = device.active_port(1, None).unwrap();
-        let domain = Domain::new(device).unwrap();
-        let depths = Depths { work: 64, receives: 16 };
-        let mut ends = [(); 2].map(|()| Queue::new(&domain, &port, depths).unwrap());
-        connect(&mut ends);
-        Pair { domain, port, ends }
-    }
-
-    fn memory(&self, len: usize, peers: Access) -> Region {
-        Region::register(&self.domain, Arc::new(Segment::create("verbs-test", len).unwrap()), peers).unwrap()
-    }
-}
-
-fn connect(ends: &mut [Queue; 2]) {
-    let [a, b] = ends.each_ref().map(Queue::address);
-    ends[0].connect(&b).unwrap();
-    ends[1].connect(&a).unwrap();
-}
-
-/// Waits for so many completions.
-fn hear(queue: &mut Queue, count: usize) -> Vec<Completion> {
-    let (begun, mut heard) = (Instant::now(), Vec::new());
-    while heard.len() < count {
-        queue.wait(Duration::from_millis(50), &mut |completion| heard.push(completion)).unwrap();
-        assert!(begun.elapsed() < DEADLINE, "{} of {count} completions came: {heard:?}", heard.len());
-    }
-    heard
-}
-
-fn all(region: &Region) -> Piece<'_> {
-    Piece { region, offset: 0, len: u32::try_from(region.segment().len()).unwrap() }
-}
-
-fn at(region: &Region, offset: usize) -> Remote {
-    Remote { address: region.address(offset), rkey: region.rkey() }
-}
-
-fn fill(region: &Region, seed: u8) -> Vec<u8> {
-    let bytes: Vec<u8> = (0..region.segment().len()).map(|at| (at as u8).wrapping_mul(31).wrapping_add(seed)).collect();
-    region.segment().write(0, &bytes).unwrap();
-    bytes
-}
-
-fn bytes(region: &Region) -> Vec<u8> {
-    let mut bytes = vec![0; region.segment().len()];
-    region.segment().read(0, &mut bytes).unwrap();
-    bytes
-}
+use umbra_tests::verbs::{DEPTHS, PAGE, Pair, all, at, bytes, connect, device, fill, hear};
 
 #[test]
 fn reads_and_writes_move_exactly_the_bytes_of_the_region() {
@@ -162,12 +84,11 @@ fn s44_the_card_refuses_what_lies_outside_or_was_not_granted_and_the_queue_can_b
         Work::Write { from: piece, to: at(&theirs, 0), immediate: None },
     ];
     for work in refused {
-        pair.ends[0].post(&[(1, work)]).unwrap();
+        pair.post(1, work);
         assert_eq!(hear(&mut pair.ends[0], 1)[0].status, WorkStatus::RemoteAccess, "{work:?}");
         // Broken on both sides, and whole again after both were rebuilt.
         assert!(matches!(pair.ends[0].post(&[(2, work)]), Err(VerbsError::NotConnected)));
-        pair.ends.iter_mut().for_each(|end| end.reset().unwrap());
-        connect(&mut pair.ends);
+        pair.rebuild();
         let expected = fill(&theirs, 5);
         pair.ends[0].post(&[(3, Work::Read { from: at(&theirs, 0), to: piece })]).unwrap();
         assert_eq!(hear(&mut pair.ends[0], 1)[0].status, WorkStatus::Success);
@@ -198,8 +119,7 @@ fn s46_once_memory_is_taken_back_the_card_itself_refuses_its_key() {
 fn s51_one_owners_broken_queue_disturbs_no_other() {
     let Some(device) = device("s51") else { return };
     let mut bad = Pair::new(&device);
-    let depths = Depths { work: 64, receives: 16 };
-    let mut good = [(); 2].map(|()| Queue::new(&bad.domain, &bad.port, depths).unwrap());
+    let mut good = [(); 2].map(|()| Queue::new(&bad.domain, &bad.port, DEPTHS).unwrap());
     connect(&mut good);
     let (theirs, ours) = (bad.memory(PAGE, Access::READ), bad.memory(PAGE, Access::empty()));
     let expected = fill(&theirs, 2);

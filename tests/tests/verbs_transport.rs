@@ -7,12 +7,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use umbra::sys::segment::Segment;
-use umbra::verbs::{Device, Hello, Region, Remote, Verbs, VerbsError};
+use umbra::verbs::{Hello, Region, Remote, Verbs};
 use umbra_core::error::Status;
 use umbra_core::key::{Access, Key, Span};
 use umbra_core::transport::{Event, PostError, Transport, Work};
 use umbra_core::wire::{Frame, Op, Token};
 use umbra_tests::transport_conformance::{self as promise, MEMORY, Rig, open, peer, read_only};
+use umbra_tests::verbs::device;
 
 /// Two ends in this process, on one port.
 struct Wire {
@@ -23,14 +24,7 @@ struct Wire {
 impl Wire {
     /// None where there is no device, which is told.
     fn new(test: &str) -> Option<Wire> {
-        let device = match Device::open(None) {
-            Ok(device) => device,
-            Err(why @ (VerbsError::NoDevice | VerbsError::NoLibrary(_))) => {
-                println!("{test}: skipped: {why}");
-                return None;
-            }
-            Err(why) => panic!("{why}"),
-        };
+        let device = device(test)?;
         let port = device.active_port(1, None).unwrap();
         let mut ends = [0, 1].map(|n| Verbs::new(peer(n), &port, 16).unwrap());
         let [hello, other] = [0, 1].map(|n| ends[n].greet(peer(1 - n as u32)).unwrap());

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use super::VerbsError;
 use super::abi;
+use super::address::Address;
 use super::library::{Library, library};
 
 /// The state of a port: `enum ibv_port_state`.
@@ -269,10 +270,7 @@ impl Device {
     /// # Errors
     /// [`VerbsError::Call`] if there is no such port.
     pub fn port(&self, number: u8) -> Result<PortInfo, VerbsError> {
-        let mut port = abi::PortAttr::default();
-        // SAFETY: the context is open. The function fills the older, shorter form of the struct, which is a prefix.
-        let code = unsafe { (self.library.query_port)(self.context.as_ptr(), number, &raw mut port) };
-        VerbsError::check("asking for the state of a port", code)?;
+        let port = self.attributes(number)?;
         let gids =
             (0..u32::try_from(port.gid_tbl_len).unwrap_or(0)).filter_map(|index| self.gid(number, index)).collect();
         let state = match port.state {
@@ -282,9 +280,17 @@ impl Device {
             4 => PortState::Active,
             state => PortState::Other(state),
         };
-        // `IBV_LINK_LAYER_ETHERNET` is 2; an `enum ibv_mtu` counts doublings from 128.
+        // `IBV_LINK_LAYER_ETHERNET`.
         let link = if port.link_layer == 2 { Link::Ethernet } else { Link::InfiniBand };
-        Ok(PortInfo { number, state, link, mtu: 128 << port.active_mtu.min(5), lid: port.lid, gids })
+        Ok(PortInfo { number, state, link, mtu: mtu(&port), lid: port.lid, gids })
+    }
+
+    fn attributes(&self, port: u8) -> Result<abi::PortAttr, VerbsError> {
+        let mut attributes = abi::PortAttr::default();
+        // SAFETY: the context is open. The function fills the older, shorter form of the struct, which is a prefix.
+        let code = unsafe { (self.library.query_port)(self.context.as_ptr(), port, &raw mut attributes) };
+        VerbsError::check("asking for the state of a port", code)?;
+        Ok(attributes)
     }
 
     /// The address at a place of a port's table, if there is one.
@@ -347,4 +353,32 @@ pub struct Port {
     pub(super) link: Link,
     pub(super) lid: u16,
     pub(super) mtu: u32,
+}
+
+/// Bytes of the largest packet: an `enum ibv_mtu` counts doublings from 128.
+fn mtu(port: &abi::PortAttr) -> u32 {
+    128 << port.active_mtu.min(5)
+}
+
+impl Port {
+    /// Refuses packets of `wanted` bytes if the port takes only smaller ones by now: some drivers would connect, and lose
+    /// them.
+    pub(super) fn check_mtu(&self, wanted: u32) -> Result<(), VerbsError> {
+        let takes = mtu(&self.device.attributes(self.number)?);
+        if takes < wanted {
+            return Err(VerbsError::Mtu { device: self.device.name.clone(), port: self.number, wanted, takes });
+        }
+        Ok(())
+    }
+
+    /// Why a queue pair that was prepared well could not be connected to `peer`.
+    pub(super) fn explain(&self, error: VerbsError, peer: &Address) -> VerbsError {
+        let VerbsError::Call { error, .. } = error else { return error };
+        let (device, port) = (self.device.name.clone(), self.number);
+        if !self.device.port(port).is_ok_and(|now| now.gids.contains(&self.gid)) {
+            return VerbsError::NoSuchGid { device, port, index: self.gid.index };
+        }
+        let peer = Gid { index: 0, kind: self.gid.kind, bytes: peer.gid }.to_string();
+        VerbsError::Unreachable { device, port, peer, error }
+    }
 }

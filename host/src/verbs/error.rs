@@ -48,14 +48,46 @@ pub enum VerbsError {
         /// The index asked for.
         index: u32,
     },
+    /// The port does not take the packets that both ends agreed on.
+    #[error(
+        "port {port} of {device} takes packets of {takes} bytes now, not the {wanted} that were agreed on: give both \
+         ends' interfaces the same MTU, then open the port anew"
+    )]
+    Mtu {
+        /// The device.
+        device: String,
+        /// The port.
+        port: u8,
+        /// Bytes of the packets that were agreed on.
+        wanted: u32,
+        /// Bytes of the largest packet that the port takes.
+        takes: u32,
+    },
+    /// No way leads to the peer.
+    #[error(
+        "no way from port {port} of {device} to {peer} ({error}): bring the links up on both sides, and choose addresses \
+         of one network"
+    )]
+    Unreachable {
+        /// The device.
+        device: String,
+        /// The port.
+        port: u8,
+        /// The peer's address.
+        peer: String,
+        /// What the kernel said.
+        error: io::Error,
+    },
     /// Memory cannot be pinned.
     #[error(
-        "cannot register {len} bytes, at most {limit} may be locked in memory: raise the limit (`ulimit -l`, or \
-         LimitMEMLOCK= of the service)"
+        "cannot register {len} bytes beside {pinned} that are, at most {limit} may be locked in memory: raise the limit \
+         (`ulimit -l`, or LimitMEMLOCK= of the service)"
     )]
     LockedMemory {
         /// Bytes asked for.
         len: usize,
+        /// Bytes of this process that are pinned already.
+        pinned: u64,
         /// The limit of this process, in bytes.
         limit: u64,
     },

@@ -116,10 +116,18 @@ impl Drop for Region {
 fn refused(len: usize) -> VerbsError {
     let error = std::io::Error::last_os_error();
     let limit = rustix::process::getrlimit(rustix::process::Resource::Memlock).current;
+    let pinned = pinned().unwrap_or(0);
     match (error.raw_os_error(), limit) {
-        (Some(libc::ENOMEM | libc::EAGAIN), Some(limit)) if limit < len as u64 => {
-            VerbsError::LockedMemory { len, limit }
+        (Some(libc::ENOMEM | libc::EAGAIN), Some(limit)) if limit < pinned.saturating_add(len as u64) => {
+            VerbsError::LockedMemory { len, pinned, limit }
         }
         _ => VerbsError::Call { what: "registering memory", error },
     }
+}
+
+/// Bytes that this process has pinned, of which the kernel counts registered memory.
+fn pinned() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmPin:"))?;
+    line.split_whitespace().next()?.parse::<u64>().ok()?.checked_mul(1024)
 }

@@ -131,7 +131,8 @@ impl Queue {
     /// Connects to the queue pair with this address, which must be connected to this one likewise.
     ///
     /// # Errors
-    /// [`VerbsError::Call`] if it was connected before and not [`reset`](Self::reset), or the address is unreachable.
+    /// [`VerbsError::Unreachable`], [`VerbsError::Mtu`] or [`VerbsError::NoSuchGid`] if no way leads there from this port
+    /// any more; [`VerbsError::Call`] if it was connected before and not [`reset`](Self::reset).
     pub fn connect(&mut self, peer: &Address) -> Result<(), VerbsError> {
         let route = abi::AhAttr {
             dgid: abi::Gid(peer.gid),
@@ -145,11 +146,12 @@ impl Queue {
             },
             ..Default::default()
         };
-        let reads = self.port.device.reads();
+        let (reads, mtu) = (self.port.device.reads(), self.port.mtu.min(peer.mtu));
+        self.port.check_mtu(mtu)?;
         let ready_to_receive = abi::QpAttr {
             qp_state: state::RTR,
             // An `enum ibv_mtu` counts doublings from 128.
-            path_mtu: (self.port.mtu.min(peer.mtu) / 128).max(2).ilog2(),
+            path_mtu: (mtu / 128).max(2).ilog2(),
             dest_qp_num: peer.number,
             rq_psn: peer.first_packet,
             ah_attr: route,
@@ -160,7 +162,8 @@ impl Queue {
         };
         let receive =
             mask::AV | mask::PATH_MTU | mask::DEST_QPN | mask::RQ_PSN | mask::MAX_DEST_RD_ATOMIC | mask::MIN_RNR_TIMER;
-        self.modify("connecting a queue pair", ready_to_receive, receive)?;
+        let connected = self.modify("connecting a queue pair", ready_to_receive, receive);
+        connected.map_err(|error| self.port.explain(error, peer))?;
         let ready_to_send = abi::QpAttr {
             qp_state: state::RTS,
             sq_psn: self.first_packet,

@@ -40,8 +40,8 @@ statuses! {
     Success = 0, "done";
     /// A local buffer is too short, or the message is longer than the port allows.
     LocalLength = 1, "local buffer and message differ in length";
-    /// The queue pair cannot do this work.
-    LocalQueueOperation = 2, "queue pair cannot do this work";
+    /// The queue pair cannot do this work; with soft-RoCE also: its link is down.
+    LocalQueueOperation = 2, "queue pair cannot do this work, or its link is down";
     /// An end-to-end context is inconsistent.
     LocalContextOperation = 3, "end-to-end context cannot do this work";
     /// A local buffer is not registered, or not for this use.
@@ -94,7 +94,7 @@ impl WorkStatus {
             WorkStatus::Success => Status::Ok,
             WorkStatus::RemoteAccess => Status::KeyRevoked,
             WorkStatus::RetryExceeded | WorkStatus::ResponseTimeout => Status::PeerFailed,
-            WorkStatus::Flushed => Status::QueueBroken,
+            WorkStatus::Flushed | WorkStatus::LocalQueueOperation => Status::QueueBroken,
             _ => Status::CopyFailed,
         }
     }

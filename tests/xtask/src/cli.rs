@@ -12,6 +12,7 @@ Usage: cargo xtask COMMAND
   bench [NAME] [--json] [WORD]
                      run a bench (lookup, rings, reads; all without a name) in the release
                      profile; WORD selects cases; with --json one object a line
+  rdma [--verbose]   run the tests of RDMA alone: on this machine's device, or in a guest
   tools              say which tools the steps use, and whether they are here
   --help             this text
 
@@ -63,6 +64,7 @@ fn parse_from(mut parser: lexopt::Parser) -> Result<Request, lexopt::Error> {
         Short('h') | Long("help") => Ok(Request::Help),
         Value(word) if word == "help" => Ok(Request::Help),
         Value(word) if word == "test" => test(parser),
+        Value(word) if word == "rdma" => rdma(parser),
         Value(word) if word == "bench" => bench(parser),
         Value(word) if word == "tools" => Ok(Request::Tools),
         other => Err(other.unexpected()),
@@ -76,6 +78,19 @@ fn test(mut parser: lexopt::Parser) -> Result<Request, lexopt::Error> {
             Long("list") => return Ok(Request::List),
             Long("only") => selection.only.push(parser.value()?.string()?),
             Long("skip") => selection.skip.push(parser.value()?.string()?),
+            Long("verbose") => selection.verbose = true,
+            Short('h') | Long("help") => return Ok(Request::Help),
+            other => return Err(other.unexpected()),
+        }
+    }
+    Ok(Request::Test(selection))
+}
+
+/// The step of that name, alone.
+fn rdma(mut parser: lexopt::Parser) -> Result<Request, lexopt::Error> {
+    let mut selection = Selection { only: vec!["rdma".to_owned()], ..Selection::default() };
+    while let Some(argument) = parser.next()? {
+        match argument {
             Long("verbose") => selection.verbose = true,
             Short('h') | Long("help") => return Ok(Request::Help),
             other => return Err(other.unexpected()),
@@ -114,6 +129,13 @@ mod tests {
         };
         assert_eq!(selection.only, ["fmt", "loom"]);
         assert!(selection.verbose);
+    }
+
+    #[test]
+    fn the_step_of_rdma_has_a_command_of_its_own() {
+        let selection = Selection { only: vec!["rdma".to_owned()], verbose: true, ..Selection::default() };
+        assert_eq!(parse_words(&["rdma", "--verbose"]).unwrap(), Request::Test(selection));
+        assert!(parse_words(&["rdma", "fmt"]).is_err());
     }
 
     #[test]

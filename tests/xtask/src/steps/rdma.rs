@@ -9,7 +9,9 @@ use crate::step::{Bench, Failure, Verdict};
 use crate::steps::tests::PROFILE;
 
 /// Tests that need a device; each says `skipped: ` if it found none, which is a failure here.
-const TESTS: [&str; 2] = ["verbs", "verbs_transport"];
+const TESTS: [&str; 3] = ["verbs", "verbs_transport", LINK_TEST];
+/// The test that takes the link down and the device away; it runs where both are ours.
+const LINK_TEST: &str = "verbs_link";
 
 /// Runs the tests where there is a device: here, or in a guest that makes itself one.
 pub(super) fn check(bench: &Bench<'_>) -> Result<Verdict, Failure> {
@@ -24,7 +26,7 @@ pub(super) fn check(bench: &Bench<'_>) -> Result<Verdict, Failure> {
     }
     let umbra = bench.workspace.target.join(PROFILE).join("umbra");
     if fs::read_dir("/sys/class/infiniband").is_ok_and(|mut devices| devices.next().is_some()) {
-        for program in programs {
+        for program in programs.into_iter().filter(|program| !is_test(program, LINK_TEST)) {
             let (status, printed) = Run::new(&program).words("--test-threads=1 --nocapture").finish(bench.log)?;
             if !status.success() || is_skipped(&printed) {
                 return Err(Failure::new(tail(&printed)));
@@ -47,9 +49,13 @@ pub(super) fn check(bench: &Bench<'_>) -> Result<Verdict, Failure> {
 fn executable(line: &str) -> Option<PathBuf> {
     let (_, rest) = line.split_once("\"executable\":\"")?;
     let program = PathBuf::from(rest.split_once('"')?.0);
-    let name = program.file_name()?.to_string_lossy().into_owned();
-    let is_one = TESTS.into_iter().any(|test| name.strip_prefix(test).is_some_and(|rest| rest.starts_with('-')));
-    is_one.then_some(program)
+    TESTS.into_iter().any(|test| is_test(&program, test)).then_some(program)
+}
+
+/// Whether a program is this test: cargo adds a dash and a digest to the name.
+fn is_test(program: &Path, test: &str) -> bool {
+    let name = program.file_name().unwrap_or_default().to_string_lossy();
+    name.strip_prefix(test).is_some_and(|rest| rest.starts_with('-'))
 }
 
 /// Makes a device on an interface of its own, waits until its address is there, and runs the tests.
@@ -58,6 +64,7 @@ fn script(umbra: &Path, programs: &[PathBuf]) -> String {
     let device = format!(
         "set -e\n\
          ulimit -l unlimited\n\
+         export UMBRA_TEST_LINK=d0\n\
          ip link set lo up\n\
          ip link add d0 type dummy\n\
          ip address add 10.99.0.1/24 dev d0\n\

@@ -1,0 +1,155 @@
+//! Two connected queue pairs on one port of this machine's RDMA device, with memory to move bytes between.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use umbra::sys::segment::Segment;
+use umbra::verbs::{Completion, Depths, Device, Domain, Piece, Port, Queue, Region, Remote, VerbsError, Work};
+use umbra_core::key::Access;
+
+/// A small page: what most regions of these tests hold.
+pub const PAGE: usize = 4096;
+/// No completion takes longer; far beyond what a device tries before it gives up.
+const DEADLINE: Duration = Duration::from_secs(20);
+/// What both queues can hold.
+pub const DEPTHS: Depths = Depths { work: 64, receives: 16 };
+
+/// The device of this machine, or none, which is told.
+///
+/// # Panics
+/// If there is one that cannot be opened.
+#[must_use]
+pub fn device(test: &str) -> Option<Arc<Device>> {
+    match Device::open(None) {
+        Ok(device) => Some(device),
+        Err(why @ (VerbsError::NoDevice | VerbsError::NoLibrary(_))) => {
+            println!("{test}: skipped: {why}");
+            None
+        }
+        Err(why) => panic!("{why}"),
+    }
+}
+
+/// Both ends.
+#[derive(Debug)]
+pub struct Pair {
+    /// To which everything here belongs.
+    pub domain: Arc<Domain>,
+    /// Through which both ends speak.
+    pub port: Port,
+    /// The ends, connected.
+    pub ends: [Queue; 2],
+}
+
+impl Pair {
+    /// Two connected ends on the first port.
+    ///
+    /// # Panics
+    /// If the device does not make them.
+    #[must_use]
+    pub fn new(device: &Arc<Device>) -> Pair {
+        let port = device.active_port(1, None).expect("the port is active");
+        let domain = Domain::new(device).expect("the device has a domain left");
+        let mut ends = [(); 2].map(|()| Queue::new(&domain, &port, DEPTHS).expect("the device has a queue pair left"));
+        connect(&mut ends);
+        Pair { domain, port, ends }
+    }
+
+    /// New memory that others may use so.
+    ///
+    /// # Panics
+    /// If it cannot be registered.
+    #[must_use]
+    pub fn memory(&self, len: usize, peers: Access) -> Region {
+        let segment = Segment::create("verbs-test", len).expect("there is memory");
+        Region::register(&self.domain, Arc::new(segment), peers).expect("it can be registered")
+    }
+
+    /// Makes both ends whole again.
+    ///
+    /// # Panics
+    /// If the device refuses.
+    pub fn rebuild(&mut self) {
+        self.ends.iter_mut().for_each(|end| end.reset().expect("a queue can be reset"));
+        connect(&mut self.ends);
+    }
+
+    /// Posts one piece of work at the first end.
+    ///
+    /// # Panics
+    /// If it is refused.
+    pub fn post(&mut self, id: u64, work: Work<'_>) {
+        self.ends[0].post(&[(id, work)]).expect("a whole queue takes work");
+    }
+
+    /// Waits for the one completion that is due at the first end.
+    ///
+    /// # Panics
+    /// If it does not come, or more do.
+    pub fn hear(&mut self) -> Completion {
+        match hear(&mut self.ends[0], 1)[..] {
+            [completion] => completion,
+            ref several => panic!("one was due: {several:?}"),
+        }
+    }
+}
+
+/// Connects two ends to each other.
+///
+/// # Panics
+/// If they were connected and not reset since.
+pub fn connect(ends: &mut [Queue; 2]) {
+    let [a, b] = ends.each_ref().map(Queue::address);
+    ends[0].connect(&b).expect("the first end reaches the second");
+    ends[1].connect(&a).expect("the second end reaches the first");
+}
+
+/// Waits for so many completions.
+///
+/// # Panics
+/// If they do not come.
+pub fn hear(queue: &mut Queue, count: usize) -> Vec<Completion> {
+    let (begun, mut heard) = (Instant::now(), Vec::new());
+    while heard.len() < count {
+        let waited = queue.wait(Duration::from_millis(50), &mut |completion| heard.push(completion));
+        waited.expect("the queue can be polled");
+        assert!(begun.elapsed() < DEADLINE, "{} of {count} completions came: {heard:?}", heard.len());
+    }
+    heard
+}
+
+/// A whole region.
+///
+/// # Panics
+/// If it is larger than 4 GiB.
+#[must_use]
+pub fn all(region: &Region) -> Piece<'_> {
+    Piece { region, offset: 0, len: u32::try_from(region.segment().len()).expect("memory of tests is small") }
+}
+
+/// A byte of a region as a peer names it.
+#[must_use]
+pub fn at(region: &Region, offset: usize) -> Remote {
+    Remote { address: region.address(offset), rkey: region.rkey() }
+}
+
+/// Fills a region with bytes that `seed` makes, and gives them.
+///
+/// # Panics
+/// If it cannot be written.
+pub fn fill(region: &Region, seed: u8) -> Vec<u8> {
+    let bytes: Vec<u8> = (0..region.segment().len()).map(|at| (at as u8).wrapping_mul(31).wrapping_add(seed)).collect();
+    region.segment().write(0, &bytes).expect("our own memory can be written");
+    bytes
+}
+
+/// What is in a region.
+///
+/// # Panics
+/// If it cannot be read.
+#[must_use]
+pub fn bytes(region: &Region) -> Vec<u8> {
+    let mut bytes = vec![0; region.segment().len()];
+    region.segment().read(0, &mut bytes).expect("our own memory can be read");
+    bytes
+}
