@@ -27,9 +27,9 @@ impl<W: AsRef<[u64]> + AsMut<[u64]>, B: AsRef<[Block]> + AsMut<[Block]>> Heap<W,
         self.memory.capacity_bytes() - self.memory.free_bytes()
     }
 
-    /// Takes at least `words` words, all zero; `None` if there is no room.
+    /// Takes at least `words` words, and at least one, all zero; `None` if there is no room.
     pub(crate) fn take(&mut self, words: usize) -> Piece {
-        let extent = self.memory.alloc((words as u64).checked_mul(8)?).ok()?;
+        let extent = self.memory.alloc((words.max(1) as u64).checked_mul(8)?).ok()?;
         self.words_mut(&Some(extent)).fill(0);
         Some(extent)
     }

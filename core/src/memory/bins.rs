@@ -1,0 +1,175 @@
+//! Ranges sorted by length into bins, so that one that is long enough is found by counting zeros.
+//!
+//! Each power of two is cut into 32 bins of equal width; lengths below 32 have a bin of their own. A bin is a
+//! list through the records, the most recent first; one bit a bin and one bit a power of two tell which hold
+//! something.
+//!
+//! *Cost*: `link` and `unlink` are O(1) and touch two records beside the one named; `above` is two bit scans.
+
+/// No record.
+pub(crate) const NIL: u32 = u32::MAX;
+
+const SECOND_BITS: u32 = 5;
+const SECOND: usize = 1 << SECOND_BITS;
+const FIRST: usize = 32 - SECOND_BITS as usize + 1;
+
+/// A record that can stand in a bin.
+pub(crate) trait Binned {
+    /// The length that it is sorted by.
+    fn length(&self) -> u32;
+    /// Its neighbours in the bin; meaningful only while it stands in one.
+    fn links(&mut self) -> &mut Links;
+    /// The one behind it in the bin.
+    fn next(&self) -> u32;
+}
+
+/// Neighbours in a list through records.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Links {
+    pub(crate) prev: u32,
+    pub(crate) next: u32,
+}
+
+impl Links {
+    pub(crate) const NONE: Self = Links { prev: NIL, next: NIL };
+}
+
+/// Where lengths of one kind stand.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Bin {
+    first: u8,
+    second: u8,
+}
+
+impl Bin {
+    /// The bin of a length.
+    #[inline]
+    pub(crate) const fn of(length: u32) -> Bin {
+        if length < SECOND as u32 {
+            return Bin { first: 0, second: length as u8 };
+        }
+        let shift = length.ilog2() - SECOND_BITS;
+        Bin { first: (shift + 1) as u8, second: (length >> shift) as u8 & (SECOND as u8 - 1) }
+    }
+}
+
+/// All bins of one set of records.
+#[derive(Clone, Debug)]
+pub(crate) struct Bins {
+    heads: [[u32; SECOND]; FIRST],
+    second: [u32; FIRST],
+    first: u32,
+}
+
+impl Bins {
+    pub(crate) const EMPTY: Self = Bins { heads: [[NIL; SECOND]; FIRST], second: [0; FIRST], first: 0 };
+
+    /// The most recent record of a bin, or [`NIL`].
+    #[inline]
+    pub(crate) fn head(&self, bin: Bin) -> u32 {
+        self.heads[bin.first as usize][bin.second as usize]
+    }
+
+    /// The next bin above this one that holds something; all in it are longer than all in this one.
+    #[inline]
+    pub(crate) fn above(&self, bin: Bin) -> Option<Bin> {
+        let row = bin.first as usize;
+        let bits = self.second[row] & (u32::MAX << bin.second << 1);
+        if bits != 0 {
+            return Some(Bin { first: bin.first, second: bits.trailing_zeros() as u8 });
+        }
+        let rows = self.first & (u32::MAX << bin.first << 1);
+        let row = rows.trailing_zeros() as usize;
+        let bits = self.second.get(row)?;
+        Some(Bin { first: row as u8, second: bits.trailing_zeros() as u8 })
+    }
+
+    /// The bin of the greatest lengths that holds something.
+    pub(crate) fn top(&self) -> Option<Bin> {
+        let row = self.first.checked_ilog2()?;
+        let second = self.second[row as usize].checked_ilog2()?;
+        Some(Bin { first: row as u8, second: second as u8 })
+    }
+
+    /// The first record of at least `length`: of the first `peek` in its own bin, else of any bin above.
+    #[inline]
+    pub(crate) fn find<T: Binned>(&self, records: &[T], length: u32, peek: usize) -> Option<u32> {
+        let own = Bin::of(length);
+        self.walk(records, own, peek, |record| record.length() >= length)
+            .or_else(|| self.above(own).map(|bin| self.head(bin)))
+    }
+
+    /// The first record of a bin, of at most `most`, that is as wanted.
+    #[inline]
+    pub(crate) fn walk<T: Binned>(
+        &self,
+        records: &[T],
+        bin: Bin,
+        most: usize,
+        wanted: impl Fn(&T) -> bool,
+    ) -> Option<u32> {
+        let mut at = self.head(bin);
+        for _ in 0..most {
+            let record = records.get(at as usize)?;
+            if wanted(record) {
+                return Some(at);
+            }
+            at = record.next();
+        }
+        None
+    }
+
+    /// Puts a record into the bin of its length.
+    #[inline]
+    pub(crate) fn link<T: Binned>(&mut self, records: &mut [T], index: u32) {
+        let bin = Bin::of(records[index as usize].length());
+        let head = core::mem::replace(&mut self.heads[bin.first as usize][bin.second as usize], index);
+        if let Some(head) = records.get_mut(head as usize) {
+            head.links().prev = index;
+        }
+        *records[index as usize].links() = Links { prev: NIL, next: head };
+        self.second[bin.first as usize] |= 1 << bin.second;
+        self.first |= 1 << bin.first;
+    }
+
+    /// Takes a record out of its bin; its length must be that with which it was put in.
+    #[inline]
+    pub(crate) fn unlink<T: Binned>(&mut self, records: &mut [T], index: u32) {
+        let record = &mut records[index as usize];
+        let (bin, Links { prev, next }) = (Bin::of(record.length()), *record.links());
+        if let Some(next) = records.get_mut(next as usize) {
+            next.links().prev = prev;
+        }
+        if let Some(prev) = records.get_mut(prev as usize) {
+            prev.links().next = next;
+            return;
+        }
+        self.heads[bin.first as usize][bin.second as usize] = next;
+        if next == NIL {
+            self.second[bin.first as usize] &= !(1 << bin.second);
+            if self.second[bin.first as usize] == 0 {
+                self.first &= !(1 << bin.first);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bins_are_in_the_order_of_lengths_and_a_thirty_second_wide() {
+        let mut last = Bin::of(1);
+        let mut shortest = 1;
+        for length in 1..100_000_u32 {
+            let bin = Bin::of(length);
+            if bin != last {
+                assert!((bin.first, bin.second) > (last.first, last.second), "{length}");
+                (last, shortest) = (bin, length);
+            }
+            assert!((length - shortest) * 32 <= shortest, "{length} shares a bin with {shortest}");
+        }
+        assert_eq!(Bin::of(u32::MAX), Bin { first: FIRST as u8 - 1, second: SECOND as u8 - 1 });
+    }
+}

@@ -1,0 +1,104 @@
+//! What a memory is counted in, what it is described with, and what it hands out.
+
+use super::bins::{Binned, Links, NIL};
+use crate::id::{Generation, Id};
+
+/// The unit of offsets and lengths: a power of two.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Granule {
+    pub(super) shift: u8,
+}
+
+impl Granule {
+    /// One byte.
+    pub const BYTE: Granule = Granule { shift: 0 };
+    /// One cache line, 64 bytes.
+    pub const LINE: Granule = Granule { shift: 6 };
+
+    /// A unit of so many bytes; `None` unless that is a power of two.
+    #[must_use]
+    pub const fn new(bytes: u64) -> Option<Granule> {
+        if bytes.is_power_of_two() { Some(Granule { shift: bytes.trailing_zeros() as u8 }) } else { None }
+    }
+
+    /// Bytes of the unit.
+    #[must_use]
+    pub const fn bytes(self) -> u64 {
+        1 << self.shift
+    }
+
+    /// So many units, in bytes.
+    pub(super) const fn of(self, granules: u32) -> u64 {
+        (granules as u64) << self.shift
+    }
+
+    /// The units that hold so many bytes; `None` if they cannot be counted.
+    pub(super) fn holding(self, bytes: u64) -> Option<u32> {
+        u32::try_from(bytes.div_ceil(self.bytes())).ok()
+    }
+}
+
+/// One record of bookkeeping; a [`Memory`](super::Memory) is lent an array of them.
+// Half a cache line, and never on two lines.
+#[derive(Clone, Copy, Debug)]
+#[repr(align(32))]
+pub struct Block {
+    pub(super) start: u32,
+    pub(super) len: u32,
+    pub(super) generation: Generation,
+    pub(super) state: State,
+    pub(super) before: u32,
+    pub(super) after: u32,
+    pub(super) links: Links,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum State {
+    /// In the list of spare records.
+    Spare,
+    /// In a bin.
+    Free,
+    /// Handed out.
+    Used,
+}
+
+impl Default for Block {
+    fn default() -> Self {
+        let (generation, state) = (Generation::NEVER, State::Spare);
+        Block { start: 0, len: 0, generation, state, before: NIL, after: NIL, links: Links::NONE }
+    }
+}
+
+impl Binned for Block {
+    #[inline]
+    fn length(&self) -> u32 {
+        self.len
+    }
+    #[inline]
+    fn links(&mut self) -> &mut Links {
+        &mut self.links
+    }
+    #[inline]
+    fn next(&self) -> u32 {
+        self.links.next
+    }
+}
+
+impl Block {
+    /// Granules from the start to the next multiple of `align`; `None` past the end of all numbers.
+    #[inline]
+    pub(super) fn gap(&self, align: u32) -> Option<u32> {
+        Some(self.start.checked_next_multiple_of(align)? - self.start)
+    }
+}
+
+/// A range in use.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Extent {
+    /// Bytes from the start; a multiple of the granule.
+    pub offset: u64,
+    /// Bytes, at least as many as were asked for; a multiple of the granule.
+    pub len: u64,
+    /// The record; enough to free the range or to look it up again.
+    pub block: Id<Block>,
+}

@@ -1,0 +1,98 @@
+//! A memory whose ranges are named by their offset alone.
+//!
+//! `alloc(length) -> offset` and `free(offset)`, for callers that keep no [`Extent`]. The way back
+//! from an offset to its record is one lent word a granule, which is believed only if the record says the same: the
+//! words need no initial value, and a free leaves them as they are.
+//!
+//! ```
+//! use umbra_core::memory::{Block, Granule, NotAllocated, Offsets};
+//! let mut memory = Offsets::new([Block::default(); 16], [0; 45], 45, Granule::BYTE);
+//! let [a, b] = [memory.alloc(40)?, memory.alloc(5)?];
+//! assert_eq!((a, b), (0, 40));
+//! assert_eq!(memory.free(b), Ok(5));
+//! assert_eq!(memory.free(b), Err(NotAllocated { offset: 40 }));
+//! # Ok::<(), umbra_core::memory::AllocError>(())
+//! ```
+//!
+//! *Cost*: that of [`Memory`], and one line of the lent words.
+
+use super::block::State;
+use super::{AllocError, Block, Extent, Granule, Memory, NotAllocated};
+
+/// The allocator; `S` lends the records, `T` a word for each granule.
+#[derive(Clone, Debug)]
+pub struct Offsets<S, T> {
+    memory: Memory<S>,
+    starts: T,
+}
+
+impl<S: AsRef<[Block]> + AsMut<[Block]>, T: AsRef<[u32]> + AsMut<[u32]>> Offsets<S, T> {
+    /// Manages `0..capacity` bytes, but no more than there are words for the granules.
+    ///
+    /// Otherwise as [`Memory::with_granule`].
+    #[must_use]
+    pub fn new(blocks: S, starts: T, capacity: u64, granule: Granule) -> Self {
+        let most = (starts.as_ref().len() as u64).saturating_mul(granule.bytes());
+        Offsets { memory: Memory::with_granule(blocks, capacity.min(most), granule), starts }
+    }
+
+    /// What is managed: figures, capacity, granule.
+    #[must_use]
+    pub fn memory(&self) -> &Memory<S> {
+        &self.memory
+    }
+
+    /// Takes a range as [`Memory::alloc`], and gives its offset in bytes.
+    ///
+    /// # Errors
+    /// [`AllocError`]; nothing has changed then.
+    #[inline]
+    pub fn alloc(&mut self, len: u64) -> Result<u64, AllocError> {
+        let extent = self.memory.alloc(len)?;
+        Ok(self.note(extent))
+    }
+
+    /// Takes a range as [`Memory::alloc_aligned`], and gives its offset in bytes.
+    ///
+    /// # Errors
+    /// [`AllocError`]; nothing has changed then.
+    pub fn alloc_aligned(&mut self, len: u64, align: u64) -> Result<u64, AllocError> {
+        let extent = self.memory.alloc_aligned(len, align)?;
+        Ok(self.note(extent))
+    }
+
+    /// Gives the range that starts at this offset back, and tells its length in bytes.
+    ///
+    /// # Errors
+    /// [`NotAllocated`] if no range in use starts there; nothing has changed then.
+    #[inline]
+    pub fn free(&mut self, offset: u64) -> Result<u64, NotAllocated> {
+        let extent = self.look_up(offset)?;
+        self.memory.free(extent).map_err(|_| NotAllocated { offset })?;
+        Ok(extent.len)
+    }
+
+    /// The range that starts at this offset.
+    ///
+    /// # Errors
+    /// [`NotAllocated`] if no range in use starts there.
+    #[inline]
+    pub fn look_up(&self, offset: u64) -> Result<Extent, NotAllocated> {
+        let at = offset >> self.memory.granule.shift;
+        let start = self.starts.as_ref().get(usize::try_from(at).unwrap_or(usize::MAX));
+        let found = start.and_then(|&index| Some((index, self.memory.blocks.as_ref().get(index as usize)?)));
+        let (index, _) = found
+            .filter(|(_, block)| block.state == State::Used && self.memory.granule.of(block.start) == offset)
+            .ok_or(NotAllocated { offset })?;
+        Ok(self.memory.extent(index))
+    }
+
+    #[inline]
+    fn note(&mut self, extent: Extent) -> u64 {
+        let at = extent.offset >> self.memory.granule.shift;
+        if let Some(start) = self.starts.as_mut().get_mut(at as usize) {
+            *start = extent.block.index();
+        }
+        extent.offset
+    }
+}
