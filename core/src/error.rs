@@ -111,6 +111,8 @@ status! {
     QueueBroken = 22, "queue to the peer broke: retry";
     /// A waiter was interrupted by its owner.
     Interrupted = 23, "interrupted";
+    /// The memory cannot be reached from there.
+    Unreachable = 24, "memory cannot be reached from there: it needs an RDMA device that reaches the owner's";
 }
 
 impl fmt::Display for Status {

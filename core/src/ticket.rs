@@ -73,6 +73,13 @@ pub enum Locator {
         /// The service process.
         sp: Sp,
     },
+    /// In memory that its owner registered with an RDMA device; the ticket's base is its address there.
+    Verbs {
+        /// The remote key.
+        rkey: u32,
+        /// Whether other service processes than the owner's shadows may be given the key, to read for themselves.
+        direct: bool,
+    },
     /// In a device that only tests have.
     Fake {
         /// The device's number for it.
@@ -84,6 +91,7 @@ const SEGMENT: u8 = 1;
 const PROCESS: u8 = 2;
 const ASKED: u8 = 3;
 const FAKE: u8 = 4;
+const VERBS: u8 = 5;
 
 /// The serialized descriptor of a region.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -156,6 +164,7 @@ impl Ticket {
             Locator::Process { .. } => PROCESS,
             Locator::Asked { .. } => ASKED,
             Locator::Fake { .. } => FAKE,
+            Locator::Verbs { .. } => VERBS,
         })?;
         w.u8(self.access.bits())?;
         w.u8(0)?;
@@ -176,6 +185,11 @@ impl Ticket {
             Locator::Asked { sp } => {
                 w.u64(u64::from(sp.0))?;
                 w.bytes(&[0; LOCATOR - 8])?;
+            }
+            Locator::Verbs { rkey, direct } => {
+                w.u64(u64::from(rkey))?;
+                w.u64(u64::from(direct))?;
+                w.u64(0)?;
             }
             Locator::Fake { alias } => {
                 w.u64(alias)?;
@@ -215,6 +229,7 @@ impl Ticket {
             (SEGMENT, [segment, offset, size]) => Locator::Segment { segment, offset, size },
             (PROCESS, [pid, start, 0]) => Locator::Process { pid: small(pid)?, start },
             (ASKED, [sp, 0, 0]) => Locator::Asked { sp: Sp(small(sp)?) },
+            (VERBS, [rkey, direct @ (0 | 1), 0]) => Locator::Verbs { rkey: small(rkey)?, direct: direct == 1 },
             (FAKE, [alias, 0, 0]) => Locator::Fake { alias },
             _ => return Err(TicketError::Nonsense),
         };

@@ -15,6 +15,8 @@ fn locator() -> impl Strategy<Value = (Locator, u64)> {
             .prop_map(|(pid, start, len)| (Locator::Process { pid, start }, len)),
         (any::<u32>(), 1u64..1 << 40).prop_map(|(sp, len)| (Locator::Asked { sp: Sp(sp) }, len)),
         (any::<u64>(), 1u64..1 << 40).prop_map(|(alias, len)| (Locator::Fake { alias }, len)),
+        (any::<u32>(), any::<bool>(), 1u64..1 << 40)
+            .prop_map(|(rkey, direct, len)| (Locator::Verbs { rkey, direct }, len)),
     ]
 }
 

@@ -47,6 +47,7 @@ extern "C" {
 #define UMBRA_EPROTOCOL 21          /* peer speaks another protocol version */
 #define UMBRA_EQUEUE 22             /* queue to the peer broke: retry */
 #define UMBRA_EINTERRUPTED 23       /* interrupted */
+#define UMBRA_EUNREACHABLE 24       /* memory needs an RDMA device that reaches its owner's */
 
 /* Codes of this interface. */
 #define UMBRA_EINVAL 100            /* an argument is null, out of range, or not UTF-8 */

@@ -3,6 +3,7 @@
 
 use crate::error::Status;
 use crate::key::Access;
+use crate::peer::Peer;
 use crate::ticket::Ticket;
 
 /// One piece of a region.
@@ -20,8 +21,20 @@ pub struct Piece {
     pub len: u64,
 }
 
+/// How far a piece has come.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Moved {
+    /// It is where it should be.
+    All,
+    /// The device works on it by itself; [`Device::ended`] tells when it has ended.
+    Begun,
+}
+
 /// Copies bytes. Whoever calls it has checked that the piece may be touched; a device that fails says so
 /// and leaves other regions as they are.
+///
+/// A device that works by itself, as a network card does, answers [`Moved::Begun`]; it takes as many pieces at once as
+/// its user has room for, and tells the end of each exactly once.
 pub trait Device {
     /// Opens the memory that a ticket names and keeps it under `place`, in place of what was there.
     ///
@@ -32,11 +45,23 @@ pub trait Device {
     /// Closes what is kept under `place`.
     fn detach(&mut self, place: usize);
 
-    /// Moves one piece: into the landing area for [`Access::READ`], out of it for [`Access::WRITE`].
+    /// Moves one piece: into the landing area for [`Access::READ`], out of it for [`Access::WRITE`]. `name` is what
+    /// [`ended`](Self::ended) calls it.
     ///
     /// # Errors
     /// The status with which the access ends; the owner's queue is broken then.
-    fn copy(&mut self, way: Access, piece: &Piece) -> Result<(), Status>;
+    fn copy(&mut self, way: Access, piece: &Piece, name: u64) -> Result<Moved, Status>;
+
+    /// The name of a piece that was begun and has ended, and how; `None` if there is none now.
+    fn ended(&mut self) -> Option<(u64, Status)> {
+        None
+    }
+
+    /// Makes the queue to an owner usable again; what is under way there ends with [`Status::QueueBroken`].
+    fn rebuild(&mut self, _owner: Peer) {}
+
+    /// An owner died: nothing is moved from or to it any more, and what is under way ends.
+    fn forget(&mut self, _owner: Peer) {}
 
     /// Bytes of the landing area.
     fn landing_len(&self) -> u64;

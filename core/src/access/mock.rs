@@ -4,7 +4,7 @@
 //! alias number that the device was told to refuse. Copies fail when the script says so: the failure of
 //! the n-th copy is a number, so a test that fails fails again.
 
-use super::device::{Device, Piece};
+use super::device::{Device, Moved, Piece};
 use crate::error::Status;
 use crate::key::Access;
 use crate::ticket::{Locator, Ticket};
@@ -93,7 +93,7 @@ where
         }
     }
 
-    fn copy(&mut self, way: Access, piece: &Piece) -> Result<(), Status> {
+    fn copy(&mut self, way: Access, piece: &Piece, _: u64) -> Result<Moved, Status> {
         let alias = self.aliases.as_ref().get(piece.place).copied().unwrap_or_default();
         // The card checks on its own what software checked before.
         let inside = piece.offset <= alias.len && piece.len <= alias.len - piece.offset;
@@ -113,7 +113,7 @@ where
             landing.copy_from_slice(memory)
         }
         self.moved += piece.len;
-        Ok(())
+        Ok(Moved::All)
     }
 
     fn landing_len(&self) -> u64 {

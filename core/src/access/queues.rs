@@ -1,25 +1,28 @@
 //! Imports, queues and completions over a device that copies.
 //!
-//! Work is posted after the table of regions allowed it, waits in one bounded queue, and is carried out by
-//! [`poll`](MemoryAccess::poll) in order. If the device fails, the queue of that owner is broken: its work
-//! behind the failure ends with [`Status::QueueBroken`] and new work is refused until it is rebuilt, as it
-//! is with a queue pair of a network card. Work of other owners goes on.
+//! Work is posted after the table of regions allowed it, waits in one bounded queue, and is given to the device by
+//! [`poll`](MemoryAccess::poll) in order. A device that copies at once ends it there; one that works by itself keeps it,
+//! with its hold on the region, until it tells the end. If the device fails, the queue of that owner is broken: its
+//! work behind the failure ends with [`Status::QueueBroken`] and new work is refused until it is rebuilt, as it is with
+//! a queue pair of a network card. Work of other owners goes on.
 //!
-//! *Cost*: a post is one look-up and one store; a poll carries out at most [`BATCH`] pieces.
+//! *Cost*: a post is one look-up and one store; a poll gives at most [`BATCH`] pieces to the device.
 
-use super::device::{Device, Piece};
+use super::device::{Device, Moved, Piece};
 use super::imports::Imports;
 use super::message::Export;
 use super::{Event, MemoryAccess};
-use crate::error::Status;
+use crate::error::{Full, Status};
+use crate::id::Id;
 use crate::key::{Access, Key, Span};
 use crate::peer::{Incarnation, Peer, Sp};
-use crate::region::{Entry, Held};
+use crate::region::{Entry, Held, Regions};
+use crate::slots::{Slot, Slots};
 use crate::time::Time;
 use crate::transport::PostError;
 use crate::wire::Token;
 
-/// Pieces that one poll carries out at most.
+/// Pieces that one poll gives to the device at most.
 pub const BATCH: usize = 32;
 
 /// One posted access; lent by the caller.
@@ -30,6 +33,8 @@ pub struct Posted {
     landing: u64,
     span: Span,
     held: Held,
+    /// The one posted behind it, while it waits.
+    next: Option<Id<Posted>>,
 }
 
 /// What is known of the queue to the owner of the region at the same place; lent by the caller, one for each
@@ -44,10 +49,10 @@ pub struct Lane {
 pub struct Queues<D, E, W, L> {
     device: D,
     imports: Imports<E>,
-    /// A circle of accesses; the oldest is at `first`.
-    work: W,
-    first: usize,
-    len: usize,
+    work: Slots<W>,
+    /// The oldest and the newest of what the device was not given yet.
+    first: Option<Id<Posted>>,
+    last: Option<Id<Posted>>,
     lanes: L,
 }
 
@@ -55,18 +60,29 @@ impl<D, E, W, L> Queues<D, E, W, L>
 where
     D: Device,
     E: AsRef<[Entry]> + AsMut<[Entry]>,
-    W: AsRef<[Option<Posted>]> + AsMut<[Option<Posted>]>,
+    W: AsRef<[Slot<Posted>]> + AsMut<[Slot<Posted>]>,
     L: AsRef<[Lane]> + AsMut<[Lane]>,
 {
     /// Service process `me` over a device and lent tables: regions, posted work, and as many lanes as
     /// regions.
     pub fn new(me: Sp, device: D, regions: E, work: W, lanes: L) -> Self {
-        Queues { device, imports: Imports::new(me, regions), work, first: 0, len: 0, lanes }
+        Queues { device, imports: Imports::new(me, regions), work: Slots::new(work), first: None, last: None, lanes }
     }
 
     /// The device.
     pub const fn device(&mut self) -> &mut D {
         &mut self.device
+    }
+
+    /// The regions that were imported.
+    pub const fn regions(&self) -> &Regions<E> {
+        self.imports.regions()
+    }
+
+    /// Accesses that were posted and have not ended.
+    #[must_use]
+    pub fn under_way(&self) -> usize {
+        self.work.len()
     }
 
     fn is_broken(&self, place: usize) -> bool {
@@ -82,17 +98,43 @@ where
         }
     }
 
-    fn carry_out(&mut self, posted: &Posted) -> Result<(), Status> {
-        let Posted { way, landing, span, ref held, .. } = *posted;
+    /// Takes the oldest of what waits.
+    fn pop(&mut self) -> Option<Id<Posted>> {
+        let id = self.first?;
+        self.first = self.work.get_mut(id).ok().and_then(|posted| posted.next.take());
+        if self.first.is_none() {
+            self.last = None;
+        }
+        Some(id)
+    }
+
+    fn carry_out(&mut self, id: Id<Posted>) -> Result<Moved, Status> {
+        let Posted { way, landing, span, ref held, .. } = *self.work.get(id).map_err(|_| Status::QueueBroken)?;
         let place = held.place();
         match self.imports.fate(held) {
             Some(fate) => Err(fate),
             None if self.is_broken(place) => Err(Status::QueueBroken),
             None => {
                 let piece = Piece { place, offset: span.offset, address: held.address(), landing, len: span.len };
-                self.device.copy(way, &piece)
+                self.device.copy(way, &piece, id.to_bits())
             }
         }
+    }
+
+    /// An access has ended; tells it, and what that ends.
+    fn end(&mut self, id: Id<Posted>, status: Status, sink: &mut dyn FnMut(Event)) -> usize {
+        let Ok(posted) = self.work.remove(id) else { return 0 };
+        let fate = self.imports.fate(&posted.held);
+        let status = fate.unwrap_or(status);
+        sink(Event::Done { token: posted.token, status });
+        let failed = fate.is_none() && !matches!(status, Status::Ok | Status::QueueBroken);
+        if failed && !self.is_broken(posted.held.place()) {
+            let owner = posted.span.key.owner();
+            self.mark(owner, true);
+            sink(Event::Broken { owner });
+        }
+        self.imports.release(posted.held);
+        1 + self.imports.tell_drained(sink)
     }
 
     fn detach(&mut self) {
@@ -106,7 +148,7 @@ impl<D, E, W, L> MemoryAccess for Queues<D, E, W, L>
 where
     D: Device,
     E: AsRef<[Entry]> + AsMut<[Entry]>,
-    W: AsRef<[Option<Posted>]> + AsMut<[Option<Posted>]>,
+    W: AsRef<[Slot<Posted>]> + AsMut<[Slot<Posted>]>,
     L: AsRef<[Lane]> + AsMut<[Lane]>,
 {
     fn import(&mut self, export: &Export, incarnation: Incarnation) -> Result<(), Status> {
@@ -128,15 +170,23 @@ where
     }
 
     fn post(&mut self, way: Access, span: Span, landing: u64, token: Token) -> Result<(), PostError> {
-        let capacity = self.work.as_ref().len();
-        let held = self.imports.hold(way, span, landing, self.device.landing_len(), self.len < capacity)?;
+        let room = self.work.len() < self.work.capacity();
+        let held = self.imports.hold(way, span, landing, self.device.landing_len(), room)?;
         if self.is_broken(held.place()) {
             self.imports.release(held);
             return Err(PostError::Refused(Status::QueueBroken));
         }
-        let at = (self.first + self.len) % capacity;
-        self.work.as_mut()[at] = Some(Posted { token, way, landing, span, held });
-        self.len += 1;
+        let id = match self.work.take(Posted { token, way, landing, span, held, next: None }) {
+            Ok(id) => id,
+            Err(Full(posted)) => {
+                self.imports.release(posted.held);
+                return Err(PostError::Full);
+            }
+        };
+        match self.last.replace(id).and_then(|last| self.work.get_mut(last).ok()) {
+            Some(last) => last.next = Some(id),
+            None => self.first = Some(id),
+        }
         Ok(())
     }
 
@@ -146,30 +196,27 @@ where
 
     fn rebuild(&mut self, owner: Peer) {
         self.mark(owner, false);
+        self.device.rebuild(owner);
     }
 
     fn forget(&mut self, owner: Peer) {
         self.imports.forget(owner);
+        self.device.forget(owner);
     }
 
     fn poll(&mut self, _now: Time, sink: &mut dyn FnMut(Event)) -> usize {
         let mut told = self.imports.tell_drained(sink);
-        for _ in 0..BATCH.min(self.len) {
-            let capacity = self.work.as_ref().len();
-            let Some(posted) = self.work.as_mut().get_mut(self.first).and_then(Option::take) else { break };
-            self.first = (self.first + 1) % capacity;
-            self.len -= 1;
-            let status = self.carry_out(&posted).err().unwrap_or(Status::Ok);
-            sink(Event::Done { token: posted.token, status });
-            told += 1;
-            let ended_by_device = !matches!(status, Status::Ok | Status::QueueBroken);
-            if ended_by_device && self.imports.fate(&posted.held).is_none() {
-                let owner = posted.span.key.owner();
-                self.mark(owner, true);
-                sink(Event::Broken { owner });
+        for _ in 0..BATCH {
+            let Some(id) = self.pop() else { break };
+            match self.carry_out(id) {
+                Ok(Moved::Begun) => {}
+                Ok(Moved::All) => told += self.end(id, Status::Ok, sink),
+                Err(status) => told += self.end(id, status, sink),
             }
-            self.imports.release(posted.held);
-            told += self.imports.tell_drained(sink);
+        }
+        for _ in 0..self.work.capacity() {
+            let Some((name, status)) = self.device.ended() else { break };
+            told += self.end(Id::from_bits(name), status, sink);
         }
         self.detach();
         told

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use umbra_core::access::device::{Device, Piece};
+use umbra_core::access::device::{Device, Moved, Piece};
 use umbra_core::error::Status;
 use umbra_core::key::Access;
 use umbra_core::peer::Peer;
@@ -64,13 +64,14 @@ impl Device for Local {
         }
     }
 
-    fn copy(&mut self, way: Access, piece: &Piece) -> Result<(), Status> {
+    fn copy(&mut self, way: Access, piece: &Piece, _: u64) -> Result<Moved, Status> {
         let source = self.sources.get(piece.place).and_then(Option::as_ref).ok_or(Status::CopyFailed)?;
         let Piece { offset, address, landing, len, .. } = *piece;
         match way {
-            Access::WRITE => source.write_from(offset, address, &self.landing, landing, len),
-            _ => source.read_into(offset, address, &self.landing, landing, len),
+            Access::WRITE => source.write_from(offset, address, &self.landing, landing, len)?,
+            _ => source.read_into(offset, address, &self.landing, landing, len)?,
         }
+        Ok(Moved::All)
     }
 
     fn landing_len(&self) -> u64 {

@@ -9,6 +9,7 @@
 
 use std::collections::VecDeque;
 use std::ffi::c_int;
+use std::os::fd::BorrowedFd;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::time::Duration;
@@ -287,6 +288,28 @@ impl Queue {
             sink(Completion { id: wc.wr_id, status, kind, bytes: wc.byte_len, immediate });
         }
         Ok(count)
+    }
+
+    /// Makes [`descriptor`](Self::descriptor) readable at the next completion; what completed before does not.
+    ///
+    /// # Errors
+    /// [`VerbsError::Call`].
+    pub fn arm(&self) -> Result<(), VerbsError> {
+        self.completions.arm()
+    }
+
+    /// Readable once something completed after [`arm`](Self::arm).
+    #[must_use]
+    pub fn descriptor(&self) -> BorrowedFd<'_> {
+        self.completions.descriptor()
+    }
+
+    /// Takes the event that made the descriptor readable; waits for one if it is not.
+    ///
+    /// # Errors
+    /// [`VerbsError::Call`].
+    pub fn take_event(&self) -> Result<(), VerbsError> {
+        self.completions.take_event()
     }
 
     /// As [`poll`](Self::poll), but sleeps if there is nothing, at most so long.

@@ -6,13 +6,14 @@ use std::sync::Arc;
 use umbra::access::device::Local;
 use umbra::sys::process::ProcessId;
 use umbra::sys::segment::{Mapping, Segment};
-use umbra_core::access::device::{Device, Piece};
+use umbra_core::access::device::{Device, Moved, Piece};
 use umbra_core::access::message::Export;
 use umbra_core::access::queues::{Lane, Posted, Queues};
 use umbra_core::access::{Event, MemoryAccess};
 use umbra_core::error::Status;
 use umbra_core::key::{Access, Key};
 use umbra_core::region::Entry;
+use umbra_core::slots::Slot;
 use umbra_core::ticket::{Locator, Ticket};
 use umbra_core::time::Time;
 use umbra_tests::conformance::{DEEP, LANDING, LIFE, ME, MEMORY, REGIONS, Rig, owner};
@@ -95,9 +96,9 @@ impl Device for Flaky {
     fn detach(&mut self, place: usize) {
         self.inner.detach(place);
     }
-    fn copy(&mut self, way: Access, piece: &Piece) -> Result<(), Status> {
+    fn copy(&mut self, way: Access, piece: &Piece, name: u64) -> Result<Moved, Status> {
         let failing = (0..2).any(|n| self.failing[n] && self.owners[piece.place] == Some(owner(n)));
-        if failing { Err(Status::CopyFailed) } else { self.inner.copy(way, piece) }
+        if failing { Err(Status::CopyFailed) } else { self.inner.copy(way, piece, name) }
     }
     fn landing_len(&self) -> u64 {
         self.inner.landing_len()
@@ -110,7 +111,7 @@ impl Device for Flaky {
     }
 }
 
-type Way = Queues<Flaky, Vec<Entry>, Vec<Option<Posted>>, Vec<Lane>>;
+type Way = Queues<Flaky, Vec<Entry>, Vec<Slot<Posted>>, Vec<Lane>>;
 
 pub(crate) struct Rigged<K> {
     owners: Owners,
@@ -124,7 +125,7 @@ impl<K: Kind> Rig for Rigged<K> {
     fn new() -> Self {
         let landing = Arc::new(Segment::create("landing", LANDING as usize).unwrap());
         let device = Flaky { inner: Local::new(REGIONS, landing), owners: vec![None; REGIONS], failing: [false; 2] };
-        let work = (0..=DEEP).map(|_| None).collect();
+        let work = (0..=DEEP).map(|_| Slot::EMPTY).collect();
         let way = Queues::new(ME, device, vec![Entry::VACANT; REGIONS], work, vec![Lane::default(); REGIONS]);
         Rigged { owners: Owners::new(), way, kind: std::marker::PhantomData }
     }

@@ -7,13 +7,14 @@ use umbra_core::access::{Event, MemoryAccess};
 use umbra_core::error::Status;
 use umbra_core::key::Key;
 use umbra_core::region::Entry;
+use umbra_core::slots::Slot;
 use umbra_core::ticket::Locator;
 use umbra_core::time::Time;
 use umbra_tests::conformance::{DEEP, LANDING, LIFE, ME, MEMORY, REGIONS, Rig};
 
 type Device = Mock<Vec<u8>, Vec<Alias>, Vec<u8>>;
 
-pub(crate) struct Scripted(Queues<Device, Vec<Entry>, Vec<Option<Posted>>, Vec<Lane>>);
+pub(crate) struct Scripted(Queues<Device, Vec<Entry>, Vec<Slot<Posted>>, Vec<Lane>>);
 
 fn at(n: usize, offset: u64, len: usize) -> core::ops::Range<usize> {
     let start = n * MEMORY as usize + offset as usize;
@@ -21,12 +22,12 @@ fn at(n: usize, offset: u64, len: usize) -> core::ops::Range<usize> {
 }
 
 impl Rig for Scripted {
-    type Way = Queues<Device, Vec<Entry>, Vec<Option<Posted>>, Vec<Lane>>;
+    type Way = Queues<Device, Vec<Entry>, Vec<Slot<Posted>>, Vec<Lane>>;
 
     fn new() -> Self {
         let memory = vec![0; 2 * MEMORY as usize];
         let device = Mock::new(memory, vec![Alias::default(); REGIONS], vec![0; LANDING as usize]);
-        let work = (0..=DEEP).map(|_| None).collect();
+        let work = (0..=DEEP).map(|_| Slot::EMPTY).collect();
         Scripted(Queues::new(ME, device, vec![Entry::VACANT; REGIONS], work, vec![Lane::default(); REGIONS]))
     }
 

@@ -9,7 +9,7 @@ use crate::step::{Bench, Failure, Verdict};
 use crate::steps::tests::PROFILE;
 
 /// Tests that need a device; each says `skipped: ` if it found none, which is a failure here.
-const TESTS: [&str; 3] = ["verbs", "verbs_transport", LINK_TEST];
+const TESTS: [&str; 4] = ["verbs", "verbs_transport", "verbs_access", LINK_TEST];
 /// The test that takes the link down and the device away; it runs where both are ours.
 const LINK_TEST: &str = "verbs_link";
 
