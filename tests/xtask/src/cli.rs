@@ -13,6 +13,7 @@ Usage: cargo xtask COMMAND
                      run a bench (lookup, rings, reads; all without a name) in the release
                      profile; WORD selects cases; with --json one object a line
   rdma [--verbose]   run the tests of RDMA alone: on this machine's device, or in a guest
+  cross              build the agent and the command for a DPU: Linux on aarch64
   tools              say which tools the steps use, and whether they are here
   --help             this text
 
@@ -38,6 +39,8 @@ pub(crate) enum Request {
         /// Passed on as they are.
         options: Vec<String>,
     },
+    /// Build the programs for a DPU.
+    Cross,
     /// Print the tools.
     Tools,
 }
@@ -66,8 +69,18 @@ fn parse_from(mut parser: lexopt::Parser) -> Result<Request, lexopt::Error> {
         Value(word) if word == "test" => test(parser),
         Value(word) if word == "rdma" => rdma(parser),
         Value(word) if word == "bench" => bench(parser),
-        Value(word) if word == "tools" => Ok(Request::Tools),
+        Value(word) if word == "cross" => alone(parser, Request::Cross),
+        Value(word) if word == "tools" => alone(parser, Request::Tools),
         other => Err(other.unexpected()),
+    }
+}
+
+/// A command that takes nothing else.
+fn alone(mut parser: lexopt::Parser, request: Request) -> Result<Request, lexopt::Error> {
+    match parser.next()? {
+        None => Ok(request),
+        Some(Short('h') | Long("help")) => Ok(Request::Help),
+        Some(other) => Err(other.unexpected()),
     }
 }
 
@@ -149,6 +162,7 @@ mod tests {
     fn unknown_words_are_refused() {
         assert!(parse_words(&["tset"]).is_err());
         assert!(parse_words(&["test", "--onyl", "fmt"]).is_err());
+        assert!(parse_words(&["cross", "--onyl"]).is_err());
         assert_eq!(parse_words(&[]).unwrap(), Request::Help);
     }
 }

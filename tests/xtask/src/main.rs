@@ -8,6 +8,8 @@
 
 mod bench;
 mod cli;
+mod cross;
+mod debian;
 mod guest;
 mod install;
 mod run;
@@ -42,6 +44,7 @@ fn main() -> ExitCode {
         }
         Request::Test(selection) => step::run(&workspace, &selection),
         Request::Bench { name, options } => bench::run(&workspace, &name, &options),
+        Request::Cross => cross::command(&workspace),
         Request::Tools => install::print_tools(&workspace),
     });
     match done {

@@ -5,6 +5,7 @@
 
 use crate::step::{Bench, Failure, Step, Verdict};
 
+mod cross;
 mod dependencies;
 mod features;
 mod fuzz;
@@ -35,6 +36,7 @@ pub(crate) const ALL: &[Step] = &[
     step("schedules", "no random schedule of the bootstrap breaks a rule", schedules::check),
     step("run", "the main job agrees byte for byte on every data path", run::check),
     step("rdma", "RDMA by verbs works: on this machine's device, or in a guest with one in software", rdma::check),
+    step("cross", "the agent and the command build for a DPU and start there", cross::check),
     step("leftovers", "tests and jobs left no process, file or segment", leftovers::check),
     step("features", "every combination of features builds", features::features),
     step("symbols", "core and the agent's engine need nothing but mem*", symbols::check),

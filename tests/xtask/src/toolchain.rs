@@ -1,21 +1,22 @@
 //! Compilers for what the installed toolchain can't build alone.
 //!
 //! Two checks need the sources of the standard library: ThreadSanitizer, whose findings are only sound when the
-//! library is instrumented too, and the bare-metal build where rustup's target is not installed. Debian has
-//! those sources as packages. They are unpacked below the build folder, with a private package list; neither
-//! rustup's state nor the system's packages change.
+//! library is instrumented too, and the bare-metal build where rustup's target is not installed. A third one needs the
+//! library for another processor. Debian has all of that as packages. They are unpacked below the build folder, with a
+//! private package list; neither rustup's state nor the system's packages change.
 
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
-use crate::install::{Found, found, last_line};
+use crate::debian::{self, Archive};
+use crate::install::{Found, last_line};
 use crate::run::{Log, Run};
 use crate::step::Failure;
 use crate::workspace::Workspace;
 
-/// Where apt keeps its list of archives on current Debian systems.
-const SOURCES: &str = "/etc/apt/sources.list.d/debian.sources";
+/// The processor of BlueField's cores, under Linux.
+pub(crate) const CROSS: &str = "aarch64-unknown-linux-gnu";
 
 /// A copy of the nightly toolchain that has the library's sources: its folder.
 ///
@@ -41,7 +42,7 @@ pub(crate) fn nightly_with_sources(workspace: &Workspace, log: &Log) -> Result<F
     if sources.join("library/std/Cargo.toml").is_file() {
         return Ok(Ok(copy));
     }
-    let archive = match Archive::open(&folder, "sid main", None, log)? {
+    let archive = match Archive::open(&folder, "sid main", None, &["amd64"], log)? {
         Ok(archive) => archive,
         Err(reason) => return Ok(Err(reason)),
     };
@@ -72,21 +73,22 @@ pub(crate) fn nightly_with_sources(workspace: &Workspace, log: &Log) -> Result<F
     Ok(Ok(copy))
 }
 
-/// A compiler with library sources of its very version: the path of a program that acts as `rustc`.
+/// A compiler with library sources of its very version, and with the library for [`CROSS`]: the path of a program that
+/// acts as `rustc`.
 ///
 /// It is Debian's own compiler; the name of the package differs between releases.
 pub(crate) fn debian_compiler(workspace: &Workspace, log: &Log) -> Result<Found<PathBuf>, Failure> {
     let folder = workspace.folder("tools/debian")?;
     let program = folder.join("rustc");
-    if program.is_file() && Run::new(&program).arg("--version").output().is_some() {
+    let libraries = folder.join("usr/lib/rustlib").join(CROSS).join("lib");
+    let cross = || first_entry(&libraries, "libstd-").is_some();
+    if program.is_file() && cross() && Run::new(&program).arg("--version").output().is_some() {
         return Ok(Ok(program));
     }
-    let Some(release) = release() else { return Ok(Err("this is no Debian release".to_owned())) };
-    let archive =
-        match Archive::open(&folder, &format!("{release} main"), Some(&format!("{release}-security main")), log)? {
-            Ok(archive) => archive,
-            Err(reason) => return Ok(Err(reason)),
-        };
+    let archive = match debian::of_this_release(&folder, &["amd64", "arm64"], log)? {
+        Ok(archive) => archive,
+        Err(reason) => return Ok(Err(reason)),
+    };
     let flavour = if archive.version("rustc-web").is_some() { "-web" } else { "" };
     let source = if flavour.is_empty() { "rust-src".to_owned() } else { format!("rust{flavour}-src") };
     let development = format!("libstd-rust{flavour}-dev");
@@ -97,8 +99,8 @@ pub(crate) fn debian_compiler(workspace: &Workspace, log: &Log) -> Result<Found<
     let Some(backend) = archive.dependency(&library, "libllvm") else {
         return Ok(Err(format!("package {library} names no libllvm")));
     };
-    let compiler = format!("rustc{flavour}");
-    if let Err(failure) = archive.unpack(&[&compiler, &library, &backend, &development, &source], log) {
+    let (compiler, foreign) = (format!("rustc{flavour}"), format!("{development}:arm64"));
+    if let Err(failure) = archive.unpack(&[&compiler, &library, &backend, &development, &foreign, &source], log) {
         return Ok(Err(last_line(&failure)));
     }
     let root = folder.display();
@@ -123,84 +125,6 @@ pub(crate) fn host() -> Option<String> {
 pub(crate) fn target_installed(target: &str) -> bool {
     let libraries = Run::new("rustc").words("--print target-libdir --target").arg(target).output();
     libraries.is_some_and(|folder| first_entry(Path::new(folder.trim()), "libcore-").is_some())
-}
-
-/// A private view of Debian's packages.
-struct Archive {
-    folder: PathBuf,
-    options: Vec<String>,
-}
-
-impl Archive {
-    /// Reads the lists of the given suites into the folder.
-    fn open(folder: &Path, main: &str, security: Option<&str>, log: &Log) -> Result<Found<Self>, Failure> {
-        let known = fs::read_to_string(SOURCES).unwrap_or_default();
-        let address = |ending: &str| {
-            let of_line = |line: &str| line.strip_prefix("URIs:").map(|rest| rest.trim().to_owned());
-            known.lines().filter_map(of_line).find(|address| address.trim_end_matches('/').ends_with(ending))
-        };
-        let tools = ["apt-get", "apt-cache", "dpkg"].iter().all(|program| found(program));
-        let Some(debian) = address("debian").filter(|_| tools) else {
-            return Ok(Err("Debian's packages can't be reached from this system".to_owned()));
-        };
-        let trusted = "[signed-by=/usr/share/keyrings/debian-archive-keyring.gpg]";
-        let mut list = format!("deb {trusted} {debian} {main}\n");
-        if let (Some(suite), Some(address)) = (security, address("debian-security")) {
-            list += &format!("deb {trusted} {address} {suite}\n");
-        }
-        for needed in ["apt/lists/partial", "apt/cache/archives/partial", "packages"] {
-            fs::create_dir_all(folder.join(needed))?;
-        }
-        let sources = folder.join("apt/sources.list");
-        fs::write(&sources, list)?;
-        let root = folder.display();
-        let options = [
-            format!("Dir::Etc::sourcelist={root}/apt/sources.list"),
-            "Dir::Etc::sourceparts=/dev/null".to_owned(),
-            format!("Dir::State::Lists={root}/apt/lists"),
-            format!("Dir::Cache={root}/apt/cache"),
-            "Acquire::Languages=none".to_owned(),
-            "APT::Architectures=amd64".to_owned(),
-            "APT::Sandbox::User=root".to_owned(),
-        ];
-        let options = options.into_iter().flat_map(|option| ["-o".to_owned(), option]).collect();
-        let archive = Self { folder: folder.to_owned(), options };
-        match Run::new("apt-get").args(&archive.options).words("-q update").limit(300).succeed(log) {
-            Ok(()) => Ok(Ok(archive)),
-            Err(failure) => Ok(Err(last_line(&failure))),
-        }
-    }
-
-    /// The version that is offered of a package.
-    fn version(&self, package: &str) -> Option<String> {
-        let listed = Run::new("apt-cache").args(&self.options).arg("madison").arg(package).output()?;
-        listed.lines().next()?.split('|').nth(1).map(|version| version.trim().to_owned())
-    }
-
-    /// The first package whose name begins so among those that a package depends on.
-    fn dependency(&self, package: &str, beginning: &str) -> Option<String> {
-        let listed = Run::new("apt-cache").args(&self.options).arg("depends").arg(package).output()?;
-        let name = |line: &str| line.trim().strip_prefix("Depends: ").map(str::to_owned);
-        listed.lines().filter_map(name).find(|name| name.starts_with(beginning))
-    }
-
-    /// Downloads packages and unpacks them into the folder.
-    fn unpack(&self, packages: &[&str], log: &Log) -> Result<(), Failure> {
-        let store = self.folder.join("packages");
-        Run::new("apt-get").args(&self.options).words("-q download").args(packages).within(&store).succeed(log)?;
-        for entry in fs::read_dir(&store)?.flatten() {
-            Run::new("dpkg").arg("-x").arg(entry.path()).arg(&self.folder).succeed(log)?;
-        }
-        fs::remove_dir_all(&store)?;
-        Ok(())
-    }
-}
-
-/// The code name of the running Debian release.
-fn release() -> Option<String> {
-    let text = fs::read_to_string("/etc/os-release").ok()?;
-    let value = |key: &str| text.lines().find_map(|line| line.strip_prefix(key)).map(|value| value.trim_matches('"'));
-    (value("ID=") == Some("debian")).then(|| value("VERSION_CODENAME=").map(str::to_owned))?
 }
 
 /// The first entry of a folder whose name begins so.

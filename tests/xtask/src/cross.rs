@@ -1,0 +1,134 @@
+//! The programs for a DPU: Linux on aarch64.
+//!
+//! Where rustup's target is installed, the default toolchain builds them. Elsewhere Debian's own compiler does, with
+//! Debian's library for that processor; see [`toolchain`]. Both need a linker and a C library for aarch64.
+
+use std::fs::File;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+use crate::install::{self, Found};
+use crate::run::{Log, Run};
+use crate::step::Failure;
+use crate::toolchain::{self, CROSS};
+use crate::workspace::Workspace;
+
+/// Linker and C library.
+const PACKAGES: &[&str] = &["gcc-aarch64-linux-gnu", "libc6-dev-arm64-cross"];
+const LINKER: &str = "CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER";
+/// Runs programs of another processor.
+const EMULATOR: (&str, &str) = ("qemu-aarch64-static", "qemu-user-static");
+/// Where Debian keeps the C library for aarch64.
+const LIBRARIES: &str = "/usr/aarch64-linux-gnu";
+/// `e_machine` of AArch64 in an ELF header.
+const AARCH64: u16 = 183;
+
+/// What was built.
+pub(crate) struct Built {
+    /// The agent.
+    pub(crate) agent: PathBuf,
+    /// The command.
+    pub(crate) umbra: PathBuf,
+    /// Which compiler did it.
+    pub(crate) by: &'static str,
+}
+
+/// Builds `umbra-agent` and `umbra` in a profile, or says why that can't be done here.
+pub(crate) fn build(workspace: &Workspace, profile: &str, log: &Log) -> Result<Found<Built>, Failure> {
+    let folder = workspace.folder("cross")?;
+    let build = Run::cargo()
+        .words("build --package umbra --package umbra-dpu --profile")
+        .arg(profile)
+        .args(["--target", CROSS, "--target-dir"])
+        .arg(&folder);
+    let by = if toolchain::host().as_deref() == Some(CROSS) {
+        build.succeed(log)?;
+        "this machine's own processor"
+    } else {
+        let linker = std::env::var_os(LINKER);
+        if linker.is_none()
+            && let Err(reason) = install::system_packages(PACKAGES, log)
+        {
+            return Ok(Err(reason));
+        }
+        let build = build.env(LINKER, linker.unwrap_or_else(|| "aarch64-linux-gnu-gcc".into()));
+        if toolchain::target_installed(CROSS) {
+            build.succeed(log)?;
+            "rustup's target"
+        } else {
+            let compiler = match toolchain::debian_compiler(workspace, log)? {
+                Ok(compiler) => compiler,
+                Err(reason) => {
+                    let add = format!("`rustup target add {CROSS}`");
+                    return Ok(Err(format!("target {CROSS} is not installed ({add}), and {reason}")));
+                }
+            };
+            build.env("RUSTC", compiler).succeed(log)?;
+            "Debian's compiler"
+        }
+    };
+    let folder = folder.join(CROSS).join(if profile == "dev" { "debug" } else { profile });
+    let built = Built { agent: folder.join("umbra-agent"), umbra: folder.join("umbra"), by };
+    for program in [&built.agent, &built.umbra] {
+        if machine(program)? != AARCH64 {
+            return Err(Failure::new(format!("{} is no program for aarch64", program.display())));
+        }
+    }
+    Ok(Ok(built))
+}
+
+/// Starts a program that was built, and gives what it printed; or says why it can't be started here.
+pub(crate) fn start(program: &Path, argument: &str, log: &Log) -> Result<Found<String>, Failure> {
+    let (emulator, package) = EMULATOR;
+    if let Err(reason) = install::system_packages(&[package], log) {
+        return Ok(Err(reason));
+    }
+    let run = Run::new(emulator).args(["-L", LIBRARIES]).arg(program).arg(argument).limit(120);
+    let (status, printed) = run.finish(log)?;
+    let printed = printed.join("\n");
+    if status.success() {
+        return Ok(Ok(printed));
+    }
+    Err(Failure::new(format!("{printed}\n{status}: {} {argument}", program.display())))
+}
+
+/// `cargo xtask cross`: builds what users install, and says where it is.
+pub(crate) fn command(workspace: &Workspace) -> Result<bool, Failure> {
+    let log = Log::create(&workspace.folder("xtask-logs")?.join("cross-command.log"), true)?;
+    match build(workspace, "release", &log)? {
+        Ok(built) => {
+            println!("by {}:\n{}\n{}", built.by, built.agent.display(), built.umbra.display());
+            Ok(true)
+        }
+        Err(reason) => Err(Failure::new(reason)),
+    }
+}
+
+/// The processor that an ELF program is for.
+fn machine(program: &Path) -> Result<u16, Failure> {
+    let unreadable = |error| Failure::new(format!("{}: {error}", program.display()));
+    let mut head = [0; 20];
+    File::open(program).and_then(|mut file| file.read_exact(&mut head)).map_err(unreadable)?;
+    machine_of(&head).ok_or_else(|| Failure::new(format!("{} is no 64-bit ELF program", program.display())))
+}
+
+/// Source: elf(5).
+fn machine_of(head: &[u8; 20]) -> Option<u16> {
+    let [b'\x7f', b'E', b'L', b'F', 2, 1, .., low, high] = *head else { return None };
+    Some(u16::from_le_bytes([low, high]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn processors_are_told_by_the_header() {
+        let mut head = *b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0\x03\0\xb7\0";
+        assert_eq!(machine_of(&head), Some(AARCH64));
+        head[18] = 62;
+        assert_eq!(machine_of(&head), Some(62));
+        head[4] = 1;
+        assert_eq!(machine_of(&head), None, "32 bits");
+    }
+}
