@@ -13,6 +13,7 @@ Usage: cargo xtask COMMAND
                      run a bench (lookup, rings, reads; all without a name) in the release
                      profile; WORD selects cases; with --json one object a line
   rdma [--verbose]   run the tests of RDMA alone: on this machine's device, or in a guest
+  dpu [--verbose]    run a host and a DPU as two guests
   cross              build the agent and the command for a DPU: Linux on aarch64
   tools              say which tools the steps use, and whether they are here
   --help             this text
@@ -67,7 +68,7 @@ fn parse_from(mut parser: lexopt::Parser) -> Result<Request, lexopt::Error> {
         Short('h') | Long("help") => Ok(Request::Help),
         Value(word) if word == "help" => Ok(Request::Help),
         Value(word) if word == "test" => test(parser),
-        Value(word) if word == "rdma" => rdma(parser),
+        Value(word) if word == "rdma" || word == "dpu" => step(parser, word.string()?),
         Value(word) if word == "bench" => bench(parser),
         Value(word) if word == "cross" => alone(parser, Request::Cross),
         Value(word) if word == "tools" => alone(parser, Request::Tools),
@@ -100,8 +101,8 @@ fn test(mut parser: lexopt::Parser) -> Result<Request, lexopt::Error> {
 }
 
 /// The step of that name, alone.
-fn rdma(mut parser: lexopt::Parser) -> Result<Request, lexopt::Error> {
-    let mut selection = Selection { only: vec!["rdma".to_owned()], ..Selection::default() };
+fn step(mut parser: lexopt::Parser, name: String) -> Result<Request, lexopt::Error> {
+    let mut selection = Selection { only: vec![name], ..Selection::default() };
     while let Some(argument) = parser.next()? {
         match argument {
             Long("verbose") => selection.verbose = true,
@@ -145,10 +146,11 @@ mod tests {
     }
 
     #[test]
-    fn the_step_of_rdma_has_a_command_of_its_own() {
+    fn steps_of_guests_have_commands_of_their_own() {
         let selection = Selection { only: vec!["rdma".to_owned()], verbose: true, ..Selection::default() };
         assert_eq!(parse_words(&["rdma", "--verbose"]).unwrap(), Request::Test(selection));
         assert!(parse_words(&["rdma", "fmt"]).is_err());
+        assert_eq!(parse_words(&["dpu"]).unwrap(), parse_words(&["test", "--only", "dpu"]).unwrap());
     }
 
     #[test]

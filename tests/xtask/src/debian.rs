@@ -26,6 +26,28 @@ pub(crate) fn of_this_release(folder: &Path, architectures: &[&str], log: &Log) 
     Archive::open(folder, &format!("{release} main"), Some(&security), architectures, log)
 }
 
+/// Makes a folder of packages of one architecture: whole or not at all.
+pub(crate) fn make(
+    folder: &Path,
+    architecture: &str,
+    log: &Log,
+    fill: impl FnOnce(&Archive, &Path) -> Result<Found<()>, Failure>,
+) -> Result<Found<()>, Failure> {
+    let partial = folder.with_extension("partial");
+    if partial.exists() {
+        fs::remove_dir_all(&partial)?;
+    }
+    fs::create_dir_all(&partial)?;
+    let filled = match of_this_release(&partial, &[architecture], log)? {
+        Ok(archive) => fill(&archive, &partial)?,
+        Err(reason) => Err(reason),
+    };
+    if filled.is_ok() {
+        fs::rename(&partial, folder)?;
+    }
+    Ok(filled)
+}
+
 impl Archive {
     /// Reads the lists of the given suites into the folder. The first architecture is the one that names without an
     /// architecture mean.
@@ -85,6 +107,16 @@ impl Archive {
         let listed = Run::new("apt-cache").args(&self.options).arg("depends").arg(package).output()?;
         let name = |line: &str| line.trim().strip_prefix("Depends: ").map(str::to_owned);
         listed.lines().filter_map(name).find(|name| name.starts_with(beginning))
+    }
+
+    /// Packages with everything that they depend on; `None` if one of them is not known.
+    pub(crate) fn with_dependencies(&self, packages: &[&str]) -> Option<Vec<String>> {
+        let only = "depends --recurse --no-recommends --no-suggests --no-conflicts --no-breaks --no-replaces \
+                    --no-enhances";
+        let listed = Run::new("apt-cache").args(&self.options).words(only).args(packages).output()?;
+        // What they need is indented, and names in angle brackets are provided by others.
+        let names = listed.lines().filter(|line| !line.starts_with([' ', '|', '<']));
+        Some(names.map(str::to_owned).collect())
     }
 
     /// Downloads packages and unpacks them into the folder.

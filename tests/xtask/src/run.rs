@@ -3,13 +3,13 @@
 //! What a program prints goes to the step's log. A step that fails shows the end of it. The tests it ran are
 //! counted from the harness's closing lines, so that the counts of the summary are real ones.
 
-use std::cell::Cell;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, IsTerminal as _, Write as _};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -70,14 +70,14 @@ pub(crate) struct Log {
     path: PathBuf,
     file: Arc<Mutex<File>>,
     verbose: bool,
-    tests: Cell<Tests>,
+    tests: Mutex<Tests>,
 }
 
 impl Log {
     /// Starts an empty log; `verbose` shows it on the screen as well.
     pub(crate) fn create(path: &Path, verbose: bool) -> Result<Self, Failure> {
         let file = Arc::new(Mutex::new(File::create(path)?));
-        Ok(Self { path: path.to_owned(), file, verbose, tests: Cell::default() })
+        Ok(Self { path: path.to_owned(), file, verbose, tests: Mutex::default() })
     }
 
     /// Where the log lies.
@@ -87,7 +87,7 @@ impl Log {
 
     /// Tests that programs of this step have run so far.
     pub(crate) fn tests(&self) -> Tests {
-        self.tests.get()
+        *self.tests.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -95,6 +95,7 @@ impl Log {
 pub(crate) struct Run {
     command: Command,
     limit: Duration,
+    unwanted: Option<Arc<AtomicBool>>,
 }
 
 impl Run {
@@ -102,7 +103,7 @@ impl Run {
     pub(crate) fn new(program: impl AsRef<OsStr>) -> Self {
         let mut command = Command::new(program);
         command.stdin(Stdio::null());
-        Self { command, limit: Duration::from_secs(20 * 60) }
+        Self { command, limit: Duration::from_secs(20 * 60), unwanted: None }
     }
 
     /// The cargo that runs this program, or cargo by name, as set up by the user.
@@ -160,6 +161,12 @@ impl Run {
         self
     }
 
+    /// Is killed, with everything it started, once the flag is set.
+    pub(crate) fn unless(mut self, unwanted: &Arc<AtomicBool>) -> Self {
+        self.unwanted = Some(Arc::clone(unwanted));
+        self
+    }
+
     /// Runs the program; anything but exit code 0 is a failure that shows the end of what it printed.
     pub(crate) fn succeed(self, log: &Log) -> Result<(), Failure> {
         let shown = shown(&self.command);
@@ -185,12 +192,18 @@ impl Run {
         drop(self.command);
         let mut child = spawned.map_err(|error| Failure::new(format!("{error}: {shown}")))?;
         let lines = collect(reader, &log.file, log.verbose);
-        let ended = wait(&mut child, self.limit, own_group)?;
+        let unwanted = || self.unwanted.as_ref().is_some_and(|flag| flag.load(Ordering::Relaxed));
+        let start = Instant::now();
+        let ended = wait(&mut child, || unwanted() || start.elapsed() >= self.limit, own_group)?;
         // A grandchild may hold the pipe; what it prints later is of no interest.
         let printed = lines.recv_timeout(Duration::from_secs(5)).unwrap_or_default();
-        log.tests.set(printed.iter().map(|line| Tests::of_line(line)).fold(log.tests.get(), Tests::plus));
+        let ran = printed.iter().map(|line| Tests::of_line(line)).fold(Tests::default(), Tests::plus);
+        let mut tests = log.tests.lock().unwrap_or_else(PoisonError::into_inner);
+        *tests = tests.plus(ran);
+        drop(tests);
         let Some(status) = ended else {
-            return Err(Failure::new(format!("killed after {} s: {shown}", self.limit.as_secs())));
+            let why = if unwanted() { ", not wanted any more" } else { "" };
+            return Err(Failure::new(format!("killed after {} s{why}: {shown}", start.elapsed().as_secs())));
         };
         Ok((status, printed))
     }
@@ -235,14 +248,13 @@ fn collect(reader: io::PipeReader, file: &Arc<Mutex<File>>, verbose: bool) -> mp
     receiver
 }
 
-/// Waits for the child; `None` if it had to be killed.
-fn wait(child: &mut Child, limit: Duration, own_group: bool) -> Result<Option<ExitStatus>, Failure> {
-    let start = Instant::now();
+/// Waits for the child; `None` if it had to be killed because time is over.
+fn wait(child: &mut Child, over: impl Fn() -> bool, own_group: bool) -> Result<Option<ExitStatus>, Failure> {
     loop {
         if let Some(status) = child.try_wait()? {
             return Ok(Some(status));
         }
-        if start.elapsed() >= limit {
+        if over() {
             let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
             match group {
                 Some(group) if own_group => kill_process_group(group, Signal::KILL).map_err(io::Error::from)?,

@@ -7,6 +7,7 @@ use crate::step::{Bench, Failure, Step, Verdict};
 
 mod cross;
 mod dependencies;
+mod dpu;
 mod features;
 mod fuzz;
 mod layers;
@@ -37,6 +38,7 @@ pub(crate) const ALL: &[Step] = &[
     step("run", "the main job agrees byte for byte on every data path", run::check),
     step("rdma", "RDMA by verbs works: on this machine's device, or in a guest with one in software", rdma::check),
     step("cross", "the agent and the command build for a DPU and start there", cross::check),
+    step("dpu", "a host and a DPU, two guests of different processors, work together", dpu::check),
     step("leftovers", "tests and jobs left no process, file or segment", leftovers::check),
     step("features", "every combination of features builds", features::features),
     step("symbols", "core and the agent's engine need nothing but mem*", symbols::check),

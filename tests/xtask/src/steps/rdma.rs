@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::guest::Guest;
+use crate::guest::{Guest, Kind, tail};
 use crate::run::Run;
 use crate::step::{Bench, Failure, Verdict};
 use crate::steps::tests::PROFILE;
@@ -34,7 +34,7 @@ pub(super) fn check(bench: &Bench<'_>) -> Result<Verdict, Failure> {
         }
         return Ok(Verdict::Passed("this machine's device".to_owned()));
     }
-    let guest = match Guest::prepare(bench.workspace, bench.log)? {
+    let guest = match Guest::prepare(bench.workspace, Kind::Host, bench.log)? {
         Ok(guest) => guest,
         Err(reason) => return Ok(Verdict::Skipped(reason)),
     };
@@ -80,8 +80,4 @@ fn script(umbra: &Path, programs: &[PathBuf]) -> String {
 /// Whether a test found no device.
 fn is_skipped(printed: &[String]) -> bool {
     printed.iter().any(|line| line.contains("skipped: "))
-}
-
-fn tail(printed: &[String]) -> String {
-    printed[printed.len().saturating_sub(60)..].join("\n")
 }
