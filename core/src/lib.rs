@@ -11,7 +11,8 @@
 //! wire        frames, transports                   one vocabulary: Call, Offer, Null, Done
 //! names       regions, keys, spans, tickets,       who may touch which bytes; who is where
 //!             endpoints
-//! tables      slots, maps, rings, requests         bounded, stale ids are detected
+//! tables      slots, maps, rings, requests,        bounded, stale ids are detected
+//!             slot caches
 //! words       atomics, ids, time, errors
 //! ```
 //!
@@ -26,6 +27,7 @@ extern crate std;
 
 pub mod access;
 pub mod atomic;
+pub mod cache;
 pub mod cell;
 pub mod codec;
 pub mod endpoints;

@@ -1,0 +1,385 @@
+//! The cache itself, and which of its operations each contract has.
+
+use core::marker::PhantomData;
+use core::ops::Range;
+
+use super::error::{AllocError, BuildError, FillError, ForgetError, FreeError, Interrupted, ResetError};
+use super::grant::{Found, Grant, Pin, State, Statistics};
+use super::index::Index;
+use super::policy::{Never, Next, NextUse, Policy};
+use super::pool::Pool;
+use super::slot::{ABANDONED, LEAVING, Slot, VALID};
+
+/// Alloc and free.
+#[derive(Clone, Copy, Debug)]
+pub enum Plain {}
+/// And remember.
+#[derive(Clone, Copy, Debug)]
+pub enum Remembering {}
+/// And forget.
+#[derive(Clone, Copy, Debug)]
+pub enum Forgetting {}
+
+/// Contracts that have `remember`.
+pub trait Remembers: sealed::Sealed {}
+impl Remembers for Remembering {}
+impl Remembers for Forgetting {}
+mod sealed {
+    pub trait Sealed {}
+    impl Sealed for super::Remembering {}
+    impl Sealed for super::Forgetting {}
+}
+
+/// A slot for each data id that is in use; content is gone with the last reference.
+pub type Stack<S, I> = SlotCache<S, I, Never, Plain>;
+/// Remembers content beyond the last reference, until its slot is needed.
+pub type Cache<S, I, P> = SlotCache<S, I, P, Remembering>;
+/// And forgets content on request, so that its slot is used before any other content leaves.
+pub type Forgetful<S, I, P> = SlotCache<S, I, P, Forgetting>;
+
+/// One implementation of all contracts; use it by the names [`Stack`], [`Cache`] and [`Forgetful`].
+#[derive(Clone, Debug)]
+pub struct SlotCache<S, I, P, C> {
+    pub(super) pool: Pool<S, P>,
+    index: I,
+    /// References of one data id at most.
+    most: u32,
+    interrupted: bool,
+    /// Resets; a pin of an earlier life is not valid.
+    epoch: u32,
+    contract: PhantomData<C>,
+}
+
+impl<S: AsRef<[Slot]> + AsMut<[Slot]>, I: Index> Stack<S, I> {
+    /// An empty cache that hands out the slots of the range, whatever the lent records held before.
+    ///
+    /// # Errors
+    /// [`BuildError`] if the range is empty, or if too little was lent for it.
+    pub fn stack(slots: S, index: I, range: Range<u32>) -> Result<Self, BuildError> {
+        Self::new(slots, index, Never, range)
+    }
+}
+
+impl<S: AsRef<[Slot]> + AsMut<[Slot]>, I: Index, P: Policy, C> SlotCache<S, I, P, C> {
+    /// An empty cache that hands out the slots of the range, whatever the lent records held before.
+    ///
+    /// # Errors
+    /// [`BuildError`] if the range is empty, or if too little was lent for it.
+    pub fn new(slots: S, mut index: I, policy: P, range: Range<u32>) -> Result<Self, BuildError> {
+        let pool = Pool::new(slots, policy, range)?;
+        let (need, have) = (pool.count() as usize, index.room());
+        if have < need {
+            return Err(BuildError::IndexTooSmall { need, have });
+        }
+        index.clear();
+        Ok(SlotCache { pool, index, most: u32::MAX, interrupted: false, epoch: 0, contract: PhantomData })
+    }
+
+    /// The same cache with at most this many references of one data id.
+    #[must_use]
+    pub fn with_most_references(self, most: u32) -> Self {
+        SlotCache { most, ..self }
+    }
+
+    #[inline]
+    pub(super) fn working(&self) -> Result<(), Interrupted> {
+        if self.interrupted { Err(Interrupted) } else { Ok(()) }
+    }
+
+    #[inline]
+    pub(super) fn find(&self, data: u64) -> Option<u32> {
+        self.index.find(data, |slot| self.pool.at(slot).data == data)
+    }
+
+    /// Takes a reference to the slot of `data`, which is assigned now if it was not: to the slot that became empty
+    /// last, else to one never used, else to one whose idle content the policy gives up.
+    ///
+    /// # Errors
+    /// [`AllocError`]; [`AllocError::Full`] is where a blocking caller waits for a `free`.
+    #[inline]
+    pub fn alloc(&mut self, data: u64) -> Result<Grant, AllocError> {
+        self.working()?;
+        match self.find(data) {
+            Some(slot) => self.join(slot),
+            None => self.assign(data),
+        }
+    }
+
+    /// A further reference to an assigned slot.
+    #[inline]
+    pub(super) fn join(&mut self, slot: u32) -> Result<Grant, AllocError> {
+        let this = self.pool.at(slot);
+        if this.count >= self.most {
+            return Err(AllocError::TooManyReferences { data: this.data, most: self.most });
+        }
+        let references = this.count + 1;
+        let found = if this.is(VALID) {
+            self.pool.statistics.hits += 1;
+            Found::Remembered
+        } else if this.is(ABANDONED) {
+            self.pool.statistics.loads += 1;
+            self.pool.at_mut(slot).clear(ABANDONED);
+            Found::Empty
+        } else {
+            self.pool.statistics.joins += 1;
+            Found::Assigned
+        };
+        self.pool.retain(slot);
+        Ok(Grant { slot: self.pool.outer(slot), found, references })
+    }
+
+    fn assign(&mut self, data: u64) -> Result<Grant, AllocError> {
+        self.index.admits(data)?;
+        let Some((slot, evicted)) = self.pool.take(data) else {
+            self.pool.statistics.refused += 1;
+            return Err(AllocError::Full { slots: self.pool.count() });
+        };
+        if let Some(evicted) = evicted {
+            self.index.remove(evicted, slot);
+        }
+        self.index.enter(data, slot);
+        self.pool.statistics.loads += 1;
+        Ok(Grant { slot: self.pool.outer(slot), found: Found::Empty, references: 1 })
+    }
+
+    /// Gives a reference back. Without content, or with content that shall leave, the last one empties the slot.
+    ///
+    /// # Errors
+    /// [`FreeError`] if there is no reference.
+    #[inline]
+    pub fn free(&mut self, data: u64) -> Result<(), FreeError> {
+        self.free_until(data, Next::Unknown)
+    }
+
+    #[inline]
+    fn free_until(&mut self, data: u64, next: Next) -> Result<(), FreeError> {
+        self.working()?;
+        let slot = self.find(data).ok_or(FreeError::NotAssigned { data })?;
+        self.give_back(slot, data, next)
+    }
+
+    #[inline]
+    pub(super) fn give_back(&mut self, slot: u32, data: u64, next: Next) -> Result<(), FreeError> {
+        if self.pool.at(slot).count == 0 {
+            return Err(FreeError::NotInUse { data });
+        }
+        if let Some(dropped) = self.pool.release(slot, next) {
+            self.index.remove(dropped, slot);
+        }
+        Ok(())
+    }
+
+    /// [`SlotCache::alloc`], with the reference as a value.
+    ///
+    /// # Errors
+    /// [`AllocError`].
+    pub fn pin(&mut self, data: u64) -> Result<(Pin, Grant), AllocError> {
+        let grant = self.alloc(data)?;
+        Ok((Pin { data, slot: grant.slot, epoch: self.epoch }, grant))
+    }
+
+    /// Gives the reference back.
+    ///
+    /// # Errors
+    /// [`FreeError`] if the cache was interrupted or reset since, or is another one.
+    pub fn free_pin(&mut self, pin: Pin) -> Result<(), FreeError> {
+        self.working()?;
+        let Pin { data, slot, epoch } = pin;
+        match self.pool.inner(slot).filter(|&slot| epoch == self.epoch && self.pool.at(slot).data == data) {
+            Some(slot) => self.give_back(slot, data, Next::Unknown),
+            None => Err(FreeError::NotAssigned { data }),
+        }
+    }
+
+    /// What the slot of `data` is doing; `None` if it has none.
+    ///
+    /// # Errors
+    /// [`Interrupted`].
+    pub fn state(&self, data: u64) -> Result<Option<State>, Interrupted> {
+        self.working()?;
+        Ok(self.find(data).map(|slot| match self.pool.at(slot) {
+            slot if slot.is_idle() => State::Idle,
+            slot if slot.is(VALID) => State::InUse,
+            slot if slot.is(ABANDONED) => State::Abandoned,
+            _ => State::Filling,
+        }))
+    }
+
+    /// Slots that are assigned, with or without references.
+    ///
+    /// # Errors
+    /// [`Interrupted`].
+    pub fn len(&self) -> Result<u32, Interrupted> {
+        self.working().map(|()| self.pool.assigned())
+    }
+
+    /// Whether no slot is assigned.
+    ///
+    /// # Errors
+    /// [`Interrupted`].
+    pub fn is_empty(&self) -> Result<bool, Interrupted> {
+        Ok(self.len()? == 0)
+    }
+
+    /// Slots whose content may be given up.
+    ///
+    /// # Errors
+    /// [`Interrupted`].
+    pub fn idle(&self) -> Result<u32, Interrupted> {
+        self.working().map(|()| self.pool.idle())
+    }
+
+    /// Whether an `alloc` of new data would find a slot.
+    ///
+    /// # Errors
+    /// [`Interrupted`].
+    pub fn has_room(&self) -> Result<bool, Interrupted> {
+        self.working().map(|()| self.pool.has_room())
+    }
+
+    /// Slots that there are.
+    #[must_use]
+    pub fn capacity(&self) -> u32 {
+        self.pool.count()
+    }
+
+    /// What happened so far; also after an interrupt.
+    #[must_use]
+    pub fn statistics(&self) -> Statistics {
+        self.pool.statistics
+    }
+
+    /// From now on every operation fails with `Interrupted` and has no effect. A second interrupt changes nothing.
+    pub fn interrupt(&mut self) {
+        self.interrupted = true;
+    }
+
+    /// Whether the cache was interrupted.
+    #[must_use]
+    pub fn is_interrupted(&self) -> bool {
+        self.interrupted
+    }
+
+    /// Slots without content that somebody may still be writing to, with their data; O(slots). Their memory must not
+    /// be given to anybody else, not even after an interrupt.
+    pub fn outstanding_fills(&self) -> impl Iterator<Item = (u32, u64)> {
+        let filling = self.pool.all().filter(|(_, slot)| slot.is_filling());
+        filling.map(|(slot, record)| (self.pool.outer(slot), record.data))
+    }
+
+    /// Tells an interrupted cache that nobody writes to this slot any more; whether it was an outstanding fill.
+    pub fn settle(&mut self, slot: u32) -> bool {
+        let Some(slot) = self.pool.inner(slot).filter(|_| self.interrupted) else { return false };
+        let filling = self.pool.at(slot).is_filling();
+        self.pool.at_mut(slot).set(ABANDONED);
+        filling
+    }
+
+    /// Makes an interrupted cache ready again, and empty. Pins of before are not valid any more.
+    ///
+    /// # Errors
+    /// [`ResetError`] if it was not interrupted, or if slots are still being filled.
+    pub fn reset(&mut self) -> Result<(), ResetError> {
+        if !self.interrupted {
+            return Err(ResetError::NotInterrupted);
+        }
+        if let Some((slot, data)) = self.outstanding_fills().next() {
+            return Err(ResetError::Filling { slot, data });
+        }
+        self.pool.clear();
+        self.index.clear();
+        self.interrupted = false;
+        self.epoch = self.epoch.wrapping_add(1);
+        Ok(())
+    }
+}
+
+impl<S: AsRef<[Slot]> + AsMut<[Slot]>, I: Index, P: Policy, C: Remembers> SlotCache<S, I, P, C> {
+    /// The client that found the slot empty has filled it: its content outlives the references.
+    ///
+    /// # Errors
+    /// [`FillError`] if the data has no slot any more, or if somebody filled it before.
+    #[inline]
+    pub fn remember(&mut self, data: u64) -> Result<(), FillError> {
+        let slot = self.filling(data)?;
+        self.pool.fill(slot);
+        Ok(())
+    }
+
+    /// The client that found the slot empty gives up, and frees its reference as usual: the next `alloc` finds the
+    /// slot empty, also while others still hold references.
+    ///
+    /// # Errors
+    /// [`FillError`] if the data has no slot any more, or if it was filled.
+    pub fn abandon(&mut self, data: u64) -> Result<(), FillError> {
+        let slot = self.filling(data)?;
+        self.pool.at_mut(slot).set(ABANDONED);
+        Ok(())
+    }
+
+    fn filling(&self, data: u64) -> Result<u32, FillError> {
+        self.working()?;
+        let slot = self.find(data).ok_or(FillError::NotAssigned { data })?;
+        if self.pool.at(slot).is(VALID) { Err(FillError::AlreadyRemembered { data }) } else { Ok(slot) }
+    }
+}
+
+impl<S: AsRef<[Slot]> + AsMut<[Slot]>, I: Index, P: Policy> Forgetful<S, I, P> {
+    /// Empties the slot of idle content, and says whether there was any.
+    ///
+    /// # Errors
+    /// [`ForgetError`] if the slot is being filled, or in use.
+    pub fn forget(&mut self, data: u64) -> Result<bool, ForgetError> {
+        let Some(slot) = self.remembered(data)? else { return Ok(false) };
+        match self.pool.at(slot).count {
+            0 => self.drop_idle(slot, data),
+            references => return Err(ForgetError::InUse { data, references }),
+        }
+        Ok(true)
+    }
+
+    /// [`Forgetful::forget`], but content in use leaves with its last reference, also if further ones are taken
+    /// meanwhile.
+    ///
+    /// # Errors
+    /// [`ForgetError`] if the slot is being filled.
+    pub fn forget_later(&mut self, data: u64) -> Result<bool, ForgetError> {
+        let Some(slot) = self.remembered(data)? else { return Ok(false) };
+        if self.pool.at(slot).count == 0 {
+            self.drop_idle(slot, data);
+        } else {
+            self.pool.at_mut(slot).set(LEAVING);
+        }
+        Ok(true)
+    }
+
+    fn remembered(&self, data: u64) -> Result<Option<u32>, ForgetError> {
+        self.working()?;
+        match self.find(data) {
+            Some(slot) if !self.pool.at(slot).is(VALID) => Err(ForgetError::NotRemembered { data }),
+            found => Ok(found),
+        }
+    }
+
+    fn drop_idle(&mut self, slot: u32, data: u64) {
+        self.pool.forget(slot);
+        self.index.remove(data, slot);
+    }
+}
+
+impl<S: AsRef<[Slot]> + AsMut<[Slot]>, I: Index, H: AsRef<[u32]> + AsMut<[u32]>, C: Remembers>
+    SlotCache<S, I, NextUse<H>, C>
+{
+    /// [`SlotCache::free`] of data whose next use is known to be at this point.
+    ///
+    /// # Errors
+    /// [`FreeError`] if there is no reference.
+    pub fn free_until_used_at(&mut self, data: u64, point: u64) -> Result<(), FreeError> {
+        self.free_until(data, Next::At(point))
+    }
+
+    /// Moves the present on to this point.
+    pub fn now(&mut self, point: u64) {
+        self.pool.policy.now(point);
+    }
+}

@@ -1,0 +1,74 @@
+//! What a cache answers, and what it counts.
+
+/// What a client finds in the slot that it was given.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub enum Found {
+    /// Nothing: this client fills the slot.
+    Empty,
+    /// Another client has the slot and fills it, or nobody will say when it is filled.
+    Assigned,
+    /// The content, filled and remembered.
+    Remembered,
+}
+
+/// A slot, and what is in it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct Grant {
+    /// The slot, in the range that the cache was made with.
+    pub slot: u32,
+    /// What is in it.
+    pub found: Found,
+    /// References to the data, this one included.
+    pub references: u32,
+}
+
+/// A reference that is given back exactly once: it can't be copied, and giving it back consumes it.
+#[derive(PartialEq, Eq, Debug)]
+#[must_use = "a pin that is dropped keeps its slot for good: give it back with `free_pin`"]
+pub struct Pin {
+    pub(super) data: u64,
+    pub(super) slot: u32,
+    pub(super) epoch: u32,
+}
+
+impl Pin {
+    /// The data whose slot this is.
+    #[must_use]
+    pub fn data(&self) -> u64 {
+        self.data
+    }
+}
+
+/// What a slot is doing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub enum State {
+    /// References are held, the content is not there yet.
+    Filling,
+    /// References are held, and whoever filled the slot gave up.
+    Abandoned,
+    /// References are held to content.
+    InUse,
+    /// Content without a reference.
+    Idle,
+}
+
+/// What happened since the cache was made; counts do not wrap within the life of a machine.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct Statistics {
+    /// Allocations that found content.
+    pub hits: u64,
+    /// Allocations that found a slot that is being filled.
+    pub joins: u64,
+    /// Allocations that had to fill: each is a load.
+    pub loads: u64,
+    /// Contents given up for another.
+    pub evictions: u64,
+    /// Contents forgotten on request, or after their last use.
+    pub forgotten: u64,
+    /// Allocations refused because all slots were in use.
+    pub refused: u64,
+}

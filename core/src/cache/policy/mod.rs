@@ -1,0 +1,83 @@
+//! Which idle content leaves when a slot is needed.
+//!
+//! A policy sees what a cache does with slots that hold content, keeps their order in lists through the
+//! slots themselves, and names the victim. Content in use stays: where the search meets it, it is taken out of
+//! the order and comes back, as new, with its last reference. So each use costs the search one step at most, and
+//! nothing has to be moved when a reference is taken.
+//!
+//! | policy | a hit costs | good for |
+//! |---|---|---|
+//! | [`Fifo`] | nothing | content that is used once |
+//! | [`Lru`] | a move in a list | recency; the yardstick |
+//! | [`Clock`] | a bit | recency without moves: the choice if nothing is known |
+//! | [`Sieve`] | a bit | skewed ids |
+//! | [`S3Fifo`] | a counter | skewed ids with many that come once |
+//! | [`NextUse`] | a move in a list, at times | a known future: stencils |
+
+mod clock;
+mod fifo;
+mod lru;
+mod next_use;
+mod s3fifo;
+mod sieve;
+
+pub use clock::Clock;
+pub use fifo::Fifo;
+pub use lru::Lru;
+pub use next_use::NextUse;
+pub use s3fifo::S3Fifo;
+pub use sieve::Sieve;
+
+use super::slot::Slot;
+
+/// When content is needed again.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Next {
+    /// At this point of the caller's own count.
+    At(u64),
+    /// Nobody knows.
+    Unknown,
+}
+
+/// An order of eviction; the types of this module are all there are.
+pub trait Policy: sealed::Sealed {
+    /// Forgets all order, for this many slots.
+    fn clear(&mut self, slots: u32);
+
+    /// Content was found by a client.
+    fn hit(&mut self, slot: &mut Slot);
+
+    /// The last reference to content was given back.
+    fn idle(&mut self, slots: &mut [Slot], slot: u32, next: Next);
+
+    /// Content leaves other than as the victim.
+    fn leave(&mut self, slots: &mut [Slot], slot: u32);
+
+    /// Takes the idle slot out of the order whose content is given up first.
+    fn victim(&mut self, slots: &mut [Slot]) -> Option<u32>;
+}
+
+mod sealed {
+    pub trait Sealed {}
+    impl Sealed for super::Fifo {}
+    impl Sealed for super::Lru {}
+    impl Sealed for super::Clock {}
+    impl Sealed for super::Sieve {}
+    impl<G> Sealed for super::S3Fifo<G> {}
+    impl<H> Sealed for super::NextUse<H> {}
+    impl Sealed for super::Never {}
+}
+
+/// Nothing ever leaves: content goes with its last reference, so there is nothing to evict.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Never;
+
+impl Policy for Never {
+    fn clear(&mut self, _: u32) {}
+    fn hit(&mut self, _: &mut Slot) {}
+    fn idle(&mut self, _: &mut [Slot], _: u32, _: Next) {}
+    fn leave(&mut self, _: &mut [Slot], _: u32) {}
+    fn victim(&mut self, _: &mut [Slot]) -> Option<u32> {
+        None
+    }
+}

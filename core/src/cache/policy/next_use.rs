@@ -1,0 +1,181 @@
+//! Farthest next use first: the best that can be done, for a known future.
+
+use super::{Next, Policy};
+use crate::cache::slot::{LINKED, List, NIL, NOWHERE, Slot};
+
+/// Buckets at most.
+const BUCKETS_MAX: usize = 4096;
+const WORDS: usize = BUCKETS_MAX / 64;
+
+/// A calendar: content lies in the bucket of its next use, and what is used last leaves first.
+///
+/// Points of time are the caller's own count, such as the number of a group. A bucket is `2^shift` points wide;
+/// within a bucket the newest leaves first. Content whose next use is not known, or lies behind the last bucket,
+/// leaves before all other, least recently used first. The calendar goes around as [`NextUse::now`] moves on;
+/// content whose point has passed without a use counts as farthest.
+///
+/// *Cost*: a bucket's list and two words of a bitmap. Slots that stay in their bucket from one use to the next
+/// are not moved. Four bytes a bucket.
+///
+/// Source: Belady, "A study of replacement algorithms for a virtual-storage computer", 1966.
+#[derive(Clone, Debug)]
+pub struct NextUse<H> {
+    heads: H,
+    /// A bit for each bucket that has content.
+    words: [u64; WORDS],
+    /// A bit for each word that has a bit.
+    summary: u64,
+    unknown: List,
+    shift: u32,
+    now: u64,
+}
+
+impl<H: AsRef<[u32]> + AsMut<[u32]>> NextUse<H> {
+    /// A calendar over the lent words, of which the largest power of two up to 4096 is used, wide enough
+    /// for uses up to `horizon` points ahead.
+    #[must_use]
+    pub fn new(heads: H, horizon: u64) -> Self {
+        let mut policy = NextUse { heads, words: [0; WORDS], summary: 0, unknown: List::EMPTY, shift: 0, now: 0 };
+        let reach = policy.buckets().saturating_sub(1).max(1);
+        while policy.shift < 63 && reach << policy.shift <= horizon && (reach << policy.shift) >> policy.shift == reach
+        {
+            policy.shift += 1;
+        }
+        policy.clear(0);
+        policy
+    }
+
+    fn buckets(&self) -> u64 {
+        match self.heads.as_ref().len().min(BUCKETS_MAX) {
+            0 => 0,
+            len => 1 << len.ilog2(),
+        }
+    }
+
+    /// Moves the present on; next uses lie behind it.
+    #[inline]
+    pub fn now(&mut self, point: u64) {
+        self.now = point;
+    }
+
+    #[inline]
+    fn bucket(&self, next: Next) -> u16 {
+        let buckets = self.buckets();
+        let Next::At(point) = next else { return NOWHERE };
+        let ahead = (point >> self.shift).checked_sub(self.now >> self.shift);
+        match ahead {
+            Some(ahead) if ahead < buckets => (point >> self.shift & (buckets - 1)) as u16,
+            _ => NOWHERE,
+        }
+    }
+
+    /// The bucket that is farthest ahead of all that have content.
+    fn farthest(&self) -> Option<usize> {
+        if self.summary == 0 {
+            return None;
+        }
+        // Downwards from the bucket before the present one, around.
+        let present = (self.now >> self.shift & self.buckets().wrapping_sub(1)) as usize;
+        self.below(present).or_else(|| self.below(BUCKETS_MAX))
+    }
+
+    /// The highest bucket with content below this one.
+    fn below(&self, bucket: usize) -> Option<usize> {
+        let (word, bit) = (bucket / 64, bucket % 64);
+        let here = self.words.get(word).map_or(0, |bits| bits & ((1 << bit) - 1));
+        if here != 0 {
+            return Some(word * 64 + here.ilog2() as usize);
+        }
+        let words = if word >= 64 { self.summary } else { self.summary & ((1 << word) - 1) };
+        let word = words.checked_ilog2()? as usize;
+        Some(word * 64 + self.words[word].checked_ilog2()? as usize)
+    }
+
+    fn link(&mut self, slots: &mut [Slot], slot: u32, bucket: u16) {
+        slots[slot as usize].list = bucket;
+        if bucket == NOWHERE {
+            self.unknown.push(slots, slot);
+            return;
+        }
+        let at = usize::from(bucket);
+        let head = core::mem::replace(&mut self.heads.as_mut()[at], slot);
+        let this = &mut slots[slot as usize];
+        this.set(LINKED);
+        (this.prev, this.next) = (NIL, head);
+        if let Some(second) = slots.get_mut(head as usize) {
+            second.prev = slot;
+        } else {
+            self.words[at / 64] |= 1 << (at % 64);
+            self.summary |= 1 << (at / 64);
+        }
+    }
+
+    fn unlink(&mut self, slots: &mut [Slot], slot: u32) {
+        let this = &mut slots[slot as usize];
+        if this.list == NOWHERE {
+            self.unknown.unlink(slots, slot);
+            return;
+        }
+        let at = usize::from(this.list);
+        this.clear(LINKED);
+        let (prev, next) = (this.prev, this.next);
+        if let Some(after) = slots.get_mut(next as usize) {
+            after.prev = prev;
+        }
+        if let Some(before) = slots.get_mut(prev as usize) {
+            before.next = next;
+            return;
+        }
+        self.heads.as_mut()[at] = next;
+        if next == NIL {
+            self.words[at / 64] &= !(1 << (at % 64));
+            if self.words[at / 64] == 0 {
+                self.summary &= !(1 << (at / 64));
+            }
+        }
+    }
+}
+
+impl<H: AsRef<[u32]> + AsMut<[u32]>> Policy for NextUse<H> {
+    fn clear(&mut self, _: u32) {
+        self.heads.as_mut().fill(NIL);
+        (self.words, self.summary, self.unknown, self.now) = ([0; WORDS], 0, List::EMPTY, 0);
+    }
+
+    #[inline]
+    fn hit(&mut self, _: &mut Slot) {}
+
+    #[inline]
+    fn idle(&mut self, slots: &mut [Slot], slot: u32, next: Next) {
+        let bucket = self.bucket(next);
+        let this = &slots[slot as usize];
+        if this.is(LINKED) {
+            let stays = this.list == bucket && (bucket != NOWHERE || self.unknown.first == slot);
+            if stays {
+                return;
+            }
+            self.unlink(slots, slot);
+        }
+        self.link(slots, slot, bucket);
+    }
+
+    fn leave(&mut self, slots: &mut [Slot], slot: u32) {
+        if slots[slot as usize].is(LINKED) {
+            self.unlink(slots, slot);
+        }
+    }
+
+    fn victim(&mut self, slots: &mut [Slot]) -> Option<u32> {
+        if let Some(slot) = self.unknown.oldest(slots) {
+            return Some(slot);
+        }
+        while let Some(bucket) = self.farthest() {
+            let slot = self.heads.as_ref()[bucket];
+            self.unlink(slots, slot);
+            if slots[slot as usize].is_idle() {
+                return Some(slot);
+            }
+        }
+        None
+    }
+}

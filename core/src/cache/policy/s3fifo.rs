@@ -1,0 +1,135 @@
+//! Three queues: a small one for what is new, a main one, and the ids of what left too early.
+
+use super::{Next, Policy};
+use crate::cache::slot::{LINKED, List, NOWHERE, Slot};
+
+/// New content waits in a small queue, a tenth of the slots, and moves to the main one if it was used twice
+/// meanwhile; from there it leaves when its uses are counted down. Content that comes back soon after it left
+/// the small queue goes to the main one at once: that is what the lent words are for, one a slot or a few.
+///
+/// Ids of what left are kept as 32 bits of hash and the time, in the place that the hash names: two ids that
+/// meet there displace each other, which costs a hit now and then and never an error.
+///
+/// Source: Yang et al., "FIFO queues are all you need for cache eviction", SOSP 2023.
+#[derive(Clone, Debug)]
+pub struct S3Fifo<G> {
+    queues: [List; 2],
+    small_at_most: u32,
+    slots: u32,
+    ghosts: G,
+    /// Contents that left the small queue.
+    left: u32,
+}
+
+const SMALL: u16 = 0;
+const MAIN: u16 = 1;
+
+impl<G: AsRef<[u64]> + AsMut<[u64]>> S3Fifo<G> {
+    /// Without any order yet; the lent words may hold anything.
+    #[must_use]
+    pub fn new(ghosts: G) -> Self {
+        S3Fifo { queues: [List::EMPTY; 2], small_at_most: 1, slots: 0, ghosts, left: 0 }
+    }
+
+    fn hash(data: u64) -> u64 {
+        let mixed = (data ^ (data >> 32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        (mixed ^ (mixed >> 29)).wrapping_mul(0xd6e8_feb8_6659_fd93)
+    }
+
+    fn ghost(&mut self, data: u64) -> (u32, Option<&mut u64>) {
+        let hash = Self::hash(data);
+        let places = self.ghosts.as_mut();
+        let at = (u128::from(hash) * places.len() as u128) >> 64;
+        // Another part of the hash than the one that chose the place.
+        (hash as u32, places.get_mut(at as usize))
+    }
+
+    fn remember_ghost(&mut self, data: u64) {
+        self.left = self.left.wrapping_add(1);
+        let left = self.left;
+        if let (tag, Some(place)) = self.ghost(data) {
+            *place = u64::from(tag) << 32 | u64::from(left);
+        }
+    }
+
+    fn came_back(&mut self, data: u64) -> bool {
+        let (left, main) = (self.left, self.slots - self.small_at_most.min(self.slots));
+        match self.ghost(data) {
+            (tag, Some(place)) if (*place >> 32) as u32 == tag => left.wrapping_sub(*place as u32) < main,
+            _ => false,
+        }
+    }
+
+    fn queue(&mut self, list: u16) -> &mut List {
+        &mut self.queues[usize::from(list == MAIN)]
+    }
+}
+
+impl<G: AsRef<[u64]> + AsMut<[u64]>> Policy for S3Fifo<G> {
+    fn clear(&mut self, slots: u32) {
+        self.queues = [List::EMPTY; 2];
+        self.small_at_most = (slots / 10).max(1);
+        self.slots = slots;
+        self.left = 0;
+        // A time that is never within reach of the next ones.
+        self.ghosts.as_mut().fill(u64::from(slots.wrapping_neg()));
+    }
+
+    #[inline]
+    fn hit(&mut self, slot: &mut Slot) {
+        slot.uses = (slot.uses + 1).min(3);
+    }
+
+    fn idle(&mut self, slots: &mut [Slot], slot: u32, _: Next) {
+        let this = &slots[slot as usize];
+        if this.is(LINKED) {
+            return;
+        }
+        // Content that was only taken out because it was in use returns to the queue that it was in.
+        let list = match this.list {
+            NOWHERE if self.came_back(this.data) => MAIN,
+            NOWHERE => SMALL,
+            list => list,
+        };
+        (slots[slot as usize].list, slots[slot as usize].uses) = (list, 0);
+        self.queue(list).push(slots, slot);
+    }
+
+    fn leave(&mut self, slots: &mut [Slot], slot: u32) {
+        let this = &slots[slot as usize];
+        if this.is(LINKED) {
+            let list = this.list;
+            self.queue(list).unlink(slots, slot);
+        }
+    }
+
+    fn victim(&mut self, slots: &mut [Slot]) -> Option<u32> {
+        loop {
+            let [small, main] = &self.queues;
+            let list = if main.len == 0 || small.len > self.small_at_most { SMALL } else { MAIN };
+            if self.queue(list).len == 0 {
+                return None;
+            }
+            let slot = self.queue(list).last;
+            self.queue(list).unlink(slots, slot);
+            let this = &mut slots[slot as usize];
+            if !this.is_idle() {
+                continue;
+            }
+            // Each turn counts a use down, moves from small to main, or ends.
+            if list == MAIN && this.uses > 0 {
+                this.uses -= 1;
+                self.queue(MAIN).push(slots, slot);
+            } else if list == SMALL && this.uses > 1 {
+                (this.list, this.uses) = (MAIN, 0);
+                self.queue(MAIN).push(slots, slot);
+            } else {
+                if list == SMALL {
+                    let data = this.data;
+                    self.remember_ghost(data);
+                }
+                return Some(slot);
+            }
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! Slots with their references, content and order of eviction; whose they are is found elsewhere.
+
+use core::ops::Range;
+
+use super::error::BuildError;
+use super::grant::Statistics;
+use super::policy::{Next, Policy};
+use super::slot::{ABANDONED, ASSIGNED, LEAVING, NIL, Slot, VALID};
+
+/// The slots of one cache, numbered from 0.
+///
+/// Invariants: a slot is empty and in the list of empty ones, or never used, or assigned; `idle` counts the
+/// assigned slots with content and no reference, and each of them is in the policy's order.
+#[derive(Clone, Debug)]
+pub(crate) struct Pool<S, P> {
+    slots: S,
+    pub(crate) policy: P,
+    /// The outer number of slot 0.
+    first: u32,
+    count: u32,
+    /// The slot that became empty last.
+    empty: u32,
+    /// Slots below were used.
+    fresh: u32,
+    assigned: u32,
+    idle: u32,
+    pub(crate) statistics: Statistics,
+}
+
+impl<S: AsRef<[Slot]> + AsMut<[Slot]>, P: Policy> Pool<S, P> {
+    pub(crate) fn new(slots: S, policy: P, range: Range<u32>) -> Result<Self, BuildError> {
+        let count = range.end.saturating_sub(range.start);
+        if count == 0 {
+            return Err(BuildError::NoSlots { start: range.start, end: range.end });
+        }
+        let have = slots.as_ref().len();
+        if have < count as usize {
+            return Err(BuildError::TooFewRecords { need: count as usize, have });
+        }
+        let first = range.start;
+        let statistics = Statistics::default();
+        let mut pool = Pool { slots, policy, first, count, empty: NIL, fresh: 0, assigned: 0, idle: 0, statistics };
+        pool.clear();
+        Ok(pool)
+    }
+
+    /// Forgets everything but the statistics.
+    pub(crate) fn clear(&mut self) {
+        self.policy.clear(self.count);
+        (self.empty, self.fresh, self.assigned, self.idle) = (NIL, 0, 0, 0);
+    }
+
+    #[inline]
+    pub(crate) fn outer(&self, slot: u32) -> u32 {
+        self.first + slot
+    }
+
+    #[inline]
+    pub(crate) fn inner(&self, slot: u32) -> Option<u32> {
+        slot.checked_sub(self.first).filter(|&inner| inner < self.fresh)
+    }
+
+    #[inline]
+    pub(crate) fn at(&self, slot: u32) -> &Slot {
+        &self.slots.as_ref()[slot as usize]
+    }
+
+    #[inline]
+    pub(crate) fn at_mut(&mut self, slot: u32) -> &mut Slot {
+        &mut self.slots.as_mut()[slot as usize]
+    }
+
+    /// Whether the slot is still assigned to `data`.
+    #[inline]
+    pub(crate) fn is_of(&self, slot: u32, data: u64) -> bool {
+        let this = self.at(slot);
+        this.data == data && this.is(ASSIGNED)
+    }
+
+    pub(crate) fn count(&self) -> u32 {
+        self.count
+    }
+
+    pub(crate) fn assigned(&self) -> u32 {
+        self.assigned
+    }
+
+    pub(crate) fn idle(&self) -> u32 {
+        self.idle
+    }
+
+    /// All slots that are assigned; O(slots).
+    pub(crate) fn all(&self) -> impl Iterator<Item = (u32, &Slot)> {
+        let used = self.slots.as_ref().iter().take(self.fresh as usize);
+        (0..).zip(used).filter(|(_, slot)| slot.is(ASSIGNED))
+    }
+
+    /// Assigns a slot with one reference: the one that became empty last, or one that was never used, or one whose
+    /// content the policy gives up, which is told. `None` if all are in use.
+    #[inline]
+    pub(crate) fn take(&mut self, data: u64) -> Option<(u32, Option<u64>)> {
+        let slots = self.slots.as_mut();
+        let (slot, evicted) = if let Some(empty) = slots.get(self.empty as usize) {
+            let slot = self.empty;
+            self.empty = empty.next;
+            (slot, None)
+        } else if self.fresh < self.count {
+            self.fresh += 1;
+            (self.fresh - 1, None)
+        } else if self.idle > 0 {
+            let slot = self.policy.victim(slots)?;
+            self.idle -= 1;
+            self.assigned -= 1;
+            self.statistics.evictions += 1;
+            (slot, Some(slots[slot as usize].data))
+        } else {
+            return None;
+        };
+        slots[slot as usize] = Slot::assigned(data);
+        self.assigned += 1;
+        Some((slot, evicted))
+    }
+
+    /// Whether [`Pool::take`] would find a slot.
+    pub(crate) fn has_room(&self) -> bool {
+        self.idle > 0 || self.assigned < self.count
+    }
+
+    /// Adds a reference; the caller has seen that there is room for one more.
+    #[inline]
+    pub(crate) fn retain(&mut self, slot: u32) {
+        let this = &mut self.slots.as_mut()[slot as usize];
+        if this.is(VALID) {
+            if this.count == 0 {
+                self.idle -= 1;
+            }
+            self.policy.hit(this);
+        }
+        this.count += 1;
+    }
+
+    /// Removes a reference, of which there is one at least. With the last one content becomes idle, and a slot
+    /// without content, or whose content is leaving, is empty: then its data is returned.
+    #[inline]
+    pub(crate) fn release(&mut self, slot: u32, next: Next) -> Option<u64> {
+        let slots = self.slots.as_mut();
+        let this = &mut slots[slot as usize];
+        this.count -= 1;
+        if this.count > 0 {
+            return None;
+        }
+        if !this.is(VALID) || this.is(LEAVING) {
+            let data = this.data;
+            self.drop_unreferenced(slot);
+            return Some(data);
+        }
+        self.policy.idle(slots, slot, next);
+        self.idle += 1;
+        None
+    }
+
+    /// Empties a slot that has no reference any more, and that isn't counted as idle.
+    fn drop_unreferenced(&mut self, slot: u32) {
+        let slots = self.slots.as_mut();
+        self.policy.leave(slots, slot);
+        slots[slot as usize] = Slot { next: self.empty, ..Slot::EMPTY };
+        self.empty = slot;
+        self.assigned -= 1;
+    }
+
+    /// Empties an idle slot.
+    pub(crate) fn forget(&mut self, slot: u32) {
+        self.idle -= 1;
+        self.drop_unreferenced(slot);
+        self.statistics.forgotten += 1;
+    }
+
+    /// The content is there.
+    #[inline]
+    pub(crate) fn fill(&mut self, slot: u32) {
+        let this = &mut self.slots.as_mut()[slot as usize];
+        this.set(VALID);
+        this.clear(ABANDONED);
+    }
+}

@@ -1,0 +1,133 @@
+//! What a cache knows of one slot, and lists through slots.
+
+/// The end of a list, and no slot.
+pub(crate) const NIL: u32 = u32::MAX;
+/// No list of a policy with several.
+pub(crate) const NOWHERE: u16 = u16::MAX;
+
+/// The record of one slot; a cache is lent an array of them. 24 bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct Slot {
+    /// Whose content the slot has or awaits, while it is assigned.
+    pub(crate) data: u64,
+    /// References that were taken and not given back.
+    pub(crate) count: u32,
+    /// Which of a policy's lists the slot is in.
+    pub(crate) list: u16,
+    pub(crate) flags: u8,
+    /// What a policy counted of the uses of this content.
+    pub(crate) uses: u8,
+    pub(crate) prev: u32,
+    /// The next one in the list of empty slots, of the policy, or of what is to be prepared.
+    pub(crate) next: u32,
+}
+
+/// Bits of a slot's state.
+#[derive(Clone, Copy)]
+pub(crate) struct Flag(u8);
+
+/// The slot belongs to a data id.
+pub(crate) const ASSIGNED: Flag = Flag(1);
+/// The content is there.
+pub(crate) const VALID: Flag = Flag(2);
+/// Nobody fills the slot any more; the next to ask shall.
+pub(crate) const ABANDONED: Flag = Flag(4);
+/// The content goes with the last reference.
+pub(crate) const LEAVING: Flag = Flag(8);
+/// In a list of the policy.
+pub(crate) const LINKED: Flag = Flag(16);
+
+impl Slot {
+    /// A slot that no cache has used yet.
+    pub const EMPTY: Self = Slot { data: 0, count: 0, list: NOWHERE, flags: 0, uses: 0, prev: NIL, next: NIL };
+
+    /// The record of a slot that was just given to a data id.
+    #[inline]
+    pub(crate) fn assigned(data: u64) -> Slot {
+        Slot { data, count: 1, flags: ASSIGNED.0, ..Slot::EMPTY }
+    }
+
+    #[inline]
+    pub(crate) fn is(&self, flag: Flag) -> bool {
+        self.flags & flag.0 != 0
+    }
+
+    #[inline]
+    pub(crate) fn set(&mut self, flag: Flag) {
+        self.flags |= flag.0;
+    }
+
+    #[inline]
+    pub(crate) fn clear(&mut self, flag: Flag) {
+        self.flags &= !flag.0;
+    }
+
+    /// Somebody writes to the slot.
+    pub(crate) fn is_filling(&self) -> bool {
+        self.is(ASSIGNED) && !self.is(VALID) && !self.is(ABANDONED)
+    }
+
+    /// Known content without a reference: what may be evicted.
+    #[inline]
+    pub(crate) fn is_idle(&self) -> bool {
+        self.count == 0 && self.is(VALID)
+    }
+}
+
+impl Default for Slot {
+    fn default() -> Self {
+        Self::EMPTY
+    }
+}
+
+/// A doubly linked list through slots, newest first.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct List {
+    pub(crate) first: u32,
+    pub(crate) last: u32,
+    pub(crate) len: u32,
+}
+
+impl List {
+    pub(crate) const EMPTY: List = List { first: NIL, last: NIL, len: 0 };
+
+    pub(crate) fn push(&mut self, slots: &mut [Slot], slot: u32) {
+        let this = &mut slots[slot as usize];
+        this.set(LINKED);
+        (this.prev, this.next) = (NIL, self.first);
+        match slots.get_mut(self.first as usize) {
+            Some(second) => second.prev = slot,
+            None => self.last = slot,
+        }
+        self.first = slot;
+        self.len += 1;
+    }
+
+    pub(crate) fn unlink(&mut self, slots: &mut [Slot], slot: u32) {
+        let this = &mut slots[slot as usize];
+        this.clear(LINKED);
+        let (prev, next) = (this.prev, this.next);
+        match slots.get_mut(prev as usize) {
+            Some(before) => before.next = next,
+            None => self.first = next,
+        }
+        match slots.get_mut(next as usize) {
+            Some(after) => after.prev = prev,
+            None => self.last = prev,
+        }
+        self.len -= 1;
+    }
+
+    /// Takes the oldest idle slot out of the list, and those in front of it that are in use: they come back with
+    /// their last reference.
+    pub(crate) fn oldest(&mut self, slots: &mut [Slot]) -> Option<u32> {
+        while self.last != NIL {
+            let slot = self.last;
+            self.unlink(slots, slot);
+            if slots[slot as usize].is_idle() {
+                return Some(slot);
+            }
+        }
+        None
+    }
+}

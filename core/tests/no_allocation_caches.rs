@@ -1,0 +1,60 @@
+//! No operation of a slot cache allocates.
+#![allow(clippy::unwrap_used, missing_docs)]
+
+use std::alloc::System;
+
+use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
+use umbra_core::cache::policy::{Clock, Fifo, Lru, NextUse, Policy, S3Fifo, Sieve};
+use umbra_core::cache::{Forgetful, Found, Grant, Index, Slot, Sparse};
+
+#[global_allocator]
+static COUNTED: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
+
+/// Everything that a cache can do, more ids than slots.
+fn everything<S: AsRef<[Slot]> + AsMut<[Slot]>, I: Index, P: Policy>(cache: &mut Forgetful<S, I, P>) {
+    let empty = Grant { slot: 0, found: Found::Empty, references: 0 };
+    for data in 0..2_000_u64 {
+        if cache.alloc(data % 700).is_ok_and(|grant| grant.found == Found::Empty) {
+            let _ = if data % 13 == 0 { cache.abandon(data % 700) } else { cache.remember(data % 700) };
+        }
+        let (pin, _) = cache.pin(data % 700).unwrap();
+        cache.free_pin(pin).unwrap();
+        cache.free(data % 700).unwrap();
+        let _ = (cache.forget(data % 11), cache.forget_later(data % 7), cache.state(data), cache.free(data));
+        let batch = [data, data + 1, data + 2];
+        if cache.alloc_all(&batch, &mut [empty; 3]).is_ok() {
+            cache.free_all(&batch).unwrap();
+        }
+    }
+    assert!(cache.statistics().evictions > 100);
+    cache.interrupt();
+    assert!(cache.outstanding_fills().next().is_none());
+    cache.reset().unwrap();
+}
+
+#[test]
+fn s75_slot_caches_make_no_allocation() {
+    fn run<P: Policy>(policy: P) {
+        let mut slots = vec![Slot::EMPTY; 500];
+        let mut words = vec![0; 800];
+        // The test harness has a thread of its own, which may allocate at any time; the least of several attempts
+        // is the work's own.
+        let mut cache = Forgetful::new(&mut slots[..], Sparse::new(&mut words[..], 1), policy, 0..500).unwrap();
+        let attempt = |_| {
+            let region = Region::new(COUNTED);
+            everything(&mut cache);
+            let change = region.change();
+            change.allocations + change.reallocations
+        };
+        assert_eq!((0..5).map(attempt).min(), Some(0));
+    }
+    let region = Region::new(COUNTED);
+    drop(std::hint::black_box(vec![1; 100]));
+    assert!(region.change().allocations > 0, "the counter counts");
+    run(Fifo::new());
+    run(Lru::new());
+    run(Clock::new());
+    run(Sieve::new());
+    run(S3Fifo::new(vec![0; 500]));
+    run(NextUse::new(vec![0; 64], 1000));
+}
