@@ -164,3 +164,22 @@ fn settings_that_cannot_be_used_are_refused_with_a_remedy() {
     assert!(matches!(gid, VerbsError::NoSuchGid { port: 1, index: 200, .. }), "{gid}");
     assert!(device.port(99).is_err());
 }
+
+#[test]
+fn small_pieces_arrive_whether_or_not_the_device_takes_them_along() {
+    let Some(device) = device("inline") else { return };
+    let mut pair = Pair::new(&device);
+    println!("inline data: at most {} B", pair.ends[0].inline());
+    let (theirs, ours) = (pair.memory(PAGE, Access::WRITE), pair.memory(PAGE, Access::empty()));
+    let most = pair.ends[0].inline().max(8) as usize;
+    for len in [0, 1, most, most + 1] {
+        fill(&theirs, 1);
+        let sent = fill(&ours, 2);
+        let from = Piece { region: &ours, offset: 3, len: len as u32 };
+        pair.post(len as u64, Work::Write { from, to: at(&theirs, 7), immediate: None });
+        assert_eq!(pair.hear().status, WorkStatus::Success, "{len} B");
+        let mut expected: Vec<u8> = (0..PAGE).map(|at| (at as u8).wrapping_mul(31).wrapping_add(1)).collect();
+        expected[7..7 + len].copy_from_slice(&sent[3..3 + len]);
+        assert!(bytes(&theirs) == expected, "{len} B");
+    }
+}

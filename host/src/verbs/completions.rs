@@ -1,6 +1,7 @@
 //! Completion queues, and sleeping for them.
 
 use std::ffi::c_int;
+use std::mem::MaybeUninit;
 use std::os::fd::BorrowedFd;
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -11,6 +12,14 @@ use super::memory::Domain;
 
 /// Pieces of work, or completions, in one call.
 pub const BATCH: usize = 16;
+
+/// Room for the completions of one call; most polls find none, so nothing is written beforehand.
+pub(super) type Batch = [MaybeUninit<abi::Wc>; BATCH];
+
+/// An empty batch.
+pub(super) const fn batch() -> Batch {
+    [const { MaybeUninit::uninit() }; BATCH]
+}
 
 /// Where completions wait, and how to sleep for them.
 #[derive(Debug)]
@@ -39,18 +48,18 @@ impl Completions {
     }
 
     /// Takes up to a batch of completions.
-    pub(super) fn poll(&self, into: &mut [abi::Wc; BATCH]) -> Result<usize, VerbsError> {
-        let poll_cq = self.domain.device.operations().poll_cq.ok_or(VerbsError::OldLibrary("poll_cq"))?;
-        // SAFETY: at most `BATCH` completions are written to an array of so many.
-        let count = unsafe { poll_cq(self.cq.as_ptr(), BATCH as c_int, into.as_mut_ptr()) };
-        usize::try_from(count).map_err(|_| VerbsError::last("polling completions"))
+    pub(super) fn poll<'a>(&self, into: &'a mut Batch) -> Result<&'a [abi::Wc], VerbsError> {
+        // SAFETY: the queue lives, and at most `BATCH` completions are written to an array of so many.
+        let count = unsafe { abi::poll_cq(self.cq.as_ptr(), BATCH as c_int, into.as_mut_ptr().cast()) };
+        let count = usize::try_from(count).map_err(|_| VerbsError::last("polling completions"))?;
+        // SAFETY: the call has written so many, which are no more than there is room for.
+        Ok(unsafe { std::slice::from_raw_parts(into.as_ptr().cast(), count.min(BATCH)) })
     }
 
     /// Asks for an event at the next completion.
     pub(super) fn arm(&self) -> Result<(), VerbsError> {
-        let notify = self.domain.device.operations().req_notify_cq.ok_or(VerbsError::OldLibrary("req_notify_cq"))?;
         // SAFETY: the queue lives.
-        VerbsError::check("asking for a completion event", unsafe { notify(self.cq.as_ptr(), 0) })
+        VerbsError::check("asking for a completion event", unsafe { abi::req_notify_cq(self.cq.as_ptr(), 0) })
     }
 
     pub(super) fn descriptor(&self) -> BorrowedFd<'_> {

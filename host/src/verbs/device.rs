@@ -7,9 +7,10 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use super::VerbsError;
-use super::abi;
+use super::abi::{self, Plain as _};
 use super::address::Address;
 use super::library::{Library, library};
+use super::numbers::MEM_WINDOW_TYPE_2B;
 
 /// The state of a port: `enum ibv_port_state`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -144,6 +145,7 @@ pub struct Device {
     name: String,
     ports: u8,
     reads: u8,
+    windows: bool,
 }
 
 // SAFETY: all calls on a context may be made from any thread; rdma-core guarantees it (ibv_open_device(3), "thread safe").
@@ -230,15 +232,36 @@ impl Device {
         // SAFETY: the device is valid during `with_list`.
         let context = unsafe { (library.open_device)(device) };
         let context = NonNull::new(context).ok_or_else(|| VerbsError::last("opening the device"))?;
-        let mut opened = Device { library, context, name: name.to_owned(), ports: 0, reads: 1 };
-        // SAFETY: all zero is a value of this struct of numbers.
-        let mut attributes: abi::DeviceAttr = unsafe { std::mem::zeroed() };
+        let mut opened = Device { library, context, name: name.to_owned(), ports: 0, reads: 1, windows: false };
+        opened.check_operations()?;
+        let mut attributes = abi::DeviceAttr::ZERO;
         // SAFETY: the context is open, and the struct has the layout that the function fills.
         let code = unsafe { (library.query_device)(context.as_ptr(), &raw mut attributes) };
         VerbsError::check("asking the device for its limits", code)?;
         opened.ports = attributes.phys_port_cnt;
         opened.reads = u8::try_from(attributes.max_qp_rd_atom.min(attributes.max_qp_init_rd_atom)).unwrap_or(16).max(1);
+        opened.windows = attributes.device_cap_flags & MEM_WINDOW_TYPE_2B != 0;
         Ok(Arc::new(opened))
+    }
+
+    /// The driver does all that every driver should, so that nobody has to ask again.
+    fn check_operations(&self) -> Result<(), VerbsError> {
+        // SAFETY: the context is open, and its operations were written before it was handed out.
+        let operations = &unsafe { self.context.as_ref() }.ops;
+        let needed = [
+            (operations.poll_cq.is_some(), "poll_cq"),
+            (operations.req_notify_cq.is_some(), "req_notify_cq"),
+            (operations.post_send.is_some(), "post_send"),
+            (operations.post_recv.is_some(), "post_recv"),
+        ];
+        let missing = needed.into_iter().find(|&(there, _)| !there);
+        missing.map_or(Ok(()), |(_, name)| Err(VerbsError::OldLibrary(name)))
+    }
+
+    /// Whether it has memory windows that belong to one queue pair each (type 2B).
+    #[must_use]
+    pub const fn has_windows(&self) -> bool {
+        self.windows
     }
 
     /// Its name.
@@ -251,12 +274,6 @@ impl Device {
     #[must_use]
     pub const fn ports(&self) -> u8 {
         self.ports
-    }
-
-    /// What its driver does without a system call.
-    pub(super) const fn operations(&self) -> &abi::ContextOps {
-        // SAFETY: the context lives as long as `self`, and its operations were written before it was handed out.
-        &unsafe { self.context.as_ref() }.ops
     }
 
     /// How many reads of one queue pair may be under way at once.
@@ -286,7 +303,7 @@ impl Device {
     }
 
     fn attributes(&self, port: u8) -> Result<abi::PortAttr, VerbsError> {
-        let mut attributes = abi::PortAttr::default();
+        let mut attributes = abi::PortAttr::ZERO;
         // SAFETY: the context is open. The function fills the older, shorter form of the struct, which is a prefix.
         let code = unsafe { (self.library.query_port)(self.context.as_ptr(), port, &raw mut attributes) };
         VerbsError::check("asking for the state of a port", code)?;
@@ -295,11 +312,12 @@ impl Device {
 
     /// The address at a place of a port's table, if there is one.
     fn gid(&self, port: u8, index: u32) -> Option<Gid> {
-        let mut entry = abi::GidEntry::default();
+        let mut entry = abi::GidEntry::ZERO;
         let (len, port) = (size_of::<abi::GidEntry>(), u32::from(port));
         // SAFETY: the context is open; the function fills at most `len` bytes of the entry.
         let code = unsafe { (self.library.query_gid_ex)(self.context.as_ptr(), port, index, &raw mut entry, 0, len) };
-        let bytes = entry.gid.0;
+        // SAFETY: any 16 bytes are an address.
+        let bytes = unsafe { entry.gid.raw };
         // An empty place of the table is an error with some drivers and all zero with others.
         if code != 0 || bytes.iter().all(|&byte| byte == 0) {
             return None;

@@ -78,6 +78,12 @@ pub enum VerbsError {
         /// What the kernel said.
         error: io::Error,
     },
+    /// The device has no memory windows of type 2B.
+    #[error("{device} has no memory windows of type 2B: register a region for each peer instead")]
+    NoWindows {
+        /// The device.
+        device: String,
+    },
     /// Memory cannot be pinned.
     #[error(
         "cannot register {len} bytes beside {pinned} that are, at most {limit} may be locked in memory: raise the limit \

@@ -66,12 +66,9 @@ impl Region {
     /// [`VerbsError::LockedMemory`] if it cannot be pinned, [`VerbsError::Call`] for any other reason, among them that
     /// a segment mapped for reading is to be written.
     pub fn register(domain: &Arc<Domain>, segment: Arc<Segment>, peers: Access) -> Result<Region, VerbsError> {
-        let rights = [
-            (segment.mapping() == Mapping::ReadWrite, access::LOCAL_WRITE),
-            (peers.contains(Access::READ), access::REMOTE_READ),
-            (peers.contains(Access::WRITE), access::REMOTE_WRITE),
-        ];
-        let flags = rights.into_iter().filter(|&(given, _)| given).fold(0, |flags, (_, flag)| flags | flag);
+        let local = if segment.mapping() == Mapping::ReadWrite { access::LOCAL_WRITE } else { 0 };
+        let windows = if domain.device.has_windows() { access::WINDOW_BIND } else { 0 };
+        let flags = local | windows | peers_flags(peers);
         let (library, len) = (domain.device.library, segment.len());
         // SAFETY: the segment is mapped for `len` bytes as long as it lives, which is longer than the region does; it
         // is never referred to by plain references, so the card may read and write it at any time.
@@ -94,6 +91,10 @@ impl Region {
         self.remote
     }
 
+    pub(super) const fn mr(&self) -> *mut abi::Mr {
+        self.mr.as_ptr()
+    }
+
     pub(super) const fn lkey(&self) -> u32 {
         self.local
     }
@@ -110,6 +111,12 @@ impl Drop for Region {
         // SAFETY: registered once, taken back once, before the segment can be unmapped.
         unsafe { (self.domain.device.library.dereg_mr)(self.mr.as_ptr()) };
     }
+}
+
+/// What others may do, as the card is told.
+pub(super) fn peers_flags(peers: Access) -> i32 {
+    let rights = [(Access::READ, access::REMOTE_READ), (Access::WRITE, access::REMOTE_WRITE)];
+    rights.into_iter().filter(|&(right, _)| peers.contains(right)).fold(0, |flags, (_, flag)| flags | flag)
 }
 
 /// Why memory was not registered, from what the call left in `errno`.

@@ -1,7 +1,8 @@
 //! RDMA by verbs: devices, registered memory, queue pairs.
 //!
 //! libibverbs is bound at run time, so that one program starts everywhere and says plainly what is missing
-//! ([`VerbsError::NoLibrary`]). Work is posted and completions are polled through the device's own operations, as
+//! ([`VerbsError::NoLibrary`]); with the feature `rdma-sys` types and calls are those of that crate, and libibverbs is
+//! linked. Work is posted and completions are polled through the device's own operations, as
 //! the inline functions of `infiniband/verbs.h` do: no lock, no allocation, no system call of ours on that path.
 //!
 //! Each object keeps alive what it was made from, so they may be dropped in any order. Memory is registered from
@@ -11,6 +12,7 @@
 //! - [`Device`]: what `umbra devices` shows, and what a [`Port`] is chosen from.
 //! - [`Domain`]: what queue pairs and keys belong to.
 //! - [`Region`]: registered memory, with its local and its remote key.
+//! - [`Window`]: a key for a part of a region, for one peer, that is taken back by a request.
 //! - [`Verbs`]: frames and spans over queue pairs, the [`Transport`](umbra_core::transport::Transport).
 //! - [`Queue`]: a reliably connected queue pair with its completion queue: READ, WRITE, WRITE with immediate data, SEND.
 //!
@@ -19,6 +21,7 @@
 
 mod abi;
 mod address;
+mod chain;
 mod completions;
 mod device;
 mod error;
@@ -30,7 +33,11 @@ mod numbers;
 mod queue;
 mod status;
 mod transport;
+mod window;
 mod work;
+
+/// Whether the program was linked with libibverbs (feature `rdma-sys`), without which it does not start then.
+pub const LINKED: bool = cfg!(feature = "rdma-sys");
 
 pub use address::{ADDRESS_BYTES, Address};
 pub use completions::BATCH;
@@ -41,4 +48,5 @@ pub use memory::{Domain, Region};
 pub use queue::{Depths, Queue};
 pub use status::{WorkKind, WorkStatus};
 pub use transport::Verbs;
+pub use window::Window;
 pub use work::{Completion, Piece, Remote, Work};

@@ -5,6 +5,7 @@ pub(super) mod access {
     pub(in super::super) const LOCAL_WRITE: i32 = 1;
     pub(in super::super) const REMOTE_WRITE: i32 = 1 << 1;
     pub(in super::super) const REMOTE_READ: i32 = 1 << 2;
+    pub(in super::super) const WINDOW_BIND: i32 = 1 << 4;
 }
 
 /// `enum ibv_qp_state`.
@@ -40,14 +41,21 @@ pub(super) mod opcode {
     pub(in super::super) const RDMA_WRITE_WITH_IMM: u32 = 1;
     pub(in super::super) const SEND: u32 = 2;
     pub(in super::super) const RDMA_READ: u32 = 4;
+    pub(in super::super) const LOCAL_INVALIDATE: u32 = 7;
+    pub(in super::super) const BIND_WINDOW: u32 = 8;
 }
 
 /// `enum ibv_send_flags`.
 pub(super) mod send {
     pub(in super::super) const SIGNALED: u32 = 1 << 1;
+    pub(in super::super) const INLINE: u32 = 1 << 3;
 }
 
 /// `IBV_QPT_RC`.
 pub(super) const RELIABLE_CONNECTION: u32 = 2;
 /// `IBV_WC_WITH_IMM`.
 pub(super) const WITH_IMM: u32 = 1 << 1;
+/// `IBV_MW_TYPE_2`.
+pub(super) const WINDOW_TYPE_2: u32 = 2;
+/// `IBV_DEVICE_MEM_WINDOW_TYPE_2B`.
+pub(super) const MEM_WINDOW_TYPE_2B: u32 = 1 << 24;

@@ -15,14 +15,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::VerbsError;
-use super::abi;
+use super::abi::{self, Plain};
 use super::address::Address;
-use super::completions::{BATCH, Completions};
+use super::chain::Chain;
+use super::completions::{BATCH, Completions, batch};
 use super::device::{Link, Port};
 use super::memory::Domain;
-use super::numbers::{RELIABLE_CONNECTION, WITH_IMM, access, mask, opcode, send, state};
+use super::numbers::{RELIABLE_CONNECTION, WITH_IMM, access, mask, state};
 use super::status::{WorkKind, WorkStatus};
 use super::work::{Completion, Piece, Work};
+
+/// Bytes that requests take along where the device can: a cell.
+const INLINE: u32 = 64;
 
 /// How much may be under way at once.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -43,6 +47,8 @@ pub struct Queue {
     depths: Depths,
     first_packet: u32,
     connected: bool,
+    /// Bytes that a request may take along, instead of where they lie.
+    inline: u32,
     /// How many posted pieces of work each requested completion stands for, the oldest first.
     runs: VecDeque<u32>,
     under_way: u32,
@@ -52,6 +58,12 @@ pub struct Queue {
 struct Pair {
     domain: Arc<Domain>,
     qp: NonNull<abi::Qp>,
+}
+
+/// Makes a queue pair as wanted, and writes down what it can do.
+fn create(domain: &Domain, wanted: &mut abi::QpInitAttr) -> Option<NonNull<abi::Qp>> {
+    // SAFETY: the domain lives, and the completion queue that is wanted, too: both longer than the pair does.
+    NonNull::new(unsafe { (domain.device.library.create_qp)(domain.pd.as_ptr(), wanted) })
 }
 
 impl Drop for Pair {
@@ -76,19 +88,21 @@ impl Queue {
             max_recv_wr: depths.receives,
             max_send_sge: 1,
             max_recv_sge: 1,
-            max_inline_data: 0,
+            max_inline_data: INLINE,
         };
         let (cq, qp_type) = (completions.cq.as_ptr(), RELIABLE_CONNECTION);
-        let null = std::ptr::null_mut();
-        let mut wanted =
-            abi::QpInitAttr { qp_context: null, send_cq: cq, recv_cq: cq, srq: null, cap, qp_type, sq_sig_all: 0 };
-        // SAFETY: domain and completion queue live, and longer than the pair does.
-        let qp = unsafe { (domain.device.library.create_qp)(domain.pd.as_ptr(), &raw mut wanted) };
-        let qp = NonNull::new(qp).ok_or_else(|| VerbsError::last("making a queue pair"))?;
+        let mut wanted = abi::QpInitAttr { send_cq: cq, recv_cq: cq, cap, qp_type, ..Plain::ZERO };
+        let qp = create(domain, &mut wanted).or_else(|| {
+            // It may be that the device takes no bytes along.
+            wanted.cap = abi::QpCap { max_inline_data: 0, ..cap };
+            create(domain, &mut wanted)
+        });
+        let qp = qp.ok_or_else(|| VerbsError::last("making a queue pair"))?;
         let runs = VecDeque::with_capacity(depths.work as usize);
+        let inline = wanted.cap.max_inline_data;
         let (pair, port) = (Pair { domain: domain.clone(), qp }, port.clone());
         let mut queue =
-            Queue { pair, completions, port, depths, first_packet: 0, connected: false, runs, under_way: 0 };
+            Queue { pair, completions, port, depths, first_packet: 0, connected: false, inline, runs, under_way: 0 };
         queue.reset()?;
         Ok(queue)
     }
@@ -108,11 +122,11 @@ impl Queue {
     /// [`VerbsError::Call`].
     pub fn reset(&mut self) -> Result<(), VerbsError> {
         self.connected = false;
-        self.modify("resetting a queue pair", abi::QpAttr { qp_state: state::RESET, ..Default::default() }, 0)?;
-        let mut wasted = [abi::Wc::default(); BATCH];
+        self.modify("resetting a queue pair", abi::QpAttr { qp_state: state::RESET, ..Plain::ZERO }, 0)?;
+        let mut wasted = batch();
         let most = (self.depths.work + self.depths.receives) as usize;
         for _ in 0..=most {
-            if self.completions.poll(&mut wasted)? == 0 {
+            if self.completions.poll(&mut wasted)?.is_empty() {
                 break;
             }
         }
@@ -124,7 +138,7 @@ impl Queue {
             qp_state: state::INIT,
             port_num: self.port.number,
             qp_access_flags: (access::REMOTE_READ | access::REMOTE_WRITE).cast_unsigned(),
-            ..Default::default()
+            ..Plain::ZERO
         };
         self.modify("preparing a queue pair", attributes, mask::PKEY_INDEX | mask::PORT | mask::ACCESS_FLAGS)
     }
@@ -136,16 +150,17 @@ impl Queue {
     /// any more; [`VerbsError::Call`] if it was connected before and not [`reset`](Self::reset).
     pub fn connect(&mut self, peer: &Address) -> Result<(), VerbsError> {
         let route = abi::AhAttr {
-            dgid: abi::Gid(peer.gid),
-            sgid_index: u8::try_from(self.port.gid.index).unwrap_or(0),
-            hop_limit: 64,
-            dlid: abi::AhLid {
-                dlid: peer.lid,
-                is_global: u8::from(self.port.link == Link::Ethernet),
-                port_num: self.port.number,
-                ..Default::default()
+            grh: abi::GlobalRoute {
+                dgid: abi::Gid { raw: peer.gid },
+                sgid_index: u8::try_from(self.port.gid.index).unwrap_or(0),
+                hop_limit: 64,
+                flow_label: 0,
+                traffic_class: 0,
             },
-            ..Default::default()
+            dlid: peer.lid,
+            is_global: u8::from(self.port.link == Link::Ethernet),
+            port_num: self.port.number,
+            ..Plain::ZERO
         };
         let (reads, mtu) = (self.port.device.reads(), self.port.mtu.min(peer.mtu));
         self.port.check_mtu(mtu)?;
@@ -159,7 +174,7 @@ impl Queue {
             max_dest_rd_atomic: reads,
             // 10.24 ms: how long a peer that finds no buffer here waits before it tries again.
             min_rnr_timer: 20,
-            ..Default::default()
+            ..Plain::ZERO
         };
         let receive =
             mask::AV | mask::PATH_MTU | mask::DEST_QPN | mask::RQ_PSN | mask::MAX_DEST_RD_ATOMIC | mask::MIN_RNR_TIMER;
@@ -174,7 +189,7 @@ impl Queue {
             retry_cnt: 6,
             rnr_retry: 6,
             max_rd_atomic: reads,
-            ..Default::default()
+            ..Plain::ZERO
         };
         let send = mask::TIMEOUT | mask::RETRY_CNT | mask::RNR_RETRY | mask::SQ_PSN | mask::MAX_QP_RD_ATOMIC;
         self.modify("connecting a queue pair", ready_to_send, send)?;
@@ -186,6 +201,12 @@ impl Queue {
         let modify = &self.pair.domain.device.library.modify_qp;
         // SAFETY: the pair lives; the call reads the struct and keeps nothing of it.
         VerbsError::check(what, unsafe { modify(self.pair.qp.as_ptr(), &raw mut attributes, mask | mask::STATE) })
+    }
+
+    /// Bytes that posted work may take along at most, so that the card need not fetch them; 0 on devices that cannot.
+    #[must_use]
+    pub const fn inline(&self) -> u32 {
+        self.inline
     }
 
     /// Whether there is no room for one more piece of work until a completion is polled.
@@ -209,49 +230,33 @@ impl Queue {
         if count > BATCH || count as u32 > self.depths.work - self.under_way {
             return Err(VerbsError::Full);
         }
-        let mut pieces = [abi::Sge::default(); BATCH];
-        let mut requests = [const { abi::SendWr::new(0, 0) }; BATCH];
-        for (((id, work), piece), request) in works.iter().zip(&mut pieces).zip(&mut requests) {
-            let (opcode, local, remote, immediate) = match work {
-                Work::Read { from, to } => (opcode::RDMA_READ, to, Some(from), None),
-                Work::Write { from, to, immediate: None } => (opcode::RDMA_WRITE, from, Some(to), None),
-                Work::Write { from, to, immediate } => (opcode::RDMA_WRITE_WITH_IMM, from, Some(to), *immediate),
-                Work::Send { from } => (opcode::SEND, from, None, None),
-            };
-            *piece = local.sge()?;
-            *request = abi::SendWr::new(*id, opcode);
-            request.imm_data = immediate.unwrap_or(0).to_be();
-            if let Some(remote) = remote {
-                (request.remote_addr, request.rkey) = (remote.address, remote.rkey);
-            }
-            request.num_sge = c_int::from(piece.length > 0);
-        }
-        let Some(last) = count.checked_sub(1) else { return Ok(()) };
-        requests[last].send_flags = send::SIGNALED;
-        self.hand_over(&mut pieces, &mut requests[..count])?;
-        self.under_way += count as u32;
-        self.runs.push_back(count as u32);
-        Ok(())
+        let Some(last) = works.len().checked_sub(1) else { return Ok(()) };
+        let mut chain = Chain::new();
+        let first = chain.fill(works, self.inline)?;
+        self.hand_over(first, last as u32 + 1)
     }
 
-    /// Chains the requests and gives them to the driver.
-    fn hand_over(&mut self, pieces: &mut [abi::Sge; BATCH], requests: &mut [abi::SendWr]) -> Result<(), VerbsError> {
-        let first = requests.as_mut_ptr();
-        for (at, (request, piece)) in requests.iter_mut().zip(pieces).enumerate() {
-            request.sg_list = piece;
-            // Within the slice, or one past its end, where the chain is cut below.
-            request.next = first.wrapping_add(at + 1);
+    /// Posts a request that is no [`Work`].
+    pub(super) fn post_one(&mut self, request: &mut abi::SendWr) -> Result<(), VerbsError> {
+        if !self.connected {
+            return Err(VerbsError::NotConnected);
         }
-        if let Some(last) = requests.last_mut() {
-            last.next = std::ptr::null_mut();
+        if self.is_full() {
+            return Err(VerbsError::Full);
         }
-        let operations = self.pair.domain.device.operations();
-        let post_send = operations.post_send.ok_or(VerbsError::OldLibrary("post_send"))?;
+        self.hand_over(request, 1)
+    }
+
+    /// Gives so many chained requests to the driver, the last of which asks for a completion.
+    fn hand_over(&mut self, first: *mut abi::SendWr, count: u32) -> Result<(), VerbsError> {
         let mut refused = std::ptr::null_mut();
         // SAFETY: requests and pieces live through the call, which copies them; the local bytes belong to registered
         // segments, which stay mapped until they are taken back from the card.
-        let code = unsafe { post_send(self.pair.qp.as_ptr(), first, &raw mut refused) };
-        VerbsError::check("posting work", code).inspect_err(|_| self.connected = false)
+        let code = unsafe { abi::post_send(self.pair.qp.as_ptr(), first, &raw mut refused) };
+        VerbsError::check("posting work", code).inspect_err(|_| self.connected = false)?;
+        self.under_way += count;
+        self.runs.push_back(count);
+        Ok(())
     }
 
     /// Posts a buffer for the peer's next SEND or WRITE with immediate data.
@@ -262,11 +267,9 @@ impl Queue {
         let mut piece = into.sge()?;
         let num_sge = c_int::from(piece.length > 0);
         let mut request = abi::RecvWr { wr_id: id, next: std::ptr::null_mut(), sg_list: &raw mut piece, num_sge };
-        let operations = self.pair.domain.device.operations();
-        let post_recv = operations.post_recv.ok_or(VerbsError::OldLibrary("post_recv"))?;
         let mut refused = std::ptr::null_mut();
         // SAFETY: as in `hand_over`.
-        let code = unsafe { post_recv(self.pair.qp.as_ptr(), &raw mut request, &raw mut refused) };
+        let code = unsafe { abi::post_recv(self.pair.qp.as_ptr(), &raw mut request, &raw mut refused) };
         VerbsError::check("posting a buffer", code)
     }
 
@@ -275,19 +278,21 @@ impl Queue {
     /// # Errors
     /// [`VerbsError::Call`] if the driver fails.
     pub fn poll(&mut self, sink: &mut dyn FnMut(Completion)) -> Result<usize, VerbsError> {
-        let mut ended = [abi::Wc::default(); BATCH];
-        let count = self.completions.poll(&mut ended)?;
-        for wc in ended.iter().take(count) {
+        let mut room = batch();
+        let ended = self.completions.poll(&mut room)?;
+        for wc in ended {
             let (status, kind) = (WorkStatus::from_code(wc.status), WorkKind::from_code(wc.opcode));
             if status != WorkStatus::Success {
                 self.connected = false;
-            } else if matches!(kind, WorkKind::Send | WorkKind::Write | WorkKind::Read) {
+            } else if !matches!(kind, WorkKind::Received | WorkKind::Written) {
                 self.under_way -= self.runs.pop_front().unwrap_or(0).min(self.under_way);
             }
-            let immediate = (wc.wc_flags & WITH_IMM != 0).then(|| u32::from_be(wc.imm_data));
+            // SAFETY: any 32 bits are a word.
+            let word = unsafe { wc.imm_data_invalidated_rkey_union.imm_data };
+            let immediate = (wc.wc_flags & WITH_IMM != 0).then(|| u32::from_be(word));
             sink(Completion { id: wc.wr_id, status, kind, bytes: wc.byte_len, immediate });
         }
-        Ok(count)
+        Ok(ended.len())
     }
 
     /// Makes [`descriptor`](Self::descriptor) readable at the next completion; what completed before does not.

@@ -110,6 +110,10 @@ pub enum WorkKind {
     Write,
     /// A READ of ours.
     Read,
+    /// A window was bound.
+    Bind,
+    /// A window's key was ended.
+    Invalidate,
     /// A SEND of the peer arrived.
     Received,
     /// A WRITE of the peer with immediate data arrived.
@@ -124,6 +128,8 @@ impl WorkKind {
             0 => WorkKind::Send,
             1 => WorkKind::Write,
             2 => WorkKind::Read,
+            5 => WorkKind::Bind,
+            6 => WorkKind::Invalidate,
             128 => WorkKind::Received,
             129 => WorkKind::Written,
             code => WorkKind::Other(code),

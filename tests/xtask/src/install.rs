@@ -115,6 +115,36 @@ pub(crate) fn system_packages(names: &[&str], log: &Log) -> Found<()> {
     installed.map_err(|failure| format!("{line} can't be installed: {}", last_line(&failure)))
 }
 
+/// What the feature `rdma-sys` needs to build: headers of the libraries, and a libclang that its generator understands.
+pub(crate) struct RdmaSys(Found<()>);
+
+impl RdmaSys {
+    /// Debian 12's packages. Its compiler front end is the last but one that the crate's generator of bindings reads; the
+    /// next release of Debian has none that old.
+    const PACKAGES: &[&str] =
+        &["libibverbs-dev", "librdmacm-dev", "libclang1-14", "libclang-common-14-dev", "pkg-config"];
+
+    /// Finds the packages, or installs them where that is allowed.
+    pub(crate) fn prepare(log: &Log) -> RdmaSys {
+        RdmaSys(system_packages(RdmaSys::PACKAGES, log))
+    }
+
+    /// Whether the feature can be built.
+    pub(crate) const fn is_here(&self) -> bool {
+        self.0.is_ok()
+    }
+
+    /// Tells a build which libclang to take: the newest one would win otherwise.
+    pub(crate) fn env(&self, run: Run) -> Run {
+        if self.is_here() { run.env("LIBCLANG_PATH", "/usr/lib/llvm-14/lib") } else { run }
+    }
+
+    /// What a step that did without says.
+    pub(crate) fn remark(&self) -> String {
+        self.0.as_ref().err().map_or_else(String::new, |reason| format!("not with rdma-sys: {reason}"))
+    }
+}
+
 /// Whether a program is on the path.
 pub(crate) fn found(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();

@@ -1,6 +1,6 @@
 //! Features: every combination, and none of them without an operating system.
 
-use crate::install::{self, CARGO_HACK};
+use crate::install::{self, CARGO_HACK, RdmaSys};
 use crate::run::Run;
 use crate::step::{Bench, Failure, Verdict};
 use crate::toolchain;
@@ -14,11 +14,14 @@ pub(super) fn features(bench: &Bench<'_>) -> Result<Verdict, Failure> {
         Ok(tool) => tool,
         Err(reason) => return Ok(Verdict::Skipped(reason)),
     };
-    Run::new(tool)
+    let rdma_sys = RdmaSys::prepare(bench.log);
+    rdma_sys
+        .env(Run::new(tool))
         .words("hack clippy --quiet --feature-powerset --workspace --exclude umbra-tests --exclude xtask")
+        .words(if rdma_sys.is_here() { "" } else { "--exclude-features rdma-sys" })
         .words("-- -D warnings")
         .succeed(bench.log)?;
-    Ok(Verdict::Passed(String::new()))
+    Ok(Verdict::Passed(rdma_sys.remark()))
 }
 
 /// Builds core and the engine for bare metal, with rustup's target or with Debian's library sources.

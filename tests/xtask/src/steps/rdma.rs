@@ -4,26 +4,31 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::guest::{Guest, Kind, tail};
-use crate::run::Run;
+use crate::install::RdmaSys;
+use crate::run::{Log, Run};
 use crate::step::{Bench, Failure, Verdict};
 use crate::steps::tests::PROFILE;
 
 /// Tests that need a device; each says `skipped: ` if it found none, which is a failure here.
-const TESTS: [&str; 4] = ["verbs", "verbs_transport", "verbs_access", LINK_TEST];
+const TESTS: [&str; 5] = ["verbs", "verbs_transport", "verbs_access", "verbs_window", LINK_TEST];
 /// The test that takes the link down and the device away; it runs where both are ours.
 const LINK_TEST: &str = "verbs_link";
 
-/// Runs the tests where there is a device: here, or in a guest that makes itself one.
+/// Runs the tests where there is a device: here, or in a guest that makes itself one. Once with libibverbs bound at run time,
+/// and once more with the types and calls of `rdma-sys`, where that can be built.
 pub(super) fn check(bench: &Bench<'_>) -> Result<Verdict, Failure> {
     let build = |words: &str| Run::cargo().words(words).args(["--profile", PROFILE]);
     build("build --package umbra --bin umbra").succeed(bench.log)?;
-    let tests = TESTS.into_iter().flat_map(|test| ["--test", test]);
-    let (status, printed) =
-        build("test --package umbra-tests --no-run --message-format=json").args(tests).finish(bench.log)?;
-    let programs: Vec<PathBuf> = printed.iter().filter_map(|line| executable(line)).collect();
-    if !status.success() || programs.len() != TESTS.len() {
-        return Err(Failure::new(format!("{}\nthe tests were not built: {status}", tail(&printed))));
+    let mut programs = programs(build("test --package umbra-tests"), bench.log)?;
+    let rdma_sys = RdmaSys::prepare(bench.log);
+    if rdma_sys.is_here() {
+        let build = rdma_sys.env(build("test --package umbra-tests --features umbra/rdma-sys"));
+        programs.extend(self::programs(build, bench.log)?);
     }
+    let remark = |device: &str| match rdma_sys.remark() {
+        remark if remark.is_empty() => format!("{device}, also with rdma-sys"),
+        remark => format!("{device}, {remark}"),
+    };
     let umbra = bench.workspace.target.join(PROFILE).join("umbra");
     if fs::read_dir("/sys/class/infiniband").is_ok_and(|mut devices| devices.next().is_some()) {
         for program in programs.into_iter().filter(|program| !is_test(program, LINK_TEST)) {
@@ -32,7 +37,7 @@ pub(super) fn check(bench: &Bench<'_>) -> Result<Verdict, Failure> {
                 return Err(Failure::new(tail(&printed)));
             }
         }
-        return Ok(Verdict::Passed("this machine's device".to_owned()));
+        return Ok(Verdict::Passed(remark("this machine's device")));
     }
     let guest = match Guest::prepare(bench.workspace, Kind::Host, bench.log)? {
         Ok(guest) => guest,
@@ -42,7 +47,18 @@ pub(super) fn check(bench: &Bench<'_>) -> Result<Verdict, Failure> {
     if is_skipped(&printed) {
         return Err(Failure::new(tail(&printed)));
     }
-    Ok(Verdict::Passed("soft-RoCE in a guest".to_owned()))
+    Ok(Verdict::Passed(remark("soft-RoCE in a guest")))
+}
+
+/// Builds the tests by a command of cargo; their programs.
+fn programs(build: Run, log: &Log) -> Result<Vec<PathBuf>, Failure> {
+    let tests = TESTS.into_iter().flat_map(|test| ["--test", test]);
+    let (status, printed) = build.words("--no-run --message-format=json").args(tests).finish(log)?;
+    let programs: Vec<PathBuf> = printed.iter().filter_map(|line| executable(line)).collect();
+    if !status.success() || programs.len() != TESTS.len() {
+        return Err(Failure::new(format!("{}\nthe tests were not built: {status}", tail(&printed))));
+    }
+    Ok(programs)
 }
 
 /// The program that cargo says it has built for one of the tests; programs of the package are told as well.

@@ -1,0 +1,125 @@
+//! The layouts written out here are those of the headers on this machine.
+//!
+//! Compared while compiling, so that a machine with other headers does not build what would not work.
+
+use std::mem::{align_of, offset_of, size_of};
+
+use super::{named, objects, requests, settings};
+
+macro_rules! agree {
+    ($($module:ident::$name:ident { $($field:ident)* })*) => {
+        $(const _: () = {
+            assert!(size_of::<$module::$name>() == size_of::<named::$name>(), stringify!($name));
+            assert!(align_of::<$module::$name>() == align_of::<named::$name>(), stringify!($name));
+            $(assert!(
+                offset_of!($module::$name, $field) == offset_of!(named::$name, $field),
+                concat!(stringify!($name), ".", stringify!($field))
+            );)*
+        };)*
+    };
+}
+
+agree! {
+    objects::ContextOps { alloc_mw dealloc_mw poll_cq req_notify_cq post_srq_recv post_send post_recv }
+    objects::Context { device ops cmd_fd async_fd num_comp_vectors mutex abi_compat }
+    objects::Pd { context handle }
+    objects::Cq { context channel cq_context handle cqe mutex cond comp_events_completed async_events_completed }
+    objects::CompChannel { context fd refcnt }
+    objects::Qp { context qp_context pd send_cq recv_cq srq handle qp_num state qp_type mutex cond events_completed }
+    objects::Mr { context pd addr length handle lkey rkey }
+    objects::Mw { context pd rkey handle type_ }
+    objects::Srq { context srq_context pd handle mutex cond events_completed }
+    requests::Sge { addr length lkey }
+    requests::Word { imm_data invalidated_rkey }
+    requests::RdmaTarget { remote_addr rkey }
+    requests::Target { rdma }
+    requests::BindInfo { mr addr length mw_access_flags }
+    requests::Bind { mw rkey bind_info }
+    requests::BindOrSegments { bind_mw }
+    requests::SendWr {
+        wr_id next sg_list num_sge opcode send_flags imm_data_invalidated_rkey_union wr qp_type bind_mw_tso_union
+    }
+    requests::RecvWr { wr_id next sg_list num_sge }
+    requests::Wc {
+        wr_id status opcode vendor_err byte_len imm_data_invalidated_rkey_union qp_num src_qp wc_flags pkey_index slid
+        sl dlid_path_bits
+    }
+    settings::Gid { raw global }
+    settings::GidEntry { gid gid_index port_num gid_type ndev_ifindex }
+    settings::PortAttr {
+        state max_mtu active_mtu gid_tbl_len port_cap_flags max_msg_sz bad_pkey_cntr qkey_viol_cntr pkey_tbl_len lid
+        sm_lid lmc max_vl_num sm_sl subnet_timeout init_type_reply active_width active_speed phys_state link_layer
+        flags port_cap_flags2
+    }
+    settings::DeviceAttr {
+        fw_ver node_guid sys_image_guid max_mr_size page_size_cap vendor_id vendor_part_id hw_ver max_qp max_qp_wr
+        device_cap_flags max_sge max_sge_rd max_cq max_cqe max_mr max_pd max_qp_rd_atom max_ee_rd_atom max_res_rd_atom
+        max_qp_init_rd_atom max_ee_init_rd_atom atomic_cap max_ee max_rdd max_mw max_raw_ipv6_qp max_raw_ethy_qp
+        max_mcast_grp max_mcast_qp_attach max_total_mcast_qp_attach max_ah max_fmr max_map_per_fmr max_srq max_srq_wr
+        max_srq_sge max_pkeys local_ca_ack_delay phys_port_cnt
+    }
+    settings::QpCap { max_send_wr max_recv_wr max_send_sge max_recv_sge max_inline_data }
+    settings::QpInitAttr { qp_context send_cq recv_cq srq cap qp_type sq_sig_all }
+    settings::SrqAttr { max_wr max_sge srq_limit }
+    settings::SrqInitAttr { srq_context attr }
+    settings::GlobalRoute { dgid flow_label sgid_index hop_limit traffic_class }
+    settings::AhAttr { grh dlid sl src_path_bits static_rate is_global port_num }
+    settings::QpAttr {
+        qp_state cur_qp_state path_mtu path_mig_state qkey rq_psn sq_psn dest_qp_num qp_access_flags cap ah_attr
+        alt_ah_attr pkey_index alt_pkey_index en_sqd_async_notify sq_draining max_rd_atomic max_dest_rd_atomic
+        min_rnr_timer port_num timeout retry_cnt rnr_retry alt_port_num alt_timeout rate_limit
+    }
+}
+
+/// The numbers of `numbers` are those of the headers, too.
+mod numbers {
+    use rdma_sys as named;
+
+    use super::super::super::numbers::{
+        MEM_WINDOW_TYPE_2B, RELIABLE_CONNECTION, WINDOW_TYPE_2, WITH_IMM, access, mask, opcode, send, state,
+    };
+
+    macro_rules! same {
+        ($($ours:expr => $theirs:expr;)*) => {
+            $(const _: () = assert!($ours as i64 == $theirs as i64, stringify!($ours));)*
+        };
+    }
+
+    same! {
+        access::LOCAL_WRITE => named::ibv_access_flags::IBV_ACCESS_LOCAL_WRITE.0;
+        access::REMOTE_WRITE => named::ibv_access_flags::IBV_ACCESS_REMOTE_WRITE.0;
+        access::REMOTE_READ => named::ibv_access_flags::IBV_ACCESS_REMOTE_READ.0;
+        access::WINDOW_BIND => named::ibv_access_flags::IBV_ACCESS_MW_BIND.0;
+        state::RESET => named::ibv_qp_state::IBV_QPS_RESET;
+        state::INIT => named::ibv_qp_state::IBV_QPS_INIT;
+        state::RTR => named::ibv_qp_state::IBV_QPS_RTR;
+        state::RTS => named::ibv_qp_state::IBV_QPS_RTS;
+        mask::STATE => named::ibv_qp_attr_mask::IBV_QP_STATE.0;
+        mask::ACCESS_FLAGS => named::ibv_qp_attr_mask::IBV_QP_ACCESS_FLAGS.0;
+        mask::PKEY_INDEX => named::ibv_qp_attr_mask::IBV_QP_PKEY_INDEX.0;
+        mask::PORT => named::ibv_qp_attr_mask::IBV_QP_PORT.0;
+        mask::AV => named::ibv_qp_attr_mask::IBV_QP_AV.0;
+        mask::PATH_MTU => named::ibv_qp_attr_mask::IBV_QP_PATH_MTU.0;
+        mask::TIMEOUT => named::ibv_qp_attr_mask::IBV_QP_TIMEOUT.0;
+        mask::RETRY_CNT => named::ibv_qp_attr_mask::IBV_QP_RETRY_CNT.0;
+        mask::RNR_RETRY => named::ibv_qp_attr_mask::IBV_QP_RNR_RETRY.0;
+        mask::RQ_PSN => named::ibv_qp_attr_mask::IBV_QP_RQ_PSN.0;
+        mask::MAX_QP_RD_ATOMIC => named::ibv_qp_attr_mask::IBV_QP_MAX_QP_RD_ATOMIC.0;
+        mask::MIN_RNR_TIMER => named::ibv_qp_attr_mask::IBV_QP_MIN_RNR_TIMER.0;
+        mask::SQ_PSN => named::ibv_qp_attr_mask::IBV_QP_SQ_PSN.0;
+        mask::MAX_DEST_RD_ATOMIC => named::ibv_qp_attr_mask::IBV_QP_MAX_DEST_RD_ATOMIC.0;
+        mask::DEST_QPN => named::ibv_qp_attr_mask::IBV_QP_DEST_QPN.0;
+        opcode::RDMA_WRITE => named::ibv_wr_opcode::IBV_WR_RDMA_WRITE;
+        opcode::RDMA_WRITE_WITH_IMM => named::ibv_wr_opcode::IBV_WR_RDMA_WRITE_WITH_IMM;
+        opcode::SEND => named::ibv_wr_opcode::IBV_WR_SEND;
+        opcode::RDMA_READ => named::ibv_wr_opcode::IBV_WR_RDMA_READ;
+        opcode::LOCAL_INVALIDATE => named::ibv_wr_opcode::IBV_WR_LOCAL_INV;
+        opcode::BIND_WINDOW => named::ibv_wr_opcode::IBV_WR_BIND_MW;
+        send::SIGNALED => named::ibv_send_flags::IBV_SEND_SIGNALED.0;
+        send::INLINE => named::ibv_send_flags::IBV_SEND_INLINE.0;
+        RELIABLE_CONNECTION => named::ibv_qp_type::IBV_QPT_RC;
+        WITH_IMM => named::ibv_wc_flags::IBV_WC_WITH_IMM.0;
+        WINDOW_TYPE_2 => named::ibv_mw_type::IBV_MW_TYPE_2;
+        MEM_WINDOW_TYPE_2B => named::ibv_device_cap_flags::IBV_DEVICE_MEM_WINDOW_TYPE_2B.0;
+    }
+}
