@@ -19,9 +19,9 @@ use super::abi::{self, Plain};
 use super::address::Address;
 use super::chain::Chain;
 use super::completions::{BATCH, Completions, batch};
-use super::device::{Link, Port};
 use super::memory::Domain;
 use super::numbers::{RELIABLE_CONNECTION, WITH_IMM, access, mask, state};
+use super::port::{Link, Port};
 use super::status::{WorkKind, WorkStatus};
 use super::work::{Completion, Piece, Work};
 
