@@ -6,6 +6,7 @@ pub mod agents;
 pub mod bench;
 pub mod conformance;
 pub mod crash;
+pub mod fake_card;
 pub mod hostile;
 pub mod memory_server;
 pub mod rig;
