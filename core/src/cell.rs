@@ -204,6 +204,19 @@ impl<'a> BytesMut<'a> {
         Ok(())
     }
 
+    /// Copies `len` bytes at `from` of other shared bytes in at `offset`; the ranges must not overlap, else what arrives
+    /// is a mixture of old and new bytes.
+    ///
+    /// # Errors
+    /// [`CellError::OutOfRange`]; nothing is copied then.
+    pub fn copy(&self, offset: usize, source: Bytes<'_>, from: usize, len: usize) -> Result<(), CellError> {
+        let (to, from) = (self.bytes.at(offset, len)?, source.at(from, len)?);
+        // SAFETY: `at` checked both ranges, the target is writable by `from_raw`; each access is a volatile one of its
+        // own, so that ranges which overlap after all give wrong bytes and nothing worse.
+        unsafe { copy(from.as_ptr(), to.as_ptr(), len) };
+        Ok(())
+    }
+
     /// The `count` words at byte `offset`, as atomics.
     ///
     /// # Errors
@@ -224,7 +237,7 @@ impl<'a> BytesMut<'a> {
 /// Copies bytes of which others may change one side meanwhile.
 ///
 /// # Safety
-/// `from` is readable and `to` writable for `len` bytes, and they do not overlap.
+/// `from` is readable and `to` writable for `len` bytes. Where they overlap the target holds a mixture afterwards.
 #[inline]
 unsafe fn copy(from: *const u8, to: *mut u8, len: usize) {
     #[cfg(all(target_arch = "x86_64", not(miri), not(loom)))]

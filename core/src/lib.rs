@@ -12,7 +12,7 @@
 //! names       regions, keys, spans, tickets,       who may touch which bytes; who is where
 //!             endpoints
 //! tables      slots, maps, rings, requests,        bounded, stale ids are detected
-//!             slot caches, stencils
+//!             slot caches
 //! words       atomics, ids, time, errors
 //! ```
 //!
@@ -37,6 +37,7 @@ pub mod faulty;
 pub mod group;
 pub mod id;
 pub mod key;
+pub mod log;
 pub mod loopback;
 pub mod machine;
 pub mod map;
@@ -49,9 +50,9 @@ pub mod ring;
 pub mod segment;
 pub mod shared_slots;
 pub mod slots;
-pub mod stencil;
 pub mod ticket;
 pub mod time;
 pub mod transport;
 pub mod tree;
+pub mod window;
 pub mod wire;

@@ -6,6 +6,7 @@
 //! | [`mpmc`] | many or sole, many or sole | any `Copy` | one process | all ends die together |
 //! | [`line`](mod@line) | one, one | 64 bytes | a segment | the other end goes on; a successor takes over |
 //! | [`mailbox`] | many, many | 64 bytes | a segment | everyone goes on; nothing is lost but what it held |
+//! | [`journal`] | one, many that only look | bytes | a segment | everyone goes on; a slow reader loses the oldest bytes |
 //!
 //! A ticketed queue such as [`mpmc`] must not be shared between processes that can die or be stopped one by
 //! one: a sender that took its ticket and never publishes blocks every receiver behind it for ever. That is
@@ -17,6 +18,7 @@
 //! once.
 
 mod backoff;
+pub mod journal;
 pub mod line;
 pub mod mailbox;
 pub mod mpmc;

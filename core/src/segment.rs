@@ -248,21 +248,29 @@ impl<'a> Segment<'a> {
         words_of(self.words, part).ok_or(AttachError::BadPart(part.offset))
     }
 
-    /// The words of the part that the creator named `index`.
+    /// Where the part lies that the creator named `index`.
     ///
     /// # Errors
     /// [`AttachError::BadPart`] if there is none, or the header is damaged.
-    pub fn named(&self, index: usize) -> Result<&'a [AtomicU64], AttachError> {
+    pub fn place(&self, index: usize) -> Result<Part, AttachError> {
         let bad = AttachError::BadPart(index);
         if index >= NAMES {
             return Err(bad);
         }
         let field = |at: usize| usize::try_from(self.words[at].load(Ordering::Relaxed)).map_err(|_| bad);
         let part = Part { offset: field(4 + 2 * index)?, len: field(5 + 2 * index)? };
-        if part.offset < HEADER * WORD {
+        if part.offset < HEADER * WORD || words_of(self.words, part).is_none() {
             return Err(bad);
         }
-        words_of(self.words, part).ok_or(bad)
+        Ok(part)
+    }
+
+    /// The words of the part that the creator named `index`.
+    ///
+    /// # Errors
+    /// [`AttachError::BadPart`] if there is none, or the header is damaged.
+    pub fn named(&self, index: usize) -> Result<&'a [AtomicU64], AttachError> {
+        words_of(self.words, self.place(index)?).ok_or(AttachError::BadPart(index))
     }
 }
 

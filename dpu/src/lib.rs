@@ -9,3 +9,4 @@
 pub mod agent;
 #[cfg(feature = "std")]
 pub mod hosted;
+pub mod station;

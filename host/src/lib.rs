@@ -6,6 +6,7 @@ pub mod admin;
 pub mod ask;
 pub mod config;
 pub mod driver;
+pub mod firmware;
 pub mod group;
 pub mod job;
 pub mod link;
@@ -22,5 +23,3 @@ pub mod sys;
 #[allow(unsafe_code)]
 pub mod verbs;
 mod windows;
-#[cfg(feature = "xgvmi")]
-pub mod xgvmi;

@@ -5,10 +5,9 @@
 //! the n-th copy is a number, so a test that fails fails again.
 
 use super::device::{Device, Moved, Piece};
-use super::message::Export;
 use crate::error::Status;
 use crate::key::Access;
-use crate::ticket::Locator;
+use crate::ticket::{Locator, Ticket};
 
 /// When copies fail.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -78,8 +77,7 @@ where
     A: AsRef<[Alias]> + AsMut<[Alias]>,
     B: AsRef<[u8]> + AsMut<[u8]>,
 {
-    fn attach(&mut self, place: usize, export: &Export) -> Result<(), Status> {
-        let ticket = &export.ticket;
+    fn attach(&mut self, place: usize, ticket: &Ticket) -> Result<(), Status> {
         let Locator::Fake { alias } = ticket.locator else { return Err(Status::Malformed) };
         if self.script.refused_alias == Some(alias) {
             return Err(Status::CopyFailed);
@@ -89,7 +87,7 @@ where
         Ok(())
     }
 
-    fn detach(&mut self, place: usize, _lost: bool) {
+    fn detach(&mut self, place: usize) {
         if let Some(slot) = self.aliases.as_mut().get_mut(place) {
             *slot = Alias::default();
         }

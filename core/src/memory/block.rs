@@ -47,6 +47,9 @@ pub struct Block {
     pub(super) len: u32,
     pub(super) generation: Generation,
     pub(super) state: State,
+    /// Whether the neighbours are free: so a free decides what to join before it has seen their records.
+    pub(super) before_free: bool,
+    pub(super) after_free: bool,
     pub(super) before: u32,
     pub(super) after: u32,
     pub(super) links: Links,
@@ -62,10 +65,24 @@ pub(super) enum State {
     Used,
 }
 
+impl Block {
+    /// A record that no table of ranges has used yet.
+    pub const SPARE: Block = Block {
+        start: 0,
+        len: 0,
+        generation: Generation::NEVER,
+        state: State::Spare,
+        before_free: false,
+        after_free: false,
+        before: NIL,
+        after: NIL,
+        links: Links::NONE,
+    };
+}
+
 impl Default for Block {
     fn default() -> Self {
-        let (generation, state) = (Generation::NEVER, State::Spare);
-        Block { start: 0, len: 0, generation, state, before: NIL, after: NIL, links: Links::NONE }
+        Block::SPARE
     }
 }
 

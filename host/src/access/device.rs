@@ -5,13 +5,11 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use umbra_core::access::device::{Device, Moved, Piece};
-use umbra_core::access::message::Export;
 use umbra_core::error::Status;
 use umbra_core::key::Access;
 use umbra_core::peer::Peer;
-use umbra_core::ticket::Locator;
+use umbra_core::ticket::{Locator, Ticket};
 
-use super::landing;
 use super::source::Source;
 use crate::sys::segment::Segment;
 
@@ -43,9 +41,12 @@ impl Local {
     }
 }
 
+fn narrow(word: u64) -> Result<usize, Status> {
+    usize::try_from(word).map_err(|_| Status::OutOfBounds)
+}
+
 impl Device for Local {
-    fn attach(&mut self, place: usize, export: &Export) -> Result<(), Status> {
-        let ticket = &export.ticket;
+    fn attach(&mut self, place: usize, ticket: &Ticket) -> Result<(), Status> {
         let owner = ticket.key.owner();
         let descriptor = match ticket.locator {
             Locator::Segment { segment, .. } => self.received.remove(&(owner, segment)),
@@ -57,7 +58,7 @@ impl Device for Local {
         Ok(())
     }
 
-    fn detach(&mut self, place: usize, _lost: bool) {
+    fn detach(&mut self, place: usize) {
         if let Some(slot) = self.sources.get_mut(place) {
             *slot = None;
         }
@@ -78,10 +79,10 @@ impl Device for Local {
     }
 
     fn take(&self, landing: u64, into: &mut [u8]) -> Result<(), Status> {
-        landing::take(&self.landing, landing, into)
+        self.landing.read(narrow(landing)?, into).map_err(|_| Status::OutOfBounds)
     }
 
     fn put(&mut self, landing: u64, from: &[u8]) -> Result<(), Status> {
-        landing::put(&self.landing, landing, from)
+        self.landing.write(narrow(landing)?, from).map_err(|_| Status::OutOfBounds)
     }
 }

@@ -8,7 +8,6 @@
 
 pub mod device;
 pub mod exposure;
-pub(crate) mod landing;
 pub mod mapped;
 pub mod rdma;
 pub mod source;

@@ -21,13 +21,11 @@ use std::sync::Arc;
 
 use rustix::event::epoll;
 use umbra_core::access::device::{Device, Moved, Piece};
-use umbra_core::access::message::Export;
 use umbra_core::error::Status;
 use umbra_core::key::Access;
 use umbra_core::peer::Peer;
-use umbra_core::ticket::Locator;
+use umbra_core::ticket::{Locator, Ticket};
 
-use super::landing;
 use crate::sys::segment::Segment;
 use crate::verbs::{self, Address, Depths, Domain, Port, Queue, Region, Remote, VerbsError, Work};
 
@@ -276,8 +274,7 @@ impl Line {
 }
 
 impl Device for Rdma {
-    fn attach(&mut self, place: usize, export: &Export) -> Result<(), Status> {
-        let ticket = &export.ticket;
+    fn attach(&mut self, place: usize, ticket: &Ticket) -> Result<(), Status> {
         let Locator::Verbs { rkey, .. } = ticket.locator else { return Err(Status::Malformed) };
         let owner = ticket.key.owner();
         if place >= self.places.len() {
@@ -295,7 +292,7 @@ impl Device for Rdma {
         Ok(())
     }
 
-    fn detach(&mut self, place: usize, _lost: bool) {
+    fn detach(&mut self, place: usize) {
         if let Some(slot) = self.places.get_mut(place) {
             *slot = None;
         }
@@ -346,10 +343,12 @@ impl Device for Rdma {
     }
 
     fn take(&self, landing: u64, into: &mut [u8]) -> Result<(), Status> {
-        landing::take(self.landing.segment(), landing, into)
+        let landing = usize::try_from(landing).map_err(|_| Status::OutOfBounds)?;
+        self.landing.segment().read(landing, into).map_err(|_| Status::OutOfBounds)
     }
 
     fn put(&mut self, landing: u64, from: &[u8]) -> Result<(), Status> {
-        landing::put(self.landing.segment(), landing, from)
+        let landing = usize::try_from(landing).map_err(|_| Status::OutOfBounds)?;
+        self.landing.segment().write(landing, from).map_err(|_| Status::OutOfBounds)
     }
 }

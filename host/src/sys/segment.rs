@@ -123,7 +123,7 @@ impl Segment {
         let fd = rustix::fs::memfd_create(name, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING).map_err(failed)?;
         rustix::fs::ftruncate(&fd, len as u64).map_err(failed)?;
         rustix::fs::fcntl_add_seals(&fd, SealFlags::SHRINK | SealFlags::GROW).map_err(failed)?;
-        Self::map(fd, len, Mapping::ReadWrite)
+        Self::map(fd, 0, len, Mapping::ReadWrite)
     }
 
     /// Maps the first `len` bytes of a segment that another process made.
@@ -132,6 +132,14 @@ impl Segment {
     /// [`SegmentError::NotSealed`] and [`SegmentError::TooSmall`] if the descriptor is not what was
     /// announced; [`SegmentError::Map`] also when a writable mapping of a segment that forbids it is asked.
     pub fn attach(fd: OwnedFd, mapping: Mapping, len: usize) -> Result<Segment, SegmentError> {
+        Self::attach_at(fd, mapping, 0, len)
+    }
+
+    /// As [`attach`](Self::attach), but the `len` bytes that begin at `offset`, a multiple of the page size.
+    ///
+    /// # Errors
+    /// As [`attach`](Self::attach).
+    pub fn attach_at(fd: OwnedFd, mapping: Mapping, offset: usize, len: usize) -> Result<Segment, SegmentError> {
         if len == 0 {
             return Err(SegmentError::Empty);
         }
@@ -142,20 +150,22 @@ impl Segment {
         }
         let stat = rustix::fs::fstat(&fd).map_err(SegmentError::Descriptor)?;
         let actual = u64::try_from(stat.st_size).unwrap_or(0);
-        if actual < len as u64 {
-            return Err(SegmentError::TooSmall { expected: len, actual });
+        let expected = offset.saturating_add(len);
+        if actual < expected as u64 {
+            return Err(SegmentError::TooSmall { expected, actual });
         }
-        Self::map(fd, len, mapping)
+        Self::map(fd, offset, len, mapping)
     }
 
-    fn map(fd: OwnedFd, len: usize, mapping: Mapping) -> Result<Segment, SegmentError> {
+    fn map(fd: OwnedFd, offset: usize, len: usize, mapping: Mapping) -> Result<Segment, SegmentError> {
         let protection = match mapping {
             Mapping::ReadOnly => ProtFlags::READ,
             Mapping::ReadWrite => ProtFlags::READ | ProtFlags::WRITE,
         };
         // SAFETY: no address is asked for, so no existing mapping is replaced.
-        let base = unsafe { rustix::mm::mmap(std::ptr::null_mut(), len, protection, MapFlags::SHARED, &fd, 0) }
-            .map_err(|errno| SegmentError::Map { len, errno })?;
+        let base =
+            unsafe { rustix::mm::mmap(std::ptr::null_mut(), len, protection, MapFlags::SHARED, &fd, offset as u64) }
+                .map_err(|errno| SegmentError::Map { len, errno })?;
         let base = NonNull::new(base.cast::<u8>()).ok_or(SegmentError::Map { len, errno: Errno::INVAL })?;
         Ok(Segment { fd, base, len, mapping })
     }

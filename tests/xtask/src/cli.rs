@@ -14,6 +14,9 @@ Usage: cargo xtask COMMAND
                      profile; WORD selects cases; with --json one object a line
   rdma [--verbose]   run the tests of RDMA alone: on this machine's device, or in a guest
   dpu [--verbose]    run a host and a DPU as two guests
+  firmware [--verbose]
+                     build the firmware images, run each on an emulated board, print their
+                     sizes, their stack and the time of a read
   cross              build the agent and the command for a DPU: Linux on aarch64
   tools              say which tools the steps use, and whether they are here
   --help             this text
@@ -68,7 +71,7 @@ fn parse_from(mut parser: lexopt::Parser) -> Result<Request, lexopt::Error> {
         Short('h') | Long("help") => Ok(Request::Help),
         Value(word) if word == "help" => Ok(Request::Help),
         Value(word) if word == "test" => test(parser),
-        Value(word) if word == "rdma" || word == "dpu" => step(parser, word.string()?),
+        Value(word) if word == "rdma" || word == "dpu" || word == "firmware" => step(parser, word.string()?),
         Value(word) if word == "bench" => bench(parser),
         Value(word) if word == "cross" => alone(parser, Request::Cross),
         Value(word) if word == "tools" => alone(parser, Request::Tools),
@@ -150,7 +153,9 @@ mod tests {
         let selection = Selection { only: vec!["rdma".to_owned()], verbose: true, ..Selection::default() };
         assert_eq!(parse_words(&["rdma", "--verbose"]).unwrap(), Request::Test(selection));
         assert!(parse_words(&["rdma", "fmt"]).is_err());
-        assert_eq!(parse_words(&["dpu"]).unwrap(), parse_words(&["test", "--only", "dpu"]).unwrap());
+        for name in ["dpu", "firmware"] {
+            assert_eq!(parse_words(&[name]).unwrap(), parse_words(&["test", "--only", name]).unwrap());
+        }
     }
 
     #[test]

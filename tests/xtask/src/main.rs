@@ -10,6 +10,7 @@ mod bench;
 mod cli;
 mod cross;
 mod debian;
+mod firmware;
 mod guest;
 mod install;
 mod run;

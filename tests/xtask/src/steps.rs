@@ -9,6 +9,7 @@ mod cross;
 mod dependencies;
 mod dpu;
 mod features;
+mod firmware;
 mod fuzz;
 mod layers;
 mod leftovers;
@@ -39,6 +40,7 @@ pub(crate) const ALL: &[Step] = &[
     step("rdma", "RDMA by verbs works: on this machine's device, or in a guest with one in software", rdma::check),
     step("cross", "the agent and the command build for a DPU and start there", cross::check),
     step("dpu", "a host and a DPU, two guests of different processors, work together", dpu::check),
+    step("firmware", "firmware on emulated boards serves host processes, and its end is noticed", firmware::check),
     step("leftovers", "tests and jobs left no process, file or segment", leftovers::check),
     step("features", "every combination of features builds", features::features),
     step("symbols", "core and the agent's engine need nothing but mem*", symbols::check),

@@ -69,10 +69,11 @@ impl Workspace {
     }
 
     /// Packages of the workspace with their folders.
-    pub(crate) const PACKAGES: [(&str, &str); 6] = [
+    pub(crate) const PACKAGES: [(&str, &str); 7] = [
         ("umbra-core", "core"),
         ("umbra", "host"),
         ("umbra-dpu", "dpu"),
+        ("umbra-firmware", "dpu/firmware"),
         ("umbra-ffi", "ffi"),
         ("umbra-tests", "tests"),
         ("xtask", "tests/xtask"),

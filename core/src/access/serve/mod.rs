@@ -38,7 +38,7 @@ use crate::id::Id;
 use crate::key::{Access, Key, Span};
 use crate::machine::Link;
 use crate::peer::{Incarnation, Peer, PeerKind, Sp};
-use crate::region::{Entry, Held, Reaped, Region, Regions};
+use crate::region::{Entry, Held, Region, Regions};
 use crate::slots::{Slot, Slots};
 use crate::wire::{Frame, Op, Token};
 
@@ -65,6 +65,21 @@ pub struct Asker {
     queued: bool,
     /// Counts the links that had this number, so that a copy of an earlier one answers nobody.
     epoch: u32,
+}
+
+impl Asker {
+    /// Nobody is at the other end.
+    pub const NONE: Asker = Asker {
+        who: None,
+        landing: 0,
+        credit: 0,
+        outstanding: 0,
+        first: NIL,
+        last: NIL,
+        next: NIL,
+        queued: false,
+        epoch: 0,
+    };
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -131,7 +146,7 @@ where
 {
     /// Service process `me` over lent tables: regions, long transfers, links.
     pub fn new(me: Sp, regions: E, jobs: J, mut askers: A) -> Self {
-        askers.as_mut().fill(Asker { first: NIL, last: NIL, next: NIL, ..Asker::default() });
+        askers.as_mut().fill(Asker::NONE);
         let (regions, jobs) = (Regions::new(regions), Slots::new(jobs));
         Serve { me, regions, jobs, askers, turn: NIL, turn_last: NIL, drained: 0, counters: Counters::default() }
     }
@@ -302,7 +317,7 @@ where
     /// `on_gone`, until `None`.
     #[must_use]
     pub fn poll(&mut self) -> Option<Action> {
-        if let Some(Reaped { place, key, .. }) = self.regions.reap() {
+        if let Some((place, key)) = self.regions.reap() {
             return Some(Action::Detach { place, key });
         }
         if self.drained > 0 {

@@ -11,7 +11,7 @@ use super::super::JobError;
 use super::{Launcher, io_error};
 use crate::admin::{Body as _, Exported, Failure, Mark, Progress, ops};
 use crate::driver::{self, Event, LinkId};
-use crate::link::{Close, Party};
+use crate::link::Party;
 
 /// News from the processes.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -42,8 +42,6 @@ pub enum News {
     },
     /// A process has ended and was reaped.
     Ended(Peer, ExitStatus),
-    /// The link to an agent that ran already is over, or could not be made.
-    Lost(Peer, Close),
 }
 
 impl Launcher {
@@ -67,7 +65,7 @@ impl Launcher {
                 return Ok(None);
             }
             // A process whose link is gone ends within moments: look again soon.
-            let ending = self.running.values().any(|r| r.gone && !r.reported && r.child.is_some());
+            let ending = self.running.values().any(|r| r.gone && !r.reported);
             let until = if ending { deadline.min(now + Lapse::from_millis(2)) } else { deadline };
             self.driver.wait(until).map_err(io_error("wait for the processes"))?;
         }
@@ -78,11 +76,7 @@ impl Launcher {
             if running.reported || !running.gone {
                 return None;
             }
-            let Some(child) = &mut running.child else {
-                running.reported = true;
-                return Some(News::Lost(peer, running.why.take().unwrap_or(Close::Ended)));
-            };
-            let status = child.ended()?;
+            let status = running.child.ended()?;
             running.reported = true;
             Some(News::Ended(peer, status))
         })
@@ -110,10 +104,9 @@ impl Launcher {
                 }
                 Some(News::Linked(known))
             }
-            Event::Gone { link, why, .. } => {
+            Event::Gone { link, .. } => {
                 let peer = self.peer_of(link)?;
-                let running = self.running.get_mut(&peer)?;
-                (running.gone, running.why) = (true, Some(why));
+                self.running.get_mut(&peer)?.gone = true;
                 None
             }
             Event::Frame { link, .. } => {

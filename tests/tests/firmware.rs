@@ -1,0 +1,105 @@
+//! Images on emulated boards: every answer, the log, the end by pulling the plug, the stack that was used.
+//!
+//! `cargo xtask firmware` builds the images and says where they are; without them these tests say `skipped: `.
+#![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
+
+use std::path::PathBuf;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use umbra::firmware::{Firmware, FirmwareError, From, GuestMemory};
+use umbra_core::key::Span;
+use umbra_core::peer::{Peer, Rank, Sp, WorldRank};
+use umbra_tests::firmware::{Board, Exercised, PATIENCE, Processor, RANKS, exercise, with_table};
+
+/// Verified reads, bad keys beside them.
+const READS: u32 = 100_000;
+
+/// The image for a processor, and the folder for consoles.
+fn image(variable: &str) -> Option<(PathBuf, PathBuf)> {
+    let Some(image) = std::env::var_os(variable).map(PathBuf::from) else {
+        println!("skipped: no image in {variable}: `cargo xtask firmware` builds it");
+        return None;
+    };
+    let folder = image.parent().unwrap().to_owned();
+    Some((image, folder))
+}
+
+fn board_is_put_to_the_test(processor: Processor, variable: &str) {
+    let Some((image, folder)) = image(variable) else { return };
+    let console = folder.join("console.log");
+    let _ = std::fs::remove_file(&console);
+    let memory = GuestMemory::create().unwrap();
+    let mut board = Board::start(processor, &image, &memory, &console).unwrap();
+    let map = memory.map().unwrap();
+    let told = || std::fs::read_to_string(&console).unwrap_or_default();
+
+    let exercised = exercise(&map, PATIENCE, READS).unwrap_or_else(|error| panic!("{error}\n{}", told()));
+    let Exercised { mut service, mut rank, key, group, read, lookup } = exercised;
+    assert!(told().contains("self-tests passed"), "{}", told());
+    let name = service.board();
+    // The stack is measured twice a second.
+    thread::sleep(Duration::from_millis(1200));
+    let ((size, used), (served, refused)) = (service.stack(), service.counters());
+    assert!(used > 0 && used < size, "stack: {used} of {size} bytes");
+    assert!(served >= u64::from(READS) && refused >= 10, "{served} served, {refused} refused");
+    println!("firmware: {name}: {READS} verified reads, {read:?} each; {lookup:?} a look-up");
+    println!("firmware: {name}: stack {used} of {size} bytes");
+
+    // The plug is pulled while reads are under way.
+    let span = Span { key, offset: 0, len: 4096 };
+    let error = thread::scope(|scope| {
+        let reader = scope.spawn(|| {
+            let begun = Instant::now();
+            loop {
+                if let Err(error) = service.read(span, &mut [0; 4096]) {
+                    break error;
+                }
+                assert!(begun.elapsed() < PATIENCE.deadline, "it goes on without power");
+            }
+        });
+        thread::sleep(Duration::from_millis(200));
+        board.power_off().unwrap();
+        reader.join().unwrap()
+    });
+    let FirmwareError::Stopped { board: stopped, beats, .. } = &error else { panic!("{error}") };
+    assert_eq!((stopped, *beats > 0), (&name, true));
+    println!("firmware: {error}");
+    with_table(|table| {
+        for asked in (0..RANKS).step_by(17).map(Rank) {
+            let found = rank.cached(group, asked).unwrap();
+            assert_eq!((Ok(found.endpoint), found.from), (table.endpoint(asked), From::Window));
+        }
+        let found = rank.lookup(group, Rank(1)).unwrap();
+        assert_eq!(found.from, From::Window, "the look-up falls back");
+    });
+
+    // The same memory, another life.
+    let former = service.life();
+    let _board = Board::start(processor, &image, &memory, &console).unwrap();
+    let begun = Instant::now();
+    let restarted = loop {
+        match service.read(span, &mut [0; 4096]).unwrap_err() {
+            FirmwareError::Stopped { .. } if begun.elapsed() < PATIENCE.deadline => {}
+            error => break error,
+        }
+    };
+    assert!(matches!(restarted, FirmwareError::Restarted { .. }), "{restarted}");
+    drop((service, rank));
+    let again = Firmware::attach(&map, Peer::rank(WorldRank(3)).unwrap(), PATIENCE).unwrap();
+    assert_ne!(again.life(), former);
+    drop(again);
+    let mut service = Firmware::attach(&map, Peer::service(Sp(1)).unwrap(), PATIENCE).unwrap();
+    let status = service.read(span, &mut [0; 4096]).unwrap_err();
+    assert!(matches!(status, FirmwareError::Refused { .. }), "its regions are forgotten: {status}");
+}
+
+#[test]
+fn the_image_for_arm_serves_host_processes() {
+    board_is_put_to_the_test(Processor::Aarch64, "UMBRA_FIRMWARE_AARCH64");
+}
+
+#[test]
+fn the_image_for_risc_v_serves_host_processes() {
+    board_is_put_to_the_test(Processor::Riscv64, "UMBRA_FIRMWARE_RISCV64");
+}

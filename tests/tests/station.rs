@@ -1,0 +1,140 @@
+//! The engine of firmware in a thread of this process: the same code that the images run, under the same questions.
+#![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use umbra::firmware::{Firmware, FirmwareError, GuestMemory, Map, Patience};
+use umbra_core::atomic::AtomicU64;
+use umbra_core::error::Status;
+use umbra_core::key::{Access, Span};
+use umbra_core::peer::{Incarnation, Peer, Sp, WorldRank};
+use umbra_core::segment::VERSION;
+use umbra_core::time::Time;
+use umbra_core::window::{Claim, LANES, Phase, Window};
+use umbra_dpu::station::{Station, Storage, TABLE, life_of};
+use umbra_tests::firmware::exercise;
+
+const SOON: Patience = Patience { deadline: Duration::from_secs(20), silence: Duration::from_secs(1) };
+
+/// Runs a station over a board's memory while `body` runs.
+fn with_station<T>(seed: u64, map: &Map, body: impl FnOnce(&AtomicBool) -> T) -> T {
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let window = Window::create(map.bytes().unwrap(), *b"thread\0\0", life_of(seed)).unwrap();
+            let mut storage = Box::new(Storage::new());
+            let mut table = Box::new([0; TABLE]);
+            let mut station = Station::new(Sp(0), &window, &mut storage, &mut table).unwrap();
+            let begun = Instant::now();
+            while !stop.load(Ordering::Relaxed) {
+                if !station.step(Time(u64::try_from(begun.elapsed().as_nanos()).unwrap())) {
+                    thread::yield_now();
+                }
+            }
+        });
+        // A body that panics must end the station as well, else the scope waits for ever.
+        let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| body(&stop)));
+        stop.store(true, Ordering::Relaxed);
+        done.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}
+
+fn rank(number: u32) -> Peer {
+    Peer::rank(WorldRank(number)).unwrap()
+}
+
+#[test]
+fn every_answer_is_right_and_the_end_is_noticed() {
+    let memory = GuestMemory::create().unwrap();
+    let map = memory.map().unwrap();
+    with_station(1, &map, |stop| {
+        let mut exercised = exercise(&map, SOON, 20_000).unwrap();
+        stop.store(true, Ordering::Relaxed);
+        drop(exercised.rank);
+        let late = Firmware::attach(&map, rank(9), SOON).unwrap_err();
+        assert!(matches!(late, FirmwareError::Stopped { .. }), "{late}");
+        let error = exercised.service.read(Span { key: exercised.key, offset: 0, len: 8 }, &mut [0; 8]).unwrap_err();
+        let FirmwareError::Stopped { ref board, beats, .. } = error else { panic!("{error}") };
+        assert_eq!((board.as_str(), beats > 0), ("thread", true));
+        assert!(error.to_string().contains("firmware on thread has stopped: no heartbeat for"), "{error}");
+    });
+}
+
+#[test]
+fn memory_of_a_rank_that_left_or_died_is_served_no_more() {
+    let memory = GuestMemory::create().unwrap();
+    let map = memory.map().unwrap();
+    with_station(2, &map, |_| {
+        let mut service = Firmware::attach(&map, Peer::service(Sp(1)).unwrap(), SOON).unwrap();
+        let mut owner = Firmware::attach(&map, rank(0), SOON).unwrap();
+        let key = owner.export(0, 64, Access::READ).unwrap().key;
+        let span = Span { key, offset: 0, len: 8 };
+        service.read(span, &mut [0; 8]).unwrap();
+        drop(owner);
+        let begun = Instant::now();
+        let status = loop {
+            match service.read(span, &mut [0; 8]) {
+                Err(FirmwareError::Refused { status, .. }) => break status,
+                other => other.unwrap(),
+            }
+            assert!(begun.elapsed() < SOON.deadline, "it is served for ever");
+        };
+        assert_eq!(status, Status::OwnerGone);
+    });
+}
+
+#[test]
+fn lanes_of_the_living_are_kept_and_those_of_the_dead_are_taken_over() {
+    let memory = GuestMemory::create().unwrap();
+    let map = memory.map().unwrap();
+    with_station(3, &map, |_| {
+        let mut living: Vec<Firmware<'_>> =
+            (0..LANES as u32).map(|number| Firmware::attach(&map, rank(number), SOON).unwrap()).collect();
+        let full = Firmware::attach(&map, rank(9), SOON).unwrap_err();
+        let FirmwareError::NoLane { owners, .. } = full else { panic!("{full}") };
+        assert_eq!(owners, [std::process::id(); LANES]);
+        living.truncate(LANES - 1);
+        // No process has this id: `pid_max` is never so high and so old at once.
+        let dead = Claim { mark: u64::MAX - 7, peer: Some(rank(8)), life: Incarnation(1) };
+        assert!(map.window().unwrap().lane(LANES - 1).unwrap().take(0, &dead));
+        let mut successor = Firmware::attach(&map, rank(9), SOON).unwrap();
+        successor.export(0, 64, Access::READ).unwrap();
+    });
+}
+
+#[test]
+fn a_new_life_of_the_firmware_is_told_from_the_old_one() {
+    let memory = GuestMemory::create().unwrap();
+    let map = memory.map().unwrap();
+    let mut old = with_station(4, &map, |_| Firmware::attach(&map, rank(0), SOON).unwrap());
+    with_station(5, &map, |_| {
+        let error = loop {
+            match old.export(0, 64, Access::READ).unwrap_err() {
+                // Its window is laid out a moment later.
+                FirmwareError::Stopped { .. } => {}
+                error => break error,
+            }
+        };
+        assert!(matches!(error, FirmwareError::Restarted { .. }), "{error}");
+        Firmware::attach(&map, rank(0), SOON).unwrap();
+    });
+}
+
+#[test]
+fn images_of_other_versions_are_refused_with_a_remedy() {
+    let memory = GuestMemory::create().unwrap();
+    let map = memory.map().unwrap();
+    let waiting = Patience { deadline: Duration::from_millis(50), ..SOON };
+    let error = Firmware::attach(&map, rank(0), waiting).unwrap_err();
+    assert!(error.to_string().contains("is the image running on this memory?"), "{error}");
+
+    let bytes = map.bytes().unwrap();
+    Window::create(bytes, *b"other\0\0\0", Incarnation(1)).unwrap().state().unwrap().enter(Phase::Serving);
+    let version: &AtomicU64 = &bytes.words(8, 1).unwrap()[0];
+    version.fetch_add(1, Ordering::Relaxed);
+    let error = Firmware::attach(&map, rank(0), waiting).unwrap_err();
+    assert!(matches!(error, FirmwareError::Layout { theirs } if theirs == VERSION + 1), "{error}");
+    assert!(error.to_string().contains("`cargo xtask firmware`"), "{error}");
+}
