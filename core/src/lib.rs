@@ -12,7 +12,7 @@
 //! names       regions, keys, spans, tickets,       who may touch which bytes; who is where
 //!             endpoints
 //! tables      slots, maps, rings, requests,        bounded, stale ids are detected
-//!             slot caches
+//!             slot caches, stencils
 //! words       atomics, ids, time, errors
 //! ```
 //!
@@ -50,6 +50,7 @@ pub mod ring;
 pub mod segment;
 pub mod shared_slots;
 pub mod slots;
+pub mod stencil;
 pub mod ticket;
 pub mod time;
 pub mod transport;

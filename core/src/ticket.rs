@@ -80,6 +80,17 @@ pub enum Locator {
         /// Whether other service processes than the owner's shadows may be given the key, to read for themselves.
         direct: bool,
     },
+    /// Behind a network card that the importer shares: by a key of another function of it.
+    CrossVhca {
+        /// The key.
+        mkey: u32,
+        /// The function, by its number on the card.
+        vhca: u16,
+        /// The card.
+        device: u64,
+        /// Which registration of memory the key stands for: the same key may stand for another one later.
+        registration: u64,
+    },
     /// In a device that only tests have.
     Fake {
         /// The device's number for it.
@@ -92,6 +103,7 @@ const PROCESS: u8 = 2;
 const ASKED: u8 = 3;
 const FAKE: u8 = 4;
 const VERBS: u8 = 5;
+const CROSS_VHCA: u8 = 6;
 
 /// The serialized descriptor of a region.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -165,6 +177,7 @@ impl Ticket {
             Locator::Asked { .. } => ASKED,
             Locator::Fake { .. } => FAKE,
             Locator::Verbs { .. } => VERBS,
+            Locator::CrossVhca { .. } => CROSS_VHCA,
         })?;
         w.u8(self.access.bits())?;
         w.u8(0)?;
@@ -194,6 +207,11 @@ impl Ticket {
             Locator::Fake { alias } => {
                 w.u64(alias)?;
                 w.bytes(&[0; LOCATOR - 8])?;
+            }
+            Locator::CrossVhca { mkey, vhca, device, registration } => {
+                w.u64(u64::from(vhca) << 32 | u64::from(mkey))?;
+                w.u64(device)?;
+                w.u64(registration)?;
             }
         }
         let sum = checksum(bytes);
@@ -231,6 +249,11 @@ impl Ticket {
             (ASKED, [sp, 0, 0]) => Locator::Asked { sp: Sp(small(sp)?) },
             (VERBS, [rkey, direct @ (0 | 1), 0]) => Locator::Verbs { rkey: small(rkey)?, direct: direct == 1 },
             (FAKE, [alias, 0, 0]) => Locator::Fake { alias },
+            (CROSS_VHCA, [key, device, registration]) => {
+                let vhca = u16::try_from(key >> 32).map_err(|_| TicketError::Nonsense)?;
+                // The lower half, as the upper one was taken.
+                Locator::CrossVhca { mkey: key as u32, vhca, device, registration }
+            }
             _ => return Err(TicketError::Nonsense),
         };
         let fits = match locator {

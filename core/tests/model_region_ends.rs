@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use umbra_core::endpoints::Shadows;
 use umbra_core::key::{Access, Key, Span};
 use umbra_core::peer::{Incarnation, Peer, Sp, WorldRank};
-use umbra_core::region::{Entry, Held, HoldError, Regions, Secret};
+use umbra_core::region::{Entry, Held, HoldError, Reaped, Regions, Secret};
 
 const OWNERS: u32 = 3;
 const EACH: usize = 4;
@@ -160,7 +160,7 @@ impl World {
                 assert!(waiting.is_empty(), "not told: {waiting:?}");
             }
             Step::Reap => {
-                while let Some((_, key)) = self.importer.reap() {
+                while let Some(Reaped { key, .. }) = self.importer.reap() {
                     let known = self.known.get_mut(&key).unwrap();
                     assert!(known.told || known.died, "the place of {key:?} is given back before its end was told");
                     assert!(!known.reaped, "the place of {key:?} is given back twice");

@@ -6,6 +6,9 @@ use std::alloc::System;
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 use umbra_core::cache::policy::{Clock, Fifo, Lru, NextUse, Policy, S3Fifo, Sieve};
 use umbra_core::cache::{Forgetful, Found, Grant, Index, Slot, Sparse};
+use umbra_core::stencil::{
+    Action, ByNumber, Grid, Group, Input, Limits, Reference, Shape, Stencil, Storage, Unknown, count,
+};
 
 #[global_allocator]
 static COUNTED: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
@@ -57,4 +60,44 @@ fn s75_slot_caches_make_no_allocation() {
     run(Sieve::new());
     run(S3Fifo::new(vec![0; 500]));
     run(NextUse::new(vec![0; 64], 1000));
+}
+
+#[test]
+fn s75_a_stencil_cache_makes_no_allocation() {
+    let grid = Grid::new([1, 20, 20], 1, Shape::Box).unwrap();
+    let groups: Vec<Vec<u64>> = (0..400).map(|point| grid.group(point).collect()).collect();
+    let mut inputs = vec![Input::NOT_USED; 400];
+    groups.iter().for_each(|group| count(&mut inputs, group).unwrap());
+    let storage = Storage {
+        slots: vec![Slot::EMPTY; 30],
+        buckets: vec![0; 512],
+        inputs,
+        groups: vec![Group::EMPTY; 8],
+        references: vec![Reference::EMPTY; 8 * 9],
+    };
+    let limits = Limits { largest_group: 9, active: 3, horizon: 400 };
+    let mut stencil = Stencil::new(storage, ByNumber, Unknown, 0..30, limits).unwrap();
+    let mut attempt = || {
+        let region = Region::new(COUNTED);
+        let (mut submitted, mut done) = (0, 0);
+        while done < groups.len() {
+            while submitted < groups.len() && stencil.submit(submitted as u64, &groups[submitted]).is_ok() {
+                submitted += 1;
+            }
+            match stencil.poll().unwrap() {
+                Action::Prepare { data, .. } if data % 50 == 0 => stencil.failed(data).unwrap(),
+                Action::Prepare { data, .. } => stencil.prepared(data).unwrap(),
+                Action::Ready { group, .. } => {
+                    stencil.free_group(group).unwrap();
+                    done += 1;
+                }
+                _ => done += 1,
+            }
+        }
+        let change = region.change();
+        // Once more.
+        groups.iter().flatten().for_each(|&data| stencil.expect(data, 1).unwrap());
+        change.allocations + change.reallocations
+    };
+    assert_eq!((0..5).map(|_| attempt()).min(), Some(0));
 }

@@ -17,6 +17,9 @@ fn locator() -> impl Strategy<Value = (Locator, u64)> {
         (any::<u64>(), 1u64..1 << 40).prop_map(|(alias, len)| (Locator::Fake { alias }, len)),
         (any::<u32>(), any::<bool>(), 1u64..1 << 40)
             .prop_map(|(rkey, direct, len)| (Locator::Verbs { rkey, direct }, len)),
+        (any::<u32>(), any::<u16>(), any::<u64>(), any::<u64>(), 1u64..1 << 40).prop_map(
+            |(mkey, vhca, device, registration, len)| (Locator::CrossVhca { mkey, vhca, device, registration }, len)
+        ),
     ]
 }
 

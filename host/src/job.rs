@@ -3,7 +3,8 @@
 //! A launcher starts `hosts x service_processes` agents and `hosts x ranks` ranks as processes of this
 //! machine. Ranks load slices of a file and export them; the groups are bootstrapped (the world, and the
 //! rows and columns of the rank grid); every agent reads every rank's slice through the first service
-//! process of that rank; the bytes are compared with the file. Nothing is printed here: what happens is
+//! process of that rank; the bytes are compared with the file. With a [`Site`], hosts and DPUs are those of a
+//! configuration file, and agents may run elsewhere already. Nothing is printed here: what happens is
 //! told by [`Event`]s while it happens and by one [`Outcome`] at the end.
 
 mod child;
@@ -19,6 +20,7 @@ mod outcome;
 mod programs;
 mod rank;
 mod run;
+mod site;
 mod verify;
 
 pub use child::{Child, launcher_link};
@@ -28,8 +30,9 @@ pub use event::{Event, Phase, Process};
 pub use latency::{Latency, Unrecorded};
 pub use launcher::{Launcher, News};
 pub use options::{DataPath, Options, OptionsError};
-pub use outcome::{GroupOutcome, Leftover, Milestone, Mismatch, Outcome, PathOutcome, Step};
+pub use outcome::{GroupOutcome, Leftover, Milestone, Mismatch, Outcome, PathOutcome, Step, TableOutcome};
 pub use programs::{AGENT, Programs};
 pub use rank::rank_main;
 pub use run::run;
+pub use site::{Chosen, Site, SiteError};
 pub use verify::{Digests, Offsets, digest_random, digest_slices};

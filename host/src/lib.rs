@@ -23,3 +23,5 @@ pub mod sys;
 #[allow(unsafe_code)]
 pub mod verbs;
 mod windows;
+#[cfg(feature = "xgvmi")]
+pub mod xgvmi;

@@ -1,19 +1,21 @@
 //! What a look-up costs, against two bare array reads; and what making a table costs.
 //!
-//! The floor is a vector of groups and a vector of 32-bit answers, with a bounds and a generation check: what nobody
-//! can do without. *Independent* look-ups follow each other as fast as the processor can overlap them; *dependent*
-//! ones each wait for the answer before. *Hot* asks for 64 ranks over and over.
+//! The floor is a vector of groups and a vector of answers, with a bounds and a generation check: what nobody can do
+//! without. An answer is the first shadow; in a sub-group also the world rank, which does not follow from the rank there.
+//! *Independent* look-ups follow each other as fast as the processor can overlap them; *dependent* ones each wait for the
+//! answer before. *Hot* asks for 64 ranks over and over.
 #![allow(clippy::unwrap_used, reason = "a bench may stop at the first surprise")]
 
 use std::cell::Cell;
 use std::hint::black_box;
+use std::marker::PhantomData;
 use std::time::Duration;
 
 use umbra_core::atomic::AtomicU64;
 use umbra_core::endpoints::{Cursor, Descriptor, Endpoints, Group, JobKey, Reader, Shape, Table, TableBuilder};
 use umbra_core::id::{Generation, Id};
 use umbra_core::memory::Block;
-use umbra_core::peer::{Host, LocalRank, Rank, Sp, WorldRank};
+use umbra_core::peer::{Host, LocalRank, Rank, WorldRank};
 use umbra_core::placement::Placement;
 use umbra_tests::bench::{Direction, Plan, Report, Row, Turns, alternate, repeat};
 
@@ -86,26 +88,88 @@ fn arena(bytes: &[u8]) -> (Arena, Id<Group>) {
     (endpoints, handle)
 }
 
-/// Two array reads and the two checks.
-struct Floor {
-    groups: Vec<(u32, u32, usize)>,
-    sps: Vec<u32>,
+/// What is kept of an answer.
+trait Answer: Copy {
+    fn of(world: u32, sp: u32) -> Self;
+    /// All of it as one number.
+    fn whole(self) -> u32;
 }
 
-impl Floor {
-    fn new(reader: &Reader<'_>, group: Id<Group>, ranks: u32) -> Floor {
-        let sps = (0..ranks).map(|rank| reader.lookup(group, Rank(rank)).unwrap().sp.0).collect();
-        let groups = (0..8).map(|at| if at == group.index() { (group.generation().0, ranks, 0) } else { (0, 0, 0) });
-        Floor { groups: groups.collect(), sps }
+/// The first shadow.
+impl Answer for u32 {
+    #[inline(always)]
+    fn of(_: u32, sp: u32) -> u32 {
+        sp
     }
 
-    #[inline]
-    fn lookup(&self, group: Id<Group>, rank: Rank) -> Option<Sp> {
-        let &(generation, size, start) = self.groups.get(group.index() as usize)?;
-        if generation != group.generation().0 || rank.0 >= size {
+    #[inline(always)]
+    fn whole(self) -> u32 {
+        self
+    }
+}
+
+/// World rank and first shadow.
+impl Answer for (u32, u32) {
+    #[inline(always)]
+    fn of(world: u32, sp: u32) -> (u32, u32) {
+        (world, sp)
+    }
+
+    #[inline(always)]
+    fn whole(self) -> u32 {
+        self.0 + self.1
+    }
+}
+
+/// Two array reads and the two checks.
+struct Floor<A> {
+    groups: Vec<(u32, u32, usize)>,
+    answers: Vec<A>,
+}
+
+impl<A: Answer> Floor<A> {
+    fn new(reader: &Reader<'_>, group: Id<Group>) -> Floor<A> {
+        let ranks = reader.read(group, Table::size).unwrap();
+        let answer = |rank| reader.lookup(group, Rank(rank)).map(|found| A::of(found.peer.to_bits(), found.sp.0));
+        let groups = (0..8).map(|at| if at == group.index() { (group.generation().0, ranks, 0) } else { (0, 0, 0) });
+        Floor { groups: groups.collect(), answers: (0..ranks).map(|rank| answer(rank).unwrap()).collect() }
+    }
+}
+
+/// What is asked for ranks of one group.
+trait Ask: Copy {
+    fn ask(&self, rank: Rank) -> Option<u32>;
+}
+
+#[derive(Clone, Copy)]
+struct Ours<'a, A> {
+    reader: Reader<'a>,
+    group: Id<Group>,
+    kept: PhantomData<A>,
+}
+
+impl<A: Answer> Ask for Ours<'_, A> {
+    #[inline(always)]
+    fn ask(&self, rank: Rank) -> Option<u32> {
+        self.reader.lookup(self.group, rank).ok().map(|found| A::of(found.peer.to_bits(), found.sp.0).whole())
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Bare<'a, A> {
+    groups: &'a [(u32, u32, usize)],
+    answers: &'a [A],
+    group: Id<Group>,
+}
+
+impl<A: Answer> Ask for Bare<'_, A> {
+    #[inline(always)]
+    fn ask(&self, rank: Rank) -> Option<u32> {
+        let &(generation, size, start) = self.groups.get(self.group.index() as usize)?;
+        if generation != self.group.generation().0 || rank.0 >= size {
             return None;
         }
-        self.sps.get(start + rank.index()).copied().map(Sp)
+        self.answers.get(start + rank.index()).map(|answer| answer.whole())
     }
 }
 
@@ -123,15 +187,20 @@ fn asked(ranks: u32, hot: bool) -> Vec<u32> {
 }
 
 /// Runs `n` look-ups from where the last batch ended, and keeps a sum alive.
-#[inline(always)]
-fn walk(at: &Cell<usize>, asked: &[u32], n: u64, dependent: bool, lookup: impl Fn(Rank) -> Option<Sp>) {
+///
+/// A function of its own for each kind of look-up and shape of loop: within one that holds them all, what a loop needs
+/// does not stay in registers, on either side.
+#[inline(never)]
+fn walk<const DEPENDENT: bool>(at: &Cell<usize>, asked: &[u32], n: u64, of: &impl Ask) {
+    // A copy of its own, which the compiler may take apart.
+    let of = *of;
     let (mut place, mut sum) = (at.get(), 0_u32);
     for _ in 0..n {
-        // Service processes are below 2^23, which the compiler cannot know: the next rank waits for this answer.
-        let carry = if dependent { sum >> 31 } else { 0 };
+        // Answers are below 2^24, which the compiler cannot know: the next rank waits for this one.
+        let carry = if DEPENDENT { sum >> 31 } else { 0 };
         let rank = asked[place & (ASKED - 1)] ^ carry;
-        let found = lookup(Rank(rank)).map_or(u32::MAX >> 1, |sp| sp.0);
-        sum = if dependent { found } else { sum.wrapping_add(found) };
+        let found = of.ask(Rank(rank)).unwrap_or(u32::MAX >> 1);
+        sum = if DEPENDENT { found } else { sum.wrapping_add(found) };
         place += 1;
     }
     at.set(place);
@@ -143,7 +212,6 @@ fn look_ups(report: &mut Report) {
         for (form, name) in Form::ALL {
             let (endpoints, group) = arena(&table_bytes(ranks, form));
             let reader = endpoints.reader().unwrap();
-            let floor = Floor::new(&reader, group, ranks);
             for (hot, access) in [(true, "hot"), (false, "random")] {
                 let asked = asked(ranks, hot);
                 for (dependent, chain) in [(false, "independent"), (true, "dependent")] {
@@ -151,7 +219,12 @@ fn look_ups(report: &mut Report) {
                     if !report.wants(&case) {
                         continue;
                     }
-                    let turns = measure(&reader, &floor, black_box(group), &asked, dependent);
+                    let plan = if hot { Plan::standard() } else { at_random() };
+                    let group = black_box(group);
+                    let turns = match form {
+                        Form::SubGroup => measure::<(u32, u32)>(&plan, reader, group, &asked, dependent),
+                        _ => measure::<u32>(&plan, reader, group, &asked, dependent),
+                    };
                     let ours = turns.ours.median();
                     let row = report.row(turns.row(&case, "two bare array reads", "ns", Direction::LowerIsBetter));
                     if !hot && ranks == 1 << 20 {
@@ -167,22 +240,21 @@ fn look_ups(report: &mut Report) {
     }
 }
 
-fn measure(reader: &Reader<'_>, floor: &Floor, group: Id<Group>, asked: &[u32], dependent: bool) -> Turns {
-    let (ours, theirs) = (Cell::new(0), Cell::new(0));
-    let plan = Plan::standard();
-    // One closure for each shape of loop, so that the chain is a constant within it.
+/// Every turn finds the caches full of the other side's arrays. A short turn would be over before they hold its own, the
+/// slower side's first, which does less in that time.
+fn at_random() -> Plan {
+    Plan { rounds: 21, batch: Duration::from_millis(16), ..Plan::standard() }
+}
+
+fn measure<A: Answer>(plan: &Plan, reader: Reader<'_>, group: Id<Group>, asked: &[u32], dependent: bool) -> Turns {
+    let floor = Floor::<A>::new(&reader, group);
+    let ours = Ours { reader, group, kept: PhantomData::<A> };
+    let bare = Bare { groups: &floor.groups, answers: &floor.answers, group };
+    let (at, their_at) = (Cell::new(0), Cell::new(0));
     if dependent {
-        alternate(
-            &plan,
-            |n| walk(&ours, asked, n, true, |rank| reader.lookup(group, rank).ok().map(|found| found.sp)),
-            |n| walk(&theirs, asked, n, true, |rank| floor.lookup(group, rank)),
-        )
+        alternate(plan, |n| walk::<true>(&at, asked, n, &ours), |n| walk::<true>(&their_at, asked, n, &bare))
     } else {
-        alternate(
-            &plan,
-            |n| walk(&ours, asked, n, false, |rank| reader.lookup(group, rank).ok().map(|found| found.sp)),
-            |n| walk(&theirs, asked, n, false, |rank| floor.lookup(group, rank)),
-        )
+        alternate(plan, |n| walk::<false>(&at, asked, n, &ours), |n| walk::<false>(&their_at, asked, n, &bare))
     }
 }
 

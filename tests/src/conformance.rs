@@ -16,7 +16,7 @@ use umbra_core::endpoints::Shadows;
 use umbra_core::error::Status;
 use umbra_core::key::{Access, Key, Span};
 use umbra_core::peer::{Incarnation, Peer, Sp, WorldRank};
-use umbra_core::region::{Entry, Regions, Secret};
+use umbra_core::region::{Entry, Region, Regions, Secret};
 use umbra_core::ticket::{Locator, Ticket};
 use umbra_core::transport::PostError;
 use umbra_core::wire::Token;
@@ -51,8 +51,10 @@ pub trait Rig {
     fn new() -> Self;
     /// The importer.
     fn way(&mut self) -> &mut Self::Way;
-    /// Where owner `n`'s memory begins in its address space, and how its bytes are found.
-    fn memory(&mut self, n: usize) -> (u64, Locator);
+    /// Where owner `n`'s memory begins in its address space.
+    fn base(&self, n: usize) -> u64;
+    /// How the bytes of a region of owner `n` are found, by whoever knows [`SECRET`].
+    fn locate(&mut self, n: usize, region: &Region) -> Locator;
     /// Owner `n` writes its own memory.
     fn poke(&mut self, n: usize, offset: u64, bytes: &[u8]);
     /// Owner `n` reads its own memory.
@@ -107,17 +109,12 @@ impl<R: Rig> Bench<R> {
     }
 
     fn describe(&mut self, n: usize, offset: u64, len: u64, access: Access, shadows: &[Sp]) -> Export {
-        let (base, locator) = self.rig.memory(n);
-        let locator = match locator {
-            Locator::Segment { segment, offset: start, size } => {
-                Locator::Segment { segment, offset: start + offset, size }
-            }
-            other => other,
-        };
+        let base = self.rig.base(n);
         let shadows: Shadows = shadows.iter().copied().collect();
         let table = &mut self.tables[n];
         let made = table.export(owner(n), LIFE, base + offset, len, access, shadows.clone(), SECRET);
         let region = made.unwrap_or_else(|error| panic!("owner {n} cannot export: {error}"));
+        let locator = self.rig.locate(n, &region);
         let ticket = Ticket { key: region.key, base: region.base, len, access, locator };
         // What travels is bytes.
         let mut body = [0; umbra_core::access::message::EXPORT_MAX];

@@ -15,6 +15,7 @@
 
 mod descriptor;
 mod entries;
+mod firmware;
 mod frame;
 mod inputs;
 mod link;
@@ -52,6 +53,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "arena", seeds: table::arena_seeds, feed: table::arena_feed },
     Target { name: "group", seeds: messages::group_seeds, feed: messages::group_feed },
     Target { name: "access", seeds: messages::access_seeds, feed: messages::access_feed },
+    Target { name: "firmware", seeds: firmware::seeds, feed: firmware::feed },
     Target { name: "service", seeds: running::service_seeds, feed: running::service_feed },
     Target { name: "member", seeds: running::member_seeds, feed: running::member_feed },
     Target { name: "serve", seeds: running::serve_seeds, feed: running::serve_feed },

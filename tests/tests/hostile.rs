@@ -116,6 +116,11 @@ fn messages_of_memory_access() {
 }
 
 #[test]
+fn answers_of_a_card() {
+    a_million_inputs("firmware");
+}
+
+#[test]
 fn a_running_service_process() {
     a_million_inputs("service");
 }

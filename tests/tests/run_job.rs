@@ -58,6 +58,8 @@ fn s02_s06_two_hosts_bootstrap_and_every_agent_reads_every_rank_without_waking_i
     .unwrap();
     assert!(outcome.is_good(), "{outcome:#?}");
     assert_eq!(outcome.rank_wakeups, 0, "code of ours ran in a rank while it was read");
+    let world = outcome.tables.iter().find(|table| table.group == "world").map(|table| table.agents);
+    assert_eq!(world, Some(4), "every agent has the world's table: {:?}", outcome.tables);
     assert_eq!((outcome.hosts, outcome.service_processes, outcome.ranks), (2, 4, 8));
     assert_eq!(started.len(), 12);
     assert_eq!(

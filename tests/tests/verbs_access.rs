@@ -80,9 +80,12 @@ impl Rig for Wire {
         &mut self.way
     }
 
-    fn memory(&mut self, n: usize) -> (u64, Locator) {
-        let owner = &self.owners[n];
-        (owner.memory.base().as_ptr() as u64, Locator::Verbs { rkey: owner.remote_key(), direct: true })
+    fn base(&self, n: usize) -> u64 {
+        self.owners[n].memory.base().as_ptr() as u64
+    }
+
+    fn locate(&mut self, n: usize, _: &umbra_core::region::Region) -> Locator {
+        Locator::Verbs { rkey: self.owners[n].remote_key(), direct: true }
     }
 
     fn poke(&mut self, n: usize, offset: u64, bytes: &[u8]) {
@@ -144,15 +147,19 @@ fn wire(test: &str) -> Option<Wire> {
     }
 }
 
+/// What the importer is told.
+fn export(ticket: Ticket) -> Export {
+    Export { ticket, secret: SECRET, shadows: [ME].into_iter().collect() }
+}
+
 impl Wire {
     fn ticket(&mut self, n: usize, generation: u32) -> Ticket {
-        let (base, locator) = self.memory(n);
+        let (base, locator) = (self.base(n), Locator::Verbs { rkey: self.owners[n].remote_key(), direct: true });
         Ticket { key: Key::new(owner(n), 0, generation), base, len: MEMORY, access: Access::READ, locator }
     }
 
     fn import(&mut self, ticket: Ticket) -> Key {
-        let export = Export { ticket, secret: SECRET, shadows: [ME].into_iter().collect() };
-        self.way.import(&export, LIFE).unwrap();
+        self.way.import(&export(ticket), LIFE).unwrap();
         ticket.key
     }
 
@@ -197,7 +204,7 @@ fn s46_after_the_revocation_the_card_itself_refuses_whoever_skips_the_check() {
     assert_eq!(wire.read(key, 1), Err(PostError::Refused(Status::KeyRevoked)), "the check");
     // Past the check, as a reader with a bug or without a conscience would.
     let piece = Piece { place: 0, offset: 0, address: ticket.base, landing: 128, len: 64 };
-    wire.way.device().attach(0, &ticket).unwrap();
+    wire.way.device().attach(0, &export(ticket)).unwrap();
     assert_eq!(wire.way.device().copy(Access::READ, &piece, 77), Ok(Moved::Begun));
     let end = loop {
         if let Some(end) = wire.way.device().ended() {

@@ -1,10 +1,10 @@
 //! What copies bytes between a region and the landing area: the smallest part that differs between one way
 //! to memory and another.
 
+use super::message::Export;
 use crate::error::Status;
 use crate::key::Access;
 use crate::peer::Peer;
-use crate::ticket::Ticket;
 
 /// One piece of a region.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -36,14 +36,15 @@ pub enum Moved {
 /// A device that works by itself, as a network card does, answers [`Moved::Begun`]; it takes as many pieces at once as
 /// its user has room for, and tells the end of each exactly once.
 pub trait Device {
-    /// Opens the memory that a ticket names and keeps it under `place`, in place of what was there.
+    /// Opens the memory that an export names and keeps it under `place`, in place of what was there.
     ///
     /// # Errors
     /// Why it cannot be reached.
-    fn attach(&mut self, place: usize, ticket: &Ticket) -> Result<(), Status>;
+    fn attach(&mut self, place: usize, export: &Export) -> Result<(), Status>;
 
-    /// Closes what is kept under `place`.
-    fn detach(&mut self, place: usize);
+    /// Closes what is kept under `place`. `lost` says that the owner did not take its memory back but is gone from
+    /// sight, so the same memory may be exported again.
+    fn detach(&mut self, place: usize, lost: bool);
 
     /// Moves one piece: into the landing area for [`Access::READ`], out of it for [`Access::WRITE`]. `name` is what
     /// [`ended`](Self::ended) calls it.

@@ -11,7 +11,7 @@ use super::message::Export;
 use crate::error::Status;
 use crate::key::{Access, Key, Span};
 use crate::peer::{Incarnation, Peer, Sp};
-use crate::region::{Entry, Held, Region, Regions};
+use crate::region::{Entry, Held, Reaped, Region, Regions};
 use crate::transport::PostError;
 
 /// The regions that one service process imported.
@@ -97,8 +97,8 @@ impl<E: AsRef<[Entry]> + AsMut<[Entry]>> Imports<E> {
         told
     }
 
-    /// The place of a region that ended: unmap what is kept under it. Call until `None`.
-    pub(super) fn reap(&mut self) -> Option<usize> {
-        self.regions.reap().map(|(place, _)| place)
+    /// A region that ended: unmap what is kept under its place. Call until `None`.
+    pub(super) fn reap(&mut self) -> Option<Reaped> {
+        self.regions.reap()
     }
 }

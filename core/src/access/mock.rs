@@ -5,9 +5,10 @@
 //! the n-th copy is a number, so a test that fails fails again.
 
 use super::device::{Device, Moved, Piece};
+use super::message::Export;
 use crate::error::Status;
 use crate::key::Access;
-use crate::ticket::{Locator, Ticket};
+use crate::ticket::Locator;
 
 /// When copies fail.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -77,7 +78,8 @@ where
     A: AsRef<[Alias]> + AsMut<[Alias]>,
     B: AsRef<[u8]> + AsMut<[u8]>,
 {
-    fn attach(&mut self, place: usize, ticket: &Ticket) -> Result<(), Status> {
+    fn attach(&mut self, place: usize, export: &Export) -> Result<(), Status> {
+        let ticket = &export.ticket;
         let Locator::Fake { alias } = ticket.locator else { return Err(Status::Malformed) };
         if self.script.refused_alias == Some(alias) {
             return Err(Status::CopyFailed);
@@ -87,7 +89,7 @@ where
         Ok(())
     }
 
-    fn detach(&mut self, place: usize) {
+    fn detach(&mut self, place: usize, _lost: bool) {
         if let Some(slot) = self.aliases.as_mut().get_mut(place) {
             *slot = Alias::default();
         }

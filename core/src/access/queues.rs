@@ -16,7 +16,7 @@ use crate::error::{Full, Status};
 use crate::id::Id;
 use crate::key::{Access, Key, Span};
 use crate::peer::{Incarnation, Peer, Sp};
-use crate::region::{Entry, Held, Regions};
+use crate::region::{Entry, Held, Reaped, Regions};
 use crate::slots::{Slot, Slots};
 use crate::time::Time;
 use crate::transport::PostError;
@@ -138,8 +138,8 @@ where
     }
 
     fn detach(&mut self) {
-        while let Some(place) = self.imports.reap() {
-            self.device.detach(place);
+        while let Some(Reaped { place, lost, .. }) = self.imports.reap() {
+            self.device.detach(place, lost);
         }
     }
 }
@@ -161,7 +161,7 @@ where
         if let Some(lane) = self.lanes.as_mut().get_mut(place) {
             lane.broken = broken;
         }
-        let attached = self.device.attach(place, &export.ticket);
+        let attached = self.device.attach(place, export);
         if attached.is_err() {
             self.imports.reject(key);
             self.detach();

@@ -16,6 +16,7 @@ impl fmt::Display for Interrupted {
 }
 impl core::error::Error for Interrupted {}
 
+/// Enums of errors beside `Interrupted`: a line of documentation, fields and a sentence for each.
 macro_rules! errors {
     ($($(#[$meta:meta])* $name:ident {
         $($(#[doc = $doc:literal])* $variant:ident { $($(#[doc = $field_doc:literal])* $field:ident: $type:ty),* } => $text:literal;)*
@@ -25,26 +26,27 @@ macro_rules! errors {
         #[cfg_attr(feature = "defmt", derive(defmt::Format))]
         #[non_exhaustive]
         pub enum $name {
-            /// The cache was interrupted; see [`Interrupted`].
+            /// The cache was interrupted; every operation fails from now on.
             Interrupted,
             $($(#[doc = $doc])* $variant { $($(#[doc = $field_doc])* $field: $type),* },)*
         }
         impl fmt::Display for $name {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 match self {
-                    $name::Interrupted => Interrupted.fmt(f),
+                    $name::Interrupted => $crate::cache::Interrupted.fmt(f),
                     $($name::$variant { $($field),* } => write!(f, $text),)*
                 }
             }
         }
-        impl core::error::Error for $name {}
-        impl From<Interrupted> for $name {
-            fn from(_: Interrupted) -> Self {
+        impl ::core::error::Error for $name {}
+        impl From<$crate::cache::Interrupted> for $name {
+            fn from(_: $crate::cache::Interrupted) -> Self {
                 $name::Interrupted
             }
         }
     )*};
 }
+pub(crate) use errors;
 
 errors! {
     /// Why no slot was given.

@@ -33,12 +33,12 @@
 
 mod batch;
 mod contract;
-mod error;
+pub(crate) mod error;
 mod grant;
 mod index;
 pub mod policy;
-mod pool;
-mod slot;
+pub(crate) mod pool;
+pub(crate) mod slot;
 
 pub use contract::{Cache, Forgetful, Forgetting, Plain, Remembering, Remembers, SlotCache, Stack};
 pub use error::{AllocError, BuildError, FillError, ForgetError, FreeError, Interrupted, Partial, ResetError};

@@ -182,4 +182,12 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>, P: Policy> Pool<S, P> {
         this.set(VALID);
         this.clear(ABANDONED);
     }
+
+    /// Moves idle content to where its next use puts it.
+    pub(crate) fn reorder(&mut self, slot: u32, next: Next) {
+        let slots = self.slots.as_mut();
+        if slots[slot as usize].is_idle() {
+            self.policy.idle(slots, slot, next);
+        }
+    }
 }

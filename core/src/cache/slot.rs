@@ -36,6 +36,8 @@ pub(crate) const ABANDONED: Flag = Flag(4);
 pub(crate) const LEAVING: Flag = Flag(8);
 /// In a list of the policy.
 pub(crate) const LINKED: Flag = Flag(16);
+/// Somebody was told to fill the slot.
+pub(crate) const TOLD: Flag = Flag(32);
 
 impl Slot {
     /// A slot that no cache has used yet.

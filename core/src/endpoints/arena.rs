@@ -25,7 +25,7 @@ use super::lookup::LookupError;
 use crate::atomic::{AtomicU64, Ordering};
 
 pub(super) const MAGIC: u32 = u32::from_le_bytes(*b"UMBE");
-pub(super) const VERSION: u32 = 2;
+pub(super) const VERSION: u32 = 3;
 pub(super) const HEADER_WORDS: usize = 16;
 pub(super) const SLOT_WORDS: usize = 8;
 /// Offsets count lines of eight words.

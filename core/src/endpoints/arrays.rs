@@ -89,11 +89,12 @@ fn distinct(sorted: &[U64]) -> u32 {
 fn write_ranks(parts: &mut Parts<'_>, head: &Header, at: &Sections, slots: usize) -> Result<(), BuildError> {
     let Parts { ranks, extra, table, .. } = parts;
     let table = <[U64]>::mut_from_bytes(table).map_err(|_| CORRUPT)?;
-    let firsts = fields(table, at.firsts, ranks.len())?;
-    firsts.iter_mut().zip(ranks.iter()).for_each(|(to, word)| to.set(halves(word.get()).1));
-    if !head.identity {
-        let worlds = fields(table, at.worlds, ranks.len())?;
-        worlds.iter_mut().zip(ranks.iter()).for_each(|(to, word)| to.set(halves(word.get()).0));
+    if head.identity {
+        let firsts = fields(table, at.ranks, ranks.len())?;
+        firsts.iter_mut().zip(ranks.iter()).for_each(|(to, word)| to.set(halves(word.get()).1));
+    } else {
+        let entries = table.get_mut(at.ranks..).ok_or(CORRUPT)?;
+        entries.iter_mut().zip(ranks.iter()).for_each(|(to, word)| *to = *word);
     }
     let most = head.shadows as usize - 1;
     if most > 0 {

@@ -50,16 +50,21 @@ fn search(count: u32, wanted: u32, key: impl Fn(u32) -> Option<u32>) -> Option<u
 }
 
 impl<W: Words> Explicit<W> {
-    pub(super) fn world_rank(&self, rank: Rank) -> Option<u32> {
+    /// World rank and first shadow of a rank.
+    fn entry(&self, rank: Rank) -> Option<(u32, u32)> {
         match (rank.0 < self.head.size, self.head.identity) {
             (false, _) => None,
-            (true, true) => Some(rank.0),
-            (true, false) => field(&self.words, self.at.worlds, rank.index()),
+            (true, true) => Some((rank.0, field(&self.words, self.at.ranks, rank.index())?)),
+            (true, false) => self.words.word(self.at.ranks.checked_add(rank.index())?).map(halves),
         }
     }
 
+    pub(super) fn world_rank(&self, rank: Rank) -> Option<u32> {
+        self.entry(rank).map(|(world, _)| world)
+    }
+
     fn first_shadow(&self, rank: Rank) -> Option<Sp> {
-        field(&self.words, self.at.firsts, rank.index()).filter(|_| rank.0 < self.head.size).map(Sp)
+        self.entry(rank).map(|(_, first)| Sp(first))
     }
 
     pub(super) fn shadow(&self, rank: Rank, nth: u32) -> Option<Sp> {

@@ -1,8 +1,9 @@
 //! The hot look-up: from the numbers in a group's slot to the process and the first shadow of a rank.
 //!
-//! Of an explicit table the slot says where in the arena its first shadows and its world ranks lie. Of an affine one it
-//! holds all that it takes: world rank and service process as lanes of one linear word. World rank, first service process of the DPU and lid are all linear in the rank `r` and in `r / d` before the lid is
-//! taken modulo the service processes per DPU. So one word holds them all, modulo 2^64:
+//! Of an explicit table the slot says where in the arena its ranks lie. Of an affine one it holds all that it takes:
+//! world rank and service process as lanes of one linear word. World rank, first service process of the DPU and lid are
+//! all linear in the rank `r` and in `r / d` before the lid is taken modulo the service processes per DPU. So one word
+//! holds them all, modulo 2^64:
 //!
 //! ```text
 //! base + r * by_rank + (r / d) * by_quotient      bits 0 to 31    world rank
@@ -14,7 +15,7 @@
 //! gives the lid, and the look-up touches no table, only the slot, which is one cache line; otherwise it takes a division
 //! by reciprocal, with parameters out of the table.
 //!
-//! *Cost*: three multiplications, seven where the lid takes a division; or one read, two where world ranks are stored.
+//! *Cost*: one read; or three multiplications, seven where the lid takes a division.
 
 use super::affine::Affine;
 use super::arena::{Arena, LINE_WORDS, Slot, load};
@@ -26,17 +27,22 @@ use super::words::Words;
 use crate::atomic::AtomicU64;
 use crate::peer::{Rank, Sp};
 
-/// Numbers of a slot. Explicit: where in the arena first shadows and world ranks start, in units of 32 bits, and two
-/// zeros; affine: reciprocal of `d`, base, by rank, by quotient.
+/// Numbers of a slot. Explicit: where in the arena its ranks start, in units of 32 bits where only first shadows are
+/// stored, of words where world ranks are too; and three zeros; affine: reciprocal of `d`, base, by rank, by quotient.
 pub(super) const LANE_WORDS: usize = 4;
 
-/// What the upper half of a slot's second word says: arrays, without or with world ranks; or arithmetic, with a lid
-/// that takes a division, of blocks or of cycles; or, with this bit, arithmetic with the mask that is in the lowest six.
-const MASKED: u32 = 1 << 6;
+/// What the upper half of a slot's second word says: first shadows alone; or, with the sign, first shadows with world
+/// ranks; or arithmetic, with a lid that takes a division, of blocks or of cycles; or, with one more bit, arithmetic with
+/// the mask that is in the lowest six.
+///
+/// So the whole word is the size of a group whose first shadows are stored alone, and negative for all others: one
+/// comparison tells whether such a group has a rank.
 const IDENTITY: u32 = 0;
-const STORED: u32 = 1;
-const DIVIDED_BLOCK: u32 = 2;
-const DIVIDED_CYCLIC: u32 = 3;
+const SIGN: u32 = 1 << 31;
+const STORED: u32 = SIGN | 1;
+const DIVIDED_BLOCK: u32 = SIGN | 2;
+const DIVIDED_CYCLIC: u32 = SIGN | 3;
+const MASKED: u32 = 1 << 6;
 
 const SP_LANE: u32 = 32;
 const LID_LANE: u32 = 58;
@@ -48,9 +54,9 @@ impl<W: Words> Table<W> {
             Form::Affine(affine) => (affine.form(), affine.lanes()),
             Form::Explicit(Explicit { head, at, .. }) => {
                 // Of two numbers that are below the arena's bytes: no overflow.
-                let field = |section: usize| (line * LINE_WORDS as u64 + section as u64) * 2;
-                let form = if head.identity { IDENTITY } else { STORED };
-                (form, [field(at.firsts), field(at.worlds), 0, 0])
+                let word = line * LINE_WORDS as u64 + at.ranks as u64;
+                let (form, first) = if head.identity { (IDENTITY, word * 2) } else { (STORED, word) };
+                (form, [first, 0, 0, 0])
             }
         }
     }
@@ -60,7 +66,7 @@ impl Affine {
     /// How the lid is found.
     fn form(&self) -> u32 {
         match self.kind {
-            _ if self.per_dpu.is_power_of_two() => MASKED | (self.per_dpu - 1),
+            _ if self.per_dpu.is_power_of_two() => SIGN | MASKED | (self.per_dpu - 1),
             Kind::Cyclic => DIVIDED_CYCLIC,
             _ => DIVIDED_BLOCK,
         }
@@ -86,18 +92,27 @@ impl Affine {
 }
 
 impl<'a> Arena<'a> {
-    /// The process and the first shadow of a rank below the group's size.
+    /// The process and the first shadow of a rank, if the group has it.
     ///
     /// All arithmetic wraps: for a slot and a table that the writer made, the result is that of [`Table::world_rank`] and
     /// [`Table::shadow`]; for anything else it is some number, or `None`.
-    #[inline]
-    pub(super) fn locate(&self, slot: &Slot<'a>, form: u32, rank: Rank) -> Option<(u32, Sp)> {
+    // As for the look-up that it is part of.
+    #[inline(always)]
+    pub(super) fn locate(&self, slot: &Slot<'a>, rank: Rank) -> Option<(u32, Sp)> {
         let [first, second, by_rank, by_quotient] = slot.lanes;
-        if form == IDENTITY {
-            return Some((rank.0, Sp(self.field(load(first), rank)?)));
+        let shape = load(slot.shape);
+        if i64::from(rank.0) < shape.cast_signed() {
+            let at = load(first).wrapping_add(rank.0.into());
+            let word = self.word(at / 2)?;
+            return Some((rank.0, Sp((word >> (at % 2 * 32)) as u32)));
+        }
+        let (size, form) = halves(shape);
+        if rank.0 >= size {
+            return None;
         }
         if form == STORED {
-            return Some((self.field(load(second), rank)?, Sp(self.field(load(first), rank)?)));
+            let (world, sp) = halves(self.word(load(first).wrapping_add(rank.0.into()))?);
+            return Some((world, Sp(sp)));
         }
         let quotient = Reciprocal(load(first)).quotient(rank.0);
         let word = load(second)
@@ -113,17 +128,17 @@ impl<'a> Arena<'a> {
         Some((word as u32, Sp(sp.wrapping_add(lid))))
     }
 
-    /// The field of a rank in an array of 32-bit fields.
+    /// A word of the arena. Of a place that does not fit nothing was written here; whatever lies at the rest of it is as
+    /// good as any other number.
     #[inline]
-    fn field(&self, first: u64, rank: Rank) -> Option<u32> {
-        let at = first.wrapping_add(rank.0.into());
-        // What does not fit was not written here; whatever lies at the rest of it is as good as any other number.
-        let word = load(self.words.get((at / 2) as usize)?);
-        Some((word >> (at % 2 * 32)) as u32)
+    fn word(&self, at: u64) -> Option<u64> {
+        self.words.get(at as usize).map(load)
     }
 }
 
-/// The lid of a rank's first shadow where no mask gives it; apart, to keep registers free for the others.
+/// The lid of a rank's first shadow where no mask gives it; apart, and said to be rare, to keep registers free for the
+/// others.
+#[cold]
 #[inline(never)]
 fn divided(parameters: &[AtomicU64; AFFINE_WORDS], form: u32, rank: Rank, quotient: u32) -> u32 {
     let [_, by_per_dpu, divisors, _, _, lids, ..] = parameters;

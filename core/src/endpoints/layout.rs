@@ -12,8 +12,8 @@
 //!      5   id u32, involved service processes u32
 //!      6   involved hosts u32, shadows of all ranks together u32
 //!      7   service processes per DPU u32, most shadows of a rank u32
-//! explicit:  first shadows     size x u32
-//!            world ranks       size x u32; left out where flags bit 1 says what they are
+//! explicit:  ranks             size x first shadow u32 where flags bit 1 says what the world ranks are;
+//!                              otherwise size x { world rank u32, first shadow u32 }
 //!            further shadows   size x (most - 1) x u32, `u32::MAX` where a rank has fewer
 //!            service processes { sp u32, host in group u32 } { first of its ranks u32, index on its host u32 }
 //!            hosts             { host u32, zero u32 } { first of its ranks u32, first of its service processes u32 }
@@ -35,7 +35,7 @@ pub(super) const AFFINE_WORDS: usize = 8;
 pub(super) const NONE: u32 = u32::MAX;
 
 const MAGIC: u32 = u32::from_le_bytes(*b"UMBT");
-pub(super) const VERSION: u16 = 2;
+pub(super) const VERSION: u16 = 3;
 const WORLD: u8 = 1;
 const IDENTITY: u8 = 2;
 
@@ -130,8 +130,7 @@ impl Header {
 /// Word positions of the arrays of an explicit table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Sections {
-    pub(super) firsts: usize,
-    pub(super) worlds: usize,
+    pub(super) ranks: usize,
     pub(super) extra: usize,
     pub(super) sps: usize,
     pub(super) hosts: usize,
@@ -152,9 +151,8 @@ impl Sections {
         let after = |start: usize, words: u64| usize::try_from(words).ok().and_then(|words| start.checked_add(words));
         let half_words = |count: u64| count.div_ceil(2);
         let further = u64::from(size) * u64::from(shadows.saturating_sub(1));
-        let firsts = HEADER_WORDS;
-        let worlds = after(firsts, half_words(size.into()))?;
-        let extra = after(worlds, half_words(if identity { 0 } else { size.into() }))?;
+        let ranks = HEADER_WORDS;
+        let extra = after(ranks, if identity { half_words(size.into()) } else { size.into() })?;
         let sp = after(extra, half_words(further))?;
         let host = after(sp, u64::from(sps) * 2)?;
         let host_sps = after(host, u64::from(hosts) * 2)?;
@@ -162,6 +160,6 @@ impl Sections {
         let host_ranks = after(sp_ranks, half_words(total.into()))?;
         let end = after(host_ranks, half_words(size.into()))?;
         end.checked_mul(8)?;
-        Some(Sections { firsts, worlds, extra, sps: sp, hosts: host, host_sps, sp_ranks, host_ranks, end })
+        Some(Sections { ranks, extra, sps: sp, hosts: host, host_sps, sp_ranks, host_ranks, end })
     }
 }

@@ -1,17 +1,18 @@
 //! Looking up endpoints in an arena that its writer may change at any time.
 //!
 //! The hot look-up is two dependent array reads: the slot of the group, then the first shadow of the rank; an affine group
-//! has all it takes in the slot, and world ranks are one array more where they are not the ranks themselves. Around them stand a bounds check and a generation check; there is no lock, no allocation and
-//! no write. All other look-ups are those of [`Table`], inside [`read`](Reader::read).
+//! has all it takes in the slot. World ranks that are not the ranks themselves lie beside the first shadows. Around the
+//! reads stand a bounds check and a generation check; there is no lock, no allocation and no write. All other look-ups are
+//! those of [`Table`], inside [`read`](Reader::read).
 //!
 //! A look-up begins with the slot's first word and ends with the same word; if it differs, whatever was read between
 //! is dropped and the answer is [`StaleGeneration`](LookupError::StaleGeneration).
 //!
-//! *Cost*: [`lookup`](Reader::lookup) touches one to three cache lines and takes one to three
+//! *Cost*: [`lookup`](Reader::lookup) touches one or two cache lines and takes one to three
 //! nanoseconds if they are near. [`find`](Reader::find) a few lines more.
 
 use super::Group;
-use super::arena::{Arena, ArenaError, load};
+use super::arena::{Arena, ArenaError, Slot, load};
 use super::identity::GroupKey;
 use super::layout::halves;
 use super::lookup::{Endpoint, LookupError};
@@ -56,7 +57,8 @@ impl<'a> Reader<'a> {
     ///
     /// # Errors
     /// [`LookupError::UnknownGroup`], [`LookupError::StaleGeneration`] or [`LookupError::RankOutOfRange`].
-    #[inline]
+    // A call takes longer than the look-up, and the compiler would rather call.
+    #[inline(always)]
     pub fn lookup(&self, group: Id<Group>, rank: Rank) -> Result<Endpoint, LookupError> {
         let Some(slot) = self.arena.slot(group.index()) else { return Err(LookupError::UnknownGroup) };
         let handle = group.to_bits();
@@ -65,9 +67,7 @@ impl<'a> Reader<'a> {
         }
         // ORDERING: pairs with the release store of the slot's word in `Endpoints::publish`: the table is complete.
         fence(Ordering::Acquire);
-        let (size, form) = halves(load(slot.shape));
-        let found = if rank.0 < size { self.arena.locate(&slot, form, rank) } else { None };
-        let Some((world_rank, sp)) = found else { return Err(refused(slot.state, handle, rank, size)) };
+        let Some((world_rank, sp)) = self.arena.locate(&slot, rank) else { return Err(refused(&slot, handle, rank)) };
         // ORDERING: everything above was read before the word is read again; pairs with the release fence between
         // the slot's new word and the first change of what it led to.
         fence(Ordering::Acquire);
@@ -190,11 +190,12 @@ impl<'a> Reader<'a> {
 
 /// Why a slot's table has no such rank.
 #[cold]
-fn refused(state: &AtomicU64, handle: u64, rank: Rank, size: u32) -> LookupError {
+fn refused(slot: &Slot<'_>, handle: u64, rank: Rank) -> LookupError {
+    let (size, _) = halves(load(slot.shape));
     // ORDERING: as in `lookup`.
     fence(Ordering::Acquire);
     match () {
-        () if load(state) != handle => LookupError::StaleGeneration,
+        () if load(slot.state) != handle => LookupError::StaleGeneration,
         () if rank.0 >= size => LookupError::RankOutOfRange { rank, size },
         () => LookupError::Damaged,
     }

@@ -103,10 +103,9 @@ fn hosts<W: Words>(table: &Explicit<W>) -> Result<(), TableError> {
 fn padding<W: Words>(table: &Explicit<W>) -> Result<(), TableError> {
     let (head, at) = (&table.head, &table.at);
     let further = head.size as usize * (head.shadows as usize).saturating_sub(1);
-    let worlds = if head.identity { 0 } else { head.size as usize };
+    let firsts = if head.identity { head.size as usize } else { 0 };
     let arrays = [
-        (at.firsts, head.size as usize),
-        (at.worlds, worlds),
+        (at.ranks, firsts),
         (at.extra, further),
         (at.host_sps, head.sps as usize),
         (at.sp_ranks, head.total as usize),

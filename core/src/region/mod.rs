@@ -44,5 +44,5 @@ mod table;
 
 pub use entry::{Entry, Held, Region, Secret};
 pub use refusal::{AdmitError, ExportError, HoldError, ImportError, RevokeError};
-pub use revoke::Revocation;
+pub use revoke::{Reaped, Revocation};
 pub use table::{REACH, Regions};

@@ -17,6 +17,17 @@ pub struct Revocation {
     pub in_flight: u32,
 }
 
+/// A region that ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Reaped {
+    /// The place under which the driver keeps what it needs to copy.
+    pub place: usize,
+    /// Its name.
+    pub key: Key,
+    /// Its owner went away; it did not take the region back.
+    pub lost: bool,
+}
+
 impl<S: AsRef<[Entry]> + AsMut<[Entry]>> Regions<S> {
     /// Ends an access. Returns the key if this was the last hold of a region that is being revoked: the
     /// revocation is acknowledged then. Not of a pinned one, which waits to be asked.
@@ -134,9 +145,9 @@ impl<S: AsRef<[Entry]> + AsMut<[Entry]>> Regions<S> {
         }
     }
 
-    /// A region that ended since the last call: the place under which the driver keeps its mapping, and the
-    /// key. Call until `None`. A place that has a new region meanwhile is not told.
-    pub fn reap(&mut self) -> Option<(usize, Key)> {
+    /// A region that ended since the last call. Call until `None`. A place that has a new region meanwhile is not
+    /// told.
+    pub fn reap(&mut self) -> Option<Reaped> {
         if self.unreaped == 0 {
             return None;
         }
@@ -144,7 +155,7 @@ impl<S: AsRef<[Entry]> + AsMut<[Entry]>> Regions<S> {
         let entry = &mut self.entries.as_mut()[place];
         entry.unreaped = false;
         self.unreaped -= 1;
-        Some((place, entry.region.key))
+        Some(Reaped { place, key: entry.region.key, lost: entry.state == State::Orphaned })
     }
 
     /// Why a hold is worth nothing any more: its region was taken away by force, or died with its owner.

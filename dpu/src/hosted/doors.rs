@@ -59,7 +59,8 @@ impl Process {
     /// Dials a service process, not before `pause` has passed.
     pub(super) fn dial(&mut self, sp: Sp, pause: Lapse) {
         let Some(peer) = Peer::service(sp) else { return };
-        let unix = self.settings.sockets.as_ref().filter(|_| !self.settings.asked).map(|dir| socket_path(dir, sp));
+        let near = !self.settings.asked && self.settings.is_here(sp);
+        let unix = self.settings.sockets.as_ref().filter(|_| near).map(|dir| socket_path(dir, sp));
         let address = match (unix, self.settings.job.address(sp)) {
             (Some(path), _) => Address::Unix(path),
             (None, Some(address)) => Address::Tcp(SocketAddr::V4(address.services)),

@@ -80,6 +80,13 @@ impl Process {
         let malformed = |_| Status::Malformed;
         match op {
             ops::PLAN => {
+                let giver = self.links.get(&link).map(|linked| linked.incarnation);
+                if self.planner != giver {
+                    // Another job with the same agents: figures and slices of the last one are over.
+                    (self.planner, self.progress) = (giver, Progress::default());
+                    self.slices.clear();
+                    self.costs.clear();
+                }
                 self.slices.extend(Slice::list_from_body(body).map_err(malformed)?);
                 self.done(link, op, token, Status::Ok, &[]);
             }

@@ -124,6 +124,8 @@ pub struct Process {
     /// Turns until the links are looked at again.
     turns: u32,
     pub(super) slices: Vec<Slice>,
+    /// Who told the slices, in which life.
+    pub(super) planner: Option<Incarnation>,
     /// In which groups each rank of the plan is, and as which rank.
     pub(super) memberships: HashMap<WorldRank, Vec<(Id<Group>, Rank)>>,
     /// The order that is being carried out, and who gave it.
@@ -190,6 +192,7 @@ impl Process {
             patience,
             turns: 0,
             slices: Vec::new(),
+            planner: None,
             memberships: HashMap::new(),
             reading: None,
             next_tag: 0,

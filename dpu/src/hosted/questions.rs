@@ -100,10 +100,14 @@ impl Process {
         for report in self.machines.agent.group().reports() {
             let name = self.title(&report);
             let GroupReport { generation, stage, size, digest, .. } = report;
-            let _ = write!(text, "{name}: generation {}, {stage:?}, {size} ranks", generation.0);
+            let mut line = format!("{name}: generation {}, {stage:?}, {size} ranks", generation.0);
             if let Some(handle) = report.handle {
-                let _ = write!(text, ", handle {:#x}, digest {digest:016x}", handle.to_bits());
+                let _ = write!(line, ", handle {:#x}, digest {digest:016x}", handle.to_bits());
             }
+            if text.len() + line.len() >= TEXT_MAX {
+                break;
+            }
+            text += &line;
             text.push('\n');
         }
         text

@@ -28,6 +28,10 @@ pub struct Options {
     /// Directory for Unix sockets of agents on this machine, over which memory can be shared
     #[arg(long, value_name = "DIR")]
     pub sockets: Option<PathBuf>,
+    /// The DPUs whose agents have their Unix sockets in that directory too, with commas: all others are dialled over TCP.
+    /// All if not given
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', requires = "sockets")]
+    pub here: Vec<String>,
     /// Shadow service processes of each rank
     #[arg(long, value_name = "K", default_value_t = 1)]
     pub shadows: u32,
@@ -57,6 +61,8 @@ pub struct Settings {
     pub secret: Secret,
     /// Directory for Unix sockets.
     pub sockets: Option<PathBuf>,
+    /// The DPUs whose agents have theirs there too; all if empty.
+    pub here: Vec<Dpu>,
     /// Shadow service processes of each rank.
     pub shadows: u32,
     /// How long a group may take to become full.
@@ -93,6 +99,9 @@ pub enum SettingsError {
         /// How many there are.
         count: u32,
     },
+    /// The job has no such DPU.
+    #[error("no DPU of the job is called {0:?}")]
+    NoSuchDpu(String),
     /// The two numbers contradict each other.
     #[error("service process {sp} has number {expected} on its DPU, not {lid}")]
     WrongLid {
@@ -103,6 +112,15 @@ pub enum SettingsError {
         /// The number that follows from the configuration.
         expected: u32,
     },
+}
+
+impl Settings {
+    /// Whether a service process has its Unix socket where this one has its own, if they have any.
+    #[must_use]
+    pub fn is_here(&self, sp: Sp) -> bool {
+        let dpu = sp.0.checked_div(self.job.service_processes_per_dpu()).map(Dpu);
+        self.here.is_empty() || dpu.is_some_and(|dpu| self.here.contains(&dpu))
+    }
 }
 
 impl Options {
@@ -126,8 +144,11 @@ impl Options {
         if let Some(lid) = lid.filter(|lid| *lid != sp % per_dpu) {
             return Err(SettingsError::WrongLid { sp, lid, expected: sp % per_dpu });
         }
+        let here = self.here.iter().map(|name| job.dpu(name).ok_or_else(|| SettingsError::NoSuchDpu(name.clone())));
+        let here = here.collect::<Result<Vec<Dpu>, _>>()?;
         Ok(Settings {
             sp: found,
+            here,
             job,
             secret,
             sockets: self.sockets,

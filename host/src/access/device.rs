@@ -5,11 +5,13 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use umbra_core::access::device::{Device, Moved, Piece};
+use umbra_core::access::message::Export;
 use umbra_core::error::Status;
 use umbra_core::key::Access;
 use umbra_core::peer::Peer;
-use umbra_core::ticket::{Locator, Ticket};
+use umbra_core::ticket::Locator;
 
+use super::landing;
 use super::source::Source;
 use crate::sys::segment::Segment;
 
@@ -41,12 +43,9 @@ impl Local {
     }
 }
 
-fn narrow(word: u64) -> Result<usize, Status> {
-    usize::try_from(word).map_err(|_| Status::OutOfBounds)
-}
-
 impl Device for Local {
-    fn attach(&mut self, place: usize, ticket: &Ticket) -> Result<(), Status> {
+    fn attach(&mut self, place: usize, export: &Export) -> Result<(), Status> {
+        let ticket = &export.ticket;
         let owner = ticket.key.owner();
         let descriptor = match ticket.locator {
             Locator::Segment { segment, .. } => self.received.remove(&(owner, segment)),
@@ -58,7 +57,7 @@ impl Device for Local {
         Ok(())
     }
 
-    fn detach(&mut self, place: usize) {
+    fn detach(&mut self, place: usize, _lost: bool) {
         if let Some(slot) = self.sources.get_mut(place) {
             *slot = None;
         }
@@ -79,10 +78,10 @@ impl Device for Local {
     }
 
     fn take(&self, landing: u64, into: &mut [u8]) -> Result<(), Status> {
-        self.landing.read(narrow(landing)?, into).map_err(|_| Status::OutOfBounds)
+        landing::take(&self.landing, landing, into)
     }
 
     fn put(&mut self, landing: u64, from: &[u8]) -> Result<(), Status> {
-        self.landing.write(narrow(landing)?, from).map_err(|_| Status::OutOfBounds)
+        landing::put(&self.landing, landing, from)
     }
 }

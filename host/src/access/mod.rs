@@ -8,6 +8,7 @@
 
 pub mod device;
 pub mod exposure;
+pub(crate) mod landing;
 pub mod mapped;
 pub mod rdma;
 pub mod source;

@@ -21,11 +21,13 @@ use std::sync::Arc;
 
 use rustix::event::epoll;
 use umbra_core::access::device::{Device, Moved, Piece};
+use umbra_core::access::message::Export;
 use umbra_core::error::Status;
 use umbra_core::key::Access;
 use umbra_core::peer::Peer;
-use umbra_core::ticket::{Locator, Ticket};
+use umbra_core::ticket::Locator;
 
+use super::landing;
 use crate::sys::segment::Segment;
 use crate::verbs::{self, Address, Depths, Domain, Port, Queue, Region, Remote, VerbsError, Work};
 
@@ -274,7 +276,8 @@ impl Line {
 }
 
 impl Device for Rdma {
-    fn attach(&mut self, place: usize, ticket: &Ticket) -> Result<(), Status> {
+    fn attach(&mut self, place: usize, export: &Export) -> Result<(), Status> {
+        let ticket = &export.ticket;
         let Locator::Verbs { rkey, .. } = ticket.locator else { return Err(Status::Malformed) };
         let owner = ticket.key.owner();
         if place >= self.places.len() {
@@ -292,7 +295,7 @@ impl Device for Rdma {
         Ok(())
     }
 
-    fn detach(&mut self, place: usize) {
+    fn detach(&mut self, place: usize, _lost: bool) {
         if let Some(slot) = self.places.get_mut(place) {
             *slot = None;
         }
@@ -343,12 +346,10 @@ impl Device for Rdma {
     }
 
     fn take(&self, landing: u64, into: &mut [u8]) -> Result<(), Status> {
-        let landing = usize::try_from(landing).map_err(|_| Status::OutOfBounds)?;
-        self.landing.segment().read(landing, into).map_err(|_| Status::OutOfBounds)
+        landing::take(self.landing.segment(), landing, into)
     }
 
     fn put(&mut self, landing: u64, from: &[u8]) -> Result<(), Status> {
-        let landing = usize::try_from(landing).map_err(|_| Status::OutOfBounds)?;
-        self.landing.segment().write(landing, from).map_err(|_| Status::OutOfBounds)
+        landing::put(self.landing.segment(), landing, from)
     }
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use serde::Serialize;
-use umbra::job::{Latency, Leftover, Options, Outcome, PathOutcome};
+use umbra::job::{Latency, Leftover, Options, Outcome, PathOutcome, TableOutcome};
 use umbra::quantity::{Bytes, Count, Nanos, Rate};
 
 use super::table::{Set, Table};
@@ -58,18 +58,23 @@ pub(crate) fn print(out: Out<'_>, options: &Options, outcome: &Outcome, report: 
     Ok(())
 }
 
-/// `2 hosts × 2 service processes × 4 ranks, 4.21 MiB of data.bin`.
+/// `2 hosts × 2 service processes × 4 ranks, 4.21 MiB of data.bin`; with a configuration file
+/// `1 host × 4 ranks, 2 service processes (1 ran already), 4.21 MiB of data.bin`.
 pub(crate) fn headline(options: &Options, outcome: &Outcome) -> String {
     let plural = |n: u32, one: &str, many: &str| if n == 1 { format!("1 {one}") } else { format!("{n} {many}") };
     let name =
         outcome.input.file_name().map_or_else(|| outcome.input.display().to_string(), |n| n.to_string_lossy().into());
-    format!(
-        "{} × {} × {}, {} of {name}",
-        plural(options.hosts, "host", "hosts"),
-        plural(options.service_processes, "service process", "service processes"),
-        plural(options.ranks, "rank", "ranks"),
-        Bytes(outcome.input_bytes),
-    )
+    let hosts = plural(options.hosts(), "host", "hosts");
+    let services = |n| plural(n, "service process", "service processes");
+    let ranks = plural(options.ranks, "rank", "ranks");
+    let processes = match &options.site {
+        None => format!("{hosts} × {} × {ranks}", services(options.service_processes)),
+        Some(_) => {
+            let (all, running) = (services(outcome.service_processes), outcome.agents_elsewhere);
+            format!("{hosts} × {ranks}, {all} ({running} ran already)")
+        }
+    };
+    format!("{processes}, {} of {name}", Bytes(outcome.input_bytes))
 }
 
 /// Single figures: what, value.
@@ -180,14 +185,29 @@ struct PathObject {
     latency_ns: LatencyObject,
 }
 
+#[derive(Serialize, Debug)]
+struct TableObject {
+    group: String,
+    digest: String,
+    agents: u32,
+}
+
+impl TableObject {
+    fn new(table: &TableOutcome) -> TableObject {
+        TableObject { group: table.group.clone(), digest: table.digest.clone(), agents: table.agents }
+    }
+}
+
 /// The JSON object of a job that ran to its end.
 #[derive(Serialize, Debug)]
 pub(crate) struct Object {
     ok: bool,
     hosts: u32,
     service_processes: u32,
+    agents_elsewhere: u32,
     ranks: u32,
     groups: usize,
+    tables: Vec<TableObject>,
     time_to_full_ms: f64,
     lookups: u64,
     reads: u64,
@@ -218,8 +238,10 @@ impl Object {
             ok: outcome.is_good(),
             hosts: outcome.hosts,
             service_processes: outcome.service_processes,
+            agents_elsewhere: outcome.agents_elsewhere,
             ranks: outcome.ranks,
             groups: outcome.groups.len(),
+            tables: outcome.tables.iter().map(TableObject::new).collect(),
             time_to_full_ms: millis(outcome.time_to_full),
             lookups: outcome.lookups,
             reads: outcome.reads,
@@ -266,7 +288,7 @@ impl Failed<'_> {
     pub(crate) fn new<'a>(options: &Options, error: &'a str) -> Failed<'a> {
         Failed {
             ok: false,
-            hosts: options.hosts,
+            hosts: options.hosts(),
             service_processes: options.agents(),
             ranks: options.world_size(),
             data_path: options.data_path.name(),

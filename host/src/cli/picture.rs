@@ -1,5 +1,6 @@
 //! The outcome of a job as the data of its report page.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use umbra::job::{Latency, Milestone, Options, Outcome, Step};
@@ -75,23 +76,16 @@ fn histogram(latency: &Latency) -> Histogram {
     Histogram::from_counts(latency.counts())
 }
 
-fn first_shadow(options: &Options, rank: WorldRank) -> Sp {
-    let (host, local) = (rank.0 / options.ranks.max(1), rank.0 % options.ranks.max(1));
-    Sp(host * options.service_processes + local % options.service_processes.max(1))
-}
-
 fn hosts(options: &Options) -> Vec<Host> {
-    let ranks_of = |host: u32, sp: u32| {
-        let ranks = host * options.ranks..(host + 1) * options.ranks;
-        ranks.filter(|&rank| first_shadow(options, WorldRank(rank)) == Sp(sp)).collect()
-    };
-    (0..options.hosts)
-        .map(|host| {
-            let numbers = host * options.service_processes..(host + 1) * options.service_processes;
-            let service_processes = numbers.map(|number| ServiceProcess { number, ranks: ranks_of(host, number) });
-            Host { service_processes: service_processes.collect() }
-        })
-        .collect()
+    let mut ranks: BTreeMap<Sp, Vec<u32>> = BTreeMap::new();
+    for rank in 0..options.world_size() {
+        if let Some(sp) = options.first_shadow(WorldRank(rank)) {
+            ranks.entry(sp).or_default().push(rank);
+        }
+    }
+    let mut service_process = |sp: Sp| ServiceProcess { number: sp.0, ranks: ranks.remove(&sp).unwrap_or_default() };
+    let hosts = options.layout().into_iter();
+    hosts.map(|sps| Host { service_processes: sps.into_iter().map(&mut service_process).collect() }).collect()
 }
 
 /// Milestones of the world group and of no group, told apart by process, as lanes.
@@ -106,7 +100,9 @@ fn lanes(options: &Options, outcome: &Outcome) -> Vec<Lane> {
 fn lane(options: &Options, peer: Peer, timeline: &[Milestone], end: u64) -> Lane {
     let (name, kind) = match peer.kind() {
         PeerKind::Service(sp) => (format!("agent {sp}"), LaneKind::ServiceProcess),
-        PeerKind::Rank(rank) => (format!("rank {rank}"), LaneKind::Rank(first_shadow(options, rank).0)),
+        PeerKind::Rank(rank) => {
+            (format!("rank {rank}"), LaneKind::Rank(options.first_shadow(rank).map_or(0, |sp| sp.0)))
+        }
     };
     let world = |m: &&Milestone| m.peer == peer && m.group.as_deref().is_none_or(|group| group == "world");
     let mut phases = Vec::new();

@@ -1,4 +1,4 @@
-//! `umbra run`: the main job on this machine.
+//! `umbra run`: the main job, on this machine or with agents elsewhere.
 
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
@@ -8,7 +8,8 @@ use std::time::Duration;
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 use clap::builder::TypedValueParser;
-use umbra::job::{self, DataPath, Options};
+use umbra::config::Environment;
+use umbra::job::{self, Chosen, DataPath, Options, Site, SiteError};
 use umbra::quantity::{parse_bytes, parse_lapse};
 
 use super::progress::Progress;
@@ -19,6 +20,9 @@ use super::{Done, Failure, Out, at_least_one, interrupt, outcome, paint, picture
 /// Ranks load slices of a file into their memory and export them. The endpoint cache is bootstrapped for the world and
 /// for the rows and columns of the rank grid. Then every agent reads every rank's slice through the first service process
 /// of that rank, and the bytes are compared with the file. The exit code is 0 only if all of them agree.
+///
+/// With --config the hosts and DPUs are those of a configuration file. The ranks run here; agents that were started by
+/// hand (umbra-agent), here or on other machines, are used over TCP and go on when the job has ended.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Run {
@@ -37,6 +41,21 @@ pub(crate) struct Run {
     /// File whose slices the ranks hold; this executable if left out
     #[arg(long, value_name = "FILE")]
     input: Option<PathBuf>,
+    /// Use hosts and DPUs of this configuration file, and agents that run already
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["hosts", "service_processes"])]
+    config: Option<PathBuf>,
+    /// File with the secret of the running agents; UMBRA_SECRET_FILE if left out
+    #[arg(long, value_name = "FILE", requires = "config")]
+    secret: Option<PathBuf>,
+    /// The job's DPUs, in order, separated by commas; all of the file if left out
+    #[arg(long, value_delimiter = ',', value_name = "DPU", requires = "config")]
+    dpus: Vec<String>,
+    /// Hosts of the file whose ranks run here, separated by commas; all hosts of the job if left out
+    #[arg(long, value_delimiter = ',', value_name = "HOST", requires = "config")]
+    here: Vec<String>,
+    /// DPUs of the file whose agents are started here and end with the job, separated by commas
+    #[arg(long, value_delimiter = ',', value_name = "DPU", requires = "config")]
+    start: Vec<String>,
     /// Which way bytes travel
     #[arg(long, value_name = "PATH", default_value_t = DataPath::Auto, value_parser = data_path())]
     data_path: DataPath,
@@ -76,6 +95,8 @@ const EXAMPLES: &str = paint::examples!(
     "umbra run --data-path cma --size 4K --reads 10000"  "small reads out of heaps, without shared memory";
     "umbra run --json | jq .latency_ns"                  "figures for a script";
     "umbra run --report run.html"                        "a page with drawings";
+    "umbra run --config job.cfg --secret job.secret --here node1 --start bf1"
+        "node1's ranks and bf1's agents here, all other agents as they run";
 );
 
 fn data_path() -> impl TypedValueParser<Value = DataPath> {
@@ -91,8 +112,9 @@ fn timeout(text: &str) -> Result<Duration, String> {
 }
 
 impl Run {
-    fn options(&self) -> Options {
-        Options {
+    fn options(&self) -> Result<Options, Failure> {
+        Ok(Options {
+            site: self.site()?,
             hosts: self.hosts,
             service_processes: self.service_processes,
             ranks: self.ranks,
@@ -106,11 +128,30 @@ impl Run {
             silence: self.silence,
             agent: self.agent.clone(),
             ..Options::default()
+        })
+    }
+
+    fn site(&self) -> Result<Option<Site>, Failure> {
+        let Some(config) = self.config.clone() else { return Ok(None) };
+        let secret = match self.secret.clone() {
+            Some(secret) => Some(secret),
+            None => Environment::of_process().map_err(Failure::usage)?.secret_file,
+        };
+        let secret = secret.ok_or_else(|| {
+            Failure::usage(
+                "agents talk only to who has the job's secret: name it with --secret, or set UMBRA_SECRET_FILE",
+            )
+        })?;
+        let (dpus, here, start) = (self.dpus.clone(), self.here.clone(), self.start.clone());
+        match Site::read(&Chosen { config, secret, dpus, here, start }) {
+            Ok(site) => Ok(Some(site)),
+            Err(error @ (SiteError::Config(_) | SiteError::Secret(_))) => Err(Failure::failed(error)),
+            Err(error) => Err(Failure::usage(error)),
         }
     }
 
     pub(crate) fn execute(&self, out: Out<'_>) -> Done {
-        let options = self.options();
+        let options = self.options()?;
         options.check().map_err(Failure::usage)?;
         if let Some(path) = &self.report {
             writable(path)?;

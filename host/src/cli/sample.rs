@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use umbra::job::{DataPath, GroupOutcome, Latency, Milestone, Options, Outcome, PathOutcome, Step};
+use umbra::job::{DataPath, GroupOutcome, Latency, Milestone, Options, Outcome, PathOutcome, Step, TableOutcome};
 use umbra_core::peer::{Peer, Sp, WorldRank};
 
 pub(crate) fn latency(values: impl IntoIterator<Item = u64>) -> Latency {
@@ -55,6 +55,7 @@ pub(crate) fn outcome(options: &Options) -> Outcome {
     );
     Outcome {
         hosts: options.hosts,
+        agents_elsewhere: 0,
         service_processes: agents,
         ranks,
         data_path: DataPath::Auto,
@@ -64,6 +65,7 @@ pub(crate) fn outcome(options: &Options) -> Outcome {
         time_to_full: at(7_400),
         elapsed: at(61_000),
         groups,
+        tables: vec![TableOutcome { group: "world".into(), digest: "00ff".into(), agents }],
         lookups: 128_000,
         reads: 800,
         failed_reads: 0,

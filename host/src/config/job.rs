@@ -6,7 +6,8 @@
 
 use std::net::SocketAddrV4;
 
-use umbra_core::peer::{Dpu, Host, Peer, Sp, SpLid};
+use umbra_core::peer::{Dpu, Host, LocalRank, Peer, Sp, SpLid};
+use umbra_core::placement::{Placement, PlacementError};
 
 use super::file::{ConfigError, ConfigFault, Platform};
 
@@ -112,6 +113,19 @@ impl Job {
     #[must_use]
     pub fn address(&self, sp: Sp) -> Option<ServiceAddress> {
         self.services.get(sp.index()).copied()
+    }
+
+    /// The shadow service processes of a rank, `count` of them, by the rule that the whole job follows; none if the job
+    /// has no such host.
+    ///
+    /// # Errors
+    /// [`PlacementError`] if a DPU does not run so many.
+    pub fn shadows(&self, host: Host, local: LocalRank, count: u32) -> Result<Vec<Sp>, PlacementError> {
+        let hosts = self.hosts.len() as u32;
+        let host_of: Vec<Host> = self.dpus.iter().map(|(_, host)| *host).collect();
+        let mut storage = vec![0; Placement::words_needed(hosts, host_of.len())];
+        let placement = Placement::listed(&mut storage, hosts, &host_of, self.per_dpu, count)?;
+        Ok(placement.shadows(host, local).to_vec())
     }
 
     /// The service process `lid` of a DPU, or `None` if the job has no such one.

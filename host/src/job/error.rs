@@ -89,6 +89,9 @@ pub enum JobError {
     /// A process answered with bytes that mean nothing.
     #[error("answer of {0} is malformed")]
     BadAnswer(Peer),
+    /// An agent that ran already knows groups of another job.
+    #[error("{0} has served a job already: start it again for the next one")]
+    Used(Peer),
     /// A process said that it cannot go on.
     #[error("{peer}: {}", failure.text)]
     Failed {

@@ -1,7 +1,8 @@
 //! Starts the processes of a job and listens to them.
 //!
 //! Every process has a link to the launcher as its standard input (see [`Child`]). The launcher binds all
-//! listening sockets itself and hands them over, so no port is ever free between choosing and using it.
+//! listening sockets itself and hands them over, so no port is ever free between choosing and using it. Agents that run
+//! already are dialled; they stay when the job has ended.
 //! Whatever happens to the launcher, its children end: by the drop of this value, or by the end of the thread that
 //! started them.
 
@@ -23,22 +24,31 @@ use umbra_core::wire::{Frame, Op, Token};
 
 use super::child::Child;
 use super::directory::{DirectoryError, JobDirectory};
-use super::{DataPath, JobError, Options, Programs};
+use super::{DataPath, JobError, Options, Programs, Site};
 use crate::admin::{Door, ops};
-use crate::config::{DpuLine, Platform};
+use crate::config::DpuLine;
 use crate::driver::{self, Driver, Limits, LinkId};
-use crate::link::{Identity, Party, SendError, Side, socket_path};
+use crate::link::{Address, Close, Identity, Party, SendError, Side, socket_path};
 use crate::secret::{self, Secret, SecretError};
 
 struct Running {
-    child: Child,
+    /// `None` for an agent that ran already.
+    child: Option<Child>,
     link: LinkId,
     up: bool,
-    /// Its link is gone: it has ended or will soon.
+    /// Its link is gone: a child has ended or will soon.
     gone: bool,
+    /// Why its link is gone.
+    why: Option<Close>,
     reported: bool,
     /// Frames that wait for the link.
     waiting: VecDeque<(Vec<u8>, Vec<OwnedFd>)>,
+}
+
+impl Running {
+    const fn new(child: Option<Child>, link: LinkId) -> Running {
+        Running { child, link, up: false, gone: false, why: None, reported: false, waiting: VecDeque::new() }
+    }
 }
 
 /// The processes of one job. Each of them ends at the latest with the thread that started it.
@@ -49,7 +59,7 @@ pub struct Launcher {
     running: BTreeMap<Peer, Running>,
     driver: Driver,
     directory: JobDirectory,
-    platform: Platform,
+    site: Site,
     /// Sockets of agents that were not started yet.
     sockets: BTreeMap<Sp, [TcpListener; 2]>,
     start: Time,
@@ -59,6 +69,34 @@ pub struct Launcher {
 
 fn io_error(what: &'static str) -> impl FnOnce(io::Error) -> JobError {
     move |error| JobError::Io { what, error }
+}
+
+/// Hosts with one DPU each on this machine, whose ports the system chooses.
+fn alone(options: &Options, path: PathBuf, sockets: &mut BTreeMap<Sp, [TcpListener; 2]>) -> Result<Site, JobError> {
+    let mut dpus = Vec::new();
+    for host in 0..options.hosts {
+        let (mut service_ports, mut rank_ports) = (Vec::new(), Vec::new());
+        for lid in 0..options.service_processes {
+            let bind = || TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(io_error("bind a port"));
+            let pair = [bind()?, bind()?];
+            let port = |l: &TcpListener| l.local_addr().map(|a| a.port()).map_err(io_error("name a port"));
+            service_ports.push(port(&pair[0])?);
+            rank_ports.push(port(&pair[1])?);
+            sockets.insert(Sp(host * options.service_processes + lid), pair);
+        }
+        dpus.push(DpuLine { name: format!("dpu{host}"), address: Ipv4Addr::LOCALHOST, service_ports, rank_ports });
+    }
+    Ok(Site::alone(path, dpus, Secret::random()?)?)
+}
+
+/// Listens where the configuration says that an agent does.
+fn bind(site: &Site, sp: Sp) -> Result<[TcpListener; 2], JobError> {
+    let address = site.job().address(sp).ok_or(JobError::NoSuchProcess)?;
+    let bind = |address: SocketAddrV4| {
+        let bound = TcpListener::bind(address);
+        bound.map_err(|error| io_error("bind a port")(io::Error::new(error.kind(), format!("{address}: {error}"))))
+    };
+    Ok([bind(address.services)?, bind(address.ranks)?])
 }
 
 impl Launcher {
@@ -71,36 +109,29 @@ impl Launcher {
         let programs = Programs::find(options)?;
         let (input, input_bytes) = options.open_input()?;
         let directory = JobDirectory::create()?;
-        let secret = Secret::random()?;
         let mut sockets = BTreeMap::new();
-        let mut hosts = Vec::new();
-        for host in 0..options.hosts {
-            let (mut service_ports, mut rank_ports) = (Vec::new(), Vec::new());
-            for lid in 0..options.service_processes {
-                let bind = || TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(io_error("bind a port"));
-                let pair = [bind()?, bind()?];
-                let port = |l: &TcpListener| l.local_addr().map(|a| a.port()).map_err(io_error("name a port"));
-                service_ports.push(port(&pair[0])?);
-                rank_ports.push(port(&pair[1])?);
-                sockets.insert(Sp(host * options.service_processes + lid), pair);
-            }
-            let name = format!("dpu{host}");
-            hosts.push((host, DpuLine { name, address: Ipv4Addr::LOCALHOST, service_ports, rank_ports }));
+        let site = match &options.site {
+            Some(site) => site.clone(),
+            None => alone(options, directory.config(), &mut sockets)?,
+        };
+        let services = (0..site.job().service_processes()).map(Sp);
+        for sp in services.filter(|&sp| options.site.is_some() && site.starts(sp)) {
+            sockets.insert(sp, bind(&site, sp)?);
         }
-        let platform = Platform::of_hosts(
-            directory.config(),
-            hosts.into_iter().map(|(host, dpu)| (format!("host{host}"), vec![dpu])),
-        );
-        directory.fill(&platform, &secret)?;
+        directory.fill(site.platform(), site.secret())?;
         let life = secret::random::<8>().map_err(SecretError::NoRandom).map_err(DirectoryError::from)?;
         let me = Identity { party: Party::Tool, incarnation: Incarnation(u64::from_le_bytes(life) | 1) };
         Ok(Launcher {
             options: options.clone(),
             programs,
             running: BTreeMap::new(),
-            driver: Driver::new(me, secret, Limits { handshake: Lapse::from_secs(60), ..Limits::default() }),
+            driver: Driver::new(
+                me,
+                site.secret().clone(),
+                Limits { handshake: Lapse::from_secs(60), ..Limits::default() },
+            ),
             directory,
-            platform,
+            site,
             sockets,
             start: driver::now(),
             input,
@@ -112,6 +143,12 @@ impl Launcher {
     #[must_use]
     pub const fn start(&self) -> Time {
         self.start
+    }
+
+    /// Whether this agent is started here; others run already.
+    #[must_use]
+    pub fn starts(&self, sp: Sp) -> bool {
+        self.site.starts(sp)
     }
 
     /// The file that the ranks hold, and its length.
@@ -148,21 +185,23 @@ impl Launcher {
         let peer = Peer::service(sp).ok_or(JobError::NoSuchProcess)?;
         let [services, ranks] = match self.sockets.remove(&sp) {
             Some(pair) => pair,
-            None => self.bind_again(sp)?,
+            None => bind(&self.site, sp)?,
         };
         let path = socket_path(self.directory.path(), sp);
         // A dead agent cannot remove its socket.
         let _ = std::fs::remove_file(&path);
         let unix = UnixListener::bind(&path).map_err(io_error("bind a Unix socket"))?;
         let doors = vec![OwnedFd::from(services), OwnedFd::from(ranks), OwnedFd::from(unix)];
-        let lid = sp.0 % self.options.service_processes;
-        let dpus = self.platform.dpu_names().join(",");
+        let lid = sp.0 % self.site.job().service_processes_per_dpu();
+        let dpus_here: Vec<&str> = self.site.dpus_here().collect();
         let mut arguments: Vec<OsString> = vec![
             "--supervised".into(),
             "--config".into(),
             self.directory.config().into(),
             "--dpus".into(),
-            dpus.into(),
+            self.site.dpus().join(",").into(),
+            "--here".into(),
+            dpus_here.join(",").into(),
             "--service-process".into(),
             sp.to_string().into(),
             "--lid".into(),
@@ -189,11 +228,19 @@ impl Launcher {
         Ok(pid)
     }
 
-    fn bind_again(&self, sp: Sp) -> Result<[TcpListener; 2], JobError> {
-        let job = self.platform.job(&self.platform.dpu_names())?;
-        let address = job.address(sp).ok_or(JobError::NoSuchProcess)?;
-        let bind = |address: SocketAddrV4| TcpListener::bind(address).map_err(io_error("bind a port again"));
-        Ok([bind(address.services)?, bind(address.ranks)?])
+    /// Dials an agent that runs already, until the job's deadline; [`News::Linked`] or [`News::Lost`] tells the end.
+    ///
+    /// # Errors
+    /// [`JobError`].
+    pub fn link_agent(&mut self, sp: Sp) -> Result<(), JobError> {
+        let peer = Peer::service(sp).ok_or(JobError::NoSuchProcess)?;
+        let address = self.site.job().address(sp).ok_or(JobError::NoSuchProcess)?;
+        let patience = u64::try_from(self.options.deadline.as_nanos()).unwrap_or(u64::MAX);
+        let dialled =
+            self.driver.dial(Address::Tcp(address.services.into()), Party::Peer(peer), driver::now() + Lapse(patience));
+        let link = dialled.map_err(|why| JobError::Send { peer, why })?;
+        self.running.insert(peer, Running::new(None, link));
+        Ok(())
     }
 
     /// Starts a rank.
@@ -203,7 +250,8 @@ impl Launcher {
     pub fn start_rank(&mut self, rank: WorldRank) -> Result<u32, JobError> {
         let peer = Peer::rank(rank).ok_or(JobError::NoSuchProcess)?;
         let (offset, len) = self.slice(rank);
-        let per_host = self.options.ranks;
+        let seat = self.site.seat(rank, self.options.ranks).ok_or(JobError::NoSuchProcess)?;
+        let first = self.site.first_shadow(rank, self.options.ranks).ok_or(JobError::NoSuchProcess)?;
         let memory = if self.options.data_path == DataPath::Cma { "heap" } else { "segment" };
         let mut arguments: Vec<OsString> = vec!["rank".into()];
         let mut pair = |key: &str, value: OsString| {
@@ -213,17 +261,20 @@ impl Launcher {
             arguments.push(argument);
         };
         pair("config", self.directory.config().into());
-        pair("dpus", self.platform.dpu_names().join(",").into());
+        pair("dpus", self.site.dpus().join(",").into());
         pair("secret", self.directory.secret().into());
-        pair("sockets", self.directory.path().into());
+        // All shadows of a rank are on one DPU.
+        if self.site.starts(first) {
+            pair("sockets", self.directory.path().into());
+        }
         pair("input", self.input.clone().into());
         pair("memory", memory.into());
         for (key, value) in [
             ("rank", u64::from(rank.0)),
-            ("host", u64::from(rank.0 / per_host)),
-            ("local", u64::from(rank.0 % per_host)),
-            ("n_local", u64::from(per_host)),
-            ("size", u64::from(self.options.world_size())),
+            ("host", u64::from(seat.host.0)),
+            ("local", u64::from(seat.local.0)),
+            ("n_local", u64::from(seat.n_local)),
+            ("size", u64::from(seat.size)),
             ("shadows", u64::from(self.options.shadows)),
             ("offset", offset),
             ("len", len),
@@ -248,47 +299,46 @@ impl Launcher {
             .map_err(|error| JobError::Spawn { peer, program: program.to_owned(), error })?;
         let link = self.driver.adopt(link, true, Side::Acceptor).map_err(|why| JobError::Link { peer, why })?;
         let pid = child.pid();
-        let waiting = VecDeque::new();
-        let running = Running { child, link, up: false, gone: false, reported: false, waiting };
-        self.running.insert(peer, running);
+        self.running.insert(peer, Running::new(Some(child), link));
         Ok(pid)
     }
 
     /// The process id of a process that was started.
     #[must_use]
     pub fn pid(&self, peer: Peer) -> Option<u32> {
-        self.running.get(&peer).map(|r| r.child.pid())
+        self.running.get(&peer)?.child.as_ref().map(Child::pid)
     }
 
     /// The process id of a process that still runs.
     #[must_use]
     pub fn running_pid(&self, peer: Peer) -> Option<u32> {
-        self.running.get(&peer).filter(|r| !r.reported).map(|r| r.child.pid())
+        self.running.get(&peer).filter(|r| !r.reported)?.child.as_ref().map(Child::pid)
     }
 
-    /// All processes that were started.
+    /// All processes that were started or dialled.
     pub fn peers(&self) -> impl Iterator<Item = Peer> + '_ {
         self.running.keys().copied()
     }
 
     /// Kills a process (signal 9) and reaps it.
     pub fn kill(&mut self, peer: Peer) {
-        if let Some(running) = self.running.get_mut(&peer) {
-            running.child.kill();
+        if let Some(child) = self.running.get_mut(&peer).and_then(|running| running.child.as_mut()) {
+            child.kill();
         }
     }
 
     /// Asks a process to terminate.
     pub fn terminate(&mut self, peer: Peer) {
-        if let Some(running) = self.running.get_mut(&peer) {
-            running.child.terminate();
+        if let Some(child) = self.running.get_mut(&peer).and_then(|running| running.child.as_mut()) {
+            child.terminate();
         }
     }
 
     /// The end of what a process wrote to its standard error.
     #[must_use]
     pub fn last_words(&self, peer: Peer) -> String {
-        self.running.get(&peer).map(|r| r.child.last_words()).unwrap_or_default()
+        let child = self.running.get(&peer).and_then(|running| running.child.as_ref());
+        child.map(Child::last_words).unwrap_or_default()
     }
 
     /// Calls a process; its answer comes as [`News::Answer`]. Sent once its link is up.

@@ -7,7 +7,9 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
-use super::JobError;
+use umbra_core::peer::{Sp, WorldRank};
+
+use super::{JobError, Site};
 
 /// Which way bytes travel from a rank to an agent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Hash, PartialOrd, Ord)]
@@ -87,6 +89,9 @@ pub struct Options {
     pub agent: Option<PathBuf>,
     /// The executable that runs ranks (`umbra rank`); this one if none is named.
     pub rank: Option<PathBuf>,
+    /// Hosts, DPUs and running agents of a configuration file, in place of `hosts` and `service_processes` on this
+    /// machine.
+    pub site: Option<Site>,
 }
 
 impl Default for Options {
@@ -105,6 +110,7 @@ impl Default for Options {
             silence: None,
             agent: None,
             rank: None,
+            site: None,
         }
     }
 }
@@ -158,7 +164,7 @@ impl Options {
     /// # Errors
     /// [`OptionsError`] naming the option.
     pub fn check(&self) -> Result<(), OptionsError> {
-        let counts = [("hosts", self.hosts), ("service-processes", self.service_processes), ("ranks", self.ranks)];
+        let counts = [("hosts", self.hosts()), ("service-processes", self.per_dpu()), ("ranks", self.ranks)];
         if let Some((name, _)) = counts.iter().find(|(_, count)| *count == 0) {
             return Err(OptionsError::Zero(name));
         }
@@ -174,12 +180,12 @@ impl Options {
         if self.silence.is_some_and(|silence| silence.is_zero()) {
             return Err(OptionsError::Zero("silence"));
         }
-        let per_host = u64::from(self.service_processes) + u64::from(self.ranks);
-        let processes = per_host.saturating_mul(u64::from(self.hosts));
+        let agents = self.agents().saturating_sub(self.agents_elsewhere());
+        let processes = u64::from(agents) + u64::from(self.world_size());
         if processes > Self::PROCESSES_MAX {
             return Err(OptionsError::TooManyProcesses { processes, max: Self::PROCESSES_MAX });
         }
-        let max = self.service_processes.min(Self::SHADOWS_MAX);
+        let max = self.per_dpu().min(Self::SHADOWS_MAX);
         if self.shadows > max {
             return Err(OptionsError::TooManyShadows { shadows: self.shadows, max });
         }
@@ -206,15 +212,55 @@ impl Options {
         }
     }
 
+    /// Hosts that have ranks.
+    #[must_use]
+    pub fn hosts(&self) -> u32 {
+        self.site.as_ref().map_or(self.hosts, Site::hosts_here)
+    }
+
+    /// Service processes of each DPU.
+    #[must_use]
+    pub fn per_dpu(&self) -> u32 {
+        self.site.as_ref().map_or(self.service_processes, |site| site.job().service_processes_per_dpu())
+    }
+
     /// Ranks of the whole job.
     #[must_use]
-    pub const fn world_size(&self) -> u32 {
-        self.hosts.saturating_mul(self.ranks)
+    pub fn world_size(&self) -> u32 {
+        self.hosts().saturating_mul(self.ranks)
     }
 
     /// Service processes of the whole job.
     #[must_use]
-    pub const fn agents(&self) -> u32 {
-        self.hosts.saturating_mul(self.service_processes)
+    pub fn agents(&self) -> u32 {
+        let of_site = self.site.as_ref().map(|site| site.job().service_processes());
+        of_site.unwrap_or_else(|| self.hosts.saturating_mul(self.service_processes))
+    }
+
+    /// Service processes of the job that run already.
+    #[must_use]
+    pub fn agents_elsewhere(&self) -> u32 {
+        let of_site = |site: &Site| (0..self.agents()).filter(|&sp| !site.starts(Sp(sp))).count() as u32;
+        self.site.as_ref().map_or(0, of_site)
+    }
+
+    /// The service processes of every host.
+    #[must_use]
+    pub fn layout(&self) -> Vec<Vec<Sp>> {
+        let alone = |host: u32| (host * self.service_processes..(host + 1) * self.service_processes).map(Sp).collect();
+        self.site.as_ref().map_or_else(|| (0..self.hosts).map(alone).collect(), Site::layout)
+    }
+
+    /// A rank's first shadow service process.
+    #[must_use]
+    pub fn first_shadow(&self, rank: WorldRank) -> Option<Sp> {
+        match &self.site {
+            Some(site) => site.first_shadow(rank, self.ranks),
+            None => {
+                let host = rank.0.checked_div(self.ranks)?;
+                let lid = (rank.0 % self.ranks).checked_rem(self.service_processes)?;
+                Some(Sp(host * self.service_processes + lid))
+            }
+        }
     }
 }

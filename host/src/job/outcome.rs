@@ -66,6 +66,17 @@ pub struct GroupOutcome {
     pub table_bytes: u64,
 }
 
+/// The table of one group, as agents have it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TableOutcome {
+    /// What agents call the group.
+    pub group: String,
+    /// Digest of its encoding, which is the same on every processor.
+    pub digest: String,
+    /// How many agents have it with this digest.
+    pub agents: u32,
+}
+
 /// What one data path did.
 #[derive(Clone, PartialEq, Debug)]
 pub struct PathOutcome {
@@ -109,10 +120,12 @@ pub enum Leftover {
 /// How a job ended.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Outcome {
-    /// Logical hosts.
+    /// Hosts with ranks.
     pub hosts: u32,
     /// Service processes of the whole job.
     pub service_processes: u32,
+    /// Those of them that ran already.
+    pub agents_elsewhere: u32,
     /// Ranks of the whole job.
     pub ranks: u32,
     /// The data path that was asked for.
@@ -129,6 +142,8 @@ pub struct Outcome {
     pub elapsed: Duration,
     /// Every group, the world first.
     pub groups: Vec<GroupOutcome>,
+    /// The tables that agents have; where they differ is told by the mismatches.
+    pub tables: Vec<TableOutcome>,
     /// Look-ups that agents made in the endpoint cache.
     pub lookups: u64,
     /// Reads that ended well.

@@ -123,7 +123,7 @@ fn play(arguments: &Arguments, launcher: &mut Launcher) -> Result<(), RankError>
     launcher.mark(Step::Exported, None, len);
     let grid = Grid { hosts: seat.size / seat.n_local, ranks: seat.n_local };
     let mut groups = Vec::new();
-    for (id, lead) in [(grid::ROW, seat.host.0 * grid.ranks), (grid::COLUMN, seat.local.0)] {
+    for (id, lead) in [(grid::ROW, seat.rank.0.saturating_sub(seat.local.0)), (grid::COLUMN, seat.local.0)] {
         let (_, members) = grid.group((id, lead)).ok_or(RankError::Missing("n_local"))?;
         let group = session.create_group(id, &members)?;
         launcher.full(&session, (id, lead), group);

@@ -1,6 +1,7 @@
 //! The whole job, from the first process to the check for leftovers.
 
 mod gather;
+mod tables;
 
 use gather::Results;
 
@@ -18,6 +19,7 @@ use super::leftovers;
 use super::verify::{Digesting, Digests};
 use super::{
     Event, GroupOutcome, JobError, Latency, Leftover, Milestone, Options, Outcome, PathOutcome, Phase, Process, Step,
+    TableOutcome,
 };
 use crate::admin::{Exported, Mark, ops};
 use crate::driver;
@@ -50,8 +52,9 @@ pub fn run(options: &Options, on_event: &mut dyn FnMut(Event)) -> Result<Outcome
         _ => JobError::Input { path: run.launcher.input().0.to_owned(), error },
     })?;
     run.read(&digests)?;
+    let tables = run.compare_tables()?;
     run.leave()?;
-    run.finish(digests)
+    run.finish(digests, tables)
 }
 
 struct Run<'a> {
@@ -66,11 +69,16 @@ struct Run<'a> {
 
 impl Run<'_> {
     fn grid(&self) -> Grid {
-        Grid { hosts: self.options.hosts, ranks: self.options.ranks }
+        Grid { hosts: self.options.hosts(), ranks: self.options.ranks }
     }
 
     fn agents(&self) -> impl Iterator<Item = Peer> + use<> {
         (0..self.options.agents()).filter_map(|sp| Peer::service(Sp(sp)))
+    }
+
+    /// Agents that were started here.
+    fn own_agents(&self) -> BTreeSet<Peer> {
+        self.agents().filter(|&peer| self.launcher.pid(peer).is_some()).collect()
     }
 
     fn ranks(&self) -> impl Iterator<Item = Peer> + use<> {
@@ -91,12 +99,24 @@ impl Run<'_> {
     fn start(&mut self) -> Result<(), JobError> {
         self.enter(Phase::Agents);
         for sp in (0..self.options.agents()).map(Sp) {
-            let pid = self.launcher.start_agent(sp)?;
-            self.started(Peer::service(sp), pid);
+            if self.launcher.starts(sp) {
+                let pid = self.launcher.start_agent(sp)?;
+                self.started(Peer::service(sp), pid);
+            } else {
+                self.launcher.link_agent(sp)?;
+            }
         }
+        let own = self.own_agents();
         self.wait_for(self.agents().collect(), |news| match news {
             News::Mark(peer, mark) if mark.step == Step::Listening as u8 => Some(*peer),
+            News::Linked(peer) if !own.contains(peer) => Some(*peer),
             _ => None,
+        })?;
+        let running: Vec<Peer> = self.agents().filter(|peer| !own.contains(peer)).collect();
+        self.ask(running.into_iter(), ops::STATUS, 4, &[], |_, peer, body| {
+            let text = String::from_utf8_lossy(body);
+            let groups = text.lines().find_map(|line| line.strip_prefix("groups "));
+            if groups == Some("0") { Ok(()) } else { Err(JobError::Used(peer)) }
         })?;
         self.enter(Phase::World);
         for rank in (0..self.options.world_size()).map(WorldRank) {
@@ -169,6 +189,7 @@ impl Run<'_> {
                     return Err(self.died(peer, status.to_string()));
                 }
             }
+            News::Lost(peer, why) => return Err(JobError::Link { peer, why }),
             News::Failed(peer, failure) => {
                 // Whoever fails because another process died is not the news.
                 let until = driver::now() + Lapse::from_millis(500);
@@ -241,13 +262,14 @@ impl Run<'_> {
         // Some have ended while others still answered.
         let running = self.ranks().filter(|&rank| self.launcher.running_pid(rank).is_some()).collect();
         self.wait_for(running, ended)?;
-        for peer in self.agents() {
+        let own = self.own_agents();
+        for &peer in &own {
             self.launcher.terminate(peer);
         }
-        self.wait_for(self.agents().collect(), ended)
+        self.wait_for(own, ended)
     }
 
-    fn finish(mut self, digests: Digests) -> Result<Outcome, JobError> {
+    fn finish(mut self, digests: Digests, tables: Vec<TableOutcome>) -> Result<Outcome, JobError> {
         self.enter(Phase::Leftovers);
         let leftovers: Vec<Leftover> = leftovers::find(&self.launcher);
         let start = self.launcher.start();
@@ -289,8 +311,9 @@ impl Run<'_> {
         }
         let (input, input_bytes) = self.launcher.input();
         Ok(Outcome {
-            hosts: self.options.hosts,
+            hosts: self.options.hosts(),
             service_processes: self.options.agents(),
+            agents_elsewhere: self.options.agents_elsewhere(),
             ranks: self.options.world_size(),
             data_path: self.options.data_path,
             input: input.to_owned(),
@@ -299,6 +322,7 @@ impl Run<'_> {
             time_to_full,
             elapsed,
             groups,
+            tables,
             lookups: self.results.lookups,
             reads: self.results.reads,
             failed_reads: self.results.failed,

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use umbra_core::group::member;
 use umbra_core::peer::{Host, Incarnation, LocalRank, Sp, WorldRank};
-use umbra_core::placement::Placement;
 use umbra_core::time::Lapse;
 
 use super::{SessionError, job_key};
@@ -96,13 +95,8 @@ impl Settings {
 
     /// The rank's shadow service processes, by the rule that the whole job follows.
     pub(super) fn shadows(&self) -> Result<Vec<Sp>, SessionError> {
-        let hosts = u32::try_from(self.job.hosts().len()).map_err(|_| SessionError::NoSuchSeat)?;
-        let host_of: Vec<Host> = self.job.dpus().map(|(_, host)| host).collect();
-        let mut storage = vec![0; Placement::words_needed(hosts, host_of.len())];
-        let per_dpu = self.job.service_processes_per_dpu();
-        let placement =
-            Placement::listed(&mut storage, hosts, &host_of, per_dpu, self.shadows).map_err(SessionError::Placement)?;
-        let shadows = placement.shadows(self.seat.host, self.seat.local).to_vec();
+        let Seat { host, local, .. } = self.seat;
+        let shadows = self.job.shadows(host, local, self.shadows).map_err(SessionError::Placement)?;
         if shadows.is_empty() { Err(SessionError::NoSuchSeat) } else { Ok(shadows) }
     }
 

@@ -41,8 +41,10 @@ impl Chain {
                 Work::Write { from, to, immediate } => (opcode::RDMA_WRITE_WITH_IMM, from, Some(to), *immediate),
                 Work::Send { from } => (opcode::SEND, from, None, None),
             };
-            let piece = piece.write(local.sge()?);
-            if opcode != opcode::RDMA_READ && (1..=inline).contains(&piece.length) {
+            let (sge, here) = local.sge()?;
+            let piece = piece.write(sge);
+            // The driver itself reads what goes along, so it must lie in this process.
+            if here && opcode != opcode::RDMA_READ && (1..=inline).contains(&piece.length) {
                 flags |= send::INLINE;
             }
             let target = remote.map_or(abi::RdmaTarget { remote_addr: 0, rkey: 0 }, |remote| abi::RdmaTarget {

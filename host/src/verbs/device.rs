@@ -16,6 +16,7 @@ pub struct Device {
     pub(super) library: &'static Library,
     pub(super) context: NonNull<abi::Context>,
     name: String,
+    image: u64,
     ports: u8,
     reads: u8,
     windows: bool,
@@ -77,6 +78,20 @@ impl Device {
     /// # Errors
     /// [`VerbsError::NoDevice`], [`VerbsError::NoSuchDevice`], or why it cannot be opened.
     pub fn open(wanted: Option<&str>) -> Result<Arc<Device>, VerbsError> {
+        // SAFETY: the device is valid during `with_list`.
+        Device::open_by(wanted, "opening the device", |library, device| unsafe { (library.open_device)(device) })
+    }
+
+    /// As [`open`](Self::open), by another function that opens a listed device, or fails and leaves why in `errno`.
+    pub(super) fn open_by(
+        wanted: Option<&str>,
+        what: &'static str,
+        open: impl Fn(&Library, *mut abi::Device) -> *mut abi::Context,
+    ) -> Result<Arc<Device>, VerbsError> {
+        let opened = |library, device, name: &str| {
+            let context = NonNull::new(open(library, device)).ok_or_else(|| VerbsError::last(what))?;
+            Device::opened(library, context, name)
+        };
         with_list(|library, list| {
             if list.is_empty() {
                 return Err(VerbsError::NoDevice);
@@ -87,11 +102,11 @@ impl Device {
                     .iter()
                     .position(|name| name == wanted)
                     .ok_or_else(|| VerbsError::NoSuchDevice { name: wanted.to_owned(), known: names.join(", ") })?;
-                return Device::open_listed(library, list[at], &names[at]);
+                return opened(library, list[at], &names[at]);
             }
             let mut first = None;
             for (&device, name) in list.iter().zip(&names) {
-                let device = Device::open_listed(library, device, name)?;
+                let device = opened(library, device, name)?;
                 if (1..=device.ports).any(|port| device.port(port).is_ok_and(|port| port.state == PortState::Active)) {
                     return Ok(device);
                 }
@@ -101,16 +116,19 @@ impl Device {
         })
     }
 
-    fn open_listed(library: &'static Library, device: *mut abi::Device, name: &str) -> Result<Arc<Device>, VerbsError> {
-        // SAFETY: the device is valid during `with_list`.
-        let context = unsafe { (library.open_device)(device) };
-        let context = NonNull::new(context).ok_or_else(|| VerbsError::last("opening the device"))?;
-        let mut opened = Device { library, context, name: name.to_owned(), ports: 0, reads: 1, windows: false };
+    fn opened(
+        library: &'static Library,
+        context: NonNull<abi::Context>,
+        name: &str,
+    ) -> Result<Arc<Device>, VerbsError> {
+        let mut opened =
+            Device { library, context, name: name.to_owned(), image: 0, ports: 0, reads: 1, windows: false };
         opened.check_operations()?;
         let mut attributes = abi::DeviceAttr::ZERO;
         // SAFETY: the context is open, and the struct has the layout that the function fills.
         let code = unsafe { (library.query_device)(context.as_ptr(), &raw mut attributes) };
         VerbsError::check("asking the device for its limits", code)?;
+        opened.image = u64::from_be(attributes.sys_image_guid);
         opened.ports = attributes.phys_port_cnt;
         opened.reads = u8::try_from(attributes.max_qp_rd_atom.min(attributes.max_qp_init_rd_atom)).unwrap_or(16).max(1);
         opened.windows = attributes.device_cap_flags & MEM_WINDOW_TYPE_2B != 0;
@@ -141,6 +159,12 @@ impl Device {
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// The number that all functions of one card share: its system image GUID.
+    #[must_use]
+    pub const fn image(&self) -> u64 {
+        self.image
     }
 
     /// How many ports it has; they count from 1.

@@ -14,6 +14,10 @@ pub enum VerbsError {
     /// The library lacks something that this module needs.
     #[error("libibverbs is too old, it has no {0}: rdma-core 34 or later is needed")]
     OldLibrary(&'static str),
+    /// The library of mlx5 cards is not installed, or too old.
+    #[cfg(feature = "xgvmi")]
+    #[error("no libmlx5 on this machine that takes firmware commands ({0}): install ibverbs-providers")]
+    NoMlx5(String),
     /// There is no device, or none that could be used.
     #[error(
         "no RDMA device on this machine: load the card's driver, or `rdma link add NAME type rxe netdev INTERFACE` for \

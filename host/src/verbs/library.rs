@@ -5,27 +5,40 @@ use std::ffi::{c_char, c_int, c_uint, c_void};
 use super::VerbsError;
 use super::abi::{CompChannel, Context, Cq, Device, DeviceAttr, GidEntry, Mr, Pd, PortAttr, Qp, QpAttr, QpInitAttr};
 
-macro_rules! library {
-    ($($name:ident = $symbol:ident: $type:ty;)*) => {
+/// The functions of a library that are called by name; `$when` they are bound at run time.
+macro_rules! functions {
+    ($(#[$when:meta])? $library:ident; $($name:ident = $symbol:ident: $type:ty;)*) => {
         /// The functions that this module calls by name.
-        pub(super) struct Library {
+        pub(super) struct $library {
             $(pub(super) $name: $type,)*
         }
 
-        #[cfg(not(feature = "rdma-sys"))]
-        impl Library {
+        $(#[$when])?
+        impl $library {
             /// Finds all of them; the name of the first that is not there.
-            fn bind(handle: &libloading::os::unix::Library) -> Result<Library, &'static str> {
-                // SAFETY: each type is the C prototype of the function in rdma-core's verbs.h; the library is never
+            fn bind(handle: &libloading::os::unix::Library) -> Result<$library, &'static str> {
+                // SAFETY: each type is the C prototype of the function in rdma-core's headers; the library is never
                 // unloaded. A plain dlsym finds the default version of each, which is the one that the header describes.
                 unsafe {
-                    Ok(Library {
+                    Ok($library {
                         $($name: *handle
                             .get(concat!(stringify!($symbol), "\0").as_bytes())
                             .map_err(|_| stringify!($symbol))?,)*
                     })
                 }
             }
+        }
+    };
+}
+#[cfg(feature = "xgvmi")]
+pub(super) use functions;
+
+macro_rules! library {
+    ($($name:ident = $symbol:ident: $type:ty;)*) => {
+        functions! {
+            #[cfg(not(feature = "rdma-sys"))]
+            Library;
+            $($name = $symbol: $type;)*
         }
 
         /// The functions that the program was linked with.
@@ -72,39 +85,40 @@ pub(super) fn library() -> Result<&'static Library, VerbsError> {
 
 #[cfg(not(feature = "rdma-sys"))]
 pub(super) use late::library;
+#[cfg(feature = "xgvmi")]
+pub(super) use late::{Absent, load};
 
 /// Binding at first use.
-#[cfg(not(feature = "rdma-sys"))]
+#[cfg(any(feature = "xgvmi", not(feature = "rdma-sys")))]
 mod late {
-    use std::sync::OnceLock;
-
     use libloading::os::unix::Library as Handle;
 
-    use super::{Library, VerbsError};
-
-    const NAME: &str = "libibverbs.so.1";
-
     /// Why there is no library: the same each time, while an error is made anew for each caller.
-    enum Absent {
+    pub(in super::super) enum Absent {
         NotFound(String),
         TooOld(&'static str),
+    }
+
+    /// Loads a library of rdma-core, which is never unloaded, and binds what is called of it.
+    pub(in super::super) fn load<L>(name: &str, bind: fn(&Handle) -> Result<L, &'static str>) -> Result<L, Absent> {
+        // SAFETY: loading runs the initialisers of the library, which were made to run at any time in any program.
+        let handle = unsafe { Handle::new(name) }.map_err(|error| Absent::NotFound(error.to_string()))?;
+        let bound = bind(&handle).map_err(Absent::TooOld);
+        // The functions are called until the process ends.
+        std::mem::forget(handle);
+        bound
     }
 
     /// The library, loaded at first use and never unloaded.
     ///
     /// # Errors
     /// [`VerbsError::NoLibrary`] or [`VerbsError::OldLibrary`], the same each time.
-    pub(in super::super) fn library() -> Result<&'static Library, VerbsError> {
-        static LIBRARY: OnceLock<Result<Library, Absent>> = OnceLock::new();
-        let load = || {
-            // SAFETY: loading runs the initialisers of the library, which were made to run at any time in any program.
-            let handle = unsafe { Handle::new(NAME) }.map_err(|error| Absent::NotFound(error.to_string()))?;
-            let bound = Library::bind(&handle).map_err(Absent::TooOld);
-            // The functions are called until the process ends.
-            std::mem::forget(handle);
-            bound
-        };
-        LIBRARY.get_or_init(load).as_ref().map_err(|absent| match absent {
+    #[cfg(not(feature = "rdma-sys"))]
+    pub(in super::super) fn library() -> Result<&'static super::Library, super::VerbsError> {
+        use super::{Library, VerbsError};
+        static LIBRARY: std::sync::OnceLock<Result<Library, Absent>> = std::sync::OnceLock::new();
+        let bound = LIBRARY.get_or_init(|| load("libibverbs.so.1", Library::bind));
+        bound.as_ref().map_err(|absent| match absent {
             Absent::NotFound(why) => VerbsError::NoLibrary(why.clone()),
             Absent::TooOld(symbol) => VerbsError::OldLibrary(symbol),
         })

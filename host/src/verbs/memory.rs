@@ -79,6 +79,12 @@ impl Region {
         Ok(Region { domain: domain.clone(), mr, segment, local, remote })
     }
 
+    /// The domain that it is registered in.
+    #[must_use]
+    pub const fn domain(&self) -> &Arc<Domain> {
+        &self.domain
+    }
+
     /// The segment.
     #[must_use]
     pub const fn segment(&self) -> &Arc<Segment> {

@@ -24,6 +24,8 @@ mod address;
 mod chain;
 mod completions;
 mod device;
+#[cfg(feature = "xgvmi")]
+mod devx;
 mod error;
 mod hello;
 mod lane;
@@ -43,6 +45,8 @@ pub const LINKED: bool = cfg!(feature = "rdma-sys");
 pub use address::{ADDRESS_BYTES, Address};
 pub use completions::BATCH;
 pub use device::{Device, devices};
+#[cfg(feature = "xgvmi")]
+pub use devx::{Devx, DevxObject};
 pub use error::VerbsError;
 pub use hello::Hello;
 pub use memory::{Domain, Region};
@@ -51,4 +55,4 @@ pub use queue::{Depths, Queue};
 pub use status::{WorkKind, WorkStatus};
 pub use transport::Verbs;
 pub use window::Window;
-pub use work::{Completion, Piece, Remote, Work};
+pub use work::{Completion, Local, Piece, Remote, Work};

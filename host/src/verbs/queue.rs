@@ -264,7 +264,7 @@ impl Queue {
     /// # Errors
     /// [`VerbsError::OutOfBounds`], or [`VerbsError::Call`] if there is no room.
     pub fn receive(&mut self, id: u64, into: Piece<'_>) -> Result<(), VerbsError> {
-        let mut piece = into.sge()?;
+        let (mut piece, _) = into.sge()?;
         let num_sge = c_int::from(piece.length > 0);
         let mut request = abi::RecvWr { wr_id: id, next: std::ptr::null_mut(), sg_list: &raw mut piece, num_sge };
         let mut refused = std::ptr::null_mut();

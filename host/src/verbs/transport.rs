@@ -156,7 +156,7 @@ impl Verbs {
             return Err(PostError::TooLong);
         }
         // Both spans fit into their windows, and a window into an address space: nothing is cut and nothing overflows.
-        let piece = Piece { region, offset: start + ours.offset as usize, len: ours.len as u32 };
+        let piece = Piece { region: &**region, offset: start + ours.offset as usize, len: ours.len as u32 };
         let remote = Remote { address: first.address.wrapping_add(theirs.offset), rkey: first.rkey };
         let work = match way {
             Access::WRITE => Work::Write { from: piece, to: remote, immediate: None },

@@ -76,7 +76,7 @@ impl Queue {
         (offset, len): (usize, u32),
         access: Access,
     ) -> Result<Remote, VerbsError> {
-        let addr = Piece { region, offset, len }.sge()?.addr;
+        let addr = Piece { region: &**region, offset, len }.sge()?.0.addr;
         // The low byte of a key is ours to choose: a key that was used must not come back at once.
         let rkey = window.rkey() & !0xff | window.rkey().wrapping_add(1) & 0xff;
         let bind_info = abi::BindInfo {

@@ -5,11 +5,51 @@ use super::abi;
 use super::memory::Region;
 use super::status::{WorkKind, WorkStatus};
 
-/// Local bytes: a part of a registered segment.
+/// Memory that work may name as local: registered here, or another function's by an alias of its key.
+///
+/// What a key opens is the card's business. An implementation that names the wrong key gains nothing: only memory that
+/// is registered as a [`Region`] in the same domain, or that its owner let this domain use, can be reached at all. The
+/// processor itself touches only what [`registered`](Self::registered) names.
+pub trait Local: std::fmt::Debug {
+    /// The local key.
+    fn lkey(&self) -> u32;
+
+    /// The address by which the card knows byte `offset`.
+    fn address(&self, offset: usize) -> u64;
+
+    /// Bytes.
+    fn size(&self) -> usize;
+
+    /// The memory of this process that it is, and by which everything else is told then; `None` for memory elsewhere,
+    /// whose addresses mean nothing here.
+    fn registered(&self) -> Option<&Region> {
+        None
+    }
+}
+
+impl Local for Region {
+    fn lkey(&self) -> u32 {
+        Region::lkey(self)
+    }
+
+    fn address(&self, offset: usize) -> u64 {
+        Region::address(self, offset)
+    }
+
+    fn size(&self) -> usize {
+        self.segment().len()
+    }
+
+    fn registered(&self) -> Option<&Region> {
+        Some(self)
+    }
+}
+
+/// Local bytes: a part of such memory.
 #[derive(Clone, Copy, Debug)]
 pub struct Piece<'a> {
     /// The memory.
-    pub region: &'a Region,
+    pub region: &'a dyn Local,
     /// First byte.
     pub offset: usize,
     /// Bytes.
@@ -17,13 +57,17 @@ pub struct Piece<'a> {
 }
 
 impl Piece<'_> {
-    pub(super) fn sge(&self) -> Result<abi::Sge, VerbsError> {
+    /// For the card, and whether the processor may read it too.
+    pub(super) fn sge(&self) -> Result<(abi::Sge, bool), VerbsError> {
         let Piece { region, offset, len } = *self;
-        let size = region.segment().len();
+        let here = region.registered();
+        // What is here is described by the region itself, whatever the implementation of the trait says.
+        let region = here.map_or(region, |region| region);
+        let size = region.size();
         if offset > size || len as usize > size - offset {
             return Err(VerbsError::OutOfBounds { offset, len: len as usize, size });
         }
-        Ok(abi::Sge { addr: region.address(offset), length: len, lkey: region.lkey() })
+        Ok((abi::Sge { addr: region.address(offset), length: len, lkey: region.lkey() }, here.is_some()))
     }
 }
 

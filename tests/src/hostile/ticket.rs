@@ -12,6 +12,7 @@ pub(super) fn seeds() -> Vec<Vec<u8>> {
         Locator::Process { pid: 42, start: 99 },
         Locator::Asked { sp: Sp(2) },
         Locator::Fake { alias: 1 },
+        Locator::CrossVhca { mkey: 0x1200, vhca: 3, device: 0x1122_3344_5566_7788, registration: 9 },
     ];
     let ticket =
         |locator| Ticket { key: Key::new(owner, 1, 7), base: 1 << 40, len: 4096, access: Access::READ, locator };

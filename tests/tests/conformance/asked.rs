@@ -18,7 +18,7 @@ use umbra_core::error::Status;
 use umbra_core::key::Key;
 use umbra_core::machine::Link;
 use umbra_core::peer::{Incarnation, Peer, Sp};
-use umbra_core::region::Entry;
+use umbra_core::region::{Entry, Region};
 use umbra_core::slots::Slot;
 use umbra_core::ticket::Locator;
 use umbra_core::time::{Lapse, Time};
@@ -243,8 +243,12 @@ impl<K: Kind, C: Carrier> Rig for Asking<K, C> {
         &mut self.way
     }
 
-    fn memory(&mut self, n: usize) -> (u64, Locator) {
-        self.owners.locate::<K>(n)
+    fn base(&self, n: usize) -> u64 {
+        self.owners.base(n)
+    }
+
+    fn locate(&mut self, n: usize, region: &Region) -> Locator {
+        self.owners.locate::<K>(n, region)
     }
 
     fn poke(&mut self, n: usize, offset: u64, bytes: &[u8]) {
@@ -315,7 +319,7 @@ impl<K: Kind, C: Carrier> Rig for Asking<K, C> {
 /// A rig whose importer believes to be on the list of a region, and the server knows that it is not.
 fn stranger() -> (Asking<super::local::Shared, InMemory>, Key) {
     let mut rig = Asking::<super::local::Shared, InMemory>::new();
-    let (base, locator) = rig.memory(0);
+    let (base, locator) = (rig.base(0), super::local::Shared::locate(0, 0));
     let key = Key::new(owner(0), 0, 1);
     let ticket = umbra_core::ticket::Ticket { key, base, len: 64, access: umbra_core::key::Access::READ, locator };
     let secret = umbra_tests::conformance::SECRET;
@@ -357,7 +361,7 @@ fn s49_what_a_stranger_posted_ends_with_the_refusal_and_its_revocation_is_told_o
 #[test]
 fn a_server_that_says_nothing_is_a_timeout_and_its_late_answer_is_ignored() {
     let mut rig = Asking::<super::local::Shared, InMemory>::new();
-    let (base, locator) = rig.memory(0);
+    let (base, locator) = (rig.base(0), super::local::Shared::locate(0, 0));
     let key = Key::new(owner(0), 0, 1);
     let ticket = umbra_core::ticket::Ticket { key, base, len: 64, access: umbra_core::key::Access::READ, locator };
     let secret = umbra_tests::conformance::SECRET;

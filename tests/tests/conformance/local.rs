@@ -12,7 +12,7 @@ use umbra_core::access::queues::{Lane, Posted, Queues};
 use umbra_core::access::{Event, MemoryAccess};
 use umbra_core::error::Status;
 use umbra_core::key::{Access, Key};
-use umbra_core::region::Entry;
+use umbra_core::region::{Entry, Region};
 use umbra_core::slots::Slot;
 use umbra_core::ticket::{Locator, Ticket};
 use umbra_core::time::Time;
@@ -20,8 +20,8 @@ use umbra_tests::conformance::{DEEP, LANDING, LIFE, ME, MEMORY, REGIONS, Rig, ow
 
 /// How an owner's memory is reached.
 pub(crate) trait Kind {
-    /// What the ticket says of it.
-    fn locate(memory: &Segment, n: usize) -> Locator;
+    /// What the ticket says of the memory that begins at `offset`.
+    fn locate(n: usize, offset: u64) -> Locator;
     /// What travels beside the ticket.
     fn descriptor(memory: &Segment) -> Option<OwnedFd>;
 }
@@ -30,8 +30,8 @@ pub(crate) trait Kind {
 pub(crate) struct Shared;
 
 impl Kind for Shared {
-    fn locate(_: &Segment, n: usize) -> Locator {
-        Locator::Segment { segment: n as u64, offset: 0, size: MEMORY }
+    fn locate(n: usize, offset: u64) -> Locator {
+        Locator::Segment { segment: n as u64, offset, size: MEMORY }
     }
     fn descriptor(memory: &Segment) -> Option<OwnedFd> {
         Some(memory.share().unwrap())
@@ -42,7 +42,7 @@ impl Kind for Shared {
 pub(crate) struct Heap;
 
 impl Kind for Heap {
-    fn locate(_: &Segment, _: usize) -> Locator {
+    fn locate(_: usize, _: u64) -> Locator {
         let ProcessId { pid, start } = ProcessId::current().unwrap();
         Locator::Process { pid, start }
     }
@@ -62,8 +62,12 @@ impl Owners {
         Owners { memory: [make("owner 0"), make("owner 1")] }
     }
 
-    pub(crate) fn locate<K: Kind>(&self, n: usize) -> (u64, Locator) {
-        (self.memory[n].base().as_ptr() as u64, K::locate(&self.memory[n], n))
+    pub(crate) fn base(&self, n: usize) -> u64 {
+        self.memory[n].base().as_ptr() as u64
+    }
+
+    pub(crate) fn locate<K: Kind>(&self, n: usize, region: &Region) -> Locator {
+        K::locate(n, region.base - self.base(n))
     }
 
     pub(crate) fn descriptor<K: Kind>(&self, n: usize) -> Option<OwnedFd> {
@@ -89,12 +93,12 @@ pub(crate) struct Flaky {
 }
 
 impl Device for Flaky {
-    fn attach(&mut self, place: usize, ticket: &Ticket) -> Result<(), Status> {
-        self.owners[place] = Some(ticket.key.owner());
-        self.inner.attach(place, ticket)
+    fn attach(&mut self, place: usize, export: &Export) -> Result<(), Status> {
+        self.owners[place] = Some(export.ticket.key.owner());
+        self.inner.attach(place, export)
     }
-    fn detach(&mut self, place: usize) {
-        self.inner.detach(place);
+    fn detach(&mut self, place: usize, lost: bool) {
+        self.inner.detach(place, lost);
     }
     fn copy(&mut self, way: Access, piece: &Piece, name: u64) -> Result<Moved, Status> {
         let failing = (0..2).any(|n| self.failing[n] && self.owners[piece.place] == Some(owner(n)));
@@ -134,8 +138,12 @@ impl<K: Kind> Rig for Rigged<K> {
         &mut self.way
     }
 
-    fn memory(&mut self, n: usize) -> (u64, Locator) {
-        self.owners.locate::<K>(n)
+    fn base(&self, n: usize) -> u64 {
+        self.owners.base(n)
+    }
+
+    fn locate(&mut self, n: usize, region: &Region) -> Locator {
+        self.owners.locate::<K>(n, region)
     }
 
     fn poke(&mut self, n: usize, offset: u64, bytes: &[u8]) {
@@ -171,7 +179,7 @@ impl<K: Kind> Rig for Rigged<K> {
 #[test]
 fn a_region_without_its_descriptor_is_no_import() {
     let mut rig = Rigged::<Shared>::new();
-    let (base, locator) = rig.memory(0);
+    let (base, locator) = (rig.base(0), Shared::locate(0, 0));
     let ticket = Ticket { key: Key::new(owner(0), 0, 1), base, len: 64, access: Access::READ, locator };
     let secret = umbra_tests::conformance::SECRET;
     let export = Export { ticket, secret, shadows: [ME].into_iter().collect() };

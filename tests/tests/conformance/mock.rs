@@ -6,7 +6,7 @@ use umbra_core::access::queues::{Lane, Posted, Queues};
 use umbra_core::access::{Event, MemoryAccess};
 use umbra_core::error::Status;
 use umbra_core::key::Key;
-use umbra_core::region::Entry;
+use umbra_core::region::{Entry, Region};
 use umbra_core::slots::Slot;
 use umbra_core::ticket::Locator;
 use umbra_core::time::Time;
@@ -35,8 +35,12 @@ impl Rig for Scripted {
         &mut self.0
     }
 
-    fn memory(&mut self, n: usize) -> (u64, Locator) {
-        (n as u64 * MEMORY, Locator::Fake { alias: n as u64 })
+    fn base(&self, n: usize) -> u64 {
+        n as u64 * MEMORY
+    }
+
+    fn locate(&mut self, n: usize, _: &Region) -> Locator {
+        Locator::Fake { alias: n as u64 }
     }
 
     fn poke(&mut self, n: usize, offset: u64, bytes: &[u8]) {
@@ -72,10 +76,10 @@ impl Rig for Scripted {
 fn an_alias_that_the_card_refuses_is_no_import() {
     let mut bench = Scripted::new();
     bench.0.device().script(Script { refused_alias: Some(0), ..Script::default() });
-    let (base, locator) = bench.memory(0);
     let owner = umbra_tests::conformance::owner(0);
     let key = Key::new(owner, 0, 1);
     let access = umbra_core::key::Access::READ;
+    let (base, locator) = (bench.base(0), Locator::Fake { alias: 0 });
     let ticket = umbra_core::ticket::Ticket { key, base, len: 64, access, locator };
     let secret = umbra_tests::conformance::SECRET;
     let export = Export { ticket, secret, shadows: [ME].into_iter().collect() };

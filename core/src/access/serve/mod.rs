@@ -38,7 +38,7 @@ use crate::id::Id;
 use crate::key::{Access, Key, Span};
 use crate::machine::Link;
 use crate::peer::{Incarnation, Peer, PeerKind, Sp};
-use crate::region::{Entry, Held, Region, Regions};
+use crate::region::{Entry, Held, Reaped, Region, Regions};
 use crate::slots::{Slot, Slots};
 use crate::wire::{Frame, Op, Token};
 
@@ -317,7 +317,7 @@ where
     /// `on_gone`, until `None`.
     #[must_use]
     pub fn poll(&mut self) -> Option<Action> {
-        if let Some((place, key)) = self.regions.reap() {
+        if let Some(Reaped { place, key, .. }) = self.regions.reap() {
             return Some(Action::Detach { place, key });
         }
         if self.drained > 0 {

@@ -11,7 +11,7 @@ use super::super::JobError;
 use super::{Launcher, io_error};
 use crate::admin::{Body as _, Exported, Failure, Mark, Progress, ops};
 use crate::driver::{self, Event, LinkId};
-use crate::link::Party;
+use crate::link::{Close, Party};
 
 /// News from the processes.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -42,6 +42,8 @@ pub enum News {
     },
     /// A process has ended and was reaped.
     Ended(Peer, ExitStatus),
+    /// The link to an agent that ran already is over, or could not be made.
+    Lost(Peer, Close),
 }
 
 impl Launcher {
@@ -65,7 +67,7 @@ impl Launcher {
                 return Ok(None);
             }
             // A process whose link is gone ends within moments: look again soon.
-            let ending = self.running.values().any(|r| r.gone && !r.reported);
+            let ending = self.running.values().any(|r| r.gone && !r.reported && r.child.is_some());
             let until = if ending { deadline.min(now + Lapse::from_millis(2)) } else { deadline };
             self.driver.wait(until).map_err(io_error("wait for the processes"))?;
         }
@@ -76,7 +78,11 @@ impl Launcher {
             if running.reported || !running.gone {
                 return None;
             }
-            let status = running.child.ended()?;
+            let Some(child) = &mut running.child else {
+                running.reported = true;
+                return Some(News::Lost(peer, running.why.take().unwrap_or(Close::Ended)));
+            };
+            let status = child.ended()?;
             running.reported = true;
             Some(News::Ended(peer, status))
         })
@@ -104,9 +110,10 @@ impl Launcher {
                 }
                 Some(News::Linked(known))
             }
-            Event::Gone { link, .. } => {
+            Event::Gone { link, why, .. } => {
                 let peer = self.peer_of(link)?;
-                self.running.get_mut(&peer)?.gone = true;
+                let running = self.running.get_mut(&peer)?;
+                (running.gone, running.why) = (true, Some(why));
                 None
             }
             Event::Frame { link, .. } => {

@@ -10,7 +10,7 @@ use crate::step::{Bench, Failure, Verdict};
 use crate::steps::tests::PROFILE;
 
 /// Tests that need a device; each says `skipped: ` if it found none, which is a failure here.
-const TESTS: [&str; 5] = ["verbs", "verbs_transport", "verbs_access", "verbs_window", LINK_TEST];
+const TESTS: [&str; 6] = ["verbs", "verbs_transport", "verbs_access", "verbs_window", "verbs_loopback", LINK_TEST];
 /// The test that takes the link down and the device away; it runs where both are ours.
 const LINK_TEST: &str = "verbs_link";
 

@@ -1,0 +1,42 @@
+//! What will be used when.
+
+/// When an input is used again.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Use {
+    /// By the group with this number.
+    At(u64),
+    /// Not any more: its slot is free.
+    Never,
+    /// That is not known.
+    Unknown,
+}
+
+/// Knows the groups that are still to come, by their numbers: the first that is submitted has number 0.
+///
+/// A future that is wrong costs loads, not correctness.
+pub trait Future {
+    /// What is computed once for many questions.
+    type Present: Copy;
+
+    /// The present, when this group is the last one that got its slots.
+    fn present(&self, group: u64) -> Self::Present;
+
+    /// When an input is used next, after the present.
+    fn next_use(&self, data: u64, present: Self::Present) -> Use;
+}
+
+/// Nothing is known but what was submitted: exact as far as groups wait, least recently used beyond.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Unknown;
+
+impl Future for Unknown {
+    type Present = ();
+
+    #[inline]
+    fn present(&self, _: u64) {}
+
+    #[inline]
+    fn next_use(&self, _: u64, (): ()) -> Use {
+        Use::Unknown
+    }
+}

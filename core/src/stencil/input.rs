@@ -1,0 +1,161 @@
+//! What is known of an input, and how inputs are named.
+
+use super::error::UsageError;
+use crate::cache::slot::NIL;
+use crate::cache::{Index, Sparse};
+
+/// The record of one input: how often it will be used, and where it is. 16 bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct Input {
+    pub(super) slot: u32,
+    /// The last of the references that wait for their turn; they form a circle.
+    pub(super) queue: u32,
+    /// Uses that no group has claimed yet.
+    pub(super) unclaimed: u32,
+    /// References that clients got one by one and give back one by one; the highest bit is a mark.
+    pub(super) handed_over: u32,
+}
+
+/// Used any number of times.
+pub(super) const UNBOUNDED: u32 = u32::MAX;
+/// Not in the usage map.
+const ABSENT: u32 = u32::MAX - 1;
+/// The most uses that can be counted.
+const MOST: u32 = u32::MAX - 2;
+
+impl Input {
+    /// An input that no group may name.
+    pub const NOT_USED: Self = Self::with(ABSENT);
+    /// An input without a known number of uses: it stays until its slot is needed.
+    pub const UNBOUNDED: Self = Self::with(UNBOUNDED);
+
+    const fn with(unclaimed: u32) -> Self {
+        Input { slot: NIL, queue: NIL, unclaimed, handed_over: 0 }
+    }
+
+    /// An input that is used this often.
+    ///
+    /// # Errors
+    /// [`UsageError::TooMany`] beyond 2^32 - 3 uses.
+    pub const fn used(times: u32) -> Result<Self, UsageError> {
+        if times > MOST { Err(UsageError::TooMany) } else { Ok(Self::with(times)) }
+    }
+
+    /// Adds uses to what is known.
+    pub(super) fn add(&mut self, times: u32) -> Result<(), UsageError> {
+        match self.unclaimed {
+            UNBOUNDED => {}
+            ABSENT if times <= MOST => self.unclaimed = times,
+            known => match known.checked_add(times) {
+                Some(sum @ ..=MOST) if known != ABSENT => self.unclaimed = sum,
+                _ => return Err(UsageError::TooMany),
+            },
+        }
+        Ok(())
+    }
+
+    pub(super) fn is_known(&self) -> bool {
+        self.unclaimed != ABSENT
+    }
+
+    /// Uses in the map that no group has claimed.
+    pub(super) fn left(&self) -> u32 {
+        if self.unclaimed > MOST { 0 } else { self.unclaimed }
+    }
+
+    /// What a cache does to the record before it works with it.
+    pub(super) fn clear(&mut self) {
+        *self = Self::with(self.unclaimed);
+    }
+}
+
+impl Default for Input {
+    fn default() -> Self {
+        Self::NOT_USED
+    }
+}
+
+/// Counts the uses of one group into the records of numbered inputs; a pass over all groups makes the usage map.
+///
+/// # Errors
+/// [`UsageError`]; members in front of the one that is refused are counted.
+pub fn count(inputs: &mut [Input], group: &[u64]) -> Result<(), UsageError> {
+    let have = inputs.len();
+    for &data in group {
+        let input = usize::try_from(data).ok().and_then(|at| inputs.get_mut(at));
+        input.ok_or(UsageError::NoRecord { data, have })?.add(1)?;
+    }
+    Ok(())
+}
+
+/// From the id of an input to the number of its record.
+pub trait Names {
+    /// The number, if the id has one.
+    #[must_use]
+    fn number(&self, data: u64) -> Option<u32>;
+
+    /// The id with this number.
+    #[must_use]
+    fn data(&self, number: u32) -> Option<u64>;
+}
+
+/// Ids are numbers: input `n` has record `n`.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ByNumber;
+
+impl Names for ByNumber {
+    #[inline]
+    fn number(&self, data: u64) -> Option<u32> {
+        u32::try_from(data).ok()
+    }
+
+    #[inline]
+    fn data(&self, number: u32) -> Option<u64> {
+        Some(u64::from(number))
+    }
+}
+
+/// Any ids, numbered in the order in which they were added.
+#[derive(Clone, Debug)]
+pub struct ById<W, K> {
+    index: Sparse<W>,
+    ids: K,
+    len: u32,
+}
+
+impl<W: AsRef<[u64]> + AsMut<[u64]>, K: AsRef<[u64]> + AsMut<[u64]>> ById<W, K> {
+    /// No ids yet, room for as many as words are lent in `ids` and as the index has room for.
+    #[must_use]
+    pub fn new(index: Sparse<W>, ids: K) -> Self {
+        ById { index, ids, len: 0 }
+    }
+
+    /// The number of the id, a new one if it was not known.
+    ///
+    /// # Errors
+    /// [`UsageError::NoRecord`] if there is no room for another id.
+    pub fn add(&mut self, data: u64) -> Result<u32, UsageError> {
+        if let Some(number) = self.number(data) {
+            return Ok(number);
+        }
+        let have = self.ids.as_ref().len().min(self.index.room());
+        let number = self.len;
+        let room = self.ids.as_mut().get_mut(number as usize).filter(|_| (number as usize) < have && number != NIL);
+        *room.ok_or(UsageError::NoRecord { data, have })? = data;
+        self.index.enter(data, number);
+        self.len += 1;
+        Ok(number)
+    }
+}
+
+impl<W: AsRef<[u64]> + AsMut<[u64]>, K: AsRef<[u64]> + AsMut<[u64]>> Names for ById<W, K> {
+    #[inline]
+    fn number(&self, data: u64) -> Option<u32> {
+        self.index.find(data, |number| self.ids.as_ref().get(number as usize) == Some(&data))
+    }
+
+    #[inline]
+    fn data(&self, number: u32) -> Option<u64> {
+        self.ids.as_ref().get(number as usize).filter(|_| number < self.len).copied()
+    }
+}

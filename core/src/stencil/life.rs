@@ -1,0 +1,90 @@
+//! How a stencil cache is interrupted, and made ready again.
+
+use super::complete::Action;
+use super::future::Future;
+use super::group::{Group, Stage};
+use super::input::Names;
+use super::machine::Stencil;
+use super::storage::Lent;
+use crate::cache::slot::{ABANDONED, TOLD};
+use crate::cache::{Interrupted, ResetError};
+
+impl<L: Lent, N: Names, F: Future> Stencil<L, N, F> {
+    /// From now on every operation fails with `Interrupted` and has no effect, and nothing more is asked for. Each
+    /// group whose client was told nothing yet is answered by [`Action::Interrupted`]. A second interrupt changes
+    /// nothing.
+    pub fn interrupt(&mut self) {
+        self.interrupted = true;
+    }
+
+    /// Whether the cache was interrupted.
+    #[must_use]
+    pub fn is_interrupted(&self) -> bool {
+        self.interrupted
+    }
+
+    pub(super) fn poll_interrupted(&mut self) -> Option<Action> {
+        let groups = self.groups.as_ref();
+        while let Some(&Group { stage, point, .. }) = groups.get(self.told as usize) {
+            self.told += 1;
+            if !matches!(stage, Stage::Free | Stage::Delivered | Stage::Ending) {
+                return Some(Action::Interrupted { point });
+            }
+        }
+        None
+    }
+
+    /// Slots that somebody was told to fill and may still be writing to, with their data; O(slots). Their memory must
+    /// not be given to anybody else, not even after an interrupt.
+    pub fn outstanding_fills(&self) -> impl Iterator<Item = (u32, u64)> {
+        let filling = self.pool.all().filter(|(_, slot)| slot.is_filling() && slot.is(TOLD));
+        filling.map(|(slot, record)| (self.pool.outer(slot), record.data))
+    }
+
+    /// Tells an interrupted cache that nobody writes to this slot any more; whether it was an outstanding fill.
+    pub fn settle(&mut self, slot: u32) -> bool {
+        let Some(slot) = self.pool.inner(slot).filter(|_| self.interrupted) else { return false };
+        let filling = self.pool.at(slot).is_filling() && self.pool.at(slot).is(TOLD);
+        self.pool.at_mut(slot).set(ABANDONED);
+        filling
+    }
+
+    /// Makes an interrupted cache ready again, and empty. What is left of the usage map stays.
+    ///
+    /// # Errors
+    /// [`ResetError`] if it was not interrupted, or if slots are still being filled.
+    pub fn reset(&mut self) -> Result<(), ResetError> {
+        if !self.interrupted {
+            return Err(ResetError::NotInterrupted);
+        }
+        if let Some((slot, data)) = self.outstanding_fills().next() {
+            return Err(ResetError::Filling { slot, data });
+        }
+        self.clear();
+        Ok(())
+    }
+
+    /// Slots that are assigned, with or without references.
+    ///
+    /// # Errors
+    /// [`Interrupted`].
+    pub fn len(&self) -> Result<u32, Interrupted> {
+        self.working().map(|()| self.pool.assigned())
+    }
+
+    /// Whether no slot is assigned.
+    ///
+    /// # Errors
+    /// [`Interrupted`].
+    pub fn is_empty(&self) -> Result<bool, Interrupted> {
+        Ok(self.len()? == 0)
+    }
+
+    /// Slots whose content nobody holds.
+    ///
+    /// # Errors
+    /// [`Interrupted`].
+    pub fn idle(&self) -> Result<u32, Interrupted> {
+        self.working().map(|()| self.pool.idle())
+    }
+}

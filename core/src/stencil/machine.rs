@@ -1,0 +1,276 @@
+//! The stencil cache: groups come in, and get their slots in turn.
+
+use core::ops::Range;
+
+use super::error::{BuildError, SubmitError, UsageError};
+use super::future::Future;
+use super::group::{self, Group, Queue, Reference, Stage};
+use super::input::{Input, Names, UNBOUNDED};
+use super::storage::{Lent, Storage};
+use crate::cache::policy::{Next, NextUse};
+use crate::cache::pool::Pool;
+use crate::cache::slot::NIL;
+use crate::cache::{Interrupted, Statistics};
+use crate::id::Id;
+
+/// What a stencil cache must know before the first group.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Limits {
+    /// Different inputs of a group at most.
+    pub largest_group: u32,
+    /// Groups at most that have all their slots and are not freed; one costs about one slot. More groups can be
+    /// submitted: they wait in line, and are known as future uses.
+    pub active: u32,
+    /// How many groups ahead next uses are told apart; two rows of a plane, or two planes of a space, suffice.
+    pub horizon: u64,
+}
+
+/// A member of a group.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Member {
+    /// An input.
+    Load(u64),
+    /// A place for an output, under its own id: it gets a slot and is not loaded.
+    Scratch(u64),
+}
+
+/// The cache; see the [module](super).
+pub struct Stencil<L: Lent, N, F: Future> {
+    pub(super) pool: Pool<L::Slots, NextUse<L::Buckets>>,
+    pub(super) inputs: L::Inputs,
+    pub(super) groups: L::Groups,
+    pub(super) references: L::References,
+    pub(super) names: N,
+    pub(super) future: F,
+    pub(super) present: F::Present,
+    /// References of each group.
+    pub(super) stride: u32,
+    pub(super) limit: u32,
+    pub(super) active: u32,
+    /// Records of groups that are free.
+    pub(super) spare: Queue,
+    pub(super) waiting: Queue,
+    pub(super) outbox: Queue,
+    /// The first and last slot that somebody is to be told to fill.
+    pub(super) to_prepare: [u32; 2],
+    submitted: u64,
+    pub(super) interrupted: bool,
+    /// Groups that were told of the interrupt.
+    pub(super) told: u32,
+}
+
+impl<L: Lent, N: Names, F: Future> Stencil<L, N, F> {
+    /// An empty cache that hands out the slots of the range. Only the usage map within the inputs' records is kept.
+    ///
+    /// # Errors
+    /// [`BuildError`] if some group could not be served.
+    pub fn new(storage: L, names: N, future: F, slots: Range<u32>, limits: Limits) -> Result<Self, BuildError> {
+        let Storage { slots: records, buckets, inputs, groups, references } = storage.into_storage();
+        let pool = Pool::new(records, NextUse::new(buckets, limits.horizon), slots)?;
+        let (need, have) = (limits.largest_group, pool.count());
+        if need > have {
+            return Err(BuildError::NotEnoughSlots { need, have });
+        }
+        let count = groups.as_ref().len();
+        let each = references.as_ref().len().checked_div(count).ok_or(BuildError::NoGroups)?;
+        if limits.active == 0 || count >= 1 << 31 {
+            return Err(BuildError::NoGroups);
+        }
+        // References are numbered with 32 bits, of which the last two are no references.
+        let stride = each.min((u32::MAX - 2) as usize / count) as u32;
+        if stride < need {
+            return Err(BuildError::TooFewReferences { need, have: each });
+        }
+        let present = future.present(0);
+        let mut stencil = Stencil {
+            pool,
+            inputs,
+            groups,
+            references,
+            names,
+            future,
+            present,
+            stride,
+            limit: limits.active,
+            active: 0,
+            spare: Queue::EMPTY,
+            waiting: Queue::EMPTY,
+            outbox: Queue::EMPTY,
+            to_prepare: [NIL; 2],
+            submitted: 0,
+            interrupted: false,
+            told: 0,
+        };
+        stencil.clear();
+        Ok(stencil)
+    }
+
+    /// Forgets everything but the usage map.
+    pub(super) fn clear(&mut self) {
+        self.pool.clear();
+        self.inputs.as_mut().iter_mut().for_each(Input::clear);
+        (self.spare, self.waiting, self.outbox) = (Queue::EMPTY, Queue::EMPTY, Queue::EMPTY);
+        let groups = self.groups.as_mut();
+        for at in (0..groups.len()).rev() {
+            groups[at] = Group { generation: groups[at].generation.next(), ..Group::EMPTY };
+            self.spare.push_first(groups, at as u32);
+        }
+        (self.to_prepare, self.active, self.submitted, self.told) = ([NIL; 2], 0, 0, 0);
+        self.present = self.future.present(0);
+        self.interrupted = false;
+    }
+
+    #[inline]
+    pub(super) fn working(&self) -> Result<(), Interrupted> {
+        if self.interrupted { Err(Interrupted) } else { Ok(()) }
+    }
+
+    /// Adds uses of an input to the usage map, also while groups are under way.
+    ///
+    /// # Errors
+    /// [`UsageError`] if the input has no record, or too many uses.
+    pub fn expect(&mut self, data: u64, times: u32) -> Result<(), UsageError> {
+        let have = self.inputs.as_ref().len();
+        let number = self.names.number(data).ok_or(UsageError::NoRecord { data, have })?;
+        let input = self.inputs.as_mut().get_mut(number as usize);
+        input.ok_or(UsageError::NoRecord { data, have })?.add(times)
+    }
+
+    /// The names of the inputs, for new ones.
+    pub fn names_mut(&mut self) -> &mut N {
+        &mut self.names
+    }
+
+    /// Accepts the group of inputs that an output point is computed from. An input may be named several times: each
+    /// is a use of its own. Actions follow: one to prepare for each input that nobody asked for yet, and one when the
+    /// group is ready; at once if everything is there.
+    ///
+    /// # Errors
+    /// [`SubmitError`]; nothing has changed then.
+    pub fn submit(&mut self, point: u64, group: &[u64]) -> Result<Id<Group>, SubmitError> {
+        self.submit_members(point, group.iter().map(|&data| Member::Load(data)))
+    }
+
+    /// [`Stencil::submit`] with members of all kinds.
+    ///
+    /// # Errors
+    /// [`SubmitError`]; nothing has changed then.
+    #[inline]
+    pub fn submit_members(
+        &mut self,
+        point: u64,
+        members: impl IntoIterator<Item = Member>,
+    ) -> Result<Id<Group>, SubmitError> {
+        self.working()?;
+        let index = self.spare.first;
+        if index == NIL {
+            return Err(SubmitError::GroupsFull { groups: self.groups.as_ref().len() });
+        }
+        let first = index * self.stride;
+        let mut end = first;
+        for member in members {
+            if let Err(error) = self.claim(member, index, end) {
+                self.unclaim(first..end);
+                return Err(error);
+            }
+            end += 1;
+        }
+        if end - first > self.pool.count() {
+            let (need, have) = (self.different(first..end), self.pool.count());
+            if need > have {
+                self.unclaim(first..end);
+                return Err(SubmitError::GroupTooLarge { need, have });
+            }
+        }
+        let groups = self.groups.as_mut();
+        let _ = self.spare.pop(groups);
+        let generation = groups[index as usize].generation;
+        let (number, members) = (self.submitted, end - first);
+        groups[index as usize] = Group { point, number, members, generation, stage: Stage::Queued, ..Group::EMPTY };
+        self.submitted += 1;
+        let id = Id::new(index, generation);
+        let alone = self.waiting.first == NIL;
+        self.waiting.push(self.groups.as_mut(), index);
+        if alone {
+            self.pump();
+        }
+        if self.groups.as_ref()[index as usize].stage == Stage::Queued {
+            self.enqueue(index);
+        }
+        Ok(id)
+    }
+
+    /// Claims one use of an input, for the reference with this number.
+    #[inline]
+    fn claim(&mut self, member: Member, group: u32, reference: u32) -> Result<(), SubmitError> {
+        let (Member::Load(data) | Member::Scratch(data)) = member;
+        if reference - group * self.stride >= self.stride {
+            return Err(SubmitError::TooManyMembers { have: self.stride as usize });
+        }
+        let number = self.names.number(data).ok_or(SubmitError::UnknownData { data })?;
+        let input = self.inputs.as_mut().get_mut(number as usize).ok_or(SubmitError::UnknownData { data })?;
+        match input.unclaimed {
+            UNBOUNDED => {}
+            0 => return Err(SubmitError::UsageExhausted { data }),
+            _ if !input.is_known() => return Err(SubmitError::UnknownData { data }),
+            left => input.unclaimed = left - 1,
+        }
+        let scratch = matches!(member, Member::Scratch(_));
+        self.references.as_mut()[reference as usize] = Reference::new(number, group, scratch);
+        Ok(())
+    }
+
+    fn unclaim(&mut self, references: Range<u32>) {
+        for reference in references {
+            let number = self.references.as_ref()[reference as usize].input;
+            let input = &mut self.inputs.as_mut()[number as usize];
+            if input.unclaimed != UNBOUNDED {
+                input.unclaimed += 1;
+            }
+        }
+    }
+
+    /// How many different inputs the references name.
+    fn different(&mut self, references: Range<u32>) -> u32 {
+        const MARK: u32 = 1 << 31;
+        let named = &self.references.as_ref()[references.start as usize..references.end as usize];
+        let inputs = self.inputs.as_mut();
+        let mut count = 0;
+        for reference in named {
+            let input = &mut inputs[reference.input as usize];
+            count += u32::from(input.handed_over & MARK == 0);
+            input.handed_over |= MARK;
+        }
+        for reference in named {
+            inputs[reference.input as usize].handed_over &= !MARK;
+        }
+        count
+    }
+
+    /// Puts the group's references without a slot into the queues of their inputs; idle content that the group will
+    /// use moves to its new place in the calendar.
+    pub(super) fn enqueue(&mut self, index: u32) {
+        let group = &mut self.groups.as_mut()[index as usize];
+        group.in_queues = true;
+        let (number, first) = (group.number, index * self.stride);
+        let references = self.references.as_mut();
+        for at in first..first + group.members {
+            let reference = references[at as usize];
+            if reference.slot != NIL {
+                continue;
+            }
+            let input = &mut self.inputs.as_mut()[reference.input as usize];
+            let is_first = input.queue == NIL;
+            group::append(references, &mut input.queue, at);
+            if is_first && input.slot != NIL {
+                self.pool.reorder(input.slot, Next::At(number));
+            }
+        }
+    }
+
+    /// What happened so far; also after an interrupt.
+    #[must_use]
+    pub fn statistics(&self) -> Statistics {
+        self.pool.statistics
+    }
+}

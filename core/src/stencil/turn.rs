@@ -1,0 +1,166 @@
+//! Groups take their turns: slots are assigned, and given back.
+
+use super::future::{Future, Use};
+use super::group::{self, Group, Reference, Stage};
+use super::input::{Input, Names};
+use super::machine::Stencil;
+use super::storage::Lent;
+use crate::cache::policy::Next;
+use crate::cache::slot::{LEAVING, NIL, VALID};
+
+impl<L: Lent, N: Names, F: Future> Stencil<L, N, F> {
+    /// Gives slots to the group whose turn it is, and to the next ones, as far as there are slots.
+    pub(super) fn pump(&mut self) {
+        while self.active < self.limit && self.waiting.first != NIL {
+            let index = self.waiting.first;
+            if self.groups.as_ref()[index as usize].stage == Stage::Queued {
+                self.begin(index);
+            }
+            if !self.assign_missing(index) {
+                return;
+            }
+            let groups = self.groups.as_mut();
+            let _ = self.waiting.pop(groups);
+            self.active += 1;
+            let group = &mut groups[index as usize];
+            group.stage = Stage::Assigned;
+            if group.missing == 0 {
+                group.stage = Stage::Ready;
+                self.outbox.push(groups, index);
+            }
+        }
+    }
+
+    /// The present moves on to this group, and it takes hold of the slots that its inputs have: nothing that it needs
+    /// leaves for another of its inputs.
+    fn begin(&mut self, index: u32) {
+        let group = &mut self.groups.as_mut()[index as usize];
+        group.stage = Stage::Assigning;
+        let (number, members, in_queues) = (group.number, group.members, group.in_queues);
+        self.present = self.future.present(number);
+        self.pool.policy.now(number);
+        let first = index * self.stride;
+        let (mut missing, mut cursor) = (0, members);
+        for at in first..first + members {
+            let reference = &mut self.references.as_mut()[at as usize];
+            let input = &mut self.inputs.as_mut()[reference.input as usize];
+            if input.slot == NIL {
+                cursor = cursor.min(at - first);
+                continue;
+            }
+            reference.slot = input.slot;
+            missing += u32::from(self.hold(at, in_queues));
+        }
+        let group = &mut self.groups.as_mut()[index as usize];
+        (group.missing, group.cursor) = (missing, cursor);
+    }
+
+    /// Takes a reference to an assigned slot; whether its content is awaited.
+    #[inline]
+    fn hold(&mut self, at: u32, in_queues: bool) -> bool {
+        let references = self.references.as_mut();
+        let Reference { slot, input, .. } = references[at as usize];
+        if in_queues {
+            let _ = group::remove_first(references, &mut self.inputs.as_mut()[input as usize].queue);
+        }
+        self.pool.retain(slot);
+        let this = self.pool.at_mut(slot);
+        if this.is(VALID) {
+            self.pool.statistics.hits += 1;
+            return false;
+        }
+        group::append(references, &mut this.prev, at);
+        self.pool.statistics.joins += 1;
+        true
+    }
+
+    /// Assigns slots to the members that have none; whether all have one now.
+    fn assign_missing(&mut self, index: u32) -> bool {
+        let Group { cursor, members, in_queues, .. } = self.groups.as_ref()[index as usize];
+        let first = index * self.stride;
+        for at in first + cursor..first + members {
+            let reference = self.references.as_ref()[at as usize];
+            if reference.slot != NIL {
+                continue;
+            }
+            let slot = self.inputs.as_ref()[reference.input as usize].slot;
+            let awaited = if slot != NIL {
+                // The same input, named before.
+                self.references.as_mut()[at as usize].slot = slot;
+                self.hold(at, in_queues)
+            } else if let Some(awaited) = self.assign(at, reference, in_queues) {
+                awaited
+            } else {
+                self.groups.as_mut()[index as usize].cursor = at - first;
+                if !in_queues {
+                    self.enqueue(index);
+                }
+                return false;
+            };
+            self.groups.as_mut()[index as usize].missing += u32::from(awaited);
+        }
+        true
+    }
+
+    /// Takes a slot for an input that has none; whether its content is awaited. `None` if all slots are in use.
+    fn assign(&mut self, at: u32, reference: Reference, in_queues: bool) -> Option<bool> {
+        let data = self.names.data(reference.input)?;
+        let (slot, evicted) = self.pool.take(data)?;
+        if let Some(number) = evicted.and_then(|evicted| self.names.number(evicted)) {
+            self.inputs.as_mut()[number as usize].slot = NIL;
+        }
+        let references = self.references.as_mut();
+        references[at as usize].slot = slot;
+        let input = &mut self.inputs.as_mut()[reference.input as usize];
+        input.slot = slot;
+        if in_queues {
+            let _ = group::remove_first(references, &mut input.queue);
+        }
+        if reference.is_scratch() {
+            self.pool.fill(slot);
+            return Some(false);
+        }
+        self.pool.statistics.loads += 1;
+        // The load holds the slot as well: it stays until the load was answered, whatever becomes of the groups.
+        self.pool.retain(slot);
+        group::append(references, &mut self.pool.at_mut(slot).prev, at);
+        match core::mem::replace(&mut self.to_prepare[1], slot) {
+            NIL => self.to_prepare[0] = slot,
+            last => self.pool.at_mut(last).next = slot,
+        }
+        Some(true)
+    }
+
+    /// Gives back a reference to a slot of this input; with the last one its content becomes idle, or leaves if its
+    /// last use is over.
+    #[inline]
+    pub(super) fn let_go(&mut self, slot: u32, number: u32) {
+        if self.pool.at(slot).count > 1 {
+            self.pool.release(slot, Next::Unknown);
+            return;
+        }
+        let Input { queue, unclaimed, .. } = self.inputs.as_ref()[number as usize];
+        let next = if let Some(first) = group::first(self.references.as_ref(), queue) {
+            let group = self.references.as_ref()[first as usize].group();
+            Use::At(self.groups.as_ref()[group as usize].number)
+        } else if unclaimed == 0 {
+            Use::Never
+        } else {
+            self.future.next_use(self.pool.at(slot).data, self.present)
+        };
+        let next = match next {
+            Use::At(group) => Next::At(group),
+            Use::Unknown => Next::Unknown,
+            Use::Never => {
+                if self.pool.at(slot).is(VALID) {
+                    self.pool.statistics.forgotten += 1;
+                }
+                self.pool.at_mut(slot).set(LEAVING);
+                Next::Unknown
+            }
+        };
+        if self.pool.release(slot, next).is_some() {
+            self.inputs.as_mut()[number as usize].slot = NIL;
+        }
+    }
+}

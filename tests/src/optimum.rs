@@ -1,0 +1,180 @@
+//! The fewest loads with which groups can be served in a given order.
+//!
+//! A group needs all of its inputs in slots at the same time; the next one comes when it is done. Then giving up what
+//! is used farthest ahead, but no input of the group at hand, is optimal (Belady's rule on the sequence in which each
+//! group comes twice: the second time nothing may be missing).
+
+use std::collections::BinaryHeap;
+
+/// Groups of inputs, one after the other.
+#[derive(Clone, Debug, Default)]
+pub struct Groups {
+    members: Vec<u64>,
+    ends: Vec<usize>,
+}
+
+impl Groups {
+    /// How many there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+
+    /// Members of all groups together.
+    #[must_use]
+    pub fn references(&self) -> usize {
+        self.members.len()
+    }
+
+    /// The members of one group.
+    ///
+    /// # Panics
+    /// Without such a group.
+    #[must_use]
+    pub fn get(&self, at: usize) -> &[u64] {
+        let start = if at == 0 { 0 } else { self.ends[at - 1] };
+        &self.members[start..self.ends[at]]
+    }
+
+    /// All groups in order.
+    pub fn iter(&self) -> impl Iterator<Item = &[u64]> {
+        (0..self.len()).map(|at| self.get(at))
+    }
+
+    /// One more than the largest member.
+    #[must_use]
+    pub fn inputs(&self) -> usize {
+        self.members.iter().max().map_or(0, |&most| most as usize + 1)
+    }
+}
+
+impl<G: IntoIterator<Item = u64>> FromIterator<G> for Groups {
+    fn from_iter<I: IntoIterator<Item = G>>(groups: I) -> Self {
+        let mut all = Groups::default();
+        for group in groups {
+            all.members.extend(group);
+            all.ends.push(all.members.len());
+        }
+        all
+    }
+}
+
+/// Never used again, or not in a slot.
+const NEVER: u32 = u32::MAX;
+
+/// The fewest loads for these groups with so many slots; `None` if a group has more inputs than there are slots.
+#[must_use]
+pub fn loads(groups: &Groups, slots: usize) -> Option<u64> {
+    let mut next = vec![NEVER; groups.inputs()];
+    // Of each reference, the group that uses its input next.
+    let mut uses = vec![NEVER; groups.references()];
+    let mut at = groups.references();
+    for number in (0..groups.len()).rev() {
+        let group = groups.get(number);
+        at -= group.len();
+        for (reference, &data) in group.iter().enumerate() {
+            uses[at + reference] = next[data as usize];
+        }
+        for &data in group {
+            next[data as usize] = number as u32;
+        }
+    }
+    next.fill(NEVER);
+    // Pairs that are not true any more are left in the heap and passed over.
+    let mut farthest = BinaryHeap::new();
+    let (mut resident, mut loads) = (0, 0);
+    let mut new = Vec::new();
+    for (number, group) in groups.iter().enumerate() {
+        new.clear();
+        new.extend(group.iter().copied().filter(|&data| next[data as usize] == NEVER));
+        new.sort_unstable();
+        new.dedup();
+        loads += new.len() as u64;
+        resident += new.len();
+        while resident > slots {
+            let (when, data) = farthest.pop()?;
+            // What is used by this very group comes last in the heap.
+            if when == number as u32 {
+                return None;
+            }
+            if next[data as usize] == when {
+                next[data as usize] = NEVER;
+                resident -= 1;
+            }
+        }
+        for (reference, &data) in group.iter().enumerate() {
+            next[data as usize] = uses[at + reference];
+        }
+        at += group.len();
+        for &data in group {
+            match next[data as usize] {
+                // An input that is named twice is counted once.
+                NEVER if !new.contains(&(data | GONE)) => {
+                    new.push(data | GONE);
+                    resident -= 1;
+                }
+                NEVER => {}
+                when => farthest.push((when, data)),
+            }
+        }
+    }
+    Some(loads)
+}
+
+/// Marks data of the group at hand that left.
+const GONE: u64 = 1 << 63;
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use super::*;
+
+    /// All choices: the sets of what may be in the slots, each with the fewest loads that lead to it.
+    fn brute_force(groups: &Groups, slots: u32) -> Option<u64> {
+        let mut best = HashMap::from([(0_u64, 0)]);
+        for group in groups.iter() {
+            let needed = group.iter().fold(0, |set, data| set | 1_u64 << data);
+            let mut after = HashMap::new();
+            for (set, loads) in best {
+                let loads = loads + u64::from((needed & !set).count_ones());
+                let others = set & !needed;
+                // All subsets of what need not stay.
+                let mut kept = others;
+                loop {
+                    if (kept | needed).count_ones() <= slots {
+                        let least = after.entry(kept | needed).or_insert(loads);
+                        *least = loads.min(*least);
+                    }
+                    if kept == 0 {
+                        break;
+                    }
+                    kept = (kept - 1) & others;
+                }
+            }
+            best = after;
+        }
+        best.values().min().copied()
+    }
+
+    #[test]
+    fn s65_the_optimum_is_what_trying_all_choices_finds() {
+        let mut state = 1_u64;
+        let mut below = |end: u64| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) % end
+        };
+        for _ in 0..3000 {
+            let (ids, slots) = (1 + below(6), 1 + below(4));
+            let groups: Groups =
+                (0..below(12)).map(|_| (0..below(4)).map(|_| below(ids)).collect::<Vec<u64>>()).collect();
+            assert_eq!(loads(&groups, slots as usize), brute_force(&groups, slots as u32), "{groups:?} {slots}");
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! How many loads the stencil cache needs, against the fewest that are possible.
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
+
+use umbra_core::stencil::{Future, Grid, Input, Shape, Unknown, Use};
+use umbra_tests::optimum::{self, Groups};
+use umbra_tests::sweep::{Plan, cache, loads, rows, strips, usage};
+
+fn plane(rows: u32, columns: u32, radius: u32, shape: Shape) -> Grid {
+    Grid::new([1, rows, columns], radius, shape).unwrap()
+}
+
+/// Loads with the future in closed form, and without a usage map.
+fn foreseen(grid: &Grid, groups: &Groups, slots: u32) -> u64 {
+    let inputs = vec![Input::UNBOUNDED; groups.inputs()];
+    let horizon = 2 * u64::from(grid.len());
+    loads(&mut cache(slots, grid.largest_group(), inputs, *grid, Plan::one(horizon)), groups)
+}
+
+/// Loads with the usage map, where so many groups are known ahead.
+fn windowed(groups: &Groups, slots: u32, window: usize) -> u64 {
+    let largest = groups.iter().map(<[u64]>::len).max().unwrap();
+    loads(&mut cache(slots, largest, usage(groups), Unknown, Plan::window(window)), groups)
+}
+
+#[test]
+fn s66_from_the_closed_form_number_of_slots_on_each_input_is_loaded_once() {
+    let grids = [
+        (plane(30, 20, 1, Shape::Box), 2 * 20 + 3),
+        (plane(30, 40, 2, Shape::Box), 4 * 40 + 5),
+        (plane(40, 31, 3, Shape::Box), 6 * 31 + 7),
+        (plane(30, 20, 1, Shape::Star), 2 * 20 + 1),
+        (plane(30, 40, 2, Shape::Star), 4 * 40 + 1),
+        (plane(40, 31, 3, Shape::Star), 6 * 31 + 1),
+        (Grid::new([9, 8, 7], 1, Shape::Box).unwrap(), 2 * 56 + 2 * 7 + 3),
+        (Grid::new([9, 12, 10], 2, Shape::Box).unwrap(), 4 * 120 + 4 * 10 + 5),
+        (Grid::new([20, 20, 20], 1, Shape::Box).unwrap(), 2 * 400 + 2 * 20 + 3),
+        (Grid::new([9, 8, 7], 1, Shape::Star).unwrap(), 2 * 56 + 1),
+        (Grid::new([9, 12, 10], 2, Shape::Star).unwrap(), 4 * 120 + 1),
+        (Grid::new([20, 20, 20], 1, Shape::Star).unwrap(), 2 * 400 + 1),
+    ];
+    for (grid, slots) in grids {
+        let groups = rows(&grid);
+        let compulsory = u64::from(grid.len());
+        for (slots, enough) in [(slots, true), (slots - 1, false)] {
+            let fewest = optimum::loads(&groups, slots as usize).unwrap();
+            assert_eq!(fewest == compulsory, enough, "{grid:?}");
+            assert_eq!(foreseen(&grid, &groups, slots), fewest, "{grid:?}");
+            // The usage map lets the dead leave at once; that alone reaches the bound.
+            let blind = windowed(&groups, slots, 1);
+            assert!(blind >= fewest && (blind == compulsory) == enough, "{grid:?}: {blind}");
+        }
+    }
+}
+
+#[test]
+fn s67_each_missing_slot_costs_a_load_a_row() {
+    for (grid, enough, outer) in [
+        (plane(60, 50, 1, Shape::Box), 2 * 50 + 3, 60),
+        (plane(60, 50, 2, Shape::Box), 4 * 50 + 5, 60),
+        (plane(60, 80, 1, Shape::Star), 2 * 80 + 1, 60),
+        (Grid::new([12, 20, 20], 1, Shape::Box).unwrap(), 2 * 400 + 43, 12),
+    ] {
+        for missing in [1, 10, 20] {
+            let groups = rows(&grid);
+            let fewest = optimum::loads(&groups, enough - missing).unwrap() as f64;
+            let formula = (u64::from(grid.len()) + missing as u64 * (outer - 1)) as f64;
+            assert!((fewest / formula - 1.0).abs() < 0.025, "{grid:?} {missing}: {fewest} {formula}");
+        }
+    }
+}
+
+#[test]
+fn s68_a_known_future_needs_the_fewest_loads_and_a_window_of_rows_as_well() {
+    let grid = plane(200, 200, 3, Shape::Box);
+    let groups = rows(&grid);
+    for slots in [100, 1000, 1206, 1207] {
+        let fewest = optimum::loads(&groups, slots as usize).unwrap();
+        assert_eq!(foreseen(&grid, &groups, slots), fewest, "{slots} slots");
+        assert_eq!(windowed(&groups, slots, 7 * 200), fewest, "{slots} slots, window");
+    }
+    let fewest = optimum::loads(&groups, 1000).unwrap();
+    assert_eq!(fewest, 81_810, "as published");
+    // Without a window, and without a map: what is lost.
+    let (one, many) = (windowed(&groups, 1000, 1), windowed(&groups, 1000, 100));
+    assert!(one > 6 * 40_000 && many < one, "{one} {many}");
+
+    let groups = strips(&grid, [200, 200], 100);
+    let fewest = optimum::loads(&groups, 1000).unwrap();
+    assert_eq!(fewest, 40_783, "as published");
+    // The inputs that the next strip uses again are beyond the window.
+    let taken = windowed(&groups, 1000, 7 * 100);
+    assert!(taken as f64 <= fewest as f64 * 1.002, "{taken} {fewest}");
+}
+
+#[test]
+fn s68_buckets_that_are_many_groups_wide_cost_next_to_nothing() {
+    let grid = Grid::new([6, 60, 60], 1, Shape::Box).unwrap();
+    let groups = rows(&grid);
+    for slots in [3000, 5000, 6000] {
+        let inputs = vec![Input::UNBOUNDED; groups.inputs()];
+        let plan = Plan::one(1 << 20);
+        let taken = loads(&mut cache(slots, 27, inputs, grid, plan), &groups) as f64;
+        let fewest = optimum::loads(&groups, slots as usize).unwrap() as f64;
+        assert!(taken <= fewest * 1.01, "{slots}: {taken} {fewest}");
+    }
+}
+
+#[test]
+fn s69_the_closed_form_is_what_a_search_finds() {
+    for (extents, radius, shape) in [
+        ([1, 7, 9], 1, Shape::Box),
+        ([1, 7, 9], 2, Shape::Star),
+        ([1, 1, 12], 3, Shape::Box),
+        ([5, 4, 6], 1, Shape::Star),
+        ([5, 4, 6], 2, Shape::Box),
+        ([3, 3, 3], 9, Shape::Box),
+        ([4, 5, 1], 0, Shape::Star),
+    ] {
+        let grid = Grid::new(extents, radius, shape).unwrap();
+        let groups = rows(&grid);
+        assert_eq!(groups.iter().map(<[u64]>::len).max(), Some(grid.largest_group()), "{grid:?}");
+        for now in 0..groups.len() {
+            let present = grid.present(now as u64);
+            for data in 0..u64::from(grid.len()) {
+                let next = (now + 1..groups.len()).find(|&later| groups.get(later).contains(&data));
+                let found = grid.next_use(data, present);
+                assert_eq!(found, next.map_or(Use::Never, |next| Use::At(next as u64)), "{grid:?} {now} {data}");
+            }
+        }
+    }
+    for (extents, radius) in [([0, 1, 1], 1), ([1, 0, 1], 1), ([1, 1, 0], 1), ([1, 1 << 16, 1 << 16], 1)] {
+        assert!(Grid::new(extents, radius, Shape::Box).is_none());
+    }
+    assert_eq!(plane(3, 3, 1, Shape::Box).group(9).count(), 0);
+}
