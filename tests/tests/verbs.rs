@@ -3,6 +3,8 @@
 //! Without a device each test says `skipped: ` and why; `umbra devices` shows what a machine has.
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
+use std::time::Duration;
+
 use umbra::verbs::{Device, Piece, Queue, Remote, VerbsError, Work, WorkKind, WorkStatus};
 use umbra_core::key::Access;
 use umbra_tests::verbs::{DEPTHS, PAGE, Pair, all, at, bytes, connect, device, fill, hear};
@@ -182,4 +184,27 @@ fn small_pieces_arrive_whether_or_not_the_device_takes_them_along() {
         expected[7..7 + len].copy_from_slice(&sent[3..3 + len]);
         assert!(bytes(&theirs) == expected, "{len} B");
     }
+}
+
+#[test]
+fn events_of_completions_that_were_polled_do_not_pile_up() {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    let Some(device) = device("events") else { return };
+    let mut pair = Pair::new(&device);
+    let (theirs, ours) = (pair.memory(PAGE, Access::READ), pair.memory(PAGE, Access::empty()));
+    for round in 0..20 {
+        pair.ends[0].arm().unwrap();
+        pair.ends[0].post(&[(round, Work::Read { from: at(&theirs, 0), to: all(&ours) })]).unwrap();
+        // Long enough, as a rule, that the read has ended and its event is there before anybody looks.
+        std::thread::sleep(Duration::from_millis(5));
+        assert_eq!(hear(&mut pair.ends[0], 1)[0].status, WorkStatus::Success);
+    }
+    let readable = |queue: &Queue| {
+        let descriptor = queue.descriptor();
+        poll(&mut [PollFd::new(&descriptor, PollFlags::IN)], Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).unwrap() == 1
+    };
+    if readable(&pair.ends[0]) {
+        pair.ends[0].take_event().unwrap();
+    }
+    assert!(!readable(&pair.ends[0]), "at most one event waits, however many completions there were");
 }

@@ -159,3 +159,16 @@ fn s46_s51_a_key_that_was_taken_back_breaks_the_spans_alone_until_they_are_rebui
     assert_eq!(wire.ended(1), [(4, Status::Ok)]);
     assert_eq!(wire.peek(open(0), 0, 64), [7; 64]);
 }
+
+#[test]
+fn spans_to_a_peer_that_is_greeted_again_end_once() {
+    let Some(mut wire) = Wire::new("greeted_again") else { return };
+    for token in 0..3 {
+        wire.read(open(1), token).unwrap();
+    }
+    wire.ends[0].as_mut().unwrap().greet(peer(1)).unwrap();
+    let mut ended = wire.ended(3);
+    ended.sort_unstable_by_key(|&(token, _)| token);
+    assert_eq!(ended, [0, 1, 2].map(|token| (token, Status::PeerFailed)));
+    assert_eq!(wire.read(open(1), 3), Err(PostError::Refused(Status::QueueBroken)), "not connected yet");
+}

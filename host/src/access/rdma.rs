@@ -263,6 +263,11 @@ impl Line {
                 Ok(())
             }
             Err(VerbsError::OutOfBounds { .. }) => Err(Status::OutOfBounds),
+            Err(VerbsError::Call { .. }) => {
+                // The driver refused, and nobody else will tell that the queue is of no use any more.
+                self.state = State::Broken(Status::QueueBroken);
+                Err(Status::CopyFailed)
+            }
             Err(_) => Err(Status::QueueBroken),
         }
     }

@@ -1,24 +1,25 @@
 //! Completion queues, and sleeping for them.
 
 use std::ffi::c_int;
-use std::mem::MaybeUninit;
 use std::os::fd::BorrowedFd;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
 use super::VerbsError;
-use super::abi;
+use super::abi::{self, Plain as _};
 use super::memory::Domain;
 
 /// Pieces of work, or completions, in one call.
 pub const BATCH: usize = 16;
 
-/// Room for the completions of one call; most polls find none, so nothing is written beforehand.
-pub(super) type Batch = [MaybeUninit<abi::Wc>; BATCH];
+/// Room for the completions of one call. A driver writes only those fields of a completion that mean something, so the
+/// others must hold a value of before: it is zeroed once, and most polls, which find nothing, write nothing.
+struct Batch([abi::Wc; BATCH]);
 
-/// An empty batch.
-pub(super) const fn batch() -> Batch {
-    [const { MaybeUninit::uninit() }; BATCH]
+impl std::fmt::Debug for Batch {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Batch(..)")
+    }
 }
 
 /// Where completions wait, and how to sleep for them.
@@ -27,6 +28,9 @@ pub(super) struct Completions {
     domain: Arc<Domain>,
     channel: NonNull<abi::CompChannel>,
     pub(super) cq: NonNull<abi::Cq>,
+    batch: Batch,
+    /// The next completion makes an event, or one has and it was not taken.
+    armed: bool,
 }
 
 impl Completions {
@@ -44,22 +48,28 @@ impl Completions {
             unsafe { (library.destroy_comp_channel)(channel.as_ptr()) };
             return Err(error);
         };
-        Ok(Completions { domain: domain.clone(), channel, cq })
+        let batch = Batch([const { abi::Wc::ZERO }; BATCH]);
+        Ok(Completions { domain: domain.clone(), channel, cq, batch, armed: false })
     }
 
     /// Takes up to a batch of completions.
-    pub(super) fn poll<'a>(&self, into: &'a mut Batch) -> Result<&'a [abi::Wc], VerbsError> {
+    pub(super) fn poll(&mut self) -> Result<&[abi::Wc], VerbsError> {
         // SAFETY: the queue lives, and at most `BATCH` completions are written to an array of so many.
-        let count = unsafe { abi::poll_cq(self.cq.as_ptr(), BATCH as c_int, into.as_mut_ptr().cast()) };
+        let count = unsafe { abi::poll_cq(self.cq.as_ptr(), BATCH as c_int, self.batch.0.as_mut_ptr()) };
         let count = usize::try_from(count).map_err(|_| VerbsError::last("polling completions"))?;
-        // SAFETY: the call has written so many, which are no more than there is room for.
-        Ok(unsafe { std::slice::from_raw_parts(into.as_ptr().cast(), count.min(BATCH)) })
+        Ok(&self.batch.0[..count.min(BATCH)])
     }
 
-    /// Asks for an event at the next completion.
-    pub(super) fn arm(&self) -> Result<(), VerbsError> {
+    /// Asks for an event at the next completion, unless there will be one anyway: events that nobody takes pile up in
+    /// the kernel.
+    pub(super) fn arm(&mut self) -> Result<(), VerbsError> {
+        if self.armed {
+            return Ok(());
+        }
         // SAFETY: the queue lives.
-        VerbsError::check("asking for a completion event", unsafe { abi::req_notify_cq(self.cq.as_ptr(), 0) })
+        VerbsError::check("asking for a completion event", unsafe { abi::req_notify_cq(self.cq.as_ptr(), 0) })?;
+        self.armed = true;
+        Ok(())
     }
 
     pub(super) fn descriptor(&self) -> BorrowedFd<'_> {
@@ -70,13 +80,14 @@ impl Completions {
     }
 
     /// Takes the event that made the descriptor readable.
-    pub(super) fn take_event(&self) -> Result<(), VerbsError> {
+    pub(super) fn take_event(&mut self) -> Result<(), VerbsError> {
         let (library, mut cq, mut of) = (self.domain.device.library, std::ptr::null_mut(), std::ptr::null_mut());
         // SAFETY: the channel lives, and both results are written to live pointers.
         let code = unsafe { (library.get_cq_event)(self.channel.as_ptr(), &raw mut cq, &raw mut of) };
         if code != 0 {
             return Err(VerbsError::last("taking a completion event"));
         }
+        self.armed = false;
         // SAFETY: the event came from this queue, the only one on its channel; each is acknowledged once.
         unsafe { (library.ack_cq_events)(self.cq.as_ptr(), 1) };
         Ok(())

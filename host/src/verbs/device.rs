@@ -104,15 +104,22 @@ impl Device {
                     .ok_or_else(|| VerbsError::NoSuchDevice { name: wanted.to_owned(), known: names.join(", ") })?;
                 return opened(library, list[at], &names[at]);
             }
-            let mut first = None;
+            let (mut first, mut refused) = (None, None);
             for (&device, name) in list.iter().zip(&names) {
-                let device = opened(library, device, name)?;
+                // One that may not be opened says nothing about the others.
+                let device = match opened(library, device, name) {
+                    Ok(device) => device,
+                    Err(error) => {
+                        refused.get_or_insert(error);
+                        continue;
+                    }
+                };
                 if (1..=device.ports).any(|port| device.port(port).is_ok_and(|port| port.state == PortState::Active)) {
                     return Ok(device);
                 }
                 first.get_or_insert(device);
             }
-            first.ok_or(VerbsError::NoDevice)
+            first.ok_or_else(|| refused.unwrap_or(VerbsError::NoDevice))
         })
     }
 
@@ -245,7 +252,8 @@ impl Device {
             let device = self.name.clone();
             VerbsError::NoSuchGid { device, port: number, index: gid.unwrap_or(0) }
         };
-        let gid = *chosen.ok_or_else(missing)?;
+        // A queue pair names its place in one byte.
+        let gid = *chosen.filter(|gid| gid.index <= u32::from(u8::MAX)).ok_or_else(missing)?;
         Ok(Port { device: self.clone(), gid, number, link: info.link, lid: info.lid, mtu: info.mtu })
     }
 }

@@ -18,7 +18,7 @@ use super::VerbsError;
 use super::abi::{self, Plain};
 use super::address::Address;
 use super::chain::Chain;
-use super::completions::{BATCH, Completions, batch};
+use super::completions::{BATCH, Completions};
 use super::memory::Domain;
 use super::numbers::{RELIABLE_CONNECTION, WITH_IMM, access, mask, state};
 use super::port::{Link, Port};
@@ -123,10 +123,9 @@ impl Queue {
     pub fn reset(&mut self) -> Result<(), VerbsError> {
         self.connected = false;
         self.modify("resetting a queue pair", abi::QpAttr { qp_state: state::RESET, ..Plain::ZERO }, 0)?;
-        let mut wasted = batch();
         let most = (self.depths.work + self.depths.receives) as usize;
         for _ in 0..=most {
-            if self.completions.poll(&mut wasted)?.is_empty() {
+            if self.completions.poll()?.is_empty() {
                 break;
             }
         }
@@ -278,14 +277,19 @@ impl Queue {
     /// # Errors
     /// [`VerbsError::Call`] if the driver fails.
     pub fn poll(&mut self, sink: &mut dyn FnMut(Completion)) -> Result<usize, VerbsError> {
-        let mut room = batch();
-        let ended = self.completions.poll(&mut room)?;
+        let Queue { completions, connected, under_way, runs, .. } = self;
+        let ended = completions.poll()?;
         for wc in ended {
-            let (status, kind) = (WorkStatus::from_code(wc.status), WorkKind::from_code(wc.opcode));
+            let status = WorkStatus::from_code(wc.status);
             if status != WorkStatus::Success {
-                self.connected = false;
-            } else if !matches!(kind, WorkKind::Received | WorkKind::Written) {
-                self.under_way -= self.runs.pop_front().unwrap_or(0).min(self.under_way);
+                *connected = false;
+                // Nothing but name and status of such a completion was written.
+                sink(Completion { id: wc.wr_id, status, kind: WorkKind::Failed, bytes: 0, immediate: None });
+                continue;
+            }
+            let kind = WorkKind::from_code(wc.opcode);
+            if !matches!(kind, WorkKind::Received | WorkKind::Written) {
+                *under_way -= runs.pop_front().unwrap_or(0).min(*under_way);
             }
             // SAFETY: any 32 bits are a word.
             let word = unsafe { wc.imm_data_invalidated_rkey_union.imm_data };
@@ -295,11 +299,12 @@ impl Queue {
         Ok(ended.len())
     }
 
-    /// Makes [`descriptor`](Self::descriptor) readable at the next completion; what completed before does not.
+    /// Makes [`descriptor`](Self::descriptor) readable at the next completion; what completed before does not. Once is
+    /// enough until the event was taken.
     ///
     /// # Errors
     /// [`VerbsError::Call`].
-    pub fn arm(&self) -> Result<(), VerbsError> {
+    pub fn arm(&mut self) -> Result<(), VerbsError> {
         self.completions.arm()
     }
 
@@ -313,7 +318,7 @@ impl Queue {
     ///
     /// # Errors
     /// [`VerbsError::Call`].
-    pub fn take_event(&self) -> Result<(), VerbsError> {
+    pub fn take_event(&mut self) -> Result<(), VerbsError> {
         self.completions.take_event()
     }
 

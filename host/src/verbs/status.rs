@@ -118,7 +118,9 @@ pub enum WorkKind {
     Received,
     /// A WRITE of the peer with immediate data arrived.
     Written,
-    /// Another kind; also what a failed completion says.
+    /// Work that failed, or a buffer into which nothing will come: which it was, its completion does not say.
+    Failed,
+    /// Another kind.
     Other(u32),
 }
 

@@ -78,7 +78,8 @@ impl Verbs {
         &self.domain
     }
 
-    /// Makes queue pairs for a peer and gives what to tell it.
+    /// Makes queue pairs for a peer and gives what to tell it. Spans that were under way to a peer that is greeted again
+    /// end with [`Status::PeerFailed`].
     ///
     /// # Errors
     /// [`VerbsError`] if the device cannot make them.
@@ -87,7 +88,10 @@ impl Verbs {
         let spans = Queue::new(&self.domain, &self.port, Depths { work: self.depth, receives: 1 })?;
         let hello = Hello { frames: lane.queue().address(), spans: spans.address(), count: lane.count() };
         let under_way = VecDeque::with_capacity(self.depth as usize);
-        self.partners.insert(peer, Partner { lane, spans, under_way });
+        // Greeted anew, it forgets what was between both of us before.
+        if let Some(before) = self.partners.insert(peer, Partner { lane, spans, under_way }) {
+            self.ended.extend(before.under_way.into_iter().map(|token| (token, Status::PeerFailed)));
+        }
         Ok(hello)
     }
 

@@ -113,6 +113,11 @@ impl Mover for Loopback {
                 Ok(Moved::Begun)
             }
             Err(VerbsError::OutOfBounds { .. }) => Err(Status::OutOfBounds),
+            Err(VerbsError::Call { .. }) => {
+                // The driver refused, and nobody else will tell that the queue is of no use any more.
+                line.whole = false;
+                Err(Status::CopyFailed)
+            }
             Err(_) => Err(Status::QueueBroken),
         }
     }
