@@ -91,19 +91,13 @@ pub enum Locator {
         /// Which registration of memory the key stands for: the same key may stand for another one later.
         registration: u64,
     },
-    /// In a device that only tests have.
-    Fake {
-        /// The device's number for it.
-        alias: u64,
-    },
 }
 
 const SEGMENT: u8 = 1;
 const PROCESS: u8 = 2;
 const ASKED: u8 = 3;
-const FAKE: u8 = 4;
-const VERBS: u8 = 5;
-const CROSS_VHCA: u8 = 6;
+const VERBS: u8 = 4;
+const CROSS_VHCA: u8 = 5;
 
 /// The serialized descriptor of a region.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -175,7 +169,6 @@ impl Ticket {
             Locator::Segment { .. } => SEGMENT,
             Locator::Process { .. } => PROCESS,
             Locator::Asked { .. } => ASKED,
-            Locator::Fake { .. } => FAKE,
             Locator::Verbs { .. } => VERBS,
             Locator::CrossVhca { .. } => CROSS_VHCA,
         })?;
@@ -203,10 +196,6 @@ impl Ticket {
                 w.u64(u64::from(rkey))?;
                 w.u64(u64::from(direct))?;
                 w.u64(0)?;
-            }
-            Locator::Fake { alias } => {
-                w.u64(alias)?;
-                w.bytes(&[0; LOCATOR - 8])?;
             }
             Locator::CrossVhca { mkey, vhca, device, registration } => {
                 w.u64(u64::from(vhca) << 32 | u64::from(mkey))?;
@@ -248,7 +237,6 @@ impl Ticket {
             (PROCESS, [pid, start, 0]) => Locator::Process { pid: small(pid)?, start },
             (ASKED, [sp, 0, 0]) => Locator::Asked { sp: Sp(small(sp)?) },
             (VERBS, [rkey, direct @ (0 | 1), 0]) => Locator::Verbs { rkey: small(rkey)?, direct: direct == 1 },
-            (FAKE, [alias, 0, 0]) => Locator::Fake { alias },
             (CROSS_VHCA, [key, device, registration]) => {
                 let vhca = u16::try_from(key >> 32).map_err(|_| TicketError::Nonsense)?;
                 // The lower half, as the upper one was taken.

@@ -114,7 +114,7 @@ impl World {
 
     fn export(&mut self) {
         let shadows = [Sp(0)].into_iter().collect();
-        let locator = Locator::Fake { alias: 1 };
+        let locator = Locator::Process { pid: 1, start: 1 };
         let deadline = Time::NEVER;
         let region =
             self.owner.export(BASE, MEMORY, Access::READ, shadows, Secret([3; 32]), locator, deadline).unwrap();

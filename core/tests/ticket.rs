@@ -14,7 +14,6 @@ fn locator() -> impl Strategy<Value = (Locator, u64)> {
         (any::<u32>(), any::<u64>(), 1u64..1 << 40)
             .prop_map(|(pid, start, len)| (Locator::Process { pid, start }, len)),
         (any::<u32>(), 1u64..1 << 40).prop_map(|(sp, len)| (Locator::Asked { sp: Sp(sp) }, len)),
-        (any::<u64>(), 1u64..1 << 40).prop_map(|(alias, len)| (Locator::Fake { alias }, len)),
         (any::<u32>(), any::<bool>(), 1u64..1 << 40)
             .prop_map(|(rkey, direct, len)| (Locator::Verbs { rkey, direct }, len)),
         (any::<u32>(), any::<u16>(), any::<u64>(), any::<u64>(), 1u64..1 << 40).prop_map(
@@ -84,7 +83,7 @@ fn a_ticket_that_lies_about_its_segment_is_refused() {
     for (len, locator) in [
         (65_536, Locator::Segment { segment: 3, offset: 4096, size: 65_536 }),
         (2, Locator::Segment { segment: 3, offset: u64::MAX, size: 10 }),
-        (0, Locator::Fake { alias: 1 }),
+        (0, Locator::Asked { sp: Sp(1) }),
     ] {
         let lie = Ticket { len, locator, ..example() };
         assert_eq!(Ticket::parse(&lie.to_bytes()), Err(TicketError::Nonsense));

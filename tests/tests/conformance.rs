@@ -1,5 +1,5 @@
-//! The one suite of memory access, for every way there is: a scripted device, shared mappings, the memory
-//! of processes, asking a service process, and aliases on a network card in memory.
+//! The one suite of memory access, for every way there is: shared mappings, the memory of processes, asking a service
+//! process, and aliases on a network card in memory. `verbs_access` is the same over RDMA.
 
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
@@ -7,14 +7,11 @@
 mod asked;
 #[path = "conformance/local.rs"]
 mod local;
-#[path = "conformance/mock.rs"]
-mod mock;
 #[path = "conformance/xgvmi.rs"]
 mod xgvmi;
 
 use umbra_tests::memory_access_suite;
 
-memory_access_suite!(a_scripted_device, mock::Scripted);
 memory_access_suite!(a_shared_mapping, local::Rigged<local::Shared>);
 memory_access_suite!(process_memory, local::Rigged<local::Heap>);
 memory_access_suite!(aliases_on_a_card_in_memory, xgvmi::Carded);

@@ -13,7 +13,6 @@
 //! - [`relay`]: the machine that reads for ranks.
 //! - [`queues`]: imports, queues and completions over any [`device`] that can copy.
 //! - [`asked`]: access through a service process that is asked.
-//! - [`mock`]: a device of lent bytes whose failures are scripted.
 //!
 //! [`MemoryAccess`] is what all ways to another process's memory have in common; one conformance suite
 //! holds every implementation to it.
@@ -22,7 +21,6 @@ pub mod asked;
 pub mod device;
 mod imports;
 pub mod message;
-pub mod mock;
 pub mod own;
 pub mod queues;
 pub mod read;

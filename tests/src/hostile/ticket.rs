@@ -11,7 +11,6 @@ pub(super) fn seeds() -> Vec<Vec<u8>> {
         Locator::Segment { segment: 3, offset: 4096, size: 1 << 20 },
         Locator::Process { pid: 42, start: 99 },
         Locator::Asked { sp: Sp(2) },
-        Locator::Fake { alias: 1 },
         Locator::CrossVhca { mkey: 0x1200, vhca: 3, device: 0x1122_3344_5566_7788, registration: 9 },
     ];
     let ticket =

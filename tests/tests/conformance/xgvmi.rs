@@ -177,7 +177,7 @@ fn memory_behind_another_card_is_not_even_tried() {
     pair.card.set(Moods::default());
     let refused = pair.importer.import(&ticket(locator, 0, 64), &SECRET).unwrap_err();
     assert!(matches!(refused, XgvmiError::OtherCard { theirs, ours: CARD } if theirs == CARD + 1));
-    let elsewhere = pair.importer.import(&ticket(Locator::Fake { alias: 1 }, 0, 64), &SECRET).unwrap_err();
+    let elsewhere = pair.importer.import(&ticket(Locator::Process { pid: 1, start: 1 }, 0, 64), &SECRET).unwrap_err();
     assert!(matches!(elsewhere, XgvmiError::NoKey));
     assert!(pair.card.commands().is_empty());
 }
@@ -312,6 +312,20 @@ fn what_does_not_lie_in_the_registered_memory_is_not_exported() {
         assert!(matches!(refused, Err(XgvmiError::OutOfBounds)), "{len} at {offset}");
     }
     assert!(pair.card.commands().is_empty());
+}
+
+#[test]
+fn an_alias_that_the_card_refuses_is_no_import() {
+    let mut rig = Carded::new();
+    let key = Key::new(owner(0), 0, 1);
+    let region = Region { key, incarnation: LIFE, base: rig.base(0), len: 64, access: Access::READ };
+    let locator = rig.locate(0, &region);
+    let export = Export { ticket: ticket(locator, 0, 64), secret: SECRET, shadows: [ME].into_iter().collect() };
+    rig.card.set(Moods { refuse: Some((0, 0x0f, 1)), ..Moods::default() });
+    assert_eq!(rig.hand_over(0, &export), Err(Status::CopyFailed));
+    let span = umbra_core::key::Span { key, offset: 0, len: 8 };
+    assert!(rig.way.read(span, 0, umbra_core::wire::Token(1)).is_err());
+    assert_eq!(rig.card.commands(), [CREATE_ALIAS], "and nobody tried again");
 }
 
 #[test]
