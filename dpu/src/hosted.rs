@@ -1,14 +1,19 @@
 //! The agent as a Linux process.
 
 mod arena;
+mod card;
+mod connecting;
 mod doors;
 mod fetching;
 mod groups;
+mod lending;
 mod machines;
 mod orders;
 mod own;
 mod process;
 mod questions;
+mod rdma;
+mod reaching;
 mod reading;
 mod settings;
 mod sharing;

@@ -32,6 +32,7 @@
 //! missing.
 
 mod error;
+mod exposing;
 mod memory;
 mod progress;
 mod reading;
@@ -40,7 +41,7 @@ mod tables;
 
 pub use error::SessionError;
 pub use reading::Posted;
-pub use settings::{Patience, Seat, Settings};
+pub use settings::{Patience, Rdma, Seat, Settings};
 
 use std::collections::HashMap;
 
@@ -57,6 +58,7 @@ use umbra_core::region::{self, Regions};
 use umbra_core::time::{Lapse, Time};
 use umbra_core::wire::{BODY_MAX, HEAD, Token};
 
+use crate::access::exposure::Exposure;
 use crate::driver::{self, Driver, Limits, LinkId};
 use crate::group::Heap;
 use crate::link::{Address, Close, Identity, Party, socket_path};
@@ -120,7 +122,9 @@ pub struct Session {
     left: bool,
     regions: Regions<Vec<region::Entry>>,
     /// Exported memory by key, with the message that exports it.
-    exported: HashMap<u64, (Exported, Vec<u8>)>,
+    exported: HashMap<u64, (memory::Kept, Vec<u8>)>,
+    /// What others need to reach memory over RDMA, once some is exported so.
+    exposure: Option<Exposure>,
     /// Answers of shadow service processes to exports and revocations.
     answers: HashMap<(LinkId, Token), Status>,
     next_token: u64,
@@ -199,6 +203,7 @@ impl Session {
             left: false,
             regions: Regions::new(vec![region::Entry::VACANT; REGIONS]),
             exported: HashMap::new(),
+            exposure: None,
             answers: HashMap::new(),
             next_token: 1,
             reads: reading::Reads::new(),

@@ -94,6 +94,19 @@ fn devices_are_listed_or_it_is_told_how_to_get_one() {
 }
 
 #[test]
+fn a_job_over_rdma_on_a_machine_without_is_refused_with_the_remedy() {
+    if umbra::access::exposure::any_port().is_ok() {
+        // There is nothing to refuse; whole jobs over it are run by tests of their own.
+        return;
+    }
+    for path in ["verbs", "verbs-asked"] {
+        let told = refused(&["run", "--quiet", "--data-path", path], 1);
+        assert!(told.contains("RDMA") || told.contains("libibverbs"), "{told}");
+        assert!(["install", "load", "bring"].iter().any(|remedy| told.contains(remedy)), "{told}");
+    }
+}
+
+#[test]
 fn a_reader_that_leaves_early_is_no_failure() {
     let mut child = Command::new(env!("CARGO_BIN_EXE_umbra"))
         .args(["completions", "zsh"])

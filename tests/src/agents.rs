@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use umbra::admin::ops;
+use umbra::admin::{Body as _, PathTotals, ops};
 use umbra::config::{Job, Platform};
-use umbra::job::{Launcher, News, Options, Step};
+use umbra::job::{DataPath, Launcher, News, Options, Step};
 use umbra::secret::Secret;
 use umbra::session::{Seat, Session, Settings};
+use umbra_core::codec::Reader;
 use umbra_core::peer::{Host, LocalRank, WorldRank};
-use umbra_core::wire::Token;
+use umbra_core::wire::{Op, Token};
 
 use crate::rig;
 
@@ -104,6 +105,52 @@ impl Agents {
         let text = news.iter().find_map(text).unwrap_or_default();
         let figures = text.lines().filter_map(|line| line.split_once(' '));
         figures.filter_map(|(name, value)| Some((name.to_owned(), value.parse().ok()?))).collect()
+    }
+
+    /// Gives an agent an order and waits for its answer.
+    ///
+    /// # Panics
+    /// If it does not answer.
+    #[must_use]
+    pub fn ask(&mut self, sp: u32, op: Op, token: Token, body: &[u8]) -> Vec<u8> {
+        self.launcher.call(rig::service(sp), op, token, body, Vec::new()).expect("it runs");
+        self.answer(op)
+    }
+
+    /// Waits for the answer to an order.
+    ///
+    /// # Panics
+    /// If there is none.
+    #[must_use]
+    pub fn answer(&mut self, op: Op) -> Vec<u8> {
+        let answer = |n: &News| match n {
+            News::Answer { op: of, body, .. } if *of == op => Some(body.clone()),
+            _ => None,
+        };
+        let news = rig::collect(&mut self.launcher, "an answer", |news| news.iter().any(|n| answer(n).is_some()));
+        news.iter().find_map(answer).unwrap_or_default()
+    }
+
+    /// Reads that a service process has made, by path and by whether the rank is its own.
+    ///
+    /// # Panics
+    /// If it does not answer, or with nonsense.
+    #[must_use]
+    pub fn reads(&mut self, sp: u32) -> BTreeMap<(DataPath, bool), u64> {
+        let mut found = BTreeMap::new();
+        for path in DataPath::ALL.into_iter().filter(|path| *path != DataPath::Auto) {
+            let body = self.ask(sp, ops::LATENCY, Token(path as u64), &[]);
+            let mut r = Reader::new(&body);
+            while !r.rest().is_empty() {
+                let totals = PathTotals::get(&mut r).expect("totals of a path");
+                assert_eq!(totals.path, path as u8);
+                assert_eq!(found.insert((path, totals.own_rank), totals.reads), None);
+                for _ in 0..2 * totals.pairs {
+                    r.u64().expect("a pair of the histogram");
+                }
+            }
+        }
+        found
     }
 
     /// All ranks of the job, joined.

@@ -1,8 +1,10 @@
 //! Real processes for tests: the executables, jobs with short deadlines, news awaited with a bound, leftovers.
 
 mod by_hand;
+mod killed;
 
 pub use by_hand::{ByHand, Scratch, finish};
+pub use killed::killed;
 
 use std::collections::BTreeSet;
 use std::env;

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use umbra::admin::{Body as _, ReadOrder, ReadResult, ReadTotals, Slice, ops};
-use umbra::job::{Event, JobError, Launcher, News, Options, Phase, Step, run};
+use umbra::job::{JobError, Launcher, News, Options, Phase, Step};
 use umbra_core::codec::Reader;
 use umbra_core::error::Status;
 use umbra_core::peer::{Peer, Sp, WorldRank};
@@ -17,46 +17,12 @@ fn impatient(hosts: u32, service_processes: u32, ranks: u32) -> Options {
     Options { deadline: Duration::from_secs(4), ..rig::options(hosts, service_processes, ranks) }
 }
 
-fn kill(pid: u32) {
-    kill_process(Pid::from_raw(i32::try_from(pid).unwrap()).unwrap(), Signal::KILL).unwrap();
-}
-
-/// Runs a job and kills `victim` when it enters `at`.
-fn killed(options: &Options, victim: Peer, at: Phase) -> JobError {
-    let mut pids = BTreeMap::new();
-    let mut directory = None;
-    let mut done = false;
-    let result = run(options, &mut |event| match event {
-        Event::Started { process, .. } => {
-            pids.insert(process.peer, process.pid);
-            directory = directory.take().or_else(|| rig::directory_of(process.pid));
-            if process.peer == victim && at <= Phase::World && !done {
-                done = true;
-                kill(process.pid);
-            }
-        }
-        Event::Phase { phase, .. } if phase == at && at > Phase::World => {
-            done = true;
-            kill(pids[&victim]);
-        }
-        _ => {}
-    });
-    assert!(done);
-    rig::all_gone(&pids.values().copied().collect::<Vec<_>>());
-    let directory = directory.unwrap();
-    assert!(!directory.exists(), "{} is left", directory.display());
-    match result {
-        Ok(outcome) => panic!("{victim} was killed at {at:?}, yet all went well: {outcome:?}"),
-        Err(error) => error,
-    }
-}
-
 #[test]
 fn a_killed_process_ends_the_job_with_its_name_in_every_phase() {
     let options = impatient(2, 2, 2);
     for phase in [Phase::World, Phase::Groups, Phase::Slices, Phase::Random, Phase::Leaving] {
         for victim in [rank(1), service(2)] {
-            let error = killed(&options, victim, phase);
+            let error = rig::killed(&options, victim, phase);
             match &error {
                 JobError::Died { peer, how, .. } => {
                     assert_eq!(*peer, victim, "{phase:?}: {error}");

@@ -3,14 +3,14 @@
 
 use std::collections::BTreeMap;
 
-use umbra::admin::{Body as _, PathTotals, ReadOrder, ReadResult, ReadTotals, Slice, ops};
-use umbra::job::{DataPath, News, Options};
+use umbra::admin::{Body as _, ReadOrder, ReadResult, ReadTotals, Slice, ops};
+use umbra::job::{DataPath, Options};
 use umbra::sys::segment::Segment;
 use umbra_core::codec::Reader;
 use umbra_core::peer::WorldRank;
-use umbra_core::wire::{Op, Token};
+use umbra_core::wire::Token;
 use umbra_tests::agents::{Agents, DEADLINE};
-use umbra_tests::rig::{self, service};
+use umbra_tests::rig;
 
 /// Bytes of each rank, and of one read of it.
 const LEN: u64 = 40_000;
@@ -20,34 +20,6 @@ const READS: u64 = LEN / SIZE;
 
 /// How many, by path and by whether the rank is the reader's own.
 type Reads = BTreeMap<(DataPath, bool), u64>;
-
-fn ask(agents: &mut Agents, sp: u32, op: Op, token: Token, body: &[u8]) -> Vec<u8> {
-    agents.launcher.call(service(sp), op, token, body, Vec::new()).unwrap();
-    let answer = |n: &News| match n {
-        News::Answer { op: of, body, .. } if *of == op => Some(body.clone()),
-        _ => None,
-    };
-    let news = rig::collect(&mut agents.launcher, "an answer", |news| news.iter().any(|n| answer(n).is_some()));
-    news.iter().find_map(answer).unwrap()
-}
-
-/// Reads that a service process made.
-fn reads_of(agents: &mut Agents, sp: u32) -> Reads {
-    let mut found = BTreeMap::new();
-    for path in [DataPath::Shared, DataPath::Cma, DataPath::Asked] {
-        let body = ask(agents, sp, ops::LATENCY, Token(path as u64), &[]);
-        let mut r = Reader::new(&body);
-        while !r.rest().is_empty() {
-            let totals = PathTotals::get(&mut r).unwrap();
-            assert_eq!(totals.path, path as u8);
-            assert_eq!(found.insert((path, totals.own_rank), totals.reads), None);
-            for _ in 0..2 * totals.pairs {
-                r.u64().unwrap();
-            }
-        }
-    }
-    found
-}
 
 /// Both service processes read both ranks, of which one has its bytes in a segment and the other in its heap.
 fn read_both(data_path: DataPath) -> (Agents, [Reads; 2]) {
@@ -66,14 +38,14 @@ fn read_both(data_path: DataPath) -> (Agents, [Reads; 2]) {
     let order = ReadOrder { size: SIZE, reads: 0, seed: 0, patience: 5_000_000_000 };
     let digest = *blake3::hash(&bytes).as_bytes();
     let reads = [0, 1].map(|sp| {
-        ask(&mut agents, sp, ops::PLAN, Token(1), &Slice::list_to_body(&slices));
-        let body = ask(&mut agents, sp, ops::SLICES, Token(2), &order.to_body());
+        let _ = agents.ask(sp, ops::PLAN, Token(1), &Slice::list_to_body(&slices));
+        let body = agents.ask(sp, ops::SLICES, Token(2), &order.to_body());
         let mut r = Reader::new(&body);
         ReadTotals::get(&mut r).unwrap();
         for result in ReadResult::list_from_body(r.rest()).unwrap() {
             assert_eq!((result.reads, result.failed, result.digest), (READS, 0, digest), "{result:?}");
         }
-        reads_of(&mut agents, sp)
+        agents.reads(sp)
     });
     (agents, reads)
 }

@@ -6,7 +6,7 @@
 //! refuses, accesses may be posted.
 
 use super::imports::Imports;
-use super::message::{Export, IMPORT, Import, READ, TRANSFER, Transfer, WRITE};
+use super::message::{Export, IMPORT, Import, READ, Reach, TRANSFER, Transfer, WRITE};
 use super::serve::INLINE_MAX;
 use super::{Event, MemoryAccess};
 use crate::error::Status;
@@ -156,8 +156,8 @@ where
                 let mut status = status;
                 if status == Status::Ok && *way == Access::READ {
                     let (at, end) = ((*landing + *done) as usize, (*landing + *done + len) as usize);
-                    match self.landing.as_mut().get_mut(at..end) {
-                        Some(into) if into.len() == body.len() => into.copy_from_slice(body),
+                    match (self.landing.as_mut().get_mut(at..end), Reach::split(body, len)) {
+                        (Some(into), Ok((bytes, _))) => into.copy_from_slice(bytes),
                         _ => status = Status::Malformed,
                     }
                 }

@@ -6,7 +6,7 @@
 //! | [`REVOKE`] | rank, its shadow | [`Revoke`] | status, when nobody reads any more |
 //! | [`IMPORT`] | service process, server | [`Import`] | status, [`Description`] |
 //! | [`LOCATE`] | service process, server | [`Locate`] | status, [`Description`] |
-//! | [`READ`] | service process, server | [`Transfer`] | status; the bytes if they were asked inline, else [`Reach`] |
+//! | [`READ`] | service process, server | [`Transfer`] | status; the bytes if they were asked inline; then [`Reach`], if told |
 //! | [`WRITE`] | service process, server | [`Transfer`]; the bytes behind it if inline | status |
 //! | [`FETCH`] | rank, its shadow | [`Fetch`] | status; the bytes, or who is missing |
 //!
@@ -66,7 +66,7 @@ fn end<T>(r: &Reader<'_>, value: T) -> Result<T, Malformed> {
     if r.rest().is_empty() { Ok(value) } else { Err(Malformed) }
 }
 
-/// How a server got at the bytes of a region; it says so in the answer to a [`READ`] into a landing segment.
+/// How a server got at the bytes of a region; it may say so in the answer to a [`READ`].
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
@@ -75,6 +75,8 @@ pub enum Reach {
     Mapped = 1,
     /// The operating system copied out of the owner's address space.
     Process = 2,
+    /// A network card read them by remote key.
+    Rdma = 3,
 }
 
 impl Reach {
@@ -87,8 +89,19 @@ impl Reach {
             [] => Ok(None),
             [1] => Ok(Some(Reach::Mapped)),
             [2] => Ok(Some(Reach::Process)),
+            [3] => Ok(Some(Reach::Rdma)),
             _ => Err(Malformed),
         }
+    }
+
+    /// Takes the answer to an inline [`READ`] of `len` bytes apart.
+    ///
+    /// # Errors
+    /// [`Malformed`] if there are not so many bytes, or something else follows them.
+    pub fn split(body: &[u8], len: u64) -> Result<(&[u8], Option<Reach>), Malformed> {
+        let len = usize::try_from(len).map_err(|_| Malformed)?;
+        let (bytes, reach) = body.split_at_checked(len).ok_or(Malformed)?;
+        Ok((bytes, Reach::parse(reach)?))
     }
 }
 

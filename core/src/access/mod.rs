@@ -11,6 +11,7 @@
 //! - [`serve`]: the machine that answers.
 //! - [`read`]: the machine that asks.
 //! - [`relay`]: the machine that reads for ranks.
+//! - [`direct`]: reading by remote key, and what is said about it; [`grants`]: the machine that lets others do so.
 //! - [`queues`]: imports, queues and completions over any [`device`] that can copy.
 //! - [`asked`]: access through a service process that is asked.
 //!
@@ -19,6 +20,8 @@
 
 pub mod asked;
 pub mod device;
+pub mod direct;
+pub mod grants;
 mod imports;
 pub mod message;
 pub mod own;

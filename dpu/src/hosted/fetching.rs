@@ -43,6 +43,9 @@ impl Process {
             if span.len > INLINE_MAX {
                 return Err(alone(Status::OutOfBounds));
             }
+            if self.exposed(span.key).is_some() {
+                return self.fetch_by_card(asker, span).map_err(alone);
+            }
             let mut bytes = vec![0; span.len as usize];
             self.copy_own(span, &mut bytes).map_err(alone)?;
             self.answer_fetch(asker, &bytes);
@@ -59,7 +62,7 @@ impl Process {
         self.machines.agent.relay().ask(asker, get).map_err(alone)
     }
 
-    fn refuse_fetch(&mut self, asker: Asker, (status, missing): Refusal) {
+    pub(super) fn refuse_fetch(&mut self, asker: Asker, (status, missing): Refusal) {
         let name = missing.map(|sp| sp.0.to_le_bytes());
         let body = name.as_ref().map_or(&[][..], |name| name);
         self.send(asker.link, &Frame::Done { op: FETCH, token: asker.token, status, body });
@@ -90,7 +93,7 @@ impl Process {
         true
     }
 
-    fn answer_fetch(&mut self, asker: Asker, bytes: &[u8]) {
+    pub(super) fn answer_fetch(&mut self, asker: Asker, bytes: &[u8]) {
         self.for_ranks.0 += 1;
         self.for_ranks.1 += bytes.len() as u64;
         self.send(asker.link, &Frame::Done { op: FETCH, token: asker.token, status: Status::Ok, body: bytes });

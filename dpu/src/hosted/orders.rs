@@ -8,6 +8,7 @@ use umbra::admin::{Body as _, Door, Mark, PathTotals, Progress, ReadOrder, ReadT
 use umbra::driver::{self, LinkId};
 use umbra::job::{DataPath, Step};
 use umbra::link::{Listener, Party as LinkParty};
+use umbra_core::access::direct::{CLOSE, CONNECT, OPEN};
 use umbra_core::access::read::Get;
 use umbra_core::error::Status;
 use umbra_core::machine::Link;
@@ -24,9 +25,18 @@ const PAIRS_MAX: usize = 3000;
 
 impl Process {
     pub(super) fn on_admin(&mut self, link: LinkId, frame: &Frame<'_>, descriptors: Vec<OwnedFd>) {
-        let &Frame::Call { op, token, body } = frame else { return };
+        let (op, token, body) = match *frame {
+            Frame::Call { op, token, body } => (op, token, body),
+            Frame::Done { op: OPEN, token, status, body } => return self.on_opened(link, token, status, body),
+            Frame::Done { op: CONNECT, token, status, body } => return self.on_connected(link, token, status, body),
+            Frame::Done { op: CLOSE, token, .. } => return self.on_closed(link, token),
+            _ => return,
+        };
         let party = self.links.get(&link).map(|l| l.party);
         match (op, party) {
+            (OPEN, _) => self.on_open(link, token, body),
+            (CLOSE, _) => self.on_close(link, token, body),
+            (CONNECT, _) => self.on_connect(link, token, body),
             (ops::LEND, Some(LinkParty::Peer(peer))) => self.on_lend(link, peer, body, descriptors),
             (ops::LISTEN, _) if self.supervisor == Some(link) => self.on_listen(link, token, body, descriptors),
             (ops::PLAN | ops::SLICES | ops::RANDOM | ops::LATENCY, Some(LinkParty::Tool)) => {
@@ -179,11 +189,17 @@ impl Process {
     fn begin(&mut self, wanted: &Wanted, deadline: Time) -> Result<(), Status> {
         let endpoint = self.look_up(wanted.slice.rank)?;
         if endpoint.sp == self.settings.sp {
+            if self.reach_own(wanted, endpoint.peer, deadline)? {
+                return Ok(());
+            }
             let Wanted { address, len, tag, .. } = *wanted;
             self.own = Some(OwnRead { tag, owner: endpoint.peer, address, len, done: 0 });
             return Ok(());
         }
         let via = *self.routes.get(&endpoint.sp).ok_or(Status::PeerFailed)?;
+        if self.reach(wanted, endpoint.peer, via, deadline, driver::now()) {
+            return Ok(());
+        }
         let get = Get {
             owner: endpoint.peer,
             via,

@@ -83,7 +83,7 @@ impl Process {
     }
 
     /// The region of a rank that covers an address; most often that of the read before.
-    fn own_region_at(&mut self, owner: Peer, address: u64) -> Result<Region, Status> {
+    pub(super) fn own_region_at(&mut self, owner: Peer, address: u64) -> Result<Region, Status> {
         let regions = self.machines.agent.serve().regions();
         if let Some(last) = self.own_region
             && last.key.owner() == owner
@@ -102,6 +102,7 @@ impl Process {
 pub(super) const fn path_of(reach: Option<Reach>) -> DataPath {
     match reach {
         Some(Reach::Process) => DataPath::Cma,
+        Some(Reach::Rdma) => DataPath::VerbsAsked,
         _ => DataPath::Shared,
     }
 }

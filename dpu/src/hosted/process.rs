@@ -29,6 +29,7 @@ use umbra_core::wire::{BODY_MAX, Frame, HEAD};
 
 use super::machines::{self, LINKS, Machines};
 use super::own::{Copies, OwnRead};
+use super::rdma::Rdma;
 use super::reading::{PathCost, Reading};
 use super::settings::Settings;
 use crate::agent::Party;
@@ -147,6 +148,8 @@ pub struct Process {
     pub(super) started: Time,
     pub(super) lookups: u64,
     pub(super) contradictions: u64,
+    /// Memory that a network card reads.
+    pub(super) rdma: Rdma,
     pub(super) scratch: Vec<u8>,
 }
 
@@ -208,6 +211,7 @@ impl Process {
             started: driver::now(),
             lookups: 0,
             contradictions: 0,
+            rdma: Rdma::new(),
             scratch: vec![0; HEAD + BODY_MAX],
         })
     }
@@ -229,6 +233,7 @@ impl Process {
             if self.machines.agent.deadline().is_some_and(|due| due <= now) {
                 self.machines.agent.on_time(now);
             }
+            self.rdma_on_time(now);
             busy = self.take_cells();
             busy |= self.pump();
         }
@@ -266,7 +271,12 @@ impl Process {
                 return Ok(());
             }
         }
-        let due = self.machines.agent.deadline().unwrap_or(Time::NEVER);
+        if self.rdma.arm() {
+            self.bell.disarm();
+            self.patience.worked();
+            return self.driver.wait(Time::ZERO).map_err(cannot("wait"));
+        }
+        let due = self.machines.agent.deadline().unwrap_or(Time::NEVER).min(self.rdma.deadline());
         let result = self.driver.wait(due).map_err(cannot("wait"));
         self.bell.disarm();
         if self.driver.has_events() {
@@ -285,7 +295,10 @@ impl Process {
                 // The codec has parsed it once already.
                 Err(_) => self.driver.close(link),
             },
-            Event::Readable(number) => self.ending |= number == self.signals,
+            Event::Readable(number) => {
+                self.ending |= number == self.signals;
+                self.rdma.rang(number);
+            }
         }
     }
 
@@ -322,6 +335,13 @@ impl Process {
             self.machines.agent.on_gone(Link(link.0), now);
             self.routes.retain(|_, route| *route != Link(link.0));
             self.lanes.retain(|lane| *lane != link);
+            self.rdma_gone(Link(link.0));
+        }
+        if let Some(LinkParty::Peer(peer)) = party
+            && matches!(peer.kind(), PeerKind::Rank(_))
+            && self.link_of(peer).is_none()
+        {
+            self.rank_gone(peer);
         }
         if self.supervisor == Some(link) {
             // Nobody is left who wants this agent.

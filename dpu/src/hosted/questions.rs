@@ -83,6 +83,9 @@ impl Process {
         line("requests_refused", served.refused);
         line("copies_mapped", self.copies.mapped);
         line("copies_process", self.copies.process);
+        line("copies_rdma", self.rdma.copies);
+        line("queue_pairs", self.rdma.card.as_mut().map_or(0, super::card::Card::queue_pairs) as u64);
+        line("regions_opened_for_others", self.rdma.grants.len() as u64);
         line("reads_made", self.progress.reads);
         line("bytes_read", self.progress.bytes);
         line("reads_failed", self.failed);
@@ -151,6 +154,9 @@ impl Process {
                 }
                 _ => {}
             }
+        }
+        if let Some(trouble) = &self.rdma.trouble {
+            let _ = writeln!(text, "RDMA: {trouble}");
         }
         if !world_seen {
             text.push_str("no rank has come yet\n");

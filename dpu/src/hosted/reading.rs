@@ -163,6 +163,13 @@ impl Reading {
         flying.bytes.get_mut(at..at.checked_add(len)?)
     }
 
+    /// The bytes of a read come once more, from the first on.
+    pub(super) fn restart(&mut self, tag: u64) {
+        if let Some(flying) = self.flying.get_mut(&tag) {
+            flying.have = 0;
+        }
+    }
+
     /// A read has ended; tells how long it took and how many bytes it brought if it ended well.
     pub(super) fn ended(&mut self, tag: u64, status: Status, now: Time) -> Option<(u64, u64)> {
         let flying = self.flying.get_mut(&tag)?;

@@ -8,11 +8,13 @@ use umbra::driver::{self, LinkId};
 use umbra::job::DataPath;
 use umbra::link::SendError;
 use umbra::sys::segment::Segment;
+use umbra_core::access::message::{REVOKE, Reach};
 use umbra_core::access::read::{Bytes, Delivery, Landed};
 use umbra_core::access::serve::{self, Answer, Attach, Copy, Direction, INLINE_MAX, Reply};
 use umbra_core::error::Status;
 use umbra_core::group::ops as group_ops;
 use umbra_core::machine::{Action, Link};
+use umbra_core::ticket::Locator;
 use umbra_core::time::Time;
 use umbra_core::wire::{Frame, Token};
 
@@ -34,7 +36,12 @@ impl Process {
     pub(super) fn on_frame(&mut self, link: LinkId, frame: &Frame<'_>, mut descriptors: Vec<OwnedFd>, now: Time) {
         match self.machines.agent.on_frame(Link(link.0), frame, now) {
             Incoming::Taken => {}
-            Incoming::Serve(reply) => self.carry_out(reply, descriptors.pop()),
+            Incoming::Serve(reply) => {
+                self.carry_out(reply, descriptors.pop());
+                if let (&Frame::Call { op: REVOKE, body, .. }, false) = (frame, self.rdma.grants.is_empty()) {
+                    self.recall(body);
+                }
+            }
             Incoming::Delivered(delivery) => self.on_delivery(&delivery),
             Incoming::Fetch(asker, fetch) => self.on_fetch(asker, fetch),
             Incoming::Foreign => self.on_admin(link, frame, descriptors),
@@ -45,6 +52,9 @@ impl Process {
         match reply {
             Reply::Answer(answer) => self.answer(&answer),
             Reply::Copy(copy) => self.copy(copy),
+            Reply::Store(copy, bytes) if self.rdma.is_exposed(copy.place) => {
+                self.copy_by_card(copy, Some(bytes.to_vec()));
+            }
             Reply::Store(copy, bytes) => {
                 let mut bytes = bytes.to_vec();
                 let status = self.sources.carry_out(&copy, None, &mut bytes);
@@ -58,6 +68,11 @@ impl Process {
     }
 
     fn attach(&mut self, attach: &Attach, descriptor: Option<OwnedFd>) {
+        if let Locator::Verbs { rkey, direct } = attach.locator {
+            return self.attach_by_card(attach, rkey, direct);
+        }
+        // Another kind of memory may have been kept there.
+        self.detach_from_card(attach.place);
         // Over TCP nobody proves a process id, and no process has the id 0.
         let pid = self.links.get(&LinkId(attach.link.0)).and_then(|l| l.pid).or(Some(0));
         let status = self.sources.attach(attach, descriptor, pid);
@@ -66,22 +81,32 @@ impl Process {
     }
 
     fn copy(&mut self, copy: Copy) {
+        if self.rdma.is_exposed(copy.place) {
+            return self.copy_by_card(copy, None);
+        }
         let to_frame = copy.direction == Direction::ToFrame;
         let mut body = vec![0; if to_frame { copy.len.min(INLINE_MAX) as usize } else { 0 }];
         let landing = self.links.get(&LinkId(copy.link.0)).and_then(|l| l.theirs.as_ref());
         let status = self.sources.carry_out(&copy, landing, &mut body);
         let reach = self.sources.get(copy.place).map(Source::reach).filter(|_| status == Status::Ok);
         self.count_copy(reach);
+        self.end_copy(copy, status, body, reach);
+    }
+
+    /// A copy was made, or could not be; `body` is what travels in the answer.
+    pub(super) fn end_copy(&mut self, copy: Copy, status: Status, mut body: Vec<u8>, reach: Option<Reach>) {
+        let to_frame = copy.direction == Direction::ToFrame;
         let Some(answer) = self.machines.agent.serve().copied(copy, status) else { return };
         if to_frame && answer.status == Status::Ok {
             let Answer { link, op, token, status, .. } = answer;
+            body.extend(reach.map(|reach| reach as u8));
             self.send(link, &Frame::Done { op, token, status, body: &body });
         } else {
             self.answer(&reach.map_or(answer, |reach| answer.reached(reach)));
         }
     }
 
-    fn answer(&mut self, answer: &Answer) {
+    pub(super) fn answer(&mut self, answer: &Answer) {
         self.send(answer.link, &answer.frame());
     }
 
@@ -129,7 +154,10 @@ impl Process {
                 match action {
                     serve::Action::Copy(copy) => self.copy(copy),
                     serve::Action::Answer(answer) => self.answer(&answer),
-                    serve::Action::Detach { place, .. } => self.sources.detach(place),
+                    serve::Action::Detach { place, .. } => {
+                        self.detach_from_card(place);
+                        self.sources.detach(place);
+                    }
                 }
             }
             while let Some(action) = self.machines.agent.poll_read(&mut buffer) {
@@ -147,6 +175,7 @@ impl Process {
             while self.machines.agent.begin_fetch() {
                 idle = false;
             }
+            idle &= !self.turn_card(now);
             idle &= !self.read_on(now);
             if idle {
                 more = false;
@@ -177,7 +206,7 @@ impl Process {
                 if let Some(into) = into.filter(|into| into.len() == bytes.len()) {
                     into.copy_from_slice(bytes);
                 }
-                DataPath::Asked
+                if delivery.reach == Some(Reach::Rdma) { DataPath::VerbsAsked } else { DataPath::Asked }
             }
             Bytes::Landed(landed) => {
                 let ours = self.links.get(&LinkId(landed.link.0)).and_then(|l| l.ours.as_ref());
@@ -187,7 +216,7 @@ impl Process {
                     let _ = take_landed(ours, &landed, into);
                 }
                 self.machines.agent.reader().consumed(landed);
-                path_of(landed.reach)
+                path_of(delivery.reach)
             }
         };
         if delivery.last {

@@ -14,8 +14,21 @@ impl Driver {
     /// # Errors
     /// What the system said of the poll itself.
     pub fn wait_for_end(&mut self, also: BorrowedFd<'_>) -> std::io::Result<bool> {
+        self.sleep(also, PollFlags::RDHUP)
+    }
+
+    /// Sleeps until something comes over a link, or one ends (true), or `also` is readable (false). What came stays
+    /// where it is.
+    ///
+    /// # Errors
+    /// What the system said of the poll itself.
+    pub fn wait_for_word(&mut self, also: BorrowedFd<'_>) -> std::io::Result<bool> {
+        self.sleep(also, PollFlags::IN | PollFlags::RDHUP)
+    }
+
+    fn sleep(&mut self, also: BorrowedFd<'_>, flags: PollFlags) -> std::io::Result<bool> {
         let links = self.slots.iter().filter_map(|slot| match slot {
-            Slot::Up(stream, _) => Some(PollFd::from_borrowed_fd(stream.as_fd(), PollFlags::RDHUP)),
+            Slot::Up(stream, _) => Some(PollFd::from_borrowed_fd(stream.as_fd(), flags)),
             _ => None,
         });
         let mut fds: Vec<PollFd<'_>> =

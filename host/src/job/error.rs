@@ -12,6 +12,7 @@ use crate::admin::Failure;
 use crate::config::ConfigError;
 use crate::link::{Close, SendError};
 use crate::secret::SecretError;
+use crate::verbs::VerbsError;
 
 /// Why a job did not come to its end.
 #[derive(Debug, thiserror::Error)]
@@ -57,6 +58,9 @@ pub enum JobError {
         /// What the system said.
         error: io::Error,
     },
+    /// There is no RDMA device that could be used.
+    #[error("data path verbs: {0}")]
+    Verbs(#[from] VerbsError),
     /// A process could not be started.
     #[error("cannot start {peer} ({}): {error}", program.display())]
     Spawn {

@@ -25,11 +25,13 @@ use umbra_core::wire::{Frame, Op, Token};
 use super::child::Child;
 use super::directory::{DirectoryError, JobDirectory};
 use super::{DataPath, JobError, Options, Programs, Site};
+use crate::access::exposure::any_port;
 use crate::admin::{Door, ops};
 use crate::config::DpuLine;
 use crate::driver::{self, Driver, Limits, LinkId};
 use crate::link::{Address, Close, Identity, Party, SendError, Side, socket_path};
 use crate::secret::{self, Secret, SecretError};
+use crate::session::Rdma;
 
 struct Running {
     /// `None` for an agent that ran already.
@@ -106,6 +108,10 @@ impl Launcher {
     /// [`JobError`].
     pub fn new(options: &Options) -> Result<Launcher, JobError> {
         options.check()?;
+        if options.data_path.rdma().is_some() {
+            // Before any process is started: each of them would say the same.
+            any_port()?;
+        }
         let programs = Programs::find(options)?;
         let (input, input_bytes) = options.open_input()?;
         let directory = JobDirectory::create()?;
@@ -218,7 +224,7 @@ impl Launcher {
         if let Some(silence) = self.options.silence {
             arguments.extend(["--silence-ms".into(), silence.as_millis().max(1).to_string().into()]);
         }
-        if self.options.data_path == DataPath::Asked {
+        if self.options.data_path == DataPath::Asked || self.options.data_path.rdma().is_some() {
             arguments.push("--asked".into());
         }
         let program = self.programs.agent.clone();
@@ -269,6 +275,9 @@ impl Launcher {
         }
         pair("input", self.input.clone().into());
         pair("memory", memory.into());
+        if let Some(rdma) = self.options.data_path.rdma() {
+            pair("rdma", if rdma == Rdma::Direct { "direct" } else { "asked" }.into());
+        }
         for (key, value) in [
             ("rank", u64::from(rank.0)),
             ("host", u64::from(seat.host.0)),

@@ -10,6 +10,7 @@ use std::time::Duration;
 use umbra_core::peer::{Sp, WorldRank};
 
 use super::{JobError, Site};
+use crate::session::Rdma;
 
 /// Which way bytes travel from a rank to an agent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Hash, PartialOrd, Ord)]
@@ -24,11 +25,26 @@ pub enum DataPath {
     Cma,
     /// The bytes travel in answers over the control link, as between hosts without RDMA.
     Asked,
+    /// Every agent reads the rank's memory by itself, over RDMA.
+    Verbs,
+    /// The rank's service process reads its memory over RDMA, and others ask that one.
+    VerbsAsked,
 }
 
 impl DataPath {
     /// Every choice.
-    pub const ALL: [DataPath; 4] = [DataPath::Auto, DataPath::Shared, DataPath::Cma, DataPath::Asked];
+    pub const ALL: [DataPath; 6] =
+        [DataPath::Auto, DataPath::Shared, DataPath::Cma, DataPath::Asked, DataPath::Verbs, DataPath::VerbsAsked];
+
+    /// How a rank exports its slice over RDMA, if it does.
+    #[must_use]
+    pub const fn rdma(self) -> Option<Rdma> {
+        match self {
+            DataPath::Verbs => Some(Rdma::Direct),
+            DataPath::VerbsAsked => Some(Rdma::Asked),
+            _ => None,
+        }
+    }
 
     /// The name on the command line.
     #[must_use]
@@ -38,6 +54,8 @@ impl DataPath {
             DataPath::Shared => "shared",
             DataPath::Cma => "cma",
             DataPath::Asked => "asked",
+            DataPath::Verbs => "verbs",
+            DataPath::VerbsAsked => "verbs-asked",
         }
     }
 }
@@ -147,7 +165,7 @@ pub enum OptionsError {
         max: u64,
     },
     /// No such data path.
-    #[error("unknown data path {0:?}: use auto, shared, cma or asked")]
+    #[error("unknown data path {0:?}: use auto, shared, cma, asked, verbs or verbs-asked")]
     UnknownDataPath(String),
 }
 

@@ -17,7 +17,7 @@ use crate::config::{ConfigError, Platform};
 use crate::driver::{self, Driver, Event, Limits, LinkId};
 use crate::link::{Identity, Party, Side};
 use crate::secret::{Secret, SecretError};
-use crate::session::{GroupHandle, Seat, Session, SessionError, Settings};
+use crate::session::{GroupHandle, Rdma, Seat, Session, SessionError, Settings};
 use crate::sys::segment::{Segment, SegmentError};
 use umbra_core::peer::Incarnation;
 
@@ -84,12 +84,19 @@ impl Arguments {
             "heap" => Held::Heap,
             other => return Err(RankError::BadArgument(format!("memory={other}"))),
         };
+        let rdma = match pairs.get("rdma").map(String::as_str) {
+            None => Rdma::WhereNeeded,
+            Some("direct") => Rdma::Direct,
+            Some("asked") => Rdma::Asked,
+            Some(other) => return Err(RankError::BadArgument(format!("rdma={other}"))),
+        };
         let silence = pairs.contains_key("silence_ms").then(|| number("silence_ms")).transpose()?;
         let settings = Settings {
             sockets: pairs.get("sockets").map(PathBuf::from),
             shadows: small("shadows")?,
             deadline: Duration::from_millis(number("deadline_ms")?),
             silence: silence.map(Duration::from_millis),
+            rdma,
             ..Settings::new(job, secret, seat)
         };
         let (offset, len) = (number("offset")?, number("len")?);

@@ -10,6 +10,7 @@ use umbra_core::placement::PlacementError;
 use crate::link::{Close, SendError};
 use crate::sys::process::ProcessError;
 use crate::sys::segment::SegmentError;
+use crate::verbs::VerbsError;
 
 /// Why a rank did not get what it asked for.
 #[derive(Debug, thiserror::Error)]
@@ -90,9 +91,20 @@ pub enum SessionError {
         /// The service process that did not answer, if that is why.
         missing: Option<Sp>,
     },
-    /// Memory can only be shared over Unix sockets.
-    #[error("no Unix socket to service process {0}: memory can only be exported to one on the same machine")]
-    CannotShare(Sp),
+    /// Memory can only be shared over Unix sockets, and there is no RDMA.
+    #[error(
+        "no Unix socket to service process {sp}: memory can only be exported to one on the same machine{}",
+        why.as_ref().map(|why| format!(", or over RDMA, but {why}")).unwrap_or_default()
+    )]
+    CannotShare {
+        /// Which service process.
+        sp: Sp,
+        /// Why it cannot be exported over RDMA; nothing if only segments can.
+        why: Option<VerbsError>,
+    },
+    /// Memory cannot be registered with an RDMA device.
+    #[error(transparent)]
+    Verbs(#[from] VerbsError),
     /// Shared memory cannot be had.
     #[error(transparent)]
     Segment(#[from] SegmentError),

@@ -1,7 +1,11 @@
 //! Exporting memory to the rank's shadow service processes, and taking it back.
 //!
-//! A region in a segment is mapped by the service processes; a region in the heap is read by the kernel on their
-//! behalf. Both belong to the session while they are exported, so they cannot be freed under a reader.
+//! A region in a segment is mapped by the service processes, or registered with an RDMA device where they cannot map it;
+//! a region in the heap is read by the kernel on their behalf. All belong to the session while they are exported, so
+//! they cannot be freed under a reader.
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
 
 use umbra_core::access::message::{EXPORT, EXPORT_MAX, Export, REVOKE, Revoke};
 use umbra_core::endpoints::Shadows;
@@ -12,12 +16,13 @@ use umbra_core::region::Secret;
 use umbra_core::ticket::{Locator, Ticket};
 use umbra_core::wire::{Frame, Op, Token};
 
-use super::{Session, SessionError};
+use super::{Rdma, Session, SessionError};
 use crate::driver::{self, LinkId};
 use crate::link::SendError;
 use crate::secret;
 use crate::sys::process::ProcessId;
-use crate::sys::segment::Segment;
+use crate::sys::segment::{Segment, SegmentError};
+use crate::verbs::Region;
 
 /// The token of calls whose answer nobody waits for.
 pub(super) const NOBODY_WAITS: Token = Token(0);
@@ -36,8 +41,55 @@ impl Exported {
     #[must_use]
     pub fn span(&self) -> (u64, u64) {
         match self {
-            Exported::Segment(segment) => (segment.base().as_ptr() as u64, segment.len() as u64),
+            Exported::Segment(segment) => span_of(segment),
             Exported::Bytes(bytes) => (bytes.as_ptr() as u64, bytes.len() as u64),
+        }
+    }
+}
+
+fn span_of(segment: &Segment) -> (u64, u64) {
+    (segment.base().as_ptr() as u64, segment.len() as u64)
+}
+
+/// Exported memory, as the session keeps it.
+#[derive(Debug)]
+pub(super) enum Kept {
+    /// Mapped by service processes.
+    Shared(Segment),
+    /// Read by an RDMA device.
+    Registered(Region),
+    /// Read by the kernel.
+    Heap(Vec<u8>),
+}
+
+impl Kept {
+    /// Where it is in this process, and its length.
+    fn span(&self) -> (u64, u64) {
+        match self {
+            Kept::Shared(segment) => span_of(segment),
+            Kept::Registered(region) => span_of(region.segment()),
+            Kept::Heap(bytes) => (bytes.as_ptr() as u64, bytes.len() as u64),
+        }
+    }
+
+    /// What service processes need beside the message to map it.
+    fn descriptors(&self) -> Result<Vec<OwnedFd>, SegmentError> {
+        match self {
+            Kept::Shared(segment) => Ok(vec![segment.share()?]),
+            Kept::Registered(_) | Kept::Heap(_) => Ok(Vec::new()),
+        }
+    }
+
+    /// The owner's memory again. From here on the card refuses the key of what was registered.
+    fn into_exported(self) -> Option<Exported> {
+        match self {
+            Kept::Shared(segment) => Some(Exported::Segment(segment)),
+            Kept::Heap(bytes) => Some(Exported::Bytes(bytes)),
+            Kept::Registered(region) => {
+                let segment = region.segment().clone();
+                drop(region);
+                Arc::into_inner(segment).map(Exported::Segment)
+            }
         }
     }
 }
@@ -49,7 +101,8 @@ impl Session {
     /// [`SessionError`]; the segment is dropped then.
     pub fn export_segment(&mut self, segment: Segment) -> Result<Key, SessionError> {
         segment.forbid_new_writers()?;
-        self.export(Exported::Segment(segment))
+        let kept = self.keep(segment)?;
+        self.export(kept)
     }
 
     /// Exports bytes of the heap for reading; returns when all shadow service processes know.
@@ -57,7 +110,7 @@ impl Session {
     /// # Errors
     /// [`SessionError`]; the bytes are dropped then.
     pub fn export_bytes(&mut self, bytes: Vec<u8>) -> Result<Key, SessionError> {
-        self.export(Exported::Bytes(bytes))
+        self.export(Kept::Heap(bytes))
     }
 
     /// Where exported memory is in this process, and its length in bytes.
@@ -66,7 +119,7 @@ impl Session {
         self.exported.get(&key.to_bits()).map(|(memory, _)| memory.span())
     }
 
-    fn export(&mut self, memory: Exported) -> Result<Key, SessionError> {
+    fn export(&mut self, memory: Kept) -> Result<Key, SessionError> {
         let (base, len) = memory.span();
         if len == 0 {
             return Err(SessionError::Memory(Status::OutOfBounds));
@@ -80,8 +133,11 @@ impl Session {
             .export(owner, self.incarnation, base, len, Access::READ, shadows.clone(), secret)
             .map_err(|_| SessionError::Memory(Status::Full))?;
         let locator = match &memory {
-            Exported::Segment(_) => Locator::Segment { segment: region.key.to_bits(), offset: 0, size: len },
-            Exported::Bytes(_) => {
+            Kept::Shared(_) => Locator::Segment { segment: region.key.to_bits(), offset: 0, size: len },
+            Kept::Registered(region) => {
+                Locator::Verbs { rkey: region.rkey(), direct: self.settings.rdma != Rdma::Asked }
+            }
+            Kept::Heap(_) => {
                 let me = ProcessId::current()?;
                 Locator::Process { pid: me.pid, start: me.start }
             }
@@ -104,10 +160,7 @@ impl Session {
     /// Tells a service process that came back, and has forgotten everything, what is exported.
     pub(super) fn export_again(&mut self, link: LinkId) {
         for (memory, body) in self.exported.values() {
-            let descriptors = match memory {
-                Exported::Segment(segment) => segment.share().into_iter().collect(),
-                Exported::Bytes(_) => Vec::new(),
-            };
+            let Ok(descriptors) = memory.descriptors() else { continue };
             let call = Frame::Call { op: EXPORT, token: NOBODY_WAITS, body };
             // A queue that was just created has room; if the link breaks again, this is said again.
             let _ = self.driver.send(link, &call, descriptors);
@@ -124,7 +177,7 @@ impl Session {
         }
         self.take_back(key)?;
         let taken = self.exported.remove(&key.to_bits());
-        taken.map(|(memory, _)| memory).ok_or(SessionError::Memory(Status::UnknownRegion))
+        taken.and_then(|(memory, _)| memory.into_exported()).ok_or(SessionError::Memory(Status::UnknownRegion))
     }
 
     fn take_back(&mut self, key: Key) -> Result<(), SessionError> {
@@ -134,24 +187,22 @@ impl Session {
     }
 
     /// Calls every shadow service process and waits for all answers. One that is gone has no claim any more.
-    fn tell_shadows(&mut self, op: Op, body: &[u8], memory: Option<&Exported>) -> Result<(), SessionError> {
+    fn tell_shadows(&mut self, op: Op, body: &[u8], memory: Option<&Kept>) -> Result<(), SessionError> {
         let token = Token(self.next_token);
         self.next_token += 1;
         let all_up = |s: &Session| s.shadows.iter().all(|s| s.up);
         let deadline = driver::now() + self.lapse();
         if op == EXPORT {
-            if let (Some(shadow), None) = (self.shadows.first(), &self.settings.sockets) {
-                return Err(SessionError::CannotShare(shadow.sp));
+            let reached = matches!(memory, Some(Kept::Registered(_))) || self.settings.sockets.is_some();
+            if let (Some(shadow), false) = (self.shadows.first(), reached) {
+                return Err(SessionError::CannotShare { sp: shadow.sp, why: None });
             }
             self.wait("the service processes", deadline, all_up, None)?;
         }
         let up: Vec<_> = self.shadows.iter().filter(|s| s.up).map(|s| (s.sp, s.link)).collect();
         let links: Vec<_> = up.iter().map(|&(_, link)| link).collect();
         for &(sp, link) in &up {
-            let descriptors = match memory {
-                Some(Exported::Segment(segment)) => vec![segment.share()?],
-                _ => Vec::new(),
-            };
+            let descriptors = memory.map(Kept::descriptors).transpose()?.unwrap_or_default();
             self.driver.send(link, &Frame::Call { op, token, body }, descriptors).map_err(|why| match why {
                 SendError::NotUp => SessionError::ServiceLost { sp },
                 why => SessionError::Send(why),

@@ -2,6 +2,7 @@
 
 use std::os::fd::{BorrowedFd, OwnedFd};
 
+use umbra_core::access::direct::CONNECT;
 use umbra_core::access::message::FETCH;
 use umbra_core::endpoints::GroupKey;
 use umbra_core::group::member;
@@ -44,7 +45,8 @@ impl Session {
     }
 
     /// Sleeps until a link to a service process ends (true; [`recover`](Self::recover) then) or `also` is readable
-    /// (false). For a rank that computes elsewhere or has nothing to do: signs of life do not wake it.
+    /// (false). For a rank that computes elsewhere or has nothing to do: signs of life do not wake it, unless memory is
+    /// exported over RDMA, because a service process that wants to read it may ask to be connected.
     ///
     /// # Errors
     /// [`SessionError::Io`] if the system refuses to wait.
@@ -52,7 +54,11 @@ impl Session {
         if !self.is_whole() {
             return Ok(true);
         }
-        self.driver.wait_for_end(also).map_err(|error| SessionError::Io { what: "wait for the links", error })
+        let slept = match self.exposure {
+            Some(_) => self.driver.wait_for_word(also),
+            None => self.driver.wait_for_end(also),
+        };
+        slept.map_err(|error| SessionError::Io { what: "wait for the links", error })
     }
 
     /// Makes progress until the service processes, if they were started again, have this rank's groups and exported
@@ -189,6 +195,7 @@ impl Session {
                     self.arena = Segment::attach(descriptor, Mapping::ReadOnly, len).ok();
                 }
             }
+            Frame::Call { op: CONNECT, token, body } => self.on_connect(link, token, body),
             Frame::Done { op: ops::DUMP, token, status, body } => self.table_came(link, token, status, body),
             Frame::Done { op: FETCH, token, status, body } => self.fetched(link, token, status, body),
             Frame::Done { op, token, status, .. } if op.0 >> 8 == 2 => {

@@ -52,6 +52,18 @@ impl Patience {
     }
 }
 
+/// Whether service processes reach exported segments over RDMA.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Rdma {
+    /// Where they cannot map them, because there is no Unix socket to them.
+    #[default]
+    WhereNeeded,
+    /// Always, and every service process of the job may read them by itself.
+    Direct,
+    /// Always, but only the rank's shadow service processes; others ask these.
+    Asked,
+}
+
 /// What a rank needs to know to join.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -71,13 +83,16 @@ pub struct Settings {
     /// How long the service process may be silent, although its link is up, before it counts as failed; `None` for as
     /// long as the deadline. The same in the whole job.
     pub silence: Option<Duration>,
+    /// Whether exported segments are registered with an RDMA device.
+    pub rdma: Rdma,
 }
 
 impl Settings {
     /// Settings with one shadow service process, no Unix sockets, and ten seconds of patience.
     #[must_use]
     pub const fn new(job: Job, secret: Secret, seat: Seat) -> Settings {
-        Settings { job, secret, seat, sockets: None, shadows: 1, deadline: Duration::from_secs(10), silence: None }
+        let (deadline, rdma) = (Duration::from_secs(10), Rdma::WhereNeeded);
+        Settings { job, secret, seat, sockets: None, shadows: 1, deadline, silence: None, rdma }
     }
 
     pub(super) fn lapse(&self) -> Lapse {

@@ -75,6 +75,8 @@ impl Drop for Pair {
 
 // SAFETY: rdma-core's calls on queue pairs and completion queues may be made from any thread, one at a time here.
 unsafe impl Send for Queue {}
+// SAFETY: as above, and what is called through a shared reference is safe to be called from several threads at once.
+unsafe impl Sync for Queue {}
 
 impl Queue {
     /// A queue pair on a port, not connected yet.

@@ -4,6 +4,7 @@
 
 use std::fmt::Debug;
 
+use umbra_core::access::direct::{CONNECTING, Connect, OPENED, Opened};
 use umbra_core::access::message::{Description, Export, Fetch, Import, Locate, Revoke, Transfer};
 use umbra_core::codec::{Reader, Short, Writer};
 use umbra_core::group::Cause;
@@ -78,13 +79,18 @@ pub(super) fn access_seeds() -> Vec<Vec<u8>> {
     let mut seeds = vec![export, [&[0], locate.as_slice()].concat()];
     seeds.extend((2..6).map(|choice| [&[choice], [0; 40].as_slice()].concat()));
     seeds.push([&[6], [0; Fetch::LEN].as_slice()].concat());
+    let mut opened = [0; OPENED];
+    // A region of one byte.
+    opened[24] = 1;
+    seeds.push([&[7], opened.as_slice()].concat());
+    seeds.push([&[8], [0; CONNECTING].as_slice()].concat());
     seeds
 }
 
 /// What parses, emits the same bytes.
 pub(super) fn access_feed(bytes: &[u8]) {
     let Some((&choice, body)) = bytes.split_first() else { return };
-    let told = match choice % 7 {
+    let told = match choice % 9 {
         0 => Locate::parse(body).ok().map(|locate| locate.to_bytes().to_vec()),
         1 => Export::parse(body).ok().map(|export| {
             let mut told = vec![0; 256];
@@ -96,10 +102,12 @@ pub(super) fn access_feed(bytes: &[u8]) {
         3 => Revoke::parse(body).ok().map(|revoke| revoke.to_bytes().to_vec()),
         4 => Description::parse(body).ok().map(|description| description.to_bytes().to_vec()),
         5 => Transfer::parse(body).ok().map(|(transfer, rest)| [transfer.to_bytes().as_slice(), rest].concat()),
-        _ => Fetch::parse(body).ok().map(|fetch| fetch.to_bytes().to_vec()),
+        6 => Fetch::parse(body).ok().map(|fetch| fetch.to_bytes().to_vec()),
+        7 => Opened::parse(body).ok().map(|opened| opened.to_bytes().to_vec()),
+        _ => Connect::parse(body).ok().map(|connect| connect.to_bytes().to_vec()),
     };
     if let Some(told) = told {
-        assert_eq!(told, body, "message {}", choice % 7);
+        assert_eq!(told, body, "message {}", choice % 9);
     }
 }
 

@@ -31,7 +31,7 @@ use kernel::Kernel;
 /// The last line of the script's output.
 const END: &str = "umbra-guest: exit ";
 /// Seconds from power-on to power-off, unless told otherwise.
-const LIMIT: u64 = 240;
+const LIMIT: u64 = 480;
 
 /// A guest that can be started.
 pub(crate) struct Guest {

@@ -34,6 +34,8 @@ pub struct Delivery<'f> {
     pub at: u64,
     /// The bytes.
     pub bytes: Bytes<'f>,
+    /// How the server got at them, if it said so.
+    pub reach: Option<Reach>,
     /// Whether this was the last delivery: the request has ended well.
     pub last: bool,
 }
@@ -56,8 +58,6 @@ pub struct Landed {
     pub offset: u64,
     /// Bytes.
     pub len: u64,
-    /// How the server got at them, if it said so.
-    pub reach: Option<Reach>,
     pub(super) slot: u8,
 }
 

@@ -200,18 +200,16 @@ where
         let server = self.servers.as_ref().get(link.index())?;
         let (in_segment, slot_bytes) = (server.in_segment, server.slot_bytes);
         let sp = server.sp?;
-        let said = Reach::parse(if in_segment { body } else { &[] });
+        // Bytes that were asked inline come before what is said about them.
+        let inline = if in_segment { 0 } else { len };
+        let said = Reach::split(body, if status == Status::Ok { inline } else { 0 });
+        let well_formed = if status == Status::Ok { said.is_ok() } else { body.is_empty() };
+        let (inline, reach) = said.unwrap_or((&[], None));
         let bytes = if in_segment {
-            let reach = said.ok().flatten();
-            Bytes::Landed(Landed { link, offset: u64::from(slot) * slot_bytes, len, reach, slot })
+            Bytes::Landed(Landed { link, offset: u64::from(slot) * slot_bytes, len, slot })
         } else {
             self.free(link, slot);
-            Bytes::Inline(body)
-        };
-        let well_formed = match status {
-            Status::Ok if in_segment => said.is_ok(),
-            Status::Ok => body.len() as u64 == len,
-            _ => body.is_empty(),
+            Bytes::Inline(inline)
         };
         let outcome = match status {
             _ if !well_formed => Err(ReadError::Malformed { sp }),
@@ -228,7 +226,7 @@ where
                 if last {
                     let _ = self.requests.end(request);
                 }
-                return Some(Delivery { request, tag, at, bytes, last });
+                return Some(Delivery { request, tag, at, bytes, reach, last });
             }
             Progress::Nothing => {}
             Progress::Stop => self.unlist(request),

@@ -74,7 +74,7 @@ impl Run<'_> {
                     .map_err(|error| JobError::Input { path: run.launcher.input().0.to_owned(), error })
             })?;
         }
-        for path in [DataPath::Shared, DataPath::Cma, DataPath::Asked] {
+        for path in DataPath::ALL.into_iter().filter(|path| *path != DataPath::Auto) {
             self.ask(self.agents(), ops::LATENCY, path as u64, &[], |run, peer, body| {
                 run.take_paths(peer, body).ok_or(JobError::BadAnswer(peer))
             })?;

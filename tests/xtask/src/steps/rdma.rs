@@ -10,7 +10,18 @@ use crate::step::{Bench, Failure, Verdict};
 use crate::steps::tests::PROFILE;
 
 /// Tests that need a device; each says `skipped: ` if it found none, which is a failure here.
-const TESTS: [&str; 6] = ["verbs", "verbs_transport", "verbs_access", "verbs_window", "verbs_loopback", LINK_TEST];
+const TESTS: [&str; 8] = [
+    "verbs",
+    "verbs_transport",
+    "verbs_access",
+    "verbs_window",
+    "verbs_loopback",
+    JOB_TESTS[0],
+    JOB_TESTS[1],
+    LINK_TEST,
+];
+/// Tests that start agents and ranks: other programs than themselves, which are built in one way only.
+const JOB_TESTS: [&str; 2] = ["verbs_session", "verbs_job"];
 /// The test that takes the link down and the device away; it runs where both are ours.
 const LINK_TEST: &str = "verbs_link";
 
@@ -18,12 +29,13 @@ const LINK_TEST: &str = "verbs_link";
 /// and once more with the types and calls of `rdma-sys`, where that can be built.
 pub(super) fn check(bench: &Bench<'_>) -> Result<Verdict, Failure> {
     let build = |words: &str| Run::cargo().words(words).args(["--profile", PROFILE]);
-    build("build --package umbra --bin umbra").succeed(bench.log)?;
+    build("build --package umbra --package umbra-dpu --bins").succeed(bench.log)?;
     let mut programs = programs(build("test --package umbra-tests"), bench.log)?;
     let rdma_sys = RdmaSys::prepare(bench.log);
     if rdma_sys.is_here() {
         let build = rdma_sys.env(build("test --package umbra-tests --features umbra/rdma-sys"));
-        programs.extend(self::programs(build, bench.log)?);
+        let is_job = |program: &PathBuf| JOB_TESTS.into_iter().any(|test| is_test(program, test));
+        programs.extend(self::programs(build, bench.log)?.into_iter().filter(|program| !is_job(program)));
     }
     let remark = |device: &str| match rdma_sys.remark() {
         remark if remark.is_empty() => format!("{device}, also with rdma-sys"),

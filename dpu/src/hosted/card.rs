@@ -1,0 +1,261 @@
+//! The network card of an agent: what it reads and writes by itself, and for whom.
+//!
+//! Every job takes one slot of a registered landing area; jobs beyond the slots wait in order. What has ended is told as
+//! [`News`], with the bytes still in the slot: whoever takes it gives the slot back.
+
+use std::collections::{HashMap, VecDeque};
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use umbra::access::exposure::any_port;
+use umbra::access::rdma::Rdma;
+use umbra::sys::segment::Segment;
+use umbra::verbs::{Address, VerbsError};
+use umbra_core::access::message::Export;
+use umbra_core::access::queues::{Lane, Posted, Queues};
+use umbra_core::access::relay::Asker;
+use umbra_core::access::serve::{Copy, INLINE_MAX, STEP};
+use umbra_core::access::{Event, MemoryAccess as _};
+use umbra_core::error::Status;
+use umbra_core::key::{Access, Key, Span};
+use umbra_core::machine::Link;
+use umbra_core::peer::{Peer, Sp};
+use umbra_core::region::{Entry, Held, Region, Secret};
+use umbra_core::slots::Slot as Place;
+use umbra_core::ticket::{Locator, Ticket};
+use umbra_core::time::Time;
+use umbra_core::transport::PostError;
+use umbra_core::wire::Token;
+
+/// Jobs that the card works on at once.
+const SLOTS: usize = 16;
+/// Bytes of one job at most.
+pub(super) const PIECE: u64 = 128 * 1024;
+/// Regions that can be reached; twice as many as are needed.
+const REGIONS: usize = 8192;
+
+const _: () = assert!(PIECE >= STEP && PIECE >= INLINE_MAX, "what one frame asks for fits into one slot");
+
+/// Why bytes are moved.
+pub(super) enum Job {
+    /// A service process asked for a copy of memory of a rank of ours.
+    Serve {
+        copy: Copy,
+        /// What is to be written.
+        store: Option<Vec<u8>>,
+    },
+    /// A piece of a read of an order.
+    Read(DirectRead),
+    /// A rank asked for bytes of another rank of ours; `None` once its link is gone.
+    Fetch { asker: Option<Asker>, len: u64, held: Held },
+}
+
+/// A read that this process makes by itself, piece by piece.
+pub(super) struct DirectRead {
+    pub(super) tag: u64,
+    pub(super) region: Region,
+    pub(super) address: u64,
+    pub(super) len: u64,
+    /// Bytes that are there.
+    pub(super) done: u64,
+    pub(super) deadline: Time,
+    /// The link to the service process that can be asked instead; none for a rank of ours.
+    pub(super) via: Option<Link>,
+    /// Keeps the region of a rank of ours from being taken back meanwhile.
+    pub(super) held: Option<Held>,
+    pub(super) retried: bool,
+}
+
+impl DirectRead {
+    pub(super) fn piece(&self) -> Span {
+        let offset = (self.address - self.region.base).saturating_add(self.done);
+        Span { key: self.region.key, offset, len: (self.len - self.done).min(PIECE) }
+    }
+}
+
+/// What the card has to tell.
+pub(super) enum News {
+    /// A job ended; its bytes are in this slot, if it had one.
+    Ended { job: Job, status: Status, slot: Option<usize> },
+    /// The queue pair to an owner broke.
+    Broken(Peer),
+    /// A region is not touched any more.
+    Revoked(Key),
+}
+
+/// The device, its queue pairs, and the jobs.
+pub(super) struct Card {
+    me: Sp,
+    way: Queues<Rdma, Vec<Entry>, Vec<Place<Posted>>, Vec<Lane>>,
+    free: Vec<usize>,
+    /// By slot.
+    jobs: Vec<Option<Job>>,
+    waiting: VecDeque<(Access, Span, Job)>,
+    news: VecDeque<News>,
+    /// The region of each owner that was read last.
+    recent: HashMap<Peer, Region>,
+}
+
+impl Card {
+    pub(super) fn open(me: Sp) -> Result<Card, VerbsError> {
+        let port = any_port()?;
+        let landing = Segment::create("umbra-card", SLOTS * PIECE as usize)
+            .map_err(|error| VerbsError::Call { what: "making a landing area", error: std::io::Error::other(error) })?;
+        let device = Rdma::new(&port, REGIONS, SLOTS as u32, Arc::new(landing))?;
+        let work = (0..SLOTS).map(|_| Place::EMPTY).collect();
+        let way = Queues::new(me, device, vec![Entry::VACANT; REGIONS], work, vec![Lane::default(); REGIONS]);
+        Ok(Card {
+            me,
+            way,
+            free: (0..SLOTS).rev().collect(),
+            jobs: (0..SLOTS).map(|_| None).collect(),
+            waiting: VecDeque::new(),
+            news: VecDeque::new(),
+            recent: HashMap::new(),
+        })
+    }
+
+    /// What becomes readable when something ends that was armed for.
+    pub(super) fn bell(&mut self) -> std::io::Result<OwnedFd> {
+        self.way.device().bell().try_clone_to_owned()
+    }
+
+    /// Makes the bell ring for what ends next; true if there is something to do now.
+    pub(super) fn arm(&mut self) -> bool {
+        self.way.under_way() > 0 && self.way.device().arm()
+    }
+
+    pub(super) fn quiet(&mut self) {
+        self.way.device().quiet();
+    }
+
+    pub(super) fn queue_pairs(&mut self) -> usize {
+        self.way.device().lines()
+    }
+
+    /// Takes over a region that this process may reach by itself.
+    pub(super) fn import(&mut self, region: &Region, rkey: u32) -> Result<(), Status> {
+        let Region { key, incarnation, base, len, access } = *region;
+        let ticket = Ticket { key, base, len, access, locator: Locator::Verbs { rkey, direct: true } };
+        // Whoever told us has checked that; the list here says that this process may use what it was told.
+        let export = Export { ticket, secret: Secret([0; 32]), shadows: [self.me].into_iter().collect() };
+        self.way.import(&export, incarnation)
+    }
+
+    /// The region of an owner that covers an address, if this process may reach it.
+    pub(super) fn region(&mut self, owner: Peer, address: u64) -> Option<Region> {
+        let regions = self.way.regions();
+        if let Some(last) = self.recent.get(&owner)
+            && last.covers(address)
+            && regions.get(last.key) == Some(last)
+        {
+            return Some(*last);
+        }
+        let found = regions.find(owner, address).ok()?;
+        self.recent.insert(owner, found);
+        Some(found)
+    }
+
+    pub(super) fn greet(&mut self) -> Option<(Peer, Address)> {
+        self.way.device().greet()
+    }
+
+    pub(super) fn welcome(&mut self, owner: Peer, address: &Address) -> Result<(), VerbsError> {
+        self.way.device().welcome(owner, address)
+    }
+
+    pub(super) fn refuse(&mut self, owner: Peer, status: Status) {
+        self.way.device().refuse(owner, status);
+    }
+
+    pub(super) fn is_usable(&mut self, owner: Peer) -> bool {
+        self.way.device().is_usable(owner)
+    }
+
+    pub(super) fn is_greeting(&mut self, owner: Peer) -> bool {
+        self.way.device().is_greeting(owner)
+    }
+
+    pub(super) fn rebuild(&mut self, owner: Peer) {
+        self.way.rebuild(owner);
+    }
+
+    pub(super) fn revoke(&mut self, key: Key) -> Result<(), Status> {
+        self.way.revoke(key)
+    }
+
+    pub(super) fn forget(&mut self, owner: Peer) {
+        self.recent.remove(&owner);
+        self.way.forget(owner);
+    }
+
+    /// Queues a job.
+    pub(super) fn start(&mut self, way: Access, span: Span, job: Job) {
+        self.waiting.push_back((way, span, job));
+    }
+
+    /// Whoever asked over this link hears nothing any more.
+    pub(super) fn forget_asker(&mut self, link: Link) {
+        let waiting = self.waiting.iter_mut().map(|(_, _, job)| job);
+        for job in self.jobs.iter_mut().flatten().chain(waiting) {
+            if let Job::Fetch { asker, .. } = job {
+                *asker = asker.filter(|asker| asker.link != link);
+            }
+        }
+    }
+
+    /// Gives jobs to the card and takes in what has ended.
+    pub(super) fn turn(&mut self, now: Time) {
+        while !self.waiting.is_empty()
+            && let Some(slot) = self.free.pop()
+        {
+            let Some((way, span, job)) = self.waiting.pop_front() else { break };
+            let landing = slot as u64 * PIECE;
+            if let Job::Serve { store: Some(bytes), .. } = &job {
+                // The slot is in the landing area, and no frame is longer than a slot.
+                let _ = self.way.put(landing, bytes);
+            }
+            match self.way.post(way, span, landing, Token(slot as u64)) {
+                Ok(()) => self.jobs[slot] = Some(job),
+                Err(error) => {
+                    let status = if let PostError::Refused(status) = error { status } else { Status::QueueBroken };
+                    self.free.push(slot);
+                    self.news.push_back(News::Ended { job, status, slot: None });
+                }
+            }
+        }
+        let Card { way, jobs, news, .. } = self;
+        way.poll(now, &mut |event| match event {
+            Event::Done { token, status } => {
+                let slot = usize::try_from(token.0).unwrap_or(usize::MAX);
+                if let Some(job) = jobs.get_mut(slot).and_then(Option::take) {
+                    news.push_back(News::Ended { job, status, slot: Some(slot) });
+                }
+            }
+            Event::Broken { owner } => news.push_back(News::Broken(owner)),
+            Event::Revoked { key } => news.push_back(News::Revoked(key)),
+            Event::Imported { .. } => {}
+        });
+    }
+
+    pub(super) fn next(&mut self) -> Option<News> {
+        self.news.pop_front()
+    }
+
+    /// Copies the bytes of a slot out.
+    pub(super) fn take(&self, slot: usize, into: &mut [u8]) -> Result<(), Status> {
+        self.way.take(slot as u64 * PIECE, into)
+    }
+
+    /// Copies the bytes of a slot into a segment.
+    pub(super) fn take_into(&mut self, slot: usize, to: &Segment, at: u64, len: u64) -> Result<(), Status> {
+        let narrow = |word: u64| usize::try_from(word).map_err(|_| Status::OutOfBounds);
+        let landing = self.way.device().landing();
+        landing.copy(slot * PIECE as usize, to, narrow(at)?, narrow(len)?).map_err(|_| Status::OutOfBounds)
+    }
+
+    /// A slot is free again.
+    pub(super) fn give_back(&mut self, slot: Option<usize>) {
+        self.free.extend(slot);
+    }
+}

@@ -1,0 +1,250 @@
+//! RDMA in an agent: the card, if there is one, and all that is under way with it.
+//!
+//! The card is opened when it is first needed. What it tells is handed on here: copies for other service processes and
+//! for ranks to `lending`, reads of its own to `reaching`, addresses of queue pairs to `connecting`.
+
+use std::collections::HashMap;
+
+use umbra::driver::{self, LinkId};
+use umbra_core::access::grants::{Grant, Grants};
+use umbra_core::access::serve::Attach;
+use umbra_core::error::Status;
+use umbra_core::key::Key;
+use umbra_core::machine::Link;
+use umbra_core::peer::Peer;
+use umbra_core::slots::Slot;
+use umbra_core::time::{Lapse, Time};
+use umbra_core::wire::Token;
+
+use super::card::{Card, Job, News};
+use super::connecting::Connecting;
+use super::process::Process;
+use super::reaching::Opening;
+
+/// Regions that can be given to other service processes at once.
+const GRANTS: usize = 16 * 1024;
+/// What could not be had is not asked for again before.
+pub(super) const LATER: Lapse = Lapse::from_secs(1);
+
+/// Memory of a rank of ours that the card reads.
+#[derive(Clone, Copy)]
+pub(super) struct Exposed {
+    pub(super) key: Key,
+    pub(super) rkey: u32,
+    /// Other service processes may have the key.
+    pub(super) direct: bool,
+}
+
+/// Everything about RDMA in one agent.
+pub(super) struct Rdma {
+    pub(super) card: Option<Card>,
+    /// Why there is no card, or why it did not reach somebody.
+    pub(super) trouble: Option<String>,
+    /// When to look for a card again.
+    again: Time,
+    /// The driver's number of the card's bell.
+    bell: Option<usize>,
+    /// Addresses that were sent and not answered.
+    pub(super) connects: HashMap<u64, Connecting>,
+    /// Regions that were asked for.
+    pub(super) opens: HashMap<u64, Opening>,
+    /// The link over which an owner's regions were opened.
+    pub(super) opened: HashMap<Peer, Link>,
+    /// Owners that are not read by this process itself before this time.
+    pub(super) later: HashMap<Peer, Time>,
+    /// Regions of ranks of ours, by their places in the server's table.
+    pub(super) exposed: HashMap<usize, Exposed>,
+    /// Exports that wait for their owner's queue pair.
+    pub(super) attaching: Vec<Attach>,
+    /// Who wants to hear that this process reads a region no more.
+    pub(super) closing: HashMap<Key, (Link, Token)>,
+    /// Regions of ranks of ours that others read by themselves.
+    pub(super) grants: Grants<Vec<Slot<Grant>>>,
+    next_token: u64,
+    /// Copies that the card made for others.
+    pub(super) copies: u64,
+}
+
+impl Rdma {
+    pub(super) fn new() -> Rdma {
+        Rdma {
+            card: None,
+            trouble: None,
+            again: Time::ZERO,
+            bell: None,
+            connects: HashMap::new(),
+            opens: HashMap::new(),
+            opened: HashMap::new(),
+            later: HashMap::new(),
+            exposed: HashMap::new(),
+            attaching: Vec::new(),
+            closing: HashMap::new(),
+            grants: Grants::new((0..GRANTS).map(|_| Slot::EMPTY).collect()),
+            next_token: 0,
+            copies: 0,
+        }
+    }
+
+    pub(super) const fn token(&mut self) -> u64 {
+        self.next_token += 1;
+        self.next_token
+    }
+
+    /// Whether the card reads the memory that is kept under a place.
+    pub(super) fn is_exposed(&self, place: usize) -> bool {
+        self.exposed.contains_key(&place)
+    }
+
+    /// Whether the process must not sleep; the bell rings if it may.
+    pub(super) fn arm(&mut self) -> bool {
+        self.card.as_mut().is_some_and(Card::arm)
+    }
+
+    /// The bell rang, if this is its number.
+    pub(super) fn rang(&mut self, number: usize) {
+        if let (true, Some(card)) = (self.bell == Some(number), &mut self.card) {
+            card.quiet();
+        }
+    }
+
+    /// When somebody has not answered.
+    pub(super) fn deadline(&self) -> Time {
+        let connects = self.connects.values().map(|connecting| connecting.deadline);
+        connects.chain(self.opens.values().map(|opening| opening.deadline)).fold(Time::NEVER, Time::min)
+    }
+}
+
+impl Process {
+    /// Opens the card if that was not done; `at_once`: even if it failed a moment ago.
+    pub(super) fn open_card(&mut self, at_once: bool) -> bool {
+        let rdma = &mut self.rdma;
+        if rdma.card.is_some() {
+            return true;
+        }
+        let now = driver::now();
+        if now < rdma.again && !at_once {
+            return false;
+        }
+        rdma.again = now + LATER;
+        let opened = Card::open(self.settings.sp).map_err(|error| error.to_string());
+        let watched = opened.and_then(|mut card| Ok((card.bell().map_err(|error| error.to_string())?, card)));
+        match watched {
+            Ok((bell, card)) => {
+                rdma.bell = Some(self.driver.watch(bell));
+                (rdma.card, rdma.trouble) = (Some(card), None);
+                true
+            }
+            Err(trouble) => {
+                rdma.trouble = Some(trouble);
+                false
+            }
+        }
+    }
+
+    /// How long somebody may take to answer about RDMA: others are still waiting for their bytes then.
+    pub(super) fn answer_by(&self, now: Time) -> Time {
+        now + Lapse(u64::try_from(self.settings.deadline.as_nanos() / 4).unwrap_or(u64::MAX))
+    }
+
+    /// Carries out what the card has to tell; true if there was anything.
+    pub(super) fn turn_card(&mut self, now: Time) -> bool {
+        let Some(card) = &mut self.rdma.card else { return false };
+        card.turn(now);
+        let mut busy = false;
+        while let Some((owner, address)) = self.rdma.card.as_mut().and_then(Card::greet) {
+            busy = true;
+            self.greet(owner, &address, now);
+        }
+        while let Some(news) = self.rdma.card.as_mut().and_then(Card::next) {
+            busy = true;
+            self.on_news(news, now);
+        }
+        while let Some(recall) = self.rdma.grants.poll() {
+            busy = true;
+            self.ask_back(&recall);
+        }
+        busy
+    }
+
+    fn on_news(&mut self, news: News, now: Time) {
+        match news {
+            News::Ended { job, status, slot } => {
+                match job {
+                    Job::Serve { copy, .. } => self.copied_by_card(copy, status, slot),
+                    Job::Fetch { asker, len, held } => self.fetched_by_card(asker, len, held, status, slot),
+                    Job::Read(read) => self.read_by_card(read, status, slot),
+                }
+                if let Some(card) = &mut self.rdma.card {
+                    card.give_back(slot);
+                }
+            }
+            News::Broken(owner) => self.rebuild(owner, now),
+            News::Revoked(key) => self.closed(key),
+        }
+    }
+
+    /// A queue pair broke: both ends make theirs anew, but not all the time.
+    fn rebuild(&mut self, owner: Peer, now: Time) {
+        if self.rdma.later.get(&owner).is_some_and(|later| now < *later) {
+            return;
+        }
+        self.rdma.later.remove(&owner);
+        if let Some(card) = &mut self.rdma.card {
+            card.rebuild(owner);
+        }
+    }
+
+    /// A link is gone, and with it what was asked over it, and what was given to its other end.
+    pub(super) fn rdma_gone(&mut self, link: Link) {
+        while let Some(held) = self.rdma.grants.gone(link) {
+            self.machines.agent.serve().release_own(held);
+        }
+        self.rdma.attaching.retain(|attach| attach.link != link);
+        self.rdma.closing.retain(|_, (over, _)| *over != link);
+        if let Some(card) = &mut self.rdma.card {
+            card.forget_asker(link);
+        }
+        // What was opened through a service process is not read without it.
+        let lost: Vec<Peer> =
+            self.rdma.opened.iter().filter(|(_, over)| **over == link).map(|(owner, _)| *owner).collect();
+        for owner in lost {
+            self.forget_owner(owner);
+        }
+        self.connect_gone(link);
+        self.open_gone(link);
+    }
+
+    /// A rank of ours is gone: nobody reads its memory any more.
+    pub(super) fn rank_gone(&mut self, owner: Peer) {
+        self.rdma.exposed.retain(|_, exposed| exposed.key.owner() != owner);
+        self.rdma.grants.recall(|key| key.owner() == owner, true);
+        self.forget_owner(owner);
+    }
+
+    pub(super) fn forget_owner(&mut self, owner: Peer) {
+        self.rdma.opened.remove(&owner);
+        self.rdma.later.remove(&owner);
+        if let Some(card) = &mut self.rdma.card {
+            card.forget(owner);
+        }
+    }
+
+    /// Gives up on who has not answered.
+    pub(super) fn rdma_on_time(&mut self, now: Time) {
+        let late = |deadline: Time| deadline <= now;
+        let connects = self.rdma.connects.iter().filter(|(_, connecting)| late(connecting.deadline));
+        for token in connects.map(|(token, _)| *token).collect::<Vec<_>>() {
+            self.connected(token, Status::Timeout, &[]);
+        }
+        let opens = self.rdma.opens.iter().filter(|(_, opening)| late(opening.deadline));
+        for token in opens.map(|(token, _)| *token).collect::<Vec<_>>() {
+            self.open_answered(token, Status::Timeout, &[]);
+        }
+    }
+
+    /// The link to a rank of ours.
+    pub(super) fn link_of(&self, owner: Peer) -> Option<LinkId> {
+        let party = umbra::link::Party::Peer(owner);
+        self.links.iter().find(|(_, linked)| linked.party == party).map(|(link, _)| *link)
+    }
+}
