@@ -9,6 +9,8 @@ mod diff;
 mod doctor;
 mod dump;
 mod failure;
+#[cfg(feature = "firmware-log")]
+mod firmware_log;
 mod group;
 mod interrupt;
 mod lookup;
@@ -62,6 +64,8 @@ enum What {
     Sim(sim::Sim),
     CheckConfig(check_config::CheckConfig),
     Devices(devices::Devices),
+    #[cfg(feature = "firmware-log")]
+    FirmwareLog(firmware_log::FirmwareLog),
     Completions(pages::Completions),
     Man(pages::Man),
 }
@@ -87,6 +91,8 @@ pub(crate) fn main() -> ExitCode {
         What::Sim(sim) => sim.execute(&mut out),
         What::CheckConfig(check) => check.execute(&mut out),
         What::Devices(devices) => devices.execute(&mut out),
+        #[cfg(feature = "firmware-log")]
+        What::FirmwareLog(log) => log.execute(&mut out),
         What::Completions(completions) => completions.execute(&mut out),
         What::Man(man) => man.execute(&mut out),
     };

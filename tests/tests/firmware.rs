@@ -3,7 +3,8 @@
 //! `cargo xtask firmware` builds the images and says where they are; without them these tests say `skipped: `.
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -45,6 +46,10 @@ fn board_is_put_to_the_test(processor: Processor, variable: &str) {
     assert!(served >= u64::from(READS) && refused >= 10, "{served} served, {refused} refused");
     println!("firmware: {name}: {READS} verified reads, {read:?} each; {lookup:?} a look-up");
     println!("firmware: {name}: stack {used} of {size} bytes");
+
+    if processor == Processor::Aarch64 {
+        the_log_tells_what_happened(&image, &memory, &name);
+    }
 
     // The plug is pulled while reads are under way.
     let span = Span { key, offset: 0, len: 4096 };
@@ -92,6 +97,33 @@ fn board_is_put_to_the_test(processor: Processor, variable: &str) {
     let mut service = Firmware::attach(&map, Peer::service(Sp(1)).unwrap(), PATIENCE).unwrap();
     let status = service.read(span, &mut [0; 4096]).unwrap_err();
     assert!(matches!(status, FirmwareError::Refused { .. }), "its regions are forgotten: {status}");
+}
+
+/// `umbra firmware-log` finds the words of the log in the image.
+fn the_log_tells_what_happened(image: &Path, memory: &GuestMemory, name: &str) {
+    let Some(program) = std::env::var_os("UMBRA_FIRMWARE_LOG") else {
+        println!("skipped: no program in UMBRA_FIRMWARE_LOG: `cargo xtask firmware` builds it");
+        return;
+    };
+    let decode = |memory: &Path| {
+        let mut command = Command::new(&program);
+        let output = command.arg("firmware-log").arg("--elf").arg(image).arg(memory).output().unwrap();
+        let (out, err) = (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
+        assert!(output.status.success(), "{err}");
+        out
+    };
+    let told = decode(&memory.path());
+    // The board logs more than it keeps; what is kept ends with what happened last.
+    for words in ["group of 64 ranks is in the cache", "a group was retired"] {
+        assert!(told.lines().any(|line| line.contains("INFO") && line.contains(words)), "no {words:?} in:\n{told}");
+    }
+    assert!(!told.contains("did not write"), "{told}");
+    println!("firmware: {name}: {} lines of log, the last: {}", told.lines().count(), told.lines().last().unwrap());
+    let copy = image.with_extension("memory");
+    std::fs::copy(memory.path(), &copy).unwrap();
+    let of_copy = decode(&copy);
+    std::fs::remove_file(&copy).unwrap();
+    assert_eq!(of_copy, told, "nothing was logged between the two");
 }
 
 #[test]

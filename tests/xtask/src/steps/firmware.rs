@@ -28,6 +28,8 @@ pub(super) fn check(bench: &Bench<'_>) -> Result<Verdict, Failure> {
         sizes.push((board.name, firmware::size(&image)?));
         test = test.env(board.variable, image);
     }
+    cargo("build --package umbra --bin umbra --features firmware-log").succeed(bench.log)?;
+    test = test.env("UMBRA_FIRMWARE_LOG", bench.workspace.target.join(PROFILE).join("umbra"));
     cargo("test --package umbra-tests --test firmware --no-run").succeed(bench.log)?;
     let run = test.words("-- --nocapture --test-threads=1").limit(LIMIT);
     let (status, printed) = run.finish(bench.log)?;
