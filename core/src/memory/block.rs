@@ -47,6 +47,9 @@ pub struct Block {
     pub(super) len: u32,
     pub(super) generation: Generation,
     pub(super) state: State,
+    /// Whether the neighbours are free: so a free decides what to join before it has seen their records.
+    pub(super) before_free: bool,
+    pub(super) after_free: bool,
     pub(super) before: u32,
     pub(super) after: u32,
     pub(super) links: Links,
@@ -69,6 +72,8 @@ impl Block {
         len: 0,
         generation: Generation::NEVER,
         state: State::Spare,
+        before_free: false,
+        after_free: false,
         before: NIL,
         after: NIL,
         links: Links::NONE,

@@ -49,7 +49,7 @@ use bins::{Bin, Bins, Links, NIL};
 use block::State;
 
 /// Free ranges of the request's own bin that are looked at before a longer range is cut.
-pub const PEEK: usize = 4;
+pub const PEEK: usize = 2;
 /// Free ranges that are looked at before a request is refused.
 pub const WALK: usize = 32;
 
@@ -98,6 +98,7 @@ impl<S: AsRef<[Block]> + AsMut<[Block]>> Memory<S> {
             && let Some(all) = memory.take_record()
         {
             memory.at(all).len = granules;
+            memory.at(all).state = State::Free;
             memory.free = granules;
             memory.link(all);
         }

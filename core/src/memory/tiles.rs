@@ -1,7 +1,7 @@
 //! Cutting free ranges and joining them again: the records that tile the memory.
 
-use super::bins::{Bin, Links};
-use super::block::State;
+use super::bins::Bin;
+use super::block::State::{self, Free, Used};
 use super::{Block, Extent, Memory};
 
 impl<S: AsRef<[Block]> + AsMut<[Block]>> Memory<S> {
@@ -9,116 +9,114 @@ impl<S: AsRef<[Block]> + AsMut<[Block]>> Memory<S> {
     #[inline]
     pub(super) fn cut(&mut self, found: u32, gap: u32, len: u32) -> Option<Extent> {
         let whole = *self.get(found);
-        let rest = whole.len - gap - len;
+        let (start, rest) = (whole.start + gap, whole.len - gap - len);
         if gap == 0 && rest == 0 {
             self.unlink(found);
-            self.at(found).state = State::Used;
+            self.mark(found, Used);
             return Some(self.hand_out(found));
         }
         let used = self.take_record()?;
-        let (start, mut after) = (whole.start + gap, whole.after);
-        if gap > 0 && rest > 0 {
-            let Some(tail) = self.take_record() else {
-                self.give_record(used);
-                return None;
-            };
-            self.insert(tail, used, after, start + len, rest);
-            self.link(tail);
-            after = tail;
-        }
-        // The record found goes on as what is left of it; where its bin stays the same it stays where it is.
-        let left = if gap > 0 { gap } else { rest };
-        let moves = Bin::of(left) != Bin::of(whole.len);
-        if moves {
-            self.unlink(found);
-        }
-        self.at(found).len = left;
-        if gap > 0 {
-            self.insert(used, found, after, start, len);
-        } else {
+        if gap == 0 {
+            self.resize(found, rest);
             self.at(found).start = start + len;
-            self.insert(used, whole.before, found, start, len);
+            self.insert(used, (whole.before, Used), (found, Free), start, len);
+            return Some(self.hand_out(used));
         }
-        if moves {
-            self.link(found);
+        let tail = if rest > 0 { self.take_record() } else { None };
+        if rest > 0 && tail.is_none() {
+            self.give_record(used);
+            return None;
+        }
+        self.resize(found, gap);
+        self.insert(used, (found, Free), (whole.after, Used), start, len);
+        if let Some(tail) = tail {
+            self.insert(tail, (used, Used), (whole.after, Used), start + len, rest);
+            self.mark(tail, Free);
+            self.link(tail);
         }
         Some(self.hand_out(used))
     }
 
+    #[inline]
     fn hand_out(&mut self, index: u32) -> Extent {
         self.free -= self.get(index).len;
         self.used_ranges += 1;
         self.extent(index)
     }
 
-    /// Makes a spare record the one of a range between two others.
-    #[inline]
-    fn insert(&mut self, index: u32, before: u32, after: u32, start: u32, len: u32) {
-        let generation = self.get(index).generation;
-        *self.at(index) = Block { start, len, generation, state: State::Used, before, after, links: Links::NONE };
-        let records = self.blocks.as_mut();
-        if let Some(before) = records.get_mut(before as usize) {
-            before.after = index;
-        }
-        if let Some(after) = records.get_mut(after as usize) {
-            after.before = index;
-        }
-    }
-
+    /// Makes a range in use free, and one with its free neighbours.
     #[inline]
     pub(super) fn release(&mut self, this: u32) {
         let block = self.at(this);
         block.generation = block.generation.next();
-        let Block { len, before, after, .. } = *block;
+        let Block { start, len, before, after, before_free, after_free, .. } = *block;
         self.free += len;
         self.used_ranges -= 1;
-        let records = self.blocks.as_ref();
-        let is_free = |at: u32| records.get(at as usize).is_some_and(|block| block.state == State::Free);
-        match (is_free(before), is_free(after)) {
-            (false, false) => self.link(this),
-            (true, false) => self.lengthen(before, this),
+        match (before_free, after_free) {
+            (false, false) => {
+                self.mark(this, Free);
+                self.link(this);
+            }
+            (true, false) => {
+                self.resize(before, self.get(before).len + len);
+                self.join((before, Free), (after, Used));
+                self.give_record(this);
+            }
             (false, true) => {
-                let block = *self.get(this);
-                let whole = block.len + self.get(after).len;
-                self.resize(after, whole);
-                let kept = self.at(after);
-                kept.start = block.start;
-                kept.before = block.before;
-                if let Some(before) = self.blocks.as_mut().get_mut(block.before as usize) {
-                    before.after = after;
-                }
+                self.resize(after, self.get(after).len + len);
+                self.at(after).start = start;
+                self.join((before, Used), (after, Free));
                 self.give_record(this);
             }
             (true, true) => {
+                let Block { len: more, after: beyond, .. } = *self.get(after);
                 self.unlink(after);
-                self.absorb(this, after);
-                self.lengthen(before, this);
+                self.resize(before, self.get(before).len + len + more);
+                self.join((before, Free), (beyond, Used));
+                self.give_record(this);
+                self.give_record(after);
             }
         }
     }
 
-    /// Joins a range that is in no bin to the free one in front of it.
+    /// Puts a spare record between two others, as a range in use.
     #[inline]
-    fn lengthen(&mut self, before: u32, this: u32) {
-        let whole = self.get(before).len + self.get(this).len;
-        self.resize(before, whole);
-        let after = self.get(this).after;
-        self.at(before).after = after;
-        if let Some(after) = self.blocks.as_mut().get_mut(after as usize) {
-            after.before = before;
-        }
-        self.give_record(this);
+    fn insert(&mut self, index: u32, before: (u32, State), after: (u32, State), start: u32, len: u32) {
+        let block = self.at(index);
+        (block.start, block.len, block.state) = (start, len, Used);
+        self.join(before, (index, Used));
+        self.join((index, Used), after);
     }
 
-    fn absorb(&mut self, into: u32, gone: u32) {
-        let Block { len, after, .. } = *self.get(gone);
-        let block = self.at(into);
-        block.len += len;
-        block.after = after;
-        if let Some(after) = self.blocks.as_mut().get_mut(after as usize) {
-            after.before = into;
+    /// Makes two records neighbours, and tells each whether the other is free.
+    ///
+    /// Who calls knows their states, so that neither record is waited for.
+    #[inline]
+    fn join(&mut self, before: (u32, State), after: (u32, State)) {
+        let records = self.blocks.as_mut();
+        if let Some(block) = records.get_mut(before.0 as usize) {
+            debug_assert!(block.state == before.1);
+            (block.after, block.after_free) = (after.0, after.1 == Free);
         }
-        self.give_record(gone);
+        if let Some(block) = records.get_mut(after.0 as usize) {
+            debug_assert!(block.state == after.1);
+            (block.before, block.before_free) = (before.0, before.1 == Free);
+        }
+    }
+
+    /// Sets the state of a record, and tells its neighbours.
+    #[inline]
+    fn mark(&mut self, index: u32, state: State) {
+        let block = self.at(index);
+        block.state = state;
+        let (before, after, free) = (block.before, block.after, state == Free);
+        let records = self.blocks.as_mut();
+        if let Some(before) = records.get_mut(before as usize) {
+            before.after_free = free;
+        }
+        if let Some(after) = records.get_mut(after as usize) {
+            after.before_free = free;
+        }
     }
 
     /// Gives a free range another length; it keeps its place in its bin where that stays the same.
@@ -150,7 +148,6 @@ impl<S: AsRef<[Block]> + AsMut<[Block]>> Memory<S> {
 
     #[inline]
     pub(super) fn link(&mut self, index: u32) {
-        self.at(index).state = State::Free;
         self.free_ranges += 1;
         self.bins.link(self.blocks.as_mut(), index);
     }
