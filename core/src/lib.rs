@@ -28,6 +28,7 @@ extern crate std;
 pub mod access;
 pub mod atomic;
 pub mod cache;
+pub mod cached_memory;
 pub mod cell;
 pub mod codec;
 pub mod endpoints;

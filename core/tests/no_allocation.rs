@@ -1,4 +1,4 @@
-//! Look-ups allocate nothing.
+//! Look-ups, memories and caches allocate nothing.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod oracle;
@@ -9,8 +9,10 @@ use std::hint::black_box;
 use oracle::{table_bytes, world};
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 use umbra_core::atomic::AtomicU64;
+use umbra_core::cache::{Dense, Slot};
+use umbra_core::cached_memory::{CachedMemory, Lent, Member, Run};
 use umbra_core::endpoints::{Endpoints, Reader, Table};
-use umbra_core::memory::Block;
+use umbra_core::memory::{Block, Granule, Memory};
 use umbra_core::peer::{HostInGroup, Rank, SpInGroup};
 use umbra_core::placement::Placement;
 
@@ -70,4 +72,32 @@ fn s55_look_ups_publishing_and_retiring_make_no_allocation() {
         }
     };
     assert_eq!(allocations(publish), 0);
+}
+
+#[test]
+fn t75_memories_allocate_nothing() {
+    let mut memory = Memory::new([Block::default(); 64], 1 << 20);
+    let churn = || {
+        let ranges: [_; 16] =
+            std::array::from_fn(|at| memory.alloc_aligned(100 * at as u64 + 1, 64 << (at % 4)).unwrap());
+        ranges.into_iter().for_each(|range| memory.free(range).unwrap());
+    };
+    assert_eq!(allocations(churn), 0);
+
+    let (blocks, slots, runs) = ([Block::default(); 65], [Slot::EMPTY; 65], [Run::EMPTY; 66]);
+    let lent = Lent { blocks, slots, runs, starts: [0; 1024], bits: [0; 17] };
+    let mut memory = CachedMemory::new(lent, Dense::new([0; 100]), 1024, Granule::BYTE).unwrap();
+    let sweep = || {
+        for first in 0..96 {
+            let mut members: [_; 4] =
+                std::array::from_fn(|at| Member::new(first + at as u64, 40 + 2 * first + 2 * at as u64));
+            memory.alloc_group(None, &mut members).unwrap();
+            for member in &members {
+                let _ = black_box(memory.remember(member.data()));
+                memory.free(member.data()).unwrap();
+            }
+        }
+    };
+    assert_eq!(allocations(sweep), 0);
+    assert!(memory.statistics().cache.evictions > 0);
 }

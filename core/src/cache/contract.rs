@@ -197,12 +197,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>, I: Index, P: Policy, C> SlotCache<S, I, P
     /// [`Interrupted`].
     pub fn state(&self, data: u64) -> Result<Option<State>, Interrupted> {
         self.working()?;
-        Ok(self.find(data).map(|slot| match self.pool.at(slot) {
-            slot if slot.is_idle() => State::Idle,
-            slot if slot.is(VALID) => State::InUse,
-            slot if slot.is(ABANDONED) => State::Abandoned,
-            _ => State::Filling,
-        }))
+        Ok(self.find(data).map(|slot| self.pool.at(slot).state()))
     }
 
     /// Slots that are assigned, with or without references.

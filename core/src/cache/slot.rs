@@ -1,5 +1,7 @@
 //! What a cache knows of one slot, and lists through slots.
 
+use super::grant::State;
+
 /// The end of a list, and no slot.
 pub(crate) const NIL: u32 = u32::MAX;
 /// No list of a policy with several.
@@ -67,6 +69,19 @@ impl Slot {
     /// Somebody writes to the slot.
     pub(crate) fn is_filling(&self) -> bool {
         self.is(ASSIGNED) && !self.is(VALID) && !self.is(ABANDONED)
+    }
+
+    /// What an assigned slot is doing.
+    pub(crate) fn state(&self) -> State {
+        if self.is_idle() {
+            State::Idle
+        } else if self.is(VALID) {
+            State::InUse
+        } else if self.is(ABANDONED) {
+            State::Abandoned
+        } else {
+            State::Filling
+        }
     }
 
     /// Known content without a reference: what may be evicted.

@@ -28,7 +28,7 @@ impl Granule {
     }
 
     /// So many units, in bytes.
-    pub(super) const fn of(self, granules: u32) -> u64 {
+    pub(crate) const fn of(self, granules: u32) -> u64 {
         (granules as u64) << self.shift
     }
 

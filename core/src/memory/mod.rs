@@ -31,7 +31,7 @@
 //! Source: Masmano et al., "TLSF: a new dynamic memory allocator for real-time systems", ECRTS 2004; the look into
 //! the own bin is ours.
 
-mod bins;
+pub(crate) mod bins;
 mod block;
 mod error;
 mod figures;
@@ -64,6 +64,8 @@ pub struct Memory<S> {
     free: u32,
     used_ranges: u32,
     free_ranges: u32,
+    /// The record of the range at offset 0.
+    first: u32,
 }
 
 impl<S: AsRef<[Block]> + AsMut<[Block]>> Memory<S> {
@@ -92,8 +94,8 @@ impl<S: AsRef<[Block]> + AsMut<[Block]>> Memory<S> {
         }
         let spare = if count == 0 { NIL } else { 0 };
         let (free, used_ranges, free_ranges) = (0, 0, 0);
-        let mut memory =
-            Memory { blocks, bins: Bins::EMPTY, spare, granule, capacity: granules, free, used_ranges, free_ranges };
+        let (bins, capacity, first) = (Bins::EMPTY, granules, spare);
+        let mut memory = Memory { blocks, bins, spare, granule, capacity, free, used_ranges, free_ranges, first };
         if granules > 0
             && let Some(all) = memory.take_record()
         {
@@ -130,12 +132,7 @@ impl<S: AsRef<[Block]> + AsMut<[Block]>> Memory<S> {
     #[inline]
     pub fn alloc(&mut self, len: u64) -> Result<Extent, AllocError> {
         let granules = self.granules(len)?;
-        let records = self.blocks.as_ref();
-        let found = self.bins.find(records, granules, PEEK).or_else(|| {
-            let own = Bin::of(granules);
-            self.bins.walk(records, own, WALK, |block| block.len >= granules)
-        });
-        match found {
+        match self.find(granules) {
             Some(found) => self.cut(found, 0, granules).ok_or(AllocError::NoRecord),
             None => Err(self.refusal(len)),
         }
@@ -210,6 +207,16 @@ impl<S: AsRef<[Block]> + AsMut<[Block]>> Memory<S> {
         Ok(self.extent(block.index()))
     }
 
+    /// A free range of this length at least, the shortest as a rule.
+    #[inline]
+    pub(crate) fn find(&self, granules: u32) -> Option<u32> {
+        let records = self.blocks.as_ref();
+        self.bins.find(records, granules, PEEK).or_else(|| {
+            let own = Bin::of(granules);
+            self.bins.walk(records, own, WALK, |block| block.len >= granules)
+        })
+    }
+
     fn used(&self, id: Id<Block>) -> Result<(), Stale> {
         let block = self.blocks.as_ref().get(id.index() as usize).ok_or(Stale)?;
         if block.state == State::Used && block.generation == id.generation() { Ok(()) } else { Err(Stale) }
@@ -223,7 +230,7 @@ impl<S: AsRef<[Block]> + AsMut<[Block]>> Memory<S> {
 
     /// The length of a request in granules, if it can ever be met.
     #[inline]
-    fn granules(&self, len: u64) -> Result<u32, AllocError> {
+    pub(crate) fn granules(&self, len: u64) -> Result<u32, AllocError> {
         let too_large = AllocError::TooLarge { len, capacity: self.capacity_bytes() };
         match self.granule.holding(len) {
             Some(0) => Err(AllocError::ZeroSize),

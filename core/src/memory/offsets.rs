@@ -19,6 +19,16 @@
 use super::block::State;
 use super::{AllocError, Block, Extent, Granule, Memory, NotAllocated};
 
+/// A range, free or in use, and the records of its neighbours.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Tile {
+    pub(crate) start: u32,
+    pub(crate) len: u32,
+    pub(crate) free: bool,
+    pub(crate) before: u32,
+    pub(crate) after: u32,
+}
+
 /// The allocator; `S` lends the records, `T` a word for each granule.
 #[derive(Clone, Debug)]
 pub struct Offsets<S, T> {
@@ -85,6 +95,39 @@ impl<S: AsRef<[Block]> + AsMut<[Block]>, T: AsRef<[u32]> + AsMut<[u32]>> Offsets
             .filter(|(_, block)| block.state == State::Used && self.memory.granule.of(block.start) == offset)
             .ok_or(NotAllocated { offset })?;
         Ok(self.memory.extent(index))
+    }
+
+    /// Takes the lower end of a free range; `None` if it is none, is too short, or if records lack.
+    pub(crate) fn take_at(&mut self, index: u32, granules: u32) -> Option<Extent> {
+        let block = self.memory.blocks.as_ref().get(index as usize)?;
+        if block.state != State::Free || block.len < granules {
+            return None;
+        }
+        let extent = self.memory.cut(index, 0, granules)?;
+        self.note(extent);
+        Some(extent)
+    }
+
+    /// Frees the range of a record in use; gives the record of the free range that it is part of now.
+    pub(crate) fn release_at(&mut self, index: u32) -> u32 {
+        debug_assert!(self.memory.get(index).state == State::Used);
+        self.memory.release(index)
+    }
+
+    /// The record of the range in use that starts at this granule.
+    pub(crate) fn starting_at(&self, granule: u32) -> Option<u32> {
+        self.look_up(self.memory.granule.of(granule)).ok().map(|extent| extent.block.index())
+    }
+
+    /// The record of the range at offset 0.
+    pub(crate) fn first(&self) -> u32 {
+        self.memory.first
+    }
+
+    /// What the tiles of the memory look like at this record.
+    pub(crate) fn tile(&self, index: u32) -> Tile {
+        let &Block { start, len, state, before, after, .. } = self.memory.get(index);
+        Tile { start, len, free: state == State::Free, before, after }
     }
 
     #[inline]

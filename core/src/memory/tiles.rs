@@ -44,9 +44,9 @@ impl<S: AsRef<[Block]> + AsMut<[Block]>> Memory<S> {
         self.extent(index)
     }
 
-    /// Makes a range in use free, and one with its free neighbours.
+    /// Makes a range in use free, and one with its free neighbours; gives the record of the whole.
     #[inline]
-    pub(super) fn release(&mut self, this: u32) {
+    pub(super) fn release(&mut self, this: u32) -> u32 {
         let block = self.at(this);
         block.generation = block.generation.next();
         let Block { start, len, before, after, before_free, after_free, .. } = *block;
@@ -56,17 +56,20 @@ impl<S: AsRef<[Block]> + AsMut<[Block]>> Memory<S> {
             (false, false) => {
                 self.mark(this, Free);
                 self.link(this);
+                this
             }
             (true, false) => {
                 self.resize(before, self.get(before).len + len);
                 self.join((before, Free), (after, Used));
                 self.give_record(this);
+                before
             }
             (false, true) => {
                 self.resize(after, self.get(after).len + len);
                 self.at(after).start = start;
                 self.join((before, Used), (after, Free));
                 self.give_record(this);
+                after
             }
             (true, true) => {
                 let Block { len: more, after: beyond, .. } = *self.get(after);
@@ -75,6 +78,7 @@ impl<S: AsRef<[Block]> + AsMut<[Block]>> Memory<S> {
                 self.join((before, Free), (beyond, Used));
                 self.give_record(this);
                 self.give_record(after);
+                before
             }
         }
     }
@@ -97,6 +101,8 @@ impl<S: AsRef<[Block]> + AsMut<[Block]>> Memory<S> {
         if let Some(block) = records.get_mut(before.0 as usize) {
             debug_assert!(block.state == before.1);
             (block.after, block.after_free) = (after.0, after.1 == Free);
+        } else {
+            self.first = after.0;
         }
         if let Some(block) = records.get_mut(after.0 as usize) {
             debug_assert!(block.state == after.1);
