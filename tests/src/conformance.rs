@@ -10,6 +10,7 @@ mod revocation;
 
 use std::collections::HashMap;
 
+use umbra::sys::segment::Segment;
 use umbra_core::access::message::Export;
 use umbra_core::access::{Event, MemoryAccess};
 use umbra_core::endpoints::Shadows;
@@ -20,6 +21,8 @@ use umbra_core::region::{Entry, Region, Regions, Secret};
 use umbra_core::ticket::{Locator, Ticket};
 use umbra_core::transport::PostError;
 use umbra_core::wire::Token;
+
+use crate::owned;
 
 /// Bytes of each owner's memory.
 pub const MEMORY: u64 = 1 << 16;
@@ -51,18 +54,30 @@ pub trait Rig {
     fn new() -> Self;
     /// The importer.
     fn way(&mut self) -> &mut Self::Way;
-    /// Where owner `n`'s memory begins in its address space.
-    fn base(&self, n: usize) -> u64;
+    /// Owner `n`'s memory.
+    fn memory(&self, n: usize) -> &Segment;
+    /// Where it begins in the owner's address space.
+    fn base(&self, n: usize) -> u64 {
+        self.memory(n).base().as_ptr() as u64
+    }
     /// How the bytes of a region of owner `n` are found, by whoever knows [`SECRET`].
     fn locate(&mut self, n: usize, region: &Region) -> Locator;
     /// Owner `n` writes its own memory.
-    fn poke(&mut self, n: usize, offset: u64, bytes: &[u8]);
+    fn poke(&self, n: usize, offset: u64, bytes: &[u8]) {
+        owned::poke(self.memory(n), offset, bytes);
+    }
     /// Owner `n` reads its own memory.
-    fn peek(&mut self, n: usize, offset: u64, len: usize) -> Vec<u8>;
-    /// Hands an export to the importer, the way it is done between processes.
-    fn hand_over(&mut self, n: usize, export: &Export) -> Result<(), Status>;
+    fn peek(&self, n: usize, offset: u64, len: usize) -> Vec<u8> {
+        owned::peek(self.memory(n), offset, len)
+    }
+    /// Hands an export of owner `n` to the importer, with what travels beside it.
+    fn hand_over(&mut self, _n: usize, export: &Export) -> Result<(), Status> {
+        self.way().import(export, LIFE)
+    }
     /// The owner begins to take a region back.
-    fn begin_revoke(&mut self, key: Key);
+    fn begin_revoke(&mut self, key: Key) {
+        self.way().revoke(key).expect("only imported regions are revoked");
+    }
     /// Lets everybody make some progress; what the importer was told, where `Revoked` means that nobody at
     /// all touches the region any more.
     fn progress(&mut self) -> Vec<Event>;

@@ -11,6 +11,7 @@ pub mod firmware;
 pub mod hostile;
 pub mod memory_server;
 pub mod optimum;
+pub mod owned;
 pub mod rig;
 pub mod schedule;
 pub mod sweep;

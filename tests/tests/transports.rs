@@ -15,6 +15,7 @@ use umbra_core::key::{Access, Key, Span};
 use umbra_core::loopback::{Cell, Hub, Member, Registered};
 use umbra_core::transport::{Event, Transport, Work};
 use umbra_core::wire::{Frame, Op, Token};
+use umbra_tests::owned::{peek, poke};
 use umbra_tests::transport_conformance::{MEMORY, Rig, open, peer, read_only};
 use umbra_tests::transport_suite;
 
@@ -106,12 +107,10 @@ impl Rig for Shared {
         with(&mut self.ends[n as usize])
     }
     fn poke(&mut self, key: Key, offset: u64, bytes: &[u8]) {
-        self.segment(key).write(offset as usize, bytes).unwrap();
+        poke(self.segment(key), offset, bytes);
     }
     fn peek(&mut self, key: Key, offset: u64, len: usize) -> Vec<u8> {
-        let mut bytes = vec![0; len];
-        self.segment(key).read(offset as usize, &mut bytes).unwrap();
-        bytes
+        peek(self.segment(key), offset, len)
     }
     fn kill_second(&mut self) {
         self.child.kill().unwrap();

@@ -80,30 +80,12 @@ impl Rig for Wire {
         &mut self.way
     }
 
-    fn base(&self, n: usize) -> u64 {
-        self.owners[n].memory.base().as_ptr() as u64
+    fn memory(&self, n: usize) -> &Segment {
+        &self.owners[n].memory
     }
 
     fn locate(&mut self, n: usize, _: &umbra_core::region::Region) -> Locator {
         Locator::Verbs { rkey: self.owners[n].remote_key(), direct: true }
-    }
-
-    fn poke(&mut self, n: usize, offset: u64, bytes: &[u8]) {
-        self.owners[n].memory.write(offset as usize, bytes).unwrap();
-    }
-
-    fn peek(&mut self, n: usize, offset: u64, len: usize) -> Vec<u8> {
-        let mut bytes = vec![0; len];
-        self.owners[n].memory.read(offset as usize, &mut bytes).unwrap();
-        bytes
-    }
-
-    fn hand_over(&mut self, _: usize, export: &Export) -> Result<(), Status> {
-        self.way.import(export, LIFE)
-    }
-
-    fn begin_revoke(&mut self, key: Key) {
-        self.way.revoke(key).unwrap();
     }
 
     fn progress(&mut self) -> Vec<Event> {

@@ -12,6 +12,7 @@ use umbra_core::error::Status;
 use umbra_core::key::{Access, Key, Span};
 use umbra_core::transport::{Event, PostError, Transport, Work};
 use umbra_core::wire::{Frame, Op, Token};
+use umbra_tests::owned::{peek, poke};
 use umbra_tests::transport_conformance::{self as promise, MEMORY, Rig, open, peer, read_only};
 use umbra_tests::verbs::device;
 
@@ -84,12 +85,10 @@ impl Rig for Wire {
         with(self.ends[n as usize].as_mut().unwrap())
     }
     fn poke(&mut self, key: Key, offset: u64, bytes: &[u8]) {
-        self.segment(key).write(offset as usize, bytes).unwrap();
+        poke(self.segment(key), offset, bytes);
     }
     fn peek(&mut self, key: Key, offset: u64, len: usize) -> Vec<u8> {
-        let mut bytes = vec![0; len];
-        self.segment(key).read(offset as usize, &mut bytes).unwrap();
-        bytes
+        peek(self.segment(key), offset, len)
     }
     fn kill_second(&mut self) {
         self.ends[1] = None;

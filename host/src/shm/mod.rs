@@ -25,8 +25,10 @@ pub use transport::Shm;
 
 use std::os::fd::OwnedFd;
 
+use umbra_core::peer::Peer;
 use umbra_core::ring::PushError;
 use umbra_core::ring::line::Line;
+use umbra_core::transport::Event;
 use umbra_core::wire::{Frame, FrameError};
 
 use crate::sys::lane::{Lane, LaneError};
@@ -63,6 +65,15 @@ impl Cell {
     pub fn frame(&self) -> Result<Frame<'_>, FrameError> {
         let len = Frame::announced_len(self.0.first_chunk().ok_or(FrameError::Truncated)?)?;
         Frame::parse(self.0.get(..len).ok_or(FrameError::TooLarge)?)
+    }
+
+    /// Tells what is in it as an event of a transport.
+    #[inline]
+    pub(crate) fn tell(&self, from: Peer, sink: &mut dyn FnMut(Event<'_>)) {
+        match self.frame() {
+            Ok(frame) => sink(Event::Frame { from, frame }),
+            Err(_) => sink(Event::Damaged { from }),
+        }
     }
 }
 

@@ -150,10 +150,7 @@ impl Transport for Shm {
             let most = if ended { usize::MAX } else { BATCH };
             for _ in 0..most.min(partner.lane.lines()) {
                 let Some(cell) = partner.lane.receive() else { break };
-                match cell.frame() {
-                    Ok(frame) => sink(Event::Frame { from, frame }),
-                    Err(_) => sink(Event::Damaged { from }),
-                }
+                cell.tell(from, sink);
                 told += 1;
             }
             if ended {

@@ -212,10 +212,7 @@ impl Transport for Verbs {
         let look = self.polls.is_multiple_of(LOOK).then(Instant::now);
         for (&from, partner) in &mut self.partners {
             let mut alive = partner.lane.poll(&mut |cell| {
-                match cell.frame() {
-                    Ok(frame) => sink(Event::Frame { from, frame }),
-                    Err(_) => sink(Event::Damaged { from }),
-                }
+                cell.tell(from, sink);
                 told += 1;
             });
             let ended = partner.spans.poll(&mut |done| {

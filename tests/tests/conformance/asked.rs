@@ -10,6 +10,7 @@ use umbra::access::source::Sources;
 use umbra::driver::{Driver, Event as DriverEvent, Limits, LinkId};
 use umbra::link::{Identity, Party, Side};
 use umbra::secret::Secret;
+use umbra::sys::segment::Segment;
 use umbra_core::access::asked::{Asked, Frames, Job};
 use umbra_core::access::message::{EXPORT, EXPORT_MAX, Export, REVOKE, Revoke};
 use umbra_core::access::serve::{Action, Answer, Asker, Copy, Direction, Job as Long, Reply, Serve};
@@ -243,20 +244,12 @@ impl<K: Kind, C: Carrier> Rig for Asking<K, C> {
         &mut self.way
     }
 
-    fn base(&self, n: usize) -> u64 {
-        self.owners.base(n)
+    fn memory(&self, n: usize) -> &Segment {
+        self.owners.memory(n)
     }
 
     fn locate(&mut self, n: usize, region: &Region) -> Locator {
-        self.owners.locate::<K>(n, region)
-    }
-
-    fn poke(&mut self, n: usize, offset: u64, bytes: &[u8]) {
-        self.owners.poke(n, offset, bytes);
-    }
-
-    fn peek(&mut self, n: usize, offset: u64, len: usize) -> Vec<u8> {
-        self.owners.peek(n, offset, len)
+        K::locate(n, region.base - self.base(n))
     }
 
     fn hand_over(&mut self, n: usize, export: &Export) -> Result<(), Status> {

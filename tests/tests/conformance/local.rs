@@ -62,26 +62,12 @@ impl Owners {
         Owners { memory: [make("owner 0"), make("owner 1")] }
     }
 
-    pub(crate) fn base(&self, n: usize) -> u64 {
-        self.memory[n].base().as_ptr() as u64
-    }
-
-    pub(crate) fn locate<K: Kind>(&self, n: usize, region: &Region) -> Locator {
-        K::locate(n, region.base - self.base(n))
+    pub(crate) fn memory(&self, n: usize) -> &Segment {
+        &self.memory[n]
     }
 
     pub(crate) fn descriptor<K: Kind>(&self, n: usize) -> Option<OwnedFd> {
         K::descriptor(&self.memory[n])
-    }
-
-    pub(crate) fn poke(&self, n: usize, offset: u64, bytes: &[u8]) {
-        self.memory[n].write(offset as usize, bytes).unwrap();
-    }
-
-    pub(crate) fn peek(&self, n: usize, offset: u64, len: usize) -> Vec<u8> {
-        let mut bytes = vec![0; len];
-        self.memory[n].read(offset as usize, &mut bytes).unwrap();
-        bytes
     }
 }
 
@@ -138,20 +124,12 @@ impl<K: Kind> Rig for Rigged<K> {
         &mut self.way
     }
 
-    fn base(&self, n: usize) -> u64 {
-        self.owners.base(n)
+    fn memory(&self, n: usize) -> &Segment {
+        self.owners.memory(n)
     }
 
     fn locate(&mut self, n: usize, region: &Region) -> Locator {
-        self.owners.locate::<K>(n, region)
-    }
-
-    fn poke(&mut self, n: usize, offset: u64, bytes: &[u8]) {
-        self.owners.poke(n, offset, bytes);
-    }
-
-    fn peek(&mut self, n: usize, offset: u64, len: usize) -> Vec<u8> {
-        self.owners.peek(n, offset, len)
+        K::locate(n, region.base - self.base(n))
     }
 
     fn hand_over(&mut self, n: usize, export: &Export) -> Result<(), Status> {
@@ -159,10 +137,6 @@ impl<K: Kind> Rig for Rigged<K> {
             self.way.device().inner.receive(owner(n), n as u64, descriptor);
         }
         self.way.import(export, LIFE)
-    }
-
-    fn begin_revoke(&mut self, key: Key) {
-        self.way.revoke(key).unwrap();
     }
 
     fn progress(&mut self) -> Vec<Event> {

@@ -69,6 +69,10 @@ impl Rig for Carded {
         &mut self.way
     }
 
+    fn memory(&self, n: usize) -> &Segment {
+        &self.owners[n].memory
+    }
+
     fn base(&self, n: usize) -> u64 {
         use umbra::verbs::Local;
         self.owners[n].registered.address(0)
@@ -81,24 +85,6 @@ impl Rig for Carded {
         let locator = exported.locator();
         self.exports.insert(region.key, (n, exported));
         locator
-    }
-
-    fn poke(&mut self, n: usize, offset: u64, bytes: &[u8]) {
-        self.owners[n].memory.write(offset as usize, bytes).unwrap();
-    }
-
-    fn peek(&mut self, n: usize, offset: u64, len: usize) -> Vec<u8> {
-        let mut bytes = vec![0; len];
-        self.owners[n].memory.read(offset as usize, &mut bytes).unwrap();
-        bytes
-    }
-
-    fn hand_over(&mut self, _: usize, export: &Export) -> Result<(), Status> {
-        self.way.import(export, LIFE)
-    }
-
-    fn begin_revoke(&mut self, key: Key) {
-        self.way.revoke(key).unwrap();
     }
 
     fn progress(&mut self) -> Vec<Event> {
