@@ -59,7 +59,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>, I: Index, P: Policy, C> SlotCache<S, I, P
         let mut slots = [None; AT_ONCE];
         for batch in data.chunks(AT_ONCE) {
             for (slot, &data) in slots.iter_mut().zip(batch) {
-                *slot = self.find(data);
+                *slot = self.find(data).filter(|&slot| self.pool.is_of(slot, data));
             }
             for (&slot, &data) in slots.iter().zip(batch) {
                 each(self, data, slot)?;

@@ -108,24 +108,10 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>, I: Index, P: Policy, C> SlotCache<S, I, P
     /// A further reference to an assigned slot.
     #[inline]
     pub(super) fn join(&mut self, slot: u32) -> Result<Grant, AllocError> {
-        let this = self.pool.at(slot);
-        if this.count >= self.most {
-            return Err(AllocError::TooManyReferences { data: this.data, most: self.most });
+        match self.pool.join(slot, self.most) {
+            Some((found, references)) => Ok(Grant { slot: self.pool.outer(slot), found, references }),
+            None => Err(AllocError::TooManyReferences { data: self.pool.at(slot).data, most: self.most }),
         }
-        let references = this.count + 1;
-        let found = if this.is(VALID) {
-            self.pool.statistics.hits += 1;
-            Found::Remembered
-        } else if this.is(ABANDONED) {
-            self.pool.statistics.loads += 1;
-            self.pool.at_mut(slot).clear(ABANDONED);
-            Found::Empty
-        } else {
-            self.pool.statistics.joins += 1;
-            Found::Assigned
-        };
-        self.pool.retain(slot);
-        Ok(Grant { slot: self.pool.outer(slot), found, references })
     }
 
     fn assign(&mut self, data: u64) -> Result<Grant, AllocError> {

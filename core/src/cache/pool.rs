@@ -3,7 +3,7 @@
 use core::ops::Range;
 
 use super::error::BuildError;
-use super::grant::Statistics;
+use super::grant::{Found, Statistics};
 use super::policy::{Next, Policy};
 use super::slot::{ABANDONED, ASSIGNED, LEAVING, NIL, Slot, VALID};
 
@@ -124,6 +124,31 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>, P: Policy> Pool<S, P> {
     /// Whether [`Pool::take`] would find a slot.
     pub(crate) fn has_room(&self) -> bool {
         self.idle > 0 || self.assigned < self.count
+    }
+
+    /// Adds a reference for a client, and tells what it finds, and how many references there are. `None` if there are
+    /// as many as may be.
+    #[inline]
+    pub(crate) fn join(&mut self, slot: u32, most: u32) -> Option<(Found, u32)> {
+        let this = &mut self.slots.as_mut()[slot as usize];
+        if this.count >= most {
+            return None;
+        }
+        this.count += 1;
+        let references = this.count;
+        if this.is(VALID) {
+            self.idle -= u32::from(references == 1);
+            self.policy.hit(this);
+            self.statistics.hits += 1;
+            return Some((Found::Remembered, references));
+        }
+        if this.is(ABANDONED) {
+            this.clear(ABANDONED);
+            self.statistics.loads += 1;
+            return Some((Found::Empty, references));
+        }
+        self.statistics.joins += 1;
+        Some((Found::Assigned, references))
     }
 
     /// Adds a reference; the caller has seen that there is room for one more.

@@ -156,22 +156,23 @@ impl Future for Grid {
 /// Division by a constant that is known at run time, by one multiplication.
 ///
 /// With `factor` = 2^64 / divisor, rounded up, the product of a number below 2^32 exceeds the true quotient by less
-/// than 1 / divisor.
+/// than 1 / divisor. For a divisor of 1 it does not fit, and is 0.
 #[derive(Clone, Copy, Debug)]
 struct Reciprocal {
     divisor: u32,
-    factor: u128,
+    factor: u64,
 }
 
 impl Reciprocal {
     fn new(divisor: u32) -> Option<Self> {
-        (divisor > 0).then(|| Reciprocal { divisor, factor: (1_u128 << 64).div_ceil(u128::from(divisor)) })
+        Some(Reciprocal { divisor, factor: u64::MAX.checked_div(u64::from(divisor))?.wrapping_add(1) })
     }
 
     /// Quotient and remainder.
     #[inline]
     fn divide(self, number: u32) -> (u32, u32) {
-        let quotient = ((u128::from(number) * self.factor) >> 64) as u32;
+        let product = u128::from(number) * u128::from(self.factor);
+        let quotient = if self.divisor == 1 { number } else { (product >> 64) as u32 };
         (quotient, number - quotient * self.divisor)
     }
 }

@@ -10,8 +10,9 @@ Usage: cargo xtask COMMAND
                      run every step, or only those named; ends with what failed
   test --list        name the steps and say what each checks
   bench [NAME] [--json] [WORD]
-                     run a bench (lookup, rings, reads; all without a name) in the release
-                     profile; WORD selects cases; with --json one object a line
+                     run a bench (caches, lookup, memory-offsets, reads, rings; all without a
+                     name) in the release profile; WORD selects cases; with --json one object
+                     a line
   rdma [--verbose]   run the tests of RDMA alone: on this machine's device, or in a guest
   dpu [--verbose]    run a host and a DPU as two guests
   firmware [--verbose]

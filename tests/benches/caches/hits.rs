@@ -1,0 +1,249 @@
+//! Single ids: hits of ids that are equally likely, and skewed ids.
+
+use std::cell::Cell;
+use std::hint::black_box;
+use std::mem::size_of;
+use std::rc::Rc;
+use std::time::Duration;
+
+use umbra_core::cache::policy::{Clock, Lru, Policy, S3Fifo};
+use umbra_core::cache::{Cache, Dense, Found, Grant, Index, Slot, Sparse};
+use umbra_tests::bench::{Direction, Plan, Report, Row, Turns, alternate};
+
+use crate::SLOTS;
+use crate::peers::{self, Peer};
+
+/// Ids that are asked for in a row; a power of two.
+const ASKED: usize = 1 << 21;
+/// Skewed ids before anything is counted, and all of them.
+const WARM: usize = 1 << 22;
+const SKEWED: usize = WARM + (1 << 23);
+/// Ids of a batch: a box of radius 1 in space.
+const BATCH: usize = 27;
+/// Words of a sparse index for all slots: 0.61 filled.
+const WORDS: usize = 1 << 20;
+
+fn records() -> Vec<Slot> {
+    vec![Slot::EMPTY; SLOTS as usize]
+}
+fn dense() -> Dense<Vec<u32>> {
+    Dense::new(vec![0; SLOTS as usize])
+}
+fn sparse() -> Sparse<Vec<u64>> {
+    Sparse::new(vec![0; WORDS], 1)
+}
+fn cache<I: Index, P: Policy>(index: I, policy: P) -> Cache<Vec<Slot>, I, P> {
+    Cache::new(records(), index, policy, 0..SLOTS).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// An even generator: the same ids for all.
+struct Random(u64);
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        scatter(self.0)
+    }
+    /// In 0..1.
+    fn part(&mut self) -> f64 {
+        (self.next() >> 11) as f64 / (1_u64 << 53) as f64
+    }
+}
+
+/// One id of 64 bits for each small one.
+fn scatter(small: u64) -> u64 {
+    let mixed = (small ^ (small >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^ (mixed >> 31)
+}
+
+/// Bytes of memory that this process has.
+fn resident() -> f64 {
+    let status = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    let pages = status.split(' ').nth(1).and_then(|pages| pages.parse::<f64>().ok());
+    pages.unwrap_or(f64::NAN) * 4096.0
+}
+
+/// Bytes a slot, with references, state and order, beside a cache that has only the order.
+pub(crate) fn bytes(report: &mut Report) {
+    if !report.wants("bytes a slot") {
+        return;
+    }
+    let slots = f64::from(SLOTS);
+    let before = resident();
+    let mut peer = peers::Hashlink::new(SLOTS);
+    (0..u64::from(SLOTS)).for_each(|data| peer.add(data));
+    let theirs = (resident() - before) / slots;
+    drop(peer);
+    let record = size_of::<Slot>() as f64;
+    for (form, index, goal) in [("dense", 4.0, 28.0), ("sparse", WORDS as f64 * 8.0 / slots, 45.0)] {
+        let case = format!("bytes a slot, {form}");
+        let row = |peer, name| Row::new(&case, record + index, peer, name, "B", Direction::LowerIsBetter);
+        report.row(row(theirs, peers::Hashlink::NAME)).bar(1.0);
+        report.row(Row { case: format!("{case}, goal"), ..row(goal, "the goal") }).bar(1.0);
+    }
+}
+
+/// Fills a cache with all ids that will be asked for.
+fn fill<I: Index, P: Policy>(mut cache: Cache<Vec<Slot>, I, P>, id: fn(u64) -> u64) -> Cache<Vec<Slot>, I, P> {
+    for data in (0..u64::from(SLOTS)).map(id) {
+        let _ = (cache.alloc(data), cache.remember(data), cache.free(data));
+    }
+    assert_eq!(cache.len(), Ok(SLOTS));
+    cache
+}
+
+fn filled<P: Peer>(id: fn(u64) -> u64) -> P {
+    // Some peers give up ids before they are full; hits are what is measured.
+    let mut peer = P::new(SLOTS + SLOTS / 4);
+    (0..u64::from(SLOTS)).map(id).for_each(|data| peer.add(data));
+    peer
+}
+
+/// Runs through the asked ids, around and around, so many at a time.
+fn each<const COUNT: usize>(asked: &[u64], mut work: impl FnMut(&[u64; COUNT])) -> impl FnMut(u64) {
+    let mut at = 0;
+    move |count| {
+        for _ in 0..count.div_ceil(COUNT as u64) {
+            let Some(ids) = asked[at..].first_chunk() else { unreachable!("it starts again before the end") };
+            work(ids);
+            at = if at + 2 * COUNT > asked.len() { 0 } else { at + COUNT };
+        }
+    }
+}
+
+fn hits<'a, P: Peer + 'a>(mut peer: P, asked: &'a [u64]) -> impl FnMut(u64) + 'a {
+    each(asked, move |&[data]| {
+        black_box(peer.find(data));
+    })
+}
+
+/// Hits of ids that are equally likely.
+pub(crate) fn uniform(report: &mut Report) {
+    uniform_ids(report, "dense", dense, |data| data);
+    uniform_ids(report, "sparse", sparse, scatter);
+}
+
+fn uniform_ids<I: Index>(report: &mut Report, form: &str, index: fn() -> I, id: fn(u64) -> u64) {
+    if !report.wants(&format!("hit {form}")) {
+        return;
+    }
+    let mut random = Random(1);
+    let asked: Vec<u64> = (0..ASKED).map(|_| id(random.next() % u64::from(SLOTS))).collect();
+    let plan = Plan { batch: Duration::from_millis(5), ..Plan::standard() };
+    let mut single = fill(cache(index(), Clock::new()), id);
+    let mut one = each(&asked, move |&[data]| {
+        let _ = black_box((single.alloc(data), single.free(data)));
+    });
+    let mut batched = fill(cache(index(), Clock::new()), id);
+    let mut grants = [Grant { slot: 0, found: Found::Empty, references: 0 }; BATCH];
+    let mut batch = each::<BATCH>(&asked, move |ids| {
+        let _ = black_box((batched.alloc_all(ids, &mut grants), batched.free_all(ids)));
+        black_box(&grants);
+    });
+    let mut figures = [f64::NAN; 2];
+    let mut against = |report: &mut Report, name: &str, peer: &mut dyn FnMut(u64)| {
+        let turns: Turns = alternate(&plan, &mut one, &mut *peer);
+        figures[0] = turns.ours.median();
+        report.row(turns.row(&format!("hit {form}"), name, "ns", Direction::LowerIsBetter)).bar(1.0);
+        let turns = alternate(&plan, &mut batch, &mut *peer);
+        figures[1] = turns.ours.median();
+        let case = format!("hit {form}, batch of {BATCH}");
+        report.row(turns.row(&case, name, "ns", Direction::LowerIsBetter)).bar(1.0);
+    };
+    against(report, peers::Quick::NAME, &mut hits(filled::<peers::Quick>(id), &asked));
+    against(report, peers::QuickSync::NAME, &mut hits(filled::<peers::QuickSync>(id), &asked));
+    against(report, peers::Hashlink::NAME, &mut hits(filled::<peers::Hashlink>(id), &asked));
+    against(report, peers::Lru::NAME, &mut hits(filled::<peers::Lru>(id), &asked));
+    against(report, peers::Moka::NAME, &mut hits(filled::<peers::Moka>(id), &asked));
+    for (figure, batch, goal) in [(figures[0], "", 45.0), (figures[1], ", batch of 27", 16.0)] {
+        let case = format!("hit {form}{batch}, goal");
+        report.row(Row::new(&case, figure, goal, "the goal", "ns", Direction::LowerIsBetter)).bar(1.0);
+    }
+}
+
+/// Ids with this skew: the first is the most likely. By inversion of the continuous distribution, which differs from
+/// the exact one in the first few ids only.
+fn skewed(skew: f64, ids: f64, count: usize) -> Vec<u64> {
+    let mut random = Random(2);
+    let power = 1.0 - skew;
+    let all = (ids + 1.0).powf(power) - 1.0;
+    (0..count).map(|_| scatter(((random.part() * all + 1.0).powf(1.0 / power)) as u64)).collect()
+}
+
+/// A side of a comparison: it also counts what it had to add.
+struct Counted<'a> {
+    side: Box<dyn FnMut(u64) + 'a>,
+    /// Hits and misses once the cache was full.
+    counted: Rc<Cell<[u64; 2]>>,
+}
+
+impl<'a> Counted<'a> {
+    /// `add` tells whether the id was missing.
+    fn new(asked: &'a [u64], mut add: impl FnMut(u64) -> bool + 'a) -> Self {
+        // The rest is enough not to be used twice: repeated ids would be known.
+        let (first, rest) = asked.split_at(WARM);
+        for &data in first {
+            add(data);
+        }
+        let counted = Rc::new(Cell::new([0; 2]));
+        let counter = counted.clone();
+        let side = each(rest, move |&[data]| {
+            let [hits, misses] = counter.get();
+            counter.set(if add(data) { [hits, misses + 1] } else { [hits + 1, misses] });
+        });
+        Counted { side: Box::new(side), counted }
+    }
+
+    fn hit_rate(&self) -> f64 {
+        let [hits, misses] = self.counted.get();
+        hits as f64 / (hits + misses) as f64
+    }
+}
+
+fn ours<'a, P: Policy + 'a>(asked: &'a [u64], policy: P) -> Counted<'a> {
+    let mut cache = cache(sparse(), policy);
+    Counted::new(asked, move |data| {
+        let missing = cache.alloc(data).is_ok_and(|grant| grant.found == Found::Empty);
+        if missing {
+            let _ = cache.remember(data);
+        }
+        let _ = cache.free(data);
+        missing
+    })
+}
+
+fn theirs<'a, P: Peer + 'a>(asked: &'a [u64]) -> (&'static str, Counted<'a>) {
+    let mut peer = P::new(SLOTS);
+    (P::NAME, Counted::new(asked, move |data| peer.get_or_add(data)))
+}
+
+/// Get-or-insert of skewed ids, ten times as many as slots.
+pub(crate) fn zipf(report: &mut Report) {
+    for skew in [0.99, 0.7] {
+        if !report.wants(&format!("zipf {skew}")) {
+            continue;
+        }
+        let asked = skewed(skew, f64::from(SLOTS) * 10.0, SKEWED);
+        let plan = Plan { rounds: 7, batch: Duration::from_millis(20), ..Plan::standard() };
+        let mut contenders =
+            [theirs::<peers::Quick>(&asked), theirs::<peers::Hashlink>(&asked), theirs::<peers::Lru>(&asked)];
+        let policies = [
+            ("S3-FIFO", ours(&asked, S3Fifo::new(vec![0; SLOTS as usize]))),
+            ("CLOCK", ours(&asked, Clock::new())),
+            ("LRU", ours(&asked, Lru::new())),
+        ];
+        for (policy, mut ours) in policies {
+            let mut best: f64 = 0.0;
+            for (name, peer) in &mut contenders {
+                let turns = alternate(&plan, &mut ours.side, &mut peer.side);
+                let case = format!("zipf {skew}, {policy}");
+                report.row(turns.row(&case, name, "ns", Direction::LowerIsBetter)).bar(1.0);
+                best = best.max(peer.hit_rate());
+            }
+            let case = format!("zipf {skew}, {policy}, hit rate");
+            let row = Row::new(&case, ours.hit_rate(), best, "the best of these", "hits", Direction::HigherIsBetter);
+            // Within one per cent for the order that is made for skew.
+            report.row(row).bar(if policy == "S3-FIFO" { 0.99 } else { 0.9 });
+        }
+    }
+}

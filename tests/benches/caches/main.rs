@@ -1,0 +1,35 @@
+//! What the slot caches cost, beside published caches in the same run; and their loads beside the fewest possible.
+//!
+//! *Hit* is one reference taken and given back (`alloc` and `free`), for a peer one `get`: peers neither count
+//! references nor say when a load is over, so their figures are less than half of what a user would have to build on
+//! them. *Zipf* is get-or-insert with ids of that skew. A *cycle* of a stencil is, for each input of a group, all that
+//! there is: submit, prepare, prepared, ready, free; for a peer again one get-or-insert.
+//!
+//! Ids are numbered from 0 (`dense`), or scattered over 64 bits (`sparse`); peers have the same ids. Rows named after
+//! a goal compare with a figure that was fixed beforehand.
+
+#![forbid(unsafe_code)]
+
+mod hits;
+mod peers;
+mod sweeps;
+
+use umbra_tests::bench::{Report, cores, pin};
+
+/// Slots of the large cases: 50 GiB on each of 50 machines, in blocks of 4 MiB.
+const SLOTS: u32 = 640_000;
+
+fn main() {
+    let mut report = Report::from_args();
+    if let Some(core) = cores().unwrap_or_default().last()
+        && let Err(error) = pin(*core)
+    {
+        report.note(format_args!("not pinned: {error}"));
+    }
+    hits::bytes(&mut report);
+    hits::uniform(&mut report);
+    hits::zipf(&mut report);
+    sweeps::loads(&mut report);
+    sweeps::cycles(&mut report);
+    report.finish();
+}
