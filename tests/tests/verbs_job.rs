@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
 use std::collections::BTreeSet;
+use std::process::Command;
 use std::time::Duration;
 
 use umbra::access::exposure::any_port;
@@ -47,6 +48,26 @@ fn every_agent_reads_every_rank_by_remote_key() {
     assert_eq!(outcome.bytes, 4 * (outcome.input_bytes + 4 * u64::from(options.reads) * options.size));
     let kinds: BTreeSet<bool> = outcome.paths.iter().map(|path| path.own_rank).collect();
     assert_eq!(kinds, [false, true].into());
+}
+
+#[test]
+fn the_command_tells_programs_that_every_byte_came_over_rdma() {
+    if missing("json") {
+        return;
+    }
+    let (umbra, agent) = rig::programs();
+    let input = over(DataPath::Verbs, 1, 1, 1).input.unwrap();
+    let words = ["run", "--quiet", "--json", "--data-path", "verbs", "--hosts", "2", "--ranks", "2", "-s", "1"];
+    let mut command = Command::new(umbra);
+    command.args(words).args(["--reads", "10", "--size", "4K", "--input"]).arg(input).arg("--agent").arg(agent);
+    let output = command.output().unwrap();
+    let told = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success(), "{told}{}", String::from_utf8_lossy(&output.stderr));
+    for fact in
+        [r#""ok":true"#, r#""data_path":"verbs""#, r#""mismatches":0"#, r#""failed_reads":0"#, r#""leftovers":[]"#]
+    {
+        assert!(told.contains(fact), "{fact} is not in {told}");
+    }
 }
 
 #[test]
