@@ -99,12 +99,6 @@ pub struct Devx {
     library: &'static Mlx5,
 }
 
-impl std::fmt::Debug for Mlx5 {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(NAME)
-    }
-}
-
 /// Something that the firmware made; dropping it destroys it.
 #[derive(Debug)]
 pub struct DevxObject {

@@ -18,6 +18,9 @@ pub enum VerbsError {
     #[cfg(feature = "xgvmi")]
     #[error("no libmlx5 on this machine that takes firmware commands ({0}): install ibverbs-providers")]
     NoMlx5(String),
+    /// The library of the connection manager is not installed.
+    #[error("no librdmacm on this machine ({0}): install librdmacm1, or connect over a control link")]
+    NoManager(String),
     /// There is no device, or none that could be used.
     #[error(
         "no RDMA device on this machine: load the card's driver, or `rdma link add NAME type rxe netdev INTERFACE` for \
@@ -88,6 +91,31 @@ pub enum VerbsError {
         /// The device.
         device: String,
     },
+    /// No device leads to an address.
+    #[error("no RDMA device leads to {to} ({error}): `umbra devices` shows those of this machine; is the link up?")]
+    NoWay {
+        /// The address.
+        to: std::net::SocketAddr,
+        /// What the kernel said.
+        error: io::Error,
+    },
+    /// The other side does not want to be connected, or does not listen.
+    #[error("{who} did not come: it refused, or nobody listens there")]
+    Refused {
+        /// Who, or what of whom.
+        who: String,
+    },
+    /// Nothing came in time.
+    #[error("{who} did not come within {} ms", waited.as_millis())]
+    Late {
+        /// Who, or what of whom.
+        who: String,
+        /// How long it was waited for.
+        waited: std::time::Duration,
+    },
+    /// What the other side said of its queue pairs makes no sense.
+    #[error("the other side's queue pairs cannot exist: it does not speak this version of our protocol")]
+    BadHello,
     /// Memory cannot be pinned.
     #[error(
         "cannot register {len} bytes beside {pinned} that are, at most {limit} may be locked in memory: raise the limit \

@@ -1,14 +1,20 @@
-//! libibverbs: bound at run time, or, with the feature `rdma-sys`, linked.
+//! libibverbs and librdmacm: bound at run time, or, with the feature `rdma-sys`, linked.
 
 use std::ffi::{c_char, c_int, c_uint, c_void};
 
+use libc::sockaddr;
+
 use super::VerbsError;
-use super::abi::{CompChannel, Context, Cq, Device, DeviceAttr, GidEntry, Mr, Pd, PortAttr, Qp, QpAttr, QpInitAttr};
+use super::abi::{
+    CmChannel, CmEvent, CmId, CmParameters, CompChannel, Context, Cq, Device, DeviceAttr, GidEntry, Mr, Pd, PortAttr,
+    Qp, QpAttr, QpInitAttr,
+};
 
 /// The functions of a library that are called by name; `$when` they are bound at run time.
 macro_rules! functions {
     ($(#[$when:meta])? $library:ident; $($name:ident = $symbol:ident: $type:ty;)*) => {
         /// The functions that this module calls by name.
+        #[derive(Debug)]
         pub(super) struct $library {
             $(pub(super) $name: $type,)*
         }
@@ -34,20 +40,21 @@ macro_rules! functions {
 pub(super) use functions;
 
 macro_rules! library {
-    ($($name:ident = $symbol:ident: $type:ty;)*) => {
+    ($library:ident, $linked:ident; $($name:ident = $symbol:ident: $type:ty;)*) => {
         functions! {
             #[cfg(not(feature = "rdma-sys"))]
-            Library;
+            $library;
             $($name = $symbol: $type;)*
         }
 
         /// The functions that the program was linked with.
         #[cfg(feature = "rdma-sys")]
-        static LINKED: Library = Library { $($name: super::abi::calls::$symbol,)* };
+        static $linked: $library = $library { $($name: super::abi::calls::$symbol,)* };
     };
 }
 
 library! {
+    Library, LINKED;
     get_device_list = ibv_get_device_list: unsafe extern "C" fn(*mut c_int) -> *mut *mut Device;
     free_device_list = ibv_free_device_list: unsafe extern "C" fn(*mut *mut Device);
     get_device_name = ibv_get_device_name: unsafe extern "C" fn(*mut Device) -> *const c_char;
@@ -74,19 +81,55 @@ library! {
     destroy_qp = ibv_destroy_qp: unsafe extern "C" fn(*mut Qp) -> c_int;
 }
 
-/// The library; it was there when the program started.
-///
-/// # Errors
-/// None: the form that is bound at run time has some.
-#[cfg(feature = "rdma-sys")]
-pub(super) fn library() -> Result<&'static Library, VerbsError> {
-    Ok(&LINKED)
+library! {
+    Manager, LINKED_MANAGER;
+    create_event_channel = rdma_create_event_channel: unsafe extern "C" fn() -> *mut CmChannel;
+    destroy_event_channel = rdma_destroy_event_channel: unsafe extern "C" fn(*mut CmChannel);
+    create_id = rdma_create_id: unsafe extern "C" fn(*mut CmChannel, *mut *mut CmId, *mut c_void, c_uint) -> c_int;
+    destroy_id = rdma_destroy_id: unsafe extern "C" fn(*mut CmId) -> c_int;
+    migrate_id = rdma_migrate_id: unsafe extern "C" fn(*mut CmId, *mut CmChannel) -> c_int;
+    bind_addr = rdma_bind_addr: unsafe extern "C" fn(*mut CmId, *mut sockaddr) -> c_int;
+    listen = rdma_listen: unsafe extern "C" fn(*mut CmId, c_int) -> c_int;
+    source_port = rdma_get_src_port: unsafe extern "C" fn(*mut CmId) -> u16;
+    resolve_addr = rdma_resolve_addr: unsafe extern "C" fn(*mut CmId, *mut sockaddr, *mut sockaddr, c_int) -> c_int;
+    resolve_route = rdma_resolve_route: unsafe extern "C" fn(*mut CmId, c_int) -> c_int;
+    connect = rdma_connect: unsafe extern "C" fn(*mut CmId, *mut CmParameters) -> c_int;
+    accept = rdma_accept: unsafe extern "C" fn(*mut CmId, *mut CmParameters) -> c_int;
+    establish = rdma_establish: unsafe extern "C" fn(*mut CmId) -> c_int;
+    reject = rdma_reject: unsafe extern "C" fn(*mut CmId, *const c_void, u8) -> c_int;
+    disconnect = rdma_disconnect: unsafe extern "C" fn(*mut CmId) -> c_int;
+    get_event = rdma_get_cm_event: unsafe extern "C" fn(*mut CmChannel, *mut *mut CmEvent) -> c_int;
+    ack_event = rdma_ack_cm_event: unsafe extern "C" fn(*mut CmEvent) -> c_int;
 }
 
-#[cfg(not(feature = "rdma-sys"))]
-pub(super) use late::library;
 #[cfg(feature = "xgvmi")]
 pub(super) use late::{Absent, load};
+#[cfg(not(feature = "rdma-sys"))]
+pub(super) use late::{library, manager};
+#[cfg(feature = "rdma-sys")]
+pub(super) use linked::{library, manager};
+
+/// Libraries that were there when the program started.
+#[cfg(feature = "rdma-sys")]
+mod linked {
+    use super::{LINKED, LINKED_MANAGER, Library, Manager, VerbsError};
+
+    /// libibverbs.
+    ///
+    /// # Errors
+    /// None: the form that is bound at run time has some.
+    pub(in super::super) fn library() -> Result<&'static Library, VerbsError> {
+        Ok(&LINKED)
+    }
+
+    /// librdmacm.
+    ///
+    /// # Errors
+    /// None: the form that is bound at run time has some.
+    pub(in super::super) fn manager() -> Result<&'static Manager, VerbsError> {
+        Ok(&LINKED_MANAGER)
+    }
+}
 
 /// Binding at first use.
 #[cfg(any(feature = "xgvmi", not(feature = "rdma-sys")))]
@@ -109,10 +152,11 @@ mod late {
         bound
     }
 
-    /// The library, loaded at first use and never unloaded.
+    /// libibverbs, loaded at first use.
     ///
     /// # Errors
-    /// [`VerbsError::NoLibrary`] or [`VerbsError::OldLibrary`], the same each time.
+    /// [`VerbsError::NoLibrary`](super::VerbsError::NoLibrary) or [`VerbsError::OldLibrary`](super::VerbsError::OldLibrary),
+    /// the same each time.
     #[cfg(not(feature = "rdma-sys"))]
     pub(in super::super) fn library() -> Result<&'static super::Library, super::VerbsError> {
         use super::{Library, VerbsError};
@@ -120,6 +164,22 @@ mod late {
         let bound = LIBRARY.get_or_init(|| load("libibverbs.so.1", Library::bind));
         bound.as_ref().map_err(|absent| match absent {
             Absent::NotFound(why) => VerbsError::NoLibrary(why.clone()),
+            Absent::TooOld(symbol) => VerbsError::OldLibrary(symbol),
+        })
+    }
+
+    /// librdmacm, loaded at first use.
+    ///
+    /// # Errors
+    /// [`VerbsError::NoManager`](super::VerbsError::NoManager) or [`VerbsError::OldLibrary`](super::VerbsError::OldLibrary),
+    /// the same each time.
+    #[cfg(not(feature = "rdma-sys"))]
+    pub(in super::super) fn manager() -> Result<&'static super::Manager, super::VerbsError> {
+        use super::{Manager, VerbsError};
+        static MANAGER: std::sync::OnceLock<Result<Manager, Absent>> = std::sync::OnceLock::new();
+        let bound = MANAGER.get_or_init(|| load("librdmacm.so.1", Manager::bind));
+        bound.as_ref().map_err(|absent| match absent {
+            Absent::NotFound(why) => VerbsError::NoManager(why.clone()),
             Absent::TooOld(symbol) => VerbsError::OldLibrary(symbol),
         })
     }

@@ -13,6 +13,7 @@
 //! - [`Domain`]: what queue pairs and keys belong to.
 //! - [`Region`]: registered memory, with its local and its remote key.
 //! - [`Window`]: a key for a part of a region, for one peer, that is taken back by a request.
+//! - [`Call`] and [`Listener`]: connecting by the connection manager (librdmacm), where no control link leads to the peer.
 //! - [`Verbs`]: frames and spans over queue pairs, the [`Transport`](umbra_core::transport::Transport).
 //! - [`Queue`]: a reliably connected queue pair with its completion queue: READ, WRITE, WRITE with immediate data, SEND.
 //!
@@ -30,6 +31,7 @@ mod error;
 mod hello;
 mod lane;
 mod library;
+mod manager;
 mod memory;
 mod numbers;
 mod port;
@@ -49,6 +51,7 @@ pub use device::{Device, devices};
 pub use devx::{Devx, DevxObject};
 pub use error::VerbsError;
 pub use hello::Hello;
+pub use manager::{Call, Connection, Listener, Request};
 pub use memory::{Domain, Region};
 pub use port::{Gid, GidKind, Link, Port, PortInfo, PortState};
 pub use queue::{Depths, Queue};

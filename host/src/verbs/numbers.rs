@@ -51,6 +51,21 @@ pub(super) mod send {
     pub(in super::super) const INLINE: u32 = 1 << 3;
 }
 
+/// `enum rdma_cm_event_type`, and the port space of reliable connections.
+pub(super) mod manager {
+    pub(in super::super) const PORTS: u32 = 0x0106;
+    pub(in super::super) const ADDR_RESOLVED: u32 = 0;
+    pub(in super::super) const ADDR_ERROR: u32 = 1;
+    pub(in super::super) const ROUTE_RESOLVED: u32 = 2;
+    pub(in super::super) const ROUTE_ERROR: u32 = 3;
+    pub(in super::super) const CONNECT_REQUEST: u32 = 4;
+    pub(in super::super) const CONNECT_RESPONSE: u32 = 5;
+    pub(in super::super) const UNREACHABLE: u32 = 7;
+    pub(in super::super) const REJECTED: u32 = 8;
+    pub(in super::super) const ESTABLISHED: u32 = 9;
+    pub(in super::super) const DISCONNECTED: u32 = 10;
+}
+
 /// `IBV_QPT_RC`.
 pub(super) const RELIABLE_CONNECTION: u32 = 2;
 /// `IBV_WC_WITH_IMM`.

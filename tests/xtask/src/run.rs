@@ -215,6 +215,19 @@ impl Run {
     }
 }
 
+/// The program that a line of `cargo --message-format=json` says was built, if it has one of these names.
+pub(crate) fn built(line: &str, names: &[&str]) -> Option<PathBuf> {
+    let (_, rest) = line.split_once("\"executable\":\"")?;
+    let program = PathBuf::from(rest.split_once('"')?.0);
+    names.iter().any(|name| is_named(&program, name)).then_some(program)
+}
+
+/// Whether a program that cargo built is the one of this name: it adds a dash and a digest.
+pub(crate) fn is_named(program: &Path, name: &str) -> bool {
+    let file = program.file_name().unwrap_or_default().to_string_lossy();
+    file.strip_prefix(name).is_some_and(|rest| rest.starts_with('-'))
+}
+
 /// The lines of a failed program that say most: what its tests wrote about their failures, else the last ones.
 fn telling(printed: &[String]) -> &[String] {
     let first = printed.iter().position(|line| line == "failures:" || line.starts_with("error"));
@@ -277,6 +290,14 @@ mod tests {
         assert_eq!(Tests::of_line(line), Tests { passed: 7, failed: 2, ignored: 1 });
         assert_eq!(Tests::of_line("test result is unknown"), Tests::default());
         assert_eq!(Tests::of_line("test a ... ok"), Tests::default());
+    }
+
+    #[test]
+    fn programs_are_found_among_the_lines_of_cargo() {
+        let line = r#"{"target":{"name":"verbs"},"executable":"/t/ci/deps/verbs_link-5d","fresh":true}"#;
+        assert_eq!(built(line, &["verbs", "verbs_link"]), Some(PathBuf::from("/t/ci/deps/verbs_link-5d")));
+        assert_eq!(built(line, &["verbs"]), None);
+        assert_eq!(built(r#"{"executable":null}"#, &["verbs"]), None);
     }
 
     #[test]

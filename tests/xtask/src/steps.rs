@@ -16,7 +16,7 @@ mod leftovers;
 mod lints;
 mod loom;
 mod policy;
-mod rdma;
+pub(crate) mod rdma;
 mod run;
 mod sanitizer;
 mod schedules;

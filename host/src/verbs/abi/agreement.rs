@@ -4,7 +4,7 @@
 
 use std::mem::{align_of, offset_of, size_of};
 
-use super::{named, objects, requests, settings};
+use super::{connection, named, objects, requests, settings};
 
 macro_rules! agree {
     ($($module:ident::$name:ident { $($field:ident)* })*) => {
@@ -20,6 +20,16 @@ macro_rules! agree {
 }
 
 agree! {
+    connection::CmChannel { fd }
+    connection::CmGids { sgid dgid pkey }
+    connection::CmAddress { src_addr_union dst_addr_union addr }
+    connection::CmRoute { addr path_rec num_paths }
+    connection::CmId { verbs channel context qp route ps port_num event pd qp_type }
+    connection::CmParameters {
+        private_data private_data_len responder_resources initiator_depth flow_control retry_count rnr_retry_count srq
+        qp_num
+    }
+    connection::CmEvent { id listen_id event status param }
     objects::ContextOps { alloc_mw dealloc_mw poll_cq req_notify_cq post_srq_recv post_send post_recv }
     objects::Context { device ops cmd_fd async_fd num_comp_vectors mutex abi_compat }
     objects::Pd { context handle }
@@ -76,7 +86,7 @@ mod numbers {
     use rdma_sys as named;
 
     use super::super::super::numbers::{
-        MEM_WINDOW_TYPE_2B, RELIABLE_CONNECTION, WINDOW_TYPE_2, WITH_IMM, access, mask, opcode, send, state,
+        MEM_WINDOW_TYPE_2B, RELIABLE_CONNECTION, WINDOW_TYPE_2, WITH_IMM, access, manager, mask, opcode, send, state,
     };
 
     macro_rules! same {
@@ -117,6 +127,17 @@ mod numbers {
         opcode::BIND_WINDOW => named::ibv_wr_opcode::IBV_WR_BIND_MW;
         send::SIGNALED => named::ibv_send_flags::IBV_SEND_SIGNALED.0;
         send::INLINE => named::ibv_send_flags::IBV_SEND_INLINE.0;
+        manager::PORTS => named::rdma_port_space::RDMA_PS_TCP;
+        manager::ADDR_RESOLVED => named::rdma_cm_event_type::RDMA_CM_EVENT_ADDR_RESOLVED;
+        manager::ADDR_ERROR => named::rdma_cm_event_type::RDMA_CM_EVENT_ADDR_ERROR;
+        manager::ROUTE_RESOLVED => named::rdma_cm_event_type::RDMA_CM_EVENT_ROUTE_RESOLVED;
+        manager::ROUTE_ERROR => named::rdma_cm_event_type::RDMA_CM_EVENT_ROUTE_ERROR;
+        manager::CONNECT_REQUEST => named::rdma_cm_event_type::RDMA_CM_EVENT_CONNECT_REQUEST;
+        manager::CONNECT_RESPONSE => named::rdma_cm_event_type::RDMA_CM_EVENT_CONNECT_RESPONSE;
+        manager::UNREACHABLE => named::rdma_cm_event_type::RDMA_CM_EVENT_UNREACHABLE;
+        manager::REJECTED => named::rdma_cm_event_type::RDMA_CM_EVENT_REJECTED;
+        manager::ESTABLISHED => named::rdma_cm_event_type::RDMA_CM_EVENT_ESTABLISHED;
+        manager::DISCONNECTED => named::rdma_cm_event_type::RDMA_CM_EVENT_DISCONNECTED;
         RELIABLE_CONNECTION => named::ibv_qp_type::IBV_QPT_RC;
         WITH_IMM => named::ibv_wc_flags::IBV_WC_WITH_IMM.0;
         WINDOW_TYPE_2 => named::ibv_mw_type::IBV_MW_TYPE_2;

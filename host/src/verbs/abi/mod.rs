@@ -6,6 +6,7 @@
 
 #[cfg(feature = "rdma-sys")]
 mod agreement;
+mod connection;
 #[cfg(feature = "rdma-sys")]
 mod named;
 mod objects;
@@ -17,7 +18,7 @@ mod settings;
 #[cfg(feature = "rdma-sys")]
 pub(super) use named::*;
 #[cfg(not(feature = "rdma-sys"))]
-pub(super) use {objects::*, operations::*, requests::*, settings::*};
+pub(super) use {connection::*, objects::*, operations::*, requests::*, settings::*};
 
 /// Types of which all zero bytes are a value: numbers, raw pointers, and unions of those.
 pub(super) trait Plain: Sized {
@@ -34,4 +35,4 @@ macro_rules! plain {
     };
 }
 
-plain! { Gid GidEntry PortAttr DeviceAttr SendWr RecvWr Wc QpCap QpInitAttr AhAttr QpAttr SrqInitAttr }
+plain! { Gid GidEntry PortAttr DeviceAttr SendWr RecvWr Wc QpCap QpInitAttr AhAttr QpAttr SrqInitAttr CmParameters }

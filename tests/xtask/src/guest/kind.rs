@@ -38,6 +38,7 @@ impl Kind {
                 "xz-utils",
                 "iproute2",
                 "libibverbs1",
+                "librdmacm1",
                 "ibverbs-providers",
             ],
             Kind::Dpu => &["qemu-system-arm", "cpio", "kmod", "xz-utils"],
