@@ -1,9 +1,20 @@
 //! Runs benches in the release profile.
 
+use std::fs;
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
+use crate::guest::{Guest, Kind};
+use crate::install;
+use crate::run::{self, Log, Run};
 use crate::step::Failure;
+use crate::steps::rdma;
 use crate::workspace::Workspace;
+
+/// The bench that needs an RDMA device.
+const VERBS: &str = "verbs";
+/// What stands before and behind its rows, among what the guest's console shows.
+const MARK: &str = "umbra-bench: rows";
 
 /// Runs one bench, or all of them; its rows go to standard output as they are, everything else to standard error.
 pub(crate) fn run(workspace: &Workspace, name: &Option<String>, options: &[String]) -> Result<bool, Failure> {
@@ -17,6 +28,10 @@ pub(crate) fn run(workspace: &Workspace, name: &Option<String>, options: &[Strin
     for bench in wanted {
         // Optimizing the whole program at once takes minutes, in which nothing else is said.
         eprintln!("bench {bench}: building it first");
+        if bench == VERBS && !rdma::has_device() {
+            in_guest(workspace, options)?;
+            continue;
+        }
         let status = Command::new("cargo")
             .args(["bench", "--quiet", "--package", "umbra-tests", "--bench", &bench, "--"])
             .args(options)
@@ -25,6 +40,38 @@ pub(crate) fn run(workspace: &Workspace, name: &Option<String>, options: &[Strin
         good &= status.success();
     }
     Ok(good)
+}
+
+/// Runs the bench of verbs in a guest that makes itself a device; what the machine lacks for that is said.
+fn in_guest(workspace: &Workspace, options: &[String]) -> Result<(), Failure> {
+    fs::create_dir_all(&workspace.scratch)?;
+    let log = Log::create(&workspace.folder("xtask-logs")?.join("bench-verbs.log"), false)?;
+    let build = Run::cargo()
+        .words("bench --package umbra-tests --bench verbs --no-run --message-format=json-render-diagnostics");
+    let (_, printed) = build.finish(&log)?;
+    let program: Option<PathBuf> = printed.iter().find_map(|line| run::built(line, &[VERBS]));
+    let program = program.ok_or_else(|| Failure::new(format!("not built: {}", log.path().display())))?;
+    let guest = install::system_packages(&["perftest"], &log).map(|()| Guest::prepare(workspace, Kind::Host, &log));
+    let guest = match guest.and_then(|prepared| prepared.unwrap_or_else(|failure| Err(failure.to_string()))) {
+        Ok(guest) => guest,
+        Err(reason) => {
+            eprintln!("bench {VERBS}: skipped: {reason}");
+            return Ok(());
+        }
+    };
+    let quoted: String = options.iter().map(|option| format!(" '{}'", option.replace('\'', "'\\''"))).collect();
+    let script = format!("{}echo {MARK}\n'{}' --bench{quoted}\necho {MARK}\n", rdma::DEVICE, program.display());
+    let printed = guest.run(&script, &log)?;
+    // The console may put something before the first line.
+    let is_mark = |line: &&String| line.ends_with(MARK);
+    for line in printed.iter().skip_while(|line| !is_mark(line)).skip(1).take_while(|line| !is_mark(line)) {
+        if line.starts_with("note: ") || line.starts_with("missed: ") || line.ends_with(" ...") {
+            eprintln!("{line}");
+        } else {
+            println!("{line}");
+        }
+    }
+    Ok(())
 }
 
 /// Names of the benches that a manifest lists.
