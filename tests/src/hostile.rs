@@ -20,6 +20,7 @@ mod frame;
 mod inputs;
 mod link;
 mod messages;
+mod ranges;
 mod running;
 mod shared;
 mod table;
@@ -51,6 +52,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "mailbox", seeds: shared::mailbox_seeds, feed: shared::mailbox_feed },
     Target { name: "table", seeds: table::seeds, feed: table::feed },
     Target { name: "arena", seeds: table::arena_seeds, feed: table::arena_feed },
+    Target { name: "ranges", seeds: ranges::seeds, feed: ranges::feed },
     Target { name: "group", seeds: messages::group_seeds, feed: messages::group_feed },
     Target { name: "access", seeds: messages::access_seeds, feed: messages::access_feed },
     Target { name: "firmware", seeds: firmware::seeds, feed: firmware::feed },

@@ -106,6 +106,11 @@ fn arenas() {
 }
 
 #[test]
+fn orders_to_an_allocator() {
+    a_million_inputs("ranges");
+}
+
+#[test]
 fn messages_of_the_bootstrap() {
     a_million_inputs("group");
 }
