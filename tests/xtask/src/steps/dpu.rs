@@ -47,6 +47,17 @@ const JOBS: &[Job] = &[
             r#""rank_wakeups":0,"#,
         ],
     },
+    // Ranks of both hosts run in the host's guest: those of `node1` are served by the DPU's agents, over RDMA like all.
+    Job {
+        name: "verbs",
+        options: "--start bf0 --ranks 2 --data-path verbs",
+        told: &[
+            r#""ok":true,"hosts":2,"service_processes":4,"agents_elsewhere":2,"ranks":4,"#,
+            r#""data_path":"verbs","#,
+            r#"{"path":"verbs","own_rank":true,"#,
+            r#"{"path":"verbs","own_rank":false,"#,
+        ],
+    },
 ];
 /// Seconds that the processes wait for each other.
 const PATIENCE: u64 = 120;
