@@ -6,6 +6,8 @@ use std::io::{BufRead as _, BufReader};
 use std::net::TcpListener;
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use umbra::secret::Secret;
 use umbra_tests::rig::{self, Scratch};
@@ -68,8 +70,13 @@ fn s43_settings_that_cannot_be_used_are_told_with_file_and_line() {
 
 /// Starts a service process and waits for its readiness line.
 fn start(config: &PathBuf, secret: &PathBuf, global: &str, local: &str) -> (Child, String) {
+    start_with(&[], config, secret, global, local)
+}
+
+fn start_with(arguments: &[&str], config: &PathBuf, secret: &PathBuf, global: &str, local: &str) -> (Child, String) {
     // By the names of upstream.
     let mut child = agent()
+        .args(arguments)
         .env("DPU_OFFLOAD_CONFIG_FILE_PATH", config)
         .env("UMBRA_SECRET_FILE", secret)
         .env("DPU_OFFLOAD_LIST_DPUS", "bf1")
@@ -77,6 +84,7 @@ fn start(config: &PathBuf, secret: &PathBuf, global: &str, local: &str) -> (Chil
         .env("DPU_OFFLOAD_SERVICE_PROCESS_LOCAL_ID", local)
         .env("DPU_OFFLOAD_SERVICE_PROCESSES_PER_DPU", "2")
         .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
         .spawn()
         .unwrap();
     let line = BufReader::new(child.stdout.take().unwrap()).lines().next().unwrap().unwrap();
@@ -129,4 +137,43 @@ fn an_agent_says_when_it_is_ready_tells_its_status_and_ends_on_request() {
     let pid = rustix::process::Pid::from_child(&first);
     rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
     assert!(first.wait().unwrap().success(), "SIGTERM is a request, not a failure");
+}
+
+#[test]
+fn an_agent_that_was_taken_for_dead_ends_and_says_so() {
+    let scratch = with_secret("fenced");
+    let [a, b, c, d] = ports();
+    let config = config(&scratch, &format!("# Format version: 1\nnode1,bf1:127.0.0.1:{a}&{b}:{c}&{d}\n"));
+    let secret = scratch.path().join("secret");
+    let silence = ["--silence-ms", "1500", "--deadline-ms", "60000"];
+    let (mut first, _) = start_with(&silence, &config, &secret, "0", "0");
+    let (second, _) = start_with(&silence, &config, &secret, "1", "1");
+    let figure = |name: &str| {
+        let mut status = agent();
+        status.args(["--status", "--service-process", "0", "--config"]).arg(&config);
+        let output = status.arg("--secret-file").arg(&secret).output().unwrap();
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        text.lines().find_map(|line| line.strip_prefix(name)?.trim().parse::<u64>().ok())
+    };
+    // Looks at one figure of the first until it is 1.
+    let wait_for = |name: &str| {
+        let end = Instant::now() + Duration::from_secs(60);
+        while figure(name) != Some(1) {
+            assert!(Instant::now() < end, "{name} did not become 1");
+            thread::sleep(Duration::from_millis(50));
+        }
+    };
+    let signal = |to: &Child, signal| {
+        rustix::process::kill_process(rustix::process::Pid::from_child(to), signal).unwrap();
+    };
+    // Both must know each other first: who was never linked is missing, not dead.
+    wait_for("links_to_services");
+    signal(&second, rustix::process::Signal::STOP);
+    wait_for("services_failed");
+    signal(&second, rustix::process::Signal::CONT);
+    let output = second.wait_with_output().unwrap();
+    assert!(!output.status.success(), "{}", said(&output));
+    assert!(said(&output).contains("took service process 1 for dead"), "{}", said(&output));
+    signal(&first, rustix::process::Signal::TERM);
+    assert!(first.wait().unwrap().success(), "the one that was right goes on");
 }

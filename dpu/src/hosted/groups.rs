@@ -22,6 +22,8 @@ impl Process {
             Event::Stage { key, stage: Stage::LocalDone | Stage::Exchanging, .. } if key == WORLD => {
                 self.mark(Step::LocalComplete, Some(grid::WORLD), 0);
             }
+            // The others have gone on without this life; nothing that it tells a rank from now on would be true.
+            Event::Fenced => self.fenced = true,
             _ => {}
         }
     }

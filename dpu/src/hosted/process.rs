@@ -75,6 +75,12 @@ pub enum ProcessError {
     /// The job's numbers do not describe a job.
     #[error(transparent)]
     Machines(#[from] machines::MachinesError),
+    /// The others took this process for dead and have gone on without it.
+    #[error(
+        "the other service processes took service process {0} for dead (it was stopped, or cut off, for too long): \
+         start it again, then it joins in a new life"
+    )]
+    Fenced(Sp),
 }
 
 pub(super) fn cannot(what: &'static str) -> impl FnOnce(io::Error) -> ProcessError {
@@ -117,6 +123,8 @@ pub struct Process {
     pub(super) supervisor: Option<LinkId>,
     signals: usize,
     ending: bool,
+    /// The others have declared this process dead.
+    pub(super) fenced: bool,
     /// What peers ring after they have put a frame into a lane.
     pub(super) bell: Doorbell,
     /// Links that have a lane.
@@ -190,6 +198,7 @@ impl Process {
             supervisor: None,
             signals,
             ending: false,
+            fenced: false,
             bell,
             lanes: Vec::new(),
             patience,
@@ -219,11 +228,12 @@ impl Process {
     /// Turns until asked to end.
     ///
     /// # Errors
-    /// [`ProcessError`] if the system refuses to wait.
+    /// [`ProcessError`] if the system refuses to wait; [`ProcessError::Fenced`] if the others declared this process
+    /// dead.
     pub fn run(&mut self) -> Result<(), ProcessError> {
         let mut frame = Vec::new();
         let mut busy = false;
-        while !self.ending {
+        while !self.ending && !self.fenced {
             self.wait(busy)?;
             while let Some(event) = self.driver.next(&mut frame) {
                 self.on_event(event, &frame);
@@ -238,7 +248,7 @@ impl Process {
             busy |= self.pump();
         }
         self.driver.flush();
-        Ok(())
+        if self.fenced { Err(ProcessError::Fenced(self.settings.sp)) } else { Ok(()) }
     }
 
     /// Looks at the links; sleeps in the kernel if there is nothing else to do, after a moment of looking at the
