@@ -1,8 +1,6 @@
 //! A lane of the window that this process owns: commands out, answers in.
 
-use std::sync::atomic::AtomicU16;
-
-use umbra_core::atomic::Ordering;
+use umbra_core::atomic::{AtomicU32, Ordering};
 use umbra_core::cell::BytesMut;
 use umbra_core::error::Status;
 use umbra_core::peer::{Incarnation, Peer};
@@ -24,7 +22,7 @@ const START_BITS: u64 = (1 << (PID_SHIFT - START_SHIFT)) - 1;
 pub(super) const CREDIT: usize = 16;
 
 /// Counts the claims of this process, so that no two are alike.
-static CLAIMS: AtomicU16 = AtomicU16::new(0);
+static CLAIMS: AtomicU32 = AtomicU32::new(0);
 
 /// The lane.
 #[derive(Debug)]
@@ -62,8 +60,9 @@ impl<'m> Attached<'m> {
         watch: &mut Watch<'m>,
     ) -> Result<Self, FirmwareError> {
         let this = ProcessId::current()?;
-        let number = u64::from(CLAIMS.fetch_add(1, Ordering::Relaxed));
-        let claim = Claim { mark: mark(this) | number, peer: Some(me), life };
+        // As many bits as the mark leaves.
+        let number = CLAIMS.fetch_add(1, Ordering::Relaxed) & ((1 << START_SHIFT) - 1);
+        let claim = Claim { mark: mark(this) | u64::from(number), peer: Some(me), life };
         let mut owners = Vec::new();
         for at in 0..LANES {
             let lane = window.lane(at)?;
