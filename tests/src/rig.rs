@@ -164,7 +164,16 @@ pub fn all_gone(pids: &[u32]) {
 /// The job directory that an agent's command line names.
 #[must_use]
 pub fn directory_of(pid: u32) -> Option<PathBuf> {
-    let line = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
+    let read = || fs::read(format!("/proc/{pid}/cmdline")).ok();
+    let mut line = read()?;
+    // Whoever starts a program goes on when its old memory is gone, a moment before the new one has a command line.
+    for _ in 0..500 {
+        if !line.is_empty() {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(2));
+        line = read()?;
+    }
     let words = line.split(|&byte| byte == 0).map(|word| Path::new(OsStr::from_bytes(word)));
     let mut inside = words.filter_map(Path::parent);
     inside.find(|p| p.file_name().is_some_and(|n| n.to_string_lossy().starts_with("umbra-"))).map(Path::to_owned)
