@@ -123,6 +123,8 @@ pub struct Session {
     regions: Regions<Vec<region::Entry>>,
     /// Exported memory by key, with the message that exports it.
     exported: HashMap<u64, (memory::Kept, Vec<u8>)>,
+    /// What was revoked and is still registered with an RDMA device, by key.
+    revoked: HashMap<u64, memory::Kept>,
     /// What others need to reach memory over RDMA, once some is exported so.
     exposure: Option<Exposure>,
     /// Answers of shadow service processes to exports and revocations.
@@ -203,6 +205,7 @@ impl Session {
             left: false,
             regions: Regions::new(vec![region::Entry::VACANT; REGIONS]),
             exported: HashMap::new(),
+            revoked: HashMap::new(),
             exposure: None,
             answers: HashMap::new(),
             next_token: 1,
@@ -322,7 +325,7 @@ impl Session {
     /// [`SessionError`] if a service process does not confirm before the deadline; the links are closed all the
     /// same.
     pub fn leave(mut self) -> Result<(), SessionError> {
-        let keys: Vec<u64> = self.exported.keys().copied().collect();
+        let keys: Vec<u64> = self.exported.keys().chain(self.revoked.keys()).copied().collect();
         for key in keys {
             self.revoke(umbra_core::key::Key::from_bits(key))?;
         }

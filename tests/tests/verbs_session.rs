@@ -174,6 +174,28 @@ fn s46_s48_a_rank_has_its_memory_back_while_another_agent_reads_it() {
 }
 
 #[test]
+fn bytes_of_the_heap_are_read_by_the_card_and_come_back() {
+    let Some(mut job) = Job::new("heap", 1000) else { return };
+    let bytes = pattern(9, 70_001);
+    let heap = bytes.clone();
+    let place = heap.as_ptr();
+    let key = job.sessions[1].export_bytes(heap).unwrap();
+    let ticket = job.sessions[1].ticket(key).unwrap();
+    let mut some = vec![0; 60_000];
+    for _ in 0..2 {
+        let [reader, owner] = &mut job.sessions[..] else { panic!("two ranks") };
+        meanwhile(std::slice::from_mut(owner), || reader.read(&ticket, 10_001, &mut some).unwrap());
+        assert!(some == bytes[10_001..]);
+        some.fill(0);
+    }
+    assert_eq!(job.agents.status(1)["copies_mapped"] + job.agents.status(1)["copies_process"], 0);
+    let Exported::Bytes(back) = job.sessions[1].revoke(key).unwrap() else { panic!("bytes were exported") };
+    assert!(back == bytes && back.as_ptr() == place);
+    let refused = job.sessions[0].read(&ticket, 0, &mut some[..1]).unwrap_err().status();
+    assert!(matches!(refused, Status::KeyRevoked | Status::StaleKey | Status::UnknownRegion), "{refused}");
+}
+
+#[test]
 fn s50_an_agent_that_is_started_again_and_a_rank_that_died_are_met_as_they_are() {
     let Some(mut job) = Job::new("restarted", 50_000) else { return };
     let bytes = [0, 1].map(|seed| pattern(seed, 50_000));

@@ -11,7 +11,7 @@ use umbra_core::key::Access;
 use umbra_core::peer::Sp;
 
 use crate::sys::segment::Segment;
-use crate::verbs::{Address, Depths, Device, Domain, Port, Queue, Region, VerbsError};
+use crate::verbs::{Address, Depths, Device, Domain, HeapRegion, Port, Queue, Region, VerbsError};
 
 /// Queue pairs that one process keeps for others, and the domain of its registered memory.
 #[derive(Debug)]
@@ -52,6 +52,14 @@ impl Exposure {
     /// [`VerbsError::LockedMemory`] if it cannot be pinned, or [`VerbsError::Call`].
     pub fn register(&self, segment: Arc<Segment>, access: Access) -> Result<Region, VerbsError> {
         Region::register(&self.domain, segment, access)
+    }
+
+    /// Registers bytes of the heap, which others may read, and only that.
+    ///
+    /// # Errors
+    /// As [`register`](Self::register).
+    pub fn register_bytes(&self, bytes: Vec<u8>) -> Result<HeapRegion, VerbsError> {
+        HeapRegion::register_bytes(&self.domain, bytes)
     }
 
     /// A reader tells the address of its queue pair, for the first time or because it made it anew; what to tell it.

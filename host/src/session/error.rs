@@ -91,18 +91,18 @@ pub enum SessionError {
         /// The service process that did not answer, if that is why.
         missing: Option<Sp>,
     },
-    /// Memory can only be shared over Unix sockets, and there is no RDMA.
+    /// Memory can be shared over Unix sockets only, as there is no RDMA.
     #[error(
-        "no Unix socket to service process {sp}: memory can only be exported to one on the same machine{}",
-        why.as_ref().map(|why| format!(", or over RDMA, but {why}")).unwrap_or_default()
+        "no Unix socket to service process {sp}: memory can only be exported to one on the same machine, or over RDMA, but \
+         {why}"
     )]
     CannotShare {
         /// Which service process.
         sp: Sp,
-        /// Why it cannot be exported over RDMA; nothing if only segments can.
-        why: Option<VerbsError>,
+        /// Why it cannot be exported over RDMA.
+        why: VerbsError,
     },
-    /// Memory cannot be registered with an RDMA device.
+    /// Memory cannot be registered with an RDMA device, or not be taken back from it.
     #[error(transparent)]
     Verbs(#[from] VerbsError),
     /// Shared memory cannot be had.

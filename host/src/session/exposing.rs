@@ -1,7 +1,8 @@
 //! Letting service processes reach exported memory over RDMA.
 //!
-//! A segment that nobody can map is registered with an RDMA device, for reading only. A service process that wants to
-//! read it connects a queue pair; that is the one thing for which the rank has to call something.
+//! Memory that nobody can map or copy is registered with an RDMA device, for reading only: a segment, or bytes of the heap. A
+//! service process that wants to read it connects a queue pair; that is the one thing for which the rank has to call
+//! something.
 
 use std::sync::Arc;
 
@@ -11,33 +12,41 @@ use umbra_core::key::Access;
 use umbra_core::peer::Peer;
 use umbra_core::wire::{Frame, Token};
 
-use super::memory::Kept;
+use super::memory::{Exported, Kept};
 use super::{Rdma, Session, SessionError};
 use crate::access::exposure::{Exposure, any_port};
 use crate::driver::LinkId;
-use crate::sys::segment::Segment;
 use crate::verbs::{Address, VerbsError};
 
 impl Session {
-    /// Keeps a segment the way in which service processes will reach it.
-    pub(super) fn keep(&mut self, segment: Segment) -> Result<Kept, SessionError> {
+    /// Keeps memory the way in which service processes will reach it.
+    pub(super) fn keep(&mut self, memory: Exported) -> Result<Kept, SessionError> {
+        if memory.span().1 == 0 {
+            return Err(SessionError::Memory(Status::OutOfBounds));
+        }
         let needed = self.settings.rdma != Rdma::WhereNeeded;
         if !needed && self.settings.sockets.is_some() {
-            return Ok(Kept::Shared(segment));
+            return Ok(match memory {
+                Exported::Segment(segment) => Kept::Shared(segment),
+                Exported::Bytes(bytes) => Kept::Heap(bytes),
+            });
         }
-        match (self.register(segment), self.shadows.first()) {
+        match (self.register(memory), self.shadows.first()) {
             (Ok(kept), _) => Ok(kept),
-            (Err(why), Some(shadow)) if !needed => Err(SessionError::CannotShare { sp: shadow.sp, why: Some(why) }),
+            (Err(why), Some(shadow)) if !needed => Err(SessionError::CannotShare { sp: shadow.sp, why }),
             (Err(why), _) => Err(why.into()),
         }
     }
 
-    fn register(&mut self, segment: Segment) -> Result<Kept, VerbsError> {
+    fn register(&mut self, memory: Exported) -> Result<Kept, VerbsError> {
         let exposure = match &mut self.exposure {
             Some(exposure) => exposure,
             none => none.insert(Exposure::new(&any_port()?)?),
         };
-        exposure.register(Arc::new(segment), Access::READ).map(Kept::Registered)
+        Ok(match memory {
+            Exported::Segment(segment) => Kept::Registered(exposure.register(Arc::new(segment), Access::READ)?),
+            Exported::Bytes(bytes) => Kept::RegisteredHeap(exposure.register_bytes(bytes)?),
+        })
     }
 
     /// A reader wants to connect a queue pair; it came through a service process of this rank.

@@ -1,8 +1,8 @@
 //! Exporting memory to the rank's shadow service processes, and taking it back.
 //!
-//! A region in a segment is mapped by the service processes, or registered with an RDMA device where they cannot map it;
-//! a region in the heap is read by the kernel on their behalf. All belong to the session while they are exported, so
-//! they cannot be freed under a reader.
+//! A region in a segment is mapped by the service processes, one in the heap is read by the kernel on their behalf; where
+//! neither can be, it is registered with an RDMA device. All belong to the session while they are exported, so they cannot
+//! be freed under a reader.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use crate::link::SendError;
 use crate::secret;
 use crate::sys::process::ProcessId;
 use crate::sys::segment::{Segment, SegmentError};
-use crate::verbs::Region;
+use crate::verbs::{HeapRegion, Region, StillRegistered, VerbsError};
 
 /// The token of calls whose answer nobody waits for.
 pub(super) const NOBODY_WAITS: Token = Token(0);
@@ -56,10 +56,12 @@ fn span_of(segment: &Segment) -> (u64, u64) {
 pub(super) enum Kept {
     /// Mapped by service processes.
     Shared(Segment),
-    /// Read by an RDMA device.
+    /// A segment that an RDMA device reads.
     Registered(Region),
     /// Read by the kernel.
     Heap(Vec<u8>),
+    /// Bytes of the heap that an RDMA device reads.
+    RegisteredHeap(HeapRegion),
 }
 
 impl Kept {
@@ -69,6 +71,16 @@ impl Kept {
             Kept::Shared(segment) => span_of(segment),
             Kept::Registered(region) => span_of(region.segment()),
             Kept::Heap(bytes) => (bytes.as_ptr() as u64, bytes.len() as u64),
+            Kept::RegisteredHeap(region) => (region.address(0), region.memory().len() as u64),
+        }
+    }
+
+    /// The remote key of what an RDMA device reads.
+    const fn rkey(&self) -> Option<u32> {
+        match self {
+            Kept::Shared(_) | Kept::Heap(_) => None,
+            Kept::Registered(region) => Some(region.rkey()),
+            Kept::RegisteredHeap(region) => Some(region.rkey()),
         }
     }
 
@@ -76,20 +88,24 @@ impl Kept {
     fn descriptors(&self) -> Result<Vec<OwnedFd>, SegmentError> {
         match self {
             Kept::Shared(segment) => Ok(vec![segment.share()?]),
-            Kept::Registered(_) | Kept::Heap(_) => Ok(Vec::new()),
+            Kept::Registered(_) | Kept::Heap(_) | Kept::RegisteredHeap(_) => Ok(Vec::new()),
         }
     }
 
-    /// The owner's memory again. From here on the card refuses the key of what was registered.
-    fn into_exported(self) -> Option<Exported> {
+    /// The owner's memory again. From here on the card refuses the key of what was registered; memory that it does not
+    /// forget comes back as it is kept.
+    fn into_exported(self) -> Result<Option<Exported>, (Kept, VerbsError)> {
         match self {
-            Kept::Shared(segment) => Some(Exported::Segment(segment)),
-            Kept::Heap(bytes) => Some(Exported::Bytes(bytes)),
-            Kept::Registered(region) => {
-                let segment = region.segment().clone();
-                drop(region);
-                Arc::into_inner(segment).map(Exported::Segment)
-            }
+            Kept::Shared(segment) => Ok(Some(Exported::Segment(segment))),
+            Kept::Heap(bytes) => Ok(Some(Exported::Bytes(bytes))),
+            Kept::Registered(region) => match region.close() {
+                Ok(segment) => Ok(Arc::into_inner(segment).map(Exported::Segment)),
+                Err(StillRegistered { region, error }) => Err((Kept::Registered(region), error)),
+            },
+            Kept::RegisteredHeap(region) => match region.close() {
+                Ok(bytes) => Ok(Arc::into_inner(bytes).map(Exported::Bytes)),
+                Err(StillRegistered { region, error }) => Err((Kept::RegisteredHeap(region), error)),
+            },
         }
     }
 }
@@ -101,7 +117,7 @@ impl Session {
     /// [`SessionError`]; the segment is dropped then.
     pub fn export_segment(&mut self, segment: Segment) -> Result<Key, SessionError> {
         segment.forbid_new_writers()?;
-        let kept = self.keep(segment)?;
+        let kept = self.keep(Exported::Segment(segment))?;
         self.export(kept)
     }
 
@@ -110,7 +126,8 @@ impl Session {
     /// # Errors
     /// [`SessionError`]; the bytes are dropped then.
     pub fn export_bytes(&mut self, bytes: Vec<u8>) -> Result<Key, SessionError> {
-        self.export(Kept::Heap(bytes))
+        let kept = self.keep(Exported::Bytes(bytes))?;
+        self.export(kept)
     }
 
     /// Where exported memory is in this process, and its length in bytes.
@@ -121,9 +138,6 @@ impl Session {
 
     fn export(&mut self, memory: Kept) -> Result<Key, SessionError> {
         let (base, len) = memory.span();
-        if len == 0 {
-            return Err(SessionError::Memory(Status::OutOfBounds));
-        }
         let owner = Peer::rank(self.settings.seat.rank).ok_or(SessionError::NoSuchSeat)?;
         let random = secret::random::<32>().map_err(|error| SessionError::Io { what: "get random bytes", error })?;
         let secret = Secret(random);
@@ -132,12 +146,10 @@ impl Session {
             .regions
             .export(owner, self.incarnation, base, len, Access::READ, shadows.clone(), secret)
             .map_err(|_| SessionError::Memory(Status::Full))?;
-        let locator = match &memory {
-            Kept::Shared(_) => Locator::Segment { segment: region.key.to_bits(), offset: 0, size: len },
-            Kept::Registered(region) => {
-                Locator::Verbs { rkey: region.rkey(), direct: self.settings.rdma != Rdma::Asked }
-            }
-            Kept::Heap(_) => {
+        let locator = match (&memory, memory.rkey()) {
+            (_, Some(rkey)) => Locator::Verbs { rkey, direct: self.settings.rdma != Rdma::Asked },
+            (Kept::Shared(_), None) => Locator::Segment { segment: region.key.to_bits(), offset: 0, size: len },
+            (_, None) => {
                 let me = ProcessId::current()?;
                 Locator::Process { pid: me.pid, start: me.start }
             }
@@ -171,13 +183,20 @@ impl Session {
     ///
     /// # Errors
     /// [`SessionError`]; the memory stays exported and owned by the session if a service process does not answer.
+    /// [`SessionError::Verbs`] if the RDMA device does not forget it: nobody asks for it any more, but who has its remote key
+    /// still reaches it; the session keeps it, and another call tries again.
     pub fn revoke(&mut self, key: Key) -> Result<Exported, SessionError> {
-        if !self.exported.contains_key(&key.to_bits()) {
-            return Err(SessionError::Memory(Status::UnknownRegion));
+        let name = key.to_bits();
+        if self.exported.contains_key(&name) {
+            self.take_back(key)?;
+            self.revoked.extend(self.exported.remove(&name).map(|(memory, _)| (name, memory)));
         }
-        self.take_back(key)?;
-        let taken = self.exported.remove(&key.to_bits());
-        taken.and_then(|(memory, _)| memory.into_exported()).ok_or(SessionError::Memory(Status::UnknownRegion))
+        let memory = self.revoked.remove(&name).ok_or(SessionError::Memory(Status::UnknownRegion))?;
+        let exported = memory.into_exported().map_err(|(memory, error)| {
+            self.revoked.insert(name, memory);
+            SessionError::Verbs(error)
+        });
+        exported?.ok_or(SessionError::Memory(Status::UnknownRegion))
     }
 
     fn take_back(&mut self, key: Key) -> Result<(), SessionError> {
@@ -193,10 +212,6 @@ impl Session {
         let all_up = |s: &Session| s.shadows.iter().all(|s| s.up);
         let deadline = driver::now() + self.lapse();
         if op == EXPORT {
-            let reached = matches!(memory, Some(Kept::Registered(_))) || self.settings.sockets.is_some();
-            if let (Some(shadow), false) = (self.shadows.first(), reached) {
-                return Err(SessionError::CannotShare { sp: shadow.sp, why: None });
-            }
             self.wait("the service processes", deadline, all_up, None)?;
         }
         let up: Vec<_> = self.shadows.iter().filter(|s| s.up).map(|s| (s.sp, s.link)).collect();

@@ -52,13 +52,13 @@ impl Patience {
     }
 }
 
-/// Whether service processes reach exported segments over RDMA.
+/// Whether service processes reach exported memory over RDMA.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Rdma {
-    /// Where they cannot map them, because there is no Unix socket to them.
+    /// Where they cannot map or copy it, because there is no Unix socket to them.
     #[default]
     WhereNeeded,
-    /// Always, and every service process of the job may read them by itself.
+    /// Always, and every service process of the job may read it by itself.
     Direct,
     /// Always, but only the rank's shadow service processes; others ask these.
     Asked,
@@ -83,7 +83,7 @@ pub struct Settings {
     /// How long the service process may be silent, although its link is up, before it counts as failed; `None` for as
     /// long as the deadline. The same in the whole job.
     pub silence: Option<Duration>,
-    /// Whether exported segments are registered with an RDMA device.
+    /// Whether exported memory is registered with an RDMA device.
     pub rdma: Rdma,
 }
 

@@ -129,6 +129,12 @@ pub enum VerbsError {
         /// The limit of this process, in bytes.
         limit: u64,
     },
+    /// The device does not forget registered memory.
+    #[error(
+        "device did not take registered memory back, peers may still reach it ({0}): end what uses it, such as bound \
+         windows, then close it again"
+    )]
+    StillRegistered(io::Error),
     /// The range lies outside the segment or the registered memory.
     #[error("{len} bytes at {offset} do not lie inside {size} bytes of registered memory")]
     OutOfBounds {

@@ -5,13 +5,13 @@
 //! linked. Work is posted and completions are polled through the device's own operations, as
 //! the inline functions of `infiniband/verbs.h` do: no lock, no allocation, no system call of ours on that path.
 //!
-//! Each object keeps alive what it was made from, so they may be dropped in any order. Memory is registered from
-//! [`Segment`](crate::sys::segment::Segment)s, which nobody holds references into; what the card writes can
-//! therefore surprise nobody.
+//! Each object keeps alive what it was made from, so they may be dropped in any order. Memory that the card may write is
+//! registered from [`Segment`](crate::sys::segment::Segment)s, which nobody holds references into; what it writes can
+//! therefore surprise nobody. Bytes of the heap can be registered for reading ([`HeapRegion`]).
 //!
 //! - [`Device`]: what `umbra devices` shows, and what a [`Port`] is chosen from.
 //! - [`Domain`]: what queue pairs and keys belong to.
-//! - [`Region`]: registered memory, with its local and its remote key.
+//! - [`Region`]: registered memory, with its local and its remote key; taken back by [`Registered::close`].
 //! - [`Window`]: a key for a part of a region, for one peer, that is taken back by a request.
 //! - [`Call`] and [`Listener`]: connecting by the connection manager (librdmacm), where no control link leads to the peer.
 //! - [`Verbs`]: frames and spans over queue pairs, the [`Transport`](umbra_core::transport::Transport).
@@ -52,7 +52,7 @@ pub use devx::{Devx, DevxObject};
 pub use error::VerbsError;
 pub use hello::Hello;
 pub use manager::{Call, Connection, Listener, Request};
-pub use memory::{Domain, Region};
+pub use memory::{Domain, HeapRegion, Region, Registered, StillRegistered, never_taken_back};
 pub use port::{Gid, GidKind, Link, Port, PortInfo, PortState};
 pub use queue::{Depths, Queue};
 pub use status::{WorkKind, WorkStatus};

@@ -10,8 +10,9 @@ use crate::step::{Bench, Failure, Verdict};
 use crate::steps::tests::PROFILE;
 
 /// Tests that need a device; each says `skipped: ` if it found none, which is a failure here.
-const TESTS: [&str; 9] = [
+const TESTS: [&str; 10] = [
     "verbs",
+    "verbs_memory",
     "verbs_transport",
     "verbs_access",
     "verbs_window",
