@@ -16,6 +16,7 @@ pub mod secret;
 pub mod session;
 pub mod shm;
 pub mod sim;
+pub mod stencil;
 // The operating system, each service once.
 #[allow(unsafe_code)]
 pub mod sys;

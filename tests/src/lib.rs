@@ -10,7 +10,6 @@ pub mod fake_card;
 pub mod firmware;
 pub mod hostile;
 pub mod memory_server;
-pub mod optimum;
 pub mod owned;
 pub mod rig;
 pub mod schedule;

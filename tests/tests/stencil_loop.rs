@@ -7,10 +7,10 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
+use umbra::stencil::{Groups, Plan, optimum};
 use umbra_core::id::Id;
 use umbra_core::stencil::{Action, Grid, Group, Shape, SubmitError, Unknown};
-use umbra_tests::optimum::{self, Groups};
-use umbra_tests::sweep::{Plan, cache, rows, usage};
+use umbra_tests::sweep::{cache, rows, usage};
 
 enum Done {
     Loaded(u64),

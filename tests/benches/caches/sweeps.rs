@@ -1,9 +1,9 @@
 //! Stencils: what a reference costs, and how many loads it takes.
 
-use umbra_core::stencil::{Action, Future, Grid, Input, Names, Shape, Stencil, Unknown, count};
+use umbra::stencil::{Groups, Plan, Vectors, optimum};
+use umbra_core::stencil::{Action, Future, Grid, Input, Names, Order, Shape, Stencil, Unknown, count};
 use umbra_tests::bench::{Clock, Direction, Report, Row, Samples};
-use umbra_tests::optimum::{self, Groups};
-use umbra_tests::sweep::{self, Plan, Vectors, cache};
+use umbra_tests::sweep::{self, cache};
 
 use crate::SLOTS;
 use crate::peers::{Hashlink, Lru, Moka, Peer, Quick, QuickSync};
@@ -144,7 +144,11 @@ pub(crate) fn loads(report: &mut Report) {
     let window = 7 * 200;
     for (case, goal, groups) in [
         ("loads 200x200, radius 3, 1000 slots, rows", 1.001, sweep::rows(&grid)),
-        ("loads 200x200, radius 3, 1000 slots, strips", 1.002, sweep::strips(&grid, [200, 200], 100)),
+        (
+            "loads 200x200, radius 3, 1000 slots, strips",
+            1.002,
+            sweep::ordered(&grid, [1, 200, 200], Order::Strips { width: 100 }),
+        ),
     ] {
         if !report.wants(case) {
             continue;

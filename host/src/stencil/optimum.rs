@@ -3,67 +3,12 @@
 //! A group needs all of its inputs in slots at the same time; the next one comes when it is done. Then giving up what
 //! is used farthest ahead, but no input of the group at hand, is optimal (Belady's rule on the sequence in which each
 //! group comes twice: the second time nothing may be missing).
+//!
+//! *Cost*: O(references · log references) time, 20 bytes a reference and 4 a possible input.
 
 use std::collections::BinaryHeap;
 
-/// Groups of inputs, one after the other.
-#[derive(Clone, Debug, Default)]
-pub struct Groups {
-    members: Vec<u64>,
-    ends: Vec<usize>,
-}
-
-impl Groups {
-    /// How many there are.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.ends.len()
-    }
-
-    /// Whether there is none.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.ends.is_empty()
-    }
-
-    /// Members of all groups together.
-    #[must_use]
-    pub fn references(&self) -> usize {
-        self.members.len()
-    }
-
-    /// The members of one group.
-    ///
-    /// # Panics
-    /// Without such a group.
-    #[must_use]
-    pub fn get(&self, at: usize) -> &[u64] {
-        let start = if at == 0 { 0 } else { self.ends[at - 1] };
-        &self.members[start..self.ends[at]]
-    }
-
-    /// All groups in order.
-    pub fn iter(&self) -> impl Iterator<Item = &[u64]> {
-        (0..self.len()).map(|at| self.get(at))
-    }
-
-    /// One more than the largest member.
-    #[must_use]
-    pub fn inputs(&self) -> usize {
-        self.members.iter().max().map_or(0, |&most| most as usize + 1)
-    }
-}
-
-impl<G: IntoIterator<Item = u64>> FromIterator<G> for Groups {
-    fn from_iter<I: IntoIterator<Item = G>>(groups: I) -> Self {
-        let mut all = Groups::default();
-        for group in groups {
-            all.members.extend(group);
-            all.ends.push(all.members.len());
-        }
-        all
-    }
-}
+use super::Groups;
 
 /// Never used again, or not in a slot.
 const NEVER: u32 = u32::MAX;

@@ -1,0 +1,58 @@
+//! A stencil cache in vectors.
+
+use umbra_core::cache::Slot;
+use umbra_core::stencil::{BuildError, ByNumber, Future, Group, Input, Limits, Reference, Stencil, Storage};
+
+/// Buckets of the calendar of next uses: the most that are used.
+const BUCKETS: usize = 4096;
+
+/// All that a stencil cache works in.
+pub type Vectors = Storage<Vec<Slot>, Vec<u32>, Vec<Input>, Vec<Group>, Vec<Reference>>;
+
+/// What a cache is made with, beside its slots.
+#[derive(Clone, Copy, Debug)]
+pub struct Plan {
+    /// Groups that have their slots at the same time.
+    pub active: u32,
+    /// Groups that are submitted at the same time, so that their uses are known.
+    pub window: usize,
+    /// How far ahead next uses are told apart.
+    pub horizon: u64,
+}
+
+impl Plan {
+    /// One group at a time.
+    #[must_use]
+    pub fn one(horizon: u64) -> Self {
+        Plan { active: 1, window: 1, horizon }
+    }
+
+    /// One group at a time, so many known.
+    #[must_use]
+    pub fn window(window: usize) -> Self {
+        Plan { active: 1, window, horizon: window as u64 }
+    }
+
+    /// An empty cache with so many slots, for groups of up to this many different inputs.
+    ///
+    /// # Errors
+    /// [`BuildError`] if some group could not be served.
+    pub fn cache<F: Future>(
+        self,
+        slots: u32,
+        largest: usize,
+        inputs: Vec<Input>,
+        future: F,
+    ) -> Result<Stencil<Vectors, ByNumber, F>, BuildError> {
+        let storage = Storage {
+            slots: vec![Slot::EMPTY; slots as usize],
+            buckets: vec![0; BUCKETS],
+            inputs,
+            groups: vec![Group::EMPTY; self.window],
+            references: vec![Reference::EMPTY; self.window * largest.max(1)],
+        };
+        let largest_group = u32::try_from(largest).unwrap_or(u32::MAX);
+        let limits = Limits { largest_group, active: self.active, horizon: self.horizon };
+        Stencil::new(storage, ByNumber, future, 0..slots, limits)
+    }
+}
