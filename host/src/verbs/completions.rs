@@ -4,6 +4,7 @@ use std::ffi::c_int;
 use std::os::fd::BorrowedFd;
 use std::ptr::NonNull;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::VerbsError;
 use super::abi::{self, Plain as _};
@@ -22,12 +23,23 @@ impl std::fmt::Debug for Batch {
     }
 }
 
+/// A completion queue and its channel; queue pairs that use it keep it.
+#[derive(Debug)]
+pub(super) struct Place {
+    pub(super) domain: Arc<Domain>,
+    channel: NonNull<abi::CompChannel>,
+    pub(super) cq: NonNull<abi::Cq>,
+}
+
+// SAFETY: rdma-core's calls on completion queues and their channels may be made from any thread.
+unsafe impl Send for Place {}
+// SAFETY: as above; nothing changes after it was made.
+unsafe impl Sync for Place {}
+
 /// Where completions wait, and how to sleep for them.
 #[derive(Debug)]
 pub(super) struct Completions {
-    domain: Arc<Domain>,
-    channel: NonNull<abi::CompChannel>,
-    pub(super) cq: NonNull<abi::Cq>,
+    pub(super) place: Arc<Place>,
     batch: Batch,
     /// The next completion makes an event, or one has and it was not taken.
     armed: bool,
@@ -49,13 +61,13 @@ impl Completions {
             return Err(error);
         };
         let batch = Batch([const { abi::Wc::ZERO }; BATCH]);
-        Ok(Completions { domain: domain.clone(), channel, cq, batch, armed: false })
+        Ok(Completions { place: Arc::new(Place { domain: domain.clone(), channel, cq }), batch, armed: false })
     }
 
     /// Takes up to a batch of completions.
     pub(super) fn poll(&mut self) -> Result<&[abi::Wc], VerbsError> {
         // SAFETY: the queue lives, and at most `BATCH` completions are written to an array of so many.
-        let count = unsafe { abi::poll_cq(self.cq.as_ptr(), BATCH as c_int, self.batch.0.as_mut_ptr()) };
+        let count = unsafe { abi::poll_cq(self.place.cq.as_ptr(), BATCH as c_int, self.batch.0.as_mut_ptr()) };
         let count = usize::try_from(count).map_err(|_| VerbsError::last("polling completions"))?;
         Ok(&self.batch.0[..count.min(BATCH)])
     }
@@ -67,37 +79,50 @@ impl Completions {
             return Ok(());
         }
         // SAFETY: the queue lives.
-        VerbsError::check("asking for a completion event", unsafe { abi::req_notify_cq(self.cq.as_ptr(), 0) })?;
+        VerbsError::check("asking for a completion event", unsafe { abi::req_notify_cq(self.place.cq.as_ptr(), 0) })?;
         self.armed = true;
         Ok(())
     }
 
     pub(super) fn descriptor(&self) -> BorrowedFd<'_> {
         // SAFETY: the channel lives as long as `self`, and its descriptor never changes.
-        let descriptor = unsafe { self.channel.as_ref() }.fd;
+        let descriptor = unsafe { self.place.channel.as_ref() }.fd;
         // SAFETY: the channel, which is closed on drop, owns the descriptor.
         unsafe { BorrowedFd::borrow_raw(descriptor) }
     }
 
     /// Takes the event that made the descriptor readable.
     pub(super) fn take_event(&mut self) -> Result<(), VerbsError> {
-        let (library, mut cq, mut of) = (self.domain.device.library, std::ptr::null_mut(), std::ptr::null_mut());
+        let Place { domain, channel, .. } = &*self.place;
+        let (library, mut cq, mut of) = (domain.device.library, std::ptr::null_mut(), std::ptr::null_mut());
         // SAFETY: the channel lives, and both results are written to live pointers.
-        let code = unsafe { (library.get_cq_event)(self.channel.as_ptr(), &raw mut cq, &raw mut of) };
+        let code = unsafe { (library.get_cq_event)(channel.as_ptr(), &raw mut cq, &raw mut of) };
         if code != 0 {
             return Err(VerbsError::last("taking a completion event"));
         }
         self.armed = false;
         // SAFETY: the event came from this queue, the only one on its channel; each is acknowledged once.
-        unsafe { (library.ack_cq_events)(self.cq.as_ptr(), 1) };
+        unsafe { (library.ack_cq_events)(self.place.cq.as_ptr(), 1) };
         Ok(())
+    }
+
+    /// Sleeps until the event that was asked for, at most so long, and takes it; whether it came.
+    pub(super) fn sleep(&mut self, at_most: Duration) -> Result<bool, VerbsError> {
+        use rustix::event::{PollFd, PollFlags, Timespec, poll};
+        let descriptor = self.descriptor();
+        let timeout = Timespec::try_from(at_most).ok();
+        match poll(&mut [PollFd::new(&descriptor, PollFlags::IN)], timeout.as_ref()) {
+            Ok(0) | Err(rustix::io::Errno::INTR) => Ok(false),
+            Ok(_) => self.take_event().map(|()| true),
+            Err(errno) => Err(VerbsError::Call { what: "waiting for a completion", error: errno.into() }),
+        }
     }
 }
 
-impl Drop for Completions {
+impl Drop for Place {
     fn drop(&mut self) {
         let library = self.domain.device.library;
-        // SAFETY: made once, freed once; the queue pair that used it is gone.
+        // SAFETY: made once, freed once; the queue pairs that used it hold an `Arc` of this and are gone.
         unsafe { (library.destroy_cq)(self.cq.as_ptr()) };
         // SAFETY: made once, freed once, after its only completion queue.
         unsafe { (library.destroy_comp_channel)(self.channel.as_ptr()) };

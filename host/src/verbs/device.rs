@@ -2,6 +2,7 @@
 
 use std::ffi::CStr;
 use std::fmt;
+use std::os::fd::BorrowedFd;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -20,6 +21,7 @@ pub struct Device {
     ports: u8,
     reads: u8,
     windows: bool,
+    shared_receives: u32,
 }
 
 // SAFETY: all calls on a context may be made from any thread; rdma-core guarantees it (ibv_open_device(3), "thread safe").
@@ -128,8 +130,16 @@ impl Device {
         context: NonNull<abi::Context>,
         name: &str,
     ) -> Result<Arc<Device>, VerbsError> {
-        let mut opened =
-            Device { library, context, name: name.to_owned(), image: 0, ports: 0, reads: 1, windows: false };
+        let mut opened = Device {
+            library,
+            context,
+            name: name.to_owned(),
+            image: 0,
+            ports: 0,
+            reads: 1,
+            windows: false,
+            shared_receives: 0,
+        };
         opened.check_operations()?;
         let mut attributes = abi::DeviceAttr::ZERO;
         // SAFETY: the context is open, and the struct has the layout that the function fills.
@@ -138,6 +148,10 @@ impl Device {
         opened.image = u64::from_be(attributes.sys_image_guid);
         opened.ports = attributes.phys_port_cnt;
         opened.reads = u8::try_from(attributes.max_qp_rd_atom.min(attributes.max_qp_init_rd_atom)).unwrap_or(16).max(1);
+        if attributes.max_srq > 0 {
+            opened.shared_receives = attributes.max_srq_wr.max(0).cast_unsigned();
+        }
+        opened.expect_events()?;
         opened.windows = attributes.device_cap_flags & MEM_WINDOW_TYPE_2B != 0;
         Ok(Arc::new(opened))
     }
@@ -154,6 +168,23 @@ impl Device {
         ];
         let missing = needed.into_iter().find(|&(there, _)| !there);
         missing.map_or(Ok(()), |(_, name)| Err(VerbsError::OldLibrary(name)))
+    }
+
+    /// Whoever reads events finds nothing without waiting.
+    fn expect_events(&self) -> Result<(), VerbsError> {
+        use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+        // SAFETY: the context is open.
+        let descriptor = unsafe { self.context.as_ref() }.async_fd;
+        // SAFETY: the context owns the descriptor, and is closed on drop.
+        let descriptor = unsafe { BorrowedFd::borrow_raw(descriptor) };
+        let set = fcntl_getfl(descriptor).and_then(|flags| fcntl_setfl(descriptor, flags | OFlags::NONBLOCK));
+        set.map_err(|errno| VerbsError::Call { what: "opening the device's events", error: errno.into() })
+    }
+
+    /// Buffers of one shared receive queue at most; 0 on devices that have none.
+    #[must_use]
+    pub const fn shared_receives(&self) -> u32 {
+        self.shared_receives
     }
 
     /// Whether it has memory windows that belong to one queue pair each (type 2B).

@@ -91,6 +91,23 @@ pub enum VerbsError {
         /// The device.
         device: String,
     },
+    /// The device has no shared receive queues.
+    #[error("{device} has no shared receive queues: give each queue pair its own buffers instead")]
+    NoSharedReceives {
+        /// The device.
+        device: String,
+    },
+    /// The device does not tell when a shared receive queue runs low.
+    #[error("{device} does not tell when shared buffers run low ({error}): post as many as all peers may use at once")]
+    NoWarning {
+        /// The device.
+        device: String,
+        /// What the driver said.
+        error: io::Error,
+    },
+    /// The queue pair has no buffers of its own.
+    #[error("queue pair receives into shared buffers: post them there")]
+    ReceivesAreShared,
     /// No device leads to an address.
     #[error("no RDMA device leads to {to} ({error}): `umbra devices` shows those of this machine; is the link up?")]
     NoWay {

@@ -1,20 +1,20 @@
 //! Frames to one peer over a queue pair, each in one cell, with credits.
 //!
-//! Each side posts a buffer for every cell that the other may send, and tells how many frames it has taken by writing
-//! that number into the other's memory: a sender never finds the receiver without a buffer. A peer that writes an
-//! impossible number damages its own lane only.
+//! Each side tells how many frames it has taken by writing that number into the other's memory, and sends no more than so many
+//! beyond that. The buffers are shared by all lanes of a process (`pool`). A peer that writes an impossible number, or sends
+//! more than it may, damages its own lane only.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use umbra_core::atomic::Ordering;
 use umbra_core::key::Access;
 
-use super::memory::{Domain, Region};
-use super::queue::{Depths, Queue};
+use super::memory::Region;
+use super::pool::Pool;
+use super::queue::Queue;
 use super::work::{Piece, Remote, Work};
-use super::{Port, VerbsError, WorkKind, WorkStatus};
+use super::{Port, VerbsError, WorkStatus};
 use crate::shm::{CELL, Cell};
 use crate::sys::segment::Segment;
 
@@ -45,21 +45,19 @@ pub(super) enum SendError {
 #[derive(Debug)]
 pub(super) struct Lane {
     queue: Queue,
-    /// Cells to send from, then cells to receive into.
+    /// Cells to send from.
     cells: Region,
     counts: Region,
     peer: Option<Remote>,
     sent: u64,
     taken: u64,
     told: u64,
-    /// Cells that hold a frame that was not handed on: number and length.
-    arrived: VecDeque<(u64, usize)>,
     broken: bool,
     asked: bool,
     heard: Instant,
 }
 
-fn segment(name: &str, len: usize) -> Result<Arc<Segment>, VerbsError> {
+pub(super) fn segment(name: &str, len: usize) -> Result<Arc<Segment>, VerbsError> {
     let failed = |error: crate::sys::segment::SegmentError| VerbsError::Call {
         what: "making memory for a lane",
         error: std::io::Error::other(error),
@@ -68,12 +66,12 @@ fn segment(name: &str, len: usize) -> Result<Arc<Segment>, VerbsError> {
 }
 
 impl Lane {
-    pub(super) fn new(domain: &Arc<Domain>, port: &Port) -> Result<Lane, VerbsError> {
-        let depths = Depths { work: CELLS as u32 + OTHERS, receives: CELLS as u32 };
-        let queue = Queue::new(domain, port, depths)?;
-        let cells = Region::register(domain, segment("umbra-cells", 2 * CELLS as usize * CELL)?, Access::empty())?;
+    pub(super) fn new(pool: &Pool, port: &Port) -> Result<Lane, VerbsError> {
+        let queue = Queue::sharing(pool.receives(), port, CELLS as u32 + OTHERS)?;
+        let domain = pool.receives().domain();
+        let cells = Region::register(domain, segment("umbra-cells", CELLS as usize * CELL)?, Access::empty())?;
         let counts = Region::register(domain, segment("umbra-counts", 16)?, Access::WRITE)?;
-        let mut lane = Lane {
+        Ok(Lane {
             queue,
             cells,
             counts,
@@ -81,13 +79,10 @@ impl Lane {
             sent: 0,
             taken: 0,
             told: 0,
-            arrived: VecDeque::with_capacity(CELLS as usize),
             broken: false,
             asked: false,
             heard: Instant::now(),
-        };
-        (0..CELLS).try_for_each(|n| lane.post_buffer(n))?;
-        Ok(lane)
+        })
     }
 
     pub(super) const fn queue(&self) -> &Queue {
@@ -104,11 +99,6 @@ impl Lane {
         self.peer = Some(count);
         self.heard = Instant::now();
         Ok(())
-    }
-
-    fn post_buffer(&mut self, number: u64) -> Result<(), VerbsError> {
-        let offset = (CELLS + number % CELLS) as usize * CELL;
-        self.queue.receive(number % CELLS, Piece { region: &self.cells, offset, len: CELL as u32 })
     }
 
     /// Sends a cell.
@@ -140,17 +130,15 @@ impl Lane {
 
     /// Takes completions in, at most one batch.
     fn drain(&mut self) {
-        let Lane { queue, arrived, broken, asked, heard, .. } = self;
+        if !self.queue.is_busy() {
+            return;
+        }
+        let Lane { queue, broken, asked, heard, .. } = self;
         let mut any = false;
         let polled = queue.poll(&mut |done| {
             *broken |= done.status != WorkStatus::Success;
+            *asked &= done.id != LIFE;
             any = true;
-            match (done.kind, done.id) {
-                // No more than there are cells: each is posted again only after it was handed on.
-                (WorkKind::Received, number) => arrived.push_back((number, done.bytes as usize)),
-                (_, LIFE) => *asked = false,
-                _ => {}
-            }
         });
         *broken |= polled.is_err();
         if any {
@@ -158,23 +146,27 @@ impl Lane {
         }
     }
 
-    /// Tells what came, at most one batch; `false` once the peer cannot be reached any more.
-    pub(super) fn poll(&mut self, sink: &mut dyn FnMut(&Cell)) -> bool {
+    /// A cell of the peer arrived, or broke the lane. A peer that sends more than it may breaks it, too.
+    pub(super) fn arrived(&mut self, cell: Option<&Cell>, now: Instant) {
+        self.heard = now;
+        self.taken += 1;
+        self.broken |= cell.is_none() || self.taken - self.told > CELLS;
+    }
+
+    /// Goes on with what was posted; `false` once the peer cannot be reached any more.
+    pub(super) fn poll(&mut self) -> bool {
         self.drain();
-        for _ in 0..super::BATCH.min(self.arrived.len()) {
-            let Some((number, len)) = self.arrived.pop_front() else { break };
-            let mut cell = [0; CELL];
-            let from = (CELLS + number % CELLS) as usize * CELL;
-            let read = self.cells.segment().read(from, &mut cell[..len.min(CELL)]);
-            // The buffer is free again before the peer learns that its frame was taken.
-            self.broken |= read.is_err() || self.post_buffer(number).is_err();
-            self.taken += 1;
-            sink(&Cell(cell));
-        }
         if self.taken - self.told >= CELLS / 2 && !self.tell() {
             self.broken = true;
         }
         !self.broken
+    }
+
+    /// Nothing arrives any more.
+    pub(super) fn stop(&mut self) {
+        self.broken = true;
+        // A pair that cannot even be stopped is destroyed in a moment.
+        let _ = self.queue.stop();
     }
 
     /// Writes our number of taken frames into the peer's memory.

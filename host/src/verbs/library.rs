@@ -6,8 +6,8 @@ use libc::sockaddr;
 
 use super::VerbsError;
 use super::abi::{
-    CmChannel, CmEvent, CmId, CmParameters, CompChannel, Context, Cq, Device, DeviceAttr, GidEntry, Mr, Pd, PortAttr,
-    Qp, QpAttr, QpInitAttr,
+    AsyncEvent, CmChannel, CmEvent, CmId, CmParameters, CompChannel, Context, Cq, Device, DeviceAttr, GidEntry, Mr, Pd,
+    PortAttr, Qp, QpAttr, QpInitAttr, Srq, SrqAttr, SrqInitAttr,
 };
 
 /// The functions of a library that are called by name; `$when` they are bound at run time.
@@ -76,6 +76,11 @@ library! {
     get_cq_event = ibv_get_cq_event:
         unsafe extern "C" fn(*mut CompChannel, *mut *mut Cq, *mut *mut c_void) -> c_int;
     ack_cq_events = ibv_ack_cq_events: unsafe extern "C" fn(*mut Cq, c_uint);
+    create_srq = ibv_create_srq: unsafe extern "C" fn(*mut Pd, *mut SrqInitAttr) -> *mut Srq;
+    modify_srq = ibv_modify_srq: unsafe extern "C" fn(*mut Srq, *mut SrqAttr, c_int) -> c_int;
+    destroy_srq = ibv_destroy_srq: unsafe extern "C" fn(*mut Srq) -> c_int;
+    get_async_event = ibv_get_async_event: unsafe extern "C" fn(*mut Context, *mut AsyncEvent) -> c_int;
+    ack_async_event = ibv_ack_async_event: unsafe extern "C" fn(*mut AsyncEvent);
     create_qp = ibv_create_qp: unsafe extern "C" fn(*mut Pd, *mut QpInitAttr) -> *mut Qp;
     modify_qp = ibv_modify_qp: unsafe extern "C" fn(*mut Qp, *mut QpAttr, c_int) -> c_int;
     destroy_qp = ibv_destroy_qp: unsafe extern "C" fn(*mut Qp) -> c_int;

@@ -15,6 +15,7 @@
 //! - [`Window`]: a key for a part of a region, for one peer, that is taken back by a request.
 //! - [`Call`] and [`Listener`]: connecting by the connection manager (librdmacm), where no control link leads to the peer.
 //! - [`Verbs`]: frames and spans over queue pairs, the [`Transport`](umbra_core::transport::Transport).
+//! - [`SharedReceives`]: buffers that several queue pairs receive into.
 //! - [`Queue`]: a reliably connected queue pair with its completion queue: READ, WRITE, WRITE with immediate data, SEND.
 //!
 //! Source: ibv_*(3), `infiniband/verbs.h` of rdma-core; the InfiniBand Architecture Specification, volume 1, chapters 9
@@ -34,8 +35,10 @@ mod library;
 mod manager;
 mod memory;
 mod numbers;
+mod pool;
 mod port;
 mod queue;
+mod shared;
 mod status;
 mod transport;
 mod window;
@@ -55,6 +58,7 @@ pub use manager::{Call, Connection, Listener, Request};
 pub use memory::{Domain, HeapRegion, Region, Registered, StillRegistered, never_taken_back};
 pub use port::{Gid, GidKind, Link, Port, PortInfo, PortState};
 pub use queue::{Depths, Queue};
+pub use shared::SharedReceives;
 pub use status::{WorkKind, WorkStatus};
 pub use transport::Verbs;
 pub use window::Window;

@@ -14,6 +14,7 @@ pub(super) mod state {
     pub(in super::super) const INIT: u32 = 1;
     pub(in super::super) const RTR: u32 = 2;
     pub(in super::super) const RTS: u32 = 3;
+    pub(in super::super) const ERROR: u32 = 6;
 }
 
 /// `enum ibv_qp_attr_mask`.
@@ -66,6 +67,13 @@ pub(super) mod manager {
     pub(in super::super) const DISCONNECTED: u32 = 10;
 }
 
+/// `enum ibv_event_type`.
+pub(super) mod event {
+    pub(in super::super) const SHARED_LIMIT_REACHED: u32 = 15;
+}
+
+/// `IBV_SRQ_LIMIT`.
+pub(super) const SHARED_LIMIT: i32 = 1 << 1;
 /// `IBV_QPT_RC`.
 pub(super) const RELIABLE_CONNECTION: u32 = 2;
 /// `IBV_WC_WITH_IMM`.

@@ -1,7 +1,7 @@
 //! Reliably connected queue pairs.
 //!
 //! A [`Queue`] is a queue pair with a completion queue of its own, so what breaks here disturbs nobody else. Any error
-//! of posted work breaks the pair on both sides: everything behind it ends as [`WorkStatus::Flushed`], and
+//! of posted work breaks the pair on both sides: everything behind it ends as [`WorkStatus::Flushed`](super::WorkStatus::Flushed), and
 //! [`connect`](Queue::connect) makes it usable again once both sides have exchanged fresh [`Address`]es.
 //!
 //! *Cost*: a post builds its requests on the stack and makes one call into the driver, for up to [`BATCH`] pieces of
@@ -20,9 +20,10 @@ use super::address::Address;
 use super::chain::Chain;
 use super::completions::{BATCH, Completions};
 use super::memory::Domain;
-use super::numbers::{RELIABLE_CONNECTION, WITH_IMM, access, mask, state};
+use super::numbers::{RELIABLE_CONNECTION, access, mask, state};
 use super::port::{Link, Port};
-use super::status::{WorkKind, WorkStatus};
+use super::shared::{self, Shared, SharedReceives};
+use super::status::WorkKind;
 use super::work::{Completion, Piece, Work};
 
 /// Bytes that requests take along where the device can: a cell.
@@ -58,6 +59,8 @@ pub struct Queue {
 struct Pair {
     domain: Arc<Domain>,
     qp: NonNull<abi::Qp>,
+    /// What it receives into, if it has no buffers of its own.
+    shared: Option<Arc<Shared>>,
 }
 
 /// Makes a queue pair as wanted, and writes down what it can do.
@@ -84,6 +87,28 @@ impl Queue {
     /// # Errors
     /// [`VerbsError::Call`] if the device cannot make it so deep.
     pub fn new(domain: &Arc<Domain>, port: &Port, depths: Depths) -> Result<Queue, VerbsError> {
+        Queue::make(domain, port, depths, None)
+    }
+
+    /// A queue pair on a port that takes at most so much work and receives into shared buffers, not connected yet. What
+    /// arrives is told by [`SharedReceives::poll`], with the number of this queue pair's [`Address`].
+    ///
+    /// Its peer must be one of this kind, too: both wait without end as long as the other has no buffer, while a peer whose
+    /// process or card is gone is told as ever.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn sharing(receives: &SharedReceives, port: &Port, work: u32) -> Result<Queue, VerbsError> {
+        let shared = receives.shared();
+        Queue::make(&shared.completions.domain, port, Depths { work, receives: 0 }, Some(shared))
+    }
+
+    fn make(
+        domain: &Arc<Domain>,
+        port: &Port,
+        depths: Depths,
+        shared: Option<&Arc<Shared>>,
+    ) -> Result<Queue, VerbsError> {
         let completions = Completions::new(domain, depths.work.saturating_add(depths.receives))?;
         let cap = abi::QpCap {
             max_send_wr: depths.work,
@@ -92,8 +117,12 @@ impl Queue {
             max_recv_sge: 1,
             max_inline_data: INLINE,
         };
-        let (cq, qp_type) = (completions.cq.as_ptr(), RELIABLE_CONNECTION);
-        let mut wanted = abi::QpInitAttr { send_cq: cq, recv_cq: cq, cap, qp_type, ..Plain::ZERO };
+        let (send_cq, qp_type) = (completions.place.cq.as_ptr(), RELIABLE_CONNECTION);
+        let (srq, recv_cq) = match shared {
+            Some(shared) => (shared.srq.as_ptr(), shared.completions.cq.as_ptr()),
+            None => (std::ptr::null_mut(), send_cq),
+        };
+        let mut wanted = abi::QpInitAttr { send_cq, recv_cq, srq, cap, qp_type, ..Plain::ZERO };
         let qp = create(domain, &mut wanted).or_else(|| {
             // It may be that the device takes no bytes along.
             wanted.cap = abi::QpCap { max_inline_data: 0, ..cap };
@@ -102,7 +131,7 @@ impl Queue {
         let qp = qp.ok_or_else(|| VerbsError::last("making a queue pair"))?;
         let runs = VecDeque::with_capacity(depths.work as usize);
         let inline = wanted.cap.max_inline_data;
-        let (pair, port) = (Pair { domain: domain.clone(), qp }, port.clone());
+        let (pair, port) = (Pair { domain: domain.clone(), qp, shared: shared.cloned() }, port.clone());
         let mut queue =
             Queue { pair, completions, port, depths, first_packet: 0, connected: false, inline, runs, under_way: 0 };
         queue.reset()?;
@@ -185,10 +214,11 @@ impl Queue {
             qp_state: state::RTS,
             sq_psn: self.first_packet,
             // 4.096 us x 2^14 = 67 ms, six times: a dead peer is told in about half a second. Seven would mean "for ever"
-            // to soft-RoCE, as it does to every device for a peer that has no buffer.
+            // to soft-RoCE, as it does to every device for a peer that has no buffer: shared buffers run out without
+            // anybody's fault.
             timeout: 14,
             retry_cnt: 6,
-            rnr_retry: 6,
+            rnr_retry: if self.pair.shared.is_some() { 7 } else { 6 },
             max_rd_atomic: reads,
             ..Plain::ZERO
         };
@@ -263,15 +293,32 @@ impl Queue {
     /// Posts a buffer for the peer's next SEND or WRITE with immediate data.
     ///
     /// # Errors
-    /// [`VerbsError::OutOfBounds`], or [`VerbsError::Call`] if there is no room.
+    /// [`VerbsError::OutOfBounds`], [`VerbsError::ReceivesAreShared`], or [`VerbsError::Call`] if there is no room.
     pub fn receive(&mut self, id: u64, into: Piece<'_>) -> Result<(), VerbsError> {
+        if self.pair.shared.is_some() {
+            return Err(VerbsError::ReceivesAreShared);
+        }
         let (mut piece, _) = into.sge()?;
-        let num_sge = c_int::from(piece.length > 0);
-        let mut request = abi::RecvWr { wr_id: id, next: std::ptr::null_mut(), sg_list: &raw mut piece, num_sge };
+        let mut request = shared::request(id, &mut piece);
         let mut refused = std::ptr::null_mut();
         // SAFETY: as in `hand_over`.
         let code = unsafe { abi::post_recv(self.pair.qp.as_ptr(), &raw mut request, &raw mut refused) };
         VerbsError::check("posting a buffer", code)
+    }
+
+    /// Breaks the pair on purpose: it receives nothing any more, and what was posted ends as [`WorkStatus::Flushed`](super::WorkStatus::Flushed).
+    ///
+    /// # Errors
+    /// [`VerbsError::Call`].
+    pub fn stop(&mut self) -> Result<(), VerbsError> {
+        self.connected = false;
+        self.modify("stopping a queue pair", abi::QpAttr { qp_state: state::ERROR, ..Plain::ZERO }, 0)
+    }
+
+    /// Whether posted work has not ended yet.
+    #[must_use]
+    pub const fn is_busy(&self) -> bool {
+        self.under_way > 0
     }
 
     /// Tells up to [`BATCH`] completions; how many. An error among them breaks the queue.
@@ -282,21 +329,13 @@ impl Queue {
         let Queue { completions, connected, under_way, runs, .. } = self;
         let ended = completions.poll()?;
         for wc in ended {
-            let status = WorkStatus::from_code(wc.status);
-            if status != WorkStatus::Success {
-                *connected = false;
-                // Nothing but name and status of such a completion was written.
-                sink(Completion { id: wc.wr_id, status, kind: WorkKind::Failed, bytes: 0, immediate: None });
-                continue;
+            let ended = Completion::of(wc);
+            match ended.kind {
+                WorkKind::Failed => *connected = false,
+                WorkKind::Received | WorkKind::Written => {}
+                _ => *under_way -= runs.pop_front().unwrap_or(0).min(*under_way),
             }
-            let kind = WorkKind::from_code(wc.opcode);
-            if !matches!(kind, WorkKind::Received | WorkKind::Written) {
-                *under_way -= runs.pop_front().unwrap_or(0).min(*under_way);
-            }
-            // SAFETY: any 32 bits are a word.
-            let word = unsafe { wc.imm_data_invalidated_rkey_union.imm_data };
-            let immediate = (wc.wc_flags & WITH_IMM != 0).then(|| u32::from_be(word));
-            sink(Completion { id: wc.wr_id, status, kind, bytes: wc.byte_len, immediate });
+            sink(ended);
         }
         Ok(ended.len())
     }
@@ -329,22 +368,9 @@ impl Queue {
     /// # Errors
     /// [`VerbsError::Call`].
     pub fn wait(&mut self, at_most: Duration, sink: &mut dyn FnMut(Completion)) -> Result<usize, VerbsError> {
-        use rustix::event::{PollFd, PollFlags, Timespec, poll};
         self.completions.arm()?;
         // What completed before it was armed makes no event.
         let told = self.poll(sink)?;
-        if told > 0 {
-            return Ok(told);
-        }
-        let descriptor = self.completions.descriptor();
-        let timeout = Timespec::try_from(at_most).ok();
-        match poll(&mut [PollFd::new(&descriptor, PollFlags::IN)], timeout.as_ref()) {
-            Ok(0) | Err(rustix::io::Errno::INTR) => Ok(0),
-            Ok(_) => {
-                self.completions.take_event()?;
-                self.poll(sink)
-            }
-            Err(errno) => Err(VerbsError::Call { what: "waiting for a completion", error: errno.into() }),
-        }
+        if told == 0 && self.completions.sleep(at_most)? { self.poll(sink) } else { Ok(told) }
     }
 }

@@ -1,13 +1,14 @@
 //! The transport over RDMA: frames by SEND, spans by READ and WRITE.
 //!
-//! Each peer has two queue pairs: one for frames, and one for spans. An access that the peer's card refuses breaks only
+//! Each peer has two queue pairs: one for frames, and one for spans. Frames of all peers arrive in shared cells, so that one
+//! look finds them all. An access that the peer's card refuses breaks only
 //! the pair for spans: what was posted behind it ends with [`Status::QueueBroken`], frames go on, and after
 //! [`rebuild`](Verbs::rebuild) on both sides spans do too. A peer that is silent is asked for a sign of life, which its
 //! card gives without its process; when the card does not answer either, the peer is gone.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use umbra_core::error::Status;
 use umbra_core::key::{Access, Key, Span};
@@ -19,6 +20,7 @@ use super::address::Address;
 use super::hello::Hello;
 use super::lane::{Lane, SendError};
 use super::memory::{Domain, Region};
+use super::pool::Pool;
 use super::queue::{Depths, Queue};
 use super::work::{Piece, Remote, Work};
 use super::{Port, VerbsError};
@@ -27,6 +29,8 @@ use crate::windows::Windows;
 
 /// Polls between two looks at the clock.
 const LOOK: u32 = 1 << 6;
+/// How long a queue pair that was stopped is kept: by then its card has ended all that it had begun.
+const STOPPED: Duration = Duration::from_secs(1);
 /// Bytes of one span, at most: what every device takes in one piece.
 const SPAN_MAX: u64 = 1 << 30;
 
@@ -52,6 +56,11 @@ pub struct Verbs {
     domain: Arc<Domain>,
     port: Port,
     partners: HashMap<Peer, Partner>,
+    /// Peers by the number of the queue pair for frames.
+    numbers: HashMap<u32, Peer>,
+    /// Lanes that were stopped, and when: what arrived on them until then still uses cells.
+    stopped: Vec<(Instant, Lane)>,
+    pool: Pool,
     windows: Windows<Way>,
     /// Ends of spans that no completion tells, and deaths.
     ended: VecDeque<(Token, Status)>,
@@ -64,12 +73,25 @@ impl Verbs {
     /// Process `me` on a port, with at most `depth` spans under way to each peer.
     ///
     /// # Errors
-    /// [`VerbsError::Call`] if the device has no protection domain left.
+    /// [`VerbsError::Call`] if the device has no protection domain left, [`VerbsError::NoSharedReceives`] if it cannot share
+    /// buffers.
     pub fn new(me: Peer, port: &Port, depth: u32) -> Result<Verbs, VerbsError> {
         let domain = Domain::new(&port.device)?;
-        let (partners, windows) = (HashMap::new(), Windows::new(me));
-        let (ended, gone) = (VecDeque::new(), VecDeque::new());
-        Ok(Verbs { me, domain, port: port.clone(), partners, windows, ended, gone, polls: 0, depth })
+        let (pool, windows) = (Pool::new(&domain)?, Windows::new(me));
+        Ok(Verbs {
+            me,
+            domain,
+            port: port.clone(),
+            partners: HashMap::new(),
+            numbers: HashMap::new(),
+            stopped: Vec::new(),
+            pool,
+            windows,
+            ended: VecDeque::new(),
+            gone: VecDeque::new(),
+            polls: 0,
+            depth,
+        })
     }
 
     /// The domain in which memory for [`window`](Self::window) must be registered.
@@ -84,14 +106,14 @@ impl Verbs {
     /// # Errors
     /// [`VerbsError`] if the device cannot make them.
     pub fn greet(&mut self, peer: Peer) -> Result<Hello, VerbsError> {
-        let lane = Lane::new(&self.domain, &self.port)?;
+        let lane = Lane::new(&self.pool, &self.port)?;
         let spans = Queue::new(&self.domain, &self.port, Depths { work: self.depth, receives: 1 })?;
         let hello = Hello { frames: lane.queue().address(), spans: spans.address(), count: lane.count() };
         let under_way = VecDeque::with_capacity(self.depth as usize);
         // Greeted anew, it forgets what was between both of us before.
-        if let Some(before) = self.partners.insert(peer, Partner { lane, spans, under_way }) {
-            self.ended.extend(before.under_way.into_iter().map(|token| (token, Status::PeerFailed)));
-        }
+        self.part_with(peer);
+        self.numbers.insert(hello.frames.number, peer);
+        self.partners.insert(peer, Partner { lane, spans, under_way });
         Ok(hello)
     }
 
@@ -176,12 +198,49 @@ impl Verbs {
         }
     }
 
+    /// Ends what is between a peer and us; false if there was nothing.
+    fn part_with(&mut self, peer: Peer) -> bool {
+        let Some(Partner { mut lane, under_way, .. }) = self.partners.remove(&peer) else { return false };
+        self.ended.extend(under_way.into_iter().map(|token| (token, Status::PeerFailed)));
+        self.numbers.remove(&lane.queue().address().number);
+        lane.stop();
+        self.stopped.push((Instant::now(), lane));
+        true
+    }
+
     fn lose(&mut self, peer: Peer) {
-        if let Some(partner) = self.partners.remove(&peer) {
+        if self.part_with(peer) {
             self.windows.close_all(peer);
-            self.ended.extend(partner.under_way.into_iter().map(|token| (token, Status::PeerFailed)));
             self.gone.push_back(peer);
         }
+    }
+
+    /// Takes what arrived, at most one batch; whether there was anything, and how many frames of it were told.
+    fn take(&mut self, sink: &mut dyn FnMut(Event<'_>)) -> (bool, usize) {
+        let Verbs { pool, partners, numbers, .. } = self;
+        let (mut told, mut now) = (0, None);
+        let taken = pool.take(&mut |number, cell| {
+            // Others are peers that were lost meanwhile.
+            let Some(&from) = numbers.get(&number) else { return };
+            let Some(partner) = partners.get_mut(&from) else { return };
+            partner.lane.arrived(cell, *now.get_or_insert_with(Instant::now));
+            if let Some(cell) = cell {
+                cell.tell(from, sink);
+                told += 1;
+            }
+        });
+        if taken.is_err() {
+            // Without cells nobody is heard any more.
+            partners.values_mut().for_each(|partner| partner.lane.stop());
+        }
+        (taken.is_ok_and(|taken| taken > 0), told)
+    }
+
+    /// What need not be done at every poll.
+    fn look(&mut self, now: Instant) {
+        self.stopped.retain(|(since, _)| now.saturating_duration_since(*since) < STOPPED);
+        // A pool that cannot grow lets senders wait.
+        let _ = self.pool.look();
     }
 }
 
@@ -210,25 +269,36 @@ impl Transport for Verbs {
         let (mut told, mut dead) = (0, None);
         self.polls = self.polls.wrapping_add(1);
         let look = self.polls.is_multiple_of(LOOK).then(Instant::now);
+        if let Some(now) = look {
+            self.look(now);
+        }
+        told += self.take(sink).1;
         for (&from, partner) in &mut self.partners {
-            let mut alive = partner.lane.poll(&mut |cell| {
-                cell.tell(from, sink);
-                told += 1;
-            });
-            let ended = partner.spans.poll(&mut |done| {
-                // All work was posted one by one, so each piece of it ends by itself, in order.
-                if let Some(token) = partner.under_way.pop_front() {
-                    sink(Event::Done { token, status: done.status.status() });
-                    told += 1;
-                }
-            });
-            alive &= ended.is_ok() && look.is_none_or(|now| partner.lane.look(now));
+            let mut alive = partner.lane.poll() && look.is_none_or(|now| partner.lane.look(now));
+            if !partner.under_way.is_empty() {
+                let ended = partner.spans.poll(&mut |done| {
+                    // All work was posted one by one, so each piece of it ends by itself, in order.
+                    if let Some(token) = partner.under_way.pop_front() {
+                        sink(Event::Done { token, status: done.status.status() });
+                        told += 1;
+                    }
+                });
+                alive &= ended.is_ok();
+            }
             if !alive {
                 dead = Some(from);
             }
         }
         // One death a poll; the next poll finds the others.
         if let Some(peer) = dead {
+            // What it sent before comes first.
+            for _ in 0..self.pool.batches() {
+                let (any, frames) = self.take(sink);
+                told += frames;
+                if !any {
+                    break;
+                }
+            }
             self.lose(peer);
         }
         while let Some((token, status)) = self.ended.pop_front() {

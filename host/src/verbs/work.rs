@@ -3,6 +3,7 @@
 use super::VerbsError;
 use super::abi;
 use super::memory::Region;
+use super::numbers::WITH_IMM;
 use super::status::{WorkKind, WorkStatus};
 
 /// Memory that work may name as local: registered here, or another function's by an alias of its key.
@@ -119,4 +120,18 @@ pub struct Completion {
     pub bytes: u32,
     /// The word that came with it.
     pub immediate: Option<u32>,
+}
+
+impl Completion {
+    /// What a driver wrote; of work that failed it writes name and status only.
+    pub(super) fn of(wc: &abi::Wc) -> Completion {
+        let (id, status) = (wc.wr_id, WorkStatus::from_code(wc.status));
+        if status != WorkStatus::Success {
+            return Completion { id, status, kind: WorkKind::Failed, bytes: 0, immediate: None };
+        }
+        // SAFETY: any 32 bits are a word.
+        let word = unsafe { wc.imm_data_invalidated_rkey_union.imm_data };
+        let immediate = (wc.wc_flags & WITH_IMM != 0).then(|| u32::from_be(word));
+        Completion { id, status, kind: WorkKind::from_code(wc.opcode), bytes: wc.byte_len, immediate }
+    }
 }

@@ -4,7 +4,13 @@
 
 use std::mem::{align_of, offset_of, size_of};
 
-use super::{connection, named, objects, requests, settings};
+use super::{connection, events, objects, requests, settings};
+
+/// The other source, whole.
+mod named {
+    pub(super) use super::super::named::*;
+    pub(super) use rdma_sys::{ibv_async_event as AsyncEvent, ibv_async_event_element_t as EventElement};
+}
 
 macro_rules! agree {
     ($($module:ident::$name:ident { $($field:ident)* })*) => {
@@ -20,6 +26,8 @@ macro_rules! agree {
 }
 
 agree! {
+    events::EventElement { srq port_num }
+    events::AsyncEvent { element event_type }
     connection::CmChannel { fd }
     connection::CmGids { sgid dgid pkey }
     connection::CmAddress { src_addr_union dst_addr_union addr }
@@ -86,7 +94,8 @@ mod numbers {
     use rdma_sys as named;
 
     use super::super::super::numbers::{
-        MEM_WINDOW_TYPE_2B, RELIABLE_CONNECTION, WINDOW_TYPE_2, WITH_IMM, access, manager, mask, opcode, send, state,
+        MEM_WINDOW_TYPE_2B, RELIABLE_CONNECTION, SHARED_LIMIT, WINDOW_TYPE_2, WITH_IMM, access, event, manager, mask,
+        opcode, send, state,
     };
 
     macro_rules! same {
@@ -103,6 +112,7 @@ mod numbers {
         state::RESET => named::ibv_qp_state::IBV_QPS_RESET;
         state::INIT => named::ibv_qp_state::IBV_QPS_INIT;
         state::RTR => named::ibv_qp_state::IBV_QPS_RTR;
+        state::ERROR => named::ibv_qp_state::IBV_QPS_ERR;
         state::RTS => named::ibv_qp_state::IBV_QPS_RTS;
         mask::STATE => named::ibv_qp_attr_mask::IBV_QP_STATE.0;
         mask::ACCESS_FLAGS => named::ibv_qp_attr_mask::IBV_QP_ACCESS_FLAGS.0;
@@ -139,6 +149,8 @@ mod numbers {
         manager::ESTABLISHED => named::rdma_cm_event_type::RDMA_CM_EVENT_ESTABLISHED;
         manager::DISCONNECTED => named::rdma_cm_event_type::RDMA_CM_EVENT_DISCONNECTED;
         RELIABLE_CONNECTION => named::ibv_qp_type::IBV_QPT_RC;
+        SHARED_LIMIT => named::ibv_srq_attr_mask::IBV_SRQ_LIMIT.0;
+        event::SHARED_LIMIT_REACHED => named::ibv_event_type::IBV_EVENT_SRQ_LIMIT_REACHED;
         WITH_IMM => named::ibv_wc_flags::IBV_WC_WITH_IMM.0;
         WINDOW_TYPE_2 => named::ibv_mw_type::IBV_MW_TYPE_2;
         MEM_WINDOW_TYPE_2B => named::ibv_device_cap_flags::IBV_DEVICE_MEM_WINDOW_TYPE_2B.0;

@@ -7,6 +7,7 @@
 #[cfg(feature = "rdma-sys")]
 mod agreement;
 mod connection;
+mod events;
 #[cfg(feature = "rdma-sys")]
 mod named;
 mod objects;
@@ -15,6 +16,7 @@ mod operations;
 mod requests;
 mod settings;
 
+pub(super) use events::AsyncEvent;
 #[cfg(feature = "rdma-sys")]
 pub(super) use named::*;
 #[cfg(not(feature = "rdma-sys"))]
@@ -35,4 +37,5 @@ macro_rules! plain {
     };
 }
 
-plain! { Gid GidEntry PortAttr DeviceAttr SendWr RecvWr Wc QpCap QpInitAttr AhAttr QpAttr SrqInitAttr CmParameters }
+plain! { Gid GidEntry PortAttr DeviceAttr SendWr RecvWr Wc QpCap QpInitAttr AhAttr QpAttr SrqAttr SrqInitAttr AsyncEvent
+CmParameters }

@@ -4,7 +4,7 @@
 
 use std::ffi::{c_int, c_uint};
 
-use super::objects::{Cq, Mw, Pd, Qp};
+use super::objects::{Cq, Mw, Pd, Qp, Srq};
 use super::requests::{RecvWr, SendWr, Wc};
 
 macro_rules! operations {
@@ -35,6 +35,7 @@ operations! {
     req_notify_cq(cq: *mut Cq, only_solicited: c_int) -> c_int, else libc::ENOSYS;
     post_send(qp: *mut Qp, first: *mut SendWr, refused: *mut *mut SendWr) -> c_int, else libc::ENOSYS;
     post_recv(qp: *mut Qp, first: *mut RecvWr, refused: *mut *mut RecvWr) -> c_int, else libc::ENOSYS;
+    post_srq_recv(srq: *mut Srq, first: *mut RecvWr, refused: *mut *mut RecvWr) -> c_int, else libc::ENOSYS;
     alloc_mw(pd: *mut Pd, kind: c_uint) -> *mut Mw, else std::ptr::null_mut();
     dealloc_mw(mw: *mut Mw) -> c_int, else libc::ENOSYS;
 }

@@ -10,9 +10,10 @@ use crate::step::{Bench, Failure, Verdict};
 use crate::steps::tests::PROFILE;
 
 /// Tests that need a device; each says `skipped: ` if it found none, which is a failure here.
-const TESTS: [&str; 10] = [
+const TESTS: [&str; 11] = [
     "verbs",
     "verbs_memory",
+    "verbs_shared",
     "verbs_transport",
     "verbs_access",
     "verbs_window",
