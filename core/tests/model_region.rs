@@ -158,8 +158,7 @@ proptest! {
                     }
                 }
                 Step::Orphan => {
-                    let mut ended = 0;
-                    regions.orphan(owner, |_| ended += 1);
+                    let ended = regions.orphan(owner, |_| true);
                     let open = known.iter().filter(|k| matches!(k.state, State::Live | State::Revoking)).count();
                     prop_assert_eq!(ended, open);
                     known.iter_mut().for_each(|k| k.state = State::Orphaned);
@@ -246,7 +245,7 @@ fn a_hold_from_before_an_owner_was_lost_does_not_count_when_it_exports_the_same_
     let region = Region { key, incarnation: Incarnation(1), base: 64, len: 10, access: Access::READ };
     regions.admit(Sp(0), region, shadows(&[0]), SECRET).unwrap();
     let old = regions.hold(Span { key, offset: 0, len: 1 }, Access::READ, Sp(0)).unwrap();
-    regions.orphan(rank(1), |_| {});
+    regions.orphan(rank(1), |_| true);
     regions.admit(Sp(0), region, shadows(&[0]), SECRET).unwrap();
     assert_eq!((regions.of(&old), regions.fate(&old)), (None, Some(HoldError::StaleKey)));
     let new = regions.hold(Span { key, offset: 0, len: 1 }, Access::READ, Sp(0)).unwrap();

@@ -146,7 +146,7 @@ impl World {
             }
             Step::Orphan { owner } => {
                 self.life += 1;
-                self.importer.orphan(rank(owner), |_| {});
+                self.importer.orphan(rank(owner), |_| true);
                 let table = &mut self.owners[owner as usize];
                 *table = Regions::new(vec![Entry::VACANT; EACH]);
                 self.known.iter_mut().filter(|(key, _)| key.owner() == rank(owner)).for_each(|(_, k)| k.died = true);

@@ -70,9 +70,9 @@ pub trait Rig {
     fn peek(&self, n: usize, offset: u64, len: usize) -> Vec<u8> {
         owned::peek(self.memory(n), offset, len)
     }
-    /// Hands an export of owner `n` to the importer, with what travels beside it.
-    fn hand_over(&mut self, _n: usize, export: &Export) -> Result<(), Status> {
-        self.way().import(export, LIFE)
+    /// Hands an export of owner `n` in this life to the importer, with what travels beside it.
+    fn hand_over(&mut self, _n: usize, export: &Export, life: Incarnation) -> Result<(), Status> {
+        self.way().import(export, life)
     }
     /// The owner begins to take a region back.
     fn begin_revoke(&mut self, key: Key) {
@@ -89,6 +89,8 @@ pub trait Rig {
 pub struct Bench<R> {
     rig: R,
     tables: Vec<Regions<Vec<Entry>>>,
+    /// In which life each owner is.
+    lives: [Incarnation; 2],
     ended: HashMap<u64, Status>,
     revoked: Vec<Key>,
     next: u64,
@@ -120,14 +122,14 @@ impl<R: Rig> Bench<R> {
     /// A fresh rig whose owners can have `regions` regions at once.
     fn with_regions(regions: usize) -> Self {
         let tables = (0..2).map(|_| Regions::new(vec![Entry::VACANT; regions])).collect();
-        Bench { rig: R::new(), tables, ended: HashMap::new(), revoked: Vec::new(), next: 0 }
+        Bench { rig: R::new(), tables, lives: [LIFE; 2], ended: HashMap::new(), revoked: Vec::new(), next: 0 }
     }
 
     fn describe(&mut self, n: usize, offset: u64, len: u64, access: Access, shadows: &[Sp]) -> Export {
         let base = self.rig.base(n);
         let shadows: Shadows = shadows.iter().copied().collect();
         let table = &mut self.tables[n];
-        let made = table.export(owner(n), LIFE, base + offset, len, access, shadows.clone(), SECRET);
+        let made = table.export(owner(n), self.lives[n], base + offset, len, access, shadows.clone(), SECRET);
         let region = made.unwrap_or_else(|error| panic!("owner {n} cannot export: {error}"));
         let locator = self.rig.locate(n, &region);
         let ticket = Ticket { key: region.key, base: region.base, len, access, locator };
@@ -140,7 +142,7 @@ impl<R: Rig> Bench<R> {
 
     fn export(&mut self, n: usize, offset: u64, len: u64, access: Access) -> Key {
         let export = self.describe(n, offset, len, access, &[Sp(0), ME]);
-        assert_eq!(self.rig.hand_over(n, &export), Ok(()), "a shadow service process imports");
+        assert_eq!(self.rig.hand_over(n, &export, self.lives[n]), Ok(()), "a shadow service process imports");
         export.ticket.key
     }
 
@@ -291,6 +293,10 @@ macro_rules! memory_access_suite {
             #[test]
             fn s50_what_died_with_its_owner_is_not_told_as_revoked() {
                 with(|bench| bench.what_died_with_its_owner_is_not_told_as_revoked());
+            }
+            #[test]
+            fn s50_the_end_of_a_life_leaves_the_next_one_as_it_is() {
+                with(|bench| bench.the_end_of_a_life_leaves_the_next_one_as_it_is());
             }
             #[test]
             fn s51_one_broken_queue_does_not_disturb_the_others() {

@@ -225,6 +225,7 @@ where
         if self.jobs.len() == self.jobs.capacity() {
             return Err(Status::Full);
         }
+        self.imports.outlive(export.ticket.key.owner(), incarnation);
         self.imports.admit(export, incarnation)?;
         let import = Import { key: export.ticket.key, secret: export.secret };
         self.jobs.take(Job { kind: Kind::Import(import), flying: false, deadline: None }).map_err(|_| Status::Full)?;
@@ -252,8 +253,8 @@ where
     /// A failure stays with the request that met it: the server's queues are its own.
     fn rebuild(&mut self, _owner: Peer) {}
 
-    fn forget(&mut self, owner: Peer) {
-        self.imports.forget(owner);
+    fn forget(&mut self, owner: Peer, life: Incarnation) {
+        self.imports.forget(owner, life);
     }
 
     fn poll(&mut self, now: Time, sink: &mut dyn FnMut(Event)) -> usize {

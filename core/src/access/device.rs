@@ -61,7 +61,8 @@ pub trait Device {
     /// Makes the queue to an owner usable again; what is under way there ends with [`Status::QueueBroken`].
     fn rebuild(&mut self, _owner: Peer) {}
 
-    /// An owner died: nothing is moved from or to it any more, and what is under way ends.
+    /// An owner's life is over: nothing is moved from or to it any more, and what is under way ends. Its next life may
+    /// be attached.
     fn forget(&mut self, _owner: Peer) {}
 
     /// Bytes of the landing area.

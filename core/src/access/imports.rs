@@ -83,8 +83,14 @@ impl<E: AsRef<[Entry]> + AsMut<[Entry]>> Imports<E> {
         let _ = self.regions.force(key);
     }
 
-    pub(super) fn forget(&mut self, owner: Peer) {
-        self.regions.orphan(owner, |_| {});
+    /// The owner's life `life` is over.
+    pub(super) fn forget(&mut self, owner: Peer, life: Incarnation) {
+        self.regions.orphan(owner, |ended| ended == life);
+    }
+
+    /// The owner lives in `life` now: its other lives are over. True if a region went with one.
+    pub(super) fn outlive(&mut self, owner: Peer, life: Incarnation) -> bool {
+        self.regions.orphan(owner, |ended| ended != life) > 0
     }
 
     /// Tells every revocation that has drained; returns how many.

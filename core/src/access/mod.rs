@@ -84,7 +84,8 @@ pub enum Event {
 /// Local bytes are named by their offset in a landing area that belongs to the implementation, because they
 /// must stay in place until completion.
 pub trait MemoryAccess {
-    /// Takes over a region that its owner, in life `incarnation`, exported to this process.
+    /// Takes over a region that its owner, in life `incarnation`, exported to this process. Its other lives are
+    /// over then, as if [forgotten](Self::forget).
     ///
     /// # Errors
     /// [`Status::NotShadow`] if this process is not on the region's access list, [`Status::Unauthenticated`]
@@ -125,9 +126,10 @@ pub trait MemoryAccess {
     /// Makes the queue to an owner usable again after it broke.
     fn rebuild(&mut self, owner: Peer);
 
-    /// The owner died: its regions are revoked at once, what was posted to it ends with
-    /// [`Status::OwnerGone`], and no [`Event::Revoked`] of them is told any more.
-    fn forget(&mut self, owner: Peer);
+    /// The owner's life `life` is over: the regions of that life are revoked at once, what was posted to them ends
+    /// with [`Status::OwnerGone`], or [`Status::StaleKey`] if its number names a region of another life by then, and
+    /// no [`Event::Revoked`] of them is told any more. Regions of another life stay as they are.
+    fn forget(&mut self, owner: Peer, life: Incarnation);
 
     /// Makes progress and tells what happened; returns how much that was. Never blocks.
     fn poll(&mut self, now: Time, sink: &mut dyn FnMut(Event)) -> usize;

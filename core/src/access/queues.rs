@@ -152,11 +152,15 @@ where
     L: AsRef<[Lane]> + AsMut<[Lane]>,
 {
     fn import(&mut self, export: &Export, incarnation: Incarnation) -> Result<(), Status> {
+        let owner = export.ticket.key.owner();
+        if self.imports.outlive(owner, incarnation) {
+            self.device.forget(owner);
+        }
         let Some(place) = self.imports.admit(export, incarnation)? else { return Ok(()) };
         let (key, regions) = (export.ticket.key, self.imports.regions());
         // One broken region of an owner is enough: its queue is broken for all of them.
         let broken = regions.iter().any(|r| {
-            r.key.owner() == key.owner() && r.key != key && regions.place(r.key).is_some_and(|at| self.is_broken(at))
+            r.key.owner() == owner && r.key != key && regions.place(r.key).is_some_and(|at| self.is_broken(at))
         });
         if let Some(lane) = self.lanes.as_mut().get_mut(place) {
             lane.broken = broken;
@@ -199,9 +203,12 @@ where
         self.device.rebuild(owner);
     }
 
-    fn forget(&mut self, owner: Peer) {
-        self.imports.forget(owner);
-        self.device.forget(owner);
+    fn forget(&mut self, owner: Peer, life: Incarnation) {
+        self.imports.forget(owner, life);
+        // The device has one queue to an owner; it is that of the life whose regions are here.
+        if !self.imports.regions().iter().any(|region| region.key.owner() == owner) {
+            self.device.forget(owner);
+        }
     }
 
     fn poll(&mut self, _now: Time, sink: &mut dyn FnMut(Event)) -> usize {

@@ -8,7 +8,7 @@ use super::entry::{Entry, Held, Secret, State};
 use super::refusal::{HoldError, RevokeError};
 use super::table::Regions;
 use crate::key::Key;
-use crate::peer::Peer;
+use crate::peer::{Incarnation, Peer};
 
 /// What a revocation has to wait for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -126,23 +126,25 @@ impl<S: AsRef<[Entry]> + AsMut<[Entry]>> Regions<S> {
         Ok(Revocation { in_flight })
     }
 
-    /// Revokes everything of an owner that died; calls `each` with every key that was live or being
-    /// revoked. Its memory is gone, so nothing is waited for, and no revocation of it is told any more.
-    pub fn orphan(&mut self, owner: Peer, mut each: impl FnMut(Key)) {
+    /// Revokes everything that an owner exported in those of its lives that are over; tells how many regions
+    /// were live or being revoked. Their memory is gone, so nothing is waited for, and no revocation of them is
+    /// told any more.
+    pub fn orphan(&mut self, owner: Peer, over: impl Fn(Incarnation) -> bool) -> usize {
+        let mut ended = 0;
         for place in 0..self.capacity() {
             let entry = &self.entries.as_ref()[place];
-            let key = entry.region.key;
-            if key.owner() != owner {
+            if entry.region.key.owner() != owner || !over(entry.region.incarnation) {
                 continue;
             }
             if entry.is_open() {
-                each(key);
+                ended += 1;
                 self.end(place, State::Orphaned);
             } else if entry.state == State::Revoked {
                 // It ended before, and whoever keeps a mapping for its place was told then.
                 self.entries.as_mut()[place].state = State::Orphaned;
             }
         }
+        ended
     }
 
     /// A region that ended since the last call. Call until `None`. A place that has a new region meanwhile is not

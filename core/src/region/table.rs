@@ -142,19 +142,19 @@ impl<S: AsRef<[Entry]> + AsMut<[Entry]>> Regions<S> {
     /// [`HoldError::OwnerGone`] if the owner died and exported nothing since, else
     /// [`HoldError::UnknownRegion`].
     pub fn find(&self, owner: Peer, address: u64) -> Result<Region, HoldError> {
-        let mut error = HoldError::UnknownRegion;
+        let (mut lives, mut died) = (false, false);
         for entry in self.entries.as_ref() {
             if entry.state == State::Vacant || entry.region.key.owner() != owner {
                 continue;
             }
             match entry.state {
                 State::Live if entry.region.covers(address) => return Ok(entry.region),
-                State::Live => error = HoldError::UnknownRegion,
-                State::Orphaned => error = HoldError::OwnerGone,
+                State::Live => lives = true,
+                State::Orphaned => died = true,
                 _ => {}
             }
         }
-        Err(error)
+        Err(if died && !lives { HoldError::OwnerGone } else { HoldError::UnknownRegion })
     }
 
     /// The region of this key, if it is live or being revoked.

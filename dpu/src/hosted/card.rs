@@ -19,7 +19,7 @@ use umbra_core::access::{Event, MemoryAccess as _};
 use umbra_core::error::Status;
 use umbra_core::key::{Access, Key, Span};
 use umbra_core::machine::Link;
-use umbra_core::peer::{Peer, Sp};
+use umbra_core::peer::{Incarnation, Peer, Sp};
 use umbra_core::region::{Entry, Held, Region, Secret};
 use umbra_core::slots::Slot as Place;
 use umbra_core::ticket::{Locator, Ticket};
@@ -184,9 +184,21 @@ impl Card {
         self.way.revoke(key)
     }
 
-    pub(super) fn forget(&mut self, owner: Peer) {
+    /// In which life an owner exported a region.
+    pub(super) fn life(&self, key: Key) -> Option<Incarnation> {
+        self.way.regions().get(key).map(|region| region.incarnation)
+    }
+
+    /// Whether a region of an owner can be reached, and in which life it was exported: in one at a time.
+    pub(super) fn life_of(&self, owner: Peer) -> Option<Incarnation> {
+        let mut regions = self.way.regions().iter();
+        regions.find(|region| region.key.owner() == owner).map(|region| region.incarnation)
+    }
+
+    /// An owner's life is over.
+    pub(super) fn forget(&mut self, owner: Peer, life: Incarnation) {
         self.recent.remove(&owner);
-        self.way.forget(owner);
+        self.way.forget(owner, life);
     }
 
     /// Queues a job.

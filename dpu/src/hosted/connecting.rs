@@ -36,6 +36,8 @@ enum Whose {
 impl Process {
     /// Tells an owner the address of our queue pair.
     pub(super) fn greet(&mut self, owner: Peer, address: &Address, now: Time) {
+        // An answer to an earlier address is not one to this, and may come from another life.
+        self.rdma.connects.retain(|_, earlier| !matches!(earlier.whose, Whose::Ours(greeted) if greeted == owner));
         match self.way_to(owner) {
             Some(link) => {
                 let connect = Connect { owner, reader: self.settings.sp, endpoint: address.to_bytes() };
@@ -47,7 +49,7 @@ impl Process {
     }
 
     /// The link that leads to a rank: its own, or that to its first shadow service process.
-    fn way_to(&self, owner: Peer) -> Option<Link> {
+    fn way_to(&mut self, owner: Peer) -> Option<Link> {
         if let Some(link) = self.link_of(owner) {
             return Some(Link(link.0));
         }

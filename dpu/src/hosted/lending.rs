@@ -70,10 +70,11 @@ impl Process {
 
     /// Nobody may use this memory any more.
     pub(super) fn detach_from_card(&mut self, place: usize) {
-        if let Some(exposed) = self.rdma.exposed.remove(&place)
-            && let Some(card) = &mut self.rdma.card
-        {
-            // Its holders have all given it back, so this ends at once; an owner that is gone was forgotten.
+        let Some(exposed) = self.rdma.exposed.remove(&place) else { return };
+        // Whoever still has it did not give it back: its owner's life is over, or it was taken by force.
+        self.rdma.grants.recall(|key| key == exposed.key, true);
+        if let Some(card) = &mut self.rdma.card {
+            // Nobody holds it, so this ends at once; a life that is over was forgotten.
             let _ = card.revoke(exposed.key);
         }
     }

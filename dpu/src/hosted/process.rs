@@ -341,17 +341,18 @@ impl Process {
     }
 
     pub(super) fn on_gone(&mut self, link: LinkId, party: Option<LinkParty>, now: Time) {
-        if self.links.remove(&link).is_some() {
+        let gone = self.links.remove(&link);
+        if gone.is_some() {
             self.machines.agent.on_gone(Link(link.0), now);
             self.routes.retain(|_, route| *route != Link(link.0));
             self.lanes.retain(|lane| *lane != link);
             self.rdma_gone(Link(link.0));
         }
-        if let Some(LinkParty::Peer(peer)) = party
+        if let Some(Linked { party: LinkParty::Peer(peer), incarnation, .. }) = gone
             && matches!(peer.kind(), PeerKind::Rank(_))
-            && self.link_of(peer).is_none()
+            && !self.links.values().any(|l| l.party == LinkParty::Peer(peer) && l.incarnation == incarnation)
         {
-            self.rank_gone(peer);
+            self.forget_owner(peer, incarnation);
         }
         if self.supervisor == Some(link) {
             // Nobody is left who wants this agent.

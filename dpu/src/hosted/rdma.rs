@@ -11,7 +11,7 @@ use umbra_core::access::serve::Attach;
 use umbra_core::error::Status;
 use umbra_core::key::Key;
 use umbra_core::machine::Link;
-use umbra_core::peer::Peer;
+use umbra_core::peer::{Incarnation, Peer};
 use umbra_core::slots::Slot;
 use umbra_core::time::{Lapse, Time};
 use umbra_core::wire::Token;
@@ -208,24 +208,20 @@ impl Process {
         let lost: Vec<Peer> =
             self.rdma.opened.iter().filter(|(_, over)| **over == link).map(|(owner, _)| *owner).collect();
         for owner in lost {
-            self.forget_owner(owner);
+            let life = self.rdma.card.as_ref().and_then(|card| card.life_of(owner));
+            self.forget_owner(owner, life.unwrap_or_default());
         }
         self.connect_gone(link);
         self.open_gone(link);
     }
 
-    /// A rank of ours is gone: nobody reads its memory any more.
-    pub(super) fn rank_gone(&mut self, owner: Peer) {
-        self.rdma.exposed.retain(|_, exposed| exposed.key.owner() != owner);
-        self.rdma.grants.recall(|key| key.owner() == owner, true);
-        self.forget_owner(owner);
-    }
-
-    pub(super) fn forget_owner(&mut self, owner: Peer) {
-        self.rdma.opened.remove(&owner);
-        self.rdma.later.remove(&owner);
-        if let Some(card) = &mut self.rdma.card {
-            card.forget(owner);
+    /// Nobody reads memory of this life of an owner any more.
+    pub(super) fn forget_owner(&mut self, owner: Peer, life: Incarnation) {
+        let Some(card) = &mut self.rdma.card else { return };
+        card.forget(owner, life);
+        if card.life_of(owner).is_none() {
+            self.rdma.opened.remove(&owner);
+            self.rdma.later.remove(&owner);
         }
     }
 
@@ -242,9 +238,12 @@ impl Process {
         }
     }
 
-    /// The link to a rank of ours.
-    pub(super) fn link_of(&self, owner: Peer) -> Option<LinkId> {
+    /// The link to a rank of ours that has exported memory: to the life whose memory that is.
+    pub(super) fn link_of(&mut self, owner: Peer) -> Option<LinkId> {
+        let mut regions = self.machines.agent.serve().regions().iter();
+        let life = regions.find(|region| region.key.owner() == owner)?.incarnation;
         let party = umbra::link::Party::Peer(owner);
-        self.links.iter().find(|(_, linked)| linked.party == party).map(|(link, _)| *link)
+        let mut links = self.links.iter();
+        links.find(|(_, linked)| linked.party == party && linked.incarnation == life).map(|(link, _)| *link)
     }
 }

@@ -173,8 +173,8 @@ impl Process {
         if self.rdma.opened.get(&key.owner()) != Some(&Link(link.0)) {
             return self.done(link, CLOSE, token, Status::Ok, &[]);
         }
-        if forced {
-            self.forget_owner(key.owner());
+        if forced && let Some(life) = self.rdma.card.as_ref().and_then(|card| card.life(key)) {
+            self.forget_owner(key.owner(), life);
         }
         let revoking = self.rdma.card.as_mut().is_some_and(|card| card.revoke(key).is_ok());
         if revoking && !forced {

@@ -4,7 +4,7 @@ use umbra_core::error::Status;
 use umbra_core::key::{Access, Span};
 use umbra_core::peer::Sp;
 
-use super::{Bench, LANDING, ME, Rig, SECRET};
+use super::{Bench, LANDING, LIFE, ME, Rig, SECRET};
 
 impl<R: Rig> Bench<R> {
     /// Reads and writes arrive where they should, from one byte to more than one frame carries.
@@ -54,7 +54,7 @@ impl<R: Rig> Bench<R> {
     /// Scenario 49.
     pub fn a_stranger_cannot_import(&mut self) {
         let export = self.describe(0, 0, 64, Access::READ, &[Sp(0), Sp(1)]);
-        assert_eq!(self.rig.hand_over(0, &export), Err(Status::NotShadow));
+        assert_eq!(self.rig.hand_over(0, &export, LIFE), Err(Status::NotShadow));
         let refused = self.read(export.ticket.key, 0, 8);
         assert!(matches!(refused, Err(Status::UnknownRegion | Status::KeyRevoked)), "{refused:?}");
         assert_eq!(

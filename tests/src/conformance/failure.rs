@@ -3,8 +3,10 @@
 use umbra_core::access::MemoryAccess as _;
 use umbra_core::error::Status;
 use umbra_core::key::{Access, Span};
+use umbra_core::peer::Incarnation;
+use umbra_core::region::{Entry, Regions};
 
-use super::{Bench, REGIONS, Rig, owner};
+use super::{Bench, LIFE, REGIONS, Rig, owner};
 
 impl<R: Rig> Bench<R> {
     /// Scenario 50: a failure comes asynchronously and breaks the owner's queue; a dead owner is told.
@@ -18,7 +20,7 @@ impl<R: Rig> Bench<R> {
         self.rig.fault(0, false);
         self.rig.way().rebuild(owner(0));
         assert_eq!(self.read(key, 0, 8), Ok(vec![5; 8]), "the queue is rebuilt");
-        self.rig.way().forget(owner(0));
+        self.rig.way().forget(owner(0), LIFE);
         assert_eq!(self.read(key, 0, 8), Err(Status::OwnerGone));
     }
 
@@ -60,8 +62,8 @@ impl<R: Rig> Bench<R> {
         for key in [idle, busy, other] {
             self.rig.begin_revoke(key);
         }
-        self.rig.way().forget(owner(0));
-        self.rig.way().forget(owner(0));
+        self.rig.way().forget(owner(0), LIFE);
+        self.rig.way().forget(owner(0), LIFE);
         for token in posted {
             let token = token.unwrap_or_else(|status| panic!("a live region is read: {status}"));
             assert_eq!(self.end_of(token), Status::OwnerGone);
@@ -71,5 +73,30 @@ impl<R: Rig> Bench<R> {
         for key in [idle, busy, untouched] {
             assert_eq!(self.read(key, 0, 8), Err(Status::OwnerGone));
         }
+    }
+
+    /// Scenario 50: an owner is back in its next life before the end of the one before was told.
+    pub fn the_end_of_a_life_leaves_the_next_one_as_it_is(&mut self) {
+        *self = Bench::with_regions(2);
+        let next = Incarnation(LIFE.0 + 1);
+        let [same, other] = [0, 64].map(|offset| self.export(0, offset, 64, Access::READ));
+        self.rig.poke(0, 0, &[7; 8]);
+        let posted = [same, other].map(|key| self.post(Span { key, offset: 0, len: 8 }, 0));
+        // Its table is a new one: the first region has the number that the first one had.
+        (self.tables[0], self.lives[0]) = (Regions::new(vec![Entry::VACANT; 2]), next);
+        let new = self.export(0, 0, 64, Access::READ);
+        for token in posted {
+            let token = token.unwrap_or_else(|status| panic!("a live region is read: {status}"));
+            let status = self.end_of(token);
+            assert!(matches!(status, Status::OwnerGone | Status::StaleKey), "{status}");
+        }
+        for _ in 0..2 {
+            assert_eq!(self.read(new, 0, 8), Ok(vec![7; 8]));
+            assert_eq!(self.read(same, 0, 8), Err(Status::StaleKey));
+            assert_eq!(self.read(other, 0, 8), Err(Status::OwnerGone));
+            self.rig.way().forget(owner(0), LIFE);
+        }
+        self.rig.way().forget(owner(0), next);
+        assert_eq!(self.read(new, 0, 8), Err(Status::OwnerGone));
     }
 }

@@ -118,7 +118,7 @@ impl<R: Rig> Bench<R> {
         assert_eq!(self.rig.way().import(&next, LIFE), Err(Status::Conflict), "the end of the old one is not told yet");
         self.settle();
         assert_eq!(self.revoked, [old]);
-        assert_eq!(self.rig.hand_over(0, &next), Ok(()));
+        assert_eq!(self.rig.hand_over(0, &next, LIFE), Ok(()));
         self.rig.poke(0, 0, b"newer");
         assert_eq!(self.read(next.ticket.key, 0, 5), Ok(b"newer".to_vec()));
         self.settle();

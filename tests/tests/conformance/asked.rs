@@ -29,6 +29,8 @@ use umbra_tests::conformance::{DEEP, LANDING, LIFE, ME, REGIONS, Rig, owner};
 use super::local::{Kind, Owners};
 
 const ASKER: Link = Link(2);
+/// Of an owner in its next life, while the link of the one before is up.
+const NEXT: Link = Link(3);
 
 type Pipe = Rc<RefCell<VecDeque<Vec<u8>>>>;
 
@@ -155,7 +157,7 @@ struct Server<E> {
 impl<E: Frames> Server<E> {
     fn new(end: E) -> Server<E> {
         let jobs = (0..8).map(|_| Slot::EMPTY).collect();
-        let mut serve = Serve::new(Sp(0), vec![Entry::VACANT; REGIONS], jobs, vec![Asker::default(); 3]);
+        let mut serve = Serve::new(Sp(0), vec![Entry::VACANT; REGIONS], jobs, vec![Asker::default(); 4]);
         for n in 0..2 {
             serve.on_link(Link(n as u32), owner(n), LIFE, 0, 0).unwrap();
         }
@@ -226,6 +228,8 @@ pub(crate) struct Asking<K, C: Carrier> {
     server: Server<C::End>,
     /// Drained here and not yet at the server.
     ours: Vec<Key>,
+    /// What was told while an import was waited for.
+    early: Vec<Event>,
     kind: PhantomData<K>,
 }
 
@@ -237,7 +241,14 @@ impl<K: Kind, C: Carrier> Rig for Asking<K, C> {
         let jobs = (0..=DEEP).map(|_| Slot::EMPTY).collect();
         let patience = Lapse::from_secs(1);
         let way = Asked::new(ME, frames, vec![Entry::VACANT; REGIONS], jobs, vec![0; LANDING as usize], patience);
-        Asking { owners: Owners::new(), way, server: Server::new(theirs), ours: Vec::new(), kind: PhantomData }
+        Asking {
+            owners: Owners::new(),
+            way,
+            server: Server::new(theirs),
+            ours: Vec::new(),
+            early: Vec::new(),
+            kind: PhantomData,
+        }
     }
 
     fn way(&mut self) -> &mut Self::Way {
@@ -252,19 +263,25 @@ impl<K: Kind, C: Carrier> Rig for Asking<K, C> {
         K::locate(n, region.base - self.base(n))
     }
 
-    fn hand_over(&mut self, n: usize, export: &Export) -> Result<(), Status> {
+    fn hand_over(&mut self, n: usize, export: &Export, life: Incarnation) -> Result<(), Status> {
         let mut body = [0; EXPORT_MAX];
         let len = export.emit(&mut body).unwrap();
         let call = emit(&Frame::Call { op: EXPORT, token: Token(1), body: &body[..len] });
-        let answer = self.server.hear(Link(n as u32), &call, self.owners.descriptor::<K>(n)).unwrap();
+        let link = if life == LIFE { Link(n as u32) } else { NEXT };
+        self.server.serve.on_link(link, owner(n), life, 0, 0).unwrap();
+        let answer = self.server.hear(link, &call, self.owners.descriptor::<K>(n)).unwrap();
         assert_eq!(answer.status, Status::Ok, "the server shadows both owners");
-        self.way.import(export, LIFE)?;
+        self.way.import(export, life)?;
         for _ in 0..10 {
-            for event in self.progress() {
-                if let Event::Imported { key, status } = event {
-                    assert_eq!(key, export.ticket.key);
-                    return if status == Status::Ok { Ok(()) } else { Err(status) };
-                }
+            let events = self.progress();
+            let imported = events.iter().find_map(|event| match *event {
+                Event::Imported { key, status } => Some((key, status)),
+                _ => None,
+            });
+            self.early.extend(events.into_iter().filter(|event| !matches!(event, Event::Imported { .. })));
+            if let Some((key, status)) = imported {
+                assert_eq!(key, export.ticket.key);
+                return if status == Status::Ok { Ok(()) } else { Err(status) };
             }
         }
         panic!("the server did not answer the import");
@@ -285,7 +302,7 @@ impl<K: Kind, C: Carrier> Rig for Asking<K, C> {
     }
 
     fn progress(&mut self) -> Vec<Event> {
-        let mut events = Vec::new();
+        let mut events = std::mem::take(&mut self.early);
         self.way.poll(Time(1), &mut |event| events.push(event));
         self.server.step();
         self.way.poll(Time(1), &mut |event| events.push(event));
@@ -359,7 +376,7 @@ fn a_server_that_says_nothing_is_a_timeout_and_its_late_answer_is_ignored() {
     let ticket = umbra_core::ticket::Ticket { key, base, len: 64, access: umbra_core::key::Access::READ, locator };
     let secret = umbra_tests::conformance::SECRET;
     let export = Export { ticket, secret, shadows: [Sp(0), ME].into_iter().collect() };
-    assert_eq!(rig.hand_over(0, &export), Ok(()));
+    assert_eq!(rig.hand_over(0, &export, LIFE), Ok(()));
     rig.way.read(umbra_core::key::Span { key, offset: 0, len: 8 }, 0, Token(7)).unwrap();
     let mut events = Vec::new();
     rig.way.poll(Time(1), &mut |event| events.push(event));

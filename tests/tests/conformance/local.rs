@@ -12,6 +12,7 @@ use umbra_core::access::queues::{Lane, Posted, Queues};
 use umbra_core::access::{Event, MemoryAccess};
 use umbra_core::error::Status;
 use umbra_core::key::{Access, Key};
+use umbra_core::peer::Incarnation;
 use umbra_core::region::{Entry, Region};
 use umbra_core::slots::Slot;
 use umbra_core::ticket::{Locator, Ticket};
@@ -132,11 +133,11 @@ impl<K: Kind> Rig for Rigged<K> {
         K::locate(n, region.base - self.base(n))
     }
 
-    fn hand_over(&mut self, n: usize, export: &Export) -> Result<(), Status> {
+    fn hand_over(&mut self, n: usize, export: &Export, life: Incarnation) -> Result<(), Status> {
         if let Some(descriptor) = self.owners.descriptor::<K>(n) {
             self.way.device().inner.receive(owner(n), n as u64, descriptor);
         }
-        self.way.import(export, LIFE)
+        self.way.import(export, life)
     }
 
     fn progress(&mut self) -> Vec<Event> {
@@ -162,7 +163,7 @@ fn a_region_without_its_descriptor_is_no_import() {
     let small = Segment::create("small", 100).unwrap();
     rig.way.device().inner.receive(owner(0), 0, small.share().unwrap());
     assert_eq!(rig.way.import(&export, LIFE), Err(Status::OutOfBounds));
-    assert_eq!(rig.hand_over(0, &export), Ok(()));
+    assert_eq!(rig.hand_over(0, &export, LIFE), Ok(()));
 }
 
 #[test]

@@ -308,7 +308,7 @@ fn an_alias_that_the_card_refuses_is_no_import() {
     let locator = rig.locate(0, &region);
     let export = Export { ticket: ticket(locator, 0, 64), secret: SECRET, shadows: [ME].into_iter().collect() };
     rig.card.set(Moods { refuse: Some((0, 0x0f, 1)), ..Moods::default() });
-    assert_eq!(rig.hand_over(0, &export), Err(Status::CopyFailed));
+    assert_eq!(rig.hand_over(0, &export, LIFE), Err(Status::CopyFailed));
     let span = umbra_core::key::Span { key, offset: 0, len: 8 };
     assert!(rig.way.read(span, 0, umbra_core::wire::Token(1)).is_err());
     assert_eq!(rig.card.commands(), [CREATE_ALIAS], "and nobody tried again");
@@ -322,7 +322,7 @@ fn s46_the_card_itself_refuses_an_alias_whose_export_was_taken_back_by_force() {
     let region = Region { key, incarnation: LIFE, base, len: 64, access: Access::READ };
     let locator = rig.locate(0, &region);
     let export = Export { ticket: ticket(locator, 0, 64), secret: SECRET, shadows: [ME].into_iter().collect() };
-    assert_eq!(rig.hand_over(0, &export), Ok(()));
+    assert_eq!(rig.hand_over(0, &export, LIFE), Ok(()));
     // The owner does not wait for the importer, whose own table still says that it may.
     let (n, exported) = rig.exports.remove(&key).unwrap();
     rig.owners[n].exporter.revoke(exported).unwrap();

@@ -9,8 +9,9 @@
 //! A slot is never reused before its server has answered or its link is gone: a late server writes into
 //! memory that nobody looks at.
 //!
-//! If a server says that a key is of an older generation, the region is located again and the read starts
-//! over, once; the deliveries then begin again at 0.
+//! If a server says that a key is of an older generation, or of a life of its owner that is over, the region is
+//! located again and the read starts over, once; the deliveries then begin again at 0. A region that is gone is not
+//! remembered.
 //!
 //! *Cost*: of a small read whose region is known: one look-up in a window of 8 entries, one frame out, one
 //! frame back.
@@ -217,7 +218,12 @@ where
             status => Err(ReadError::Refused(status)),
         };
         let progress = match self.requests.get_mut(request) {
-            Ok(waiting) => waiting.answered(outcome),
+            Ok(waiting) => {
+                if let (true, Some(region)) = (is_gone(status), waiting.region) {
+                    self.known.forget(|known| *known == region);
+                }
+                waiting.answered(outcome)
+            }
             // It ended meanwhile, by its deadline or another piece.
             Err(_) => Progress::Nothing,
         };
@@ -231,9 +237,8 @@ where
             Progress::Nothing => {}
             Progress::Stop => self.unlist(request),
             Progress::Failed(error) => self.end(request, Err(error)),
-            Progress::StartOver(region) => {
+            Progress::StartOver => {
                 self.unlist(request);
-                self.known.forget(|known| *known == region);
                 self.wait(request, link);
             }
         }
@@ -357,4 +362,9 @@ where
             Listed::Ended | Listed::Nowhere => {}
         }
     }
+}
+
+/// Whether the region that was asked for is not there any more.
+const fn is_gone(status: Status) -> bool {
+    matches!(status, Status::StaleKey | Status::KeyRevoked | Status::OwnerGone | Status::UnknownRegion)
 }

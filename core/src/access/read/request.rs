@@ -61,8 +61,8 @@ pub(super) enum Progress {
     /// Ask for nothing more, and wait for the other pieces.
     Stop,
     Failed(ReadError),
-    /// The region changed under it; this is what it was thought to be.
-    StartOver(Region),
+    /// The region changed under it.
+    StartOver,
 }
 
 impl Waiting {
@@ -112,12 +112,17 @@ impl Waiting {
         let Some(error) = self.broken else { return Progress::Nothing };
         match self.region {
             _ if self.flying > 0 => Progress::Stop,
-            Some(region) if error == ReadError::Refused(Status::StaleKey) && self.may_start_over() => {
+            Some(_) if is_outdated(error) && self.may_start_over() => {
                 (self.issued, self.delivered, self.region, self.broken) = (0, 0, None, None);
                 self.again = true;
-                Progress::StartOver(region)
+                Progress::StartOver
             }
             _ => Progress::Failed(error),
         }
     }
+}
+
+/// Whether the owner may have another region at the address: it was exported again, or in another life.
+const fn is_outdated(error: ReadError) -> bool {
+    matches!(error, ReadError::Refused(Status::StaleKey | Status::OwnerGone))
 }

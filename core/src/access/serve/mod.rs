@@ -22,6 +22,7 @@
 //!
 //! *Cost*: of a small read: one look-up in the table of regions and no queue.
 
+mod exports;
 mod reply;
 mod steps;
 
@@ -63,6 +64,8 @@ pub struct Asker {
     /// The next asker whose turn it is; meaningful while `queued`.
     next: u32,
     queued: bool,
+    /// The peer has exported in another life since: this one exports no more.
+    outlived: bool,
     /// Counts the links that had this number, so that a copy of an earlier one answers nobody.
     epoch: u32,
 }
@@ -78,6 +81,7 @@ impl Asker {
         last: NIL,
         next: NIL,
         queued: false,
+        outlived: false,
         epoch: 0,
     };
 }
@@ -103,6 +107,8 @@ enum Kind {
     Long(Long),
     Revocation {
         key: Key,
+        /// Which life of its owner asked.
+        life: Incarnation,
         /// Nobody uses the region any more.
         drained: bool,
     },
@@ -188,22 +194,21 @@ where
         who.is_some_and(|who| matches!(who.peer.kind(), PeerKind::Rank(_)))
     }
 
-    /// A link went down. Its requests are forgotten, and if it was a rank's, what that life of the rank
-    /// exported is revoked: poll for what has to be unmapped.
+    /// A link went down. Its requests are forgotten, and if it was the last of this life of a rank, what that
+    /// life exported is revoked: poll for what has to be unmapped. Another life of the rank is not touched.
     pub fn on_gone(&mut self, link: Link) {
         let Some(asker) = self.askers.as_mut().get_mut(link.index()) else { return };
         let who = asker.who.take();
-        (asker.outstanding, asker.first, asker.last) = (0, NIL, NIL);
+        (asker.outstanding, asker.first, asker.last, asker.outlived) = (0, NIL, NIL, false);
         asker.epoch = asker.epoch.wrapping_add(1);
         self.drop_jobs(link);
-        let Some(Who { peer, .. }) = who else { return };
+        let Some(Who { peer, incarnation }) = who else { return };
         if matches!(peer.kind(), PeerKind::Service(_)) {
             return;
         }
-        let again = self.askers.as_ref().iter().any(|a| a.who.is_some_and(|w| w.peer == peer));
-        if !again {
-            self.regions.orphan(peer, |_| {});
-            self.condemn(|key| key.owner() == peer, Status::OwnerGone);
+        let again = self.askers.as_ref().iter().any(|a| a.who == who);
+        if !again && self.regions.orphan(peer, |life| life == incarnation) > 0 {
+            self.settle();
         }
     }
 
@@ -254,51 +259,6 @@ where
         }
     }
 
-    fn export<'f>(&mut self, link: Link, token: Token, who: Who, body: &[u8]) -> Result<Reply<'f>, Status> {
-        let Export { ticket, secret, shadows } = Export::parse(body).map_err(malformed)?;
-        // Nobody exports what is not his; which life exports it is what the link proved, not what it says.
-        if ticket.key.owner() != who.peer {
-            return Err(Status::PermissionDenied);
-        }
-        let incarnation = who.incarnation;
-        let region = Region { key: ticket.key, incarnation, base: ticket.base, len: ticket.len, access: ticket.access };
-        let known = self.regions.get(region.key) == Some(&region);
-        self.regions.admit(self.me, region, shadows, secret)?;
-        if known {
-            return Ok(Reply::Answer(Answer::plain(link, EXPORT, token, Status::Ok)));
-        }
-        let place = self.regions.place(region.key).ok_or(Status::UnknownRegion)?;
-        Ok(Reply::Attach(Attach { link, token, place, region, locator: ticket.locator }))
-    }
-
-    /// The driver mapped the memory of an export, or could not.
-    pub fn attached(&mut self, attach: &Attach, status: Status) -> Answer {
-        if status != Status::Ok {
-            self.counters.refused += 1;
-            let forced = self.regions.force(attach.region.key);
-            debug_assert!(forced.is_ok(), "the region was admitted when `attach` was made");
-        }
-        Answer::plain(attach.link, EXPORT, attach.token, status)
-    }
-
-    fn revoke<'f>(&mut self, link: Link, token: Token, who: Who, revoke: Revoke) -> Result<Reply<'f>, Status> {
-        let Revoke { key, forced } = revoke;
-        if key.owner() != who.peer {
-            return Err(Status::PermissionDenied);
-        }
-        if forced {
-            self.regions.force(key)?;
-            self.condemn(|k| k == key, Status::KeyRevoked);
-            return Ok(Reply::Answer(Answer::plain(link, REVOKE, token, Status::Ok)));
-        }
-        if self.regions.revoke(key)?.in_flight == 0 {
-            return Ok(Reply::Answer(Answer::plain(link, REVOKE, token, Status::Ok)));
-        }
-        let kind = Kind::Revocation { key, drained: false };
-        self.jobs.take(Job { link, token, kind, next: NIL }).map_err(|_| Status::Full)?;
-        Ok(Reply::Later)
-    }
-
     /// This process wants bytes of a region for itself: the checks that it makes for others. Give the hold
     /// back with [`release_own`](Self::release_own).
     ///
@@ -324,33 +284,6 @@ where
             return self.answer_drained();
         }
         self.next_step()
-    }
-
-    fn answer_drained(&mut self) -> Option<Action> {
-        self.drained -= 1;
-        let waiting = |job: &Job| matches!(job.kind, Kind::Revocation { drained: true, .. });
-        let id = self.jobs.iter().find(|(_, job)| waiting(job)).map(|(id, _)| id)?;
-        let job = self.jobs.remove(id).ok()?;
-        Some(Action::Answer(Answer::plain(job.link, REVOKE, job.token, Status::Ok)))
-    }
-
-    /// A hold came back; if it was the last of a region that is being revoked, tell who waits for that.
-    fn release(&mut self, held: Held) {
-        let Some(key) = self.regions.release(held) else { return };
-        self.mark_drained(|k| k == key);
-    }
-
-    fn mark_drained(&mut self, which: impl Fn(Key) -> bool) {
-        let mut drained_now = 0;
-        self.each_job(|job| {
-            if let Kind::Revocation { key, drained: drained @ false } = &mut job.kind
-                && which(*key)
-            {
-                *drained = true;
-                drained_now += 1;
-            }
-        });
-        self.drained += drained_now;
     }
 }
 

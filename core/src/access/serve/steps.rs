@@ -2,8 +2,8 @@
 
 use super::reply::Of;
 use super::{
-    Access, Action, Answer, Asker, Copy, Direction, Entry, Held, INLINE_MAX, Id, Incarnation, Job, Key, Kind, Link,
-    NIL, Op, READ, Reply, STEP, Serve, Slot, Status, TRANSFER, Token, Transfer, WRITE, asker_is_service, malformed,
+    Access, Action, Answer, Asker, Copy, Direction, Entry, Held, INLINE_MAX, Id, Incarnation, Job, Kind, Link, NIL, Op,
+    READ, Reply, STEP, Serve, Slot, Status, TRANSFER, Token, Transfer, WRITE, asker_is_service, malformed,
 };
 use crate::error::Full;
 use crate::key::Span;
@@ -32,8 +32,7 @@ pub(super) struct Admitted<'f> {
 pub(super) struct Long {
     direction: Direction,
     /// The whole transfer; given back when it ends.
-    held: Option<Held>,
-    key: Key,
+    pub(super) held: Option<Held>,
     place: usize,
     offset: u64,
     address: u64,
@@ -43,7 +42,7 @@ pub(super) struct Long {
     /// A step is out.
     copying: bool,
     /// How it will end, once a step failed or the region was taken away.
-    fate: Status,
+    pub(super) fate: Status,
 }
 
 impl<E, J, A> Serve<E, J, A>
@@ -96,8 +95,8 @@ where
         let (place, address, offset, len) = (held.place(), held.address(), span.offset, span.len);
         if len > STEP && matches!(direction, Direction::ToLanding | Direction::FromLanding) {
             let held = Some(held);
-            let (key, copying, fate) = (span.key, false, Status::Ok);
-            let long = Long { direction, held, key, place, offset, address, landing, len, done: 0, copying, fate };
+            let (copying, fate) = (false, Status::Ok);
+            let long = Long { direction, held, place, offset, address, landing, len, done: 0, copying, fate };
             return self.take_turns(link, op, token, long);
         }
         let of = Of::Whole { op, epoch, held };
@@ -133,6 +132,8 @@ where
     pub fn copied(&mut self, copy: Copy, status: Status) -> Option<Answer> {
         match copy.of {
             Of::Whole { op, epoch, held } => {
+                // What was kept under its place may be another region's by now.
+                let status = self.regions.fate(&held).map_or(status, Status::from);
                 self.release(held);
                 let asker = self.askers.as_mut().get_mut(copy.link.index()).filter(|a| a.epoch == epoch)?;
                 asker.outstanding = asker.outstanding.saturating_sub(1);
@@ -262,18 +263,6 @@ where
         }
     }
 
-    /// Lets every long transfer of these regions end with `fate`.
-    pub(super) fn condemn(&mut self, which: impl Fn(Key) -> bool, fate: Status) {
-        self.each_job(|job| {
-            if let Kind::Long(long) = &mut job.kind
-                && which(long.key)
-            {
-                long.fate = fate;
-            }
-        });
-        self.mark_drained(which);
-    }
-
     /// Forgets the jobs of a link that went.
     pub(super) fn drop_jobs(&mut self, link: Link) {
         let capacity = u32::try_from(self.jobs.capacity()).unwrap_or(NIL);
@@ -294,17 +283,6 @@ where
                 Kind::Long(Long { held: Some(held), .. }) => self.release(held),
                 Kind::Revocation { drained: true, .. } => self.drained -= 1,
                 _ => {}
-            }
-        }
-    }
-
-    pub(super) fn each_job(&mut self, mut each: impl FnMut(&mut Job)) {
-        let capacity = u32::try_from(self.jobs.capacity()).unwrap_or(NIL);
-        for index in 0..capacity {
-            if let Some((id, _)) = self.jobs.at(index)
-                && let Ok(job) = self.jobs.get_mut(id)
-            {
-                each(job);
             }
         }
     }
