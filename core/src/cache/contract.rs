@@ -170,11 +170,29 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>, I: Index, P: Policy, C> SlotCache<S, I, P
     /// [`FreeError`] if the cache was interrupted or reset since, or is another one.
     pub fn free_pin(&mut self, pin: Pin) -> Result<(), FreeError> {
         self.working()?;
-        let Pin { data, slot, epoch } = pin;
-        match self.pool.inner(slot).filter(|&slot| epoch == self.epoch && self.pool.at(slot).data == data) {
-            Some(slot) => self.give_back(slot, data, Next::Unknown),
-            None => Err(FreeError::NotAssigned { data }),
+        match self.pinned(&pin) {
+            Some(slot) => self.give_back(slot, pin.data, Next::Unknown),
+            None => Err(FreeError::NotAssigned { data: pin.data }),
         }
+    }
+
+    /// The slot of a pin, if the cache has not been reset since.
+    fn pinned(&self, pin: &Pin) -> Option<u32> {
+        let slot = self.pool.inner(pin.slot).filter(|_| pin.epoch == self.epoch)?;
+        Some(slot).filter(|&slot| self.pool.is_of(slot, pin.data))
+    }
+
+    /// Nobody fills the slot of a pin any more.
+    pub(super) fn abandon_pin(&mut self, pin: &Pin) -> Result<(), FillError> {
+        let slot = self.filling_of(pin)?;
+        self.pool.at_mut(slot).set(ABANDONED);
+        Ok(())
+    }
+
+    fn filling_of(&self, pin: &Pin) -> Result<u32, FillError> {
+        self.working()?;
+        let slot = self.pinned(pin).ok_or(FillError::NotAssigned { data: pin.data })?;
+        if self.pool.at(slot).is(VALID) { Err(FillError::AlreadyRemembered { data: pin.data }) } else { Ok(slot) }
     }
 
     /// What the slot of `data` is doing; `None` if it has none.
@@ -283,6 +301,16 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>, I: Index, P: Policy, C: Remembers> SlotCa
     #[inline]
     pub fn remember(&mut self, data: u64) -> Result<(), FillError> {
         let slot = self.filling(data)?;
+        self.pool.fill(slot);
+        Ok(())
+    }
+
+    /// [`SlotCache::remember`] by the client that pinned the slot; not if the cache was reset since.
+    ///
+    /// # Errors
+    /// [`FillError`].
+    pub fn remember_pin(&mut self, pin: &Pin) -> Result<(), FillError> {
+        let slot = self.filling_of(pin)?;
         self.pool.fill(slot);
         Ok(())
     }

@@ -39,6 +39,12 @@ impl Pin {
     pub fn data(&self) -> u64 {
         self.data
     }
+
+    /// The slot.
+    #[must_use]
+    pub fn slot(&self) -> u32 {
+        self.slot
+    }
 }
 
 /// What a slot is doing.

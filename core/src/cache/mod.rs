@@ -10,7 +10,7 @@
 //! * [`Forgetful`]: `forget` empties a slot early, and empty slots are used before content leaves.
 //!
 //! Nothing here waits: an `alloc` that finds every slot in use answers [`AllocError::Full`], and the caller
-//! decides whether to wait for a `free`. After [`SlotCache::interrupt`] every call fails.
+//! decides whether to wait for a `free`; [`waiting`] has the line in which clients of one cache wait. After [`SlotCache::interrupt`] every call fails.
 //!
 //! ```
 //! use umbra_core::cache::{Cache, Dense, Found, Slot};
@@ -39,6 +39,7 @@ mod index;
 pub mod policy;
 pub(crate) mod pool;
 pub(crate) mod slot;
+pub mod waiting;
 
 pub use contract::{Cache, Forgetful, Forgetting, Plain, Remembering, Remembers, SlotCache, Stack};
 pub use error::{AllocError, BuildError, FillError, ForgetError, FreeError, Interrupted, Partial, ResetError};

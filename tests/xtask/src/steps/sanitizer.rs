@@ -10,7 +10,7 @@ use crate::toolchain;
 /// The host; ThreadSanitizer needs it named, so that build scripts stay uninstrumented.
 const HOST: &str = "x86_64-unknown-linux-gnu";
 
-/// Runs the concurrent tests of core with ThreadSanitizer, the standard library instrumented as well.
+/// Runs the concurrent tests of core and host with ThreadSanitizer, the standard library instrumented as well.
 pub(super) fn tsan(bench: &Bench<'_>) -> Result<Verdict, Failure> {
     if !cfg!(all(target_arch = "x86_64", target_os = "linux")) {
         return Ok(Verdict::Skipped(format!("this step is written for {HOST}")));
@@ -19,26 +19,31 @@ pub(super) fn tsan(bench: &Bench<'_>) -> Result<Verdict, Failure> {
         Ok(toolchain) => toolchain,
         Err(reason) => return Ok(Verdict::Skipped(reason)),
     };
-    let stress: Vec<String> = bench
-        .workspace
-        .files("core/tests", ".rs")
-        .iter()
-        .filter_map(|path| path.file_stem().map(|stem| stem.to_string_lossy().into_owned()))
-        .filter(|name| name.starts_with("stress_"))
-        .collect();
-    if stress.is_empty() {
-        return Err(Failure::new("there is no core/tests/stress_*.rs"));
+    let mut ran = Vec::new();
+    // Of the host only what its library needs: the command brings a hundred packages.
+    for (package, options) in
+        [("core", "--package umbra-core --lib"), ("host", "--package umbra --no-default-features")]
+    {
+        let folder = format!("{package}/tests");
+        let files = bench.workspace.files(&folder, ".rs");
+        let names = files.iter().filter_map(|path| path.file_stem().map(|stem| stem.to_string_lossy().into_owned()));
+        let stress: Vec<String> = names.filter(|name| name.starts_with("stress_")).collect();
+        if stress.is_empty() {
+            return Err(Failure::new(format!("there is no {folder}/stress_*.rs")));
+        }
+        nightly(&toolchain)
+            .words("test --no-fail-fast -Zbuild-std --target")
+            .arg(HOST)
+            .words(options)
+            .args(stress.iter().flat_map(|name| ["--test", name]))
+            .arg("--target-dir")
+            .arg(bench.workspace.target.join("tsan"))
+            .env("RUSTFLAGS", "-Zsanitizer=thread")
+            .env("TSAN_OPTIONS", "halt_on_error=1")
+            .succeed(bench.log)?;
+        ran.extend(stress);
     }
-    nightly(&toolchain)
-        .words("test --package umbra-core --lib --no-fail-fast -Zbuild-std --target")
-        .arg(HOST)
-        .args(stress.iter().flat_map(|name| ["--test", name]))
-        .arg("--target-dir")
-        .arg(bench.workspace.target.join("tsan"))
-        .env("RUSTFLAGS", "-Zsanitizer=thread")
-        .env("TSAN_OPTIONS", "halt_on_error=1")
-        .succeed(bench.log)?;
-    Ok(Verdict::Passed(stress.join(", ")))
+    Ok(Verdict::Passed(ran.join(", ")))
 }
 
 /// Runs the tests of core under Miri.

@@ -1,0 +1,261 @@
+//! Ten million operations of threads on one slot cache, with interrupts, deadlines, and threads that die with a slot.
+//!
+//! ThreadSanitizer runs it as well (step `tsan`): the memory of the slots is touched without ordering, so that all
+//! order comes from the cache.
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
+
+use std::panic::resume_unwind;
+use std::thread;
+use std::time::Duration;
+
+use umbra::cache::{AllocError, Fill, FilledError, Forgetful, Given, Held};
+use umbra_core::atomic::{AtomicU64, Ordering};
+use umbra_core::cache::policy::Clock;
+use umbra_core::cache::waiting::ContentError;
+use umbra_core::cache::{self, FillError, ForgetError, Forgetting, FreeError, Sparse};
+
+type Words = Sparse<Vec<u64>>;
+type Reference<'a> = Held<'a, Words, Clock, Forgetting>;
+type Duty<'a> = Fill<'a, Words, Clock, Forgetting>;
+
+const SLOTS: u32 = 4;
+const IDS: u64 = 14;
+const THREADS: u64 = 6;
+/// Longer than any machine takes, so whoever waits so long waits for good.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Nobody's content.
+const NOTHING: u64 = u64::MAX;
+
+/// Operations; a tenth of the speed is what ThreadSanitizer leaves.
+fn operations() -> u64 {
+    if std::env::var_os("TSAN_OPTIONS").is_some() { 300_000 } else { 10_000_000 }
+}
+
+/// What threads counted.
+#[derive(Default)]
+struct Counts {
+    operations: AtomicU64,
+    loads: AtomicU64,
+    expired: AtomicU64,
+    interrupted: AtomicU64,
+    deaths: AtomicU64,
+}
+
+fn count(counter: &AtomicU64) {
+    counter.fetch_add(1, Ordering::Relaxed);
+}
+
+struct World {
+    cache: Forgetful<Words, Clock>,
+    /// Who fills the slot; 0 for nobody.
+    fillers: [AtomicU64; SLOTS as usize],
+    memory: [AtomicU64; SLOTS as usize],
+    counts: Counts,
+}
+
+/// The cache was interrupted.
+struct Interrupted;
+
+/// A small generator of numbers, reproducible by its seed.
+struct Dice(u64);
+
+impl Dice {
+    fn throw(&mut self, sides: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % sides
+    }
+}
+
+impl World {
+    fn new() -> World {
+        World {
+            cache: Forgetful::new(0..SLOTS, Sparse::new(vec![0; 16], 5), Clock::new()).unwrap(),
+            fillers: [const { AtomicU64::new(0) }; SLOTS as usize],
+            memory: [const { AtomicU64::new(NOTHING) }; SLOTS as usize],
+            counts: Counts::default(),
+        }
+    }
+
+    /// One thread: operations until the interrupt, its death, or the end.
+    fn client(&self, number: u64, mut dice: Dice, operations: u64, interrupts: bool) {
+        let last = dice.throw(operations);
+        let dies = dice.throw(4) == 0;
+        let mut mine = None;
+        for at in 0..operations {
+            count(&self.counts.operations);
+            if interrupts && at == last {
+                self.cache.interrupt();
+            }
+            if self.operation(number, &mut dice, &mut mine).is_err() {
+                return count(&self.counts.interrupted);
+            }
+            if dies && at >= last && mine.is_some() {
+                count(&self.counts.deaths);
+                resume_unwind(Box::new("dies with a slot"));
+            }
+        }
+    }
+
+    fn operation<'a>(
+        &'a self,
+        number: u64,
+        dice: &mut Dice,
+        mine: &mut Option<Reference<'a>>,
+    ) -> Result<(), Interrupted> {
+        let data = dice.throw(IDS);
+        match dice.throw(16) {
+            0..10 => {
+                *mine = None;
+                *mine = self.get(number, dice, data, PATIENCE)?.filter(|_| dice.throw(2) == 0);
+            }
+            // Several who hold a slot while they wait for one can only be parted by a deadline.
+            10 => {
+                let within = Duration::from_micros(dice.throw(40));
+                *mine = self.get(number, dice, data, within)?;
+            }
+            11 => match self.cache.try_alloc(data) {
+                Ok(given) => *mine = self.take(number, dice, data, given)?.or(mine.take()),
+                Err(cache::AllocError::Interrupted) => return Err(Interrupted),
+                Err(error) => assert_eq!(error, cache::AllocError::Full { slots: SLOTS }),
+            },
+            at @ 12..14 => {
+                let told = if at == 12 { self.cache.forget(data) } else { self.cache.forget_later(data) };
+                if told == Err(ForgetError::Interrupted) {
+                    return Err(Interrupted);
+                }
+            }
+            14 => match self.cache.free(IDS) {
+                Err(FreeError::Interrupted) => return Err(Interrupted),
+                other => assert_eq!(other, Err(FreeError::NotAssigned { data: IDS })),
+            },
+            _ => *mine = None,
+        }
+        Ok(())
+    }
+
+    /// A reference to content; `None` if the deadline was too short.
+    fn get<'a>(
+        &'a self,
+        number: u64,
+        dice: &mut Dice,
+        data: u64,
+        within: Duration,
+    ) -> Result<Option<Reference<'a>>, Interrupted> {
+        loop {
+            match self.cache.alloc(data, within) {
+                Ok(given) => {
+                    if let Some(held) = self.take(number, dice, data, given)? {
+                        return Ok(Some(held));
+                    }
+                }
+                Err(AllocError::Interrupted) => return Err(Interrupted),
+                Err(AllocError::Expired { scene, .. }) => {
+                    assert!(within < PATIENCE, "forgotten: {scene}");
+                    count(&self.counts.expired);
+                    return Ok(None);
+                }
+                Err(error) => panic!("{error}"),
+            }
+        }
+    }
+
+    /// Content in a slot that was given; `None` if its fill was given up.
+    fn take<'a>(
+        &'a self,
+        number: u64,
+        dice: &mut Dice,
+        data: u64,
+        given: Given<'a, Words, Clock, Forgetting>,
+    ) -> Result<Option<Reference<'a>>, Interrupted> {
+        let held = match given {
+            Given::Empty(fill) => match self.fill(number, dice, fill)? {
+                Some(held) => held,
+                None => return Ok(None),
+            },
+            Given::Remembered(held) => held,
+            Given::Assigned(held) => match self.cache.filled(data, PATIENCE) {
+                Ok(()) => held,
+                Err(FilledError::Interrupted) => return Err(Interrupted),
+                Err(FilledError::Refused(ContentError::Abandoned { .. })) => return Ok(None),
+                Err(error) => panic!("{error}"),
+            },
+        };
+        let content = self.memory[held.slot() as usize].load(Ordering::Relaxed);
+        assert_eq!(content, data, "slot {}", held.slot());
+        Ok(Some(held))
+    }
+
+    /// Fills a slot that nobody else may touch, or gives it up.
+    fn fill<'a>(&'a self, number: u64, dice: &mut Dice, fill: Duty<'a>) -> Result<Option<Reference<'a>>, Interrupted> {
+        let slot = fill.slot() as usize;
+        let before = self.fillers[slot].swap(number + 1, Ordering::Relaxed);
+        assert_eq!(before, 0, "slot {slot} has two owners");
+        self.memory[slot].store(NOTHING, Ordering::Relaxed);
+        count(&self.counts.loads);
+        if dice.throw(64) == 0 {
+            thread::yield_now();
+        }
+        let gives_up = dice.throw(16) == 0;
+        if !gives_up {
+            self.memory[slot].store(fill.data(), Ordering::Relaxed);
+        }
+        assert_eq!(self.fillers[slot].swap(0, Ordering::Relaxed), number + 1, "slot {slot} has two owners");
+        if gives_up {
+            return Ok(None);
+        }
+        match fill.remember() {
+            Ok(held) => Ok(Some(held)),
+            Err(FillError::Interrupted) => Err(Interrupted),
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    /// After all threads have gone: nobody waits, no reference is left, and every slot can be had.
+    fn is_whole(&self) {
+        assert_eq!(self.cache.waiting(), 0);
+        if self.cache.look(|cache| cache.is_interrupted()) {
+            for slot in 0..SLOTS {
+                self.cache.settle(slot);
+            }
+            assert_eq!(self.cache.reset(), Ok(()));
+        }
+        assert!(self.cache.look(|cache| cache.len() == cache.idle()), "somebody holds a slot");
+        let all: Vec<_> = (0..SLOTS).map(|n| self.cache.try_alloc(IDS + u64::from(n)).unwrap()).collect();
+        assert!(all.iter().all(|given| matches!(given, Given::Empty(_))), "of data that was never filled");
+        let full = self.cache.try_alloc(IDS + 100).map(drop);
+        assert_eq!(full, Err(cache::AllocError::Full { slots: SLOTS }));
+    }
+}
+
+#[test]
+fn no_slot_is_lost_or_has_two_owners_and_everybody_is_answered() {
+    let world = World::new();
+    let (counts, goal) = (&world.counts, operations());
+    let mut dice = Dice(7);
+    let mut rounds = 0;
+    while counts.operations.load(Ordering::Relaxed) < goal {
+        rounds += 1;
+        let interrupter = dice.throw(2 * THREADS);
+        thread::scope(|scope| {
+            let threads: Vec<_> = (0..THREADS)
+                .map(|number| {
+                    let (world, own) = (&world, Dice(dice.throw(1 << 31)));
+                    scope.spawn(move || world.client(number, own, 20_000, number == interrupter))
+                })
+                .collect();
+            for thread in threads {
+                if let Err(payload) = thread.join() {
+                    assert_eq!(payload.downcast_ref(), Some(&"dies with a slot"));
+                }
+            }
+        });
+        world.is_whole();
+    }
+    let told = [&counts.loads, &counts.expired, &counts.interrupted, &counts.deaths];
+    let [loads, expired, interrupted, deaths] = told.map(|counter| counter.load(Ordering::Relaxed));
+    println!("{rounds} rounds: {loads} loads, {expired} expired, {interrupted} interrupted, {deaths} died with a slot");
+    // Some were given to threads that were interrupted before they knew.
+    let given = world.cache.look(|cache| cache.statistics().loads) - u64::from(SLOTS) * rounds;
+    assert!(loads <= given && given - loads <= interrupted, "{loads} of {given} loads");
+    assert!(expired > 0 && interrupted > 0 && deaths > 0);
+}
