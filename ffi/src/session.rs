@@ -4,7 +4,7 @@ use std::ffi::{c_char, c_int};
 use std::path::Path;
 use std::time::Duration;
 
-use umbra::config::Platform;
+use umbra::config::{Environment, Platform};
 use umbra::secret::Secret;
 use umbra::session::{Seat, Session, SessionError, Settings};
 use umbra_core::peer::{Host, LocalRank, WorldRank};
@@ -67,6 +67,7 @@ unsafe fn settings(options: &JoinOptions) -> Result<Settings, Failure> {
         n_local: options.local_size,
     };
     let mut settings = Settings::new(job, secret, seat);
+    settings.device = Environment::of_process().map_err(|e| Failure::new(Code::Invalid, e))?.device;
     if !options.sockets.is_null() {
         // SAFETY: not null; the caller's promise.
         settings.sockets = Some(unsafe { text(options.sockets, "sockets") }?.into());

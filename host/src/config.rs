@@ -16,9 +16,11 @@
 //! Every error names the file and, where there is one, the line.
 
 mod environment;
+mod error;
 mod file;
 mod job;
 
 pub use environment::{Environment, EnvironmentError};
-pub use file::{ConfigError, ConfigFault, DpuLine, HostLine, Platform};
+pub use error::{ConfigError, ConfigFault};
+pub use file::{DeviceLine, DpuLine, HostLine, Platform};
 pub use job::{Job, ServiceAddress};

@@ -177,6 +177,7 @@ fn upstream_names_are_aliases_of_ours() {
         service_process: Some((3, 1)),
         per_dpu: Some(2),
         secret_file: None,
+        device: None,
         wants_persistent_groups: Some(true),
     };
     assert_eq!(upstream.as_ref(), Ok(&expected));
@@ -231,4 +232,36 @@ fn an_exposed_or_malformed_secret_file_is_refused() {
         fs::write(&path, text).unwrap();
         assert!(matches!(Secret::read(&path), Err(SecretError::Malformed { .. })), "{text:?}");
     }
+}
+
+#[test]
+fn devices_of_hosts_and_dpus_are_read_and_printed_back() {
+    let text = format!("{GOOD}# RDMA device: node2 mlx5_0\n# RDMA device: bf10 mlx5_2:1:3\n");
+    let platform = Platform::parse(&text, "job.cfg").unwrap();
+    let again = Platform::parse(&platform.to_string(), "job.cfg").unwrap();
+    for platform in [platform, again] {
+        let job = platform.job(&["bf10", "bf2"]).unwrap();
+        let device = |choice: Option<&umbra::verbs::Choice>| choice.map(ToString::to_string);
+        assert_eq!(device(job.host_device(Host(0))).as_deref(), Some("mlx5_0"));
+        assert_eq!(device(job.host_device(Host(1))), None);
+        assert_eq!(device(job.dpu_device(Dpu(0))).as_deref(), Some("mlx5_2:1:3"));
+        assert_eq!(device(job.dpu_device(Dpu(1))), None);
+    }
+    let (told, wrong) = fault(&format!("{GOOD}# RDMA device: node2\n"));
+    assert!(told.starts_with("job.cfg:7: ") && matches!(wrong, ConfigFault::BadDeviceLine(_)), "{told}");
+    let (told, wrong) = fault(&format!("{GOOD}# RDMA device: node2 rxe0:0\n"));
+    assert!(told.contains("NAME[:PORT[:GID_INDEX]]") && matches!(wrong, ConfigFault::BadDevice(_)), "{told}");
+    let (told, wrong) = fault(&format!("{GOOD}# RDMA device: node1x rxe0\n"));
+    assert!(told.contains("node1x") && matches!(wrong, ConfigFault::DeviceOfNobody(_)), "{told}");
+    let (told, wrong) = fault(&format!("{GOOD}# RDMA device: bf1 rxe0\n# RDMA device: bf1 rxe1\n"));
+    assert!(told.starts_with("job.cfg:8: ") && matches!(wrong, ConfigFault::SecondDevice { first: 7, .. }), "{told}");
+}
+
+#[test]
+fn a_device_of_the_environment_is_checked() {
+    let with = |device: &str| Environment::from(|name| (name == "UMBRA_DEVICE").then(|| device.to_owned()));
+    assert_eq!(with("rxe0:1").unwrap().device.map(|device| device.to_string()).as_deref(), Some("rxe0:1"));
+    let wrong = with("rxe0:one").unwrap_err();
+    assert!(matches!(wrong, EnvironmentError::NotADevice { name: "UMBRA_DEVICE", .. }), "{wrong}");
+    assert!(wrong.to_string().contains("rxe0:one"), "{wrong}");
 }

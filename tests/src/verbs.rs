@@ -48,11 +48,19 @@ impl Pair {
     /// If the device does not make them.
     #[must_use]
     pub fn new(device: &Arc<Device>) -> Pair {
-        let port = device.active_port(1, None).expect("the port is active");
-        let domain = Domain::new(device).expect("the device has a domain left");
-        let mut ends = [(); 2].map(|()| Queue::new(&domain, &port, DEPTHS).expect("the device has a queue pair left"));
+        Pair::on(&device.active_port(1, None).expect("the port is active"))
+    }
+
+    /// Two connected ends on a port.
+    ///
+    /// # Panics
+    /// If the device does not make them.
+    #[must_use]
+    pub fn on(port: &Port) -> Pair {
+        let domain = Domain::new(&port.device).expect("the device has a domain left");
+        let mut ends = [(); 2].map(|()| Queue::new(&domain, port, DEPTHS).expect("the device has a queue pair left"));
         connect(&mut ends);
-        Pair { domain, port, ends }
+        Pair { domain, port: port.clone(), ends }
     }
 
     /// New memory that others may use so.

@@ -7,10 +7,9 @@ use std::collections::{HashMap, VecDeque};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use umbra::access::exposure::any_port;
 use umbra::access::rdma::Rdma;
 use umbra::sys::segment::Segment;
-use umbra::verbs::{Address, VerbsError};
+use umbra::verbs::{Address, Choice, VerbsError};
 use umbra_core::access::message::Export;
 use umbra_core::access::queues::{Lane, Posted, Queues};
 use umbra_core::access::relay::Asker;
@@ -97,8 +96,8 @@ pub(super) struct Card {
 }
 
 impl Card {
-    pub(super) fn open(me: Sp) -> Result<Card, VerbsError> {
-        let port = any_port()?;
+    pub(super) fn open(me: Sp, device: Option<&Choice>) -> Result<Card, VerbsError> {
+        let port = Choice::open(device)?;
         let landing = Segment::create("umbra-card", SLOTS * PIECE as usize)
             .map_err(|error| VerbsError::Call { what: "making a landing area", error: std::io::Error::other(error) })?;
         let device = Rdma::new(&port, REGIONS, SLOTS as u32, Arc::new(landing))?;

@@ -126,7 +126,7 @@ impl Process {
             return false;
         }
         rdma.again = now + LATER;
-        let opened = Card::open(self.settings.sp).map_err(|error| error.to_string());
+        let opened = Card::open(self.settings.sp, self.settings.device.as_ref()).map_err(|error| error.to_string());
         let watched = opened.and_then(|mut card| Ok((card.bell().map_err(|error| error.to_string())?, card)));
         match watched {
             Ok((bell, card)) => {

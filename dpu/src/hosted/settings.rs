@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use umbra::config::{ConfigError, ConfigFault, Environment, EnvironmentError, Job, Platform};
 use umbra::secret::{Secret, SecretError};
+use umbra::verbs::Choice;
 use umbra_core::peer::{Dpu, Sp, SpLid};
 
 /// Options of the command line; what is not given comes from the environment.
@@ -42,6 +43,10 @@ pub struct Options {
     /// living are silent too. As long as --deadline-ms if not given; the same in the whole job
     #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..))]
     pub silence_ms: Option<u64>,
+    /// RDMA device, as `umbra devices` names them [env: UMBRA_DEVICE]; what the configuration file says if not given, then the
+    /// first that carries data
+    #[arg(long, value_name = "NAME[:PORT[:GID_INDEX]]")]
+    pub device: Option<Choice>,
     /// Share no memory with other agents: bytes travel in answers over TCP
     #[arg(long)]
     pub asked: bool,
@@ -69,6 +74,8 @@ pub struct Settings {
     pub deadline: Duration,
     /// How long a peer may be silent although its link is up; `None` for as long as the deadline.
     pub silence: Option<Duration>,
+    /// The RDMA device; the first that carries data if not given.
+    pub device: Option<Choice>,
     /// Share no memory with other agents.
     pub asked: bool,
     /// A launcher is at the standard input.
@@ -144,6 +151,8 @@ impl Options {
         if let Some(lid) = lid.filter(|lid| *lid != sp % per_dpu) {
             return Err(SettingsError::WrongLid { sp, lid, expected: sp % per_dpu });
         }
+        let named = || job.dpu_device(Dpu(sp / per_dpu.max(1))).cloned();
+        let device = self.device.or(environment.device).or_else(named);
         let here = self.here.iter().map(|name| job.dpu(name).ok_or_else(|| SettingsError::NoSuchDpu(name.clone())));
         let here = here.collect::<Result<Vec<Dpu>, _>>()?;
         Ok(Settings {
@@ -155,6 +164,7 @@ impl Options {
             shadows: self.shadows,
             deadline: Duration::from_millis(self.deadline_ms),
             silence: self.silence_ms.map(Duration::from_millis),
+            device,
             asked: self.asked,
             supervised: self.supervised,
         })

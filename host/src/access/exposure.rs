@@ -11,7 +11,7 @@ use umbra_core::key::Access;
 use umbra_core::peer::Sp;
 
 use crate::sys::segment::Segment;
-use crate::verbs::{Address, Depths, Device, Domain, HeapRegion, Port, Queue, Region, VerbsError};
+use crate::verbs::{Address, Choice, Depths, Domain, HeapRegion, Port, Queue, Region, VerbsError};
 
 /// Queue pairs that one process keeps for others, and the domain of its registered memory.
 #[derive(Debug)]
@@ -21,20 +21,12 @@ pub struct Exposure {
     port: Port,
 }
 
-/// The port that a process speaks through if nobody chose one: the first active one of the first device that has one.
+/// The port that a process speaks through if nobody chose one.
 ///
 /// # Errors
-/// [`VerbsError`]: what is missing, and what to do about it.
+/// As [`Choice::open`].
 pub fn any_port() -> Result<Port, VerbsError> {
-    let device = Device::open(None)?;
-    let mut first = None;
-    for number in 1..=device.ports() {
-        match device.active_port(number, None) {
-            Ok(port) => return Ok(port),
-            Err(error) => first = first.or(Some(error)),
-        }
-    }
-    Err(first.unwrap_or(VerbsError::NoDevice))
+    Choice::open(None)
 }
 
 impl Exposure {

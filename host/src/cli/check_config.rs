@@ -59,6 +59,9 @@ impl CheckConfig {
             table.row([index.to_string(), dpu.to_owned(), host, address, numbers, ports.join(" ")]);
         }
         table.print(out)?;
+        for line in platform.devices() {
+            writeln!(out, "RDMA device of {}: {}", line.of, line.device)?;
+        }
         let (hosts, services) = (job.hosts().len(), job.service_processes());
         writeln!(
             out,

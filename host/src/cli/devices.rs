@@ -4,14 +4,15 @@ use std::process::ExitCode;
 
 use clap::Args;
 use serde::Serialize;
-use umbra::verbs::{Device, PortInfo, PortState, devices};
+use umbra::verbs::{Choice, Device, PortInfo, PortState, devices};
 
 use super::table::{Set, Table};
 use super::{Done, Failure, Out, paint, print_json};
 
 /// List RDMA devices with their ports and addresses.
 ///
-/// Fails if there is none that carries data, and says what to do about it.
+/// What the last column names can be given to --device of `umbra run` and of agents, without its last parts if these do not
+/// matter. Fails if there is none that carries data, and says what to do about it.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Devices {
@@ -52,16 +53,19 @@ struct Gid {
     kind: String,
     address: String,
     preferred: bool,
+    /// What `--device` takes.
+    choice: String,
 }
 
 impl Port {
-    fn new(info: &PortInfo) -> Port {
+    fn new(device: &str, info: &PortInfo) -> Port {
         let preferred = info.preferred_gid().map(|gid| gid.index);
         let gid = |gid: &umbra::verbs::Gid| Gid {
             index: gid.index,
             kind: gid.kind.to_string(),
             address: gid.to_string(),
             preferred: preferred == Some(gid.index),
+            choice: Choice { device: device.to_owned(), port: Some(info.number), gid: Some(gid.index) }.to_string(),
         };
         Port {
             number: info.number,
@@ -84,7 +88,7 @@ impl Devices {
             for number in 1..=device.ports() {
                 let info = device.port(number).map_err(Failure::failed)?;
                 usable |= info.state == PortState::Active && !info.gids.is_empty();
-                ports.push(Port::new(&info));
+                ports.push(Port::new(&name, &info));
             }
             listing.devices.push(Entry { name, ports });
         }
@@ -111,6 +115,7 @@ impl Listing {
             ("GID", Set::Right),
             ("kind", Set::Left),
             ("address", Set::Left),
+            ("--device", Set::Left),
         ]);
         for device in &self.devices {
             for port in &device.ports {
@@ -123,7 +128,8 @@ impl Listing {
                 ];
                 let [name, number, state, link, mtu] = head;
                 if port.gids.is_empty() {
-                    table.row([name, number, state, link, mtu, String::new(), String::new(), String::new()]);
+                    let none = String::new;
+                    table.row([name, number, state, link, mtu, none(), none(), none(), none()]);
                     continue;
                 }
                 for gid in &port.gids {
@@ -137,6 +143,7 @@ impl Listing {
                         gid.index.to_string(),
                         gid.kind.clone(),
                         format!("{}{mark}", gid.address),
+                        gid.choice.clone(),
                     ]);
                 }
             }

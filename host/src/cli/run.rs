@@ -11,6 +11,7 @@ use clap::builder::TypedValueParser;
 use umbra::config::Environment;
 use umbra::job::{self, Chosen, DataPath, Options, Site, SiteError};
 use umbra::quantity::{parse_bytes, parse_lapse};
+use umbra::verbs::Choice;
 
 use super::progress::Progress;
 use super::{Done, Failure, Out, at_least_one, interrupt, outcome, paint, picture, print_json};
@@ -59,6 +60,10 @@ pub(crate) struct Run {
     /// Which way bytes travel
     #[arg(long, value_name = "PATH", default_value_t = DataPath::Auto, value_parser = data_path())]
     data_path: DataPath,
+    /// RDMA device of all processes that are started here, as `umbra devices` names them; UMBRA_DEVICE if left out, then what
+    /// the configuration file says, then the first that carries data
+    #[arg(long, value_name = "NAME[:PORT[:GID_INDEX]]")]
+    device: Option<Choice>,
     /// Bytes of one read at most
     #[arg(long, value_name = "BYTES", default_value = "64K", value_parser = parse_bytes)]
     size: u64,
@@ -93,6 +98,7 @@ const EXAMPLES: &str = paint::examples!(
     "umbra run"                                          "2 hosts x 2 service processes x 4 ranks, reading this executable";
     "umbra run --hosts 4 --ranks 8 --input data.bin"     "a larger job on a file of yours";
     "umbra run --data-path cma --size 4K --reads 10000"  "small reads out of heaps, without shared memory";
+    "umbra run --data-path verbs --device mlx5_0:1"      "over RDMA, through this port";
     "umbra run --json | jq .latency_ns"                  "figures for a script";
     "umbra run --report run.html"                        "a page with drawings";
     "umbra run --config job.cfg --secret job.secret --here node1 --start bf1"
@@ -126,9 +132,17 @@ impl Run {
             seed: self.seed,
             deadline: self.timeout,
             silence: self.silence,
+            device: self.device()?,
             agent: self.agent.clone(),
             ..Options::default()
         })
+    }
+
+    fn device(&self) -> Result<Option<Choice>, Failure> {
+        match &self.device {
+            Some(device) => Ok(Some(device.clone())),
+            None => Ok(Environment::of_process().map_err(Failure::usage)?.device),
+        }
     }
 
     fn site(&self) -> Result<Option<Site>, Failure> {

@@ -8,12 +8,15 @@
 //! | `UMBRA_SERVICE_PROCESS_LID` | `DPU_OFFLOAD_SERVICE_PROCESS_LOCAL_ID` |
 //! | `UMBRA_SERVICE_PROCESSES_PER_DPU` | `DPU_OFFLOAD_SERVICE_PROCESSES_PER_DPU` |
 //! | `UMBRA_SECRET_FILE` | - |
+//! | `UMBRA_DEVICE` | - |
 //! | `UMBRA_PERSISTENT_GROUPS` | `MIMOSA_PERSISTENT_CACHE` |
 //!
 //! Two names of one variable must agree. Lists are read without changing the environment, so a second
 //! reader in the same process sees the same list.
 
 use std::path::PathBuf;
+
+use crate::verbs::{Choice, NotADevice};
 
 /// What the environment says about a job.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -28,6 +31,8 @@ pub struct Environment {
     pub per_dpu: Option<u32>,
     /// The job's secret.
     pub secret_file: Option<PathBuf>,
+    /// The RDMA device of this process.
+    pub device: Option<Choice>,
     /// Whether somebody asks to keep a freed group for the next creation with the same members. That is refused
     /// politely: if one member kept what another left, their next creation would never be full.
     pub wants_persistent_groups: Option<bool>,
@@ -57,6 +62,14 @@ pub enum EnvironmentError {
         /// Its value.
         value: String,
     },
+    /// Not a device.
+    #[error("{name}: {error}")]
+    NotADevice {
+        /// Which variable.
+        name: &'static str,
+        /// What it is not.
+        error: NotADevice,
+    },
     /// Not a truth value.
     #[error("{name}={value:?} is neither 0 nor 1")]
     NotABit {
@@ -84,6 +97,7 @@ const GLOBAL: &[&str] = &["UMBRA_SERVICE_PROCESS", "DPU_OFFLOAD_SERVICE_PROCESS_
 const LOCAL: &[&str] = &["UMBRA_SERVICE_PROCESS_LID", "DPU_OFFLOAD_SERVICE_PROCESS_LOCAL_ID"];
 const PER_DPU: &[&str] = &["UMBRA_SERVICE_PROCESSES_PER_DPU", "DPU_OFFLOAD_SERVICE_PROCESSES_PER_DPU"];
 const SECRET: &[&str] = &["UMBRA_SECRET_FILE"];
+const DEVICE: &[&str] = &["UMBRA_DEVICE"];
 const PERSISTENT: &[&str] = &["UMBRA_PERSISTENT_GROUPS", "MIMOSA_PERSISTENT_CACHE"];
 
 impl Environment {
@@ -124,7 +138,11 @@ impl Environment {
             Some((_, value)) if value == "1" => Some(true),
             Some((name, value)) => return Err(EnvironmentError::NotABit { name, value }),
         };
+        let device = one_of(&get, DEVICE)?
+            .map(|(name, value)| value.parse().map_err(|error| EnvironmentError::NotADevice { name, error }))
+            .transpose()?;
         Ok(Environment {
+            device,
             config: one_of(&get, CONFIG)?.map(|(_, path)| path.into()),
             dpus,
             service_process,

@@ -4,20 +4,21 @@
 //! # Format version: 1
 //! # <host>,<dpu>:<ip>:<service port>[&<port>…]:<rank port>[&<port>…][,<next dpu>…]
 //! node001,nodebf001:192.168.129.101:7010&7011:9010&9011
+//! # RDMA device: nodebf001 mlx5_0:1:3
 //! ```
 //!
 //! The first line is mandatory. The number of ports is the number of service processes of a DPU; it is
 //! the same in both lists and for every DPU. Names are compared exactly: `bf1` is not `bf10`. One file may
-//! list more hosts than a job uses.
+//! list more hosts than a job uses. A line that names the RDMA device of a host's ranks, or of a DPU's service processes, is a
+//! comment for readers that do not know it.
 
 use std::collections::HashMap;
 use std::fmt;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::path::{Path, PathBuf};
 
-/// More bytes than any real platform file has.
-const FILE_MAX: u64 = 64 * 1024 * 1024;
-const VERSION_PREFIX: &str = "# Format version:";
+use super::error::{ConfigError, ConfigFault, DEVICE_PREFIX, FILE_MAX, VERSION_PREFIX};
+use crate::verbs::Choice;
 
 /// A DPU as the file lists it.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -43,137 +44,24 @@ pub struct HostLine {
     pub line: usize,
 }
 
+/// The RDMA device of a host's ranks, or of a DPU's service processes, as the file lists it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct DeviceLine {
+    /// The host or the DPU.
+    pub of: String,
+    /// Its device.
+    pub device: Choice,
+    /// Where it stands in the file, from 1.
+    pub line: usize,
+}
+
 /// All hosts that a file lists, in its order.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Platform {
     pub(super) path: PathBuf,
     pub(super) hosts: Vec<HostLine>,
     pub(super) per_dpu: usize,
-}
-
-/// A configuration cannot be used: where and why.
-#[derive(Debug)]
-pub struct ConfigError {
-    /// The file, as it was named.
-    pub path: PathBuf,
-    /// The line, from 1; absent if the whole file is meant.
-    pub line: Option<usize>,
-    /// What is wrong.
-    pub fault: ConfigFault,
-}
-
-impl fmt::Display for ConfigError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:", self.path.display())?;
-        if let Some(line) = self.line {
-            write!(f, "{line}:")?;
-        }
-        write!(f, " {}", self.fault)
-    }
-}
-impl std::error::Error for ConfigError {}
-
-/// What is wrong with a configuration.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum ConfigFault {
-    /// The file cannot be read.
-    #[error("cannot read the file: {0}")]
-    Unreadable(std::io::Error),
-    /// The file is larger than any platform needs.
-    #[error("file has over {FILE_MAX} bytes: this is no configuration")]
-    TooLarge,
-    /// The first line does not tell the version.
-    #[error("first line must be \"{VERSION_PREFIX} 1\"")]
-    NoVersion,
-    /// Another version than 1.
-    #[error("format version {0:?} is not supported: use version 1")]
-    WrongVersion(String),
-    /// A second version line.
-    #[error("second version line: keep only the first line of the file")]
-    SecondVersion,
-    /// No line lists a host.
-    #[error("no host is listed: add a line <host>,<dpu>:<ip>:<service ports>:<rank ports>")]
-    NoHost,
-    /// A host without DPU.
-    #[error("host {0:?} lists no DPU: add ,<dpu>:<ip>:<service ports>:<rank ports>")]
-    NoDpu(String),
-    /// A name is empty or has a blank in it.
-    #[error("{0:?} is not a name")]
-    BadName(String),
-    /// Not four fields.
-    #[error("DPU entry {0:?} needs four fields <dpu>:<ip>:<service ports>:<rank ports>")]
-    BadEntry(String),
-    /// Not an IPv4 address.
-    #[error("{0:?} is not an IPv4 address")]
-    BadAddress(String),
-    /// Not a port.
-    #[error("{0:?} is not a port between 1 and 65535")]
-    BadPort(String),
-    /// The two lists of one DPU differ in length.
-    #[error("DPU {dpu:?} has {service} service ports but {rank} rank ports: list one of each a service process")]
-    UnequalLists {
-        /// Which DPU.
-        dpu: String,
-        /// Length of the first list.
-        service: usize,
-        /// Length of the second list.
-        rank: usize,
-    },
-    /// Two DPUs have different numbers of ports.
-    #[error("DPU {dpu:?} has {got} service processes, others {expected}: every DPU runs the same number")]
-    UnequalDpus {
-        /// Which DPU.
-        dpu: String,
-        /// Its number.
-        got: usize,
-        /// The number of the first DPU of the file.
-        expected: usize,
-    },
-    /// A host is listed twice.
-    #[error("host {name:?} was already listed in line {first}")]
-    DuplicateHost {
-        /// Which host.
-        name: String,
-        /// The earlier line.
-        first: usize,
-    },
-    /// A DPU is listed twice.
-    #[error("DPU {name:?} was already listed in line {first}")]
-    DuplicateDpu {
-        /// Which DPU.
-        name: String,
-        /// The earlier line.
-        first: usize,
-    },
-    /// An address and port is given to two service processes, or twice to one.
-    #[error("{address} was already used in line {first}")]
-    DuplicatePort {
-        /// Which address.
-        address: SocketAddrV4,
-        /// The earlier line.
-        first: usize,
-    },
-    /// The job's list names a DPU that the file does not list.
-    #[error("no host lists DPU {0:?}: names are compared exactly")]
-    UnknownDpu(String),
-    /// The job's list names no DPU.
-    #[error("the job's list of DPUs is empty")]
-    EmptyJob,
-    /// The job's list names a DPU twice.
-    #[error("the job's list of DPUs names {0:?} twice")]
-    RepeatedDpu(String),
-    /// More service processes than the wire can name.
-    #[error("{0} service processes are more than can be named")]
-    TooMany(usize),
-    /// The file lists another number of service processes than the environment says.
-    #[error("file lists {file} service processes a DPU, the environment says {environment}")]
-    PerDpuDiffers {
-        /// What the file says.
-        file: usize,
-        /// What the environment says.
-        environment: u32,
-    },
+    pub(super) devices: Vec<DeviceLine>,
 }
 
 impl Platform {
@@ -212,14 +100,21 @@ impl Platform {
             if line.starts_with(VERSION_PREFIX) {
                 return Err(at(number, ConfigFault::SecondVersion));
             }
-            if !line.is_empty() && !line.starts_with('#') {
+            if let Some(device) = line.strip_prefix(DEVICE_PREFIX) {
+                reading.device(number, device).map_err(|fault| at(number, fault))?;
+            } else if !line.is_empty() && !line.starts_with('#') {
                 reading.host(number, line).map_err(|fault| at(number, fault))?;
             }
         }
         let Some(per_dpu) = reading.per_dpu else {
             return Err(ConfigError { path, line: None, fault: ConfigFault::NoHost });
         };
-        Ok(Platform { path, hosts: reading.hosts, per_dpu })
+        // Hosts may come after their devices.
+        let is_listed = |name: &String| reading.host_lines.contains_key(name) || reading.dpu_lines.contains_key(name);
+        if let Some(nobody) = reading.devices.iter().find(|device| !is_listed(&device.of)) {
+            return Err(at(nobody.line, ConfigFault::DeviceOfNobody(nobody.of.clone())));
+        }
+        Ok(Platform { path, hosts: reading.hosts, per_dpu, devices: reading.devices })
     }
 
     /// The platform of these hosts with their DPUs, to be written to `path`; nothing is checked before it is
@@ -229,13 +124,19 @@ impl Platform {
         let hosts: Vec<HostLine> = (2..).zip(hosts).map(|(line, (name, dpus))| HostLine { name, dpus, line }).collect();
         let first = hosts.iter().find_map(|h| h.dpus.first());
         let per_dpu = first.map_or(0, |dpu| dpu.service_ports.len());
-        Platform { path, hosts, per_dpu }
+        Platform { path, hosts, per_dpu, devices: Vec::new() }
     }
 
     /// The hosts, in the order of the file.
     #[must_use]
     pub fn hosts(&self) -> &[HostLine] {
         &self.hosts
+    }
+
+    /// The devices that it names, in its order.
+    #[must_use]
+    pub fn devices(&self) -> &[DeviceLine] {
+        &self.devices
     }
 
     /// The file, as it was named.
@@ -273,7 +174,7 @@ impl fmt::Display for Platform {
             }
             writeln!(f)?;
         }
-        Ok(())
+        self.devices.iter().try_for_each(|line| writeln!(f, "{DEVICE_PREFIX} {} {}", line.of, line.device))
     }
 }
 
@@ -282,6 +183,7 @@ impl fmt::Display for Platform {
 struct Reading {
     hosts: Vec<HostLine>,
     per_dpu: Option<usize>,
+    devices: Vec<DeviceLine>,
     host_lines: HashMap<String, usize>,
     dpu_lines: HashMap<String, usize>,
     port_lines: HashMap<SocketAddrV4, usize>,
@@ -299,6 +201,19 @@ impl Reading {
             return Err(ConfigFault::NoDpu(name));
         }
         self.hosts.push(HostLine { name, dpus, line });
+        Ok(())
+    }
+
+    fn device(&mut self, line: usize, text: &str) -> Result<(), ConfigFault> {
+        let words: Vec<&str> = text.split_whitespace().collect();
+        let &[of, device] = words.as_slice() else {
+            return Err(ConfigFault::BadDeviceLine(text.trim().to_owned()));
+        };
+        let (of, device) = (of.to_owned(), device.parse().map_err(ConfigFault::BadDevice)?);
+        if let Some(first) = self.devices.iter().find(|first| first.of == of) {
+            return Err(ConfigFault::SecondDevice { name: of, first: first.line });
+        }
+        self.devices.push(DeviceLine { of, device, line });
         Ok(())
     }
 

@@ -9,7 +9,9 @@ use std::net::SocketAddrV4;
 use umbra_core::peer::{Dpu, Host, LocalRank, Peer, Sp, SpLid};
 use umbra_core::placement::{Placement, PlacementError};
 
-use super::file::{ConfigError, ConfigFault, Platform};
+use super::error::{ConfigError, ConfigFault};
+use super::file::Platform;
+use crate::verbs::Choice;
 
 /// Where one service process listens.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -28,6 +30,8 @@ pub struct Job {
     dpus: Vec<(String, Host)>,
     per_dpu: u32,
     services: Vec<ServiceAddress>,
+    /// RDMA devices of hosts and DPUs, by name.
+    devices: Vec<(String, Choice)>,
 }
 
 impl Platform {
@@ -46,6 +50,7 @@ impl Platform {
             dpus: Vec::with_capacity(list.len()),
             per_dpu: self.per_dpu as u32,
             services: Vec::with_capacity(list.len().saturating_mul(self.per_dpu)),
+            devices: self.devices.iter().map(|line| (line.of.clone(), line.device.clone())).collect(),
         };
         let count = list.len().saturating_mul(self.per_dpu);
         if count > Peer::CAPACITY as usize || self.per_dpu > Peer::CAPACITY as usize {
@@ -107,6 +112,22 @@ impl Job {
     #[must_use]
     pub fn service_processes(&self) -> u32 {
         self.services.len() as u32
+    }
+
+    fn device(&self, of: &str) -> Option<&Choice> {
+        self.devices.iter().find(|(name, _)| name == of).map(|(_, device)| device)
+    }
+
+    /// The RDMA device that the file names for the ranks of a host, if it does.
+    #[must_use]
+    pub fn host_device(&self, host: Host) -> Option<&Choice> {
+        self.device(self.hosts.get(host.index())?)
+    }
+
+    /// The RDMA device that the file names for the service processes of a DPU, if it does.
+    #[must_use]
+    pub fn dpu_device(&self, dpu: Dpu) -> Option<&Choice> {
+        self.device(&self.dpus.get(dpu.index())?.0)
     }
 
     /// Where a service process listens, or `None` if the job has no such one.

@@ -25,13 +25,13 @@ use umbra_core::wire::{Frame, Op, Token};
 use super::child::Child;
 use super::directory::{DirectoryError, JobDirectory};
 use super::{DataPath, JobError, Options, Programs, Site};
-use crate::access::exposure::any_port;
 use crate::admin::{Door, ops};
 use crate::config::DpuLine;
 use crate::driver::{self, Driver, Limits, LinkId};
 use crate::link::{Address, Close, Identity, Party, SendError, Side, socket_path};
 use crate::secret::{self, Secret, SecretError};
 use crate::session::Rdma;
+use crate::verbs::Choice;
 
 struct Running {
     /// `None` for an agent that ran already.
@@ -110,7 +110,10 @@ impl Launcher {
         options.check()?;
         if options.data_path.rdma().is_some() {
             // Before any process is started: each of them would say the same.
-            any_port()?;
+            match (&options.device, &options.site) {
+                (None, Some(site)) => site.devices_here().try_for_each(|device| Choice::open(device).map(|_| ()))?,
+                (device, _) => drop(Choice::open(device.as_ref())?),
+            }
         }
         let programs = Programs::find(options)?;
         let (input, input_bytes) = options.open_input()?;
@@ -227,6 +230,9 @@ impl Launcher {
         if self.options.data_path == DataPath::Asked || self.options.data_path.rdma().is_some() {
             arguments.push("--asked".into());
         }
+        if let Some(device) = &self.options.device {
+            arguments.extend(["--device".into(), device.to_string().into()]);
+        }
         let program = self.programs.agent.clone();
         let pid = self.spawn(peer, &program, arguments)?;
         let body = [Door::Tcp as u8, Door::Tcp as u8, Door::Unix as u8];
@@ -277,6 +283,9 @@ impl Launcher {
         pair("memory", memory.into());
         if let Some(rdma) = self.options.data_path.rdma() {
             pair("rdma", if rdma == Rdma::Direct { "direct" } else { "asked" }.into());
+        }
+        if let Some(device) = &self.options.device {
+            pair("device", device.to_string().into());
         }
         for (key, value) in [
             ("rank", u64::from(rank.0)),

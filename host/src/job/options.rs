@@ -11,6 +11,7 @@ use umbra_core::peer::{Sp, WorldRank};
 
 use super::{JobError, Site};
 use crate::session::Rdma;
+use crate::verbs::Choice;
 
 /// Which way bytes travel from a rank to an agent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Hash, PartialOrd, Ord)]
@@ -107,6 +108,9 @@ pub struct Options {
     pub agent: Option<PathBuf>,
     /// The executable that runs ranks (`umbra rank`); this one if none is named.
     pub rank: Option<PathBuf>,
+    /// The RDMA device of all ranks and agents that are started; if not given, what the configuration file says, or else the
+    /// first that carries data.
+    pub device: Option<Choice>,
     /// Hosts, DPUs and running agents of a configuration file, in place of `hosts` and `service_processes` on this
     /// machine.
     pub site: Option<Site>,
@@ -128,6 +132,7 @@ impl Default for Options {
             silence: None,
             agent: None,
             rank: None,
+            device: None,
             site: None,
         }
     }

@@ -90,6 +90,8 @@ impl Arguments {
             Some("asked") => Rdma::Asked,
             Some(other) => return Err(RankError::BadArgument(format!("rdma={other}"))),
         };
+        let device =
+            pairs.get("device").map(|text| text.parse().map_err(|_| RankError::BadArgument(format!("device={text}"))));
         let silence = pairs.contains_key("silence_ms").then(|| number("silence_ms")).transpose()?;
         let settings = Settings {
             sockets: pairs.get("sockets").map(PathBuf::from),
@@ -97,6 +99,7 @@ impl Arguments {
             deadline: Duration::from_millis(number("deadline_ms")?),
             silence: silence.map(Duration::from_millis),
             rdma,
+            device: device.transpose()?,
             ..Settings::new(job, secret, seat)
         };
         let (offset, len) = (number("offset")?, number("len")?);

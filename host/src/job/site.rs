@@ -7,11 +7,12 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use umbra_core::peer::{Host, LocalRank, Sp, WorldRank};
+use umbra_core::peer::{Dpu, Host, LocalRank, Sp, WorldRank};
 
 use crate::config::{ConfigError, DpuLine, Job, Platform};
 use crate::secret::{Secret, SecretError};
 use crate::session::Seat;
+use crate::verbs::Choice;
 
 /// What of a configuration file a job uses.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -163,6 +164,15 @@ impl Site {
     pub fn dpus_here(&self) -> impl Iterator<Item = &str> {
         let per_dpu = self.job.service_processes_per_dpu();
         (0..).zip(&self.dpus).filter(move |(dpu, _)| self.starts(Sp(dpu * per_dpu))).map(|(_, name)| name.as_str())
+    }
+
+    /// The RDMA devices of the hosts and DPUs whose ranks and agents are started here, by the file; `None` where it names
+    /// none.
+    pub fn devices_here(&self) -> impl Iterator<Item = Option<&Choice>> {
+        let per_dpu = self.job.service_processes_per_dpu();
+        let dpus = (0..).map(Dpu).zip(&self.dpus).filter(move |(dpu, _)| self.starts(Sp(dpu.0 * per_dpu)));
+        let hosts = self.here.iter().map(|&host| self.job.host_device(host));
+        hosts.chain(dpus.map(|(dpu, _)| self.job.dpu_device(dpu)))
     }
 
     /// The seat of a rank, if each host that is here has so many; `None` if there is no such rank.

@@ -14,9 +14,9 @@ use umbra_core::wire::{Frame, Token};
 
 use super::memory::{Exported, Kept};
 use super::{Rdma, Session, SessionError};
-use crate::access::exposure::{Exposure, any_port};
+use crate::access::exposure::Exposure;
 use crate::driver::LinkId;
-use crate::verbs::{Address, VerbsError};
+use crate::verbs::{Address, Choice, VerbsError};
 
 impl Session {
     /// Keeps memory the way in which service processes will reach it.
@@ -41,7 +41,7 @@ impl Session {
     fn register(&mut self, memory: Exported) -> Result<Kept, VerbsError> {
         let exposure = match &mut self.exposure {
             Some(exposure) => exposure,
-            none => none.insert(Exposure::new(&any_port()?)?),
+            none => none.insert(Exposure::new(&Choice::open(self.settings.device())?)?),
         };
         Ok(match memory {
             Exported::Segment(segment) => Kept::Registered(exposure.register(Arc::new(segment), Access::READ)?),

@@ -11,6 +11,7 @@ use super::{SessionError, job_key};
 use crate::config::Job;
 use crate::link::{Address, socket_path};
 use crate::secret::Secret;
+use crate::verbs::Choice;
 
 /// Which rank a process is, and where.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -85,6 +86,9 @@ pub struct Settings {
     pub silence: Option<Duration>,
     /// Whether exported memory is registered with an RDMA device.
     pub rdma: Rdma,
+    /// With which one; if not given, with the one that the configuration names for this host, or else the first that carries
+    /// data.
+    pub device: Option<Choice>,
 }
 
 impl Settings {
@@ -92,7 +96,11 @@ impl Settings {
     #[must_use]
     pub const fn new(job: Job, secret: Secret, seat: Seat) -> Settings {
         let (deadline, rdma) = (Duration::from_secs(10), Rdma::WhereNeeded);
-        Settings { job, secret, seat, sockets: None, shadows: 1, deadline, silence: None, rdma }
+        Settings { job, secret, seat, sockets: None, shadows: 1, deadline, silence: None, rdma, device: None }
+    }
+
+    pub(super) fn device(&self) -> Option<&Choice> {
+        self.device.as_ref().or_else(|| self.job.host_device(self.seat.host))
     }
 
     pub(super) fn lapse(&self) -> Lapse {

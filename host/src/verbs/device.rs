@@ -220,8 +220,11 @@ impl Device {
     /// What a port says of itself.
     ///
     /// # Errors
-    /// [`VerbsError::Call`] if there is no such port.
+    /// [`VerbsError::NoSuchPort`], or [`VerbsError::Call`] if the device does not answer.
     pub fn port(&self, number: u8) -> Result<PortInfo, VerbsError> {
+        if !(1..=self.ports).contains(&number) {
+            return Err(VerbsError::NoSuchPort { device: self.name.clone(), port: number, ports: self.ports });
+        }
         let port = self.attributes(number)?;
         let gids =
             (0..u32::try_from(port.gid_tbl_len).unwrap_or(0)).filter_map(|index| self.gid(number, index)).collect();
@@ -268,7 +271,7 @@ impl Device {
     /// A port that carries data, with the address at `gid`, or the preferred one.
     ///
     /// # Errors
-    /// [`VerbsError::PortNotActive`] or [`VerbsError::NoSuchGid`].
+    /// [`VerbsError::NoSuchPort`], [`VerbsError::PortNotActive`] or [`VerbsError::NoSuchGid`].
     pub fn active_port(self: &Arc<Device>, number: u8, gid: Option<u32>) -> Result<Port, VerbsError> {
         let info = self.port(number)?;
         if info.state != PortState::Active {
@@ -280,8 +283,8 @@ impl Device {
             None => info.preferred_gid(),
         };
         let missing = || {
-            let device = self.name.clone();
-            VerbsError::NoSuchGid { device, port: number, index: gid.unwrap_or(0) }
+            let (device, known) = (self.name.clone(), info.gids_in_words());
+            VerbsError::NoSuchGid { device, port: number, index: gid.unwrap_or(0), known }
         };
         // A queue pair names its place in one byte.
         let gid = *chosen.filter(|gid| gid.index <= u32::from(u8::MAX)).ok_or_else(missing)?;

@@ -45,8 +45,18 @@ pub enum VerbsError {
         /// Its state, in words.
         state: String,
     },
+    /// The device has no such port.
+    #[error("{device} has no port {port}: its ports are 1 to {ports}")]
+    NoSuchPort {
+        /// The device.
+        device: String,
+        /// The port asked for.
+        port: u8,
+        /// How many it has.
+        ports: u8,
+    },
     /// The port has no such address.
-    #[error("port {port} of {device} has no GID at index {index}: `umbra devices` shows those it has")]
+    #[error("port {port} of {device} has no GID at index {index}: it has {known}; see `umbra devices`")]
     NoSuchGid {
         /// The device.
         device: String,
@@ -54,6 +64,8 @@ pub enum VerbsError {
         port: u8,
         /// The index asked for.
         index: u32,
+        /// Those that it has, in words.
+        known: String,
     },
     /// The port does not take the packets that both ends agreed on.
     #[error(

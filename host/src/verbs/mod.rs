@@ -10,6 +10,7 @@
 //! therefore surprise nobody. Bytes of the heap can be registered for reading ([`HeapRegion`]).
 //!
 //! - [`Device`]: what `umbra devices` shows, and what a [`Port`] is chosen from.
+//! - [`Choice`]: a device, port and address by name, as a user tells them.
 //! - [`Domain`]: what queue pairs and keys belong to.
 //! - [`Region`]: registered memory, with its local and its remote key; taken back by [`Registered::close`].
 //! - [`Window`]: a key for a part of a region, for one peer, that is taken back by a request.
@@ -24,6 +25,7 @@
 mod abi;
 mod address;
 mod chain;
+mod choice;
 mod completions;
 mod device;
 #[cfg(feature = "xgvmi")]
@@ -48,6 +50,7 @@ mod work;
 pub const LINKED: bool = cfg!(feature = "rdma-sys");
 
 pub use address::{ADDRESS_BYTES, Address};
+pub use choice::{Choice, NotADevice};
 pub use completions::BATCH;
 pub use device::{Device, devices};
 #[cfg(feature = "xgvmi")]

@@ -121,6 +121,14 @@ pub struct PortInfo {
 }
 
 impl PortInfo {
+    /// All addresses with their places.
+    pub(super) fn gids_in_words(&self) -> String {
+        match self.gids.as_slice() {
+            [] => "none".to_owned(),
+            gids => gids.iter().map(|gid| format!("{} ({gid})", gid.index)).collect::<Vec<_>>().join(", "),
+        }
+    }
+
     /// The address to use if nobody chose one: RoCE v2 over IPv4, then RoCE v2, then the first.
     #[must_use]
     pub fn preferred_gid(&self) -> Option<&Gid> {
@@ -167,8 +175,10 @@ impl Port {
     pub(super) fn explain(&self, error: VerbsError, peer: &Address) -> VerbsError {
         let VerbsError::Call { error, .. } = error else { return error };
         let (device, port) = (self.device.name().to_owned(), self.number);
-        if !self.device.port(port).is_ok_and(|now| now.gids.contains(&self.gid)) {
-            return VerbsError::NoSuchGid { device, port, index: self.gid.index };
+        let now = self.device.port(port);
+        if !now.as_ref().is_ok_and(|now| now.gids.contains(&self.gid)) {
+            let known = now.map_or_else(|error| error.to_string(), |now| now.gids_in_words());
+            return VerbsError::NoSuchGid { device, port, index: self.gid.index, known };
         }
         let peer = Gid { index: 0, kind: self.gid.kind, bytes: peer.gid }.to_string();
         VerbsError::Unreachable { device, port, peer, error }

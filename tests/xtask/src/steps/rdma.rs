@@ -10,7 +10,7 @@ use crate::step::{Bench, Failure, Verdict};
 use crate::steps::tests::PROFILE;
 
 /// Tests that need a device; each says `skipped: ` if it found none, which is a failure here.
-const TESTS: [&str; 11] = [
+const TESTS: [&str; 12] = [
     "verbs",
     "verbs_memory",
     "verbs_shared",
@@ -21,10 +21,11 @@ const TESTS: [&str; 11] = [
     "verbs_loopback",
     JOB_TESTS[0],
     JOB_TESTS[1],
+    JOB_TESTS[2],
     LINK_TEST,
 ];
 /// Tests that start agents and ranks: other programs than themselves, which are built in one way only.
-const JOB_TESTS: [&str; 2] = ["verbs_session", "verbs_job"];
+const JOB_TESTS: [&str; 3] = ["verbs_session", "verbs_job", "verbs_choice"];
 /// The test that takes the link down and the device away; it runs where both are ours.
 const LINK_TEST: &str = "verbs_link";
 
