@@ -24,6 +24,7 @@ mod run;
 #[cfg(test)]
 mod sample;
 mod sim;
+mod stencil;
 mod table;
 
 use std::ffi::OsString;
@@ -51,6 +52,7 @@ const EXAMPLES: &str = paint::examples!(
     "umbra"                                   "run the main job: 2 hosts x 2 service processes x 4 ranks";
     "umbra run --hosts 4 --report run.html"   "a larger job, with a page to look at";
     "umbra check-config platform.cfg"         "is this configuration file usable?";
+    "umbra stencil --order strips"            "a stencil over a file, with fewer slots than bricks";
     "umbra help run"                          "everything that a job can be asked for";
 );
 
@@ -62,6 +64,7 @@ enum What {
     Diff(diff::Diff),
     Doctor(doctor::Doctor),
     Sim(sim::Sim),
+    Stencil(stencil::Stencil),
     CheckConfig(check_config::CheckConfig),
     Devices(devices::Devices),
     #[cfg(feature = "firmware-log")]
@@ -89,6 +92,7 @@ pub(crate) fn main() -> ExitCode {
         What::Diff(diff) => diff.execute(&mut out),
         What::Doctor(doctor) => doctor.execute(&mut out),
         What::Sim(sim) => sim.execute(&mut out),
+        What::Stencil(stencil) => stencil.execute(&mut out),
         What::CheckConfig(check) => check.execute(&mut out),
         What::Devices(devices) => devices.execute(&mut out),
         #[cfg(feature = "firmware-log")]

@@ -21,11 +21,13 @@
 mod histogram;
 mod latency;
 mod page;
+mod slots;
 mod svg;
 mod timeline;
 mod topology;
 
 pub use histogram::Histogram;
+pub use slots::{LINES_MAX, SlotSample, SlotUse, Stay};
 
 /// Everything that the page tells.
 #[derive(Clone, Debug, Default)]
@@ -46,6 +48,8 @@ pub struct Report {
     pub lanes: Vec<Lane>,
     /// One entry a data path that moved bytes.
     pub paths: Vec<Path>,
+    /// What the slots of a cache held.
+    pub slots: SlotUse,
     /// Tables below the drawings.
     pub tables: Vec<Table>,
 }
@@ -60,6 +64,8 @@ pub enum Verdict {
     Differed(u64),
     /// The run could not be completed, for this reason.
     Failed(String),
+    /// Nothing was compared.
+    Unchecked,
 }
 
 /// One host of the job.

@@ -1,10 +1,12 @@
 //! Ctrl-C, a closed terminal, `kill`: nothing of the job stays behind.
 
 use std::io;
+use std::sync::{Arc, OnceLock};
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use umbra::job::JobDirectory;
+use umbra::stencil::Stop;
 
 use super::paint;
 
@@ -21,4 +23,31 @@ pub(crate) fn clean_up() -> io::Result<()> {
         }
     })?;
     Ok(())
+}
+
+/// Which signal asked this process to end.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Signal(Arc<OnceLock<i32>>);
+
+impl Signal {
+    /// What a shell reports for a process that this signal ended.
+    pub(crate) fn code(&self) -> u8 {
+        self.0.get().map_or(1, |&signal| (128 + signal) as u8)
+    }
+}
+
+/// From now on, the first signal that asks this process to end stops a run; the second one ends the process.
+pub(crate) fn stop(run: &Stop) -> io::Result<Signal> {
+    let (first, stop) = (Signal::default(), run.clone());
+    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
+    let told = first.clone();
+    std::thread::Builder::new().name("signals".into()).spawn(move || {
+        for signal in signals.forever() {
+            if told.0.set(signal).is_err() {
+                std::process::exit(128 + signal);
+            }
+            stop.set();
+        }
+    })?;
+    Ok(first)
 }

@@ -37,6 +37,7 @@ pub(crate) fn of(options: &Options, outcome: &Outcome) -> Report {
             })
             .collect(),
         tables: vec![table("Reads by data path", &outcome::paths(outcome)), table("Groups", &outcome::groups(outcome))],
+        ..Report::default()
     }
 }
 

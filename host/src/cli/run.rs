@@ -109,7 +109,7 @@ fn data_path() -> impl TypedValueParser<Value = DataPath> {
     PossibleValuesParser::new(DataPath::ALL.map(DataPath::name)).try_map(|name| name.parse::<DataPath>())
 }
 
-fn timeout(text: &str) -> Result<Duration, String> {
+pub(super) fn timeout(text: &str) -> Result<Duration, String> {
     match parse_lapse(text) {
         Ok(lapse) if lapse.0 == 0 => Err("must be longer than nothing".to_owned()),
         Ok(lapse) => Ok(Duration::from_nanos(lapse.0)),

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::svg::escape;
-use super::{Report, Table, Verdict, latency, timeline, topology};
+use super::{Report, Table, Verdict, latency, slots, timeline, topology};
 use crate::quantity::Count;
 
 const STYLE: &str = include_str!("style.css");
@@ -22,6 +22,7 @@ pub(super) fn render(report: &Report) -> String {
     section(&mut page, "Topology", TOPOLOGY, topology::draw(report));
     section(&mut page, "Bootstrap", TIMELINE, timeline::draw(&report.lanes));
     section(&mut page, "Latency of reads", LATENCY, latency::draw(&report.paths));
+    section(&mut page, "Slots", SLOTS, slots::draw(&report.slots));
     for table in &report.tables {
         tabulate(&mut page, table);
     }
@@ -34,6 +35,8 @@ const TOPOLOGY: &str = "Each sector is a host. Its inner band holds the service 
     each of them shadows first. Chords join service processes that exchange their parts of the endpoint cache.";
 const TIMELINE: &str = "From the start of the job until every process holds the full endpoint cache. Where processes share \
     a lane, bars are medians and thin lines reach to the extremes.";
+const SLOTS: &str = "What the slots hold over time, and which share of the inputs of points was found in one. Each bar below is the \
+    stay of one input in a slot, the darker the more points used it.";
 const LATENCY: &str = "One panel a data path, from the request of an agent until its bytes have landed.";
 
 fn headline(page: &mut String, report: &Report) {
@@ -42,6 +45,7 @@ fn headline(page: &mut String, report: &Report) {
         Verdict::Differed(1) => ("bad", "1 read differs".to_owned()),
         Verdict::Differed(n) => ("bad", format!("{} reads differ", Count(*n))),
         Verdict::Failed(_) => ("bad", "failed".to_owned()),
+        Verdict::Unchecked => ("", "not checked".to_owned()),
     };
     let _ = write!(
         page,

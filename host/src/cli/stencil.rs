@@ -1,0 +1,300 @@
+//! `umbra stencil`: a stencil over a field that is larger than the memory that it is given.
+
+mod outcome;
+mod watch;
+mod work;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use umbra::report::Report;
+use umbra::stencil::field::{Element, Field, Pattern, check};
+use umbra::stencil::{RunError, Stop};
+use umbra_core::stencil::Shape;
+
+use super::run::timeout;
+use super::{Done, Failure, Out, at_least_one, interrupt, paint, print_json};
+use work::Work;
+
+/// Compute a stencil over a field in a file, brick by brick, with a cache of fewer slots than there are bricks.
+///
+/// The field is cut into bricks. A brick of the output is computed when the bricks that its neighbours lie in are all in
+/// slots; threads load bricks and compute, and the cache decides what stays. The loads are compared with the fewest that
+/// are possible in this order, and the output with a plain sweep in memory, bit for bit. The exit code is 0 only if all
+/// numbers agree.
+///
+/// A point is the sum of its neighbours within the field, each times its weight: of floating-point numbers in 64 bits, of
+/// integers modulo 2^64.
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Stencil {
+    /// Array file of NumPy with one to three coordinates; a field is made if left out
+    #[arg(long, value_name = "FILE.npy", conflicts_with_all = ["extents", "type", "seed", "keep_input"])]
+    input: Option<PathBuf>,
+    /// Extents of the field that is made, outermost first
+    #[arg(long, value_name = "N,..", value_delimiter = ',', num_args = 1..=3, default_value = "2048,2048",
+        value_parser = clap::value_parser!(u32).range(1..))]
+    extents: Vec<u32>,
+    /// Kind of its numbers: f32, f64, i8 to i64, u8 to u64
+    #[arg(long, value_name = "TYPE", default_value = "f64")]
+    r#type: Element,
+    /// Chooses its numbers
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Also keep the field that is made in this file
+    #[arg(long, value_name = "FILE.npy")]
+    keep_input: Option<PathBuf>,
+    /// Where the computed field goes; nowhere if left out
+    #[arg(long, value_name = "FILE.npy")]
+    output: Option<PathBuf>,
+    /// Which neighbours a point has
+    #[arg(long, value_enum, value_name = "SHAPE", default_value_t = Neighbours::Box)]
+    shape: Neighbours,
+    /// How far they reach
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    radius: u32,
+    /// Neighbours from a file instead: a line each, with the steps along each coordinate and perhaps a weight
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["shape", "radius", "offset"])]
+    offsets: Option<PathBuf>,
+    /// One such neighbour; may be repeated
+    #[arg(long, value_name = "STEPS[,WEIGHT]", conflicts_with_all = ["shape", "radius"], allow_hyphen_values = true)]
+    offset: Vec<String>,
+    /// Points along each coordinate of a brick
+    #[arg(long, value_name = "N,..", value_delimiter = ',', num_args = 1..=3, value_parser = at_least_one())]
+    brick: Vec<u32>,
+    /// Slots of a brick each; a sixteenth of the bricks if left out
+    #[arg(long, value_name = "N", value_parser = at_least_one())]
+    slots: Option<u32>,
+    /// In which order bricks are computed
+    #[arg(long, value_enum, value_name = "ORDER", default_value_t = Sweep::Rows)]
+    order: Sweep,
+    /// Bricks along each coordinate of a strip or tile; strips fit the slots and tiles have edges of 8 if left out
+    #[arg(long, value_name = "N,..", value_delimiter = ',', num_args = 1..=3, value_parser = at_least_one())]
+    tile: Vec<u32>,
+    /// The order from a file instead: numbers of bricks, row by row, each once
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["order", "tile"])]
+    order_file: Option<PathBuf>,
+    /// What is known when the cache gives up a brick
+    #[arg(long, value_enum, value_name = "POLICY", default_value_t = Policy::Known)]
+    policy: Policy,
+    /// Bricks of the output whose inputs are known ahead with the policy window; seven rows of bricks if left out
+    #[arg(long, value_name = "N", value_parser = at_least_one())]
+    window: Option<u32>,
+    /// Threads that compute; one for each processor if left out
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
+    threads: Option<u32>,
+    /// Bricks that are loaded at the same time
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=4096))]
+    loads_in_flight: u32,
+    /// Bricks of the output under way at the same time; threads and loads in flight together if left out
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    active: Option<u32>,
+    /// Compare with a plain sweep in memory: always, never, or if it fits
+    #[arg(long, value_enum, value_name = "WHEN", default_value_t = Verify::Auto, num_args = 0..=1,
+        default_missing_value = "always", require_equals = true)]
+    verify: Verify,
+    /// How long it may take until the next brick is loaded or computed
+    #[arg(long, visible_alias = "deadline", value_name = "TIME", default_value = "20s", value_parser = timeout)]
+    timeout: Duration,
+    /// Print one JSON object instead of a table
+    #[arg(long)]
+    json: bool,
+    /// Also draw what the slots held over time
+    #[arg(long, value_name = "FILE.svg|FILE.html")]
+    plot: Option<PathBuf>,
+    /// Say nothing while it runs
+    #[arg(long, short)]
+    quiet: bool,
+}
+
+const EXAMPLES: &str = paint::examples!(
+    "umbra stencil"                                         "a plane of 2048 x 2048, each point the sum of 3 x 3";
+    "umbra stencil --slots 40 --order strips"               "fewer slots, and an order that needs fewer";
+    "umbra stencil --slots 40 --policy lru"                 "the same slots without knowledge of the future";
+    "umbra stencil --input a.npy --output b.npy --shape star --radius 2"
+        "a field of yours";
+    "umbra stencil --offset 0,0,-4 --offset 0,1 --offset 1,0 --offset 0,-1 --offset -1,0"
+        "a Laplacian";
+    "umbra stencil --extents 128,128,128 --order hilbert --plot slots.html"
+        "a space, with a page that shows the slots";
+    "umbra stencil --json | jq .loads_per_optimum"          "figures for a script";
+);
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+enum Neighbours {
+    /// All within the radius in each coordinate
+    Box,
+    /// Those along the coordinates
+    Star,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+enum Sweep {
+    /// Row by row
+    #[value(alias = "row")]
+    Rows,
+    /// In strips that fit the slots
+    Strips,
+    /// Tile by tile
+    Tiles,
+    /// Along a Hilbert curve
+    Hilbert,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+enum Policy {
+    /// The whole order: what is used last leaves
+    Known,
+    /// The next bricks, and how often each brick will be used
+    Window,
+    /// How often each brick will be used
+    Usage,
+    /// Nothing: what came first leaves
+    Fifo,
+    /// Nothing: what was used least recently leaves
+    Lru,
+    /// Nothing: what was not used since the hand came by
+    Clock,
+    /// Nothing: SIEVE
+    Sieve,
+    /// Nothing: S3-FIFO
+    S3Fifo,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+enum Verify {
+    /// If both fields fit into half of the free memory
+    Auto,
+    /// In any case
+    Always,
+    /// Not at all
+    Never,
+}
+
+/// The name that the user types.
+fn name_of(value: impl ValueEnum) -> String {
+    value.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
+}
+
+impl Stencil {
+    fn field(&self) -> Result<Field, Failure> {
+        if let Some(path) = &self.input {
+            return Field::open(path).map_err(Failure::failed);
+        }
+        if self.extents.len() > 3 {
+            return Err(Failure::usage(format!(
+                "--extents: {} extents, and at most 3 are possible",
+                self.extents.len()
+            )));
+        }
+        let shape: Vec<u64> = self.extents.iter().map(|&extent| u64::from(extent)).collect();
+        let field = Field::create(self.keep_input.as_deref(), &shape, self.r#type).map_err(Failure::failed)?;
+        field.fill(self.seed).map_err(Failure::failed)?;
+        Ok(field)
+    }
+
+    fn pattern(&self, input: &Field) -> Result<Pattern, Failure> {
+        let dimensions = input.shape().len();
+        let shape = match self.shape {
+            Neighbours::Box => Shape::Box,
+            Neighbours::Star => Shape::Star,
+        };
+        let pattern = match (&self.offsets, self.offset.as_slice()) {
+            (Some(path), _) => Pattern::parse(&read_text(path)?, dimensions)
+                .map_err(|error| Failure::usage(format!("{}: {error}", path.display())))?,
+            (None, []) => Pattern::within(shape, self.radius, dimensions).map_err(Failure::usage)?,
+            (None, offsets) => Pattern::parse(&offsets.join("\n"), dimensions)
+                .map_err(|error| Failure::usage(format!("--offset: {error}")))?,
+        };
+        pattern.check(input.element()).map_err(Failure::usage)?;
+        Ok(pattern)
+    }
+
+    /// Refuses to write over what is read, and places where nothing can be written.
+    fn places(&self) -> Result<(), Failure> {
+        let given = [self.input.as_deref(), self.keep_input.as_deref(), self.output.as_deref(), self.plot.as_deref()];
+        let real: Vec<PathBuf> =
+            given.into_iter().flatten().map(|path| path.canonicalize().unwrap_or_else(|_| path.to_owned())).collect();
+        for (at, path) in real.iter().enumerate() {
+            if real[..at].contains(path) {
+                return Err(Failure::usage(format!("{} is named for two things: use two files", path.display())));
+            }
+        }
+        let drawn = self.plot.as_deref().and_then(Path::extension).map(|extension| extension.to_ascii_lowercase());
+        if self.plot.is_some() && drawn.as_ref().is_none_or(|kind| kind != "svg" && kind != "html") {
+            return Err(Failure::usage("--plot: the file must end with .svg or .html"));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn execute(&self, out: Out<'_>) -> Done {
+        self.places()?;
+        let input = self.field()?;
+        let pattern = self.pattern(&input)?;
+        let work = Work::plan(self, &input, &pattern)?;
+        let output = Field::create(self.output.as_deref(), input.shape(), input.element()).map_err(Failure::failed)?;
+        let stop = Stop::default();
+        let signal = interrupt::stop(&stop).map_err(|e| Failure::failed(format!("cannot watch for signals: {e}")))?;
+        let done = work.run(self, &input, &output, &pattern, &stop);
+        let mut outcome = match done {
+            Ok(outcome) => outcome,
+            Err(error) => {
+                if let Some(path) = &self.output {
+                    // Half a field is none; that there was an error is said already.
+                    let _ = std::fs::remove_file(path);
+                }
+                if matches!(error, RunError::Stopped { .. }) {
+                    anstream::eprintln!("{} {error}", paint::bad("error:"));
+                    return Ok(ExitCode::from(signal.code()));
+                }
+                return Err(Failure::failed(error));
+            }
+        };
+        if self.verify.is_wanted(&input) {
+            let difference = check(&input, &output, &pattern).map_err(Failure::failed)?;
+            outcome.verified = Some(difference);
+        }
+        if let Some(path) = &self.plot {
+            draw(path, &outcome.report())
+                .map_err(|e| Failure::failed(format!("cannot write the drawing {}: {e}", path.display())))?;
+        }
+        if self.json {
+            print_json(out, &outcome.object())?;
+        } else {
+            outcome.print(out, self.output.as_deref(), self.plot.as_deref())?;
+        }
+        Ok(if outcome.is_good() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    }
+}
+
+impl Verify {
+    fn is_wanted(self, field: &Field) -> bool {
+        match self {
+            Verify::Always => true,
+            Verify::Never => false,
+            // Without that file nobody knows how much is free.
+            Verify::Auto => free_memory().is_none_or(|free| field.bytes().saturating_mul(4) <= free),
+        }
+    }
+}
+
+/// Bytes of memory that can be had without swapping.
+fn free_memory() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
+}
+
+fn read_text(path: &Path) -> Result<String, Failure> {
+    std::fs::read_to_string(path).map_err(|e| Failure::failed(format!("{}: {e}", path.display())))
+}
+
+fn draw(path: &Path, report: &Report) -> std::io::Result<()> {
+    let text = match path.extension() {
+        Some(kind) if kind.eq_ignore_ascii_case("svg") => report.slots.to_svg(),
+        _ => Some(report.to_html()),
+    };
+    std::fs::write(path, text.unwrap_or_default())
+}

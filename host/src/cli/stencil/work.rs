@@ -1,0 +1,262 @@
+//! What is run: bricks, groups, their order, slots; and the run itself.
+
+use std::io::IsTerminal as _;
+use std::time::Duration;
+
+use umbra::stencil::field::{BrickFile, Bricks, Field, Pattern, Scratch, compute};
+use umbra::stencil::{Cache, Groups, Known, Plain, Plan, Run, RunError, Stop, optimum};
+use umbra_core::cache::policy::{Clock, Fifo, Lru, S3Fifo, Sieve};
+use umbra_core::stencil::{Input, Order, Strips, Unknown};
+
+use super::outcome::Outcome;
+use super::watch::Watch;
+use super::{Policy, Stencil, Sweep, name_of, read_text};
+use crate::cli::Failure;
+
+/// References of groups up to which the optimum is computed: a few seconds.
+const OPTIMUM_MOST: usize = 1 << 25;
+/// Groups that a window holds at most if nobody says how many.
+const WINDOW_MOST: u64 = 1 << 16;
+
+/// A run that can begin.
+pub(super) struct Work {
+    pub(super) bricks: Bricks,
+    pub(super) slots: u32,
+    pub(super) slot_bytes: usize,
+    pub(super) threads: u32,
+    pub(super) active: u32,
+    pub(super) order: String,
+    pub(super) groups: Groups,
+    /// The brick that each group computes.
+    points: Vec<u64>,
+    window: usize,
+}
+
+impl Work {
+    pub(super) fn plan(given: &Stencil, input: &Field, pattern: &Pattern) -> Result<Work, Failure> {
+        let dimensions = input.shape().len();
+        let edges = match (&given.brick[..], dimensions) {
+            ([], 1) => [1, 1, 4096],
+            ([], 2) => [1, 64, 64],
+            ([], _) => [16, 16, 16],
+            (given, _) => coordinates(given, dimensions, 1, "--brick")?,
+        };
+        let too_many = || Failure::usage("the field has 2^32 bricks or more: use larger ones (--brick)");
+        let bricks = Bricks::new(input.extents(), edges).ok_or_else(too_many)?;
+        let slot_bytes = bricks.points_of_one().checked_mul(input.element().bytes() as u64);
+        let slot_bytes = slot_bytes.and_then(|bytes| usize::try_from(bytes).ok());
+        let slot_bytes = slot_bytes.ok_or_else(|| Failure::usage("a brick is larger than memory can be: --brick"))?;
+        let count: u64 = bricks.counts().iter().map(|&count| u64::from(count)).product();
+
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let threads = given.threads.unwrap_or(u32::try_from(cores).unwrap_or(1));
+        let active = given.active.unwrap_or(threads + given.loads_in_flight);
+        // The largest group there may be, without listing all of them.
+        let largest = (0..count.min(1 << 12)).map(|number| bricks.group(number, pattern).len()).max().unwrap_or(1);
+        let slots = given.slots.unwrap_or_else(|| {
+            let least = largest as u64 + u64::from(active);
+            u32::try_from((count / 16).max(least).min(count)).unwrap_or(u32::MAX)
+        });
+        let reach = (0..3).map(|axis| pattern.reach().div_ceil(edges[axis].max(1))).max().unwrap_or(1);
+        let (order, points) = order(given, &bricks, dimensions, reach, slots, active)?;
+        let groups: Groups = points.iter().map(|&number| bricks.group(number, pattern)).collect();
+        let (need, have) = (groups.largest(), slots);
+        if need as u64 > u64::from(have) {
+            let more = format!(
+                "a brick is computed from up to {need} bricks, and there are {have} slots: use --slots {need} or more"
+            );
+            return Err(Failure::usage(more));
+        }
+        let row = u64::from(bricks.counts()[2]);
+        let rows =
+            row.saturating_mul(2 * u64::from(reach) + 5).clamp(u64::from(active), WINDOW_MOST.max(u64::from(active)));
+        let window = match given.policy {
+            Policy::Window => given.window.map_or(rows, u64::from).max(u64::from(active)),
+            _ => u64::from(active),
+        };
+        let window = window.min(groups.len() as u64) as usize;
+        Ok(Work { bricks, slots, slot_bytes, threads, active, order, groups, points, window })
+    }
+
+    /// Runs it, with what the user sees meanwhile.
+    pub(super) fn run(
+        &self,
+        given: &Stencil,
+        input: &Field,
+        output: &Field,
+        pattern: &Pattern,
+        stop: &Stop,
+    ) -> Result<Outcome, RunError> {
+        let Work { slots, active, window, .. } = *self;
+        let inputs = self.groups.inputs();
+        let largest = self.groups.largest();
+        let unbounded = || vec![Input::UNBOUNDED; inputs];
+        let plan = Plan { active, window, horizon: self.groups.len() as u64 };
+        let to = To { given, input, output, pattern, stop };
+        let plain = active as usize;
+        match given.policy {
+            Policy::Known => self.drive(&to, &mut plan.cache(slots, largest, unbounded(), Known::new(&self.groups))?),
+            Policy::Window | Policy::Usage => {
+                self.drive(&to, &mut plan.cache(slots, largest, self.groups.usage()?, Unknown)?)
+            }
+            Policy::Fifo => self.drive(&to, &mut Plain::new(slots, inputs, Fifo::new(), plain)?),
+            Policy::Lru => self.drive(&to, &mut Plain::new(slots, inputs, Lru::new(), plain)?),
+            Policy::Clock => self.drive(&to, &mut Plain::new(slots, inputs, Clock::new(), plain)?),
+            Policy::Sieve => self.drive(&to, &mut Plain::new(slots, inputs, Sieve::new(), plain)?),
+            Policy::S3Fifo => {
+                let ghosts = vec![0_u64; slots as usize];
+                self.drive(&to, &mut Plain::new(slots, inputs, S3Fifo::new(ghosts), plain)?)
+            }
+        }
+    }
+
+    fn drive<C: Cache>(&self, to: &To<'_>, cache: &mut C) -> Result<Outcome, RunError> {
+        let To { given, input, output, pattern, stop } = *to;
+        let no_memory = || RunError::Memory { need: self.slots as usize, have: 0 };
+        let bytes = self.slot_bytes.checked_mul(self.slots as usize).ok_or_else(no_memory)?;
+        let mut memory = Vec::new();
+        memory.try_reserve_exact(bytes).map_err(|_| no_memory())?;
+        memory.resize(bytes, 0);
+        let terminal = !given.quiet && std::io::stderr().is_terminal();
+        let mut watch = Watch::new(terminal, given.plot.is_some(), self.slots);
+        let source = BrickFile { field: input, bricks: self.bricks };
+        let run = Run {
+            groups: &self.groups,
+            source: &source,
+            memory: &mut memory,
+            slot_bytes: self.slot_bytes,
+            active: self.active as usize,
+            loads: given.loads_in_flight as usize,
+            deadline: given.timeout,
+            stop: stop.clone(),
+        };
+        let worker = || {
+            let mut scratch = Scratch::default();
+            move |ready: &umbra::stencil::Ready<'_, C::Group>| {
+                let number = self.points.get(ready.number() as usize).copied().unwrap_or_default();
+                let (bricks, element) = (&self.bricks, input.element());
+                let inputs = |at| ready.input(at);
+                compute(bricks, pattern, element, number, ready.members(), inputs, &mut scratch)?;
+                if let Some(brick) = bricks.brick(number) {
+                    output.write_brick(bricks, brick, &scratch.numbers)?;
+                }
+                Ok(())
+            }
+        };
+        let done = run.each(cache, self.threads as usize, &mut watch, worker);
+        watch.finish();
+        let (progress, idle) = done?;
+        let fewest = (self.groups.references() <= OPTIMUM_MOST)
+            .then(|| optimum::loads(&self.groups, self.slots as usize))
+            .flatten();
+        Ok(Outcome {
+            shape: input.shape().to_vec(),
+            element: input.element(),
+            bytes: input.bytes(),
+            neighbours: pattern.neighbours().len(),
+            brick: self.bricks.brick(0).map(|brick| brick.lengths).unwrap_or_default(),
+            bricks: self.points.len() as u64,
+            order: self.order.clone(),
+            policy: name_of(given.policy),
+            slots: self.slots,
+            slot_bytes: self.slot_bytes as u64,
+            threads: self.threads,
+            loads_in_flight: given.loads_in_flight,
+            active: self.active,
+            references: self.groups.references() as u64,
+            compulsory: self.groups.different(),
+            optimum: fewest,
+            progress,
+            idle: idle.0.min(Duration::from_secs(u64::from(u32::MAX))),
+            verified: None,
+            slot_use: watch.into_slot_use(progress.elapsed),
+        })
+    }
+}
+
+/// What a run works on.
+#[derive(Clone, Copy)]
+struct To<'a> {
+    given: &'a Stencil,
+    input: &'a Field,
+    output: &'a Field,
+    pattern: &'a Pattern,
+    stop: &'a Stop,
+}
+
+/// Three numbers from those that the user gave for the coordinates of the field.
+fn coordinates(given: &[u32], dimensions: usize, others: u32, option: &str) -> Result<[u32; 3], Failure> {
+    let mut all = [others; 3];
+    let given: Vec<u32> = match given {
+        // One number for all of them.
+        [one] => vec![*one; dimensions],
+        many if many.len() == dimensions => many.to_vec(),
+        many => {
+            let (count, verb) = (many.len(), if dimensions == 1 { "one coordinate" } else { "coordinates" });
+            return Err(Failure::usage(format!("{option}: {count} numbers for a field of {dimensions} {verb}")));
+        }
+    };
+    all[3 - dimensions..].copy_from_slice(&given);
+    Ok(all)
+}
+
+/// The order in words, and the bricks in it.
+fn order(
+    given: &Stencil,
+    bricks: &Bricks,
+    dimensions: usize,
+    reach: u32,
+    slots: u32,
+    active: u32,
+) -> Result<(String, Vec<u64>), Failure> {
+    let counts = bricks.counts();
+    let count = counts.iter().map(|&count| u64::from(count)).product::<u64>();
+    if let Some(path) = &given.order_file {
+        let wrong = |what: String| Failure::usage(format!("{}: {what}", path.display()));
+        let text = read_text(path)?;
+        let numbers: Result<Vec<u64>, _> = text.split_whitespace().map(str::parse).collect();
+        let numbers = numbers.map_err(|error| wrong(format!("not the number of a brick: {error}")))?;
+        let mut seen = vec![false; count as usize];
+        for &number in &numbers {
+            match seen.get_mut(number as usize) {
+                Some(seen) if !*seen => *seen = true,
+                Some(_) => return Err(wrong(format!("brick {number} stands twice"))),
+                None => return Err(wrong(format!("there is no brick {number}, only {count} from 0 on"))),
+            }
+        }
+        if let Some(missing) = seen.iter().position(|&seen| !seen) {
+            return Err(wrong(format!("brick {missing} is missing")));
+        }
+        return Ok(("of a file".to_owned(), numbers));
+    }
+    let given_tile = match &given.tile[..] {
+        [] => None,
+        tile => Some(coordinates(tile, dimensions, u32::MAX, "--tile")?),
+    };
+    let order = match (given.order, given_tile) {
+        (Sweep::Rows | Sweep::Hilbert, Some(_)) => {
+            return Err(Failure::usage("--tile: use it with --order strips or --order tiles"));
+        }
+        (Sweep::Rows, None) => Order::Rows,
+        (Sweep::Hilbert, None) => Order::Hilbert,
+        (Sweep::Tiles, edges) => Order::Tiles { edges: edges.unwrap_or([8; 3]) },
+        // The outermost coordinate of a strip is not cut.
+        (Sweep::Strips, Some([_, y, z])) if dimensions == 3 => Order::Tiles { edges: [u32::MAX, y, z] },
+        (Sweep::Strips, Some([_, _, width])) => Order::Strips { width },
+        (Sweep::Strips, None) => match Strips::fit(counts, reach, slots, active) {
+            Some(strips) => strips.order(),
+            None => Order::Strips { width: 1 },
+        },
+    };
+    let name = match order {
+        Order::Rows => "rows".to_owned(),
+        Order::Hilbert => "hilbert".to_owned(),
+        Order::Strips { width } => format!("strips of {width}"),
+        Order::Tiles { edges } => {
+            let edges = [0, 1, 2].map(|axis| edges[axis].min(counts[axis]).to_string());
+            format!("{} of {}", name_of(given.order), edges[3 - dimensions..].join(" × "))
+        }
+    };
+    let too_many = || Failure::usage("the field has 2^32 bricks or more: use larger ones (--brick)");
+    Ok((name, order.points(counts).ok_or_else(too_many)?.collect()))
+}

@@ -1,0 +1,106 @@
+//! Why a run ended before its last point.
+
+use std::error::Error;
+use std::io;
+use std::time::Duration;
+
+use umbra_core::stencil::{BuildError, GroupError, PreparedError, SubmitError, UsageError};
+
+use super::LoadError;
+
+/// What went wrong while points were computed.
+pub type ComputeError = Box<dyn Error + Send + Sync>;
+
+/// Why a run ended before its last point.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RunError {
+    /// The cache cannot be made with these slots.
+    #[error(transparent)]
+    Build(#[from] BuildError),
+    /// The usage map cannot be made.
+    #[error(transparent)]
+    Usage(#[from] UsageError),
+    /// Something that must be at least one is zero.
+    #[error("{0} must be at least 1")]
+    Zero(&'static str),
+    /// The memory holds fewer slots than the cache hands out.
+    #[error("the cache may hand out {need} slots, and the memory holds {have}: lend more memory")]
+    Memory {
+        /// Slots of the cache.
+        need: usize,
+        /// Slots in the memory.
+        have: usize,
+    },
+    /// The cache does not take a group.
+    #[error("group {number}: {error}")]
+    Submit {
+        /// Its number.
+        number: u64,
+        /// Why.
+        error: SubmitError,
+    },
+    /// An input could not be loaded.
+    #[error("input {data} was not loaded: {error}")]
+    Load {
+        /// The input.
+        data: u64,
+        /// Why.
+        error: LoadError,
+    },
+    /// A point could not be computed.
+    #[error("point {number} was not computed: {error}")]
+    Compute {
+        /// The number of its group.
+        number: u64,
+        /// Why.
+        error: ComputeError,
+    },
+    /// Nothing happened for too long.
+    #[error("nothing happened for {waited:?}: {loading} loads and {computing} points are under way{}",
+        .input.map(|data| format!(", among them the load of input {data}")).unwrap_or_default())]
+    Late {
+        /// How long.
+        waited: Duration,
+        /// Loads that were not answered.
+        loading: usize,
+        /// One of them.
+        input: Option<u64>,
+        /// Points that were not answered.
+        computing: usize,
+    },
+    /// Whoever took the ready points stopped to take them.
+    #[error("nobody takes the points that are ready; {done} of {groups} are done")]
+    Abandoned {
+        /// Points that are done.
+        done: u64,
+        /// All points.
+        groups: u64,
+    },
+    /// The run was told to stop.
+    #[error("interrupted; {done} of {groups} points are done")]
+    Stopped {
+        /// Points that are done.
+        done: u64,
+        /// All points.
+        groups: u64,
+    },
+    /// A thread could not be started.
+    #[error("a thread could not be started: {0}")]
+    Thread(io::Error),
+    /// The cache refuses an answer that it asked for: a defect.
+    #[error("the cache contradicts itself: {0}")]
+    Cache(Box<dyn Error + Send + Sync>),
+}
+
+impl From<PreparedError> for RunError {
+    fn from(error: PreparedError) -> Self {
+        RunError::Cache(error.into())
+    }
+}
+
+impl From<GroupError> for RunError {
+    fn from(error: GroupError) -> Self {
+        RunError::Cache(error.into())
+    }
+}

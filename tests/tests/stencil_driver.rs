@@ -1,0 +1,176 @@
+//! The driver of stencils over slots in memory: threads, tasks, failures, deadlines, ends from elsewhere.
+#![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
+
+use std::future::Future as _;
+use std::io;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::{self, Thread};
+use std::time::{Duration, Instant};
+
+use umbra::stencil::{Groups, Known, LoadError, Plain, Plan, Run, RunError, Source, Stop, Vectors};
+use umbra_core::cache::policy::Lru;
+use umbra_core::stencil::{ByNumber, Grid, Input, Shape, Stencil};
+use umbra_tests::sweep::rows;
+
+const SLOTS: u32 = 50;
+const ACTIVE: u32 = 5;
+const BYTES: usize = 8;
+
+fn groups() -> Groups {
+    rows(&Grid::new([1, 30, 40], 1, Shape::Box).unwrap())
+}
+
+fn cache(groups: &Groups) -> Stencil<Vectors, ByNumber, Known> {
+    let plan = Plan { active: ACTIVE, window: 2 * ACTIVE as usize, horizon: groups.len() as u64 };
+    plan.cache(SLOTS, groups.largest(), vec![Input::UNBOUNDED; groups.inputs()], Known::new(groups)).unwrap()
+}
+
+fn run<'a, S: Source>(groups: &'a Groups, source: &'a S, memory: &'a mut [u8]) -> Run<'a, S> {
+    let (active, deadline) = (ACTIVE as usize, Duration::from_secs(20));
+    Run { groups, source, memory, slot_bytes: BYTES, active, loads: 3, deadline, stop: Stop::default() }
+}
+
+/// Each input is its own number.
+fn number(data: u64, into: &mut [u8], _: Instant) -> Result<(), LoadError> {
+    into.copy_from_slice(&data.to_le_bytes());
+    Ok(())
+}
+
+fn memory() -> Vec<u8> {
+    vec![0xff; SLOTS as usize * BYTES]
+}
+
+/// Whether the slots of a point hold what they should.
+fn holds<G>(ready: &umbra::stencil::Ready<'_, G>) -> bool {
+    let mut inputs = ready.members().iter().enumerate();
+    inputs.all(|(at, data)| ready.input(at) == Some(&data.to_le_bytes()[..]))
+}
+
+#[test]
+fn threads_compute_each_point_once_from_the_right_content() {
+    let groups = groups();
+    let done = Mutex::new(Vec::new());
+    let worker = || {
+        |ready: &umbra::stencil::Ready<'_, _>| {
+            assert!(holds(ready));
+            done.lock().unwrap().push(ready.number());
+            Ok(())
+        }
+    };
+    let mut bytes = memory();
+    let (progress, _) = run(&groups, &number, &mut bytes).each(&mut cache(&groups), 4, &mut (), worker).unwrap();
+    let mut done = done.into_inner().unwrap();
+    done.sort_unstable();
+    assert!(done.into_iter().eq(0..groups.len() as u64));
+    let statistics = progress.statistics;
+    assert_eq!(statistics.hits + statistics.joins + statistics.loads, groups.references() as u64);
+    assert_eq!((progress.done, progress.loading, progress.held), (groups.len() as u64, 0, 0));
+}
+
+struct Unpark(Thread);
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+#[test]
+fn a_task_takes_the_points_as_a_stream() {
+    let groups = groups();
+    let mut bytes = memory();
+    let consume = |points: umbra::stencil::Points<'_, u64>| {
+        let mut task = pin!(async {
+            let mut taken = 0;
+            while let Ok(ready) = points.recv().await {
+                assert!(holds(&ready));
+                taken += 1;
+            }
+            taken
+        });
+        let waker = Waker::from(Arc::new(Unpark(thread::current())));
+        loop {
+            match task.as_mut().poll(&mut Context::from_waker(&waker)) {
+                Poll::Ready(taken) => return taken,
+                Poll::Pending => thread::park(),
+            }
+        }
+    };
+    let mut lru = Plain::new(SLOTS, groups.inputs(), Lru::new(), ACTIVE as usize).unwrap();
+    let (progress, taken) = run(&groups, &number, &mut bytes).with(&mut lru, &mut (), consume).unwrap();
+    assert_eq!((taken, progress.done), (groups.len(), groups.len() as u64));
+}
+
+#[test]
+fn a_load_that_fails_ends_the_run_with_its_reason() {
+    let groups = groups();
+    let mut bytes = memory();
+    let source = |data: u64, into: &mut [u8], until: Instant| match data {
+        700 => Err(LoadError::File { path: "field".into(), offset: 5600, error: io::ErrorKind::UnexpectedEof.into() }),
+        _ => number(data, into, until),
+    };
+    let done = run(&groups, &source, &mut bytes).each(&mut cache(&groups), 2, &mut (), || |_: &_| Ok(()));
+    let error = done.unwrap_err();
+    assert!(matches!(error, RunError::Load { data: 700, error: LoadError::File { offset: 5600, .. } }), "{error}");
+    assert!(error.to_string().contains("field at byte 5600"), "{error}");
+}
+
+#[test]
+fn a_point_that_fails_ends_the_run_with_its_reason() {
+    let groups = groups();
+    let mut bytes = memory();
+    let worker = || |ready: &umbra::stencil::Ready<'_, _>| if ready.number() == 99 { Err("no".into()) } else { Ok(()) };
+    let error = run(&groups, &number, &mut bytes).each(&mut cache(&groups), 2, &mut (), worker).unwrap_err();
+    assert!(matches!(error, RunError::Compute { number: 99, .. }), "{error}");
+}
+
+#[test]
+fn a_load_that_takes_too_long_is_named() {
+    let groups = groups();
+    let mut bytes = memory();
+    let source = |data: u64, into: &mut [u8], until: Instant| {
+        if data == 41 {
+            thread::sleep(Duration::from_secs(4));
+        }
+        number(data, into, until)
+    };
+    let late = Run { deadline: Duration::from_secs(2), ..run(&groups, &source, &mut bytes) };
+    let error = late.each(&mut cache(&groups), 2, &mut (), || |_: &_| Ok(())).unwrap_err();
+    assert!(matches!(error, RunError::Late { loading: 1, input: Some(41), .. }), "{error}");
+}
+
+#[test]
+fn a_run_is_stopped_or_abandoned() {
+    let groups = groups();
+    let mut bytes = memory();
+    let stopped = run(&groups, &number, &mut bytes);
+    let stop = stopped.stop.clone();
+    let worker = || {
+        |ready: &umbra::stencil::Ready<'_, _>| {
+            if ready.number() == 200 {
+                stop.set();
+            }
+            Ok(())
+        }
+    };
+    let error = stopped.each(&mut cache(&groups), 2, &mut (), worker).unwrap_err();
+    assert!(matches!(error, RunError::Stopped { .. }), "{error}");
+    let error = run(&groups, &number, &mut bytes).with(&mut cache(&groups), &mut (), drop).unwrap_err();
+    assert!(matches!(error, RunError::Abandoned { done: 0, .. }), "{error}");
+}
+
+#[test]
+fn what_cannot_begin_is_refused() {
+    let groups = groups();
+    let mut bytes = memory();
+    let nothing = || |_: &umbra::stencil::Ready<'_, _>| Ok(());
+    let error = run(&groups, &number, &mut bytes).each(&mut cache(&groups), 0, &mut (), nothing).unwrap_err();
+    assert!(matches!(error, RunError::Zero(_)), "{error}");
+    let none = Run { loads: 0, ..run(&groups, &number, &mut bytes) };
+    assert!(matches!(none.each(&mut cache(&groups), 1, &mut (), nothing).unwrap_err(), RunError::Zero(_)));
+    let short = run(&groups, &number, &mut bytes[..9 * BYTES]);
+    let error = short.each(&mut cache(&groups), 1, &mut (), nothing).unwrap_err();
+    assert!(matches!(error, RunError::Memory { have: 9, .. }), "{error}");
+}
