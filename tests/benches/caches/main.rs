@@ -1,4 +1,4 @@
-//! What the slot caches cost, beside published caches in the same run; and their loads beside the fewest possible.
+//! What the slot caches cost, beside published caches in the same run.
 //!
 //! *Hit* is one reference taken and given back (`alloc` and `free`), for a peer one `get`: peers neither count
 //! references nor say when a load is over, so their figures are less than half of what a user would have to build on
@@ -29,7 +29,6 @@ fn main() {
     hits::bytes(&mut report);
     hits::uniform(&mut report);
     hits::zipf(&mut report);
-    sweeps::loads(&mut report);
     sweeps::cycles(&mut report);
     report.finish();
 }
