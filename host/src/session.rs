@@ -127,8 +127,8 @@ pub struct Session {
     revoked: HashMap<u64, memory::Kept>,
     /// What others need to reach memory over RDMA, once some is exported so.
     exposure: Option<Exposure>,
-    /// Answers of shadow service processes to exports and revocations.
-    answers: HashMap<(LinkId, Token), Status>,
+    /// Answers of shadow service processes to exports and revocations, and why in words if one said so.
+    answers: HashMap<(LinkId, Token), (Status, String)>,
     next_token: u64,
     reads: reading::Reads,
     /// Bytes of the last blocking read, for the next one.

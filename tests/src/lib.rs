@@ -9,6 +9,7 @@ pub mod crash;
 pub mod fake_card;
 pub mod firmware;
 pub mod hostile;
+pub mod machine;
 pub mod memory_server;
 pub mod owned;
 pub mod rig;

@@ -5,7 +5,6 @@
 //! soft-RoCE device on it: in the guest of `cargo xtask rdma`.
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
-use std::process::{Command, Output};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -14,49 +13,8 @@ use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
 use umbra::sys::segment::Segment;
 use umbra::verbs::{Completion, Device, Domain, Queue, Region, VerbsError, Work, WorkStatus, devices};
 use umbra_core::key::Access;
+use umbra_tests::machine::{child, is_child, link, passed, system, until, up};
 use umbra_tests::verbs::{DEPTHS, PAGE, Pair, all, at, bytes, connect, device, fill};
-
-/// Set in the process that a test starts of itself.
-const CHILD: &str = "UMBRA_TEST_CHILD";
-
-/// The interface that these tests may take down.
-fn link(test: &str) -> Option<String> {
-    let link = std::env::var("UMBRA_TEST_LINK").ok();
-    if link.is_none() {
-        println!("{test}: skipped: UMBRA_TEST_LINK names no interface that may be taken down");
-    }
-    link
-}
-
-/// Runs a line of a program that must succeed; what it printed.
-fn run(line: &str) -> String {
-    let mut words = line.split_whitespace();
-    let output = Command::new(words.next().unwrap()).args(words).output().unwrap();
-    assert!(output.status.success(), "{line}: {}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8_lossy(&output.stdout).into_owned()
-}
-
-/// Waits until something holds.
-fn until(what: &str, mut holds: impl FnMut() -> bool) {
-    let begun = Instant::now();
-    while !holds() {
-        assert!(begun.elapsed() < Duration::from_secs(60), "{what}: not within 60 s");
-        std::thread::sleep(Duration::from_millis(20));
-    }
-}
-
-fn up(link: &str) {
-    run(&format!("ip link set {link} up"));
-    until("the port is active again", || Device::open(None).is_ok_and(|device| device.active_port(1, None).is_ok()));
-}
-
-/// Runs one test of this program in a process of its own.
-fn child(test: &str, prepare: impl FnOnce(&mut Command)) -> Output {
-    let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", test, "--nocapture"]).env(CHILD, "1");
-    prepare(&mut command);
-    command.output().unwrap()
-}
 
 /// Keeps reads under way until one fails, and hears the ends of all.
 fn read_until_it_breaks(queue: &mut Queue, read: Work<'_>) -> Vec<Completion> {
@@ -74,21 +32,12 @@ fn read_until_it_breaks(queue: &mut Queue, read: Work<'_>) -> Vec<Completion> {
     ended
 }
 
-fn is_child() -> bool {
-    std::env::var_os(CHILD).is_some()
-}
-
-fn passed(child: &Output) {
-    let printed = String::from_utf8_lossy(&child.stdout);
-    assert!(child.status.success() && printed.contains("1 passed"), "{printed}");
-}
-
 #[test]
 fn a_link_that_goes_down_in_mid_read_ends_every_read_and_comes_back_without_a_leak() {
     let Some((link, device)) = link("down").zip(device("down")) else { return };
     let held = || {
         let files = std::fs::read_dir("/proc/self/fd").unwrap().count();
-        (run("rdma resource show"), files)
+        (system("rdma resource show"), files)
     };
     let before = held();
     for round in 0..3 {
@@ -99,7 +48,7 @@ fn a_link_that_goes_down_in_mid_read_ends_every_read_and_comes_back_without_a_le
         let ended = std::thread::scope(|scope| {
             let cut = scope.spawn(|| {
                 std::thread::sleep(Duration::from_millis(50));
-                run(&format!("ip link set {link} down"));
+                system(&format!("ip link set {link} down"));
             });
             let ended = read_until_it_breaks(&mut pair.ends[0], read);
             cut.join().unwrap();
@@ -129,7 +78,7 @@ fn a_link_that_goes_down_in_mid_read_ends_every_read_and_comes_back_without_a_le
 fn a_port_that_is_down_is_named_with_its_remedy() {
     let Some((link, device)) = link("port").zip(device("port")) else { return };
     let mut pair = Pair::new(&device);
-    run(&format!("ip link set {link} down"));
+    system(&format!("ip link set {link} down"));
     let down = device.active_port(1, None).unwrap_err();
     let text = down.to_string();
     assert!(matches!(down, VerbsError::PortNotActive { port: 1, .. }), "{down:?}");
@@ -149,7 +98,7 @@ fn an_address_that_is_not_there_or_went_away_is_named_with_its_remedy() {
     let text = missing.to_string();
     assert!(matches!(missing, VerbsError::NoSuchGid { port: 1, index: 200, .. }), "{missing:?}");
     assert!(text.contains("200") && text.contains("umbra devices"), "{text}");
-    run(&format!("ip address add 10.99.7.1/24 dev {link}"));
+    system(&format!("ip address add 10.99.7.1/24 dev {link}"));
     let second = || device.port(1).unwrap().gids.into_iter().find(|gid| gid.to_string() == "10.99.7.1");
     until("the second address is there", || second().is_some());
     let port = device.active_port(1, second().map(|gid| gid.index)).unwrap();
@@ -157,7 +106,7 @@ fn an_address_that_is_not_there_or_went_away_is_named_with_its_remedy() {
     let mut ends = [(); 2].map(|()| Queue::new(&domain, &port, DEPTHS).unwrap());
     connect(&mut ends);
     ends.iter_mut().for_each(|end| end.reset().unwrap());
-    run(&format!("ip address del 10.99.7.1/24 dev {link}"));
+    system(&format!("ip address del 10.99.7.1/24 dev {link}"));
     until("the second address is gone", || second().is_none());
     let there = ends[1].address();
     let gone = ends[0].connect(&there).unwrap_err();
@@ -170,7 +119,7 @@ fn packets_that_the_port_does_not_take_any_more_are_named_with_their_remedy() {
     let mut pair = Pair::new(&device);
     let before = device.port(1).unwrap().mtu;
     pair.ends.iter_mut().for_each(|end| end.reset().unwrap());
-    run(&format!("ip link set {link} mtu 700"));
+    system(&format!("ip link set {link} mtu 700"));
     until("the port takes smaller packets", || device.port(1).unwrap().mtu < before);
     let there = pair.ends[1].address();
     let refused = pair.ends[0].connect(&there).unwrap_err();
@@ -178,7 +127,7 @@ fn packets_that_the_port_does_not_take_any_more_are_named_with_their_remedy() {
     assert!(refused.to_string().contains("MTU"), "{refused}");
     // Where both ends know what their ports take, they agree on the smaller packets.
     let small = device.active_port(1, None).unwrap();
-    run(&format!("ip link set {link} mtu 1500"));
+    system(&format!("ip link set {link} mtu 1500"));
     until("the port takes its packets again", || device.port(1).unwrap().mtu == before);
     pair.ends[1] = Queue::new(&pair.domain, &small, DEPTHS).unwrap();
     pair.rebuild();
@@ -192,12 +141,12 @@ fn packets_that_the_port_does_not_take_any_more_are_named_with_their_remedy() {
 #[test]
 fn a_machine_without_a_device_says_how_to_get_one() {
     let Some(link) = link("none") else { return };
-    run("rdma link delete rxe0");
+    system("rdma link delete rxe0");
     assert_eq!(devices().unwrap(), Vec::<String>::new());
     let none = Device::open(None).unwrap_err();
     assert!(matches!(none, VerbsError::NoDevice), "{none:?}");
     assert!(none.to_string().contains("rdma link add"), "{none}");
-    run(&format!("rdma link add rxe0 type rxe netdev {link}"));
+    system(&format!("rdma link add rxe0 type rxe netdev {link}"));
     up(&link);
 }
 

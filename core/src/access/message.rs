@@ -2,7 +2,7 @@
 //!
 //! | operation | from, to | call | answer |
 //! |---|---|---|---|
-//! | [`EXPORT`] | rank, its shadow | [`Export`]; a descriptor beside it if the bytes lie in a segment | status |
+//! | [`EXPORT`] | rank, its shadow | [`Export`]; a descriptor beside it if the bytes lie in a segment | status; why, in words, if the memory is out of reach |
 //! | [`REVOKE`] | rank, its shadow | [`Revoke`] | status, when nobody reads any more |
 //! | [`IMPORT`] | service process, server | [`Import`] | status, [`Description`] |
 //! | [`LOCATE`] | service process, server | [`Locate`] | status, [`Description`] |
@@ -40,6 +40,8 @@ pub const FETCH: Op = Op(0x0207);
 
 /// Most bytes of an [`Export`].
 pub const EXPORT_MAX: usize = TICKET + 32 + 1 + 8 * 4;
+/// Most bytes that are kept of why memory is out of reach.
+pub const WHY_MAX: usize = 512;
 /// Bytes of a [`Transfer`], and of an [`Import`].
 pub const TRANSFER: usize = 40;
 /// Bytes of a [`Description`].

@@ -85,6 +85,12 @@ where
         self.work.len()
     }
 
+    /// Whether work on a region is refused until the queue to its owner is rebuilt.
+    #[must_use]
+    pub fn is_refused(&self, key: Key) -> bool {
+        self.imports.regions().place(key).is_some_and(|place| self.is_broken(place))
+    }
+
     fn is_broken(&self, place: usize) -> bool {
         self.lanes.as_ref().get(place).is_none_or(|lane| lane.broken)
     }

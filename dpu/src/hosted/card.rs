@@ -22,7 +22,7 @@ use umbra_core::peer::{Incarnation, Peer, Sp};
 use umbra_core::region::{Entry, Held, Region, Secret};
 use umbra_core::slots::Slot as Place;
 use umbra_core::ticket::{Locator, Ticket};
-use umbra_core::time::Time;
+use umbra_core::time::{Lapse, Time};
 use umbra_core::transport::PostError;
 use umbra_core::wire::Token;
 
@@ -72,6 +72,14 @@ impl DirectRead {
     }
 }
 
+/// A job that the device works on.
+struct Working {
+    job: Job,
+    owner: Peer,
+    /// When it must have ended. Devices repeat what is lost and give up by themselves, but not all of them, always.
+    due: Time,
+}
+
 /// What the card has to tell.
 pub(super) enum News {
     /// A job ended; its bytes are in this slot, if it had one.
@@ -88,7 +96,9 @@ pub(super) struct Card {
     way: Queues<Rdma, Vec<Entry>, Vec<Place<Posted>>, Vec<Lane>>,
     free: Vec<usize>,
     /// By slot.
-    jobs: Vec<Option<Job>>,
+    jobs: Vec<Option<Working>>,
+    /// How long the device may take for one of them.
+    patience: Lapse,
     waiting: VecDeque<(Access, Span, Job)>,
     news: VecDeque<News>,
     /// The region of each owner that was read last.
@@ -96,7 +106,7 @@ pub(super) struct Card {
 }
 
 impl Card {
-    pub(super) fn open(me: Sp, device: Option<&Choice>) -> Result<Card, VerbsError> {
+    pub(super) fn open(me: Sp, device: Option<&Choice>, patience: Lapse) -> Result<Card, VerbsError> {
         let port = Choice::open(device)?;
         let landing = Segment::create("umbra-card", SLOTS * PIECE as usize)
             .map_err(|error| VerbsError::Call { what: "making a landing area", error: std::io::Error::other(error) })?;
@@ -108,6 +118,7 @@ impl Card {
             way,
             free: (0..SLOTS).rev().collect(),
             jobs: (0..SLOTS).map(|_| None).collect(),
+            patience,
             waiting: VecDeque::new(),
             news: VecDeque::new(),
             recent: HashMap::new(),
@@ -171,6 +182,11 @@ impl Card {
         self.way.device().is_usable(owner)
     }
 
+    /// Whether a region can be read now, or as soon as its owner has answered.
+    pub(super) fn is_whole(&mut self, key: Key) -> bool {
+        self.is_usable(key.owner()) && !self.way.is_refused(key)
+    }
+
     pub(super) fn is_greeting(&mut self, owner: Peer) -> bool {
         self.way.device().is_greeting(owner)
     }
@@ -208,15 +224,37 @@ impl Card {
     /// Whoever asked over this link hears nothing any more.
     pub(super) fn forget_asker(&mut self, link: Link) {
         let waiting = self.waiting.iter_mut().map(|(_, _, job)| job);
-        for job in self.jobs.iter_mut().flatten().chain(waiting) {
+        let working = self.jobs.iter_mut().flatten().map(|working| &mut working.job);
+        for job in working.chain(waiting) {
             if let Job::Fetch { asker, .. } = job {
                 *asker = asker.filter(|asker| asker.link != link);
             }
         }
     }
 
+    /// When the device must have ended something.
+    pub(super) fn deadline(&self) -> Time {
+        self.jobs.iter().flatten().map(|working| working.due).fold(Time::NEVER, Time::min)
+    }
+
+    /// Makes queue pairs anew whose device is silent: what it was given ends as broken, and is not lost.
+    fn wake(&mut self, now: Time) {
+        for slot in 0..self.jobs.len() {
+            let Some(working) = self.jobs.get_mut(slot).and_then(Option::as_mut).filter(|w| w.due <= now) else {
+                continue;
+            };
+            working.due = now + self.patience;
+            let owner = working.owner;
+            // Whoever has not been answered yet is waited for elsewhere.
+            if !self.way.device().is_greeting(owner) {
+                self.way.rebuild(owner);
+            }
+        }
+    }
+
     /// Gives jobs to the card and takes in what has ended.
     pub(super) fn turn(&mut self, now: Time) {
+        self.wake(now);
         while !self.waiting.is_empty()
             && let Some(slot) = self.free.pop()
         {
@@ -227,7 +265,7 @@ impl Card {
                 let _ = self.way.put(landing, bytes);
             }
             match self.way.post(way, span, landing, Token(slot as u64)) {
-                Ok(()) => self.jobs[slot] = Some(job),
+                Ok(()) => self.jobs[slot] = Some(Working { job, owner: span.key.owner(), due: now + self.patience }),
                 Err(error) => {
                     let status = if let PostError::Refused(status) = error { status } else { Status::QueueBroken };
                     self.free.push(slot);
@@ -239,7 +277,9 @@ impl Card {
         way.poll(now, &mut |event| match event {
             Event::Done { token, status } => {
                 let slot = usize::try_from(token.0).unwrap_or(usize::MAX);
-                if let Some(job) = jobs.get_mut(slot).and_then(Option::take) {
+                // Whether the peer lives is told by its link; to the device it may just be out of sight.
+                let status = if status == Status::PeerFailed { Status::QueueBroken } else { status };
+                if let Some(Working { job, .. }) = jobs.get_mut(slot).and_then(Option::take) {
                     news.push_back(News::Ended { job, status, slot: Some(slot) });
                 }
             }

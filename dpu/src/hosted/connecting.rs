@@ -7,6 +7,7 @@ use umbra::driver::{self, LinkId};
 use umbra::link::Party;
 use umbra::verbs::Address;
 use umbra_core::access::direct::{CONNECT, Connect, Endpoint};
+use umbra_core::access::message::WHY_MAX;
 use umbra_core::error::Status;
 use umbra_core::machine::Link;
 use umbra_core::peer::{Peer, PeerKind, Rank};
@@ -116,7 +117,13 @@ impl Process {
                 }
             }
             (Status::Ok, None) => card.refuse(owner, Status::Malformed),
-            (status, _) => card.refuse(owner, status),
+            (status, _) => {
+                card.refuse(owner, status);
+                if status == Status::Unreachable {
+                    let why = String::from_utf8_lossy(body.get(..WHY_MAX).unwrap_or(body));
+                    self.rdma.trouble = Some(format!("{owner}: {why}"));
+                }
+            }
         }
         if !card.is_usable(owner) {
             self.rdma.later.insert(owner, driver::now() + super::rdma::LATER);

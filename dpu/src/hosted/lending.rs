@@ -4,7 +4,7 @@ use umbra::driver::{self, LinkId};
 use umbra::link::Party;
 use umbra_core::access::direct::{CLOSE, OPEN, Opened};
 use umbra_core::access::grants::Recall;
-use umbra_core::access::message::{Description, EXPORT, Locate, Reach, Revoke};
+use umbra_core::access::message::{Description, EXPORT, Locate, Reach, Revoke, WHY_MAX};
 use umbra_core::access::relay::Asker;
 use umbra_core::access::serve::{Attach, Copy, Direction, INLINE_MAX};
 use umbra_core::error::Status;
@@ -65,7 +65,15 @@ impl Process {
             return self.done(LinkId(attach.link.0), EXPORT, attach.token, Status::KeyRevoked, &[]);
         }
         let answer = self.machines.agent.serve().attached(attach, status);
-        self.answer(&answer);
+        match &self.rdma.trouble {
+            // The owner's user can do something about it, if it is told what.
+            Some(why) if answer.status == Status::Unreachable => {
+                let why = why.as_bytes();
+                let why = why.get(..WHY_MAX).unwrap_or(why).to_vec();
+                self.done(LinkId(attach.link.0), EXPORT, attach.token, Status::Unreachable, &why);
+            }
+            _ => self.answer(&answer),
+        }
     }
 
     /// Nobody may use this memory any more.
@@ -82,6 +90,9 @@ impl Process {
     /// A copy for another service process.
     pub(super) fn copy_by_card(&mut self, copy: Copy, store: Option<Vec<u8>>) {
         let exposed = self.rdma.exposed.get(&copy.place).copied();
+        if let Some(exposed) = exposed {
+            self.mend(exposed.key, driver::now());
+        }
         let (Some(exposed), Some(card)) = (exposed, &mut self.rdma.card) else {
             return self.end_copy(copy, Status::OwnerGone, Vec::new(), None);
         };
@@ -136,6 +147,7 @@ impl Process {
     /// A rank wants bytes of another rank of ours, which the card reads.
     pub(super) fn fetch_by_card(&mut self, asker: Asker, span: Span) -> Result<(), Status> {
         let held = self.machines.agent.serve().hold_own(span)?;
+        self.mend(span.key, driver::now());
         match &mut self.rdma.card {
             Some(card) => card.start(Access::READ, span, Job::Fetch { asker: Some(asker), len: span.len, held }),
             None => {
@@ -229,12 +241,7 @@ impl Process {
         if self.exposed(region.key).is_none() {
             return Ok(false);
         }
-        if let Some(card) = &mut self.rdma.card
-            && !card.is_usable(owner)
-            && self.rdma.later.get(&owner).is_none_or(|later| *later <= driver::now())
-        {
-            card.rebuild(owner);
-        }
+        self.mend(region.key, driver::now());
         let span = Span { key: region.key, offset: wanted.address - region.base, len: wanted.len };
         let held = self.machines.agent.serve().hold_own(span)?;
         self.start_read(wanted, region, None, Some(held), deadline);

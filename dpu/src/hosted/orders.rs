@@ -20,8 +20,17 @@ use super::process::{OUTSTANDING, Process, SLOT_BYTES};
 use super::reading::{Pattern, Reading, Wanted};
 
 const PROGRESS_EVERY: Lapse = Lapse::from_millis(100);
+/// Between two attempts at a read whose way broke.
+const AGAIN: Lapse = Lapse::from_millis(100);
 /// Pairs of a histogram that fit into one answer.
 const PAIRS_MAX: usize = 3000;
+
+/// A read whose way broke, which is made again.
+pub(super) struct Broken {
+    wanted: Wanted,
+    deadline: Time,
+    pub(super) due: Time,
+}
 
 impl Process {
     pub(super) fn on_admin(&mut self, link: LinkId, frame: &Frame<'_>, descriptors: Vec<OwnedFd>) {
@@ -156,11 +165,16 @@ impl Process {
             }
             let began = driver::now();
             let Some((_, reading)) = &mut self.reading else { break };
-            if reading.outstanding() >= OUTSTANDING {
+            let due = self.broken.front().is_some_and(|broken| broken.due <= began);
+            let (wanted, deadline) = if let Some(broken) = due.then(|| self.broken.pop_front()).flatten() {
+                (broken.wanted, broken.deadline)
+            } else if reading.outstanding() < OUTSTANDING
+                && let Some(wanted) = reading.next(began)
+            {
+                (wanted, began + Lapse(reading.patience()))
+            } else {
                 break;
-            }
-            let deadline = began + Lapse(reading.patience());
-            let Some(wanted) = reading.next(began) else { break };
+            };
             busy = true;
             if let Err(status) = self.begin(&wanted, deadline) {
                 self.read_ended(wanted.tag, status, None);
@@ -216,6 +230,13 @@ impl Process {
     pub(super) fn read_ended(&mut self, tag: u64, status: Status, way: Option<(DataPath, bool)>) {
         let now = driver::now();
         let Some((_, reading)) = &mut self.reading else { return };
+        if matches!(status, Status::QueueBroken | Status::Unreachable)
+            && let Some((wanted, deadline)) = reading.again(tag)
+            && now + AGAIN < deadline
+        {
+            // The way to the rank broke, and may be mended: a link that went down comes up again.
+            return self.broken.push_back(Broken { wanted, deadline, due: now + AGAIN });
+        }
         match (reading.ended(tag, status, now), way) {
             (Some((took, bytes)), Some(way)) => {
                 self.costs.entry(way).or_default().note(took, bytes);

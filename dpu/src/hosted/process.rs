@@ -3,7 +3,7 @@
 //! A single thread turns: wait for the links, hand what came to the machines, carry out what they want. Nothing in
 //! it blocks but the wait, and the wait ends at the first deadline of any machine.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::os::fd::AsFd as _;
 use std::os::unix::net::UnixStream;
@@ -28,6 +28,7 @@ use umbra_core::time::{Lapse, Time};
 use umbra_core::wire::{BODY_MAX, Frame, HEAD};
 
 use super::machines::{self, LINKS, Machines};
+use super::orders::Broken;
 use super::own::{Copies, OwnRead};
 use super::rdma::Rdma;
 use super::reading::{PathCost, Reading};
@@ -139,6 +140,8 @@ pub struct Process {
     pub(super) memberships: HashMap<WorldRank, Vec<(Id<Group>, Rank)>>,
     /// The order that is being carried out, and who gave it.
     pub(super) reading: Option<(LinkId, Reading)>,
+    /// Reads of that order that are made again, the earliest first.
+    pub(super) broken: VecDeque<Broken>,
     pub(super) next_tag: u64,
     /// The read of a rank of ours that is being made, and the region that the last one was in.
     pub(super) own: Option<OwnRead>,
@@ -207,6 +210,7 @@ impl Process {
             planner: None,
             memberships: HashMap::new(),
             reading: None,
+            broken: VecDeque::new(),
             next_tag: 0,
             own: None,
             own_region: None,
@@ -286,7 +290,8 @@ impl Process {
             self.patience.worked();
             return self.driver.wait(Time::ZERO).map_err(cannot("wait"));
         }
-        let due = self.machines.agent.deadline().unwrap_or(Time::NEVER).min(self.rdma.deadline());
+        let again = self.broken.front().map_or(Time::NEVER, |broken| broken.due);
+        let due = self.machines.agent.deadline().unwrap_or(Time::NEVER).min(self.rdma.deadline()).min(again);
         let result = self.driver.wait(due).map_err(cannot("wait"));
         self.bell.disarm();
         if self.driver.has_events() {

@@ -110,13 +110,15 @@ impl Rdma {
     /// When somebody has not answered.
     pub(super) fn deadline(&self) -> Time {
         let connects = self.connects.values().map(|connecting| connecting.deadline);
-        connects.chain(self.opens.values().map(|opening| opening.deadline)).fold(Time::NEVER, Time::min)
+        let answers = connects.chain(self.opens.values().map(|opening| opening.deadline)).fold(Time::NEVER, Time::min);
+        answers.min(self.card.as_ref().map_or(Time::NEVER, Card::deadline))
     }
 }
 
 impl Process {
     /// Opens the card if that was not done; `at_once`: even if it failed a moment ago.
     pub(super) fn open_card(&mut self, at_once: bool) -> bool {
+        let patience = self.quarter();
         let rdma = &mut self.rdma;
         if rdma.card.is_some() {
             return true;
@@ -126,7 +128,8 @@ impl Process {
             return false;
         }
         rdma.again = now + LATER;
-        let opened = Card::open(self.settings.sp, self.settings.device.as_ref()).map_err(|error| error.to_string());
+        let device = self.settings.device.as_ref();
+        let opened = Card::open(self.settings.sp, device, patience).map_err(|error| error.to_string());
         let watched = opened.and_then(|mut card| Ok((card.bell().map_err(|error| error.to_string())?, card)));
         match watched {
             Ok((bell, card)) => {
@@ -143,7 +146,12 @@ impl Process {
 
     /// How long somebody may take to answer about RDMA: others are still waiting for their bytes then.
     pub(super) fn answer_by(&self, now: Time) -> Time {
-        now + Lapse(u64::try_from(self.settings.deadline.as_nanos() / 4).unwrap_or(u64::MAX))
+        now + self.quarter()
+    }
+
+    /// A part of the deadline: who waits for something that waits for this has not given up then.
+    fn quarter(&self) -> Lapse {
+        Lapse(u64::try_from(self.settings.deadline.as_nanos() / 4).unwrap_or(u64::MAX))
     }
 
     /// Carries out what the card has to tell; true if there was anything.
@@ -191,6 +199,15 @@ impl Process {
         self.rdma.later.remove(&owner);
         if let Some(card) = &mut self.rdma.card {
             card.rebuild(owner);
+        }
+    }
+
+    /// Makes the queue pair to a region's owner anew if it broke and nobody did, before the region is used.
+    pub(super) fn mend(&mut self, key: Key, now: Time) {
+        if let Some(card) = &mut self.rdma.card
+            && !card.is_whole(key)
+        {
+            self.rebuild(key.owner(), now);
         }
     }
 

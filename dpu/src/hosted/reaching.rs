@@ -39,9 +39,7 @@ impl Process {
         }
         let Some(card) = &mut self.rdma.card else { return false };
         if let Some(region) = card.region(owner, wanted.address) {
-            if !card.is_usable(owner) {
-                card.rebuild(owner);
-            }
+            self.mend(region.key, now);
             self.start_read(wanted, region, Some(via), None, deadline);
             return true;
         }

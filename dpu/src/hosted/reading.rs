@@ -9,7 +9,7 @@ use umbra::admin::{ReadOrder, ReadResult, Slice};
 use umbra::job::{Latency, Offsets};
 use umbra_core::error::Status;
 use umbra_core::peer::Sp;
-use umbra_core::time::Time;
+use umbra_core::time::{Lapse, Time};
 use umbra_core::wire::{Op, Token};
 
 /// What kind of order it is.
@@ -32,6 +32,7 @@ pub(super) struct Wanted {
 }
 
 struct Flying {
+    wanted: Wanted,
     began: Time,
     bytes: Vec<u8>,
     have: u64,
@@ -100,6 +101,13 @@ impl Reading {
         (self.slices.is_empty() && self.current.is_none()).then_some((self.results.as_slice(), self.next_tag))
     }
 
+    /// A read that is to be made once more, and its deadline.
+    pub(super) fn again(&mut self, tag: u64) -> Option<(Wanted, Time)> {
+        self.restart(tag);
+        let Flying { wanted, began, .. } = self.flying.get(&tag)?;
+        Some((*wanted, *began + Lapse(self.order.patience)))
+    }
+
     /// The next read to begin, if there is one now: reads of two ranks are never mixed.
     pub(super) fn next(&mut self, now: Time) -> Option<Wanted> {
         loop {
@@ -135,8 +143,9 @@ impl Reading {
                     let tag = self.next_tag;
                     self.next_tag += 1;
                     let bytes = vec![0; usize::try_from(len).unwrap_or(0)];
-                    self.flying.insert(tag, Flying { began: now, bytes, have: 0, done: false });
-                    return Some(Wanted { slice, address: slice.address + offset, len, tag });
+                    let wanted = Wanted { slice, address: slice.address + offset, len, tag };
+                    self.flying.insert(tag, Flying { wanted, began: now, bytes, have: 0, done: false });
+                    return Some(wanted);
                 }
                 None if self.flying.is_empty() => self.close(),
                 None => return None,

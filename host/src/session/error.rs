@@ -81,6 +81,14 @@ pub enum SessionError {
     /// Memory was not exported or not taken back.
     #[error("memory: {0}")]
     Memory(Status),
+    /// A service process cannot get at exported memory.
+    #[error("service process {sp} cannot reach the memory: {why}")]
+    OutOfReach {
+        /// Which.
+        sp: Sp,
+        /// Why, and what to do about it, in its words.
+        why: String,
+    },
     /// Another rank's memory was not read.
     #[error("read of the memory of {owner}: {status}{}", missing.map(|sp| format!(" (service process {sp})")).unwrap_or_default())]
     Read {
@@ -138,6 +146,7 @@ impl SessionError {
                 *status
             }
             SessionError::Ended { cause, .. } => cause.status,
+            SessionError::OutOfReach { .. } => Status::Unreachable,
             SessionError::Timeout { .. } => Status::Timeout,
             SessionError::Unreachable { why: Close::Unauthenticated, .. } => Status::Unauthenticated,
             SessionError::Unreachable { .. } | SessionError::ServiceLost { .. } => Status::PeerFailed,

@@ -18,6 +18,14 @@ use crate::access::exposure::Exposure;
 use crate::driver::LinkId;
 use crate::verbs::{Address, Choice, VerbsError};
 
+/// Why a reader is not connected.
+enum Refusal {
+    /// It may not be, or said nonsense.
+    Status(Status),
+    /// The device does not do it.
+    Verbs(VerbsError),
+}
+
 impl Session {
     /// Keeps memory the way in which service processes will reach it.
     pub(super) fn keep(&mut self, memory: Exported) -> Result<Kept, SessionError> {
@@ -53,27 +61,27 @@ impl Session {
     pub(super) fn on_connect(&mut self, link: LinkId, token: Token, body: &[u8]) {
         let answer = match Connect::parse(body) {
             Ok(connect) => self.connect_reader(&connect),
-            Err(_) => Err(Status::Malformed),
+            Err(_) => Err(Refusal::Status(Status::Malformed)),
         };
-        let (status, endpoint) = match answer {
-            Ok(address) => (Status::Ok, Some(address.to_bytes())),
-            Err(status) => (status, None),
+        let (status, body) = match answer {
+            Ok(address) => (Status::Ok, address.to_bytes().to_vec()),
+            Err(Refusal::Status(status)) => (status, Vec::new()),
+            Err(Refusal::Verbs(why)) => (Status::Unreachable, why.to_string().into_bytes()),
         };
-        let body = endpoint.as_ref().map_or(&[][..], |endpoint| endpoint);
         // If the link breaks, the reader asks again.
-        let _ = self.driver.send(link, &Frame::Done { op: CONNECT, token, status, body }, Vec::new());
+        let _ = self.driver.send(link, &Frame::Done { op: CONNECT, token, status, body: &body }, Vec::new());
     }
 
-    fn connect_reader(&mut self, connect: &Connect) -> Result<Address, Status> {
+    fn connect_reader(&mut self, connect: &Connect) -> Result<Address, Refusal> {
         let Connect { owner, reader, endpoint } = connect;
         if Some(*owner) != Peer::rank(self.settings.seat.rank) {
-            return Err(Status::UnknownRegion);
+            return Err(Refusal::Status(Status::UnknownRegion));
         }
         if self.settings.rdma == Rdma::Asked && !self.shadows().any(|sp| sp == *reader) {
-            return Err(Status::NotShadow);
+            return Err(Refusal::Status(Status::NotShadow));
         }
-        let exposure = self.exposure.as_mut().ok_or(Status::UnknownRegion)?;
-        let address = Address::from_bytes(endpoint).ok_or(Status::Malformed)?;
-        exposure.connect(*reader, &address).map_err(|_| Status::Unreachable)
+        let exposure = self.exposure.as_mut().ok_or(Refusal::Status(Status::UnknownRegion))?;
+        let address = Address::from_bytes(endpoint).ok_or(Refusal::Status(Status::Malformed))?;
+        exposure.connect(*reader, &address).map_err(Refusal::Verbs)
     }
 }

@@ -227,9 +227,11 @@ impl Session {
             links.iter().all(|&l| s.answers.contains_key(&(l, token)) || !s.shadows.iter().any(|s| s.link == l && s.up))
         };
         self.wait("the answer about memory", deadline, answered, None)?;
-        let answers: Vec<_> = links.iter().filter_map(|&l| self.answers.remove(&(l, token))).collect();
-        match answers.into_iter().find(|s| *s != Status::Ok) {
-            Some(status) => Err(SessionError::Memory(status)),
+        let answers: Vec<_> =
+            up.iter().filter_map(|&(sp, link)| Some((sp, self.answers.remove(&(link, token))?))).collect();
+        match answers.into_iter().find(|(_, (status, _))| *status != Status::Ok) {
+            Some((sp, (Status::Unreachable, why))) if !why.is_empty() => Err(SessionError::OutOfReach { sp, why }),
+            Some((_, (status, _))) => Err(SessionError::Memory(status)),
             None => Ok(()),
         }
     }

@@ -3,7 +3,7 @@
 use std::os::fd::{BorrowedFd, OwnedFd};
 
 use umbra_core::access::direct::CONNECT;
-use umbra_core::access::message::FETCH;
+use umbra_core::access::message::{FETCH, WHY_MAX};
 use umbra_core::endpoints::GroupKey;
 use umbra_core::group::member;
 use umbra_core::group::member::State;
@@ -198,9 +198,10 @@ impl Session {
             Frame::Call { op: CONNECT, token, body } => self.on_connect(link, token, body),
             Frame::Done { op: ops::DUMP, token, status, body } => self.table_came(link, token, status, body),
             Frame::Done { op: FETCH, token, status, body } => self.fetched(link, token, status, body),
-            Frame::Done { op, token, status, .. } if op.0 >> 8 == 2 => {
+            Frame::Done { op, token, status, body } if op.0 >> 8 == 2 => {
                 if token != NOBODY_WAITS {
-                    self.answers.insert((link, token), status);
+                    let why = body.get(..WHY_MAX).unwrap_or(body);
+                    self.answers.insert((link, token), (status, String::from_utf8_lossy(why).into_owned()));
                 }
             }
             Frame::Done { op: group_ops::LEAVE, .. } => {

@@ -10,7 +10,7 @@ use crate::step::{Bench, Failure, Verdict};
 use crate::steps::tests::PROFILE;
 
 /// Tests that need a device; each says `skipped: ` if it found none, which is a failure here.
-const TESTS: [&str; 12] = [
+const TESTS: &[&str] = &[
     "verbs",
     "verbs_memory",
     "verbs_shared",
@@ -22,12 +22,13 @@ const TESTS: [&str; 12] = [
     JOB_TESTS[0],
     JOB_TESTS[1],
     JOB_TESTS[2],
-    LINK_TEST,
+    JOB_TESTS[3],
+    LINK_TESTS[0],
 ];
 /// Tests that start agents and ranks: other programs than themselves, which are built in one way only.
-const JOB_TESTS: [&str; 3] = ["verbs_session", "verbs_job", "verbs_choice"];
-/// The test that takes the link down and the device away; it runs where both are ours.
-const LINK_TEST: &str = "verbs_link";
+const JOB_TESTS: [&str; 4] = ["verbs_session", "verbs_job", "verbs_choice", LINK_TESTS[1]];
+/// Tests that take the link down and the device away; they run where both are ours.
+const LINK_TESTS: [&str; 2] = ["verbs_link", "verbs_faults"];
 
 /// Runs the tests where there is a device: here, or in a guest that makes itself one. Once with libibverbs bound at run time,
 /// and once more with the types and calls of `rdma-sys`, where that can be built.
@@ -47,7 +48,8 @@ pub(super) fn check(bench: &Bench<'_>) -> Result<Verdict, Failure> {
     };
     let umbra = bench.workspace.target.join(PROFILE).join("umbra");
     if has_device() {
-        for program in programs.into_iter().filter(|program| !run::is_named(program, LINK_TEST)) {
+        let is_link = |program: &PathBuf| LINK_TESTS.into_iter().any(|test| run::is_named(program, test));
+        for program in programs.into_iter().filter(|program| !is_link(program)) {
             let (status, printed) = Run::new(&program).words("--test-threads=1 --nocapture").finish(bench.log)?;
             if !status.success() || is_skipped(&printed) {
                 return Err(Failure::new(tail(&printed)));
@@ -68,9 +70,9 @@ pub(super) fn check(bench: &Bench<'_>) -> Result<Verdict, Failure> {
 
 /// Builds the tests by a command of cargo; their programs.
 fn programs(build: Run, log: &Log) -> Result<Vec<PathBuf>, Failure> {
-    let tests = TESTS.into_iter().flat_map(|test| ["--test", test]);
+    let tests = TESTS.iter().flat_map(|&test| ["--test", test]);
     let (status, printed) = build.words("--no-run --message-format=json-render-diagnostics").args(tests).finish(log)?;
-    let programs: Vec<PathBuf> = printed.iter().filter_map(|line| run::built(line, &TESTS)).collect();
+    let programs: Vec<PathBuf> = printed.iter().filter_map(|line| run::built(line, TESTS)).collect();
     if !status.success() || programs.len() != TESTS.len() {
         return Err(Failure::new(format!("{}\nthe tests were not built: {status}", tail(&printed))));
     }
