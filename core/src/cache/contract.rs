@@ -3,12 +3,12 @@
 use core::marker::PhantomData;
 use core::ops::Range;
 
-use super::error::{AllocError, BuildError, FillError, ForgetError, FreeError, Interrupted, ResetError};
+use super::error::{AllocError, BuildError, FillError, FreeError, Interrupted, ResetError};
 use super::grant::{Found, Grant, Pin, State, Statistics};
 use super::index::Index;
 use super::policy::{Never, Next, NextUse, Policy};
 use super::pool::Pool;
-use super::slot::{ABANDONED, LEAVING, Slot, VALID};
+use super::slot::{ABANDONED, Slot, VALID};
 
 /// Alloc and free.
 #[derive(Clone, Copy, Debug)]
@@ -41,7 +41,7 @@ pub type Forgetful<S, I, P> = SlotCache<S, I, P, Forgetting>;
 #[derive(Clone, Debug)]
 pub struct SlotCache<S, I, P, C> {
     pub(super) pool: Pool<S, P>,
-    index: I,
+    pub(super) index: I,
     /// References of one data id at most.
     most: u32,
     interrupted: bool,
@@ -110,10 +110,17 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>, I: Index, P: Policy, C> SlotCache<S, I, P
     pub(super) fn join(&mut self, slot: u32) -> Result<Grant, AllocError> {
         match self.pool.join(slot, self.most) {
             Some((found, references)) => Ok(Grant { slot: self.pool.outer(slot), found, references }),
-            None => Err(AllocError::TooManyReferences { data: self.pool.at(slot).data, most: self.most }),
+            None => self.too_many(slot),
         }
     }
 
+    #[cold]
+    fn too_many(&self, slot: u32) -> Result<Grant, AllocError> {
+        Err(AllocError::TooManyReferences { data: self.pool.at(slot).data, most: self.most })
+    }
+
+    // Not inlined: so a hit stays short enough for the processor to overlap it with the next one.
+    #[inline(never)]
     fn assign(&mut self, data: u64) -> Result<Grant, AllocError> {
         self.index.admits(data)?;
         let Some((slot, evicted)) = self.pool.take(data) else {
@@ -141,18 +148,20 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>, I: Index, P: Policy, C> SlotCache<S, I, P
     fn free_until(&mut self, data: u64, next: Next) -> Result<(), FreeError> {
         self.working()?;
         let slot = self.find(data).ok_or(FreeError::NotAssigned { data })?;
-        self.give_back(slot, data, next)
+        self.give_back(slot, data, next).map(drop)
     }
 
+    /// Gives a reference back; whether the slot is empty now.
     #[inline]
-    pub(super) fn give_back(&mut self, slot: u32, data: u64, next: Next) -> Result<(), FreeError> {
+    pub(super) fn give_back(&mut self, slot: u32, data: u64, next: Next) -> Result<bool, FreeError> {
         if self.pool.at(slot).count == 0 {
             return Err(FreeError::NotInUse { data });
         }
-        if let Some(dropped) = self.pool.release(slot, next) {
+        let dropped = self.pool.release(slot, next);
+        if let Some(dropped) = dropped {
             self.index.remove(dropped, slot);
         }
-        Ok(())
+        Ok(dropped.is_some())
     }
 
     /// [`SlotCache::alloc`], with the reference as a value.
@@ -171,7 +180,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>, I: Index, P: Policy, C> SlotCache<S, I, P
     pub fn free_pin(&mut self, pin: Pin) -> Result<(), FreeError> {
         self.working()?;
         match self.pinned(&pin) {
-            Some(slot) => self.give_back(slot, pin.data, Next::Unknown),
+            Some(slot) => self.give_back(slot, pin.data, Next::Unknown).map(drop),
             None => Err(FreeError::NotAssigned { data: pin.data }),
         }
     }
@@ -330,49 +339,6 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>, I: Index, P: Policy, C: Remembers> SlotCa
         self.working()?;
         let slot = self.find(data).ok_or(FillError::NotAssigned { data })?;
         if self.pool.at(slot).is(VALID) { Err(FillError::AlreadyRemembered { data }) } else { Ok(slot) }
-    }
-}
-
-impl<S: AsRef<[Slot]> + AsMut<[Slot]>, I: Index, P: Policy> Forgetful<S, I, P> {
-    /// Empties the slot of idle content, and says whether there was any.
-    ///
-    /// # Errors
-    /// [`ForgetError`] if the slot is being filled, or in use.
-    pub fn forget(&mut self, data: u64) -> Result<bool, ForgetError> {
-        let Some(slot) = self.remembered(data)? else { return Ok(false) };
-        match self.pool.at(slot).count {
-            0 => self.drop_idle(slot, data),
-            references => return Err(ForgetError::InUse { data, references }),
-        }
-        Ok(true)
-    }
-
-    /// [`Forgetful::forget`], but content in use leaves with its last reference, also if further ones are taken
-    /// meanwhile.
-    ///
-    /// # Errors
-    /// [`ForgetError`] if the slot is being filled.
-    pub fn forget_later(&mut self, data: u64) -> Result<bool, ForgetError> {
-        let Some(slot) = self.remembered(data)? else { return Ok(false) };
-        if self.pool.at(slot).count == 0 {
-            self.drop_idle(slot, data);
-        } else {
-            self.pool.at_mut(slot).set(LEAVING);
-        }
-        Ok(true)
-    }
-
-    fn remembered(&self, data: u64) -> Result<Option<u32>, ForgetError> {
-        self.working()?;
-        match self.find(data) {
-            Some(slot) if !self.pool.at(slot).is(VALID) => Err(ForgetError::NotRemembered { data }),
-            found => Ok(found),
-        }
-    }
-
-    fn drop_idle(&mut self, slot: u32, data: u64) {
-        self.pool.forget(slot);
-        self.index.remove(data, slot);
     }
 }
 

@@ -34,6 +34,7 @@
 mod batch;
 mod contract;
 pub(crate) mod error;
+mod forget;
 mod grant;
 mod index;
 pub mod policy;

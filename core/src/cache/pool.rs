@@ -5,7 +5,7 @@ use core::ops::Range;
 use super::error::BuildError;
 use super::grant::{Found, Statistics};
 use super::policy::{Next, Policy};
-use super::slot::{ABANDONED, ASSIGNED, LEAVING, NIL, Slot, VALID};
+use super::slot::{ABANDONED, ASSIGNED, NIL, Slot, VALID};
 
 /// The slots of one cache, numbered from 0.
 ///
@@ -136,19 +136,26 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>, P: Policy> Pool<S, P> {
         }
         this.count += 1;
         let references = this.count;
-        if this.is(VALID) {
-            self.idle -= u32::from(references == 1);
-            self.policy.hit(this);
-            self.statistics.hits += 1;
-            return Some((Found::Remembered, references));
+        if !this.is(VALID) {
+            return Some((self.join_unfilled(slot), references));
         }
+        self.idle -= u32::from(references == 1);
+        self.policy.hit(this);
+        self.statistics.hits += 1;
+        Some((Found::Remembered, references))
+    }
+
+    /// What a client finds that has just taken a reference to a slot without content.
+    #[cold]
+    fn join_unfilled(&mut self, slot: u32) -> Found {
+        let this = &mut self.slots.as_mut()[slot as usize];
         if this.is(ABANDONED) {
             this.clear(ABANDONED);
             self.statistics.loads += 1;
-            return Some((Found::Empty, references));
+            return Found::Empty;
         }
         self.statistics.joins += 1;
-        Some((Found::Assigned, references))
+        Found::Assigned
     }
 
     /// Adds a reference; the caller has seen that there is room for one more.
@@ -164,6 +171,29 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>, P: Policy> Pool<S, P> {
         this.count += 1;
     }
 
+    /// Adds a reference to a slot with content; `false` if there is none yet.
+    #[inline]
+    pub(crate) fn retain_content(&mut self, slot: u32) -> bool {
+        let this = &mut self.slots.as_mut()[slot as usize];
+        if !this.is(VALID) {
+            return false;
+        }
+        self.idle -= u32::from(this.count == 0);
+        this.count += 1;
+        self.policy.hit(this);
+        self.statistics.hits += 1;
+        true
+    }
+
+    /// Removes a reference unless it is the last one; whether it did.
+    #[inline]
+    pub(crate) fn release_shared(&mut self, slot: u32) -> bool {
+        let this = &mut self.slots.as_mut()[slot as usize];
+        let shared = this.count > 1;
+        this.count -= u32::from(shared);
+        shared
+    }
+
     /// Removes a reference, of which there is one at least. With the last one content becomes idle, and a slot
     /// without content, or whose content is leaving, is empty: then its data is returned.
     #[inline]
@@ -174,7 +204,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>, P: Policy> Pool<S, P> {
         if this.count > 0 {
             return None;
         }
-        if !this.is(VALID) || this.is(LEAVING) {
+        if !this.stays() {
             let data = this.data;
             self.drop_unreferenced(slot);
             return Some(data);
@@ -185,6 +215,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>, P: Policy> Pool<S, P> {
     }
 
     /// Empties a slot that has no reference any more, and that isn't counted as idle.
+    #[inline(never)]
     fn drop_unreferenced(&mut self, slot: u32) {
         let slots = self.slots.as_mut();
         self.policy.leave(slots, slot);

@@ -66,6 +66,12 @@ impl Slot {
         self.flags &= !flag.0;
     }
 
+    /// The content outlives its references.
+    #[inline]
+    pub(crate) fn stays(&self) -> bool {
+        self.flags & (VALID.0 | LEAVING.0) == VALID.0
+    }
+
     /// Somebody writes to the slot.
     pub(crate) fn is_filling(&self) -> bool {
         self.is(ASSIGNED) && !self.is(VALID) && !self.is(ABANDONED)

@@ -122,20 +122,17 @@ impl Grid {
     }
 }
 
-impl Future for Grid {
-    /// The point after the present one; none behind the last.
-    type Present = Option<Point>;
+/// The point after the present one, and its number.
+#[derive(Clone, Copy, Debug)]
+pub struct Coming {
+    at: Point,
+    number: u64,
+}
 
-    #[inline]
-    fn present(&self, group: u64) -> Option<Point> {
-        let next = u32::try_from(group).ok()?.checked_add(1)?;
-        (next < self.len()).then(|| self.point(next))
-    }
-
-    #[inline]
-    fn next_use(&self, data: u64, present: Option<Point>) -> Use {
-        let (Some(from), Ok(number)) = (present, u32::try_from(data)) else { return Use::Never };
-        let at = self.point(number);
+impl Grid {
+    /// When the input at a point is used next, in general. Not inlined, as most are used by the next point.
+    #[inline(never)]
+    fn next_from(&self, from: Point, at: Point) -> Use {
         let around = self.around(at);
         let next = match self.shape {
             Shape::Box => self.first_from(from, around),
@@ -150,6 +147,29 @@ impl Future for Grid {
             }
         };
         next.map_or(Use::Never, Use::At)
+    }
+}
+
+impl Future for Grid {
+    /// None behind the last point.
+    type Present = Option<Coming>;
+
+    #[inline]
+    fn present(&self, group: u64) -> Option<Coming> {
+        let next = u32::try_from(group).ok()?.checked_add(1)?;
+        (next < self.len()).then(|| Coming { at: self.point(next), number: u64::from(next) })
+    }
+
+    #[inline]
+    fn next_use(&self, data: u64, present: Option<Coming>) -> Use {
+        let (Some(from), Ok(number)) = (present, u32::try_from(data)) else { return Use::Never };
+        let at = self.point(number);
+        // Most inputs of a box are used by the next point, too.
+        let near = |axis: usize| from.at[axis].abs_diff(at[axis]) <= self.radius;
+        if self.shape == Shape::Box && near(2) && near(1) && near(0) {
+            return Use::At(from.number);
+        }
+        self.next_from(from.at, at)
     }
 }
 

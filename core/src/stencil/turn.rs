@@ -43,13 +43,15 @@ impl<L: Lent, N: Names, F: Future> Stencil<L, N, F> {
         let (mut missing, mut cursor) = (0, members);
         for at in first..first + members {
             let reference = &mut self.references.as_mut()[at as usize];
-            let input = &mut self.inputs.as_mut()[reference.input as usize];
-            if input.slot == NIL {
+            let slot = self.inputs.as_ref()[reference.input as usize].slot;
+            if slot == NIL {
                 cursor = cursor.min(at - first);
                 continue;
             }
-            reference.slot = input.slot;
-            missing += u32::from(self.hold(at, in_queues));
+            reference.slot = slot;
+            if in_queues || !self.pool.retain_content(slot) {
+                missing += u32::from(self.hold(at, in_queues));
+            }
         }
         let group = &mut self.groups.as_mut()[index as usize];
         (group.missing, group.cursor) = (missing, cursor);
@@ -135,13 +137,13 @@ impl<L: Lent, N: Names, F: Future> Stencil<L, N, F> {
     /// last use is over.
     #[inline]
     pub(super) fn let_go(&mut self, slot: u32, number: u32) {
-        if self.pool.at(slot).count > 1 {
-            self.pool.release(slot, Next::Unknown);
+        if self.pool.release_shared(slot) {
             return;
         }
         let Input { queue, unclaimed, .. } = self.inputs.as_ref()[number as usize];
-        let next = if let Some(first) = group::first(self.references.as_ref(), queue) {
-            let group = self.references.as_ref()[first as usize].group();
+        let next = if queue != NIL {
+            let first = group::first(self.references.as_ref(), queue);
+            let group = first.map_or(0, |first| self.references.as_ref()[first as usize].group());
             Use::At(self.groups.as_ref()[group as usize].number)
         } else if unclaimed == 0 {
             Use::Never

@@ -24,6 +24,25 @@ impl Default for Clock {
     }
 }
 
+impl Clock {
+    /// Behind the hand: the last that it comes to.
+    #[inline(never)]
+    fn enter(&mut self, slots: &mut [Slot], slot: u32) {
+        let this = &mut slots[slot as usize];
+        this.set(LINKED);
+        this.uses = 0;
+        if self.hand == NIL {
+            (this.prev, this.next) = (slot, slot);
+            self.hand = slot;
+            return;
+        }
+        let before = slots[self.hand as usize].prev;
+        slots[self.hand as usize].prev = slot;
+        slots[before as usize].next = slot;
+        (slots[slot as usize].prev, slots[slot as usize].next) = (before, self.hand);
+    }
+}
+
 impl Policy for Clock {
     fn clear(&mut self, _: u32) {
         self.hand = NIL;
@@ -36,22 +55,9 @@ impl Policy for Clock {
 
     #[inline]
     fn idle(&mut self, slots: &mut [Slot], slot: u32, _: Next) {
-        let this = &mut slots[slot as usize];
-        if this.is(LINKED) {
-            return;
+        if !slots[slot as usize].is(LINKED) {
+            self.enter(slots, slot);
         }
-        this.set(LINKED);
-        this.uses = 0;
-        if self.hand == NIL {
-            (this.prev, this.next) = (slot, slot);
-            self.hand = slot;
-            return;
-        }
-        // Behind the hand: the last that it comes to.
-        let before = slots[self.hand as usize].prev;
-        slots[self.hand as usize].prev = slot;
-        slots[before as usize].next = slot;
-        (slots[slot as usize].prev, slots[slot as usize].next) = (before, self.hand);
     }
 
     fn leave(&mut self, slots: &mut [Slot], slot: u32) {

@@ -26,6 +26,8 @@ pub struct NextUse<H> {
     /// A bit for each word that has a bit.
     summary: u64,
     unknown: List,
+    /// A power of two, or 0.
+    buckets: u64,
     shift: u32,
     now: u64,
 }
@@ -35,21 +37,16 @@ impl<H: AsRef<[u32]> + AsMut<[u32]>> NextUse<H> {
     /// for uses up to `horizon` points ahead.
     #[must_use]
     pub fn new(heads: H, horizon: u64) -> Self {
-        let mut policy = NextUse { heads, words: [0; WORDS], summary: 0, unknown: List::EMPTY, shift: 0, now: 0 };
-        let reach = policy.buckets().saturating_sub(1).max(1);
+        let buckets = heads.as_ref().len().min(BUCKETS_MAX).checked_ilog2().map_or(0, |log| 1 << log);
+        let (words, unknown) = ([0; WORDS], List::EMPTY);
+        let mut policy = NextUse { heads, words, summary: 0, unknown, buckets, shift: 0, now: 0 };
+        let reach = buckets.saturating_sub(1).max(1);
         while policy.shift < 63 && reach << policy.shift <= horizon && (reach << policy.shift) >> policy.shift == reach
         {
             policy.shift += 1;
         }
         policy.clear(0);
         policy
-    }
-
-    fn buckets(&self) -> u64 {
-        match self.heads.as_ref().len().min(BUCKETS_MAX) {
-            0 => 0,
-            len => 1 << len.ilog2(),
-        }
     }
 
     /// Moves the present on; next uses lie behind it.
@@ -60,13 +57,10 @@ impl<H: AsRef<[u32]> + AsMut<[u32]>> NextUse<H> {
 
     #[inline]
     fn bucket(&self, next: Next) -> u16 {
-        let buckets = self.buckets();
         let Next::At(point) = next else { return NOWHERE };
-        let ahead = (point >> self.shift).checked_sub(self.now >> self.shift);
-        match ahead {
-            Some(ahead) if ahead < buckets => (point >> self.shift & (buckets - 1)) as u16,
-            _ => NOWHERE,
-        }
+        let (point, now) = (point >> self.shift, self.now >> self.shift);
+        // What has passed is far ahead, too, counted around the end of all numbers.
+        if point.wrapping_sub(now) < self.buckets { (point & (self.buckets - 1)) as u16 } else { NOWHERE }
     }
 
     /// The bucket that is farthest ahead of all that have content.
@@ -75,7 +69,7 @@ impl<H: AsRef<[u32]> + AsMut<[u32]>> NextUse<H> {
             return None;
         }
         // Downwards from the bucket before the present one, around.
-        let present = (self.now >> self.shift & self.buckets().wrapping_sub(1)) as usize;
+        let present = (self.now >> self.shift & self.buckets.wrapping_sub(1)) as usize;
         self.below(present).or_else(|| self.below(BUCKETS_MAX))
     }
 
@@ -108,6 +102,18 @@ impl<H: AsRef<[u32]> + AsMut<[u32]>> NextUse<H> {
             self.words[at / 64] |= 1 << (at % 64);
             self.summary |= 1 << (at / 64);
         }
+    }
+
+    /// Moves to a bucket what is in another one, or in none.
+    #[inline(never)]
+    fn place(&mut self, slots: &mut [Slot], slot: u32, bucket: u16) {
+        if slots[slot as usize].is(LINKED) {
+            if bucket == NOWHERE && self.unknown.first == slot {
+                return;
+            }
+            self.unlink(slots, slot);
+        }
+        self.link(slots, slot, bucket);
     }
 
     fn unlink(&mut self, slots: &mut [Slot], slot: u32) {
@@ -149,14 +155,9 @@ impl<H: AsRef<[u32]> + AsMut<[u32]>> Policy for NextUse<H> {
     fn idle(&mut self, slots: &mut [Slot], slot: u32, next: Next) {
         let bucket = self.bucket(next);
         let this = &slots[slot as usize];
-        if this.is(LINKED) {
-            let stays = this.list == bucket && (bucket != NOWHERE || self.unknown.first == slot);
-            if stays {
-                return;
-            }
-            self.unlink(slots, slot);
+        if bucket == NOWHERE || this.list != bucket || !this.is(LINKED) {
+            self.place(slots, slot, bucket);
         }
-        self.link(slots, slot, bucket);
     }
 
     fn leave(&mut self, slots: &mut [Slot], slot: u32) {

@@ -1,0 +1,50 @@
+//! Content that leaves on request.
+
+use super::contract::Forgetful;
+use super::error::ForgetError;
+use super::index::Index;
+use super::policy::Policy;
+use super::slot::{LEAVING, Slot, VALID};
+
+impl<S: AsRef<[Slot]> + AsMut<[Slot]>, I: Index, P: Policy> Forgetful<S, I, P> {
+    /// Empties the slot of idle content, and says whether there was any.
+    ///
+    /// # Errors
+    /// [`ForgetError`] if the slot is being filled, or in use.
+    pub fn forget(&mut self, data: u64) -> Result<bool, ForgetError> {
+        let Some(slot) = self.remembered(data)? else { return Ok(false) };
+        match self.pool.at(slot).count {
+            0 => self.drop_idle(slot, data),
+            references => return Err(ForgetError::InUse { data, references }),
+        }
+        Ok(true)
+    }
+
+    /// [`Forgetful::forget`], but content in use leaves with its last reference, also if further ones are taken
+    /// meanwhile.
+    ///
+    /// # Errors
+    /// [`ForgetError`] if the slot is being filled.
+    pub fn forget_later(&mut self, data: u64) -> Result<bool, ForgetError> {
+        let Some(slot) = self.remembered(data)? else { return Ok(false) };
+        if self.pool.at(slot).count == 0 {
+            self.drop_idle(slot, data);
+        } else {
+            self.pool.at_mut(slot).set(LEAVING);
+        }
+        Ok(true)
+    }
+
+    fn remembered(&self, data: u64) -> Result<Option<u32>, ForgetError> {
+        self.working()?;
+        match self.find(data) {
+            Some(slot) if !self.pool.at(slot).is(VALID) => Err(ForgetError::NotRemembered { data }),
+            found => Ok(found),
+        }
+    }
+
+    fn drop_idle(&mut self, slot: u32, data: u64) {
+        self.pool.forget(slot);
+        self.index.remove(data, slot);
+    }
+}
