@@ -81,7 +81,7 @@ struct umbra_join_options {
     const char *config;             /* configuration file */
     const char *dpus;               /* the job's DPUs, separated by commas; NULL: all of the file */
     const char *secret;             /* file with the job's secret */
-    const char *sockets;            /* directory of the agents' Unix sockets; NULL: TCP, and no memory can be exported */
+    const char *sockets;            /* directory of the agents' Unix sockets; NULL: TCP, and memory is exported over RDMA */
     uint32_t rank;                  /* world rank of this process */
     uint32_t world_size;
     uint32_t host;                  /* this host's place in the configuration */
@@ -91,7 +91,8 @@ struct umbra_join_options {
     uint64_t timeout_ms;            /* patience of every call that waits; 0: 10 000 */
 };
 
-/* Joins the job and its world group; returns when that is full. */
+/* Joins the job and its world group; returns when that is full. Memory that is exported over RDMA goes through the device that
+ * UMBRA_DEVICE in the environment names, or else the configuration file, or else the first that carries data. */
 int umbra_session_join(const struct umbra_join_options *options, umbra_session *session);
 /* Leaves: revokes what is exported, leaves all groups. Releases the handle in any case. */
 int umbra_session_leave(umbra_session session);

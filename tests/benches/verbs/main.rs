@@ -2,11 +2,12 @@
 //!
 //! Latency: one read at a time, polled for; the median. Bandwidth: reads under way all the time, posted in chains with one
 //! completion each. Both ends of ours lie in this process, and those of perftest in two; the end that is read from does
-//! nothing. "agent": look-up of the key, authorisation, post, completion and the event that answers, through the machine
-//! that an agent reads remote memory with.
+//! nothing. "agent's read": what an agent does from being asked to its answer, with the owner of the memory in another process:
+//! look-up in the endpoint cache, region and right, post, completion, and the bytes in the answer's frame.
 #![allow(clippy::expect_used, reason = "a bench ends at the first surprise")]
 
 mod agent;
+mod owner;
 mod perftest;
 
 use std::time::Instant;
@@ -105,6 +106,9 @@ impl Reads {
 }
 
 fn main() {
+    if std::env::args().nth(1).as_deref() == Some(owner::ROLE) {
+        return owner::play();
+    }
     let mut report = Report::from_args();
     let Some(device) = device("verbs") else { return };
     let Some(perftest) = Perftest::find(&Pair::new(&device).port) else {
@@ -122,7 +126,7 @@ fn main() {
         for _ in 0..TURNS {
             ours.push(latency(&clock, || reads.once(bytes)));
             peer.push(perftest.latency(bytes, READS));
-            agents.push(latency(&clock, || agent.read(bytes)));
+            agents.push(latency(&clock, || agent.read(0, bytes)));
         }
         let peer = median(peer);
         let row = |case: &str, ours| {
