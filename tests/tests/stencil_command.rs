@@ -5,16 +5,13 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
-use std::sync::OnceLock;
 use std::thread;
 use std::time::Duration;
 
 use umbra_tests::rig::{self, Scratch};
 
-/// The command, built if cargo runs this test.
 fn umbra() -> Command {
-    static BUILT: OnceLock<PathBuf> = OnceLock::new();
-    let mut command = Command::new(BUILT.get_or_init(|| rig::build(&["-p", "umbra", "--bins"])).join("umbra"));
+    let mut command = Command::new(&rig::programs().0);
     command.arg("stencil").stdin(Stdio::null());
     command
 }
@@ -197,6 +194,7 @@ fn options_that_make_no_run_are_refused() {
         (&["--plot", "slots.png"], ".svg or .html"),
         (&["--input", field, "--output", field], "named for two things"),
         (&["--extents", "4294967295,4294967295", "--brick", "1"], "more bytes than a file"),
+        (&["--extents", "4000000,4000000,1000"], "are free there"),
     ] {
         let output = run(given);
         assert!(!output.status.success(), "{given:?}");

@@ -9,6 +9,7 @@ use std::time::Instant;
 use super::element::{Value, for_element};
 use super::npy::{self, HEADER_MAX};
 use super::{Brick, Bricks, Element};
+use crate::quantity::Bytes;
 use crate::stencil::{LoadError, Source};
 
 /// Numbers that are made or written at a time.
@@ -80,6 +81,16 @@ pub enum FieldError {
         /// What the system said.
         error: io::Error,
     },
+    /// The file would not fit.
+    #[error("{}: {} are needed, and {} are free there", path.display(), Bytes(*need), Bytes(*free))]
+    NoSpace {
+        /// The file.
+        path: PathBuf,
+        /// Bytes that it would have.
+        need: u64,
+        /// Bytes that are free where it should lie.
+        free: u64,
+    },
     /// It is not what is needed.
     #[error("{}: {error}", path.display())]
     Format {
@@ -138,6 +149,14 @@ impl Field {
         let header = npy::header(element, shape);
         let start = header.len() as u64;
         let need = size(shape, element, start).map_err(|error| FieldError::Format { path: path.clone(), error })?;
+        // A file with holes would be made, and fill up everything later.
+        let system = rustix::fs::fstatvfs(&file).map_err(|errno| io(errno.into()))?;
+        let free = system.f_bavail.saturating_mul(system.f_frsize);
+        if need > free {
+            // It is empty, and nobody asked for that; one without a name is gone already.
+            let _ = std::fs::remove_file(&path);
+            return Err(FieldError::NoSpace { path, need, free });
+        }
         file.write_all_at(&header, 0).map_err(io)?;
         file.set_len(need).map_err(io)?;
         Ok(Field { path, file, shape: shape.to_vec(), element, start })
