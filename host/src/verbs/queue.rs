@@ -94,7 +94,8 @@ impl Queue {
     /// arrives is told by [`SharedReceives::poll`], with the number of this queue pair's [`Address`].
     ///
     /// Its peer must be one of this kind, too: both wait without end as long as the other has no buffer, while a peer whose
-    /// process or card is gone is told as ever.
+    /// process or card is gone is told as ever. Soft-RoCE of Linux 6.1 takes a peer without buffers for gone after half a
+    /// second.
     ///
     /// # Errors
     /// As [`new`](Self::new).
