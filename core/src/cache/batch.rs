@@ -16,15 +16,16 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>, I: Index, P: Policy, C> SlotCache<S, I, P
     pub fn alloc_all(&mut self, data: &[u64], grants: &mut [Grant]) -> Result<(), Partial<AllocError>> {
         let mut done = 0;
         self.in_batches(data, |cache, data, slot| {
-            let Some(grant) = grants.get_mut(done) else { return Ok(false) };
-            *grant = match slot {
+            let Some(grant) = grants.get_mut(done) else { return Ok(()) };
+            // An earlier element of the batch may have moved things.
+            let here = slot.filter(|&slot| cache.pool.is_of(slot, data));
+            *grant = match here {
                 Some(slot) => cache.join(slot),
                 None => cache.alloc(data),
             }
             .map_err(|error| Partial { done, error })?;
             done += 1;
-            // Only what had no slot makes another lose its own.
-            Ok(slot.is_none())
+            Ok(())
         })
     }
 
@@ -35,36 +36,33 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>, I: Index, P: Policy, C> SlotCache<S, I, P
     pub fn free_all(&mut self, data: &[u64]) -> Result<(), Partial<FreeError>> {
         let mut done = 0;
         self.in_batches(data, |cache, data, slot| {
-            let dropped = match slot {
-                Some(slot) => cache.give_back(slot, data, Next::Unknown),
-                None => Err(FreeError::NotAssigned { data }),
+            let here = slot.filter(|&slot| cache.pool.is_of(slot, data));
+            match here {
+                Some(slot) => cache.give_back(slot, data, Next::Unknown).map(drop),
+                None => cache.free(data),
             }
             .map_err(|error| Partial { done, error })?;
             done += 1;
-            Ok(dropped)
+            Ok(())
         })
     }
 
-    /// Looks up some ids at once before anything is done for them: the processor waits for all lines together. `each`
-    /// says whether it assigned or emptied a slot.
+    /// Looks up some ids at once before anything is done for them: the processor waits for all lines together.
     #[inline]
     fn in_batches<E: From<Interrupted>>(
         &mut self,
         data: &[u64],
-        mut each: impl FnMut(&mut Self, u64, Option<u32>) -> Result<bool, Partial<E>>,
+        mut each: impl FnMut(&mut Self, u64, Option<u32>) -> Result<(), Partial<E>>,
     ) -> Result<(), Partial<E>> {
         const AT_ONCE: usize = 32;
         self.working().map_err(|error| Partial { done: 0, error: error.into() })?;
         let mut slots = [None; AT_ONCE];
         for batch in data.chunks(AT_ONCE) {
             for (slot, &data) in slots.iter_mut().zip(batch) {
-                // The record is looked at to have it here when it is needed.
                 *slot = self.find(data).filter(|&slot| self.pool.is_of(slot, data));
             }
-            let mut moved = false;
             for (&slot, &data) in slots.iter().zip(batch) {
-                let slot = if moved { self.find(data) } else { slot };
-                moved |= each(self, data, slot)?;
+                each(self, data, slot)?;
             }
         }
         Ok(())
