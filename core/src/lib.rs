@@ -49,6 +49,7 @@ pub mod placement;
 pub mod region;
 pub mod ring;
 pub mod segment;
+pub mod shared_cache;
 pub mod shared_slots;
 pub mod slots;
 pub mod stencil;

@@ -4,6 +4,8 @@
 //! with two takers, a torn or repeated message, messages out of order. The parent kills it at any moment,
 //! checks that the others go on, reclaims what it held, and starts a successor.
 
+pub mod cache;
+
 use std::thread;
 
 use umbra_core::atomic::{AtomicU64, Ordering};
@@ -41,15 +43,18 @@ pub enum Role {
     MailSender,
     /// Receives from it.
     MailReceiver,
+    /// Loads and uses data through a shared cache.
+    Cache,
 }
 
 impl Role {
-    const ALL: [(&'static str, Role); 5] = [
+    const ALL: [(&'static str, Role); 6] = [
         ("slots", Role::Slots),
         ("line-sender", Role::LineSender),
         ("line-receiver", Role::LineReceiver),
         ("mail-sender", Role::MailSender),
         ("mail-receiver", Role::MailReceiver),
+        ("cache", Role::Cache),
     ];
 
     /// The role with this name.
@@ -122,6 +127,11 @@ impl<'a> Arena<'a> {
         }
     }
 
+    /// What lies in a slot.
+    fn content(&self, slot: u32) -> Option<&'a AtomicU64> {
+        self.words[USERS..USERS + SLOTS].get(slot as usize)
+    }
+
     fn step(&self, owner: u8) {
         self.words[PROGRESS + usize::from(owner)].fetch_add(1, Ordering::Relaxed);
     }
@@ -164,6 +174,7 @@ pub fn play(role: Role, number: u8, arena: Arena<'_>) -> Result<(), String> {
         Role::LineReceiver => line_receiver(arena, number),
         Role::MailSender => mail_sender(arena, owner),
         Role::MailReceiver => mail_receiver(arena, owner),
+        Role::Cache => cache::play(arena, number),
     }
 }
 
@@ -297,6 +308,7 @@ pub fn create(role: Role, arena: Arena<'_>) -> Result<(), String> {
         Role::MailSender | Role::MailReceiver => {
             Mailbox::create(words, CAPACITY).map(|_| ()).map_err(|e| e.to_string())
         }
+        Role::Cache => cache::create(words),
     }
 }
 

@@ -48,6 +48,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "link", seeds: link::seeds, feed: link::feed },
     Target { name: "segment", seeds: shared::segment_seeds, feed: shared::segment_feed },
     Target { name: "slots", seeds: shared::slots_seeds, feed: shared::slots_feed },
+    Target { name: "cache", seeds: shared::cache_seeds, feed: shared::cache_feed },
     Target { name: "ring", seeds: shared::ring_seeds, feed: shared::ring_feed },
     Target { name: "mailbox", seeds: shared::mailbox_seeds, feed: shared::mailbox_feed },
     Target { name: "table", seeds: table::seeds, feed: table::feed },

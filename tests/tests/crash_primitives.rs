@@ -4,6 +4,7 @@
 //! the dead one did not hold. Moments are drawn by a generator whose seed is printed on failure.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
+use std::cell::Cell;
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -13,7 +14,7 @@ use umbra::sys::segment::Segment;
 use umbra_core::ring::line;
 use umbra_core::ring::mailbox::Mailbox;
 use umbra_core::shared_slots::{Owner, SharedSlots};
-use umbra_tests::crash::{self, Arena, CAPACITY, Role, SLOTS, WORDS};
+use umbra_tests::crash::{self, Arena, CAPACITY, Role, SLOTS, WORDS, cache};
 
 const KILLS: usize = 40;
 /// Far beyond anything that a loaded machine needs; only a hang lasts longer.
@@ -160,7 +161,19 @@ fn at_rest(role: Role, arena: Arena<'_>) -> usize {
             let (numbered, received) = arena.messages();
             usize::try_from(numbered - received).unwrap()
         }
+        Role::Cache => {
+            cache_at_rest(arena);
+            0
+        }
     }
+}
+
+/// With everybody buried, no reference is left and each slot can be taken.
+fn cache_at_rest(arena: Arena<'_>) {
+    let client = cache::join(arena).unwrap();
+    let mut taken: Vec<u32> = (100..).map_while(|data| client.alloc(data).ok()).map(|grant| grant.slot).collect();
+    taken.sort_unstable();
+    assert_eq!(taken, (0..SLOTS as u32).collect::<Vec<_>>(), "every slot can be taken again, once");
 }
 
 fn owner(number: u8) -> Owner {
@@ -202,4 +215,21 @@ fn killed_and_stopped_users_of_a_mailbox_block_nobody_and_lose_only_what_they_he
     );
     // A dead sender held at most one number that it had not published, a dead receiver one message.
     assert!(lost <= KILLS + 4, "{lost} messages were lost in {KILLS} kills");
+}
+
+#[test]
+fn killed_and_stopped_users_of_a_shared_cache_block_nobody_and_lose_no_slot() {
+    let (references, fills) = (Cell::new(0), Cell::new(0));
+    scenario(
+        4,
+        &[Role::Cache; 3],
+        |_, _| true,
+        |_, arena| {
+            let (reclaimed, told) = cache::bury(arena).unwrap();
+            assert_eq!(told.len() as u64, reclaimed.fills, "each fill is told");
+            references.set(references.get() + reclaimed.references);
+            fills.set(fills.get() + reclaimed.fills);
+        },
+    );
+    assert!(references.get() > 0 && fills.get() > 0, "some died with references, some while they filled a slot");
 }

@@ -86,6 +86,11 @@ fn shared_slots() {
 }
 
 #[test]
+fn shared_caches() {
+    a_million_inputs("cache");
+}
+
+#[test]
 fn rings() {
     a_million_inputs("ring");
 }

@@ -14,7 +14,7 @@ use crate::SLOTS;
 use crate::peers::{self, Peer};
 
 /// Ids that are asked for in a row; a power of two.
-const ASKED: usize = 1 << 21;
+pub(crate) const ASKED: usize = 1 << 21;
 /// Skewed ids before anything is counted, and all of them.
 const WARM: usize = 1 << 22;
 const SKEWED: usize = WARM + (1 << 23);
@@ -37,9 +37,9 @@ fn cache<I: Index, P: Policy>(index: I, policy: P) -> Cache<Vec<Slot>, I, P> {
 }
 
 /// An even generator: the same ids for all.
-struct Random(u64);
+pub(crate) struct Random(pub(crate) u64);
 impl Random {
-    fn next(&mut self) -> u64 {
+    pub(crate) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         scatter(self.0)
     }
@@ -50,7 +50,7 @@ impl Random {
 }
 
 /// One id of 64 bits for each small one.
-fn scatter(small: u64) -> u64 {
+pub(crate) fn scatter(small: u64) -> u64 {
     let mixed = (small ^ (small >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     mixed ^ (mixed >> 31)

@@ -5,6 +5,9 @@
 //! them. *Zipf* is get-or-insert with ids of that skew. A *cycle* of a stencil is, for each input of a group, all that
 //! there is: submit, prepare, prepared, ready, free; for a peer again one get-or-insert.
 //!
+//! *Shared* is the cache that processes share, by one thread and by two at the same time. A *hit* of it is the same, with
+//! `free` by the id; *pin* gives the reference back without looking for the id.
+//!
 //! Ids are numbered from 0 (`dense`), or scattered over 64 bits (`sparse`); peers have the same ids. Rows named after
 //! a goal compare with a figure that was fixed beforehand.
 
@@ -12,6 +15,7 @@
 
 mod hits;
 mod peers;
+mod shared;
 mod sweeps;
 
 use umbra_tests::bench::{Report, cores, pin};
@@ -21,13 +25,15 @@ const SLOTS: u32 = 640_000;
 
 fn main() {
     let mut report = Report::from_args();
-    if let Some(core) = cores().unwrap_or_default().last()
+    let cores = cores().unwrap_or_default();
+    if let Some(core) = cores.last()
         && let Err(error) = pin(*core)
     {
         report.note(format_args!("not pinned: {error}"));
     }
     hits::bytes(&mut report);
     hits::uniform(&mut report);
+    shared::uniform(&mut report, cores.first());
     hits::zipf(&mut report);
     sweeps::cycles(&mut report);
     report.finish();

@@ -8,6 +8,7 @@ use umbra_core::cell::BytesMut;
 use umbra_core::ring::line::{self, Line, Ring};
 use umbra_core::ring::mailbox::{self, Mailbox};
 use umbra_core::segment::{Draft, Kind, Segment};
+use umbra_core::shared_cache::{Forgetful, Identity, Sharing, words_for};
 use umbra_core::shared_slots::{self, Owner, SharedSlots};
 
 /// Words of memory that an input fills at most.
@@ -104,6 +105,44 @@ pub(super) fn slots_feed(bytes: &[u8]) {
                 _ => poke(words, step),
             }
             assert!(held.iter().all(|id| (id.index() as usize) < slots.capacity()));
+        }
+    });
+}
+
+/// A shared cache, empty and in use.
+pub(super) fn cache_seeds() -> Vec<Vec<u8>> {
+    let sharing = Sharing::new(2, 7).expect("a few");
+    let used = |count: u64| {
+        laid_out(words_for(8, sharing), |words| {
+            let cache = Forgetful::create(words, 8, sharing, 1).expect("the memory suffices");
+            let client = cache.join(Identity::new(1, 1)).expect("nobody else joined");
+            for data in 0..count {
+                client.alloc(data).expect("there is room");
+                client.remember(data).expect("it is being filled");
+            }
+            (0..count / 2).for_each(|data| client.free(data).expect("it is in use"));
+        })
+    };
+    vec![used(0), used(5), used(8)]
+}
+
+/// Whatever is in the memory: a slot that was handed out is one, and every operation ends.
+pub(super) fn cache_feed(bytes: &[u8]) {
+    with_memory(bytes, |words, steps| {
+        let Ok(cache) = Forgetful::attach(words) else { return };
+        assert!((cache.capacity() as usize) < words.len());
+        let Ok(client) = cache.join(Identity::new(2, 2)) else { return };
+        for step in steps {
+            let data = u64::from(step / 8);
+            match step % 8 {
+                0 | 1 => assert!(client.alloc(data).map_or(0, |grant| grant.slot) < cache.capacity()),
+                2 => drop(client.free(data)),
+                3 => drop(client.remember(data)),
+                4 => drop((client.forget(data), client.abandon(data), client.state(data))),
+                5 => drop(client.pin(data).map(|pin| client.free_pin(pin))),
+                6 => drop(cache.members().next().map(|(owner, who)| client.reclaim(owner, who, |_, _| ()))),
+                _ => poke(words, step),
+            }
         }
     });
 }

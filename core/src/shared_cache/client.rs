@@ -1,0 +1,300 @@
+//! What a process does with a cache that it shares.
+
+use core::marker::PhantomData;
+
+use crate::cache::{Found, Interrupted, State};
+use crate::shared_slots::Owner;
+
+use super::SlotCache;
+use super::chain::Held;
+use super::error::{AllocError, Blocked, FreeError, LookError, ReclaimError};
+use super::grant::{Grant, Pin};
+use super::layout::{Contract, Parts};
+use super::members::{Count, Identity, Reclaimed};
+use super::take::Failed;
+use super::word::{ABANDONED, FILLING, Field, VALID, Word};
+
+/// Compare-and-swaps of one slot that may fail before an operation gives up: others are never that fast, but memory
+/// may be damaged on purpose.
+const ATTEMPTS: u32 = 1 << 16;
+
+/// One process at a cache; its threads may use copies of it at the same time.
+#[derive(Debug)]
+pub struct Client<'a, C> {
+    pub(super) parts: Parts<'a>,
+    owner: Owner,
+    identity: Identity,
+    field: Field,
+    contract: PhantomData<C>,
+}
+impl<C> Copy for Client<'_, C> {}
+impl<C> Clone for Client<'_, C> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+/// What became of an attempt to refer to a slot.
+enum Joined {
+    Granted(Grant),
+    /// The slot has, or soon has, other data.
+    Gone,
+    TooMany,
+}
+
+impl<'a, C: Contract> Client<'a, C> {
+    pub(super) fn new(parts: Parts<'a>, owner: Owner, identity: Identity) -> Self {
+        Client { parts, owner, identity, field: parts.field(owner), contract: PhantomData }
+    }
+
+    /// The number of this process at the cache.
+    #[must_use]
+    pub fn owner(&self) -> Owner {
+        self.owner
+    }
+
+    /// The cache itself.
+    #[must_use]
+    pub fn cache(&self) -> SlotCache<'a, C> {
+        SlotCache { parts: self.parts, contract: PhantomData }
+    }
+
+    #[inline]
+    pub(super) fn working(&self) -> Result<(), Interrupted> {
+        if self.parts.is_interrupted() { Err(Interrupted) } else { Ok(()) }
+    }
+
+    /// Takes a reference to the slot of `data`, which is assigned now if it was not: to an empty slot, else to one
+    /// whose idle content is not used any more.
+    ///
+    /// # Errors
+    /// [`AllocError`]; [`AllocError::Full`] is where a blocking caller waits for a `free`.
+    #[inline]
+    pub fn alloc(&self, data: u64) -> Result<Grant, AllocError> {
+        self.working()?;
+        let bucket = self.parts.bucket(data);
+        if let Some(slot) = self.parts.glance(bucket, data)
+            && let Joined::Granted(grant) = self.join(slot, data)
+        {
+            return Ok(grant);
+        }
+        self.alloc_alone(bucket, data)
+    }
+
+    /// A further reference to a slot that probably belongs to `data`.
+    #[inline]
+    fn join(&self, slot: u32, data: u64) -> Joined {
+        let Some(mut word) = self.parts.word(slot) else { return Joined::Gone };
+        for _ in 0..ATTEMPTS {
+            let (found, next) = match word.state() {
+                VALID => (Found::Remembered, word.joined(self.field)),
+                FILLING => (Found::Assigned, word.joined(self.field)),
+                ABANDONED => (Found::Empty, word.refilled(self.field, self.owner)),
+                _ => return Joined::Gone,
+            };
+            if word.count(self.field) == self.field.most() {
+                return Joined::TooMany;
+            }
+            match self.parts.swap(slot, word, next) {
+                Ok(()) => {
+                    let grant = Grant { slot, found, mine: next.count(self.field), generation: next.generation() };
+                    return self.confirm(grant, data);
+                }
+                Err(now) => word = now,
+            }
+        }
+        Joined::Gone
+    }
+
+    /// With the reference the slot keeps its data: so now it is certain whose it is.
+    #[inline]
+    fn confirm(&self, grant: Grant, data: u64) -> Joined {
+        if self.parts.key(grant.slot) == Some(data) {
+            if grant.found == Found::Empty {
+                self.parts.count(self.owner, Count::Loads);
+            }
+            return Joined::Granted(grant);
+        }
+        if grant.found == Found::Empty {
+            // This client is the filler now, of what it did not want: the next to ask shall be.
+            let _ = self.change(grant.slot, |word| word.is_filled_by(self.owner).then(|| word.abandoned()));
+        }
+        let _ = self.release(grant.slot, |_| true);
+        Joined::Gone
+    }
+
+    /// With the bucket for itself: finds the slot, or assigns one.
+    #[cold]
+    fn alloc_alone(&self, bucket: usize, data: u64) -> Result<Grant, AllocError> {
+        let held = self.parts.hold(bucket, self.owner)?;
+        let Some(slot) = held.find(data)? else { return self.assign(&held, data) };
+        match self.join(slot, data) {
+            Joined::Granted(grant) => Ok(grant),
+            Joined::TooMany => Err(AllocError::TooManyReferences { data, most: self.field.most() }),
+            // In this chain and not assigned: a claimant ended in between, and has to be buried.
+            Joined::Gone => {
+                let owner = self.parts.word(slot).map_or(u8::MAX, Word::by);
+                Err(Blocked::Busy { owner }.into())
+            }
+        }
+    }
+
+    fn assign(&self, held: &Held<'_, 'a>, data: u64) -> Result<Grant, AllocError> {
+        let taken = match self.parts.take(self.owner, held) {
+            Ok(taken) => taken,
+            Err(Failed::Blocked(why)) => return Err(why.into()),
+            Err(Failed::Full) => {
+                self.parts.count(self.owner, Count::Refused);
+                return Err(AllocError::Full { slots: self.parts.slots.len() as u32 });
+            }
+        };
+        let slot = taken.slot;
+        self.parts.set_key(slot, data);
+        held.put(slot);
+        // Only now can others refer to it: whoever finds the slot, finds it in its chain.
+        let word = taken.word.assigned(self.field, self.owner);
+        self.parts.swap(slot, taken.word, word).map_err(|_| Blocked::Damaged { at: slot as usize })?;
+        self.parts.count(self.owner, Count::Loads);
+        if taken.evicted {
+            self.parts.count(self.owner, Count::Evictions);
+        }
+        Ok(Grant { slot, found: Found::Empty, mine: 1, generation: word.generation() })
+    }
+
+    /// The slot of `data`, and its word; `None` if it has none.
+    pub(super) fn find(&self, data: u64) -> Result<Option<(u32, Word)>, Blocked> {
+        let bucket = self.parts.bucket(data);
+        let assigned = |slot: u32| {
+            let word = self.parts.word(slot)?;
+            let known = matches!(word.state(), VALID | FILLING | ABANDONED) && !word.is_vacant();
+            // The word first: if it is replaced later, the data was still that.
+            (known && self.parts.key(slot) == Some(data)).then_some((slot, word))
+        };
+        if let Some(found) = self.parts.glance(bucket, data).and_then(assigned) {
+            return Ok(Some(found));
+        }
+        let held = self.parts.hold(bucket, self.owner)?;
+        Ok(held.find(data)?.and_then(assigned))
+    }
+
+    /// Replaces the word as long as `next` says by what; the word that was replaced.
+    #[inline]
+    pub(super) fn change(&self, slot: u32, next: impl Fn(Word) -> Option<Word>) -> Result<Word, Option<Word>> {
+        let mut word = self.parts.word(slot).ok_or(None)?;
+        for _ in 0..ATTEMPTS {
+            match self.parts.swap(slot, word, next(word).ok_or(Some(word))?) {
+                Ok(()) => return Ok(word),
+                Err(now) => word = now,
+            }
+        }
+        Err(None)
+    }
+
+    /// Gives back a reference of this process; whether there was one to a word of which `is` holds.
+    #[inline]
+    fn release(&self, slot: u32, is: impl Fn(Word) -> bool) -> bool {
+        let change = |word: Word| (word.count(self.field) > 0 && is(word)).then(|| word.released(self.field));
+        match self.change(slot, change) {
+            Ok(word) => {
+                if word.released(self.field).is_vacant() {
+                    self.parts.vacancy.set(slot);
+                }
+                true
+            }
+            Err(_) => false,
+        }
+    }
+
+    /// Gives a reference back. Without content, or with content that shall leave, the last one empties the slot.
+    ///
+    /// # Errors
+    /// [`FreeError`] if this process has no reference.
+    #[inline]
+    pub fn free(&self, data: u64) -> Result<(), FreeError> {
+        self.working()?;
+        // With a reference of this process the slot keeps its data, so a glance that finds it is enough.
+        let glanced = self.parts.glance(self.parts.bucket(data), data);
+        if glanced.is_some_and(|slot| self.release(slot, |_| self.parts.key(slot) == Some(data))) {
+            return Ok(());
+        }
+        let (slot, _) = self.find(data)?.ok_or(FreeError::NotAssigned { data })?;
+        if self.release(slot, |_| self.parts.key(slot) == Some(data)) {
+            Ok(())
+        } else {
+            Err(FreeError::NotInUse { data })
+        }
+    }
+
+    /// [`Client::alloc`], with the reference as a value.
+    ///
+    /// # Errors
+    /// [`AllocError`].
+    #[inline]
+    pub fn pin(&self, data: u64) -> Result<Pin, AllocError> {
+        Ok(Pin { data, grant: self.alloc(data)? })
+    }
+
+    /// Gives the reference back, without looking for the data.
+    ///
+    /// # Errors
+    /// [`FreeError`] if the cache was interrupted, or the pin is of another one.
+    #[inline]
+    pub fn free_pin(&self, pin: Pin) -> Result<(), FreeError> {
+        self.working()?;
+        let Pin { data, grant: Grant { slot, generation, .. } } = pin;
+        if self.release(slot, |word| word.generation() == generation) {
+            Ok(())
+        } else {
+            Err(FreeError::NotAssigned { data })
+        }
+    }
+
+    /// What the slot of `data` is doing; `None` if it has none.
+    ///
+    /// # Errors
+    /// [`LookError`].
+    pub fn state(&self, data: u64) -> Result<Option<State>, LookError> {
+        self.working()?;
+        Ok(self.find(data)?.map(|(_, word)| match word.state() {
+            VALID if word.is_idle() => State::Idle,
+            VALID => State::InUse,
+            FILLING => State::Filling,
+            _ => State::Abandoned,
+        }))
+    }
+
+    /// References of all processes to `data`.
+    ///
+    /// # Errors
+    /// [`LookError`].
+    pub fn references(&self, data: u64) -> Result<u32, LookError> {
+        self.working()?;
+        Ok(self.find(data)?.map_or(0, |(_, word)| word.references(self.parts.sharing.bits())))
+    }
+
+    /// Takes back what a process held that will not run again: its references and the fills that it had begun. Each
+    /// slot of which it was the filler is named with its data; the next `alloc` of the data finds it empty. The
+    /// number is free then. Runs beside all other operations, also those that an interrupt refuses.
+    ///
+    /// Only when the process has ended: a reference of one that lives would be lost. What it had others write into a
+    /// slot (a device, a remote read) must have ended too.
+    ///
+    /// # Errors
+    /// [`ReclaimError`]; what was done stays done, and a further call goes on.
+    pub fn reclaim(
+        &self,
+        dead: Owner,
+        identity: Identity,
+        abandoned: impl FnMut(u32, u64),
+    ) -> Result<Reclaimed, ReclaimError> {
+        self.parts.reclaim(dead, identity, self.owner, abandoned)
+    }
+
+    /// Gives everything back that this process holds, and its number. No copy of this client may be used any more.
+    ///
+    /// # Errors
+    /// [`ReclaimError`]; a further call goes on.
+    pub fn leave(&self) -> Result<Reclaimed, ReclaimError> {
+        self.parts.reclaim(self.owner, self.identity, self.owner, |_, _| ())
+    }
+}

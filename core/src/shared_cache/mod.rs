@@ -1,0 +1,182 @@
+//! A cache of slots that several processes of a host share, in a segment; also several threads of one.
+//!
+//! The contracts are those of [`cache`](crate::cache), slot for slot: [`Stack`], [`Cache`], [`Forgetful`]. Each process
+//! joins as a [`Client`], whose copies its threads use. What a slot is doing and who refers to it is one word, so a
+//! hit and its `free` are one read-modify-write each, wait for nobody and lock nothing. Who finds nothing has the
+//! *bucket* of the index to himself where the data belongs, for as long as it takes to find a slot; others that miss in
+//! the same of the two buckets a slot get [`Blocked::Busy`] if that lasts.
+//!
+//! Processes may be killed at any instruction. References are counted in the word by process, and it also names
+//! who claims or fills the slot, so there is nothing to repair, only to take back: [`Client::reclaim`] gives back what
+//! a dead process held and names the fills that it had begun, beside all other work. Who lives is the caller's
+//! to find out, by the [`Identity`] that each process joined with ([`SlotCache::members`]).
+//!
+//! ```
+//! use umbra_core::cache::Found;
+//! use umbra_core::cell::BytesMut;
+//! use umbra_core::shared_cache::{Cache, Identity, Sharing, words_for};
+//! let sharing = Sharing::new(8, 31).ok_or("too many")?;
+//! let count = words_for(1000, sharing).ok_or("too many")?;
+//! let mut memory = vec![0_u64; count]; // Or a segment that processes map.
+//! let words = BytesMut::from_words(&mut memory).words(0, count)?;
+//!
+//! let cache = Cache::create(words, 1000, sharing, 1)?;
+//! let (a, b) = (cache.join(Identity::new(1, 0))?, Cache::attach(words)?.join(Identity::new(2, 0))?);
+//! let slot = a.alloc(42)?.slot; // Empty: load data 42 into the slot, and then:
+//! a.remember(42)?;
+//! assert_eq!((b.alloc(42)?.found, b.alloc(43)?.found), (Found::Remembered, Found::Empty));
+//!
+//! // b dies: what it held is given back, and it is told that nobody loads data 43 any more.
+//! let mut abandoned = vec![];
+//! let reclaimed = a.reclaim(b.owner(), Identity::new(2, 0), |_, data| abandoned.push(data))?;
+//! assert_eq!((reclaimed.references, abandoned), (2, vec![43]));
+//! assert_eq!(a.references(42)?, 1);
+//! # let _ = slot;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! Guaranteed, whichever processes are killed or stopped at whatever instruction: data has one slot at most, and a
+//! slot one data id; content with a reference stays; one client at a time is told to fill a slot; a hit and a `free`
+//! never wait; after `reclaim` no slot, reference or fill of the dead one is left. Where operations overlap, the
+//! order in which slots are taken and content leaves is any.
+//!
+//! ABA: a compare-and-swap may take a word for one that it read before although the slot had 2^14 other data meanwhile.
+//! So an `alloc` looks at the data again when it has the reference, a slot is only taken out of the chain that it was
+//! found in, and a `forget` that slept that long empties a slot of other idle content.
+//!
+//! Source of the split into a word that decides and an index that only leads there: this repository's
+//! [`shared_slots`](crate::shared_slots).
+//!
+//! *Cost*: a hit touches a line of the index and the slot's, and each further slot in its chain (0.25 on average);
+//! 40 bytes a slot. `reclaim` is one pass. An `alloc` that finds every slot in use looks at all of them.
+
+mod chain;
+mod client;
+mod contract;
+mod error;
+mod grant;
+mod layout;
+mod members;
+mod take;
+mod vacancy;
+mod word;
+
+use core::marker::PhantomData;
+
+use crate::atomic::AtomicU64;
+use crate::cache::{Forgetting, Plain, Remembering};
+use crate::shared_slots::Owner;
+
+pub use client::Client;
+pub use error::{
+    AllocError, AttachError, Blocked, FillError, ForgetError, FreeError, JoinError, LookError, ReclaimError,
+};
+pub use grant::{Grant, Pin};
+pub use layout::{Contract, Sharing, words_for};
+pub use members::{Identity, Reclaimed};
+
+use layout::Parts;
+use members::Count;
+
+/// A slot for each data id that is in use; content is gone with the last reference.
+pub type Stack<'a> = SlotCache<'a, Plain>;
+/// Remembers content beyond the last reference, until its slot is needed.
+pub type Cache<'a> = SlotCache<'a, Remembering>;
+/// And forgets content on request, so that its slot is used before any other content leaves.
+pub type Forgetful<'a> = SlotCache<'a, Forgetting>;
+
+/// One implementation of all contracts; use it by the names [`Stack`], [`Cache`] and [`Forgetful`].
+#[derive(Debug)]
+pub struct SlotCache<'a, C> {
+    parts: Parts<'a>,
+    contract: PhantomData<C>,
+}
+impl<C> Copy for SlotCache<'_, C> {}
+impl<C> Clone for SlotCache<'_, C> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+/// What happened since the cache was made, in all processes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct Statistics {
+    /// Allocations that had to fill: each is a load.
+    pub loads: u64,
+    /// Contents given up for another.
+    pub evictions: u64,
+    /// Allocations refused because all slots were in use.
+    pub refused: u64,
+}
+
+impl<'a, C: Contract> SlotCache<'a, C> {
+    /// Makes an empty cache; nobody may use the memory as one meanwhile. Without ids that others choose any seed will
+    /// do. Memory that begins at a multiple of 64 bytes makes it fast.
+    ///
+    /// # Errors
+    /// [`AttachError`] if it does not fit, or would have no slots.
+    pub fn create(words: &'a [AtomicU64], slots: usize, sharing: Sharing, seed: u64) -> Result<Self, AttachError> {
+        let parts = Parts::create::<C>(words, slots, sharing, seed)?;
+        Ok(SlotCache { parts, contract: PhantomData })
+    }
+
+    /// Looks at a cache that another process created; `words` may be longer than it.
+    ///
+    /// # Errors
+    /// [`AttachError`].
+    pub fn attach(words: &'a [AtomicU64]) -> Result<Self, AttachError> {
+        Ok(SlotCache { parts: Parts::attach::<C>(words)?, contract: PhantomData })
+    }
+
+    /// Makes a process one of those that use the cache; once a process.
+    ///
+    /// # Errors
+    /// [`JoinError`].
+    pub fn join(&self, identity: Identity) -> Result<Client<'a, C>, JoinError> {
+        Ok(Client::new(self.parts, self.parts.join(identity)?, identity))
+    }
+
+    /// The processes that joined and neither left nor were reclaimed.
+    pub fn members(&self) -> impl Iterator<Item = (Owner, Identity)> {
+        self.parts.members()
+    }
+
+    /// Slots that there are.
+    #[must_use]
+    pub fn capacity(&self) -> u32 {
+        self.parts.slots.len() as u32
+    }
+
+    /// How many processes can use it, with how many references each.
+    #[must_use]
+    pub fn sharing(&self) -> Sharing {
+        self.parts.sharing
+    }
+
+    /// Slots that are empty right now; O(slots).
+    #[must_use]
+    pub fn empty(&self) -> u32 {
+        (0..self.capacity()).filter(|&slot| self.parts.word(slot).is_some_and(word::Word::is_free)).count() as u32
+    }
+
+    /// What happened so far.
+    #[must_use]
+    pub fn statistics(&self) -> Statistics {
+        let counted = |what| self.parts.counted(what);
+        let (loads, evictions) = (counted(Count::Loads), counted(Count::Evictions));
+        Statistics { loads, evictions, refused: counted(Count::Refused) }
+    }
+
+    /// From now on every operation of every process fails with `Interrupted`, for good; one that had begun may still
+    /// have its effect. A second interrupt changes nothing.
+    pub fn interrupt(&self) {
+        self.parts.interrupt();
+    }
+
+    /// Whether the cache was interrupted.
+    #[must_use]
+    pub fn is_interrupted(&self) -> bool {
+        self.parts.is_interrupted()
+    }
+}

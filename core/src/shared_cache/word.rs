@@ -1,0 +1,191 @@
+//! The word of a slot: what it is doing, and who refers to it.
+//!
+//! References are counted in one field an owner, 40 bits together, so the compare-and-swap that takes a reference
+//! also says whose it is. Above them: the owner who claims or fills the slot (5 bits), the state (3 bits), two marks,
+//! and a generation (14 bits) that changes with each assignment.
+
+use crate::shared_slots::Owner;
+
+/// Bits of all counts together.
+pub(super) const COUNT_BITS: u32 = 40;
+const COUNTS: u64 = (1 << COUNT_BITS) - 1;
+const BY: u32 = COUNT_BITS;
+const BY_MASK: u64 = 0x1f << BY;
+const STATE: u32 = BY + 5;
+const STATE_MASK: u64 = 7 << STATE;
+/// The content goes with the last reference.
+const LEAVING: u64 = 1 << (STATE + 3);
+/// The content was used since the hand came by.
+const USED: u64 = 1 << (STATE + 4);
+const GENERATION: u32 = STATE + 5;
+
+/// Nobody's, and in no chain.
+pub(super) const EMPTY: u64 = 0;
+/// An owner has it to himself, to give it to other data.
+pub(super) const CLAIMED: u64 = 1 << STATE;
+/// Assigned, and somebody fills it.
+pub(super) const FILLING: u64 = 2 << STATE;
+/// Assigned, and nobody fills it; without references it is vacant.
+pub(super) const ABANDONED: u64 = 3 << STATE;
+/// Assigned, and filled.
+pub(super) const VALID: u64 = 4 << STATE;
+
+/// The word of one slot, as it was read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Word(pub(super) u64);
+
+/// One owner's field of the counts.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Field {
+    shift: u32,
+    mask: u64,
+}
+
+impl Field {
+    pub(super) const fn new(owner: Owner, bits: u32) -> Field {
+        Field { shift: owner.number() as u32 * bits, mask: (1 << bits) - 1 }
+    }
+    const fn unit(self) -> u64 {
+        1 << self.shift
+    }
+    /// References that a field can count.
+    pub(super) const fn most(self) -> u32 {
+        self.mask as u32
+    }
+}
+
+impl Word {
+    #[inline]
+    pub(super) const fn state(self) -> u64 {
+        self.0 & STATE_MASK
+    }
+
+    #[inline]
+    pub(super) const fn is_referred(self) -> bool {
+        self.0 & COUNTS != 0
+    }
+
+    /// Known content without a reference: what may be evicted.
+    pub(super) const fn is_idle(self) -> bool {
+        self.state() == VALID && !self.is_referred()
+    }
+
+    /// Assigned to data of which there is nothing: as good as empty, though in a chain.
+    pub(super) const fn is_vacant(self) -> bool {
+        self.state() == ABANDONED && !self.is_referred()
+    }
+
+    /// Nobody needs what is in it.
+    pub(super) const fn is_free(self) -> bool {
+        self.state() == EMPTY || self.is_vacant()
+    }
+
+    pub(super) const fn is_used(self) -> bool {
+        self.0 & USED != 0
+    }
+
+    pub(super) const fn by(self) -> u8 {
+        ((self.0 & BY_MASK) >> BY) as u8
+    }
+
+    pub(super) const fn generation(self) -> u16 {
+        (self.0 >> GENERATION) as u16
+    }
+
+    /// References of one owner.
+    #[inline]
+    pub(super) const fn count(self, field: Field) -> u32 {
+        (self.0 >> field.shift & field.mask) as u32
+    }
+
+    /// References of all, if each has a field of so many bits.
+    pub(super) fn references(self, bits: u32) -> u32 {
+        let fields = (0..COUNT_BITS).step_by(bits.max(1) as usize);
+        fields.map(|shift| ((self.0 & COUNTS) >> shift & ((1 << bits) - 1)) as u32).sum()
+    }
+
+    const fn with(self, state: u64) -> Word {
+        Word(self.0 & !STATE_MASK | state)
+    }
+
+    const fn of(self, owner: Owner) -> Word {
+        Word(self.0 & !BY_MASK | (owner.number() as u64) << BY)
+    }
+
+    /// With one more reference to content; the caller knows that the field has room.
+    #[inline]
+    pub(super) const fn joined(self, field: Field) -> Word {
+        let used = if self.state() == VALID { USED } else { 0 };
+        Word((self.0 | used) + field.unit())
+    }
+
+    /// With one more reference, by whoever fills it from now on.
+    pub(super) const fn refilled(self, field: Field, owner: Owner) -> Word {
+        self.joined(field).with(FILLING).of(owner)
+    }
+
+    /// Claimed by an owner, without marks.
+    pub(super) const fn claimed(self, owner: Owner) -> Word {
+        Word(self.with(CLAIMED).of(owner).0 & !(LEAVING | USED))
+    }
+
+    /// Assigned anew: being filled by the claimant, who has the only reference.
+    pub(super) const fn assigned(self, field: Field, owner: Owner) -> Word {
+        Word(self.emptied().0 | FILLING | field.unit()).of(owner)
+    }
+
+    /// In its next generation, without anything.
+    pub(super) const fn emptied(self) -> Word {
+        Word((self.generation() as u64 + 1) << GENERATION | EMPTY)
+    }
+
+    /// Filled.
+    pub(super) const fn filled(self) -> Word {
+        Word(self.with(VALID).0 & !BY_MASK)
+    }
+
+    /// Given up by whoever filled it.
+    pub(super) const fn abandoned(self) -> Word {
+        self.with(ABANDONED)
+    }
+
+    /// The content shall go with the last reference; without one it goes now.
+    pub(super) const fn leaving(self) -> Word {
+        Word(self.0 | LEAVING).settled()
+    }
+
+    /// Without the mark of use.
+    pub(super) const fn unused(self) -> Word {
+        Word(self.0 & !USED)
+    }
+
+    /// Without one reference, which the caller knows to be there.
+    #[inline]
+    pub(super) const fn released(self, field: Field) -> Word {
+        Word(self.0 - field.unit()).settled()
+    }
+
+    /// Without what a dead owner had: his references, and his fill.
+    pub(super) const fn bereft(self, field: Field, owner: Owner) -> Word {
+        let left = Word(self.0 & !(field.mask << field.shift));
+        let left = if self.is_filled_by(owner) { left.abandoned() } else { left };
+        if self.is_referred() { left.settled() } else { left }
+    }
+
+    pub(super) const fn is_filled_by(self, owner: Owner) -> bool {
+        self.state() == FILLING && self.by() == owner.number()
+    }
+
+    pub(super) const fn is_claimed_by(self, owner: Owner) -> bool {
+        self.state() == CLAIMED && self.by() == owner.number()
+    }
+
+    /// Vacant, if nobody refers to it any more and there is nothing to keep.
+    #[inline]
+    const fn settled(self) -> Word {
+        if self.is_referred() || self.state() == VALID && self.0 & LEAVING == 0 {
+            return self;
+        }
+        Word(self.with(ABANDONED).0 & !(LEAVING | USED | BY_MASK))
+    }
+}

@@ -1,0 +1,176 @@
+//! All interleavings of a few operations on a shared cache, by loom.
+//!
+//! Run with `RUSTFLAGS="--cfg loom" cargo test -p umbra-core --release --test loom_shared_cache`.
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
+#![cfg(loom)]
+
+use loom::cell::Cell;
+use loom::sync::Arc;
+use loom::thread;
+use umbra_core::atomic::AtomicU64;
+use umbra_core::cache::{Forgetting, Found, State};
+use umbra_core::shared_cache::{AllocError, Client, Forgetful, Identity, Sharing, words_for};
+
+/// A cache, and the memory of its slots: loom reports a read of it beside a write.
+struct Table {
+    words: Vec<AtomicU64>,
+    content: Vec<Cell<u64>>,
+}
+
+impl Table {
+    fn new(slots: usize) -> Arc<Table> {
+        let sharing = Sharing::new(4, 3).unwrap();
+        let words: Vec<_> = (0..words_for(slots, sharing).unwrap()).map(|_| AtomicU64::new(0)).collect();
+        Forgetful::create(&words, slots, sharing, 1).unwrap();
+        Arc::new(Table { words, content: (0..slots).map(|_| Cell::new(u64::MAX)).collect() })
+    }
+
+    fn cache(&self) -> Forgetful<'_> {
+        Forgetful::attach(&self.words).unwrap()
+    }
+
+    fn join(&self, who: u32) -> Client<'_, Forgetting> {
+        self.cache().join(Identity::new(who, 0)).unwrap()
+    }
+
+    /// Uses data as an application does; whether it got a slot.
+    fn work(&self, client: Client<'_, Forgetting>, data: u64) -> bool {
+        let grant = match client.alloc(data) {
+            Ok(grant) => grant,
+            Err(AllocError::Full { .. } | AllocError::Blocked { .. }) => return false,
+            Err(error) => panic!("{error}"),
+        };
+        let content = &self.content[grant.slot as usize];
+        match grant.found {
+            Found::Empty => {
+                content.set(data);
+                client.remember(data).unwrap();
+            }
+            Found::Remembered => assert_eq!(content.get(), data, "the content of the slot"),
+            Found::Assigned => {}
+        }
+        client.free(data).unwrap();
+        true
+    }
+}
+
+fn check(preemptions: usize, body: impl Fn() + Sync + Send + 'static) {
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(preemptions);
+    model.check(body);
+}
+
+/// Every slot can be taken again.
+fn at_rest(table: &Table, slots: u64) {
+    let client = table.join(9);
+    let taken: Vec<u32> = (0..slots).map(|data| client.alloc(100 + data).unwrap().slot).collect();
+    assert!((0..slots as u32).all(|slot| taken.contains(&slot)), "no slot is lost");
+    assert_eq!(client.alloc(99), Err(AllocError::Full { slots: slots as u32 }));
+}
+
+#[test]
+fn a_hit_beside_an_eviction_gets_the_data_that_it_asked_for() {
+    check(4, || {
+        let table = Table::new(1);
+        let client = table.join(1);
+        assert!(table.work(client, 1));
+        let other = {
+            let table = table.clone();
+            thread::spawn(move || table.work(table.join(2), 2))
+        };
+        table.work(client, 1);
+        other.join().unwrap();
+        at_rest(&table, 1);
+    });
+}
+
+#[test]
+fn two_that_miss_the_same_data_get_one_slot_and_one_fill() {
+    check(4, || {
+        let table = Table::new(2);
+        let alloc = |table: &Table, who| {
+            let client = table.join(who);
+            loop {
+                match client.alloc(5) {
+                    Ok(grant) => return (grant.slot, grant.found),
+                    Err(AllocError::Blocked { .. }) => thread::yield_now(),
+                    Err(error) => panic!("{error}"),
+                }
+            }
+        };
+        let other = {
+            let table = table.clone();
+            thread::spawn(move || alloc(&table, 1))
+        };
+        let (mine, theirs) = (alloc(&table, 2), other.join().unwrap());
+        assert_eq!(mine.0, theirs.0, "data has one slot");
+        assert!((mine.1 == Found::Empty) != (theirs.1 == Found::Empty), "one of them fills it");
+        assert_eq!(table.cache().empty(), 1);
+    });
+}
+
+#[test]
+fn two_that_need_each_others_buckets_do_not_wait_for_each_other() {
+    check(4, || {
+        let table = Table::new(2);
+        let first = table.join(1);
+        assert!(table.work(first, 1) && table.work(first, 2));
+        let other = {
+            let table = table.clone();
+            thread::spawn(move || table.work(table.join(2), 10))
+        };
+        let got = [table.work(first, 9), other.join().unwrap()];
+        assert!(got.contains(&true), "somebody gets on");
+    });
+}
+
+#[test]
+fn a_slot_emptied_beside_a_search_is_not_lost() {
+    check(4, || {
+        let table = Table::new(1);
+        let client = table.join(1);
+        client.alloc(1).unwrap();
+        let other = {
+            let table = table.clone();
+            thread::spawn(move || table.work(table.join(2), 2))
+        };
+        client.free(1).unwrap();
+        other.join().unwrap();
+        at_rest(&table, 1);
+    });
+}
+
+#[test]
+fn reclaim_beside_use_gives_back_what_the_dead_one_held_and_nothing_else() {
+    check(4, || {
+        let table = Table::new(2);
+        let burier = table.join(3);
+        // It dies with a reference to content, and while it fills another slot.
+        let dead = {
+            let dead = table.join(1);
+            assert!(table.work(dead, 1));
+            dead.alloc(1).unwrap();
+            dead.alloc(2).unwrap();
+            dead.owner()
+        };
+        let other = {
+            let table = table.clone();
+            thread::spawn(move || {
+                let client = table.join(2);
+                assert_eq!(client.alloc(1).map(|grant| grant.found), Ok(Found::Remembered));
+                let second = client.alloc(2).map(|grant| grant.found);
+                assert_eq!(client.state(1), Ok(Some(State::InUse)));
+                second
+            })
+        };
+        let mut told = vec![];
+        let reclaimed = burier.reclaim(dead, Identity::new(1, 0), |_, data| told.push(data)).unwrap();
+        let second = other.join().unwrap().unwrap();
+        assert_eq!((reclaimed.references, reclaimed.fills, told), (2, 1, vec![2]));
+        assert_eq!(burier.references(1), Ok(1));
+        // Who asked after the burial fills it; who asked before it learns from the state that nobody does.
+        let state = if second == Found::Empty { State::Filling } else { State::Abandoned };
+        assert_eq!(burier.state(2), Ok(Some(state)));
+        assert_eq!(table.cache().members().count(), 2);
+    });
+}

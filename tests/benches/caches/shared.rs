@@ -1,0 +1,171 @@
+//! The cache that processes share, beside caches for many threads: hits by one thread, and by two at the same time.
+
+use std::hint::{black_box, spin_loop};
+use std::thread;
+use std::time::Duration;
+
+use umbra_core::atomic::{AtomicU64, Ordering};
+use umbra_core::cache::Remembering;
+use umbra_core::cell::BytesMut;
+use umbra_core::shared_cache::{Cache, Client, Identity, Sharing, words_for};
+use umbra_tests::bench::{Direction, Plan, Report, Row, alternate, pin};
+
+use crate::SLOTS;
+use crate::hits::{ASKED, Random, scatter};
+
+/// Hit after hit of the asked ids, around and around.
+trait Hits: Sync {
+    fn run(&self, asked: &[u64]);
+}
+
+struct ById<'a>(Client<'a, Remembering>);
+impl Hits for ById<'_> {
+    fn run(&self, asked: &[u64]) {
+        for &data in asked {
+            let _ = black_box((self.0.alloc(data), self.0.free(data)));
+        }
+    }
+}
+
+struct ByPin<'a>(Client<'a, Remembering>);
+impl Hits for ByPin<'_> {
+    fn run(&self, asked: &[u64]) {
+        for &data in asked {
+            let _ = black_box(self.0.pin(data).map(|pin| self.0.free_pin(pin)));
+        }
+    }
+}
+
+struct Quick(quick_cache::sync::Cache<u64, u32>);
+impl Hits for Quick {
+    fn run(&self, asked: &[u64]) {
+        for data in asked {
+            black_box(self.0.get(data));
+        }
+    }
+}
+
+struct Moka(moka::sync::Cache<u64, u32>);
+impl Hits for Moka {
+    fn run(&self, asked: &[u64]) {
+        for data in asked {
+            black_box(self.0.get(data));
+        }
+    }
+}
+
+/// Runs so many hits, from where the last ones ended.
+fn turns<'a>(hits: &'a dyn Hits, asked: &'a [u64]) -> impl FnMut(u64) + 'a {
+    let mut at = 0;
+    move |count| {
+        let mut left = count as usize;
+        while left > 0 {
+            let here = left.min(asked.len() - at);
+            hits.run(&asked[at..at + here]);
+            at = (at + here) % asked.len();
+            left -= here;
+        }
+    }
+}
+
+/// The other thread, which does for each of two sides what it is asked for. One for both, because the core that it
+/// waits on is its own.
+struct Other {
+    /// Twice the number of hits, and the side; 0 if it has done them.
+    asked: AtomicU64,
+}
+const END: u64 = u64::MAX;
+
+impl Other {
+    fn serve(&self, core: Option<&usize>, sides: [&dyn Hits; 2], asked: &[u64]) {
+        let _ = core.map(|&core| pin(core));
+        let mut sides = sides.map(|hits| turns(hits, asked));
+        loop {
+            match self.asked.load(Ordering::Acquire) {
+                0 => spin_loop(),
+                END => break,
+                call => {
+                    sides[(call & 1) as usize](call >> 1);
+                    self.asked.store(0, Ordering::Release);
+                }
+            }
+        }
+    }
+
+    /// Hits of one side by the other thread and by this one, at the same time.
+    fn both<'a>(&'a self, side: u64, hits: &'a dyn Hits, asked: &'a [u64]) -> impl FnMut(u64) + 'a {
+        let mut ours = turns(hits, asked);
+        move |count| {
+            self.asked.store(count << 1 | side, Ordering::Release);
+            ours(count);
+            while self.asked.load(Ordering::Acquire) != 0 {
+                spin_loop();
+            }
+        }
+    }
+}
+
+/// Hits of ids that are equally likely; `core` is for the other thread.
+pub(crate) fn uniform(report: &mut Report, core: Option<&usize>) {
+    for (form, id) in [("dense", (|data| data) as fn(u64) -> u64), ("sparse", scatter)] {
+        if report.wants(&format!("hit shared {form}")) || report.wants(&format!("pin shared {form}")) {
+            uniform_ids(report, core, form, id);
+        }
+    }
+}
+
+fn uniform_ids(report: &mut Report, core: Option<&usize>, form: &str, id: fn(u64) -> u64) {
+    let mut random = Random(1);
+    let asked: Vec<u64> = (0..ASKED).map(|_| id(random.next() % u64::from(SLOTS))).collect();
+    let all = || (0..u64::from(SLOTS)).map(id);
+    let count = Sharing::new(8, 31).and_then(|sharing| Some((sharing, words_for(SLOTS as usize, sharing)?)));
+    let Some((sharing, count)) = count else { return };
+    // Eight more, so that it begins at a line.
+    let mut memory = vec![0_u64; count + 8];
+    let first = memory.as_ptr().align_offset(64);
+    let words = BytesMut::from_words(&mut memory).words(first * 8, count).unwrap_or_else(|error| panic!("{error}"));
+    let cache = Cache::create(words, SLOTS as usize, sharing, 1).unwrap_or_else(|error| panic!("{error}"));
+    let ours = cache.join(Identity::new(1, 0)).unwrap_or_else(|error| panic!("{error}"));
+    for data in all() {
+        let _ = (ours.alloc(data), ours.remember(data), ours.free(data));
+    }
+    assert_eq!(cache.empty(), 0);
+    // Some peers give up ids before they are full; hits are what is measured.
+    let quick = Quick(quick_cache::sync::Cache::new((SLOTS + SLOTS / 4) as usize));
+    let moka = Moka(moka::sync::Cache::new(u64::from(SLOTS + SLOTS / 4)));
+    for data in all() {
+        quick.0.insert(data, data as u32);
+        moka.0.insert(data, data as u32);
+    }
+    let bytes = count as f64 * 8.0 / f64::from(SLOTS);
+    let case = format!("bytes a slot, shared {form}, goal");
+    report.row(Row::new(&case, bytes, 45.0, "the goal", "B", Direction::LowerIsBetter)).bar(1.0);
+
+    let plan = Plan { batch: Duration::from_millis(5), ..Plan::standard() };
+    let (by_id, by_pin) = (ById(ours), ByPin(ours));
+    let sides: [(&str, &dyn Hits); 2] = [("hit", &by_id), ("pin", &by_pin)];
+    let peers: [(&str, &dyn Hits); 2] = [("quick_cache 0.7 sync", &quick), ("moka 0.12 sync", &moka)];
+    for (what, ours) in sides {
+        let mut figure = f64::NAN;
+        for (name, peer) in peers {
+            let turns = alternate(&plan, turns(ours, &asked), turns(peer, &asked));
+            figure = turns.ours.median().min(if figure.is_nan() { f64::INFINITY } else { figure });
+            let case = format!("{what} shared {form}, one thread");
+            report.row(turns.row(&case, name, "ns", Direction::LowerIsBetter)).bar(1.0);
+        }
+        let case = format!("{what} shared {form}, one thread, goal");
+        report.row(Row::new(&case, figure, 55.0, "the goal", "ns", Direction::LowerIsBetter)).bar(1.0);
+        for (name, peer) in peers {
+            let other = Other { asked: AtomicU64::new(0) };
+            let (first, second) = asked.split_at(asked.len() / 2);
+            let turns = thread::scope(|scope| {
+                scope.spawn(|| other.serve(core, [ours, peer], second));
+                let turns = alternate(&plan, other.both(0, ours, first), other.both(1, peer, first));
+                other.asked.store(END, Ordering::Release);
+                turns
+            });
+            let case = format!("{what} shared {form}, each of two threads");
+            report.row(turns.row(&case, name, "ns", Direction::LowerIsBetter)).bar(1.0);
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! Processes that share a cache: how one uses it until it is killed, and how the others bury it.
+
+use std::fmt::Display;
+use std::thread;
+
+use umbra::sys::process::{ProcessError, ProcessId};
+use umbra_core::atomic::{AtomicU64, Ordering, spin_hint};
+use umbra_core::cache::{Forgetting, Found};
+use umbra_core::shared_cache::{
+    AllocError, Blocked, Client, FillError, Forgetful, FreeError, Identity, ReclaimError, Reclaimed, Sharing,
+};
+
+use super::{Arena, SLOTS};
+
+/// More than slots, so that content leaves all the time.
+const IDS: u64 = 9;
+/// Ids begin here: what lies in a slot is no mark of a user of slots.
+const FIRST: u64 = 1000;
+/// What a slot holds while it is filled.
+const MIXED: u64 = u64::MAX;
+
+/// Makes the cache.
+///
+/// # Errors
+/// If it does not fit.
+pub fn create(words: &[AtomicU64]) -> Result<(), String> {
+    let sharing = Sharing::new(5, 7).ok_or("too many owners")?;
+    Forgetful::create(words, SLOTS, sharing, 1).map(|_| ()).map_err(|e| e.to_string())
+}
+
+fn identity(process: ProcessId) -> Identity {
+    Identity::new(process.pid, process.start)
+}
+
+/// This process at the cache.
+///
+/// # Errors
+/// If it cannot join.
+pub fn join(arena: Arena<'_>) -> Result<Client<'_, Forgetting>, String> {
+    let cache = Forgetful::attach(arena.structure()).map_err(|e| e.to_string())?;
+    let process = ProcessId::current().map_err(|e| e.to_string())?;
+    cache.join(identity(process)).map_err(|e| e.to_string())
+}
+
+/// Takes back what the members of the cache held that do not live any more; what that was, and the data whose fills
+/// they had begun.
+///
+/// # Errors
+/// What is impossible and was seen.
+pub fn bury(arena: Arena<'_>) -> Result<(Reclaimed, Vec<u64>), String> {
+    let client = join(arena)?;
+    let (mut all, mut told) = (Reclaimed::default(), vec![]);
+    for (owner, who) in client.cache().members() {
+        let lives = match ProcessId::of(who.pid()) {
+            Ok(process) => identity(process) == who,
+            Err(ProcessError::Gone(_)) => false,
+            Err(error) => return Err(error.to_string()),
+        };
+        if lives {
+            continue;
+        }
+        let reclaimed = loop {
+            match client.reclaim(owner, who, |_, data| told.push(data)) {
+                Ok(reclaimed) => break reclaimed,
+                // One that lives is at work in a bucket.
+                Err(ReclaimError::Blocked { why: Blocked::Busy { .. } }) => thread::yield_now(),
+                Err(error) => return Err(error.to_string()),
+            }
+        };
+        all.references += reclaimed.references;
+        all.fills += reclaimed.fills;
+    }
+    client.leave().map_err(|e| e.to_string())?;
+    Ok((all, told))
+}
+
+/// Loads and uses data until killed, often two at a time.
+pub(super) fn play(arena: Arena<'_>, number: u8) -> Result<(), String> {
+    let client = join(arena)?;
+    let mut dice = u64::from(std::process::id());
+    let mut next = |below: u64| {
+        dice = dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (dice >> 33) % below
+    };
+    loop {
+        let wanted = [FIRST + next(IDS), FIRST + next(IDS)];
+        let mut held = vec![];
+        for data in &wanted[..1 + next(2) as usize] {
+            match client.alloc(*data) {
+                Ok(grant) => held.push((*data, grant)),
+                Err(AllocError::Full { .. } | AllocError::Blocked { why: Blocked::Busy { .. } }) => thread::yield_now(),
+                Err(error) => return Err(error.to_string()),
+            }
+        }
+        for &(data, grant) in &held {
+            let content = arena.content(grant.slot).ok_or("a slot that there is not")?;
+            if grant.found == Found::Remembered && content.load(Ordering::Relaxed) != data {
+                return Err(format!("slot {} of data {data} holds {}", grant.slot, content.load(Ordering::Relaxed)));
+            }
+            if grant.found == Found::Empty {
+                content.store(MIXED, Ordering::Relaxed);
+                (0..200).for_each(|_| spin_hint());
+                if content.swap(data, Ordering::Relaxed) != MIXED {
+                    return Err(format!("slot {} was filled by two at once", grant.slot));
+                }
+                settle(|| client.remember(data), |e| matches!(e, FillError::Blocked { .. }))?;
+            }
+        }
+        for &(data, _) in &held {
+            settle(|| client.free(data), |e| matches!(e, FreeError::Blocked { .. }))?;
+            arena.step(number);
+        }
+        if next(4) == 0 {
+            // In use, being filled, or in a bucket of somebody else: all as it should be.
+            let _ = client.forget(wanted[0]);
+        }
+    }
+}
+
+/// Repeats what others were in the way of.
+fn settle<E: Display>(mut attempt: impl FnMut() -> Result<(), E>, is_busy: impl Fn(&E) -> bool) -> Result<(), String> {
+    loop {
+        match attempt() {
+            Ok(()) => return Ok(()),
+            Err(error) if is_busy(&error) => thread::yield_now(),
+            Err(error) => return Err(error.to_string()),
+        }
+    }
+}
