@@ -1,6 +1,7 @@
 /* umbra.h: the C interface of Umbra.
  *
  * A rank joins a job, gets groups, asks the endpoint cache who is where, exports memory, reads that of others, and leaves.
+ * Slot caches decide which slot of the program's memory holds which data; they need no job.
  *
  * Every function returns 0 or a negative code (-UMBRA_E...). Outputs come last and are written only on success, with one
  * exception: UMBRA_ESIZE stores the needed length. Handles are 64-bit ids: one that was released is -UMBRA_ESTALE, never a
@@ -57,6 +58,16 @@ extern "C" {
 #define UMBRA_ESTRUCT 104           /* size in front of a structure is smaller than any version of it */
 #define UMBRA_ESYSTEM 105           /* the system refused: ask for the detail */
 #define UMBRA_EPANIC 106            /* bug in the library */
+#define UMBRA_ENOSLOT 107           /* data has no slot */
+#define UMBRA_EUNUSED 108           /* data has a slot, and nobody a reference to it */
+#define UMBRA_EINUSE 109            /* somebody has a reference to it */
+#define UMBRA_EFILLING 110          /* slot is being filled */
+#define UMBRA_ENOTFILLING 111       /* slot is not being filled (any more) */
+#define UMBRA_EABANDONED 112        /* whoever filled the slot gave up */
+#define UMBRA_ECONTRACT 113         /* cache of this contract has no such operation */
+#define UMBRA_ETOOLARGE 114         /* group has more inputs than there are slots, or places for members */
+#define UMBRA_EUSAGE 115            /* input is not in the usage map, or was named as often as that says */
+#define UMBRA_ENOTREADY 116         /* nobody was told that the group is ready */
 
 /* ---- the library ---- */
 
@@ -191,6 +202,145 @@ int umbra_read_poll(umbra_read read, void *buffer, size_t capacity, int *done);
 int umbra_read_wait(umbra_read read, void *buffer, size_t capacity);
 /* Releases the handle; gives up a read that has not ended. */
 int umbra_read_free(umbra_read read);
+
+/* ---- slot caches: which slot holds which data, for the threads of this process ---- */
+
+typedef uint64_t umbra_cache;
+
+#define UMBRA_CACHE_STACK 0         /* content is gone with its last reference */
+#define UMBRA_CACHE_REMEMBERING 1   /* and umbra_cache_remember: content stays until its slot is needed */
+#define UMBRA_CACHE_FORGETFUL 2     /* and umbra_cache_forget */
+
+#define UMBRA_POLICY_CLOCK 0        /* whose content leaves when a slot is needed */
+#define UMBRA_POLICY_LRU 1
+#define UMBRA_POLICY_FIFO 2
+#define UMBRA_POLICY_SIEVE 3
+#define UMBRA_POLICY_S3FIFO 4
+
+struct umbra_cache_options {
+    size_t size;                    /* sizeof(struct umbra_cache_options) */
+    uint32_t contract;              /* UMBRA_CACHE_... */
+    uint32_t policy;                /* UMBRA_POLICY_...; a stack needs none */
+    uint32_t first_slot;            /* slots are numbered from here */
+    uint32_t slots;
+    uint64_t ids;                   /* ids of data are below this: 4 bytes for each; 0: any ids */
+    uint32_t waiters;               /* threads that can wait at once; 0: 1024 */
+};
+
+int umbra_cache_create(const struct umbra_cache_options *options, umbra_cache *cache);
+/* Interrupts the cache and releases its handle. */
+int umbra_cache_destroy(umbra_cache cache);
+
+/* What was found in the slot. */
+#define UMBRA_FOUND_EMPTY 0         /* nothing: fill it, then umbra_cache_remember; or umbra_cache_abandon */
+#define UMBRA_FOUND_ASSIGNED 1      /* another thread fills it: umbra_cache_wait_filled */
+#define UMBRA_FOUND_REMEMBERED 2    /* the content */
+
+/* Takes a reference to the slot of data. If all slots are in use, waits in line for at most timeout_ms (-UMBRA_ETIMEOUT: the
+ * detail names who holds them); with 0 it does not wait (-UMBRA_EFULL). Each is followed by one umbra_cache_free. */
+int umbra_cache_alloc(umbra_cache cache, uint64_t data, uint64_t timeout_ms, uint32_t *slot, uint32_t *found);
+/* Waits until the slot of data is filled. -UMBRA_EABANDONED: allocate again, and fill it if it is found empty. */
+int umbra_cache_wait_filled(umbra_cache cache, uint64_t data, uint64_t timeout_ms);
+int umbra_cache_free(umbra_cache cache, uint64_t data);
+/* The content is there, or will not come; says who found the slot empty. */
+int umbra_cache_remember(umbra_cache cache, uint64_t data);
+int umbra_cache_abandon(umbra_cache cache, uint64_t data);
+/* Empties the slot of content that nobody uses; forgotten (may be NULL) gets 0 if there was none. The second one also takes
+ * content in use, which leaves with its last reference. */
+int umbra_cache_forget(umbra_cache cache, uint64_t data, int *forgotten);
+int umbra_cache_forget_later(umbra_cache cache, uint64_t data, int *forgotten);
+
+/* Ends every wait and makes every later call fail with -UMBRA_EINTERRUPTED, but for the following ones. */
+int umbra_cache_interrupt(umbra_cache cache);
+/* The slots that somebody may still be writing to. Once each is settled, the cache can be made ready again, and empty. */
+int umbra_cache_outstanding(umbra_cache cache, uint32_t *buffer, size_t capacity, size_t *count);
+int umbra_cache_settle(umbra_cache cache, uint32_t slot);
+int umbra_cache_reset(umbra_cache cache);
+
+struct umbra_cache_statistics {
+    size_t size;                    /* sizeof(struct umbra_cache_statistics) */
+    uint64_t hits;                  /* content was found */
+    uint64_t joins;                 /* a slot was found that another thread fills */
+    uint64_t loads;                 /* an empty slot was found */
+    uint64_t evictions;             /* content left because its slot was needed */
+    uint64_t forgotten;             /* content left on request, or after its last use */
+    uint64_t refused;               /* no slot was found */
+};
+
+int umbra_cache_statistics(umbra_cache cache, struct umbra_cache_statistics *statistics);
+
+/* ---- stencil caches: whole neighbourhoods, each input loaded once for all that wait for it ---- */
+
+typedef uint64_t umbra_stencil;
+
+struct umbra_stencil_options {
+    size_t size;                    /* sizeof(struct umbra_stencil_options) */
+    uint32_t first_slot;            /* slots are numbered from here */
+    uint32_t slots;
+    uint64_t inputs;                /* ids of inputs are below this */
+    uint32_t counted;               /* 1: how often inputs are used is told by umbra_stencil_count; 0: nobody knows */
+    uint32_t groups;                /* groups that are submitted and not freed, at most; those in line are the known future */
+    uint32_t largest_group;         /* different inputs of a group, at most */
+    uint32_t members;               /* inputs of a group with repetitions, at most; 0: largest_group */
+    uint32_t active;                /* groups that have all their slots, at most; 0: 1 */
+    uint64_t horizon;               /* how many groups ahead uses are told apart: two rows of a plane; 0: 1 */
+};
+
+int umbra_stencil_create(const struct umbra_stencil_options *options, umbra_stencil *stencil);
+/* Interrupts the cache and releases its handle. */
+int umbra_stencil_destroy(umbra_stencil stencil);
+
+/* Adds the uses of a group to the usage map: an input leaves at once after its last use. */
+int umbra_stencil_count(umbra_stencil stencil, const uint64_t *inputs, size_t count);
+/* Accepts the inputs that an output point is computed from, and returns at once; group may be NULL. -UMBRA_EFULL: retry after
+ * a group was freed. Groups get their slots in the order of submission, so no order of calls can deadlock. */
+int umbra_stencil_submit(umbra_stencil stencil, uint64_t point, const uint64_t *inputs, size_t count, uint64_t *group);
+
+/* What is to be done: by polling, or by functions that are called. Ask after every call that changed something. */
+#define UMBRA_ACTION_NONE 0
+#define UMBRA_ACTION_PREPARE 1      /* load data into slot; answer with umbra_stencil_prepared or umbra_stencil_failed */
+#define UMBRA_ACTION_READY 2        /* compute point from the slots of group; answer with umbra_stencil_free_group */
+#define UMBRA_ACTION_FAILED 3       /* point's group has ended: data could not be loaded */
+#define UMBRA_ACTION_INTERRUPTED 4  /* point's group has ended: the cache was interrupted */
+
+struct umbra_stencil_action {
+    size_t size;                    /* sizeof(struct umbra_stencil_action) */
+    uint32_t kind;                  /* UMBRA_ACTION_... */
+    uint32_t slot;
+    uint64_t point;
+    uint64_t data;
+    uint64_t group;
+};
+
+int umbra_stencil_poll(umbra_stencil stencil, struct umbra_stencil_action *action);
+/* The slots of a ready group, in the order in which its inputs were named. */
+int umbra_stencil_slots(umbra_stencil stencil, uint64_t group, uint32_t *buffer, size_t capacity, size_t *count);
+
+/* Functions for what is to be done. They may call every function on the cache. failed and interrupted may be NULL. */
+struct umbra_stencil_calls {
+    size_t size;                    /* sizeof(struct umbra_stencil_calls) */
+    void *user;                     /* handed to each of them */
+    void (*prepare)(void *user, uint32_t slot, uint64_t data);
+    void (*ready)(void *user, uint64_t point, uint64_t group, const uint32_t *slots, size_t count);
+    void (*failed)(void *user, uint64_t point, uint64_t data);
+    void (*interrupted)(void *user, uint64_t point);
+};
+
+/* Calls them for all that is to be done, and for what comes up meanwhile: one after the other, never two at once. If another
+ * thread is doing so, it does this one's work as well, and the call returns at once. */
+int umbra_stencil_deliver(umbra_stencil stencil, const struct umbra_stencil_calls *calls);
+
+/* Answers. */
+int umbra_stencil_prepared(umbra_stencil stencil, uint64_t data);
+int umbra_stencil_failed(umbra_stencil stencil, uint64_t data);
+int umbra_stencil_free_group(umbra_stencil stencil, uint64_t group);
+
+/* As for slot caches; each group that nobody was told the end of is told of the interrupt. */
+int umbra_stencil_interrupt(umbra_stencil stencil);
+int umbra_stencil_outstanding(umbra_stencil stencil, uint32_t *buffer, size_t capacity, size_t *count);
+int umbra_stencil_settle(umbra_stencil stencil, uint32_t slot);
+int umbra_stencil_reset(umbra_stencil stencil);
+int umbra_stencil_statistics(umbra_stencil stencil, struct umbra_cache_statistics *statistics);
 
 #ifdef __cplusplus
 }

@@ -120,13 +120,13 @@ pub(crate) unsafe fn store_bytes(bytes: &[u8], buffer: *mut c_void, capacity: us
 /// The caller's numbers.
 ///
 /// # Safety
-/// `numbers` points to `count` numbers that do not change during the call, or is null with `count` 0.
+/// `numbers` points to `count` numbers that do not change during the call, or is null with `count` 0. Any bits are a `T`.
 #[allow(unsafe_code)]
-pub(crate) unsafe fn numbers<'a>(numbers: *const u32, count: usize) -> Result<&'a [u32], Failure> {
+pub(crate) unsafe fn numbers<'a, T>(numbers: *const T, count: usize) -> Result<&'a [T], Failure> {
     if count == 0 {
         return Ok(&[]);
     }
-    if numbers.is_null() || !numbers.is_aligned() || count > isize::MAX as usize / size_of::<u32>() {
+    if numbers.is_null() || !numbers.is_aligned() || count > isize::MAX as usize / size_of::<T>() {
         return Err(null("list"));
     }
     // SAFETY: not null, aligned, not too long; that so many numbers are there is the caller's promise.

@@ -14,15 +14,22 @@
 //! group     create, free, end, and every look-up     who is where
 //! region    allocate, export, ticket, read, revoke, free   memory that others may read
 //! read      post, poll, wait, free                   memory of other ranks
+//! cache     alloc, free, remember, forget, interrupt which slot holds which data, for threads that wait
+//! stencil   submit, poll or deliver, prepared, free  whole neighbourhoods of a stencil
 //! ```
 #![deny(unsafe_code)]
 
+mod cached;
 mod call;
 mod handle;
 mod object;
+mod statistics;
 mod status;
+mod stenciled;
 
 // The exported functions; the only modules with unsafe code beside `call`, which checks what C hands in.
+#[allow(unsafe_code)]
+pub mod cache;
 #[allow(unsafe_code)]
 pub mod error;
 #[allow(unsafe_code)]
@@ -35,3 +42,5 @@ pub mod read;
 pub mod region;
 #[allow(unsafe_code)]
 pub mod session;
+#[allow(unsafe_code)]
+pub mod stencil;

@@ -1,4 +1,4 @@
-//! What handles name: sessions, groups, regions, reads.
+//! What handles name: sessions, groups, regions, reads, caches.
 
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
@@ -7,8 +7,10 @@ use umbra::sys::segment::Segment;
 use umbra_core::id::Id;
 use umbra_core::key::Key;
 
+use crate::cached::Cached;
 use crate::handle::Handles;
 use crate::status::{Code, Failure};
+use crate::stenciled::Stenciled;
 
 /// Everything that C holds.
 pub(crate) static HANDLES: Handles<Object> = Handles::new();
@@ -19,6 +21,8 @@ pub(crate) enum Object {
     Group(Grouped),
     Region(Held),
     Read(Reading),
+    Cache(Box<dyn Cached>),
+    Stencil(Box<Stenciled>),
 }
 
 /// A session; its insides are gone once the job was left.
@@ -113,6 +117,22 @@ pub(crate) fn with_region<R>(handle: u64, act: impl FnOnce(&Held) -> Result<R, F
 pub(crate) fn with_read<R>(handle: u64, act: impl FnOnce(&Reading) -> Result<R, Failure>) -> Result<R, Failure> {
     match &*HANDLES.get(handle)? {
         Object::Read(reading) => act(reading),
+        _ => Err(Code::WrongKind.into()),
+    }
+}
+
+/// Uses the slot cache that a handle names; many may at once.
+pub(crate) fn with_cache<R>(handle: u64, act: impl FnOnce(&dyn Cached) -> Result<R, Failure>) -> Result<R, Failure> {
+    match &*HANDLES.get(handle)? {
+        Object::Cache(cache) => act(&**cache),
+        _ => Err(Code::WrongKind.into()),
+    }
+}
+
+/// Uses the stencil cache that a handle names.
+pub(crate) fn with_stencil<R>(handle: u64, act: impl FnOnce(&Stenciled) -> Result<R, Failure>) -> Result<R, Failure> {
+    match &*HANDLES.get(handle)? {
+        Object::Stencil(stencil) => act(stencil),
         _ => Err(Code::WrongKind.into()),
     }
 }

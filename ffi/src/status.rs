@@ -26,6 +26,26 @@ pub(crate) enum Code {
     System,
     /// A bug in this library; the object must not be used any more.
     Panic,
+    /// The data has no slot.
+    NoSlot,
+    /// The data has a slot, and nobody a reference to it.
+    Unused,
+    /// Somebody has a reference.
+    InUse,
+    /// The slot is being filled.
+    Filling,
+    /// The slot is not being filled.
+    NotFilling,
+    /// Whoever filled the slot gave up.
+    Abandoned,
+    /// Another contract has this operation.
+    Contract,
+    /// More inputs than slots or references.
+    TooLarge,
+    /// The usage map says otherwise.
+    Usage,
+    /// Nobody was told that the group is ready.
+    NotReady,
 }
 
 macro_rules! codes {
@@ -61,6 +81,16 @@ codes! {
     WrongSize = 104, "size in front of a structure is smaller than any version of it";
     System = 105, "the system refused: ask for the detail";
     Panic = 106, "bug in the library: the object must not be used any more";
+    NoSlot = 107, "data has no slot: allocate it before anything else";
+    Unused = 108, "data is not in use: it was freed more often than allocated";
+    InUse = 109, "data is in use: free it first";
+    Filling = 110, "slot is being filled: wait for the end of that";
+    NotFilling = 111, "slot is not being filled: each fill is ended once";
+    Abandoned = 112, "whoever filled the slot gave up: allocate again, and fill it if it is found empty";
+    Contract = 113, "cache of this contract has no such operation";
+    TooLarge = 114, "group has more inputs than there are slots, or places for members";
+    Usage = 115, "input is not in the usage map, or was named as often as that says";
+    NotReady = 116, "group is not ready: wait for the news that it is";
 }
 
 impl Code {

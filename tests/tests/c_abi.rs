@@ -18,15 +18,15 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize().unwrap()
 }
 
-/// The compiled example, or why there is none.
-fn compile(directory: &Path, flags: &[&str]) -> Result<PathBuf, String> {
-    let (program, library) = (directory.join("rank"), rig::build(&["-p", "umbra-ffi"]));
+/// The compiled example of this name, or why there is none.
+fn compile(directory: &Path, example: &str, flags: &[&str]) -> Result<PathBuf, String> {
+    let (program, library) = (directory.join(example), rig::build(&["-p", "umbra-ffi"]));
     let output = Command::new("cc")
         .args(["-std=c99", "-g", "-Wall", "-Wextra", "-pedantic", "-Werror"])
         .args(flags)
         .arg("-I")
         .arg(root().join("ffi/include"))
-        .arg(root().join("ffi/examples/rank.c"))
+        .arg(root().join("ffi/examples").join(example).with_extension("c"))
         .arg("-o")
         .arg(&program)
         .arg("-L")
@@ -80,7 +80,7 @@ fn all_is_right(outputs: &[Output]) {
 #[test]
 fn a_job_of_c_ranks_does_all_that_the_header_promises() {
     let job = agents("plain");
-    let program = match compile(job.directory(), &[]) {
+    let program = match compile(job.directory(), "rank", &[]) {
         Ok(program) => program,
         Err(why) => return println!("skipped: {why}"),
     };
@@ -96,7 +96,7 @@ fn a_job_of_c_ranks_does_all_that_the_header_promises() {
 #[test]
 fn ranks_in_c_and_in_rust_form_one_job() {
     let job = agents("mixed");
-    let c = match compile(job.directory(), &[]) {
+    let c = match compile(job.directory(), "rank", &[]) {
         Ok(program) => program,
         Err(why) => return println!("skipped: {why}"),
     };
@@ -113,7 +113,7 @@ fn valgrind_finds_nothing_wrong_in_a_c_rank() {
         return println!("skipped: no valgrind on this machine");
     }
     let job = agents("valgrind");
-    let program = match compile(job.directory(), &[]) {
+    let program = match compile(job.directory(), "rank", &[]) {
         Ok(program) => program.into_os_string(),
         Err(why) => return println!("skipped: {why}"),
     };
@@ -125,4 +125,46 @@ fn valgrind_finds_nothing_wrong_in_a_c_rank() {
     all_is_right(&run(&job, &programs));
     fs::remove_file(program).unwrap();
     job.end();
+}
+
+/// Compiles an example that needs no job and runs it, plainly, watched by AddressSanitizer, and by valgrind.
+fn runs_alone(example: &str, arguments: &[&str], few: &[&str]) {
+    let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("c-{example}-{}", std::process::id()));
+    fs::create_dir_all(&directory).unwrap();
+    let run = |watcher: &[&str], flags: &[&str], arguments: &[&str]| {
+        let program = match compile(&directory, example, &[&["-pthread"], flags].concat()) {
+            Ok(program) => program,
+            Err(why) => return println!("skipped: {why}"),
+        };
+        let mut command = match watcher.split_first() {
+            None => Command::new(program),
+            Some((name, options)) => {
+                let mut command = Command::new(name);
+                command.args(options).arg(program);
+                command
+            }
+        };
+        let child = command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+        let output = rig::finish(child.unwrap(), Instant::now() + PATIENCE);
+        all_is_right(&[output]);
+    };
+    run(&[], &[], arguments);
+    run(&[], &["-fsanitize=address,undefined", "-fno-sanitize-recover=all"], few);
+    if Command::new("valgrind").arg("--version").output().is_ok() {
+        let watched = ["valgrind", "-q", "--error-exitcode=9", "--leak-check=full", "--errors-for-leak-kinds=definite"];
+        run(&watched, &[], few);
+    } else {
+        println!("skipped: no valgrind on this machine");
+    }
+    fs::remove_dir_all(directory).unwrap();
+}
+
+#[test]
+fn a_slot_cache_in_c_does_all_that_the_header_promises() {
+    runs_alone("cache", &[], &[]);
+}
+
+#[test]
+fn s54_the_main_loop_of_a_stencil_in_c_computes_every_point_from_the_right_content() {
+    runs_alone("stencil", &["200", "200", "3", "1000", "3", "6"], &["30", "20", "1", "70", "2", "2"]);
 }

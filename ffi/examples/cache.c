@@ -1,0 +1,148 @@
+/* A slot cache in C: three clients of one slot, a thread that waits for it, and an interrupt.
+ *
+ * It checks what it is told and exits with 0 only if all of it is right.
+ */
+#define _POSIX_C_SOURCE 200809L
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "umbra.h"
+
+#define PATIENCE_MS 60000
+
+static const char *doing = "";
+
+/* Ends the program with the whole story if a call failed. */
+static void must(int code)
+{
+    char detail[512] = "";
+    if (code == 0)
+        return;
+    umbra_error_detail(detail, sizeof detail, NULL);
+    fprintf(stderr, "%s: error %d: %s\n", doing, -code, detail);
+    exit(1);
+}
+
+static void check(int holds, const char *statement)
+{
+    if (holds)
+        return;
+    fprintf(stderr, "%s: not so: %s\n", doing, statement);
+    exit(1);
+}
+
+#define CHECK(statement) check((statement), #statement)
+
+/* A thread that wants data 6, and frees it. */
+static void *wait_for_slot(void *user)
+{
+    umbra_cache cache = *(umbra_cache *)user;
+    uint32_t slot, found;
+    must(umbra_cache_alloc(cache, 6, PATIENCE_MS, &slot, &found));
+    CHECK(slot == 10 && found == UMBRA_FOUND_EMPTY);
+    must(umbra_cache_abandon(cache, 6));
+    must(umbra_cache_free(cache, 6));
+    return NULL;
+}
+
+/* A thread that waits until it is interrupted. */
+static void *wait_for_interrupt(void *user)
+{
+    umbra_cache cache = *(umbra_cache *)user;
+    CHECK(umbra_cache_wait_filled(cache, 7, PATIENCE_MS) == -UMBRA_EINTERRUPTED);
+    return NULL;
+}
+
+int main(void)
+{
+    struct umbra_cache_options options;
+    struct umbra_cache_statistics told;
+    umbra_cache cache, stack;
+    uint32_t slot, found, slots[2];
+    char detail[512];
+    pthread_t thread;
+    size_t count;
+    int forgotten;
+
+    doing = "create";
+    memset(&options, 0, sizeof options);
+    options.size = sizeof options;
+    options.first_slot = 10;
+    CHECK(umbra_cache_create(&options, &cache) == -UMBRA_EINVAL);
+    options.slots = 1;
+    options.ids = 100;
+    must(umbra_cache_create(&options, &stack));
+    options.contract = UMBRA_CACHE_FORGETFUL;
+    options.policy = UMBRA_POLICY_LRU;
+    must(umbra_cache_create(&options, &cache));
+    options.policy = 99;
+    CHECK(umbra_cache_create(&options, &cache) == -UMBRA_EINVAL);
+
+    doing = "three clients of one slot";
+    must(umbra_cache_alloc(cache, 5, 0, &slot, &found));
+    CHECK(slot == 10 && found == UMBRA_FOUND_EMPTY);
+    must(umbra_cache_alloc(cache, 5, 0, &slot, &found));
+    CHECK(slot == 10 && found == UMBRA_FOUND_ASSIGNED);
+    CHECK(umbra_cache_forget(cache, 5, NULL) == -UMBRA_EFILLING);
+    must(umbra_cache_remember(cache, 5));
+    must(umbra_cache_wait_filled(cache, 5, PATIENCE_MS));
+    must(umbra_cache_alloc(cache, 5, 0, &slot, &found));
+    CHECK(slot == 10 && found == UMBRA_FOUND_REMEMBERED);
+    must(umbra_cache_free(cache, 5));
+    must(umbra_cache_free(cache, 5));
+    CHECK(umbra_cache_forget(cache, 5, &forgotten) == -UMBRA_EINUSE);
+    must(umbra_cache_free(cache, 5));
+    must(umbra_cache_forget(cache, 5, &forgotten));
+    CHECK(forgotten == 1);
+    must(umbra_cache_forget(cache, 5, &forgotten));
+    CHECK(forgotten == 0);
+
+    doing = "errors";
+    CHECK(umbra_cache_free(cache, 5) == -UMBRA_ENOSLOT);
+    CHECK(umbra_cache_remember(cache, 5) == -UMBRA_ENOSLOT);
+    CHECK(umbra_cache_wait_filled(cache, 5, PATIENCE_MS) == -UMBRA_ENOSLOT);
+    CHECK(umbra_cache_alloc(cache, 100, 0, &slot, &found) == -UMBRA_EINVAL);
+    CHECK(umbra_cache_alloc(cache, 5, 0, NULL, &found) == -UMBRA_EINVAL);
+    must(umbra_cache_alloc(stack, 1, 0, &slot, &found));
+    CHECK(umbra_cache_remember(stack, 1) == -UMBRA_ECONTRACT);
+    CHECK(umbra_cache_alloc(stack, 2, 0, &slot, &found) == -UMBRA_EFULL);
+    CHECK(umbra_cache_alloc(stack, 2, 10, &slot, &found) == -UMBRA_ETIMEOUT);
+    must(umbra_error_detail(detail, sizeof detail, NULL));
+    CHECK(strstr(detail, "slot 10 for data 1 (1 reference") != NULL);
+    CHECK(umbra_stencil_interrupt(stack) == -UMBRA_EKIND);
+
+    doing = "wait for a slot";
+    must(umbra_cache_alloc(cache, 5, 0, &slot, &found));
+    CHECK(found == UMBRA_FOUND_EMPTY);
+    CHECK(pthread_create(&thread, NULL, wait_for_slot, &cache) == 0);
+    must(umbra_cache_remember(cache, 5));
+    CHECK(umbra_cache_remember(cache, 5) == -UMBRA_ENOTFILLING);
+    must(umbra_cache_free(cache, 5));
+    CHECK(pthread_join(thread, NULL) == 0);
+
+    doing = "interrupt";
+    must(umbra_cache_alloc(cache, 7, 0, &slot, &found));
+    CHECK(pthread_create(&thread, NULL, wait_for_interrupt, &cache) == 0);
+    must(umbra_cache_interrupt(cache));
+    CHECK(pthread_join(thread, NULL) == 0);
+    CHECK(umbra_cache_free(cache, 7) == -UMBRA_EINTERRUPTED);
+    CHECK(umbra_cache_reset(cache) == -UMBRA_EFILLING);
+    must(umbra_cache_outstanding(cache, slots, 2, &count));
+    CHECK(count == 1 && slots[0] == 10);
+    must(umbra_cache_settle(cache, 10));
+    must(umbra_cache_reset(cache));
+    must(umbra_cache_alloc(cache, 7, 0, &slot, &found));
+    CHECK(found == UMBRA_FOUND_EMPTY);
+
+    doing = "end";
+    told.size = sizeof told;
+    must(umbra_cache_statistics(cache, &told));
+    CHECK(told.hits == 1 && told.joins == 1);
+    must(umbra_cache_destroy(cache));
+    CHECK(umbra_cache_destroy(cache) == -UMBRA_ESTALE);
+    must(umbra_cache_destroy(stack));
+    printf("all is right\n");
+    return 0;
+}

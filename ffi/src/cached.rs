@@ -1,0 +1,239 @@
+//! Slot caches whose contract, policy and index were chosen at run time.
+
+use std::time::Duration;
+
+use umbra::cache::{AllocError, BuildError, FilledError, Given, SlotCache};
+use umbra_core::cache::policy::{Clock, Fifo, Lru, Never, Policy, S3Fifo, Sieve};
+use umbra_core::cache::waiting::{ContentError, Contract, WaitError};
+use umbra_core::cache::{
+    self, Dense, FillError, ForgetError, Forgetting, FreeError, Index, Interrupted, Plain, Remembering, Remembers,
+    ResetError, Sparse, Statistics,
+};
+use umbra_core::error::Status;
+
+use crate::status::{Code, Failure};
+
+/// What C can do with a cache of any kind.
+pub(crate) trait Cached: Send + Sync {
+    /// The slot, and what is found in it: 0 nothing, 1 somebody fills it, 2 the content. Without a time it does not wait.
+    fn alloc(&self, data: u64, within: Duration) -> Result<(u32, u32), Failure>;
+    fn free(&self, data: u64) -> Result<(), Failure>;
+    fn interrupt(&self);
+    fn settle(&self, slot: u32) -> bool;
+    fn reset(&self) -> Result<(), Failure>;
+    fn outstanding(&self) -> Vec<u32>;
+    fn statistics(&self) -> Statistics;
+
+    fn filled(&self, _: u64, _: Duration) -> Result<(), Failure> {
+        Err(Code::Contract.into())
+    }
+    fn remember(&self, _: u64) -> Result<(), Failure> {
+        Err(Code::Contract.into())
+    }
+    fn abandon(&self, _: u64) -> Result<(), Failure> {
+        Err(Code::Contract.into())
+    }
+    fn forget(&self, _: u64, _later: bool) -> Result<bool, Failure> {
+        Err(Code::Contract.into())
+    }
+}
+
+/// A cache to be made.
+pub(crate) struct Plan {
+    pub(crate) contract: u32,
+    pub(crate) policy: u32,
+    pub(crate) first: u32,
+    pub(crate) slots: u32,
+    /// Ids are below this; 0 for any.
+    pub(crate) ids: u64,
+    pub(crate) waiters: usize,
+}
+
+impl Plan {
+    pub(crate) fn build(&self) -> Result<Box<dyn Cached>, Failure> {
+        match self.ids {
+            0 => {
+                let words = zeros((self.slots as usize).div_ceil(2) * 3 + 8)?;
+                self.with_index(Sparse::new(words, 0x5bd1_e995))
+            }
+            ids => self.with_index(Dense::new(zeros(usize::try_from(ids).map_err(|_| no_memory())?)?)),
+        }
+    }
+
+    fn with_index<I: Index + Send + 'static>(&self, index: I) -> Result<Box<dyn Cached>, Failure> {
+        match self.policy {
+            0 => self.with_policy(index, Clock::new()),
+            1 => self.with_policy(index, Lru::new()),
+            2 => self.with_policy(index, Fifo::new()),
+            3 => self.with_policy(index, Sieve::new()),
+            4 => self.with_policy(index, S3Fifo::new(zeros::<u64>(self.slots as usize)?)),
+            other => Err(Failure::new(Code::Invalid, format!("{other} is no policy: they are numbered 0 to 4"))),
+        }
+    }
+
+    fn with_policy<I, P>(&self, index: I, policy: P) -> Result<Box<dyn Cached>, Failure>
+    where
+        I: Index + Send + 'static,
+        P: Policy + Send + 'static,
+    {
+        match self.contract {
+            0 => Ok(Box::new(Stacked(self.cache::<I, Never, Plain>(index, Never)?))),
+            1 => Ok(Box::new(Remembered(self.cache::<I, P, Remembering>(index, policy)?))),
+            2 => Ok(Box::new(Forgettable(self.cache::<I, P, Forgetting>(index, policy)?))),
+            other => Err(Failure::new(Code::Invalid, format!("{other} is no contract: they are numbered 0 to 2"))),
+        }
+    }
+
+    fn cache<I: Index, P: Policy, C: Contract>(&self, index: I, policy: P) -> Result<SlotCache<I, P, C>, Failure> {
+        let range = self.first..self.first.saturating_add(self.slots);
+        SlotCache::with_waiters(range, index, policy, self.waiters).map_err(|error| match error {
+            BuildError::NoMemory { .. } => Failure::new(Code::System, error),
+            error => Failure::new(Code::Invalid, error),
+        })
+    }
+}
+
+fn no_memory() -> Failure {
+    Failure::new(Code::System, "no memory for the records: take fewer slots, or sparse ids")
+}
+
+/// So many zeros, or the news that there is no memory for them.
+pub(crate) fn zeros<T: Clone + Default>(count: usize) -> Result<Vec<T>, Failure> {
+    let mut zeros = Vec::new();
+    zeros.try_reserve_exact(count).map_err(|_| no_memory())?;
+    zeros.resize(count, T::default());
+    Ok(zeros)
+}
+
+/// The operations that all contracts have.
+macro_rules! common {
+    () => {
+        fn alloc(&self, data: u64, within: Duration) -> Result<(u32, u32), Failure> {
+            let given = if within.is_zero() { self.0.try_alloc(data)? } else { self.0.alloc(data, within)? };
+            let slot = given.slot();
+            // C holds the reference by the id of its data from here on.
+            let (found, held) = match given {
+                Given::Empty(fill) => (0, fill.unremembered()),
+                Given::Assigned(held) => (1, held),
+                Given::Remembered(held) => (2, held),
+            };
+            let _ = held.into_pin();
+            Ok((slot, found))
+        }
+        fn free(&self, data: u64) -> Result<(), Failure> {
+            Ok(self.0.free(data)?)
+        }
+        fn interrupt(&self) {
+            self.0.interrupt();
+        }
+        fn settle(&self, slot: u32) -> bool {
+            self.0.settle(slot)
+        }
+        fn reset(&self) -> Result<(), Failure> {
+            Ok(self.0.reset()?)
+        }
+        fn outstanding(&self) -> Vec<u32> {
+            self.0.look(|cache| cache.outstanding_fills().map(|(slot, _)| slot).collect())
+        }
+        fn statistics(&self) -> Statistics {
+            self.0.look(|cache| cache.statistics())
+        }
+    };
+}
+
+/// The operations of contracts that remember.
+macro_rules! remembering {
+    () => {
+        fn filled(&self, data: u64, within: Duration) -> Result<(), Failure> {
+            Ok(self.0.filled(data, within)?)
+        }
+        fn remember(&self, data: u64) -> Result<(), Failure> {
+            Ok(self.0.remember(data)?)
+        }
+        fn abandon(&self, data: u64) -> Result<(), Failure> {
+            Ok(self.0.abandon(data)?)
+        }
+    };
+}
+
+struct Stacked<I, P, C>(SlotCache<I, P, C>);
+struct Remembered<I, P, C>(SlotCache<I, P, C>);
+struct Forgettable<I, P>(SlotCache<I, P, Forgetting>);
+
+impl<I: Index + Send, P: Policy + Send, C: Contract + Send> Cached for Stacked<I, P, C> {
+    common!();
+}
+impl<I: Index + Send, P: Policy + Send, C: Contract + Remembers + Send> Cached for Remembered<I, P, C> {
+    common!();
+    remembering!();
+}
+impl<I: Index + Send, P: Policy + Send> Cached for Forgettable<I, P> {
+    common!();
+    remembering!();
+
+    fn forget(&self, data: u64, later: bool) -> Result<bool, Failure> {
+        Ok(if later { self.0.forget_later(data) } else { self.0.forget(data) }?)
+    }
+}
+
+/// A failure for each error: its code, and its own words.
+macro_rules! failures {
+    ($($error:ty { $($pattern:pat => $code:expr,)* })*) => {$(
+        impl From<$error> for Failure {
+            fn from(error: $error) -> Failure {
+                #[allow(unreachable_patterns, reason = "errors may get further variants")]
+                let code: Code = match &error {
+                    $($pattern => $code,)*
+                    _ => Code::Invalid,
+                };
+                Failure::new(code, error)
+            }
+        }
+    )*};
+}
+pub(crate) use failures;
+
+pub(crate) const INTERRUPTED: Code = Code::Status(Status::Interrupted);
+pub(crate) const FULL: Code = Code::Status(Status::Full);
+const TIMEOUT: Code = Code::Status(Status::Timeout);
+
+failures! {
+    Interrupted {
+        Interrupted => INTERRUPTED,
+    }
+    cache::AllocError {
+        cache::AllocError::Interrupted => INTERRUPTED,
+        cache::AllocError::Full { .. } | cache::AllocError::TooManyReferences { .. } => FULL,
+    }
+    AllocError {
+        AllocError::Interrupted => INTERRUPTED,
+        AllocError::Expired { .. } => TIMEOUT,
+        AllocError::Refused(WaitError::TooManyWaiters { .. }) => FULL,
+        AllocError::Refused(WaitError::Refused(cache::AllocError::TooManyReferences { .. })) => FULL,
+    }
+    FilledError {
+        FilledError::Interrupted => INTERRUPTED,
+        FilledError::Expired { .. } => TIMEOUT,
+        FilledError::Refused(ContentError::NotAssigned { .. }) => Code::NoSlot,
+        FilledError::Refused(ContentError::Abandoned { .. }) => Code::Abandoned,
+        FilledError::Refused(ContentError::TooManyWaiters { .. }) => FULL,
+    }
+    FreeError {
+        FreeError::Interrupted => INTERRUPTED,
+        FreeError::NotAssigned { .. } => Code::NoSlot,
+        FreeError::NotInUse { .. } => Code::Unused,
+    }
+    FillError {
+        FillError::Interrupted => INTERRUPTED,
+        FillError::NotAssigned { .. } => Code::NoSlot,
+        FillError::AlreadyRemembered { .. } => Code::NotFilling,
+    }
+    ForgetError {
+        ForgetError::Interrupted => INTERRUPTED,
+        ForgetError::NotRemembered { .. } => Code::Filling,
+        ForgetError::InUse { .. } => Code::InUse,
+    }
+    ResetError {
+        ResetError::Filling { .. } => Code::Filling,
+    }
+}

@@ -1,0 +1,289 @@
+//! `umbra_stencil_*`: whole neighbourhoods of a stencil, for the threads of a process.
+
+use std::ffi::{c_int, c_void};
+
+use umbra_core::stencil::Limits;
+
+use crate::call::{enter, numbers, sized, store, store_list, store_sized};
+use crate::object::{HANDLES, Object, with_stencil};
+use crate::statistics::Counted;
+use crate::status::{Code, Failure};
+use crate::stenciled::{News, Plan, group};
+
+/// `struct umbra_stencil_options`.
+#[repr(C)]
+pub struct Options {
+    size: usize,
+    first_slot: u32,
+    slots: u32,
+    inputs: u64,
+    counted: u32,
+    groups: u32,
+    largest_group: u32,
+    members: u32,
+    active: u32,
+    horizon: u64,
+}
+
+/// `struct umbra_stencil_action`.
+#[repr(C)]
+pub struct Action {
+    size: usize,
+    kind: u32,
+    slot: u32,
+    point: u64,
+    data: u64,
+    group: u64,
+}
+
+/// `struct umbra_stencil_calls`.
+#[repr(C)]
+pub struct Calls {
+    size: usize,
+    user: *mut c_void,
+    prepare: Option<unsafe extern "C" fn(*mut c_void, u32, u64)>,
+    ready: Option<unsafe extern "C" fn(*mut c_void, u64, u64, *const u32, usize)>,
+    failed: Option<unsafe extern "C" fn(*mut c_void, u64, u64)>,
+    interrupted: Option<unsafe extern "C" fn(*mut c_void, u64)>,
+}
+
+/// Makes a stencil cache.
+///
+/// # Safety
+/// `options` points to a structure that begins with its size; `created` is valid for writing.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbra_stencil_create(options: *const Options, created: *mut u64) -> c_int {
+    enter(|| {
+        // SAFETY: the caller's promise about `options`; zeros are valid options.
+        let options = unsafe { sized(options, size_of::<Options>()) }?;
+        let members = if options.members == 0 { options.largest_group } else { options.members };
+        let plan = Plan {
+            first: options.first_slot,
+            slots: options.slots,
+            inputs: usize::try_from(options.inputs).map_err(|_| Code::Invalid)?,
+            counted: options.counted != 0,
+            groups: options.groups as usize,
+            members: members as usize,
+            limits: Limits {
+                largest_group: options.largest_group,
+                active: options.active.max(1),
+                horizon: options.horizon.max(1),
+            },
+        };
+        let handle = HANDLES.keep(Object::Stencil(Box::new(plan.build()?)))?;
+        // SAFETY: the caller's promise about the output.
+        unsafe { store(created, handle) }
+    })
+}
+
+/// Interrupts the cache and releases its handle.
+#[unsafe(no_mangle)]
+pub extern "C" fn umbra_stencil_destroy(stencil: u64) -> c_int {
+    enter(|| {
+        with_stencil(stencil, |stencil| {
+            stencil.lock()?.machine.interrupt();
+            Ok(())
+        })?;
+        HANDLES.release(stencil).map(drop)
+    })
+}
+
+/// Adds the uses of one group to the usage map.
+///
+/// # Safety
+/// `inputs` points to `count` numbers.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbra_stencil_count(stencil: u64, inputs: *const u64, count: usize) -> c_int {
+    enter(|| {
+        // SAFETY: the caller's promise about `inputs`.
+        let inputs = unsafe { numbers(inputs, count) }?;
+        with_stencil(stencil, |stencil| {
+            let mut state = stencil.lock()?;
+            inputs.iter().try_for_each(|&data| Ok(state.machine.expect(data, 1)?))
+        })
+    })
+}
+
+/// Accepts the group of inputs that an output point is computed from.
+///
+/// # Safety
+/// `inputs` points to `count` numbers; `accepted` is valid for writing, or null.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbra_stencil_submit(
+    stencil: u64,
+    point: u64,
+    inputs: *const u64,
+    count: usize,
+    accepted: *mut u64,
+) -> c_int {
+    enter(|| {
+        // SAFETY: the caller's promise about `inputs`.
+        let inputs = unsafe { numbers(inputs, count) }?;
+        let id = with_stencil(stencil, |stencil| Ok(stencil.lock()?.machine.submit(point, inputs)?))?;
+        if accepted.is_null() {
+            return Ok(());
+        }
+        // SAFETY: the caller's promise about the output.
+        unsafe { store(accepted, id.to_bits()) }
+    })
+}
+
+/// Tells what is to be done next.
+///
+/// # Safety
+/// `action` points to a structure that begins with its size and that nobody else uses.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbra_stencil_poll(stencil: u64, action: *mut Action) -> c_int {
+    enter(|| {
+        let none = Action { size: 0, kind: 0, slot: 0, point: 0, data: 0, group: 0 };
+        // News are told once: first of all there must be a place for them.
+        // SAFETY: the caller's promise about the structure.
+        unsafe { store_sized(action, &none, size_of::<Action>()) }?;
+        let told = match with_stencil(stencil, |stencil| stencil.poll())? {
+            None => return Ok(()),
+            Some(News::Prepare { slot, data }) => Action { kind: 1, slot, data, ..none },
+            Some(News::Ready { point, group, .. }) => Action { kind: 2, point, group, ..none },
+            Some(News::Failed { point, data }) => Action { kind: 3, point, data, ..none },
+            Some(News::Interrupted { point }) => Action { kind: 4, point, ..none },
+        };
+        // SAFETY: the caller's promise about the structure.
+        unsafe { store_sized(action, &told, size_of::<Action>()) }
+    })
+}
+
+/// Calls the client's functions for all that is to be done, one after the other.
+///
+/// # Safety
+/// `calls` points to a structure that begins with its size; its functions may be called from this thread, with its `user`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbra_stencil_deliver(stencil: u64, calls: *const Calls) -> c_int {
+    enter(|| {
+        // SAFETY: the caller's promise about `calls`; zeros are no functions.
+        let Calls { user, prepare, ready, failed, interrupted, .. } = unsafe { sized(calls, size_of::<Calls>()) }?;
+        let (Some(prepare), Some(ready)) = (prepare, ready) else {
+            return Err(Failure::new(Code::Invalid, "prepare and ready must be functions"));
+        };
+        with_stencil(stencil, |stencil| {
+            stencil.deliver(|news| match *news {
+                // SAFETY: the caller's promise about the functions.
+                News::Prepare { slot, data } => unsafe { prepare(user, slot, data) },
+                News::Ready { point, group, ref slots } => {
+                    let (first, count) = (slots.as_ptr(), slots.len());
+                    // SAFETY: as above; the slots stay where they are during the call.
+                    unsafe { ready(user, point, group, first, count) }
+                }
+                News::Failed { point, data } => {
+                    if let Some(failed) = failed {
+                        // SAFETY: as above.
+                        unsafe { failed(user, point, data) }
+                    }
+                }
+                News::Interrupted { point } => {
+                    if let Some(interrupted) = interrupted {
+                        // SAFETY: as above.
+                        unsafe { interrupted(user, point) }
+                    }
+                }
+            })
+        })
+    })
+}
+
+/// Lists the slots of a ready group, in the order in which its inputs were named.
+///
+/// # Safety
+/// `buffer` has room for `capacity` numbers; `count` is valid for writing.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbra_stencil_slots(
+    stencil: u64,
+    ready: u64,
+    buffer: *mut u32,
+    capacity: usize,
+    count: *mut usize,
+) -> c_int {
+    enter(|| {
+        let slots: Vec<u32> =
+            with_stencil(stencil, |stencil| Ok(stencil.lock()?.machine.slots(group(ready))?.collect()))?;
+        // SAFETY: the caller's promise about the outputs.
+        unsafe { store_list(&slots, buffer, capacity, count) }
+    })
+}
+
+/// The input is in the slot that it was to be loaded into.
+#[unsafe(no_mangle)]
+pub extern "C" fn umbra_stencil_prepared(stencil: u64, data: u64) -> c_int {
+    enter(|| with_stencil(stencil, |stencil| Ok(stencil.lock()?.machine.prepared(data)?)))
+}
+
+/// The input could not be loaded: the groups that wait for it fail.
+#[unsafe(no_mangle)]
+pub extern "C" fn umbra_stencil_failed(stencil: u64, data: u64) -> c_int {
+    enter(|| with_stencil(stencil, |stencil| Ok(stencil.lock()?.machine.failed(data)?)))
+}
+
+/// The computation is over: gives the slots of a ready group back.
+#[unsafe(no_mangle)]
+pub extern "C" fn umbra_stencil_free_group(stencil: u64, ready: u64) -> c_int {
+    enter(|| with_stencil(stencil, |stencil| Ok(stencil.lock()?.machine.free_group(group(ready))?)))
+}
+
+/// Makes every later call fail; groups that nobody was told the end of are told of the interrupt.
+#[unsafe(no_mangle)]
+pub extern "C" fn umbra_stencil_interrupt(stencil: u64) -> c_int {
+    enter(|| {
+        with_stencil(stencil, |stencil| {
+            stencil.lock()?.machine.interrupt();
+            Ok(())
+        })
+    })
+}
+
+/// Lists the slots that somebody was told to fill and may still be writing to.
+///
+/// # Safety
+/// `buffer` has room for `capacity` numbers; `count` is valid for writing.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbra_stencil_outstanding(
+    stencil: u64,
+    buffer: *mut u32,
+    capacity: usize,
+    count: *mut usize,
+) -> c_int {
+    enter(|| {
+        let slots: Vec<u32> = with_stencil(stencil, |stencil| {
+            Ok(stencil.lock()?.machine.outstanding_fills().map(|(slot, _)| slot).collect())
+        })?;
+        // SAFETY: the caller's promise about the outputs.
+        unsafe { store_list(&slots, buffer, capacity, count) }
+    })
+}
+
+/// Tells an interrupted cache that nobody writes to this slot any more.
+#[unsafe(no_mangle)]
+pub extern "C" fn umbra_stencil_settle(stencil: u64, slot: u32) -> c_int {
+    enter(|| {
+        with_stencil(stencil, |stencil| {
+            stencil.lock()?.machine.settle(slot);
+            Ok(())
+        })
+    })
+}
+
+/// Makes an interrupted cache ready again, and empty; what is left of the usage map stays.
+#[unsafe(no_mangle)]
+pub extern "C" fn umbra_stencil_reset(stencil: u64) -> c_int {
+    enter(|| with_stencil(stencil, |stencil| Ok(stencil.lock()?.machine.reset()?)))
+}
+
+/// Tells what happened so far; also after an interrupt.
+///
+/// # Safety
+/// `statistics` points to a structure that begins with its size and that nobody else uses.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbra_stencil_statistics(stencil: u64, statistics: *mut Counted) -> c_int {
+    enter(|| {
+        let counted = with_stencil(stencil, |stencil| Ok(stencil.lock()?.machine.statistics().into()))?;
+        // SAFETY: the caller's promise about the structure.
+        unsafe { store_sized(statistics, &counted, size_of::<Counted>()) }
+    })
+}
