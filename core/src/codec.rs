@@ -144,6 +144,17 @@ impl<'a> Reader<'a> {
     }
 }
 
+/// The bytes of a message that always has the same length, which `write` fills.
+#[inline]
+#[must_use]
+pub fn filled<const N: usize>(write: impl FnOnce(&mut Writer<'_>) -> Result<(), Short>) -> [u8; N] {
+    let mut bytes = [0; N];
+    let mut writer = Writer::new(&mut bytes);
+    let written = write(&mut writer);
+    debug_assert!(written.is_ok() && writer.room() == 0, "the length is the sum of the fields");
+    bytes
+}
+
 /// Appends fields to a lent buffer.
 #[derive(Debug)]
 pub struct Writer<'a> {

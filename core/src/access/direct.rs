@@ -15,7 +15,7 @@
 //! Every body fits into one ring cell. All integers are little-endian.
 
 use super::message::{DESCRIPTION, Description, Malformed};
-use crate::codec::Reader;
+use crate::codec::{Reader, filled};
 use crate::peer::{Peer, Sp};
 use crate::wire::Op;
 
@@ -47,10 +47,10 @@ impl Opened {
     /// The body.
     #[must_use]
     pub fn to_bytes(&self) -> [u8; OPENED] {
-        let mut bytes = [0; OPENED];
-        bytes[..DESCRIPTION].copy_from_slice(&self.region.to_bytes());
-        bytes[DESCRIPTION..].copy_from_slice(&self.rkey.to_le_bytes());
-        bytes
+        filled(|w| {
+            w.bytes(&self.region.to_bytes())?;
+            w.u32(self.rkey)
+        })
     }
 
     /// Reads a body.
@@ -58,9 +58,9 @@ impl Opened {
     /// # Errors
     /// [`Malformed`], also for a region that leaves the address space.
     pub fn parse(body: &[u8]) -> Result<Opened, Malformed> {
-        let (region, rkey) = body.split_at_checked(DESCRIPTION).ok_or(Malformed)?;
-        let rkey = u32::from_le_bytes(rkey.try_into().map_err(|_| Malformed)?);
-        Ok(Opened { region: Description::parse(region)?, rkey })
+        let mut r = Reader::new(body);
+        let opened = Opened { region: Description::parse(r.bytes(DESCRIPTION)?)?, rkey: r.u32()? };
+        if r.rest().is_empty() { Ok(opened) } else { Err(Malformed) }
     }
 }
 
@@ -79,11 +79,11 @@ impl Connect {
     /// The body.
     #[must_use]
     pub fn to_bytes(&self) -> [u8; CONNECTING] {
-        let mut bytes = [0; CONNECTING];
-        bytes[..4].copy_from_slice(&self.owner.to_bits().to_le_bytes());
-        bytes[4..8].copy_from_slice(&self.reader.0.to_le_bytes());
-        bytes[8..].copy_from_slice(&self.endpoint);
-        bytes
+        filled(|w| {
+            w.u32(self.owner.to_bits())?;
+            w.u32(self.reader.0)?;
+            w.bytes(&self.endpoint)
+        })
     }
 
     /// Reads a body.

@@ -14,7 +14,7 @@
 
 use core::fmt;
 
-use crate::codec::{Reader, Short, Writer};
+use crate::codec::{Reader, Short, Writer, filled};
 use crate::endpoints::Shadows;
 use crate::key::{Access, Key, Span};
 use crate::peer::{Incarnation, Peer, Sp};
@@ -163,10 +163,10 @@ impl Revoke {
     /// The body.
     #[must_use]
     pub fn to_bytes(self) -> [u8; 9] {
-        let mut bytes = [0; 9];
-        bytes[..8].copy_from_slice(&self.key.to_bits().to_le_bytes());
-        bytes[8] = u8::from(self.forced);
-        bytes
+        filled(|w| {
+            w.u64(self.key.to_bits())?;
+            w.u8(u8::from(self.forced))
+        })
     }
 
     /// Reads a body.
@@ -198,10 +198,10 @@ impl Import {
     /// The body.
     #[must_use]
     pub fn to_bytes(&self) -> [u8; TRANSFER] {
-        let mut bytes = [0; TRANSFER];
-        bytes[..8].copy_from_slice(&self.key.to_bits().to_le_bytes());
-        bytes[8..].copy_from_slice(&self.secret.0);
-        bytes
+        filled(|w| {
+            w.u64(self.key.to_bits())?;
+            w.bytes(&self.secret.0)
+        })
     }
 
     /// Reads a body.
@@ -228,10 +228,10 @@ impl Locate {
     /// The body.
     #[must_use]
     pub fn to_bytes(self) -> [u8; 12] {
-        let mut bytes = [0; 12];
-        bytes[..4].copy_from_slice(&self.owner.to_bits().to_le_bytes());
-        bytes[4..].copy_from_slice(&self.address.to_le_bytes());
-        bytes
+        filled(|w| {
+            w.u32(self.owner.to_bits())?;
+            w.u64(self.address)
+        })
     }
 
     /// Reads a body.
@@ -255,12 +255,12 @@ impl Description {
     #[must_use]
     pub fn to_bytes(&self) -> [u8; DESCRIPTION] {
         let Region { key, incarnation, base, len, access } = self.0;
-        let mut bytes = [0; DESCRIPTION];
-        for (at, word) in [key.to_bits(), incarnation.0, base, len].into_iter().enumerate() {
-            bytes[8 * at..8 * at + 8].copy_from_slice(&word.to_le_bytes());
-        }
-        bytes[DESCRIPTION - 1] = access.bits();
-        bytes
+        filled(|w| {
+            for word in [key.to_bits(), incarnation.0, base, len] {
+                w.u64(word)?;
+            }
+            w.u8(access.bits())
+        })
     }
 
     /// Reads a body.
