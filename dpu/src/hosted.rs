@@ -7,6 +7,7 @@ mod doors;
 mod fetching;
 mod groups;
 mod lending;
+mod logging;
 mod machines;
 mod orders;
 mod own;
@@ -20,6 +21,7 @@ mod sharing;
 mod traffic;
 
 pub use arena::TablesError;
+pub use logging::{Log, LogError, LogOptions};
 pub use machines::MachinesError;
 pub use process::{Process, ProcessError};
 pub use settings::{Options, Settings, SettingsError};

@@ -322,6 +322,7 @@ impl Driver {
                 match std::mem::replace(slot, Slot::Free) {
                     Slot::Shaking { dial: Some((_, expected)), .. } if expected != peer.party => {
                         let why = Close::WrongParty(peer.party);
+                        umbra_core::log!(warn, "link {}: {} is wanted there: {}", link.0, expected, why);
                         *slot = Slot::Ended;
                         Some(Event::Gone { link, party: Some(expected), why })
                     }
@@ -352,6 +353,7 @@ impl Driver {
             | Slot::Connecting(mut dial, expected, _)
             | Slot::Shaking { dial: Some((mut dial, expected)), .. } => match dial.failed(why, now()) {
                 Ok(()) => {
+                    umbra_core::log!(trace, "{} cannot be reached yet", expected);
                     *slot = Slot::Pausing(dial, expected);
                     return;
                 }
@@ -368,6 +370,7 @@ impl Driver {
                 return;
             }
         };
+        umbra_core::log!(debug, "link {} is over: {}", number, why);
         self.events.push_back(Event::Gone { link: LinkId(number), party, why });
     }
 

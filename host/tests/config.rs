@@ -170,6 +170,7 @@ fn upstream_names_are_aliases_of_ours() {
         ("UMBRA_SERVICE_PROCESS_LID", "1"),
         ("UMBRA_SERVICE_PROCESSES_PER_DPU", "2"),
         ("UMBRA_PERSISTENT_GROUPS", "1"),
+        ("UMBRA_LOG", ""),
     ]);
     let expected = Environment {
         config: Some("/etc/job.cfg".into()),
@@ -179,9 +180,13 @@ fn upstream_names_are_aliases_of_ours() {
         secret_file: None,
         device: None,
         wants_persistent_groups: Some(true),
+        log: None,
+        log_file: None,
     };
     assert_eq!(upstream.as_ref(), Ok(&expected));
     assert_eq!(ours.as_ref(), Ok(&expected));
+    let logging = environment(&[("UMBRA_LOG", "info"), ("UMBRA_LOG_FILE", "/var/log/umbra")]);
+    assert!(logging.is_ok_and(|e| e.log.as_deref() == Some("info") && e.log_file == Some("/var/log/umbra".into())));
 }
 
 #[test]

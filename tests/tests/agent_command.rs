@@ -51,6 +51,13 @@ fn s43_settings_that_cannot_be_used_are_told_with_file_and_line() {
     assert!(said(&kept).contains("next creation is a new generation"), "{}", said(&kept));
     let neither = agent().env("MIMOSA_PERSISTENT_CACHE", "yes").output().unwrap();
     assert!(!neither.status.success() && said(&neither).contains("neither 0 nor 1"), "{}", said(&neither));
+    for wrong in ["umbra_core=loud", "info,verbose", "", "tokio=info"] {
+        let filter = agent().args(["--log", wrong]).output().unwrap();
+        let part = format!("log filter {:?}: neither a level", wrong.rsplit(',').next().unwrap());
+        assert!(!filter.status.success() && said(&filter).contains(&part), "{wrong:?}: {}", said(&filter));
+    }
+    let nowhere = agent().env("UMBRA_LOG", "info").env("UMBRA_LOG_FILE", "/nowhere/log").output().unwrap();
+    assert!(!nowhere.status.success() && said(&nowhere).contains("cannot append to the log /nowhere/log: "));
     let bad = config(&scratch, "# Format version: 1\nnode1,bf1:127.0.0.1:7010&7011:9010\n");
     let run = |arguments: &[&str]| {
         agent().arg("--config").arg(&bad).arg("--secret-file").arg(&secret).args(arguments).output().unwrap()

@@ -176,6 +176,7 @@ where
             let Some((id, _)) = self.jobs.at(index) else { continue };
             let Ok(job) = self.jobs.get_mut(id) else { continue };
             if *job.deadline.get_or_insert(now + self.patience) <= now {
+                crate::log!(warn, "no answer within {:?}", self.patience);
                 told += self.end(id, Status::Timeout, sink);
             }
         }
@@ -203,6 +204,7 @@ where
                 1 + self.imports.tell_drained(sink)
             }
             Ok(Job { kind: Kind::Import(import), .. }) => {
+                crate::log!(debug, "import of {:?}: {:?}", import.key, status);
                 sink(Event::Imported { key: import.key, status });
                 1
             }
@@ -272,7 +274,10 @@ where
                         told += self.hear(&frame, sink);
                     }
                 }
-                Err(_) => self.gone = true,
+                Err(status) => {
+                    crate::log!(warn, "the link to who has the memory is gone: {:?}", status);
+                    self.gone = true;
+                }
             }
         }
         told + self.end_each(|_, _| Some(Status::PeerFailed), sink)

@@ -96,6 +96,7 @@ impl<G: AsRef<[Slot<Grant>]> + AsMut<[Slot<Grant>]>> Grants<G> {
             let status = if grant.state == State::Given { Status::Ok } else { Status::Conflict };
             return Err((status, held));
         }
+        crate::log!(debug, "{:?} is given to {:?}", key, link);
         let grant = Grant { link, key, held, state: State::Given };
         self.grants.take(grant).map(|_| ()).map_err(|full| (Status::Full, full.0.held))
     }
@@ -126,6 +127,7 @@ impl<G: AsRef<[Slot<Grant>]> + AsMut<[Slot<Grant>]>> Grants<G> {
         let (id, forced) = wanted?;
         let grant = self.grants.get_mut(id).ok()?;
         grant.state = State::Asked;
+        crate::log!(debug, "{:?} is asked back from {:?}, forced: {:?}", grant.key, grant.link, forced);
         Some(Recall { link: grant.link, token: Token(id.to_bits()), key: grant.key, forced })
     }
 

@@ -224,6 +224,7 @@ where
         self.questions.postpone(id, Time::NEVER).ok()?;
         let question = self.questions.get_mut(id).ok()?;
         question.late = true;
+        crate::log!(warn, "{:?} has not answered about {:?} in time", question.to, question.key);
         Some(Event::Late { key: question.key, sp: question.to })
     }
 
@@ -243,6 +244,7 @@ where
         self.unsent -= u32::from(!sent);
         let same = |other: Kind| core::mem::discriminant(&kind) == core::mem::discriminant(&other);
         let last = !self.questions.iter().any(|(_, q)| q.key == key && same(q.kind));
+        crate::log!(debug, "{:?} about {:?}: {:?}", sp, key, status);
         match kind {
             Kind::Export(_) => Some(Event::Exported { key, sp, status, last }),
             Kind::Revoke { .. } => {

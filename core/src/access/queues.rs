@@ -136,6 +136,7 @@ where
         let failed = fate.is_none() && !matches!(status, Status::Ok | Status::QueueBroken);
         if failed && !self.is_broken(posted.held.place()) {
             let owner = posted.span.key.owner();
+            crate::log!(warn, "queue to {:?} is broken: {:?}", owner, status);
             self.mark(owner, true);
             sink(Event::Broken { owner });
         }
@@ -205,6 +206,7 @@ where
     }
 
     fn rebuild(&mut self, owner: Peer) {
+        crate::log!(info, "queue to {:?} is rebuilt", owner);
         self.mark(owner, false);
         self.device.rebuild(owner);
     }

@@ -97,6 +97,7 @@ where
         let outstanding = self.outstanding.as_mut().get_mut(asker.link.index()).ok_or(Status::Full)?;
         let capacity = self.queue.as_ref().len();
         if *outstanding >= CREDIT || self.len == capacity {
+            crate::log!(debug, "{:?} wants more than there is room for: {:?} reads wait", asker.link, self.len);
             return Err(Status::Full);
         }
         let at = (self.first + self.len) % capacity;

@@ -10,7 +10,7 @@ use umbra::config::Environment;
 use umbra::link::Address;
 use umbra_core::peer::Sp;
 use umbra_core::time::Lapse;
-use umbra_dpu::hosted::{Options, Process};
+use umbra_dpu::hosted::{LogOptions, Options, Process};
 
 /// Runs one service process: gathers its ranks, fills the endpoint cache with its peers, serves and reads memory.
 ///
@@ -20,6 +20,8 @@ use umbra_dpu::hosted::{Options, Process};
 struct Arguments {
     #[command(flatten)]
     options: Options,
+    #[command(flatten)]
+    log: LogOptions,
     /// Ask the running agents of the job how they are, instead of running one; with --service-process only that one
     #[arg(long)]
     status: bool,
@@ -47,7 +49,11 @@ fn run(arguments: Arguments) -> Result<(), Box<dyn std::error::Error>> {
              next creation is a new generation"
         );
     }
+    let log = arguments.log.settle(&environment)?;
     let settings = arguments.options.settle(environment)?;
+    if let Some(log) = log {
+        log.begin(settings.sp)?;
+    }
     let (sp, supervised, address) = (settings.sp, settings.supervised, settings.job.address(settings.sp));
     let mut process = Process::new(settings)?;
     process.open()?;

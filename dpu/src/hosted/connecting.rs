@@ -9,6 +9,7 @@ use umbra::verbs::Address;
 use umbra_core::access::direct::{CONNECT, Connect, Endpoint};
 use umbra_core::access::message::WHY_MAX;
 use umbra_core::error::Status;
+use umbra_core::log;
 use umbra_core::machine::Link;
 use umbra_core::peer::{Peer, PeerKind, Rank};
 use umbra_core::time::Time;
@@ -113,6 +114,7 @@ impl Process {
         match (status, address) {
             (Status::Ok, Some(address)) => {
                 if let Err(error) = card.welcome(owner, &address) {
+                    log!(warn, "no queue to {}: {}", owner, error);
                     self.rdma.trouble = Some(format!("{owner}: {error}"));
                 }
             }

@@ -7,6 +7,7 @@ use std::os::unix::net::UnixListener;
 use umbra::driver;
 use umbra::job::{Step, launcher_link};
 use umbra::link::{Address, Listener, Party as LinkParty, Side, socket_path};
+use umbra_core::log;
 use umbra_core::peer::{Peer, Sp};
 use umbra_core::time::Lapse;
 
@@ -50,6 +51,7 @@ impl Process {
 
     /// The doors are open: dial the service processes that this one dials.
     pub(super) fn opened(&mut self) {
+        log!(info, "service process {} listens", self.settings.sp);
         self.mark(Step::Listening, None, 0);
         for sp in (self.settings.sp.0 + 1..self.settings.job.service_processes()).map(Sp) {
             self.dial(sp, Lapse(0));

@@ -21,6 +21,7 @@ use umbra::sys::wait::{Doorbell, Patience, Step};
 use umbra_core::endpoints::Group;
 use umbra_core::error::Status;
 use umbra_core::id::Id;
+use umbra_core::log;
 use umbra_core::machine::Link;
 use umbra_core::peer::{Incarnation, Peer, PeerKind, Rank, Sp, WorldRank};
 use umbra_core::region::Region;
@@ -252,6 +253,7 @@ impl Process {
             busy |= self.pump();
         }
         self.driver.flush();
+        log!(info, "service process {} ends", self.settings.sp);
         if self.fenced { Err(ProcessError::Fenced(self.settings.sp)) } else { Ok(()) }
     }
 
@@ -308,7 +310,10 @@ impl Process {
             Event::Frame { link, descriptors } => match Frame::parse(bytes) {
                 Ok(frame) => self.on_frame(link, &frame, descriptors, now),
                 // The codec has parsed it once already.
-                Err(_) => self.driver.close(link),
+                Err(error) => {
+                    log!(warn, "link {} brought a malformed frame: {}", link.0, error);
+                    self.driver.close(link);
+                }
             },
             Event::Readable(number) => {
                 self.ending |= number == self.signals;
@@ -323,8 +328,10 @@ impl Process {
             LinkParty::Tool => Party::Tool(peer.incarnation),
         };
         if self.machines.agent.on_link(Link(link.0), party, now).is_err() {
+            log!(warn, "link {} of {} is closed: there is no place for it", link.0, peer.party);
             return self.driver.close(link);
         }
+        log!(debug, "link {} is up: {} is there", link.0, peer.party);
         let incarnation = peer.incarnation;
         self.links.insert(link, Linked::new(peer.party, incarnation, pid));
         if let LinkParty::Peer(p) = peer.party
@@ -336,7 +343,9 @@ impl Process {
             LinkParty::Peer(p) if pid.is_some() => match p.kind() {
                 PeerKind::Service(sp) if !self.settings.asked => {
                     // Without a landing segment the bytes come in the answers, which works too.
-                    let _ = self.lend(link, sp, self.dialled.get(&sp) == Some(&link));
+                    if let Err(error) = self.lend(link, sp, self.dialled.get(&sp) == Some(&link)) {
+                        log!(warn, "service process {} is lent no memory: {}", sp, error);
+                    }
                 }
                 PeerKind::Rank(_) => self.share_arena(link),
                 PeerKind::Service(_) => {}

@@ -10,6 +10,7 @@ use umbra_core::access::grants::{Grant, Grants};
 use umbra_core::access::serve::Attach;
 use umbra_core::error::Status;
 use umbra_core::key::Key;
+use umbra_core::log;
 use umbra_core::machine::Link;
 use umbra_core::peer::{Incarnation, Peer};
 use umbra_core::slots::Slot;
@@ -138,6 +139,7 @@ impl Process {
                 true
             }
             Err(trouble) => {
+                log!(warn, "no RDMA: {}", trouble);
                 rdma.trouble = Some(trouble);
                 false
             }

@@ -12,6 +12,7 @@ use umbra::shm::{FrameLane, SendError};
 use umbra::sys::segment::{Mapping, Segment};
 use umbra::sys::wait::Ringer;
 use umbra_core::access::read::Landing;
+use umbra_core::log;
 use umbra_core::machine::Link;
 use umbra_core::peer::{Peer, PeerKind, Sp};
 use umbra_core::wire::{Frame, Token};
@@ -54,6 +55,7 @@ impl Process {
     /// The peer lends what [`lend`](Self::lend) sends; anything else ends the link.
     pub(super) fn on_lend(&mut self, link: LinkId, peer: Peer, body: &[u8], descriptors: Vec<OwnedFd>) {
         if self.take_loan(link, peer, body, descriptors).is_none() {
+            log!(warn, "link {}: {} lends memory that cannot be used", link.0, peer);
             self.drop_link(link);
         }
     }
@@ -92,6 +94,7 @@ impl Process {
         match linked.lane.as_mut().map(|lane| lane.send(frame)) {
             Some(Ok(())) => true,
             Some(Err(SendError::Damaged)) => {
+                log!(warn, "link {} is dropped: its peer damaged the cells in shared memory", link.0);
                 self.drop_link(link);
                 true
             }
@@ -119,6 +122,11 @@ impl Process {
                         }
                     }
                     _ => {
+                        log!(
+                            warn,
+                            "link {} is dropped: a cell in shared memory holds nothing that belongs there",
+                            link.0
+                        );
                         self.drop_link(link);
                         break;
                     }

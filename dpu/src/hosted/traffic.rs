@@ -13,6 +13,7 @@ use umbra_core::access::read::{Bytes, Delivery, Landed};
 use umbra_core::access::serve::{self, Answer, Attach, Copy, Direction, INLINE_MAX, Reply};
 use umbra_core::error::Status;
 use umbra_core::group::ops as group_ops;
+use umbra_core::log;
 use umbra_core::machine::{Action, Link};
 use umbra_core::ticket::Locator;
 use umbra_core::time::Time;
@@ -117,7 +118,10 @@ impl Process {
         match self.driver.send(LinkId(link.0), frame, Vec::new()) {
             Ok(()) | Err(SendError::NotUp) => {}
             // Credits bound what a peer can ask for, so a full queue is a peer that does not read: it has failed.
-            Err(_) => self.drop_link(LinkId(link.0)),
+            Err(why) => {
+                log!(warn, "link {} is dropped: {}", link.0, why);
+                self.drop_link(LinkId(link.0));
+            }
         }
     }
 

@@ -50,7 +50,7 @@ impl Station<'_, '_> {
 
     fn done(&mut self, at: usize, op: Op, token: Token, status: Status, body: &[u8]) {
         if status != Status::Ok {
-            log!(debug, "lane {:?}: {:?} refused: {:?}", at, op, status);
+            log!(debug, "lane {:?}: {:?} ended with {:?}", at, op, status);
         }
         self.send(at, &Frame::Done { op, token, status, body });
     }

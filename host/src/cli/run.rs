@@ -89,6 +89,13 @@ pub(crate) struct Run {
     /// The agent's executable; looked for beside this one if left out
     #[arg(long, value_name = "PATH")]
     agent: Option<PathBuf>,
+    /// Append log statements of the agents that are started here to --log-file: a level, or levels by module
+    /// (info,umbra_core::group=debug)
+    #[arg(long, value_name = "FILTER", requires = "log_file")]
+    log: Option<String>,
+    /// Where the log statements go
+    #[arg(long, value_name = "FILE", requires = "log")]
+    log_file: Option<PathBuf>,
     /// Say nothing while the job runs
     #[arg(long, short)]
     quiet: bool,
@@ -134,6 +141,7 @@ impl Run {
             silence: self.silence,
             device: self.device()?,
             agent: self.agent.clone(),
+            log: self.log.clone().zip(self.log_file.clone()),
             ..Options::default()
         })
     }
@@ -167,8 +175,10 @@ impl Run {
     pub(crate) fn execute(&self, out: Out<'_>) -> Done {
         let options = self.options()?;
         options.check().map_err(Failure::usage)?;
-        if let Some(path) = &self.report {
-            writable(path)?;
+        for (what, path) in [("report", &self.report), ("log", &self.log_file)] {
+            if let Some(path) = path {
+                writable(what, path)?;
+            }
         }
         let mut progress = match self.quiet {
             true => Progress::silent(),
@@ -206,11 +216,11 @@ impl Run {
 }
 
 /// Refuses a place where no file can be written before a job is run for it.
-fn writable(path: &std::path::Path) -> Result<(), Failure> {
+fn writable(what: &str, path: &std::path::Path) -> Result<(), Failure> {
     let mut file = std::fs::OpenOptions::new()
         .append(true)
         .create(true)
         .open(path)
-        .map_err(|e| Failure::failed(format!("cannot write the report {}: {e}", path.display())))?;
+        .map_err(|e| Failure::failed(format!("cannot write the {what} {}: {e}", path.display())))?;
     file.flush().map_err(Failure::from)
 }

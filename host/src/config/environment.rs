@@ -10,6 +10,8 @@
 //! | `UMBRA_SECRET_FILE` | - |
 //! | `UMBRA_DEVICE` | - |
 //! | `UMBRA_PERSISTENT_GROUPS` | `MIMOSA_PERSISTENT_CACHE` |
+//! | `UMBRA_LOG` | - |
+//! | `UMBRA_LOG_FILE` | - |
 //!
 //! Two names of one variable must agree. Lists are read without changing the environment, so a second
 //! reader in the same process sees the same list.
@@ -36,6 +38,10 @@ pub struct Environment {
     /// Whether somebody asks to keep a freed group for the next creation with the same members. That is refused
     /// politely: if one member kept what another left, their next creation would never be full.
     pub wants_persistent_groups: Option<bool>,
+    /// Which log statements are wanted.
+    pub log: Option<String>,
+    /// The file that they are appended to.
+    pub log_file: Option<PathBuf>,
 }
 
 /// The environment contradicts itself or holds something that is no number.
@@ -99,6 +105,8 @@ const PER_DPU: &[&str] = &["UMBRA_SERVICE_PROCESSES_PER_DPU", "DPU_OFFLOAD_SERVI
 const SECRET: &[&str] = &["UMBRA_SECRET_FILE"];
 const DEVICE: &[&str] = &["UMBRA_DEVICE"];
 const PERSISTENT: &[&str] = &["UMBRA_PERSISTENT_GROUPS", "MIMOSA_PERSISTENT_CACHE"];
+const LOG: &[&str] = &["UMBRA_LOG"];
+const LOG_FILE: &[&str] = &["UMBRA_LOG_FILE"];
 
 impl Environment {
     /// Reads this process' environment.
@@ -149,6 +157,8 @@ impl Environment {
             per_dpu: number(&get, PER_DPU)?.map(|(_, n)| n),
             secret_file: one_of(&get, SECRET)?.map(|(_, path)| path.into()),
             wants_persistent_groups,
+            log: one_of(&get, LOG)?.map(|(_, filter)| filter),
+            log_file: one_of(&get, LOG_FILE)?.map(|(_, path)| path.into()),
         })
     }
 }

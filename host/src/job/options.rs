@@ -114,6 +114,8 @@ pub struct Options {
     /// Hosts, DPUs and running agents of a configuration file, in place of `hosts` and `service_processes` on this
     /// machine.
     pub site: Option<Site>,
+    /// Which log statements the agents that are started here append to which file: `umbra-agent --log` and `--log-file`.
+    pub log: Option<(String, PathBuf)>,
 }
 
 impl Default for Options {
@@ -134,6 +136,7 @@ impl Default for Options {
             rank: None,
             device: None,
             site: None,
+            log: None,
         }
     }
 }

@@ -252,6 +252,7 @@ where
         let Some(sp) = self.servers.as_ref().get(link.index()).and_then(|s| s.sp) else { return };
         let outcome = match (status, Description::parse(body)) {
             (Status::Ok, Ok(Description(region))) if region.key.owner() == owner && region.covers(address) => {
+                crate::log!(debug, "{:?} is at {:?}", region.key, sp);
                 self.known.learn(region);
                 Ok(())
             }
@@ -343,6 +344,9 @@ where
         self.unlist(request);
         let Ok(waiting) = self.requests.get_mut(request) else { return };
         if waiting.outcome.is_none() {
+            if let Err(why) = outcome {
+                crate::log!(debug, "read of {:?} failed: {:?}", waiting.get.owner, why);
+            }
             waiting.outcome = Some(outcome);
             lists::push(&mut self.ended, &mut self.requests, request, Listed::Ended);
         }

@@ -39,11 +39,14 @@ where
     pub fn attached(&mut self, attach: &Attach, status: Status) -> Answer {
         if status != Status::Ok {
             self.counters.refused += 1;
+            crate::log!(warn, "{:?} cannot be reached: {:?}", attach.region.key, status);
             // It may have ended meanwhile, and its number may name a region of another life.
             if self.regions.get(attach.region.key) == Some(&attach.region) {
                 let forced = self.regions.force(attach.region.key);
                 debug_assert!(forced.is_ok(), "the region is there");
             }
+        } else {
+            crate::log!(debug, "{:?} is served, {:?} bytes", attach.region.key, attach.region.len);
         }
         Answer::plain(attach.link, EXPORT, attach.token, status)
     }
@@ -59,6 +62,7 @@ where
         if key.owner() != who.peer {
             return Err(Status::PermissionDenied);
         }
+        crate::log!(debug, "{:?} is taken back, forced: {:?}", key, forced);
         let life = who.incarnation;
         let open = match self.regions.get(key) {
             Some(region) if region.incarnation != life => return Err(Status::StaleKey),

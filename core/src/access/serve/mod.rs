@@ -208,6 +208,7 @@ where
         }
         let again = self.askers.as_ref().iter().any(|a| a.who == who);
         if !again && self.regions.orphan(peer, |life| life == incarnation) > 0 {
+            crate::log!(debug, "{:?} is gone, and what this life of it exported", peer);
             self.settle();
         }
     }
@@ -234,6 +235,7 @@ where
             Status::Malformed => self.counters.malformed += 1,
             _ => self.counters.refused += 1,
         }
+        crate::log!(debug, "{:?}: {:?} is refused: {:?}", link, op, status);
         Reply::Answer(Answer::plain(link, op, token, status))
     }
 

@@ -43,6 +43,7 @@ impl<S: Storage, C: Shelf> Service<'_, S, C> {
         record.step = 0;
         let (key, generation) = (record.key, record.generation);
         self.counters.ended += 1;
+        crate::log!(info, "{:?} of {:?} ended: {:?}", generation, key, cause);
         self.events.push(Event::Ended { key, generation, cause });
         self.tell_again(at);
     }
@@ -234,6 +235,8 @@ impl<S: Storage, C: Shelf> Service<'_, S, C> {
     /// Repeats, the next time after twice as long.
     pub(super) fn repeat_later(&mut self, at: u32) {
         self.counters.repeats += 1;
+        let record = self.rec(at);
+        crate::log!(debug, "{:?} of {:?}: no answer; said again", record.generation, record.key);
         self.repeat(at);
         let record = self.rec_mut(at);
         record.hurry = true;

@@ -47,6 +47,7 @@ impl<S: Storage, C: Shelf> Service<'_, S, C> {
             let Head { key, generation, .. } = head;
             if status != Status::Ok {
                 self.counters.refused += 1;
+                crate::log!(warn, "{:?} may not join {:?} of {:?}: {:?}, {:?}", link, generation, key, status, word);
             }
             self.answers.push(Answer::Done { link, op: ops::JOIN, token, status, key, generation, word });
         }

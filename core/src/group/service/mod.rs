@@ -304,6 +304,7 @@ impl<S: Storage, C: Shelf> Machine for Service<'_, S, C> {
     fn on_link(&mut self, link: Link, identity: Identity, now: Time) {
         let Some(slot) = self.links.as_mut().get_mut(link.index()) else {
             self.counters.refused += 1;
+            crate::log!(warn, "{:?} has no place in the table of links", link);
             self.answers.push(Answer::Close { link, reason: crate::error::Status::Full });
             return;
         };
@@ -324,6 +325,7 @@ impl<S: Storage, C: Shelf> Machine for Service<'_, S, C> {
         };
         if taken.is_err() {
             self.counters.malformed += 1;
+            crate::log!(warn, "{:?} of {:?}: a malformed {:?}", link, identity.role, frame.op());
         }
     }
 

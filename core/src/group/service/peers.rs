@@ -122,6 +122,7 @@ impl<S: Storage, C: Shelf> Service<'_, S, C> {
             }
         }
         self.peers_at = now;
+        crate::log!(debug, "{:?} is linked, on {:?}", sp, link);
         self.nudge(sp);
     }
 
@@ -130,6 +131,7 @@ impl<S: Storage, C: Shelf> Service<'_, S, C> {
             *slot = super::LinkSlot::default();
         }
         self.counters.refused += 1;
+        crate::log!(warn, "{:?} refused: {:?}", link, reason);
         self.answers.push(Answer::Close { link, reason });
     }
 
@@ -143,6 +145,7 @@ impl<S: Storage, C: Shelf> Service<'_, S, C> {
             peer.connect_at = now;
             peer.connect_step = 0;
             self.peers_at = now;
+            crate::log!(info, "link to {:?} is gone", sp);
         }
         self.nudge(sp);
     }
@@ -263,6 +266,7 @@ impl<S: Storage, C: Shelf> Service<'_, S, C> {
     /// This process was declared dead by the others: it may not go on under this incarnation.
     fn fence(&mut self) {
         if !core::mem::replace(&mut self.fenced, true) {
+            crate::log!(error, "the others took {:?} for dead: it may not go on in this life", self.config.sp);
             self.events.push(Event::Fenced);
             for at in 0..self.records.as_ref().len() as u32 {
                 if self.rec(at).phase == Phase::Gathering {
@@ -273,6 +277,7 @@ impl<S: Storage, C: Shelf> Service<'_, S, C> {
     }
 
     fn after_death(&mut self, sp: Sp, now: Time) {
+        crate::log!(warn, "{:?} is dead, or this life of it", sp);
         for at in 0..self.records.as_ref().len() as u32 {
             match self.rec(at).phase {
                 Phase::Gathering => self.check_poisoned(at, now),
@@ -292,6 +297,7 @@ impl<S: Storage, C: Shelf> Service<'_, S, C> {
     }
 
     fn after_return(&mut self, sp: Sp, now: Time) {
+        crate::log!(info, "{:?} is back in another life", sp);
         if self.config.after_restart == AfterRestart::Rebuild {
             return;
         }

@@ -195,6 +195,7 @@ impl<S: Storage, C: Shelf> Service<'_, S, C> {
         record.step = 0;
         let (key, generation, size, took) = (record.key, record.generation, record.size, now.since(record.since));
         self.counters.full += 1;
+        crate::log!(info, "{:?} of {:?} is full: {:?} ranks after {:?}", generation, key, size, took);
         self.counters.slowest = self.counters.slowest.max(took);
         if record_is_world(key) {
             self.world_size = size;

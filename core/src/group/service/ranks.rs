@@ -60,6 +60,7 @@ impl<S: Storage, C: Shelf> Service<'_, S, C> {
         let (status, word) = match self.admit(link, incarnation, &hello, now) {
             Err(refusal) => {
                 self.counters.refused += 1;
+                crate::log!(warn, "{:?} on {:?} is refused: {:?}, {:?}", hello.rank, link, refusal.0, refusal.1);
                 self.events.push(Event::RankRefused { link, rank: hello.rank, status: refusal.0 });
                 refusal
             }
@@ -163,6 +164,7 @@ impl<S: Storage, C: Shelf> Service<'_, S, C> {
         if let Some(slot) = self.links.as_mut().get_mut(link.index()) {
             slot.local = Some(at);
         }
+        crate::log!(debug, "{:?} is here, on {:?}", rank, link);
         self.events.push(Event::RankConnected { link, rank, shadow: 0 });
         self.renew_news(at);
         Ok(at)
@@ -248,6 +250,8 @@ impl<S: Storage, C: Shelf> Service<'_, S, C> {
         };
         slot.link = None;
         slot.since = now;
+        let rank = slot.world_rank;
+        crate::log!(info, "link of {:?} is gone; it has {:?} to come back", rank, self.config.rank_grace);
         self.tick_at = self.tick_at.min(now + self.config.rank_grace);
     }
 
@@ -260,6 +264,7 @@ impl<S: Storage, C: Shelf> Service<'_, S, C> {
         let mut staging = slot.staging.take();
         self.heap.give(&mut staging);
         self.counters.ranks_died += 1;
+        crate::log!(warn, "{:?} did not come back: it has left every group", rank);
         self.events.push(Event::RankDied { rank });
         for at in 0..self.records.as_ref().len() as u32 {
             let record = self.rec(at);

@@ -81,6 +81,7 @@ impl<S: Storage, C: Shelf> Service<'_, S, C> {
             deadline: record.deadline,
             ..Record::default()
         };
+        crate::log!(debug, "{:?} of {:?} begins: {:?} ranks, led by {:?}", generation, record.key, size, root);
         self.deadlines.arm(&mut Deadlines(self.records.as_mut()), at, MOST, now);
     }
 

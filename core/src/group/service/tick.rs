@@ -45,6 +45,7 @@ impl<S: Storage, C: Shelf> Service<'_, S, C> {
             };
             if dead && !peer.is_dead() {
                 let (epoch, incarnation) = (peer.epoch + 1, peer.incarnation);
+                crate::log!(warn, "{:?} was silent, or could not be reached, for too long", sp);
                 self.learn(ViewEntry { sp, epoch, incarnation }, now);
             }
         }
@@ -58,6 +59,7 @@ impl<S: Storage, C: Shelf> Service<'_, S, C> {
             let Some(slot) = self.local(local).copied().filter(|slot| !slot.dead) else { continue };
             match slot.link {
                 Some(link) if now.since(slot.heard).0 > silence => {
+                    crate::log!(warn, "{:?} was silent for {:?}", slot.world_rank, now.since(slot.heard));
                     self.answers.push(Answer::Close { link, reason: Status::Timeout });
                     if let Some(slot) = self.links.as_mut().get_mut(link.index()) {
                         *slot = super::LinkSlot::default();
