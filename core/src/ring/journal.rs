@@ -169,7 +169,8 @@ impl Reader<'_> {
         let oldest = written.saturating_sub(capacity).max(self.position);
         let mut lost = oldest - self.position;
         let len = into.len().min((written - oldest) as usize);
-        for (position, to) in (oldest..).zip(into.iter_mut().take(len)) {
+        // In this order the range is asked for no position behind the last one, which may be the largest there is.
+        for (to, position) in into.iter_mut().take(len).zip(oldest..) {
             let word = self.journal.word(position).load(Ordering::Relaxed).to_le_bytes();
             *to = word[(position % WORD as u64) as usize];
         }
