@@ -7,6 +7,7 @@ mod doors;
 mod fetching;
 mod groups;
 mod lending;
+mod lives;
 mod logging;
 mod machines;
 mod orders;
@@ -21,7 +22,8 @@ mod sharing;
 mod traffic;
 
 pub use arena::TablesError;
+pub use lives::serve;
 pub use logging::{Log, LogError, LogOptions};
 pub use machines::MachinesError;
-pub use process::{Process, ProcessError};
+pub use process::ProcessError;
 pub use settings::{Options, Settings, SettingsError};

@@ -10,11 +10,11 @@ use umbra::config::Environment;
 use umbra::link::Address;
 use umbra_core::peer::Sp;
 use umbra_core::time::Lapse;
-use umbra_dpu::hosted::{LogOptions, Options, Process};
+use umbra_dpu::hosted::{LogOptions, Options, serve};
 
 /// Runs one service process: gathers its ranks, fills the endpoint cache with its peers, serves and reads memory.
 ///
-/// Ends cleanly on SIGTERM. With --supervised a launcher is at the standard input.
+/// Serves job after job, each in a new life, and ends cleanly on SIGTERM. With --supervised a launcher is at the standard input.
 #[derive(Parser, Debug)]
 #[command(name = "umbra-agent", version)]
 struct Arguments {
@@ -55,15 +55,14 @@ fn run(arguments: Arguments) -> Result<(), Box<dyn std::error::Error>> {
         log.begin(settings.sp)?;
     }
     let (sp, supervised, address) = (settings.sp, settings.supervised, settings.job.address(settings.sp));
-    let mut process = Process::new(settings)?;
-    process.open()?;
-    if !supervised && let Some(address) = address {
-        println!(
-            "umbra-agent: service process {sp} ready: services at {}, ranks at {}",
-            address.services, address.ranks
-        );
-    }
-    process.run()?;
+    serve(&settings, || {
+        if !supervised && let Some(address) = address {
+            println!(
+                "umbra-agent: service process {sp} ready: services at {}, ranks at {}",
+                address.services, address.ranks
+            );
+        }
+    })?;
     Ok(())
 }
 

@@ -18,7 +18,7 @@ impl Process {
     ///
     /// # Errors
     /// [`ProcessError`] if a door cannot be opened.
-    pub fn open(&mut self) -> Result<(), ProcessError> {
+    pub(super) fn open(&mut self) -> Result<(), ProcessError> {
         if self.settings.supervised {
             let link = launcher_link().map_err(cannot("use the link to the launcher"))?;
             let link = self.driver.adopt(link, true, Side::Initiator).map_err(|why| ProcessError::Io {

@@ -24,6 +24,7 @@ impl Process {
             }
             // The others have gone on without this life; nothing that it tells a rank from now on would be true.
             Event::Fenced => self.fenced = true,
+            Event::Ended { key, .. } if key == WORLD => self.world_ended = true,
             _ => {}
         }
     }

@@ -79,12 +79,16 @@ pub(super) struct Machines {
 }
 
 impl Machines {
-    /// Machines for this job; they live as long as the process.
+    /// Machines for one job.
     ///
     /// # Errors
     /// [`MachinesError`].
-    pub(super) fn new(settings: &Settings, incarnation: Incarnation, now: Time) -> Result<Machines, MachinesError> {
-        let placement = placement(settings)?;
+    pub(super) fn new(
+        settings: &Settings,
+        placement: Placement<'static>,
+        incarnation: Incarnation,
+        now: Time,
+    ) -> Result<Machines, MachinesError> {
         let Patience { deadline, silence, grace, ping } = Patience::new(settings.deadline, settings.silence);
         let config = Config {
             timeout: deadline,
@@ -138,7 +142,7 @@ impl Machines {
 }
 
 /// The shape of the job; its storage lives as long as the process.
-fn placement(settings: &Settings) -> Result<Placement<'static>, MachinesError> {
+pub(super) fn placement(settings: &Settings) -> Result<Placement<'static>, MachinesError> {
     let job = &settings.job;
     let hosts = u32::try_from(job.hosts().len()).map_err(|_| MachinesError::TooMany)?;
     let host_of: Vec<Host> = job.dpus().map(|(_, host)| host).collect();

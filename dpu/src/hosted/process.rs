@@ -6,7 +6,6 @@
 use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::os::fd::AsFd as _;
-use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 
 use umbra::access::source::Sources;
@@ -28,6 +27,7 @@ use umbra_core::region::Region;
 use umbra_core::time::{Lapse, Time};
 use umbra_core::wire::{BODY_MAX, Frame, HEAD};
 
+use super::lives::Lasting;
 use super::machines::{self, LINKS, Machines};
 use super::orders::Broken;
 use super::own::{Copies, OwnRead};
@@ -109,8 +109,16 @@ impl Linked {
     }
 }
 
-/// One agent process.
-pub struct Process {
+/// Why an agent's life ended well.
+pub(super) enum End {
+    /// It was asked to end, or its launcher is gone.
+    Asked,
+    /// Its job is over.
+    JobOver,
+}
+
+/// One life of an agent process.
+pub(super) struct Process {
     pub(super) settings: Settings,
     pub(super) driver: Driver,
     pub(super) machines: Machines,
@@ -125,6 +133,10 @@ pub struct Process {
     pub(super) supervisor: Option<LinkId>,
     signals: usize,
     ending: bool,
+    /// The job is over, and with it this life.
+    over: bool,
+    /// The world group of the job has ended.
+    pub(super) world_ended: bool,
     /// The others have declared this process dead.
     pub(super) fenced: bool,
     /// What peers ring after they have put a frame into a lane.
@@ -170,22 +182,17 @@ impl Process {
     ///
     /// # Errors
     /// [`ProcessError`].
-    pub fn new(settings: Settings) -> Result<Process, ProcessError> {
+    pub(super) fn new(settings: Settings, lasting: &Lasting) -> Result<Process, ProcessError> {
         let life = u64::from_le_bytes(secret::random::<8>().map_err(cannot("get random bytes"))?) | 1;
         let incarnation = Incarnation(life);
         let peer = Peer::service(settings.sp).ok_or(machines::MachinesError::TooMany)?;
         let me = Identity { party: LinkParty::Peer(peer), incarnation };
         let limits = Limits { links: LINKS, outbound: 4 << 20, ..Limits::default() };
         let mut driver = Driver::new(me, settings.secret.clone(), limits);
-        let (ours, theirs) = UnixStream::pair().map_err(cannot("make a pipe for signals"))?;
-        for signal in [signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT] {
-            let end = theirs.try_clone().map_err(cannot("make a pipe for signals"))?;
-            signal_hook::low_level::pipe::register(signal, end).map_err(cannot("handle signals"))?;
-        }
-        let signals = driver.watch(ours.into());
+        let signals = driver.watch(lasting.signals()?);
         let bell = Doorbell::create()?;
         driver.watch(bell.as_fd().try_clone_to_owned().map_err(cannot("watch the doorbell"))?);
-        let machines = Machines::new(&settings, incarnation, driver::now())?;
+        let machines = Machines::new(&settings, lasting.placement, incarnation, driver::now())?;
         let sources = Sources::new(machines.regions());
         let cores = std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get);
         let roomy = cores > 2 * settings.job.service_processes() as usize;
@@ -202,6 +209,8 @@ impl Process {
             supervisor: None,
             signals,
             ending: false,
+            over: false,
+            world_ended: false,
             fenced: false,
             bell,
             lanes: Vec::new(),
@@ -230,15 +239,15 @@ impl Process {
         })
     }
 
-    /// Turns until asked to end.
+    /// Turns until asked to end, or until the job is over.
     ///
     /// # Errors
     /// [`ProcessError`] if the system refuses to wait; [`ProcessError::Fenced`] if the others declared this process
     /// dead.
-    pub fn run(&mut self) -> Result<(), ProcessError> {
+    pub(super) fn run(&mut self) -> Result<End, ProcessError> {
         let mut frame = Vec::new();
         let mut busy = false;
-        while !self.ending && !self.fenced {
+        while !self.ending && !self.fenced && !self.over {
             self.wait(busy)?;
             while let Some(event) = self.driver.next(&mut frame) {
                 self.on_event(event, &frame);
@@ -251,10 +260,21 @@ impl Process {
             self.rdma_on_time(now);
             busy = self.take_cells();
             busy |= self.pump();
+            self.over |= !self.settings.supervised && self.world_ended && self.is_alone();
         }
         self.driver.flush();
         log!(info, "service process {} ends", self.settings.sp);
-        if self.fenced { Err(ProcessError::Fenced(self.settings.sp)) } else { Ok(()) }
+        match (self.fenced, self.ending) {
+            (true, _) => Err(ProcessError::Fenced(self.settings.sp)),
+            (_, true) => Ok(End::Asked),
+            _ => Ok(End::JobOver),
+        }
+    }
+
+    /// Whether neither a rank nor a tool is connected.
+    fn is_alone(&self) -> bool {
+        let is_service = |party| matches!(party, LinkParty::Peer(p) if matches!(p.kind(), PeerKind::Service(_)));
+        self.links.values().all(|linked| is_service(linked.party))
     }
 
     /// Looks at the links; sleeps in the kernel if there is nothing else to do, after a moment of looking at the
@@ -367,6 +387,10 @@ impl Process {
             && !self.links.values().any(|l| l.party == LinkParty::Peer(peer) && l.incarnation == incarnation)
         {
             self.forget_owner(peer, incarnation);
+        }
+        if let Some(Linked { party: LinkParty::Tool, incarnation, .. }) = gone {
+            // A launcher's ranks end with it.
+            self.over |= !self.settings.supervised && self.planner == Some(incarnation);
         }
         if self.supervisor == Some(link) {
             // Nobody is left who wants this agent.

@@ -56,7 +56,7 @@ pub struct Options {
 }
 
 /// Everything an agent needs to know, checked.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Settings {
     /// Which service process this is.
     pub sp: Sp,

@@ -93,8 +93,8 @@ pub enum JobError {
     /// A process answered with bytes that mean nothing.
     #[error("answer of {0} is malformed")]
     BadAnswer(Peer),
-    /// An agent that ran already knows groups of another job.
-    #[error("{0} has served a job already: start it again for the next one")]
+    /// An agent that ran already serves another job.
+    #[error("{0} serves another job: wait until that is over")]
     Used(Peer),
     /// A process said that it cannot go on.
     #[error("{peer}: {}", failure.text)]
