@@ -4,6 +4,7 @@ mod arena;
 mod card;
 mod connecting;
 mod doors;
+mod error;
 mod fetching;
 mod groups;
 mod lending;
@@ -22,8 +23,8 @@ mod sharing;
 mod traffic;
 
 pub use arena::TablesError;
+pub use error::ProcessError;
 pub use lives::serve;
 pub use logging::{Log, LogError, LogOptions};
 pub use machines::MachinesError;
-pub use process::ProcessError;
 pub use settings::{Options, Settings, SettingsError};

@@ -11,7 +11,8 @@ use umbra_core::log;
 use umbra_core::peer::{Peer, Sp};
 use umbra_core::time::Lapse;
 
-use super::process::{Process, ProcessError, cannot};
+use super::error::{ProcessError, cannot};
+use super::process::Process;
 
 impl Process {
     /// Opens the doors: those of the configuration, or, under a launcher, the link to it.

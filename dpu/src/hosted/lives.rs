@@ -10,8 +10,9 @@ use std::os::unix::net::UnixStream;
 
 use umbra_core::placement::Placement;
 
+use super::error::{ProcessError, cannot};
 use super::machines;
-use super::process::{End, Process, ProcessError, cannot};
+use super::process::{End, Process};
 use super::settings::Settings;
 
 /// What all lives have in common.

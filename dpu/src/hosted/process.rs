@@ -4,7 +4,6 @@
 //! it blocks but the wait, and the wait ends at the first deadline of any machine.
 
 use std::collections::{HashMap, VecDeque};
-use std::io;
 use std::os::fd::AsFd as _;
 use std::path::PathBuf;
 
@@ -27,6 +26,7 @@ use umbra_core::region::Region;
 use umbra_core::time::{Lapse, Time};
 use umbra_core::wire::{BODY_MAX, Frame, HEAD};
 
+use super::error::{ProcessError, cannot};
 use super::lives::Lasting;
 use super::machines::{self, LINKS, Machines};
 use super::orders::Broken;
@@ -52,42 +52,6 @@ const TURNS: u32 = 32;
 
 /// Between the end of a link and the next attempt: a peer that refuses us is not asked all the time.
 const REDIAL: Lapse = Lapse::from_millis(50);
-
-/// Why an agent ended before it was asked to.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum ProcessError {
-    /// The system refused something that the agent cannot do without.
-    #[error("cannot {what}: {error}")]
-    Io {
-        /// What was wanted.
-        what: &'static str,
-        /// What the system said.
-        error: io::Error,
-    },
-    /// Shared memory could not be had.
-    #[error("cannot make shared memory: {0}")]
-    Segment(#[from] umbra::sys::segment::SegmentError),
-    /// A doorbell could not be had.
-    #[error(transparent)]
-    Bell(#[from] umbra::sys::wait::WaitError),
-    /// Rings in shared memory could not be had.
-    #[error(transparent)]
-    Lane(#[from] umbra::sys::lane::LaneError),
-    /// The job's numbers do not describe a job.
-    #[error(transparent)]
-    Machines(#[from] machines::MachinesError),
-    /// The others took this process for dead and have gone on without it.
-    #[error(
-        "the other service processes took service process {0} for dead (it was stopped, or cut off, for too long): \
-         start it again, then it joins in a new life"
-    )]
-    Fenced(Sp),
-}
-
-pub(super) fn cannot(what: &'static str) -> impl FnOnce(io::Error) -> ProcessError {
-    move |error| ProcessError::Io { what, error }
-}
 
 /// What is known of a link beside what the machines know.
 pub(super) struct Linked {

@@ -17,7 +17,8 @@ use umbra_core::machine::Link;
 use umbra_core::peer::{Peer, PeerKind, Sp};
 use umbra_core::wire::{Frame, Token};
 
-use super::process::{LANDING, Process, ProcessError, SLOT_BYTES, SLOTS};
+use super::error::ProcessError;
+use super::process::{LANDING, Process, SLOT_BYTES, SLOTS};
 use crate::agent::{Incoming, is_access};
 
 /// Frames that fit into each direction of a lane.

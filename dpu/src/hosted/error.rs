@@ -1,0 +1,43 @@
+//! Why an agent ends before it is asked to.
+
+use std::io;
+
+use umbra_core::peer::Sp;
+
+use super::machines;
+
+/// Why an agent ended before it was asked to.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ProcessError {
+    /// The system refused something that the agent cannot do without.
+    #[error("cannot {what}: {error}")]
+    Io {
+        /// What was wanted.
+        what: &'static str,
+        /// What the system said.
+        error: io::Error,
+    },
+    /// Shared memory could not be had.
+    #[error("cannot make shared memory: {0}")]
+    Segment(#[from] umbra::sys::segment::SegmentError),
+    /// A doorbell could not be had.
+    #[error(transparent)]
+    Bell(#[from] umbra::sys::wait::WaitError),
+    /// Rings in shared memory could not be had.
+    #[error(transparent)]
+    Lane(#[from] umbra::sys::lane::LaneError),
+    /// The job's numbers do not describe a job.
+    #[error(transparent)]
+    Machines(#[from] machines::MachinesError),
+    /// The others took this process for dead and have gone on without it.
+    #[error(
+        "the other service processes took service process {0} for dead (it was stopped, or cut off, for too long): \
+         start it again, then it joins in a new life"
+    )]
+    Fenced(Sp),
+}
+
+pub(super) fn cannot(what: &'static str) -> impl FnOnce(io::Error) -> ProcessError {
+    move |error| ProcessError::Io { what, error }
+}
