@@ -171,12 +171,15 @@ impl<'a> Window<'a> {
     /// Host process: checks memory that firmware laid out.
     ///
     /// # Errors
-    /// [`WindowError::Attach`].
+    /// [`WindowError::Attach`], also if its parts are not as long as those of this version.
     pub fn attach(bytes: BytesMut<'a>) -> Result<Self, WindowError> {
         let segment = Segment::attach(bytes.words(0, bytes.len() / 8)?, KIND)?;
         let window = Window { segment, bytes };
-        for (name, least) in [(STATE, STATE_BYTES), (LANE, LANES * LANE_BYTES)] {
-            if window.segment.place(name)?.len < least {
+        let log = 8 * journal::words_for(LOG).unwrap_or(0);
+        for (name, len) in
+            [(STATE, STATE_BYTES), (LANE, LANES * LANE_BYTES), (CACHE, 8 * cache_words()), (JOURNAL, log)]
+        {
+            if window.segment.place(name)?.len != len {
                 return Err(AttachError::BadPart(name).into());
             }
         }

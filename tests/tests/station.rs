@@ -1,11 +1,15 @@
 //! The engine of firmware in a thread of this process: the same code that the images run, under the same questions.
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
+use std::fs;
+use std::os::fd::{AsFd as _, AsRawFd as _};
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use umbra::firmware::{Firmware, FirmwareError, GuestMemory, Map, Patience};
+use umbra::firmware::{Firmware, FirmwareError, GUEST_BYTES, GuestMemory, Map, Patience, WINDOW_AT};
+use umbra::sys::segment::Segment;
 use umbra_core::atomic::AtomicU64;
 use umbra_core::error::Status;
 use umbra_core::key::{Access, Span};
@@ -15,6 +19,7 @@ use umbra_core::time::Time;
 use umbra_core::window::{Claim, LANES, Phase, Window};
 use umbra_dpu::station::{Station, Storage, TABLE, life_of};
 use umbra_tests::firmware::exercise;
+use umbra_tests::rig::Scratch;
 
 const SOON: Patience = Patience { deadline: Duration::from_secs(20), silence: Duration::from_secs(1) };
 
@@ -137,4 +142,42 @@ fn images_of_other_versions_are_refused_with_a_remedy() {
     let error = Firmware::attach(&map, rank(0), waiting).unwrap_err();
     assert!(matches!(error, FirmwareError::Layout { theirs } if theirs == VERSION + 1), "{error}");
     assert!(error.to_string().contains("`cargo xtask firmware`"), "{error}");
+
+    // The same version, but a part of another length, as an image with other constants would lay it out.
+    version.fetch_sub(1, Ordering::Relaxed);
+    for part in 0..4 {
+        let len: &AtomicU64 = &bytes.words(8 * (5 + 2 * part), 1).unwrap()[0];
+        len.fetch_sub(8, Ordering::Relaxed);
+        let error = Firmware::attach(&map, rank(0), waiting).unwrap_err();
+        assert!(matches!(error, FirmwareError::Window(_)), "part {part}: {error}");
+        assert!(error.to_string().contains("`cargo xtask firmware`"), "part {part}: {error}");
+        len.fetch_add(8, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn files_that_are_no_memory_of_a_board_are_refused_by_name_with_a_remedy() {
+    let scratch = Scratch::new("no-board");
+    let [none, short, named] = ["none", "short", "named"].map(|name| scratch.path().join(name));
+    fs::write(&short, "not a board").unwrap();
+    fs::write(&named, vec![0; GUEST_BYTES]).unwrap();
+    // As long as the memory of a board without its window, and sealed like it.
+    let small = Segment::create("small", WINDOW_AT).unwrap();
+    let small_path = PathBuf::from(format!("/proc/self/fd/{}", small.as_fd().as_raw_fd()));
+    let open = |path: &Path| Map::open(path).unwrap_err();
+    for path in [&none, scratch.path()] {
+        let error = open(path);
+        assert!(matches!(error, FirmwareError::Open { .. }), "{error}");
+        assert!(error.to_string().contains(path.to_str().unwrap()), "{error}");
+    }
+    for path in [&short, &named, &small_path] {
+        let error = open(path);
+        assert!(matches!(error, FirmwareError::NoBoard { .. }), "{error}");
+        let said = error.to_string();
+        assert!(said.contains(path.to_str().unwrap()) && said.contains("name the path"), "{said}");
+    }
+    // A board's memory on which no image ever ran, looked at without patience.
+    let memory = GuestMemory::create().unwrap();
+    let error = memory.map().unwrap().window().map(drop).unwrap_err();
+    assert!(matches!(error, FirmwareError::Empty) && error.to_string().contains("start the image on it"), "{error}");
 }

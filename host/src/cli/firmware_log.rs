@@ -55,7 +55,7 @@ impl FirmwareLog {
         match Map::open(&self.memory) {
             Ok(map) => self.print(&map.window().map_err(Failure::failed)?, &table, out),
             // A copy, which nobody changes.
-            Err(FirmwareError::Memory(SegmentError::NotSealed)) => {
+            Err(FirmwareError::NoBoard { why: SegmentError::NotSealed, .. }) => {
                 let mut words = self.copy()?;
                 let window = Window::attach(BytesMut::from_words(&mut words)).map_err(FirmwareError::from);
                 self.print(&window.map_err(Failure::failed)?, &table, out)
@@ -64,12 +64,25 @@ impl FirmwareLog {
         }
     }
 
+    /// A log of which the image explains less than half was written by another one.
+    fn verdict(&self, told: &Told) -> Done {
+        if told.foreign <= told.known {
+            return Ok(ExitCode::SUCCESS);
+        }
+        Err(Failure::failed(format!(
+            "{}: {} of {} lines of the log were not written by this image: name the ELF file that the board was started with",
+            self.elf.display(),
+            told.foreign,
+            told.foreign + told.known
+        )))
+    }
+
     /// The window in a file.
     fn copy(&self) -> Result<Vec<u64>, Failure> {
         let failed = |why: &dyn std::fmt::Display| Failure::failed(format!("{}: {why}", self.memory.display()));
         let bytes = fs::read(&self.memory).map_err(|error| failed(&error))?;
         let window = bytes.get(WINDOW_AT..WINDOW_AT + BYTES);
-        let window = window.ok_or_else(|| failed(&"too short to be the memory of a board"))?;
+        let window = window.ok_or_else(|| failed(&"too short to be the memory of a board: name the file that the emulator runs on, or a whole copy of it"))?;
         Ok(window.as_chunks().0.iter().map(|word| u64::from_le_bytes(*word)).collect())
     }
 
@@ -79,13 +92,14 @@ impl FirmwareLog {
         let mut reader = window.log().map_err(damaged)?.reader();
         let mut decoder = table.new_stream_decoder();
         let mut alive = (state.beat(), Instant::now());
+        let mut told = Told::default();
         loop {
-            let more = print_new(&mut reader, &mut *decoder, out)?;
+            let more = print_new(&mut reader, &mut *decoder, &mut told, out)?;
             if state.beat() != alive.0 {
                 alive = (state.beat(), Instant::now());
             }
             if !more && (!self.follow || alive.1.elapsed() >= SILENCE) {
-                return Ok(ExitCode::SUCCESS);
+                return self.verdict(&told);
             }
             if !more {
                 out.flush()?;
@@ -95,8 +109,22 @@ impl FirmwareLog {
     }
 }
 
+/// Lines of the log so far.
+#[derive(Default)]
+struct Told {
+    /// That the image explains.
+    known: u64,
+    /// That it does not.
+    foreign: u64,
+}
+
 /// Prints what was logged since the last time; false if nothing was.
-fn print_new(reader: &mut Reader<'_>, decoder: &mut dyn StreamDecoder, out: Out<'_>) -> Result<bool, Failure> {
+fn print_new(
+    reader: &mut Reader<'_>,
+    decoder: &mut dyn StreamDecoder,
+    told: &mut Told,
+    out: Out<'_>,
+) -> Result<bool, Failure> {
     let mut bytes = [0; 4096];
     let read = reader.read(&mut bytes);
     if read.lost > 0 {
@@ -105,10 +133,14 @@ fn print_new(reader: &mut Reader<'_>, decoder: &mut dyn StreamDecoder, out: Out<
     decoder.received(bytes.get(..read.len).unwrap_or(&[]));
     loop {
         match decoder.decode() {
-            Ok(frame) => writeln!(out, "{}", frame.display(false))?,
+            Ok(frame) => {
+                told.known += 1;
+                writeln!(out, "{}", frame.display(false))?;
+            }
             Err(DecodeError::UnexpectedEof) => return Ok(read.len > 0 || read.lost > 0),
             // The rest of a statement whose beginning was overwritten, or an image of another build.
             Err(DecodeError::Malformed) => {
+                told.foreign += 1;
                 writeln!(out, "{}", paint::faint("... a line that this image did not write, or only a part of one"))?;
             }
         }

@@ -30,6 +30,22 @@ pub enum FirmwareError {
     /// Its mapping.
     #[error("memory of the board: {0}")]
     Memory(#[from] SegmentError),
+    /// The file is not what a board runs on.
+    #[error(
+        "{path} is not the memory of a board: {why}; name the path that the emulator was started with, which is that of \
+         memory made for it (`umbra::firmware::GuestMemory`)", path = path.display()
+    )]
+    NoBoard {
+        /// Which file.
+        path: PathBuf,
+        /// What it lacks.
+        why: SegmentError,
+    },
+    /// Nothing has laid a window out yet.
+    #[error(
+        "no firmware has laid out a window in this memory: start the image on it; its console says how far it came"
+    )]
+    Empty,
     /// Nothing has laid a window out.
     #[error(
         "no firmware laid out its window within {waited:?}: is the image running on this memory? (its console says)"
@@ -48,7 +64,10 @@ pub enum FirmwareError {
         theirs: u32,
     },
     /// The window is damaged.
-    #[error("window of the firmware: {0}")]
+    #[error(
+        "window of the firmware: {0}: build image and host from the same sources (`cargo xtask firmware`) and start the \
+         image again"
+    )]
     Window(WindowError),
     /// All lanes belong to living processes.
     #[error("all lanes of {board} are taken, by processes {owners:?}: let one of them detach")]
@@ -148,6 +167,7 @@ impl From<WindowError> for FirmwareError {
     fn from(error: WindowError) -> Self {
         match error {
             WindowError::Attach(AttachError::WrongVersion(theirs)) => FirmwareError::Layout { theirs },
+            WindowError::Attach(AttachError::NotPublished) => FirmwareError::Empty,
             other => FirmwareError::Window(other),
         }
     }

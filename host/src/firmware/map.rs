@@ -47,7 +47,7 @@ impl GuestMemory {
     /// # Errors
     /// [`FirmwareError::Memory`].
     pub fn map(&self) -> Result<Map, FirmwareError> {
-        Map::of(self.segment.share()?)
+        Ok(Map::of(self.segment.share()?)?)
     }
 }
 
@@ -61,14 +61,15 @@ impl Map {
     /// Maps the window of a board whose memory is this file.
     ///
     /// # Errors
-    /// [`FirmwareError::Open`]; [`FirmwareError::Memory`] also if the file could be shrunk under the mapping, as files
-    /// with names can: start the board on [`GuestMemory`].
+    /// [`FirmwareError::Open`]; [`FirmwareError::NoBoard`] if the file is too short, or could be shrunk under the mapping,
+    /// as files with names can: start the board on [`GuestMemory`].
     pub fn open(path: &Path) -> Result<Map, FirmwareError> {
         let file = File::options().read(true).write(true).open(path);
-        Self::of(file.map_err(|why| FirmwareError::Open { path: path.to_owned(), why })?.into())
+        let file = file.map_err(|why| FirmwareError::Open { path: path.to_owned(), why })?;
+        Self::of(file.into()).map_err(|why| FirmwareError::NoBoard { path: path.to_owned(), why })
     }
 
-    fn of(descriptor: OwnedFd) -> Result<Map, FirmwareError> {
+    fn of(descriptor: OwnedFd) -> Result<Map, SegmentError> {
         let segment = Segment::attach_at(descriptor, Mapping::ReadWrite, WINDOW_AT, BYTES)?;
         Ok(Map { segment })
     }

@@ -5,8 +5,7 @@ use std::time::{Duration, Instant};
 
 use umbra_core::peer::Incarnation;
 use umbra_core::ring::Backoff;
-use umbra_core::segment::AttachError;
-use umbra_core::window::{Beat, Phase, State, Window, WindowError};
+use umbra_core::window::{Beat, Phase, State, Window};
 
 use super::{FirmwareError, Map, Patience};
 
@@ -23,7 +22,7 @@ pub(super) fn serving(map: &Map, patience: Patience) -> Result<Window<'_>, Firmw
                 Some(Phase::Failed) => return Err(gave_up(&window.state()?)),
                 _ => {}
             },
-            Err(FirmwareError::Window(WindowError::Attach(AttachError::NotPublished))) => {}
+            Err(FirmwareError::Empty) => {}
             Err(error) => return Err(error),
         }
         if begun.elapsed() >= patience.deadline {
