@@ -7,7 +7,7 @@
 
 use std::thread;
 
-use umbra_core::atomic::{AtomicU64, Ordering};
+use umbra_core::atomic::{AtomicU64, Ordering, spin_hint};
 use umbra_core::cache::{Forgetting, Found};
 use umbra_core::cell::BytesMut;
 use umbra_core::shared_cache::{AllocError, Blocked, Client, ForgetError, Forgetful, Identity, Sharing, words_for};
@@ -38,10 +38,12 @@ fn one(client: Client<'_, Forgetting>, contents: &Contents, data: u64, dice: u64
         Found::Empty => {
             assert_eq!(users.load(Ordering::Relaxed), 0, "a slot is filled while others use it");
             content.store(MIXED, Ordering::Relaxed);
+            (0..dice % 32).for_each(|_| spin_hint());
             if dice.is_multiple_of(16) {
+                assert_eq!(content.load(Ordering::Relaxed), MIXED, "a slot is filled by two at once");
                 until(|| client.abandon(data));
             } else {
-                content.store(data, Ordering::Relaxed);
+                assert_eq!(content.swap(data, Ordering::Relaxed), MIXED, "a slot is filled by two at once");
                 until(|| client.remember(data));
             }
         }

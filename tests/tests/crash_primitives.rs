@@ -11,8 +11,10 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use umbra::sys::segment::Segment;
+use umbra_core::atomic::Ordering;
 use umbra_core::ring::line;
 use umbra_core::ring::mailbox::Mailbox;
+use umbra_core::shared_cache::{Forgetful, Identity};
 use umbra_core::shared_slots::{Owner, SharedSlots};
 use umbra_tests::crash::{self, Arena, CAPACITY, Role, SLOTS, WORDS, cache};
 
@@ -232,4 +234,28 @@ fn killed_and_stopped_users_of_a_shared_cache_block_nobody_and_lose_no_slot() {
         },
     );
     assert!(references.get() > 0 && fills.get() > 0, "some died with references, some while they filled a slot");
+}
+
+#[test]
+fn two_that_are_dead_are_buried_though_one_has_the_bucket_that_the_others_burial_needs() {
+    /// As a cache of [`SLOTS`] slots and 5 owners has them: where the buckets begin, their number, and the last slot.
+    const BUCKETS: usize = 32 + 16 * 5;
+    const COUNT: usize = (2 * SLOTS).next_multiple_of(8);
+    const LAST: usize = BUCKETS + COUNT + 2 * (SLOTS - 1);
+    let segment = Segment::create("crash test", WORDS * 8).unwrap();
+    let arena = Arena::new(segment.bytes_mut().unwrap().words(0, WORDS).unwrap()).unwrap();
+    cache::create(arena.structure()).unwrap();
+    let cache = Forgetful::attach(arena.structure()).unwrap();
+    // No process has such a pid.
+    let [first, second] = [0xff_fffe, 0xff_ffff].map(|pid| cache.join(Identity::new(pid, 1)).unwrap());
+    first.alloc(1).unwrap();
+    // The first died with a slot that it had claimed, the second with every bucket.
+    arena.structure()[LAST].store(1 << 45 | u64::from(first.owner().number()) << 40, Ordering::Relaxed);
+    let mark = u64::from(second.owner().number() + 1) << 32;
+    for head in &arena.structure()[BUCKETS..BUCKETS + COUNT] {
+        head.store(head.load(Ordering::Relaxed) | mark, Ordering::Relaxed);
+    }
+    let (reclaimed, told) = cache::bury(arena).unwrap();
+    assert_eq!((reclaimed.references, reclaimed.emptied, told), (1, 2, vec![1]));
+    assert_eq!((cache.members().count(), cache.empty() as usize), (0, SLOTS));
 }

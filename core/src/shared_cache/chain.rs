@@ -73,16 +73,19 @@ impl<'a> Parts<'a> {
     pub(super) fn try_hold(&self, bucket: usize, owner: Owner) -> Result<Held<'_, 'a>, Blocked> {
         let head = self.heads.get(bucket).ok_or(Blocked::Damaged { at: bucket })?;
         let mark = u64::from(owner.number() + 1) << LOCK;
-        let word = head.load(Ordering::Relaxed);
-        let busy = |word: u64| Blocked::Busy { owner: (word >> LOCK).wrapping_sub(1) as u8 };
-        if word >> LOCK != 0 {
-            return Err(busy(word));
+        let mut word = head.load(Ordering::Relaxed);
+        for _ in 0..SPINS {
+            if word >> LOCK != 0 {
+                break;
+            }
+            // ORDERING: acquire pairs with the release of whoever had the bucket before.
+            match head.compare_exchange(word, word | mark, Ordering::Acquire, Ordering::Relaxed) {
+                Ok(_) => return Ok(Held { parts: self, head, bucket, mark }),
+                // If it is nobody's, somebody had it and gave it back in between.
+                Err(now) => word = now,
+            }
         }
-        // ORDERING: acquire pairs with the release of whoever had the bucket before.
-        match head.compare_exchange(word, word | mark, Ordering::Acquire, Ordering::Relaxed) {
-            Ok(_) => Ok(Held { parts: self, head, bucket, mark }),
-            Err(now) => Err(busy(now)),
-        }
+        Err(Blocked::Busy { owner: (word >> LOCK).wrapping_sub(1) as u8 })
     }
 
     /// Takes the mark of an owner that does not run any more off all buckets.

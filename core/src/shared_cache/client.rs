@@ -11,12 +11,8 @@ use super::error::{AllocError, Blocked, FreeError, LookError, ReclaimError};
 use super::grant::{Grant, Pin};
 use super::layout::{Contract, Parts};
 use super::members::{Count, Identity, Reclaimed};
-use super::take::Failed;
+use super::take::{ATTEMPTS, Failed};
 use super::word::{ABANDONED, FILLING, Field, VALID, Word};
-
-/// Compare-and-swaps of one slot that may fail before an operation gives up: others are never that fast, but memory
-/// may be damaged on purpose.
-const ATTEMPTS: u32 = 1 << 16;
 
 /// One process at a cache; its threads may use copies of it at the same time.
 #[derive(Debug)]
@@ -111,6 +107,8 @@ impl<'a, C: Contract> Client<'a, C> {
     fn confirm(&self, grant: Grant, data: u64) -> Joined {
         if self.parts.key(grant.slot) == Some(data) {
             if grant.found == Found::Empty {
+                // It may have been vacant. Hints that stay with slots in use would hide those that are free.
+                self.parts.unhint(grant.slot);
                 self.parts.count(self.owner, Count::Loads);
             }
             return Joined::Granted(grant);
@@ -237,12 +235,13 @@ impl<'a, C: Contract> Client<'a, C> {
     /// Gives the reference back, without looking for the data.
     ///
     /// # Errors
-    /// [`FreeError`] if the cache was interrupted, or the pin is of another one.
+    /// [`FreeError`] if the cache was interrupted. A pin of another cache is refused too, unless this one has the same
+    /// data in the same slot, assigned as often as there, and this process refers to it.
     #[inline]
     pub fn free_pin(&self, pin: Pin) -> Result<(), FreeError> {
         self.working()?;
         let Pin { data, grant: Grant { slot, generation, .. } } = pin;
-        if self.release(slot, |word| word.generation() == generation) {
+        if self.release(slot, |word| word.generation() == generation && self.parts.key(slot) == Some(data)) {
             Ok(())
         } else {
             Err(FreeError::NotAssigned { data })
@@ -290,7 +289,8 @@ impl<'a, C: Contract> Client<'a, C> {
         self.parts.reclaim(dead, identity, self.owner, abandoned)
     }
 
-    /// Gives everything back that this process holds, and its number. No copy of this client may be used any more.
+    /// Gives everything back that this process holds, and its number. No copy of this client may be used any more. If the
+    /// process is killed meanwhile, another one reclaims the rest.
     ///
     /// # Errors
     /// [`ReclaimError`]; a further call goes on.

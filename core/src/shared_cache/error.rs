@@ -12,7 +12,8 @@ use crate::shared_slots::Owner;
 pub enum Blocked {
     /// Another client is in the midst of something here, as a rule for less than a microsecond.
     Busy {
-        /// The number of its process; nobody's, if the memory is damaged.
+        /// The number of its process; nobody's, if the memory is damaged, or if others had it and gave it back each time
+        /// that this call looked.
         owner: u8,
     },
     /// The memory holds what no process wrote.
@@ -203,7 +204,9 @@ pub enum ReclaimError {
         /// Who; if he died too, reclaim what he held first.
         by: u8,
     },
-    /// Something is in the way; what was done before it stays done.
+    /// Something is in the way; what was done before it stays done, and nothing was told or counted. If
+    /// [`Blocked::Busy`] names an owner that died too, go on with that one, and over all the dead again until none is
+    /// left: also a call that fails has given back the buckets of whom it was for.
     Blocked {
         /// What.
         why: Blocked,

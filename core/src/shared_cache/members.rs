@@ -8,8 +8,9 @@ use core::fmt;
 use crate::atomic::{AtomicU64, Ordering};
 use crate::shared_slots::Owner;
 
-use super::error::{JoinError, ReclaimError};
+use super::error::{Blocked, JoinError, ReclaimError};
 use super::layout::{OWNER, Parts};
+use super::take::ATTEMPTS;
 use super::word::{Field, Word};
 
 /// One life of one process on this host.
@@ -121,8 +122,12 @@ impl Parts<'_> {
         let word = self.owner_word(dead, 0).ok_or(unknown)?;
         let lives = entry(identity);
         let buried = lives | u64::from(by.number() + 1);
-        // Two at once would be wrong: the slower one might go on when the number is already another process's.
-        if let Err(now) = word.compare_exchange(lives, buried, Ordering::AcqRel, Ordering::Relaxed) {
+        let leaves = lives | u64::from(dead.number() + 1);
+        let mark = |from| word.compare_exchange(from, buried, Ordering::AcqRel, Ordering::Relaxed);
+        // Two at once would be wrong: the slower one might go on when the number is already another process's. But one
+        // that died while it left takes nothing back any more, and only others can end that.
+        let marked = mark(lives).or_else(|now| if now == leaves && by != dead { mark(leaves) } else { Err(now) });
+        if let Err(now) = marked {
             let by = (now & BURIER).wrapping_sub(1) as u8;
             return Err(if now & !BURIER == lives { ReclaimError::InProgress { by } } else { unknown });
         }
@@ -142,18 +147,15 @@ impl Parts<'_> {
         let mut all = Reclaimed::default();
         self.release_all(dead);
         self.end_burials_of(dead);
+        // First all that others can be in the way of. It is not counted, so a call that fails forgets nothing.
+        self.unchain_claimed_by(dead, by)?;
         for slot in (0..self.slots.len()).map(|slot| slot as u32) {
             let (Some(mut word), Some(data)) = (self.word(slot), self.key(slot)) else { continue };
-            if word.is_claimed_by(dead) {
-                let held = self.hold(self.bucket(data), by)?;
-                if let Some(place) = held.place(slot)? {
-                    held.take_out(slot, place);
-                }
-                // Nobody but the claimant changes a claimed slot, and he is dead.
-                if self.swap(slot, word, word.emptied()).is_ok() {
-                    all.emptied += 1;
-                }
+            // Nobody but the claimant changes a claimed slot, and he is dead.
+            if word.is_claimed_by(dead) && self.swap(slot, word, word.emptied()).is_ok() {
+                all.emptied += 1;
             }
+            let mut attempts = 0;
             while word.count(field) != 0 || word.is_filled_by(dead) {
                 let next = word.bereft(field, dead);
                 match self.swap(slot, word, next) {
@@ -166,7 +168,8 @@ impl Parts<'_> {
                         }
                         break;
                     }
-                    Err(now) => word = now,
+                    Err(_) if attempts == ATTEMPTS => return Err(Blocked::Busy { owner: word.by() }.into()),
+                    Err(now) => (word, attempts) = (now, attempts + 1),
                 }
             }
             // Also of slots that the dead one emptied without saying so.
@@ -175,6 +178,20 @@ impl Parts<'_> {
             }
         }
         Ok(all)
+    }
+
+    /// Takes the slots that the dead one claimed out of the chains that they are in.
+    fn unchain_claimed_by(&self, dead: Owner, by: Owner) -> Result<(), Blocked> {
+        for slot in (0..self.slots.len()).map(|slot| slot as u32) {
+            let (Some(word), Some(data)) = (self.word(slot), self.key(slot)) else { continue };
+            if word.is_claimed_by(dead) {
+                let held = self.hold(self.bucket(data), by)?;
+                if let Some(place) = held.place(slot)? {
+                    held.take_out(slot, place);
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Lets others bury whom the dead one was burying.

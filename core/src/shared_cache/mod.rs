@@ -2,9 +2,10 @@
 //!
 //! The contracts are those of [`cache`](crate::cache), slot for slot: [`Stack`], [`Cache`], [`Forgetful`]. Each process
 //! joins as a [`Client`], whose copies its threads use. What a slot is doing and who refers to it is one word, so a
-//! hit and its `free` are one read-modify-write each, wait for nobody and lock nothing. Who finds nothing has the
+//! hit and its `free` are one read-modify-write each, and have no bucket to themselves. Who finds nothing has the
 //! *bucket* of the index to himself where the data belongs, for as long as it takes to find a slot; others that miss in
-//! the same of the two buckets a slot get [`Blocked::Busy`] if that lasts.
+//! the same of the two buckets a slot get [`Blocked::Busy`] if that lasts. So does a hit that an eviction led astray, as
+//! it follows a chain from a slot that just got other data: it has to look with the bucket to itself.
 //!
 //! Processes may be killed at any instruction. References are counted in the word by process, and it also names
 //! who claims or fills the slot, so there is nothing to repair, only to take back: [`Client::reclaim`] gives back what
@@ -36,9 +37,10 @@
 //! ```
 //!
 //! Guaranteed, whichever processes are killed or stopped at whatever instruction: data has one slot at most, and a
-//! slot one data id; content with a reference stays; one client at a time is told to fill a slot; a hit and a `free`
-//! never wait; after `reclaim` no slot, reference or fill of the dead one is left. Where operations overlap, the
-//! order in which slots are taken and content leaves is any.
+//! slot one data id; content with a reference stays; one client at a time is told to fill a slot; no call
+//! waits for a process that is stopped, though [`Blocked::Busy`] names it to those who need its bucket; after `reclaim`
+//! no slot, reference or fill of the dead one is left. Where operations overlap, the order in which slots are taken and
+//! content leaves is any.
 //!
 //! ABA: a compare-and-swap may take a word for one that it read before although the slot had 2^14 other data meanwhile.
 //! So an `alloc` looks at the data again when it has the reference, a slot is only taken out of the chain that it was
@@ -48,7 +50,7 @@
 //! [`shared_slots`](crate::shared_slots).
 //!
 //! *Cost*: a hit touches a line of the index and the slot's, and each further slot in its chain (0.25 on average);
-//! 40 bytes a slot. `reclaim` is one pass. An `alloc` that finds every slot in use looks at all of them.
+//! 40 bytes a slot. `reclaim` looks at each slot twice, and so does an `alloc` that finds all of them in use.
 
 mod chain;
 mod client;

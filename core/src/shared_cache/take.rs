@@ -11,8 +11,12 @@ use super::error::Blocked;
 use super::layout::Parts;
 use super::word::{EMPTY, Word};
 
-/// Hints that may be wrong or in others' hands before content is evicted.
+/// Hints that may be wrong or in others' hands before the hand looks at the slots themselves.
 const HINTS: u32 = if cfg!(loom) { 4 } else { 256 };
+
+/// Compare-and-swaps of one slot that may fail before an operation gives up: others are never that fast, but memory
+/// may be damaged on purpose.
+pub(super) const ATTEMPTS: u32 = 1 << 16;
 
 /// A slot that this client has to itself, and that is in no chain.
 #[derive(Clone, Copy, Debug)]
@@ -33,6 +37,12 @@ enum Attempt {
     Taken(Taken),
     NotThis,
     Busy(Blocked),
+}
+
+impl From<Blocked> for Failed {
+    fn from(why: Blocked) -> Self {
+        Failed::Blocked(why)
+    }
 }
 
 impl Parts<'_> {
@@ -64,31 +74,42 @@ impl Parts<'_> {
         }
     }
 
-    /// Takes a slot for data of the bucket that is held.
+    /// Takes a slot for data of the bucket that is held. Damage ends the search at once: each
+    /// further slot might lead through the same damaged chain.
     pub(super) fn take(&self, owner: Owner, held: &Held<'_, '_>) -> Result<Taken, Failed> {
         let mut busy = None;
-        if let Some(taken) = self.take_empty(owner, held, &mut busy) {
+        if let Some(taken) = self.take_empty(owner, held, &mut busy)? {
             return Ok(taken);
         }
-        // Once around for what was not used, once more for what lost its mark, and once for anything idle.
+        // By the hand once around for what was not used, and once more for what lost its mark. Others move the hand too,
+        // so it may pass by slots that this client never sees: the last time around, for anything idle, is its own.
         let slots = self.slots.len();
-        let mut idle = false;
-        for step in 0..3 * slots {
+        let own = 2 * slots;
+        let (mut step, mut idle) = (0, false);
+        while step < own + slots {
             if step == slots && !idle {
-                break;
+                step = own;
             }
-            let slot = self.advance() as u32;
+            let by_hand = step < own;
+            let slot = if by_hand { self.advance() } else { step - own } as u32;
+            step += 1;
             let Some(word) = self.word(slot) else { continue };
-            if !word.is_idle() {
+            if word.is_idle() {
+                idle = true;
+                if word.is_used() && by_hand {
+                    let _ = self.swap(slot, word, word.unused());
+                    continue;
+                }
+            } else if !word.is_free() {
                 continue;
             }
-            idle = true;
-            if word.is_used() && step < 2 * slots {
-                let _ = self.swap(slot, word, word.unused());
-                continue;
-            }
-            match self.attempt(slot, word, owner, held) {
-                Attempt::Taken(taken) => return Ok(Taken { evicted: true, ..taken }),
+            match self.attempt(slot, word, owner, held)? {
+                Attempt::Taken(taken) => {
+                    if !taken.evicted {
+                        self.unhint(slot);
+                    }
+                    return Ok(taken);
+                }
                 Attempt::NotThis => {}
                 Attempt::Busy(why) => busy = Some(why),
             }
@@ -97,7 +118,17 @@ impl Parts<'_> {
         Err(busy.map_or(Failed::Full, Failed::Blocked))
     }
 
-    fn take_empty(&self, owner: Owner, held: &Held<'_, '_>, busy: &mut Option<Blocked>) -> Option<Taken> {
+    /// Takes back the hint that this slot is free, unless it is after all.
+    pub(super) fn unhint(&self, slot: u32) {
+        self.vacancy.clear(slot, || self.word(slot).is_some_and(Word::is_free));
+    }
+
+    fn take_empty(
+        &self,
+        owner: Owner,
+        held: &Held<'_, '_>,
+        busy: &mut Option<Blocked>,
+    ) -> Result<Option<Taken>, Blocked> {
         // Owners begin at different slots, so that they seldom meet.
         let owners = u64::from(self.sharing.owners());
         let start = (u64::from(owner.number()) % owners * self.slots.len() as u64 / owners) as u32;
@@ -110,34 +141,36 @@ impl Parts<'_> {
                 (from, around) = (0, true);
                 continue;
             };
-            let is_free = || self.word(slot).is_some_and(Word::is_free);
             let attempt = match self.word(slot).filter(|&word| word.is_free()) {
-                Some(word) => self.attempt(slot, word, owner, held),
+                Some(word) => self.attempt(slot, word, owner, held)?,
                 None => Attempt::NotThis,
             };
             match attempt {
                 Attempt::Taken(taken) => {
-                    self.vacancy.clear(slot, is_free);
-                    return Some(taken);
+                    self.unhint(slot);
+                    return Ok(Some(taken));
                 }
-                Attempt::NotThis => self.vacancy.clear(slot, is_free),
+                Attempt::NotThis => self.unhint(slot),
                 Attempt::Busy(why) => *busy = Some(why),
             }
             from = slot + 1;
         }
-        None
+        Ok(None)
     }
 
     /// Claims a slot with this word, and takes it out of its chain.
-    fn attempt(&self, slot: u32, word: Word, owner: Owner, held: &Held<'_, '_>) -> Attempt {
-        let taken = Taken { slot, word: word.claimed(owner), evicted: false };
+    ///
+    /// # Errors
+    /// [`Blocked::Damaged`].
+    fn attempt(&self, slot: u32, word: Word, owner: Owner, held: &Held<'_, '_>) -> Result<Attempt, Blocked> {
+        let taken = Taken { slot, word: word.claimed(owner), evicted: word.is_idle() };
         if word.state() == EMPTY {
-            return match self.swap(slot, word, taken.word) {
+            return Ok(match self.swap(slot, word, taken.word) {
                 Ok(()) => Attempt::Taken(taken),
                 Err(_) => Attempt::NotThis,
-            };
+            });
         }
-        let Some(key) = self.key(slot) else { return Attempt::NotThis };
+        let Some(key) = self.key(slot) else { return Ok(Attempt::NotThis) };
         let bucket = self.bucket(key);
         if bucket == held.bucket() {
             return self.claim_out(taken, word, held);
@@ -145,19 +178,19 @@ impl Parts<'_> {
         // Not waiting for a second bucket is what keeps two clients from waiting for each other.
         match self.try_hold(bucket, owner) {
             Ok(other) => self.claim_out(taken, word, &other),
-            Err(why) => Attempt::Busy(why),
+            Err(why @ Blocked::Busy { .. }) => Ok(Attempt::Busy(why)),
+            Err(why @ Blocked::Damaged { .. }) => Err(why),
         }
     }
 
-    fn claim_out(&self, taken: Taken, word: Word, held: &Held<'_, '_>) -> Attempt {
-        match held.place(taken.slot) {
-            Ok(Some(place)) if self.swap(taken.slot, word, taken.word).is_ok() => {
+    fn claim_out(&self, taken: Taken, word: Word, held: &Held<'_, '_>) -> Result<Attempt, Blocked> {
+        Ok(match held.place(taken.slot)? {
+            Some(place) if self.swap(taken.slot, word, taken.word).is_ok() => {
                 held.take_out(taken.slot, place);
                 Attempt::Taken(taken)
             }
             // It was given to other data meanwhile, or somebody came first.
-            Ok(_) => Attempt::NotThis,
-            Err(why) => Attempt::Busy(why),
-        }
+            _ => Attempt::NotThis,
+        })
     }
 }

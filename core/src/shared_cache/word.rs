@@ -98,10 +98,10 @@ impl Word {
         (self.0 >> field.shift & field.mask) as u32
     }
 
-    /// References of all, if each has a field of so many bits.
+    /// References of all, if each has a field of so many bits; at most as many as fit, if the memory is damaged.
     pub(super) fn references(self, bits: u32) -> u32 {
         let fields = (0..COUNT_BITS).step_by(bits.max(1) as usize);
-        fields.map(|shift| ((self.0 & COUNTS) >> shift & ((1 << bits) - 1)) as u32).sum()
+        fields.map(|shift| ((self.0 & COUNTS) >> shift & ((1 << bits) - 1)) as u32).fold(0, u32::saturating_add)
     }
 
     const fn with(self, state: u64) -> Word {

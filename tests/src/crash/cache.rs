@@ -2,6 +2,7 @@
 
 use std::fmt::Display;
 use std::thread;
+use std::time::{Duration, Instant};
 
 use umbra::sys::process::{ProcessError, ProcessId};
 use umbra_core::atomic::{AtomicU64, Ordering, spin_hint};
@@ -18,6 +19,9 @@ const IDS: u64 = 9;
 const FIRST: u64 = 1000;
 /// What a slot holds while it is filled.
 const MIXED: u64 = u64::MAX;
+
+/// How long those who live may be in the way of a burial: far beyond anything that a loaded machine needs.
+pub const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Makes the cache.
 ///
@@ -43,35 +47,50 @@ pub fn join(arena: Arena<'_>) -> Result<Client<'_, Forgetting>, String> {
 }
 
 /// Takes back what the members of the cache held that do not live any more; what that was, and the data whose fills
-/// they had begun.
+/// they had begun. It goes over all the dead again and again: one may have a bucket that the burial of another needs.
 ///
 /// # Errors
-/// What is impossible and was seen.
+/// What is impossible and was seen; or who was in the way for [`PATIENCE`].
 pub fn bury(arena: Arena<'_>) -> Result<(Reclaimed, Vec<u64>), String> {
     let client = join(arena)?;
     let (mut all, mut told) = (Reclaimed::default(), vec![]);
-    for (owner, who) in client.cache().members() {
-        let lives = match ProcessId::of(who.pid()) {
-            Ok(process) => identity(process) == who,
-            Err(ProcessError::Gone(_)) => false,
-            Err(error) => return Err(error.to_string()),
-        };
-        if lives {
-            continue;
-        }
-        let reclaimed = loop {
+    let start = Instant::now();
+    loop {
+        let mut in_the_way = None;
+        for (owner, who) in client.cache().members() {
+            if lives(who)? {
+                continue;
+            }
             match client.reclaim(owner, who, |_, data| told.push(data)) {
-                Ok(reclaimed) => break reclaimed,
-                // One that lives is at work in a bucket.
-                Err(ReclaimError::Blocked { why: Blocked::Busy { .. } }) => thread::yield_now(),
+                Ok(reclaimed) => {
+                    all.references += reclaimed.references;
+                    all.fills += reclaimed.fills;
+                    all.emptied += reclaimed.emptied;
+                }
+                // Another of the dead, to be buried in this round or the next; or one that lives is at work.
+                Err(
+                    error @ (ReclaimError::Blocked { why: Blocked::Busy { .. } } | ReclaimError::InProgress { .. }),
+                ) => in_the_way = Some(error),
                 Err(error) => return Err(error.to_string()),
             }
-        };
-        all.references += reclaimed.references;
-        all.fills += reclaimed.fills;
+        }
+        match in_the_way {
+            None => break,
+            Some(error) if start.elapsed() > PATIENCE => return Err(error.to_string()),
+            Some(_) => thread::yield_now(),
+        }
     }
     client.leave().map_err(|e| e.to_string())?;
     Ok((all, told))
+}
+
+/// Whether a member of the cache runs.
+fn lives(who: Identity) -> Result<bool, String> {
+    match ProcessId::of(who.pid()) {
+        Ok(process) => Ok(identity(process) == who),
+        Err(ProcessError::Gone(_)) => Ok(false),
+        Err(error) => Err(error.to_string()),
+    }
 }
 
 /// Loads and uses data until killed, often two at a time.

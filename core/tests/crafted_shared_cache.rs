@@ -1,0 +1,211 @@
+//! The shared cache in states that a few instructions of one process, or many calls in an awkward order, leave behind.
+//!
+//! Moments at which a process dies are written into the words as it would leave them: `layout.rs` says where they lie.
+#![cfg(not(loom))]
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
+
+use std::thread;
+
+use umbra_core::atomic::{AtomicU64, Ordering};
+use umbra_core::cache::{Found, State};
+use umbra_core::cell::BytesMut;
+use umbra_core::shared_cache::{
+    AllocError, Blocked, Cache, Forgetful, FreeError, Identity, ReclaimError, Sharing, Stack, words_for,
+};
+use umbra_core::shared_slots::Owner;
+
+/// The hand of the eviction.
+const HAND: usize = 16;
+const HEADER: usize = 32;
+/// Words of an owner's record.
+const OWNER: usize = 16;
+/// The state of a slot that an owner has to himself; his number is five bits below it.
+const CLAIMED: u64 = 1 << 45;
+/// The number of an owner in the word of a slot.
+const BY: u32 = 40;
+/// The number and one of whoever has a bucket to himself.
+const LOCK: u32 = 32;
+
+fn with_words<R>(slots: usize, sharing: Sharing, body: impl FnOnce(&[AtomicU64]) -> R) -> R {
+    let mut memory = vec![0; words_for(slots, sharing).unwrap()];
+    let count = memory.len();
+    body(BytesMut::from_words(&mut memory).words(0, count).unwrap())
+}
+
+fn sharing(owners: u8) -> Sharing {
+    Sharing::new(owners, 3).unwrap()
+}
+
+/// Where the buckets begin, and how many there are.
+fn buckets(slots: usize, owners: u8) -> (usize, usize) {
+    (HEADER + OWNER * usize::from(owners), (2 * slots).next_multiple_of(8))
+}
+
+/// The word of a slot.
+fn word(words: &[AtomicU64], slot: usize, slots: usize, owners: u8) -> &AtomicU64 {
+    let (first, count) = buckets(slots, owners);
+    &words[first + count + 2 * slot]
+}
+
+fn identity(life: u32) -> Identity {
+    Identity::new(life + 1, u64::from(life))
+}
+
+/// The record of an owner, with the mark of whoever takes back what he held.
+fn marked(pid: u64, start: u64, by: Owner) -> u64 {
+    1 << 63 | (pid << 32 | start) << 7 | u64::from(by.number() + 1)
+}
+
+#[test]
+fn who_was_killed_while_it_left_is_reclaimed_by_another() {
+    with_words(3, sharing(3), |words| {
+        let cache = Cache::create(words, 3, sharing(3), 1).unwrap();
+        let (other, dead) = (cache.join(identity(0)).unwrap(), cache.join(identity(1)).unwrap());
+        dead.alloc(7).unwrap();
+        let record = &words[HEADER + OWNER * usize::from(dead.owner().number())];
+        record.store(marked(2, 1, dead.owner()), Ordering::Relaxed);
+
+        assert!(matches!(dead.leave(), Err(ReclaimError::InProgress { .. })), "one leave at a time");
+        assert!(other.reclaim(dead.owner(), identity(2), |_, _| ()).is_err(), "not in the name of another life");
+        let mut told = vec![];
+        let reclaimed = other.reclaim(dead.owner(), identity(1), |_, data| told.push(data)).unwrap();
+        assert_eq!((reclaimed.references, told), (1, vec![7]));
+        assert_eq!(cache.members().count(), 1);
+
+        // Whoever another owner is burying is that one's to bury.
+        let dead = cache.join(identity(3)).unwrap();
+        let third = cache.join(identity(4)).unwrap();
+        record.store(marked(4, 3, third.owner()), Ordering::Relaxed);
+        let in_progress = ReclaimError::InProgress { by: third.owner().number() };
+        assert_eq!(other.reclaim(dead.owner(), identity(3), |_, _| ()), Err(in_progress));
+    });
+}
+
+#[test]
+fn slots_that_are_filled_again_in_place_do_not_hide_the_empty_ones() {
+    const SLOTS: u64 = 1000;
+    with_words(SLOTS as usize, sharing(1), |words| {
+        let stack = Stack::create(words, SLOTS as usize, sharing(1), 1).unwrap();
+        let client = stack.join(identity(0)).unwrap();
+        (0..SLOTS).for_each(|data| assert!(client.alloc(data).is_ok()));
+        (0..SLOTS).for_each(|data| assert!(client.free(data).is_ok()));
+        (0..600).for_each(|data| assert!(client.alloc(data).is_ok()));
+        assert_eq!(stack.empty(), 400);
+        for data in 5000..5400 {
+            assert_eq!(client.alloc(data).map(|grant| grant.found), Ok(Found::Empty), "data {data}");
+        }
+        assert_eq!(client.alloc(5400), Err(AllocError::Full { slots: SLOTS as u32 }));
+    });
+    with_words(SLOTS as usize, sharing(1), |words| {
+        let cache = Forgetful::create(words, SLOTS as usize, sharing(1), 1).unwrap();
+        let client = cache.join(identity(0)).unwrap();
+        for data in 0..SLOTS {
+            client.alloc(data).unwrap();
+            client.remember(data).unwrap();
+            client.free(data).unwrap();
+        }
+        (0..600).for_each(|data| assert_eq!(client.forget(data), Ok(true)));
+        (0..300).for_each(|data| assert!(client.alloc(data).is_ok()));
+        (5000..5300).for_each(|data| assert!(client.alloc(data).is_ok()));
+        assert_eq!((cache.empty(), cache.statistics().evictions), (0, 0));
+        assert!(client.alloc(5300).is_ok());
+        assert_eq!(cache.statistics().evictions, 1);
+    });
+}
+
+#[test]
+fn an_empty_slot_is_found_behind_any_number_of_wrong_hints() {
+    const SLOTS: usize = 1000;
+    with_words(SLOTS, sharing(1), |words| {
+        let client = Stack::create(words, SLOTS, sharing(1), 1).unwrap().join(identity(0)).unwrap();
+        (1..SLOTS as u64).for_each(|data| assert!(client.alloc(data).is_ok()));
+        // Hints lie behind everything else: a bit a slot, and a bit for each word of those.
+        let hints = &words[words.len() - SLOTS.div_ceil(64) - 1..];
+        hints.iter().for_each(|word| word.store(u64::MAX, Ordering::Relaxed));
+        assert!(client.alloc(5000).is_ok());
+        assert_eq!(client.alloc(5001), Err(AllocError::Full { slots: SLOTS as u32 }));
+    });
+}
+
+#[test]
+fn one_that_shares_the_hand_with_others_finds_the_only_idle_slot() {
+    const SLOTS: usize = 64;
+    const ROUNDS: u64 = if cfg!(miri) { 5 } else { 20_000 };
+    with_words(SLOTS, sharing(1), |words| {
+        let client = Cache::create(words, SLOTS, sharing(1), 1).unwrap().join(identity(0)).unwrap();
+        (0..SLOTS as u64).for_each(|data| assert!(client.alloc(data).is_ok()));
+        client.remember(40).unwrap();
+        client.free(40).unwrap();
+        let done = AtomicU64::new(0);
+        thread::scope(|scope| {
+            // What others do who look for a slot, and find none.
+            scope.spawn(|| {
+                while done.load(Ordering::Relaxed) == 0 {
+                    words[HAND].fetch_add(1, Ordering::Relaxed);
+                }
+            });
+            // No panic here: the other thread would go on for ever.
+            let use_once =
+                |data| client.alloc(data).is_ok() && client.remember(data).is_ok() && client.free(data).is_ok();
+            let refused = (1000..1000 + ROUNDS).find(|&data| !use_once(data));
+            done.store(1, Ordering::Relaxed);
+            assert_eq!(refused, None);
+        });
+    });
+}
+
+#[test]
+fn a_burial_that_could_not_end_has_told_and_counted_nothing() {
+    const SLOTS: usize = 3;
+    with_words(SLOTS, sharing(2), |words| {
+        let cache = Cache::create(words, SLOTS, sharing(2), 1).unwrap();
+        let (dead, other) = (cache.join(identity(0)).unwrap(), cache.join(identity(1)).unwrap());
+        dead.alloc(1).unwrap();
+        dead.alloc(1).unwrap();
+        dead.alloc(2).unwrap();
+        assert_eq!(cache.empty(), 1);
+        // It died when it had claimed the last slot, and a third has all buckets.
+        let last = word(words, SLOTS - 1, SLOTS, 2);
+        assert_eq!(last.load(Ordering::Relaxed), 0);
+        last.store(CLAIMED | u64::from(dead.owner().number()) << BY, Ordering::Relaxed);
+        let (first, count) = buckets(SLOTS, 2);
+        let third = 9_u64;
+        let heads = &words[first..first + count];
+        heads.iter().for_each(|head| head.store(head.load(Ordering::Relaxed) | (third + 1) << LOCK, Ordering::Relaxed));
+
+        let mut told = vec![];
+        let busy = ReclaimError::Blocked { why: Blocked::Busy { owner: third as u8 } };
+        assert_eq!(other.reclaim(dead.owner(), identity(0), |_, data| told.push(data)), Err(busy));
+        assert_eq!(told, []);
+        heads.iter().for_each(|head| head.store(head.load(Ordering::Relaxed) & u64::from(u32::MAX), Ordering::Relaxed));
+        let all = other.reclaim(dead.owner(), identity(0), |_, data| told.push(data)).unwrap();
+        told.sort_unstable();
+        assert_eq!((all.references, all.fills, all.emptied, told), (3, 2, 3, vec![1, 2]));
+        assert_eq!(cache.empty(), 3);
+    });
+}
+
+#[test]
+fn a_pin_of_another_cache_gives_nothing_back() {
+    with_words(1, sharing(1), |words| {
+        let client = Cache::create(words, 1, sharing(1), 1).unwrap().join(identity(0)).unwrap();
+        client.alloc(6).unwrap();
+        let foreign = with_words(1, sharing(1), |words| {
+            Cache::create(words, 1, sharing(1), 1).unwrap().join(identity(0)).unwrap().pin(5).unwrap()
+        });
+        assert_eq!(client.free_pin(foreign), Err(FreeError::NotAssigned { data: 5 }));
+        assert_eq!(client.references(6), Ok(1));
+    });
+}
+
+#[test]
+fn counts_that_nobody_wrote_are_added_up_as_far_as_they_fit() {
+    let widest = Sharing::new(1, u32::MAX).unwrap();
+    with_words(1, widest, |words| {
+        let client = Cache::create(words, 1, widest, 1).unwrap().join(identity(0)).unwrap();
+        client.alloc(1).unwrap();
+        client.remember(1).unwrap();
+        word(words, 0, 1, 1).fetch_or((1 << BY) - 1, Ordering::Relaxed);
+        assert_eq!((client.references(1), client.state(1)), (Ok(u32::MAX), Ok(Some(State::InUse))));
+    });
+}
