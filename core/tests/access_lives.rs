@@ -185,6 +185,22 @@ fn a_life_that_was_outlived_changes_nothing_any_more() {
 }
 
 #[test]
+fn an_outlived_life_that_connects_again_takes_nothing_from_the_next() {
+    let mut bench = Bench::new();
+    bench.serve.on_gone(OLD_LINK);
+    bench.rest();
+    bench.join();
+    assert_eq!(bench.export(NEW_LINK, key(NEW, 0), 0), Status::Ok);
+    for link in [OLD_LINK, OTHER_LINK] {
+        bench.serve.on_link(link, rank(), OLD, 0, 0).unwrap();
+        assert_eq!(bench.export(link, key(OLD, 1), 1), Status::DuplicateRank);
+        assert_eq!(bench.read(key(NEW, 0)), Status::Ok);
+        bench.serve.on_gone(link);
+    }
+    assert_eq!(bench.export(NEW_LINK, key(NEW, 1), 1), Status::Ok);
+}
+
+#[test]
 fn a_life_that_connects_again_keeps_what_it_exported() {
     let mut bench = Bench::new();
     bench.serve.on_link(OTHER_LINK, rank(), OLD, 0, 0).unwrap();

@@ -252,7 +252,9 @@ int umbra_cache_forget_later(umbra_cache cache, uint64_t data, int *forgotten);
 
 /* Ends every wait and makes every later call fail with -UMBRA_EINTERRUPTED, but for the following ones. */
 int umbra_cache_interrupt(umbra_cache cache);
-/* The slots that somebody may still be writing to. Once each is settled, the cache can be made ready again, and empty. */
+/* The slots that somebody may still be writing to. Once each is settled, the cache can be made ready again, and empty. Reset
+ * only when no thread still reads, or will free, remember or abandon, what it got before: references are counted by data, so
+ * a late umbra_cache_free takes somebody else's. */
 int umbra_cache_outstanding(umbra_cache cache, uint32_t *buffer, size_t capacity, size_t *count);
 int umbra_cache_settle(umbra_cache cache, uint32_t slot);
 int umbra_cache_reset(umbra_cache cache);
@@ -290,7 +292,8 @@ int umbra_stencil_create(const struct umbra_stencil_options *options, umbra_sten
 /* Interrupts the cache and releases its handle. */
 int umbra_stencil_destroy(umbra_stencil stencil);
 
-/* Adds the uses of a group to the usage map: an input leaves at once after its last use. */
+/* Adds the uses of a group to the usage map: an input leaves at once after its last use. If one is refused, those in front of
+ * it stay counted. */
 int umbra_stencil_count(umbra_stencil stencil, const uint64_t *inputs, size_t count);
 /* Accepts the inputs that an output point is computed from, and returns at once; group may be NULL. -UMBRA_EFULL: retry after
  * a group was freed. Groups get their slots in the order of submission, so no order of calls can deadlock. */
@@ -335,7 +338,8 @@ int umbra_stencil_prepared(umbra_stencil stencil, uint64_t data);
 int umbra_stencil_failed(umbra_stencil stencil, uint64_t data);
 int umbra_stencil_free_group(umbra_stencil stencil, uint64_t group);
 
-/* As for slot caches; each group that nobody was told the end of is told of the interrupt. */
+/* As for slot caches; each group that nobody was told the end of is told of the interrupt: poll or deliver until there is
+ * nothing more before the reset, which drops what was not told. */
 int umbra_stencil_interrupt(umbra_stencil stencil);
 int umbra_stencil_outstanding(umbra_stencil stencil, uint32_t *buffer, size_t capacity, size_t *count);
 int umbra_stencil_settle(umbra_stencil stencil, uint32_t slot);

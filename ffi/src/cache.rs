@@ -4,7 +4,7 @@ use std::ffi::c_int;
 use std::time::Duration;
 
 use crate::cached::Plan;
-use crate::call::{enter, sized, store, store_list, store_sized};
+use crate::call::{enter, sized, store, store_list, store_sized, takes};
 use crate::object::{HANDLES, Object, with_cache};
 use crate::statistics::Counted;
 use crate::status::Failure;
@@ -43,7 +43,10 @@ pub unsafe extern "C" fn umbra_cache_create(options: *const Options, created: *m
         };
         let handle = HANDLES.keep(Object::Cache(plan.build()?))?;
         // SAFETY: the caller's promise about the output.
-        unsafe { store(created, handle) }
+        unsafe { store(created, handle) }.inspect_err(|_| {
+            // Nobody could ever destroy a cache without its handle.
+            let _ = HANDLES.release(handle);
+        })
     })
 }
 
@@ -73,15 +76,14 @@ pub unsafe extern "C" fn umbra_cache_alloc(
 ) -> c_int {
     enter(|| {
         with_cache(cache, |cache| {
+            // A reference is taken once: first of all there must be places for what it says.
+            takes(slot)?;
+            takes(found)?;
             let (number, what) = cache.alloc(data, Duration::from_millis(timeout_ms))?;
             // SAFETY: the caller's promise about the outputs.
-            let stored = unsafe { store(slot, number) };
+            unsafe { store(slot, number) }?;
             // SAFETY: as above.
-            let stored = stored.and_then(|()| unsafe { store(found, what) });
-            if stored.is_err() {
-                cache.free(data)?;
-            }
-            stored
+            unsafe { store(found, what) }
         })
     })
 }

@@ -1,5 +1,6 @@
 //! Slot caches whose contract, policy and index were chosen at run time.
 
+use std::ops::Range;
 use std::time::Duration;
 
 use umbra::cache::{AllocError, BuildError, FilledError, Given, SlotCache};
@@ -85,12 +86,19 @@ impl Plan {
     }
 
     fn cache<I: Index, P: Policy, C: Contract>(&self, index: I, policy: P) -> Result<SlotCache<I, P, C>, Failure> {
-        let range = self.first..self.first.saturating_add(self.slots);
+        let range = numbers_from(self.first, self.slots)?;
         SlotCache::with_waiters(range, index, policy, self.waiters).map_err(|error| match error {
             BuildError::NoMemory { .. } => Failure::new(Code::System, error),
             error => Failure::new(Code::Invalid, error),
         })
     }
+}
+
+/// So many numbers of slots from the first on.
+pub(crate) fn numbers_from(first: u32, slots: u32) -> Result<Range<u32>, Failure> {
+    let end = first.checked_add(slots);
+    let refused = || Failure::new(Code::Invalid, format!("{slots} slots from {first} on end beyond {}", u32::MAX));
+    end.map(|end| first..end).ok_or_else(refused)
 }
 
 fn no_memory() -> Failure {

@@ -25,15 +25,18 @@ fn null(what: &str) -> Failure {
     Failure::new(Code::Invalid, format!("{what} is null or not aligned"))
 }
 
+/// Whether something can be stored there, as far as an address tells.
+pub(crate) fn takes<T>(out: *mut T) -> Result<(), Failure> {
+    if out.is_null() || !out.is_aligned() { Err(null("output")) } else { Ok(()) }
+}
+
 /// Stores an output.
 ///
 /// # Safety
 /// `out` is null, or points to a `T` that nobody else uses during the call.
 #[allow(unsafe_code)]
 pub(crate) unsafe fn store<T>(out: *mut T, value: T) -> Result<(), Failure> {
-    if out.is_null() || !out.is_aligned() {
-        return Err(null("output"));
-    }
+    takes(out)?;
     // SAFETY: not null and aligned; that it points to a `T` is the caller's promise.
     unsafe { out.write(value) };
     Ok(())

@@ -72,7 +72,10 @@ pub unsafe extern "C" fn umbra_stencil_create(options: *const Options, created: 
         };
         let handle = HANDLES.keep(Object::Stencil(Box::new(plan.build()?)))?;
         // SAFETY: the caller's promise about the output.
-        unsafe { store(created, handle) }
+        unsafe { store(created, handle) }.inspect_err(|_| {
+            // Nobody could ever destroy a cache without its handle.
+            let _ = HANDLES.release(handle);
+        })
     })
 }
 

@@ -9,7 +9,7 @@ use umbra_core::stencil::{
     Storage, SubmitError, Unknown, UsageError,
 };
 
-use crate::cached::{FULL, INTERRUPTED, failures, zeros};
+use crate::cached::{FULL, INTERRUPTED, failures, numbers_from, zeros};
 use crate::status::{Code, Failure};
 
 type Records = Storage<Vec<Slot>, Vec<u32>, Vec<Input>, Vec<Group>, Vec<Reference>>;
@@ -52,7 +52,7 @@ impl Plan {
             groups: zeros(self.groups)?,
             references: zeros(references)?,
         };
-        let slots = self.first..self.first.saturating_add(self.slots);
+        let slots = numbers_from(self.first, self.slots)?;
         let machine = Stencil::new(storage, ByNumber, Unknown, slots, self.limits)?;
         Ok(Stenciled(Mutex::new(State { machine, delivering: false })))
     }

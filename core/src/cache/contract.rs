@@ -176,7 +176,8 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>, I: Index, P: Policy, C> SlotCache<S, I, P
     /// Gives the reference back.
     ///
     /// # Errors
-    /// [`FreeError`] if the cache was interrupted or reset since, or is another one.
+    /// [`FreeError`] if the cache was interrupted or reset since. A pin of another cache is not told apart if the same
+    /// data has the same slot there.
     pub fn free_pin(&mut self, pin: Pin) -> Result<(), FreeError> {
         self.working()?;
         match self.pinned(&pin) {
@@ -283,7 +284,8 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>, I: Index, P: Policy, C> SlotCache<S, I, P
         filling
     }
 
-    /// Makes an interrupted cache ready again, and empty. Pins of before are not valid any more.
+    /// Makes an interrupted cache ready again, and empty. Pins of before are not valid any more. It does not wait for those
+    /// who read content that they got before the interrupt: reset once nobody does.
     ///
     /// # Errors
     /// [`ResetError`] if it was not interrupted, or if slots are still being filled.

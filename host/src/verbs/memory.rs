@@ -213,7 +213,8 @@ impl<M: Clone> Drop for Registered<M> {
         {
             // ORDERING: as in `never_taken_back`.
             NEVER_TAKEN_BACK.fetch_add(1, Ordering::Relaxed);
-            umbra_core::log!(error, "rkey {:?} still opens memory of this process: {:?}", self.remote, error);
+            // The remote key still opens it, so it is not told.
+            umbra_core::log!(error, "registered memory was not taken back, peers may still reach it: {:?}", error);
             // What the card may still reach must not become something else.
             std::mem::forget((self.memory.clone(), self.domain.clone()));
         }

@@ -26,11 +26,13 @@ const FEW: u32 = CELLS as u32 / 4;
 pub(super) struct Pool {
     receives: SharedReceives,
     parts: Vec<Region>,
+    /// The card has warned, and the pool has not grown since.
+    low: bool,
 }
 
 impl Pool {
     pub(super) fn new(domain: &Arc<Domain>) -> Result<Pool, VerbsError> {
-        let mut pool = Pool { receives: SharedReceives::new(domain, MOST)?, parts: Vec::new() };
+        let mut pool = Pool { receives: SharedReceives::new(domain, MOST)?, parts: Vec::new(), low: false };
         pool.grow()?;
         match pool.receives.warn_below(FEW) {
             // Without a warning it has to be large enough from the beginning.
@@ -63,8 +65,13 @@ impl Pool {
 
     /// Grows if the card warned.
     pub(super) fn look(&mut self) -> Result<(), VerbsError> {
-        if self.receives.is_low()? && self.grow()? {
-            self.receives.warn_below(FEW)?;
+        // The card warns once: if the pool cannot grow now, it tries again.
+        self.low |= self.receives.is_low()?;
+        if self.low {
+            if self.grow()? {
+                self.receives.warn_below(FEW)?;
+            }
+            self.low = false;
         }
         Ok(())
     }

@@ -236,11 +236,24 @@ impl Verbs {
         (taken.is_ok_and(|taken| taken > 0), told)
     }
 
-    /// What need not be done at every poll.
-    fn look(&mut self, now: Instant) {
-        self.stopped.retain(|(since, _)| now.saturating_duration_since(*since) < STOPPED);
+    /// What need not be done at every poll; how many frames were told.
+    fn look(&mut self, now: Instant, sink: &mut dyn FnMut(Event<'_>)) -> usize {
+        let mut told = 0;
+        let over = |since: &Instant| now.saturating_duration_since(*since) >= STOPPED;
+        if self.stopped.iter().any(|(since, _)| over(since)) {
+            // A card may forget what arrived at a queue pair that is destroyed; its cells would never be posted again.
+            for _ in 0..self.pool.batches() {
+                let (any, frames) = self.take(sink);
+                told += frames;
+                if !any {
+                    break;
+                }
+            }
+            self.stopped.retain(|(since, _)| !over(since));
+        }
         // A pool that cannot grow lets senders wait.
         let _ = self.pool.look();
+        told
     }
 }
 
@@ -270,7 +283,7 @@ impl Transport for Verbs {
         self.polls = self.polls.wrapping_add(1);
         let look = self.polls.is_multiple_of(LOOK).then(Instant::now);
         if let Some(now) = look {
-            self.look(now);
+            told += self.look(now, sink);
         }
         told += self.take(sink).1;
         for (&from, partner) in &mut self.partners {

@@ -86,9 +86,13 @@ where
     fn outlive(&mut self, who: Who) {
         let mut others = false;
         for asker in self.askers.as_mut() {
-            if asker.who.is_some_and(|other| other.peer == who.peer && other.incarnation != who.incarnation) {
-                asker.outlived = true;
-                others = true;
+            for other in [asker.before, asker.who].into_iter().flatten() {
+                if other.peer == who.peer && other.incarnation != who.incarnation {
+                    asker.over = Some(other);
+                    let is_here = asker.who == Some(other);
+                    asker.outlived |= is_here;
+                    others |= is_here;
+                }
             }
         }
         // Regions of a life that has no link are gone already.

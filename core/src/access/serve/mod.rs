@@ -66,6 +66,10 @@ pub struct Asker {
     queued: bool,
     /// The peer has exported in another life since: this one exports no more.
     outlived: bool,
+    /// Who was here before, and a life that was here and that another one has outlived: lives have no order, so one that
+    /// connects again is known by having been here.
+    before: Option<Who>,
+    over: Option<Who>,
     /// Counts the links that had this number, so that a copy of an earlier one answers nobody.
     epoch: u32,
 }
@@ -82,6 +86,8 @@ impl Asker {
         next: NIL,
         queued: false,
         outlived: false,
+        before: None,
+        over: None,
         epoch: 0,
     };
 }
@@ -180,8 +186,10 @@ where
         landing: u64,
         credit: u32,
     ) -> Result<(), Status> {
+        let who = Some(Who { peer, incarnation });
+        let outlived = self.askers.as_ref().iter().any(|asker| asker.over == who);
         let asker = self.askers.as_mut().get_mut(link.index()).ok_or(Status::Full)?;
-        asker.who = Some(Who { peer, incarnation });
+        (asker.who, asker.outlived) = (who, outlived);
         asker.landing = landing;
         asker.credit = credit;
         Ok(())
@@ -199,6 +207,7 @@ where
     pub fn on_gone(&mut self, link: Link) {
         let Some(asker) = self.askers.as_mut().get_mut(link.index()) else { return };
         let who = asker.who.take();
+        asker.before = who;
         (asker.outstanding, asker.first, asker.last, asker.outlived) = (0, NIL, NIL, false);
         asker.epoch = asker.epoch.wrapping_add(1);
         self.drop_jobs(link);

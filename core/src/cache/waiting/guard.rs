@@ -89,6 +89,7 @@ impl<'a, L: Lock<Value: Guarded>> Fill<'a, L> {
     }
 
     /// The reference without the duty, for content that nobody shall find: with the last reference the slot is empty.
+    /// Those who wait for the content are not told before that.
     pub fn unremembered(mut self) -> Held<'a, L> {
         self.0.fills = false;
         self.0

@@ -131,8 +131,9 @@ where
         let mut held = [None; 4];
         let pool = &self.cache.pool;
         let one = self.cache.find(data).map(|slot| (slot, pool.at(slot)));
-        let all = pool.all().filter(|(_, record)| record.count > 0 && one.is_none());
-        for (place, (slot, record)) in held.iter_mut().zip(one.into_iter().chain(all)) {
+        // What has a slot is told at once; only without one the others are looked through.
+        let all = one.is_none().then(|| pool.all().filter(|(_, record)| record.count > 0));
+        for (place, (slot, record)) in held.iter_mut().zip(one.into_iter().chain(all.into_iter().flatten())) {
             let (data, references, state) = (record.data, record.count, record.state());
             *place = Some(Holding { slot: pool.outer(slot), data, references, state });
         }

@@ -31,7 +31,7 @@
 //! Invariants: while somebody is in line, every slot has references; data that somebody is in line for has no slot; each
 //! waiter is woken once at most.
 //!
-//! *Cost*: as without a line, and a look whether somebody waits. A wait is O(1) to begin and to end, an interrupt is
+//! *Cost*: as without a line, and a look whether somebody waits. A wait is expected O(1) to begin and to end, an interrupt is
 //! O(waiters). 96 bytes a waiter. Nothing allocates.
 
 mod answer;

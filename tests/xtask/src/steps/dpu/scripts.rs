@@ -43,6 +43,9 @@ pub(super) fn of_host(umbra: &Path, kept: &Path) -> String {
     script += &format!(
         "head -c 500000 '{umbra}' > /tmp/input\n\
          tell() {{ for wait in $(seq {WAIT}); do echo $1 | busybox nc -w 5 {DPU} {WORDS} && return 0; sleep 1; done; \
+         return 1; }}\n\
+         slay() {{ for process in $(cd /proc && echo [1-9]*); do \
+         tr '\\0' ' ' 2> /dev/null < /proc/$process/cmdline | grep -q \"$1\" && kill -9 $process && return 0; done; \
          return 1; }}\n"
     );
     for Job { name, options, fault, patience, .. } in JOBS {
@@ -54,7 +57,7 @@ pub(super) fn of_host(umbra: &Path, kept: &Path) -> String {
             None => format!("{run}\n"),
             Some(fault) => {
                 let fault = match fault {
-                    Fault::Rank => "busybox pkill -9 -f ' rank=1 host='\n",
+                    Fault::Rank => "slay ' rank=[1] host='\n",
                     Fault::Agent => "tell kill\n",
                     Fault::Link => "ip link set eth0 down\nsleep 2\nip link set eth0 up\n",
                 };
@@ -62,6 +65,7 @@ pub(super) fn of_host(umbra: &Path, kept: &Path) -> String {
                 format!(
                     "{run} & job=$!\n\
                      for wait in $(seq 600); do test $(pairs) -ge {READING} && break; sleep 0.1; done\n\
+                     test $(pairs) -ge {READING}\n\
                      kill -0 $job\n\
                      {fault}\
                      wait $job || echo \"job {name} ended with $?\"\n"
