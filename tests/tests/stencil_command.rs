@@ -2,9 +2,11 @@
 //! bad input is told apart.
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
-use std::fs;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::thread;
 use std::time::Duration;
 
@@ -149,13 +151,14 @@ fn files_that_are_no_fields_are_told_apart() {
     };
     let header = |from: &str, to: &str| String::from_utf8_lossy(&bytes[10..]).replacen(from, to, 1).into_bytes();
     let changed = |from: &str, to: &str| [&bytes[..10], &header(from, to)[..]].concat();
-    let cases: [(PathBuf, &str); 9] = [
+    let cases: [(PathBuf, &str); 10] = [
         (file("short", &bytes[..bytes.len() - 1]), "its shape needs"),
         (file("long", &[&bytes[..], b"x"].concat()), "its shape needs"),
         (file("cut", &bytes[..20]), "within its header"),
         (file("empty", b""), "within its header"),
         (file("zip", b"PK\x03\x04 something else that is long enough"), "no array file of NumPy"),
         (file("big", &changed("<f8", ">f8")), "`>f8`"),
+        (file("bell", &changed("<f8", "\u{7}f8")), "`\\u{7}f8`"),
         (file("fortran", &changed("False", " True")), "Fortran order"),
         (file("zero", &changed("(4, 4)", "(4, 0)")), "extent 0"),
         (scratch.path().join("missing"), "missing: No such file"),
@@ -205,28 +208,139 @@ fn options_that_make_no_run_are_refused() {
     assert_eq!(numbers(Path::new(field)), [1.0; 16]);
 }
 
+/// Names in a directory, hidden ones too.
+fn names(directory: &Path) -> Vec<String> {
+    let mut names: Vec<String> =
+        fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
 #[test]
-fn an_interrupt_ends_a_run_and_leaves_nothing() {
-    let scratch = Scratch::new("stencil-interrupt");
-    let output = scratch.path().join("out.npy");
-    // Bricks of one point take far longer than this test waits.
-    let given = ["--extents", "3000,300", "--brick", "1", "--radius", "3", "--verify=never", "--quiet", "--output"];
+fn an_old_file_stays_whatever_becomes_of_the_run() {
+    let scratch = Scratch::new("stencil-old");
+    let path = |name: &str| scratch.path().join(name).to_str().unwrap().to_owned();
+    let old = path("old.npy");
+    fs::write(&old, "old").unwrap();
+    let order = path("order");
+    fs::write(&order, "0 0").unwrap();
+    let socket = path("socket");
+    let _listener = UnixListener::bind(&socket).unwrap();
+    for (given, expected) in [
+        (&["--keep-input", &old, "--extents", "4294967295,4294967295"][..], "more bytes than a file"),
+        (&["--keep-input", &old, "--extents", "4000000,4000000,1000"], "are free there"),
+        (&["--keep-input", &old, "--slots", "8"], "use --slots 9 or more"),
+        (&["--keep-input", &old, "--order-file", &order], "stands twice"),
+        (&["--output", &old, "--extents", "9,9", "--keep-input", &socket], "no regular file"),
+        (&["--output", &socket], "no regular file"),
+        (&["--output", scratch.path().to_str().unwrap()], "no regular file"),
+    ] {
+        let output = run(given);
+        let said = said(&output);
+        assert!(!output.status.success() && said.contains(expected), "{given:?}: {said}");
+        assert_eq!(fs::read(&old).unwrap(), b"old", "{given:?}");
+        assert_eq!(names(scratch.path()), ["old.npy", "order", "socket"], "{given:?}");
+    }
+    // A symbolic link stays one, and the file that it leads to is replaced, with the same permissions.
+    fs::set_permissions(&old, Permissions::from_mode(0o640)).unwrap();
+    let link = path("link.npy");
+    symlink("old.npy", &link).unwrap();
+    good(&["--extents", "9,9", "--output", &link]);
+    assert_eq!(numbers(Path::new(&old)).len(), 81);
+    assert_eq!(fs::read_link(&link).unwrap(), Path::new("old.npy"));
+    assert_eq!(fs::metadata(&old).unwrap().permissions().mode() & 0o777, 0o640);
+    assert_eq!(names(scratch.path()), ["link.npy", "old.npy", "order", "socket"]);
+}
+
+#[test]
+fn a_file_is_not_named_for_two_things_however_it_is_spelled() {
+    let scratch = Scratch::new("stencil-twice");
+    npy(&scratch.path().join("a.npy"), "(4, 4)", &[1.0; 16]);
+    fs::hard_link(scratch.path().join("a.npy"), scratch.path().join("same.npy")).unwrap();
+    fs::write(scratch.path().join("right.svg"), "0 1").unwrap();
+    for given in [
+        &["--input", "a.npy", "--output", "same.npy"][..],
+        &["--keep-input", "x.npy", "--output", "./x.npy"],
+        &["--output", "right.svg", "--offsets", "./right.svg"],
+        &["--plot", "right.svg", "--order-file", "right.svg"],
+    ] {
+        let output = umbra().args(given).current_dir(scratch.path()).output().unwrap();
+        let said = said(&output);
+        assert!(output.status.code() == Some(2) && said.contains("named for two things"), "{given:?}: {said}");
+    }
+    assert_eq!(numbers(&scratch.path().join("a.npy")), [1.0; 16]);
+    assert_eq!(names(scratch.path()), ["a.npy", "right.svg", "same.npy"]);
+}
+
+#[test]
+fn strips_fit_the_slots_in_bricks_not_in_points() {
+    let given = ["--extents", "256,512", "--brick", "16", "--shape", "star", "--radius", "16", "--slots", "60"];
+    let object = good(&[&given[..], &["--order", "strips", "--active", "1"]].concat());
+    // Two rows of a strip with its rims, and one brick and its neighbours: 2 * 28 + 3 slots.
+    assert!(object.contains("\"order\":\"strips of 16 × 26\""), "{object}");
+}
+
+#[test]
+fn more_than_memory_holds_is_refused_and_slots_are_no_more_than_bricks() {
+    let object = good(&["--extents", "100,100", "--brick", "10", "--slots", "4294967295"]);
+    assert_eq!((figure(&object, "slots"), figure(&object, "loads")), (100.0, 100.0), "{object}");
+    // More than a TiB of references.
+    let large = ["--extents", "8000,8000", "--type", "u8", "--brick", "1", "--radius", "40", "--verify=never"];
+    let output = run(&large);
+    let said = said(&output);
+    assert!(output.status.code() == Some(1) && said.contains("use larger bricks"), "{said}");
+}
+
+fn interrupt(child: &Child) {
+    let pid = rustix::process::Pid::from_raw(child.id() as i32).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+}
+
+/// Starts a run that writes into a directory with an old output, and waits until it has made a file of its own there.
+fn started(directory: &Path, given: &[&str]) -> Child {
+    fs::write(directory.join("out.npy"), "old").unwrap();
     let mut command = umbra();
-    command.args(given).arg(&output).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let child = command.spawn().unwrap();
-    // The output is there before the first brick is computed.
+    command.args(given).args(["--verify=never", "--quiet", "--output", "out.npy"]).current_dir(directory);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     for _ in 0..600 {
-        if output.exists() {
+        if names(directory).len() > 1 {
             break;
         }
         thread::sleep(Duration::from_millis(50));
     }
-    assert!(output.exists(), "the run begins");
+    assert_eq!(names(directory).len(), 2, "the run begins");
+    child
+}
+
+#[test]
+fn an_interrupt_ends_a_run_and_leaves_nothing_but_the_old_output() {
+    // Bricks of one point take far longer than this test waits, and so does a field of this size.
+    let computing = ["--extents", "3000,300", "--brick", "1", "--radius", "3"];
+    let making = ["--extents", "150000,20000", "--type", "u8", "--keep-input", "in.npy"];
+    for (given, expected) in [(&computing[..], "interrupted;"), (&making, "in.npy: interrupted")] {
+        let scratch = Scratch::new("stencil-interrupt");
+        let child = started(scratch.path(), given);
+        thread::sleep(Duration::from_millis(300));
+        interrupt(&child);
+        let ended = child.wait_with_output().unwrap();
+        assert_eq!(ended.status.code(), Some(130), "{}", said(&ended));
+        assert!(said(&ended).contains(expected), "{}", said(&ended));
+        assert_eq!(names(scratch.path()), ["out.npy"], "half a field is none");
+        assert_eq!(fs::read(scratch.path().join("out.npy")).unwrap(), b"old");
+    }
+}
+
+#[test]
+fn a_second_interrupt_leaves_no_more_than_the_first() {
+    let scratch = Scratch::new("stencil-interrupts");
+    // One brick is all there is, and it is not left before it is computed.
+    let child = started(scratch.path(), &["--extents", "2000,2000", "--brick", "2000", "--radius", "60"]);
     thread::sleep(Duration::from_millis(300));
-    let pid = rustix::process::Pid::from_raw(child.id() as i32).unwrap();
-    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    interrupt(&child);
+    thread::sleep(Duration::from_millis(300));
+    interrupt(&child);
     let ended = child.wait_with_output().unwrap();
     assert_eq!(ended.status.code(), Some(130), "{}", said(&ended));
-    assert!(said(&ended).contains("interrupted;"), "{}", said(&ended));
-    assert!(!output.exists(), "half a field is none");
+    assert_eq!(names(scratch.path()), ["out.npy"]);
+    assert_eq!(fs::read(scratch.path().join("out.npy")).unwrap(), b"old");
 }

@@ -6,11 +6,12 @@ use std::io;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::Mutex;
+use std::sync::mpsc::{Sender, channel};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
-use umbra::stencil::{Groups, Known, LoadError, Plain, Plan, Run, RunError, Source, Stop, Vectors};
+use umbra::stencil::{Groups, Known, LoadError, Observe, Plain, Plan, Progress, Run, RunError, Source, Stop, Vectors};
 use umbra_core::cache::policy::Lru;
 use umbra_core::stencil::{ByNumber, Grid, Input, Shape, Stencil};
 use umbra_tests::sweep::rows;
@@ -159,6 +160,36 @@ fn a_run_is_stopped_or_abandoned() {
     assert!(matches!(error, RunError::Stopped { .. }), "{error}");
     let error = run(&groups, &number, &mut bytes).with(&mut cache(&groups), &mut (), drop).unwrap_err();
     assert!(matches!(error, RunError::Abandoned { done: 0, .. }), "{error}");
+}
+
+/// Looks at the news of the last points late, and says so.
+struct Late(Sender<()>);
+impl Observe for Late {
+    fn progress(&mut self, progress: &Progress) {
+        if (progress.groups - u64::from(ACTIVE)..progress.groups).contains(&progress.done) {
+            // Nobody listens in the end.
+            let _ = self.0.send(());
+            thread::sleep(Duration::from_millis(100));
+        }
+    }
+}
+
+#[test]
+fn who_took_the_last_point_may_leave() {
+    let groups = groups();
+    let mut bytes = memory();
+    let count = groups.len();
+    let (late, told) = channel();
+    let consume = move |points: umbra::stencil::Points<'_, _>| {
+        (1..count).for_each(|_| drop(points.recv_blocking().unwrap()));
+        let last = points.recv_blocking().unwrap();
+        // What was said before is past.
+        told.try_iter().for_each(drop);
+        told.recv_timeout(Duration::from_secs(20)).unwrap();
+        drop(last);
+    };
+    let (progress, ()) = run(&groups, &number, &mut bytes).with(&mut cache(&groups), &mut Late(late), consume).unwrap();
+    assert_eq!(progress.done, count as u64);
 }
 
 #[test]

@@ -7,6 +7,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use umbra::job::JobDirectory;
 use umbra::stencil::Stop;
+use umbra::stencil::field::remove_partial_files;
 
 use super::paint;
 
@@ -44,6 +45,7 @@ pub(crate) fn stop(run: &Stop) -> io::Result<Signal> {
     std::thread::Builder::new().name("signals".into()).spawn(move || {
         for signal in signals.forever() {
             if told.0.set(signal).is_err() {
+                remove_partial_files();
                 std::process::exit(128 + signal);
             }
             stop.set();

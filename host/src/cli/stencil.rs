@@ -1,6 +1,8 @@
 //! `umbra stencil`: a stencil over a field that is larger than the memory that it is given.
 
+mod memory;
 mod outcome;
+mod places;
 mod watch;
 mod work;
 
@@ -10,8 +12,8 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use umbra::report::Report;
+use umbra::stencil::Stop;
 use umbra::stencil::field::{Element, Field, Pattern, check};
-use umbra::stencil::{RunError, Stop};
 use umbra_core::stencil::Shape;
 
 use super::run::timeout;
@@ -23,7 +25,9 @@ use work::Work;
 /// The field is cut into bricks. A brick of the output is computed when the bricks that its neighbours lie in are all in
 /// slots; threads load bricks and compute, and the cache decides what stays. The loads are compared with the fewest that
 /// are possible in this order, and the output with a plain sweep in memory, bit for bit. The exit code is 0 only if all
-/// numbers agree.
+/// numbers agree, as far as they are compared (--verify).
+///
+/// Files that are written get their names only when all of it is done: old ones stay if a run fails or is interrupted.
 ///
 /// A point is the sum of its neighbours within the field, each times its weight: of floating-point numbers in 64 bits, of
 /// integers modulo 2^64.
@@ -64,7 +68,7 @@ pub(crate) struct Stencil {
     /// Points along each coordinate of a brick
     #[arg(long, value_name = "N,..", value_delimiter = ',', num_args = 1..=3, value_parser = at_least_one())]
     brick: Vec<u32>,
-    /// Slots of a brick each; a sixteenth of the bricks if left out
+    /// Slots of a brick each, never more than there are bricks; a sixteenth of them if left out, as far as memory is free
     #[arg(long, value_name = "N", value_parser = at_least_one())]
     slots: Option<u32>,
     /// In which order bricks are computed
@@ -179,7 +183,7 @@ fn name_of(value: impl ValueEnum) -> String {
 }
 
 impl Stencil {
-    fn field(&self) -> Result<Field, Failure> {
+    fn field(&self, stop: &Stop) -> Result<Field, Failure> {
         if let Some(path) = &self.input {
             return Field::open(path).map_err(Failure::failed);
         }
@@ -191,7 +195,7 @@ impl Stencil {
         }
         let shape: Vec<u64> = self.extents.iter().map(|&extent| u64::from(extent)).collect();
         let field = Field::create(self.keep_input.as_deref(), &shape, self.r#type).map_err(Failure::failed)?;
-        field.fill(self.seed).map_err(Failure::failed)?;
+        field.fill(self.seed, stop).map_err(Failure::failed)?;
         Ok(field)
     }
 
@@ -212,50 +216,33 @@ impl Stencil {
         Ok(pattern)
     }
 
-    /// Refuses to write over what is read, and places where nothing can be written.
-    fn places(&self) -> Result<(), Failure> {
-        let given = [self.input.as_deref(), self.keep_input.as_deref(), self.output.as_deref(), self.plot.as_deref()];
-        let real: Vec<PathBuf> =
-            given.into_iter().flatten().map(|path| path.canonicalize().unwrap_or_else(|_| path.to_owned())).collect();
-        for (at, path) in real.iter().enumerate() {
-            if real[..at].contains(path) {
-                return Err(Failure::usage(format!("{} is named for two things: use two files", path.display())));
-            }
-        }
-        let drawn = self.plot.as_deref().and_then(Path::extension).map(|extension| extension.to_ascii_lowercase());
-        if self.plot.is_some() && drawn.as_ref().is_none_or(|kind| kind != "svg" && kind != "html") {
-            return Err(Failure::usage("--plot: the file must end with .svg or .html"));
-        }
-        Ok(())
-    }
-
     pub(crate) fn execute(&self, out: Out<'_>) -> Done {
         self.places()?;
-        let input = self.field()?;
-        let pattern = self.pattern(&input)?;
-        let work = Work::plan(self, &input, &pattern)?;
-        let output = Field::create(self.output.as_deref(), input.shape(), input.element()).map_err(Failure::failed)?;
         let stop = Stop::default();
         let signal = interrupt::stop(&stop).map_err(|e| Failure::failed(format!("cannot watch for signals: {e}")))?;
-        let done = work.run(self, &input, &output, &pattern, &stop);
-        let mut outcome = match done {
-            Ok(outcome) => outcome,
-            Err(error) => {
-                if let Some(path) = &self.output {
-                    // Half a field is none; that there was an error is said already.
-                    let _ = std::fs::remove_file(path);
-                }
-                if matches!(error, RunError::Stopped { .. }) {
-                    anstream::eprintln!("{} {error}", paint::bad("error:"));
-                    return Ok(ExitCode::from(signal.code()));
-                }
-                return Err(Failure::failed(error));
+        match self.sweep(out, &stop) {
+            Err(failure @ Failure::Failed(_)) if stop.is_set() => {
+                failure.report(&mut anstream::stderr());
+                Ok(ExitCode::from(signal.code()))
             }
-        };
+            done => done,
+        }
+    }
+
+    fn sweep(&self, out: Out<'_>, stop: &Stop) -> Done {
+        let mut input = self.field(stop)?;
+        let pattern = self.pattern(&input)?;
+        let work = Work::plan(self, &input, &pattern)?;
+        let output = Field::create(self.output.as_deref(), input.shape(), input.element());
+        let mut output = output.map_err(Failure::failed)?;
+        let mut outcome = work.run(self, &input, &output, &pattern, stop).map_err(Failure::failed)?;
         if self.verify.is_wanted(&input) {
-            let difference = check(&input, &output, &pattern).map_err(Failure::failed)?;
+            let difference = check(&input, &output, &pattern, stop).map_err(Failure::failed)?;
             outcome.verified = Some(difference);
         }
+        // Only what is whole gets a name; until here old files are as they were.
+        input.keep().map_err(Failure::failed)?;
+        output.keep().map_err(Failure::failed)?;
         if let Some(path) = &self.plot {
             draw(path, &outcome.report())
                 .map_err(|e| Failure::failed(format!("cannot write the drawing {}: {e}", path.display())))?;
@@ -275,16 +262,9 @@ impl Verify {
             Verify::Always => true,
             Verify::Never => false,
             // Without that file nobody knows how much is free.
-            Verify::Auto => free_memory().is_none_or(|free| field.bytes().saturating_mul(4) <= free),
+            Verify::Auto => memory::free().is_none_or(|free| field.bytes().saturating_mul(4) <= free),
         }
     }
-}
-
-/// Bytes of memory that can be had without swapping.
-fn free_memory() -> Option<u64> {
-    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
-    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
-    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
 }
 
 fn read_text(path: &Path) -> Result<String, Failure> {

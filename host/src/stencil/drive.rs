@@ -198,6 +198,8 @@ impl<'a, C: Cache> Driver<'a, '_, C> {
                 }
                 Ok(())
             }
+            // Who took the last point may leave before anybody looks.
+            News::Left if self.state.freed == self.groups.len() as u64 => Ok(()),
             News::Left => {
                 let (done, groups) = (self.state.freed, self.groups.len() as u64);
                 Err(RunError::Abandoned { done, groups })

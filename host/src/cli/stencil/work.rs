@@ -6,11 +6,11 @@ use std::time::Duration;
 use umbra::stencil::field::{BrickFile, Bricks, Field, Pattern, Scratch, compute};
 use umbra::stencil::{Cache, Groups, Known, Plain, Plan, Run, RunError, Stop, optimum};
 use umbra_core::cache::policy::{Clock, Fifo, Lru, S3Fifo, Sieve};
-use umbra_core::stencil::{Input, Order, Strips, Unknown};
+use umbra_core::stencil::{Input, Order, Reference, Strips, Unknown};
 
 use super::outcome::Outcome;
 use super::watch::Watch;
-use super::{Policy, Stencil, Sweep, name_of, read_text};
+use super::{Policy, Stencil, Sweep, memory, name_of, read_text};
 use crate::cli::Failure;
 
 /// References of groups up to which the optimum is computed: a few seconds.
@@ -55,9 +55,16 @@ impl Work {
         let largest = (0..count.min(1 << 12)).map(|number| bricks.group(number, pattern).len()).max().unwrap_or(1);
         let slots = given.slots.unwrap_or_else(|| {
             let least = largest as u64 + u64::from(active);
-            u32::try_from((count / 16).max(least).min(count)).unwrap_or(u32::MAX)
+            let fit = memory::free().map_or(u64::MAX, |free| free / 2 / (slot_bytes as u64).max(1));
+            u32::try_from((count / 16).min(fit).max(least)).unwrap_or(u32::MAX)
         });
-        let reach = (0..3).map(|axis| pattern.reach().div_ceil(edges[axis].max(1))).max().unwrap_or(1);
+        // More could never hold anything; there are less than 2^32 bricks.
+        let slots = slots.min(u32::try_from(count).unwrap_or(u32::MAX));
+        memory::enough(&format!("{slots} slots"), [slots.into(), slot_bytes as u64, 1], "use fewer (--slots)")?;
+        let list = [count, largest as u64, size_of::<u64>() as u64];
+        memory::enough("the list of bricks that each is computed from", list, "use larger bricks (--brick)")?;
+        // The coordinates that the field does not have would count with edges of 1.
+        let reach = (3 - dimensions..3).map(|axis| pattern.reach().div_ceil(edges[axis].max(1))).max().unwrap_or(1);
         let (order, points) = order(given, &bricks, dimensions, reach, slots, active)?;
         let groups: Groups = points.iter().map(|&number| bricks.group(number, pattern)).collect();
         let (need, have) = (groups.largest(), slots);
@@ -75,6 +82,8 @@ impl Work {
             _ => u64::from(active),
         };
         let window = window.min(groups.len() as u64) as usize;
+        let known = [window as u64, need as u64, size_of::<Reference>() as u64];
+        memory::enough("what is known ahead", known, "use a smaller --window, or fewer --active")?;
         Ok(Work { bricks, slots, slot_bytes, threads, active, order, groups, points, window })
     }
 

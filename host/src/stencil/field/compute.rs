@@ -1,11 +1,16 @@
 //! The stencil itself: from bricks in slots, and plainly in memory.
 //!
 //! Both add a point's neighbours up in the order of the pattern, so that they agree bit for bit, rounding included. They
-//! share nothing else: one walks along rows of bricks, the other from point to point of the whole field.
+//! share the arithmetic of the numbers, the pattern, and what the head of a file says. They do not share how neighbours
+//! are found: one walks along rows of bricks, the other from point to point of the whole field.
 
 use super::element::{Value, for_element};
 use super::{Bricks, Element, Field, Pattern};
-use crate::stencil::{ComputeError, LoadError};
+use crate::quantity::Bytes;
+use crate::stencil::{ComputeError, LoadError, Stop};
+
+/// Points that are compared between two looks whether to stop.
+const LOOK: usize = 1024;
 
 /// What a thread computes in; used again and again.
 #[derive(Clone, Debug, Default)]
@@ -108,26 +113,57 @@ pub struct Difference {
     pub points: u64,
 }
 
+/// Why fields were not compared.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CheckError {
+    /// A field cannot be read.
+    #[error(transparent)]
+    Read(#[from] LoadError),
+    /// There is no memory for a whole field.
+    #[error("a comparison needs {} of memory for each of the two fields: leave it out (--verify=never)", Bytes(*need))]
+    Memory {
+        /// Bytes of a field.
+        need: u64,
+    },
+    /// It was told to stop.
+    #[error("interrupted while the output was compared with a plain sweep")]
+    Stopped,
+}
+
 /// Sweeps over the input in memory, point by point, and compares with the output; the first difference, if there is one.
 ///
 /// # Errors
-/// [`LoadError`] if a field cannot be read.
-pub fn check(input: &Field, output: &Field, pattern: &Pattern) -> Result<Option<Difference>, LoadError> {
-    let whole = |field: &Field| {
-        let mut numbers = vec![0; field.bytes() as usize];
-        field.read(0, &mut numbers).map(|()| numbers)
+/// [`CheckError`]; [`CheckError::Stopped`] soon after `stop` is set.
+pub fn check(input: &Field, output: &Field, pattern: &Pattern, stop: &Stop) -> Result<Option<Difference>, CheckError> {
+    let whole = |field: &Field| -> Result<Vec<u8>, CheckError> {
+        let need = field.bytes();
+        let mut numbers = Vec::new();
+        let bytes = usize::try_from(need).ok().filter(|&bytes| numbers.try_reserve_exact(bytes).is_ok());
+        numbers.resize(bytes.ok_or(CheckError::Memory { need })?, 0);
+        field.read(0, &mut numbers)?;
+        Ok(numbers)
     };
     let (numbers, found) = (whole(input)?, whole(output)?);
-    for_element!(input.element(), V => Ok(check_as::<V>(input.extents(), &numbers, &found, pattern)))
+    for_element!(input.element(), V => check_as::<V>(input.extents(), &numbers, &found, pattern, stop))
 }
 
-fn check_as<V: Value>(extents: [u32; 3], numbers: &[u8], found: &[u8], pattern: &Pattern) -> Option<Difference> {
+fn check_as<V: Value>(
+    extents: [u32; 3],
+    numbers: &[u8],
+    found: &[u8],
+    pattern: &Pattern,
+    stop: &Stop,
+) -> Result<Option<Difference>, CheckError> {
     let [planes, rows, columns] = extents.map(i64::from);
     let mut difference: Option<Difference> = None;
     let mut wanted = vec![0; V::BYTES];
     let mut point = 0;
     for x in 0..planes {
         for (y, z) in (0..rows).flat_map(|y| (0..columns).map(move |z| (y, z))) {
+            if point % LOOK == 0 && stop.is_set() {
+                return Err(CheckError::Stopped);
+            }
             let mut sum = [V::Sum::default()];
             for neighbour in pattern.neighbours() {
                 let [by_x, by_y, by_z] = neighbour.by.map(i64::from);
@@ -145,5 +181,5 @@ fn check_as<V: Value>(extents: [u32; 3], numbers: &[u8], found: &[u8], pattern: 
             point += 1;
         }
     }
-    difference
+    Ok(difference)
 }

@@ -1,6 +1,6 @@
 //! A field in a file.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
@@ -8,9 +8,10 @@ use std::time::Instant;
 
 use super::element::{Value, for_element};
 use super::npy::{self, HEADER_MAX};
+use super::place::Place;
 use super::{Brick, Bricks, Element};
 use crate::quantity::Bytes;
-use crate::stencil::{LoadError, Source};
+use crate::stencil::{LoadError, Source, Stop};
 
 /// Numbers that are made or written at a time.
 const AT_ONCE: usize = 64 << 10;
@@ -91,6 +92,12 @@ pub enum FieldError {
         /// Bytes that are free where it should lie.
         free: u64,
     },
+    /// It was told to stop.
+    #[error("{}: interrupted while its numbers were made", path.display())]
+    Stopped {
+        /// The file.
+        path: PathBuf,
+    },
     /// It is not what is needed.
     #[error("{}: {error}", path.display())]
     Format {
@@ -106,6 +113,8 @@ pub enum FieldError {
 pub struct Field {
     path: PathBuf,
     file: File,
+    /// Of a file that was made, and may get a name.
+    place: Option<Place>,
     shape: Vec<u64>,
     element: Element,
     start: u64,
@@ -132,45 +141,62 @@ impl Field {
         if need != have {
             return Err(format(FormatError::Size { need, have }));
         }
-        Ok(Field { path: path.to_owned(), file, shape: header.shape, element: header.element, start: header.start })
+        let npy::Header { shape, element, start } = header;
+        Ok(Field { path: path.to_owned(), file, place: None, shape, element, start })
     }
 
-    /// Makes an array file, whose numbers are all zero; without a path a file that nobody else sees, and that goes with
-    /// the value, whatever becomes of this process.
+    /// Makes an array file, whose numbers are all zero. It gets its name by [`Field::keep`]: whatever bears the name
+    /// stays until then, and a field that is dropped before is removed. Without a path nobody else ever sees the file, and
+    /// it goes with the value, whatever becomes of this process.
     ///
     /// # Errors
     /// [`FieldError`], naming the file.
     pub fn create(path: Option<&Path>, shape: &[u64], element: Element) -> Result<Field, FieldError> {
-        let (path, file) = match path {
-            Some(path) => (path.to_owned(), open_new(OpenOptions::new().create(true).truncate(true), path)?),
-            None => unnamed()?,
-        };
-        let io = |error| FieldError::Io { path: path.clone(), error };
         let header = npy::header(element, shape);
         let start = header.len() as u64;
-        let need = size(shape, element, start).map_err(|error| FieldError::Format { path: path.clone(), error })?;
+        let need = size(shape, element, start);
+        let (path, place) = match path {
+            Some(path) => {
+                let place = Place::look(path).map_err(|error| FieldError::Io { path: path.to_owned(), error })?;
+                (path.to_owned(), place)
+            }
+            None => Place::unnamed(),
+        };
+        let io = |error| FieldError::Io { path: path.clone(), error };
+        let need = need.map_err(|error| FieldError::Format { path: path.clone(), error })?;
         // A file with holes would be made, and fill up everything later.
-        let system = rustix::fs::fstatvfs(&file).map_err(|errno| io(errno.into()))?;
+        let system = rustix::fs::statvfs(place.directory()).map_err(|errno| io(errno.into()))?;
         let free = system.f_bavail.saturating_mul(system.f_frsize);
         if need > free {
-            // It is empty, and nobody asked for that; one without a name is gone already.
-            let _ = std::fs::remove_file(&path);
             return Err(FieldError::NoSpace { path, need, free });
         }
+        let file = place.make().map_err(io)?;
         file.write_all_at(&header, 0).map_err(io)?;
         file.set_len(need).map_err(io)?;
-        Ok(Field { path, file, shape: shape.to_vec(), element, start })
+        Ok(Field { path, file, place: Some(place), shape: shape.to_vec(), element, start })
+    }
+
+    /// Gives a file that was made its name; to one without a name, or that was opened, nothing happens.
+    ///
+    /// # Errors
+    /// [`FieldError::Io`]; then the name is as it was, and the file is removed with the value.
+    pub fn keep(&mut self) -> Result<(), FieldError> {
+        let named = self.place.as_mut().map_or(Ok(()), Place::rename);
+        named.map_err(|error| FieldError::Io { path: self.path.clone(), error })
     }
 
     /// Fills it with numbers that follow from the seed.
     ///
     /// # Errors
-    /// [`FieldError`], naming the file.
-    pub fn fill(&self, seed: u64) -> Result<(), FieldError> {
+    /// [`FieldError`], naming the file; [`FieldError::Stopped`] soon after `stop` is set.
+    pub fn fill(&self, seed: u64, stop: &Stop) -> Result<(), FieldError> {
         let bytes = self.element.bytes();
         let mut numbers = vec![0; AT_ONCE * bytes];
         let mut at = 0;
         while at < self.points() {
+            if stop.is_set() {
+                return Err(FieldError::Stopped { path: self.path.clone() });
+            }
             let count = (self.points() - at).min(AT_ONCE as u64);
             let numbers = &mut numbers[..count as usize * bytes];
             for (index, number) in (at..).zip(numbers.chunks_exact_mut(bytes)) {
@@ -270,21 +296,6 @@ fn size(shape: &[u64], element: Element, start: u64) -> Result<u64, FormatError>
     let bytes = shape.iter().try_fold(element.bytes() as u64, |bytes, &extent| bytes.checked_mul(extent));
     let bytes = bytes.and_then(|bytes| bytes.checked_add(start)).filter(|&bytes| bytes <= i64::MAX as u64);
     bytes.ok_or(FormatError::TooLarge)
-}
-
-fn open_new(how: &mut OpenOptions, path: &Path) -> Result<File, FieldError> {
-    how.read(true).write(true).open(path).map_err(|error| FieldError::Io { path: path.to_owned(), error })
-}
-
-/// A file whose name is gone before it is used.
-fn unnamed() -> Result<(PathBuf, File), FieldError> {
-    use std::collections::hash_map::RandomState;
-    use std::hash::BuildHasher as _;
-    let name = format!("umbra-field-{:016x}", RandomState::new().hash_one(std::process::id()));
-    let path = std::env::temp_dir().join(name);
-    let file = open_new(OpenOptions::new().create_new(true), &path)?;
-    std::fs::remove_file(&path).map_err(|error| FieldError::Io { path: path.clone(), error })?;
-    Ok((path, file))
 }
 
 /// Random bits of a number and a seed.

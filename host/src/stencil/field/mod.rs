@@ -10,9 +10,11 @@ mod element;
 mod file;
 mod npy;
 mod pattern;
+mod place;
 
 pub use bricks::{Brick, Bricks};
-pub use compute::{Difference, Scratch, check, compute};
+pub use compute::{CheckError, Difference, Scratch, check, compute};
 pub use element::{Element, Value};
 pub use file::{BrickFile, Field, FieldError, FormatError};
 pub use pattern::{Neighbour, Pattern, PatternError};
+pub use place::remove_partial_files;

@@ -11,6 +11,8 @@ use super::{Element, FormatError};
 const MAGIC: &[u8] = b"\x93NUMPY";
 /// Longer headers belong to arrays of records.
 pub(super) const HEADER_MAX: usize = 64 << 10;
+/// Characters of an unknown kind of elements that are told.
+const ELEMENT_MOST: usize = 32;
 
 /// What a header says.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -151,7 +153,9 @@ impl<'t> Words<'t> {
             return Err(FormatError::Element("a record".to_owned()));
         }
         let code = self.string()?;
-        Element::ALL.into_iter().find(|element| element.is(code)).ok_or_else(|| FormatError::Element(code.to_owned()))
+        // The bytes are another's, and a message must not drive a terminal.
+        let other = || FormatError::Element(code.escape_debug().take(ELEMENT_MOST).collect());
+        Element::ALL.into_iter().find(|element| element.is(code)).ok_or_else(other)
     }
 
     fn boolean(&mut self) -> Result<bool, FormatError> {

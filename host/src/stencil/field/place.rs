@@ -1,0 +1,133 @@
+//! Files that take their names only when they are whole: what bore the name before stays until then, and half a field
+//! never bears it.
+
+use std::collections::hash_map::RandomState;
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, File, OpenOptions, Permissions};
+use std::hash::BuildHasher as _;
+use std::io;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Bytes of a name that the name of its partial file repeats: with what is added, a file system takes it.
+const NAME_MOST: usize = 200;
+
+/// Partial files of this process: a process that is ended by a signal drops no values.
+static PARTIAL: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+
+/// Removes the files of this process that have not got their names yet: for a process that is about to be ended by a
+/// signal, in which no value is dropped.
+pub fn remove_partial_files() {
+    for path in partial().drain(..) {
+        // Nothing can be done about a directory that nobody may write to any more.
+        let _ = fs::remove_file(path);
+    }
+}
+
+fn partial() -> MutexGuard<'static, Vec<PathBuf>> {
+    PARTIAL.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Where a file will be, and where it is until then; dropped before, it is removed.
+#[derive(Debug)]
+pub(super) struct Place {
+    /// Symbolic links followed; none if it never gets a name.
+    target: Option<PathBuf>,
+    partial: PathBuf,
+    /// Of the file that bears the name now.
+    permissions: Option<Permissions>,
+}
+
+impl Place {
+    /// Looks whether a file may be replaced, or made; nothing is touched. The directory is where it will be.
+    pub(super) fn look(path: &Path) -> io::Result<Place> {
+        let (target, permissions) = match fs::symlink_metadata(path) {
+            Ok(_) => {
+                let target = path.canonicalize()?;
+                if !fs::metadata(&target)?.is_file() {
+                    let why = "it is there, and no regular file: name another place";
+                    return Err(io::Error::new(io::ErrorKind::AlreadyExists, why));
+                }
+                // A file that may not be written is not replaced either.
+                let file = OpenOptions::new().write(true).open(&target)?;
+                (target, Some(file.metadata()?.permissions()))
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => (path.to_owned(), None),
+            Err(error) => return Err(error),
+        };
+        let name = target.file_name().ok_or(io::ErrorKind::IsADirectory)?;
+        let partial = directory(&target).join(partial_name(name));
+        Ok(Place { target: Some(target), partial, permissions })
+    }
+
+    /// The place of a file that never gets a name, and what messages call it.
+    pub(super) fn unnamed() -> (PathBuf, Place) {
+        let partial = std::env::temp_dir().join(format!("umbra-field-{:016x}", random()));
+        (partial.clone(), Place { target: None, partial, permissions: None })
+    }
+
+    /// The directory where the file is made.
+    pub(super) fn directory(&self) -> &Path {
+        directory(&self.partial)
+    }
+
+    /// Makes the file; one that never gets a name loses that of its own before it is used.
+    pub(super) fn make(&self) -> io::Result<File> {
+        let file = {
+            // Whoever removes all of them waits until this one is known.
+            let mut all = partial();
+            let file = OpenOptions::new().read(true).write(true).create_new(true).open(&self.partial)?;
+            all.push(self.partial.clone());
+            file
+        };
+        if let Some(permissions) = &self.permissions {
+            file.set_permissions(permissions.clone())?;
+        }
+        if self.target.is_none() {
+            fs::remove_file(&self.partial)?;
+        }
+        Ok(file)
+    }
+
+    /// Gives the file its name, and takes it from the one that had it; the first time.
+    pub(super) fn rename(&mut self) -> io::Result<()> {
+        if let Some(target) = &self.target {
+            fs::rename(&self.partial, target)?;
+            self.target = None;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut all = partial();
+        if let Some(at) = all.iter().position(|path| *path == self.partial) {
+            all.swap_remove(at);
+            // Once it has its name, or lost it, nothing is there.
+            let _ = fs::remove_file(&self.partial);
+        }
+    }
+}
+
+/// The directory of a file.
+fn directory(path: &Path) -> &Path {
+    match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    }
+}
+
+/// A hidden name that nobody else has.
+fn partial_name(name: &OsStr) -> OsString {
+    let bytes = name.as_bytes();
+    let mut partial = OsString::from(".");
+    partial.push(OsStr::from_bytes(&bytes[..bytes.len().min(NAME_MOST)]));
+    partial.push(format!(".{:016x}.partial", random()));
+    partial
+}
+
+fn random() -> u64 {
+    RandomState::new().hash_one(std::process::id())
+}
