@@ -1,9 +1,9 @@
 //! The lives of an agent: one for each job that it serves.
 //!
 //! A job is over when the launcher that gave the orders is gone, or when the world group has ended, by its deadline if it
-//! never became full, and neither a rank nor a tool is connected. Nothing of it may reach the next one: links are closed, tables, keys, mappings and queue pairs
-//! are dropped with the process' state, and the next life has a name of its own, so that whoever speaks to the last one
-//! is told that it is gone.
+//! never became full, and neither a rank nor a tool is connected. Nothing of it may reach the next one: links are closed,
+//! tables, keys, mappings and queue pairs are dropped with the process' state, and the next life has a name of its own,
+//! so that whoever speaks to the last one is told that it is gone.
 
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;

@@ -35,11 +35,7 @@ impl<'a, L: Lock<Value: Guarded>> Slotted<'a, L> {
     /// # Errors
     /// What was known then; but a slot or an error that came before is the answer.
     pub fn expire(mut self) -> Result<Result<Given<'a, L>, WaitError>, Scene> {
-        let (waiter, data) = (self.waiter.take(), self.data);
-        let (answer, scene) = self.shared.act(|cache| {
-            let answer = waiter.and_then(|waiter| cache.end(waiter));
-            (answer, cache.scene(data))
-        });
+        let (answer, scene) = self.shared.end(self.waiter.take(), self.data);
         match answer {
             Some(Answer::Slot(given)) => Ok(given.map(|given| self.shared.given(given)).map_err(WaitError::from)),
             _ => Err(scene),
@@ -103,11 +99,7 @@ impl<'a, L: Lock<Value: Guarded>> Content<'a, L> {
     /// # Errors
     /// What was known then; but content or an error that came before is the answer.
     pub fn expire(mut self) -> Result<Result<(), ContentError>, Scene> {
-        let (waiter, data) = (self.waiter.take(), self.data);
-        let (answer, scene) = self.shared.act(|cache| {
-            let answer = waiter.and_then(|waiter| cache.end(waiter));
-            (answer, cache.scene(data))
-        });
+        let (answer, scene) = self.shared.end(self.waiter.take(), self.data);
         match answer {
             Some(Answer::Content(told)) => Ok(told),
             _ => Err(scene),

@@ -177,7 +177,7 @@ where
     /// Gives the reference back.
     ///
     /// # Errors
-    /// [`FreeError`] if the cache was interrupted or reset since, or is another one.
+    /// [`FreeError`] as for [`SlotCache::free_pin`].
     #[inline]
     pub fn free_pin(&mut self, pin: Pin) -> Result<(), FreeError> {
         let data = pin.data();

@@ -128,6 +128,11 @@ impl<L: Lock<Value: Guarded>> Shared<L> {
         Slotted::new(self, data)
     }
 
+    /// Ends a wait: the answer that came before, if one did, and what was known then.
+    pub(super) fn end(&self, waiter: Option<Id<Waiter>>, data: u64) -> (Option<Answer>, Scene) {
+        self.act(|cache| (waiter.and_then(|waiter| cache.end(waiter)), cache.scene(data)))
+    }
+
     pub(super) fn take_back(&self, pin: Pin, fills: bool) {
         self.act(|cache| cache.take_back(pin, fills));
     }

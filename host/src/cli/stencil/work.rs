@@ -41,12 +41,11 @@ impl Work {
             ([], _) => [16, 16, 16],
             (given, _) => coordinates(given, dimensions, 1, "--brick")?,
         };
-        let too_many = || Failure::usage("the field has 2^32 bricks or more: use larger ones (--brick)");
         let bricks = Bricks::new(input.extents(), edges).ok_or_else(too_many)?;
         let slot_bytes = bricks.points_of_one().checked_mul(input.element().bytes() as u64);
         let slot_bytes = slot_bytes.and_then(|bytes| usize::try_from(bytes).ok());
         let slot_bytes = slot_bytes.ok_or_else(|| Failure::usage("a brick is larger than memory can be: --brick"))?;
-        let count: u64 = bricks.counts().iter().map(|&count| u64::from(count)).product();
+        let count = bricks.count();
 
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let threads = given.threads.unwrap_or(u32::try_from(cores).unwrap_or(1));
@@ -193,6 +192,10 @@ struct To<'a> {
     stop: &'a Stop,
 }
 
+fn too_many() -> Failure {
+    Failure::usage("the field has 2^32 bricks or more: use larger ones (--brick)")
+}
+
 /// Three numbers from those that the user gave for the coordinates of the field.
 fn coordinates(given: &[u32], dimensions: usize, others: u32, option: &str) -> Result<[u32; 3], Failure> {
     let mut all = [others; 3];
@@ -218,8 +221,7 @@ fn order(
     slots: u32,
     active: u32,
 ) -> Result<(String, Vec<u64>), Failure> {
-    let counts = bricks.counts();
-    let count = counts.iter().map(|&count| u64::from(count)).product::<u64>();
+    let (counts, count) = (bricks.counts(), bricks.count());
     if let Some(path) = &given.order_file {
         let wrong = |what: String| Failure::usage(format!("{}: {what}", path.display()));
         let text = read_text(path)?;
@@ -266,6 +268,5 @@ fn order(
             format!("{} of {}", name_of(given.order), edges[3 - dimensions..].join(" × "))
         }
     };
-    let too_many = || Failure::usage("the field has 2^32 bricks or more: use larger ones (--brick)");
     Ok((name, order.points(counts).ok_or_else(too_many)?.collect()))
 }

@@ -58,6 +58,12 @@ impl Bricks {
         self.counts
     }
 
+    /// How many bricks there are: less than 2^32.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.counts.iter().map(|&count| u64::from(count)).product()
+    }
+
     /// Points of the largest brick.
     #[must_use]
     pub fn points_of_one(&self) -> u64 {
@@ -67,9 +73,9 @@ impl Bricks {
     /// The brick with this number, row by row.
     #[must_use]
     pub fn brick(&self, number: u64) -> Option<Brick> {
-        let [x, y, z] = self.counts.map(u64::from);
+        let [_, y, z] = self.counts.map(u64::from);
         let at = [number / z / y, number / z % y, number % z].map(|at| at as u32);
-        (number < x * y * z).then(|| {
+        (number < self.count()).then(|| {
             let corner = [0, 1, 2].map(|axis| at[axis] * self.edges[axis]);
             Brick { corner, lengths: [0, 1, 2].map(|axis| self.edges[axis].min(self.extents[axis] - corner[axis])) }
         })
