@@ -34,6 +34,7 @@ pub mod codec;
 pub mod endpoints;
 pub mod entry;
 pub mod error;
+pub mod event;
 pub mod faulty;
 pub mod group;
 pub mod id;

@@ -18,6 +18,7 @@ use umbra_core::wire::Frame;
 
 use crate::link::{Address, Close, Codec, Dial, Identity, Input, Listener, Party, SendError, Side, Stream};
 use crate::secret::{self, Secret};
+pub use crate::sys::clock::now;
 
 /// Names a link of a [`Driver`]; numbers are reused after the link is gone.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
@@ -70,14 +71,6 @@ impl Default for Limits {
     fn default() -> Self {
         Limits { links: 4096, outbound: 1 << 20, handshake: Lapse::from_secs(5) }
     }
-}
-
-/// Now, on the machine's monotonic clock, which all its processes share.
-#[must_use]
-pub fn now() -> Time {
-    let t = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-    let seconds = u64::try_from(t.tv_sec).unwrap_or(0);
-    Time(seconds.saturating_mul(1_000_000_000).saturating_add(u64::try_from(t.tv_nsec).unwrap_or(0)))
 }
 
 enum Slot {

@@ -1,11 +1,15 @@
 //! The operating system, each service once; all unsafe code of this package is here.
 //!
+//! - [`clock`]: the monotonic time.
+//! - [`futex`]: sleeping on a word in shared memory.
 //! - [`segment`]: shared memory as a sealed memfd and its mapping.
 //! - [`lane`]: two rings of lines in one segment.
 //! - [`peer_memory`]: reading and writing another process's memory by `process_vm_readv`.
 //! - [`process`]: who a process is (pid and start time), and whether it still lives.
 //! - [`wait`]: spin, then yield, then sleep until a doorbell rings.
 
+pub mod clock;
+pub mod futex;
 pub mod lane;
 pub mod peer_memory;
 pub mod process;
