@@ -1,0 +1,64 @@
+//! The tree that follows the machines.
+//!
+//! Members of one host reach each other through memory, members of different hosts over a wire. So each host, a
+//! *domain*, has one leader: the member that leads it (an agent) if there is one in the list, else the first of the
+//! domain. The leaders form a tree of any shape, everybody else is a child of the leader of its domain: a call crosses
+//! the wire once for every other domain, and its answer once.
+//!
+//! ```
+//! use umbra_core::tree::{Shape, domains::{self, Place}, explicit::ROOT};
+//! // Positions 0 to 5 on hosts 0, 0, 1, 1, 2, 2; position 3 is an agent.
+//! let place = |at: u32| Place { domain: at / 2, leads: at == 3 };
+//! let (mut parents, mut leaders) = ([0; 6], [0; 3]);
+//! domains::parents(place, Shape::BINARY, &mut parents, &mut leaders)?;
+//! assert_eq!(parents, [ROOT, 0, 3, 0, 0, 4]);
+//! # Ok::<(), umbra_core::tree::explicit::BadTree>(())
+//! ```
+
+use super::explicit::{BadTree, ROOT, Reason};
+use super::shape::Shape;
+
+/// Where a member is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Place {
+    /// Its host, a number below the length of the lent table of leaders.
+    pub domain: u32,
+    /// Whether it is meant to lead its domain.
+    pub leads: bool,
+}
+
+/// States the tree of `parents.len()` positions. The root leads its own domain whoever else is there; `leaders` is
+/// memory to work in, a word a domain.
+///
+/// # Errors
+/// [`Reason::Range`] for a member whose domain is not below `leaders.len()`.
+pub fn parents(
+    place: impl Fn(u32) -> Place,
+    over: Shape,
+    parents: &mut [u32],
+    leaders: &mut [u32],
+) -> Result<(), BadTree> {
+    leaders.fill(ROOT);
+    let len = u32::try_from(parents.len()).map_err(|_| BadTree { index: u32::MAX, reason: Reason::NoRoom })?;
+    for named in [true, false] {
+        for index in 0..len {
+            let Place { domain, leads } = place(index);
+            let leader = leaders.get_mut(domain as usize).ok_or(BadTree { index, reason: Reason::Range })?;
+            if *leader == ROOT && (index == 0 || leads || !named) {
+                *leader = index;
+            }
+        }
+    }
+    // Followers first, by the leader of their own domain.
+    for (index, parent) in (0..len).zip(parents.iter_mut()) {
+        *parent = leaders.get(place(index).domain as usize).copied().unwrap_or(0);
+    }
+    // Then the leaders in the order of the list, which puts the root first; the table of leaders becomes that list.
+    leaders.sort_unstable();
+    let count = leaders.iter().take_while(|&&leader| leader != ROOT).count() as u32;
+    for position in 0..count {
+        let at = leaders[position as usize] as usize;
+        parents[at] = over.parent(position).map_or(ROOT, |above| leaders[above as usize]);
+    }
+    Ok(())
+}
