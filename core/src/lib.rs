@@ -31,6 +31,7 @@ pub mod cache;
 pub mod cached_memory;
 pub mod cell;
 pub mod codec;
+pub mod crew;
 pub mod endpoints;
 pub mod entry;
 pub mod error;

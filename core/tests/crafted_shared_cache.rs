@@ -53,7 +53,7 @@ fn identity(life: u32) -> Identity {
 
 /// The record of an owner, with the mark of whoever takes back what he held.
 fn marked(pid: u64, start: u64, by: Owner) -> u64 {
-    1 << 63 | (pid << 32 | start) << 7 | u64::from(by.number() + 1)
+    1 << 63 | (pid << 31 | start) << 10 | u64::from(by.number() + 1)
 }
 
 #[test]

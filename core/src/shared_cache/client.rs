@@ -3,6 +3,7 @@
 use core::marker::PhantomData;
 
 use crate::cache::{Found, Interrupted, State};
+use crate::crew::Identity;
 use crate::shared_slots::Owner;
 
 use super::SlotCache;
@@ -10,7 +11,7 @@ use super::chain::Held;
 use super::error::{AllocError, Blocked, FreeError, LookError, ReclaimError};
 use super::grant::{Grant, Pin};
 use super::layout::{Contract, Parts};
-use super::members::{Count, Identity, Reclaimed};
+use super::members::{Count, Reclaimed};
 use super::take::{ATTEMPTS, Failed};
 use super::word::{ABANDONED, FILLING, Field, VALID, Word};
 

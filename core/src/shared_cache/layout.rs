@@ -6,21 +6,20 @@
 
 use crate::atomic::{AtomicU64, Ordering};
 use crate::cache::{Forgetting, Plain, Remembering};
+use crate::crew::Crew;
 use crate::shared_slots::Owner;
 
 use super::error::AttachError;
 use super::vacancy::{self, Vacancy};
 use super::word::{COUNT_BITS, EMPTY};
 
-const MAGIC: u64 = u64::from_le_bytes(*b"umbrshc1");
+const MAGIC: u64 = u64::from_le_bytes(*b"umbrshc2");
 const CONTRACT: usize = 1;
 const SLOTS: usize = 2;
 const SEED: usize = 3;
 const INTERRUPTED: usize = 4;
 const HAND: usize = 16;
 const HEADER: usize = 32;
-/// Words of an owner's record: a pair of lines of its own.
-pub(super) const OWNER: usize = 16;
 /// Buckets of a line of the index.
 pub(super) const LINE: usize = 8;
 /// No slot.
@@ -89,7 +88,7 @@ pub fn words_for(slots: usize, sharing: Sharing) -> Option<usize> {
     if slots >= 1 << 31 {
         return None;
     }
-    let fixed = HEADER + OWNER * usize::from(sharing.owners);
+    let fixed = HEADER + Crew::words_for(sharing.owners as u16);
     Some(fixed + buckets(slots) + 2 * even(slots) + even(slots) + vacancy::words_for(slots))
 }
 
@@ -107,7 +106,7 @@ const fn even(slots: usize) -> usize {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Parts<'a> {
     header: &'a [AtomicU64],
-    pub(super) owners: &'a [AtomicU64],
+    pub(super) crew: Crew<'a>,
     pub(super) heads: &'a [AtomicU64],
     /// Word and data.
     pub(super) slots: &'a [[AtomicU64; 2]],
@@ -130,7 +129,8 @@ impl<'a> Parts<'a> {
         let parts = Self::cut(words, slots, sharing, seed)?;
         // Nobody attaches meanwhile.
         parts.header[0].store(0, Ordering::Release);
-        let zeroed = parts.header[1..].iter().chain(parts.owners).chain(parts.slots.as_flattened());
+        parts.crew.disband();
+        let zeroed = parts.header[1..].iter().chain(parts.slots.as_flattened());
         zeroed.for_each(|word| word.store(EMPTY, Ordering::Relaxed));
         parts.heads.iter().chain(parts.links).for_each(|word| word.store(u64::from(NIL), Ordering::Relaxed));
         parts.vacancy.fill(slots);
@@ -163,13 +163,14 @@ impl<'a> Parts<'a> {
         let bad = AttachError::BadSize { words: words.len() };
         let words = words.get(..words_for(slots, sharing).ok_or(bad)?).ok_or(bad)?;
         let (header, words) = words.split_at(HEADER);
-        let (owners, words) = words.split_at(OWNER * usize::from(sharing.owners));
+        let (crew, words) = words.split_at(Crew::words_for(sharing.owners as u16));
         let (heads, words) = words.split_at(buckets(slots));
         let (pairs, words) = words.split_at(2 * even(slots));
         let (links, words) = words.split_at(even(slots));
         let (pairs, _) = pairs[..2 * slots].as_chunks();
         let vacancy = Vacancy::new(words, slots).ok_or(bad)?;
-        Ok(Parts { header, owners, heads, slots: pairs, links: &links[..slots], vacancy, sharing, seed })
+        let crew = Crew::attach(crew);
+        Ok(Parts { header, crew, heads, slots: pairs, links: &links[..slots], vacancy, sharing, seed })
     }
 
     #[inline]

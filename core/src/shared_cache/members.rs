@@ -1,43 +1,13 @@
-//! The processes that use a cache, and what is taken back from one that died.
-//!
-//! An owner's number belongs to one life of one process: pid and start time. One word holds both, and who buries it,
-//! so each step of that is one compare-and-swap: free, taken, being buried, free.
+//! What the processes that use a cache count, and what is taken back from one that died.
 
-use core::fmt;
-
-use crate::atomic::{AtomicU64, Ordering};
+use crate::atomic::Ordering;
+use crate::crew::{BuryError, Identity};
 use crate::shared_slots::Owner;
 
 use super::error::{Blocked, JoinError, ReclaimError};
-use super::layout::{OWNER, Parts};
+use super::layout::Parts;
 use super::take::ATTEMPTS;
 use super::word::{Field, Word};
-
-/// One life of one process on this host.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-#[cfg_attr(feature = "defmt", derive(defmt::Format))]
-pub struct Identity(u64);
-
-impl Identity {
-    /// The process with this pid that started then, in any unit that tells two lives of a pid apart: the lower 24
-    /// bits of the pid and the lower 32 bits of the start are kept.
-    #[must_use]
-    pub const fn new(pid: u32, start: u64) -> Identity {
-        Identity((pid as u64 & 0xff_ffff) << 32 | start & 0xffff_ffff)
-    }
-
-    /// Its pid.
-    #[must_use]
-    pub const fn pid(self) -> u32 {
-        (self.0 >> 32) as u32
-    }
-}
-
-impl fmt::Display for Identity {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "process {} started at {}", self.pid(), self.0 as u32)
-    }
-}
 
 /// What was taken back from a process.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -51,64 +21,41 @@ pub struct Reclaimed {
     pub emptied: u64,
 }
 
-/// The words of an owner's record.
+/// What an owner counts, by the word in its pocket.
 #[derive(Clone, Copy)]
 pub(super) enum Count {
-    Loads = 1,
-    Evictions = 2,
-    Refused = 3,
+    Loads,
+    Evictions,
+    Refused,
 }
 
-/// Marks a taken number, whose identity may be all zeros.
-const TAKEN: u64 = 1 << 63;
-const ID: u32 = 7;
-const BURIER: u64 = (1 << ID) - 1;
-
-const fn entry(identity: Identity) -> u64 {
-    TAKEN | identity.0 << ID
-}
-
-impl Parts<'_> {
-    fn owner_word(&self, owner: Owner, word: usize) -> Option<&AtomicU64> {
-        self.owners.get(usize::from(owner.number()) * OWNER + word)
-    }
-
-    fn all_owners(&self) -> impl Iterator<Item = Owner> {
-        (0..self.sharing.owners()).filter_map(Owner::new)
-    }
-
+impl<'a> Parts<'a> {
     pub(super) fn field(&self, owner: Owner) -> Field {
         Field::new(owner, self.sharing.bits())
     }
 
     pub(super) fn count(&self, owner: Owner, what: Count) {
-        if let Some(word) = self.owner_word(owner, what as usize) {
+        let pocket = self.crew.pocket(owner.number().into());
+        if let Some(word) = pocket.and_then(|words| words.get(what as usize)) {
             word.fetch_add(1, Ordering::Relaxed);
         }
     }
 
     pub(super) fn counted(&self, what: Count) -> u64 {
-        let words = self.all_owners().filter_map(|owner| self.owner_word(owner, what as usize));
+        let pockets = (0..self.crew.capacity()).filter_map(|number| self.crew.pocket(number));
+        let words = pockets.filter_map(|pocket| pocket.get(what as usize));
         words.fold(0, |sum, word| sum.wrapping_add(word.load(Ordering::Relaxed)))
     }
 
     pub(super) fn join(&self, identity: Identity) -> Result<Owner, JoinError> {
-        for owner in self.all_owners() {
-            let Some(word) = self.owner_word(owner, 0) else { continue };
-            // ORDERING: acquire pairs with the end of `reclaim`: nobody touches what this number holds any more.
-            if word.compare_exchange(0, entry(identity), Ordering::Acquire, Ordering::Relaxed).is_ok() {
-                return Ok(owner);
-            }
-        }
-        Err(JoinError::Full { owners: self.sharing.owners() })
+        let full = JoinError::Full { owners: self.sharing.owners() };
+        let member = self.crew.join(identity).map_err(|_| full)?;
+        u8::try_from(member.number).ok().and_then(Owner::new).ok_or(full)
     }
 
     /// Numbers that are taken, and by whom.
-    pub(super) fn members(&self) -> impl Iterator<Item = (Owner, Identity)> {
-        self.all_owners().filter_map(|owner| {
-            let word = self.owner_word(owner, 0)?.load(Ordering::Relaxed);
-            (word != 0).then_some((owner, Identity((word & !TAKEN) >> ID)))
-        })
+    pub(super) fn members(&self) -> impl Iterator<Item = (Owner, Identity)> + use<'a> {
+        self.crew.members().filter_map(|member| Some((Owner::new(u8::try_from(member.number).ok()?)?, member.identity)))
     }
 
     pub(super) fn reclaim(
@@ -119,22 +66,14 @@ impl Parts<'_> {
         abandoned: impl FnMut(u32, u64),
     ) -> Result<Reclaimed, ReclaimError> {
         let unknown = ReclaimError::Unknown(dead);
-        let word = self.owner_word(dead, 0).ok_or(unknown)?;
-        let lives = entry(identity);
-        let buried = lives | u64::from(by.number() + 1);
-        let leaves = lives | u64::from(dead.number() + 1);
-        let mark = |from| word.compare_exchange(from, buried, Ordering::AcqRel, Ordering::Relaxed);
-        // Two at once would be wrong: the slower one might go on when the number is already another process's. But one
-        // that died while it left takes nothing back any more, and only others can end that.
-        let marked = mark(lives).or_else(|now| if now == leaves && by != dead { mark(leaves) } else { Err(now) });
-        if let Err(now) = marked {
-            let by = (now & BURIER).wrapping_sub(1) as u8;
-            return Err(if now & !BURIER == lives { ReclaimError::InProgress { by } } else { unknown });
-        }
-        let result = self.take_back(dead, by, abandoned);
-        // ORDERING: release pairs with `join`.
-        word.store(if result.is_ok() { 0 } else { lives }, Ordering::Release);
-        result
+        let member = self.crew.member(dead.number().into()).filter(|member| member.identity == identity);
+        let buried =
+            self.crew.bury(member.ok_or(unknown)?, by.number().into(), |_| self.take_back(dead, by, abandoned));
+        buried.map_err(|error| match error {
+            BuryError::Unknown => unknown,
+            BuryError::InProgress { by } => ReclaimError::InProgress { by: by as u8 },
+            BuryError::Failed(error) => error,
+        })
     }
 
     fn take_back(
@@ -146,7 +85,6 @@ impl Parts<'_> {
         let field = self.field(dead);
         let mut all = Reclaimed::default();
         self.release_all(dead);
-        self.end_burials_of(dead);
         // First all that others can be in the way of. It is not counted, so a call that fails forgets nothing.
         self.unchain_claimed_by(dead, by)?;
         for slot in (0..self.slots.len()).map(|slot| slot as u32) {
@@ -192,17 +130,5 @@ impl Parts<'_> {
             }
         }
         Ok(())
-    }
-
-    /// Lets others bury whom the dead one was burying.
-    fn end_burials_of(&self, dead: Owner) {
-        let mark = u64::from(dead.number() + 1);
-        for owner in self.all_owners().filter(|&owner| owner != dead) {
-            let Some(word) = self.owner_word(owner, 0) else { continue };
-            let now = word.load(Ordering::Relaxed);
-            if now & BURIER == mark {
-                let _ = word.compare_exchange(now, now & !BURIER, Ordering::AcqRel, Ordering::Relaxed);
-            }
-        }
     }
 }

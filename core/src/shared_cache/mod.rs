@@ -69,13 +69,14 @@ use crate::atomic::AtomicU64;
 use crate::cache::{Forgetting, Plain, Remembering};
 use crate::shared_slots::Owner;
 
+pub use crate::crew::Identity;
 pub use client::Client;
 pub use error::{
     AllocError, AttachError, Blocked, FillError, ForgetError, FreeError, JoinError, LookError, ReclaimError,
 };
 pub use grant::{Grant, Pin};
 pub use layout::{Contract, Sharing, words_for};
-pub use members::{Identity, Reclaimed};
+pub use members::Reclaimed;
 
 use layout::Parts;
 use members::Count;
