@@ -7,7 +7,8 @@
 //! Layers, top to bottom; a module imports only from its own layer or from below:
 //!
 //! ```text
-//! machines    bootstrap of groups, reads           sans-I/O: frames and time in, actions out
+//! machines    bootstrap of groups, reads,          sans-I/O: frames and time in, actions out
+//!             boundary exchange
 //! wire        frames, transports                   one vocabulary: Call, Offer, Null, Done
 //! names       regions, keys, spans, tickets,       who may touch which bytes; who is where
 //!             endpoints
@@ -27,6 +28,7 @@ extern crate std;
 
 pub mod access;
 pub mod atomic;
+pub mod boundary;
 pub mod cache;
 pub mod cached_memory;
 pub mod cell;

@@ -1,0 +1,176 @@
+//! Receiving: a message is compared with the plan before anything of it is used.
+
+use super::channel::Channel;
+use super::exchange::{Arrival, Exchange};
+use super::header::{HEAD, Head, Live, bitmap_bytes};
+use super::pack::{Place, Spread};
+use super::peer::{Arrived, Peer};
+use super::plan::Entry;
+use super::refuse::{ExchangeError, Refused};
+use super::state::State;
+
+impl<P, E, C> Exchange<P, E, C>
+where
+    P: AsRef<[Peer]> + AsMut<[Peer]>,
+    E: AsRef<[Entry]>,
+    C: AsRef<[Channel<()>]> + AsMut<[Channel<()>]>,
+{
+    /// Takes the head of a message that came from a peer.
+    ///
+    /// # Errors
+    /// [`Refused`]; it is counted, and nothing has changed.
+    pub fn on_message(&mut self, peer: usize, head: &[u8]) -> Result<Arrival, Refused> {
+        let taken = self.take(peer, head);
+        match taken {
+            Err(Refused::OldEpoch { .. }) => self.counts.old += 1,
+            Err(Refused::Duplicate { .. }) => self.counts.duplicates += 1,
+            Err(_) => self.counts.refused += 1,
+            Ok(_) => {}
+        }
+        taken
+    }
+
+    fn take(&mut self, at: usize, bytes: &[u8]) -> Result<Arrival, Refused> {
+        let (head, live) = Head::parse(bytes)?;
+        let peer = self.peers.as_ref().get(at).ok_or(Refused::Stranger)?;
+        match head.epoch.wrapping_sub(self.config.epoch) as i32 {
+            0 => {}
+            1.. => return Ok(Arrival::Early),
+            _ => return Err(Refused::OldEpoch { came: head.epoch, ours: self.config.epoch }),
+        }
+        let (came, seen) = (head.sequence, peer.seen);
+        match came.wrapping_sub(seen) as i32 {
+            ..=0 => return Err(Refused::Duplicate { came, seen }),
+            1 => {}
+            _ => return Err(Refused::Gap { came, seen }),
+        }
+        if came.wrapping_sub(self.sequence) as i32 > 0 {
+            return Ok(Arrival::Early);
+        }
+        let ours = peer.prints[1] as u32;
+        let channels = peer.into.len() as u32;
+        if (head.fingerprint, head.channels, head.kind) != (ours, channels, self.config.kind.0) {
+            return Err(Refused::Plan { came: head.fingerprint, ours });
+        }
+        // Between what we had and what we have sent, however the numbers wrap.
+        if head.credit.wrapping_sub(peer.credit) > peer.sent.wrapping_sub(peer.credit) {
+            return Err(Refused::Credit { came: head.credit, sent: peer.sent });
+        }
+        let arrived = self.compare(peer, &head, live)?;
+        self.accept(at, &head, live, arrived);
+        Ok(if head.overflow == 0 {
+            Arrival::Whole
+        } else {
+            Arrival::Fetch { address: head.overflow_at, key: head.overflow_key, len: head.overflow }
+        })
+    }
+
+    /// Whether the payload is exactly that of the live strips, and split between them.
+    fn compare(&self, peer: &Peer, head: &Head, live: Live<'_>) -> Result<Arrived, Refused> {
+        let in_slot = head.payload - u64::from(head.overflow);
+        let entries = &self.entries.as_ref()[peer.into.start as usize..peer.into.end as usize];
+        let (mut sum, mut between) = (0u64, in_slot == 0);
+        for (at, entry) in entries.iter().enumerate() {
+            if live.is(at) {
+                sum += entry.bytes();
+                between |= sum == in_slot;
+            } else if entry.always {
+                return Err(Refused::NeverNull { key: entry.key });
+            }
+        }
+        if sum != head.payload {
+            return Err(Refused::Payload { came: head.payload, expected: sum });
+        }
+        if !between {
+            return Err(Refused::Split);
+        }
+        let (room, whole) = (peer.slot_bytes(), in_slot + (HEAD + bitmap_bytes(head.channels)) as u64);
+        if whole > u64::from(room) {
+            return Err(Refused::TooLong { came: whole, room });
+        }
+        Ok(Arrived { in_slot: in_slot as u32, overflow: head.overflow, fetched: head.overflow == 0 })
+    }
+
+    fn accept(&mut self, at: usize, head: &Head, live: Live<'_>, arrived: Arrived) {
+        let peer = &mut self.peers.as_mut()[at];
+        peer.seen = head.sequence;
+        peer.credit = head.credit;
+        // Less than what every side begins with is never announced; a peer that does gets nothing but overflows.
+        peer.room = head.wish;
+        peer.arrived = Some(arrived);
+        let (entries, channels) = (self.entries.as_ref(), self.channels.as_mut());
+        let mut spread = Spread::new(arrived.in_slot, 0);
+        for (nth, at) in peer.into.clone().enumerate() {
+            let (entry, channel) = (&entries[at as usize], &mut channels[at as usize]);
+            // The states of a peer's channels are as one: stale until its message came, so neither can refuse.
+            let place = live.is(nth).then(|| spread.place(entry));
+            let _ = channel.on_message(if place.is_some() { entry.count } else { 0 });
+            if !matches!(place, Some(Place::Overflow(_))) {
+                let _ = channel.try_receive(|| Some(()));
+            }
+        }
+    }
+
+    /// The overflow of a peer's message was fetched.
+    ///
+    /// # Errors
+    /// [`ExchangeError::NotReceived`] if no message of it is there.
+    pub fn on_fetched(&mut self, peer: usize) -> Result<(), ExchangeError> {
+        let at = peer;
+        let peer = self.peers.as_mut().get_mut(at).ok_or(ExchangeError::NoPeer { peer: at })?;
+        let rank = peer.rank;
+        let arrived = peer.arrived.as_mut().ok_or(ExchangeError::NotReceived { rank })?;
+        arrived.fetched = true;
+        for at in peer.into.clone() {
+            let key = self.entries.as_ref()[at as usize].key;
+            let received = self.channels.as_mut()[at as usize].try_receive(|| Some(()));
+            received.map_err(|refusal| ExchangeError::Channel { key, refusal })?;
+        }
+        Ok(())
+    }
+
+    /// Whether all channels from this peer are received.
+    #[must_use]
+    #[inline]
+    pub fn is_received(&self, peer: usize) -> bool {
+        let peer = self.peers.as_ref().get(peer);
+        peer.is_some_and(|peer| peer.seen == self.sequence && peer.arrived.is_none_or(|arrived| arrived.fetched))
+    }
+
+    /// The channels from this peer, in plan order, each with the place of its payload if it is live.
+    ///
+    /// # Errors
+    /// [`ExchangeError::NotReceived`].
+    pub fn strips(&self, peer: usize) -> Result<impl Iterator<Item = (u32, Entry, Option<Place>)> + '_, ExchangeError> {
+        let at = peer;
+        let peer = self.peers.as_ref().get(at).ok_or(ExchangeError::NoPeer { peer: at })?;
+        let not_yet = ExchangeError::NotReceived { rank: peer.rank };
+        let arrived = peer.arrived.filter(|arrived| arrived.fetched && peer.seen == self.sequence).ok_or(not_yet)?;
+        let mut spread = Spread::new(arrived.in_slot, (HEAD + bitmap_bytes(peer.into.len() as u32)) as u32);
+        Ok(peer.into.clone().map(move |at| {
+            let entry = self.entries.as_ref()[at as usize];
+            let live = self.channels.as_ref()[at as usize].state() == State::Received;
+            (at, entry, live.then(|| spread.place(&entry)))
+        }))
+    }
+
+    /// Gives up what a peer sent: all its channels become stale, and it gets credit with the next message.
+    ///
+    /// # Errors
+    /// [`ExchangeError::NotReceived`].
+    pub fn release(&mut self, peer: usize) -> Result<(), ExchangeError> {
+        let at = peer;
+        let peer = self.peers.as_mut().get_mut(at).ok_or(ExchangeError::NoPeer { peer: at })?;
+        let rank = peer.rank;
+        let arrived = peer.arrived.filter(|arrived| arrived.fetched).ok_or(ExchangeError::NotReceived { rank })?;
+        for at in peer.into.clone() {
+            let key = self.entries.as_ref()[at as usize].key;
+            let staled = self.channels.as_mut()[at as usize].stale();
+            staled.map_err(|refusal| ExchangeError::Channel { key, refusal })?;
+        }
+        (peer.arrived, peer.released) = (None, peer.seen);
+        let head = HEAD + bitmap_bytes(peer.into.len() as u32);
+        peer.settle(arrived.in_slot.saturating_add(arrived.overflow), head);
+        Ok(())
+    }
+}

@@ -1,0 +1,204 @@
+//! Packing a message: where each live strip goes, and the head in the end.
+
+use super::channel::Channel;
+use super::exchange::Exchange;
+use super::header::{HEAD, Head, bitmap_bytes};
+use super::peer::Peer;
+use super::plan::Entry;
+use super::refuse::ExchangeError;
+
+/// Where the payload of a strip lies.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Place {
+    /// So many bytes behind the beginning of the slot.
+    Slot(u32),
+    /// So many bytes behind the beginning of the overflow.
+    Overflow(u32),
+}
+
+/// Spreads live strips over slot and overflow, in plan order: with the first that does not fit, the overflow begins.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Spread {
+    first: u32,
+    room: u32,
+    used: u32,
+    overflow: u32,
+}
+
+impl Spread {
+    /// A slot with room for so many bytes of payload, which begins there.
+    pub(super) const fn new(room: u32, first: u32) -> Spread {
+        Spread { first, room, used: 0, overflow: 0 }
+    }
+
+    /// A plan has less than 4 GiB, so no sum wraps.
+    #[inline]
+    pub(super) const fn place(&mut self, entry: &Entry) -> Place {
+        let bytes = entry.bytes() as u32;
+        if self.overflow == 0 && bytes <= self.room - self.used {
+            let at = self.used;
+            self.used += bytes;
+            Place::Slot(self.first + at)
+        } else {
+            let at = self.overflow;
+            self.overflow += bytes;
+            Place::Overflow(at)
+        }
+    }
+}
+
+/// A message that was packed; the transport carries `head` bytes of its head, the payload in the slot, and keeps the
+/// overflow until the receiver has fetched it.
+#[must_use = "the peer waits for this message"]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Message {
+    /// To which rank.
+    pub rank: u32,
+    /// Which exchange.
+    pub sequence: u32,
+    /// In which of the peer's slots.
+    pub slot: u32,
+    /// Bytes of head and bitmap.
+    pub head: usize,
+    /// Bytes of payload in the slot.
+    pub in_slot: u32,
+    /// Bytes of payload in the overflow.
+    pub overflow: u32,
+}
+
+/// A message under construction. Until [`commit`](Self::commit) nothing has happened.
+#[derive(Debug)]
+pub struct Pack<'a, P, E, C> {
+    exchange: &'a mut Exchange<P, E, C>,
+    peer: usize,
+    head: &'a mut [u8],
+    spread: Spread,
+    packed: u32,
+    live: u32,
+}
+
+impl<'a, P, E, C> Pack<'a, P, E, C>
+where
+    P: AsRef<[Peer]> + AsMut<[Peer]>,
+    E: AsRef<[Entry]>,
+    C: AsRef<[Channel<()>]> + AsMut<[Channel<()>]>,
+{
+    pub(super) fn new(
+        exchange: &'a mut Exchange<P, E, C>,
+        peer: usize,
+        head: &'a mut [u8],
+    ) -> Result<Self, ExchangeError> {
+        let to = exchange.peers.as_ref().get(peer).ok_or(ExchangeError::NoPeer { peer })?;
+        let first = HEAD + bitmap_bytes(to.out.len() as u32);
+        head.get_mut(..first).ok_or(ExchangeError::Short { need: first })?.fill(0);
+        let spread = Spread::new(to.room.saturating_sub(first as u32), first as u32);
+        Ok(Pack { exchange, peer, head, spread, packed: 0, live: 0 })
+    }
+
+    fn to(&self) -> &Peer {
+        &self.exchange.peers.as_ref()[self.peer]
+    }
+
+    /// The slot that the message goes into.
+    #[must_use]
+    pub const fn slot(&self) -> u32 {
+        self.exchange.sequence % self.exchange.config.slots
+    }
+
+    /// The next channel to pack, by [`live`](Self::live) or [`null`](Self::null).
+    #[must_use]
+    #[inline]
+    pub fn channel(&self) -> Option<Entry> {
+        let out = &self.to().out;
+        let at = out.start + self.packed;
+        if at < out.end { self.exchange.entries.as_ref().get(at as usize).copied() } else { None }
+    }
+
+    /// The channel has a payload; write exactly its elements to this place.
+    ///
+    /// # Errors
+    /// [`ExchangeError::Incomplete`] if all channels were packed.
+    #[inline]
+    pub fn live(&mut self) -> Result<Place, ExchangeError> {
+        let entry = self.take()?;
+        let at = self.packed as usize - 1;
+        if let Some(byte) = self.head.get_mut(HEAD + at / 8) {
+            *byte |= 1 << (at % 8);
+        }
+        self.live += 1;
+        Ok(self.spread.place(&entry))
+    }
+
+    /// The channel has none.
+    ///
+    /// # Errors
+    /// [`ExchangeError::NeverNull`] for a dense field; [`ExchangeError::Incomplete`] if all channels were packed.
+    #[inline]
+    pub fn null(&mut self) -> Result<(), ExchangeError> {
+        match self.channel() {
+            Some(entry) if entry.always => Err(ExchangeError::NeverNull { key: entry.key }),
+            _ => self.take().map(|_| ()),
+        }
+    }
+
+    #[inline]
+    fn take(&mut self) -> Result<Entry, ExchangeError> {
+        let (packed, channels) = (self.packed.saturating_add(1), self.to().out.len() as u32);
+        let entry = self.channel().ok_or(ExchangeError::Incomplete { packed, channels })?;
+        self.packed += 1;
+        Ok(entry)
+    }
+
+    /// Finishes the message: its head is complete, and the channels are sending. The overflow, if there is any, lies at
+    /// this address of memory that this key names.
+    ///
+    /// # Errors
+    /// [`ExchangeError::Incomplete`]; [`ExchangeError::Channel`] if a channel refuses, which `begin` has seen to that none does.
+    pub fn commit(self, overflow_at: u64, overflow_key: u32) -> Result<Message, ExchangeError> {
+        let Pack { exchange, peer, head, spread, packed, live } = self;
+        let (entries, channels) = (exchange.entries.as_ref(), exchange.channels.as_mut());
+        let to = &mut exchange.peers.as_mut()[peer];
+        let count = to.out.len() as u32;
+        if packed != count {
+            return Err(ExchangeError::Incomplete { packed, channels: count });
+        }
+        for (nth, at) in to.out.clone().enumerate() {
+            let channel = &mut channels[at as usize];
+            let is_live = head[HEAD + nth / 8] >> (nth % 8) & 1 == 1;
+            // Packed straight from the field, a channel has storage exactly if its payload is in the message.
+            let sent = if is_live {
+                channel.allocate(|| Some(())).and_then(|()| channel.send())
+            } else {
+                channel.free().and_then(|_| channel.send_null())
+            };
+            sent.map_err(|refusal| ExchangeError::Channel { key: entries[at as usize].key, refusal })?;
+        }
+        let whole = Head {
+            epoch: exchange.config.epoch,
+            sequence: exchange.sequence,
+            stage: exchange.stage,
+            kind: exchange.config.kind.0,
+            fingerprint: to.prints[0] as u32,
+            channels: count,
+            payload: u64::from(spread.used) + u64::from(spread.overflow),
+            overflow_at: if spread.overflow > 0 { overflow_at } else { 0 },
+            overflow_key: if spread.overflow > 0 { overflow_key } else { 0 },
+            overflow: spread.overflow,
+            credit: to.released,
+            wish: to.wish,
+        };
+        let len = whole.emit(live as usize, head).map_err(|_| ExchangeError::Short { need: HEAD })?;
+        to.sent = exchange.sequence;
+        let counts = &mut exchange.counts;
+        counts.messages += 1;
+        counts.head_bytes += len as u64;
+        counts.payload_bytes += whole.payload;
+        counts.overflows += u64::from(spread.overflow > 0);
+        counts.overflow_bytes += u64::from(spread.overflow);
+        counts.live += u64::from(live);
+        counts.null += u64::from(count - live);
+        let slot = exchange.sequence % exchange.config.slots;
+        let (rank, sequence) = (to.rank, exchange.sequence);
+        Ok(Message { rank, sequence, slot, head: len, in_slot: spread.used, overflow: spread.overflow })
+    }
+}

@@ -1,0 +1,162 @@
+//! What an exchange knows of one peer: plans, sequence numbers, credits, and how large its slots are.
+
+use core::ops::Range;
+
+use super::header::{HEAD, bitmap_bytes};
+use super::plan::{Entry, PlanError, fingerprint};
+
+/// Exchanges in a row with less in them before a slot becomes smaller.
+const CALM: u32 = 16;
+
+/// A rank that we exchange with; an [`Exchange`](super::Exchange) is lent one for each.
+#[derive(Clone, Debug)]
+pub struct Peer {
+    pub(super) rank: u32,
+    /// Channels to it and from it, as indices of entries.
+    pub(super) out: Range<u32>,
+    pub(super) into: Range<u32>,
+    pub(super) prints: [u64; 2],
+    /// The last exchange whose message we sent, whose message it has given up, whose message came, and that we gave up.
+    pub(super) sent: u32,
+    pub(super) credit: u32,
+    pub(super) seen: u32,
+    pub(super) released: u32,
+    /// Bytes that it takes in a slot.
+    pub(super) room: u32,
+    /// Bytes that we announced to take, now and before.
+    pub(super) wish: u32,
+    pub(super) wished: u32,
+    limits: [u32; 2],
+    largest: u32,
+    average: u32,
+    calm: u32,
+    pub(super) arrived: Option<Arrived>,
+}
+
+/// A message of which the strips were not all used yet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Arrived {
+    /// Bytes of payload in the slot.
+    pub(super) in_slot: u32,
+    /// Bytes of payload that are still with the sender, or were fetched.
+    pub(super) overflow: u32,
+    pub(super) fetched: bool,
+}
+
+impl Peer {
+    /// A rank with its channels, as ranges of the entries that the exchange is lent.
+    #[must_use]
+    pub const fn new(rank: u32, out: Range<u32>, into: Range<u32>) -> Peer {
+        Peer {
+            rank,
+            out,
+            into,
+            prints: [0; 2],
+            sent: 0,
+            credit: 0,
+            seen: 0,
+            released: 0,
+            room: 0,
+            wish: 0,
+            wished: 0,
+            limits: [0; 2],
+            largest: 0,
+            average: 0,
+            calm: 0,
+            arrived: None,
+        }
+    }
+
+    /// Its rank.
+    #[must_use]
+    pub const fn rank(&self) -> u32 {
+        self.rank
+    }
+
+    /// The channels to it.
+    #[must_use]
+    pub const fn out(&self) -> &Range<u32> {
+        &self.out
+    }
+
+    /// The channels from it.
+    #[must_use]
+    pub const fn into(&self) -> &Range<u32> {
+        &self.into
+    }
+
+    /// The fingerprints of the plans to it and from it.
+    #[must_use]
+    pub const fn fingerprints(&self) -> [u64; 2] {
+        self.prints
+    }
+
+    /// Bytes that its messages may have in one of our slots.
+    #[must_use]
+    pub fn slot_bytes(&self) -> u32 {
+        self.wish.max(self.wished)
+    }
+
+    /// Bytes of a slot that every message fits into.
+    #[must_use]
+    pub const fn dense_bytes(&self) -> u32 {
+        self.limits[1]
+    }
+
+    pub(super) fn plan(&mut self, epoch: u32, entries: &[Entry], smallest: u32) -> Result<(), PlanError> {
+        let part = |range: &Range<u32>| entries.get(range.start as usize..range.end as usize).unwrap_or(&[]);
+        let (out, into) = (part(&self.out), part(&self.into));
+        self.prints = [fingerprint(epoch, out)?, fingerprint(epoch, into)?];
+        let head = |plan: &[Entry]| (HEAD + bitmap_bytes(plan.len() as u32)) as u64;
+        let dense = |plan: &[Entry]| plan.iter().map(Entry::bytes).sum::<u64>() + head(plan);
+        let narrow = |bytes: u64| u32::try_from(bytes).map_err(|_| PlanError::TooLarge);
+        // What a side begins with, before anything was announced, follows from the plan, so both know it.
+        let first =
+            |plan: &[Entry]| Ok((narrow(head(plan))?.max(smallest).min(narrow(dense(plan))?), narrow(dense(plan))?));
+        (self.room, _) = first(out)?;
+        (self.wish, self.limits[1]) = first(into)?;
+        (self.wished, self.limits[0]) = (self.wish, self.wish);
+        self.largest = narrow(into.iter().map(Entry::bytes).max().unwrap_or(0))?;
+        Ok(())
+    }
+
+    /// Chooses the slot for the messages to come, after one with so many live bytes: a quarter more than usual and a
+    /// strip. It grows at once, and shrinks after many exchanges with less.
+    pub(super) fn settle(&mut self, live: u32, head: usize) {
+        self.average = if live > self.average { live } else { self.average - (self.average - live) / 8 };
+        let usual = u64::from(self.average) * 5 / 4 + u64::from(self.largest) + head as u64;
+        let best = (usual.min(u64::from(u32::MAX)) as u32).clamp(self.limits[0], self.limits[1]);
+        self.wished = self.wish;
+        if best >= self.wish {
+            (self.wish, self.calm) = (best, 0);
+        } else {
+            self.calm += 1;
+            if self.calm >= CALM {
+                (self.wish, self.calm) = (best, 0);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn s38_slots_grow_at_once_and_shrink_after_a_while() {
+        let mut peer = Peer { wish: 100, wished: 100, limits: [100, 1000], largest: 10, ..Peer::new(0, 0..0, 0..0) };
+        peer.settle(400, 64);
+        assert_eq!((peer.wish, peer.slot_bytes()), (574, 574));
+        let mut shrunk = 0;
+        for _ in 0..200 {
+            let before = peer.wish;
+            peer.settle(0, 64);
+            assert!(peer.wish <= before && peer.slot_bytes() == before);
+            shrunk += u32::from(peer.wish < before);
+        }
+        assert!((1..=200 / CALM).contains(&shrunk), "{shrunk} times");
+        assert_eq!(peer.wish, 100);
+        peer.settle(10_000, 64);
+        assert_eq!(peer.wish, 1000, "never more than everything");
+    }
+}

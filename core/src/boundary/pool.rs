@@ -1,0 +1,451 @@
+//! A pool of objects with owners that are counted and handles that only know.
+//!
+//! [`Pool::get`] hands out an [`Owner`]; the object is free again when its last owner is dropped. A [`Weak`] is eight
+//! bytes of plain data, for the wire, C or a device: it keeps nothing alive, and [`upgrade`](Pool::upgrade) and
+//! [`is_valid`](Pool::is_valid) tell at any time whether its object still lives, also when its place was used again.
+//!
+//! ```
+//! use umbra_core::boundary::{Class, Header, Pool};
+//! let headers = [const { Header::new() }; 3];
+//! let mut classes = [Class::new(1024, 2), Class::new(4096, 1)];
+//! let pool = Pool::new(&headers, &mut classes)?;
+//! let strip = pool.get(1000)?;
+//! assert_eq!((strip.offset(), strip.len()), (0, 1024));
+//! let weak = strip.weak();
+//! let also = pool.upgrade(weak)?;
+//! drop((strip, also));
+//! assert!(!pool.is_valid(weak) && pool.upgrade(weak).is_err());
+//! assert_eq!(pool.statistics().high_water, 1);
+//! # Ok::<(), Box<dyn core::error::Error>>(())
+//! ```
+//!
+//! The pool hands out places, not bytes: offset and length within an arena that its user has, which may be memory of
+//! the host, shared, or registered with a device.
+//!
+//! Invariants: a word of a header holds generation, life and owners at once, so an upgrade has no window; the generation
+//! moves on when the last owner leaves; a slot whose generation would wrap is retired instead. So no handle ever names
+//! a stranger.
+//!
+//! *Cost*: `get` and the drop of a last owner are two read-modify-writes each, all else one; lock-free, nothing
+//! allocates. 16 bytes a slot.
+//!
+//! Source: Treiber, "Systems programming: coping with parallelism", IBM RJ 5118, 1986 (the free list).
+
+use crate::atomic::{AtomicU32, AtomicU64, Ordering};
+use crate::error::Stale;
+
+use super::class::Class;
+use super::pool_error::{GetError, PoolError};
+
+pub(super) const NIL: u32 = u32::MAX;
+const LIVE: u64 = 1 << 31;
+const OWNERS: u64 = LIVE - 1;
+
+/// Generation, life and owners of one slot; a [`Pool`] is lent one a slot.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Header {
+    /// generation:32 | live:1 | owners:31
+    word: AtomicU64,
+    next: AtomicU32,
+    class: AtomicU32,
+}
+
+impl Header {
+    /// A slot that was never used.
+    #[cfg(not(loom))]
+    #[must_use]
+    pub const fn new() -> Header {
+        Header { word: AtomicU64::new(0), next: AtomicU32::new(NIL), class: AtomicU32::new(0) }
+    }
+
+    /// A slot that was never used.
+    #[cfg(loom)]
+    #[must_use]
+    pub fn new() -> Header {
+        Header { word: AtomicU64::new(0), next: AtomicU32::new(NIL), class: AtomicU32::new(0) }
+    }
+}
+
+impl Default for Header {
+    fn default() -> Self {
+        Header::new()
+    }
+}
+
+/// Names an object without keeping it: plain data, valid or not.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[repr(C)]
+pub struct Weak {
+    /// Which slot.
+    pub index: u32,
+    /// Which use of it.
+    pub generation: u32,
+}
+
+/// What happened in a pool so far.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct PoolStatistics {
+    /// Objects in use.
+    pub live: u32,
+    /// Slots that can be handed out.
+    pub free: u32,
+    /// Objects that were in use at once at most.
+    pub high_water: u32,
+    /// Times that nothing was handed out.
+    pub failures: u32,
+    /// Slots that will never be used again.
+    pub retired: u32,
+    /// Bytes of the objects in use.
+    pub bytes: u64,
+}
+
+/// The pool.
+#[derive(Debug)]
+pub struct Pool<'a> {
+    headers: &'a [Header],
+    classes: &'a [Class],
+    live: AtomicU32,
+    high_water: AtomicU32,
+    failures: AtomicU32,
+    retired: AtomicU32,
+    bytes: AtomicU64,
+}
+
+impl<'a> Pool<'a> {
+    /// A pool over headers and classes, of which the slots lie one behind the other in the arena. Headers that were
+    /// another pool's before keep their generations, so its handles stay invalid.
+    ///
+    /// # Errors
+    /// [`PoolError`].
+    pub fn new(headers: &'a [Header], classes: &'a mut [Class]) -> Result<Pool<'a>, PoolError> {
+        let (mut first, mut offset, mut size) = (0u64, 0u64, 0);
+        for (at, class) in classes.iter_mut().enumerate() {
+            if class.size() <= size {
+                return Err(PoolError::Unsorted { class: at });
+            }
+            size = class.size();
+            class.place(first, offset);
+            first += u64::from(class.count());
+            offset += u64::from(class.count()) * u64::from(size);
+        }
+        if first > headers.len() as u64 || first >= u64::from(NIL) {
+            return Err(PoolError::TooFewHeaders { need: first, have: headers.len() });
+        }
+        let mut pool = Pool {
+            headers: &headers[..first as usize],
+            classes,
+            live: AtomicU32::new(0),
+            high_water: AtomicU32::new(0),
+            failures: AtomicU32::new(0),
+            retired: AtomicU32::new(0),
+            bytes: AtomicU64::new(0),
+        };
+        pool.reset();
+        Ok(pool)
+    }
+
+    /// Bytes of the arena that the classes need.
+    #[must_use]
+    pub fn arena_bytes(&self) -> u64 {
+        self.classes.last().map_or(0, |class| class.offset() + u64::from(class.count()) * u64::from(class.size()))
+    }
+
+    /// Starts anew: no handle from before is valid any more. That there are no owners is what `&mut` says.
+    pub fn reset(&mut self) {
+        for class in self.classes {
+            class.clear();
+        }
+        let (mut retired, classes) = (0, self.classes);
+        for (at, class) in classes.iter().enumerate() {
+            // Backwards, so that the first slots are handed out first.
+            for index in (class.first()..class.first() + class.count()).rev() {
+                let header = &self.headers[index as usize];
+                header.class.store(at as u32, Ordering::Relaxed);
+                match generation(header.word.load(Ordering::Relaxed)).checked_add(1) {
+                    Some(next) => {
+                        header.word.store(u64::from(next) << 32, Ordering::Relaxed);
+                        class.push(index, &header.next);
+                    }
+                    None => retired += 1,
+                }
+            }
+        }
+        self.live.store(0, Ordering::Relaxed);
+        self.bytes.store(0, Ordering::Relaxed);
+        self.retired.store(retired, Ordering::Relaxed);
+    }
+
+    /// An object of at least so many bytes, with one owner.
+    ///
+    /// # Errors
+    /// [`GetError`].
+    pub fn get(&self, bytes: u32) -> Result<Owner<'_>, GetError> {
+        let fits = self.classes.iter().position(|class| class.size() >= bytes);
+        let Some(first) = fits else {
+            let largest = self.classes.last().map_or(0, Class::size);
+            self.failures.fetch_add(1, Ordering::Relaxed);
+            return Err(GetError::TooLarge { bytes, largest });
+        };
+        for class in &self.classes[first..] {
+            let Some(index) = class.pop(self.headers) else { continue };
+            let header = &self.headers[index as usize];
+            let generation = generation(header.word.load(Ordering::Relaxed));
+            // ORDERING: relaxed; what the last user did happened before by the free list.
+            header.word.store(u64::from(generation) << 32 | LIVE | 1, Ordering::Relaxed);
+            let live = self.live.fetch_add(1, Ordering::Relaxed) + 1;
+            self.high_water.fetch_max(live, Ordering::Relaxed);
+            self.bytes.fetch_add(u64::from(class.size()), Ordering::Relaxed);
+            return Ok(Owner { pool: self, weak: Weak { index, generation } });
+        }
+        self.failures.fetch_add(1, Ordering::Relaxed);
+        Err(GetError::Exhausted { bytes })
+    }
+
+    /// Whether the object that this handle names still has owners; a moment later it may have none.
+    #[must_use]
+    #[inline]
+    pub fn is_valid(&self, weak: Weak) -> bool {
+        let header = self.headers.get(weak.index as usize);
+        header.is_some_and(|header| names(header.word.load(Ordering::Acquire), weak))
+    }
+
+    /// Becomes an owner of the object, if it still has one.
+    ///
+    /// # Errors
+    /// [`Stale`] if it has not, or has 2^31 - 1.
+    pub fn upgrade(&self, weak: Weak) -> Result<Owner<'_>, Stale> {
+        let header = self.headers.get(weak.index as usize).ok_or(Stale)?;
+        let mut word = header.word.load(Ordering::Relaxed);
+        loop {
+            if !names(word, weak) || word & OWNERS == OWNERS {
+                return Err(Stale);
+            }
+            // ORDERING: acquire, so that the new owner sees what those before did with the object.
+            match header.word.compare_exchange_weak(word, word + 1, Ordering::Acquire, Ordering::Relaxed) {
+                Ok(_) => return Ok(Owner { pool: self, weak }),
+                // Somebody else came or went; each of them does so once.
+                Err(now) => word = now,
+            }
+        }
+    }
+
+    /// Where the object of a slot lies in the arena, whoever owns it: offset and bytes.
+    #[must_use]
+    pub fn place(&self, index: u32) -> Option<(u64, u32)> {
+        let header = self.headers.get(index as usize)?;
+        let class = self.classes.get(header.class.load(Ordering::Relaxed) as usize)?;
+        let nth = index.checked_sub(class.first())?;
+        Some((class.offset() + u64::from(nth) * u64::from(class.size()), class.size()))
+    }
+
+    /// Calls `give_back` with offset and bytes of every slot that is free, and with no other: what a user does who wants
+    /// to return memory to the system. Nobody may use the pool meanwhile, which `&mut` says. Returns the bytes.
+    pub fn trim(&mut self, mut give_back: impl FnMut(u64, u32)) -> u64 {
+        let mut bytes = 0;
+        for index in 0..self.headers.len() as u32 {
+            let free = self.headers[index as usize].word.load(Ordering::Relaxed) & LIVE == 0;
+            if let (true, Some((offset, len))) = (free, self.place(index)) {
+                give_back(offset, len);
+                bytes += u64::from(len);
+            }
+        }
+        bytes
+    }
+
+    /// Figures; exact while nobody takes or gives back.
+    #[must_use]
+    pub fn statistics(&self) -> PoolStatistics {
+        let (live, retired) = (self.live.load(Ordering::Relaxed), self.retired.load(Ordering::Relaxed));
+        PoolStatistics {
+            live,
+            free: (self.headers.len() as u32).saturating_sub(live).saturating_sub(retired),
+            high_water: self.high_water.load(Ordering::Relaxed),
+            failures: self.failures.load(Ordering::Relaxed),
+            retired,
+            bytes: self.bytes.load(Ordering::Relaxed),
+        }
+    }
+
+    fn release(&self, index: u32) {
+        let Some(header) = self.headers.get(index as usize) else { return };
+        let mut word = header.word.load(Ordering::Relaxed);
+        loop {
+            let last = word & OWNERS == 1;
+            let now = if last { free_word(word) } else { word - 1 };
+            // ORDERING: release what this owner did with the object, and for the last one acquire what others did.
+            match header.word.compare_exchange_weak(word, now, Ordering::AcqRel, Ordering::Relaxed) {
+                Ok(_) if last => break,
+                Ok(_) => return,
+                Err(now) => word = now,
+            }
+        }
+        let Some(class) = self.classes.get(header.class.load(Ordering::Relaxed) as usize) else { return };
+        self.live.fetch_sub(1, Ordering::Relaxed);
+        self.bytes.fetch_sub(u64::from(class.size()), Ordering::Relaxed);
+        if generation(word) == u32::MAX {
+            self.retired.fetch_add(1, Ordering::Relaxed);
+        } else {
+            class.push(index, &header.next);
+        }
+    }
+}
+
+/// The word of a slot without owners, in its next generation; the last generation is not followed by another.
+const fn free_word(word: u64) -> u64 {
+    (generation(word).saturating_add(1) as u64) << 32
+}
+
+const fn generation(word: u64) -> u32 {
+    (word >> 32) as u32
+}
+
+#[inline]
+const fn names(word: u64, weak: Weak) -> bool {
+    generation(word) == weak.generation && word & LIVE != 0
+}
+
+/// The link of a slot to the next free one.
+pub(super) fn next(headers: &[Header], index: u32) -> Option<&AtomicU32> {
+    headers.get(index as usize).map(|header| &header.next)
+}
+
+/// One of the owners of an object.
+#[derive(Debug)]
+pub struct Owner<'p> {
+    pool: &'p Pool<'p>,
+    weak: Weak,
+}
+
+impl<'p> Owner<'p> {
+    /// Another owner of the same object: what an operation in flight holds, so that nobody gives back what it uses.
+    ///
+    /// # Errors
+    /// [`Stale`] if there are 2^31 - 1 already.
+    pub fn share(&self) -> Result<Owner<'p>, Stale> {
+        self.pool.upgrade(self.weak)
+    }
+
+    /// A handle that keeps nothing.
+    #[must_use]
+    pub const fn weak(&self) -> Weak {
+        self.weak
+    }
+
+    /// Where the object begins in the arena.
+    #[must_use]
+    pub fn offset(&self) -> u64 {
+        self.pool.place(self.weak.index).map_or(0, |(offset, _)| offset)
+    }
+
+    /// Its bytes: at least as many as were asked for.
+    #[must_use]
+    pub fn len(&self) -> u32 {
+        self.pool.place(self.weak.index).map_or(0, |(_, len)| len)
+    }
+
+    /// An object has at least one byte.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        false
+    }
+}
+
+impl Drop for Owner<'_> {
+    fn drop(&mut self) {
+        self.pool.release(self.weak.index);
+    }
+}
+
+#[cfg(test)]
+#[cfg(not(loom))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn s13_the_last_owner_frees_and_no_handle_revives() {
+        let headers = [const { Header::new() }; 1];
+        let mut classes = [Class::new(64, 1)];
+        let pool = Pool::new(&headers, &mut classes).unwrap();
+        let first = pool.get(64).unwrap();
+        let old = first.weak();
+        let second = first.share().unwrap();
+        drop(first);
+        assert!(pool.is_valid(old), "one owner is left");
+        drop(second);
+        assert!(!pool.is_valid(old));
+        let again = pool.get(1).unwrap();
+        assert_eq!(again.weak().index, old.index);
+        assert_ne!(again.weak().generation, old.generation);
+        assert!(!pool.is_valid(old) && pool.upgrade(old).is_err());
+        assert!(!pool.is_valid(Weak { index: 9, generation: 1 }));
+    }
+
+    #[test]
+    fn s14_exhaustion_is_told_and_ends_with_a_drop() {
+        let headers = [const { Header::new() }; 3];
+        let mut classes = [Class::new(8, 2), Class::new(32, 1)];
+        let pool = Pool::new(&headers, &mut classes).unwrap();
+        let all = [pool.get(8).unwrap(), pool.get(8).unwrap(), pool.get(8).unwrap()];
+        assert_eq!(all.each_ref().map(|o| (o.offset(), o.len())), [(0, 8), (8, 8), (16, 32)], "larger ones help out");
+        assert_eq!(pool.get(1).unwrap_err(), GetError::Exhausted { bytes: 1 });
+        assert_eq!(pool.get(33).unwrap_err(), GetError::TooLarge { bytes: 33, largest: 32 });
+        assert_eq!(pool.statistics().bytes, 48);
+        drop(all);
+        assert!(pool.get(20).is_ok());
+        let statistics = pool.statistics();
+        assert_eq!((statistics.live, statistics.free, statistics.high_water, statistics.failures), (0, 3, 3, 2));
+        assert_eq!((statistics.bytes, pool.arena_bytes()), (0, 48));
+    }
+
+    #[test]
+    fn s14_a_slot_that_would_wrap_is_retired() {
+        let headers = [const { Header::new() }; 2];
+        headers[0].word.store((u64::from(u32::MAX) - 1) << 32, Ordering::Relaxed);
+        let mut classes = [Class::new(8, 2)];
+        let mut pool = Pool::new(&headers, &mut classes).unwrap();
+        let last = pool.get(8).unwrap();
+        let weak = last.weak();
+        assert_eq!(weak, Weak { index: 0, generation: u32::MAX });
+        drop(last);
+        assert!(!pool.is_valid(weak), "retired is not live");
+        assert_eq!(pool.statistics().retired, 1);
+        assert_eq!(pool.get(8).unwrap().weak().index, 1);
+        pool.reset();
+        assert_eq!((pool.statistics().retired, pool.statistics().free), (1, 1), "also after a reset");
+    }
+
+    #[test]
+    fn s16_a_reset_pool_knows_no_handle_from_before() {
+        let headers = [const { Header::new() }; 2];
+        let mut classes = [Class::new(8, 2)];
+        let mut pool = Pool::new(&headers, &mut classes).unwrap();
+        let weak = pool.get(8).unwrap().weak();
+        // An owner that was leaked is no reason to keep the object.
+        let leaked = core::mem::ManuallyDrop::new(pool.get(8).unwrap()).weak();
+        pool.reset();
+        let _both = [pool.get(8).unwrap(), pool.get(8).unwrap()];
+        assert!(!pool.is_valid(weak) && !pool.is_valid(leaked));
+    }
+
+    #[test]
+    fn only_free_slots_are_trimmed() {
+        let headers = [const { Header::new() }; 3];
+        let mut classes = [Class::new(8, 3)];
+        let mut pool = Pool::new(&headers, &mut classes).unwrap();
+        let _kept = core::mem::ManuallyDrop::new(pool.get(8).unwrap());
+        let mut given = std::vec::Vec::new();
+        assert_eq!(pool.trim(|offset, len| given.push((offset, len))), 16);
+        assert_eq!(given, [(8, 8), (16, 8)]);
+    }
+
+    #[test]
+    fn lent_memory_is_checked() {
+        let headers = [const { Header::new() }; 2];
+        let error = PoolError::TooFewHeaders { need: 3, have: 2 };
+        assert_eq!(Pool::new(&headers, &mut [Class::new(8, 3)]).unwrap_err(), error);
+        let error = Pool::new(&headers, &mut [Class::new(8, 1), Class::new(8, 1)]).unwrap_err();
+        assert_eq!(error, PoolError::Unsorted { class: 1 });
+    }
+}

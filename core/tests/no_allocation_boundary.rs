@@ -1,0 +1,96 @@
+//! No operation of a boundary exchange or of its pool allocates.
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
+#![cfg(not(loom))]
+
+use std::alloc::System;
+
+use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
+use umbra_core::boundary::{
+    Channel, Class, Config, Element, Entry, Exchange, Header, Key, Kind, Peer, Pool, Role, Storage,
+};
+use umbra_core::time::Time;
+
+#[global_allocator]
+static COUNTED: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
+
+type Rank<'a> = Exchange<[Peer; 1], &'a [Entry], Vec<Channel<()>>>;
+
+/// One exchange of two ranks: every third strip is live.
+fn exchange(ranks: &mut [Rank<'_>; 2], heads: &mut [[u8; 128]; 2], turn: u32) {
+    for (rank, head) in ranks.iter_mut().zip(heads.iter_mut()) {
+        rank.begin(0, Time(u64::from(turn))).unwrap();
+        rank.start_receive().unwrap();
+        let mut pack = rank.pack(0, head).unwrap();
+        while let Some(entry) = pack.channel() {
+            if (u32::from(entry.key.field) + turn).is_multiple_of(3) {
+                pack.live().unwrap();
+            } else {
+                pack.null().unwrap();
+            }
+        }
+        let _ = pack.commit(0, 0).unwrap();
+        rank.on_sent(0);
+    }
+    for (at, rank) in ranks.iter_mut().enumerate() {
+        rank.on_message(0, &heads[1 - at]).unwrap();
+        rank.on_fetched(0).unwrap();
+        assert!(rank.is_received(0));
+        assert_eq!(
+            rank.strips(0).unwrap().filter(|(_, _, place)| place.is_some()).count(),
+            33 + usize::from(turn.is_multiple_of(3))
+        );
+        rank.release(0).unwrap();
+    }
+}
+
+#[test]
+fn s44_a_thousand_exchanges_make_no_allocation() {
+    let element = Element::new(1, 0, 0).unwrap();
+    let key = |sender, receiver, field| Key { sender, receiver, field, element, kind: Kind::GHOST };
+    let plan = |a, b| (0..100).map(move |field| Entry { key: key(a, b, field), count: 5, always: false });
+    let config = Config { epoch: 1, kind: Kind::GHOST, slots: 2, smallest: 128, deadline: None };
+    let entries = [(0, 1), (1, 0)].map(|(a, b)| plan(a, b).chain(plan(b, a)).collect::<Vec<_>>());
+    let mut ranks = [0, 1].map(|me: usize| {
+        let roles = [(Role::Sender, 100), (Role::Receiver, 100)];
+        let channels = roles.iter().flat_map(|&(role, n)| (0..n).map(move |_| Channel::new(role, 5))).collect();
+        let storage = Storage {
+            peers: [Peer::new(1 - me as u32, 0..100, 100..200)],
+            entries: &entries[me][..],
+            channels,
+            local: 0..0,
+        };
+        Exchange::new(storage, config).unwrap()
+    });
+    let (mut heads, mut turn) = ([[0; 128]; 2], 0);
+    // The test harness has a thread of its own, which may allocate at any time; the least of several attempts is ours.
+    let mut attempt = |_| {
+        let region = Region::new(COUNTED);
+        for _ in 0..1000 {
+            turn += 1;
+            exchange(&mut ranks, &mut heads, turn);
+        }
+        let change = region.change();
+        change.allocations + change.reallocations
+    };
+    assert_eq!((0..5).map(&mut attempt).min(), Some(0));
+}
+
+#[test]
+fn s44_a_pool_makes_no_allocation() {
+    let headers = [const { Header::new() }; 8];
+    let mut classes = [Class::new(8, 4), Class::new(64, 4)];
+    let pool = Pool::new(&headers, &mut classes).unwrap();
+    let attempt = |_| {
+        let region = Region::new(COUNTED);
+        for bytes in 0..1000 {
+            let owner = pool.get(bytes % 64).unwrap();
+            let weak = owner.weak();
+            assert!(pool.upgrade(weak).is_ok() && owner.share().is_ok());
+            drop(owner);
+            assert!(!pool.is_valid(weak));
+        }
+        let change = region.change();
+        change.allocations + change.reallocations
+    };
+    assert_eq!((0..5).map(attempt).min(), Some(0));
+}
