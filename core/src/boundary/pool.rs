@@ -358,8 +358,8 @@ impl Drop for Owner<'_> {
     }
 }
 
-#[cfg(test)]
 #[cfg(not(loom))]
+#[cfg(test)]
 mod tests {
     use super::*;
 
