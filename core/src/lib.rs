@@ -12,9 +12,9 @@
 //! wire        frames, transports                   one vocabulary: Call, Offer, Null, Done
 //! names       regions, keys, spans, tickets,       who may touch which bytes; who is where
 //!             endpoints
-//! tables      slots, maps, rings, requests,        bounded, stale ids are detected
-//!             slot caches, stencils
-//! words       atomics, ids, time, errors
+//! tables      slots, maps, rings, channels,        bounded, stale ids are detected
+//!             requests, slot caches, stencils
+//! words       atomics, ids, time, events, errors
 //! ```
 //!
 //! Rules: no panic on any input, no index that is not checked where it is used, no reference to memory
@@ -32,6 +32,7 @@ pub mod boundary;
 pub mod cache;
 pub mod cached_memory;
 pub mod cell;
+pub mod channel;
 pub mod codec;
 pub mod crew;
 pub mod endpoints;

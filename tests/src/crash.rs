@@ -5,10 +5,13 @@
 //! checks that the others go on, reclaims what it held, and starts a successor.
 
 pub mod cache;
+pub mod channel;
 
 use std::thread;
 
 use umbra_core::atomic::{AtomicU64, Ordering};
+use umbra_core::cell::BytesMut;
+use umbra_core::channel::Messages;
 use umbra_core::ring::Backoff;
 use umbra_core::ring::PushError;
 use umbra_core::ring::line::{self, Line};
@@ -45,16 +48,22 @@ pub enum Role {
     MailReceiver,
     /// Loads and uses data through a shared cache.
     Cache,
+    /// Sends through a channel.
+    ChannelSender,
+    /// Receives from it.
+    ChannelReceiver,
 }
 
 impl Role {
-    const ALL: [(&'static str, Role); 6] = [
+    const ALL: [(&'static str, Role); 8] = [
         ("slots", Role::Slots),
         ("line-sender", Role::LineSender),
         ("line-receiver", Role::LineReceiver),
         ("mail-sender", Role::MailSender),
         ("mail-receiver", Role::MailReceiver),
         ("cache", Role::Cache),
+        ("channel-sender", Role::ChannelSender),
+        ("channel-receiver", Role::ChannelReceiver),
     ];
 
     /// The role with this name.
@@ -74,6 +83,7 @@ impl Role {
 #[derive(Clone, Copy, Debug)]
 pub struct Arena<'a> {
     words: &'a [AtomicU64],
+    memory: BytesMut<'a>,
 }
 
 impl<'a> Arena<'a> {
@@ -81,17 +91,23 @@ impl<'a> Arena<'a> {
     ///
     /// # Errors
     /// If it is shorter.
-    pub fn new(words: &'a [AtomicU64]) -> Result<Arena<'a>, String> {
-        if words.len() < WORDS {
-            return Err(format!("segment of {} words is too short", words.len()));
-        }
-        Ok(Arena { words })
+    pub fn new(memory: BytesMut<'a>) -> Result<Arena<'a>, String> {
+        let words = memory.words(0, WORDS).map_err(|e| e.to_string())?;
+        Ok(Arena { words, memory })
     }
 
     /// Where the structure under test lies.
     #[must_use]
     pub fn structure(&self) -> &'a [AtomicU64] {
         &self.words[STRUCTURE..]
+    }
+
+    /// The same place, as bytes.
+    ///
+    /// # Errors
+    /// If the segment is shorter than it was.
+    pub fn structure_bytes(&self) -> Result<BytesMut<'a>, String> {
+        self.memory.part(STRUCTURE * 8, (WORDS - STRUCTURE) * 8).map_err(|e| e.to_string())
     }
 
     /// Successful operations of all children that ever played this owner.
@@ -175,6 +191,8 @@ pub fn play(role: Role, number: u8, arena: Arena<'_>) -> Result<(), String> {
         Role::MailSender => mail_sender(arena, owner),
         Role::MailReceiver => mail_receiver(arena, owner),
         Role::Cache => cache::play(arena, number),
+        Role::ChannelSender => channel::send(arena, number),
+        Role::ChannelReceiver => channel::receive(arena, number),
     }
 }
 
@@ -309,6 +327,9 @@ pub fn create(role: Role, arena: Arena<'_>) -> Result<(), String> {
             Mailbox::create(words, CAPACITY).map(|_| ()).map_err(|e| e.to_string())
         }
         Role::Cache => cache::create(words),
+        Role::ChannelSender | Role::ChannelReceiver => {
+            Messages::create(arena.structure_bytes()?, channel::SHAPE).map(|_| ()).map_err(|e| e.to_string())
+        }
     }
 }
 

@@ -1,7 +1,8 @@
 //! kill -9 and stop, at random moments, of processes that share slots and queues in a segment.
 //!
 //! After every kill and during every stop the others must go on; after every reclaim nothing is lost that
-//! the dead one did not hold. Moments are drawn by a generator whose seed is printed on failure.
+//! the dead one did not hold. Moments are drawn by a generator whose seed is printed on failure. `UMBRA_KILLS=N` sets
+//! another number of kills and stops, of which one in four is a stop, and `UMBRA_SEED=N` another seed.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 use std::cell::Cell;
@@ -10,15 +11,26 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
+use umbra::sys::futex::Futex;
 use umbra::sys::segment::Segment;
 use umbra_core::atomic::Ordering;
+use umbra_core::channel::{Port, Reclaimed};
 use umbra_core::ring::line;
 use umbra_core::ring::mailbox::Mailbox;
 use umbra_core::shared_cache::{Forgetful, Identity};
 use umbra_core::shared_slots::{Owner, SharedSlots};
 use umbra_tests::crash::{self, Arena, CAPACITY, Role, SLOTS, WORDS, cache};
 
-const KILLS: usize = 40;
+/// A number that whoever runs the tests may set.
+fn number(name: &str) -> Option<u64> {
+    std::env::var(name).ok().map(|text| text.parse().unwrap_or_else(|_| panic!("{name} is no number: {text}")))
+}
+
+/// Kills and stops of a scenario.
+fn kills() -> usize {
+    number("UMBRA_KILLS").unwrap_or(40) as usize
+}
+
 /// Far beyond anything that a loaded machine needs; only a hang lasts longer.
 const DEADLINE: Duration = Duration::from_secs(30);
 
@@ -77,16 +89,17 @@ fn advances(actor: &mut Actor, arena: Arena<'_>, after: &str) {
 }
 
 /// Kills or stops one actor after the other at random moments.
-fn scenario(seed: u64, roles: &[Role], goes_on: impl Fn(Role, Role) -> bool, bury: impl Fn(u8, Arena<'_>)) -> usize {
+fn scenario(its: u64, roles: &[Role], goes_on: impl Fn(Role, Role) -> bool, bury: impl Fn(u8, Arena<'_>)) -> usize {
     let segment = Segment::create("crash test", WORDS * 8).unwrap();
-    let arena = Arena::new(segment.bytes_mut().unwrap().words(0, WORDS).unwrap()).unwrap();
+    let arena = Arena::new(segment.bytes_mut().unwrap()).unwrap();
     crash::create(roles[0], arena).unwrap();
+    let seed = number("UMBRA_SEED").unwrap_or(its);
     let mut dice = Dice(seed);
     let mut actors: Vec<Actor> = (0..).zip(roles).map(|(n, &role)| Actor::start(role, n, &segment)).collect();
     for actor in &mut actors {
         advances(actor, arena, "its start");
     }
-    for _ in 0..KILLS {
+    for _ in 0..kills() {
         let victim = dice.below(actors.len() as u64) as usize;
         thread::sleep(Duration::from_micros(dice.below(800)));
         let (role, owner) = (actors[victim].role, actors[victim].owner);
@@ -167,6 +180,9 @@ fn at_rest(role: Role, arena: Arena<'_>) -> usize {
             cache_at_rest(arena);
             0
         }
+        Role::ChannelSender | Role::ChannelReceiver => {
+            usize::try_from(crash::channel::at_rest(arena).unwrap()).unwrap()
+        }
     }
 }
 
@@ -216,7 +232,23 @@ fn killed_and_stopped_users_of_a_mailbox_block_nobody_and_lose_only_what_they_he
         },
     );
     // A dead sender held at most one number that it had not published, a dead receiver one message.
-    assert!(lost <= KILLS + 4, "{lost} messages were lost in {KILLS} kills");
+    assert!(lost <= kills() + 4, "{lost} messages were lost");
+}
+
+#[test]
+fn killed_and_stopped_users_of_a_channel_block_nobody_and_lose_only_what_they_held() {
+    let lost = scenario(
+        5,
+        &[Role::ChannelSender, Role::ChannelReceiver, Role::ChannelSender, Role::ChannelReceiver],
+        |_, _| true,
+        |dead, arena| {
+            let port = Port::new(crash::channel::attach(arena).unwrap(), 20, Futex);
+            port.reclaim(dead.into());
+            assert_eq!(port.reclaim(dead.into()), Reclaimed::default(), "the first call took back everything");
+        },
+    );
+    // A dead sender held at most one number that it had not published, a dead receiver one message.
+    assert!(lost <= kills() + 4, "{lost} messages were lost");
 }
 
 #[test]
@@ -243,7 +275,7 @@ fn two_that_are_dead_are_buried_though_one_has_the_bucket_that_the_others_burial
     const COUNT: usize = (2 * SLOTS).next_multiple_of(8);
     const LAST: usize = BUCKETS + COUNT + 2 * (SLOTS - 1);
     let segment = Segment::create("crash test", WORDS * 8).unwrap();
-    let arena = Arena::new(segment.bytes_mut().unwrap().words(0, WORDS).unwrap()).unwrap();
+    let arena = Arena::new(segment.bytes_mut().unwrap()).unwrap();
     cache::create(arena.structure()).unwrap();
     let cache = Forgetful::attach(arena.structure()).unwrap();
     // No process has such a pid.

@@ -96,6 +96,11 @@ fn rings() {
 }
 
 #[test]
+fn channels() {
+    a_million_inputs("channel");
+}
+
+#[test]
 fn mailboxes() {
     a_million_inputs("mailbox");
 }

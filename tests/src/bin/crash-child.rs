@@ -28,6 +28,5 @@ fn run() -> Result<(), String> {
     let owner = arguments.next().and_then(|number| number.parse().ok()).ok_or("which owner?")?;
     let fd = io::stdin().as_fd().try_clone_to_owned().map_err(|e| e.to_string())?;
     let segment = Segment::attach(fd, Mapping::ReadWrite, WORDS * 8).map_err(|e| e.to_string())?;
-    let words = segment.bytes_mut().map_err(|e| e.to_string())?.words(0, WORDS).map_err(|e| e.to_string())?;
-    play(role, owner, Arena::new(words)?)
+    play(role, owner, Arena::new(segment.bytes_mut().map_err(|e| e.to_string())?)?)
 }

@@ -5,6 +5,7 @@
 
 use umbra_core::atomic::{AtomicU64, Ordering};
 use umbra_core::cell::BytesMut;
+use umbra_core::channel::{Header, Loan, Messages, Shape, Taken};
 use umbra_core::ring::line::{self, Line, Ring};
 use umbra_core::ring::mailbox::{self, Mailbox};
 use umbra_core::segment::{Draft, Kind, Segment};
@@ -70,6 +71,45 @@ pub(super) fn mailbox_feed(bytes: &[u8]) {
                 0 => drop(mailbox.push(owner(1), message())),
                 1 => drop(mailbox.pop(owner(2))),
                 2 => assert!(mailbox.reclaim(owner(1)) <= mailbox.capacity()),
+                _ => poke(words, step),
+            }
+        }
+    });
+}
+
+/// A channel, empty and with messages.
+pub(super) fn channel_seeds() -> Vec<Vec<u8>> {
+    let shape = Shape { capacity: 3, spares: 1, block: 40 };
+    let filled = |messages: usize| {
+        let mut memory = vec![0_u64; shape.words().expect("a small channel")];
+        let channel = Messages::create(BytesMut::from_words(&mut memory), shape).expect("the memory suffices");
+        (0..messages).for_each(|_| assert!(channel.send(1, Header::default(), b"hello").is_ok(), "there is room"));
+        with_steps(&memory)
+    };
+    vec![filled(0), filled(2), filled(3)]
+}
+
+/// Whatever is in the memory: a message fits into its block, every operation ends, and none panics.
+pub(super) fn channel_feed(bytes: &[u8]) {
+    with_bytes(bytes, |memory, words, steps| {
+        // Nobody contends for it: what does not end soon does not end at all, and finding out is what costs.
+        let Ok(channel) = Messages::attach(memory).map(|channel| channel.with_spare(64)) else { return };
+        let (queue, mut pad) = (channel.queue(), [0; 64]);
+        let (mut loans, mut taken) = (vec![], vec![]);
+        for step in steps {
+            match step % 9 {
+                0 => drop(channel.send(1, Header::default(), &pad[..usize::from(step / 4)])),
+                1 => assert!(channel.receive(2, &mut pad).map_or(0, |received| received.len) <= channel.block()),
+                2 => drop(channel.peek(&mut pad)),
+                3 => loans.extend(channel.loan(1, usize::from(step / 9))),
+                4 => drop(loans.pop().map(|loan: Loan<'_>| (loan.bytes().write(0, b"h"), loan.send()))),
+                5 => taken.extend(channel.take(2)),
+                6 => drop(taken.pop().map(|message: Taken<'_>| message.copy_to(&mut pad))),
+                7 => {
+                    let all = queue.reclaim(1);
+                    assert!(all.unsent + all.taken + all.waiting <= 2 * words.len());
+                    assert!(queue.len() <= words.len() && queue.free_slots() <= words.len());
+                }
                 _ => poke(words, step),
             }
         }
@@ -184,11 +224,17 @@ pub(super) fn segment_feed(bytes: &[u8]) {
 
 /// Turns an input into memory and steps, and lets `work` do what it likes with both.
 fn with_memory(bytes: &[u8], work: impl FnOnce(&[AtomicU64], &mut dyn Iterator<Item = u8>)) {
+    with_bytes(bytes, |_, words, steps| work(words, steps));
+}
+
+/// The same, with the memory also as bytes.
+fn with_bytes(bytes: &[u8], work: impl FnOnce(BytesMut<'_>, &[AtomicU64], &mut dyn Iterator<Item = u8>)) {
     let mut memory: Vec<u64> = bytes.chunks_exact(8).take(WORDS).filter_map(word).collect();
     let mut steps = bytes.iter().rev().copied().take(STEPS);
     let count = memory.len();
-    if let Ok(words) = BytesMut::from_words(&mut memory).words(0, count) {
-        work(words, &mut steps);
+    let memory = BytesMut::from_words(&mut memory);
+    if let Ok(words) = memory.words(0, count) {
+        work(memory, words, &mut steps);
     }
 }
 
@@ -209,6 +255,11 @@ fn laid_out(count: Option<usize>, work: impl FnOnce(&[AtomicU64])) -> Vec<u8> {
     let mut memory = vec![0_u64; count.expect("the structure has a size")];
     let count = memory.len();
     work(BytesMut::from_words(&mut memory).words(0, count).expect("the memory is there"));
+    with_steps(&memory)
+}
+
+/// Memory as it was laid out, and a tail of steps behind it.
+fn with_steps(memory: &[u64]) -> Vec<u8> {
     let words = memory.iter().flat_map(|word| word.to_le_bytes());
     words.chain([0, 5, 10, 1, 6, 3, 2, 7, 4, 9, 8, 11, 0, 1, 2, 3]).collect()
 }

@@ -1,0 +1,55 @@
+//! What is taken back from a process that died.
+
+use super::queue::Queue;
+use super::word::{Cell, NOBODY, Slot, State};
+
+/// What a dead process had of a channel.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct Reclaimed {
+    /// Slots that it had claimed and not published.
+    pub unsent: usize,
+    /// Messages that it had received and not released.
+    pub taken: usize,
+    /// Messages of its that wait still, and will be received.
+    pub waiting: usize,
+}
+
+impl Queue<'_> {
+    /// Frees the slots of a process that will not run again. Messages that it published stay.
+    ///
+    /// May run beside everything else, and beside itself; if it is cut off, run it again. The number may be given to
+    /// another process only when all calls for its last holder have returned. Wake those who wait for room afterwards.
+    pub fn reclaim(&self, dead: u16) -> Reclaimed {
+        let mut all = Reclaimed::default();
+        for cell in self.cells {
+            let now = Cell::load(cell);
+            let Some(slot) = now.slot() else { continue };
+            let Ok(Some(word)) = self.named(cell, now, slot) else { continue };
+            if word.state() != State::Held {
+                // Taken, perhaps by the dead one: the cell must not name a slot that is given back.
+                self.clear(cell, now);
+            } else if word.owner() == dead && self.slot_word(slot).is_some_and(|at| word.swap(at, word.held(NOBODY))) {
+                // From now on nobody's, but still to be received. If it is received at this moment, the swap fails.
+                all.waiting += 1;
+            }
+        }
+        // What is still the dead one's is named by no cell: one that named it was seen above, and one that does not name
+        // it any more was emptied after the slot had become its receiver's.
+        for slot in 0..self.plan.slots {
+            let Some(at) = self.slot_word(slot) else { break };
+            let word = Slot::load(at);
+            if word.state() != State::Free && word.owner() == dead && word.swap(at, word.freed()) {
+                match word.state() {
+                    State::Held => all.unsent += 1,
+                    State::Free | State::Taken => all.taken += 1,
+                }
+            }
+            // Also of slots that the dead one freed without saying so.
+            if Slot::load(at).state() == State::Free {
+                self.set_hint(slot);
+            }
+        }
+        all
+    }
+}

@@ -1,0 +1,124 @@
+//! Threads at one channel for a while; fit for ThreadSanitizer.
+//!
+//! Every wait is bounded by progress of another thread, and gives the core away.
+#![cfg(not(loom))]
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
+
+use std::collections::HashSet;
+use std::thread;
+
+use umbra_core::atomic::AtomicU64;
+use umbra_core::cell::BytesMut;
+use umbra_core::channel::{Header, Messages, Patience, Port, ReceiveError, Shape};
+use umbra_core::event::{SPIN, Wait};
+use umbra_core::time::Time;
+
+/// Messages of a sender.
+const MESSAGES: u64 = if cfg!(miri) { 100 } else { 10_000 };
+const SENDERS: u16 = 3;
+
+/// Gives the core away instead of sleeping.
+#[derive(Clone, Copy)]
+struct Yield;
+
+impl Wait for Yield {
+    fn now(&self) -> Time {
+        Time::ZERO
+    }
+    fn sleep(&self, _: &AtomicU64, _: u32, _: Time) {
+        thread::yield_now();
+    }
+    fn wake(&self, _: &AtomicU64) {}
+    fn pause(&self) {
+        thread::yield_now();
+    }
+}
+
+fn content(n: u64) -> Vec<u8> {
+    (0..n % 61).map(|i| (n + i) as u8).collect()
+}
+
+#[test]
+fn every_message_arrives_once_whole_and_in_the_order_of_its_sender() {
+    for (capacity, spares) in [(1, 0), (1, 2), (8, 1), (64, 0)] {
+        let shape = Shape { capacity, spares, block: 64 };
+        let mut memory = vec![0_u64; shape.words().unwrap()];
+        let messages = Messages::create(BytesMut::from_words(&mut memory), shape).unwrap();
+        let all = u64::from(SENDERS) * MESSAGES;
+        let patience = |n: u64| Patience { spins: if n.is_multiple_of(2) { 0 } else { SPIN }, deadline: Time::NEVER };
+        let seen = thread::scope(|scope| {
+            for by in 0..SENDERS {
+                scope.spawn(move || {
+                    let port = Port::new(messages, by, Yield);
+                    for n in 0..MESSAGES {
+                        let header = Header { hints: n, sender: u64::from(by), ..Header::default() };
+                        port.send(header, &content(n), patience(n)).unwrap();
+                    }
+                });
+            }
+            let receivers = [100_u16, 101].map(|by| {
+                scope.spawn(move || {
+                    let port = Port::new(messages, by, Yield);
+                    let (mut seen, mut last) = (vec![], [None; SENDERS as usize]);
+                    for k in 0..all / 2 {
+                        let (header, bytes) = if k % 3 == 0 {
+                            let lent = port.take(patience(k)).unwrap();
+                            let mut bytes = vec![0; lent.bytes().len()];
+                            lent.copy_to(&mut bytes).unwrap();
+                            (lent.received().header, bytes)
+                        } else {
+                            let mut pad = [0; 64];
+                            let received = port.receive(&mut pad, patience(k)).unwrap();
+                            (received.header, pad[..received.len].to_vec())
+                        };
+                        assert_eq!(bytes, content(header.hints), "torn");
+                        let last = &mut last[header.sender as usize];
+                        assert!(last.is_none_or(|last| last < header.hints), "out of order");
+                        *last = Some(header.hints);
+                        seen.push((header.sender, header.hints));
+                    }
+                    seen
+                })
+            });
+            receivers.into_iter().flat_map(|r| r.join().unwrap()).collect::<Vec<_>>()
+        });
+        assert_eq!(seen.iter().collect::<HashSet<_>>().len() as u64, all, "each once");
+        assert_eq!((messages.queue().len(), messages.queue().free_slots()), (0, (capacity + spares) as usize));
+    }
+}
+
+#[test]
+fn what_is_peeked_is_whole_while_others_send_and_receive() {
+    let shape = Shape { capacity: 2, spares: 1, block: 64 };
+    let mut memory = vec![0_u64; shape.words().unwrap()];
+    let messages = Messages::create(BytesMut::from_words(&mut memory), shape).unwrap();
+    let patience = Patience { spins: 0, deadline: Time::NEVER };
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let port = Port::new(messages, 0, Yield);
+            for n in 0..MESSAGES {
+                port.send(Header { hints: n, ..Header::default() }, &content(n), patience).unwrap();
+            }
+        });
+        scope.spawn(|| {
+            let port = Port::new(messages, 1, Yield);
+            for n in 0..MESSAGES {
+                assert_eq!(port.receive(&mut [0; 64], patience).unwrap().header.hints, n);
+            }
+            messages.queue().destroy();
+        });
+        let mut last = 0;
+        let mut pad = [0; 64];
+        loop {
+            match messages.peek(&mut pad) {
+                Ok(peeked) => {
+                    assert!(peeked.header.hints >= last, "the first message never grows younger");
+                    last = peeked.header.hints;
+                    assert_eq!(pad[..peeked.len], content(last), "torn");
+                }
+                Err(ReceiveError::Empty) => thread::yield_now(),
+                Err(error) => break assert_eq!(error, ReceiveError::Destroyed),
+            }
+        }
+    });
+}
