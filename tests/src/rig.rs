@@ -24,26 +24,31 @@ use umbra_core::time::Lapse;
 /// No wait of a test is longer; far beyond every deadline of the jobs under test.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Builds what `arguments` of `cargo build` say in the profile of this test, if cargo runs it; the directory in which it
-/// lies.
+/// Builds libraries, programs and examples in the profile of this test, if cargo runs it; the directory in which they lie.
+/// It names all of the workspace, as `cargo xtask test` does, because cargo unites the features of what it is asked for,
+/// and any other wording would build the same crates once more.
 ///
 /// # Panics
-/// If it cannot be built.
-pub fn build(arguments: &[&str]) -> PathBuf {
-    let here = env::current_exe().expect("this executable has a name");
-    let deps = here.parent().expect("it lies in a directory");
-    let profile = if deps.ends_with("deps") { deps.parent().expect("deps lies in a profile") } else { deps };
-    if let Some(cargo) = env::var_os("CARGO") {
-        let mut command = Command::new(cargo);
-        command.args(["build", "--quiet"]).args(arguments);
-        if !profile.ends_with("debug") {
-            command.arg("--profile").arg(profile.file_name().expect("a profile has a name"));
+/// If they cannot be built.
+#[must_use]
+pub fn build() -> &'static Path {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    BUILT.get_or_init(|| {
+        let here = env::current_exe().expect("this executable has a name");
+        let deps = here.parent().expect("it lies in a directory");
+        let profile = if deps.ends_with("deps") { deps.parent().expect("deps lies in a profile") } else { deps };
+        if let Some(cargo) = env::var_os("CARGO") {
+            let mut command = Command::new(cargo);
+            command.args(["build", "--quiet", "--workspace", "--lib", "--bins", "--examples"]);
+            if !profile.ends_with("debug") {
+                command.arg("--profile").arg(profile.file_name().expect("a profile has a name"));
+            }
+            command.arg("--target-dir").arg(profile.parent().expect("a profile lies in a target directory"));
+            command.current_dir(env!("CARGO_MANIFEST_DIR"));
+            assert!(command.status().expect("cargo starts").success(), "cargo build");
         }
-        command.arg("--target-dir").arg(profile.parent().expect("a profile lies in a target directory"));
-        command.current_dir(env!("CARGO_MANIFEST_DIR"));
-        assert!(command.status().expect("cargo starts").success(), "cargo build {arguments:?}");
-    }
-    profile.to_owned()
+        profile.to_owned()
+    })
 }
 
 /// The commands `umbra` and `umbra-agent`, built if cargo runs this test.
@@ -54,7 +59,7 @@ pub fn build(arguments: &[&str]) -> PathBuf {
 pub fn programs() -> &'static (PathBuf, PathBuf) {
     static FOUND: OnceLock<(PathBuf, PathBuf)> = OnceLock::new();
     FOUND.get_or_init(|| {
-        let folder = build(&["-p", "umbra", "-p", "umbra-dpu", "--bins"]);
+        let folder = build();
         let found = (folder.join("umbra"), folder.join("umbra-agent"));
         assert!(found.0.is_file() && found.1.is_file(), "executables in {}", folder.display());
         found

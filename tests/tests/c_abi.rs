@@ -20,7 +20,7 @@ fn root() -> PathBuf {
 
 /// The compiled example of this name, or why there is none.
 fn compile(directory: &Path, example: &str, flags: &[&str]) -> Result<PathBuf, String> {
-    let (program, library) = (directory.join(example), rig::build(&["-p", "umbra-ffi"]));
+    let (program, library) = (directory.join(example), rig::build());
     let output = Command::new("cc")
         .args(["-std=c99", "-g", "-Wall", "-Wextra", "-pedantic", "-Werror"])
         .args(flags)
@@ -100,7 +100,7 @@ fn ranks_in_c_and_in_rust_form_one_job() {
         Ok(program) => program,
         Err(why) => return println!("skipped: {why}"),
     };
-    let rust = rig::build(&["-p", "umbra", "--example", "rank"]).join("examples/rank").into_os_string();
+    let rust = rig::build().join("examples/rank").into_os_string();
     let c_program = vec![c.clone().into_os_string()];
     all_is_right(&run(&job, &[c_program.clone(), vec![rust.clone()], vec![rust], c_program]));
     fs::remove_file(c).unwrap();

@@ -18,7 +18,7 @@ use crate::cross;
 use crate::guest::{Guest, Kind, Link, tail};
 use crate::run::{Log, Run};
 use crate::step::{Bench, Failure, Verdict};
-use crate::steps::tests::PROFILE;
+use crate::steps::tests::{PROFILE, PROGRAMS};
 
 use jobs::{JOBS, describe, judge};
 use scripts::{of_dpu, of_host};
@@ -32,8 +32,7 @@ pub(super) fn check(bench: &Bench<'_>) -> Result<Verdict, Failure> {
         Ok(built) => built,
         Err(reason) => return Ok(Verdict::Skipped(reason)),
     };
-    let build = Run::cargo().words("build --package umbra --package umbra-dpu").args(["--profile", PROFILE]);
-    build.succeed(bench.log)?;
+    Run::cargo().words("build").words(PROGRAMS).succeed(bench.log)?;
     let guest = |kind| Guest::prepare(bench.workspace, kind, bench.log);
     let (host, dpu) = match (guest(Kind::Host)?, guest(Kind::Dpu)?) {
         (Ok(host), Ok(dpu)) => (host, dpu),

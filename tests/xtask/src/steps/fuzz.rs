@@ -6,7 +6,7 @@
 use crate::install::{self, CARGO_FUZZ};
 use crate::run::Run;
 use crate::step::{Bench, Failure, Verdict};
-use crate::steps::tests::PROFILE;
+use crate::steps::tests::{PROFILE, PROGRAMS};
 
 /// Seconds a target; long enough to leave the first refusals behind.
 const SECONDS: u64 = 15;
@@ -30,12 +30,9 @@ pub(super) fn check(bench: &Bench<'_>) -> Result<Verdict, Failure> {
         return Err(Failure::new("there is no target in tests/fuzz/fuzz_targets"));
     }
     let corpus = bench.workspace.folder("fuzz-corpus")?;
-    Run::cargo()
-        .words("run --quiet --package umbra-tests --profile")
-        .arg(PROFILE)
-        .words("--example hostile_seeds")
-        .arg(&corpus)
-        .succeed(bench.log)?;
+    Run::cargo().words("build").words(PROGRAMS).succeed(bench.log)?;
+    let seeds = bench.workspace.target.join(PROFILE).join("examples/hostile_seeds");
+    Run::new(&seeds).arg(&corpus).succeed(bench.log)?;
     let cargo_fuzz = |words: &str| {
         let run = Run::new(&tool).words(words).args(["--fuzz-dir", "tests/fuzz", "--target-dir"]);
         run.arg(bench.workspace.target.join("fuzz")).env("RUSTUP_TOOLCHAIN", "nightly").env_remove("CARGO")

@@ -7,7 +7,7 @@ use crate::guest::{Guest, Kind, tail};
 use crate::install::RdmaSys;
 use crate::run::{self, Log, Run};
 use crate::step::{Bench, Failure, Verdict};
-use crate::steps::tests::PROFILE;
+use crate::steps::tests::{PROFILE, PROGRAMS};
 
 /// Tests that need a device; each says `skipped: ` if it found none, which is a failure here.
 const TESTS: &[&str] = &[
@@ -34,11 +34,11 @@ const LINK_TESTS: [&str; 2] = ["verbs_link", "verbs_faults"];
 /// and once more with the types and calls of `rdma-sys`, where that can be built.
 pub(super) fn check(bench: &Bench<'_>) -> Result<Verdict, Failure> {
     let build = |words: &str| Run::cargo().words(words).args(["--profile", PROFILE]);
-    build("build --package umbra --package umbra-dpu --bins").succeed(bench.log)?;
-    let mut programs = programs(build("test --package umbra-tests"), bench.log)?;
+    Run::cargo().words("build").words(PROGRAMS).succeed(bench.log)?;
+    let mut programs = programs(build("test --workspace"), bench.log)?;
     let rdma_sys = RdmaSys::prepare(bench.log);
     if rdma_sys.is_here() {
-        let build = rdma_sys.env(build("test --package umbra-tests --features umbra/rdma-sys"));
+        let build = rdma_sys.env(build("test --workspace --features umbra/rdma-sys"));
         let is_job = |program: &PathBuf| JOB_TESTS.into_iter().any(|test| run::is_named(program, test));
         programs.extend(self::programs(build, bench.log)?.into_iter().filter(|program| !is_job(program)));
     }

@@ -15,7 +15,7 @@ pub(super) fn check(bench: &Bench<'_>) -> Result<Verdict, Failure> {
     let mut told = Vec::new();
     let mut schedules = 0;
     for (test, count) in TESTS {
-        let run = Run::cargo().words("test --package umbra-tests --profile").args([PROFILE, "--test", test]);
+        let run = Run::cargo().words("test --workspace --profile").args([PROFILE, "--test", test]);
         let run = run.words("-- --nocapture").env("UMBRA_SCHEDULES", count.to_string());
         let (status, printed) = run.env_remove("UMBRA_SEED").finish(bench.log)?;
         let lines: Vec<&String> = printed.iter().filter(|line| line.contains(" schedules: ")).collect();

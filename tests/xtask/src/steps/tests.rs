@@ -7,17 +7,19 @@ use crate::step::{Bench, Failure, Verdict};
 /// The profile of tests: debug assertions on, but optimised enough for the simulators.
 pub(super) const PROFILE: &str = "ci";
 
+/// What to name when programs are built. Cargo unites the features of what it is asked for, so that every other wording
+/// would build the same crates once more; examples are among it because the features that tests need come with them.
+/// The tests themselves name the same (`umbra_tests::rig`).
+pub(super) const PROGRAMS: &str = "--workspace --lib --bins --examples --profile ci";
+
 /// Builds every program first, because tests of real processes start them, then runs all tests and examples in
 /// the documentation.
 pub(super) fn check(bench: &Bench<'_>) -> Result<Verdict, Failure> {
     // The C programs among the tests say by themselves what they can't do without these.
     let missing: Vec<String> =
         [CC, VALGRIND].into_iter().filter_map(|tool| install::system_tool(tool, bench.log).err()).collect();
-    let cargo = |words: &str| {
-        let run = Run::cargo().words(words).args(["--workspace", "--profile", PROFILE]);
-        run.env("TMPDIR", &bench.workspace.scratch)
-    };
-    cargo("build").succeed(bench.log)?;
-    cargo("test --no-fail-fast").succeed(bench.log)?;
+    Run::cargo().words("build").words(PROGRAMS).succeed(bench.log)?;
+    let tests = Run::cargo().words("test --no-fail-fast --workspace --profile").arg(PROFILE);
+    tests.env("TMPDIR", &bench.workspace.scratch).succeed(bench.log)?;
     Ok(Verdict::Passed(missing.join(", ")))
 }
