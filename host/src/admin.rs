@@ -164,6 +164,8 @@ pub struct Mark {
 /// A rank is ready to be read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Exported {
+    /// The key of the region, in its wire form; 0 if the rank has none.
+    pub key: u64,
     /// Where the slice begins.
     pub address: u64,
     /// Bytes; 0 if the rank has none.
@@ -275,6 +277,7 @@ words!(Progress {
     bytes: same, |w| w;
 });
 words!(Exported {
+    key: same, |w| w;
     address: same, |w| w;
     len: same, |w| w;
     wakeups: same, |w| w;

@@ -6,11 +6,14 @@
 //! process of that rank; the bytes are compared with the file. With a [`Site`], hosts and DPUs are those of a
 //! configuration file, and agents may run elsewhere already. Nothing is printed here: what happens is
 //! told by [`Event`]s while it happens and by one [`Outcome`] at the end.
+//!
+//! A [`FieldJob`] is another job of the same processes: its ranks hold the bricks of a field, for a stencil.
 
 mod child;
 mod directory;
 mod error;
 mod event;
+mod field;
 pub mod grid;
 mod latency;
 mod launcher;
@@ -27,6 +30,7 @@ pub use child::{Child, launcher_link};
 pub use directory::{DirectoryError, JobDirectory};
 pub use error::JobError;
 pub use event::{Event, Phase, Process};
+pub use field::FieldJob;
 pub use latency::{Latency, Unrecorded};
 pub use launcher::{Launcher, News};
 pub use options::{DataPath, Options, OptionsError};

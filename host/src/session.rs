@@ -28,6 +28,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! Threads that all read other ranks' memory share a session as a [`SharedSession`].
+//!
 //! Every call that waits has the deadline of [`Settings`] and fails with a [`SessionError`] that names who is
 //! missing.
 
@@ -37,11 +39,13 @@ mod memory;
 mod progress;
 mod reading;
 mod settings;
+mod shared;
 mod tables;
 
 pub use error::SessionError;
 pub use reading::Posted;
 pub use settings::{Patience, Rdma, Seat, Settings};
+pub use shared::SharedSession;
 
 use std::collections::HashMap;
 

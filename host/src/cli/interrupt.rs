@@ -46,6 +46,7 @@ pub(crate) fn stop(run: &Stop) -> io::Result<Signal> {
         for signal in signals.forever() {
             if told.0.set(signal).is_err() {
                 remove_partial_files();
+                JobDirectory::remove_all_of_this_process();
                 std::process::exit(128 + signal);
             }
             stop.set();

@@ -112,7 +112,7 @@ const EXAMPLES: &str = paint::examples!(
         "node1's ranks and bf1's agents here, all other agents as they run";
 );
 
-fn data_path() -> impl TypedValueParser<Value = DataPath> {
+pub(super) fn data_path() -> impl TypedValueParser<Value = DataPath> {
     PossibleValuesParser::new(DataPath::ALL.map(DataPath::name)).try_map(|name| name.parse::<DataPath>())
 }
 

@@ -3,6 +3,7 @@
 mod memory;
 mod outcome;
 mod places;
+mod source;
 mod watch;
 mod work;
 
@@ -11,12 +12,13 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use umbra::job::DataPath;
 use umbra::report::Report;
 use umbra::stencil::Stop;
-use umbra::stencil::field::{Element, Field, Pattern, check};
+use umbra::stencil::field::{BrickFile, Element, Field, Pattern, check};
 use umbra_core::stencil::Shape;
 
-use super::run::timeout;
+use super::run::{data_path, timeout};
 use super::{Done, Failure, Out, at_least_one, interrupt, paint, print_json};
 use work::Work;
 
@@ -65,6 +67,18 @@ pub(crate) struct Stencil {
     /// One such neighbour; may be repeated
     #[arg(long, value_name = "STEPS[,WEIGHT]", conflicts_with_all = ["shape", "radius"], allow_hyphen_values = true)]
     offset: Vec<String>,
+    /// Where bricks are loaded from
+    #[arg(long, value_enum, value_name = "SOURCE", default_value_t = Origin::File)]
+    source: Origin,
+    /// Ranks that hold the field, with --source ranks; 2 if left out
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    ranks: Option<u32>,
+    /// Which way bytes travel from the ranks to agents, with --source ranks; auto if left out
+    #[arg(long, value_name = "PATH", value_parser = data_path())]
+    data_path: Option<DataPath>,
+    /// The agent's executable, with --source ranks; looked for beside this one if left out
+    #[arg(long, value_name = "PATH")]
+    agent: Option<PathBuf>,
     /// Points along each coordinate of a brick
     #[arg(long, value_name = "N,..", value_delimiter = ',', num_args = 1..=3, value_parser = at_least_one())]
     brick: Vec<u32>,
@@ -123,8 +137,17 @@ const EXAMPLES: &str = paint::examples!(
         "a Laplacian";
     "umbra stencil --extents 128,128,128 --order hilbert --plot slots.html"
         "a space, with a page that shows the slots";
+    "umbra stencil --source ranks --ranks 4"                "bricks in the memory of four ranks, read through agents";
     "umbra stencil --json | jq .loads_per_optimum"          "figures for a script";
 );
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+enum Origin {
+    /// The file of the field
+    File,
+    /// The memory of ranks, through agents: processes that are started for the run
+    Ranks,
+}
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 enum Neighbours {
@@ -218,6 +241,7 @@ impl Stencil {
 
     pub(crate) fn execute(&self, out: Out<'_>) -> Done {
         self.places()?;
+        source::check(self)?;
         let stop = Stop::default();
         let signal = interrupt::stop(&stop).map_err(|e| Failure::failed(format!("cannot watch for signals: {e}")))?;
         match self.sweep(out, &stop) {
@@ -235,7 +259,15 @@ impl Stencil {
         let work = Work::plan(self, &input, &pattern)?;
         let output = Field::create(self.output.as_deref(), input.shape(), input.element());
         let mut output = output.map_err(Failure::failed)?;
-        let mut outcome = work.run(self, &input, &output, &pattern, stop).map_err(Failure::failed)?;
+        let mut outcome = match self.source {
+            Origin::File => {
+                let source = BrickFile { field: &input, bricks: work.bricks };
+                work.run(self, &input, &source, &output, &pattern, stop).map_err(Failure::failed)?
+            }
+            Origin::Ranks => source::ranks(self, &work, &input, stop, |source| {
+                work.run(self, &input, source, &output, &pattern, stop)
+            })?,
+        };
         if self.verify.is_wanted(&input) {
             let difference = check(&input, &output, &pattern, stop).map_err(Failure::failed)?;
             outcome.verified = Some(difference);

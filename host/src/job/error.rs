@@ -12,6 +12,7 @@ use crate::admin::Failure;
 use crate::config::ConfigError;
 use crate::link::{Close, SendError};
 use crate::secret::SecretError;
+use crate::session::SessionError;
 use crate::verbs::VerbsError;
 
 /// Why a job did not come to its end.
@@ -61,6 +62,9 @@ pub enum JobError {
     /// There is no RDMA device that could be used.
     #[error("data path verbs: {0}")]
     Verbs(#[from] VerbsError),
+    /// This process cannot take part as a rank.
+    #[error(transparent)]
+    Session(#[from] SessionError),
     /// A process could not be started.
     #[error("cannot start {peer} ({}): {error}", program.display())]
     Spawn {

@@ -15,6 +15,8 @@ pub enum Phase {
     World,
     /// The groups of rows and columns are bootstrapped.
     Groups,
+    /// A field that the ranks hold is read.
+    Reading,
     /// Every agent reads every slice whole.
     Slices,
     /// Every agent reads at random offsets.
@@ -33,6 +35,7 @@ impl Phase {
             Phase::Agents => "starting agents",
             Phase::World => "bootstrapping the world group",
             Phase::Groups => "bootstrapping rows and columns",
+            Phase::Reading => "being read",
             Phase::Slices => "reading every slice",
             Phase::Random => "reading at random offsets",
             Phase::Leaving => "leaving",

@@ -7,6 +7,7 @@
 //! started them.
 
 mod news;
+mod ranks;
 
 pub use news::News;
 
@@ -30,7 +31,6 @@ use crate::config::DpuLine;
 use crate::driver::{self, Driver, Limits, LinkId};
 use crate::link::{Address, Close, Identity, Party, SendError, Side, socket_path};
 use crate::secret::{self, Secret, SecretError};
-use crate::session::Rdma;
 use crate::verbs::Choice;
 
 struct Running {
@@ -256,58 +256,6 @@ impl Launcher {
         let link = dialled.map_err(|why| JobError::Send { peer, why })?;
         self.running.insert(peer, Running::new(None, link));
         Ok(())
-    }
-
-    /// Starts a rank.
-    ///
-    /// # Errors
-    /// [`JobError`].
-    pub fn start_rank(&mut self, rank: WorldRank) -> Result<u32, JobError> {
-        let peer = Peer::rank(rank).ok_or(JobError::NoSuchProcess)?;
-        let (offset, len) = self.slice(rank);
-        let seat = self.site.seat(rank, self.options.ranks).ok_or(JobError::NoSuchProcess)?;
-        let first = self.site.first_shadow(rank, self.options.ranks).ok_or(JobError::NoSuchProcess)?;
-        let memory = if self.options.data_path == DataPath::Cma { "heap" } else { "segment" };
-        let mut arguments: Vec<OsString> = vec!["rank".into()];
-        let mut pair = |key: &str, value: OsString| {
-            let mut argument = OsString::from(key);
-            argument.push("=");
-            argument.push(value);
-            arguments.push(argument);
-        };
-        pair("config", self.directory.config().into());
-        pair("dpus", self.site.dpus().join(",").into());
-        pair("secret", self.directory.secret().into());
-        // All shadows of a rank are on one DPU.
-        if self.site.starts(first) {
-            pair("sockets", self.directory.path().into());
-        }
-        pair("input", self.input.clone().into());
-        pair("memory", memory.into());
-        if let Some(rdma) = self.options.data_path.rdma() {
-            pair("rdma", if rdma == Rdma::Direct { "direct" } else { "asked" }.into());
-        }
-        if let Some(device) = &self.options.device {
-            pair("device", device.to_string().into());
-        }
-        for (key, value) in [
-            ("rank", u64::from(rank.0)),
-            ("host", u64::from(seat.host.0)),
-            ("local", u64::from(seat.local.0)),
-            ("n_local", u64::from(seat.n_local)),
-            ("size", u64::from(seat.size)),
-            ("shadows", u64::from(self.options.shadows)),
-            ("offset", offset),
-            ("len", len),
-            ("deadline_ms", u64::try_from(self.options.deadline.as_millis()).unwrap_or(u64::MAX)),
-        ] {
-            pair(key, value.to_string().into());
-        }
-        if let Some(silence) = self.options.silence {
-            pair("silence_ms", silence.as_millis().max(1).to_string().into());
-        }
-        let program = self.programs.rank.clone();
-        self.spawn(peer, &program, arguments)
     }
 
     fn spawn(&mut self, peer: Peer, program: &Path, arguments: Vec<OsString>) -> Result<u32, JobError> {

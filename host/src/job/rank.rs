@@ -1,11 +1,14 @@
-//! The rank of a job: holds a slice of the file, and does nothing while others read it.
+//! The rank of a job: holds a part of the file, and does nothing while others read it.
 
-use std::fs::File;
-use std::io::{self, Read as _, Seek as _, SeekFrom};
+mod holding;
+
+use std::collections::HashMap;
+use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use umbra_core::key::Key;
 use umbra_core::peer::{Host, LocalRank, Peer, WorldRank};
 use umbra_core::time::Time;
 use umbra_core::wire::{Frame, Op, Token};
@@ -18,7 +21,10 @@ use crate::driver::{self, Driver, Event, Limits, LinkId};
 use crate::link::{Identity, Party, Side};
 use crate::secret::{Secret, SecretError};
 use crate::session::{GroupHandle, Rdma, Seat, Session, SessionError, Settings};
-use crate::sys::segment::{Segment, SegmentError};
+use crate::stencil::LoadError;
+use crate::stencil::field::FieldError;
+use crate::sys::segment::SegmentError;
+use holding::Holding;
 use umbra_core::peer::Incarnation;
 
 /// Why a rank did not come to its end.
@@ -38,36 +44,50 @@ enum RankError {
     Segment(#[from] SegmentError),
     #[error("input {}: {error}", path.display())]
     Input { path: PathBuf, error: io::Error },
+    #[error(transparent)]
+    Field(#[from] FieldError),
+    #[error("brick {number}: {error}")]
+    Brick { number: u64, error: LoadError },
     #[error("launcher: {0}")]
     Launcher(String),
-}
-
-/// Where the slice is held.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Held {
-    Segment,
-    Heap,
 }
 
 /// What a rank is told on its command line.
 struct Arguments {
     settings: Settings,
-    input: PathBuf,
-    offset: u64,
-    len: u64,
-    held: Held,
+    holding: Holding,
+}
+
+/// `KEY=VALUE` arguments.
+struct Pairs(HashMap<String, String>);
+
+impl Pairs {
+    fn get(&self, key: &str) -> Option<&str> {
+        self.0.get(key).map(String::as_str)
+    }
+
+    fn text(&self, key: &'static str) -> Result<&str, RankError> {
+        self.get(key).ok_or(RankError::Missing(key))
+    }
+
+    fn number(&self, key: &'static str) -> Result<u64, RankError> {
+        self.text(key)?.parse().map_err(|_| RankError::Missing(key))
+    }
+
+    fn small(&self, key: &'static str) -> Result<u32, RankError> {
+        u32::try_from(self.number(key)?).map_err(|_| RankError::Missing(key))
+    }
 }
 
 impl Arguments {
     fn parse(arguments: impl Iterator<Item = String>) -> Result<Arguments, RankError> {
-        let mut pairs = std::collections::HashMap::new();
+        let mut pairs = HashMap::new();
         for argument in arguments {
             let Some((key, value)) = argument.split_once('=') else { return Err(RankError::BadArgument(argument)) };
             pairs.insert(key.to_owned(), value.to_owned());
         }
-        let text = |key: &'static str| pairs.get(key).cloned().ok_or(RankError::Missing(key));
-        let number = |key: &'static str| text(key)?.parse::<u64>().map_err(|_| RankError::Missing(key));
-        let small = |key: &'static str| u32::try_from(number(key)?).map_err(|_| RankError::Missing(key));
+        let pairs = Pairs(pairs);
+        let (text, number, small) = (|key| pairs.text(key), |key| pairs.number(key), |key| pairs.small(key));
         let dpus = text("dpus")?;
         let names: Vec<&str> = dpus.split(',').collect();
         let job = Platform::read(text("config")?)?.job(&names)?;
@@ -79,12 +99,7 @@ impl Arguments {
             local: LocalRank(small("local")?),
             n_local: small("n_local")?,
         };
-        let held = match text("memory")?.as_str() {
-            "segment" => Held::Segment,
-            "heap" => Held::Heap,
-            other => return Err(RankError::BadArgument(format!("memory={other}"))),
-        };
-        let rdma = match pairs.get("rdma").map(String::as_str) {
+        let rdma = match pairs.get("rdma") {
             None => Rdma::WhereNeeded,
             Some("direct") => Rdma::Direct,
             Some("asked") => Rdma::Asked,
@@ -92,7 +107,7 @@ impl Arguments {
         };
         let device =
             pairs.get("device").map(|text| text.parse().map_err(|_| RankError::BadArgument(format!("device={text}"))));
-        let silence = pairs.contains_key("silence_ms").then(|| number("silence_ms")).transpose()?;
+        let silence = pairs.get("silence_ms").is_some().then(|| number("silence_ms")).transpose()?;
         let settings = Settings {
             sockets: pairs.get("sockets").map(PathBuf::from),
             shadows: small("shadows")?,
@@ -102,8 +117,7 @@ impl Arguments {
             device: device.transpose()?,
             ..Settings::new(job, secret, seat)
         };
-        let (offset, len) = (number("offset")?, number("len")?);
-        Ok(Arguments { settings, input: text("input")?.into(), offset, len, held })
+        Ok(Arguments { settings, holding: Holding::parse(&pairs)? })
     }
 }
 
@@ -129,18 +143,24 @@ fn play(arguments: &Arguments, launcher: &mut Launcher) -> Result<(), RankError>
     if let Some(world) = session.world() {
         launcher.full(&session, grid::WORLD, world);
     }
-    let (address, len) = export(arguments, &mut session)?;
+    let key = arguments.holding.export(&mut session)?;
+    let (address, len) = match key {
+        Some(key) => session.exported(key).ok_or(RankError::Missing("len"))?,
+        None => (0, 0),
+    };
     launcher.mark(Step::Exported, None, len);
     let grid = Grid { hosts: seat.size / seat.n_local, ranks: seat.n_local };
     let mut groups = Vec::new();
-    for (id, lead) in [(grid::ROW, seat.rank.0.saturating_sub(seat.local.0)), (grid::COLUMN, seat.local.0)] {
+    let (row, column) = ((grid::ROW, seat.rank.0.saturating_sub(seat.local.0)), (grid::COLUMN, seat.local.0));
+    for (id, lead) in [row, column].into_iter().filter(|_| arguments.holding.is_on_a_grid()) {
         let (_, members) = grid.group((id, lead)).ok_or(RankError::Missing("n_local"))?;
         let group = session.create_group(id, &members)?;
         launcher.full(&session, (id, lead), group);
         groups.push(group);
     }
     let before = session.wakeups();
-    launcher.call(ops::EXPORTED, &Exported { address, len, wakeups: 0 }.to_body());
+    let exported = Exported { key: key.map_or(0, Key::to_bits), address, len, wakeups: 0 };
+    launcher.call(ops::EXPORTED, &exported.to_body());
     let token = launcher.wait_for_leave(&mut session)?;
     // Code of ours ran in this process if the system had to wake it, or if the session did anything by itself.
     let wakeups = session.wakeups() - before + launcher.wakeups_while_waiting;
@@ -150,38 +170,6 @@ fn play(arguments: &Arguments, launcher: &mut Launcher) -> Result<(), RankError>
     session.leave()?;
     launcher.done(ops::LEAVE, token, &wakeups.to_le_bytes());
     Ok(())
-}
-
-/// Loads the slice and exports it; a rank without bytes exports nothing.
-fn export(arguments: &Arguments, session: &mut Session) -> Result<(u64, u64), RankError> {
-    let input = |error| RankError::Input { path: arguments.input.clone(), error };
-    let len = usize::try_from(arguments.len).map_err(|_| RankError::Missing("len"))?;
-    if len == 0 {
-        return Ok((0, 0));
-    }
-    let mut file = File::open(&arguments.input).map_err(input)?;
-    file.seek(SeekFrom::Start(arguments.offset)).map_err(input)?;
-    let key = match arguments.held {
-        Held::Heap => {
-            let mut bytes = vec![0; len];
-            file.read_exact(&mut bytes).map_err(input)?;
-            session.export_bytes(bytes)?
-        }
-        Held::Segment => {
-            let segment = Segment::create("umbra-slice", len)?;
-            let mut chunk = vec![0; len.min(1 << 20)];
-            let mut at = 0;
-            while at < len {
-                let n = chunk.len().min(len - at);
-                let part = chunk.get_mut(..n).unwrap_or_default();
-                file.read_exact(part).map_err(input)?;
-                segment.write(at, part)?;
-                at += n;
-            }
-            session.export_segment(segment)?
-        }
-    };
-    session.exported(key).ok_or(RankError::Missing("len"))
 }
 
 /// The rank's end of the link to the launcher.

@@ -66,6 +66,9 @@ pub enum SessionError {
     /// The group has become full and ended at once.
     #[error("group ended as soon as it was full")]
     NotReady,
+    /// The session has ended.
+    #[error("session has ended")]
+    Over,
     /// The members make no group.
     #[error("members make no group: {0}")]
     Descriptor(DescriptorError),

@@ -21,7 +21,7 @@ use super::{Session, SessionError};
 use crate::driver::{self, LinkId};
 
 /// Reads that a rank can have posted at once.
-const READS: usize = 1024;
+pub(super) const READS: usize = 1024;
 
 /// A read that was posted.
 #[derive(Debug)]
@@ -243,12 +243,12 @@ impl Session {
         self.reads.posted.remove(read).map(|_| ()).map_err(|_| SessionError::Memory(Status::UnknownRegion))
     }
 
-    fn has_ended(&self, read: Id<Posted>) -> Result<bool, SessionError> {
+    pub(super) fn has_ended(&self, read: Id<Posted>) -> Result<bool, SessionError> {
         let read = self.reads.posted.get(read).map_err(|_| SessionError::Memory(Status::UnknownRegion))?;
         Ok(read.has_ended())
     }
 
-    fn take_read(&mut self, read: Id<Posted>) -> Result<Vec<u8>, SessionError> {
+    pub(super) fn take_read(&mut self, read: Id<Posted>) -> Result<Vec<u8>, SessionError> {
         let read = self.reads.posted.remove(read).map_err(|_| SessionError::Memory(Status::UnknownRegion))?;
         match read.failed {
             Some((status, missing)) => {

@@ -21,6 +21,9 @@ pub(super) struct Outcome {
     pub(super) neighbours: usize,
     pub(super) brick: [u32; 3],
     pub(super) bricks: u64,
+    pub(super) source: String,
+    /// Ranks that held the bricks, if these came from ranks.
+    pub(super) ranks: Option<u32>,
     pub(super) order: String,
     pub(super) policy: String,
     pub(super) slots: u32,
@@ -49,6 +52,8 @@ pub(super) struct Object {
     neighbours: usize,
     brick: Vec<u32>,
     bricks: u64,
+    source: String,
+    ranks: Option<u32>,
     order: String,
     policy: String,
     slots: u32,
@@ -117,6 +122,8 @@ impl Outcome {
             neighbours: self.neighbours,
             brick: self.brick_edges().to_vec(),
             bricks: self.bricks,
+            source: self.source.clone(),
+            ranks: self.ranks,
             order: self.order.clone(),
             policy: self.policy.clone(),
             slots: self.slots,
@@ -168,7 +175,13 @@ impl Outcome {
             _ => "not computed: too many references".to_owned(),
         };
         let rate = Rate(loaded / elapsed.as_secs_f64().max(1e-9));
+        let source = match self.ranks {
+            None => "the file".to_owned(),
+            Some(1) => "the memory of a rank, through agents".to_owned(),
+            Some(ranks) => format!("the memory of {ranks} ranks, through agents"),
+        };
         vec![
+            ("bricks come from", source),
             ("neighbours of a point", Count(self.neighbours as u64).to_string()),
             ("slots", format!("{}, {slots}", Count(u64::from(self.slots)))),
             ("order", self.order.clone()),

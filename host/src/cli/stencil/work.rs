@@ -3,14 +3,14 @@
 use std::io::IsTerminal as _;
 use std::time::Duration;
 
-use umbra::stencil::field::{BrickFile, Bricks, Field, Pattern, Scratch, compute};
-use umbra::stencil::{Cache, Groups, Known, Plain, Plan, Run, RunError, Stop, optimum};
+use umbra::stencil::field::{Bricks, Field, Pattern, Scratch, compute};
+use umbra::stencil::{Cache, Groups, Known, Plain, Plan, Run, RunError, Source, Stop, optimum};
 use umbra_core::cache::policy::{Clock, Fifo, Lru, S3Fifo, Sieve};
 use umbra_core::stencil::{Input, Order, Reference, Strips, Unknown};
 
 use super::outcome::Outcome;
 use super::watch::Watch;
-use super::{Policy, Stencil, Sweep, memory, name_of, read_text};
+use super::{Origin, Policy, Stencil, Sweep, memory, name_of, read_text, source};
 use crate::cli::Failure;
 
 /// References of groups up to which the optimum is computed: a few seconds.
@@ -91,6 +91,7 @@ impl Work {
         &self,
         given: &Stencil,
         input: &Field,
+        source: &dyn Source,
         output: &Field,
         pattern: &Pattern,
         stop: &Stop,
@@ -100,7 +101,7 @@ impl Work {
         let largest = self.groups.largest();
         let unbounded = || vec![Input::UNBOUNDED; inputs];
         let plan = Plan { active, window, horizon: self.groups.len() as u64 };
-        let to = To { given, input, output, pattern, stop };
+        let to = To { given, input, source, output, pattern, stop };
         let plain = active as usize;
         match given.policy {
             Policy::Known => self.drive(&to, &mut plan.cache(slots, largest, unbounded(), Known::new(&self.groups))?),
@@ -119,7 +120,7 @@ impl Work {
     }
 
     fn drive<C: Cache>(&self, to: &To<'_>, cache: &mut C) -> Result<Outcome, RunError> {
-        let To { given, input, output, pattern, stop } = *to;
+        let To { given, input, source, output, pattern, stop } = *to;
         let no_memory = || RunError::Memory { need: self.slots as usize, have: 0 };
         let bytes = self.slot_bytes.checked_mul(self.slots as usize).ok_or_else(no_memory)?;
         let mut memory = Vec::new();
@@ -127,10 +128,9 @@ impl Work {
         memory.resize(bytes, 0);
         let terminal = !given.quiet && std::io::stderr().is_terminal();
         let mut watch = Watch::new(terminal, given.plot.is_some(), self.slots);
-        let source = BrickFile { field: input, bricks: self.bricks };
         let run = Run {
             groups: &self.groups,
-            source: &source,
+            source,
             memory: &mut memory,
             slot_bytes: self.slot_bytes,
             active: self.active as usize,
@@ -164,6 +164,8 @@ impl Work {
             neighbours: pattern.neighbours().len(),
             brick: self.bricks.brick(0).map(|brick| brick.lengths).unwrap_or_default(),
             bricks: self.points.len() as u64,
+            source: name_of(given.source),
+            ranks: (given.source == Origin::Ranks).then(|| source::holders(given)),
             order: self.order.clone(),
             policy: name_of(given.policy),
             slots: self.slots,
@@ -187,6 +189,7 @@ impl Work {
 struct To<'a> {
     given: &'a Stencil,
     input: &'a Field,
+    source: &'a dyn Source,
     output: &'a Field,
     pattern: &'a Pattern,
     stop: &'a Stop,

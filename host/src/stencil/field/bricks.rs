@@ -46,6 +46,12 @@ impl Bricks {
         Some(Bricks { extents, edges, counts })
     }
 
+    /// Points along each coordinate of a brick; those at the end of the field may be smaller.
+    #[must_use]
+    pub fn edges(&self) -> [u32; 3] {
+        self.edges
+    }
+
     /// Points along each coordinate of the field.
     #[must_use]
     pub fn extents(&self) -> [u32; 3] {

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io;
+use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -247,6 +248,12 @@ impl Field {
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Where other processes of this user open the file as long as this value lives, whether it has a name or not.
+    #[must_use]
+    pub fn open_path(&self) -> PathBuf {
+        PathBuf::from(format!("/proc/{}/fd/{}", std::process::id(), self.file.as_raw_fd()))
     }
 
     fn offset(&self, point: u64) -> u64 {
