@@ -212,6 +212,19 @@ fn a_life_that_connects_again_keeps_what_it_exported() {
 }
 
 #[test]
+fn a_life_that_took_back_all_that_it_exported_is_not_taken_for_dead() {
+    let find = |bench: &Bench| bench.serve.regions().find(rank(), BASE).map(|_| ()).map_err(Status::from);
+    let mut bench = Bench::new();
+    bench.join();
+    assert_eq!(bench.export(NEW_LINK, key(NEW, 2), 0), Status::Ok);
+    assert_eq!(find(&bench), Ok(()));
+    assert_eq!(bench.revoke(NEW_LINK, key(NEW, 2)), Some(Status::Ok));
+    assert_eq!(find(&bench), Err(Status::UnknownRegion), "its rank is here, and so is what the old life left");
+    bench.serve.on_gone(NEW_LINK);
+    assert_eq!(find(&bench), Err(Status::OwnerGone));
+}
+
+#[test]
 fn a_reader_that_knew_a_region_of_the_old_life_finds_the_new_one() {
     let mut bench = Bench::new();
     let pieces = (0..8).map(|_| Slot::<Piece>::EMPTY).collect::<Vec<_>>();

@@ -149,9 +149,9 @@ impl<S: AsRef<[Entry]> + AsMut<[Entry]>> Regions<S> {
             }
             match entry.state {
                 State::Live if entry.region.covers(address) => return Ok(entry.region),
-                State::Live => lives = true,
                 State::Orphaned => died = true,
-                _ => {}
+                // The end of a life takes along what it took back itself: this is of a life that goes on.
+                _ => lives = true,
             }
         }
         Err(if died && !lives { HoldError::OwnerGone } else { HoldError::UnknownRegion })
