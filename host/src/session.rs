@@ -95,6 +95,10 @@ struct Shadow {
     sp: Sp,
     link: LinkId,
     up: bool,
+    /// How often a link came up: numbers of links are used again.
+    ups: u32,
+    /// It was told over this link what is exported.
+    told: bool,
     why: Option<Close>,
 }
 
@@ -193,7 +197,7 @@ impl Session {
                 (None, None) => return Err(SessionError::NoSuchSeat),
             };
             let link = driver.dial(address, Party::Peer(peer), now + settings.lapse()).map_err(SessionError::Send)?;
-            shadows.push(Shadow { sp, link, up: false, why: None });
+            shadows.push(Shadow { sp, link, up: false, ups: 0, told: false, why: None });
         }
         Ok(Session {
             member: Member::new(config, lent, now),

@@ -7,9 +7,10 @@ use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::time::Instant;
 
+use rustix::process::{Pid, Signal, kill_process};
 use umbra::admin::{Body as _, ReadOrder, ReadResult, ReadTotals, Slice, ops};
 use umbra::driver::now;
-use umbra::job::{Launcher, News};
+use umbra::job::{Launcher, News, Options};
 use umbra::link::{Close, socket_path};
 use umbra::secret::Secret;
 use umbra::session::{Exported, Seat, Session, SessionError, Settings};
@@ -223,6 +224,49 @@ fn s37_a_restarted_service_process_gets_its_ranks_groups_and_regions_back() {
     }
     let world = sessions[1].world().unwrap();
     assert_eq!(sessions[1].endpoints().lookup(world.handle, Rank(0)).unwrap().sp, Sp(0));
+}
+
+#[test]
+fn an_earlier_life_that_comes_back_takes_nothing_from_the_one_that_has_its_seat() {
+    let mut agents = Agents::of(rig::options(1, 1, 1));
+    let mut earlier = Session::join(agents.settings(0)).unwrap();
+    earlier.export_bytes(vec![1; 3000]).unwrap();
+    agents.launcher.kill(service(0));
+    agents.launcher.start_agent(Sp(0)).unwrap();
+    let _ = agents.status(0);
+    // The earlier life has not looked at its links since.
+    let mut later = Session::join(agents.settings(0)).unwrap();
+    let bytes = vec![2; 3000];
+    let digest = *blake3::hash(&bytes).as_bytes();
+    let key = later.export_bytes(bytes).unwrap();
+    let refused = earlier.recover().unwrap_err();
+    assert_eq!(refused.status(), Status::DuplicateRank, "{refused}");
+    let (address, len) = later.exported(key).unwrap();
+    let slice = Slice { rank: WorldRank(0), address, len };
+    let result = read(&mut agents.launcher, service(0), slice, &mut false);
+    assert_eq!((result.failed, result.digest), (0, digest), "{result:?}");
+}
+
+#[test]
+fn memory_that_is_being_taken_back_is_not_exported_again() {
+    let mut agents = Agents::of(Options { shadows: 2, ..rig::options(1, 2, 1) });
+    let mut session = Session::join(Settings { shadows: 2, ..agents.settings(0) }).unwrap();
+    let key = session.export_bytes(vec![1; 3000]).unwrap();
+    agents.launcher.kill(service(1));
+    agents.launcher.start_agent(Sp(1)).unwrap();
+    // The other one does not answer before this one is back.
+    let pid = Pid::from_raw(agents.launcher.pid(service(0)).unwrap() as i32).unwrap();
+    kill_process(pid, Signal::STOP).unwrap();
+    std::thread::scope(|scope| {
+        let taken = scope.spawn(|| session.revoke(key).unwrap());
+        let end = Instant::now() + rig::PATIENCE;
+        while agents.status(1)["links"] < 2 {
+            assert!(Instant::now() < end, "the launcher and nobody else is back");
+        }
+        kill_process(pid, Signal::CONT).unwrap();
+        taken.join().unwrap();
+    });
+    assert_eq!(agents.status(1)["regions"], 0);
 }
 
 #[test]

@@ -17,7 +17,7 @@ use umbra_core::ticket::{Locator, Ticket};
 use umbra_core::wire::{Frame, Op, Token};
 
 use super::{Rdma, Session, SessionError};
-use crate::driver::{self, LinkId};
+use crate::driver;
 use crate::link::SendError;
 use crate::secret;
 use crate::sys::process::ProcessId;
@@ -169,13 +169,20 @@ impl Session {
         Ok(region.key)
     }
 
-    /// Tells a service process that came back, and has forgotten everything, what is exported.
-    pub(super) fn export_again(&mut self, link: LinkId) {
-        for (memory, body) in self.exported.values() {
-            let Ok(descriptors) = memory.descriptors() else { continue };
-            let call = Frame::Call { op: EXPORT, token: NOBODY_WAITS, body };
-            // A queue that was just created has room; if the link breaks again, this is said again.
-            let _ = self.driver.send(link, &call, descriptors);
+    /// Tells service processes that came back, and have forgotten everything, what is exported. Not before the first of
+    /// them has admitted this rank: if another life of it has come meanwhile, this one has nothing to say.
+    pub(super) fn export_again(&mut self) {
+        if !self.member.is_admitted() {
+            return;
+        }
+        for shadow in self.shadows.iter_mut().filter(|shadow| shadow.up && !shadow.told) {
+            shadow.told = true;
+            for (memory, body) in self.exported.values() {
+                let Ok(descriptors) = memory.descriptors() else { continue };
+                let call = Frame::Call { op: EXPORT, token: NOBODY_WAITS, body };
+                // A queue that was just created has room; if the link breaks again, this is said again.
+                let _ = self.driver.send(shadow.link, &call, descriptors);
+            }
         }
     }
 
@@ -187,9 +194,13 @@ impl Session {
     /// still reaches it; the session keeps it, and another call tries again.
     pub fn revoke(&mut self, key: Key) -> Result<Exported, SessionError> {
         let name = key.to_bits();
-        if self.exported.contains_key(&name) {
-            self.take_back(key)?;
-            self.revoked.extend(self.exported.remove(&name).map(|(memory, _)| (name, memory)));
+        // Taken out first: a service process that comes back meanwhile is not told of it again.
+        if let Some((memory, body)) = self.exported.remove(&name) {
+            if let Err(error) = self.take_back(key) {
+                self.exported.insert(name, (memory, body));
+                return Err(error);
+            }
+            self.revoked.insert(name, memory);
         }
         let memory = self.revoked.remove(&name).ok_or(SessionError::Memory(Status::UnknownRegion))?;
         let exported = memory.into_exported().map_err(|(memory, error)| {
@@ -209,27 +220,28 @@ impl Session {
     fn tell_shadows(&mut self, op: Op, body: &[u8], memory: Option<&Kept>) -> Result<(), SessionError> {
         let token = Token(self.next_token);
         self.next_token += 1;
-        let all_up = |s: &Session| s.shadows.iter().all(|s| s.up);
+        let all_told = |s: &Session| s.shadows.iter().all(|s| s.told);
         let deadline = driver::now() + self.lapse();
         if op == EXPORT {
-            self.wait("the service processes", deadline, all_up, None)?;
+            self.wait("the service processes", deadline, all_told, None)?;
         }
-        let up: Vec<_> = self.shadows.iter().filter(|s| s.up).map(|s| (s.sp, s.link)).collect();
-        let links: Vec<_> = up.iter().map(|&(_, link)| link).collect();
-        for &(sp, link) in &up {
+        let up: Vec<_> = self.shadows.iter().filter(|s| s.up).map(|s| (s.sp, s.link, s.ups)).collect();
+        for &(sp, link, _) in &up {
             let descriptors = memory.map(Kept::descriptors).transpose()?.unwrap_or_default();
             self.driver.send(link, &Frame::Call { op, token, body }, descriptors).map_err(|why| match why {
                 SendError::NotUp => SessionError::ServiceLost { sp },
                 why => SessionError::Send(why),
             })?;
         }
-        let answered = |s: &Session| {
-            links.iter().all(|&l| s.answers.contains_key(&(l, token)) || !s.shadows.iter().any(|s| s.link == l && s.up))
-        };
+        let there = |s: &Session, asked| s.shadows.iter().any(|s| s.up && (s.sp, s.link, s.ups) == asked);
+        let answered =
+            |s: &Session| up.iter().all(|&asked| s.answers.contains_key(&(asked.1, token)) || !there(s, asked));
         self.wait("the answer about memory", deadline, answered, None)?;
         let answers: Vec<_> =
-            up.iter().filter_map(|&(sp, link)| Some((sp, self.answers.remove(&(link, token))?))).collect();
-        match answers.into_iter().find(|(_, (status, _))| *status != Status::Ok) {
+            up.iter().filter_map(|&(sp, link, _)| Some((sp, self.answers.remove(&(link, token))?))).collect();
+        // Who does not know a region any more has given it back, too.
+        let agrees = |status| status == Status::Ok || (op == REVOKE && status == Status::UnknownRegion);
+        match answers.into_iter().find(|(_, (status, _))| !agrees(*status)) {
             Some((sp, (Status::Unreachable, why))) if !why.is_empty() => Err(SessionError::OutOfReach { sp, why }),
             Some((_, (status, _))) => Err(SessionError::Memory(status)),
             None => Ok(()),

@@ -15,7 +15,7 @@ use umbra_core::time::Time;
 use umbra_core::wire::{BODY_MAX, Frame, HEAD};
 
 use super::memory::NOBODY_WAITS;
-use super::{Session, SessionError};
+use super::{Session, SessionError, Shadow};
 use crate::admin::ops;
 use crate::driver::{self, Event, LinkId};
 use crate::link::{Close, Party};
@@ -71,6 +71,9 @@ impl Session {
         loop {
             // At least once: that a link has ended is seen only by reading it.
             self.progress(if self.is_whole() { Time::ZERO } else { deadline })?;
+            if let Some((status, word)) = self.refused.remove(&WORLD.0) {
+                return Err(SessionError::Refused { status, word });
+            }
             if self.is_whole() {
                 return Ok(());
             }
@@ -87,7 +90,11 @@ impl Session {
     /// Whether every service process is linked and knows all that it should of this rank.
     fn is_whole(&self) -> bool {
         let known = |key: &u128| !matches!(self.member.state(GroupKey(*key)), State::Joining | State::Joined);
-        self.shadows.iter().all(|shadow| shadow.up) && !self.driver.has_unsent() && self.sizes.keys().all(known)
+        // Whose world has ended is admitted nowhere any more, and exports nothing anew.
+        let told = |shadow: &Shadow| shadow.told || self.member.state(WORLD) == State::Out;
+        self.shadows.iter().all(|shadow| shadow.up && told(shadow))
+            && !self.driver.has_unsent()
+            && self.sizes.keys().all(known)
     }
 
     /// Waits until `done`; a refusal or an end of group `about`, or the loss of the service process, ends it earlier.
@@ -136,12 +143,13 @@ impl Session {
                 let first = self.shadows.first().is_some_and(|s| s.link == link);
                 if let Some(shadow) = self.shadows.iter_mut().find(|s| s.link == link) {
                     shadow.up = true;
+                    shadow.ups = shadow.ups.wrapping_add(1);
                     let role = Role::Service(shadow.sp);
                     if first {
                         let identity = Identity { role, incarnation: peer.incarnation };
                         self.member.on_link(Link(link.0), identity, now);
                     }
-                    self.export_again(link);
+                    self.export_again();
                     if let Some(tables) = self.tables.as_mut().filter(|_| first) {
                         tables.ask_again();
                         self.ask_for_tables();
@@ -170,6 +178,7 @@ impl Session {
         let Some(at) = self.shadows.iter().position(|s| s.link == link) else { return };
         let Some(shadow) = self.shadows.get_mut(at) else { return };
         let was_up = std::mem::replace(&mut shadow.up, false);
+        shadow.told = false;
         if !was_up {
             // The dial gave up at its deadline, or was refused for good.
             shadow.why = Some(why);
@@ -259,7 +268,10 @@ impl Session {
             member::Event::ServiceLost { sp } => {
                 self.lost = sp.or_else(|| self.shadows.first().map(|s| s.sp));
             }
-            member::Event::Admitted { .. } => self.lost = None,
+            member::Event::Admitted { .. } => {
+                self.lost = None;
+                self.export_again();
+            }
             _ => {}
         }
     }
