@@ -110,12 +110,13 @@ impl Process {
 
     fn welcome(&mut self, owner: Peer, status: Status, body: &[u8]) {
         let Some(card) = &mut self.rdma.card else { return };
+        self.rdma.refusals.remove(&owner);
         let address = Endpoint::try_from(body).ok().and_then(|endpoint| Address::from_bytes(&endpoint));
         match (status, address) {
             (Status::Ok, Some(address)) => {
                 if let Err(error) = card.welcome(owner, &address) {
                     log!(warn, "no queue to {}: {}", owner, error);
-                    self.rdma.trouble = Some(format!("{owner}: {error}"));
+                    self.rdma.refusals.insert(owner, error.to_string());
                 }
             }
             (Status::Ok, None) => card.refuse(owner, Status::Malformed),
@@ -123,7 +124,7 @@ impl Process {
                 card.refuse(owner, status);
                 if status == Status::Unreachable {
                     let why = String::from_utf8_lossy(body.get(..WHY_MAX).unwrap_or(body));
-                    self.rdma.trouble = Some(format!("{owner}: {why}"));
+                    self.rdma.refusals.insert(owner, why.into_owned());
                 }
             }
         }

@@ -65,7 +65,9 @@ impl Process {
             return self.done(LinkId(attach.link.0), EXPORT, attach.token, Status::KeyRevoked, &[]);
         }
         let answer = self.machines.agent.serve().attached(attach, status);
-        match &self.rdma.trouble {
+        let owner = attach.region.key.owner();
+        let refusal = self.rdma.refusals.get(&owner).map(|why| format!("{owner}: {why}"));
+        match refusal.as_ref().or(self.rdma.trouble.as_ref()) {
             // The owner's user can do something about it, if it is told what.
             Some(why) if answer.status == Status::Unreachable => {
                 let why = why.as_bytes();

@@ -158,6 +158,9 @@ impl Process {
         if let Some(trouble) = &self.rdma.trouble {
             let _ = writeln!(text, "RDMA: {trouble}");
         }
+        for (owner, why) in &self.rdma.refusals {
+            let _ = writeln!(text, "RDMA: {owner}: {why}");
+        }
         if !world_seen {
             text.push_str("no rank has come yet\n");
         }

@@ -39,8 +39,10 @@ pub(super) struct Exposed {
 /// Everything about RDMA in one agent.
 pub(super) struct Rdma {
     pub(super) card: Option<Card>,
-    /// Why there is no card, or why it did not reach somebody.
+    /// Why there is no card.
     pub(super) trouble: Option<String>,
+    /// Why the card did not reach an owner, where somebody said so in words.
+    pub(super) refusals: HashMap<Peer, String>,
     /// When to look for a card again.
     again: Time,
     /// The driver's number of the card's bell.
@@ -71,6 +73,7 @@ impl Rdma {
         Rdma {
             card: None,
             trouble: None,
+            refusals: HashMap::new(),
             again: Time::ZERO,
             bell: None,
             connects: HashMap::new(),
@@ -241,7 +244,9 @@ impl Process {
         if card.life_of(owner).is_none() {
             self.rdma.opened.remove(&owner);
             self.rdma.later.remove(&owner);
+            self.rdma.refusals.remove(&owner);
         }
+        self.close_forgotten(owner);
     }
 
     /// Gives up on who has not answered.

@@ -133,7 +133,10 @@ impl Process {
         let region = match (status, Opened::parse(body)) {
             (Status::Ok, Ok(Opened { region: Description(region), rkey })) if region.key.owner() == owner => {
                 let card = self.rdma.card.as_mut();
-                card.and_then(|card| card.import(&region, rkey).ok()).map(|()| region)
+                let imported = card.and_then(|card| card.import(&region, rkey).ok()).map(|()| region);
+                // It may be of the owner's next life.
+                self.close_forgotten(owner);
+                imported
             }
             _ => None,
         };
@@ -186,6 +189,16 @@ impl Process {
     pub(super) fn closed(&mut self, key: Key) {
         if let Some((link, token)) = self.rdma.closing.remove(&key) {
             self.done(LinkId(link.0), CLOSE, token, Status::Ok, &[]);
+        }
+    }
+
+    /// What an owner exported in a life that is over, nobody reads any more, and the card does not tell.
+    pub(super) fn close_forgotten(&mut self, owner: Peer) {
+        let open = |key: Key| self.rdma.card.as_ref().is_some_and(|card| card.life(key).is_some());
+        let closing = self.rdma.closing.keys().copied();
+        let over: Vec<Key> = closing.filter(|&key| key.owner() == owner && !open(key)).collect();
+        for key in over {
+            self.closed(key);
         }
     }
 }

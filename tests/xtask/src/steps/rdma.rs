@@ -23,10 +23,11 @@ const TESTS: &[&str] = &[
     JOB_TESTS[1],
     JOB_TESTS[2],
     JOB_TESTS[3],
+    JOB_TESTS[4],
     LINK_TESTS[0],
 ];
 /// Tests that start agents and ranks: other programs than themselves, which are built in one way only.
-const JOB_TESTS: [&str; 4] = ["verbs_session", "verbs_job", "verbs_choice", LINK_TESTS[1]];
+const JOB_TESTS: [&str; 5] = ["verbs_session", "verbs_ranks", "verbs_job", "verbs_choice", LINK_TESTS[1]];
 /// Tests that take the link down and the device away; they run where both are ours.
 const LINK_TESTS: [&str; 2] = ["verbs_link", "verbs_faults"];
 
