@@ -141,8 +141,16 @@ impl<'a> EventCount<'a> {
         let _ = self.word.compare_exchange(word, word & !SLEEPERS, Ordering::Relaxed, Ordering::Relaxed);
     }
 
-    /// Announces a sleeper: the sequence to sleep on, after one more look.
-    fn announce(&self) -> u32 {
+    /// The word that sleepers compare the lower half of.
+    #[must_use]
+    pub const fn word(&self) -> &'a AtomicU64 {
+        self.word
+    }
+
+    /// Announces a sleeper: the sequence to sleep on, after one more look. For one who waits for several events;
+    /// otherwise [`wait`](Self::wait) does it all.
+    #[must_use = "without a sleep the announcement only costs a wake"]
+    pub fn announce(&self) -> u32 {
         let mut word = self.word.load(Ordering::Relaxed);
         for _ in 0..ATTEMPTS {
             let announced = word.wrapping_add(ANNOUNCED) | SLEEPERS;

@@ -43,6 +43,12 @@ impl<'a, W: Wait> Port<'a, W> {
         &self.messages
     }
 
+    /// The number that this process is known by.
+    #[must_use]
+    pub const fn number(&self) -> u16 {
+        self.by
+    }
+
     /// How it waits.
     #[must_use]
     pub const fn waiting(&self) -> &W {

@@ -13,6 +13,7 @@
 //!
 //! Source: `futex(2)`; `FUTEX_WAIT_BITSET` takes an absolute time on the monotonic clock.
 
+use rustix::io::Errno;
 use rustix::thread::futex;
 use rustix::time::Timespec;
 use umbra_core::atomic::{AtomicU32, AtomicU64};
@@ -34,6 +35,32 @@ fn lower_half(word: &AtomicU64) -> &AtomicU32 {
     unsafe { AtomicU32::from_ptr(at) }
 }
 
+/// Most words that one can sleep on at once.
+pub const MOST: usize = 128;
+
+/// Sleeps while the lower half of each word is what was seen of it, until one is woken and at most until `until`; at most
+/// [`MOST`] words. May return early.
+pub fn sleep_any(words: &[(&AtomicU64, u32)], until: Time) {
+    let waiter = |&(word, seen): &(&AtomicU64, u32)| {
+        let mut waiter = futex::Wait::new();
+        waiter.val = seen.into();
+        waiter.uaddr = futex::WaitPtr::new(std::ptr::from_ref(lower_half(word)).cast_mut().cast());
+        waiter.flags = futex::WaitFlags::SIZE_U32;
+        waiter
+    };
+    let waiters: Vec<_> = words.iter().map(waiter).collect();
+    let woken = futex::waitv(&waiters, futex::WaitvFlags::empty(), Some(&timespec(until)), futex::ClockId::Monotonic);
+    if let Err(Errno::NOSYS | Errno::INVAL | Errno::PERM) = woken {
+        // Linux before 5.16: looks again and again, seldom enough to use little of the processor.
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+}
+
+fn timespec(until: Time) -> Timespec {
+    let tv_sec = i64::try_from(until.0 / 1_000_000_000).unwrap_or(i64::MAX);
+    Timespec { tv_sec, tv_nsec: (until.0 % 1_000_000_000) as _ }
+}
+
 impl Wait for Futex {
     #[inline]
     fn now(&self) -> Time {
@@ -41,10 +68,7 @@ impl Wait for Futex {
     }
 
     fn sleep(&self, word: &AtomicU64, seen: u32, until: Time) {
-        let until = Timespec {
-            tv_sec: i64::try_from(until.0 / 1_000_000_000).unwrap_or(i64::MAX),
-            tv_nsec: (until.0 % 1_000_000_000) as _,
-        };
+        let until = timespec(until);
         // Whatever ends the sleep (a wake, the time, a signal, another value), the caller looks again.
         let _ =
             futex::wait_bitset(lower_half(word), futex::Flags::empty(), seen, Some(&until), core::num::NonZeroU32::MAX);

@@ -1,0 +1,143 @@
+//! What a channel refuses, in words and by the name that the C interface gives it.
+
+use umbra_core::channel::{AttachError, ReceiveError, SendError, ShapeError};
+use umbra_core::crew::Identity;
+
+use crate::sys::process::ProcessError;
+use crate::sys::segment::SegmentError;
+
+/// Why an operation on a channel did nothing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// One try, and no message waits.
+    #[error("channel is empty: wait until a message is sent")]
+    Empty,
+    /// One try, and there is no room.
+    #[error("channel is full: wait until a message is received")]
+    Full,
+    /// What was waited for did not happen in time.
+    #[error("timed out: what was waited for did not happen before the deadline")]
+    Timeout,
+    /// The message was sent, but nobody received it in time; it is still in the channel.
+    #[error("message was sent, but nobody received it before the deadline")]
+    NotReceived,
+    /// Somebody destroyed the channel, or its owner ended.
+    #[error("channel was destroyed")]
+    Destroyed,
+    /// A capacity of zero.
+    #[error("capacity 0 is below the minimum of one message")]
+    CapacityTooSmall,
+    /// The block of a message is too small.
+    #[error("a block of {0} bytes is below the minimum of {min} bytes", min = super::BLOCK_MIN)]
+    BlockTooSmall(u32),
+    /// Capacity or block is larger than a channel can have.
+    #[error("{0}")]
+    TooLarge(ShapeError),
+    /// The message does not fit into a block.
+    #[error("message of {len} bytes does not fit into a block of {block} bytes")]
+    MessageTooLarge {
+        /// Bytes of the message.
+        len: usize,
+        /// Bytes of a block.
+        block: usize,
+    },
+    /// The message does not fit into the memory that it was to land in; it is still the first.
+    #[error("message of {len} bytes does not fit into {pad} bytes: it is kept, offer more memory")]
+    PadTooSmall {
+        /// Bytes of the message.
+        len: usize,
+        /// Bytes of the memory.
+        pad: usize,
+    },
+    /// No event has this number, or none that can be polled for.
+    #[error("{0} is no event that can be polled for")]
+    UnknownEvent(i32),
+    /// A semaphore is asked for messages or a barrier, or another channel for a semaphore.
+    #[error("a semaphore has no messages and no barrier, and other channels are no semaphores")]
+    WrongKind,
+    /// The barrier is broken until it is reset.
+    #[error("barrier is broken: a party gave up, timed out or died; reset it")]
+    BarrierBroken,
+    /// One try, and others are still to come; this party was not counted.
+    #[error("barrier is not complete: wait for the others")]
+    BarrierTryAgain,
+    /// A bounded semaphore is at its bound, or a count at 2^64 - 1.
+    #[error("semaphore is at its bound")]
+    SemaphoreFull,
+    /// More channels than one can wait for at once.
+    #[error("a set of {members} channels is too large: one can wait for {most} at once", most = crate::sys::futex::MOST)]
+    SetTooLarge {
+        /// Channels asked for.
+        members: usize,
+    },
+    /// As many processes use the channel as it has room for.
+    #[error("{0} finds no room: as many processes use the channel as it was made for")]
+    TooManyMembers(Identity),
+    /// What is attached is no channel, or one of another version.
+    #[error("{0}")]
+    NotChannel(AttachError),
+    /// The layout is of another version.
+    #[error("channel has layout version {0}, this program knows version {known}", known = super::layout::VERSION)]
+    VersionMismatch(u64),
+    /// The words of the channel contradict each other.
+    #[error("channel is damaged: give it up")]
+    Damaged,
+    /// The shared memory.
+    #[error("channel: {0}")]
+    Segment(#[from] SegmentError),
+    /// This process cannot tell who it is.
+    #[error("channel: {0}")]
+    Process(#[from] ProcessError),
+}
+
+impl Error {
+    /// The name of its code in the C interface.
+    #[must_use]
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Error::Empty => "CHANNEL_EMPTY",
+            Error::Full => "CHANNEL_FULL",
+            Error::Timeout | Error::NotReceived => "TIMEOUT",
+            Error::Destroyed => "OBJECT_DESTROYED",
+            Error::CapacityTooSmall => "CHANNEL_CAPACITY_BELOW_REQUIRED_MINIMUM",
+            Error::BlockTooSmall(_) => "CHANNEL_BLOCKSIZE_BELOW_REQUIRED_MINIMUM",
+            Error::TooLarge(_) => "CHANNEL_BLOCKSIZE_OVER_ALLOWED_MAXIMUM",
+            Error::PadTooSmall { .. } => "CHANNEL_RECV_INVALID_DESTINATION_MEMORY",
+            Error::MessageTooLarge { .. } | Error::UnknownEvent(_) | Error::WrongKind | Error::NotChannel(_) => {
+                "INVALID_ARGUMENT"
+            }
+            Error::SetTooLarge { .. } => "CHANNEL_EVENT_CAPACITY_EXCEEDED",
+            Error::BarrierBroken => "BARRIER_BROKEN",
+            Error::BarrierTryAgain => "BARRIER_WAIT_TRY_AGAIN",
+            Error::SemaphoreFull => "INVALID_VALUE",
+            Error::TooManyMembers(_) => "OUT_OF_SPACE",
+            Error::VersionMismatch(_) => "VERSION_MISMATCH",
+            Error::Damaged => "CHANNEL_BUFFER_ERROR",
+            Error::Segment(_) => "MEMORY_ERRNO",
+            Error::Process(_) => "FAILURE",
+        }
+    }
+}
+
+impl From<SendError> for Error {
+    fn from(error: SendError) -> Self {
+        match error {
+            SendError::Full => Error::Full,
+            SendError::TooLarge { len, block } => Error::MessageTooLarge { len, block },
+            SendError::Destroyed => Error::Destroyed,
+            _ => Error::Damaged,
+        }
+    }
+}
+
+impl From<ReceiveError> for Error {
+    fn from(error: ReceiveError) -> Self {
+        match error {
+            ReceiveError::Empty => Error::Empty,
+            ReceiveError::PadTooSmall { len, pad } => Error::PadTooSmall { len, pad },
+            ReceiveError::Destroyed => Error::Destroyed,
+            _ => Error::Damaged,
+        }
+    }
+}

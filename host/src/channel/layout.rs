@@ -1,0 +1,238 @@
+//! The memory of a channel: who uses it, its barrier or semaphore, its messages.
+
+use std::convert::Infallible;
+
+use umbra_core::atomic::{AtomicU64, Ordering};
+use umbra_core::cell::BytesMut;
+use umbra_core::channel::{Messages, Shape};
+use umbra_core::crew::{Crew, Liveness, Member};
+use umbra_core::event::EventCount;
+
+use super::barrier;
+use super::error::Error;
+use super::wait::Spinning;
+use super::{Attributes, Kind};
+use crate::sys::futex::Futex;
+use crate::sys::process::ProcessId;
+
+pub(super) const VERSION: u64 = 1;
+const MAGIC: u64 = u64::from_le_bytes(*b"umbrachn");
+const HEADER: usize = 16;
+const STATE: usize = 16;
+const WORD: usize = size_of::<u64>();
+
+/// Words of the header.
+#[derive(Clone, Copy)]
+enum Field {
+    Magic,
+    Version,
+    Members,
+    Uid,
+    Kind,
+    Initial,
+    Bounded,
+    Owner,
+    Spinners,
+}
+
+/// Words of the state.
+#[derive(Clone, Copy)]
+pub(super) enum State {
+    Barrier,
+    Semaphore,
+    /// Changes with either of the two.
+    Event,
+}
+
+/// Words of a member's pocket.
+#[derive(Clone, Copy)]
+pub(super) enum Pocket {
+    /// Waits that spin.
+    Spinners,
+    /// Receives that wait.
+    Receiving,
+    /// The round of the barrier for which it is counted, plus one.
+    Barrier,
+}
+
+/// What lies in the memory.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct View<'a> {
+    header: &'a [AtomicU64],
+    state: &'a [AtomicU64],
+    pub(super) crew: Crew<'a>,
+    pub(super) messages: Messages<'a>,
+    /// This process's number.
+    pub(super) me: u16,
+}
+
+/// Bytes of memory that a channel needs.
+pub(super) fn bytes_for(attributes: &Attributes) -> Result<usize, Error> {
+    let messages = attributes.shape()?.words().map_err(Error::TooLarge)?;
+    Ok((HEADER + STATE + Crew::words_for(attributes.members) + messages) * WORD)
+}
+
+/// Makes a channel in memory that nobody else uses yet; everything is zero.
+pub(super) fn create(memory: BytesMut<'_>, attributes: &Attributes) -> Result<(), Error> {
+    let words = memory.words(0, HEADER + STATE).map_err(|_| Error::Damaged)?;
+    let set = |field: Field, value: u64| words[field as usize].store(value, Ordering::Relaxed);
+    set(Field::Version, VERSION);
+    set(Field::Members, attributes.members.into());
+    set(Field::Uid, attributes.uid);
+    set(Field::Spinners, attributes.max_spinners.into());
+    if let Kind::Semaphore { initial, bounded } = attributes.kind {
+        set(Field::Kind, 1);
+        set(Field::Initial, initial);
+        set(Field::Bounded, bounded.into());
+        words[HEADER + State::Semaphore as usize].store(initial, Ordering::Relaxed);
+    }
+    let at = HEADER + STATE + Crew::words_for(attributes.members);
+    let rest = memory.part(at * WORD, memory.len() - at * WORD).map_err(|_| Error::Damaged)?;
+    Messages::create(rest, attributes.shape()?).map_err(Error::NotChannel)?;
+    // ORDERING: pairs with the load in `attach`.
+    words[Field::Magic as usize].store(MAGIC, Ordering::Release);
+    Ok(())
+}
+
+/// Looks at a channel as member `me`.
+pub(super) fn attach(memory: BytesMut<'_>, me: u16) -> Result<View<'_>, Error> {
+    let none = Error::NotChannel(umbra_core::channel::AttachError::NotChannel);
+    let words = memory.words(0, HEADER + STATE).map_err(|_| none)?;
+    let (header, state) = words.split_at(HEADER);
+    // ORDERING: pairs with the store in `create`.
+    if header[Field::Magic as usize].load(Ordering::Acquire) != MAGIC {
+        return Err(none);
+    }
+    let get = |field: Field| header[field as usize].load(Ordering::Relaxed);
+    if get(Field::Version) != VERSION {
+        return Err(Error::VersionMismatch(get(Field::Version)));
+    }
+    let members = u16::try_from(get(Field::Members)).map_err(|_| Error::Damaged)?;
+    let count = Crew::words_for(members);
+    let crew = Crew::attach(memory.words((HEADER + STATE) * WORD, count).map_err(|_| Error::Damaged)?);
+    let at = (HEADER + STATE + count) * WORD;
+    let rest = memory.len().checked_sub(at).and_then(|len| memory.part(at, len).ok()).ok_or(Error::Damaged)?;
+    let messages = Messages::attach(rest).map_err(Error::NotChannel)?;
+    Ok(View { header, state, crew, messages, me })
+}
+
+impl<'a> View<'a> {
+    fn get(&self, field: Field) -> u64 {
+        self.header[field as usize].load(Ordering::Relaxed)
+    }
+
+    pub(super) fn uid(&self) -> u64 {
+        self.get(Field::Uid)
+    }
+
+    pub(super) fn kind(&self) -> Kind {
+        let semaphore = Kind::Semaphore { initial: self.get(Field::Initial), bounded: self.get(Field::Bounded) != 0 };
+        if self.get(Field::Kind) == 0 { Kind::Messages } else { semaphore }
+    }
+
+    pub(super) fn max_spinners(&self) -> u64 {
+        self.get(Field::Spinners)
+    }
+
+    /// The word of the state.
+    pub(super) fn state(&self, which: State) -> &'a AtomicU64 {
+        &self.state[which as usize]
+    }
+
+    pub(super) fn event(&self) -> EventCount<'a> {
+        EventCount::new(self.state(State::Event))
+    }
+
+    pub(super) fn pocket(&self, number: u16, which: Pocket) -> Option<&'a AtomicU64> {
+        self.crew.pocket(number)?.get(which as usize)
+    }
+
+    /// Sum over the pockets of all members.
+    pub(super) fn pockets(&self, which: Pocket) -> u64 {
+        let all = self.crew.members().filter_map(|member| self.pocket(member.number, which));
+        all.fold(0, |sum, word| sum.wrapping_add(word.load(Ordering::Relaxed)))
+    }
+
+    /// Counts this process in, until what this returns is dropped.
+    pub(super) fn enter(&self, which: Pocket) -> Option<Spinning<'a>> {
+        let word = self.pocket(self.me, which)?;
+        word.fetch_add(1, Ordering::Relaxed);
+        Some(Spinning(word))
+    }
+
+    /// Binds the life of the channel to this member's.
+    pub(super) fn own(&self) {
+        self.header[Field::Owner as usize].store(u64::from(self.me) + 1, Ordering::Relaxed);
+    }
+
+    pub(super) fn is_owned_by(&self, number: u16) -> bool {
+        self.get(Field::Owner) == u64::from(number) + 1
+    }
+
+    pub(super) fn destroy(&self) -> bool {
+        let first = self.messages.queue().destroy();
+        self.wake();
+        first
+    }
+
+    fn wake(&self) {
+        let queue = self.messages.queue();
+        for event in [queue.published(), queue.taken(), self.event()] {
+            event.notify(&Futex);
+        }
+    }
+
+    /// Takes back what a member held that will not run again, or that leaves.
+    pub(super) fn give_back(&self, member: Member) {
+        self.messages.queue().reclaim(member.number);
+        barrier::forsaken(self, member.number);
+        for word in self.crew.pocket(member.number).into_iter().flatten() {
+            word.store(0, Ordering::Relaxed);
+        }
+        if self.is_owned_by(member.number) {
+            self.destroy();
+        }
+        self.wake();
+    }
+
+    /// Buries all members whose processes ended; how many they were.
+    pub(super) fn bury_dead(&self) -> usize {
+        let give_back = |member| {
+            self.give_back(member);
+            Ok::<_, Infallible>(())
+        };
+        let Ok(dead) = self.crew.bury_dead(self.me, &Processes, give_back);
+        dead
+    }
+}
+
+/// Tells by `/proc` whether processes live.
+struct Processes;
+
+impl Liveness for Processes {
+    fn is_alive(&self, member: Member) -> bool {
+        ProcessId::of(member.identity.pid()).map_or_else(
+            |error| !matches!(error, crate::sys::process::ProcessError::Gone(_)),
+            |now| {
+                use crate::sys::process::{Process, ProcessError};
+                super::identity(now) == member.identity && !matches!(Process::open(now), Err(ProcessError::Gone(_)))
+            },
+        )
+    }
+}
+
+impl Attributes {
+    pub(super) fn shape(&self) -> Result<Shape, Error> {
+        let (capacity, block) = match self.kind {
+            Kind::Messages => (self.capacity, self.block),
+            Kind::Semaphore { .. } => (1, 8),
+        };
+        if capacity == 0 {
+            return Err(Error::CapacityTooSmall);
+        }
+        if self.kind == Kind::Messages && block < super::BLOCK_MIN {
+            return Err(Error::BlockTooSmall(block));
+        }
+        Ok(Shape { capacity, spares: self.spares, block })
+    }
+}

@@ -1,0 +1,226 @@
+//! Channels: bounded queues of messages between processes of a host, in order, each received once.
+//!
+//! Somebody creates a channel; whoever gets its descriptor attaches. Any number of processes and threads send and
+//! receive. Nobody's death or stop blocks the others: what a dead process held is taken back by whoever waits longest, or
+//! by [`Channel::reap`]. Small messages are copied into the channel and out of it, or written and read in place.
+//!
+//! ```
+//! use std::time::Duration;
+//! use umbra::channel::{Attributes, Channel, Error, SendOptions, Timeout, WaitMode};
+//! let channel = Channel::create(&Attributes { capacity: 4, ..Attributes::default() })?;
+//! // As another process would, to which the descriptor was handed.
+//! let theirs = Channel::attach(channel.share()?)?;
+//!
+//! let sender = channel.sender(SendOptions { client: 7, ..SendOptions::default() })?;
+//! sender.send(b"hello", 42, Timeout::Never)?;
+//!
+//! let receiver = theirs.receiver(WaitMode::Adaptive)?;
+//! let mut pad = [0; 64];
+//! let message = receiver.receive(&mut pad, Timeout::After(Duration::from_secs(5)))?;
+//! assert_eq!((&pad[..message.len], message.hints, message.client), (&b"hello"[..], 42, 7));
+//! assert_eq!(receiver.receive(&mut pad, Timeout::Now), Err(Error::Empty));
+//! # Ok::<(), Error>(())
+//! ```
+//!
+//! Order: messages of one sender are received in the order in which they were sent, by each receiver. A receiver that is
+//! killed takes the message that it had just received with it.
+//!
+//! A process that forks must not use in the child what the parent attached: the child attaches anew.
+//!
+//! *Cost*: that of [`umbra_core::channel`], and a system call for a waiter that sleeps. A waiter asks every 200 ms
+//! whether the other members live.
+
+mod barrier;
+mod error;
+mod layout;
+mod poll;
+mod receive;
+mod semaphore;
+mod send;
+mod set;
+mod wait;
+
+use std::convert::Infallible;
+use std::os::fd::OwnedFd;
+
+use umbra_core::crew::{Identity, Member};
+
+pub use barrier::Barrier;
+pub use error::Error;
+pub use poll::Event;
+pub use receive::{InPlace, Message, Receiver};
+pub use semaphore::Semaphore;
+pub use send::{ReturnMode, SendOptions, Sender, Writing};
+pub use set::{ChannelSet, Ready};
+pub use wait::{Timeout, WaitMode};
+
+use crate::sys::process::ProcessId;
+use crate::sys::segment::{Mapping, Segment};
+use layout::View;
+
+/// Fewest bytes of a block.
+pub const BLOCK_MIN: u32 = 256;
+
+/// What a channel is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Kind {
+    /// Messages, and a barrier for as many parties as there is capacity for.
+    #[default]
+    Messages,
+    /// A count.
+    Semaphore {
+        /// Its value at first.
+        initial: u64,
+        /// Whether it can never be larger than at first.
+        bounded: bool,
+    },
+}
+
+/// What the creator of a channel chooses.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Attributes {
+    /// Its id, which users may choose as they like.
+    pub uid: u64,
+    /// Messages that wait at once.
+    pub capacity: u32,
+    /// Bytes of a message, at least [`BLOCK_MIN`].
+    pub block: u32,
+    /// Messages beyond the capacity, for processes that are stopped while they send or receive.
+    pub spares: u32,
+    /// Processes that use it at once.
+    pub members: u16,
+    /// Waits that spin at once; the others sleep.
+    pub max_spinners: u32,
+    /// What it is for.
+    pub kind: Kind,
+}
+
+impl Default for Attributes {
+    fn default() -> Self {
+        let (capacity, block, spares) = (100, 1024, 2);
+        Attributes { uid: 0, capacity, block, spares, members: 32, max_spinners: 32, kind: Kind::Messages }
+    }
+}
+
+fn identity(process: ProcessId) -> Identity {
+    Identity::new(process.pid, process.start)
+}
+
+/// A channel that this process uses; dropping it leaves the channel to the others.
+#[derive(Debug)]
+pub struct Channel {
+    segment: Segment,
+    me: Member,
+}
+
+impl Channel {
+    /// Makes a channel. It lives as long as somebody has it attached, or holds its descriptor.
+    ///
+    /// # Errors
+    /// [`Error`] if the attributes are impossible, or there is no memory.
+    pub fn create(attributes: &Attributes) -> Result<Channel, Error> {
+        let segment = Segment::create("umbra-channel", layout::bytes_for(attributes)?)?;
+        layout::create(segment.bytes_mut()?, attributes)?;
+        Self::join(segment)
+    }
+
+    /// Makes a channel that is destroyed when this process drops it or ends, also if it is killed: then as soon as
+    /// somebody waits at it for longer than a moment, or attaches.
+    ///
+    /// # Errors
+    /// As for [`create`](Self::create).
+    pub fn create_process_local(attributes: &Attributes) -> Result<Channel, Error> {
+        let channel = Self::create(attributes)?;
+        channel.view()?.own();
+        Ok(channel)
+    }
+
+    /// Uses a channel whose descriptor another process [shared](Self::share).
+    ///
+    /// # Errors
+    /// [`Error`] if it is none, or destroyed, or there is no room for another member.
+    pub fn attach(descriptor: OwnedFd) -> Result<Channel, Error> {
+        let size = rustix::fs::fstat(&descriptor).map_err(crate::sys::segment::SegmentError::Descriptor)?.st_size;
+        let segment = Segment::attach(descriptor, Mapping::ReadWrite, usize::try_from(size).unwrap_or(0))?;
+        let channel = Self::join(segment)?;
+        channel.reap()?;
+        if channel.is_destroyed()? { Err(Error::Destroyed) } else { Ok(channel) }
+    }
+
+    fn join(segment: Segment) -> Result<Channel, Error> {
+        let identity = identity(ProcessId::current()?);
+        let view = layout::attach(segment.bytes_mut()?, u16::MAX)?;
+        // The numbers of the dead are free again once they are buried.
+        let joined = view.crew.join(identity).or_else(|_| {
+            view.bury_dead();
+            view.crew.join(identity)
+        });
+        let me = joined.map_err(|_| Error::TooManyMembers(identity))?;
+        Ok(Channel { segment, me })
+    }
+
+    fn view(&self) -> Result<View<'_>, Error> {
+        layout::attach(self.segment.bytes_mut()?, self.me.number)
+    }
+
+    /// Another descriptor, to hand to another process.
+    ///
+    /// # Errors
+    /// [`Error::Segment`] if no descriptor is free.
+    pub fn share(&self) -> Result<OwnedFd, Error> {
+        Ok(self.segment.share()?)
+    }
+
+    /// The id that its creator chose.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`].
+    pub fn uid(&self) -> Result<u64, Error> {
+        Ok(self.view()?.uid())
+    }
+
+    /// How many messages wait.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`].
+    pub fn count(&self) -> Result<usize, Error> {
+        Ok(self.view()?.messages.queue().len())
+    }
+
+    /// Whether somebody destroyed it.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`].
+    pub fn is_destroyed(&self) -> Result<bool, Error> {
+        Ok(self.view()?.messages.queue().is_destroyed())
+    }
+
+    /// Ends it for all: whoever waits, and whoever comes, gets [`Error::Destroyed`].
+    ///
+    /// # Errors
+    /// [`Error::Destroyed`] if it was before.
+    pub fn destroy(&self) -> Result<(), Error> {
+        if self.view()?.destroy() { Ok(()) } else { Err(Error::Destroyed) }
+    }
+
+    /// Takes back what members held whose processes ended; how many they were. Who waits does it by himself.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`].
+    pub fn reap(&self) -> Result<usize, Error> {
+        Ok(self.view()?.bury_dead())
+    }
+}
+
+impl Drop for Channel {
+    fn drop(&mut self) {
+        if let Ok(view) = self.view() {
+            let leave = |member| {
+                view.give_back(member);
+                Ok::<_, Infallible>(())
+            };
+            // A number that is another's by now is none of ours.
+            let _ = view.crew.bury(self.me, self.me.number, leave);
+        }
+    }
+}

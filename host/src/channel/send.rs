@@ -1,0 +1,150 @@
+//! Sending.
+
+use umbra_core::atomic::{AtomicU64, Ordering};
+use umbra_core::cell::BytesMut;
+use umbra_core::channel::{Header, Loan, Port, Position};
+
+use super::error::Error;
+use super::wait::{Timeout, WaitMode, Watch};
+use super::{Channel, Kind};
+
+/// Handles that this process opened.
+static OPENED: AtomicU64 = AtomicU64::new(0);
+
+/// What has happened when a send returns.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum ReturnMode {
+    /// The message is in the channel, and its source may be used for something else.
+    #[default]
+    Deposited,
+    /// Somebody received it.
+    Received,
+}
+
+/// How a handle sends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct SendOptions {
+    /// Who sends, by a number of the user's; goes along with each message.
+    pub client: u64,
+    /// When to return.
+    pub returns: ReturnMode,
+    /// How to wait.
+    pub mode: WaitMode,
+}
+
+/// A send handle; messages of one handle are received in the order in which they were sent.
+#[derive(Debug)]
+pub struct Sender<'a> {
+    port: Port<'a, Watch<'a>>,
+    options: SendOptions,
+    handle: [u64; 2],
+}
+
+impl Channel {
+    /// Opens a send handle.
+    ///
+    /// # Errors
+    /// [`Error::WrongKind`] if it is a semaphore.
+    pub fn sender(&self, options: SendOptions) -> Result<Sender<'_>, Error> {
+        let view = self.view()?;
+        if view.kind() != Kind::Messages {
+            return Err(Error::WrongKind);
+        }
+        let identity = u64::from(self.me.identity.pid()) << 32 | u64::from(self.me.identity.start());
+        let handle = [identity, OPENED.fetch_add(1, Ordering::Relaxed)];
+        Ok(Sender { port: Port::new(view.messages, view.me, Watch::new(view)), options, handle })
+    }
+}
+
+/// The error at the end of a wait, instead of the state at its last look.
+fn late(error: Error, timeout: Timeout) -> Error {
+    if error == Error::Full && timeout != Timeout::Now { Error::Timeout } else { error }
+}
+
+impl<'a> Sender<'a> {
+    /// The id of this handle, which goes along with each message.
+    #[must_use]
+    pub const fn id(&self) -> [u64; 2] {
+        self.handle
+    }
+
+    fn header(&self, hints: u64) -> Header {
+        Header { hints, sender: self.options.client, handle: self.handle, flags: 0 }
+    }
+
+    /// Sends a copy of these bytes, and the 64 bits beside them.
+    ///
+    /// # Errors
+    /// [`Error::Full`] for one try, [`Error::Timeout`], [`Error::MessageTooLarge`], [`Error::Destroyed`]: nothing was sent
+    /// then. [`Error::NotReceived`] if the handle returns when a message is received.
+    #[inline]
+    pub fn send(&self, bytes: &[u8], hints: u64, timeout: Timeout) -> Result<(), Error> {
+        match self.port.try_send(self.header(hints), bytes) {
+            Ok(_) if self.options.returns == ReturnMode::Deposited => Ok(()),
+            Ok(position) => self.await_receipt(position, timeout),
+            Err(error) => self.send_waiting(error.into(), bytes, hints, timeout),
+        }
+    }
+
+    #[cold]
+    fn send_waiting(&self, error: Error, bytes: &[u8], hints: u64, timeout: Timeout) -> Result<(), Error> {
+        if error != Error::Full || timeout == Timeout::Now {
+            return Err(error);
+        }
+        let deadline = timeout.deadline();
+        let (patience, _counted) = self.port.waiting().patience(self.options.mode, deadline);
+        let sent = self.port.send(self.header(hints), bytes, patience).map_err(|e| late(e.into(), timeout))?;
+        if self.options.returns == ReturnMode::Deposited {
+            return Ok(());
+        }
+        if self.port.await_receipt(sent, patience) { Ok(()) } else { Err(self.not_received()) }
+    }
+
+    #[cold]
+    fn await_receipt(&self, position: Position, timeout: Timeout) -> Result<(), Error> {
+        let (patience, _counted) = self.port.waiting().patience(self.options.mode, timeout.deadline());
+        if self.port.await_receipt(position, patience) { Ok(()) } else { Err(self.not_received()) }
+    }
+
+    fn not_received(&self) -> Error {
+        if self.port.messages().queue().is_destroyed() { Error::Destroyed } else { Error::NotReceived }
+    }
+
+    /// A message of `len` bytes to be written where it will lie.
+    ///
+    /// # Errors
+    /// As for [`send`](Self::send).
+    pub fn write(&self, len: usize, timeout: Timeout) -> Result<Writing<'_, 'a>, Error> {
+        let (patience, _counted) = self.port.waiting().patience(self.options.mode, timeout.deadline());
+        let loan = match timeout {
+            Timeout::Now => self.port.messages().loan(self.port.number(), len),
+            _ => self.port.loan(len, patience),
+        };
+        Ok(Writing { sender: self, loan: loan.map_err(|e| late(e.into(), timeout))? })
+    }
+}
+
+/// A message that is being written where it will lie; dropped, it is not sent.
+#[derive(Debug)]
+pub struct Writing<'s, 'a> {
+    sender: &'s Sender<'a>,
+    loan: Loan<'a>,
+}
+
+impl Writing<'_, '_> {
+    /// Its bytes; what is not written is what an earlier message left.
+    #[must_use]
+    pub fn bytes(&self) -> BytesMut<'_> {
+        self.loan.bytes()
+    }
+
+    /// Sends it, and the 64 bits beside it; one try.
+    ///
+    /// # Errors
+    /// [`Error::Full`] if others filled the channel meanwhile; what was written is lost then.
+    pub fn send(mut self, hints: u64) -> Result<(), Error> {
+        self.loan.header = self.sender.header(hints);
+        self.sender.port.commit(self.loan)?;
+        Ok(())
+    }
+}

@@ -1,0 +1,132 @@
+//! Waiting for several channels at once.
+//!
+//! A set belongs to the process that made it; its channels know nothing of it, so nothing has to be taken back when it
+//! goes, and any number of sets and pollers may wait for the same channel. It is level-triggered: a member that is ready
+//! is reported again and again, in turn with the others that are, until it is not.
+//!
+//! *Cost*: O(members) a poll that sleeps, by one system call.
+
+use umbra_core::atomic::{AtomicU64, Ordering};
+use umbra_core::event::{EventCount, SLICE, Wait};
+
+use super::error::Error;
+use super::layout::View;
+use super::poll::{Event, holds};
+use super::wait::{Timeout, WaitMode, Watch};
+use super::{Channel, Kind};
+use crate::sys::futex::{self, Futex};
+
+/// Channels, and what is waited for at each of them.
+#[derive(Debug)]
+pub struct ChannelSet<'a> {
+    members: Vec<Member<'a>>,
+    /// Who is looked at first; moves on, so that a busy member does not hide the others.
+    turn: AtomicU64,
+}
+
+#[derive(Debug)]
+struct Member<'a> {
+    view: View<'a>,
+    watch: Watch<'a>,
+    event: Event,
+}
+
+/// A member that is ready.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Ready {
+    /// Which one, in the order in which they were given.
+    pub index: usize,
+    /// What holds; `None` if the channel was destroyed.
+    pub event: Option<Event>,
+}
+
+impl<'a> ChannelSet<'a> {
+    /// A set of channels, of which `event` is waited for.
+    ///
+    /// # Errors
+    /// [`Error::SetTooLarge`]; [`Error::WrongKind`] for a semaphore; [`Error::UnknownEvent`] unless the event is one of
+    /// [`In`](Event::In), [`Out`](Event::Out), [`InOut`](Event::InOut), [`Empty`](Event::Empty) and [`Full`](Event::Full).
+    pub fn new(channels: impl IntoIterator<Item = &'a Channel>, event: Event) -> Result<Self, Error> {
+        if !matches!(event, Event::In | Event::Out | Event::InOut | Event::Empty | Event::Full) {
+            return Err(Error::UnknownEvent(event as i32));
+        }
+        let member = |channel: &'a Channel| {
+            let view = channel.view()?;
+            if view.kind() != Kind::Messages {
+                return Err(Error::WrongKind);
+            }
+            Ok(Member { view, watch: Watch::new(view), event })
+        };
+        let members = channels.into_iter().map(member).collect::<Result<Vec<_>, Error>>()?;
+        if members.len() > futex::MOST {
+            return Err(Error::SetTooLarge { members: members.len() });
+        }
+        Ok(ChannelSet { members, turn: AtomicU64::new(0) })
+    }
+
+    /// How many channels it has.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.members.len()
+    }
+
+    /// Whether it has none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.members.is_empty()
+    }
+
+    fn look(&self) -> Option<Ready> {
+        let count = self.members.len();
+        let turn = self.turn.load(Ordering::Relaxed) as usize % count.max(1);
+        let index =
+            (turn..count).chain(0..turn).find(|&index| self.members.get(index).is_some_and(Member::is_ready))?;
+        self.turn.store(index as u64 + 1, Ordering::Relaxed);
+        let destroyed = self.members.get(index).is_some_and(|member| member.view.messages.queue().is_destroyed());
+        let event = self.members.get(index).map(|member| member.event).filter(|_| !destroyed);
+        Some(Ready { index, event })
+    }
+
+    /// Waits until a member is ready.
+    ///
+    /// # Errors
+    /// [`Error::Timeout`], also for one try.
+    pub fn poll(&self, mode: WaitMode, timeout: Timeout) -> Result<Ready, Error> {
+        let deadline = timeout.deadline();
+        let mut looks = 0_u64;
+        loop {
+            if let Some(ready) = self.look() {
+                return Ok(ready);
+            }
+            looks += 1;
+            let now = Futex.now();
+            if now >= deadline {
+                return Err(Error::Timeout);
+            }
+            if mode == WaitMode::Spin || mode == WaitMode::Adaptive && looks < super::wait::ADAPTIVE.into() {
+                Futex.pause();
+                continue;
+            }
+            let asleep: Vec<_> = self.members.iter().map(Member::announce).collect();
+            if let Some(ready) = self.look() {
+                return Ok(ready);
+            }
+            futex::sleep_any(&asleep, deadline.min(now + SLICE));
+            self.members.iter().for_each(|member| member.watch.patrol());
+        }
+    }
+}
+
+impl<'a> Member<'a> {
+    fn is_ready(&self) -> bool {
+        let queue = self.view.messages.queue();
+        queue.is_destroyed() || holds(queue, self.event)
+    }
+
+    fn announce(&self) -> (&'a AtomicU64, u32) {
+        let queue = self.view.messages.queue();
+        let event: EventCount<'a> =
+            if matches!(self.event, Event::In | Event::Full) { queue.published() } else { queue.taken() };
+        (event.word(), event.announce())
+    }
+}

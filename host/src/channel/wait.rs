@@ -1,0 +1,127 @@
+//! How long to wait, how, and looking after the dead meanwhile.
+
+use std::time::Duration;
+
+use umbra_core::atomic::{AtomicU64, Ordering};
+use umbra_core::channel::Patience;
+use umbra_core::event::{SPIN, Wait};
+use umbra_core::time::{Lapse, Time};
+
+use super::layout::{Pocket, View};
+use crate::sys::clock;
+use crate::sys::futex::Futex;
+
+/// How long an operation may wait.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Timeout {
+    /// One try; its failure says in which state the channel is.
+    Now,
+    /// So long in all; then the failure is [`Error::Timeout`](super::Error::Timeout).
+    After(Duration),
+    /// Until it happens.
+    #[default]
+    Never,
+}
+
+/// Zero is one try.
+impl From<Duration> for Timeout {
+    fn from(duration: Duration) -> Self {
+        if duration.is_zero() { Timeout::Now } else { Timeout::After(duration) }
+    }
+}
+
+impl Timeout {
+    pub(super) fn deadline(self) -> Time {
+        match self {
+            Timeout::Now => Time::ZERO,
+            Timeout::After(duration) => clock::now() + Lapse(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)),
+            Timeout::Never => Time::NEVER,
+        }
+    }
+}
+
+/// How to wait.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum WaitMode {
+    /// Sleep at once: no processor is used.
+    Idle,
+    /// Never sleep: the shortest delay, and a whole processor.
+    Spin,
+    /// Look again and again for about two microseconds, then sleep.
+    #[default]
+    Adaptive,
+}
+
+/// Looks of an adaptive wait before it sleeps.
+pub(super) const ADAPTIVE: u32 = 200;
+/// How often somebody who waits asks whether the others live.
+const PATROL: Lapse = Lapse::from_millis(200);
+
+/// Waits by futex, and buries the dead now and then: something may not happen because somebody died.
+#[derive(Debug)]
+pub(super) struct Watch<'a> {
+    view: View<'a>,
+    next: AtomicU64,
+}
+
+impl<'a> Watch<'a> {
+    pub(super) fn new(view: View<'a>) -> Self {
+        Watch { view, next: AtomicU64::new(0) }
+    }
+
+    /// Waiting in this mode, which is idle for those who would be one spinner too many; `counted` ends with it.
+    pub(super) fn patience(&self, mode: WaitMode, deadline: Time) -> (Patience, Option<Spinning<'a>>) {
+        let idle = (Patience { spins: 0, deadline }, None);
+        let spins = match mode {
+            WaitMode::Idle => return idle,
+            WaitMode::Spin => SPIN,
+            WaitMode::Adaptive => return (Patience { spins: ADAPTIVE, deadline }, None),
+        };
+        if self.view.pockets(Pocket::Spinners) >= self.view.max_spinners() {
+            return idle;
+        }
+        (Patience { spins, deadline }, self.view.enter(Pocket::Spinners))
+    }
+
+    /// Buries the dead, if it is time again.
+    pub(super) fn patrol(&self) {
+        let now = clock::now();
+        let next = self.next.load(Ordering::Relaxed);
+        if now.0 >= next {
+            self.next.store((now + PATROL).0, Ordering::Relaxed);
+            // The first look only sets the time: who waits for less need not ask.
+            if next != 0 {
+                self.view.bury_dead();
+            }
+        }
+    }
+}
+
+/// A mark in the pocket of this process, which goes with this.
+#[derive(Debug)]
+pub(super) struct Spinning<'a>(pub(super) &'a AtomicU64);
+
+impl Drop for Spinning<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Wait for Watch<'_> {
+    #[inline]
+    fn now(&self) -> Time {
+        clock::now()
+    }
+    fn sleep(&self, word: &AtomicU64, seen: u32, until: Time) {
+        Futex.sleep(word, seen, until);
+        self.patrol();
+    }
+    #[inline]
+    fn wake(&self, word: &AtomicU64) {
+        Futex.wake(word);
+    }
+    fn pause(&self) {
+        Futex.pause();
+        self.patrol();
+    }
+}
