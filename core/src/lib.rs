@@ -8,7 +8,7 @@
 //!
 //! ```text
 //! machines    bootstrap of groups, reads,          sans-I/O: frames and time in, actions out
-//!             boundary exchange
+//!             boundary exchange, chained calls
 //! wire        frames, transports                   one vocabulary: Call, Offer, Null, Done
 //! names       regions, keys, spans, tickets,       who may touch which bytes; who is where
 //!             endpoints
@@ -32,6 +32,7 @@ pub mod boundary;
 pub mod cache;
 pub mod cached_memory;
 pub mod cell;
+pub mod chain;
 pub mod channel;
 pub mod codec;
 pub mod crew;

@@ -182,6 +182,28 @@ impl<S> Pending<S> {
         self.complete(id).ok().map(|value| (id, value))
     }
 
+    /// The request with the earliest deadline if that is not after `now`, left as it is: for whoever
+    /// [postpones](Self::postpone) it.
+    #[must_use]
+    #[inline]
+    pub fn due<T>(&self, now: Time) -> Option<Id<T>>
+    where
+        S: AsRef<[Request<T>]>,
+    {
+        self.first().filter(|&(_, deadline)| deadline <= now && deadline != Time::NEVER).map(|(id, _)| id)
+    }
+
+    /// The current id and value of the request at this place of the table, if there is one.
+    #[must_use]
+    #[inline]
+    pub fn at<T>(&self, index: u32) -> Option<(Id<T>, &T)>
+    where
+        S: AsRef<[Request<T>]>,
+    {
+        let request = self.requests.as_ref().get(index as usize)?;
+        request.value.as_ref().map(|value| (Id::new(index, request.generation), value))
+    }
+
     /// The earliest deadline of all requests in flight; `None` if nothing will ever expire.
     #[must_use]
     #[inline]

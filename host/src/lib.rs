@@ -5,6 +5,7 @@ pub mod access;
 pub mod admin;
 pub mod ask;
 pub mod cache;
+pub mod call;
 pub mod channel;
 pub mod config;
 pub mod driver;

@@ -149,3 +149,8 @@ fn a_running_rank() {
 fn a_running_server_of_memory() {
     a_million_inputs("serve");
 }
+
+#[test]
+fn a_running_member_of_chained_calls() {
+    a_million_inputs("chain");
+}

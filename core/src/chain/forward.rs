@@ -1,0 +1,234 @@
+//! Down the tree: requests, questions and cancellations to children, and what becomes of the children.
+
+use zerocopy::IntoBytes;
+
+use super::context::{Context, Own, State};
+use super::kids::{Kid, Kids, Stand};
+use super::machine::{Action, Handle, Machine};
+use super::message::{Head, Kind, Mode, Request};
+use super::name::{Edge, Node};
+use super::report::{Code, Record, Stage, Tallies};
+use super::storage::Storage;
+use crate::time::{Lapse, Time};
+
+impl<S: Storage> Machine<S> {
+    /// Sends the next message that is due to a child; `None` if none is due.
+    pub(super) fn send_next(&mut self, id: Handle, now: Time, buffer: &mut [u8]) -> Option<Action> {
+        loop {
+            let (context, kids) = self.with_kids(id)?;
+            let turn = context.cursor;
+            if turn >= context.layout.kids {
+                return None;
+            }
+            let at = context.kid_at(turn);
+            let kid = kids.get(at).filter(|kid| kid.stand.is_due());
+            let Some(kid) = kid else {
+                context.cursor += 1;
+                continue;
+            };
+            let to = self.member(id, kid.piece.start)?;
+            let peer = self.peers.as_ref().get(to.index());
+            if kid.stand == Stand::ToSend && peer.is_none_or(|peer| peer.dead) {
+                let code = if peer.is_none() { Code::UnknownId } else { Code::PeerDead };
+                let asked = kid.attempts > 0;
+                self.lose(id, at, Stage::Forward, code, to, !asked);
+                if self.contexts.get(id).is_ok_and(|context| context.forwards()) {
+                    continue;
+                }
+                return None;
+            }
+            let len_bytes = self.emit_down(id, at, kid, now, buffer)?;
+            let (context, _) = self.with_kids(id)?;
+            context.cursor += 1;
+            let ask_at = now + self.config.ask;
+            let context = self.contexts.get_mut(id).ok()?;
+            if kid.stand == Stand::ToSend && ask_at < context.ask_at {
+                context.ask_at = ask_at;
+                self.arm(id);
+            }
+            return Some(Action::Send { to, len_bytes });
+        }
+    }
+
+    /// Writes the message that is due to a child; it is not due any more.
+    fn emit_down(&mut self, id: Handle, at: u16, kid: Kid, now: Time, buffer: &mut [u8]) -> Option<usize> {
+        let (context, memory) = self.both(id)?;
+        let edge = Edge { index: id.index() as u16, generation: id.generation().0 as u16, ordinal: at };
+        let attempts = kid.attempts.saturating_add(1);
+        let head = Head { class: context.class + 1, attempt: attempts, ..Head::new(Kind::Request, context.call, edge) };
+        let (emitted, changed) = match kid.stand {
+            Stand::ToSend => {
+                let bytes = memory.as_bytes();
+                let list = context.layout.list(bytes).piece(kid.piece.start, kid.piece.len)?;
+                let data = bytes.get(context.layout.data_range())?;
+                let request = Request {
+                    func: context.func,
+                    callback: context.callback,
+                    slots: context.slots,
+                    shape: context.shape,
+                    height: context.height.saturating_sub(1),
+                    caps: context.caps,
+                    budget_us: Self::budget_below(context.deadline, context.height, now),
+                    list,
+                    header: bytes.get(context.layout.header_range())?,
+                    data,
+                    data_len: context.data_len,
+                };
+                let head = Head { mode: context.mode, a: list.len(), b: data.len() as u32, ..head };
+                let heard = if kid.attempts == 0 { now } else { kid.heard };
+                (request.emit(&head, buffer), Kid { stand: Stand::Sent, attempts, heard, ..kid })
+            }
+            Stand::ToAsk => {
+                let head = Head { kind: Kind::Ask, ..head };
+                (head.emit_bare(buffer), Kid { stand: Stand::Heard, ..kid })
+            }
+            _ => {
+                // Whoever still gathers waits for the answer to this, too.
+                let waits = context.state == State::Gathering;
+                let mode = if waits { Mode::COLLECT } else { Mode::empty() };
+                let stand = if waits { Stand::Heard } else { Stand::Over };
+                (Head { kind: Kind::Cancel, mode, ..head }.emit_bare(buffer), Kid { stand, ..kid })
+            }
+        };
+        Kids::of(&context.layout, memory).set(at, changed);
+        debug_assert!(emitted.is_ok(), "the buffer holds the longest message");
+        let len = emitted.ok()?;
+        match kid.stand {
+            Stand::ToSend => {
+                self.figures.requests += 1;
+                self.figures.request_bytes += len as u64;
+            }
+            Stand::ToAsk => self.figures.asks += 1,
+            _ => self.figures.cancels += 1,
+        }
+        Some(len)
+    }
+
+    /// The member at this place of a call's list.
+    pub(super) fn member(&self, id: Handle, place: u32) -> Option<Node> {
+        let context = self.contexts.get(id).ok()?;
+        let start = id.index() as usize * self.slab;
+        let bytes = self.words.as_ref().get(start..start + self.slab)?.as_bytes();
+        context.layout.list(bytes).id(place)
+    }
+
+    /// A child is lost to this call, and with it what is below it.
+    pub(super) fn lose(&mut self, id: Handle, at: u16, stage: Stage, code: Code, origin: Node, never_asked: bool) {
+        let Some((context, kids)) = self.with_kids(id) else { return };
+        let Some(kid) = kids.get(at) else { return };
+        let rest = kid.piece.len - 1;
+        let (unreached, unknown) = if never_asked { (rest, 0) } else { (0, rest) };
+        let record = Record { origin, stage, code, depth: context.class, aux: 0, count: kid.piece.len };
+        self.kid_failed(id, at, Tallies { ok: 0, failed: 1, unreached, unknown }, [record].into_iter());
+    }
+
+    /// A child has failed; so has the call, unless it collects failures.
+    pub(super) fn kid_failed(&mut self, id: Handle, at: u16, tallies: Tallies, records: impl Iterator<Item = Record>) {
+        for record in records {
+            self.record(id, record);
+        }
+        let Some((context, mut kids)) = self.with_kids(id) else { return };
+        let Some(kid) = kids.get(at) else { return };
+        kids.set(at, Kid { stand: Stand::Over, ..kid });
+        context.pend -= 1;
+        context.tallies.add(tallies);
+        if Self::is_fast(context) {
+            self.fail(id, None);
+        } else if context.mode.contains(Mode::CANCEL_ON_FAIL) && context.state == State::Gathering {
+            self.drop_unsent(id);
+        } else {
+            self.ready(id);
+        }
+    }
+
+    /// Time has passed; call it at [`deadline`](Self::deadline), more often does no harm.
+    pub fn on_time(&mut self, now: Time) {
+        while let Some(id) = self.contexts.due(now) {
+            let Ok(context) = self.contexts.get(id) else { return };
+            if context.deadline <= now {
+                self.time_out(id);
+            } else {
+                self.ask(id, now);
+            }
+            self.arm(id);
+        }
+    }
+
+    fn time_out(&mut self, id: Handle) {
+        let origin = self.config.node;
+        let Ok(context) = self.contexts.get_mut(id) else { return };
+        (context.deadline, context.ask_at) = (Time::NEVER, Time::NEVER);
+        let own = |context: &Context, stage| Record {
+            origin,
+            stage,
+            code: Code::Timeout,
+            depth: context.class,
+            aux: 0,
+            count: 1,
+        };
+        if matches!(context.state, State::Queued | State::Running) {
+            let stage = if context.state == State::Queued { Stage::Setup } else { Stage::Func };
+            context.own = Own::Failed;
+            let record = own(context, stage);
+            return self.fail(id, Some(record));
+        }
+        if context.state != State::Gathering {
+            return;
+        }
+        let kids = context.layout.kids;
+        let mut lost = false;
+        for at in 0..kids {
+            let Some(kid) = self.with_kids(id).and_then(|(_, kids)| kids.get(at)).filter(Kid::is_open) else {
+                continue;
+            };
+            let Some(origin) = self.member(id, kid.piece.start) else { continue };
+            lost = true;
+            match kid.attempts {
+                0 => self.lose(id, at, Stage::Forward, Code::Timeout, origin, true),
+                _ if kid.refused => self.lose(id, at, Stage::Forward, Code::NoResource, origin, false),
+                _ => self.lose(id, at, Stage::Child, Code::Timeout, origin, false),
+            }
+            if self.contexts.get(id).is_ok_and(|context| context.state != State::Gathering) {
+                return;
+            }
+        }
+        let Ok(context) = self.contexts.get_mut(id) else { return };
+        // If all answers are here, combining them took too long.
+        let record = (!lost).then(|| own(context, Stage::Callback));
+        if !lost {
+            context.own = Own::Failed;
+        }
+        self.fail(id, record);
+    }
+
+    /// Asks the children that have not answered, and gives up those that have been silent for too long.
+    fn ask(&mut self, id: Handle, now: Time) {
+        let config = self.config;
+        let (again, silence) = (config.ask, config.silence);
+        let repeats = again != Lapse(u64::MAX);
+        let Some((context, mut kids)) = self.with_kids(id) else { return };
+        let (mut due, mut silent) = (Time::NEVER, None);
+        kids.update(|at, kid| {
+            let stand = match kid.stand {
+                Stand::Sent if repeats => Stand::ToSend,
+                Stand::Busy => Stand::ToSend,
+                Stand::Heard if repeats => Stand::ToAsk,
+                _ => return None,
+            };
+            if repeats && silent.is_none() && kid.stand != Stand::Busy && now.since(kid.heard) >= silence {
+                silent = Some(at);
+            }
+            due = due.min(now + if kid.stand == Stand::Busy { config.patience(kid.attempts) } else { again });
+            Some(Kid { stand, ..kid })
+        });
+        context.ask_at = due;
+        context.cursor = 0;
+        self.ready(id);
+        if let Some(at) = silent
+            && let Some((_, kid)) = self.with_kids(id).and_then(|(_, kids)| Some((0, kids.get(at)?)))
+            && let Some(origin) = self.member(id, kid.piece.start)
+        {
+            self.lose(id, at, Stage::Child, Code::Timeout, origin, false);
+        }
+    }
+}

@@ -1,0 +1,298 @@
+//! The machine of one member: its tables, and what is to be done next.
+
+use super::context::{Context, NIL, Out, State};
+use super::kids::Kids;
+use super::message::Mode;
+use super::name::Node;
+use super::notes::Queue;
+use super::storage::{Config, Lent, Storage};
+use super::tombs::Ring;
+use super::{Figures, functions};
+use crate::id::Id;
+use crate::map::Map;
+use crate::pending::Pending;
+use crate::time::{Lapse, Time};
+
+/// Names a call at one member until it is over there.
+pub type Handle = Id<Context>;
+
+/// Classes of calls by depth that there can be.
+pub const CLASSES_MAX: usize = 32;
+
+/// Set in the index for a call that is over; the rest is its tomb.
+pub(super) const OVER: u32 = 1 << 31;
+
+/// What a machine wants done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Action {
+    /// Send the message that lies in the first `len_bytes` of the polled buffer.
+    Send {
+        /// To whom.
+        to: Node,
+        /// Length of the message.
+        len_bytes: usize,
+    },
+    /// Run the user's code on [`work`](Machine::work), then say how it went by [`finish`](Machine::finish).
+    Run {
+        /// Which call.
+        handle: Handle,
+        /// Place of the function, as [`register`](Machine::register) gave it.
+        function: u16,
+    },
+    /// A call that was started here is over: see [`outcome`](Machine::outcome), then [`release`](Machine::release) it.
+    Ended {
+        /// Which call.
+        handle: Handle,
+    },
+}
+
+/// Contexts with something to do, strung together through themselves.
+#[derive(Clone, Copy, Debug)]
+struct Line {
+    head: u32,
+    tail: u32,
+}
+
+impl Line {
+    const EMPTY: Line = Line { head: NIL, tail: NIL };
+}
+
+/// The machine; see the [module](super).
+#[derive(Debug)]
+pub struct Machine<S: Storage> {
+    pub(super) config: Config,
+    pub(super) contexts: Pending<S::Contexts>,
+    pub(super) words: S::Words,
+    /// Words that each context has of them.
+    pub(super) slab: usize,
+    pub(super) peers: S::Peers,
+    pub(super) functions: S::Functions,
+    pub(super) tombs: S::Tombs,
+    pub(super) ring: Ring,
+    pub(super) answers: S::Answers,
+    pub(super) kept: usize,
+    pub(super) index: Map<S::Index>,
+    pub(super) notes: S::Notes,
+    pub(super) queue: Queue,
+    pub(super) waiters: S::Notes,
+    pub(super) waiting: Queue,
+    pub(super) scratch: S::Scratch,
+    /// Answers and callbacks.
+    up: Line,
+    /// Functions and requests.
+    down: Line,
+    pub(super) used: [u16; CLASSES_MAX],
+    pub(super) open: u16,
+    pub(super) seq: u32,
+    pub(super) lists: u32,
+    pub(super) figures: Figures,
+}
+
+impl<S: Storage> Machine<S> {
+    /// A machine over the lent storage, which remembers nothing of an earlier life.
+    #[must_use]
+    pub fn new(config: Config, lent: Lent<S>) -> Self {
+        let Lent { contexts, words, mut peers, mut functions, mut tombs, answers, index, notes, waiters, scratch } =
+            lent;
+        let places = contexts.as_ref().len().clamp(1, usize::from(u16::MAX));
+        let slab = words.as_ref().len() / places;
+        let kept = answers.as_ref().len().checked_div(tombs.as_ref().len()).unwrap_or(0);
+        peers.as_mut().fill_with(Default::default);
+        functions.as_mut().fill(None);
+        tombs.as_mut().fill_with(Default::default);
+        // A class needs a place of its own, so there are no more classes than places.
+        let classes = usize::from(config.classes).min(CLASSES_MAX).min(places) as u8;
+        Machine {
+            config: Config { classes, ..config },
+            contexts: Pending::new(contexts),
+            words,
+            slab,
+            peers,
+            functions,
+            tombs,
+            ring: Ring::default(),
+            answers,
+            kept,
+            index: Map::new(index, u64::from(config.life.0) << 32 | u64::from(config.node.0)),
+            notes,
+            queue: Queue::default(),
+            waiters,
+            waiting: Queue::default(),
+            scratch,
+            up: Line::EMPTY,
+            down: Line::EMPTY,
+            used: [0; CLASSES_MAX],
+            open: 0,
+            seq: 0,
+            lists: 0,
+            figures: Figures::default(),
+        }
+    }
+
+    /// How it was set up.
+    #[must_use]
+    pub const fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// Counts of what was sent and received.
+    #[must_use]
+    pub const fn figures(&self) -> &Figures {
+        &self.figures
+    }
+
+    /// Calls under way here, those included that are over and not released yet.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.contexts.len()
+    }
+
+    /// Whether no call is under way here.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.contexts.is_empty()
+    }
+
+    /// When [`on_time`](Self::on_time) is due, if ever.
+    #[must_use]
+    pub fn deadline(&self) -> Option<Time> {
+        self.contexts.deadline()
+    }
+
+    /// Makes the function of this tag callable from now on; its place, which [`Action::Run`] tells.
+    ///
+    /// # Errors
+    /// [`RegisterError`](super::RegisterError).
+    pub fn register(&mut self, tag: super::Tag) -> Result<u16, super::RegisterError> {
+        functions::register(self.functions.as_mut(), tag)
+    }
+
+    /// No new call may use the function from now on; calls under way still run it. Whether it was registered.
+    pub fn unregister(&mut self, tag: super::Tag) -> bool {
+        functions::release(self.functions.as_mut(), tag)
+    }
+
+    /// The next thing to do, or `None` until something else is told to the machine. `buffer` holds the longest message
+    /// ([`Config::message_max`]).
+    #[must_use]
+    pub fn poll(&mut self, now: Time, buffer: &mut [u8]) -> Option<Action> {
+        while let Some(note) = self.queue.pop(self.notes.as_ref()) {
+            if let Some(len_bytes) = self.emit_note(&note, buffer) {
+                return Some(Action::Send { to: note.to, len_bytes });
+            }
+        }
+        while let Some(id) = self.next_ready() {
+            if let Some(action) = self.step(id, now, buffer) {
+                return Some(action);
+            }
+        }
+        None
+    }
+
+    fn next_ready(&mut self) -> Option<Handle> {
+        let line = if self.up.head == NIL { &mut self.down } else { &mut self.up };
+        let (id, _) = self.contexts.at(line.head)?;
+        let context = self.contexts.get_mut(id).ok()?;
+        context.queued = false;
+        line.head = context.next;
+        if line.head == NIL {
+            line.tail = NIL;
+        }
+        Some(id)
+    }
+
+    /// Puts a context into its queue, if it is in none.
+    pub(super) fn ready(&mut self, id: Handle) {
+        let Ok(context) = self.contexts.get_mut(id) else { return };
+        if context.queued {
+            return;
+        }
+        context.queued = true;
+        context.next = NIL;
+        let is_up = match context.state {
+            State::Answering | State::Failing | State::Ended | State::Draining => true,
+            State::Gathering => context.parked.0 != super::context::NO_KID || context.pend == 0,
+            State::Queued | State::Running => false,
+        };
+        let line = if is_up { &mut self.up } else { &mut self.down };
+        let last = core::mem::replace(&mut line.tail, id.index());
+        if last == NIL {
+            line.head = id.index();
+        } else if let Some((before, _)) = self.contexts.at(last)
+            && let Ok(before) = self.contexts.get_mut(before)
+        {
+            before.next = id.index();
+        }
+    }
+
+    /// A context and its memory.
+    #[inline]
+    pub(super) fn both(&mut self, id: Handle) -> Option<(&mut Context, &mut [u64])> {
+        let start = id.index() as usize * self.slab;
+        let memory = self.words.as_mut().get_mut(start..start + self.slab)?;
+        Some((self.contexts.get_mut(id).ok()?, memory))
+    }
+
+    /// A context and its children.
+    #[inline]
+    pub(super) fn with_kids(&mut self, id: Handle) -> Option<(&mut Context, Kids<'_>)> {
+        let (context, memory) = self.both(id)?;
+        let kids = Kids::of(&context.layout, memory);
+        Some((context, kids))
+    }
+
+    /// Sets the timer of a context by what it waits for.
+    pub(super) fn arm(&mut self, id: Handle) {
+        if let Ok(context) = self.contexts.get(id) {
+            let at = context.deadline.min(context.ask_at);
+            let armed = self.contexts.postpone(id, at);
+            debug_assert!(armed.is_ok(), "the context was just there");
+        }
+    }
+
+    /// One step of one call.
+    fn step(&mut self, id: Handle, now: Time, buffer: &mut [u8]) -> Option<Action> {
+        loop {
+            let context = self.contexts.get(id).ok()?;
+            if context.forwards() && context.cursor < context.layout.kids {
+                if let Some(action) = self.send_next(id, now, buffer) {
+                    self.ready(id);
+                    return Some(action);
+                }
+                continue;
+            }
+            let idle = context.out == Out::Nothing;
+            match context.state {
+                State::Queued if idle => return self.begin(id),
+                State::Running if idle && context.woken => return self.run(id, Out::Func),
+                State::Gathering if idle => match self.gather(id) {
+                    super::user::Gathered::Run(kid) => return self.run(id, Out::Callback(kid)),
+                    super::user::Gathered::Wait => return None,
+                    super::user::Gathered::Over => {}
+                },
+                State::Answering => return self.answer(id, buffer),
+                State::Failing => return self.answer_badly(id, buffer),
+                State::Ended if !context.told => {
+                    self.contexts.get_mut(id).ok()?.told = true;
+                    self.ready(id);
+                    return Some(Action::Ended { handle: id });
+                }
+                State::Ended if idle && context.released => self.free(id),
+                State::Draining if idle => self.leave(id),
+                _ => return None,
+            }
+        }
+    }
+
+    /// Until when a child of a call has, in microseconds: every level keeps a part for reports to come up in time.
+    pub(super) fn budget_below(deadline: Time, height: u8, now: Time) -> u32 {
+        let left = deadline.since(now).0;
+        let Lapse(slack) = Lapse(left / (16 * (u64::from(height) + 1)));
+        u32::try_from((left - slack) / 1000).unwrap_or(u32::MAX).max(1)
+    }
+
+    /// Whether failures end a call here at once.
+    pub(super) fn is_fast(context: &Context) -> bool {
+        !context.mode.contains(Mode::COLLECT)
+    }
+}

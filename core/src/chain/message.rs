@@ -1,0 +1,371 @@
+//! What members of a call say to each other, byte for byte.
+//!
+//! Requests, questions and cancellations go *down* the tree, everything else *up*. All messages begin with the same 32
+//! bytes; integers are little-endian:
+//!
+//! ```text
+//! 0 version  1 kind  2 flags (2)  4 root (4)  8 life (4)  12 seq (4)  16 attempt  17 class  18 ordinal (2)
+//! 20 index (2)  22 generation (2)  24 a (4)  28 b (4)
+//! request   32 func (4)  36 callback (4)  40 slots (2 + 2)  44 shape (2)  46 height  47 list  48 hlen (2)
+//!           50 reply header cap (2)  52 reply data cap (4)  56 dlen (8)  64 budget µs (4)  68 0 (4)
+//!           72 a ids, then as many sizes if `list` is 1, header, b bytes of data
+//! response  32 members done (4)  36 0 (4)  40 0 (8)  48 a bytes of header, b bytes of data
+//! failure   32 ok, failed, unreached, unknown (4 each)  48 a records of 16 bytes
+//! ```
+//!
+//! A status-only answer is the bare 48 bytes of a response. Data is either in the request, or its 24 bytes are a
+//! [`Span`] that whoever wants it reads from its owner.
+
+use super::name::{CallId, Edge, Life, Node, Tag};
+use super::report::{Record, Tallies};
+use crate::codec::{Reader, Short, Writer};
+use crate::key::{Key, Span};
+use crate::tree::Shape;
+
+/// The version of these messages.
+pub const VERSION: u8 = 1;
+/// Bytes that all messages begin with.
+pub const HEAD: usize = 32;
+/// Bytes of a request before its ids.
+pub const REQUEST: usize = 72;
+/// Bytes of a response before its reply.
+pub const RESPONSE: usize = 48;
+/// Bytes of a failure before its records.
+pub const FAILURE: usize = 48;
+/// Bytes of a span in place of data.
+pub(super) const SPAN: usize = 24;
+
+bitflags::bitflags! {
+    /// How a call is to be treated, at every member.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, Default)]
+    pub struct Mode: u16 {
+        /// Go on after failures and report all of them; without it the first failure answers at once.
+        const COLLECT = 1;
+        /// After a failure, tell those who have not answered to stop.
+        const CANCEL_ON_FAIL = 2;
+        /// Combine answers in the order of the children, not in that of their arrival.
+        const ORDERED = 4;
+        /// Send the request on before the function runs.
+        const CUT_THROUGH = 8;
+        /// The data is a span that lies elsewhere.
+        const SPAN = 16;
+    }
+}
+
+/// What a message is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+#[repr(u8)]
+pub(super) enum Kind {
+    Request = 1,
+    Response = 2,
+    Failure = 3,
+    Busy = 4,
+    Credit = 5,
+    Cancel = 6,
+    Ask = 7,
+    Alive = 8,
+}
+
+/// The part that all messages have.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Head {
+    pub(super) kind: Kind,
+    pub(super) mode: Mode,
+    pub(super) call: CallId,
+    pub(super) attempt: u8,
+    pub(super) class: u8,
+    pub(super) edge: Edge,
+    pub(super) a: u32,
+    pub(super) b: u32,
+}
+
+/// Why bytes are no message.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Unread {
+    /// Another version.
+    Version(Head),
+    /// Not even a head.
+    Malformed,
+}
+
+impl Head {
+    pub(super) const fn new(kind: Kind, call: CallId, edge: Edge) -> Head {
+        Head { kind, mode: Mode::empty(), call, attempt: 0, class: 0, edge, a: 0, b: 0 }
+    }
+
+    pub(super) fn emit(&self, to: &mut Writer<'_>) -> Result<(), Short> {
+        let Head { kind, mode, call, attempt, class, edge, a, b } = self;
+        to.bytes(&[VERSION, *kind as u8])?;
+        to.u16(mode.bits())?;
+        to.u32(call.root.0)?;
+        to.u32(call.life.0)?;
+        to.u32(call.seq)?;
+        to.bytes(&[*attempt, *class])?;
+        to.u16(edge.ordinal)?;
+        to.u16(edge.index)?;
+        to.u16(edge.generation)?;
+        to.u32(*a)?;
+        to.u32(*b)
+    }
+
+    /// A message of nothing but a head.
+    pub(super) fn emit_bare(&self, to: &mut [u8]) -> Result<usize, Short> {
+        let mut to = Writer::new(to);
+        self.emit(&mut to)?;
+        Ok(to.len())
+    }
+
+    #[inline]
+    pub(super) fn parse(from: &mut Reader<'_>) -> Result<Head, Unread> {
+        let short = |Short| Unread::Malformed;
+        let version = from.u8().map_err(short)?;
+        let kind = match from.u8().map_err(short)? {
+            1 => Kind::Request,
+            2 => Kind::Response,
+            3 => Kind::Failure,
+            4 => Kind::Busy,
+            5 => Kind::Credit,
+            6 => Kind::Cancel,
+            7 => Kind::Ask,
+            8 => Kind::Alive,
+            _ => return Err(Unread::Malformed),
+        };
+        let flags = from.u16().map_err(short)?;
+        let root = Node(from.u32().map_err(short)?);
+        let life = Life(from.u32().map_err(short)?);
+        let call = CallId { root, life, seq: from.u32().map_err(short)? };
+        let attempt = from.u8().map_err(short)?;
+        let class = from.u8().map_err(short)?;
+        let ordinal = from.u16().map_err(short)?;
+        let edge = Edge { ordinal, index: from.u16().map_err(short)?, generation: from.u16().map_err(short)? };
+        let (a, b) = (from.u32().map_err(short)?, from.u32().map_err(short)?);
+        let head = Head { kind, mode: Mode::from_bits_truncate(flags), call, attempt, class, edge, a, b };
+        if version != VERSION {
+            return Err(Unread::Version(head));
+        }
+        if Mode::from_bits(flags).is_none() { Err(Unread::Malformed) } else { Ok(head) }
+    }
+}
+
+/// What a request says beyond its head; ids, sizes, header and data are bytes as they came.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Request<'a> {
+    pub(super) func: Tag,
+    pub(super) callback: Tag,
+    pub(super) slots: [u16; 2],
+    pub(super) shape: Shape,
+    pub(super) height: u8,
+    pub(super) caps: Caps,
+    pub(super) budget_us: u32,
+    pub(super) list: List<'a>,
+    pub(super) header: &'a [u8],
+    pub(super) data: &'a [u8],
+    /// Bytes of the data, here or elsewhere.
+    pub(super) data_len: u64,
+}
+
+/// How much a member may answer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct Caps {
+    /// Bytes of header.
+    pub header: u16,
+    /// Bytes of data.
+    pub data: u32,
+}
+
+impl Caps {
+    pub(super) const fn bytes(self) -> usize {
+        self.header as usize + self.data as usize
+    }
+}
+
+/// A preorder list of members, with the sizes of their subtrees if no shape tells them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct List<'a> {
+    pub(super) ids: &'a [u8],
+    /// As many, or none.
+    pub(super) sizes: &'a [u8],
+}
+
+fn word(bytes: &[u8], at: u32) -> Option<u32> {
+    let start = at as usize * 4;
+    bytes.get(start..start + 4)?.try_into().ok().map(u32::from_le_bytes)
+}
+
+impl<'a> List<'a> {
+    pub(super) const fn len(&self) -> u32 {
+        (self.ids.len() / 4) as u32
+    }
+
+    pub(super) const fn is_stated(&self) -> bool {
+        !self.sizes.is_empty()
+    }
+
+    pub(super) fn id(&self, at: u32) -> Option<Node> {
+        word(self.ids, at).map(Node)
+    }
+
+    pub(super) fn size(&self, at: u32) -> Option<u32> {
+        word(self.sizes, at)
+    }
+
+    /// The list of a subtree; `None` if it does not lie within this one.
+    pub(super) fn piece(&self, start: u32, len: u32) -> Option<List<'a>> {
+        let range = start as usize * 4..(start as usize + len as usize) * 4;
+        let sizes = if self.is_stated() { self.sizes.get(range.clone())? } else { &[] };
+        Some(List { ids: self.ids.get(range)?, sizes })
+    }
+}
+
+impl<'a> Request<'a> {
+    pub(super) fn emit(&self, head: &Head, to: &mut [u8]) -> Result<usize, Short> {
+        let mut to = Writer::new(to);
+        head.emit(&mut to)?;
+        to.u32(self.func.0)?;
+        to.u32(self.callback.0)?;
+        to.u16(self.slots[0])?;
+        to.u16(self.slots[1])?;
+        to.bytes(&self.shape.to_bytes())?;
+        to.bytes(&[self.height, u8::from(self.list.is_stated())])?;
+        to.u16(u16::try_from(self.header.len()).map_err(|_| Short)?)?;
+        to.u16(self.caps.header)?;
+        to.u32(self.caps.data)?;
+        to.u64(self.data_len)?;
+        to.u32(self.budget_us)?;
+        to.u32(0)?;
+        to.bytes(self.list.ids)?;
+        to.bytes(self.list.sizes)?;
+        to.bytes(self.header)?;
+        to.bytes(self.data)?;
+        Ok(to.len())
+    }
+
+    pub(super) fn parse(head: &Head, from: &mut Reader<'a>) -> Option<Request<'a>> {
+        let func = Tag(from.u32().ok()?);
+        let callback = Tag(from.u32().ok()?);
+        let slots = [from.u16().ok()?, from.u16().ok()?];
+        let shape = Shape::from_bytes([from.u8().ok()?, from.u8().ok()?])?;
+        let height = from.u8().ok()?;
+        let stated = from.u8().ok()?;
+        let header = from.u16().ok()?;
+        let caps = Caps { header: from.u16().ok()?, data: from.u32().ok()? };
+        let data_len = from.u64().ok()?;
+        let budget_us = from.u32().ok()?;
+        from.u32().ok().filter(|&zero| zero == 0)?;
+        let bytes = usize::try_from(head.a).ok()?.checked_mul(4)?;
+        let ids = from.bytes(bytes).ok()?;
+        let sizes = match stated {
+            0 => &[],
+            1 => from.bytes(bytes).ok()?,
+            _ => return None,
+        };
+        let header = from.bytes(usize::from(header)).ok()?;
+        let data = from.bytes(usize::try_from(head.b).ok()?).ok()?;
+        let carried = if head.mode.contains(Mode::SPAN) { SPAN as u64 } else { data_len };
+        let whole = head.a > 0 && from.rest().is_empty() && u64::from(head.b) == carried && func != Tag::NONE;
+        let list = List { ids, sizes };
+        whole.then_some(Request { func, callback, slots, shape, height, caps, budget_us, list, header, data, data_len })
+    }
+}
+
+/// The call whose request a message is, if it is one: for whoever watches a network.
+#[must_use]
+pub fn peek_request(message: &[u8]) -> Option<CallId> {
+    let head = Head::parse(&mut Reader::new(message)).ok()?;
+    (head.kind == Kind::Request).then_some(head.call)
+}
+
+/// A span as data.
+pub(super) fn span_bytes(span: Span) -> [u8; SPAN] {
+    crate::codec::filled(|to| {
+        to.u64(span.key.to_bits())?;
+        to.u64(span.offset)?;
+        to.u64(span.len)
+    })
+}
+
+/// Reads a span; `None` if the bytes are no 24.
+pub(super) fn span_of(bytes: &[u8]) -> Option<Span> {
+    let mut from = Reader::new(bytes);
+    let span = Span { key: Key::from_bits(from.u64().ok()?), offset: from.u64().ok()?, len: from.u64().ok()? };
+    from.rest().is_empty().then_some(span)
+}
+
+/// A good answer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Response<'a> {
+    pub(super) nodes: u32,
+    pub(super) header: &'a [u8],
+    pub(super) data: &'a [u8],
+}
+
+impl<'a> Response<'a> {
+    pub(super) fn emit(&self, call: CallId, edge: Edge, to: &mut [u8]) -> Result<usize, Short> {
+        let (a, b) = (self.header.len() as u32, self.data.len() as u32);
+        let mut to = Writer::new(to);
+        Head { a, b, ..Head::new(Kind::Response, call, edge) }.emit(&mut to)?;
+        to.u32(self.nodes)?;
+        to.u32(0)?;
+        to.u64(0)?;
+        to.bytes(self.header)?;
+        to.bytes(self.data)?;
+        Ok(to.len())
+    }
+
+    pub(super) fn parse(head: &Head, from: &mut Reader<'a>) -> Option<Response<'a>> {
+        let nodes = from.u32().ok()?;
+        from.u32().ok().filter(|&zero| zero == 0)?;
+        from.u64().ok().filter(|&zero| zero == 0)?;
+        let header = from.bytes(usize::try_from(head.a).ok()?).ok()?;
+        let data = from.bytes(usize::try_from(head.b).ok()?).ok()?;
+        from.rest().is_empty().then_some(Response { nodes, header, data })
+    }
+}
+
+/// A bad answer: what became of the subtree, and the failures in it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Failure<'a> {
+    pub(super) tallies: Tallies,
+    /// Records as they came, each of 16 bytes.
+    records: &'a [u8],
+}
+
+impl<'a> Failure<'a> {
+    pub(super) fn emit(
+        tallies: Tallies,
+        records: impl ExactSizeIterator<Item = Record>,
+        call: CallId,
+        edge: Edge,
+        to: &mut [u8],
+    ) -> Result<usize, Short> {
+        let mut to = Writer::new(to);
+        Head { a: records.len() as u32, ..Head::new(Kind::Failure, call, edge) }.emit(&mut to)?;
+        for count in [tallies.ok, tallies.failed, tallies.unreached, tallies.unknown] {
+            to.u32(count)?;
+        }
+        for record in records {
+            record.emit(&mut to)?;
+        }
+        Ok(to.len())
+    }
+
+    pub(super) fn parse(head: &Head, from: &mut Reader<'a>) -> Option<Failure<'a>> {
+        let tallies = Tallies {
+            ok: from.u32().ok()?,
+            failed: from.u32().ok()?,
+            unreached: from.u32().ok()?,
+            unknown: from.u32().ok()?,
+        };
+        let records = from.bytes(usize::try_from(head.a).ok()?.checked_mul(Record::BYTES)?).ok()?;
+        let failure = Failure { tallies, records };
+        let sound = from.rest().is_empty() && failure.records().count() == head.a as usize;
+        sound.then_some(failure)
+    }
+
+    /// The records; reading ends at one that is none.
+    pub(super) fn records(&self) -> impl Iterator<Item = Record> + use<'a> {
+        let mut from = Reader::new(self.records);
+        core::iter::from_fn(move || Record::parse(&mut from))
+    }
+}

@@ -1,0 +1,70 @@
+//! What is known of each member: its life, and which of its calls are too old to be told from new ones.
+
+use super::name::{CallId, Life, Node};
+
+/// What is known of one member; a [`Machine`](super::Machine) is lent one for each.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct PeerEntry {
+    life: Life,
+    /// Calls of this life up to this one are forgotten, if any are.
+    horizon: Option<u32>,
+    pub(super) dead: bool,
+    /// Which list was last checked for doubles, and where in it the member stands.
+    seen: (u32, u32),
+}
+
+/// Whether a call may begin here.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Age {
+    /// It may.
+    Current,
+    /// Its maker has begun another life, of which this is the first sign.
+    NewLife,
+    /// Its maker has begun another life since.
+    OldLife,
+    /// It may have been here before.
+    Forgotten,
+}
+
+impl PeerEntry {
+    pub(super) fn age(&self, call: CallId) -> Age {
+        if self.life.is_after(call.life) && self.life != Life(0) {
+            Age::OldLife
+        } else if self.life != call.life {
+            Age::NewLife
+        } else if self.horizon.is_some_and(|horizon| !CallId::is_after(call.seq, horizon)) {
+            Age::Forgotten
+        } else {
+            Age::Current
+        }
+    }
+
+    pub(super) const fn begin_life(&mut self, life: Life) {
+        *self = PeerEntry { life, horizon: None, dead: false, seen: self.seen };
+    }
+
+    /// A call is not remembered any more.
+    pub(super) fn forget(&mut self, call: CallId) {
+        if self.life == call.life && self.horizon.is_none_or(|horizon| CallId::is_after(call.seq, horizon)) {
+            self.horizon = Some(call.seq);
+        }
+    }
+
+    /// Notes that the member stands at `position` of list number `list`; where it stood before, if it did.
+    pub(super) fn mark(&mut self, list: u32, position: u32) -> Option<u32> {
+        if self.seen.0 == list {
+            return Some(self.seen.1);
+        }
+        self.seen = (list, position);
+        None
+    }
+
+    /// Forgets in which list the member stood.
+    pub(super) const fn unmark(&mut self) {
+        self.seen = (0, 0);
+    }
+}
+
+pub(super) fn is_known(peers: &[PeerEntry], node: Node) -> bool {
+    node.index() < peers.len()
+}

@@ -1,0 +1,138 @@
+//! Places: who may take one, what is remembered of a call that leaves its own, and the short answers about it.
+
+use super::functions;
+use super::machine::{Handle, Machine, OVER};
+use super::message::{Failure, Head, Kind};
+use super::name::{CallId, Edge, Node, Tag};
+use super::notes::{Note, What};
+use super::storage::Storage;
+use super::tombs::{Answer, Grave};
+
+impl<S: Storage> Machine<S> {
+    /// Whether a call of this class may take a place: afterwards every other class still has one, used or free.
+    pub(super) fn admits(&self, class: u8) -> bool {
+        let free = self.places() - self.contexts.len();
+        let classes = usize::from(self.config.classes);
+        let Some(used) = self.used.get(..classes) else { return false };
+        if classes == 0 {
+            return free > 0;
+        }
+        match used.get(usize::from(class)) {
+            None => false,
+            Some(0) => free > 0,
+            Some(_) => free > used.iter().filter(|&&used| used == 0).count(),
+        }
+    }
+
+    fn places(&self) -> usize {
+        self.contexts.capacity().min(usize::from(u16::MAX))
+    }
+
+    pub(super) fn count_class(&mut self, class: u8, more: bool) {
+        if let Some(used) = self.used.get_mut(usize::from(class)) {
+            *used = if more { used.saturating_add(1) } else { used.saturating_sub(1) };
+        }
+    }
+
+    /// Whether a message that is answered at once can be taken.
+    pub(super) fn has_note(&self) -> bool {
+        self.queue.room(self.notes.as_ref()) > 0
+    }
+
+    pub(super) fn note(&mut self, note: Note) {
+        self.queue.push(self.notes.as_mut(), note);
+    }
+
+    /// Remembers to tell somebody of room; if there are too many, he asks again by himself.
+    pub(super) fn await_room(&mut self, note: Note) {
+        self.waiting.push(self.waiters.as_mut(), note);
+    }
+
+    pub(super) fn emit_note(&mut self, note: &Note, buffer: &mut [u8]) -> Option<usize> {
+        let bare = |kind| Head { attempt: note.attempt, ..Head::new(kind, note.call, note.edge) };
+        let head = match note.what {
+            What::Alive => bare(Kind::Alive),
+            What::Busy => bare(Kind::Busy),
+            What::Credit => bare(Kind::Credit),
+            What::Refuse(record) => {
+                let tallies = super::notes::refused(&record);
+                self.figures.failures += 1;
+                return Failure::emit(tallies, [record].into_iter(), note.call, note.edge, buffer).ok();
+            }
+            What::Repeat { tomb } => {
+                let Some(Grave { call, answer: Answer::Kept(len), .. }) = self.grave(tomb) else { return None };
+                let start = tomb as usize * self.kept;
+                let kept = self.answers.as_ref().get(start..start + len as usize).filter(|_| call == note.call)?;
+                buffer.get_mut(..kept.len())?.copy_from_slice(kept);
+                self.figures.repeated += 1;
+                return Some(kept.len());
+            }
+        };
+        let count = match note.what {
+            What::Alive => &mut self.figures.alive,
+            What::Busy => &mut self.figures.busy,
+            _ => &mut self.figures.credits,
+        };
+        *count += 1;
+        head.emit_bare(buffer).ok()
+    }
+
+    pub(super) fn grave(&self, tomb: u32) -> Option<Grave> {
+        self.tombs.as_ref().get(tomb as usize)?.0
+    }
+
+    /// Remembers a call that is over, and its answer if that is short.
+    pub(super) fn bury(&mut self, call: CallId, parent: Node, edge: Edge, message: Option<&[u8]>) {
+        let kept = message.filter(|message| message.len() <= self.kept);
+        let answer = match (message, kept) {
+            (None, _) => Answer::Silent,
+            (_, Some(message)) => Answer::Kept(message.len() as u32),
+            (_, None) => Answer::Gone,
+        };
+        let grave = Grave { call, parent, edge, answer };
+        let Some((at, old)) = self.ring.bury(self.tombs.as_mut(), grave) else {
+            // Without tombs nothing is remembered but that it was.
+            self.index.remove(call.key());
+            self.forget(call);
+            return;
+        };
+        let start = at as usize * self.kept;
+        if let (Some(message), Some(place)) = (kept, self.answers.as_mut().get_mut(start..start + self.kept)) {
+            place[..message.len()].copy_from_slice(message);
+        }
+        if let Some(old) = old {
+            self.index.remove(old.call.key());
+            self.forget(old.call);
+        }
+        let entered = self.index.insert(call.key(), at | OVER);
+        debug_assert!(entered.is_ok(), "the index has a third more places than there are calls");
+    }
+
+    fn forget(&mut self, call: CallId) {
+        if let Some(peer) = self.peers.as_mut().get_mut(call.root.index()) {
+            peer.forget(call);
+        }
+    }
+
+    /// Frees the place of a call that is over, and tells those who waited for one.
+    pub(super) fn free(&mut self, id: Handle) {
+        let Ok(context) = self.contexts.get(id) else { return };
+        debug_assert!(!context.queued, "the queue would end at a place that is nobody's");
+        let (class, slots, is_root) = (context.class, context.slots, context.is_root());
+        let has_callback = context.callback != Tag::NONE;
+        let _ = self.contexts.end(id);
+        self.count_class(class, false);
+        functions::let_go(self.functions.as_mut(), slots[0]);
+        if has_callback {
+            functions::let_go(self.functions.as_mut(), slots[1]);
+        }
+        if is_root {
+            self.open = self.open.saturating_sub(1);
+        }
+        if self.has_note()
+            && let Some(waiter) = self.waiting.pop(self.waiters.as_ref())
+        {
+            self.note(Note { what: What::Credit, ..waiter });
+        }
+    }
+}

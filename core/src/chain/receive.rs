@@ -1,0 +1,242 @@
+//! What comes: answers of children, questions and cancellations of parents, deaths; requests go to setup.
+//!
+//! Nothing here runs the user's code, waits or allocates, and what is done with a message is bounded by its length: it
+//! may run while the user's code does.
+
+use zerocopy::IntoBytes;
+
+use super::context::{NIL, NO_KID, State};
+use super::kids::{Kid, Kids, Stand};
+use super::machine::{Handle, Machine};
+use super::message::{Failure, Head, Kind, Mode, Response, Unread};
+use super::name::{Life, Node, Tag};
+use super::notes::{Note, What};
+use super::peers::{Age, is_known};
+use super::report::{Code, Stage, Tallies};
+use super::storage::Storage;
+use crate::codec::Reader;
+use crate::error::Full;
+use crate::time::Time;
+
+impl<S: Storage> Machine<S> {
+    /// A message came from this member; the transport vouches for who sent it, for nothing else.
+    ///
+    /// # Errors
+    /// [`Full`]: too many short answers wait to be sent. Nothing was done; [poll](Self::poll), then hand it in again.
+    pub fn on_message(&mut self, from: Node, bytes: &[u8], now: Time) -> Result<(), Full<()>> {
+        let mut reader = Reader::new(bytes);
+        let head = match Head::parse(&mut reader) {
+            Ok(head) => head,
+            Err(Unread::Version(head)) if head.kind == Kind::Request && is_known(self.peers.as_ref(), from) => {
+                self.refuse_once(from, &head, Code::Version, u32::from(super::message::VERSION));
+                return Ok(());
+            }
+            Err(_) => {
+                self.figures.malformed += 1;
+                return Ok(());
+            }
+        };
+        if !is_known(self.peers.as_ref(), from) {
+            self.figures.malformed += 1;
+            return Ok(());
+        }
+        match head.kind {
+            Kind::Request | Kind::Ask if !self.has_note() => return Err(Full(())),
+            Kind::Request => self.on_request(from, &head, reader, now),
+            Kind::Ask => self.on_ask(from, &head),
+            Kind::Cancel => self.on_cancel(from, &head),
+            Kind::Response | Kind::Failure | Kind::Busy | Kind::Credit | Kind::Alive => {
+                self.on_answer(from, &head, reader, now);
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn reply_with(&mut self, to: Node, head: &Head, what: What) {
+        self.note(Note { to, call: head.call, edge: head.edge, attempt: head.attempt, what });
+    }
+
+    /// The call that an answer is for, and which child it comes from, if the answer is awaited.
+    fn awaited(&mut self, from: Node, head: &Head) -> Option<(Handle, Kid)> {
+        let (id, context) = self.contexts.at(u32::from(head.edge.index))?;
+        let here = id.generation().0 as u16 == head.edge.generation && context.call == head.call;
+        let waits = here && context.forwards() && !matches!(context.state, State::Ended | State::Draining);
+        if !waits {
+            return None;
+        }
+        let (_, kids) = self.with_kids(id)?;
+        let kid = kids.get(head.edge.ordinal).filter(|kid| kid.is_open() && kid.attempts > 0)?;
+        (self.member(id, kid.piece.start)? == from).then_some((id, kid))
+    }
+
+    fn on_answer(&mut self, from: Node, head: &Head, mut reader: Reader<'_>, now: Time) {
+        let Some((id, kid)) = self.awaited(from, head) else {
+            self.figures.stale += 1;
+            return;
+        };
+        let at = head.edge.ordinal;
+        match head.kind {
+            Kind::Response => match Response::parse(head, &mut reader) {
+                Some(response) if response.nodes == kid.piece.len => self.on_response(id, at, kid, &response),
+                _ => self.figures.malformed += 1,
+            },
+            Kind::Failure => match Failure::parse(head, &mut reader) {
+                Some(failure) => {
+                    let mut tallies = failure.tallies;
+                    if tallies.total() != kid.piece.len {
+                        // It does not know its subtree, as one that has lost its memory.
+                        tallies = Tallies { failed: 1, unknown: kid.piece.len - 1, ..Tallies::default() };
+                    }
+                    self.kid_failed(id, at, tallies, failure.records());
+                }
+                None => self.figures.malformed += 1,
+            },
+            Kind::Busy if kid.stand == Stand::Sent && head.attempt == kid.attempts => {
+                let due = now + self.config.patience(kid.attempts);
+                self.set_kid(id, at, Kid { stand: Stand::Busy, refused: true, heard: now, ..kid });
+                if let Ok(context) = self.contexts.get_mut(id) {
+                    context.ask_at = context.ask_at.min(due);
+                    self.arm(id);
+                }
+            }
+            Kind::Credit if kid.stand == Stand::Busy => {
+                self.set_kid(id, at, Kid { stand: Stand::ToSend, ..kid });
+                if let Ok(context) = self.contexts.get_mut(id) {
+                    context.cursor = context.cursor.min(context.turn_of(at));
+                    self.ready(id);
+                }
+            }
+            Kind::Alive => {
+                let stand = if kid.stand == Stand::Sent { Stand::Heard } else { kid.stand };
+                self.set_kid(id, at, Kid { stand, heard: now, refused: false, ..kid });
+            }
+            _ => {}
+        }
+    }
+
+    fn set_kid(&mut self, id: Handle, at: u16, kid: Kid) {
+        if let Some((_, mut kids)) = self.with_kids(id) {
+            kids.set(at, kid);
+        }
+    }
+
+    fn on_response(&mut self, id: Handle, at: u16, kid: Kid, response: &Response<'_>) {
+        let Some((context, memory)) = self.both(id) else { return };
+        let (layout, caps) = (context.layout, context.caps);
+        let (header, data) = (response.header, response.data);
+        if header.len() > usize::from(caps.header) || data.len() > caps.data as usize {
+            self.figures.malformed += 1;
+            return;
+        }
+        context.tallies.ok += kid.piece.len;
+        let parks = context.callback != Tag::NONE;
+        if parks {
+            let place = memory.as_mut_bytes().get_mut(layout.park_range(at));
+            if let Some((to_header, rest)) = place.and_then(|place| place.split_at_mut_checked(header.len()))
+                && let Some(to_data) = rest.get_mut(..data.len())
+            {
+                to_header.copy_from_slice(header);
+                to_data.copy_from_slice(data);
+            }
+        }
+        let mut kids = Kids::of(&layout, memory);
+        let stand = if parks { Stand::Parked } else { Stand::Over };
+        let (reply_header, reply_data) = (header.len() as u16, data.len() as u32);
+        kids.set(at, Kid { stand, next: NO_KID, reply_header, reply_data, ..kid });
+        if parks {
+            let last = core::mem::replace(&mut context.parked.1, at);
+            match kids.get(last) {
+                Some(before) => kids.set(last, Kid { next: at, ..before }),
+                None => context.parked.0 = at,
+            }
+        } else {
+            context.pend -= 1;
+        }
+        if context.state == State::Gathering {
+            self.ready(id);
+        }
+    }
+
+    fn on_ask(&mut self, from: Node, head: &Head) {
+        match self.index.get(head.call.key()) {
+            Some(at) => self.again(from, head, at),
+            None => self.refuse_once(from, head, Code::ReplyGone, 0),
+        }
+    }
+
+    fn on_cancel(&mut self, from: Node, head: &Head) {
+        let waits = head.mode.contains(Mode::COLLECT);
+        let found = self.index.get(head.call.key()).filter(|&at| at != NIL);
+        let Some(at) = found else {
+            // It has overtaken the request, which is not to be carried out any more.
+            let root = self.peers.as_ref().get(head.call.root.index());
+            if !waits && root.is_some_and(|root| matches!(root.age(head.call), Age::Current)) {
+                self.bury(head.call, from, head.edge, None);
+            }
+            return;
+        };
+        let Some((id, context)) = self.contexts.at(at) else { return };
+        if context.parent != Some((from, head.edge)) || context.cancelled {
+            return;
+        }
+        let Ok(context) = self.contexts.get_mut(id) else { return };
+        context.cancelled = true;
+        match (context.state, waits) {
+            (_, false) => self.abandon(id),
+            (State::Queued, true) => self.fail(id, None),
+            (State::Gathering, true) => self.drop_unsent(id),
+            // What runs is not interrupted; its end sees that the call was cancelled.
+            (_, true) => {}
+        }
+    }
+
+    /// A member died: whoever waits for it is told, and what it wanted is left.
+    pub fn on_gone(&mut self, node: Node, _now: Time) {
+        if let Some(peer) = self.peers.as_mut().get_mut(node.index()) {
+            peer.dead = true;
+        }
+        self.each(|machine, id| {
+            let Ok(context) = machine.contexts.get(id) else { return };
+            if context.parent.is_some_and(|(parent, _)| parent == node) {
+                return machine.abandon(id);
+            }
+            if !context.forwards() || matches!(context.state, State::Ended | State::Draining) {
+                return;
+            }
+            for at in 0..context.layout.kids {
+                let Some((_, kids)) = machine.with_kids(id) else { return };
+                let Some(kid) = kids.get(at).filter(|kid| kid.is_open() && kid.attempts > 0) else { continue };
+                if machine.member(id, kid.piece.start) == Some(node) {
+                    return machine.lose(id, at, Stage::Child, Code::PeerDead, node, false);
+                }
+            }
+        });
+    }
+
+    /// A member that died is there again, in another life.
+    pub fn on_back(&mut self, node: Node) {
+        if let Some(peer) = self.peers.as_mut().get_mut(node.index()) {
+            peer.dead = false;
+        }
+    }
+
+    /// A member has begun another life: the calls of its earlier one are nobody's.
+    pub(super) fn on_life(&mut self, node: Node, life: Life) {
+        if let Some(peer) = self.peers.as_mut().get_mut(node.index()) {
+            peer.begin_life(life);
+        }
+        self.each(|machine, id| {
+            if machine.contexts.get(id).is_ok_and(|context| context.call.root == node && context.call.life != life) {
+                machine.abandon(id);
+            }
+        });
+    }
+
+    fn each(&mut self, mut what: impl FnMut(&mut Self, Handle)) {
+        for at in 0..self.contexts.capacity() as u32 {
+            if let Some((id, _)) = self.contexts.at(at) {
+                what(self, id);
+            }
+        }
+    }
+}

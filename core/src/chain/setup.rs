@@ -1,0 +1,208 @@
+//! Setup: a request takes a place here, or is told why not.
+
+use zerocopy::IntoBytes;
+
+use super::context::{Context, Layout, Sizes};
+use super::functions;
+use super::kids::{Kid, Kids, pieces};
+use super::machine::{Handle, Machine, OVER};
+use super::message::{Failure, Head, Kind, Mode, Request};
+use super::name::{Node, Tag};
+use super::notes::{Note, What, refused};
+use super::peers::Age;
+use super::report::{Code, Record, Stage};
+use super::storage::Storage;
+use super::tombs::Answer;
+use crate::codec::Reader;
+use crate::error::Full;
+use crate::time::{Lapse, Time};
+
+impl<S: Storage> Machine<S> {
+    /// Refuses a request in a way that is not remembered.
+    pub(super) fn refuse_once(&mut self, to: Node, head: &Head, code: Code, aux: u32) {
+        let count = if head.kind == Kind::Request { head.a.max(1) } else { 1 };
+        let record = Record { origin: self.config.node, stage: Stage::Setup, code, depth: head.class, aux, count };
+        self.reply_with(to, head, What::Refuse(record));
+    }
+
+    /// Refuses a request for good: if it comes again, it is refused again, whatever has changed.
+    fn refuse(&mut self, to: Node, head: &Head, code: Code, aux: u32) {
+        self.refuse_once(to, head, code, aux);
+        let count = head.a.max(1);
+        let record = Record { origin: self.config.node, stage: Stage::Setup, code, depth: head.class, aux, count };
+        let mut message = [0; super::message::FAILURE + Record::BYTES];
+        let emitted = Failure::emit(refused(&record), [record].into_iter(), head.call, head.edge, &mut message);
+        debug_assert!(emitted.is_ok(), "a failure with one record has this length");
+        self.bury(head.call, to, head.edge, Some(&message));
+    }
+
+    pub(super) fn on_request(&mut self, from: Node, head: &Head, mut reader: Reader<'_>, now: Time) {
+        let call = head.call;
+        if let Some(at) = self.index.get(call.key()) {
+            return self.again(from, head, at);
+        }
+        let Some(&root) = self.peers.as_ref().get(call.root.index()) else {
+            return self.refuse_once(from, head, Code::UnknownId, call.root.0);
+        };
+        match root.age(call) {
+            Age::OldLife => return self.refuse_once(from, head, Code::StaleRoot, 0),
+            Age::Forgotten => return self.refuse_once(from, head, Code::ReplyGone, 0),
+            Age::NewLife => self.on_life(call.root, call.life),
+            Age::Current => {}
+        }
+        let Some(request) = Request::parse(head, &mut reader) else {
+            self.figures.malformed += 1;
+            return self.refuse(from, head, Code::Malformed, 0);
+        };
+        match self.accept(from, head, &request, now) {
+            Ok(()) => {}
+            Err((Code::NoResource, _)) => {
+                self.await_room(Note { to: from, call, edge: head.edge, attempt: head.attempt, what: What::Busy });
+                self.reply_with(from, head, What::Busy);
+            }
+            Err((code, aux)) => self.refuse(from, head, code, aux),
+        }
+    }
+
+    /// A request for a call that was here before.
+    pub(super) fn again(&mut self, from: Node, head: &Head, at: u32) {
+        let (parent, edge, what) = if at & OVER != 0 {
+            let Some(grave) = self.grave(at & !OVER) else { return };
+            let what = match grave.answer {
+                Answer::Kept(_) => What::Repeat { tomb: at & !OVER },
+                Answer::Silent => return,
+                Answer::Gone => return self.refuse_once(from, head, Code::ReplyGone, 0),
+            };
+            (grave.parent, grave.edge, what)
+        } else {
+            let Some((_, context)) = self.contexts.at(at) else { return };
+            match context.parent {
+                Some((parent, edge)) => (parent, edge, What::Alive),
+                // The call is our own; whoever sends it to us has made it up.
+                None => return self.refuse_once(from, head, Code::SecondParent, 0),
+            }
+        };
+        if (parent, edge) == (from, head.edge) {
+            self.reply_with(from, head, what);
+        } else {
+            self.refuse_once(from, head, Code::SecondParent, parent.0);
+        }
+    }
+
+    /// Setup: takes a place for a call, or says why not.
+    fn accept(&mut self, from: Node, head: &Head, request: &Request<'_>, now: Time) -> Result<(), (Code, u32)> {
+        let malformed = (Code::Malformed, 0);
+        let list = request.list;
+        let whole = !list.is_stated() || list.size(0) == Some(list.len());
+        let is_deep = self.config.classes > 0 && head.class >= self.config.classes;
+        if list.id(0) != Some(self.config.node) || !whole || is_deep || head.call.root == self.config.node {
+            return Err(malformed);
+        }
+        let functions = self.functions.as_ref();
+        let func =
+            functions::find(functions, request.slots[0], request.func).ok_or((Code::UnknownFunc, request.func.0))?;
+        let callback = match request.callback {
+            Tag::NONE => 0,
+            tag => functions::find(functions, request.slots[1], tag).ok_or((Code::UnknownCallback, tag.0))?,
+        };
+        let (kids, below) = pieces(request.shape, list).fold((0, 0), |(kids, sum), piece| (kids + 1, sum + piece.len));
+        if below != list.len() - 1 {
+            return Err(malformed);
+        }
+        let sizes = Sizes {
+            kids,
+            list: list.len(),
+            stated: list.is_stated(),
+            header: request.header.len(),
+            data: request.data.len(),
+            caps: request.caps,
+            collect: head.mode.contains(Mode::COLLECT),
+            parks: request.callback != Tag::NONE,
+        };
+        let layout = Layout::of(&sizes).ok_or((Code::TooLarge, u32::MAX))?;
+        self.fits(&layout, &sizes).map_err(|needed| (Code::TooLarge, needed))?;
+        if !self.admits(head.class) {
+            return Err((Code::NoResource, 0));
+        }
+        let context = Context {
+            call: head.call,
+            parent: Some((from, head.edge)),
+            mode: head.mode,
+            func: request.func,
+            callback: request.callback,
+            slots: [func, callback],
+            shape: request.shape,
+            height: request.height,
+            class: head.class,
+            deadline: now + Lapse::from_micros(u64::from(request.budget_us)),
+            caps: request.caps,
+            data_len: request.data_len,
+            layout,
+            pend: layout.kids,
+            ..Context::EMPTY
+        };
+        let id = self.take(context).map_err(|Full(())| (Code::NoResource, 0))?;
+        if let Some((_, memory)) = self.both(id) {
+            let bytes = memory.as_mut_bytes();
+            for (range, from) in [(layout.header_range(), request.header), (layout.data_range(), request.data)] {
+                if let Some(place) = bytes.get_mut(range) {
+                    place.copy_from_slice(from);
+                }
+            }
+            if let Some(place) = bytes.get_mut(layout.list_range()) {
+                let (ids, sizes) = place.split_at_mut(list.ids.len());
+                ids.copy_from_slice(list.ids);
+                sizes.copy_from_slice(list.sizes);
+            }
+        }
+        self.begin_kids(id);
+        Ok(())
+    }
+
+    /// Whether what a call needs fits here; else the bytes that it needs.
+    pub(super) fn fits(&self, layout: &Layout, sizes: &Sizes) -> Result<(), u32> {
+        let list = sizes.list as usize * if sizes.stated { 8 } else { 4 };
+        let down = super::message::REQUEST + list + sizes.header + sizes.data;
+        let up = super::message::RESPONSE + sizes.caps.bytes();
+        let longest = down.max(up);
+        if layout.end as usize > self.slab * 8 {
+            Err(layout.end)
+        } else if longest > self.config.message_max as usize {
+            Err(longest as u32)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Takes a place for a call, in its class and in the index.
+    pub(super) fn take(&mut self, context: Context) -> Result<Handle, Full<()>> {
+        let (call, class, slots, deadline) = (context.call, context.class, context.slots, context.deadline);
+        let has_callback = context.callback != Tag::NONE;
+        let id = self.contexts.begin(context, deadline).map_err(|_| Full(()))?;
+        if self.index.insert(call.key(), id.index()).is_err() {
+            let _ = self.contexts.end(id);
+            return Err(Full(()));
+        }
+        self.count_class(class, true);
+        functions::retain(self.functions.as_mut(), slots[0]);
+        if has_callback {
+            functions::retain(self.functions.as_mut(), slots[1]);
+        }
+        Ok(id)
+    }
+
+    /// Writes the table of children from the list, clears the reply, and queues the call.
+    pub(super) fn begin_kids(&mut self, id: Handle) {
+        let Some((context, memory)) = self.both(id) else { return };
+        let (layout, shape) = (context.layout, context.shape);
+        if let Some(reply) = memory.as_mut_bytes().get_mut(..layout.reply_len()) {
+            reply.fill(0);
+        }
+        if let Some((mut kids, list)) = Kids::beside(&layout, memory) {
+            for (at, piece) in (0..layout.kids).zip(pieces(shape, list)) {
+                kids.set(at, Kid::new(piece));
+            }
+        }
+        self.ready(id);
+    }
+}

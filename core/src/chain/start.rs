@@ -1,0 +1,381 @@
+//! Making a call: everything that can be wrong with it is found here, before anything is sent.
+
+use core::fmt;
+
+use zerocopy::IntoBytes;
+
+use super::context::{Context, Layout, NO_KID, Sizes};
+use super::functions;
+use super::machine::{Handle, Machine};
+use super::message::{Caps, Mode, SPAN, span_bytes};
+use super::name::{CallId, Node, Tag};
+use super::storage::Storage;
+use super::user::Data;
+use crate::time::{Lapse, Time};
+use crate::tree::Shape;
+use crate::tree::explicit::{self, BadTree};
+
+/// Which tree a call takes over its list: the one who makes it at position 0, then the others in their order.
+#[derive(Clone, Copy)]
+pub enum Plan<'a> {
+    /// One that everybody can work out.
+    Shape(Shape),
+    /// The parent of every position, [`explicit::ROOT`] at position 0.
+    Parents(&'a [u32]),
+    /// The same from a function of the number of positions and a position; it is asked here and nowhere else.
+    Function(&'a dyn Fn(u32, u32) -> Option<u32>),
+}
+
+impl fmt::Debug for Plan<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Plan::Shape(shape) => shape.fmt(f),
+            Plan::Parents(parents) => parents.fmt(f),
+            Plan::Function(_) => f.write_str("function"),
+        }
+    }
+}
+
+/// A call to be made.
+#[derive(Clone, Copy, Debug)]
+pub struct Call<'a> {
+    /// What every member runs.
+    pub func: Tag,
+    /// What combines the answer of a child into the member's own; [`Tag::NONE`] if nothing is answered.
+    pub callback: Tag,
+    /// Small, and always copied.
+    pub header: &'a [u8],
+    /// Copied, or where it lies.
+    pub data: Data<'a>,
+    /// The members. Whoever makes the call takes part whether it is among them or not, and stands first.
+    pub members: &'a [Node],
+    /// The tree over them.
+    pub plan: Plan<'a>,
+    /// How much every member may answer; nothing for a bare confirmation.
+    pub caps: Caps,
+    /// How it is to be treated.
+    pub mode: Mode,
+    /// How long it may take.
+    pub budget: Lapse,
+    /// Whether the function runs at the one who makes the call as well.
+    pub at_root: bool,
+    /// The call whose function makes this one, if one does.
+    pub within: Option<Handle>,
+}
+
+impl<'a> Call<'a> {
+    /// A call without data or reply over a binary tree, with a second of time.
+    #[must_use]
+    pub const fn new(func: Tag, members: &'a [Node]) -> Call<'a> {
+        Call {
+            func,
+            callback: Tag::NONE,
+            header: &[],
+            data: Data::Bytes(&[]),
+            members,
+            plan: Plan::Shape(Shape::BINARY),
+            caps: Caps { header: 0, data: 0 },
+            mode: Mode::empty(),
+            budget: Lapse::from_secs(1),
+            at_root: true,
+            within: None,
+        }
+    }
+}
+
+/// Why a call was not begun; nothing was sent.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[non_exhaustive]
+pub enum StartError {
+    /// The function is not registered here.
+    UnknownFunc(Tag),
+    /// The callback is not registered here.
+    UnknownCallback(Tag),
+    /// A reply is asked for, and nothing would combine it.
+    ReplyWithoutCallback,
+    /// The header is too long.
+    HeaderTooLong {
+        /// Its bytes.
+        len: usize,
+        /// The most that are taken.
+        max: usize,
+    },
+    /// What the call needs is more than a call may have, or than a message carries.
+    TooLarge {
+        /// Bytes needed.
+        needed: usize,
+        /// Bytes allowed.
+        allowed: usize,
+    },
+    /// More members than this machine has memory to lay out.
+    TooMany {
+        /// Members, with the one who makes the call.
+        members: usize,
+        /// The most.
+        max: usize,
+    },
+    /// A member is listed twice. Positions count the one who makes the call as 0.
+    DuplicateId {
+        /// The member.
+        id: Node,
+        /// Its first position.
+        first: u32,
+        /// Its second.
+        second: u32,
+    },
+    /// A member is not known.
+    UnknownId(Node),
+    /// A member is known to be dead.
+    DeadId(Node),
+    /// The stated tree is none.
+    BadTree(BadTree),
+    /// The tree has more levels than calls may.
+    TooDeep {
+        /// Levels below the root.
+        height: u32,
+        /// The most.
+        max: u32,
+    },
+    /// A member has more children than can be counted.
+    FanOut(u32),
+    /// There is no time for it.
+    NoTime,
+    /// Too many calls are open here; retry when one has ended.
+    WouldBlock,
+    /// The call that this one belongs to is over.
+    StaleWithin,
+}
+
+impl fmt::Display for StartError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            StartError::UnknownFunc(tag) => write!(f, "no function of tag {:08x} is registered here", tag.0),
+            StartError::UnknownCallback(tag) => write!(f, "no callback of tag {:08x} is registered here", tag.0),
+            StartError::ReplyWithoutCallback => f.write_str("a reply needs a callback that combines it: name one"),
+            StartError::HeaderTooLong { len, max } => write!(f, "a header of {len} bytes, at most {max} are taken"),
+            StartError::TooLarge { needed, allowed } => {
+                write!(f, "the call needs {needed} bytes where {allowed} are allowed: offer its data as a span")
+            }
+            StartError::TooMany { members, max } => write!(f, "{members} members, at most {max} are taken"),
+            StartError::DuplicateId { id, first, second } => {
+                write!(f, "member {id} is listed at positions {first} and {second}")
+            }
+            StartError::UnknownId(id) => write!(f, "member {id} is not known"),
+            StartError::DeadId(id) => write!(f, "member {id} is dead"),
+            StartError::BadTree(bad) => bad.fmt(f),
+            StartError::TooDeep { height, max } => write!(f, "a tree of {height} levels, at most {max} are taken"),
+            StartError::FanOut(children) => write!(f, "a member with {children} children, at most 65534 are taken"),
+            StartError::NoTime => f.write_str("no time for the call: give it a later deadline"),
+            StartError::WouldBlock => f.write_str("too many calls are open here: retry when one has ended"),
+            StartError::StaleWithin => f.write_str("the call that this one belongs to is over"),
+        }
+    }
+}
+impl core::error::Error for StartError {}
+
+/// Where in the scratch memory what lies while a tree is laid out, in words a member.
+const LIST: usize = 0;
+const PARENTS: usize = 1;
+const ORDER: usize = 2;
+const SIZES: usize = 3;
+const LINKS: usize = 4;
+const SCRATCH: usize = 6;
+
+struct Laid {
+    stated: bool,
+    shape: Shape,
+    height: u32,
+    fan_out: u32,
+}
+
+impl<S: Storage> Machine<S> {
+    /// Begins a call. Header and data are copied, so they may change at once; the handle tells of its
+    /// [outcome](Machine::outcome).
+    ///
+    /// # Errors
+    /// [`StartError`]; nothing was sent, and no place is taken.
+    pub fn start(&mut self, call: &Call<'_>, now: Time) -> Result<Handle, StartError> {
+        let functions = self.functions.as_ref();
+        let func = functions::find(functions, 0, call.func).ok_or(StartError::UnknownFunc(call.func))?;
+        let callback = match call.callback {
+            Tag::NONE => 0,
+            tag => functions::find(functions, 1, tag).ok_or(StartError::UnknownCallback(tag))?,
+        };
+        let max = usize::from(self.config.header_max);
+        if call.header.len() > max {
+            return Err(StartError::HeaderTooLong { len: call.header.len(), max });
+        }
+        if call.budget.0 < 1000 {
+            return Err(StartError::NoTime);
+        }
+        let class = match call.within {
+            None => 0,
+            Some(outer) => self.contexts.get(outer).map_err(|_| StartError::StaleWithin)?.class + 1,
+        };
+        let len = self.list(call.members)?;
+        if call.callback == Tag::NONE && call.caps.bytes() > 0 && len > 1 {
+            return Err(StartError::ReplyWithoutCallback);
+        }
+        let laid = self.lay_out(call.plan, len)?;
+        let depths = u32::from(self.config.classes).saturating_sub(1 + u32::from(class));
+        let max = if self.config.classes == 0 { u32::from(u8::MAX) - u32::from(class) } else { depths };
+        if laid.height > max || (self.config.classes > 0 && class >= self.config.classes) {
+            return Err(StartError::TooDeep { height: laid.height, max });
+        }
+        if laid.fan_out >= u32::from(NO_KID) {
+            return Err(StartError::FanOut(laid.fan_out));
+        }
+        let span;
+        let (data, data_len, mode) = match call.data {
+            Data::Bytes(bytes) => (bytes, bytes.len() as u64, call.mode - Mode::SPAN),
+            Data::Span(of) => {
+                span = span_bytes(of);
+                (&span[..SPAN], of.len, call.mode | Mode::SPAN)
+            }
+        };
+        let children = self.children_of_root(&laid, len);
+        let sizes = Sizes {
+            kids: children,
+            list: len,
+            stated: laid.stated,
+            header: call.header.len(),
+            data: data.len(),
+            caps: call.caps,
+            collect: mode.contains(Mode::COLLECT),
+            parks: call.callback != Tag::NONE,
+        };
+        let allowed = self.slab * 8;
+        let layout = Layout::of(&sizes).ok_or(StartError::TooLarge { needed: usize::MAX, allowed })?;
+        self.fits(&layout, &sizes).map_err(|needed| StartError::TooLarge {
+            needed: needed as usize,
+            allowed: if layout.end as usize > allowed { allowed } else { self.config.message_max as usize },
+        })?;
+        if self.open >= self.config.open_max || !self.admits(class) {
+            return Err(StartError::WouldBlock);
+        }
+        let seq = self.seq.wrapping_add(1);
+        let context = Context {
+            call: CallId { root: self.config.node, life: self.config.life, seq },
+            mode,
+            func: call.func,
+            callback: call.callback,
+            slots: [func, callback],
+            shape: laid.shape,
+            height: laid.height as u8,
+            class,
+            takes_part: call.at_root,
+            deadline: now + call.budget,
+            caps: call.caps,
+            data_len,
+            layout,
+            pend: layout.kids,
+            ..Context::EMPTY
+        };
+        let id = self.take(context).map_err(|_| StartError::WouldBlock)?;
+        (self.seq, self.open) = (seq, self.open + 1);
+        self.write_list(id, &laid, len);
+        if let Some((_, memory)) = self.both(id) {
+            let bytes = memory.as_mut_bytes();
+            for (range, from) in [(layout.header_range(), call.header), (layout.data_range(), data)] {
+                if let Some(place) = bytes.get_mut(range) {
+                    place.copy_from_slice(from);
+                }
+            }
+        }
+        self.begin_kids(id);
+        Ok(id)
+    }
+
+    /// Writes the list to the scratch memory, the maker first, and checks its members; its length.
+    fn list(&mut self, members: &[Node]) -> Result<u32, StartError> {
+        let root = self.config.node;
+        let others = members.iter().copied().filter(|&id| id != root);
+        let len = 1 + others.clone().count();
+        let max = self.scratch.as_ref().len() / SCRATCH;
+        if len > max {
+            return Err(StartError::TooMany { members: len, max });
+        }
+        self.lists = self.lists.wrapping_add(1);
+        if self.lists == 0 {
+            // Marks of lists of long ago would look like this one's.
+            self.peers.as_mut().iter_mut().for_each(super::peers::PeerEntry::unmark);
+            self.lists = 1;
+        }
+        if let Some((second, _)) = (1..).zip(members).filter(|&(_, &id)| id == root).nth(1) {
+            return Err(StartError::DuplicateId { id: root, first: 0, second });
+        }
+        let (scratch, peers) = (self.scratch.as_mut(), self.peers.as_mut());
+        for ((position, place), id) in (0..).zip(scratch).zip(core::iter::once(root).chain(others)) {
+            let peer = peers.get_mut(id.index()).ok_or(StartError::UnknownId(id))?;
+            if peer.dead && id != root {
+                return Err(StartError::DeadId(id));
+            }
+            if let Some(first) = peer.mark(self.lists, position) {
+                return Err(StartError::DuplicateId { id, first, second: position });
+            }
+            *place = id.0;
+        }
+        Ok(len as u32)
+    }
+
+    fn lay_out(&mut self, plan: Plan<'_>, len: u32) -> Result<Laid, StartError> {
+        let count = len as usize;
+        let scratch = &mut self.scratch.as_mut()[..SCRATCH * count];
+        let (before, links) = scratch.split_at_mut(LINKS * count);
+        let (before, sizes) = before.split_at_mut(SIZES * count);
+        let (before, order) = before.split_at_mut(ORDER * count);
+        let (_, parents) = before.split_at_mut(PARENTS * count);
+        match plan {
+            Plan::Shape(shape) => {
+                let (height, fan_out) = (shape.depth(len), shape.fan_out(len));
+                return Ok(Laid { stated: false, shape, height, fan_out });
+            }
+            Plan::Parents(stated) if stated.len() != count => {
+                let index = stated.len().min(count) as u32;
+                return Err(StartError::BadTree(BadTree { index, reason: explicit::Reason::Range }));
+            }
+            Plan::Parents(stated) => parents.copy_from_slice(stated),
+            Plan::Function(parent_of) => explicit::from_function(|at| parent_of(len, at), parents),
+        }
+        let layout = explicit::lay_out(parents, order, sizes, links).map_err(StartError::BadTree)?;
+        Ok(Laid { stated: true, shape: Shape::FLAT, height: layout.height, fan_out: layout.fan_out })
+    }
+
+    fn children_of_root(&self, laid: &Laid, len: u32) -> u32 {
+        if !laid.stated {
+            return laid.shape.split(len).count() as u32;
+        }
+        let count = len as usize;
+        let parents = &self.scratch.as_ref()[PARENTS * count..ORDER * count];
+        parents.iter().filter(|&&parent| parent == 0).count() as u32
+    }
+
+    /// Writes the list in preorder, and the sizes of a stated tree, from the scratch memory to the call's own.
+    fn write_list(&mut self, id: Handle, laid: &Laid, len: u32) {
+        let (count, start) = (len as usize, id.index() as usize * self.slab);
+        let Ok(context) = self.contexts.get(id) else { return };
+        let range = context.layout.list_range();
+        let Some(memory) = self.words.as_mut().get_mut(start..start + self.slab) else { return };
+        let Some(place) = memory.as_mut_bytes().get_mut(range) else { return };
+        let (ids, sizes) = place.split_at_mut(count * 4);
+        let scratch = self.scratch.as_ref();
+        let part = |at: usize| &scratch[at * count..(at + 1) * count];
+        let list = part(LIST);
+        let mut ids = ids.as_chunks_mut::<4>().0.iter_mut();
+        if laid.stated {
+            for (place, &position) in ids.zip(part(ORDER)) {
+                *place = list[position as usize].to_le_bytes();
+            }
+            for (place, size) in sizes.as_chunks_mut::<4>().0.iter_mut().zip(part(SIZES)) {
+                *place = size.to_le_bytes();
+            }
+            return;
+        }
+        for position in laid.shape.preorder(len) {
+            if let Some(place) = ids.next() {
+                *place = list[position as usize].to_le_bytes();
+            }
+        }
+    }
+}

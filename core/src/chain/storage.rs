@@ -1,0 +1,106 @@
+//! What a machine is lent, and how it is set up.
+
+use super::context::Context;
+use super::functions::Function;
+use super::name::{Life, Node};
+use super::notes::Note;
+use super::peers::PeerEntry;
+use super::tombs::Tomb;
+use crate::map::Entry;
+use crate::pending::Request;
+use crate::time::Lapse;
+
+/// The types of the lent storage.
+pub trait Storage {
+    /// Calls that can be under way here at once; at most 65535 are used.
+    type Contexts: AsRef<[Request<Context>]> + AsMut<[Request<Context>]>;
+    /// Memory of the calls, the same for each: what a call needs must fit, or it is refused.
+    type Words: AsRef<[u64]> + AsMut<[u64]>;
+    /// What is known of every member; its length is the number of members.
+    type Peers: AsRef<[PeerEntry]> + AsMut<[PeerEntry]>;
+    /// Functions that can be registered at once.
+    type Functions: AsRef<[Option<Function>]> + AsMut<[Option<Function>]>;
+    /// Calls that are remembered after their end.
+    type Tombs: AsRef<[Tomb]> + AsMut<[Tomb]>;
+    /// Answers that are kept with them, the same memory for each.
+    type Answers: AsRef<[u8]> + AsMut<[u8]>;
+    /// Where each call is: a third more than calls and remembered calls together.
+    type Index: AsRef<[Entry<u128, u32>]> + AsMut<[Entry<u128, u32>]>;
+    /// Short answers that wait to be sent, and those who were refused for lack of room.
+    type Notes: AsRef<[Note]> + AsMut<[Note]>;
+    /// Memory to lay out trees in: six words for each member of the largest call.
+    type Scratch: AsRef<[u32]> + AsMut<[u32]>;
+}
+
+/// The lent storage itself.
+#[derive(Debug)]
+pub struct Lent<S: Storage> {
+    /// See [`Storage::Contexts`].
+    pub contexts: S::Contexts,
+    /// See [`Storage::Words`].
+    pub words: S::Words,
+    /// See [`Storage::Peers`].
+    pub peers: S::Peers,
+    /// See [`Storage::Functions`].
+    pub functions: S::Functions,
+    /// See [`Storage::Tombs`].
+    pub tombs: S::Tombs,
+    /// See [`Storage::Answers`].
+    pub answers: S::Answers,
+    /// See [`Storage::Index`].
+    pub index: S::Index,
+    /// See [`Storage::Notes`]; short answers.
+    pub notes: S::Notes,
+    /// See [`Storage::Notes`]; who is told when there is room again. Others ask again by themselves.
+    pub waiters: S::Notes,
+    /// See [`Storage::Scratch`].
+    pub scratch: S::Scratch,
+}
+
+/// How a machine behaves.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Config {
+    /// Who it is.
+    pub node: Node,
+    /// In which life.
+    pub life: Life,
+    /// Classes of calls by depth, each with a place of its own; 0 if all members together never have more calls open
+    /// than this one has places. Deeper trees than there are classes are refused.
+    pub classes: u8,
+    /// Calls that this member may have open itself.
+    pub open_max: u16,
+    /// The longest message that the transport carries, in bytes.
+    pub message_max: u32,
+    /// The longest header of a request, in bytes.
+    pub header_max: u16,
+    /// How often whoever has not answered is asked. [`Lapse`] of `u64::MAX`: never, for transports that lose nothing.
+    pub ask: Lapse,
+    /// How soon a child that had no room is asked again unless it gives credit before; twice as long each time, up to
+    /// 256 times.
+    pub retry: Lapse,
+    /// After how long without a sign of life a child that is asked counts as dead.
+    pub silence: Lapse,
+}
+
+impl Config {
+    /// Settings for a transport that loses nothing and tells who died.
+    #[must_use]
+    pub const fn new(node: Node, life: Life) -> Config {
+        Config {
+            node,
+            life,
+            classes: 16,
+            open_max: 32,
+            message_max: 64 << 10,
+            header_max: 1024,
+            ask: Lapse(u64::MAX),
+            retry: Lapse::from_micros(500),
+            silence: Lapse(u64::MAX),
+        }
+    }
+
+    /// How long to wait before a child is asked again that has refused so many requests.
+    pub(super) fn patience(&self, attempts: u8) -> Lapse {
+        Lapse(self.retry.0.saturating_mul(1 << attempts.saturating_sub(1).min(8)).min(self.ask.0))
+    }
+}

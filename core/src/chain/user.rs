@@ -1,0 +1,389 @@
+//! The user's code: what it sees, what it may change, and how it went.
+//!
+//! A function sees the request and writes the reply of its member. The callback sees an answer of a child as well, and
+//! combines it into the reply. Neither sees the machine, so neither can run it again. A function that serves in both
+//! roles tells them apart by [`Phase`].
+
+use core::fmt;
+use core::ops::Range;
+
+use super::context::{Context, NO_KID, Out, Own, State};
+use super::kids::{Kid, Kids, Stand};
+use super::machine::{Action, Handle, Machine};
+use super::message::{Caps, Mode, span_of};
+use super::name::{CallId, Node};
+use super::report::{Code, Record, Stage};
+use super::storage::Storage;
+use zerocopy::IntoBytes;
+
+use crate::error::Stale;
+use crate::key::Span;
+
+/// The data of a request.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Data<'a> {
+    /// Here it is.
+    Bytes(&'a [u8]),
+    /// It lies there, and whoever wants it reads it.
+    Span(Span),
+}
+
+/// Why the user's code is run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Phase<'a> {
+    /// The request has come.
+    Init,
+    /// It said [`Verdict::Pending`] before and was woken.
+    Probe,
+    /// The answer of a child has come.
+    Wait(Answer<'a>),
+}
+
+/// The answer of a child.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Answer<'a> {
+    /// Which child.
+    pub from: Node,
+    /// Members of its subtree, all of which ended well.
+    pub members: u32,
+    /// Whether no other child's answer comes after this one.
+    pub last: bool,
+    /// The header of its reply.
+    pub header: &'a [u8],
+    /// The data of its reply.
+    pub data: &'a [u8],
+}
+
+/// What the user's code is given.
+#[derive(Debug)]
+pub struct Work<'a> {
+    /// Why it is run.
+    pub phase: Phase<'a>,
+    /// Which call.
+    pub call: CallId,
+    /// The member that runs it.
+    pub node: Node,
+    /// Who sent the request; `None` at the one who made the call.
+    pub parent: Option<Node>,
+    /// The header of the request.
+    pub header: &'a [u8],
+    /// The data of the request.
+    pub data: Data<'a>,
+    /// The reply of this member, to be written and combined into.
+    pub reply: Reply<'a>,
+    list: super::message::List<'a>,
+}
+
+impl Work<'_> {
+    /// The members of the subtree below and with this one, in preorder.
+    pub fn members(&self) -> impl ExactSizeIterator<Item = Node> + '_ {
+        self.list.ids.as_chunks::<4>().0.iter().map(|&bytes| Node(u32::from_le_bytes(bytes)))
+    }
+}
+
+/// A reply does not fit into what the call allows; the call fails for that at this member, whatever follows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct ReplyTooLarge {
+    /// Bytes that it would have.
+    pub needed: u32,
+    /// Bytes that the call allows.
+    pub allowed: u32,
+}
+
+impl fmt::Display for ReplyTooLarge {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "a reply of {} bytes where the call allows {}", self.needed, self.allowed)
+    }
+}
+impl core::error::Error for ReplyTooLarge {}
+
+/// The reply of a member: header and data of actual lengths within the lengths that the call allows.
+#[derive(Debug)]
+pub struct Reply<'a> {
+    header: &'a mut [u8],
+    data: &'a mut [u8],
+    header_len: &'a mut u16,
+    data_len: &'a mut u32,
+    overflow: &'a mut u32,
+}
+
+impl Reply<'_> {
+    /// How much the call allows.
+    #[must_use]
+    pub fn caps(&self) -> Caps {
+        Caps { header: self.header.len() as u16, data: self.data.len() as u32 }
+    }
+
+    /// The header so far.
+    #[must_use]
+    pub fn header(&self) -> &[u8] {
+        self.header.get(..usize::from(*self.header_len)).unwrap_or(&[])
+    }
+
+    /// The data so far.
+    #[must_use]
+    pub fn data(&self) -> &[u8] {
+        self.data.get(..*self.data_len as usize).unwrap_or(&[])
+    }
+
+    /// The data so far, to be changed in place.
+    #[must_use]
+    pub fn data_mut(&mut self) -> &mut [u8] {
+        self.data.get_mut(..*self.data_len as usize).unwrap_or(&mut [])
+    }
+
+    /// Replaces the header.
+    ///
+    /// # Errors
+    /// [`ReplyTooLarge`]; nothing has changed then.
+    pub fn set_header(&mut self, bytes: &[u8]) -> Result<(), ReplyTooLarge> {
+        *self.header_len = put(self.header, 0, bytes, self.overflow)? as u16;
+        Ok(())
+    }
+
+    /// Replaces the data.
+    ///
+    /// # Errors
+    /// [`ReplyTooLarge`]; nothing has changed then.
+    pub fn set_data(&mut self, bytes: &[u8]) -> Result<(), ReplyTooLarge> {
+        *self.data_len = put(self.data, 0, bytes, self.overflow)? as u32;
+        Ok(())
+    }
+
+    /// Appends to the header.
+    ///
+    /// # Errors
+    /// [`ReplyTooLarge`]; nothing has changed then.
+    pub fn push_header(&mut self, bytes: &[u8]) -> Result<(), ReplyTooLarge> {
+        *self.header_len = put(self.header, usize::from(*self.header_len), bytes, self.overflow)? as u16;
+        Ok(())
+    }
+
+    /// Appends to the data.
+    ///
+    /// # Errors
+    /// [`ReplyTooLarge`]; nothing has changed then.
+    pub fn push_data(&mut self, bytes: &[u8]) -> Result<(), ReplyTooLarge> {
+        *self.data_len = put(self.data, *self.data_len as usize, bytes, self.overflow)? as u32;
+        Ok(())
+    }
+}
+
+/// Writes bytes at a place; where they end.
+fn put(to: &mut [u8], at: usize, bytes: &[u8], overflow: &mut u32) -> Result<usize, ReplyTooLarge> {
+    let end = at.saturating_add(bytes.len());
+    let allowed = to.len() as u32;
+    let Some(place) = to.get_mut(at..end) else {
+        let needed = u32::try_from(end).unwrap_or(u32::MAX);
+        *overflow = needed;
+        return Err(ReplyTooLarge { needed, allowed });
+    };
+    place.copy_from_slice(bytes);
+    Ok(end)
+}
+
+/// How the user's code went.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Verdict {
+    /// Well, and it is done.
+    Done,
+    /// It is not done: run it again when it is [woken](Machine::wake). Only for functions, not for callbacks.
+    Pending,
+    /// It failed, with a number of the user's.
+    Fault(u32),
+    /// It panicked.
+    Panic,
+}
+
+/// What a call that gathers answers does next.
+pub(super) enum Gathered {
+    Run(u16),
+    Wait,
+    Over,
+}
+
+impl<S: Storage> Machine<S> {
+    /// The first thing of a call: run its function, unless its maker only coordinates.
+    pub(super) fn begin(&mut self, id: Handle) -> Option<Action> {
+        let context = self.contexts.get_mut(id).ok()?;
+        if context.takes_part {
+            context.state = State::Running;
+            return self.run(id, Out::Func);
+        }
+        (context.state, context.own) = (State::Gathering, Own::Ok);
+        self.ready(id);
+        None
+    }
+
+    pub(super) fn run(&mut self, id: Handle, out: Out) -> Option<Action> {
+        let context = self.contexts.get_mut(id).ok()?;
+        (context.out, context.woken) = (out, false);
+        let role = if out == Out::Func { 0 } else { 1 };
+        if out == Out::Func {
+            context.own = Own::Began;
+        }
+        self.figures.runs += 1;
+        Some(Action::Run { handle: id, function: context.slots[role] })
+    }
+
+    /// Which answer is to be combined next, or that all are.
+    pub(super) fn gather(&mut self, id: Handle) -> Gathered {
+        let Some((context, kids)) = self.with_kids(id) else { return Gathered::Wait };
+        let combines = !context.cancelled && context.own == Own::Ok;
+        let mut before = NO_KID;
+        let mut at = context.parked.0;
+        let in_order = context.mode.contains(Mode::ORDERED);
+        while at != NO_KID {
+            let Some(kid) = kids.get(at) else { break };
+            let is_next = !in_order || kids.iter().take(usize::from(at)).all(|(_, kid)| kid.stand == Stand::Over);
+            if is_next || !combines {
+                self.unpark(id, before, at);
+                if combines {
+                    return Gathered::Run(at);
+                }
+                return self.gather(id);
+            }
+            (before, at) = (at, kid.next);
+        }
+        if context.pend > 0 {
+            return Gathered::Wait;
+        }
+        let well = combines && context.records == 0 && context.tallies.ok == context.tallies.total();
+        match (well, context.is_root()) {
+            (true, true) => self.end(id),
+            (true, false) => context.state = State::Answering,
+            (false, _) => self.fail(id, None),
+        }
+        Gathered::Over
+    }
+
+    /// Takes an answer out of the parked ones; it counts as dealt with from now on.
+    fn unpark(&mut self, id: Handle, before: u16, at: u16) {
+        let Some((context, mut kids)) = self.with_kids(id) else { return };
+        let Some(kid) = kids.get(at) else { return };
+        kids.set(at, Kid { stand: Stand::Over, next: NO_KID, ..kid });
+        context.pend -= 1;
+        if let Some(earlier) = kids.get(before) {
+            kids.set(before, Kid { next: kid.next, ..earlier });
+        } else {
+            context.parked.0 = kid.next;
+        }
+        if context.parked.1 == at {
+            context.parked.1 = before;
+        }
+    }
+
+    /// What the user's code of a call that is [to be run](Action::Run) is given.
+    ///
+    /// # Errors
+    /// [`Stale`] unless the call's user code is to be run now.
+    pub fn work(&mut self, handle: Handle) -> Result<Work<'_>, Stale> {
+        let node = self.config.node;
+        let (context, memory) = self.both(handle).ok_or(Stale)?;
+        let Context { layout, call, caps, out, .. } = *context;
+        let child = match out {
+            Out::Nothing => return Err(Stale),
+            Out::Func => None,
+            Out::Callback(at) => Some((at, Kids::of(&layout, memory).get(at).ok_or(Stale)?)),
+        };
+        let (own, rest) = memory.as_mut_bytes().split_at_mut_checked(layout.reply_len()).ok_or(Stale)?;
+        let rest: &[u8] = rest;
+        // All offsets count from the start of the memory, which the reply takes.
+        let cut = |range: Range<usize>| {
+            let start = range.start.checked_sub(layout.reply_len());
+            start.and_then(|start| rest.get(start..start + range.len())).unwrap_or(&[])
+        };
+        let list = layout.list_in(cut(layout.list_range()));
+        let phase = match child {
+            None if context.probed => Phase::Probe,
+            None => Phase::Init,
+            Some((at, kid)) => {
+                let (header, rest) =
+                    cut(layout.park_range(at)).split_at_checked(usize::from(kid.reply_header)).unwrap_or((&[], &[]));
+                let data = rest.get(..kid.reply_data as usize).unwrap_or(&[]);
+                let from = list.id(kid.piece.start).ok_or(Stale)?;
+                let (members, last) = (kid.piece.len, context.pend == 0);
+                Phase::Wait(Answer { from, members, last, header, data })
+            }
+        };
+        let data = cut(layout.data_range());
+        let data = match span_of(data).filter(|_| context.mode.contains(Mode::SPAN)) {
+            Some(span) => Data::Span(span),
+            None => Data::Bytes(data),
+        };
+        let (header, rest) = own.split_at_mut_checked(usize::from(caps.header)).ok_or(Stale)?;
+        let reply = Reply {
+            header,
+            data: rest.get_mut(..caps.data as usize).ok_or(Stale)?,
+            header_len: &mut context.reply_header,
+            data_len: &mut context.reply_data,
+            overflow: &mut context.overflow,
+        };
+        let parent = context.parent.map(|(parent, _)| parent);
+        Ok(Work { phase, call, node, parent, header: cut(layout.header_range()), data, reply, list })
+    }
+
+    /// The user's code has returned.
+    ///
+    /// # Errors
+    /// [`Stale`] unless the call's user code was to be run.
+    pub fn finish(&mut self, handle: Handle, verdict: Verdict) -> Result<(), Stale> {
+        let node = self.config.node;
+        let context = self.contexts.get_mut(handle)?;
+        let out = core::mem::replace(&mut context.out, Out::Nothing);
+        let (depth, overflow) = (context.class, context.overflow);
+        let stage = match out {
+            Out::Nothing => return Err(Stale),
+            Out::Func => Stage::Func,
+            Out::Callback(_) => Stage::Callback,
+        };
+        let failed = |stage, code, aux| Some(Record { origin: node, stage, code, depth, aux, count: 1 });
+        let failure = match verdict {
+            _ if overflow > 0 && verdict != Verdict::Panic => {
+                let stage = if out == Out::Func { Stage::Reply } else { stage };
+                failed(stage, Code::ReplyTooLarge, overflow)
+            }
+            Verdict::Fault(number) => failed(stage, Code::Fault, number),
+            Verdict::Panic => failed(stage, Code::Panic, 0),
+            Verdict::Done | Verdict::Pending => None,
+        };
+        match (context.state, failure) {
+            // It ended meanwhile: nobody asks for this any more.
+            (State::Failing | State::Ended | State::Draining | State::Answering | State::Queued, _) => {}
+            (_, Some(record)) => {
+                context.own = Own::Failed;
+                self.own_failure(handle, record);
+            }
+            (State::Running, None) if verdict == Verdict::Pending => {
+                context.probed = true;
+                if !context.woken {
+                    return Ok(());
+                }
+            }
+            (State::Running, None) => {
+                context.own = Own::Ok;
+                context.state = State::Gathering;
+                if context.cancelled {
+                    self.drop_unsent(handle);
+                }
+            }
+            (State::Gathering, None) => {}
+        }
+        self.ready(handle);
+        Ok(())
+    }
+
+    /// A function that said [`Verdict::Pending`] is to be run again.
+    ///
+    /// # Errors
+    /// [`Stale`] if its call is over.
+    pub fn wake(&mut self, handle: Handle) -> Result<(), Stale> {
+        let context = self.contexts.get_mut(handle)?;
+        if context.state == State::Running {
+            context.woken = true;
+            self.ready(handle);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,5 @@
+//! Chained calls on a host.
+
+mod storage;
+
+pub use storage::{Capacities, Heap};

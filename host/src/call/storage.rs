@@ -1,0 +1,79 @@
+//! Storage on the heap for the machine of chained calls.
+
+use umbra_core::chain::{Config, Context, Function, Lent, Machine, Note, PeerEntry, Storage, Tomb};
+use umbra_core::map::Entry;
+use umbra_core::pending::Request;
+
+/// Names vectors as the storage of a machine.
+#[derive(Clone, Copy, Debug)]
+pub enum Heap {}
+
+impl Storage for Heap {
+    type Contexts = Vec<Request<Context>>;
+    type Words = Vec<u64>;
+    type Peers = Vec<PeerEntry>;
+    type Functions = Vec<Option<Function>>;
+    type Tombs = Vec<Tomb>;
+    type Answers = Vec<u8>;
+    type Index = Vec<Entry<u128, u32>>;
+    type Notes = Vec<Note>;
+    type Scratch = Vec<u32>;
+}
+
+/// How much a member can hold.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Capacities {
+    /// Members that may ever take part.
+    pub members: u32,
+    /// Calls that can be under way at once.
+    pub calls: u16,
+    /// Bytes of memory of each call: list, header, data, reply, and the replies of all children at once.
+    pub call_bytes: usize,
+    /// Functions that can be registered at once.
+    pub functions: u16,
+    /// Calls that are remembered after their end.
+    pub remembered: u32,
+    /// Bytes of each remembered answer.
+    pub answer_bytes: usize,
+    /// Short answers that can wait to be sent.
+    pub notes: usize,
+}
+
+impl Capacities {
+    /// For so many members: 64 calls of 16 KiB, 64 functions, 256 remembered calls with answers up to 128 bytes.
+    #[must_use]
+    pub const fn new(members: u32) -> Capacities {
+        Capacities {
+            members,
+            calls: 64,
+            call_bytes: 16 << 10,
+            functions: 64,
+            remembered: 256,
+            answer_bytes: 128,
+            notes: 64,
+        }
+    }
+
+    /// A machine with storage of this size.
+    #[must_use]
+    pub fn machine(&self, config: Config) -> Machine<Heap> {
+        let Capacities { members, calls, call_bytes, functions, remembered, answer_bytes, notes } = *self;
+        let (calls, members, remembered) = (usize::from(calls), members as usize, remembered as usize);
+        let known = calls + remembered;
+        Machine::new(
+            config,
+            Lent {
+                contexts: (0..calls).map(|_| Request::EMPTY).collect(),
+                words: vec![0; calls * call_bytes.div_ceil(8)],
+                peers: vec![PeerEntry::default(); members],
+                functions: vec![None; usize::from(functions)],
+                tombs: vec![Tomb::default(); remembered],
+                answers: vec![0; remembered * answer_bytes],
+                index: vec![Entry::EMPTY; known + known / 3 + 8],
+                notes: vec![Note::EMPTY; notes],
+                waiters: vec![Note::EMPTY; notes],
+                scratch: vec![0; 6 * members],
+            },
+        )
+    }
+}

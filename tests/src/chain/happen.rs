@@ -1,0 +1,179 @@
+//! What happens in a world: messages arrive, user code returns, members die.
+
+use umbra_core::chain::{Action, Handle, Life, Node, Outcome, Phase, Verdict};
+use umbra_core::time::Lapse;
+
+use super::{Act, End, Happens, Made, Seat, World, add};
+
+impl World {
+    pub(super) fn happen(&mut self, what: Happens) {
+        let now = self.now;
+        match what {
+            Happens::Arrive { from, to, life, bytes } => {
+                if self.spy {
+                    self.heard.push((to, bytes.clone()));
+                }
+                let seat = &mut self.seats[to.index()];
+                let runs = seat.life == life && !seat.frozen;
+                if let Some(machine) = seat.machine.as_mut().filter(|_| runs) {
+                    if machine.on_message(from, &bytes, now).is_err() {
+                        self.drain(to);
+                        let again = self.at(to).on_message(from, &bytes, now);
+                        assert!(again.is_ok(), "a machine that was polled takes a message");
+                    }
+                    self.drain(to);
+                }
+            }
+            Happens::Return { node, life, handle } => {
+                if self.seats[node.index()].machine.is_some() && self.seats[node.index()].life == life {
+                    self.run_user(node, handle);
+                    self.drain(node);
+                }
+            }
+            Happens::Wake { node, life, handle } => {
+                let seat = &mut self.seats[node.index()];
+                if let Some(machine) = seat.machine.as_mut().filter(|_| seat.life == life) {
+                    let _ = machine.wake(handle);
+                    self.drain(node);
+                }
+            }
+            Happens::Gone { at, who } => {
+                if let Some(machine) = self.seats[at.index()].machine.as_mut() {
+                    machine.on_gone(who, now);
+                    if self.seats[who.index()].machine.is_some() {
+                        self.at(at).on_back(who);
+                    }
+                    self.drain(at);
+                }
+            }
+            Happens::Kill(node) => self.kill(node),
+            Happens::Restart(node) => {
+                if self.seats[node.index()].machine.is_none() {
+                    let life = self.seats[node.index()].life + 1;
+                    self.seats[node.index()] = Seat { machine: Some(self.machine(node, life)), life, frozen: false };
+                    for seat in self.seats.iter_mut() {
+                        if let Some(machine) = seat.machine.as_mut() {
+                            machine.on_back(node);
+                        }
+                    }
+                }
+            }
+            Happens::Cancel { node, handle } => {
+                if let Some(machine) = self.seats[node.index()].machine.as_mut() {
+                    let _ = machine.cancel(handle);
+                    self.drain(node);
+                }
+            }
+            Happens::Start(at) => {
+                let planned = self.planned[at].clone();
+                if self.seats[planned.root.index()].machine.is_some()
+                    && let Err(error) = self.start(&planned)
+                {
+                    self.refused.push((planned, error));
+                }
+            }
+        }
+    }
+
+    /// Kills a member now; the others hear of it a little later.
+    pub fn kill(&mut self, node: Node) {
+        let seat = &mut self.seats[node.index()];
+        let Some(machine) = seat.machine.take() else { return };
+        add(&mut self.dead, machine.figures());
+        for at in (0..self.seats.len() as u32).map(Node).filter(|&at| at != node) {
+            let late = Lapse::from_micros(self.random.below(200));
+            // A transport tells of a death after everything that the dead one sent.
+            let sent = self.last.get(&(node, at)).copied().unwrap_or(self.now);
+            self.plan_at(sent.max(self.now) + late, Happens::Gone { at, who: node });
+        }
+    }
+
+    pub(super) fn drain(&mut self, node: Node) {
+        loop {
+            let (now, seat) = (self.now, &mut self.seats[node.index()]);
+            let (life, Some(machine)) = (seat.life, seat.machine.as_mut()) else { return };
+            let Some(action) = machine.poll(now, &mut self.buffer) else { return };
+            match action {
+                Action::Send { to, len_bytes } => self.send(node, to, len_bytes),
+                Action::Run { .. } if self.stuck == Some(node) => {
+                    seat.frozen = true;
+                    return;
+                }
+                Action::Run { handle, .. } => {
+                    if self.network.work == Lapse(0) {
+                        self.run_user(node, handle);
+                    } else {
+                        let at = now + Lapse(self.random.below(self.network.work.0 + 1));
+                        self.plan_at(at, Happens::Return { node, life, handle });
+                    }
+                }
+                Action::Ended { handle } => self.end(node, handle),
+            }
+        }
+    }
+
+    fn send(&mut self, from: Node, to: Node, len: usize) {
+        let bytes = self.buffer[..len].to_vec();
+        self.messages += 1;
+        assert_ne!(from, to, "nobody sends to itself");
+        if let Some(call) = umbra_core::chain::peek_request(&bytes)
+            && !self.edges.contains(&(call, from, to))
+        {
+            self.edges.push((call, from, to));
+        }
+        let life = self.seats[to.index()].life;
+        let copies = if self.random.happens(self.network.loss) {
+            0
+        } else {
+            1 + u32::from(self.random.happens(self.network.duplication))
+        };
+        for _ in 0..copies {
+            let mut at = self.now + self.network.delay + Lapse(self.random.below(self.network.jitter.0 + 1));
+            let last = self.last.entry((from, to)).or_default();
+            if !self.network.reorder {
+                at = at.max(*last);
+            }
+            *last = at.max(*last);
+            self.plan_at(at, Happens::Arrive { from, to, life, bytes: bytes.clone() });
+        }
+    }
+
+    fn run_user(&mut self, node: Node, handle: Handle) {
+        let (now, life) = (self.now, self.seats[node.index()].life);
+        let Some(machine) = self.seats[node.index()].machine.as_mut() else { return };
+        let Ok(mut work) = machine.work(handle) else { panic!("user code of a call that is gone at {node}") };
+        let call = work.call;
+        let act = self.script.act(&work);
+        let verdict = self.script.run(&mut work, act);
+        match work.phase {
+            Phase::Init => *self.began.entry((call, node)).or_default() += 1,
+            Phase::Probe => {}
+            Phase::Wait(answer) => *self.combined.entry((call, node, answer.from)).or_default() += 1,
+        }
+        if !matches!(work.phase, Phase::Wait(_)) && verdict == Verdict::Done {
+            *self.ended.entry((call, node)).or_default() += 1;
+        }
+        if verdict == Verdict::Pending
+            && let Act::Slow(after) = act
+        {
+            self.plan_at(now + after, Happens::Wake { node, life, handle });
+        }
+        self.at(node).finish(handle, verdict).expect("user code that was to be run");
+    }
+
+    fn end(&mut self, node: Node, handle: Handle) {
+        let now = self.now;
+        let machine = self.at(node);
+        let end = match machine.outcome(handle).expect("a call of ours").expect("a call that has ended") {
+            Outcome::Done { members, header, data } => {
+                End::Done { members, header: header.to_vec(), data: data.to_vec() }
+            }
+            Outcome::Failed(report) => End::Failed { tallies: report.tallies, records: report.records().collect() },
+        };
+        machine.release(handle).expect("a call that has ended");
+        let life = Life(self.seats[node.index()].life);
+        let is_it = |made: &&mut Made| made.handle == handle && made.id.root == node && made.id.life == life;
+        let made = self.made.iter_mut().rev().find(is_it).expect("a call that was made");
+        assert!(made.end.replace((end, now)).is_none(), "a call ends once");
+    }
+}

@@ -1,0 +1,396 @@
+//! Chained calls in a simulated world: real machines, a network that misbehaves as told, user code by script.
+//!
+//! Everything that can happen next lies in one agenda. [`World::run`] takes the earliest, [`explore`] takes every one in
+//! turn. All randomness comes from the seed. Meanwhile the world counts what user code runs where, and
+//! [`World::check`] compares that with what was reported.
+
+pub mod check;
+pub mod explore;
+mod happen;
+mod rules;
+pub mod schedule;
+mod script;
+
+use std::collections::{BTreeMap, HashMap};
+
+use umbra::call::{Capacities, Heap};
+use umbra::sim::Random;
+use umbra_core::chain::{
+    Call, CallId, Config, Figures, Handle, Life, Machine, Node, Phase, Record, StartError, Tag, Tallies, Work,
+};
+use umbra_core::time::{Lapse, Time};
+
+pub use script::{Act, Script};
+
+/// The function and the callback that every member of every world has.
+pub const SUM: Tag = Tag::of("sum");
+/// Another pair, for unknown functions: some members lack it.
+pub const RARE: Tag = Tag::of("rare");
+
+/// How the network behaves; chances in parts of a million.
+#[derive(Clone, Copy, Debug)]
+pub struct Network {
+    /// Every message takes so long at least.
+    pub delay: Lapse,
+    /// And up to so much longer.
+    pub jitter: Lapse,
+    /// Messages that never arrive.
+    pub loss: u32,
+    /// Messages that arrive twice.
+    pub duplication: u32,
+    /// Whether messages of one pair may overtake each other.
+    pub reorder: bool,
+    /// How long user code runs, at most.
+    pub work: Lapse,
+}
+
+impl Network {
+    /// Keeps order, loses nothing, takes a microsecond.
+    pub const GOOD: Network = Network {
+        delay: Lapse::from_micros(1),
+        jitter: Lapse(0),
+        loss: 0,
+        duplication: 0,
+        reorder: false,
+        work: Lapse(0),
+    };
+}
+
+/// What happens next.
+#[derive(Clone, Debug)]
+enum Happens {
+    Arrive { from: Node, to: Node, life: u32, bytes: Vec<u8> },
+    Return { node: Node, life: u32, handle: Handle },
+    Wake { node: Node, life: u32, handle: Handle },
+    Gone { at: Node, who: Node },
+    Kill(Node),
+    Restart(Node),
+    Cancel { node: Node, handle: Handle },
+    Start(usize),
+}
+
+/// How a call ended.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum End {
+    /// Well, with this reply.
+    Done {
+        /// Members that ended well.
+        members: u32,
+        /// The header of the reply.
+        header: Vec<u8>,
+        /// The data of the reply.
+        data: Vec<u8>,
+    },
+    /// Badly.
+    Failed {
+        /// What became of all members.
+        tallies: Tallies,
+        /// The failures.
+        records: Vec<Record>,
+    },
+}
+
+impl End {
+    /// The failures; none if there were none.
+    pub fn records(&self) -> &[Record] {
+        match self {
+            End::Done { .. } => &[],
+            End::Failed { records, .. } => records,
+        }
+    }
+
+    /// The reply as one number.
+    pub fn sum(&self) -> Option<u64> {
+        match self {
+            End::Done { data, .. } => Some(u64::from_le_bytes(data.as_slice().try_into().ok()?)),
+            End::Failed { .. } => None,
+        }
+    }
+}
+
+/// A call that a world makes, with everything owned.
+#[derive(Clone, Debug)]
+pub struct Planned {
+    /// Who makes it.
+    pub root: Node,
+    /// The members.
+    pub members: Vec<Node>,
+    /// Everything else; its members and plan are replaced.
+    pub call: Call<'static>,
+    /// Parents that state the tree, if any.
+    pub parents: Option<Vec<u32>>,
+}
+
+/// A call that was made.
+#[derive(Clone, Debug)]
+pub struct Made {
+    /// What was planned.
+    pub plan: Planned,
+    /// Which call it was.
+    pub id: CallId,
+    /// Its handle at its maker.
+    pub handle: Handle,
+    /// When it was made.
+    pub at: Time,
+    /// How it ended, and when.
+    pub end: Option<(End, Time)>,
+}
+
+/// A member.
+struct Seat {
+    machine: Option<Machine<Heap>>,
+    life: u32,
+    /// Its user code does not return, and nothing else of it runs.
+    frozen: bool,
+}
+
+/// A simulated world.
+pub struct World {
+    seats: Vec<Seat>,
+    capacities: Capacities,
+    config: Config,
+    /// How the network behaves from now on.
+    pub network: Network,
+    /// What user code does.
+    pub script: Script,
+    agenda: BTreeMap<(Time, u64), Happens>,
+    order: u64,
+    now: Time,
+    random: Random,
+    last: HashMap<(Node, Node), Time>,
+    planned: Vec<Planned>,
+    /// Calls made, in order.
+    pub made: Vec<Made>,
+    /// Calls that were refused before anything was sent.
+    pub refused: Vec<(Planned, StartError)>,
+    /// How often each function began.
+    pub began: HashMap<(CallId, Node), u32>,
+    /// How often each function ended well.
+    pub ended: HashMap<(CallId, Node), u32>,
+    /// How often each callback ran, by child.
+    pub combined: HashMap<(CallId, Node, Node), u32>,
+    /// Pairs of parent and child along which requests went.
+    pub edges: Vec<(CallId, Node, Node)>,
+    /// Messages handed to the network.
+    pub messages: u64,
+    /// Whether calls are given up at random moments.
+    pub cancels: bool,
+    /// A member whose user code never returns.
+    pub stuck: Option<Node>,
+    /// Whether what arrives is kept in `heard`.
+    pub spy: bool,
+    /// What arrived, and where.
+    pub heard: Vec<(Node, Vec<u8>)>,
+    /// What was counted by machines that are dead.
+    dead: Figures,
+    buffer: Vec<u8>,
+}
+
+impl World {
+    /// A world of so many members.
+    pub fn new(members: u32, seed: u64) -> World {
+        World::with(seed, Capacities { call_bytes: 4096, ..Capacities::new(members) }, Config::new(Node(0), Life(1)))
+    }
+
+    /// A world of members with these settings; their names and lives are filled in.
+    pub fn with(seed: u64, capacities: Capacities, config: Config) -> World {
+        let buffer = vec![0; config.message_max as usize];
+        let mut world = World {
+            seats: Vec::new(),
+            capacities,
+            config,
+            network: Network::GOOD,
+            script: Script::default(),
+            agenda: BTreeMap::new(),
+            order: 0,
+            now: Time::ZERO,
+            random: Random::new(seed),
+            last: HashMap::new(),
+            planned: Vec::new(),
+            made: Vec::new(),
+            refused: Vec::new(),
+            began: HashMap::new(),
+            ended: HashMap::new(),
+            combined: HashMap::new(),
+            edges: Vec::new(),
+            messages: 0,
+            cancels: false,
+            stuck: None,
+            spy: false,
+            heard: Vec::new(),
+            dead: Figures::default(),
+            buffer,
+        };
+        for node in (0..capacities.members).map(Node) {
+            let machine = Some(world.machine(node, 1));
+            world.seats.push(Seat { machine, life: 1, frozen: false });
+        }
+        world
+    }
+
+    fn machine(&self, node: Node, life: u32) -> Machine<Heap> {
+        let mut machine = self.capacities.machine(Config { node, life: Life(life), ..self.config });
+        machine.register(SUM).expect("the first function");
+        machine
+    }
+
+    /// Virtual time.
+    pub const fn now(&self) -> Time {
+        self.now
+    }
+
+    /// A member's machine.
+    ///
+    /// # Panics
+    /// If the member is dead.
+    pub fn at(&mut self, node: Node) -> &mut Machine<Heap> {
+        self.seats[node.index()].machine.as_mut().expect("a member that lives")
+    }
+
+    /// What all machines counted.
+    pub fn figures(&self) -> Figures {
+        let mut all = self.dead;
+        for machine in self.seats.iter().filter_map(|seat| seat.machine.as_ref()) {
+            add(&mut all, machine.figures());
+        }
+        all
+    }
+
+    /// Gives a member other tables; it forgets everything.
+    pub fn replace(&mut self, node: Node, capacities: Capacities) {
+        let mut machine = capacities.machine(Config { node, life: Life(1), ..self.config });
+        machine.register(SUM).expect("the first function");
+        self.seats[node.index()].machine = Some(machine);
+    }
+
+    fn plan_at(&mut self, at: Time, what: Happens) {
+        self.order += 1;
+        self.agenda.insert((at, self.order), what);
+    }
+
+    /// Has a member die after a while.
+    pub fn kill_after(&mut self, after: Lapse, node: Node) {
+        self.plan_at(self.now + after, Happens::Kill(node));
+    }
+
+    /// Has a member that died begin another life after a while.
+    pub fn restart_after(&mut self, after: Lapse, node: Node) {
+        self.plan_at(self.now + after, Happens::Restart(node));
+    }
+
+    /// Has a call given up after a while.
+    pub fn cancel_after(&mut self, after: Lapse, node: Node, handle: Handle) {
+        self.plan_at(self.now + after, Happens::Cancel { node, handle });
+    }
+
+    /// Has a call made after a while.
+    pub fn start_after(&mut self, after: Lapse, planned: Planned) {
+        self.planned.push(planned);
+        self.plan_at(self.now + after, Happens::Start(self.planned.len() - 1));
+    }
+
+    /// Makes a call now.
+    ///
+    /// # Errors
+    /// As the machine's.
+    pub fn start(&mut self, planned: &Planned) -> Result<usize, StartError> {
+        let Planned { root, members, call, parents } = planned;
+        let now = self.now;
+        let plan = parents.as_deref().map_or(call.plan, umbra_core::chain::Plan::Parents);
+        let call = Call { members, plan, ..*call };
+        let machine = self.at(*root);
+        let handle = machine.start(&call, now)?;
+        let id = machine.call_id(handle).expect("a call that was just made");
+        self.made.push(Made { plan: planned.clone(), id, handle, at: now, end: None });
+        if self.cancels && self.random.below(3) == 0 {
+            let after = Lapse::from_micros(self.random.below(1500));
+            self.cancel_after(after, *root, handle);
+        }
+        self.drain(*root);
+        Ok(self.made.len() - 1)
+    }
+
+    /// Makes a call now and runs until nothing happens any more; how it ended.
+    ///
+    /// # Panics
+    /// If it is refused or does not end, or a rule is broken.
+    pub fn call(&mut self, planned: &Planned) -> End {
+        let at = self.start(planned).expect("a call that is not refused");
+        self.run(Lapse::from_secs(60));
+        self.check().unwrap_or_else(|wrong| panic!("{wrong}"));
+        self.made[at].end.clone().expect("the call has ended").0
+    }
+
+    /// Lets things happen until nothing more does, at most so long.
+    pub fn run(&mut self, at_most: Lapse) {
+        let until = self.now + at_most;
+        while let Some((at, _)) = self.earliest().filter(|&(at, _)| at <= until) {
+            self.now = self.now.max(at);
+            self.step();
+        }
+        if self.earliest().is_some() {
+            self.now = until;
+        }
+    }
+
+    /// When something happens next, and whether that is a deadline of this member.
+    fn earliest(&self) -> Option<(Time, Option<Node>)> {
+        let due = |(node, seat): (usize, &Seat)| {
+            let at = seat.machine.as_ref().filter(|_| !seat.frozen)?.deadline()?;
+            Some((at, Some(Node(node as u32))))
+        };
+        let timer = self.seats.iter().enumerate().filter_map(due).min_by_key(|&(at, _)| at);
+        let event = self.agenda.keys().next().map(|&(at, _)| (at, None));
+        match (timer, event) {
+            (Some(timer), Some(event)) => Some(if timer.0 < event.0 { timer } else { event }),
+            (one, other) => one.or(other),
+        }
+    }
+
+    fn step(&mut self) {
+        match self.earliest() {
+            Some((_, Some(node))) => {
+                let now = self.now;
+                self.at(node).on_time(now);
+                self.drain(node);
+            }
+            Some((_, None)) => {
+                if let Some((_, what)) = self.agenda.pop_first() {
+                    self.happen(what);
+                }
+            }
+            None => {}
+        }
+    }
+}
+
+fn add(all: &mut Figures, one: &Figures) {
+    all.requests += one.requests;
+    all.request_bytes += one.request_bytes;
+    all.responses += one.responses;
+    all.response_bytes += one.response_bytes;
+    all.failures += one.failures;
+    all.repeated += one.repeated;
+    all.busy += one.busy;
+    all.credits += one.credits;
+    all.asks += one.asks;
+    all.alive += one.alive;
+    all.cancels += one.cancels;
+    all.runs += one.runs;
+    all.stale += one.stale;
+    all.malformed += one.malformed;
+}
+
+/// A call of the sum over these members with a second of time, by the first of them.
+pub fn sum_over(members: impl IntoIterator<Item = u32>) -> Planned {
+    let members: Vec<Node> = members.into_iter().map(Node).collect();
+    let caps = umbra_core::chain::Caps { header: 0, data: 8 };
+    let call = Call { callback: SUM, caps, ..Call::new(SUM, &[]) };
+    Planned { root: members[0], members, call, parents: None }
+}
+
+/// A work of user code, as far as scripts look at it.
+fn who(work: &Work<'_>) -> (Node, Option<Node>) {
+    let child = if let Phase::Wait(answer) = work.phase { Some(answer.from) } else { None };
+    (work.node, child)
+}

@@ -1,0 +1,215 @@
+//! Random schedules of chained calls, judged by what must hold in all of them.
+//!
+//! A seed decides how many members there are, how small their tables, which calls they make over which trees, what
+//! user code does, how the network behaves, and who dies, comes back or gives up when.
+
+use umbra::call::Capacities;
+use umbra::sim::Random;
+use umbra_core::chain::{Call, Caps, Config, Life, Mode, Node, StartError, Tag};
+use umbra_core::time::{Lapse, Time};
+use umbra_core::tree::Shape;
+
+use super::{Act, End, Network, Planned, SUM, World};
+
+/// What may go wrong in a schedule.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Trouble {
+    /// Delay, and small tables.
+    Calm,
+    /// Messages are lost, repeated and reordered.
+    Network,
+    /// User code fails, hangs, or answers too much.
+    Faults,
+    /// As well, members die and come back, and calls are given up.
+    Deaths,
+}
+
+/// What schedules have exercised, for a test's own report.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Tally {
+    /// Schedules.
+    pub schedules: u64,
+    /// Calls that ended well.
+    pub done: u64,
+    /// Calls that failed.
+    pub failed: u64,
+    /// Calls that were refused for lack of room at their makers.
+    pub blocked: u64,
+    /// Requests that were refused for lack of room.
+    pub busy: u64,
+    /// Messages.
+    pub messages: u64,
+    /// Answers that came too late, or twice.
+    pub stale: u64,
+}
+
+impl core::ops::AddAssign for Tally {
+    fn add_assign(&mut self, other: Tally) {
+        self.schedules += other.schedules;
+        self.done += other.done;
+        self.failed += other.failed;
+        self.blocked += other.blocked;
+        self.busy += other.busy;
+        self.messages += other.messages;
+        self.stale += other.stale;
+    }
+}
+
+fn network(trouble: Trouble, random: &mut Random) -> Network {
+    let bad = trouble == Trouble::Network || (trouble == Trouble::Deaths && random.below(2) == 0);
+    Network {
+        delay: Lapse::from_micros(1 + random.below(5)),
+        jitter: Lapse::from_micros([0, 20, 300][random.below(3) as usize]),
+        loss: if bad { [0, 20_000, 100_000][random.below(3) as usize] } else { 0 },
+        duplication: if bad { [0, 50_000, 300_000][random.below(3) as usize] } else { 0 },
+        reorder: bad && random.below(4) != 0,
+        work: Lapse::from_micros([0, 0, 10, 200][random.below(4) as usize]),
+    }
+}
+
+/// A random tree over so many positions, as parents.
+fn random_parents(len: u32, random: &mut Random) -> Vec<u32> {
+    let parent = |at: u32, random: &mut Random| random.below(u64::from(at)) as u32;
+    let mut parents: Vec<u32> = (1..len).map(|at| parent(at, random)).collect();
+    parents.insert(0, umbra_core::tree::explicit::ROOT);
+    parents
+}
+
+fn planned(members: u32, random: &mut Random) -> Planned {
+    let mut all: Vec<Node> = (0..members).map(Node).collect();
+    random.shuffle(&mut all);
+    let root = all[random.below(u64::from(members)) as usize];
+    all.truncate(random.below(u64::from(members) + 1) as usize);
+    let len = all.iter().filter(|&&member| member != root).count() as u32 + 1;
+    let shapes = [Some(Shape::BINARY), Some(Shape::BINOMIAL), Some(Shape::FLAT), Shape::kary(3), Shape::knomial(4)];
+    let shape = shapes[random.below(5) as usize].unwrap_or(Shape::BINARY);
+    let mut mode = Mode::empty();
+    for (flag, chance) in [(Mode::COLLECT, 2), (Mode::CANCEL_ON_FAIL, 4), (Mode::ORDERED, 4), (Mode::CUT_THROUGH, 4)] {
+        mode.set(flag, random.below(chance) == 0);
+    }
+    let bare = random.below(4) == 0;
+    let call = Call {
+        callback: if bare { Tag::NONE } else { SUM },
+        caps: if bare { Caps::default() } else { Caps { header: 0, data: 8 } },
+        plan: umbra_core::chain::Plan::Shape(shape),
+        mode,
+        budget: Lapse::from_secs(2),
+        at_root: random.below(8) != 0,
+        ..Call::new(SUM, &[])
+    };
+    let parents = (random.below(5) == 0 && len <= 12).then(|| random_parents(len, random));
+    Planned { root, members: all, call, parents }
+}
+
+fn script(world: &mut World, members: u32, trouble: Trouble, random: &mut Random) {
+    let some = |random: &mut Random| Node(random.below(u64::from(members)) as u32);
+    for _ in 0..random.below(4) {
+        let slow = Act::Slow(Lapse::from_micros(random.below(3000)));
+        world.script.functions.insert(some(random), slow);
+    }
+    if matches!(trouble, Trouble::Faults | Trouble::Deaths) {
+        for _ in 0..=random.below(3) {
+            let act = [Act::Fault(42), Act::Panic, Act::Hang, Act::Excess][random.below(4) as usize];
+            if random.below(3) == 0 && act != Act::Hang {
+                world.script.callbacks.insert((some(random), some(random)), act);
+            } else {
+                world.script.functions.insert(some(random), act);
+            }
+        }
+    }
+}
+
+/// Runs one schedule; what went wrong, if anything did.
+///
+/// # Errors
+/// A sentence that names the rule, the seed and the place.
+pub fn run(seed: u64, trouble: Trouble) -> Result<Tally, String> {
+    let mut random = Random::new(seed.wrapping_mul(0x9e37_79b9) ^ trouble as u64);
+    let most = [3, 8, 24, 64][random.below(4) as usize];
+    let members = 1 + random.below(most) as u32;
+    let lossy = !matches!(trouble, Trouble::Calm | Trouble::Faults);
+    let calls = [1, 2, 6][random.below(3) as usize];
+    let classes = 8;
+    let capacities = Capacities {
+        calls: if random.below(2) == 0 { classes } else { 64 },
+        call_bytes: 4096,
+        remembered: 256,
+        ..Capacities::new(members)
+    };
+    let config = Config {
+        classes: classes as u8,
+        open_max: 8,
+        ask: if lossy { Lapse::from_millis(2) } else { Lapse(u64::MAX) },
+        silence: if lossy { Lapse::from_millis(500) } else { Lapse(u64::MAX) },
+        ..Config::new(Node(0), Life(1))
+    };
+    let mut world = World::with(seed, capacities, config);
+    world.network = network(trouble, &mut random);
+    script(&mut world, members, trouble, &mut random);
+    for _ in 0..calls {
+        let after = Lapse::from_micros(random.below(500));
+        let planned = planned(members, &mut random);
+        world.start_after(after, planned);
+    }
+    if trouble == Trouble::Deaths {
+        for _ in 0..random.below(3) {
+            let (after, who) = (Lapse::from_micros(random.below(1500)), Node(random.below(u64::from(members)) as u32));
+            world.kill_after(after, who);
+            if random.below(2) == 0 {
+                world.restart_after(Lapse(after.0 + random.below(2_000_000)), who);
+            }
+        }
+        world.cancels = random.below(2) == 0;
+    }
+    world.run(Lapse::from_secs(120));
+    let context = || format!("seed {seed}, {trouble:?}, {members} members, {:?}", world.network);
+    world.check().map_err(|wrong| format!("{wrong}; {}", context()))?;
+    judge(&world, trouble).map_err(|wrong| format!("{wrong}; {}", context()))
+}
+
+fn judge(world: &World, trouble: Trouble) -> Result<Tally, String> {
+    let figures = world.figures();
+    let mut tally =
+        Tally { schedules: 1, busy: figures.busy, messages: world.messages, stale: figures.stale, ..Tally::default() };
+    for (planned, error) in &world.refused {
+        match error {
+            StartError::WouldBlock => tally.blocked += 1,
+            StartError::DeadId(_) if trouble == Trouble::Deaths => {}
+            // A stated tree may be deeper than there are classes.
+            StartError::TooDeep { .. } if planned.parents.is_some() => {}
+            other => return Err(format!("{other} for {planned:?}")),
+        }
+    }
+    for made in &world.made {
+        let Some((end, at)) = &made.end else { continue };
+        if at.since(made.at) > made.plan.call.budget {
+            return Err(format!("{} took longer than it may", made.id));
+        }
+        match end {
+            End::Done { .. } => {
+                tally.done += 1;
+                let mut all: Vec<Node> = made.plan.members.clone();
+                if made.plan.call.at_root && !all.contains(&made.plan.root) {
+                    all.push(made.plan.root);
+                }
+                all.retain(|&member| made.plan.call.at_root || member != made.plan.root);
+                let sum: u64 = all.iter().map(|member| u64::from(member.0)).sum();
+                let reply = end.sum().or((made.plan.call.callback == Tag::NONE).then_some(sum));
+                // A maker that only coordinates has no number of its own to add to.
+                if made.plan.call.at_root && reply != Some(sum) {
+                    return Err(format!("{} says {reply:?} instead of {sum}", made.id));
+                }
+            }
+            End::Failed { records, tallies } => {
+                tally.failed += 1;
+                if matches!(trouble, Trouble::Calm | Trouble::Network) {
+                    return Err(format!("{} failed: {records:?}, {tallies}", made.id));
+                }
+            }
+        }
+    }
+    if world.now() > Time::ZERO + Lapse::from_secs(119) {
+        return Err("things still happen after two minutes".to_owned());
+    }
+    Ok(tally)
+}

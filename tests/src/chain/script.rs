@@ -1,0 +1,79 @@
+//! What user code does in a simulated world.
+
+use std::collections::HashMap;
+
+use umbra_core::chain::{Node, Phase, Verdict, Work};
+use umbra_core::time::Lapse;
+
+use super::who;
+
+/// What user code does instead of its work.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Act {
+    /// Its work.
+    Work,
+    /// It fails with this number.
+    Fault(u32),
+    /// It panics.
+    Panic,
+    /// It is pending for ever.
+    Hang,
+    /// It is pending for so long.
+    Slow(Lapse),
+    /// It answers more than is allowed.
+    Excess,
+}
+
+/// Who does what: by member, and for callbacks by child as well.
+#[derive(Clone, Default, Debug)]
+pub struct Script {
+    /// What functions do.
+    pub functions: HashMap<Node, Act>,
+    /// What callbacks do, by member and child.
+    pub callbacks: HashMap<(Node, Node), Act>,
+    /// Of one call alone, by its number at its maker.
+    pub only: Option<(Node, u32)>,
+}
+
+impl Script {
+    pub(super) fn act(&self, work: &Work<'_>) -> Act {
+        if self.only.is_some_and(|(root, seq)| (work.call.root, work.call.seq) != (root, seq)) {
+            return Act::Work;
+        }
+        let act = match who(work) {
+            (node, None) => self.functions.get(&node),
+            (node, Some(child)) => self.callbacks.get(&(node, child)),
+        };
+        act.copied().unwrap_or(Act::Work)
+    }
+
+    /// Sums the numbers of the members in the data, and lists them in the header, as far as both are asked for.
+    pub(super) fn run(&self, work: &mut Work<'_>, act: Act) -> Verdict {
+        match act {
+            Act::Fault(number) => return Verdict::Fault(number),
+            Act::Panic => return Verdict::Panic,
+            Act::Hang => return Verdict::Pending,
+            Act::Slow(_) if work.phase == Phase::Init => return Verdict::Pending,
+            Act::Excess => {
+                assert!(work.reply.set_data(&[0xee; 9000]).is_err(), "nothing of this size was allowed");
+                return Verdict::Done;
+            }
+            Act::Work | Act::Slow(_) => {}
+        }
+        match work.phase {
+            Phase::Init | Phase::Probe => {
+                let number = u64::from(work.node.0) + work.header.first().map_or(0, |&extra| u64::from(extra));
+                let _ = work.reply.caps().data >= 8 && work.reply.set_data(&number.to_le_bytes()).is_ok();
+                let _ = work.reply.caps().header >= 4 && work.reply.set_header(&work.node.0.to_le_bytes()).is_ok();
+            }
+            Phase::Wait(answer) => {
+                if let (Ok(theirs), Ok(ours)) = (answer.data.try_into(), work.reply.data().try_into()) {
+                    let sum = u64::from_le_bytes(theirs).wrapping_add(u64::from_le_bytes(ours));
+                    let _ = work.reply.set_data(&sum.to_le_bytes());
+                }
+                let _ = !answer.header.is_empty() && work.reply.push_header(answer.header).is_ok();
+            }
+        }
+        Verdict::Done
+    }
+}

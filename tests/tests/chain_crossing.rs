@@ -1,0 +1,151 @@
+//! Calls that cross: bounded places, and no circle of waits. Numbers as in the list of scenarios.
+#![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
+
+use umbra::call::Capacities;
+use umbra_core::chain::{Code, Config, Life, Mode, Node, Stage};
+use umbra_core::time::Lapse;
+use umbra_tests::chain::{Act, Planned, World, sum_over};
+
+fn world(members: u32, seed: u64, calls: u16, classes: u8) -> World {
+    let capacities = Capacities { calls, call_bytes: 4096, ..Capacities::new(members) };
+    let mut world = World::with(seed, capacities, Config { classes, ..Config::new(Node(0), Life(1)) });
+    world.network.jitter = Lapse::from_micros(20);
+    world.network.work = Lapse::from_micros(5);
+    world
+}
+
+/// Every member makes a call over all, at the same time; what became of them.
+fn all_at_once(world: &mut World, members: u32) -> Vec<Option<u64>> {
+    let before = world.made.len();
+    for root in (0..members).map(Node) {
+        let planned = Planned { root, ..sum_over(0..members) };
+        world.start_after(Lapse(0), planned);
+    }
+    world.run(Lapse::from_secs(10));
+    world.check().unwrap();
+    world.made[before..].iter().map(|made| made.end.as_ref().unwrap().0.sum()).collect()
+}
+
+#[test]
+fn s47_calls_of_all_members_cross_and_end() {
+    // Places for all calls of all members, and one place a depth.
+    for (calls, classes) in [(16, 0), (8, 8)] {
+        let mut world = world(16, 1, calls, classes);
+        for round in 0..50 {
+            let sums = all_at_once(&mut world, 16);
+            assert_eq!(sums, vec![Some(120); 16], "round {round}");
+        }
+        assert_eq!(world.began.len(), 16 * 16 * 50);
+        assert_eq!(world.figures().busy == 0, classes == 0, "enough places refuse nobody");
+    }
+}
+
+#[test]
+fn s48_answers_of_32_calls_of_one_maker_are_not_mixed() {
+    let mut world = world(8, 1, 64, 0);
+    let at: Vec<usize> = (0..32u8)
+        .map(|number| {
+            let mut planned = sum_over(0..8);
+            // Every function adds the number in the header.
+            planned.call.header = std::slice::from_ref(Box::leak(Box::new(number)));
+            world.start(&planned).unwrap()
+        })
+        .collect();
+    world.run(Lapse::from_secs(10));
+    world.check().unwrap();
+    for (number, made) in at.into_iter().enumerate() {
+        assert_eq!(world.made[made].end.as_ref().unwrap().0.sum(), Some(28 + 8 * number as u64));
+    }
+}
+
+/// Three members that call each other crosswise, with few places.
+fn opposite(world: &mut World) -> usize {
+    let mut well = 0;
+    for list in [[0, 1, 2], [1, 2, 0], [2, 0, 1]] {
+        let mut planned = sum_over(list);
+        planned.call.budget = Lapse::from_millis(100);
+        world.start_after(Lapse(0), planned);
+    }
+    world.run(Lapse::from_secs(10));
+    world.check().unwrap();
+    for made in &world.made {
+        let end = &made.end.as_ref().unwrap().0;
+        match end.records() {
+            [] => well += 1,
+            [record, ..] => {
+                assert!(matches!(record.code, Code::NoResource | Code::Timeout), "{record}");
+                assert_eq!(record.stage, Stage::Forward, "{record}");
+            }
+        }
+    }
+    well
+}
+
+#[test]
+fn s49_g9_places_by_depth_end_what_one_pool_deadlocks() {
+    assert_eq!(opposite(&mut world(3, 1, 2, 2)), 3, "a place a depth");
+    assert_eq!(
+        opposite(&mut world(3, 1, 1, 0)),
+        0,
+        "one place for all: everybody waits for everybody, until the deadline"
+    );
+}
+
+#[test]
+fn s50_good_calls_do_not_suffer_from_bad_ones() {
+    let mut world = world(8, 1, 16, 0);
+    world.script.functions.insert(Node(5), Act::Fault(9));
+    world.script.only = Some((Node(3), 1));
+    let sums = all_at_once(&mut world, 8);
+    let expected: Vec<_> = (0..8).map(|root| (root != 3).then_some(28)).collect();
+    assert_eq!(sums, expected);
+    let record = world.made[3].end.as_ref().unwrap().0.records()[0];
+    assert_eq!((record.origin, record.aux), (Node(5), 9));
+}
+
+#[test]
+fn s53_a_full_table_refuses_and_gives_credit_and_all_calls_end() {
+    // 40 makers call one member with four places.
+    let mut world = world(41, 1, 64, 8);
+    world.replace(Node(40), Capacities { calls: 8, call_bytes: 4096, ..Capacities::new(41) });
+    world.script.functions.insert(Node(40), Act::Slow(Lapse::from_micros(100)));
+    for root in (0..40).map(Node) {
+        world.start_after(Lapse(0), Planned { root, ..sum_over([root.0, 40]) });
+    }
+    world.run(Lapse::from_secs(10));
+    world.check().unwrap();
+    for made in &world.made {
+        assert_eq!(made.end.as_ref().unwrap().0.sum(), Some(u64::from(made.plan.root.0) + 40));
+    }
+    let figures = world.figures();
+    assert!(figures.busy >= 30 && figures.credits > 0, "{figures:?}");
+}
+
+#[test]
+fn s54_a_place_that_is_held_for_ever_starves_until_the_deadline_and_is_named() {
+    let mut world = world(3, 1, 8, 0);
+    world.replace(Node(2), Capacities { calls: 1, call_bytes: 4096, ..Capacities::new(3) });
+    world.script.functions.insert(Node(2), Act::Hang);
+    world.script.only = Some((Node(0), 1));
+    let mut hanging = sum_over([0, 2]);
+    hanging.call.budget = Lapse::from_secs(5);
+    world.start(&hanging).unwrap();
+    world.run(Lapse::from_micros(100));
+    let mut starved = Planned { root: Node(1), ..sum_over([1, 2]) };
+    starved.call.budget = Lapse::from_millis(50);
+    let at = world.start(&starved).unwrap();
+    world.run(Lapse::from_secs(10));
+    world.check().unwrap();
+    let record = world.made[at].end.as_ref().unwrap().0.records()[0];
+    assert_eq!((record.origin, record.stage, record.code), (Node(2), Stage::Forward, Code::NoResource));
+}
+
+#[test]
+fn s52_user_code_of_one_call_is_never_nested_while_messages_come_in() {
+    // The world hands messages in while user code is out, and refuses to run code of a call that is not to be run.
+    let mut world = world(32, 7, 64, 8);
+    world.network.work = Lapse::from_micros(300);
+    let mut planned = sum_over(0..32);
+    planned.call.mode = Mode::CUT_THROUGH;
+    assert_eq!(world.call(&planned).sum(), Some(496));
+}

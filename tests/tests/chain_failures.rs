@@ -1,0 +1,158 @@
+//! One failure at every stage: the exact origin, and an account that adds up. Numbers as in the list of scenarios.
+#![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
+
+use umbra::call::Capacities;
+use umbra_core::chain::{Caps, Code, Mode, Node, Stage};
+use umbra_core::time::Lapse;
+use umbra_tests::chain::check::{failed, fifteen, origins, tallies};
+use umbra_tests::chain::{Act, SUM, World, sum_over};
+
+#[test]
+fn s20_an_unknown_function() {
+    for collect in [false, true] {
+        let mut world = World::new(15, 1);
+        world.at(Node(4)).unregister(SUM);
+        let end = world.call(&fifteen(collect));
+        let (account, records) = failed(&end);
+        assert_eq!(origins(records), [(4, Stage::Setup, Code::UnknownFunc)]);
+        assert_eq!(records[0].aux, SUM.0);
+        assert!(account.unreached >= 2);
+        assert!(!world.began.keys().any(|key| [4, 9, 10].contains(&key.1.0)));
+        if collect {
+            assert_eq!(account, tallies(12, 1, 2, 0));
+        }
+    }
+}
+
+#[test]
+fn s21_a_member_with_less_room() {
+    let mut world = World::new(15, 1);
+    let small = Capacities { call_bytes: 96, ..Capacities::new(15) };
+    world.replace(Node(4), small);
+    let end = world.call(&fifteen(true));
+    let (account, records) = failed(&end);
+    assert_eq!(origins(records), [(4, Stage::Setup, Code::TooLarge)]);
+    assert_eq!((account, records[0].aux > 96), (tallies(12, 1, 2, 0), true));
+}
+
+#[test]
+fn s23_a_function_that_fails() {
+    for (mode, unreached) in [(Mode::empty(), 2), (Mode::CUT_THROUGH, 0)] {
+        let mut world = World::new(15, 1);
+        world.script.functions.insert(Node(5), Act::Fault(42));
+        let mut planned = sum_over(0..15);
+        planned.call.mode = mode;
+        let end = world.call(&planned);
+        let (account, records) = failed(&end);
+        assert_eq!((origins(records), records[0].aux), (vec![(5, Stage::Func, Code::Fault)], 42));
+        let below = |key: &(_, Node)| [11, 12].contains(&key.1.0);
+        assert_eq!(world.began.keys().filter(|key| below(key)).count() as u32, 2 - unreached);
+        assert!(account.unreached >= unreached && account.failed == 1);
+        assert!(world.figures().stale >= 2, "the answers of the others come too late");
+    }
+}
+
+#[test]
+fn s24_the_maker_s_own_function_fails() {
+    let mut world = World::new(15, 1);
+    world.script.functions.insert(Node(0), Act::Fault(7));
+    let end = world.call(&fifteen(false));
+    let (account, records) = failed(&end);
+    assert_eq!((origins(records), account), (vec![(0, Stage::Func, Code::Fault)], tallies(0, 1, 14, 0)));
+    assert_eq!(world.messages, 0);
+}
+
+#[test]
+fn s25_a_panic() {
+    let mut world = World::new(15, 1);
+    world.script.functions.insert(Node(6), Act::Panic);
+    assert_eq!(origins(failed(&world.call(&fifteen(false))).1), [(6, Stage::Func, Code::Panic)]);
+    world.script.functions.clear();
+    assert_eq!(world.call(&fifteen(false)).sum(), Some(105));
+}
+
+#[test]
+fn s26_a_member_that_cannot_be_reached() {
+    let mut world = World::new(15, 1);
+    // Only 2 knows that 6 is gone.
+    let now = world.now();
+    world.at(Node(2)).on_gone(Node(6), now);
+    let end = world.call(&fifteen(true));
+    let (account, records) = failed(&end);
+    assert_eq!(origins(records), [(6, Stage::Forward, Code::PeerDead)]);
+    assert_eq!((account, records[0].depth), (tallies(12, 1, 2, 0), 1));
+}
+
+#[test]
+fn s27_a_callback_that_fails() {
+    let mut world = World::new(15, 1);
+    world.script.callbacks.insert((Node(1), Node(3)), Act::Fault(3));
+    let end = world.call(&fifteen(false));
+    let (account, records) = failed(&end);
+    assert_eq!((origins(records), records[0].aux), (vec![(1, Stage::Callback, Code::Fault)], 3));
+    assert!(!world.combined.keys().any(|key| (key.1, key.2) == (Node(1), Node(4))));
+    assert_eq!(account.failed, 1);
+}
+
+#[test]
+fn s28_a_reply_that_is_too_large() {
+    let mut world = World::new(15, 1);
+    world.script.functions.insert(Node(13), Act::Excess);
+    let end = world.call(&fifteen(false));
+    let records = failed(&end).1;
+    assert_eq!((origins(records), records[0].aux), (vec![(13, Stage::Reply, Code::ReplyTooLarge)], 9000));
+}
+
+#[test]
+fn s30_of_two_failures_the_first_is_reported() {
+    let mut world = World::new(15, 1);
+    world.script.functions.insert(Node(5), Act::Fault(5));
+    world.script.functions.insert(Node(6), Act::Fault(6));
+    let end = world.call(&fifteen(false));
+    let (account, records) = failed(&end);
+    assert_eq!((records.len(), account.failed, account.total()), (1, 1, 15));
+    assert!([5, 6].contains(&records[0].origin.0));
+    assert_eq!(world.figures().failures, 3, "5, 6 and 2 answer badly, each once");
+}
+
+#[test]
+fn s31_all_failures_are_collected() {
+    let mut world = World::new(15, 1);
+    for node in [3, 5, 14] {
+        world.script.functions.insert(Node(node), Act::Fault(node));
+    }
+    let end = world.call(&fifteen(true));
+    let (account, records) = failed(&end);
+    let mut from: Vec<u32> = records.iter().map(|record| record.origin.0).collect();
+    from.sort_unstable();
+    assert_eq!((from, account), (vec![3, 5, 14], tallies(8, 3, 4, 0)));
+    let good = [(0, 1), (0, 2), (1, 4), (2, 6), (4, 9), (4, 10), (6, 13)];
+    let combined = |(at, child): (u32, u32)| world.combined.keys().any(|key| (key.1, key.2) == (Node(at), Node(child)));
+    // What failed below answers badly, so its parents combine only the others.
+    assert!(good.into_iter().skip(2).filter(|&pair| pair != (2, 6)).all(combined));
+}
+
+#[test]
+fn s32_answers_of_a_failed_call_never_count_for_the_next() {
+    let mut world = World::new(15, 1);
+    world.network.jitter = Lapse::from_micros(900);
+    world.script.functions.insert(Node(1), Act::Fault(1));
+    world.script.only = Some((Node(0), 1));
+    let first = world.start(&fifteen(false)).unwrap();
+    while world.made[first].end.is_none() {
+        world.run(Lapse::from_micros(20));
+    }
+    let second = world.start(&fifteen(false)).unwrap();
+    world.run(Lapse::from_secs(10));
+    world.check().unwrap();
+    assert_eq!(world.made[second].end.as_ref().unwrap().0.sum(), Some(105));
+}
+
+#[test]
+fn s28_no_byte_of_a_reply_is_beyond_what_is_allowed() {
+    let mut world = World::new(3, 1);
+    let mut planned = sum_over(0..3);
+    planned.call.caps = Caps { header: 3, data: 8 };
+    // The header of the script has four bytes: it asks first, and leaves it.
+    assert_eq!(world.call(&planned).sum(), Some(3));
+}

@@ -1,0 +1,175 @@
+//! Every order of what can happen in small calls, with one failure at every member and stage.
+#![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
+
+use umbra_core::chain::{Code, Mode, Node, Plan, Stage};
+use umbra_core::time::Lapse;
+use umbra_core::tree::Shape;
+use umbra_tests::chain::explore::{Clock, every_order};
+use umbra_tests::chain::{Act, Planned, World, sum_over};
+
+const SHAPES: [Shape; 3] = [Shape::BINARY, Shape::FLAT, Shape::CHAIN];
+
+fn planned(members: u32, shape: Shape, mode: Mode) -> Planned {
+    let mut planned = sum_over(0..members);
+    (planned.call.plan, planned.call.mode) = (Plan::Shape(shape), mode);
+    planned
+}
+
+fn world(members: u32, shape: Shape, mode: Mode, change: impl Fn(&mut World)) -> World {
+    let mut world = World::new(members, 1);
+    world.network.reorder = true;
+    change(&mut world);
+    world.start(&planned(members, shape, mode)).unwrap();
+    world
+}
+
+#[test]
+fn s43_all_orders_of_a_good_call_end_with_the_sum() {
+    for members in 1..=4 {
+        for shape in SHAPES {
+            for mode in [Mode::empty(), Mode::CUT_THROUGH, Mode::ORDERED] {
+                let build = || world(members, shape, mode, |_| {});
+                let sum = u64::from(members * (members - 1) / 2);
+                let orders = every_order(Clock::Last, build, |world| {
+                    let end = world.made[0].end.as_ref().unwrap().0.sum();
+                    if end == Some(sum) { Ok(()) } else { Err(format!("{end:?} instead of {sum}")) }
+                });
+                assert!(orders.unwrap() > 0);
+            }
+        }
+    }
+}
+
+#[test]
+fn s43_all_orders_with_user_code_that_takes_time() {
+    for shape in SHAPES {
+        let build = || world(3, shape, Mode::CUT_THROUGH, |world| world.network.work = Lapse(1));
+        let orders = every_order(Clock::Last, build, |world| {
+            if world.made[0].end.as_ref().unwrap().0.sum() == Some(3) { Ok(()) } else { Err("no sum".to_owned()) }
+        });
+        assert!(orders.unwrap() > 1);
+    }
+}
+
+#[test]
+fn g8_a_failure_at_any_member_and_stage_is_named_in_every_order() {
+    let acts = [(Act::Fault(42), Stage::Func, Code::Fault), (Act::Panic, Stage::Func, Code::Panic)];
+    let acts = acts
+        .into_iter()
+        .chain([(Act::Excess, Stage::Reply, Code::ReplyTooLarge), (Act::Hang, Stage::Func, Code::Timeout)]);
+    for (act, stage, code) in acts {
+        for shape in SHAPES {
+            for mode in [Mode::empty(), Mode::COLLECT, Mode::COLLECT | Mode::CANCEL_ON_FAIL, Mode::CUT_THROUGH] {
+                for bad in (0..4).map(Node) {
+                    let build = || world(4, shape, mode, |world| _ = world.script.functions.insert(bad, act));
+                    every_order(Clock::Last, build, |world| {
+                        let records = world.made[0].end.as_ref().unwrap().0.records();
+                        let named = records
+                            .iter()
+                            .any(|record| (record.origin, record.stage, record.code) == (bad, stage, code));
+                        if named { Ok(()) } else { Err(format!("{act:?} at {bad} in {shape:?} {mode:?}: {records:?}")) }
+                    })
+                    .unwrap();
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn g8_a_callback_that_fails_is_named_in_every_order() {
+    for mode in [Mode::empty(), Mode::COLLECT] {
+        for shape in SHAPES {
+            for child in 1..4 {
+                let parent = Node(shape.parent(child).unwrap());
+                let change = |world: &mut World| {
+                    world.script.callbacks.insert((parent, Node(child)), Act::Fault(child));
+                };
+                every_order(
+                    Clock::Last,
+                    || world(4, shape, mode, change),
+                    |world| {
+                        let [record] = world.made[0].end.as_ref().unwrap().0.records() else {
+                            return Err("not one record".to_owned());
+                        };
+                        let named = (record.origin, record.stage, record.aux) == (parent, Stage::Callback, child);
+                        if named { Ok(()) } else { Err(record.to_string()) }
+                    },
+                )
+                .unwrap();
+            }
+        }
+    }
+}
+
+#[test]
+fn s35_a_death_at_any_moment_leaves_nothing_behind() {
+    let mut orders = 0;
+    for mode in [Mode::empty(), Mode::COLLECT] {
+        for shape in SHAPES {
+            for victim in (0..3).map(Node) {
+                let change = |world: &mut World| world.kill_after(Lapse(0), victim);
+                orders += every_order(
+                    Clock::Last,
+                    || world(3, shape, mode, change),
+                    |world| {
+                        let Some((end, _)) = &world.made[0].end else { return Ok(()) };
+                        let named =
+                            end.records().iter().any(|record| record.origin == victim && record.code == Code::PeerDead);
+                        if end.sum().is_some() || named { Ok(()) } else { Err(format!("{:?}", end.records())) }
+                    },
+                )
+                .unwrap();
+            }
+        }
+    }
+    println!("{orders} orders");
+}
+
+#[test]
+fn s42_requests_and_answers_that_come_twice_change_nothing_in_any_order() {
+    for shape in [Shape::BINARY, Shape::CHAIN] {
+        let change = |world: &mut World| world.network.duplication = 1_000_000;
+        every_order(
+            Clock::Last,
+            || world(2, shape, Mode::empty(), change),
+            |world| {
+                if world.made[0].end.as_ref().unwrap().0.sum() == Some(1) { Ok(()) } else { Err("no sum".to_owned()) }
+            },
+        )
+        .unwrap();
+    }
+}
+
+#[test]
+fn s41_a_deadline_at_any_moment_ends_the_call_and_leaves_nothing_behind() {
+    for mode in [Mode::empty(), Mode::COLLECT] {
+        for shape in SHAPES {
+            every_order(
+                Clock::Any,
+                || world(3, shape, mode, |_| {}),
+                |world| {
+                    let end = &world.made[0].end.as_ref().unwrap().0;
+                    let late = end.records().iter().all(|record| record.code == Code::Timeout);
+                    if late { Ok(()) } else { Err(format!("{:?}", end.records())) }
+                },
+            )
+            .unwrap();
+        }
+    }
+}
+
+#[test]
+fn s39_cancellation_at_any_moment_leaves_nothing_behind() {
+    for mode in [Mode::empty(), Mode::COLLECT] {
+        for shape in SHAPES {
+            let build = || {
+                let mut world = world(3, shape, mode, |_| {});
+                let handle = world.made[0].handle;
+                world.cancel_after(Lapse(0), Node(0), handle);
+                world
+            };
+            every_order(Clock::Last, build, |_| Ok(())).unwrap();
+        }
+    }
+}

@@ -1,0 +1,45 @@
+//! Random schedules of chained calls, and every order of small ones.
+//!
+//! The number of seeds of each kind is `UMBRA_CHAIN_SCHEDULES` (default 3000; the full form takes 250000), the first is
+//! `UMBRA_CHAIN_SEED`: a failure names the seed that repeats it.
+#![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
+
+use umbra_tests::chain::schedule::{self, Tally, Trouble};
+
+fn number(name: &str, default: u64) -> u64 {
+    std::env::var(name).map_or(default, |text| text.parse().unwrap())
+}
+
+fn schedules(trouble: Trouble) -> Tally {
+    let (first, count) = (number("UMBRA_CHAIN_SEED", 0), number("UMBRA_CHAIN_SCHEDULES", 3000));
+    let mut all = Tally::default();
+    for seed in first..first + count {
+        all += schedule::run(seed, trouble).unwrap_or_else(|wrong| panic!("{wrong}"));
+    }
+    println!("{trouble:?}: {all:?}");
+    all
+}
+
+#[test]
+fn s43_calm_schedules_all_end_well() {
+    let all = schedules(Trouble::Calm);
+    assert!(all.done > 0 && all.failed == 0);
+}
+
+#[test]
+fn s43_lost_repeated_and_reordered_messages_change_no_outcome() {
+    let all = schedules(Trouble::Network);
+    assert!(all.done > 0 && all.failed == 0);
+}
+
+#[test]
+fn s50_failures_of_user_code_are_reported_and_leave_nothing_behind() {
+    let all = schedules(Trouble::Faults);
+    assert!(all.done > 0 && all.failed > 0);
+}
+
+#[test]
+fn s39_deaths_restarts_and_cancellations_leave_nothing_behind() {
+    let all = schedules(Trouble::Deaths);
+    assert!(all.done > 0 && all.failed > 0);
+}

@@ -1,0 +1,229 @@
+//! Time, death, cancellation, and messages that come twice or from strangers. Numbers as in the list of scenarios.
+#![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
+
+use umbra::call::Capacities;
+use umbra_core::chain::{Code, Config, Life, Mode, Node, Plan, Stage};
+use umbra_core::time::{Lapse, Time};
+use umbra_core::tree::Shape;
+use umbra_tests::chain::check::{failed, fifteen, origins, tallies};
+use umbra_tests::chain::{Act, World, sum_over};
+
+#[test]
+fn s33_a_leaf_that_hangs_is_named_and_not_its_parents() {
+    for leaf in 15..31 {
+        let mut world = World::new(31, 1);
+        world.script.functions.insert(Node(leaf), Act::Hang);
+        let end = world.call(&sum_over(0..31));
+        assert_eq!(origins(failed(&end).1), [(leaf, Stage::Func, Code::Timeout)]);
+        assert!(world.made[0].end.as_ref().unwrap().1 <= Time::ZERO + Lapse::from_secs(1));
+    }
+}
+
+#[test]
+fn s33_a_leaf_whose_code_never_returns_is_named_by_its_parent() {
+    for leaf in [15, 22, 30] {
+        let mut world = World::new(31, 1);
+        world.stuck = Some(Node(leaf));
+        let at = world.start(&sum_over(0..31)).unwrap();
+        world.run(Lapse::from_secs(60));
+        let (end, when) = world.made[at].end.clone().unwrap();
+        assert_eq!(origins(failed(&end).1), [(leaf, Stage::Child, Code::Timeout)]);
+        assert!(when <= Time::ZERO + Lapse::from_secs(1));
+    }
+}
+
+#[test]
+fn s34_slow_is_not_dead() {
+    let config =
+        Config { ask: Lapse::from_millis(5), silence: Lapse::from_millis(40), ..Config::new(Node(0), Life(1)) };
+    let mut world = World::with(1, Capacities { call_bytes: 4096, ..Capacities::new(31) }, config);
+    world.script.functions.insert(Node(22), Act::Slow(Lapse::from_millis(900)));
+    assert_eq!(world.call(&sum_over(0..31)).sum(), Some(465));
+    assert!(world.figures().alive > 100, "the leaf says that it lives");
+}
+
+#[test]
+fn s35_a_silent_child_is_found_long_before_the_deadline() {
+    let config =
+        Config { ask: Lapse::from_millis(5), silence: Lapse::from_millis(40), ..Config::new(Node(0), Life(1)) };
+    let mut world = World::with(1, Capacities { call_bytes: 4096, ..Capacities::new(31) }, config);
+    world.stuck = Some(Node(22));
+    let at = world.start(&sum_over(0..31)).unwrap();
+    world.run(Lapse::from_secs(60));
+    let (end, when) = world.made[at].end.clone().unwrap();
+    assert_eq!(origins(failed(&end).1), [(22, Stage::Child, Code::Timeout)]);
+    assert!(when <= Time::ZERO + Lapse::from_millis(60));
+}
+
+#[test]
+fn s35_a_death_is_named_wherever_it_happens() {
+    // Before setup, while the function runs, while it waits for its children, after it has answered.
+    for (after, well) in [(0, false), (20, false), (90, false), (4000, true)] {
+        let mut world = World::new(15, 1);
+        world.network.delay = Lapse::from_micros(10);
+        world.network.work = Lapse::from_micros(5);
+        world.script.functions.insert(Node(6), Act::Slow(Lapse::from_micros(60)));
+        world.script.functions.insert(Node(14), Act::Slow(Lapse::from_micros(60)));
+        world.script.functions.insert(Node(1), Act::Slow(Lapse::from_micros(9000)));
+        world.kill_after(Lapse::from_micros(after), Node(6));
+        let at = world.start(&fifteen(true)).unwrap();
+        world.run(Lapse::from_secs(10));
+        world.check().unwrap();
+        let (end, _) = world.made[at].end.clone().unwrap();
+        if well {
+            assert_eq!(end.sum(), Some(105), "it has answered before it died");
+            continue;
+        }
+        let (account, records) = failed(&end);
+        assert!(matches!(origins(records)[..], [(6, Stage::Child | Stage::Forward, Code::PeerDead)]), "{records:?}");
+        assert_eq!((account.ok, account.failed, account.unreached + account.unknown), (12, 1, 2));
+    }
+}
+
+#[test]
+fn s36_a_dead_interior_member_leaves_no_place_taken() {
+    let mut world = World::new(15, 1);
+    world.network.delay = Lapse::from_micros(10);
+    for leaf in 7..15 {
+        world.script.functions.insert(Node(leaf), Act::Slow(Lapse::from_micros(500)));
+    }
+    world.kill_after(Lapse::from_micros(100), Node(2));
+    let at = world.start(&fifteen(true)).unwrap();
+    world.run(Lapse::from_secs(10));
+    world.check().unwrap();
+    let (end, when) = world.made[at].end.clone().unwrap();
+    assert_eq!(failed(&end).0, tallies(8, 1, 0, 6));
+    assert!(when < Time::ZERO + Lapse::from_millis(2), "nobody waits for a deadline");
+}
+
+#[test]
+fn s37_a_dead_maker_frees_all_places() {
+    let mut world = World::new(15, 1);
+    world.network.delay = Lapse::from_micros(10);
+    world.script.functions.insert(Node(9), Act::Slow(Lapse::from_micros(500)));
+    world.kill_after(Lapse::from_micros(100), Node(0));
+    world.start(&fifteen(false)).unwrap();
+    world.run(Lapse::from_secs(10));
+    world.check().unwrap();
+    assert_eq!(world.call(&sum_over(1..15)).sum(), Some(105));
+}
+
+#[test]
+fn s38_another_life_of_the_maker_is_not_its_earlier_one() {
+    let mut world = World::new(15, 1);
+    world.network.delay = Lapse::from_micros(10);
+    world.script.functions.insert(Node(9), Act::Slow(Lapse::from_micros(500)));
+    world.script.only = Some((Node(0), 1));
+    world.kill_after(Lapse::from_micros(100), Node(0));
+    world.restart_after(Lapse::from_micros(120), Node(0));
+    world.start(&fifteen(false)).unwrap();
+    world.run(Lapse::from_micros(130));
+    // The number of the call is the same again, the life is not.
+    let at = world.start(&sum_over(0..8)).unwrap();
+    world.run(Lapse::from_secs(10));
+    world.check().unwrap();
+    assert_eq!(world.made[at].end.as_ref().unwrap().0.sum(), Some(28));
+    assert_eq!((world.made[0].id.seq, world.made[1].id.seq), (1, 1));
+}
+
+#[test]
+fn s39_a_call_can_be_given_up_at_any_moment() {
+    for after in 0..120 {
+        let mut world = World::new(15, after);
+        world.network.delay = Lapse::from_micros(5);
+        world.network.work = Lapse::from_micros(20);
+        let at = world.start(&fifteen(after % 2 == 0)).unwrap();
+        let (root, handle) = (Node(0), world.made[at].handle);
+        world.cancel_after(Lapse::from_micros(2 * after), root, handle);
+        world.run(Lapse::from_secs(10));
+        world.check().unwrap_or_else(|wrong| panic!("{wrong}, given up after {after}"));
+        let end = &world.made[at].end.as_ref().unwrap().0;
+        assert!(end.sum() == Some(105) || origins(end.records()) == [(0, Stage::Cancelled, Code::Cancelled)]);
+    }
+}
+
+#[test]
+fn s40_a_failure_stops_those_who_have_not_begun() {
+    let capacities = Capacities { call_bytes: 8192, ..Capacities::new(202) };
+    let mut world = World::with(1, capacities, Config::new(Node(0), Life(1)));
+    world.network.delay = Lapse::from_micros(10);
+    world.script.functions.insert(Node(1), Act::Fault(1));
+    for slow in 2..202 {
+        world.script.functions.insert(Node(slow), Act::Slow(Lapse::from_micros(300)));
+    }
+    let mut planned = sum_over(0..202);
+    planned.call.mode = Mode::COLLECT | Mode::CANCEL_ON_FAIL;
+    // 1 and 2 below the root, all others below 2, in a tree of their own.
+    planned.parents = Some(
+        (0..202)
+            .map(|at: u32| match at {
+                0 => umbra_core::tree::explicit::ROOT,
+                1 | 2 => 0,
+                other => 2 + (other - 3) / 2,
+            })
+            .collect(),
+    );
+    let end = world.call(&planned);
+    let (account, records) = failed(&end);
+    assert_eq!(origins(records), [(1, Stage::Func, Code::Fault)]);
+    assert_eq!((account.failed, account.unknown, account.total()), (1, 0, 202));
+    assert!(account.unreached > 150, "{account}");
+    assert_eq!(world.began.len() as u32, account.ok + 1, "whoever began is counted, and nobody was interrupted");
+    assert!(world.figures().cancels > 0);
+}
+
+#[test]
+fn s42_requests_that_come_again_run_nothing_twice() {
+    let config = Config { ask: Lapse::from_millis(2), silence: Lapse::from_secs(5), ..Config::new(Node(0), Life(1)) };
+    let mut world = World::with(3, Capacities { call_bytes: 4096, ..Capacities::new(15) }, config);
+    world.network.duplication = 1_000_000;
+    world.network.jitter = Lapse::from_millis(3);
+    world.network.reorder = true;
+    world.network.work = Lapse::from_millis(2);
+    assert_eq!(world.call(&fifteen(false)).sum(), Some(105));
+    let figures = world.figures();
+    assert!(figures.repeated > 0 && figures.alive > 0 && figures.stale > 0, "{figures:?}");
+}
+
+#[test]
+fn s44_strangers_and_old_answers_have_no_effect() {
+    let mut world = World::new(4, 1);
+    world.spy = true;
+    let mut planned = sum_over(0..4);
+    planned.call.plan = Plan::Shape(Shape::FLAT);
+    let at = world.start(&planned).unwrap();
+    world.run(Lapse::from_secs(1));
+    assert_eq!(world.made[at].end.as_ref().unwrap().0.sum(), Some(6));
+    // Everything that was ever said is said again, by everybody, in the middle of another call.
+    let heard = std::mem::take(&mut world.heard);
+    let at = world.start(&planned).unwrap();
+    let now = world.now();
+    for (to, bytes) in &heard {
+        for from in (0..4).map(Node).filter(|from| from != to) {
+            world.at(*to).on_message(from, bytes, now).unwrap();
+        }
+    }
+    world.run(Lapse::from_secs(1));
+    world.check().unwrap();
+    assert_eq!(world.made[at].end.as_ref().unwrap().0.sum(), Some(6));
+    assert!(world.figures().stale >= 9);
+}
+
+#[test]
+fn s45_a_second_parent_is_refused_and_the_first_keeps_the_call() {
+    let mut world = World::new(4, 1);
+    world.spy = true;
+    world.script.functions.insert(Node(1), Act::Slow(Lapse::from_millis(1)));
+    let at = world.start(&sum_over(0..3)).unwrap();
+    world.run(Lapse::from_micros(10));
+    let request = world.heard.iter().find(|(to, _)| *to == Node(1)).unwrap().1.clone();
+    let now = world.now();
+    world.at(Node(1)).on_message(Node(3), &request, now).unwrap();
+    let mut buffer = [0; 4096];
+    let refusal = world.at(Node(1)).poll(now, &mut buffer);
+    assert!(matches!(refusal, Some(umbra_core::chain::Action::Send { to: Node(3), len_bytes: 64 })));
+    assert_eq!(buffer[53], Code::SecondParent as u8);
+    world.run(Lapse::from_secs(1));
+    world.check().unwrap();
+    assert_eq!(world.made[at].end.as_ref().unwrap().0.sum(), Some(3));
+}
