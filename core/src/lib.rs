@@ -42,6 +42,7 @@ pub mod error;
 pub mod event;
 pub mod faulty;
 pub mod group;
+pub mod heap;
 pub mod id;
 pub mod key;
 pub mod log;

@@ -6,6 +6,7 @@
 
 pub mod cache;
 pub mod channel;
+pub mod heap;
 
 use std::thread;
 

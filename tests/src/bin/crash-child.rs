@@ -1,6 +1,6 @@
 //! A process that plays a role in a segment until it is killed; started by the crash tests.
 //!
-//! `crash-child ROLE OWNER`, with the segment as standard input.
+//! `crash-child ROLE OWNER`, with the segment as standard input; the role `heap` has its own kind of segment.
 #![forbid(unsafe_code)]
 
 use std::io;
@@ -8,7 +8,7 @@ use std::os::fd::AsFd;
 use std::process::ExitCode;
 
 use umbra::sys::segment::{Mapping, Segment};
-use umbra_tests::crash::{Arena, Role, WORDS, play};
+use umbra_tests::crash::{Arena, Role, WORDS, heap, play};
 
 fn main() -> ExitCode {
     match run() {
@@ -24,9 +24,14 @@ fn run() -> Result<(), String> {
     // If the test dies, so do its children.
     rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL)).map_err(|e| e.to_string())?;
     let mut arguments = std::env::args().skip(1);
-    let role = arguments.next().as_deref().and_then(Role::named).ok_or("which role?")?;
+    let role = arguments.next().ok_or("which role?")?;
     let owner = arguments.next().and_then(|number| number.parse().ok()).ok_or("which owner?")?;
     let fd = io::stdin().as_fd().try_clone_to_owned().map_err(|e| e.to_string())?;
-    let segment = Segment::attach(fd, Mapping::ReadWrite, WORDS * 8).map_err(|e| e.to_string())?;
-    play(role, owner, Arena::new(segment.bytes_mut().map_err(|e| e.to_string())?)?)
+    let count = if role == heap::ROLE { heap::words()? } else { WORDS };
+    let segment = Segment::attach(fd, Mapping::ReadWrite, count * 8).map_err(|e| e.to_string())?;
+    let bytes = segment.bytes_mut().map_err(|e| e.to_string())?;
+    if role == heap::ROLE {
+        return heap::play(heap::Yard::attach(bytes.words(0, count).map_err(|e| e.to_string())?)?, owner);
+    }
+    play(Role::named(&role).ok_or("no such role")?, owner, Arena::new(bytes)?)
 }

@@ -32,7 +32,7 @@ pub fn create(words: &[AtomicU64]) -> Result<(), String> {
     Forgetful::create(words, SLOTS, sharing, 1).map(|_| ()).map_err(|e| e.to_string())
 }
 
-fn identity(process: ProcessId) -> Identity {
+pub(super) fn identity(process: ProcessId) -> Identity {
     Identity::new(process.pid, process.start)
 }
 
