@@ -6,7 +6,7 @@ use crate::cache::error::{AllocError, errors};
 use crate::cache::grant::{Grant, Pin, State};
 use crate::id::Id;
 
-use super::waiter::Waiter;
+use super::Waiter;
 
 /// An operation that may have to wait.
 #[derive(PartialEq, Eq, Debug)]

@@ -4,10 +4,11 @@ use core::future::Future;
 use core::pin::Pin;
 use core::task::{Context, Poll};
 
+use super::Waiter;
 use super::answer::{Answer, Asked, ContentError, Scene, WaitError};
 use super::guard::Given;
-use super::shared::{Guarded, Lock, Shared};
-use super::waiter::Waiter;
+use super::lock::{Lock, asking};
+use super::shared::{Guarded, Shared};
 use crate::cache::grant::Found;
 use crate::id::Id;
 
@@ -50,15 +51,15 @@ impl<'a, L: Lock<Value: Guarded>> Future for Slotted<'a, L> {
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let (shared, data, waker) = (self.shared, self.data, context.waker());
         let given = match self.waiter {
-            None => match shared.act(|cache| cache.ask(data, waker))? {
+            None => match asking(waker, |spare| shared.act(|cache| cache.ask_slot(data, spare)).transpose())? {
                 Asked::Now(given) => given,
                 Asked::Later(waiter) => {
                     self.waiter = Some(waiter);
                     return Poll::Pending;
                 }
             },
-            Some(waiter) => match shared.act(|cache| cache.answer(waiter, waker)) {
-                Some(Answer::Slot(given)) => {
+            Some(waiter) => match shared.heard(waiter, waker) {
+                Poll::Ready(Answer::Slot(given)) => {
                     self.waiter = None;
                     given?
                 }
@@ -72,8 +73,9 @@ impl<'a, L: Lock<Value: Guarded>> Future for Slotted<'a, L> {
 impl<L: Lock<Value: Guarded>> Drop for Slotted<'_, L> {
     fn drop(&mut self) {
         let Some(waiter) = self.waiter.take() else { return };
+        let mut spare = None;
         self.shared.act(|cache| {
-            if let Some(Answer::Slot(Ok((pin, grant)))) = cache.end(waiter) {
+            if let Some(Answer::Slot(Ok((pin, grant)))) = cache.end(waiter, &mut spare) {
                 cache.take_back(pin, grant.found == Found::Empty);
             }
         });
@@ -113,15 +115,15 @@ impl<L: Lock<Value: Guarded>> Future for Content<'_, L> {
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let (shared, data, waker) = (self.shared, self.data, context.waker());
         match self.waiter {
-            None => match shared.act(|cache| cache.ask_content(data, waker))? {
+            None => match asking(waker, |spare| shared.act(|cache| cache.ask_for_content(data, spare)).transpose())? {
                 Asked::Now(()) => Poll::Ready(Ok(())),
                 Asked::Later(waiter) => {
                     self.waiter = Some(waiter);
                     Poll::Pending
                 }
             },
-            Some(waiter) => match shared.act(|cache| cache.answer(waiter, waker)) {
-                Some(Answer::Content(told)) => {
+            Some(waiter) => match shared.heard(waiter, waker) {
+                Poll::Ready(Answer::Content(told)) => {
                     self.waiter = None;
                     Poll::Ready(told)
                 }
@@ -134,7 +136,8 @@ impl<L: Lock<Value: Guarded>> Future for Content<'_, L> {
 impl<L: Lock<Value: Guarded>> Drop for Content<'_, L> {
     fn drop(&mut self) {
         if let Some(waiter) = self.waiter.take() {
-            let _ = self.shared.act(|cache| cache.end(waiter));
+            let mut spare = None;
+            let _ = self.shared.act(|cache| cache.end(waiter, &mut spare));
         }
     }
 }

@@ -1,6 +1,7 @@
 //! References that are given back when they are dropped.
 
-use super::shared::{Filled, Guarded, Lock, Shared};
+use super::lock::Lock;
+use super::shared::{Filled, Guarded, Shared};
 use crate::cache::FillError;
 use crate::cache::grant::Pin;
 

@@ -1,9 +1,12 @@
 //! A cache and the line of those who wait for it.
 
-use core::task::Waker;
+use core::task::{Poll, Waker};
 
+use super::Waiter;
 use super::answer::{Answer, Asked, ContentError, Holding, Scene, WaitError};
-use super::waiter::{Stage, Waiter, Waiters};
+use super::lock::asking;
+use super::record::Stage;
+use super::waiter::Waiters;
 use crate::cache::error::{AllocError, FillError, ForgetError, FreeError, ResetError};
 use crate::cache::grant::{Found, Grant, Pin, State};
 use crate::cache::index::Index;
@@ -37,7 +40,7 @@ mod sealed {
 #[derive(Debug)]
 pub struct Waiting<S, I, P, C, R> {
     cache: SlotCache<S, I, P, C>,
-    waiters: Waiters<R>,
+    waiters: Waiters<Answer, R>,
 }
 
 impl<S, I, P, C, R> Waiting<S, I, P, C, R>
@@ -69,16 +72,28 @@ where
     /// # Errors
     /// [`WaitError`] if waiting would not help.
     pub fn alloc(&mut self, data: u64, waker: &Waker) -> Result<Asked<(Pin, Grant)>, WaitError> {
+        asking(waker, |spare| self.ask(data, spare).transpose())
+    }
+
+    /// [`Waiting::alloc`]; `None` if it needs a waker to wait.
+    #[inline]
+    pub(super) fn ask(
+        &mut self,
+        data: u64,
+        waker: &mut Option<Waker>,
+    ) -> Result<Option<Asked<(Pin, Grant)>>, WaitError> {
         match self.cache.pin(data) {
-            Ok(given) => Ok(Asked::Now(given)),
-            Err(AllocError::Full { .. }) => {
-                // It is not refused: it waits.
-                self.cache.pool.statistics.refused -= 1;
-                let waiter = self.waiters.enter(data, Stage::Slot, waker);
-                waiter.map(Asked::Later).ok_or(WaitError::TooManyWaiters { waiters: self.waiters.capacity() })
-            }
-            Err(error) => Err(error.into()),
+            Ok(given) => return Ok(Some(Asked::Now(given))),
+            Err(AllocError::Full { .. }) => {}
+            Err(error) => return Err(error.into()),
         }
+        // It is not refused: it waits.
+        self.cache.pool.statistics.refused -= 1;
+        if waker.is_none() {
+            return Ok(None);
+        }
+        let waiter = self.waiters.enter(data, Stage::Turn, waker).map(Asked::Later);
+        waiter.map(Some).ok_or(WaitError::TooManyWaiters { waiters: self.waiters.capacity() })
     }
 
     /// [`SlotCache::pin`]: a reference now, or none. Those in line have all slots that there are, so nobody passes them.
@@ -94,25 +109,53 @@ where
     /// # Errors
     /// [`ContentError`] if it will not come.
     pub fn content(&mut self, data: u64, waker: &Waker) -> Result<Asked<()>, ContentError> {
+        asking(waker, |spare| self.ask_content(data, spare).transpose())
+    }
+
+    /// [`Waiting::content`]; `None` if it needs a waker to wait.
+    pub(super) fn ask_content(
+        &mut self,
+        data: u64,
+        waker: &mut Option<Waker>,
+    ) -> Result<Option<Asked<()>>, ContentError> {
         match self.cache.state(data)? {
             None => Err(ContentError::NotAssigned { data }),
             Some(State::Abandoned) => Err(ContentError::Abandoned { data }),
-            Some(State::InUse | State::Idle) => Ok(Asked::Now(())),
+            Some(State::InUse | State::Idle) => Ok(Some(Asked::Now(()))),
+            Some(State::Filling) if waker.is_none() => Ok(None),
             Some(State::Filling) => {
-                let waiter = self.waiters.enter(data, Stage::Content, waker);
-                waiter.map(Asked::Later).ok_or(ContentError::TooManyWaiters { waiters: self.waiters.capacity() })
+                let waiter = self.waiters.enter(data, Stage::Event, waker).map(Asked::Later);
+                waiter.map(Some).ok_or(ContentError::TooManyWaiters { waiters: self.waiters.capacity() })
             }
         }
     }
 
     /// The answer to a waiter, once; `None` if there is none yet, and then `waker` will be woken.
     pub fn poll(&mut self, waiter: Id<Waiter>, waker: &Waker) -> Option<Answer> {
-        self.waiters.poll(waiter, waker)
+        match asking(waker, |spare| self.hear(waiter, waker, spare)) {
+            Poll::Ready(answer) => Some(answer),
+            Poll::Pending => None,
+        }
+    }
+
+    /// [`Waiters::hear`].
+    pub(super) fn hear(
+        &mut self,
+        waiter: Id<Waiter>,
+        waker: &Waker,
+        spare: &mut Option<Waker>,
+    ) -> Option<Poll<Answer>> {
+        self.waiters.hear(waiter, waker, spare)
     }
 
     /// Ends a wait. An answer that the waiter did not know yet is its answer: a slot that it was given is its own.
     pub fn end(&mut self, waiter: Id<Waiter>) -> Option<Answer> {
-        self.waiters.end(waiter)
+        self.leave(waiter, &mut None)
+    }
+
+    /// [`Waiters::end`].
+    pub(super) fn leave(&mut self, waiter: Id<Waiter>, spare: &mut Option<Waker>) -> Option<Answer> {
+        self.waiters.end(waiter, spare)
     }
 
     /// Who is to be woken next, after any of the operations; until there is none.
@@ -142,7 +185,7 @@ where
 
     /// Gives slots to those in line, as far as there are slots.
     fn serve(&mut self) {
-        while let Some(leader) = self.waiters.first_for_slot() {
+        while let Some(leader) = self.waiters.first_in_line() {
             if self.cache.is_interrupted() || !self.cache.pool.has_room() {
                 return;
             }
@@ -217,7 +260,7 @@ where
         let cache = &mut self.cache;
         cache.interrupt();
         let interrupted = |_, stage| match stage {
-            Stage::Content => Answer::Content(Err(ContentError::Interrupted)),
+            Stage::Event => Answer::Content(Err(ContentError::Interrupted)),
             _ => Answer::Slot(Err(AllocError::Interrupted)),
         };
         self.waiters.answer_all(interrupted, |answer| match answer {

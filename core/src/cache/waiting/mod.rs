@@ -37,13 +37,19 @@
 mod answer;
 mod future;
 mod guard;
+pub(crate) mod lock;
 mod machine;
+pub(crate) mod record;
 mod shared;
-mod waiter;
+pub(crate) mod waiter;
 
 pub use answer::{Answer, Asked, ContentError, Holding, Scene, WaitError};
 pub use future::{Content, Slotted};
 pub use guard::{Fill, Given, Held};
+pub use lock::{Line, Lock};
 pub use machine::{Contract, Waiting};
-pub use shared::{Filled, Guarded, Lock, Shared};
-pub use waiter::Waiter;
+pub use record::Record;
+pub use shared::{Filled, Guarded, Shared};
+
+/// The record of one who waits for a slot, or for its content.
+pub type Waiter = Record<Answer>;

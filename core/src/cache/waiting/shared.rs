@@ -1,12 +1,13 @@
 //! A cache that many threads use: one lock, and each is woken by its own waker.
 
-use core::task::Waker;
+use core::task::{Poll, Waker};
 
+use super::Waiter;
 use super::answer::{Answer, Asked, ContentError, Scene, WaitError};
 use super::future::{Content, Slotted};
 use super::guard::{Fill, Given, Held};
+use super::lock::{self, Line, Lock, asking, sealed};
 use super::machine::{Contract, Waiting};
-use super::waiter::Waiter;
 use crate::cache::error::{AllocError, FillError, ForgetError, FreeError, ResetError};
 use crate::cache::grant::{Found, Grant, Pin};
 use crate::cache::index::Index;
@@ -14,31 +15,20 @@ use crate::cache::policy::Policy;
 use crate::cache::{Forgetting, Remembers, Slot, SlotCache};
 use crate::id::Id;
 
-/// Mutual exclusion: of a host's threads, of a processor's interrupts, or of a model.
-pub trait Lock {
-    /// What it guards.
-    type Value;
-
-    /// Lets nobody else at the value meanwhile. `act` is short, does not wait and does not panic.
-    fn with<T>(&self, act: impl FnOnce(&mut Self::Value) -> T) -> T;
-}
-
 /// What references and those who wait must know of their cache.
-pub trait Guarded: sealed::Sealed {
+pub trait Guarded: Line {
     #[doc(hidden)]
-    fn ask(&mut self, data: u64, waker: &Waker) -> Result<Asked<(Pin, Grant)>, WaitError>;
+    fn ask_slot(&mut self, data: u64, waker: &mut Option<Waker>) -> Result<Option<Asked<(Pin, Grant)>>, WaitError>;
     #[doc(hidden)]
-    fn ask_content(&mut self, data: u64, waker: &Waker) -> Result<Asked<()>, ContentError>;
+    fn ask_for_content(&mut self, data: u64, waker: &mut Option<Waker>) -> Result<Option<Asked<()>>, ContentError>;
     #[doc(hidden)]
-    fn answer(&mut self, waiter: Id<Waiter>, waker: &Waker) -> Option<Answer>;
+    fn heard(&mut self, waiter: Id<Waiter>, waker: &Waker, spare: &mut Option<Waker>) -> Option<Poll<Answer>>;
     #[doc(hidden)]
-    fn end(&mut self, waiter: Id<Waiter>) -> Option<Answer>;
+    fn end(&mut self, waiter: Id<Waiter>, spare: &mut Option<Waker>) -> Option<Answer>;
     #[doc(hidden)]
     fn take_back(&mut self, pin: Pin, fills: bool);
     #[doc(hidden)]
     fn scene(&self, data: u64) -> Scene;
-    #[doc(hidden)]
-    fn next_waker(&mut self) -> Option<Waker>;
 }
 
 /// A cache that remembers what its slots were filled with.
@@ -47,9 +37,20 @@ pub trait Filled: Guarded {
     fn filled(&mut self, pin: &Pin) -> Result<(), FillError>;
 }
 
-mod sealed {
-    pub trait Sealed {}
-    impl<S, I, P, C, R> Sealed for super::Waiting<S, I, P, C, R> {}
+impl<S, I, P, C, R> sealed::Sealed for Waiting<S, I, P, C, R> {}
+
+impl<S, I, P, C, R> Line for Waiting<S, I, P, C, R>
+where
+    S: AsRef<[Slot]> + AsMut<[Slot]>,
+    I: Index,
+    P: Policy,
+    C: Contract,
+    R: AsRef<[Waiter]> + AsMut<[Waiter]>,
+{
+    #[inline]
+    fn next_waker(&mut self) -> Option<Waker> {
+        Waiting::next_waker(self)
+    }
 }
 
 impl<S, I, P, C, R> Guarded for Waiting<S, I, P, C, R>
@@ -61,17 +62,17 @@ where
     R: AsRef<[Waiter]> + AsMut<[Waiter]>,
 {
     #[inline]
-    fn ask(&mut self, data: u64, waker: &Waker) -> Result<Asked<(Pin, Grant)>, WaitError> {
-        self.alloc(data, waker)
+    fn ask_slot(&mut self, data: u64, waker: &mut Option<Waker>) -> Result<Option<Asked<(Pin, Grant)>>, WaitError> {
+        self.ask(data, waker)
     }
-    fn ask_content(&mut self, data: u64, waker: &Waker) -> Result<Asked<()>, ContentError> {
-        self.content(data, waker)
+    fn ask_for_content(&mut self, data: u64, waker: &mut Option<Waker>) -> Result<Option<Asked<()>>, ContentError> {
+        self.ask_content(data, waker)
     }
-    fn answer(&mut self, waiter: Id<Waiter>, waker: &Waker) -> Option<Answer> {
-        self.poll(waiter, waker)
+    fn heard(&mut self, waiter: Id<Waiter>, waker: &Waker, spare: &mut Option<Waker>) -> Option<Poll<Answer>> {
+        self.hear(waiter, waker, spare)
     }
-    fn end(&mut self, waiter: Id<Waiter>) -> Option<Answer> {
-        Waiting::end(self, waiter)
+    fn end(&mut self, waiter: Id<Waiter>, spare: &mut Option<Waker>) -> Option<Answer> {
+        self.leave(waiter, spare)
     }
     #[inline]
     fn take_back(&mut self, pin: Pin, fills: bool) {
@@ -80,10 +81,6 @@ where
     }
     fn scene(&self, data: u64) -> Scene {
         Waiting::scene(self, data)
-    }
-    #[inline]
-    fn next_waker(&mut self) -> Option<Waker> {
-        Waiting::next_waker(self)
     }
 }
 
@@ -115,12 +112,12 @@ impl<L: Lock<Value: Guarded>> Shared<L> {
     /// Acts under the lock, and wakes whom that answered after it.
     #[inline]
     pub(super) fn act<T>(&self, act: impl FnOnce(&mut L::Value) -> T) -> T {
-        let (told, mut woken) = self.lock.with(|cache| (act(cache), cache.next_waker()));
-        while let Some(waker) = woken {
-            waker.wake();
-            woken = self.lock.with(Guarded::next_waker);
-        }
-        told
+        lock::act(&self.lock, act)
+    }
+
+    /// The answer to a waiter, once.
+    pub(super) fn heard(&self, waiter: Id<Waiter>, waker: &Waker) -> Poll<Answer> {
+        asking(waker, |spare| self.act(|cache| cache.heard(waiter, waker, spare)))
     }
 
     /// A reference to the slot of `data` as soon as there is one; see [`Waiting::alloc`].
@@ -130,7 +127,8 @@ impl<L: Lock<Value: Guarded>> Shared<L> {
 
     /// Ends a wait: the answer that came before, if one did, and what was known then.
     pub(super) fn end(&self, waiter: Option<Id<Waiter>>, data: u64) -> (Option<Answer>, Scene) {
-        self.act(|cache| (waiter.and_then(|waiter| cache.end(waiter)), cache.scene(data)))
+        let mut spare = None;
+        self.act(|cache| (waiter.and_then(|waiter| cache.end(waiter, &mut spare)), cache.scene(data)))
     }
 
     pub(super) fn take_back(&self, pin: Pin, fills: bool) {
