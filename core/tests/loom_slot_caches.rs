@@ -6,26 +6,20 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 #![cfg(loom)]
 
+mod parking;
+
 use std::future::Future;
-use std::pin::{Pin, pin};
-use std::task::{Context, Poll, Wake, Waker};
+use std::pin::Pin;
+use std::task::Context;
 
 use loom::cell::Cell;
 use loom::sync::{Arc, Mutex};
-use loom::thread::{self, Thread};
+use loom::thread;
 use umbra_core::cache::policy::Fifo;
-use umbra_core::cache::waiting::{ContentError, Fill, Given, Held, Lock, Shared, WaitError, Waiter, Waiting};
+use umbra_core::cache::waiting::{ContentError, Fill, Given, Held, Shared, WaitError, Waiter, Waiting};
 use umbra_core::cache::{AllocError, Dense, Forgetful, Forgetting, Slot};
 
-struct Model<T>(Mutex<T>);
-
-impl<T> Lock for Model<T> {
-    type Value = T;
-
-    fn with<R>(&self, act: impl FnOnce(&mut T) -> R) -> R {
-        act(&mut self.0.lock().unwrap())
-    }
-}
+use parking::{Model, check, wait, waker};
 
 type Locked = Model<Waiting<[Slot; 2], Dense<[u32; 8]>, Fifo, Forgetting, [Waiter; 3]>>;
 
@@ -40,28 +34,6 @@ fn world(slots: u32) -> Arc<World> {
     let waiting = Waiting::new(cache, [const { Waiter::EMPTY }; 3]);
     let memory = [Cell::new(0), Cell::new(0)];
     Arc::new(World { cache: Shared::new(Model(Mutex::new(waiting))), memory })
-}
-
-struct Unpark(Thread);
-
-impl Wake for Unpark {
-    fn wake(self: std::sync::Arc<Self>) {
-        self.0.unpark();
-    }
-}
-
-fn waker() -> Waker {
-    Waker::from(std::sync::Arc::new(Unpark(thread::current())))
-}
-
-fn wait<F: Future>(future: F) -> F::Output {
-    let (waker, mut future) = (waker(), pin!(future));
-    loop {
-        if let Poll::Ready(said) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
-            return said;
-        }
-        thread::park();
-    }
 }
 
 impl World {
@@ -88,13 +60,6 @@ impl World {
     fn check(&self, held: &Held<'_, Locked>) {
         assert_eq!(self.memory[held.slot() as usize].get(), held.data());
     }
-}
-
-/// Every interleaving, or those with so many preemptions.
-fn check(preemptions: Option<usize>, body: impl Fn() + Sync + Send + 'static) {
-    let mut model = loom::model::Builder::new();
-    model.preemption_bound = preemptions;
-    model.check(body);
 }
 
 fn spawn(world: &Arc<World>, act: impl FnOnce(&World) + Send + 'static) -> thread::JoinHandle<()> {

@@ -173,6 +173,7 @@ fn run<F: Future>(seed: u64, future: F, map: Map, failing: bool) {
     };
     let limits = Limits { largest_group: slots, active: 1 + random.below(6) as u32, horizon: 20 };
     let stencil = Stencil::new(storage, ByNumber, future, 0..slots, limits).unwrap();
+    let stencil = stencil.with_overtakers(random.below(4) as u32);
     let mut driver = Driver {
         stencil,
         memory: vec![None; slots as usize],

@@ -1,10 +1,11 @@
 /* The main loop of a stencil application: threads that load, threads that compute, and a cache of slots between them.
  *
- * usage: stencil WIDTH HEIGHT RADIUS SLOTS LOADERS COMPUTERS
+ * usage: stencil WIDTH HEIGHT RADIUS SLOTS LOADERS COMPUTERS [wait]
  *
  * A field of WIDTH x HEIGHT values is larger than the SLOTS that fit into memory. Each output point is the sum of the box
  * of RADIUS around it, row by row. The main thread submits the points; what is to be loaded and computed comes back by two
- * functions. The sums are compared with those of a plain loop. Exits with 0 only if all of them are right.
+ * functions. With `wait` it waits for the slots of each point before it names the next one, so that it never is far ahead
+ * of the loads, and less of the future is known. The sums are compared with those of a plain loop. Exits with 0 only if all of them are right.
  */
 #define _POSIX_C_SOURCE 200809L
 #include <pthread.h>
@@ -135,6 +136,8 @@ static size_t box(const struct application *app, uint64_t point, uint64_t *input
 static void prepare(void *user, uint32_t slot, uint64_t data)
 {
     struct application *app = user;
+    /* What would be waited for here could come only after this call. */
+    CHECK(umbra_stencil_alloc(app->stencil, 0, NULL, 0, 60000, NULL) == -UMBRA_EDEADLOCK);
     push(&app->loads, data, 0, &slot, 1);
 }
 
@@ -194,10 +197,13 @@ int main(int argc, char **argv)
     uint64_t point, points, *inputs;
     uint32_t loaders, computers, i, slots;
     size_t count, at, largest;
+    uint64_t group;
+    int waits;
     pthread_t *threads;
 
-    if (argc != 7) {
-        fprintf(stderr, "usage: %s WIDTH HEIGHT RADIUS SLOTS LOADERS COMPUTERS\n", argv[0]);
+    waits = argc == 8 && strcmp(argv[7], "wait") == 0;
+    if (argc != 7 && !waits) {
+        fprintf(stderr, "usage: %s WIDTH HEIGHT RADIUS SLOTS LOADERS COMPUTERS [wait]\n", argv[0]);
         return 2;
     }
     memset(&app, 0, sizeof app);
@@ -223,7 +229,7 @@ int main(int argc, char **argv)
     options.inputs = points;
     options.counted = 1;
     /* Seven rows in line: so far the future is known. */
-    options.groups = 7 * app.width;
+    options.groups = waits ? loaders + computers + 1 : 7 * app.width;
     options.largest_group = (uint32_t)largest;
     options.active = loaders + computers;
     options.horizon = 7 * (uint64_t)app.width;
@@ -243,6 +249,11 @@ int main(int argc, char **argv)
 
     for (point = 0; point < points; point++) {
         count = box(&app, point, inputs);
+        if (waits) {
+            must(umbra_stencil_alloc(app.stencil, point, inputs, count, 60000, &group));
+            must(umbra_stencil_deliver(app.stencil, &app.calls));
+            continue;
+        }
         /* All groups are taken while fewer than this many have ended. */
         if (point >= options.groups)
             wait_for(&app, point - options.groups + 1);

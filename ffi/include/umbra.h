@@ -68,6 +68,7 @@ extern "C" {
 #define UMBRA_ETOOLARGE 114         /* group has more inputs than there are slots, or places for members */
 #define UMBRA_EUSAGE 115            /* input is not in the usage map, or was named as often as that says */
 #define UMBRA_ENOTREADY 116         /* nobody was told that the group is ready */
+#define UMBRA_EDEADLOCK 117         /* caller tells the news that it would wait for */
 
 /* ---- the library ---- */
 
@@ -285,6 +286,7 @@ struct umbra_stencil_options {
     uint32_t largest_group;         /* different inputs of a group, at most */
     uint32_t members;               /* inputs of a group with repetitions, at most; 0: largest_group */
     uint32_t active;                /* groups that have all their slots, at most; 0: 1 */
+    uint32_t overtake;              /* groups whose inputs are all there that pass one that waits, at most; 0: none */
     uint64_t horizon;               /* how many groups ahead uses are told apart: two rows of a plane; 0: 1 */
 };
 
@@ -298,6 +300,14 @@ int umbra_stencil_count(umbra_stencil stencil, const uint64_t *inputs, size_t co
 /* Accepts the inputs that an output point is computed from, and returns at once; group may be NULL. -UMBRA_EFULL: retry after
  * a group was freed. Groups get their slots in the order of submission, so no order of calls can deadlock. */
 int umbra_stencil_submit(umbra_stencil stencil, uint64_t point, const uint64_t *inputs, size_t count, uint64_t *group);
+/* The same, and waits, first in line for its turn and then until the group has all its slots: who names one group after the
+ * other is never far ahead of the loads. -UMBRA_ETIMEOUT: not within timeout_ms; if group is not 0 then, the group was accepted
+ * and goes on: do not submit it again. -UMBRA_EABANDONED: an input could not be loaded, and the group has ended.
+ * -UMBRA_EDEADLOCK: the caller is one of the functions that umbra_stencil_deliver calls; these must not wait. */
+int umbra_stencil_alloc(umbra_stencil stencil, uint64_t point, const uint64_t *inputs, size_t count, uint64_t timeout_ms,
+                        uint64_t *group);
+/* Waits until a group that was accepted has all its slots; -UMBRA_ESTALE if it has ended already. */
+int umbra_stencil_wait_assigned(umbra_stencil stencil, uint64_t group, uint64_t timeout_ms);
 
 /* What is to be done: by polling, or by functions that are called. Ask after every call that changed something. */
 #define UMBRA_ACTION_NONE 0
@@ -319,7 +329,7 @@ int umbra_stencil_poll(umbra_stencil stencil, struct umbra_stencil_action *actio
 /* The slots of a ready group, in the order in which its inputs were named. */
 int umbra_stencil_slots(umbra_stencil stencil, uint64_t group, uint32_t *buffer, size_t capacity, size_t *count);
 
-/* Functions for what is to be done. They may call every function on the cache. failed and interrupted may be NULL. */
+/* Functions for what is to be done. They may call every function on the cache that does not wait. failed and interrupted may be NULL. */
 struct umbra_stencil_calls {
     size_t size;                    /* sizeof(struct umbra_stencil_calls) */
     void *user;                     /* handed to each of them */

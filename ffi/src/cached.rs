@@ -203,7 +203,7 @@ pub(crate) use failures;
 
 pub(crate) const INTERRUPTED: Code = Code::Status(Status::Interrupted);
 pub(crate) const FULL: Code = Code::Status(Status::Full);
-const TIMEOUT: Code = Code::Status(Status::Timeout);
+pub(crate) const TIMEOUT: Code = Code::Status(Status::Timeout);
 
 failures! {
     Interrupted {

@@ -46,6 +46,8 @@ pub(crate) enum Code {
     Usage,
     /// Nobody was told that the group is ready.
     NotReady,
+    /// The caller tells the news that it would wait for.
+    WouldDeadlock,
 }
 
 macro_rules! codes {
@@ -91,6 +93,7 @@ codes! {
     TooLarge = 114, "group has more inputs than there are slots, or places for members";
     Usage = 115, "input is not in the usage map, or was named as often as that says";
     NotReady = 116, "group is not ready: wait for the news that it is";
+    WouldDeadlock = 117, "caller tells the news that it would wait for: submit instead, or let another thread wait";
 }
 
 impl Code {

@@ -1,8 +1,12 @@
 //! `umbra_stencil_*`: whole neighbourhoods of a stencil, for the threads of a process.
 
+use std::cell::Cell;
 use std::ffi::{c_int, c_void};
+use std::time::Duration;
 
-use umbra_core::stencil::Limits;
+use umbra::stencil::{AllocError, Plan as Groups};
+use umbra_core::id::Id;
+use umbra_core::stencil::waiting::AllocError as Refused;
 
 use crate::call::{enter, numbers, sized, store, store_list, store_sized};
 use crate::object::{HANDLES, Object, with_stencil};
@@ -22,6 +26,7 @@ pub struct Options {
     largest_group: u32,
     members: u32,
     active: u32,
+    overtake: u32,
     horizon: u64,
 }
 
@@ -62,13 +67,14 @@ pub unsafe extern "C" fn umbra_stencil_create(options: *const Options, created: 
             slots: options.slots,
             inputs: usize::try_from(options.inputs).map_err(|_| Code::Invalid)?,
             counted: options.counted != 0,
-            groups: options.groups as usize,
-            members: members as usize,
-            limits: Limits {
-                largest_group: options.largest_group,
+            largest_group: options.largest_group,
+            members,
+            groups: Groups {
                 active: options.active.max(1),
+                window: options.groups as usize,
                 horizon: options.horizon.max(1),
             },
+            overtake: options.overtake,
         };
         let handle = HANDLES.keep(Object::Stencil(Box::new(plan.build()?)))?;
         // SAFETY: the caller's promise about the output.
@@ -84,7 +90,7 @@ pub unsafe extern "C" fn umbra_stencil_create(options: *const Options, created: 
 pub extern "C" fn umbra_stencil_destroy(stencil: u64) -> c_int {
     enter(|| {
         with_stencil(stencil, |stencil| {
-            stencil.lock()?.machine.interrupt();
+            stencil.interrupt();
             Ok(())
         })?;
         HANDLES.release(stencil).map(drop)
@@ -100,10 +106,7 @@ pub unsafe extern "C" fn umbra_stencil_count(stencil: u64, inputs: *const u64, c
     enter(|| {
         // SAFETY: the caller's promise about `inputs`.
         let inputs = unsafe { numbers(inputs, count) }?;
-        with_stencil(stencil, |stencil| {
-            let mut state = stencil.lock()?;
-            inputs.iter().try_for_each(|&data| Ok(state.machine.expect(data, 1)?))
-        })
+        with_stencil(stencil, |stencil| inputs.iter().try_for_each(|&data| Ok(stencil.expect(data, 1)?)))
     })
 }
 
@@ -122,13 +125,54 @@ pub unsafe extern "C" fn umbra_stencil_submit(
     enter(|| {
         // SAFETY: the caller's promise about `inputs`.
         let inputs = unsafe { numbers(inputs, count) }?;
-        let id = with_stencil(stencil, |stencil| Ok(stencil.lock()?.machine.submit(point, inputs)?))?;
+        let id = with_stencil(stencil, |stencil| Ok(stencil.submit(point, inputs)?))?;
         if accepted.is_null() {
             return Ok(());
         }
         // SAFETY: the caller's promise about the output.
         unsafe { store(accepted, id.to_bits()) }
     })
+}
+
+/// Accepts a group, waiting in line for its turn and until it has all its slots, for so long.
+///
+/// # Safety
+/// `inputs` points to `count` numbers; `accepted` is valid for writing, or null.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbra_stencil_alloc(
+    stencil: u64,
+    point: u64,
+    inputs: *const u64,
+    count: usize,
+    timeout_ms: u64,
+    accepted: *mut u64,
+) -> c_int {
+    enter(|| {
+        // SAFETY: the caller's promise about `inputs`.
+        let inputs = unsafe { numbers(inputs, count) }?;
+        let within = Duration::from_millis(timeout_ms);
+        let told = with_stencil(stencil, |stencil| Ok(stencil.alloc(point, inputs, within)))?;
+        // Who waited in vain may have a group that goes on.
+        let id = match &told {
+            Ok(id) => Some(*id),
+            Err(AllocError::Expired { overdue, .. }) => overdue.accepted,
+            Err(AllocError::Refused(Refused::TooManyWaiters { accepted, .. })) => *accepted,
+            Err(_) => None,
+        };
+        if !accepted.is_null() {
+            // SAFETY: the caller's promise about the output.
+            unsafe { store(accepted, id.map_or(0, Id::to_bits)) }?;
+        }
+        told?;
+        Ok(())
+    })
+}
+
+/// Waits until a group that was accepted has all its slots, for so long.
+#[unsafe(no_mangle)]
+pub extern "C" fn umbra_stencil_wait_assigned(stencil: u64, accepted: u64, timeout_ms: u64) -> c_int {
+    let within = Duration::from_millis(timeout_ms);
+    enter(|| with_stencil(stencil, |stencil| Ok(stencil.assigned(group(accepted), within)?)))
 }
 
 /// Tells what is to be done next.
@@ -142,7 +186,9 @@ pub unsafe extern "C" fn umbra_stencil_poll(stencil: u64, action: *mut Action) -
         // News are told once: first of all there must be a place for them.
         // SAFETY: the caller's promise about the structure.
         unsafe { store_sized(action, &none, size_of::<Action>()) }?;
-        let told = match with_stencil(stencil, |stencil| stencil.poll())? {
+        let told = match with_stencil(stencil, |stencil| {
+            Ok(stencil.poll_seen(|machine, action| News::of(machine, action, Vec::new())))
+        })? {
             None => return Ok(()),
             Some(News::Prepare { slot, data }) => Action { kind: 1, slot, data, ..none },
             Some(News::Ready { point, group, .. }) => Action { kind: 2, point, group, ..none },
@@ -167,13 +213,16 @@ pub unsafe extern "C" fn umbra_stencil_deliver(stencil: u64, calls: *const Calls
             return Err(Failure::new(Code::Invalid, "prepare and ready must be functions"));
         };
         with_stencil(stencil, |stencil| {
-            stencil.deliver(|news| match *news {
+            // One vector serves all groups.
+            let spare = Cell::new(Vec::new());
+            let tell = |news: News| match news {
                 // SAFETY: the caller's promise about the functions.
                 News::Prepare { slot, data } => unsafe { prepare(user, slot, data) },
-                News::Ready { point, group, ref slots } => {
+                News::Ready { point, group, slots } => {
                     let (first, count) = (slots.as_ptr(), slots.len());
                     // SAFETY: as above; the slots stay where they are during the call.
-                    unsafe { ready(user, point, group, first, count) }
+                    unsafe { ready(user, point, group, first, count) };
+                    spare.set(slots);
                 }
                 News::Failed { point, data } => {
                     if let Some(failed) = failed {
@@ -187,7 +236,9 @@ pub unsafe extern "C" fn umbra_stencil_deliver(stencil: u64, calls: *const Calls
                         unsafe { interrupted(user, point) }
                     }
                 }
-            })
+            };
+            stencil.deliver_seen(|machine, action| News::of(machine, action, spare.take()), tell);
+            Ok(())
         })
     })
 }
@@ -205,8 +256,9 @@ pub unsafe extern "C" fn umbra_stencil_slots(
     count: *mut usize,
 ) -> c_int {
     enter(|| {
-        let slots: Vec<u32> =
-            with_stencil(stencil, |stencil| Ok(stencil.lock()?.machine.slots(group(ready))?.collect()))?;
+        let slots: Vec<u32> = with_stencil(stencil, |stencil| {
+            Ok(stencil.look(|machine| machine.slots(group(ready)).map(Iterator::collect))?)
+        })?;
         // SAFETY: the caller's promise about the outputs.
         unsafe { store_list(&slots, buffer, capacity, count) }
     })
@@ -215,19 +267,19 @@ pub unsafe extern "C" fn umbra_stencil_slots(
 /// The input is in the slot that it was to be loaded into.
 #[unsafe(no_mangle)]
 pub extern "C" fn umbra_stencil_prepared(stencil: u64, data: u64) -> c_int {
-    enter(|| with_stencil(stencil, |stencil| Ok(stencil.lock()?.machine.prepared(data)?)))
+    enter(|| with_stencil(stencil, |stencil| Ok(stencil.prepared(data)?)))
 }
 
 /// The input could not be loaded: the groups that wait for it fail.
 #[unsafe(no_mangle)]
 pub extern "C" fn umbra_stencil_failed(stencil: u64, data: u64) -> c_int {
-    enter(|| with_stencil(stencil, |stencil| Ok(stencil.lock()?.machine.failed(data)?)))
+    enter(|| with_stencil(stencil, |stencil| Ok(stencil.failed(data)?)))
 }
 
 /// The computation is over: gives the slots of a ready group back.
 #[unsafe(no_mangle)]
 pub extern "C" fn umbra_stencil_free_group(stencil: u64, ready: u64) -> c_int {
-    enter(|| with_stencil(stencil, |stencil| Ok(stencil.lock()?.machine.free_group(group(ready))?)))
+    enter(|| with_stencil(stencil, |stencil| Ok(stencil.free_group(group(ready))?)))
 }
 
 /// Makes every later call fail; groups that nobody was told the end of are told of the interrupt.
@@ -235,7 +287,7 @@ pub extern "C" fn umbra_stencil_free_group(stencil: u64, ready: u64) -> c_int {
 pub extern "C" fn umbra_stencil_interrupt(stencil: u64) -> c_int {
     enter(|| {
         with_stencil(stencil, |stencil| {
-            stencil.lock()?.machine.interrupt();
+            stencil.interrupt();
             Ok(())
         })
     })
@@ -254,7 +306,7 @@ pub unsafe extern "C" fn umbra_stencil_outstanding(
 ) -> c_int {
     enter(|| {
         let slots: Vec<u32> = with_stencil(stencil, |stencil| {
-            Ok(stencil.lock()?.machine.outstanding_fills().map(|(slot, _)| slot).collect())
+            Ok(stencil.look(|machine| machine.outstanding_fills().map(|(slot, _)| slot).collect()))
         })?;
         // SAFETY: the caller's promise about the outputs.
         unsafe { store_list(&slots, buffer, capacity, count) }
@@ -266,7 +318,7 @@ pub unsafe extern "C" fn umbra_stencil_outstanding(
 pub extern "C" fn umbra_stencil_settle(stencil: u64, slot: u32) -> c_int {
     enter(|| {
         with_stencil(stencil, |stencil| {
-            stencil.lock()?.machine.settle(slot);
+            stencil.settle(slot);
             Ok(())
         })
     })
@@ -275,7 +327,7 @@ pub extern "C" fn umbra_stencil_settle(stencil: u64, slot: u32) -> c_int {
 /// Makes an interrupted cache ready again, and empty; what is left of the usage map stays.
 #[unsafe(no_mangle)]
 pub extern "C" fn umbra_stencil_reset(stencil: u64) -> c_int {
-    enter(|| with_stencil(stencil, |stencil| Ok(stencil.lock()?.machine.reset()?)))
+    enter(|| with_stencil(stencil, |stencil| Ok(stencil.reset()?)))
 }
 
 /// Tells what happened so far; also after an interrupt.
@@ -285,7 +337,7 @@ pub extern "C" fn umbra_stencil_reset(stencil: u64) -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbra_stencil_statistics(stencil: u64, statistics: *mut Counted) -> c_int {
     enter(|| {
-        let counted = with_stencil(stencil, |stencil| Ok(stencil.lock()?.machine.statistics().into()))?;
+        let counted = with_stencil(stencil, |stencil| Ok(stencil.look(|machine| machine.statistics()).into()))?;
         // SAFETY: the caller's promise about the structure.
         unsafe { store_sized(statistics, &counted, size_of::<Counted>()) }
     })

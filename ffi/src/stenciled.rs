@@ -1,31 +1,17 @@
-//! A stencil cache behind a lock, and how its news reach one client at a time.
+//! Stencil caches that C holds, and their news.
 
-use std::sync::{Mutex, MutexGuard};
-
-use umbra_core::cache::Slot;
+use umbra::stencil::{AllocError, BuildError, Plan as Groups, Stencil};
 use umbra_core::id::Id;
+use umbra_core::stencil::waiting::AllocError as Refused;
 use umbra_core::stencil::{
-    Action, BuildError, ByNumber, FreeError, Group, GroupError, Input, Limits, PreparedError, Reference, Stencil,
-    Storage, SubmitError, Unknown, UsageError,
+    self, Action, ByNumber, FreeError, Group, GroupError, Input, PreparedError, SubmitError, Unknown, UsageError,
 };
 
-use crate::cached::{FULL, INTERRUPTED, failures, numbers_from, zeros};
+use crate::cached::{FULL, INTERRUPTED, TIMEOUT, failures, numbers_from, zeros};
 use crate::status::{Code, Failure};
 
-type Records = Storage<Vec<Slot>, Vec<u32>, Vec<Input>, Vec<Group>, Vec<Reference>>;
-type Machine = Stencil<Records, ByNumber, Unknown>;
-
-/// Buckets of the calendar of next uses.
-const BUCKETS: usize = 4096;
-
 /// A stencil cache that C holds.
-pub(crate) struct Stenciled(Mutex<State>);
-
-pub(crate) struct State {
-    pub(crate) machine: Machine,
-    /// Somebody calls the client's functions.
-    delivering: bool,
-}
+pub(crate) type Stenciled = Stencil<ByNumber, Unknown>;
 
 /// A stencil cache to be made.
 pub(crate) struct Plan {
@@ -33,28 +19,22 @@ pub(crate) struct Plan {
     pub(crate) slots: u32,
     pub(crate) inputs: usize,
     pub(crate) counted: bool,
-    pub(crate) groups: usize,
-    pub(crate) members: usize,
-    pub(crate) limits: Limits,
+    pub(crate) largest_group: u32,
+    pub(crate) members: u32,
+    pub(crate) groups: Groups,
+    pub(crate) overtake: u32,
 }
 
 impl Plan {
     pub(crate) fn build(&self) -> Result<Stenciled, Failure> {
-        let references = self.groups.checked_mul(self.members).ok_or(Code::Invalid)?;
         let mut inputs: Vec<Input> = zeros(self.inputs)?;
         if !self.counted {
             inputs.fill(Input::UNBOUNDED);
         }
-        let storage = Storage {
-            slots: zeros(self.slots as usize)?,
-            buckets: zeros(BUCKETS)?,
-            inputs,
-            groups: zeros(self.groups)?,
-            references: zeros(references)?,
-        };
         let slots = numbers_from(self.first, self.slots)?;
-        let machine = Stencil::new(storage, ByNumber, Unknown, slots, self.limits)?;
-        Ok(Stenciled(Mutex::new(State { machine, delivering: false })))
+        let (different, members) = (self.largest_group as usize, self.members as usize);
+        let machine = self.groups.cache_in(slots, different, members, inputs, Unknown)?;
+        Ok(Stencil::new(machine.with_overtakers(self.overtake))?)
     }
 }
 
@@ -66,56 +46,23 @@ pub(crate) enum News {
     Interrupted { point: u64 },
 }
 
-impl State {
-    /// The next news; a group's slots are put into `slots`.
-    fn next(&mut self, mut slots: Vec<u32>) -> Option<News> {
-        Some(match self.machine.poll()? {
+impl News {
+    /// The news of this action; a group's slots are put into `slots`.
+    pub(crate) fn of<L: stencil::Lent>(
+        machine: &stencil::Stencil<L, ByNumber, Unknown>,
+        action: Action,
+        mut slots: Vec<u32>,
+    ) -> News {
+        match action {
             Action::Prepare { slot, data } => News::Prepare { slot, data },
             Action::Ready { point, group } => {
                 slots.clear();
-                slots.extend(self.machine.slots(group).into_iter().flatten());
+                slots.extend(machine.slots(group).into_iter().flatten());
                 News::Ready { point, group: group.to_bits(), slots }
             }
             Action::Failed { point, data } => News::Failed { point, data },
             Action::Interrupted { point } => News::Interrupted { point },
-        })
-    }
-}
-
-impl Stenciled {
-    pub(crate) fn lock(&self) -> Result<MutexGuard<'_, State>, Failure> {
-        self.0.lock().map_err(|_| Code::Panic.into())
-    }
-
-    /// Hands all news to `tell`, one after the other and never two at once; what comes up meanwhile as well. Whoever
-    /// comes while somebody else is at it leaves its news to that one.
-    pub(crate) fn deliver(&self, mut tell: impl FnMut(&News)) -> Result<(), Failure> {
-        let mut slots = Vec::new();
-        let mut mine = false;
-        loop {
-            let news = {
-                let mut state = self.lock()?;
-                if state.delivering && !mine {
-                    return Ok(());
-                }
-                let news = state.next(std::mem::take(&mut slots));
-                // That there are no more news and that nobody is at it become true together.
-                state.delivering = news.is_some();
-                news
-            };
-            let Some(news) = news else { return Ok(()) };
-            mine = true;
-            tell(&news);
-            if let News::Ready { slots: used, .. } = news {
-                slots = used;
-            }
         }
-    }
-
-    /// The next news, if nobody is at it.
-    pub(crate) fn poll(&self) -> Result<Option<News>, Failure> {
-        let mut state = self.lock()?;
-        Ok(if state.delivering { None } else { state.next(Vec::new()) })
     }
 }
 
@@ -151,6 +98,21 @@ failures! {
         UsageError::NoRecord { .. } | UsageError::TooMany => Code::Usage,
     }
     BuildError {
-        BuildError::NotEnoughSlots { .. } => Code::TooLarge,
+        BuildError::Refused(stencil::BuildError::NotEnoughSlots { .. }) => Code::TooLarge,
+        BuildError::NoMemory { .. } => Code::System,
+    }
+    AllocError {
+        AllocError::Interrupted => INTERRUPTED,
+        AllocError::Expired { .. } => TIMEOUT,
+        AllocError::WouldDeadlock => Code::WouldDeadlock,
+        AllocError::Refused(Refused::TooManyWaiters { .. }) => FULL,
+        AllocError::Refused(Refused::Failed { .. }) => Code::Abandoned,
+        AllocError::Refused(Refused::Ended) => Code::Stale,
+        AllocError::Refused(Refused::Refused(SubmitError::TooManyMembers { .. } | SubmitError::GroupTooLarge { .. })) => {
+            Code::TooLarge
+        },
+        AllocError::Refused(Refused::Refused(SubmitError::UnknownData { .. } | SubmitError::UsageExhausted { .. })) => {
+            Code::Usage
+        },
     }
 }

@@ -165,6 +165,11 @@ fn a_slot_cache_in_c_does_all_that_the_header_promises() {
 }
 
 #[test]
+fn s33_the_main_loop_in_c_may_wait_for_the_slots_of_each_point() {
+    runs_alone("stencil", &["60", "50", "2", "300", "2", "3", "wait"], &["20", "12", "1", "70", "2", "2", "wait"]);
+}
+
+#[test]
 fn s54_the_main_loop_of_a_stencil_in_c_computes_every_point_from_the_right_content() {
     runs_alone("stencil", &["200", "200", "3", "1000", "3", "6"], &["30", "20", "1", "70", "2", "2"]);
 }

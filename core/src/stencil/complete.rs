@@ -157,7 +157,10 @@ impl<L: Lent, N: Names, F: Future> Stencil<L, N, F> {
         let Group { members, stage, in_queues, .. } = self.groups.as_ref()[index as usize];
         match stage {
             Stage::Assigned => self.active -= 1,
-            Stage::Assigning => drop(self.waiting.pop(self.groups.as_mut())),
+            Stage::Assigning => {
+                let _ = self.waiting.pop(self.groups.as_mut());
+                self.overtaking.next_turn();
+            }
             _ => return,
         }
         let first = index * self.stride;

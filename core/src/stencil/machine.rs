@@ -6,6 +6,7 @@ use super::error::{BuildError, SubmitError, UsageError};
 use super::future::Future;
 use super::group::{self, Group, Queue, Reference, Stage};
 use super::input::{Input, Names, UNBOUNDED};
+use super::overtake::Overtaking;
 use super::storage::{Lent, Storage};
 use crate::cache::policy::{Next, NextUse};
 use crate::cache::pool::Pool;
@@ -54,6 +55,7 @@ pub struct Stencil<L: Lent, N, F: Future> {
     /// The first and last slot that somebody is to be told to fill.
     pub(super) to_prepare: [u32; 2],
     submitted: u64,
+    pub(super) overtaking: Overtaking,
     pub(super) interrupted: bool,
     /// Groups that were told of the interrupt.
     pub(super) told: u32,
@@ -98,6 +100,7 @@ impl<L: Lent, N: Names, F: Future> Stencil<L, N, F> {
             outbox: Queue::EMPTY,
             to_prepare: [NIL; 2],
             submitted: 0,
+            overtaking: Overtaking::default(),
             interrupted: false,
             told: 0,
         };
@@ -116,6 +119,7 @@ impl<L: Lent, N: Names, F: Future> Stencil<L, N, F> {
             self.spare.push_first(groups, at as u32);
         }
         (self.to_prepare, self.active, self.submitted, self.told) = ([NIL; 2], 0, 0, 0);
+        self.overtaking.next_turn();
         self.present = self.future.present(0);
         self.interrupted = false;
     }
@@ -123,6 +127,12 @@ impl<L: Lent, N: Names, F: Future> Stencil<L, N, F> {
     #[inline]
     pub(super) fn working(&self) -> Result<(), Interrupted> {
         if self.interrupted { Err(Interrupted) } else { Ok(()) }
+    }
+
+    /// The number of the first group that has not all its slots.
+    #[inline]
+    pub(super) fn turn_of(&self) -> u64 {
+        self.groups.as_ref().get(self.waiting.first as usize).map_or(self.submitted, |first| first.number)
     }
 
     /// Adds uses of an input to the usage map, also while groups are under way.
@@ -189,6 +199,10 @@ impl<L: Lent, N: Names, F: Future> Stencil<L, N, F> {
         groups[index as usize] = Group { point, number, members, generation, stage: Stage::Queued, ..Group::EMPTY };
         self.submitted += 1;
         let id = Id::new(index, generation);
+        if self.may_pass(first..end) {
+            self.pass(index);
+            return Ok(id);
+        }
         let alone = self.waiting.first == NIL;
         self.waiting.push(self.groups.as_mut(), index);
         if alone {

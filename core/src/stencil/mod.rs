@@ -64,9 +64,11 @@ mod input;
 mod life;
 mod machine;
 mod order;
+mod overtake;
 mod storage;
 mod strips;
 mod turn;
+pub mod waiting;
 
 pub use complete::Action;
 pub use error::{BuildError, FreeError, GroupError, PreparedError, SubmitError, UsageError};

@@ -21,6 +21,7 @@ impl<L: Lent, N: Names, F: Future> Stencil<L, N, F> {
             }
             let groups = self.groups.as_mut();
             let _ = self.waiting.pop(groups);
+            self.overtaking.next_turn();
             self.active += 1;
             let group = &mut groups[index as usize];
             group.stage = Stage::Assigned;

@@ -5,6 +5,8 @@ use std::time::Duration;
 use umbra_core::cache::waiting::{ContentError, Scene, WaitError};
 use umbra_core::cache::{self, Interrupted};
 
+use super::records::NoMemory;
+
 /// Why no slot was given.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -76,4 +78,10 @@ pub enum BuildError {
         /// Their length.
         bytes: usize,
     },
+}
+
+impl From<NoMemory> for BuildError {
+    fn from(NoMemory { bytes }: NoMemory) -> Self {
+        BuildError::NoMemory { bytes }
+    }
 }

@@ -9,7 +9,7 @@ use umbra_core::cache::waiting::Lock;
 pub struct Guard<T>(Mutex<T>);
 
 impl<T> Guard<T> {
-    pub(super) const fn new(value: T) -> Self {
+    pub(crate) const fn new(value: T) -> Self {
         Guard(Mutex::new(value))
     }
 }

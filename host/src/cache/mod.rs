@@ -34,7 +34,8 @@
 
 mod error;
 mod lock;
-mod wait;
+pub(crate) mod records;
+pub(crate) mod wait;
 
 use std::ops::{Deref, Range};
 use std::time::Duration;
@@ -45,6 +46,7 @@ use umbra_core::cache::{self, Forgetting, Index, Plain, Remembering, Remembers, 
 
 pub use error::{AllocError, BuildError, FilledError};
 pub use lock::Guard;
+use records::reserved;
 
 /// All that a cache works in, owned.
 type Owned<I, P, C> = Guard<Waiting<Vec<Slot>, I, P, C, Vec<Waiter>>>;
@@ -135,13 +137,4 @@ impl<I, P, C> Deref for SlotCache<I, P, C> {
     fn deref(&self) -> &Self::Target {
         &self.0
     }
-}
-
-/// So many records, or the news that there is no memory for them.
-fn reserved<T>(count: usize, record: impl FnMut() -> T) -> Result<Vec<T>, BuildError> {
-    let mut records = Vec::new();
-    let bytes = count.saturating_mul(size_of::<T>());
-    records.try_reserve_exact(count).map_err(|_| BuildError::NoMemory { bytes })?;
-    records.resize_with(count, record);
-    Ok(records)
 }

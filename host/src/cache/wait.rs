@@ -28,7 +28,7 @@ thread_local! {
 }
 
 /// What the future says, or `None` if it has said nothing within this time.
-pub(super) fn until<F: Future + Unpin>(future: &mut F, within: Duration) -> Option<F::Output> {
+pub(crate) fn until<F: Future + Unpin>(future: &mut F, within: Duration) -> Option<F::Output> {
     // A thread that is ending has lost its own.
     let waker = WAKER.try_with(Waker::clone).unwrap_or_else(|_| waker());
     let mut context = Context::from_waker(&waker);

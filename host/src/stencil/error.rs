@@ -4,12 +4,34 @@ use std::error::Error;
 use std::io;
 use std::time::Duration;
 
-use umbra_core::stencil::{BuildError, GroupError, PreparedError, SubmitError, UsageError};
+use umbra_core::stencil::{self, GroupError, PreparedError, SubmitError, UsageError};
 
 use super::LoadError;
+use crate::cache::records::NoMemory;
 
 /// What went wrong while points were computed.
 pub type ComputeError = Box<dyn Error + Send + Sync>;
+
+/// Why no cache of groups was made.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BuildError {
+    /// Some group could not be served.
+    #[error("{0}")]
+    Refused(#[from] stencil::BuildError),
+    /// No memory for the records.
+    #[error("no memory for {bytes} bytes of records: take fewer slots, inputs, groups or waiters")]
+    NoMemory {
+        /// Their length.
+        bytes: usize,
+    },
+}
+
+impl From<NoMemory> for BuildError {
+    fn from(NoMemory { bytes }: NoMemory) -> Self {
+        BuildError::NoMemory { bytes }
+    }
+}
 
 /// Why a run ended before its last point.
 #[derive(Debug, thiserror::Error)]

@@ -7,9 +7,11 @@ use std::collections::VecDeque;
 
 use umbra_core::cache::policy::Policy;
 use umbra_core::cache::{Cache as SlotCache, Dense, Found, Slot, State, Statistics};
-use umbra_core::stencil::{BuildError, GroupError, PreparedError, SubmitError};
+use umbra_core::stencil::{self, GroupError, PreparedError, SubmitError};
 
 use super::cache::{Cache, Next};
+use super::error::BuildError;
+use crate::cache::records::reserved;
 
 /// A cache of groups with any policy.
 #[derive(Debug)]
@@ -39,13 +41,14 @@ impl<P: Policy> Plain<P> {
     /// An empty cache with so many slots for inputs below `inputs`; `active` groups have their slots at the same time.
     ///
     /// # Errors
-    /// [`BuildError`] without slots or groups.
+    /// [`BuildError`] without slots, groups or memory.
     pub fn new(slots: u32, inputs: usize, policy: P, active: usize) -> Result<Self, BuildError> {
         if active == 0 {
-            return Err(BuildError::NoGroups);
+            return Err(stencil::BuildError::NoGroups.into());
         }
-        let records = vec![Slot::EMPTY; slots as usize];
-        let cache = SlotCache::new(records, Dense::new(vec![0; inputs]), policy, 0..slots)?;
+        let records = reserved(slots as usize, || Slot::EMPTY)?;
+        let index = Dense::new(reserved(inputs, || 0)?);
+        let cache = SlotCache::new(records, index, policy, 0..slots).map_err(stencil::BuildError::from)?;
         let (groups, to_do) = (VecDeque::with_capacity(active), VecDeque::new());
         Ok(Plain { cache, groups, first: 0, limit: active, active: 0, begun: 0, to_do })
     }

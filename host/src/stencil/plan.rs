@@ -1,7 +1,12 @@
 //! A stencil cache in vectors.
 
+use std::ops::Range;
+
 use umbra_core::cache::Slot;
-use umbra_core::stencil::{BuildError, ByNumber, Future, Group, Input, Limits, Reference, Stencil, Storage};
+use umbra_core::stencil::{ByNumber, Future, Group, Input, Limits, Reference, Stencil, Storage};
+
+use super::error::BuildError;
+use crate::cache::records::reserved;
 
 /// Buckets of the calendar of next uses: the most that are used.
 const BUCKETS: usize = 4096;
@@ -36,7 +41,7 @@ impl Plan {
     /// An empty cache with so many slots, for groups of up to this many different inputs.
     ///
     /// # Errors
-    /// [`BuildError`] if some group could not be served.
+    /// [`BuildError`] if some group could not be served, or without memory.
     pub fn cache<F: Future>(
         self,
         slots: u32,
@@ -44,15 +49,31 @@ impl Plan {
         inputs: Vec<Input>,
         future: F,
     ) -> Result<Stencil<Vectors, ByNumber, F>, BuildError> {
+        self.cache_in(0..slots, largest, largest, inputs, future)
+    }
+
+    /// [`Plan::cache`] that hands out the slots of the range, for groups of up to `members`, of which so many may be
+    /// different.
+    ///
+    /// # Errors
+    /// As for [`Plan::cache`].
+    pub fn cache_in<F: Future>(
+        self,
+        slots: Range<u32>,
+        different: usize,
+        members: usize,
+        inputs: Vec<Input>,
+        future: F,
+    ) -> Result<Stencil<Vectors, ByNumber, F>, BuildError> {
         let storage = Storage {
-            slots: vec![Slot::EMPTY; slots as usize],
-            buckets: vec![0; BUCKETS],
+            slots: reserved(slots.len(), || Slot::EMPTY)?,
+            buckets: reserved(BUCKETS, || 0)?,
             inputs,
-            groups: vec![Group::EMPTY; self.window],
-            references: vec![Reference::EMPTY; self.window * largest.max(1)],
+            groups: reserved(self.window, || Group::EMPTY)?,
+            references: reserved(self.window.saturating_mul(members.max(1)), || Reference::EMPTY)?,
         };
-        let largest_group = u32::try_from(largest).unwrap_or(u32::MAX);
+        let largest_group = u32::try_from(different).unwrap_or(u32::MAX);
         let limits = Limits { largest_group, active: self.active, horizon: self.horizon };
-        Stencil::new(storage, ByNumber, future, 0..slots, limits)
+        Ok(Stencil::new(storage, ByNumber, future, slots, limits)?)
     }
 }
