@@ -9,7 +9,7 @@ use umbra_core::group::service::Event;
 use umbra_core::id::Id;
 use umbra_core::peer::{Peer, PeerKind, Rank, WorldRank};
 
-use super::process::Process;
+use super::process::{End, Process};
 
 impl Process {
     pub(super) fn on_group(&mut self, event: Event) {
@@ -23,7 +23,7 @@ impl Process {
                 self.mark(Step::LocalComplete, Some(grid::WORLD), 0);
             }
             // The others have gone on without this life; nothing that it tells a rank from now on would be true.
-            Event::Fenced => self.fenced = true,
+            Event::Fenced => self.stop(End::Fenced),
             Event::Ended { key, .. } if key == WORLD => self.world_ended = true,
             _ => {}
         }

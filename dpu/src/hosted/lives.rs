@@ -55,6 +55,7 @@ pub fn serve(settings: &Settings, ready: impl FnOnce()) -> Result<(), ProcessErr
         match process.run()? {
             End::Asked => return Ok(()),
             End::JobOver => {}
+            End::Fenced => return Err(ProcessError::Fenced(settings.sp)),
         }
     }
 }

@@ -73,12 +73,15 @@ impl Linked {
     }
 }
 
-/// Why an agent's life ended well.
+/// Why an agent's life ends; of several reasons the last one in this list.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum End {
-    /// It was asked to end, or its launcher is gone.
-    Asked,
     /// Its job is over.
     JobOver,
+    /// It was asked to end, or its launcher is gone.
+    Asked,
+    /// The others have declared it dead.
+    Fenced,
 }
 
 /// One life of an agent process.
@@ -96,13 +99,10 @@ pub(super) struct Process {
     pub(super) socket: Option<PathBuf>,
     pub(super) supervisor: Option<LinkId>,
     signals: usize,
-    ending: bool,
-    /// The job is over, and with it this life.
-    over: bool,
+    /// Why this life is about to end, if it is.
+    end: Option<End>,
     /// The world group of the job has ended.
     pub(super) world_ended: bool,
-    /// The others have declared this process dead.
-    pub(super) fenced: bool,
     /// What peers ring after they have put a frame into a lane.
     pub(super) bell: Doorbell,
     /// Links that have a lane.
@@ -172,10 +172,8 @@ impl Process {
             socket: None,
             supervisor: None,
             signals,
-            ending: false,
-            over: false,
+            end: None,
             world_ended: false,
-            fenced: false,
             bell,
             lanes: Vec::new(),
             patience,
@@ -203,15 +201,17 @@ impl Process {
         })
     }
 
-    /// Turns until asked to end, or until the job is over.
+    /// Turns until there is a reason to end.
     ///
     /// # Errors
-    /// [`ProcessError`] if the system refuses to wait; [`ProcessError::Fenced`] if the others declared this process
-    /// dead.
+    /// [`ProcessError`] if the system refuses to wait.
     pub(super) fn run(&mut self) -> Result<End, ProcessError> {
         let mut frame = Vec::new();
         let mut busy = false;
-        while !self.ending && !self.fenced && !self.over {
+        let end = loop {
+            if let Some(end) = self.end {
+                break end;
+            }
             self.wait(busy)?;
             while let Some(event) = self.driver.next(&mut frame) {
                 self.on_event(event, &frame);
@@ -224,15 +224,18 @@ impl Process {
             self.rdma_on_time(now);
             busy = self.take_cells();
             busy |= self.pump();
-            self.over |= !self.settings.supervised && self.world_ended && self.is_alone();
-        }
+            if !self.settings.supervised && self.world_ended && self.is_alone() {
+                self.stop(End::JobOver);
+            }
+        };
         self.driver.flush();
         log!(info, "service process {} ends", self.settings.sp);
-        match (self.fenced, self.ending) {
-            (true, _) => Err(ProcessError::Fenced(self.settings.sp)),
-            (_, true) => Ok(End::Asked),
-            _ => Ok(End::JobOver),
-        }
+        Ok(end)
+    }
+
+    /// There is a reason to end.
+    pub(super) fn stop(&mut self, end: End) {
+        self.end = self.end.max(Some(end));
     }
 
     /// Whether neither a rank nor a tool is connected.
@@ -300,7 +303,9 @@ impl Process {
                 }
             },
             Event::Readable(number) => {
-                self.ending |= number == self.signals;
+                if number == self.signals {
+                    self.stop(End::Asked);
+                }
                 self.rdma.rang(number);
             }
         }
@@ -354,11 +359,13 @@ impl Process {
         }
         if let Some(Linked { party: LinkParty::Tool, incarnation, .. }) = gone {
             // A launcher's ranks end with it.
-            self.over |= !self.settings.supervised && self.planner == Some(incarnation);
+            if !self.settings.supervised && self.planner == Some(incarnation) {
+                self.stop(End::JobOver);
+            }
         }
         if self.supervisor == Some(link) {
             // Nobody is left who wants this agent.
-            self.ending = true;
+            self.stop(End::Asked);
         }
         if let Some(LinkParty::Peer(peer)) = party
             && let PeerKind::Service(sp) = peer.kind()
