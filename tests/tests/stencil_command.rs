@@ -2,14 +2,16 @@
 //! bad input is told apart.
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
-use std::fs::{self, Permissions};
-use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::fs::{self, OpenOptions, Permissions};
+use std::io::Write as _;
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _, symlink};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::thread;
 use std::time::Duration;
 
+use rustix::fs::OFlags;
 use umbra_tests::rig::{self, Scratch};
 
 fn umbra() -> Command {
@@ -328,6 +330,35 @@ fn an_interrupt_ends_a_run_and_leaves_nothing_but_the_old_output() {
         assert_eq!(names(scratch.path()), ["out.npy"], "half a field is none");
         assert_eq!(fs::read(scratch.path().join("out.npy")).unwrap(), b"old");
     }
+}
+
+#[test]
+fn an_interrupt_is_heard_while_bricks_are_planned() {
+    let scratch = Scratch::new("stencil-planning");
+    let order = scratch.path().join("order");
+    assert!(Command::new("mkfifo").arg(&order).status().unwrap().success());
+    let given = ["--extents", "300,300", "--brick", "1", "--order-file", "order", "--output", "out.npy"];
+    let mut command = umbra();
+    command.args(given).args(["--verify=never", "--quiet"]).current_dir(scratch.path());
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    // It can be opened like this once the other side, which plans, reads it.
+    let opened =
+        || OpenOptions::new().write(true).custom_flags(OFlags::NONBLOCK.bits().cast_signed()).open(&order).ok();
+    let reads = (0..600).find_map(|_| {
+        thread::sleep(Duration::from_millis(50));
+        opened()
+    });
+    let reads = reads.expect("the run begins");
+    let mut numbers = OpenOptions::new().write(true).open(&order).unwrap();
+    drop(reads);
+    interrupt(&child);
+    thread::sleep(Duration::from_secs(1));
+    numbers.write_all((0..90_000).map(|number| format!("{number}\n")).collect::<String>().as_bytes()).unwrap();
+    drop(numbers);
+    let ended = child.wait_with_output().unwrap();
+    assert_eq!(ended.status.code(), Some(130), "{}", said(&ended));
+    assert!(said(&ended).contains("nothing is computed yet"), "{}", said(&ended));
+    assert_eq!(names(scratch.path()), ["order"]);
 }
 
 #[test]

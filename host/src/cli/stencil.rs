@@ -256,7 +256,7 @@ impl Stencil {
     fn sweep(&self, out: Out<'_>, stop: &Stop) -> Done {
         let mut input = self.field(stop)?;
         let pattern = self.pattern(&input)?;
-        let work = Work::plan(self, &input, &pattern)?;
+        let work = Work::plan(self, &input, &pattern, stop)?;
         let output = Field::create(self.output.as_deref(), input.shape(), input.element());
         let mut output = output.map_err(Failure::failed)?;
         let mut outcome = match self.source {

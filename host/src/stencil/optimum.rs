@@ -8,7 +8,7 @@
 
 use std::collections::BinaryHeap;
 
-use super::Groups;
+use super::{Groups, Stop};
 
 /// Never used again, or not in a slot.
 const NEVER: u32 = u32::MAX;
@@ -16,11 +16,20 @@ const NEVER: u32 = u32::MAX;
 /// The fewest loads for these groups with so many slots; `None` if a group has more inputs than there are slots.
 #[must_use]
 pub fn loads(groups: &Groups, slots: usize) -> Option<u64> {
+    loads_unless(groups, slots, &Stop::default())
+}
+
+/// As [`loads`]; also `None` soon after `stop` is set.
+#[must_use]
+pub fn loads_unless(groups: &Groups, slots: usize, stop: &Stop) -> Option<u64> {
     let mut next = vec![NEVER; groups.inputs()];
     // Of each reference, the group that uses its input next.
     let mut uses = vec![NEVER; groups.references()];
     let mut at = groups.references();
     for number in (0..groups.len()).rev() {
+        if stop.is_set() {
+            return None;
+        }
         let group = groups.get(number);
         at -= group.len();
         for (reference, &data) in group.iter().enumerate() {
@@ -36,6 +45,9 @@ pub fn loads(groups: &Groups, slots: usize) -> Option<u64> {
     let (mut resident, mut loads) = (0, 0);
     let mut new = Vec::new();
     for (number, group) in groups.iter().enumerate() {
+        if stop.is_set() {
+            return None;
+        }
         new.clear();
         new.extend(group.iter().copied().filter(|&data| next[data as usize] == NEVER));
         new.sort_unstable();
@@ -106,6 +118,15 @@ mod tests {
             best = after;
         }
         best.values().min().copied()
+    }
+
+    #[test]
+    fn who_wants_it_no_more_is_not_kept_waiting() {
+        let groups: Groups = (0..10_u64).map(|data| [data]).collect();
+        let stop = Stop::default();
+        assert_eq!(loads_unless(&groups, 1, &stop), Some(10));
+        stop.set();
+        assert_eq!(loads_unless(&groups, 1, &stop), None);
     }
 
     #[test]

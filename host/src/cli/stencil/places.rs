@@ -5,6 +5,8 @@ use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
+use umbra::stencil::field::directory;
+
 use super::Stencil;
 use crate::cli::Failure;
 
@@ -22,12 +24,8 @@ impl Target {
         if let Ok(metadata) = path.metadata() {
             return Ok(Target::Is(metadata.dev(), metadata.ino()));
         }
-        let directory = match path.parent() {
-            Some(parent) if !parent.as_os_str().is_empty() => parent,
-            _ => Path::new("."),
-        };
         let name = path.file_name().ok_or(io::ErrorKind::IsADirectory)?;
-        Ok(Target::WillBe(directory.canonicalize()?, name.to_owned()))
+        Ok(Target::WillBe(directory(path).canonicalize()?, name.to_owned()))
     }
 }
 

@@ -33,7 +33,7 @@ pub(super) struct Work {
 }
 
 impl Work {
-    pub(super) fn plan(given: &Stencil, input: &Field, pattern: &Pattern) -> Result<Work, Failure> {
+    pub(super) fn plan(given: &Stencil, input: &Field, pattern: &Pattern, stop: &Stop) -> Result<Work, Failure> {
         let dimensions = input.shape().len();
         let edges = match (&given.brick[..], dimensions) {
             ([], 1) => [1, 1, 4096],
@@ -64,8 +64,12 @@ impl Work {
         memory::enough("the list of bricks that each is computed from", list, "use larger bricks (--brick)")?;
         // The coordinates that the field does not have would count with edges of 1.
         let reach = (3 - dimensions..3).map(|axis| pattern.reach().div_ceil(edges[axis].max(1))).max().unwrap_or(1);
-        let (order, points) = order(given, &bricks, dimensions, reach, slots, active)?;
-        let groups: Groups = points.iter().map(|&number| bricks.group(number, pattern)).collect();
+        let (order, points) = order(given, &bricks, dimensions, reach, slots, active, stop)?;
+        let groups = points.iter().take_while(|_| !stop.is_set()).map(|&number| bricks.group(number, pattern));
+        let groups: Groups = groups.collect();
+        if stop.is_set() {
+            return Err(Failure::failed("interrupted; nothing is computed yet"));
+        }
         let (need, have) = (groups.largest(), slots);
         if need as u64 > u64::from(have) {
             let more = format!(
@@ -155,8 +159,11 @@ impl Work {
         watch.finish();
         let (progress, idle) = done?;
         let fewest = (self.groups.references() <= OPTIMUM_MOST)
-            .then(|| optimum::loads(&self.groups, self.slots as usize))
+            .then(|| optimum::loads_unless(&self.groups, self.slots as usize, stop))
             .flatten();
+        if stop.is_set() {
+            return Err(RunError::Stopped { done: progress.done, groups: progress.groups });
+        }
         Ok(Outcome {
             shape: input.shape().to_vec(),
             element: input.element(),
@@ -223,6 +230,7 @@ fn order(
     reach: u32,
     slots: u32,
     active: u32,
+    stop: &Stop,
 ) -> Result<(String, Vec<u64>), Failure> {
     let (counts, count) = (bricks.counts(), bricks.count());
     if let Some(path) = &given.order_file {
@@ -271,5 +279,6 @@ fn order(
             format!("{} of {}", name_of(given.order), edges[3 - dimensions..].join(" × "))
         }
     };
-    Ok((name, order.points(counts).ok_or_else(too_many)?.collect()))
+    // The end of a stopped list is not looked at.
+    Ok((name, order.points(counts).ok_or_else(too_many)?.take_while(|_| !stop.is_set()).collect()))
 }

@@ -111,8 +111,9 @@ impl Drop for Place {
     }
 }
 
-/// The directory of a file.
-fn directory(path: &Path) -> &Path {
+/// The directory in which a file of this name is, or will be made.
+#[must_use]
+pub fn directory(path: &Path) -> &Path {
     match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),
