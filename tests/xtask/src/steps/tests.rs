@@ -12,6 +12,9 @@ pub(super) const PROFILE: &str = "ci";
 /// The tests themselves name the same (`umbra_tests::rig`).
 pub(super) const PROGRAMS: &str = "--workspace --lib --bins --examples --profile ci";
 
+/// Seconds that the tests and their build may take, on a machine that is busy with other things.
+const LIMIT: u64 = 45 * 60;
+
 /// Builds every program first, because tests of real processes start them, then runs all tests and examples in
 /// the documentation.
 pub(super) fn check(bench: &Bench<'_>) -> Result<Verdict, Failure> {
@@ -20,6 +23,6 @@ pub(super) fn check(bench: &Bench<'_>) -> Result<Verdict, Failure> {
         [CC, VALGRIND].into_iter().filter_map(|tool| install::system_tool(tool, bench.log).err()).collect();
     Run::cargo().words("build").words(PROGRAMS).succeed(bench.log)?;
     let tests = Run::cargo().words("test --no-fail-fast --workspace --profile").arg(PROFILE);
-    tests.env("TMPDIR", &bench.workspace.scratch).succeed(bench.log)?;
+    tests.env("TMPDIR", &bench.workspace.scratch).limit(LIMIT).succeed(bench.log)?;
     Ok(Verdict::Passed(missing.join(", ")))
 }
