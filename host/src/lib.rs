@@ -4,6 +4,7 @@
 pub mod access;
 pub mod admin;
 pub mod ask;
+pub mod boundary;
 pub mod cache;
 pub mod call;
 pub mod channel;

@@ -192,6 +192,11 @@ where
         &self.counts
     }
 
+    /// Goes on counting where the exchange of an earlier epoch ended.
+    pub const fn resume(&mut self, counts: Counts) {
+        self.counts = counts;
+    }
+
     /// When the open exchange should be over.
     #[must_use]
     pub const fn due(&self) -> Time {

@@ -81,7 +81,7 @@ impl Peer {
 
     /// The channels from it.
     #[must_use]
-    pub const fn into(&self) -> &Range<u32> {
+    pub const fn inbound(&self) -> &Range<u32> {
         &self.into
     }
 

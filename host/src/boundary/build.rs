@@ -1,0 +1,101 @@
+//! From a mesh to plans: which channels a rank has, and whether its peers have the same.
+
+use std::collections::BTreeMap;
+
+use umbra_core::boundary::{Channel, Entry, Key, Kind, Peer, Role, Storage, first_difference};
+use umbra_core::codec::{Reader, Writer};
+
+use super::error::{BoundaryError, Differs};
+use super::fields::Field;
+use super::mesh::Mesh;
+
+/// What an exchange of a rank is lent.
+pub(super) type Lent = Storage<Vec<Peer>, Vec<Entry>, Vec<Channel<()>>>;
+
+/// The channels of all blocks of a rank, sorted into plans.
+pub(super) fn channels(mesh: &impl Mesh, fields: &[Field], me: u32) -> Result<Lent, BoundaryError> {
+    let shape = mesh.shape();
+    // For each peer the channels to it and from it; the rank itself has only the first.
+    let mut plans: BTreeMap<u32, [Vec<Entry>; 2]> = BTreeMap::new();
+    for block in (0..mesh.blocks()).filter(|&block| mesh.owner(block) == me) {
+        for element in shape.elements() {
+            let Some(other) = mesh.neighbour(block, element) else { continue };
+            let (owner, cells) = (mesh.owner(other), shape.send_box(element).cells());
+            for (field, kind) in (0..).zip(fields) {
+                // A shape has less than 2^31 cells, a field some components: what is too large is refused by the plan.
+                let count = u32::try_from(cells * u64::from(kind.components)).unwrap_or(u32::MAX);
+                let always = kind.sparse.is_none();
+                let plan = plans.entry(owner).or_default();
+                let out = Key { sender: block, receiver: other, field, element, kind: Kind::GHOST };
+                plan[0].push(Entry { key: out, count, always });
+                if owner != me {
+                    let into = Key { sender: other, receiver: block, element: element.opposite(), ..out };
+                    plan[1].push(Entry { key: into, count, always });
+                }
+            }
+        }
+    }
+    let (mut entries, mut channels) = (Vec::new(), Vec::new());
+    let mut add = |mut plan: Vec<Entry>, from: u32, to: u32| -> Result<_, BoundaryError> {
+        plan.sort_unstable_by_key(|entry| entry.key);
+        let start = entries.len() as u32;
+        for entry in &plan {
+            channels.push(Channel::new(Role::of(me, from, to, false)?, entry.count));
+        }
+        entries.extend(plan);
+        Ok(start..entries.len() as u32)
+    };
+    let mut peers = Vec::new();
+    let mut within = Vec::new();
+    for (rank, [out, into]) in plans {
+        if rank == me {
+            within = out;
+        } else {
+            peers.push(Peer::new(rank, add(out, me, rank)?, add(into, rank, me)?));
+        }
+    }
+    let local = add(within, me, me)?;
+    Ok(Storage { peers, entries, channels, local })
+}
+
+/// A plan as bytes: its fingerprint, then its entries.
+pub(super) fn image(fingerprint: u64, plan: &[Entry]) -> Vec<u8> {
+    let mut bytes = vec![0; 8 + plan.len() * Entry::BYTES];
+    let mut to = Writer::new(&mut bytes);
+    // The length is the sum of what is written.
+    let _ = to.u64(fingerprint);
+    for entry in plan {
+        let _ = entry.emit(&mut to);
+    }
+    bytes
+}
+
+/// Compares our plan with the image of a peer's: by the fingerprint, and entry by entry if that differs.
+pub(super) fn compare(rank: u32, fingerprint: u64, ours: &[Entry], image: &[u8]) -> Result<(), Differs> {
+    let mut from = Reader::new(image);
+    if from.u64() == Ok(fingerprint) {
+        return Ok(());
+    }
+    let theirs: Vec<Entry> = std::iter::from_fn(|| Entry::parse(&mut from)).collect();
+    let (at, ours, theirs) = first_difference(ours, &theirs).unwrap_or((0, None, None));
+    Err(Differs { rank, at, ours, theirs })
+}
+
+/// Bytes of the largest message that any two ranks of the mesh could send each other, for the extent of a fabric: of all
+/// strips of all blocks of the rank that has most, and their list.
+#[must_use]
+pub fn largest_message(mesh: &impl Mesh, fields: &[Field], ranks: u32) -> u32 {
+    let shape = mesh.shape();
+    let components: u64 = fields.iter().map(|field| u64::from(field.components)).sum();
+    let each: u64 = shape.elements().map(|element| shape.send_box(element).cells() * 8 * components).sum();
+    let channels = shape.elements().count() * fields.len();
+    let mut owned = vec![0u64; ranks as usize];
+    for block in 0..mesh.blocks() {
+        if let Some(count) = owned.get_mut(mesh.owner(block) as usize) {
+            *count += 1;
+        }
+    }
+    let most = owned.into_iter().max().unwrap_or(0);
+    let list = 16 + channels as u64 * most * Entry::BYTES as u64;
+    u32::try_from(most * each + list + 64).unwrap_or(u32::MAX)
+}

@@ -1,0 +1,137 @@
+//! Building the exchange of a mesh together, and building it anew when the mesh has changed.
+
+use std::time::Instant;
+
+use umbra_core::boundary::{Config, Kind, Vote, VoteError, agree};
+use umbra_core::time::Lapse;
+
+use super::build::{self, channels};
+use super::error::{BoundaryError, Late};
+use super::fields::Field;
+use super::mesh::Mesh;
+use super::tasks::{Boundary, Half, Machine, Settings, patience, pause};
+use super::transport::Transport;
+
+impl<T: Transport> Boundary<T> {
+    /// Builds the channels of a mesh, and compares them with those of all peers. All ranks do this together.
+    ///
+    /// # Errors
+    /// [`BoundaryError::Differs`] names the first channel in which a peer's plan is another one; a rank that does not
+    /// come is named after the deadline.
+    pub fn build(
+        mesh: &impl Mesh,
+        fields: &[Field],
+        transport: T,
+        settings: Settings,
+    ) -> Result<Boundary<T>, BoundaryError> {
+        let machine = machine(mesh, fields, &transport, settings, 1)?;
+        let mut boundary = Boundary {
+            sent: Vec::new(),
+            head: Vec::new(),
+            row: Vec::new(),
+            machine,
+            fields: fields.to_vec(),
+            shape: mesh.shape(),
+            transport,
+            settings,
+            halves: [Half::Set; 2],
+            started: Instant::now(),
+            stage: 0,
+            round: 0,
+        };
+        boundary.compare()?;
+        Ok(boundary)
+    }
+
+    /// Shows the plans to the peers they are with, and looks at theirs.
+    fn compare(&mut self) -> Result<(), BoundaryError> {
+        self.sent = vec![false; self.machine.peers().len()];
+        self.head = vec![0; self.machine.head_bytes()];
+        self.row = vec![0.0; self.shape.extents()[0] as usize];
+        let part = |range: &std::ops::Range<u32>| range.start as usize..range.end as usize;
+        for peer in self.machine.peers() {
+            let image = build::image(peer.fingerprints()[0], &self.machine.entries()[part(peer.out())]);
+            self.transport.write_plan(peer.rank(), &image)?;
+        }
+        // From here on everybody has written.
+        self.vote(0)?;
+        let differs = self.machine.peers().iter().find_map(|peer| {
+            let entries = &self.machine.entries()[part(peer.inbound())];
+            let read = self.transport.read_plan(peer.rank());
+            match read.map(|image| build::compare(peer.rank(), peer.fingerprints()[1], entries, &image)) {
+                Ok(Ok(())) => None,
+                Ok(Err(differs)) => Some(BoundaryError::Differs(differs)),
+                Err(error) => Some(error.into()),
+            }
+        });
+        // Nobody sends before everybody has read, for the lists lie where overflow will.
+        let votes = self.vote(u32::from(differs.is_some()));
+        match differs {
+            Some(differs) => Err(differs),
+            None => votes.map(|_| ()).map_err(|error| match error {
+                BoundaryError::Vote(VoteError::Open { rank, .. }) => BoundaryError::DiffersElsewhere(rank),
+                error => error,
+            }),
+        }
+    }
+
+    /// Votes, and waits for everybody; the next epoch.
+    fn vote(&mut self, open: u32) -> Result<u32, BoundaryError> {
+        self.round += 1;
+        self.transport.vote(self.round, Vote { open, ..self.machine.vote() })?;
+        let ranks = self.transport.ranks();
+        let mut votes = vec![None; ranks as usize];
+        let (begun, mut patience) = (Instant::now(), patience());
+        loop {
+            for (rank, vote) in (0..).zip(&mut votes) {
+                if vote.is_none() {
+                    *vote = self.transport.vote_of(rank, self.round)?;
+                }
+            }
+            let late = self.settings.deadline.is_some_and(|deadline| begun.elapsed() > deadline);
+            if late || votes.iter().all(Option::is_some) {
+                return Ok(agree(&votes)?);
+            }
+            pause(&mut patience);
+        }
+    }
+
+    /// Changes the mesh: waits until all ranks are between the same two exchanges, then builds anew for `mesh`, whose
+    /// blocks may have moved. Moving their fields is the mesh's business, before the next exchange. All ranks do this
+    /// together, also those without blocks.
+    ///
+    /// # Errors
+    /// [`BoundaryError::StillOpen`] if this rank's exchange is not over, [`BoundaryError::Vote`] if another's is not: then
+    /// nothing has changed, and it can be tried again. After any other error this end is of no use.
+    pub fn remesh(&mut self, mesh: &impl Mesh) -> Result<(), BoundaryError> {
+        let epoch = self.quiesce()?;
+        let counts = *self.machine.counts();
+        self.machine = machine(mesh, &self.fields, &self.transport, self.settings, epoch)?;
+        self.machine.resume(counts);
+        self.shape = mesh.shape();
+        self.compare()
+    }
+
+    fn quiesce(&mut self) -> Result<u32, BoundaryError> {
+        let open = self.machine.open();
+        let next = self.vote(open);
+        if open > 0 {
+            let late = Late::new(self.machine.missing());
+            return Err(BoundaryError::StillOpen(Late { count: open as usize, ..late }));
+        }
+        next
+    }
+}
+
+fn machine(
+    mesh: &impl Mesh,
+    fields: &[Field],
+    transport: &impl Transport,
+    settings: Settings,
+    epoch: u32,
+) -> Result<Machine, BoundaryError> {
+    let lent = channels(mesh, fields, transport.rank())?;
+    let deadline = settings.deadline.map(|span| Lapse(u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)));
+    let (slots, smallest) = (transport.slots(), settings.smallest_slot);
+    Ok(Machine::new(lent, Config { epoch, kind: Kind::GHOST, slots, smallest, deadline })?)
+}

@@ -1,0 +1,144 @@
+//! Why an exchange failed: what was missing, who differed.
+
+use std::fmt;
+
+use umbra_core::boundary::{BuildError, Entry, ExchangeError, Key, Missing, NotMyChannel, Refusal, VoteError};
+
+use super::fields::NoMemory;
+use super::transport::TransportError;
+
+/// Channels that an error names one by one.
+const NAMED: usize = 8;
+
+/// An exchange was not over in time.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Late {
+    /// The first channels that are missing.
+    pub missing: Vec<Missing>,
+    /// How many are missing in all.
+    pub count: usize,
+}
+
+impl Late {
+    pub(super) fn new(missing: impl Iterator<Item = Missing>) -> Late {
+        let mut late = Late { missing: Vec::new(), count: 0 };
+        for channel in missing {
+            late.count += 1;
+            // Every rank that is missing is named before a second channel of one.
+            let known = late.missing.iter().any(|named| named.rank == channel.rank);
+            if !known || late.missing.len() < NAMED {
+                late.missing.push(channel);
+            }
+        }
+        late
+    }
+}
+
+impl fmt::Display for Late {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} channels were not received in time", self.count)?;
+        for missing in &self.missing {
+            write!(f, "; {missing}")?;
+        }
+        f.write_str(if self.missing.len() < self.count { "; and more" } else { "" })
+    }
+}
+
+/// Two ranks have built different plans.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Differs {
+    /// The other rank.
+    pub rank: u32,
+    /// The first channel in which they differ.
+    pub at: usize,
+    /// What this rank has there.
+    pub ours: Option<Entry>,
+    /// What the other rank has there.
+    pub theirs: Option<Entry>,
+}
+
+impl fmt::Display for Differs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Differs { rank, at, ours, theirs } = self;
+        let mut side = |who: &str, entry: &Option<Entry>| match entry {
+            None => write!(f, "{who} none"),
+            Some(Entry { key, count, always }) => {
+                write!(f, "{who} {key} of {count} values{}", if *always { ", dense" } else { "" })
+            }
+        };
+        side(&format!("plan of rank {rank} differs in channel {at}: it has"), theirs)?;
+        side(", here is", ours)?;
+        f.write_str(": all ranks must name the same fields in the same order")
+    }
+}
+
+/// Why an exchange did not go on.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BoundaryError {
+    /// The mesh says something impossible.
+    #[error("{0}")]
+    NotMine(#[from] NotMyChannel),
+    /// The plans cannot be used.
+    #[error("{0}")]
+    Build(#[from] BuildError),
+    /// A peer has another plan.
+    #[error("{0}")]
+    Differs(Differs),
+    /// Some rank found a peer with another plan; it names it.
+    #[error("rank {0} found a plan that differs from its own: see its error")]
+    DiffersElsewhere(u32),
+    /// The order of calls.
+    #[error("{0}")]
+    Exchange(#[from] ExchangeError),
+    /// A channel within this rank.
+    #[error("{key}: {refusal}")]
+    Channel {
+        /// Which.
+        key: Key,
+        /// Why.
+        refusal: Refusal,
+    },
+    /// The exchange is not over although its deadline is.
+    #[error("{0}")]
+    Late(Late),
+    /// Ranks did not agree in time to change the mesh.
+    #[error("{0}")]
+    Vote(#[from] VoteError),
+    /// The mesh shall change, but this rank's exchange is open.
+    #[error("the mesh cannot change, {} channels are in an open exchange, the first is {}", .0.count,
+        .0.missing.first().map_or_else(|| "within this rank or not sent".to_owned(), ToString::to_string))]
+    StillOpen(Late),
+    /// The half of the exchange that was asked for is over, and the other half is not.
+    #[error("one half of this exchange is over: do the other half (local or nonlocal) before the next exchange")]
+    OtherHalf,
+    /// Set was called before everything was received.
+    #[error("not all channels are received: call receive until it is ready, then set")]
+    NotReceived,
+    /// A dense field is not there.
+    #[error("dense field {field} is absent from block {block}: allocate dense fields on every block")]
+    Absent {
+        /// The block.
+        block: u32,
+        /// The field.
+        field: u16,
+    },
+    /// An array is not as long as blocks are.
+    #[error("field {field} on block {block} has {len} values, its shape {expected}")]
+    Length {
+        /// The block.
+        block: u32,
+        /// The field.
+        field: u16,
+        /// Values that are there.
+        len: usize,
+        /// Values of the shape.
+        expected: usize,
+    },
+    /// No memory for a field that became present.
+    #[error("{0}")]
+    NoMemory(#[from] NoMemory),
+    /// The transport.
+    #[error("{0}")]
+    Transport(#[from] TransportError),
+}

@@ -1,0 +1,250 @@
+//! The transport within a host: all ranks' slots in one segment that all of them map.
+//!
+//! Ranks are threads or processes. A message is packed into the slot of its receiver and becomes visible by one store; the
+//! receiver sees it by one load. What does not fit the receiver's choice lies in an area of the sender beside it, which the
+//! receiver has mapped as well, so fetching it costs nothing. Pages that were never written take no memory.
+//!
+//! ```text
+//! votes     two lines a rank
+//! stamps    a line for each ordered pair: a word a slot, epoch and exchange of the message in it
+//! slots     for each ordered pair and slot: capacity bytes of the receiver, then as many of the sender's overflow
+//! ```
+//!
+//! *Cost*: a plain load or store for each value; one cache line a message for the stamp.
+
+use std::sync::Arc;
+
+use umbra_core::atomic::{AtomicU64, Ordering};
+use umbra_core::boundary::{Message, Place, Vote};
+
+use super::transport::{Transport, TransportError};
+use crate::sys::segment::{Segment, SegmentError};
+
+/// Bytes that words which different ranks write are kept apart.
+const LINE: usize = 128;
+/// Words of a stamp line, the most slots that a pair can have.
+const STAMPS: u32 = (LINE / 8) as u32;
+const PAGE: usize = 4096;
+
+/// How large a fabric is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Extent {
+    /// Ranks.
+    pub ranks: u32,
+    /// Slots of each ordered pair.
+    pub slots: u32,
+    /// Bytes of the largest message of a pair, its head counted.
+    pub message: u32,
+}
+
+impl Extent {
+    fn capacity(&self) -> usize {
+        (self.message as usize).next_multiple_of(PAGE)
+    }
+
+    fn pairs(&self) -> usize {
+        self.ranks as usize * self.ranks as usize
+    }
+
+    fn stamps(&self) -> usize {
+        self.ranks as usize * 2 * LINE
+    }
+
+    fn areas(&self) -> usize {
+        (self.stamps() + self.pairs() * LINE).next_multiple_of(PAGE)
+    }
+
+    /// Bytes of the segment: of addresses, not of memory.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.areas() + self.pairs() * self.slots as usize * 2 * self.capacity()
+    }
+}
+
+/// One rank's end of a fabric.
+#[derive(Debug)]
+pub struct Fabric {
+    segment: Arc<Segment>,
+    extent: Extent,
+    rank: u32,
+    /// Stamps that were taken, of each rank and slot.
+    taken: Vec<u64>,
+}
+
+impl Fabric {
+    /// Makes the segment of a fabric; its ranks attach to it. At most 16 slots a pair are used.
+    ///
+    /// # Errors
+    /// [`SegmentError`].
+    pub fn segment(extent: Extent) -> Result<Segment, SegmentError> {
+        Segment::create("umbra-boundary", extent.bytes())
+    }
+
+    /// The end of a rank. Each rank of a fabric has one end.
+    ///
+    /// # Errors
+    /// [`TransportError`] if the segment is smaller than the extent says, or the rank is none of it.
+    pub fn attach(segment: Arc<Segment>, extent: Extent, rank: u32) -> Result<Fabric, TransportError> {
+        let extent = Extent { slots: extent.slots.clamp(1, STAMPS), ..extent };
+        segment.at_writable(0, extent.bytes())?;
+        let fabric = Fabric { taken: vec![0; extent.ranks as usize * STAMPS as usize], segment, extent, rank };
+        fabric.check(rank)?;
+        Ok(fabric)
+    }
+
+    fn check(&self, rank: u32) -> Result<(), TransportError> {
+        let ranks = self.extent.ranks;
+        if rank < ranks { Ok(()) } else { Err(TransportError::NoRank { rank, ranks }) }
+    }
+
+    fn pair(&self, from: u32, to: u32) -> Result<usize, TransportError> {
+        self.check(from)?;
+        self.check(to)?;
+        Ok(from as usize * self.extent.ranks as usize + to as usize)
+    }
+
+    fn stamp(&self, from: u32, to: u32, slot: u32) -> Result<&AtomicU64, TransportError> {
+        let pair = self.pair(from, to)?;
+        Ok(self.segment.word(self.extent.stamps() + pair * LINE + (slot % self.extent.slots) as usize * 8)?)
+    }
+
+    /// So many words of a place of a message.
+    fn words(
+        &self,
+        from: u32,
+        to: u32,
+        slot: u32,
+        place: Place,
+        behind: usize,
+        len: usize,
+    ) -> Result<&[AtomicU64], TransportError> {
+        let capacity = self.extent.capacity();
+        let (area, offset) = match place {
+            Place::Slot(at) => (0, at as usize),
+            Place::Overflow(at) => (1, at as usize),
+        };
+        let (start, end) = (offset + behind * 8, offset + (behind + len) * 8);
+        if end > capacity {
+            return Err(TransportError::SlotTooSmall { end: end as u64, capacity: capacity as u64 });
+        }
+        let nth = (self.pair(from, to)? * self.extent.slots as usize + (slot % self.extent.slots) as usize) * 2 + area;
+        Ok(self.segment.words(self.extent.areas() + nth * capacity + start, len)?)
+    }
+
+    fn vote_words(&self, rank: u32, round: u32) -> Result<&[AtomicU64], TransportError> {
+        self.check(rank)?;
+        Ok(self.segment.words((rank as usize * 2 + (round % 2) as usize) * LINE, 4)?)
+    }
+
+    fn store_bytes(words: &[AtomicU64], bytes: &[u8]) {
+        for (word, bytes) in words.iter().zip(bytes.chunks(8)) {
+            let mut whole = [0; 8];
+            whole[..bytes.len()].copy_from_slice(bytes);
+            word.store(u64::from_le_bytes(whole), Ordering::Relaxed);
+        }
+    }
+
+    fn load_bytes(words: &[AtomicU64], bytes: &mut [u8]) {
+        for (word, bytes) in words.iter().zip(bytes.chunks_mut(8)) {
+            bytes.copy_from_slice(&word.load(Ordering::Relaxed).to_le_bytes()[..bytes.len()]);
+        }
+    }
+}
+
+impl Transport for Fabric {
+    fn rank(&self) -> u32 {
+        self.rank
+    }
+
+    fn ranks(&self) -> u32 {
+        self.extent.ranks
+    }
+
+    fn slots(&self) -> u32 {
+        self.extent.slots
+    }
+
+    fn write(&mut self, to: u32, slot: u32, place: Place, behind: usize, values: &[f64]) -> Result<(), TransportError> {
+        let words = self.words(self.rank, to, slot, place, behind, values.len())?;
+        for (word, value) in words.iter().zip(values) {
+            word.store(value.to_bits(), Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    fn publish(&mut self, message: &Message, epoch: u32, head: &[u8]) -> Result<(), TransportError> {
+        let words = self.words(self.rank, message.rank, message.slot, Place::Slot(0), 0, head.len().div_ceil(8))?;
+        Self::store_bytes(words, head);
+        let stamp = u64::from(epoch) << 32 | u64::from(message.sequence);
+        // ORDERING: release; whoever sees the stamp sees head and payload.
+        self.stamp(self.rank, message.rank, message.slot)?.store(stamp, Ordering::Release);
+        Ok(())
+    }
+
+    fn look(&mut self, from: u32, slot: u32, head: &mut [u8]) -> Result<bool, TransportError> {
+        // ORDERING: acquire pairs with the release of `publish`.
+        let stamp = self.stamp(from, self.rank, slot)?.load(Ordering::Acquire);
+        let taken = self.taken[from as usize * STAMPS as usize + (slot % self.extent.slots) as usize];
+        if stamp == taken {
+            return Ok(false);
+        }
+        let words = self.words(from, self.rank, slot, Place::Slot(0), 0, head.len().div_ceil(8))?;
+        Self::load_bytes(words, head);
+        Ok(true)
+    }
+
+    fn taken(&mut self, from: u32, slot: u32) {
+        let at = from as usize * STAMPS as usize + (slot % self.extent.slots) as usize;
+        if let (Ok(stamp), true) =
+            (self.stamp(from, self.rank, slot).map(|s| s.load(Ordering::Relaxed)), at < self.taken.len())
+        {
+            self.taken[at] = stamp;
+        }
+    }
+
+    fn read(&self, from: u32, slot: u32, place: Place, behind: usize, into: &mut [f64]) -> Result<(), TransportError> {
+        let words = self.words(from, self.rank, slot, place, behind, into.len())?;
+        for (value, word) in into.iter_mut().zip(words) {
+            *value = f64::from_bits(word.load(Ordering::Relaxed));
+        }
+        Ok(())
+    }
+
+    fn vote(&mut self, round: u32, vote: Vote) -> Result<(), TransportError> {
+        let words = self.vote_words(self.rank, round)?;
+        for (word, value) in words[1..].iter().zip([vote.epoch, vote.sequence, vote.open]) {
+            word.store(u64::from(value), Ordering::Relaxed);
+        }
+        // ORDERING: release; whoever sees the round sees the vote. The line is used again two rounds later, when all
+        // have voted in the round between, and so have read this one.
+        words[0].store(u64::from(round), Ordering::Release);
+        Ok(())
+    }
+
+    fn vote_of(&self, rank: u32, round: u32) -> Result<Option<Vote>, TransportError> {
+        let words = self.vote_words(rank, round)?;
+        // ORDERING: acquire pairs with the release of `vote`.
+        if words[0].load(Ordering::Acquire) != u64::from(round) {
+            return Ok(None);
+        }
+        let [epoch, sequence, open] = [1, 2, 3].map(|at: usize| words[at].load(Ordering::Relaxed) as u32);
+        Ok(Some(Vote { epoch, sequence, open }))
+    }
+
+    fn write_plan(&mut self, to: u32, bytes: &[u8]) -> Result<(), TransportError> {
+        let words = self.words(self.rank, to, 0, Place::Overflow(0), 0, 1 + bytes.len().div_ceil(8))?;
+        words[0].store(bytes.len() as u64, Ordering::Relaxed);
+        Self::store_bytes(&words[1..], bytes);
+        Ok(())
+    }
+
+    fn read_plan(&self, from: u32) -> Result<Vec<u8>, TransportError> {
+        let len = self.words(from, self.rank, 0, Place::Overflow(0), 0, 1)?[0].load(Ordering::Relaxed);
+        // A length that the area does not have is refused below, before anything is reserved.
+        let len = usize::try_from(len).unwrap_or(usize::MAX).min(self.extent.capacity());
+        let words = self.words(from, self.rank, 0, Place::Overflow(0), 1, len.div_ceil(8))?;
+        let mut bytes = vec![0; len];
+        Self::load_bytes(words, &mut bytes);
+        Ok(bytes)
+    }
+}

@@ -1,0 +1,269 @@
+//! Fields on blocks, as the exchange sees them.
+//!
+//! A mesh code implements [`Fields`] for one stage of its own arrays. [`Store`] keeps arrays of several stages, and counts
+//! what is allocated.
+
+use umbra_core::boundary::Sparse;
+
+/// One field of a mesh.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Field {
+    /// Values of a cell; three of a vector.
+    pub components: u32,
+    /// Whether its components are those of a vector, one for each direction: reflecting edges turn the normal one.
+    pub vector: bool,
+    /// Thresholds and default, if it may be absent from blocks.
+    pub sparse: Option<Sparse>,
+}
+
+impl Field {
+    /// A scalar field that is on every block.
+    pub const DENSE: Field = Field { components: 1, vector: false, sparse: None };
+
+    /// A scalar field that may be absent.
+    #[must_use]
+    pub const fn sparse(sparse: Sparse) -> Field {
+        Field { sparse: Some(sparse), ..Field::DENSE }
+    }
+
+    /// What stands for a cell of a block where the field is absent.
+    #[must_use]
+    pub fn default_value(&self) -> f64 {
+        self.sparse.map_or(0.0, |sparse| sparse.default_value())
+    }
+}
+
+/// There is no memory for a field on a block; what it needs may be free after the next deallocation.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("no memory for field {field} on block {block}: free some, or use more ranks")]
+pub struct NoMemory {
+    /// The block.
+    pub block: u32,
+    /// The field.
+    pub field: u16,
+}
+
+/// The arrays of one stage, of the blocks of this rank.
+///
+/// An array holds component after component; within a component x runs fastest, then y, then z, ghosts included.
+pub trait Fields {
+    /// The values of a field on a block; `None` if it is absent there.
+    fn values(&self, block: u32, field: u16) -> Option<&[f64]>;
+    /// The same, to change them.
+    fn values_mut(&mut self, block: u32, field: u16) -> Option<&mut [f64]>;
+    /// Makes the field present on the block, in all stages, with the default in every cell, ghosts included.
+    ///
+    /// # Errors
+    /// [`NoMemory`].
+    fn allocate(&mut self, block: u32, field: u16) -> Result<(), NoMemory>;
+}
+
+/// Arrays of all fields on all blocks of a rank, in several stages.
+#[derive(Debug)]
+pub struct Store {
+    fields: Vec<Field>,
+    cells: usize,
+    /// For each block of the mesh, field and stage.
+    arrays: Vec<Option<Box<[f64]>>>,
+    stages: usize,
+    /// Arrays that were given back, to be used again.
+    spare: Vec<Vec<Box<[f64]>>>,
+    idle: Vec<u32>,
+    used: Usage,
+}
+
+/// How much is allocated.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Usage {
+    /// Bytes of all arrays in use.
+    pub bytes: u64,
+    /// The most that was in use.
+    pub peak: u64,
+    /// Times that a field became present on a block.
+    pub allocations: u64,
+    /// Times that it became absent.
+    pub deallocations: u64,
+}
+
+impl Store {
+    /// No arrays yet, for blocks of so many cells, ghosts included.
+    #[must_use]
+    pub fn new(blocks: u32, cells: usize, fields: &[Field], stages: usize) -> Store {
+        let places = blocks as usize * fields.len();
+        let arrays = (0..places * stages).map(|_| None).collect();
+        let spare = fields.iter().map(|_| Vec::new()).collect();
+        Store { fields: fields.to_vec(), cells, arrays, stages, spare, idle: vec![0; places], used: Usage::default() }
+    }
+
+    fn place(&self, block: u32, field: u16) -> usize {
+        block as usize * self.fields.len() + usize::from(field)
+    }
+
+    fn array(&self, block: u32, field: u16, stage: usize) -> Option<&[f64]> {
+        self.arrays.get(self.place(block, field) * self.stages + stage)?.as_deref()
+    }
+
+    /// The arrays of one stage.
+    pub const fn stage(&mut self, stage: usize) -> Stage<'_> {
+        Stage { store: self, stage }
+    }
+
+    /// The values of a field on a block in a stage; `None` if it is absent.
+    #[must_use]
+    pub fn values(&self, block: u32, field: u16, stage: usize) -> Option<&[f64]> {
+        self.array(block, field, stage)
+    }
+
+    /// The values of two stages: the first to read, the second to change.
+    pub fn two_stages(&mut self, block: u32, field: u16, from: usize, to: usize) -> Option<(&[f64], &mut [f64])> {
+        let first = self.place(block, field) * self.stages;
+        let all = self.arrays.get_mut(first..first + self.stages)?;
+        let [from, to] = all.get_disjoint_mut([from, to]).ok()?;
+        Some((from.as_deref()?, to.as_deref_mut()?))
+    }
+
+    /// Makes a field present on a block.
+    pub fn allocate(&mut self, block: u32, field: u16) {
+        let first = self.place(block, field) * self.stages;
+        let Some(kind) = self.fields.get(usize::from(field)) else { return };
+        let (len, default) = (self.cells * kind.components as usize, kind.default_value());
+        if self.arrays.get(first).is_none_or(Option::is_some) {
+            return;
+        }
+        for at in first..first + self.stages {
+            let spare = self.spare[usize::from(field)].pop();
+            let mut array = spare.unwrap_or_else(|| vec![default; len].into_boxed_slice());
+            array.fill(default);
+            self.arrays[at] = Some(array);
+        }
+        self.used.bytes += (len * self.stages * size_of::<f64>()) as u64;
+        self.used.peak = self.used.peak.max(self.used.bytes);
+        self.used.allocations += 1;
+        let place = self.place(block, field);
+        self.idle[place] = 0;
+    }
+
+    /// Makes a field absent from a block; its memory is kept for the next one.
+    pub fn free(&mut self, block: u32, field: u16) {
+        let first = self.place(block, field) * self.stages;
+        let Some(all) = self.arrays.get_mut(first..first + self.stages) else { return };
+        let mut bytes = 0;
+        for array in all.iter_mut().filter_map(Option::take) {
+            bytes += size_of_val(&*array) as u64;
+            self.spare[usize::from(field)].push(array);
+        }
+        self.used.bytes -= bytes;
+        self.used.deallocations += u64::from(bytes > 0);
+    }
+
+    /// Gives memory that no block uses back to the system; returns the bytes.
+    pub fn trim(&mut self) -> u64 {
+        self.spare.iter_mut().flat_map(|spare| spare.drain(..)).map(|array| size_of_val(&*array) as u64).sum()
+    }
+
+    /// Looks once at every sparse field of the blocks, ghosts included, in the first stage: what held nothing in `after`
+    /// looks in a row becomes absent. Do it between exchanges, once a time step. Returns how many became absent.
+    pub fn free_idle(&mut self, blocks: impl Iterator<Item = u32>, after: u32) -> usize {
+        let mut freed = 0;
+        for block in blocks {
+            for field in 0..self.fields.len() as u16 {
+                let Some(sparse) = self.fields[usize::from(field)].sparse else { continue };
+                let Some(values) = self.array(block, field, 0) else { continue };
+                let idle = sparse.is_idle(values);
+                let place = self.place(block, field);
+                self.idle[place] = if idle { self.idle[place] + 1 } else { 0 };
+                if idle && self.idle[place] >= after {
+                    self.free(block, field);
+                    freed += 1;
+                }
+            }
+        }
+        freed
+    }
+
+    /// For how many looks in a row a field held nothing on a block: it moves with the block.
+    #[must_use]
+    pub fn idle(&self, block: u32, field: u16) -> u32 {
+        self.idle.get(self.place(block, field)).copied().unwrap_or(0)
+    }
+
+    /// What [`idle`](Self::idle) shall say, of a block that came from another rank.
+    pub fn set_idle(&mut self, block: u32, field: u16, looks: u32) {
+        let place = self.place(block, field);
+        if let Some(idle) = self.idle.get_mut(place) {
+            *idle = looks;
+        }
+    }
+
+    /// How much is allocated.
+    #[must_use]
+    pub const fn usage(&self) -> Usage {
+        self.used
+    }
+}
+
+/// One stage of a [`Store`].
+#[derive(Debug)]
+pub struct Stage<'a> {
+    store: &'a mut Store,
+    stage: usize,
+}
+
+impl Fields for Stage<'_> {
+    fn values(&self, block: u32, field: u16) -> Option<&[f64]> {
+        self.store.array(block, field, self.stage)
+    }
+
+    fn values_mut(&mut self, block: u32, field: u16) -> Option<&mut [f64]> {
+        let at = self.store.place(block, field) * self.store.stages + self.stage;
+        self.store.arrays.get_mut(at)?.as_deref_mut()
+    }
+
+    fn allocate(&mut self, block: u32, field: u16) -> Result<(), NoMemory> {
+        self.store.allocate(block, field);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn s25_what_is_idle_goes_on_exactly_the_nth_look() {
+        let field = Field::sparse(Sparse::new(1e-3, 1e-4, 0.0).unwrap());
+        let mut store = Store::new(1, 4, &[field], 2);
+        store.allocate(0, 0);
+        for _ in 0..2 {
+            assert_eq!(store.free_idle([0].into_iter(), 3), 0);
+        }
+        // One cell that may well be a ghost, for one look.
+        store.stage(0).values_mut(0, 0).unwrap()[0] = 1.0;
+        assert_eq!(store.free_idle([0].into_iter(), 3), 0);
+        store.stage(0).values_mut(0, 0).unwrap()[0] = 0.0;
+        let freed: Vec<_> = (0..3).map(|_| store.free_idle([0].into_iter(), 3)).collect();
+        assert_eq!(freed, [0, 0, 1]);
+        assert!(store.values(0, 0, 0).is_none() && store.values(0, 0, 1).is_none(), "all stages together");
+        assert_eq!(store.usage(), Usage { bytes: 0, peak: 64, allocations: 1, deallocations: 1 });
+        assert_eq!(store.trim(), 64);
+    }
+
+    #[test]
+    fn s21_nan_is_never_given_back() {
+        let mut store = Store::new(1, 4, &[Field::sparse(Sparse::new(1e-3, 1e-4, 0.0).unwrap())], 1);
+        store.allocate(0, 0);
+        store.stage(0).values_mut(0, 0).unwrap()[2] = f64::NAN;
+        assert_eq!((0..9).map(|_| store.free_idle([0].into_iter(), 3)).sum::<usize>(), 0);
+    }
+
+    #[test]
+    fn memory_that_is_used_again_holds_the_default() {
+        let field = Field::sparse(Sparse::new(1e-3, 1e-4, 1.5).unwrap());
+        let mut store = Store::new(2, 4, &[field], 1);
+        store.allocate(0, 0);
+        store.stage(0).values_mut(0, 0).unwrap().fill(7.0);
+        store.free(0, 0);
+        store.allocate(1, 0);
+        assert_eq!(store.values(1, 0, 0), Some(&[1.5; 4][..]));
+    }
+}

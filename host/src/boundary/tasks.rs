@@ -1,0 +1,363 @@
+//! The tasks of an exchange: start to receive, send, receive, set.
+
+use std::ops::Range;
+use std::task::Poll;
+use std::time::{Duration, Instant};
+
+use umbra_core::boundary::{Arrival, Channel, Counts, Entry, Exchange, ExchangeError, Peer, Shape, State};
+use umbra_core::time::Time;
+
+use super::error::{BoundaryError, Late};
+use super::fields::{Field, Fields};
+use super::strip;
+use super::transport::Transport;
+use crate::sys::wait::{Patience, Step};
+
+pub(super) type Machine = Exchange<Vec<Peer>, Vec<Entry>, Vec<Channel<()>>>;
+
+/// Which channels a task is about.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Scope {
+    /// All.
+    Any,
+    /// Those whose two blocks are on this rank.
+    Local,
+    /// The others.
+    Nonlocal,
+}
+
+impl Scope {
+    const fn halves(self) -> &'static [usize] {
+        match self {
+            Scope::Any => &[LOCAL, NONLOCAL],
+            Scope::Local => &[LOCAL],
+            Scope::Nonlocal => &[NONLOCAL],
+        }
+    }
+}
+
+const LOCAL: usize = 0;
+const NONLOCAL: usize = 1;
+
+/// How far a half of the open exchange is.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) enum Half {
+    Fresh,
+    Sent,
+    Received,
+    Set,
+}
+
+/// Choices of an exchange.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Settings {
+    /// How long an exchange, or a vote, may take; `None`: for ever.
+    pub deadline: Option<Duration>,
+    /// Bytes of a slot to begin with, and at least.
+    pub smallest_slot: u32,
+    /// Send to the last peer first, and set the last channel first. The outcome is the same.
+    pub reversed: bool,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Settings { deadline: Some(Duration::from_secs(300)), smallest_slot: 1024, reversed: false }
+    }
+}
+
+/// The exchange of ghost cells of one rank; see the [module](super).
+#[derive(Debug)]
+pub struct Boundary<T> {
+    pub(super) machine: Machine,
+    pub(super) fields: Vec<Field>,
+    pub(super) shape: Shape,
+    pub(super) transport: T,
+    pub(super) settings: Settings,
+    pub(super) halves: [Half; 2],
+    /// Peers that the open exchange was sent to.
+    pub(super) sent: Vec<bool>,
+    pub(super) head: Vec<u8>,
+    pub(super) row: Vec<f64>,
+    pub(super) started: Instant,
+    pub(super) stage: u8,
+    pub(super) round: u32,
+}
+
+impl<T: Transport> Boundary<T> {
+    fn now(&self) -> Time {
+        Time(u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX))
+    }
+
+    /// Says which stage of a time step the next exchange is for; for reports only.
+    pub const fn set_stage(&mut self, stage: u8) {
+        self.stage = stage;
+    }
+
+    /// Begins an exchange if the last one is over.
+    fn begin(&mut self) -> Result<(), BoundaryError> {
+        if self.halves == [Half::Set; 2] {
+            self.machine.begin(self.stage, self.now())?;
+            self.halves = [Half::Fresh; 2];
+            self.sent.fill(false);
+        }
+        Ok(())
+    }
+
+    fn half(&mut self, half: usize) -> Result<Half, BoundaryError> {
+        self.begin()?;
+        if self.halves[half] == Half::Set { Err(BoundaryError::OtherHalf) } else { Ok(self.halves[half]) }
+    }
+
+    /// Gets all receivers ready. Whoever leaves this out gets the same bits; it may be repeated.
+    ///
+    /// # Errors
+    /// [`BoundaryError`].
+    pub fn start_receive(&mut self, scope: Scope) -> Result<(), BoundaryError> {
+        if scope != Scope::Local {
+            self.begin()?;
+            self.machine.start_receive()?;
+        }
+        Ok(())
+    }
+
+    /// Packs and sends what the blocks of this rank have for their neighbours. Until the exchange is
+    /// [set](Self::set), the interior of these arrays must not change. `Pending` if a peer has no free slot; nothing was
+    /// sent twice then, call again after receiving.
+    ///
+    /// # Errors
+    /// [`BoundaryError`].
+    pub fn send(&mut self, view: &impl Fields, scope: Scope) -> Result<Poll<()>, BoundaryError> {
+        let mut ready = true;
+        for &half in scope.halves() {
+            if self.half(half)? > Half::Fresh {
+                continue;
+            }
+            let done = if half == LOCAL { self.send_local(view)? } else { self.send_nonlocal(view)? };
+            if done {
+                self.halves[half] = Half::Sent;
+            }
+            ready &= done;
+        }
+        Ok(if ready { Poll::Ready(()) } else { Poll::Pending })
+    }
+
+    fn send_local(&mut self, view: &impl Fields) -> Result<bool, BoundaryError> {
+        let (shape, fields) = (self.shape, &self.fields);
+        let (_, entries, channels) = self.machine.local();
+        for (entry, channel) in entries.iter().zip(channels) {
+            let live = strip::is_live(view, &shape, fields, entry)?;
+            let refused = |refusal| BoundaryError::Channel { key: entry.key, refusal };
+            if live {
+                channel.allocate(|| Some(())).map_err(refused)?;
+                channel.send().map_err(refused)?;
+            } else {
+                channel.send_null().map_err(refused)?;
+            }
+        }
+        Ok(true)
+    }
+
+    fn send_nonlocal(&mut self, view: &impl Fields) -> Result<bool, BoundaryError> {
+        let peers = self.machine.peers().len();
+        let mut all = true;
+        for nth in 0..peers {
+            let peer = if self.settings.reversed { peers - 1 - nth } else { nth };
+            if self.sent[peer] {
+                continue;
+            }
+            match self.machine.may_pack(peer) {
+                Ok(()) => {}
+                Err(ExchangeError::NoCredit { .. }) => {
+                    all = false;
+                    continue;
+                }
+                Err(error) => return Err(error.into()),
+            }
+            let to = self.machine.peers()[peer].rank();
+            let mut pack = self.machine.pack(peer, &mut self.head)?;
+            let slot = pack.slot();
+            while let Some(entry) = pack.channel() {
+                if strip::is_live(view, &self.shape, &self.fields, &entry)? {
+                    let place = pack.live()?;
+                    strip::pack(view, &self.shape, &entry, |behind, row| {
+                        self.transport.write(to, slot, place, behind, row)
+                    })?;
+                } else {
+                    pack.null()?;
+                }
+            }
+            // The overflow lies beside the slot, where the peer finds it without an address.
+            let message = pack.commit(0, 0)?;
+            self.transport.publish(&message, self.machine.config().epoch, &self.head[..message.head])?;
+            self.machine.on_sent(peer);
+            self.sent[peer] = true;
+        }
+        Ok(all)
+    }
+
+    /// Looks for what neighbours have sent. When all of it is there, fields of which something came become present, and
+    /// the answer is `Ready`; until then nothing has changed but states.
+    ///
+    /// # Errors
+    /// [`BoundaryError::Late`] names what is missing after the deadline.
+    pub fn receive(&mut self, view: &mut impl Fields, scope: Scope) -> Result<Poll<()>, BoundaryError> {
+        let mut ready = true;
+        for &half in scope.halves() {
+            if self.half(half)? < Half::Received {
+                ready &= if half == LOCAL { self.receive_local()? } else { self.receive_nonlocal()? };
+            }
+        }
+        if !ready {
+            let late = self.now() > self.machine.due();
+            return if late { Err(BoundaryError::Late(Late::new(self.machine.missing()))) } else { Ok(Poll::Pending) };
+        }
+        for &half in scope.halves() {
+            if self.halves[half] < Half::Received {
+                self.allocate(view, half)?;
+                self.halves[half] = Half::Received;
+            }
+        }
+        Ok(Poll::Ready(()))
+    }
+
+    fn receive_local(&mut self) -> Result<bool, BoundaryError> {
+        let (_, entries, channels) = self.machine.local();
+        let mut all = true;
+        for (entry, channel) in entries.iter().zip(channels) {
+            let received = channel.try_receive(|| Some(()));
+            all &= received.map_err(|refusal| BoundaryError::Channel { key: entry.key, refusal })?;
+        }
+        Ok(all)
+    }
+
+    fn receive_nonlocal(&mut self) -> Result<bool, BoundaryError> {
+        let slot = self.machine.sequence() % self.machine.config().slots;
+        let mut all = self.halves[NONLOCAL] >= Half::Sent;
+        for peer in 0..self.machine.peers().len() {
+            if self.machine.is_received(peer) {
+                continue;
+            }
+            let from = self.machine.peers()[peer].rank();
+            if self.transport.look(from, slot, &mut self.head)? {
+                match self.machine.on_message(peer, &self.head) {
+                    Ok(Arrival::Early) => {}
+                    // What does not lie in the slot lies where it can be read as well.
+                    Ok(Arrival::Fetch { .. }) => self.machine.on_fetched(peer)?,
+                    Ok(Arrival::Whole) => {}
+                    // Counted by the machine; the message that is waited for may still come.
+                    Err(_) => self.transport.taken(from, slot),
+                }
+            }
+            all &= self.machine.is_received(peer);
+        }
+        Ok(all)
+    }
+
+    /// Makes fields present where something came.
+    fn allocate(&mut self, view: &mut impl Fields, half: usize) -> Result<(), BoundaryError> {
+        if half == LOCAL {
+            let range = self.machine.local().0;
+            return self.allocate_for(view, range);
+        }
+        for peer in 0..self.machine.peers().len() {
+            let range = self.machine.peers()[peer].inbound().clone();
+            self.allocate_for(view, range)?;
+        }
+        Ok(())
+    }
+
+    fn allocate_for(&self, view: &mut impl Fields, channels: Range<u32>) -> Result<(), BoundaryError> {
+        for at in channels {
+            let Entry { key, .. } = self.machine.entries()[at as usize];
+            if self.machine.state(at) == Some(State::Received) && view.values(key.receiver, key.field).is_none() {
+                view.allocate(key.receiver, key.field)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Fills the ghosts from what was received: with values where something came, with the default elsewhere. The
+    /// exchange is over then, and the next may begin.
+    ///
+    /// # Errors
+    /// [`BoundaryError::NotReceived`] before receiving was ready.
+    pub fn set(&mut self, view: &mut impl Fields, scope: Scope) -> Result<(), BoundaryError> {
+        for &half in scope.halves() {
+            match self.halves[half] {
+                Half::Received => {}
+                Half::Set if self.halves != [Half::Set; 2] => return Err(BoundaryError::OtherHalf),
+                _ => return Err(BoundaryError::NotReceived),
+            }
+        }
+        for &half in scope.halves() {
+            if half == LOCAL {
+                self.set_local(view, self.settings.reversed)?;
+            } else {
+                self.set_nonlocal(view, self.settings.reversed)?;
+            }
+            self.halves[half] = Half::Set;
+        }
+        Ok(())
+    }
+
+    /// One whole exchange, waiting in between.
+    ///
+    /// # Errors
+    /// [`BoundaryError`].
+    pub fn exchange(&mut self, view: &mut impl Fields) -> Result<(), BoundaryError> {
+        self.start_receive(Scope::Any)?;
+        let mut patience = patience();
+        while self.send(view, Scope::Any)?.is_pending() {
+            // Receiving is what lets others go on, so waiting for credit never ends in a circle.
+            let _ = self.receive(view, Scope::Nonlocal)?;
+            pause(&mut patience);
+        }
+        self.wait(view, Scope::Any)?;
+        self.set(view, Scope::Any)
+    }
+
+    /// Receives until all is there.
+    ///
+    /// # Errors
+    /// [`BoundaryError::Late`].
+    pub fn wait(&mut self, view: &mut impl Fields, scope: Scope) -> Result<(), BoundaryError> {
+        let mut patience = patience();
+        while self.receive(view, scope)?.is_pending() {
+            pause(&mut patience);
+        }
+        Ok(())
+    }
+
+    /// What happened so far.
+    #[must_use]
+    pub const fn counts(&self) -> &Counts {
+        self.machine.counts()
+    }
+
+    /// The machine inside, to look at.
+    #[must_use]
+    pub const fn machine(&self) -> &Machine {
+        &self.machine
+    }
+
+    /// Bytes of slots that peers may fill at this moment, and the same if every slot held everything.
+    #[must_use]
+    pub fn receive_bytes(&self) -> (u64, u64) {
+        let slots = u64::from(self.machine.config().slots);
+        let peers = self.machine.peers().iter();
+        peers.fold((0, 0), |(now, dense), peer| {
+            (now + slots * u64::from(peer.slot_bytes()), dense + slots * u64::from(peer.dense_bytes()))
+        })
+    }
+}
+
+/// Others share the processors: spin a little, yield for long.
+pub(super) const fn patience() -> Patience {
+    Patience::new(200, 2_000)
+}
+
+pub(super) fn pause(patience: &mut Patience) {
+    if patience.pause() == Step::Sleep {
+        std::thread::sleep(Duration::from_micros(100));
+    }
+}

@@ -1,0 +1,92 @@
+//! What carries the messages of an exchange: slots of the receiver, overflow of the sender, votes.
+//!
+//! Values are packed into the receiver's slot one row after the other, and used from there; a transport has no buffer of
+//! its own. No call waits.
+
+use umbra_core::boundary::{Message, Place, Vote};
+
+/// Why a transport could not do what was asked.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TransportError {
+    /// The rank is none of this fabric's.
+    #[error("rank {rank} is none of the {ranks} ranks of this fabric")]
+    NoRank {
+        /// The rank.
+        rank: u32,
+        /// Ranks of the fabric.
+        ranks: u32,
+    },
+    /// A slot is smaller than what is written to it or read from it.
+    #[error("{end} bytes do not fit into a slot of {capacity}: make the fabric with larger slots")]
+    SlotTooSmall {
+        /// Where the row ends.
+        end: u64,
+        /// Bytes of a slot.
+        capacity: u64,
+    },
+    /// The memory of the fabric cannot be reached.
+    #[error("memory of the fabric: {0}")]
+    Memory(#[from] crate::sys::segment::SegmentError),
+}
+
+/// Carries the messages of one rank.
+pub trait Transport {
+    /// This rank.
+    fn rank(&self) -> u32;
+    /// All ranks.
+    fn ranks(&self) -> u32;
+    /// Slots of each pair.
+    fn slots(&self) -> u32;
+
+    /// Writes values of a strip into a message to a rank that is being packed: `place`, and so many values further.
+    ///
+    /// # Errors
+    /// [`TransportError`].
+    fn write(&mut self, to: u32, slot: u32, place: Place, behind: usize, values: &[f64]) -> Result<(), TransportError>;
+
+    /// Lets the receiver see a message, after its last value was written.
+    ///
+    /// # Errors
+    /// [`TransportError`].
+    fn publish(&mut self, message: &Message, epoch: u32, head: &[u8]) -> Result<(), TransportError>;
+
+    /// Copies the head out if there is a message in this slot that was not [taken](Self::taken) yet.
+    ///
+    /// # Errors
+    /// [`TransportError`].
+    fn look(&mut self, from: u32, slot: u32, head: &mut [u8]) -> Result<bool, TransportError>;
+
+    /// The message in this slot was used or refused: do not show it again.
+    fn taken(&mut self, from: u32, slot: u32);
+
+    /// Reads values of a strip of a message.
+    ///
+    /// # Errors
+    /// [`TransportError`].
+    fn read(&self, from: u32, slot: u32, place: Place, behind: usize, into: &mut [f64]) -> Result<(), TransportError>;
+
+    /// Tells all ranks what this one says in a round; rounds are counted from 1, and nobody is more than one ahead.
+    ///
+    /// # Errors
+    /// [`TransportError`].
+    fn vote(&mut self, round: u32, vote: Vote) -> Result<(), TransportError>;
+
+    /// What a rank says in a round, if it has said anything.
+    ///
+    /// # Errors
+    /// [`TransportError`].
+    fn vote_of(&self, rank: u32, round: u32) -> Result<Option<Vote>, TransportError>;
+
+    /// Writes this rank's list of channels to a rank, for comparison. Between exchanges only.
+    ///
+    /// # Errors
+    /// [`TransportError`].
+    fn write_plan(&mut self, to: u32, bytes: &[u8]) -> Result<(), TransportError>;
+
+    /// Reads what a rank has written by [`write_plan`](Self::write_plan).
+    ///
+    /// # Errors
+    /// [`TransportError`].
+    fn read_plan(&self, from: u32) -> Result<Vec<u8>, TransportError>;
+}

@@ -1,0 +1,532 @@
+//! The tasks of a boundary exchange, with ranks as threads over one shared segment.
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
+
+use std::sync::{Arc, Barrier};
+use std::time::{Duration, Instant};
+
+use umbra::boundary::{
+    Boundary, BoundaryError, Edge, Extent, Fabric, Field, Fields, Grid, Mesh, Scope, Settings, Store, fill_edges,
+    largest_message,
+};
+use umbra_core::boundary::{Element, Shape, Sparse};
+
+const SETTINGS: Settings = Settings { deadline: Some(Duration::from_secs(60)), smallest_slot: 256, reversed: false };
+
+fn sparse(allocate: f64, deallocate: f64, default: f64) -> Field {
+    Field::sparse(Sparse::new(allocate, deallocate, default).unwrap())
+}
+
+fn shape(dimensions: usize, cells: u32, ghosts: u32) -> Shape {
+    let on = |n, off| std::array::from_fn(|at| if at < dimensions { n } else { off });
+    Shape::new(on(cells, 1), on(ghosts, 0)).unwrap()
+}
+
+fn counts(dimensions: usize, count: u32) -> [u32; 3] {
+    std::array::from_fn(|at| if at < dimensions { count } else { 1 })
+}
+
+/// Runs `body` on every rank of a mesh, each in a thread, and returns what they return.
+fn job<R: Send>(
+    meshes: &[Grid],
+    fields: &[Field],
+    body: impl Fn(u32, Result<Boundary<Fabric>, BoundaryError>, Store) -> R + Sync,
+) -> Vec<R> {
+    let ranks = meshes.len() as u32;
+    let message = meshes.iter().map(|mesh| largest_message(mesh, fields, ranks)).max().unwrap();
+    let extent = Extent { ranks, slots: 2, message };
+    let segment = Arc::new(Fabric::segment(extent).unwrap());
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..ranks)
+            .map(|rank| {
+                let (segment, body, mesh) = (segment.clone(), &body, &meshes[rank as usize]);
+                scope.spawn(move || {
+                    let fabric = Fabric::attach(segment, extent, rank).unwrap();
+                    let store = Store::new(mesh.blocks(), mesh.shape().len(), fields, 2);
+                    body(rank, Boundary::build(mesh, fields, fabric, SETTINGS), store)
+                })
+            })
+            .collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    })
+}
+
+fn same(mesh: &Grid, ranks: u32) -> Vec<Grid> {
+    (0..ranks).map(|_| mesh.clone()).collect()
+}
+
+/// A number that is different for every cell of the whole mesh, field and component; `cell` may lie around the edge.
+fn value(mesh: &Grid, block: u32, field: u16, component: usize, cell: [i64; 3]) -> f64 {
+    let (counts, cells, at) = (mesh.counts(), mesh.shape().cells(), mesh.position(block));
+    let mut index = 0;
+    for d in (0..3).rev() {
+        let extent = i64::from(counts[d]) * i64::from(cells[d]);
+        index = index * extent + (i64::from(at[d]) * i64::from(cells[d]) + cell[d]).rem_euclid(extent);
+    }
+    (index * 100 + i64::from(field) * 10 + component as i64 + 1) as f64
+}
+
+/// All cells of a block's array, with their place relative to the interior.
+fn cells(shape: Shape) -> impl Iterator<Item = (usize, [i64; 3])> {
+    let [nx, ny, _] = shape.extents().map(|n| n as usize);
+    (0..shape.len()).map(move |at| {
+        let place = [at % nx, at / nx % ny, at / nx / ny];
+        (at, std::array::from_fn(|d| place[d] as i64 - i64::from(shape.ghosts()[d])))
+    })
+}
+
+fn is_interior(shape: Shape, cell: [i64; 3]) -> bool {
+    (0..3).all(|d| (0..i64::from(shape.cells()[d])).contains(&cell[d]))
+}
+
+/// Fills interiors with `value`, ghosts with NaN.
+fn fill(mesh: &Grid, store: &mut Store, block: u32, field: u16, components: usize) {
+    store.allocate(block, field);
+    let shape = mesh.shape();
+    let mut view = store.stage(0);
+    let values = view.values_mut(block, field).unwrap();
+    for component in 0..components {
+        for (at, cell) in cells(shape) {
+            let inside = is_interior(shape, cell);
+            values[component * shape.len() + at] =
+                if inside { value(mesh, block, field, component, cell) } else { f64::NAN };
+        }
+    }
+}
+
+fn bits(store: &Store, blocks: impl Iterator<Item = u32>, fields: u16) -> Vec<Option<Vec<u64>>> {
+    let each = |block, field| store.values(block, field, 0).map(|v| v.iter().map(|v| v.to_bits()).collect());
+    blocks.flat_map(|block| (0..fields).map(move |field| (block, field))).map(|(b, f)| each(b, f)).collect()
+}
+
+#[test]
+fn s18_and_s19_every_ghost_gets_its_cell_and_interiors_stay() {
+    let vector = Field { components: 3, vector: true, sparse: None };
+    let fields = [Field::DENSE, vector, sparse(0.5, 0.5, 0.0)];
+    for dimensions in 1..=3 {
+        for ghosts in 1..=4 {
+            // A block that is its own neighbour, two that touch several times, and a usual mesh; as small as can be.
+            for count in [1, 2, 3] {
+                let shape = shape(dimensions, ghosts, ghosts);
+                for ranks in [1, 2, 3] {
+                    let mesh = Grid::new(shape, counts(dimensions, count), [true; 3], ranks);
+                    job(&same(&mesh, ranks), &fields, |rank, boundary, mut store| {
+                        let mut boundary = boundary.unwrap();
+                        for block in mesh.owned_by(rank) {
+                            for field in 0..3 {
+                                fill(&mesh, &mut store, block, field, fields[usize::from(field)].components as usize);
+                            }
+                        }
+                        boundary.exchange(&mut store.stage(0)).unwrap();
+                        for block in mesh.owned_by(rank) {
+                            for field in 0..3 {
+                                let values = store.values(block, field, 0).unwrap();
+                                for component in 0..fields[usize::from(field)].components as usize {
+                                    for (at, cell) in cells(shape) {
+                                        let expected = value(&mesh, block, field, component, cell);
+                                        assert_eq!(
+                                            values[component * shape.len() + at],
+                                            expected,
+                                            "block {block} {cell:?}"
+                                        );
+                                    }
+                                }
+                            }
+                        }
+                    });
+                }
+            }
+        }
+    }
+}
+
+/// Sparse content that some blocks have, some have below the threshold, and most have not.
+fn scattered(mesh: &Grid, store: &mut Store, rank: u32, default: f64) {
+    for block in mesh.owned_by(rank) {
+        if block % 17 == 0 {
+            store.allocate(block, 0);
+            let mut view = store.stage(0);
+            let values = view.values_mut(block, 0).unwrap();
+            for (at, cell) in cells(mesh.shape()) {
+                if is_interior(mesh.shape(), cell) && (at + block as usize).is_multiple_of(7) {
+                    values[at] = default + (1 + at) as f64;
+                }
+            }
+        } else if block % 5 == 3 {
+            store.allocate(block, 0);
+            store.stage(0).values_mut(block, 0).unwrap().iter_mut().for_each(|v| *v += 1e-9);
+        }
+    }
+}
+
+#[test]
+fn s17_s27_any_is_local_and_nonlocal_in_either_order_and_the_same_on_all_rank_counts() {
+    for default in [0.0, 1.5] {
+        let fields = [sparse(1e-6, 1e-8, default)];
+        let shape = shape(2, 4, 2);
+        let mut outcomes = Vec::new();
+        for (ranks, way) in [(1, 0), (1, 1), (2, 0), (2, 1), (2, 2), (3, 0), (3, 1), (3, 2), (4, 3), (8, 0), (8, 2)] {
+            let mesh = Grid::new(shape, [6, 6, 1], [true; 3], ranks);
+            let parts = job(&same(&mesh, ranks), &fields, |rank, boundary, mut store| {
+                let mut boundary = boundary.unwrap();
+                scattered(&mesh, &mut store, rank, default);
+                for _ in 0..3 {
+                    let order = match way {
+                        0 => &[Scope::Any][..],
+                        1 => &[Scope::Local, Scope::Nonlocal],
+                        _ => &[Scope::Nonlocal, Scope::Local],
+                    };
+                    if way == 3 {
+                        boundary.start_receive(Scope::Any).unwrap();
+                        boundary.start_receive(Scope::Nonlocal).unwrap();
+                    }
+                    for &scope in order {
+                        while boundary.send(&store.stage(0), scope).unwrap().is_pending() {
+                            std::thread::yield_now();
+                        }
+                        boundary.wait(&mut store.stage(0), scope).unwrap();
+                        boundary.set(&mut store.stage(0), scope).unwrap();
+                    }
+                }
+                let blocks: Vec<u32> = mesh.owned_by(rank).collect();
+                blocks.iter().copied().zip(bits(&store, blocks.iter().copied(), 1)).collect::<Vec<_>>()
+            });
+            let mut all: Vec<_> = parts.into_iter().flatten().collect();
+            all.sort();
+            outcomes.push((ranks, way, all));
+        }
+        for (ranks, way, outcome) in &outcomes {
+            assert!(*outcome == outcomes[0].2, "default {default}, {ranks} ranks, way {way}");
+        }
+        assert!(outcomes[0].2.iter().any(|(_, values)| values.is_none()), "some block has nothing");
+    }
+}
+
+/// One rank or two, a block each with one field; the first block's array is prepared, and what the second one has comes back.
+fn pair(field: Field, ranks: u32, dense_target: bool, prepare: impl Fn(&mut [f64]) + Sync) -> Option<Vec<f64>> {
+    let mesh = Grid::new(shape(2, 4, 2), [2, 1, 1], [false; 3], ranks);
+    let outcomes = job(&same(&mesh, ranks), &[field], |rank, boundary, mut store| {
+        let mut boundary = boundary.unwrap();
+        if mesh.owner(0) == rank {
+            store.allocate(0, 0);
+            prepare(store.stage(0).values_mut(0, 0).unwrap());
+        }
+        if mesh.owner(1) == rank && dense_target {
+            store.allocate(1, 0);
+            store.stage(0).values_mut(1, 0).unwrap().fill(9.0);
+        }
+        boundary.exchange(&mut store.stage(0)).unwrap();
+        (mesh.owner(1) == rank).then(|| store.values(1, 0, 0).map(<[f64]>::to_vec))
+    });
+    outcomes.into_iter().flatten().next().unwrap()
+}
+
+/// An interior cell that the right neighbour wants.
+const SHARED: usize = 3 * 8 + 5;
+/// Where the right neighbour has it.
+const GHOST: usize = 3 * 8 + 1;
+
+#[test]
+fn s20_to_s24_thresholds_nan_defaults_and_nulls() {
+    for ranks in [1, 2] {
+        let field = sparse(1e-3, 1e-4, 0.0);
+        assert!(pair(field, ranks, false, |v| v[SHARED] = 1e-3).is_some(), "exactly at the threshold is live");
+        assert!(pair(field, ranks, false, |v| v.fill(1e-3_f64.next_down())).is_none(), "below is null");
+        let nan = f64::from_bits(0x7ff8_0000_dead_beef);
+        let came = pair(field, ranks, false, |v| v[SHARED] = nan).unwrap();
+        assert_eq!(came[GHOST].to_bits(), nan.to_bits(), "NaN travels, with its payload");
+        let came = pair(Field::DENSE, ranks, true, |v| v.fill(nan)).unwrap();
+        assert_eq!(came[GHOST].to_bits(), nan.to_bits(), "of dense fields too");
+        let one = sparse(1e-3, 1e-4, 1.0);
+        let came = pair(one, ranks, false, |v| v[SHARED] = 1e-13).unwrap();
+        assert_eq!((came[GHOST], came[GHOST + 8]), (1e-13, 1.0), "near zero is something where the default is one");
+        assert_eq!(came[0], 1.0, "the whole array begins with the default");
+        let came = pair(one, ranks, true, |_| ()).unwrap();
+        assert_eq!((came[GHOST], came[SHARED]), (1.0, 9.0), "a null overwrites ghosts with the default, only ghosts");
+    }
+}
+
+#[test]
+fn s20_one_live_corner_cell_makes_only_its_own_channels_live() {
+    let mesh = Grid::new(shape(2, 4, 1), [3, 3, 1], [true; 3], 1);
+    job(&same(&mesh, 1), &[sparse(1e-3, 1e-4, 0.0)], |_, boundary, mut store| {
+        let mut boundary = boundary.unwrap();
+        store.allocate(4, 0);
+        store.stage(0).values_mut(4, 0).unwrap()[6 + 1] = 1.0;
+        boundary.exchange(&mut store.stage(0)).unwrap();
+        let present: Vec<_> = (0..9).filter(|&block| store.values(block, 0, 0).is_some()).collect();
+        assert_eq!(present, [0, 1, 3, 4], "the corner, the two faces that it is part of, and itself");
+    });
+}
+
+#[test]
+fn s23_and_s29_what_comes_makes_a_field_present_in_all_stages_when_everything_is_there() {
+    let mesh = Grid::new(shape(2, 4, 2), [3, 1, 1], [false; 3], 3);
+    let (sent, looked) = (Barrier::new(3), Barrier::new(3));
+    job(&same(&mesh, 3), &[sparse(1e-3, 1e-4, 0.5)], |rank, boundary, mut store| {
+        let mut boundary = boundary.unwrap();
+        if rank != 1 {
+            store.allocate(rank, 0);
+            store.stage(0).values_mut(rank, 0).unwrap().fill(2.0);
+        }
+        // The last rank sends only after the middle one has looked.
+        if rank < 2 {
+            assert!(boundary.send(&store.stage(0), Scope::Any).unwrap().is_ready());
+        }
+        sent.wait();
+        if rank == 1 {
+            for _ in 0..10 {
+                assert!(boundary.receive(&mut store.stage(0), Scope::Any).unwrap().is_pending());
+            }
+            assert_eq!(store.usage().allocations, 0, "one channel short changes states only");
+            let error = boundary.set(&mut store.stage(0), Scope::Any).unwrap_err();
+            assert_eq!(error, BoundaryError::NotReceived);
+        }
+        looked.wait();
+        assert!(boundary.send(&store.stage(0), Scope::Any).unwrap().is_ready());
+        boundary.wait(&mut store.stage(0), Scope::Any).unwrap();
+        if rank == 1 {
+            assert_eq!(store.usage().allocations, 1, "once, for both neighbours");
+            assert_eq!(store.values(1, 0, 0).unwrap(), [0.5; 64], "the default everywhere until it is set");
+            assert_eq!(store.values(1, 0, 1).unwrap(), [0.5; 64], "in all stages");
+        }
+        boundary.set(&mut store.stage(0), Scope::Any).unwrap();
+    });
+}
+
+#[test]
+fn s26_an_array_that_was_replaced_between_two_exchanges_is_the_one_that_is_used() {
+    let mesh = Grid::new(shape(2, 4, 2), [2, 1, 1], [false; 3], 1);
+    job(&same(&mesh, 1), &[sparse(1e-3, 1e-4, 0.0)], |_, boundary, mut store| {
+        let mut boundary = boundary.unwrap();
+        store.allocate(0, 0);
+        store.stage(0).values_mut(0, 0).unwrap()[SHARED] = 1.0;
+        boundary.exchange(&mut store.stage(0)).unwrap();
+        store.free(0, 0);
+        store.trim();
+        store.allocate(0, 0);
+        store.stage(0).values_mut(0, 0).unwrap()[SHARED] = 2.0;
+        boundary.exchange(&mut store.stage(0)).unwrap();
+        assert_eq!(store.values(1, 0, 0).unwrap()[GHOST], 2.0);
+    });
+}
+
+#[test]
+fn s28_a_fast_sender_neither_overtakes_nor_loses() {
+    let mesh = Grid::new(shape(1, 4, 2), [2, 1, 1], [true; 3], 2);
+    job(&same(&mesh, 2), &[Field::DENSE], |rank, boundary, mut store| {
+        let mut boundary = boundary.unwrap();
+        store.allocate(rank, 0);
+        for turn in 0..300u32 {
+            boundary.set_stage((turn % 3) as u8);
+            let mine = f64::from(turn * 2 + rank);
+            store.stage(0).values_mut(rank, 0).unwrap().fill(mine);
+            if (turn + rank * 7) % 31 == 0 {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            boundary.exchange(&mut store.stage(0)).unwrap();
+            let theirs = f64::from(turn * 2 + 1 - rank);
+            let values = store.values(rank, 0, 0).unwrap();
+            assert_eq!(values, [theirs, theirs, mine, mine, mine, mine, theirs, theirs]);
+        }
+    });
+}
+
+#[test]
+fn s33_another_order_of_fields_is_an_error_that_names_the_first_channel() {
+    let shape = shape(2, 4, 2);
+    let mesh = Grid::new(shape, [2, 2, 1], [true; 3], 2);
+    let extent = Extent { ranks: 2, slots: 2, message: 1 << 16 };
+    let segment = Arc::new(Fabric::segment(extent).unwrap());
+    let errors: Vec<_> = std::thread::scope(|scope| {
+        let build = |rank: u32| {
+            let (segment, mesh) = (segment.clone(), &mesh);
+            scope.spawn(move || {
+                let vector = Field { components: 2, vector: true, sparse: None };
+                let fields = if rank == 0 { [Field::DENSE, vector] } else { [vector, Field::DENSE] };
+                let fabric = Fabric::attach(segment, extent, rank).unwrap();
+                Boundary::build(mesh, &fields, fabric, SETTINGS).map(|_| ()).unwrap_err()
+            })
+        };
+        [build(0), build(1)].map(|thread| thread.join().unwrap()).into()
+    });
+    for (rank, error) in errors.iter().enumerate() {
+        let BoundaryError::Differs(differs) = error else { panic!("{error:?}") };
+        assert_eq!((differs.rank, differs.at), (1 - rank as u32, 0));
+        assert!(error.to_string().contains("field 0"), "{error}");
+    }
+}
+
+#[test]
+fn s41_a_rank_that_stops_is_named_with_its_channels_within_the_deadline() {
+    let mesh = Grid::new(shape(2, 4, 2), [3, 1, 1], [false; 3], 3);
+    let settings = Settings { deadline: Some(Duration::from_millis(300)), ..SETTINGS };
+    let extent = Extent { ranks: 3, slots: 2, message: largest_message(&mesh, &[Field::DENSE], 3) };
+    let segment = Arc::new(Fabric::segment(extent).unwrap());
+    let built = Barrier::new(3);
+    std::thread::scope(|scope| {
+        for rank in 0..3 {
+            let (segment, mesh, built) = (segment.clone(), &mesh, &built);
+            scope.spawn(move || {
+                let fabric = Fabric::attach(segment, extent, rank).unwrap();
+                let mut boundary = Boundary::build(mesh, &[Field::DENSE], fabric, settings).unwrap();
+                let mut store = Store::new(3, mesh.shape().len(), &[Field::DENSE], 1);
+                store.allocate(rank, 0);
+                built.wait();
+                if rank == 2 {
+                    return;
+                }
+                let begun = Instant::now();
+                let outcome = boundary.exchange(&mut store.stage(0));
+                if rank == 0 {
+                    // Its only neighbour is alive.
+                    assert_eq!(outcome, Ok(()));
+                    let error = boundary.remesh(mesh).unwrap_err();
+                    assert!(error.to_string().contains("rank"), "{error}");
+                    return;
+                }
+                let Err(BoundaryError::Late(late)) = outcome else { panic!("{outcome:?}") };
+                assert_eq!((late.count, late.missing[0].rank, late.missing[0].key.sender), (1, 2, 2));
+                assert!(begun.elapsed() < Duration::from_secs(30));
+            });
+        }
+    });
+}
+
+#[test]
+fn s30_s32_blocks_move_to_other_ranks_between_exchanges() {
+    let (shape, fields) = (shape(2, 4, 2), [sparse(1e-6, 1e-8, 0.0)]);
+    let first = Grid::new(shape, [4, 1, 1], [true; 3], 2);
+    // The first rank loses all its blocks, and the third, which had none, gets them.
+    let owners = [[0, 0, 1, 1], [2, 2, 1, 1], [1, 0, 2, 1]];
+    let meshes = owners.map(|owners| first.clone().with_owners(owners.to_vec()));
+    let whole: Vec<_> = {
+        let mut outcome = job(&same(&first.clone().with_owners(vec![0; 4]), 1), &fields, |_, boundary, mut store| {
+            let mut boundary = boundary.unwrap();
+            scattered(&first.clone().with_owners(vec![0; 4]), &mut store, 0, 0.0);
+            boundary.exchange(&mut store.stage(0)).unwrap();
+            bits(&store, 0..4, 1)
+        });
+        outcome.remove(0)
+    };
+    let fields = &fields;
+    job(&same(&meshes[0], 3), fields, |rank, boundary, _| {
+        let mut boundary = boundary.unwrap();
+        for (turn, mesh) in meshes.iter().cycle().take(7).enumerate() {
+            if turn > 0 {
+                boundary.remesh(mesh).unwrap();
+            }
+            let mut store = Store::new(4, shape.len(), fields, 2);
+            scattered(mesh, &mut store, rank, 0.0);
+            assert_eq!(boundary.machine().config().epoch as usize, turn + 1);
+            if turn == 3 {
+                // An exchange that is open on this rank keeps all from changing the mesh, and is named.
+                let alone = rank == 1;
+                if alone {
+                    let _ = boundary.send(&store.stage(0), Scope::Any).unwrap();
+                }
+                match boundary.remesh(mesh).unwrap_err() {
+                    BoundaryError::StillOpen(late) if alone => assert!(late.count > 0),
+                    error if alone => panic!("{error}"),
+                    error => assert!(error.to_string().contains("rank 1"), "{error}"),
+                }
+            }
+            boundary.exchange(&mut store.stage(0)).unwrap();
+            for block in mesh.owned_by(rank) {
+                assert_eq!(bits(&store, block..block + 1, 1)[0], whole[block as usize], "turn {turn}, block {block}");
+            }
+        }
+        let counts = boundary.counts();
+        assert_eq!((counts.refused, counts.duplicates, counts.old), (0, 0, 0));
+    });
+}
+
+#[test]
+fn s37_payload_is_exactly_what_the_live_strips_hold() {
+    let shape = shape(2, 4, 2);
+    let mesh = Grid::new(shape, [2, 1, 1], [false; 3], 2);
+    let counts = job(&same(&mesh, 2), &[sparse(1e-3, 1e-4, 0.0), Field::DENSE], |rank, boundary, mut store| {
+        let mut boundary = boundary.unwrap();
+        store.allocate(rank, 1);
+        if rank == 0 {
+            store.allocate(0, 0);
+            store.stage(0).values_mut(0, 0).unwrap()[SHARED] = 1.0;
+        }
+        boundary.exchange(&mut store.stage(0)).unwrap();
+        *boundary.counts()
+    });
+    let strip = shape.send_box(Element::new(1, 0, 0).unwrap()).cells() * 8;
+    assert_eq!((counts[0].payload_bytes, counts[0].live, counts[0].null, counts[0].head_bytes), (2 * strip, 2, 0, 64));
+    assert_eq!((counts[1].payload_bytes, counts[1].live, counts[1].null, counts[1].head_bytes), (strip, 1, 1, 72));
+}
+
+#[test]
+fn s38_all_fields_at_once_overflow_and_arrive() {
+    let mesh = Grid::new(shape(2, 8, 2), [2, 2, 1], [true; 3], 2);
+    let fields = [sparse(1e-3, 1e-4, 0.0); 20];
+    job(&same(&mesh, 2), &fields, |rank, boundary, mut store| {
+        let mut boundary = boundary.unwrap();
+        boundary.exchange(&mut store.stage(0)).unwrap();
+        let (before, dense) = boundary.receive_bytes();
+        for block in mesh.owned_by(rank) {
+            (0..20).for_each(|field| fill(&mesh, &mut store, block, field, 1));
+        }
+        boundary.exchange(&mut store.stage(0)).unwrap();
+        assert_eq!(boundary.counts().overflows, 1, "the slot was for nothing");
+        for block in mesh.owned_by(rank) {
+            for (at, cell) in cells(mesh.shape()) {
+                assert_eq!(store.values(block, 19, 0).unwrap()[at], value(&mesh, block, 19, 0, cell));
+            }
+        }
+        for _ in 0..4 {
+            boundary.exchange(&mut store.stage(0)).unwrap();
+        }
+        assert!(boundary.counts().overflows <= 2, "and then the slots are large enough");
+        let (after, _) = boundary.receive_bytes();
+        assert!(before < after && after <= dense, "{before} {after} {dense}");
+    });
+}
+
+#[test]
+fn edges_of_the_domain_continue_or_mirror() {
+    let vector = Field { components: 3, vector: true, sparse: None };
+    for dimensions in 1..=3 {
+        let shape = shape(dimensions, 4, 2);
+        for (edge, ranks) in [(Edge::Outflow, 1), (Edge::Reflecting, 2)] {
+            let mesh = Grid::new(shape, counts(dimensions, 2), [false; 3], ranks);
+            job(&same(&mesh, ranks), &[vector], |rank, boundary, mut store| {
+                let mut boundary = boundary.unwrap();
+                mesh.owned_by(rank).for_each(|block| fill(&mesh, &mut store, block, 0, 3));
+                boundary.exchange(&mut store.stage(0)).unwrap();
+                for block in mesh.owned_by(rank) {
+                    fill_edges(&mesh, &mut store.stage(0), block, &[vector], [[edge; 2]; 3]);
+                    let values = store.values(block, 0, 0).unwrap();
+                    for component in 0..3 {
+                        for (at, cell) in cells(shape) {
+                            // The cell within the domain that this one stands for, and whether the sign is turned.
+                            let (mut from, mut sign) = (cell, 1.0);
+                            for d in 0..dimensions {
+                                let (low, high) = (
+                                    -4 * i64::from(mesh.position(block)[d]),
+                                    8 - 4 * i64::from(mesh.position(block)[d]),
+                                );
+                                if (low..high).contains(&cell[d]) {
+                                    continue;
+                                }
+                                from[d] = match edge {
+                                    Edge::Outflow => cell[d].clamp(low, high - 1),
+                                    Edge::Reflecting if cell[d] < low => 2 * low - 1 - cell[d],
+                                    Edge::Reflecting => 2 * high - 1 - cell[d],
+                                };
+                                if edge == Edge::Reflecting && component == d {
+                                    sign = -sign;
+                                }
+                            }
+                            let expected = sign * value(&mesh, block, 0, component, from);
+                            assert_eq!(values[component * shape.len() + at], expected, "{cell:?} of block {block}");
+                        }
+                    }
+                }
+            });
+        }
+    }
+}
