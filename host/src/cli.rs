@@ -3,6 +3,7 @@
 //! One module a subcommand, each with its arguments and its work; beside them the words that they share: tables,
 //! styles, progress. Exit codes: 0 done and good, 1 done and not good or failed, 2 not understood.
 
+mod advect;
 mod check_config;
 mod devices;
 mod diff;
@@ -53,6 +54,7 @@ const EXAMPLES: &str = paint::examples!(
     "umbra run --hosts 4 --report run.html"   "a larger job, with a page to look at";
     "umbra check-config platform.cfg"         "is this configuration file usable?";
     "umbra stencil --order strips"            "a stencil over a file, with fewer slots than bricks";
+    "umbra advect"                            "blobs through a mesh of several ranks, bit for bit";
     "umbra help run"                          "everything that a job can be asked for";
 );
 
@@ -65,6 +67,7 @@ enum What {
     Doctor(doctor::Doctor),
     Sim(sim::Sim),
     Stencil(stencil::Stencil),
+    Advect(advect::Advect),
     CheckConfig(check_config::CheckConfig),
     Devices(devices::Devices),
     #[cfg(feature = "firmware-log")]
@@ -93,6 +96,7 @@ pub(crate) fn main() -> ExitCode {
         What::Doctor(doctor) => doctor.execute(&mut out),
         What::Sim(sim) => sim.execute(&mut out),
         What::Stencil(stencil) => stencil.execute(&mut out),
+        What::Advect(advect) => advect.execute(&mut out),
         What::CheckConfig(check) => check.execute(&mut out),
         What::Devices(devices) => devices.execute(&mut out),
         #[cfg(feature = "firmware-log")]

@@ -3,6 +3,7 @@
 
 pub mod access;
 pub mod admin;
+pub mod advect;
 pub mod ask;
 pub mod boundary;
 pub mod cache;

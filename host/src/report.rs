@@ -20,6 +20,7 @@
 
 mod histogram;
 mod latency;
+mod motion;
 mod page;
 mod slots;
 mod svg;
@@ -27,6 +28,7 @@ mod timeline;
 mod topology;
 
 pub use histogram::Histogram;
+pub use motion::{Motion, Picture};
 pub use slots::{LINES_MAX, SlotSample, SlotUse, Stay};
 
 /// Everything that the page tells.
@@ -50,6 +52,8 @@ pub struct Report {
     pub paths: Vec<Path>,
     /// What the slots of a cache held.
     pub slots: SlotUse,
+    /// Where blobs were in a mesh.
+    pub motion: Motion,
     /// Tables below the drawings.
     pub tables: Vec<Table>,
 }

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::svg::escape;
-use super::{Report, Table, Verdict, latency, slots, timeline, topology};
+use super::{Report, Table, Verdict, latency, motion, slots, timeline, topology};
 use crate::quantity::Count;
 
 const STYLE: &str = include_str!("style.css");
@@ -23,6 +23,7 @@ pub(super) fn render(report: &Report) -> String {
     section(&mut page, "Bootstrap", TIMELINE, timeline::draw(&report.lanes));
     section(&mut page, "Latency of reads", LATENCY, latency::draw(&report.paths));
     section(&mut page, "Slots", SLOTS, slots::draw(&report.slots));
+    section(&mut page, "Motion", MOTION, motion::draw(&report.motion));
     for table in &report.tables {
         tabulate(&mut page, table);
     }
@@ -37,6 +38,8 @@ const TIMELINE: &str = "From the start of the job until every process holds the 
     a lane, bars are medians and thin lines reach to the extremes.";
 const SLOTS: &str = "What the slots hold over time, and which share of the inputs of points was found in one. Each bar below is the \
     stay of one input in a slot, the darker the more points used it.";
+const MOTION: &str = "The first field over time. Blocks that have it are filled in the colour of their rank; all others keep no memory \
+    for it, and send a bit where they would send a strip.";
 const LATENCY: &str = "One panel a data path, from the request of an agent until its bytes have landed.";
 
 fn headline(page: &mut String, report: &Report) {

@@ -1,0 +1,30 @@
+//! Sparse advection: blobs that move through a mesh, with a proof that every bit arrived.
+//!
+//! Fields are blobs in an empty box. Blocks that a blob enters get the field, blocks that it has left give it back, and
+//! only what is there is computed and exchanged. Two problems:
+//!
+//! - [`Problem::Shift`]: blobs move by exactly one cell a sweep. What must come out is known in closed form, bit for bit.
+//! - [`Problem::Smooth`]: an ordinary upwind scheme of second order in time. What must come out is what one rank gets that
+//!   keeps every field on every block; the [`hash`](Outcome::hash) of all bits says whether it did.
+//!
+//! ```
+//! use umbra::advect::{Options, Problem, run};
+//! let two_ranks = Options { ranks: 2, cycles: 12, ..Options::tiny(Problem::Smooth, 2) };
+//! let one_dense = Options { ranks: 1, dense: true, ..two_ranks };
+//! assert_eq!(run(&two_ranks, |_| ())?.hash, run(&one_dense, |_| ())?.hash);
+//! # Ok::<(), umbra::advect::AdvectError>(())
+//! ```
+
+mod domain;
+mod gather;
+mod options;
+mod rank;
+mod shift;
+mod smooth;
+
+pub use gather::{Outcome, Progress, run, summary};
+pub use options::{AdvectError, Options, Problem};
+pub use rank::{Frame, RankOutcome, Times, run_rank};
+
+#[cfg(test)]
+mod tests;

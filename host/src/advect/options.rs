@@ -1,0 +1,204 @@
+//! What an advection run is asked for.
+
+use std::time::Duration;
+
+use umbra_core::boundary::{Shape, ShapeError, Sparse, ThresholdError};
+
+use crate::boundary::{BoundaryError, Extent, Field, Grid, Settings, TransportError, largest_message};
+use crate::sys::segment::SegmentError;
+
+/// Which equation, with which proof.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Problem {
+    /// One cell a sweep, compared with the closed form.
+    Shift,
+    /// Second order in time, compared with a dense run.
+    Smooth,
+}
+
+/// A run.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Options {
+    /// Which problem.
+    pub problem: Problem,
+    /// Two or three.
+    pub dimensions: u32,
+    /// Blocks along each of them.
+    pub blocks: u32,
+    /// Cells of a block along each of them.
+    pub cells: u32,
+    /// Fields, each with a blob of its own.
+    pub fields: u16,
+    /// Cells from the middle of a blob to its rim.
+    pub radius: u32,
+    /// Time steps.
+    pub cycles: u32,
+    /// Ranks.
+    pub ranks: u32,
+    /// Keep every field on every block.
+    pub dense: bool,
+    /// Exchange between ranks first, then within them.
+    pub split: bool,
+    /// Send to the last peer first, and set the last channel first.
+    pub reversed: bool,
+    /// Wait at random before sending, for so long at most.
+    pub delay: Duration,
+    /// Chooses the blobs and the delays.
+    pub seed: u64,
+    /// Looks in a row without content after which a block gives a field back.
+    pub idle: u32,
+    /// How long an exchange may take.
+    pub deadline: Duration,
+    /// Take a picture of the first field each so many cycles; never if 0.
+    pub frames: u32,
+}
+
+/// Why a run did not end well.
+#[derive(Clone, PartialEq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum AdvectError {
+    /// There are no blobs in one or in four dimensions.
+    #[error("{0} dimensions: choose 2 or 3")]
+    Dimensions(u32),
+    /// The blob would meet itself around the box.
+    #[error("a blob of radius {radius} does not fit into a box of {cells} cells: choose a smaller one, or more cells")]
+    Radius {
+        /// The radius.
+        radius: u32,
+        /// Cells of the box along each dimension.
+        cells: u32,
+    },
+    /// Nothing to do.
+    #[error("no {0}: give one at least")]
+    None(&'static str),
+    /// Blocks of this size.
+    #[error("{0}")]
+    Shape(#[from] ShapeError),
+    /// Thresholds.
+    #[error("{0}")]
+    Threshold(#[from] ThresholdError),
+    /// Memory that the ranks share.
+    #[error("{0}")]
+    Segment(#[from] SegmentError),
+    /// The end of a rank.
+    #[error("{0}")]
+    Transport(#[from] TransportError),
+    /// An exchange of a rank.
+    #[error("rank {rank}, cycle {cycle}: {error}")]
+    Boundary {
+        /// The rank.
+        rank: u32,
+        /// The time step.
+        cycle: u32,
+        /// Why.
+        error: BoundaryError,
+    },
+    /// A rank ended without an outcome.
+    #[error("rank {rank} ended early: {why}")]
+    Ended {
+        /// The rank.
+        rank: u32,
+        /// What is known of the reason.
+        why: String,
+    },
+}
+
+impl Options {
+    /// A usual run: 8 x 8 blocks of 32 x 32 cells, or 4 x 4 x 4 of 16 x 16 x 16.
+    #[must_use]
+    pub const fn new(problem: Problem, dimensions: u32) -> Options {
+        let plane = dimensions < 3;
+        let (fields, cycles) = match (problem, plane) {
+            (Problem::Shift, true) => (8, 512),
+            (Problem::Shift, false) => (4, 64),
+            (Problem::Smooth, true) => (8, 400),
+            (Problem::Smooth, false) => (6, 60),
+        };
+        Options {
+            problem,
+            dimensions,
+            blocks: if plane { 8 } else { 4 },
+            cells: if plane { 32 } else { 16 },
+            fields,
+            radius: if plane { 10 } else { 5 },
+            cycles,
+            ranks: 4,
+            dense: false,
+            split: false,
+            reversed: false,
+            delay: Duration::ZERO,
+            seed: 1,
+            idle: 5,
+            deadline: Duration::from_secs(60),
+            frames: 0,
+        }
+    }
+
+    /// A run so small that every block is the neighbour of each several times.
+    #[must_use]
+    pub const fn tiny(problem: Problem, dimensions: u32) -> Options {
+        Options { blocks: 2, cells: 4, fields: 2, radius: 1, cycles: 20, ..Options::new(problem, dimensions) }
+    }
+
+    /// Checks it.
+    ///
+    /// # Errors
+    /// [`AdvectError`].
+    pub fn check(&self) -> Result<(), AdvectError> {
+        if !(2..=3).contains(&self.dimensions) {
+            return Err(AdvectError::Dimensions(self.dimensions));
+        }
+        for (count, what) in
+            [(self.blocks, "blocks"), (self.ranks, "ranks"), (u32::from(self.fields), "fields"), (self.idle, "looks")]
+        {
+            if count == 0 {
+                return Err(AdvectError::None(what));
+            }
+        }
+        let cells = self.blocks.saturating_mul(self.cells);
+        if self.radius.saturating_mul(2) >= cells {
+            return Err(AdvectError::Radius { radius: self.radius, cells });
+        }
+        self.mesh().map(|_| ())
+    }
+
+    fn along(&self, n: u32, otherwise: u32) -> [u32; 3] {
+        std::array::from_fn(|at| if at < self.dimensions as usize { n } else { otherwise })
+    }
+
+    /// The mesh: a periodic box.
+    ///
+    /// # Errors
+    /// [`AdvectError::Shape`].
+    pub fn mesh(&self) -> Result<Grid, AdvectError> {
+        let shape = Shape::new(self.along(self.cells, 1), self.along(2, 0))?;
+        Ok(Grid::new(shape, self.along(self.blocks, 1), [true; 3], self.ranks))
+    }
+
+    /// The fields, as their exchange sees them.
+    ///
+    /// # Errors
+    /// [`AdvectError::Threshold`].
+    pub fn exchanged(&self) -> Result<Vec<Field>, AdvectError> {
+        let threshold = match self.problem {
+            // Bits are compared: nothing of a blob gets lost.
+            Problem::Shift => 0.0,
+            Problem::Smooth => super::smooth::FLOOR,
+        };
+        let sparse = Field::sparse(Sparse::new(threshold, threshold, 0.0)?);
+        Ok(vec![if self.dense { Field::DENSE } else { sparse }; usize::from(self.fields)])
+    }
+
+    /// The fabric that the ranks share.
+    ///
+    /// # Errors
+    /// [`AdvectError`].
+    pub fn extent(&self) -> Result<Extent, AdvectError> {
+        let message = largest_message(&self.mesh()?, &self.exchanged()?, self.ranks);
+        Ok(Extent { ranks: self.ranks, slots: 2, message })
+    }
+
+    pub(super) fn settings(&self) -> Settings {
+        Settings { deadline: Some(self.deadline), reversed: self.reversed, ..Settings::default() }
+    }
+}

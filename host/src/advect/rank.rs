@@ -1,0 +1,312 @@
+//! What one rank does in a run.
+
+use std::time::{Duration, Instant};
+
+use umbra_core::boundary::Counts;
+
+use super::domain::{Blob, Domain, mix};
+use super::options::{AdvectError, Options, Problem};
+use super::{shift, smooth};
+use crate::boundary::{Boundary, BoundaryError, Fabric, Fields as _, Grid, Mesh as _, Scope, Store, Usage};
+
+/// Where the time of a rank went.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[cfg_attr(feature = "command", derive(serde::Serialize, serde::Deserialize))]
+pub struct Times {
+    /// Looking at strips, packing and sending those that are live.
+    pub pack: Duration,
+    /// Waiting for neighbours.
+    pub wait: Duration,
+    /// Filling ghosts.
+    pub set: Duration,
+    /// Computing.
+    pub update: Duration,
+    /// Looking for what can be given back.
+    pub dealloc: Duration,
+}
+
+/// A look at the first field: which cells of which blocks hold what.
+#[derive(Clone, PartialEq, Debug)]
+#[cfg_attr(feature = "command", derive(serde::Serialize, serde::Deserialize))]
+pub struct Frame {
+    /// After so many cycles.
+    pub cycle: u32,
+    /// Blocks of this rank that have the field, each seen from above, row by row, in 255ths.
+    pub blocks: Vec<(u32, Vec<u8>)>,
+}
+
+/// What one rank has to say.
+#[derive(Clone, PartialEq, Debug)]
+#[cfg_attr(feature = "command", derive(serde::Serialize, serde::Deserialize))]
+pub struct RankOutcome {
+    /// The sum of a mixture of field, cell and bits over all cells of this rank.
+    pub hash: u64,
+    /// The largest magnitude.
+    pub max: f64,
+    /// Cells that are not zero.
+    pub nonzero: u64,
+    /// Cells that differ from the closed form; `None` where there is none.
+    pub wrong: Option<u64>,
+    /// Nanoseconds of each cycle.
+    pub cycles_ns: Vec<u64>,
+    /// Payload bytes of each cycle.
+    pub cycle_bytes: Vec<u64>,
+    /// Bytes of fields in each cycle, when they were most.
+    pub cycle_field_bytes: Vec<u64>,
+    /// Where the time went.
+    pub times: Times,
+    /// Messages, payload bytes, head bytes, live, null, overflows of the exchange.
+    pub counts: [u64; 6],
+    /// Bytes of fields in the end.
+    pub field_bytes: u64,
+    /// Times that a field became present on a block, and absent.
+    pub allocations: [u64; 2],
+    /// Bytes of slots: now, at most, and if they held everything.
+    pub slot_bytes: [u64; 3],
+    /// The most messages that were sent in one exchange.
+    pub messages_each: u64,
+    /// Pictures.
+    pub frames: Vec<Frame>,
+}
+
+struct Run<'o> {
+    options: &'o Options,
+    rank: u32,
+    grid: Grid,
+    domain: Domain,
+    blobs: Vec<Blob>,
+    blocks: Vec<u32>,
+    store: Store,
+    boundary: Boundary<Fabric>,
+    times: Times,
+    exchanges: u64,
+    held: Vec<u64>,
+}
+
+/// Runs one rank from beginning to end, over its end of the fabric. `tell` hears of each cycle.
+///
+/// # Errors
+/// [`AdvectError`].
+pub fn run_rank(
+    options: &Options,
+    rank: u32,
+    fabric: Fabric,
+    mut tell: impl FnMut(u32),
+) -> Result<RankOutcome, AdvectError> {
+    let (grid, fields) = (options.mesh()?, options.exchanged()?);
+    let failed = |cycle| move |error| AdvectError::Boundary { rank, cycle, error };
+    let boundary = Boundary::build(&grid, &fields, fabric, options.settings()).map_err(failed(0))?;
+    let domain = Domain::new(&grid);
+    let blob = |field| Blob::new(options.seed, field, domain.extent[0], options.radius, options.dimensions);
+    let stages = if options.problem == Problem::Smooth { 2 } else { 1 };
+    let mut run = Run {
+        options,
+        rank,
+        blobs: (0..options.fields).map(blob).collect(),
+        blocks: grid.owned_by(rank).collect(),
+        store: Store::new(grid.blocks(), grid.shape().len(), &fields, stages),
+        grid,
+        domain,
+        boundary,
+        times: Times::default(),
+        exchanges: 0,
+        held: Vec::new(),
+    };
+    run.begin();
+    let (mut cycles_ns, mut cycle_bytes, mut frames) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut slots_peak, mut sent) = (0, 0);
+    for cycle in 0..options.cycles {
+        if options.frames > 0 && cycle.is_multiple_of(options.frames) {
+            frames.push(run.frame(cycle));
+        }
+        let begun = Instant::now();
+        run.cycle().map_err(failed(cycle))?;
+        cycles_ns.push(nanos(begun.elapsed()));
+        let payload = run.boundary.counts().payload_bytes;
+        cycle_bytes.push(payload - sent);
+        sent = payload;
+        slots_peak = slots_peak.max(run.boundary.receive_bytes().0);
+        tell(cycle + 1);
+    }
+    if options.frames > 0 {
+        frames.push(run.frame(options.cycles));
+    }
+    Ok(run.outcome(cycles_ns, cycle_bytes, frames, slots_peak))
+}
+
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+impl Run<'_> {
+    /// The blobs at their beginning.
+    fn begin(&mut self) {
+        for field in 0..self.options.fields {
+            if self.options.dense {
+                self.blocks.iter().for_each(|&block| self.store.allocate(block, field));
+            }
+            let blob = self.blobs[usize::from(field)];
+            for from in blob.cells() {
+                let cell = std::array::from_fn(|d| blob.center[d] + from[d]);
+                let (block, at) = self.domain.find(cell);
+                if self.grid.owner(block) != self.rank {
+                    continue;
+                }
+                self.store.allocate(block, field);
+                let value = if self.options.problem == Problem::Shift { blob.exact(from) } else { blob.smooth(from) };
+                if let Some(values) = self.store.stage(0).values_mut(block, field) {
+                    values[at] = value;
+                }
+            }
+        }
+    }
+
+    fn cycle(&mut self) -> Result<(), BoundaryError> {
+        let shape = self.grid.shape();
+        match self.options.problem {
+            Problem::Shift => {
+                for direction in 0..self.options.dimensions as usize {
+                    self.exchange(0, direction as u8)?;
+                    self.update(|store, block, field, blob| {
+                        if let Some(values) = store.stage(0).values_mut(block, field) {
+                            shift::sweep(values, shape, direction, blob.signs[direction]);
+                        }
+                    });
+                }
+            }
+            Problem::Smooth => {
+                let dimensions = self.options.dimensions;
+                self.exchange(0, 0)?;
+                self.update(|store, block, field, blob| {
+                    if let Some((from, to)) = store.two_stages(block, field, 0, 1) {
+                        smooth::stage(from, to, shape, smooth::courants(blob.signs, field, dimensions), |_, new| new);
+                    }
+                });
+                self.exchange(1, 1)?;
+                self.update(|store, block, field, blob| {
+                    if let Some((from, to)) = store.two_stages(block, field, 1, 0) {
+                        smooth::stage(from, to, shape, smooth::courants(blob.signs, field, dimensions), smooth::halves);
+                    }
+                });
+            }
+        }
+        // Fields become present in exchanges, and absent only here.
+        self.held.push(self.store.usage().bytes);
+        let begun = Instant::now();
+        self.store.free_idle(self.blocks.iter().copied(), self.options.idle);
+        self.times.dealloc += begun.elapsed();
+        Ok(())
+    }
+
+    fn update(&mut self, step: impl Fn(&mut Store, u32, u16, &Blob)) {
+        let begun = Instant::now();
+        for &block in &self.blocks {
+            for (field, blob) in (0..).zip(&self.blobs) {
+                step(&mut self.store, block, field, blob);
+            }
+        }
+        self.times.update += begun.elapsed();
+    }
+
+    fn exchange(&mut self, stage: usize, number: u8) -> Result<(), BoundaryError> {
+        self.exchanges += 1;
+        let most = nanos(self.options.delay);
+        if most > 0 {
+            let random = mix(self.options.seed ^ mix(self.exchanges << 8 | u64::from(self.rank)));
+            std::thread::sleep(Duration::from_nanos(random % most));
+        }
+        self.boundary.set_stage(number);
+        let scopes: &[Scope] = if self.options.split { &[Scope::Nonlocal, Scope::Local] } else { &[Scope::Any] };
+        for &scope in scopes {
+            let begun = Instant::now();
+            self.boundary.start_receive(scope)?;
+            while self.boundary.send(&self.store.stage(stage), scope)?.is_pending() {
+                let _ = self.boundary.receive(&mut self.store.stage(stage), scope)?;
+                std::thread::yield_now();
+            }
+            let sent = Instant::now();
+            self.boundary.wait(&mut self.store.stage(stage), scope)?;
+            let received = Instant::now();
+            self.boundary.set(&mut self.store.stage(stage), scope)?;
+            self.times.pack += sent - begun;
+            self.times.wait += received - sent;
+            self.times.set += received.elapsed();
+        }
+        Ok(())
+    }
+
+    /// What the first field looks like now.
+    fn frame(&self, cycle: u32) -> Frame {
+        let shape = self.grid.shape();
+        let [nx, ny, _] = shape.extents().map(|n| n as usize);
+        let (low, cells) = (shape.ghosts().map(|n| n as usize), shape.cells().map(|n| n as usize));
+        // Of a space what one sees from above: the largest of each column.
+        let picture = |values: &[f64]| -> Vec<u8> {
+            let column = |x: usize, y: usize| {
+                let layers = (low[2]..low[2] + cells[2]).map(|z| values[(z * ny + y) * nx + x].abs());
+                (layers.fold(0.0, f64::max) * 255.0).clamp(0.0, 255.0) as u8
+            };
+            let rows = low[1]..low[1] + cells[1];
+            rows.flat_map(|y| (low[0]..low[0] + cells[0]).map(move |x| (x, y))).map(|(x, y)| column(x, y)).collect()
+        };
+        let held = self.blocks.iter().filter_map(|&block| Some((block, picture(self.store.values(block, 0, 0)?))));
+        Frame { cycle, blocks: held.collect() }
+    }
+
+    fn outcome(&self, cycles_ns: Vec<u64>, cycle_bytes: Vec<u64>, frames: Vec<Frame>, slots_peak: u64) -> RankOutcome {
+        let (mut hash, mut max, mut nonzero) = (0u64, 0f64, 0);
+        for (field, _) in (0..self.options.fields).zip(&self.blobs) {
+            for &block in &self.blocks {
+                let values = self.store.values(block, field, 0);
+                self.domain.interior(self.grid.position(block), |cell, at| {
+                    let value = values.map_or(0.0, |values| values[at]);
+                    hash = hash.wrapping_add(mix(mix(cell ^ u64::from(field) << 48) ^ value.to_bits()));
+                    max = if value.abs() > max { value.abs() } else { max };
+                    nonzero += u64::from(value != 0.0);
+                });
+            }
+        }
+        let wrong = (self.options.problem == Problem::Shift).then(|| self.wrong());
+        let Usage { bytes, allocations, deallocations, .. } = self.store.usage();
+        let counts @ Counts { messages, payload_bytes, head_bytes, live, null, overflows, .. } =
+            *self.boundary.counts();
+        let (slots, dense) = self.boundary.receive_bytes();
+        RankOutcome {
+            hash,
+            max,
+            nonzero,
+            wrong,
+            cycles_ns,
+            cycle_bytes,
+            cycle_field_bytes: self.held.clone(),
+            times: self.times,
+            counts: [messages, payload_bytes, head_bytes, live, null, overflows],
+            field_bytes: bytes,
+            allocations: [allocations, deallocations],
+            slot_bytes: [slots, slots_peak, dense],
+            messages_each: counts.messages.div_ceil(self.exchanges.max(1)),
+            frames,
+        }
+    }
+
+    /// Cells that are not what the closed form says.
+    fn wrong(&self) -> u64 {
+        let mut wrong = 0;
+        for (field, blob) in (0..).zip(&self.blobs) {
+            // What must be in the blocks of this rank, all else being zero.
+            let mut expected = std::collections::HashMap::new();
+            for from in blob.cells() {
+                let moved = |d: usize| blob.center[d] + from[d] + blob.signs[d] * i64::from(self.options.cycles);
+                expected.insert(self.domain.find(std::array::from_fn(moved)), blob.exact(from).to_bits());
+            }
+            for &block in &self.blocks {
+                let values = self.store.values(block, field, 0);
+                self.domain.interior(self.grid.position(block), |_, at| {
+                    let bits = values.map_or(0, |values| values[at].to_bits());
+                    wrong += u64::from(bits != expected.get(&(block, at)).copied().unwrap_or(0));
+                });
+            }
+        }
+        wrong
+    }
+}

@@ -1,0 +1,185 @@
+//! `umbra advect`: blobs that move through a mesh on several ranks, and the proof that every bit arrived.
+
+mod children;
+mod outcome;
+mod watch;
+
+use std::io::IsTerminal;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use umbra::advect::{self, Options, Problem};
+
+use super::run::timeout;
+use super::{Done, Failure, Out, at_least_one, paint, print_json};
+use outcome::Finished;
+use watch::Watch;
+
+/// Move blobs through a mesh on several ranks, and prove that every bit arrived.
+///
+/// Each field is a blob in an empty periodic box of blocks. Blocks that a blob enters get the field, blocks that it has left
+/// give it back; ghost cells are exchanged with one message for each pair of ranks, in which an empty strip costs a bit. Ranks
+/// are processes of this machine that share memory.
+///
+/// Problem shift moves blobs by one cell a sweep, and every cell is compared with the closed form. Problem smooth is an upwind
+/// scheme of second order in time; a run of one rank that keeps every field on every block must give the same bits. The exit code
+/// is 0 only if all bits agree.
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Advect {
+    /// Which equation
+    #[arg(long, value_enum, value_name = "PROBLEM", default_value_t = Equation::Shift)]
+    problem: Equation,
+    /// Two or three
+    #[arg(long, short = 'd', value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(2..=3))]
+    dimensions: u32,
+    /// Ranks, each a process
+    #[arg(long, short = 'n', value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=256))]
+    ranks: u32,
+    /// Blocks along each dimension; 8, or 4 in three dimensions, if left out
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    blocks: Option<u32>,
+    /// Cells of a block along each dimension; 32, or 16 in three dimensions, if left out
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=512))]
+    cells: Option<u32>,
+    /// Fields, each with a blob; 8 in the plane, 4 (shift) or 6 (smooth) in space, if left out
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    fields: Option<u16>,
+    /// Cells from the middle of a blob to its rim; 10, or 5 in three dimensions, if left out
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(..=1000))]
+    radius: Option<u32>,
+    /// Time steps; 512 and 64 (shift) or 400 and 60 (smooth), in the plane and in space, if left out
+    #[arg(long, value_name = "N", value_parser = at_least_one())]
+    cycles: Option<u32>,
+    /// Keep every field on every block
+    #[arg(long)]
+    dense: bool,
+    /// Exchange between ranks first, then within them
+    #[arg(long)]
+    split: bool,
+    /// Send to the last rank first, and set the last channel first
+    #[arg(long)]
+    reversed: bool,
+    /// Wait at random before each exchange, for so long at most
+    #[arg(long, value_name = "TIME", value_parser = timeout)]
+    delay: Option<Duration>,
+    /// Chooses blobs and delays
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Looks in a row without content after which a block gives a field back
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = at_least_one())]
+    dealloc_count: u32,
+    /// Run the ranks as threads of one process
+    #[arg(long)]
+    threads: bool,
+    /// Do not compare with a dense run of one rank (problem smooth)
+    #[arg(long)]
+    no_verify: bool,
+    /// How long an exchange may take before it fails by naming what is missing
+    #[arg(long, visible_alias = "deadline", value_name = "TIME", default_value = "60s", value_parser = timeout)]
+    timeout: Duration,
+    /// Print one JSON object on one line instead of a table
+    #[arg(long)]
+    json: bool,
+    /// Also write a page that shows where the first field was, which blocks had it, and the bytes of each step
+    #[arg(long, value_name = "FILE.html")]
+    plot: Option<PathBuf>,
+    /// Say nothing while it runs
+    #[arg(long, short)]
+    quiet: bool,
+    /// This process is a rank of another one, which it talks to by its standard input and output
+    #[arg(long, value_name = "RANK", hide = true)]
+    as_rank: Option<u32>,
+}
+
+const EXAMPLES: &str = paint::examples!(
+    "umbra advect"                                 "8 x 8 blocks on 4 ranks, 8 blobs, compared with the closed form";
+    "umbra advect --problem smooth --ranks 8"      "an upwind scheme, compared with a dense run of one rank";
+    "umbra advect -d 3 --plot blobs.html"          "a space, with a page that shows blocks come and go";
+    "umbra advect --dense"                         "the same without sparseness, to see what it saves";
+    "umbra advect --split --reversed --delay 1ms"  "in another order, and with ranks that dawdle: the same bits";
+    "umbra advect --json | jq .live_fraction"      "figures for a script";
+);
+
+/// Pictures in a page.
+const PICTURES: u32 = 11;
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+enum Equation {
+    /// One cell a sweep, with a closed form
+    Shift,
+    /// Upwind, second order in time
+    Smooth,
+}
+
+impl Advect {
+    fn options(&self) -> Options {
+        let problem = match self.problem {
+            Equation::Shift => Problem::Shift,
+            Equation::Smooth => Problem::Smooth,
+        };
+        let usual = Options::new(problem, self.dimensions);
+        let cycles = self.cycles.unwrap_or(usual.cycles);
+        Options {
+            blocks: self.blocks.unwrap_or(usual.blocks),
+            cells: self.cells.unwrap_or(usual.cells),
+            fields: self.fields.unwrap_or(usual.fields),
+            radius: self.radius.unwrap_or(usual.radius),
+            cycles,
+            ranks: self.ranks,
+            dense: self.dense,
+            split: self.split,
+            reversed: self.reversed,
+            delay: self.delay.unwrap_or_default(),
+            seed: self.seed,
+            idle: self.dealloc_count,
+            deadline: self.timeout,
+            frames: if self.plot.is_some() { cycles.div_ceil(PICTURES).max(1) } else { 0 },
+            ..usual
+        }
+    }
+
+    pub(crate) fn execute(&self, out: Out<'_>) -> Done {
+        let options = self.options();
+        options.check().map_err(Failure::usage)?;
+        if let Some(rank) = self.as_rank {
+            return children::be(&options, rank, out);
+        }
+        let mut watch = Watch::new(!self.quiet && std::io::stderr().is_terminal(), &options);
+        let begun = std::time::Instant::now();
+        let outcome = if self.threads {
+            advect::run(&options, |progress| watch.tell(progress))
+        } else {
+            children::run(&options, |progress| watch.tell(progress))
+        };
+        let elapsed = begun.elapsed();
+        watch.finish();
+        let outcome = outcome.map_err(Failure::failed)?;
+        let dense = self.dense_hash(&options, &mut watch)?;
+        let finished = Finished::new(&options, outcome, dense, elapsed, self.threads);
+        if let Some(path) = &self.plot {
+            std::fs::write(path, finished.report().to_html())
+                .map_err(|e| Failure::failed(format!("cannot write the page {}: {e}", path.display())))?;
+        }
+        if self.json {
+            print_json(out, &finished.object())?;
+        } else {
+            finished.print(out, self.plot.as_deref())?;
+        }
+        Ok(if finished.is_good() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    }
+
+    /// What a dense run of one rank gets, where there is no closed form.
+    fn dense_hash(&self, options: &Options, watch: &mut Watch) -> Result<Option<u64>, Failure> {
+        if self.no_verify || options.problem == Problem::Shift {
+            return Ok(None);
+        }
+        let dense = Options { ranks: 1, dense: true, delay: Duration::ZERO, frames: 0, ..*options };
+        watch.again(&dense);
+        let outcome = advect::run(&dense, |progress| watch.tell(progress));
+        watch.finish();
+        Ok(Some(outcome.map_err(Failure::failed)?.hash))
+    }
+}

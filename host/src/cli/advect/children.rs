@@ -1,0 +1,122 @@
+//! Ranks as processes: this executable again, with the shared segment as its standard input.
+//!
+//! A rank gets the arguments of the command, and its number. It writes one JSON object a line: how far it is, and in the end
+//! its outcome or why it failed. The kernel kills it with the process that started it.
+
+use std::io::{self, BufRead as _, BufReader};
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::sync::{Arc, mpsc};
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+use umbra::advect::{AdvectError, Options, Outcome, Progress, RankOutcome, run_rank, summary};
+use umbra::boundary::Fabric;
+use umbra::sys::segment::{Mapping, Segment};
+
+use crate::cli::{Done, Failure, Out, print_json};
+
+/// How often a rank tells how far it is.
+const TELL: Duration = Duration::from_millis(50);
+
+/// A line of a rank.
+#[derive(Serialize, Deserialize, Debug)]
+enum Line {
+    Cycles(u32),
+    Failed(String),
+    Done(Box<RankOutcome>),
+}
+
+/// Ranks that end with this value, however it ends.
+struct Ranks(Vec<Child>);
+
+impl Drop for Ranks {
+    fn drop(&mut self) {
+        for rank in &mut self.0 {
+            // It may have ended by itself; it is reaped in both cases.
+            let _ = rank.kill();
+            let _ = rank.wait();
+        }
+    }
+}
+
+fn ended(rank: u32, why: impl ToString) -> AdvectError {
+    AdvectError::Ended { rank, why: why.to_string() }
+}
+
+fn start(rank: u32, segment: &Segment) -> Result<Child, AdvectError> {
+    let program = std::env::current_exe().map_err(|e| ended(rank, e))?;
+    let share: OwnedFd = segment.share()?;
+    Command::new(program)
+        .args(std::env::args_os().skip(1))
+        .arg("--as-rank")
+        .arg(rank.to_string())
+        .stdin(Stdio::from(share))
+        .stdout(Stdio::piped())
+        .spawn()
+        .map_err(|e| ended(rank, e))
+}
+
+/// Runs all ranks as processes.
+pub(super) fn run(options: &Options, mut tell: impl FnMut(Progress)) -> Result<Outcome, AdvectError> {
+    let segment = Fabric::segment(options.extent()?)?;
+    let mut ranks = Ranks(Vec::new());
+    let (said, hear) = mpsc::channel();
+    for rank in 0..options.ranks {
+        let mut child = start(rank, &segment)?;
+        let output = child.stdout.take();
+        ranks.0.push(child);
+        let said = said.clone();
+        std::thread::spawn(move || {
+            let lines = output.map(|output| BufReader::new(output).lines());
+            for line in lines.into_iter().flatten().map_while(Result::ok) {
+                let parsed = serde_json::from_str::<Line>(&line).map_err(|_| line);
+                if said.send((rank, Some(parsed))).is_err() {
+                    return;
+                }
+            }
+            // Nobody listens any more if the run has failed.
+            let _ = said.send((rank, None));
+        });
+    }
+    drop(said);
+    let mut outcomes: Vec<Option<RankOutcome>> = (0..options.ranks).map(|_| None).collect();
+    for (rank, line) in hear {
+        match line {
+            Some(Ok(Line::Cycles(cycles))) => tell(Progress { rank, cycles }),
+            Some(Ok(Line::Failed(why))) => return Err(ended(rank, why)),
+            Some(Ok(Line::Done(outcome))) => outcomes[rank as usize] = Some(*outcome),
+            Some(Err(line)) => return Err(ended(rank, format!("it said {line:?}"))),
+            None if outcomes[rank as usize].is_none() => {
+                let status = ranks.0[rank as usize].wait();
+                return Err(ended(rank, status.map_or_else(|e| e.to_string(), |status| status.to_string())));
+            }
+            None => {}
+        }
+    }
+    let all: Option<Vec<RankOutcome>> = outcomes.into_iter().collect();
+    all.map(summary).ok_or_else(|| ended(0, "some rank said nothing"))
+}
+
+/// Is one of the ranks.
+pub(super) fn be(options: &Options, rank: u32, out: Out<'_>) -> Done {
+    rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL)).map_err(Failure::failed)?;
+    let extent = options.extent().map_err(Failure::failed)?;
+    let memory = io::stdin().as_fd().try_clone_to_owned().map_err(Failure::failed)?;
+    let segment = Segment::attach(memory, Mapping::ReadWrite, extent.bytes()).map_err(Failure::failed)?;
+    let mut told = Instant::now();
+    let mut say = |line: &Line| print_json(out, line).and_then(|()| out.flush().map_err(Failure::from));
+    let outcome = Fabric::attach(Arc::new(segment), extent, rank).map_err(AdvectError::from).and_then(|fabric| {
+        run_rank(options, rank, fabric, |cycles| {
+            if told.elapsed() > TELL || cycles == options.cycles {
+                told = Instant::now();
+                // A starter that does not listen any more ends this process.
+                let _ = say(&Line::Cycles(cycles));
+            }
+        })
+    });
+    match outcome {
+        Ok(outcome) => say(&Line::Done(Box::new(outcome))).map(|()| ExitCode::SUCCESS),
+        Err(error) => say(&Line::Failed(error.to_string())).map(|()| ExitCode::FAILURE),
+    }
+}

@@ -1,0 +1,158 @@
+//! Blobs that move through a mesh: where they are, which blocks have them, and what that costs.
+//!
+//! A row of pictures, each the whole mesh at one time: blocks that have the field are filled, in the colour of their rank,
+//! and the field itself is drawn on them. Below, the bytes that each time step sends.
+
+use super::svg::{Drawing, Point};
+use crate::quantity::{Bytes, Count};
+
+const SIDE: f64 = 250.0;
+const GAP: f64 = 24.0;
+const ACROSS: usize = 4;
+const LEFT: f64 = 84.0;
+const CHART: f64 = 130.0;
+/// Steps of darkness; neighbours of one step are drawn together.
+const STEPS: u8 = 6;
+
+/// The mesh at one time.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Picture {
+    /// After so many time steps.
+    pub cycle: u32,
+    /// Blocks that have the field, each with its cells seen from above, row by row, in 255ths.
+    pub blocks: Vec<(u32, Vec<u8>)>,
+}
+
+/// Pictures of a run, and its bytes.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Motion {
+    /// Blocks along x and y.
+    pub counts: [u32; 2],
+    /// Cells of a block along x and y.
+    pub cells: [u32; 2],
+    /// The rank of each block, of the layers one behind the other.
+    pub owners: Vec<u32>,
+    /// In order of time.
+    pub pictures: Vec<Picture>,
+    /// Payload bytes of each time step, of all ranks.
+    pub bytes: Vec<u64>,
+    /// The same, if every block had every field.
+    pub dense_bytes: u64,
+}
+
+/// Draws it; `None` without pictures.
+pub(super) fn draw(of: &Motion) -> Option<String> {
+    let layer = of.counts[0] * of.counts[1];
+    if of.pictures.is_empty() || layer == 0 || of.cells.contains(&0) {
+        return None;
+    }
+    let mut drawing = Drawing::new();
+    let block = SIDE / f64::from(of.counts[0].max(of.counts[1]));
+    let height = block * f64::from(of.counts[1]);
+    for (nth, picture) in of.pictures.iter().enumerate() {
+        let x = (nth % ACROSS) as f64 * (SIDE + GAP);
+        let y = (nth / ACROSS) as f64 * (height + GAP + 16.0);
+        frame(&mut drawing, of, picture, [x, y], block);
+    }
+    let rows = of.pictures.len().div_ceil(ACROSS) as f64;
+    chart(&mut drawing, of, rows * (height + GAP + 16.0) + 10.0);
+    Some(drawing.finish("where the first field is, and bytes of each time step"))
+}
+
+fn frame(drawing: &mut Drawing, of: &Motion, picture: &Picture, [left, top]: [f64; 2], block: f64) {
+    let [across, down] = of.counts;
+    let place = |number: u32| {
+        let at = number % (across * down);
+        (left + f64::from(at % across) * block, top + f64::from(at / across) * block)
+    };
+    for number in 0..across * down {
+        let (x, y) = place(number);
+        let held = picture.blocks.iter().find(|(held, _)| held % (across * down) == number);
+        let owner = held.map(|(held, _)| of.owners.get(*held as usize).copied().unwrap_or(0) % 7 + 1);
+        let class =
+            owner.map_or_else(|| "fill=\"none\"".to_owned(), |c| format!("class=\"phase-{c}\" opacity=\"0.35\""));
+        drawing.push(format_args!(r#"<rect x="{x:.1}" y="{y:.1}" width="{block:.1}" height="{block:.1}" {class}/>"#));
+        drawing
+            .push(format_args!(r#"<rect class="grid" x="{x:.1}" y="{y:.1}" width="{block:.1}" height="{block:.1}"/>"#));
+    }
+    let (width, height) = (block / f64::from(of.cells[0]), block / f64::from(of.cells[1]));
+    for (number, cells) in &picture.blocks {
+        let (x, y) = place(*number);
+        for (row, values) in cells.chunks(of.cells[0] as usize).enumerate() {
+            let step = |value: u8| value.div_ceil(255 / STEPS).min(STEPS);
+            let mut at = 0;
+            while let Some(&value) = values.get(at) {
+                let run = values[at..].iter().take_while(|&&other| step(other) == step(value)).count();
+                if step(value) > 0 {
+                    let (x, y) = (x + at as f64 * width, y + row as f64 * height);
+                    let (wide, dark) = (run as f64 * width, f64::from(step(value)) / f64::from(STEPS));
+                    drawing.push(format_args!(
+                        r#"<rect x="{x:.2}" y="{y:.2}" width="{wide:.2}" height="{height:.2}" fill="currentColor" opacity="{dark:.2}"/>"#
+                    ));
+                }
+                at += run;
+            }
+        }
+    }
+    let below = top + block * f64::from(down) + 12.0;
+    let text = format!("step {}, on {} blocks", Count(u64::from(picture.cycle)), Count(picture.blocks.len() as u64));
+    drawing.cover(Point { x: left, y: top }, 2.0);
+    drawing.text("tick", Point { x: left, y: below }, "start", &text);
+}
+
+fn chart(drawing: &mut Drawing, of: &Motion, top: f64) {
+    let width = ACROSS as f64 * (SIDE + GAP) - GAP - LEFT;
+    let most = of.bytes.iter().copied().max().unwrap_or(0).max(1);
+    let count = of.bytes.len().max(2) - 1;
+    let point = |nth: usize, bytes: u64| {
+        (LEFT + width * nth as f64 / count as f64, top + CHART * (1.0 - bytes as f64 / most as f64))
+    };
+    for part in 0..=2u64 {
+        let (_, y) = point(0, most * part / 2);
+        drawing.push(format_args!(r#"<path class="grid" d="M{LEFT:.1} {y:.1}h{width:.1}"/>"#));
+        drawing.text("tick", Point { x: LEFT - 10.0, y }, "end", &Bytes(most * part / 2).to_string());
+    }
+    // A point for each step would draw the same line several times over.
+    let stride = of.bytes.len().div_ceil(800).max(1);
+    let line: String = of.bytes.iter().enumerate().step_by(stride).fold(String::new(), |mut line, (nth, &bytes)| {
+        let (x, y) = point(nth, bytes);
+        line.push_str(&format!("{}{x:.1} {y:.1}", if line.is_empty() { "M" } else { "L" }));
+        line
+    });
+    drawing.push(format_args!(r#"<path d="{line}" fill="none" style="stroke: var(--c1)" stroke-width="1.4"/>"#));
+    drawing.cover(Point { x: LEFT + width, y: top + CHART }, 8.0);
+    let share = of.bytes.iter().sum::<u64>() as f64 / of.bytes.len().max(1) as f64 / of.dense_bytes.max(1) as f64;
+    let text = format!(
+        "payload bytes between ranks in each time step; {} if every block had every field, so {:.1} % on average",
+        Bytes(of.dense_bytes),
+        100.0 * share
+    );
+    let steps = format!("step {}", Count(of.bytes.len() as u64));
+    for (x, anchor, text) in [(LEFT, "start", "step 0"), (LEFT + width, "end", steps.as_str())] {
+        drawing.text("tick", Point { x, y: top + CHART + 14.0 }, anchor, text);
+    }
+    drawing.text("legend", Point { x: LEFT, y: top + CHART + 36.0 }, "start", &text);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_block_that_has_the_field_is_filled_and_its_cells_are_drawn() {
+        let picture = Picture { cycle: 3, blocks: vec![(1, vec![0, 255, 255, 0])] };
+        let motion = Motion {
+            counts: [2, 1],
+            cells: [2, 2],
+            owners: vec![0, 1],
+            pictures: vec![picture],
+            bytes: vec![100, 50],
+            dense_bytes: 1000,
+        };
+        let drawn = draw(&motion).unwrap();
+        assert_eq!(drawn.matches("class=\"phase-2\"").count(), 1);
+        assert_eq!(drawn.matches("currentColor").count(), 2);
+        assert!(drawn.contains("step 3, on 1 blocks") && drawn.contains("7.5 % on average"));
+        assert_eq!(draw(&Motion::default()), None);
+    }
+}

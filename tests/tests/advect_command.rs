@@ -1,0 +1,133 @@
+//! `umbra advect` as a command: ranks as processes, the same bits on all numbers of them, and no process left behind.
+#![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
+
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use umbra_tests::rig::{self, Scratch};
+
+fn umbra() -> Command {
+    let mut command = Command::new(&rig::programs().0);
+    command.arg("advect").stdin(Stdio::null());
+    command
+}
+
+fn run(arguments: &[&str]) -> Output {
+    umbra().args(arguments).output().unwrap()
+}
+
+/// The object that a good run prints.
+fn good(arguments: &[&str]) -> String {
+    let output = run(&[&["--json", "--quiet"], arguments].concat());
+    let text = String::from_utf8(output.stdout.clone()).unwrap();
+    assert!(output.status.success(), "{arguments:?}: {} {text}", String::from_utf8_lossy(&output.stderr));
+    assert!(text.starts_with("{\"ok\":true,") && text.lines().count() == 1, "{text}");
+    text
+}
+
+/// What stands behind a name of the object, as text.
+fn value<'a>(object: &'a str, name: &str) -> &'a str {
+    let (_, rest) = object.split_once(&format!("\"{name}\":")).unwrap_or_else(|| panic!("no {name} in {object}"));
+    rest.split([',', '}']).next().unwrap()
+}
+
+fn figure(object: &str, name: &str) -> f64 {
+    value(object, name).parse().unwrap_or_else(|_| panic!("{name} is no number in {object}"))
+}
+
+const SMALL: [&str; 10] = ["--blocks", "4", "--cells", "8", "--fields", "2", "--radius", "2", "--cycles", "24"];
+
+#[test]
+fn s34_and_s35_processes_give_the_same_bits_on_every_number_of_ranks() {
+    for problem in [&["--problem", "shift"][..], &["--problem", "smooth", "-d", "3"]] {
+        let mut hashes = Vec::new();
+        for way in [
+            &["-n", "1", "--dense"][..],
+            &["-n", "2"],
+            &["-n", "3", "--split"],
+            &["-n", "4", "--threads"],
+            &["-n", "8", "--reversed", "--delay", "200us"],
+        ] {
+            let object = good(&[&SMALL[..], problem, way].concat());
+            hashes.push(value(&object, "hash").to_owned());
+            let (ranks, messages) = (figure(&object, "ranks"), figure(&object, "wire_msgs"));
+            // Two exchanges a step, and no pair of ranks has more than one message in each direction.
+            assert!(messages <= ranks * (ranks - 1.0) * 24.0 * 2.0, "{object}");
+        }
+        assert!(hashes.iter().all(|hash| *hash == hashes[0]), "{problem:?}: {hashes:?}");
+    }
+}
+
+#[test]
+fn the_reference_case_needs_a_fraction_of_what_a_dense_run_needs() {
+    let object = good(&["--cycles", "40"]);
+    assert!(figure(&object, "live_fraction") < 0.05, "{object}");
+    let part = |object: &str, what: &str| {
+        let (_, rest) = object.split_once(&format!("\"{what}\":{{")).unwrap();
+        let rest = rest.to_owned();
+        move |name: &str| figure(&rest, name)
+    };
+    let fields = part(&object, "field_bytes");
+    assert!(fields("peak") <= 0.0625 * fields("dense"), "{object}");
+    assert!(part(&object, "comm_bytes")("peak") <= 0.3 * figure(&object, "dense_comm_bytes"), "{object}");
+}
+
+#[test]
+fn a_page_shows_pictures_and_needs_nothing_else() {
+    let scratch = Scratch::new("advect");
+    let page = scratch.path().join("blobs.html");
+    good(&[&SMALL[..], &["--plot", page.to_str().unwrap()]].concat());
+    let text = std::fs::read_to_string(&page).unwrap();
+    assert!(text.starts_with("<!doctype html>") && text.contains("Motion") && text.contains("step 24, on"));
+    assert!(!text.contains("<script") && !text.contains("http://") && !text.contains("https://"));
+}
+
+fn children(of: u32) -> Vec<u32> {
+    let list = std::fs::read_to_string(format!("/proc/{of}/task/{of}/children")).unwrap_or_default();
+    list.split_ascii_whitespace().filter_map(|pid| pid.parse().ok()).collect()
+}
+
+#[test]
+fn s41_a_killed_rank_ends_the_run_with_its_name_and_nothing_stays_behind() {
+    let long = ["--cycles", "100000000", "-n", "3", "--quiet"];
+    let job = umbra().args(long).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let begun = Instant::now();
+    let mut ranks = children(job.id());
+    while ranks.len() < 3 {
+        assert!(begun.elapsed() < Duration::from_secs(30), "the ranks did not start");
+        std::thread::sleep(Duration::from_millis(10));
+        ranks = children(job.id());
+    }
+    kill_process(Pid::from_raw(i32::try_from(ranks[1]).unwrap()).unwrap(), Signal::KILL).unwrap();
+    let output = job.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("rank 1 ended early: signal: 9"), "{said}");
+    rig::all_gone(&ranks);
+}
+
+#[test]
+fn ranks_end_with_the_process_that_started_them() {
+    let mut job = umbra().args(["--cycles", "100000000", "-n", "2", "--quiet"]).spawn().unwrap();
+    let begun = Instant::now();
+    let mut ranks = children(job.id());
+    while ranks.len() < 2 {
+        assert!(begun.elapsed() < Duration::from_secs(30), "the ranks did not start");
+        std::thread::sleep(Duration::from_millis(10));
+        ranks = children(job.id());
+    }
+    // Time to ask the kernel for it.
+    std::thread::sleep(Duration::from_millis(500));
+    job.kill().unwrap();
+    job.wait().unwrap();
+    rig::all_gone(&ranks);
+}
+
+#[test]
+fn bad_arguments_are_told_apart_from_runs_that_fail() {
+    let output = run(&["--radius", "900"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("radius 900"));
+    assert_eq!(run(&["-n", "0"]).status.code(), Some(2));
+}

@@ -1,0 +1,134 @@
+//! Sparse advection: the same bits on every number of ranks, dense and sparse, split and not, in every order.
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
+
+use std::time::Duration;
+
+use umbra::advect::{Options, Outcome, Problem, run};
+
+const NOTHING: fn(umbra::advect::Progress) = |_| ();
+
+/// Smaller than the usual runs, but with blocks that come and go.
+fn small(problem: Problem, dimensions: u32) -> Options {
+    let plane = dimensions == 2;
+    Options {
+        blocks: if plane { 6 } else { 4 },
+        cells: if plane { 8 } else { 6 },
+        fields: 3,
+        radius: 2,
+        cycles: if plane { 40 } else { 16 },
+        ..Options::new(problem, dimensions)
+    }
+}
+
+/// Everything that may not change a bit.
+fn variants(options: Options) -> Vec<(String, Options)> {
+    let mut all = Vec::new();
+    for ranks in [1, 2, 3, 4, 8] {
+        for dense in [false, true] {
+            for split in [false, true] {
+                let name = format!("{ranks} ranks, dense {dense}, split {split}");
+                all.push((name, Options { ranks, dense, split, ..options }));
+            }
+        }
+        let reversed = Options { ranks, reversed: true, split: ranks == 3, ..options };
+        let delayed = Options { ranks, delay: Duration::from_micros(300), cycles: options.cycles, ..options };
+        all.push((format!("{ranks} ranks, reversed"), reversed));
+        all.push((format!("{ranks} ranks, delayed"), delayed));
+    }
+    all
+}
+
+fn all_agree(options: Options) -> Outcome {
+    let expected = run(&Options { ranks: 1, dense: true, ..options }, NOTHING).unwrap();
+    let variants = variants(options);
+    assert!(variants.len() >= 30);
+    for (name, options) in variants {
+        let outcome = run(&options, NOTHING).unwrap();
+        assert_eq!(outcome.wrong.unwrap_or(0), 0, "{name}: differs from the closed form");
+        assert_eq!(outcome.hash, expected.hash, "{name}");
+        assert_eq!((outcome.max.to_bits(), outcome.nonzero), (expected.max.to_bits(), expected.nonzero), "{name}");
+        for rank in &outcome.ranks {
+            assert!(rank.messages_each < u64::from(options.ranks), "{name}: more than one message a peer and exchange");
+        }
+    }
+    expected
+}
+
+#[test]
+fn s34_a_plane_of_shifted_blobs_is_the_closed_form() {
+    let outcome = all_agree(small(Problem::Shift, 2));
+    assert_eq!(outcome.wrong, Some(0));
+    assert_eq!(outcome.nonzero, 3 * 13, "three discs of radius 2");
+}
+
+#[test]
+fn s34_a_space_of_shifted_blobs_is_the_closed_form() {
+    assert_eq!(all_agree(small(Problem::Shift, 3)).nonzero, 3 * 33, "three balls of radius 2");
+}
+
+#[test]
+fn s35_a_smooth_plane_has_the_bits_of_the_dense_run() {
+    let outcome = all_agree(small(Problem::Smooth, 2));
+    assert!(outcome.wrong.is_none() && outcome.max > 0.0 && outcome.max < 1.0);
+}
+
+#[test]
+fn s35_a_smooth_space_has_the_bits_of_the_dense_run() {
+    assert!(all_agree(small(Problem::Smooth, 3)).nonzero > 500);
+}
+
+#[test]
+fn blocks_that_are_all_neighbours_of_all_agree_too() {
+    for problem in [Problem::Shift, Problem::Smooth] {
+        for dimensions in [2, 3] {
+            let tiny = Options::tiny(problem, dimensions);
+            let expected = run(&Options { ranks: 1, dense: true, ..tiny }, NOTHING).unwrap();
+            // More ranks than blocks, too: some have none.
+            for ranks in [1, 3, 6] {
+                let outcome = run(&Options { ranks, split: ranks == 3, ..tiny }, NOTHING).unwrap();
+                assert_eq!(
+                    (outcome.hash, outcome.wrong),
+                    (expected.hash, expected.wrong),
+                    "{problem:?}, {ranks} ranks"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn a_hash_knows_a_single_bit() {
+    let options = Options { ranks: 1, ..Options::tiny(Problem::Smooth, 2) };
+    let hash = run(&options, NOTHING).unwrap().hash;
+    for other in [Options { cycles: 19, ..options }, Options { seed: 2, ..options }, Options { fields: 1, ..options }] {
+        assert_ne!(run(&other, NOTHING).unwrap().hash, hash);
+    }
+}
+
+#[test]
+fn a_sparse_run_has_only_the_blocks_that_a_blob_meets() {
+    let options = Options { cycles: 64, ..Options::new(Problem::Shift, 2) };
+    let outcome = run(&options, NOTHING).unwrap();
+    let dense = u64::from(options.fields) * 64 * 36 * 36 * 8;
+    let peak = outcome.field_bytes_peak;
+    assert!(peak > 0 && peak * 10_000 <= dense * 625, "at most 4 of 64 blocks a field: {peak} of {dense}");
+    for rank in &outcome.ranks {
+        let [_, peak, all] = rank.slot_bytes;
+        assert!(peak * 100 <= all * 30, "slots of {peak} bytes, {all} if they held everything");
+    }
+}
+
+#[test]
+fn runs_that_cannot_work_are_refused_with_a_reason() {
+    let options = Options::new(Problem::Shift, 2);
+    let cases = [
+        (Options { dimensions: 4, ..options }, "4 dimensions"),
+        (Options { ranks: 0, ..options }, "no ranks"),
+        (Options { radius: 200, ..options }, "radius 200"),
+        (Options { cells: 1, radius: 1, ..options }, "ghosts"),
+    ];
+    for (options, why) in cases {
+        let error = run(&options, NOTHING).unwrap_err().to_string();
+        assert!(error.contains(why), "{error}");
+    }
+}
