@@ -88,18 +88,31 @@ fn children(of: u32) -> Vec<u32> {
     list.split_ascii_whitespace().filter_map(|pid| pid.parse().ok()).collect()
 }
 
-#[test]
-fn s41_a_killed_rank_ends_the_run_with_its_name_and_nothing_stays_behind() {
-    let long = ["--cycles", "100000000", "-n", "3", "--quiet"];
-    let job = umbra().args(long).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+/// A long run of some ranks, and their process ids once they are there.
+fn long_run(arguments: &[&str], count: usize) -> (std::process::Child, Vec<u32>) {
+    let mut command = umbra();
+    let job = command.args(["--cycles", "100000000", "--quiet"]).args(arguments).stdout(Stdio::piped());
+    let job = job.stderr(Stdio::piped()).spawn().unwrap();
     let begun = Instant::now();
     let mut ranks = children(job.id());
-    while ranks.len() < 3 {
+    while ranks.len() < count {
         assert!(begun.elapsed() < Duration::from_secs(30), "the ranks did not start");
         std::thread::sleep(Duration::from_millis(10));
         ranks = children(job.id());
     }
-    kill_process(Pid::from_raw(i32::try_from(ranks[1]).unwrap()).unwrap(), Signal::KILL).unwrap();
+    // Time to build, and to ask the kernel to end with the process that started them.
+    std::thread::sleep(Duration::from_millis(500));
+    (job, ranks)
+}
+
+fn signal(pid: u32, signal: Signal) {
+    kill_process(Pid::from_raw(i32::try_from(pid).unwrap()).unwrap(), signal).unwrap();
+}
+
+#[test]
+fn s41_a_killed_rank_ends_the_run_with_its_name_and_nothing_stays_behind() {
+    let (job, ranks) = long_run(&["-n", "3"], 3);
+    signal(ranks[1], Signal::KILL);
     let output = job.wait_with_output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{said}");
@@ -108,17 +121,19 @@ fn s41_a_killed_rank_ends_the_run_with_its_name_and_nothing_stays_behind() {
 }
 
 #[test]
+fn s41_a_stopped_rank_is_named_with_blocks_and_fields_after_the_deadline() {
+    let (job, ranks) = long_run(&["-n", "3", "--timeout", "2s"], 3);
+    signal(ranks[1], Signal::STOP);
+    let output = job.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("not received in time; rank 1: block ") && said.contains(", field 0, element ("), "{said}");
+    rig::all_gone(&ranks);
+}
+
+#[test]
 fn ranks_end_with_the_process_that_started_them() {
-    let mut job = umbra().args(["--cycles", "100000000", "-n", "2", "--quiet"]).spawn().unwrap();
-    let begun = Instant::now();
-    let mut ranks = children(job.id());
-    while ranks.len() < 2 {
-        assert!(begun.elapsed() < Duration::from_secs(30), "the ranks did not start");
-        std::thread::sleep(Duration::from_millis(10));
-        ranks = children(job.id());
-    }
-    // Time to ask the kernel for it.
-    std::thread::sleep(Duration::from_millis(500));
+    let (mut job, ranks) = long_run(&["-n", "2"], 2);
     job.kill().unwrap();
     job.wait().unwrap();
     rig::all_gone(&ranks);

@@ -5,10 +5,10 @@ use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
 
 use umbra::boundary::{
-    Boundary, BoundaryError, Edge, Extent, Fabric, Field, Fields, Grid, Mesh, Scope, Settings, Store, fill_edges,
-    largest_message,
+    Boundary, BoundaryError, Edge, Extent, Fabric, Field, Fields, Grid, Mesh, Scope, Settings, Store, Transport,
+    fill_edges, largest_message,
 };
-use umbra_core::boundary::{Element, Shape, Sparse};
+use umbra_core::boundary::{Element, Message, Shape, Sparse};
 
 const SETTINGS: Settings = Settings { deadline: Some(Duration::from_secs(60)), smallest_slot: 256, reversed: false };
 
@@ -529,4 +529,43 @@ fn edges_of_the_domain_continue_or_mirror() {
             });
         }
     }
+}
+
+#[test]
+fn s45_bytes_of_a_peer_that_are_no_message_are_counted_and_the_true_one_still_comes() {
+    let mesh = Grid::new(shape(2, 4, 2), [2, 1, 1], [false; 3], 2);
+    let extent = Extent { ranks: 2, slots: 2, message: largest_message(&mesh, &[Field::DENSE], 2) };
+    let segment = Arc::new(Fabric::segment(extent).unwrap());
+    let (written, looked) = (Barrier::new(2), Barrier::new(2));
+    std::thread::scope(|scope| {
+        for rank in 0..2 {
+            let (segment, mesh, written, looked) = (segment.clone(), &mesh, &written, &looked);
+            scope.spawn(move || {
+                let fabric = Fabric::attach(segment.clone(), extent, rank).unwrap();
+                let mut boundary = Boundary::build(mesh, &[Field::DENSE], fabric, SETTINGS).unwrap();
+                let mut store = Store::new(2, mesh.shape().len(), &[Field::DENSE], 1);
+                store.allocate(rank, 0);
+                store.stage(0).values_mut(rank, 0).unwrap().fill(f64::from(rank + 1));
+                if rank == 1 {
+                    let mut hostile = Fabric::attach(segment, extent, 1).unwrap();
+                    let message = Message { rank: 0, sequence: 9, slot: 1, head: 64, in_slot: 0, overflow: 0 };
+                    hostile.publish(&message, 7, &[0xa5; 64]).unwrap();
+                }
+                written.wait();
+                if rank == 0 {
+                    boundary.start_receive(Scope::Any).unwrap();
+                    for _ in 0..3 {
+                        assert!(boundary.receive(&mut store.stage(0), Scope::Nonlocal).unwrap().is_pending());
+                    }
+                    let _ = boundary.send(&store.stage(0), Scope::Any).unwrap();
+                    assert!(boundary.receive(&mut store.stage(0), Scope::Any).unwrap().is_pending());
+                }
+                looked.wait();
+                boundary.exchange(&mut store.stage(0)).unwrap();
+                assert_eq!(boundary.counts().refused, u64::from(rank == 0), "once, however often it was looked at");
+                let ghost = if rank == 0 { 3 * 8 + 7 } else { 3 * 8 };
+                assert_eq!(store.values(rank, 0, 0).unwrap()[ghost], f64::from(2 - rank));
+            });
+        }
+    });
 }

@@ -93,6 +93,9 @@ pub enum AdvectError {
         /// Why.
         error: BoundaryError,
     },
+    /// A rank that is a process of its own has failed; it names itself.
+    #[error("{0}")]
+    Rank(String),
     /// A rank ended without an outcome.
     #[error("rank {rank} ended early: {why}")]
     Ended {

@@ -8,7 +8,7 @@ use super::fields::NoMemory;
 use super::transport::TransportError;
 
 /// Channels that an error names one by one.
-const NAMED: usize = 8;
+const NAMED: usize = 4;
 
 /// An exchange was not over in time.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -84,7 +84,7 @@ pub(super) fn run(options: &Options, mut tell: impl FnMut(Progress)) -> Result<O
     for (rank, line) in hear {
         match line {
             Some(Ok(Line::Cycles(cycles))) => tell(Progress { rank, cycles }),
-            Some(Ok(Line::Failed(why))) => return Err(ended(rank, why)),
+            Some(Ok(Line::Failed(why))) => return Err(AdvectError::Rank(why)),
             Some(Ok(Line::Done(outcome))) => outcomes[rank as usize] = Some(*outcome),
             Some(Err(line)) => return Err(ended(rank, format!("it said {line:?}"))),
             None if outcomes[rank as usize].is_none() => {
