@@ -102,38 +102,38 @@ fn bits(store: &Store, blocks: impl Iterator<Item = u32>, fields: u16) -> Vec<Op
 fn s18_and_s19_every_ghost_gets_its_cell_and_interiors_stay() {
     let vector = Field { components: 3, vector: true, sparse: None };
     let fields = [Field::DENSE, vector, sparse(0.5, 0.5, 0.0)];
-    for dimensions in 1..=3 {
-        for ghosts in 1..=4 {
-            // A block that is its own neighbour, two that touch several times, and a usual mesh; as small as can be.
-            for count in [1, 2, 3] {
-                let shape = shape(dimensions, ghosts, ghosts);
-                for ranks in [1, 2, 3] {
-                    let mesh = Grid::new(shape, counts(dimensions, count), [true; 3], ranks);
-                    job(&same(&mesh, ranks), &fields, |rank, boundary, mut store| {
-                        let mut boundary = boundary.unwrap();
-                        for block in mesh.owned_by(rank) {
-                            for field in 0..3 {
-                                fill(&mesh, &mut store, block, field, fields[usize::from(field)].components as usize);
-                            }
+    // As small as can be, and one with rows both long and short, of more values than are gathered at once.
+    let small = (1..=3).flat_map(|dimensions| (1..=4).map(move |ghosts| (dimensions, ghosts, ghosts)));
+    for (dimensions, cells_of_block, ghosts) in small.chain([(2, 100, 3)]) {
+        // A block that is its own neighbour, two that touch several times, and a usual mesh.
+        for count in [1, 2, 3] {
+            let shape = shape(dimensions, cells_of_block, ghosts);
+            for ranks in [1, 2, 3] {
+                let mesh = Grid::new(shape, counts(dimensions, count), [true; 3], ranks);
+                job(&same(&mesh, ranks), &fields, |rank, boundary, mut store| {
+                    let mut boundary = boundary.unwrap();
+                    for block in mesh.owned_by(rank) {
+                        for field in 0..3 {
+                            fill(&mesh, &mut store, block, field, fields[usize::from(field)].components as usize);
                         }
-                        boundary.exchange(&mut store.stage(0)).unwrap();
-                        for block in mesh.owned_by(rank) {
-                            for field in 0..3 {
-                                let values = store.values(block, field, 0).unwrap();
-                                for component in 0..fields[usize::from(field)].components as usize {
-                                    for (at, cell) in cells(shape) {
-                                        let expected = value(&mesh, block, field, component, cell);
-                                        assert_eq!(
-                                            values[component * shape.len() + at],
-                                            expected,
-                                            "block {block} {cell:?}"
-                                        );
-                                    }
+                    }
+                    boundary.exchange(&mut store.stage(0)).unwrap();
+                    for block in mesh.owned_by(rank) {
+                        for field in 0..3 {
+                            let values = store.values(block, field, 0).unwrap();
+                            for component in 0..fields[usize::from(field)].components as usize {
+                                for (at, cell) in cells(shape) {
+                                    let expected = value(&mesh, block, field, component, cell);
+                                    assert_eq!(
+                                        values[component * shape.len() + at],
+                                        expected,
+                                        "block {block} {cell:?}"
+                                    );
                                 }
                             }
                         }
-                    });
-                }
+                    }
+                });
             }
         }
     }

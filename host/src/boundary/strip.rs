@@ -7,6 +7,11 @@ use super::fields::{Field, Fields};
 use super::tasks::Boundary;
 use super::transport::{Transport, TransportError};
 
+/// Rows up to this length are gathered, because a transport looks its place up for each write and read.
+const SHORT: usize = 32;
+/// Values that are gathered.
+const CHUNK: usize = 256;
+
 /// The rows of a region, component after component, as ranges of an array.
 fn rows(shape: &Shape, region: Region, components: usize) -> impl Iterator<Item = std::ops::Range<usize>> + use<> {
     let (extents, cells, len) = (shape.extents(), shape.len(), region.len[0] as usize);
@@ -51,10 +56,51 @@ pub(super) fn pack(
     let values = view.values(block, field).ok_or(BoundaryError::Absent { block, field })?;
     let region = shape.send_box(entry.key.element);
     let components = values.len() / shape.len();
-    let mut behind = 0;
+    let (mut behind, mut gathered) = (0, 0);
+    let mut chunk = [0.0; CHUNK];
     for row in rows(shape, region, components) {
-        write(behind, &values[row.clone()])?;
-        behind += row.len();
+        let len = row.len();
+        if len > SHORT {
+            write(behind, &values[row])?;
+            behind += len;
+            continue;
+        }
+        if gathered + len > CHUNK {
+            write(behind, &chunk[..gathered])?;
+            (behind, gathered) = (behind + gathered, 0);
+        }
+        chunk[gathered..gathered + len].copy_from_slice(&values[row]);
+        gathered += len;
+    }
+    if gathered > 0 { Ok(write(behind, &chunk[..gathered])?) } else { Ok(()) }
+}
+
+/// Hands the rows of a strip out to an array, as `read` gives them: so many values from behind so many.
+fn unpack(
+    values: &mut [f64],
+    shape: &Shape,
+    region: Region,
+    mut read: impl FnMut(usize, &mut [f64]) -> Result<(), TransportError>,
+) -> Result<(), TransportError> {
+    let components = values.len() / shape.len();
+    let all = region.cells() as usize * components;
+    let (mut behind, mut used, mut gathered) = (0, 0, 0);
+    let mut chunk = [0.0; CHUNK];
+    for row in rows(shape, region, components) {
+        let len = row.len();
+        if len > SHORT {
+            read(behind, &mut values[row])?;
+            behind += len;
+            continue;
+        }
+        if used == gathered {
+            // Whole rows only; all rows of a strip are of one length.
+            gathered = (CHUNK / len * len).min(all - behind);
+            read(behind, &mut chunk[..gathered])?;
+            (behind, used) = (behind + gathered, 0);
+        }
+        values[row].copy_from_slice(&chunk[used..used + len]);
+        used += len;
     }
     Ok(())
 }
@@ -104,12 +150,7 @@ impl<T: Transport> Boundary<T> {
                 // Receiving made the field present.
                 let Some(values) = target(view, &self.shape, &self.fields, &entry)? else { continue };
                 let region = self.shape.receive_box(entry.key.element.opposite());
-                let mut behind = 0;
-                for row in rows(&self.shape, region, values.len() / self.shape.len()) {
-                    let len = row.len();
-                    self.transport.read(from, slot, place, behind, &mut values[row])?;
-                    behind += len;
-                }
+                unpack(values, &self.shape, region, |behind, row| self.transport.read(from, slot, place, behind, row))?;
             }
             self.transport.taken(from, slot);
             self.machine.release(peer)?;
