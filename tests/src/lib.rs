@@ -4,6 +4,7 @@
 
 pub mod agents;
 pub mod bench;
+pub mod call;
 pub mod chain;
 pub mod conformance;
 pub mod crash;

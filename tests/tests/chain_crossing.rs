@@ -41,6 +41,18 @@ fn s47_calls_of_all_members_cross_and_end() {
 }
 
 #[test]
+fn s56_thousands_of_calls_one_after_the_other_need_no_more_places_than_one() {
+    let mut world = world(4, 1, 4, 4);
+    world.network.jitter = Lapse(0);
+    for call in 0..3000 {
+        let at = world.start(&Planned { root: Node(call % 4), ..sum_over(0..4) }).unwrap();
+        world.run(Lapse::from_secs(1));
+        assert_eq!(world.made[at].end.as_ref().unwrap().0.sum(), Some(6));
+    }
+    world.check().unwrap();
+}
+
+#[test]
 fn s48_answers_of_32_calls_of_one_maker_are_not_mixed() {
     let mut world = world(8, 1, 64, 0);
     let at: Vec<usize> = (0..32u8)

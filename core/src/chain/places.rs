@@ -120,6 +120,11 @@ impl<S: Storage> Machine<S> {
         debug_assert!(!context.queued, "the queue would end at a place that is nobody's");
         let (class, slots, is_root) = (context.class, context.slots, context.is_root());
         let has_callback = context.callback != Tag::NONE;
+        let key = context.call.key();
+        // Of a call that is remembered the index says where; one of our own is not.
+        if self.index.get(key) == Some(id.index()) {
+            self.index.remove(key);
+        }
         let _ = self.contexts.end(id);
         self.count_class(class, false);
         functions::let_go(self.functions.as_mut(), slots[0]);

@@ -1,5 +1,47 @@
-//! Chained calls on a host.
+//! Chained calls on a host: members are threads or processes that share memory.
+//!
+//! A [`Station`] is the memory in which members meet; a [`Member`] takes a seat in it, registers functions by name, and
+//! makes and serves calls. It does not matter whether members are threads of one process or processes: whoever got the
+//! station's descriptor may come. A member that dies is found by its process, and its calls are reported by name.
+//!
+//! ```
+//! use std::time::Duration;
+//! use umbra::call::{Member, Shape, Station};
+//! use umbra_core::chain::{Call, Caps, Node, Phase, Verdict};
+//!
+//! let station = Station::create("example", Shape::new(4))?;
+//! let mut members = Vec::new();
+//! for node in (0..4).map(Node) {
+//!     let mut member = Member::join(&station, node)?;
+//!     member.register("sum", |work| {
+//!         let number = match work.phase {
+//!             Phase::Wait(answer) => work.reply.data()[0] + answer.data[0],
+//!             _ => work.node.0 as u8,
+//!         };
+//!         if work.reply.set_data(&[number]).is_ok() { Verdict::Done } else { Verdict::Fault(1) }
+//!     })?;
+//!     members.push(member);
+//! }
+//! let sum = umbra_core::chain::Tag::of("sum");
+//! let everybody = [0, 1, 2, 3].map(Node);
+//! let call = Call { callback: sum, caps: Caps { header: 0, data: 1 }, ..Call::new(sum, &everybody) };
+//! let mut first = members.remove(0);
+//! let handle = first.start(&call)?;
+//! // The others serve in threads of their own, or in other processes; here in turn.
+//! while !first.test(handle)? {
+//!     members.iter_mut().for_each(|member| _ = member.turn());
+//! }
+//! assert_eq!(first.wait(handle, Duration::ZERO)?.data, [6]);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
+mod answer;
+mod member;
+mod peers;
+mod station;
 mod storage;
 
+pub use answer::{Failure, JoinError, Reply, WaitError};
+pub use member::{Function, Member};
+pub use station::{Shape, Station, StationError};
 pub use storage::{Capacities, Heap};

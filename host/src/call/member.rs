@@ -1,0 +1,354 @@
+//! A member: the machine of chained calls, its functions, and the loop that serves both.
+
+use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
+
+use umbra_core::chain::{
+    Action, Call, Config, Handle, Life, Machine, Node, Outcome, RegisterError, StartError, Tag, Verdict, Work,
+};
+use umbra_core::channel::{Header, Port, ReceiveError, SendError};
+use umbra_core::error::Stale;
+use umbra_core::time::{Lapse, Time};
+
+use super::answer::{Failure, JoinError, Reply, WaitError};
+use super::peers::{News, Peers};
+use super::station::{Station, number};
+use super::storage::{Capacities, Heap};
+use crate::sys::clock::now;
+use crate::sys::futex::Futex;
+use crate::sys::process::{Process, ProcessId};
+
+/// A function that members may call.
+pub type Function = Box<dyn FnMut(&mut Work<'_>) -> Verdict + Send>;
+
+/// How often members look who has died.
+const LOOK: Lapse = Lapse::from_millis(10);
+/// How soon a function that is pending is asked again.
+const PROBE: Lapse = Lapse::from_micros(500);
+/// Messages taken before something else is done.
+const BATCH: usize = 64;
+/// Messages that wait for room in the inboxes of others before no more are made.
+const OUTBOX: usize = 256;
+/// Looks at the inbox before the first sleep.
+const SPINS: u32 = 200;
+
+/// One member of a [`Station`]. One thread serves it: whoever waits for its own calls serves those of others meanwhile.
+pub struct Member {
+    station: Station,
+    node: Node,
+    machine: Machine<Heap>,
+    functions: Vec<Option<Function>>,
+    peers: Peers,
+    /// Messages that their receivers had no room for.
+    outbox: VecDeque<(Node, Vec<u8>)>,
+    buffer: Vec<u8>,
+    pad: Vec<u8>,
+    /// A message that the machine could not take yet: from whom, and its length in the pad.
+    held: Option<(Node, usize)>,
+    /// Calls whose function is pending.
+    pending: Vec<Handle>,
+    look_at: Time,
+    probe_at: Time,
+}
+
+impl std::fmt::Debug for Member {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Member").field("node", &self.node).field("calls", &self.machine.len()).finish_non_exhaustive()
+    }
+}
+
+impl Member {
+    /// Takes the seat of `node`, with room for the usual number of calls.
+    ///
+    /// # Errors
+    /// [`JoinError`].
+    pub fn join(station: &Station, node: Node) -> Result<Member, JoinError> {
+        Self::join_with(station, node, Capacities::new(u32::from(station.shape().members)), |config| config)
+    }
+
+    /// Takes the seat of `node`, with this much room and other settings.
+    ///
+    /// # Errors
+    /// [`JoinError`].
+    pub fn join_with(
+        station: &Station,
+        node: Node,
+        capacities: Capacities,
+        settings: impl FnOnce(Config) -> Config,
+    ) -> Result<Member, JoinError> {
+        let seat = station.seat(node)?;
+        let before = seat.sitter();
+        let taken = |pid| JoinError::Taken { node, pid };
+        if let Some(process) = before.process
+            && Process::open(process).is_ok_and(|process| process.is_alive())
+        {
+            return Err(taken(process.pid));
+        }
+        let life = seat.take(before, ProcessId::current()?).ok_or_else(|| taken(0))?;
+        // What an earlier life was doing to its inbox when it died.
+        station.inbox(node)?.queue().reclaim(number(node, before.life));
+        let config = Config { message_max: station.shape().message_bytes, ..settings(Config::new(node, life)) };
+        let config = Config { node, life, ..config };
+        Ok(Member {
+            station: station.clone(),
+            node,
+            machine: capacities.machine(config),
+            functions: Vec::new(),
+            peers: Peers::new(station, node),
+            outbox: VecDeque::new(),
+            buffer: vec![0; config.message_max as usize],
+            pad: vec![0; config.message_max as usize],
+            held: None,
+            pending: Vec::new(),
+            look_at: Time::ZERO,
+            probe_at: Time::NEVER,
+        })
+    }
+
+    /// Who it is.
+    #[must_use]
+    pub const fn node(&self) -> Node {
+        self.node
+    }
+
+    /// Counts of what its machine did.
+    #[must_use]
+    pub const fn figures(&self) -> &umbra_core::chain::Figures {
+        self.machine.figures()
+    }
+
+    /// Makes a function callable by this name, which is the same for all members.
+    ///
+    /// # Errors
+    /// [`RegisterError`].
+    pub fn register(
+        &mut self,
+        name: &str,
+        function: impl FnMut(&mut Work<'_>) -> Verdict + Send + 'static,
+    ) -> Result<Tag, RegisterError> {
+        let tag = Tag::of(name);
+        let at = usize::from(self.machine.register(tag)?);
+        if self.functions.len() <= at {
+            self.functions.resize_with(at + 1, || None);
+        }
+        self.functions[at] = Some(Box::new(function));
+        Ok(tag)
+    }
+
+    /// Begins a call and does not wait for it.
+    ///
+    /// # Errors
+    /// [`StartError`]; nothing was sent.
+    pub fn start(&mut self, call: &Call<'_>) -> Result<Handle, StartError> {
+        self.look();
+        let handle = self.machine.start(call, now())?;
+        self.turn();
+        Ok(handle)
+    }
+
+    /// Whether a call has ended; serves others once.
+    ///
+    /// # Errors
+    /// [`Stale`] if its answer was taken already.
+    pub fn test(&mut self, handle: Handle) -> Result<bool, Stale> {
+        self.turn();
+        Ok(self.machine.outcome(handle)?.is_some())
+    }
+
+    /// Waits for a call, at most so long, and takes its answer; serves others meanwhile.
+    ///
+    /// # Errors
+    /// [`WaitError`].
+    pub fn wait(&mut self, handle: Handle, patience: Duration) -> Result<Reply, WaitError> {
+        self.serve_until(patience, |member| member.machine.outcome(handle).map_or(true, |outcome| outcome.is_some()));
+        let answer = match self.machine.outcome(handle)? {
+            None => return Err(WaitError::NotYet),
+            Some(Outcome::Done { members, header, data }) => {
+                Ok(Reply { members, header: header.to_vec(), data: data.to_vec() })
+            }
+            Some(Outcome::Failed(report)) => {
+                Err(WaitError::Failed(Failure { tallies: report.tallies, records: report.records().collect() }))
+            }
+        };
+        self.machine.release(handle)?;
+        self.turn();
+        answer
+    }
+
+    /// Gives a call up; its answer says so.
+    ///
+    /// # Errors
+    /// [`Stale`] if its answer was taken already.
+    pub fn cancel(&mut self, handle: Handle) -> Result<(), Stale> {
+        self.machine.cancel(handle)?;
+        self.turn();
+        Ok(())
+    }
+
+    /// Serves the calls of others until `done` says so, at most so long; whether it did.
+    pub fn serve_until(&mut self, patience: Duration, mut done: impl FnMut(&mut Member) -> bool) -> bool {
+        let end = now() + Lapse(u64::try_from(patience.as_nanos()).unwrap_or(u64::MAX));
+        loop {
+            let worked = self.turn();
+            if done(self) {
+                return true;
+            }
+            let at = now();
+            if at >= end {
+                return false;
+            }
+            if !worked {
+                self.sleep(end);
+            }
+        }
+    }
+
+    /// Does what is to be done, without waiting; whether there was anything.
+    pub fn turn(&mut self) -> bool {
+        let mut worked = self.receive();
+        let at = now();
+        if self.machine.deadline().is_some_and(|due| due <= at) {
+            self.machine.on_time(at);
+        }
+        if self.probe_at <= at {
+            self.probe_at = Time::NEVER;
+            for handle in std::mem::take(&mut self.pending) {
+                let _ = self.machine.wake(handle);
+            }
+        }
+        if self.look_at <= at {
+            self.look_at = at + LOOK;
+            self.look();
+        }
+        worked |= self.flush();
+        while self.outbox.len() < OUTBOX
+            && let Some(action) = self.machine.poll(at, &mut self.buffer)
+        {
+            worked = true;
+            match action {
+                Action::Send { to, len_bytes } => self.send(to, len_bytes),
+                Action::Run { handle, function } => self.run(handle, function),
+                Action::Ended { .. } => {}
+            }
+        }
+        worked
+    }
+
+    /// Takes messages out of the inbox.
+    fn receive(&mut self) -> bool {
+        let station = self.station.clone();
+        let Ok(inbox) = station.inbox(self.node) else { return false };
+        let port = Port::new(inbox, number(self.node, self.machine.config().life), Futex);
+        let mut worked = false;
+        for _ in 0..BATCH {
+            let (from, len) = match self.held.take() {
+                Some(held) => held,
+                None => match port.try_receive(&mut self.pad) {
+                    Ok(received) => {
+                        // That its earlier life is over has to be known before anything of the new one.
+                        if self.peers.is_news(&received.header) {
+                            self.look();
+                        }
+                        match self.peers.sender(&received.header, self.machine.config().life) {
+                            Some(from) => (from, received.len),
+                            None => continue,
+                        }
+                    }
+                    Err(ReceiveError::Empty) => break,
+                    // One message, or the whole inbox, was damaged by another process.
+                    Err(_) => return worked,
+                },
+            };
+            let Some(message) = self.pad.get(..len) else { continue };
+            if self.machine.on_message(from, message, now()).is_err() {
+                self.held = Some((from, len));
+                break;
+            }
+            worked = true;
+        }
+        worked
+    }
+
+    fn send(&mut self, to: Node, len: usize) {
+        let Some(message) = self.buffer.get(..len) else { return };
+        let behind = self.outbox.iter().any(|&(waiting, _)| waiting == to);
+        if behind || !Self::post(&self.station, &self.peers, self.node, self.machine.config().life, to, message) {
+            self.outbox.push_back((to, message.to_vec()));
+        }
+    }
+
+    /// Sends what had no room before, in its order; whether anything went.
+    fn flush(&mut self) -> bool {
+        let mut full = Vec::new();
+        let before = self.outbox.len();
+        let (station, peers, node, life) = (&self.station, &self.peers, self.node, self.machine.config().life);
+        self.outbox.retain(|(to, message)| {
+            let stays = full.contains(to) || !Self::post(station, peers, node, life, *to, message);
+            if stays {
+                full.push(*to);
+            }
+            stays
+        });
+        self.outbox.len() < before
+    }
+
+    /// Puts a message into an inbox; false if that is full.
+    fn post(station: &Station, peers: &Peers, from: Node, life: Life, to: Node, message: &[u8]) -> bool {
+        let Ok(inbox) = station.inbox(to) else { return true };
+        let header = Header {
+            hints: u64::from(peers.life(to).0),
+            sender: u64::from(life.0) << 32 | u64::from(from.0),
+            ..Header::default()
+        };
+        // A message to a damaged inbox is lost, as one to a dead member is: its deadline tells.
+        !matches!(Port::new(inbox, number(from, life), Futex).try_send(header, message), Err(SendError::Full))
+    }
+
+    fn run(&mut self, handle: Handle, function: u16) {
+        let verdict = match (self.functions.get_mut(usize::from(function)), self.machine.work(handle)) {
+            (Some(Some(function)), Ok(mut work)) => {
+                catch_unwind(AssertUnwindSafe(|| function(&mut work))).unwrap_or(Verdict::Panic)
+            }
+            _ => Verdict::Panic,
+        };
+        if verdict == Verdict::Pending {
+            self.pending.push(handle);
+            self.probe_at = self.probe_at.min(now() + PROBE);
+        }
+        let finished = self.machine.finish(handle, verdict);
+        debug_assert!(finished.is_ok(), "the machine asked for it");
+    }
+
+    /// Looks who has come, left or died.
+    fn look(&mut self) {
+        let Ok(inbox) = self.station.inbox(self.node) else { return };
+        let at = now();
+        self.peers.look(&self.station, |node, news| match news {
+            News::Gone(life) => {
+                self.machine.on_gone(node, at);
+                inbox.queue().reclaim(number(node, life));
+            }
+            News::Back => self.machine.on_back(node),
+        });
+    }
+
+    fn sleep(&self, end: Time) {
+        let Ok(inbox) = self.station.inbox(self.node) else { return };
+        let until = [end, self.look_at, self.probe_at, self.machine.deadline().unwrap_or(Time::NEVER)];
+        let mut until = until.into_iter().min().unwrap_or(end);
+        if !self.outbox.is_empty() {
+            until = until.min(now() + PROBE);
+        }
+        let look = || (!inbox.queue().is_empty()).then_some(());
+        let _ = inbox.queue().published().wait(&Futex, SPINS, until, look);
+    }
+}
+
+impl Drop for Member {
+    fn drop(&mut self) {
+        if let Ok(seat) = self.station.seat(self.node) {
+            seat.leave();
+        }
+    }
+}

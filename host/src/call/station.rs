@@ -1,0 +1,241 @@
+//! The memory in which members of chained calls meet: a seat and an inbox each, in one segment.
+//!
+//! ```text
+//! header   magic, members, messages of an inbox, bytes of a message, 12 zero
+//! seats    16 words each: pid, start and life of whoever sits there
+//! inboxes  a channel each; only its owner receives
+//! ```
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use umbra_core::atomic::{AtomicU64, Ordering};
+use umbra_core::chain::{Life, Node};
+use umbra_core::channel::{self, Messages, ShapeError};
+
+use crate::sys::process::ProcessId;
+use crate::sys::segment::{Mapping, Segment, SegmentError};
+
+const MAGIC: u64 = u64::from_le_bytes(*b"umbrcal1");
+const LINE: usize = 16;
+/// Bits of a seat's number.
+const SEAT_BITS: u32 = 10;
+
+/// By which number one life of a member is known in inboxes: another life must not be taken for a dead one.
+pub(super) const fn number(node: Node, life: Life) -> u16 {
+    (life.0 as u16 & 0x3f) << SEAT_BITS | node.0 as u16
+}
+
+/// How many members meet, and how much an inbox holds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Shape {
+    /// Members, at most 1024.
+    pub members: u16,
+    /// Messages that can wait in an inbox.
+    pub messages: u32,
+    /// Bytes of the longest message.
+    pub message_bytes: u32,
+}
+
+impl Shape {
+    /// For so many members: inboxes of 128 messages of 4 KiB.
+    #[must_use]
+    pub const fn new(members: u16) -> Shape {
+        Shape { members, messages: 128, message_bytes: 4096 }
+    }
+
+    /// A stopped member keeps one slot of an inbox, so there are as many spare ones.
+    const fn inbox(self) -> channel::Shape {
+        channel::Shape { capacity: self.messages, spares: self.members as u32 + 1, block: self.message_bytes }
+    }
+
+    fn checked(self) -> Result<Shape, StationError> {
+        if u32::from(self.members) > 1 << SEAT_BITS { Err(StationError::TooMany(self.members)) } else { Ok(self) }
+    }
+
+    fn inbox_words(self) -> Result<usize, ShapeError> {
+        Ok(self.inbox().words()?.next_multiple_of(LINE))
+    }
+
+    const fn seats_at(self) -> usize {
+        LINE
+    }
+
+    const fn inboxes_at(self) -> usize {
+        self.seats_at() + self.members as usize * LINE
+    }
+
+    fn words(self) -> Result<usize, ShapeError> {
+        Ok(self.inboxes_at() + usize::from(self.members) * self.inbox_words()?)
+    }
+}
+
+/// Why there is no meeting place.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StationError {
+    /// The segment.
+    #[error("meeting place of calls: {0}")]
+    Segment(#[from] SegmentError),
+    /// The segment is something else, or contradicts itself.
+    #[error("segment is no meeting place of calls: take the descriptor that its maker shared")]
+    NotStation,
+    /// The inboxes cannot be so large.
+    #[error("inboxes of calls: {0}")]
+    Shape(ShapeError),
+    /// An inbox is damaged, or cannot be made.
+    #[error("inbox of calls: {0}")]
+    Inbox(channel::AttachError),
+    /// More seats than there can be.
+    #[error("{0} members, at most 1024 can meet")]
+    TooMany(u16),
+    /// There is no such member.
+    #[error("there is no seat for member {0}")]
+    NoSeat(Node),
+}
+
+/// A meeting place; copies are cheap.
+#[derive(Clone, Debug)]
+pub struct Station {
+    segment: Arc<Segment>,
+    shape: Shape,
+}
+
+impl Station {
+    /// Makes a meeting place with empty seats; `name` is only shown in `/proc/PID/maps`.
+    ///
+    /// # Errors
+    /// [`StationError`].
+    pub fn create(name: &str, shape: Shape) -> Result<Station, StationError> {
+        let words = shape.checked()?.words().map_err(StationError::Shape)?;
+        let station = Station { segment: Arc::new(Segment::create(name, words * 8)?), shape };
+        for node in (0..u32::from(shape.members)).map(Node) {
+            let memory = station.segment.bytes_mut()?;
+            let (at, len) = station.inbox_at(node)?;
+            let part = memory.part(at * 8, len * 8).map_err(|_| StationError::NotStation)?;
+            Messages::create(part, shape.inbox()).map_err(StationError::Inbox)?;
+        }
+        for (at, value) in [u64::from(shape.members), u64::from(shape.messages), u64::from(shape.message_bytes)]
+            .into_iter()
+            .enumerate()
+        {
+            station.segment.word((at + 1) * 8)?.store(value, Ordering::Relaxed);
+        }
+        // ORDERING: pairs with the load in `attach`.
+        station.segment.word(0)?.store(MAGIC, Ordering::Release);
+        Ok(station)
+    }
+
+    /// Comes to a meeting place that another process made and [shared](Self::share).
+    ///
+    /// # Errors
+    /// [`StationError`].
+    pub fn attach(descriptor: OwnedFd) -> Result<Station, StationError> {
+        let size = rustix::fs::fstat(&descriptor).map_err(SegmentError::Descriptor)?.st_size;
+        let len = usize::try_from(size).map_err(|_| StationError::NotStation)?;
+        let segment = Segment::attach(descriptor, Mapping::ReadWrite, len)?;
+        // ORDERING: pairs with the store in `create`.
+        if segment.word(0)?.load(Ordering::Acquire) != MAGIC {
+            return Err(StationError::NotStation);
+        }
+        let stated = |at: usize| Ok::<u64, SegmentError>(segment.word(at * 8)?.load(Ordering::Relaxed));
+        let shape = Shape {
+            members: u16::try_from(stated(1)?).map_err(|_| StationError::NotStation)?,
+            messages: u32::try_from(stated(2)?).map_err(|_| StationError::NotStation)?,
+            message_bytes: u32::try_from(stated(3)?).map_err(|_| StationError::NotStation)?,
+        };
+        if shape.checked()?.words().map_err(StationError::Shape)?.checked_mul(8).is_none_or(|bytes| bytes > len) {
+            return Err(StationError::NotStation);
+        }
+        Ok(Station { segment: Arc::new(segment), shape })
+    }
+
+    /// A descriptor by which another process can [attach](Self::attach).
+    ///
+    /// # Errors
+    /// [`StationError::Segment`] if no descriptor is left.
+    pub fn share(&self) -> Result<OwnedFd, StationError> {
+        Ok(self.segment.share()?)
+    }
+
+    /// What it has room for.
+    #[must_use]
+    pub const fn shape(&self) -> Shape {
+        self.shape
+    }
+
+    fn inbox_at(&self, node: Node) -> Result<(usize, usize), StationError> {
+        if node.index() >= usize::from(self.shape.members) {
+            return Err(StationError::NoSeat(node));
+        }
+        let len = self.shape.inbox_words().map_err(StationError::Shape)?;
+        Ok((self.shape.inboxes_at() + node.index() * len, len))
+    }
+
+    /// The inbox of a member.
+    pub(super) fn inbox(&self, node: Node) -> Result<Messages<'_>, StationError> {
+        let (at, len) = self.inbox_at(node)?;
+        let memory = self.segment.bytes_mut()?;
+        let part = memory.part(at * 8, len * 8).map_err(|_| StationError::NotStation)?;
+        Messages::attach(part).map_err(StationError::Inbox)
+    }
+
+    /// The seat of a member.
+    pub(super) fn seat(&self, node: Node) -> Result<Seat<'_>, StationError> {
+        let at = self.shape.seats_at() + node.index() * LINE;
+        if node.index() >= usize::from(self.shape.members) {
+            return Err(StationError::NoSeat(node));
+        }
+        match self.segment.words(at * 8, 3)? {
+            [pid, start, life] => Ok(Seat { pid, start, life }),
+            _ => Err(StationError::NotStation),
+        }
+    }
+}
+
+/// Who sits where.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Seat<'a> {
+    /// Zero: nobody.
+    pid: &'a AtomicU64,
+    start: &'a AtomicU64,
+    life: &'a AtomicU64,
+}
+
+/// Who sits there, and in which life.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Sitter {
+    pub(super) life: Life,
+    /// `None`: it has left.
+    pub(super) process: Option<ProcessId>,
+}
+
+impl Seat<'_> {
+    /// Who sits there now.
+    pub(super) fn sitter(self) -> Sitter {
+        // ORDERING: pairs with the store in `take`: whoever sees a life sees the process that began it, or a later one.
+        let life = Life(self.life.load(Ordering::Acquire) as u32);
+        let pid = self.pid.load(Ordering::Acquire) as u32;
+        let start = self.start.load(Ordering::Acquire);
+        let process = (pid != 0).then_some(ProcessId { pid, start });
+        Sitter { life, process }
+    }
+
+    /// Sits down, unless somebody else did since `seen` was seen; the new life.
+    pub(super) fn take(self, seen: Sitter, process: ProcessId) -> Option<Life> {
+        let before = seen.process.map_or(0, |process| u64::from(process.pid));
+        let mine = u64::from(process.pid);
+        // ORDERING: the compare-and-swap only elects who sits down; the life below publishes.
+        self.pid.compare_exchange(before, mine, Ordering::AcqRel, Ordering::Relaxed).ok()?;
+        self.start.store(process.start, Ordering::Release);
+        // Zero is no life.
+        let life = Life(seen.life.0.wrapping_add(1).max(1));
+        self.life.store(u64::from(life.0), Ordering::Release);
+        Some(life)
+    }
+
+    /// Stands up.
+    pub(super) fn leave(self) {
+        self.pid.store(0, Ordering::Release);
+    }
+}

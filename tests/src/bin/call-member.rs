@@ -1,0 +1,25 @@
+//! A member of chained calls, started by tests: serves for a minute at most, or makes a call first.
+//!
+//! `call-member NODE [CALL]`: the meeting place is the descriptor that standard input is; with a second argument it makes
+//! a call over all members before it serves, in which the last member waits.
+#![forbid(unsafe_code)]
+#![allow(clippy::unwrap_used, reason = "this program is test code: what surprises it ends it")]
+
+use std::os::fd::AsFd;
+use std::time::Duration;
+
+use umbra::call::Station;
+use umbra_core::chain::Node;
+use umbra_tests::call::{Act, call, header, member};
+
+fn main() {
+    let mut arguments = std::env::args().skip(1);
+    let node = Node(arguments.next().unwrap().parse().unwrap());
+    let station = Station::attach(std::io::stdin().as_fd().try_clone_to_owned().unwrap()).unwrap();
+    let mut member = member(&station, node, 2);
+    if arguments.next().is_some() {
+        let all: Vec<Node> = (0..u32::from(station.shape().members)).map(Node).collect();
+        member.start(&call(&all, &header(all[all.len() - 1], Act::Wait))).unwrap();
+    }
+    member.serve_until(Duration::from_secs(60), |_| false);
+}

@@ -1,0 +1,97 @@
+//! Members of chained calls that tests put into threads and processes.
+
+use std::time::Duration;
+
+use rustix::process::{Signal, getpid, kill_process};
+use umbra::call::{Capacities, Member, Station};
+use umbra_core::chain::{Call, Caps, Config, Node, Phase, Tag, Verdict, Work};
+
+/// The function that all members register, in both roles: it sums the numbers of the members.
+pub const SUM: &str = "sum";
+
+/// What the header of a call has one member do; all others do their work.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum Act {
+    /// Its function fails with 42.
+    Fault = 1,
+    /// Its function panics.
+    Panic = 2,
+    /// It dies in its function.
+    DieInFunc = 3,
+    /// It dies in its callback.
+    DieInCallback = 4,
+    /// Its function takes a fifth of a second, during which it does nothing else.
+    Block = 5,
+    /// Its function is pending for a fifth of a second, and serves others meanwhile.
+    Wait = 6,
+}
+
+/// The header that has a member do something.
+pub const fn header(node: Node, act: Act) -> [u8; 2] {
+    [node.0 as u8, act as u8]
+}
+
+const LONG: Duration = Duration::from_millis(200);
+
+fn die() {
+    let _ = kill_process(getpid(), Signal::KILL);
+}
+
+fn sum(work: &mut Work<'_>, since: &mut Option<std::time::Instant>) -> Verdict {
+    let act = match *work.header {
+        [node, act] if u32::from(node) == work.node.0 => act,
+        _ => 0,
+    };
+    let is = |wanted: Act| act == wanted as u8;
+    match work.phase {
+        Phase::Init | Phase::Probe => {
+            if is(Act::Fault) {
+                return Verdict::Fault(42);
+            }
+            assert!(!is(Act::Panic), "as the test wants it");
+            if is(Act::DieInFunc) {
+                die();
+            }
+            if is(Act::Block) {
+                std::thread::sleep(LONG);
+            }
+            if is(Act::Wait) && since.get_or_insert_with(std::time::Instant::now).elapsed() < LONG {
+                return Verdict::Pending;
+            }
+            let _ = work.reply.set_data(&u64::from(work.node.0).to_le_bytes());
+        }
+        Phase::Wait(answer) => {
+            if is(Act::DieInCallback) {
+                die();
+            }
+            let (Ok(ours), Ok(theirs)) = (work.reply.data().try_into(), answer.data.try_into()) else {
+                return Verdict::Fault(1);
+            };
+            let sum = u64::from_le_bytes(ours) + u64::from_le_bytes(theirs);
+            let _ = work.reply.set_data(&sum.to_le_bytes());
+        }
+    }
+    Verdict::Done
+}
+
+/// A member with two places for calls, so that one that is not given back is missed.
+///
+/// # Panics
+/// If the seat is taken.
+pub fn member(station: &Station, node: Node, calls: u16) -> Member {
+    let capacities = Capacities { calls, ..Capacities::new(u32::from(station.shape().members)) };
+    let settings = |config: Config| Config { classes: 0, ..config };
+    let mut member = Member::join_with(station, node, capacities, settings).expect("a free seat");
+    let mut since = None;
+    member.register(SUM, move |work| sum(work, &mut since)).expect("the first function");
+    member
+}
+
+/// A call of the sum over these members, within ten seconds.
+#[must_use]
+pub const fn call<'a>(members: &'a [Node], header: &'a [u8]) -> Call<'a> {
+    let caps = Caps { header: 0, data: 8 };
+    let budget = umbra_core::time::Lapse::from_secs(10);
+    Call { callback: Tag::of(SUM), caps, header, budget, ..Call::new(Tag::of(SUM), members) }
+}

@@ -1,0 +1,170 @@
+//! Chained calls between processes, some of which are killed: at every stage the dead one is named, long before the
+//! deadline, and nothing that it held is missed afterwards.
+#![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
+
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use umbra::call::{Failure, Member, Reply, Shape, Station, WaitError};
+use umbra_core::chain::{Code, Mode, Node, Stage};
+use umbra_tests::call::{Act, call, header, member};
+
+/// Far beyond anything that a loaded machine needs.
+const LONG: Duration = Duration::from_secs(30);
+const MEMBERS: u16 = 7;
+
+/// Processes that are killed and reaped however the test ends.
+struct Job {
+    station: Station,
+    children: Vec<(Node, Child)>,
+    first: Member,
+}
+
+impl Job {
+    /// Member 0 is this process.
+    fn start() -> Job {
+        let station = Station::create("call processes", Shape::new(MEMBERS)).unwrap();
+        let mut first = member(&station, Node(0), 2);
+        let mut job = Vec::new();
+        for node in (1..u32::from(MEMBERS)).map(Node) {
+            job.push((node, child(&station, node, false)));
+        }
+        // Requests wait in inboxes until their owners have come.
+        let handle = first.start(&call(&all(), &[])).unwrap();
+        assert_eq!(first.wait(handle, LONG).unwrap(), good());
+        Job { station, children: job, first }
+    }
+
+    fn kill(&mut self, node: Node) {
+        let (_, child) = self.children.iter_mut().find(|(at, _)| *at == node).unwrap();
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+
+    /// Starts a dead member again.
+    fn again(&mut self, node: Node) {
+        let (_, old) = self.children.iter_mut().find(|(at, _)| *at == node).unwrap();
+        let _ = old.kill();
+        old.wait().unwrap();
+        *old = child(&self.station, node, false);
+    }
+
+    fn run(&mut self, header: &[u8]) -> Result<Reply, Failure> {
+        let all = all();
+        let collecting = umbra_core::chain::Call { mode: Mode::COLLECT, ..call(&all, header) };
+        let handle = self.first.start(&collecting).unwrap();
+        match self.first.wait(handle, LONG) {
+            Ok(reply) => Ok(reply),
+            Err(WaitError::Failed(failure)) => Err(failure),
+            Err(other) => panic!("{other}"),
+        }
+    }
+
+    /// Calls until all are there again: whoever was started again has to come first.
+    fn recovers(&mut self) {
+        let start = Instant::now();
+        loop {
+            self.first.serve_until(Duration::from_millis(20), |_| false);
+            let all = all();
+            let Ok(handle) = self.first.start(&call(&all, &[])) else {
+                assert!(start.elapsed() < LONG, "the member that was started again does not come");
+                continue;
+            };
+            match self.first.wait(handle, LONG) {
+                Ok(reply) => return assert_eq!(reply, good()),
+                Err(other) => assert!(start.elapsed() < LONG, "{other}"),
+            }
+        }
+    }
+}
+
+impl Drop for Job {
+    fn drop(&mut self) {
+        for (_, child) in &mut self.children {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+fn all() -> Vec<Node> {
+    (0..u32::from(MEMBERS)).map(Node).collect()
+}
+
+fn good() -> Reply {
+    Reply { members: u32::from(MEMBERS), header: Vec::new(), data: 21_u64.to_le_bytes().to_vec() }
+}
+
+fn child(station: &Station, node: Node, calls: bool) -> Child {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_call-member"));
+    command.arg(node.0.to_string()).args(calls.then_some("call"));
+    command.stdin(Stdio::from(station.share().unwrap())).spawn().unwrap()
+}
+
+#[test]
+fn s35_s36_a_member_that_is_killed_at_any_stage_is_named() {
+    let mut job = Job::start();
+    // A leaf and an interior member; in its function, in its callback.
+    for (victim, act) in [(6, Act::DieInFunc), (2, Act::DieInFunc), (2, Act::DieInCallback), (1, Act::DieInCallback)] {
+        let victim = Node(victim);
+        let start = Instant::now();
+        let failure = job.run(&header(victim, act)).unwrap_err();
+        assert!(start.elapsed() < Duration::from_secs(9), "{act:?} at {victim} took until the deadline: {failure}");
+        let [record] = failure.records[..] else { panic!("{failure}") };
+        assert_eq!((record.origin, record.stage, record.code), (victim, Stage::Child, Code::PeerDead), "{act:?}");
+        let below = if victim == Node(6) { 0 } else { 2 };
+        assert_eq!((failure.tallies.ok, failure.tallies.failed, failure.tallies.unknown), (6 - below, 1, below));
+        job.again(victim);
+        job.recovers();
+    }
+}
+
+#[test]
+fn s35_a_member_that_is_dead_before_its_request_comes_is_named() {
+    let mut job = Job::start();
+    job.kill(Node(4));
+    // Perhaps the maker knows already, perhaps the parent of 4 does, or finds out.
+    let all = all();
+    if let Ok(handle) = job.first.start(&umbra_core::chain::Call { mode: Mode::COLLECT, ..call(&all, &[]) }) {
+        let Err(WaitError::Failed(failure)) = job.first.wait(handle, LONG) else { panic!("4 is dead") };
+        assert_eq!((failure.records[0].origin, failure.records[0].code), (Node(4), Code::PeerDead));
+        assert_eq!((failure.tallies.ok, failure.tallies.failed), (6, 1));
+    }
+    job.again(Node(4));
+    job.recovers();
+}
+
+#[test]
+fn s35_a_member_that_is_killed_while_it_waits_for_its_children_is_named() {
+    let mut job = Job::start();
+    let all = all();
+    let header = header(Node(5), Act::Wait);
+    let handle = job.first.start(&umbra_core::chain::Call { mode: Mode::COLLECT, ..call(&all, &header) }).unwrap();
+    job.first.serve_until(Duration::from_millis(50), |_| false);
+    job.kill(Node(2));
+    match job.first.wait(handle, LONG) {
+        Err(WaitError::Failed(failure)) => {
+            assert_eq!((failure.records[0].origin, failure.records[0].code), (Node(2), Code::PeerDead));
+            assert_eq!((failure.tallies.failed, failure.tallies.unknown), (1, 2));
+        }
+        // On a machine that stood still it had answered before.
+        other => assert_eq!(other, Ok(good())),
+    }
+    job.again(Node(2));
+    job.recovers();
+}
+
+#[test]
+fn s37_a_maker_that_is_killed_leaves_no_place_taken() {
+    let mut job = Job::start();
+    // Every member has two places; each dead maker would keep one.
+    for _ in 0..4 {
+        job.kill(Node(1));
+        let caller = child(&job.station, Node(1), true);
+        job.children[0].1 = caller;
+        job.first.serve_until(Duration::from_millis(60), |_| false);
+        job.kill(Node(1));
+        job.again(Node(1));
+        job.recovers();
+    }
+}

@@ -1,0 +1,161 @@
+//! Chained calls between threads of one process.
+#![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
+
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::Duration;
+
+use umbra::call::{JoinError, Member, Shape, Station, WaitError};
+use umbra_core::chain::{Code, Mode, Node, Plan, StartError};
+use umbra_core::tree;
+use umbra_tests::call::{Act, call, header, member};
+
+/// Far beyond anything that a loaded machine needs.
+const LONG: Duration = Duration::from_secs(30);
+
+fn nodes(count: u32) -> Vec<Node> {
+    (0..count).map(Node).collect()
+}
+
+/// Runs `test` as member 0 while the other members serve in threads.
+fn with_members(count: u16, test: impl FnOnce(&mut Member, &Station)) {
+    let station = Station::create("call threads", Shape::new(count)).unwrap();
+    let (over, ready) = (AtomicBool::new(false), Barrier::new(usize::from(count)));
+    std::thread::scope(|scope| {
+        for node in (1..u32::from(count)).map(Node) {
+            let (station, over, ready) = (&station, &over, &ready);
+            scope.spawn(move || {
+                let mut member = member(station, node, 16);
+                ready.wait();
+                member.serve_until(LONG * 2, |_| over.load(Ordering::Acquire));
+            });
+        }
+        let mut first = member(&station, Node(0), 16);
+        ready.wait();
+        // The others end whether the test succeeds or not.
+        let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| test(&mut first, &station)));
+        over.store(true, Ordering::Release);
+        done.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+    });
+}
+
+fn sum(member: &mut Member, members: &[Node]) -> u64 {
+    let handle = member.start(&call(members, &[])).unwrap();
+    let reply = member.wait(handle, LONG).unwrap();
+    assert_eq!(reply.members as usize, members.len());
+    u64::from_le_bytes(reply.data.try_into().unwrap())
+}
+
+#[test]
+fn s5_sums_go_up_every_tree() {
+    with_members(8, |member, _| {
+        let members = nodes(8);
+        for shape in [tree::Shape::BINARY, tree::Shape::BINOMIAL, tree::Shape::FLAT, tree::Shape::CHAIN] {
+            let handle =
+                member.start(&umbra_core::chain::Call { plan: Plan::Shape(shape), ..call(&members, &[]) }).unwrap();
+            assert_eq!(member.wait(handle, LONG).unwrap().data, 28_u64.to_le_bytes());
+            assert_eq!(member.wait(handle, LONG), Err(WaitError::Stale), "the answer was taken");
+        }
+        assert_eq!(member.figures().stale, 0);
+    });
+}
+
+#[test]
+fn s25_a_panic_is_reported_and_the_thread_lives_on() {
+    with_members(4, |member, _| {
+        let members = nodes(4);
+        for (act, code) in [(Act::Panic, Code::Panic), (Act::Fault, Code::Fault)] {
+            let handle = member.start(&call(&members, &header(Node(3), act))).unwrap();
+            let Err(WaitError::Failed(failure)) = member.wait(handle, LONG) else { panic!("a call that should fail") };
+            assert_eq!((failure.records[0].origin, failure.records[0].code), (Node(3), code));
+            assert_eq!(sum(member, &members), 6);
+        }
+    });
+}
+
+#[test]
+fn s12_a_pending_function_lets_other_calls_go_on() {
+    with_members(4, |member, _| {
+        let members = nodes(4);
+        let slow = member.start(&call(&members, &header(Node(2), Act::Wait))).unwrap();
+        assert!(!member.test(slow).unwrap());
+        assert_eq!(sum(member, &members), 6);
+        assert_eq!(member.wait(slow, LONG).unwrap().data, 6_u64.to_le_bytes());
+    });
+}
+
+#[test]
+fn s39_a_call_that_was_given_up_has_an_answer_at_once() {
+    with_members(3, |member, _| {
+        let members = nodes(3);
+        let handle = member.start(&call(&members, &header(Node(2), Act::Wait))).unwrap();
+        assert_eq!(member.wait(handle, Duration::ZERO), Err(WaitError::NotYet));
+        member.cancel(handle).unwrap();
+        let Err(WaitError::Failed(failure)) = member.wait(handle, Duration::ZERO) else {
+            panic!("a call that was given up")
+        };
+        assert_eq!(failure.records[0].code, Code::Cancelled);
+        assert_eq!(sum(member, &members), 3);
+    });
+}
+
+#[test]
+fn s47_calls_of_all_members_cross_and_end() {
+    const MEMBERS: u16 = 6;
+    let station = Station::create("crossing calls", Shape::new(MEMBERS)).unwrap();
+    let (done, ready) = (AtomicU32::new(0), Barrier::new(usize::from(MEMBERS)));
+    std::thread::scope(|scope| {
+        for node in (0..u32::from(MEMBERS)).map(Node) {
+            let (station, done, ready) = (&station, &done, &ready);
+            scope.spawn(move || {
+                let mut member = member(station, node, 16);
+                ready.wait();
+                for _ in 0..100 {
+                    assert_eq!(sum(&mut member, &nodes(6)), 15);
+                }
+                done.fetch_add(1, Ordering::AcqRel);
+                let all = member.serve_until(LONG, |_| done.load(Ordering::Acquire) == u32::from(MEMBERS));
+                assert!(all, "{} members have made their calls", done.load(Ordering::Acquire));
+            });
+        }
+    });
+}
+
+#[test]
+fn s35_a_member_that_leaves_is_missed_by_name() {
+    with_members(3, |first, station| {
+        let spare = Station::create("another place", Shape::new(2)).unwrap();
+        assert!(matches!(Member::join(station, Node(1)), Err(JoinError::Taken { node: Node(1), .. })));
+        let other = member(&spare, Node(1), 2);
+        let mut own = member(&spare, Node(0), 2);
+        own.turn();
+        drop(other);
+        std::thread::sleep(Duration::from_millis(30));
+        own.turn();
+        assert_eq!(own.start(&call(&nodes(2), &[])).unwrap_err(), StartError::DeadId(Node(1)));
+        // Somebody takes the seat, in another life.
+        let mut other = member(&spare, Node(1), 2);
+        let handle = own.start(&call(&nodes(2), &[])).unwrap();
+        while !own.test(handle).unwrap() {
+            other.turn();
+        }
+        assert_eq!(own.wait(handle, LONG).unwrap().data, 1_u64.to_le_bytes());
+        assert_eq!(sum(first, &nodes(3)), 3);
+    });
+}
+
+#[test]
+fn s31_all_failures_are_collected() {
+    with_members(7, |member, _| {
+        let members = nodes(7);
+        let header = header(Node(5), Act::Fault);
+        let collecting = umbra_core::chain::Call { mode: Mode::COLLECT, ..call(&members, &header) };
+        let handle = member.start(&collecting).unwrap();
+        let Err(WaitError::Failed(failure)) = member.wait(handle, LONG) else { panic!("a call that should fail") };
+        assert_eq!((failure.tallies.ok, failure.tallies.failed), (6, 1));
+        assert_eq!(
+            failure.to_string(),
+            "member 5, func: the function failed with 42; 6 ok, 1 failed, 0 not reached, 0 unknown"
+        );
+    });
+}
