@@ -21,7 +21,8 @@ const DISTANCE: Duration = Duration::from_micros(100);
 pub(super) struct Watch {
     bar: Option<ProgressBar>,
     drawing: bool,
-    start: Instant,
+    /// When the run showed the first sign: all times of the drawing count from there.
+    start: Option<Instant>,
     distance: Duration,
     slot_use: SlotUse,
     /// The stay at hand of each slot that gets a line.
@@ -39,7 +40,7 @@ impl Watch {
         });
         let at_hand = vec![None; (slots as usize).min(LINES_MAX)];
         let slot_use = SlotUse::default();
-        Watch { bar, drawing, start: Instant::now(), distance: DISTANCE, slot_use, at_hand }
+        Watch { bar, drawing, start: None, distance: DISTANCE, slot_use, at_hand }
     }
 
     pub(super) fn finish(&mut self) {
@@ -49,32 +50,27 @@ impl Watch {
     }
 
     /// What was seen, until now.
-    pub(super) fn into_slot_use(mut self, end: Duration) -> SlotUse {
-        let until_ns = nanos(end).0;
+    pub(super) fn into_slot_use(mut self) -> SlotUse {
+        let until_ns = self.slot_use.samples.last().map_or(0, |last| last.at_ns);
         let at_hand = std::mem::take(&mut self.at_hand);
         self.slot_use.stays.extend(at_hand.into_iter().flatten().map(|stay| Stay { until_ns, ..stay }));
         self.slot_use
     }
 
-    fn now(&self) -> u64 {
-        nanos(self.start.elapsed()).0
+    fn now(&mut self) -> u64 {
+        nanos(self.start.get_or_insert_with(Instant::now).elapsed()).0
     }
 
     fn sample(&mut self, progress: &Progress) {
-        let at = progress.elapsed;
+        let at_ns = self.now();
         let samples = &mut self.slot_use.samples;
-        let since = samples.last().map_or(u64::MAX, |last| nanos(at).0.saturating_sub(last.at_ns));
+        let since = samples.last().map_or(u64::MAX, |last| at_ns.saturating_sub(last.at_ns));
         if Duration::from_nanos(since) < self.distance && progress.done < progress.groups {
             return;
         }
         let Progress { loading, held, idle, empty, statistics, .. } = *progress;
         let uses = statistics.hits + statistics.joins + statistics.loads;
-        samples.push(SlotSample {
-            at_ns: nanos(at).0,
-            slots: [loading, held, idle, empty],
-            uses,
-            loads: statistics.loads,
-        });
+        samples.push(SlotSample { at_ns, slots: [loading, held, idle, empty], uses, loads: statistics.loads });
         if samples.len() > SAMPLES_MOST {
             let mut at = 0;
             samples.retain(|_| {
@@ -122,5 +118,24 @@ impl Observe for Watch {
     fn late(&mut self, waited: Duration) {
         // Said at once: the run ends when what is under way is over, and that may take long.
         anstream::eprintln!("{} nothing happened for {}", paint::bad("late:"), nanos(waited));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stays_and_samples_have_one_clock() {
+        let mut watch = Watch::new(false, true, 1);
+        // Threads are started, and so on: no time of the run.
+        std::thread::sleep(Duration::from_millis(50));
+        watch.progress(&Progress { groups: 1, ..Progress::default() });
+        watch.load(0, 7);
+        watch.progress(&Progress { groups: 1, done: 1, ..Progress::default() });
+        let SlotUse { samples, stays } = watch.into_slot_use();
+        assert_eq!((samples.len(), stays.len()), (2, 1));
+        let (first, last, stay) = (samples[0].at_ns, samples[1].at_ns, stays[0]);
+        assert!(first <= stay.from_ns && stay.from_ns <= stay.until_ns && stay.until_ns == last);
     }
 }

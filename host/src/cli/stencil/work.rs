@@ -186,7 +186,7 @@ impl Work {
             progress,
             idle: idle.0.min(Duration::from_secs(u64::from(u32::MAX))),
             verified: None,
-            slot_use: watch.into_slot_use(progress.elapsed),
+            slot_use: watch.into_slot_use(),
         })
     }
 }
