@@ -10,7 +10,7 @@
 //! * [`Forgetful`]: `forget` empties a slot early, and empty slots are used before content leaves.
 //!
 //! Nothing here waits: an `alloc` that finds every slot in use answers [`AllocError::Full`], and the caller
-//! decides whether to wait for a `free`; [`waiting`] has the line in which clients of one cache wait. After [`SlotCache::interrupt`] every call fails.
+//! decides whether to wait for a `free`; [`waiting`] has the line in which clients of one cache wait. [`keyed`] has a table of several caches. After [`SlotCache::interrupt`] every call fails.
 //!
 //! ```
 //! use umbra_core::cache::{Cache, Dense, Found, Slot};
@@ -37,6 +37,7 @@ pub(crate) mod error;
 mod forget;
 mod grant;
 mod index;
+pub mod keyed;
 pub mod policy;
 pub(crate) mod pool;
 pub(crate) mod slot;

@@ -33,6 +33,7 @@
 //! wake.
 
 mod error;
+mod keyed;
 mod lock;
 pub(crate) mod records;
 pub(crate) mod wait;
@@ -45,6 +46,7 @@ use umbra_core::cache::waiting::{Contract, Shared, Waiter, Waiting};
 use umbra_core::cache::{self, Forgetting, Index, Plain, Remembering, Remembers, Slot};
 
 pub use error::{AllocError, BuildError, FilledError};
+pub use keyed::{Caches, EndKeyError, EndsShared, Handle, Tenant};
 pub use lock::Guard;
 use records::reserved;
 

@@ -10,6 +10,7 @@ use super::waiter::Waiters;
 use crate::cache::error::{AllocError, FillError, ForgetError, FreeError, ResetError};
 use crate::cache::grant::{Found, Grant, Pin, State};
 use crate::cache::index::Index;
+use crate::cache::keyed::{Ends, InUse, held};
 use crate::cache::policy::Policy;
 use crate::cache::{Forgetting, Plain, Remembering, Remembers, Slot, SlotCache};
 use crate::id::Id;
@@ -273,6 +274,17 @@ where
             }
             Answer::Content(told) => *told = Err(ContentError::Interrupted),
         });
+    }
+
+    /// Interrupts the cache, unless somebody holds a slot or waits; see [`Ends::end`].
+    ///
+    /// # Errors
+    /// [`InUse`]; nothing has changed then.
+    pub fn end_unused(&mut self) -> Result<(), InUse> {
+        match self.waiters.waiting() {
+            0 => self.cache.end(),
+            waiting => Err(InUse { slots: held(&self.cache), waiting }),
+        }
     }
 
     /// [`SlotCache::settle`].

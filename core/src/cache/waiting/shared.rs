@@ -11,6 +11,7 @@ use super::machine::{Contract, Waiting};
 use crate::cache::error::{AllocError, FillError, ForgetError, FreeError, ResetError};
 use crate::cache::grant::{Found, Grant, Pin};
 use crate::cache::index::Index;
+use crate::cache::keyed::InUse;
 use crate::cache::policy::Policy;
 use crate::cache::{Forgetting, Remembers, Slot, SlotCache};
 use crate::id::Id;
@@ -194,6 +195,14 @@ where
     /// Makes all calls fail, those that wait and those to come; see [`Waiting::interrupt`].
     pub fn interrupt(&self) {
         self.act(Waiting::interrupt);
+    }
+
+    /// Interrupts the cache, unless somebody holds a slot or waits; see [`Waiting::end_unused`].
+    ///
+    /// # Errors
+    /// [`InUse`]; nothing has changed then.
+    pub fn end_unused(&self) -> Result<(), InUse> {
+        self.act(Waiting::end_unused)
     }
 
     /// Tells an interrupted cache that nobody writes to this slot any more; see [`SlotCache::settle`].
