@@ -15,6 +15,8 @@ bitflags::bitflags! {
         const READ = 1;
         /// Remote writes.
         const WRITE = 2;
+        /// The bytes stay as they are until the owner takes the region back: who reads may keep copies until then.
+        const CONSTANT = 4;
     }
 }
 #[cfg(feature = "defmt")]

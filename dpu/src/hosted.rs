@@ -20,6 +20,7 @@ mod reaching;
 mod reading;
 mod settings;
 mod sharing;
+mod staging;
 mod traffic;
 
 pub use arena::TablesError;

@@ -58,6 +58,28 @@ fn bricks_in_the_memory_of_ranks_give_the_same_field_bit_for_bit() {
     }
 }
 
+/// A number of the object that a good run prints.
+fn figure(object: &str, name: &str) -> u64 {
+    let (_, rest) = object.split_once(&format!("\"{name}\":")).unwrap_or_else(|| panic!("no {name} in {object}"));
+    rest.split([',', '}']).next().unwrap().parse().unwrap_or_else(|_| panic!("{name} is no number in {object}"))
+}
+
+#[test]
+fn what_a_stencil_loads_again_comes_from_the_agent_s_copies() {
+    // Three rows of bricks do not fit into the slots, so most bricks are loaded more than once.
+    let given = ["--extents", "256,256", "--brick", "16", "--slots", "20", "--policy", "lru", "--json", "--verify"];
+    for (stage, kept) in [("64M", true), ("0", false)] {
+        let output = umbra().args(given).args(["--stage", stage]).output().unwrap();
+        let text = String::from_utf8(output.stdout.clone()).unwrap();
+        assert!(output.status.success(), "{} {text}", said(&output));
+        let [loads, compulsory, reads, hits] =
+            ["loads", "compulsory", "agent_reads", "agent_hits"].map(|name| figure(&text, name));
+        assert!(loads > compulsory && reads == loads, "{text}");
+        // The owner's agent is asked for each brick once.
+        assert_eq!(hits, if kept { loads - compulsory } else { 0 }, "{text}");
+    }
+}
+
 #[test]
 fn many_threads_load_bricks_through_one_session_and_a_killed_rank_is_named() {
     let field = Field::create(None, &[300, 200], Element::F64).unwrap();
@@ -170,7 +192,7 @@ fn an_interrupted_run_ends_its_ranks_and_agents() {
 
 #[test]
 fn options_that_only_ranks_obey_are_refused_for_a_file() {
-    for given in [["--ranks", "2"], ["--data-path", "cma"], ["--agent", "/bin/true"]] {
+    for given in [["--ranks", "2"], ["--data-path", "cma"], ["--stage", "0"], ["--agent", "/bin/true"]] {
         let mut command = Command::new(&rig::programs().0);
         let output = command.arg("stencil").args(given).output().unwrap();
         assert!(output.status.code() == Some(2) && said(&output).contains("use it with --source ranks"), "{given:?}");

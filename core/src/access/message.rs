@@ -68,6 +68,14 @@ fn end<T>(r: &Reader<'_>, value: T) -> Result<T, Malformed> {
     if r.rest().is_empty() { Ok(value) } else { Err(Malformed) }
 }
 
+const fn flag(byte: u8) -> Result<bool, Malformed> {
+    match byte {
+        0 => Ok(false),
+        1 => Ok(true),
+        _ => Err(Malformed),
+    }
+}
+
 /// How a server got at the bytes of a region; it may say so in the answer to a [`READ`].
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
@@ -176,11 +184,7 @@ impl Revoke {
     pub fn parse(body: &[u8]) -> Result<Revoke, Malformed> {
         let mut r = Reader::new(body);
         let key = Key::from_bits(r.u64()?);
-        let forced = match r.u8()? {
-            0 => false,
-            1 => true,
-            _ => return Err(Malformed),
-        };
+        let forced = flag(r.u8()?)?;
         end(&r, Revoke { key, forced })
     }
 }
@@ -330,21 +334,23 @@ pub struct Fetch {
     pub span: Span,
     /// How long the rank will wait.
     pub patience: Lapse,
+    /// By its ticket the region is constant: a copy that was kept will do.
+    pub constant: bool,
 }
 
 impl Fetch {
     /// Bytes of the body.
-    pub const LEN: usize = 32;
+    pub const LEN: usize = 33;
 
     /// The body.
     #[must_use]
     pub fn to_bytes(&self) -> [u8; Self::LEN] {
-        let words = [self.span.key.to_bits(), self.span.offset, self.span.len, self.patience.0];
-        let mut bytes = [0; Self::LEN];
-        for (to, word) in bytes.chunks_exact_mut(8).zip(words) {
-            to.copy_from_slice(&word.to_le_bytes());
-        }
-        bytes
+        filled(|w| {
+            for word in [self.span.key.to_bits(), self.span.offset, self.span.len, self.patience.0] {
+                w.u64(word)?;
+            }
+            w.u8(u8::from(self.constant))
+        })
     }
 
     /// Reads a body.
@@ -355,6 +361,7 @@ impl Fetch {
         let mut r = Reader::new(body);
         let (key, offset, len) = (Key::from_bits(r.u64()?), r.u64()?, r.u64()?);
         let patience = Lapse(r.u64()?);
-        end(&r, Fetch { span: Span { key, offset, len }, patience })
+        let constant = flag(r.u8()?)?;
+        end(&r, Fetch { span: Span { key, offset, len }, patience, constant })
     }
 }

@@ -11,6 +11,7 @@
 //! - [`serve`]: the machine that answers.
 //! - [`read`]: the machine that asks.
 //! - [`relay`]: the machine that reads for ranks.
+//! - [`stage`]: the machine that keeps copies of what it has read for ranks.
 //! - [`direct`]: reading by remote key, and what is said about it; [`grants`]: the machine that lets others do so.
 //! - [`queues`]: imports, queues and completions over any [`device`] that can copy.
 //! - [`asked`]: access through a service process that is asked.
@@ -29,6 +30,7 @@ pub mod queues;
 pub mod read;
 pub mod relay;
 pub mod serve;
+pub mod stage;
 
 use crate::error::Status;
 use crate::key::{Access, Key, Span};

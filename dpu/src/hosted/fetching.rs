@@ -16,7 +16,16 @@ use super::process::Process;
 use super::traffic::take_landed;
 
 /// How a fetch ends without its bytes, and who is missing.
-type Refusal = (Status, Option<Sp>);
+pub(super) type Refusal = (Status, Option<Sp>);
+
+/// What a read that has failed tells a rank.
+pub(super) fn refusal_of(error: ReadError) -> Refusal {
+    let missing = match error {
+        ReadError::Timeout { missing: sp } | ReadError::PeerFailed { sp } | ReadError::Malformed { sp } => Some(sp),
+        _ => None,
+    };
+    (error.into(), missing)
+}
 
 impl Process {
     /// A rank asks for bytes; what cannot be read at all is answered at once.
@@ -29,7 +38,7 @@ impl Process {
 
     /// The endpoint cache says through whom: this process copies at once if it is the one.
     fn begin_fetch(&mut self, asker: Asker, fetch: Fetch) -> Result<(), Refusal> {
-        let Fetch { span, patience } = fetch;
+        let Fetch { span, patience, constant } = fetch;
         let alone = |status| (status, None);
         let owner = span.key.owner();
         let PeerKind::Rank(rank) = owner.kind() else { return Err((Status::UnknownRegion, None)) };
@@ -58,6 +67,9 @@ impl Process {
         // One that waits for ever must not keep others from reading.
         let longest = u64::try_from(self.settings.deadline.as_nanos()).unwrap_or(u64::MAX);
         let deadline = driver::now() + Lapse(patience.0.min(longest));
+        if constant && self.fetch_copy(asker, span, via, deadline).map_err(alone)? {
+            return Ok(());
+        }
         let get = Get { owner, via, address: span.offset, len: span.len, deadline, tag: 0, region: Some(region) };
         self.machines.agent.relay().ask(asker, get).map_err(alone)
     }
@@ -70,6 +82,9 @@ impl Process {
 
     /// Bytes have come; true if a rank had asked for them.
     pub(super) fn fetched(&mut self, delivery: &Delivery<'_>) -> bool {
+        if self.staged(delivery) {
+            return true;
+        }
         let asker = match self.machines.agent.relay().ended(delivery.request) {
             Fate::NotAFetch => return false,
             Fate::Nobody => None,
@@ -101,19 +116,14 @@ impl Process {
 
     /// A read has ended without bytes; true if a rank had asked for it.
     pub(super) fn fetch_ended(&mut self, ended: &Ended) -> bool {
+        if self.staging_ended(ended) {
+            return true;
+        }
         match (self.machines.agent.relay().ended(ended.request), ended.outcome) {
             (Fate::NotAFetch, _) => return false,
             (Fate::Nobody, _) => {}
             (Fate::Answer(asker), Ok(())) => self.answer_fetch(asker, &[]),
-            (Fate::Answer(asker), Err(error)) => {
-                let missing = match error {
-                    ReadError::Timeout { missing: sp } | ReadError::PeerFailed { sp } | ReadError::Malformed { sp } => {
-                        Some(sp)
-                    }
-                    _ => None,
-                };
-                self.refuse_fetch(asker, (error.into(), missing));
-            }
+            (Fate::Answer(asker), Err(error)) => self.refuse_fetch(asker, refusal_of(error)),
         }
         true
     }

@@ -215,10 +215,16 @@ impl Process {
 
     /// A rank of ours takes a region back, or tried to: whoever has it is asked for it.
     pub(super) fn recall(&mut self, body: &[u8]) {
+        if self.rdma.grants.is_empty() && self.staging.lent.is_empty() {
+            return;
+        }
         let Ok(Revoke { key, forced }) = Revoke::parse(body) else { return };
         match self.machines.agent.serve().hold_own(Span { key, offset: 0, len: 0 }) {
             Ok(held) => self.machines.agent.serve().release_own(held),
-            Err(_) => self.rdma.grants.recall(|granted| granted == key, forced),
+            Err(_) => {
+                self.rdma.grants.recall(|granted| granted == key, forced);
+                self.recall_copies(key, forced);
+            }
         }
     }
 

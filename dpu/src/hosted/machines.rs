@@ -39,7 +39,7 @@ const JOBS: usize = 1024;
 const REQUESTS: usize = 256;
 const PIECES: usize = 4096;
 /// Every rank may have its whole credit waiting.
-const ASKS: usize = LOCALS * relay::CREDIT as usize;
+pub(super) const ASKS: usize = LOCALS * relay::CREDIT as usize;
 const KNOWN: usize = 4096;
 const EVENTS: usize = 1024;
 const ANSWERS: usize = 4096;

@@ -10,6 +10,7 @@ use umbra::job::{DataPath, Step};
 use umbra::link::{Listener, Party as LinkParty};
 use umbra_core::access::direct::{CLOSE, CONNECT, OPEN};
 use umbra_core::access::read::Get;
+use umbra_core::access::stage::{DROP, KEEP};
 use umbra_core::error::Status;
 use umbra_core::machine::Link;
 use umbra_core::time::{Lapse, Time};
@@ -39,12 +40,16 @@ impl Process {
             Frame::Done { op: OPEN, token, status, body } => return self.on_opened(link, token, status, body),
             Frame::Done { op: CONNECT, token, status, body } => return self.on_connected(link, token, status, body),
             Frame::Done { op: CLOSE, token, .. } => return self.on_closed(link, token),
+            Frame::Done { op: KEEP, token, status, .. } => return self.keep_answered(link, token, status),
+            Frame::Done { op: DROP, token, .. } => return self.on_dropped(link, token),
             _ => return,
         };
         let party = self.links.get(&link).map(|l| l.party);
         match (op, party) {
             (OPEN, _) => self.on_open(link, token, body),
             (CLOSE, _) => self.on_close(link, token, body),
+            (KEEP, _) => self.on_keep(link, token, body),
+            (DROP, _) => self.on_drop(link, token, body),
             (CONNECT, _) => self.on_connect(link, token, body),
             (ops::LEND, Some(LinkParty::Peer(peer))) => self.on_lend(link, peer, body, descriptors),
             (ops::LISTEN, _) if self.supervisor == Some(link) => self.on_listen(link, token, body, descriptors),

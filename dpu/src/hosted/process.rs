@@ -34,6 +34,7 @@ use super::own::{Copies, OwnRead};
 use super::rdma::Rdma;
 use super::reading::{PathCost, Reading};
 use super::settings::Settings;
+use super::staging::Staging;
 use crate::agent::Party;
 
 /// Pieces of one read that may be under way on one link, and their size.
@@ -138,6 +139,8 @@ pub(super) struct Process {
     pub(super) contradictions: u64,
     /// Memory that a network card reads.
     pub(super) rdma: Rdma,
+    /// Copies that are kept for ranks.
+    pub(super) staging: Staging,
     pub(super) scratch: Vec<u8>,
 }
 
@@ -158,6 +161,7 @@ impl Process {
         driver.watch(bell.as_fd().try_clone_to_owned().map_err(cannot("watch the doorbell"))?);
         let machines = Machines::new(&settings, lasting.placement, incarnation, driver::now())?;
         let sources = Sources::new(machines.regions());
+        let staging = Staging::new(&settings)?;
         let cores = std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get);
         let roomy = cores > 2 * settings.job.service_processes() as usize;
         let patience = if roomy { Patience::new(SPINS, YIELDS) } else { Patience::new(0, 0) };
@@ -197,6 +201,7 @@ impl Process {
             lookups: 0,
             contradictions: 0,
             rdma: Rdma::new(),
+            staging,
             scratch: vec![0; HEAD + BODY_MAX],
         })
     }
@@ -280,7 +285,8 @@ impl Process {
             return self.driver.wait(Time::ZERO).map_err(cannot("wait"));
         }
         let again = self.broken.front().map_or(Time::NEVER, |broken| broken.due);
-        let due = self.machines.agent.deadline().unwrap_or(Time::NEVER).min(self.rdma.deadline()).min(again);
+        let due = self.machines.agent.deadline().unwrap_or(Time::NEVER).min(self.rdma.deadline());
+        let due = due.min(self.staging.deadline()).min(again);
         let result = self.driver.wait(due).map_err(cannot("wait"));
         self.bell.disarm();
         if self.driver.has_events() {
@@ -350,6 +356,7 @@ impl Process {
             self.routes.retain(|_, route| *route != Link(link.0));
             self.lanes.retain(|lane| *lane != link);
             self.rdma_gone(Link(link.0));
+            self.staging_gone(Link(link.0));
         }
         if let Some(Linked { party: LinkParty::Peer(peer), incarnation, .. }) = gone
             && matches!(peer.kind(), PeerKind::Rank(_))

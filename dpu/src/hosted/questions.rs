@@ -91,6 +91,9 @@ impl Process {
         line("reads_failed", self.failed);
         line("reads_for_ranks", self.for_ranks.0);
         line("bytes_for_ranks", self.for_ranks.1);
+        for (name, value) in self.staging.figures() {
+            line(name, value);
+        }
         line("wakeups", self.driver.wakeups());
         for (status, count) in &self.failures {
             line(&format!("reads_failed{{{status:?}}}"), *count);

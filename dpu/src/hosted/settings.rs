@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use umbra::config::{ConfigError, ConfigFault, Environment, EnvironmentError, Job, Platform};
+use umbra::quantity::parse_bytes;
 use umbra::secret::{Secret, SecretError};
 use umbra::verbs::Choice;
 use umbra_core::peer::{Dpu, Sp, SpLid};
@@ -47,6 +48,9 @@ pub struct Options {
     /// first that carries data
     #[arg(long, value_name = "NAME[:PORT[:GID_INDEX]]")]
     pub device: Option<Choice>,
+    /// Memory for copies of other ranks' constant regions that are kept for the ranks served here; 0 to keep none
+    #[arg(long, value_name = "BYTES", default_value = "64M", value_parser = parse_bytes)]
+    pub stage: u64,
     /// Share no memory with other agents: bytes travel in answers over TCP
     #[arg(long)]
     pub asked: bool,
@@ -76,6 +80,8 @@ pub struct Settings {
     pub silence: Option<Duration>,
     /// The RDMA device; the first that carries data if not given.
     pub device: Option<Choice>,
+    /// Bytes for copies that are kept for ranks.
+    pub stage: u64,
     /// Share no memory with other agents.
     pub asked: bool,
     /// A launcher is at the standard input.
@@ -165,6 +171,7 @@ impl Options {
             deadline: Duration::from_millis(self.deadline_ms),
             silence: self.silence_ms.map(Duration::from_millis),
             device,
+            stage: self.stage,
             asked: self.asked,
             supervised: self.supervised,
         })

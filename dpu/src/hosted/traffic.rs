@@ -39,7 +39,7 @@ impl Process {
             Incoming::Taken => {}
             Incoming::Serve(reply) => {
                 self.carry_out(reply, descriptors.pop());
-                if let (&Frame::Call { op: REVOKE, body, .. }, false) = (frame, self.rdma.grants.is_empty()) {
+                if let &Frame::Call { op: REVOKE, body, .. } = frame {
                     self.recall(body);
                 }
             }
@@ -158,7 +158,9 @@ impl Process {
                 match action {
                     serve::Action::Copy(copy) => self.copy(copy),
                     serve::Action::Answer(answer) => self.answer(&answer),
-                    serve::Action::Detach { place, .. } => {
+                    serve::Action::Detach { place, key } => {
+                        // Whoever still keeps copies was not asked: its owner is gone, or it was taken by force.
+                        self.recall_copies(key, true);
                         self.detach_from_card(place);
                         self.sources.detach(place);
                     }
@@ -180,6 +182,7 @@ impl Process {
                 idle = false;
             }
             idle &= !self.turn_card(now);
+            idle &= !self.turn_staging(now);
             idle &= !self.read_on(now);
             if idle {
                 more = false;

@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use umbra::job::DataPath;
+use umbra::quantity::parse_bytes;
 use umbra::report::Report;
 use umbra::stencil::Stop;
 use umbra::stencil::field::{BrickFile, Element, Field, Pattern, check};
@@ -76,6 +77,9 @@ pub(crate) struct Stencil {
     /// Which way bytes travel from the ranks to agents, with --source ranks; auto if left out
     #[arg(long, value_name = "PATH", value_parser = data_path())]
     data_path: Option<DataPath>,
+    /// Memory in which the agent keeps copies of bricks that it has read, with --source ranks: 0 for none; 64M if left out
+    #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
+    stage: Option<u64>,
     /// The agent's executable, with --source ranks; looked for beside this one if left out
     #[arg(long, value_name = "PATH")]
     agent: Option<PathBuf>,

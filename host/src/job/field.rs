@@ -5,7 +5,7 @@
 //! holders, and is served there out of the memory of a holder, which does nothing. All processes are real and end with the
 //! value, or with the thread that made it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use umbra_core::key::{Access, Key};
@@ -98,6 +98,27 @@ impl FieldJob {
         ranks.filter_map(|peer| self.launcher.pid(peer)).collect()
     }
 
+    /// The figures of the agent of this process, as `umbra-agent --status` shows them.
+    ///
+    /// # Errors
+    /// [`JobError`] if it does not answer.
+    pub fn figures(&mut self) -> Result<BTreeMap<String, u64>, JobError> {
+        let agent = Peer::service(READERS).ok_or(JobError::NoSuchProcess)?;
+        self.launcher.call(agent, ops::STATUS, Token(0), &[], Vec::new())?;
+        let mut figures = BTreeMap::new();
+        let answered = |news: &News| match news {
+            News::Answer { peer, op: ops::STATUS, body, .. } => {
+                let text = String::from_utf8_lossy(body);
+                let lines = text.lines().filter_map(|line| line.split_once(' '));
+                figures.extend(lines.filter_map(|(name, value)| Some((name.to_owned(), value.parse().ok()?))));
+                Some(*peer)
+            }
+            _ => None,
+        };
+        await_each(&mut self.launcher, Phase::Reading, self.deadline, [agent].into(), &mut || Ok(true), answered)?;
+        Ok(figures)
+    }
+
     /// Which process of the job died, if that is why something failed.
     pub fn death(&mut self) -> Option<JobError> {
         let until = driver::now() + MOMENT;
@@ -135,7 +156,8 @@ impl FieldJob {
 fn ticket(exported: &Exported) -> Option<Ticket> {
     let Exported { key, address, len, .. } = *exported;
     let locator = Locator::Asked { sp: HOLDERS };
-    (len > 0).then(|| Ticket { key: Key::from_bits(key), base: address, len, access: Access::READ, locator })
+    let access = Access::READ | Access::CONSTANT;
+    (len > 0).then(|| Ticket { key: Key::from_bits(key), base: address, len, access, locator })
 }
 
 /// Waits until `which` has named every peer, and `turn` says that what it turns meanwhile is ready; a process that ends

@@ -227,6 +227,9 @@ impl Launcher {
         if let Some(silence) = self.options.silence {
             arguments.extend(["--silence-ms".into(), silence.as_millis().max(1).to_string().into()]);
         }
+        if let Some(stage) = self.options.stage {
+            arguments.extend(["--stage".into(), stage.to_string().into()]);
+        }
         if let Some((filter, file)) = &self.options.log {
             arguments.extend(["--log".into(), filter.into(), "--log-file".into(), file.into()]);
         }

@@ -114,6 +114,9 @@ pub struct Options {
     /// Hosts, DPUs and running agents of a configuration file, in place of `hosts` and `service_processes` on this
     /// machine.
     pub site: Option<Site>,
+    /// Bytes of memory in which each agent that is started here keeps copies of constant memory for its ranks; 0 for none, and
+    /// as many as `umbra-agent` takes by itself if `None`.
+    pub stage: Option<u64>,
     /// Which log statements the agents that are started here append to which file: `umbra-agent --log` and `--log-file`.
     pub log: Option<(String, PathBuf)>,
 }
@@ -136,6 +139,7 @@ impl Default for Options {
             rank: None,
             device: None,
             site: None,
+            stage: None,
             log: None,
         }
     }

@@ -118,7 +118,7 @@ impl Session {
     pub fn export_segment(&mut self, segment: Segment) -> Result<Key, SessionError> {
         segment.forbid_new_writers()?;
         let kept = self.keep(Exported::Segment(segment))?;
-        self.export(kept)
+        self.export(kept, Access::READ)
     }
 
     /// Exports bytes of the heap for reading; returns when all shadow service processes know.
@@ -127,7 +127,21 @@ impl Session {
     /// [`SessionError`]; the bytes are dropped then.
     pub fn export_bytes(&mut self, bytes: Vec<u8>) -> Result<Key, SessionError> {
         let kept = self.keep(Exported::Bytes(bytes))?;
-        self.export(kept)
+        self.export(kept, Access::READ)
+    }
+
+    /// Exports memory that does not change until it is taken back: service processes may keep copies of what they have read
+    /// of it, for their ranks. Who writes to it all the same lets others read old bytes. [`revoke`](Self::revoke) returns
+    /// when all copies are dropped; what is exported after that has another key.
+    ///
+    /// # Errors
+    /// [`SessionError`]; the memory is dropped then.
+    pub fn export_constant(&mut self, memory: Exported) -> Result<Key, SessionError> {
+        if let Exported::Segment(segment) = &memory {
+            segment.forbid_new_writers()?;
+        }
+        let kept = self.keep(memory)?;
+        self.export(kept, Access::READ | Access::CONSTANT)
     }
 
     /// Where exported memory is in this process, and its length in bytes.
@@ -136,7 +150,7 @@ impl Session {
         self.exported.get(&key.to_bits()).map(|(memory, _)| memory.span())
     }
 
-    fn export(&mut self, memory: Kept) -> Result<Key, SessionError> {
+    fn export(&mut self, memory: Kept, access: Access) -> Result<Key, SessionError> {
         let (base, len) = memory.span();
         let owner = Peer::rank(self.settings.seat.rank).ok_or(SessionError::NoSuchSeat)?;
         let random = secret::random::<32>().map_err(|error| SessionError::Io { what: "get random bytes", error })?;
@@ -144,7 +158,7 @@ impl Session {
         let shadows: Shadows = self.shadows().collect();
         let region = self
             .regions
-            .export(owner, self.incarnation, base, len, Access::READ, shadows.clone(), secret)
+            .export(owner, self.incarnation, base, len, access, shadows.clone(), secret)
             .map_err(|_| SessionError::Memory(Status::Full))?;
         let locator = match (&memory, memory.rkey()) {
             (_, Some(rkey)) => Locator::Verbs { rkey, direct: self.settings.rdma != Rdma::Asked },
@@ -154,7 +168,7 @@ impl Session {
                 Locator::Process { pid: me.pid, start: me.start }
             }
         };
-        let ticket = Ticket { key: region.key, base, len, access: Access::READ, locator };
+        let ticket = Ticket { key: region.key, base, len, access, locator };
         let mut body = [0; EXPORT_MAX];
         let export = Export { ticket, secret, shadows };
         let used = export.emit(&mut body).map_err(|_| SessionError::Memory(Status::Malformed))?;

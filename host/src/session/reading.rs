@@ -27,6 +27,8 @@ pub(super) const READS: usize = 1024;
 #[derive(Debug)]
 pub struct Posted {
     key: Key,
+    /// Copies of the region may be kept.
+    constant: bool,
     offset: u64,
     buffer: Vec<u8>,
     /// Bytes that were asked for.
@@ -96,6 +98,7 @@ impl Reads {
             }
             let at = read.asked;
             let len = (read.len() - at).min(INLINE_MAX);
+            let constant = read.constant;
             let token = self.pieces.take(Piece { read: id, at, len }).ok()?;
             read.asked += len;
             if read.asked < read.len() {
@@ -105,7 +108,7 @@ impl Reads {
             let left = read.deadline.since(now).0;
             let patience = Lapse(left - left / 8);
             let span = Span { key: read.key, offset: read.offset + at, len };
-            return Some((Token(token.to_bits()), Fetch { span, patience }));
+            return Some((Token(token.to_bits()), Fetch { span, patience, constant }));
         }
     }
 
@@ -168,8 +171,9 @@ impl Session {
     #[must_use]
     pub fn ticket(&self, key: Key) -> Option<Ticket> {
         let (base, len) = self.exported(key)?;
+        let access = self.regions.get(key)?.access;
         let sp = self.shadows().next()?;
-        Some(Ticket { key, base, len, access: Access::READ, locator: Locator::Asked { sp } })
+        Some(Ticket { key, base, len, access, locator: Locator::Asked { sp } })
     }
 
     /// Reads bytes of another rank's region, from `offset` within it; returns when they are there.
@@ -201,7 +205,8 @@ impl Session {
             return refused(Status::PermissionDenied);
         }
         let (key, deadline) = (ticket.key, self.deadline());
-        let read = Posted { key, offset, buffer, asked: 0, have: 0, deadline, failed: None };
+        let constant = ticket.access.contains(Access::CONSTANT);
+        let read = Posted { key, constant, offset, buffer, asked: 0, have: 0, deadline, failed: None };
         let id = self.reads.posted.take(read).map_err(|_| SessionError::Memory(Status::Full))?;
         if len > 0 {
             self.reads.turns.push_back(id);
@@ -290,7 +295,7 @@ mod tests {
     fn posted(len: usize, deadline: u64) -> Posted {
         let owner = Peer::rank(WorldRank(1)).unwrap_or_else(|| unreachable!());
         let (key, buffer, deadline) = (Key::new(owner, 0, 1), vec![0; len], Time(deadline));
-        Posted { key, offset: 3, buffer, asked: 0, have: 0, deadline, failed: None }
+        Posted { key, constant: false, offset: 3, buffer, asked: 0, have: 0, deadline, failed: None }
     }
 
     fn post(reads: &mut Reads, len: usize, deadline: u64) -> Id<Posted> {

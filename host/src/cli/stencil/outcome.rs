@@ -24,6 +24,8 @@ pub(super) struct Outcome {
     pub(super) source: String,
     /// Ranks that held the bricks, if these came from ranks.
     pub(super) ranks: Option<u32>,
+    /// What the agent did, if they came from ranks.
+    pub(super) agent: Option<Agent>,
     pub(super) order: String,
     pub(super) policy: String,
     pub(super) slots: u32,
@@ -43,6 +45,15 @@ pub(super) struct Outcome {
     pub(super) slot_use: SlotUse,
 }
 
+/// Reads that an agent made for this process.
+#[derive(Clone, Copy)]
+pub(super) struct Agent {
+    /// Answered out of copies that it had kept.
+    pub(super) hits: u64,
+    /// All of them.
+    pub(super) reads: u64,
+}
+
 #[derive(Serialize, Debug)]
 pub(super) struct Object {
     ok: bool,
@@ -54,6 +65,8 @@ pub(super) struct Object {
     bricks: u64,
     source: String,
     ranks: Option<u32>,
+    agent_reads: Option<u64>,
+    agent_hits: Option<u64>,
     order: String,
     policy: String,
     slots: u32,
@@ -124,6 +137,8 @@ impl Outcome {
             bricks: self.bricks,
             source: self.source.clone(),
             ranks: self.ranks,
+            agent_reads: self.agent.map(|agent| agent.reads),
+            agent_hits: self.agent.map(|agent| agent.hits),
             order: self.order.clone(),
             policy: self.policy.clone(),
             slots: self.slots,
@@ -180,7 +195,7 @@ impl Outcome {
             Some(1) => "the memory of a rank, through agents".to_owned(),
             Some(ranks) => format!("the memory of {ranks} ranks, through agents"),
         };
-        vec![
+        let mut facts = vec![
             ("bricks come from", source),
             ("neighbours of a point", Count(self.neighbours as u64).to_string()),
             ("slots", format!("{}, {slots}", Count(u64::from(self.slots)))),
@@ -193,7 +208,12 @@ impl Outcome {
             ("had to wait for a load", format!("{} bricks", Count(self.progress.waits))),
             ("threads", format!("{}, {:.0} % of their time without work", self.threads, 100.0 * share)),
             ("whole sweep", format!("{}, {:.0} bricks/s", nanos(elapsed), self.bricks_per_s())),
-        ]
+        ];
+        if let Some(Agent { hits, reads }) = self.agent {
+            let kept = format!("{} of {} reads", Count(hits), Count(reads));
+            facts.insert(1, ("kept by the agent", kept));
+        }
+        facts
     }
 
     pub(super) fn print(&self, out: Out<'_>, output: Option<&Path>, plot: Option<&Path>) -> io::Result<()> {

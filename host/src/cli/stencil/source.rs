@@ -4,7 +4,7 @@ use umbra::job::{FieldJob, Options};
 use umbra::stencil::field::{Field, Spread};
 use umbra::stencil::{RunError, Source, Stop};
 
-use super::outcome::Outcome;
+use super::outcome::{Agent, Outcome};
 use super::work::Work;
 use super::{Origin, Stencil, memory};
 use crate::cli::Failure;
@@ -19,6 +19,7 @@ pub(super) fn check(given: &Stencil) -> Result<(), Failure> {
     let named = [
         ("--ranks", given.ranks.is_some()),
         ("--data-path", given.data_path.is_some()),
+        ("--stage", given.stage.is_some()),
         ("--agent", given.agent.is_some()),
     ];
     match named.into_iter().find(|(_, named)| *named && given.source != Origin::Ranks) {
@@ -43,12 +44,13 @@ pub(super) fn ranks(
         data_path: given.data_path.unwrap_or_default(),
         // So a read that is not answered ends before the run gives up, and says who is missing.
         deadline: given.timeout / 4 * 3,
+        stage: given.stage,
         agent: given.agent.clone(),
         ..Options::default()
     };
     let mut job = FieldJob::start(&options, spread).map_err(Failure::failed)?;
     let done = run(&job.source());
-    let outcome = done.map_err(|error| match error {
+    let mut outcome = done.map_err(|error| match error {
         RunError::Stopped { .. } => Failure::failed(error),
         // Whoever interrupts at a terminal interrupts the ranks too.
         error if stop.is_set() => Failure::failed(format!("interrupted: {error}")),
@@ -58,6 +60,9 @@ pub(super) fn ranks(
             None => Failure::failed(error),
         },
     })?;
+    let figures = job.figures().map_err(Failure::failed)?;
+    let figure = |name: &str| figures.get(name).copied().unwrap_or_default();
+    outcome.agent = Some(Agent { hits: figure("copies_hits"), reads: figure("reads_for_ranks") });
     job.end().map_err(Failure::failed)?;
     Ok(outcome)
 }

@@ -173,6 +173,7 @@ impl Work {
             bricks: self.points.len() as u64,
             source: name_of(given.source),
             ranks: (given.source == Origin::Ranks).then(|| source::holders(given)),
+            agent: None,
             order: self.order.clone(),
             policy: name_of(given.policy),
             slots: self.slots,

@@ -113,9 +113,11 @@ impl Holding {
             }
             Exported::Segment(segment)
         };
-        Ok(Some(match memory {
-            Exported::Bytes(bytes) => session.export_bytes(bytes)?,
-            Exported::Segment(segment) => session.export_segment(segment)?,
+        Ok(Some(match (&self.what, memory) {
+            // A field that is read does not change.
+            (What::Bricks { .. }, memory) => session.export_constant(memory)?,
+            (What::Slice { .. }, Exported::Bytes(bytes)) => session.export_bytes(bytes)?,
+            (What::Slice { .. }, Exported::Segment(segment)) => session.export_segment(segment)?,
         }))
     }
 }
