@@ -15,6 +15,7 @@ pub mod firmware;
 pub mod group;
 pub mod job;
 pub mod link;
+pub mod pool;
 pub mod quantity;
 pub mod report;
 pub mod secret;

@@ -3,6 +3,7 @@
 //! - [`clock`]: the monotonic time.
 //! - [`futex`]: sleeping on a word in shared memory.
 //! - [`segment`]: shared memory as a sealed memfd and its mapping.
+//! - [`shared_heap`]: a heap in a segment.
 //! - [`lane`]: two rings of lines in one segment.
 //! - [`peer_memory`]: reading and writing another process's memory by `process_vm_readv`.
 //! - [`process`]: who a process is (pid and start time), and whether it still lives.
@@ -14,4 +15,5 @@ pub mod lane;
 pub mod peer_memory;
 pub mod process;
 pub mod segment;
+pub mod shared_heap;
 pub mod wait;

@@ -68,6 +68,9 @@ pub enum SegmentError {
     /// The file's size is not sealed: whoever made it could shrink it under the mapping.
     #[error("shared memory is not sealed against resizing: its maker could take it away under us")]
     NotSealed,
+    /// Others than this user may write to the file, or it is another user's.
+    #[error("the file is not this user's alone: others could take it away under us")]
+    NotPrivate,
     /// The file is smaller than the size that was announced for it.
     #[error("shared memory has {actual} bytes, {expected} were announced")]
     TooSmall {
@@ -155,6 +158,23 @@ impl Segment {
             return Err(SegmentError::TooSmall { expected, actual });
         }
         Self::map(fd, offset, len, mapping)
+    }
+
+    /// Maps the first `len` bytes of a file, for reading and writing. Who may write to the file can also take bytes
+    /// away under the mapping, which faults then: so it has to be a file of this user's that nobody else may write to.
+    ///
+    /// # Errors
+    /// [`SegmentError::NotPrivate`] if it is not; [`SegmentError::TooSmall`], [`SegmentError::Map`].
+    pub fn attach_file(fd: OwnedFd, len: usize) -> Result<Segment, SegmentError> {
+        let stat = rustix::fs::fstat(&fd).map_err(SegmentError::Descriptor)?;
+        if stat.st_uid != rustix::process::geteuid().as_raw() || stat.st_mode & 0o022 != 0 {
+            return Err(SegmentError::NotPrivate);
+        }
+        let actual = u64::try_from(stat.st_size).unwrap_or(0);
+        if len == 0 || actual < len as u64 {
+            return Err(SegmentError::TooSmall { expected: len, actual });
+        }
+        Self::map(fd, 0, len, Mapping::ReadWrite)
     }
 
     fn map(fd: OwnedFd, offset: usize, len: usize, mapping: Mapping) -> Result<Segment, SegmentError> {

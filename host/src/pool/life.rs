@@ -1,0 +1,135 @@
+//! The life of a pool and of its users: whose allocations there are, and when it all ends.
+
+use umbra_core::atomic::Ordering;
+use umbra_core::crew::{BuryError, Liveness, Member};
+use umbra_core::heap::{Block, Keep};
+
+use super::error::Error;
+use super::files::Files;
+use super::{Lane, Lifetime, Pool, Role, Word, identity};
+use crate::sys::futex::Futex;
+use crate::sys::process::{Process, ProcessError, ProcessId};
+
+/// By pid and start time.
+struct Processes;
+
+impl Liveness for Processes {
+    fn is_alive(&self, member: Member) -> bool {
+        match ProcessId::of(member.identity.pid()) {
+            Ok(now) => identity(now) == member.identity && !matches!(Process::open(now), Err(ProcessError::Gone(_))),
+            Err(error) => !matches!(error, ProcessError::Gone(_)),
+        }
+    }
+}
+
+impl Pool {
+    /// Notes whether a member is more than the owner of blocks that it left.
+    pub(super) fn set_present(&self, member: Member, is_present: bool) {
+        if let Some(word) = self.heap().crew().pocket(member.number).and_then(<[_]>::first) {
+            word.store(is_present.into(), Ordering::Release);
+        }
+    }
+
+    /// Whether a process that lives uses it.
+    fn is_used(&self) -> bool {
+        let crew = self.heap().crew();
+        let is_present = |member: &Member| {
+            let word = crew.pocket(member.number).and_then(<[_]>::first);
+            word.is_some_and(|word| word.load(Ordering::Acquire) != 0)
+        };
+        crew.members().any(|member| is_present(&member) && Processes.is_alive(member))
+    }
+
+    /// The numbers of the members that a process has, as the owners of blocks.
+    fn numbers_of(&self, process: ProcessId) -> Vec<Member> {
+        self.heap().crew().members().filter(|member| member.identity == identity(process)).collect()
+    }
+
+    /// The blocks that a process allocated, alive or dead.
+    #[must_use]
+    pub fn allocations_of(&self, process: ProcessId) -> Vec<Block> {
+        let numbers = self.numbers_of(process);
+        self.blocks().filter(|block| numbers.iter().any(|member| member.number == block.owner)).collect()
+    }
+
+    /// Frees what a dead process had allocated; how many blocks.
+    ///
+    /// # Errors
+    /// [`Error::Lives`] if it is not dead.
+    pub fn free_allocations_of(&self, process: ProcessId) -> Result<usize, Error> {
+        self.check()?;
+        let mut freed = 0;
+        for member in self.numbers_of(process) {
+            if Processes.is_alive(member) {
+                return Err(Error::Lives(process));
+            }
+            let by = self.with_hand(|hand| hand.number())?;
+            // Who else buries it frees the rest.
+            freed += self.heap().bury(member, by, Keep::Nothing).map_or(0, |recovered| recovered.freed);
+        }
+        self.event().notify(&Futex);
+        Ok(freed)
+    }
+
+    /// Ends what dead processes were doing; their allocations stay. How many members were dead, and hold nothing any more.
+    ///
+    /// # Errors
+    /// [`Error::Members`] if this process finds no place in the pool.
+    pub fn reclaim(&self) -> Result<usize, Error> {
+        let by = self.with_hand(|hand| hand.number())?;
+        Ok(self.bury(by))
+    }
+
+    fn bury(&self, by: u16) -> usize {
+        let dead = self.heap().crew().members().filter(|&member| !Processes.is_alive(member));
+        let buried = dead.filter(|&member| self.heap().bury(member, by, Keep::Blocks).is_ok()).count();
+        self.event().notify(&Futex);
+        buried
+    }
+
+    /// Whether nobody needs it any more.
+    pub(super) fn is_over(&self) -> bool {
+        let word = |which| self.word(which).load(Ordering::Acquire);
+        let creator = ProcessId { pid: word(Word::CreatorPid) as u32, start: word(Word::CreatorStart) };
+        let is_orphan = matches!(Process::open(creator), Err(ProcessError::Gone(_)));
+        let ends = word(Word::Lifetime) == Lifetime::Creator as u64;
+        word(Word::Destroyed) != 0 || is_orphan && (ends || !self.is_used())
+    }
+
+    /// Ends the pool for all: whoever waits, and whoever comes, gets [`Error::Destroyed`].
+    ///
+    /// # Errors
+    /// [`Error::Destroyed`] if it was before.
+    pub fn destroy(&self) -> Result<(), Error> {
+        if self.word(Word::Destroyed).swap(1, Ordering::AcqRel) != 0 {
+            return Err(Error::Destroyed);
+        }
+        self.files.iter().for_each(Files::remove);
+        self.event().notify(&Futex);
+        Ok(())
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        let lanes = std::mem::take(&mut self.lanes);
+        let lanes = lanes.map(|lane| lane.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner));
+        for Lane { member, mut grasp } in lanes.into_iter().flatten() {
+            self.set_present(member, false);
+            self.shared.heap().hand_with(&mut grasp).rest();
+            // With blocks it stays their owner.
+            let left = self.shared.heap().bury(member, member.number, Keep::Blocks);
+            debug_assert!(!matches!(left, Err(BuryError::InProgress { .. })), "nobody buries the living");
+        }
+        let ends_with_creator = self.word(Word::Lifetime).load(Ordering::Acquire) == Lifetime::Creator as u64;
+        let ends = match self.role {
+            Role::Creator if ends_with_creator => true,
+            Role::Creator | Role::User => !ends_with_creator && !self.is_used(),
+            Role::Onlooker => false,
+        };
+        if self.files.is_some() && ends {
+            // Somebody else may have destroyed it.
+            let _ = self.destroy();
+        }
+    }
+}

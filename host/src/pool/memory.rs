@@ -1,0 +1,110 @@
+//! One allocation of a pool, or a part of it, as this process sees it.
+
+use std::ptr::NonNull;
+
+use umbra_core::heap::{Block, BlockId};
+
+use super::Pool;
+use super::error::Error;
+
+/// An allocation, or a range of it. Copies are views of the same; freeing one frees all, and the others are stale.
+#[derive(Clone, Copy, Debug)]
+pub struct Allocation<'p> {
+    pool: &'p Pool,
+    id: BlockId,
+    /// Where the view begins in the pool.
+    offset: u64,
+    len: u64,
+}
+
+impl<'p> Allocation<'p> {
+    pub(super) fn new(pool: &'p Pool, block: Block) -> Self {
+        Allocation { pool, id: block.id, offset: block.offset, len: block.len }
+    }
+
+    /// Its name in the pool, in all processes: [`Pool::allocation`] finds it.
+    #[must_use]
+    pub fn id(&self) -> BlockId {
+        self.id
+    }
+
+    /// Bytes that were asked for, or that the view has.
+    #[must_use]
+    pub fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// Whether the view has no bytes.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Whether nobody freed it.
+    #[must_use]
+    pub fn exists(&self) -> bool {
+        self.pool.heap().block(self.id).is_ok()
+    }
+
+    /// A range of it.
+    ///
+    /// # Errors
+    /// [`Error::OutOfBounds`].
+    pub fn part(&self, offset: u64, len: u64) -> Result<Allocation<'p>, Error> {
+        if offset > self.len || len > self.len - offset {
+            return Err(Error::OutOfBounds { offset, len, size: self.len });
+        }
+        Ok(Allocation { offset: self.offset + offset, len, ..*self })
+    }
+
+    /// Where a range of it begins in the data, if nobody freed it.
+    fn place(&self, offset: u64, len: usize) -> Result<usize, Error> {
+        let part = self.part(offset, len as u64)?;
+        if !self.exists() {
+            return Err(self.pool.check().err().unwrap_or(Error::Stale));
+        }
+        usize::try_from(part.offset).map_err(|_| Error::Damaged)
+    }
+
+    /// Where it is in this process. Other processes may change the bytes at any time: never make a reference to them.
+    ///
+    /// # Errors
+    /// [`Error::Stale`].
+    pub fn pointer(&self) -> Result<NonNull<u8>, Error> {
+        Ok(self.pool.data().at(self.place(0, 0)?, usize::try_from(self.len).map_err(|_| Error::Damaged)?)?)
+    }
+
+    /// Copies bytes out.
+    ///
+    /// # Errors
+    /// [`Error::OutOfBounds`], [`Error::Stale`].
+    pub fn read(&self, offset: u64, into: &mut [u8]) -> Result<(), Error> {
+        Ok(self.pool.data().read(self.place(offset, into.len())?, into)?)
+    }
+
+    /// Copies bytes in.
+    ///
+    /// # Errors
+    /// [`Error::OutOfBounds`], [`Error::Stale`].
+    pub fn write(&self, offset: u64, from: &[u8]) -> Result<(), Error> {
+        Ok(self.pool.data().write(self.place(offset, from.len())?, from)?)
+    }
+
+    /// Copies all of it into the beginning of another one.
+    ///
+    /// # Errors
+    /// [`Error::OutOfBounds`] if that is shorter; [`Error::Stale`].
+    pub fn copy_to(&self, other: &Allocation<'_>) -> Result<(), Error> {
+        let len = usize::try_from(self.len).map_err(|_| Error::Damaged)?;
+        let (from, to) = (self.place(0, len)?, other.place(0, len)?);
+        Ok(self.pool.data().copy(from, other.pool.data(), to, len)?)
+    }
+
+    /// Frees all of the allocation, whoever made it, and whatever part this is.
+    ///
+    /// # Errors
+    /// [`Error::Stale`] if somebody freed it before; nothing is changed then.
+    pub fn free(self) -> Result<(), Error> {
+        self.pool.free(self.id)
+    }
+}
