@@ -310,6 +310,9 @@ fn s70_every_policy_names_the_victims_that_a_plain_list_names() {
         follows(sparse(slots), (Lru::new(), orders::Lru::default()), plainly, steps(), false).unwrap();
         follows(sparse(slots), (Clock::new(), orders::Clock::default()), plainly, steps(), false).unwrap();
         follows(sparse(slots), (Sieve::new(), orders::Sieve::default()), plainly, steps(), false).unwrap();
+        // References are counted in the words of a dense index, and come back when the search comes by.
+        follows(dense(slots), (Clock::new(), orders::Clock::default()), plainly, steps(), false).unwrap();
+        follows(dense(slots), (Sieve::new(), orders::Sieve::default()), plainly, steps(), false).unwrap();
         let s3fifo = (S3Fifo::new(ghosts()), orders::S3Fifo::new(slots));
         follows(sparse(slots), s3fifo, plainly, steps(), false).unwrap();
     }

@@ -15,17 +15,15 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>, I: Index, P: Policy, C> SlotCache<S, I, P
     /// [`Partial`] with the first refusal; what was done before it stays done.
     pub fn alloc_all(&mut self, data: &[u64], grants: &mut [Grant]) -> Result<(), Partial<AllocError>> {
         let mut done = 0;
-        self.in_batches(data, |cache, data, slot| {
-            let Some(grant) = grants.get_mut(done) else { return Ok(()) };
-            // An earlier element of the batch may have moved things.
-            let here = slot.filter(|&slot| cache.pool.is_of(slot, data));
-            *grant = match here {
-                Some(slot) => cache.join(slot),
-                None => cache.alloc(data),
-            }
-            .map_err(|error| Partial { done, error })?;
+        self.in_batches(data, |cache, data, found| {
+            let Some(grant) = grants.get_mut(done) else { return Ok(false) };
+            let granted = match found {
+                Some((place, word)) => cache.join(place, word),
+                None => cache.assign(data),
+            };
+            *grant = granted.map_err(|error| Partial { done, error })?;
             done += 1;
-            Ok(())
+            Ok(found.is_none())
         })
     }
 
@@ -35,34 +33,36 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>, I: Index, P: Policy, C> SlotCache<S, I, P
     /// [`Partial`] with the first refusal; what was done before it stays done.
     pub fn free_all(&mut self, data: &[u64]) -> Result<(), Partial<FreeError>> {
         let mut done = 0;
-        self.in_batches(data, |cache, data, slot| {
-            let here = slot.filter(|&slot| cache.pool.is_of(slot, data));
-            match here {
-                Some(slot) => cache.give_back(slot, data, Next::Unknown).map(drop),
-                None => cache.free(data),
-            }
-            .map_err(|error| Partial { done, error })?;
+        self.in_batches(data, |cache, data, found| {
+            let found = found.ok_or(FreeError::NotAssigned { data });
+            let emptied = found.and_then(|(place, word)| cache.give_back(place, word, data, Next::Unknown));
+            let emptied = emptied.map_err(|error| Partial { done, error })?;
             done += 1;
-            Ok(())
+            Ok(emptied)
         })
     }
 
-    /// Looks up some ids at once before anything is done for them: the processor waits for all lines together.
+    /// Looks up some ids at once before anything is done for them: the processor waits for all lines together. `each`
+    /// tells whether words of the index may stand elsewhere now.
     #[inline]
     fn in_batches<E: From<Interrupted>>(
         &mut self,
         data: &[u64],
-        mut each: impl FnMut(&mut Self, u64, Option<u32>) -> Result<(), Partial<E>>,
+        mut each: impl FnMut(&mut Self, u64, Option<(usize, u32)>) -> Result<bool, Partial<E>>,
     ) -> Result<(), Partial<E>> {
         const AT_ONCE: usize = 32;
+        const NOWHERE: usize = usize::MAX;
         self.working().map_err(|error| Partial { done: 0, error: error.into() })?;
-        let mut slots = [None; AT_ONCE];
+        let mut places = [NOWHERE; AT_ONCE];
         for batch in data.chunks(AT_ONCE) {
-            for (slot, &data) in slots.iter_mut().zip(batch) {
-                *slot = self.find(data).filter(|&slot| self.pool.is_of(slot, data));
+            for (place, &data) in places.iter_mut().zip(batch) {
+                *place = self.look(data).map_or(NOWHERE, |(place, _)| place);
             }
-            for (&slot, &data) in slots.iter().zip(batch) {
-                each(self, data, slot)?;
+            let mut moved = false;
+            for (&place, &data) in places.iter().zip(batch) {
+                // The words may have changed: an id may be named twice.
+                let found = if moved { self.look(data) } else { self.index.at(place).map(|word| (place, word)) };
+                moved |= each(self, data, found)?;
             }
         }
         Ok(())

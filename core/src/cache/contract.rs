@@ -3,6 +3,7 @@
 use core::marker::PhantomData;
 use core::ops::Range;
 
+use super::counted::Cut;
 use super::error::{AllocError, BuildError, FillError, FreeError, Interrupted, ResetError};
 use super::grant::{Found, Grant, Pin, State, Statistics};
 use super::index::Index;
@@ -44,6 +45,7 @@ pub struct SlotCache<S, I, P, C> {
     pub(super) index: I,
     /// References of one data id at most.
     most: u32,
+    pub(super) cut: Cut,
     interrupted: bool,
     /// Resets; a pin of an earlier life is not valid.
     epoch: u32,
@@ -72,13 +74,14 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>, I: Index, P: Policy, C> SlotCache<S, I, P
             return Err(BuildError::IndexTooSmall { need, have });
         }
         index.clear();
-        Ok(SlotCache { pool, index, most: u32::MAX, interrupted: false, epoch: 0, contract: PhantomData })
+        let cut = Cut::new(pool.count(), u32::MAX);
+        Ok(SlotCache { pool, index, most: u32::MAX, cut, interrupted: false, epoch: 0, contract: PhantomData })
     }
 
     /// The same cache with at most this many references of one data id.
     #[must_use]
     pub fn with_most_references(self, most: u32) -> Self {
-        SlotCache { most, ..self }
+        SlotCache { most, cut: Cut::new(self.pool.count(), most), ..self }
     }
 
     #[inline]
@@ -88,7 +91,13 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>, I: Index, P: Policy, C> SlotCache<S, I, P
 
     #[inline]
     pub(super) fn find(&self, data: u64) -> Option<u32> {
-        self.index.find(data, |slot| self.pool.at(slot).data == data)
+        self.look(data).map(|(_, word)| self.cut.slot(word))
+    }
+
+    /// Where the word of `data` stands in the index, and the word.
+    #[inline]
+    pub(super) fn look(&self, data: u64) -> Option<(usize, u32)> {
+        self.index.look(data, |slot| self.pool.at(slot).data == data)
     }
 
     /// Takes a reference to the slot of `data`, which is assigned now if it was not: to the slot that became empty
@@ -99,15 +108,15 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>, I: Index, P: Policy, C> SlotCache<S, I, P
     #[inline]
     pub fn alloc(&mut self, data: u64) -> Result<Grant, AllocError> {
         self.working()?;
-        match self.find(data) {
-            Some(slot) => self.join(slot),
+        match self.look(data) {
+            Some((place, word)) => self.join(place, word),
             None => self.assign(data),
         }
     }
 
     /// A further reference to an assigned slot.
     #[inline]
-    pub(super) fn join(&mut self, slot: u32) -> Result<Grant, AllocError> {
+    pub(super) fn join_by_record(&mut self, slot: u32) -> Result<Grant, AllocError> {
         match self.pool.join(slot, self.most) {
             Some((found, references)) => Ok(Grant { slot: self.pool.outer(slot), found, references }),
             None => self.too_many(slot),
@@ -121,9 +130,11 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>, I: Index, P: Policy, C> SlotCache<S, I, P
 
     // Not inlined: so a hit stays short enough for the processor to overlap it with the next one.
     #[inline(never)]
-    fn assign(&mut self, data: u64) -> Result<Grant, AllocError> {
+    pub(super) fn assign(&mut self, data: u64) -> Result<Grant, AllocError> {
         self.index.admits(data)?;
-        let Some((slot, evicted)) = self.pool.take(data) else {
+        let (cut, index) = (self.cut, &mut self.index);
+        let taken = self.pool.take(data, |record| cut.bring_back::<P, I>(index, record));
+        let Some((slot, evicted)) = taken else {
             self.pool.statistics.refused += 1;
             return Err(AllocError::Full { slots: self.pool.count() });
         };
@@ -147,13 +158,13 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>, I: Index, P: Policy, C> SlotCache<S, I, P
     #[inline]
     fn free_until(&mut self, data: u64, next: Next) -> Result<(), FreeError> {
         self.working()?;
-        let slot = self.find(data).ok_or(FreeError::NotAssigned { data })?;
-        self.give_back(slot, data, next).map(drop)
+        let (place, word) = self.look(data).ok_or(FreeError::NotAssigned { data })?;
+        self.give_back(place, word, data, next).map(drop)
     }
 
     /// Gives a reference back; whether the slot is empty now.
     #[inline]
-    pub(super) fn give_back(&mut self, slot: u32, data: u64, next: Next) -> Result<bool, FreeError> {
+    pub(super) fn give_back_by_record(&mut self, slot: u32, data: u64, next: Next) -> Result<bool, FreeError> {
         if self.pool.at(slot).count == 0 {
             return Err(FreeError::NotInUse { data });
         }
@@ -180,10 +191,8 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>, I: Index, P: Policy, C> SlotCache<S, I, P
     /// data has the same slot there.
     pub fn free_pin(&mut self, pin: Pin) -> Result<(), FreeError> {
         self.working()?;
-        match self.pinned(&pin) {
-            Some(slot) => self.give_back(slot, pin.data, Next::Unknown).map(drop),
-            None => Err(FreeError::NotAssigned { data: pin.data }),
-        }
+        self.pinned(&pin).ok_or(FreeError::NotAssigned { data: pin.data })?;
+        self.free(pin.data)
     }
 
     /// The slot of a pin, if the cache has not been reset since.
@@ -211,7 +220,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>, I: Index, P: Policy, C> SlotCache<S, I, P
     /// [`Interrupted`].
     pub fn state(&self, data: u64) -> Result<Option<State>, Interrupted> {
         self.working()?;
-        Ok(self.find(data).map(|slot| self.pool.at(slot).state()))
+        Ok(self.find(data).map(|slot| self.seen(slot).1))
     }
 
     /// Slots that are assigned, with or without references.

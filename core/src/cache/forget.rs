@@ -13,6 +13,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>, I: Index, P: Policy> Forgetful<S, I, P> {
     /// [`ForgetError`] if the slot is being filled, or in use.
     pub fn forget(&mut self, data: u64) -> Result<bool, ForgetError> {
         let Some(slot) = self.remembered(data)? else { return Ok(false) };
+        self.bring_back(slot);
         match self.pool.at(slot).count {
             0 => self.drop_idle(slot, data),
             references => return Err(ForgetError::InUse { data, references }),
@@ -27,6 +28,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>, I: Index, P: Policy> Forgetful<S, I, P> {
     /// [`ForgetError`] if the slot is being filled.
     pub fn forget_later(&mut self, data: u64) -> Result<bool, ForgetError> {
         let Some(slot) = self.remembered(data)? else { return Ok(false) };
+        self.bring_back(slot);
         if self.pool.at(slot).count == 0 {
             self.drop_idle(slot, data);
         } else {

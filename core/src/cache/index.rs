@@ -14,9 +14,27 @@ use super::slot::NIL;
 
 /// Where a number is found by the id of data.
 pub trait Index: Sealed {
-    /// The number of `data`; `is` tells whether a candidate is really that of `data`.
+    /// Whether a number is found without a look at its record: then what a hit changes may be kept beside the number.
+    const COUNTS: bool;
+
+    /// Where the number of `data` stands, until another one is taken out, and the number; `is` tells whether a candidate
+    /// is really that of `data`.
     #[must_use]
-    fn find(&self, data: u64, is: impl Fn(u32) -> bool) -> Option<u32>;
+    fn look(&self, data: u64, is: impl Fn(u32) -> bool) -> Option<(usize, u32)>;
+
+    /// The number of `data`.
+    #[inline]
+    #[must_use]
+    fn find(&self, data: u64, is: impl Fn(u32) -> bool) -> Option<u32> {
+        self.look(data, is).map(|(_, number)| number)
+    }
+
+    /// The number that stands there.
+    #[must_use]
+    fn at(&self, place: usize) -> Option<u32>;
+
+    /// Puts another number there, or more beside it.
+    fn put(&mut self, place: usize, number: u32);
 
     /// Whether `data` can be entered at all.
     ///
@@ -81,10 +99,24 @@ impl<S: AsRef<[u32]> + AsMut<[u32]>> Dense<S> {
 }
 
 impl<S: AsRef<[u32]> + AsMut<[u32]>> Index for Dense<S> {
+    const COUNTS: bool = true;
+
     #[inline]
-    fn find(&self, data: u64, _: impl Fn(u32) -> bool) -> Option<u32> {
-        let number = *self.numbers.as_ref().get(usize::try_from(data).ok()?)?;
-        (number != NIL).then_some(number)
+    fn look(&self, data: u64, _: impl Fn(u32) -> bool) -> Option<(usize, u32)> {
+        let place = usize::try_from(data).ok()?;
+        Some((place, self.at(place)?))
+    }
+
+    #[inline]
+    fn at(&self, place: usize) -> Option<u32> {
+        self.numbers.as_ref().get(place).copied().filter(|&number| number != NIL)
+    }
+
+    #[inline]
+    fn put(&mut self, place: usize, number: u32) {
+        if let Some(here) = self.numbers.as_mut().get_mut(place) {
+            *here = number;
+        }
     }
 
     #[inline]
@@ -99,9 +131,7 @@ impl<S: AsRef<[u32]> + AsMut<[u32]>> Index for Dense<S> {
 
     #[inline]
     fn enter(&mut self, data: u64, number: u32) {
-        if let Some(place) = self.numbers.as_mut().get_mut(data as usize) {
-            *place = number;
-        }
+        self.put(data as usize, number);
     }
 
     #[inline]
@@ -182,8 +212,10 @@ impl<S: AsRef<[u64]> + AsMut<[u64]>> Sparse<S> {
 }
 
 impl<S: AsRef<[u64]> + AsMut<[u64]>> Index for Sparse<S> {
+    const COUNTS: bool = false;
+
     #[inline]
-    fn find(&self, data: u64, is: impl Fn(u32) -> bool) -> Option<u32> {
+    fn look(&self, data: u64, is: impl Fn(u32) -> bool) -> Option<(usize, u32)> {
         let tag = self.tag(data);
         let mut at = self.home(tag);
         for _ in 0..self.len() {
@@ -192,11 +224,22 @@ impl<S: AsRef<[u64]> + AsMut<[u64]>> Index for Sparse<S> {
                 return None;
             }
             if (place >> 32) as u32 == tag && is(place as u32) {
-                return Some(place as u32);
+                return Some((at, place as u32));
             }
             at = self.after(at);
         }
         None
+    }
+
+    #[inline]
+    fn at(&self, place: usize) -> Option<u32> {
+        self.places.as_ref().get(place).filter(|&&place| place != EMPTY).map(|&place| place as u32)
+    }
+
+    fn put(&mut self, place: usize, word: u32) {
+        if let Some(here) = self.places.as_mut().get_mut(place) {
+            *here = *here >> 32 << 32 | u64::from(word);
+        }
     }
 
     #[inline]

@@ -27,12 +27,14 @@
 //! while nobody has a reference to it; the references of a slot are the `alloc`s not yet freed; a refused
 //! operation has changed nothing.
 //!
-//! *Cost*: every operation is O(1), allocates nothing and touches the index's line and the slot's; a policy's
+//! *Cost*: every operation is O(1), allocates nothing and touches the index's line and the slot's, a further
+//! hit of a [`Dense`] index under [`Clock`](policy::Clock) or [`Sieve`](policy::Sieve) only the index's; a policy's
 //! search takes one step more for each content that was used or is in use. 24 bytes a slot, and the
 //! [index](Index).
 
 mod batch;
 mod contract;
+mod counted;
 pub(crate) mod error;
 mod forget;
 mod grant;

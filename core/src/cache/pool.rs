@@ -89,6 +89,19 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>, P: Policy> Pool<S, P> {
         self.idle
     }
 
+    /// Content was found; `first` if nobody had a reference to it.
+    #[inline]
+    pub(crate) fn note_hit(&mut self, first: bool) {
+        self.idle -= u32::from(first);
+        self.statistics.hits += 1;
+    }
+
+    /// Content has lost a reference; `last` if it is idle now.
+    #[inline]
+    pub(crate) fn note_free(&mut self, last: bool) {
+        self.idle += u32::from(last);
+    }
+
     /// All slots that are assigned; O(slots).
     pub(crate) fn all(&self) -> impl Iterator<Item = (u32, &Slot)> {
         let used = self.slots.as_ref().iter().take(self.fresh as usize);
@@ -96,9 +109,10 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>, P: Policy> Pool<S, P> {
     }
 
     /// Assigns a slot with one reference: the one that became empty last, or one that was never used, or one whose
-    /// content the policy gives up, which is told. `None` if all are in use.
+    /// content the policy gives up, which is told. `None` if all are in use. `look` sees each record that the policy
+    /// judges.
     #[inline]
-    pub(crate) fn take(&mut self, data: u64) -> Option<(u32, Option<u64>)> {
+    pub(crate) fn take(&mut self, data: u64, look: impl FnMut(&mut Slot)) -> Option<(u32, Option<u64>)> {
         let slots = self.slots.as_mut();
         let (slot, evicted) = if let Some(empty) = slots.get(self.empty as usize) {
             let slot = self.empty;
@@ -108,7 +122,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>, P: Policy> Pool<S, P> {
             self.fresh += 1;
             (self.fresh - 1, None)
         } else if self.idle > 0 {
-            let slot = self.policy.victim(slots)?;
+            let slot = self.policy.victim(slots, look)?;
             self.idle -= 1;
             self.assigned -= 1;
             self.statistics.evictions += 1;
@@ -140,7 +154,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>, P: Policy> Pool<S, P> {
             return Some((self.join_unfilled(slot), references));
         }
         self.idle -= u32::from(references == 1);
-        self.policy.hit(this);
+        P::hit(this);
         self.statistics.hits += 1;
         Some((Found::Remembered, references))
     }
@@ -166,7 +180,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>, P: Policy> Pool<S, P> {
             if this.count == 0 {
                 self.idle -= 1;
             }
-            self.policy.hit(this);
+            P::hit(this);
         }
         this.count += 1;
     }
@@ -180,7 +194,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>, P: Policy> Pool<S, P> {
         }
         self.idle -= u32::from(this.count == 0);
         this.count += 1;
-        self.policy.hit(this);
+        P::hit(this);
         self.statistics.hits += 1;
         true
     }

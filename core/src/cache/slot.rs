@@ -40,6 +40,8 @@ pub(crate) const LEAVING: Flag = Flag(8);
 pub(crate) const LINKED: Flag = Flag(16);
 /// Somebody was told to fill the slot.
 pub(crate) const TOLD: Flag = Flag(32);
+/// References are counted in the word of the index, and none here.
+pub(crate) const ELSEWHERE: Flag = Flag(64);
 
 impl Slot {
     /// A slot that no cache has used yet.
@@ -88,6 +90,12 @@ impl Slot {
         } else {
             State::Filling
         }
+    }
+
+    /// Idle content in the policy's order that was found there since it came, or since the search came by.
+    #[inline]
+    pub(crate) fn is_used_again(&self) -> bool {
+        self.is_idle() && self.is(LINKED) && self.stays() && self.uses > 0
     }
 
     /// Known content without a reference: what may be evicted.
@@ -143,10 +151,11 @@ impl List {
 
     /// Takes the oldest idle slot out of the list, and those in front of it that are in use: they come back with
     /// their last reference.
-    pub(crate) fn oldest(&mut self, slots: &mut [Slot]) -> Option<u32> {
+    pub(crate) fn oldest(&mut self, slots: &mut [Slot], mut look: impl FnMut(&mut Slot)) -> Option<u32> {
         while self.last != NIL {
             let slot = self.last;
             self.unlink(slots, slot);
+            look(&mut slots[slot as usize]);
             if slots[slot as usize].is_idle() {
                 return Some(slot);
             }

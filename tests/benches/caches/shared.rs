@@ -2,16 +2,15 @@
 
 use std::hint::{black_box, spin_loop};
 use std::thread;
-use std::time::Duration;
 
 use umbra_core::atomic::{AtomicU64, Ordering};
 use umbra_core::cache::Remembering;
 use umbra_core::cell::BytesMut;
 use umbra_core::shared_cache::{Cache, Client, Identity, Sharing, words_for};
-use umbra_tests::bench::{Direction, Plan, Report, Row, alternate, pin};
+use umbra_tests::bench::{Direction, Report, Row, alternate, pin};
 
 use crate::SLOTS;
-use crate::hits::{ASKED, Random, scatter};
+use crate::hits::{ASKED, Random, long_turns, scatter};
 
 /// Hit after hit of the asked ids, around and around.
 trait Hits: Sync {
@@ -141,7 +140,7 @@ fn uniform_ids(report: &mut Report, core: Option<&usize>, form: &str, id: fn(u64
     let case = format!("bytes a slot, shared {form}, goal");
     report.row(Row::new(&case, bytes, 45.0, "the goal", "B", Direction::LowerIsBetter)).bar(1.0);
 
-    let plan = Plan { batch: Duration::from_millis(5), ..Plan::standard() };
+    let plan = long_turns();
     let (by_id, by_pin) = (ById(ours), ByPin(ours));
     let sides: [(&str, &dyn Hits); 2] = [("hit", &by_id), ("pin", &by_pin)];
     let peers: [(&str, &dyn Hits); 2] = [("quick_cache 0.7 sync", &quick), ("moka 0.12 sync", &moka)];

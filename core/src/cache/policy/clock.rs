@@ -44,12 +44,14 @@ impl Clock {
 }
 
 impl Policy for Clock {
+    const MARKS: bool = true;
+
     fn clear(&mut self, _: u32) {
         self.hand = NIL;
     }
 
     #[inline]
-    fn hit(&mut self, slot: &mut Slot) {
+    fn hit(slot: &mut Slot) {
         slot.uses = 1;
     }
 
@@ -74,11 +76,12 @@ impl Policy for Clock {
         }
     }
 
-    fn victim(&mut self, slots: &mut [Slot]) -> Option<u32> {
+    fn victim(&mut self, slots: &mut [Slot], mut look: impl FnMut(&mut Slot)) -> Option<u32> {
         // Twice around at most: the first time takes away the marks.
         while self.hand != NIL {
             let slot = self.hand;
             let this = &mut slots[slot as usize];
+            look(this);
             if this.is_idle() && this.uses > 0 {
                 this.uses = 0;
                 self.hand = this.next;

@@ -28,7 +28,7 @@ impl Policy for Fifo {
     }
 
     #[inline]
-    fn hit(&mut self, _: &mut Slot) {}
+    fn hit(_: &mut Slot) {}
 
     #[inline]
     fn idle(&mut self, slots: &mut [Slot], slot: u32, _: Next) {
@@ -43,7 +43,7 @@ impl Policy for Fifo {
         }
     }
 
-    fn victim(&mut self, slots: &mut [Slot]) -> Option<u32> {
-        self.order.oldest(slots)
+    fn victim(&mut self, slots: &mut [Slot], look: impl FnMut(&mut Slot)) -> Option<u32> {
+        self.order.oldest(slots, look)
     }
 }

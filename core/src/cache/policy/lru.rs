@@ -28,7 +28,7 @@ impl Policy for Lru {
     }
 
     #[inline]
-    fn hit(&mut self, _: &mut Slot) {}
+    fn hit(_: &mut Slot) {}
 
     fn idle(&mut self, slots: &mut [Slot], slot: u32, _: Next) {
         if self.order.first == slot {
@@ -44,7 +44,7 @@ impl Policy for Lru {
         }
     }
 
-    fn victim(&mut self, slots: &mut [Slot]) -> Option<u32> {
-        self.order.oldest(slots)
+    fn victim(&mut self, slots: &mut [Slot], look: impl FnMut(&mut Slot)) -> Option<u32> {
+        self.order.oldest(slots, look)
     }
 }

@@ -44,8 +44,12 @@ pub trait Policy: sealed::Sealed {
     /// Forgets all order, for this many slots.
     fn clear(&mut self, slots: u32);
 
+    /// Whether a use of content that is in the order already leaves a mark and no more. Then [`Policy::hit`] may be
+    /// called once for several uses, and as late as the search comes by.
+    const MARKS: bool = false;
+
     /// Content was found by a client.
-    fn hit(&mut self, slot: &mut Slot);
+    fn hit(slot: &mut Slot);
 
     /// The last reference to content was given back.
     fn idle(&mut self, slots: &mut [Slot], slot: u32, next: Next);
@@ -53,8 +57,9 @@ pub trait Policy: sealed::Sealed {
     /// Content leaves other than as the victim.
     fn leave(&mut self, slots: &mut [Slot], slot: u32);
 
-    /// Takes the idle slot out of the order whose content is given up first.
-    fn victim(&mut self, slots: &mut [Slot]) -> Option<u32>;
+    /// Takes the idle slot out of the order whose content is given up first. `look` is called with each record that the
+    /// search comes by, before it is judged.
+    fn victim(&mut self, slots: &mut [Slot], look: impl FnMut(&mut Slot)) -> Option<u32>;
 }
 
 mod sealed {
@@ -74,10 +79,10 @@ pub struct Never;
 
 impl Policy for Never {
     fn clear(&mut self, _: u32) {}
-    fn hit(&mut self, _: &mut Slot) {}
+    fn hit(_: &mut Slot) {}
     fn idle(&mut self, _: &mut [Slot], _: u32, _: Next) {}
     fn leave(&mut self, _: &mut [Slot], _: u32) {}
-    fn victim(&mut self, _: &mut [Slot]) -> Option<u32> {
+    fn victim(&mut self, _: &mut [Slot], _: impl FnMut(&mut Slot)) -> Option<u32> {
         None
     }
 }

@@ -149,7 +149,7 @@ impl<H: AsRef<[u32]> + AsMut<[u32]>> Policy for NextUse<H> {
     }
 
     #[inline]
-    fn hit(&mut self, _: &mut Slot) {}
+    fn hit(_: &mut Slot) {}
 
     #[inline]
     fn idle(&mut self, slots: &mut [Slot], slot: u32, next: Next) {
@@ -166,13 +166,14 @@ impl<H: AsRef<[u32]> + AsMut<[u32]>> Policy for NextUse<H> {
         }
     }
 
-    fn victim(&mut self, slots: &mut [Slot]) -> Option<u32> {
-        if let Some(slot) = self.unknown.oldest(slots) {
+    fn victim(&mut self, slots: &mut [Slot], mut look: impl FnMut(&mut Slot)) -> Option<u32> {
+        if let Some(slot) = self.unknown.oldest(slots, &mut look) {
             return Some(slot);
         }
         while let Some(bucket) = self.farthest() {
             let slot = self.heads.as_ref()[bucket];
             self.unlink(slots, slot);
+            look(&mut slots[slot as usize]);
             if slots[slot as usize].is_idle() {
                 return Some(slot);
             }

@@ -76,7 +76,7 @@ impl<G: AsRef<[u64]> + AsMut<[u64]>> Policy for S3Fifo<G> {
     }
 
     #[inline]
-    fn hit(&mut self, slot: &mut Slot) {
+    fn hit(slot: &mut Slot) {
         slot.uses = (slot.uses + 1).min(3);
     }
 
@@ -103,7 +103,7 @@ impl<G: AsRef<[u64]> + AsMut<[u64]>> Policy for S3Fifo<G> {
         }
     }
 
-    fn victim(&mut self, slots: &mut [Slot]) -> Option<u32> {
+    fn victim(&mut self, slots: &mut [Slot], mut look: impl FnMut(&mut Slot)) -> Option<u32> {
         loop {
             let [small, main] = &self.queues;
             let list = if main.len == 0 || small.len > self.small_at_most { SMALL } else { MAIN };
@@ -113,6 +113,7 @@ impl<G: AsRef<[u64]> + AsMut<[u64]>> Policy for S3Fifo<G> {
             let slot = self.queue(list).last;
             self.queue(list).unlink(slots, slot);
             let this = &mut slots[slot as usize];
+            look(this);
             if !this.is_idle() {
                 continue;
             }

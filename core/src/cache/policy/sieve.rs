@@ -26,12 +26,14 @@ impl Default for Sieve {
 }
 
 impl Policy for Sieve {
+    const MARKS: bool = true;
+
     fn clear(&mut self, _: u32) {
         *self = Self::new();
     }
 
     #[inline]
-    fn hit(&mut self, slot: &mut Slot) {
+    fn hit(slot: &mut Slot) {
         slot.uses = 1;
     }
 
@@ -55,11 +57,12 @@ impl Policy for Sieve {
         self.order.unlink(slots, slot);
     }
 
-    fn victim(&mut self, slots: &mut [Slot]) -> Option<u32> {
+    fn victim(&mut self, slots: &mut [Slot], mut look: impl FnMut(&mut Slot)) -> Option<u32> {
         // Twice along the order at most: the first time takes away the marks.
         while self.order.last != NIL {
             let slot = if self.hand == NIL { self.order.last } else { self.hand };
             let this = &mut slots[slot as usize];
+            look(this);
             self.hand = this.prev;
             if this.is_idle() && this.uses > 0 {
                 this.uses = 0;

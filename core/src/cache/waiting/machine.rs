@@ -174,11 +174,15 @@ where
     pub fn scene(&self, data: u64) -> Scene {
         let mut held = [None; 4];
         let pool = &self.cache.pool;
-        let one = self.cache.find(data).map(|slot| (slot, pool.at(slot)));
+        let seen = |slot: u32| (slot, pool.at(slot).data, self.cache.seen(slot));
+        let one = self.cache.find(data).map(seen);
         // What has a slot is told at once; only without one the others are looked through.
-        let all = one.is_none().then(|| pool.all().filter(|(_, record)| record.count > 0));
-        for (place, (slot, record)) in held.iter_mut().zip(one.into_iter().chain(all.into_iter().flatten())) {
-            let (data, references, state) = (record.data, record.count, record.state());
+        let all = one
+            .is_none()
+            .then(|| pool.all().map(|(slot, _)| seen(slot)).filter(|&(_, _, (references, _))| references > 0));
+        for (place, (slot, data, (references, state))) in
+            held.iter_mut().zip(one.into_iter().chain(all.into_iter().flatten()))
+        {
             *place = Some(Holding { slot: pool.outer(slot), data, references, state });
         }
         Scene { data, slots: pool.count(), waiting: self.waiters.waiting(), held }
