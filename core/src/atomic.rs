@@ -19,6 +19,9 @@ mod plain {
 #[cfg(all(not(loom), not(feature = "portable-atomic")))]
 pub use plain::{AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 
+/// A word as operating systems take it to sleep on, whatever the features are; nothing that a model checks.
+pub use core::sync::atomic::AtomicU32 as SystemWord;
+
 /// Tells the processor (or the model checker) that this is a spin loop.
 #[inline]
 pub fn spin_hint() {

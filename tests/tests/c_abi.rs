@@ -30,7 +30,7 @@ fn compile(directory: &Path, example: &str, flags: &[&str]) -> Result<PathBuf, S
         .arg("-o")
         .arg(&program)
         .arg("-L")
-        .arg(&library)
+        .arg(library)
         .args(["-lumbra_ffi", &format!("-Wl,-rpath,{}", library.display())])
         .output()
         .map_err(|e| format!("no C compiler: {e}"))?;

@@ -16,7 +16,7 @@
 use rustix::io::Errno;
 use rustix::thread::futex;
 use rustix::time::Timespec;
-use umbra_core::atomic::{AtomicU32, AtomicU64};
+use umbra_core::atomic::{AtomicU64, SystemWord};
 use umbra_core::event::Wait;
 use umbra_core::time::Time;
 
@@ -27,12 +27,12 @@ use super::clock;
 pub struct Futex;
 
 /// The half of a word that its value modulo 2^32 lies in; the kernel knows words of 32 bits only.
-fn lower_half(word: &AtomicU64) -> &AtomicU32 {
+fn lower_half(word: &AtomicU64) -> &SystemWord {
     let half = usize::from(cfg!(target_endian = "big"));
     let at = word.as_ptr().cast::<u32>().wrapping_add(half);
     // SAFETY: either half of an aligned word of eight bytes is an aligned one of four, as long-lived as the word. It is
     // an atomic, and only the kernel looks at it by this reference.
-    unsafe { AtomicU32::from_ptr(at) }
+    unsafe { SystemWord::from_ptr(at) }
 }
 
 /// Most words that one can sleep on at once.
