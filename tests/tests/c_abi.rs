@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use umbra_tests::rig::{self, ByHand};
@@ -129,7 +130,10 @@ fn valgrind_finds_nothing_wrong_in_a_c_rank() {
 
 /// Compiles an example that needs no job and runs it, plainly, watched by AddressSanitizer, and by valgrind.
 fn runs_alone(example: &str, arguments: &[&str], few: &[&str]) {
-    let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("c-{example}-{}", std::process::id()));
+    // Tests of one example run beside each other.
+    static RUNS: AtomicU32 = AtomicU32::new(0);
+    let name = format!("c-{example}-{}-{}", std::process::id(), RUNS.fetch_add(1, Ordering::Relaxed));
+    let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     fs::create_dir_all(&directory).unwrap();
     let run = |watcher: &[&str], flags: &[&str], arguments: &[&str]| {
         let program = match compile(&directory, example, &[&["-pthread"], flags].concat()) {
