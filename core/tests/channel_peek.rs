@@ -5,37 +5,18 @@
 #![cfg(not(loom))]
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
+mod yielding;
+
 use std::thread;
 
-use umbra_core::atomic::AtomicU64;
 use umbra_core::cell::BytesMut;
 use umbra_core::channel::{Header, Messages, Patience, Port, ReceiveError, Shape};
-use umbra_core::event::Wait;
 use umbra_core::time::Time;
+
+use yielding::{Yield, content};
 
 /// Messages that are sent.
 const MESSAGES: u64 = if cfg!(miri) { 100 } else { 10_000 };
-
-/// Gives the core away instead of sleeping.
-#[derive(Clone, Copy)]
-struct Yield;
-
-impl Wait for Yield {
-    fn now(&self) -> Time {
-        Time::ZERO
-    }
-    fn sleep(&self, _: &AtomicU64, _: u32, _: Time) {
-        thread::yield_now();
-    }
-    fn wake(&self, _: &AtomicU64) {}
-    fn pause(&self) {
-        thread::yield_now();
-    }
-}
-
-fn content(n: u64) -> Vec<u8> {
-    (0..n % 61).map(|i| (n + i) as u8).collect()
-}
 
 #[test]
 fn what_is_peeked_is_whole_while_others_send_and_receive() {

@@ -4,39 +4,21 @@
 #![cfg(not(loom))]
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
+mod yielding;
+
 use std::collections::HashSet;
 use std::thread;
 
-use umbra_core::atomic::AtomicU64;
 use umbra_core::cell::BytesMut;
 use umbra_core::channel::{Header, Messages, Patience, Port, Shape};
-use umbra_core::event::{SPIN, Wait};
+use umbra_core::event::SPIN;
 use umbra_core::time::Time;
+
+use yielding::{Yield, content};
 
 /// Messages of a sender.
 const MESSAGES: u64 = if cfg!(miri) { 100 } else { 10_000 };
 const SENDERS: u16 = 3;
-
-/// Gives the core away instead of sleeping.
-#[derive(Clone, Copy)]
-struct Yield;
-
-impl Wait for Yield {
-    fn now(&self) -> Time {
-        Time::ZERO
-    }
-    fn sleep(&self, _: &AtomicU64, _: u32, _: Time) {
-        thread::yield_now();
-    }
-    fn wake(&self, _: &AtomicU64) {}
-    fn pause(&self) {
-        thread::yield_now();
-    }
-}
-
-fn content(n: u64) -> Vec<u8> {
-    (0..n % 61).map(|i| (n + i) as u8).collect()
-}
 
 #[test]
 fn every_message_arrives_once_whole_and_in_the_order_of_its_sender() {

@@ -2,7 +2,7 @@
 //!
 //! [`Class::size_for`] rounds to powers of two with four steps each, so that at most a quarter is wasted.
 
-use super::pool::{Header, NIL, next};
+use super::slot::{Header, NIL, next};
 use crate::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// Slots of one size; a [`Pool`](super::Pool) is lent some, in the order of their sizes.

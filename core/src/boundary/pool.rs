@@ -36,53 +36,7 @@ use crate::error::Stale;
 
 use super::class::Class;
 use super::pool_error::{GetError, PoolError};
-
-pub(super) const NIL: u32 = u32::MAX;
-const LIVE: u64 = 1 << 31;
-const OWNERS: u64 = LIVE - 1;
-
-/// Generation, life and owners of one slot; a [`Pool`] is lent one a slot.
-#[derive(Debug)]
-#[repr(C)]
-pub struct Header {
-    /// generation:32 | live:1 | owners:31
-    word: AtomicU64,
-    next: AtomicU32,
-    class: AtomicU32,
-}
-
-impl Header {
-    /// A slot that was never used.
-    #[cfg(not(loom))]
-    #[must_use]
-    pub const fn new() -> Header {
-        Header { word: AtomicU64::new(0), next: AtomicU32::new(NIL), class: AtomicU32::new(0) }
-    }
-
-    /// A slot that was never used.
-    #[cfg(loom)]
-    #[must_use]
-    pub fn new() -> Header {
-        Header { word: AtomicU64::new(0), next: AtomicU32::new(NIL), class: AtomicU32::new(0) }
-    }
-}
-
-impl Default for Header {
-    fn default() -> Self {
-        Header::new()
-    }
-}
-
-/// Names an object without keeping it: plain data, valid or not.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-#[cfg_attr(feature = "defmt", derive(defmt::Format))]
-#[repr(C)]
-pub struct Weak {
-    /// Which slot.
-    pub index: u32,
-    /// Which use of it.
-    pub generation: u32,
-}
+use super::slot::{Header, LIVE, NIL, OWNERS, Weak, free_word, generation, names};
 
 /// What happened in a pool so far.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -290,25 +244,6 @@ impl<'a> Pool<'a> {
             class.push(index, &header.next);
         }
     }
-}
-
-/// The word of a slot without owners, in its next generation; the last generation is not followed by another.
-const fn free_word(word: u64) -> u64 {
-    (generation(word).saturating_add(1) as u64) << 32
-}
-
-const fn generation(word: u64) -> u32 {
-    (word >> 32) as u32
-}
-
-#[inline]
-const fn names(word: u64, weak: Weak) -> bool {
-    generation(word) == weak.generation && word & LIVE != 0
-}
-
-/// The link of a slot to the next free one.
-pub(super) fn next(headers: &[Header], index: u32) -> Option<&AtomicU32> {
-    headers.get(index as usize).map(|header| &header.next)
 }
 
 /// One of the owners of an object.
