@@ -61,8 +61,8 @@ fn call(machines: &mut [Machine<Vectors>], members: &[Node], mode: Mode, bad: u3
             while let Some(action) = machines[at].poll(Time(1), buffer) {
                 worked = true;
                 match action {
-                    Action::Send { to, len_bytes } => {
-                        machines[to.index()].on_message(Node(at as u32), &buffer[..len_bytes], Time(1)).unwrap();
+                    Action::Send { to, len_bytes, .. } => {
+                        machines[to.index()].on_message(Node(at as u32), to, &buffer[..len_bytes], Time(1)).unwrap();
                     }
                     Action::Run { handle, .. } => {
                         let mut work = machines[at].work(handle).unwrap();

@@ -151,8 +151,8 @@ fn between(
         for at in 0..2 {
             while let Some(action) = machines[at].poll(Time(1), &mut buffer) {
                 match action {
-                    Action::Send { to, len_bytes } => {
-                        machines[to.index()].on_message(Node(at as u32), &buffer[..len_bytes], Time(1)).unwrap();
+                    Action::Send { to, len_bytes, .. } => {
+                        machines[to.index()].on_message(Node(at as u32), to, &buffer[..len_bytes], Time(1)).unwrap();
                     }
                     Action::Run { handle, .. } => {
                         let verdict = user(&mut machines[at].work(handle).unwrap());
@@ -286,8 +286,8 @@ fn s13_a_function_has_a_further_call_made_and_ends_with_it() {
         for at in 0..3 {
             while let Some(action) = machines[at].poll(Time(1), &mut buffer) {
                 match action {
-                    Action::Send { to, len_bytes } => {
-                        machines[to.index()].on_message(Node(at as u32), &buffer[..len_bytes], Time(1)).unwrap();
+                    Action::Send { to, len_bytes, .. } => {
+                        machines[to.index()].on_message(Node(at as u32), to, &buffer[..len_bytes], Time(1)).unwrap();
                     }
                     Action::Run { handle, function } => {
                         let phase = machines[at].work(handle).unwrap().phase;

@@ -200,7 +200,7 @@ fn s44_strangers_and_old_answers_have_no_effect() {
     let now = world.now();
     for (to, bytes) in &heard {
         for from in (0..4).map(Node).filter(|from| from != to) {
-            world.at(*to).on_message(from, bytes, now).unwrap();
+            world.at(*to).on_message(from, *to, bytes, now).unwrap();
         }
     }
     world.run(Lapse::from_secs(1));
@@ -218,10 +218,10 @@ fn s45_a_second_parent_is_refused_and_the_first_keeps_the_call() {
     world.run(Lapse::from_micros(10));
     let request = world.heard.iter().find(|(to, _)| *to == Node(1)).unwrap().1.clone();
     let now = world.now();
-    world.at(Node(1)).on_message(Node(3), &request, now).unwrap();
+    world.at(Node(1)).on_message(Node(3), Node(1), &request, now).unwrap();
     let mut buffer = [0; 4096];
     let refusal = world.at(Node(1)).poll(now, &mut buffer);
-    assert!(matches!(refusal, Some(umbra_core::chain::Action::Send { to: Node(3), len_bytes: 64 })));
+    assert!(matches!(refusal, Some(umbra_core::chain::Action::Send { to: Node(3), len_bytes: 64, .. })));
     assert_eq!(buffer[53], Code::SecondParent as u8);
     world.run(Lapse::from_secs(1));
     world.check().unwrap();

@@ -1,11 +1,11 @@
-//! One call at one member, and the piece of lent memory in which it keeps what has no fixed size.
+//! One call at one member.
 
-use core::ops::Range;
-
-use super::message::{Caps, List, Mode};
+use super::layout::Layout;
+use super::machine::Handle;
+use super::message::{Caps, Mode};
 use super::name::{CallId, Edge, Life, Node, Tag};
-use super::report::{Record, Tallies};
-use crate::time::Time;
+use super::report::Tallies;
+use crate::time::{Lapse, Time};
 use crate::tree::Shape;
 
 pub(super) const NIL: u32 = u32::MAX;
@@ -54,8 +54,16 @@ pub(super) enum Own {
 #[derive(Clone, Debug)]
 pub struct Context {
     pub(super) call: CallId,
+    /// Whose call it is: a member that lives here.
+    pub(super) node: Node,
     /// `None` of the maker.
     pub(super) parent: Option<(Node, Edge)>,
+    /// Its parent lives here as well.
+    pub(super) at_home: bool,
+    /// In whose memory what came with the request lies: this one's, or that of an ancestor that lives here.
+    pub(super) source: u32,
+    /// Other calls here that read what lies in this one's memory.
+    pub(super) readers: u32,
     pub(super) state: State,
     pub(super) out: Out,
     pub(super) own: Own,
@@ -78,9 +86,13 @@ pub struct Context {
     pub(super) told: bool,
     pub(super) released: bool,
     pub(super) queued: bool,
+    /// Its next child lives here and finds no room; nothing is sent before there is some.
+    pub(super) wants_room: bool,
     /// The next context in its queue.
     pub(super) next: u32,
     pub(super) deadline: Time,
+    /// What every level below keeps of the time for reports to come up.
+    pub(super) slack: Lapse,
     pub(super) ask_at: Time,
     pub(super) caps: Caps,
     /// Bytes of reply so far.
@@ -103,132 +115,15 @@ pub struct Context {
 
 pub(super) const NO_KID: u16 = u16::MAX;
 
-/// What the user's code wants of a call that does not change.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Sizes {
-    pub(super) kids: u32,
-    pub(super) list: u32,
-    pub(super) stated: bool,
-    pub(super) header: usize,
-    pub(super) data: usize,
-    pub(super) caps: Caps,
-    pub(super) collect: bool,
-    pub(super) parks: bool,
-}
-
-/// Where in a context's memory what lies, in bytes: first the reply, then the table of children, the records, the
-/// parked replies, and then what came with the request.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Layout {
-    pub(super) kids: u16,
-    parks: bool,
-    stated: bool,
-    kids_at: u32,
-    records_at: u32,
-    park_at: u32,
-    ids_at: u32,
-    header_at: u32,
-    data_at: u32,
-    pub(super) end: u32,
-}
-
-const KID: usize = 32;
-
-impl Layout {
-    pub(super) const EMPTY: Layout = Layout {
-        kids: 0,
-        parks: false,
-        stated: false,
-        kids_at: 0,
-        records_at: 0,
-        park_at: 0,
-        ids_at: 0,
-        header_at: 0,
-        data_at: 0,
-        end: 0,
-    };
-
-    /// `None` if it cannot be counted.
-    pub(super) fn of(sizes: &Sizes) -> Option<Layout> {
-        let kids = u16::try_from(sizes.kids).ok().filter(|&kids| kids != NO_KID)?;
-        let reply = sizes.caps.bytes().checked_next_multiple_of(8)?;
-        let records = if sizes.collect { RECORDS } else { 1 };
-        let kids_at = reply;
-        let records_at = kids_at + usize::from(kids) * KID;
-        let park_at = records_at + records * Record::BYTES;
-        let parked = if sizes.parks { reply.checked_mul(usize::from(kids))? } else { 0 };
-        let ids_at = park_at.checked_add(parked)?;
-        let words = sizes.list as usize * if sizes.stated { 2 } else { 1 };
-        let header_at = ids_at.checked_add(words.checked_mul(4)?)?;
-        let data_at = header_at.checked_add(sizes.header)?;
-        let end = data_at.checked_add(sizes.data)?;
-        Some(Layout {
-            kids,
-            parks: sizes.parks,
-            stated: sizes.stated,
-            kids_at: kids_at as u32,
-            records_at: records_at as u32,
-            park_at: park_at as u32,
-            ids_at: ids_at as u32,
-            header_at: header_at as u32,
-            data_at: data_at as u32,
-            end: u32::try_from(end).ok()?,
-        })
-    }
-
-    pub(super) const fn records_max(&self) -> usize {
-        (self.park_at - self.records_at) as usize / Record::BYTES
-    }
-
-    pub(super) const fn kids_range(&self) -> Range<usize> {
-        self.kids_at as usize..self.records_at as usize
-    }
-
-    pub(super) const fn record_range(&self, at: u8) -> Range<usize> {
-        let start = self.records_at as usize + at as usize * Record::BYTES;
-        start..start + Record::BYTES
-    }
-
-    /// Where the reply of a child is parked; empty if replies are not.
-    pub(super) const fn park_range(&self, kid: u16) -> Range<usize> {
-        let each = if self.parks { self.kids_at as usize } else { 0 };
-        let start = self.park_at as usize + kid as usize * each;
-        start..start + each
-    }
-
-    pub(super) const fn list_range(&self) -> Range<usize> {
-        self.ids_at as usize..self.header_at as usize
-    }
-
-    pub(super) const fn header_range(&self) -> Range<usize> {
-        self.header_at as usize..self.data_at as usize
-    }
-
-    pub(super) const fn data_range(&self) -> Range<usize> {
-        self.data_at as usize..self.end as usize
-    }
-
-    pub(super) const fn reply_len(&self) -> usize {
-        self.kids_at as usize
-    }
-
-    /// The list in these bytes of the whole memory.
-    pub(super) fn list<'a>(&self, memory: &'a [u8]) -> List<'a> {
-        self.list_in(memory.get(self.list_range()).unwrap_or(&[]))
-    }
-
-    /// The list in its own bytes.
-    pub(super) fn list_in<'a>(&self, bytes: &'a [u8]) -> List<'a> {
-        let (ids, sizes) = if self.stated { bytes.split_at(bytes.len() / 2) } else { (bytes, &[][..]) };
-        List { ids, sizes }
-    }
-}
-
 impl Context {
     /// What a call is before anything happened to it.
     pub(super) const EMPTY: Context = Context {
         call: CallId { root: Node(0), life: Life(0), seq: 0 },
+        node: Node(0),
         parent: None,
+        at_home: false,
+        source: NIL,
+        readers: 0,
         state: State::Queued,
         out: Out::Nothing,
         own: Own::NotRun,
@@ -247,8 +142,10 @@ impl Context {
         told: false,
         released: false,
         queued: false,
+        wants_room: false,
         next: NIL,
         deadline: Time::NEVER,
+        slack: Lapse(0),
         ask_at: Time::NEVER,
         caps: Caps { header: 0, data: 0 },
         reply_header: 0,
@@ -282,7 +179,28 @@ impl Context {
         }
     }
 
+    /// Whether it has not ended yet, well or badly.
+    pub(super) const fn is_going_on(&self) -> bool {
+        matches!(self.state, State::Queued | State::Running | State::Gathering)
+    }
+
+    /// Whether answers of children still count.
+    pub(super) fn takes_answers(&self) -> bool {
+        self.forwards() && !matches!(self.state, State::Ended | State::Draining)
+    }
+
     pub(super) const fn is_root(&self) -> bool {
         self.parent.is_none()
     }
+
+    /// Whether it is what the call `above` has asked of its child `ordinal`, which lives here as well.
+    pub(super) fn answers_to(&self, above: Handle, call: CallId, ordinal: u16) -> bool {
+        let edge = edge_to(above, ordinal);
+        self.at_home && self.call == call && self.parent.is_some_and(|(_, known)| known == edge)
+    }
+}
+
+/// How a child names the place of a call from which it was asked.
+pub(super) const fn edge_to(above: Handle, ordinal: u16) -> Edge {
+    Edge { index: above.index() as u16, generation: above.generation().0 as u16, ordinal }
 }

@@ -2,23 +2,35 @@
 
 use zerocopy::IntoBytes;
 
-use super::context::{Context, Own, State};
+use super::context::{Context, NO_KID, Out, Own, State, edge_to};
 use super::kids::{Kid, Kids, Stand};
 use super::machine::{Action, Handle, Machine};
 use super::message::{Head, Kind, Mode, Request};
-use super::name::{Edge, Node};
+use super::name::Node;
+use super::notes::refused;
 use super::report::{Code, Record, Stage, Tallies};
 use super::storage::Storage;
 use crate::time::{Lapse, Time};
 
+/// What was done about the children of a call.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Sent {
+    /// A message is to be sent.
+    Message(Action),
+    /// A child that lives here has taken its place.
+    Home(Handle),
+    /// Nothing is due, or the call does not go on.
+    Nothing,
+}
+
 impl<S: Storage> Machine<S> {
-    /// Sends the next message that is due to a child; `None` if none is due.
-    pub(super) fn send_next(&mut self, id: Handle, now: Time, buffer: &mut [u8]) -> Option<Action> {
+    /// Does the next thing that is due to a child; `None` if the call is damaged.
+    pub(super) fn send_next(&mut self, id: Handle, now: Time, buffer: &mut [u8]) -> Option<Sent> {
         loop {
             let (context, kids) = self.with_kids(id)?;
             let turn = context.cursor;
             if turn >= context.layout.kids {
-                return None;
+                return Some(Sent::Nothing);
             }
             let at = context.kid_at(turn);
             let kid = kids.get(at).filter(|kid| kid.stand.is_due());
@@ -26,41 +38,77 @@ impl<S: Storage> Machine<S> {
                 context.cursor += 1;
                 continue;
             };
+            let from = context.node;
             let to = self.member(id, kid.piece.start)?;
             let peer = self.peers.as_ref().get(to.index());
+            if peer.is_some_and(|peer| peer.at_home) {
+                if kid.stand != Stand::ToSend {
+                    self.contexts.get_mut(id).ok()?.cursor += 1;
+                    let waits = self.contexts.get(id).is_ok_and(|context| context.state == State::Gathering);
+                    self.figures.cancels += 1;
+                    self.stop_home(id, at, kid, waits);
+                    continue;
+                }
+                match self.adopt(id, at, kid, to) {
+                    Ok(child) => return Some(Sent::Home(child)),
+                    Err((Code::NoResource, _)) => {
+                        self.want_room(id, now);
+                        return Some(Sent::Nothing);
+                    }
+                    Err((code, aux)) => {
+                        self.contexts.get_mut(id).ok()?.cursor += 1;
+                        let record = self.refusal(id, to, code, aux, kid.piece.len)?;
+                        self.kid_failed(id, at, refused(&record), [record].into_iter());
+                    }
+                }
+                if self.contexts.get(id).is_ok_and(Context::forwards) {
+                    continue;
+                }
+                return Some(Sent::Nothing);
+            }
             if kid.stand == Stand::ToSend && peer.is_none_or(|peer| peer.dead) {
                 let code = if peer.is_none() { Code::UnknownId } else { Code::PeerDead };
                 let asked = kid.attempts > 0;
                 self.lose(id, at, Stage::Forward, code, to, !asked);
-                if self.contexts.get(id).is_ok_and(|context| context.forwards()) {
+                if self.contexts.get(id).is_ok_and(Context::forwards) {
                     continue;
                 }
-                return None;
+                return Some(Sent::Nothing);
             }
             let len_bytes = self.emit_down(id, at, kid, now, buffer)?;
-            let (context, _) = self.with_kids(id)?;
-            context.cursor += 1;
             let ask_at = now + self.config.ask;
             let context = self.contexts.get_mut(id).ok()?;
+            context.cursor += 1;
             if kid.stand == Stand::ToSend && ask_at < context.ask_at {
                 context.ask_at = ask_at;
                 self.arm(id);
             }
-            return Some(Action::Send { to, len_bytes });
+            return Some(Sent::Message(Action::Send { from, to, len_bytes }));
         }
+    }
+
+    /// The record of a child that lives here and cannot carry a call out.
+    fn refusal(&self, id: Handle, origin: Node, code: Code, aux: u32, count: u32) -> Option<Record> {
+        let depth = self.contexts.get(id).ok()?.class + 1;
+        Some(Record { origin, stage: Stage::Setup, code, depth, aux, count })
+    }
+
+    /// Until when a child of a call has, in microseconds.
+    fn budget_below(deadline: Time, height: u8, now: Time) -> u32 {
+        let left = deadline.since(now);
+        u32::try_from((left.0 - Self::slack(left, height).0) / 1000).unwrap_or(u32::MAX).max(1)
     }
 
     /// Writes the message that is due to a child; it is not due any more.
     fn emit_down(&mut self, id: Handle, at: u16, kid: Kid, now: Time, buffer: &mut [u8]) -> Option<usize> {
-        let (context, memory) = self.both(id)?;
-        let edge = Edge { index: id.index() as u16, generation: id.generation().0 as u16, ordinal: at };
+        let (context, own, came) = self.parts(id)?;
+        let edge = edge_to(id, at);
         let attempts = kid.attempts.saturating_add(1);
         let head = Head { class: context.class + 1, attempt: attempts, ..Head::new(Kind::Request, context.call, edge) };
         let (emitted, changed) = match kid.stand {
             Stand::ToSend => {
-                let bytes = memory.as_bytes();
-                let list = context.layout.list(bytes).piece(kid.piece.start, kid.piece.len)?;
-                let data = bytes.get(context.layout.data_range())?;
+                let list = came.list(&context.layout).piece(kid.piece.start, kid.piece.len)?;
+                let data = came.data(&context.layout);
                 let request = Request {
                     func: context.func,
                     callback: context.callback,
@@ -70,7 +118,7 @@ impl<S: Storage> Machine<S> {
                     caps: context.caps,
                     budget_us: Self::budget_below(context.deadline, context.height, now),
                     list,
-                    header: bytes.get(context.layout.header_range())?,
+                    header: came.header(&context.layout),
                     data,
                     data_len: context.data_len,
                 };
@@ -90,7 +138,7 @@ impl<S: Storage> Machine<S> {
                 (Head { kind: Kind::Cancel, mode, ..head }.emit_bare(buffer), Kid { stand, ..kid })
             }
         };
-        Kids::of(&context.layout, memory).set(at, changed);
+        Kids::of(&context.layout, own).set(at, changed);
         debug_assert!(emitted.is_ok(), "the buffer holds the longest message");
         let len = emitted.ok()?;
         match kid.stand {
@@ -107,9 +155,10 @@ impl<S: Storage> Machine<S> {
     /// The member at this place of a call's list.
     pub(super) fn member(&self, id: Handle, place: u32) -> Option<Node> {
         let context = self.contexts.get(id).ok()?;
-        let start = id.index() as usize * self.slab;
-        let bytes = self.words.as_ref().get(start..start + self.slab)?.as_bytes();
-        context.layout.list(bytes).id(place)
+        let start = context.source as usize * self.slab;
+        let memory = self.words.as_ref().get(start..start + self.slab)?.as_bytes();
+        let at = context.layout.id_at(place)?;
+        memory.get(at..at + 4)?.try_into().ok().map(u32::from_le_bytes).map(Node)
     }
 
     /// A child is lost to this call, and with it what is below it.
@@ -145,7 +194,7 @@ impl<S: Storage> Machine<S> {
     pub fn on_time(&mut self, now: Time) {
         while let Some(id) = self.contexts.due(now) {
             let Ok(context) = self.contexts.get(id) else { return };
-            if context.deadline <= now {
+            if context.deadline <= now && !context.at_home {
                 self.time_out(id);
             } else {
                 self.ask(id, now);
@@ -155,8 +204,15 @@ impl<S: Storage> Machine<S> {
     }
 
     fn time_out(&mut self, id: Handle) {
-        let origin = self.config.node;
+        self.time_out_below(id);
+        self.time_out_one(id);
+        self.time_out_readers(id);
+    }
+
+    /// The time of this call is over, whatever that means for those below it.
+    pub(super) fn time_out_one(&mut self, id: Handle) {
         let Ok(context) = self.contexts.get_mut(id) else { return };
+        let origin = context.node;
         (context.deadline, context.ask_at) = (Time::NEVER, Time::NEVER);
         let own = |context: &Context, stage| Record {
             origin,
@@ -175,7 +231,12 @@ impl<S: Storage> Machine<S> {
         if context.state != State::Gathering {
             return;
         }
-        let kids = context.layout.kids;
+        if context.pend == 0 && context.parked.0 == NO_KID && context.out == Out::Nothing {
+            // All is said already.
+            self.gather(id);
+            return self.ready(id);
+        }
+        let (kids, wanted_room) = (context.layout.kids, context.wants_room);
         let mut lost = false;
         for at in 0..kids {
             let Some(kid) = self.with_kids(id).and_then(|(_, kids)| kids.get(at)).filter(Kid::is_open) else {
@@ -184,6 +245,7 @@ impl<S: Storage> Machine<S> {
             let Some(origin) = self.member(id, kid.piece.start) else { continue };
             lost = true;
             match kid.attempts {
+                0 if wanted_room => self.lose(id, at, Stage::Forward, Code::NoResource, origin, true),
                 0 => self.lose(id, at, Stage::Forward, Code::Timeout, origin, true),
                 _ if kid.refused => self.lose(id, at, Stage::Forward, Code::NoResource, origin, false),
                 _ => self.lose(id, at, Stage::Child, Code::Timeout, origin, false),
@@ -222,7 +284,7 @@ impl<S: Storage> Machine<S> {
             Some(Kid { stand, ..kid })
         });
         context.ask_at = due;
-        context.cursor = 0;
+        (context.cursor, context.wants_room) = (0, false);
         self.ready(id);
         if let Some(at) = silent
             && let Some((_, kid)) = self.with_kids(id).and_then(|(_, kids)| Some((0, kids.get(at)?)))

@@ -1,8 +1,7 @@
 //! The children of a call, in the call's own memory.
 
-use zerocopy::IntoBytes;
-
-use super::context::{Layout, NO_KID};
+use super::context::NO_KID;
+use super::layout::Layout;
 use super::message::List;
 use crate::time::Time;
 use crate::tree::{Piece, Shape};
@@ -25,8 +24,10 @@ pub(super) enum Stand {
     Heard = 5,
     /// Its answer waits for the callback.
     Parked = 6,
+    /// It lives here and has a place, so it needs no message.
+    Home = 7,
     /// Dealt with.
-    Over = 7,
+    Over = 8,
 }
 
 impl Stand {
@@ -39,6 +40,7 @@ impl Stand {
             4 => Stand::Busy,
             5 => Stand::Heard,
             6 => Stand::Parked,
+            7 => Stand::Home,
             _ => Stand::Over,
         }
     }
@@ -64,6 +66,8 @@ pub(super) struct Kid {
     pub(super) heard: Time,
     /// Whether it ever said that it has no room.
     pub(super) refused: bool,
+    /// Its own place here, if it is at [home](Stand::Home).
+    pub(super) place: u32,
 }
 
 impl Kid {
@@ -77,6 +81,7 @@ impl Kid {
             reply_data: 0,
             heard: Time::ZERO,
             refused: false,
+            place: 0,
         }
     }
 
@@ -86,12 +91,12 @@ impl Kid {
     }
 
     fn to_words(self) -> [u64; 4] {
-        let Kid { piece, stand, attempts, next, reply_header, reply_data, heard, refused } = self;
+        let Kid { piece, stand, attempts, next, reply_header, reply_data, heard, refused, place } = self;
         [
             u64::from(piece.start) | u64::from(piece.len) << 32,
             stand as u64 | u64::from(attempts) << 8 | u64::from(next) << 16 | u64::from(reply_data) << 32,
             heard.0,
-            u64::from(reply_header) | u64::from(refused) << 16,
+            u64::from(reply_header) | u64::from(refused) << 16 | u64::from(place) << 32,
         ]
     }
 
@@ -105,6 +110,7 @@ impl Kid {
             heard: Time(heard),
             reply_header: c as u16,
             refused: c >> 16 & 1 != 0,
+            place: (c >> 32) as u32,
         }
     }
 }
@@ -117,14 +123,6 @@ impl<'a> Kids<'a> {
         let range = layout.kids_range();
         let words = memory.get_mut(range.start / 8..range.end / 8).unwrap_or(&mut []);
         Kids(words.as_chunks_mut::<4>().0)
-    }
-
-    /// The children beside the list of a context.
-    pub(super) fn beside(layout: &Layout, memory: &'a mut [u64]) -> Option<(Kids<'a>, List<'a>)> {
-        let (low, high) = memory.split_at_mut_checked(layout.list_range().start / 8)?;
-        let bytes: &[u8] = high.as_bytes();
-        let list = layout.list_in(bytes.get(..layout.list_range().len())?);
-        Some((Kids::of(layout, low), list))
     }
 
     #[inline]

@@ -1,8 +1,11 @@
 //! The machine of one member: its tables, and what is to be done next.
 
+use zerocopy::IntoBytes;
+
 use super::context::{Context, NIL, Out, State};
+use super::forward::Sent;
 use super::kids::Kids;
-use super::message::Mode;
+use super::layout::Came;
 use super::name::Node;
 use super::notes::Queue;
 use super::storage::{Config, Lent, Storage};
@@ -27,6 +30,8 @@ pub(super) const OVER: u32 = 1 << 31;
 pub enum Action {
     /// Send the message that lies in the first `len_bytes` of the polled buffer.
     Send {
+        /// From which of the members that live here.
+        from: Node,
         /// To whom.
         to: Node,
         /// Length of the message.
@@ -82,6 +87,8 @@ pub struct Machine<S: Storage> {
     /// Functions and requests.
     down: Line,
     pub(super) used: [u16; CLASSES_MAX],
+    /// Classes of which no call has a place.
+    pub(super) unused: u8,
     pub(super) open: u16,
     pub(super) seq: u32,
     pub(super) lists: u32,
@@ -98,6 +105,9 @@ impl<S: Storage> Machine<S> {
         let slab = words.as_ref().len() / places;
         let kept = answers.as_ref().len().checked_div(tombs.as_ref().len()).unwrap_or(0);
         peers.as_mut().fill_with(Default::default);
+        if let Some(own) = peers.as_mut().get_mut(config.node.index()) {
+            own.settle(config.life);
+        }
         functions.as_mut().fill(None);
         tombs.as_mut().fill_with(Default::default);
         // A class needs a place of its own, so there are no more classes than places.
@@ -122,6 +132,7 @@ impl<S: Storage> Machine<S> {
             up: Line::EMPTY,
             down: Line::EMPTY,
             used: [0; CLASSES_MAX],
+            unused: classes,
             open: 0,
             seq: 0,
             lists: 0,
@@ -178,7 +189,7 @@ impl<S: Storage> Machine<S> {
     pub fn poll(&mut self, now: Time, buffer: &mut [u8]) -> Option<Action> {
         while let Some(note) = self.queue.pop(self.notes.as_ref()) {
             if let Some(len_bytes) = self.emit_note(&note, buffer) {
-                return Some(Action::Send { to: note.to, len_bytes });
+                return Some(Action::Send { from: note.from, to: note.to, len_bytes });
             }
         }
         while let Some(id) = self.next_ready() {
@@ -214,7 +225,16 @@ impl<S: Storage> Machine<S> {
             State::Gathering => context.parked.0 != super::context::NO_KID || context.pend == 0,
             State::Queued | State::Running => false,
         };
+        // What belongs together here is done in depth: few places are in use at once, and those are at hand.
+        let first = context.at_home || context.readers > 0;
         let line = if is_up { &mut self.up } else { &mut self.down };
+        if first {
+            context.next = core::mem::replace(&mut line.head, id.index());
+            if context.next == NIL {
+                line.tail = id.index();
+            }
+            return;
+        }
         let last = core::mem::replace(&mut line.tail, id.index());
         if last == NIL {
             line.head = id.index();
@@ -233,6 +253,30 @@ impl<S: Storage> Machine<S> {
         Some((self.contexts.get_mut(id).ok()?, memory))
     }
 
+    /// A context, its own part of the memory, and what came with the request.
+    #[inline]
+    pub(super) fn parts(&mut self, id: Handle) -> Option<(&mut Context, &mut [u64], Came<'_>)> {
+        let context = self.contexts.get_mut(id).ok()?;
+        let place = |at: u32| at as usize * self.slab..(at as usize + 1) * self.slab;
+        let words = self.words.as_mut();
+        if context.source == id.index() {
+            let memory = words.get_mut(place(id.index()))?;
+            let base = context.layout.own_end();
+            let (own, came) = memory.split_at_mut_checked(base / 8)?;
+            return Some((context, own, Came { bytes: came.as_bytes(), base }));
+        }
+        let [own, came] = words.get_disjoint_mut([place(id.index()), place(context.source)]).ok()?;
+        Some((context, own, Came { bytes: came.as_bytes(), base: 0 }))
+    }
+
+    /// A context, and what came with the request.
+    #[inline]
+    pub(super) fn came(&self, id: Handle) -> Option<(&Context, Came<'_>)> {
+        let context = self.contexts.get(id).ok()?;
+        let start = context.source as usize * self.slab;
+        Some((context, Came { bytes: self.words.as_ref().get(start..start + self.slab)?.as_bytes(), base: 0 }))
+    }
+
     /// A context and its children.
     #[inline]
     pub(super) fn with_kids(&mut self, id: Handle) -> Option<(&mut Context, Kids<'_>)> {
@@ -244,22 +288,31 @@ impl<S: Storage> Machine<S> {
     /// Sets the timer of a context by what it waits for.
     pub(super) fn arm(&mut self, id: Handle) {
         if let Ok(context) = self.contexts.get(id) {
-            let at = context.deadline.min(context.ask_at);
+            // Whoever lives with its parent is in time as long as that is.
+            let at = if context.at_home { context.ask_at } else { context.deadline.min(context.ask_at) };
             let armed = self.contexts.postpone(id, at);
             debug_assert!(armed.is_ok(), "the context was just there");
         }
     }
 
     /// One step of one call.
-    fn step(&mut self, id: Handle, now: Time, buffer: &mut [u8]) -> Option<Action> {
+    fn step(&mut self, mut id: Handle, now: Time, buffer: &mut [u8]) -> Option<Action> {
         loop {
             let context = self.contexts.get(id).ok()?;
-            if context.forwards() && context.cursor < context.layout.kids {
-                if let Some(action) = self.send_next(id, now, buffer) {
-                    self.ready(id);
-                    return Some(action);
+            if context.cursor < context.layout.kids && context.forwards() && !context.wants_room {
+                match self.send_next(id, now, buffer)? {
+                    Sent::Message(action) => {
+                        self.ready(id);
+                        return Some(action);
+                    }
+                    // It goes first.
+                    Sent::Home(child) => {
+                        self.ready(id);
+                        id = child;
+                        continue;
+                    }
+                    Sent::Nothing => continue,
                 }
-                continue;
             }
             let idle = context.out == Out::Nothing;
             match context.state {
@@ -270,6 +323,7 @@ impl<S: Storage> Machine<S> {
                     super::user::Gathered::Wait => return None,
                     super::user::Gathered::Over => {}
                 },
+                State::Answering | State::Failing if context.at_home => return self.tell_home(id),
                 State::Answering => return self.answer(id, buffer),
                 State::Failing => return self.answer_badly(id, buffer),
                 State::Ended if !context.told => {
@@ -277,22 +331,15 @@ impl<S: Storage> Machine<S> {
                     self.ready(id);
                     return Some(Action::Ended { handle: id });
                 }
-                State::Ended if idle && context.released => self.free(id),
-                State::Draining if idle => self.leave(id),
+                State::Ended if idle && context.released && context.readers == 0 => self.free(id),
+                State::Draining if idle && context.readers == 0 => self.leave(id),
                 _ => return None,
             }
         }
     }
 
-    /// Until when a child of a call has, in microseconds: every level keeps a part for reports to come up in time.
-    pub(super) fn budget_below(deadline: Time, height: u8, now: Time) -> u32 {
-        let left = deadline.since(now).0;
-        let Lapse(slack) = Lapse(left / (16 * (u64::from(height) + 1)));
-        u32::try_from((left - slack) / 1000).unwrap_or(u32::MAX).max(1)
-    }
-
-    /// Whether failures end a call here at once.
-    pub(super) fn is_fast(context: &Context) -> bool {
-        !context.mode.contains(Mode::COLLECT)
+    /// What every level keeps of the time that is left, for reports to come up.
+    pub(super) fn slack(left: Lapse, height: u8) -> Lapse {
+        Lapse(left.0 / (16 * (u64::from(height) + 1)))
     }
 }

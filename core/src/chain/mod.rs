@@ -15,7 +15,8 @@
 //!   └────────┴────────┴── failure: stage, code, origin ───┘ up, unchanged, to the maker
 //! ```
 //!
-//! [`Machine`] does this for one member, without input or output of its own:
+//! [`Machine`] does this for one member, or for several that [live together](Machine::house), without input or output
+//! of its own:
 //!
 //! * Messages come in by [`on_message`](Machine::on_message), which may be called while the user's code runs; messages
 //!   to be sent come out of [`poll`](Machine::poll), and so does the user's code to be run. User code sees a
@@ -34,12 +35,14 @@
 //! up exactly once a context, or never if nobody wants it; the tallies of an answer add up to its subtree.
 //!
 //! *Cost*: nothing is allocated; a message is copied once in and once out; finding a call is one look into a map for a
-//! request, one index for an answer.
+//! request, one index for an answer. Between members that live together there are no messages, and no look-ups.
 
 mod context;
 mod forward;
 mod functions;
+mod home;
 mod kids;
+mod layout;
 mod machine;
 mod message;
 mod name;
@@ -95,6 +98,8 @@ pub struct Figures {
     pub alive: u64,
     /// Cancellations sent.
     pub cancels: u64,
+    /// Places taken by members that live with their parents.
+    pub at_home: u64,
     /// Times the user's code was run.
     pub runs: u64,
     /// Messages dropped that nobody waits for.

@@ -54,8 +54,10 @@ impl CallId {
         (seq.wrapping_sub(other) as i32) > 0
     }
 
-    pub(super) const fn key(self) -> u128 {
-        (self.root.0 as u128) << 64 | (self.life.0 as u128) << 32 | self.seq as u128
+    /// The call at one of its members.
+    pub(super) const fn key(self, at: Node) -> u128 {
+        let root = (at.0 as u128) << 32 | self.root.0 as u128;
+        root << 64 | (self.life.0 as u128) << 32 | self.seq as u128
     }
 }
 

@@ -6,6 +6,8 @@ use super::report::{Record, Tallies};
 /// A short answer; a [`Machine`](super::Machine) is lent a queue of them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Note {
+    /// Which member that lives here it is from.
+    pub(super) from: Node,
     pub(super) to: Node,
     pub(super) call: CallId,
     pub(super) edge: Edge,
@@ -30,6 +32,7 @@ pub(super) enum What {
 impl Note {
     /// A place that holds nothing yet.
     pub const EMPTY: Note = Note {
+        from: Node(0),
         to: Node(0),
         call: CallId { root: Node(0), life: super::name::Life(0), seq: 0 },
         edge: Edge { index: 0, generation: 0, ordinal: 0 },
@@ -57,6 +60,11 @@ pub(super) struct Queue {
 }
 
 impl Queue {
+    /// How many there are.
+    pub(super) const fn len(&self) -> u32 {
+        self.len
+    }
+
     /// How many more fit.
     pub(super) const fn room(&self, places: &[Note]) -> usize {
         places.len() - self.len as usize

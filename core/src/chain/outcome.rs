@@ -83,7 +83,7 @@ impl<S: Storage> Machine<S> {
             true if stops => Some(Kid { stand: Stand::ToCancel, ..kid }),
             _ => None,
         });
-        context.cursor = 0;
+        (context.cursor, context.wants_room) = (0, false);
         self.ready(id);
     }
 
@@ -126,7 +126,11 @@ impl<S: Storage> Machine<S> {
         };
         *own += 1;
         (context.pend, context.parked, context.cursor) = (0, (NO_KID, NO_KID), 0);
-        (context.deadline, context.ask_at) = (Time::NEVER, Time::NEVER);
+        context.wants_room = false;
+        context.ask_at = Time::NEVER;
+        if context.readers == 0 {
+            context.deadline = Time::NEVER;
+        }
         context.state = if context.is_root() { State::Ended } else { State::Failing };
     }
 
@@ -134,24 +138,29 @@ impl<S: Storage> Machine<S> {
     pub(super) fn answer(&mut self, id: Handle, buffer: &mut [u8]) -> Option<Action> {
         let (context, memory) = self.both(id)?;
         let (call, (to, edge)) = (context.call, context.parent?);
+        let (node, nodes, is_read) = (context.node, context.layout.members, context.readers > 0);
         let bytes = memory.as_bytes();
         let header = bytes.get(..usize::from(context.reply_header))?;
         let start = usize::from(context.caps.header);
         let data = bytes.get(start..start + context.reply_data as usize)?;
-        let nodes = context.layout.list(bytes).len();
+        if is_read {
+            context.state = State::Draining;
+        }
         let len_bytes = Response { nodes, header, data }.emit(call, edge, buffer).ok();
         debug_assert!(len_bytes.is_some(), "the buffer holds the longest message");
         self.figures.responses += 1;
         self.figures.response_bytes += len_bytes.unwrap_or(0) as u64;
-        self.bury(call, to, edge, len_bytes.and_then(|len| buffer.get(..len)));
-        self.free(id);
-        Some(Action::Send { to, len_bytes: len_bytes? })
+        self.bury((call, node), to, edge, len_bytes.and_then(|len| buffer.get(..len)));
+        if !is_read {
+            self.free(id);
+        }
+        Some(Action::Send { from: node, to, len_bytes: len_bytes? })
     }
 
     /// Sends the bad answer; then only those who are told to stop are left.
     pub(super) fn answer_badly(&mut self, id: Handle, buffer: &mut [u8]) -> Option<Action> {
         let (context, memory) = self.both(id)?;
-        let (call, tallies, (to, edge)) = (context.call, context.tallies, context.parent?);
+        let (call, node, tallies, (to, edge)) = (context.call, context.node, context.tallies, context.parent?);
         context.state = State::Draining;
         let bytes = memory.as_bytes();
         let layout = context.layout;
@@ -161,19 +170,19 @@ impl<S: Storage> Machine<S> {
         let len_bytes = Failure::emit(tallies, records.into_iter(), call, edge, buffer).ok();
         debug_assert!(len_bytes.is_some(), "the buffer holds the longest message");
         self.figures.failures += 1;
-        self.bury(call, to, edge, len_bytes.and_then(|len| buffer.get(..len)));
+        self.bury((call, node), to, edge, len_bytes.and_then(|len| buffer.get(..len)));
         self.ready(id);
-        Some(Action::Send { to, len_bytes: len_bytes? })
+        Some(Action::Send { from: node, to, len_bytes: len_bytes? })
     }
 
     /// Leaves a call that nobody wants an answer of.
     pub(super) fn leave(&mut self, id: Handle) {
         let Ok(context) = self.contexts.get(id) else { return };
-        let (call, parent) = (context.call, context.parent);
+        let (call, node, parent) = (context.call, context.node, context.parent.filter(|_| !context.at_home));
         if let Some((to, edge)) = parent
-            && self.index.get(call.key()) == Some(id.index())
+            && self.index.get(call.key(node)) == Some(id.index())
         {
-            self.bury(call, to, edge, None);
+            self.bury((call, node), to, edge, None);
         }
         self.free(id);
     }

@@ -9,6 +9,8 @@ pub struct PeerEntry {
     /// Calls of this life up to this one are forgotten, if any are.
     horizon: Option<u32>,
     pub(super) dead: bool,
+    /// It lives on this machine.
+    pub(super) at_home: bool,
     /// Which list was last checked for doubles, and where in it the member stands.
     seen: (u32, u32),
 }
@@ -28,7 +30,8 @@ pub(super) enum Age {
 
 impl PeerEntry {
     pub(super) fn age(&self, call: CallId) -> Age {
-        if self.life.is_after(call.life) && self.life != Life(0) {
+        let is_old = self.life.is_after(call.life) && self.life != Life(0);
+        if is_old || (self.at_home && self.life != call.life) {
             Age::OldLife
         } else if self.life != call.life {
             Age::NewLife
@@ -40,7 +43,13 @@ impl PeerEntry {
     }
 
     pub(super) const fn begin_life(&mut self, life: Life) {
-        *self = PeerEntry { life, horizon: None, dead: false, seen: self.seen };
+        *self = PeerEntry { life, horizon: None, dead: false, ..*self };
+    }
+
+    /// It lives on this machine.
+    pub(super) const fn settle(&mut self, life: Life) {
+        self.begin_life(life);
+        self.at_home = true;
     }
 
     /// A call is not remembered any more.

@@ -1,5 +1,6 @@
 //! Places: who may take one, what is remembered of a call that leaves its own, and the short answers about it.
 
+use super::context::State;
 use super::functions;
 use super::machine::{Handle, Machine, OVER};
 use super::message::{Failure, Head, Kind};
@@ -20,7 +21,7 @@ impl<S: Storage> Machine<S> {
         match used.get(usize::from(class)) {
             None => false,
             Some(0) => free > 0,
-            Some(_) => free > used.iter().filter(|&&used| used == 0).count(),
+            Some(_) => free > usize::from(self.unused),
         }
     }
 
@@ -29,8 +30,14 @@ impl<S: Storage> Machine<S> {
     }
 
     pub(super) fn count_class(&mut self, class: u8, more: bool) {
+        let counted = class < self.config.classes;
         if let Some(used) = self.used.get_mut(usize::from(class)) {
-            *used = if more { used.saturating_add(1) } else { used.saturating_sub(1) };
+            let before = core::mem::replace(used, if more { used.saturating_add(1) } else { used.saturating_sub(1) });
+            match (before, *used) {
+                (0, 1) if counted => self.unused -= 1,
+                (1, 0) if counted => self.unused += 1,
+                _ => {}
+            }
         }
     }
 
@@ -49,6 +56,18 @@ impl<S: Storage> Machine<S> {
     }
 
     pub(super) fn emit_note(&mut self, note: &Note, buffer: &mut [u8]) -> Option<usize> {
+        if self.houses(note.to) {
+            // Who lives here is sent nothing; all it can wait for is room, which goes to the next one if it is not wanted.
+            let mut waiter = *note;
+            while !self.on_room(&waiter) {
+                waiter = self.waiting.pop(self.waiters.as_ref())?;
+                if !self.houses(waiter.to) {
+                    self.note(Note { what: What::Credit, ..waiter });
+                    break;
+                }
+            }
+            return None;
+        }
         let bare = |kind| Head { attempt: note.attempt, ..Head::new(kind, note.call, note.edge) };
         let head = match note.what {
             What::Alive => bare(Kind::Alive),
@@ -60,9 +79,13 @@ impl<S: Storage> Machine<S> {
                 return Failure::emit(tallies, [record].into_iter(), note.call, note.edge, buffer).ok();
             }
             What::Repeat { tomb } => {
-                let Some(Grave { call, answer: Answer::Kept(len), .. }) = self.grave(tomb) else { return None };
+                let Some(Grave { call, node, answer: Answer::Kept(len), .. }) = self.grave(tomb) else { return None };
                 let start = tomb as usize * self.kept;
-                let kept = self.answers.as_ref().get(start..start + len as usize).filter(|_| call == note.call)?;
+                let kept = self
+                    .answers
+                    .as_ref()
+                    .get(start..start + len as usize)
+                    .filter(|_| (call, node) == (note.call, note.from))?;
                 buffer.get_mut(..kept.len())?.copy_from_slice(kept);
                 self.figures.repeated += 1;
                 return Some(kept.len());
@@ -82,17 +105,17 @@ impl<S: Storage> Machine<S> {
     }
 
     /// Remembers a call that is over, and its answer if that is short.
-    pub(super) fn bury(&mut self, call: CallId, parent: Node, edge: Edge, message: Option<&[u8]>) {
+    pub(super) fn bury(&mut self, (call, node): (CallId, Node), parent: Node, edge: Edge, message: Option<&[u8]>) {
         let kept = message.filter(|message| message.len() <= self.kept);
         let answer = match (message, kept) {
             (None, _) => Answer::Silent,
             (_, Some(message)) => Answer::Kept(message.len() as u32),
             (_, None) => Answer::Gone,
         };
-        let grave = Grave { call, parent, edge, answer };
+        let grave = Grave { call, node, parent, edge, answer };
         let Some((at, old)) = self.ring.bury(self.tombs.as_mut(), grave) else {
             // Without tombs nothing is remembered but that it was.
-            self.index.remove(call.key());
+            self.index.remove(call.key(node));
             self.forget(call);
             return;
         };
@@ -101,11 +124,21 @@ impl<S: Storage> Machine<S> {
             place[..message.len()].copy_from_slice(message);
         }
         if let Some(old) = old {
-            self.index.remove(old.call.key());
+            self.index.remove(old.call.key(old.node));
             self.forget(old.call);
         }
-        let entered = self.index.insert(call.key(), at | OVER);
+        let entered = self.index.insert(call.key(node), at | OVER);
         debug_assert!(entered.is_ok(), "the index has a third more places than there are calls");
+    }
+
+    /// A call at home is over that read what lies in the memory of this one.
+    fn stop_reading(&mut self, source: u32) {
+        let Some((id, _)) = self.contexts.at(source) else { return };
+        let Ok(context) = self.contexts.get_mut(id) else { return };
+        context.readers = context.readers.saturating_sub(1);
+        if context.readers == 0 && matches!(context.state, State::Ended | State::Draining) {
+            self.ready(id);
+        }
     }
 
     fn forget(&mut self, call: CallId) {
@@ -120,21 +153,29 @@ impl<S: Storage> Machine<S> {
         debug_assert!(!context.queued, "the queue would end at a place that is nobody's");
         let (class, slots, is_root) = (context.class, context.slots, context.is_root());
         let has_callback = context.callback != Tag::NONE;
-        let key = context.call.key();
-        // Of a call that is remembered the index says where; one of our own is not.
-        if self.index.get(key) == Some(id.index()) {
+        let (source, at_home) = (context.source, context.at_home);
+        let key = context.call.key(context.node);
+        // Of a call that is remembered the index says where; of others it knows nothing.
+        if !is_root && !at_home && self.index.get(key) == Some(id.index()) {
             self.index.remove(key);
         }
         let _ = self.contexts.end(id);
+        if at_home {
+            self.stop_reading(source);
+        }
         self.count_class(class, false);
-        functions::let_go(self.functions.as_mut(), slots[0]);
-        if has_callback {
-            functions::let_go(self.functions.as_mut(), slots[1]);
+        // Those at home use what the one whose request they read holds.
+        if !at_home {
+            functions::let_go(self.functions.as_mut(), slots[0]);
+            if has_callback {
+                functions::let_go(self.functions.as_mut(), slots[1]);
+            }
         }
         if is_root {
             self.open = self.open.saturating_sub(1);
         }
-        if self.has_note()
+        if self.waiting.len() > 0
+            && self.has_note()
             && let Some(waiter) = self.waiting.pop(self.waiters.as_ref())
         {
             self.note(Note { what: What::Credit, ..waiter });

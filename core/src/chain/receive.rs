@@ -5,7 +5,7 @@
 
 use zerocopy::IntoBytes;
 
-use super::context::{NIL, NO_KID, State};
+use super::context::{Context, NIL, NO_KID, State};
 use super::kids::{Kid, Kids, Stand};
 use super::machine::{Handle, Machine};
 use super::message::{Failure, Head, Kind, Mode, Response, Unread};
@@ -19,16 +19,16 @@ use crate::error::Full;
 use crate::time::Time;
 
 impl<S: Storage> Machine<S> {
-    /// A message came from this member; the transport vouches for who sent it, for nothing else.
+    /// A message came from a member for one that lives here; the transport vouches for both, for nothing else.
     ///
     /// # Errors
     /// [`Full`]: too many short answers wait to be sent. Nothing was done; [poll](Self::poll), then hand it in again.
-    pub fn on_message(&mut self, from: Node, bytes: &[u8], now: Time) -> Result<(), Full<()>> {
+    pub fn on_message(&mut self, from: Node, to: Node, bytes: &[u8], now: Time) -> Result<(), Full<()>> {
         let mut reader = Reader::new(bytes);
         let head = match Head::parse(&mut reader) {
             Ok(head) => head,
             Err(Unread::Version(head)) if head.kind == Kind::Request && is_known(self.peers.as_ref(), from) => {
-                self.refuse_once(from, &head, Code::Version, u32::from(super::message::VERSION));
+                self.refuse_once((from, to), &head, Code::Version, u32::from(super::message::VERSION));
                 return Ok(());
             }
             Err(_) => {
@@ -36,41 +36,42 @@ impl<S: Storage> Machine<S> {
                 return Ok(());
             }
         };
-        if !is_known(self.peers.as_ref(), from) {
+        if !is_known(self.peers.as_ref(), from) || !self.houses(to) {
             self.figures.malformed += 1;
             return Ok(());
         }
         match head.kind {
             Kind::Request | Kind::Ask if !self.has_note() => return Err(Full(())),
-            Kind::Request => self.on_request(from, &head, reader, now),
-            Kind::Ask => self.on_ask(from, &head),
-            Kind::Cancel => self.on_cancel(from, &head),
+            Kind::Request => self.on_request((from, to), &head, reader, now),
+            Kind::Ask => self.on_ask((from, to), &head),
+            Kind::Cancel => self.on_cancel((from, to), &head),
             Kind::Response | Kind::Failure | Kind::Busy | Kind::Credit | Kind::Alive => {
-                self.on_answer(from, &head, reader, now);
+                self.on_answer((from, to), &head, reader, now);
             }
         }
         Ok(())
     }
 
-    pub(super) fn reply_with(&mut self, to: Node, head: &Head, what: What) {
-        self.note(Note { to, call: head.call, edge: head.edge, attempt: head.attempt, what });
+    /// Answers a message from a member for one of ours.
+    pub(super) fn reply_with(&mut self, (to, from): (Node, Node), head: &Head, what: What) {
+        self.note(Note { from, to, call: head.call, edge: head.edge, attempt: head.attempt, what });
     }
 
     /// The call that an answer is for, and which child it comes from, if the answer is awaited.
-    fn awaited(&mut self, from: Node, head: &Head) -> Option<(Handle, Kid)> {
+    fn awaited(&mut self, (from, to): (Node, Node), head: &Head) -> Option<(Handle, Kid)> {
         let (id, context) = self.contexts.at(u32::from(head.edge.index))?;
         let here = id.generation().0 as u16 == head.edge.generation && context.call == head.call;
-        let waits = here && context.forwards() && !matches!(context.state, State::Ended | State::Draining);
-        if !waits {
+        if !here || context.node != to || !context.takes_answers() {
             return None;
         }
         let (_, kids) = self.with_kids(id)?;
-        let kid = kids.get(head.edge.ordinal).filter(|kid| kid.is_open() && kid.attempts > 0)?;
+        let kid =
+            kids.get(head.edge.ordinal).filter(|kid| kid.is_open() && kid.attempts > 0 && kid.stand != Stand::Home)?;
         (self.member(id, kid.piece.start)? == from).then_some((id, kid))
     }
 
-    fn on_answer(&mut self, from: Node, head: &Head, mut reader: Reader<'_>, now: Time) {
-        let Some((id, kid)) = self.awaited(from, head) else {
+    fn on_answer(&mut self, ends: (Node, Node), head: &Head, mut reader: Reader<'_>, now: Time) {
+        let Some((id, kid)) = self.awaited(ends, head) else {
             self.figures.stale += 1;
             return;
         };
@@ -99,13 +100,7 @@ impl<S: Storage> Machine<S> {
                     self.arm(id);
                 }
             }
-            Kind::Credit if kid.stand == Stand::Busy => {
-                self.set_kid(id, at, Kid { stand: Stand::ToSend, ..kid });
-                if let Ok(context) = self.contexts.get_mut(id) {
-                    context.cursor = context.cursor.min(context.turn_of(at));
-                    self.ready(id);
-                }
-            }
+            Kind::Credit => self.on_credit(id, at, kid),
             Kind::Alive => {
                 let stand = if kid.stand == Stand::Sent { Stand::Heard } else { kid.stand };
                 self.set_kid(id, at, Kid { stand, heard: now, refused: false, ..kid });
@@ -114,7 +109,19 @@ impl<S: Storage> Machine<S> {
         }
     }
 
-    fn set_kid(&mut self, id: Handle, at: u16, kid: Kid) {
+    /// A child that had no room may have some now.
+    fn on_credit(&mut self, id: Handle, at: u16, kid: Kid) {
+        if kid.stand != Stand::Busy {
+            return;
+        }
+        self.set_kid(id, at, Kid { stand: Stand::ToSend, ..kid });
+        if let Ok(context) = self.contexts.get_mut(id) {
+            context.cursor = context.cursor.min(context.turn_of(at));
+            self.ready(id);
+        }
+    }
+
+    pub(super) fn set_kid(&mut self, id: Handle, at: u16, kid: Kid) {
         if let Some((_, mut kids)) = self.with_kids(id) {
             kids.set(at, kid);
         }
@@ -122,16 +129,27 @@ impl<S: Storage> Machine<S> {
 
     fn on_response(&mut self, id: Handle, at: u16, kid: Kid, response: &Response<'_>) {
         let Some((context, memory)) = self.both(id) else { return };
-        let (layout, caps) = (context.layout, context.caps);
-        let (header, data) = (response.header, response.data);
-        if header.len() > usize::from(caps.header) || data.len() > caps.data as usize {
+        let caps = context.caps;
+        if response.header.len() > usize::from(caps.header) || response.data.len() > caps.data as usize {
             self.figures.malformed += 1;
-            return;
+        } else if Self::take_answer(context, memory, at, kid, response) {
+            self.ready(id);
         }
+    }
+
+    /// Takes an answer that is not longer than the call allows; whether there is something to be done now.
+    pub(super) fn take_answer(
+        context: &mut Context,
+        memory: &mut [u64],
+        at: u16,
+        kid: Kid,
+        response: &Response<'_>,
+    ) -> bool {
+        let (header, data) = (response.header, response.data);
         context.tallies.ok += kid.piece.len;
         let parks = context.callback != Tag::NONE;
         if parks {
-            let place = memory.as_mut_bytes().get_mut(layout.park_range(at));
+            let place = memory.as_mut_bytes().get_mut(context.layout.park_range(at));
             if let Some((to_header, rest)) = place.and_then(|place| place.split_at_mut_checked(header.len()))
                 && let Some(to_data) = rest.get_mut(..data.len())
             {
@@ -139,7 +157,7 @@ impl<S: Storage> Machine<S> {
                 to_data.copy_from_slice(data);
             }
         }
-        let mut kids = Kids::of(&layout, memory);
+        let mut kids = Kids::of(&context.layout, memory);
         let stand = if parks { Stand::Parked } else { Stand::Over };
         let (reply_header, reply_data) = (header.len() as u16, data.len() as u32);
         kids.set(at, Kid { stand, next: NO_KID, reply_header, reply_data, ..kid });
@@ -152,55 +170,47 @@ impl<S: Storage> Machine<S> {
         } else {
             context.pend -= 1;
         }
-        if context.state == State::Gathering {
-            self.ready(id);
+        context.state == State::Gathering
+    }
+
+    fn on_ask(&mut self, ends: (Node, Node), head: &Head) {
+        match self.index.get(head.call.key(ends.1)) {
+            Some(at) => self.again(ends, head, at),
+            None => self.refuse_once(ends, head, Code::ReplyGone, 0),
         }
     }
 
-    fn on_ask(&mut self, from: Node, head: &Head) {
-        match self.index.get(head.call.key()) {
-            Some(at) => self.again(from, head, at),
-            None => self.refuse_once(from, head, Code::ReplyGone, 0),
-        }
-    }
-
-    fn on_cancel(&mut self, from: Node, head: &Head) {
+    fn on_cancel(&mut self, (from, to): (Node, Node), head: &Head) {
         let waits = head.mode.contains(Mode::COLLECT);
-        let found = self.index.get(head.call.key()).filter(|&at| at != NIL);
+        let found = self.index.get(head.call.key(to)).filter(|&at| at != NIL);
         let Some(at) = found else {
             // It has overtaken the request, which is not to be carried out any more.
             let root = self.peers.as_ref().get(head.call.root.index());
-            if !waits && root.is_some_and(|root| matches!(root.age(head.call), Age::Current)) {
-                self.bury(head.call, from, head.edge, None);
+            if !waits && head.call.root != to && root.is_some_and(|root| matches!(root.age(head.call), Age::Current)) {
+                self.bury((head.call, to), from, head.edge, None);
             }
             return;
         };
         let Some((id, context)) = self.contexts.at(at) else { return };
-        if context.parent != Some((from, head.edge)) || context.cancelled {
-            return;
-        }
-        let Ok(context) = self.contexts.get_mut(id) else { return };
-        context.cancelled = true;
-        match (context.state, waits) {
-            (_, false) => self.abandon(id),
-            (State::Queued, true) => self.fail(id, None),
-            (State::Gathering, true) => self.drop_unsent(id),
-            // What runs is not interrupted; its end sees that the call was cancelled.
-            (_, true) => {}
+        if context.parent == Some((from, head.edge)) {
+            self.stop(id, waits);
         }
     }
 
     /// A member died: whoever waits for it is told, and what it wanted is left.
     pub fn on_gone(&mut self, node: Node, _now: Time) {
-        if let Some(peer) = self.peers.as_mut().get_mut(node.index()) {
-            peer.dead = true;
+        match self.peers.as_mut().get_mut(node.index()) {
+            // Whoever lives here lives as long as this machine.
+            Some(peer) if peer.at_home => return,
+            Some(peer) => peer.dead = true,
+            None => return,
         }
         self.each(|machine, id| {
             let Ok(context) = machine.contexts.get(id) else { return };
             if context.parent.is_some_and(|(parent, _)| parent == node) {
                 return machine.abandon(id);
             }
-            if !context.forwards() || matches!(context.state, State::Ended | State::Draining) {
+            if !context.takes_answers() {
                 return;
             }
             for at in 0..context.layout.kids {
@@ -232,7 +242,7 @@ impl<S: Storage> Machine<S> {
         });
     }
 
-    fn each(&mut self, mut what: impl FnMut(&mut Self, Handle)) {
+    pub(super) fn each(&mut self, mut what: impl FnMut(&mut Self, Handle)) {
         for at in 0..self.contexts.capacity() as u32 {
             if let Some((id, _)) = self.contexts.at(at) {
                 what(self, id);

@@ -2,9 +2,10 @@
 
 use zerocopy::IntoBytes;
 
-use super::context::{Context, Layout, Sizes};
+use super::context::Context;
 use super::functions;
-use super::kids::{Kid, Kids, pieces};
+use super::kids::pieces;
+use super::layout::{Layout, Sizes};
 use super::machine::{Handle, Machine, OVER};
 use super::message::{Failure, Head, Kind, Mode, Request};
 use super::name::{Node, Tag};
@@ -19,83 +20,98 @@ use crate::time::{Lapse, Time};
 
 impl<S: Storage> Machine<S> {
     /// Refuses a request in a way that is not remembered.
-    pub(super) fn refuse_once(&mut self, to: Node, head: &Head, code: Code, aux: u32) {
+    pub(super) fn refuse_once(&mut self, ends: (Node, Node), head: &Head, code: Code, aux: u32) {
         let count = if head.kind == Kind::Request { head.a.max(1) } else { 1 };
-        let record = Record { origin: self.config.node, stage: Stage::Setup, code, depth: head.class, aux, count };
-        self.reply_with(to, head, What::Refuse(record));
+        let record = Record { origin: ends.1, stage: Stage::Setup, code, depth: head.class, aux, count };
+        self.reply_with(ends, head, What::Refuse(record));
     }
 
     /// Refuses a request for good: if it comes again, it is refused again, whatever has changed.
-    fn refuse(&mut self, to: Node, head: &Head, code: Code, aux: u32) {
-        self.refuse_once(to, head, code, aux);
+    fn refuse(&mut self, (to, from): (Node, Node), head: &Head, code: Code, aux: u32) {
+        self.refuse_once((to, from), head, code, aux);
         let count = head.a.max(1);
-        let record = Record { origin: self.config.node, stage: Stage::Setup, code, depth: head.class, aux, count };
+        let record = Record { origin: from, stage: Stage::Setup, code, depth: head.class, aux, count };
         let mut message = [0; super::message::FAILURE + Record::BYTES];
         let emitted = Failure::emit(refused(&record), [record].into_iter(), head.call, head.edge, &mut message);
         debug_assert!(emitted.is_ok(), "a failure with one record has this length");
-        self.bury(head.call, to, head.edge, Some(&message));
+        self.bury((head.call, from), to, head.edge, Some(&message));
     }
 
-    pub(super) fn on_request(&mut self, from: Node, head: &Head, mut reader: Reader<'_>, now: Time) {
-        let call = head.call;
-        if let Some(at) = self.index.get(call.key()) {
-            return self.again(from, head, at);
+    /// A request from a member for one of ours.
+    pub(super) fn on_request(&mut self, ends: (Node, Node), head: &Head, mut reader: Reader<'_>, now: Time) {
+        let (call, (from, to)) = (head.call, ends);
+        if let Some(at) = self.index.get(call.key(to)) {
+            return self.again(ends, head, at);
+        }
+        if call.root == to {
+            // The call is its own; whoever sends it here has made it up.
+            return self.refuse_once(ends, head, Code::SecondParent, 0);
         }
         let Some(&root) = self.peers.as_ref().get(call.root.index()) else {
-            return self.refuse_once(from, head, Code::UnknownId, call.root.0);
+            return self.refuse_once(ends, head, Code::UnknownId, call.root.0);
         };
         match root.age(call) {
-            Age::OldLife => return self.refuse_once(from, head, Code::StaleRoot, 0),
-            Age::Forgotten => return self.refuse_once(from, head, Code::ReplyGone, 0),
+            Age::OldLife => return self.refuse_once(ends, head, Code::StaleRoot, 0),
+            Age::Forgotten => return self.refuse_once(ends, head, Code::ReplyGone, 0),
             Age::NewLife => self.on_life(call.root, call.life),
             Age::Current => {}
         }
         let Some(request) = Request::parse(head, &mut reader) else {
             self.figures.malformed += 1;
-            return self.refuse(from, head, Code::Malformed, 0);
+            return self.refuse(ends, head, Code::Malformed, 0);
         };
-        match self.accept(from, head, &request, now) {
+        match self.accept(ends, head, &request, now) {
             Ok(()) => {}
             Err((Code::NoResource, _)) => {
-                self.await_room(Note { to: from, call, edge: head.edge, attempt: head.attempt, what: What::Busy });
-                self.reply_with(from, head, What::Busy);
+                self.await_room(Note {
+                    from: to,
+                    to: from,
+                    call,
+                    edge: head.edge,
+                    attempt: head.attempt,
+                    what: What::Busy,
+                });
+                self.reply_with(ends, head, What::Busy);
             }
-            Err((code, aux)) => self.refuse(from, head, code, aux),
+            Err((code, aux)) => self.refuse(ends, head, code, aux),
         }
     }
 
     /// A request for a call that was here before.
-    pub(super) fn again(&mut self, from: Node, head: &Head, at: u32) {
+    pub(super) fn again(&mut self, ends: (Node, Node), head: &Head, at: u32) {
         let (parent, edge, what) = if at & OVER != 0 {
             let Some(grave) = self.grave(at & !OVER) else { return };
             let what = match grave.answer {
                 Answer::Kept(_) => What::Repeat { tomb: at & !OVER },
                 Answer::Silent => return,
-                Answer::Gone => return self.refuse_once(from, head, Code::ReplyGone, 0),
+                Answer::Gone => return self.refuse_once(ends, head, Code::ReplyGone, 0),
             };
             (grave.parent, grave.edge, what)
         } else {
             let Some((_, context)) = self.contexts.at(at) else { return };
-            match context.parent {
-                Some((parent, edge)) => (parent, edge, What::Alive),
-                // The call is our own; whoever sends it to us has made it up.
-                None => return self.refuse_once(from, head, Code::SecondParent, 0),
-            }
+            let Some((parent, edge)) = context.parent else { return };
+            (parent, edge, What::Alive)
         };
-        if (parent, edge) == (from, head.edge) {
-            self.reply_with(from, head, what);
+        if (parent, edge) == (ends.0, head.edge) {
+            self.reply_with(ends, head, what);
         } else {
-            self.refuse_once(from, head, Code::SecondParent, parent.0);
+            self.refuse_once(ends, head, Code::SecondParent, parent.0);
         }
     }
 
     /// Setup: takes a place for a call, or says why not.
-    fn accept(&mut self, from: Node, head: &Head, request: &Request<'_>, now: Time) -> Result<(), (Code, u32)> {
+    fn accept(
+        &mut self,
+        (from, to): (Node, Node),
+        head: &Head,
+        request: &Request<'_>,
+        now: Time,
+    ) -> Result<(), (Code, u32)> {
         let malformed = (Code::Malformed, 0);
         let list = request.list;
         let whole = !list.is_stated() || list.size(0) == Some(list.len());
         let is_deep = self.config.classes > 0 && head.class >= self.config.classes;
-        if list.id(0) != Some(self.config.node) || !whole || is_deep || head.call.root == self.config.node {
+        if list.id(0) != Some(to) || !whole || is_deep {
             return Err(malformed);
         }
         let functions = self.functions.as_ref();
@@ -124,8 +140,10 @@ impl<S: Storage> Machine<S> {
         if !self.admits(head.class) {
             return Err((Code::NoResource, 0));
         }
+        let budget = Lapse::from_micros(u64::from(request.budget_us));
         let context = Context {
             call: head.call,
+            node: to,
             parent: Some((from, head.edge)),
             mode: head.mode,
             func: request.func,
@@ -134,7 +152,8 @@ impl<S: Storage> Machine<S> {
             shape: request.shape,
             height: request.height,
             class: head.class,
-            deadline: now + Lapse::from_micros(u64::from(request.budget_us)),
+            deadline: now + budget,
+            slack: Self::slack(budget, request.height),
             caps: request.caps,
             data_len: request.data_len,
             layout,
@@ -155,7 +174,8 @@ impl<S: Storage> Machine<S> {
                 sizes.copy_from_slice(list.sizes);
             }
         }
-        self.begin_kids(id);
+        self.write_kids(id);
+        self.ready(id);
         Ok(())
     }
 
@@ -174,14 +194,19 @@ impl<S: Storage> Machine<S> {
         }
     }
 
-    /// Takes a place for a call, in its class and in the index.
+    /// Takes a place for a call that no parent at home has, in its class.
     pub(super) fn take(&mut self, context: Context) -> Result<Handle, Full<()>> {
-        let (call, class, slots, deadline) = (context.call, context.class, context.slots, context.deadline);
+        let (call, node, class) = (context.call, context.node, context.class);
+        let (slots, deadline, is_root) = (context.slots, context.deadline, context.is_root());
         let has_callback = context.callback != Tag::NONE;
         let id = self.contexts.begin(context, deadline).map_err(|_| Full(()))?;
-        if self.index.insert(call.key(), id.index()).is_err() {
+        // Nobody but its maker can ask for a call of our own.
+        if !is_root && self.index.insert(call.key(node), id.index()).is_err() {
             let _ = self.contexts.end(id);
             return Err(Full(()));
+        }
+        if let Ok(context) = self.contexts.get_mut(id) {
+            context.source = id.index();
         }
         self.count_class(class, true);
         functions::retain(self.functions.as_mut(), slots[0]);
@@ -189,20 +214,5 @@ impl<S: Storage> Machine<S> {
             functions::retain(self.functions.as_mut(), slots[1]);
         }
         Ok(id)
-    }
-
-    /// Writes the table of children from the list, clears the reply, and queues the call.
-    pub(super) fn begin_kids(&mut self, id: Handle) {
-        let Some((context, memory)) = self.both(id) else { return };
-        let (layout, shape) = (context.layout, context.shape);
-        if let Some(reply) = memory.as_mut_bytes().get_mut(..layout.reply_len()) {
-            reply.fill(0);
-        }
-        if let Some((mut kids, list)) = Kids::beside(&layout, memory) {
-            for (at, piece) in (0..layout.kids).zip(pieces(shape, list)) {
-                kids.set(at, Kid::new(piece));
-            }
-        }
-        self.ready(id);
     }
 }

@@ -4,8 +4,9 @@ use core::fmt;
 
 use zerocopy::IntoBytes;
 
-use super::context::{Context, Layout, NO_KID, Sizes};
+use super::context::{Context, NO_KID};
 use super::functions;
+use super::layout::{Layout, Sizes};
 use super::machine::{Handle, Machine};
 use super::message::{Caps, Mode, SPAN, span_bytes};
 use super::name::{CallId, Node, Tag};
@@ -257,6 +258,7 @@ impl<S: Storage> Machine<S> {
         let seq = self.seq.wrapping_add(1);
         let context = Context {
             call: CallId { root: self.config.node, life: self.config.life, seq },
+            node: self.config.node,
             mode,
             func: call.func,
             callback: call.callback,
@@ -266,6 +268,7 @@ impl<S: Storage> Machine<S> {
             class,
             takes_part: call.at_root,
             deadline: now + call.budget,
+            slack: Self::slack(call.budget, laid.height as u8),
             caps: call.caps,
             data_len,
             layout,
@@ -283,7 +286,8 @@ impl<S: Storage> Machine<S> {
                 }
             }
         }
-        self.begin_kids(id);
+        self.write_kids(id);
+        self.ready(id);
         Ok(id)
     }
 

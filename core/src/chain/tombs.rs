@@ -12,6 +12,8 @@ pub struct Tomb(pub(super) Option<Grave>);
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Grave {
     pub(super) call: CallId,
+    /// Whose call it was.
+    pub(super) node: Node,
     pub(super) parent: Node,
     pub(super) edge: Edge,
     pub(super) answer: Answer,

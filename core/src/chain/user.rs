@@ -5,7 +5,6 @@
 //! roles tells them apart by [`Phase`].
 
 use core::fmt;
-use core::ops::Range;
 
 use super::context::{Context, NO_KID, Out, Own, State};
 use super::kids::{Kid, Kids, Stand};
@@ -229,11 +228,18 @@ impl<S: Storage> Machine<S> {
 
     /// Which answer is to be combined next, or that all are.
     pub(super) fn gather(&mut self, id: Handle) -> Gathered {
-        let Some((context, kids)) = self.with_kids(id) else { return Gathered::Wait };
+        let Some((context, mut kids)) = self.with_kids(id) else { return Gathered::Wait };
         let combines = !context.cancelled && context.own == Own::Ok;
         let mut before = NO_KID;
         let mut at = context.parked.0;
         let in_order = context.mode.contains(Mode::ORDERED);
+        if combines && !in_order && at != NO_KID {
+            let Some(kid) = kids.get(at) else { return Gathered::Wait };
+            kids.set(at, Kid { stand: Stand::Over, next: NO_KID, ..kid });
+            context.pend -= 1;
+            context.parked = if kid.next == NO_KID { (NO_KID, NO_KID) } else { (kid.next, context.parked.1) };
+            return Gathered::Run(at);
+        }
         while at != NO_KID {
             let Some(kid) = kids.get(at) else { break };
             let is_next = !in_order || kids.iter().take(usize::from(at)).all(|(_, kid)| kid.stand == Stand::Over);
@@ -279,9 +285,8 @@ impl<S: Storage> Machine<S> {
     /// # Errors
     /// [`Stale`] unless the call's user code is to be run now.
     pub fn work(&mut self, handle: Handle) -> Result<Work<'_>, Stale> {
-        let node = self.config.node;
-        let (context, memory) = self.both(handle).ok_or(Stale)?;
-        let Context { layout, call, caps, out, .. } = *context;
+        let (context, memory, came) = self.parts(handle).ok_or(Stale)?;
+        let Context { layout, call, node, caps, out, .. } = *context;
         let child = match out {
             Out::Nothing => return Err(Stale),
             Out::Func => None,
@@ -290,24 +295,24 @@ impl<S: Storage> Machine<S> {
         let (own, rest) = memory.as_mut_bytes().split_at_mut_checked(layout.reply_len()).ok_or(Stale)?;
         let rest: &[u8] = rest;
         // All offsets count from the start of the memory, which the reply takes.
-        let cut = |range: Range<usize>| {
+        let parked = |at: u16| {
+            let range = layout.park_range(at);
             let start = range.start.checked_sub(layout.reply_len());
             start.and_then(|start| rest.get(start..start + range.len())).unwrap_or(&[])
         };
-        let list = layout.list_in(cut(layout.list_range()));
+        let list = came.list(&layout);
         let phase = match child {
             None if context.probed => Phase::Probe,
             None => Phase::Init,
             Some((at, kid)) => {
-                let (header, rest) =
-                    cut(layout.park_range(at)).split_at_checked(usize::from(kid.reply_header)).unwrap_or((&[], &[]));
+                let (header, rest) = parked(at).split_at_checked(usize::from(kid.reply_header)).unwrap_or((&[], &[]));
                 let data = rest.get(..kid.reply_data as usize).unwrap_or(&[]);
                 let from = list.id(kid.piece.start).ok_or(Stale)?;
                 let (members, last) = (kid.piece.len, context.pend == 0);
                 Phase::Wait(Answer { from, members, last, header, data })
             }
         };
-        let data = cut(layout.data_range());
+        let data = came.data(&layout);
         let data = match span_of(data).filter(|_| context.mode.contains(Mode::SPAN)) {
             Some(span) => Data::Span(span),
             None => Data::Bytes(data),
@@ -321,7 +326,7 @@ impl<S: Storage> Machine<S> {
             overflow: &mut context.overflow,
         };
         let parent = context.parent.map(|(parent, _)| parent);
-        Ok(Work { phase, call, node, parent, header: cut(layout.header_range()), data, reply, list })
+        Ok(Work { phase, call, node, parent, header: came.header(&layout), data, reply, list })
     }
 
     /// The user's code has returned.
@@ -329,8 +334,8 @@ impl<S: Storage> Machine<S> {
     /// # Errors
     /// [`Stale`] unless the call's user code was to be run.
     pub fn finish(&mut self, handle: Handle, verdict: Verdict) -> Result<(), Stale> {
-        let node = self.config.node;
         let context = self.contexts.get_mut(handle)?;
+        let node = context.node;
         let out = core::mem::replace(&mut context.out, Out::Nothing);
         let (depth, overflow) = (context.class, context.overflow);
         let stage = match out {

@@ -215,6 +215,10 @@ const fn rows(k: u64, len: u64) -> (u64, u64, u64) {
     if k == 1 {
         return (len.saturating_sub(1), 0, 0);
     }
+    if k == 2 && len > 1 {
+        let half = 1 << (len.ilog2() - 1);
+        return (half - 1, half, len + 1 - 2 * half);
+    }
     // `above` members stand in the full rows, `row` would fill the next one.
     let (mut above, mut row, mut full) = (1, k, 0);
     while above + row < len {
@@ -318,10 +322,16 @@ impl Iterator for Preorder {
                 if from == 0 || self.k == 1 {
                     break None;
                 }
-                if !from.is_multiple_of(self.k) && from + 1 < self.len {
+                // The commonest tree without a division.
+                let (is_last, above) = if self.k == 2 {
+                    (from & 1 == 0, (from - 1) >> 1)
+                } else {
+                    (from.is_multiple_of(self.k), (from - 1) / self.k)
+                };
+                if !is_last && from + 1 < self.len {
                     break Some(from + 1);
                 }
-                from = (from - 1) / self.k;
+                from = above;
             }
         };
         Some(here as u32)

@@ -7,7 +7,7 @@ use std::time::Duration;
 use umbra_core::chain::{
     Action, Call, Config, Handle, Life, Machine, Node, Outcome, RegisterError, StartError, Tag, Verdict, Work,
 };
-use umbra_core::channel::{Header, Port, ReceiveError, SendError};
+use umbra_core::channel::{Port, ReceiveError, SendError};
 use umbra_core::error::Stale;
 use umbra_core::time::{Lapse, Time};
 
@@ -41,11 +41,11 @@ pub struct Member {
     functions: Vec<Option<Function>>,
     peers: Peers,
     /// Messages that their receivers had no room for.
-    outbox: VecDeque<(Node, Vec<u8>)>,
+    outbox: VecDeque<(Node, Node, Vec<u8>)>,
     buffer: Vec<u8>,
     pad: Vec<u8>,
-    /// A message that the machine could not take yet: from whom, and its length in the pad.
-    held: Option<(Node, usize)>,
+    /// A message that the machine could not take yet: from and for whom, and its length in the pad.
+    held: Option<((Node, Node), usize)>,
     /// Calls whose function is pending.
     pending: Vec<Handle>,
     look_at: Time,
@@ -77,17 +77,11 @@ impl Member {
         capacities: Capacities,
         settings: impl FnOnce(Config) -> Config,
     ) -> Result<Member, JoinError> {
-        let seat = station.seat(node)?;
-        let before = seat.sitter();
-        let taken = |pid| JoinError::Taken { node, pid };
-        if let Some(process) = before.process
-            && Process::open(process).is_ok_and(|process| process.is_alive())
-        {
-            return Err(taken(process.pid));
-        }
-        let life = seat.take(before, ProcessId::current()?).ok_or_else(|| taken(0))?;
+        let (before, life) = sit(station, node, node)?;
         // What an earlier life was doing to its inbox when it died.
-        station.inbox(node)?.queue().reclaim(number(node, before.life));
+        station.inbox(node)?.queue().reclaim(number(node, before));
+        let mut peers = Peers::new(station);
+        peers.settle(node, life, node);
         let config = Config { message_max: station.shape().message_bytes, ..settings(Config::new(node, life)) };
         let config = Config { node, life, ..config };
         Ok(Member {
@@ -95,7 +89,7 @@ impl Member {
             node,
             machine: capacities.machine(config),
             functions: Vec::new(),
-            peers: Peers::new(station, node),
+            peers,
             outbox: VecDeque::new(),
             buffer: vec![0; config.message_max as usize],
             pad: vec![0; config.message_max as usize],
@@ -104,6 +98,21 @@ impl Member {
             look_at: Time::ZERO,
             probe_at: Time::NEVER,
         })
+    }
+
+    /// Takes another seat: its messages come here, and this machine does its part in calls.
+    ///
+    /// Calls between members that share a machine need no message. Such a member makes no calls of its own.
+    ///
+    /// # Errors
+    /// [`JoinError`].
+    pub fn house(&mut self, node: Node) -> Result<(), JoinError> {
+        let (_, life) = sit(&self.station, node, self.node)?;
+        self.peers.settle(node, life, self.node);
+        // There is a seat, so the machine knows the member.
+        let known = self.machine.house(node);
+        debug_assert!(known.is_ok(), "a machine knows as many members as there are seats");
+        Ok(())
     }
 
     /// Who it is.
@@ -227,7 +236,7 @@ impl Member {
         {
             worked = true;
             match action {
-                Action::Send { to, len_bytes } => self.send(to, len_bytes),
+                Action::Send { from, to, len_bytes } => self.send(from, to, len_bytes),
                 Action::Run { handle, function } => self.run(handle, function),
                 Action::Ended { .. } => {}
             }
@@ -242,7 +251,7 @@ impl Member {
         let port = Port::new(inbox, number(self.node, self.machine.config().life), Futex);
         let mut worked = false;
         for _ in 0..BATCH {
-            let (from, len) = match self.held.take() {
+            let (ends, len) = match self.held.take() {
                 Some(held) => held,
                 None => match port.try_receive(&mut self.pad) {
                     Ok(received) => {
@@ -250,8 +259,8 @@ impl Member {
                         if self.peers.is_news(&received.header) {
                             self.look();
                         }
-                        match self.peers.sender(&received.header, self.machine.config().life) {
-                            Some(from) => (from, received.len),
+                        match self.peers.ends(&received.header) {
+                            Some(ends) => (ends, received.len),
                             None => continue,
                         }
                     }
@@ -261,8 +270,9 @@ impl Member {
                 },
             };
             let Some(message) = self.pad.get(..len) else { continue };
-            if self.machine.on_message(from, message, now()).is_err() {
-                self.held = Some((from, len));
+            let (from, to) = ends;
+            if self.machine.on_message(from, to, message, now()).is_err() {
+                self.held = Some((ends, len));
                 break;
             }
             worked = true;
@@ -270,39 +280,33 @@ impl Member {
         worked
     }
 
-    fn send(&mut self, to: Node, len: usize) {
+    fn send(&mut self, from: Node, to: Node, len: usize) {
         let Some(message) = self.buffer.get(..len) else { return };
-        let behind = self.outbox.iter().any(|&(waiting, _)| waiting == to);
-        if behind || !Self::post(&self.station, &self.peers, self.node, self.machine.config().life, to, message) {
-            self.outbox.push_back((to, message.to_vec()));
+        let behind = self.outbox.iter().any(|&(_, waiting, _)| waiting == to);
+        if behind || !self.door().post(from, to, message) {
+            self.outbox.push_back((from, to, message.to_vec()));
         }
+    }
+
+    const fn door(&self) -> Door<'_> {
+        let by = number(self.node, self.machine.config().life);
+        Door { station: &self.station, peers: &self.peers, by }
     }
 
     /// Sends what had no room before, in its order; whether anything went.
     fn flush(&mut self) -> bool {
         let mut full = Vec::new();
-        let before = self.outbox.len();
-        let (station, peers, node, life) = (&self.station, &self.peers, self.node, self.machine.config().life);
-        self.outbox.retain(|(to, message)| {
-            let stays = full.contains(to) || !Self::post(station, peers, node, life, *to, message);
+        let mut outbox = std::mem::take(&mut self.outbox);
+        let (before, door) = (outbox.len(), self.door());
+        outbox.retain(|(from, to, message)| {
+            let stays = full.contains(to) || !door.post(*from, *to, message);
             if stays {
                 full.push(*to);
             }
             stays
         });
+        self.outbox = outbox;
         self.outbox.len() < before
-    }
-
-    /// Puts a message into an inbox; false if that is full.
-    fn post(station: &Station, peers: &Peers, from: Node, life: Life, to: Node, message: &[u8]) -> bool {
-        let Ok(inbox) = station.inbox(to) else { return true };
-        let header = Header {
-            hints: u64::from(peers.life(to).0),
-            sender: u64::from(life.0) << 32 | u64::from(from.0),
-            ..Header::default()
-        };
-        // A message to a damaged inbox is lost, as one to a dead member is: its deadline tells.
-        !matches!(Port::new(inbox, number(from, life), Futex).try_send(header, message), Err(SendError::Full))
     }
 
     fn run(&mut self, handle: Handle, function: u16) {
@@ -347,8 +351,43 @@ impl Member {
 
 impl Drop for Member {
     fn drop(&mut self) {
-        if let Ok(seat) = self.station.seat(self.node) {
-            seat.leave();
+        for node in self.peers.own() {
+            if let Ok(seat) = self.station.seat(node) {
+                seat.leave();
+            }
         }
+    }
+}
+
+/// Takes a seat, for whoever receives at `home`: its life before this one, and this one.
+fn sit(station: &Station, node: Node, home: Node) -> Result<(Life, Life), JoinError> {
+    let seat = station.seat(node)?;
+    let before = seat.sitter();
+    let taken = |pid| JoinError::Taken { node, pid };
+    if let Some(process) = before.process
+        && Process::open(process).is_ok_and(|process| process.is_alive())
+    {
+        return Err(taken(process.pid));
+    }
+    let life = seat.take(before, ProcessId::current()?, home).ok_or_else(|| taken(0))?;
+    Ok((before.life, life))
+}
+
+/// The way out of a member.
+#[derive(Clone, Copy)]
+struct Door<'a> {
+    station: &'a Station,
+    peers: &'a Peers,
+    /// By which number inboxes know this machine.
+    by: u16,
+}
+
+impl Door<'_> {
+    /// Puts a message into an inbox; false if that is full.
+    fn post(&self, from: Node, to: Node, message: &[u8]) -> bool {
+        let Ok(inbox) = self.station.inbox(self.peers.home(to)) else { return true };
+        // A message to a damaged inbox is lost, as one to a dead member is: its deadline tells.
+        let sent = Port::new(inbox, self.by, Futex).try_send(self.peers.header(from, to), message);
+        !matches!(sent, Err(SendError::Full))
     }
 }

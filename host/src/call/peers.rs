@@ -14,6 +14,9 @@ const fn origin(header: &Header) -> (Node, Life) {
 #[derive(Debug)]
 struct Known {
     life: Life,
+    home: Node,
+    /// It is one of ours, in this life.
+    own: bool,
     /// `None`: not there.
     process: Option<Process>,
 }
@@ -22,13 +25,29 @@ struct Known {
 #[derive(Debug)]
 pub(super) struct Peers {
     known: Vec<Known>,
-    own: Node,
 }
 
 impl Peers {
-    pub(super) fn new(station: &Station, own: Node) -> Peers {
-        let nobody = || Known { life: Life(0), process: None };
-        Peers { known: (0..station.shape().members).map(|_| nobody()).collect(), own }
+    pub(super) fn new(station: &Station) -> Peers {
+        let nobody = |node| Known { life: Life(0), home: Node(node), own: false, process: None };
+        Peers { known: (0..u32::from(station.shape().members)).map(nobody).collect() }
+    }
+
+    /// Notes that a member is one of ours from now on.
+    pub(super) fn settle(&mut self, node: Node, life: Life, home: Node) {
+        if let Some(known) = self.known.get_mut(node.index()) {
+            *known = Known { life, home, own: true, process: None };
+        }
+    }
+
+    /// Members that are ours.
+    pub(super) fn own(&self) -> impl Iterator<Item = Node> + '_ {
+        (0..).map(Node).zip(&self.known).filter(|(_, known)| known.own).map(|(node, _)| node)
+    }
+
+    /// In whose inbox messages for a member go.
+    pub(super) fn home(&self, node: Node) -> Node {
+        self.known.get(node.index()).map_or(node, |known| known.home)
     }
 
     /// The life of a member; zero if it was never seen.
@@ -42,23 +61,34 @@ impl Peers {
         self.known.get(from.index()).is_some_and(|known| known.life != life)
     }
 
-    /// Who sent a message, unless it is from an earlier life of his or for one of ours.
-    pub(super) fn sender(&self, header: &Header, own: Life) -> Option<Node> {
+    /// Who sent a message, and for which of ours, unless it is from or for an earlier life.
+    pub(super) fn ends(&self, header: &Header) -> Option<(Node, Node)> {
         let (from, life) = origin(header);
-        let known = self.known.get(from.index())?;
-        let is_old = known.life.is_after(life) && known.life != Life(0);
-        let is_for_another = header.hints != 0 && header.hints != u64::from(own.0);
-        (!is_old && !is_for_another).then_some(from)
+        let (to, wanted) = (Node((header.hints >> 32) as u32), Life(header.hints as u32));
+        let (sender, own) = (self.known.get(from.index())?, self.known.get(to.index())?);
+        let is_old = sender.life.is_after(life) && sender.life != Life(0);
+        let is_for_another = !own.own || (wanted != Life(0) && wanted != own.life);
+        (!is_old && !is_for_another).then_some((from, to))
+    }
+
+    /// What the header of a message says of who sends it, and to whom.
+    pub(super) fn header(&self, from: Node, to: Node) -> Header {
+        let name = |node: Node| u64::from(self.life(node).0);
+        Header {
+            hints: u64::from(to.0) << 32 | name(to),
+            sender: name(from) << 32 | u64::from(from.0),
+            ..Header::default()
+        }
     }
 
     /// Looks at all seats, and tells what has changed.
     pub(super) fn look(&mut self, station: &Station, mut tell: impl FnMut(Node, News)) {
         for (node, known) in (0..).map(Node).zip(&mut self.known) {
             let Ok(seat) = station.seat(node) else { continue };
-            if node == self.own {
+            if known.own {
                 continue;
             }
-            let Sitter { life, process } = seat.sitter();
+            let Sitter { life, home, process } = seat.sitter();
             let same = life == known.life;
             let lives = same && process.is_some() && known.process.as_ref().is_some_and(Process::is_alive);
             if known.process.is_some() && !lives {
@@ -66,7 +96,8 @@ impl Peers {
                 tell(node, News::Gone(known.life));
             }
             if !same {
-                *known = Known { life, process: process.and_then(|process| Process::open(process).ok()) };
+                let process = process.and_then(|process| Process::open(process).ok());
+                *known = Known { life, home, own: false, process };
                 // One that died before it was ever seen is missed all the same.
                 tell(node, if known.process.is_some() { News::Back } else { News::Gone(life) });
             }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! header   magic, members, messages of an inbox, bytes of a message, 12 zero
-//! seats    16 words each: pid, start and life of whoever sits there
+//! seats    16 words each: pid, start and life of whoever sits there, and whose inbox is its own
 //! inboxes  a channel each; only its owner receives
 //! ```
 
@@ -186,8 +186,8 @@ impl Station {
         if node.index() >= usize::from(self.shape.members) {
             return Err(StationError::NoSeat(node));
         }
-        match self.segment.words(at * 8, 3)? {
-            [pid, start, life] => Ok(Seat { pid, start, life }),
+        match self.segment.words(at * 8, 4)? {
+            [pid, start, life, home] => Ok(Seat { pid, start, life, home }),
             _ => Err(StationError::NotStation),
         }
     }
@@ -200,12 +200,15 @@ pub(super) struct Seat<'a> {
     pid: &'a AtomicU64,
     start: &'a AtomicU64,
     life: &'a AtomicU64,
+    home: &'a AtomicU64,
 }
 
 /// Who sits there, and in which life.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Sitter {
     pub(super) life: Life,
+    /// In whose inbox messages for it go.
+    pub(super) home: Node,
     /// `None`: it has left.
     pub(super) process: Option<ProcessId>,
 }
@@ -215,19 +218,21 @@ impl Seat<'_> {
     pub(super) fn sitter(self) -> Sitter {
         // ORDERING: pairs with the store in `take`: whoever sees a life sees the process that began it, or a later one.
         let life = Life(self.life.load(Ordering::Acquire) as u32);
+        let home = Node(self.home.load(Ordering::Acquire) as u32);
         let pid = self.pid.load(Ordering::Acquire) as u32;
         let start = self.start.load(Ordering::Acquire);
         let process = (pid != 0).then_some(ProcessId { pid, start });
-        Sitter { life, process }
+        Sitter { life, home, process }
     }
 
-    /// Sits down, unless somebody else did since `seen` was seen; the new life.
-    pub(super) fn take(self, seen: Sitter, process: ProcessId) -> Option<Life> {
+    /// Sits down at this home, unless somebody else did since `seen` was seen; the new life.
+    pub(super) fn take(self, seen: Sitter, process: ProcessId, home: Node) -> Option<Life> {
         let before = seen.process.map_or(0, |process| u64::from(process.pid));
         let mine = u64::from(process.pid);
         // ORDERING: the compare-and-swap only elects who sits down; the life below publishes.
         self.pid.compare_exchange(before, mine, Ordering::AcqRel, Ordering::Relaxed).ok()?;
         self.start.store(process.start, Ordering::Release);
+        self.home.store(u64::from(home.0), Ordering::Release);
         // Zero is no life.
         let life = Life(seen.life.0.wrapping_add(1).max(1));
         self.life.store(u64::from(life.0), Ordering::Release);

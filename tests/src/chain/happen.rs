@@ -13,15 +13,16 @@ impl World {
                 if self.spy {
                     self.heard.push((to, bytes.clone()));
                 }
-                let seat = &mut self.seats[to.index()];
+                let home = self.home(to);
+                let seat = &mut self.seats[home.index()];
                 let runs = seat.life == life && !seat.frozen;
                 if let Some(machine) = seat.machine.as_mut().filter(|_| runs) {
-                    if machine.on_message(from, &bytes, now).is_err() {
-                        self.drain(to);
-                        let again = self.at(to).on_message(from, &bytes, now);
+                    if machine.on_message(from, to, &bytes, now).is_err() {
+                        self.drain(home);
+                        let again = self.at(to).on_message(from, to, &bytes, now);
                         assert!(again.is_ok(), "a machine that was polled takes a message");
                     }
-                    self.drain(to);
+                    self.drain(home);
                 }
             }
             Happens::Return { node, life, handle } => {
@@ -40,7 +41,7 @@ impl World {
             Happens::Gone { at, who } => {
                 if let Some(machine) = self.seats[at.index()].machine.as_mut() {
                     machine.on_gone(who, now);
-                    if self.seats[who.index()].machine.is_some() {
+                    if self.seats[self.home(who).index()].machine.is_some() {
                         self.at(at).on_back(who);
                     }
                     self.drain(at);
@@ -48,13 +49,13 @@ impl World {
             }
             Happens::Kill(node) => self.kill(node),
             Happens::Restart(node) => {
+                let node = self.home(node);
                 if self.seats[node.index()].machine.is_none() {
                     let life = self.seats[node.index()].life + 1;
                     self.seats[node.index()] = Seat { machine: Some(self.machine(node, life)), life, frozen: false };
-                    for seat in self.seats.iter_mut() {
-                        if let Some(machine) = seat.machine.as_mut() {
-                            machine.on_back(node);
-                        }
+                    let back: Vec<Node> = self.household(node).collect();
+                    for machine in self.seats.iter_mut().filter_map(|seat| seat.machine.as_mut()) {
+                        back.iter().for_each(|&node| machine.on_back(node));
                     }
                 }
             }
@@ -77,14 +78,21 @@ impl World {
 
     /// Kills a member now; the others hear of it a little later.
     pub fn kill(&mut self, node: Node) {
+        let node = self.home(node);
         let seat = &mut self.seats[node.index()];
         let Some(machine) = seat.machine.take() else { return };
         add(&mut self.dead, machine.figures());
-        for at in (0..self.seats.len() as u32).map(Node).filter(|&at| at != node) {
+        let dead: Vec<Node> = self.household(node).collect();
+        for at in (0..self.seats.len() as u32).map(Node) {
+            if at == node || self.home(at) != at {
+                continue;
+            }
             let late = Lapse::from_micros(self.random.below(200));
-            // A transport tells of a death after everything that the dead one sent.
-            let sent = self.last.get(&(node, at)).copied().unwrap_or(self.now);
-            self.plan_at(sent.max(self.now) + late, Happens::Gone { at, who: node });
+            for &who in &dead {
+                // A transport tells of a death after everything that the dead one sent.
+                let sent = self.household(at).filter_map(|to| self.last.get(&(who, to)).copied()).max();
+                self.plan_at(sent.unwrap_or(self.now).max(self.now) + late, Happens::Gone { at, who });
+            }
         }
     }
 
@@ -94,7 +102,7 @@ impl World {
             let (life, Some(machine)) = (seat.life, seat.machine.as_mut()) else { return };
             let Some(action) = machine.poll(now, &mut self.buffer) else { return };
             match action {
-                Action::Send { to, len_bytes } => self.send(node, to, len_bytes),
+                Action::Send { from, to, len_bytes } => self.send(from, to, len_bytes),
                 Action::Run { .. } if self.stuck == Some(node) => {
                     seat.frozen = true;
                     return;
@@ -115,13 +123,13 @@ impl World {
     fn send(&mut self, from: Node, to: Node, len: usize) {
         let bytes = self.buffer[..len].to_vec();
         self.messages += 1;
-        assert_ne!(from, to, "nobody sends to itself");
+        assert_ne!(self.home(from), self.home(to), "nobody sends to itself");
         if let Some(call) = umbra_core::chain::peek_request(&bytes)
             && !self.edges.contains(&(call, from, to))
         {
             self.edges.push((call, from, to));
         }
-        let life = self.seats[to.index()].life;
+        let life = self.seats[self.home(to).index()].life;
         let copies = if self.random.happens(self.network.loss) {
             0
         } else {
@@ -140,9 +148,9 @@ impl World {
 
     fn run_user(&mut self, node: Node, handle: Handle) {
         let (now, life) = (self.now, self.seats[node.index()].life);
-        let Some(machine) = self.seats[node.index()].machine.as_mut() else { return };
+        let (home, Some(machine)) = (node, self.seats[node.index()].machine.as_mut()) else { return };
         let Ok(mut work) = machine.work(handle) else { panic!("user code of a call that is gone at {node}") };
-        let call = work.call;
+        let (call, node) = (work.call, work.node);
         let act = self.script.act(&work);
         let verdict = self.script.run(&mut work, act);
         match work.phase {
@@ -156,9 +164,9 @@ impl World {
         if verdict == Verdict::Pending
             && let Act::Slow(after) = act
         {
-            self.plan_at(now + after, Happens::Wake { node, life, handle });
+            self.plan_at(now + after, Happens::Wake { node: home, life, handle });
         }
-        self.at(node).finish(handle, verdict).expect("user code that was to be run");
+        self.at(home).finish(handle, verdict).expect("user code that was to be run");
     }
 
     fn end(&mut self, node: Node, handle: Handle) {

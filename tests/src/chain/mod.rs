@@ -7,6 +7,7 @@
 pub mod check;
 pub mod explore;
 mod happen;
+mod homes;
 mod rules;
 pub mod schedule;
 mod script;
@@ -147,6 +148,8 @@ struct Seat {
 /// A simulated world.
 pub struct World {
     seats: Vec<Seat>,
+    /// At whose machine each member lives; most have their own.
+    homes: Vec<Node>,
     capacities: Capacities,
     config: Config,
     /// How the network behaves from now on.
@@ -197,6 +200,7 @@ impl World {
         let buffer = vec![0; config.message_max as usize];
         let mut world = World {
             seats: Vec::new(),
+            homes: (0..capacities.members).map(Node).collect(),
             capacities,
             config,
             network: Network::GOOD,
@@ -228,12 +232,6 @@ impl World {
         world
     }
 
-    fn machine(&self, node: Node, life: u32) -> Machine<Heap> {
-        let mut machine = self.capacities.machine(Config { node, life: Life(life), ..self.config });
-        machine.register(SUM).expect("the first function");
-        machine
-    }
-
     /// Virtual time.
     pub const fn now(&self) -> Time {
         self.now
@@ -244,7 +242,8 @@ impl World {
     /// # Panics
     /// If the member is dead.
     pub fn at(&mut self, node: Node) -> &mut Machine<Heap> {
-        self.seats[node.index()].machine.as_mut().expect("a member that lives")
+        let home = self.home(node);
+        self.seats[home.index()].machine.as_mut().expect("a member that lives")
     }
 
     /// What all machines counted.
@@ -376,6 +375,7 @@ fn add(all: &mut Figures, one: &Figures) {
     all.asks += one.asks;
     all.alive += one.alive;
     all.cancels += one.cancels;
+    all.at_home += one.at_home;
     all.runs += one.runs;
     all.stale += one.stale;
     all.malformed += one.malformed;

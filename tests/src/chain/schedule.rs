@@ -1,7 +1,7 @@
 //! Random schedules of chained calls, judged by what must hold in all of them.
 //!
 //! A seed decides how many members there are, how small their tables, which calls they make over which trees, what
-//! user code does, how the network behaves, and who dies, comes back or gives up when.
+//! user code does, how the network behaves, who shares a machine, and who dies, comes back or gives up when.
 
 use umbra::call::Capacities;
 use umbra::sim::Random;
@@ -75,10 +75,20 @@ fn random_parents(len: u32, random: &mut Random) -> Vec<u32> {
     parents
 }
 
-fn planned(members: u32, random: &mut Random) -> Planned {
+/// Has some of the members share machines.
+fn households(world: &mut World, members: u32, random: &mut Random) {
+    let mut at = 0;
+    while at < members {
+        let end = members.min(at + [1, 1, 2, 5, 16, 64][random.below(6) as usize]);
+        world.house(at..end);
+        at = end;
+    }
+}
+
+fn planned(world: &World, members: u32, random: &mut Random) -> Planned {
     let mut all: Vec<Node> = (0..members).map(Node).collect();
     random.shuffle(&mut all);
-    let root = all[random.below(u64::from(members)) as usize];
+    let root = world.home(all[random.below(u64::from(members)) as usize]);
     all.truncate(random.below(u64::from(members) + 1) as usize);
     let len = all.iter().filter(|&&member| member != root).count() as u32 + 1;
     let shapes = [Some(Shape::BINARY), Some(Shape::BINOMIAL), Some(Shape::FLAT), Shape::kary(3), Shape::knomial(4)];
@@ -146,9 +156,12 @@ pub fn run(seed: u64, trouble: Trouble) -> Result<Tally, String> {
     let mut world = World::with(seed, capacities, config);
     world.network = network(trouble, &mut random);
     script(&mut world, members, trouble, &mut random);
+    if random.below(2) == 0 {
+        households(&mut world, members, &mut random);
+    }
     for _ in 0..calls {
         let after = Lapse::from_micros(random.below(500));
-        let planned = planned(members, &mut random);
+        let planned = planned(&world, members, &mut random);
         world.start_after(after, planned);
     }
     if trouble == Trouble::Deaths {

@@ -63,9 +63,12 @@ pub(super) fn feed(mut script: &[u8]) {
         script = rest;
         now = now + Lapse(u64::from(how >> 4) * 300_000);
         machine.on_time(now);
-        if machine.on_message(Node(u32::from(how % 6)), message, now).is_err() {
+        if machine.on_message(Node(u32::from(how % 6)), Node(1), message, now).is_err() {
             settle(&mut machine, now, &mut buffer, how);
-            assert!(machine.on_message(Node(u32::from(how % 6)), message, now).is_ok(), "there is room after polling");
+            assert!(
+                machine.on_message(Node(u32::from(how % 6)), Node(1), message, now).is_ok(),
+                "there is room after polling"
+            );
         }
         settle(&mut machine, now, &mut buffer, how);
     }
@@ -82,7 +85,9 @@ fn settle(machine: &mut Machine<Heap>, now: Time, buffer: &mut [u8], how: u8) {
     for _ in 0..WISHES {
         let Some(action) = machine.poll(now, buffer) else { return };
         match action {
-            Action::Send { to, len_bytes } => assert!(to.0 < MEMBERS && len_bytes >= 32 && len_bytes <= buffer.len()),
+            Action::Send { to, len_bytes, .. } => {
+                assert!(to.0 < MEMBERS && len_bytes >= 32 && len_bytes <= buffer.len())
+            }
             Action::Run { handle, .. } => {
                 let mut work = machine.work(handle).expect("user code that is to be run");
                 let _ = work.reply.set_data(&[how; 8]);

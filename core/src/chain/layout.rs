@@ -1,0 +1,196 @@
+//! Where a call keeps what has no fixed size: its piece of the lent memory, and what came with the request.
+
+use core::ops::Range;
+
+use super::context::{NO_KID, RECORDS};
+use super::message::{Caps, List};
+use super::report::Record;
+use crate::tree::Piece;
+
+/// What the user's code wants of a call that does not change.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Sizes {
+    pub(super) kids: u32,
+    pub(super) list: u32,
+    pub(super) stated: bool,
+    pub(super) header: usize,
+    pub(super) data: usize,
+    pub(super) caps: Caps,
+    pub(super) collect: bool,
+    pub(super) parks: bool,
+}
+
+/// Where what lies, in bytes: in the call's own memory the reply, the table of children, the records and the parked
+/// replies; then, in the memory that the request came to, what came with it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Layout {
+    pub(super) kids: u16,
+    parks: bool,
+    pub(super) stated: bool,
+    /// Members of the subtree.
+    pub(super) members: u32,
+    kids_at: u32,
+    records_at: u32,
+    park_at: u32,
+    own_end: u32,
+    ids_at: u32,
+    sizes_at: u32,
+    header_at: u32,
+    data_at: u32,
+    /// Where it ends if all of it is in one memory.
+    pub(super) end: u32,
+}
+
+const KID: usize = 32;
+
+impl Layout {
+    pub(super) const EMPTY: Layout = Layout {
+        kids: 0,
+        parks: false,
+        stated: false,
+        members: 0,
+        kids_at: 0,
+        records_at: 0,
+        park_at: 0,
+        own_end: 0,
+        ids_at: 0,
+        sizes_at: 0,
+        header_at: 0,
+        data_at: 0,
+        end: 0,
+    };
+
+    /// `None` if it cannot be counted.
+    pub(super) fn of(sizes: &Sizes) -> Option<Layout> {
+        let kids = u16::try_from(sizes.kids).ok().filter(|&kids| kids != NO_KID)?;
+        let reply = sizes.caps.bytes().checked_next_multiple_of(8)?;
+        let records = if sizes.collect { RECORDS } else { 1 };
+        let kids_at = reply;
+        let records_at = kids_at + usize::from(kids) * KID;
+        let park_at = records_at + records * Record::BYTES;
+        let parked = if sizes.parks { reply.checked_mul(usize::from(kids))? } else { 0 };
+        let ids_at = park_at.checked_add(parked)?;
+        let ids = (sizes.list as usize).checked_mul(4)?;
+        let sizes_at = ids_at.checked_add(ids)?;
+        let header_at = sizes_at.checked_add(if sizes.stated { ids } else { 0 })?;
+        let data_at = header_at.checked_add(sizes.header)?;
+        let end = data_at.checked_add(sizes.data)?;
+        Some(Layout {
+            kids,
+            parks: sizes.parks,
+            stated: sizes.stated,
+            members: sizes.list,
+            kids_at: kids_at as u32,
+            records_at: records_at as u32,
+            park_at: park_at as u32,
+            own_end: ids_at as u32,
+            ids_at: ids_at as u32,
+            sizes_at: sizes_at as u32,
+            header_at: header_at as u32,
+            data_at: data_at as u32,
+            end: u32::try_from(end).ok()?,
+        })
+    }
+
+    /// That of a child at the same place, which has this piece of the list and so many children; `None` if it cannot
+    /// be counted.
+    #[inline]
+    pub(super) fn below(&self, piece: Piece, kids: u32) -> Option<Layout> {
+        let kids = u16::try_from(kids).ok().filter(|&kids| kids != NO_KID)?;
+        let records_at = self.kids_at + u32::from(kids) * KID as u32;
+        let park_at = records_at + (self.park_at - self.records_at);
+        let parked = if self.parks { self.kids_at.checked_mul(u32::from(kids))? } else { 0 };
+        Some(Layout {
+            kids,
+            members: piece.len,
+            records_at,
+            park_at,
+            own_end: park_at.checked_add(parked)?,
+            ids_at: self.ids_at + 4 * piece.start,
+            sizes_at: self.sizes_at + 4 * piece.start,
+            ..*self
+        })
+    }
+
+    /// Where the id of the member at this place of the list lies; `None` if there is no such place.
+    #[inline]
+    pub(super) const fn id_at(&self, place: u32) -> Option<usize> {
+        if place < self.members { Some(self.ids_at as usize + 4 * place as usize) } else { None }
+    }
+
+    /// Where the part ends that lies in the call's own memory in any case; a multiple of eight.
+    pub(super) const fn own_end(&self) -> usize {
+        self.own_end as usize
+    }
+
+    pub(super) const fn records_max(&self) -> usize {
+        (self.park_at - self.records_at) as usize / Record::BYTES
+    }
+
+    pub(super) const fn kids_range(&self) -> Range<usize> {
+        self.kids_at as usize..self.records_at as usize
+    }
+
+    pub(super) const fn record_range(&self, at: u8) -> Range<usize> {
+        let start = self.records_at as usize + at as usize * Record::BYTES;
+        start..start + Record::BYTES
+    }
+
+    /// Where the reply of a child is parked, laid out as this call's own; empty if replies are not.
+    pub(super) const fn park_range(&self, kid: u16) -> Range<usize> {
+        let each = if self.parks { self.kids_at as usize } else { 0 };
+        let start = self.park_at as usize + kid as usize * each;
+        start..start + each
+    }
+
+    /// The ids, and the sizes of a stated tree; of a whole request they follow one another.
+    pub(super) const fn list_range(&self) -> Range<usize> {
+        self.ids_at as usize..self.header_at as usize
+    }
+
+    pub(super) const fn header_range(&self) -> Range<usize> {
+        self.header_at as usize..self.data_at as usize
+    }
+
+    pub(super) const fn data_range(&self) -> Range<usize> {
+        self.data_at as usize..self.end as usize
+    }
+
+    pub(super) const fn reply_len(&self) -> usize {
+        self.kids_at as usize
+    }
+}
+
+/// What came with a request: the bytes from some place on of the memory that it came to.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Came<'a> {
+    pub(super) bytes: &'a [u8],
+    pub(super) base: usize,
+}
+
+impl<'a> Came<'a> {
+    #[inline]
+    fn cut(&self, range: Range<usize>) -> &'a [u8] {
+        // What begins before the base wraps around, and then lies nowhere.
+        let from = range.start.wrapping_sub(self.base);
+        self.bytes.get(from..from.wrapping_add(range.len())).unwrap_or(&[])
+    }
+
+    /// The members of the subtree.
+    #[inline]
+    pub(super) fn list(&self, layout: &Layout) -> List<'a> {
+        let len = layout.members as usize * 4;
+        let part = |at: u32| self.cut(at as usize..at as usize + len);
+        List { ids: part(layout.ids_at), sizes: if layout.stated { part(layout.sizes_at) } else { &[] } }
+    }
+
+    #[inline]
+    pub(super) fn header(&self, layout: &Layout) -> &'a [u8] {
+        self.cut(layout.header_range())
+    }
+
+    #[inline]
+    pub(super) fn data(&self, layout: &Layout) -> &'a [u8] {
+        self.cut(layout.data_range())
+    }
+}

@@ -1,0 +1,147 @@
+//! Members that share a machine: the calls of those that live apart, without messages.
+#![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
+
+use umbra::call::Capacities;
+use umbra_core::chain::{Code, Config, Life, Mode, Node, Plan, REQUEST, RESPONSE, Stage};
+use umbra_core::time::Lapse;
+use umbra_core::tree::Shape;
+use umbra_tests::chain::check::{failed, origins, tallies};
+use umbra_tests::chain::{Act, Planned, World, sum_over};
+
+const SHAPES: [Shape; 4] = [Shape::BINARY, Shape::BINOMIAL, Shape::FLAT, Shape::CHAIN];
+
+/// So many members at one machine, which has places for so many calls.
+fn household(members: u32, calls: u16) -> World {
+    let capacities = Capacities { calls, call_bytes: 16 << 10, ..Capacities::new(members) };
+    let config = Config { classes: 0, ..Config::new(Node(0), Life(1)) };
+    let mut world = World::with(1, capacities, config);
+    world.house(0..members);
+    world
+}
+
+#[test]
+fn d48_members_at_one_machine_need_no_message() {
+    for shape in SHAPES {
+        let mut world = household(64, 64);
+        let mut planned = sum_over(0..64);
+        planned.call.plan = Plan::Shape(shape);
+        assert_eq!(world.call(&planned).sum(), Some(64 * 63 / 2), "{shape:?}");
+        assert_eq!((world.messages, world.figures().at_home), (0, 63), "{shape:?}");
+    }
+}
+
+#[test]
+fn a_household_goes_to_the_depth_so_few_places_do_for_many_members() {
+    // A binary tree of a thousand members has ten levels.
+    let mut world = household(1000, 10);
+    assert_eq!(world.call(&sum_over(0..1000)).sum(), Some(1000 * 999 / 2));
+    assert_eq!(world.figures().busy, 0);
+    // Functions that wait keep their places meanwhile, so the others come later.
+    let mut world = household(64, 10);
+    for member in 0..64 {
+        world.script.functions.insert(Node(member), Act::Slow(Lapse::from_micros(100)));
+    }
+    let mut planned = sum_over(0..64);
+    planned.call.plan = Plan::Shape(Shape::FLAT);
+    assert_eq!(world.call(&planned).sum(), Some(64 * 63 / 2));
+    assert!(world.figures().busy > 0);
+}
+
+#[test]
+fn s65_three_messages_down_and_three_up_reach_four_machines() {
+    let mut world = World::new(64, 1);
+    let mut parents = Vec::new();
+    for member in 0..64_u32 {
+        let head = member / 16 * 16;
+        let (place, base) = (member - head, head);
+        parents.push(match (member, place) {
+            (0, _) => umbra_core::tree::explicit::ROOT,
+            (_, 0) => 0,
+            _ => base + (place - 1) / 2,
+        });
+    }
+    for head in (0..64).step_by(16) {
+        world.house(head..head + 16);
+    }
+    let planned = Planned { parents: Some(parents), ..sum_over(0..64) };
+    assert_eq!(world.call(&planned).sum(), Some(64 * 63 / 2));
+    let figures = world.figures();
+    assert_eq!((world.messages, figures.requests, figures.responses, figures.at_home), (6, 3, 3, 60));
+    // A request carries the ids and sizes of 16 members, an answer eight bytes.
+    let bytes = (figures.request_bytes, figures.response_bytes);
+    assert_eq!(bytes, (3 * (REQUEST as u64 + 16 * 8), 3 * (RESPONSE as u64 + 8)));
+}
+
+#[test]
+fn c20_a_failure_at_home_names_its_origin() {
+    for (act, stage, code) in [
+        (Act::Fault(42), Stage::Func, Code::Fault),
+        (Act::Panic, Stage::Func, Code::Panic),
+        (Act::Excess, Stage::Reply, Code::ReplyTooLarge),
+    ] {
+        let mut world = household(15, 15);
+        world.script.functions.insert(Node(5), act);
+        let end = world.call(&sum_over(0..15));
+        assert_eq!(origins(failed(&end).1), [(5, stage, code)], "{act:?}");
+    }
+    let mut world = household(15, 15);
+    for bad in [3, 5, 14] {
+        world.script.functions.insert(Node(bad), Act::Fault(1));
+    }
+    let mut planned = sum_over(0..15);
+    planned.call.mode = Mode::COLLECT;
+    let end = world.call(&planned);
+    let (account, records) = failed(&end);
+    assert_eq!(account, tallies(8, 3, 4, 0));
+    let mut origins: Vec<u32> = records.iter().map(|record| record.origin.0).collect();
+    origins.sort_unstable();
+    assert_eq!(origins, [3, 5, 14]);
+}
+
+#[test]
+fn d33_whoever_hangs_at_home_is_named_and_not_those_above() {
+    for shape in SHAPES {
+        for hangs in 0..31 {
+            let mut world = household(31, 31);
+            world.script.functions.insert(Node(hangs), Act::Hang);
+            let mut planned = sum_over(0..31);
+            planned.call.plan = Plan::Shape(shape);
+            let end = world.call(&planned);
+            assert_eq!(origins(failed(&end).1), [(hangs, Stage::Func, Code::Timeout)], "{hangs} in {shape:?}");
+        }
+    }
+}
+
+#[test]
+fn d33_several_that_hang_at_home_are_all_named_if_failures_are_collected() {
+    let mut world = household(31, 31);
+    for hangs in [7, 10, 30] {
+        world.script.functions.insert(Node(hangs), Act::Hang);
+    }
+    let mut planned = sum_over(0..31);
+    planned.call.mode = Mode::COLLECT;
+    let end = world.call(&planned);
+    let (account, records) = failed(&end);
+    let mut named = origins(records);
+    named.sort_unstable_by_key(|&(origin, ..)| origin);
+    assert_eq!(named, [7, 10, 30].map(|hangs| (hangs, Stage::Func, Code::Timeout)));
+    // Those below 7 and 10 were not reached, and those above all three did their own part well.
+    assert_eq!(account, tallies(24, 3, 4, 0));
+}
+
+#[test]
+fn d40_a_failure_stops_those_at_home_that_have_not_begun() {
+    let mut world = household(202, 202);
+    // One goes on with its function while the other fails; what is below the first has not begun then.
+    world.script.functions.insert(Node(2), Act::Fault(1));
+    for slow in (1..202).filter(|&member| member != 2) {
+        world.script.functions.insert(Node(slow), Act::Slow(Lapse::from_millis(100)));
+    }
+    let mut planned = sum_over(0..202);
+    planned.call.mode = Mode::COLLECT | Mode::CANCEL_ON_FAIL;
+    planned.call.budget = Lapse::from_secs(2);
+    let end = world.call(&planned);
+    let (account, records) = failed(&end);
+    assert_eq!(origins(records), [(2, Stage::Func, Code::Fault)]);
+    assert!(account.unreached > 190, "{account}");
+}
