@@ -188,3 +188,25 @@ proptest! {
         let _ = Heap::attach(&words, plan.bytes());
     }
 }
+
+#[test]
+fn a_block_that_changed_hands_stays_when_its_first_owner_goes_and_goes_with_its_second() {
+    let plan = Plan::new(1 << 16, 32, 0, 4).unwrap();
+    let words = words(plan);
+    let heap = Heap::create(&words, plan, &[]).unwrap();
+    let [a, b] = [1, 2].map(|life| heap.crew().join(identity(life)).unwrap());
+    let (mut ours, theirs) = (heap.hand(a), heap.hand(b));
+    let blocks = [100, 30_000].map(|len| ours.alloc(len, 7).unwrap());
+    for block in blocks {
+        theirs.own(block.id).unwrap();
+        assert_eq!(heap.block(block.id), Ok(Block { owner: b.number, ..block }));
+    }
+    let kept = ours.alloc(50, 7).unwrap();
+    ours.free(kept.id).unwrap();
+    assert!(theirs.own(kept.id).is_err(), "it was freed");
+    ours.rest();
+    assert_eq!(heap.recover(a.number, Keep::Nothing).map(|recovered| recovered.freed), Ok(0));
+    assert!(blocks.iter().all(|block| heap.block(block.id).is_ok()));
+    assert_eq!(heap.recover(b.number, Keep::Nothing).map(|recovered| recovered.freed), Ok(2));
+    assert_eq!(heap.blocks().count(), 0);
+}

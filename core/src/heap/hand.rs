@@ -304,6 +304,18 @@ impl<'a, G: BorrowMut<Grasp>> Hand<'a, G> {
         }
         Ok(())
     }
+
+    /// Makes an allocated block this member's, whoever's it was: it stays when he dies, and goes with this one. Who frees
+    /// it at the same moment is refused.
+    ///
+    /// # Errors
+    /// [`Stale`] if it was freed, or is somebody else's by now.
+    pub fn own(&self, id: BlockId) -> Result<(), Stale> {
+        let (group, slot, entry) = self.heap.entry(id).ok_or(Stale)?;
+        let ours = entry.owned_by(self.number());
+        let owned = group.entry(slot).compare_exchange(entry.0, ours.0, Ordering::AcqRel, Ordering::Relaxed);
+        owned.map(|_| ()).map_err(|_| Stale)
+    }
 }
 
 impl BlockId {

@@ -58,6 +58,9 @@ impl Entry {
     pub(super) const fn used(self) -> Entry {
         self.of(USED, self.owner())
     }
+    pub(super) const fn owned_by(self, owner: u16) -> Entry {
+        self.of(USED, owner)
+    }
     pub(super) const fn releasing(self, owner: u16) -> Entry {
         self.of(RELEASING, owner)
     }

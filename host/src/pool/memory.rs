@@ -28,6 +28,12 @@ impl<'p> Allocation<'p> {
         self.id
     }
 
+    /// The pool, and where the view begins in the whole allocation.
+    pub(crate) fn origin(&self) -> Result<(&'p Pool, u64), Error> {
+        let whole = self.pool.allocation(self.id)?;
+        Ok((self.pool, self.offset.checked_sub(whole.offset).ok_or(Error::Damaged)?))
+    }
+
     /// Bytes that were asked for, or that the view has.
     #[must_use]
     pub fn len(&self) -> u64 {
@@ -98,6 +104,15 @@ impl<'p> Allocation<'p> {
         let len = usize::try_from(self.len).map_err(|_| Error::Damaged)?;
         let (from, to) = (self.place(0, len)?, other.place(0, len)?);
         Ok(self.pool.data().copy(from, other.pool.data(), to, len)?)
+    }
+
+    /// Makes all of the allocation this process's, whoever made it: it goes with
+    /// [`free_allocations_of`](Pool::free_allocations_of) this one now.
+    ///
+    /// # Errors
+    /// [`Error::Stale`] if somebody freed it, or made it his own at the same moment.
+    pub fn own(&self) -> Result<(), Error> {
+        self.pool.own(self.id)
     }
 
     /// Frees all of the allocation, whoever made it, and whatever part this is.

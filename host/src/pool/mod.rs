@@ -325,6 +325,10 @@ impl Pool {
         Ok(())
     }
 
+    fn own(&self, id: BlockId) -> Result<(), Error> {
+        self.with_hand(|hand| hand.own(id))?.map_err(|_| Error::Stale)
+    }
+
     /// An allocation by its id, whoever made it.
     ///
     /// # Errors
