@@ -60,6 +60,7 @@ pub mod shared_cache;
 pub mod shared_slots;
 pub mod slots;
 pub mod stencil;
+pub mod stream;
 pub mod ticket;
 pub mod time;
 pub mod transport;

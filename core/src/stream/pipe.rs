@@ -1,0 +1,276 @@
+//! The bytes of one conversation: records in a ring, from its sender to its receiver.
+//!
+//! A record is its length, kind and argument (16 bytes), then its bytes, filled up to 16. The sender's position says what
+//! was written, the receiver's what was read; each is written by one side only, so no record is ever seen in part.
+
+use super::error::{ReadError, WriteError};
+use super::layout::RECORD;
+use crate::atomic::{AtomicU64, Ordering};
+use crate::cell::BytesMut;
+use crate::event::EventCount;
+
+/// Words of a place: the sender's position, and what the receiver sleeps on.
+const TAIL: usize = 0;
+const WRITTEN: usize = 1;
+/// The receiver's position, and what the sender sleeps on.
+const HEAD: usize = 16;
+const READ: usize = 17;
+
+/// The message goes on in the next record.
+const MORE: u64 = 1 << 32;
+/// The bytes are a [`Reference`].
+const REFERENCE: u64 = 1 << 33;
+/// Words of a reference.
+const WORDS: usize = 5;
+
+/// Memory that a message is about, instead of its bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct Reference {
+    /// Which pool it is of, by its id.
+    pub pool: u64,
+    /// Which block.
+    pub block: u64,
+    /// Where it begins in the block.
+    pub offset: u64,
+    /// Bytes.
+    pub len: u64,
+    /// Bits of the layer above.
+    pub flags: u64,
+}
+
+/// What the next record is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct Front {
+    /// Bytes of it that were not read yet.
+    pub len: usize,
+    /// The 64 bits that came with it.
+    pub arg: u64,
+    /// Whether the message goes on after it.
+    pub more: bool,
+    /// The memory that it is about, if it is.
+    pub reference: Option<Reference>,
+}
+
+/// A ring, as both ends see it; copies are cheap.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pipe<'a> {
+    pub(super) control: &'a [AtomicU64],
+    pub(super) ring: BytesMut<'a>,
+}
+
+const fn padded(len: usize) -> usize {
+    RECORD + len.next_multiple_of(RECORD)
+}
+
+impl<'a> Pipe<'a> {
+    /// Changes with each record that was written.
+    pub(super) fn written(&self) -> EventCount<'a> {
+        EventCount::new(&self.control[WRITTEN])
+    }
+
+    /// Changes with each record that was read.
+    pub(super) fn read(&self) -> EventCount<'a> {
+        EventCount::new(&self.control[READ])
+    }
+
+    fn position(&self, which: usize) -> u64 {
+        // ORDERING: pairs with the store of the other side.
+        self.control[which].load(Ordering::Acquire)
+    }
+
+    fn set(&self, which: usize, position: u64) {
+        // ORDERING: release: what was written is there, what was read is read. The caller's notification fences.
+        self.control[which].store(position, Ordering::Release);
+    }
+
+    const fn size(&self) -> usize {
+        self.ring.len()
+    }
+
+    /// Bytes between two positions, if they can be.
+    fn between(&self, head: u64, tail: u64) -> Option<usize> {
+        let used = usize::try_from(tail.wrapping_sub(head)).ok()?;
+        (used <= self.size() && head.is_multiple_of(RECORD as u64) && tail.is_multiple_of(RECORD as u64))
+            .then_some(used)
+    }
+
+    /// Splits a range of positions where the ring begins anew.
+    const fn split(&self, position: u64, len: usize) -> (usize, usize) {
+        let at = position as usize & (self.size() - 1);
+        let first = self.size() - at;
+        (at, if len < first { len } else { first })
+    }
+
+    fn put(&self, position: u64, bytes: &[u8]) -> Option<()> {
+        let (at, first) = self.split(position, bytes.len());
+        let (front, back) = bytes.split_at_checked(first)?;
+        self.ring.write(at, front).ok()?;
+        if back.is_empty() { Some(()) } else { self.ring.write(0, back).ok() }
+    }
+
+    fn get(&self, position: u64, into: &mut [u8]) -> Option<()> {
+        let (at, first) = self.split(position, into.len());
+        let (front, back) = into.split_at_mut_checked(first)?;
+        self.ring.read_only().read(at, front).ok()?;
+        if back.is_empty() { Some(()) } else { self.ring.read_only().read(0, back).ok() }
+    }
+
+    fn put_words<const N: usize>(&self, position: u64, words: [u64; N]) -> Option<()> {
+        (position..).step_by(8).zip(words).try_for_each(|(at, word)| self.put(at, &word.to_le_bytes()))
+    }
+
+    fn get_words<const N: usize>(&self, position: u64) -> Option<[u64; N]> {
+        let mut words = [0; N];
+        for (at, word) in (position..).step_by(8).zip(&mut words) {
+            let mut bytes = [0; 8];
+            self.get(at, &mut bytes)?;
+            *word = u64::from_le_bytes(bytes);
+        }
+        Some(words)
+    }
+
+    /// Empties the ring for the next conversation; nobody else is at it. `dropped` is told what nobody read.
+    pub(super) fn scrub(&self, mut dropped: impl FnMut(Reference)) {
+        let mut pull = Pull::at(self);
+        // Each record is at least so long, so there are not more.
+        for _ in 0..=self.size() / RECORD {
+            let Ok(front) = pull.front(self) else { break };
+            if let Some(reference) = front.reference {
+                dropped(reference);
+            }
+            pull.skip(self, front.len);
+        }
+        // Also of a ring that somebody wrote nonsense into.
+        self.set(HEAD, 0);
+        self.set(TAIL, 0);
+    }
+}
+
+/// The sender's side.
+#[derive(Debug)]
+pub(super) struct Push {
+    tail: u64,
+    /// What was last seen of the receiver's.
+    head: u64,
+}
+
+impl Push {
+    pub(super) fn at(pipe: &Pipe<'_>) -> Push {
+        Push { tail: pipe.position(TAIL), head: pipe.position(HEAD) }
+    }
+
+    /// Bytes that a record may have, if it needs at least so many.
+    fn room(&mut self, pipe: &Pipe<'_>, least: usize) -> Result<usize, WriteError> {
+        let room = |head| pipe.between(head, self.tail).map(|used| pipe.size() - used).ok_or(WriteError::Damaged);
+        let mut free = room(self.head)?;
+        if free < padded(least) {
+            self.head = pipe.position(HEAD);
+            free = room(self.head)?;
+        }
+        if free < padded(least) { Err(WriteError::Full) } else { Ok(free - RECORD) }
+    }
+
+    /// Writes a record of the first of these bytes, all if there is room; how many. Messages of up to a quarter of the
+    /// ring are never divided.
+    pub(super) fn bytes(&mut self, pipe: &Pipe<'_>, bytes: &[u8], arg: u64, more: bool) -> Result<usize, WriteError> {
+        let whole = bytes.len().min((pipe.size() / 4).max(2 * RECORD) - RECORD);
+        let len = self.room(pipe, whole)?.min(bytes.len());
+        let part = bytes.get(..len).ok_or(WriteError::Damaged)?;
+        let more = if more || len < bytes.len() { MORE } else { 0 };
+        pipe.put_words(self.tail, [len as u64 | more, arg]).ok_or(WriteError::Damaged)?;
+        pipe.put(self.tail.wrapping_add(RECORD as u64), part).ok_or(WriteError::Damaged)?;
+        self.publish(pipe, len);
+        Ok(len)
+    }
+
+    /// Writes a record about memory.
+    pub(super) fn reference(&mut self, pipe: &Pipe<'_>, of: Reference, arg: u64) -> Result<(), WriteError> {
+        let len = WORDS * 8;
+        if padded(len) > pipe.size() {
+            return Err(WriteError::TooLarge { len, most: pipe.size() - RECORD });
+        }
+        self.room(pipe, len)?;
+        pipe.put_words(self.tail, [len as u64 | REFERENCE, arg]).ok_or(WriteError::Damaged)?;
+        let words = [of.pool, of.block, of.offset, of.len, of.flags];
+        pipe.put_words(self.tail.wrapping_add(RECORD as u64), words).ok_or(WriteError::Damaged)?;
+        self.publish(pipe, len);
+        Ok(())
+    }
+
+    fn publish(&mut self, pipe: &Pipe<'_>, len: usize) {
+        self.tail = self.tail.wrapping_add(padded(len) as u64);
+        pipe.set(TAIL, self.tail);
+    }
+}
+
+/// The receiver's side.
+#[derive(Debug)]
+pub(super) struct Pull {
+    head: u64,
+    /// What was last seen of the sender's.
+    tail: u64,
+    /// Bytes of the first record that were read.
+    done: usize,
+}
+
+impl Pull {
+    pub(super) fn at(pipe: &Pipe<'_>) -> Pull {
+        Pull { head: pipe.position(HEAD), tail: pipe.position(TAIL), done: 0 }
+    }
+
+    pub(super) const fn is_in_part(&self) -> bool {
+        self.done > 0
+    }
+
+    /// The first record.
+    pub(super) fn front(&mut self, pipe: &Pipe<'_>) -> Result<Front, ReadError> {
+        if self.head == self.tail {
+            self.tail = pipe.position(TAIL);
+        }
+        let used = pipe.between(self.head, self.tail).ok_or(ReadError::Damaged)?;
+        if used == 0 {
+            return Err(ReadError::Empty);
+        }
+        let [about, arg] = pipe.get_words(self.head).ok_or(ReadError::Damaged)?;
+        let len = about as u32 as usize;
+        if used < RECORD || padded(len) > used || len < self.done {
+            return Err(ReadError::Damaged);
+        }
+        let mut reference = None;
+        if about & REFERENCE != 0 {
+            let at = self.head.wrapping_add(RECORD as u64);
+            let words = pipe.get_words(at).filter(|_| len == WORDS * 8).ok_or(ReadError::Damaged)?;
+            let [pool, block, offset, len, flags] = words;
+            reference = Some(Reference { pool, block, offset, len, flags });
+        }
+        Ok(Front { len: len - self.done, arg, more: about & MORE != 0, reference })
+    }
+
+    /// Copies the next bytes of the first record out, of which there are as many; the receiver has read them.
+    pub(super) fn read(&mut self, pipe: &Pipe<'_>, front: Front, into: &mut [u8]) -> Result<(), ReadError> {
+        let at = self.head.wrapping_add((RECORD + self.done) as u64);
+        if into.len() > front.len {
+            return Err(ReadError::Damaged);
+        }
+        pipe.get(at, into).ok_or(ReadError::Damaged)?;
+        self.skip_of(pipe, front, into.len());
+        Ok(())
+    }
+
+    fn skip_of(&mut self, pipe: &Pipe<'_>, front: Front, len: usize) {
+        if len < front.len {
+            self.done += len;
+        } else {
+            self.skip(pipe, front.len);
+        }
+    }
+
+    /// Passes over the rest of the first record, of which there are so many bytes.
+    pub(super) fn skip(&mut self, pipe: &Pipe<'_>, len: usize) {
+        self.head = self.head.wrapping_add(padded(self.done + len) as u64);
+        self.done = 0;
+        pipe.set(HEAD, self.head);
+    }
+}
