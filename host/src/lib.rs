@@ -23,6 +23,7 @@ pub mod session;
 pub mod shm;
 pub mod sim;
 pub mod stencil;
+pub mod stream;
 // The operating system, each service once.
 #[allow(unsafe_code)]
 pub mod sys;

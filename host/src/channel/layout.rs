@@ -10,7 +10,7 @@ use umbra_core::event::EventCount;
 
 use super::barrier;
 use super::error::Error;
-use super::wait::Spinning;
+use super::wait::{Shared, Spinning};
 use super::{Attributes, Kind};
 use crate::sys::futex::Futex;
 use crate::sys::process::ProcessId;
@@ -194,9 +194,10 @@ impl<'a> View<'a> {
         }
         self.wake();
     }
+}
 
-    /// Buries all members whose processes ended; how many they were.
-    pub(super) fn bury_dead(&self) -> usize {
+impl Shared for View<'_> {
+    fn bury_dead(&self) -> usize {
         let give_back = |member| {
             self.give_back(member);
             Ok::<_, Infallible>(())
@@ -207,7 +208,7 @@ impl<'a> View<'a> {
 }
 
 /// Tells by `/proc` whether processes live.
-struct Processes;
+pub(crate) struct Processes;
 
 impl Liveness for Processes {
     fn is_alive(&self, member: Member) -> bool {

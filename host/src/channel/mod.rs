@@ -56,7 +56,9 @@ pub use wait::{Timeout, WaitMode};
 
 use crate::sys::process::ProcessId;
 use crate::sys::segment::{Mapping, Segment};
+pub(crate) use layout::Processes;
 use layout::View;
+pub(crate) use wait::{ADAPTIVE, Patrol, Shared};
 
 /// Fewest bytes of a block.
 pub const BLOCK_MIN: u32 = 256;
@@ -102,7 +104,7 @@ impl Default for Attributes {
     }
 }
 
-fn identity(process: ProcessId) -> Identity {
+pub(crate) fn identity(process: ProcessId) -> Identity {
     Identity::new(process.pid, process.start)
 }
 

@@ -31,7 +31,7 @@ impl From<Duration> for Timeout {
 }
 
 impl Timeout {
-    pub(super) fn deadline(self) -> Time {
+    pub(crate) fn deadline(self) -> Time {
         match self {
             Timeout::Now => Time::ZERO,
             Timeout::After(duration) => clock::now() + Lapse(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)),
@@ -53,22 +53,26 @@ pub enum WaitMode {
 }
 
 /// Looks of an adaptive wait before it sleeps.
-pub(super) const ADAPTIVE: u32 = 200;
+pub(crate) const ADAPTIVE: u32 = 200;
 /// How often somebody who waits asks whether the others live.
 const PATROL: Lapse = Lapse::from_millis(200);
 
 /// Waits by futex, and buries the dead now and then: something may not happen because somebody died.
 #[derive(Debug)]
-pub(super) struct Watch<'a> {
-    view: View<'a>,
+pub(crate) struct Patrol<V> {
+    view: V,
     next: AtomicU64,
 }
 
-impl<'a> Watch<'a> {
-    pub(super) fn new(view: View<'a>) -> Self {
-        Watch { view, next: AtomicU64::new(0) }
-    }
+/// What can be looked at by several processes, of which some may die.
+pub(crate) trait Shared {
+    /// Takes back what the dead held; how many they were.
+    fn bury_dead(&self) -> usize;
+}
 
+pub(super) type Watch<'a> = Patrol<View<'a>>;
+
+impl<'a> Watch<'a> {
     /// Waiting in this mode, which is idle for those who would be one spinner too many; `counted` ends with it.
     pub(super) fn patience(&self, mode: WaitMode, deadline: Time) -> (Patience, Option<Spinning<'a>>) {
         let idle = (Patience { spins: 0, deadline }, None);
@@ -82,9 +86,15 @@ impl<'a> Watch<'a> {
         }
         (Patience { spins, deadline }, self.view.enter(Pocket::Spinners))
     }
+}
+
+impl<V: Shared> Patrol<V> {
+    pub(crate) const fn new(view: V) -> Self {
+        Patrol { view, next: AtomicU64::new(0) }
+    }
 
     /// Buries the dead, if it is time again.
-    pub(super) fn patrol(&self) {
+    pub(crate) fn patrol(&self) {
         let now = clock::now();
         let next = self.next.load(Ordering::Relaxed);
         if now.0 >= next {
@@ -107,7 +117,7 @@ impl Drop for Spinning<'_> {
     }
 }
 
-impl Wait for Watch<'_> {
+impl<V: Shared> Wait for Patrol<V> {
     #[inline]
     fn now(&self) -> Time {
         clock::now()

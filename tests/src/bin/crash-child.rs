@@ -1,6 +1,6 @@
 //! A process that plays a role in a segment until it is killed; started by the crash tests.
 //!
-//! `crash-child ROLE OWNER`, with the segment as standard input; the role `heap` has its own kind of segment.
+//! `crash-child ROLE OWNER`, with the segment as standard input; heaps and streams have their own kinds of segment.
 #![forbid(unsafe_code)]
 
 use std::io;
@@ -8,7 +8,7 @@ use std::os::fd::AsFd;
 use std::process::ExitCode;
 
 use umbra::sys::segment::{Mapping, Segment};
-use umbra_tests::crash::{Arena, Role, WORDS, heap, play};
+use umbra_tests::crash::{Arena, Role, WORDS, heap, play, stream};
 
 fn main() -> ExitCode {
     match run() {
@@ -27,11 +27,22 @@ fn run() -> Result<(), String> {
     let role = arguments.next().ok_or("which role?")?;
     let owner = arguments.next().and_then(|number| number.parse().ok()).ok_or("which owner?")?;
     let fd = io::stdin().as_fd().try_clone_to_owned().map_err(|e| e.to_string())?;
-    let count = if role == heap::ROLE { heap::words()? } else { WORDS };
+    let count = match &role[..] {
+        stream::TALKER => return stream::talk(fd),
+        stream::LISTENER => return stream::listen(fd),
+        stream::SENDER | stream::RECEIVER => stream::words()?,
+        heap::ROLE => heap::words()?,
+        _ => WORDS,
+    };
     let segment = Segment::attach(fd, Mapping::ReadWrite, count * 8).map_err(|e| e.to_string())?;
     let bytes = segment.bytes_mut().map_err(|e| e.to_string())?;
-    if role == heap::ROLE {
-        return heap::play(heap::Yard::attach(bytes.words(0, count).map_err(|e| e.to_string())?)?, owner);
+    match &role[..] {
+        stream::SENDER => return stream::send(stream::Hall::new(bytes, false)?, owner),
+        stream::RECEIVER => return stream::receive(stream::Hall::new(bytes, false)?, owner),
+        heap::ROLE => {
+            return heap::play(heap::Yard::attach(bytes.words(0, count).map_err(|e| e.to_string())?)?, owner);
+        }
+        _ => {}
     }
     play(Role::named(&role).ok_or("no such role")?, owner, Arena::new(bytes)?)
 }

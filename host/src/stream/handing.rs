@@ -1,0 +1,135 @@
+//! Memory of pools from hand to hand: what a sender gives away or lends, and where it lands at the receiver.
+
+use umbra_core::stream::{Front, Reference, WriteError};
+
+use super::error::Error;
+use super::layout::{patience, rest_of};
+use super::memory::place;
+use super::receive::{Message, Receiver};
+use super::send::{Sender, late};
+use crate::channel::Timeout;
+use crate::pool::Allocation;
+
+/// A message as memory.
+#[derive(Clone, Copy, Debug)]
+pub struct Received<'a> {
+    /// Where it lies; freeing it is the caller's, unless it was only lent.
+    pub memory: Allocation<'a>,
+    /// The 64 bits that were sent beside it.
+    pub arg: u64,
+    /// Whether it is still its sender's.
+    pub is_lent: bool,
+}
+
+impl Sender<'_> {
+    /// Sends bytes by way of a pool.
+    pub(super) fn send_placed(&mut self, bytes: &[u8], arg: u64, uid: u64, timeout: Timeout) -> Result<(), Error> {
+        let pool = self.view.pools.home(Some(uid))?;
+        let deadline = timeout.deadline();
+        let allocation = place(pool, bytes, timeout)?;
+        self.send_memory(allocation, arg, rest_of(timeout, deadline)).inspect_err(|_| drop(allocation.free()))
+    }
+
+    /// Hands an allocation of one of the adapter's pools over, and 64 bits beside it; what was kept goes first. It is
+    /// the receiver's to free then; if nobody receives it, it is freed.
+    ///
+    /// # Errors
+    /// As for [`send`](Self::send), and it is still the caller's then; [`Error::Buffered`]; [`Error::UnknownPool`].
+    pub fn send_memory(&mut self, memory: Allocation<'_>, arg: u64, timeout: Timeout) -> Result<(), Error> {
+        self.refer(&memory, true, arg, timeout)
+    }
+
+    /// Lets the receiver read an allocation where it lies. It stays the caller's, who must not free or change it before
+    /// it was read.
+    ///
+    /// # Errors
+    /// As for [`send_memory`](Self::send_memory).
+    pub fn lend_memory(&mut self, memory: &Allocation<'_>, arg: u64, timeout: Timeout) -> Result<(), Error> {
+        self.refer(memory, false, arg, timeout)
+    }
+
+    fn refer(&mut self, memory: &Allocation<'_>, is_handed: bool, arg: u64, timeout: Timeout) -> Result<(), Error> {
+        self.check_arg(arg)?;
+        if self.plan.is_one_message {
+            return Err(Error::Buffered);
+        }
+        let reference = self.view.pools.refer(memory, is_handed)?;
+        let patience = patience(self.plan.mode, timeout.deadline());
+        self.flush(timeout)?;
+        let Some(outlet) = &mut self.outlet else { return Err(Error::Damaged) };
+        let sent = match outlet.refer(reference, arg) {
+            Err(WriteError::Full) if timeout != Timeout::Now => {
+                outlet.wait(&self.watch, patience, |outlet| outlet.refer(reference, arg))
+            }
+            sent => sent,
+        };
+        sent.map_err(|error| late(error.into(), timeout))?;
+        outlet.tell(&self.watch);
+        self.count();
+        Ok(())
+    }
+}
+
+impl<'a> Receiver<'a> {
+    pub(super) fn let_go(&mut self) {
+        if let Some(held) = self.held.take()
+            && self.plan.frees
+        {
+            held.release();
+        }
+    }
+
+    /// Takes the memory of a message, which is no more in the stream then; memory that is not there any more is lost.
+    pub(super) fn hold(&mut self, reference: Reference, of: &Front) -> Result<(), Error> {
+        let held = self.view.pools.hold(reference, of.arg);
+        self.pass(of);
+        self.held = Some(held?);
+        Ok(())
+    }
+
+    /// Receives the next message as memory: where it lies, if memory was sent; else in a pool of this adapter.
+    ///
+    /// # Errors
+    /// As for [`receive`](Self::receive); [`Error::NoPool`], [`Error::UnknownPool`], [`Error::Pool`].
+    pub fn receive_memory(&mut self, timeout: Timeout) -> Result<Received<'a>, Error> {
+        let deadline = timeout.deadline();
+        if self.early.is_empty() && self.held.is_none() {
+            let front = self.await_front(timeout)?;
+            if let Some(reference) = front.reference {
+                self.hold(reference, &front)?;
+            }
+        }
+        if let Some(held) = self.held.as_ref().filter(|_| self.early.is_empty()) {
+            let received = Received { memory: held.rest()?, arg: held.arg, is_lent: !held.is_ours };
+            self.held = None;
+            return match self.plan.placed_in {
+                Some(uid) => self.move_to(received, uid, rest_of(timeout, deadline)),
+                None => Ok(received),
+            };
+        }
+        let home = self.view.pools.home(self.plan.placed_in)?;
+        let Message { bytes, arg } = self.receive(rest_of(timeout, deadline))?;
+        match place(home, &bytes, rest_of(timeout, deadline)) {
+            Ok(memory) => Ok(Received { memory, arg, is_lent: false }),
+            Err(error) => {
+                (self.early, self.early_arg) = (bytes, arg);
+                Err(error)
+            }
+        }
+    }
+
+    /// Copies memory into the pool where it is wanted, unless it is there.
+    fn move_to(&self, from: Received<'a>, uid: u64, timeout: Timeout) -> Result<Received<'a>, Error> {
+        let home = self.view.pools.home(Some(uid))?;
+        if std::ptr::eq(from.memory.origin()?.0, home) {
+            return Ok(from);
+        }
+        let mut bytes = vec![0; usize::try_from(from.memory.len()).unwrap_or(0)];
+        from.memory.read(0, &mut bytes)?;
+        let memory = place(home, &bytes, timeout)?;
+        if !from.is_lent {
+            from.memory.free()?;
+        }
+        Ok(Received { memory, is_lent: false, ..from })
+    }
+}

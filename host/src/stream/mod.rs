@@ -1,0 +1,251 @@
+//! Streams: conversations between one sender and one receiver, like files, between processes of a host.
+//!
+//! Somebody makes an adapter; whoever gets its descriptor attaches. A sender begins a conversation, a receiver meets the
+//! oldest one that waits, and then bytes, 64 bits beside each message, and memory of pools flow between exactly these
+//! two, until the sender closes. Both ends are files: [`std::io::Write`] and [`std::io::Read`].
+//!
+//! ```
+//! use std::io::{Read, Write};
+//! use umbra::channel::Timeout;
+//! use umbra::stream::{Adapter, Attributes, Error, ReceiveOptions, SendOptions};
+//! let adapter = Adapter::create(&Attributes::default(), [])?;
+//! // As another process would, to which the descriptor was handed.
+//! let theirs = Adapter::attach(adapter.share()?, [])?;
+//!
+//! let mut sender = adapter.send(&SendOptions::default(), Timeout::Never)?;
+//! sender.send(b"hello", 42, Timeout::Never)?;
+//! writeln!(sender, ", you")?;
+//! sender.close(Timeout::Never)?;
+//!
+//! let mut receiver = theirs.receive(&ReceiveOptions::default(), Timeout::Never)?;
+//! let first = receiver.receive(Timeout::Never)?;
+//! assert_eq!((&first.bytes[..], first.arg), (&b"hello"[..], 42));
+//! let mut rest = String::new();
+//! receiver.read_to_string(&mut rest)?;
+//! assert_eq!(rest, ", you\n");
+//! assert_eq!(receiver.receive(Timeout::Never), Err(Error::Ended));
+//! receiver.close(Timeout::Never)?;
+//! assert_eq!(theirs.counts()?.idle, 8);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! Nobody's death or stop blocks the others. A receiver whose sender died reads what had come and gets
+//! [`Error::PeerDead`] then; a sender whose receiver died gets it at once. Their stream is cleared and used again. Whoever
+//! waits asks every 200 ms whether the other members live; [`Adapter::reap`] does so at once.
+//!
+//! A process that forks must not use in the child what the parent attached: the child attaches anew.
+//!
+//! *Cost*: that of [`umbra_core::stream`], and a system call for one who sleeps.
+
+mod error;
+mod file;
+mod handing;
+mod layout;
+mod memory;
+mod options;
+mod receive;
+mod send;
+mod task;
+
+use std::convert::Infallible;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use umbra_core::crew::Member;
+use umbra_core::stream::{Counts, Kept};
+
+pub use error::Error;
+pub use file::{ReadableFile, WritableFile};
+pub use handing::Received;
+pub use options::{Attributes, ReceiveOptions, SendOptions};
+pub use receive::{Message, Piece, Receiver};
+pub use send::Sender;
+pub use umbra_core::stream::Mode;
+
+use crate::channel::{Shared, identity};
+use crate::pool::Pool;
+use crate::sys::futex::Futex;
+use crate::sys::process::ProcessId;
+use crate::sys::segment::{Mapping, Segment};
+use layout::View;
+use memory::Pools;
+
+/// From here on the 64 bits beside a message are not the user's.
+pub const RESERVED: u64 = u64::MAX - 0xff;
+
+/// Streams that this process uses. Copies are the same; dropping the last one leaves them to the others.
+#[derive(Clone, Debug)]
+pub struct Adapter(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    segment: Segment,
+    pools: Pools,
+    me: Member,
+}
+
+/// A stream that a process keeps and begins its conversations in; anybody's again when this is dropped.
+#[derive(Debug)]
+pub struct Supplied<'a> {
+    view: View<'a>,
+    kept: Kept,
+}
+
+impl Drop for Supplied<'_> {
+    fn drop(&mut self) {
+        self.view.streams.table().give_up(self.kept, self.view.me);
+        self.view.streams.table().manager().notify(&Futex);
+    }
+}
+
+impl Adapter {
+    /// Makes an adapter, which lives as long as somebody has it attached, or holds its descriptor. Memory of these pools
+    /// can be sent through it by this process, and received; the first one is where bytes land that are received as
+    /// memory.
+    ///
+    /// # Errors
+    /// [`Error`] if the attributes are impossible, or there is no memory.
+    pub fn create(attributes: &Attributes, pools: impl IntoIterator<Item = Arc<Pool>>) -> Result<Adapter, Error> {
+        let pools = Pools::new(pools)?;
+        let segment = Segment::create("umbra-stream", layout::bytes_for(attributes)?)?;
+        layout::create(segment.bytes_mut()?, attributes)?;
+        Self::join(segment, pools)
+    }
+
+    /// Uses an adapter whose descriptor another process [shared](Self::share).
+    ///
+    /// # Errors
+    /// [`Error`] if it is none, or destroyed, or there is no room for another member.
+    pub fn attach(descriptor: OwnedFd, pools: impl IntoIterator<Item = Arc<Pool>>) -> Result<Adapter, Error> {
+        let pools = Pools::new(pools)?;
+        let size = rustix::fs::fstat(&descriptor).map_err(crate::sys::segment::SegmentError::Descriptor)?.st_size;
+        let segment = Segment::attach(descriptor, Mapping::ReadWrite, usize::try_from(size).unwrap_or(0))?;
+        let adapter = Self::join(segment, pools)?;
+        adapter.reap()?;
+        if adapter.is_destroyed()? { Err(Error::Destroyed) } else { Ok(adapter) }
+    }
+
+    fn join(segment: Segment, pools: Pools) -> Result<Adapter, Error> {
+        let identity = identity(ProcessId::current()?);
+        let me = {
+            let view = layout::attach(segment.bytes_mut()?, &pools, u16::MAX)?;
+            // The numbers of the dead are free again once they are buried.
+            let joined = view.crew.join(identity).or_else(|_| {
+                view.bury_dead();
+                view.crew.join(identity)
+            });
+            joined.map_err(|_| Error::TooManyMembers(identity))?
+        };
+        Ok(Adapter(Arc::new(Inner { segment, pools, me })))
+    }
+
+    fn view(&self) -> Result<View<'_>, Error> {
+        self.0.view()
+    }
+
+    /// Another descriptor, to hand to another process.
+    ///
+    /// # Errors
+    /// [`Error::Segment`] if no descriptor is free.
+    pub fn share(&self) -> Result<OwnedFd, Error> {
+        Ok(self.0.segment.share()?)
+    }
+
+    /// The id that its creator chose.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`].
+    pub fn uid(&self) -> Result<u64, Error> {
+        Ok(self.view()?.uid())
+    }
+
+    /// How its creator wanted conversations to begin.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`].
+    pub fn mode(&self) -> Result<Mode, Error> {
+        Ok(self.view()?.streams.table().shape().mode)
+    }
+
+    /// How many streams are idle, conversations wait, and so on.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`].
+    pub fn counts(&self) -> Result<Counts, Error> {
+        Ok(self.view()?.streams.table().counts())
+    }
+
+    /// Whether a conversation waits for a receiver; does not wait.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`].
+    pub fn poll(&self) -> Result<bool, Error> {
+        Ok(self.view()?.streams.table().is_waiting())
+    }
+
+    /// Whether no further conversation could begin now.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`].
+    pub fn is_full(&self) -> Result<bool, Error> {
+        let Counts { idle, offered, room, .. } = self.counts()?;
+        Ok(idle + offered + room == 0)
+    }
+
+    /// Takes a stream to keep and begin conversations in, one after the other.
+    ///
+    /// # Errors
+    /// [`Error::StreamRefused`] in modes in which nobody brings one; [`Error::Empty`] if all are in use.
+    pub fn supply(&self) -> Result<Supplied<'_>, Error> {
+        let view = self.view()?;
+        let table = view.streams.table();
+        if !matches!(table.shape().mode, Mode::SenderSupplied | Mode::ReceiverSupplied) {
+            return Err(Error::StreamRefused);
+        }
+        let kept = table.keep(view.me).ok_or(Error::Empty)?;
+        Ok(Supplied { view, kept })
+    }
+
+    /// Whether somebody destroyed it.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`].
+    pub fn is_destroyed(&self) -> Result<bool, Error> {
+        Ok(self.view()?.streams.table().is_destroyed())
+    }
+
+    /// Ends it for all: whoever waits, and whoever comes, gets [`Error::Destroyed`].
+    ///
+    /// # Errors
+    /// [`Error::Destroyed`] if it was before.
+    pub fn destroy(&self) -> Result<(), Error> {
+        if self.view()?.destroy() { Ok(()) } else { Err(Error::Destroyed) }
+    }
+
+    /// Takes back what members held whose processes ended; how many they were. Who waits does it by himself.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`].
+    pub fn reap(&self) -> Result<usize, Error> {
+        Ok(self.view()?.bury_dead())
+    }
+}
+
+impl Inner {
+    fn view(&self) -> Result<View<'_>, Error> {
+        layout::attach(self.segment.bytes_mut()?, &self.pools, self.me.number)
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        if let Ok(view) = self.view() {
+            let leave = |member| {
+                view.give_back(member);
+                Ok::<_, Infallible>(())
+            };
+            // A number that is another's by now is none of ours.
+            let _ = view.crew.bury(self.me, self.me.number, leave);
+        }
+    }
+}

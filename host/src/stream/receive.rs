@@ -1,0 +1,360 @@
+//! The receiving end of a conversation.
+
+use std::io::{self, Read};
+
+use umbra_core::stream::{Conversation, Front, Inlet, Mode, ReadError, Speaker};
+
+use super::Adapter;
+use super::error::Error;
+use super::layout::{View, Watch, patience, rest_of, wait_for};
+use super::memory::Held;
+use super::options::ReceiveOptions;
+use super::send::late;
+use crate::channel::{Timeout, WaitMode};
+
+/// The receiving end of a conversation, which [`close`](Self::close) ends. Dropped, it ends at once, and what was not
+/// read is lost.
+#[derive(Debug)]
+pub struct Receiver<'a> {
+    pub(super) adapter: &'a Adapter,
+    pub(super) view: View<'a>,
+    watch: Watch<'a>,
+    /// `None` when it has ended.
+    inlet: Option<Inlet<'a>>,
+    /// Memory of which a part was read.
+    pub(super) held: Option<Held<'a>>,
+    /// Read, and kept for the next read because a deadline came.
+    pub(super) early: Vec<u8>,
+    pub(super) early_arg: u64,
+    pub(super) plan: Plan,
+}
+
+/// What a receiver was opened with.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Plan {
+    pub(super) placed_in: Option<u64>,
+    timeout: Timeout,
+    mode: WaitMode,
+    pub(super) frees: bool,
+}
+
+/// A message.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Message {
+    /// Its bytes.
+    pub bytes: Vec<u8>,
+    /// The 64 bits that were sent beside them.
+    pub arg: u64,
+}
+
+/// What was received into memory of the caller's.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Piece {
+    /// Bytes.
+    pub len: usize,
+    /// The 64 bits that were sent beside the last of them.
+    pub arg: u64,
+    /// Whether a message ends with them.
+    pub is_last: bool,
+}
+
+impl Adapter {
+    /// Meets the sender of the oldest conversation that waits; or waits in a stream that was brought along.
+    ///
+    /// # Errors
+    /// [`Error::Empty`] for one try, [`Error::Timeout`]; [`Error::StreamNeeded`], [`Error::StreamRefused`] for what the
+    /// adapter's mode does not have; [`Error::Destroyed`].
+    pub fn receive(&self, options: &ReceiveOptions<'_>, timeout: Timeout) -> Result<Receiver<'_>, Error> {
+        let view = self.view()?;
+        let (table, me) = (view.streams.table(), view.me);
+        match (table.shape().mode, options.stream) {
+            (Mode::ReceiverSupplied, None) => return Err(Error::StreamNeeded),
+            (Mode::ReceiverSupplied, Some(stream)) if stream.view.is_same(&view) => {}
+            (_, Some(_)) => return Err(Error::StreamRefused),
+            (_, None) => {}
+        }
+        let watch = Watch::new(view);
+        let look = || match (table.shape().mode, options.stream) {
+            _ if table.is_destroyed() => Some(Err(Error::Destroyed)),
+            (_, Some(stream)) => table.offer_kept(stream.kept, me).map(Ok),
+            (Mode::Single, None) => table.meet(me).or_else(|| table.offer(me)).map(Ok),
+            _ => table.meet(me).map(Ok),
+        };
+        let patience = patience(options.mode, timeout.deadline());
+        let event = if options.stream.is_some() { table.manager() } else { table.main() };
+        let met = wait_for(event, &watch, patience, timeout, look).unwrap_or(Err(late(Error::Empty, timeout)))?;
+        // Whoever waits for a receiver hears of this one.
+        if matches!(table.shape().mode, Mode::ReceiverSupplied | Mode::Single) {
+            table.manager().notify_after_swap(&watch);
+        }
+        let ReceiveOptions { placed_in, timeout, mode, .. } = *options;
+        let inlet = view.streams.inlet(met, me);
+        let plan = Plan { placed_in, timeout, mode, frees: true };
+        let (early, early_arg) = (Vec::new(), 0);
+        Ok(Receiver { adapter: self, view, watch, inlet, held: None, early, early_arg, plan })
+    }
+}
+
+impl<'a> Receiver<'a> {
+    /// Goes on where [`pause`](Self::pause) ended.
+    pub(super) fn resume(adapter: &'a Adapter, mut paused: Paused) -> Result<Receiver<'a>, Error> {
+        let view = adapter.view()?;
+        let inlet = paused.at.take().and_then(|at| view.streams.inlet(at, view.me));
+        let (early, early_arg, plan) = (std::mem::take(&mut paused.early), paused.early_arg, paused.plan);
+        Ok(Receiver { adapter, view, watch: Watch::new(view), inlet, held: None, early, early_arg, plan })
+    }
+
+    /// What is needed to go on elsewhere: the conversation stays.
+    pub(super) fn pause(mut self) -> Result<(&'a Adapter, Paused), Error> {
+        // What was read of a message in part is read wholly: only whole records can be gone on with.
+        self.gather()?;
+        let at = self.inlet.take().map(|inlet| inlet.conversation());
+        let (early, early_arg, plan) = (std::mem::take(&mut self.early), self.early_arg, self.plan);
+        Ok((self.adapter, Paused { adapter: self.adapter.clone(), at, early, early_arg, plan }))
+    }
+
+    /// Reads the rest of what was read in part.
+    fn gather(&mut self) -> Result<(), Error> {
+        let mut rest = Vec::new();
+        if let Some(held) = &mut self.held {
+            rest.resize(usize::try_from(held.left()).unwrap_or(0), 0);
+            self.early_arg = held.arg;
+            held.read(&mut rest)?;
+            self.let_go();
+        } else if let Some(inlet) = &mut self.inlet
+            && inlet.is_in_part()
+        {
+            rest.resize(inlet.front()?.len, 0);
+            self.early_arg = inlet.read(&mut rest)?.arg;
+            inlet.tell(&self.watch);
+        }
+        self.early.extend(rest);
+        Ok(())
+    }
+
+    /// Whether received memory is freed when it was read as bytes; so it is at first.
+    pub fn set_frees(&mut self, frees: bool) {
+        self.plan.frees = frees;
+    }
+
+    /// Reads what there is of one message, waiting for the first of it.
+    fn read_some(&mut self, into: &mut [u8], timeout: Timeout) -> Result<Piece, Error> {
+        if !self.early.is_empty() {
+            let len = self.early.len().min(into.len());
+            into[..len].copy_from_slice(&self.early[..len]);
+            self.early.drain(..len);
+            return Ok(Piece { len, arg: self.early_arg, is_last: false });
+        }
+        if self.held.is_none() {
+            let found = self.await_front(timeout)?;
+            if let Some(reference) = found.reference {
+                self.hold(reference, &found)?;
+            } else {
+                let Some(inlet) = &mut self.inlet else { return Err(Error::Ended) };
+                let piece = inlet.read(into)?;
+                inlet.tell(&self.watch);
+                return Ok(Piece { len: piece.len, arg: piece.arg, is_last: piece.is_last });
+            }
+        }
+        let Some(held) = &mut self.held else { return Err(Error::Damaged) };
+        let (len, arg, is_last) = (held.read(into)?, held.arg, held.left() == 0);
+        if is_last {
+            self.let_go();
+        }
+        Ok(Piece { len, arg, is_last })
+    }
+
+    /// Waits for the first record.
+    pub(super) fn await_front(&mut self, timeout: Timeout) -> Result<Front, Error> {
+        let Some(inlet) = &mut self.inlet else { return Err(Error::Ended) };
+        let found = match inlet.front() {
+            Err(ReadError::Empty) if timeout != Timeout::Now => {
+                let patience = patience(self.plan.mode, timeout.deadline());
+                inlet.wait(&self.watch, patience, Inlet::front)
+            }
+            found => found,
+        };
+        found.map_err(|error| late(error.into(), timeout))
+    }
+
+    pub(super) fn pass(&mut self, front: &Front) {
+        if let Some(inlet) = &mut self.inlet {
+            inlet.skip(front);
+            inlet.tell(&self.watch);
+        }
+    }
+
+    /// Receives the next message, or what is left of one that was read in part.
+    ///
+    /// # Errors
+    /// [`Error::Ended`] again and again when the sender has said everything; [`Error::PeerDead`] if he died, and a
+    /// message of which a part came is none; [`Error::Empty`] for one try, [`Error::Timeout`]: what came is kept then.
+    pub fn receive(&mut self, timeout: Timeout) -> Result<Message, Error> {
+        let deadline = timeout.deadline();
+        let mut message = Message::default();
+        let (mut first, mut filled) = (true, 0);
+        loop {
+            // As much as is there; at first nobody knows how much that is.
+            let more = match (&self.held, &mut self.inlet) {
+                _ if !self.early.is_empty() => self.early.len(),
+                (Some(held), _) => usize::try_from(held.left()).unwrap_or(0),
+                (None, _) => {
+                    let found = self.await_front(if first { timeout } else { rest_of(timeout, deadline) });
+                    match found {
+                        Ok(front) => front.reference.map_or(front.len, |r| usize::try_from(r.len).unwrap_or(0)),
+                        Err(error) => return Err(self.put_off(message, filled, error)),
+                    }
+                }
+            };
+            first = false;
+            message.bytes.resize(filled + more, 0);
+            let Some(into) = message.bytes.get_mut(filled..) else { return Err(Error::Damaged) };
+            let piece = self.read_some(into, Timeout::Now)?;
+            filled += piece.len;
+            message.arg = piece.arg;
+            if piece.is_last {
+                message.bytes.truncate(filled);
+                return Ok(message);
+            }
+        }
+    }
+
+    /// Keeps what came for the next read, if there may be one.
+    fn put_off(&mut self, mut message: Message, filled: usize, error: Error) -> Error {
+        if filled > 0 && matches!(error, Error::Timeout | Error::Empty) {
+            message.bytes.truncate(filled);
+            (self.early, self.early_arg) = (message.bytes, message.arg);
+        }
+        error
+    }
+
+    /// Receives bytes of the next message into `pad`, as many as come at once and fit; what does not fit comes next.
+    ///
+    /// # Errors
+    /// As for [`receive`](Self::receive).
+    pub fn receive_into(&mut self, pad: &mut [u8], timeout: Timeout) -> Result<Piece, Error> {
+        if pad.is_empty() {
+            return Ok(Piece { len: 0, arg: 0, is_last: false });
+        }
+        self.read_some(pad, timeout)
+    }
+
+    /// Fills `pad` with bytes of as many messages as it takes; fewer only if there are no more.
+    ///
+    /// # Errors
+    /// As for [`receive`](Self::receive).
+    pub fn receive_exact(&mut self, pad: &mut [u8], timeout: Timeout) -> Result<Piece, Error> {
+        let deadline = timeout.deadline();
+        let mut all = Piece { len: 0, arg: 0, is_last: false };
+        while all.len < pad.len() {
+            let Some(rest) = pad.get_mut(all.len..) else { break };
+            match self.read_some(rest, rest_of(timeout, deadline)) {
+                Ok(piece) => all = Piece { len: all.len + piece.len, ..piece },
+                Err(Error::Ended | Error::PeerDead) if all.len > 0 => break,
+                Err(error) => {
+                    if all.len > 0 {
+                        let read = pad.get(..all.len).unwrap_or_default().to_vec();
+                        let rest = std::mem::replace(&mut self.early, read);
+                        self.early.extend(rest);
+                        self.early_arg = all.arg;
+                    }
+                    return Err(error);
+                }
+            }
+        }
+        Ok(all)
+    }
+
+    /// Whether the sender has said everything, and it was received.
+    #[must_use]
+    pub fn has_ended(&mut self) -> bool {
+        let is_read = self.early.is_empty() && self.held.is_none();
+        is_read && matches!(self.inlet.as_mut().map(Inlet::front), None | Some(Err(ReadError::Ended)))
+    }
+
+    /// Ends the conversation. Unless its sender let it be cut short, this reads what is still to come, to its end.
+    ///
+    /// # Errors
+    /// [`Error::Timeout`], also for one try, if the sender had not ended by then; [`Error::PeerDead`] if he died. The
+    /// conversation has ended for this receiver in any case; its stream is used again when the sender closes or dies.
+    pub fn close(mut self, timeout: Timeout) -> Result<(), Error> {
+        let deadline = timeout.deadline();
+        self.early.clear();
+        self.let_go();
+        let mut result = Ok(());
+        while !self.inlet.as_ref().is_none_or(Inlet::is_brief) {
+            // Not to be kept up for ever by one who never stops.
+            let is_late = timeout != Timeout::Never && crate::sys::clock::now() >= deadline;
+            let ends = |inlet: &Inlet<'_>| inlet.speaker() != Some(Speaker::There);
+            if is_late && !self.inlet.as_ref().is_some_and(ends) {
+                result = Err(Error::Timeout);
+                break;
+            }
+            match self.await_front(rest_of(timeout, deadline)) {
+                Ok(front) => {
+                    if let Some(reference) = front.reference {
+                        self.view.pools.forget(reference);
+                    }
+                    self.pass(&front);
+                }
+                Err(Error::Ended) => break,
+                Err(Error::Empty) => {
+                    result = Err(Error::Timeout);
+                    break;
+                }
+                Err(error) => {
+                    result = Err(error);
+                    break;
+                }
+            }
+        }
+        self.end();
+        result
+    }
+
+    fn end(&mut self) {
+        self.let_go();
+        if let Some(inlet) = self.inlet.take() {
+            let at = inlet.conversation();
+            let outcome = inlet.leave(self.view.dropped());
+            self.view.streams.tell(at, outcome, &self.watch);
+        }
+    }
+}
+
+/// A receiver between two threads; dropped, it ends as a receiver does.
+#[derive(Debug)]
+pub(super) struct Paused {
+    adapter: Adapter,
+    at: Option<Conversation>,
+    early: Vec<u8>,
+    early_arg: u64,
+    plan: Plan,
+}
+
+impl Drop for Paused {
+    fn drop(&mut self) {
+        if let (Some(at), Ok(view)) = (self.at.take(), self.adapter.view())
+            && let Some(inlet) = view.streams.inlet(at, view.me)
+        {
+            let outcome = inlet.leave(view.dropped());
+            view.streams.tell(at, outcome, &Watch::new(view));
+        }
+    }
+}
+
+impl Drop for Receiver<'_> {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+impl Read for Receiver<'_> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        match self.receive_into(into, self.plan.timeout) {
+            Ok(piece) => Ok(piece.len),
+            Err(Error::Ended) => Ok(0),
+            Err(error) => Err(error.into()),
+        }
+    }
+}

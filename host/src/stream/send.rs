@@ -1,0 +1,376 @@
+//! The sending end of a conversation.
+
+use std::io::{self, Write};
+
+use umbra_core::stream::{Class, Conversation, End, Mode, Outlet, WriteError};
+
+use super::error::Error;
+use super::layout::{View, Watch, patience, wait_for};
+use super::options::SendOptions;
+use super::{Adapter, RESERVED};
+use crate::channel::{Timeout, WaitMode};
+
+/// The sending end of a conversation, which [`close`](Self::close) ends. Dropped, it ends as if closed, if nothing is
+/// left to be sent and the thread does not panic; else the receiver is told that the rest will not come.
+#[derive(Debug)]
+pub struct Sender<'a> {
+    adapter: &'a Adapter,
+    pub(super) view: View<'a>,
+    pub(super) watch: Watch<'a>,
+    /// `None` before the one message of a conversation, and when it has ended.
+    pub(super) outlet: Option<Outlet<'a>>,
+    pub(super) plan: Plan,
+}
+
+/// What of a sender is not in the shared memory.
+#[derive(Debug)]
+pub(super) struct Plan {
+    /// Written and not sent: the rest of a message of which a part was sent, then what is kept to be sent later.
+    unsent: Vec<u8>,
+    /// The 64 bits of what is in there first.
+    first: u64,
+    /// Whether the first part of what is in there was sent.
+    is_begun: bool,
+    /// Messages until receivers hear of it; 0 if they did.
+    until: u32,
+    pub(super) is_one_message: bool,
+    is_sent: bool,
+    placed_in: Option<u64>,
+    pub(super) arg: u64,
+    timeout: Timeout,
+    pub(super) mode: WaitMode,
+}
+
+impl Adapter {
+    /// Begins a conversation as its sender. Waits for an idle stream, or for a receiver who brought one.
+    ///
+    /// # Errors
+    /// [`Error::Empty`] for one try, [`Error::Timeout`]; [`Error::StreamNeeded`], [`Error::StreamRefused`],
+    /// [`Error::NoSuchPlace`], [`Error::NotBrief`] for what the adapter's mode does not have; [`Error::Destroyed`].
+    pub fn send(&self, options: &SendOptions<'_>, timeout: Timeout) -> Result<Sender<'_>, Error> {
+        let view = self.view()?;
+        let shape = view.streams.table().shape();
+        let is_one_message = options.buffered || shape.mode == Mode::Buffered;
+        match options.stream {
+            Some(_) if is_one_message || shape.mode != Mode::SenderSupplied => return Err(Error::StreamRefused),
+            Some(stream) if !stream.view.is_same(&view) => return Err(Error::StreamRefused),
+            None if shape.mode == Mode::SenderSupplied && !is_one_message => return Err(Error::StreamNeeded),
+            _ => {}
+        }
+        if is_one_message && shape.messages == 0 {
+            return Err(Error::NoSuchPlace("room for conversations of one message"));
+        }
+        if is_one_message && options.may_be_cut {
+            return Err(Error::NotBrief);
+        }
+        let plan = Plan {
+            unsent: Vec::new(),
+            first: options.arg,
+            is_begun: false,
+            until: options.deposit_after,
+            is_one_message,
+            is_sent: false,
+            placed_in: options.placed_in,
+            arg: options.arg,
+            timeout: options.timeout,
+            mode: options.mode,
+        };
+        let mut sender = Sender { adapter: self, view, watch: Watch::new(view), outlet: None, plan };
+        sender.check_arg(options.arg)?;
+        if !is_one_message {
+            let begun = sender.begin(options, timeout)?;
+            sender.outlet = view.streams.outlet(begun, view.me);
+            if sender.plan.until == 0 {
+                sender.deposit();
+            }
+        }
+        Ok(sender)
+    }
+}
+
+/// The error at the end of a wait, instead of the state at its last look.
+pub(super) fn late(error: Error, timeout: Timeout) -> Error {
+    if matches!(error, Error::Full | Error::Empty) && timeout != Timeout::Now { Error::Timeout } else { error }
+}
+
+impl<'a> Sender<'a> {
+    /// Goes on where [`pause`](Self::pause) ended.
+    pub(super) fn resume(adapter: &'a Adapter, mut paused: Paused) -> Result<Sender<'a>, Error> {
+        let view = adapter.view()?;
+        let outlet = paused.at.take().and_then(|at| view.streams.outlet(at, view.me));
+        let plan = paused.plan.take().ok_or(Error::Damaged)?;
+        Ok(Sender { adapter, view, watch: Watch::new(view), outlet, plan })
+    }
+
+    /// What is needed to go on elsewhere: the conversation stays.
+    pub(super) fn pause(mut self) -> (&'a Adapter, Paused) {
+        let at = self.outlet.take().map(|outlet| outlet.conversation());
+        // What is left of this sender has nothing to end.
+        let left = Plan { unsent: Vec::new(), is_sent: true, ..self.plan };
+        let plan = Some(std::mem::replace(&mut self.plan, left));
+        (self.adapter, Paused { adapter: self.adapter.clone(), at, plan })
+    }
+
+    fn begin(&self, options: &SendOptions<'_>, timeout: Timeout) -> Result<Conversation, Error> {
+        let (view, brief) = (&self.view, options.may_be_cut);
+        let table = view.streams.table();
+        let look = || match (table.shape().mode, options.stream) {
+            _ if table.is_destroyed() => Some(Err(Error::Destroyed)),
+            (_, Some(stream)) => table.claim_kept(stream.kept, view.me, brief).map(Ok),
+            (Mode::ReceiverSupplied, _) => table.accept(view.me, brief).map(Ok),
+            (Mode::Single, _) => {
+                table.accept(view.me, brief).or_else(|| table.claim(view.me, Class::Stream, brief)).map(Ok)
+            }
+            _ => table.claim(view.me, Class::Stream, brief).map(Ok),
+        };
+        let patience = patience(options.mode, timeout.deadline());
+        let begun = wait_for(table.manager(), &self.watch, patience, timeout, look);
+        begun.unwrap_or(Err(late(Error::Empty, timeout)))
+    }
+
+    pub(super) fn check_arg(&self, arg: u64) -> Result<(), Error> {
+        if arg >= RESERVED { Err(Error::ReservedArgument(arg)) } else { Ok(()) }
+    }
+
+    /// Lets receivers hear of it.
+    fn deposit(&mut self) {
+        self.plan.until = 0;
+        if self.outlet.as_ref().is_some_and(Outlet::deposit) {
+            self.view.streams.table().main().notify_after_swap(&self.watch);
+        }
+    }
+
+    /// Notes that a message was sent.
+    pub(super) fn count(&mut self) {
+        if self.plan.until > 0 {
+            self.plan.until -= 1;
+            if self.plan.until == 0 {
+                self.deposit();
+            }
+        }
+    }
+
+    /// Sends these bytes, and the 64 bits beside them, after what was kept before. Nothing is sent for no bytes, but what
+    /// was kept is.
+    ///
+    /// # Errors
+    /// [`Error::Full`] for one try, [`Error::Timeout`]: nothing was sent then. [`Error::Partly`] if the deadline came in
+    /// the middle. [`Error::Unheard`], [`Error::PeerDead`], [`Error::Destroyed`]; [`Error::ReservedArgument`];
+    /// [`Error::AlreadySent`] and [`Error::MessageTooLarge`] in a conversation of one message.
+    pub fn send(&mut self, bytes: &[u8], arg: u64, timeout: Timeout) -> Result<(), Error> {
+        self.check_arg(arg)?;
+        if self.plan.is_one_message {
+            return self.send_whole(bytes, arg, timeout);
+        }
+        if self.plan.unsent.is_empty() {
+            return self.transmit(bytes, arg, timeout);
+        }
+        // One message, with the 64 bits of its first part; kept if nothing of it can be sent.
+        let before = self.plan.unsent.len();
+        self.plan.unsent.extend_from_slice(bytes);
+        self.flush(timeout).inspect_err(|error| match error {
+            Error::Full | Error::Timeout if !self.plan.is_begun => self.plan.unsent.truncate(before),
+            _ => {}
+        })
+    }
+
+    /// Keeps these bytes, to be sent with what comes next, or with the close; as one message, with the 64 bits of the
+    /// first that was kept.
+    ///
+    /// # Errors
+    /// As for [`send`](Self::send), but nothing waits.
+    pub fn keep(&mut self, bytes: &[u8], arg: u64) -> Result<(), Error> {
+        self.check_arg(arg)?;
+        if self.plan.is_sent {
+            return Err(Error::AlreadySent);
+        }
+        if let Some(outlet) = &self.outlet {
+            outlet.check()?;
+        }
+        if self.plan.unsent.is_empty() {
+            self.plan.first = arg;
+        }
+        self.plan.unsent.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    /// Takes back what was kept, and its 64 bits; nothing if there is nothing.
+    pub fn take_kept(&mut self) -> (Vec<u8>, u64) {
+        // What was begun has to be ended.
+        if self.plan.is_begun {
+            return (Vec::new(), self.plan.first);
+        }
+        (std::mem::take(&mut self.plan.unsent), self.plan.first)
+    }
+
+    /// Sends what was kept. In a conversation of one message it is kept until the close.
+    ///
+    /// # Errors
+    /// As for [`send`](Self::send).
+    pub fn flush(&mut self, timeout: Timeout) -> Result<(), Error> {
+        if self.plan.is_one_message || self.plan.unsent.is_empty() {
+            return Ok(());
+        }
+        let (unsent, was_begun) = (std::mem::take(&mut self.plan.unsent), self.plan.is_begun);
+        let result = self.transmit(&unsent, self.plan.first, timeout);
+        match result {
+            Ok(()) | Err(Error::Partly { .. }) => {}
+            // Nothing of it went.
+            Err(_) => (self.plan.unsent, self.plan.is_begun) = (unsent, was_begun),
+        }
+        result
+    }
+
+    /// Sends a message, as long as the deadline allows; what was not sent is left to be.
+    fn transmit(&mut self, bytes: &[u8], arg: u64, timeout: Timeout) -> Result<(), Error> {
+        if let Some(uid) = self.plan.placed_in
+            && !bytes.is_empty()
+            && !self.plan.is_begun
+        {
+            return self.send_placed(bytes, arg, uid, timeout);
+        }
+        let patience = patience(self.plan.mode, timeout.deadline());
+        let Some(outlet) = &mut self.outlet else { return Err(Error::Damaged) };
+        let mut sent = 0;
+        while sent < bytes.len() {
+            let rest = bytes.get(sent..).unwrap_or_default();
+            let written = match outlet.write(rest, arg, false) {
+                Err(WriteError::Full) if timeout != Timeout::Now => {
+                    outlet.wait(&self.watch, patience, |outlet| outlet.write(rest, arg, false))
+                }
+                written => written,
+            };
+            match written {
+                Ok(written) => sent += written,
+                Err(WriteError::Full) if sent > 0 => {
+                    self.plan.unsent = rest.to_vec();
+                    (self.plan.first, self.plan.is_begun) = (arg, true);
+                    return Err(Error::Partly { sent, len: bytes.len() });
+                }
+                Err(error) => return Err(late(error.into(), timeout)),
+            }
+            outlet.tell(&self.watch);
+        }
+        self.plan.is_begun = false;
+        if !bytes.is_empty() {
+            self.count();
+        }
+        Ok(())
+    }
+
+    /// Sends the one message of a conversation.
+    fn send_whole(&mut self, bytes: &[u8], arg: u64, timeout: Timeout) -> Result<(), Error> {
+        if self.plan.is_sent {
+            return Err(Error::AlreadySent);
+        }
+        // What was kept before waits for the close, so this does too.
+        if !self.plan.unsent.is_empty() || bytes.is_empty() {
+            return self.keep(bytes, arg);
+        }
+        let (table, most) = (self.view.streams.table(), self.view.streams.block());
+        let patience = patience(self.plan.mode, timeout.deadline());
+        let reference = if bytes.len() > most {
+            let too_large = Error::MessageTooLarge { len: bytes.len(), most };
+            let pool = self.view.pools.home(self.plan.placed_in).map_err(|_| too_large)?;
+            Some(super::memory::place(pool, bytes, timeout)?)
+        } else {
+            None
+        };
+        let look = || match table.claim(self.view.me, Class::Message, false) {
+            _ if table.is_destroyed() => Some(Err(Error::Destroyed)),
+            begun => begun.map(Ok),
+        };
+        let begun = wait_for(table.manager(), &self.watch, patience, timeout, look);
+        let sent = begun.unwrap_or(Err(late(Error::Full, timeout))).and_then(|begun| {
+            let mut outlet = self.view.streams.outlet(begun, self.view.me).ok_or(Error::Damaged)?;
+            let written = match &reference {
+                Some(memory) => self.view.pools.refer(memory, true).and_then(|to| Ok(outlet.refer(to, arg)?)),
+                None => outlet.write(bytes, arg, false).map(|_| ()).map_err(Error::from),
+            };
+            let how = if written.is_ok() { End::Complete } else { End::Broken };
+            let outcome = outlet.end(how, |_| ());
+            self.view.streams.tell(begun, outcome, &self.watch);
+            written
+        });
+        if sent.is_err()
+            && let Some(memory) = reference
+        {
+            let _ = memory.free();
+        }
+        sent?;
+        self.plan.is_sent = true;
+        Ok(())
+    }
+
+    /// Ends the conversation: sends what was kept, and says that it was all. A conversation of one message without any is
+    /// none.
+    ///
+    /// # Errors
+    /// As for [`send`](Self::send) if something was left to be sent, and was not in time: then the receiver is told that
+    /// the rest will not come. The conversation has ended in any case.
+    pub fn close(mut self, timeout: Timeout) -> Result<(), Error> {
+        self.finish(timeout)
+    }
+
+    fn finish(&mut self, timeout: Timeout) -> Result<(), Error> {
+        if self.plan.is_one_message {
+            let (kept, first) = (std::mem::take(&mut self.plan.unsent), self.plan.first);
+            let sent = if kept.is_empty() { Ok(()) } else { self.send_whole(&kept, first, timeout) };
+            self.plan.is_sent = true;
+            return sent;
+        }
+        let flushed = self.flush(timeout);
+        let Some(outlet) = self.outlet.take() else { return flushed };
+        let how = if flushed.is_ok() { End::Complete } else { End::Broken };
+        let at = outlet.conversation();
+        let outcome = outlet.end(how, self.view.dropped());
+        self.view.streams.tell(at, outcome, &self.watch);
+        flushed.map_err(|error| if matches!(error, Error::Partly { .. }) { Error::Timeout } else { error })
+    }
+}
+
+/// A sender between two threads; dropped, it ends as a sender does.
+#[derive(Debug)]
+pub(super) struct Paused {
+    adapter: Adapter,
+    at: Option<Conversation>,
+    plan: Option<Plan>,
+}
+
+impl Drop for Paused {
+    fn drop(&mut self) {
+        if let (Some(at), Some(plan), Ok(view)) = (self.at.take(), self.plan.take(), self.adapter.view()) {
+            let outlet = view.streams.outlet(at, view.me);
+            drop(Sender { adapter: &self.adapter, view, watch: Watch::new(view), outlet, plan });
+        }
+    }
+}
+
+impl Drop for Sender<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.plan.unsent = Vec::new();
+            if let Some(outlet) = self.outlet.take() {
+                let at = outlet.conversation();
+                let outcome = outlet.end(End::Broken, self.view.dropped());
+                self.view.streams.tell(at, outcome, &self.watch);
+            }
+        } else {
+            // Who wants to know calls `close`.
+            let _ = self.finish(Timeout::Now);
+        }
+    }
+}
+
+impl Write for Sender<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self.send(bytes, self.plan.arg, self.plan.timeout) {
+            Ok(()) | Err(Error::Partly { .. }) => Ok(bytes.len()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(Sender::flush(self, self.plan.timeout)?)
+    }
+}

@@ -1,0 +1,178 @@
+//! How streams end, and when they are full: scenarios of the file-like interface.
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
+
+use std::io::{ErrorKind, Read, Write};
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use umbra::channel::{Timeout, WaitMode};
+use umbra::pool::{self, Pool};
+use umbra::stream::{Adapter, Attributes, Error, ReceiveOptions, SendOptions};
+
+/// Only a hang lasts longer.
+const WAIT: Timeout = Timeout::After(Duration::from_secs(60));
+const SHORT: Duration = Duration::from_millis(200);
+const TEXT: &[u8] = b"what is said";
+
+fn pool(uid: u64) -> Arc<Pool> {
+    Arc::new(Pool::create(None, &pool::Attributes { bytes: 1 << 20, uid, ..pool::Attributes::default() }).unwrap())
+}
+
+fn used(pool: &Pool) -> usize {
+    pool.blocks().count()
+}
+
+#[test]
+fn a61_without_an_idle_stream_a_sender_waits_until_a_receiver_closes() {
+    let adapter = Adapter::create(&Attributes { streams: 1, messages: 0, ..Attributes::default() }, []).unwrap();
+    let options = SendOptions::default();
+    adapter.send(&options, WAIT).unwrap().close(WAIT).unwrap();
+    assert!(adapter.is_full().unwrap() && adapter.poll().unwrap());
+    let refused = adapter.send(&options, Timeout::Now).unwrap_err();
+    assert_eq!((&refused, refused.code()), (&Error::Empty, "CHANNEL_EMPTY"));
+    let start = Instant::now();
+    assert_eq!(adapter.send(&options, Timeout::After(SHORT)).unwrap_err(), Error::Timeout);
+    assert!(start.elapsed() >= SHORT);
+    thread::scope(|scope| {
+        let waits = scope.spawn(|| adapter.send(&options, WAIT).map(drop));
+        thread::sleep(Duration::from_millis(50));
+        adapter.receive(&ReceiveOptions::default(), WAIT).unwrap().close(WAIT).unwrap();
+        assert_eq!(waits.join().unwrap(), Ok(()));
+    });
+}
+
+#[test]
+fn a62_what_is_not_read_is_cleared_away_with_the_memory_that_it_was() {
+    let memory = pool(5);
+    let adapter = Adapter::create(&Attributes::default(), [memory.clone()]).unwrap();
+    for unread in [0, 1, 100_usize] {
+        for by_memory in [false, true] {
+            let mut sender = adapter.send(&SendOptions { may_be_cut: true, ..SendOptions::default() }, WAIT).unwrap();
+            let mut receiver = adapter.receive(&ReceiveOptions::default(), WAIT).unwrap();
+            for n in 0..unread + 1 {
+                if by_memory {
+                    let block = memory.alloc(100, 0).unwrap();
+                    block.write(0, TEXT).unwrap();
+                    sender.send_memory(block, n as u64, WAIT).unwrap();
+                } else {
+                    sender.send(TEXT, n as u64, WAIT).unwrap();
+                }
+            }
+            assert_eq!(&receiver.receive(WAIT).unwrap().bytes[..TEXT.len()], TEXT);
+            assert_eq!(used(&memory), if by_memory { unread } else { 0 }, "what was read is freed");
+            receiver.close(WAIT).unwrap();
+            assert_eq!(sender.send(TEXT, 0, WAIT), Err(Error::Unheard), "its code: {}", Error::Unheard.code());
+            sender.close(WAIT).unwrap();
+            assert_eq!((used(&memory), adapter.counts().unwrap().idle), (0, 8));
+        }
+    }
+    // Never met, and destroyed.
+    let mut sender = adapter.send(&SendOptions::default(), WAIT).unwrap();
+    sender.send_memory(memory.alloc(100, 0).unwrap(), 0, WAIT).unwrap();
+    sender.close(WAIT).unwrap();
+    assert_eq!(used(&memory), 1);
+    adapter.destroy().unwrap();
+    assert_eq!((used(&memory), adapter.destroy()), (0, Err(Error::Destroyed)));
+    assert_eq!(adapter.send(&SendOptions::default(), WAIT).unwrap_err(), Error::Destroyed);
+    assert_eq!(adapter.receive(&ReceiveOptions::default(), WAIT).unwrap_err(), Error::Destroyed);
+}
+
+#[test]
+fn a63_a_receiver_closes_before_the_end_or_waits_for_it_as_the_sender_chose() {
+    let adapter = Adapter::create(&Attributes::default(), []).unwrap();
+    let brief = SendOptions { may_be_cut: true, ..SendOptions::default() };
+    let mut sender = adapter.send(&brief, WAIT).unwrap();
+    let mut receiver = adapter.receive(&ReceiveOptions::default(), WAIT).unwrap();
+    for n in 0..3 {
+        sender.send(TEXT, n, WAIT).unwrap();
+        receiver.receive(WAIT).unwrap();
+    }
+    receiver.close(WAIT).unwrap();
+    let cut = sender.send(TEXT, 4, WAIT).unwrap_err();
+    assert_eq!((&cut, cut.code()), (&Error::Unheard, "EOT"));
+    sender.close(WAIT).unwrap();
+
+    // Else it is read to its end,
+    let mut sender = adapter.send(&SendOptions::default(), WAIT).unwrap();
+    let receiver = adapter.receive(&ReceiveOptions::default(), WAIT).unwrap();
+    thread::scope(|scope| {
+        let closes = scope.spawn(|| receiver.close(WAIT));
+        (0..2000).for_each(|n| sender.send(TEXT, n, WAIT).unwrap());
+        sender.close(WAIT).unwrap();
+        assert_eq!(closes.join().unwrap(), Ok(()));
+    });
+
+    // or until the deadline, also beside one who never stops.
+    for pauses in [true, false] {
+        let mut sender = adapter.send(&SendOptions::default(), WAIT).unwrap();
+        let receiver = adapter.receive(&ReceiveOptions::default(), WAIT).unwrap();
+        thread::scope(|scope| {
+            scope.spawn(move || while !pauses && sender.send(TEXT, 0, WAIT).is_ok() {});
+            let start = Instant::now();
+            let closed = receiver.close(Timeout::After(SHORT));
+            // The one who pauses has closed by now, perhaps.
+            assert!(closed == Err(Error::Timeout) || pauses && closed == Ok(()), "{closed:?}");
+            assert!(pauses || start.elapsed() >= SHORT);
+        });
+    }
+    let mut sender = adapter.send(&SendOptions::default(), WAIT).unwrap();
+    let receiver = adapter.receive(&ReceiveOptions::default(), WAIT).unwrap();
+    let start = Instant::now();
+    assert_eq!(receiver.close(Timeout::After(SHORT)), Err(Error::Timeout));
+    assert!(start.elapsed() >= SHORT && start.elapsed() < Duration::from_secs(10));
+    assert_eq!(adapter.counts().unwrap().idle, 7, "kept from the others until the sender goes on");
+    assert_eq!(sender.send(TEXT, 0, WAIT), Err(Error::Unheard));
+    drop(sender);
+    assert_eq!(adapter.counts().unwrap().idle, 8);
+}
+
+#[test]
+fn messages_longer_than_the_ring_are_whole_also_when_a_deadline_comes_between() {
+    let adapter = Adapter::create(&Attributes { ring: 1024, ..Attributes::default() }, []).unwrap();
+    let long: Vec<u8> = (0..100_000_u32).map(|n| (n / 3) as u8).collect();
+    let mut sender = adapter.send(&SendOptions::default(), WAIT).unwrap();
+    let mut receiver = adapter.receive(&ReceiveOptions::default(), WAIT).unwrap();
+    let partly = sender.send(&long, 8, Timeout::After(Duration::from_millis(20))).unwrap_err();
+    assert!(matches!(partly, Error::Partly { sent: 1.., len: 100_000 }), "{partly}");
+    assert_eq!(receiver.receive(Timeout::After(Duration::from_millis(20))), Err(Error::Timeout));
+    thread::scope(|scope| {
+        scope.spawn(move || {
+            sender.send(b"and then", 9, WAIT).unwrap();
+            sender.close(WAIT).unwrap();
+        });
+        // The rest of the first and the second are one message, as if they had been kept.
+        let message = receiver.receive(WAIT).unwrap();
+        assert_eq!(message.bytes.len(), long.len() + 8);
+        assert_eq!((&message.bytes[..long.len()], &message.bytes[long.len()..]), (&long[..], &b"and then"[..]));
+        assert_eq!(receiver.receive(WAIT), Err(Error::Ended));
+    });
+}
+
+#[test]
+fn an_end_is_a_file_and_a_panic_no_end() {
+    let adapter = Adapter::create(&Attributes::default(), []).unwrap();
+    let mut sender = adapter.send(&SendOptions::default(), WAIT).unwrap();
+    let receiver = adapter.receive(&ReceiveOptions::default(), WAIT).unwrap();
+    thread::scope(|scope| {
+        scope.spawn(move || (0..1000).for_each(|n| writeln!(sender, "line {n}").unwrap()));
+        let text = std::io::read_to_string(receiver).unwrap();
+        assert!(text.lines().eq((0..1000).map(|n| format!("line {n}"))));
+    });
+    let mut sender = adapter.send(&SendOptions { timeout: Timeout::Now, ..SendOptions::default() }, WAIT).unwrap();
+    let options = ReceiveOptions { timeout: Timeout::Now, mode: WaitMode::Idle, ..ReceiveOptions::default() };
+    let mut receiver = adapter.receive(&options, WAIT).unwrap();
+    assert_eq!(receiver.read(&mut [0; 9]).unwrap_err().kind(), ErrorKind::WouldBlock);
+    sender.write_all(b"half of it").unwrap();
+    let panics = thread::scope(|scope| {
+        scope
+            .spawn(move || {
+                let _sender = sender;
+                std::panic::resume_unwind(Box::new("in the middle"));
+            })
+            .join()
+    });
+    assert!(panics.is_err());
+    assert_eq!(receiver.receive(WAIT).unwrap().bytes, b"half of it");
+    assert_eq!(receiver.read(&mut [0; 9]).unwrap_err().kind(), ErrorKind::ConnectionReset);
+}

@@ -1,0 +1,188 @@
+//! kill -9 and stop, at random moments, of processes that talk through streams.
+//!
+//! After every burial the others go on, and when all are dead every place is free. Moments are drawn by a generator whose
+//! seed is printed on failure. The counts are small, so that they fit into every run of the tests: `UMBRA_KILLS=10000`
+//! and `UMBRA_STOPS=1000` make them large, `UMBRA_SEED=N` sets another seed.
+#![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
+
+use std::os::fd::OwnedFd;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use umbra::channel::Timeout;
+use umbra::stream::{Adapter, Attributes, Error, ReceiveOptions, SendOptions};
+use umbra::sys::segment::Segment;
+use umbra_core::crew::Member;
+use umbra_tests::crash::stream::{self, Hall};
+
+/// Far beyond anything that a loaded machine needs; only a hang lasts longer.
+const DEADLINE: Duration = Duration::from_secs(30);
+const WAIT: Timeout = Timeout::After(DEADLINE);
+
+struct Dice(u64);
+impl Dice {
+    fn below(&mut self, n: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % n
+    }
+}
+
+fn number(name: &str, or: u64) -> u64 {
+    std::env::var(name).map_or(or, |count| count.parse().unwrap())
+}
+
+/// Children that are killed and reaped however the test ends.
+struct Guest {
+    role: &'static str,
+    number: u8,
+    child: Child,
+}
+
+impl Guest {
+    fn start(role: &'static str, number: u8, to: OwnedFd) -> Guest {
+        let child = Command::new(env!("CARGO_BIN_EXE_crash-child"))
+            .args([role, &number.to_string()])
+            .stdin(Stdio::from(to))
+            .spawn()
+            .unwrap();
+        Guest { role, number, child }
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
+
+    fn kill(&mut self) {
+        assert!(self.child.try_wait().unwrap().is_none(), "{} saw something impossible", self.role);
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
+impl Drop for Guest {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Waits until so many of these have done something more.
+fn advance<'g>(guests: impl Iterator<Item = &'g mut Guest>, enough: usize, hall: Hall<'_>, after: &str) {
+    let mut guests: Vec<_> = guests.map(|guest| (hall.progress(guest.number), guest)).collect();
+    let start = Instant::now();
+    let moved = |guests: &[(u64, &mut Guest)]| guests.iter().filter(|(was, g)| hall.progress(g.number) > *was).count();
+    while moved(&guests) < enough {
+        for (_, guest) in &mut guests {
+            let ended = guest.child.try_wait().unwrap();
+            assert!(ended.is_none(), "{} {} saw something impossible after {after}", guest.role, guest.number);
+        }
+        assert!(start.elapsed() < DEADLINE, "{} of {enough} go on after {after}", moved(&guests));
+        thread::sleep(Duration::from_micros(20));
+    }
+}
+
+/// Two senders and two receivers, as many streams as may be in somebody's hands, and one more.
+fn with_guests(body: impl FnOnce(&Segment, Hall<'_>, Member, &mut Vec<Guest>)) {
+    let segment = Segment::create("crash test", stream::words().unwrap() * 8).unwrap();
+    let hall = Hall::new(segment.bytes_mut().unwrap(), true).unwrap();
+    let me = hall.join().unwrap();
+    let roles = [stream::SENDER, stream::SENDER, stream::RECEIVER, stream::RECEIVER];
+    let mut guests: Vec<_> =
+        (0..).zip(roles).map(|(number, role)| Guest::start(role, number, segment.share().unwrap())).collect();
+    advance(guests.iter_mut(), 4, hall, "the start");
+    body(&segment, hall, me, &mut guests);
+    guests.iter_mut().for_each(Guest::kill);
+    assert_eq!(hall.bury(me), Ok(guests.len()));
+    assert_eq!(hall.at_rest(me), Ok(()));
+}
+
+#[test]
+fn others_go_on_beside_one_that_is_killed_and_no_stream_is_lost() {
+    let seed = number("UMBRA_SEED", 17);
+    with_guests(|segment, hall, me, guests| {
+        let mut dice = Dice(seed);
+        for kill in 0..number("UMBRA_KILLS", 100) {
+            let victim = dice.below(4) as usize;
+            thread::sleep(Duration::from_micros(dice.below(300)));
+            guests[victim].kill();
+            let after = format!("kill {kill} of {victim}, seed {seed}");
+            assert_eq!(hall.bury(me), Ok(1), "{after}");
+            // Of two of a kind the other one goes on, and whoever talked with the dead one too.
+            let others = guests.iter_mut().enumerate().filter(|(at, _)| *at != victim).map(|(_, guest)| guest);
+            advance(others, 3, hall, &after);
+            let Guest { role, number, .. } = guests[victim];
+            guests[victim] = Guest::start(role, number, segment.share().unwrap());
+            advance(guests[victim..=victim].iter_mut(), 1, hall, &after);
+        }
+    });
+}
+
+#[test]
+fn others_go_on_beside_one_that_is_stopped() {
+    let seed = number("UMBRA_SEED", 18);
+    with_guests(|_, hall, me, guests| {
+        let mut dice = Dice(seed);
+        for stop in 0..number("UMBRA_STOPS", 40) {
+            let victim = dice.below(4) as usize;
+            thread::sleep(Duration::from_micros(dice.below(300)));
+            guests[victim].signal(Signal::STOP);
+            let after = format!("stop {stop} of {victim}, seed {seed}");
+            for _ in 0..3 {
+                // All but the stopped one and whoever talks with it.
+                let others = guests.iter_mut().enumerate().filter(|(at, _)| *at != victim).map(|(_, guest)| guest);
+                advance(others, 2, hall, &after);
+            }
+            assert_eq!(hall.bury(me), Ok(0), "a stopped process lives");
+            guests[victim].signal(Signal::CONT);
+            advance(guests.iter_mut(), 4, hall, &after);
+        }
+    });
+}
+
+/// Scenario A64: a sender that is killed in mid stream.
+#[test]
+fn a64_what_a_killed_sender_had_sent_is_read_and_then_that_it_died() {
+    let adapter = Adapter::create(&Attributes::default(), []).unwrap();
+    for _ in 0..3 {
+        let mut talker = Guest::start(stream::TALKER, 0, adapter.share().unwrap());
+        let mut receiver = adapter.receive(&ReceiveOptions::default(), WAIT).unwrap();
+        // It is waited for while it lives, and no longer.
+        let late = Timeout::After(Duration::from_millis(300));
+        let said = receiver.receive(WAIT).unwrap().bytes;
+        assert_eq!((&said[..], receiver.receive(late)), (stream::SAID, Err(Error::Timeout)));
+        talker.kill();
+        let killed = Instant::now();
+        assert_eq!(receiver.receive(WAIT), Err(Error::PeerDead));
+        assert!(killed.elapsed() < Duration::from_secs(5), "{:?}", killed.elapsed());
+        assert_eq!(receiver.receive(WAIT), Err(Error::PeerDead), "again and again");
+        assert_eq!(receiver.close(WAIT), Err(Error::PeerDead));
+        assert_eq!(adapter.counts().unwrap().idle, 8, "the stream can be used again");
+    }
+}
+
+/// Scenario A64: a receiver that is killed in mid stream.
+#[test]
+fn a64_a_sender_hears_that_its_receiver_was_killed_and_the_stream_is_used_again() {
+    let adapter = Adapter::create(&Attributes { ring: 4096, ..Attributes::default() }, []).unwrap();
+    for _ in 0..3 {
+        let mut listener = Guest::start(stream::LISTENER, 0, adapter.share().unwrap());
+        let mut sender = adapter.send(&SendOptions::default(), WAIT).unwrap();
+        sender.send(b"first", 1, WAIT).unwrap();
+        let start = Instant::now();
+        while adapter.counts().unwrap().waiting > 0 {
+            assert!(start.elapsed() < DEADLINE, "nobody listens");
+            thread::sleep(Duration::from_millis(1));
+        }
+        // More than there is room for: the sender waits, alive or dead its receiver.
+        let short = Timeout::After(Duration::from_millis(100));
+        assert!(matches!(sender.send(&[7; 10_000], 2, short), Err(Error::Partly { len: 10_000, .. })));
+        listener.kill();
+        let killed = Instant::now();
+        assert_eq!(sender.send(&[7; 10_000], 2, WAIT), Err(Error::PeerDead));
+        assert!(killed.elapsed() < Duration::from_secs(5), "{:?}", killed.elapsed());
+        assert_eq!(sender.close(WAIT), Err(Error::PeerDead), "what was left to be sent is lost");
+        assert_eq!(adapter.counts().unwrap().idle, 8, "the stream can be used again");
+    }
+}
