@@ -2,18 +2,18 @@
 
 use super::channel::Channel;
 use super::exchange::{Arrival, Exchange};
-use super::header::{HEAD, Head, Live, bitmap_bytes};
+use super::header::{HEAD, Head, Live, bitmap_bytes, bitmap_words, ones};
 use super::pack::{Place, Spread};
 use super::peer::{Arrived, Peer};
 use super::plan::Entry;
 use super::refuse::{ExchangeError, Refused};
-use super::state::State;
 
-impl<P, E, C> Exchange<P, E, C>
+impl<P, E, C, B> Exchange<P, E, C, B>
 where
     P: AsRef<[Peer]> + AsMut<[Peer]>,
     E: AsRef<[Entry]>,
     C: AsRef<[Channel<()>]> + AsMut<[Channel<()>]>,
+    B: AsRef<[u64]> + AsMut<[u64]>,
 {
     /// Takes the head of a message that came from a peer.
     ///
@@ -69,26 +69,29 @@ where
     fn compare(&self, peer: &Peer, head: &Head, live: Live<'_>) -> Result<Arrived, Refused> {
         let in_slot = head.payload - u64::from(head.overflow);
         let entries = &self.entries.as_ref()[peer.into.start as usize..peer.into.end as usize];
-        let (mut sum, mut between) = (0u64, in_slot == 0);
-        for (at, entry) in entries.iter().enumerate() {
-            if live.is(at) {
-                sum += entry.bytes();
-                between |= sum == in_slot;
-            } else if entry.always {
-                return Err(Refused::NeverNull { key: entry.key });
+        let null = |nth: &usize| !live.is(*nth) && entries[*nth].always;
+        if let Some(nth) = (0..entries.len()).find(|nth| peer.always && null(nth)) {
+            return Err(Refused::NeverNull { key: entries[nth].key });
+        }
+        let words = (0..bitmap_words(entries.len())).map(|nth| live.word(nth, entries.len()));
+        // Up to which channel the payload lies in the slot.
+        let (mut sum, mut whole) = (0u64, (in_slot == 0).then_some(0));
+        for nth in ones(words) {
+            sum += entries[nth].bytes();
+            if sum == in_slot {
+                whole = Some(nth as u32 + 1);
             }
         }
         if sum != head.payload {
             return Err(Refused::Payload { came: head.payload, expected: sum });
         }
-        if !between {
-            return Err(Refused::Split);
-        }
+        let Some(channels) = whole else { return Err(Refused::Split) };
         let (room, whole) = (peer.slot_bytes(), in_slot + (HEAD + bitmap_bytes(head.channels)) as u64);
         if whole > u64::from(room) {
             return Err(Refused::TooLong { came: whole, room });
         }
-        Ok(Arrived { in_slot: in_slot as u32, overflow: head.overflow, fetched: head.overflow == 0 })
+        let (overflow, fetched) = (head.overflow, head.overflow == 0);
+        Ok(Arrived { in_slot: in_slot as u32, overflow, whole: channels, fetched })
     }
 
     fn accept(&mut self, at: usize, head: &Head, live: Live<'_>, arrived: Arrived) {
@@ -96,18 +99,11 @@ where
         peer.seen = head.sequence;
         peer.credit = head.credit;
         // Less than what every side begins with is never announced; a peer that does gets nothing but overflows.
-        peer.room = head.wish;
+        peer.announced = head.wish;
         peer.arrived = Some(arrived);
-        let (entries, channels) = (self.entries.as_ref(), self.channels.as_mut());
-        let mut spread = Spread::new(arrived.in_slot, 0);
-        for (nth, at) in peer.into.clone().enumerate() {
-            let (entry, channel) = (&entries[at as usize], &mut channels[at as usize]);
-            // The states of a peer's channels are as one: stale until its message came, so neither can refuse.
-            let place = live.is(nth).then(|| spread.place(entry));
-            let _ = channel.on_message(if place.is_some() { entry.count } else { 0 });
-            if !matches!(place, Some(Place::Overflow(_))) {
-                let _ = channel.try_receive(|| Some(()));
-            }
+        let (words, channels) = (peer.inbound_words(), peer.into.len());
+        for (nth, word) in self.live.as_mut()[words].iter_mut().enumerate() {
+            *word = live.word(nth, channels);
         }
     }
 
@@ -121,11 +117,6 @@ where
         let rank = peer.rank;
         let arrived = peer.arrived.as_mut().ok_or(ExchangeError::NotReceived { rank })?;
         arrived.fetched = true;
-        for at in peer.into.clone() {
-            let key = self.entries.as_ref()[at as usize].key;
-            let received = self.channels.as_mut()[at as usize].try_receive(|| Some(()));
-            received.map_err(|refusal| ExchangeError::Channel { key, refusal })?;
-        }
         Ok(())
     }
 
@@ -147,11 +138,21 @@ where
         let not_yet = ExchangeError::NotReceived { rank: peer.rank };
         let arrived = peer.arrived.filter(|arrived| arrived.fetched && peer.seen == self.sequence).ok_or(not_yet)?;
         let mut spread = Spread::new(arrived.in_slot, (HEAD + bitmap_bytes(peer.into.len() as u32)) as u32);
-        Ok(peer.into.clone().map(move |at| {
-            let entry = self.entries.as_ref()[at as usize];
-            let live = self.channels.as_ref()[at as usize].state() == State::Received;
-            (at, entry, live.then(|| spread.place(&entry)))
+        let words = &self.live.as_ref()[peer.inbound_words()];
+        let entries = &self.entries.as_ref()[peer.into.start as usize..peer.into.end as usize];
+        Ok((peer.into.start..).zip(entries).enumerate().map(move |(nth, (at, entry))| {
+            let live = words[nth / 64] >> (nth % 64) & 1 == 1;
+            (at, *entry, live.then(|| spread.place(entry)))
         }))
+    }
+
+    /// The channels from this peer that came with a payload, in plan order; none before all of it is there.
+    pub fn came(&self, peer: usize) -> impl Iterator<Item = &Entry> {
+        let peer = self.peers.as_ref().get(peer).filter(|peer| peer.arrived.is_some_and(|arrived| arrived.fetched));
+        peer.into_iter().flat_map(|peer| {
+            let entries = &self.entries.as_ref()[peer.into.start as usize..peer.into.end as usize];
+            ones(self.live.as_ref()[peer.inbound_words()].iter().copied()).filter_map(|nth| entries.get(nth))
+        })
     }
 
     /// Gives up what a peer sent: all its channels become stale, and it gets credit with the next message.
@@ -163,11 +164,6 @@ where
         let peer = self.peers.as_mut().get_mut(at).ok_or(ExchangeError::NoPeer { peer: at })?;
         let rank = peer.rank;
         let arrived = peer.arrived.filter(|arrived| arrived.fetched).ok_or(ExchangeError::NotReceived { rank })?;
-        for at in peer.into.clone() {
-            let key = self.entries.as_ref()[at as usize].key;
-            let staled = self.channels.as_mut()[at as usize].stale();
-            staled.map_err(|refusal| ExchangeError::Channel { key, refusal })?;
-        }
         (peer.arrived, peer.released) = (None, peer.seen);
         let head = HEAD + bitmap_bytes(peer.into.len() as u32);
         peer.settle(arrived.in_slot.saturating_add(arrived.overflow), head);

@@ -16,7 +16,10 @@
 //! Invariants: a message is taken whole or refused and counted; each exchange of a peer is taken once, in order; a
 //! message of another epoch is never delivered.
 //!
-//! *Cost*: `pack`, `on_message` and `release` are O(channels of the peer); nothing allocates.
+//! Channels between ranks change their states together, by the message that they share; so what is kept of them is a bit
+//! each, whether it is live, and the state follows from how far the message is.
+//!
+//! *Cost*: packing is O(channels of the peer), using what came O(channels), all else O(channels / 64); nothing allocates.
 
 use core::ops::Range;
 
@@ -90,23 +93,26 @@ pub enum Arrival {
 
 /// All that an [`Exchange`] works in; each may be an array, a vector or a slice.
 #[derive(Clone, Debug)]
-pub struct Storage<P, E, C> {
+pub struct Storage<P, E, C, B> {
     /// A record for each peer.
     pub peers: P,
     /// The channels of all plans and those within the rank, each plan sorted by key.
     pub entries: E,
-    /// A channel for each entry, with the role that this rank has in it.
+    /// A channel for each entry within the rank.
     pub channels: C,
+    /// A bit for each channel of a plan: as many as [`Peer::words`] says, of all peers together.
+    pub live: B,
     /// The channels within the rank, as a range of the entries.
     pub local: Range<u32>,
 }
 
 /// The machine.
 #[derive(Debug)]
-pub struct Exchange<P, E, C> {
+pub struct Exchange<P, E, C, B> {
     pub(super) peers: P,
     pub(super) entries: E,
-    pub(super) channels: C,
+    channels: C,
+    pub(super) live: B,
     local: Range<u32>,
     pub(super) config: Config,
     pub(super) sequence: u32,
@@ -116,35 +122,43 @@ pub struct Exchange<P, E, C> {
     pub(super) counts: Counts,
 }
 
-impl<P, E, C> Exchange<P, E, C>
+impl<P, E, C, B> Exchange<P, E, C, B>
 where
     P: AsRef<[Peer]> + AsMut<[Peer]>,
     E: AsRef<[Entry]>,
     C: AsRef<[Channel<()>]> + AsMut<[Channel<()>]>,
+    B: AsRef<[u64]> + AsMut<[u64]>,
 {
     /// An exchange that was not begun.
     ///
     /// # Errors
     /// [`BuildError`].
-    pub fn new(storage: Storage<P, E, C>, config: Config) -> Result<Self, BuildError> {
-        let Storage { mut peers, entries, channels, local } = storage;
+    pub fn new(storage: Storage<P, E, C, B>, config: Config) -> Result<Self, BuildError> {
+        let Storage { mut peers, entries, channels, live, local } = storage;
         let all = entries.as_ref();
         let (have, lent) = (all.len(), channels.as_ref().len());
         let inside = |range: &Range<u32>| range.start <= range.end && range.end as usize <= have;
         let ranges = peers.as_ref().iter().all(|peer| inside(&peer.out) && inside(&peer.into));
-        if have != lent || !ranges || !inside(&local) {
+        if local.len() != lent || !ranges || !inside(&local) {
             return Err(BuildError::Storage { entries: have, channels: lent });
         }
         if config.slots == 0 {
             return Err(BuildError::NoSlots);
         }
+        let mut words = 0;
         for peer in peers.as_mut() {
             peer.plan(config.epoch, all, config.smallest)
                 .map_err(|error| BuildError::Plan { rank: peer.rank, error })?;
+            peer.first_word = words;
+            words += peer.words();
+        }
+        let lent = live.as_ref().len();
+        if lent < words {
+            return Err(BuildError::Live { lent, words });
         }
         let due = Time::NEVER;
         let (sequence, stage, closing, counts) = (0, 0, false, Counts::default());
-        Ok(Exchange { peers, entries, channels, local, config, sequence, stage, closing, due, counts })
+        Ok(Exchange { peers, entries, channels, live, local, config, sequence, stage, closing, due, counts })
     }
 
     /// The peers; their place is their number.
@@ -159,19 +173,42 @@ where
         self.entries.as_ref()
     }
 
-    /// The state of a channel.
+    /// The state of a channel, by its place among the entries.
     #[must_use]
-    #[inline]
     pub fn state(&self, channel: u32) -> Option<State> {
-        self.channels.as_ref().get(channel as usize).map(Channel::state)
+        if self.local.contains(&channel) {
+            return self.channels.as_ref().get((channel - self.local.start) as usize).map(Channel::state);
+        }
+        let is_live = |words: &[u64], nth: u32| words.get(nth as usize / 64).is_some_and(|w| w >> (nth % 64) & 1 == 1);
+        self.peers.as_ref().iter().find_map(|peer| {
+            if peer.out.contains(&channel) {
+                let live = is_live(&self.live.as_ref()[peer.out_words()], channel - peer.out.start);
+                Some(if !peer.held {
+                    State::Stale
+                } else if live {
+                    State::Sending
+                } else {
+                    State::SendingNull
+                })
+            } else if peer.into.contains(&channel) {
+                let live = is_live(&self.live.as_ref()[peer.inbound_words()], channel - peer.into.start);
+                Some(match peer.arrived {
+                    None => State::Stale,
+                    Some(_) if !live => State::ReceivedNull,
+                    Some(arrived) if arrived.has(channel - peer.into.start) => State::Received,
+                    Some(_) => State::Stale,
+                })
+            } else {
+                None
+            }
+        })
     }
 
     /// The channels within the rank, whose two ends are here.
     pub fn local(&mut self) -> (Range<u32>, &[Entry], &mut [Channel<()>]) {
         let Range { start, end } = self.local;
-        let range = start as usize..end as usize;
-        let entries = self.entries.as_ref().get(range.clone()).unwrap_or(&[]);
-        (start..end, entries, self.channels.as_mut().get_mut(range).unwrap_or(&mut []))
+        let entries = self.entries.as_ref().get(start as usize..end as usize).unwrap_or(&[]);
+        (start..end, entries, self.channels.as_mut())
     }
 
     /// The exchange that is open or was the last; 0 before the first.
@@ -211,8 +248,7 @@ where
             let unsent = if peer.sent == sequence { 0 } else { peer.out.len() };
             unsent + if peer.released == sequence { 0 } else { peer.into.len() }
         });
-        let local = self.channels.as_ref().get(self.local.start as usize..self.local.end as usize).unwrap_or(&[]);
-        let local = local.iter().filter(|channel| channel.state() != State::Stale).count();
+        let local = self.channels.as_ref().iter().filter(|channel| channel.state() != State::Stale).count();
         (remote.sum::<usize>() + local) as u32
     }
 
@@ -229,39 +265,18 @@ where
             0 => {}
             channels => return Err(ExchangeError::Open { channels }),
         }
-        let (entries, channels) = (self.entries.as_ref(), self.channels.as_mut());
-        for peer in self.peers.as_ref() {
-            for at in peer.out.clone() {
-                let (key, channel) = (entries[at as usize].key, &mut channels[at as usize]);
-                match channel.is_available_for_write() {
-                    Ok(true) => {}
-                    Ok(false) => {
-                        let refusal = Refusal::NotWritable { state: channel.state() };
-                        return Err(ExchangeError::Channel { key, refusal });
-                    }
-                    Err(refusal) => return Err(ExchangeError::Channel { key, refusal }),
-                }
-            }
+        if let Some(peer) = self.peers.as_ref().iter().find(|peer| peer.held) {
+            let key = self.entries.as_ref()[peer.out.start as usize].key;
+            let state = self.state(peer.out.start).unwrap_or(State::Sending);
+            return Err(ExchangeError::Channel { key, refusal: Refusal::NotWritable { state } });
+        }
+        for peer in self.peers.as_mut() {
+            peer.room = peer.announced;
         }
         self.sequence = self.sequence.wrapping_add(1);
         self.stage = stage;
         self.due = self.config.deadline.map_or(Time::NEVER, |lapse| now + lapse);
         Ok(self.sequence)
-    }
-
-    /// Gets all receivers ready. Whoever leaves it out gets the same; it can be repeated.
-    ///
-    /// # Errors
-    /// [`ExchangeError::Channel`] if a channel is none of this rank's.
-    pub fn start_receive(&mut self) -> Result<(), ExchangeError> {
-        let (entries, channels) = (self.entries.as_ref(), self.channels.as_mut());
-        for peer in self.peers.as_ref() {
-            for at in peer.into.clone() {
-                let start = channels[at as usize].try_start_receive(|| Some(()));
-                start.map_err(|refusal| ExchangeError::Channel { key: entries[at as usize].key, refusal })?;
-            }
-        }
-        Ok(())
     }
 
     /// Whether the message to this peer can be packed now.
@@ -287,7 +302,7 @@ where
     ///
     /// # Errors
     /// As [`may_pack`](Self::may_pack), and [`ExchangeError::Short`].
-    pub fn pack<'a>(&'a mut self, peer: usize, head: &'a mut [u8]) -> Result<Pack<'a, P, E, C>, ExchangeError> {
+    pub fn pack<'a>(&'a mut self, peer: usize, head: &'a mut [u8]) -> Result<Pack<'a, P, E, C, B>, ExchangeError> {
         self.may_pack(peer)?;
         let need = self.head_bytes();
         if head.len() < need {
@@ -298,9 +313,8 @@ where
 
     /// The transport is done with the message to this peer: what was packed may change again.
     pub fn on_sent(&mut self, peer: usize) {
-        let Some(peer) = self.peers.as_ref().get(peer) else { return };
-        for at in peer.out.clone() {
-            self.channels.as_mut()[at as usize].on_sent();
+        if let Some(peer) = self.peers.as_mut().get_mut(peer) {
+            peer.held = false;
         }
     }
 
@@ -317,8 +331,7 @@ where
         late.flat_map(move |peer| {
             let fetching = peer.arrived.is_some_and(|arrived| !arrived.fetched);
             peer.into.clone().filter_map(move |at| {
-                let (key, state) =
-                    (self.entries.as_ref()[at as usize].key, self.channels.as_ref()[at as usize].state());
+                let (key, state) = (self.entries.as_ref()[at as usize].key, self.state(at).unwrap_or(State::Stale));
                 let missing = Missing { rank: peer.rank, key, state, seen: peer.seen, fetching };
                 (!state.is_received()).then_some(missing)
             })

@@ -58,12 +58,39 @@ impl Live<'_> {
             Live::Some(bits) => bits.get(channel / 8).is_some_and(|byte| byte >> (channel % 8) & 1 == 1),
         }
     }
+
+    /// The bits of channels from the 64th times `nth` on, of so many channels.
+    #[inline]
+    pub(super) fn word(&self, nth: usize, channels: usize) -> u64 {
+        match self {
+            Live::None => 0,
+            Live::All => u64::MAX >> (64 - channels.saturating_sub(nth * 64).clamp(1, 64)),
+            Live::Some(bits) => bits.as_chunks::<8>().0.get(nth).map_or(0, |bytes| u64::from_le_bytes(*bytes)),
+        }
+    }
 }
 
 /// Bytes of the bitmap for so many channels.
 #[must_use]
 pub const fn bitmap_bytes(channels: u32) -> usize {
     channels.div_ceil(64) as usize * 8
+}
+
+/// The places of the bits that are set.
+pub(super) fn ones(words: impl Iterator<Item = u64>) -> impl Iterator<Item = usize> {
+    words.enumerate().flat_map(|(nth, word)| {
+        let mut rest = word;
+        core::iter::from_fn(move || {
+            let at = rest.trailing_zeros() as usize;
+            rest &= rest.wrapping_sub(1);
+            (at < 64).then_some(nth * 64 + at)
+        })
+    })
+}
+
+/// Words for a bit of each of so many channels.
+pub(super) const fn bitmap_words(channels: usize) -> usize {
+    channels.div_ceil(64)
 }
 
 /// The numbers in a head.
@@ -209,7 +236,8 @@ impl Head {
         if checksum(head, bitmap) != sum {
             return Err(HeadError::Damaged);
         }
-        let stray = (parsed.channels as usize..bitmap.len() * 8).any(|bit| live.is(bit));
+        let rest = parsed.channels % 64;
+        let stray = rest > 0 && bitmap.last_chunk::<8>().is_some_and(|last| u64::from_le_bytes(*last) >> rest != 0);
         let reserved = (zero, also_zero, reserved) != (0, 0, 0);
         let overflow = (parsed.overflow > 0) != (flags & OVERFLOW != 0) || u64::from(parsed.overflow) > parsed.payload;
         if stray || reserved || overflow { Err(HeadError::Impossible) } else { Ok((parsed, live)) }

@@ -17,7 +17,7 @@
 //!
 //! ```
 //! use umbra_core::boundary::{
-//!     Arrival, Channel, Config, Element, Entry, Exchange, Key, Kind, Peer, Place, Role, Storage,
+//!     Arrival, Channel, Config, Element, Entry, Exchange, Key, Kind, Peer, Place, Storage,
 //! };
 //! use umbra_core::time::Time;
 //! let element = Element::new(1, 0, 0).ok_or("no such element")?;
@@ -27,9 +27,9 @@
 //! // Two ranks with one channel each way.
 //! let mut ranks = [(to, from), (from, to)].map(|(me, other)| {
 //!     let entries = [(me, other), (other, me)].map(|(a, b)| Entry { key: key(a, b), count: 2, always: false });
-//!     let channels = [Role::Sender, Role::Receiver].map(|role| Channel::new(role, 2));
 //!     let peers = [Peer::new(other, 0..1, 1..2)];
-//!     Exchange::new(Storage { peers, entries, channels, local: 2..2 }, config)
+//!     let none: [Channel<()>; 0] = [];
+//!     Exchange::new(Storage { peers, entries, channels: none, live: [0; 2], local: 2..2 }, config)
 //! });
 //! let [Ok(ours), Ok(theirs)] = &mut ranks else { return Err("not built".into()) };
 //! ours.begin(0, Time(0))?;

@@ -1,5 +1,7 @@
 //! Packing a message: where each live strip goes, and the head in the end.
 
+use core::ops::Range;
+
 use super::channel::Channel;
 use super::exchange::Exchange;
 use super::header::{HEAD, Head, bitmap_bytes};
@@ -68,35 +70,39 @@ pub struct Message {
 
 /// A message under construction. Until [`commit`](Self::commit) nothing has happened.
 #[derive(Debug)]
-pub struct Pack<'a, P, E, C> {
-    exchange: &'a mut Exchange<P, E, C>,
+pub struct Pack<'a, P, E, C, B> {
+    exchange: &'a mut Exchange<P, E, C, B>,
     peer: usize,
     head: &'a mut [u8],
     spread: Spread,
-    packed: u32,
+    /// The channels to the peer, as a range of the entries, and the first word of their bits.
+    out: Range<usize>,
+    first_word: usize,
+    packed: usize,
     live: u32,
 }
 
-impl<'a, P, E, C> Pack<'a, P, E, C>
+impl<'a, P, E, C, B> Pack<'a, P, E, C, B>
 where
     P: AsRef<[Peer]> + AsMut<[Peer]>,
     E: AsRef<[Entry]>,
     C: AsRef<[Channel<()>]> + AsMut<[Channel<()>]>,
+    B: AsRef<[u64]> + AsMut<[u64]>,
 {
     pub(super) fn new(
-        exchange: &'a mut Exchange<P, E, C>,
+        exchange: &'a mut Exchange<P, E, C, B>,
         peer: usize,
         head: &'a mut [u8],
     ) -> Result<Self, ExchangeError> {
         let to = exchange.peers.as_ref().get(peer).ok_or(ExchangeError::NoPeer { peer })?;
         let first = HEAD + bitmap_bytes(to.out.len() as u32);
-        head.get_mut(..first).ok_or(ExchangeError::Short { need: first })?.fill(0);
+        if head.len() < first {
+            return Err(ExchangeError::Short { need: first });
+        }
         let spread = Spread::new(to.room.saturating_sub(first as u32), first as u32);
-        Ok(Pack { exchange, peer, head, spread, packed: 0, live: 0 })
-    }
-
-    fn to(&self) -> &Peer {
-        &self.exchange.peers.as_ref()[self.peer]
+        let (out, words) = (to.out.start as usize..to.out.end as usize, to.out_words());
+        exchange.live.as_mut()[words.clone()].fill(0);
+        Ok(Pack { exchange, peer, head, spread, out, first_word: words.start, packed: 0, live: 0 })
     }
 
     /// The slot that the message goes into.
@@ -109,9 +115,13 @@ where
     #[must_use]
     #[inline]
     pub fn channel(&self) -> Option<Entry> {
-        let out = &self.to().out;
-        let at = out.start + self.packed;
-        if at < out.end { self.exchange.entries.as_ref().get(at as usize).copied() } else { None }
+        let at = self.out.start + self.packed;
+        if at < self.out.end { self.exchange.entries.as_ref().get(at).copied() } else { None }
+    }
+
+    const fn incomplete(&self) -> ExchangeError {
+        let channels = (self.out.end - self.out.start) as u32;
+        ExchangeError::Incomplete { packed: self.packed as u32 + 1, channels }
     }
 
     /// The channel has a payload; write exactly its elements to this place.
@@ -120,11 +130,11 @@ where
     /// [`ExchangeError::Incomplete`] if all channels were packed.
     #[inline]
     pub fn live(&mut self) -> Result<Place, ExchangeError> {
-        let entry = self.take()?;
-        let at = self.packed as usize - 1;
-        if let Some(byte) = self.head.get_mut(HEAD + at / 8) {
-            *byte |= 1 << (at % 8);
+        let entry = self.channel().ok_or_else(|| self.incomplete())?;
+        if let Some(word) = self.exchange.live.as_mut().get_mut(self.first_word + self.packed / 64) {
+            *word |= 1 << (self.packed % 64);
         }
+        self.packed += 1;
         self.live += 1;
         Ok(self.spread.place(&entry))
     }
@@ -136,42 +146,30 @@ where
     #[inline]
     pub fn null(&mut self) -> Result<(), ExchangeError> {
         match self.channel() {
+            None => Err(self.incomplete()),
             Some(entry) if entry.always => Err(ExchangeError::NeverNull { key: entry.key }),
-            _ => self.take().map(|_| ()),
+            Some(_) => {
+                self.packed += 1;
+                Ok(())
+            }
         }
-    }
-
-    #[inline]
-    fn take(&mut self) -> Result<Entry, ExchangeError> {
-        let (packed, channels) = (self.packed.saturating_add(1), self.to().out.len() as u32);
-        let entry = self.channel().ok_or(ExchangeError::Incomplete { packed, channels })?;
-        self.packed += 1;
-        Ok(entry)
     }
 
     /// Finishes the message: its head is complete, and the channels are sending. The overflow, if there is any, lies at
     /// this address of memory that this key names.
     ///
     /// # Errors
-    /// [`ExchangeError::Incomplete`]; [`ExchangeError::Channel`] if a channel refuses, which `begin` has seen to that none does.
+    /// [`ExchangeError::Incomplete`].
     pub fn commit(self, overflow_at: u64, overflow_key: u32) -> Result<Message, ExchangeError> {
-        let Pack { exchange, peer, head, spread, packed, live } = self;
-        let (entries, channels) = (exchange.entries.as_ref(), exchange.channels.as_mut());
+        let Pack { exchange, peer, head, spread, out, packed, live, .. } = self;
         let to = &mut exchange.peers.as_mut()[peer];
-        let count = to.out.len() as u32;
-        if packed != count {
-            return Err(ExchangeError::Incomplete { packed, channels: count });
+        let count = out.len() as u32;
+        if packed != out.len() {
+            return Err(ExchangeError::Incomplete { packed: packed as u32, channels: count });
         }
-        for (nth, at) in to.out.clone().enumerate() {
-            let channel = &mut channels[at as usize];
-            let is_live = head[HEAD + nth / 8] >> (nth % 8) & 1 == 1;
-            // Packed straight from the field, a channel has storage exactly if its payload is in the message.
-            let sent = if is_live {
-                channel.allocate(|| Some(())).and_then(|()| channel.send())
-            } else {
-                channel.free().and_then(|_| channel.send_null())
-            };
-            sent.map_err(|refusal| ExchangeError::Channel { key: entries[at as usize].key, refusal })?;
+        let words = &exchange.live.as_ref()[to.out_words()];
+        for (bytes, word) in head[HEAD..].as_chunks_mut::<8>().0.iter_mut().zip(words) {
+            *bytes = word.to_le_bytes();
         }
         let whole = Head {
             epoch: exchange.config.epoch,
@@ -188,7 +186,7 @@ where
             wish: to.wish,
         };
         let len = whole.emit(live as usize, head).map_err(|_| ExchangeError::Short { need: HEAD })?;
-        to.sent = exchange.sequence;
+        (to.sent, to.held) = (exchange.sequence, true);
         let counts = &mut exchange.counts;
         counts.messages += 1;
         counts.head_bytes += len as u64;

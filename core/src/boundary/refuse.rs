@@ -18,12 +18,19 @@ pub enum BuildError {
         /// Why.
         error: PlanError,
     },
-    /// There are not as many channels as entries, or a range lies outside.
+    /// There are not as many channels as entries within the rank, or a range lies outside.
     Storage {
         /// Entries.
         entries: usize,
         /// Channels.
         channels: usize,
+    },
+    /// There are fewer words of bits than the peers need.
+    Live {
+        /// Words lent.
+        lent: usize,
+        /// Words needed.
+        words: usize,
     },
     /// A message needs a slot.
     NoSlots,
@@ -34,8 +41,12 @@ impl fmt::Display for BuildError {
         match self {
             BuildError::Plan { rank, error } => write!(f, "plan with rank {rank}: {error}"),
             BuildError::Storage { entries, channels } => {
-                write!(f, "{entries} entries and {channels} channels: lend as many of both, with all ranges inside")
+                write!(
+                    f,
+                    "{entries} entries and {channels} channels: lend a channel for each entry within the rank, with all ranges inside"
+                )
             }
+            BuildError::Live { lent, words } => write!(f, "{lent} words of bits where the peers need {words}"),
             BuildError::NoSlots => f.write_str("a pair of ranks has no slot: give it one at least"),
         }
     }

@@ -94,11 +94,17 @@ impl Sparse {
     #[must_use]
     #[inline]
     pub fn is_live(&self, values: &[f64]) -> bool {
-        if self.allocate == 0.0 {
-            return values.iter().any(|value| value.to_bits() != self.default.to_bits());
-        }
-        // Not `>=`: comparisons with NaN are false.
-        values.iter().any(|value| !matches!((value - self.default).abs().partial_cmp(&self.allocate), Some(Less)))
+        // A few values at a time without a branch between them, which processors do at once.
+        let (eights, rest) = values.as_chunks::<8>();
+        let is_something = |values: &[f64]| {
+            if self.allocate == 0.0 {
+                return values.iter().fold(false, |any, value| any | (value.to_bits() != self.default.to_bits()));
+            }
+            // Not `>=`: comparisons with NaN are false.
+            let is = |value: &f64| !matches!((value - self.default).abs().partial_cmp(&self.allocate), Some(Less));
+            values.iter().fold(false, |any, value| any | is(value))
+        };
+        eights.iter().any(|eight| is_something(eight)) || is_something(rest)
     }
 
     /// Whether all values are nothing, so that the memory could be given back.

@@ -7,7 +7,7 @@ use umbra_core::boundary::{
 };
 use umbra_core::time::{Lapse, Time};
 
-pub(crate) type Machine = Exchange<Vec<Peer>, Vec<Entry>, Vec<Channel<()>>>;
+pub(crate) type Machine = Exchange<Vec<Peer>, Vec<Entry>, Vec<Channel<()>>, Vec<u64>>;
 
 /// splitmix64.
 pub(crate) struct Random(pub u64);
@@ -81,12 +81,11 @@ pub(crate) fn entries(ranks: usize, seed: u64) -> Vec<(u32, u32, Entry)> {
 }
 
 pub(crate) fn machine(me: u32, ranks: usize, all: &[(u32, u32, Entry)], config: Config) -> Machine {
-    let (mut list, mut channels, mut peers) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut list, mut peers) = (Vec::new(), Vec::new());
     let mut add = |from: u32, to: u32| {
         let start = list.len() as u32;
         for (_, _, entry) in all.iter().filter(|(a, b, _)| (*a, *b) == (from, to)) {
             list.push(*entry);
-            channels.push(Channel::new(Role::of(me, from, to, entry.key.field == 1).unwrap(), entry.count));
         }
         start..list.len() as u32
     };
@@ -94,7 +93,10 @@ pub(crate) fn machine(me: u32, ranks: usize, all: &[(u32, u32, Entry)], config: 
         peers.push(Peer::new(other, add(me, other), add(other, me)));
     }
     let local = add(me, me);
-    Exchange::new(Storage { peers, entries: list, channels, local }, config).unwrap()
+    let within = &list[local.start as usize..];
+    let channels = within.iter().map(|entry| Channel::new(Role::Local, entry.count)).collect();
+    let live = vec![0; peers.iter().map(Peer::words).sum()];
+    Exchange::new(Storage { peers, entries: list, channels, live, local }, config).unwrap()
 }
 
 pub(crate) const CONFIG: Config =
@@ -233,9 +235,6 @@ impl World {
             let machine = &mut self.ranks[rank].machine;
             if machine.open() == 0 && machine.sequence() < exchanges {
                 machine.begin((machine.sequence() % 3) as u8, self.now).unwrap();
-                if self.random.happens(50) {
-                    self.ranks[rank].machine.start_receive().unwrap();
-                }
                 self.pass_local(rank);
                 idle = 0;
             }

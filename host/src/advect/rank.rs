@@ -7,7 +7,7 @@ use umbra_core::boundary::Counts;
 use super::domain::{Blob, Domain, mix};
 use super::options::{AdvectError, Options, Problem};
 use super::{shift, smooth};
-use crate::boundary::{Boundary, BoundaryError, Fabric, Fields as _, Grid, Mesh as _, Scope, Store, Usage};
+use crate::boundary::{Boundary, BoundaryError, Fields as _, Grid, Mesh as _, Scope, Store, Transport, Usage};
 
 /// Where the time of a rank went.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -69,7 +69,7 @@ pub struct RankOutcome {
     pub frames: Vec<Frame>,
 }
 
-struct Run<'o> {
+struct Run<'o, T> {
     options: &'o Options,
     rank: u32,
     grid: Grid,
@@ -77,25 +77,25 @@ struct Run<'o> {
     blobs: Vec<Blob>,
     blocks: Vec<u32>,
     store: Store,
-    boundary: Boundary<Fabric>,
+    boundary: Boundary<T>,
     times: Times,
     exchanges: u64,
     held: Vec<u64>,
 }
 
-/// Runs one rank from beginning to end, over its end of the fabric. `tell` hears of each cycle.
+/// Runs one rank from beginning to end, over its end of a transport. `tell` hears of each cycle.
 ///
 /// # Errors
 /// [`AdvectError`].
-pub fn run_rank(
+pub fn run_rank<T: Transport>(
     options: &Options,
     rank: u32,
-    fabric: Fabric,
+    transport: T,
     mut tell: impl FnMut(u32),
 ) -> Result<RankOutcome, AdvectError> {
     let (grid, fields) = (options.mesh()?, options.exchanged()?);
     let failed = |cycle| move |error| AdvectError::Boundary { rank, cycle, error };
-    let boundary = Boundary::build(&grid, &fields, fabric, options.settings()).map_err(failed(0))?;
+    let boundary = Boundary::build(&grid, &fields, transport, options.settings()).map_err(failed(0))?;
     let domain = Domain::new(&grid);
     let blob = |field| Blob::new(options.seed, field, domain.extent[0], options.radius, options.dimensions);
     let stages = if options.problem == Problem::Smooth { 2 } else { 1 };
@@ -138,7 +138,7 @@ fn nanos(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
-impl Run<'_> {
+impl<T: Transport> Run<'_, T> {
     /// The blobs at their beginning.
     fn begin(&mut self) {
         for field in 0..self.options.fields {

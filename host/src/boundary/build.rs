@@ -5,15 +5,15 @@ use std::collections::BTreeMap;
 use umbra_core::boundary::{Channel, Entry, Key, Kind, Peer, Role, Storage, first_difference};
 use umbra_core::codec::{Reader, Writer};
 
-use super::error::{BoundaryError, Differs};
+use super::error::Differs;
 use super::fields::Field;
 use super::mesh::Mesh;
 
 /// What an exchange of a rank is lent.
-pub(super) type Lent = Storage<Vec<Peer>, Vec<Entry>, Vec<Channel<()>>>;
+pub(super) type Lent = Storage<Vec<Peer>, Vec<Entry>, Vec<Channel<()>>, Vec<u64>>;
 
 /// The channels of all blocks of a rank, sorted into plans.
-pub(super) fn channels(mesh: &impl Mesh, fields: &[Field], me: u32) -> Result<Lent, BoundaryError> {
+pub(super) fn channels(mesh: &impl Mesh, fields: &[Field], me: u32) -> Lent {
     let shape = mesh.shape();
     // For each peer the channels to it and from it; the rank itself has only the first.
     let mut plans: BTreeMap<u32, [Vec<Entry>; 2]> = BTreeMap::new();
@@ -35,15 +35,12 @@ pub(super) fn channels(mesh: &impl Mesh, fields: &[Field], me: u32) -> Result<Le
             }
         }
     }
-    let (mut entries, mut channels) = (Vec::new(), Vec::new());
-    let mut add = |mut plan: Vec<Entry>, from: u32, to: u32| -> Result<_, BoundaryError> {
+    let mut entries = Vec::new();
+    let mut add = |mut plan: Vec<Entry>| {
         plan.sort_unstable_by_key(|entry| entry.key);
         let start = entries.len() as u32;
-        for entry in &plan {
-            channels.push(Channel::new(Role::of(me, from, to, false)?, entry.count));
-        }
         entries.extend(plan);
-        Ok(start..entries.len() as u32)
+        start..entries.len() as u32
     };
     let mut peers = Vec::new();
     let mut within = Vec::new();
@@ -51,11 +48,13 @@ pub(super) fn channels(mesh: &impl Mesh, fields: &[Field], me: u32) -> Result<Le
         if rank == me {
             within = out;
         } else {
-            peers.push(Peer::new(rank, add(out, me, rank)?, add(into, rank, me)?));
+            peers.push(Peer::new(rank, add(out), add(into)));
         }
     }
-    let local = add(within, me, me)?;
-    Ok(Storage { peers, entries, channels, local })
+    let channels = within.iter().map(|entry| Channel::new(Role::Local, entry.count)).collect();
+    let local = add(within);
+    let live = vec![0; peers.iter().map(Peer::words).sum()];
+    Storage { peers, entries, channels, live, local }
 }
 
 /// A plan as bytes: its fingerprint, then its entries.

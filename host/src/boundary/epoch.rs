@@ -48,6 +48,7 @@ impl<T: Transport> Boundary<T> {
         self.sent = vec![false; self.machine.peers().len()];
         self.head = vec![0; self.machine.head_bytes()];
         self.row = vec![0.0; self.shape.extents()[0] as usize];
+        self.transport.plans(self.machine.peers(), self.machine.entries())?;
         let part = |range: &std::ops::Range<u32>| range.start as usize..range.end as usize;
         for peer in self.machine.peers() {
             let image = build::image(peer.fingerprints()[0], &self.machine.entries()[part(peer.out())]);
@@ -130,7 +131,7 @@ fn machine(
     settings: Settings,
     epoch: u32,
 ) -> Result<Machine, BoundaryError> {
-    let lent = channels(mesh, fields, transport.rank())?;
+    let lent = channels(mesh, fields, transport.rank());
     let deadline = settings.deadline.map(|span| Lapse(u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)));
     let (slots, smallest) = (transport.slots(), settings.smallest_slot);
     Ok(Machine::new(lent, Config { epoch, kind: Kind::GHOST, slots, smallest, deadline })?)

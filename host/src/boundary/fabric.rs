@@ -193,13 +193,10 @@ impl Transport for Fabric {
         Ok(true)
     }
 
-    fn taken(&mut self, from: u32, slot: u32) {
-        let at = from as usize * STAMPS as usize + (slot % self.extent.slots) as usize;
-        if let (Ok(stamp), true) =
-            (self.stamp(from, self.rank, slot).map(|s| s.load(Ordering::Relaxed)), at < self.taken.len())
-        {
-            self.taken[at] = stamp;
-        }
+    fn taken(&mut self, from: u32, slot: u32, _room: u32) -> Result<(), TransportError> {
+        let stamp = self.stamp(from, self.rank, slot)?.load(Ordering::Relaxed);
+        self.taken[from as usize * STAMPS as usize + (slot % self.extent.slots) as usize] = stamp;
+        Ok(())
     }
 
     fn read(&self, from: u32, slot: u32, place: Place, behind: usize, into: &mut [f64]) -> Result<(), TransportError> {

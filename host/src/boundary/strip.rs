@@ -152,26 +152,27 @@ impl<T: Transport> Boundary<T> {
                 let region = self.shape.receive_box(entry.key.element.opposite());
                 unpack(values, &self.shape, region, |behind, row| self.transport.read(from, slot, place, behind, row))?;
             }
-            self.transport.taken(from, slot);
             self.machine.release(peer)?;
+            // The next message in this slot is of the exchange after the next one, and its sender knows the slot as it is
+            // now from the message of the next.
+            self.transport.taken(from, slot, self.machine.peers()[peer].slot_bytes())?;
         }
         Ok(())
     }
 
     /// Sets the ghosts of all channels within this rank, straight from the sender's array.
     pub(super) fn set_local(&mut self, view: &mut impl Fields, reversed: bool) -> Result<(), BoundaryError> {
-        let range = self.machine.local().0;
-        let count = range.len() as u32;
+        let count = self.machine.local().0.len();
         for nth in 0..count {
             let nth = if reversed { count - 1 - nth } else { nth };
-            let entry = self.machine.entries()[(range.start + nth) as usize];
-            if self.machine.state(range.start + nth) == Some(State::Received) {
+            let (_, entries, channels) = self.machine.local();
+            let (entry, live) = (entries[nth], channels[nth].state() == State::Received);
+            channels[nth].stale().map_err(|refusal| BoundaryError::Channel { key: entry.key, refusal })?;
+            if live {
                 self.copy(view, &entry)?;
             } else {
                 self.fill(view, &entry)?;
             }
-            let (_, _, channels) = self.machine.local();
-            channels[nth as usize].stale().map_err(|refusal| BoundaryError::Channel { key: entry.key, refusal })?;
         }
         Ok(())
     }

@@ -1,10 +1,9 @@
 //! The tasks of an exchange: start to receive, send, receive, set.
 
-use std::ops::Range;
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
-use umbra_core::boundary::{Arrival, Channel, Counts, Entry, Exchange, ExchangeError, Peer, Shape, State};
+use umbra_core::boundary::{Arrival, Channel, Counts, Entry, Exchange, ExchangeError, Key, Peer, Shape, State};
 use umbra_core::time::Time;
 
 use super::error::{BoundaryError, Late};
@@ -13,7 +12,7 @@ use super::strip;
 use super::transport::Transport;
 use crate::sys::wait::{Patience, Step};
 
-pub(super) type Machine = Exchange<Vec<Peer>, Vec<Entry>, Vec<Channel<()>>>;
+pub(super) type Machine = Exchange<Vec<Peer>, Vec<Entry>, Vec<Channel<()>>, Vec<u64>>;
 
 /// Which channels a task is about.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -115,7 +114,6 @@ impl<T: Transport> Boundary<T> {
     pub fn start_receive(&mut self, scope: Scope) -> Result<(), BoundaryError> {
         if scope != Scope::Local {
             self.begin()?;
-            self.machine.start_receive()?;
         }
         Ok(())
     }
@@ -174,8 +172,12 @@ impl<T: Transport> Boundary<T> {
                 Err(error) => return Err(error.into()),
             }
             let to = self.machine.peers()[peer].rank();
+            let slot = self.machine.sequence() % self.machine.config().slots;
+            if !self.transport.may_write(to, slot)? {
+                all = false;
+                continue;
+            }
             let mut pack = self.machine.pack(peer, &mut self.head)?;
-            let slot = pack.slot();
             while let Some(entry) = pack.channel() {
                 if strip::is_live(view, &self.shape, &self.fields, &entry)? {
                     let place = pack.live()?;
@@ -186,7 +188,7 @@ impl<T: Transport> Boundary<T> {
                     pack.null()?;
                 }
             }
-            // The overflow lies beside the slot, where the peer finds it without an address.
+            // The overflow lies beside the slot or comes after it, where the peer finds it without an address.
             let message = pack.commit(0, 0)?;
             self.transport.publish(&message, self.machine.config().epoch, &self.head[..message.head])?;
             self.machine.on_sent(peer);
@@ -237,16 +239,20 @@ impl<T: Transport> Boundary<T> {
             if self.machine.is_received(peer) {
                 continue;
             }
-            let from = self.machine.peers()[peer].rank();
-            if self.transport.look(from, slot, &mut self.head)? {
+            let (from, room) = (self.machine.peers()[peer].rank(), self.machine.peers()[peer].slot_bytes());
+            let mut fetching = self.machine.peers()[peer].fetching();
+            if fetching.is_none() && self.transport.look(from, slot, &mut self.head)? {
                 match self.machine.on_message(peer, &self.head) {
-                    Ok(Arrival::Early) => {}
-                    // What does not lie in the slot lies where it can be read as well.
-                    Ok(Arrival::Fetch { .. }) => self.machine.on_fetched(peer)?,
-                    Ok(Arrival::Whole) => {}
+                    Ok(Arrival::Whole | Arrival::Early) => {}
+                    Ok(Arrival::Fetch { len, .. }) => fetching = Some(len),
                     // Counted by the machine; the message that is waited for may still come.
-                    Err(_) => self.transport.taken(from, slot),
+                    Err(_) => self.transport.taken(from, slot, room)?,
                 }
+            }
+            if let Some(bytes) = fetching
+                && self.transport.fetch(from, slot, bytes)?
+            {
+                self.machine.on_fetched(peer)?;
             }
             all &= self.machine.is_received(peer);
         }
@@ -255,23 +261,16 @@ impl<T: Transport> Boundary<T> {
 
     /// Makes fields present where something came.
     fn allocate(&mut self, view: &mut impl Fields, half: usize) -> Result<(), BoundaryError> {
+        let mut present = |key: Key| {
+            if view.values(key.receiver, key.field).is_some() { Ok(()) } else { view.allocate(key.receiver, key.field) }
+        };
         if half == LOCAL {
-            let range = self.machine.local().0;
-            return self.allocate_for(view, range);
+            let (_, entries, channels) = self.machine.local();
+            let live = entries.iter().zip(channels).filter(|(_, channel)| channel.state() == State::Received);
+            return Ok(live.map(|(entry, _)| entry.key).try_for_each(present)?);
         }
         for peer in 0..self.machine.peers().len() {
-            let range = self.machine.peers()[peer].inbound().clone();
-            self.allocate_for(view, range)?;
-        }
-        Ok(())
-    }
-
-    fn allocate_for(&self, view: &mut impl Fields, channels: Range<u32>) -> Result<(), BoundaryError> {
-        for at in channels {
-            let Entry { key, .. } = self.machine.entries()[at as usize];
-            if self.machine.state(at) == Some(State::Received) && view.values(key.receiver, key.field).is_none() {
-                view.allocate(key.receiver, key.field)?;
-            }
+            self.machine.came(peer).map(|entry| entry.key).try_for_each(&mut present)?;
         }
         Ok(())
     }

@@ -1,9 +1,9 @@
 //! What carries the messages of an exchange: slots of the receiver, overflow of the sender, votes.
 //!
-//! Values are packed into the receiver's slot one row after the other, and used from there; a transport has no buffer of
-//! its own. No call waits.
+//! Values are packed into the receiver's slot one row after the other, and used from there. A transport without memory that
+//! both sides reach keeps what is packed until it was carried. No call waits.
 
-use umbra_core::boundary::{Message, Place, Vote};
+use umbra_core::boundary::{Entry, Message, Peer, Place, Vote};
 
 /// Why a transport could not do what was asked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
@@ -28,6 +28,20 @@ pub enum TransportError {
     /// The memory of the fabric cannot be reached.
     #[error("memory of the fabric: {0}")]
     Memory(#[from] crate::sys::segment::SegmentError),
+    /// A library that carries messages has refused a call.
+    #[error("{call} failed with code {code}: the manual of that library says why")]
+    Library {
+        /// Which call.
+        call: &'static str,
+        /// What it returned.
+        code: i32,
+    },
+    /// What a rank must have sent before does not come.
+    #[error("nothing came from rank {rank}: see why it ended, or whether it runs the same mesh")]
+    Silent {
+        /// The rank.
+        rank: u32,
+    },
 }
 
 /// Carries the messages of one rank.
@@ -38,6 +52,25 @@ pub trait Transport {
     fn ranks(&self) -> u32;
     /// Slots of each pair.
     fn slots(&self) -> u32;
+
+    /// The ranks that messages go to and come from, with their plans: after the first build and after each change of the
+    /// mesh, when nothing is under way. Into each slot the first message has at most the peer's
+    /// [`slot_bytes`](Peer::slot_bytes).
+    ///
+    /// # Errors
+    /// [`TransportError`].
+    fn plans(&mut self, _peers: &[Peer], _entries: &[Entry]) -> Result<(), TransportError> {
+        Ok(())
+    }
+
+    /// Whether a message may be packed into this slot: what was packed there before is carried. That there is credit says
+    /// so too, where both sides use the same memory.
+    ///
+    /// # Errors
+    /// [`TransportError`].
+    fn may_write(&mut self, _to: u32, _slot: u32) -> Result<bool, TransportError> {
+        Ok(true)
+    }
 
     /// Writes values of a strip into a message to a rank that is being packed: `place`, and so many values further.
     ///
@@ -57,8 +90,20 @@ pub trait Transport {
     /// [`TransportError`].
     fn look(&mut self, from: u32, slot: u32, head: &mut [u8]) -> Result<bool, TransportError>;
 
-    /// The message in this slot was used or refused: do not show it again.
-    fn taken(&mut self, from: u32, slot: u32);
+    /// Whether so many bytes that did not fit into this slot are here; asked again until they are. Where the receiver
+    /// reaches the sender's memory, they are.
+    ///
+    /// # Errors
+    /// [`TransportError`].
+    fn fetch(&mut self, _from: u32, _slot: u32, _bytes: u32) -> Result<bool, TransportError> {
+        Ok(true)
+    }
+
+    /// The message in this slot was used or refused: do not show it again. The next one in it has at most `room` bytes.
+    ///
+    /// # Errors
+    /// [`TransportError`].
+    fn taken(&mut self, from: u32, slot: u32, room: u32) -> Result<(), TransportError>;
 
     /// Reads values of a strip of a message.
     ///
