@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Named by the page although no manifest names them: packages that the project was asked to use.
-const ASKED_FOR: [&str; 2] = ["atomic-polyfill", "mpi"];
+const ASKED_FOR: [&str; 1] = ["atomic-polyfill"];
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize().unwrap()

@@ -13,6 +13,8 @@ use crate::workspace::Workspace;
 
 /// The bench that needs an RDMA device.
 const VERBS: &str = "verbs";
+/// The bench whose peer is a program over MPI.
+const BOUNDARY: &str = "boundary";
 /// What stands before and behind its rows, among what the guest's console shows.
 const MARK: &str = "umbra-bench: rows";
 
@@ -32,6 +34,9 @@ pub(crate) fn run(workspace: &Workspace, name: &Option<String>, options: &[Strin
             in_guest(workspace, options)?;
             continue;
         }
+        if bench == BOUNDARY {
+            prepare_mpi(workspace)?;
+        }
         let status = Command::new("cargo")
             .args(["bench", "--quiet", "--package", "umbra-tests", "--bench", &bench, "--"])
             .args(options)
@@ -40,6 +45,15 @@ pub(crate) fn run(workspace: &Workspace, name: &Option<String>, options: &[Strin
         good &= status.success();
     }
     Ok(good)
+}
+
+/// Brings MPI where that is allowed; the bench itself says which rows are missing without.
+fn prepare_mpi(workspace: &Workspace) -> Result<(), Failure> {
+    let log = Log::create(&workspace.folder("xtask-logs")?.join("bench-boundary.log"), false)?;
+    if let Err(reason) = install::system_packages(install::Mpi::OPEN.packages, &log) {
+        eprintln!("bench {BOUNDARY}: without MPI: {reason}");
+    }
+    Ok(())
 }
 
 /// Runs the bench of verbs in a guest that makes itself a device; what the machine lacks for that is said.

@@ -45,6 +45,58 @@ pub(crate) const CC: SystemTool = SystemTool { program: "cc", package: "gcc", pu
 pub(crate) const VALGRIND: SystemTool =
     SystemTool { program: "valgrind", package: "valgrind", purpose: "memory check of the C programs" };
 
+/// An MPI library of Debian. Several can be installed together; each has its programs under names of its own.
+pub(crate) struct Mpi {
+    /// How it is called, and the folder of what is built for it.
+    pub(crate) name: &'static str,
+    /// Its packages.
+    pub(crate) packages: &'static [&'static str],
+    /// Its driver of the C compiler.
+    pub(crate) compiler: &'static str,
+    /// Its launcher, with what this needs to start more ranks than there are processors.
+    pub(crate) launcher: &'static str,
+    /// Options of the launcher.
+    pub(crate) options: &'static str,
+    /// Variables of the launcher.
+    pub(crate) environment: &'static [(&'static str, &'static str)],
+}
+
+impl Mpi {
+    /// Open MPI. It asks twice whether root really means it.
+    pub(crate) const OPEN: Mpi = Mpi {
+        name: "openmpi",
+        packages: &["libopenmpi-dev", "openmpi-bin"],
+        compiler: "mpicc.openmpi",
+        launcher: "mpirun.openmpi",
+        options: "--oversubscribe",
+        environment: &[("OMPI_ALLOW_RUN_AS_ROOT", "1"), ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")],
+    };
+    /// MPICH.
+    pub(crate) const MPICH: Mpi = Mpi {
+        name: "mpich",
+        packages: &["libmpich-dev", "mpich"],
+        compiler: "mpicc.mpich",
+        launcher: "mpirun.mpich",
+        options: "",
+        environment: &[],
+    };
+}
+
+/// The compiler front end that generators of bindings read headers with.
+pub(crate) struct Libclang(());
+
+impl Libclang {
+    /// Finds the packages, or installs them where that is allowed.
+    pub(crate) fn prepare(log: &Log) -> Found<Libclang> {
+        system_packages(&["libclang1-14", "libclang-common-14-dev"], log).map(|()| Libclang(()))
+    }
+
+    /// Tells a build which libclang to take: the newest one would win otherwise.
+    pub(crate) fn env(&self, run: Run) -> Run {
+        run.env("LIBCLANG_PATH", "/usr/lib/llvm-14/lib")
+    }
+}
+
 /// A tool that is there, or why it is not.
 pub(crate) type Found<T> = Result<T, String>;
 

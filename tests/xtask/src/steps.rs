@@ -15,6 +15,7 @@ mod layers;
 mod leftovers;
 mod lints;
 mod loom;
+mod mpi;
 mod policy;
 pub(crate) mod rdma;
 mod run;
@@ -38,6 +39,7 @@ pub(crate) const ALL: &[Step] = &[
     step("schedules", "no random schedule of the bootstrap breaks a rule", schedules::check),
     step("run", "the main job agrees byte for byte on every data path", run::check),
     step("rdma", "RDMA by verbs works: on this machine's device, or in a guest with one in software", rdma::check),
+    step("mpi", "boundary exchange and groups work over MPI: Open MPI and MPICH", mpi::check),
     step("cross", "the agent and the command build for a DPU and start there", cross::check),
     step("dpu", "a host and a DPU, two guests of different processors, work together", dpu::check),
     step("firmware", "firmware on emulated boards serves host processes, and its end is noticed", firmware::check),

@@ -7,11 +7,14 @@ use crate::run::Run;
 use crate::step::{Bench, Failure, Verdict};
 use crate::workspace::Workspace;
 
+/// The package over MPI, which stands outside the workspace with dependencies of its own.
+const APART: &str = "host/mpi";
+
 /// Every dependency has a comment line above it; that it stands on the page about dependencies is a test's business.
 pub(super) fn dependencies(bench: &Bench<'_>) -> Result<Verdict, Failure> {
     let mut findings = Vec::new();
     let mut count = 0;
-    for (_, folder) in Workspace::PACKAGES {
+    for folder in Workspace::PACKAGES.map(|(_, folder)| folder).into_iter().chain([APART]) {
         let path = Path::new(folder).join("Cargo.toml");
         for (line, name, explained) in listed(&bench.workspace.read(&path)?) {
             count += 1;
@@ -29,7 +32,10 @@ pub(super) fn deny(bench: &Bench<'_>) -> Result<Verdict, Failure> {
         Ok(tool) => tool,
         Err(reason) => return Ok(Verdict::Skipped(reason)),
     };
-    Run::new(tool).words("--workspace --all-features check licenses bans sources").succeed(bench.log)?;
+    Run::new(&tool).words("--workspace --all-features check licenses bans sources").succeed(bench.log)?;
+    let (manifest, rules) = (Path::new(APART).join("Cargo.toml"), bench.workspace.root.join("deny.toml"));
+    let apart = Run::new(tool).arg("--manifest-path").arg(manifest).words("--all-features --locked check --config");
+    apart.arg(rules).words("licenses bans sources").succeed(bench.log)?;
     Ok(Verdict::Passed(String::new()))
 }
 

@@ -1,0 +1,118 @@
+//! What ranks tell each other between exchanges: their votes, and their plans.
+
+use std::cell::RefCell;
+use std::time::{Duration, Instant};
+
+use umbra::boundary::TransportError;
+use umbra_core::boundary::Vote;
+
+use crate::raw::{Buffer, Communicator, MpiError};
+
+/// Tags above those of slots.
+const VOTE: u32 = 1000;
+const PLAN: u32 = 1001;
+/// Bytes of a vote: its round, and its three numbers.
+const BYTES: usize = 16;
+/// How long a plan may take that was sent before the vote that has come.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The last two votes of a rank with their rounds, by the last bit of the round.
+type Votes = [Option<(u32, Vote)>; 2];
+
+/// Votes and plans of one rank.
+#[derive(Debug)]
+pub(crate) struct Ballot {
+    world: Communicator,
+    /// Of each rank.
+    heard: RefCell<Vec<Votes>>,
+    /// What was sent and may still be under way.
+    sent: Vec<Buffer>,
+}
+
+impl Ballot {
+    pub(crate) fn new(world: Communicator) -> Ballot {
+        Ballot { world, heard: RefCell::new(vec![[None; 2]; world.size() as usize]), sent: Vec::new() }
+    }
+
+    pub(crate) const fn world(&self) -> &Communicator {
+        &self.world
+    }
+
+    fn send(&mut self, to: u32, tag: u32, bytes: &[u8]) -> Result<(), MpiError> {
+        for at in (0..self.sent.len()).rev() {
+            if self.sent[at].test()?.is_some() {
+                self.sent.swap_remove(at);
+            }
+        }
+        let mut buffer = Buffer::new(bytes.len());
+        for (word, bytes) in buffer.words_mut().unwrap_or(&mut []).iter_mut().zip(bytes.chunks(8)) {
+            let mut whole = [0; 8];
+            whole[..bytes.len()].copy_from_slice(bytes);
+            *word = u64::from_ne_bytes(whole);
+        }
+        buffer.send(&self.world, to, tag, 0..bytes.len())?;
+        self.sent.push(buffer);
+        Ok(())
+    }
+
+    /// The next message of a rank, if it is there.
+    fn receive(&self, from: u32, tag: u32) -> Result<Option<Vec<u8>>, MpiError> {
+        let Some(len) = self.world.probe(from, tag)? else { return Ok(None) };
+        let mut buffer = Buffer::new(len);
+        buffer.receive(&self.world, from, tag, len)?;
+        // It is there already, and nobody else receives it.
+        while buffer.test()?.is_none() {
+            std::hint::spin_loop();
+        }
+        let bytes = buffer.words().unwrap_or(&[]).iter().flat_map(|word| word.to_ne_bytes()).take(len);
+        Ok(Some(bytes.collect()))
+    }
+
+    pub(crate) fn vote(&mut self, round: u32, vote: Vote) -> Result<(), TransportError> {
+        let Vote { epoch, sequence, open } = vote;
+        let numbers = [round, epoch, sequence, open];
+        let bytes: Vec<u8> = numbers.into_iter().flat_map(u32::to_le_bytes).collect();
+        let me = self.world.rank();
+        for rank in (0..self.world.size()).filter(|&rank| rank != me) {
+            self.send(rank, VOTE, &bytes)?;
+        }
+        if let Some(own) = self.heard.get_mut().get_mut(me as usize) {
+            own[(round % 2) as usize] = Some((round, vote));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn vote_of(&self, rank: u32, round: u32) -> Result<Option<Vote>, TransportError> {
+        let ranks = self.world.size();
+        let mut heard = self.heard.borrow_mut();
+        let heard = heard.get_mut(rank as usize).ok_or(TransportError::NoRank { rank, ranks })?;
+        while rank != self.world.rank()
+            && let Some(bytes) = self.receive(rank, VOTE)?
+        {
+            let [round, epoch, sequence, open] = [0, 1, 2, 3].map(|at| {
+                let number = bytes.get(at * 4..).and_then(|bytes| bytes.first_chunk());
+                number.map_or(0, |number| u32::from_le_bytes(*number))
+            });
+            if bytes.len() == BYTES {
+                heard[(round % 2) as usize] = Some((round, Vote { epoch, sequence, open }));
+            }
+        }
+        Ok(heard[(round % 2) as usize].filter(|(of, _)| *of == round).map(|(_, vote)| vote))
+    }
+
+    pub(crate) fn write_plan(&mut self, to: u32, bytes: &[u8]) -> Result<(), TransportError> {
+        Ok(self.send(to, PLAN, bytes)?)
+    }
+
+    /// It was sent before the vote that has come already.
+    pub(crate) fn read_plan(&self, from: u32) -> Result<Vec<u8>, TransportError> {
+        let begun = Instant::now();
+        while begun.elapsed() < PATIENCE {
+            if let Some(bytes) = self.receive(from, PLAN)? {
+                return Ok(bytes);
+            }
+            std::thread::yield_now();
+        }
+        Err(TransportError::Silent { rank: from })
+    }
+}

@@ -1,0 +1,243 @@
+//! A job from a communicator: who is where, an agent on each node, one secret, without a configuration file.
+//!
+//! The processes of a node find each other by `MPI_Comm_split_type`; the first of them starts the node's agent. What a
+//! configuration file would say is told by messages: each node's address and ports, and the secret of the job, which is
+//! as safe as MPI's own messages are.
+
+use std::fmt;
+use std::fs;
+use std::io::{self, BufRead as _, BufReader};
+use std::net::{IpAddr, Ipv4Addr, TcpListener, ToSocketAddrs as _};
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use umbra::config::{ConfigError, Platform};
+use umbra::secret::{self, Secret, SecretError};
+use umbra::session::{Seat, Session, SessionError, Settings};
+use umbra_core::peer::{Host, LocalRank, WorldRank};
+
+use crate::raw::{Communicator, MpiError};
+
+/// Where the program of the agent is, if not beside this one or on the path.
+const AGENT: &str = "UMBRA_AGENT";
+/// What an agent says when it listens.
+const READY: &str = "ready";
+const DEADLINE: Duration = Duration::from_secs(60);
+
+/// Why there is no job.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum BootstrapError {
+    /// A call of MPI.
+    Mpi(MpiError),
+    /// The system: what was tried, and what it said.
+    System(&'static str, io::Error),
+    /// The agent of this node did not start; it says why on the standard error.
+    Agent(PathBuf),
+    /// The agent of another node did not start.
+    Elsewhere,
+    /// The secret.
+    Secret(SecretError),
+    /// The configuration that was put together.
+    Config(ConfigError),
+    /// Joining.
+    Session(SessionError),
+}
+
+impl fmt::Display for BootstrapError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            BootstrapError::Mpi(error) => error.fmt(f),
+            BootstrapError::System(what, error) => write!(f, "cannot {what}: {error}"),
+            BootstrapError::Agent(program) => {
+                write!(f, "agent {} does not start: see what it says, or set {AGENT} to its path", program.display())
+            }
+            BootstrapError::Elsewhere => {
+                f.write_str("the agent of another node does not start: see what is said there")
+            }
+            BootstrapError::Secret(error) => error.fmt(f),
+            BootstrapError::Config(error) => error.fmt(f),
+            BootstrapError::Session(error) => error.fmt(f),
+        }
+    }
+}
+impl std::error::Error for BootstrapError {}
+
+impl From<MpiError> for BootstrapError {
+    fn from(error: MpiError) -> Self {
+        BootstrapError::Mpi(error)
+    }
+}
+
+fn system(what: &'static str) -> impl FnOnce(io::Error) -> BootstrapError {
+    move |error| BootstrapError::System(what, error)
+}
+
+/// The node's agent and its files; both end with this value.
+#[derive(Debug)]
+struct Agent {
+    child: Child,
+    files: PathBuf,
+}
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        // It may have ended by itself; it is reaped in both cases, and files that are gone are what is wanted.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        let _ = fs::remove_dir_all(&self.files);
+    }
+}
+
+/// Where one process sits, what the job is, and on the first process of a node its agent.
+#[derive(Debug)]
+pub struct Bootstrap {
+    world: Communicator,
+    seat: Seat,
+    config: String,
+    secret: Secret,
+    agent: Option<Agent>,
+}
+
+/// This machine's address for the others.
+fn address(nodes: usize) -> Result<Ipv4Addr, BootstrapError> {
+    if nodes == 1 {
+        return Ok(Ipv4Addr::LOCALHOST);
+    }
+    let name = fs::read_to_string("/proc/sys/kernel/hostname").map_err(system("read the name of this machine"))?;
+    let found = (name.trim(), 0).to_socket_addrs().map_err(system("find the address of this machine"))?;
+    let mut found = found.filter_map(|address| match address.ip() {
+        IpAddr::V4(address) if !address.is_loopback() => Some(address),
+        _ => None,
+    });
+    let none = || io::Error::new(io::ErrorKind::NotFound, format!("{} has no IPv4 address", name.trim()));
+    found.next().ok_or_else(none).map_err(system("find the address of this machine"))
+}
+
+/// Two ports that are free now. The agent says so if somebody takes one before it does.
+fn ports() -> Result<[u16; 2], BootstrapError> {
+    let bind = || TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0)).map_err(system("bind a port"));
+    let both = [bind()?, bind()?];
+    let port = |at: usize| both[at].local_addr().map(|a| a.port()).map_err(system("name a port"));
+    Ok([port(0)?, port(1)?])
+}
+
+/// The agent's program.
+fn program() -> PathBuf {
+    let beside = || std::env::current_exe().ok().map(|exe| exe.with_file_name("umbra-agent"));
+    let named = std::env::var_os(AGENT).map(PathBuf::from);
+    named.or_else(|| beside().filter(|path| path.is_file())).unwrap_or_else(|| "umbra-agent".into())
+}
+
+/// Starts this node's agent and waits until it listens.
+fn start(node: u32, config: &str, secret: &Secret) -> Result<Agent, BootstrapError> {
+    let name = secret::random::<8>().map_err(system("draw random bytes"))?;
+    let files = std::env::temp_dir().join(format!("umbra-mpi-{:016x}", u64::from_le_bytes(name)));
+    fs::DirBuilder::new().mode(0o700).create(&files).map_err(system("make a directory"))?;
+    let (job, key) = (files.join("job.cfg"), files.join("secret"));
+    fs::write(&job, config).map_err(system("write the configuration"))?;
+    secret.create(&key).map_err(BootstrapError::Secret)?;
+    let program = program();
+    // The kernel kills the agent with this process, however that ends.
+    let mut child = Command::new("setpriv")
+        .args(["--pdeathsig", "KILL"])
+        .arg(&program)
+        .arg("--config")
+        .arg(&job)
+        .arg("--secret-file")
+        .arg(&key)
+        .args(["--service-process", &node.to_string(), "--deadline-ms", &DEADLINE.as_millis().to_string()])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .map_err(system("start setpriv"))?;
+    let says = child.stdout.take();
+    let agent = Agent { child, files };
+    let line = says.and_then(|says| BufReader::new(says).lines().next()).and_then(Result::ok);
+    if line.is_some_and(|line| line.contains(READY)) { Ok(agent) } else { Err(BootstrapError::Agent(program)) }
+}
+
+impl Bootstrap {
+    /// Finds out who is where, and starts an agent on each node. All processes of the communicator call this.
+    ///
+    /// # Errors
+    /// [`BootstrapError`]; if the agent of one node does not start, on all processes.
+    pub fn new(world: Communicator) -> Result<Bootstrap, BootstrapError> {
+        let node = world.of_this_node()?;
+        let leads = node.rank() == 0;
+        // The world rank of the node's first process names the node.
+        let mut first = [0; 4];
+        first.copy_from_slice(&world.rank().to_le_bytes());
+        node.broadcast(&mut first)?;
+        let first = u64::from(u32::from_le_bytes(first));
+        let mut nodes = world.gather(&[first])?;
+        nodes.sort_unstable();
+        nodes.dedup();
+        let here = nodes.binary_search(&first).unwrap_or(0) as u32;
+        let (address, ports) = if leads { (address(nodes.len())?, ports()?) } else { (Ipv4Addr::LOCALHOST, [0; 2]) };
+        let told = world.gather(&[u64::from(address.to_bits()), u64::from(ports[0]), u64::from(ports[1])])?;
+        let line = |(number, &first): (usize, &u64)| {
+            let [address, services, ranks] = [0, 1, 2].map(|at| told[first as usize * 3 + at]);
+            let address = Ipv4Addr::from_bits(address as u32);
+            format!("node{number},dpu{number}:{address}:{services}:{ranks}\n")
+        };
+        let lines: String = nodes.iter().enumerate().map(line).collect();
+        let config = format!("# Format version: 1\n{lines}");
+        let mut key = [0; 32];
+        if world.rank() == 0 {
+            key = *Secret::random().map_err(BootstrapError::Secret)?.bytes();
+        }
+        world.broadcast(&mut key)?;
+        let secret = Secret::from_bytes(key);
+        let started = if leads { start(here, &config, &secret).map(Some) } else { Ok(None) };
+        // Everybody hears whether all agents listen, so nobody waits for one that never will.
+        let failed = world.gather(&[u64::from(started.is_err())])?;
+        let agent = started?;
+        if failed.contains(&1) {
+            return Err(BootstrapError::Elsewhere);
+        }
+        let seat = Seat {
+            rank: WorldRank(world.rank()),
+            size: world.size(),
+            host: Host(here),
+            local: LocalRank(node.rank()),
+            n_local: node.size(),
+        };
+        Ok(Bootstrap { world, seat, config, secret, agent })
+    }
+
+    /// Where this process sits.
+    #[must_use]
+    pub const fn seat(&self) -> Seat {
+        self.seat
+    }
+
+    /// What a configuration file of this job would say.
+    #[must_use]
+    pub fn config(&self) -> &str {
+        &self.config
+    }
+
+    /// Joins the job.
+    ///
+    /// # Errors
+    /// [`BootstrapError`].
+    pub fn join(&self) -> Result<Session, BootstrapError> {
+        let platform = Platform::parse(&self.config, Path::new("MPI")).map_err(BootstrapError::Config)?;
+        let job = platform.job(&platform.dpu_names()).map_err(BootstrapError::Config)?;
+        let settings = Settings { deadline: DEADLINE, ..Settings::new(job, self.secret.clone(), self.seat) };
+        Session::join(settings).map_err(BootstrapError::Session)
+    }
+
+    /// Ends the job after all processes have left it; the agents end then.
+    ///
+    /// # Errors
+    /// [`BootstrapError`].
+    pub fn end(self) -> Result<(), BootstrapError> {
+        self.world.gather(&[0])?;
+        drop(self.agent);
+        Ok(())
+    }
+}

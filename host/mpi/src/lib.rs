@@ -1,0 +1,33 @@
+//! Umbra on MPI.
+//!
+//! On one machine ranks share memory; between machines MPI and whatever launches it are the engine. Here are:
+//!
+//! - [`MpiSlot`] carries boundary exchange: one message a peer, into a slot that its receiver has posted before.
+//! - [`MpiStrips`] does the same with a message for each strip, as mesh codes do, to compare with.
+//! - [`Bootstrap`] makes a job of the processes that `mpirun` started: numbers, node groups, agents and secret come from
+//!   the communicator, so the endpoint cache needs no configuration file.
+//!
+//! ```text
+//! raw         the calls of MPI, with the memory that they work on (all unsafe code)
+//! ballot      votes and plans
+//! slot        boundary exchange, a message a peer
+//! strips      boundary exchange, a message a strip
+//! bootstrap   a job from a communicator
+//! ```
+//!
+//! A program is tied to the MPI library that it was built with; therefore this is a package of its own, which nothing else
+//! depends on. Calls of MPI are made by the thread that initialized it.
+
+#![deny(unsafe_code)]
+
+mod ballot;
+mod bootstrap;
+#[allow(unsafe_code, reason = "calls of MPI")]
+mod raw;
+mod slot;
+mod strips;
+
+pub use bootstrap::{Bootstrap, BootstrapError};
+pub use raw::{Communicator, MpiError};
+pub use slot::MpiSlot;
+pub use strips::MpiStrips;

@@ -1,0 +1,155 @@
+//! The command line.
+
+use std::time::Duration;
+
+use lexopt::prelude::{Long, Short, Value, ValueExt as _};
+use umbra::advect::{Options, Problem};
+
+pub(crate) const HELP: &str = "\
+usage: mpirun -n RANKS umbra-mpi COMMAND
+
+  advect [OPTION]...   move blobs through a mesh, every bit proven; as `umbra advect` does on one
+                       machine, with these of its options: --problem shift|smooth, -d N, --blocks N,
+                       --cells N, --fields N, --radius N, --cycles N, --dense, --split, --reversed,
+                       --delay-us N, --seed N, --timeout-s N, --json; and --transport
+                       slot (a message a peer), early or probe (a message a strip)
+  group                make a job of these processes, without a configuration file, and look
+                       everybody up in the endpoint cache
+  --help               this text
+
+Examples:
+  mpirun -n 4 umbra-mpi advect --problem smooth
+  mpirun -n 8 umbra-mpi group
+";
+
+/// Which transport.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Carrier {
+    /// A message a peer, into a posted slot.
+    Slot,
+    /// A message a strip, all receives posted early.
+    Early,
+    /// A message a strip, received when it was seen.
+    Probe,
+}
+
+/// What the user asks for.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) enum Request {
+    /// The help text.
+    Help,
+    /// The advection problem; with an object instead of a line.
+    Advect(Options, Carrier, bool),
+    /// The endpoint cache.
+    Group,
+}
+
+/// Reads the arguments.
+pub(crate) fn parse(mut parser: lexopt::Parser) -> Result<Request, lexopt::Error> {
+    let command = match parser.next()? {
+        None | Some(Short('h') | Long("help")) => return Ok(Request::Help),
+        Some(Value(word)) => word.string()?,
+        Some(other) => return Err(other.unexpected()),
+    };
+    match command.as_str() {
+        "help" => Ok(Request::Help),
+        "group" => match parser.next()? {
+            None => Ok(Request::Group),
+            Some(Short('h') | Long("help")) => Ok(Request::Help),
+            Some(other) => Err(other.unexpected()),
+        },
+        "advect" => advect(parser),
+        other => Err(format!("there is no command {other}").into()),
+    }
+}
+
+fn advect(mut parser: lexopt::Parser) -> Result<Request, lexopt::Error> {
+    let (mut problem, mut dimensions, mut carrier, mut json) = (Problem::Shift, 2, Carrier::Slot, false);
+    type Change = Box<dyn FnOnce(&mut Options)>;
+    let mut changes: Vec<Change> = Vec::new();
+    while let Some(argument) = parser.next()? {
+        let change: Change = match argument {
+            Short('h') | Long("help") => return Ok(Request::Help),
+            Long("json") => {
+                json = true;
+                continue;
+            }
+            Long("problem") => {
+                problem = match parser.value()?.string()?.as_str() {
+                    "shift" => Problem::Shift,
+                    "smooth" => Problem::Smooth,
+                    other => return Err(format!("there is no problem {other}: shift or smooth").into()),
+                };
+                continue;
+            }
+            Long("transport") => {
+                carrier = match parser.value()?.string()?.as_str() {
+                    "slot" => Carrier::Slot,
+                    "early" => Carrier::Early,
+                    "probe" => Carrier::Probe,
+                    other => return Err(format!("there is no transport {other}: slot, early or probe").into()),
+                };
+                continue;
+            }
+            Short('d') | Long("dimensions") => {
+                dimensions = parser.value()?.parse()?;
+                continue;
+            }
+            Long("blocks") => with(parser.value()?.parse()?, |options, n| options.blocks = n),
+            Long("cells") => with(parser.value()?.parse()?, |options, n| options.cells = n),
+            Long("fields") => with(parser.value()?.parse()?, |options, n| options.fields = n),
+            Long("radius") => with(parser.value()?.parse()?, |options, n| options.radius = n),
+            Long("cycles") => with(parser.value()?.parse()?, |options, n| options.cycles = n),
+            Long("seed") => with(parser.value()?.parse()?, |options, n| options.seed = n),
+            Long("delay-us") => with(parser.value()?.parse()?, |options, n| options.delay = Duration::from_micros(n)),
+            Long("timeout-s") => with(parser.value()?.parse()?, |options, n| options.deadline = Duration::from_secs(n)),
+            Long("dense") => Box::new(|options| options.dense = true),
+            Long("split") => Box::new(|options| options.split = true),
+            Long("reversed") => Box::new(|options| options.reversed = true),
+            other => return Err(other.unexpected()),
+        };
+        changes.push(change);
+    }
+    let mut options = Options::new(problem, dimensions);
+    changes.into_iter().for_each(|change| change(&mut options));
+    Ok(Request::Advect(options, carrier, json))
+}
+
+fn with<N: 'static>(n: N, change: fn(&mut Options, N)) -> Box<dyn FnOnce(&mut Options)> {
+    Box::new(move |options| change(options, n))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(words: &[&str]) -> Result<Request, lexopt::Error> {
+        parse(lexopt::Parser::from_args(words))
+    }
+
+    #[test]
+    fn options_change_the_usual_run_wherever_the_problem_stands() {
+        let expected = Options { cycles: 7, dense: true, ..Options::new(Problem::Smooth, 3) };
+        let given = words(&[
+            "advect",
+            "--cycles",
+            "7",
+            "--dense",
+            "--problem",
+            "smooth",
+            "-d3",
+            "--json",
+            "--transport",
+            "probe",
+        ]);
+        assert_eq!(given.unwrap_or(Request::Help), Request::Advect(expected, Carrier::Probe, true));
+    }
+
+    #[test]
+    fn what_is_not_known_is_refused() {
+        for wrong in [&["advect", "--problem", "rough"][..], &["group", "1"], &["advect", "--cycles", "x"], &["x"]] {
+            assert!(words(wrong).is_err(), "{wrong:?}");
+        }
+        assert_eq!(words(&[]).ok(), Some(Request::Help));
+    }
+}

@@ -1,0 +1,314 @@
+//! The calls of MPI that we use, each with the memory that it works on.
+//!
+//! A [`Buffer`] owns its memory and the operation that is under way on it, so nobody reads or writes what a send or a
+//! receive still uses, and no storage is given back before. All errors are returned. MPI is used from one thread; none
+//! of these types can leave it.
+//!
+//! Source: MPI 3.1, chapters 3 (point-to-point), 5.9 (reductions) and 6.4.2 (`MPI_Comm_split_type`).
+
+use std::ffi::{c_int, c_void};
+use std::marker::PhantomData;
+use std::mem::MaybeUninit;
+
+use mpi::ffi;
+
+/// A call that MPI refused.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct MpiError {
+    /// Which call.
+    pub call: &'static str,
+    /// What it returned.
+    pub code: i32,
+}
+
+impl std::fmt::Display for MpiError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} failed with code {}: the manual of the MPI library says why", self.call, self.code)
+    }
+}
+impl std::error::Error for MpiError {}
+
+impl From<MpiError> for umbra::boundary::TransportError {
+    fn from(MpiError { call, code }: MpiError) -> Self {
+        umbra::boundary::TransportError::Library { call, code }
+    }
+}
+
+/// MPI's own word for success.
+const SUCCESS: c_int = 0;
+
+const fn check(call: &'static str, code: c_int) -> Result<(), MpiError> {
+    if code == SUCCESS { Ok(()) } else { Err(MpiError { call, code }) }
+}
+
+/// A length as MPI counts.
+fn count(call: &'static str, len: usize) -> Result<c_int, MpiError> {
+    c_int::try_from(len).map_err(|_| MpiError { call, code: -1 })
+}
+
+/// Processes that can send to each other.
+#[derive(Clone, Copy, Debug)]
+pub struct Communicator {
+    raw: ffi::MPI_Comm,
+    rank: u32,
+    size: u32,
+    /// Calls of MPI are made by one thread.
+    alone: PhantomData<*const ()>,
+}
+
+impl Communicator {
+    /// All processes that the launcher started, for as long as MPI is initialized.
+    ///
+    /// # Errors
+    /// [`MpiError`].
+    pub fn world(_: &mpi::environment::Universe) -> Result<Communicator, MpiError> {
+        // SAFETY: a constant of the library, set before `main`.
+        Communicator::new(unsafe { ffi::RSMPI_COMM_WORLD })
+    }
+
+    fn new(raw: ffi::MPI_Comm) -> Result<Communicator, MpiError> {
+        let (mut rank, mut size) = (0, 0);
+        // SAFETY: a constant of the library.
+        let returns = unsafe { ffi::RSMPI_ERRORS_RETURN };
+        // SAFETY: `raw` is a communicator of this process, here and below.
+        check("MPI_Comm_set_errhandler", unsafe { ffi::MPI_Comm_set_errhandler(raw, returns) })?;
+        // SAFETY: the place is an integer's.
+        check("MPI_Comm_rank", unsafe { ffi::MPI_Comm_rank(raw, &raw mut rank) })?;
+        // SAFETY: the place is an integer's.
+        check("MPI_Comm_size", unsafe { ffi::MPI_Comm_size(raw, &raw mut size) })?;
+        Ok(Communicator { raw, rank: rank as u32, size: size as u32, alone: PhantomData })
+    }
+
+    /// The processes of it that share memory with this one.
+    ///
+    /// # Errors
+    /// [`MpiError`].
+    pub fn of_this_node(&self) -> Result<Communicator, MpiError> {
+        let mut raw = MaybeUninit::uninit();
+        // SAFETY: a constant of the library.
+        let (shared, info) = unsafe { (ffi::RSMPI_COMM_TYPE_SHARED, ffi::RSMPI_INFO_NULL) };
+        // SAFETY: all processes of the communicator call this, and the place is a communicator's.
+        let code = unsafe { ffi::MPI_Comm_split_type(self.raw, shared, self.rank as c_int, info, raw.as_mut_ptr()) };
+        check("MPI_Comm_split_type", code)?;
+        // SAFETY: the call has written it.
+        Communicator::new(unsafe { raw.assume_init() })
+    }
+
+    /// The number of this process.
+    #[must_use]
+    pub const fn rank(&self) -> u32 {
+        self.rank
+    }
+
+    /// Processes.
+    #[must_use]
+    pub const fn size(&self) -> u32 {
+        self.size
+    }
+
+    /// What the first process has in these bytes, all have then. All processes call this, with as many bytes.
+    ///
+    /// # Errors
+    /// [`MpiError`].
+    pub fn broadcast(&self, bytes: &mut [u8]) -> Result<(), MpiError> {
+        let len = count("MPI_Bcast", bytes.len())?;
+        // SAFETY: the bytes are there to be read and written until the call returns; the type is a constant.
+        check("MPI_Bcast", unsafe { ffi::MPI_Bcast(bytes.as_mut_ptr().cast(), len, ffi::RSMPI_UINT8_T, 0, self.raw) })
+    }
+
+    /// The numbers of all processes, in their order, at all processes. All call this, with as many numbers.
+    ///
+    /// # Errors
+    /// [`MpiError`].
+    pub fn gather(&self, numbers: &[u64]) -> Result<Vec<u64>, MpiError> {
+        let call = "MPI_Allgather";
+        let len = count(call, numbers.len())?;
+        let mut all = vec![0u64; numbers.len() * self.size as usize];
+        // SAFETY: a constant of the library.
+        let kind = unsafe { ffi::RSMPI_UINT64_T };
+        let (from, to) = (numbers.as_ptr().cast::<c_void>(), all.as_mut_ptr().cast::<c_void>());
+        // SAFETY: `from` has `len` numbers and `to` so many of each process, until the call returns.
+        check(call, unsafe { ffi::MPI_Allgather(from, len, kind, to, len, kind, self.raw) })?;
+        Ok(all)
+    }
+
+    /// Ends all processes: the others would wait for this one.
+    pub fn abort(&self, code: i32) -> ! {
+        // SAFETY: MPI is initialized as long as there is a communicator.
+        unsafe { ffi::MPI_Abort(self.raw, code) };
+        std::process::exit(code)
+    }
+
+    /// Bytes of the message of a process that is there, if one is.
+    ///
+    /// # Errors
+    /// [`MpiError`].
+    pub fn probe(&self, from: u32, tag: u32) -> Result<Option<usize>, MpiError> {
+        let (mut flag, mut status) = (0, MaybeUninit::uninit());
+        // SAFETY: the places are an integer's and a status's.
+        let code =
+            unsafe { ffi::MPI_Iprobe(from as c_int, tag as c_int, self.raw, &raw mut flag, status.as_mut_ptr()) };
+        check("MPI_Iprobe", code)?;
+        if flag == 0 {
+            return Ok(None);
+        }
+        // SAFETY: with a flag that is set, the call has written the status.
+        received(unsafe { status.assume_init_ref() }).map(Some)
+    }
+}
+
+/// Bytes of a message.
+fn received(status: &ffi::MPI_Status) -> Result<usize, MpiError> {
+    let mut len = 0;
+    // SAFETY: a status that MPI has written; the type is a constant.
+    check("MPI_Get_count", unsafe { ffi::MPI_Get_count(status, ffi::RSMPI_UINT8_T, &raw mut len) })?;
+    Ok(len as usize)
+}
+
+/// What is under way on a buffer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Way {
+    Idle,
+    Out,
+    In,
+}
+
+/// Memory with messages under way from it, or one into it.
+#[derive(Debug)]
+pub(crate) struct Buffer {
+    words: Vec<u64>,
+    /// Of what is under way, if anything is.
+    requests: Vec<ffi::MPI_Request>,
+    way: Way,
+}
+
+impl Buffer {
+    /// So many bytes of zeros; pages that are never written take no memory.
+    #[must_use]
+    pub(crate) fn new(bytes: usize) -> Buffer {
+        Buffer { words: vec![0; bytes.div_ceil(8)], requests: Vec::new(), way: Way::Idle }
+    }
+
+    /// Whether nothing is under way.
+    #[must_use]
+    pub(crate) fn is_idle(&self) -> bool {
+        self.way == Way::Idle
+    }
+
+    /// The words, if nothing is under way.
+    #[must_use]
+    pub(crate) fn words(&self) -> Option<&[u64]> {
+        if self.is_idle() { Some(&self.words) } else { None }
+    }
+
+    /// The words to change, if nothing is under way.
+    #[must_use]
+    pub(crate) fn words_mut(&mut self) -> Option<&mut [u64]> {
+        if self.is_idle() { Some(&mut self.words) } else { None }
+    }
+
+    /// Gives it another size; what was in it is lost. Nothing happens while something is under way.
+    pub(crate) fn resize(&mut self, bytes: usize) {
+        let words = bytes.div_ceil(8);
+        if self.is_idle() && (words > self.words.len() || words < self.words.len() / 2) {
+            self.words = vec![0; words];
+        }
+    }
+
+    /// Starts to send so many bytes, from a place on. Several parts can be on their way.
+    ///
+    /// # Errors
+    /// [`MpiError`], with the code -1 if something is to come into it, or there are fewer bytes.
+    pub(crate) fn send(
+        &mut self,
+        world: &Communicator,
+        to: u32,
+        tag: u32,
+        part: std::ops::Range<usize>,
+    ) -> Result<(), MpiError> {
+        let (call, len) = ("MPI_Isend", count("MPI_Isend", part.len())?);
+        if self.way == Way::In || part.end > self.words.len() * 8 {
+            return Err(MpiError { call, code: -1 });
+        }
+        let mut request = MaybeUninit::uninit();
+        // SAFETY: the part ends within the words, as was checked.
+        let from = unsafe { self.words.as_ptr().byte_add(part.start) }.cast::<c_void>();
+        // SAFETY: a constant of the library.
+        let kind = unsafe { ffi::RSMPI_UINT8_T };
+        // SAFETY: the vector has these bytes; it is neither changed nor dropped before `test` or `drop` has seen the end.
+        let code =
+            unsafe { ffi::MPI_Isend(from, len, kind, to as c_int, tag as c_int, world.raw, request.as_mut_ptr()) };
+        check(call, code)?;
+        // SAFETY: the call has written it.
+        self.requests.push(unsafe { request.assume_init() });
+        self.way = Way::Out;
+        Ok(())
+    }
+
+    /// Starts to receive into its first bytes.
+    ///
+    /// # Errors
+    /// [`MpiError`], with the code -1 if something is under way or there are fewer bytes.
+    pub(crate) fn receive(&mut self, world: &Communicator, from: u32, tag: u32, bytes: usize) -> Result<(), MpiError> {
+        let (call, len) = ("MPI_Irecv", count("MPI_Irecv", bytes)?);
+        if !self.is_idle() || bytes > self.words.len() * 8 {
+            return Err(MpiError { call, code: -1 });
+        }
+        let (to, mut request) = (self.words.as_mut_ptr().cast::<c_void>(), MaybeUninit::uninit());
+        // SAFETY: a constant of the library.
+        let kind = unsafe { ffi::RSMPI_UINT8_T };
+        // SAFETY: as in `send`; nothing reads the bytes before either.
+        let code =
+            unsafe { ffi::MPI_Irecv(to, len, kind, from as c_int, tag as c_int, world.raw, request.as_mut_ptr()) };
+        check(call, code)?;
+        // SAFETY: the call has written it.
+        self.requests.push(unsafe { request.assume_init() });
+        self.way = Way::In;
+        Ok(())
+    }
+
+    /// Whether what was under way has ended; with the bytes that came.
+    ///
+    /// # Errors
+    /// [`MpiError`].
+    pub(crate) fn test(&mut self) -> Result<Option<usize>, MpiError> {
+        let mut came = 0;
+        while let Some(request) = self.requests.last_mut() {
+            let (mut flag, mut status) = (0, MaybeUninit::uninit());
+            // SAFETY: the request of something under way; the places are an integer's and a status's.
+            let code = unsafe { ffi::MPI_Test(request, &raw mut flag, status.as_mut_ptr()) };
+            check("MPI_Test", code)?;
+            if flag == 0 {
+                return Ok(None);
+            }
+            self.requests.pop();
+            if self.way == Way::In {
+                // SAFETY: with a flag that is set, the call has written the status.
+                came = received(unsafe { status.assume_init_ref() })?;
+            }
+        }
+        self.way = Way::Idle;
+        Ok(Some(came))
+    }
+}
+
+impl Drop for Buffer {
+    /// A receive is cancelled. What is still being sent keeps its memory: to lose it is safe, to use it again is not.
+    fn drop(&mut self) {
+        match self.way {
+            Way::Idle => {}
+            Way::Out => std::mem::forget(std::mem::take(&mut self.words)),
+            Way::In => {
+                for request in &mut self.requests {
+                    // SAFETY: the request of a receive under way.
+                    let cancelled = unsafe { ffi::MPI_Cancel(request) };
+                    // SAFETY: a cancelled receive ends, whatever others do (MPI 3.1, 3.8.4), and so does one that came.
+                    let ended = unsafe { ffi::MPI_Wait(request, ffi::RSMPI_STATUS_IGNORE) };
+                    if (cancelled, ended) != (SUCCESS, SUCCESS) {
+                        std::mem::forget(std::mem::take(&mut self.words));
+                    }
+                }
+            }
+        }
+    }
+}

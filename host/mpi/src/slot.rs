@@ -1,0 +1,230 @@
+//! Boundary exchange over MPI with one message a peer: the receiver's slot is posted before the sender sends.
+//!
+//! What the receiver chose as the size of a slot is what it keeps memory for, and what it has posted. What does not fit
+//! follows in a second message, for which the receiver takes exactly the memory that it needs, when it knows the size.
+//!
+//! ```text
+//! tag 2n      message into slot n: head, bitmap, payloads
+//! tag 2n + 1  what did not fit into slot n
+//! ```
+//!
+//! *Cost*: two calls of MPI a message, and one test a look; a copy from the field and one into it.
+
+use umbra::boundary::{Transport, TransportError};
+use umbra_core::boundary::{Entry, HEAD, Message, Peer, Place, Vote, bitmap_bytes};
+
+use crate::ballot::Ballot;
+use crate::raw::{Buffer, Communicator};
+
+/// Two let a peer be one exchange ahead. With more, a sender could know of a slot before the receiver has posted it.
+const SLOTS: u32 = 2;
+
+/// A slot and what does not fit into it.
+#[derive(Debug)]
+struct Two {
+    slot: Buffer,
+    overflow: Buffer,
+    /// The message is here and was not taken yet; its bytes.
+    came: Option<usize>,
+    /// The overflow is being received, or was.
+    fetching: bool,
+}
+
+impl Two {
+    fn new(slot: usize, overflow: usize) -> Two {
+        Two { slot: Buffer::new(slot), overflow: Buffer::new(overflow), came: None, fetching: false }
+    }
+
+    fn area(&self, place: Place) -> (&Buffer, usize) {
+        match place {
+            Place::Slot(at) => (&self.slot, at as usize),
+            Place::Overflow(at) => (&self.overflow, at as usize),
+        }
+    }
+}
+
+/// Both directions with one peer.
+#[derive(Debug)]
+struct Ends {
+    out: Vec<Two>,
+    into: Vec<Two>,
+    /// Bytes in front of the first payload of a message to it.
+    head: usize,
+}
+
+/// One rank's end.
+#[derive(Debug)]
+pub struct MpiSlot {
+    ballot: Ballot,
+    /// By rank; `None` for those that nothing is exchanged with.
+    peers: Vec<Option<Ends>>,
+}
+
+impl MpiSlot {
+    /// The end of this process among those of a communicator; each has one at a time.
+    #[must_use]
+    pub fn new(world: Communicator) -> MpiSlot {
+        MpiSlot { peers: (0..world.size()).map(|_| None).collect(), ballot: Ballot::new(world) }
+    }
+
+    const fn world(&self) -> &Communicator {
+        self.ballot.world()
+    }
+
+    fn ends(&self, rank: u32) -> Result<&Ends, TransportError> {
+        let none = TransportError::NoRank { rank, ranks: self.peers.len() as u32 };
+        self.peers.get(rank as usize).and_then(Option::as_ref).ok_or(none)
+    }
+
+    fn ends_mut(&mut self, rank: u32) -> Result<&mut Ends, TransportError> {
+        let none = TransportError::NoRank { rank, ranks: self.peers.len() as u32 };
+        self.peers.get_mut(rank as usize).and_then(Option::as_mut).ok_or(none)
+    }
+}
+
+const fn tags(slot: u32) -> (u32, u32) {
+    (2 * (slot % SLOTS), 2 * (slot % SLOTS) + 1)
+}
+
+/// Writes values from a word on.
+pub(crate) fn store(buffer: &mut Buffer, first: usize, values: &[f64]) -> Result<(), TransportError> {
+    let words = buffer.words_mut().unwrap_or(&mut []);
+    let (end, capacity) = ((first + values.len()) as u64 * 8, words.len() as u64 * 8);
+    let words = words.get_mut(first..first + values.len()).ok_or(TransportError::SlotTooSmall { end, capacity })?;
+    for (word, value) in words.iter_mut().zip(values) {
+        *word = value.to_bits().to_le();
+    }
+    Ok(())
+}
+
+/// Reads values from a word on.
+pub(crate) fn load(buffer: &Buffer, first: usize, into: &mut [f64]) -> Result<(), TransportError> {
+    let words = buffer.words().unwrap_or(&[]);
+    let (end, capacity) = ((first + into.len()) as u64 * 8, words.len() as u64 * 8);
+    let words = words.get(first..first + into.len()).ok_or(TransportError::SlotTooSmall { end, capacity })?;
+    for (value, word) in into.iter_mut().zip(words) {
+        *value = f64::from_bits(u64::from_le(*word));
+    }
+    Ok(())
+}
+
+impl Transport for MpiSlot {
+    fn rank(&self) -> u32 {
+        self.world().rank()
+    }
+
+    fn ranks(&self) -> u32 {
+        self.world().size()
+    }
+
+    fn slots(&self) -> u32 {
+        SLOTS
+    }
+
+    fn plans(&mut self, peers: &[Peer], entries: &[Entry]) -> Result<(), TransportError> {
+        let world = *self.world();
+        // Nothing is under way but the receives that were posted for exchanges that never were.
+        self.peers.iter_mut().for_each(|ends| *ends = None);
+        for peer in peers {
+            let (out, room) = (peer.out(), peer.slot_bytes() as usize);
+            let head = HEAD + bitmap_bytes(out.len() as u32);
+            let payload: u64 = entries[out.start as usize..out.end as usize].iter().map(Entry::bytes).sum();
+            let dense = usize::try_from(payload).unwrap_or(usize::MAX).saturating_add(head);
+            let mut into: Vec<_> = (0..SLOTS).map(|_| Two::new(room, 0)).collect();
+            for (slot, two) in (0..).zip(&mut into) {
+                two.slot.receive(&world, peer.rank(), tags(slot).0, room)?;
+            }
+            let out = (0..SLOTS).map(|_| Two::new(dense, dense)).collect();
+            let ranks = self.peers.len() as u32;
+            let place = self.peers.get_mut(peer.rank() as usize);
+            *place.ok_or(TransportError::NoRank { rank: peer.rank(), ranks })? = Some(Ends { out, into, head });
+        }
+        Ok(())
+    }
+
+    fn may_write(&mut self, to: u32, slot: u32) -> Result<bool, TransportError> {
+        let two = &mut self.ends_mut(to)?.out[(slot % SLOTS) as usize];
+        Ok(two.slot.test()?.is_some() && two.overflow.test()?.is_some())
+    }
+
+    fn write(&mut self, to: u32, slot: u32, place: Place, behind: usize, values: &[f64]) -> Result<(), TransportError> {
+        let two = &mut self.ends_mut(to)?.out[(slot % SLOTS) as usize];
+        let (buffer, at) = match place {
+            Place::Slot(at) => (&mut two.slot, at as usize),
+            Place::Overflow(at) => (&mut two.overflow, at as usize),
+        };
+        store(buffer, at / 8 + behind, values)
+    }
+
+    fn publish(&mut self, message: &Message, _epoch: u32, head: &[u8]) -> Result<(), TransportError> {
+        let (world, (tag, overflow)) = (*self.world(), tags(message.slot));
+        let ends = self.ends_mut(message.rank)?;
+        let bytes = if message.in_slot > 0 { ends.head + message.in_slot as usize } else { head.len() };
+        let two = &mut ends.out[(message.slot % SLOTS) as usize];
+        let words = two.slot.words_mut().unwrap_or(&mut []);
+        for (word, bytes) in words.iter_mut().zip(head.as_chunks::<8>().0) {
+            *word = u64::from_ne_bytes(*bytes);
+        }
+        two.slot.send(&world, message.rank, tag, 0..bytes)?;
+        if message.overflow > 0 {
+            two.overflow.send(&world, message.rank, overflow, 0..message.overflow as usize)?;
+        }
+        Ok(())
+    }
+
+    fn look(&mut self, from: u32, slot: u32, head: &mut [u8]) -> Result<bool, TransportError> {
+        let two = &mut self.ends_mut(from)?.into[(slot % SLOTS) as usize];
+        if two.came.is_none() {
+            two.came = two.slot.test()?;
+        }
+        let Some(bytes) = two.came else { return Ok(false) };
+        // Behind the end of a short message is nothing: not what lay in the slot before.
+        head.fill(0);
+        let words = two.slot.words().unwrap_or(&[]);
+        for (to, word) in head.as_chunks_mut::<8>().0.iter_mut().zip(words).take(bytes / 8) {
+            *to = word.to_ne_bytes();
+        }
+        Ok(true)
+    }
+
+    fn fetch(&mut self, from: u32, slot: u32, bytes: u32) -> Result<bool, TransportError> {
+        let (world, (_, tag)) = (*self.world(), tags(slot));
+        let two = &mut self.ends_mut(from)?.into[(slot % SLOTS) as usize];
+        if !two.fetching {
+            two.overflow.resize(bytes as usize);
+            two.overflow.receive(&world, from, tag, bytes as usize)?;
+            two.fetching = true;
+        }
+        Ok(two.overflow.test()?.is_some())
+    }
+
+    fn taken(&mut self, from: u32, slot: u32, room: u32) -> Result<(), TransportError> {
+        let (world, (tag, _)) = (*self.world(), tags(slot));
+        let two = &mut self.ends_mut(from)?.into[(slot % SLOTS) as usize];
+        (two.came, two.fetching) = (None, false);
+        two.overflow.resize(0);
+        two.slot.resize(room as usize);
+        Ok(two.slot.receive(&world, from, tag, room as usize)?)
+    }
+
+    fn read(&self, from: u32, slot: u32, place: Place, behind: usize, into: &mut [f64]) -> Result<(), TransportError> {
+        let (buffer, at) = self.ends(from)?.into[(slot % SLOTS) as usize].area(place);
+        load(buffer, at / 8 + behind, into)
+    }
+
+    fn vote(&mut self, round: u32, vote: Vote) -> Result<(), TransportError> {
+        self.ballot.vote(round, vote)
+    }
+
+    fn vote_of(&self, rank: u32, round: u32) -> Result<Option<Vote>, TransportError> {
+        self.ballot.vote_of(rank, round)
+    }
+
+    fn write_plan(&mut self, to: u32, bytes: &[u8]) -> Result<(), TransportError> {
+        self.ballot.write_plan(to, bytes)
+    }
+
+    fn read_plan(&self, from: u32) -> Result<Vec<u8>, TransportError> {
+        self.ballot.read_plan(from)
+    }
+}

@@ -1,0 +1,53 @@
+//! The peer: a program over MPI, built and run here.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use crate::{Case, Figures};
+
+pub(crate) const EARLY: &str = "MPI, a receive for each strip posted early";
+pub(crate) const SLOT: &str = "MPI, one message into a slot posted early";
+const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/boundary/over_mpi.c");
+
+/// The program.
+pub(crate) struct Peer(PathBuf);
+
+impl Peer {
+    /// Builds it in the folder of this bench.
+    pub(crate) fn build() -> Result<Peer, String> {
+        let bench = std::env::current_exe().map_err(|error| error.to_string())?;
+        let program = bench.with_file_name("over_mpi");
+        let built = Command::new("mpicc").args(["-O2", "-o"]).arg(&program).arg(SOURCE).output();
+        match built {
+            Ok(built) if built.status.success() => Ok(Peer(program)),
+            Ok(built) => Err(format!("mpicc: {}", String::from_utf8_lossy(&built.stderr))),
+            Err(error) => Err(format!("there is no mpicc (Debian: libopenmpi-dev, openmpi-bin): {error}")),
+        }
+    }
+
+    /// Runs two ranks; the figures of each mode.
+    pub(crate) fn run(&self, case: Case) -> Result<[Figures; 2], String> {
+        let numbers = [u64::from(case.channels), u64::from(case.bytes), case.batches as u64, u64::from(case.exchanges)];
+        let output = Command::new("mpirun")
+            .args(["-n", "2"])
+            .arg(&self.0)
+            .args(numbers.map(|number| number.to_string()))
+            // Open MPI asks twice whether root really means it.
+            .envs([("OMPI_ALLOW_RUN_AS_ROOT", "1"), ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")])
+            // In containers neither processors nor slots are counted as elsewhere.
+            .envs([("OMPI_MCA_rmaps_base_oversubscribe", "1"), ("OMPI_MCA_btl_base_warn_component_unused", "0")])
+            .output()
+            .map_err(|error| format!("mpirun: {error}"))?;
+        let printed = String::from_utf8_lossy(&output.stdout);
+        let figures = |mode: &str| {
+            let line = printed.lines().find_map(|line| line.strip_prefix(mode)?.strip_prefix(' '))?;
+            let mut numbers = line.split(' ').map(str::parse::<f64>);
+            let (time, _median, memory) = (numbers.next()?.ok()?, numbers.next()?.ok()?, numbers.next()?.ok()?);
+            Some(Figures { time, memory })
+        };
+        match (figures("early"), figures("slot")) {
+            (Some(early), Some(slot)) if output.status.success() => Ok([early, slot]),
+            _ => Err(format!("mpirun {}: {}", output.status, String::from_utf8_lossy(&output.stderr).trim())),
+        }
+    }
+}

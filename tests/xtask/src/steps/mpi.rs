@@ -1,0 +1,77 @@
+//! Umbra on MPI: a package outside the workspace, built once for each MPI library and run by its launcher.
+
+use std::path::{Path, PathBuf};
+
+use crate::install::{self, Libclang, Mpi};
+use crate::run::{Log, Run};
+use crate::step::{Bench, Failure, Verdict};
+use crate::steps::tests::{PROFILE, PROGRAMS};
+
+/// Ranks of a run, and what is asked for; every run proves its bits or its answers by itself and says so by its exit code.
+const RUNS: &[(u32, &str)] = &[
+    (1, "advect --problem shift --cells 8 --radius 2 --cycles 24"),
+    (2, "advect --problem shift --cells 8 --radius 2 --cycles 24 --dense"),
+    (3, "advect --problem shift --cells 8 --radius 2 --cycles 24 --split --reversed"),
+    (4, "advect --problem shift --cells 8 --radius 2 --cycles 24 --delay-us 300"),
+    (2, "advect --problem smooth --cells 8 --radius 2 --cycles 24"),
+    (3, "advect --problem smooth --cells 8 --radius 2 --cycles 24 --dense"),
+    (4, "advect --problem smooth -d 3 --cells 6 --radius 2 --cycles 10 --split"),
+    (8, "advect --problem smooth -d 3 --blocks 2 --cells 6 --radius 2 --cycles 10 --reversed"),
+    (3, "advect --problem shift --cells 8 --radius 2 --cycles 24 --transport early"),
+    (4, "advect --problem smooth --cells 8 --radius 2 --cycles 24 --transport early --split"),
+    (3, "advect --problem shift -d 3 --blocks 2 --cells 6 --radius 2 --cycles 10 --transport probe --reversed"),
+    (4, "advect --problem smooth --cells 8 --radius 2 --cycles 24 --transport probe"),
+    (8, "group"),
+];
+/// Seconds of a run, on a machine with fewer processors than ranks.
+const LIMIT: u64 = 180;
+
+/// Builds the package, lints it, and runs all of it, with each MPI library that is here or can be installed.
+pub(super) fn check(bench: &Bench<'_>) -> Result<Verdict, Failure> {
+    let libclang = match Libclang::prepare(bench.log) {
+        Ok(libclang) => libclang,
+        Err(reason) => return Ok(Verdict::Skipped(reason)),
+    };
+    Run::cargo().words("fmt --check --manifest-path host/mpi/Cargo.toml").succeed(bench.log)?;
+    // The agent that the processes of a node start.
+    Run::cargo().words("build").words(PROGRAMS).succeed(bench.log)?;
+    let agent = bench.workspace.target.join(PROFILE).join("umbra-agent");
+    let (mut here, mut missing) = (Vec::new(), Vec::new());
+    for mpi in [Mpi::OPEN, Mpi::MPICH] {
+        match install::system_packages(mpi.packages, bench.log) {
+            Ok(()) => {
+                with(bench, &mpi, &libclang, &agent)?;
+                here.push(mpi.name);
+            }
+            Err(reason) => missing.push(reason),
+        }
+    }
+    if here.is_empty() {
+        return Ok(Verdict::Skipped(missing.join(", ")));
+    }
+    let without: String = missing.iter().map(|reason| format!(", not with all: {reason}")).collect();
+    Ok(Verdict::Passed(format!("{} runs by {}{without}", RUNS.len(), here.join(" and "))))
+}
+
+/// Everything with one library. A change of the compiler driver does not build the bindings anew, so each has its own folder.
+fn with(bench: &Bench<'_>, mpi: &Mpi, libclang: &Libclang, agent: &Path) -> Result<(), Failure> {
+    let folder = bench.workspace.folder("mpi")?.join(mpi.name);
+    let cargo = |words: &str| {
+        let run = Run::cargo().words(words).words("--manifest-path host/mpi/Cargo.toml --locked --profile");
+        libclang.env(run.arg(PROFILE).arg("--target-dir").arg(&folder)).env("MPICC", mpi.compiler)
+    };
+    cargo("clippy --all-targets").words("-- -D warnings").succeed(bench.log)?;
+    cargo("test").succeed(bench.log)?;
+    cargo("build --bins").succeed(bench.log)?;
+    let program = folder.join(PROFILE).join("umbra-mpi");
+    RUNS.iter().try_for_each(|&(ranks, words)| run(mpi, ranks, &program, words, agent, bench.log))
+}
+
+/// Runs so many ranks.
+fn run(mpi: &Mpi, ranks: u32, program: &PathBuf, words: &str, agent: &Path, log: &Log) -> Result<(), Failure> {
+    let mut run = Run::new(mpi.launcher).words(mpi.options).arg("-n").arg(ranks.to_string()).arg(program).words(words);
+    for (name, value) in mpi.environment {
+        run = run.env(name, value);
+    }
+    run.env("UMBRA_AGENT", agent).limit(LIMIT).succeed(log)
+}
