@@ -9,7 +9,7 @@ use std::collections::{HashMap, HashSet};
 use proptest::prelude::*;
 use umbra_core::access::read::Get;
 use umbra_core::access::relay::{Asker, CREDIT};
-use umbra_core::access::stage::{Keeping, Lent, Reply, SLOT_BYTES, Stage, Storage, Tag, Waiter, Want};
+use umbra_core::access::stage::{Counters, Keeping, Lent, Reply, SLOT_BYTES, Stage, Storage, Tag, Waiter, Want};
 use umbra_core::cache;
 use umbra_core::error::Status;
 use umbra_core::key::{Key, Span};
@@ -69,10 +69,12 @@ impl World {
             places: vec![0; 16],
             tags: vec![Tag::NONE; SLOTS],
             queue: vec![0; SLOTS],
+            ahead: vec![0; SLOTS],
             regions: (0..4).map(|_| Slot::EMPTY).collect(),
             keys: vec![Entry::EMPTY; 8],
             waiters: (0..12).map(|_| Slot::EMPTY).collect(),
             links: vec![0; (RANKS + SERVERS) as usize],
+            hints: vec![0; (RANKS + SERVERS) as usize],
         };
         World {
             stage: Stage::new(lent, (1, 2), PATIENCE).unwrap(),
@@ -114,6 +116,12 @@ impl World {
             Ok(Reply::Elsewhere) => {}
             Err(status) => assert_eq!(status, Status::Full),
         }
+    }
+
+    fn expect(&mut self, rank: u32, key: Key, offset: u64, len: u64) -> Result<(), Status> {
+        let taken = self.stage.expect(Link(rank), Span { key, offset, len }, via(key.region()), self.now);
+        assert!(taken != Ok(()) || (1..=SLOT_BYTES).contains(&len));
+        taken
     }
 
     fn answered(&mut self, asker: Asker) -> (Span, Time) {
@@ -202,13 +210,22 @@ impl World {
             13..=16 => self.fill(a as usize, c % 5 > 0),
             17 => self.revoke(a % KEYS),
             18 => self.gone(a % (RANKS + SERVERS)),
+            19..=22 => {
+                let len = [8, 8, 16, 0, SLOT_BYTES, SLOT_BYTES + 1][b as usize % 6];
+                let _ = self.expect(a % RANKS, self.key(b % KEYS), u64::from(c % 3) * 8, len);
+            }
             _ => self.now = self.now + Lapse(u64::from(c)),
         }
         self.turn();
         assert!(self.stage.used() as usize <= SLOTS && self.stage.regions() <= 4);
+        let Counters { prefetched, used, wasted, .. } = self.stage.counters();
+        let unused = self.stage.unused();
+        assert_eq!(prefetched, used + wasted + u64::from(unused), "each hint that was taken ends once");
+        assert!(unused as usize <= SLOTS / 2, "{unused} slots for what nobody may ever read");
     }
 
     fn finish(&mut self) {
+        self.turn();
         while !(self.leaves.is_empty() && self.fills.is_empty()) {
             self.leave();
             self.turn();
@@ -225,7 +242,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
     #[test]
     fn everybody_who_waits_is_answered_once_and_no_copy_outlives_its_region(
-        steps in prop::collection::vec((0_u8..22, any::<u32>(), any::<u32>(), any::<u8>()), 1..300)
+        steps in prop::collection::vec((0_u8..26, any::<u32>(), any::<u32>(), any::<u8>()), 1..300)
     ) {
         let mut world = World::new();
         for step in steps {
@@ -296,4 +313,112 @@ fn what_may_not_be_kept_is_read_elsewhere_and_not_asked_for_all_the_time() {
     world.ask(0, region, 0, 8, 100);
     world.turn();
     assert_eq!(world.leaves.len(), 1, "its owner may have changed its mind");
+}
+
+/// What was prefetched, used, wasted, refused.
+fn hints(world: &World) -> [u64; 4] {
+    let Counters { prefetched, used, wasted, refused, .. } = world.stage.counters();
+    [prefetched, used, wasted, refused]
+}
+
+#[test]
+fn a_hinted_span_is_read_before_it_is_asked_for_and_what_ranks_wait_for_is_read_first() {
+    let mut world = World::new();
+    let key = world.key(0);
+    assert_eq!(world.expect(0, key, 0, 8), Ok(()));
+    world.turn();
+    assert!(world.fills.is_empty(), "first the leave");
+    world.leave();
+    world.turn();
+    world.fill(0, true);
+    // It waits for the next turn; what is asked for after it does not.
+    assert_eq!(world.expect(1, key, 8, 8), Ok(()));
+    world.ask(2, 0, 16, 8, 100);
+    world.turn();
+    assert_eq!(world.fills.iter().map(|get| get.address).collect::<Vec<_>>(), [16, 8]);
+    world.fill(0, true);
+    world.ask(0, 0, 0, 8, 100);
+    assert!(world.waiting.is_empty(), "it was there");
+    // Another rank asks while it is on its way.
+    world.ask(0, 0, 8, 8, 100);
+    world.ask(1, 0, 8, 8, 100);
+    assert_eq!((world.waiting.len(), world.fills.len()), (2, 1), "one read for two");
+    assert_eq!(hints(&world), [2, 2, 0, 0]);
+    world.finish();
+    assert_eq!(world.read, 3);
+}
+
+#[test]
+fn hints_take_half_of_the_slots_one_rank_s_a_quarter_and_never_what_is_read() {
+    let mut world = World::new();
+    let key = world.key(0);
+    world.ask(0, 0, 80, 8, 100);
+    world.turn();
+    world.leave();
+    world.turn();
+    assert_eq!(world.expect(0, key, 0, 8), Ok(()));
+    assert_eq!(world.expect(0, key, 0, 8), Ok(()), "it is on its way");
+    assert_eq!(world.expect(0, key, 8, 8), Err(Status::Full), "a quarter of four slots");
+    assert_eq!(world.expect(1, key, 8, 8), Ok(()));
+    assert_eq!(world.expect(2, key, 16, 8), Err(Status::Full), "half of four slots");
+    assert_eq!(world.expect(7, key, 16, 8), Err(Status::Full), "nobody's link");
+    for len in [0, SLOT_BYTES + 1] {
+        assert_eq!(world.expect(2, key, 24, len), Err(Status::OutOfBounds));
+    }
+    assert_eq!(hints(&world), [2, 0, 0, 5]);
+    world.turn();
+    // All four slots are waited for: there is no room for a hint, and none for what another wants.
+    world.ask(0, 0, 0, 8, 100);
+    world.ask(0, 0, 8, 8, 100);
+    world.ask(0, 0, 88, 8, 100);
+    assert_eq!(hints(&world), [2, 2, 0, 5]);
+    assert_eq!((world.stage.used(), world.expect(2, key, 96, 8)), (4, Err(Status::Full)));
+    world.finish();
+    // Copies that nobody reads now make way.
+    assert_eq!(world.expect(2, key, 96, 8), Ok(()));
+    world.finish();
+}
+
+#[test]
+fn what_is_not_used_before_it_leaves_is_wasted_and_makes_room_for_other_hints() {
+    let mut world = World::new();
+    let (key, other) = (world.key(0), world.key(1));
+    assert_eq!((world.expect(0, key, 0, 8), world.expect(1, other, 0, 8)), (Ok(()), Ok(())));
+    world.turn();
+    world.leave();
+    world.leave();
+    world.turn();
+    assert_eq!(world.fills.len(), 2);
+    world.fill(0, true);
+    // Its region is taken back while the second is on its way, and the first is there.
+    world.revoke(0);
+    world.revoke(1);
+    world.fill(0, true);
+    assert_eq!((hints(&world), world.stage.used()), ([2, 0, 2, 0], 0));
+    // Who asks by the old key is asked for leave anew, and by the new one as well.
+    world.ask_by_key(0, key, 0, 8, 100);
+    assert!(world.waiting.len() == 1, "nothing of it is there");
+    world.finish();
+
+    // A rank that goes: what it expected is not read, and others find what was.
+    let key = world.key(2);
+    assert_eq!(world.expect(0, key, 0, 8), Ok(()));
+    world.turn();
+    world.gone(0);
+    world.finish();
+    assert_eq!((hints(&world), world.stage.unused()), ([3, 0, 3, 0], 0));
+    // A read ahead that fails is no copy.
+    assert_eq!(world.expect(1, key, 8, 8), Ok(()));
+    world.turn();
+    world.fill(0, false);
+    assert_eq!((hints(&world), world.stage.used()), ([4, 0, 4, 0], 1));
+    // Content that was asked for since pushes what was expected out.
+    assert_eq!(world.expect(1, key, 16, 8), Ok(()));
+    world.finish();
+    for offset in (32..64).step_by(8) {
+        world.ask(2, 2, offset, 8, 100);
+        world.turn();
+        world.fill(0, true);
+    }
+    assert_eq!(hints(&world), [5, 0, 5, 0]);
 }

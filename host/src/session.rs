@@ -34,6 +34,7 @@
 //! missing.
 
 mod error;
+mod expecting;
 mod exposing;
 mod memory;
 mod progress;

@@ -111,6 +111,92 @@ fn after_a_revocation_a_key_opens_nothing_and_the_next_one_brings_the_new_bytes(
     assert_eq!((status["copies_hits"], status["copies_used"]), (20 * PIECES, 0));
 }
 
+/// Waits until a figure of the readers' agent has this value.
+fn until(agents: &mut Agents, figure: &str, value: u64) -> BTreeMap<String, u64> {
+    let end = Instant::now() + rig::PATIENCE;
+    loop {
+        let status = agents.status(0);
+        if status[figure] == value {
+            return status;
+        }
+        assert!(Instant::now() < end, "{figure} is {}, and {value} are expected", status[figure]);
+    }
+}
+
+#[test]
+fn what_a_rank_says_it_will_read_is_there_when_it_asks() {
+    for data_path in [DataPath::Auto, DataPath::Asked] {
+        let mut agents = Agents::of(Options { data_path, deadline: DEADLINE, ..rig::options(2, 1, 2) });
+        let mut sessions = agents.world();
+        let (key, ticket) = export(&mut sessions[2], segment_of(2));
+        assert_eq!(sessions[0].read_ahead(&ticket, 0, LEN as u64).unwrap(), LEN as u64);
+        let ahead = until(&mut agents, "copies_used", PIECES);
+        assert_eq!((ahead["copies_prefetched"], ahead["copies_prefetched_used"]), (PIECES, 0));
+        // Once read ahead, it is not again.
+        sessions[0].read_ahead(&ticket, 0, LEN as u64).unwrap();
+        let end = Instant::now() + rig::PATIENCE;
+        while agents.status(1)["reads_served"] < PIECES {
+            assert!(Instant::now() < end, "not read ahead");
+        }
+        assert!(read(&mut sessions[0], &ticket).unwrap() == bytes_of(2));
+        let (copies, served) = figures(&mut agents);
+        assert_eq!((served, copies["copies_prefetched_used"], copies["copies_misses"]), (PIECES, PIECES, PIECES));
+        assert_eq!(copies["copies_hits"] + copies["copies_joined"], PIECES);
+
+        // What is taken back between the hint and the read is not there, and what comes next is another's.
+        let (next, other) = export(&mut sessions[2], segment_of(7));
+        sessions[0].read_ahead(&other, 0, LEN as u64).unwrap();
+        sessions[2].revoke(next).unwrap();
+        let status = read(&mut sessions[0], &other).unwrap_err().status();
+        assert!(matches!(status, Status::KeyRevoked | Status::StaleKey), "{status}");
+        let (_, again) = export(&mut sessions[2], Exported::Bytes(bytes_of(8)));
+        assert!(read(&mut sessions[0], &again).unwrap() == bytes_of(8));
+        let over =
+            |copies: &BTreeMap<String, u64>| copies["copies_prefetched_used"] + copies["copies_prefetched_wasted"];
+        while let last = agents.status(0)
+            && last["copies_prefetched"] != over(&last)
+        {
+            assert!(Instant::now() < end, "hints of memory that is gone are neither used nor wasted: {last:?}");
+        }
+        assert!(read(&mut sessions[0], &ticket).unwrap() == bytes_of(2));
+        sessions[2].revoke(key).unwrap();
+    }
+}
+
+#[test]
+fn hints_that_are_wrong_cost_nobody_anything() {
+    let room = Options { stage: Some(8 * 32 * 1024), deadline: DEADLINE, ..rig::options(2, 1, 2) };
+    let mut agents = Agents::of(room);
+    let mut sessions = agents.world();
+    let (_, ticket) = export(&mut sessions[2], segment_of(2));
+    let refused = |result: Result<u64, SessionError>| result.unwrap_err().status();
+    assert_eq!(refused(sessions[0].read_ahead(&ticket, LEN as u64, 1)), Status::OutOfBounds);
+    assert_eq!(refused(sessions[0].read_ahead(&ticket, 1, u64::MAX)), Status::OutOfBounds);
+    // Memory that may change is not read ahead, nor what is beyond the region, nor what nobody exported.
+    let plain = sessions[2].export_bytes(bytes_of(9)).unwrap();
+    let plain = sessions[2].ticket(plain).unwrap();
+    assert_eq!(sessions[0].read_ahead(&plain, 0, 100).unwrap(), 0);
+    let unknown = Key::new(ticket.key.owner(), 999, 3);
+    let forged = [
+        Ticket { access: ticket.access, ..plain },
+        Ticket { len: u64::MAX / 2, ..ticket },
+        Ticket { key: unknown, ..ticket },
+    ];
+    for forged in forged {
+        sessions[0].read_ahead(&forged, LEN as u64 - 8, 8 + (forged.len - LEN as u64).min(100)).unwrap();
+    }
+    // More than there is room for: eight slots, of which two for what one rank says.
+    sessions[0].read_ahead(&ticket, 0, LEN as u64).unwrap();
+    for _ in 0..3 {
+        all(&mut sessions[..2], |s| assert!(read(s, &ticket).unwrap() == bytes_of(2)));
+        assert!(read(&mut sessions[0], &plain).unwrap() == bytes_of(9));
+    }
+    let copies = agents.status(0);
+    assert!(copies["copies_hints_refused"] > 0 && copies["copies_used"] <= 8, "{copies:?}");
+    let over = copies["copies_prefetched_used"] + copies["copies_prefetched_wasted"];
+    assert!((over..=over + 2).contains(&copies["copies_prefetched"]), "{copies:?}");
+}
+
 #[test]
 fn only_what_its_owner_calls_constant_is_kept() {
     let mut agents = Agents::start(2, 1, 1);

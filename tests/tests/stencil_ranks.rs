@@ -67,9 +67,10 @@ fn figure(object: &str, name: &str) -> u64 {
 #[test]
 fn what_a_stencil_loads_again_comes_from_the_agent_s_copies() {
     // Three rows of bricks do not fit into the slots, so most bricks are loaded more than once.
-    let given = ["--extents", "256,256", "--brick", "16", "--slots", "20", "--policy", "lru", "--json", "--verify"];
+    let lru = ["--slots", "20", "--policy", "lru", "--prefetch", "0"];
+    let given = [&["--extents", "256,256", "--brick", "16", "--json", "--verify"][..], &lru].concat();
     for (stage, kept) in [("64M", true), ("0", false)] {
-        let output = umbra().args(given).args(["--stage", stage]).output().unwrap();
+        let output = umbra().args(&given).args(["--stage", stage]).output().unwrap();
         let text = String::from_utf8(output.stdout.clone()).unwrap();
         assert!(output.status.success(), "{} {text}", said(&output));
         let [loads, compulsory, reads, hits] =
@@ -81,6 +82,29 @@ fn what_a_stencil_loads_again_comes_from_the_agent_s_copies() {
 }
 
 #[test]
+fn what_a_stencil_will_load_is_read_ahead_by_the_agent() {
+    let given = ["--extents", "512,512", "--brick", "16", "--slots", "80", "--prefetch", "24", "--json", "--verify"];
+    // With a stage of four pieces there is room for one that is not used yet, and what is waited for pushes it out.
+    for (more, most_ahead) in [(&[][..], 1024), (&["--order", "tiles"], 1024), (&["--stage", "128K"], 1)] {
+        let output = umbra().args(given).args(more).output().unwrap();
+        let text = String::from_utf8(output.stdout.clone()).unwrap();
+        assert!(output.status.success() && text.contains("\"differing_points\":0"), "{} {text}", said(&output));
+        let [loads, reads] = ["loads", "agent_reads"].map(|name| figure(&text, name));
+        let [prefetched, used, wasted] =
+            ["", "_used", "_wasted"].map(|which| figure(&text, &format!("agent_prefetched{which}")));
+        assert_eq!(reads, loads, "{text}");
+        assert!(prefetched > 0 && used + wasted <= prefetched && prefetched <= used + wasted + most_ahead, "{text}");
+        if more.is_empty() {
+            // A brick is a piece: nearly all of them are told before they are loaded, however busy the machine is.
+            assert!(prefetched > loads / 2 && wasted == 0, "{text}");
+        }
+    }
+    let output = umbra().args(given).args(["--stage", "0"]).output().unwrap();
+    let text = String::from_utf8(output.stdout.clone()).unwrap();
+    assert!(output.status.success() && figure(&text, "agent_prefetched") == 0, "{} {text}", said(&output));
+}
+
+#[test]
 fn many_threads_load_bricks_through_one_session_and_a_killed_rank_is_named() {
     let field = Field::create(None, &[300, 200], Element::F64).unwrap();
     field.fill(7, &Stop::default()).unwrap();
@@ -88,7 +112,7 @@ fn many_threads_load_bricks_through_one_session_and_a_killed_rank_is_named() {
     let spread = Spread { bricks, element_bytes: 8, holders: 3 };
     let options = Options { input: Some(field.open_path()), data_path: DataPath::Auto, ..rig::options(1, 1, 1) };
     let mut job = FieldJob::start(&options, spread).unwrap();
-    let (ranks, file) = (job.source(), BrickFile { field: &field, bricks });
+    let (ranks, file) = (job.source(4), BrickFile { field: &field, bricks });
     let until = Instant::now() + rig::PATIENCE;
     let load = |number: u64| {
         let mut bytes = vec![0; 64 * 64 * 8];
@@ -192,7 +216,9 @@ fn an_interrupted_run_ends_its_ranks_and_agents() {
 
 #[test]
 fn options_that_only_ranks_obey_are_refused_for_a_file() {
-    for given in [["--ranks", "2"], ["--data-path", "cma"], ["--stage", "0"], ["--agent", "/bin/true"]] {
+    for given in
+        [["--ranks", "2"], ["--data-path", "cma"], ["--stage", "0"], ["--prefetch", "1"], ["--agent", "/bin/true"]]
+    {
         let mut command = Command::new(&rig::programs().0);
         let output = command.arg("stencil").args(given).output().unwrap();
         assert!(output.status.code() == Some(2) && said(&output).contains("use it with --source ranks"), "{given:?}");

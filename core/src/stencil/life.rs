@@ -6,7 +6,7 @@ use super::group::{Group, Stage};
 use super::input::Names;
 use super::machine::Stencil;
 use super::storage::Lent;
-use crate::cache::slot::{ABANDONED, TOLD};
+use crate::cache::slot::{ABANDONED, NIL, TOLD};
 use crate::cache::{Interrupted, ResetError};
 
 impl<L: Lent, N: Names, F: Future> Stencil<L, N, F> {
@@ -78,6 +78,13 @@ impl<L: Lent, N: Names, F: Future> Stencil<L, N, F> {
     /// [`Interrupted`].
     pub fn is_empty(&self) -> Result<bool, Interrupted> {
         Ok(self.len()? == 0)
+    }
+
+    /// Whether an input has a slot, with its content or on the way to it.
+    #[must_use]
+    pub fn has_slot(&self, data: u64) -> bool {
+        let input = self.names.number(data).and_then(|number| self.inputs.as_ref().get(number as usize));
+        input.is_some_and(|input| input.slot != NIL)
     }
 
     /// Slots whose content nobody holds.

@@ -7,7 +7,7 @@ use umbra_core::access::relay::{Asker, Fate};
 use umbra_core::access::serve::INLINE_MAX;
 use umbra_core::error::Status;
 use umbra_core::key::Access;
-use umbra_core::peer::{Incarnation, PeerKind, Rank, Sp};
+use umbra_core::peer::{Incarnation, Peer, PeerKind, Rank, Sp};
 use umbra_core::region::Region;
 use umbra_core::time::Lapse;
 use umbra_core::wire::Frame;
@@ -41,14 +41,8 @@ impl Process {
         let Fetch { span, patience, constant } = fetch;
         let alone = |status| (status, None);
         let owner = span.key.owner();
-        let PeerKind::Rank(rank) = owner.kind() else { return Err((Status::UnknownRegion, None)) };
-        let world = self.machines.agent.group().world().ok_or((Status::UnknownGroup, None))?;
-        let found = self.tables().and_then(|tables| tables.lookup(world, Rank(rank.0)).ok());
-        let endpoint = found.ok_or((Status::RankOutOfRange, None))?;
-        if endpoint.peer != owner {
-            return Err((Status::UnknownRegion, None));
-        }
-        if endpoint.sp == self.settings.sp {
+        let sp = self.server_of(owner).map_err(alone)?;
+        if sp == self.settings.sp {
             if span.len > INLINE_MAX {
                 return Err(alone(Status::OutOfBounds));
             }
@@ -60,7 +54,7 @@ impl Process {
             self.answer_fetch(asker, &bytes);
             return Ok(());
         }
-        let via = self.routes.get(&endpoint.sp).copied().ok_or((Status::PeerFailed, Some(endpoint.sp)))?;
+        let via = self.routes.get(&sp).copied().ok_or((Status::PeerFailed, Some(sp)))?;
         // The owner's service process knows the region's real bounds; a rank names bytes by their offset.
         let region =
             Region { key: span.key, incarnation: Incarnation::ANY, base: 0, len: u64::MAX, access: Access::READ };
@@ -72,6 +66,15 @@ impl Process {
         }
         let get = Get { owner, via, address: span.offset, len: span.len, deadline, tag: 0, region: Some(region) };
         self.machines.agent.relay().ask(asker, get).map_err(alone)
+    }
+
+    /// The first service process of a rank, by the endpoint cache.
+    pub(super) fn server_of(&self, owner: Peer) -> Result<Sp, Status> {
+        let PeerKind::Rank(rank) = owner.kind() else { return Err(Status::UnknownRegion) };
+        let world = self.machines.agent.group().world().ok_or(Status::UnknownGroup)?;
+        let found = self.tables().and_then(|tables| tables.lookup(world, Rank(rank.0)).ok());
+        let endpoint = found.ok_or(Status::RankOutOfRange)?;
+        if endpoint.peer == owner { Ok(endpoint.sp) } else { Err(Status::UnknownRegion) }
     }
 
     pub(super) fn refuse_fetch(&mut self, asker: Asker, (status, missing): Refusal) {

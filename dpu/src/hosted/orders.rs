@@ -10,9 +10,10 @@ use umbra::job::{DataPath, Step};
 use umbra::link::{Listener, Party as LinkParty};
 use umbra_core::access::direct::{CLOSE, CONNECT, OPEN};
 use umbra_core::access::read::Get;
-use umbra_core::access::stage::{DROP, KEEP};
+use umbra_core::access::stage::{DROP, HINT, KEEP};
 use umbra_core::error::Status;
 use umbra_core::machine::Link;
+use umbra_core::peer::PeerKind;
 use umbra_core::time::{Lapse, Time};
 use umbra_core::wire::{Frame, Op, Token};
 
@@ -50,6 +51,9 @@ impl Process {
             (CLOSE, _) => self.on_close(link, token, body),
             (KEEP, _) => self.on_keep(link, token, body),
             (DROP, _) => self.on_drop(link, token, body),
+            (HINT, Some(LinkParty::Peer(peer))) if matches!(peer.kind(), PeerKind::Rank(_)) => {
+                self.on_hint(link, token, body);
+            }
             (CONNECT, _) => self.on_connect(link, token, body),
             (ops::LEND, Some(LinkParty::Peer(peer))) => self.on_lend(link, peer, body, descriptors),
             (ops::LISTEN, _) if self.supervisor == Some(link) => self.on_listen(link, token, body, descriptors),

@@ -7,7 +7,9 @@ use umbra_core::access::grants::{Grant, Grants};
 use umbra_core::access::message::{Fetch, Revoke};
 use umbra_core::access::read::{Bytes, Delivery, Ended};
 use umbra_core::access::relay::Asker;
-use umbra_core::access::stage::{DROP, KEEP, Keeping, Lent, Reply, SLOT_BYTES, Stage, Storage, Tag, Waiter, Want};
+use umbra_core::access::stage::{
+    DROP, HINT, Hint, KEEP, Keeping, Lent, Reply, SLOT_BYTES, Stage, Storage, Tag, Waiter, Want,
+};
 use umbra_core::cache;
 use umbra_core::error::Status;
 use umbra_core::key::{Access, Key, Span};
@@ -68,10 +70,12 @@ impl Copies {
             places: vec![0; (slots * 3 / 2 + 8) & !7],
             tags: vec![Tag::NONE; slots],
             queue: vec![0; slots],
+            ahead: vec![0; slots],
             regions: (0..REGIONS).map(|_| Slot::EMPTY).collect(),
             keys: vec![Entry::EMPTY; REGIONS * 4 / 3 + 1],
             waiters: (0..ASKS).map(|_| Slot::EMPTY).collect(),
             links: vec![0; LINKS],
+            hints: vec![0; LINKS],
         };
         let stage = Stage::new(lent, (seed as u64, (seed >> 64) as u64), patience).map_err(|error| no_room(&error))?;
         Ok(Copies { stage, memory })
@@ -125,6 +129,10 @@ impl Staging {
             ("copies_evicted", counted.evictions),
             ("copies_passed_by", counters.elsewhere),
             ("copies_regions_dropped", counters.dropped),
+            ("copies_prefetched", counters.prefetched),
+            ("copies_prefetched_used", counters.used),
+            ("copies_prefetched_wasted", counters.wasted),
+            ("copies_hints_refused", counters.refused),
             ("regions_kept_by_others", self.lent.len() as u64),
         ]
         .into_iter()
@@ -236,6 +244,25 @@ impl Process {
 
     fn stage<T>(&mut self, ask: impl FnOnce(&mut Stage<Vectors>) -> Option<T>) -> Option<T> {
         ask(&mut self.staging.copies.as_mut()?.stage)
+    }
+
+    /// A rank says what it will read.
+    pub(super) fn on_hint(&mut self, link: LinkId, token: Token, body: &[u8]) {
+        let status = self.read_ahead(link, body).err().unwrap_or(Status::Ok);
+        self.done(link, HINT, token, status, &[]);
+    }
+
+    fn read_ahead(&mut self, link: LinkId, body: &[u8]) -> Result<(), Status> {
+        let hint = Hint::parse(body).map_err(|_| Status::Malformed)?;
+        let sp = self.server_of(hint.0.key.owner())?;
+        if sp == self.settings.sp {
+            // It is copied from where it is.
+            return Ok(());
+        }
+        let via = self.routes.get(&sp).copied().ok_or(Status::PeerFailed)?;
+        let copies = self.staging.copies.as_mut().ok_or(Status::Full)?;
+        let now = driver::now();
+        hint.pieces().try_for_each(|span| copies.stage.expect(Link(link.0), span, via, now))
     }
 
     /// The answer to a leave that was asked for.

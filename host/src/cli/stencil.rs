@@ -80,6 +80,10 @@ pub(crate) struct Stencil {
     /// Memory in which the agent keeps copies of bricks that it has read, with --source ranks: 0 for none; 64M if left out
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
     stage: Option<u64>,
+    /// Bricks of which the agent is told before they are loaded, so that it reads them ahead, with --source ranks: 0 for
+    /// none; 16 if left out
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16))]
+    prefetch: Option<u16>,
     /// The agent's executable, with --source ranks; looked for beside this one if left out
     #[arg(long, value_name = "PATH")]
     agent: Option<PathBuf>,

@@ -85,10 +85,10 @@ impl FieldJob {
         Ok(FieldJob { session, launcher, spread, tickets, deadline })
     }
 
-    /// The bricks as inputs.
+    /// The bricks as inputs, of which so many are read ahead.
     #[must_use]
-    pub fn source(&self) -> BrickRanks<'_> {
-        BrickRanks { session: &self.session, spread: self.spread, tickets: self.tickets.clone() }
+    pub fn source(&self, ahead: usize) -> BrickRanks<'_> {
+        BrickRanks { session: &self.session, spread: self.spread, tickets: self.tickets.clone(), ahead }
     }
 
     /// Process ids of the ranks that hold bricks, in order.

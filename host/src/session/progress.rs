@@ -4,6 +4,7 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 
 use umbra_core::access::direct::CONNECT;
 use umbra_core::access::message::{FETCH, WHY_MAX};
+use umbra_core::access::stage::HINT;
 use umbra_core::endpoints::GroupKey;
 use umbra_core::group::member;
 use umbra_core::group::member::State;
@@ -207,6 +208,7 @@ impl Session {
             Frame::Call { op: CONNECT, token, body } => self.on_connect(link, token, body),
             Frame::Done { op: ops::DUMP, token, status, body } => self.table_came(link, token, status, body),
             Frame::Done { op: FETCH, token, status, body } => self.fetched(link, token, status, body),
+            Frame::Done { op: HINT, .. } => self.hinted(link),
             Frame::Done { op, token, status, body } if op.0 >> 8 == 2 => {
                 if token != NOBODY_WAITS {
                     let why = body.get(..WHY_MAX).unwrap_or(body);

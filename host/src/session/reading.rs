@@ -66,6 +66,8 @@ pub(super) struct Reads {
     pieces: Slots<Vec<Slot<Piece>>>,
     /// Reads with bytes to ask for; they take turns.
     turns: VecDeque<Id<Posted>>,
+    /// Hints that were not answered.
+    pub(super) hints: u32,
 }
 
 impl Reads {
@@ -74,6 +76,7 @@ impl Reads {
             posted: Slots::new((0..READS).map(|_| Slot::EMPTY).collect()),
             pieces: Slots::new((0..CREDIT).map(|_| Slot::EMPTY).collect()),
             turns: VecDeque::new(),
+            hints: 0,
         }
     }
 
@@ -137,6 +140,7 @@ impl Reads {
     pub(super) fn lose(&mut self, sp: Sp) {
         self.fail_each(Status::PeerFailed, sp, |_| true);
         self.turns.clear();
+        self.hints = 0;
         let pieces: Vec<Id<Piece>> = self.pieces.iter().map(|(id, _)| id).collect();
         for id in pieces {
             let _ = self.pieces.remove(id);
@@ -157,6 +161,18 @@ impl Reads {
             }
         }
     }
+}
+
+/// Whether a ticket allows a read.
+pub(super) fn check(ticket: &Ticket, offset: u64, len: u64) -> Result<(), SessionError> {
+    let refused = |status| Err(SessionError::Read { owner: ticket.key.owner(), status, missing: None });
+    if offset > ticket.len || len > ticket.len - offset {
+        return refused(Status::OutOfBounds);
+    }
+    if !ticket.access.contains(Access::READ) {
+        return refused(Status::PermissionDenied);
+    }
+    Ok(())
 }
 
 fn fail(read: &mut Posted, status: Status, missing: Option<Sp>) {
@@ -197,13 +213,7 @@ impl Session {
     /// reads are posted.
     pub fn post_read(&mut self, ticket: &Ticket, offset: u64, buffer: Vec<u8>) -> Result<Id<Posted>, SessionError> {
         let len = buffer.len() as u64;
-        let refused = |status| Err(SessionError::Read { owner: ticket.key.owner(), status, missing: None });
-        if offset > ticket.len || len > ticket.len - offset {
-            return refused(Status::OutOfBounds);
-        }
-        if !ticket.access.contains(Access::READ) {
-            return refused(Status::PermissionDenied);
-        }
+        check(ticket, offset, len)?;
         let (key, deadline) = (ticket.key, self.deadline());
         let constant = ticket.access.contains(Access::CONSTANT);
         let read = Posted { key, constant, offset, buffer, asked: 0, have: 0, deadline, failed: None };

@@ -34,8 +34,15 @@ use crate::sys::wait::{Doorbell, Ringer, WaitError};
 /// How a read ended.
 type Ended = Result<Vec<u8>, SessionError>;
 
+/// What a thread asks for.
+enum Ask {
+    Read(Wanted),
+    /// The span that it will ask for.
+    Ahead(Ticket, u64, u64),
+}
+
 /// A read that a thread waits for.
-struct Ask {
+struct Wanted {
     ticket: Ticket,
     offset: u64,
     buffer: Vec<u8>,
@@ -83,14 +90,26 @@ impl SharedSession {
         let mut buffer = self.spare.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default();
         buffer.resize(into.len(), 0);
         let (answer, answered) = channel();
-        let ask = Ask { ticket: *ticket, offset, buffer, answer };
-        let asks = self.asks.as_ref().ok_or(SessionError::Over)?;
-        asks.send(ask).map_err(|_| SessionError::Over)?;
-        self.ringer.ring();
+        self.ask(Ask::Read(Wanted { ticket: *ticket, offset, buffer, answer }))?;
         // The read has the deadline of the session's settings.
         let buffer = answered.recv().map_err(|_| SessionError::Over)??;
         into.copy_from_slice(&buffer);
         self.spare.lock().unwrap_or_else(PoisonError::into_inner).push(buffer);
+        Ok(())
+    }
+
+    /// Says that a thread will read these bytes, as [`Session::read_ahead`] does; does not wait for anybody.
+    ///
+    /// # Errors
+    /// [`SessionError::Over`] if the session has ended.
+    pub fn read_ahead(&self, ticket: &Ticket, offset: u64, len: u64) -> Result<(), SessionError> {
+        self.ask(Ask::Ahead(*ticket, offset, len))
+    }
+
+    fn ask(&self, ask: Ask) -> Result<(), SessionError> {
+        let asks = self.asks.as_ref().ok_or(SessionError::Over)?;
+        asks.send(ask).map_err(|_| SessionError::Over)?;
+        self.ringer.ring();
         Ok(())
     }
 
@@ -146,13 +165,15 @@ impl Turning {
     fn take(&mut self) -> bool {
         while self.under_way.len() < READS {
             match self.asked.try_recv() {
-                Ok(Ask { ticket, offset, buffer, answer }) => {
+                Ok(Ask::Read(Wanted { ticket, offset, buffer, answer })) => {
                     match self.session.post_read(&ticket, offset, buffer) {
                         Ok(read) => self.under_way.push((read, answer)),
                         // A thread that does not wait any more needs no answer.
                         Err(error) => drop(answer.send(Err(error))),
                     }
                 }
+                // The read itself is told what is wrong.
+                Ok(Ask::Ahead(ticket, offset, len)) => drop(self.session.read_ahead(&ticket, offset, len)),
                 Err(TryRecvError::Empty) => return true,
                 Err(TryRecvError::Disconnected) => return false,
             }

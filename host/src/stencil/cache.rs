@@ -60,6 +60,9 @@ pub trait Cache {
     /// [`GroupError`] if it is not ready.
     fn free_group(&mut self, group: Self::Group) -> Result<(), GroupError>;
 
+    /// Whether an input has a slot: it is there, or being loaded.
+    fn has_slot(&self, data: u64) -> bool;
+
     /// What happened so far.
     fn statistics(&self) -> Statistics;
 
@@ -92,6 +95,10 @@ impl<L: Lent, N: Names, F: Future> Cache for Stencil<L, N, F> {
 
     fn free_group(&mut self, group: Id<Group>) -> Result<(), GroupError> {
         Stencil::free_group(self, group)
+    }
+
+    fn has_slot(&self, data: u64) -> bool {
+        Stencil::has_slot(self, data)
     }
 
     fn statistics(&self) -> Statistics {

@@ -10,18 +10,21 @@ use umbra_core::stencil::SubmitError;
 use super::arena::{Arena, Slot};
 use super::cache::{Cache, Next};
 use super::error::RunError;
+use super::foresight::Foresight;
 use super::ready::{Load, News, Ready};
 use super::run::{Observe, Progress, Stop};
+use super::source::Source;
 use super::{Groups, LoadError};
 
 /// How long the loop sleeps at most before it looks whether it shall stop.
 const LOOK: Duration = Duration::from_millis(50);
 
 /// What the loop works with.
-pub(super) struct Driver<'a, 'o, C: Cache> {
+pub(super) struct Driver<'a, 'o, C: Cache, S: ?Sized> {
     pub(super) cache: &'o mut C,
     pub(super) arena: Arena<'a>,
     pub(super) groups: &'a Groups,
+    pub(super) source: &'a S,
     pub(super) observe: &'o mut dyn Observe,
     pub(super) stop: Stop,
     pub(super) deadline: Duration,
@@ -43,6 +46,7 @@ pub(super) struct State<'a, G> {
     /// Inputs that are being loaded.
     loading: Vec<u64>,
     computing: usize,
+    foresight: Foresight,
     /// Points that a load made ready.
     waits: u64,
     /// Empty vectors to be used again.
@@ -58,6 +62,7 @@ impl<G> State<'_, G> {
             freed: 0,
             computed: VecDeque::new(),
             loading: Vec::new(),
+            foresight: Foresight::default(),
             computing: 0,
             waits: 0,
             spare: Vec::new(),
@@ -67,7 +72,7 @@ impl<G> State<'_, G> {
     }
 }
 
-impl<'a, C: Cache> Driver<'a, '_, C> {
+impl<'a, C: Cache, S: Source + ?Sized> Driver<'a, '_, C, S> {
     /// Runs until all groups are freed.
     pub(super) fn run(&mut self) -> Result<(), RunError> {
         let groups = self.groups.len() as u64;
@@ -96,6 +101,8 @@ impl<'a, C: Cache> Driver<'a, '_, C> {
             self.state.submitted += 1;
             self.state.computed.push_back(None);
         }
+        let State { submitted, freed, foresight, .. } = &mut self.state;
+        foresight.tell(self.source, self.groups, *freed..*submitted, |data| self.cache.has_slot(data));
         Ok(())
     }
 
@@ -112,6 +119,7 @@ impl<'a, C: Cache> Driver<'a, '_, C> {
                     let bytes = self.arena.take(slot).ok_or_else(refused)?;
                     self.observe.load(slot, data);
                     self.state.loading.push(data);
+                    self.state.foresight.begun(data);
                     let load = Load::new(slot, data, bytes, self.news.clone());
                     // There is room for a load of each slot, and for each group.
                     self.to_load.try_send(load).map_err(closed)?;

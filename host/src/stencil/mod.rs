@@ -44,6 +44,7 @@ mod cache;
 mod drive;
 mod error;
 pub mod field;
+mod foresight;
 mod groups;
 mod known;
 mod line;

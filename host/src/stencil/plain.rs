@@ -156,6 +156,10 @@ impl<P: Policy> Cache for Plain<P> {
         Ok(())
     }
 
+    fn has_slot(&self, data: u64) -> bool {
+        self.cache.state(data).is_ok_and(|state| state.is_some())
+    }
+
     fn statistics(&self) -> Statistics {
         self.cache.statistics()
     }

@@ -141,8 +141,20 @@ impl<'a, S: Source + ?Sized> Run<'a, S> {
             let builder = thread::Builder::new().name("points".into());
             let consumer = builder.spawn_scoped(scope, consume).map_err(RunError::Thread)?;
             let state = State::new();
-            let mut driver =
-                Driver { cache, arena, groups, observe, stop, deadline, to_load, to_compute, news, told, state };
+            let mut driver = Driver {
+                cache,
+                arena,
+                groups,
+                source,
+                observe,
+                stop,
+                deadline,
+                to_load,
+                to_compute,
+                news,
+                told,
+                state,
+            };
             let done = driver.run();
             let progress = driver.progress();
             drop(queues);

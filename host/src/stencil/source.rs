@@ -15,6 +15,14 @@ pub trait Source: Sync {
     /// # Errors
     /// [`LoadError`]; it ends the run.
     fn load(&self, data: u64, into: &mut [u8], until: Instant) -> Result<(), LoadError>;
+
+    /// How many inputs it wants to be told of before they are loaded; none unless it says so.
+    fn ahead(&self) -> usize {
+        0
+    }
+
+    /// This input will be loaded soon, unless the run ends. It must not wait.
+    fn expect(&self, _data: u64) {}
 }
 
 impl<F: Fn(u64, &mut [u8], Instant) -> Result<(), LoadError> + Sync> Source for F {

@@ -6,9 +6,11 @@ use std::fmt::Debug;
 
 use umbra_core::access::direct::{CONNECTING, Connect, OPENED, Opened};
 use umbra_core::access::message::{Description, Export, Fetch, Import, Locate, Revoke, Transfer};
+use umbra_core::access::stage::Hint;
 use umbra_core::codec::{Reader, Short, Writer};
 use umbra_core::group::Cause;
 use umbra_core::group::message::{End, Head, Hello, Join, Leave, Part, Phase, Ready, Reply, Snapshot, View};
+use umbra_core::key::{Key, Span};
 use umbra_core::peer::{Host, LocalRank, Peer, Rank, Sp, WorldRank};
 
 /// Most bytes that a message of the bootstrap takes here.
@@ -84,13 +86,15 @@ pub(super) fn access_seeds() -> Vec<Vec<u8>> {
     opened[24] = 1;
     seeds.push([&[7], opened.as_slice()].concat());
     seeds.push([&[8], [0; CONNECTING].as_slice()].concat());
+    let hint = Hint(Span { key: Key::new(owner, 1, 1), offset: 7, len: 100_000 });
+    seeds.push([&[9], hint.to_bytes().as_slice()].concat());
     seeds
 }
 
 /// What parses, emits the same bytes.
 pub(super) fn access_feed(bytes: &[u8]) {
     let Some((&choice, body)) = bytes.split_first() else { return };
-    let told = match choice % 9 {
+    let told = match choice % 10 {
         0 => Locate::parse(body).ok().map(|locate| locate.to_bytes().to_vec()),
         1 => Export::parse(body).ok().map(|export| {
             let mut told = vec![0; 256];
@@ -104,10 +108,15 @@ pub(super) fn access_feed(bytes: &[u8]) {
         5 => Transfer::parse(body).ok().map(|(transfer, rest)| [transfer.to_bytes().as_slice(), rest].concat()),
         6 => Fetch::parse(body).ok().map(|fetch| fetch.to_bytes().to_vec()),
         7 => Opened::parse(body).ok().map(|opened| opened.to_bytes().to_vec()),
-        _ => Connect::parse(body).ok().map(|connect| connect.to_bytes().to_vec()),
+        8 => Connect::parse(body).ok().map(|connect| connect.to_bytes().to_vec()),
+        _ => Hint::parse(body).ok().map(|hint| {
+            let pieces: u64 = hint.pieces().map(|piece| piece.len).sum();
+            assert!(pieces == hint.0.len && hint.pieces().count() <= 32);
+            hint.to_bytes().to_vec()
+        }),
     };
     if let Some(told) = told {
-        assert_eq!(told, body, "message {}", choice % 9);
+        assert_eq!(told, body, "message {}", choice % 10);
     }
 }
 

@@ -36,4 +36,12 @@ pub struct Counters {
     pub elsewhere: u64,
     /// Regions of which all copies were dropped.
     pub dropped: u64,
+    /// Spans that hints made it read, or that are to be read.
+    pub prefetched: u64,
+    /// Those of them that somebody asked for.
+    pub used: u64,
+    /// Those of them that left, or did not come, before anybody had asked.
+    pub wasted: u64,
+    /// Spans of hints that there was no room for, or that may not be kept.
+    pub refused: u64,
 }

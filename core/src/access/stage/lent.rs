@@ -16,6 +16,10 @@ pub struct Tag {
     pub(super) state: State,
     /// The content may stay once it is there.
     pub(super) keep: bool,
+    /// Who said that he will read it, as long as nobody has.
+    pub(super) hinted: Option<Link>,
+    /// The read under way was made ahead.
+    pub(super) early: bool,
     pub(super) waiting: List,
 }
 
@@ -27,6 +31,8 @@ pub(super) enum State {
     Parked,
     /// Waits for its turn to be read.
     Queued,
+    /// Waits to be read ahead, when nobody waits for anything else.
+    Ahead,
     Flying,
     /// Was read, well or not; those who wait are being told.
     Ended,
@@ -41,6 +47,8 @@ impl Tag {
         via: Link(0),
         state: State::Quiet,
         keep: false,
+        hinted: None,
+        early: false,
         waiting: List::EMPTY,
     };
 }
@@ -72,8 +80,10 @@ pub struct Lent<S: Storage> {
     pub places: S::Places,
     pub tags: S::Tags,
     pub queue: S::Queue,
+    pub ahead: S::Queue,
     pub regions: S::Regions,
     pub keys: S::Keys,
     pub waiters: S::Waiters,
     pub links: S::Links,
+    pub hints: S::Links,
 }

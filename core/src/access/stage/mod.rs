@@ -10,6 +10,7 @@
 //! |---|---|---|---|
 //! | [`KEEP`] | service process, server | the key | status |
 //! | [`DROP`] | server, service process | [`Revoke`](super::message::Revoke), forced if the owner is gone | status, when no copy is left |
+//! | [`HINT`] | rank, service process | [`Hint`]: what it will read | status: whether all of it is read ahead |
 //!
 //! The machine says which slot holds which span, who waits for it, and what is to be read; its driver has the bytes.
 //!
@@ -17,6 +18,7 @@
 //! ask(asker, want) ──> Here(slot)        answer out of the slot, now
 //!                  ──> Later             the asker waits for a fill
 //!                  ──> Elsewhere         read it as if nothing was ever kept
+//! expect(span)         somebody will ask for it: read ahead, if there is room
 //! poll_keep()      ──> a Call KEEP to send; its Done ──> answered
 //! poll_fill()      ──> a Get for the reader; its end ──> ended(slot), then next_answer until None
 //! poll_elsewhere() ──> whom to read for after all, where leave to keep was refused
@@ -29,10 +31,14 @@
 //! *Cost*: a hit is a look-up of the region and one of the span, O(1) each; `dropped`, `answered` and a link that goes
 //! walk the tables.
 
+mod ahead;
 mod ask;
+mod figures;
+mod hint;
 mod kept;
 mod lent;
 mod line;
+mod queue;
 
 use core::hash::Hasher as _;
 
@@ -42,7 +48,7 @@ use super::read::Get;
 use super::relay::Asker;
 use super::serve::INLINE_MAX;
 use crate::cache::policy::Lru;
-use crate::cache::{BuildError, Forgetful, Found, Sparse, Statistics};
+use crate::cache::{BuildError, Forgetful, Found, Sparse};
 use crate::error::Status;
 use crate::key::{Access, Key, Span};
 use crate::machine::Link;
@@ -51,13 +57,16 @@ use crate::region::Region;
 use crate::time::{Lapse, Time};
 use crate::wire::{Op, Token};
 
+use ahead::Ahead;
 pub use ask::{Counters, Reply, Want};
+pub use hint::{HINT, HINT_MAX, Hint};
 pub use kept::Keeping;
 use kept::{Kept, Standing};
 use lent::State;
 pub use lent::{Lent, Storage, Tag};
 pub use line::Waiter;
 use line::{Line, List};
+use queue::Queue;
 
 /// A service process asks for leave to keep copies of a region.
 pub const KEEP: Op = Op(0x0404);
@@ -74,10 +83,9 @@ const FILL: u64 = 1 << 63;
 pub struct Stage<S: Storage> {
     cache: Forgetful<S::Slots, Sparse<S::Places>, Lru>,
     tags: S::Tags,
-    /// A circle of slots to be read; the first is at `first`.
-    queue: S::Queue,
-    first: usize,
-    queued: usize,
+    /// Slots to be read.
+    queue: Queue<S::Queue>,
+    ahead: Ahead<S::Queue, S::Links>,
     kept: Kept<S::Regions, S::Keys>,
     line: Line<S::Waiters, S::Links>,
     /// Slots that are [`State::Refused`].
@@ -94,7 +102,7 @@ impl<S: Storage> Stage<S> {
     /// # Errors
     /// [`BuildError`] if there are no slots, or fewer places, tags or queue than they need.
     pub fn new(lent: Lent<S>, seed: (u64, u64), patience: Lapse) -> Result<Self, BuildError> {
-        let Lent { slots, places, mut tags, queue, regions, keys, waiters, links } = lent;
+        let Lent { slots, places, mut tags, queue, ahead, regions, keys, waiters, links, hints } = lent;
         let need = slots.as_ref().len();
         let have = tags.as_ref().len().min(queue.as_ref().len());
         if have < need {
@@ -106,9 +114,8 @@ impl<S: Storage> Stage<S> {
         Ok(Stage {
             cache,
             tags,
-            queue,
-            first: 0,
-            queued: 0,
+            queue: Queue::new(queue),
+            ahead: Ahead::new(ahead, hints, count),
             kept: Kept::new(regions, keys, seed.1),
             line: Line::new(waiters, links),
             refused: 0,
@@ -142,17 +149,20 @@ impl<S: Storage> Stage<S> {
         }
         let data = self.name(&span);
         let Ok(grant) = self.cache.alloc(data) else { return Ok(self.elsewhere()) };
+        if grant.found == Found::Empty {
+            self.retire(grant.slot);
+        }
         let Some(tag) = self.tags.as_mut().get_mut(grant.slot as usize) else { return Ok(self.elsewhere()) };
         if grant.found == Found::Empty {
             let state = if standing == Standing::Open { State::Queued } else { State::Parked };
-            *tag = Tag { span, via, state, keep: true, waiting: List::EMPTY };
+            *tag = Tag { span, via, state, keep: true, hinted: None, early: false, waiting: List::EMPTY };
             if let Err(full) = self.line.join(&mut tag.waiting, grant.slot, asker, deadline) {
                 tag.state = State::Quiet;
                 self.let_go(grant.slot);
                 return Err(full);
             }
             if state == State::Queued {
-                self.enqueue(grant.slot);
+                self.queue.push(grant.slot);
             }
             return Ok(Reply::Later);
         }
@@ -160,13 +170,16 @@ impl<S: Storage> Stage<S> {
         let joined = match (grant.found, state) {
             _ if !same => None,
             (Found::Remembered, _) => Some(Ok(Reply::Here(grant.slot))),
-            (_, State::Parked | State::Queued | State::Flying) if keep => {
+            (_, State::Parked | State::Queued | State::Ahead | State::Flying) if keep => {
                 Some(self.line.join(&mut tag.waiting, grant.slot, asker, deadline).map(|()| Reply::Later))
             }
             _ => None,
         };
         // Whoever fills the slot has the reference that keeps it.
         self.let_go(grant.slot);
+        if let Some(Ok(_)) = joined {
+            self.hurry(grant.slot);
+        }
         match joined {
             Some(Ok(Reply::Here(slot))) => {
                 self.counters.bytes += span.len;
@@ -190,16 +203,6 @@ impl<S: Storage> Stage<S> {
         debug_assert!(freed.is_ok(), "the reference was there");
     }
 
-    fn enqueue(&mut self, slot: u32) {
-        let capacity = self.queue.as_ref().len();
-        let at = (self.first + self.queued) % capacity.max(1);
-        // A slot is in it once at most.
-        if let Some(place) = self.queue.as_mut().get_mut(at).filter(|_| self.queued < capacity) {
-            *place = slot;
-            self.queued += 1;
-        }
-    }
-
     /// The next leave to ask for: the key is the body. Poll after `ask` until `None`.
     pub fn poll_keep(&mut self) -> Option<(Link, Token, Key)> {
         self.kept.poll()
@@ -214,12 +217,15 @@ impl<S: Storage> Stage<S> {
             if tag.state != State::Parked || tag.span.key != key {
                 continue;
             }
-            if status == Status::Ok {
-                tag.state = State::Queued;
-                self.enqueue(slot);
-            } else {
+            if status != Status::Ok {
                 tag.state = State::Refused;
                 self.refused += 1;
+                self.retire(slot);
+            } else if tag.hinted.is_some() && self.ahead.push(slot) {
+                tag.state = State::Ahead;
+            } else {
+                tag.state = State::Queued;
+                self.queue.push(slot);
             }
         }
     }
@@ -228,26 +234,30 @@ impl<S: Storage> Stage<S> {
     /// has room.
     #[must_use]
     pub fn poll_fill(&mut self, now: Time) -> Option<Get> {
-        while self.queued > 0 {
-            let slot = self.queue.as_ref().get(self.first).copied();
-            self.first = (self.first + 1) % self.queue.as_ref().len().max(1);
-            self.queued -= 1;
-            let Some(tag) = slot.and_then(|slot| self.tags.as_mut().get_mut(slot as usize)) else { continue };
-            let Span { key, offset, len } = tag.span;
-            tag.state = State::Flying;
-            // Its server knows the region's real bounds; ranks name bytes by their offset.
-            let region = Region { key, incarnation: Incarnation::ANY, base: 0, len: u64::MAX, access: Access::READ };
-            return Some(Get {
-                owner: key.owner(),
-                via: tag.via,
-                address: offset,
-                len,
-                deadline: now + self.patience,
-                tag: FILL | u64::from(slot.unwrap_or_default()),
-                region: Some(region),
-            });
+        while let Some(slot) = self.queue.pop() {
+            if let Some(get) = self.fill(slot, now) {
+                return Some(get);
+            }
         }
-        None
+        self.poll_ahead(now)
+    }
+
+    /// The read that fills a slot.
+    fn fill(&mut self, slot: u32, now: Time) -> Option<Get> {
+        let tag = self.tags.as_mut().get_mut(slot as usize)?;
+        tag.state = State::Flying;
+        let Span { key, offset, len } = tag.span;
+        // Its server knows the region's real bounds; ranks name bytes by their offset.
+        let region = Region { key, incarnation: Incarnation::ANY, base: 0, len: u64::MAX, access: Access::READ };
+        Some(Get {
+            owner: key.owner(),
+            via: tag.via,
+            address: offset,
+            len,
+            deadline: now + self.patience,
+            tag: FILL | u64::from(slot),
+            region: Some(region),
+        })
     }
 
     /// The slot that a read of this tag fills; `None` if it is another kind of read.
@@ -263,8 +273,13 @@ impl<S: Storage> Stage<S> {
             return;
         }
         tag.state = State::Ended;
-        if came && tag.keep {
-            let span = tag.span;
+        if core::mem::take(&mut tag.early) {
+            self.ahead.landed();
+        }
+        let (span, stays) = (tag.span, came && tag.keep);
+        if !stays {
+            self.retire(slot);
+        } else {
             let remembered = self.cache.remember(self.name(&span));
             debug_assert!(remembered.is_ok(), "nobody else fills it");
         }
@@ -328,8 +343,9 @@ impl<S: Storage> Stage<S> {
                     tag.state = State::Refused;
                     self.refused += 1;
                 }
-                State::Queued | State::Flying | State::Refused => {}
+                State::Queued | State::Ahead | State::Flying | State::Refused => {}
             }
+            self.retire(slot);
         }
     }
 
@@ -339,6 +355,7 @@ impl<S: Storage> Stage<S> {
             let Some(tag) = self.tags.as_mut().get_mut(slot as usize) else { break };
             let _ = self.line.unlink(&mut tag.waiting, waiter);
         }
+        self.hints_gone(link);
         while let Some(key) = self.kept.gone(link) {
             self.forget(key);
         }
@@ -357,35 +374,5 @@ impl<S: Storage> Stage<S> {
     #[must_use]
     pub const fn deadline(&self) -> Time {
         self.line.soonest()
-    }
-
-    /// How many slots there are.
-    #[must_use]
-    pub fn slots(&self) -> u32 {
-        self.cache.capacity()
-    }
-
-    /// Slots with a span, or about to have one.
-    #[must_use]
-    pub fn used(&self) -> u32 {
-        self.cache.len().unwrap_or(0)
-    }
-
-    /// Regions of which spans may be kept.
-    #[must_use]
-    pub fn regions(&self) -> usize {
-        self.kept.open()
-    }
-
-    /// What the cache counted: hits, joins of fills under way, fills, evictions, and spans that were dropped.
-    #[must_use]
-    pub fn statistics(&self) -> Statistics {
-        self.cache.statistics()
-    }
-
-    /// What else was counted.
-    #[must_use]
-    pub const fn counters(&self) -> Counters {
-        self.counters
     }
 }

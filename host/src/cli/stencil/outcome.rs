@@ -52,6 +52,12 @@ pub(super) struct Agent {
     pub(super) hits: u64,
     /// All of them.
     pub(super) reads: u64,
+    /// Spans that it has read ahead, or wanted to.
+    pub(super) prefetched: u64,
+    /// Those of them that this process then read.
+    pub(super) used: u64,
+    /// Those of them that left before.
+    pub(super) wasted: u64,
 }
 
 #[derive(Serialize, Debug)]
@@ -67,6 +73,9 @@ pub(super) struct Object {
     ranks: Option<u32>,
     agent_reads: Option<u64>,
     agent_hits: Option<u64>,
+    agent_prefetched: Option<u64>,
+    agent_prefetched_used: Option<u64>,
+    agent_prefetched_wasted: Option<u64>,
     order: String,
     policy: String,
     slots: u32,
@@ -139,6 +148,9 @@ impl Outcome {
             ranks: self.ranks,
             agent_reads: self.agent.map(|agent| agent.reads),
             agent_hits: self.agent.map(|agent| agent.hits),
+            agent_prefetched: self.agent.map(|agent| agent.prefetched),
+            agent_prefetched_used: self.agent.map(|agent| agent.used),
+            agent_prefetched_wasted: self.agent.map(|agent| agent.wasted),
             order: self.order.clone(),
             policy: self.policy.clone(),
             slots: self.slots,
@@ -209,9 +221,11 @@ impl Outcome {
             ("threads", format!("{}, {:.0} % of their time without work", self.threads, 100.0 * share)),
             ("whole sweep", format!("{}, {:.0} bricks/s", nanos(elapsed), self.bricks_per_s())),
         ];
-        if let Some(Agent { hits, reads }) = self.agent {
+        if let Some(Agent { hits, reads, prefetched, used, wasted }) = self.agent {
             let kept = format!("{} of {} reads", Count(hits), Count(reads));
             facts.insert(1, ("kept by the agent", kept));
+            let ahead = format!("{}: {} used, {} wasted", Count(prefetched), Count(used), Count(wasted));
+            facts.insert(2, ("read ahead by it", ahead));
         }
         facts
     }

@@ -9,6 +9,9 @@ use super::work::Work;
 use super::{Origin, Stencil, memory};
 use crate::cli::Failure;
 
+/// Bricks that are read ahead unless the user says how many.
+const PREFETCH: u16 = 16;
+
 /// How many ranks hold the field.
 pub(super) fn holders(given: &Stencil) -> u32 {
     given.ranks.unwrap_or(2)
@@ -20,6 +23,7 @@ pub(super) fn check(given: &Stencil) -> Result<(), Failure> {
         ("--ranks", given.ranks.is_some()),
         ("--data-path", given.data_path.is_some()),
         ("--stage", given.stage.is_some()),
+        ("--prefetch", given.prefetch.is_some()),
         ("--agent", given.agent.is_some()),
     ];
     match named.into_iter().find(|(_, named)| *named && given.source != Origin::Ranks) {
@@ -49,7 +53,7 @@ pub(super) fn ranks(
         ..Options::default()
     };
     let mut job = FieldJob::start(&options, spread).map_err(Failure::failed)?;
-    let done = run(&job.source());
+    let done = run(&job.source(given.prefetch.unwrap_or(PREFETCH).into()));
     let mut outcome = done.map_err(|error| match error {
         RunError::Stopped { .. } => Failure::failed(error),
         // Whoever interrupts at a terminal interrupts the ranks too.
@@ -62,7 +66,13 @@ pub(super) fn ranks(
     })?;
     let figures = job.figures().map_err(Failure::failed)?;
     let figure = |name: &str| figures.get(name).copied().unwrap_or_default();
-    outcome.agent = Some(Agent { hits: figure("copies_hits"), reads: figure("reads_for_ranks") });
+    outcome.agent = Some(Agent {
+        hits: figure("copies_hits"),
+        reads: figure("reads_for_ranks"),
+        prefetched: figure("copies_prefetched"),
+        used: figure("copies_prefetched_used"),
+        wasted: figure("copies_prefetched_wasted"),
+    });
     job.end().map_err(Failure::failed)?;
     Ok(outcome)
 }

@@ -68,6 +68,8 @@ pub struct BrickRanks<'s> {
     pub spread: Spread,
     /// What each holder has exported; `None` of one that holds nothing.
     pub tickets: Vec<Option<Ticket>>,
+    /// Bricks of which the agent is told before they are loaded, so that it reads them ahead; 0 for none.
+    pub ahead: usize,
 }
 
 impl Source for BrickRanks<'_> {
@@ -79,6 +81,18 @@ impl Source for BrickRanks<'_> {
         let into = into.get_mut(..need).ok_or(LoadError::Size { need, have })?;
         let read = self.session.read(ticket.ok_or(unknown)?, offset, into);
         read.map_err(|error| LoadError::Other(error.into()))
+    }
+
+    fn ahead(&self) -> usize {
+        self.ahead
+    }
+
+    fn expect(&self, data: u64) {
+        let Some((holder, offset, bytes)) = self.spread.place(data) else { return };
+        if let Some(ticket) = self.tickets.get(holder as usize).and_then(Option::as_ref) {
+            // A session that is over says so to the load.
+            let _ = self.session.read_ahead(ticket, offset, bytes as u64);
+        }
     }
 }
 
