@@ -86,6 +86,7 @@ impl Process {
         line("copies_rdma", self.rdma.copies);
         line("queue_pairs", self.rdma.card.as_mut().map_or(0, super::card::Card::queue_pairs) as u64);
         line("regions_opened_for_others", self.rdma.grants.len() as u64);
+        line("regions_orphaned", self.rdma.orphans);
         line("reads_made", self.progress.reads);
         line("bytes_read", self.progress.bytes);
         line("reads_failed", self.failed);

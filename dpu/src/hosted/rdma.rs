@@ -66,6 +66,8 @@ pub(super) struct Rdma {
     next_token: u64,
     /// Copies that the card made for others.
     pub(super) copies: u64,
+    /// Regions that were asked back and whose owner died before the last read of them had ended.
+    pub(super) orphans: u64,
 }
 
 impl Rdma {
@@ -86,6 +88,7 @@ impl Rdma {
             grants: Grants::new((0..GRANTS).map(|_| Slot::EMPTY).collect()),
             next_token: 0,
             copies: 0,
+            orphans: 0,
         }
     }
 

@@ -198,6 +198,7 @@ impl Process {
         let closing = self.rdma.closing.keys().copied();
         let over: Vec<Key> = closing.filter(|&key| key.owner() == owner && !open(key)).collect();
         for key in over {
+            self.rdma.orphans += 1;
             self.closed(key);
         }
     }
