@@ -182,6 +182,19 @@ fn verified_reads(service: &mut Firmware<'_>, key: Key, reads: u32) -> Result<Du
         agrees(offset, into);
     }
     let stale = Key::new(key.owner(), key.region(), key.generation().wrapping_add(1));
+    let nobody = Key::new(Peer::rank(WorldRank(77)).unwrap_or(key.owner()), key.region(), key.generation());
+    let absent = Key::new(key.owner(), key.region() + 1000, key.generation());
+    // A bad read now and then, between good ones: its key, where it begins, how it must end.
+    let bad = |read: u32| {
+        let kinds = [
+            (stale, 0, Status::StaleKey),
+            (nobody, 0, Status::UnknownRegion),
+            (absent, 0, Status::UnknownRegion),
+            (key, READABLE, Status::OutOfBounds),
+            (key, u64::MAX, Status::OutOfBounds),
+        ];
+        (read % 200 == 199).then(|| kinds[(read / 200) as usize % kinds.len()])
+    };
     let mut buffers = vec![[0; WISH]; 32];
     let begun = Instant::now();
     let mut done = 0;
@@ -194,17 +207,15 @@ fn verified_reads(service: &mut Firmware<'_>, key: Key, reads: u32) -> Result<Du
                 let most = [46, 46, 46, 64, 46, 46, 46, 4096, 46, 46, 46, WISH as u64][(read % 12) as usize];
                 let len = 1 + step(&mut random) % most;
                 let offset = step(&mut random) % (READABLE - len);
-                // A bad key now and then, between good ones.
-                let key = if read % 1000 == 999 { stale } else { key };
+                let (key, offset) = bad(read).map_or((key, offset), |(key, offset, _)| (key, offset));
                 Wish { span: Span { key, offset, len }, into: &mut into[..len as usize], status: Status::Malformed }
             })
             .collect();
         service.read_all(&mut wishes)?;
         for (read, wish) in (done..).zip(&wishes) {
-            if read % 1000 == 999 {
-                assert_eq!(wish.status, Status::StaleKey, "read {read}");
-            } else {
-                assert_eq!(wish.status, Status::Ok, "read {read}");
+            let expected = bad(read).map_or(Status::Ok, |(_, _, status)| status);
+            assert_eq!(wish.status, expected, "read {read}");
+            if expected == Status::Ok {
                 agrees(wish.span.offset, wish.into);
             }
         }
