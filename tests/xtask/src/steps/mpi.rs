@@ -57,7 +57,7 @@ pub(super) fn check(bench: &Bench<'_>) -> Result<Verdict, Failure> {
 fn with(bench: &Bench<'_>, mpi: &Mpi, libclang: &Libclang, agent: &Path) -> Result<(), Failure> {
     let folder = bench.workspace.folder("mpi")?.join(mpi.name);
     let cargo = |words: &str| {
-        let run = Run::cargo().words(words).words("--manifest-path host/mpi/Cargo.toml --locked --profile");
+        let run = Run::cargo().words(words).words("--manifest-path host/mpi/Cargo.toml --profile");
         libclang.env(run.arg(PROFILE).arg("--target-dir").arg(&folder)).env("MPICC", mpi.compiler)
     };
     cargo("clippy --all-targets").words("-- -D warnings").succeed(bench.log)?;
