@@ -97,17 +97,16 @@ pub(super) fn draw(of: &SlotUse) -> Option<String> {
     Some(drawing.finish("slots of the cache over time"))
 }
 
-/// The kinds on top of each other.
+/// The kinds on top of each other, in steps: what a sample tells holds until the next one.
 fn areas(drawing: &mut Drawing, of: &SlotUse, total: u32, bottom: f64, x: &impl Fn(u64) -> f64) {
     let height = |slots: u32| AREA * f64::from(slots) / f64::from(total);
     for (kind, (name, colour)) in KINDS.iter().enumerate() {
         let level = |sample: &SlotSample, kinds: usize| bottom - height(sample.slots[..kinds].iter().sum());
-        let over = of.samples.iter().map(|sample| format!("{:.1} {:.1}", x(sample.at_ns), level(sample, kind + 1)));
-        let under = of.samples.iter().rev().map(|sample| format!("{:.1} {:.1}", x(sample.at_ns), level(sample, kind)));
-        let path: Vec<String> = over.chain(under).collect();
+        let over = of.samples.iter().map(|sample| format!("H{:.1}V{:.1}", x(sample.at_ns), level(sample, kind + 1)));
+        let under = of.samples.iter().rev().map(|sample| format!("V{:.1}H{:.1}", level(sample, kind), x(sample.at_ns)));
+        let path: String = over.chain(under).collect();
         drawing.push(format_args!(
-            r#"<path class="phase-{colour}" d="M{}Z"><title>{name}</title></path>"#,
-            path.join("L")
+            r#"<path class="phase-{colour}" d="M{LEFT} {bottom:.1}{path}Z"><title>{name}</title></path>"#
         ));
     }
     drawing.push(format_args!(r#"<path class="axis" d="M{LEFT} {bottom:.1} h{WIDTH}"/>"#));
@@ -119,18 +118,21 @@ fn reuse(drawing: &mut Drawing, of: &SlotUse, top: f64, x: &impl Fn(u64) -> f64)
     let share = |pair: &[SlotSample]| {
         let [before, after] = pair else { return None };
         let (uses, loads) = (after.uses - before.uses, after.loads - before.loads);
-        (uses > 0).then(|| (after.at_ns, 1.0 - loads as f64 / uses.max(loads) as f64))
+        (uses > 0).then(|| (before.at_ns, after.at_ns, 1.0 - loads as f64 / uses.max(loads) as f64))
     };
-    let points: Vec<String> = of
-        .samples
-        .windows(2)
-        .filter_map(share)
-        .map(|(ns, share)| format!("{:.1} {:.1}", x(ns), bottom - REUSE * share))
-        .collect();
+    // A stretch has one share; where nothing was used there is none.
+    let mut end = None;
+    let mut path = String::new();
+    for (from, to, share) in of.samples.windows(2).filter_map(share) {
+        let y = bottom - REUSE * share;
+        let joined = if end == Some(from) { format!("V{y:.1}") } else { format!("M{:.1} {y:.1}", x(from)) };
+        path += &format!("{joined}H{:.1}", x(to));
+        end = Some(to);
+    }
     drawing.push(format_args!(r#"<path class="axis" d="M{LEFT} {bottom:.1} h{WIDTH}"/>"#));
     drawing.push(format_args!(r#"<path class="grid" d="M{LEFT} {top:.1} h{WIDTH}"/>"#));
-    if !points.is_empty() {
-        drawing.push(format_args!(r#"<path class="extent phase-5" style="fill:none" d="M{}"/>"#, points.join("L")));
+    if !path.is_empty() {
+        drawing.push(format_args!(r#"<path class="extent phase-5" style="fill:none" d="{path}"/>"#));
     }
     drawing.text("lane", Point { x: LEFT - 12.0, y: top + REUSE / 2.0 }, "end", "found in a slot");
     drawing.text("tick", Point { x: LEFT - 12.0, y: top }, "end", "100 %");
@@ -182,6 +184,18 @@ mod tests {
         let svg = of.to_svg().unwrap();
         assert!(svg.starts_with("<svg xmlns=") && svg.contains("input 7, used 3 times") && svg.contains("<style>"));
         assert_eq!(svg.matches("<path class=\"phase-").count(), 4);
+        // Two of four slots are idle from half of the time on, and none before: a step, not a ramp.
+        let area = r#"<path class="phase-2" d="M150 254.0H150.0V199.0H580.0V199.0H1010.0V254.0V254.0H1010.0"#;
+        assert!(svg.contains(area), "{svg}");
+        let share = |svg: &str| {
+            let (_, path) = svg.split_once(r#"<path class="extent phase-5" style="fill:none" d=""#).unwrap();
+            path.split('"').next().unwrap().to_owned()
+        };
+        assert!(!share(&svg).contains('L') && share(&svg).matches('M').count() == 1, "{}", share(&svg));
+        // Nothing is told of a stretch without uses.
+        let later = [sample(150, [0, 0, 4, 0], 20, 5), sample(200, [0, 0, 4, 0], 30, 5)];
+        let quiet = SlotUse { samples: [&of.samples[..], &later].concat(), ..SlotUse::default() }.to_svg().unwrap();
+        assert_eq!(share(&quiet).matches('M').count(), 2, "{}", share(&quiet));
         assert_eq!(SlotUse::default().to_svg(), None);
     }
 }
