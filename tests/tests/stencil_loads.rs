@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
 use umbra::stencil::{Groups, Known, Plan, optimum};
-use umbra_core::stencil::{Future, Grid, Input, Order, Shape, Strips, Unknown, Use};
+use umbra_core::stencil::{Action, Future, Grid, Input, Order, Shape, Strips, Unknown, Use};
 use umbra_tests::sweep::{cache, loads, ordered, rows, usage};
 
 fn plane(rows: u32, columns: u32, radius: u32, shape: Shape) -> Grid {
@@ -135,6 +135,33 @@ fn s69_the_closed_form_is_what_a_search_finds() {
         assert!(Grid::new(extents, radius, Shape::Box).is_none());
     }
     assert_eq!(plane(3, 3, 1, Shape::Box).group(9).count(), 0);
+}
+
+#[test]
+fn s71_a_space_of_640_squared_planes_takes_the_published_loads() {
+    let (grid, slots) = (Grid::new([6, 640, 640], 1, Shape::Box).unwrap(), 640_000);
+    let inputs = vec![Input::UNBOUNDED; grid.len() as usize];
+    let horizon = 2 * u64::from(grid.len());
+    let mut stencil = cache(slots, grid.largest_group(), inputs, grid, Plan::one(horizon));
+    let mut group = Vec::with_capacity(grid.largest_group());
+    for point in 0..u64::from(grid.len()) {
+        group.clear();
+        group.extend(grid.group(point));
+        stencil.submit(point, &group).unwrap();
+        while let Some(action) = stencil.poll() {
+            match action {
+                Action::Prepare { data, .. } => stencil.prepared(data).unwrap(),
+                Action::Ready { group, .. } => stencil.free_group(group).unwrap(),
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+    assert_eq!(stencil.idle(), stencil.len(), "all groups are over");
+    // The closed form, which is the optimum: a load a point, and one more a plane for each slot that is missing.
+    let fewest = u64::from(grid.len()) + (820_483 - u64::from(slots)) * 5;
+    assert_eq!(fewest, 3_360_015, "as published");
+    let loads = stencil.statistics().loads;
+    assert!(loads >= fewest && loads as f64 <= fewest as f64 * 1.001, "{loads}");
 }
 
 #[test]
