@@ -84,6 +84,37 @@ fn a_hit_beside_an_eviction_gets_the_data_that_it_asked_for() {
     });
 }
 
+/// In these models a slot is in the same generation again after four contents. So a client that slept after it had read the
+/// word may take it for the one that it read: what it then refers to is never what it asked for by mistake.
+#[test]
+fn s58_a_slot_that_is_referred_to_is_not_given_away_though_generations_come_round() {
+    check(2, || {
+        let table = Table::new(1);
+        let client = table.join(1);
+        assert!(table.work(client, 1));
+        let other = {
+            let table = table.clone();
+            thread::spawn(move || {
+                let client = table.join(2);
+                // The last one leaves the word as the first had left it.
+                (2..6).filter(|&data| table.work(client, data)).count()
+            })
+        };
+        if let Ok(grant) = client.alloc(1) {
+            let content = &table.content[grant.slot as usize];
+            if grant.found == Found::Empty {
+                content.set(1);
+                client.remember(1).unwrap();
+            }
+            thread::yield_now();
+            assert_eq!(content.get(), 1, "the slot was given away under a reference");
+            client.free(1).unwrap();
+        }
+        other.join().unwrap();
+        at_rest(&table, 1);
+    });
+}
+
 #[test]
 fn two_that_miss_the_same_data_get_one_slot_and_one_fill() {
     check(4, || {

@@ -18,6 +18,8 @@ const LEAVING: u64 = 1 << (STATE + 3);
 /// The content was used since the hand came by.
 const USED: u64 = 1 << (STATE + 4);
 const GENERATION: u32 = STATE + 5;
+/// Generations that are told apart. The models of loom go round in four, to see that nothing rests on more.
+const GENERATIONS: u64 = if cfg!(loom) { 4 } else { 1 << (64 - GENERATION) };
 
 /// Nobody's, and in no chain.
 pub(super) const EMPTY: u64 = 0;
@@ -136,7 +138,7 @@ impl Word {
 
     /// In its next generation, without anything.
     pub(super) const fn emptied(self) -> Word {
-        Word((self.generation() as u64 + 1) << GENERATION | EMPTY)
+        Word(((self.generation() as u64 + 1) % GENERATIONS) << GENERATION | EMPTY)
     }
 
     /// Filled.
@@ -187,5 +189,54 @@ impl Word {
             return self;
         }
         Word(self.with(ABANDONED).0 & !(LEAVING | USED | BY_MASK))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STATES: [u64; 5] = [EMPTY, CLAIMED, FILLING, ABANDONED, VALID];
+
+    /// How references are counted: bits of a field, and how many fields.
+    const SHARINGS: [(u32, u8); 4] = [(1, 30), (2, 20), (5, 8), (20, 2)];
+
+    /// Every part of a word but one owner's references.
+    fn parts(word: Word) -> (u64, u8, u16, u64) {
+        (word.state(), word.by(), word.generation(), word.0 & (LEAVING | USED))
+    }
+
+    #[test]
+    fn s76_each_part_of_a_word_is_found_as_it_was_put_and_none_reaches_into_another() {
+        for (bits, owners) in SHARINGS {
+            for (state, number) in STATES.into_iter().flat_map(|state| (0..owners).map(move |number| (state, number))) {
+                let Some(owner) = Owner::new(number) else { unreachable!("fewer than 31") };
+                let field = Field::new(owner, bits);
+                for marks in [0, LEAVING, USED, LEAVING | USED] {
+                    for generation in [0, 1, (GENERATIONS - 1) as u16] {
+                        let bare = Word(u64::from(generation) << GENERATION | marks | state).of(owner);
+                        assert_eq!(parts(bare), (state, number, generation, marks));
+                        // All others have as many references as they can.
+                        let others = COUNTS & ((1 << (u32::from(owners) * bits)) - 1) & !(field.mask << field.shift);
+                        let mut word = Word(bare.0 | others);
+                        for count in 1..=field.most().min(70) {
+                            word = word.joined(field);
+                            assert_eq!((word.count(field), word.0 & others), (count, others));
+                        }
+                        let used = if state == VALID { USED } else { 0 };
+                        assert_eq!(parts(word), (state, number, generation, marks | used));
+                        let most = field.most();
+                        let full = Word(word.0 | field.mask << field.shift);
+                        assert_eq!((full.count(field), full.references(bits)), (most, most * u32::from(owners)));
+                        assert_eq!(full.released(field).count(field), most - 1);
+                        let bereft = full.bereft(field, owner);
+                        assert_eq!((bereft.count(field), bereft.0 & others), (0, others));
+                        let next = full.emptied();
+                        assert_eq!(parts(next), (EMPTY, 0, ((u64::from(generation) + 1) % GENERATIONS) as u16, 0));
+                        assert_eq!(next.0 & COUNTS, 0);
+                    }
+                }
+            }
+        }
     }
 }
