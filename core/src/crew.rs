@@ -139,6 +139,20 @@ const fn mark_of(by: u16) -> u64 {
     (by as u64 + 1) & BURIER
 }
 
+/// Makes the word of a dead member that of its burial, also if it died while it left and that `may_be_left`.
+fn mark<E>(word: &AtomicU64, dead: Member, burial: u64, may_be_left: bool) -> Result<(), BuryError<E>> {
+    let lives = entry(dead.identity);
+    let leaves = lives | mark_of(dead.number);
+    let from = |now| word.compare_exchange(now, burial, Ordering::AcqRel, Ordering::Relaxed);
+    match from(lives).or_else(|now| if now == leaves && may_be_left { from(leaves) } else { Err(now) }) {
+        Ok(_) => Ok(()),
+        Err(now) if now & !BURIER == lives => {
+            Err(BuryError::InProgress { by: ((now & BURIER) as u16).wrapping_sub(1) })
+        }
+        Err(_) => Err(BuryError::Unknown),
+    }
+}
+
 /// The table; copies of it are cheap.
 #[derive(Clone, Copy, Debug)]
 pub struct Crew<'a> {
@@ -244,20 +258,13 @@ impl<'a> Crew<'a> {
     ) -> Result<T, BuryError<E>> {
         let word = self.word(dead.number, ENTRY).ok_or(BuryError::Unknown)?;
         let generation = self.word(dead.number, GENERATION).ok_or(BuryError::Unknown)?;
-        let lives = entry(dead.identity);
-        let (buried, leaves) = (lives | mark_of(by), lives | mark_of(dead.number));
-        let mark = |from| word.compare_exchange(from, buried, Ordering::AcqRel, Ordering::Relaxed);
         if by >= MOST {
             return Err(BuryError::Unknown);
         }
+        let lives = entry(dead.identity);
         // Two at once would be wrong: the slower one might go on when the number is already another process's. But one
         // that died while it left takes nothing back any more, and only others can end that.
-        let other = by != dead.number;
-        let marked = mark(lives).or_else(|now| if now == leaves && other { mark(leaves) } else { Err(now) });
-        if let Err(now) = marked {
-            let by = ((now & BURIER) as u16).wrapping_sub(1);
-            return Err(if now & !BURIER == lives { BuryError::InProgress { by } } else { BuryError::Unknown });
-        }
+        mark(word, dead, lives | mark_of(by), by != dead.number)?;
         self.end_burials_by(dead.number);
         let result = give_back(dead);
         if result.is_ok() {
@@ -266,6 +273,52 @@ impl<'a> Crew<'a> {
         // ORDERING: release pairs with `join`.
         word.store(if result.is_ok() { 0 } else { lives }, Ordering::Release);
         result.map_err(BuryError::Failed)
+    }
+
+    /// Makes a process a member in the place of one that will not run again, for when all numbers are taken: it gets the
+    /// number, after `give_back` took back what the number held. What is not given back is the successor's from then on.
+    ///
+    /// If the process dies meanwhile, it is buried as one that died while it left.
+    ///
+    /// # Errors
+    /// [`BuryError`]; the number is as before then.
+    pub fn succeed<E>(
+        &self,
+        dead: Member,
+        identity: Identity,
+        give_back: impl FnOnce(Member) -> Result<(), E>,
+    ) -> Result<Member, BuryError<E>> {
+        let word = self.word(dead.number, ENTRY).ok_or(BuryError::Unknown)?;
+        let generation = self.word(dead.number, GENERATION).ok_or(BuryError::Unknown)?;
+        let lives = entry(dead.identity);
+        mark(word, dead, entry(identity) | mark_of(dead.number), true)?;
+        self.end_burials_by(dead.number);
+        let result = give_back(dead);
+        if result.is_ok() {
+            generation.store(generation.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+        }
+        // ORDERING: release pairs with the acquire of who buries or looks.
+        word.store(if result.is_ok() { entry(identity) } else { lives }, Ordering::Release);
+        result.map_err(BuryError::Failed)?;
+        Ok(Member { number: dead.number, generation: generation.load(Ordering::Relaxed) as u32, identity })
+    }
+
+    /// Makes a process a member, if need be in the place of a dead one; those are tried in the order of their numbers.
+    ///
+    /// # Errors
+    /// [`Full`] if all numbers are those of the living, or of dead ones whose things are not given back.
+    pub fn join_or_succeed<E>(
+        &self,
+        identity: Identity,
+        liveness: &impl Liveness,
+        mut give_back: impl FnMut(Member) -> Result<(), E>,
+    ) -> Result<Member, Full<Identity>> {
+        self.join(identity).or_else(|full| {
+            let dead = self.members().filter(|&member| !liveness.is_alive(member));
+            let mut placed = dead.filter_map(|member| self.succeed(member, identity, &mut give_back).ok());
+            // Who was being buried may have gone meanwhile.
+            placed.next().map_or_else(|| self.join(identity).map_err(|_| full), Ok)
+        })
     }
 
     /// Buries all the dead; how many they were.

@@ -127,3 +127,36 @@ fn threads_join_and_leave_at_once() {
     });
     assert_eq!(crew.members().count(), 0);
 }
+
+#[test]
+fn a_newcomer_takes_the_place_of_a_dead_member_whose_things_are_given_back() {
+    let words = words(3);
+    let crew = Crew::create(&words);
+    let [keeps, dead, alive] = [1, 3, 4].map(|pid| crew.join(Identity::new(pid, 0)).unwrap());
+    let newcomer = Identity::new(6, 7);
+    let full = crew.join_or_succeed(newcomer, &Even, |_| Err(()));
+    assert_eq!(full.unwrap_err().0, newcomer, "nothing is given back");
+    assert!(crew.members().eq([keeps, dead, alive]));
+    let placed = crew.join_or_succeed(newcomer, &Even, |member| if member == keeps { Err(()) } else { Ok(()) });
+    let expected = Member { number: dead.number, generation: dead.generation + 1, identity: newcomer };
+    assert_eq!(placed.unwrap(), expected);
+    assert_eq!(crew.succeed(dead, Identity::new(8, 0), nothing), Err(BuryError::Unknown));
+    assert!(crew.members().eq([keeps, expected, alive]));
+}
+
+#[test]
+fn who_dies_while_it_takes_a_dead_ones_place_is_buried_like_any() {
+    let words = words(2);
+    let crew = Crew::create(&words);
+    let [dead, other] = [1, 2].map(|pid| crew.join(Identity::new(pid, 0)).unwrap());
+    let newcomer = Identity::new(3, 0);
+    let killed = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        crew.succeed(dead, newcomer, |_| -> Result<(), ()> { panic!("as if it were killed here") })
+    }));
+    assert!(killed.is_err());
+    assert_eq!(crew.bury(dead, other.number, nothing), Err(BuryError::Unknown), "the number names the newcomer");
+    let left = crew.member(dead.number).unwrap();
+    assert_eq!(left.identity, newcomer);
+    assert_eq!(crew.bury(left, other.number, nothing), Ok(()));
+    assert_eq!(crew.join(Identity::new(4, 0)).unwrap().number, dead.number);
+}

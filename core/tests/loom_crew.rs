@@ -78,3 +78,30 @@ fn who_leaves_is_not_buried_by_another_too() {
         assert!(joined.is_none_or(|member| member.number == leaves.number));
     });
 }
+
+#[test]
+fn one_of_two_newcomers_succeeds_the_dead_beside_one_that_buries() {
+    loom::model(|| {
+        let ship = Ship::new(2);
+        let (dead, other) = (ship.join(1).unwrap(), ship.join(2).unwrap());
+        let succeed = |ship: &Arc<Ship>, pid: u32| {
+            let ship = ship.clone();
+            thread::spawn(move || {
+                let held = &ship.held[usize::from(dead.number)];
+                let placed = ship.crew().succeed(dead, Identity::new(pid, 0), |_| {
+                    held.set(0);
+                    Ok::<_, ()>(())
+                });
+                placed.inspect(|_| held.set(1)).ok()
+            })
+        };
+        let (first, second) = (succeed(&ship, 3), succeed(&ship, 4));
+        let buried = ship.bury(dead, other.number).is_ok();
+        let placed: Vec<Member> = [first, second].into_iter().filter_map(|thread| thread.join().unwrap()).collect();
+        assert_eq!(placed.len() + usize::from(buried), 1, "one of the three ends it");
+        for member in placed {
+            assert_eq!((ship.crew().member(member.number), member.generation), (Some(member), 1));
+            assert_eq!(ship.bury(dead, other.number), Err(BuryError::Unknown), "another life has the number");
+        }
+    });
+}
