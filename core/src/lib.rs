@@ -11,7 +11,7 @@
 //!             boundary exchange, chained calls
 //! wire        frames, transports                   one vocabulary: Call, Offer, Null, Done
 //! names       regions, keys, spans, tickets,       who may touch which bytes; who is where
-//!             endpoints
+//!             references, endpoints
 //! tables      slots, maps, rings, channels,        bounded, stale ids are detected
 //!             requests, slot caches, stencils
 //! words       atomics, ids, time, events, errors
@@ -53,6 +53,7 @@ pub mod memory;
 pub mod peer;
 pub mod pending;
 pub mod placement;
+pub mod reference;
 pub mod region;
 pub mod ring;
 pub mod segment;

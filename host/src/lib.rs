@@ -17,6 +17,7 @@ pub mod job;
 pub mod link;
 pub mod pool;
 pub mod quantity;
+pub mod reference;
 pub mod report;
 pub mod secret;
 pub mod session;

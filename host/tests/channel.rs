@@ -69,6 +69,7 @@ fn child() {
             let _unsent = sender.write(10, LONG).unwrap();
             thread::sleep(Duration::from_secs(600));
         }
+        "die" => std::process::abort(),
         "barrier" => drop(channel.barrier().unwrap().wait(WaitMode::Idle, Timeout::Never)),
         "echo" => {
             let (receiver, sender) = (receiver(WaitMode::Adaptive), channel.sender(SendOptions::default()).unwrap());
@@ -558,6 +559,18 @@ fn a_process_local_channel_dies_with_its_owner() {
         drop(owner);
         assert_eq!(waits.join().unwrap(), Err(Error::Destroyed));
     });
+}
+
+#[test]
+fn dead_members_make_room_for_newcomers() {
+    let channel = Channel::create(&Attributes { members: 2, capacity: 4, ..Attributes::default() }).unwrap();
+    for _ in 0..3 {
+        let mut other = Actor::start("die", &channel);
+        assert!(!other.0.wait().unwrap().success());
+    }
+    let second = another(&channel);
+    assert_eq!(Channel::attach(channel.share().unwrap()).unwrap_err().code(), "OUT_OF_SPACE", "both live");
+    drop(second);
 }
 
 #[test]

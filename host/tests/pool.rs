@@ -230,7 +230,9 @@ fn pools_of_killed_processes_are_removed() {
     until(|| full(&stays));
     let user = Pool::attach(&stays).unwrap();
     others.iter_mut().for_each(Other::kill);
-    assert_eq!(Pool::attach(&ends).unwrap_err(), Error::Destroyed);
+    // Whoever makes a pool at the same time removes it too.
+    let over = Pool::attach(&ends).unwrap_err();
+    assert!(matches!(over, Error::Destroyed | Error::File { .. }), "{over}");
     assert!(is_gone(&ends));
     assert!(!clean().unwrap().contains(&stays), "somebody uses it");
     assert_eq!(user.alloc(10, 0).unwrap().len(), 10);

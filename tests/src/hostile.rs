@@ -22,6 +22,7 @@ mod inputs;
 mod link;
 mod messages;
 mod ranges;
+mod reference;
 mod running;
 mod shared;
 mod table;
@@ -44,6 +45,7 @@ pub struct Target {
 pub const TARGETS: &[Target] = &[
     Target { name: "frame", seeds: frame::seeds, feed: frame::feed },
     Target { name: "ticket", seeds: ticket::seeds, feed: ticket::feed },
+    Target { name: "reference", seeds: reference::seeds, feed: reference::feed },
     Target { name: "descriptor", seeds: descriptor::seeds, feed: descriptor::feed },
     Target { name: "entries", seeds: entries::seeds, feed: entries::feed },
     Target { name: "link", seeds: link::seeds, feed: link::feed },

@@ -147,7 +147,7 @@ fn get(tag: u64, base: u64, len: usize, deadline: Time) -> Get {
 #[test]
 fn kill_9_of_the_owner_with_reads_in_flight_is_owner_gone() {
     let news = Segment::create("news", 4096).unwrap();
-    let mut owner = Other::start("owner", &[&news]);
+    let mut owner = Other::start("owner", &[&news.share().unwrap()]);
     let heap = wait_for(&news);
     let id = ProcessId::of(owner.0.id()).unwrap();
 
@@ -257,7 +257,10 @@ impl Served {
         let landing = Segment::create("landing", SLOT * SLOTS as usize).unwrap();
         let lane = FrameLane::create(16).unwrap();
         let theirs = lane.share().unwrap();
-        let other = Other::start("server", &[&news, &memory, &landing, &theirs]);
+        let other = Other::start(
+            "server",
+            &[&news.share().unwrap(), &memory.share().unwrap(), &landing.share().unwrap(), &theirs],
+        );
         wait_for(&news);
         let process = Process::open(ProcessId::of(other.0.id()).unwrap()).unwrap();
         let reader = asking(Landing::Segment { slots: SLOTS, slot_bytes: SLOT as u64 });

@@ -61,6 +61,11 @@ fn tickets() {
 }
 
 #[test]
+fn references() {
+    a_million_inputs("reference");
+}
+
+#[test]
 fn descriptors() {
     a_million_inputs("descriptor");
 }

@@ -2,7 +2,6 @@
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
 use std::fs;
-use std::os::fd::{AsFd as _, AsRawFd as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -163,7 +162,7 @@ fn files_that_are_no_memory_of_a_board_are_refused_by_name_with_a_remedy() {
     fs::write(&named, vec![0; GUEST_BYTES]).unwrap();
     // As long as the memory of a board without its window, and sealed like it.
     let small = Segment::create("small", WINDOW_AT).unwrap();
-    let small_path = PathBuf::from(format!("/proc/self/fd/{}", small.as_fd().as_raw_fd()));
+    let small_path = PathBuf::from(format!("/proc/self/fd/{}", small.number().unwrap()));
     let open = |path: &Path| Map::open(path).unwrap_err();
     for path in [&none, scratch.path()] {
         let error = open(path);

@@ -45,6 +45,11 @@ pub(super) fn forsaken(view: &View<'_>, number: u16) {
     let _ = change(view.state(State::Barrier), |word| (noted == round(word) + 1).then_some(word | BROKEN));
 }
 
+/// Parties that came and wait.
+pub(super) fn waiting_at(view: &View<'_>) -> u32 {
+    (view.state(State::Barrier).load(Ordering::Relaxed) & COUNT) as u32
+}
+
 impl Channel {
     /// The barrier of this channel.
     ///
@@ -151,7 +156,7 @@ impl Barrier<'_> {
     /// Parties that came and wait.
     #[must_use]
     pub fn waiting(&self) -> u32 {
-        (self.word().load(Ordering::Relaxed) & COUNT) as u32
+        waiting_at(&self.view)
     }
 
     /// Parties that it is for.

@@ -1,8 +1,10 @@
 //! What a channel refuses, in words and by the name that the C interface gives it.
 
+use rustix::io::Errno;
 use umbra_core::channel::{AttachError, ReceiveError, SendError, ShapeError};
 use umbra_core::crew::Identity;
 
+use crate::reference;
 use crate::sys::process::ProcessError;
 use crate::sys::segment::SegmentError;
 
@@ -83,6 +85,12 @@ pub enum Error {
     /// The words of the channel contradict each other.
     #[error("channel is damaged: give it up")]
     Damaged,
+    /// A reference cannot be used.
+    #[error(transparent)]
+    Reference(#[from] reference::Error),
+    /// No random number, by which the channel is told from others.
+    #[error("no random number: {0}")]
+    Random(Errno),
     /// The shared memory.
     #[error("channel: {0}")]
     Segment(#[from] SegmentError),
@@ -115,7 +123,8 @@ impl Error {
             Error::VersionMismatch(_) => "VERSION_MISMATCH",
             Error::Damaged => "CHANNEL_BUFFER_ERROR",
             Error::Segment(_) => "MEMORY_ERRNO",
-            Error::Process(_) => "FAILURE",
+            Error::Reference(error) => error.code(),
+            Error::Random(_) | Error::Process(_) => "FAILURE",
         }
     }
 }

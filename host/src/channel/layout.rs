@@ -33,6 +33,7 @@ enum Field {
     Bounded,
     Owner,
     Spinners,
+    Instance,
 }
 
 /// Words of the state.
@@ -73,12 +74,13 @@ pub(super) fn bytes_for(attributes: &Attributes) -> Result<usize, Error> {
 }
 
 /// Makes a channel in memory that nobody else uses yet; everything is zero.
-pub(super) fn create(memory: BytesMut<'_>, attributes: &Attributes) -> Result<(), Error> {
+pub(super) fn create(memory: BytesMut<'_>, attributes: &Attributes, instance: u64) -> Result<(), Error> {
     let words = memory.words(0, HEADER + STATE).map_err(|_| Error::Damaged)?;
     let set = |field: Field, value: u64| words[field as usize].store(value, Ordering::Relaxed);
     set(Field::Version, VERSION);
     set(Field::Members, attributes.members.into());
     set(Field::Uid, attributes.uid);
+    set(Field::Instance, instance);
     set(Field::Spinners, attributes.max_spinners.into());
     if let Kind::Semaphore { initial, bounded } = attributes.kind {
         set(Field::Kind, 1);
@@ -123,6 +125,16 @@ impl<'a> View<'a> {
 
     pub(super) fn uid(&self) -> u64 {
         self.get(Field::Uid)
+    }
+
+    /// The same, as another member looks at it.
+    pub(super) const fn seen_by(self, me: u16) -> Self {
+        View { me, ..self }
+    }
+
+    /// Drawn when it was made: no other channel has it.
+    pub(super) fn instance(&self) -> u64 {
+        self.get(Field::Instance)
     }
 
     pub(super) fn kind(&self) -> Kind {

@@ -1,6 +1,6 @@
 //! Channels: bounded queues of messages between processes of a host, in order, each received once.
 //!
-//! Somebody creates a channel; whoever gets its descriptor attaches. Any number of processes and threads send and
+//! Somebody creates a channel; whoever gets its descriptor, or its [reference](crate::reference), attaches. Any number of processes and threads send and
 //! receive. Nobody's death or stop blocks the others: what a dead process held is taken back by whoever waits longest, or
 //! by [`Channel::reap`]. Small messages are copied into the channel and out of it, or written and read in place.
 //!
@@ -25,7 +25,8 @@
 //! Order: messages of one sender are received in the order in which they were sent, by each receiver. A receiver that is
 //! killed takes the message that it had just received with it.
 //!
-//! A process that forks must not use in the child what the parent attached: the child attaches anew.
+//! A child that was forked off may use the channels of its parent, in its own name; send and receive handles it opens
+//! anew.
 //!
 //! *Cost*: that of [`umbra_core::channel`], and a system call for a waiter that sleeps. A waiter asks every 200 ms
 //! whether the other members live.
@@ -33,20 +34,23 @@
 mod barrier;
 mod error;
 mod layout;
+mod look;
 mod poll;
 mod receive;
+mod seat;
 mod semaphore;
 mod send;
 mod set;
 mod wait;
 
-use std::convert::Infallible;
 use std::os::fd::OwnedFd;
 
-use umbra_core::crew::{Identity, Member};
+use umbra_core::crew::Identity;
+use umbra_core::reference::{Object, Place, Reference};
 
 pub use barrier::Barrier;
 pub use error::Error;
+pub use look::{Found, Snapshot, find};
 pub use poll::Event;
 pub use receive::{InPlace, Message, Receiver};
 pub use semaphore::Semaphore;
@@ -54,10 +58,13 @@ pub use send::{ReturnMode, SendOptions, Sender, Writing};
 pub use set::{ChannelSet, Ready};
 pub use wait::{Timeout, WaitMode};
 
+use crate::reference;
+use crate::sys::host;
 use crate::sys::process::ProcessId;
 use crate::sys::segment::{Mapping, Segment};
 pub(crate) use layout::Processes;
 use layout::View;
+use seat::Seat;
 pub(crate) use wait::{ADAPTIVE, Patrol, Shared};
 
 /// Fewest bytes of a block.
@@ -112,7 +119,7 @@ pub(crate) fn identity(process: ProcessId) -> Identity {
 #[derive(Debug)]
 pub struct Channel {
     segment: Segment,
-    me: Member,
+    seat: Seat,
 }
 
 impl Channel {
@@ -122,7 +129,7 @@ impl Channel {
     /// [`Error`] if the attributes are impossible, or there is no memory.
     pub fn create(attributes: &Attributes) -> Result<Channel, Error> {
         let segment = Segment::create("umbra-channel", layout::bytes_for(attributes)?)?;
-        layout::create(segment.bytes_mut()?, attributes)?;
+        layout::create(segment.bytes_mut()?, attributes, reference::draw().map_err(Error::Random)?)?;
         Self::join(segment)
     }
 
@@ -142,27 +149,67 @@ impl Channel {
     /// # Errors
     /// [`Error`] if it is none, or destroyed, or there is no room for another member.
     pub fn attach(descriptor: OwnedFd) -> Result<Channel, Error> {
+        Self::used(Self::map(descriptor)?)
+    }
+
+    /// Uses the channel that the bytes of a [reference](Self::reference) name.
+    ///
+    /// # Errors
+    /// [`Error::Reference`] if they name none, or one that is gone; otherwise as for [`attach`](Self::attach).
+    pub fn attach_reference(bytes: &[u8]) -> Result<Channel, Error> {
+        Self::used(Self::named(bytes)?)
+    }
+
+    /// The memory of the channel that a reference names.
+    fn named(bytes: &[u8]) -> Result<Segment, Error> {
+        let named = reference::parse_local(bytes)?;
+        let (Object::Channel, Place::Process { pid, start, files: [file, 0] }) = (named.object, named.place) else {
+            return Err(reference::Error::WrongObject.into());
+        };
+        let segment = Self::map(reference::open(ProcessId { pid, start }, file)?)?;
+        let instance = layout::attach(segment.bytes_mut()?, u16::MAX)?.instance();
+        if instance != named.instance || segment.len() as u64 != named.bytes {
+            return Err(reference::Error::Replaced.into());
+        }
+        Ok(segment)
+    }
+
+    fn map(descriptor: OwnedFd) -> Result<Segment, Error> {
         let size = rustix::fs::fstat(&descriptor).map_err(crate::sys::segment::SegmentError::Descriptor)?.st_size;
-        let segment = Segment::attach(descriptor, Mapping::ReadWrite, usize::try_from(size).unwrap_or(0))?;
+        Ok(Segment::attach(descriptor, Mapping::ReadWrite, usize::try_from(size).unwrap_or(0))?)
+    }
+
+    fn used(segment: Segment) -> Result<Channel, Error> {
         let channel = Self::join(segment)?;
         channel.reap()?;
         if channel.is_destroyed()? { Err(Error::Destroyed) } else { Ok(channel) }
     }
 
     fn join(segment: Segment) -> Result<Channel, Error> {
-        let identity = identity(ProcessId::current()?);
-        let view = layout::attach(segment.bytes_mut()?, u16::MAX)?;
-        // The numbers of the dead are free again once they are buried.
-        let joined = view.crew.join(identity).or_else(|_| {
-            view.bury_dead();
-            view.crew.join(identity)
-        });
-        let me = joined.map_err(|_| Error::TooManyMembers(identity))?;
-        Ok(Channel { segment, me })
+        let seat = Seat::take(&layout::attach(segment.bytes_mut()?, u16::MAX)?)?;
+        Ok(Channel { segment, seat })
     }
 
     fn view(&self) -> Result<View<'_>, Error> {
-        layout::attach(self.segment.bytes_mut()?, self.me.number)
+        let view = layout::attach(self.segment.bytes_mut()?, u16::MAX)?;
+        let me = self.seat.number(&view)?;
+        Ok(view.seen_by(me))
+    }
+
+    /// The bytes by which any process of this user on this host attaches, as long as this process lives and keeps the
+    /// handle.
+    ///
+    /// # Errors
+    /// [`Error::Destroyed`], [`Error::Damaged`].
+    pub fn reference(&self) -> Result<Vec<u8>, Error> {
+        let view = self.view()?;
+        if view.messages.queue().is_destroyed() {
+            return Err(Error::Destroyed);
+        }
+        let place = reference::at_descriptors([self.segment.number()?, 0])?;
+        let (bytes, object) = (self.segment.len() as u64, Object::Channel);
+        let named = Reference { host: host::id(), instance: view.instance(), uid: view.uid(), bytes, object, place };
+        Ok(reference::to_bytes(&named)?)
     }
 
     /// Another descriptor, to hand to another process.
@@ -179,6 +226,14 @@ impl Channel {
     /// [`Error::Damaged`].
     pub fn uid(&self) -> Result<u64, Error> {
         Ok(self.view()?.uid())
+    }
+
+    /// Bytes that fit into a message.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`].
+    pub fn block(&self) -> Result<usize, Error> {
+        Ok(self.view()?.messages.block())
     }
 
     /// How many messages wait.
@@ -216,13 +271,10 @@ impl Channel {
 
 impl Drop for Channel {
     fn drop(&mut self) {
-        if let Ok(view) = self.view() {
-            let leave = |member| {
-                view.give_back(member);
-                Ok::<_, Infallible>(())
-            };
-            // A number that is another's by now is none of ours.
-            let _ = view.crew.bury(self.me, self.me.number, leave);
+        if let Ok(view) =
+            self.segment.bytes_mut().map_err(Error::from).and_then(|memory| layout::attach(memory, u16::MAX))
+        {
+            self.seat.leave(&view);
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The memory of an emulated board, and the window in it.
 
 use std::fs::File;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
 use umbra_core::window::{BYTES, Window};
@@ -39,7 +39,7 @@ impl GuestMemory {
     /// Under which path other programs of this user open it while this process lives.
     #[must_use]
     pub fn path(&self) -> PathBuf {
-        PathBuf::from(format!("/proc/{}/fd/{}", std::process::id(), self.segment.as_fd().as_raw_fd()))
+        PathBuf::from(format!("/proc/{}/fd/{}", std::process::id(), self.segment.number().unwrap_or(u32::MAX)))
     }
 
     /// The window in it.

@@ -3,8 +3,10 @@
 use std::path::PathBuf;
 
 use rustix::io::Errno;
-use umbra_core::heap::{self, PlanError};
+use umbra_core::heap::{self, AllocError, PlanError};
 
+use super::Memory;
+use crate::reference;
 use crate::sys::process::{ProcessError, ProcessId};
 use crate::sys::segment::SegmentError;
 
@@ -15,6 +17,29 @@ pub enum Error {
     /// A name has 1 to 29 bytes, without `/` and without zero.
     #[error("{0:?} is no name of a pool: 1 to {most} bytes without a slash", most = super::NAME_MAX)]
     BadName(String),
+    /// Files have a name, and memory that is no file has none.
+    #[error("a pool in files has a name, and one on huge pages or in private memory has none: {0:?}")]
+    Unnamed(Memory),
+    /// The system has no such pages, or too few of them free.
+    #[error("no {len} bytes on huge pages: {reason}; set some aside (vm.nr_hugepages), or use other memory")]
+    HugePages {
+        /// Bytes wanted.
+        len: usize,
+        /// What the system says.
+        reason: SegmentError,
+    },
+    /// No random number, by which the pool is told from others.
+    #[error("no random number: {0}")]
+    Random(Errno),
+    /// A reference cannot be used.
+    #[error(transparent)]
+    Reference(#[from] reference::Error),
+    /// The environment variable that was to hold a reference.
+    #[error("the environment variable {0} holds no reference: hand it on from whoever made the pool")]
+    Variable(String),
+    /// This process was forked off while threads that did not come along were at work in the pool.
+    #[error("the pool was busy when this process was forked off: attach it anew")]
+    Forked,
     /// Sizes that do not go together.
     #[error("no such pool can be made: {0}")]
     Plan(#[from] PlanError),
@@ -75,4 +100,31 @@ pub enum Error {
     /// Somebody wrote over the pool's words.
     #[error("the pool is damaged: make a new one")]
     Damaged,
+}
+
+impl Error {
+    /// The name of its code in the C interface.
+    #[must_use]
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Error::BadName(_)
+            | Error::Unnamed(_)
+            | Error::Plan(_)
+            | Error::Variable(_)
+            | Error::OutOfBounds { .. }
+            | Error::Stale
+            | Error::NotAPool(_) => "INVALID_ARGUMENT",
+            Error::File { .. } | Error::Segment(_) | Error::HugePages { .. } => "MEMORY_ERRNO",
+            Error::Alloc(AllocError::NotAvailable { .. }) => "DYNHEAP_REQUESTED_SIZE_NOT_AVAILABLE",
+            Error::Alloc(AllocError::TooLarge { .. }) => "DYNHEAP_REQUESTED_SIZE_TOO_LARGE",
+            Error::Alloc(AllocError::Damaged) | Error::Damaged => "DYNHEAP_INVALID_HEAP",
+            Error::Alloc(AllocError::OutOfEntries) | Error::Members { .. } => "OUT_OF_SPACE",
+            Error::Alloc(_) => "INVALID_ARGUMENT",
+            Error::Timeout { .. } => "TIMEOUT",
+            Error::Destroyed => "OBJECT_DESTROYED",
+            Error::Lives(_) | Error::OtherNamespace | Error::Forked => "INVALID_OPERATION",
+            Error::Reference(error) => error.code(),
+            Error::Random(_) | Error::Process(_) => "FAILURE",
+        }
+    }
 }

@@ -1,15 +1,17 @@
-//! The files of pools in `/dev/shm`: their names, and which of them nobody needs any more.
+//! The files of pools, in `/dev/shm` or another folder: their names, and which of them nobody needs any more.
 
 use std::os::fd::OwnedFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use rustix::fs::{FallocateFlags, Mode, OFlags};
 use rustix::io::Errno;
 
+use umbra_core::heap::AttachError;
+
 use super::error::Error;
-use super::{NAME_MAX, Pool};
-use crate::sys::segment::{Mapping, Segment};
+use super::{Memory, NAME_MAX, Pool};
+use crate::sys::segment::{Mapping, Segment, SegmentError};
 
 const DIRECTORY: &str = "/dev/shm";
 const PREFIX: &str = "umbra-pool.";
@@ -24,12 +26,30 @@ pub(super) struct Files {
 }
 
 impl Files {
-    pub(super) fn of(name: &str) -> Result<Files, Error> {
+    pub(super) fn shared(name: &str) -> Result<Files, Error> {
+        Self::of(Path::new(DIRECTORY), name)
+    }
+
+    pub(super) fn of(folder: &Path, name: &str) -> Result<Files, Error> {
         if name.is_empty() || name.len() > NAME_MAX || name.contains(['/', '\0']) {
             return Err(Error::BadName(name.to_owned()));
         }
-        let path = |end| PathBuf::from(format!("{DIRECTORY}/{PREFIX}{name}.{end}"));
+        let path = |end| folder.join(format!("{PREFIX}{name}.{end}"));
         Ok(Files { manifest: path("m"), data: path("d") })
+    }
+
+    /// By what both paths begin with.
+    pub(super) fn beginning(path: &str) -> Files {
+        Files { manifest: format!("{path}.m").into(), data: format!("{path}.d").into() }
+    }
+
+    /// What both paths begin with, if it is text.
+    pub(super) fn path(&self) -> Option<&str> {
+        self.manifest.to_str()?.strip_suffix(".m")
+    }
+
+    pub(super) fn folder(&self) -> &Path {
+        self.manifest.parent().unwrap_or(Path::new("."))
     }
 
     /// Both are gone, whoever was first.
@@ -39,9 +59,17 @@ impl Files {
     }
 }
 
-/// Makes a file of so many bytes, for which there is room, and maps it. Without a path it has no name.
-pub(super) fn make(path: Option<&PathBuf>, len: usize) -> Result<Segment, Error> {
-    let Some(path) = path else { return Ok(Segment::create("umbra-pool", len)?) };
+/// Makes memory of so many bytes, and maps it; with a path it is a file, for which there is room.
+pub(super) fn make(path: Option<&PathBuf>, memory: &Memory, len: usize) -> Result<Segment, Error> {
+    let Some(path) = path else {
+        return Ok(match memory {
+            Memory::Private => Segment::private(len)?,
+            Memory::HugePages => {
+                Segment::create_huge("umbra-pool", len).map_err(|reason| Error::HugePages { len, reason })?
+            }
+            Memory::Shared | Memory::Folder(_) => Segment::create("umbra-pool", len)?,
+        });
+    };
     let failed = |errno| Error::File { path: path.clone(), errno };
     let flags = OFlags::CREATE | OFlags::EXCL | OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW;
     let fd = rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR).map_err(failed)?;
@@ -58,6 +86,10 @@ pub(super) fn open(path: &PathBuf) -> Result<Segment, Error> {
     let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW;
     let fd = rustix::fs::open(path, flags, Mode::empty()).map_err(failed)?;
     let size = rustix::fs::fstat(&fd).map_err(failed)?.st_size;
+    if size == 0 {
+        // Its maker has not come that far.
+        return Err(AttachError::NotAHeap.into());
+    }
     Ok(Segment::attach_file(fd, usize::try_from(size).unwrap_or(0))?)
 }
 
@@ -67,16 +99,22 @@ pub(super) fn map(fd: OwnedFd) -> Result<Segment, Error> {
     Ok(Segment::attach(fd, Mapping::ReadWrite, usize::try_from(size).unwrap_or(0))?)
 }
 
-/// The names of the pools of this user.
+/// The names of the pools in `/dev/shm`.
 ///
 /// # Errors
 /// If `/dev/shm` cannot be read.
 pub fn list() -> Result<Vec<String>, Error> {
-    let failed = |e: &std::io::Error| Error::File {
-        path: DIRECTORY.into(),
-        errno: Errno::from_io_error(e).unwrap_or(Errno::IO),
-    };
-    let entries = std::fs::read_dir(DIRECTORY).map_err(|e| failed(&e))?;
+    list_in(Path::new(DIRECTORY))
+}
+
+/// The names of the pools in a folder.
+///
+/// # Errors
+/// If the folder cannot be read.
+pub fn list_in(folder: &Path) -> Result<Vec<String>, Error> {
+    let failed =
+        |e: &std::io::Error| Error::File { path: folder.into(), errno: Errno::from_io_error(e).unwrap_or(Errno::IO) };
+    let entries = std::fs::read_dir(folder).map_err(|e| failed(&e))?;
     let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
     let mut pools: Vec<String> = names
         .filter_map(|name| {
@@ -90,22 +128,32 @@ pub fn list() -> Result<Vec<String>, Error> {
     Ok(pools)
 }
 
-/// Removes the pools of this user that nobody needs any more: whose users are all dead, or whose creator is, if they were
-/// to end with it. Says which.
+/// Removes the pools of this user in `/dev/shm` that nobody needs any more: whose users are all dead, or whose creator
+/// is, if they were to end with it. Says which.
 ///
 /// # Errors
 /// If `/dev/shm` cannot be read.
 pub fn clean() -> Result<Vec<String>, Error> {
-    let mut removed = list()?;
-    removed.retain(|name| clean_one(name));
+    clean_in(Path::new(DIRECTORY))
+}
+
+/// As [`clean`], in another folder.
+///
+/// # Errors
+/// If the folder cannot be read.
+pub fn clean_in(folder: &Path) -> Result<Vec<String>, Error> {
+    let mut removed = list_in(folder)?;
+    removed.retain(|name| clean_one(folder, name));
     Ok(removed)
 }
 
 /// Whether a pool was there and is removed, because nobody needs it.
-pub(super) fn clean_one(name: &str) -> bool {
-    let Ok(files) = Files::of(name) else { return false };
+fn clean_one(folder: &Path, name: &str) -> bool {
+    let Ok(files) = Files::of(folder, name) else { return false };
     let is_over = match Pool::look(&files) {
         Ok(pool) => pool.is_over(),
+        // Not ours to judge.
+        Err(Error::Segment(SegmentError::NotPrivate)) => false,
         Err(Error::NotAPool(_) | Error::File { errno: Errno::NOENT, .. } | Error::Segment(_)) => {
             // Being made, or its maker died over it.
             let paths = [&files.manifest, &files.data].into_iter();

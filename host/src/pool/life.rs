@@ -1,17 +1,18 @@
 //! The life of a pool and of its users: whose allocations there are, and when it all ends.
 
 use umbra_core::atomic::Ordering;
-use umbra_core::crew::{BuryError, Liveness, Member};
+use umbra_core::crew::{Liveness, Member};
 use umbra_core::heap::{Block, Keep};
 
 use super::error::Error;
 use super::files::Files;
-use super::{Lane, Lifetime, Pool, Role, Word, identity};
+use super::lanes::Lanes;
+use super::{Lifetime, Pool, Role, Word, identity};
 use crate::sys::futex::Futex;
 use crate::sys::process::{Process, ProcessError, ProcessId};
 
 /// By pid and start time.
-struct Processes;
+pub(super) struct Processes;
 
 impl Liveness for Processes {
     fn is_alive(&self, member: Member) -> bool {
@@ -43,6 +44,11 @@ impl Pool {
     /// The numbers of the members that a process has, as the owners of blocks.
     fn numbers_of(&self, process: ProcessId) -> Vec<Member> {
         self.heap().crew().members().filter(|member| member.identity == identity(process)).collect()
+    }
+
+    /// The processes that use it, or own blocks of it: each with whether it lives.
+    pub fn users(&self) -> impl Iterator<Item = (Member, bool)> {
+        self.heap().crew().members().map(|member| (member, Processes.is_alive(member)))
     }
 
     /// The blocks that a process allocated, alive or dead.
@@ -88,7 +94,8 @@ impl Pool {
     }
 
     /// Whether nobody needs it any more.
-    pub(super) fn is_over(&self) -> bool {
+    #[must_use]
+    pub fn is_over(&self) -> bool {
         let word = |which| self.word(which).load(Ordering::Acquire);
         let creator = ProcessId { pid: word(Word::CreatorPid) as u32, start: word(Word::CreatorStart) };
         let is_orphan = matches!(Process::open(creator), Err(ProcessError::Gone(_)));
@@ -112,18 +119,13 @@ impl Pool {
 
 impl Drop for Pool {
     fn drop(&mut self) {
-        let lanes = std::mem::take(&mut self.lanes);
-        let lanes = lanes.map(|lane| lane.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner));
-        for Lane { member, mut grasp } in lanes.into_iter().flatten() {
-            self.set_present(member, false);
-            self.shared.heap().hand_with(&mut grasp).rest();
-            // With blocks it stays their owner.
-            let left = self.shared.heap().bury(member, member.number, Keep::Blocks);
-            debug_assert!(!matches!(left, Err(BuryError::InProgress { .. })), "nobody buries the living");
-        }
+        let is_inherited = self.lanes.is_inherited();
+        let mut lanes = std::mem::replace(&mut self.lanes, Lanes::new());
+        lanes.leave(&self.shared, |member| self.set_present(member, false));
         let ends_with_creator = self.word(Word::Lifetime).load(Ordering::Acquire) == Lifetime::Creator as u64;
         let ends = match self.role {
-            Role::Creator if ends_with_creator => true,
+            // It ends with its maker, not with a child of his.
+            Role::Creator if ends_with_creator => !is_inherited,
             Role::Creator | Role::User => !ends_with_creator && !self.is_used(),
             Role::Onlooker => false,
         };

@@ -22,6 +22,20 @@ impl<'p> Allocation<'p> {
         Allocation { pool, id: block.id, offset: block.offset, len: block.len }
     }
 
+    pub(super) fn pool(&self) -> &'p Pool {
+        self.pool
+    }
+
+    /// The block that it is a range of.
+    pub(super) fn block(&self) -> Result<Block, Error> {
+        self.pool.block(self.id)
+    }
+
+    /// Where in its allocation it begins.
+    pub(super) fn start(&self) -> Result<u64, Error> {
+        self.offset.checked_sub(self.block()?.offset).ok_or(Error::Damaged)
+    }
+
     /// Its name in the pool, in all processes: [`Pool::allocation`] finds it.
     #[must_use]
     pub fn id(&self) -> BlockId {

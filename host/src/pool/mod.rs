@@ -1,7 +1,8 @@
 //! Managed memory: pools of blocks that processes of a host share.
 //!
 //! A pool is two pieces of shared memory, all bookkeeping in the one and only users' bytes in the other. It is made under
-//! a name in `/dev/shm` or without one; others attach by the name, or by descriptors. No lock is held between processes,
+//! a name in `/dev/shm` or without one, in files, on huge pages, or in private memory ([`Memory`]); others attach by the
+//! name, by descriptors, or by a [reference](crate::reference) of a few bytes. No lock is held between processes,
 //! so nobody's death or stop holds others up. What a process allocated stays when it dies, and says whose it was.
 //!
 //! ```
@@ -29,42 +30,45 @@
 //! Files have the mode 0600. A named pool ends with its creator, or with its last user, as its creator chose; what killed
 //! processes leave is removed by whoever makes a pool of that name, and by [`clean`].
 //!
-//! A process that forks must not use in the child what the parent attached: the child attaches anew. All users are in one
-//! space of process numbers.
+//! A child that was forked off may use the handles of its parent: what it allocates is its own, and its end does nothing
+//! to what is the parent's. All users are in one space of process numbers.
 //!
 //! *Cost*: that of [`umbra_core::heap`], a lock of this process that another thread rarely wants, and a look at who waits.
 
+mod attributes;
+mod content;
 mod error;
 mod files;
+mod lanes;
 mod life;
 mod memory;
+mod reference;
 
-use std::cell::Cell;
 use std::os::fd::OwnedFd;
-use std::sync::{Mutex, MutexGuard};
+use std::path::Path;
 use std::time::Duration;
 
-use umbra_core::atomic::{AtomicU64, AtomicUsize, Ordering};
-use umbra_core::crew::{Identity, Member};
+use umbra_core::atomic::{AtomicU64, Ordering};
+use umbra_core::crew::Identity;
 use umbra_core::event::EventCount;
-use umbra_core::heap::{Block, BlockId, Figures, Grasp, Hand, Heap, Plan};
+use umbra_core::heap::{AttachError, Block, BlockId, Figures, Heap, PlanError};
 use umbra_core::time::{Lapse, Time};
 
+pub use attributes::{Attributes, Lifetime, Memory};
 pub use error::Error;
-pub use files::{clean, list};
+pub use files::{clean, clean_in, list, list_in};
 pub use memory::Allocation;
 
-use crate::sys::clock;
 use crate::sys::futex::Futex;
 use crate::sys::process::ProcessId;
 use crate::sys::segment::Segment;
 use crate::sys::shared_heap::SharedHeap;
+use crate::sys::{clock, host};
 use files::Files;
+use lanes::Lanes;
 
 /// Most bytes of a name.
 pub const NAME_MAX: usize = 29;
-/// Threads of a process that allocate at once without waiting for each other.
-const LANES: usize = 8;
 /// Looks before a sleep.
 const SPINS: u32 = 100;
 
@@ -79,49 +83,10 @@ enum Word {
     CreatorPid,
     CreatorStart,
     Namespace,
-}
-
-/// When a named pool ends.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Lifetime {
-    /// With the handle that made it.
-    #[default]
-    Creator,
-    /// With the last process that uses it.
-    LastUser,
-}
-
-/// What the creator of a pool chooses.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Attributes {
-    /// Bytes of data.
-    pub bytes: u64,
-    /// Bytes that the size of each block is a multiple of; rounded up to a power of two, and to what so many bytes need.
-    pub granule: u64,
-    /// Most blocks at a time; 0 for as many as a share of the bytes can tell of.
-    pub blocks: u32,
-    /// So many blocks of so many bytes are kept for that size.
-    pub reserved: Vec<(u64, u32)>,
-    /// Threads that use it at the same time, in all processes.
-    pub members: u16,
-    /// A number that its users know it by.
-    pub uid: u64,
-    /// When it ends, if it has a name.
-    pub lifetime: Lifetime,
-}
-
-impl Default for Attributes {
-    fn default() -> Self {
-        let (bytes, granule, lifetime) = (64 << 20, 32, Lifetime::Creator);
-        Attributes { bytes, granule, blocks: 0, reserved: Vec::new(), members: 64, uid: 0, lifetime }
-    }
-}
-
-/// A thread's place at the heap, or several threads' in turn.
-#[derive(Debug)]
-struct Lane {
-    member: Member,
-    grasp: Grasp,
+    Memory,
+    Instance,
+    /// Not zero when all the others are there.
+    Made,
 }
 
 /// A pool that this process uses; dropping it leaves the pool, and the allocations, to the others.
@@ -129,9 +94,8 @@ struct Lane {
 pub struct Pool {
     shared: SharedHeap,
     data: Segment,
-    lanes: [Mutex<Option<Lane>>; LANES],
+    lanes: Lanes,
     files: Option<Files>,
-    me: ProcessId,
     /// What its handles do to the pool when they are dropped: only looking changes nothing.
     role: Role,
 }
@@ -147,42 +111,71 @@ fn identity(process: ProcessId) -> Identity {
     Identity::new(process.pid, process.start)
 }
 
-/// Tells one space of process numbers from another.
-fn namespace() -> u64 {
-    rustix::fs::stat("/proc/self/ns/pid").map_or(0, |stat| stat.st_ino)
-}
-
 impl Pool {
-    /// Makes a pool, under a name or without one. A pool of that name that nobody needs any more is removed first.
+    /// Makes a pool, under a name or without one. First what dead owners left beside it is removed.
     ///
     /// # Errors
     /// [`Error`]; nothing is left behind then.
     pub fn create(name: Option<&str>, attributes: &Attributes) -> Result<Pool, Error> {
-        let plan = Plan::new(attributes.bytes, attributes.granule, attributes.blocks, attributes.members)?;
-        let files = name.map(Files::of).transpose()?;
-        if let Some(name) = name {
-            files::clean_one(name);
-        }
-        let bytes = usize::try_from(attributes.bytes).map_err(|_| umbra_core::heap::PlanError::TooLarge)?;
-        // Who finds the manifest finds the data.
-        let data = files::make(files.as_ref().map(|files| &files.data), bytes)?;
-        let made = || -> Result<Pool, Error> {
-            let manifest = files::make(files.as_ref().map(|files| &files.manifest), plan.words() * 8)?;
-            let shared = SharedHeap::create(manifest, plan, &attributes.reserved).inspect_err(|_| {
-                files.iter().for_each(|files| drop(std::fs::remove_file(&files.manifest)));
-            })?;
-            let me = ProcessId::current()?;
-            Ok(Pool { shared, data, lanes: Default::default(), files: files.clone(), me, role: Role::Creator })
+        let plan = attributes.plan()?;
+        let files = match (&attributes.memory, name) {
+            (Memory::Folder(folder), Some(name)) => Some(Files::of(folder, name)?),
+            (Memory::Shared, Some(name)) => Some(Files::shared(name)?),
+            (Memory::Shared, None) => None,
+            (Memory::HugePages | Memory::Private, None) => None,
+            (Memory::Folder(_), None) | (_, Some(_)) => return Err(Error::Unnamed(attributes.memory.clone())),
         };
-        let pool = made().inspect_err(|_| files.iter().for_each(|files| drop(std::fs::remove_file(&files.data))))?;
+        if let Some(files) = &files {
+            // What cannot be looked at is in nobody's way, or found in the next step.
+            let _ = files::clean_in(files.folder());
+        }
+        let bytes = usize::try_from(plan.bytes()).map_err(|_| PlanError::TooLarge)?;
+        // Who finds the manifest finds the data.
+        let data = files::make(files.as_ref().map(|files| &files.data), &attributes.memory, bytes)?;
+        let made = || -> Result<Pool, Error> {
+            // Only the data is worth pages of another size.
+            let kind = if attributes.memory == Memory::HugePages { &Memory::Shared } else { &attributes.memory };
+            let manifest = files::make(files.as_ref().map(|files| &files.manifest), kind, plan.words() * 8)?;
+            Self::begin(manifest, data, files.clone(), attributes).inspect_err(|_| {
+                files.iter().for_each(|files| drop(std::fs::remove_file(&files.manifest)));
+            })
+        };
+        made().inspect_err(|_| files.iter().for_each(|files| drop(std::fs::remove_file(&files.data))))
+    }
+
+    /// Makes a pool for this process alone in memory of the caller's, of which it needs [`Attributes::words`].
+    ///
+    /// # Errors
+    /// [`Error::Plan`] if it is too short, or there can be no such pool.
+    pub fn create_in(memory: &'static mut [u64], attributes: &Attributes) -> Result<Pool, Error> {
+        let attributes = Attributes { memory: Memory::Private, ..attributes.clone() };
+        let (plan, words, bytes) = (attributes.plan()?, attributes.words()?, memory.len() as u64 * 8);
+        let Some((manifest, data)) =
+            memory.get_mut(..words).and_then(|memory| memory.split_at_mut_checked(plan.words()))
+        else {
+            return Err(PlanError::TooSmall { bytes, needed: words as u64 * 8 }.into());
+        };
+        Self::begin(Segment::lent(manifest)?, Segment::lent(data)?, None, &attributes)
+    }
+
+    /// Makes a pool in memory that nobody else knows yet.
+    fn begin(manifest: Segment, data: Segment, files: Option<Files>, attributes: &Attributes) -> Result<Pool, Error> {
+        let shared = SharedHeap::create(manifest, attributes.plan()?, &attributes.reserved)?;
+        let pool = Pool { shared, data, lanes: Lanes::new(), files, role: Role::Creator };
+        pool.with_hand(|_| ())?;
+        let me = ProcessId::current()?;
+        let instance = crate::reference::draw().map_err(Error::Random)?;
         let words = [
             (Word::Uid, attributes.uid),
             (Word::Lifetime, attributes.lifetime as u64),
-            (Word::CreatorPid, pool.me.pid.into()),
-            (Word::CreatorStart, pool.me.start),
-            (Word::Namespace, namespace()),
+            (Word::CreatorPid, me.pid.into()),
+            (Word::CreatorStart, me.start),
+            (Word::Namespace, host::namespace()),
+            (Word::Memory, attributes.memory.number()),
+            (Word::Instance, instance),
+            // ORDERING: as all of them with release: who finds this one finds the others.
+            (Word::Made, 1),
         ];
-        pool.with_hand(|_| ())?;
         words.into_iter().for_each(|(which, value)| pool.word(which).store(value, Ordering::Release));
         Ok(pool)
     }
@@ -192,13 +185,31 @@ impl Pool {
     /// # Errors
     /// [`Error`] if there is none, or none any more.
     pub fn attach(name: &str) -> Result<Pool, Error> {
-        let files = Files::of(name)?;
-        let pool = Self::look(&files)?;
-        if pool.is_over() {
-            files.remove();
-            return Err(Error::Destroyed);
+        Self::attach_files(Files::shared(name)?)
+    }
+
+    /// As [`attach`](Self::attach), of a pool in [files of a folder](Memory::Folder).
+    ///
+    /// # Errors
+    /// As for [`attach`](Self::attach).
+    pub fn attach_in(folder: &Path, name: &str) -> Result<Pool, Error> {
+        Self::attach_files(Files::of(folder, name)?)
+    }
+
+    fn attach_files(files: Files) -> Result<Pool, Error> {
+        Self::look(&files)?.unless_over()?.used()
+    }
+
+    /// Itself, unless it was destroyed, or has files that nobody needs any more: these are removed.
+    fn unless_over(self) -> Result<Pool, Error> {
+        self.check()?;
+        match &self.files {
+            Some(files) if self.is_over() => {
+                files.remove();
+                Err(Error::Destroyed)
+            }
+            _ => Ok(self),
         }
-        pool.used()
     }
 
     /// Uses a pool whose descriptors another process [shared](Self::share).
@@ -207,6 +218,14 @@ impl Pool {
     /// [`Error`].
     pub fn attach_shared(manifest: OwnedFd, data: OwnedFd) -> Result<Pool, Error> {
         Self::over(files::map(manifest)?, files::map(data)?, None)?.used()
+    }
+
+    /// Looks at a pool by its name, without being one of its users: for tools.
+    ///
+    /// # Errors
+    /// As for [`attach`](Self::attach), but not for one that is over.
+    pub fn inspect(folder: &Path, name: &str) -> Result<Pool, Error> {
+        Self::look(&Files::of(folder, name)?)
     }
 
     /// As one of its users, so that nobody takes it for forsaken.
@@ -222,9 +241,12 @@ impl Pool {
 
     fn over(manifest: Segment, data: Segment, files: Option<Files>) -> Result<Pool, Error> {
         let shared = SharedHeap::attach(manifest, data.len() as u64)?;
-        let pool =
-            Pool { shared, data, lanes: Default::default(), files, me: ProcessId::current()?, role: Role::Onlooker };
-        if pool.word(Word::Namespace).load(Ordering::Acquire) != namespace() {
+        let pool = Pool { shared, data, lanes: Lanes::new(), files, role: Role::Onlooker };
+        // ORDERING: pairs with the store in `begin`: before it the words are not there.
+        if pool.word(Word::Made).load(Ordering::Acquire) == 0 {
+            return Err(AttachError::NotAHeap.into());
+        }
+        if pool.word(Word::Namespace).load(Ordering::Acquire) != host::namespace() {
             return Err(Error::OtherNamespace);
         }
         Ok(pool)
@@ -260,37 +282,6 @@ impl Pool {
     #[inline]
     fn check(&self) -> Result<(), Error> {
         if self.word(Word::Destroyed).load(Ordering::Acquire) == 0 { Ok(()) } else { Err(Error::Destroyed) }
-    }
-
-    /// A lane that no other thread of this process uses at the moment.
-    #[inline]
-    fn lane(&self) -> MutexGuard<'_, Option<Lane>> {
-        static NEXT: AtomicUsize = AtomicUsize::new(0);
-        thread_local!(static LANE: Cell<usize> = Cell::new(NEXT.fetch_add(1, Ordering::Relaxed)));
-        let first = LANE.get();
-        let mut lanes = (0..LANES).map(|step| &self.lanes[(first + step) % LANES]);
-        let free = lanes.find_map(|lane| lane.try_lock().ok());
-        // A thread that panicked left the lane as good as any: what it was doing is undone when the lane is buried.
-        free.unwrap_or_else(|| self.lanes[first % LANES].lock().unwrap_or_else(std::sync::PoisonError::into_inner))
-    }
-
-    #[inline]
-    fn with_hand<R>(&self, act: impl FnOnce(Hand<'_, &mut Grasp>) -> R) -> Result<R, Error> {
-        self.check()?;
-        let mut lane = self.lane();
-        let lane = match &mut *lane {
-            Some(lane) => lane,
-            none => none.insert(self.join()?),
-        };
-        Ok(act(self.heap().hand_with(&mut lane.grasp)))
-    }
-
-    #[cold]
-    fn join(&self) -> Result<Lane, Error> {
-        let (crew, identity) = (self.heap().crew(), identity(self.me));
-        let member = crew.join(identity).map_err(|_| Error::Members { members: crew.capacity() })?;
-        self.set_present(member, true);
-        Ok(Lane { member, grasp: Grasp::new(member) })
     }
 
     /// Allocates at least `len` bytes, for what `kind` says; does not wait.
@@ -334,12 +325,15 @@ impl Pool {
     /// # Errors
     /// [`Error::Stale`] if it was freed.
     pub fn allocation(&self, id: BlockId) -> Result<Allocation<'_>, Error> {
+        Ok(Allocation::new(self, self.block(id)?))
+    }
+
+    fn block(&self, id: BlockId) -> Result<Block, Error> {
         self.check()?;
-        let block = self.heap().block(id).map_err(|error| match error {
+        self.heap().block(id).map_err(|error| match error {
             umbra_core::heap::LookError::Stale => Error::Stale,
             _ => Error::Damaged,
-        })?;
-        Ok(Allocation::new(self, block))
+        })
     }
 
     /// All blocks that are allocated; each was at some instant while it was looked for.
@@ -351,6 +345,18 @@ impl Pool {
     #[must_use]
     pub fn figures(&self) -> Figures {
         self.heap().figures()
+    }
+
+    /// What its bytes come from, in words.
+    #[must_use]
+    pub fn memory(&self) -> &'static str {
+        Memory::word(self.word(Word::Memory).load(Ordering::Relaxed))
+    }
+
+    /// Drawn when it was made: no other pool has it.
+    #[must_use]
+    pub fn instance(&self) -> u64 {
+        self.word(Word::Instance).load(Ordering::Relaxed)
     }
 
     /// The number that its creator gave it.

@@ -1,16 +1,20 @@
 //! The operating system, each service once; all unsafe code of this package is here.
 //!
 //! - [`clock`]: the monotonic time.
+//! - [`fork`]: whether this process was forked off from the one that made a handle.
 //! - [`futex`]: sleeping on a word in shared memory.
 //! - [`segment`]: shared memory as a sealed memfd and its mapping.
 //! - [`shared_heap`]: a heap in a segment.
+//! - [`host`]: which boot of which machine this is.
 //! - [`lane`]: two rings of lines in one segment.
 //! - [`peer_memory`]: reading and writing another process's memory by `process_vm_readv`.
 //! - [`process`]: who a process is (pid and start time), and whether it still lives.
 //! - [`wait`]: spin, then yield, then sleep until a doorbell rings.
 
 pub mod clock;
+pub mod fork;
 pub mod futex;
+pub mod host;
 pub mod lane;
 pub mod peer_memory;
 pub mod process;

@@ -1,4 +1,4 @@
-//! Shared memory: a sealed memfd and its mapping.
+//! Memory by the page: a sealed memfd and its mapping, or memory of this process alone.
 //!
 //! A segment is created by one process and handed to others as a file descriptor. Its size is sealed
 //! before the descriptor leaves, so a mapping of it can never fault because somebody shrank the file; a
@@ -21,7 +21,10 @@
 //!
 //! Source: `memfd_create(2)`, `fcntl(2)` on file seals.
 
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+mod error;
+mod kinds;
+
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 
 use rustix::fs::{MemfdFlags, SealFlags};
@@ -29,6 +32,8 @@ use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags};
 use umbra_core::atomic::{AtomicU32, AtomicU64};
 use umbra_core::cell::{Bytes, BytesMut};
+
+pub use error::SegmentError;
 
 /// How a segment is mapped.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -39,68 +44,21 @@ pub enum Mapping {
     ReadWrite,
 }
 
-/// Why a segment cannot be made, mapped or touched.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum SegmentError {
-    /// A segment has at least one byte.
-    #[error("a segment of zero bytes cannot be mapped: ask for at least one byte")]
-    Empty,
-    /// The operating system refused to make the file.
-    #[error("cannot create shared memory of {len} bytes: {errno}")]
-    Create {
-        /// Bytes asked for.
-        len: usize,
-        /// The reason.
-        errno: Errno,
-    },
-    /// The operating system refused to map it.
-    #[error("cannot map {len} bytes of shared memory: {errno}")]
-    Map {
-        /// Bytes asked for.
-        len: usize,
-        /// The reason.
-        errno: Errno,
-    },
-    /// The descriptor cannot be inspected, sealed or duplicated.
-    #[error("cannot use the descriptor of shared memory: {0}")]
-    Descriptor(Errno),
-    /// The file's size is not sealed: whoever made it could shrink it under the mapping.
-    #[error("shared memory is not sealed against resizing: its maker could take it away under us")]
-    NotSealed,
-    /// Others than this user may write to the file, or it is another user's.
-    #[error("the file is not this user's alone: others could take it away under us")]
-    NotPrivate,
-    /// The file is smaller than the size that was announced for it.
-    #[error("shared memory has {actual} bytes, {expected} were announced")]
-    TooSmall {
-        /// Bytes announced.
-        expected: usize,
-        /// Bytes there.
-        actual: u64,
-    },
-    /// The range does not lie inside the segment.
-    #[error("{len} bytes at {offset} do not lie inside a segment of {size} bytes")]
-    OutOfBounds {
-        /// Start of the range.
-        offset: usize,
-        /// Length of the range.
-        len: usize,
-        /// Bytes in the segment.
-        size: usize,
-    },
-    /// A word must lie at a multiple of its size.
-    #[error("offset {0} is not aligned for an atomic word")]
-    Unaligned(usize),
-    /// A store through a read-only mapping.
-    #[error("segment is mapped read-only: attach it with the right to write")]
-    ReadOnly,
+/// Whose the memory is.
+#[derive(Debug)]
+enum Backing {
+    /// That of a file.
+    File(OwnedFd),
+    /// That of this process alone.
+    Own,
+    /// That of somebody who lent it for ever.
+    Lent,
 }
 
-/// Shared memory that this process has mapped.
+/// Memory that this process has mapped, mostly shared.
 #[derive(Debug)]
 pub struct Segment {
-    fd: OwnedFd,
+    backing: Backing,
     base: NonNull<u8>,
     len: usize,
     mapping: Mapping,
@@ -122,8 +80,13 @@ impl Segment {
         if len == 0 {
             return Err(SegmentError::Empty);
         }
+        Self::sealed(name, len, MemfdFlags::empty())
+    }
+
+    fn sealed(name: &str, len: usize, pages: MemfdFlags) -> Result<Segment, SegmentError> {
         let failed = |errno| SegmentError::Create { len, errno };
-        let fd = rustix::fs::memfd_create(name, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING).map_err(failed)?;
+        let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING | pages;
+        let fd = rustix::fs::memfd_create(name, flags).map_err(failed)?;
         rustix::fs::ftruncate(&fd, len as u64).map_err(failed)?;
         rustix::fs::fcntl_add_seals(&fd, SealFlags::SHRINK | SealFlags::GROW).map_err(failed)?;
         Self::map(fd, 0, len, Mapping::ReadWrite)
@@ -187,7 +150,7 @@ impl Segment {
             unsafe { rustix::mm::mmap(std::ptr::null_mut(), len, protection, MapFlags::SHARED, &fd, offset as u64) }
                 .map_err(|errno| SegmentError::Map { len, errno })?;
         let base = NonNull::new(base.cast::<u8>()).ok_or(SegmentError::Map { len, errno: Errno::INVAL })?;
-        Ok(Segment { fd, base, len, mapping })
+        Ok(Segment { backing: Backing::File(fd), base, len, mapping })
     }
 
     /// From now on nobody can map the segment for writing or write to its file, except through mappings
@@ -196,15 +159,32 @@ impl Segment {
     /// # Errors
     /// [`SegmentError::Descriptor`] if the kernel lacks the seal (before Linux 5.1).
     pub fn forbid_new_writers(&self) -> Result<(), SegmentError> {
-        rustix::fs::fcntl_add_seals(&self.fd, SealFlags::FUTURE_WRITE).map_err(SegmentError::Descriptor)
+        rustix::fs::fcntl_add_seals(self.file()?, SealFlags::FUTURE_WRITE).map_err(SegmentError::Descriptor)
     }
 
     /// Another descriptor of the same segment, to hand to a peer.
     ///
     /// # Errors
-    /// [`SegmentError::Descriptor`] if no descriptor is free.
+    /// [`SegmentError::Descriptor`] if no descriptor is free; [`SegmentError::Private`].
     pub fn share(&self) -> Result<OwnedFd, SegmentError> {
-        self.fd.try_clone().map_err(|e| SegmentError::Descriptor(Errno::from_io_error(&e).unwrap_or(Errno::MFILE)))
+        self.file()?
+            .try_clone_to_owned()
+            .map_err(|e| SegmentError::Descriptor(Errno::from_io_error(&e).unwrap_or(Errno::MFILE)))
+    }
+
+    fn file(&self) -> Result<BorrowedFd<'_>, SegmentError> {
+        match &self.backing {
+            Backing::File(fd) => Ok(fd.as_fd()),
+            Backing::Own | Backing::Lent => Err(SegmentError::Private),
+        }
+    }
+
+    /// The number of the descriptor in this process, by which others of the same user find it in `/proc`.
+    ///
+    /// # Errors
+    /// [`SegmentError::Private`].
+    pub fn number(&self) -> Result<u32, SegmentError> {
+        u32::try_from(self.file()?.as_raw_fd()).map_err(|_| SegmentError::Private)
     }
 
     /// Bytes in the segment, as mapped here.
@@ -342,7 +322,7 @@ impl Segment {
     /// anything else faults.
     #[must_use]
     pub fn all_words(&self) -> &[AtomicU64] {
-        // SAFETY: a mapping begins at a page, so it is aligned; len / 8 words lie in it; it is mapped as long as
+        // SAFETY: a mapping begins at a page and lent memory at a word, so it is aligned; len / 8 words lie in it; it is mapped as long as
         // `self` lives; atomics may be shared with other processes, and every bit pattern is one.
         unsafe { std::slice::from_raw_parts(self.base.cast::<AtomicU64>().as_ptr(), self.len / 8) }
     }
@@ -361,7 +341,7 @@ impl Segment {
         if self.mapping == Mapping::ReadOnly {
             return Err(SegmentError::ReadOnly);
         }
-        // The mapping itself is page-aligned.
+        // The mapping itself is page-aligned, and lent memory begins at a word.
         if !offset.is_multiple_of(size) {
             return Err(SegmentError::Unaligned(offset));
         }
@@ -369,15 +349,12 @@ impl Segment {
     }
 }
 
-impl AsFd for Segment {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.fd.as_fd()
-    }
-}
-
 impl Drop for Segment {
     fn drop(&mut self) {
-        // SAFETY: base and len are those of the mapping made in `map`; nobody borrows it any more.
+        if matches!(self.backing, Backing::Lent) {
+            return;
+        }
+        // SAFETY: base and len are those of the mapping made in `map` or `private`; nobody borrows it any more.
         let unmapped = unsafe { rustix::mm::munmap(self.base.as_ptr().cast(), self.len) };
         debug_assert_eq!(unmapped, Ok(()), "a mapping that we made can be removed");
     }

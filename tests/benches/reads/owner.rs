@@ -1,7 +1,7 @@
 //! The second process of the bench: owns the memory, and serves it.
 
 use std::fs::OpenOptions;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::process::{Child, Command};
 use std::sync::Arc;
 
@@ -88,11 +88,12 @@ impl Owner {
         let landing = make("bench-landing", LANDING);
         let lane = FrameLane::create(LINES).unwrap_or_else(|error| panic!("{error}"));
         let shared = lane.share().unwrap_or_else(|error| panic!("{error}"));
-        let fds = [control.0.as_fd(), segment.as_fd(), landing.as_fd(), shared.as_fd()];
+        let number = |segment: &Segment| segment.number().unwrap_or_else(|error| panic!("{error}"));
+        let fds = [number(&control.0), number(&segment), number(&landing)].map(|number| number.to_string());
         let me = std::env::current_exe().unwrap_or_else(|error| panic!("{error}"));
         let mut command = Command::new(me);
         command.arg("--owner").arg(std::process::id().to_string());
-        command.args(fds.iter().map(|fd| fd.as_raw_fd().to_string()));
+        command.args(fds).arg(shared.as_raw_fd().to_string());
         let child = command.spawn().unwrap_or_else(|error| panic!("{error}"));
         let id = ProcessId::of(child.id()).unwrap_or_else(|error| panic!("{error}"));
         let mut owner = Owner { child, control, segment, landing, lane, id, turn: 0 };

@@ -1,0 +1,133 @@
+//! Looking at channels from outside, without being one of those who use them: for tools.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use umbra_core::channel::ReceiveError;
+use umbra_core::crew::Liveness;
+
+use super::barrier::waiting_at;
+use super::error::Error;
+use super::layout::{self, Pocket, Processes, State, View};
+use super::{Channel, Kind};
+use crate::reference;
+use crate::sys::process::ProcessId;
+
+/// What the links of descriptors of channels say.
+const LINK: &str = "/memfd:umbra-channel (deleted)";
+
+/// A channel that a process has mapped, and where it is found.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Found {
+    /// The process; one of several that have the channel.
+    pub process: ProcessId,
+    /// The number of its descriptor there.
+    pub descriptor: u32,
+}
+
+/// How a channel is, at one moment.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Snapshot {
+    /// The id that its creator chose.
+    pub uid: u64,
+    /// Drawn when it was made: no other channel has it.
+    pub instance: u64,
+    /// What it is for.
+    pub kind: Kind,
+    /// Bytes of its memory.
+    pub bytes: usize,
+    /// Messages that wait at once.
+    pub capacity: u32,
+    /// Bytes of a message.
+    pub block: u32,
+    /// How many messages wait; of a semaphore, its value.
+    pub messages: u64,
+    /// How many receives wait for a message.
+    pub receiving: u64,
+    /// How many wait at its barrier.
+    pub at_barrier: u32,
+    /// Whether somebody destroyed it.
+    pub is_destroyed: bool,
+    /// Those who use it: pid, and whether the process lives.
+    pub members: Vec<(u32, bool)>,
+    /// The first message, if one waits: how long it is, the 64 bits beside it, and its first bytes.
+    pub first: Option<(usize, u64, Vec<u8>)>,
+}
+
+/// Bytes of the first message that a snapshot shows.
+const SHOWN: usize = 64;
+
+impl Snapshot {
+    fn of(view: &View<'_>, bytes: usize) -> Result<Snapshot, Error> {
+        let queue = view.messages.queue();
+        let shape = queue.shape();
+        let mut shown = vec![0; SHOWN];
+        let first = match view.messages.peek(&mut shown) {
+            Ok(peeked) => {
+                shown.truncate(peeked.len);
+                Some((peeked.len, peeked.header.hints, shown))
+            }
+            Err(ReceiveError::Empty | ReceiveError::Destroyed) => None,
+            Err(error) => return Err(error.into()),
+        };
+        let is_semaphore = view.kind() != Kind::Messages;
+        let count = view.state(State::Semaphore).load(umbra_core::atomic::Ordering::Relaxed);
+        Ok(Snapshot {
+            uid: view.uid(),
+            instance: view.instance(),
+            kind: view.kind(),
+            bytes,
+            capacity: shape.capacity,
+            block: shape.block,
+            messages: if is_semaphore { count } else { queue.len() as u64 },
+            receiving: view.pockets(Pocket::Receiving),
+            at_barrier: waiting_at(view),
+            is_destroyed: queue.is_destroyed(),
+            members: view.crew.members().map(|m| (m.identity.pid(), Processes.is_alive(m))).collect(),
+            first,
+        })
+    }
+
+    /// Looks at a channel where it was found.
+    ///
+    /// # Errors
+    /// [`Error::Reference`] if it is there no more.
+    pub fn at(found: Found) -> Result<Snapshot, Error> {
+        let segment = Channel::map(reference::open(found.process, found.descriptor)?)?;
+        Self::of(&layout::attach(segment.bytes_mut()?, u16::MAX)?, segment.len())
+    }
+
+    /// Looks at the channel that a reference names.
+    ///
+    /// # Errors
+    /// As for [`Channel::attach_reference`].
+    pub fn of_reference(bytes: &[u8]) -> Result<Snapshot, Error> {
+        let segment = Channel::named(bytes)?;
+        Self::of(&layout::attach(segment.bytes_mut()?, u16::MAX)?, segment.len())
+    }
+}
+
+/// The channels that processes have mapped whose descriptors this process may look at: those of this user. Each once.
+///
+/// # Errors
+/// What the system says if it does not show processes.
+pub fn find() -> std::io::Result<Vec<Found>> {
+    let mut found = BTreeMap::new();
+    for entry in std::fs::read_dir("/proc")?.flatten() {
+        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok()) else { continue };
+        // Processes end at any time, and others are none of ours.
+        let (Ok(process), Ok(descriptors)) = (ProcessId::of(pid), std::fs::read_dir(entry.path().join("fd"))) else {
+            continue;
+        };
+        for descriptor in descriptors.flatten() {
+            let path = descriptor.path();
+            if std::fs::read_link(&path).is_ok_and(|link| link == Path::new(LINK))
+                && let Ok(stat) = rustix::fs::stat(&path)
+                && let Some(descriptor) = descriptor.file_name().to_str().and_then(|name| name.parse().ok())
+            {
+                found.entry((stat.st_dev, stat.st_ino)).or_insert(Found { process, descriptor });
+            }
+        }
+    }
+    Ok(found.into_values().collect())
+}

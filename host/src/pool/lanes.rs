@@ -1,0 +1,126 @@
+//! The places of a process's threads at the heap of a pool.
+//!
+//! A thread that allocates needs a hand, and a hand belongs to one member. So that threads do not wait for each other a
+//! process has several, and a thread mostly comes back to the one that it used before. A child that was forked off has
+//! its parent's hands in its memory, but must not use them: it joins by itself.
+
+use std::cell::Cell;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use umbra_core::atomic::{AtomicUsize, Ordering};
+use umbra_core::crew::{BuryError, Member};
+use umbra_core::heap::{Grasp, Hand, Keep};
+
+use super::error::Error;
+use super::life::Processes;
+use super::{Pool, identity};
+use crate::sys::fork;
+use crate::sys::process::ProcessId;
+use crate::sys::shared_heap::SharedHeap;
+
+/// Threads of a process that allocate at once without waiting for each other.
+const LANES: usize = 8;
+/// How long a child waits for lanes that threads of its parent held when it was forked off.
+const FORKED: Duration = Duration::from_secs(1);
+
+/// A thread's place at the heap, or several threads' in turn.
+#[derive(Debug)]
+struct Lane {
+    member: Member,
+    grasp: Grasp,
+    /// In which process it was made.
+    life: u32,
+}
+
+/// All places of a process.
+#[derive(Debug)]
+pub(super) struct Lanes {
+    lanes: [Mutex<Option<Lane>>; LANES],
+    /// In which process the handle was made.
+    life: u32,
+}
+
+impl Lanes {
+    pub(super) fn new() -> Lanes {
+        fork::watch();
+        Lanes { lanes: Default::default(), life: fork::life() }
+    }
+
+    /// Whether the handle was made by a process that this one was forked off from.
+    #[inline]
+    pub(super) fn is_inherited(&self) -> bool {
+        self.life != fork::life()
+    }
+
+    /// Leaves the heap with all members of this process, to the marks of whose pockets `absent` attends first.
+    pub(super) fn leave(&mut self, shared: &SharedHeap, absent: impl Fn(Member)) {
+        let lanes =
+            std::mem::take(&mut self.lanes).map(|lane| lane.into_inner().unwrap_or_else(PoisonError::into_inner));
+        // Those of a parent are the parent's.
+        for Lane { member, mut grasp, .. } in lanes.into_iter().flatten().filter(|lane| lane.life == fork::life()) {
+            absent(member);
+            shared.heap().hand_with(&mut grasp).rest();
+            // With blocks it stays their owner.
+            let left = shared.heap().bury(member, member.number, Keep::Blocks);
+            debug_assert!(!matches!(left, Err(BuryError::InProgress { .. })), "nobody buries the living");
+        }
+    }
+
+    /// A lane that no other thread of this process uses at the moment.
+    #[inline]
+    fn lane(&self) -> Result<MutexGuard<'_, Option<Lane>>, Error> {
+        static NEXT: AtomicUsize = AtomicUsize::new(0);
+        thread_local!(static LANE: Cell<usize> = Cell::new(NEXT.fetch_add(1, Ordering::Relaxed)));
+        let first = LANE.get();
+        let free = || (0..LANES).map(|step| &self.lanes[(first + step) % LANES]).find_map(|lane| lane.try_lock().ok());
+        match free() {
+            Some(lane) => Ok(lane),
+            None if self.is_inherited() => {
+                // Whoever holds them may not have come along.
+                let until = Instant::now() + FORKED;
+                loop {
+                    match free() {
+                        Some(lane) => return Ok(lane),
+                        None if Instant::now() >= until => return Err(Error::Forked),
+                        None => std::thread::yield_now(),
+                    }
+                }
+            }
+            // A thread that panicked left the lane as good as any: what it was doing is undone when the lane is buried.
+            None => Ok(self.lanes[first % LANES].lock().unwrap_or_else(PoisonError::into_inner)),
+        }
+    }
+}
+
+impl Pool {
+    #[inline]
+    pub(super) fn with_hand<R>(&self, act: impl FnOnce(Hand<'_, &mut Grasp>) -> R) -> Result<R, Error> {
+        self.check()?;
+        let mut lane = self.lanes.lane()?;
+        let life = fork::life();
+        let lane = match &mut *lane {
+            Some(lane) if lane.life == life => lane,
+            none => none.insert(self.join(life)?),
+        };
+        Ok(act(self.heap().hand_with(&mut lane.grasp)))
+    }
+
+    #[cold]
+    fn join(&self, life: u32) -> Result<Lane, Error> {
+        let (heap, identity) = (self.heap(), identity(ProcessId::current()?));
+        let crew = heap.crew();
+        // What the dead one was doing ends; blocks that it has, as one of so many that there is no other place, are the
+        // newcomer's. Those without blocks come first.
+        let end = |dead: Member, inherits: bool| match heap.recover(dead.number, Keep::Blocks) {
+            Err(holds) if !inherits => Err(holds),
+            _ => Ok(()),
+        };
+        let member = crew
+            .join_or_succeed(identity, &Processes, |dead| end(dead, false))
+            .or_else(|_| crew.join_or_succeed(identity, &Processes, |dead| end(dead, true)))
+            .map_err(|_| Error::Members { members: crew.capacity() })?;
+        self.set_present(member, true);
+        Ok(Lane { member, grasp: Grasp::new(member), life })
+    }
+}

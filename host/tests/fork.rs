@@ -1,0 +1,91 @@
+//! Handles of pools and channels in a child that was forked off: A23.
+#![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
+#![allow(unsafe_code, reason = "forking is no safe call")]
+
+use std::time::Duration;
+
+use umbra::channel::{self, Channel, SendOptions, Timeout, WaitMode};
+use umbra::pool::{Attributes, Error, Pool};
+use umbra::sys::process::ProcessId;
+
+/// Runs `child` in a forked child, while the parent does `meanwhile`; the pid of the child, which has ended.
+fn fork(child: impl FnOnce() -> bool, meanwhile: impl FnOnce(u32)) {
+    // SAFETY: the child only does what its closure says, which waits for no other thread of this process, and then exits
+    // without running anything of the parent's.
+    let pid = unsafe { libc::fork() };
+    assert!(pid >= 0);
+    if pid == 0 {
+        let code = i32::from(!child());
+        // SAFETY: ends the process.
+        unsafe { libc::_exit(code) };
+    }
+    meanwhile(pid as u32);
+    let mut status = 0;
+    // SAFETY: the child is ours and was not waited for; the output is valid.
+    let waited = unsafe { libc::waitpid(pid, &raw mut status, 0) };
+    assert_eq!((waited, status), (pid, 0), "the child saw something impossible");
+}
+
+#[test]
+fn a_child_allocates_in_its_own_name_and_ends_without_harm() {
+    let name = format!("forked-{}", std::process::id());
+    let pool = Pool::create(Some(&name), &Attributes { bytes: 1 << 20, ..Attributes::default() }).unwrap();
+    let ours: Vec<_> = (0..10).map(|_| pool.alloc(100, 0).unwrap().id()).collect();
+    let inherited = Pool::attach(&name).unwrap();
+    let theirs = inherited.alloc(100, 0).unwrap().id();
+    let is_done = pool.alloc(1, 0).unwrap();
+    let child = || {
+        let me = ProcessId::current().unwrap();
+        let mine: Vec<_> = (0..5).map(|_| inherited.alloc(100, 0).unwrap().id()).collect();
+        let is_own = inherited.allocations_of(me).len() == mine.len();
+        let is_freed = inherited.allocation(theirs).unwrap().free().is_ok();
+        drop(inherited);
+        let done = pool.allocation(is_done.id()).unwrap().free().is_ok();
+        // Dropping the creator's handle would end the pool if this were the creator.
+        drop(Pool::attach(&name).unwrap());
+        is_own && is_freed && done
+    };
+    let mut of_child = 0;
+    fork(child, |pid| of_child = pid);
+    assert!(ProcessId::of(of_child).is_err(), "it was waited for");
+    assert!(ours.iter().all(|&id| pool.allocation(id).is_ok()), "the parent's blocks stay");
+    assert_eq!(pool.allocation(theirs).unwrap_err(), Error::Stale);
+    assert_eq!(pool.blocks().count(), ours.len() + 5, "and the child's, which nobody freed");
+    assert_eq!(pool.alloc_within(100, 0, Duration::ZERO).unwrap().len(), 100);
+}
+
+#[test]
+fn a_child_that_drops_the_creators_handle_does_not_end_the_pool() {
+    let name = format!("kept-{}", std::process::id());
+    let mut pool = Some(Pool::create(Some(&name), &Attributes { bytes: 1 << 20, ..Attributes::default() }).unwrap());
+    fork(
+        || {
+            drop(pool.take());
+            true
+        },
+        |_| (),
+    );
+    let pool = pool.unwrap();
+    assert!(Pool::attach(&name).is_ok() && pool.alloc(10, 0).is_ok());
+}
+
+#[test]
+fn a_child_sends_in_its_own_name_and_its_end_takes_nothing_of_the_parents() {
+    let attributes = channel::Attributes { members: 2, capacity: 2, spares: 0, ..channel::Attributes::default() };
+    let channel = Channel::create(&attributes).unwrap();
+    let receiver = channel.receiver(WaitMode::Idle).unwrap();
+    let child = || {
+        let sender = channel.sender(SendOptions { client: 9, ..SendOptions::default() }).unwrap();
+        let sent = sender.send(b"from the child", 0, Timeout::Now).is_ok();
+        // It ends with a place to write in, which is the child's and not the parent's.
+        std::mem::forget(sender.write(5, Timeout::Now).unwrap());
+        sent
+    };
+    fork(child, |_| ());
+    let mut pad = [0; 64];
+    let message = receiver.receive(&mut pad, Timeout::After(Duration::from_secs(60))).unwrap();
+    assert_eq!((&pad[..message.len], message.client), (&b"from the child"[..], 9));
+    assert_eq!(channel.reap(), Ok(1));
+    let sender = channel.sender(SendOptions::default()).unwrap();
+    assert!((0..2).all(|_| sender.send(b"x", 0, Timeout::Now).is_ok()), "no place is lost");
+}
