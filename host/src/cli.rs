@@ -4,7 +4,9 @@
 //! styles, progress. Exit codes: 0 done and good, 1 done and not good or failed, 2 not understood.
 
 mod advect;
+mod channel;
 mod check_config;
+mod clean;
 mod devices;
 mod diff;
 mod doctor;
@@ -19,6 +21,7 @@ mod outcome;
 mod pages;
 mod paint;
 mod picture;
+mod pool;
 mod progress;
 mod reach;
 mod run;
@@ -55,6 +58,7 @@ const EXAMPLES: &str = paint::examples!(
     "umbra check-config platform.cfg"         "is this configuration file usable?";
     "umbra stencil --order strips"            "a stencil over a file, with fewer slots than bricks";
     "umbra advect"                            "blobs through a mesh of several ranks, bit for bit";
+    "umbra pool ls"                           "the pools of shared memory, and how full they are";
     "umbra help run"                          "everything that a job can be asked for";
 );
 
@@ -70,6 +74,9 @@ enum What {
     Advect(advect::Advect),
     CheckConfig(check_config::CheckConfig),
     Devices(devices::Devices),
+    Pool(pool::Inspect),
+    Channel(channel::Inspect),
+    Clean(clean::Clean),
     #[cfg(feature = "firmware-log")]
     FirmwareLog(firmware_log::FirmwareLog),
     Completions(pages::Completions),
@@ -99,6 +106,9 @@ pub(crate) fn main() -> ExitCode {
         What::Advect(advect) => advect.execute(&mut out),
         What::CheckConfig(check) => check.execute(&mut out),
         What::Devices(devices) => devices.execute(&mut out),
+        What::Pool(pool) => pool.execute(&mut out),
+        What::Channel(channel) => channel.execute(&mut out),
+        What::Clean(clean) => clean.execute(&mut out),
         #[cfg(feature = "firmware-log")]
         What::FirmwareLog(log) => log.execute(&mut out),
         What::Completions(completions) => completions.execute(&mut out),

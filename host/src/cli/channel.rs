@@ -1,0 +1,231 @@
+//! `umbra channel`: which channels there are, and what waits in them.
+
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand};
+use serde::Serialize;
+use umbra::channel::{Found, Kind, Snapshot, find};
+use umbra::quantity::Bytes;
+use umbra::reference::from_text;
+use umbra::sys::process::ProcessId;
+
+use super::table::{Set, Table};
+use super::{Done, Failure, Out, paint, print_json};
+
+/// Show channels between processes.
+///
+/// A channel is named by a process that has it and the number of its descriptor there, as `umbra channel ls` shows it, or by
+/// the text of a reference. Looking changes nothing, and holds up nobody who uses the channel.
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Inspect {
+    #[command(subcommand)]
+    what: What,
+}
+
+const EXAMPLES: &str = paint::examples!(
+    "umbra channel ls"                   "the channels of this user's processes";
+    "umbra channel stat 4711:5"          "one of them: what waits, and who uses it";
+    "umbra channel dump 4711:5 --json"   "its first message too, for a script";
+);
+
+#[derive(Subcommand, Debug)]
+enum What {
+    /// List the channels that processes of this user have
+    Ls {
+        /// Print one JSON object
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show the figures of a channel, and which processes use it
+    Stat {
+        /// PID:DESCRIPTOR, or the text of a reference
+        #[arg(value_name = "CHANNEL")]
+        channel: String,
+        /// Print one JSON object
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show the figures of a channel and the beginning of its first message, which stays where it is
+    Dump {
+        /// PID:DESCRIPTOR, or the text of a reference
+        #[arg(value_name = "CHANNEL")]
+        channel: String,
+        /// Print one JSON object
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+#[derive(Serialize, Debug)]
+struct Summary {
+    channel: String,
+    uid: u64,
+    kind: &'static str,
+    capacity: u32,
+    block_bytes: u32,
+    bytes: usize,
+    messages: u64,
+    receiving: u64,
+    at_barrier: u32,
+    destroyed: bool,
+    processes: Vec<User>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    first: Option<First>,
+}
+
+#[derive(Serialize, Debug)]
+struct User {
+    pid: u32,
+    alive: bool,
+}
+
+#[derive(Serialize, Debug)]
+struct First {
+    bytes: usize,
+    hints: u64,
+    /// The first bytes, in hexadecimal.
+    begins: String,
+}
+
+#[derive(Serialize, Debug)]
+struct Listing {
+    channels: Vec<Summary>,
+}
+
+impl Summary {
+    fn of(channel: String, seen: Snapshot) -> Summary {
+        let first = seen.first.map(|(bytes, hints, begins)| First {
+            bytes,
+            hints,
+            begins: begins.iter().map(|byte| format!("{byte:02x}")).collect(),
+        });
+        Summary {
+            channel,
+            uid: seen.uid,
+            kind: if seen.kind == Kind::Messages { "messages" } else { "semaphore" },
+            capacity: seen.capacity,
+            block_bytes: seen.block,
+            bytes: seen.bytes,
+            messages: seen.messages,
+            receiving: seen.receiving,
+            at_barrier: seen.at_barrier,
+            destroyed: seen.is_destroyed,
+            processes: seen.members.into_iter().map(|(pid, alive)| User { pid, alive }).collect(),
+            first,
+        }
+    }
+
+    fn used_by(&self) -> String {
+        let alive = self.processes.iter().filter(|user| user.alive).count();
+        if self.destroyed { "destroyed".to_owned() } else { format!("{alive} processes") }
+    }
+}
+
+/// A process and the number of its descriptor.
+fn place(text: &str) -> Option<(u32, u32)> {
+    let (pid, descriptor) = text.split_once(':')?;
+    Some((pid.parse().ok()?, descriptor.parse().ok()?))
+}
+
+fn look(channel: &str) -> Result<Summary, Failure> {
+    let seen = match (place(channel), from_text(channel)) {
+        (Some((pid, descriptor)), _) => {
+            let process = ProcessId::of(pid).map_err(Failure::failed)?;
+            Snapshot::at(Found { process, descriptor })
+        }
+        (None, Ok(bytes)) => Snapshot::of_reference(&bytes),
+        (None, Err(_)) => {
+            return Err(Failure::usage(format!("{channel:?} is neither PID:DESCRIPTOR nor the text of a reference")));
+        }
+    };
+    Ok(Summary::of(channel.to_owned(), seen.map_err(Failure::failed)?))
+}
+
+impl Inspect {
+    pub(crate) fn execute(&self, out: Out<'_>) -> Done {
+        match &self.what {
+            What::Ls { json } => ls(out, *json),
+            What::Stat { channel, json } => {
+                let summary = Summary { first: None, ..look(channel)? };
+                show(out, &summary, *json)
+            }
+            What::Dump { channel, json } => show(out, &look(channel)?, *json),
+        }
+    }
+}
+
+fn ls(out: Out<'_>, json: bool) -> Done {
+    let mut channels = Vec::new();
+    for found in find()? {
+        // It may be gone by now, or be another program's of the same name.
+        if let Ok(seen) = Snapshot::at(found) {
+            let name = format!("{}:{}", found.process.pid, found.descriptor);
+            channels.push(Summary { first: None, ..Summary::of(name, seen) });
+        }
+    }
+    if json {
+        print_json(out, &Listing { channels })?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    if channels.is_empty() {
+        writeln!(out, "no process of this user has a channel")?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let figure = |name| (name, Set::Right);
+    let columns = [
+        ("channel", Set::Left),
+        figure("uid"),
+        ("for", Set::Left),
+        figure("waiting"),
+        figure("room"),
+        ("used by", Set::Left),
+    ];
+    let mut table = Table::new(&columns);
+    for one in channels {
+        let used_by = one.used_by();
+        let numbers = [one.messages.to_string(), one.capacity.to_string()];
+        let [waiting, room] = numbers;
+        table.row([one.channel, one.uid.to_string(), one.kind.to_owned(), waiting, room, used_by]);
+    }
+    table.print(out)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn show(out: Out<'_>, summary: &Summary, json: bool) -> Done {
+    if json {
+        print_json(out, summary)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let lines = [
+        ("uid", summary.uid.to_string()),
+        ("for", summary.kind.to_owned()),
+        ("room", format!("{} x {}", summary.capacity, Bytes(summary.block_bytes.into()))),
+        ("memory", Bytes(summary.bytes as u64).to_string()),
+        ("waiting", summary.messages.to_string()),
+        ("receiving", summary.receiving.to_string()),
+        ("at barrier", summary.at_barrier.to_string()),
+        ("used by", summary.used_by()),
+    ];
+    for (what, value) in lines {
+        writeln!(out, "  {what:<12} {value}")?;
+    }
+    if let Some(first) = &summary.first {
+        let more = if first.bytes * 2 > first.begins.len() { " ..." } else { "" };
+        writeln!(
+            out,
+            "  {:<12} {} with {:#x}: {}{more}",
+            "first",
+            Bytes(first.bytes as u64),
+            first.hints,
+            first.begins
+        )?;
+    }
+    let mut table = Table::new(&[("pid", Set::Right), ("process", Set::Left)]);
+    for user in &summary.processes {
+        table.row([user.pid.to_string(), (if user.alive { "lives" } else { "is dead" }).to_owned()]);
+    }
+    writeln!(out)?;
+    table.print(out)?;
+    Ok(ExitCode::SUCCESS)
+}
