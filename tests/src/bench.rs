@@ -25,12 +25,14 @@
 
 mod clock;
 mod pin;
+mod program;
 mod report;
 mod samples;
 mod turns;
 
 pub use clock::{Clock, Moment};
 pub use pin::{cores, pin};
+pub use program::{lines_of, number};
 pub use report::{Direction, Entry, Report, Row};
 pub use samples::Samples;
 pub use turns::{Plan, Turns, alternate, repeat};

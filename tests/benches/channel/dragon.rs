@@ -2,37 +2,13 @@
 
 use std::hint::black_box;
 use std::path::Path;
-use std::process::Command;
 
 use umbra::channel::{Timeout, WaitMode};
-use umbra_tests::bench::{Plan, Report, Row, repeat};
+use umbra_tests::bench::{Plan, Report, Row, lines_of, number, repeat};
 
 use crate::{LOWER, channel, ends};
 
 const DRAGON: &str = "dragonhpc";
-
-/// The number behind a key in a line of JSON.
-fn number(line: &str, key: &str) -> Option<f64> {
-    let (_, rest) = line.split_once(&format!("\"{key}\":"))?;
-    rest.split([',', '}']).next()?.trim().parse().ok()
-}
-
-/// Runs a program of the folder; its rows.
-fn run(report: &Report, folder: &Path, program: &str, arguments: &[&str]) -> Vec<String> {
-    match Command::new(folder.join(program)).args(arguments).output() {
-        Ok(output) if output.status.success() => {
-            String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect()
-        }
-        Ok(output) => {
-            report.note(format_args!("{program} {arguments:?} ended with {}", output.status));
-            Vec::new()
-        }
-        Err(error) => {
-            report.note(format_args!("{program} in {}: {error}", folder.display()));
-            Vec::new()
-        }
-    }
-}
 
 /// The rows, if `UMBRA_DRAGON` says where the programs are.
 pub(crate) fn rows(report: &mut Report, plan: &Plan, cores: &[usize]) {
@@ -42,7 +18,7 @@ pub(crate) fn rows(report: &mut Report, plan: &Plan, cores: &[usize]) {
     };
     let folder = Path::new(&folder);
     if report.wants("pair dragon") {
-        for line in run(report, folder, "chan_bench", &["same", "5"]) {
+        for line in lines_of(report, folder, "chan_bench", &["same", "5"]) {
             let (Some(len), Some(theirs)) = (number(&line, "bytes"), number(&line, "copy_into_ns")) else { continue };
             let len = len as usize;
             let channel = channel(100, u32::try_from(len.max(256)).unwrap_or(256));
@@ -62,7 +38,7 @@ pub(crate) fn rows(report: &mut Report, plan: &Plan, cores: &[usize]) {
     }
     let [core, _, ..] = *cores else { return };
     if report.wants("round trip dragon 8 B spin") {
-        for line in run(report, folder, "chan_bench", &["rtt", "8", "spin", "20000", "1"]) {
+        for line in lines_of(report, folder, "chan_bench", &["rtt", "8", "spin", "20000", "1"]) {
             let Some(theirs) = number(&line, "rtt_us_p50") else { continue };
             let ours = crate::round_trip(core, plan, 8, WaitMode::Spin);
             let case = "round trip dragon 8 B spin";
@@ -74,14 +50,15 @@ pub(crate) fn rows(report: &mut Report, plan: &Plan, cores: &[usize]) {
         if !report.wants(&case) {
             continue;
         }
-        for line in run(report, folder, "chan_bench", &["oneway", &len.to_string(), "spin", messages, "5", "copy"]) {
+        for line in lines_of(report, folder, "chan_bench", &["oneway", &len.to_string(), "spin", messages, "5", "copy"])
+        {
             let Some(rate) = number(&line, "msgs_s_run") else { continue };
             let ours = crate::one_way(core, plan, len);
             report.row(Row::new(&case, ours.median(), 1e9 / rate, DRAGON, "ns/message", LOWER)).bar(bar);
         }
     }
     if report.wants("wake dragon") {
-        for line in run(report, folder, "wake_bench", &["idle", "50", "40"]) {
+        for line in lines_of(report, folder, "wake_bench", &["idle", "50", "40"]) {
             let (Some(call), Some(delay)) = (number(&line, "send_call_us_p50"), number(&line, "wake_us_p50")) else {
                 continue;
             };
