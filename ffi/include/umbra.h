@@ -1,7 +1,8 @@
 /* umbra.h: the C interface of Umbra.
  *
  * A rank joins a job, gets groups, asks the endpoint cache who is where, exports memory, reads that of others, and leaves.
- * Slot caches decide which slot of the program's memory holds which data; they need no job.
+ * Slot caches decide which slot of the program's memory holds which data; pools share memory between processes of a host, and
+ * channels messages; they need no job.
  *
  * Every function returns 0 or a negative code (-UMBRA_E...). Outputs come last and are written only on success, with one
  * exception: UMBRA_ESIZE stores the needed length. Handles are 64-bit ids: one that was released is -UMBRA_ESTALE, never a
@@ -69,6 +70,13 @@ extern "C" {
 #define UMBRA_EUSAGE 115            /* input is not in the usage map, or was named as often as that says */
 #define UMBRA_ENOTREADY 116         /* nobody was told that the group is ready */
 #define UMBRA_EDEADLOCK 117         /* caller tells the news that it would wait for */
+#define UMBRA_EEMPTY 118            /* channel is empty */
+#define UMBRA_EDESTROYED 119        /* what was named was destroyed, or its owner ended */
+#define UMBRA_ENEVER 120            /* more bytes than the pool or the channel can ever have */
+#define UMBRA_ENONLOCAL 121         /* what the reference names is of another host */
+#define UMBRA_EVERSION 122          /* made by another version of this library */
+#define UMBRA_EBROKEN 123           /* barrier is broken until it is reset */
+#define UMBRA_EDAMAGED 124          /* somebody wrote over the words of the object */
 
 /* ---- the library ---- */
 
@@ -355,6 +363,132 @@ int umbra_stencil_outstanding(umbra_stencil stencil, uint32_t *buffer, size_t ca
 int umbra_stencil_settle(umbra_stencil stencil, uint32_t slot);
 int umbra_stencil_reset(umbra_stencil stencil);
 int umbra_stencil_statistics(umbra_stencil stencil, struct umbra_cache_statistics *statistics);
+
+/* ---- pools: memory that processes of a host share ---- */
+
+typedef uint64_t umbra_pool;
+typedef uint64_t umbra_allocation;  /* in its pool; the same number in all processes, and never used again */
+
+/* As timeout_ms: without end. With 0 a call does not wait, and its failure says how things are. */
+#define UMBRA_FOREVER UINT64_MAX
+
+#define UMBRA_MEMORY_SHARED 0       /* with a name: files in /dev/shm */
+#define UMBRA_MEMORY_FOLDER 1       /* files in a folder; with a name */
+#define UMBRA_MEMORY_HUGE_PAGES 2   /* pages of 2 MiB; without a name */
+#define UMBRA_MEMORY_PRIVATE 3      /* for this process alone; without a name */
+#define UMBRA_LIFETIME_CREATOR 0    /* a pool with a name ends with the handle that made it */
+#define UMBRA_LIFETIME_LAST_USER 1  /* with the last process that uses it */
+
+struct umbra_pool_options {
+    size_t size;                    /* sizeof(struct umbra_pool_options) */
+    uint64_t bytes;                 /* 0: 64 MiB */
+    uint64_t granule;               /* the size of each block is a multiple of it; 0: 32 */
+    uint64_t uid;                   /* a number that its users know it by */
+    uint32_t blocks;                /* most allocations at a time; 0: as many as a share of the bytes can tell of */
+    uint32_t members;               /* threads that use it at the same time, in all processes; 0: 64 */
+    uint32_t memory;                /* UMBRA_MEMORY_... */
+    uint32_t lifetime;              /* UMBRA_LIFETIME_... */
+    const char *folder;             /* for UMBRA_MEMORY_FOLDER */
+};
+
+struct umbra_pool_statistics {
+    size_t size;                    /* sizeof(struct umbra_pool_statistics) */
+    uint64_t bytes;
+    uint64_t free_bytes;
+    uint64_t asked_bytes;           /* by those who have the allocations */
+    uint64_t longest_free_bytes;
+    uint64_t allocations;
+};
+
+/* Makes a pool; name has 1 to 29 bytes without a slash, or is NULL. What dead processes left beside it is removed first. */
+int umbra_pool_create(const char *name, const struct umbra_pool_options *options, umbra_pool *pool);
+int umbra_pool_attach(const char *name, umbra_pool *pool);
+/* Some hundred bytes by which any process of this user on this host attaches; 512 are always enough. Those of a pool without a
+ * name are good as long as this process lives and has the pool. */
+int umbra_pool_reference(umbra_pool pool, void *buffer, size_t capacity, size_t *length);
+/* By a reference to the pool, or to an allocation of it. Bytes that are cut or changed are -UMBRA_EINVAL. */
+int umbra_pool_attach_reference(const void *reference, size_t length, umbra_pool *pool);
+/* Releases the handle. */
+int umbra_pool_detach(umbra_pool pool);
+/* Ends the pool for all: whoever waits, and whoever comes, gets -UMBRA_EDESTROYED. */
+int umbra_pool_destroy(umbra_pool pool);
+int umbra_pool_statistics(umbra_pool pool, struct umbra_pool_statistics *statistics);
+/* Ends what dead processes were doing; their allocations stay. */
+int umbra_pool_reclaim(umbra_pool pool);
+/* Removes the pools in /dev/shm that nobody needs any more. */
+int umbra_pool_clean(size_t *removed);
+
+/* Allocates length bytes for kind, a number below 2^24 of the caller's. -UMBRA_EFULL or -UMBRA_ETIMEOUT: not now;
+ * -UMBRA_ENEVER: the pool has no such block. */
+int umbra_pool_alloc(umbra_pool pool, uint64_t length, uint32_t kind, uint64_t timeout_ms, umbra_allocation *allocation,
+                     void **address);
+/* Frees an allocation, whoever made it; the second time is -UMBRA_ESTALE. */
+int umbra_allocation_free(umbra_pool pool, umbra_allocation allocation);
+/* Where it is in this process, and how long. */
+int umbra_allocation_look(umbra_pool pool, umbra_allocation allocation, void **address, uint64_t *length);
+int umbra_allocation_reference(umbra_pool pool, umbra_allocation allocation, void *buffer, size_t capacity, size_t *length);
+/* The allocation of this pool that a reference names. */
+int umbra_allocation_find(umbra_pool pool, const void *reference, size_t reference_length, umbra_allocation *allocation,
+                          void **address, uint64_t *length);
+
+/* ---- channels: bounded queues of messages between processes of a host ---- */
+
+typedef uint64_t umbra_channel;
+
+#define UMBRA_WAIT_ADAPTIVE 0       /* look for some microseconds, then sleep */
+#define UMBRA_WAIT_IDLE 1           /* sleep at once */
+#define UMBRA_WAIT_SPIN 2           /* never sleep */
+#define UMBRA_CHANNEL_MESSAGES 0
+#define UMBRA_CHANNEL_SEMAPHORE 1   /* a count */
+
+struct umbra_channel_options {
+    size_t size;                    /* sizeof(struct umbra_channel_options) */
+    uint64_t uid;                   /* a number that its users know it by */
+    uint32_t capacity;              /* messages that wait at once; 0: 100 */
+    uint32_t block;                 /* bytes of a message, at least 256; 0: 1024 */
+    uint32_t members;               /* processes that use it at once; 0: 32 */
+    uint32_t max_spinners;          /* waits that spin at once; 0: 32 */
+    uint32_t kind;                  /* UMBRA_CHANNEL_... */
+    uint32_t bounded;               /* a semaphore that can never be larger than at first */
+    uint64_t initial;               /* what the semaphore is at first */
+};
+
+/* Events to poll for. */
+#define UMBRA_POLL_IN 1             /* a message waits */
+#define UMBRA_POLL_OUT 2            /* there is room */
+#define UMBRA_POLL_IN_OUT 3
+#define UMBRA_POLL_EMPTY 4
+#define UMBRA_POLL_FULL 5
+#define UMBRA_POLL_SIZE 6           /* result: messages that wait */
+#define UMBRA_POLL_RESET 7          /* removes all messages, and makes the barrier whole */
+#define UMBRA_POLL_CAPACITY 8       /* result */
+#define UMBRA_POLL_BARRIER_ABORT 10
+#define UMBRA_POLL_BARRIER_IS_BROKEN 12
+#define UMBRA_POLL_BARRIER_WAITERS 13
+#define UMBRA_POLL_BLOCKED_RECEIVERS 14
+#define UMBRA_POLL_SEMAPHORE_P 15   /* result: the value before */
+#define UMBRA_POLL_SEMAPHORE_V 16
+#define UMBRA_POLL_SEMAPHORE_Z 17   /* waits for zero */
+#define UMBRA_POLL_SEMAPHORE_PEEK 18
+
+/* A channel lives as long as somebody has it. */
+int umbra_channel_create(const struct umbra_channel_options *options, umbra_channel *channel);
+/* As for pools; good as long as this process lives and has the channel. */
+int umbra_channel_reference(umbra_channel channel, void *buffer, size_t capacity, size_t *length);
+int umbra_channel_attach_reference(const void *reference, size_t length, umbra_channel *channel);
+int umbra_channel_detach(umbra_channel channel);
+int umbra_channel_destroy(umbra_channel channel);
+/* Sends a copy, and 64 bits beside it. -UMBRA_EFULL or -UMBRA_ETIMEOUT: nothing was sent. */
+int umbra_channel_send(umbra_channel channel, const void *message, size_t length, uint64_t hints, uint32_t wait_mode,
+                       uint64_t timeout_ms);
+/* Receives the first message; hints may be NULL. -UMBRA_EEMPTY or -UMBRA_ETIMEOUT: there is none. -UMBRA_ESIZE: it does not fit
+ * and stays the first; length says what it needs. More of buffer than the message may be written to. */
+int umbra_channel_receive(umbra_channel channel, void *buffer, size_t capacity, uint32_t wait_mode, uint64_t timeout_ms,
+                          size_t *length, uint64_t *hints);
+/* Waits for an event, asks for a number, or does what the event says; result may be NULL. */
+int umbra_channel_poll(umbra_channel channel, int event, uint32_t wait_mode, uint64_t timeout_ms, uint64_t *result);
+/* Waits until as many parties came as the channel has capacity; came: how many came before this one. */
+int umbra_channel_barrier(umbra_channel channel, uint32_t wait_mode, uint64_t timeout_ms, uint32_t *came);
 
 #ifdef __cplusplus
 }

@@ -15,6 +15,8 @@
 //! region    allocate, export, ticket, read, revoke, free   memory that others may read
 //! read      post, poll, wait, free                   memory of other ranks
 //! cache     alloc, free, remember, forget, interrupt which slot holds which data, for threads that wait
+//! pool      create, attach, alloc, reference, destroy       memory that processes share
+//! channel   create, attach, send, receive, poll, barrier    messages between processes
 //! stencil   submit, poll or deliver, prepared, free  whole neighbourhoods of a stencil
 //! ```
 #![deny(unsafe_code)]
@@ -31,11 +33,15 @@ mod stenciled;
 #[allow(unsafe_code)]
 pub mod cache;
 #[allow(unsafe_code)]
+pub mod channel;
+#[allow(unsafe_code)]
 pub mod error;
 #[allow(unsafe_code)]
 pub mod group;
 #[allow(unsafe_code)]
 pub mod lookup;
+#[allow(unsafe_code)]
+pub mod pool;
 #[allow(unsafe_code)]
 pub mod read;
 #[allow(unsafe_code)]

@@ -1,7 +1,9 @@
-//! What handles name: sessions, groups, regions, reads, caches.
+//! What handles name: sessions, groups, regions, reads, caches, pools, channels.
 
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
+use umbra::channel::Channel;
+use umbra::pool::Pool;
 use umbra::session::{Exported, GroupHandle, Posted, Session};
 use umbra::sys::segment::Segment;
 use umbra_core::id::Id;
@@ -23,6 +25,8 @@ pub(crate) enum Object {
     Read(Reading),
     Cache(Box<dyn Cached>),
     Stencil(Box<Stenciled>),
+    Pool(Box<Pool>),
+    Channel(Channel),
 }
 
 /// A session; its insides are gone once the job was left.
@@ -133,6 +137,22 @@ pub(crate) fn with_cache<R>(handle: u64, act: impl FnOnce(&dyn Cached) -> Result
 pub(crate) fn with_stencil<R>(handle: u64, act: impl FnOnce(&Stenciled) -> Result<R, Failure>) -> Result<R, Failure> {
     match &*HANDLES.get(handle)? {
         Object::Stencil(stencil) => act(stencil),
+        _ => Err(Code::WrongKind.into()),
+    }
+}
+
+/// Uses the pool that a handle names; many may at once.
+pub(crate) fn with_pool<R>(handle: u64, act: impl FnOnce(&Pool) -> Result<R, Failure>) -> Result<R, Failure> {
+    match &*HANDLES.get(handle)? {
+        Object::Pool(pool) => act(pool),
+        _ => Err(Code::WrongKind.into()),
+    }
+}
+
+/// Uses the channel that a handle names; many may at once.
+pub(crate) fn with_channel<R>(handle: u64, act: impl FnOnce(&Channel) -> Result<R, Failure>) -> Result<R, Failure> {
+    match &*HANDLES.get(handle)? {
+        Object::Channel(channel) => act(channel),
         _ => Err(Code::WrongKind.into()),
     }
 }

@@ -48,6 +48,20 @@ pub(crate) enum Code {
     NotReady,
     /// The caller tells the news that it would wait for.
     WouldDeadlock,
+    /// No message waits.
+    Empty,
+    /// Somebody destroyed it, or its owner ended.
+    Destroyed,
+    /// More bytes than there can ever be.
+    Never,
+    /// Of another host.
+    NonLocal,
+    /// Of another version.
+    Version,
+    /// The barrier is broken.
+    Broken,
+    /// Somebody wrote over its words.
+    Damaged,
 }
 
 macro_rules! codes {
@@ -94,6 +108,13 @@ codes! {
     Usage = 115, "input is not in the usage map, or was named as often as that says";
     NotReady = 116, "group is not ready: wait for the news that it is";
     WouldDeadlock = 117, "caller tells the news that it would wait for: submit instead, or let another thread wait";
+    Empty = 118, "channel is empty: wait until a message is sent";
+    Destroyed = 119, "what was named was destroyed, or its owner ended";
+    Never = 120, "more bytes than the pool or the channel can ever have";
+    NonLocal = 121, "what the reference names is of another host";
+    Version = 122, "made by another version: use one build on both sides";
+    Broken = 123, "barrier is broken: reset it";
+    Damaged = 124, "shared memory is damaged: make the object anew";
 }
 
 impl Code {

@@ -30,7 +30,7 @@ use rustix::io::Errno;
 use umbra_core::reference::{LONGEST, Place, Reference, ReferenceError};
 
 use crate::sys::host;
-use crate::sys::process::{Process, ProcessError, ProcessId};
+use crate::sys::process::{ProcessError, ProcessId};
 
 /// Why a reference cannot be used.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
@@ -130,7 +130,12 @@ pub(crate) fn at_descriptors(files: [u32; 2]) -> Result<Place<'static>, Error> {
 
 /// A descriptor of its own of what another process has at this number.
 pub(crate) fn open(id: ProcessId, file: u32) -> Result<OwnedFd, Error> {
-    let process = Process::open(id).map_err(Error::Process)?;
+    let lives = || match ProcessId::of(id.pid) {
+        Ok(now) if now == id => Ok(()),
+        Ok(_) => Err(Error::Process(ProcessError::Gone(id.pid))),
+        Err(error) => Err(Error::Process(error)),
+    };
+    lives()?;
     let failed = |errno| Error::Descriptor { pid: id.pid, file, errno };
     let path = format!("/proc/{}/fd/{file}", id.pid);
     // To open a pipe, a device or a terminal may wait or do something.
@@ -140,5 +145,5 @@ pub(crate) fn open(id: ProcessId, file: u32) -> Result<OwnedFd, Error> {
     }
     let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NONBLOCK;
     let opened = rustix::fs::open(&path, flags, Mode::empty()).map_err(failed)?;
-    if process.is_alive() { Ok(opened) } else { Err(Error::Process(ProcessError::Gone(id.pid))) }
+    lives().map(|()| opened)
 }

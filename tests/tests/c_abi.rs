@@ -177,3 +177,8 @@ fn s33_the_main_loop_in_c_may_wait_for_the_slots_of_each_point() {
 fn s54_the_main_loop_of_a_stencil_in_c_computes_every_point_from_the_right_content() {
     runs_alone("stencil", &["200", "200", "3", "1000", "3", "6"], &["30", "20", "1", "70", "2", "2"]);
 }
+
+#[test]
+fn a_pool_and_channels_in_c_do_all_that_the_header_promises() {
+    runs_alone("pool", &[], &[]);
+}

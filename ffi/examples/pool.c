@@ -1,0 +1,248 @@
+/* A pool and a channel in C: a parent makes both, a child that was forked off before attaches by references, and messages say
+ * where in the pool the bytes are that the two exchange.
+ *
+ * It checks what it is told and exits with 0 only if all of it is right.
+ */
+#define _POSIX_C_SOURCE 200809L
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "umbra.h"
+
+#define PATIENCE_MS 60000
+#define ROUNDS 100
+
+static const char *doing = "";
+
+/* Ends the program with the whole story if a call failed. */
+static void must(int code)
+{
+    char detail[512] = "";
+    if (code == 0)
+        return;
+    umbra_error_detail(detail, sizeof detail, NULL);
+    fprintf(stderr, "%s: error %d: %s\n", doing, -code, detail);
+    exit(1);
+}
+
+static void check(int holds, const char *statement)
+{
+    if (holds)
+        return;
+    fprintf(stderr, "%s: not so: %s\n", doing, statement);
+    exit(1);
+}
+
+#define CHECK(statement) check((statement), #statement)
+
+struct reference {
+    size_t length;
+    unsigned char bytes[512];
+};
+
+/* What the parent tells the child over a pipe. */
+struct start {
+    struct reference pool, requests, answers;
+};
+
+/* Takes texts out of the pool, turns them round in place, and says so. */
+static int child(int from_parent)
+{
+    struct start start;
+    umbra_pool pool;
+    umbra_channel requests, answers;
+    uint64_t hints;
+    doing = "the child";
+    CHECK(read(from_parent, &start, sizeof start) == (ssize_t)sizeof start);
+    must(umbra_pool_attach_reference(start.pool.bytes, start.pool.length, &pool));
+    must(umbra_channel_attach_reference(start.requests.bytes, start.requests.length, &requests));
+    must(umbra_channel_attach_reference(start.answers.bytes, start.answers.length, &answers));
+    do {
+        struct reference text;
+        umbra_allocation allocation;
+        uint64_t length, i;
+        void *address;
+        must(umbra_channel_receive(requests, text.bytes, sizeof text.bytes, UMBRA_WAIT_IDLE, PATIENCE_MS, &text.length,
+                                   &hints));
+        must(umbra_allocation_find(pool, text.bytes, text.length, &allocation, &address, &length));
+        for (i = 0; i < length / 2; i++) {
+            char *front = (char *)address + i, *back = (char *)address + length - 1 - i, kept = *front;
+            *front = *back;
+            *back = kept;
+        }
+        must(umbra_channel_send(answers, &allocation, sizeof allocation, hints, UMBRA_WAIT_ADAPTIVE, PATIENCE_MS));
+    } while (hints + 1 < ROUNDS);
+    must(umbra_channel_detach(requests));
+    must(umbra_channel_detach(answers));
+    must(umbra_pool_detach(pool));
+    return 0;
+}
+
+static void refer(int (*to)(uint64_t, void *, size_t, size_t *), uint64_t object, struct reference *reference)
+{
+    size_t needed = 0;
+    CHECK(to(object, reference->bytes, 1, &needed) == -UMBRA_ESIZE && needed > 1);
+    must(to(object, reference->bytes, sizeof reference->bytes, &reference->length));
+    CHECK(reference->length == needed);
+}
+
+static void exchange(umbra_pool pool, umbra_channel requests, umbra_channel answers)
+{
+    uint64_t round;
+    doing = "exchange";
+    for (round = 0; round < ROUNDS; round++) {
+        struct reference text;
+        umbra_allocation allocation, answered = 0;
+        void *address;
+        size_t length = 0;
+        uint64_t hints = 0;
+        must(umbra_pool_alloc(pool, 6, 1, 0, &allocation, &address));
+        memcpy(address, "abcdef", 6);
+        must(umbra_allocation_reference(pool, allocation, text.bytes, sizeof text.bytes, &text.length));
+        must(umbra_channel_send(requests, text.bytes, text.length, round, UMBRA_WAIT_ADAPTIVE, PATIENCE_MS));
+        must(umbra_channel_receive(answers, &answered, sizeof answered, UMBRA_WAIT_IDLE, PATIENCE_MS, &length, &hints));
+        CHECK(length == sizeof answered && answered == allocation && hints == round);
+        CHECK(memcmp(address, "fedcba", 6) == 0);
+        must(umbra_allocation_free(pool, allocation));
+        CHECK(umbra_allocation_free(pool, allocation) == -UMBRA_ESTALE);
+    }
+}
+
+static void refusals(umbra_pool pool, umbra_channel channel)
+{
+    struct umbra_pool_statistics statistics;
+    struct reference reference;
+    umbra_allocation allocation = 0, all;
+    umbra_pool other = 0;
+    uint64_t result = 0, length = 0;
+    char pad[2048];
+    size_t got = 0;
+    void *address = NULL;
+    doing = "refusals";
+    CHECK(umbra_pool_alloc(pool, UINT64_MAX, 0, UMBRA_FOREVER, &allocation, &address) == -UMBRA_ENEVER);
+    CHECK(umbra_pool_alloc(pool, 1, 0, 0, NULL, &address) == -UMBRA_EINVAL);
+    CHECK(umbra_pool_alloc(channel, 1, 0, 0, &allocation, &address) == -UMBRA_EKIND);
+    must(umbra_pool_alloc(pool, 1 << 20, 0, 0, &all, &address));
+    CHECK(umbra_pool_alloc(pool, 1, 0, 0, &allocation, &address) == -UMBRA_EFULL);
+    CHECK(umbra_pool_alloc(pool, 1, 0, 5, &allocation, &address) == -UMBRA_ETIMEOUT);
+    must(umbra_allocation_look(pool, all, &address, &length));
+    CHECK(length == 1 << 20 && allocation == 0);
+    statistics.size = sizeof statistics;
+    must(umbra_pool_statistics(pool, &statistics));
+    CHECK(statistics.bytes == 1 << 20 && statistics.asked_bytes == 1 << 20 && statistics.allocations == 1);
+    must(umbra_allocation_free(pool, all));
+    must(umbra_pool_reclaim(pool));
+    refer(umbra_pool_reference, pool, &reference);
+    reference.bytes[30] ^= 1;
+    CHECK(umbra_pool_attach_reference(reference.bytes, reference.length, &other) == -UMBRA_EINVAL && other == 0);
+    CHECK(umbra_pool_attach("no/name", &other) == -UMBRA_EINVAL);
+    CHECK(umbra_pool_attach("umbra-c-none", &other) == -UMBRA_ESYSTEM);
+    CHECK(umbra_channel_receive(channel, pad, sizeof pad, 0, 0, &got, NULL) == -UMBRA_EEMPTY);
+    CHECK(umbra_channel_receive(channel, pad, sizeof pad, 0, 5, &got, NULL) == -UMBRA_ETIMEOUT);
+    CHECK(umbra_channel_send(channel, pad, sizeof pad, 0, 0, 0) == -UMBRA_ENEVER);
+    CHECK(umbra_channel_send(channel, NULL, 1, 0, 0, 0) == -UMBRA_EINVAL);
+    CHECK(umbra_channel_send(channel, "hello", 5, 0, 9, 0) == -UMBRA_EINVAL);
+    must(umbra_channel_send(channel, "hello", 5, UINT64_MAX, 0, 0));
+    CHECK(umbra_channel_receive(channel, pad, 4, 0, 0, &got, NULL) == -UMBRA_ESIZE && got == 5);
+    must(umbra_channel_poll(channel, UMBRA_POLL_SIZE, 0, 0, &result));
+    CHECK(result == 1);
+    must(umbra_channel_receive(channel, pad, sizeof pad, 0, 0, &got, &result));
+    CHECK(got == 5 && memcmp(pad, "hello", 5) == 0 && result == UINT64_MAX);
+    CHECK(umbra_channel_poll(channel, UMBRA_POLL_IN, UMBRA_WAIT_IDLE, 5, NULL) == -UMBRA_ETIMEOUT);
+    CHECK(umbra_channel_poll(channel, 0, 0, 0, NULL) == -UMBRA_EINVAL);
+    CHECK(umbra_channel_poll(channel, -30000, 0, 0, NULL) == -UMBRA_EINVAL);
+    CHECK(umbra_channel_poll(channel, UMBRA_POLL_SEMAPHORE_P, 0, 0, NULL) == -UMBRA_EKIND);
+}
+
+static void semaphores_and_barriers(void)
+{
+    struct umbra_channel_options options;
+    umbra_channel semaphore, alone;
+    uint64_t before = 0;
+    uint32_t came = 7;
+    doing = "semaphore";
+    memset(&options, 0, sizeof options);
+    options.size = sizeof options;
+    options.kind = UMBRA_CHANNEL_SEMAPHORE;
+    options.bounded = 1;
+    options.initial = 1;
+    must(umbra_channel_create(&options, &semaphore));
+    CHECK(umbra_channel_poll(semaphore, UMBRA_POLL_SEMAPHORE_V, 0, 0, NULL) == -UMBRA_EFULL);
+    must(umbra_channel_poll(semaphore, UMBRA_POLL_SEMAPHORE_P, 0, 0, &before));
+    CHECK(before == 1);
+    CHECK(umbra_channel_poll(semaphore, UMBRA_POLL_SEMAPHORE_P, 0, 0, NULL) == -UMBRA_ETIMEOUT);
+    must(umbra_channel_destroy(semaphore));
+    CHECK(umbra_channel_destroy(semaphore) == -UMBRA_EDESTROYED);
+    must(umbra_channel_detach(semaphore));
+    CHECK(umbra_channel_detach(semaphore) == -UMBRA_ESTALE);
+    doing = "barrier";
+    memset(&options, 0, sizeof options);
+    options.size = sizeof options;
+    options.capacity = 1;
+    must(umbra_channel_create(&options, &alone));
+    must(umbra_channel_barrier(alone, 0, PATIENCE_MS, &came));
+    CHECK(came == 0);
+    must(umbra_channel_poll(alone, UMBRA_POLL_BARRIER_ABORT, 0, 0, NULL));
+    CHECK(umbra_channel_barrier(alone, 0, PATIENCE_MS, &came) == -UMBRA_EBROKEN);
+    must(umbra_channel_detach(alone));
+}
+
+int main(void)
+{
+    struct umbra_pool_options options;
+    struct umbra_channel_options channels;
+    struct start start;
+    umbra_pool pool;
+    umbra_channel requests, answers;
+    int to_child[2], status = 1;
+    pid_t pid;
+
+    /* The child attaches for itself: it is made before there is anything. */
+    CHECK(pipe(to_child) == 0);
+    pid = fork();
+    CHECK(pid >= 0);
+    if (pid == 0) {
+        close(to_child[1]);
+        return child(to_child[0]);
+    }
+    close(to_child[0]);
+
+    doing = "set up";
+    memset(&options, 0, sizeof options);
+    options.bytes = 1 << 20;
+    CHECK(umbra_pool_create(NULL, &options, &pool) == -UMBRA_ESTRUCT);
+    options.size = sizeof options;
+    options.memory = 9;
+    CHECK(umbra_pool_create(NULL, &options, &pool) == -UMBRA_EINVAL);
+    options.memory = UMBRA_MEMORY_SHARED;
+    must(umbra_pool_create(NULL, &options, &pool));
+    memset(&channels, 0, sizeof channels);
+    channels.size = sizeof channels;
+    channels.capacity = 4;
+    must(umbra_channel_create(&channels, &requests));
+    must(umbra_channel_create(&channels, &answers));
+    memset(&start, 0, sizeof start);
+    refer(umbra_pool_reference, pool, &start.pool);
+    refer(umbra_channel_reference, requests, &start.requests);
+    refer(umbra_channel_reference, answers, &start.answers);
+    CHECK(write(to_child[1], &start, sizeof start) == (ssize_t)sizeof start);
+
+    exchange(pool, requests, answers);
+    doing = "the child's end";
+    CHECK(waitpid(pid, &status, 0) == pid && status == 0);
+    refusals(pool, answers);
+    semaphores_and_barriers();
+
+    doing = "the end";
+    must(umbra_pool_destroy(pool));
+    CHECK(umbra_pool_destroy(pool) == -UMBRA_EDESTROYED);
+    must(umbra_pool_detach(pool));
+    must(umbra_channel_detach(requests));
+    must(umbra_channel_detach(answers));
+    printf("all is right\n");
+    return 0;
+}

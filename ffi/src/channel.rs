@@ -1,0 +1,268 @@
+//! `umbra_channel_*`: bounded queues of messages between processes.
+
+use std::ffi::{c_int, c_void};
+
+use umbra::channel::{Attributes, Channel, Error, Event, Kind, SendOptions, Timeout, WaitMode};
+use umbra_core::error::Status;
+
+use crate::call::{enter, sized, store, takes};
+use crate::object::{HANDLES, Object, with_channel};
+use crate::pool::{bytes, keep, patience, store_reference};
+use crate::status::{Code, Failure};
+
+/// `struct umbra_channel_options`.
+#[repr(C)]
+pub struct Options {
+    size: usize,
+    uid: u64,
+    capacity: u32,
+    block: u32,
+    members: u32,
+    max_spinners: u32,
+    kind: u32,
+    bounded: u32,
+    initial: u64,
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Failure {
+        let code = match error {
+            Error::Empty => Code::Empty,
+            Error::Full | Error::TooManyMembers(_) | Error::SemaphoreFull => Code::Status(Status::Full),
+            Error::Timeout | Error::NotReceived => Code::Status(Status::Timeout),
+            Error::Destroyed => Code::Destroyed,
+            Error::MessageTooLarge { .. } => Code::Never,
+            Error::PadTooSmall { .. } => Code::TooSmall,
+            Error::WrongKind => Code::WrongKind,
+            Error::BarrierBroken => Code::Broken,
+            Error::BarrierTryAgain => Code::NotReady,
+            Error::VersionMismatch(_) => Code::Version,
+            Error::Damaged => Code::Damaged,
+            Error::Reference(reference) => return reference.into(),
+            Error::Segment(_) | Error::Random(_) | Error::Process(_) => Code::System,
+            _ => Code::Invalid,
+        };
+        Failure::new(code, error)
+    }
+}
+
+fn timeout(timeout_ms: u64) -> Timeout {
+    if timeout_ms == u64::MAX { Timeout::Never } else { patience(timeout_ms).into() }
+}
+
+fn mode(mode: u32) -> Result<WaitMode, Failure> {
+    match mode {
+        0 => Ok(WaitMode::Adaptive),
+        1 => Ok(WaitMode::Idle),
+        2 => Ok(WaitMode::Spin),
+        other => Err(Failure::new(Code::Invalid, format!("no wait mode is called {other}"))),
+    }
+}
+
+/// Makes a channel.
+///
+/// # Safety
+/// `options` points to a structure that begins with its size; `channel` is valid for writing.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbra_channel_create(options: *const Options, channel: *mut u64) -> c_int {
+    enter(|| {
+        // SAFETY: the caller's promise about `options`; zeros are valid options.
+        let options = unsafe { sized(options, size_of::<Options>()) }?;
+        let usual = Attributes::default();
+        let or = |number: u32, usual: u32| if number == 0 { usual } else { number };
+        let kind = match options.kind {
+            0 => Kind::Messages,
+            1 => Kind::Semaphore { initial: options.initial, bounded: options.bounded != 0 },
+            other => return Err(Failure::new(Code::Invalid, format!("no kind of channel is called {other}"))),
+        };
+        let attributes = Attributes {
+            uid: options.uid,
+            capacity: or(options.capacity, usual.capacity),
+            block: or(options.block, usual.block),
+            spares: usual.spares,
+            members: u16::try_from(or(options.members, usual.members.into())).map_err(|_| Code::Invalid)?,
+            max_spinners: or(options.max_spinners, usual.max_spinners),
+            kind,
+        };
+        takes(channel)?;
+        // SAFETY: the caller's promise about the output.
+        unsafe { keep(Object::Channel(Channel::create(&attributes)?), channel) }
+    })
+}
+
+/// Uses the channel that a reference names.
+///
+/// # Safety
+/// `reference` points to `length` bytes; `channel` is valid for writing.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbra_channel_attach_reference(
+    reference: *const c_void,
+    length: usize,
+    channel: *mut u64,
+) -> c_int {
+    enter(|| {
+        takes(channel)?;
+        // SAFETY: the caller's promise about the bytes.
+        let reference = unsafe { bytes(reference, length) }?;
+        // SAFETY: and about the output.
+        unsafe { keep(Object::Channel(Channel::attach_reference(reference)?), channel) }
+    })
+}
+
+/// The bytes by which other processes attach.
+///
+/// # Safety
+/// `buffer` points to `capacity` bytes; `length` is valid for writing.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbra_channel_reference(
+    channel: u64,
+    buffer: *mut c_void,
+    capacity: usize,
+    length: *mut usize,
+) -> c_int {
+    enter(|| {
+        with_channel(channel, |channel| {
+            // SAFETY: the caller's promise about the outputs.
+            unsafe { store_reference(&channel.reference()?, buffer, capacity, length) }
+        })
+    })
+}
+
+/// Releases the handle; the channel stays with the others.
+#[unsafe(no_mangle)]
+pub extern "C" fn umbra_channel_detach(channel: u64) -> c_int {
+    enter(|| {
+        with_channel(channel, |_| Ok(()))?;
+        HANDLES.release(channel).map(drop)
+    })
+}
+
+/// Ends the channel for all; the handle is still to be released.
+#[unsafe(no_mangle)]
+pub extern "C" fn umbra_channel_destroy(channel: u64) -> c_int {
+    enter(|| with_channel(channel, |channel| Ok(channel.destroy()?)))
+}
+
+/// Sends a copy of the bytes, and 64 bits beside them.
+///
+/// # Safety
+/// `message` points to `length` bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbra_channel_send(
+    channel: u64,
+    message: *const c_void,
+    length: usize,
+    hints: u64,
+    wait_mode: u32,
+    timeout_ms: u64,
+) -> c_int {
+    enter(|| {
+        // SAFETY: the caller's promise.
+        let message = unsafe { bytes(message, length) }?;
+        let options = SendOptions { mode: mode(wait_mode)?, ..SendOptions::default() };
+        with_channel(channel, |channel| Ok(channel.sender(options)?.send(message, hints, timeout(timeout_ms))?))
+    })
+}
+
+/// The caller's memory, made zero so that it may be looked at.
+///
+/// # Safety
+/// `buffer` points to `room` bytes that nobody else uses while the slice is in use, or `room` is 0.
+unsafe fn fresh<'a>(buffer: *mut c_void, room: usize) -> &'a mut [u8] {
+    if room == 0 {
+        return &mut [];
+    }
+    let buffer = buffer.cast::<u8>();
+    // SAFETY: the caller's promise.
+    unsafe { buffer.write_bytes(0, room) };
+    // SAFETY: as above, and the bytes have values now.
+    unsafe { std::slice::from_raw_parts_mut(buffer, room) }
+}
+
+/// Receives the first message into the caller's memory.
+///
+/// # Safety
+/// `buffer` points to `capacity` bytes; the outputs are valid for writing, `hints` may be null.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbra_channel_receive(
+    channel: u64,
+    buffer: *mut c_void,
+    capacity: usize,
+    wait_mode: u32,
+    timeout_ms: u64,
+    length: *mut usize,
+    hints: *mut u64,
+) -> c_int {
+    enter(|| {
+        // A message is received once: first of all there must be places for what it says.
+        takes(length)?;
+        if !hints.is_null() {
+            takes(hints)?;
+        }
+        if buffer.is_null() && capacity > 0 {
+            return Err(Failure::new(Code::Invalid, "buffer is null"));
+        }
+        with_channel(channel, |channel| {
+            let receiver = channel.receiver(mode(wait_mode)?)?;
+            let room = capacity.min(channel.block()?);
+            // SAFETY: the caller's promise about the buffer.
+            let pad = unsafe { fresh(buffer, room) };
+            let message = match receiver.receive(pad, timeout(timeout_ms)) {
+                Err(Error::PadTooSmall { len, pad }) => {
+                    // SAFETY: the caller's promise about the outputs.
+                    unsafe { store(length, len) }?;
+                    return Err(Error::PadTooSmall { len, pad }.into());
+                }
+                received => received?,
+            };
+            if !hints.is_null() {
+                // SAFETY: the caller's promise about the outputs.
+                unsafe { store(hints, message.hints) }?;
+            }
+            // SAFETY: as above.
+            unsafe { store(length, message.len) }
+        })
+    })
+}
+
+/// Waits for an event, or asks for a number, or does what the event says.
+///
+/// # Safety
+/// `result` is valid for writing, or null.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbra_channel_poll(
+    channel: u64,
+    event: c_int,
+    wait_mode: u32,
+    timeout_ms: u64,
+    result: *mut u64,
+) -> c_int {
+    enter(|| {
+        if !result.is_null() {
+            takes(result)?;
+        }
+        let event = Event::try_from(event)?;
+        let polled =
+            with_channel(channel, |channel| Ok(channel.poll(event, mode(wait_mode)?, timeout(timeout_ms))?))?;
+        if result.is_null() {
+            return Ok(());
+        }
+        // SAFETY: the caller's promise about the output.
+        unsafe { store(result, polled) }
+    })
+}
+
+/// One wait at the channel's barrier: how many came before.
+///
+/// # Safety
+/// `came` is valid for writing.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbra_channel_barrier(channel: u64, wait_mode: u32, timeout_ms: u64, came: *mut u32) -> c_int {
+    enter(|| {
+        takes(came)?;
+        let number =
+            with_channel(channel, |channel| Ok(channel.barrier()?.wait(mode(wait_mode)?, timeout(timeout_ms))?))?;
+        // SAFETY: the caller's promise about the output.
+        unsafe { store(came, number) }
+    })
+}
