@@ -118,46 +118,6 @@ fn meanwhile<T>(sessions: &mut [Session], what: impl FnOnce() -> T) -> T {
 }
 
 #[test]
-fn copies_of_constant_memory_that_came_by_the_card_are_kept_and_dropped() {
-    const LEN: usize = 100_000;
-    /// Pieces of one answer each.
-    const PIECES: u64 = 4;
-    let Some(mut job) = Job::new("copies", 4096) else { return };
-    for turn in 1..=2_u64 {
-        let bytes = pattern(turn as u8, LEN);
-        let segment = Segment::create("umbra-test", LEN).unwrap();
-        segment.write(0, &bytes).unwrap();
-        let key = job.sessions[1].export_constant(Exported::Segment(segment)).unwrap();
-        let ticket = job.sessions[1].ticket(key).unwrap();
-        let Job { agents, sessions, .. } = &mut job;
-        let [reader, owner] = &mut sessions[..] else { panic!("two ranks") };
-        let mut read = || {
-            // The owner has to make progress for a reader to connect.
-            let mut got = vec![0; LEN];
-            meanwhile(std::slice::from_mut(owner), || reader.read(&ticket, 0, &mut got)).map(|()| got)
-        };
-        let before = [agents.status(0), agents.status(1)];
-        assert!(read().unwrap() == bytes);
-        let first = [agents.status(0), agents.status(1)];
-        assert_eq!(first[0]["copies_misses"] - before[0]["copies_misses"], PIECES);
-        for _ in 0..2 {
-            assert!(read().unwrap() == bytes);
-        }
-        let last = [agents.status(0), agents.status(1)];
-        assert_eq!(last[0]["copies_hits"] - first[0]["copies_hits"], 2 * PIECES);
-        for (sp, figure) in [(0, "copies_rdma"), (1, "copies_rdma"), (1, "reads_served")] {
-            assert_eq!(last[sp][figure], first[sp][figure], "{figure} of agent {sp}: nobody read again");
-        }
-        // What is taken back is dropped, and the next key opens the next bytes only.
-        job.sessions[1].revoke(key).unwrap();
-        let status = job.sessions[0].read(&ticket, 0, &mut vec![0; LEN]).unwrap_err().status();
-        assert!(matches!(status, Status::KeyRevoked | Status::StaleKey), "{status}");
-        let gone = job.agents.status(0);
-        assert_eq!((gone["copies_used"], gone["copies_regions_dropped"]), (0, turn));
-    }
-}
-
-#[test]
 fn where_nothing_can_be_mapped_every_agent_reads_every_rank_by_itself() {
     let Some(mut job) = Job::new("direct", 100_000) else { return };
     let bytes = [0, 1].map(|seed| pattern(seed, 100_000));
