@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
 use umbra_core::atomic::{AtomicU64, Ordering};
-use umbra_core::cache::{Found, State};
+use umbra_core::cache::{Found, Partial, State};
 use umbra_core::cell::BytesMut;
 use umbra_core::shared_cache::{
     AllocError, AttachError, Cache, Client, FillError, ForgetError, Forgetful, FreeError, Identity, Reclaimed, Sharing,
@@ -249,6 +249,41 @@ proptest! {
             assert_eq!(taken, (0..slots).collect());
             assert_eq!(last.alloc(0), Err(AllocError::Full { slots }));
         });
+    }
+
+    #[test]
+    fn a_batch_does_what_single_operations_do_and_says_where_it_ended(
+        slots in 1_usize..20,
+        batches in prop::collection::vec((any::<bool>(), prop::collection::vec(0..IDS, 0..70)), 1..30),
+    ) {
+        /// What single operations give up to the first refusal, and that.
+        fn each<T, E>(ids: &[u64], one: impl Fn(u64) -> Result<T, E>) -> (Vec<T>, Result<(), Partial<E>>) {
+            let mut given = Vec::new();
+            for &data in ids {
+                match one(data) {
+                    Ok(value) => given.push(value),
+                    Err(error) => {
+                        let done = given.len();
+                        return (given, Err(Partial { done, error }));
+                    }
+                }
+            }
+            (given, Ok(()))
+        }
+        with_words(slots, |words| with_words(slots, |others| {
+            let join = |words| Stack::create(words, slots, sharing(), 7).unwrap().join(identity(1)).unwrap();
+            let (single, batched) = (join(words), join(others));
+            for (free, ids) in batches {
+                if free {
+                    assert_eq!(batched.free_all(&ids), each(&ids, |data| single.free(data)).1);
+                    continue;
+                }
+                let mut grants = vec![None; ids.len()];
+                let (given, result) = each(&ids, |data| single.alloc(data));
+                assert_eq!(batched.alloc_all(&ids, &mut grants), result);
+                assert_eq!(grants.into_iter().flatten().collect::<Vec<_>>(), given);
+            }
+        }));
     }
 
     #[test]

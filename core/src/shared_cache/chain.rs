@@ -39,11 +39,22 @@ pub(super) struct Place<'a> {
 }
 
 impl<'a> Parts<'a> {
+    /// The first slot of the chain in which `data` is, or no slot.
+    #[inline]
+    pub(super) fn first(&self, data: u64) -> u32 {
+        // ORDERING: acquire pairs with the stores below, so that the slot is seen as it was put there.
+        self.heads.get(self.bucket(data)).map_or(NIL, |head| head.load(Ordering::Acquire) as u32)
+    }
+
     /// The slot of `data`, if it is met on the way.
     #[inline]
-    pub(super) fn glance(&self, bucket: usize, data: u64) -> Option<u32> {
-        // ORDERING: acquire pairs with the stores below, so that the slot is seen as it was put there.
-        let mut at = self.heads.get(bucket)?.load(Ordering::Acquire) as u32;
+    pub(super) fn glance(&self, data: u64) -> Option<u32> {
+        self.glance_from(self.first(data), data)
+    }
+
+    /// The slot of `data`, if it is met on the way from this one.
+    #[inline]
+    pub(super) fn glance_from(&self, mut at: u32, data: u64) -> Option<u32> {
         for _ in 0..HOPS {
             let [_, key] = self.slots.get(at as usize)?;
             if key.load(Ordering::Acquire) == data {

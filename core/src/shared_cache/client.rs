@@ -68,14 +68,19 @@ impl<'a, C: Contract> Client<'a, C> {
     /// [`AllocError`]; [`AllocError::Full`] is where a blocking caller waits for a `free`.
     #[inline]
     pub fn alloc(&self, data: u64) -> Result<Grant, AllocError> {
+        self.alloc_at(data, self.parts.glance(data))
+    }
+
+    /// [`Client::alloc`] of data whose slot may be the one at which a glance found it.
+    #[inline]
+    pub(super) fn alloc_at(&self, data: u64, glanced: Option<u32>) -> Result<Grant, AllocError> {
         self.working()?;
-        let bucket = self.parts.bucket(data);
-        if let Some(slot) = self.parts.glance(bucket, data)
+        if let Some(slot) = glanced
             && let Joined::Granted(grant) = self.join(slot, data)
         {
             return Ok(grant);
         }
-        self.alloc_alone(bucket, data)
+        self.alloc_alone(self.parts.bucket(data), data)
     }
 
     /// A further reference to a slot that probably belongs to `data`.
@@ -162,17 +167,16 @@ impl<'a, C: Contract> Client<'a, C> {
 
     /// The slot of `data`, and its word; `None` if it has none.
     pub(super) fn find(&self, data: u64) -> Result<Option<(u32, Word)>, Blocked> {
-        let bucket = self.parts.bucket(data);
         let assigned = |slot: u32| {
             let word = self.parts.word(slot)?;
             let known = matches!(word.state(), VALID | FILLING | ABANDONED) && !word.is_vacant();
             // The word first: if it is replaced later, the data was still that.
             (known && self.parts.key(slot) == Some(data)).then_some((slot, word))
         };
-        if let Some(found) = self.parts.glance(bucket, data).and_then(assigned) {
+        if let Some(found) = self.parts.glance(data).and_then(assigned) {
             return Ok(Some(found));
         }
-        let held = self.parts.hold(bucket, self.owner)?;
+        let held = self.parts.hold(self.parts.bucket(data), self.owner)?;
         Ok(held.find(data)?.and_then(assigned))
     }
 
@@ -210,9 +214,14 @@ impl<'a, C: Contract> Client<'a, C> {
     /// [`FreeError`] if this process has no reference.
     #[inline]
     pub fn free(&self, data: u64) -> Result<(), FreeError> {
+        self.free_at(data, self.parts.glance(data))
+    }
+
+    /// [`Client::free`] of data whose slot may be the one at which a glance found it.
+    #[inline]
+    pub(super) fn free_at(&self, data: u64, glanced: Option<u32>) -> Result<(), FreeError> {
         self.working()?;
         // With a reference of this process the slot keeps its data, so a glance that finds it is enough.
-        let glanced = self.parts.glance(self.parts.bucket(data), data);
         if glanced.is_some_and(|slot| self.release(slot, |_| self.parts.key(slot) == Some(data))) {
             return Ok(());
         }

@@ -52,6 +52,7 @@
 //! *Cost*: a hit touches a line of the index and the slot's, and each further slot in its chain (0.25 on average);
 //! 40 bytes a slot. `reclaim` looks at each slot twice, and so does an `alloc` that finds all of them in use.
 
+mod batch;
 mod chain;
 mod client;
 mod contract;

@@ -6,7 +6,7 @@
 //! there is: submit, prepare, prepared, ready, free; for a peer again one get-or-insert.
 //!
 //! *Shared* is the cache that processes share, by one thread and by two at the same time. A *hit* of it is the same, with
-//! `free` by the id; *pin* gives the reference back without looking for the id.
+//! `free` by the id; *pin* gives the reference back without looking for the id; a *batch* is many hits in two calls.
 //!
 //! Ids are numbered from 0 (`dense`), or scattered over 64 bits (`sparse`); peers have the same ids. Rows named after
 //! a goal compare with a figure that was fixed beforehand.

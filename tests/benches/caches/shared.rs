@@ -10,7 +10,7 @@ use umbra_core::shared_cache::{Cache, Client, Identity, Sharing, words_for};
 use umbra_tests::bench::{Direction, Report, Row, alternate, pin};
 
 use crate::SLOTS;
-use crate::hits::{ASKED, Random, long_turns, scatter};
+use crate::hits::{ASKED, BATCH, Random, long_turns, scatter};
 
 /// Hit after hit of the asked ids, around and around.
 trait Hits: Sync {
@@ -31,6 +31,16 @@ impl Hits for ByPin<'_> {
     fn run(&self, asked: &[u64]) {
         for &data in asked {
             let _ = black_box(self.0.pin(data).map(|pin| self.0.free_pin(pin)));
+        }
+    }
+}
+
+struct InBatches<'a>(Client<'a, Remembering>);
+impl Hits for InBatches<'_> {
+    fn run(&self, asked: &[u64]) {
+        let mut grants = [None; BATCH];
+        for ids in asked.chunks(BATCH) {
+            let _ = black_box((self.0.alloc_all(ids, &mut grants), self.0.free_all(ids)));
         }
     }
 }
@@ -107,7 +117,7 @@ impl Other {
 /// Hits of ids that are equally likely; `core` is for the other thread.
 pub(crate) fn uniform(report: &mut Report, core: Option<&usize>) {
     for (form, id) in [("dense", (|data| data) as fn(u64) -> u64), ("sparse", scatter)] {
-        if report.wants(&format!("hit shared {form}")) || report.wants(&format!("pin shared {form}")) {
+        if ["hit", "pin", "batch of 27"].iter().any(|what| report.wants(&format!("{what} shared {form}"))) {
             uniform_ids(report, core, form, id);
         }
     }
@@ -141,8 +151,8 @@ fn uniform_ids(report: &mut Report, core: Option<&usize>, form: &str, id: fn(u64
     report.row(Row::new(&case, bytes, 45.0, "the goal", "B", Direction::LowerIsBetter)).bar(1.0);
 
     let plan = long_turns();
-    let (by_id, by_pin) = (ById(ours), ByPin(ours));
-    let sides: [(&str, &dyn Hits); 2] = [("hit", &by_id), ("pin", &by_pin)];
+    let (by_id, by_pin, in_batches) = (ById(ours), ByPin(ours), InBatches(ours));
+    let sides: [(&str, &dyn Hits); 3] = [("hit", &by_id), ("pin", &by_pin), ("batch of 27", &in_batches)];
     let peers: [(&str, &dyn Hits); 2] = [("quick_cache 0.7 sync", &quick), ("moka 0.12 sync", &moka)];
     for (what, ours) in sides {
         let mut figure = f64::NAN;
