@@ -1,0 +1,126 @@
+//! The machine alone: one thread, and nothing to wait for.
+
+use std::hint::black_box;
+
+use umbra::call::{Capacities, Heap};
+use umbra_core::chain::{Action, Call, Caps, Config, Life, Machine, Node, Outcome, Phase, Tag, Verdict, Work};
+use umbra_core::time::Time;
+use umbra_tests::bench::{Direction, Plan, Report, Row, repeat};
+
+/// The function of all members, in both roles: it sums their numbers.
+const SUM: Tag = Tag::of("sum");
+const LOWER: Direction = Direction::LowerIsBetter;
+/// Nanoseconds a member that the gate allows.
+const GATE: f64 = 40.0;
+
+fn sum(work: &mut Work<'_>) -> Verdict {
+    let number = u64::from(work.node.0);
+    let total = match work.phase {
+        Phase::Init | Phase::Probe => number,
+        Phase::Wait(answer) => match (work.reply.data().try_into(), answer.data.try_into()) {
+            (Ok(ours), Ok(theirs)) => u64::from_le_bytes(ours) + u64::from_le_bytes(theirs),
+            _ => return Verdict::Fault(1),
+        },
+    };
+    if work.reply.set_data(&total.to_le_bytes()).is_ok() { Verdict::Done } else { Verdict::Fault(2) }
+}
+
+/// Machines, and which of them is whose.
+struct Engine {
+    machines: Vec<Machine<Heap>>,
+    homes: Vec<u16>,
+    members: Vec<Node>,
+    /// Machines that have something to do.
+    queue: Vec<u16>,
+    buffer: Vec<u8>,
+    now: Time,
+}
+
+impl Engine {
+    fn new(members: u16, apart: bool) -> Engine {
+        // A list of a thousand members, and room for replies: 8 KiB a call.
+        let capacities = Capacities { call_bytes: 8 << 10, ..Capacities::new(u32::from(members)) };
+        let machine = |node| {
+            let mut machine = capacities.machine(Config::new(node, Life(1)));
+            machine.register(SUM).expect("the first function");
+            machine
+        };
+        let all: Vec<Node> = (0..u32::from(members)).map(Node).collect();
+        let machines = if apart {
+            all.iter().copied().map(machine).collect()
+        } else {
+            let mut one = machine(Node(0));
+            all.iter().skip(1).for_each(|&node| one.house(node).expect("a known member"));
+            vec![one]
+        };
+        Engine {
+            machines,
+            homes: (0..members).map(|node| if apart { node } else { 0 }).collect(),
+            members: all,
+            queue: Vec::with_capacity(4 * usize::from(members)),
+            buffer: vec![0; 64 << 10],
+            now: Time(1),
+        }
+    }
+
+    /// One call from its start to the release of its answer; the answer.
+    fn call(&mut self) -> u64 {
+        let Engine { machines, homes, members, queue, buffer, now } = self;
+        *now = Time(now.0 + 1000);
+        let caps = Caps { header: 0, data: 8 };
+        let call = Call { callback: SUM, caps, header: &[7; 8], ..Call::new(SUM, members) };
+        machines[0].start(&call, *now).expect("room for one call");
+        queue.push(0);
+        let mut total = 0;
+        while let Some(at) = queue.pop() {
+            let at = usize::from(at);
+            while let Some(action) = machines[at].poll(*now, buffer) {
+                match action {
+                    Action::Send { from, to, len_bytes } => {
+                        let home = homes[to.index()];
+                        let taken = machines[usize::from(home)].on_message(from, to, &buffer[..len_bytes], *now);
+                        taken.expect("room for its answers");
+                        queue.push(home);
+                    }
+                    Action::Run { handle, .. } => {
+                        let verdict = machines[at].work(handle).map_or(Verdict::Panic, |mut work| sum(&mut work));
+                        machines[at].finish(handle, verdict).expect("it was to be run");
+                    }
+                    Action::Ended { handle } => {
+                        let outcome = machines[at].outcome(handle).expect("a call of ours");
+                        let Some(Outcome::Done { data, .. }) = outcome else { unreachable!("{outcome:?}") };
+                        total = u64::from_le_bytes(data.try_into().expect("eight bytes"));
+                        machines[at].release(handle).expect("it has ended");
+                    }
+                }
+            }
+        }
+        total
+    }
+
+    /// Nanoseconds a member, over the rounds.
+    fn measure(&mut self, plan: &Plan) -> f64 {
+        let count = self.members.len() as u64;
+        assert_eq!(self.call(), count * (count - 1) / 2, "the sum of all members");
+        let samples = repeat(plan, |n| (0..n).for_each(|_| _ = black_box(self.call())));
+        samples.median() / count as f64
+    }
+}
+
+pub(crate) fn rows(report: &mut Report) {
+    let plan = Plan::standard();
+    for members in [8, 16, 32, 64, 128, 256, 512, 1024] {
+        let case = format!("engine {members} ids 8 B binary");
+        if report.wants(&case) {
+            let ours = Engine::new(members, false).measure(&plan);
+            report.row(Row::new(&case, ours, GATE, "gate G1", "ns/id", LOWER)).bar(1.0);
+        }
+    }
+    for members in [8, 64, 1024] {
+        let case = format!("apart {members} ids 8 B binary");
+        if report.wants(&case) {
+            let ours = Engine::new(members, true).measure(&plan);
+            report.row(Row::new(&case, ours, GATE, "gate G1, where nothing is a message", "ns/id", LOWER));
+        }
+    }
+}
