@@ -10,7 +10,7 @@ use umbra::job::{DataPath, Launcher, News, Options, Step};
 use umbra::secret::Secret;
 use umbra::session::{Seat, Session, Settings};
 use umbra_core::codec::Reader;
-use umbra_core::peer::{Host, LocalRank, WorldRank};
+use umbra_core::peer::{Host, LocalRank, Peer, Sp, WorldRank};
 use umbra_core::wire::{Op, Token};
 
 use crate::rig;
@@ -36,19 +36,26 @@ impl Agents {
         Agents::of(Options { deadline: DEADLINE, ..rig::options(hosts, service_processes, ranks) })
     }
 
-    /// Agents of a job that differs in more than its counts.
+    /// Agents of a job that differs in more than its counts; those that run elsewhere are dialled.
     ///
     /// # Panics
     /// If they do not start.
     #[must_use]
     pub fn of(options: Options) -> Agents {
         let mut launcher = Launcher::new(&options).expect("a job directory is made");
-        rig::start_agents(&mut launcher, 0..options.agents());
-        let count = options.agents() as usize;
-        rig::collect(&mut launcher, "listening agents", |news| {
-            let listening = |n: &&News| matches!(n, News::Mark(_, mark) if mark.step == Step::Listening as u8);
-            news.iter().filter(listening).count() == count
-        });
+        let (here, elsewhere): (Vec<u32>, Vec<u32>) = (0..options.agents()).partition(|&sp| launcher.starts(Sp(sp)));
+        rig::start_agents(&mut launcher, here.iter().copied());
+        for &sp in &elsewhere {
+            launcher.link_agent(Sp(sp)).expect("the agent is dialled");
+        }
+        let linked: Vec<Peer> = elsewhere.into_iter().map(rig::service).collect();
+        let ready = |news: &News| match news {
+            News::Mark(_, mark) => mark.step == Step::Listening as u8,
+            News::Linked(peer) => linked.contains(peer),
+            _ => false,
+        };
+        let count = here.len() + linked.len();
+        rig::collect(&mut launcher, "agents that listen", |news| news.iter().filter(|n| ready(n)).count() == count);
         Agents { launcher, options }
     }
 

@@ -17,7 +17,7 @@ use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use umbra::driver::now;
-use umbra::job::{Launcher, News, Options};
+use umbra::job::{Chosen, Launcher, News, Options, Site};
 use umbra_core::peer::{Peer, Sp, WorldRank};
 use umbra_core::time::Lapse;
 
@@ -82,6 +82,19 @@ pub fn options(hosts: u32, service_processes: u32, ranks: u32) -> Options {
         rank: Some(umbra.clone()),
         ..Options::default()
     }
+}
+
+/// The hosts of a configuration file, if `UMBRA_TEST_CONFIG` and `UMBRA_TEST_SECRET` name one and its secret: the agents of
+/// the DPU that `UMBRA_TEST_START` names are to be started here, and all others run already.
+///
+/// # Panics
+/// If they cannot be used.
+#[must_use]
+pub fn site() -> Option<Site> {
+    let config = env::var_os("UMBRA_TEST_CONFIG")?.into();
+    let secret = env::var_os("UMBRA_TEST_SECRET").expect("a job has a secret").into();
+    let start = env::var("UMBRA_TEST_START").into_iter().collect();
+    Some(Site::read(&Chosen { config, secret, start, ..Chosen::default() }).expect("the files are in order"))
 }
 
 /// The service process `sp` as a peer.

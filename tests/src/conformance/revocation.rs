@@ -33,7 +33,8 @@ impl<R: Rig> Bench<R> {
     /// Scenario 48.
     pub fn a_revocation_waits_for_reads_in_flight_and_then_nothing_moves(&mut self) {
         let key = self.export(0, 0, MEMORY, Access::READ);
-        self.rig.poke(0, 0, &vec![1; MEMORY as usize]);
+        let bytes: Vec<u8> = (0..MEMORY).map(|at| (at % 251) as u8).collect();
+        self.rig.poke(0, 0, &bytes);
         let mut tokens = Vec::new();
         for n in 0..DEEP as u64 {
             match self.post(Span { key, offset: n, len: 64 }, 64 * n) {
@@ -50,15 +51,17 @@ impl<R: Rig> Bench<R> {
             self.progress();
         }
         assert!(self.revoked.contains(&key), "the revocation is acknowledged");
-        let mut well = 0;
-        for token in tokens {
+        for (n, token) in tokens.into_iter().enumerate() {
             match self.ended.remove(&token) {
-                Some(Status::Ok) => well += 1,
+                Some(Status::Ok) => {
+                    let mut landed = [0; 64];
+                    assert_eq!(self.rig.way().take(64 * n as u64, &mut landed), Ok(()));
+                    assert!(landed == bytes[n..n + 64], "read {n} brought all of its bytes");
+                }
                 Some(Status::KeyRevoked) => {}
                 other => panic!("when the revocation is acknowledged, access {token} has ended: {other:?}"),
             }
         }
-        assert!(well <= DEEP);
         // From here on not one byte moves: both ends are poisoned, and stay so.
         self.rig.poke(0, 0, &vec![0xbb; MEMORY as usize]);
         let poison = vec![0xaa; LANDING as usize];

@@ -24,10 +24,12 @@ const TESTS: &[&str] = &[
     JOB_TESTS[2],
     JOB_TESTS[3],
     JOB_TESTS[4],
+    JOB_TESTS[5],
     LINK_TESTS[0],
 ];
 /// Tests that start agents and ranks: other programs than themselves, which are built in one way only.
-const JOB_TESTS: [&str; 5] = ["verbs_session", "verbs_ranks", "verbs_job", "verbs_choice", LINK_TESTS[1]];
+const JOB_TESTS: [&str; 6] =
+    ["verbs_session", "verbs_revoke", "verbs_ranks", "verbs_job", "verbs_choice", LINK_TESTS[1]];
 /// Tests that take the link down and the device away; they run where both are ours.
 const LINK_TESTS: [&str; 2] = ["verbs_link", "verbs_faults"];
 
@@ -36,12 +38,12 @@ const LINK_TESTS: [&str; 2] = ["verbs_link", "verbs_faults"];
 pub(super) fn check(bench: &Bench<'_>) -> Result<Verdict, Failure> {
     let build = |words: &str| Run::cargo().words(words).args(["--profile", PROFILE]);
     Run::cargo().words("build").words(PROGRAMS).succeed(bench.log)?;
-    let mut programs = programs(build("test --workspace"), bench.log)?;
+    let mut programs = programs(build("test --workspace"), TESTS, bench.log)?;
     let rdma_sys = RdmaSys::prepare(bench.log);
     if rdma_sys.is_here() {
         let build = rdma_sys.env(build("test --workspace --features umbra/rdma-sys"));
         let is_job = |program: &PathBuf| JOB_TESTS.into_iter().any(|test| run::is_named(program, test));
-        programs.extend(self::programs(build, bench.log)?.into_iter().filter(|program| !is_job(program)));
+        programs.extend(self::programs(build, TESTS, bench.log)?.into_iter().filter(|program| !is_job(program)));
     }
     let remark = |device: &str| match rdma_sys.remark() {
         remark if remark.is_empty() => format!("{device}, also with rdma-sys"),
@@ -69,12 +71,12 @@ pub(super) fn check(bench: &Bench<'_>) -> Result<Verdict, Failure> {
     Ok(Verdict::Passed(remark("soft-RoCE in a guest")))
 }
 
-/// Builds the tests by a command of cargo; their programs.
-fn programs(build: Run, log: &Log) -> Result<Vec<PathBuf>, Failure> {
-    let tests = TESTS.iter().flat_map(|&test| ["--test", test]);
+/// Builds these tests by a command of cargo; their programs.
+pub(super) fn programs(build: Run, names: &[&str], log: &Log) -> Result<Vec<PathBuf>, Failure> {
+    let tests = names.iter().flat_map(|&test| ["--test", test]);
     let (status, printed) = build.words("--no-run --message-format=json-render-diagnostics").args(tests).finish(log)?;
-    let programs: Vec<PathBuf> = printed.iter().filter_map(|line| run::built(line, TESTS)).collect();
-    if !status.success() || programs.len() != TESTS.len() {
+    let programs: Vec<PathBuf> = printed.iter().filter_map(|line| run::built(line, names)).collect();
+    if !status.success() || programs.len() != names.len() {
         return Err(Failure::new(format!("{}\nthe tests were not built: {status}", tail(&printed))));
     }
     Ok(programs)
