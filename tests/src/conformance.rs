@@ -54,8 +54,11 @@ pub trait Rig {
     fn new() -> Self;
     /// The importer.
     fn way(&mut self) -> &mut Self::Way;
-    /// Owner `n`'s memory.
-    fn memory(&self, n: usize) -> &Segment;
+    /// Owner `n`'s memory, where it is in this process. A rig whose owners are elsewhere has its own way to
+    /// [`base`](Self::base), [`poke`](Self::poke) and [`peek`](Self::peek).
+    fn memory(&self, n: usize) -> &Segment {
+        panic!("the memory of owner {n} is elsewhere")
+    }
     /// Where it begins in the owner's address space.
     fn base(&self, n: usize) -> u64 {
         self.memory(n).base().as_ptr() as u64
@@ -232,6 +235,15 @@ impl<R: Rig> Bench<R> {
     }
 }
 
+/// A scenario, and its name.
+pub type Scenario<R> = (&'static str, fn(&mut Bench<R>));
+
+/// Every scenario, for a program that is no test.
+#[must_use]
+pub fn scenarios<R: Rig>() -> Vec<Scenario<R>> {
+    crate::memory_access_suite!(@list table)
+}
+
 /// Makes one test of each scenario for a [`Rig`].
 #[macro_export]
 macro_rules! memory_access_suite {
@@ -246,62 +258,37 @@ macro_rules! memory_access_suite {
                 }
             }
 
-            #[test]
-            fn bytes_arrive() {
-                with(|bench| bench.bytes_arrive());
-            }
-            #[test]
-            fn s44_out_of_bounds_is_refused_before_posting() {
-                with(|bench| bench.out_of_bounds_is_refused_before_posting());
-            }
-            #[test]
-            fn s45_a_write_to_a_read_only_region_is_denied() {
-                with(|bench| bench.a_write_to_a_read_only_region_is_denied());
-            }
-            #[test]
-            fn s46_a_revoked_key_opens_nothing() {
-                with(|bench| bench.a_revoked_key_opens_nothing());
-            }
-            #[test]
-            fn s47_an_old_key_never_reaches_newer_bytes() {
-                with(|bench| bench.an_old_key_never_reaches_newer_bytes());
-            }
-            #[test]
-            fn s48_a_revocation_waits_for_1000_reads_in_flight_and_then_nothing_moves() {
-                with(|bench| bench.a_revocation_waits_for_reads_in_flight_and_then_nothing_moves());
-            }
-            #[test]
-            fn s46_s48_every_revocation_of_an_idle_region_is_told_once() {
-                with(|bench| bench.every_revocation_of_an_idle_region_is_told_once());
-            }
-            #[test]
-            fn s46_s48_revocations_of_idle_and_busy_regions_are_told_side_by_side() {
-                with(|bench| bench.revocations_of_idle_and_busy_regions_are_told_side_by_side());
-            }
-            #[test]
-            fn s47_a_new_generation_comes_after_the_end_of_the_old_one_was_told() {
-                with(|bench| bench.a_new_generation_comes_after_the_end_of_the_old_one_was_told());
-            }
-            #[test]
-            fn s49_a_stranger_cannot_import() {
-                with(|bench| bench.a_stranger_cannot_import());
-            }
-            #[test]
-            fn s50_a_failure_is_a_completion() {
-                with(|bench| bench.a_failure_is_a_completion());
-            }
-            #[test]
-            fn s50_what_died_with_its_owner_is_not_told_as_revoked() {
-                with(|bench| bench.what_died_with_its_owner_is_not_told_as_revoked());
-            }
-            #[test]
-            fn s50_the_end_of_a_life_leaves_the_next_one_as_it_is() {
-                with(|bench| bench.the_end_of_a_life_leaves_the_next_one_as_it_is());
-            }
-            #[test]
-            fn s51_one_broken_queue_does_not_disturb_the_others() {
-                with(|bench| bench.one_broken_queue_does_not_disturb_the_others());
-            }
+            $crate::memory_access_suite!(@list tests);
         }
+    };
+    (@list $what:ident) => {
+        $crate::memory_access_suite! { @$what
+            bytes_arrive: bytes_arrive,
+            s44_out_of_bounds_is_refused_before_posting: out_of_bounds_is_refused_before_posting,
+            s45_a_write_to_a_read_only_region_is_denied: a_write_to_a_read_only_region_is_denied,
+            s46_a_revoked_key_opens_nothing: a_revoked_key_opens_nothing,
+            s47_an_old_key_never_reaches_newer_bytes: an_old_key_never_reaches_newer_bytes,
+            s48_a_revocation_waits_for_1000_reads_in_flight_and_then_nothing_moves:
+                a_revocation_waits_for_reads_in_flight_and_then_nothing_moves,
+            s46_s48_every_revocation_of_an_idle_region_is_told_once: every_revocation_of_an_idle_region_is_told_once,
+            s46_s48_revocations_of_idle_and_busy_regions_are_told_side_by_side:
+                revocations_of_idle_and_busy_regions_are_told_side_by_side,
+            s47_a_new_generation_comes_after_the_end_of_the_old_one_was_told:
+                a_new_generation_comes_after_the_end_of_the_old_one_was_told,
+            s49_a_stranger_cannot_import: a_stranger_cannot_import,
+            s50_a_failure_is_a_completion: a_failure_is_a_completion,
+            s50_what_died_with_its_owner_is_not_told_as_revoked: what_died_with_its_owner_is_not_told_as_revoked,
+            s50_the_end_of_a_life_leaves_the_next_one_as_it_is: the_end_of_a_life_leaves_the_next_one_as_it_is,
+            s51_one_broken_queue_does_not_disturb_the_others: one_broken_queue_does_not_disturb_the_others,
+        }
+    };
+    (@tests $($name:ident: $scenario:ident,)*) => {
+        $(#[test]
+        fn $name() {
+            with(|bench| bench.$scenario());
+        })*
+    };
+    (@table $($name:ident: $scenario:ident,)*) => {
+        vec![$((stringify!($name), Bench::<R>::$scenario as fn(&mut Bench<R>))),*]
     };
 }

@@ -9,6 +9,7 @@ pub mod chain;
 pub mod conformance;
 pub mod crash;
 pub mod fake_card;
+pub mod far;
 pub mod firmware;
 pub mod hostile;
 pub mod machine;

@@ -29,52 +29,60 @@ pub(crate) struct Built {
     pub(crate) agent: PathBuf,
     /// The command.
     pub(crate) umbra: PathBuf,
+    /// Where they lie.
+    pub(crate) folder: PathBuf,
     /// Which compiler did it.
     pub(crate) by: &'static str,
 }
 
-/// Builds `umbra-agent` and `umbra` in a profile, or says why that can't be done here.
-pub(crate) fn build(workspace: &Workspace, profile: &str, log: &Log) -> Result<Found<Built>, Failure> {
-    let folder = workspace.folder("cross")?;
-    let build = Run::cargo()
-        .words("build --package umbra --package umbra-dpu --profile")
-        .arg(profile)
-        .args(["--target", CROSS, "--target-dir"])
-        .arg(&folder);
-    let by = if toolchain::host().as_deref() == Some(CROSS) {
-        build.succeed(log)?;
-        "this machine's own processor"
-    } else {
-        let linker = std::env::var_os(LINKER);
-        if linker.is_none()
-            && let Err(reason) = install::system_packages(PACKAGES, log)
-        {
-            return Ok(Err(reason));
-        }
-        let build = build.env(LINKER, linker.unwrap_or_else(|| "aarch64-linux-gnu-gcc".into()));
-        if toolchain::target_installed(CROSS) {
-            build.succeed(log)?;
-            "rustup's target"
-        } else {
-            let compiler = match toolchain::debian_compiler(workspace, log)? {
-                Ok(compiler) => compiler,
-                Err(reason) => {
-                    let add = format!("`rustup target add {CROSS}`");
-                    return Ok(Err(format!("target {CROSS} is not installed ({add}), and {reason}")));
-                }
-            };
-            build.env("RUSTC", compiler).succeed(log)?;
-            "Debian's compiler"
-        }
+/// What is built for users: `umbra-agent` and `umbra`.
+const PROGRAMS: &str = "build --package umbra --package umbra-dpu";
+/// The same, and what tests start.
+pub(crate) const WITH_TESTS: &str = "build --package umbra --package umbra-dpu --package umbra-tests --bins";
+
+/// Builds [programs](PROGRAMS) in a profile, or says why that can't be done here.
+pub(crate) fn build(workspace: &Workspace, words: &str, profile: &str, log: &Log) -> Result<Found<Built>, Failure> {
+    let (build, by) = match cargo(workspace, words, profile, log)? {
+        Ok(build) => build,
+        Err(reason) => return Ok(Err(reason)),
     };
-    let folder = folder.join(CROSS).join(if profile == "dev" { "debug" } else { profile });
-    let built = Built { agent: folder.join("umbra-agent"), umbra: folder.join("umbra"), by };
+    build.succeed(log)?;
+    let folder = workspace.folder("cross")?.join(CROSS).join(if profile == "dev" { "debug" } else { profile });
+    let built = Built { agent: folder.join("umbra-agent"), umbra: folder.join("umbra"), folder, by };
     for program in [&built.agent, &built.umbra] {
         if machine(program)? != AARCH64 {
             return Err(Failure::new(format!("{} is no program for aarch64", program.display())));
         }
     }
     Ok(Ok(built))
+}
+
+/// A command of cargo for aarch64, and which compiler carries it out.
+fn cargo(workspace: &Workspace, words: &str, profile: &str, log: &Log) -> Result<Found<(Run, &'static str)>, Failure> {
+    let run = Run::cargo()
+        .words(words)
+        .args(["--profile", profile, "--target", CROSS, "--target-dir"])
+        .arg(workspace.folder("cross")?);
+    if toolchain::host().as_deref() == Some(CROSS) {
+        return Ok(Ok((run, "this machine's own processor")));
+    }
+    let linker = std::env::var_os(LINKER);
+    if linker.is_none()
+        && let Err(reason) = install::system_packages(PACKAGES, log)
+    {
+        return Ok(Err(reason));
+    }
+    let run = run.env(LINKER, linker.unwrap_or_else(|| "aarch64-linux-gnu-gcc".into()));
+    if toolchain::target_installed(CROSS) {
+        return Ok(Ok((run, "rustup's target")));
+    }
+    Ok(match toolchain::debian_compiler(workspace, log)? {
+        Ok(compiler) => Ok((run.env("RUSTC", compiler), "Debian's compiler")),
+        Err(reason) => {
+            let add = format!("`rustup target add {CROSS}`");
+            Err(format!("target {CROSS} is not installed ({add}), and {reason}"))
+        }
+    })
 }
 
 /// Starts a program that was built, and gives what it printed; or says why it can't be started here.
@@ -95,7 +103,7 @@ pub(crate) fn start(program: &Path, argument: &str, log: &Log) -> Result<Found<S
 /// `cargo xtask cross`: builds what users install, and says where it is.
 pub(crate) fn command(workspace: &Workspace) -> Result<bool, Failure> {
     let log = Log::create(&workspace.folder("xtask-logs")?.join("cross-command.log"), true)?;
-    match build(workspace, "release", &log)? {
+    match build(workspace, PROGRAMS, "release", &log)? {
         Ok(built) => {
             println!("by {}:\n{}\n{}", built.by, built.agent.display(), built.umbra.display());
             Ok(true)

@@ -6,7 +6,7 @@ use crate::steps::tests::PROFILE;
 
 /// Builds them and starts both under an emulator, if there is one.
 pub(super) fn check(bench: &Bench<'_>) -> Result<Verdict, Failure> {
-    let built = match cross::build(bench.workspace, PROFILE, bench.log)? {
+    let built = match cross::build(bench.workspace, cross::WITH_TESTS, PROFILE, bench.log)? {
         Ok(built) => built,
         Err(reason) => return Ok(Verdict::Skipped(reason)),
     };

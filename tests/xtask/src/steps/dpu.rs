@@ -18,21 +18,24 @@ use crate::cross;
 use crate::guest::{Guest, Kind, Link, tail};
 use crate::run::{Log, Run};
 use crate::step::{Bench, Failure, Verdict};
+use crate::steps::rdma;
 use crate::steps::tests::{PROFILE, PROGRAMS};
 
-use jobs::{JOBS, describe, judge};
+use jobs::{JOBS, TEST, describe, judge};
 use scripts::{of_dpu, of_host};
 
 /// Seconds that one guest may take from power-on to power-off, on a machine that is busy with other things.
-const LIMIT: u64 = 420;
+const LIMIT: u64 = 600;
 
 /// Builds for both processors, boots both guests, and lets them work together.
 pub(super) fn check(bench: &Bench<'_>) -> Result<Verdict, Failure> {
-    let built = match cross::build(bench.workspace, PROFILE, bench.log)? {
+    let built = match cross::build(bench.workspace, cross::WITH_TESTS, PROFILE, bench.log)? {
         Ok(built) => built,
         Err(reason) => return Ok(Verdict::Skipped(reason)),
     };
     Run::cargo().words("build").words(PROGRAMS).succeed(bench.log)?;
+    let test =
+        rdma::programs(Run::cargo().words("test --workspace --profile").arg(PROFILE), &[TEST], bench.log)?.remove(0);
     let guest = |kind| Guest::prepare(bench.workspace, kind, bench.log);
     let (host, dpu) = match (guest(Kind::Host)?, guest(Kind::Dpu)?) {
         (Ok(host), Ok(dpu)) => (host, dpu),
@@ -41,7 +44,7 @@ pub(super) fn check(bench: &Bench<'_>) -> Result<Verdict, Failure> {
     let programs = bench.workspace.target.join(PROFILE);
     let kept = bench.workspace.folder("dpu")?;
     describe(&kept)?;
-    let scripts = [of_host(&programs.join("umbra"), &kept), of_dpu(&built, &kept)];
+    let scripts = [of_host(&programs, &test, &kept), of_dpu(&built, &kept)];
     let socket = bench.workspace.scratch.join("cable.sock");
     let console = Log::create(&bench.workspace.folder("xtask-logs")?.join("dpu-console.log"), false)?;
     let printed = run_both([host, dpu], &scripts, &socket, [bench.log, &console])?;

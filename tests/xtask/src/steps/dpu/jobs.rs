@@ -18,27 +18,39 @@ pub(super) enum Fault {
     Link,
 }
 
-/// One run of `umbra run`.
+/// What the guests do.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Work {
+    /// `umbra run` with these options beside those that all have; something may break.
+    Run(&'static str, Option<Fault>),
+    /// The [test](TEST) whose ranks read and are read as those of `umbra run`, until one takes its memory back, which no
+    /// option of that asks for.
+    TakeBack,
+    /// The one suite of memory access: the DPU reads and writes what the host owns.
+    Suite,
+}
+
+/// One thing that the guests do together.
 pub(super) struct Job {
     /// What it is about, and what its artefact is called.
     pub(super) name: &'static str,
-    /// Options beside those that all have.
-    pub(super) options: &'static str,
-    /// What breaks, if anything does.
-    pub(super) fault: Option<Fault>,
+    /// What is done.
+    pub(super) work: Work,
     /// Seconds that the processes wait for each other.
     pub(super) patience: u64,
     /// What its JSON must hold.
     pub(super) told: &'static [&'static str],
 }
 
+/// A test of agents that need not all run here.
+pub(super) const TEST: &str = "verbs_revoke";
+
 /// The agents of `bf0` run in the host's guest, those of `bf1` in the DPU's.
 pub(super) const JOBS: &[Job] = &[
     // The DPU's agents ask the host's for what they read.
     Job {
         name: "asked",
-        options: "--here node0 --start bf0 --reads 50",
-        fault: None,
+        work: Work::Run("--here node0 --start bf0 --reads 50", None),
         patience: 120,
         told: &[
             r#""ok":true,"hosts":1,"service_processes":4,"agents_elsewhere":2,"ranks":4,"#,
@@ -49,8 +61,7 @@ pub(super) const JOBS: &[Job] = &[
     // Ranks of both hosts run in the host's guest: those of `node1` are served by the DPU's agents, over RDMA like all.
     Job {
         name: "verbs",
-        options: "--start bf0 --ranks 2 --data-path verbs --reads 50",
-        fault: None,
+        work: Work::Run("--start bf0 --ranks 2 --data-path verbs --reads 50", None),
         patience: 120,
         told: &[
             r#""ok":true,"hosts":2,"service_processes":4,"agents_elsewhere":2,"ranks":4,"#,
@@ -62,23 +73,29 @@ pub(super) const JOBS: &[Job] = &[
     // Control links and reads are cut off, and go on.
     Job {
         name: "link",
-        options: "--start bf0 --ranks 1 --data-path verbs --reads 400",
-        fault: Some(Fault::Link),
+        work: Work::Run("--start bf0 --ranks 1 --data-path verbs --reads 400", Some(Fault::Link)),
         patience: 40,
         told: &[r#""ok":true,"hosts":2,"service_processes":4,"agents_elsewhere":2,"ranks":2,"#],
     },
+    // The rank's memory is on the host; its service process, and half of those that read it, are the DPU's.
+    Job {
+        name: "memory",
+        work: Work::TakeBack,
+        patience: 120,
+        told: &[r#""ok":true,"in_flight":1"#, r#""acknowledged_ms":"#, r#""agents":4,"#],
+    },
+    // Fourteen scenarios, and the one that only a card can play; some take more than one rig.
+    Job { name: "suite", work: Work::Suite, patience: 60, told: &[r#""ok":true,"rigs":"#] },
     // More reads than will ever be made.
     Job {
         name: "rank",
-        options: "--start bf0 --ranks 1 --data-path verbs --reads 1000000",
-        fault: Some(Fault::Rank),
+        work: Work::Run("--start bf0 --ranks 1 --data-path verbs --reads 1000000", Some(Fault::Rank)),
         patience: 40,
         told: &["rank 1 died while reading"],
     },
     Job {
         name: "agent",
-        options: "--start bf0 --ranks 1 --data-path verbs --reads 1000000",
-        fault: Some(Fault::Agent),
+        work: Work::Run("--start bf0 --ranks 1 --data-path verbs --reads 1000000", Some(Fault::Agent)),
         patience: 40,
         told: &["service process 2"],
     },
@@ -101,13 +118,18 @@ pub(super) fn describe(folder: &Path) -> Result<(), Failure> {
 
 /// Whether a job told what it should.
 pub(super) fn judge(job: &Job, object: &str) -> Result<(), String> {
-    let is_killed = matches!(job.fault, Some(Fault::Rank | Fault::Agent));
-    let all: &[&str] = if is_killed { &[r#""ok":false"#] } else { &[r#""mismatches":0,"failed_reads":0,"#] };
+    let all: &[&str] = match job.work {
+        Work::Run(_, Some(Fault::Rank | Fault::Agent)) => &[r#""ok":false"#],
+        Work::Run(..) => &[r#""mismatches":0,"failed_reads":0,"#],
+        // These have judged what they read.
+        Work::TakeBack | Work::Suite => &[],
+    };
+    let has_tables = matches!(job.work, Work::Run(_, None | Some(Fault::Link)));
     if let Some(part) = all.iter().chain(job.told).find(|part| !object.contains(**part)) {
         return Err(format!("{part} is not in what the job {} told", job.name));
     }
     let world = object.split('{').find(|part| part.starts_with(r#""group":"world","#));
-    if is_killed || world.is_some_and(|world| world.contains(r#""agents":4}"#)) {
+    if !has_tables || world.is_some_and(|world| world.contains(r#""agents":4}"#)) {
         return Ok(());
     }
     Err(format!("not every agent of the job {} has the same table of the world", job.name))
@@ -117,7 +139,7 @@ pub(super) fn judge(job: &Job, object: &str) -> Result<(), String> {
 mod tests {
     use super::*;
 
-    const SAMPLE: Job = Job { name: "sample", options: "", fault: None, patience: 1, told: &[r#""ok":true,"#] };
+    const SAMPLE: Job = Job { name: "sample", work: Work::Run("", None), patience: 1, told: &[r#""ok":true,"#] };
 
     #[test]
     fn a_job_is_judged_by_what_it_told() {
@@ -132,7 +154,7 @@ mod tests {
 
     #[test]
     fn a_job_of_which_a_process_was_killed_must_fail_and_name_it() {
-        let job = Job { fault: Some(Fault::Rank), told: &["rank 1 died"], ..SAMPLE };
+        let job = Job { work: Work::Run("", Some(Fault::Rank)), told: &["rank 1 died"], ..SAMPLE };
         assert_eq!(judge(&job, r#"{"ok":false,"error":"rank 1 died"}"#), Ok(()));
         assert!(judge(&job, r#"{"ok":false,"error":"rank 2 died"}"#).is_err());
         assert!(judge(&job, r#"{"ok":true,"mismatches":0,"failed_reads":0,}"#).is_err());
