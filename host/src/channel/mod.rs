@@ -1,8 +1,9 @@
 //! Channels: bounded queues of messages between processes of a host, in order, each received once.
 //!
-//! Somebody creates a channel; whoever gets its descriptor, or its [reference](crate::reference), attaches. Any number of processes and threads send and
-//! receive. Nobody's death or stop blocks the others: what a dead process held is taken back by whoever waits longest, or
-//! by [`Channel::reap`]. Small messages are copied into the channel and out of it, or written and read in place.
+//! Somebody creates a channel; whoever gets its descriptor, or [one in bytes](crate::reference), attaches. Any number
+//! of processes and threads send and receive. Nobody's death or stop blocks the others: what a dead process held is taken
+//! back by whoever waits longest, or by [`Channel::reap`]. Small messages are copied into the channel and out of it, or
+//! written and read in place.
 //!
 //! ```
 //! use std::time::Duration;
