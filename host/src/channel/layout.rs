@@ -1,33 +1,25 @@
 //! The memory of a channel: who uses it, its barrier or semaphore, its messages.
 
-use std::convert::Infallible;
-
 use umbra_core::atomic::{AtomicU64, Ordering};
 use umbra_core::cell::BytesMut;
 use umbra_core::channel::{Messages, Shape};
-use umbra_core::crew::{Crew, Liveness, Member};
+use umbra_core::crew::{Liveness, Member};
 use umbra_core::event::EventCount;
 
 use super::barrier;
 use super::error::Error;
+use super::frame::{Format, Frame, FrameError};
 use super::wait::{Shared, Spinning};
 use super::{Attributes, Kind};
 use crate::sys::futex::Futex;
 use crate::sys::process::ProcessId;
 
 pub(super) const VERSION: u64 = 1;
-const MAGIC: u64 = u64::from_le_bytes(*b"umbrachn");
-const HEADER: usize = 16;
-const STATE: usize = 16;
-const WORD: usize = size_of::<u64>();
+const FORMAT: Format = Format { magic: u64::from_le_bytes(*b"umbrachn"), version: VERSION };
 
 /// Words of the header.
 #[derive(Clone, Copy)]
 enum Field {
-    Magic,
-    Version,
-    Members,
-    Uid,
     Kind,
     Initial,
     Bounded,
@@ -59,9 +51,7 @@ pub(super) enum Pocket {
 /// What lies in the memory.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct View<'a> {
-    header: &'a [AtomicU64],
-    state: &'a [AtomicU64],
-    pub(super) crew: Crew<'a>,
+    pub(super) frame: Frame<'a>,
     pub(super) messages: Messages<'a>,
     /// This process's number.
     pub(super) me: u16,
@@ -70,61 +60,46 @@ pub(super) struct View<'a> {
 /// Bytes of memory that a channel needs.
 pub(super) fn bytes_for(attributes: &Attributes) -> Result<usize, Error> {
     let messages = attributes.shape()?.words().map_err(Error::TooLarge)?;
-    Ok((HEADER + STATE + Crew::words_for(attributes.members) + messages) * WORD)
+    Ok(Frame::bytes_for(attributes.members, messages))
 }
 
 /// Makes a channel in memory that nobody else uses yet; everything is zero.
 pub(super) fn create(memory: BytesMut<'_>, attributes: &Attributes, instance: u64) -> Result<(), Error> {
-    let words = memory.words(0, HEADER + STATE).map_err(|_| Error::Damaged)?;
-    let set = |field: Field, value: u64| words[field as usize].store(value, Ordering::Relaxed);
-    set(Field::Version, VERSION);
-    set(Field::Members, attributes.members.into());
-    set(Field::Uid, attributes.uid);
-    set(Field::Instance, instance);
-    set(Field::Spinners, attributes.max_spinners.into());
-    if let Kind::Semaphore { initial, bounded } = attributes.kind {
-        set(Field::Kind, 1);
-        set(Field::Initial, initial);
-        set(Field::Bounded, bounded.into());
-        words[HEADER + State::Semaphore as usize].store(initial, Ordering::Relaxed);
-    }
-    let at = HEADER + STATE + Crew::words_for(attributes.members);
-    let rest = memory.part(at * WORD, memory.len() - at * WORD).map_err(|_| Error::Damaged)?;
-    Messages::create(rest, attributes.shape()?).map_err(Error::NotChannel)?;
-    // ORDERING: pairs with the load in `attach`.
-    words[Field::Magic as usize].store(MAGIC, Ordering::Release);
-    Ok(())
+    Frame::create(memory, FORMAT, (attributes.members, attributes.uid), |frame, rest| {
+        let set = |field: Field, value: u64| frame.own(field as usize).store(value, Ordering::Relaxed);
+        set(Field::Instance, instance);
+        set(Field::Spinners, attributes.max_spinners.into());
+        if let Kind::Semaphore { initial, bounded } = attributes.kind {
+            set(Field::Kind, 1);
+            set(Field::Initial, initial);
+            set(Field::Bounded, bounded.into());
+            frame.state(State::Semaphore as usize).store(initial, Ordering::Relaxed);
+        }
+        Messages::create(rest, attributes.shape()?).map_err(Error::NotChannel)?;
+        Ok(())
+    })
 }
 
 /// Looks at a channel as member `me`.
 pub(super) fn attach(memory: BytesMut<'_>, me: u16) -> Result<View<'_>, Error> {
-    let none = Error::NotChannel(umbra_core::channel::AttachError::NotChannel);
-    let words = memory.words(0, HEADER + STATE).map_err(|_| none)?;
-    let (header, state) = words.split_at(HEADER);
-    // ORDERING: pairs with the store in `create`.
-    if header[Field::Magic as usize].load(Ordering::Acquire) != MAGIC {
-        return Err(none);
-    }
-    let get = |field: Field| header[field as usize].load(Ordering::Relaxed);
-    if get(Field::Version) != VERSION {
-        return Err(Error::VersionMismatch(get(Field::Version)));
-    }
-    let members = u16::try_from(get(Field::Members)).map_err(|_| Error::Damaged)?;
-    let count = Crew::words_for(members);
-    let crew = Crew::attach(memory.words((HEADER + STATE) * WORD, count).map_err(|_| Error::Damaged)?);
-    let at = (HEADER + STATE + count) * WORD;
-    let rest = memory.len().checked_sub(at).and_then(|len| memory.part(at, len).ok()).ok_or(Error::Damaged)?;
+    let (frame, rest) = Frame::attach(memory, FORMAT)?;
     let messages = Messages::attach(rest).map_err(Error::NotChannel)?;
-    Ok(View { header, state, crew, messages, me })
+    Ok(View { frame, messages, me })
+}
+
+impl From<FrameError> for Error {
+    fn from(error: FrameError) -> Self {
+        match error {
+            FrameError::Foreign => Error::NotChannel(umbra_core::channel::AttachError::NotChannel),
+            FrameError::Version(version) => Error::VersionMismatch(version),
+            FrameError::Damaged => Error::Damaged,
+        }
+    }
 }
 
 impl<'a> View<'a> {
     fn get(&self, field: Field) -> u64 {
-        self.header[field as usize].load(Ordering::Relaxed)
-    }
-
-    pub(super) fn uid(&self) -> u64 {
-        self.get(Field::Uid)
+        self.frame.own(field as usize).load(Ordering::Relaxed)
     }
 
     /// The same, as another member looks at it.
@@ -148,7 +123,7 @@ impl<'a> View<'a> {
 
     /// The word of the state.
     pub(super) fn state(&self, which: State) -> &'a AtomicU64 {
-        &self.state[which as usize]
+        self.frame.state(which as usize)
     }
 
     pub(super) fn event(&self) -> EventCount<'a> {
@@ -156,12 +131,12 @@ impl<'a> View<'a> {
     }
 
     pub(super) fn pocket(&self, number: u16, which: Pocket) -> Option<&'a AtomicU64> {
-        self.crew.pocket(number)?.get(which as usize)
+        self.frame.crew.pocket(number)?.get(which as usize)
     }
 
     /// Sum over the pockets of all members.
     pub(super) fn pockets(&self, which: Pocket) -> u64 {
-        let all = self.crew.members().filter_map(|member| self.pocket(member.number, which));
+        let all = self.frame.crew.members().filter_map(|member| self.pocket(member.number, which));
         all.fold(0, |sum, word| sum.wrapping_add(word.load(Ordering::Relaxed)))
     }
 
@@ -174,7 +149,7 @@ impl<'a> View<'a> {
 
     /// Binds the life of the channel to this member's.
     pub(super) fn own(&self) {
-        self.header[Field::Owner as usize].store(u64::from(self.me) + 1, Ordering::Relaxed);
+        self.frame.own(Field::Owner as usize).store(u64::from(self.me) + 1, Ordering::Relaxed);
     }
 
     pub(super) fn is_owned_by(&self, number: u16) -> bool {
@@ -198,7 +173,7 @@ impl<'a> View<'a> {
     pub(super) fn give_back(&self, member: Member) {
         self.messages.queue().reclaim(member.number);
         barrier::forsaken(self, member.number);
-        for word in self.crew.pocket(member.number).into_iter().flatten() {
+        for word in self.frame.crew.pocket(member.number).into_iter().flatten() {
             word.store(0, Ordering::Relaxed);
         }
         if self.is_owned_by(member.number) {
@@ -210,12 +185,7 @@ impl<'a> View<'a> {
 
 impl Shared for View<'_> {
     fn bury_dead(&self) -> usize {
-        let give_back = |member| {
-            self.give_back(member);
-            Ok::<_, Infallible>(())
-        };
-        let Ok(dead) = self.crew.bury_dead(self.me, &Processes, give_back);
-        dead
+        self.frame.bury_dead(self.me, |member| self.give_back(member))
     }
 }
 

@@ -73,7 +73,7 @@ impl Snapshot {
         let is_semaphore = view.kind() != Kind::Messages;
         let count = view.state(State::Semaphore).load(umbra_core::atomic::Ordering::Relaxed);
         Ok(Snapshot {
-            uid: view.uid(),
+            uid: view.frame.uid(),
             instance: view.instance(),
             kind: view.kind(),
             bytes,
@@ -83,7 +83,7 @@ impl Snapshot {
             receiving: view.pockets(Pocket::Receiving),
             at_barrier: waiting_at(view),
             is_destroyed: queue.is_destroyed(),
-            members: view.crew.members().map(|m| (m.identity.pid(), Processes.is_alive(m))).collect(),
+            members: view.frame.crew.members().map(|m| (m.identity.pid(), Processes.is_alive(m))).collect(),
             first,
         })
     }

@@ -34,6 +34,7 @@
 
 mod barrier;
 mod error;
+mod frame;
 mod layout;
 mod look;
 mod poll;
@@ -63,7 +64,7 @@ use crate::reference;
 use crate::sys::host;
 use crate::sys::process::ProcessId;
 use crate::sys::segment::{Mapping, Segment};
-pub(crate) use layout::Processes;
+pub(crate) use frame::{Format, Frame, FrameError};
 use layout::View;
 use seat::Seat;
 pub(crate) use wait::{ADAPTIVE, Patrol, Shared};
@@ -209,7 +210,8 @@ impl Channel {
         }
         let place = reference::at_descriptors([self.segment.number()?, 0])?;
         let (bytes, object) = (self.segment.len() as u64, Object::Channel);
-        let named = Reference { host: host::id(), instance: view.instance(), uid: view.uid(), bytes, object, place };
+        let named =
+            Reference { host: host::id(), instance: view.instance(), uid: view.frame.uid(), bytes, object, place };
         Ok(reference::to_bytes(&named)?)
     }
 
@@ -226,7 +228,7 @@ impl Channel {
     /// # Errors
     /// [`Error::Damaged`].
     pub fn uid(&self) -> Result<u64, Error> {
-        Ok(self.view()?.uid())
+        Ok(self.view()?.frame.uid())
     }
 
     /// Bytes that fit into a message.

@@ -53,7 +53,7 @@ impl Seat {
     pub(super) fn leave(&self, view: &View<'_>) {
         let seen = self.0.load(Ordering::Relaxed);
         if (seen >> 48) as u16 == life()
-            && let Some(member) = view.crew.member(seen as u16)
+            && let Some(member) = view.frame.crew.member(seen as u16)
             && member.generation == (seen >> 16) as u32
         {
             leave(view, member);
@@ -67,7 +67,7 @@ fn join(view: &View<'_>) -> Result<Member, Error> {
         view.give_back(dead);
         Ok::<_, Infallible>(())
     };
-    view.crew.join_or_succeed(identity, &Processes, give_back).map_err(|_| Error::TooManyMembers(identity))
+    view.frame.crew.join_or_succeed(identity, &Processes, give_back).map_err(|_| Error::TooManyMembers(identity))
 }
 
 fn leave(view: &View<'_>, member: Member) {
@@ -76,5 +76,5 @@ fn leave(view: &View<'_>, member: Member) {
         Ok::<_, Infallible>(())
     };
     // A number that is another's by now is none of ours.
-    let _ = view.crew.bury(member, member.number, give_back);
+    let _ = view.frame.crew.bury(member, member.number, give_back);
 }

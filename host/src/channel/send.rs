@@ -50,7 +50,7 @@ impl Channel {
         if view.kind() != Kind::Messages {
             return Err(Error::WrongKind);
         }
-        let me = view.crew.member(view.me).ok_or(Error::Damaged)?.identity;
+        let me = view.frame.crew.member(view.me).ok_or(Error::Damaged)?.identity;
         let identity = u64::from(me.pid()) << 32 | u64::from(me.start());
         let handle = [identity, OPENED.fetch_add(1, Ordering::Relaxed)];
         Ok(Sender { port: Port::new(view.messages, view.me, Watch::new(view)), options, handle })

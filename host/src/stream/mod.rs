@@ -130,9 +130,9 @@ impl Adapter {
         let me = {
             let view = layout::attach(segment.bytes_mut()?, &pools, u16::MAX)?;
             // The numbers of the dead are free again once they are buried.
-            let joined = view.crew.join(identity).or_else(|_| {
+            let joined = view.frame.crew.join(identity).or_else(|_| {
                 view.bury_dead();
-                view.crew.join(identity)
+                view.frame.crew.join(identity)
             });
             joined.map_err(|_| Error::TooManyMembers(identity))?
         };
@@ -156,7 +156,7 @@ impl Adapter {
     /// # Errors
     /// [`Error::Damaged`].
     pub fn uid(&self) -> Result<u64, Error> {
-        Ok(self.view()?.uid())
+        Ok(self.view()?.frame.uid())
     }
 
     /// How its creator wanted conversations to begin.
@@ -245,7 +245,7 @@ impl Drop for Inner {
                 Ok::<_, Infallible>(())
             };
             // A number that is another's by now is none of ours.
-            let _ = view.crew.bury(self.me, self.me.number, leave);
+            let _ = view.frame.crew.bury(self.me, self.me.number, leave);
         }
     }
 }

@@ -69,7 +69,7 @@ impl Adapter {
         let (table, me) = (view.streams.table(), view.me);
         match (table.shape().mode, options.stream) {
             (Mode::ReceiverSupplied, None) => return Err(Error::StreamNeeded),
-            (Mode::ReceiverSupplied, Some(stream)) if stream.view.is_same(&view) => {}
+            (Mode::ReceiverSupplied, Some(stream)) if stream.view.frame.is_same(&view.frame) => {}
             (_, Some(_)) => return Err(Error::StreamRefused),
             (_, None) => {}
         }

@@ -53,7 +53,7 @@ impl Adapter {
         let is_one_message = options.buffered || shape.mode == Mode::Buffered;
         match options.stream {
             Some(_) if is_one_message || shape.mode != Mode::SenderSupplied => return Err(Error::StreamRefused),
-            Some(stream) if !stream.view.is_same(&view) => return Err(Error::StreamRefused),
+            Some(stream) if !stream.view.frame.is_same(&view.frame) => return Err(Error::StreamRefused),
             None if shape.mode == Mode::SenderSupplied && !is_one_message => return Err(Error::StreamNeeded),
             _ => {}
         }

@@ -1,0 +1,130 @@
+//! The front of memory that several processes use: what it is, some words of state, and who uses it.
+//!
+//! Layout, in words: magic, layout version, members, uid, 12 for the structure; 16 of state; the crew; the structure.
+
+use std::convert::Infallible;
+
+use umbra_core::atomic::{AtomicU64, Ordering};
+use umbra_core::cell::BytesMut;
+use umbra_core::crew::{Crew, Member};
+
+use super::layout::Processes;
+
+const HEADER: usize = 16;
+const STATE: usize = 16;
+const WORD: usize = size_of::<u64>();
+
+/// Words of the header that all structures have.
+#[derive(Clone, Copy)]
+enum Field {
+    Magic,
+    Version,
+    Members,
+    Uid,
+    /// The first one that is the structure's.
+    Own,
+}
+
+/// How one kind of memory is told from others.
+#[derive(Clone, Copy)]
+pub(crate) struct Format {
+    pub(crate) magic: u64,
+    pub(crate) version: u64,
+}
+
+/// Why memory has no front of a format.
+pub(crate) enum FrameError {
+    /// It is something else, or not created yet.
+    Foreign,
+    /// Its layout has this version.
+    Version(u64),
+    /// What it says contradicts its size.
+    Damaged,
+}
+
+/// What stands in front.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Frame<'a> {
+    header: &'a [AtomicU64],
+    state: &'a [AtomicU64],
+    pub(crate) crew: Crew<'a>,
+}
+
+impl<'a> Frame<'a> {
+    /// Bytes of memory for the front, and for so many words behind it.
+    pub(crate) const fn bytes_for(members: u16, behind: usize) -> usize {
+        (HEADER + STATE + Crew::words_for(members) + behind) * WORD
+    }
+
+    /// Makes a front in memory that nobody else uses yet and that is all zero, with what `behind` makes behind it. Only
+    /// then the memory can be attached.
+    pub(crate) fn create<E: From<FrameError>>(
+        memory: BytesMut<'a>,
+        format: Format,
+        (members, uid): (u16, u64),
+        behind: impl FnOnce(Frame<'a>, BytesMut<'a>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let (frame, rest) = Frame::split(memory, members)?;
+        let set = |field: Field, value: u64| frame.header[field as usize].store(value, Ordering::Relaxed);
+        set(Field::Version, format.version);
+        set(Field::Members, members.into());
+        set(Field::Uid, uid);
+        behind(frame, rest)?;
+        // ORDERING: pairs with the load in `attach`.
+        frame.header[Field::Magic as usize].store(format.magic, Ordering::Release);
+        Ok(())
+    }
+
+    /// The front of memory that another process created, and the memory behind it.
+    pub(crate) fn attach(memory: BytesMut<'a>, format: Format) -> Result<(Frame<'a>, BytesMut<'a>), FrameError> {
+        let header = memory.words(0, HEADER).map_err(|_| FrameError::Foreign)?;
+        // ORDERING: pairs with the store in `create`.
+        if header[Field::Magic as usize].load(Ordering::Acquire) != format.magic {
+            return Err(FrameError::Foreign);
+        }
+        let get = |field: Field| header[field as usize].load(Ordering::Relaxed);
+        if get(Field::Version) != format.version {
+            return Err(FrameError::Version(get(Field::Version)));
+        }
+        let members = u16::try_from(get(Field::Members)).map_err(|_| FrameError::Damaged)?;
+        Frame::split(memory, members)
+    }
+
+    fn split(memory: BytesMut<'a>, members: u16) -> Result<(Frame<'a>, BytesMut<'a>), FrameError> {
+        let words = |at: usize, count| memory.words(at * WORD, count).map_err(|_| FrameError::Damaged);
+        let (header, state) = (words(0, HEADER)?, words(HEADER, STATE)?);
+        let crew = Crew::attach(words(HEADER + STATE, Crew::words_for(members))?);
+        let at = Frame::bytes_for(members, 0);
+        let rest = memory.len().checked_sub(at).and_then(|len| memory.part(at, len).ok());
+        Ok((Frame { header, state, crew }, rest.ok_or(FrameError::Damaged)?))
+    }
+
+    pub(crate) fn uid(&self) -> u64 {
+        self.header[Field::Uid as usize].load(Ordering::Relaxed)
+    }
+
+    /// A word of the header that is the structure's, below 12.
+    pub(crate) fn own(&self, word: usize) -> &'a AtomicU64 {
+        &self.header[Field::Own as usize + word]
+    }
+
+    /// A word of the state, below 16.
+    pub(crate) fn state(&self, word: usize) -> &'a AtomicU64 {
+        &self.state[word]
+    }
+
+    /// Whether it is the front of the same memory, mapped by the same call.
+    pub(crate) fn is_same(&self, other: &Frame<'_>) -> bool {
+        std::ptr::eq(self.header, other.header)
+    }
+
+    /// As member `me`, ends all members whose processes are dead; how many they were.
+    pub(crate) fn bury_dead(&self, me: u16, mut give_back: impl FnMut(Member)) -> usize {
+        let give_back = |member| {
+            give_back(member);
+            Ok::<_, Infallible>(())
+        };
+        let Ok(dead) = self.crew.bury_dead(me, &Processes, give_back);
+        dead
+    }
+}
