@@ -55,6 +55,51 @@ static void *wait_for_interrupt(void *user)
     return NULL;
 }
 
+/* Caches under keys: made and ended while the program runs. */
+static void many(void)
+{
+    struct umbra_cache_options options;
+    umbra_cache first, second, found;
+    umbra_caches caches;
+    uint32_t slot, what;
+
+    doing = "caches under keys";
+    memset(&options, 0, sizeof options);
+    options.size = sizeof options;
+    options.slots = 2;
+    options.contract = UMBRA_CACHE_REMEMBERING;
+    must(umbra_caches_create(2, &caches));
+    must(umbra_caches_add(caches, 7, &options, &first));
+    CHECK(umbra_caches_add(caches, 7, &options, &second) == -UMBRA_EKEYTAKEN);
+    must(umbra_caches_add(caches, 8, &options, &second));
+    CHECK(umbra_caches_add(caches, 9, &options, &found) == -UMBRA_EFULL);
+    must(umbra_caches_find(caches, 8, &found));
+    CHECK(found == second && first != second);
+    CHECK(umbra_caches_find(caches, 9, &found) == -UMBRA_ENOKEY);
+
+    must(umbra_cache_alloc(first, 1, 0, &slot, &what));
+    CHECK(umbra_caches_end(caches, 7) == -UMBRA_EINUSE);
+    must(umbra_cache_remember(first, 1));
+    must(umbra_cache_free(first, 1));
+    must(umbra_caches_end(caches, 7));
+    CHECK(umbra_caches_end(caches, 7) == -UMBRA_ENOKEY);
+    CHECK(umbra_cache_free(first, 1) == -UMBRA_ESTALE);
+    must(umbra_caches_add(caches, 7, &options, &found));
+    CHECK(found != first);
+
+    /* A slot that is being filled holds its cache until nobody writes to it any more. */
+    must(umbra_cache_alloc(second, 1, 0, &slot, &what));
+    CHECK(umbra_caches_interrupt_and_end(caches, 8) == -UMBRA_EINUSE);
+    CHECK(umbra_cache_alloc(second, 2, 0, &slot, &what) == -UMBRA_EINTERRUPTED);
+    must(umbra_cache_settle(second, slot));
+    must(umbra_caches_interrupt_and_end(caches, 8));
+
+    CHECK(umbra_caches_find(found, 7, &found) == -UMBRA_EKIND);
+    must(umbra_caches_destroy(caches));
+    CHECK(umbra_cache_free(found, 1) == -UMBRA_ESTALE);
+    CHECK(umbra_caches_destroy(caches) == -UMBRA_ESTALE);
+}
+
 int main(void)
 {
     struct umbra_cache_options options;
@@ -143,6 +188,7 @@ int main(void)
     must(umbra_cache_destroy(cache));
     CHECK(umbra_cache_destroy(cache) == -UMBRA_ESTALE);
     must(umbra_cache_destroy(stack));
+    many();
     printf("all is right\n");
     return 0;
 }

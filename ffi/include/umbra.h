@@ -77,6 +77,8 @@ extern "C" {
 #define UMBRA_EVERSION 122          /* made by another version of this library */
 #define UMBRA_EBROKEN 123           /* barrier is broken until it is reset */
 #define UMBRA_EDAMAGED 124          /* somebody wrote over the words of the object */
+#define UMBRA_ENOKEY 125            /* no cache has this key */
+#define UMBRA_EKEYTAKEN 126         /* another cache has this key */
 
 /* ---- the library ---- */
 
@@ -199,6 +201,12 @@ int umbra_ticket_describe(const struct umbra_ticket *ticket, uint32_t *world_ran
  * there, at the latest after timeout_ms of the join options. Other calls on the session wait for it. */
 int umbra_session_read(umbra_session session, const struct umbra_ticket *ticket, uint64_t offset, void *buffer, size_t len);
 
+/* Says that this rank will read len bytes from offset within another rank's region, as one read: its service process reads
+ * them ahead, as far as it has room, if the region was exported as constant. Does not wait; said (may be NULL) gets how many
+ * of the bytes were said. */
+int umbra_session_read_ahead(umbra_session session, const struct umbra_ticket *ticket, uint64_t offset, uint64_t len,
+                             uint64_t *said);
+
 /* A read that was begun. Its deadline, timeout_ms of the join options, begins when it is posted. */
 typedef uint64_t umbra_read;
 
@@ -279,6 +287,23 @@ struct umbra_cache_statistics {
 };
 
 int umbra_cache_statistics(umbra_cache cache, struct umbra_cache_statistics *statistics);
+
+/* Several caches, each under a key: made, found and ended by any thread while others are used. */
+typedef uint64_t umbra_caches;
+
+/* A table for up to capacity caches. */
+int umbra_caches_create(uint32_t capacity, umbra_caches *caches);
+/* Makes a cache and puts it under a key. -UMBRA_EKEYTAKEN, or -UMBRA_EFULL if the table is: nothing was made. */
+int umbra_caches_add(umbra_caches caches, uint64_t key, const struct umbra_cache_options *options, umbra_cache *cache);
+/* The cache with a key; -UMBRA_ENOKEY if there is none. */
+int umbra_caches_find(umbra_caches caches, uint64_t key, umbra_cache *cache);
+/* Ends the cache with a key; its handle is stale then, and the key is free. -UMBRA_EINUSE: somebody holds a slot of it or waits,
+ * and nothing has changed. */
+int umbra_caches_end(umbra_caches caches, uint64_t key);
+/* Interrupts it first. -UMBRA_EINUSE: slots may still be written to; settle each, then end it. */
+int umbra_caches_interrupt_and_end(umbra_caches caches, uint64_t key);
+/* Interrupts and releases all caches of the table, and the table. */
+int umbra_caches_destroy(umbra_caches caches);
 
 /* ---- stencil caches: whole neighbourhoods, each input loaded once for all that wait for it ---- */
 

@@ -24,6 +24,25 @@ pub struct Options {
     waiters: u32,
 }
 
+impl Options {
+    /// What the caller wants.
+    ///
+    /// # Safety
+    /// `from` points to a structure that begins with its size.
+    pub(crate) unsafe fn plan(from: *const Options) -> Result<Plan, Failure> {
+        // SAFETY: the caller's promise; zeros are valid options.
+        let options = unsafe { sized(from, size_of::<Options>()) }?;
+        Ok(Plan {
+            contract: options.contract,
+            policy: options.policy,
+            first: options.first_slot,
+            slots: options.slots,
+            ids: options.ids,
+            waiters: if options.waiters == 0 { WAITERS } else { options.waiters as usize },
+        })
+    }
+}
+
 /// Makes a cache of slots.
 ///
 /// # Safety
@@ -31,16 +50,8 @@ pub struct Options {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbra_cache_create(options: *const Options, created: *mut u64) -> c_int {
     enter(|| {
-        // SAFETY: the caller's promise about `options`; zeros are valid options.
-        let options = unsafe { sized(options, size_of::<Options>()) }?;
-        let plan = Plan {
-            contract: options.contract,
-            policy: options.policy,
-            first: options.first_slot,
-            slots: options.slots,
-            ids: options.ids,
-            waiters: if options.waiters == 0 { WAITERS } else { options.waiters as usize },
-        };
+        // SAFETY: the caller's promise about `options`.
+        let plan = unsafe { Options::plan(options) }?;
         let handle = HANDLES.keep(Object::Cache(plan.build()?))?;
         // SAFETY: the caller's promise about the output.
         unsafe { store(created, handle) }.inspect_err(|_| {

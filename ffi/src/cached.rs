@@ -3,7 +3,8 @@
 use std::ops::Range;
 use std::time::Duration;
 
-use umbra::cache::{AllocError, BuildError, FilledError, Given, SlotCache};
+use umbra::cache::{AllocError, BuildError, EndsShared, FilledError, Given, SlotCache};
+use umbra_core::cache::keyed::InUse;
 use umbra_core::cache::policy::{Clock, Fifo, Lru, Never, Policy, S3Fifo, Sieve};
 use umbra_core::cache::waiting::{ContentError, Contract, WaitError};
 use umbra_core::cache::{
@@ -20,6 +21,7 @@ pub(crate) trait Cached: Send + Sync {
     fn alloc(&self, data: u64, within: Duration) -> Result<(u32, u32), Failure>;
     fn free(&self, data: u64) -> Result<(), Failure>;
     fn interrupt(&self);
+    fn end_unused(&self) -> Result<(), InUse>;
     fn settle(&self, slot: u32) -> bool;
     fn reset(&self) -> Result<(), Failure>;
     fn outstanding(&self) -> Vec<u32>;
@@ -133,6 +135,9 @@ macro_rules! common {
         }
         fn interrupt(&self) {
             self.0.interrupt();
+        }
+        fn end_unused(&self) -> Result<(), InUse> {
+            EndsShared::end_unused(&self.0)
         }
         fn settle(&self, slot: u32) -> bool {
             self.0.settle(slot)

@@ -15,6 +15,7 @@
 //! region    allocate, export, ticket, read, revoke, free   memory that others may read
 //! read      post, poll, wait, free                   memory of other ranks
 //! cache     alloc, free, remember, forget, interrupt which slot holds which data, for threads that wait
+//! caches    add, find, end                          several of them, each under a key
 //! pool      create, attach, alloc, reference, destroy       memory that processes share
 //! channel   create, attach, send, receive, poll, barrier    messages between processes
 //! stencil   submit, poll or deliver, prepared, free  whole neighbourhoods of a stencil
@@ -32,6 +33,8 @@ mod stenciled;
 // The exported functions; the only modules with unsafe code beside `call`, which checks what C hands in.
 #[allow(unsafe_code)]
 pub mod cache;
+#[allow(unsafe_code)]
+pub mod caches;
 #[allow(unsafe_code)]
 pub mod channel;
 #[allow(unsafe_code)]

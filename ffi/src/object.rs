@@ -2,10 +2,12 @@
 
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
+use umbra::cache::{Caches, EndsShared};
 use umbra::channel::Channel;
 use umbra::pool::Pool;
 use umbra::session::{Exported, GroupHandle, Posted, Session};
 use umbra::sys::segment::Segment;
+use umbra_core::cache::keyed::InUse;
 use umbra_core::id::Id;
 use umbra_core::key::Key;
 
@@ -24,6 +26,7 @@ pub(crate) enum Object {
     Region(Held),
     Read(Reading),
     Cache(Box<dyn Cached>),
+    Caches(Caches<Tenant>),
     Stencil(Box<Stenciled>),
     Pool(Box<Pool>),
     Channel(Channel),
@@ -68,6 +71,46 @@ pub(crate) enum Memory {
     Exported(Key),
     /// Between the two, or lost in a failed export.
     Gone,
+}
+
+/// A cache in a table, and its handle, which goes with it.
+pub(crate) struct Tenant {
+    handle: u64,
+    object: Arc<Object>,
+}
+
+impl Tenant {
+    /// The cache that a handle names.
+    pub(crate) fn new(handle: u64) -> Result<Tenant, Failure> {
+        Ok(Tenant { handle, object: HANDLES.get(handle)? })
+    }
+
+    pub(crate) fn handle(&self) -> u64 {
+        self.handle
+    }
+}
+
+impl EndsShared for Tenant {
+    fn end_unused(&self) -> Result<(), InUse> {
+        match &*self.object {
+            Object::Cache(cache) => cache.end_unused(),
+            _ => Ok(()),
+        }
+    }
+
+    fn interrupt(&self) {
+        if let Object::Cache(cache) = &*self.object {
+            cache.interrupt();
+        }
+    }
+}
+
+impl Drop for Tenant {
+    fn drop(&mut self) {
+        self.interrupt();
+        // It may have been destroyed by itself.
+        let _ = HANDLES.release(self.handle);
+    }
 }
 
 impl Joined {
@@ -129,6 +172,17 @@ pub(crate) fn with_read<R>(handle: u64, act: impl FnOnce(&Reading) -> Result<R, 
 pub(crate) fn with_cache<R>(handle: u64, act: impl FnOnce(&dyn Cached) -> Result<R, Failure>) -> Result<R, Failure> {
     match &*HANDLES.get(handle)? {
         Object::Cache(cache) => act(&**cache),
+        _ => Err(Code::WrongKind.into()),
+    }
+}
+
+/// Uses the table of caches that a handle names; many may at once.
+pub(crate) fn with_caches<R>(
+    handle: u64,
+    act: impl FnOnce(&Caches<Tenant>) -> Result<R, Failure>,
+) -> Result<R, Failure> {
+    match &*HANDLES.get(handle)? {
+        Object::Caches(caches) => act(caches),
         _ => Err(Code::WrongKind.into()),
     }
 }

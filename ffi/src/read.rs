@@ -122,6 +122,30 @@ pub unsafe extern "C" fn umbra_session_read(
     })
 }
 
+/// Says what this rank will read, so that its service process reads it ahead.
+///
+/// # Safety
+/// `from` points to a ticket; `said` is valid for writing, or null.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbra_session_read_ahead(
+    joined: u64,
+    from: *const TicketBytes,
+    offset: u64,
+    len: u64,
+    said: *mut u64,
+) -> c_int {
+    enter(|| {
+        // SAFETY: the caller's promise about the ticket.
+        let ticket = unsafe { ticket(from) }?;
+        let bytes = session(joined)?.change(|s| Ok(s.read_ahead(&ticket, offset, len)?))?;
+        if said.is_null() {
+            return Ok(());
+        }
+        // SAFETY: the caller's promise about the output.
+        unsafe { store(said, bytes) }
+    })
+}
+
 /// Before memory is taken for it: a length that no read of this ticket has is no reason to run out of memory.
 fn check_len(ticket: &Ticket, len: usize) -> Result<(), Failure> {
     if len as u64 > ticket.len { Err(Status::OutOfBounds.into()) } else { Ok(()) }

@@ -62,6 +62,10 @@ pub(crate) enum Code {
     Broken,
     /// Somebody wrote over its words.
     Damaged,
+    /// No cache has the key.
+    UnknownKey,
+    /// Another cache has the key.
+    KeyTaken,
 }
 
 macro_rules! codes {
@@ -115,6 +119,8 @@ codes! {
     Version = 122, "made by another version: use one build on both sides";
     Broken = 123, "barrier is broken: reset it";
     Damaged = 124, "shared memory is damaged: make the object anew";
+    UnknownKey = 125, "no cache has this key: it has ended, or was never added";
+    KeyTaken = 126, "another cache has this key: end it, or take another key";
 }
 
 impl Code {
