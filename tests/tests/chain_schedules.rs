@@ -10,6 +10,11 @@ fn number(name: &str, default: u64) -> u64 {
     std::env::var(name).map_or(default, |text| text.parse().unwrap())
 }
 
+/// Whether the schedules are so many that all kinds of ends must be among them: one that is repeated has one.
+fn are_many(all: &Tally) -> bool {
+    all.schedules >= 100
+}
+
 fn schedules(trouble: Trouble) -> Tally {
     let (first, count) = (number("UMBRA_CHAIN_SEED", 0), number("UMBRA_CHAIN_SCHEDULES", 3000));
     let mut all = Tally::default();
@@ -23,23 +28,30 @@ fn schedules(trouble: Trouble) -> Tally {
 #[test]
 fn s43_calm_schedules_all_end_well() {
     let all = schedules(Trouble::Calm);
-    assert!(all.done > 0 && all.failed == 0);
+    assert!((all.done > 0 || !are_many(&all)) && all.failed == 0);
 }
 
 #[test]
 fn s43_lost_repeated_and_reordered_messages_change_no_outcome() {
     let all = schedules(Trouble::Network);
-    assert!(all.done > 0 && all.failed == 0);
+    assert!((all.done > 0 || !are_many(&all)) && all.failed == 0);
 }
 
 #[test]
 fn s50_failures_of_user_code_are_reported_and_leave_nothing_behind() {
     let all = schedules(Trouble::Faults);
-    assert!(all.done > 0 && all.failed > 0);
+    assert!(all.done > 0 && all.failed > 0 || !are_many(&all));
 }
 
 #[test]
 fn s39_deaths_restarts_and_cancellations_leave_nothing_behind() {
     let all = schedules(Trouble::Deaths);
-    assert!(all.done > 0 && all.failed > 0);
+    assert!(all.done > 0 && all.failed > 0 || !are_many(&all));
+}
+
+/// A member dies while the request that its parent sends again is on the way, and comes back before that arrives.
+#[test]
+fn s38_a_request_for_a_life_that_is_over_is_not_run_in_the_next() {
+    let tally = schedule::run(42_287, Trouble::Deaths).unwrap_or_else(|wrong| panic!("{wrong}"));
+    assert_eq!(tally.failed, 1);
 }

@@ -63,6 +63,16 @@ impl Line {
 }
 
 /// The machine; see the [module](super).
+///
+/// # What whoever drives it guarantees
+/// Messages may be lost, repeated and reordered if [`Config::ask`] is set; a function runs at most once all the same, as
+/// long as lives are kept apart:
+///
+/// 1. A message goes to the life of its receiver that its sender knew when the machine gave it out, that is, the one that
+///    began after the last [`on_gone`](Machine::on_gone), and to no later one. A machine remembers nothing of its earlier
+///    lives: it would run again what it ran there.
+/// 2. `on_gone` comes after everything from that life that is handed in at all.
+/// 3. It comes before anything from the next one, and so does [`on_back`](Machine::on_back), unless that one is over too.
 #[derive(Debug)]
 pub struct Machine<S: Storage> {
     pub(super) config: Config,

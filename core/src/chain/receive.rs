@@ -197,7 +197,8 @@ impl<S: Storage> Machine<S> {
         }
     }
 
-    /// A member died: whoever waits for it is told, and what it wanted is left.
+    /// A member died: whoever waits for it is told, and what it wanted is left. When this has to be told is said
+    /// [there](Machine#what-whoever-drives-it-guarantees).
     pub fn on_gone(&mut self, node: Node, _now: Time) {
         match self.peers.as_mut().get_mut(node.index()) {
             // Whoever lives here lives as long as this machine.

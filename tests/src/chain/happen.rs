@@ -3,19 +3,20 @@
 use umbra_core::chain::{Action, Handle, Life, Node, Outcome, Phase, Verdict};
 use umbra_core::time::Lapse;
 
-use super::{Act, End, Happens, Made, Seat, World, add};
+use super::{Act, End, Happens, Made, World};
 
 impl World {
     pub(super) fn happen(&mut self, what: Happens) {
         let now = self.now;
         match what {
-            Happens::Arrive { from, to, life, bytes } => {
+            Happens::Arrive { from, to, lives, bytes } => {
                 if self.spy {
                     self.heard.push((to, bytes.clone()));
                 }
                 let home = self.home(to);
+                let is_wanted = self.is_for_now(from, to, lives);
                 let seat = &mut self.seats[home.index()];
-                let runs = seat.life == life && !seat.frozen;
+                let runs = is_wanted && !seat.frozen;
                 if let Some(machine) = seat.machine.as_mut().filter(|_| runs) {
                     if machine.on_message(from, to, &bytes, now).is_err() {
                         self.drain(home);
@@ -38,27 +39,9 @@ impl World {
                     self.drain(node);
                 }
             }
-            Happens::Gone { at, who } => {
-                if let Some(machine) = self.seats[at.index()].machine.as_mut() {
-                    machine.on_gone(who, now);
-                    if self.seats[self.home(who).index()].machine.is_some() {
-                        self.at(at).on_back(who);
-                    }
-                    self.drain(at);
-                }
-            }
+            Happens::Gone { at, who, life } => self.hear_gone(at, who, life),
             Happens::Kill(node) => self.kill(node),
-            Happens::Restart(node) => {
-                let node = self.home(node);
-                if self.seats[node.index()].machine.is_none() {
-                    let life = self.seats[node.index()].life + 1;
-                    self.seats[node.index()] = Seat { machine: Some(self.machine(node, life)), life, frozen: false };
-                    let back: Vec<Node> = self.household(node).collect();
-                    for machine in self.seats.iter_mut().filter_map(|seat| seat.machine.as_mut()) {
-                        back.iter().for_each(|&node| machine.on_back(node));
-                    }
-                }
-            }
+            Happens::Restart(node) => self.restart(node),
             Happens::Cancel { node, handle } => {
                 if let Some(machine) = self.seats[node.index()].machine.as_mut() {
                     let _ = machine.cancel(handle);
@@ -72,26 +55,6 @@ impl World {
                 {
                     self.refused.push((planned, error));
                 }
-            }
-        }
-    }
-
-    /// Kills a member now; the others hear of it a little later.
-    pub fn kill(&mut self, node: Node) {
-        let node = self.home(node);
-        let seat = &mut self.seats[node.index()];
-        let Some(machine) = seat.machine.take() else { return };
-        add(&mut self.dead, machine.figures());
-        let dead: Vec<Node> = self.household(node).collect();
-        for at in (0..self.seats.len() as u32).map(Node) {
-            if at == node || self.home(at) != at {
-                continue;
-            }
-            let late = Lapse::from_micros(self.random.below(200));
-            for &who in &dead {
-                // A transport tells of a death after everything that the dead one sent.
-                let sent = self.household(at).filter_map(|to| self.last.get(&(who, to)).copied()).max();
-                self.plan_at(sent.unwrap_or(self.now).max(self.now) + late, Happens::Gone { at, who });
             }
         }
     }
@@ -129,7 +92,7 @@ impl World {
         {
             self.edges.push((call, from, to));
         }
-        let life = self.seats[self.home(to).index()].life;
+        let lives = (self.seats[self.home(from).index()].life, self.known_life(self.home(from), to));
         let copies = if self.random.happens(self.network.loss) {
             0
         } else {
@@ -142,7 +105,7 @@ impl World {
                 at = at.max(*last);
             }
             *last = at.max(*last);
-            self.plan_at(at, Happens::Arrive { from, to, life, bytes: bytes.clone() });
+            self.plan_at(at, Happens::Arrive { from, to, lives, bytes: bytes.clone() });
         }
     }
 

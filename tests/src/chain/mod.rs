@@ -6,8 +6,10 @@
 
 pub mod check;
 pub mod explore;
+mod figures;
 mod happen;
 mod homes;
+mod lives;
 mod rules;
 pub mod schedule;
 mod script;
@@ -60,13 +62,34 @@ impl Network {
 /// What happens next.
 #[derive(Clone, Debug)]
 enum Happens {
-    Arrive { from: Node, to: Node, life: u32, bytes: Vec<u8> },
-    Return { node: Node, life: u32, handle: Handle },
-    Wake { node: Node, life: u32, handle: Handle },
-    Gone { at: Node, who: Node },
+    /// The lives are the sender's, and the one of the receiver that the sender knew of.
+    Arrive {
+        from: Node,
+        to: Node,
+        lives: (u32, u32),
+        bytes: Vec<u8>,
+    },
+    Return {
+        node: Node,
+        life: u32,
+        handle: Handle,
+    },
+    Wake {
+        node: Node,
+        life: u32,
+        handle: Handle,
+    },
+    Gone {
+        at: Node,
+        who: Node,
+        life: u32,
+    },
     Kill(Node),
     Restart(Node),
-    Cancel { node: Node, handle: Handle },
+    Cancel {
+        node: Node,
+        handle: Handle,
+    },
     Start(usize),
 }
 
@@ -150,6 +173,8 @@ pub struct World {
     seats: Vec<Seat>,
     /// At whose machine each member lives; most have their own.
     homes: Vec<Node>,
+    /// The life of each member that each machine knows of, if it is not the first.
+    known: HashMap<(Node, Node), u32>,
     capacities: Capacities,
     config: Config,
     /// How the network behaves from now on.
@@ -201,6 +226,7 @@ impl World {
         let mut world = World {
             seats: Vec::new(),
             homes: (0..capacities.members).map(Node).collect(),
+            known: HashMap::new(),
             capacities,
             config,
             network: Network::GOOD,
@@ -244,15 +270,6 @@ impl World {
     pub fn at(&mut self, node: Node) -> &mut Machine<Heap> {
         let home = self.home(node);
         self.seats[home.index()].machine.as_mut().expect("a member that lives")
-    }
-
-    /// What all machines counted.
-    pub fn figures(&self) -> Figures {
-        let mut all = self.dead;
-        for machine in self.seats.iter().filter_map(|seat| seat.machine.as_ref()) {
-            add(&mut all, machine.figures());
-        }
-        all
     }
 
     /// Gives a member other tables; it forgets everything.
@@ -361,24 +378,6 @@ impl World {
             None => {}
         }
     }
-}
-
-fn add(all: &mut Figures, one: &Figures) {
-    all.requests += one.requests;
-    all.request_bytes += one.request_bytes;
-    all.responses += one.responses;
-    all.response_bytes += one.response_bytes;
-    all.failures += one.failures;
-    all.repeated += one.repeated;
-    all.busy += one.busy;
-    all.credits += one.credits;
-    all.asks += one.asks;
-    all.alive += one.alive;
-    all.cancels += one.cancels;
-    all.at_home += one.at_home;
-    all.runs += one.runs;
-    all.stale += one.stale;
-    all.malformed += one.malformed;
 }
 
 /// A call of the sum over these members with a second of time, by the first of them.
