@@ -145,6 +145,26 @@ fn s35_a_member_that_leaves_is_missed_by_name() {
 }
 
 #[test]
+fn s35_an_answer_counts_though_its_sender_has_left_since() {
+    let station = Station::create("late answer", Shape::new(3)).unwrap();
+    let mut first = member(&station, Node(0), 2);
+    let mut second = member(&station, Node(1), 2);
+    let handle = first.start(&call(&nodes(2), &[])).unwrap();
+    second.turn();
+    drop(second);
+    // The death is seen while the answer lies in the inbox.
+    assert_eq!(first.start(&call(&nodes(2), &[])).unwrap_err(), StartError::DeadId(Node(1)));
+    assert_eq!(first.wait(handle, LONG).unwrap().data, 1_u64.to_le_bytes());
+    // So it is with one who came, answered and left before anybody looked.
+    let handle = first.start(&call(&[Node(2)], &[])).unwrap();
+    let mut third = member(&station, Node(2), 2);
+    third.turn();
+    drop(third);
+    assert_eq!(first.start(&call(&[Node(2)], &[])).unwrap_err(), StartError::DeadId(Node(2)));
+    assert_eq!(first.wait(handle, LONG).unwrap().data, 2_u64.to_le_bytes());
+}
+
+#[test]
 fn s31_all_failures_are_collected() {
     with_members(7, |member, _| {
         let members = nodes(7);

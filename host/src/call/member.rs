@@ -7,12 +7,11 @@ use std::time::Duration;
 use umbra_core::chain::{
     Action, Call, Config, Handle, Life, Machine, Node, Outcome, RegisterError, StartError, Tag, Verdict, Work,
 };
-use umbra_core::channel::{Port, ReceiveError, SendError};
 use umbra_core::error::Stale;
 use umbra_core::time::{Lapse, Time};
 
 use super::answer::{Failure, JoinError, Reply, WaitError};
-use super::peers::{News, Peers};
+use super::peers::Peers;
 use super::station::{Station, number};
 use super::storage::{Capacities, Heap};
 use crate::sys::clock::now;
@@ -35,20 +34,20 @@ const SPINS: u32 = 200;
 
 /// One member of a [`Station`]. One thread serves it: whoever waits for its own calls serves those of others meanwhile.
 pub struct Member {
-    station: Station,
-    node: Node,
-    machine: Machine<Heap>,
+    pub(super) station: Station,
+    pub(super) node: Node,
+    pub(super) machine: Machine<Heap>,
     functions: Vec<Option<Function>>,
-    peers: Peers,
+    pub(super) peers: Peers,
     /// Messages that their receivers had no room for.
-    outbox: VecDeque<(Node, Node, Vec<u8>)>,
-    buffer: Vec<u8>,
-    pad: Vec<u8>,
+    pub(super) outbox: VecDeque<(Node, Node, Vec<u8>)>,
+    pub(super) buffer: Vec<u8>,
+    pub(super) pad: Vec<u8>,
     /// A message that the machine could not take yet: from and for whom, and its length in the pad.
-    held: Option<((Node, Node), usize)>,
+    pub(super) held: Option<((Node, Node), usize)>,
     /// Calls whose function is pending.
     pending: Vec<Handle>,
-    look_at: Time,
+    pub(super) look_at: Time,
     probe_at: Time,
 }
 
@@ -215,7 +214,7 @@ impl Member {
 
     /// Does what is to be done, without waiting; whether there was anything.
     pub fn turn(&mut self) -> bool {
-        let mut worked = self.receive();
+        let mut worked = self.receive(BATCH);
         let at = now();
         if self.machine.deadline().is_some_and(|due| due <= at) {
             self.machine.on_time(at);
@@ -244,71 +243,6 @@ impl Member {
         worked
     }
 
-    /// Takes messages out of the inbox.
-    fn receive(&mut self) -> bool {
-        let station = self.station.clone();
-        let Ok(inbox) = station.inbox(self.node) else { return false };
-        let port = Port::new(inbox, number(self.node, self.machine.config().life), Futex);
-        let mut worked = false;
-        for _ in 0..BATCH {
-            let (ends, len) = match self.held.take() {
-                Some(held) => held,
-                None => match port.try_receive(&mut self.pad) {
-                    Ok(received) => {
-                        // That its earlier life is over has to be known before anything of the new one.
-                        if self.peers.is_news(&received.header) {
-                            self.look();
-                        }
-                        match self.peers.ends(&received.header) {
-                            Some(ends) => (ends, received.len),
-                            None => continue,
-                        }
-                    }
-                    Err(ReceiveError::Empty) => break,
-                    // One message, or the whole inbox, was damaged by another process.
-                    Err(_) => return worked,
-                },
-            };
-            let Some(message) = self.pad.get(..len) else { continue };
-            let (from, to) = ends;
-            if self.machine.on_message(from, to, message, now()).is_err() {
-                self.held = Some((ends, len));
-                break;
-            }
-            worked = true;
-        }
-        worked
-    }
-
-    fn send(&mut self, from: Node, to: Node, len: usize) {
-        let Some(message) = self.buffer.get(..len) else { return };
-        let behind = self.outbox.iter().any(|&(_, waiting, _)| waiting == to);
-        if behind || !self.door().post(from, to, message) {
-            self.outbox.push_back((from, to, message.to_vec()));
-        }
-    }
-
-    const fn door(&self) -> Door<'_> {
-        let by = number(self.node, self.machine.config().life);
-        Door { station: &self.station, peers: &self.peers, by }
-    }
-
-    /// Sends what had no room before, in its order; whether anything went.
-    fn flush(&mut self) -> bool {
-        let mut full = Vec::new();
-        let mut outbox = std::mem::take(&mut self.outbox);
-        let (before, door) = (outbox.len(), self.door());
-        outbox.retain(|(from, to, message)| {
-            let stays = full.contains(to) || !door.post(*from, *to, message);
-            if stays {
-                full.push(*to);
-            }
-            stays
-        });
-        self.outbox = outbox;
-        self.outbox.len() < before
-    }
-
     fn run(&mut self, handle: Handle, function: u16) {
         let verdict = match (self.functions.get_mut(usize::from(function)), self.machine.work(handle)) {
             (Some(Some(function)), Ok(mut work)) => {
@@ -322,19 +256,6 @@ impl Member {
         }
         let finished = self.machine.finish(handle, verdict);
         debug_assert!(finished.is_ok(), "the machine asked for it");
-    }
-
-    /// Looks who has come, left or died.
-    fn look(&mut self) {
-        let Ok(inbox) = self.station.inbox(self.node) else { return };
-        let at = now();
-        self.peers.look(&self.station, |node, news| match news {
-            News::Gone(life) => {
-                self.machine.on_gone(node, at);
-                inbox.queue().reclaim(number(node, life));
-            }
-            News::Back => self.machine.on_back(node),
-        });
     }
 
     fn sleep(&self, end: Time) {
@@ -371,23 +292,4 @@ fn sit(station: &Station, node: Node, home: Node) -> Result<(Life, Life), JoinEr
     }
     let life = seat.take(before, ProcessId::current()?, home).ok_or_else(|| taken(0))?;
     Ok((before.life, life))
-}
-
-/// The way out of a member.
-#[derive(Clone, Copy)]
-struct Door<'a> {
-    station: &'a Station,
-    peers: &'a Peers,
-    /// By which number inboxes know this machine.
-    by: u16,
-}
-
-impl Door<'_> {
-    /// Puts a message into an inbox; false if that is full.
-    fn post(&self, from: Node, to: Node, message: &[u8]) -> bool {
-        let Ok(inbox) = self.station.inbox(self.peers.home(to)) else { return true };
-        // A message to a damaged inbox is lost, as one to a dead member is: its deadline tells.
-        let sent = Port::new(inbox, self.by, Futex).try_send(self.peers.header(from, to), message);
-        !matches!(sent, Err(SendError::Full))
-    }
 }

@@ -38,6 +38,7 @@
 mod answer;
 mod member;
 mod peers;
+mod post;
 mod station;
 mod storage;
 

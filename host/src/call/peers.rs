@@ -11,14 +11,38 @@ const fn origin(header: &Header) -> (Node, Life) {
     (Node(header.sender as u32), Life((header.sender >> 32) as u32))
 }
 
+/// Who was sent to before he was ever seen: whoever is the first to sit there.
+const FIRST: Life = Life(1);
+
+/// Whether somebody is there.
+#[derive(Debug)]
+enum There {
+    Nobody,
+    /// Somebody whose process could be opened.
+    Lives(Process),
+    /// Somebody who died before that, of whom that is not told yet.
+    Died,
+}
+
 #[derive(Debug)]
 struct Known {
     life: Life,
     home: Node,
     /// It is one of ours, in this life.
     own: bool,
-    /// `None`: not there.
-    process: Option<Process>,
+    there: There,
+}
+
+impl Known {
+    /// Whether there is nothing new about it.
+    fn is(&self, sitter: &Sitter) -> bool {
+        let there = match &self.there {
+            There::Nobody => true,
+            There::Lives(process) => sitter.process.is_some() && process.is_alive(),
+            There::Died => false,
+        };
+        there && sitter.life == self.life
+    }
 }
 
 /// What is known of all members.
@@ -29,14 +53,14 @@ pub(super) struct Peers {
 
 impl Peers {
     pub(super) fn new(station: &Station) -> Peers {
-        let nobody = |node| Known { life: Life(0), home: Node(node), own: false, process: None };
+        let nobody = |node| Known { life: Life(0), home: Node(node), own: false, there: There::Nobody };
         Peers { known: (0..u32::from(station.shape().members)).map(nobody).collect() }
     }
 
     /// Notes that a member is one of ours from now on.
     pub(super) fn settle(&mut self, node: Node, life: Life, home: Node) {
         if let Some(known) = self.known.get_mut(node.index()) {
-            *known = Known { life, home, own: true, process: None };
+            *known = Known { life, home, own: true, there: There::Nobody };
         }
     }
 
@@ -55,10 +79,10 @@ impl Peers {
         self.known.get(node.index()).map_or(Life(0), |known| known.life)
     }
 
-    /// Whether a message is of a life that was not seen yet.
-    pub(super) fn is_news(&self, header: &Header) -> bool {
+    /// Who sent a message, if that is of a life that was not seen yet.
+    pub(super) fn new_life(&self, header: &Header) -> Option<Node> {
         let (from, life) = origin(header);
-        self.known.get(from.index()).is_some_and(|known| known.life != life)
+        self.known.get(from.index()).filter(|known| known.life != life).map(|_| from)
     }
 
     /// Who sent a message, and for which of ours, unless it is from or for an earlier life.
@@ -67,7 +91,8 @@ impl Peers {
         let (to, wanted) = (Node((header.hints >> 32) as u32), Life(header.hints as u32));
         let (sender, own) = (self.known.get(from.index())?, self.known.get(to.index())?);
         let is_old = sender.life.is_after(life) && sender.life != Life(0);
-        let is_for_another = !own.own || (wanted != Life(0) && wanted != own.life);
+        let wanted = if wanted == Life(0) { FIRST } else { wanted };
+        let is_for_another = !own.own || wanted != own.life;
         (!is_old && !is_for_another).then_some((from, to))
     }
 
@@ -81,26 +106,34 @@ impl Peers {
         }
     }
 
-    /// Looks at all seats, and tells what has changed.
-    pub(super) fn look(&mut self, station: &Station, mut tell: impl FnMut(Node, News)) {
-        for (node, known) in (0..).map(Node).zip(&mut self.known) {
-            let Ok(seat) = station.seat(node) else { continue };
-            if known.own {
-                continue;
-            }
-            let Sitter { life, home, process } = seat.sitter();
-            let same = life == known.life;
-            let lives = same && process.is_some() && known.process.as_ref().is_some_and(Process::is_alive);
-            if known.process.is_some() && !lives {
-                known.process = None;
-                tell(node, News::Gone(known.life));
-            }
-            if !same {
-                let process = process.and_then(|process| Process::open(process).ok());
-                *known = Known { life, home, own: false, process };
-                // One that died before it was ever seen is missed all the same.
-                tell(node, if known.process.is_some() { News::Back } else { News::Gone(life) });
-            }
+    /// The members about whom something has changed, and who sits there now.
+    pub(super) fn changed(&self, station: &Station) -> Vec<(Node, Sitter)> {
+        let changed = |(node, known): (Node, &Known)| {
+            let sitter = station.seat(node).ok().filter(|_| !known.own)?.sitter();
+            (!known.is(&sitter)).then_some((node, sitter))
+        };
+        (0..).map(Node).zip(&self.known).filter_map(changed).collect()
+    }
+
+    /// Whether somebody was there when this was last looked at.
+    pub(super) fn was_there(&self, node: Node) -> bool {
+        self.known.get(node.index()).is_some_and(|known| !matches!(known.there, There::Nobody))
+    }
+
+    /// Takes note of who sits somewhere, and tells what is new about that.
+    pub(super) fn note(&mut self, node: Node, sitter: Sitter, mut tell: impl FnMut(Node, News)) {
+        let Some(known) = self.known.get_mut(node.index()).filter(|known| !known.own && !known.is(&sitter)) else {
+            return;
+        };
+        if !matches!(std::mem::replace(&mut known.there, There::Nobody), There::Nobody) {
+            tell(node, News::Gone(known.life));
+        }
+        let Sitter { life, home, process } = sitter;
+        if life != known.life {
+            let process = process.and_then(|process| Process::open(process).ok());
+            let there = process.map_or(There::Died, There::Lives);
+            *known = Known { life, home, own: false, there };
+            tell(node, News::Back);
         }
     }
 }
@@ -112,4 +145,23 @@ pub(super) enum News {
     Gone(Life),
     /// It is there, in another life.
     Back,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Shape;
+    use super::*;
+
+    #[test]
+    fn what_was_sent_before_anybody_sat_there_is_for_the_first_who_does() -> Result<(), Box<dyn std::error::Error>> {
+        let station = Station::create("first", Shape::new(2))?;
+        let (mut sender, mut receiver) = (Peers::new(&station), Peers::new(&station));
+        sender.settle(Node(0), Life(1), Node(0));
+        let header = sender.header(Node(0), Node(1));
+        for (life, ends) in [(1, Some((Node(0), Node(1)))), (2, None)] {
+            receiver.settle(Node(1), Life(life), Node(1));
+            assert_eq!(receiver.ends(&header), ends, "in life {life}");
+        }
+        Ok(())
+    }
 }

@@ -1,0 +1,139 @@
+//! What a member sends and receives, and the news of deaths in between.
+//!
+//! A machine has to hear of a death after everything that the dead one sent, and before anything of its next life. Whatever
+//! the dead sent lies in the inbox when its death is seen, so the inbox is emptied in between. What waits to be sent to the
+//! dead is not sent to its next life.
+
+use umbra_core::chain::Node;
+use umbra_core::channel::{Port, ReceiveError, SendError};
+use umbra_core::time::Time;
+
+use super::member::Member;
+use super::peers::{News, Peers};
+use super::station::{Sitter, Station, number};
+use crate::sys::clock::now;
+use crate::sys::futex::Futex;
+
+impl Member {
+    /// Takes messages out of the inbox, at most so many; whether there were any.
+    pub(super) fn receive(&mut self, most: usize) -> bool {
+        let station = self.station.clone();
+        let Ok(inbox) = station.inbox(self.node) else { return false };
+        let port = Port::new(inbox, number(self.node, self.machine.config().life), Futex);
+        let mut worked = false;
+        for _ in 0..most {
+            let (ends, len) = match self.held.take() {
+                Some(held) => held,
+                None => match port.try_receive(&mut self.pad) {
+                    Ok(received) => {
+                        // Everything that the earlier life sent came before the first message of the new one.
+                        if let Some(sender) = self.peers.new_life(&received.header)
+                            && let Ok(seat) = station.seat(sender)
+                        {
+                            self.note(sender, seat.sitter());
+                        }
+                        match self.peers.ends(&received.header) {
+                            Some(ends) => (ends, received.len),
+                            None => continue,
+                        }
+                    }
+                    Err(ReceiveError::Empty) => break,
+                    // One message, or the whole inbox, was damaged by another process.
+                    Err(_) => return worked,
+                },
+            };
+            let Some(message) = self.pad.get(..len) else { continue };
+            let (from, to) = ends;
+            if self.machine.on_message(from, to, message, now()).is_err() {
+                self.held = Some((ends, len));
+                break;
+            }
+            worked = true;
+        }
+        worked
+    }
+
+    pub(super) fn send(&mut self, from: Node, to: Node, len: usize) {
+        let Some(message) = self.buffer.get(..len) else { return };
+        let behind = self.outbox.iter().any(|&(_, waiting, _)| waiting == to);
+        if behind || !self.door().post(from, to, message) {
+            self.outbox.push_back((from, to, message.to_vec()));
+        }
+    }
+
+    const fn door(&self) -> Door<'_> {
+        let by = number(self.node, self.machine.config().life);
+        Door { station: &self.station, peers: &self.peers, by }
+    }
+
+    /// Sends what had no room before, in its order; whether anything went.
+    pub(super) fn flush(&mut self) -> bool {
+        let mut full = Vec::new();
+        let mut outbox = std::mem::take(&mut self.outbox);
+        let (before, door) = (outbox.len(), self.door());
+        outbox.retain(|(from, to, message)| {
+            let stays = full.contains(to) || !door.post(*from, *to, message);
+            if stays {
+                full.push(*to);
+            }
+            stays
+        });
+        self.outbox = outbox;
+        self.outbox.len() < before
+    }
+
+    /// Looks who has come, left or died.
+    pub(super) fn look(&mut self) {
+        // Whoever has died before its life was known is seen to come first, and to be dead then.
+        for _ in 0..2 {
+            let changed = self.peers.changed(&self.station);
+            if changed.is_empty() {
+                return;
+            }
+            self.receive(self.station.shape().messages as usize);
+            if self.held.is_some() {
+                // The machine has to be polled before it takes the rest.
+                let (outbox, peers) = (&mut self.outbox, &self.peers);
+                let is_over = |to| peers.was_there(to) && changed.iter().any(|&(node, _)| node == to);
+                outbox.retain(|&(_, to, _)| !is_over(to));
+                self.look_at = Time::ZERO;
+                return;
+            }
+            for (node, sitter) in changed {
+                self.note(node, sitter);
+            }
+        }
+    }
+
+    /// Takes note of who sits somewhere.
+    fn note(&mut self, node: Node, sitter: Sitter) {
+        let Ok(inbox) = self.station.inbox(self.node) else { return };
+        self.peers.note(node, sitter, |node, news| match news {
+            News::Gone(life) => {
+                self.outbox.retain(|&(_, to, _)| to != node);
+                self.machine.on_gone(node, now());
+                inbox.queue().reclaim(number(node, life));
+            }
+            News::Back => self.machine.on_back(node),
+        });
+    }
+}
+
+/// The way out of a member.
+#[derive(Clone, Copy)]
+struct Door<'a> {
+    station: &'a Station,
+    peers: &'a Peers,
+    /// By which number inboxes know this machine.
+    by: u16,
+}
+
+impl Door<'_> {
+    /// Puts a message into an inbox; false if that is full.
+    fn post(&self, from: Node, to: Node, message: &[u8]) -> bool {
+        let Ok(inbox) = self.station.inbox(self.peers.home(to)) else { return true };
+        // A message to a damaged inbox is lost, as one to a dead member is: its deadline tells.
+        let sent = Port::new(inbox, self.by, Futex).try_send(self.peers.header(from, to), message);
+        !matches!(sent, Err(SendError::Full))
+    }
+}
