@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 use umbra::call::Capacities;
-use umbra_core::chain::{Code, Config, Life, Mode, Node, Plan, REQUEST, RESPONSE, Stage};
+use umbra_core::chain::{Action, Code, Config, FAILURE, Life, Mode, Node, Plan, REQUEST, RESPONSE, Stage};
 use umbra_core::time::Lapse;
 use umbra_core::tree::Shape;
 use umbra_tests::chain::check::{failed, origins, tallies};
@@ -70,6 +70,37 @@ fn s65_three_messages_down_and_three_up_reach_four_machines() {
     // A request carries the ids and sizes of 16 members, an answer eight bytes.
     let bytes = (figures.request_bytes, figures.response_bytes);
     assert_eq!(bytes, (3 * (REQUEST as u64 + 16 * 8), 3 * (RESPONSE as u64 + 8)));
+}
+
+#[test]
+fn b22_a_request_that_lists_a_member_at_home_twice_runs_nothing() {
+    let world = || {
+        let mut world = World::new(4, 1);
+        world.house(1..3);
+        world.spy = true;
+        world
+    };
+    let mut honest = world();
+    let mut planned = sum_over(0..4);
+    planned.call.plan = Plan::Shape(Shape::CHAIN);
+    assert_eq!(honest.call(&planned).sum(), Some(6));
+    let request = honest.heard.iter().find(|(to, _)| *to == Node(1)).unwrap().1.clone();
+    for (list, double) in [([1, 2, 2], 2), ([1, 1, 3], 1), ([1, 2, 1], 1)] {
+        let mut forged = request.clone();
+        for (place, id) in forged[REQUEST..].as_chunks_mut::<4>().0.iter_mut().zip(list) {
+            *place = u32::to_le_bytes(id);
+        }
+        let mut world = world();
+        let (now, mut buffer) = (world.now(), [0; 4096]);
+        let machine = world.at(Node(1));
+        machine.on_message(Node(0), Node(1), &forged, now).unwrap();
+        let answer = machine.poll(now, &mut buffer);
+        assert!(matches!(answer, Some(Action::Send { to: Node(0), .. })), "{answer:?} for {list:?}");
+        let record = &buffer[FAILURE..FAILURE + 16];
+        let expected = [1, 0, 0, 0, Stage::Setup as u8, Code::DuplicateId as u8];
+        assert_eq!((&record[..6], &record[8..12]), (&expected[..], &u32::to_le_bytes(double)[..]), "{list:?}");
+        assert!(machine.poll(now, &mut buffer).is_none() && machine.is_empty());
+    }
 }
 
 #[test]

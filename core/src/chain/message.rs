@@ -206,6 +206,10 @@ impl<'a> List<'a> {
         word(self.ids, at).map(Node)
     }
 
+    pub(super) fn members(self) -> impl Iterator<Item = Node> + use<'a> {
+        self.ids.as_chunks().0.iter().map(|&id| Node(u32::from_le_bytes(id)))
+    }
+
     pub(super) fn size(&self, at: u32) -> Option<u32> {
         word(self.sizes, at)
     }

@@ -90,6 +90,8 @@ numbered! {
         ReplyTooLarge = 15, "the reply is larger than the call allows";
         /// The call was cancelled.
         Cancelled = 16, "the call was cancelled";
+        /// The request lists a member twice that lives there; the member is in `aux`.
+        DuplicateId = 17, "the request lists a member twice";
     }
 }
 
@@ -144,6 +146,7 @@ impl fmt::Display for Record {
             Code::Fault => write!(f, " with {}", self.aux),
             Code::UnknownFunc | Code::UnknownCallback => write!(f, " (tag {:08x})", self.aux),
             Code::TooLarge | Code::ReplyTooLarge => write!(f, " ({} bytes)", self.aux),
+            Code::DuplicateId => write!(f, " (member {})", self.aux),
             _ => Ok(()),
         }
     }

@@ -7,7 +7,7 @@ use super::functions;
 use super::kids::pieces;
 use super::layout::{Layout, Sizes};
 use super::machine::{Handle, Machine, OVER};
-use super::message::{Failure, Head, Kind, Mode, Request};
+use super::message::{Failure, Head, Kind, List, Mode, Request};
 use super::name::{Node, Tag};
 use super::notes::{Note, What, refused};
 use super::peers::Age;
@@ -114,6 +114,9 @@ impl<S: Storage> Machine<S> {
         if list.id(0) != Some(to) || !whole || is_deep {
             return Err(malformed);
         }
+        if let Some(double) = self.listed_twice(list) {
+            return Err((Code::DuplicateId, double.0));
+        }
         let functions = self.functions.as_ref();
         let func =
             functions::find(functions, request.slots[0], request.func).ok_or((Code::UnknownFunc, request.func.0))?;
@@ -177,6 +180,16 @@ impl<S: Storage> Machine<S> {
         self.write_kids(id);
         self.ready(id);
         Ok(())
+    }
+
+    /// A member of ours that stands in the list twice: nothing is remembered of calls at home, so it would run twice.
+    fn listed_twice(&mut self, list: List<'_>) -> Option<Node> {
+        self.next_list();
+        let (lists, peers) = (self.lists, self.peers.as_mut());
+        (0..list.len()).zip(list.members()).find_map(|(at, id)| {
+            let peer = peers.get_mut(id.index()).filter(|peer| peer.at_home)?;
+            peer.mark(lists, at).map(|_| id)
+        })
     }
 
     /// Whether what a call needs fits here; else the bytes that it needs.

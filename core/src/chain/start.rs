@@ -291,6 +291,16 @@ impl<S: Storage> Machine<S> {
         Ok(id)
     }
 
+    /// Nobody stands in the next list yet.
+    pub(super) fn next_list(&mut self) {
+        self.lists = self.lists.wrapping_add(1);
+        if self.lists == 0 {
+            // Marks of lists of long ago would look like this one's.
+            self.peers.as_mut().iter_mut().for_each(super::peers::PeerEntry::unmark);
+            self.lists = 1;
+        }
+    }
+
     /// Writes the list to the scratch memory, the maker first, and checks its members; its length.
     fn list(&mut self, members: &[Node]) -> Result<u32, StartError> {
         let root = self.config.node;
@@ -300,12 +310,7 @@ impl<S: Storage> Machine<S> {
         if len > max {
             return Err(StartError::TooMany { members: len, max });
         }
-        self.lists = self.lists.wrapping_add(1);
-        if self.lists == 0 {
-            // Marks of lists of long ago would look like this one's.
-            self.peers.as_mut().iter_mut().for_each(super::peers::PeerEntry::unmark);
-            self.lists = 1;
-        }
+        self.next_list();
         if let Some((second, _)) = (1..).zip(members).filter(|&(_, &id)| id == root).nth(1) {
             return Err(StartError::DuplicateId { id: root, first: 0, second });
         }
