@@ -69,6 +69,24 @@ fn s74_a_cache_that_refuses_is_as_it_was() {
 }
 
 #[test]
+fn s74_a_refusal_leaves_references_where_they_are_counted() {
+    let (records, index) = (vec![Slot::EMPTY; 3], Dense::new(vec![0; 10]));
+    let mut cache = Forgetful::new(records, index, Clock::new(), 0..3).unwrap().with_most_references(2);
+    cache.alloc(1).unwrap();
+    cache.remember(1).unwrap();
+    cache.free(1).unwrap();
+    // Content that is used again is counted in the word of the index.
+    cache.alloc(1).unwrap();
+    cache.free(1).unwrap();
+    refused(&mut cache, CacheFreeError::NotInUse { data: 1 }, |cache| cache.free(1));
+    for references in 1..=2 {
+        cache.alloc(1).unwrap();
+        refused(&mut cache, ForgetError::InUse { data: 1, references }, |cache| cache.forget(1));
+    }
+    refused(&mut cache, AllocError::TooManyReferences { data: 1, most: 2 }, |cache| cache.alloc(1));
+}
+
+#[test]
 fn s74_a_forgetful_cache_that_refuses_is_as_it_was() {
     let mut cache = Forgetful::new(vec![Slot::EMPTY; 1], Dense::new(vec![0; 10]), Lru::new(), 0..1).unwrap();
     cache.alloc(1).unwrap();

@@ -44,7 +44,7 @@ pub struct SlotCache<S, I, P, C> {
     pub(super) pool: Pool<S, P>,
     pub(super) index: I,
     /// References of one data id at most.
-    most: u32,
+    pub(super) most: u32,
     pub(super) cut: Cut,
     interrupted: bool,
     /// Resets; a pin of an earlier life is not valid.
@@ -124,7 +124,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>, I: Index, P: Policy, C> SlotCache<S, I, P
     }
 
     #[cold]
-    fn too_many(&self, slot: u32) -> Result<Grant, AllocError> {
+    pub(super) fn too_many(&self, slot: u32) -> Result<Grant, AllocError> {
         Err(AllocError::TooManyReferences { data: self.pool.at(slot).data, most: self.most })
     }
 

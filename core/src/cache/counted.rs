@@ -127,7 +127,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>, I: Index, P: Policy, C> SlotCache<S, I, P
         if !possible::<P, I>() {
             return self.join_by_record(slot);
         }
-        let Some(word) = self.cut.joined(word) else { return self.join_brought_back(slot) };
+        let Some(word) = self.cut.joined(word) else { return self.join_brought_back(word) };
         self.index.put(place, word);
         let references = self.cut.counted(word).unwrap_or(0);
         self.pool.note_hit(references == 1);
@@ -136,7 +136,11 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>, I: Index, P: Policy, C> SlotCache<S, I, P
 
     // Not inlined: so a hit stays short enough for the processor to overlap it with the next one.
     #[inline(never)]
-    fn join_brought_back(&mut self, slot: u32) -> Result<Grant, AllocError> {
+    fn join_brought_back(&mut self, word: u32) -> Result<Grant, AllocError> {
+        let slot = self.cut.slot(word);
+        if self.cut.counted(word).is_some_and(|references| references >= self.most) {
+            return self.too_many(slot);
+        }
         self.bring_back(slot);
         self.join_by_record(slot)
     }
@@ -148,15 +152,20 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>, I: Index, P: Policy, C> SlotCache<S, I, P
         if !possible::<P, I>() {
             return self.give_back_by_record(slot, data, next);
         }
-        let Some(less) = self.cut.released(word) else { return self.give_back_brought_back(place, slot, data, next) };
+        let Some(less) = self.cut.released(word) else { return self.give_back_counted(place, word, data, next) };
         self.index.put(place, less);
         self.pool.note_free(self.cut.counted(less) == Some(0));
         Ok(false)
     }
 
+    /// [`SlotCache::give_back`], where no reference is counted in the word; what was used again is counted there from
+    /// now on.
     #[inline(never)]
-    fn give_back_brought_back(&mut self, place: usize, slot: u32, data: u64, next: Next) -> Result<bool, FreeError> {
-        self.bring_back(slot);
+    fn give_back_counted(&mut self, place: usize, word: u32, data: u64, next: Next) -> Result<bool, FreeError> {
+        if self.cut.counted(word).is_some() {
+            return Err(FreeError::NotInUse { data });
+        }
+        let slot = self.cut.slot(word);
         let emptied = self.give_back_by_record(slot, data, next)?;
         if !emptied
             && self.pool.at(slot).is_used_again()

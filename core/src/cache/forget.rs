@@ -13,11 +13,11 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>, I: Index, P: Policy> Forgetful<S, I, P> {
     /// [`ForgetError`] if the slot is being filled, or in use.
     pub fn forget(&mut self, data: u64) -> Result<bool, ForgetError> {
         let Some(slot) = self.remembered(data)? else { return Ok(false) };
-        self.bring_back(slot);
-        match self.pool.at(slot).count {
-            0 => self.drop_idle(slot, data),
-            references => return Err(ForgetError::InUse { data, references }),
+        if let (references @ 1.., _) = self.seen(slot) {
+            return Err(ForgetError::InUse { data, references });
         }
+        self.bring_back(slot);
+        self.drop_idle(slot, data);
         Ok(true)
     }
 
