@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 use std::fs::OpenOptions;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -44,45 +44,49 @@ fn pattern(at: usize) -> u8 {
     (at * 7 + (at >> 9)) as u8
 }
 
-/// The other process: killed and reaped however the test ends.
-struct Other(Child);
+/// The other process: killed and reaped however the test ends. It finds what is shared with it at the descriptors of
+/// this one, so they stay open as long.
+struct Other {
+    child: Child,
+    _shared: Vec<OwnedFd>,
+}
 
 impl Other {
-    fn start(role: &str, fds: &[&dyn AsFd]) -> Other {
-        let fds: Vec<String> = fds.iter().map(|fd| fd.as_fd().as_raw_fd().to_string()).collect();
-        let role = format!("{role} {} {}", std::process::id(), fds.join(" "));
+    fn start(role: &str, shared: Vec<OwnedFd>) -> Other {
+        let numbers: Vec<String> = shared.iter().map(|fd| fd.as_raw_fd().to_string()).collect();
+        let role = format!("{role} {} {}", std::process::id(), numbers.join(" "));
         let child = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "the_other_process", "--include-ignored", "--nocapture"])
             .env(ROLE, role)
             .stdout(Stdio::null())
             .spawn()
             .unwrap();
-        Other(child)
+        Other { child, _shared: shared }
     }
 
     fn signal(&self, signal: Signal) {
-        kill_process(Pid::from_child(&self.0), signal).unwrap();
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
 
     /// Stops the process, and returns when it has stopped: the signal is only sent by `kill`, and until it is
     /// taken the process may go on serving.
     fn stop(&self) {
         self.signal(Signal::STOP);
-        let status = waitpid(Some(Pid::from_child(&self.0)), WaitOptions::UNTRACED).unwrap();
+        let status = waitpid(Some(Pid::from_child(&self.child)), WaitOptions::UNTRACED).unwrap();
         assert!(status.is_some_and(|(_, status)| status.stopped()), "{status:?}");
     }
 
     fn kill(&mut self) {
-        self.0.kill().unwrap();
-        self.0.wait().unwrap();
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
     }
 }
 
 impl Drop for Other {
     fn drop(&mut self) {
         // Both fail only if it has been waited for.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 }
 
@@ -147,9 +151,9 @@ fn get(tag: u64, base: u64, len: usize, deadline: Time) -> Get {
 #[test]
 fn kill_9_of_the_owner_with_reads_in_flight_is_owner_gone() {
     let news = Segment::create("news", 4096).unwrap();
-    let mut owner = Other::start("owner", &[&news.share().unwrap()]);
+    let mut owner = Other::start("owner", vec![news.share().unwrap()]);
     let heap = wait_for(&news);
-    let id = ProcessId::of(owner.0.id()).unwrap();
+    let id = ProcessId::of(owner.child.id()).unwrap();
 
     let jobs: Vec<Slot<Job>> = (0..8).map(|_| Slot::EMPTY).collect();
     let mut serve = Serve::new(SERVICE, vec![Entry::VACANT; 8], jobs, vec![Asker::default(); 2]);
@@ -256,13 +260,10 @@ impl Served {
         memory.write(0, &(0..MEMORY).map(pattern).collect::<Vec<u8>>()).unwrap();
         let landing = Segment::create("landing", SLOT * SLOTS as usize).unwrap();
         let lane = FrameLane::create(16).unwrap();
-        let theirs = lane.share().unwrap();
-        let other = Other::start(
-            "server",
-            &[&news.share().unwrap(), &memory.share().unwrap(), &landing.share().unwrap(), &theirs],
-        );
+        let segments = [&news, &memory, &landing].map(|segment| segment.share().unwrap());
+        let other = Other::start("server", segments.into_iter().chain([lane.share().unwrap()]).collect());
         wait_for(&news);
-        let process = Process::open(ProcessId::of(other.0.id()).unwrap()).unwrap();
+        let process = Process::open(ProcessId::of(other.child.id()).unwrap()).unwrap();
         let reader = asking(Landing::Segment { slots: SLOTS, slot_bytes: SLOT as u64 });
         Served { other, process, lane, landing, reader, ended: Vec::new() }
     }
