@@ -6,13 +6,14 @@ use lexopt::prelude::*;
 pub(crate) const HELP: &str = "\
 Usage: cargo xtask COMMAND
 
-  test [--only STEP]... [--skip STEP]... [--verbose]
-                     run every step, or only those named; ends with what failed
+  test [--only STEP]... [--skip STEP]... [--seed N] [--verbose]
+                     run every step, or only those named; ends with what failed; random tests and fuzzing
+                     begin with this seed (1), so that two runs of a tree try the same
   test --list        name the steps and say what each checks
   bench [NAME] [--json] [WORD]
-                     run a bench (boundary, caches, channel, gpc, lookup, memory, memory-offsets, reads, rings,
-                     stencil, verbs; all without a name) in the release profile; WORD selects cases; with --json
-                     one object a line; verbs runs on this machine's RDMA device, or in a guest
+                     run a bench (boundary, caches, channel, gpc, lookup, memory, memory-offsets, reads, rings, stencil,
+                     verbs; all without a name) in the release profile; WORD selects cases; with --json one object
+                     a line; verbs runs on this machine's RDMA device, or in a guest
   rdma [--verbose]   run the tests of RDMA alone: on this machine's device, or in a guest
   dpu [--verbose]    run a host and a DPU as two guests
   firmware [--verbose]
@@ -27,6 +28,9 @@ Examples:
   cargo xtask test --only clippy --only layers
   cargo xtask bench rings --json
 ";
+
+/// The seed of whoever names none.
+pub(crate) const SEED: u64 = 1;
 
 /// What the user asks for.
 #[derive(Debug, PartialEq, Eq)]
@@ -57,6 +61,8 @@ pub(crate) struct Selection {
     pub(crate) only: Vec<String>,
     /// Not these.
     pub(crate) skip: Vec<String>,
+    /// What random tests and fuzzing begin with; [`SEED`] without it.
+    pub(crate) seed: Option<u64>,
     /// Show what the steps' programs print, not only when they fail.
     pub(crate) verbose: bool,
 }
@@ -96,6 +102,7 @@ fn test(mut parser: lexopt::Parser) -> Result<Request, lexopt::Error> {
             Long("list") => return Ok(Request::List),
             Long("only") => selection.only.push(parser.value()?.string()?),
             Long("skip") => selection.skip.push(parser.value()?.string()?),
+            Long("seed") => selection.seed = Some(parser.value()?.parse()?),
             Long("verbose") => selection.verbose = true,
             Short('h') | Long("help") => return Ok(Request::Help),
             other => return Err(other.unexpected()),
@@ -141,11 +148,13 @@ mod tests {
 
     #[test]
     fn steps_are_selected_by_repeated_options() {
-        let Request::Test(selection) = parse_words(&["test", "--only", "fmt", "--only=loom", "--verbose"]).unwrap()
+        let Request::Test(selection) =
+            parse_words(&["test", "--only", "fmt", "--only=loom", "--seed", "7", "--verbose"]).unwrap()
         else {
             panic!("not a test request");
         };
         assert_eq!(selection.only, ["fmt", "loom"]);
+        assert_eq!(selection.seed, Some(7));
         assert!(selection.verbose);
     }
 
@@ -170,6 +179,7 @@ mod tests {
     fn unknown_words_are_refused() {
         assert!(parse_words(&["tset"]).is_err());
         assert!(parse_words(&["test", "--onyl", "fmt"]).is_err());
+        assert!(parse_words(&["test", "--seed", "one"]).is_err());
         assert!(parse_words(&["cross", "--onyl"]).is_err());
         assert_eq!(parse_words(&[]).unwrap(), Request::Help);
     }

@@ -5,7 +5,7 @@ use std::fs;
 use std::io::{self, Write as _};
 use std::time::Instant;
 
-use crate::cli::Selection;
+use crate::cli::{SEED, Selection};
 use crate::run::Log;
 use crate::steps;
 use crate::summary::{Line, Summary};
@@ -27,6 +27,8 @@ pub(crate) struct Bench<'a> {
     pub(crate) workspace: &'a Workspace,
     /// Where the output of programs goes.
     pub(crate) log: &'a Log,
+    /// What random tests and fuzzing begin with.
+    pub(crate) seed: u64,
 }
 
 /// How a step ended that did not fail.
@@ -86,7 +88,7 @@ pub(crate) fn run(workspace: &Workspace, selection: &Selection) -> Result<bool, 
         io::stdout().flush()?;
         let log = Log::create(&log_folder.join(format!("{}.log", step.name)), selection.verbose)?;
         let start = Instant::now();
-        let outcome = (step.check)(&Bench { workspace, log: &log });
+        let outcome = (step.check)(&Bench { workspace, log: &log, seed: selection.seed.unwrap_or(SEED) });
         let line = Line { name: step.name, outcome, seconds: start.elapsed().as_secs_f64(), tests: log.tests() };
         println!("{}", line.verdict());
         if let Err(failure) = &line.outcome {

@@ -38,7 +38,11 @@ pub(super) fn check(bench: &Bench<'_>) -> Result<Verdict, Failure> {
         run.arg(bench.workspace.target.join("fuzz")).env("RUSTUP_TOOLCHAIN", "nightly").env_remove("CARGO")
     };
     cargo_fuzz("fuzz build --sanitizer none").succeed(bench.log)?;
-    let limits = format!("-max_total_time={SECONDS} -timeout=5 -rss_limit_mb=2048 -max_len=4096 -print_final_stats=1");
+    let limits = format!(
+        "-seed={} -max_total_time={SECONDS} -timeout=5 -rss_limit_mb=2048 -max_len=4096 -print_final_stats=1",
+        // To libFuzzer, 0 is none.
+        (bench.seed as u32).max(1)
+    );
     for target in &targets {
         cargo_fuzz("fuzz run --sanitizer none")
             .arg(target)

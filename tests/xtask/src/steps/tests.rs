@@ -23,6 +23,7 @@ pub(super) fn check(bench: &Bench<'_>) -> Result<Verdict, Failure> {
         [CC, VALGRIND].into_iter().filter_map(|tool| install::system_tool(tool, bench.log).err()).collect();
     Run::cargo().words("build").words(PROGRAMS).succeed(bench.log)?;
     let tests = Run::cargo().words("test --no-fail-fast --workspace --profile").arg(PROFILE);
-    tests.env("TMPDIR", &bench.workspace.scratch).limit(LIMIT).succeed(bench.log)?;
+    let tests = tests.env("TMPDIR", &bench.workspace.scratch).env("PROPTEST_RNG_SEED", bench.seed.to_string());
+    tests.limit(LIMIT).succeed(bench.log)?;
     Ok(Verdict::Passed(missing.join(", ")))
 }
