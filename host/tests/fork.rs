@@ -27,6 +27,16 @@ fn fork(child: impl FnOnce() -> bool, meanwhile: impl FnOnce(u32)) {
 }
 
 #[test]
+fn a_child_knows_its_own_beginning() {
+    let parent = ProcessId::current().unwrap();
+    assert_eq!(parent, ProcessId::of(std::process::id()).unwrap());
+    fork(
+        || ProcessId::current().is_ok_and(|me| me != parent && Ok(me) == ProcessId::of(std::process::id())),
+        |child| assert_ne!(child, parent.pid),
+    );
+}
+
+#[test]
 fn a_child_allocates_in_its_own_name_and_ends_without_harm() {
     let name = format!("forked-{}", std::process::id());
     let pool = Pool::create(Some(&name), &Attributes { bytes: 1 << 20, ..Attributes::default() }).unwrap();

@@ -18,6 +18,9 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags};
+use umbra_core::atomic::{AtomicU64, Ordering};
+
+use super::fork;
 
 /// One life of one process on this machine.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -59,7 +62,21 @@ impl ProcessId {
     /// # Errors
     /// [`ProcessError::Unreadable`] if `/proc` is not mounted.
     pub fn current() -> Result<ProcessId, ProcessError> {
-        ProcessId::of(std::process::id())
+        // A process begins once, so the file is read once. A child that was forked off is another one, even with the pid
+        // of a process that its parent was forked off from.
+        static KNOWN: AtomicU64 = AtomicU64::new(0);
+        static START: AtomicU64 = AtomicU64::new(0);
+        let pid = std::process::id();
+        fork::watch();
+        let key = u64::from(fork::life()) << 32 | u64::from(pid);
+        // ORDERING: pairs with the store below: this process wrote the start before.
+        if KNOWN.load(Ordering::Acquire) == key {
+            return Ok(ProcessId { pid, start: START.load(Ordering::Relaxed) });
+        }
+        let found = ProcessId::of(pid)?;
+        START.store(found.start, Ordering::Relaxed);
+        KNOWN.store(key, Ordering::Release);
+        Ok(found)
     }
 
     /// The process that has this pid now.
