@@ -7,7 +7,7 @@ use std::fs::File;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-use crate::install::{self, Found};
+use crate::install::{self, Found, RdmaSys};
 use crate::run::{Log, Run};
 use crate::step::Failure;
 use crate::toolchain::{self, CROSS};
@@ -55,6 +55,26 @@ pub(crate) fn build(workspace: &Workspace, words: &str, profile: &str, log: &Log
         }
     }
     Ok(Ok(built))
+}
+
+/// Compares our declarations of verbs with those of `rdma-sys`, which are made from the headers for aarch64; the compiler
+/// does it. Or says why that can't be done here.
+pub(crate) fn compare_verbs(workspace: &Workspace, profile: &str, log: &Log) -> Result<Found<()>, Failure> {
+    let rdma_sys = RdmaSys::prepare(log);
+    if !rdma_sys.is_here() {
+        return Ok(Err(rdma_sys.remark()));
+    }
+    let (check, _) = match cargo(
+        workspace,
+        "check --package umbra --lib --no-default-features --features rdma-sys",
+        profile,
+        log,
+    )? {
+        Ok(check) => check,
+        Err(reason) => return Ok(Err(reason)),
+    };
+    // The headers of libibverbs are the same for all processors; those of the C library are not.
+    rdma_sys.env(check).env("PKG_CONFIG_ALLOW_CROSS", "1").succeed(log).map(Ok)
 }
 
 /// A command of cargo for aarch64, and which compiler carries it out.

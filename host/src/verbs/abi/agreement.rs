@@ -156,3 +156,50 @@ mod numbers {
         MEM_WINDOW_TYPE_2B => named::ibv_device_cap_flags::IBV_DEVICE_MEM_WINDOW_TYPE_2B.0;
     }
 }
+
+/// Every completion status of the headers, and every kind of work that is posted here, has the name that says the same.
+mod ends {
+    use rdma_sys::{ibv_wc_opcode as kind, ibv_wc_status as status};
+
+    use super::super::super::status::{WorkKind, WorkStatus};
+
+    macro_rules! same {
+        ($($theirs:expr => $ours:ident::$name:ident;)*) => {
+            $(const _: () = assert!(matches!($ours::from_code($theirs), $ours::$name), stringify!($theirs));)*
+        };
+    }
+
+    same! {
+        status::IBV_WC_SUCCESS => WorkStatus::Success;
+        status::IBV_WC_LOC_LEN_ERR => WorkStatus::LocalLength;
+        status::IBV_WC_LOC_QP_OP_ERR => WorkStatus::LocalQueueOperation;
+        status::IBV_WC_LOC_EEC_OP_ERR => WorkStatus::LocalContextOperation;
+        status::IBV_WC_LOC_PROT_ERR => WorkStatus::LocalProtection;
+        status::IBV_WC_WR_FLUSH_ERR => WorkStatus::Flushed;
+        status::IBV_WC_MW_BIND_ERR => WorkStatus::WindowBind;
+        status::IBV_WC_BAD_RESP_ERR => WorkStatus::BadResponse;
+        status::IBV_WC_LOC_ACCESS_ERR => WorkStatus::LocalAccess;
+        status::IBV_WC_REM_INV_REQ_ERR => WorkStatus::RemoteInvalidRequest;
+        status::IBV_WC_REM_ACCESS_ERR => WorkStatus::RemoteAccess;
+        status::IBV_WC_REM_OP_ERR => WorkStatus::RemoteOperation;
+        status::IBV_WC_RETRY_EXC_ERR => WorkStatus::RetryExceeded;
+        status::IBV_WC_RNR_RETRY_EXC_ERR => WorkStatus::ReceiverNotReady;
+        status::IBV_WC_LOC_RDD_VIOL_ERR => WorkStatus::LocalDomain;
+        status::IBV_WC_REM_INV_RD_REQ_ERR => WorkStatus::RemoteInvalidDatagram;
+        status::IBV_WC_REM_ABORT_ERR => WorkStatus::RemoteAborted;
+        status::IBV_WC_INV_EECN_ERR => WorkStatus::InvalidContextNumber;
+        status::IBV_WC_INV_EEC_STATE_ERR => WorkStatus::InvalidContextState;
+        status::IBV_WC_FATAL_ERR => WorkStatus::Fatal;
+        status::IBV_WC_RESP_TIMEOUT_ERR => WorkStatus::ResponseTimeout;
+        status::IBV_WC_GENERAL_ERR => WorkStatus::General;
+        status::IBV_WC_TM_ERR => WorkStatus::TagMatching;
+        status::IBV_WC_TM_RNDV_INCOMPLETE => WorkStatus::RendezvousIncomplete;
+        kind::IBV_WC_SEND => WorkKind::Send;
+        kind::IBV_WC_RDMA_WRITE => WorkKind::Write;
+        kind::IBV_WC_RDMA_READ => WorkKind::Read;
+        kind::IBV_WC_BIND_MW => WorkKind::Bind;
+        kind::IBV_WC_LOCAL_INV => WorkKind::Invalidate;
+        kind::IBV_WC_RECV => WorkKind::Received;
+        kind::IBV_WC_RECV_RDMA_WITH_IMM => WorkKind::Written;
+    }
+}
