@@ -2,7 +2,7 @@
 //! the right to lock memory.
 //!
 //! These tests change the machine's network and run only where `UMBRA_TEST_LINK` names an interface that is theirs, with a
-//! soft-RoCE device on it: in the guest of `cargo xtask rdma`.
+//! soft-RoCE device on it: one that `cargo xtask rdma` has made.
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
 use std::sync::Arc;

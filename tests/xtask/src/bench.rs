@@ -4,11 +4,10 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-use crate::guest::{Guest, Kind};
 use crate::install;
+use crate::rdma::Place;
 use crate::run::{self, Log, Run};
 use crate::step::Failure;
-use crate::steps::rdma;
 use crate::workspace::Workspace;
 
 /// The bench that needs an RDMA device.
@@ -30,8 +29,8 @@ pub(crate) fn run(workspace: &Workspace, name: &Option<String>, options: &[Strin
     for bench in wanted {
         // Optimizing the whole program at once takes minutes, in which nothing else is said.
         eprintln!("bench {bench}: building it first");
-        if bench == VERBS && !rdma::has_device() {
-            in_guest(workspace, options)?;
+        if bench == VERBS {
+            at_device(workspace, options)?;
             continue;
         }
         if bench == BOUNDARY {
@@ -56,8 +55,8 @@ fn prepare_mpi(workspace: &Workspace) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Runs the bench of verbs in a guest that makes itself a device; what the machine lacks for that is said.
-fn in_guest(workspace: &Workspace, options: &[String]) -> Result<(), Failure> {
+/// Runs the bench of verbs where there is a device; what the machine lacks for that is said.
+fn at_device(workspace: &Workspace, options: &[String]) -> Result<(), Failure> {
     fs::create_dir_all(&workspace.scratch)?;
     let log = Log::create(&workspace.folder("xtask-logs")?.join("bench-verbs.log"), false)?;
     let build = Run::cargo()
@@ -65,17 +64,17 @@ fn in_guest(workspace: &Workspace, options: &[String]) -> Result<(), Failure> {
     let (_, printed) = build.finish(&log)?;
     let program: Option<PathBuf> = printed.iter().find_map(|line| run::built(line, &[VERBS]));
     let program = program.ok_or_else(|| Failure::new(format!("not built: {}", log.path().display())))?;
-    let guest = install::system_packages(&["perftest"], &log).map(|()| Guest::prepare(workspace, Kind::Host, &log));
-    let guest = match guest.and_then(|prepared| prepared.unwrap_or_else(|failure| Err(failure.to_string()))) {
-        Ok(guest) => guest,
+    let place = install::system_packages(&["perftest"], &log).map(|()| Place::find(workspace, &log));
+    let place = match place.and_then(|found| found.unwrap_or_else(|failure| Err(failure.to_string()))) {
+        Ok(place) => place,
         Err(reason) => {
             eprintln!("bench {VERBS}: skipped: {reason}");
             return Ok(());
         }
     };
     let quoted: String = options.iter().map(|option| format!(" '{}'", option.replace('\'', "'\\''"))).collect();
-    let script = format!("{}echo {MARK}\n'{}' --bench{quoted}\necho {MARK}\n", rdma::DEVICE, program.display());
-    let printed = guest.run(&script, &log)?;
+    let script = format!("echo {MARK}\n'{}' --bench{quoted}\necho {MARK}\n", program.display());
+    let printed = place.run(&script, &log)?;
     // The console may put something before the first line.
     let is_mark = |line: &&String| line.ends_with(MARK);
     for line in printed.iter().skip_while(|line| !is_mark(line)).skip(1).take_while(|line| !is_mark(line)) {

@@ -13,6 +13,7 @@ mod debian;
 mod firmware;
 mod guest;
 mod install;
+mod rdma;
 mod run;
 mod source;
 mod step;

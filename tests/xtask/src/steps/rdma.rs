@@ -3,8 +3,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::guest::{Guest, Kind, tail};
+use crate::guest::tail;
 use crate::install::RdmaSys;
+use crate::rdma::Place;
 use crate::run::{self, Log, Run};
 use crate::step::{Bench, Failure, Verdict};
 use crate::steps::tests::{PROFILE, PROGRAMS};
@@ -19,56 +20,87 @@ const TESTS: &[&str] = &[
     "verbs_window",
     "verbs_manager",
     "verbs_loopback",
-    JOB_TESTS[0],
-    JOB_TESTS[1],
-    JOB_TESTS[2],
-    JOB_TESTS[3],
-    JOB_TESTS[4],
-    JOB_TESTS[5],
+    "verbs_session",
+    "verbs_revoke",
+    "verbs_ranks",
+    "verbs_job",
+    "verbs_choice",
     LINK_TESTS[0],
+    LINK_TESTS[1],
 ];
-/// Tests that start agents and ranks: other programs than themselves, which are built in one way only.
-const JOB_TESTS: [&str; 6] =
-    ["verbs_session", "verbs_revoke", "verbs_ranks", "verbs_job", "verbs_choice", LINK_TESTS[1]];
 /// Tests that take the link down and the device away; they run where both are ours.
 const LINK_TESTS: [&str; 2] = ["verbs_link", "verbs_faults"];
+/// Programs that tests start, which look for them beside the folder that they lie in themselves.
+const STARTED: [&str; 2] = ["umbra", "umbra-agent"];
 
-/// Runs the tests where there is a device: here, or in a guest that makes itself one. Once with libibverbs bound at run time,
-/// and once more with the types and calls of `rdma-sys`, where that can be built.
+/// Runs the tests where there is a device: on this machine, or in a guest. Once with libibverbs bound at run time, and once
+/// with the types and calls of `rdma-sys`, where that can be built.
 pub(super) fn check(bench: &Bench<'_>) -> Result<Verdict, Failure> {
-    let build = |words: &str| Run::cargo().words(words).args(["--profile", PROFILE]);
-    Run::cargo().words("build").words(PROGRAMS).succeed(bench.log)?;
-    let mut programs = programs(build("test --workspace"), TESTS, bench.log)?;
-    let rdma_sys = RdmaSys::prepare(bench.log);
-    if rdma_sys.is_here() {
-        let build = rdma_sys.env(build("test --workspace --features umbra/rdma-sys"));
-        let is_job = |program: &PathBuf| JOB_TESTS.into_iter().any(|test| run::is_named(program, test));
-        programs.extend(self::programs(build, TESTS, bench.log)?.into_iter().filter(|program| !is_job(program)));
-    }
-    let remark = |device: &str| match rdma_sys.remark() {
-        remark if remark.is_empty() => format!("{device}, also with rdma-sys"),
-        remark => format!("{device}, {remark}"),
-    };
-    let umbra = bench.workspace.target.join(PROFILE).join("umbra");
-    if has_device() {
-        let is_link = |program: &PathBuf| LINK_TESTS.into_iter().any(|test| run::is_named(program, test));
-        for program in programs.into_iter().filter(|program| !is_link(program)) {
-            let (status, printed) = Run::new(&program).words("--test-threads=1 --nocapture").finish(bench.log)?;
-            if !status.success() || is_skipped(&printed) {
-                return Err(Failure::new(tail(&printed)));
-            }
-        }
-        return Ok(Verdict::Passed(remark("this machine's device")));
-    }
-    let guest = match Guest::prepare(bench.workspace, Kind::Host, bench.log)? {
-        Ok(guest) => guest,
+    let place = match Place::find(bench.workspace, bench.log)? {
+        Ok(place) => place,
         Err(reason) => return Ok(Verdict::Skipped(reason)),
     };
-    let printed = guest.run(&script(&umbra, &programs), bench.log)?;
-    if is_skipped(&printed) {
-        return Err(Failure::new(tail(&printed)));
+    let rdma_sys = RdmaSys::prepare(bench.log);
+    // Both forms are built to the same names; the one that others expect there comes last.
+    let linked = if rdma_sys.is_here() { Some(Suite::linked(bench, &rdma_sys)?) } else { None };
+    let bound = Suite::bound(bench)?;
+    for suite in [&bound].into_iter().chain(&linked) {
+        let printed = place.run(&suite.script(&place), bench.log)?;
+        if printed.iter().any(|line| line.contains("skipped: ")) {
+            return Err(Failure::new(tail(&printed)));
+        }
     }
-    Ok(Verdict::Passed(remark("soft-RoCE in a guest")))
+    let also = if linked.is_some() { "also with rdma-sys".to_owned() } else { rdma_sys.remark() };
+    Ok(Verdict::Passed(format!("{}, {also}", place.name())))
+}
+
+/// The tests, built in one way, and the programs that they start.
+struct Suite {
+    folder: PathBuf,
+    tests: Vec<PathBuf>,
+}
+
+impl Suite {
+    /// With libibverbs bound at run time, where cargo puts them.
+    fn bound(bench: &Bench<'_>) -> Result<Suite, Failure> {
+        Run::cargo().words("build").words(PROGRAMS).succeed(bench.log)?;
+        let tests = programs(Run::cargo().words("test --workspace --profile").arg(PROFILE), TESTS, bench.log)?;
+        Ok(Suite { folder: bench.workspace.target.join(PROFILE), tests })
+    }
+
+    /// With `rdma-sys`, in a folder of their own.
+    fn linked(bench: &Bench<'_>, rdma_sys: &RdmaSys) -> Result<Suite, Failure> {
+        let run = || rdma_sys.env(Run::cargo());
+        let features = "--features umbra/rdma-sys";
+        run().words("build").words(PROGRAMS).words(features).succeed(bench.log)?;
+        let test = run().words("test --workspace --profile").arg(PROFILE).words(features);
+        let built = programs(test, TESTS, bench.log)?;
+        let folder = bench.workspace.folder("rdma-sys")?;
+        fs::remove_dir_all(&folder)?;
+        fs::create_dir_all(folder.join("deps"))?;
+        let keep = |program: &Path, folder: &Path| {
+            let kept = folder.join(program.file_name().unwrap_or_default());
+            // What cargo builds next is another file of this name.
+            fs::hard_link(program, &kept).map(|()| kept)
+        };
+        for program in STARTED {
+            keep(&bench.workspace.target.join(PROFILE).join(program), &folder)?;
+        }
+        let tests = built.iter().map(|test| keep(test, &folder.join("deps"))).collect::<Result<_, _>>()?;
+        Ok(Suite { folder, tests })
+    }
+
+    /// Lists the device, and runs the tests.
+    fn script(&self, place: &Place) -> String {
+        let link = place.link().map_or_else(String::new, |link| format!("export UMBRA_TEST_LINK={link}\n"));
+        let mut script = format!("{link}'{}' devices\n", self.folder.join("umbra").display());
+        for test in &self.tests {
+            if place.link().is_some() || !LINK_TESTS.iter().any(|name| run::is_named(test, name)) {
+                script += &format!("'{}' --test-threads=1 --nocapture\n", test.display());
+            }
+        }
+        script
+    }
 }
 
 /// Builds these tests by a command of cargo; their programs.
@@ -80,34 +112,4 @@ pub(super) fn programs(build: Run, names: &[&str], log: &Log) -> Result<Vec<Path
         return Err(Failure::new(format!("{}\nthe tests were not built: {status}", tail(&printed))));
     }
     Ok(programs)
-}
-
-/// Makes a device on an interface of its own, and waits until its address is there.
-pub(crate) const DEVICE: &str = "set -e\n\
-    ulimit -l unlimited\n\
-    ip link set lo up\n\
-    ip link add d0 type dummy\n\
-    ip address add 10.99.0.1/24 dev d0\n\
-    ip link set d0 up\n\
-    rdma link add rxe0 type rxe netdev d0\n\
-    for wait in 1 2 3 4 5 6 7 8 9 10; do\n\
-    grep -q ffff:0a63:0001 /sys/class/infiniband/rxe0/ports/1/gids/* && break\n\
-    sleep 1\n\
-    done\n";
-
-/// Lists the device, and runs the tests.
-fn script(umbra: &Path, programs: &[PathBuf]) -> String {
-    let run = |program: &PathBuf| format!("'{}' --test-threads=1 --nocapture\n", program.display());
-    let tests: String = programs.iter().map(run).collect();
-    format!("{DEVICE}export UMBRA_TEST_LINK=d0\n'{}' devices\n{tests}", umbra.display())
-}
-
-/// Whether this machine has a device of its own.
-pub(crate) fn has_device() -> bool {
-    fs::read_dir("/sys/class/infiniband").is_ok_and(|mut devices| devices.next().is_some())
-}
-
-/// Whether a test found no device.
-fn is_skipped(printed: &[String]) -> bool {
-    printed.iter().any(|line| line.contains("skipped: "))
 }
