@@ -1,4 +1,4 @@
-//! Ranks that export memory over RDMA because nobody can map it: they have no Unix socket (s16, s46, s48, s50).
+//! Ranks that export memory over RDMA because nobody can map it: they have no Unix socket (s6, s16, s46, s48, s50).
 //!
 //! Without a device each test says `skipped: ` and why.
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
@@ -83,20 +83,28 @@ impl Job {
     /// Waits for the results of an order while the ranks do what ranks do between two calls of their own.
     fn results(&mut self) -> BTreeMap<u32, ReadResult> {
         let Job { agents, sessions, .. } = self;
-        let body = meanwhile(sessions, || agents.answer(ops::SLICES));
-        let mut r = Reader::new(&body);
-        ReadTotals::get(&mut r).unwrap();
-        ReadResult::list_from_body(r.rest()).unwrap().into_iter().map(|result| (result.rank.0, result)).collect()
+        results_in(&meanwhile(sessions, || agents.answer(ops::SLICES)))
     }
 
     /// An agent reads both ranks, and gets what they hold.
     fn all_is_read(&mut self, sp: u32, expected: [&[u8]; 2]) {
         self.order(sp);
-        for (rank, result) in self.results() {
-            let expected = expected[rank as usize];
-            assert_eq!((result.failed, result.bytes), (0, expected.len() as u64), "{result:?}");
-            assert_eq!(result.digest, *blake3::hash(expected).as_bytes(), "rank {rank}");
-        }
+        are_good(&self.results(), expected);
+    }
+}
+
+fn results_in(body: &[u8]) -> BTreeMap<u32, ReadResult> {
+    let mut r = Reader::new(body);
+    ReadTotals::get(&mut r).unwrap();
+    ReadResult::list_from_body(r.rest()).unwrap().into_iter().map(|result| (result.rank.0, result)).collect()
+}
+
+fn are_good(results: &BTreeMap<u32, ReadResult>, expected: [&[u8]; 2]) {
+    assert_eq!(results.len(), 2);
+    for (&rank, result) in results {
+        let expected = expected[rank as usize];
+        assert_eq!((result.failed, result.bytes), (0, expected.len() as u64), "{result:?}");
+        assert_eq!(result.digest, *blake3::hash(expected).as_bytes(), "rank {rank}");
     }
 }
 
@@ -141,6 +149,24 @@ fn where_nothing_can_be_mapped_every_agent_reads_every_rank_by_itself() {
     assert!(some == bytes[0][1..50_001]);
     assert!(job.agents.status(1)["copies_rdma"] >= 2);
     assert_eq!(job.agents.status(1)["copies_mapped"] + job.agents.status(1)["copies_process"], 0);
+}
+
+#[test]
+fn s06_once_agents_are_connected_ranks_are_read_while_none_of_their_code_runs() {
+    let Some(mut job) = Job::new("asleep", 100_000) else { return };
+    let bytes = [0, 1].map(|seed| pattern(seed, 100_000));
+    for sp in 0..2 {
+        job.all_is_read(sp, [&bytes[0], &bytes[1]]);
+    }
+    let wakeups = |job: &Job| job.sessions.iter().map(Session::wakeups).collect::<Vec<_>>();
+    let before = wakeups(&job);
+    for sp in 0..2 {
+        job.order(sp);
+        // Nobody calls the sessions meanwhile, and they have no threads of their own.
+        are_good(&results_in(&job.agents.answer(ops::SLICES)), [&bytes[0], &bytes[1]]);
+        assert!(job.agents.reads(sp).keys().all(|&(path, _)| path == DataPath::Verbs));
+    }
+    assert_eq!(wakeups(&job), before);
 }
 
 #[test]
