@@ -17,6 +17,7 @@
 //! when full, `pop` returns `None` when empty, and [`Backoff`] says how to wait in between. Batches publish
 //! once.
 
+mod ahead;
 mod backoff;
 pub mod journal;
 pub mod line;

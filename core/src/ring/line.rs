@@ -34,6 +34,7 @@
 //!
 //! *Cost*: one line a message. Wait-free.
 
+use super::ahead::{fetch_to_write, items_ahead};
 use super::{AttachError, PushError};
 use crate::atomic::{AtomicU64, Ordering};
 
@@ -275,6 +276,7 @@ impl Sender<'_> {
         }
         // ORDERING: pairs with the receiver's load of this word: it sees the others.
         cell[0].store(line.0[0] | mark(self.tail, self.ring.shift), Ordering::Release);
+        fetch_to_write(self.ring.cell(self.tail + items_ahead::<Line>() as u64));
         self.tail += 1;
     }
 

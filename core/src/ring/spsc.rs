@@ -30,6 +30,7 @@
 
 use core::marker::PhantomData;
 
+use super::ahead::{begins_a_line, fetch_to_write, items_ahead};
 use super::place::{Place, read_all, write_all};
 use super::{Padded, Unfit};
 use crate::atomic::{AtomicUsize, Ordering};
@@ -114,6 +115,9 @@ impl<T: Copy> Sender<'_, T> {
         let place = unsafe { self.places.get_unchecked(self.tail & self.mask()) };
         // SAFETY: room() > 0, so the receiver is done with this place, and only we write.
         unsafe { place.write(item) };
+        if begins_a_line::<T>(self.tail) {
+            self.fetch_ahead();
+        }
         self.publish(1);
         Ok(())
     }
@@ -159,6 +163,13 @@ impl<T: Copy> Sender<'_, T> {
         // ORDERING: pairs with the receiver's store: it has read the places before.
         self.head = self.indices.head.0.load(Ordering::Acquire);
         self.room()
+    }
+
+    /// Asks for the line of an item that is sent a little later.
+    #[inline]
+    fn fetch_ahead(&self) {
+        let next = self.tail.wrapping_add(items_ahead::<T>()) & self.mask();
+        fetch_to_write(self.places.as_ptr().wrapping_add(next));
     }
 
     #[inline]
