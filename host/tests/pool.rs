@@ -1,4 +1,4 @@
-//! Pools of managed memory, between threads and between processes.
+//! Pools of managed memory, between threads and between processes: A12, A13, A17, A18.
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
 use std::os::unix::fs::PermissionsExt as _;
@@ -8,7 +8,6 @@ use std::time::{Duration, Instant};
 
 use umbra::pool::{Attributes, Error, Lifetime, NAME_MAX, Pool, clean, list};
 use umbra::sys::process::ProcessId;
-use umbra_core::heap::{AllocError, BlockId};
 
 const MIB: u64 = 1 << 20;
 
@@ -92,7 +91,7 @@ fn until(mut is_true: impl FnMut() -> bool) {
 }
 
 #[test]
-fn names_are_checked_and_files_are_private_and_gone_at_the_end() {
+fn a12_a13_names_are_checked_and_files_are_private_and_gone_at_the_end() {
     let longest = format!("{:x<NAME_MAX$}", name("limits"));
     for bad in ["", "a/b", "a\0b", &format!("{longest}x")] {
         assert_eq!(Pool::create(Some(bad), &attributes(MIB)).unwrap_err(), Error::BadName(bad.to_owned()));
@@ -124,43 +123,6 @@ fn a_pool_that_cannot_be_made_leaves_nothing() {
         assert!(Pool::create(Some(&name), &attributes).is_err(), "{attributes:?}");
         assert!(is_gone(&name), "{attributes:?}");
     }
-}
-
-#[test]
-fn a_full_pool_refuses_at_once_or_after_the_time_given() {
-    let pool = Pool::create(None, &attributes(MIB)).unwrap();
-    let all = pool.alloc(MIB, 0).unwrap();
-    assert_eq!(pool.alloc(64, 0).unwrap_err(), Error::Alloc(AllocError::NotAvailable { len: 64 }));
-    for len in [MIB + 1, u64::MAX] {
-        let refused = pool.alloc_within(len, 0, Duration::MAX).unwrap_err();
-        assert_eq!(refused, Error::Alloc(AllocError::TooLarge { len, longest: MIB }), "at once");
-    }
-    let start = Instant::now();
-    assert_eq!(pool.alloc_within(64, 0, Duration::from_millis(100)).unwrap_err(), Error::Timeout { len: 64 });
-    assert!(start.elapsed() >= Duration::from_millis(100));
-    // Ten wait for what one free makes room for.
-    std::thread::scope(|scope| {
-        let waiting: Vec<_> =
-            (0..10).map(|_| scope.spawn(|| pool.alloc_within(512, 0, Duration::from_secs(50)).unwrap().id())).collect();
-        std::thread::sleep(Duration::from_millis(20));
-        all.free().unwrap();
-        let ids: Vec<BlockId> = waiting.into_iter().map(|thread| thread.join().unwrap()).collect();
-        ids.iter().for_each(|&id| pool.allocation(id).unwrap().free().unwrap());
-    });
-    pool.alloc(MIB, 0).unwrap().free().unwrap();
-}
-
-#[test]
-fn exactly_as_many_blocks_as_asked_for() {
-    let pool = Pool::create(None, &Attributes { blocks: 10, ..attributes(MIB) }).unwrap();
-    let blocks: Vec<_> = (0..10).map(|n| pool.alloc(1 + n * 5000, 0).unwrap()).collect();
-    assert_eq!(pool.alloc(1, 0).unwrap_err(), Error::Alloc(AllocError::OutOfEntries));
-    std::thread::scope(|scope| {
-        let waits = scope.spawn(|| pool.alloc_within(1, 0, Duration::from_secs(50)).is_ok());
-        std::thread::sleep(Duration::from_millis(20));
-        blocks[3].free().unwrap();
-        assert!(waits.join().unwrap());
-    });
 }
 
 #[test]
@@ -202,7 +164,7 @@ fn a_pool_that_is_destroyed_wakes_who_waits_and_refuses_who_comes() {
 }
 
 #[test]
-fn what_a_killed_process_held_stays_until_somebody_frees_it() {
+fn a17_what_a_killed_process_held_stays_until_somebody_frees_it() {
     let name = name("killed");
     let pool = Pool::create(Some(&name), &attributes(MIB)).unwrap();
     let ours = pool.alloc(77, 1).unwrap();
@@ -222,7 +184,7 @@ fn what_a_killed_process_held_stays_until_somebody_frees_it() {
 }
 
 #[test]
-fn pools_of_killed_processes_are_removed() {
+fn a18_pools_of_killed_processes_are_removed() {
     let (ends, stays) = (name("ends"), name("stays"));
     let mut others = [Other::start("create", &ends), Other::start("create-kept", &stays)];
     let full = |name: &str| Pool::attach(name).is_ok_and(|pool| pool.blocks().count() == 9);

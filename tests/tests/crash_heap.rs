@@ -1,4 +1,4 @@
-//! kill -9 and stop, at random moments, of processes that allocate and free in a shared heap.
+//! kill -9 and stop, at random moments, of processes that allocate and free in a shared heap: A15, A16.
 //!
 //! After every kill and during every stop the others go on; after every burial nothing of the dead one is left, and when
 //! all are dead the heap is as good as new. Moments are drawn by a generator whose seed is printed on failure. The counts

@@ -1,4 +1,4 @@
-//! kill -9 and stop, at random moments, of processes that share slots and queues in a segment.
+//! kill -9 and stop, at random moments, of processes that share slots and queues in a segment: A38, A39.
 //!
 //! After every kill and during every stop the others must go on; after every reclaim nothing is lost that
 //! the dead one did not hold. Moments are drawn by a generator whose seed is printed on failure. `UMBRA_KILLS=N` sets

@@ -4,8 +4,8 @@ use std::ptr::NonNull;
 
 use umbra_core::heap::{Block, BlockId};
 
-use super::Pool;
 use super::error::Error;
+use super::{NOTHING, Pool};
 
 /// An allocation, or a range of it. Copies are views of the same; freeing one frees all, and the others are stale.
 #[derive(Clone, Copy, Debug)]
@@ -63,7 +63,7 @@ impl<'p> Allocation<'p> {
     /// Whether nobody freed it.
     #[must_use]
     pub fn exists(&self) -> bool {
-        self.pool.heap().block(self.id).is_ok()
+        if self.id == NOTHING { self.pool.check().is_ok() } else { self.pool.heap().block(self.id).is_ok() }
     }
 
     /// A range of it.
@@ -129,7 +129,7 @@ impl<'p> Allocation<'p> {
         self.pool.own(self.id)
     }
 
-    /// Frees all of the allocation, whoever made it, and whatever part this is.
+    /// Frees all of the allocation, whoever made it, and whatever part this is. One of no bytes can be freed again and again.
     ///
     /// # Errors
     /// [`Error::Stale`] if somebody freed it before; nothing is changed then.

@@ -69,6 +69,8 @@ use lanes::Lanes;
 
 /// Most bytes of a name.
 pub const NAME_MAX: usize = 29;
+/// The name of every allocation of no bytes: no entry has so high a number. It takes no place, and nobody owns it.
+const NOTHING: BlockId = BlockId::from_bits(u64::MAX);
 /// Looks before a sleep.
 const SPINS: u32 = 100;
 
@@ -284,12 +286,16 @@ impl Pool {
         if self.word(Word::Destroyed).load(Ordering::Acquire) == 0 { Ok(()) } else { Err(Error::Destroyed) }
     }
 
-    /// Allocates at least `len` bytes, for what `kind` says; does not wait.
+    /// Allocates at least `len` bytes, for what `kind` says; does not wait. No bytes are an allocation too, which all share
+    /// and which is never [listed](Self::blocks).
     ///
     /// # Errors
     /// [`Error::Alloc`], [`Error::Members`], [`Error::Destroyed`].
     #[inline]
     pub fn alloc(&self, len: u64, kind: u32) -> Result<Allocation<'_>, Error> {
+        if len == 0 {
+            return self.allocation(NOTHING);
+        }
         let block = self.with_hand(|mut hand| hand.alloc(len, kind))??;
         Ok(Allocation::new(self, block))
     }
@@ -311,12 +317,18 @@ impl Pool {
     }
 
     fn free(&self, id: BlockId) -> Result<(), Error> {
+        if id == NOTHING {
+            return self.check();
+        }
         self.with_hand(|mut hand| hand.free(id))?.map_err(|_| Error::Stale)?;
         self.event().notify_after_swap(&Futex);
         Ok(())
     }
 
     fn own(&self, id: BlockId) -> Result<(), Error> {
+        if id == NOTHING {
+            return self.check();
+        }
         self.with_hand(|hand| hand.own(id))?.map_err(|_| Error::Stale)
     }
 
@@ -330,6 +342,9 @@ impl Pool {
 
     fn block(&self, id: BlockId) -> Result<Block, Error> {
         self.check()?;
+        if id == NOTHING {
+            return Ok(Block { id, offset: 0, len: 0, size: 0, kind: 0, owner: 0 });
+        }
         self.heap().block(id).map_err(|error| match error {
             umbra_core::heap::LookError::Stale => Error::Stale,
             _ => Error::Damaged,
