@@ -7,6 +7,7 @@
 pub mod cache;
 pub mod channel;
 pub mod heap;
+pub mod memory;
 pub mod stream;
 
 use std::thread;

@@ -7,14 +7,19 @@
 
 use std::os::fd::OwnedFd;
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use umbra::channel::Timeout;
+use umbra::pool::{self, Pool};
+use umbra::reference::to_text;
 use umbra::stream::{Adapter, Attributes, Error, ReceiveOptions, SendOptions};
+use umbra::sys::process::ProcessId;
 use umbra::sys::segment::Segment;
 use umbra_core::crew::Member;
+use umbra_tests::crash::memory::{self, BOARD};
 use umbra_tests::crash::stream::{self, Hall};
 
 /// Far beyond anything that a loaded machine needs; only a hang lasts longer.
@@ -42,8 +47,13 @@ struct Guest {
 
 impl Guest {
     fn start(role: &'static str, number: u8, to: OwnedFd) -> Guest {
+        Guest::told(role, number, to, &[])
+    }
+
+    fn told(role: &'static str, number: u8, to: OwnedFd, more: &[&str]) -> Guest {
         let child = Command::new(env!("CARGO_BIN_EXE_crash-child"))
             .args([role, &number.to_string()])
+            .args(more)
             .stdin(Stdio::from(to))
             .spawn()
             .unwrap();
@@ -70,9 +80,19 @@ impl Drop for Guest {
 
 /// Waits until so many of these have done something more.
 fn advance<'g>(guests: impl Iterator<Item = &'g mut Guest>, enough: usize, hall: Hall<'_>, after: &str) {
-    let mut guests: Vec<_> = guests.map(|guest| (hall.progress(guest.number), guest)).collect();
+    advance_by(|number| hall.progress(number), guests, enough, after);
+}
+
+/// The same, with what counts their steps.
+fn advance_by<'g>(
+    progress: impl Fn(u8) -> u64,
+    guests: impl Iterator<Item = &'g mut Guest>,
+    enough: usize,
+    after: &str,
+) {
+    let mut guests: Vec<_> = guests.map(|guest| (progress(guest.number), guest)).collect();
     let start = Instant::now();
-    let moved = |guests: &[(u64, &mut Guest)]| guests.iter().filter(|(was, g)| hall.progress(g.number) > *was).count();
+    let moved = |guests: &[(u64, &mut Guest)]| guests.iter().filter(|(was, g)| progress(g.number) > *was).count();
     while moved(&guests) < enough {
         for (_, guest) in &mut guests {
             let ended = guest.child.try_wait().unwrap();
@@ -185,4 +205,56 @@ fn a64_a_sender_hears_that_its_receiver_was_killed_and_the_stream_is_used_again(
         assert_eq!(sender.close(WAIT), Err(Error::PeerDead), "what was left to be sent is lost");
         assert_eq!(adapter.counts().unwrap().idle, 8, "the stream can be used again");
     }
+}
+
+#[test]
+fn memory_on_its_way_is_neither_lost_nor_received_twice_whoever_is_killed() {
+    let seed = number("UMBRA_SEED", 19);
+    let memory = pool::Attributes { bytes: 16 << 20, uid: 1, ..pool::Attributes::default() };
+    let pool = Arc::new(Pool::create(None, &memory).unwrap());
+    let board = pool.alloc(BOARD, 0).unwrap();
+    board.clear(0, BOARD).unwrap();
+    let named = to_text(&board.reference().unwrap());
+    // Rings of a few references, so that they are full all the time.
+    let adapter =
+        Adapter::create(&Attributes { streams: 3, ring: 512, ..Attributes::default() }, [pool.clone()]).unwrap();
+    let roles = [memory::GIVER, memory::GIVER, memory::TAKER, memory::TAKER];
+    let start = |role, number| Guest::told(role, number, adapter.share().unwrap(), &[&named]);
+    let mut guests: Vec<_> = (0..).zip(roles).map(|(number, role)| start(role, number)).collect();
+    let progress = |number| memory::progress(&board, number).unwrap();
+    advance_by(progress, guests.iter_mut(), 4, "the start");
+    let (mut dice, mut dead) = (Dice(seed), vec![]);
+    for kill in 0..number("UMBRA_KILLS", 100) {
+        let victim = dice.below(4) as usize;
+        thread::sleep(Duration::from_micros(dice.below(2000)));
+        dead.push(ProcessId::of(guests[victim].child.id()).unwrap());
+        guests[victim].kill();
+        let after = format!("kill {kill} of {victim}, seed {seed}");
+        assert!(adapter.reap().unwrap() <= 1, "{after}: those who wait may have been faster");
+        let Guest { role, number, .. } = guests[victim];
+        if role == memory::TAKER {
+            // What it had received is its own, and nobody else's any more.
+            pool.free_allocations_of(*dead.last().unwrap()).unwrap();
+        }
+        let others = guests.iter_mut().enumerate().filter(|(at, _)| *at != victim).map(|(_, guest)| guest);
+        advance_by(progress, others, 3, &after);
+        guests[victim] = start(role, number);
+        advance_by(progress, guests[victim..=victim].iter_mut(), 1, &after);
+    }
+    for guest in &mut guests {
+        dead.push(ProcessId::of(guest.child.id()).unwrap());
+        guest.kill();
+    }
+    adapter.reap().unwrap();
+    // What nobody has begun to receive is freed by whoever leaves it unread.
+    while adapter.counts().unwrap().waiting > 0 {
+        drop(adapter.receive(&ReceiveOptions::default(), Timeout::Now).unwrap());
+    }
+    assert_eq!(adapter.counts().unwrap().idle, 3, "every stream can be used again");
+    for process in dead {
+        pool.free_allocations_of(process).unwrap();
+    }
+    assert_eq!(pool.blocks().map(|block| block.id).collect::<Vec<_>>(), [board.id()], "seed {seed}");
+    board.free().unwrap();
+    pool.alloc(16 << 20, 0).unwrap();
 }

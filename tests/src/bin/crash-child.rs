@@ -1,6 +1,7 @@
 //! A process that plays a role in a segment until it is killed; started by the crash tests.
 //!
-//! `crash-child ROLE OWNER`, with the segment as standard input; heaps and streams have their own kinds of segment.
+//! `crash-child ROLE OWNER`, with the segment as standard input; heaps and streams have their own kinds of segment. Who hands
+//! memory over is told the reference to a board behind them.
 #![forbid(unsafe_code)]
 
 use std::io;
@@ -8,7 +9,7 @@ use std::os::fd::AsFd;
 use std::process::ExitCode;
 
 use umbra::sys::segment::{Mapping, Segment};
-use umbra_tests::crash::{Arena, Role, WORDS, heap, play, stream};
+use umbra_tests::crash::{Arena, Role, WORDS, heap, memory, play, stream};
 
 fn main() -> ExitCode {
     match run() {
@@ -30,6 +31,8 @@ fn run() -> Result<(), String> {
     let count = match &role[..] {
         stream::TALKER => return stream::talk(fd),
         stream::LISTENER => return stream::listen(fd),
+        memory::GIVER => return memory::give(fd, owner, &arguments.next().ok_or("which board?")?),
+        memory::TAKER => return memory::take(fd, owner, &arguments.next().ok_or("which board?")?),
         stream::SENDER | stream::RECEIVER => stream::words()?,
         heap::ROLE => heap::words()?,
         _ => WORDS,
