@@ -1,4 +1,4 @@
-//! Where a pool, an allocation or a channel is, as bytes that any process may be handed.
+//! Where a pool, an allocation, a channel or streams are, as bytes that any process may be handed.
 //!
 //! A reference opens nothing by itself: whoever attaches must be allowed to map the memory, and compares the number that
 //! was drawn for the object when it was made, so that another object of the same name is never taken for it. All
@@ -68,6 +68,8 @@ pub enum Object {
         /// The channel's own instance.
         instance: u64,
     },
+    /// Streams in memory of their own.
+    Streams,
 }
 
 /// Where the memory is found on its host.
@@ -83,7 +85,7 @@ pub enum Place<'a> {
         pid: u32,
         /// When it started, in clock ticks since boot: tells it from a later holder of the pid.
         start: u64,
-        /// The numbers of its descriptors: a pool's manifest and data, or a channel and 0.
+        /// The numbers of its descriptors: a pool's manifest and data, or a channel or streams and 0.
         files: [u32; 2],
     },
 }
@@ -94,11 +96,11 @@ pub enum Place<'a> {
 pub struct Reference<'a> {
     /// The host whose memory it is, by a number that holds for one boot of it.
     pub host: u64,
-    /// Drawn when the memory was made: no other pool or channel has it.
+    /// Drawn when the memory was made: nothing else has it.
     pub instance: u64,
     /// The number that its users know it by.
     pub uid: u64,
-    /// Bytes of data of the pool, or of the channel.
+    /// Bytes of data of the pool, or of the memory of the channel or the streams.
     pub bytes: u64,
     /// What is named.
     pub object: Object,
@@ -126,8 +128,10 @@ pub enum ReferenceError {
 impl fmt::Display for ReferenceError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            ReferenceError::Length(len) => write!(f, "{len} bytes are no whole reference to a pool or channel"),
-            ReferenceError::NotAReference => f.write_str("these bytes are no reference to a pool or channel"),
+            ReferenceError::Length(len) => {
+                write!(f, "{len} bytes are no whole reference to a pool, channel or streams")
+            }
+            ReferenceError::NotAReference => f.write_str("these bytes are no reference to a pool, channel or streams"),
             ReferenceError::Version(version) => {
                 write!(f, "reference of version {version}, this program reads {VERSION}: use one build on both sides")
             }
@@ -148,6 +152,7 @@ const POOL: u8 = 1;
 const ALLOCATION: u8 = 2;
 const CHANNEL: u8 = 3;
 const POOLED_CHANNEL: u8 = 4;
+const STREAMS: u8 = 5;
 const FILES: u8 = 1;
 const PROCESS: u8 = 2;
 
@@ -162,6 +167,7 @@ impl<'a> Reference<'a> {
             Object::Allocation { id, offset, len } => (ALLOCATION, id.to_bits(), offset, len, 0),
             Object::Channel => (CHANNEL, 0, 0, 0, 0),
             Object::PooledChannel { id, instance } => (POOLED_CHANNEL, id.to_bits(), 0, 0, instance),
+            Object::Streams => (STREAMS, 0, 0, 0, 0),
         };
         let (kind, place) = match &self.place {
             Place::Files(path) => (FILES, path.len()),
@@ -230,6 +236,7 @@ impl<'a> Reference<'a> {
             }
             (CHANNEL, 0, 0, 0, 0) => Object::Channel,
             (POOLED_CHANNEL, 1.., 0, 0, instance) => Object::PooledChannel { id, instance },
+            (STREAMS, 0, 0, 0, 0) => Object::Streams,
             _ => return Err(ReferenceError::Nonsense),
         };
         let place = match kind {

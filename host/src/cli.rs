@@ -14,6 +14,7 @@ mod dump;
 mod failure;
 #[cfg(feature = "firmware-log")]
 mod firmware_log;
+mod found;
 mod group;
 mod interrupt;
 mod lookup;
@@ -21,6 +22,7 @@ mod outcome;
 mod pages;
 mod paint;
 mod picture;
+mod pipe;
 mod pool;
 mod progress;
 mod reach;
@@ -29,6 +31,7 @@ mod run;
 mod sample;
 mod sim;
 mod stencil;
+mod stream;
 mod table;
 
 use std::ffi::OsString;
@@ -59,6 +62,7 @@ const EXAMPLES: &str = paint::examples!(
     "umbra stencil --order strips"            "a stencil over a file, with fewer slots than bricks";
     "umbra advect"                            "blobs through a mesh of several ranks, bit for bit";
     "umbra pool ls"                           "the pools of shared memory, and how full they are";
+    "umbra pipe recv NAME"                    "what `umbra pipe send NAME` reads in another shell";
     "umbra help run"                          "everything that a job can be asked for";
 );
 
@@ -76,6 +80,8 @@ enum What {
     Devices(devices::Devices),
     Pool(pool::Inspect),
     Channel(channel::Inspect),
+    Stream(stream::Inspect),
+    Pipe(pipe::Pipe),
     Clean(clean::Clean),
     #[cfg(feature = "firmware-log")]
     FirmwareLog(firmware_log::FirmwareLog),
@@ -108,6 +114,8 @@ pub(crate) fn main() -> ExitCode {
         What::Devices(devices) => devices.execute(&mut out),
         What::Pool(pool) => pool.execute(&mut out),
         What::Channel(channel) => channel.execute(&mut out),
+        What::Stream(stream) => stream.execute(&mut out),
+        What::Pipe(pipe) => pipe.execute(),
         What::Clean(clean) => clean.execute(&mut out),
         #[cfg(feature = "firmware-log")]
         What::FirmwareLog(log) => log.execute(&mut out),

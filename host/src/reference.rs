@@ -1,4 +1,4 @@
-//! References to pools, allocations and channels, as bytes or as text.
+//! References to pools, allocations, channels and streams, as bytes or as text.
 //!
 //! Whoever shares something asks for its reference and hands the bytes on in any way that he likes; whoever gets them
 //! attaches, if he may: a process of the same user on the same host. Text is base64, for command lines and environment
@@ -22,7 +22,9 @@
 //! Memory without a name is found at the descriptors of the process that gave the reference away: the reference is good
 //! for as long as that process lives and has it mapped.
 
+use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
+use std::path::Path;
 
 use data_encoding::BASE64;
 use rustix::fs::{FileType, Mode, OFlags};
@@ -46,7 +48,9 @@ pub enum Error {
     #[error("the reference names something of another host: only its number, uid and size are known here")]
     NonLocal,
     /// It names something else than was asked for.
-    #[error("the reference names something else: a pool, an allocation and a channel are attached each in its way")]
+    #[error(
+        "the reference names something else: pools, allocations, channels and streams are attached each in its way"
+    )]
     WrongObject,
     /// What is there now is another object than was meant.
     #[error("what the reference named is gone, and something else is in its place")]
@@ -146,4 +150,43 @@ pub(crate) fn open(id: ProcessId, file: u32) -> Result<OwnedFd, Error> {
     let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NONBLOCK;
     let opened = rustix::fs::open(&path, flags, Mode::empty()).map_err(failed)?;
     lives().map(|()| opened)
+}
+
+/// Memory without a name that a process has mapped, and where it is found.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Found {
+    /// The process; one of several that have the memory.
+    pub process: ProcessId,
+    /// The number of its descriptor there.
+    pub descriptor: u32,
+}
+
+/// The memory whose descriptors' links say this, of processes whose descriptors this process may look at: those of this
+/// user. Each once.
+pub(crate) fn find(link: &str) -> std::io::Result<Vec<Found>> {
+    let mut found = BTreeMap::new();
+    for entry in std::fs::read_dir("/proc")?.flatten() {
+        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok()) else { continue };
+        // Processes end at any time, and others are none of ours.
+        let (Ok(process), Ok(descriptors)) = (ProcessId::of(pid), std::fs::read_dir(entry.path().join("fd"))) else {
+            continue;
+        };
+        for descriptor in descriptors.flatten() {
+            let path = descriptor.path();
+            if std::fs::read_link(&path).is_ok_and(|seen| seen == Path::new(link))
+                && let Ok(stat) = rustix::fs::stat(&path)
+                && let Some(descriptor) = descriptor.file_name().to_str().and_then(|name| name.parse().ok())
+            {
+                found.entry((stat.st_dev, stat.st_ino)).or_insert(Found { process, descriptor });
+            }
+        }
+    }
+    Ok(found.into_values().collect())
+}
+
+/// A process and the number of a descriptor, as `PID:DESCRIPTOR`.
+impl std::fmt::Display for Found {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}:{}", self.process.pid, self.descriptor)
+    }
 }

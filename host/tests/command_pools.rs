@@ -1,4 +1,4 @@
-//! `umbra pool`, `umbra channel` and `umbra clean` beside pools and channels in use.
+//! `umbra pool`, `umbra channel`, `umbra stream` and `umbra clean` beside what processes use.
 #![cfg(feature = "command")]
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
@@ -8,6 +8,7 @@ use serde_json::Value;
 use umbra::channel::{self, Channel, SendOptions, Timeout};
 use umbra::pool::{Attributes, Memory, Pool};
 use umbra::reference::to_text;
+use umbra::stream::{self, Adapter, ReceiveOptions};
 
 /// What the command prints, if it succeeds.
 fn umbra(args: &[&str]) -> String {
@@ -146,4 +147,41 @@ fn channels_are_found_and_looked_at_without_changing_them() {
     assert_eq!(channel.count(), Ok(1));
     assert_eq!(refused(&["channel", "stat", "nonsense"]).0, Some(2));
     assert_eq!(refused(&["channel", "stat", "4294967295:3"]).0, Some(1));
+}
+
+#[test]
+fn streams_are_found_and_looked_at_without_changing_them() {
+    let uid = 0x57 << 40 | u64::from(std::process::id());
+    let adapter = Adapter::create(&stream::Attributes { uid, tasks: true, ..Default::default() }, []).unwrap();
+    let mut sender = adapter.send(&stream::SendOptions::default(), Timeout::Now).unwrap();
+    sender.send(b"hello", 9, Timeout::Now).unwrap();
+    let listed = json(&["stream", "ls", "--json"]);
+    let ours: Vec<_> = listed["streams"].as_array().unwrap().iter().filter(|one| one["uid"] == uid).collect();
+    assert_eq!(ours.len(), 1, "each once");
+    assert_eq!(
+        (&ours[0]["mode"], &ours[0]["idle"], &ours[0]["waiting"], &ours[0]["tasks"]),
+        (&"nominal".into(), &7.into(), &1.into(), &0.into())
+    );
+    let (place, me) = (ours[0]["streams"].as_str().unwrap(), std::process::id());
+    let seen = json(&["stream", "stat", &to_text(&adapter.reference().unwrap()), "--json"]);
+    assert_eq!(seen["processes"], serde_json::json!([{ "pid": me, "alive": true }]));
+    assert!(seen.get("conversations").is_none());
+    let conversation = |stage: &str, receiver: Option<u32>, bytes: u32| {
+        let one = serde_json::json!({ "place": 0, "of": "stream", "stage": stage, "sender": me, "receiver": receiver,
+            "keeper": null, "under_way_bytes": bytes });
+        assert_eq!(json(&["stream", "dump", place, "--json"])["conversations"], serde_json::json!([one]));
+    };
+    // Bytes lie in records of 16 with 16 in front.
+    conversation("waits", None, 32);
+    let mut receiver = adapter.receive(&ReceiveOptions::default(), Timeout::Now).unwrap();
+    conversation("open", Some(me), 32);
+    assert_eq!(receiver.receive(Timeout::Now).unwrap().bytes, b"hello");
+    conversation("open", Some(me), 0);
+    assert!(umbra(&["stream", "dump", place]).contains("under way"));
+    assert!(umbra(&["stream", "ls"]).contains(place));
+    sender.close(Timeout::Now).unwrap();
+    receiver.close(Timeout::Now).unwrap();
+    assert_eq!(json(&["stream", "dump", place, "--json"])["conversations"], serde_json::json!([]));
+    assert_eq!(refused(&["stream", "stat", "nonsense"]).0, Some(2));
+    assert_eq!(refused(&["stream", "stat", "4294967295:3"]).0, Some(1));
 }

@@ -1,4 +1,4 @@
-//! References to pools, allocations and channels: A24 to A27.
+//! References to pools, allocations, channels and streams: A24 to A27, A70.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 use std::process::Command;
@@ -6,6 +6,7 @@ use std::process::Command;
 use umbra::channel::{self, Channel, SendOptions, Timeout, WaitMode};
 use umbra::pool::{Attributes, Error, Pool};
 use umbra::reference::{self, from_text, is_local, to_text};
+use umbra::stream::{self, Adapter, ReceiveOptions};
 use umbra_core::reference::{LONGEST, Object, Reference, ReferenceError};
 
 const VARIABLES: [&str; 2] = ["UMBRA_TEST_ALLOCATION", "UMBRA_TEST_CHANNEL"];
@@ -64,7 +65,13 @@ fn a27_another_process_attaches_what_its_environment_names() {
 fn a24_no_part_of_a_reference_and_no_changed_one_is_attached() {
     let (pool, channel) = (pool(), Channel::create(&channel::Attributes::default()).unwrap());
     let allocation = pool.alloc(100, 0).unwrap();
-    let whole = [pool.reference().unwrap(), allocation.reference().unwrap(), channel.reference().unwrap()];
+    let streams = Adapter::create(&stream::Attributes::default(), []).unwrap();
+    let whole = [
+        pool.reference().unwrap(),
+        allocation.reference().unwrap(),
+        channel.reference().unwrap(),
+        streams.reference().unwrap(),
+    ];
     let refused = |bytes: &[u8]| {
         let errors = [
             Pool::attach_reference(bytes).unwrap_err(),
@@ -72,6 +79,12 @@ fn a24_no_part_of_a_reference_and_no_changed_one_is_attached() {
             Channel::attach_reference(bytes)
                 .map_err(|error| match error {
                     channel::Error::Reference(error) => Error::Reference(error),
+                    error => panic!("{error}"),
+                })
+                .unwrap_err(),
+            Adapter::attach_reference(bytes, [])
+                .map_err(|error| match error {
+                    stream::Error::Reference(error) => Error::Reference(error),
                     error => panic!("{error}"),
                 })
                 .unwrap_err(),
@@ -90,8 +103,12 @@ fn a24_no_part_of_a_reference_and_no_changed_one_is_attached() {
     let wrong = Err(reference::Error::WrongObject);
     assert!(Pool::attach_reference(&whole[0]).is_ok() && Pool::attach_reference(&whole[1]).is_ok());
     assert!(pool.allocation_of(&whole[1]).unwrap().is_same(&allocation));
-    assert!(Channel::attach_reference(&whole[2]).is_ok());
-    assert_eq!(Pool::attach_reference(&whole[2]).map(drop), wrong.map_err(Error::Reference));
+    assert!(Channel::attach_reference(&whole[2]).is_ok() && Adapter::attach_reference(&whole[3], []).is_ok());
+    assert_eq!(Adapter::attach_reference(&whole[2], []).map(drop), wrong.map_err(stream::Error::Reference));
+    assert_eq!(Channel::attach_reference(&whole[3]).map(drop), wrong.map_err(channel::Error::Reference));
+    for other in &whole[2..] {
+        assert_eq!(Pool::attach_reference(other).map(drop), wrong.map_err(Error::Reference));
+    }
     assert_eq!(pool.allocation_of(&whole[0]).map(drop), wrong.map_err(Error::Reference));
     assert_eq!(Channel::attach_reference(&whole[0]).map(drop), wrong.map_err(channel::Error::Reference));
 }
@@ -140,4 +157,45 @@ fn what_is_gone_is_not_attached_and_nothing_else_in_its_place() {
     let destroyed = pool();
     destroyed.destroy().unwrap();
     assert_eq!(destroyed.reference(), Err(Error::Destroyed));
+}
+
+/// Gets an adapter through the stream that its environment names, and answers through that one; as a test of its own it does
+/// nothing.
+#[test]
+fn another_listener() {
+    let Ok(text) = std::env::var("UMBRA_TEST_STREAMS") else { return };
+    let first = Adapter::attach_reference(&from_text(&text).unwrap(), []).unwrap();
+    let mut receiver = first.receive(&ReceiveOptions::default(), Timeout::Never).unwrap();
+    let message = receiver.receive(Timeout::Never).unwrap();
+    receiver.close(Timeout::Never).unwrap();
+    let second = Adapter::attach_reference(&message.bytes, []).unwrap();
+    let mut sender = second.send(&stream::SendOptions::default(), Timeout::Never).unwrap();
+    sender.send(b"here", message.arg, Timeout::Never).unwrap();
+    sender.close(Timeout::Never).unwrap();
+}
+
+#[test]
+fn a70_streams_are_handed_on_through_a_stream() {
+    let make = || Adapter::create(&stream::Attributes::default(), []).unwrap();
+    let (first, second) = (make(), make());
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "another_listener", "--nocapture"])
+        .env("UMBRA_TEST_STREAMS", to_text(&first.reference().unwrap()))
+        .spawn()
+        .unwrap();
+    // Only a hang lasts longer.
+    let wait = Timeout::After(std::time::Duration::from_secs(60));
+    let mut sender = first.send(&stream::SendOptions::default(), wait).unwrap();
+    sender.send(&second.reference().unwrap(), 5, wait).unwrap();
+    sender.close(wait).unwrap();
+    let mut receiver = second.receive(&ReceiveOptions::default(), wait).unwrap();
+    let message = receiver.receive(wait).unwrap();
+    assert_eq!((&message.bytes[..], message.arg), (&b"here"[..], 5));
+    assert_eq!(receiver.receive(wait), Err(stream::Error::Ended));
+    receiver.close(wait).unwrap();
+    assert!(child.wait().unwrap().success());
+    let bytes = second.reference().unwrap();
+    second.destroy().unwrap();
+    assert_eq!(second.reference(), Err(stream::Error::Destroyed));
+    assert_eq!(Adapter::attach_reference(&bytes, []).map(drop), Err(stream::Error::Destroyed));
 }

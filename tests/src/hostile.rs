@@ -25,6 +25,7 @@ mod ranges;
 mod reference;
 mod running;
 mod shared;
+mod stream;
 mod table;
 mod ticket;
 
@@ -55,6 +56,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "ring", seeds: shared::ring_seeds, feed: shared::ring_feed },
     Target { name: "mailbox", seeds: shared::mailbox_seeds, feed: shared::mailbox_feed },
     Target { name: "channel", seeds: shared::channel_seeds, feed: shared::channel_feed },
+    Target { name: "stream", seeds: stream::seeds, feed: stream::feed },
     Target { name: "table", seeds: table::seeds, feed: table::feed },
     Target { name: "arena", seeds: table::arena_seeds, feed: table::arena_feed },
     Target { name: "ranges", seeds: ranges::seeds, feed: ranges::feed },

@@ -1,4 +1,4 @@
-//! A million hostile inputs for every reader of foreign bytes.
+//! A million hostile inputs for every reader of foreign bytes: A25, A28.
 //!
 //! A failure names the seed of its stream; `UMBRA_SEED=N` runs that stream alone. `UMBRA_INPUTS=N` sets another
 //! number of inputs a target.
@@ -103,6 +103,11 @@ fn rings() {
 #[test]
 fn channels() {
     a_million_inputs("channel");
+}
+
+#[test]
+fn streams() {
+    a_million_inputs("stream");
 }
 
 #[test]

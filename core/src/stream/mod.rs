@@ -59,6 +59,8 @@ mod error;
 mod inlet;
 mod layout;
 #[cfg(not(loom))]
+mod look;
+#[cfg(not(loom))]
 mod outlet;
 #[cfg(not(loom))]
 mod pipe;
@@ -72,6 +74,8 @@ pub use error::{AttachError, ReadError, ShapeError, WriteError};
 #[cfg(not(loom))]
 pub use inlet::{Inlet, Piece};
 pub use layout::{Class, Mode, PLACES_MAX, Shape};
+#[cfg(not(loom))]
+pub use look::{Seen, Stage};
 #[cfg(not(loom))]
 pub use outlet::Outlet;
 #[cfg(not(loom))]

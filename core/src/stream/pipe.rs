@@ -96,6 +96,11 @@ impl<'a> Pipe<'a> {
             .then_some(used)
     }
 
+    /// Bytes that were written and not read, with their records, if that can be.
+    pub(super) fn under_way(&self) -> Option<usize> {
+        self.between(self.position(HEAD), self.position(TAIL))
+    }
+
     /// Splits a range of positions where the ring begins anew.
     const fn split(&self, position: u64, len: usize) -> (usize, usize) {
         let at = position as usize & (self.size() - 1);

@@ -1,8 +1,5 @@
 //! Looking at channels from outside, without being one of those who use them: for tools.
 
-use std::collections::BTreeMap;
-use std::path::Path;
-
 use umbra_core::channel::ReceiveError;
 use umbra_core::crew::Liveness;
 
@@ -10,20 +7,10 @@ use super::barrier::waiting_at;
 use super::error::Error;
 use super::layout::{self, Pocket, Processes, State, View};
 use super::{Channel, Kind};
-use crate::reference;
-use crate::sys::process::ProcessId;
+use crate::reference::{self, Found};
 
 /// What the links of descriptors of channels say.
 const LINK: &str = "/memfd:umbra-channel (deleted)";
-
-/// A channel that a process has mapped, and where it is found.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Found {
-    /// The process; one of several that have the channel.
-    pub process: ProcessId,
-    /// The number of its descriptor there.
-    pub descriptor: u32,
-}
 
 /// How a channel is, at one moment.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -112,22 +99,5 @@ impl Snapshot {
 /// # Errors
 /// What the system says if it does not show processes.
 pub fn find() -> std::io::Result<Vec<Found>> {
-    let mut found = BTreeMap::new();
-    for entry in std::fs::read_dir("/proc")?.flatten() {
-        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok()) else { continue };
-        // Processes end at any time, and others are none of ours.
-        let (Ok(process), Ok(descriptors)) = (ProcessId::of(pid), std::fs::read_dir(entry.path().join("fd"))) else {
-            continue;
-        };
-        for descriptor in descriptors.flatten() {
-            let path = descriptor.path();
-            if std::fs::read_link(&path).is_ok_and(|link| link == Path::new(LINK))
-                && let Ok(stat) = rustix::fs::stat(&path)
-                && let Some(descriptor) = descriptor.file_name().to_str().and_then(|name| name.parse().ok())
-            {
-                found.entry((stat.st_dev, stat.st_ino)).or_insert(Found { process, descriptor });
-            }
-        }
-    }
-    Ok(found.into_values().collect())
+    reference::find(LINK)
 }

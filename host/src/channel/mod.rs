@@ -52,7 +52,7 @@ use umbra_core::reference::{Object, Place, Reference};
 
 pub use barrier::Barrier;
 pub use error::Error;
-pub use look::{Found, Snapshot, find};
+pub use look::{Snapshot, find};
 pub use poll::Event;
 pub use receive::{InPlace, Message, Receiver};
 pub use semaphore::Semaphore;
@@ -60,11 +60,14 @@ pub use send::{ReturnMode, SendOptions, Sender, Writing};
 pub use set::{ChannelSet, Ready};
 pub use wait::{Timeout, WaitMode};
 
+pub use crate::reference::Found;
+
 use crate::reference;
 use crate::sys::host;
 use crate::sys::process::ProcessId;
 use crate::sys::segment::{Mapping, Segment};
 pub(crate) use frame::{Format, Frame, FrameError};
+pub(crate) use layout::Processes;
 use layout::View;
 use seat::Seat;
 pub(crate) use wait::{ADAPTIVE, Patrol, Shared};

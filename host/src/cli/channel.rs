@@ -4,11 +4,10 @@ use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 use serde::Serialize;
-use umbra::channel::{Found, Kind, Snapshot, find};
+use umbra::channel::{Kind, Snapshot, find};
 use umbra::quantity::Bytes;
-use umbra::reference::from_text;
-use umbra::sys::process::ProcessId;
 
+use super::found::{Named, User, print_users, used_by};
 use super::table::{Set, Table};
 use super::{Done, Failure, Out, paint, print_json};
 
@@ -75,12 +74,6 @@ struct Summary {
 }
 
 #[derive(Serialize, Debug)]
-struct User {
-    pid: u32,
-    alive: bool,
-}
-
-#[derive(Serialize, Debug)]
 struct First {
     bytes: usize,
     hints: u64,
@@ -115,29 +108,12 @@ impl Summary {
             first,
         }
     }
-
-    fn used_by(&self) -> String {
-        let alive = self.processes.iter().filter(|user| user.alive).count();
-        if self.destroyed { "destroyed".to_owned() } else { format!("{alive} processes") }
-    }
-}
-
-/// A process and the number of its descriptor.
-fn place(text: &str) -> Option<(u32, u32)> {
-    let (pid, descriptor) = text.split_once(':')?;
-    Some((pid.parse().ok()?, descriptor.parse().ok()?))
 }
 
 fn look(channel: &str) -> Result<Summary, Failure> {
-    let seen = match (place(channel), from_text(channel)) {
-        (Some((pid, descriptor)), _) => {
-            let process = ProcessId::of(pid).map_err(Failure::failed)?;
-            Snapshot::at(Found { process, descriptor })
-        }
-        (None, Ok(bytes)) => Snapshot::of_reference(&bytes),
-        (None, Err(_)) => {
-            return Err(Failure::usage(format!("{channel:?} is neither PID:DESCRIPTOR nor the text of a reference")));
-        }
+    let seen = match Named::of(channel)? {
+        Named::At(found) => Snapshot::at(found),
+        Named::Reference(bytes) => Snapshot::of_reference(&bytes),
     };
     Ok(Summary::of(channel.to_owned(), seen.map_err(Failure::failed)?))
 }
@@ -160,8 +136,7 @@ fn ls(out: Out<'_>, json: bool) -> Done {
     for found in find()? {
         // It may be gone by now, or be another program's of the same name.
         if let Ok(seen) = Snapshot::at(found) {
-            let name = format!("{}:{}", found.process.pid, found.descriptor);
-            channels.push(Summary { first: None, ..Summary::of(name, seen) });
+            channels.push(Summary { first: None, ..Summary::of(found.to_string(), seen) });
         }
     }
     if json {
@@ -183,7 +158,7 @@ fn ls(out: Out<'_>, json: bool) -> Done {
     ];
     let mut table = Table::new(&columns);
     for one in channels {
-        let used_by = one.used_by();
+        let used_by = used_by(&one.processes, one.destroyed);
         let numbers = [one.messages.to_string(), one.capacity.to_string()];
         let [waiting, room] = numbers;
         table.row([one.channel, one.uid.to_string(), one.kind.to_owned(), waiting, room, used_by]);
@@ -205,7 +180,7 @@ fn show(out: Out<'_>, summary: &Summary, json: bool) -> Done {
         ("waiting", summary.messages.to_string()),
         ("receiving", summary.receiving.to_string()),
         ("at barrier", summary.at_barrier.to_string()),
-        ("used by", summary.used_by()),
+        ("used by", used_by(&summary.processes, summary.destroyed)),
     ];
     for (what, value) in lines {
         writeln!(out, "  {what:<12} {value}")?;
@@ -221,11 +196,6 @@ fn show(out: Out<'_>, summary: &Summary, json: bool) -> Done {
             first.begins
         )?;
     }
-    let mut table = Table::new(&[("pid", Set::Right), ("process", Set::Left)]);
-    for user in &summary.processes {
-        table.row([user.pid.to_string(), (if user.alive { "lives" } else { "is dead" }).to_owned()]);
-    }
-    writeln!(out)?;
-    table.print(out)?;
+    print_users(out, &summary.processes)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -165,7 +165,7 @@ impl Bars {
     }
 }
 
-fn style(template: &str) -> ProgressStyle {
+pub(super) fn style(template: &str) -> ProgressStyle {
     // A template that indicatif refuses would only cost the looks; the tests see to it that it does not.
     ProgressStyle::with_template(template).map_or_else(|_| ProgressStyle::default_bar(), |s| s.progress_chars("━━╌"))
 }

@@ -44,7 +44,7 @@ impl Pool {
     /// As for [`attach_reference`](Self::attach_reference), but not for one that is over.
     pub fn inspect_reference(bytes: &[u8]) -> Result<Pool, Error> {
         let reference = parse_local(bytes)?;
-        if reference.object == Object::Channel {
+        if !matches!(reference.object, Object::Pool | Object::Allocation { .. } | Object::PooledChannel { .. }) {
             return Err(reference::Error::WrongObject.into());
         }
         let pool = match reference.place {

@@ -3,9 +3,9 @@
 use umbra_core::crew::Identity;
 use umbra_core::stream::{AttachError, ReadError, ShapeError, WriteError};
 
-use crate::pool;
 use crate::sys::process::ProcessError;
 use crate::sys::segment::SegmentError;
+use crate::{pool, reference};
 
 /// Why an operation on streams did nothing.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -108,6 +108,24 @@ pub enum Error {
     /// The shared memory.
     #[error("stream: {0}")]
     Segment(#[from] SegmentError),
+    /// A name at which others meet has 1 to [`NAME_MAX`](super::NAME_MAX) bytes.
+    #[error("name of {0} bytes: it must have 1 to {most}", most = super::NAME_MAX)]
+    NameLength(usize),
+    /// Somebody waits under this name to have the same end.
+    #[error("another process already {0} under this name: take another name, or the other end")]
+    NameTaken(&'static str),
+    /// A process of another user holds this name.
+    #[error("user {0} holds this name: take another one")]
+    OtherUser(u32),
+    /// The socket at which two processes meet.
+    #[error("cannot meet the other process: {0}")]
+    Meeting(rustix::io::Errno),
+    /// The reference to it.
+    #[error("stream: {0}")]
+    Reference(#[from] reference::Error),
+    /// The system gives no random number.
+    #[error("no random number for new streams: {0}")]
+    Random(rustix::io::Errno),
     /// This process cannot tell who it is.
     #[error("stream: {0}")]
     Process(#[from] ProcessError),
@@ -130,7 +148,8 @@ impl Error {
             Error::VersionMismatch(_) => "VERSION_MISMATCH",
             Error::Damaged => "INVALID_STATE",
             Error::Segment(_) | Error::File(_) => "MEMORY_ERRNO",
-            Error::Process(_) | Error::Pool(_) => "FAILURE",
+            Error::Reference(error) => error.code(),
+            Error::Process(_) | Error::Pool(_) | Error::Random(_) | Error::Meeting(_) => "FAILURE",
             _ => "INVALID_ARGUMENT",
         }
     }

@@ -17,7 +17,7 @@ use crate::channel::{ADAPTIVE, Format, Frame, FrameError, Patrol, Shared, Timeou
 use crate::sys::clock;
 use crate::sys::futex::Futex;
 
-pub(super) const VERSION: u64 = 1;
+pub(super) const VERSION: u64 = 2;
 const FORMAT: Format = Format { magic: u64::from_le_bytes(*b"umbrastr"), version: VERSION };
 
 /// Words of the header.
@@ -25,6 +25,8 @@ const FORMAT: Format = Format { magic: u64::from_le_bytes(*b"umbrastr"), version
 enum Field {
     /// Whether it counts tasks.
     Tasks,
+    /// Drawn when it was made.
+    Instance,
 }
 
 /// Words of the state.
@@ -53,9 +55,10 @@ pub(super) fn bytes_for(attributes: &Attributes) -> Result<usize, Error> {
 }
 
 /// Makes an adapter in memory that nobody else uses yet; everything is zero.
-pub(super) fn create(memory: BytesMut<'_>, attributes: &Attributes) -> Result<(), Error> {
+pub(super) fn create(memory: BytesMut<'_>, attributes: &Attributes, instance: u64) -> Result<(), Error> {
     Frame::create(memory, FORMAT, (attributes.members, attributes.uid), |frame, rest| {
         frame.own(Field::Tasks as usize).store(attributes.tasks.into(), Ordering::Relaxed);
+        frame.own(Field::Instance as usize).store(instance, Ordering::Relaxed);
         Streams::create(rest, attributes.shape()).map_err(Error::NotStreams)?;
         Ok(())
     })
@@ -81,6 +84,11 @@ impl From<FrameError> for Error {
 impl<'a> View<'a> {
     pub(super) fn has_tasks(&self) -> bool {
         self.frame.own(Field::Tasks as usize).load(Ordering::Relaxed) != 0
+    }
+
+    /// Drawn when it was made: no other adapter has it.
+    pub(super) fn instance(&self) -> u64 {
+        self.frame.own(Field::Instance as usize).load(Ordering::Relaxed)
     }
 
     pub(super) fn state(&self, which: State) -> &'a AtomicU64 {

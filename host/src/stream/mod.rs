@@ -41,9 +41,12 @@ mod error;
 mod file;
 mod handing;
 mod layout;
+mod look;
+mod meeting;
 mod memory;
 mod options;
 mod receive;
+mod reference;
 mod send;
 mod task;
 
@@ -57,16 +60,20 @@ use umbra_core::stream::{Counts, Kept};
 pub use error::Error;
 pub use file::{ReadableFile, WritableFile};
 pub use handing::Received;
+pub use look::{Snapshot, find};
+pub use meeting::{Meeting, NAME_MAX, Role};
 pub use options::{Attributes, ReceiveOptions, SendOptions};
 pub use receive::{Message, Piece, Receiver};
 pub use send::Sender;
-pub use umbra_core::stream::Mode;
+pub use umbra_core::stream::{Class, Mode, Seen, Shape, Stage};
+
+pub use crate::reference::Found;
 
 use crate::channel::{Shared, identity};
 use crate::pool::Pool;
 use crate::sys::futex::Futex;
 use crate::sys::process::ProcessId;
-use crate::sys::segment::{Mapping, Segment};
+use crate::sys::segment::Segment;
 use layout::View;
 use memory::Pools;
 
@@ -108,7 +115,8 @@ impl Adapter {
     pub fn create(attributes: &Attributes, pools: impl IntoIterator<Item = Arc<Pool>>) -> Result<Adapter, Error> {
         let pools = Pools::new(pools)?;
         let segment = Segment::create("umbra-stream", layout::bytes_for(attributes)?)?;
-        layout::create(segment.bytes_mut()?, attributes)?;
+        let instance = crate::reference::draw().map_err(Error::Random)?;
+        layout::create(segment.bytes_mut()?, attributes, instance)?;
         Self::join(segment, pools)
     }
 
@@ -117,9 +125,10 @@ impl Adapter {
     /// # Errors
     /// [`Error`] if it is none, or destroyed, or there is no room for another member.
     pub fn attach(descriptor: OwnedFd, pools: impl IntoIterator<Item = Arc<Pool>>) -> Result<Adapter, Error> {
-        let pools = Pools::new(pools)?;
-        let size = rustix::fs::fstat(&descriptor).map_err(crate::sys::segment::SegmentError::Descriptor)?.st_size;
-        let segment = Segment::attach(descriptor, Mapping::ReadWrite, usize::try_from(size).unwrap_or(0))?;
+        Self::used(reference::map(descriptor)?, Pools::new(pools)?)
+    }
+
+    fn used(segment: Segment, pools: Pools) -> Result<Adapter, Error> {
         let adapter = Self::join(segment, pools)?;
         adapter.reap()?;
         if adapter.is_destroyed()? { Err(Error::Destroyed) } else { Ok(adapter) }

@@ -1,4 +1,4 @@
-//! References to pools, allocations and channels.
+//! References to pools, allocations, channels and streams.
 
 use umbra_core::heap::BlockId;
 use umbra_core::reference::{LONGEST, Object, Place, Reference};
@@ -11,6 +11,7 @@ pub(super) fn seeds() -> Vec<Vec<u8>> {
         Object::Allocation { id, offset: 64, len: 1000 },
         Object::Channel,
         Object::PooledChannel { id, instance: 9 },
+        Object::Streams,
     ];
     let places = [Place::Files("/dev/shm/umbra-pool.x"), Place::Process { pid: 42, start: 99, files: [3, 4] }];
     let all = objects.into_iter().flat_map(|object| places.map(|place| (object, place)));

@@ -228,7 +228,7 @@ fn with_memory(bytes: &[u8], work: impl FnOnce(&[AtomicU64], &mut dyn Iterator<I
 }
 
 /// The same, with the memory also as bytes.
-fn with_bytes(bytes: &[u8], work: impl FnOnce(BytesMut<'_>, &[AtomicU64], &mut dyn Iterator<Item = u8>)) {
+pub(super) fn with_bytes(bytes: &[u8], work: impl FnOnce(BytesMut<'_>, &[AtomicU64], &mut dyn Iterator<Item = u8>)) {
     let mut memory: Vec<u64> = bytes.chunks_exact(8).take(WORDS).filter_map(word).collect();
     let mut steps = bytes.iter().rev().copied().take(STEPS);
     let count = memory.len();
@@ -243,7 +243,7 @@ fn word(bytes: &[u8]) -> Option<u64> {
 }
 
 /// The other process changes one word.
-fn poke(words: &[AtomicU64], step: u8) {
+pub(super) fn poke(words: &[AtomicU64], step: u8) {
     let at = usize::from(step).wrapping_mul(29) % words.len().max(1);
     if let Some(word) = words.get(at) {
         word.store(POKES[usize::from(step / 8) % POKES.len()], Ordering::Relaxed);
@@ -259,7 +259,7 @@ fn laid_out(count: Option<usize>, work: impl FnOnce(&[AtomicU64])) -> Vec<u8> {
 }
 
 /// Memory as it was laid out, and a tail of steps behind it.
-fn with_steps(memory: &[u64]) -> Vec<u8> {
+pub(super) fn with_steps(memory: &[u64]) -> Vec<u8> {
     let words = memory.iter().flat_map(|word| word.to_le_bytes());
     words.chain([0, 5, 10, 1, 6, 3, 2, 7, 4, 9, 8, 11, 0, 1, 2, 3]).collect()
 }

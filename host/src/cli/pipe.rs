@@ -1,0 +1,165 @@
+//! `umbra pipe`: bytes from one shell to another, through a stream in shared memory.
+
+use std::fs::File;
+use std::io::{self, ErrorKind, IsTerminal as _, Read, Write};
+use std::os::fd::AsFd;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+use indicatif::{ProgressBar, ProgressDrawTarget};
+use umbra::channel::Timeout;
+use umbra::quantity::{Bytes, parse_bytes};
+use umbra::stream::{Error, Meeting, Piece, ReceiveOptions, Role, SendOptions};
+
+use super::{Done, Failure, paint, progress};
+
+/// Send standard input to another process of this user, or receive it as standard output.
+///
+/// Both sides name the same NAME, and come in any order. The sender ends with its input, the receiver with the sender; if one
+/// of them is killed, the other one says so and fails. Nothing of the pipe is left when both have ended.
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Pipe {
+    #[command(subcommand)]
+    what: What,
+}
+
+const EXAMPLES: &str = paint::examples!(
+    "tar c src | umbra pipe send sources"   "in one shell";
+    "umbra pipe recv sources | tar x"       "in another one, before or after";
+    "umbra pipe recv sums --wait 10"        "fail if nobody sends within ten seconds";
+);
+
+#[derive(Subcommand, Debug)]
+enum What {
+    /// Send standard input
+    Send(How),
+    /// Receive to standard output
+    Recv(How),
+}
+
+#[derive(Args, Debug)]
+struct How {
+    /// What the other side names too: 1 to 64 bytes
+    #[arg(value_name = "NAME")]
+    name: String,
+    /// Wait at most so long for the other side; without limit if not given
+    #[arg(long, value_name = "SECONDS")]
+    wait: Option<u32>,
+    /// Bytes that may be under way at once, if this side comes first
+    #[arg(long, value_name = "BYTES", default_value = "1MiB", value_parser = parse_bytes)]
+    ring: u64,
+    /// Show no progress bar, also on a terminal
+    #[arg(long)]
+    quiet: bool,
+}
+
+/// Bytes that are copied at once.
+const CHUNK: usize = 256 << 10;
+
+/// Standard input or output as a file: neither buffered nor searched for colours.
+fn file(of: &impl AsFd) -> io::Result<File> {
+    Ok(File::from(of.as_fd().try_clone_to_owned()?))
+}
+
+impl How {
+    fn wait(&self) -> Timeout {
+        self.wait.map_or(Timeout::Never, |seconds| Timeout::from(Duration::from_secs(seconds.into())))
+    }
+
+    fn meet(&self, role: Role) -> Result<Meeting, Failure> {
+        let ring = u32::try_from(self.ring).map_err(|_| Failure::usage("--ring is at most 1 GiB"))?;
+        Meeting::begin(&self.name, role, ring, self.wait()).map_err(|error| self.refused(role, error))
+    }
+
+    /// Why the other side is not there.
+    fn refused(&self, role: Role, error: Error) -> Failure {
+        let missing = if role == Role::Sender { "receives" } else { "sends" };
+        match error {
+            Error::Timeout => Failure::failed(format!("nobody {missing} as {:?} before the deadline", self.name)),
+            Error::NameLength(_) => Failure::usage(error),
+            error => Failure::failed(error),
+        }
+    }
+
+    /// What shows how much has passed, out of so many bytes if they are known.
+    fn bar(&self, expected: Option<u64>) -> ProgressBar {
+        if self.quiet || !io::stderr().is_terminal() {
+            return ProgressBar::hidden();
+        }
+        let template = match expected {
+            Some(_) => "  {bar:40.cyan/dim} {percent:>3}%  {bytes} of {total_bytes}, {bytes_per_sec}, {eta} left",
+            None => "  {spinner:.cyan} {bytes}, {bytes_per_sec}",
+        };
+        let bar = ProgressBar::with_draw_target(expected, ProgressDrawTarget::stderr_with_hz(10));
+        bar.set_style(progress::style(template));
+        bar
+    }
+}
+
+impl Pipe {
+    pub(crate) fn execute(&self) -> Done {
+        match &self.what {
+            What::Send(how) => send(how),
+            What::Recv(how) => receive(how),
+        }
+    }
+}
+
+fn send(how: &How) -> Done {
+    let mut input = file(&io::stdin())?;
+    let expected = input.metadata().ok().filter(std::fs::Metadata::is_file).map(|metadata| metadata.len());
+    let meeting = how.meet(Role::Sender)?;
+    let options = SendOptions { may_be_cut: true, ..SendOptions::default() };
+    let mut sender = meeting.adapter().send(&options, Timeout::Never).map_err(Failure::failed)?;
+    meeting.join(how.wait()).map_err(|error| how.refused(Role::Sender, error))?;
+    let (bar, mut buffer) = (how.bar(expected), vec![0; CHUNK]);
+    let stopped = loop {
+        let sent = match input.read(&mut buffer) {
+            Ok(0) => break None,
+            Ok(len) => sender.send(&buffer[..len], 0, Timeout::Never).map(|()| len).map_err(Failure::failed),
+            Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+            Err(error) => Err(Failure::failed(format!("standard input: {error}"))),
+        };
+        match sent {
+            Ok(len) => bar.inc(len as u64),
+            Err(failure) => break Some(failure),
+        }
+    };
+    bar.finish_and_clear();
+    match stopped {
+        None => sender.close(Timeout::Never).map_err(Failure::failed)?,
+        Some(failure) => {
+            // Not ended: whoever receives shall know that the rest is missing.
+            std::mem::forget(sender);
+            return Err(failure);
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn receive(how: &How) -> Done {
+    let mut output = file(&io::stdout())?;
+    let meeting = how.meet(Role::Receiver)?;
+    let mut receiver =
+        meeting.adapter().receive(&ReceiveOptions::default(), Timeout::Never).map_err(Failure::failed)?;
+    meeting.join(how.wait()).map_err(|error| how.refused(Role::Receiver, error))?;
+    let (bar, mut buffer) = (how.bar(None), vec![0; CHUNK]);
+    loop {
+        match receiver.receive_into(&mut buffer, Timeout::Never) {
+            Ok(Piece { len, .. }) => {
+                output.write_all(&buffer[..len])?;
+                bar.inc(len as u64);
+            }
+            Err(Error::Ended) => break,
+            Err(error) => {
+                bar.finish_and_clear();
+                let so_far = Bytes(bar.position());
+                return Err(Failure::failed(format!("after {so_far}: {error}")));
+            }
+        }
+    }
+    bar.finish_and_clear();
+    Ok(ExitCode::SUCCESS)
+}
