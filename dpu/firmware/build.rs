@@ -13,6 +13,10 @@ fn main() {
     }
     let script = format!("{}/boards/virt-{}.x", of("CARGO_MANIFEST_DIR"), of("CARGO_CFG_TARGET_ARCH"));
     println!("cargo:rustc-link-arg-bins=-T{script}");
+    println!("cargo:rerun-if-env-changed=UMBRA_FIRMWARE_STACK");
+    if let Ok(bytes) = env::var("UMBRA_FIRMWARE_STACK") {
+        println!("cargo:rustc-link-arg-bins=--defsym=STACK_BYTES={bytes}");
+    }
     if env::var_os("CARGO_FEATURE_DEFMT").is_some() {
         println!("cargo:rustc-link-arg-bins=-Tdefmt.x");
     }

@@ -1,4 +1,5 @@
-//! Images on emulated boards: every answer, the log, the end by pulling the plug, the stack that was used.
+//! Images on emulated boards: every answer, the log, the end by pulling the plug, the stack that was used, and one that is
+//! too small.
 //!
 //! `cargo xtask firmware` builds the images and says where they are; without them these tests say `skipped: `.
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
@@ -8,7 +9,7 @@ use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use umbra::firmware::{Firmware, FirmwareError, From, GuestMemory};
+use umbra::firmware::{Firmware, FirmwareError, From, GuestMemory, Patience};
 use umbra_core::key::Span;
 use umbra_core::peer::{Peer, Rank, Sp, WorldRank};
 use umbra_tests::firmware::{Board, Exercised, PATIENCE, Processor, RANKS, exercise, with_table};
@@ -124,6 +125,39 @@ fn the_log_tells_what_happened(image: &Path, memory: &GuestMemory, name: &str) {
     let of_copy = decode(&copy);
     std::fs::remove_file(&copy).unwrap();
     assert_eq!(of_copy, told, "nothing was logged between the two");
+}
+
+/// What lies below the stack is not written over: the image says so and ends.
+fn a_small_stack_is_told(processor: Processor, variable: &str) {
+    let Some((image, folder)) = image(variable) else { return };
+    let console = folder.join("console-shallow.log");
+    let _ = std::fs::remove_file(&console);
+    let memory = GuestMemory::create().unwrap();
+    let _board = Board::start(processor, &image, &memory, &console).unwrap();
+    let begun = Instant::now();
+    let told = loop {
+        let told = std::fs::read_to_string(&console).unwrap_or_default();
+        if told.contains("umbra-firmware: a stack of 4096 bytes is too small") {
+            break told;
+        }
+        assert!(begun.elapsed() < PATIENCE.deadline, "{told}");
+        thread::sleep(Duration::from_millis(20));
+    };
+    assert!(!told.contains("self-tests passed"), "it serves nobody: {told}");
+    let map = memory.map().unwrap();
+    let waiting = Patience { deadline: Duration::from_millis(200), ..PATIENCE };
+    let error = Firmware::attach(&map, Peer::rank(WorldRank(3)).unwrap(), waiting).unwrap_err();
+    println!("firmware: {}; a host process: {error}", told.lines().last().unwrap());
+}
+
+#[test]
+fn a_stack_that_is_too_small_is_told_on_arm() {
+    a_small_stack_is_told(Processor::Aarch64, "UMBRA_FIRMWARE_AARCH64_SHALLOW");
+}
+
+#[test]
+fn a_stack_that_is_too_small_is_told_on_risc_v() {
+    a_small_stack_is_told(Processor::Riscv64, "UMBRA_FIRMWARE_RISCV64_SHALLOW");
 }
 
 #[test]

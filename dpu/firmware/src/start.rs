@@ -14,6 +14,7 @@ const PAINT: u64 = 0x7061_696e_7465_6421;
 
 // SAFETY: the names are those of the linker script; only their addresses mean something.
 unsafe extern "C" {
+    static __stack_guard: u8;
     static __stack_bottom: u8;
     static __stack_top: u8;
 }
@@ -27,8 +28,14 @@ extern "C" fn firmware_main() -> ! {
 /// Called by the board's vectors.
 #[unsafe(no_mangle)]
 extern "C" fn firmware_fault(cause: u64, at: u64, address: u64) -> ! {
+    let (guard, bottom, top) = (&raw const __stack_guard, &raw const __stack_bottom, &raw const __stack_top);
     // A fault while this is told must not tell itself for ever; the console takes no memory.
-    let _ = writeln!(Console, "umbra-firmware: fault {cause:#x} at {at:#x}, address {address:#x}");
+    if (guard as u64..bottom as u64).contains(&address) {
+        let size = top as usize - bottom as usize;
+        let _ = writeln!(Console, "umbra-firmware: a stack of {size} bytes is too small for what is at {at:#x}");
+    } else {
+        let _ = writeln!(Console, "umbra-firmware: fault {cause:#x} at {at:#x}, address {address:#x}");
+    }
     crate::give_up()
 }
 

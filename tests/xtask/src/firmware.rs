@@ -24,6 +24,8 @@ pub(crate) struct Board {
     pub(crate) emulator: (&'static str, &'static str),
     /// How tests learn where the image is.
     pub(crate) variable: &'static str,
+    /// How they learn where the one is whose stack is too small.
+    pub(crate) shallow: &'static str,
 }
 
 /// All of them. RISC-V goes without the log: defmt's symbols are out of its reach.
@@ -34,6 +36,7 @@ pub(crate) const BOARDS: [Board; 2] = [
         features: "defmt",
         emulator: ("qemu-system-aarch64", "qemu-system-arm"),
         variable: "UMBRA_FIRMWARE_AARCH64",
+        shallow: "UMBRA_FIRMWARE_AARCH64_SHALLOW",
     },
     Board {
         name: "virt-r64",
@@ -41,6 +44,7 @@ pub(crate) const BOARDS: [Board; 2] = [
         features: "",
         emulator: ("qemu-system-riscv64", "qemu-system-misc"),
         variable: "UMBRA_FIRMWARE_RISCV64",
+        shallow: "UMBRA_FIRMWARE_RISCV64_SHALLOW",
     },
 ];
 
@@ -55,16 +59,42 @@ pub(crate) struct Size {
     pub(crate) bss: u64,
 }
 
-/// Builds the image of a board, or says why that can't be done here.
-pub(crate) fn build(board: &Board, workspace: &Workspace, log: &Log) -> Result<Found<PathBuf>, Failure> {
+/// The image of a board, and one like it that is no good.
+pub(crate) struct Images {
+    /// The image.
+    pub(crate) whole: PathBuf,
+    /// The same with a stack that is too small.
+    pub(crate) shallow: PathBuf,
+}
+
+/// Bytes of such a stack.
+const SHALLOW: &str = "4096";
+
+/// Builds the images of a board, or says why that can't be done here.
+pub(crate) fn build(board: &Board, workspace: &Workspace, log: &Log) -> Result<Found<Images>, Failure> {
+    let linked = match image(board, Some(SHALLOW), workspace, log)? {
+        Ok(image) => image,
+        Err(reason) => return Ok(Err(reason)),
+    };
+    // The other one gets its name.
+    let shallow = linked.with_extension("shallow");
+    fs::rename(linked, &shallow)?;
+    Ok(image(board, None, workspace, log)?.map(|whole| Images { whole, shallow }))
+}
+
+/// Builds an image, with a stack of so many bytes if that is told.
+fn image(board: &Board, stack: Option<&str>, workspace: &Workspace, log: &Log) -> Result<Found<PathBuf>, Failure> {
     let folder = workspace.folder("bare-metal")?;
-    let build = Run::cargo()
+    let mut build = Run::cargo()
         .words("build --profile firmware --package umbra-firmware --features")
         .arg(board.features)
         .args(["--target", board.target, "--target-dir"])
         .arg(&folder)
         // Which statements are compiled in.
         .env("DEFMT_LOG", "debug");
+    if let Some(bytes) = stack {
+        build = build.env("UMBRA_FIRMWARE_STACK", bytes);
+    }
     if toolchain::target_installed(board.target) {
         build.succeed(log)?;
     } else {

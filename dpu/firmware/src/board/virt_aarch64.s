@@ -38,8 +38,36 @@ _start:
     mov     x1, #0x405              // block, attributes 1, accessed
     movk    x1, #0x0060, lsl #48    // not executable
     str     x1, [x0]
-    ldr     x1, =0x40000701         // block, attributes 0, inner shareable, accessed
+    ldr     x2, =page_table_ram
+    orr     x1, x2, #3              // table
     str     x1, [x0, #8]
+    ldr     x1, =0x40000701         // block of 2 MiB, attributes 0, inner shareable, accessed
+    add     x3, x2, #1, lsl #12
+5:  str     x1, [x2], #8
+    add     x1, x1, #0x200, lsl #12
+    cmp     x2, x3
+    b.lo    5b
+
+    // All but what lies below the stack, so that a stack that is too small is a fault. That never crosses a multiple of 2 MiB.
+    ldr     x4, =__stack_guard
+    ldr     x5, =__stack_bottom
+    ldr     x2, =page_table_stack
+    orr     x1, x2, #3
+    ldr     x3, =page_table_ram
+    ubfx    x6, x4, #21, #9
+    str     x1, [x3, x6, lsl #3]
+    and     x1, x4, #~0x1fffff
+    add     x3, x2, #1, lsl #12
+6:  orr     x6, x1, #0x700
+    orr     x6, x6, #3              // page, attributes as above
+    cmp     x1, x4
+    ccmp    x1, x5, #2, hs          // from the guard on, and below the stack
+    csel    x6, xzr, x6, lo
+    str     x6, [x2], #8
+    add     x1, x1, #1, lsl #12
+    cmp     x2, x3
+    b.lo    6b
+
     mov     x1, #0x04ff             // attributes 0: write-back; 1: device, nGnRE
     msr     mair_el1, x1
     // 39 bits of address, 4 KiB pages, tables cacheable and shareable, no second half, 36 bits of physical address.
@@ -71,10 +99,17 @@ vectors:
     mrs     x0, esr_el1
     mrs     x1, elr_el1
     mrs     x2, far_el1
+    // What is told needs a stack, and what was on it is of no use any more.
+    ldr     x3, =__stack_top
+    mov     sp, x3
     b       firmware_fault
 .endr
 
 .section .page_table, "aw", %nobits
 .balign 4096
 page_table:
+    .skip 4096
+page_table_ram:
+    .skip 4096
+page_table_stack:
     .skip 4096

@@ -26,7 +26,16 @@ _start:
     sd      t2, 0(t0)
     addi    t0, t0, 8
     j       3b
-4:  call    firmware_main
+    # What lies below the stack may not be touched, so that a stack that is too small is a fault: 64 KiB, locked, for
+    # machine mode, too.
+4:  la      t0, __stack_guard
+    srli    t0, t0, 2
+    li      t1, 0x1fff
+    or      t0, t0, t1
+    csrw    pmpaddr0, t0
+    li      t0, 0x98
+    csrw    pmpcfg0, t0
+    call    firmware_main
 
 park:
     wfi
@@ -38,4 +47,6 @@ trap:
     csrr    a0, mcause
     csrr    a1, mepc
     csrr    a2, mtval
+    # What is told needs a stack, and what was on it is of no use any more.
+    la      sp, __stack_top
     j       firmware_fault

@@ -21,12 +21,12 @@ pub(super) fn check(bench: &Bench<'_>) -> Result<Verdict, Failure> {
         {
             return Ok(Verdict::Skipped(reason));
         }
-        let image = match firmware::build(board, bench.workspace, bench.log)? {
-            Ok(image) => image,
+        let images = match firmware::build(board, bench.workspace, bench.log)? {
+            Ok(images) => images,
             Err(reason) => return Ok(Verdict::Skipped(reason)),
         };
-        sizes.push((board.name, firmware::size(&image)?));
-        test = test.env(board.variable, image);
+        sizes.push((board.name, firmware::size(&images.whole)?));
+        test = test.env(board.variable, images.whole).env(board.shallow, images.shallow);
     }
     cargo("build --package umbra --bin umbra --features firmware-log").succeed(bench.log)?;
     test = test.env("UMBRA_FIRMWARE_LOG", bench.workspace.target.join(PROFILE).join("umbra"));
