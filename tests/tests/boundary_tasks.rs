@@ -569,3 +569,55 @@ fn s45_bytes_of_a_peer_that_are_no_message_are_counted_and_the_true_one_still_co
         }
     });
 }
+
+#[test]
+fn s39_two_ranks_that_both_send_a_hundred_times_what_they_can_receive_do_not_wait_in_a_circle() {
+    let mesh = Grid::new(shape(2, 16, 2), [2, 1, 1], [true; 3], 2);
+    let fields = [sparse(1e-3, 1e-4, 0.0); 20];
+    let together = Barrier::new(2);
+    job(&same(&mesh, 2), &fields, |rank, boundary, mut store| {
+        let mut boundary = boundary.unwrap();
+        let (mut room, dense) = (0, boundary.receive_bytes().1);
+        (0..20).for_each(|field| fill(&mesh, &mut store, rank, field, 1));
+        for _ in 0..300 {
+            room = room.max(boundary.receive_bytes().0);
+            together.wait();
+            // Both have sent before either receives; nothing of that waits for the other.
+            assert!(boundary.send(&store.stage(0), Scope::Any).unwrap().is_ready());
+            together.wait();
+            let view = &mut store.stage(0);
+            boundary.wait(view, Scope::Any).unwrap();
+            boundary.set(view, Scope::Any).unwrap();
+        }
+        let counts = boundary.counts();
+        assert!(room <= dense, "{room} bytes to receive into, a dense exchange takes {dense}");
+        assert!(counts.payload_bytes > 100 * room && counts.overflows > 0, "{counts:?}, {room}");
+        for (at, cell) in cells(mesh.shape()) {
+            assert_eq!(store.values(rank, 19, 0).unwrap()[at], value(&mesh, rank, 19, 0, cell));
+        }
+    });
+}
+
+/// Processor time of this thread.
+fn processor_time() -> Duration {
+    let line = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
+    Duration::from_nanos(line.split(' ').next().unwrap().parse().unwrap())
+}
+
+#[test]
+fn s42_ranks_that_wait_leave_the_processors_to_those_that_compute() {
+    let mesh = Grid::new(shape(2, 4, 2), [4, 2, 1], [true; 3], 8);
+    let slow = Duration::from_secs(2);
+    job(&same(&mesh, 8), &[Field::DENSE], |rank, boundary, mut store| {
+        let mut boundary = boundary.unwrap();
+        mesh.owned_by(rank).for_each(|block| fill(&mesh, &mut store, block, 0, 1));
+        boundary.exchange(&mut store.stage(0)).unwrap();
+        let before = processor_time();
+        if rank == 0 {
+            std::thread::sleep(slow);
+        }
+        boundary.exchange(&mut store.stage(0)).unwrap();
+        let used = processor_time() - before;
+        assert!(used < slow / 2, "rank {rank} has used {used:?} while it waited for {slow:?}");
+    });
+}

@@ -143,6 +143,22 @@ fn s3_and_s4_a_null_shows_nothing_and_leaves_the_storage() {
 }
 
 #[test]
+fn s5_receiving_again_says_the_same_and_changes_nothing() {
+    for role in [Role::Local, Role::Receiver, Role::SparseReceiver] {
+        for state in [State::Received, State::ReceivedNull] {
+            let mut channel = channel(role, state);
+            for _ in 0..3 {
+                assert_eq!(channel.try_receive(|| unreachable!("no storage is taken again")), Ok(true));
+                assert_eq!((channel.state(), channel.is_active()), (state, true));
+            }
+            channel.stale().unwrap();
+            assert_eq!(channel.try_receive(|| Some(9)), Ok(false), "nothing new has come");
+            assert_eq!(channel.state(), State::Stale);
+        }
+    }
+}
+
+#[test]
 fn s7_and_s11_a_message_in_flight_keeps_its_storage_and_the_next_one_out() {
     let mut channel = Channel::new(Role::Sender, 3);
     channel.allocate(|| Some(7)).unwrap();
