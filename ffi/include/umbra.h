@@ -2,7 +2,7 @@
  *
  * A rank joins a job, gets groups, asks the endpoint cache who is where, exports memory, reads that of others, and leaves.
  * Slot caches decide which slot of the program's memory holds which data; pools share memory between processes of a host, and
- * channels messages; they need no job.
+ * channels messages; ranks of a mesh exchange ghost cells of their own arrays; all these need no job.
  *
  * Every function returns 0 or a negative code (-UMBRA_E...). Outputs come last and are written only on success, with one
  * exception: UMBRA_ESIZE stores the needed length. Handles are 64-bit ids: one that was released is -UMBRA_ESTALE, never a
@@ -514,6 +514,109 @@ int umbra_channel_receive(umbra_channel channel, void *buffer, size_t capacity, 
 int umbra_channel_poll(umbra_channel channel, int event, uint32_t wait_mode, uint64_t timeout_ms, uint64_t *result);
 /* Waits until as many parties came as the channel has capacity; came: how many came before this one. */
 int umbra_channel_barrier(umbra_channel channel, uint32_t wait_mode, uint64_t timeout_ms, uint32_t *came);
+
+/* ---- boundary exchange: ghost cells of fields on the blocks of a mesh, between processes of a host ---- */
+
+typedef uint64_t umbra_fabric;
+typedef uint64_t umbra_boundary;
+
+#define UMBRA_NO_BLOCK UINT32_MAX   /* there is no neighbour */
+#define UMBRA_FIELD_VECTOR 1        /* its components are those of a vector */
+#define UMBRA_FIELD_SPARSE 2        /* it may be absent from blocks */
+#define UMBRA_SCOPE_ANY 0           /* all channels */
+#define UMBRA_SCOPE_LOCAL 1         /* those whose two blocks are on this rank */
+#define UMBRA_SCOPE_NONLOCAL 2      /* the others */
+
+/* A mesh of blocks of one shape, with numbers from 0 on that all ranks agree on. Its functions are called during umbra_fabric_*,
+ * umbra_boundary_build and umbra_boundary_remesh only. */
+struct umbra_mesh {
+    size_t size;                    /* sizeof(struct umbra_mesh) */
+    uint32_t cells[3];              /* of a block in each direction, without ghosts; 1 in directions that the mesh lacks */
+    uint32_t ghosts[3];             /* layers on each side, not more than cells; 0 in directions that the mesh lacks */
+    uint32_t blocks;                /* of the whole mesh */
+    uint32_t ranks;
+    uint32_t most_blocks;           /* that a rank will ever have, if blocks will move; 0: as many as now */
+    uint32_t (*owner)(void *context, uint32_t block);
+    /* The block in this direction (three numbers -1, 0 or 1), or UMBRA_NO_BLOCK; it must be mutual. A block may be its own
+     * neighbour. */
+    uint32_t (*neighbour)(void *context, uint32_t block, const int32_t *direction);
+    void *context;
+};
+
+/* A field: an array of doubles on each block that has it. */
+struct umbra_field {
+    uint32_t components;            /* values of a cell */
+    uint32_t flags;                 /* UMBRA_FIELD_... */
+    double allocate;                /* sparse: a strip travels if one value is as far from the default as this, or NaN */
+    double deallocate;              /* sparse: up to here a value is nothing; not above allocate */
+    double default_value;           /* sparse: what stands for cells where the field is absent */
+};
+
+/* Where the arrays are. Its functions are called by the thread that calls the library, which they must not do with the same
+ * exchange, and must return. */
+struct umbra_arrays {
+    size_t size;                    /* sizeof(struct umbra_arrays) */
+    /* The array of a field on a block of this rank, or NULL if it is absent: component after component, x fastest, then y,
+     * then z, ghosts included. */
+    double *(*values)(void *context, uint32_t block, uint32_t field);
+    /* Makes a field present, with the default in every cell: 0, or anything else if there is no memory. May be NULL if no
+     * field is sparse. */
+    int (*allocate)(void *context, uint32_t block, uint32_t field);
+    void *context;
+};
+
+struct umbra_boundary_options {
+    size_t size;                    /* sizeof(struct umbra_boundary_options) */
+    uint64_t timeout_ms;            /* of an exchange and of each wait for all ranks; 0: 300 000; UMBRA_FOREVER */
+    uint32_t smallest_slot;         /* bytes of a slot to begin with, and at least; 0: 1024 */
+    uint32_t reversed;              /* not 0: the last peer and the last channel first; the outcome is the same */
+};
+
+struct umbra_boundary_statistics {
+    size_t size;                    /* sizeof(struct umbra_boundary_statistics) */
+    uint64_t messages;              /* sent, one a peer and exchange */
+    uint64_t head_bytes;
+    uint64_t payload_bytes;
+    uint64_t live;                  /* strips that were sent */
+    uint64_t null;                  /* strips that were not, for they hold nothing */
+    uint64_t overflows;             /* messages that did not fit into the receiver's slot */
+    uint64_t overflow_bytes;
+    uint64_t refused;               /* messages that were damaged, repeated, or of another plan or epoch */
+    uint64_t receive_bytes;         /* of slots that peers may fill now */
+    uint64_t dense_receive_bytes;   /* the same if every slot held everything */
+};
+
+/* Makes the memory through which all ranks of a mesh exchange these fields. Each rank is built on it once. */
+int umbra_fabric_create(const struct umbra_mesh *mesh, const struct umbra_field *fields, size_t count, umbra_fabric *fabric);
+/* A descriptor of that memory, which is closed with the fabric and in programs that are executed: a child gets it by dup2, others
+ * by a Unix socket, or as /proc/PID/fd/NUMBER. */
+int umbra_fabric_descriptor(umbra_fabric fabric, int *descriptor);
+/* Uses the memory behind a descriptor, of which it keeps a copy, for the same mesh and fields as its maker. */
+int umbra_fabric_attach(int descriptor, const struct umbra_mesh *mesh, const struct umbra_field *fields, size_t count,
+                        umbra_fabric *fabric);
+/* Releases the handle; what was built on it stays. */
+int umbra_fabric_release(umbra_fabric fabric);
+
+/* Builds the exchange of one rank, with all other ranks: it waits for them. -UMBRA_ECONFLICT: a rank has another mesh or other
+ * fields; the detail names the first channel in which they differ. */
+int umbra_boundary_build(umbra_fabric fabric, uint32_t rank, const struct umbra_mesh *mesh,
+                         const struct umbra_boundary_options *options, umbra_boundary *boundary);
+/* One whole exchange, waiting in between. -UMBRA_ETIMEOUT: the detail names the ranks, blocks and fields that are missing. */
+int umbra_boundary_exchange(umbra_boundary boundary, const struct umbra_arrays *arrays);
+/* The same in steps, each for one scope; doing one half after the other gives the same bits. send and receive store whether
+ * they are done, and are called again until they are; send may be left waiting while receive goes on. Between send and set the
+ * interiors of the arrays must not change. -UMBRA_ENOTREADY: a step before this one is not done. */
+int umbra_boundary_start_receive(umbra_boundary boundary, uint32_t scope);
+int umbra_boundary_send(umbra_boundary boundary, const struct umbra_arrays *arrays, uint32_t scope, int *ready);
+int umbra_boundary_receive(umbra_boundary boundary, const struct umbra_arrays *arrays, uint32_t scope, int *ready);
+int umbra_boundary_set(umbra_boundary boundary, const struct umbra_arrays *arrays, uint32_t scope);
+/* Takes another mesh of as many ranks, with all of them, between two exchanges; moving arrays is the program's part.
+ * -UMBRA_ENOTREADY: a rank is in the middle of an exchange, and nothing has changed. -UMBRA_ETOOLARGE: a rank has more blocks
+ * than most_blocks said when the fabric was made. */
+int umbra_boundary_remesh(umbra_boundary boundary, const struct umbra_mesh *mesh);
+int umbra_boundary_statistics(umbra_boundary boundary, struct umbra_boundary_statistics *statistics);
+/* Releases the handle. Ranks that wait for this one find out at their deadline. */
+int umbra_boundary_release(umbra_boundary boundary);
 
 #ifdef __cplusplus
 }

@@ -18,10 +18,13 @@
 //! caches    add, find, end                          several of them, each under a key
 //! pool      create, attach, alloc, reference, destroy       memory that processes share
 //! channel   create, attach, send, receive, poll, barrier    messages between processes
+//! fabric    create, attach, descriptor           memory through which ranks exchange ghost cells
+//! boundary  build, send, receive, set, remesh    ghost cells of the program's own arrays
 //! stencil   submit, poll or deliver, prepared, free  whole neighbourhoods of a stencil
 //! ```
 #![deny(unsafe_code)]
 
+mod bounded;
 mod cached;
 mod call;
 mod handle;
@@ -30,7 +33,10 @@ mod statistics;
 mod status;
 mod stenciled;
 
-// The exported functions; the only modules with unsafe code beside `call`, which checks what C hands in.
+// The exported functions; the only modules with unsafe code beside `call`, which checks what C hands in, and `mesh`, which
+// asks what C has.
+#[allow(unsafe_code)]
+pub mod boundary;
 #[allow(unsafe_code)]
 pub mod cache;
 #[allow(unsafe_code)]
@@ -43,6 +49,8 @@ pub mod error;
 pub mod group;
 #[allow(unsafe_code)]
 pub mod lookup;
+#[allow(unsafe_code)]
+pub mod mesh;
 #[allow(unsafe_code)]
 pub mod pool;
 #[allow(unsafe_code)]

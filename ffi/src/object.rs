@@ -1,4 +1,4 @@
-//! What handles name: sessions, groups, regions, reads, caches, pools, channels.
+//! What handles name: sessions, groups, regions, reads, caches, pools, channels, exchanges.
 
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
@@ -11,6 +11,7 @@ use umbra_core::cache::keyed::InUse;
 use umbra_core::id::Id;
 use umbra_core::key::Key;
 
+use crate::bounded::{Bounded, Woven};
 use crate::cached::Cached;
 use crate::handle::Handles;
 use crate::status::{Code, Failure};
@@ -30,6 +31,8 @@ pub(crate) enum Object {
     Stencil(Box<Stenciled>),
     Pool(Box<Pool>),
     Channel(Channel),
+    Fabric(Woven),
+    Boundary(Box<Bounded>),
 }
 
 /// A session; its insides are gone once the job was left.
@@ -207,6 +210,22 @@ pub(crate) fn with_pool<R>(handle: u64, act: impl FnOnce(&Pool) -> Result<R, Fai
 pub(crate) fn with_channel<R>(handle: u64, act: impl FnOnce(&Channel) -> Result<R, Failure>) -> Result<R, Failure> {
     match &*HANDLES.get(handle)? {
         Object::Channel(channel) => act(channel),
+        _ => Err(Code::WrongKind.into()),
+    }
+}
+
+/// Uses the fabric that a handle names.
+pub(crate) fn with_fabric<R>(handle: u64, act: impl FnOnce(&Woven) -> Result<R, Failure>) -> Result<R, Failure> {
+    match &*HANDLES.get(handle)? {
+        Object::Fabric(fabric) => act(fabric),
+        _ => Err(Code::WrongKind.into()),
+    }
+}
+
+/// Uses the exchange that a handle names.
+pub(crate) fn with_boundary<R>(handle: u64, act: impl FnOnce(&Bounded) -> Result<R, Failure>) -> Result<R, Failure> {
+    match &*HANDLES.get(handle)? {
+        Object::Boundary(bounded) => act(bounded),
         _ => Err(Code::WrongKind.into()),
     }
 }

@@ -182,3 +182,28 @@ fn s54_the_main_loop_of_a_stencil_in_c_computes_every_point_from_the_right_conte
 fn a_pool_and_channels_in_c_do_all_that_the_header_promises() {
     runs_alone("pool", &[], &[]);
 }
+
+#[test]
+fn ghost_cells_of_arrays_in_c_are_exchanged_as_the_header_promises() {
+    runs_alone("boundary", &["3"], &["2"]);
+}
+
+#[test]
+fn s43_ranks_in_c_and_in_rust_exchange_ghost_cells_with_each_other() {
+    let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("c-and-rust-{}", std::process::id()));
+    fs::create_dir_all(&directory).unwrap();
+    let c = match compile(&directory, "boundary", &[]) {
+        Ok(program) => program,
+        Err(why) => return println!("skipped: {why}"),
+    };
+    let rust = rig::build().join("examples/boundary");
+    for (first, others) in [(&c, &rust), (&rust, &c), (&rust, &rust)] {
+        let mut command = Command::new(first);
+        let command = command.arg("4").arg(others).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let output = rig::finish(command.spawn().unwrap(), Instant::now() + PATIENCE);
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        all_is_right(&[output]);
+        assert_eq!(said.lines().count(), 4, "{said}");
+    }
+    fs::remove_dir_all(directory).unwrap();
+}

@@ -1,0 +1,343 @@
+//! `umbra_fabric_*` and `umbra_boundary_*`: ghost cells of the program's own arrays.
+
+use std::ffi::c_int;
+use std::os::fd::BorrowedFd;
+use std::task::Poll;
+use std::time::Duration;
+
+use umbra::boundary::{Boundary, BoundaryError, Extent, Fabric, Field, Mesh as _, Scope, Settings, largest_message};
+use umbra::sys::segment::{Mapping, Segment};
+
+use crate::bounded::{Bounded, Inner, Woven};
+use crate::call::{enter, sized, store, store_sized, takes};
+use crate::mesh::{Arrays, ArraysView, FieldView, Mesh, MeshView, fields, lengths};
+use crate::object::{HANDLES, Object, with_boundary, with_fabric};
+use crate::pool::keep;
+use crate::status::{Code, Failure};
+
+/// Messages of a pair that may be under way: a rank can be one exchange ahead of another.
+const SLOTS: u32 = 2;
+
+/// `struct umbra_boundary_options`.
+#[repr(C)]
+pub struct Options {
+    size: usize,
+    timeout_ms: u64,
+    smallest_slot: u32,
+    reversed: u32,
+}
+
+/// `struct umbra_boundary_statistics`.
+#[repr(C)]
+pub struct Figures {
+    size: usize,
+    messages: u64,
+    head_bytes: u64,
+    payload_bytes: u64,
+    live: u64,
+    null: u64,
+    overflows: u64,
+    overflow_bytes: u64,
+    refused: u64,
+    receive_bytes: u64,
+    dense_receive_bytes: u64,
+}
+
+fn extent(mesh: Mesh, fields: &[Field]) -> Extent {
+    let ranks = mesh.ranks();
+    Extent { ranks, slots: SLOTS, message: largest_message(&mesh.at_worst(), fields, ranks) }
+}
+
+fn scope(scope: u32) -> Result<Scope, Failure> {
+    match scope {
+        0 => Ok(Scope::Any),
+        1 => Ok(Scope::Local),
+        2 => Ok(Scope::Nonlocal),
+        other => Err(Failure::new(Code::Invalid, format!("no scope is called {other}"))),
+    }
+}
+
+/// Makes the memory through which the ranks of a mesh exchange these fields.
+///
+/// # Safety
+/// `mesh` points to a structure that begins with its size, whose functions may be called; `fields` points to `count`
+/// fields; `fabric` is valid for writing.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbra_fabric_create(
+    mesh: *const MeshView,
+    field: *const FieldView,
+    count: usize,
+    fabric: *mut u64,
+) -> c_int {
+    enter(|| {
+        takes(fabric)?;
+        // SAFETY: the caller's promise about the fields.
+        let fields = unsafe { fields(field, count) }?;
+        // SAFETY: and about the mesh.
+        let extent = extent(unsafe { Mesh::ask(mesh) }?, &fields);
+        let segment = Fabric::segment(extent).map_err(|e| Failure::new(Code::System, e))?;
+        // SAFETY: and about the output.
+        unsafe { keep(Object::Fabric(Woven::new(segment, extent, fields)), fabric) }
+    })
+}
+
+/// Uses the memory that another process has made for the same mesh and fields. The descriptor stays the caller's.
+///
+/// # Safety
+/// As for [`umbra_fabric_create`], and `descriptor` is open during the call.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbra_fabric_attach(
+    descriptor: c_int,
+    mesh: *const MeshView,
+    field: *const FieldView,
+    count: usize,
+    fabric: *mut u64,
+) -> c_int {
+    enter(|| {
+        takes(fabric)?;
+        if descriptor < 0 {
+            return Err(Failure::new(Code::Invalid, format!("{descriptor} is no descriptor")));
+        }
+        // SAFETY: the caller's promise about the fields.
+        let fields = unsafe { fields(field, count) }?;
+        // SAFETY: and about the mesh.
+        let extent = extent(unsafe { Mesh::ask(mesh) }?, &fields);
+        // SAFETY: not -1; that it is open is the caller's promise, and the system's to say if it is not.
+        let theirs = unsafe { BorrowedFd::borrow_raw(descriptor) };
+        let refused = |error: &dyn std::fmt::Display| Failure::new(Code::System, error);
+        let ours = theirs.try_clone_to_owned().map_err(|e| refused(&e))?;
+        let segment = Segment::attach(ours, Mapping::ReadWrite, extent.bytes()).map_err(|e| refused(&e))?;
+        // SAFETY: the caller's promise about the output.
+        unsafe { keep(Object::Fabric(Woven::new(segment, extent, fields)), fabric) }
+    })
+}
+
+/// The descriptor of the memory, to hand to other processes; it stays the fabric's.
+///
+/// # Safety
+/// `descriptor` is valid for writing.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbra_fabric_descriptor(fabric: u64, descriptor: *mut c_int) -> c_int {
+    enter(|| {
+        with_fabric(fabric, |woven| {
+            let number = woven.segment.number().map_err(|e| Failure::new(Code::System, e))?;
+            let number = c_int::try_from(number).map_err(|e| Failure::new(Code::System, e))?;
+            // SAFETY: the caller's promise about the output.
+            unsafe { store(descriptor, number) }
+        })
+    })
+}
+
+/// Releases the handle; exchanges that were built on it keep the memory.
+#[unsafe(no_mangle)]
+pub extern "C" fn umbra_fabric_release(fabric: u64) -> c_int {
+    enter(|| {
+        with_fabric(fabric, |_| Ok(()))?;
+        HANDLES.release(fabric).map(drop)
+    })
+}
+
+/// Builds the exchange of one rank, together with all others.
+///
+/// # Safety
+/// `mesh` and `options` point to structures that begin with their sizes, and the mesh's functions may be called;
+/// `boundary` is valid for writing.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbra_boundary_build(
+    fabric: u64,
+    rank: u32,
+    mesh: *const MeshView,
+    options: *const Options,
+    boundary: *mut u64,
+) -> c_int {
+    enter(|| {
+        takes(boundary)?;
+        // SAFETY: the caller's promise about the options; zeros are valid ones.
+        let options = unsafe { sized(options, size_of::<Options>()) }?;
+        let usual = Settings::default();
+        let settings = Settings {
+            deadline: match options.timeout_ms {
+                0 => usual.deadline,
+                u64::MAX => None,
+                wait => Some(Duration::from_millis(wait)),
+            },
+            smallest_slot: if options.smallest_slot == 0 { usual.smallest_slot } else { options.smallest_slot },
+            reversed: options.reversed != 0,
+        };
+        // SAFETY: the caller's promise about the mesh.
+        let mesh = unsafe { Mesh::ask(mesh) }?;
+        let (end, fields) = with_fabric(fabric, |woven| {
+            if mesh.ranks() != woven.extent.ranks {
+                let detail = format!("mesh has {} ranks, its fabric {}", mesh.ranks(), woven.extent.ranks);
+                return Err(Failure::new(Code::Invalid, detail));
+            }
+            Ok((woven.end(rank)?, woven.fields.clone()))
+        })?;
+        let lengths = lengths(mesh.shape(), &fields)?;
+        let built = Boundary::build(&mesh, &fields, end, settings)?;
+        // SAFETY: the caller's promise about the output.
+        unsafe { keep(Object::Boundary(Box::new(Bounded::new(Inner { boundary: built, fields, lengths }))), boundary) }
+    })
+}
+
+/// Gets receivers ready.
+#[unsafe(no_mangle)]
+pub extern "C" fn umbra_boundary_start_receive(boundary: u64, which: u32) -> c_int {
+    enter(|| {
+        let scope = scope(which)?;
+        with_boundary(boundary, |bounded| bounded.with(|inner| Ok(inner.boundary.start_receive(scope)?)))
+    })
+}
+
+/// Uses the arrays of C in a task of the exchange.
+///
+/// # Safety
+/// As for [`Arrays::new`].
+unsafe fn task<R>(
+    boundary: u64,
+    arrays: *const ArraysView,
+    act: impl FnOnce(&mut Boundary<Fabric>, &mut Arrays<'_>) -> Result<R, BoundaryError>,
+) -> Result<R, Failure> {
+    with_boundary(boundary, |bounded| {
+        bounded.with(|inner| {
+            // SAFETY: the caller's promise.
+            let mut view = unsafe { Arrays::new(arrays, &inner.lengths) }?;
+            let done = act(&mut inner.boundary, &mut view);
+            view.end(done)
+        })
+    })
+}
+
+/// A task that may have to be called again.
+type Step = fn(&mut Boundary<Fabric>, &mut Arrays<'_>, Scope) -> Result<Poll<()>, BoundaryError>;
+
+/// A task that says whether it is done.
+///
+/// # Safety
+/// As for [`umbra_boundary_send`].
+unsafe fn step(boundary: u64, arrays: *const ArraysView, which: u32, ready: *mut c_int, act: Step) -> c_int {
+    enter(|| {
+        takes(ready)?;
+        let scope = scope(which)?;
+        // SAFETY: the caller's promise about the arrays.
+        let done = unsafe { task(boundary, arrays, |boundary, view| act(boundary, view, scope)) }?;
+        // SAFETY: and about the output.
+        unsafe { store(ready, c_int::from(done.is_ready())) }
+    })
+}
+
+/// Packs and sends.
+///
+/// # Safety
+/// `arrays` points to a structure that begins with its size; its functions may be called, and name whole arrays;
+/// `ready` is valid for writing.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbra_boundary_send(
+    boundary: u64,
+    arrays: *const ArraysView,
+    which: u32,
+    ready: *mut c_int,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe { step(boundary, arrays, which, ready, |boundary, view, scope| boundary.send(view, scope)) }
+}
+
+/// Looks for what has come.
+///
+/// # Safety
+/// As for [`umbra_boundary_send`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbra_boundary_receive(
+    boundary: u64,
+    arrays: *const ArraysView,
+    which: u32,
+    ready: *mut c_int,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe { step(boundary, arrays, which, ready, |boundary, view, scope| boundary.receive(view, scope)) }
+}
+
+/// Fills the ghosts.
+///
+/// # Safety
+/// As for [`umbra_boundary_send`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbra_boundary_set(boundary: u64, arrays: *const ArraysView, which: u32) -> c_int {
+    enter(|| {
+        let scope = scope(which)?;
+        // SAFETY: the caller's promise about the arrays.
+        unsafe { task(boundary, arrays, |boundary, view| boundary.set(view, scope)) }
+    })
+}
+
+/// One whole exchange.
+///
+/// # Safety
+/// As for [`umbra_boundary_send`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbra_boundary_exchange(boundary: u64, arrays: *const ArraysView) -> c_int {
+    enter(|| {
+        // SAFETY: the caller's promise about the arrays.
+        unsafe { task(boundary, arrays, |boundary, view| boundary.exchange(view)) }
+    })
+}
+
+/// Changes the mesh, together with all others.
+///
+/// # Safety
+/// `mesh` points to a structure that begins with its size, whose functions may be called.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbra_boundary_remesh(boundary: u64, mesh: *const MeshView) -> c_int {
+    enter(|| {
+        // SAFETY: the caller's promise.
+        let mesh = unsafe { Mesh::ask(mesh) }?;
+        with_boundary(boundary, |bounded| {
+            bounded.with(|inner| {
+                let lengths = lengths(mesh.shape(), &inner.fields)?;
+                inner.boundary.remesh(&mesh)?;
+                inner.lengths = lengths;
+                Ok(())
+            })
+        })
+    })
+}
+
+/// What happened so far.
+///
+/// # Safety
+/// `statistics` points to a structure that begins with its size.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbra_boundary_statistics(boundary: u64, statistics: *mut Figures) -> c_int {
+    enter(|| {
+        let figures = with_boundary(boundary, |bounded| {
+            bounded.with(|inner| {
+                let counts = inner.boundary.counts();
+                let (receive_bytes, dense_receive_bytes) = inner.boundary.receive_bytes();
+                Ok(Figures {
+                    size: size_of::<Figures>(),
+                    messages: counts.messages,
+                    head_bytes: counts.head_bytes,
+                    payload_bytes: counts.payload_bytes,
+                    live: counts.live,
+                    null: counts.null,
+                    overflows: counts.overflows,
+                    overflow_bytes: counts.overflow_bytes,
+                    refused: counts.old + counts.duplicates + counts.refused,
+                    receive_bytes,
+                    dense_receive_bytes,
+                })
+            })
+        })?;
+        // SAFETY: the caller's promise.
+        unsafe { store_sized(statistics, &figures, size_of::<Figures>()) }
+    })
+}
+
+/// Releases the handle. Others find out at their deadline if they wait for this rank.
+#[unsafe(no_mangle)]
+pub extern "C" fn umbra_boundary_release(boundary: u64) -> c_int {
+    enter(|| {
+        with_boundary(boundary, |_| Ok(()))?;
+        HANDLES.release(boundary).map(drop)
+    })
+}
