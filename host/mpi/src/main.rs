@@ -3,6 +3,7 @@
 
 mod advect;
 mod options;
+mod told;
 
 use std::error::Error;
 use std::process::ExitCode;
@@ -37,7 +38,7 @@ fn main() -> ExitCode {
         }
     };
     let done = match request {
-        Request::Advect(options, carrier, json) => advect::run(world, options, carrier, json),
+        Request::Advect(wanted) => advect::run(world, &wanted),
         Request::Group => group(world).map(|()| true),
         Request::Help => Ok(true),
     };

@@ -1,9 +1,12 @@
 //! The command line.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use lexopt::prelude::{Long, Short, Value, ValueExt as _};
 use umbra::advect::{Options, Problem};
+
+use crate::advect::Wanted;
 
 pub(crate) const HELP: &str = "\
 usage: mpirun -n RANKS umbra-mpi COMMAND
@@ -11,14 +14,17 @@ usage: mpirun -n RANKS umbra-mpi COMMAND
   advect [OPTION]...   move blobs through a mesh, every bit proven; as `umbra advect` does on one
                        machine, with these of its options: --problem shift|smooth, -d N, --blocks N,
                        --cells N, --fields N, --radius N, --cycles N, --dense, --split, --reversed,
-                       --delay-us N, --seed N, --timeout-s N, --json; and --transport
-                       slot (a message a peer), early or probe (a message a strip)
+                       --delay-us N, --seed N, --dealloc-count N, --timeout-s N, --no-verify, --json,
+                       --plot FILE.html (written by rank 0); and --transport slot (a message a
+                       peer), early or probe (a message a strip)
   group                make a job of these processes, without a configuration file, and look
                        everybody up in the endpoint cache
   --help               this text
 
 Examples:
   mpirun -n 4 umbra-mpi advect --problem smooth
+  mpirun -n 4 umbra-mpi advect -d 3 --plot blobs.html
+  mpirun -n 4 umbra-mpi advect --json | jq .live_fraction
   mpirun -n 8 umbra-mpi group
 ";
 
@@ -34,12 +40,12 @@ pub(crate) enum Carrier {
 }
 
 /// What the user asks for.
-#[derive(Clone, Copy, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub(crate) enum Request {
     /// The help text.
     Help,
-    /// The advection problem; with an object instead of a line.
-    Advect(Options, Carrier, bool),
+    /// The advection problem.
+    Advect(Box<Wanted>),
     /// The endpoint cache.
     Group,
 }
@@ -64,7 +70,8 @@ pub(crate) fn parse(mut parser: lexopt::Parser) -> Result<Request, lexopt::Error
 }
 
 fn advect(mut parser: lexopt::Parser) -> Result<Request, lexopt::Error> {
-    let (mut problem, mut dimensions, mut carrier, mut json) = (Problem::Shift, 2, Carrier::Slot, false);
+    let (mut problem, mut dimensions, mut carrier) = (Problem::Shift, 2, Carrier::Slot);
+    let (mut json, mut verify, mut plot) = (false, true, None);
     type Change = Box<dyn FnOnce(&mut Options)>;
     let mut changes: Vec<Change> = Vec::new();
     while let Some(argument) = parser.next()? {
@@ -72,6 +79,14 @@ fn advect(mut parser: lexopt::Parser) -> Result<Request, lexopt::Error> {
             Short('h') | Long("help") => return Ok(Request::Help),
             Long("json") => {
                 json = true;
+                continue;
+            }
+            Long("no-verify") => {
+                verify = false;
+                continue;
+            }
+            Long("plot") => {
+                plot = Some(PathBuf::from(parser.value()?));
                 continue;
             }
             Long("problem") => {
@@ -101,6 +116,7 @@ fn advect(mut parser: lexopt::Parser) -> Result<Request, lexopt::Error> {
             Long("radius") => with(parser.value()?.parse()?, |options, n| options.radius = n),
             Long("cycles") => with(parser.value()?.parse()?, |options, n| options.cycles = n),
             Long("seed") => with(parser.value()?.parse()?, |options, n| options.seed = n),
+            Long("dealloc-count") => with(parser.value()?.parse()?, |options, n| options.idle = n),
             Long("delay-us") => with(parser.value()?.parse()?, |options, n| options.delay = Duration::from_micros(n)),
             Long("timeout-s") => with(parser.value()?.parse()?, |options, n| options.deadline = Duration::from_secs(n)),
             Long("dense") => Box::new(|options| options.dense = true),
@@ -112,7 +128,7 @@ fn advect(mut parser: lexopt::Parser) -> Result<Request, lexopt::Error> {
     }
     let mut options = Options::new(problem, dimensions);
     changes.into_iter().for_each(|change| change(&mut options));
-    Ok(Request::Advect(options, carrier, json))
+    Ok(Request::Advect(Box::new(Wanted { options, carrier, json, verify, plot })))
 }
 
 fn with<N: 'static>(n: N, change: fn(&mut Options, N)) -> Box<dyn FnOnce(&mut Options)> {
@@ -129,7 +145,9 @@ mod tests {
 
     #[test]
     fn options_change_the_usual_run_wherever_the_problem_stands() {
-        let expected = Options { cycles: 7, dense: true, ..Options::new(Problem::Smooth, 3) };
+        let options = Options { cycles: 7, dense: true, idle: 2, ..Options::new(Problem::Smooth, 3) };
+        let plot = Some("page.html".into());
+        let expected = Wanted { options, carrier: Carrier::Probe, json: true, verify: false, plot };
         let given = words(&[
             "advect",
             "--cycles",
@@ -141,8 +159,13 @@ mod tests {
             "--json",
             "--transport",
             "probe",
+            "--dealloc-count",
+            "2",
+            "--plot",
+            "page.html",
+            "--no-verify",
         ]);
-        assert_eq!(given.unwrap_or(Request::Help), Request::Advect(expected, Carrier::Probe, true));
+        assert_eq!(given.unwrap_or(Request::Help), Request::Advect(Box::new(expected)));
     }
 
     #[test]

@@ -16,12 +16,14 @@
 //! ```
 
 mod domain;
+mod finished;
 mod gather;
 mod options;
 mod rank;
 mod shift;
 mod smooth;
 
+pub use finished::Finished;
 pub use gather::{Outcome, Progress, run, summary};
 pub use options::{AdvectError, Options, Problem};
 pub use rank::{Frame, RankOutcome, Times, run_rank};

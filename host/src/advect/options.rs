@@ -16,6 +16,17 @@ pub enum Problem {
     Smooth,
 }
 
+impl Problem {
+    /// Its name on command lines and in reports.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Problem::Shift => "shift",
+            Problem::Smooth => "smooth",
+        }
+    }
+}
+
 /// A run.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Options {

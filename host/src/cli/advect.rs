@@ -1,7 +1,6 @@
 //! `umbra advect`: blobs that move through a mesh on several ranks, and the proof that every bit arrived.
 
 mod children;
-mod outcome;
 mod watch;
 
 use std::io::IsTerminal;
@@ -10,11 +9,10 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use umbra::advect::{self, Options, Problem};
+use umbra::advect::{self, Finished, Options, Problem};
 
 use super::run::timeout;
-use super::{Done, Failure, Out, at_least_one, paint, print_json};
-use outcome::Finished;
+use super::{Done, Failure, Out, at_least_one, paint};
 use watch::Watch;
 
 /// Move blobs through a mesh on several ranks, and prove that every bit arrived.
@@ -158,17 +156,32 @@ impl Advect {
         watch.finish();
         let outcome = outcome.map_err(Failure::failed)?;
         let dense = self.dense_hash(&options, &mut watch)?;
-        let finished = Finished::new(&options, outcome, dense, elapsed, self.threads);
+        let finished =
+            Finished::new(&options, outcome, dense, elapsed, if self.threads { "shm-threads" } else { "shm" });
         if let Some(path) = &self.plot {
             std::fs::write(path, finished.report().to_html())
                 .map_err(|e| Failure::failed(format!("cannot write the page {}: {e}", path.display())))?;
         }
         if self.json {
-            print_json(out, &finished.object())?;
+            writeln!(out, "{}", finished.json())?;
         } else {
-            finished.print(out, self.plot.as_deref())?;
+            self.print(out, &finished)?;
         }
         Ok(if finished.is_good() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    }
+
+    fn print(&self, out: Out<'_>, finished: &Finished<'_>) -> Result<(), Failure> {
+        writeln!(out, "{}", paint::strong(finished.headline()))?;
+        for (name, value) in finished.figures() {
+            writeln!(out, "  {}  {value}", paint::faint(format!("{name:<18}")))?;
+        }
+        let (good, text) = finished.verdict();
+        let word = if good { paint::good("agreed:") } else { paint::bad("differs:") };
+        writeln!(out, "{word} {text}")?;
+        if let Some(path) = &self.plot {
+            writeln!(out, "drawn: {}", path.display())?;
+        }
+        Ok(())
     }
 
     /// What a dense run of one rank gets, where there is no closed form.

@@ -1,0 +1,261 @@
+//! How a run went: figures for people, one object for programs, a page to look at.
+//!
+//! Whatever carried the messages, all of it is said in the same way.
+
+use std::time::Duration;
+
+use super::gather::Outcome;
+use super::options::{Options, Problem};
+use super::rank::{RankOutcome, Times};
+use crate::boundary::Mesh as _;
+use crate::quantity::{Bytes, Count, Nanos};
+use crate::report::{Motion, Picture, Report, Verdict};
+
+// Places of `RankOutcome::counts`.
+const MESSAGES: usize = 0;
+const PAYLOAD: usize = 1;
+const HEADS: usize = 2;
+const LIVE: usize = 3;
+const NULL: usize = 4;
+const OVERFLOWS: usize = 5;
+
+/// A run that came to its end.
+#[derive(Debug)]
+pub struct Finished<'o> {
+    options: &'o Options,
+    outcome: Outcome,
+    /// The hash of a dense run of one rank, if there was one.
+    dense: Option<u64>,
+    elapsed: Duration,
+    transport: &'static str,
+    /// Nanoseconds of each cycle, of the slowest rank, sorted.
+    sorted: Vec<u64>,
+}
+
+impl<'o> Finished<'o> {
+    /// What the ranks say, the hash of a dense run of one rank if there was one, how long it took, and over what.
+    #[must_use]
+    pub fn new(
+        options: &'o Options,
+        outcome: Outcome,
+        dense: Option<u64>,
+        elapsed: Duration,
+        transport: &'static str,
+    ) -> Finished<'o> {
+        let slowest = |at: usize| outcome.ranks.iter().filter_map(|rank| rank.cycles_ns.get(at)).max().copied();
+        let mut sorted: Vec<u64> = (0..options.cycles as usize).filter_map(slowest).collect();
+        sorted.sort_unstable();
+        Finished { options, outcome, dense, elapsed, transport, sorted }
+    }
+
+    /// Whether all bits are right, as far as they were compared.
+    #[must_use]
+    pub fn is_good(&self) -> bool {
+        self.outcome.wrong.unwrap_or(0) == 0 && self.dense.is_none_or(|hash| hash == self.outcome.hash)
+    }
+
+    fn sum(&self, of: impl Fn(&RankOutcome) -> u64) -> u64 {
+        self.outcome.ranks.iter().map(of).sum()
+    }
+
+    fn count(&self, at: usize) -> u64 {
+        self.sum(|rank| rank.counts[at])
+    }
+
+    fn slots(&self, at: usize) -> u64 {
+        self.sum(|rank| rank.slot_bytes[at])
+    }
+
+    fn slowest(&self, of: impl Fn(&RankOutcome) -> Duration) -> f64 {
+        self.outcome.ranks.iter().map(of).max().unwrap_or_default().as_secs_f64() * 1e6
+    }
+
+    fn percentile(&self, percent: usize) -> u64 {
+        self.sorted.get(self.sorted.len() * percent / 100).copied().unwrap_or(0)
+    }
+
+    fn dense_field_bytes(&self) -> u64 {
+        let Ok(mesh) = self.options.mesh() else { return 0 };
+        let stages = if self.options.problem == Problem::Smooth { 2 } else { 1 };
+        u64::from(mesh.blocks()) * mesh.shape().len() as u64 * u64::from(self.options.fields) * 8 * stages
+    }
+
+    /// Payload of one time step between ranks if every block had every field.
+    fn dense_step_bytes(&self) -> u64 {
+        let Ok(mesh) = self.options.mesh() else { return 0 };
+        let shape = mesh.shape();
+        let each = |block: u32| -> u64 {
+            let apart = shape.elements().filter(|&element| {
+                mesh.neighbour(block, element).is_some_and(|other| mesh.owner(other) != mesh.owner(block))
+            });
+            apart.map(|element| shape.send_box(element).cells() * 8).sum()
+        };
+        let exchanges = if self.options.problem == Problem::Smooth { 2 } else { u64::from(self.options.dimensions) };
+        (0..mesh.blocks()).map(each).sum::<u64>() * u64::from(self.options.fields) * exchanges
+    }
+
+    /// One JSON object; times in microseconds, of the slowest rank where there are several.
+    #[must_use]
+    pub fn json(&self) -> String {
+        let (options, outcome) = (self.options, &self.outcome);
+        let us = |percent| number(self.percentile(percent) as f64 / 1e3);
+        let time = |of: fn(&Times) -> Duration| number(self.slowest(|rank| of(&rank.times)));
+        let text = |text: &str| format!("\"{text}\"");
+        let hash = |hash: u64| text(&format!("{hash:016x}"));
+        let or_null = |member: Option<String>| member.unwrap_or_else(|| "null".to_owned());
+        let (live, null) = (self.count(LIVE), self.count(NULL));
+        let members = [
+            ("ok", self.is_good().to_string()),
+            ("problem", text(options.problem.name())),
+            ("cycles", options.cycles.to_string()),
+            ("ranks", options.ranks.to_string()),
+            ("blocks", options.blocks.pow(options.dimensions).to_string()),
+            ("B", options.cells.to_string()),
+            ("d", options.dimensions.to_string()),
+            ("fields", options.fields.to_string()),
+            ("dense", options.dense.to_string()),
+            ("transport", text(self.transport)),
+            ("t_cycle_us", object(&[("p10", us(10)), ("p50", us(50)), ("p90", us(90))])),
+            ("t_pack_us", time(|times| times.pack)),
+            ("t_wait_us", time(|times| times.wait)),
+            ("t_set_us", time(|times| times.set)),
+            ("t_update_us", time(|times| times.update)),
+            ("t_dealloc_us", time(|times| times.dealloc)),
+            ("wire_bytes_payload", self.count(PAYLOAD).to_string()),
+            ("wire_bytes_header", self.count(HEADS).to_string()),
+            ("wire_msgs", self.count(MESSAGES).to_string()),
+            ("live", live.to_string()),
+            ("null", null.to_string()),
+            ("live_fraction", number(live as f64 / (live + null).max(1) as f64)),
+            (
+                "field_bytes",
+                object(&[
+                    ("now", self.sum(|rank| rank.field_bytes).to_string()),
+                    ("peak", outcome.field_bytes_peak.to_string()),
+                    ("dense", self.dense_field_bytes().to_string()),
+                ]),
+            ),
+            (
+                "comm_bytes",
+                object(&[("recv", object(&[("now", self.slots(0).to_string()), ("peak", self.slots(1).to_string())]))]),
+            ),
+            ("dense_comm_bytes", self.slots(2).to_string()),
+            ("allocs", self.sum(|rank| rank.allocations[0]).to_string()),
+            ("deallocs", self.sum(|rank| rank.allocations[1]).to_string()),
+            ("overflow_msgs", self.count(OVERFLOWS).to_string()),
+            ("max", number(outcome.max)),
+            ("nonzero", outcome.nonzero.to_string()),
+            ("wrong_cells", or_null(outcome.wrong.map(|wrong| wrong.to_string()))),
+            ("dense_hash", or_null(self.dense.map(hash))),
+            ("hash", hash(outcome.hash)),
+            ("elapsed_ms", number(self.elapsed.as_secs_f64() * 1e3)),
+        ];
+        object(&members)
+    }
+
+    /// What ran.
+    #[must_use]
+    pub fn headline(&self) -> String {
+        let Options { dimensions, blocks, cells, fields, cycles, ranks, .. } = *self.options;
+        let power = |n: u32| vec![n.to_string(); dimensions as usize].join(" × ");
+        format!(
+            "{}, {} blocks of {} cells, {fields} fields, {} time steps, {ranks} ranks over {}",
+            self.options.problem.name(),
+            power(blocks),
+            power(cells),
+            Count(u64::from(cycles)),
+            self.transport
+        )
+    }
+
+    /// Whether it is right, and in which way that was found.
+    #[must_use]
+    pub fn verdict(&self) -> (bool, String) {
+        let text = match (self.outcome.wrong, self.dense) {
+            (Some(0), _) => "every cell has the bits of the closed form".to_owned(),
+            (Some(wrong), _) => format!("{} cells differ from the closed form", Count(wrong)),
+            (None, Some(_)) if self.is_good() => "all bits are those of a dense run of one rank".to_owned(),
+            (None, Some(hash)) => format!("hash {:016x}, a dense run of one rank has {hash:016x}", self.outcome.hash),
+            (None, None) => "not compared".to_owned(),
+        };
+        (self.is_good(), text)
+    }
+
+    /// What to show: a name and a value.
+    #[must_use]
+    pub fn figures(&self) -> Vec<(String, String)> {
+        let of = |part: u64, whole: u64| format!("{:.1} %", 100.0 * part as f64 / whole.max(1) as f64);
+        let (live, null) = (self.count(LIVE), self.count(NULL));
+        let payload = self.count(PAYLOAD);
+        let steps = u64::from(self.options.cycles).max(1);
+        let pairs = [
+            ("time step, median", Nanos(self.percentile(50)).to_string()),
+            ("p10 to p90", format!("{} to {}", Nanos(self.percentile(10)), Nanos(self.percentile(90)))),
+            ("live strips", format!("{} of {}", of(live, live + null), Count(live + null))),
+            ("payload a step", Bytes(payload / steps).to_string()),
+            ("of dense payload", of(payload, self.dense_step_bytes() * steps)),
+            ("heads a step", Bytes(self.count(HEADS) / steps).to_string()),
+            ("messages a step", format!("{:.1}", self.count(MESSAGES) as f64 / steps as f64)),
+            ("overflows", Count(self.count(OVERFLOWS)).to_string()),
+            ("fields at most", Bytes(self.outcome.field_bytes_peak).to_string()),
+            ("of dense fields", of(self.outcome.field_bytes_peak, self.dense_field_bytes())),
+            ("slots at most", Bytes(self.slots(1)).to_string()),
+            ("of dense slots", of(self.slots(1), self.slots(2))),
+            ("became present", Count(self.sum(|rank| rank.allocations[0])).to_string()),
+            ("became absent", Count(self.sum(|rank| rank.allocations[1])).to_string()),
+            ("hash", format!("{:016x}", self.outcome.hash)),
+        ];
+        pairs.map(|(name, value)| (name.to_owned(), value)).into()
+    }
+
+    /// A page of figures and pictures.
+    #[must_use]
+    pub fn report(&self) -> Report {
+        let (good, text) = self.verdict();
+        let verdict = match (good, self.outcome.wrong, self.dense) {
+            (true, None, None) => Verdict::Unchecked,
+            (true, ..) => Verdict::Agreed,
+            (false, ..) => Verdict::Failed(text),
+        };
+        Report {
+            title: "Sparse advection".to_owned(),
+            subtitle: self.headline(),
+            verdict,
+            figures: self.figures(),
+            motion: self.motion(),
+            ..Report::default()
+        }
+    }
+
+    fn motion(&self) -> Motion {
+        let Ok(mesh) = self.options.mesh() else { return Motion::default() };
+        let ranks = &self.outcome.ranks;
+        let frames = ranks.first().map_or(0, |rank| rank.frames.len());
+        let picture = |nth: usize| {
+            let parts = ranks.iter().filter_map(|rank| rank.frames.get(nth));
+            let blocks = parts.clone().flat_map(|frame| frame.blocks.iter().cloned()).collect();
+            Picture { cycle: parts.map(|frame| frame.cycle).max().unwrap_or(0), blocks }
+        };
+        let step = |at: usize| ranks.iter().filter_map(|rank| rank.cycle_bytes.get(at)).sum();
+        let ([x, y, _], cells) = (mesh.counts(), self.options.cells);
+        Motion {
+            counts: [x, y],
+            cells: [cells, cells],
+            owners: (0..mesh.blocks()).map(|block| mesh.owner(block)).collect(),
+            pictures: (0..frames).map(picture).collect(),
+            bytes: (0..self.options.cycles as usize).map(step).collect(),
+            dense_bytes: self.dense_step_bytes(),
+        }
+    }
+}
+
+/// A number as JSON has it, which knows neither infinity nor NaN.
+fn number(value: f64) -> String {
+    if value.is_finite() { format!("{value:?}") } else { "null".to_owned() }
+}
+
+/// An object of members that are JSON already.
+fn object(members: &[(&str, String)]) -> String {
+    let members: Vec<String> = members.iter().map(|(name, value)| format!("\"{name}\":{value}")).collect();
+    format!("{{{}}}", members.join(","))
+}
