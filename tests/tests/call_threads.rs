@@ -165,6 +165,22 @@ fn s35_an_answer_counts_though_its_sender_has_left_since() {
 }
 
 #[test]
+fn a_request_that_came_before_its_seat_was_taken_by_a_household_is_not_lost() {
+    let station = Station::create("late household", Shape::new(3)).unwrap();
+    let mut first = member(&station, Node(0), 2);
+    // The first does not know yet who will sit at 2, and sends to the inbox there.
+    let handle = first.start(&call(&nodes(3), &[])).unwrap();
+    let mut second = member(&station, Node(1), 2);
+    second.house(Node(2)).unwrap();
+    let start = std::time::Instant::now();
+    while !first.test(handle).unwrap() {
+        second.turn();
+        assert!(start.elapsed() < Duration::from_secs(9), "it takes until the deadline");
+    }
+    assert_eq!(first.wait(handle, LONG).unwrap().data, 3_u64.to_le_bytes());
+}
+
+#[test]
 fn s31_all_failures_are_collected() {
     with_members(7, |member, _| {
         let members = nodes(7);

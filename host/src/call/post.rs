@@ -15,10 +15,10 @@ use crate::sys::clock::now;
 use crate::sys::futex::Futex;
 
 impl Member {
-    /// Takes messages out of the inbox, at most so many; whether there were any.
-    pub(super) fn receive(&mut self, most: usize) -> bool {
+    /// Takes messages out of the inbox of a seat of ours, at most so many; whether there were any.
+    pub(super) fn receive(&mut self, seat: Node, most: usize) -> bool {
         let station = self.station.clone();
-        let Ok(inbox) = station.inbox(self.node) else { return false };
+        let Ok(inbox) = station.inbox(seat) else { return false };
         let port = Port::new(inbox, number(self.node, self.machine.config().life), Futex);
         let mut worked = false;
         for _ in 0..most {
@@ -86,11 +86,15 @@ impl Member {
     pub(super) fn look(&mut self) {
         // Whoever has died before its life was known is seen to come first, and to be dead then.
         for _ in 0..2 {
-            let changed = self.peers.changed(&self.station);
+            let (changed, most) = (self.peers.changed(&self.station), self.station.shape().messages as usize);
+            // Who had not seen yet that a seat is ours has sent to the inbox of that seat.
+            for at in 0..self.housed.len() {
+                self.receive(self.housed[at], most);
+            }
             if changed.is_empty() {
                 return;
             }
-            self.receive(self.station.shape().messages as usize);
+            self.receive(self.node, most);
             if self.held.is_some() {
                 // The machine has to be polled before it takes the rest.
                 let (outbox, peers) = (&mut self.outbox, &self.peers);
@@ -107,12 +111,15 @@ impl Member {
 
     /// Takes note of who sits somewhere.
     fn note(&mut self, node: Node, sitter: Sitter) {
-        let Ok(inbox) = self.station.inbox(self.node) else { return };
         self.peers.note(node, sitter, |node, news| match news {
             News::Gone(life) => {
                 self.outbox.retain(|&(_, to, _)| to != node);
                 self.machine.on_gone(node, now());
-                inbox.queue().reclaim(number(node, life));
+                for &seat in self.housed.iter().chain([&self.node]) {
+                    if let Ok(inbox) = self.station.inbox(seat) {
+                        inbox.queue().reclaim(number(node, life));
+                    }
+                }
             }
             News::Back => self.machine.on_back(node),
         });
