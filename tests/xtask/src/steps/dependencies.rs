@@ -34,8 +34,8 @@ pub(super) fn deny(bench: &Bench<'_>) -> Result<Verdict, Failure> {
     };
     Run::new(&tool).words("--workspace --all-features check licenses bans sources").succeed(bench.log)?;
     let (manifest, rules) = (Path::new(APART).join("Cargo.toml"), bench.workspace.root.join("deny.toml"));
-    let apart = Run::new(tool).arg("--manifest-path").arg(manifest).words("--all-features check --config");
-    apart.arg(rules).words("licenses bans sources").succeed(bench.log)?;
+    let apart = Run::new(tool).arg("--manifest-path").arg(manifest).words("--all-features --config");
+    apart.arg(rules).words("check licenses bans sources").succeed(bench.log)?;
     Ok(Verdict::Passed(String::new()))
 }
 
