@@ -36,8 +36,6 @@ const SPINS: u32 = 200;
 pub struct Member {
     pub(super) station: Station,
     pub(super) node: Node,
-    /// Other seats of ours.
-    pub(super) housed: Vec<Node>,
     pub(super) machine: Machine<Heap>,
     functions: Vec<Option<Function>>,
     pub(super) peers: Peers,
@@ -88,7 +86,6 @@ impl Member {
         Ok(Member {
             station: station.clone(),
             node,
-            housed: Vec::new(),
             machine: capacities.machine(config),
             functions: Vec::new(),
             peers,
@@ -111,7 +108,6 @@ impl Member {
     pub fn house(&mut self, node: Node) -> Result<(), JoinError> {
         let (_, life) = sit(&self.station, node, self.node)?;
         self.peers.settle(node, life, self.node);
-        self.housed.push(node);
         // There is a seat, so the machine knows the member.
         let known = self.machine.house(node);
         debug_assert!(known.is_ok(), "a machine knows as many members as there are seats");

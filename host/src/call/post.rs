@@ -88,8 +88,9 @@ impl Member {
         for _ in 0..2 {
             let (changed, most) = (self.peers.changed(&self.station), self.station.shape().messages as usize);
             // Who had not seen yet that a seat is ours has sent to the inbox of that seat.
-            for at in 0..self.housed.len() {
-                self.receive(self.housed[at], most);
+            let others: Vec<Node> = self.peers.own().filter(|&seat| seat != self.node).collect();
+            for seat in others {
+                self.receive(seat, most);
             }
             if changed.is_empty() {
                 return;
@@ -111,11 +112,12 @@ impl Member {
 
     /// Takes note of who sits somewhere.
     fn note(&mut self, node: Node, sitter: Sitter) {
+        let own: Vec<Node> = self.peers.own().collect();
         self.peers.note(node, sitter, |node, news| match news {
             News::Gone(life) => {
                 self.outbox.retain(|&(_, to, _)| to != node);
                 self.machine.on_gone(node, now());
-                for &seat in self.housed.iter().chain([&self.node]) {
+                for &seat in &own {
                     if let Ok(inbox) = self.station.inbox(seat) {
                         inbox.queue().reclaim(number(node, life));
                     }
