@@ -20,12 +20,13 @@ pub(super) const fn items_ahead<T>() -> usize {
     }
 }
 
-/// Whether an item with this index begins a line, so that one request a line is made; about, as items need not divide it.
+/// Whether an item with this index begins a line, so that one request a line is made; some lines are asked for twice if
+/// items do not divide them.
 #[inline(always)]
 pub(super) const fn begins_a_line<T>(index: usize) -> bool {
     let per_line = match LINE_BYTES.checked_div(size_of::<T>()) {
         None | Some(0) => 1,
-        Some(items) => items.next_power_of_two(),
+        Some(items) => 1 << items.ilog2(),
     };
     index & (per_line - 1) == 0
 }
