@@ -62,10 +62,14 @@ pub(crate) fn rows(report: &mut Report, plan: &Plan, cores: &[usize]) {
             let (Some(call), Some(delay)) = (number(&line, "send_call_us_p50"), number(&line, "wake_us_p50")) else {
                 continue;
             };
-            let (our_call, our_delay) = crate::wake(core, 40, std::time::Duration::from_millis(50));
+            let (our_call, our_delay, our_share) = crate::wake(core, 40, std::time::Duration::from_millis(50));
             let row = |case, ours, theirs: f64| Row::new(case, ours, theirs * 1000.0, DRAGON, "ns", LOWER);
             report.row(row("wake dragon: the sender's call", our_call, call)).bar(4.0);
             report.row(row("wake dragon: until received", our_delay, delay)).bar(2.0);
+            if let Some(share) = number(&line, "waiter_cpu_share") {
+                let case = "wake dragon: core of the waiter";
+                report.row(Row::new(case, our_share, share * 100.0, DRAGON, "%", LOWER)).bar(100.0);
+            }
         }
     }
 }

@@ -6,13 +6,15 @@
 //! is the same shape without a channel: one line to and fro, a bare futex, one copy of the bytes.
 //!
 //! `UMBRA_DRAGON=FOLDER` names the programs `chan_bench` and `wake_bench` of a build for `dragonhpc`, which are run in the
-//! same session; without it those rows are left out.
+//! same session; `UMBRA_ICEORYX2=FOLDER` the program `iox2_peer` of a build with `iceoryx2`. Without them those rows are left
+//! out.
 
 #![forbid(unsafe_code)]
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "a bench that cannot be set up ends")]
 
 mod dragon;
 mod floors;
+mod iceoryx2;
 
 use std::hint::black_box;
 use std::thread;
@@ -94,31 +96,43 @@ fn one_way(core: usize, plan: &Plan, len: usize) -> Samples {
     with_partner(core, &channels, receive, || {
         let (sender, _) = ends(&channels[0], WaitMode::Spin);
         let bytes = vec![7; len];
-        let samples = repeat(plan, |n| {
-            (0..n).for_each(|_| sender.send(&bytes, 0, Timeout::Never).expect("the other side lives"));
-        });
+        let send = |n| (0..n).for_each(|_| sender.send(&bytes, 0, Timeout::Never).expect("the other side lives"));
+        // The pages of the channel are brought first.
+        send(1000);
+        let samples = repeat(plan, send);
         sender.send(&bytes, END, Timeout::Never).expect("the other side lives");
         samples
     })
 }
 
-/// Nanoseconds of a send to a receiver that has slept for a while, and until it has the message; medians.
-fn wake(core: usize, trials: usize, pause: Duration) -> (f64, f64) {
-    let woken = AtomicU64::new(0);
+/// Nanoseconds for which this thread was on a core.
+fn on_core() -> f64 {
+    let told = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    told.split(' ').next().and_then(|first| first.parse().ok()).unwrap_or(f64::NAN)
+}
+
+/// Nanoseconds of a send to a receiver that has slept for a while, and until it has the message, medians; and per cent of
+/// a core that the receiver was on it.
+fn wake(core: usize, trials: usize, pause: Duration) -> (f64, f64, f64) {
+    let (woken, busy) = (AtomicU64::new(0), AtomicU64::new(0));
     let channels = [channel(4, 256)];
     let sleep = |channels: &[Channel]| {
         let (_, receiver) = ends(&channels[0], WaitMode::Idle);
+        let (before, start) = (on_core(), Futex.now());
         while receiver.receive(&mut [0; 8], Timeout::Never).expect("the other side lives").hints != END {
             woken.store(Futex.now().0, Ordering::Release);
         }
+        let share = (on_core() - before) * 100.0 / Futex.now().since(start).0 as f64;
+        busy.store(share.to_bits(), Ordering::Release);
     };
-    with_partner(core, &channels, sleep, || {
+    let (call, delay) = with_partner(core, &channels, sleep, || {
         let (sender, _) = ends(&channels[0], WaitMode::Idle);
         let send = || sender.send(&[0; 8], 0, Timeout::Now).expect("there is room");
         let figures = floors::wakes(trials, pause, &woken, send);
         sender.send(&[0; 8], END, Timeout::Never).expect("the other side lives");
         figures
-    })
+    });
+    (call, delay, f64::from_bits(busy.load(Ordering::Acquire)))
 }
 
 /// The least that a shape asks for.
@@ -204,7 +218,7 @@ impl Bench {
         if self.report.wants("wake: ") {
             let (trials, pause) = (200, Duration::from_millis(5));
             let (least_call, least_delay) = floors::wake(core, trials, pause);
-            let (call, delay) = wake(core, trials, pause);
+            let (call, delay, _) = wake(core, trials, pause);
             let row = |case, ours, least| Row::new(case, ours, least, FUTEX.name, "ns", LOWER);
             self.report.row(row("wake: the sender's call", call, least_call)).bar(0.8);
             self.report.row(row("wake: until received", delay, least_delay)).bar(0.8);
@@ -247,5 +261,6 @@ fn main() {
     bench.wake();
     bench.footprint();
     dragon::rows(&mut bench.report, &bench.plan, &bench.cores);
+    iceoryx2::rows(&mut bench.report, &bench.plan, &bench.cores);
     bench.report.finish();
 }

@@ -6,7 +6,8 @@
 //! needs beside its data.
 //!
 //! `UMBRA_DRAGON=FOLDER` names the programs `mem_bench` and `footprint` of a build for `dragonhpc`, which are run in the
-//! same session; without it those rows are left out.
+//! same session; `UMBRA_ICEORYX2=FOLDER` the program `iox2_peer` of a build with `iceoryx2`, which takes a loan and gives it
+//! back. Without them those rows are left out.
 
 #![forbid(unsafe_code)]
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "a bench that cannot be set up ends")]
@@ -147,6 +148,28 @@ impl Bench {
         }
     }
 
+    /// The rows beside iceoryx2, if `UMBRA_ICEORYX2` says where its program is.
+    fn beside_iceoryx2(&mut self) {
+        let Some(folder) = std::env::var_os("UMBRA_ICEORYX2") else {
+            self.report.note("UMBRA_ICEORYX2 is not set: no rows beside iceoryx2");
+            return;
+        };
+        if !self.report.wants("alone iceoryx2") {
+            return;
+        }
+        for line in lines_of(&self.report, Path::new(&folder), "iox2_peer", &["same"]) {
+            let (Some(len), Some(theirs)) = (number(&line, "bytes"), number(&line, "loan_release_ns")) else {
+                continue;
+            };
+            let len = len as usize;
+            if SIZES.contains(&len) {
+                let (case, pool) = (format!("alone iceoryx2 {len} B"), pool());
+                let ours = repeat(&self.plan, |n| alloc_free(&pool, len, n));
+                self.report.row(Row::new(&case, ours.median(), theirs, "iceoryx2", "ns", LOWER)).bar(1.0);
+            }
+        }
+    }
+
     /// The shape of one line of `mem_bench`, by our pool.
     fn row_of(&mut self, line: &str, len: usize, bar: f64) {
         let (Some(processes), Some(theirs)) = (number(line, "procs"), number(line, "ns_op_median")) else { return };
@@ -190,5 +213,6 @@ fn main() {
     bench.reference(None);
     bench.bookkeeping();
     bench.beside_dragon();
+    bench.beside_iceoryx2();
     bench.report.finish();
 }
