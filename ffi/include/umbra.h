@@ -2,12 +2,13 @@
  *
  * A rank joins a job, gets groups, asks the endpoint cache who is where, exports memory, reads that of others, and leaves.
  * Slot caches decide which slot of the program's memory holds which data; pools share memory between processes of a host, and
- * channels messages; ranks of a mesh exchange ghost cells of their own arrays; all these need no job.
+ * channels messages; ranks of a mesh exchange ghost cells of their own arrays; chained calls run a function on many processes
+ * and combine the answers. These need no job.
  *
- * Every function returns 0 or a negative code (-UMBRA_E...). Outputs come last and are written only on success, with one
- * exception: UMBRA_ESIZE stores the needed length. Handles are 64-bit ids: one that was released is -UMBRA_ESTALE, never a
- * crash. Structures that may grow begin with their size, which the caller sets to sizeof. All functions may be called from
- * any thread; calls on one session take turns.
+ * Every function returns 0 or a negative code (-UMBRA_E...). Outputs come last and are written only on success, with two
+ * exceptions: UMBRA_ESIZE stores the needed length, UMBRA_ECALL who failed. Handles are 64-bit ids: one that was released is
+ * -UMBRA_ESTALE, never a crash. Structures that may grow begin with their size, which the caller sets to sizeof. All functions
+ * may be called from any thread; calls on one session take turns.
  */
 #ifndef UMBRA_H
 #define UMBRA_H
@@ -78,7 +79,10 @@ extern "C" {
 #define UMBRA_EBROKEN 123           /* barrier is broken until it is reset */
 #define UMBRA_EDAMAGED 124          /* somebody wrote over the words of the object */
 #define UMBRA_ENOKEY 125            /* no cache has this key */
-#define UMBRA_EKEYTAKEN 126         /* another cache has this key */
+#define UMBRA_EKEYTAKEN 126         /* another cache has this key, or another function this name */
+#define UMBRA_ECALL 127             /* a member failed, and so did the call: the answer says who */
+#define UMBRA_ENOFUNCTION 128       /* no function of this name is registered here */
+#define UMBRA_ETOOLONG 129          /* more bytes, members or levels than calls may have */
 
 /* ---- the library ---- */
 
@@ -617,6 +621,168 @@ int umbra_boundary_remesh(umbra_boundary boundary, const struct umbra_mesh *mesh
 int umbra_boundary_statistics(umbra_boundary boundary, struct umbra_boundary_statistics *statistics);
 /* Releases the handle. Ranks that wait for this one find out at their deadline. */
 int umbra_boundary_release(umbra_boundary boundary);
+
+/* ---- chained calls: a function on many processes of a host, a tree, one answer ---- */
+
+typedef uint64_t umbra_station;     /* where members meet */
+typedef uint64_t umbra_member;
+typedef uint64_t umbra_call;        /* of its member */
+
+struct umbra_station_options {
+    size_t size;                    /* sizeof(struct umbra_station_options) */
+    uint32_t members;               /* seats, at most 1024 */
+    uint32_t messages;              /* that can wait for a member; 0: 128 */
+    uint32_t message_bytes;         /* of the longest message; 0: 4096 */
+    uint32_t reserved;
+};
+
+/* Makes a meeting place with empty seats; it lives as long as somebody has it. */
+int umbra_station_create(const struct umbra_station_options *options, umbra_station *station);
+/* A new descriptor of it: to be inherited by another process, or sent over a socket; the caller closes it. */
+int umbra_station_share(umbra_station station, int *descriptor);
+/* Comes to it by a descriptor, which stays the caller's. */
+int umbra_station_attach(int descriptor, umbra_station *station);
+int umbra_station_detach(umbra_station station);
+
+struct umbra_gpc_options {
+    size_t size;                    /* sizeof(struct umbra_gpc_options) */
+    uint32_t calls;                 /* under way at once; 0: 64 */
+    uint32_t functions;             /* registered at once; 0: 64 */
+    uint64_t call_bytes;            /* of each call: list, header, data, reply, replies of all children; 0: 16 384 */
+};
+
+/* Takes the seat of member node, for a process or a thread; options may be NULL. -UMBRA_EINUSE: somebody sits there and lives.
+ * A member does its part only while a call on it runs: let it serve, or wait for a call of its own. Calls on one member take
+ * turns. */
+int umbra_gpc_join(umbra_station station, uint32_t node, const struct umbra_gpc_options *options, umbra_member *member);
+/* Takes another seat: what comes for it is done here, without messages in between. */
+int umbra_gpc_house(umbra_member member, uint32_t node);
+/* Leaves and releases the handle; the others are told, and calls that need it fail by its number. */
+int umbra_gpc_leave(umbra_member member);
+
+#define UMBRA_GPC_NOBODY UINT32_MAX
+
+/* Why a function runs. */
+#define UMBRA_GPC_INIT 1            /* the request has come */
+#define UMBRA_GPC_PROBE 2           /* it was pending */
+#define UMBRA_GPC_WAIT 3            /* as callback: the answer of a child has come, to be combined into the reply */
+
+/* What it returns: 0, or this, or any other number, by which the call fails. */
+#define UMBRA_GPC_PENDING (-1)      /* run it again in a while; not for callbacks */
+
+/* What it is given; valid until it returns. */
+struct umbra_gpc_work {
+    size_t size;
+    uint32_t phase;                 /* UMBRA_GPC_INIT, _PROBE, _WAIT */
+    uint32_t node;                  /* the member that runs it */
+    uint32_t maker;                 /* who made the call */
+    uint32_t parent;                /* who sent the request; UMBRA_GPC_NOBODY at the maker */
+    const void *header;             /* of the request */
+    size_t header_length;
+    const void *data;
+    size_t data_length;
+    void *reply_header;             /* of this member: write, and say how much of it is the reply */
+    size_t reply_header_capacity;
+    size_t reply_header_length;
+    void *reply_data;
+    size_t reply_data_capacity;
+    size_t reply_data_length;
+    uint32_t child;                 /* in UMBRA_GPC_WAIT, else UMBRA_GPC_NOBODY */
+    uint32_t child_members;         /* of its subtree, all of which ended well */
+    uint32_t last;                  /* whether no other answer comes after this one */
+    uint32_t subtree;               /* members below and with this one */
+    const void *child_header;
+    size_t child_header_length;
+    const void *child_data;
+    size_t child_data_length;
+};
+
+/* It may call everything but functions on its own member (-UMBRA_EDEADLOCK). It is run by whichever thread uses the member. */
+typedef int (*umbra_gpc_function)(void *user, struct umbra_gpc_work *work);
+
+/* Makes a function callable by its name, which is the same for all members; -UMBRA_EKEYTAKEN: there is one. */
+int umbra_gpc_register(umbra_member member, const char *name, umbra_gpc_function function, void *user);
+/* Takes no new calls of it; calls under way still run it. */
+int umbra_gpc_release(umbra_member member, const char *name);
+
+/* Trees over the maker, who stands first, and the members after it in their order. */
+#define UMBRA_TREE_BINARY 0
+#define UMBRA_TREE_BINOMIAL 1
+#define UMBRA_TREE_FLAT 2
+#define UMBRA_TREE_CHAIN 3
+#define UMBRA_TREE_KARY 4           /* with width children each */
+#define UMBRA_TREE_KNOMIAL 5        /* of base width */
+#define UMBRA_TREE_ROOT UINT32_MAX  /* parent of position 0 in a stated tree */
+
+/* How a call is treated. */
+#define UMBRA_GPC_COLLECT 1         /* go on after failures and report all of them */
+#define UMBRA_GPC_CANCEL_ON_FAIL 2  /* stop those who have not begun after a failure */
+#define UMBRA_GPC_ORDERED 4         /* combine in the order of the children */
+#define UMBRA_GPC_CUT_THROUGH 8     /* send the request on before the function runs */
+#define UMBRA_GPC_COORDINATE 65536  /* the function does not run at the maker */
+
+struct umbra_gpc_call {
+    size_t size;                    /* sizeof(struct umbra_gpc_call) */
+    const char *function;
+    const char *callback;           /* NULL: nothing is answered */
+    const uint32_t *members;        /* the maker takes part whether it is among them or not */
+    size_t count;
+    const void *header;             /* copied, as is data */
+    size_t header_length;
+    const void *data;
+    size_t data_length;
+    size_t reply_header;            /* bytes that every member may answer at most */
+    size_t reply_data;
+    uint32_t tree;                  /* UMBRA_TREE_..., unless one of the next two states it */
+    uint32_t width;
+    const uint32_t *parents;        /* of every position, UMBRA_TREE_ROOT at position 0 */
+    uint32_t (*parent_of)(void *user, uint32_t count, uint32_t position);
+    void *user;
+    uint32_t mode;                  /* UMBRA_GPC_..., added up */
+    uint32_t reserved;
+    uint64_t timeout_ms;            /* 0: 1000 */
+};
+
+struct umbra_gpc_failure {
+    uint32_t member;                /* where it began */
+    uint32_t stage;                 /* 1 setup, 2 function, 3 forward, 4 waiting for this child, 5 callback, 6 reply, 7 cancelled */
+    uint32_t code;                  /* why; umbra_error_detail says it in words */
+    uint32_t depth;                 /* levels below the maker */
+    uint32_t detail;                /* what the function returned, a length, or the child concerned */
+    uint32_t members;               /* that it took with it, with itself */
+};
+
+struct umbra_gpc_answer {
+    size_t size;                    /* sizeof(struct umbra_gpc_answer) */
+    uint32_t ok;                    /* what became of the members: the four add up */
+    uint32_t failed;
+    uint32_t unreached;             /* their function has not run and will not */
+    uint32_t unknown;               /* it may have run, once */
+    void *header;                   /* the reply, with room for it */
+    size_t header_capacity;
+    size_t header_length;
+    void *data;
+    size_t data_capacity;
+    size_t data_length;
+    struct umbra_gpc_failure *failures; /* the first of them; may be NULL */
+    size_t failure_capacity;
+    size_t failure_count;
+};
+
+/* Begins a call and does not wait. What is wrong with it is said before anything is sent; -UMBRA_EFULL: too many calls are
+ * open here, retry when one has ended. */
+int umbra_gpc_start(umbra_member member, const struct umbra_gpc_call *wanted, umbra_call *call);
+/* Whether it has ended; serves others once. */
+int umbra_gpc_test(umbra_member member, umbra_call call, int *ended);
+/* Waits for it, serves others meanwhile, and takes its answer, which may be NULL. -UMBRA_ETIMEOUT: it goes on. -UMBRA_ECALL: it
+ * failed. -UMBRA_ESIZE: the reply does not fit, its lengths were stored, and it can be asked for again. */
+int umbra_gpc_wait(umbra_member member, umbra_call call, uint64_t timeout_ms, struct umbra_gpc_answer *answer);
+/* Both. */
+int umbra_gpc_exec(umbra_member member, const struct umbra_gpc_call *wanted, struct umbra_gpc_answer *answer);
+/* Gives a call up; its answer says so. */
+int umbra_gpc_cancel(umbra_member member, umbra_call call);
+/* Serves the calls of others for this time. */
+int umbra_gpc_serve(umbra_member member, uint64_t timeout_ms);
 
 #ifdef __cplusplus
 }

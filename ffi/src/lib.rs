@@ -20,6 +20,8 @@
 //! channel   create, attach, send, receive, poll, barrier    messages between processes
 //! fabric    create, attach, descriptor           memory through which ranks exchange ghost cells
 //! boundary  build, send, receive, set, remesh    ghost cells of the program's own arrays
+//! station   create, share, attach                   where members of chained calls of a host meet
+//! gpc       join, register, start, wait, serve      chained calls: a function on many members, one answer
 //! stencil   submit, poll or deliver, prepared, free  whole neighbourhoods of a stencil
 //! ```
 #![deny(unsafe_code)]
@@ -28,6 +30,7 @@ mod bounded;
 mod cached;
 mod call;
 mod handle;
+mod member;
 mod object;
 mod statistics;
 mod status;
@@ -46,6 +49,10 @@ pub mod channel;
 #[allow(unsafe_code)]
 pub mod error;
 #[allow(unsafe_code)]
+pub mod gpc;
+#[allow(unsafe_code)]
+pub mod gpc_member;
+#[allow(unsafe_code)]
 pub mod group;
 #[allow(unsafe_code)]
 pub mod lookup;
@@ -59,5 +66,7 @@ pub mod read;
 pub mod region;
 #[allow(unsafe_code)]
 pub mod session;
+#[allow(unsafe_code)]
+pub mod station;
 #[allow(unsafe_code)]
 pub mod stencil;

@@ -1,8 +1,9 @@
-//! What handles name: sessions, groups, regions, reads, caches, pools, channels, exchanges.
+//! What handles name: sessions, groups, regions, reads, caches, pools, channels, exchanges, members.
 
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use umbra::cache::{Caches, EndsShared};
+use umbra::call::Station;
 use umbra::channel::Channel;
 use umbra::pool::Pool;
 use umbra::session::{Exported, GroupHandle, Posted, Session};
@@ -14,6 +15,7 @@ use umbra_core::key::Key;
 use crate::bounded::{Bounded, Woven};
 use crate::cached::Cached;
 use crate::handle::Handles;
+use crate::member::{Seat, Seated};
 use crate::status::{Code, Failure};
 use crate::stenciled::Stenciled;
 
@@ -33,6 +35,8 @@ pub(crate) enum Object {
     Channel(Channel),
     Fabric(Woven),
     Boundary(Box<Bounded>),
+    Station(Station),
+    Member(Box<Seated>),
 }
 
 /// A session; its insides are gone once the job was left.
@@ -222,10 +226,26 @@ pub(crate) fn with_fabric<R>(handle: u64, act: impl FnOnce(&Woven) -> Result<R, 
     }
 }
 
+/// Uses the meeting place that a handle names; many may at once.
+pub(crate) fn with_station<R>(handle: u64, act: impl FnOnce(&Station) -> Result<R, Failure>) -> Result<R, Failure> {
+    match &*HANDLES.get(handle)? {
+        Object::Station(station) => act(station),
+        _ => Err(Code::WrongKind.into()),
+    }
+}
+
 /// Uses the exchange that a handle names.
 pub(crate) fn with_boundary<R>(handle: u64, act: impl FnOnce(&Bounded) -> Result<R, Failure>) -> Result<R, Failure> {
     match &*HANDLES.get(handle)? {
         Object::Boundary(bounded) => act(bounded),
+        _ => Err(Code::WrongKind.into()),
+    }
+}
+
+/// Uses the member that a handle names, in turn.
+pub(crate) fn with_member<R>(handle: u64, act: impl FnOnce(&mut Seat) -> Result<R, Failure>) -> Result<R, Failure> {
+    match &*HANDLES.get(handle)? {
+        Object::Member(seated) => seated.enter(handle, act),
         _ => Err(Code::WrongKind.into()),
     }
 }

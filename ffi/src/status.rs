@@ -66,6 +66,12 @@ pub(crate) enum Code {
     UnknownKey,
     /// Another cache has the key.
     KeyTaken,
+    /// A member of a chained call failed.
+    Call,
+    /// No function of this name is registered.
+    NoFunction,
+    /// A request or a reply is longer than calls may be.
+    TooLong,
 }
 
 macro_rules! codes {
@@ -121,6 +127,9 @@ codes! {
     Damaged = 124, "shared memory is damaged: make the object anew";
     UnknownKey = 125, "no cache has this key: it has ended, or was never added";
     KeyTaken = 126, "another cache has this key: end it, or take another key";
+    Call = 127, "a member failed, and so did the call: its answer says who and why";
+    NoFunction = 128, "no function of this name is registered here";
+    TooLong = 129, "call has more bytes, members or levels than calls may have";
 }
 
 impl Code {

@@ -207,3 +207,13 @@ fn s43_ranks_in_c_and_in_rust_exchange_ghost_cells_with_each_other() {
     }
     fs::remove_dir_all(directory).unwrap();
 }
+
+#[test]
+fn s14_chained_calls_in_c_do_all_that_the_header_promises() {
+    runs_alone("gpc", &[], &[]);
+}
+
+#[test]
+fn s15_chained_calls_have_the_names_of_armci_in_c() {
+    runs_alone("armci", &[], &[]);
+}

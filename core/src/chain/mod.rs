@@ -51,6 +51,7 @@ mod outcome;
 mod peers;
 mod places;
 mod receive;
+mod reply;
 mod report;
 mod setup;
 mod start;
@@ -66,11 +67,12 @@ pub use name::{CallId, Edge, Life, Node, Tag};
 pub use notes::Note;
 pub use outcome::{Outcome, Report};
 pub use peers::PeerEntry;
+pub use reply::{Reply, ReplyTooLarge};
 pub use report::{Code, Record, Stage, Tallies};
 pub use start::{Call, Plan, StartError};
 pub use storage::{Config, Lent, Storage};
 pub use tombs::Tomb;
-pub use user::{Answer, Data, Phase, Reply, ReplyTooLarge, Verdict, Work};
+pub use user::{Answer, Data, Phase, Verdict, Work};
 
 /// Counts of what a machine did; they wrap.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

@@ -4,13 +4,12 @@
 //! combines it into the reply. Neither sees the machine, so neither can run it again. A function that serves in both
 //! roles tells them apart by [`Phase`].
 
-use core::fmt;
-
 use super::context::{Context, NO_KID, Out, Own, State};
 use super::kids::{Kid, Kids, Stand};
 use super::machine::{Action, Handle, Machine};
-use super::message::{Caps, Mode, span_of};
+use super::message::{Mode, span_of};
 use super::name::{CallId, Node};
+use super::reply::Reply;
 use super::report::{Code, Record, Stage};
 use super::storage::Storage;
 use zerocopy::IntoBytes;
@@ -78,108 +77,6 @@ impl Work<'_> {
     pub fn members(&self) -> impl ExactSizeIterator<Item = Node> + '_ {
         self.list.ids.as_chunks::<4>().0.iter().map(|&bytes| Node(u32::from_le_bytes(bytes)))
     }
-}
-
-/// A reply does not fit into what the call allows; the call fails for that at this member, whatever follows.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[cfg_attr(feature = "defmt", derive(defmt::Format))]
-pub struct ReplyTooLarge {
-    /// Bytes that it would have.
-    pub needed: u32,
-    /// Bytes that the call allows.
-    pub allowed: u32,
-}
-
-impl fmt::Display for ReplyTooLarge {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "a reply of {} bytes where the call allows {}", self.needed, self.allowed)
-    }
-}
-impl core::error::Error for ReplyTooLarge {}
-
-/// The reply of a member: header and data of actual lengths within the lengths that the call allows.
-#[derive(Debug)]
-pub struct Reply<'a> {
-    header: &'a mut [u8],
-    data: &'a mut [u8],
-    header_len: &'a mut u16,
-    data_len: &'a mut u32,
-    overflow: &'a mut u32,
-}
-
-impl Reply<'_> {
-    /// How much the call allows.
-    #[must_use]
-    pub fn caps(&self) -> Caps {
-        Caps { header: self.header.len() as u16, data: self.data.len() as u32 }
-    }
-
-    /// The header so far.
-    #[must_use]
-    pub fn header(&self) -> &[u8] {
-        self.header.get(..usize::from(*self.header_len)).unwrap_or(&[])
-    }
-
-    /// The data so far.
-    #[must_use]
-    pub fn data(&self) -> &[u8] {
-        self.data.get(..*self.data_len as usize).unwrap_or(&[])
-    }
-
-    /// The data so far, to be changed in place.
-    #[must_use]
-    pub fn data_mut(&mut self) -> &mut [u8] {
-        self.data.get_mut(..*self.data_len as usize).unwrap_or(&mut [])
-    }
-
-    /// Replaces the header.
-    ///
-    /// # Errors
-    /// [`ReplyTooLarge`]; nothing has changed then.
-    pub fn set_header(&mut self, bytes: &[u8]) -> Result<(), ReplyTooLarge> {
-        *self.header_len = put(self.header, 0, bytes, self.overflow)? as u16;
-        Ok(())
-    }
-
-    /// Replaces the data.
-    ///
-    /// # Errors
-    /// [`ReplyTooLarge`]; nothing has changed then.
-    pub fn set_data(&mut self, bytes: &[u8]) -> Result<(), ReplyTooLarge> {
-        *self.data_len = put(self.data, 0, bytes, self.overflow)? as u32;
-        Ok(())
-    }
-
-    /// Appends to the header.
-    ///
-    /// # Errors
-    /// [`ReplyTooLarge`]; nothing has changed then.
-    pub fn push_header(&mut self, bytes: &[u8]) -> Result<(), ReplyTooLarge> {
-        *self.header_len = put(self.header, usize::from(*self.header_len), bytes, self.overflow)? as u16;
-        Ok(())
-    }
-
-    /// Appends to the data.
-    ///
-    /// # Errors
-    /// [`ReplyTooLarge`]; nothing has changed then.
-    pub fn push_data(&mut self, bytes: &[u8]) -> Result<(), ReplyTooLarge> {
-        *self.data_len = put(self.data, *self.data_len as usize, bytes, self.overflow)? as u32;
-        Ok(())
-    }
-}
-
-/// Writes bytes at a place; where they end.
-fn put(to: &mut [u8], at: usize, bytes: &[u8], overflow: &mut u32) -> Result<usize, ReplyTooLarge> {
-    let end = at.saturating_add(bytes.len());
-    let allowed = to.len() as u32;
-    let Some(place) = to.get_mut(at..end) else {
-        let needed = u32::try_from(end).unwrap_or(u32::MAX);
-        *overflow = needed;
-        return Err(ReplyTooLarge { needed, allowed });
-    };
-    place.copy_from_slice(bytes);
-    Ok(end)
 }
 
 /// How the user's code went.

@@ -144,6 +144,11 @@ impl Member {
         Ok(tag)
     }
 
+    /// No new call may use the function of this name from now on; calls under way still run it. Whether it was registered.
+    pub fn unregister(&mut self, name: &str) -> bool {
+        self.machine.unregister(Tag::of(name))
+    }
+
     /// Begins a call and does not wait for it.
     ///
     /// # Errors

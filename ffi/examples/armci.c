@@ -1,0 +1,177 @@
+/* Chained calls under the names of ARMCI: three processes, a sum over trees, and a list that each member puts itself into.
+ *
+ * It checks what it is told and exits with 0 only if all of it is right.
+ */
+#define _POSIX_C_SOURCE 200809L
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define UMBRA_ARMCI_IMPLEMENTATION
+#include "umbra_armci.h"
+
+#define MEMBERS 3
+
+static int over;
+
+static void check(int holds, const char *statement)
+{
+    char detail[512] = "";
+    if (holds)
+        return;
+    umbra_error_detail(detail, sizeof detail, NULL);
+    fprintf(stderr, "not so: %s (%s)\n", statement, detail);
+    exit(1);
+}
+
+#define CHECK(statement) check((statement), #statement)
+
+/* Answers its number behind the data, and the length of the header. */
+static int say(int to, int from, void *hdr, int hlen, const void *data, int dlen, void *rhdr, int rhlen, int *rhsize,
+               void *rdata, int rdlen, int *rdsize, int rtype)
+{
+    (void)from, (void)hdr;
+    if (hlen == 4 && rtype == GPC_INIT)
+        return GPC_PENDING;
+    if (hlen == 5 && to == 2)
+        return 77;
+    if (rhlen > 0) {
+        *(char *)rhdr = (char)hlen;
+        *rhsize = 1;
+    }
+    if (dlen < rdlen) {
+        memcpy(rdata, data, (size_t)dlen);
+        ((char *)rdata)[dlen] = (char)('0' + to);
+        *rdsize = dlen + 1;
+    }
+    return GPC_DONE;
+}
+
+/* Puts the answer of a child behind its own. */
+static int join(int to, int from, void *hdr, int hlen, const void *data, int dlen, void *rhdr, int rhlen, int *rhsize,
+                void *rdata, int rdlen, int *rdsize, int rtype)
+{
+    (void)to, (void)from, (void)hdr, (void)rhdr, (void)rhlen, (void)rhsize;
+    if (rtype != GPC_WAIT || hlen > 1 || *rdsize + dlen > rdlen)
+        return 1;
+    memcpy((char *)rdata + *rdsize, data, (size_t)dlen);
+    *rdsize += dlen;
+    return GPC_DONE;
+}
+
+static int end(int to, int from, void *hdr, int hlen, const void *data, int dlen, void *rhdr, int rhlen, int *rhsize,
+               void *rdata, int rdlen, int *rdsize, int rtype)
+{
+    (void)to, (void)from, (void)hdr, (void)hlen, (void)data, (void)dlen, (void)rhdr, (void)rhlen, (void)rhsize;
+    (void)rdata, (void)rdlen, (void)rdsize, (void)rtype;
+    over = 1;
+    return GPC_DONE;
+}
+
+static int below_the_one_before(int count, int position)
+{
+    return position < count ? position - 1 : count;
+}
+
+struct handles {
+    int say, join, end;
+};
+
+static umbra_member take_part(umbra_station station, uint32_t node, struct handles *handles)
+{
+    umbra_member member;
+    CHECK(umbra_gpc_join(station, node, NULL, &member) == 0);
+    CHECK(umbra_armci_use(member, node) == 0);
+    handles->say = ARMCI_Gpc_register(say);
+    handles->join = ARMCI_Gpc_register(join);
+    handles->end = ARMCI_Gpc_register(end);
+    CHECK(handles->say == -100 && handles->join == -101 && handles->end == -102);
+    return member;
+}
+
+static void calls(const struct handles *handles)
+{
+    int list[2] = {1, 2}, doubles[2] = {1, 1}, tree = ARMCI_Gpc_register_tree(below_the_one_before);
+    static char long_header[ARMCI_GPC_HLEN];
+    static const char *const in_order[] = {"x0x1x2", "x0x1x2", "x0x1x2", "x0x1x2", "x0x1x2"};
+    char length = 0, text[32];
+    gpc_hdl_t handle;
+    int at, ended;
+    ARMCI_Gpc_init_handle(&handle);
+    CHECK(tree == 4);
+    for (at = 0; at <= tree; at++) {
+        memset(text, 0, sizeof text);
+        CHECK(ARMCI_Gpc_chained_exec(handles->say, handles->join, "hdr", 3, "x", 1, &length, 1, text, 31, 2, list, &handle,
+                                     at) == 0);
+        CHECK(ARMCI_Gpc_exec(handles->say, 1, NULL, 0, NULL, 0, NULL, 0, text, 31, &handle) == -UMBRA_EINUSE);
+        while ((ended = ARMCI_Gpc_test(&handle)) == 0)
+            ;
+        CHECK(ended == 1 && ARMCI_Gpc_wait(&handle) == 0 && ARMCI_Gpc_wait(&handle) == 0);
+        CHECK(length == 3 && handle.rhsize == 1 && handle.rdsize == 6);
+        /* Answers come in any order, but each member first. */
+        CHECK(strcmp(text, in_order[at]) == 0 || (at < GPC_TREE_CHAIN && strcmp(text, "x0x2x1") == 0));
+    }
+    for (at = 0; at < MEMBERS; at++) {
+        memset(text, 0, sizeof text);
+        CHECK(ARMCI_Gpc_exec(handles->say, at, "hdrs", 4, "y", 1, &length, 1, text, 31, NULL) == 0);
+        CHECK(length == 4 && text[0] == 'y' && text[1] == '0' + at && text[2] == 0);
+    }
+    /* Nothing is answered, and nothing need be. */
+    CHECK(ARMCI_Gpc_chained_exec(handles->say, 0, NULL, 0, NULL, 0, NULL, 0, NULL, 0, 2, list, NULL, 0) == 0);
+    CHECK(ARMCI_Gpc_chained_exec(handles->say, handles->join, "fault", 5, NULL, 0, NULL, 0, text, 31, 2, list, NULL, 0) ==
+          -UMBRA_ECALL);
+    CHECK(ARMCI_Gpc_get_hlen() == ARMCI_GPC_HLEN && ARMCI_Gpc_get_dlen() == ARMCI_GPC_DLEN);
+#define CHAINED(func, callback, header, hlen, count, list, tree) \
+    ARMCI_Gpc_chained_exec(func, callback, header, hlen, NULL, 0, NULL, 0, text, 31, count, list, NULL, tree)
+    CHECK(CHAINED(handles->say, handles->join, long_header, ARMCI_GPC_HLEN, 2, list, 0) == -UMBRA_EINVAL);
+    CHECK(CHAINED(handles->say, handles->join, long_header, ARMCI_GPC_HLEN - 1, 2, list, 0) == 0);
+    CHECK(CHAINED(handles->say, handles->join, NULL, 1, 2, list, 0) == -UMBRA_EINVAL);
+    CHECK(CHAINED(handles->say, handles->join, "", -1, 2, list, 0) == -UMBRA_EINVAL);
+    CHECK(CHAINED(-200, handles->join, NULL, 0, 2, list, 0) == -UMBRA_ENOFUNCTION);
+    CHECK(CHAINED(handles->say, 7, NULL, 0, 2, list, 0) == -UMBRA_ENOFUNCTION);
+    CHECK(CHAINED(handles->say, 0, NULL, 0, 2, list, 0) == -UMBRA_EINVAL);
+    CHECK(CHAINED(handles->say, handles->join, NULL, 0, 2, doubles, 0) == -UMBRA_EINVAL);
+    CHECK(CHAINED(handles->say, handles->join, NULL, 0, 2, NULL, 0) == -UMBRA_EINVAL);
+    CHECK(CHAINED(handles->say, handles->join, NULL, 0, -1, list, 0) == -UMBRA_EINVAL);
+    CHECK(CHAINED(handles->say, handles->join, NULL, 0, 2, list, 77) == -UMBRA_EINVAL);
+    CHECK(ARMCI_Gpc_register(NULL) == -UMBRA_EINVAL);
+}
+
+int main(void)
+{
+    struct umbra_station_options options;
+    struct handles handles;
+    umbra_station station;
+    umbra_member member;
+    pid_t parent = getpid(), children[MEMBERS];
+    int descriptor, status, list[2] = {1, 2};
+    uint32_t node;
+    memset(&options, 0, sizeof options);
+    options.size = sizeof options;
+    options.members = MEMBERS;
+    CHECK(umbra_station_create(&options, &station) == 0 && umbra_station_share(station, &descriptor) == 0);
+    for (node = 1; node < MEMBERS; node++) {
+        children[node] = fork();
+        CHECK(children[node] >= 0);
+        if (children[node] != 0)
+            continue;
+        CHECK(umbra_station_attach(descriptor, &station) == 0);
+        member = take_part(station, node, &handles);
+        while (!over && getppid() == parent)
+            CHECK(umbra_gpc_serve(member, 20) == 0);
+        CHECK(umbra_gpc_serve(member, 0) == 0 && umbra_gpc_leave(member) == 0);
+        return 0;
+    }
+    member = take_part(station, 0, &handles);
+    calls(&handles);
+    CHECK(ARMCI_Gpc_chained_exec(handles.end, 0, NULL, 0, NULL, 0, NULL, 0, NULL, 0, 2, list, NULL, GPC_TREE_FLAT) == 0);
+    for (node = 1; node < MEMBERS; node++)
+        CHECK(waitpid(children[node], &status, 0) == children[node] && status == 0);
+    CHECK(ARMCI_Gpc_release(handles.say) == 0 && ARMCI_Gpc_release(handles.say) == -UMBRA_ENOFUNCTION);
+    CHECK(ARMCI_Gpc_register(say) == handles.say);
+    CHECK(umbra_gpc_leave(member) == 0);
+    printf("all is right\n");
+    return 0;
+}

@@ -1,0 +1,341 @@
+/* umbra_armci.h: chained global procedure calls under the names that ARMCI has for them.
+ *
+ * One source file defines UMBRA_ARMCI_IMPLEMENTATION in front of the include and gets the functions, all others their
+ * declarations. A process takes part as one member of umbra.h, which it names by umbra_armci_use; the processes of calls are
+ * numbers of members. As in ARMCI, all processes register the same functions in the same order.
+ *
+ * Other than in ARMCI nothing aborts: functions return 0 or a negative code of umbra.h, registering is not collective, actual
+ * lengths of replies are told, a reply may be empty, and a handler that fails returns its number, by which the call fails with
+ * -UMBRA_ECALL. None of these functions may be called in a handler (-UMBRA_EDEADLOCK). They are for one thread.
+ */
+#ifndef UMBRA_ARMCI_H
+#define UMBRA_ARMCI_H
+
+#include "umbra.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Why a handler runs, and what it returns. */
+#define GPC_INIT 1
+#define GPC_PROBE 2
+#define GPC_WAIT 3
+#define GPC_DONE 4
+#define GPC_PENDING 5               /* run it again in a while, as GPC_PROBE; not for callbacks */
+
+/* Lengths are less than these; a call may also be too long for the inboxes of its members (-UMBRA_ETOOLONG). */
+#define ARMCI_GPC_HLEN 1025
+#define ARMCI_GPC_DLEN 65536
+
+/* Trees over the caller and then the list. */
+#define GPC_TREE_BINARY 0
+#define GPC_TREE_BINOMIAL 1
+#define GPC_TREE_FLAT 2
+#define GPC_TREE_CHAIN 3
+
+/* A handler. As function: hdr and data of the request, from its maker, to the process that runs it; it writes its reply and
+ * says how long it is. As callback: hdr and data of the answer of process from; rhdr, rdata and their sizes are the reply that
+ * it is combined into, and rtype is GPC_WAIT. */
+typedef int (*gpc_handler_t)(int to, int from, void *hdr, int hlen, const void *data, int dlen, void *rhdr, int rhlen,
+                             int *rhsize, void *rdata, int rdlen, int *rdsize, int rtype);
+
+/* A call that goes on. */
+typedef struct {
+    umbra_call call;                /* 0: none */
+    void *rhdr, *rdata;
+    int rhlen, rdlen;
+    int rhsize, rdsize;             /* of the reply, once it is there */
+} gpc_hdl_t;
+
+/* The member by which this process takes part, and its number; it needs room for 33 functions. */
+int umbra_armci_use(umbra_member member, uint32_t node);
+
+/* The handle of a function, a negative number from -100 down, or -UMBRA_EFULL, which is -8: there are 32 already. */
+int ARMCI_Gpc_register(gpc_handler_t handler);
+/* Takes no new calls of it; its place can be had again when those under way have ended. */
+int ARMCI_Gpc_release(int handle);
+/* The number of a tree stated by the parent of each position, -1 for position 0; or -UMBRA_EFULL: there are 8 already. Only
+ * the process that makes a call needs it. */
+int ARMCI_Gpc_register_tree(int (*parent_of)(int count, int position));
+
+int ARMCI_Gpc_get_hlen(void);
+int ARMCI_Gpc_get_dlen(void);
+
+/* Runs a function at process p, without a tree. With nbh the call goes on meanwhile. */
+int ARMCI_Gpc_exec(int handle, int p, void *hdr, int hlen, void *data, int dlen, void *rhdr, int rhlen, void *rdata,
+                   int rdlen, gpc_hdl_t *nbh);
+/* Runs func at the caller and at all of the list, over a tree, and callback (or 0: nothing is answered) where there are
+ * children, for the answer of each. */
+int ARMCI_Gpc_chained_exec(int func, int callback, void *hdr, int hlen, void *data, int dlen, void *rhdr, int rhlen,
+                           void *rdata, int rdlen, int idlen, int *idlst, gpc_hdl_t *nbh, int TREE);
+void ARMCI_Gpc_init_handle(gpc_hdl_t *nbh);
+/* Waits for the call, and writes its reply; a handle without a call is done. */
+int ARMCI_Gpc_wait(gpc_hdl_t *nbh);
+/* Whether ARMCI_Gpc_wait would return at once: 1, 0, or a negative code. */
+int ARMCI_Gpc_test(gpc_hdl_t *nbh);
+
+#ifdef UMBRA_ARMCI_IMPLEMENTATION
+
+#include <stdio.h>
+#include <string.h>
+
+#define UMBRA_ARMCI_FUNCTIONS 32
+#define UMBRA_ARMCI_TREES 8
+#define UMBRA_ARMCI_FIRST (-100)
+
+static struct {
+    umbra_member member;
+    uint32_t node;
+    gpc_handler_t handlers[UMBRA_ARMCI_FUNCTIONS];
+    /* One that was released stays for the calls that are under way. */
+    int registered[UMBRA_ARMCI_FUNCTIONS];
+    int (*trees[UMBRA_ARMCI_TREES])(int, int);
+} umbra_armci;
+
+static void umbra_armci_name(char name[16], int slot)
+{
+    sprintf(name, "armci-gpc-%d", slot);
+}
+
+static int umbra_armci_run(void *user, struct umbra_gpc_work *work)
+{
+    gpc_handler_t handler = *(gpc_handler_t *)user;
+    int as_callback = work->phase == UMBRA_GPC_WAIT, verdict;
+    int rhsize = (int)work->reply_header_length, rdsize = (int)work->reply_data_length;
+    const void *header = as_callback ? work->child_header : work->header;
+    size_t header_length = as_callback ? work->child_header_length : work->header_length;
+    verdict = handler((int)work->node, (int)(as_callback ? work->child : work->maker), (void *)(uintptr_t)header,
+                      (int)header_length, as_callback ? work->child_data : work->data,
+                      (int)(as_callback ? work->child_data_length : work->data_length), work->reply_header,
+                      (int)work->reply_header_capacity, &rhsize, work->reply_data, (int)work->reply_data_capacity, &rdsize,
+                      (int)work->phase);
+    /* A negative size is one that no reply has room for. */
+    work->reply_header_length = (size_t)rhsize;
+    work->reply_data_length = (size_t)rdsize;
+    if (verdict == GPC_PENDING)
+        return UMBRA_GPC_PENDING;
+    return verdict == GPC_DONE ? 0 : verdict == 0 ? 1 : verdict;
+}
+
+/* The callback of calls without a tree: the one answer is the reply. */
+static int umbra_armci_take(void *user, struct umbra_gpc_work *work)
+{
+    (void)user;
+    if (work->child_header_length > 0)
+        memcpy(work->reply_header, work->child_header, work->child_header_length);
+    if (work->child_data_length > 0)
+        memcpy(work->reply_data, work->child_data, work->child_data_length);
+    work->reply_header_length = work->child_header_length;
+    work->reply_data_length = work->child_data_length;
+    return 0;
+}
+
+static uint32_t umbra_armci_parent(void *user, uint32_t count, uint32_t position)
+{
+    int parent = (*(int (**)(int, int))user)((int)count, (int)position);
+    return parent < 0 ? UMBRA_TREE_ROOT : (uint32_t)parent;
+}
+
+int umbra_armci_use(umbra_member member, uint32_t node)
+{
+    int code = umbra_gpc_register(member, "armci-gpc-take", umbra_armci_take, NULL);
+    if (code != 0)
+        return code;
+    umbra_armci.member = member;
+    umbra_armci.node = node;
+    return 0;
+}
+
+int ARMCI_Gpc_register(gpc_handler_t handler)
+{
+    char name[16];
+    int slot, code;
+    if (handler == NULL)
+        return -UMBRA_EINVAL;
+    for (slot = 0; slot < UMBRA_ARMCI_FUNCTIONS; slot++) {
+        if (umbra_armci.registered[slot])
+            continue;
+        umbra_armci_name(name, slot);
+        code = umbra_gpc_register(umbra_armci.member, name, umbra_armci_run, &umbra_armci.handlers[slot]);
+        if (code == -UMBRA_EKEYTAKEN)
+            continue; /* calls still use the one that was released */
+        if (code != 0)
+            return code;
+        umbra_armci.handlers[slot] = handler;
+        umbra_armci.registered[slot] = 1;
+        return UMBRA_ARMCI_FIRST - slot;
+    }
+    return -UMBRA_EFULL;
+}
+
+static int umbra_armci_slot(int handle)
+{
+    int slot = UMBRA_ARMCI_FIRST - handle;
+    return slot < 0 || slot >= UMBRA_ARMCI_FUNCTIONS || !umbra_armci.registered[slot] ? -1 : slot;
+}
+
+int ARMCI_Gpc_release(int handle)
+{
+    char name[16];
+    int slot = umbra_armci_slot(handle);
+    if (slot < 0)
+        return -UMBRA_ENOFUNCTION;
+    umbra_armci_name(name, slot);
+    umbra_armci.registered[slot] = 0;
+    return umbra_gpc_release(umbra_armci.member, name);
+}
+
+int ARMCI_Gpc_register_tree(int (*parent_of)(int count, int position))
+{
+    int slot;
+    if (parent_of == NULL)
+        return -UMBRA_EINVAL;
+    for (slot = 0; slot < UMBRA_ARMCI_TREES; slot++)
+        if (umbra_armci.trees[slot] == NULL) {
+            umbra_armci.trees[slot] = parent_of;
+            return GPC_TREE_CHAIN + 1 + slot;
+        }
+    return -UMBRA_EFULL;
+}
+
+int ARMCI_Gpc_get_hlen(void)
+{
+    return ARMCI_GPC_HLEN;
+}
+
+int ARMCI_Gpc_get_dlen(void)
+{
+    return ARMCI_GPC_DLEN;
+}
+
+static int umbra_armci_fits(const void *bytes, int length, int limit)
+{
+    return length >= 0 && length < limit && (bytes != NULL || length == 0);
+}
+
+static int umbra_armci_start(struct umbra_gpc_call *call, void *hdr, int hlen, void *data, int dlen, void *rhdr, int rhlen,
+                             void *rdata, int rdlen, gpc_hdl_t *nbh)
+{
+    gpc_hdl_t own;
+    int code;
+    if (!umbra_armci_fits(hdr, hlen, ARMCI_GPC_HLEN) || !umbra_armci_fits(data, dlen, ARMCI_GPC_DLEN) ||
+        !umbra_armci_fits(rhdr, rhlen, ARMCI_GPC_HLEN) || !umbra_armci_fits(rdata, rdlen, ARMCI_GPC_DLEN))
+        return -UMBRA_EINVAL;
+    if (nbh != NULL && nbh->call != 0)
+        return -UMBRA_EINUSE;
+    call->size = sizeof *call;
+    call->header = hdr;
+    call->header_length = (size_t)hlen;
+    call->data = data;
+    call->data_length = (size_t)dlen;
+    call->reply_header = (size_t)rhlen;
+    call->reply_data = (size_t)rdlen;
+    call->timeout_ms = 60000;
+    ARMCI_Gpc_init_handle(&own);
+    own.rhdr = rhdr;
+    own.rhlen = rhlen;
+    own.rdata = rdata;
+    own.rdlen = rdlen;
+    code = umbra_gpc_start(umbra_armci.member, call, &own.call);
+    if (code != 0)
+        return code;
+    if (nbh == NULL)
+        return ARMCI_Gpc_wait(&own);
+    *nbh = own;
+    return 0;
+}
+
+int ARMCI_Gpc_exec(int handle, int p, void *hdr, int hlen, void *data, int dlen, void *rhdr, int rhlen, void *rdata,
+                   int rdlen, gpc_hdl_t *nbh)
+{
+    struct umbra_gpc_call call;
+    char name[16];
+    uint32_t member = (uint32_t)p;
+    int slot = umbra_armci_slot(handle);
+    if (slot < 0)
+        return -UMBRA_ENOFUNCTION;
+    if (p < 0)
+        return -UMBRA_EINVAL;
+    umbra_armci_name(name, slot);
+    memset(&call, 0, sizeof call);
+    call.function = name;
+    call.callback = "armci-gpc-take";
+    call.members = &member;
+    call.count = 1;
+    call.mode = member == umbra_armci.node ? 0 : UMBRA_GPC_COORDINATE;
+    return umbra_armci_start(&call, hdr, hlen, data, dlen, rhdr, rhlen, rdata, rdlen, nbh);
+}
+
+int ARMCI_Gpc_chained_exec(int func, int callback, void *hdr, int hlen, void *data, int dlen, void *rhdr, int rhlen,
+                           void *rdata, int rdlen, int idlen, int *idlst, gpc_hdl_t *nbh, int TREE)
+{
+    struct umbra_gpc_call call;
+    char name[16], back[16];
+    int slot = umbra_armci_slot(func), answers = callback == 0 ? 0 : umbra_armci_slot(callback), at;
+    int tree = TREE - GPC_TREE_CHAIN - 1;
+    if (slot < 0 || answers < 0)
+        return -UMBRA_ENOFUNCTION;
+    if (idlen < 0 || (idlst == NULL && idlen > 0) || TREE < 0 || tree >= UMBRA_ARMCI_TREES ||
+        (tree >= 0 && umbra_armci.trees[tree] == NULL))
+        return -UMBRA_EINVAL;
+    for (at = 0; at < idlen; at++)
+        if (idlst[at] < 0)
+            return -UMBRA_EINVAL;
+    umbra_armci_name(name, slot);
+    umbra_armci_name(back, answers);
+    memset(&call, 0, sizeof call);
+    call.function = name;
+    call.callback = callback == 0 ? NULL : back;
+    /* None of them is negative, so they are the same numbers. */
+    call.members = (const uint32_t *)idlst;
+    call.count = (size_t)idlen;
+    if (tree < 0) {
+        call.tree = (uint32_t)TREE;
+    } else {
+        call.parent_of = umbra_armci_parent;
+        call.user = &umbra_armci.trees[tree];
+    }
+    return umbra_armci_start(&call, hdr, hlen, data, dlen, rhdr, rhlen, rdata, rdlen, nbh);
+}
+
+void ARMCI_Gpc_init_handle(gpc_hdl_t *nbh)
+{
+    memset(nbh, 0, sizeof *nbh);
+}
+
+int ARMCI_Gpc_wait(gpc_hdl_t *nbh)
+{
+    struct umbra_gpc_answer answer;
+    umbra_call call = nbh->call;
+    int code;
+    if (call == 0)
+        return 0;
+    memset(&answer, 0, sizeof answer);
+    answer.size = sizeof answer;
+    answer.header = nbh->rhdr;
+    answer.header_capacity = (size_t)nbh->rhlen;
+    answer.data = nbh->rdata;
+    answer.data_capacity = (size_t)nbh->rdlen;
+    code = umbra_gpc_wait(umbra_armci.member, call, UMBRA_FOREVER, &answer);
+    if (code == -UMBRA_EDEADLOCK)
+        return code; /* a handler waits for it: it goes on */
+    nbh->call = 0;
+    nbh->rhsize = (int)answer.header_length;
+    nbh->rdsize = (int)answer.data_length;
+    return code;
+}
+
+int ARMCI_Gpc_test(gpc_hdl_t *nbh)
+{
+    int ended = 1, code = nbh->call == 0 ? 0 : umbra_gpc_test(umbra_armci.member, nbh->call, &ended);
+    return code == 0 ? ended : code;
+}
+
+#endif /* UMBRA_ARMCI_IMPLEMENTATION */
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* UMBRA_ARMCI_H */

@@ -1,0 +1,276 @@
+//! `umbra_gpc_*`: chained calls, a function on many members and one answer.
+
+use std::ffi::{c_char, c_int, c_void};
+
+use umbra::call::{Failure as CallFailure, Reply};
+use umbra_core::chain::{Call, Caps, Data, Handle, Mode, Node, Plan, Tag, Tallies};
+use umbra_core::time::Lapse;
+use umbra_core::tree::Shape;
+use umbra_core::tree::explicit::ROOT;
+
+use crate::call::{enter, numbers, sized, store, store_bytes, store_sized, takes, text};
+use crate::object::with_member;
+use crate::pool::{bytes, patience};
+use crate::status::{Code, Failure};
+
+/// The maker's own function does not run; beside the bits of [`Mode`].
+const COORDINATE: u32 = 1 << 16;
+
+/// `struct umbra_gpc_call`.
+#[repr(C)]
+pub struct Wanted {
+    size: usize,
+    function: *const c_char,
+    callback: *const c_char,
+    members: *const u32,
+    count: usize,
+    header: *const c_void,
+    header_length: usize,
+    data: *const c_void,
+    data_length: usize,
+    reply_header: usize,
+    reply_data: usize,
+    tree: u32,
+    width: u32,
+    parents: *const u32,
+    parent_of: Option<unsafe extern "C" fn(*mut c_void, u32, u32) -> u32>,
+    user: *mut c_void,
+    mode: u32,
+    reserved: u32,
+    timeout_ms: u64,
+}
+
+/// `struct umbra_gpc_failure`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Record {
+    member: u32,
+    stage: u32,
+    code: u32,
+    depth: u32,
+    detail: u32,
+    members: u32,
+}
+
+/// `struct umbra_gpc_answer`.
+#[repr(C)]
+pub struct Answer {
+    size: usize,
+    ok: u32,
+    failed: u32,
+    unreached: u32,
+    unknown: u32,
+    header: *mut c_void,
+    header_capacity: usize,
+    header_length: usize,
+    data: *mut c_void,
+    data_capacity: usize,
+    data_length: usize,
+    failures: *mut Record,
+    failure_capacity: usize,
+    failure_count: usize,
+}
+
+fn shape(tree: u32, width: u32) -> Result<Shape, Failure> {
+    let invalid = || Failure::new(Code::Invalid, format!("no tree is called {tree} with width {width}"));
+    let narrow = u8::try_from(width).map_err(|_| invalid());
+    match tree {
+        0 => Ok(Shape::BINARY),
+        1 => Ok(Shape::BINOMIAL),
+        2 => Ok(Shape::FLAT),
+        3 => Ok(Shape::CHAIN),
+        4 => Shape::kary(narrow?).ok_or_else(invalid),
+        5 => Shape::knomial(narrow?).ok_or_else(invalid),
+        _ => Err(invalid()),
+    }
+}
+
+/// Begins the call that the caller describes.
+///
+/// # Safety
+/// `wanted` points to a structure that begins with its size, and what it points to does not change during the call.
+unsafe fn start(member: u64, wanted: *const Wanted) -> Result<u64, Failure> {
+    // SAFETY: the caller's promise; zeros are a valid structure.
+    let wanted = unsafe { sized(wanted, size_of::<Wanted>()) }?;
+    // SAFETY: the caller's promise about what it points to.
+    let function = unsafe { text(wanted.function, "function") }?;
+    let callback = if wanted.callback.is_null() {
+        Tag::NONE
+    } else {
+        // SAFETY: as above.
+        Tag::of(unsafe { text(wanted.callback, "callback") }?)
+    };
+    // SAFETY: as above; any bits are a number.
+    let members: Vec<Node> = unsafe { numbers(wanted.members, wanted.count) }?.iter().copied().map(Node).collect();
+    // SAFETY: as above.
+    let header = unsafe { bytes(wanted.header, wanted.header_length) }?;
+    // SAFETY: as above.
+    let data = unsafe { bytes(wanted.data, wanted.data_length) }?;
+    let too_long = |_| Failure::new(Code::TooLong, "a reply can have a header of 65535 bytes and data of 4 GiB");
+    let caps = Caps {
+        header: u16::try_from(wanted.reply_header).map_err(too_long)?,
+        data: u32::try_from(wanted.reply_data).map_err(too_long)?,
+    };
+    let parent_of = |len: u32, at: u32| {
+        // SAFETY: the caller's promise about the function.
+        let parent = wanted.parent_of.map_or(ROOT, |ask| unsafe { ask(wanted.user, len, at) });
+        (parent != ROOT).then_some(parent)
+    };
+    with_member(member, |seat| {
+        let plan = match (wanted.parents.is_null(), wanted.parent_of) {
+            (true, None) => Plan::Shape(shape(wanted.tree, wanted.width)?),
+            (true, Some(_)) => Plan::Function(&parent_of),
+            (false, None) => {
+                let own = seat.member.node();
+                let count = 1 + members.iter().filter(|&&member| member != own).count();
+                // SAFETY: the caller's promise: a parent for the maker and for every other member.
+                Plan::Parents(unsafe { numbers(wanted.parents, count) }?)
+            }
+            (false, Some(_)) => return Err(Failure::new(Code::Invalid, "both parents and a function state the tree")),
+        };
+        let flags = u16::try_from(wanted.mode & !COORDINATE).ok().and_then(Mode::from_bits);
+        let mode = flags.filter(|flags| !flags.contains(Mode::SPAN)).ok_or_else(|| {
+            Failure::new(Code::Invalid, format!("no way to treat a call is called {:#x}", wanted.mode))
+        })?;
+        let budget_ms = if wanted.timeout_ms == 0 { 1000 } else { wanted.timeout_ms };
+        let call = Call {
+            callback,
+            header,
+            data: Data::Bytes(data),
+            plan,
+            caps,
+            mode,
+            budget: Lapse(budget_ms.saturating_mul(1_000_000)),
+            at_root: wanted.mode & COORDINATE == 0,
+            ..Call::new(Tag::of(function), &members)
+        };
+        Ok(seat.member.start(&call)?.to_bits())
+    })
+}
+
+/// Begins a call.
+///
+/// # Safety
+/// `wanted` points to a structure that begins with its size, and what it points to does not change during the call; `call`
+/// is valid for writing.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbra_gpc_start(member: u64, wanted: *const Wanted, call: *mut u64) -> c_int {
+    enter(|| {
+        takes(call)?;
+        // SAFETY: the caller's promise.
+        let handle = unsafe { start(member, wanted) }?;
+        // SAFETY: the caller's promise about the output.
+        unsafe { store(call, handle) }
+    })
+}
+
+/// Whether a call has ended; serves others once.
+///
+/// # Safety
+/// `ended` is valid for writing.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbra_gpc_test(member: u64, call: u64, ended: *mut c_int) -> c_int {
+    enter(|| {
+        takes(ended)?;
+        let has = with_member(member, |seat| seat.has_ended(call))?;
+        // SAFETY: the caller's promise about the output.
+        unsafe { store(ended, c_int::from(has)) }
+    })
+}
+
+/// Waits for a call and takes its answer.
+///
+/// # Safety
+/// `answer` is null or points to a structure that begins with its size, and so do its buffers with room for what it says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbra_gpc_wait(member: u64, call: u64, timeout_ms: u64, answer: *mut Answer) -> c_int {
+    // SAFETY: the caller's promise.
+    enter(|| unsafe { wait(member, call, timeout_ms, answer) })
+}
+
+/// Begins a call and waits for its answer.
+///
+/// # Safety
+/// As for [`umbra_gpc_start`] and [`umbra_gpc_wait`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbra_gpc_exec(member: u64, wanted: *const Wanted, answer: *mut Answer) -> c_int {
+    enter(|| {
+        if !answer.is_null() {
+            // SAFETY: the caller's promise: nothing is begun whose answer could not be told.
+            unsafe { sized(answer, size_of::<Answer>()) }?;
+        }
+        // SAFETY: the caller's promise.
+        let call = unsafe { start(member, wanted) }?;
+        // A call ends by itself when its time is over.
+        // SAFETY: the caller's promise.
+        unsafe { wait(member, call, u64::MAX, answer) }
+    })
+}
+
+/// # Safety
+/// As for [`umbra_gpc_wait`].
+unsafe fn wait(member: u64, call: u64, timeout_ms: u64, answer: *mut Answer) -> Result<(), Failure> {
+    with_member(member, |seat| {
+        seat.answer(call, patience(timeout_ms), |result| {
+            if answer.is_null() {
+                return Ok(());
+            }
+            // SAFETY: the caller's promise.
+            unsafe { tell(result, answer) }
+        })
+    })
+}
+
+/// Stores an answer; if something does not fit, only how long everything is.
+///
+/// # Safety
+/// As for [`umbra_gpc_wait`], and `answer` is not null.
+unsafe fn tell(result: &Result<Reply, CallFailure>, answer: *mut Answer) -> Result<(), Failure> {
+    let least = size_of::<Answer>();
+    // SAFETY: the caller's promise; zeros are a valid structure.
+    let mut told = unsafe { sized(answer.cast_const(), least) }?;
+    let (header, data, failures): (&[u8], &[u8], Vec<Record>) = match result {
+        Ok(reply) => (&reply.header, &reply.data, Vec::new()),
+        Err(failure) => (&[], &[], failure.records.iter().map(record).collect()),
+    };
+    let tallies = match result {
+        Ok(reply) => Tallies { ok: reply.members, ..Default::default() },
+        Err(failure) => failure.tallies,
+    };
+    (told.ok, told.failed, told.unreached, told.unknown) =
+        (tallies.ok, tallies.failed, tallies.unreached, tallies.unknown);
+    (told.header_length, told.data_length) = (header.len(), data.len());
+    // Who failed first is told even to who has room for one only.
+    let kept = failures.len().min(if told.failures.is_null() { 0 } else { told.failure_capacity });
+    told.failure_count = failures.len();
+    // SAFETY: the caller's promise.
+    unsafe { store_sized(answer, &told, least) }?;
+    // SAFETY: the caller's promise about the buffer, of which the header needs no more than is told.
+    unsafe { store_bytes(header, told.header, told.header_capacity) }?;
+    // SAFETY: as above, about the data.
+    unsafe { store_bytes(data, told.data, told.data_capacity) }?;
+    if kept > 0 {
+        takes(told.failures)?;
+        // SAFETY: aligned, and there is room for `failure_capacity >= kept` records by the caller's promise; ours do not
+        // overlap them.
+        unsafe { std::ptr::copy_nonoverlapping(failures.as_ptr(), told.failures, kept) };
+    }
+    Ok(())
+}
+
+fn record(record: &umbra_core::chain::Record) -> Record {
+    Record {
+        member: record.origin.0,
+        stage: u32::from(record.stage as u8),
+        code: u32::from(record.code as u8),
+        depth: u32::from(record.depth),
+        detail: record.aux,
+        members: record.count,
+    }
+}
+
+/// Gives a call up.
+#[unsafe(no_mangle)]
+pub extern "C" fn umbra_gpc_cancel(member: u64, call: u64) -> c_int {
+    enter(|| with_member(member, |seat| seat.member.cancel(Handle::from_bits(call)).map_err(|_| Code::Stale.into())))
+}
