@@ -1,7 +1,8 @@
 //! Who a process is, and whether it still lives.
 //!
 //! A pid alone names nobody: the kernel hands it out again. Pid and start time together do, and a pidfd
-//! keeps the process apart from any later holder of its pid.
+//! keeps the process apart from any later holder of its pid. Where there are no pidfds, as under valgrind, the start time
+//! is read each time.
 //!
 //! ```
 //! use umbra::sys::process::{Process, ProcessId};
@@ -13,7 +14,7 @@
 //!
 //! Source: `proc(5)` field 22 (`starttime`), `pidfd_open(2)`.
 
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::OwnedFd;
 
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
@@ -84,28 +85,42 @@ impl ProcessId {
     /// # Errors
     /// [`ProcessError::Gone`], [`ProcessError::Unreadable`].
     pub fn of(pid: u32) -> Result<ProcessId, ProcessError> {
+        Ok(ProcessId { pid, start: Entry::of(pid)?.start })
+    }
+}
+
+/// What `/proc` says of a process.
+#[derive(Debug, PartialEq, Eq)]
+struct Entry {
+    has_exited: bool,
+    start: u64,
+}
+
+impl Entry {
+    fn of(pid: u32) -> Result<Entry, ProcessError> {
         let stat = std::fs::read(format!("/proc/{pid}/stat")).map_err(|e| match Errno::from_io_error(&e) {
             Some(Errno::NOENT | Errno::SRCH) => ProcessError::Gone(pid),
             errno => ProcessError::Unreadable { pid, errno: errno.unwrap_or(Errno::IO) },
         })?;
-        let start = start_time(&stat).ok_or(ProcessError::Unreadable { pid, errno: Errno::BADMSG })?;
-        Ok(ProcessId { pid, start })
+        Entry::parse(&stat).ok_or(ProcessError::Unreadable { pid, errno: Errno::BADMSG })
     }
-}
 
-/// Field 22 of a `stat` line. The second field is the command in brackets, which may itself hold blanks
-/// and brackets, so counting starts behind the last closing one.
-fn start_time(stat: &[u8]) -> Option<u64> {
-    let end_of_command = stat.iter().rposition(|&b| b == b')')?;
-    let rest = std::str::from_utf8(stat.get(end_of_command + 1..)?).ok()?;
-    rest.split_ascii_whitespace().nth(19)?.parse().ok()
+    /// Fields 3 and 22 of a `stat` line. The second field is the command in brackets, which may itself hold blanks
+    /// and brackets, so counting starts behind the last closing one.
+    fn parse(stat: &[u8]) -> Option<Entry> {
+        let end_of_command = stat.iter().rposition(|&b| b == b')')?;
+        let mut rest = std::str::from_utf8(stat.get(end_of_command + 1..)?).ok()?.split_ascii_whitespace();
+        let has_exited = matches!(rest.next()?, "Z" | "X");
+        Some(Entry { has_exited, start: rest.nth(18)?.parse().ok()? })
+    }
 }
 
 /// A process that is being watched.
 #[derive(Debug)]
 pub struct Process {
     id: ProcessId,
-    pidfd: OwnedFd,
+    /// `None` where the kernel has none.
+    pidfd: Option<OwnedFd>,
 }
 
 impl Process {
@@ -115,10 +130,12 @@ impl Process {
     /// [`ProcessError::Gone`] if that life is over, even if its pid was handed out again.
     pub fn open(id: ProcessId) -> Result<Process, ProcessError> {
         let pid = i32::try_from(id.pid).ok().and_then(Pid::from_raw).ok_or(ProcessError::Gone(id.pid))?;
-        let pidfd = rustix::process::pidfd_open(pid, PidfdFlags::empty()).map_err(|errno| match errno {
-            Errno::SRCH => ProcessError::Gone(id.pid),
-            errno => ProcessError::Unwatchable { pid: id.pid, errno },
-        })?;
+        let pidfd = match rustix::process::pidfd_open(pid, PidfdFlags::empty()) {
+            Ok(pidfd) => Some(pidfd),
+            Err(Errno::NOSYS) => None,
+            Err(Errno::SRCH) => return Err(ProcessError::Gone(id.pid)),
+            Err(errno) => return Err(ProcessError::Unwatchable { pid: id.pid, errno }),
+        };
         // The pidfd pins whoever has the pid now; only then does the start time prove who that is.
         if ProcessId::of(id.pid)? != id {
             return Err(ProcessError::Gone(id.pid));
@@ -133,20 +150,16 @@ impl Process {
         self.id
     }
 
-    /// Whether it has not exited; a zombie has. One system call.
+    /// Whether it has not exited; a zombie has. One system call, or three without pidfds.
     #[must_use]
     pub fn is_alive(&self) -> bool {
-        let mut fds = [PollFd::new(&self.pidfd, PollFlags::IN)];
+        let Some(pidfd) = &self.pidfd else {
+            return Entry::of(self.id.pid).is_ok_and(|entry| entry.start == self.id.start && !entry.has_exited);
+        };
+        let mut fds = [PollFd::new(pidfd, PollFlags::IN)];
         let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
         // A poll that fails tells nothing about the process; its own error will tell.
         rustix::event::poll(&mut fds, Some(&at_once)).is_ok_and(|ready| ready == 0)
-    }
-}
-
-/// Becomes readable when the process exits.
-impl AsFd for Process {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.pidfd.as_fd()
     }
 }
 
@@ -156,8 +169,10 @@ mod tests {
 
     #[test]
     fn a_command_with_brackets_and_blanks_does_not_shift_the_fields() {
-        let line = b"7 (a) b (c)) S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 4711 20";
-        assert_eq!(start_time(line), Some(4711));
+        for (state, has_exited) in [("S", false), ("Z", true)] {
+            let line = format!("7 (a) b (c)) {state} 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 4711 20");
+            assert_eq!(Entry::parse(line.as_bytes()), Some(Entry { has_exited, start: 4711 }));
+        }
     }
 
     #[test]
@@ -171,13 +186,13 @@ mod tests {
     fn a_zombie_is_not_alive() {
         let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
         let process = Process::open(ProcessId::of(child.id()).unwrap()).unwrap();
-        assert!(process.is_alive());
+        let without_pidfds = Process { id: process.id, pidfd: None };
+        assert!(process.is_alive() && without_pidfds.is_alive());
         child.kill().unwrap();
-        let mut fds = [PollFd::new(&process, PollFlags::IN)];
-        let bound = Timespec { tv_sec: 10, tv_nsec: 0 };
-        assert_eq!(rustix::event::poll(&mut fds, Some(&bound)), Ok(1));
-        assert!(!process.is_alive());
+        let zombie = rustix::process::WaitIdOptions::EXITED | rustix::process::WaitIdOptions::NOWAIT;
+        rustix::process::waitid(rustix::process::WaitId::Pid(Pid::from_child(&child)), zombie).unwrap();
+        assert!(!process.is_alive() && !without_pidfds.is_alive());
         child.wait().unwrap();
-        assert!(!process.is_alive());
+        assert!(!process.is_alive() && !without_pidfds.is_alive());
     }
 }
