@@ -41,6 +41,7 @@ pub mod entry;
 pub mod error;
 pub mod event;
 pub mod faulty;
+mod fetch;
 pub mod group;
 pub mod heap;
 pub mod id;

@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
 use umbra_core::cache::policy::Lru;
 use umbra_core::cache::waiting::{Answer, Asked, ContentError, WaitError, Waiter, Waiting};
-use umbra_core::cache::{AllocError, FillError, Forgetful, Found, FreeError, Grant, Interrupted, Slot, Sparse};
+use umbra_core::cache::{AllocError, FillError, Forgetful, Found, FreeError, Grant, Interrupted, Line, Slot, Sparse};
 use umbra_core::id::Id;
 
 const WAITERS: usize = 6;
@@ -204,7 +204,7 @@ impl Model {
 
 fn follows(slots: u32, steps: &[Step]) -> Result<(), TestCaseError> {
     let records = vec![Slot::EMPTY; slots as usize];
-    let cache = Forgetful::new(records, Sparse::new(vec![0; 8], 3), Lru::new(), 0..slots).unwrap();
+    let cache = Forgetful::new(records, Sparse::new(vec![Line::EMPTY; 1], 3), Lru::new(), 0..slots).unwrap();
     let records = (0..WAITERS).map(|_| Waiter::EMPTY).collect::<Vec<_>>();
     let mut line = Waiting::new(cache.with_most_references(MOST), records);
     let (entries, idle, clients, waiting) = Default::default();

@@ -30,7 +30,7 @@ enum Vectors {}
 
 impl Storage for Vectors {
     type Slots = Vec<cache::Slot>;
-    type Places = Vec<u64>;
+    type Places = Vec<cache::Line>;
     type Tags = Vec<Tag>;
     type Queue = Vec<u32>;
     type Regions = Vec<Slot<Keeping>>;
@@ -66,7 +66,7 @@ impl World {
     fn new() -> World {
         let lent = Lent {
             slots: vec![cache::Slot::EMPTY; SLOTS],
-            places: vec![0; 16],
+            places: vec![cache::Line::EMPTY; 2],
             tags: vec![Tag::NONE; SLOTS],
             queue: vec![0; SLOTS],
             ahead: vec![0; SLOTS],

@@ -5,7 +5,7 @@ use std::alloc::System;
 
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 use umbra_core::cache::policy::{Clock, Fifo, Lru, NextUse, Policy, S3Fifo, Sieve};
-use umbra_core::cache::{Forgetful, Found, Grant, Index, Slot, Sparse};
+use umbra_core::cache::{Forgetful, Found, Grant, Index, Line, Slot, Sparse};
 use umbra_core::stencil::{
     Action, ByNumber, Grid, Group, Input, Limits, Reference, Shape, Stencil, Storage, Unknown, count,
 };
@@ -39,10 +39,10 @@ fn everything<S: AsRef<[Slot]> + AsMut<[Slot]>, I: Index, P: Policy>(cache: &mut
 fn s75_slot_caches_make_no_allocation() {
     fn run<P: Policy>(policy: P) {
         let mut slots = vec![Slot::EMPTY; 500];
-        let mut words = vec![0; 800];
+        let mut lines = vec![Line::EMPTY; Line::for_ids(500)];
         // The test harness has a thread of its own, which may allocate at any time; the least of several attempts
         // is the work's own.
-        let mut cache = Forgetful::new(&mut slots[..], Sparse::new(&mut words[..], 1), policy, 0..500).unwrap();
+        let mut cache = Forgetful::new(&mut slots[..], Sparse::new(&mut lines[..], 1), policy, 0..500).unwrap();
         let attempt = |_| {
             let region = Region::new(COUNTED);
             everything(&mut cache);

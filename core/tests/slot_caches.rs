@@ -4,7 +4,7 @@
 use umbra_core::cache::policy::{Clock, Fifo, Lru};
 use umbra_core::cache::{
     AllocError, BuildError, Cache, Dense, FillError, ForgetError, Forgetful, Found, FreeError, Grant, Interrupted,
-    ResetError, Slot, Sparse, Stack, State,
+    Line, ResetError, Slot, Sparse, Stack, State,
 };
 
 type Words = Dense<Vec<u32>>;
@@ -63,16 +63,16 @@ fn s04_slots_lie_in_the_given_range() {
 
 #[test]
 fn s05_a_range_without_slots_and_too_little_storage_are_refused() {
-    let build = |range: std::ops::Range<u32>, records: usize, words: usize| {
-        Stack::stack(vec![Slot::EMPTY; records], Sparse::new(vec![0; words], 1), range).err()
+    let build = |range: std::ops::Range<u32>, records: usize, lines: usize| {
+        Stack::stack(vec![Slot::EMPTY; records], Sparse::new(vec![Line::EMPTY; lines], 1), range).err()
     };
-    assert_eq!(build(5..5, 10, 64), Some(BuildError::NoSlots { start: 5, end: 5 }));
+    assert_eq!(build(5..5, 10, 8), Some(BuildError::NoSlots { start: 5, end: 5 }));
     #[allow(clippy::reversed_empty_ranges, reason = "what is refused")]
     let reversed = 6..5;
-    assert_eq!(build(reversed, 10, 64), Some(BuildError::NoSlots { start: 6, end: 5 }));
-    assert_eq!(build(0..11, 10, 64), Some(BuildError::TooFewRecords { need: 11, have: 10 }));
-    assert_eq!(build(0..8, 10, 15), Some(BuildError::IndexTooSmall { need: 8, have: 7 }));
-    assert_eq!(build(0..8, 10, 7), Some(BuildError::IndexTooSmall { need: 8, have: 0 }));
+    assert_eq!(build(reversed, 10, 8), Some(BuildError::NoSlots { start: 6, end: 5 }));
+    assert_eq!(build(0..11, 10, 8), Some(BuildError::TooFewRecords { need: 11, have: 10 }));
+    assert_eq!(build(0..8, 10, 1), Some(BuildError::IndexTooSmall { need: 8, have: 5 }));
+    assert_eq!(build(0..8, 10, 0), Some(BuildError::IndexTooSmall { need: 8, have: 0 }));
     assert_eq!(build(0..7, 10, 8), None);
 }
 
@@ -304,8 +304,8 @@ fn s23_forget_later_takes_effect_with_the_last_reference() {
 fn s24_the_phases_of_many_slots() {
     for slots in [640_000_u32, 1 << 20] {
         let all = 0..u64::from(slots);
-        let words = Sparse::new(vec![0; slots as usize * 3 / 2], 7);
-        let mut cache = Forgetful::new(records(slots as usize), words, Clock::new(), 0..slots).unwrap();
+        let lines = Sparse::new(vec![Line::EMPTY; Line::for_ids(slots as usize)], 7);
+        let mut cache = Forgetful::new(records(slots as usize), lines, Clock::new(), 0..slots).unwrap();
         for references in 1..=3 {
             let found = if references == 1 { Empty } else { Assigned };
             assert!(all.clone().all(|data| cache.alloc(data) == grant(data as u32, found, references)));
@@ -374,7 +374,7 @@ fn s05b_an_id_beyond_a_dense_index_is_refused_and_a_sparse_index_takes_any() {
     assert_eq!(dense.alloc(1000), Err(AllocError::OutOfRange { data: 1000, ids: 1000 }));
     assert_eq!(dense.alloc(u64::MAX), Err(AllocError::OutOfRange { data: u64::MAX, ids: 1000 }));
     assert_eq!(dense.free(u64::MAX), Err(FreeError::NotAssigned { data: u64::MAX }));
-    let mut sparse = Stack::stack(records(4), Sparse::new([0; 8], 3), 0..4).unwrap();
+    let mut sparse = Stack::stack(records(4), Sparse::new([Line::EMPTY], 3), 0..4).unwrap();
     for (slot, data) in (0..).zip([0, u64::MAX, 1 << 63, 8]) {
         assert_eq!(sparse.alloc(data), grant(slot, Empty, 1));
     }

@@ -5,7 +5,7 @@ use std::fmt::Debug;
 
 use umbra_core::cache::policy::{Clock, Lru};
 use umbra_core::cache::{
-    AllocError, Cache, Dense, FillError, ForgetError, Forgetful, FreeError as CacheFreeError, Slot, Sparse, Stack,
+    AllocError, Cache, Dense, FillError, ForgetError, Forgetful, FreeError as CacheFreeError, Line, Slot, Sparse, Stack,
 };
 use umbra_core::id::Id;
 use umbra_core::stencil::{
@@ -42,7 +42,7 @@ fn s74_a_stack_that_refuses_is_as_it_was() {
 
 #[test]
 fn s74_a_cache_that_refuses_is_as_it_was() {
-    let mut cache = Cache::new(vec![Slot::EMPTY; 3], Sparse::new(vec![0; 16], 1), Clock::new(), 0..3).unwrap();
+    let mut cache = Cache::new(vec![Slot::EMPTY; 3], Sparse::new(vec![Line::EMPTY; 2], 1), Clock::new(), 0..3).unwrap();
     refused(&mut cache, FillError::NotAssigned { data: 1 }, |cache| cache.remember(1));
     refused(&mut cache, FillError::NotAssigned { data: 1 }, |cache| cache.abandon(1));
     cache.alloc(1).unwrap();

@@ -8,8 +8,8 @@ use umbra_core::cache::keyed::InUse;
 use umbra_core::cache::policy::{Clock, Fifo, Lru, Never, Policy, S3Fifo, Sieve};
 use umbra_core::cache::waiting::{ContentError, Contract, WaitError};
 use umbra_core::cache::{
-    self, Dense, FillError, ForgetError, Forgetting, FreeError, Index, Interrupted, Plain, Remembering, Remembers,
-    ResetError, Sparse, Statistics,
+    self, Dense, FillError, ForgetError, Forgetting, FreeError, Index, Interrupted, Line, Plain, Remembering,
+    Remembers, ResetError, Sparse, Statistics,
 };
 use umbra_core::error::Status;
 
@@ -55,10 +55,7 @@ pub(crate) struct Plan {
 impl Plan {
     pub(crate) fn build(&self) -> Result<Box<dyn Cached>, Failure> {
         match self.ids {
-            0 => {
-                let words = zeros((self.slots as usize).div_ceil(2) * 3 + 8)?;
-                self.with_index(Sparse::new(words, 0x5bd1_e995))
-            }
+            0 => self.with_index(Sparse::new(zeros(Line::for_ids(self.slots as usize))?, 0x5bd1_e995)),
             ids => self.with_index(Dense::new(zeros(usize::try_from(ids).map_err(|_| no_memory())?)?)),
         }
     }

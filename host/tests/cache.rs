@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use umbra::cache::{AllocError, BuildError, Cache, FilledError, Forgetful, Given, Stack};
 use umbra_core::cache::policy::{Clock, Fifo, Lru};
 use umbra_core::cache::waiting::{ContentError, WaitError};
-use umbra_core::cache::{Dense, ResetError, Sparse};
+use umbra_core::cache::{Dense, Line, ResetError, Sparse};
 
 type Words = Dense<Vec<u32>>;
 
@@ -212,6 +212,6 @@ fn s05_what_cannot_be_built_or_waited_for_is_refused() {
     assert!(matches!(cache.alloc(3, PATIENCE), Err(AllocError::Refused(WaitError::Refused(_)))), "out of range");
     let _held = cache.alloc(1, PATIENCE).unwrap();
     assert!(matches!(cache.alloc(2, PATIENCE), Err(AllocError::Refused(WaitError::TooManyWaiters { waiters: 0 }))));
-    let stack = Stack::stack(3..4, Sparse::new(vec![0; 8], 1)).unwrap();
+    let stack = Stack::stack(3..4, Sparse::new(vec![Line::EMPTY; 1], 1)).unwrap();
     assert_eq!(stack.alloc(u64::MAX, PATIENCE).unwrap().slot(), 3);
 }

@@ -12,11 +12,11 @@ use umbra::cache::{AllocError, Fill, FilledError, Forgetful, Given, Held};
 use umbra_core::atomic::{AtomicU64, Ordering};
 use umbra_core::cache::policy::Clock;
 use umbra_core::cache::waiting::ContentError;
-use umbra_core::cache::{self, FillError, ForgetError, Forgetting, FreeError, Sparse};
+use umbra_core::cache::{self, FillError, ForgetError, Forgetting, FreeError, Line, Sparse};
 
-type Words = Sparse<Vec<u64>>;
-type Reference<'a> = Held<'a, Words, Clock, Forgetting>;
-type Duty<'a> = Fill<'a, Words, Clock, Forgetting>;
+type Lines = Sparse<Vec<Line>>;
+type Reference<'a> = Held<'a, Lines, Clock, Forgetting>;
+type Duty<'a> = Fill<'a, Lines, Clock, Forgetting>;
 
 const SLOTS: u32 = 4;
 const IDS: u64 = 14;
@@ -46,7 +46,7 @@ fn count(counter: &AtomicU64) {
 }
 
 struct World {
-    cache: Forgetful<Words, Clock>,
+    cache: Forgetful<Lines, Clock>,
     /// Who fills the slot; 0 for nobody.
     fillers: [AtomicU64; SLOTS as usize],
     memory: [AtomicU64; SLOTS as usize],
@@ -69,7 +69,7 @@ impl Dice {
 impl World {
     fn new() -> World {
         World {
-            cache: Forgetful::new(0..SLOTS, Sparse::new(vec![0; 16], 5), Clock::new()).unwrap(),
+            cache: Forgetful::new(0..SLOTS, Sparse::new(vec![Line::EMPTY; 2], 5), Clock::new()).unwrap(),
             fillers: [const { AtomicU64::new(0) }; SLOTS as usize],
             memory: [const { AtomicU64::new(NOTHING) }; SLOTS as usize],
             counts: Counts::default(),
@@ -165,7 +165,7 @@ impl World {
         number: u64,
         dice: &mut Dice,
         data: u64,
-        given: Given<'a, Words, Clock, Forgetting>,
+        given: Given<'a, Lines, Clock, Forgetting>,
     ) -> Result<Option<Reference<'a>>, Interrupted> {
         let held = match given {
             Given::Empty(fill) => match self.fill(number, dice, fill)? {

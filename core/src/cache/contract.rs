@@ -5,7 +5,7 @@ use core::ops::Range;
 
 use super::counted::Cut;
 use super::error::{AllocError, BuildError, FillError, FreeError, Interrupted, ResetError};
-use super::grant::{Found, Grant, Pin, State, Statistics};
+use super::grant::{Grant, Pin, State, Statistics};
 use super::index::Index;
 use super::policy::{Never, Next, NextUse, Policy};
 use super::pool::Pool;
@@ -97,82 +97,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>, I: Index, P: Policy, C> SlotCache<S, I, P
     /// Where the word of `data` stands in the index, and the word.
     #[inline]
     pub(super) fn look(&self, data: u64) -> Option<(usize, u32)> {
-        self.index.look(data, |slot| self.pool.at(slot).data == data)
-    }
-
-    /// Takes a reference to the slot of `data`, which is assigned now if it was not: to the slot that became empty
-    /// last, else to one never used, else to one whose idle content the policy gives up.
-    ///
-    /// # Errors
-    /// [`AllocError`]; [`AllocError::Full`] is where a blocking caller waits for a `free`.
-    #[inline]
-    pub fn alloc(&mut self, data: u64) -> Result<Grant, AllocError> {
-        self.working()?;
-        match self.look(data) {
-            Some((place, word)) => self.join(place, word),
-            None => self.assign(data),
-        }
-    }
-
-    /// A further reference to an assigned slot.
-    #[inline]
-    pub(super) fn join_by_record(&mut self, slot: u32) -> Result<Grant, AllocError> {
-        match self.pool.join(slot, self.most) {
-            Some((found, references)) => Ok(Grant { slot: self.pool.outer(slot), found, references }),
-            None => self.too_many(slot),
-        }
-    }
-
-    #[cold]
-    pub(super) fn too_many(&self, slot: u32) -> Result<Grant, AllocError> {
-        Err(AllocError::TooManyReferences { data: self.pool.at(slot).data, most: self.most })
-    }
-
-    // Not inlined: so a hit stays short enough for the processor to overlap it with the next one.
-    #[inline(never)]
-    pub(super) fn assign(&mut self, data: u64) -> Result<Grant, AllocError> {
-        self.index.admits(data)?;
-        let (cut, index) = (self.cut, &mut self.index);
-        let taken = self.pool.take(data, |record| cut.bring_back::<P, I>(index, record));
-        let Some((slot, evicted)) = taken else {
-            self.pool.statistics.refused += 1;
-            return Err(AllocError::Full { slots: self.pool.count() });
-        };
-        if let Some(evicted) = evicted {
-            self.index.remove(evicted, slot);
-        }
-        self.index.enter(data, slot);
-        self.pool.statistics.loads += 1;
-        Ok(Grant { slot: self.pool.outer(slot), found: Found::Empty, references: 1 })
-    }
-
-    /// Gives a reference back. Without content, or with content that shall leave, the last one empties the slot.
-    ///
-    /// # Errors
-    /// [`FreeError`] if there is no reference.
-    #[inline]
-    pub fn free(&mut self, data: u64) -> Result<(), FreeError> {
-        self.free_until(data, Next::Unknown)
-    }
-
-    #[inline]
-    fn free_until(&mut self, data: u64, next: Next) -> Result<(), FreeError> {
-        self.working()?;
-        let (place, word) = self.look(data).ok_or(FreeError::NotAssigned { data })?;
-        self.give_back(place, word, data, next).map(drop)
-    }
-
-    /// Gives a reference back; whether the slot is empty now.
-    #[inline]
-    pub(super) fn give_back_by_record(&mut self, slot: u32, data: u64, next: Next) -> Result<bool, FreeError> {
-        if self.pool.at(slot).count == 0 {
-            return Err(FreeError::NotInUse { data });
-        }
-        let dropped = self.pool.release(slot, next);
-        if let Some(dropped) = dropped {
-            self.index.remove(dropped, slot);
-        }
-        Ok(dropped.is_some())
+        self.index.look(data)
     }
 
     /// [`SlotCache::alloc`], with the reference as a value.

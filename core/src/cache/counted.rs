@@ -1,104 +1,161 @@
 //! References that are counted in the word of the index, so that a hit touches one line.
 //!
 //! A slot has a number of so many bits, and a word of the index has 32. In the rest it counts the references to content
-//! that is in the policy's order and that somebody used again: for such content, taking and giving back a reference
-//! changes nothing else, if the policy [only marks](super::policy::Policy::MARKS) what is used and the index
-//! [needs no record](Index::COUNTS). The record has the flag
-//! [`ELSEWHERE`] then, and its own count is 0. Whoever needs more than that counts the references in the record again
-//! before.
+//! that is in the policy's order: for such content, taking and giving back a reference changes nothing else, if the policy
+//! [only counts](Policy::USES) what is used. The record has the flag [`ELSEWHERE`] then, and its own count is 0. Whoever
+//! needs more than that counts the references in the record again before.
 //!
-//! In a word, from below: the number of the slot; whether the content was used since it is counted here; 0 if it is not,
-//! else the references and one.
+//! In a word, from below: how often the content was used since it is counted here, as far as the policy counts; 0 if
+//! references are not counted here, else how many they are and one; the number of the slot.
+
+use core::marker::PhantomData;
 
 use super::contract::SlotCache;
 use super::error::{AllocError, FreeError};
 use super::grant::{Found, Grant, State};
 use super::index::Index;
-use super::policy::{Next, Policy};
+use super::policy::{Next, Policy, Watch};
 use super::slot::{ELSEWHERE, Slot};
 
 /// Bits of a number beside which some references can be counted.
 const MOST_BITS: u32 = 28;
 
-/// Whether references can be counted in the words of this index under this policy.
-pub(super) const fn possible<P: Policy, I: Index>() -> bool {
-    P::MARKS && I::COUNTS
+/// Whether references can be counted in words under this policy.
+pub(super) const fn possible<P: Policy>() -> bool {
+    P::USES > 0
 }
+
+/// One use, in a word.
+const USED: u32 = 1;
+/// All uses that can be told apart.
+const USES: u32 = 3;
+/// One reference.
+const ONE: u32 = USES + 1;
 
 /// How words are cut.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cut {
-    /// Bits of a slot's number.
-    bits: u32,
-    /// All of them.
-    number: u32,
-    /// One reference; 0 if there is no room to count any.
-    one: u32,
-    /// References that are counted at most, and one.
+    /// Where the number begins.
+    shift: u32,
+    /// The bits of the references; none if there is no room to count any.
+    counts: u32,
+    /// The references that are counted at most.
     most: u32,
 }
 
 impl Cut {
     /// For so many slots, and so many references at most.
     pub(super) fn new(slots: u32, most: u32) -> Cut {
-        let bits = u32::BITS - slots.saturating_sub(1).leading_zeros();
+        let bits = u32::BITS - slots.saturating_sub(1).max(1).leading_zeros();
         if bits > MOST_BITS {
-            return Cut { bits: 0, number: u32::MAX, one: 0, most: 0 };
+            return Cut { shift: 0, counts: 0, most: 0 };
         }
+        let shift = u32::BITS - bits;
+        let counts = (1 << shift) - ONE;
         // All bits set is no word.
-        let counts = (u32::MAX >> bits >> 1) - 1;
-        Cut { bits, number: (1 << bits) - 1, one: 2 << bits, most: counts.min(most.saturating_add(1)) }
+        Cut { shift, counts, most: (counts / ONE - 2).min(most) * ONE }
+    }
+
+    /// The word of a slot whose references are not counted in it.
+    #[inline]
+    pub(super) fn word(self, slot: u32) -> u32 {
+        slot << self.shift
     }
 
     #[inline]
     pub(super) fn slot(self, word: u32) -> u32 {
-        word & self.number
+        word >> self.shift
     }
 
     /// The references that are counted in the word; `None` if none are.
     #[inline]
     pub(super) fn counted(self, word: u32) -> Option<u32> {
-        self.field(word).checked_sub(1)
-    }
-
-    #[inline]
-    fn field(self, word: u32) -> u32 {
-        (word & !self.number) >> self.bits >> 1
+        ((word & self.counts) / ONE).checked_sub(1)
     }
 
     /// With one more reference, if there may be one.
     #[inline]
-    pub(super) fn joined(self, word: u32) -> Option<u32> {
-        let field = self.field(word);
-        (field != 0 && field < self.most).then(|| (word | self.one >> 1) + self.one)
+    pub(super) fn joined<P: Policy>(self, word: u32) -> Option<u32> {
+        let used = if P::USES == 1 { word | USED } else { word + u32::from(word & USES < P::USES) };
+        ((word & self.counts).wrapping_sub(ONE) < self.most).then(|| used + ONE)
     }
 
     /// With one reference less, if there is one.
     #[inline]
     pub(super) fn released(self, word: u32) -> Option<u32> {
-        (self.field(word) > 1).then(|| word - self.one)
+        (word & self.counts > ONE).then(|| word - ONE)
     }
 
     /// The word of idle content whose references are counted in it from now on; `None` if there is no room.
     #[inline]
     pub(super) fn begun(self, slot: u32) -> Option<u32> {
-        (self.one != 0).then_some(slot | self.one)
+        (self.counts != 0).then_some(self.word(slot) | ONE)
     }
 
     /// Counts in the record again, if references were counted in the word.
     #[inline]
     pub(super) fn bring_back<P: Policy, I: Index>(self, index: &mut I, record: &mut Slot) {
-        if possible::<P, I>()
+        if possible::<P>()
             && record.is(ELSEWHERE)
-            && let Some((place, word)) = index.look(record.data, |_| true)
+            && let Some((place, word)) = index.look(record.data)
         {
-            record.clear(ELSEWHERE);
-            record.count += self.counted(word).unwrap_or(0);
-            if word & self.one >> 1 != 0 {
-                P::hit(record);
-            }
-            index.put(place, self.slot(word));
+            self.bring_back_from::<P, I>(index, place, word, record);
         }
+    }
+
+    #[inline]
+    fn bring_back_from<P: Policy, I: Index>(self, index: &mut I, place: usize, word: u32, record: &mut Slot) {
+        record.clear(ELSEWHERE);
+        record.count += self.counted(word).unwrap_or(0);
+        bring_back_uses::<P>(word, record);
+        index.put(place, self.word(self.slot(word)));
+    }
+}
+
+#[inline]
+fn bring_back_uses<P: Policy>(word: u32, record: &mut Slot) {
+    for _ in 0..word & USES {
+        P::hit(record);
+    }
+}
+
+/// The words of the index, while the policy searches for a victim.
+pub(super) struct Words<'a, I, P> {
+    cut: Cut,
+    index: &'a mut I,
+    /// Where the word stands of the content that the search came by last, if that was looked for.
+    pub(super) last: Option<usize>,
+    policy: PhantomData<P>,
+}
+
+impl<'a, I, P> Words<'a, I, P> {
+    pub(super) fn new(cut: Cut, index: &'a mut I) -> Self {
+        Words { cut, index, last: None, policy: PhantomData }
+    }
+}
+
+impl<I: Index, P: Policy> Watch for Words<'_, I, P> {
+    #[inline]
+    fn comes_by(&mut self, slot: &mut Slot) {
+        self.last = None;
+        if !possible::<P>() || !slot.is(ELSEWHERE) {
+            return;
+        }
+        let Some((place, word)) = self.index.look(slot.data) else { return };
+        self.last = Some(place);
+        if self.cut.counted(word) != Some(0) {
+            return self.cut.bring_back_from::<P, I>(self.index, place, word, slot);
+        }
+        // Idle content that stays is counted in the word from now on as before.
+        bring_back_uses::<P>(word, slot);
+        if word & USES != 0 {
+            self.index.put(place, word & !USES);
+        }
+    }
+
+    #[inline]
+    fn will_come_by(&mut self, slot: &Slot) {
+        self.index.fetch(slot.data);
     }
 }
 
@@ -123,64 +180,59 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>, I: Index, P: Policy, C> SlotCache<S, I, P
     /// A further reference to an assigned slot, by its word in the index.
     #[inline]
     pub(super) fn join(&mut self, place: usize, word: u32) -> Result<Grant, AllocError> {
-        let slot = self.cut.slot(word);
-        if !possible::<P, I>() {
-            return self.join_by_record(slot);
+        match self.cut.joined::<P>(word) {
+            Some(more) if possible::<P>() => {
+                self.index.put(place, more);
+                Ok(self.note_join(more))
+            }
+            _ => self.join_by_record(word),
         }
-        let Some(word) = self.cut.joined(word) else { return self.join_brought_back(word) };
-        self.index.put(place, word);
-        let references = self.cut.counted(word).unwrap_or(0);
-        self.pool.note_hit(references == 1);
-        Ok(Grant { slot: self.pool.outer(slot), found: Found::Remembered, references })
     }
 
-    // Not inlined: so a hit stays short enough for the processor to overlap it with the next one.
-    #[inline(never)]
-    fn join_brought_back(&mut self, word: u32) -> Result<Grant, AllocError> {
-        let slot = self.cut.slot(word);
-        if self.cut.counted(word).is_some_and(|references| references >= self.most) {
-            return self.too_many(slot);
-        }
-        self.bring_back(slot);
-        self.join_by_record(slot)
-    }
-
-    /// Gives a reference back; whether the slot is empty now.
+    /// Notes a further reference that this word counts.
     #[inline]
-    pub(super) fn give_back(&mut self, place: usize, word: u32, data: u64, next: Next) -> Result<bool, FreeError> {
-        let slot = self.cut.slot(word);
-        if !possible::<P, I>() {
-            return self.give_back_by_record(slot, data, next);
-        }
-        let Some(less) = self.cut.released(word) else { return self.give_back_counted(place, word, data, next) };
-        self.index.put(place, less);
-        self.pool.note_free(self.cut.counted(less) == Some(0));
-        Ok(false)
+    pub(super) fn note_join(&mut self, word: u32) -> Grant {
+        let (slot, references) = (self.cut.slot(word), self.cut.counted(word).unwrap_or(0));
+        self.pool.note_hit(references == 1);
+        Grant { slot: self.pool.outer(slot), found: Found::Remembered, references }
     }
 
-    /// [`SlotCache::give_back`], where no reference is counted in the word; what was used again is counted there from
-    /// now on.
-    #[inline(never)]
-    fn give_back_counted(&mut self, place: usize, word: u32, data: u64, next: Next) -> Result<bool, FreeError> {
-        if self.cut.counted(word).is_some() {
-            return Err(FreeError::NotInUse { data });
+    /// Gives a reference back.
+    #[inline]
+    pub(super) fn give_back(&mut self, place: usize, word: u32, data: u64, next: Next) -> Result<(), FreeError> {
+        match self.cut.released(word) {
+            Some(less) if possible::<P>() => {
+                self.index.put(place, less);
+                self.note_release(less);
+                Ok(())
+            }
+            _ => self.give_back_by_record(place, word, data, next),
         }
-        let slot = self.cut.slot(word);
-        let emptied = self.give_back_by_record(slot, data, next)?;
-        if !emptied
-            && self.pool.at(slot).is_used_again()
+    }
+
+    /// Notes that a reference was given back that this word counted.
+    #[inline]
+    pub(super) fn note_release(&mut self, word: u32) {
+        self.pool.note_free(self.cut.counted(word) == Some(0));
+    }
+
+    /// From now on the references are counted in the word, if the content is in the order and there is room.
+    #[inline]
+    pub(super) fn count_in_word(&mut self, place: usize, slot: u32) {
+        if possible::<P>()
+            && self.pool.at(slot).stays_in_order()
             && let Some(word) = self.cut.begun(slot)
         {
             self.pool.at_mut(slot).set(ELSEWHERE);
             self.index.put(place, word);
         }
-        Ok(emptied)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cache::policy::{Clock, S3Fifo};
     use crate::cache::slot::NIL;
 
     #[test]
@@ -194,10 +246,11 @@ mod tests {
             let mut word = idle;
             let mut references = 0;
             while references < 10_000
-                && let Some(more) = cut.joined(word)
+                && let Some(more) = cut.joined::<S3Fifo<[u64; 0]>>(word)
             {
                 (word, references) = (more, references + 1);
                 assert_eq!((cut.slot(word), cut.counted(word)), (slots - 1, Some(references)));
+                assert_eq!(word & USES, references.min(3));
                 assert_ne!(word, NIL);
             }
             assert!(references > 0 && references <= most, "{slots}: {references}");
@@ -205,7 +258,8 @@ mod tests {
                 (word, references) = (less, references - 1);
             }
             assert_eq!((references, cut.counted(word)), (0, Some(0)));
-            assert_eq!((cut.joined(slots - 1), cut.released(slots - 1)), (None, None));
+            let word = cut.word(slots - 1);
+            assert_eq!((cut.slot(word), cut.joined::<Clock>(word), cut.released(word)), (slots - 1, None, None));
         }
     }
 }

@@ -47,6 +47,6 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>, I: Index, P: Policy> Forgetful<S, I, P> {
 
     fn drop_idle(&mut self, slot: u32, data: u64) {
         self.pool.forget(slot);
-        self.index.remove(data, slot);
+        self.index.remove(data);
     }
 }

@@ -27,9 +27,9 @@
 //! while nobody has a reference to it; the references of a slot are the `alloc`s not yet freed; a refused
 //! operation has changed nothing.
 //!
-//! *Cost*: every operation is O(1), allocates nothing and touches the index's line and the slot's, a further
-//! hit of a [`Dense`] index under [`Clock`](policy::Clock) or [`Sieve`](policy::Sieve) only the index's; a policy's
-//! search takes one step more for each content that was used or is in use. 24 bytes a slot, and the
+//! *Cost*: every operation is O(1), allocates nothing and touches the index's line and the slot's; a further hit,
+//! under [`Clock`](policy::Clock), [`Sieve`](policy::Sieve) or [`S3Fifo`](policy::S3Fifo), only the index's. A
+//! policy's search takes one step more for each content that was used or is in use. 24 bytes a slot, and the
 //! [index](Index).
 
 mod batch;
@@ -42,11 +42,12 @@ mod index;
 pub mod keyed;
 pub mod policy;
 pub(crate) mod pool;
+mod references;
 pub(crate) mod slot;
 pub mod waiting;
 
 pub use contract::{Cache, Forgetful, Forgetting, Plain, Remembering, Remembers, SlotCache, Stack};
 pub use error::{AllocError, BuildError, FillError, ForgetError, FreeError, Interrupted, Partial, ResetError};
 pub use grant::{Found, Grant, Pin, State, Statistics};
-pub use index::{Dense, Index, OutOfRange, Sparse};
+pub use index::{Dense, Glance, Index, Line, OutOfRange, Sparse};
 pub use slot::Slot;

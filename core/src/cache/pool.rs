@@ -4,7 +4,7 @@ use core::ops::Range;
 
 use super::error::BuildError;
 use super::grant::{Found, Statistics};
-use super::policy::{Next, Policy};
+use super::policy::{Next, Policy, Watch};
 use super::slot::{ABANDONED, ASSIGNED, NIL, Slot, VALID};
 
 /// The slots of one cache, numbered from 0.
@@ -109,10 +109,11 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>, P: Policy> Pool<S, P> {
     }
 
     /// Assigns a slot with one reference: the one that became empty last, or one that was never used, or one whose
-    /// content the policy gives up, which is told. `None` if all are in use. `look` sees each record that the policy
+    /// content the policy gives up, which is told. `None` if all are in use. The watch sees each record that the policy
     /// judges.
     #[inline]
-    pub(crate) fn take(&mut self, data: u64, look: impl FnMut(&mut Slot)) -> Option<(u32, Option<u64>)> {
+    pub(crate) fn take(&mut self, data: u64, watch: &mut impl Watch) -> Option<(u32, Option<u64>)> {
+        self.policy.will_enter(data);
         let slots = self.slots.as_mut();
         let (slot, evicted) = if let Some(empty) = slots.get(self.empty as usize) {
             let slot = self.empty;
@@ -122,7 +123,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>, P: Policy> Pool<S, P> {
             self.fresh += 1;
             (self.fresh - 1, None)
         } else if self.idle > 0 {
-            let slot = self.policy.victim(slots, look)?;
+            let slot = self.policy.victim(slots, watch)?;
             self.idle -= 1;
             self.assigned -= 1;
             self.statistics.evictions += 1;

@@ -1,6 +1,8 @@
 //! What a cache knows of one slot, and lists through slots.
 
 use super::grant::State;
+use super::policy::Watch;
+use crate::fetch::fetch_to_read;
 
 /// The end of a list, and no slot.
 pub(crate) const NIL: u32 = u32::MAX;
@@ -92,10 +94,10 @@ impl Slot {
         }
     }
 
-    /// Idle content in the policy's order that was found there since it came, or since the search came by.
+    /// Idle content in the policy's order that nobody has asked to leave.
     #[inline]
-    pub(crate) fn is_used_again(&self) -> bool {
-        self.is_idle() && self.is(LINKED) && self.stays() && self.uses > 0
+    pub(crate) fn stays_in_order(&self) -> bool {
+        self.is_idle() && self.is(LINKED) && self.stays()
     }
 
     /// Known content without a reference: what may be evicted.
@@ -151,15 +153,41 @@ impl List {
 
     /// Takes the oldest idle slot out of the list, and those in front of it that are in use: they come back with
     /// their last reference.
-    pub(crate) fn oldest(&mut self, slots: &mut [Slot], mut look: impl FnMut(&mut Slot)) -> Option<u32> {
+    pub(crate) fn oldest(&mut self, slots: &mut [Slot], watch: &mut impl Watch) -> Option<u32> {
         while self.last != NIL {
             let slot = self.last;
             self.unlink(slots, slot);
-            look(&mut slots[slot as usize]);
+            self.fetch_oldest(slots, watch);
+            watch.comes_by(&mut slots[slot as usize]);
             if slots[slot as usize].is_idle() {
                 return Some(slot);
             }
         }
         None
     }
+
+    /// [`fetch_ahead`] of a search that will come by the oldest slots.
+    #[inline]
+    pub(crate) fn fetch_oldest(&self, slots: &[Slot], watch: &mut impl Watch) -> Option<u64> {
+        fetch_ahead(slots, self.last, |slot| slot.prev, watch)
+    }
+}
+
+/// Has fetched what a search needs that will come by this slot and then by those that it leads to; gives the data of the
+/// third.
+// Each search that comes by one slot fetches the fifth, so the next ones know already where it leads to.
+#[inline]
+pub(crate) fn fetch_ahead(
+    slots: &[Slot],
+    next: u32,
+    leads_to: impl Fn(&Slot) -> u32,
+    watch: &mut impl Watch,
+) -> Option<u64> {
+    let after = |slot: &Slot| slots.get(leads_to(slot) as usize);
+    let third = slots.get(next as usize).and_then(after).and_then(after)?;
+    watch.will_come_by(third);
+    if let Some(fifth) = after(third).and_then(after) {
+        fetch_to_read(fifth);
+    }
+    Some(third.data)
 }

@@ -127,7 +127,7 @@ where
     /// Makes a place free that is in no run's way and in no list; gives the free range that it is part of now.
     pub(super) fn vacate(&mut self, at: u32) -> u32 {
         let data = self.slot(at).data;
-        self.index.remove(data, at);
+        self.index.remove(data);
         *self.slot_mut(at) = Slot::EMPTY;
         self.places -= 1;
         self.space.release_at(at)

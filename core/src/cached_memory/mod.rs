@@ -228,7 +228,7 @@ where
 
     /// The number of the place of `data`.
     fn find(&self, data: u64) -> Option<u32> {
-        self.index.find(data, |at| self.slot(at).data == data)
+        self.index.find(data)
     }
 
     fn slot(&self, at: u32) -> &Slot {

@@ -3,9 +3,6 @@
 //! A sender writes into lines that the receiver's core has read last. Each has to be fetched from there, and the processor
 //! begins with that when the store is done: too late for a sender that writes a line in less time than a transfer takes.
 //! Whoever sends one item after the other knows where the next ones go, and asks for those lines some stores earlier.
-//!
-//! Source: `PREFETCHW` in the Intel 64 and AMD64 manuals, `PRFM` in the Arm Architecture Reference Manual.
-#![allow(unsafe_code)]
 
 /// How far ahead lines are asked for: about what is written during one transfer.
 const AHEAD_BYTES: usize = 256;
@@ -29,22 +26,4 @@ pub(super) const fn begins_a_line<T>(index: usize) -> bool {
         Some(items) => 1 << items.ilog2(),
     };
     index & (per_line - 1) == 0
-}
-
-/// Asks for the line at this address in order to write to it. A hint: whatever the address is, nothing is read, written
-/// or refused. On processors without such a hint it does nothing.
-#[inline(always)]
-pub(super) fn fetch_to_write<T>(at: *const T) {
-    #[cfg(all(target_arch = "x86_64", not(any(loom, miri))))]
-    // SAFETY: a prefetch accesses nothing that the program sees, and faults at no address.
-    unsafe {
-        core::arch::asm!("prefetchw [{}]", in(reg) at.addr(), options(nomem, nostack, preserves_flags));
-    }
-    #[cfg(all(target_arch = "aarch64", not(any(loom, miri))))]
-    // SAFETY: as above.
-    unsafe {
-        core::arch::asm!("prfm pstl1keep, [{}]", in(reg) at.addr(), options(nomem, nostack, preserves_flags));
-    }
-    #[cfg(any(loom, miri, not(any(target_arch = "x86_64", target_arch = "aarch64"))))]
-    let _ = at;
 }

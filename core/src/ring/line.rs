@@ -34,9 +34,10 @@
 //!
 //! *Cost*: one line a message. Wait-free.
 
-use super::ahead::{fetch_to_write, items_ahead};
+use super::ahead::items_ahead;
 use super::{AttachError, PushError};
 use crate::atomic::{AtomicU64, Ordering};
+use crate::fetch::fetch_to_write;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"umbrlin1");
 const TAIL: usize = 16;

@@ -30,11 +30,12 @@
 
 use core::marker::PhantomData;
 
-use super::ahead::{begins_a_line, fetch_to_write, items_ahead};
+use super::ahead::{begins_a_line, items_ahead};
 use super::place::{Place, read_all, write_all};
 use super::{Padded, Unfit};
 use crate::atomic::{AtomicUsize, Ordering};
 use crate::error::Full;
+use crate::fetch::fetch_to_write;
 
 /// The queue; [`split`](Self::split) gives its ends.
 #[derive(Debug)]

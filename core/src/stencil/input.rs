@@ -2,7 +2,7 @@
 
 use super::error::UsageError;
 use crate::cache::slot::NIL;
-use crate::cache::{Index, Sparse};
+use crate::cache::{Index, Line, Sparse};
 
 /// The record of one input: how often it will be used, and where it is. 16 bytes.
 #[derive(Clone, Copy, Debug)]
@@ -123,7 +123,7 @@ pub struct ById<W, K> {
     len: u32,
 }
 
-impl<W: AsRef<[u64]> + AsMut<[u64]>, K: AsRef<[u64]> + AsMut<[u64]>> ById<W, K> {
+impl<W: AsRef<[Line]> + AsMut<[Line]>, K: AsRef<[u64]> + AsMut<[u64]>> ById<W, K> {
     /// No ids yet, room for as many as words are lent in `ids` and as the index has room for.
     #[must_use]
     pub fn new(index: Sparse<W>, ids: K) -> Self {
@@ -148,10 +148,10 @@ impl<W: AsRef<[u64]> + AsMut<[u64]>, K: AsRef<[u64]> + AsMut<[u64]>> ById<W, K> 
     }
 }
 
-impl<W: AsRef<[u64]> + AsMut<[u64]>, K: AsRef<[u64]> + AsMut<[u64]>> Names for ById<W, K> {
+impl<W: AsRef<[Line]> + AsMut<[Line]>, K: AsRef<[u64]> + AsMut<[u64]>> Names for ById<W, K> {
     #[inline]
     fn number(&self, data: u64) -> Option<u32> {
-        self.index.find(data, |number| self.ids.as_ref().get(number as usize) == Some(&data))
+        self.index.find(data)
     }
 
     #[inline]

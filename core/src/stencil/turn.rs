@@ -108,7 +108,7 @@ impl<L: Lent, N: Names, F: Future> Stencil<L, N, F> {
     /// Takes a slot for an input that has none; whether its content is awaited. `None` if all slots are in use.
     fn assign(&mut self, at: u32, reference: Reference, in_queues: bool) -> Option<bool> {
         let data = self.names.data(reference.input)?;
-        let (slot, evicted) = self.pool.take(data, |_| ())?;
+        let (slot, evicted) = self.pool.take(data, &mut ())?;
         if let Some(number) = evicted.and_then(|evicted| self.names.number(evicted)) {
             self.inputs.as_mut()[number as usize].slot = NIL;
         }

@@ -37,7 +37,7 @@ pub(super) enum Vectors {}
 
 impl Storage for Vectors {
     type Slots = Vec<cache::Slot>;
-    type Places = Vec<u64>;
+    type Places = Vec<cache::Line>;
     type Tags = Vec<Tag>;
     type Queue = Vec<u32>;
     type Regions = Vec<Slot<Keeping>>;
@@ -67,7 +67,7 @@ impl Copies {
         let seed = u128::from_le_bytes(words);
         let lent = Lent {
             slots: vec![cache::Slot::EMPTY; slots],
-            places: vec![0; (slots * 3 / 2 + 8) & !7],
+            places: vec![cache::Line::EMPTY; cache::Line::for_ids(slots)],
             tags: vec![Tag::NONE; slots],
             queue: vec![0; slots],
             ahead: vec![0; slots],

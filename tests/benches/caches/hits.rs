@@ -5,7 +5,7 @@ use std::mem::size_of;
 use std::time::Duration;
 
 use umbra_core::cache::policy::{Clock, Lru, Policy, S3Fifo, Sieve};
-use umbra_core::cache::{Cache, Dense, Found, Grant, Index, Slot, Sparse};
+use umbra_core::cache::{Cache, Dense, Found, Grant, Index, Line, Slot, Sparse};
 use umbra_tests::bench::{Direction, Plan, Report, Row, Turns, alternate};
 
 use crate::SLOTS;
@@ -19,8 +19,8 @@ const COUNTED: usize = 1 << 22;
 const SKEWED: usize = WARM + COUNTED + (1 << 23);
 /// Ids of a batch: a box of radius 1 in space.
 pub(crate) const BATCH: usize = 27;
-/// Words of a sparse index for all slots: 0.61 filled.
-const WORDS: usize = 1 << 20;
+/// Lines of a sparse index for all slots.
+const LINES: usize = Line::for_ids(SLOTS as usize);
 
 fn records() -> Vec<Slot> {
     vec![Slot::EMPTY; SLOTS as usize]
@@ -28,8 +28,8 @@ fn records() -> Vec<Slot> {
 fn dense() -> Dense<Vec<u32>> {
     Dense::new(vec![0; SLOTS as usize])
 }
-fn sparse() -> Sparse<Vec<u64>> {
-    Sparse::new(vec![0; WORDS], 1)
+fn sparse() -> Sparse<Vec<Line>> {
+    Sparse::new(vec![Line::EMPTY; LINES], 1)
 }
 fn cache<I: Index, P: Policy>(index: I, policy: P) -> Cache<Vec<Slot>, I, P> {
     Cache::new(records(), index, policy, 0..SLOTS).unwrap_or_else(|error| panic!("{error}"))
@@ -74,7 +74,7 @@ pub(crate) fn bytes(report: &mut Report) {
     let theirs = (resident() - before) / slots;
     drop(peer);
     let record = size_of::<Slot>() as f64;
-    for (form, index, goal) in [("dense", 4.0, 28.0), ("sparse", WORDS as f64 * 8.0 / slots, 45.0)] {
+    for (form, index, goal) in [("dense", 4.0, 28.0), ("sparse", (LINES * size_of::<Line>()) as f64 / slots, 45.0)] {
         let case = format!("bytes a slot, {form}");
         let row = |peer, name| Row::new(&case, record + index, peer, name, "B", Direction::LowerIsBetter);
         report.row(row(theirs, peers::Hashlink::NAME)).bar(1.0);

@@ -57,8 +57,8 @@ impl Tag {
 pub trait Storage {
     /// Records of slots.
     type Slots: AsRef<[cache::Slot]> + AsMut<[cache::Slot]>;
-    /// Where slots are found by their spans: half as many again, and whole lines of eight.
-    type Places: AsRef<[u64]> + AsMut<[u64]>;
+    /// Where slots are found by their spans: [`cache::Line::for_ids`] tells how many.
+    type Places: AsRef<[cache::Line]> + AsMut<[cache::Line]>;
     /// As many as slots.
     type Tags: AsRef<[Tag]> + AsMut<[Tag]>;
     /// As many as slots.

@@ -1,7 +1,7 @@
 //! A second chance for what was used.
 
-use super::{Next, Policy};
-use crate::cache::slot::{LINKED, NIL, Slot};
+use super::{Next, Policy, Watch};
+use crate::cache::slot::{LINKED, NIL, Slot, fetch_ahead};
 
 /// A hand goes around: used content loses its mark and stays, content without a mark leaves.
 ///
@@ -44,7 +44,7 @@ impl Clock {
 }
 
 impl Policy for Clock {
-    const MARKS: bool = true;
+    const USES: u32 = 1;
 
     fn clear(&mut self, _: u32) {
         self.hand = NIL;
@@ -76,12 +76,13 @@ impl Policy for Clock {
         }
     }
 
-    fn victim(&mut self, slots: &mut [Slot], mut look: impl FnMut(&mut Slot)) -> Option<u32> {
+    fn victim(&mut self, slots: &mut [Slot], watch: &mut impl Watch) -> Option<u32> {
         // Twice around at most: the first time takes away the marks.
         while self.hand != NIL {
             let slot = self.hand;
+            fetch_ahead(slots, slots[slot as usize].next, |slot| slot.next, watch);
             let this = &mut slots[slot as usize];
-            look(this);
+            watch.comes_by(this);
             if this.is_idle() && this.uses > 0 {
                 this.uses = 0;
                 self.hand = this.next;

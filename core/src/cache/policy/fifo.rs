@@ -1,6 +1,6 @@
 //! First in, first out.
 
-use super::{Next, Policy};
+use super::{Next, Policy, Watch};
 use crate::cache::slot::{LINKED, List, Slot};
 
 /// Evicts the content that has been there longest.
@@ -43,7 +43,7 @@ impl Policy for Fifo {
         }
     }
 
-    fn victim(&mut self, slots: &mut [Slot], look: impl FnMut(&mut Slot)) -> Option<u32> {
-        self.order.oldest(slots, look)
+    fn victim(&mut self, slots: &mut [Slot], watch: &mut impl Watch) -> Option<u32> {
+        self.order.oldest(slots, watch)
     }
 }

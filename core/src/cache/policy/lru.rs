@@ -1,6 +1,6 @@
 //! Least recently used.
 
-use super::{Next, Policy};
+use super::{Next, Policy, Watch};
 use crate::cache::slot::{LINKED, List, Slot};
 
 /// Evicts the content whose last reference was given back longest ago.
@@ -44,7 +44,7 @@ impl Policy for Lru {
         }
     }
 
-    fn victim(&mut self, slots: &mut [Slot], look: impl FnMut(&mut Slot)) -> Option<u32> {
-        self.order.oldest(slots, look)
+    fn victim(&mut self, slots: &mut [Slot], watch: &mut impl Watch) -> Option<u32> {
+        self.order.oldest(slots, watch)
     }
 }

@@ -44,9 +44,9 @@ pub trait Policy: sealed::Sealed {
     /// Forgets all order, for this many slots.
     fn clear(&mut self, slots: u32);
 
-    /// Whether a use of content that is in the order already leaves a mark and no more. Then [`Policy::hit`] may be
-    /// called once for several uses, and as late as the search comes by.
-    const MARKS: bool = false;
+    /// Up to how many uses of content that is in the order already this policy counts, if it does no more with them; else
+    /// 0. Then further uses need not be told to [`Policy::hit`], and none earlier than when the search comes by.
+    const USES: u32 = 0;
 
     /// Content was found by a client.
     fn hit(slot: &mut Slot);
@@ -57,9 +57,28 @@ pub trait Policy: sealed::Sealed {
     /// Content leaves other than as the victim.
     fn leave(&mut self, slots: &mut [Slot], slot: u32);
 
-    /// Takes the idle slot out of the order whose content is given up first. `look` is called with each record that the
+    /// Has fetched what [`Policy::idle`] will need of new content.
+    #[inline]
+    fn will_enter(&self, _data: u64) {}
+
+    /// Takes the idle slot out of the order whose content is given up first. The watch is told each record that the
     /// search comes by, before it is judged.
-    fn victim(&mut self, slots: &mut [Slot], look: impl FnMut(&mut Slot)) -> Option<u32>;
+    fn victim(&mut self, slots: &mut [Slot], watch: &mut impl Watch) -> Option<u32>;
+}
+
+/// Who accompanies the search for a victim.
+pub trait Watch {
+    /// The search comes by this record, and judges it next.
+    fn comes_by(&mut self, slot: &mut Slot);
+
+    /// The search will come by this record soon: what is needed then can be fetched.
+    fn will_come_by(&mut self, slot: &Slot);
+}
+
+/// Nobody.
+impl Watch for () {
+    fn comes_by(&mut self, _: &mut Slot) {}
+    fn will_come_by(&mut self, _: &Slot) {}
 }
 
 mod sealed {
@@ -82,7 +101,7 @@ impl Policy for Never {
     fn hit(_: &mut Slot) {}
     fn idle(&mut self, _: &mut [Slot], _: u32, _: Next) {}
     fn leave(&mut self, _: &mut [Slot], _: u32) {}
-    fn victim(&mut self, _: &mut [Slot], _: impl FnMut(&mut Slot)) -> Option<u32> {
+    fn victim(&mut self, _: &mut [Slot], _: &mut impl Watch) -> Option<u32> {
         None
     }
 }

@@ -1,6 +1,6 @@
 //! Farthest next use first: the best that can be done, for a known future.
 
-use super::{Next, Policy};
+use super::{Next, Policy, Watch};
 use crate::cache::slot::{LINKED, List, NIL, NOWHERE, Slot};
 
 /// Buckets at most.
@@ -166,14 +166,14 @@ impl<H: AsRef<[u32]> + AsMut<[u32]>> Policy for NextUse<H> {
         }
     }
 
-    fn victim(&mut self, slots: &mut [Slot], mut look: impl FnMut(&mut Slot)) -> Option<u32> {
-        if let Some(slot) = self.unknown.oldest(slots, &mut look) {
+    fn victim(&mut self, slots: &mut [Slot], watch: &mut impl Watch) -> Option<u32> {
+        if let Some(slot) = self.unknown.oldest(slots, watch) {
             return Some(slot);
         }
         while let Some(bucket) = self.farthest() {
             let slot = self.heads.as_ref()[bucket];
             self.unlink(slots, slot);
-            look(&mut slots[slot as usize]);
+            watch.comes_by(&mut slots[slot as usize]);
             if slots[slot as usize].is_idle() {
                 return Some(slot);
             }

@@ -1,7 +1,8 @@
 //! Three queues: a small one for what is new, a main one, and the ids of what left too early.
 
-use super::{Next, Policy};
+use super::{Next, Policy, Watch};
 use crate::cache::slot::{LINKED, List, NOWHERE, Slot};
+use crate::fetch::fetch_to_read;
 
 /// New content waits in a small queue, a tenth of the slots, and moves to the main one if it was used twice
 /// meanwhile; from there it leaves when its uses are counted down. Content that comes back soon after it left
@@ -23,6 +24,8 @@ pub struct S3Fifo<G> {
 
 const SMALL: u16 = 0;
 const MAIN: u16 = 1;
+/// Uses that are told apart.
+const MOST_USES: u8 = 3;
 
 impl<G: AsRef<[u64]> + AsMut<[u64]>> S3Fifo<G> {
     /// Without any order yet; the lent words may hold anything.
@@ -37,11 +40,15 @@ impl<G: AsRef<[u64]> + AsMut<[u64]>> S3Fifo<G> {
     }
 
     fn ghost(&mut self, data: u64) -> (u32, Option<&mut u64>) {
-        let hash = Self::hash(data);
-        let places = self.ghosts.as_mut();
-        let at = (u128::from(hash) * places.len() as u128) >> 64;
+        let (hash, at) = self.ghost_at(data);
         // Another part of the hash than the one that chose the place.
-        (hash as u32, places.get_mut(at as usize))
+        (hash as u32, self.ghosts.as_mut().get_mut(at))
+    }
+
+    fn ghost_at(&self, data: u64) -> (u64, usize) {
+        let hash = Self::hash(data);
+        let at = (u128::from(hash) * self.ghosts.as_ref().len() as u128) >> 64;
+        (hash, at as usize)
     }
 
     fn remember_ghost(&mut self, data: u64) {
@@ -66,6 +73,8 @@ impl<G: AsRef<[u64]> + AsMut<[u64]>> S3Fifo<G> {
 }
 
 impl<G: AsRef<[u64]> + AsMut<[u64]>> Policy for S3Fifo<G> {
+    const USES: u32 = MOST_USES as u32;
+
     fn clear(&mut self, slots: u32) {
         self.queues = [List::EMPTY; 2];
         self.small_at_most = (slots / 10).max(1);
@@ -77,7 +86,14 @@ impl<G: AsRef<[u64]> + AsMut<[u64]>> Policy for S3Fifo<G> {
 
     #[inline]
     fn hit(slot: &mut Slot) {
-        slot.uses = (slot.uses + 1).min(3);
+        slot.uses = (slot.uses + 1).min(MOST_USES);
+    }
+
+    #[inline]
+    fn will_enter(&self, data: u64) {
+        if let Some(place) = self.ghosts.as_ref().get(self.ghost_at(data).1) {
+            fetch_to_read(place);
+        }
     }
 
     fn idle(&mut self, slots: &mut [Slot], slot: u32, _: Next) {
@@ -103,7 +119,7 @@ impl<G: AsRef<[u64]> + AsMut<[u64]>> Policy for S3Fifo<G> {
         }
     }
 
-    fn victim(&mut self, slots: &mut [Slot], mut look: impl FnMut(&mut Slot)) -> Option<u32> {
+    fn victim(&mut self, slots: &mut [Slot], watch: &mut impl Watch) -> Option<u32> {
         loop {
             let [small, main] = &self.queues;
             let list = if main.len == 0 || small.len > self.small_at_most { SMALL } else { MAIN };
@@ -112,8 +128,13 @@ impl<G: AsRef<[u64]> + AsMut<[u64]>> Policy for S3Fifo<G> {
             }
             let slot = self.queue(list).last;
             self.queue(list).unlink(slots, slot);
+            if let Some(soon) = self.queue(list).fetch_oldest(slots, watch)
+                && list == SMALL
+            {
+                self.will_enter(soon);
+            }
             let this = &mut slots[slot as usize];
-            look(this);
+            watch.comes_by(this);
             if !this.is_idle() {
                 continue;
             }

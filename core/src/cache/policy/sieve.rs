@@ -1,7 +1,7 @@
 //! A hand that moves from old to new and lets what was used stay where it is.
 
-use super::{Next, Policy};
-use crate::cache::slot::{LINKED, List, NIL, Slot};
+use super::{Next, Policy, Watch};
+use crate::cache::slot::{LINKED, List, NIL, Slot, fetch_ahead};
 
 /// Like a clock whose new content goes to the head of the order instead of behind the hand.
 ///
@@ -26,7 +26,7 @@ impl Default for Sieve {
 }
 
 impl Policy for Sieve {
-    const MARKS: bool = true;
+    const USES: u32 = 1;
 
     fn clear(&mut self, _: u32) {
         *self = Self::new();
@@ -57,12 +57,13 @@ impl Policy for Sieve {
         self.order.unlink(slots, slot);
     }
 
-    fn victim(&mut self, slots: &mut [Slot], mut look: impl FnMut(&mut Slot)) -> Option<u32> {
+    fn victim(&mut self, slots: &mut [Slot], watch: &mut impl Watch) -> Option<u32> {
         // Twice along the order at most: the first time takes away the marks.
         while self.order.last != NIL {
             let slot = if self.hand == NIL { self.order.last } else { self.hand };
+            fetch_ahead(slots, slots[slot as usize].prev, |slot| slot.prev, watch);
             let this = &mut slots[slot as usize];
-            look(this);
+            watch.comes_by(this);
             self.hand = this.prev;
             if this.is_idle() && this.uses > 0 {
                 this.uses = 0;

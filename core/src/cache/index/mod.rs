@@ -1,0 +1,176 @@
+//! From the id of data to a number: its slot, or its record.
+//!
+//! Two forms. [`Dense`] is an array: ids are coordinates, below its length. [`Sparse`] takes any id. Beside the number
+//! there is room for what changes with each hit, so that a hit need not touch the record.
+//!
+//! *Cost*: `Dense` reads one word, and takes 4 bytes an id. `Sparse` reads one line, seldom two, and takes 21 bytes a
+//! number.
+
+use core::fmt;
+
+use super::slot::NIL;
+use crate::fetch::fetch_to_read;
+
+mod sparse;
+
+pub use sparse::{Line, Sparse};
+
+/// What a short search finds.
+#[derive(Debug)]
+pub enum Glance<'a> {
+    /// The number, and where it stands.
+    Here(usize, &'a mut u32),
+    /// There is no number.
+    Absent,
+    /// One has to look further.
+    Further,
+}
+
+/// Where a number is found by the id of data.
+pub trait Index: Sealed {
+    /// Where the number of `data` stands, until it is taken out, and the number.
+    #[must_use]
+    fn look(&self, data: u64) -> Option<(usize, u32)>;
+
+    /// The number of `data`.
+    #[inline]
+    #[must_use]
+    fn find(&self, data: u64) -> Option<u32> {
+        self.look(data).map(|(_, number)| number)
+    }
+
+    /// What [`Index::look`] finds where it begins: the shortest search, for what is done all the time.
+    #[must_use]
+    fn glance(&mut self, data: u64) -> Glance<'_>;
+
+    /// Has the processor fetch what [`Index::look`] will read, and does not wait for it.
+    fn fetch(&self, data: u64);
+
+    /// Puts another number where [`Index::look`] found one, or more beside it.
+    fn put(&mut self, place: usize, number: u32);
+
+    /// Whether `data` can be entered at all.
+    ///
+    /// # Errors
+    /// [`OutOfRange`] if its id is too large for this index.
+    fn admits(&self, data: u64) -> Result<(), OutOfRange>;
+
+    /// How many numbers there is room for, whatever their ids are.
+    #[must_use]
+    fn room(&self) -> usize;
+
+    /// Enters the number of `data`, which is not in yet.
+    ///
+    /// The caller has asked [`Index::admits`], and enters no more than [`Index::room`].
+    fn enter(&mut self, data: u64, number: u32);
+
+    /// Takes out `data`, which stands at this place.
+    fn remove_at(&mut self, place: usize, data: u64);
+
+    /// Takes out `data`.
+    #[inline]
+    fn remove(&mut self, data: u64) {
+        if let Some((place, _)) = self.look(data) {
+            self.remove_at(place, data);
+        }
+    }
+
+    /// Takes out everything.
+    fn clear(&mut self);
+}
+
+use sealed::Sealed;
+mod sealed {
+    pub trait Sealed {}
+    impl<S> Sealed for super::Dense<S> {}
+    impl<S> Sealed for super::Sparse<S> {}
+}
+
+/// The id is not below the length of the index.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct OutOfRange {
+    /// The id.
+    pub data: u64,
+    /// Ids are below this.
+    pub ids: u64,
+}
+
+impl fmt::Display for OutOfRange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "data {} is not below {}: lend a longer dense index, or use a sparse one", self.data, self.ids)
+    }
+}
+impl core::error::Error for OutOfRange {}
+
+/// An array of numbers by id, over lent words.
+#[derive(Clone, Debug)]
+pub struct Dense<S> {
+    numbers: S,
+}
+
+impl<S: AsRef<[u32]> + AsMut<[u32]>> Dense<S> {
+    /// An empty index for ids below the number of lent words, whatever these held before.
+    #[must_use]
+    pub fn new(numbers: S) -> Self {
+        let mut index = Dense { numbers };
+        index.clear();
+        index
+    }
+}
+
+impl<S: AsRef<[u32]> + AsMut<[u32]>> Index for Dense<S> {
+    #[inline]
+    fn look(&self, data: u64) -> Option<(usize, u32)> {
+        let place = usize::try_from(data).ok()?;
+        let number = self.numbers.as_ref().get(place).filter(|number| **number != NIL)?;
+        Some((place, *number))
+    }
+
+    #[inline]
+    fn glance(&mut self, data: u64) -> Glance<'_> {
+        let Ok(place) = usize::try_from(data) else { return Glance::Absent };
+        match self.numbers.as_mut().get_mut(place) {
+            Some(number) if *number != NIL => Glance::Here(place, number),
+            _ => Glance::Absent,
+        }
+    }
+
+    #[inline]
+    fn fetch(&self, data: u64) {
+        if let Some(number) = self.numbers.as_ref().get(data as usize) {
+            fetch_to_read(number);
+        }
+    }
+
+    #[inline]
+    fn put(&mut self, place: usize, number: u32) {
+        if let Some(here) = self.numbers.as_mut().get_mut(place) {
+            *here = number;
+        }
+    }
+
+    #[inline]
+    fn admits(&self, data: u64) -> Result<(), OutOfRange> {
+        let ids = self.numbers.as_ref().len() as u64;
+        if data < ids { Ok(()) } else { Err(OutOfRange { data, ids }) }
+    }
+
+    fn room(&self) -> usize {
+        usize::MAX
+    }
+
+    #[inline]
+    fn enter(&mut self, data: u64, number: u32) {
+        self.put(data as usize, number);
+    }
+
+    #[inline]
+    fn remove_at(&mut self, place: usize, _: u64) {
+        self.put(place, NIL);
+    }
+
+    fn clear(&mut self) {
+        self.numbers.as_mut().fill(NIL);
+    }
+}

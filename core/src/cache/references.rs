@@ -1,0 +1,141 @@
+//! References are taken and given back: what happens all the time.
+//!
+//! What is inlined here calls nothing, so that a hit stays short enough for the processor to overlap it with the next ones.
+
+use super::contract::SlotCache;
+use super::counted::{Words, possible};
+use super::error::{AllocError, FreeError};
+use super::grant::{Found, Grant};
+use super::index::{Glance, Index};
+use super::policy::{Next, Policy};
+use super::slot::Slot;
+
+impl<S: AsRef<[Slot]> + AsMut<[Slot]>, I: Index, P: Policy, C> SlotCache<S, I, P, C> {
+    /// Takes a reference to the slot of `data`, which is assigned now if it was not: to the slot that became empty
+    /// last, else to one never used, else to one whose idle content the policy gives up.
+    ///
+    /// # Errors
+    /// [`AllocError`]; [`AllocError::Full`] is where a blocking caller waits for a `free`.
+    #[inline]
+    pub fn alloc(&mut self, data: u64) -> Result<Grant, AllocError> {
+        self.working()?;
+        match self.index.glance(data) {
+            Glance::Here(_, word) => {
+                if possible::<P>()
+                    && let Some(more) = self.cut.joined::<P>(*word)
+                {
+                    *word = more;
+                    return Ok(self.note_join(more));
+                }
+                let word = *word;
+                self.join_by_record(word)
+            }
+            Glance::Absent => self.assign(data),
+            Glance::Further => self.alloc_further(data),
+        }
+    }
+
+    #[inline(never)]
+    fn alloc_further(&mut self, data: u64) -> Result<Grant, AllocError> {
+        match self.look(data) {
+            Some((place, word)) => self.join(place, word),
+            None => self.assign(data),
+        }
+    }
+
+    /// A further reference to an assigned slot, which the word can't count.
+    #[inline(never)]
+    pub(super) fn join_by_record(&mut self, word: u32) -> Result<Grant, AllocError> {
+        let slot = self.cut.slot(word);
+        if self.cut.counted(word).is_some_and(|references| references >= self.most) {
+            return self.too_many(slot);
+        }
+        self.bring_back(slot);
+        match self.pool.join(slot, self.most) {
+            Some((found, references)) => Ok(Grant { slot: self.pool.outer(slot), found, references }),
+            None => self.too_many(slot),
+        }
+    }
+
+    #[cold]
+    fn too_many(&self, slot: u32) -> Result<Grant, AllocError> {
+        Err(AllocError::TooManyReferences { data: self.pool.at(slot).data, most: self.most })
+    }
+
+    #[inline(never)]
+    fn assign(&mut self, data: u64) -> Result<Grant, AllocError> {
+        self.index.admits(data)?;
+        let cut = self.cut;
+        let mut words = Words::<I, P>::new(cut, &mut self.index);
+        let taken = self.pool.take(data, &mut words);
+        let seen_last = words.last;
+        let Some((slot, evicted)) = taken else {
+            self.pool.statistics.refused += 1;
+            return Err(AllocError::Full { slots: self.pool.count() });
+        };
+        match (evicted, seen_last) {
+            (Some(evicted), Some(place)) => self.index.remove_at(place, evicted),
+            (Some(evicted), None) => self.index.remove(evicted),
+            (None, _) => {}
+        }
+        self.index.enter(data, cut.word(slot));
+        self.pool.statistics.loads += 1;
+        Ok(Grant { slot: self.pool.outer(slot), found: Found::Empty, references: 1 })
+    }
+
+    /// Gives a reference back. Without content, or with content that shall leave, the last one empties the slot.
+    ///
+    /// # Errors
+    /// [`FreeError`] if there is no reference.
+    #[inline]
+    pub fn free(&mut self, data: u64) -> Result<(), FreeError> {
+        self.free_until(data, Next::Unknown)
+    }
+
+    #[inline]
+    pub(super) fn free_until(&mut self, data: u64, next: Next) -> Result<(), FreeError> {
+        self.working()?;
+        match self.index.glance(data) {
+            Glance::Here(place, word) => {
+                if possible::<P>()
+                    && let Some(less) = self.cut.released(*word)
+                {
+                    *word = less;
+                    self.note_release(less);
+                    return Ok(());
+                }
+                let word = *word;
+                self.give_back_by_record(place, word, data, next)
+            }
+            Glance::Absent => Err(FreeError::NotAssigned { data }),
+            Glance::Further => self.free_further(data, next),
+        }
+    }
+
+    #[inline(never)]
+    fn free_further(&mut self, data: u64, next: Next) -> Result<(), FreeError> {
+        let (place, word) = self.look(data).ok_or(FreeError::NotAssigned { data })?;
+        self.give_back(place, word, data, next)
+    }
+
+    /// Gives a reference back, if there is one, that the word does not count.
+    #[inline(never)]
+    pub(super) fn give_back_by_record(
+        &mut self,
+        place: usize,
+        word: u32,
+        data: u64,
+        next: Next,
+    ) -> Result<(), FreeError> {
+        // What the word counts it can count down, unless there are none.
+        let slot = self.cut.slot(word);
+        if self.pool.at(slot).count == 0 {
+            return Err(FreeError::NotInUse { data });
+        }
+        match self.pool.release(slot, next) {
+            Some(dropped) => self.index.remove(dropped),
+            None => self.count_in_word(place, slot),
+        }
+        Ok(())
+    }
+}
