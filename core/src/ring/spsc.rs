@@ -30,7 +30,7 @@
 
 use core::marker::PhantomData;
 
-use super::ahead::{begins_a_line, items_ahead};
+use super::ahead::{begins_a_line, items_ahead, items_in_a_line};
 use super::place::{Place, read_all, write_all};
 use super::{Padded, Unfit};
 use crate::atomic::{AtomicUsize, Ordering};
@@ -131,6 +131,9 @@ impl<T: Copy> Sender<'_, T> {
             room = self.room_now();
         }
         let count = room.min(items.len());
+        if (1..=items_ahead::<T>() * 2).contains(&count) {
+            self.fetch_beyond(count);
+        }
         let (items, _) = items.split_at(count);
         let (low, high) = self.places.split_at(self.tail & self.mask());
         let (first, second) = items.split_at(count.min(high.len()));
@@ -171,6 +174,15 @@ impl<T: Copy> Sender<'_, T> {
     fn fetch_ahead(&self) {
         let next = self.tail.wrapping_add(items_ahead::<T>()) & self.mask();
         fetch_to_write(self.places.as_ptr().wrapping_add(next));
+    }
+
+    /// Asks for the lines that follow a short batch, while that is copied; a long one keeps the lines coming by itself.
+    #[inline]
+    fn fetch_beyond(&self, count: usize) {
+        let from = self.tail.wrapping_add(count);
+        for next in (0..items_ahead::<T>()).step_by(items_in_a_line::<T>()) {
+            fetch_to_write(self.places.as_ptr().wrapping_add(from.wrapping_add(next) & self.mask()));
+        }
     }
 
     #[inline]
