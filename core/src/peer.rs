@@ -55,8 +55,8 @@ number! {
 
 /// Any process of the job, in 24 bits: an application process or a service process.
 ///
-/// Bit 23 tells the kind, the lower 23 bits are the [`WorldRank`] or [`Sp`].
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+/// Bit 23 tells the kind, the lower 23 bits are the [`WorldRank`] or [`Sp`]; the default is rank 0.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[repr(transparent)]
 pub struct Peer(u32);

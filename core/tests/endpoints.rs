@@ -6,7 +6,7 @@ mod oracle;
 use oracle::{KEY, Oracle, builder, entry, shape, table_bytes, world};
 use umbra_core::atomic::AtomicU64;
 use umbra_core::endpoints::{
-    BuildError, Descriptor, Difference, Endpoints, Entry, LookupError, PublishError, Reader, SetError, Table,
+    BuildError, Descriptor, Difference, Endpoint, Endpoints, Entry, LookupError, PublishError, Reader, SetError, Table,
     TableBuilder, TableError,
 };
 use umbra_core::id::{Generation, Id};
@@ -74,6 +74,7 @@ fn s11_an_unknown_group_is_said_to_be_unknown_and_nothing_is_created() {
     let unknown = Some(LookupError::UnknownGroup);
     for handle in [Id::new(0, Generation::FIRST), Id::new(3, Generation::NEVER), Id::new(4, Generation::FIRST)] {
         assert_eq!(reader.lookup(handle, Rank(0)).err(), unknown);
+        assert_eq!(reader.lookup_all(handle, &[Rank(0)], &mut [Endpoint::default()]).err(), unknown);
         assert_eq!(reader.read(handle, Table::size).err(), unknown);
         assert_eq!(reader.is_ready(handle).err(), unknown);
         assert_eq!(reader.knows(handle, Rank(0)).err(), unknown);
@@ -99,6 +100,9 @@ fn s12_ranks_beyond_the_group_are_out_of_range() {
         for rank in [size, size + 1, 1 << 31, (-1_i32).cast_unsigned()].map(Rank) {
             assert_eq!(reader.lookup(handle, rank), Err(LookupError::RankOutOfRange { rank, size }));
             assert_eq!(reader.knows(handle, rank), Ok(false));
+            let mut found = [Endpoint::default(); 3];
+            let all = reader.lookup_all(handle, &[Rank(0), rank, Rank(size)], &mut found);
+            assert_eq!(all, Err(LookupError::RankOutOfRange { rank, size }), "of the first that is refused");
             let asked = reader.ask(handle, |table| table.shadow(rank, 0));
             assert_eq!(asked, Err(LookupError::RankOutOfRange { rank, size }));
         }

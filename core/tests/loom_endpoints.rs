@@ -11,7 +11,7 @@ use loom::thread;
 use oracle::{entry, table_bytes};
 use std::sync::Arc;
 use umbra_core::atomic::AtomicU64;
-use umbra_core::endpoints::{Endpoints, LookupError, Reader, Table};
+use umbra_core::endpoints::{Endpoint, Endpoints, LookupError, Reader, Table};
 use umbra_core::id::{Generation, Id};
 use umbra_core::memory::Block;
 use umbra_core::peer::Rank;
@@ -46,10 +46,16 @@ fn retired_under_a_look_up(affine: bool) {
         let first = endpoints.publish(&a, None).unwrap();
         let second = Id::new(0, Generation(2));
         let (old, new) = (a.endpoint(Rank(1)).unwrap(), b.endpoint(Rank(1)).unwrap());
+        let both = [Rank(1), Rank(0)].map(|rank| b.endpoint(rank).unwrap());
         let reader = thread::spawn(move || {
             let reader = Reader::attach(&words).unwrap();
             match reader.lookup(first, Rank(1)) {
                 Ok(found) => assert_eq!(found, old, "half of one generation, half of another"),
+                Err(error) => assert_eq!(error, LookupError::StaleGeneration),
+            }
+            let mut found = [Endpoint::default(); 2];
+            match reader.lookup_all(second, &[Rank(1), Rank(0)], &mut found) {
+                Ok(count) => assert_eq!((count, found), (2, both), "half of one generation, half of another"),
                 Err(error) => assert_eq!(error, LookupError::StaleGeneration),
             }
             match reader.lookup(second, Rank(1)) {

@@ -100,6 +100,12 @@ proptest! {
         for rank in (0..case.entries.len() as u32).map(Rank) {
             prop_assert_eq!(reader.lookup(handle, rank), table.endpoint(rank));
         }
+        let ranks: Vec<_> = (0..case.entries.len() as u32).rev().map(Rank).collect();
+        let mut found = vec![table.endpoint(Rank(0)).unwrap(); ranks.len()];
+        prop_assert_eq!(reader.lookup_all(handle, &ranks, &mut found), Ok(ranks.len()));
+        for (&rank, &found) in ranks.iter().zip(&found) {
+            prop_assert_eq!(Ok(found), table.endpoint(rank));
+        }
         let mut copy = vec![0; bytes.len()];
         prop_assert_eq!(reader.copy_table(handle, &mut copy), Ok(Some(bytes.len())));
         prop_assert_eq!(&copy, &bytes);

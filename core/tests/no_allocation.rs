@@ -11,7 +11,7 @@ use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 use umbra_core::atomic::AtomicU64;
 use umbra_core::cache::{Dense, Slot};
 use umbra_core::cached_memory::{CachedMemory, Lent, Member, Run};
-use umbra_core::endpoints::{Endpoints, Reader, Table};
+use umbra_core::endpoints::{Endpoint, Endpoints, Reader, Table};
 use umbra_core::memory::{Block, Granule, Memory};
 use umbra_core::peer::{HostInGroup, Rank, SpInGroup};
 use umbra_core::placement::Placement;
@@ -52,6 +52,8 @@ fn s55_look_ups_publishing_and_retiring_make_no_allocation() {
                 let _ = black_box(reader.ask(handle, |table| table.entry(rank)));
                 let _ = black_box(reader.ask(handle, |table| table.index_on_host(rank)));
             }
+            let mut found = [Endpoint::default(); 3];
+            let _ = black_box(reader.lookup_all(handle, &[Rank(0), Rank(1), Rank(0)], &mut found));
             let all = reader.read(handle, |table| {
                 let of = (0..table.involved_count()).map(|sp| table.ranks_of(SpInGroup(sp)).unwrap().count());
                 let on = (0..table.host_count()).map(|host| table.ranks_on(HostInGroup(host)).unwrap().count());

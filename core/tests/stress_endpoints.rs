@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use oracle::{Oracle, entry, table_bytes, world};
 use umbra_core::atomic::AtomicU64;
-use umbra_core::endpoints::{Endpoints, LookupError, Reader, Table};
+use umbra_core::endpoints::{Endpoint, Endpoints, LookupError, Reader, Table};
 use umbra_core::id::{Generation, Id};
 use umbra_core::memory::Block;
 use umbra_core::peer::Rank;
@@ -56,6 +56,13 @@ fn s30_every_answer_is_of_exactly_one_generation() {
                         }
                         Err(LookupError::StaleGeneration) => _ = stale.fetch_add(1, Ordering::Relaxed),
                         Err(error) => panic!("{error}"),
+                    }
+                    let mut found = [Endpoint::default(); 2];
+                    match reader.lookup_all(handle, &[rank, Rank(0)], &mut found) {
+                        Ok(count) => {
+                            assert_eq!((count, found.map(Ok)), (2, [rank, Rank(0)].map(|r| tables[which].endpoint(r))))
+                        }
+                        Err(error) => assert_eq!(error, LookupError::StaleGeneration),
                     }
                     let entry = reader.ask(handle, |table| table.entry(rank));
                     if entry != Err(LookupError::StaleGeneration) {

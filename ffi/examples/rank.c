@@ -95,6 +95,7 @@ int main(int argc, char **argv)
     umbra_group world, row, all;
     umbra_region region;
     uint32_t rank, per_host, hosts, host, i, number, service_process, *members, *everybody;
+    uint32_t some[100], processes[100], services[100];
     uint64_t key = 0, before, after;
     size_t count;
     void *memory;
@@ -137,6 +138,17 @@ int main(int argc, char **argv)
         must(umbra_group_same_host(world, rank, i, &number));
         CHECK(number == (i / per_host == host));
     }
+    for (i = 0; i < 100; i++)
+        some[i] = i % (per_host * hosts);
+    must(umbra_group_lookup_all(world, some, 100, processes, services));
+    for (i = 0; i < 100; i++) {
+        must(umbra_group_lookup(world, some[i], &number, &service_process));
+        CHECK(processes[i] == number && services[i] == service_process);
+    }
+    some[99] = per_host * hosts;
+    CHECK(umbra_group_lookup_all(world, some, 100, processes, services) == -UMBRA_ERANK);
+    CHECK(umbra_group_lookup_all(world, some, 99, NULL, services) == -UMBRA_EINVAL);
+    must(umbra_group_lookup_all(world, NULL, 0, NULL, NULL));
     endpoint.size = sizeof endpoint;
     must(umbra_group_endpoint(world, rank, &endpoint));
     CHECK(endpoint.world_rank == rank && endpoint.host == host && endpoint.shadows == 1);

@@ -150,6 +150,9 @@ struct umbra_endpoint {
 
 /* The hot look-up: the process of a rank and its first shadow service process. */
 int umbra_group_lookup(umbra_group group, uint32_t rank, uint32_t *world_rank, uint32_t *service_process);
+/* The same for count ranks at once, all of one generation; after an error nothing in the outputs is an answer. */
+int umbra_group_lookup_all(umbra_group group, const uint32_t *ranks, size_t count, uint32_t *world_ranks,
+                           uint32_t *service_processes);
 int umbra_group_endpoint(umbra_group group, uint32_t rank, struct umbra_endpoint *endpoint);
 
 int umbra_group_size(umbra_group group, uint32_t *size);

@@ -2,11 +2,11 @@
 
 use std::ffi::c_int;
 
-use umbra_core::endpoints::{Live, LookupError, Table};
+use umbra_core::endpoints::{Endpoint as Found, Live, LookupError, Table};
 use umbra_core::error::Status;
 use umbra_core::peer::{HostInGroup, PeerKind, Rank, Sp, SpInGroup};
 
-use crate::call::{enter, store, store_list, store_sized};
+use crate::call::{enter, numbers, store, store_list, store_sized, takes};
 use crate::object::with_group;
 use crate::status::{Code, Failure};
 
@@ -62,6 +62,53 @@ pub unsafe extern "C" fn umbra_group_lookup(
         unsafe { store(world_rank, process.0) }?;
         // SAFETY: as above.
         unsafe { store(service_process, found.sp.0) }
+    })
+}
+
+/// Ranks that [`umbra_group_lookup_all`] asks for at a time.
+const AT_ONCE: usize = 64;
+
+/// The hot look-up for many ranks at once: two lists as long as that of the ranks. After an error nothing in them counts.
+///
+/// # Safety
+/// `ranks` points to `count` numbers, and the outputs are valid for writing as many; no two of the three overlap.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbra_group_lookup_all(
+    group: u64,
+    ranks: *const u32,
+    count: usize,
+    world_ranks: *mut u32,
+    service_processes: *mut u32,
+) -> c_int {
+    enter(|| {
+        // SAFETY: the caller's promise about `ranks`.
+        let ranks = unsafe { numbers(ranks, count) }?;
+        if !ranks.is_empty() {
+            takes(world_ranks)?;
+            takes(service_processes)?;
+        }
+        with_group(group, |g| {
+            g.session.ask(|s| {
+                let endpoints = s.endpoints();
+                let mut done = 0;
+                for some in ranks.chunks(AT_ONCE) {
+                    let (mut asked, mut found) = ([Rank(0); AT_ONCE], [Found::default(); AT_ONCE]);
+                    asked.iter_mut().zip(some).for_each(|(to, &rank)| *to = Rank(rank));
+                    // All pieces are of one generation: the handle names it.
+                    let count =
+                        endpoints.lookup_all(g.group.handle, asked.get(..some.len()).unwrap_or(&[]), &mut found)?;
+                    for found in found.iter().take(count) {
+                        let PeerKind::Rank(process) = found.peer.kind() else { return Err(Status::Malformed.into()) };
+                        // SAFETY: the caller's promise about the outputs; `done` is below `count`.
+                        unsafe { store(world_ranks.wrapping_add(done), process.0) }?;
+                        // SAFETY: as above.
+                        unsafe { store(service_processes.wrapping_add(done), found.sp.0) }?;
+                        done += 1;
+                    }
+                }
+                Ok(())
+            })
+        })
     })
 }
 

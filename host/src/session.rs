@@ -368,6 +368,14 @@ impl<'a> Endpoints<'a> {
         self.reader().ok_or(LookupError::UnknownGroup)?.lookup(group, rank)
     }
 
+    /// [`lookup`](Self::lookup) for many ranks at once, as [`Reader::lookup_all`].
+    ///
+    /// # Errors
+    /// [`LookupError`], about the first rank that is refused.
+    pub fn lookup_all(&self, group: Id<Group>, ranks: &[Rank], found: &mut [Endpoint]) -> Result<usize, LookupError> {
+        self.reader().ok_or(LookupError::UnknownGroup)?.lookup_all(group, ranks, found)
+    }
+
     /// All other look-ups; `None` while the service process has not shared its cache.
     #[inline]
     #[must_use]

@@ -3,7 +3,7 @@
 //! The floor is a vector of groups and a vector of answers, with a bounds and a generation check: what nobody can do
 //! without. An answer is the first shadow; in a sub-group also the world rank, which does not follow from the rank there.
 //! *Independent* look-ups follow each other as fast as the processor can overlap them; *dependent* ones each wait for the
-//! answer before. *Hot* asks for 64 ranks over and over.
+//! answer before; *all at once*, 64 are asked for in one call. *Hot* asks for 64 ranks over and over.
 #![allow(clippy::unwrap_used, reason = "a bench may stop at the first surprise")]
 
 use std::cell::Cell;
@@ -12,7 +12,9 @@ use std::marker::PhantomData;
 use std::time::Duration;
 
 use umbra_core::atomic::AtomicU64;
-use umbra_core::endpoints::{Cursor, Descriptor, Endpoints, Group, JobKey, Reader, Shape, Table, TableBuilder};
+use umbra_core::endpoints::{
+    Cursor, Descriptor, Endpoint, Endpoints, Group, JobKey, Reader, Shape, Table, TableBuilder,
+};
 use umbra_core::id::{Generation, Id};
 use umbra_core::memory::Block;
 use umbra_core::peer::{Host, LocalRank, Rank, WorldRank};
@@ -24,6 +26,8 @@ const PER_DPU: u32 = 4;
 const KEY: JobKey = JobKey::new([7; 16]);
 /// Ranks asked for in one pass; a power of two.
 const ASKED: usize = 1 << 20;
+/// Ranks of one call of `lookup_all`.
+const AT_ONCE: usize = 64;
 
 type Arena = Endpoints<Vec<AtomicU64>, Vec<Block>>;
 
@@ -53,6 +57,27 @@ impl Form {
             Form::Explicit => (WorldRank(rank), swapped),
             Form::SubGroup => (WorldRank(swapped), swapped),
             Form::Affine => (WorldRank(rank), rank),
+        }
+    }
+}
+
+/// How look-ups follow each other.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Chain {
+    Independent,
+    /// [`AT_ONCE`] a call; the peer still looks up one by one, which is the same to it.
+    Together,
+    Dependent,
+}
+
+impl Chain {
+    const ALL: [Chain; 3] = [Chain::Independent, Chain::Together, Chain::Dependent];
+
+    const fn name(self) -> &'static str {
+        match self {
+            Chain::Independent => "independent",
+            Chain::Together => "all at once",
+            Chain::Dependent => "dependent",
         }
     }
 }
@@ -207,6 +232,23 @@ fn walk<const DEPENDENT: bool>(at: &Cell<usize>, asked: &[u32], n: u64, of: &imp
     black_box(sum);
 }
 
+/// As `walk` without dependence, many ranks at a time.
+#[inline(never)]
+fn walk_all<A: Answer>(at: &Cell<usize>, asked: &[Rank], n: u64, of: &Ours<'_, A>) {
+    let (mut found, mut sum) = ([Endpoint::default(); AT_ONCE], 0_u32);
+    let mut place = at.get();
+    for _ in 0..n.div_ceil(AT_ONCE as u64) {
+        let start = place & (ASKED - 1);
+        let count = of.reader.lookup_all(of.group, &asked[start..start + AT_ONCE], &mut found).unwrap_or(0);
+        for found in &found[..count] {
+            sum = sum.wrapping_add(A::of(found.peer.to_bits(), found.sp.0).whole());
+        }
+        place += AT_ONCE;
+    }
+    at.set(place);
+    black_box(sum);
+}
+
 fn look_ups(report: &mut Report) {
     for (ranks, size) in [(1 << 10, "1 Ki"), (1 << 16, "64 Ki"), (1 << 19, "512 Ki"), (1 << 20, "1 Mi")] {
         for (form, name) in Form::ALL {
@@ -214,23 +256,23 @@ fn look_ups(report: &mut Report) {
             let reader = endpoints.reader().unwrap();
             for (hot, access) in [(true, "hot"), (false, "random")] {
                 let asked = asked(ranks, hot);
-                for (dependent, chain) in [(false, "independent"), (true, "dependent")] {
-                    let case = format!("{access} {size} {name} {chain}");
+                for chain in Chain::ALL {
+                    let case = format!("{access} {size} {name} {}", chain.name());
                     if !report.wants(&case) {
                         continue;
                     }
                     let plan = if hot { Plan::standard() } else { at_random() };
                     let group = black_box(group);
                     let turns = match form {
-                        Form::SubGroup => measure::<(u32, u32)>(&plan, reader, group, &asked, dependent),
-                        _ => measure::<u32>(&plan, reader, group, &asked, dependent),
+                        Form::SubGroup => measure::<(u32, u32)>(&plan, reader, group, &asked, chain),
+                        _ => measure::<u32>(&plan, reader, group, &asked, chain),
                     };
                     let ours = turns.ours.median();
                     let row = report.row(turns.row(&case, "two bare array reads", "ns", Direction::LowerIsBetter));
                     if !hot && ranks == 1 << 20 {
                         row.bar(0.4);
                     }
-                    if hot && !dependent && ranks == 1 << 20 {
+                    if hot && chain == Chain::Independent && ranks == 1 << 20 {
                         let case = format!("{case}, at most 2 ns");
                         report.row(Row::new(&case, ours, 2.0, "bar", "ns", Direction::LowerIsBetter)).bar(1.0);
                     }
@@ -246,15 +288,21 @@ fn at_random() -> Plan {
     Plan { rounds: 21, batch: Duration::from_millis(16), ..Plan::standard() }
 }
 
-fn measure<A: Answer>(plan: &Plan, reader: Reader<'_>, group: Id<Group>, asked: &[u32], dependent: bool) -> Turns {
+fn measure<A: Answer>(plan: &Plan, reader: Reader<'_>, group: Id<Group>, asked: &[u32], chain: Chain) -> Turns {
     let floor = Floor::<A>::new(&reader, group);
     let ours = Ours { reader, group, kept: PhantomData::<A> };
     let bare = Bare { groups: &floor.groups, answers: &floor.answers, group };
     let (at, their_at) = (Cell::new(0), Cell::new(0));
-    if dependent {
-        alternate(plan, |n| walk::<true>(&at, asked, n, &ours), |n| walk::<true>(&their_at, asked, n, &bare))
-    } else {
-        alternate(plan, |n| walk::<false>(&at, asked, n, &ours), |n| walk::<false>(&their_at, asked, n, &bare))
+    let theirs = |n| walk::<false>(&their_at, asked, n, &bare);
+    match chain {
+        Chain::Independent => alternate(plan, |n| walk::<false>(&at, asked, n, &ours), theirs),
+        Chain::Together => {
+            let ranks: Vec<_> = asked.iter().copied().map(Rank).collect();
+            alternate(plan, |n| walk_all(&at, &ranks, n, &ours), theirs)
+        }
+        Chain::Dependent => {
+            alternate(plan, |n| walk::<true>(&at, asked, n, &ours), |n| walk::<true>(&their_at, asked, n, &bare))
+        }
     }
 }
 

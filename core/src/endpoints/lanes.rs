@@ -1,4 +1,4 @@
-//! The hot look-up: from the numbers in a group's slot to the process and the first shadow of a rank.
+//! The hot look-ups: from the numbers in a group's slot to the process and the first shadow of a rank, or of many.
 //!
 //! Of an explicit table the slot says where in the arena its ranks lie. Of an affine one it holds all that it takes:
 //! world rank and service process as lanes of one linear word. World rank, first service process of the DPU and lid are
@@ -99,10 +99,21 @@ impl<'a> Arena<'a> {
     // As for the look-up that it is part of.
     #[inline(always)]
     pub(super) fn locate(&self, slot: &Slot<'a>, rank: Rank) -> Option<(u32, Sp)> {
-        let [first, second, by_rank, by_quotient] = slot.lanes;
-        let shape = load(slot.shape);
+        self.locate_by(slot, load(slot.shape), |lane| load(&slot.lanes[lane]), rank)
+    }
+
+    /// [`locate`](Self::locate), with the numbers of the slot read once for all ranks.
+    #[inline(always)]
+    pub(super) fn locator(&self, slot: &Slot<'a>) -> impl Fn(Rank) -> Option<(u32, Sp)> {
+        let (shape, lanes) = (load(slot.shape), slot.lanes.each_ref().map(load));
+        let (arena, slot) = (*self, *slot);
+        move |rank| arena.locate_by(&slot, shape, |lane| lanes[lane], rank)
+    }
+
+    #[inline(always)]
+    fn locate_by(&self, slot: &Slot<'a>, shape: u64, lane: impl Fn(usize) -> u64, rank: Rank) -> Option<(u32, Sp)> {
         if i64::from(rank.0) < shape.cast_signed() {
-            let at = load(first).wrapping_add(rank.0.into());
+            let at = lane(0).wrapping_add(rank.0.into());
             let word = self.word(at / 2)?;
             return Some((rank.0, Sp((word >> (at % 2 * 32)) as u32)));
         }
@@ -111,13 +122,13 @@ impl<'a> Arena<'a> {
             return None;
         }
         if form == STORED {
-            let (world, sp) = halves(self.word(load(first).wrapping_add(rank.0.into()))?);
+            let (world, sp) = halves(self.word(lane(0).wrapping_add(rank.0.into()))?);
             return Some((world, Sp(sp)));
         }
-        let quotient = Reciprocal(load(first)).quotient(rank.0);
-        let word = load(second)
-            .wrapping_add(u64::from(rank.0).wrapping_mul(load(by_rank)))
-            .wrapping_add(u64::from(quotient).wrapping_mul(load(by_quotient)));
+        let quotient = Reciprocal(lane(0)).quotient(rank.0);
+        let word = lane(1)
+            .wrapping_add(u64::from(rank.0).wrapping_mul(lane(2)))
+            .wrapping_add(u64::from(quotient).wrapping_mul(lane(3)));
         let sp = (word >> SP_LANE) as u32 & ((1 << (LID_LANE - SP_LANE)) - 1);
         let lid = if form & MASKED != 0 {
             // The form's other bits lie above the six of the word.

@@ -28,7 +28,11 @@ use crate::entry::{Entry, Shadows};
 use crate::peer::{Host, HostInGroup, Peer, Rank, Sp, SpInGroup, SpLid, SpOnHostInGroup, WorldRank};
 
 /// The answer of the hot look-up: a process and its first shadow service process.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+///
+/// The default, rank 0 and service process 0, answers nothing: it fills lists before [`Reader::lookup_all`] does.
+///
+/// [`Reader::lookup_all`]: super::Reader::lookup_all
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, Default)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Endpoint {
     /// The application process.
