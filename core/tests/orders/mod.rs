@@ -185,7 +185,7 @@ impl Order for S3Fifo {
             if in_use(held.slot) {
                 continue;
             }
-            if from_small && uses > 1 {
+            if from_small && uses > 0 {
                 self.was_main.insert(held, true);
                 self.main.push((held, 0));
             } else if !from_small && uses > 0 {
