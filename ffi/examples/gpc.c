@@ -86,11 +86,49 @@ static int boast(void *user, struct umbra_gpc_work *work)
     return 0;
 }
 
+static struct umbra_gpc_call sum_over(const uint32_t *members, size_t count);
+static struct umbra_gpc_answer answer_in(uint64_t *data, struct umbra_gpc_failure *failures, size_t count);
+
+static const uint32_t all[MEMBERS] = {0, 1, 2, 3, 4, 5};
+
+/* Calls everybody itself and answers with the sum; its callback is that of the sum. */
+static int relay(void *user, struct umbra_gpc_work *work)
+{
+    struct umbra_gpc_call call = sum_over(all, MEMBERS);
+    struct umbra_gpc_answer answer;
+    uint64_t total = 0;
+    uint32_t number = UINT32_MAX;
+    int code;
+    (void)user;
+    answer = answer_in(&total, NULL, 0);
+    code = umbra_gpc_work_answer(work, 0, &answer);
+    if (work->phase == UMBRA_GPC_INIT) {
+        if (code != -UMBRA_ESTALE || umbra_gpc_work_start(work, &call, NULL) != -UMBRA_EINVAL)
+            return 1;
+        if (umbra_gpc_work_start(work, &call, &number) != 0 || number != 0)
+            return 2;
+        call.function = "nobody's";
+        if (umbra_gpc_work_start(work, &call, &number) != 0 || number != 1)
+            return 3;
+        return umbra_gpc_work_answer(work, 0, &answer) == -UMBRA_ETIMEOUT ? UMBRA_GPC_PENDING : 4;
+    }
+    if (umbra_gpc_work_answer(work, 1, NULL) != -UMBRA_ENOFUNCTION)
+        return 5;
+    if (code == -UMBRA_ETIMEOUT)
+        return UMBRA_GPC_PENDING;
+    if (code != 0 || answer.ok != MEMBERS)
+        return 6;
+    memcpy(work->reply_data, &total, sizeof total);
+    work->reply_data_length = sizeof total;
+    return 0;
+}
+
 static void take_part(umbra_station station, uint32_t node, struct self *self)
 {
     must(umbra_gpc_join(station, node, NULL, &self->member));
     must(umbra_gpc_register(self->member, "sum", sum, self));
     must(umbra_gpc_register(self->member, "over", over, self));
+    must(umbra_gpc_register(self->member, "relay", relay, self));
     must(umbra_gpc_register(self->member, "boast", boast, self));
 }
 
@@ -153,8 +191,6 @@ static uint32_t comb(void *user, uint32_t count, uint32_t position)
     return position % 2 == 0 ? position - 1 : position < 2 ? 0 : position - 2;
 }
 
-static const uint32_t all[MEMBERS] = {0, 1, 2, 3, 4, 5};
-
 static void trees(umbra_member member)
 {
     struct umbra_gpc_call call = sum_over(all, MEMBERS);
@@ -183,6 +219,20 @@ static void trees(umbra_member member)
         CHECK(answer.ok == MEMBERS && answer.failed == 0 && answer.unreached == 0 && answer.unknown == 0);
     }
     CHECK(asked == 2 * MEMBERS);
+}
+
+/* Every member calls every member: six sums of 15. */
+static void calls_within(umbra_member member)
+{
+    struct umbra_gpc_call call = sum_over(all, MEMBERS);
+    struct umbra_gpc_answer answer;
+    uint64_t total = 0;
+    doing = "calls within calls";
+    call.function = "relay";
+    answer = answer_in(&total, NULL, 0);
+    must(umbra_gpc_exec(member, &call, &answer));
+    CHECK(total == 90 && answer.ok == MEMBERS);
+    CHECK(umbra_gpc_work_start(NULL, &call, NULL) == -UMBRA_EINVAL);
 }
 
 static void failures(umbra_member member)
@@ -336,6 +386,7 @@ int main(void)
 
     trees(self.member);
     CHECK(self.asked_itself == -UMBRA_EDEADLOCK);
+    calls_within(self.member);
     failures(self.member);
     refusals(station, self.member);
 

@@ -698,9 +698,11 @@ struct umbra_gpc_work {
     size_t child_header_length;
     const void *child_data;
     size_t child_data_length;
+    const void *local;              /* for umbra_gpc_work_start and umbra_gpc_work_answer */
 };
 
-/* It may call everything but functions on its own member (-UMBRA_EDEADLOCK). It is run by whichever thread uses the member. */
+/* It may call everything but functions on its own member (-UMBRA_EDEADLOCK); for calls of its own there are umbra_gpc_work_start
+ * and umbra_gpc_work_answer. It is run by whichever thread uses the member. */
 typedef int (*umbra_gpc_function)(void *user, struct umbra_gpc_work *work);
 
 /* Makes a function callable by its name, which is the same for all members; -UMBRA_EKEYTAKEN: there is one. */
@@ -784,6 +786,13 @@ int umbra_gpc_wait(umbra_member member, umbra_call call, uint64_t timeout_ms, st
 int umbra_gpc_exec(umbra_member member, const struct umbra_gpc_call *wanted, struct umbra_gpc_answer *answer);
 /* Gives a call up; its answer says so. */
 int umbra_gpc_cancel(umbra_member member, umbra_call call);
+/* Has a call made by a function that is run as part of another one, and says which it is of its calls: 0, 1, ... It begins when
+ * the function has returned UMBRA_GPC_PENDING, and ends with the call that it belongs to; the function is run again when it has
+ * ended. Not in callbacks (-UMBRA_EINVAL); at most 64 (-UMBRA_EFULL). Only while the function runs. */
+int umbra_gpc_work_start(const struct umbra_gpc_work *work, const struct umbra_gpc_call *wanted, uint32_t *number);
+/* Its answer, which may be asked for again. -UMBRA_ETIMEOUT: it goes on; -UMBRA_ESTALE: no such call was begun; -UMBRA_ECALL: it
+ * failed; else why it could not be begun. */
+int umbra_gpc_work_answer(const struct umbra_gpc_work *work, uint32_t number, struct umbra_gpc_answer *answer);
 /* Serves the calls of others for this time. */
 int umbra_gpc_serve(umbra_member member, uint64_t timeout_ms);
 

@@ -85,11 +85,15 @@ fn shape(tree: u32, width: u32) -> Result<Shape, Failure> {
     }
 }
 
-/// Begins the call that the caller describes.
+/// Uses the call that the caller describes, of this maker.
 ///
 /// # Safety
 /// `wanted` points to a structure that begins with its size, and what it points to does not change during the call.
-unsafe fn start(member: u64, wanted: *const Wanted) -> Result<u64, Failure> {
+pub(crate) unsafe fn describe<R>(
+    wanted: *const Wanted,
+    maker: Node,
+    use_it: impl FnOnce(&Call<'_>) -> Result<R, Failure>,
+) -> Result<R, Failure> {
     // SAFETY: the caller's promise; zeros are a valid structure.
     let wanted = unsafe { sized(wanted, size_of::<Wanted>()) }?;
     // SAFETY: the caller's promise about what it points to.
@@ -116,36 +120,43 @@ unsafe fn start(member: u64, wanted: *const Wanted) -> Result<u64, Failure> {
         let parent = wanted.parent_of.map_or(ROOT, |ask| unsafe { ask(wanted.user, len, at) });
         (parent != ROOT).then_some(parent)
     };
-    with_member(member, |seat| {
-        let plan = match (wanted.parents.is_null(), wanted.parent_of) {
-            (true, None) => Plan::Shape(shape(wanted.tree, wanted.width)?),
-            (true, Some(_)) => Plan::Function(&parent_of),
-            (false, None) => {
-                let own = seat.member.node();
-                let count = 1 + members.iter().filter(|&&member| member != own).count();
-                // SAFETY: the caller's promise: a parent for the maker and for every other member.
-                Plan::Parents(unsafe { numbers(wanted.parents, count) }?)
-            }
-            (false, Some(_)) => return Err(Failure::new(Code::Invalid, "both parents and a function state the tree")),
-        };
-        let flags = u16::try_from(wanted.mode & !COORDINATE).ok().and_then(Mode::from_bits);
-        let mode = flags.filter(|flags| !flags.contains(Mode::SPAN)).ok_or_else(|| {
-            Failure::new(Code::Invalid, format!("no way to treat a call is called {:#x}", wanted.mode))
-        })?;
-        let budget_ms = if wanted.timeout_ms == 0 { 1000 } else { wanted.timeout_ms };
-        let call = Call {
-            callback,
-            header,
-            data: Data::Bytes(data),
-            plan,
-            caps,
-            mode,
-            budget: Lapse(budget_ms.saturating_mul(1_000_000)),
-            at_root: wanted.mode & COORDINATE == 0,
-            ..Call::new(Tag::of(function), &members)
-        };
-        Ok(seat.member.start(&call)?.to_bits())
+    let plan = match (wanted.parents.is_null(), wanted.parent_of) {
+        (true, None) => Plan::Shape(shape(wanted.tree, wanted.width)?),
+        (true, Some(_)) => Plan::Function(&parent_of),
+        (false, None) => {
+            let count = 1 + members.iter().filter(|&&member| member != maker).count();
+            // SAFETY: the caller's promise: a parent for the maker and for every other member.
+            Plan::Parents(unsafe { numbers(wanted.parents, count) }?)
+        }
+        (false, Some(_)) => return Err(Failure::new(Code::Invalid, "both parents and a function state the tree")),
+    };
+    let flags = u16::try_from(wanted.mode & !COORDINATE).ok().and_then(Mode::from_bits);
+    let mode = flags
+        .filter(|flags| !flags.contains(Mode::SPAN))
+        .ok_or_else(|| Failure::new(Code::Invalid, format!("no way to treat a call is called {:#x}", wanted.mode)))?;
+    let budget_ms = if wanted.timeout_ms == 0 { 1000 } else { wanted.timeout_ms };
+    use_it(&Call {
+        callback,
+        header,
+        data: Data::Bytes(data),
+        plan,
+        caps,
+        mode,
+        budget: Lapse(budget_ms.saturating_mul(1_000_000)),
+        at_root: wanted.mode & COORDINATE == 0,
+        ..Call::new(Tag::of(function), &members)
     })
+}
+
+/// Begins the call that the caller describes.
+///
+/// # Safety
+/// As for [`describe`].
+unsafe fn start(member: u64, wanted: *const Wanted) -> Result<u64, Failure> {
+    let maker = with_member(member, |seat| Ok(seat.member.node()))?;
+    let start = |call: &Call<'_>| with_member(member, |seat| Ok(seat.member.start(call)?.to_bits()));
+    // SAFETY: the caller's promise.
+    unsafe { describe(wanted, maker, start) }
 }
 
 /// Begins a call.
@@ -216,7 +227,7 @@ unsafe fn wait(member: u64, call: u64, timeout_ms: u64, answer: *mut Answer) -> 
                 return Ok(());
             }
             // SAFETY: the caller's promise.
-            unsafe { tell(result, answer) }
+            unsafe { tell(result.as_ref(), answer) }
         })
     })
 }
@@ -225,7 +236,7 @@ unsafe fn wait(member: u64, call: u64, timeout_ms: u64, answer: *mut Answer) -> 
 ///
 /// # Safety
 /// As for [`umbra_gpc_wait`], and `answer` is not null.
-unsafe fn tell(result: &Result<Reply, CallFailure>, answer: *mut Answer) -> Result<(), Failure> {
+pub(crate) unsafe fn tell(result: Result<&Reply, &CallFailure>, answer: *mut Answer) -> Result<(), Failure> {
     let least = size_of::<Answer>();
     // SAFETY: the caller's promise; zeros are a valid structure.
     let mut told = unsafe { sized(answer.cast_const(), least) }?;

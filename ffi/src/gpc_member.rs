@@ -3,7 +3,7 @@
 use std::ffi::{c_char, c_int, c_void};
 use std::ptr::null;
 
-use umbra::call::{Capacities, Member};
+use umbra::call::{Capacities, Local, Member};
 use umbra_core::chain::{Data, Node, Phase, Verdict, Work};
 
 use crate::call::{enter, sized, takes, text};
@@ -52,6 +52,8 @@ pub struct Seen {
     child_header_length: usize,
     child_data: *const c_void,
     child_data_length: usize,
+    /// A [`Local`] of this run of the function.
+    pub(crate) local: *mut c_void,
 }
 
 /// `umbra_gpc_function`.
@@ -66,7 +68,7 @@ unsafe impl Send for User {}
 ///
 /// # Safety
 /// `function` may be called with `user` and a structure that is valid while it runs.
-unsafe fn run(function: Function, user: &User, work: &mut Work<'_>) -> Verdict {
+unsafe fn run(function: Function, user: &User, work: &mut Work<'_>, local: &mut Local<'_>) -> Verdict {
     let list = |bytes: &[u8]| (bytes.as_ptr().cast::<c_void>(), bytes.len());
     let (header, header_length) = list(work.header);
     let Data::Bytes(data) = work.data else { return Verdict::Fault(Code::Contract.number().unsigned_abs()) };
@@ -105,6 +107,7 @@ unsafe fn run(function: Function, user: &User, work: &mut Work<'_>) -> Verdict {
         child_header_length,
         child_data,
         child_data_length,
+        local: std::ptr::from_mut(local).cast(),
     };
     // SAFETY: the caller's promise; all that the structure points to outlives the call, and nobody else uses the reply.
     let verdict = unsafe { function(user.0, &raw mut seen) };
@@ -176,10 +179,10 @@ pub unsafe extern "C" fn umbra_gpc_register(
         let function = function.ok_or_else(|| Failure::new(Code::Invalid, "function is null"))?;
         let user = User(user);
         with_member(member, |seat| {
-            seat.member.register(name, move |work| {
+            seat.member.register_local(name, move |work, local| {
                 let user = &user;
                 // SAFETY: the caller's promise about the function.
-                unsafe { run(function, user, work) }
+                unsafe { run(function, user, work, local) }
             })?;
             Ok(())
         })

@@ -53,6 +53,8 @@ pub mod gpc;
 #[allow(unsafe_code)]
 pub mod gpc_member;
 #[allow(unsafe_code)]
+pub mod gpc_within;
+#[allow(unsafe_code)]
 pub mod group;
 #[allow(unsafe_code)]
 pub mod lookup;

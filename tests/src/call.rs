@@ -3,11 +3,17 @@
 use std::time::Duration;
 
 use rustix::process::{Signal, getpid, kill_process};
-use umbra::call::{Capacities, Member, Station};
+use umbra::call::{Capacities, InnerError, Local, Member, Station};
 use umbra_core::chain::{Call, Caps, Config, Node, Phase, Tag, Verdict, Work};
 
 /// The function that all members register, in both roles: it sums the numbers of the members.
 pub const SUM: &str = "sum";
+
+/// A function that all members register and that calls [`SUM`] over everybody; its callback is `SUM` as well.
+pub const RELAY: &str = "relay";
+
+/// By which [`RELAY`] fails: this, and who failed in the call that it made.
+pub const INNER: u32 = 1000;
 
 /// What the header of a call has one member do; all others do their work.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -75,16 +81,40 @@ fn sum(work: &mut Work<'_>, since: &mut Option<std::time::Instant>) -> Verdict {
     Verdict::Done
 }
 
-/// A member with two places for calls, so that one that is not given back is missed.
+fn relay(work: &mut Work<'_>, local: &mut Local<'_>, all: &[Node]) -> Verdict {
+    if local.begun() == 0 {
+        return if local.begin(&call(all, work.header)).is_ok() { Verdict::Pending } else { Verdict::Fault(3) };
+    }
+    let total = match local.answer(0) {
+        Some(Ok(reply)) => reply.data.as_slice(),
+        Some(Err(InnerError::Failed(failure))) => {
+            return Verdict::Fault(INNER + failure.records.first().map_or(0, |record| record.origin.0));
+        }
+        _ => return Verdict::Fault(1),
+    };
+    if work.reply.set_data(total).is_ok() { Verdict::Done } else { Verdict::Fault(2) }
+}
+
+/// A member with so few places for calls that one that is not given back is missed.
 ///
 /// # Panics
 /// If the seat is taken.
 pub fn member(station: &Station, node: Node, calls: u16) -> Member {
-    let capacities = Capacities { calls, ..Capacities::new(u32::from(station.shape().members)) };
-    let settings = |config: Config| Config { classes: 0, ..config };
+    member_with(station, node, calls, |config| Config { classes: 0, ..config })
+}
+
+/// The same with other settings.
+///
+/// # Panics
+/// If the seat is taken.
+pub fn member_with(station: &Station, node: Node, calls: u16, settings: impl FnOnce(Config) -> Config) -> Member {
+    let members = station.shape().members;
+    let capacities = Capacities { calls, ..Capacities::new(u32::from(members)) };
     let mut member = Member::join_with(station, node, capacities, settings).expect("a free seat");
     let mut since = None;
+    let all: Vec<Node> = (0..u32::from(members)).map(Node).collect();
     member.register(SUM, move |work| sum(work, &mut since)).expect("the first function");
+    member.register_local(RELAY, move |work, local| relay(work, local, &all)).expect("the second function");
     member
 }
 
@@ -94,4 +124,10 @@ pub const fn call<'a>(members: &'a [Node], header: &'a [u8]) -> Call<'a> {
     let caps = Caps { header: 0, data: 8 };
     let budget = umbra_core::time::Lapse::from_secs(10);
     Call { callback: Tag::of(SUM), caps, header, budget, ..Call::new(Tag::of(SUM), members) }
+}
+
+/// A call of functions that each call the sum, within ten seconds.
+#[must_use]
+pub const fn relayed<'a>(members: &'a [Node], header: &'a [u8]) -> Call<'a> {
+    Call { func: Tag::of(RELAY), ..call(members, header) }
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use umbra::call::{Failure, Member, Reply, Shape, Station, WaitError};
 use umbra_core::chain::{Code, Mode, Node, Stage};
-use umbra_tests::call::{Act, call, header, member};
+use umbra_tests::call::{Act, INNER, call, header, member, relayed};
 
 /// Far beyond anything that a loaded machine needs.
 const LONG: Duration = Duration::from_secs(30);
@@ -167,4 +167,21 @@ fn s37_a_maker_that_is_killed_leaves_no_place_taken() {
         job.again(Node(1));
         job.recovers();
     }
+}
+
+#[test]
+fn s13_a_member_that_is_killed_in_a_call_within_another_one_is_named_to_the_function_that_made_it() {
+    let mut job = Job::start();
+    // The maker's own function calls everybody, and 6 dies in that call.
+    let header = header(Node(6), Act::DieInFunc);
+    let start = Instant::now();
+    let handle = job.first.start(&relayed(&[Node(0)], &header)).unwrap();
+    let Err(WaitError::Failed(failure)) = job.first.wait(handle, LONG) else { panic!("6 is dead") };
+    assert!(start.elapsed() < Duration::from_secs(9), "it took until the deadline: {failure}");
+    let [record] = failure.records[..] else { panic!("{failure}") };
+    assert_eq!((record.origin, record.code, record.aux), (Node(0), Code::Fault, INNER + 6));
+    job.again(Node(6));
+    job.recovers();
+    let handle = job.first.start(&relayed(&[Node(0)], &[])).unwrap();
+    assert_eq!(job.first.wait(handle, LONG).unwrap().data, good().data);
 }

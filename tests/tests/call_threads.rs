@@ -195,3 +195,32 @@ fn s31_all_failures_are_collected() {
         );
     });
 }
+
+#[test]
+fn a_member_that_takes_nothing_out_of_its_inbox_keeps_nobody_from_serving_others() {
+    let station = Station::create("a full inbox", Shape { messages: 4, ..Shape::new(3) }).unwrap();
+    let mut first = member(&station, Node(0), 64);
+    let mut second = member(&station, Node(1), 64);
+    let mut stopped = member(&station, Node(2), 64);
+    let short = umbra_core::time::Lapse::from_millis(300);
+    let lost: Vec<_> = (0..30)
+        .map(|_| first.start(&umbra_core::chain::Call { budget: short, ..call(&[Node(2)], &[]) }).unwrap())
+        .collect();
+    // Calls between the others go on meanwhile.
+    let handle = second.start(&call(&nodes(2), &[])).unwrap();
+    while !second.test(handle).unwrap() {
+        first.turn();
+    }
+    assert_eq!(second.wait(handle, LONG).unwrap().data, 1_u64.to_le_bytes());
+    for handle in lost {
+        let Err(WaitError::Failed(failure)) = first.wait(handle, LONG) else { panic!("2 has taken nothing") };
+        assert_eq!(failure.records[0].origin, Node(2));
+        assert!(matches!(failure.records[0].code, Code::Timeout | Code::NoResource), "{failure}");
+    }
+    // It goes on, and what it was sent in vain does not disturb it.
+    let handle = first.start(&call(&[Node(2)], &[])).unwrap();
+    while !first.test(handle).unwrap() {
+        stopped.turn();
+    }
+    assert_eq!(first.wait(handle, LONG).unwrap().data, 2_u64.to_le_bytes());
+}

@@ -2,7 +2,9 @@
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 use umbra::call::Capacities;
-use umbra_core::chain::{Action, Code, Config, FAILURE, Life, Mode, Node, Plan, REQUEST, RESPONSE, Stage};
+use umbra_core::chain::{
+    Action, Code, Config, FAILURE, Life, Machine, Mode, Node, Plan, REQUEST, RESPONSE, Stage, Verdict,
+};
 use umbra_core::time::Lapse;
 use umbra_core::tree::Shape;
 use umbra_tests::chain::check::{failed, origins, tallies};
@@ -101,6 +103,51 @@ fn b22_a_request_that_lists_a_member_at_home_twice_runs_nothing() {
         assert_eq!((&record[..6], &record[8..12]), (&expected[..], &u32::to_le_bytes(double)[..]), "{list:?}");
         assert!(machine.poll(now, &mut buffer).is_none() && machine.is_empty());
     }
+}
+
+#[test]
+fn b22_a_member_at_home_that_two_requests_of_a_call_name_does_its_part_once() {
+    let mut world = World::new(5, 1);
+    world.house(1..4);
+    world.spy = true;
+    let mut planned = sum_over(0..3);
+    planned.call.plan = Plan::Shape(Shape::CHAIN);
+    assert_eq!(world.call(&planned).sum(), Some(3));
+    let (to, request) = world.heard.iter().find(|(to, _)| *to == Node(1)).unwrap().clone();
+    assert_eq!(to, Node(1));
+    let mut world = World::new(5, 1);
+    world.house(1..4);
+    let (now, mut buffer) = (world.now(), [0; 4096]);
+    let machine = world.at(Node(1));
+    let mut forge = |machine: &mut Machine<_>, list: [u32; 2]| {
+        let mut forged = request.clone();
+        for (place, id) in forged[REQUEST..].as_chunks_mut::<4>().0.iter_mut().zip(list) {
+            *place = u32::to_le_bytes(id);
+        }
+        machine.on_message(Node(0), Node(list[0]), &forged, now).unwrap();
+        let (mut ran, mut answers) = (Vec::new(), Vec::new());
+        while let Some(action) = machine.poll(now, &mut buffer) {
+            match action {
+                Action::Run { handle, .. } => {
+                    let node = machine.work(handle).unwrap().node.0;
+                    ran.push(node);
+                    // 3 is still at it when the next request comes.
+                    let verdict = if node == 3 { Verdict::Pending } else { Verdict::Done };
+                    machine.finish(handle, verdict).unwrap();
+                }
+                Action::Send { from, .. } => {
+                    let (origin, code) = (buffer[FAILURE], buffer[FAILURE + 5]);
+                    answers.push((from.0, u32::from(origin), code));
+                }
+                Action::Ended { .. } => {}
+            }
+        }
+        (ran, answers)
+    };
+    let twice = Code::SecondParent as u8;
+    assert_eq!(forge(machine, [1, 3]), (vec![1, 3], vec![]));
+    assert_eq!(forge(machine, [2, 3]), (vec![2], vec![(2, 3, twice)]), "3 is at it, below 1");
+    assert_eq!(forge(machine, [3, 2]), (vec![], vec![(3, 3, twice)]), "3 is asked itself");
 }
 
 #[test]

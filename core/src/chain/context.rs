@@ -60,6 +60,8 @@ pub struct Context {
     pub(super) parent: Option<(Node, Edge)>,
     /// Its parent lives here as well.
     pub(super) at_home: bool,
+    /// The call came here by several requests at once: whoever lives here may be named by more than one of them.
+    pub(super) shared: bool,
     /// In whose memory what came with the request lies: this one's, or that of an ancestor that lives here.
     pub(super) source: u32,
     /// Other calls here that read what lies in this one's memory.
@@ -122,6 +124,7 @@ impl Context {
         node: Node(0),
         parent: None,
         at_home: false,
+        shared: false,
         source: NIL,
         readers: 0,
         state: State::Queued,

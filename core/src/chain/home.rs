@@ -14,7 +14,7 @@ use super::context::{Context, RECORDS, State, edge_to};
 use super::kids::{Kid, Kids, Stand, pieces};
 use super::machine::{Action, Handle, Machine};
 use super::message::{Mode, Response};
-use super::name::Node;
+use super::name::{CallId, Node};
 use super::notes::{Note, What};
 use super::report::{Code, Record};
 use super::storage::Storage;
@@ -30,6 +30,7 @@ impl<S: Storage> Machine<S> {
     pub fn house(&mut self, node: Node) -> Result<(), Stale> {
         let life = self.config.life;
         self.peers.as_mut().get_mut(node.index()).ok_or(Stale)?.settle(life);
+        self.is_household |= node != self.config.node;
         Ok(())
     }
 
@@ -45,6 +46,9 @@ impl<S: Storage> Machine<S> {
         let class = parent.class + 1;
         if !self.admits(class) {
             return Err((Code::NoResource, 0));
+        }
+        if parent.shared && self.runs_here(parent.call, node) {
+            return Err((Code::SecondParent, 0));
         }
         let source = parent.source;
         let (kids, below) = match parent.layout.stated {
@@ -69,6 +73,7 @@ impl<S: Storage> Machine<S> {
             node,
             parent: Some((parent.node, edge_to(id, at))),
             at_home: true,
+            shared: parent.shared,
             source,
             mode: parent.mode,
             func: parent.func,
@@ -102,6 +107,32 @@ impl<S: Storage> Machine<S> {
         }
         self.figures.at_home += 1;
         Ok(child)
+    }
+
+    /// Whether a member that lives here does its part in a call now.
+    fn runs_here(&self, call: CallId, node: Node) -> bool {
+        let mut live = (0..self.contexts.capacity() as u32).filter_map(|at| self.contexts.at(at));
+        live.any(|(_, context)| (context.call, context.node) == (call, node))
+    }
+
+    /// A request of a call has come for a member that lives here. Whether others of the same call are under way, whose members
+    /// are looked for from now on before they take places, and whether one of them is this member's: the index knows nothing
+    /// of those at home.
+    pub(super) fn shares(&mut self, call: CallId, node: Node) -> (bool, bool) {
+        let (mut shared, mut runs) = (false, false);
+        if !self.is_household || self.contexts.is_empty() {
+            return (shared, runs);
+        }
+        self.each(|machine, id| {
+            if let Ok(context) = machine.contexts.get_mut(id)
+                && context.call == call
+            {
+                context.shared = true;
+                shared = true;
+                runs |= context.node == node;
+            }
+        });
+        (shared, runs)
     }
 
     /// A child that lives here finds no room: the call goes on with its children when there is some, or a little later.

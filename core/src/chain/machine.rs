@@ -81,6 +81,8 @@ pub struct Machine<S: Storage> {
     /// Words that each context has of them.
     pub(super) slab: usize,
     pub(super) peers: S::Peers,
+    /// Others live here beside the machine's own member.
+    pub(super) is_household: bool,
     pub(super) functions: S::Functions,
     pub(super) tombs: S::Tombs,
     pub(super) ring: Ring,
@@ -128,6 +130,7 @@ impl<S: Storage> Machine<S> {
             words,
             slab,
             peers,
+            is_household: false,
             functions,
             tombs,
             ring: Ring::default(),

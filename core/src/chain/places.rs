@@ -171,7 +171,7 @@ impl<S: Storage> Machine<S> {
                 functions::let_go(self.functions.as_mut(), slots[1]);
             }
         }
-        if is_root {
+        if is_root && class == 0 {
             self.open = self.open.saturating_sub(1);
         }
         if self.waiting.len() > 0

@@ -92,20 +92,41 @@ impl<S: Storage> Machine<S> {
                 }
                 None => self.figures.malformed += 1,
             },
-            Kind::Busy if kid.stand == Stand::Sent && head.attempt == kid.attempts => {
-                let due = now + self.config.patience(kid.attempts);
-                self.set_kid(id, at, Kid { stand: Stand::Busy, refused: true, heard: now, ..kid });
-                if let Ok(context) = self.contexts.get_mut(id) {
-                    context.ask_at = context.ask_at.min(due);
-                    self.arm(id);
-                }
-            }
+            Kind::Busy => self.on_busy(id, head, kid, now),
             Kind::Credit => self.on_credit(id, at, kid),
             Kind::Alive => {
                 let stand = if kid.stand == Stand::Sent { Stand::Heard } else { kid.stand };
                 self.set_kid(id, at, Kid { stand, heard: now, refused: false, ..kid });
             }
             _ => {}
+        }
+    }
+
+    /// A child has no room; it is asked again a little later.
+    fn on_busy(&mut self, id: Handle, head: &Head, kid: Kid, now: Time) {
+        if kid.stand != Stand::Sent || head.attempt != kid.attempts {
+            return;
+        }
+        let due = now + self.config.patience(kid.attempts);
+        self.set_kid(id, head.edge.ordinal, Kid { stand: Stand::Busy, refused: true, heard: now, ..kid });
+        if let Ok(context) = self.contexts.get_mut(id) {
+            context.ask_at = context.ask_at.min(due);
+            self.arm(id);
+        }
+    }
+
+    /// A message that was [polled](Self::poll) finds no room on its way. If it is a request, it is sent again a little later, as
+    /// if its receiver had no place for it, and may be dropped. Everything else has to wait, and is bounded by what its receiver
+    /// has sent and by the requests that did find room.
+    pub fn on_full(&mut self, from: Node, to: Node, message: &[u8], now: Time) -> bool {
+        match Head::parse(&mut Reader::new(message)) {
+            Ok(head) if head.kind == Kind::Request => {
+                if let Some((id, kid)) = self.awaited((to, from), &head) {
+                    self.on_busy(id, &head, kid, now);
+                }
+                true
+            }
+            _ => false,
         }
     }
 

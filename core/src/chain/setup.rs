@@ -8,7 +8,7 @@ use super::kids::pieces;
 use super::layout::{Layout, Sizes};
 use super::machine::{Handle, Machine, OVER};
 use super::message::{Failure, Head, Kind, List, Mode, Request};
-use super::name::{Node, Tag};
+use super::name::{CallId, Node, Tag};
 use super::notes::{Note, What, refused};
 use super::peers::Age;
 use super::report::{Code, Record, Stage};
@@ -43,8 +43,10 @@ impl<S: Storage> Machine<S> {
         if let Some(at) = self.index.get(call.key(to)) {
             return self.again(ends, head, at);
         }
-        if call.root == to {
-            // The call is its own; whoever sends it here has made it up.
+        let is_own = call.root == self.config.node && call.life == self.config.life;
+        let is_to_come = is_own && CallId::is_after(call.seq, self.seq);
+        if call.root == to || is_to_come {
+            // The call is its own, or not made yet; whoever sends it here has made it up.
             return self.refuse_once(ends, head, Code::SecondParent, 0);
         }
         let Some(&root) = self.peers.as_ref().get(call.root.index()) else {
@@ -143,11 +145,16 @@ impl<S: Storage> Machine<S> {
         if !self.admits(head.class) {
             return Err((Code::NoResource, 0));
         }
+        let (shared, runs) = self.shares(head.call, to);
+        if runs {
+            return Err((Code::SecondParent, 0));
+        }
         let budget = Lapse::from_micros(u64::from(request.budget_us));
         let context = Context {
             call: head.call,
             node: to,
             parent: Some((from, head.edge)),
+            shared,
             mode: head.mode,
             func: request.func,
             callback: request.callback,

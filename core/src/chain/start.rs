@@ -56,7 +56,7 @@ pub struct Call<'a> {
     pub caps: Caps,
     /// How it is to be treated.
     pub mode: Mode,
-    /// How long it may take.
+    /// How long it may take; within another call no longer than that.
     pub budget: Lapse,
     /// Whether the function runs at the one who makes the call as well.
     pub at_root: bool,
@@ -207,13 +207,20 @@ impl<S: Storage> Machine<S> {
         if call.header.len() > max {
             return Err(StartError::HeaderTooLong { len: call.header.len(), max });
         }
-        if call.budget.0 < 1000 {
+        let deadline = now + call.budget;
+        let (class, deadline) = match call.within {
+            None => (0, deadline),
+            Some(outer) => {
+                let outer = self.contexts.get(outer).ok().filter(|outer| outer.is_going_on());
+                let outer = outer.ok_or(StartError::StaleWithin)?;
+                // What the outer call keeps for its report to come up is not for calls that it waits for.
+                (outer.class + 1, deadline.min(Time(outer.deadline.0.saturating_sub(outer.slack.0))))
+            }
+        };
+        let budget = deadline.since(now);
+        if budget.0 < 1000 {
             return Err(StartError::NoTime);
         }
-        let class = match call.within {
-            None => 0,
-            Some(outer) => self.contexts.get(outer).map_err(|_| StartError::StaleWithin)?.class + 1,
-        };
         let len = self.list(call.members)?;
         if call.callback == Tag::NONE && call.caps.bytes() > 0 && len > 1 {
             return Err(StartError::ReplyWithoutCallback);
@@ -252,7 +259,7 @@ impl<S: Storage> Machine<S> {
             needed: needed as usize,
             allowed: if layout.end as usize > allowed { allowed } else { self.config.message_max as usize },
         })?;
-        if self.open >= self.config.open_max || !self.admits(class) {
+        if (class == 0 && self.open >= self.config.open_max) || !self.admits(class) {
             return Err(StartError::WouldBlock);
         }
         let seq = self.seq.wrapping_add(1);
@@ -267,8 +274,8 @@ impl<S: Storage> Machine<S> {
             height: laid.height as u8,
             class,
             takes_part: call.at_root,
-            deadline: now + call.budget,
-            slack: Self::slack(call.budget, laid.height as u8),
+            deadline,
+            slack: Self::slack(budget, laid.height as u8),
             caps: call.caps,
             data_len,
             layout,
@@ -276,7 +283,8 @@ impl<S: Storage> Machine<S> {
             ..Context::EMPTY
         };
         let id = self.take(context).map_err(|_| StartError::WouldBlock)?;
-        (self.seq, self.open) = (seq, self.open + 1);
+        self.seq = seq;
+        self.open += u16::from(class == 0);
         self.write_list(id, &laid, len);
         if let Some((_, memory)) = self.both(id) {
             let bytes = memory.as_mut_bytes();

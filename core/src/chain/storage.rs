@@ -67,7 +67,7 @@ pub struct Config {
     /// Classes of calls by depth, each with a place of its own; 0 if all members together never have more calls open
     /// than this one has places. Deeper trees than there are classes are refused.
     pub classes: u8,
-    /// Calls that this member may have open itself.
+    /// Calls that this member may have open itself; those within another call do not count, for that may wait for them.
     pub open_max: u16,
     /// The longest message that the transport carries, in bytes.
     pub message_max: u32,

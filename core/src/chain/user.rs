@@ -276,6 +276,13 @@ impl<S: Storage> Machine<S> {
         Ok(())
     }
 
+    /// Whether the function of a call was begun here, has not ended, and the call goes on: it is worth a
+    /// [wake](Self::wake).
+    #[must_use]
+    pub fn is_pending(&self, handle: Handle) -> bool {
+        self.contexts.get(handle).is_ok_and(|context| context.state == State::Running)
+    }
+
     /// A function that said [`Verdict::Pending`] is to be run again.
     ///
     /// # Errors

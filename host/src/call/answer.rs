@@ -1,6 +1,6 @@
 //! What a member tells whoever uses it: answers to calls, and why there are none.
 
-use umbra_core::chain::{Node, Record, Tallies};
+use umbra_core::chain::{Node, Outcome, Record, Tallies};
 use umbra_core::error::Stale;
 
 use super::station::StationError;
@@ -54,6 +54,16 @@ pub struct Reply {
     pub header: Vec<u8>,
     /// Its data.
     pub data: Vec<u8>,
+}
+
+/// The answer to a call that has ended.
+pub(super) fn answer(outcome: &Outcome<'_>) -> Result<Reply, Failure> {
+    match outcome {
+        Outcome::Done { members, header, data } => {
+            Ok(Reply { members: *members, header: header.to_vec(), data: data.to_vec() })
+        }
+        Outcome::Failed(report) => Err(Failure { tallies: report.tallies, records: report.records().collect() }),
+    }
 }
 
 /// Why a wait ended without an answer.

@@ -5,12 +5,13 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use umbra_core::chain::{
-    Action, Call, Config, Handle, Life, Machine, Node, Outcome, RegisterError, StartError, Tag, Verdict, Work,
+    Action, Call, Config, Handle, Life, Machine, Node, Phase, RegisterError, StartError, Tag, Verdict, Work,
 };
 use umbra_core::error::Stale;
 use umbra_core::time::{Lapse, Time};
 
-use super::answer::{Failure, JoinError, Reply, WaitError};
+use super::answer::{JoinError, Reply, WaitError, answer};
+use super::local::{Local, Within};
 use super::peers::Peers;
 use super::station::{Station, number};
 use super::storage::{Capacities, Heap};
@@ -19,7 +20,7 @@ use crate::sys::futex::Futex;
 use crate::sys::process::{Process, ProcessId};
 
 /// A function that members may call.
-pub type Function = Box<dyn FnMut(&mut Work<'_>) -> Verdict + Send>;
+pub type Function = Box<dyn FnMut(&mut Work<'_>, &mut Local<'_>) -> Verdict + Send>;
 
 /// How often members look who has died.
 const LOOK: Lapse = Lapse::from_millis(10);
@@ -27,8 +28,6 @@ const LOOK: Lapse = Lapse::from_millis(10);
 const PROBE: Lapse = Lapse::from_micros(500);
 /// Messages taken before something else is done.
 const BATCH: usize = 64;
-/// Messages that wait for room in the inboxes of others before no more are made.
-const OUTBOX: usize = 256;
 /// Looks at the inbox before the first sleep.
 const SPINS: u32 = 200;
 
@@ -47,13 +46,15 @@ pub struct Member {
     pub(super) held: Option<((Node, Node), usize)>,
     /// Calls whose function is pending.
     pending: Vec<Handle>,
+    /// Calls that functions have made which are pending.
+    pub(super) within: Vec<Within>,
     pub(super) look_at: Time,
     probe_at: Time,
 }
 
 impl std::fmt::Debug for Member {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Member").field("node", &self.node).field("calls", &self.machine.len()).finish_non_exhaustive()
+        f.debug_struct("Member").field("node", &self.node).field("calls", &self.calls()).finish_non_exhaustive()
     }
 }
 
@@ -94,6 +95,7 @@ impl Member {
             pad: vec![0; config.message_max as usize],
             held: None,
             pending: Vec::new(),
+            within: Vec::new(),
             look_at: Time::ZERO,
             probe_at: Time::NEVER,
         })
@@ -120,6 +122,12 @@ impl Member {
         self.node
     }
 
+    /// Calls under way here, its own and those of others.
+    #[must_use]
+    pub fn calls(&self) -> usize {
+        self.machine.len()
+    }
+
     /// Counts of what its machine did.
     #[must_use]
     pub const fn figures(&self) -> &umbra_core::chain::Figures {
@@ -133,7 +141,19 @@ impl Member {
     pub fn register(
         &mut self,
         name: &str,
-        function: impl FnMut(&mut Work<'_>) -> Verdict + Send + 'static,
+        mut function: impl FnMut(&mut Work<'_>) -> Verdict + Send + 'static,
+    ) -> Result<Tag, RegisterError> {
+        self.register_local(name, move |work, _| function(work))
+    }
+
+    /// Makes a function callable by this name that also makes calls of its own.
+    ///
+    /// # Errors
+    /// [`RegisterError`].
+    pub fn register_local(
+        &mut self,
+        name: &str,
+        function: impl FnMut(&mut Work<'_>, &mut Local<'_>) -> Verdict + Send + 'static,
     ) -> Result<Tag, RegisterError> {
         let tag = Tag::of(name);
         let at = usize::from(self.machine.register(tag)?);
@@ -175,18 +195,10 @@ impl Member {
     /// [`WaitError`].
     pub fn wait(&mut self, handle: Handle, patience: Duration) -> Result<Reply, WaitError> {
         self.serve_until(patience, |member| member.machine.outcome(handle).map_or(true, |outcome| outcome.is_some()));
-        let answer = match self.machine.outcome(handle)? {
-            None => return Err(WaitError::NotYet),
-            Some(Outcome::Done { members, header, data }) => {
-                Ok(Reply { members, header: header.to_vec(), data: data.to_vec() })
-            }
-            Some(Outcome::Failed(report)) => {
-                Err(WaitError::Failed(Failure { tallies: report.tallies, records: report.records().collect() }))
-            }
-        };
+        let answer = answer(&self.machine.outcome(handle)?.ok_or(WaitError::NotYet)?);
         self.machine.release(handle)?;
         self.turn();
-        answer
+        answer.map_err(WaitError::Failed)
     }
 
     /// Gives a call up; its answer says so.
@@ -235,39 +247,42 @@ impl Member {
             self.look();
         }
         worked |= self.flush();
-        while self.outbox.len() < OUTBOX
-            && let Some(action) = self.machine.poll(at, &mut self.buffer)
-        {
+        worked |= self.tend();
+        while let Some(action) = self.machine.poll(at, &mut self.buffer) {
             worked = true;
             match action {
                 Action::Send { from, to, len_bytes } => self.send(from, to, len_bytes),
                 Action::Run { handle, function } => self.run(handle, function),
-                Action::Ended { .. } => {}
+                Action::Ended { handle } => self.ended(handle),
             }
         }
         worked
     }
 
     fn run(&mut self, handle: Handle, function: u16) {
+        let mut within = self.take_within(handle);
         let verdict = match (self.functions.get_mut(usize::from(function)), self.machine.work(handle)) {
             (Some(Some(function)), Ok(mut work)) => {
-                catch_unwind(AssertUnwindSafe(|| function(&mut work))).unwrap_or(Verdict::Panic)
+                let in_callback = matches!(work.phase, Phase::Wait(_));
+                let mut local = Local { within: &mut within, node: self.node, in_callback };
+                catch_unwind(AssertUnwindSafe(|| function(&mut work, &mut local))).unwrap_or(Verdict::Panic)
             }
             _ => Verdict::Panic,
         };
-        if verdict == Verdict::Pending {
+        if verdict == Verdict::Pending && !within.waits() {
             self.pending.push(handle);
             self.probe_at = self.probe_at.min(now() + PROBE);
         }
         let finished = self.machine.finish(handle, verdict);
         debug_assert!(finished.is_ok(), "the machine asked for it");
+        self.settle(within, verdict);
     }
 
     fn sleep(&self, end: Time) {
         let Ok(inbox) = self.station.inbox(self.node) else { return };
         let until = [end, self.look_at, self.probe_at, self.machine.deadline().unwrap_or(Time::NEVER)];
         let mut until = until.into_iter().min().unwrap_or(end);
-        if !self.outbox.is_empty() {
+        if !self.outbox.is_empty() || self.within.iter().any(Within::wishes) {
             until = until.min(now() + PROBE);
         }
         let look = || (!inbox.queue().is_empty()).then_some(());

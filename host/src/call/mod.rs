@@ -36,6 +36,7 @@
 //! ```
 
 mod answer;
+pub mod local;
 mod member;
 mod peers;
 mod post;
@@ -43,6 +44,7 @@ mod station;
 mod storage;
 
 pub use answer::{Failure, JoinError, Reply, WaitError};
+pub use local::{BeginError, InnerError, Local};
 pub use member::{Function, Member};
 pub use station::{Shape, Station, StationError};
 pub use storage::{Capacities, Heap};

@@ -14,6 +14,9 @@ use super::station::{Sitter, Station, number};
 use crate::sys::clock::now;
 use crate::sys::futex::Futex;
 
+/// Messages that wait for room in one inbox before requests to it are made again later.
+const OUTBOX: usize = 16;
+
 impl Member {
     /// Takes messages out of the inbox of a seat of ours, at most so many; whether there were any.
     pub(super) fn receive(&mut self, seat: Node, most: usize) -> bool {
@@ -55,8 +58,12 @@ impl Member {
 
     pub(super) fn send(&mut self, from: Node, to: Node, len: usize) {
         let Some(message) = self.buffer.get(..len) else { return };
-        let behind = self.outbox.iter().any(|&(_, waiting, _)| waiting == to);
-        if behind || !self.door().post(from, to, message) {
+        let behind = self.outbox.iter().filter(|&&(_, waiting, _)| waiting == to).count();
+        if behind == 0 && self.door().post(from, to, message) {
+            return;
+        }
+        // Whoever takes nothing out of its inbox, because it is stopped, must not keep us from serving others.
+        if behind < OUTBOX || !self.machine.on_full(from, to, message, now()) {
             self.outbox.push_back((from, to, message.to_vec()));
         }
     }
