@@ -57,6 +57,7 @@ pub mod placement;
 pub mod reference;
 pub mod region;
 pub mod ring;
+pub mod room;
 pub mod segment;
 pub mod shared_cache;
 pub mod shared_slots;

@@ -73,7 +73,7 @@ extern "C" {
 #define UMBRA_EDEADLOCK 117         /* caller tells the news that it would wait for */
 #define UMBRA_EEMPTY 118            /* channel is empty */
 #define UMBRA_EDESTROYED 119        /* what was named was destroyed, or its owner ended */
-#define UMBRA_ENEVER 120            /* more bytes than the pool or the channel can ever have */
+#define UMBRA_ENEVER 120            /* more bytes than the pool, the channel or the memory can ever have */
 #define UMBRA_ENONLOCAL 121         /* what the reference names is of another host */
 #define UMBRA_EVERSION 122          /* made by another version of this library */
 #define UMBRA_EBROKEN 123           /* barrier is broken until it is reset */
@@ -311,6 +311,71 @@ int umbra_caches_end(umbra_caches caches, uint64_t key);
 int umbra_caches_interrupt_and_end(umbra_caches caches, uint64_t key);
 /* Interrupts and releases all caches of the table, and the table. */
 int umbra_caches_destroy(umbra_caches caches);
+
+/* ---- memory: which bytes belong to what, for the threads of this process; nothing touches the bytes ---- */
+
+typedef uint64_t umbra_memory;
+
+struct umbra_memory_options {
+    size_t size;                    /* sizeof(struct umbra_memory_options) */
+    uint64_t capacity;              /* bytes to manage, wherever they are */
+    uint64_t granule;               /* unit of offsets and lengths, a power of two; 0: 64 bytes */
+    uint32_t ranges;                /* that can be in use at once */
+    uint32_t waiters;               /* threads that can wait at once; 0: 1024 */
+};
+
+int umbra_memory_create(const struct umbra_memory_options *options, umbra_memory *memory);
+/* Interrupts the memory and releases its handle. */
+int umbra_memory_destroy(umbra_memory memory);
+/* Takes a range of len bytes at a multiple of align (a power of two; 0: anywhere). Waits in line for room for at most timeout_ms
+ * (-UMBRA_ETIMEOUT: the detail tells how full it is); with 0 it does not wait (-UMBRA_EFULL). -UMBRA_ENEVER: it is larger than
+ * the memory. */
+int umbra_memory_alloc(umbra_memory memory, uint64_t len, uint64_t align, uint64_t timeout_ms, uint64_t *offset);
+/* Gives the range back that starts there; -UMBRA_EUNUSED if none does. */
+int umbra_memory_free(umbra_memory memory, uint64_t offset);
+/* Ends every wait and makes every later call fail with -UMBRA_EINTERRUPTED. */
+int umbra_memory_interrupt(umbra_memory memory);
+
+struct umbra_memory_figures {
+    size_t size;                    /* sizeof(struct umbra_memory_figures) */
+    uint64_t capacity;              /* bytes managed */
+    uint64_t free;                  /* bytes free, in all ranges together */
+    uint64_t largest;               /* bytes of the longest free range */
+    uint32_t used_ranges;
+    uint32_t free_ranges;
+};
+
+int umbra_memory_figures(umbra_memory memory, struct umbra_memory_figures *figures);
+
+/* Data of any length in one memory: what is found, remembered and forgotten is as in a forgetful slot cache. */
+typedef uint64_t umbra_cached_memory;
+
+struct umbra_member {
+    uint64_t data;
+    uint64_t len;                   /* in bytes; the same each time */
+    uint64_t offset;                /* gets its place */
+    uint32_t found;                 /* gets UMBRA_FOUND_... */
+};
+
+/* ranges: data that can have a place at once. */
+int umbra_cached_memory_create(const struct umbra_memory_options *options, umbra_cached_memory *memory);
+int umbra_cached_memory_destroy(umbra_cached_memory memory);
+/* Takes references to the places of all members, or of none: who waits in line holds nothing of its group, so groups can't block
+ * each other. Waits for at most timeout_ms; with 0 it does not. Each member is followed by one umbra_cached_memory_free. */
+int umbra_cached_memory_alloc(umbra_cached_memory memory, struct umbra_member *members, size_t count, uint64_t timeout_ms);
+/* Waits until the place of data is filled. -UMBRA_EABANDONED: allocate again, and fill it if it is found empty. */
+int umbra_cached_memory_wait_filled(umbra_cached_memory memory, uint64_t data, uint64_t timeout_ms);
+int umbra_cached_memory_free(umbra_cached_memory memory, uint64_t data);
+/* The content is there, or will not come; says who found the place empty. */
+int umbra_cached_memory_remember(umbra_cached_memory memory, uint64_t data);
+int umbra_cached_memory_abandon(umbra_cached_memory memory, uint64_t data);
+/* As for slot caches; forgotten may be NULL. */
+int umbra_cached_memory_forget(umbra_cached_memory memory, uint64_t data, int *forgotten);
+int umbra_cached_memory_forget_later(umbra_cached_memory memory, uint64_t data, int *forgotten);
+/* Ends every wait and makes every later call fail with -UMBRA_EINTERRUPTED, for good. */
+int umbra_cached_memory_interrupt(umbra_cached_memory memory);
+/* Also after an interrupt. */
+int umbra_cached_memory_statistics(umbra_cached_memory memory, struct umbra_cache_statistics *statistics);
 
 /* ---- stencil caches: whole neighbourhoods, each input loaded once for all that wait for it ---- */
 

@@ -10,7 +10,7 @@ use crate::statistics::Counted;
 use crate::status::Failure;
 
 /// Threads that can wait at once, if nobody says how many.
-const WAITERS: usize = 1024;
+pub(crate) const WAITERS: usize = 1024;
 
 /// `struct umbra_cache_options`.
 #[repr(C)]
@@ -147,7 +147,7 @@ pub unsafe extern "C" fn umbra_cache_forget_later(cache: u64, data: u64, forgott
 ///
 /// # Safety
 /// `to` is valid for writing, or null.
-unsafe fn store_optional(to: *mut c_int, value: bool) -> Result<(), Failure> {
+pub(crate) unsafe fn store_optional(to: *mut c_int, value: bool) -> Result<(), Failure> {
     if to.is_null() {
         return Ok(());
     }

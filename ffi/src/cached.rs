@@ -55,7 +55,7 @@ pub(crate) struct Plan {
 impl Plan {
     pub(crate) fn build(&self) -> Result<Box<dyn Cached>, Failure> {
         match self.ids {
-            0 => self.with_index(Sparse::new(zeros(Line::for_ids(self.slots as usize))?, 0x5bd1_e995)),
+            0 => self.with_index(sparse(self.slots)?),
             ids => self.with_index(Dense::new(zeros(usize::try_from(ids).map_err(|_| no_memory())?)?)),
         }
     }
@@ -91,6 +91,11 @@ impl Plan {
             error => Failure::new(Code::Invalid, error),
         })
     }
+}
+
+/// An index for so many of any ids.
+pub(crate) fn sparse(ids: u32) -> Result<Sparse<Vec<Line>>, Failure> {
+    Ok(Sparse::new(zeros(Line::for_ids(ids as usize))?, 0x5bd1_e995))
 }
 
 /// So many numbers of slots from the first on.

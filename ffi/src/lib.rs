@@ -16,6 +16,8 @@
 //! read      post, poll, wait, free                   memory of other ranks
 //! cache     alloc, free, remember, forget, interrupt which slot holds which data, for threads that wait
 //! caches    add, find, end                          several of them, each under a key
+//! memory    alloc, free, interrupt                  ranges of any length
+//! cached_memory  alloc, free, remember, forget      data of any length in one memory
 //! pool      create, attach, alloc, reference, destroy       memory that processes share
 //! channel   create, attach, send, receive, poll, barrier    messages between processes
 //! fabric    create, attach, descriptor           memory through which ranks exchange ghost cells
@@ -43,6 +45,8 @@ pub mod boundary;
 #[allow(unsafe_code)]
 pub mod cache;
 #[allow(unsafe_code)]
+pub mod cached_memory;
+#[allow(unsafe_code)]
 pub mod caches;
 #[allow(unsafe_code)]
 pub mod channel;
@@ -58,6 +62,8 @@ pub mod gpc_within;
 pub mod group;
 #[allow(unsafe_code)]
 pub mod lookup;
+#[allow(unsafe_code)]
+pub mod memory;
 #[allow(unsafe_code)]
 pub mod mesh;
 #[allow(unsafe_code)]

@@ -1,14 +1,15 @@
-//! What handles name: sessions, groups, regions, reads, caches, pools, channels, exchanges, members.
+//! What handles name: sessions, groups, regions, reads, caches, memories, pools, channels, exchanges, members.
 
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use umbra::cache::{Caches, EndsShared};
+use umbra::cache::{self, CachedMemory, Caches, EndsShared};
 use umbra::call::Station;
 use umbra::channel::Channel;
 use umbra::pool::Pool;
 use umbra::session::{Exported, GroupHandle, Posted, Session};
 use umbra::sys::segment::Segment;
 use umbra_core::cache::keyed::InUse;
+use umbra_core::cache::{Line, Sparse};
 use umbra_core::id::Id;
 use umbra_core::key::Key;
 
@@ -30,6 +31,8 @@ pub(crate) enum Object {
     Read(Reading),
     Cache(Box<dyn Cached>),
     Caches(Caches<Tenant>),
+    Memory(Box<cache::Memory>),
+    CachedMemory(Box<CachedMemory<Sparse<Vec<Line>>>>),
     Stencil(Box<Stenciled>),
     Pool(Box<Pool>),
     Channel(Channel),
@@ -190,6 +193,28 @@ pub(crate) fn with_caches<R>(
 ) -> Result<R, Failure> {
     match &*HANDLES.get(handle)? {
         Object::Caches(caches) => act(caches),
+        _ => Err(Code::WrongKind.into()),
+    }
+}
+
+/// Uses the memory that a handle names; many may at once.
+pub(crate) fn with_memory<R>(
+    handle: u64,
+    act: impl FnOnce(&cache::Memory) -> Result<R, Failure>,
+) -> Result<R, Failure> {
+    match &*HANDLES.get(handle)? {
+        Object::Memory(memory) => act(memory),
+        _ => Err(Code::WrongKind.into()),
+    }
+}
+
+/// Uses the cached memory that a handle names; many may at once.
+pub(crate) fn with_cached_memory<R>(
+    handle: u64,
+    act: impl FnOnce(&CachedMemory<Sparse<Vec<Line>>>) -> Result<R, Failure>,
+) -> Result<R, Failure> {
+    match &*HANDLES.get(handle)? {
+        Object::CachedMemory(memory) => act(memory),
         _ => Err(Code::WrongKind.into()),
     }
 }

@@ -120,7 +120,7 @@ codes! {
     WouldDeadlock = 117, "caller tells the news that it would wait for: submit instead, or let another thread wait";
     Empty = 118, "channel is empty: wait until a message is sent";
     Destroyed = 119, "what was named was destroyed, or its owner ended";
-    Never = 120, "more bytes than the pool or the channel can ever have";
+    Never = 120, "more bytes than the pool, the channel or the memory can ever have";
     NonLocal = 121, "what the reference names is of another host";
     Version = 122, "made by another version: use one build on both sides";
     Broken = 123, "barrier is broken: reset it";

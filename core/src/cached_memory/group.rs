@@ -53,6 +53,11 @@ impl Member {
     pub const fn place(&self) -> Option<Place> {
         self.place
     }
+
+    /// Notes what was found.
+    pub(crate) fn put(&mut self, place: Place) {
+        self.place = Some(place);
+    }
 }
 
 /// Whether a member is the first with its data, in an order in which those of one data stand together.

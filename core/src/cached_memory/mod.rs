@@ -309,6 +309,17 @@ where
         filling.map(|(at, slot)| (slot.data, self.bytes(self.space.tile(at).start)))
     }
 
+    /// How many requests were refused, for who lets them wait instead.
+    pub(crate) fn refused(&mut self) -> &mut u64 {
+        &mut self.statistics.cache.refused
+    }
+
+    /// Data in use, with its offset and references; O(records).
+    pub(crate) fn held(&self) -> impl Iterator<Item = (u64, u64, u32)> {
+        let places = (0..self.bottom).zip(self.slots.as_ref()).filter(|(_, slot)| slot.count > 0);
+        places.map(|(at, slot)| (slot.data, self.bytes(self.space.tile(at).start), slot.count))
+    }
+
     /// Takes a place in the line of those who wait for room for these.
     ///
     /// # Errors

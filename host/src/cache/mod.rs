@@ -1,4 +1,4 @@
-//! Slot caches for threads: `alloc` waits for its turn, for so long.
+//! Slot caches for threads: `alloc` waits for its turn, for so long. And memories, for data of any length.
 //!
 //! The tables, the line of those who wait and the rules are [`umbra_core::cache::waiting`]; here are a lock and threads
 //! that sleep. Each waiter is woken by its own news, once; nobody is woken in vain.
@@ -35,7 +35,10 @@
 mod error;
 mod keyed;
 mod lock;
+mod memory;
+mod places;
 pub(crate) mod records;
+mod room_error;
 pub(crate) mod wait;
 
 use std::ops::{Deref, Range};
@@ -48,7 +51,10 @@ use umbra_core::cache::{self, Forgetting, Index, Plain, Remembering, Remembers, 
 pub use error::{AllocError, BuildError, FilledError};
 pub use keyed::{Caches, EndKeyError, EndsShared, Handle, Tenant};
 pub use lock::Guard;
+pub use memory::{HeldRange, Memory, RangeUnmet};
+pub use places::{CachedMemory, ContentUnmet, HeldPlaces, PlaceUnmet};
 use records::reserved;
+pub use room_error::{MakeError, Unmet};
 
 /// All that a cache works in, owned.
 type Owned<I, P, C> = Guard<Waiting<Vec<Slot>, I, P, C, Vec<Waiter>>>;

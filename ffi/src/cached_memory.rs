@@ -1,0 +1,192 @@
+//! `umbra_cached_memory_*`: places for data of any length, for the threads of a process.
+
+use std::ffi::c_int;
+use std::time::Duration;
+
+use umbra::cache::{CachedMemory, ContentUnmet, PlaceUnmet, Unmet};
+use umbra_core::cache::Found;
+use umbra_core::cache::waiting::ContentError;
+use umbra_core::cached_memory::{Member, PlaceError};
+use umbra_core::room::WaitError;
+
+use crate::cache::store_optional;
+use crate::cached::{FULL, INTERRUPTED, TIMEOUT, failures, sparse};
+use crate::call::{enter, numbers, store, store_sized, takes};
+use crate::memory::{Options, Plan};
+use crate::object::{HANDLES, Object, with_cached_memory};
+use crate::statistics::Counted;
+use crate::status::{Code, Failure};
+
+/// `struct umbra_member`.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct Asked {
+    data: u64,
+    len: u64,
+    offset: u64,
+    found: u32,
+}
+
+/// Makes a memory that caches.
+///
+/// # Safety
+/// `options` points to a structure that begins with its size; `created` is valid for writing.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbra_cached_memory_create(options: *const Options, created: *mut u64) -> c_int {
+    enter(|| {
+        takes(created)?;
+        // SAFETY: the caller's promise about `options`.
+        let Plan { capacity, granule, ranges, waiters } = unsafe { Options::plan(options) }?;
+        let memory = CachedMemory::with_waiters(capacity, granule, ranges, sparse(ranges)?, waiters)?;
+        let handle = HANDLES.keep(Object::CachedMemory(Box::new(memory)))?;
+        // SAFETY: the caller's promise about the output.
+        unsafe { store(created, handle) }
+    })
+}
+
+/// Interrupts the memory and releases its handle.
+#[unsafe(no_mangle)]
+pub extern "C" fn umbra_cached_memory_destroy(memory: u64) -> c_int {
+    enter(|| {
+        with_cached_memory(memory, |memory| {
+            memory.interrupt();
+            Ok(())
+        })?;
+        HANDLES.release(memory).map(drop)
+    })
+}
+
+/// Takes references to the places of all members or of none, waiting in line for room for so long; with 0 it does not wait.
+///
+/// # Safety
+/// `members` points to `count` members that nobody else uses during the call.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbra_cached_memory_alloc(
+    memory: u64,
+    members: *mut Asked,
+    count: usize,
+    timeout_ms: u64,
+) -> c_int {
+    enter(|| {
+        with_cached_memory(memory, |memory| {
+            // SAFETY: the caller's promise; all bits are a member.
+            let asked = unsafe { numbers(members.cast_const(), count) }?;
+            let mut group: Vec<_> = asked.iter().map(|asked| Member::new(asked.data, asked.len)).collect();
+            let held = match timeout_ms {
+                0 => memory.try_alloc_group(&mut group)?,
+                _ => memory.alloc_group(&mut group, Duration::from_millis(timeout_ms))?,
+            };
+            // C holds the references by the ids of the data from here on.
+            for (at, member) in held.into_members().iter().flat_map(|group| group.iter()).enumerate() {
+                let place = member.place();
+                let (offset, found) = place.map_or((0, Found::Empty), |place| (place.offset, place.found));
+                let told = Asked { data: member.data(), len: member.len(), offset, found: found as u32 };
+                // SAFETY: below `count`, by the caller's promise.
+                let to = unsafe { members.add(at) };
+                // SAFETY: as above.
+                unsafe { store(to, told) }?;
+            }
+            Ok(())
+        })
+    })
+}
+
+/// Waits until the place of data is filled, for so long.
+#[unsafe(no_mangle)]
+pub extern "C" fn umbra_cached_memory_wait_filled(memory: u64, data: u64, timeout_ms: u64) -> c_int {
+    enter(|| with_cached_memory(memory, |memory| Ok(memory.filled(data, Duration::from_millis(timeout_ms))?)))
+}
+
+/// Gives a reference back.
+#[unsafe(no_mangle)]
+pub extern "C" fn umbra_cached_memory_free(memory: u64, data: u64) -> c_int {
+    enter(|| with_cached_memory(memory, |memory| Ok(memory.free(data)?)))
+}
+
+/// The content is there, says who found the place empty.
+#[unsafe(no_mangle)]
+pub extern "C" fn umbra_cached_memory_remember(memory: u64, data: u64) -> c_int {
+    enter(|| with_cached_memory(memory, |memory| Ok(memory.remember(data)?)))
+}
+
+/// The content will not come, says who found the place empty; the reference is freed as usual.
+#[unsafe(no_mangle)]
+pub extern "C" fn umbra_cached_memory_abandon(memory: u64, data: u64) -> c_int {
+    enter(|| with_cached_memory(memory, |memory| Ok(memory.abandon(data)?)))
+}
+
+/// Frees the place of content that nobody uses.
+///
+/// # Safety
+/// `forgotten` is valid for writing, or null.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbra_cached_memory_forget(memory: u64, data: u64, forgotten: *mut c_int) -> c_int {
+    // SAFETY: forwarded.
+    enter(|| with_cached_memory(memory, |memory| unsafe { store_optional(forgotten, memory.forget(data)?) }))
+}
+
+/// The same, but content in use leaves with its last reference.
+///
+/// # Safety
+/// `forgotten` is valid for writing, or null.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbra_cached_memory_forget_later(memory: u64, data: u64, forgotten: *mut c_int) -> c_int {
+    // SAFETY: forwarded.
+    enter(|| with_cached_memory(memory, |memory| unsafe { store_optional(forgotten, memory.forget_later(data)?) }))
+}
+
+/// Ends every wait, and makes every later call fail.
+#[unsafe(no_mangle)]
+pub extern "C" fn umbra_cached_memory_interrupt(memory: u64) -> c_int {
+    enter(|| {
+        with_cached_memory(memory, |memory| {
+            memory.interrupt();
+            Ok(())
+        })
+    })
+}
+
+/// Tells what happened so far; also after an interrupt.
+///
+/// # Safety
+/// `statistics` points to a structure that begins with its size and that nobody else uses.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbra_cached_memory_statistics(memory: u64, statistics: *mut Counted) -> c_int {
+    enter(|| {
+        let told = with_cached_memory(memory, |memory| Ok(memory.look(|places| places.statistics().cache).into()))?;
+        // SAFETY: the caller's promise about the structure.
+        unsafe { store_sized(statistics, &told, size_of::<Counted>()) }
+    })
+}
+
+fn code(error: &PlaceError) -> Code {
+    match error {
+        PlaceError::Interrupted => INTERRUPTED,
+        PlaceError::TooLarge { .. } => Code::Never,
+        PlaceError::TooMany { .. } => Code::TooLarge,
+        PlaceError::Blocked { .. }
+        | PlaceError::NoPlace { .. }
+        | PlaceError::OthersWait
+        | PlaceError::TooManyReferences { .. } => FULL,
+        _ => Code::Invalid,
+    }
+}
+
+failures! {
+    PlaceError {
+        error => code(error),
+    }
+    PlaceUnmet {
+        Unmet::Interrupted => INTERRUPTED,
+        Unmet::Expired { .. } => TIMEOUT,
+        Unmet::Refused(WaitError::TooManyWaiters { .. }) => FULL,
+        Unmet::Refused(WaitError::Refused(error)) => code(error),
+    }
+    ContentUnmet {
+        Unmet::Interrupted => INTERRUPTED,
+        Unmet::Expired { .. } => TIMEOUT,
+        Unmet::Refused(ContentError::NotAssigned { .. }) => Code::NoSlot,
+        Unmet::Refused(ContentError::Abandoned { .. }) => Code::Abandoned,
+        Unmet::Refused(ContentError::TooManyWaiters { .. }) => FULL,
+    }
+}
