@@ -35,6 +35,7 @@
 mod error;
 mod keyed;
 mod lock;
+mod mapped;
 mod memory;
 mod places;
 pub(crate) mod records;
@@ -51,6 +52,7 @@ use umbra_core::cache::{self, Forgetting, Index, Plain, Remembering, Remembers, 
 pub use error::{AllocError, BuildError, FilledError};
 pub use keyed::{Caches, EndKeyError, EndsShared, Handle, Tenant};
 pub use lock::Guard;
+pub use mapped::{Mapped, MappedError};
 pub use memory::{HeldRange, Memory, RangeUnmet};
 pub use places::{CachedMemory, ContentUnmet, HeldPlaces, PlaceUnmet};
 use records::reserved;

@@ -8,7 +8,7 @@ use umbra_core::atomic::{AtomicU64, Ordering};
 use umbra_core::cell::BytesMut;
 use umbra_core::crew::{Crew, Member};
 
-use super::layout::Processes;
+use crate::sys::process::Processes;
 
 const HEADER: usize = 16;
 const STATE: usize = 16;

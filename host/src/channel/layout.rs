@@ -3,7 +3,7 @@
 use umbra_core::atomic::{AtomicU64, Ordering};
 use umbra_core::cell::BytesMut;
 use umbra_core::channel::{Messages, Shape};
-use umbra_core::crew::{Liveness, Member};
+use umbra_core::crew::Member;
 use umbra_core::event::EventCount;
 
 use super::barrier;
@@ -12,7 +12,6 @@ use super::frame::{Format, Frame, FrameError};
 use super::wait::{Shared, Spinning};
 use super::{Attributes, Kind};
 use crate::sys::futex::Futex;
-use crate::sys::process::ProcessId;
 
 pub(super) const VERSION: u64 = 1;
 const FORMAT: Format = Format { magic: u64::from_le_bytes(*b"umbrachn"), version: VERSION };
@@ -186,21 +185,6 @@ impl<'a> View<'a> {
 impl Shared for View<'_> {
     fn bury_dead(&self) -> usize {
         self.frame.bury_dead(self.me, |member| self.give_back(member))
-    }
-}
-
-/// Tells by `/proc` whether processes live.
-pub(crate) struct Processes;
-
-impl Liveness for Processes {
-    fn is_alive(&self, member: Member) -> bool {
-        ProcessId::of(member.identity.pid()).map_or_else(
-            |error| !matches!(error, crate::sys::process::ProcessError::Gone(_)),
-            |now| {
-                use crate::sys::process::{Process, ProcessError};
-                super::identity(now) == member.identity && !matches!(Process::open(now), Err(ProcessError::Gone(_)))
-            },
-        )
     }
 }
 

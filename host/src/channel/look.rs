@@ -5,9 +5,10 @@ use umbra_core::crew::Liveness;
 
 use super::barrier::waiting_at;
 use super::error::Error;
-use super::layout::{self, Pocket, Processes, State, View};
+use super::layout::{self, Pocket, State, View};
 use super::{Channel, Kind};
 use crate::reference::{self, Found};
+use crate::sys::process::Processes;
 
 /// What the links of descriptors of channels say.
 const LINK: &str = "/memfd:umbra-channel (deleted)";

@@ -67,7 +67,6 @@ use crate::sys::host;
 use crate::sys::process::ProcessId;
 use crate::sys::segment::{Mapping, Segment};
 pub(crate) use frame::{Format, Frame, FrameError};
-pub(crate) use layout::Processes;
 use layout::View;
 use seat::Seat;
 pub(crate) use wait::{ADAPTIVE, Patrol, Shared};

@@ -9,9 +9,9 @@ use umbra_core::crew::Member;
 
 use super::error::Error;
 use super::identity;
-use super::layout::{Processes, View};
+use super::layout::View;
 use crate::sys::fork;
-use crate::sys::process::ProcessId;
+use crate::sys::process::{ProcessId, Processes};
 
 /// The number of the place (16 bits), its generation (32), and in which process it was taken (16).
 #[derive(Debug)]

@@ -13,10 +13,9 @@ use umbra_core::crew::{BuryError, Member};
 use umbra_core::heap::{Grasp, Hand, Keep};
 
 use super::error::Error;
-use super::life::Processes;
 use super::{Pool, identity};
 use crate::sys::fork;
-use crate::sys::process::ProcessId;
+use crate::sys::process::{ProcessId, Processes};
 use crate::sys::shared_heap::SharedHeap;
 
 /// Threads of a process that allocate at once without waiting for each other.

@@ -9,19 +9,7 @@ use super::files::Files;
 use super::lanes::Lanes;
 use super::{Lifetime, Pool, Role, Word, identity};
 use crate::sys::futex::Futex;
-use crate::sys::process::{Process, ProcessError, ProcessId};
-
-/// By pid and start time.
-pub(super) struct Processes;
-
-impl Liveness for Processes {
-    fn is_alive(&self, member: Member) -> bool {
-        match ProcessId::of(member.identity.pid()) {
-            Ok(now) => identity(now) == member.identity && !matches!(Process::open(now), Err(ProcessError::Gone(_))),
-            Err(error) => !matches!(error, ProcessError::Gone(_)),
-        }
-    }
-}
+use crate::sys::process::{Process, ProcessError, ProcessId, Processes};
 
 impl Pool {
     /// Notes whether a member is more than the owner of blocks that it left.

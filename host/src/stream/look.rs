@@ -8,8 +8,8 @@ use super::error::Error;
 use super::layout::{self, State, View};
 use super::memory::Pools;
 use super::reference::{map, named};
-use crate::channel::Processes;
 use crate::reference::{self, Found};
+use crate::sys::process::Processes;
 
 /// What the links of descriptors of adapters say.
 const LINK: &str = "/memfd:umbra-stream (deleted)";

@@ -5,6 +5,7 @@
 //! - [`futex`]: sleeping on a word in shared memory.
 //! - [`segment`]: shared memory as a sealed memfd and its mapping.
 //! - [`shared_heap`]: a heap in a segment.
+//! - [`mapped_cache`]: a slot cache in a segment.
 //! - [`host`]: which boot of which machine this is.
 //! - [`lane`]: two rings of lines in one segment.
 //! - [`peer_memory`]: reading and writing another process's memory by `process_vm_readv`.
@@ -16,6 +17,7 @@ pub mod fork;
 pub mod futex;
 pub mod host;
 pub mod lane;
+pub mod mapped_cache;
 pub mod peer_memory;
 pub mod process;
 pub mod segment;

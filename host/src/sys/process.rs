@@ -20,6 +20,7 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags};
 use umbra_core::atomic::{AtomicU64, Ordering};
+use umbra_core::crew::{Identity, Liveness, Member};
 
 use super::fork;
 
@@ -112,6 +113,31 @@ impl Entry {
         let mut rest = std::str::from_utf8(stat.get(end_of_command + 1..)?).ok()?.split_ascii_whitespace();
         let has_exited = matches!(rest.next()?, "Z" | "X");
         Some(Entry { has_exited, start: rest.nth(18)?.parse().ok()? })
+    }
+}
+
+impl From<ProcessId> for Identity {
+    fn from(id: ProcessId) -> Identity {
+        Identity::new(id.pid, id.start)
+    }
+}
+
+/// Whether this life of a process goes on; one that cannot be looked at counts as alive.
+#[must_use]
+pub fn lives(identity: Identity) -> bool {
+    match ProcessId::of(identity.pid()) {
+        Ok(now) => Identity::from(now) == identity && !matches!(Process::open(now), Err(ProcessError::Gone(_))),
+        Err(error) => !matches!(error, ProcessError::Gone(_)),
+    }
+}
+
+/// Members that are processes: tells whether they [live](lives).
+#[derive(Clone, Copy, Debug)]
+pub struct Processes;
+
+impl Liveness for Processes {
+    fn is_alive(&self, member: Member) -> bool {
+        lives(member.identity)
     }
 }
 

@@ -44,7 +44,8 @@ impl SharedHeap {
     }
 }
 
-fn words(segment: &Segment) -> &'static [AtomicU64] {
+/// The words of a mapping, for longer than it may last.
+pub(super) fn words(segment: &Segment) -> &'static [AtomicU64] {
     let words = std::ptr::from_ref(segment.all_words());
     // SAFETY: the mapping stays where it is until the segment is dropped, wherever the segment is moved. Whoever calls
     // this keeps the slice beside the segment, and lends it for no longer than he has both.

@@ -1,0 +1,186 @@
+//! A slot cache that processes of a host share, in a segment.
+//!
+//! The first process makes it and hands a descriptor to the others, over a socket or through a fork; each has a place of its
+//! own, and its threads use that. No lock is held between processes, so nobody's death or stop holds others up. What a
+//! dead process held is taken back by whoever [looks for it](Mapped::reclaim).
+//!
+//! ```
+//! use umbra::cache::Mapped;
+//! use umbra_core::cache::{Found, Remembering};
+//! use umbra_core::shared_cache::Sharing;
+//! let sharing = Sharing::new(8, 31).ok_or("too many")?;
+//! let ours = Mapped::<Remembering>::create(1000, sharing)?;
+//! // As another process would, to which the descriptor was handed.
+//! let theirs = Mapped::<Remembering>::attach(ours.share()?)?;
+//!
+//! let slot = ours.client().alloc(42)?.slot; // Empty: load data 42 into the slot, and then:
+//! ours.client().remember(42)?;
+//! let found = theirs.client().alloc(42)?;
+//! assert_eq!((found.slot, found.found), (slot, Found::Remembered));
+//! drop(theirs); // Gives back what it held.
+//! assert_eq!(ours.client().references(42)?, 1);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! *Cost*: that of [`umbra_core::shared_cache`]; `reclaim` asks the system about each other process, too.
+
+use std::os::fd::OwnedFd;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use umbra_core::shared_cache::{
+    AttachError, Blocked, Client, Contract, JoinError, ReclaimError, Reclaimed, Sharing, words_for,
+};
+
+use crate::sys::fork;
+use crate::sys::host;
+use crate::sys::mapped_cache::{MappedCache, PlaceError};
+use crate::sys::process::{self, ProcessError, ProcessId};
+use crate::sys::segment::{Mapping, Segment, SegmentError};
+
+/// Between two rounds over the dead: long beside an operation of one that lives.
+const AGAIN: Duration = Duration::from_micros(100);
+
+/// Why there is no cache, or no place at it.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum MappedError {
+    /// So many slots cannot be numbered.
+    #[error("{slots} slots are too many for a cache: fewer than 2^31 can be numbered")]
+    TooManySlots {
+        /// How many were asked for.
+        slots: usize,
+    },
+    /// There is no memory to be shared, or it cannot be mapped.
+    #[error(transparent)]
+    Segment(#[from] SegmentError),
+    /// The memory holds no such cache.
+    #[error(transparent)]
+    Attach(AttachError),
+    /// As many processes use it as it was made for; that one leaves or is reclaimed makes a retry worth while.
+    #[error(transparent)]
+    Join(JoinError),
+    /// Who this process is cannot be told.
+    #[error(transparent)]
+    Process(#[from] ProcessError),
+}
+
+impl From<PlaceError> for MappedError {
+    fn from(error: PlaceError) -> Self {
+        match error {
+            PlaceError::Attach(error) => MappedError::Attach(error),
+            PlaceError::Join(error) => MappedError::Join(error),
+        }
+    }
+}
+
+/// This process's place at a cache in a segment; dropping it gives back what the process holds.
+///
+/// A child that was forked off has no place: it attaches by itself, and its end does nothing to what is the parent's. All
+/// users are in one space of process numbers.
+#[derive(Debug)]
+pub struct Mapped<C: Contract> {
+    cache: MappedCache<C>,
+    /// In which process the place was taken.
+    life: u32,
+}
+
+impl<C: Contract> Mapped<C> {
+    /// Makes an empty cache with slots from 0, for as many processes and references as said.
+    ///
+    /// # Errors
+    /// [`MappedError`].
+    pub fn create(slots: usize, sharing: Sharing) -> Result<Mapped<C>, MappedError> {
+        let words = words_for(slots, sharing).ok_or(MappedError::TooManySlots { slots })?;
+        let segment = Segment::create("umbra-cache", words * 8)?;
+        Ok(Self::over(MappedCache::create(segment, slots, sharing, host::id(), ProcessId::current()?.into())?))
+    }
+
+    /// Uses a cache that another process made, by a descriptor of its memory.
+    ///
+    /// # Errors
+    /// [`MappedError`].
+    pub fn attach(memory: OwnedFd) -> Result<Mapped<C>, MappedError> {
+        let len = rustix::fs::fstat(&memory).map_err(SegmentError::Descriptor)?.st_size;
+        let segment = Segment::attach(memory, Mapping::ReadWrite, usize::try_from(len).unwrap_or(0))?;
+        Ok(Self::over(MappedCache::attach(segment, ProcessId::current()?.into())?))
+    }
+
+    fn over(cache: MappedCache<C>) -> Mapped<C> {
+        fork::watch();
+        Mapped { cache, life: fork::life() }
+    }
+
+    /// A descriptor of the memory, for another process to [attach](Self::attach) by.
+    ///
+    /// # Errors
+    /// [`SegmentError::Descriptor`] if no descriptor is free.
+    pub fn share(&self) -> Result<OwnedFd, SegmentError> {
+        self.cache.segment().share()
+    }
+
+    /// All that this process can do with the cache.
+    #[must_use]
+    #[inline]
+    pub fn client(&self) -> Client<'_, C> {
+        self.cache.client()
+    }
+
+    /// Takes back what dead processes hold: their references, their places, and their fills, of which each is named with its
+    /// slot and data: the next `alloc` of the data finds the slot empty. What a dead process had others write into a slot (a
+    /// device, a remote read) must have ended before.
+    ///
+    /// One of the dead may have what the burial of another needs, and one that lives may be at work there: so it goes over
+    /// all the dead again until none is left, for at most so long; without a time, once.
+    ///
+    /// # Errors
+    /// [`ReclaimError`], of the last that was in the way; what was done stays done, and a further call goes on.
+    pub fn reclaim(&self, within: Duration, mut abandoned: impl FnMut(u32, u64)) -> Result<Reclaimed, ReclaimError> {
+        let (begun, mut all) = (Instant::now(), Reclaimed::default());
+        while let Some(error) = self.reclaim_once(&mut all, &mut abandoned)? {
+            if begun.elapsed() >= within {
+                return Err(error);
+            }
+            thread::sleep(AGAIN);
+        }
+        Ok(all)
+    }
+
+    /// Goes over the dead once; what was in the way of one of them.
+    fn reclaim_once(
+        &self,
+        all: &mut Reclaimed,
+        abandoned: &mut impl FnMut(u32, u64),
+    ) -> Result<Option<ReclaimError>, ReclaimError> {
+        let client = self.client();
+        let mut in_the_way = None;
+        for (owner, identity) in client.cache().members() {
+            if owner == client.owner() || process::lives(identity) {
+                continue;
+            }
+            match client.reclaim(owner, identity, &mut *abandoned) {
+                Ok(Reclaimed { references, fills, emptied }) => {
+                    all.references += references;
+                    all.fills += fills;
+                    all.emptied += emptied;
+                }
+                // Another process was faster.
+                Err(ReclaimError::Unknown(_)) => {}
+                Err(
+                    error @ (ReclaimError::Blocked { why: Blocked::Busy { .. } } | ReclaimError::InProgress { .. }),
+                ) => in_the_way = Some(error),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(in_the_way)
+    }
+}
+
+impl<C: Contract> Drop for Mapped<C> {
+    fn drop(&mut self) {
+        if self.life == fork::life() {
+            // What cannot be given back now is taken back once this process has ended.
+            let _ = self.client().leave();
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! A slot cache in a segment: places of processes, and what is taken back from those that died.
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
+
+use std::collections::BTreeSet;
+use std::env;
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use umbra::cache::{Mapped, MappedError};
+use umbra_core::cache::{Forgetting, Found, Remembering};
+use umbra_core::shared_cache::{AttachError, FillError, FreeError, JoinError, Reclaimed, Sharing};
+
+/// Where a process that a test starts finds the memory of its cache.
+const MEMORY: &str = "UMBRA_TEST_CACHE";
+const THERE: &str = "it holds what it wants";
+const CHURN: &str = "processes_that_are_killed_at_any_moment_leave_every_slot_to_the_others";
+const KILLED: &str = "what_a_killed_process_held_is_taken_back_and_its_fill_is_named";
+
+/// Longer than any machine takes.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn sharing() -> Sharing {
+    Sharing::new(2, 31).unwrap()
+}
+
+/// Holds content and begins a fill, until it is killed; or until nobody kills it.
+fn hold(path: &str) {
+    let memory = File::options().read(true).write(true).open(path).unwrap();
+    let cache = Mapped::<Remembering>::attach(OwnedFd::from(memory)).unwrap();
+    assert_eq!(cache.client().alloc(1).unwrap().found, Found::Remembered);
+    assert_eq!(cache.client().alloc(2).unwrap().found, Found::Empty);
+    println!("{THERE}");
+    thread::sleep(PATIENCE);
+}
+
+/// Loads and uses data until it is killed, often two at a time, so that content leaves all the time.
+fn churn(path: &str) {
+    let memory = File::options().read(true).write(true).open(path).unwrap();
+    let cache = Mapped::<Remembering>::attach(OwnedFd::from(memory)).unwrap();
+    println!("{THERE}");
+    let (client, mut dice) = (cache.client(), u64::from(std::process::id()));
+    let begun = Instant::now();
+    while begun.elapsed() < PATIENCE {
+        let wanted = [0, 32].map(|shift| {
+            dice = dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            dice >> shift & 15
+        });
+        let held = wanted.map(|data| client.alloc(data).ok().map(|grant| (data, grant.found)));
+        for (data, found) in held.into_iter().flatten() {
+            if found == Found::Empty {
+                while client.remember(data).is_err_and(|error| matches!(error, FillError::Blocked { .. })) {}
+            }
+            while client.free(data).is_err_and(|error| matches!(error, FreeError::Blocked { .. })) {}
+        }
+    }
+}
+
+fn start(test: &str, memory: &OwnedFd) -> Child {
+    let path = format!("/proc/{}/fd/{}", std::process::id(), memory.as_raw_fd());
+    let mut child = Command::new(env::current_exe().unwrap())
+        .args(["--exact", test, "--nocapture"])
+        .env(MEMORY, path)
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let said = BufReader::new(child.stdout.take().unwrap()).lines();
+    assert!(said.map_while(Result::ok).any(|line| line.contains(THERE)), "it ended early");
+    child
+}
+
+#[test]
+fn what_a_killed_process_held_is_taken_back_and_its_fill_is_named() {
+    if let Ok(path) = env::var(MEMORY) {
+        return hold(&path);
+    }
+    let cache = Mapped::<Remembering>::create(3, sharing()).unwrap();
+    let slot = cache.client().alloc(1).unwrap().slot;
+    cache.client().remember(1).unwrap();
+    let memory = cache.share().unwrap();
+    let mut child = start(KILLED, &memory);
+    assert_eq!(cache.client().references(1), Ok(2));
+    assert_eq!(cache.reclaim(PATIENCE, |_, _| panic!("it lives")), Ok(Reclaimed::default()));
+    let third = Mapped::<Remembering>::attach(cache.share().unwrap());
+    assert!(matches!(third, Err(MappedError::Join(JoinError::Full { owners: 2 }))));
+
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let mut abandoned = vec![];
+    let taken = cache.reclaim(PATIENCE, |slot, data| abandoned.push((slot, data))).unwrap();
+    assert_eq!((taken.references, taken.fills), (2, 1));
+    assert!(matches!(abandoned[..], [(other, 2)] if other != slot));
+    assert_eq!(cache.client().references(1), Ok(1), "ours");
+    assert_eq!(cache.reclaim(PATIENCE, |_, _| panic!("it is told once")), Ok(Reclaimed::default()));
+
+    let third = Mapped::<Remembering>::attach(cache.share().unwrap()).unwrap();
+    for data in [2, 3] {
+        assert_eq!(third.client().alloc(data).unwrap().found, Found::Empty, "no slot is lost");
+    }
+}
+
+#[test]
+fn processes_that_are_killed_at_any_moment_leave_every_slot_to_the_others() {
+    if let Ok(path) = env::var(MEMORY) {
+        return churn(&path);
+    }
+    const SLOTS: u64 = 5;
+    let cache = Mapped::<Remembering>::create(SLOTS as usize, Sharing::new(5, 7).unwrap()).unwrap();
+    let memory = cache.share().unwrap();
+    let mut dice = 1_u64;
+    for round in 0..15 {
+        let mut children = [0; 4].map(|_| start(CHURN, &memory));
+        for child in &mut children {
+            dice = dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            thread::sleep(Duration::from_micros(dice >> 54));
+            child.kill().unwrap();
+        }
+        for child in &mut children {
+            child.wait().unwrap();
+        }
+        cache.reclaim(PATIENCE, |slot, _| assert!(u64::from(slot) < SLOTS)).unwrap();
+        assert_eq!(cache.client().cache().members().count(), 1, "round {round}: only this process is left");
+        let mine = 100..100 + SLOTS;
+        let slots: BTreeSet<_> = mine.clone().map(|data| cache.client().alloc(data).unwrap().slot).collect();
+        assert_eq!(slots.len() as u64, SLOTS, "round {round}");
+        mine.for_each(|data| cache.client().free(data).unwrap());
+    }
+    let statistics = cache.client().cache().statistics();
+    assert!(statistics.loads > 15 * SLOTS, "the processes did something: {statistics:?}");
+}
+
+#[test]
+fn a_place_that_is_given_up_holds_nothing() {
+    let ours = Mapped::<Remembering>::create(1, sharing()).unwrap();
+    for data in 0..3 {
+        let theirs = Mapped::<Remembering>::attach(ours.share().unwrap()).unwrap();
+        assert_eq!(theirs.client().alloc(data).unwrap().found, Found::Empty);
+        theirs.client().remember(data).unwrap();
+        drop(theirs);
+        assert_eq!(ours.client().references(data), Ok(0));
+    }
+    assert_eq!(ours.client().cache().statistics().loads, 3);
+}
+
+#[test]
+fn memory_without_such_a_cache_is_refused() {
+    let cache = Mapped::<Remembering>::create(1, sharing()).unwrap();
+    let said = Mapped::<Forgetting>::attach(cache.share().unwrap());
+    assert!(matches!(said, Err(MappedError::Attach(AttachError::WrongContract))), "{said:?}");
+    let file = File::open("/dev/null").unwrap();
+    assert!(matches!(Mapped::<Remembering>::attach(file.into()), Err(MappedError::Segment(_))));
+    let said = Mapped::<Remembering>::create(0, sharing());
+    assert!(matches!(said, Err(MappedError::Attach(AttachError::NoSlots))), "{said:?}");
+    let slots = 1 << 31;
+    assert!(matches!(Mapped::<Remembering>::create(slots, sharing()), Err(MappedError::TooManySlots { .. })));
+}
