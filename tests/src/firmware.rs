@@ -10,13 +10,17 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use umbra::firmware::{Firmware, FirmwareError, From, GuestMemory, Map, Patience, WISH, Wish};
+use umbra_core::access::message::{EXPORT, READ, WRITE};
 use umbra_core::endpoints::{Descriptor, Group, JobKey, Shape, Table, TableBuilder};
 use umbra_core::error::Status;
 use umbra_core::id::{Generation, Id};
 use umbra_core::key::{Access, Key, Span};
-use umbra_core::peer::{Host, LocalRank, Peer, Rank, Sp, WorldRank};
+use umbra_core::peer::{Host, Incarnation, LocalRank, Peer, Rank, Sp, WorldRank};
 use umbra_core::placement::Placement;
-use umbra_core::window::LANDING;
+use umbra_core::ring::PushError;
+use umbra_core::ring::line::{Line, Ring};
+use umbra_core::window::{Claim, LANDING, LANES, Window, ops};
+use umbra_core::wire::{Frame, INLINE, Op, Token};
 
 /// Patient enough for an emulator on a busy machine.
 pub const PATIENCE: Patience = Patience { deadline: Duration::from_secs(60), silence: Duration::from_secs(10) };
@@ -162,6 +166,7 @@ pub fn exercise(map: &Map, patience: Patience, reads: u32) -> Result<Exercised<'
 
     let read = verified_reads(&mut service, readable, reads)?;
     bad_requests(&mut rank, &mut service, readable)?;
+    nonsense(map, patience)?;
     writes(&rank, &mut service, writable)?;
     rank.revoke(writable)?;
     let span = Span { key: writable, offset: 0, len: 8 };
@@ -254,6 +259,56 @@ fn bad_requests(rank: &mut Firmware<'_>, service: &mut Firmware<'_>, key: Key) -
     let mut after = [0; 8];
     service.read(span, &mut after)?;
     assert!((0..).zip(&after).all(|(at, &byte)| byte == pattern(at)), "nothing was changed");
+    Ok(())
+}
+
+/// Processes that send what no honest one does, as ranks and as service processes; everybody else is served as ever.
+fn nonsense(map: &Map, patience: Patience) -> Result<(), FirmwareError> {
+    const LINES: u32 = 4_000;
+    let (mut random, window) = (0x0bad, Window::attach(map.bytes()?)?);
+    let known = [ops::LOOKUP, ops::PUBLISH, ops::RETIRE, ops::EXPORT, EXPORT, READ, WRITE, Op(0x0fff)];
+    for peer in [Peer::rank(WorldRank(40)), Peer::service(Sp(7))] {
+        let claim = Claim { mark: step(&mut random) | 1, peer, life: Incarnation(step(&mut random) | 1) };
+        let lanes = (0..LANES).map(|at| window.lane(at)).collect::<Result<Vec<_>, _>>()?;
+        let lane = lanes.into_iter().find(|lane| lane.take(0, &claim));
+        let lane = lane.unwrap_or_else(|| panic!("two of four lanes are free"));
+        let begun = Instant::now();
+        let patient = || assert!(begun.elapsed() < patience.deadline, "{peer:?} is not served any more");
+        while lane.accepted() != claim.mark {
+            patient();
+        }
+        let (mut commands, mut answers) =
+            (Ring::attach(lane.commands)?.sender()?, Ring::attach(lane.answers)?.receiver()?);
+        for line in 0..LINES {
+            let mut bytes = [0_u8; 64];
+            bytes.as_chunks_mut::<8>().0.iter_mut().for_each(|word| *word = step(&mut random).to_le_bytes());
+            // The one byte that the sender of a line may not use.
+            bytes[5] = 0;
+            let (op, token) = (known[line as usize % known.len()], Token(u64::from(line)));
+            let body = bytes;
+            let frame = match line % 3 {
+                0 => None,
+                1 => Some(Frame::Call { op, token, body: &body[..(step(&mut random) % (INLINE as u64 + 1)) as usize] }),
+                _ => {
+                    // Often nearly right: small offsets, lengths and rights.
+                    let mut small = || step(&mut random) >> (step(&mut random) % 64);
+                    let span = Span { key: Key::from_bits(small()), offset: small(), len: small() };
+                    Some(Frame::Offer { op, token, span, arg: small() })
+                }
+            };
+            if let Some(frame) = frame {
+                frame.emit(&mut bytes).unwrap_or_else(|error| panic!("a frame of one line: {error}"));
+            }
+            let mut line = Line::from_bytes(&bytes).unwrap_or_else(|| panic!("64 bytes are a line"));
+            while let Err(PushError::Full(back)) = commands.push(line) {
+                line = back;
+                while answers.pop().is_some() {}
+                patient();
+            }
+            while answers.pop().is_some() {}
+        }
+        lane.give_back();
+    }
     Ok(())
 }
 

@@ -40,6 +40,8 @@ pub(super) struct Job {
     pub(super) patience: u64,
     /// What its JSON must hold.
     pub(super) told: &'static [&'static str],
+    /// How often code of ours may run in ranks while they are read, where that is told (scenario 6).
+    pub(super) wakeups: Option<u64>,
 }
 
 /// A test of agents that need not all run here.
@@ -55,8 +57,8 @@ pub(super) const JOBS: &[Job] = &[
         told: &[
             r#""ok":true,"hosts":1,"service_processes":4,"agents_elsewhere":2,"ranks":4,"#,
             r#"{"path":"asked","own_rank":false,"#,
-            r#""rank_wakeups":0,"#,
         ],
+        wakeups: Some(0),
     },
     // Ranks of both hosts run in the host's guest: those of `node1` are served by the DPU's agents, over RDMA like all.
     Job {
@@ -69,6 +71,8 @@ pub(super) const JOBS: &[Job] = &[
             r#"{"path":"verbs","own_rank":true,"#,
             r#"{"path":"verbs","own_rank":false,"#,
         ],
+        // Four agents connect to four ranks; then they make 1296 reads.
+        wakeups: Some(32),
     },
     // Control links and reads are cut off, and go on.
     Job {
@@ -76,6 +80,7 @@ pub(super) const JOBS: &[Job] = &[
         work: Work::Run("--start bf0 --ranks 1 --data-path verbs --reads 400", Some(Fault::Link)),
         patience: 40,
         told: &[r#""ok":true,"hosts":2,"service_processes":4,"agents_elsewhere":2,"ranks":2,"#],
+        wakeups: None,
     },
     // The rank's memory is on the host; its service process, and half of those that read it, are the DPU's.
     Job {
@@ -83,21 +88,24 @@ pub(super) const JOBS: &[Job] = &[
         work: Work::TakeBack,
         patience: 120,
         told: &[r#""ok":true,"in_flight":1"#, r#""acknowledged_ms":"#, r#""agents":4,"#],
+        wakeups: None,
     },
     // Fourteen scenarios, and the one that only a card can play; some take more than one rig.
-    Job { name: "suite", work: Work::Suite, patience: 60, told: &[r#""ok":true,"rigs":"#] },
+    Job { name: "suite", work: Work::Suite, patience: 60, told: &[r#""ok":true,"rigs":"#], wakeups: None },
     // More reads than will ever be made.
     Job {
         name: "rank",
         work: Work::Run("--start bf0 --ranks 1 --data-path verbs --reads 1000000", Some(Fault::Rank)),
         patience: 40,
         told: &["rank 1 died while reading"],
+        wakeups: None,
     },
     Job {
         name: "agent",
         work: Work::Run("--start bf0 --ranks 1 --data-path verbs --reads 1000000", Some(Fault::Agent)),
         patience: 40,
         told: &["service process 2"],
+        wakeups: None,
     },
 ];
 
@@ -128,6 +136,16 @@ pub(super) fn judge(job: &Job, object: &str) -> Result<(), String> {
     if let Some(part) = all.iter().chain(job.told).find(|part| !object.contains(**part)) {
         return Err(format!("{part} is not in what the job {} told", job.name));
     }
+    if let Some(most) = job.wakeups {
+        let told =
+            object.split_once(r#""rank_wakeups":"#).and_then(|(_, rest)| rest.split([',', '}']).next()?.parse().ok());
+        if told.is_none_or(|told: u64| told > most) {
+            return Err(format!(
+                "code of ours ran {told:?} times in ranks of the job {}, not {most} at most",
+                job.name
+            ));
+        }
+    }
     let world = object.split('{').find(|part| part.starts_with(r#""group":"world","#));
     if !has_tables || world.is_some_and(|world| world.contains(r#""agents":4}"#)) {
         return Ok(());
@@ -139,7 +157,18 @@ pub(super) fn judge(job: &Job, object: &str) -> Result<(), String> {
 mod tests {
     use super::*;
 
-    const SAMPLE: Job = Job { name: "sample", work: Work::Run("", None), patience: 1, told: &[r#""ok":true,"#] };
+    const SAMPLE: Job =
+        Job { name: "sample", work: Work::Run("", None), patience: 1, told: &[r#""ok":true,"#], wakeups: None };
+
+    #[test]
+    fn a_job_in_which_ranks_were_woken_too_often_is_told() {
+        let good =
+            r#"{"ok":true,"tables":[{"group":"world","agents":4}],"mismatches":0,"failed_reads":0,"rank_wakeups":3}"#;
+        let job = |most| Job { wakeups: Some(most), ..SAMPLE };
+        assert_eq!(judge(&job(3), good), Ok(()));
+        assert!(judge(&job(2), good).is_err_and(|why| why.contains("ran Some(3) times")));
+        assert!(judge(&job(3), &good.replace("rank_wakeups", "woken")).is_err());
+    }
 
     #[test]
     fn a_job_is_judged_by_what_it_told() {
