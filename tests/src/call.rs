@@ -3,14 +3,20 @@
 use std::time::Duration;
 
 use rustix::process::{Signal, getpid, kill_process};
-use umbra::call::{Capacities, InnerError, Local, Member, Station};
-use umbra_core::chain::{Call, Caps, Config, Node, Phase, Tag, Verdict, Work};
+use umbra::call::{Capacities, InnerError, Local, Member, ReadError, Station};
+use umbra_core::chain::{Call, Caps, Config, Data, Node, Phase, Tag, Verdict, Work};
 
 /// The function that all members register, in both roles: it sums the numbers of the members.
 pub const SUM: &str = "sum";
 
+/// By which [`WORDS`] fails if the data was taken back.
+pub const GONE: u32 = 404;
+
 /// A function that all members register and that calls [`SUM`] over everybody; its callback is `SUM` as well.
 pub const RELAY: &str = "relay";
+
+/// A function that all members register and that sums the words of offered data; its callback is [`SUM`].
+pub const WORDS: &str = "words";
 
 /// By which [`RELAY`] fails: this, and who failed in the call that it made.
 pub const INNER: u32 = 1000;
@@ -74,7 +80,7 @@ fn sum(work: &mut Work<'_>, since: &mut Option<std::time::Instant>) -> Verdict {
             let (Ok(ours), Ok(theirs)) = (work.reply.data().try_into(), answer.data.try_into()) else {
                 return Verdict::Fault(1);
             };
-            let sum = u64::from_le_bytes(ours) + u64::from_le_bytes(theirs);
+            let sum = u64::from_le_bytes(ours).wrapping_add(u64::from_le_bytes(theirs));
             let _ = work.reply.set_data(&sum.to_le_bytes());
         }
     }
@@ -93,6 +99,21 @@ fn relay(work: &mut Work<'_>, local: &mut Local<'_>, all: &[Node]) -> Verdict {
         _ => return Verdict::Fault(1),
     };
     if work.reply.set_data(total).is_ok() { Verdict::Done } else { Verdict::Fault(2) }
+}
+
+fn words(work: &mut Work<'_>, local: &Local<'_>) -> Verdict {
+    if *work.header == header(work.node, Act::Fault) {
+        return Verdict::Fault(42);
+    }
+    let sum = local.look(work.data, |bytes| {
+        (0..bytes.len()).step_by(8).map(|at| bytes.word(at).unwrap_or(0)).fold(0, u64::wrapping_add)
+    });
+    match sum.map(|sum| work.reply.set_data(&sum.to_le_bytes())) {
+        Ok(Ok(())) => Verdict::Done,
+        Ok(Err(_)) => Verdict::Fault(2),
+        Err(ReadError::Gone) => Verdict::Fault(GONE),
+        Err(_) => Verdict::Fault(3),
+    }
 }
 
 /// A member with so few places for calls that one that is not given back is missed.
@@ -114,6 +135,7 @@ pub fn member_with(station: &Station, node: Node, calls: u16, settings: impl FnO
     let mut since = None;
     let all: Vec<Node> = (0..u32::from(members)).map(Node).collect();
     member.register(SUM, move |work| sum(work, &mut since)).expect("the first function");
+    member.register_local(WORDS, |work, local| words(work, local)).expect("the third function");
     member.register_local(RELAY, move |work, local| relay(work, local, &all)).expect("the second function");
     member
 }
@@ -130,4 +152,10 @@ pub const fn call<'a>(members: &'a [Node], header: &'a [u8]) -> Call<'a> {
 #[must_use]
 pub const fn relayed<'a>(members: &'a [Node], header: &'a [u8]) -> Call<'a> {
     Call { func: Tag::of(RELAY), ..call(members, header) }
+}
+
+/// A call that sums the words of this data at each of these members, within ten seconds.
+#[must_use]
+pub const fn words_of<'a>(data: Data<'a>, members: &'a [Node], header: &'a [u8]) -> Call<'a> {
+    Call { func: Tag::of(WORDS), data, ..call(members, header) }
 }

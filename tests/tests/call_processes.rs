@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use umbra::call::{Failure, Member, Reply, Shape, Station, WaitError};
 use umbra_core::chain::{Code, Mode, Node, Stage};
-use umbra_tests::call::{Act, INNER, call, header, member, relayed};
+use umbra_tests::call::{Act, INNER, call, header, member, relayed, words_of};
 
 /// Far beyond anything that a loaded machine needs.
 const LONG: Duration = Duration::from_secs(30);
@@ -23,7 +23,7 @@ struct Job {
 impl Job {
     /// Member 0 is this process.
     fn start() -> Job {
-        let station = Station::create("call processes", Shape::new(MEMBERS)).unwrap();
+        let station = Station::create("call processes", Shape { offer_bytes: 1 << 20, ..Shape::new(MEMBERS) }).unwrap();
         let mut first = member(&station, Node(0), 2);
         let mut job = Vec::new();
         for node in (1..u32::from(MEMBERS)).map(Node) {
@@ -184,4 +184,25 @@ fn s13_a_member_that_is_killed_in_a_call_within_another_one_is_named_to_the_func
     job.recovers();
     let handle = job.first.start(&relayed(&[Node(0)], &[])).unwrap();
     assert_eq!(job.first.wait(handle, LONG).unwrap().data, good().data);
+}
+
+#[test]
+fn s57_all_processes_read_large_data_where_its_maker_has_laid_it() {
+    let mut job = Job::start();
+    let data: Vec<u8> = (0..1_u64 << 17).flat_map(|word| (word * word).to_le_bytes()).collect();
+    let sum = (0..1_u64 << 17).fold(0_u64, |sum, word| sum.wrapping_add(word * word));
+    let offer = job.first.offer(&data).unwrap();
+    for round in 0..3 {
+        let handle = job.first.start(&words_of(offer.data(), &all(), &[])).unwrap();
+        assert_eq!(job.first.wait(handle, LONG).unwrap().data, sum.wrapping_mul(7).to_le_bytes(), "round {round}");
+    }
+    assert_eq!(job.first.offered_bytes(), 1 << 20, "one copy, whoever reads it however often");
+    // A reader that is killed holds nothing.
+    let failing = header(Node(6), Act::Fault);
+    let handle = job.first.start(&words_of(offer.data(), &all(), &failing)).unwrap();
+    job.kill(Node(5));
+    assert!(job.first.wait(handle, LONG).is_err());
+    job.first.take_back(offer);
+    let offer = job.first.offer(&data).unwrap();
+    job.first.take_back(offer);
 }

@@ -1,4 +1,4 @@
-//! What a function has at its member beside its work: calls of its own.
+//! What a function has at its member beside its work: calls of its own, and data that lies with others.
 //!
 //! A function that runs as part of a call [begins](Local::begin) further ones and says [`Verdict::Pending`]; it is run again
 //! when one of them has ended, and finds the [answers](Local::answer) by the numbers in which it began them. Meanwhile its
@@ -46,6 +46,7 @@ use umbra_core::tree::explicit::ROOT;
 
 use super::answer::{Failure, Reply, answer};
 use super::member::Member;
+use super::station::Station;
 use super::storage::Heap;
 use crate::sys::clock::now;
 
@@ -233,6 +234,7 @@ pub struct Local<'a> {
     pub(super) within: &'a mut Within,
     pub(super) node: Node,
     pub(super) in_callback: bool,
+    pub(super) station: &'a Station,
 }
 
 impl Local<'_> {

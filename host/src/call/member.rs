@@ -12,6 +12,7 @@ use umbra_core::time::{Lapse, Time};
 
 use super::answer::{JoinError, Reply, WaitError, answer};
 use super::local::{Local, Within};
+use super::offer::Shelf;
 use super::peers::Peers;
 use super::station::{Station, number};
 use super::storage::{Capacities, Heap};
@@ -48,6 +49,7 @@ pub struct Member {
     pending: Vec<Handle>,
     /// Calls that functions have made which are pending.
     pub(super) within: Vec<Within>,
+    pub(super) shelf: Shelf,
     pub(super) look_at: Time,
     probe_at: Time,
 }
@@ -80,6 +82,7 @@ impl Member {
         let (before, life) = sit(station, node, node)?;
         // What an earlier life was doing to its inbox when it died.
         station.inbox(node)?.queue().reclaim(number(node, before));
+        let shelf = Shelf::new(station, node)?;
         let mut peers = Peers::new(station);
         peers.settle(node, life, node);
         let config = Config { message_max: station.shape().message_bytes, ..settings(Config::new(node, life)) };
@@ -96,6 +99,7 @@ impl Member {
             held: None,
             pending: Vec::new(),
             within: Vec::new(),
+            shelf,
             look_at: Time::ZERO,
             probe_at: Time::NEVER,
         })
@@ -114,6 +118,12 @@ impl Member {
         let known = self.machine.house(node);
         debug_assert!(known.is_ok(), "a machine knows as many members as there are seats");
         Ok(())
+    }
+
+    /// Where it sits.
+    #[must_use]
+    pub const fn station(&self) -> &Station {
+        &self.station
     }
 
     /// Who it is.
@@ -264,7 +274,7 @@ impl Member {
         let verdict = match (self.functions.get_mut(usize::from(function)), self.machine.work(handle)) {
             (Some(Some(function)), Ok(mut work)) => {
                 let in_callback = matches!(work.phase, Phase::Wait(_));
-                let mut local = Local { within: &mut within, node: self.node, in_callback };
+                let mut local = Local { within: &mut within, node: self.node, in_callback, station: &self.station };
                 catch_unwind(AssertUnwindSafe(|| function(&mut work, &mut local))).unwrap_or(Verdict::Panic)
             }
             _ => Verdict::Panic,

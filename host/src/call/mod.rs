@@ -38,6 +38,7 @@
 mod answer;
 pub mod local;
 mod member;
+pub mod offer;
 mod peers;
 mod post;
 mod station;
@@ -46,5 +47,6 @@ mod storage;
 pub use answer::{Failure, JoinError, Reply, WaitError};
 pub use local::{BeginError, InnerError, Local};
 pub use member::{Function, Member};
+pub use offer::{Offer, OfferError, ReadError};
 pub use station::{Shape, Station, StationError};
 pub use storage::{Capacities, Heap};

@@ -1,23 +1,27 @@
 //! The memory in which members of chained calls meet: a seat and an inbox each, in one segment.
 //!
 //! ```text
-//! header   magic, members, messages of an inbox, bytes of a message, 12 zero
+//! header   magic, members, messages of an inbox, bytes of a message, bytes to offer data in, 11 zero
 //! seats    16 words each: pid, start and life of whoever sits there, and whose inbox is its own
 //! inboxes  a channel each; only its owner receives
+//! offers   if there are bytes to offer data in: a table and these bytes for each member; only that one writes
 //! ```
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use umbra_core::atomic::{AtomicU64, Ordering};
+use umbra_core::cell::BytesMut;
 use umbra_core::chain::{Life, Node};
 use umbra_core::channel::{self, Messages, ShapeError};
 
+use super::offer::{OFFERS, Slot};
 use crate::sys::process::ProcessId;
 use crate::sys::segment::{Mapping, Segment, SegmentError};
 
-const MAGIC: u64 = u64::from_le_bytes(*b"umbrcal1");
+const MAGIC: u64 = u64::from_le_bytes(*b"umbrcal2");
 const LINE: usize = 16;
+const OFFER_MAX: u64 = 64 << 30;
 /// Bits of a seat's number.
 const SEAT_BITS: u32 = 10;
 
@@ -35,13 +39,15 @@ pub struct Shape {
     pub messages: u32,
     /// Bytes of the longest message.
     pub message_bytes: u32,
+    /// Bytes in which each member can offer data; no memory is used before that.
+    pub offer_bytes: u64,
 }
 
 impl Shape {
-    /// For so many members: inboxes of 128 messages of 4 KiB.
+    /// For so many members: inboxes of 128 messages of 4 KiB, and nothing to offer data in.
     #[must_use]
     pub const fn new(members: u16) -> Shape {
-        Shape { members, messages: 128, message_bytes: 4096 }
+        Shape { members, messages: 128, message_bytes: 4096, offer_bytes: 0 }
     }
 
     /// A stopped member keeps one slot of an inbox, so there are as many spare ones.
@@ -50,7 +56,13 @@ impl Shape {
     }
 
     fn checked(self) -> Result<Shape, StationError> {
-        if u32::from(self.members) > 1 << SEAT_BITS { Err(StationError::TooMany(self.members)) } else { Ok(self) }
+        if u32::from(self.members) > 1 << SEAT_BITS {
+            return Err(StationError::TooMany(self.members));
+        }
+        if self.offer_bytes > OFFER_MAX {
+            return Err(StationError::TooLarge(self.offer_bytes));
+        }
+        Ok(self)
     }
 
     fn inbox_words(self) -> Result<usize, ShapeError> {
@@ -65,8 +77,18 @@ impl Shape {
         self.seats_at() + self.members as usize * LINE
     }
 
-    fn words(self) -> Result<usize, ShapeError> {
+    /// Of the table and the memory of one member.
+    const fn offer_words(self) -> usize {
+        let words = (self.offer_bytes as usize).div_ceil(8 * LINE) * LINE;
+        if words == 0 { 0 } else { OFFERS * LINE + words }
+    }
+
+    fn offers_at(self) -> Result<usize, ShapeError> {
         Ok(self.inboxes_at() + usize::from(self.members) * self.inbox_words()?)
+    }
+
+    fn words(self) -> Result<usize, ShapeError> {
+        Ok(self.offers_at()? + usize::from(self.members) * self.offer_words())
     }
 }
 
@@ -89,6 +111,9 @@ pub enum StationError {
     /// More seats than there can be.
     #[error("{0} members, at most 1024 can meet")]
     TooMany(u16),
+    /// More bytes to offer data in than there can be.
+    #[error("{0} bytes for each member to offer data in, at most 64 GiB are taken")]
+    TooLarge(u64),
     /// There is no such member.
     #[error("there is no seat for member {0}")]
     NoSeat(Node),
@@ -115,10 +140,8 @@ impl Station {
             let part = memory.part(at * 8, len * 8).map_err(|_| StationError::NotStation)?;
             Messages::create(part, shape.inbox()).map_err(StationError::Inbox)?;
         }
-        for (at, value) in [u64::from(shape.members), u64::from(shape.messages), u64::from(shape.message_bytes)]
-            .into_iter()
-            .enumerate()
-        {
+        let (members, messages, bytes) = (shape.members.into(), shape.messages.into(), shape.message_bytes.into());
+        for (at, value) in [members, messages, bytes, shape.offer_bytes].into_iter().enumerate() {
             station.segment.word((at + 1) * 8)?.store(value, Ordering::Relaxed);
         }
         // ORDERING: pairs with the load in `attach`.
@@ -143,6 +166,7 @@ impl Station {
             members: u16::try_from(stated(1)?).map_err(|_| StationError::NotStation)?,
             messages: u32::try_from(stated(2)?).map_err(|_| StationError::NotStation)?,
             message_bytes: u32::try_from(stated(3)?).map_err(|_| StationError::NotStation)?,
+            offer_bytes: stated(4)?,
         };
         if shape.checked()?.words().map_err(StationError::Shape)?.checked_mul(8).is_none_or(|bytes| bytes > len) {
             return Err(StationError::NotStation);
@@ -178,6 +202,29 @@ impl Station {
         let memory = self.segment.bytes_mut()?;
         let part = memory.part(at * 8, len * 8).map_err(|_| StationError::NotStation)?;
         Messages::attach(part).map_err(StationError::Inbox)
+    }
+
+    /// Where the table of offers of a member begins.
+    fn offers_at(&self, node: Node) -> Result<usize, StationError> {
+        let words = self.shape.offer_words();
+        if node.index() >= usize::from(self.shape.members) || words == 0 {
+            return Err(StationError::NoSeat(node));
+        }
+        Ok(self.shape.offers_at().map_err(StationError::Shape)? + node.index() * words)
+    }
+
+    /// A line of the table of offers of a member.
+    pub(super) fn offer(&self, node: Node, at: usize) -> Result<Slot<'_>, StationError> {
+        match self.segment.words((self.offers_at(node)? + at.min(OFFERS - 1) * LINE) * 8, 3)? {
+            [serial, offset, len] => Ok(Slot { serial, offset, len }),
+            _ => Err(StationError::NotStation),
+        }
+    }
+
+    /// The memory of a member that it offers data in.
+    pub(super) fn offered(&self, node: Node) -> Result<BytesMut<'_>, StationError> {
+        let (at, len) = (self.offers_at(node)? + OFFERS * LINE, self.shape.offer_words() - OFFERS * LINE);
+        self.segment.bytes_mut()?.part(at * 8, len * 8).map_err(|_| StationError::NotStation)
     }
 
     /// The seat of a member.

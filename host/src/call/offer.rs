@@ -1,0 +1,249 @@
+//! Large data that lies with its maker: copied once, and read there by however many members.
+//!
+//! Every member has memory of its own in the station ([`Shape::offer_bytes`](super::Shape::offer_bytes)). [`Member::offer`]
+//! copies data into it, a call carries the [span](Offer::data), and functions read where it lies ([`Local::read`],
+//! [`Local::look`]): the tree moves 24 bytes, whatever it looks like. Its maker takes it back when nobody needs it any
+//! more, usually after the call.
+//!
+//! ```
+//! use umbra::call::{Member, Shape, Station};
+//! use umbra_core::chain::{Call, Node, Tag, Verdict};
+//!
+//! let station = Station::create("example", Shape { offer_bytes: 1 << 20, ..Shape::new(1) })?;
+//! let mut member = Member::join(&station, Node(0))?;
+//! member.register_local("first", |work, local| {
+//!     let mut first = [0; 5];
+//!     let read = local.read(work.data, 0, &mut first);
+//!     if read.is_ok() && &first == b"large" { Verdict::Done } else { Verdict::Fault(1) }
+//! })?;
+//! let offer = member.offer(b"large data")?;
+//! let handle = member.start(&Call { data: offer.data(), ..Call::new(Tag::of("first"), &[]) })?;
+//! assert_eq!(member.wait(handle, std::time::Duration::from_secs(1))?.members, 1);
+//! member.take_back(offer);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! A reader may be at it still when the data is taken back, as after a call that failed elsewhere: it is told so after it has
+//! read, and nothing that it read counts. Nobody counts readers, so one that dies holds nothing.
+//!
+//! ```text
+//! table    32 offers of 128 bytes: serial, where it begins, its length; an odd serial: it is there
+//! memory   what is offered
+//! ```
+
+use umbra_core::atomic::{AtomicU64, Ordering, fence};
+use umbra_core::cell::{Bytes, CellError};
+use umbra_core::chain::{Data, Node};
+use umbra_core::key::{Key, Span};
+use umbra_core::memory::{AllocError, Block, Extent, Memory};
+use umbra_core::peer::{Peer, WorldRank};
+
+use super::local::Local;
+use super::member::Member;
+use super::station::{Station, StationError};
+
+/// Offers of one member at once.
+pub(super) const OFFERS: usize = 32;
+
+/// Why data cannot be offered.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OfferError {
+    /// There is no memory for it, or not now.
+    #[error("no memory to offer data in: {0}; give the station more of it, or take offers back")]
+    Memory(#[from] AllocError),
+    /// There are as many as there can be.
+    #[error("{OFFERS} offers of this member are there: take one back")]
+    TooMany,
+    /// The station.
+    #[error(transparent)]
+    Station(#[from] StationError),
+}
+
+/// Why offered data cannot be read.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReadError {
+    /// It came with the request.
+    #[error("the data came with the request: read it there")]
+    NotOffered,
+    /// Its maker has taken it back, or is another one by now; what was read of it counts for nothing.
+    #[error("the data was taken back by its maker, so its call is over")]
+    Gone,
+    /// It has fewer bytes.
+    #[error(transparent)]
+    Range(#[from] CellError),
+    /// The station.
+    #[error(transparent)]
+    Station(#[from] StationError),
+}
+
+/// Data that a member offers; it stays until it is [taken back](Member::take_back), or its member leaves.
+#[derive(Debug)]
+#[must_use = "data stays until it is taken back"]
+pub struct Offer {
+    slot: usize,
+    extent: Extent,
+    span: Span,
+}
+
+impl Offer {
+    /// What a call over it carries.
+    #[must_use]
+    pub const fn data(&self) -> Data<'static> {
+        Data::Span(self.span)
+    }
+
+    /// A part of it, for a call of its own.
+    #[must_use]
+    pub fn part(&self, offset: u64, len: u64) -> Option<Data<'static>> {
+        let end = offset.checked_add(len)?;
+        (end <= self.span.len).then_some(Data::Span(Span { offset: self.span.offset + offset, len, ..self.span }))
+    }
+}
+
+/// One line of the table.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Slot<'a> {
+    pub(super) serial: &'a AtomicU64,
+    pub(super) offset: &'a AtomicU64,
+    pub(super) len: &'a AtomicU64,
+}
+
+/// The generation that a serial number has in keys.
+const fn generation(serial: u64) -> u32 {
+    (serial >> 1) as u32 & ((1 << Key::GENERATION_BITS) - 1)
+}
+
+/// The memory of a member that it offers data in.
+#[derive(Debug)]
+pub(super) struct Shelf {
+    node: Node,
+    memory: Memory<Vec<Block>>,
+    taken: u32,
+    /// Bytes that were copied in.
+    copied: u64,
+}
+
+impl Shelf {
+    /// Takes the memory over from an earlier life, of whose offers none is there any more.
+    pub(super) fn new(station: &Station, node: Node) -> Result<Shelf, StationError> {
+        let bytes = station.shape().offer_bytes;
+        for at in 0..if bytes == 0 { 0 } else { OFFERS } {
+            station.offer(node, at)?.take_back();
+        }
+        Ok(Shelf { node, memory: Memory::new(vec![Block::default(); 2 * OFFERS + 1], bytes), taken: 0, copied: 0 })
+    }
+
+    fn offer(&mut self, station: &Station, bytes: &[u8]) -> Result<Offer, OfferError> {
+        let slot = (!self.taken).trailing_zeros() as usize;
+        if slot >= OFFERS {
+            return Err(OfferError::TooMany);
+        }
+        let owner = Peer::rank(WorldRank(self.node.0)).ok_or(StationError::NoSeat(self.node))?;
+        let extent = self.memory.alloc(bytes.len() as u64)?;
+        let area = station.offered(self.node)?;
+        if area.write(extent.offset as usize, bytes).is_err() {
+            return Err(StationError::NotStation.into());
+        }
+        self.copied += bytes.len() as u64;
+        self.taken |= 1 << slot;
+        let serial = station.offer(self.node, slot)?.lay(extent.offset, bytes.len() as u64);
+        let key = Key::new(owner, slot as u32, generation(serial));
+        Ok(Offer { slot, extent, span: Span { key, offset: 0, len: bytes.len() as u64 } })
+    }
+
+    fn take_back(&mut self, station: &Station, offer: &Offer) {
+        if let Ok(slot) = station.offer(self.node, offer.slot) {
+            slot.take_back();
+        }
+        self.taken &= !(1 << offer.slot);
+        let freed = self.memory.free(offer.extent);
+        debug_assert!(freed.is_ok(), "an offer is taken back once");
+    }
+}
+
+impl Slot<'_> {
+    fn lay(self, offset: u64, len: u64) -> u64 {
+        self.offset.store(offset, Ordering::Relaxed);
+        self.len.store(len, Ordering::Relaxed);
+        let serial = self.serial.load(Ordering::Relaxed) | 1;
+        // ORDERING: pairs with the first load in `read`: whoever sees the serial number sees the data.
+        self.serial.store(serial, Ordering::Release);
+        serial
+    }
+
+    fn take_back(self) {
+        let serial = self.serial.load(Ordering::Relaxed);
+        if serial & 1 == 1 {
+            self.serial.store(serial.wrapping_add(1), Ordering::Relaxed);
+            // ORDERING: pairs with the fence in `look`: whoever sees data that is laid there later sees that this is gone.
+            fence(Ordering::Release);
+        }
+    }
+}
+
+/// Has `act` look at offered data; what it made of it counts only if the data was there all the time.
+///
+/// # Errors
+/// [`ReadError`]. On [`ReadError::Gone`] `act` may have seen anything.
+pub fn look<R>(station: &Station, data: Data<'_>, act: impl FnOnce(Bytes<'_>) -> R) -> Result<R, ReadError> {
+    let Data::Span(span) = data else { return Err(ReadError::NotOffered) };
+    let (node, at) = (Node(span.key.owner().to_bits()), span.key.region() as usize);
+    if at >= OFFERS || station.shape().offer_bytes == 0 {
+        return Err(ReadError::Gone);
+    }
+    let slot = station.offer(node, at)?;
+    let serial = slot.serial.load(Ordering::Acquire);
+    if serial & 1 == 0 || generation(serial) != span.key.generation() {
+        return Err(ReadError::Gone);
+    }
+    let (offset, len) = (slot.offset.load(Ordering::Relaxed), slot.len.load(Ordering::Relaxed));
+    let out = || CellError::OutOfRange { offset: span.offset as usize, len: span.len as usize, size: len as usize };
+    let inside = span.offset.checked_add(span.len).is_some_and(|end| end <= len);
+    let start = offset.checked_add(span.offset).filter(|_| inside).ok_or_else(out)?;
+    let bytes = station.offered(node)?.read_only().part(start as usize, span.len as usize)?;
+    let made = act(bytes);
+    // ORDERING: pairs with the fence in `take_back`.
+    fence(Ordering::Acquire);
+    if slot.serial.load(Ordering::Relaxed) == serial { Ok(made) } else { Err(ReadError::Gone) }
+}
+
+impl Local<'_> {
+    /// Has `act` look at the data of a request where its maker has laid it, without a copy.
+    ///
+    /// # Errors
+    /// [`ReadError`]. On [`ReadError::Gone`] `act` may have seen anything.
+    pub fn look<R>(&self, data: Data<'_>, act: impl FnOnce(Bytes<'_>) -> R) -> Result<R, ReadError> {
+        look(self.station, data, act)
+    }
+
+    /// Copies a part of such data out.
+    ///
+    /// # Errors
+    /// [`ReadError`]; then `into` holds anything.
+    pub fn read(&self, data: Data<'_>, offset: usize, into: &mut [u8]) -> Result<(), ReadError> {
+        Ok(look(self.station, data, |bytes| bytes.read(offset, into))??)
+    }
+}
+
+impl Member {
+    /// Copies data to where the functions of others read it.
+    ///
+    /// # Errors
+    /// [`OfferError`].
+    pub fn offer(&mut self, bytes: &[u8]) -> Result<Offer, OfferError> {
+        self.shelf.offer(&self.station, bytes)
+    }
+
+    /// Nobody is to read it any more; its memory is free for other data at once.
+    pub fn take_back(&mut self, offer: Offer) {
+        self.shelf.take_back(&self.station, &offer);
+    }
+
+    /// Bytes that were copied to be offered.
+    #[must_use]
+    pub const fn offered_bytes(&self) -> u64 {
+        self.shelf.copied
+    }
+}
