@@ -43,6 +43,7 @@ mod peers;
 mod post;
 mod station;
 mod storage;
+pub mod stream;
 
 pub use answer::{Failure, JoinError, Reply, WaitError};
 pub use local::{BeginError, InnerError, Local};
@@ -50,3 +51,4 @@ pub use member::{Function, Member};
 pub use offer::{Offer, OfferError, ReadError};
 pub use station::{Shape, Station, StationError};
 pub use storage::{Capacities, Heap};
+pub use stream::{Segment, StreamError, Window};
