@@ -236,3 +236,29 @@ fn ranges_are_waited_for_in_line() {
         assert_eq!((memory.waiting(), memory.look(|ranges| ranges.figures().free)), (0, 2));
     });
 }
+
+#[test]
+fn the_first_in_line_who_waits_on_loses_its_record_to_nobody() {
+    check(None, || {
+        let memory = Offsets::new([Block::default(); 9], [0; 2], 2, Granule::BYTE);
+        let waiting = Waiting::new(Ranges::new(memory), [const { Waiter::EMPTY }; 1]);
+        let memory = Arc::new(Shared::new(Model(Mutex::new(waiting))));
+        [0, 1].map(|_| memory.take_now(&mut Range::new(1)).unwrap());
+        let (waker, mut wish) = (waker(), Range::aligned(1, 2));
+        let mut first = memory.room(&mut wish);
+        let mut ask = || Pin::new(&mut first).poll(&mut Context::from_waker(&waker));
+        assert_eq!(ask(), Poll::Pending);
+        let other = thread::spawn({
+            let memory = memory.clone();
+            move || {
+                let (waker, mut wish) = (parking::waker(), Range::new(1));
+                let _ = Pin::new(&mut memory.room(&mut wish)).poll(&mut Context::from_waker(&waker));
+            }
+        });
+        memory.free_range(1).unwrap();
+        assert_eq!(ask(), Poll::Pending, "what is free is not aligned");
+        memory.free_range(0).unwrap();
+        assert_eq!(ask(), Poll::Ready(Ok(())));
+        other.join().unwrap();
+    });
+}

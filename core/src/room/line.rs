@@ -200,14 +200,19 @@ impl<M: Room, R: AsRef<[Waiter]> + AsMut<[Waiter]>> Waiting<M, R> {
         }
         let is_first = *stand == Stand::First(None);
         let told = match self.room.take(is_first, wish) {
-            Err(Refused::Now(_)) if spare.is_none() => return None,
-            Err(Refused::Now(_)) => match self.enter(is_first, wish, spare) {
-                Some(entered) => {
-                    *stand = entered;
-                    return Some(Poll::Pending);
+            Err(Refused::Now(_)) if spare.is_none() && !is_first => return None,
+            Err(Refused::Now(_)) => {
+                // The first waits from now on, or somebody could take its record before it asks again with a waker.
+                let wakes = spare.is_some();
+                let mut nobody = Some(Waker::noop().clone());
+                match self.enter(is_first, wish, if wakes { spare } else { &mut nobody }) {
+                    Some(entered) => {
+                        *stand = entered;
+                        return wakes.then_some(Poll::Pending);
+                    }
+                    None => Err(WaitError::TooManyWaiters { waiters: self.line.capacity() }),
                 }
-                None => Err(WaitError::TooManyWaiters { waiters: self.line.capacity() }),
-            },
+            }
             Err(Refused::Ever(error)) => Err(WaitError::Refused(error)),
             Ok(()) => Ok(()),
         };
