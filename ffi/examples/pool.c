@@ -143,10 +143,15 @@ static void refusals(umbra_pool pool, umbra_channel channel)
     CHECK(umbra_pool_attach("umbra-c-none", &other) == -UMBRA_ESYSTEM);
     CHECK(umbra_channel_receive(channel, pad, sizeof pad, 0, 0, &got, NULL) == -UMBRA_EEMPTY);
     CHECK(umbra_channel_receive(channel, pad, sizeof pad, 0, 5, &got, NULL) == -UMBRA_ETIMEOUT);
+    CHECK(umbra_channel_peek(channel, pad, sizeof pad, 0, 0, &got, NULL) == -UMBRA_EEMPTY);
+    CHECK(umbra_channel_peek(channel, NULL, 1, 0, 0, &got, NULL) == -UMBRA_EINVAL);
     CHECK(umbra_channel_send(channel, pad, sizeof pad, 0, 0, 0) == -UMBRA_ENEVER);
     CHECK(umbra_channel_send(channel, NULL, 1, 0, 0, 0) == -UMBRA_EINVAL);
     CHECK(umbra_channel_send(channel, "hello", 5, 0, 9, 0) == -UMBRA_EINVAL);
     must(umbra_channel_send(channel, "hello", 5, UINT64_MAX, 0, 0));
+    memset(pad, 0, sizeof pad);
+    must(umbra_channel_peek(channel, pad, 4, 0, 0, &got, &result));
+    CHECK(got == 5 && memcmp(pad, "hell\0", 5) == 0 && result == UINT64_MAX);
     CHECK(umbra_channel_receive(channel, pad, 4, 0, 0, &got, NULL) == -UMBRA_ESIZE && got == 5);
     must(umbra_channel_poll(channel, UMBRA_POLL_SIZE, 0, 0, &result));
     CHECK(result == 1);

@@ -1,9 +1,9 @@
 /* umbra.h: the C interface of Umbra.
  *
  * A rank joins a job, gets groups, asks the endpoint cache who is where, exports memory, reads that of others, and leaves.
- * Slot caches decide which slot of the program's memory holds which data; pools share memory between processes of a host, and
- * channels messages; ranks of a mesh exchange ghost cells of their own arrays; chained calls run a function on many processes
- * and combine the answers. These need no job.
+ * Slot caches decide which slot of the program's memory holds which data; pools share memory between processes of a host,
+ * channels messages, and streams conversations; ranks of a mesh exchange ghost cells of their own arrays; chained calls run a
+ * function on many processes and combine the answers. These need no job.
  *
  * Every function returns 0 or a negative code (-UMBRA_E...). Outputs come last and are written only on success, with two
  * exceptions: UMBRA_ESIZE stores the needed length, UMBRA_ECALL who failed. Handles are 64-bit ids: one that was released is
@@ -83,6 +83,8 @@ extern "C" {
 #define UMBRA_ECALL 127             /* a member failed, and so did the call: the answer says who */
 #define UMBRA_ENOFUNCTION 128       /* no function of this name is registered here */
 #define UMBRA_ETOOLONG 129          /* more bytes, members or levels than calls may have */
+#define UMBRA_EENDED 130            /* the other end of the conversation has said everything, or listens no more */
+#define UMBRA_EPARTLY 131           /* a part of the message was sent; the rest goes before what is sent next */
 
 /* ---- the library ---- */
 
@@ -582,10 +584,159 @@ int umbra_channel_send(umbra_channel channel, const void *message, size_t length
  * and stays the first; length says what it needs. More of buffer than the message may be written to. */
 int umbra_channel_receive(umbra_channel channel, void *buffer, size_t capacity, uint32_t wait_mode, uint64_t timeout_ms,
                           size_t *length, uint64_t *hints);
+/* Looks at the first message, which stays: as much of it as fits, and how long it is; else as for receive. */
+int umbra_channel_peek(umbra_channel channel, void *buffer, size_t capacity, uint32_t wait_mode, uint64_t timeout_ms,
+                       size_t *length, uint64_t *hints);
 /* Waits for an event, asks for a number, or does what the event says; result may be NULL. */
 int umbra_channel_poll(umbra_channel channel, int event, uint32_t wait_mode, uint64_t timeout_ms, uint64_t *result);
 /* Waits until as many parties came as the channel has capacity; came: how many came before this one. */
 int umbra_channel_barrier(umbra_channel channel, uint32_t wait_mode, uint64_t timeout_ms, uint32_t *came);
+
+/* ---- sets of channels: waiting for several at once ---- */
+
+typedef uint64_t umbra_channel_set;
+
+/* A set of channels of this process, of which event is waited for: UMBRA_POLL_IN, OUT, IN_OUT, EMPTY or FULL. Its channels stay in
+ * use as long as it does, also if their handles are released. */
+int umbra_channel_set_create(const umbra_channel *channels, size_t count, int event, umbra_channel_set *set);
+/* Waits until a channel is ready: its place in the list, and the event, or 0 if it was destroyed. A channel is named again and
+ * again, in turn with the others, as long as it is ready. Many threads may wait. */
+int umbra_channel_set_poll(umbra_channel_set set, uint32_t wait_mode, uint64_t timeout_ms, size_t *index, int *event);
+int umbra_channel_set_release(umbra_channel_set set);
+
+/* ---- streams: conversations between one sender and one receiver, between processes of a host ---- */
+
+typedef uint64_t umbra_stream;      /* an adapter: what conversations begin at */
+typedef uint64_t umbra_supplied;    /* a stream that a process keeps for its conversations */
+typedef uint64_t umbra_sender;      /* the ends of a conversation; one call at a time uses one, a second one gets -UMBRA_EINUSE */
+typedef uint64_t umbra_receiver;
+
+#define UMBRA_STREAM_NOMINAL 0      /* a sender takes an idle stream, a receiver meets the oldest sender who waits */
+#define UMBRA_STREAM_BUFFERED 1     /* each conversation is one message */
+#define UMBRA_STREAM_SENDER_SUPPLIED 2   /* a sender brings a stream */
+#define UMBRA_STREAM_RECEIVER_SUPPLIED 3 /* a receiver brings one */
+#define UMBRA_STREAM_SINGLE 4       /* one stream, one sender and one receiver at a time */
+
+/* From here on the 64 bits beside a message are not the user's. */
+#define UMBRA_ARG_RESERVED (UINT64_MAX - 255)
+
+struct umbra_stream_options {
+    size_t size;                    /* sizeof(struct umbra_stream_options) */
+    uint64_t uid;                   /* a number that its users know it by */
+    uint32_t mode;                  /* UMBRA_STREAM_... */
+    uint32_t streams;               /* conversations of any length at once; 0: what is usual in the mode, so for all numbers */
+    uint32_t ring;                  /* bytes of such a one that are under way at once */
+    uint32_t messages;              /* conversations at once that are one message */
+    uint32_t block;                 /* bytes of such a one */
+    uint32_t members;               /* processes that use it at once */
+    uint32_t tasks;                 /* not 0: it counts tasks */
+};
+
+struct umbra_stream_statistics {
+    size_t size;                    /* sizeof(struct umbra_stream_statistics) */
+    uint64_t idle;                  /* streams that anybody may take */
+    uint64_t waiting;               /* conversations that wait for a receiver */
+    uint64_t offered;               /* streams whose receivers wait for a sender */
+    uint64_t kept;                  /* streams that somebody keeps */
+    uint64_t room;                  /* conversations of one message that there is room for */
+};
+
+/* Memory of these pools can be sent through it by this process, and received; they are told apart by their uid, and what is to be
+ * received as memory lands in the first. The pools stay in use as long as the adapter does. */
+int umbra_stream_create(const struct umbra_stream_options *options, const umbra_pool *pools, size_t count,
+                        umbra_stream *stream);
+/* As for channels: good as long as this process lives and has the adapter. */
+int umbra_stream_reference(umbra_stream stream, void *buffer, size_t capacity, size_t *length);
+int umbra_stream_attach_reference(const void *reference, size_t length, const umbra_pool *pools, size_t count,
+                                  umbra_stream *stream);
+/* Releases the handle; conversations that this process has begun go on. */
+int umbra_stream_detach(umbra_stream stream);
+/* Ends it for all: whoever waits, and whoever comes, gets -UMBRA_EDESTROYED. */
+int umbra_stream_destroy(umbra_stream stream);
+int umbra_stream_statistics(umbra_stream stream, struct umbra_stream_statistics *statistics);
+/* Takes back what dead processes held; whoever waits does so by himself. */
+int umbra_stream_reclaim(umbra_stream stream);
+/* Takes a stream to keep. -UMBRA_EEMPTY: all are in use. -UMBRA_EINVAL: nobody brings one in this mode. */
+int umbra_stream_supply(umbra_stream stream, umbra_supplied *supplied);
+int umbra_supplied_release(umbra_supplied supplied);
+/* Tasks: counted, done, waited for until there are none. -UMBRA_EKIND: the adapter was made without. */
+int umbra_stream_new_task(umbra_stream stream);
+int umbra_stream_task_done(umbra_stream stream);
+int umbra_stream_join_tasks(umbra_stream stream, uint32_t wait_mode, uint64_t timeout_ms);
+
+struct umbra_sender_options {
+    size_t size;                    /* sizeof(struct umbra_sender_options) */
+    umbra_supplied supplied;        /* the stream to use, in the mode SENDER_SUPPLIED; 0: none */
+    umbra_pool pool;                /* what is sent is placed there, instead of being copied through the stream; 0: nowhere */
+    uint64_t arg;                   /* the 64 bits beside what is written to a file */
+    uint32_t buffered;              /* not 0: as one message, which is sent at the close */
+    uint32_t may_be_cut;            /* not 0: the receiver may close before the end; else his close waits for it */
+    uint32_t deposit_after;         /* after how many messages receivers hear of it; 0: at once */
+    uint32_t wait_mode;             /* UMBRA_WAIT_... */
+};
+
+/* Begins a conversation, waiting for an idle stream, or for a receiver who brought one. */
+int umbra_sender_open(umbra_stream stream, const struct umbra_sender_options *options, uint64_t timeout_ms,
+                      umbra_sender *sender);
+/* Sends bytes, and 64 bits beside them, after what was kept; for no bytes, only that. -UMBRA_EFULL, -UMBRA_ETIMEOUT: nothing was
+ * sent. -UMBRA_EPARTLY: see there. -UMBRA_EENDED: the receiver closed: close too. -UMBRA_EPEER: he died. */
+int umbra_sender_send(umbra_sender sender, const void *message, size_t length, uint64_t arg, uint64_t timeout_ms);
+/* Keeps bytes, to be sent with what comes next as one message, with the 64 bits of the first. */
+int umbra_sender_keep(umbra_sender sender, const void *message, size_t length, uint64_t arg);
+/* Takes back what was kept; arg may be NULL. */
+int umbra_sender_take_kept(umbra_sender sender, void *buffer, size_t capacity, size_t *length, uint64_t *arg);
+int umbra_sender_flush(umbra_sender sender, uint64_t timeout_ms);
+/* Hands an allocation of one of the adapter's pools over, which is the receiver's to free then; or with lent 1 lets him read it,
+ * and it stays the caller's, who must not free or change it before it was read. */
+int umbra_sender_send_memory(umbra_sender sender, umbra_pool pool, umbra_allocation allocation, uint32_t lent, uint64_t arg,
+                             uint64_t timeout_ms);
+/* A descriptor, which the caller closes: what is written to it is sent, in messages of up to chunk bytes; 0: 1024, at most 64 MiB.
+ * The conversation goes on when finish has waited until it and its copies are closed; what made the copying stop before is what
+ * finish returns. -UMBRA_ETIMEOUT: call it again. Meanwhile other calls get -UMBRA_EINUSE. */
+int umbra_sender_open_file(umbra_sender sender, size_t chunk, int *descriptor);
+int umbra_sender_finish_file(umbra_sender sender, uint64_t timeout_ms);
+/* Sends what was kept, says that it was all, and releases the handle, also if that failed. */
+int umbra_sender_close(umbra_sender sender, uint64_t timeout_ms);
+
+struct umbra_receiver_options {
+    size_t size;                    /* sizeof(struct umbra_receiver_options) */
+    umbra_supplied supplied;        /* the stream to use, in the mode RECEIVER_SUPPLIED; 0: none */
+    umbra_pool pool;                /* where bytes land that are received as memory; 0: the adapter's first */
+    uint32_t wait_mode;             /* UMBRA_WAIT_... */
+    uint32_t keep_memory;           /* not 0: memory that was read as bytes is not freed */
+};
+
+/* What was received as memory of a pool; freeing it is the caller's, unless it was only lent. */
+struct umbra_received {
+    umbra_pool pool;                /* the handle that was given for the adapter */
+    umbra_allocation allocation;
+    void *address;
+    uint64_t length;
+    uint64_t arg;
+    uint32_t lent;
+};
+
+/* Meets the sender of the oldest conversation that waits, or waits in a stream that was brought along. */
+int umbra_receiver_open(umbra_stream stream, const struct umbra_receiver_options *options, uint64_t timeout_ms,
+                        umbra_receiver *receiver);
+/* Receives bytes, never more than capacity; arg may be NULL, and is that of the last message touched. With exactly 0 what there
+ * is of the next message, at most 64 KiB at once; else capacity bytes, of as many messages as it takes, and fewer only at the end.
+ * The end comes alone, after the data, again and again: -UMBRA_EENDED. -UMBRA_EPEER: the sender died. */
+int umbra_receiver_receive(umbra_receiver receiver, void *buffer, size_t capacity, uint32_t exactly, uint64_t timeout_ms,
+                           size_t *length, uint64_t *arg);
+/* Receives the next message whole, or what is left of it; the bytes stay where they are until the next call of this function with
+ * this receiver, or its close. arg may be NULL. */
+int umbra_receiver_receive_message(umbra_receiver receiver, uint64_t timeout_ms, const void **bytes, size_t *length,
+                                   uint64_t *arg);
+/* Receives the next message as memory: where it lies, if memory was sent; else in a pool of the adapter. */
+int umbra_receiver_receive_memory(umbra_receiver receiver, uint64_t timeout_ms, struct umbra_received *received);
+/* Whether the sender has said everything, and it was received. */
+int umbra_receiver_has_ended(umbra_receiver receiver, int *ended);
+/* A descriptor, which the caller closes: what is received can be read from it; it ends with the stream. As for senders. */
+int umbra_receiver_open_file(umbra_receiver receiver, size_t chunk, int *descriptor);
+int umbra_receiver_finish_file(umbra_receiver receiver, uint64_t timeout_ms);
+/* Reads what is still to come, unless the sender let it be cut short, and releases the handle, also if that failed. */
+int umbra_receiver_close(umbra_receiver receiver, uint64_t timeout_ms);
 
 /* ---- boundary exchange: ghost cells of fields on the blocks of a mesh, between processes of a host ---- */
 

@@ -46,11 +46,11 @@ impl From<Error> for Failure {
     }
 }
 
-fn timeout(timeout_ms: u64) -> Timeout {
+pub(crate) fn timeout(timeout_ms: u64) -> Timeout {
     if timeout_ms == u64::MAX { Timeout::Never } else { patience(timeout_ms).into() }
 }
 
-fn mode(mode: u32) -> Result<WaitMode, Failure> {
+pub(crate) fn mode(mode: u32) -> Result<WaitMode, Failure> {
     match mode {
         0 => Ok(WaitMode::Adaptive),
         1 => Ok(WaitMode::Idle),
@@ -86,7 +86,7 @@ pub unsafe extern "C" fn umbra_channel_create(options: *const Options, channel: 
         };
         takes(channel)?;
         // SAFETY: the caller's promise about the output.
-        unsafe { keep(Object::Channel(Channel::create(&attributes)?), channel) }
+        unsafe { keep(Object::Channel(Channel::create(&attributes)?.into()), channel) }
     })
 }
 
@@ -105,7 +105,7 @@ pub unsafe extern "C" fn umbra_channel_attach_reference(
         // SAFETY: the caller's promise about the bytes.
         let reference = unsafe { bytes(reference, length) }?;
         // SAFETY: and about the output.
-        unsafe { keep(Object::Channel(Channel::attach_reference(reference)?), channel) }
+        unsafe { keep(Object::Channel(Channel::attach_reference(reference)?.into()), channel) }
     })
 }
 
@@ -168,7 +168,7 @@ pub unsafe extern "C" fn umbra_channel_send(
 ///
 /// # Safety
 /// `buffer` points to `room` bytes that nobody else uses while the slice is in use, or `room` is 0.
-unsafe fn fresh<'a>(buffer: *mut c_void, room: usize) -> &'a mut [u8] {
+pub(crate) unsafe fn fresh<'a>(buffer: *mut c_void, room: usize) -> &'a mut [u8] {
     if room == 0 {
         return &mut [];
     }
@@ -215,6 +215,44 @@ pub unsafe extern "C" fn umbra_channel_receive(
                 }
                 received => received?,
             };
+            if !hints.is_null() {
+                // SAFETY: the caller's promise about the outputs.
+                unsafe { store(hints, message.hints) }?;
+            }
+            // SAFETY: as above.
+            unsafe { store(length, message.len) }
+        })
+    })
+}
+
+/// Looks at the first message: as much of it as there is room for, and how long it is.
+///
+/// # Safety
+/// `buffer` points to `capacity` bytes; the outputs are valid for writing, `hints` may be null.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbra_channel_peek(
+    channel: u64,
+    buffer: *mut c_void,
+    capacity: usize,
+    wait_mode: u32,
+    timeout_ms: u64,
+    length: *mut usize,
+    hints: *mut u64,
+) -> c_int {
+    enter(|| {
+        takes(length)?;
+        if !hints.is_null() {
+            takes(hints)?;
+        }
+        if buffer.is_null() && capacity > 0 {
+            return Err(Failure::new(Code::Invalid, "buffer is null"));
+        }
+        with_channel(channel, |channel| {
+            let receiver = channel.receiver(mode(wait_mode)?)?;
+            let room = capacity.min(channel.block()?);
+            // SAFETY: the caller's promise about the buffer.
+            let pad = unsafe { fresh(buffer, room) };
+            let message = receiver.peek(pad, timeout(timeout_ms))?;
             if !hints.is_null() {
                 // SAFETY: the caller's promise about the outputs.
                 unsafe { store(hints, message.hints) }?;

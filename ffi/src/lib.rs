@@ -20,6 +20,10 @@
 //! cached_memory  alloc, free, remember, forget      data of any length in one memory
 //! pool      create, attach, alloc, reference, destroy       memory that processes share
 //! channel   create, attach, send, receive, poll, barrier    messages between processes
+//! channel_set   create, poll                     several channels at once
+//! stream    create, attach, supply, tasks         conversations between processes
+//! sender    open, send, keep, memory, file, close   one end of a conversation
+//! receiver  open, receive, memory, file, close    the other end
 //! fabric    create, attach, descriptor           memory through which ranks exchange ghost cells
 //! boundary  build, send, receive, set, remesh    ghost cells of the program's own arrays
 //! station   create, share, attach                   where members of chained calls of a host meet
@@ -31,8 +35,10 @@
 mod bounded;
 mod cached;
 mod call;
+mod conversed;
 mod handle;
 mod member;
+mod named;
 mod object;
 mod statistics;
 mod status;
@@ -50,6 +56,8 @@ pub mod cached_memory;
 pub mod caches;
 #[allow(unsafe_code)]
 pub mod channel;
+#[allow(unsafe_code)]
+pub mod channel_set;
 #[allow(unsafe_code)]
 pub mod error;
 #[allow(unsafe_code)]
@@ -71,10 +79,16 @@ pub mod pool;
 #[allow(unsafe_code)]
 pub mod read;
 #[allow(unsafe_code)]
+pub mod receiver;
+#[allow(unsafe_code)]
 pub mod region;
+#[allow(unsafe_code)]
+pub mod sender;
 #[allow(unsafe_code)]
 pub mod session;
 #[allow(unsafe_code)]
 pub mod station;
 #[allow(unsafe_code)]
 pub mod stencil;
+#[allow(unsafe_code)]
+pub mod stream;

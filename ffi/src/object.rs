@@ -15,6 +15,7 @@ use umbra_core::key::Key;
 
 use crate::bounded::{Bounded, Woven};
 use crate::cached::Cached;
+use crate::conversed::{Ear, Place, Set, Speaker, Streams};
 use crate::handle::Handles;
 use crate::member::{Seat, Seated};
 use crate::status::{Code, Failure};
@@ -34,8 +35,13 @@ pub(crate) enum Object {
     Memory(Box<cache::Memory>),
     CachedMemory(Box<CachedMemory<Sparse<Vec<Line>>>>),
     Stencil(Box<Stenciled>),
-    Pool(Box<Pool>),
-    Channel(Channel),
+    Pool(Arc<Pool>),
+    Channel(Arc<Channel>),
+    Set(Set),
+    Stream(Streams),
+    Supplied(Place),
+    Sender(Mutex<Speaker>),
+    Receiver(Mutex<Ear>),
     Fabric(Woven),
     Boundary(Box<Bounded>),
     Station(Station),

@@ -72,6 +72,10 @@ pub(crate) enum Code {
     NoFunction,
     /// A request or a reply is longer than calls may be.
     TooLong,
+    /// The other end has said everything, or listens no more.
+    Ended,
+    /// A part of the message was sent.
+    Partly,
 }
 
 macro_rules! codes {
@@ -130,6 +134,8 @@ codes! {
     Call = 127, "a member failed, and so did the call: its answer says who and why";
     NoFunction = 128, "no function of this name is registered here";
     TooLong = 129, "call has more bytes, members or levels than calls may have";
+    Ended = 130, "conversation has ended: close it";
+    Partly = 131, "a part of the message was sent in time: the rest goes before what is sent next";
 }
 
 impl Code {

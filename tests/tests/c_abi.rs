@@ -189,6 +189,11 @@ fn a_pool_and_channels_in_c_do_all_that_the_header_promises() {
 }
 
 #[test]
+fn streams_and_sets_of_channels_in_c_do_all_that_the_header_promises() {
+    runs_alone("stream", &[], &[]);
+}
+
+#[test]
 fn ghost_cells_of_arrays_in_c_are_exchanged_as_the_header_promises() {
     runs_alone("boundary", &["3"], &["2"]);
 }

@@ -64,7 +64,7 @@ fn beside_a_neighbour(core: usize, plan: &Plan, len: usize) -> Samples {
 /// Takes and frees in a pool of which every second block is in use.
 fn between_holes(plan: &Plan, len: usize) -> Samples {
     let pool = pool();
-    let blocks: Vec<_> = (0..BYTES / len as u64 / 4).filter_map(|_| pool.alloc(len as u64, 0).ok()).collect();
+    let blocks: Vec<_> = (0..BYTES / len as u64 / 4).map_while(|_| pool.alloc(len as u64, 0).ok()).collect();
     blocks.iter().step_by(2).for_each(|block| block.free().expect("it is ours"));
     repeat(plan, |n| alloc_free(&pool, len, n))
 }
