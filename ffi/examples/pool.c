@@ -131,6 +131,12 @@ static void refusals(umbra_pool pool, umbra_channel channel)
     CHECK(umbra_pool_alloc(pool, 1, 0, 5, &allocation, &address) == -UMBRA_ETIMEOUT);
     must(umbra_allocation_look(pool, all, &address, &length));
     CHECK(length == 1 << 20 && allocation == 0);
+    must(umbra_pool_list(pool, UINT32_MAX, &allocation, NULL, 1, &got));
+    CHECK(got == 1 && allocation == all);
+    CHECK(umbra_pool_list(pool, UINT32_MAX, NULL, NULL, 0, &got) == -UMBRA_ESIZE && got == 1);
+    must(umbra_pool_list(pool, 77, NULL, NULL, 0, &got));
+    CHECK(got == 0);
+    allocation = 0;
     statistics.size = sizeof statistics;
     must(umbra_pool_statistics(pool, &statistics));
     CHECK(statistics.bytes == 1 << 20 && statistics.asked_bytes == 1 << 20 && statistics.allocations == 1);

@@ -512,6 +512,9 @@ int umbra_pool_detach(umbra_pool pool);
 /* Ends the pool for all: whoever waits, and whoever comes, gets -UMBRA_EDESTROYED. */
 int umbra_pool_destroy(umbra_pool pool);
 int umbra_pool_statistics(umbra_pool pool, struct umbra_pool_statistics *statistics);
+/* The allocations of a kind, or with UINT32_MAX all, and the kind of each unless kinds is NULL; each was there at some instant
+ * while it was looked for. Both buffers have room for capacity numbers. */
+int umbra_pool_list(umbra_pool pool, uint32_t kind, umbra_allocation *buffer, uint32_t *kinds, size_t capacity, size_t *count);
 /* Ends what dead processes were doing; their allocations stay. */
 int umbra_pool_reclaim(umbra_pool pool);
 /* Removes the pools in /dev/shm that nobody needs any more. */

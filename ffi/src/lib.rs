@@ -77,6 +77,8 @@ pub mod mesh;
 #[allow(unsafe_code)]
 pub mod pool;
 #[allow(unsafe_code)]
+pub mod pool_list;
+#[allow(unsafe_code)]
 pub mod read;
 #[allow(unsafe_code)]
 pub mod receiver;

@@ -194,6 +194,11 @@ fn streams_and_sets_of_channels_in_c_do_all_that_the_header_promises() {
 }
 
 #[test]
+fn a73_a_program_in_the_words_of_dragon_runs_over_its_header() {
+    runs_alone("dragon", &[], &[]);
+}
+
+#[test]
 fn ghost_cells_of_arrays_in_c_are_exchanged_as_the_header_promises() {
     runs_alone("boundary", &["3"], &["2"]);
 }
