@@ -87,6 +87,12 @@ impl<'a> Bytes<'a> {
         Bytes { base, len, of: PhantomData }
     }
 
+    /// None.
+    #[must_use]
+    pub const fn none() -> Self {
+        Bytes { base: NonNull::dangling(), len: 0, of: PhantomData }
+    }
+
     /// Bytes there are.
     #[must_use]
     pub const fn len(&self) -> usize {

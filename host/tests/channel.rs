@@ -133,7 +133,7 @@ fn a31_a_full_channel_refuses_times_out_and_has_room_after_a_receive() {
         let sender = channel.sender(SendOptions::default()).unwrap();
         (0..capacity).for_each(|n| sender.send(b"", n.into(), Timeout::Now).unwrap());
         let full = sender.send(b"", 0, Timeout::Now).unwrap_err();
-        assert_eq!((full, full.code()), (Error::Full, "CHANNEL_FULL"));
+        assert_eq!((&full, full.code()), (&Error::Full, "CHANNEL_FULL"));
         assert_eq!(sender.send(b"", 0, Timeout::After(Duration::from_nanos(1))), Err(Error::Timeout));
         let start = Instant::now();
         assert_eq!(sender.send(b"", 0, after(100)), Err(Error::Timeout));
@@ -154,7 +154,7 @@ fn a32_an_empty_channel_refuses_and_times_out() {
         let receiver = channel.receiver(mode).unwrap();
         let mut pad = [0; 8];
         let empty = receiver.receive(&mut pad, Timeout::from(Duration::ZERO)).unwrap_err();
-        assert_eq!((empty, empty.code()), (Error::Empty, "CHANNEL_EMPTY"));
+        assert_eq!((&empty, empty.code()), (&Error::Empty, "CHANNEL_EMPTY"));
         for nanos in [1, 5000] {
             let timeout = Timeout::After(Duration::from_nanos(nanos));
             assert_eq!(receiver.receive(&mut pad, timeout).unwrap_err().code(), "TIMEOUT");
@@ -247,7 +247,7 @@ fn a41_what_can_be_polled_for_holds_when_it_should() {
     }
     for number in [0, -1, -32768, 9, 11, 19, 20, 32767] {
         let unknown = Event::try_from(number).unwrap_err();
-        assert_eq!((unknown, unknown.code()), (Error::UnknownEvent(number), "INVALID_ARGUMENT"));
+        assert_eq!((&unknown, unknown.code()), (&Error::UnknownEvent(number), "INVALID_ARGUMENT"));
     }
     for number in [1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 13, 14, 15, 16, 17, 18] {
         assert_eq!(Event::try_from(number).map(|event| event as i32), Ok(number));

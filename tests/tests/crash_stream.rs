@@ -1,4 +1,4 @@
-//! kill -9 and stop, at random moments, of processes that talk through streams.
+//! kill -9 and stop, at random moments, of processes that talk through streams, or hand memory over through a channel.
 //!
 //! After every burial the others go on, and when all are dead every place is free. Moments are drawn by a generator whose
 //! seed is printed on failure. The counts are small, so that they fit into every run of the tests: `UMBRA_KILLS=10000`
@@ -12,7 +12,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
-use umbra::channel::Timeout;
+use umbra::channel::{self, Channel, Timeout, WaitMode};
 use umbra::pool::{self, Pool};
 use umbra::reference::to_text;
 use umbra::stream::{Adapter, Attributes, Error, ReceiveOptions, SendOptions};
@@ -207,21 +207,30 @@ fn a64_a_sender_hears_that_its_receiver_was_killed_and_the_stream_is_used_again(
     }
 }
 
-#[test]
-fn memory_on_its_way_is_neither_lost_nor_received_twice_whoever_is_killed() {
-    let seed = number("UMBRA_SEED", 19);
+/// A pool, and a board in it on which its users count their steps.
+fn with_board(body: impl FnOnce(&Arc<Pool>, &pool::Allocation<'_>, &str)) {
     let memory = pool::Attributes { bytes: 16 << 20, uid: 1, ..pool::Attributes::default() };
     let pool = Arc::new(Pool::create(None, &memory).unwrap());
     let board = pool.alloc(BOARD, 0).unwrap();
     board.clear(0, BOARD).unwrap();
     let named = to_text(&board.reference().unwrap());
-    // Rings of a few references, so that they are full all the time.
-    let adapter =
-        Adapter::create(&Attributes { streams: 3, ring: 512, ..Attributes::default() }, [pool.clone()]).unwrap();
-    let roles = [memory::GIVER, memory::GIVER, memory::TAKER, memory::TAKER];
-    let start = |role, number| Guest::told(role, number, adapter.share().unwrap(), &[&named]);
+    body(&pool, &board, &named);
+    assert_eq!(pool.blocks().map(|block| block.id).collect::<Vec<_>>(), [board.id()], "no other block is left");
+    board.free().unwrap();
+    pool.alloc(16 << 20, 0).unwrap();
+}
+
+/// Kills those in these roles, of which the last two receive, one after the other, and puts others in their places. What
+/// a dead receiver had received is its own, and freed at once. All who were killed, in the end everybody.
+fn kill_carriers(
+    (pool, board): (&Pool, &pool::Allocation<'_>),
+    roles: [&'static str; 4],
+    seed: u64,
+    start: impl Fn(&'static str, u8) -> Guest,
+    reap: impl Fn() -> usize,
+) -> Vec<ProcessId> {
     let mut guests: Vec<_> = (0..).zip(roles).map(|(number, role)| start(role, number)).collect();
-    let progress = |number| memory::progress(&board, number).unwrap();
+    let progress = |number| memory::progress(board, number).unwrap();
     advance_by(progress, guests.iter_mut(), 4, "the start");
     let (mut dice, mut dead) = (Dice(seed), vec![]);
     for kill in 0..number("UMBRA_KILLS", 100) {
@@ -230,14 +239,13 @@ fn memory_on_its_way_is_neither_lost_nor_received_twice_whoever_is_killed() {
         dead.push(ProcessId::of(guests[victim].child.id()).unwrap());
         guests[victim].kill();
         let after = format!("kill {kill} of {victim}, seed {seed}");
-        assert!(adapter.reap().unwrap() <= 1, "{after}: those who wait may have been faster");
-        let Guest { role, number, .. } = guests[victim];
-        if role == memory::TAKER {
-            // What it had received is its own, and nobody else's any more.
+        assert!(reap() <= 1, "{after}: those who wait may have been faster");
+        if victim >= 2 {
             pool.free_allocations_of(*dead.last().unwrap()).unwrap();
         }
         let others = guests.iter_mut().enumerate().filter(|(at, _)| *at != victim).map(|(_, guest)| guest);
         advance_by(progress, others, 3, &after);
+        let Guest { role, number, .. } = guests[victim];
         guests[victim] = start(role, number);
         advance_by(progress, guests[victim..=victim].iter_mut(), 1, &after);
     }
@@ -245,16 +253,47 @@ fn memory_on_its_way_is_neither_lost_nor_received_twice_whoever_is_killed() {
         dead.push(ProcessId::of(guest.child.id()).unwrap());
         guest.kill();
     }
-    adapter.reap().unwrap();
-    // What nobody has begun to receive is freed by whoever leaves it unread.
-    while adapter.counts().unwrap().waiting > 0 {
-        drop(adapter.receive(&ReceiveOptions::default(), Timeout::Now).unwrap());
-    }
-    assert_eq!(adapter.counts().unwrap().idle, 3, "every stream can be used again");
-    for process in dead {
-        pool.free_allocations_of(process).unwrap();
-    }
-    assert_eq!(pool.blocks().map(|block| block.id).collect::<Vec<_>>(), [board.id()], "seed {seed}");
-    board.free().unwrap();
-    pool.alloc(16 << 20, 0).unwrap();
+    reap();
+    dead
+}
+
+#[test]
+fn memory_on_its_way_is_neither_lost_nor_received_twice_whoever_is_killed() {
+    with_board(|pool, board, named| {
+        // Rings of a few references, so that they are full all the time.
+        let attributes = Attributes { streams: 3, ring: 512, ..Attributes::default() };
+        let adapter = Adapter::create(&attributes, [pool.clone()]).unwrap();
+        let start = |role, number| Guest::told(role, number, adapter.share().unwrap(), &[named]);
+        let roles = [memory::GIVER, memory::GIVER, memory::TAKER, memory::TAKER];
+        let reap = || adapter.reap().unwrap();
+        let dead = kill_carriers((pool, board), roles, number("UMBRA_SEED", 19), start, reap);
+        // What nobody has begun to receive is freed by whoever leaves it unread.
+        while adapter.counts().unwrap().waiting > 0 {
+            drop(adapter.receive(&ReceiveOptions::default(), Timeout::Now).unwrap());
+        }
+        assert_eq!(adapter.counts().unwrap().idle, 3, "every stream can be used again");
+        for process in dead {
+            pool.free_allocations_of(process).unwrap();
+        }
+    });
+}
+
+#[test]
+fn memory_in_a_channel_is_neither_lost_nor_received_twice_whoever_is_killed() {
+    with_board(|pool, board, named| {
+        let attributes = channel::Attributes { capacity: 4, ..channel::Attributes::default() };
+        let channel = Channel::create_with(&attributes, [pool.clone()]).unwrap();
+        let start = |role, number| Guest::told(role, number, channel.share().unwrap(), &[named]);
+        let roles = [memory::POSTER, memory::POSTER, memory::GETTER, memory::GETTER];
+        let reap = || channel.reap().unwrap();
+        let dead = kill_carriers((pool, board), roles, number("UMBRA_SEED", 20), start, reap);
+        // What was sent is there, though its senders died.
+        let receiver = channel.receiver(WaitMode::Idle).unwrap();
+        while channel.count().unwrap() > 0 {
+            receiver.receive_memory(Timeout::Now).unwrap().free().unwrap();
+        }
+        for process in dead {
+            pool.free_allocations_of(process).unwrap();
+        }
+    });
 }

@@ -197,33 +197,58 @@ impl<'a> Messages<'a> {
     /// Receives the first message if it is no longer than `pad` bytes.
     #[inline]
     pub(super) fn take_within(&self, by: u16, pad: usize) -> Result<Taken<'a>, ReceiveError> {
+        let fits = |_, bytes: Bytes<'_>| {
+            let len = bytes.len();
+            if len > pad { Err(ReceiveError::PadTooSmall { len, pad }) } else { Ok(()) }
+        };
+        self.take_if(by, fits)
+    }
+
+    /// Receives the first message, unless `judge`, who looks at it before, refuses: then it stays the first. What is
+    /// judged may be another message's by the time that is done; then the next first one is judged.
+    ///
+    /// # Errors
+    /// [`ReceiveError`], and those of `judge`.
+    #[inline]
+    pub fn take_if<E: From<ReceiveError>>(
+        &self,
+        by: u16,
+        mut judge: impl FnMut(Header, Bytes<'a>) -> Result<(), E>,
+    ) -> Result<Taken<'a>, E> {
         for _ in 0..self.queue.spare {
             if self.queue.is_destroyed() {
-                return Err(ReceiveError::Destroyed);
+                return Err(ReceiveError::Destroyed.into());
             }
             let glimpse = self.queue.first()?;
-            // Before it is ours only to see whether it fits: it may be another message by now.
-            let seen = self.description(glimpse.slot());
-            if let Some((len, _)) = seen
-                && len > pad
+            if let Some((bytes, header)) = self.content(glimpse.slot())
+                && let Err(refused) = judge(header, bytes)
             {
                 if self.queue.still(&glimpse) {
-                    return Err(ReceiveError::PadTooSmall { len, pad });
+                    return Err(refused);
                 }
                 continue;
             }
             let Some(take) = self.queue.take(&glimpse, by) else { continue };
-            let message = self.description(take.slot()).and_then(|(len, header)| {
-                let bytes = self.bytes(take.slot())?.read_only().part(0, len).ok()?;
-                Some((bytes, header))
-            });
-            let Some((bytes, header)) = message else {
-                self.queue.release(take);
-                return Err(ReceiveError::Damaged);
-            };
-            return Ok(Taken { messages: *self, take: Some(take), bytes, header });
+            return self.taken(take).ok_or_else(|| ReceiveError::Damaged.into());
         }
-        Err(ReceiveError::Damaged)
+        Err(ReceiveError::Damaged.into())
+    }
+
+    /// The bytes of a message, and what it says about itself.
+    #[inline]
+    pub(super) fn content(&self, slot: usize) -> Option<(Bytes<'a>, Header)> {
+        let (len, header) = self.description(slot)?;
+        Some((self.bytes(slot)?.read_only().part(0, len).ok()?, header))
+    }
+
+    /// A message that is ours; given back if it is none.
+    #[inline]
+    pub(super) fn taken(&self, take: Take) -> Option<Taken<'a>> {
+        let Some((bytes, header)) = self.content(take.slot()) else {
+            self.queue.release(take);
+            return None;
+        };
+        Some(Taken { messages: *self, take: Some(take), bytes, header })
     }
 
     /// Looks at the first message and copies as much of it as there is room for; it stays the first.

@@ -50,6 +50,9 @@
 
 mod error;
 mod layout;
+// Needs the bytes of messages, as the next one.
+#[cfg(not(loom))]
+mod lost;
 // Bytes that both sides map, beside which loom's atomics cannot lie.
 #[cfg(not(loom))]
 mod message;

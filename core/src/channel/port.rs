@@ -9,6 +9,7 @@ use super::error::{ReceiveError, SendError};
 use super::message::{Header, Loan, Messages, Peeked, Received, Taken};
 use super::queue::Position;
 use super::reclaim::Reclaimed;
+use crate::cell::Bytes;
 use crate::event::Wait;
 use crate::time::Time;
 
@@ -144,6 +145,18 @@ impl<'a, W: Wait> Port<'a, W> {
             done => done?,
         };
         Ok(self.lend(taken))
+    }
+
+    /// Receives the first message where it lies, unless `judge` refuses it, as [`Messages::take_if`] says; one try.
+    ///
+    /// # Errors
+    /// [`ReceiveError`], and those of `judge`.
+    #[inline]
+    pub fn try_take_if<E: From<ReceiveError>>(
+        &self,
+        judge: impl FnMut(Header, Bytes<'a>) -> Result<(), E>,
+    ) -> Result<Lent<'_, 'a, W>, E> {
+        Ok(self.lend(self.messages.take_if(self.by, judge)?))
     }
 
     #[inline]

@@ -21,6 +21,12 @@ impl Queue<'_> {
     /// May run beside everything else, and beside itself; if it is cut off, run it again. The number may be given to
     /// another process only when all calls for its last holder have returned. Wake those who wait for room afterwards.
     pub fn reclaim(&self, dead: u16) -> Reclaimed {
+        self.reclaim_telling(dead, |_| ())
+    }
+
+    /// As [`reclaim`](Self::reclaim); `lost` is told each slot whose message the dead one had received and not released,
+    /// before it is free.
+    pub(super) fn reclaim_telling(&self, dead: u16, mut lost: impl FnMut(usize)) -> Reclaimed {
         let mut all = Reclaimed::default();
         for cell in self.cells {
             let now = Cell::load(cell);
@@ -39,10 +45,13 @@ impl Queue<'_> {
         for slot in 0..self.plan.slots {
             let Some(at) = self.slot_word(slot) else { break };
             let word = Slot::load(at);
-            if word.state() != State::Free && word.owner() == dead && word.swap(at, word.freed()) {
-                match word.state() {
-                    State::Held => all.unsent += 1,
-                    State::Free | State::Taken => all.taken += 1,
+            if word.state() != State::Free && word.owner() == dead {
+                let is_taken = word.state() == State::Taken;
+                if is_taken {
+                    lost(slot);
+                }
+                if word.swap(at, word.freed()) {
+                    *(if is_taken { &mut all.taken } else { &mut all.unsent }) += 1;
                 }
             }
             // Also of slots that the dead one freed without saying so.

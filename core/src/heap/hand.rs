@@ -318,6 +318,32 @@ impl<'a, G: BorrowMut<Grasp>> Hand<'a, G> {
     }
 }
 
+impl<G: BorrowMut<Grasp>> Hand<'_, G> {
+    /// Gives an allocated block the next id, so that the one by which it was known so far is stale: it is on its way to
+    /// somebody else. Whose it is does not change.
+    ///
+    /// # Errors
+    /// [`Stale`].
+    pub fn rename(&self, id: BlockId) -> Result<BlockId, Stale> {
+        self.change_generation(id, Entry::next)
+    }
+
+    /// Takes a [`rename`](Self::rename) back, after which nobody learned the id: it is the one before.
+    ///
+    /// # Errors
+    /// [`Stale`].
+    pub fn rename_back(&self, id: BlockId) -> Result<BlockId, Stale> {
+        self.change_generation(id, Entry::previous)
+    }
+
+    fn change_generation(&self, id: BlockId, change: impl Fn(Entry) -> Entry) -> Result<BlockId, Stale> {
+        let (group, slot, entry) = self.heap.entry(id).ok_or(Stale)?;
+        let changed = change(entry);
+        let swapped = group.entry(slot).compare_exchange(entry.0, changed.0, Ordering::AcqRel, Ordering::Relaxed);
+        swapped.map(|_| BlockId::of(&group, slot, changed)).map_err(|_| Stale)
+    }
+}
+
 impl BlockId {
     pub(super) fn of(group: &Group<'_>, slot: u32, entry: Entry) -> BlockId {
         BlockId::new(group.number * 64 + slot, entry.generation())

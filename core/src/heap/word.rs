@@ -61,6 +61,14 @@ impl Entry {
     pub(super) const fn owned_by(self, owner: u16) -> Entry {
         self.of(USED, owner)
     }
+    /// The same, used once more; not more often than an entry can be.
+    pub(super) const fn next(self) -> Entry {
+        if self.generation() >= LAST { self } else { Entry(self.0 + (1 << GENERATION)) }
+    }
+    /// The same, used once less.
+    pub(super) const fn previous(self) -> Entry {
+        if self.generation() == 0 { self } else { Entry(self.0 - (1 << GENERATION)) }
+    }
     pub(super) const fn releasing(self, owner: u16) -> Entry {
         self.of(RELEASING, owner)
     }

@@ -4,12 +4,13 @@ use rustix::io::Errno;
 use umbra_core::channel::{AttachError, ReceiveError, SendError, ShapeError};
 use umbra_core::crew::Identity;
 
+use crate::pool;
 use crate::reference;
 use crate::sys::process::ProcessError;
 use crate::sys::segment::SegmentError;
 
 /// Why an operation on a channel did nothing.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// One try, and no message waits.
@@ -36,8 +37,8 @@ pub enum Error {
     /// Capacity or block is larger than a channel can have.
     #[error("{0}")]
     TooLarge(ShapeError),
-    /// The message does not fit into a block.
-    #[error("message of {len} bytes does not fit into a block of {block} bytes")]
+    /// The message does not fit into a block, and no pool is known at the channel to put it into.
+    #[error("message of {len} bytes does not fit into a block of {block} bytes, and there is no pool to put it into")]
     MessageTooLarge {
         /// Bytes of the message.
         len: usize,
@@ -52,6 +53,21 @@ pub enum Error {
         /// Bytes of the memory.
         pad: usize,
     },
+    /// Bytes can be received as memory only into a pool.
+    #[error("no pool is known at the channel: create it or attach to it with one")]
+    NoPool,
+    /// Memory of a pool that this process does not know at the channel cannot be sent.
+    #[error("memory of pool {0}, which this process does not know at the channel: attach to it with that pool")]
+    UnknownPool(u64),
+    /// The first message is about memory of a pool that this process does not know at the channel; it is still the first.
+    #[error("message is about memory of a pool that is not known here: it is kept, attach with that pool")]
+    UnknownMemory,
+    /// The memory is its sender's, who let us read it.
+    #[error("memory was lent to be read: it is its sender's to change and to free")]
+    Lent,
+    /// A pool, or memory of one.
+    #[error("channel: {0}")]
+    Pool(#[from] pool::Error),
     /// No event has this number, or none that can be polled for.
     #[error("{0} is no event that can be polled for")]
     UnknownEvent(i32),
@@ -112,9 +128,15 @@ impl Error {
             Error::BlockTooSmall(_) => "CHANNEL_BLOCKSIZE_BELOW_REQUIRED_MINIMUM",
             Error::TooLarge(_) => "CHANNEL_BLOCKSIZE_OVER_ALLOWED_MAXIMUM",
             Error::PadTooSmall { .. } => "CHANNEL_RECV_INVALID_DESTINATION_MEMORY",
-            Error::MessageTooLarge { .. } | Error::UnknownEvent(_) | Error::WrongKind | Error::NotChannel(_) => {
-                "INVALID_ARGUMENT"
-            }
+            Error::MessageTooLarge { .. }
+            | Error::NoPool
+            | Error::UnknownPool(_)
+            | Error::UnknownMemory
+            | Error::UnknownEvent(_)
+            | Error::WrongKind
+            | Error::NotChannel(_) => "INVALID_ARGUMENT",
+            Error::Lent => "INVALID_OPERATION",
+            Error::Pool(error) => error.code(),
             Error::SetTooLarge { .. } => "CHANNEL_EVENT_CAPACITY_EXCEEDED",
             Error::BarrierBroken => "BARRIER_BROKEN",
             Error::BarrierTryAgain => "BARRIER_WAIT_TRY_AGAIN",

@@ -9,6 +9,7 @@ use umbra_core::event::EventCount;
 use super::barrier;
 use super::error::Error;
 use super::frame::{Format, Frame, FrameError};
+use super::memory::{NONE, Pools};
 use super::wait::{Shared, Spinning};
 use super::{Attributes, Kind};
 use crate::sys::futex::Futex;
@@ -54,6 +55,8 @@ pub(super) struct View<'a> {
     pub(super) messages: Messages<'a>,
     /// This process's number.
     pub(super) me: u16,
+    /// What this process knows of what messages may be about.
+    pub(super) pools: &'a Pools,
 }
 
 /// Bytes of memory that a channel needs.
@@ -83,7 +86,7 @@ pub(super) fn create(memory: BytesMut<'_>, attributes: &Attributes, instance: u6
 pub(super) fn attach(memory: BytesMut<'_>, me: u16) -> Result<View<'_>, Error> {
     let (frame, rest) = Frame::attach(memory, FORMAT)?;
     let messages = Messages::attach(rest).map_err(Error::NotChannel)?;
-    Ok(View { frame, messages, me })
+    Ok(View { frame, messages, me, pools: &NONE })
 }
 
 impl From<FrameError> for Error {
@@ -104,6 +107,11 @@ impl<'a> View<'a> {
     /// The same, as another member looks at it.
     pub(super) const fn seen_by(self, me: u16) -> Self {
         View { me, ..self }
+    }
+
+    /// The same, by a process that knows these pools.
+    pub(super) const fn knowing(self, pools: &'a Pools) -> Self {
+        View { pools, ..self }
     }
 
     /// Drawn when it was made: no other channel has it.
@@ -157,8 +165,14 @@ impl<'a> View<'a> {
 
     pub(super) fn destroy(&self) -> bool {
         let first = self.messages.queue().destroy();
+        self.drain();
         self.wake();
         first
+    }
+
+    /// Removes all messages, and frees what was handed over with them.
+    pub(super) fn drain(&self) {
+        self.messages.drain(self.me, |header, bytes| self.pools.forget(header, bytes));
     }
 
     fn wake(&self) {
@@ -170,7 +184,7 @@ impl<'a> View<'a> {
 
     /// Takes back what a member held that will not run again, or that leaves.
     pub(super) fn give_back(&self, member: Member) {
-        self.messages.queue().reclaim(member.number);
+        self.messages.reclaim(member.number, |header, bytes| self.pools.forget(header, bytes));
         barrier::forsaken(self, member.number);
         for word in self.frame.crew.pocket(member.number).into_iter().flatten() {
             word.store(0, Ordering::Relaxed);

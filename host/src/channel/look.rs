@@ -6,6 +6,7 @@ use umbra_core::crew::Liveness;
 use super::barrier::waiting_at;
 use super::error::Error;
 use super::layout::{self, Pocket, State, View};
+use super::memory::Record;
 use super::{Channel, Kind};
 use crate::reference::{self, Found};
 use crate::sys::process::Processes;
@@ -52,8 +53,10 @@ impl Snapshot {
         let mut shown = vec![0; SHOWN];
         let first = match view.messages.peek(&mut shown) {
             Ok(peeked) => {
-                shown.truncate(peeked.len);
-                Some((peeked.len, peeked.header.hints, shown))
+                let far = Record::parse(&peeked.header, &shown).map(|record| record.len as usize);
+                // What lies in a pool is not looked at.
+                shown.truncate(if far.is_some() { 0 } else { peeked.len });
+                Some((far.unwrap_or(peeked.len), peeked.header.hints, shown))
             }
             Err(ReceiveError::Empty | ReceiveError::Destroyed) => None,
             Err(error) => return Err(error.into()),

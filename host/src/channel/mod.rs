@@ -35,8 +35,10 @@
 mod barrier;
 mod error;
 mod frame;
+mod handing;
 mod layout;
 mod look;
+mod memory;
 mod poll;
 mod receive;
 mod seat;
@@ -46,6 +48,7 @@ mod set;
 mod wait;
 
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 
 use umbra_core::crew::Identity;
 use umbra_core::reference::{Object, Place, Reference};
@@ -53,6 +56,7 @@ use umbra_core::reference::{Object, Place, Reference};
 pub use barrier::Barrier;
 pub use error::Error;
 pub use look::{Snapshot, find};
+pub use memory::Parcel;
 pub use poll::Event;
 pub use receive::{InPlace, Message, Receiver};
 pub use semaphore::Semaphore;
@@ -62,12 +66,14 @@ pub use wait::{Timeout, WaitMode};
 
 pub use crate::reference::Found;
 
+use crate::pool::Pool;
 use crate::reference;
 use crate::sys::host;
 use crate::sys::process::ProcessId;
 use crate::sys::segment::{Mapping, Segment};
 pub(crate) use frame::{Format, Frame, FrameError};
 use layout::View;
+use memory::Pools;
 use seat::Seat;
 pub(crate) use wait::{ADAPTIVE, Patrol, Shared};
 
@@ -124,6 +130,7 @@ pub(crate) fn identity(process: ProcessId) -> Identity {
 pub struct Channel {
     segment: Segment,
     seat: Seat,
+    pools: Pools,
 }
 
 impl Channel {
@@ -132,9 +139,18 @@ impl Channel {
     /// # Errors
     /// [`Error`] if the attributes are impossible, or there is no memory.
     pub fn create(attributes: &Attributes) -> Result<Channel, Error> {
+        Self::create_with(attributes, [])
+    }
+
+    /// As [`create`](Self::create), and messages may be about memory of these pools. Every process that is to receive
+    /// such a message names its pool too; the first one is where received bytes are put that are wanted as memory.
+    ///
+    /// # Errors
+    /// As for [`create`](Self::create).
+    pub fn create_with(attributes: &Attributes, pools: impl IntoIterator<Item = Arc<Pool>>) -> Result<Channel, Error> {
         let segment = Segment::create("umbra-channel", layout::bytes_for(attributes)?)?;
         layout::create(segment.bytes_mut()?, attributes, reference::draw().map_err(Error::Random)?)?;
-        Self::join(segment)
+        Self::join(segment, Pools::new(pools))
     }
 
     /// Makes a channel that is destroyed when this process drops it or ends, also if it is killed: then as soon as
@@ -153,7 +169,15 @@ impl Channel {
     /// # Errors
     /// [`Error`] if it is none, or destroyed, or there is no room for another member.
     pub fn attach(descriptor: OwnedFd) -> Result<Channel, Error> {
-        Self::used(Self::map(descriptor)?)
+        Self::attach_with(descriptor, [])
+    }
+
+    /// As [`attach`](Self::attach), and messages may be about memory of these pools.
+    ///
+    /// # Errors
+    /// As for [`attach`](Self::attach).
+    pub fn attach_with(descriptor: OwnedFd, pools: impl IntoIterator<Item = Arc<Pool>>) -> Result<Channel, Error> {
+        Self::used(Self::map(descriptor)?, Pools::new(pools))
     }
 
     /// Uses the channel that the bytes of a [reference](Self::reference) name.
@@ -161,7 +185,15 @@ impl Channel {
     /// # Errors
     /// [`Error::Reference`] if they name none, or one that is gone; otherwise as for [`attach`](Self::attach).
     pub fn attach_reference(bytes: &[u8]) -> Result<Channel, Error> {
-        Self::used(Self::named(bytes)?)
+        Self::attach_reference_with(bytes, [])
+    }
+
+    /// As [`attach_reference`](Self::attach_reference), and messages may be about memory of these pools.
+    ///
+    /// # Errors
+    /// As for [`attach_reference`](Self::attach_reference).
+    pub fn attach_reference_with(bytes: &[u8], pools: impl IntoIterator<Item = Arc<Pool>>) -> Result<Channel, Error> {
+        Self::used(Self::named(bytes)?, Pools::new(pools))
     }
 
     /// The memory of the channel that a reference names.
@@ -183,19 +215,24 @@ impl Channel {
         Ok(Segment::attach(descriptor, Mapping::ReadWrite, usize::try_from(size).unwrap_or(0))?)
     }
 
-    fn used(segment: Segment) -> Result<Channel, Error> {
-        let channel = Self::join(segment)?;
+    fn used(segment: Segment, pools: Pools) -> Result<Channel, Error> {
+        let channel = Self::join(segment, pools)?;
         channel.reap()?;
         if channel.is_destroyed()? { Err(Error::Destroyed) } else { Ok(channel) }
     }
 
-    fn join(segment: Segment) -> Result<Channel, Error> {
-        let seat = Seat::take(&layout::attach(segment.bytes_mut()?, u16::MAX)?)?;
-        Ok(Channel { segment, seat })
+    fn join(segment: Segment, pools: Pools) -> Result<Channel, Error> {
+        let seat = Seat::take(&layout::attach(segment.bytes_mut()?, u16::MAX)?.knowing(&pools))?;
+        Ok(Channel { segment, seat, pools })
+    }
+
+    /// As somebody without a place sees it.
+    fn outside(&self) -> Result<View<'_>, Error> {
+        Ok(layout::attach(self.segment.bytes_mut()?, u16::MAX)?.knowing(&self.pools))
     }
 
     fn view(&self) -> Result<View<'_>, Error> {
-        let view = layout::attach(self.segment.bytes_mut()?, u16::MAX)?;
+        let view = self.outside()?;
         let me = self.seat.number(&view)?;
         Ok(view.seen_by(me))
     }
@@ -276,9 +313,7 @@ impl Channel {
 
 impl Drop for Channel {
     fn drop(&mut self) {
-        if let Ok(view) =
-            self.segment.bytes_mut().map_err(Error::from).and_then(|memory| layout::attach(memory, u16::MAX))
-        {
+        if let Ok(view) = self.outside() {
             self.seat.leave(&view);
         }
     }

@@ -5,14 +5,15 @@ use umbra_core::channel::{Header, Lent, Patience, Port, ReceiveError};
 
 use super::error::Error;
 use super::layout::{Pocket, View};
+use super::memory::{Held, Record};
 use super::wait::{Timeout, WaitMode, Watch};
 use super::{Channel, Kind};
 
 /// A receive handle.
 #[derive(Debug)]
 pub struct Receiver<'a> {
-    port: Port<'a, Watch<'a>>,
-    view: View<'a>,
+    pub(super) port: Port<'a, Watch<'a>>,
+    pub(super) view: View<'a>,
     mode: WaitMode,
 }
 
@@ -30,7 +31,7 @@ pub struct Message {
 }
 
 impl Message {
-    const fn new(len: usize, Header { hints, sender, handle, .. }: Header) -> Message {
+    pub(super) const fn new(len: usize, Header { hints, sender, handle, .. }: Header) -> Message {
         Message { len, hints, client: sender, handle }
     }
 }
@@ -49,9 +50,36 @@ impl Channel {
     }
 }
 
+/// Why a message was left where it is.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Refusal {
+    Receive(ReceiveError),
+    /// It is about memory of a pool that is not known.
+    Unknown,
+}
+
+impl From<ReceiveError> for Refusal {
+    fn from(error: ReceiveError) -> Self {
+        Refusal::Receive(error)
+    }
+}
+
+impl From<Refusal> for Error {
+    fn from(refusal: Refusal) -> Self {
+        match refusal {
+            Refusal::Receive(error) => error.into(),
+            Refusal::Unknown => Error::UnknownMemory,
+        }
+    }
+}
+
 impl<'a> Receiver<'a> {
     /// Does it, at once or as soon as there is a message.
-    fn wait<T>(&self, timeout: Timeout, attempt: impl FnOnce(Patience) -> Result<T, ReceiveError>) -> Result<T, Error> {
+    fn wait<T, E: Into<Error>>(
+        &self,
+        timeout: Timeout,
+        attempt: impl FnOnce(Patience) -> Result<T, E>,
+    ) -> Result<T, Error> {
         // A deadline that has passed leaves one look.
         let (patience, _counted) = match timeout {
             Timeout::Now => (Patience { spins: 0, deadline: timeout.deadline() }, None),
@@ -64,27 +92,77 @@ impl<'a> Receiver<'a> {
         })
     }
 
-    /// Receives the first message into `pad`.
-    ///
-    /// # Errors
-    /// [`Error::Empty`] for one try, [`Error::Timeout`], [`Error::PadTooSmall`], [`Error::Destroyed`].
+    /// Takes the first message, unless it is refused, at once or as soon as there is one.
     #[inline]
-    pub fn receive(&self, pad: &mut [u8], timeout: Timeout) -> Result<Message, Error> {
-        let received = match self.port.try_receive(pad) {
-            Err(ReceiveError::Empty) if timeout != Timeout::Now => {
-                self.wait(timeout, |patience| self.port.receive(pad, patience))?
-            }
-            done => done?,
-        };
-        Ok(Message::new(received.len, received.header))
+    pub(super) fn take_if(
+        &self,
+        timeout: Timeout,
+        judge: impl Fn(Header, Bytes<'a>) -> Result<(), Refusal>,
+    ) -> Result<InPlace<'_, 'a>, Error> {
+        let lent = match self.port.try_take_if(&judge) {
+            Err(Refusal::Receive(ReceiveError::Empty)) if timeout != Timeout::Now => self.await_message(timeout, judge),
+            done => done.map_err(Error::from),
+        }?;
+        InPlace::new(lent, &self.view)
     }
 
-    /// Receives the first message where it lies; its place is free again when what this returns is dropped.
+    #[cold]
+    fn await_message(
+        &self,
+        timeout: Timeout,
+        judge: impl Fn(Header, Bytes<'a>) -> Result<(), Refusal>,
+    ) -> Result<Lent<'_, 'a, Watch<'a>>, Error> {
+        self.wait(timeout, |patience| {
+            let look = || match self.port.try_take_if(&judge) {
+                Err(Refusal::Receive(ReceiveError::Empty)) => None,
+                done => Some(done),
+            };
+            self.port.await_change(true, patience, look).unwrap_or(Err(ReceiveError::Empty.into()))
+        })
+    }
+
+    /// Whether a message's memory can be received, if it is about memory; how many bytes the message has.
+    #[inline]
+    pub(super) fn measure(&self, header: Header, bytes: Bytes<'a>) -> Result<u64, Refusal> {
+        if header.flags == 0 {
+            return Ok(bytes.len() as u64);
+        }
+        let record = Record::of(&header, bytes).ok_or(ReceiveError::Damaged)?;
+        self.view.pools.check(&record).map_err(|_| Refusal::Unknown)?;
+        Ok(record.len)
+    }
+
+    /// Receives the first message into `pad`. If it is about memory, its bytes are copied, and the memory is freed if it
+    /// was handed over.
+    ///
+    /// # Errors
+    /// [`Error::Empty`] for one try, [`Error::Timeout`], [`Error::PadTooSmall`], [`Error::UnknownMemory`],
+    /// [`Error::Destroyed`]. [`Error::Pool`] if its memory is no more: then the message is lost.
+    #[inline]
+    pub fn receive(&self, pad: &mut [u8], timeout: Timeout) -> Result<Message, Error> {
+        let room = pad.len();
+        let fits = |header, bytes| match self.measure(header, bytes)? {
+            len if len <= room as u64 => Ok(()),
+            len => Err(ReceiveError::PadTooSmall { len: usize::try_from(len).unwrap_or(usize::MAX), pad: room }.into()),
+        };
+        let taken = self.take_if(timeout, fits)?;
+        match &taken.far {
+            None => taken.lent.copy_to(pad)?,
+            Some(far) => {
+                let len = usize::try_from(far.memory.len()).unwrap_or(usize::MAX);
+                far.memory.read(0, pad.get_mut(..len).ok_or(Error::PadTooSmall { len, pad: room })?)?;
+            }
+        }
+        Ok(taken.message())
+    }
+
+    /// Receives the first message where it lies; its place is free again, and memory that was handed over freed, when what
+    /// this returns is dropped.
     ///
     /// # Errors
     /// As for [`receive`](Self::receive), but not for a pad that is too small.
     pub fn take(&self, timeout: Timeout) -> Result<InPlace<'_, 'a>, Error> {
-        Ok(InPlace { lent: self.wait(timeout, |patience| self.port.take(patience))? })
+        self.take_if(timeout, |header, bytes| self.measure(header, bytes).map(|_| ()))
     }
 
     /// Looks at the first message and copies as much of it as there is room for; it stays the first.
@@ -92,36 +170,99 @@ impl<'a> Receiver<'a> {
     /// # Errors
     /// As for [`receive`](Self::receive), but not for a pad that is too small.
     pub fn peek(&self, pad: &mut [u8], timeout: Timeout) -> Result<Message, Error> {
-        let peeked = self.wait(timeout, |patience| self.port.peek(pad, patience))?;
-        Ok(Message::new(peeked.len, peeked.header))
+        // Memory may be received and freed by others while it is looked at; not so often that it is no chance.
+        let mut tries = 0;
+        loop {
+            let peeked = self.wait(timeout, |patience| self.port.peek(pad, patience))?;
+            if peeked.header.flags == 0 {
+                return Ok(Message::new(peeked.len, peeked.header));
+            }
+            tries += 1;
+            match self.peek_far(pad) {
+                Err(Error::Empty | Error::Pool(_)) if tries < PEEKS => {}
+                done => return done,
+            }
+        }
     }
 
-    /// Removes the first message without looking at it.
+    /// Looks at the first message, which is about memory.
+    fn peek_far(&self, pad: &mut [u8]) -> Result<Message, Error> {
+        let look = || {
+            let mut record = [0; Record::BYTES];
+            let peeked = self.port.messages().peek(&mut record)?;
+            Ok::<_, Error>((peeked, record))
+        };
+        let (peeked, bytes) = look()?;
+        let record = Record::parse(&peeked.header, &bytes).ok_or(Error::Empty)?;
+        let memory = self.view.pools.look(&record, &peeked.header)?.memory;
+        let len = usize::try_from(record.len).unwrap_or(usize::MAX);
+        let copied = len.min(pad.len());
+        memory.read(0, pad.get_mut(..copied).unwrap_or_default())?;
+        // Whoever received it meanwhile may have changed it.
+        if look()? == (peeked, bytes) { Ok(Message::new(len, peeked.header)) } else { Err(Error::Empty) }
+    }
+
+    /// Removes the first message without looking at it; memory that was handed over is freed.
     ///
     /// # Errors
     /// As for [`receive`](Self::receive), but not for a pad that is too small.
     pub fn pop(&self, timeout: Timeout) -> Result<(), Error> {
-        self.take(timeout).map(drop)
+        match self.take(timeout).map(drop) {
+            // Its memory is gone, and so is it.
+            Err(Error::Pool(_)) => Ok(()),
+            done => done,
+        }
     }
 }
+
+/// Looks at memory that others receive meanwhile.
+const PEEKS: u32 = 100;
 
 /// A received message where it lies.
 #[derive(Debug)]
 pub struct InPlace<'r, 'a> {
-    lent: Lent<'r, 'a, Watch<'a>>,
+    pub(super) lent: Lent<'r, 'a, Watch<'a>>,
+    /// The memory that it is about.
+    pub(super) far: Option<Held<'a>>,
+}
+
+impl<'r, 'a> InPlace<'r, 'a> {
+    fn new(lent: Lent<'r, 'a, Watch<'a>>, view: &View<'a>) -> Result<InPlace<'r, 'a>, Error> {
+        let header = lent.received().header;
+        if header.flags == 0 {
+            return Ok(InPlace { lent, far: None });
+        }
+        let record = Record::of(&header, lent.bytes()).ok_or(Error::Damaged)?;
+        let far = Some(view.pools.look(&record, &header)?);
+        Ok(InPlace { lent, far })
+    }
 }
 
 impl InPlace<'_, '_> {
     /// Its bytes; what another process writes there meanwhile is seen.
     #[must_use]
     pub fn bytes(&self) -> Bytes<'_> {
-        self.lent.bytes()
+        match &self.far {
+            None => self.lent.bytes(),
+            Some(far) => far.memory.bytes(),
+        }
     }
 
     /// What came along.
     #[must_use]
     pub fn message(&self) -> Message {
         let received = self.lent.received();
-        Message::new(received.len, received.header)
+        let len = self.far.map_or(received.len, |far| usize::try_from(far.memory.len()).unwrap_or(usize::MAX));
+        Message::new(len, received.header)
+    }
+}
+
+impl Drop for InPlace<'_, '_> {
+    #[inline]
+    fn drop(&mut self) {
+        if let Some(far) = self.far.take().filter(|far| !far.is_lent) {
+            // Before its place is free: whoever finds us dead here frees it.
+            let _ = far.memory.free();
+        }
     }
 }

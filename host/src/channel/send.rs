@@ -5,6 +5,7 @@ use umbra_core::cell::BytesMut;
 use umbra_core::channel::{Header, Loan, Port, Position};
 
 use super::error::Error;
+use super::layout::View;
 use super::wait::{Timeout, WaitMode, Watch};
 use super::{Channel, Kind};
 
@@ -35,8 +36,9 @@ pub struct SendOptions {
 /// A send handle; messages of one handle are received in the order in which they were sent.
 #[derive(Debug)]
 pub struct Sender<'a> {
-    port: Port<'a, Watch<'a>>,
-    options: SendOptions,
+    pub(super) port: Port<'a, Watch<'a>>,
+    pub(super) view: View<'a>,
+    pub(super) options: SendOptions,
     handle: [u64; 2],
 }
 
@@ -53,7 +55,7 @@ impl Channel {
         let me = view.frame.crew.member(view.me).ok_or(Error::Damaged)?.identity;
         let identity = u64::from(me.pid()) << 32 | u64::from(me.start());
         let handle = [identity, OPENED.fetch_add(1, Ordering::Relaxed)];
-        Ok(Sender { port: Port::new(view.messages, view.me, Watch::new(view)), options, handle })
+        Ok(Sender { port: Port::new(view.messages, view.me, Watch::new(view)), view, options, handle })
     }
 }
 
@@ -69,36 +71,58 @@ impl<'a> Sender<'a> {
         self.handle
     }
 
-    fn header(&self, hints: u64) -> Header {
+    pub(super) fn header(&self, hints: u64) -> Header {
         Header { hints, sender: self.options.client, handle: self.handle, flags: 0 }
     }
 
-    /// Sends a copy of these bytes, and the 64 bits beside them.
+    /// Sends a copy of these bytes, and the 64 bits beside them. What does not fit into a block goes by way of the first
+    /// pool that this process knows at the channel.
     ///
     /// # Errors
-    /// [`Error::Full`] for one try, [`Error::Timeout`], [`Error::MessageTooLarge`], [`Error::Destroyed`]: nothing was sent
-    /// then. [`Error::NotReceived`] if the handle returns when a message is received.
+    /// [`Error::Full`] for one try, [`Error::Timeout`], [`Error::MessageTooLarge`], [`Error::Pool`], [`Error::Destroyed`]:
+    /// nothing was sent then. [`Error::NotReceived`] if the handle returns when a message is received.
     #[inline]
     pub fn send(&self, bytes: &[u8], hints: u64, timeout: Timeout) -> Result<(), Error> {
         match self.port.try_send(self.header(hints), bytes) {
             Ok(_) if self.options.returns == ReturnMode::Deposited => Ok(()),
             Ok(position) => self.await_receipt(position, timeout),
-            Err(error) => self.send_waiting(error.into(), bytes, hints, timeout),
+            Err(error) => self.send_otherwise(error.into(), bytes, hints, timeout),
         }
     }
 
     #[cold]
-    fn send_waiting(&self, error: Error, bytes: &[u8], hints: u64, timeout: Timeout) -> Result<(), Error> {
+    fn send_otherwise(&self, error: Error, bytes: &[u8], hints: u64, timeout: Timeout) -> Result<(), Error> {
+        if matches!(error, Error::MessageTooLarge { .. })
+            && let Ok(home) = self.view.pools.home()
+        {
+            return self.send_placed(bytes, home, hints, timeout);
+        }
+        let deadline = timeout.deadline();
+        let position = self.deposit_later(error, self.header(hints), bytes, timeout)?;
+        self.returned(position, timeout.rest(deadline))
+    }
+
+    /// Sends a message as soon as there is room, after this error.
+    #[cold]
+    fn deposit_later(&self, error: Error, header: Header, bytes: &[u8], timeout: Timeout) -> Result<Position, Error> {
         if error != Error::Full || timeout == Timeout::Now {
             return Err(error);
         }
-        let deadline = timeout.deadline();
-        let (patience, _counted) = self.port.waiting().patience(self.options.mode, deadline);
-        let sent = self.port.send(self.header(hints), bytes, patience).map_err(|e| late(e.into(), timeout))?;
-        if self.options.returns == ReturnMode::Deposited {
-            return Ok(());
+        let (patience, _counted) = self.port.waiting().patience(self.options.mode, timeout.deadline());
+        self.port.send(header, bytes, patience).map_err(|e| late(e.into(), timeout))
+    }
+
+    /// Sends a message; where it stands.
+    pub(super) fn deposit(&self, header: Header, bytes: &[u8], timeout: Timeout) -> Result<Position, Error> {
+        self.port.try_send(header, bytes).or_else(|error| self.deposit_later(error.into(), header, bytes, timeout))
+    }
+
+    /// Returns when the handle's option says so.
+    pub(super) fn returned(&self, position: Position, timeout: Timeout) -> Result<(), Error> {
+        match self.options.returns {
+            ReturnMode::Deposited => Ok(()),
+            ReturnMode::Received => self.await_receipt(position, timeout),
         }
-        if self.port.await_receipt(sent, patience) { Ok(()) } else { Err(self.not_received()) }
     }
 
     #[cold]

@@ -38,6 +38,14 @@ impl Timeout {
             Timeout::Never => Time::NEVER,
         }
     }
+
+    /// What is left of it until the deadline that it began with.
+    pub(crate) fn rest(self, deadline: Time) -> Timeout {
+        match self {
+            Timeout::After(_) => Timeout::After(Duration::from_nanos(deadline.since(clock::now()).0)),
+            Timeout::Now | Timeout::Never => self,
+        }
+    }
 }
 
 /// How to wait.

@@ -2,6 +2,7 @@
 
 use std::ptr::NonNull;
 
+use umbra_core::cell::Bytes;
 use umbra_core::heap::{Block, BlockId};
 
 use super::error::Error;
@@ -92,6 +93,30 @@ impl<'p> Allocation<'p> {
     /// [`Error::Stale`].
     pub fn pointer(&self) -> Result<NonNull<u8>, Error> {
         Ok(self.pool.data().at(self.place(0, 0)?, usize::try_from(self.len).map_err(|_| Error::Damaged)?)?)
+    }
+
+    /// Its bytes, also when somebody frees it: they may be another allocation's then.
+    pub(crate) fn bytes(&self) -> Bytes<'p> {
+        let all = self.pool.data().bytes();
+        let part = usize::try_from(self.offset).ok().zip(usize::try_from(self.len).ok());
+        // Views lie inside of the data; of one that does not nothing is shown.
+        part.and_then(|(at, len)| all.part(at, len).ok()).unwrap_or_else(Bytes::none)
+    }
+
+    /// Copies shared bytes, of which there are as many, to it.
+    pub(crate) fn fill(&self, bytes: Bytes<'_>) -> Result<(), Error> {
+        let at = self.place(0, bytes.len())?;
+        self.pool.data().bytes_mut()?.copy(at, bytes, 0, bytes.len()).map_err(|_| Error::Damaged)
+    }
+
+    /// The same allocation by a new id, which makes all other handles stale.
+    pub(crate) fn renamed(&self) -> Result<Allocation<'p>, Error> {
+        Ok(Allocation { id: self.pool.rename(self.id, true)?, ..*self })
+    }
+
+    /// The same allocation by the id before its last renaming, after which nobody learned the new one.
+    pub(crate) fn renamed_back(&self) -> Result<Allocation<'p>, Error> {
+        Ok(Allocation { id: self.pool.rename(self.id, false)?, ..*self })
     }
 
     /// Copies bytes out.

@@ -332,6 +332,13 @@ impl Pool {
         self.with_hand(|hand| hand.own(id))?.map_err(|_| Error::Stale)
     }
 
+    fn rename(&self, id: BlockId, is_forth: bool) -> Result<BlockId, Error> {
+        if id == NOTHING {
+            return self.check().map(|()| id);
+        }
+        self.with_hand(|hand| if is_forth { hand.rename(id) } else { hand.rename_back(id) })?.map_err(|_| Error::Stale)
+    }
+
     /// An allocation by its id, whoever made it.
     ///
     /// # Errors

@@ -3,7 +3,7 @@
 use umbra_core::stream::{Front, Reference, WriteError};
 
 use super::error::Error;
-use super::layout::{patience, rest_of};
+use super::layout::patience;
 use super::memory::place;
 use super::receive::{Message, Receiver};
 use super::send::{Sender, late};
@@ -27,7 +27,7 @@ impl Sender<'_> {
         let pool = self.view.pools.home(Some(uid))?;
         let deadline = timeout.deadline();
         let allocation = place(pool, bytes, timeout)?;
-        self.send_memory(allocation, arg, rest_of(timeout, deadline)).inspect_err(|_| drop(allocation.free()))
+        self.send_memory(allocation, arg, timeout.rest(deadline)).inspect_err(|_| drop(allocation.free()))
     }
 
     /// Hands an allocation of one of the adapter's pools over, and 64 bits beside it; what was kept goes first. It is
@@ -103,13 +103,13 @@ impl<'a> Receiver<'a> {
             let received = Received { memory: held.rest()?, arg: held.arg, is_lent: !held.is_ours };
             self.held = None;
             return match self.plan.placed_in {
-                Some(uid) => self.move_to(received, uid, rest_of(timeout, deadline)),
+                Some(uid) => self.move_to(received, uid, timeout.rest(deadline)),
                 None => Ok(received),
             };
         }
         let home = self.view.pools.home(self.plan.placed_in)?;
-        let Message { bytes, arg } = self.receive(rest_of(timeout, deadline))?;
-        match place(home, &bytes, rest_of(timeout, deadline)) {
+        let Message { bytes, arg } = self.receive(timeout.rest(deadline))?;
+        match place(home, &bytes, timeout.rest(deadline)) {
             Ok(memory) => Ok(Received { memory, arg, is_lent: false }),
             Err(error) => {
                 (self.early, self.early_arg) = (bytes, arg);

@@ -1,7 +1,5 @@
 //! The memory of an adapter: who uses it, its tasks, its conversations.
 
-use std::time::Duration;
-
 use umbra_core::atomic::{AtomicU64, Ordering};
 use umbra_core::cell::BytesMut;
 use umbra_core::channel::Patience;
@@ -14,7 +12,6 @@ use super::Attributes;
 use super::error::Error;
 use super::memory::Pools;
 use crate::channel::{ADAPTIVE, Format, Frame, FrameError, Patrol, Shared, Timeout, WaitMode};
-use crate::sys::clock;
 use crate::sys::futex::Futex;
 
 pub(super) const VERSION: u64 = 2;
@@ -158,13 +155,5 @@ pub(super) fn wait_for<T>(
     match look() {
         None if timeout != Timeout::Now => event.wait(watch, spins, deadline, look),
         found => found,
-    }
-}
-
-/// What is left of a timeout that began with this deadline.
-pub(super) fn rest_of(timeout: Timeout, deadline: Time) -> Timeout {
-    match timeout {
-        Timeout::After(_) => Timeout::After(Duration::from_nanos(deadline.since(clock::now()).0)),
-        Timeout::Now | Timeout::Never => timeout,
     }
 }

@@ -6,7 +6,7 @@ use umbra_core::stream::{Conversation, Front, Inlet, Mode, ReadError, Speaker};
 
 use super::Adapter;
 use super::error::Error;
-use super::layout::{View, Watch, patience, rest_of, wait_for};
+use super::layout::{View, Watch, patience, wait_for};
 use super::memory::Held;
 use super::options::ReceiveOptions;
 use super::send::late;
@@ -199,7 +199,7 @@ impl<'a> Receiver<'a> {
                 _ if !self.early.is_empty() => self.early.len(),
                 (Some(held), _) => usize::try_from(held.left()).unwrap_or(0),
                 (None, _) => {
-                    let found = self.await_front(if first { timeout } else { rest_of(timeout, deadline) });
+                    let found = self.await_front(if first { timeout } else { timeout.rest(deadline) });
                     match found {
                         Ok(front) => front.reference.map_or(front.len, |r| usize::try_from(r.len).unwrap_or(0)),
                         Err(error) => return Err(self.put_off(message, filled, error)),
@@ -248,7 +248,7 @@ impl<'a> Receiver<'a> {
         let mut all = Piece { len: 0, arg: 0, is_last: false };
         while all.len < pad.len() {
             let Some(rest) = pad.get_mut(all.len..) else { break };
-            match self.read_some(rest, rest_of(timeout, deadline)) {
+            match self.read_some(rest, timeout.rest(deadline)) {
                 Ok(piece) => all = Piece { len: all.len + piece.len, ..piece },
                 Err(Error::Ended | Error::PeerDead) if all.len > 0 => break,
                 Err(error) => {
@@ -290,7 +290,7 @@ impl<'a> Receiver<'a> {
                 result = Err(Error::Timeout);
                 break;
             }
-            match self.await_front(rest_of(timeout, deadline)) {
+            match self.await_front(timeout.rest(deadline)) {
                 Ok(front) => {
                     if let Some(reference) = front.reference {
                         self.view.pools.forget(reference);

@@ -33,6 +33,8 @@ fn run() -> Result<(), String> {
         stream::LISTENER => return stream::listen(fd),
         memory::GIVER => return memory::give(fd, owner, &arguments.next().ok_or("which board?")?),
         memory::TAKER => return memory::take(fd, owner, &arguments.next().ok_or("which board?")?),
+        memory::POSTER => return memory::post(fd, owner, &arguments.next().ok_or("which board?")?),
+        memory::GETTER => return memory::get(fd, owner, &arguments.next().ok_or("which board?")?),
         stream::SENDER | stream::RECEIVER => stream::words()?,
         heap::ROLE => heap::words()?,
         _ => WORDS,

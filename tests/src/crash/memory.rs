@@ -1,11 +1,11 @@
-//! Processes that hand memory of a pool from one to the other through streams until they are killed.
+//! Processes that hand memory of a pool from one to the other, through streams or a channel, until they are killed.
 
 use std::fmt::Display;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-use umbra::channel::Timeout;
+use umbra::channel::{self, Channel, Timeout, WaitMode};
 use umbra::pool::{Allocation, Pool};
 use umbra::reference::from_text;
 use umbra::stream::{Adapter, Error, ReceiveOptions, SendOptions};
@@ -14,6 +14,10 @@ use umbra::stream::{Adapter, Error, ReceiveOptions, SendOptions};
 pub const GIVER: &str = "memory-giver";
 /// Receives memory, checks it and frees it.
 pub const TAKER: &str = "memory-taker";
+/// The same two, with a channel.
+pub const POSTER: &str = "memory-poster";
+/// Receives memory, or what it contains.
+pub const GETTER: &str = "memory-getter";
 /// Longer than the others may be in the way, and than a test may be held up by other work of the machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 const WAIT: Timeout = Timeout::After(PATIENCE);
@@ -109,4 +113,69 @@ pub fn take(adapter: OwnedFd, number: u8, board: &str) -> Result<(), String> {
         drop(receiver);
         step(&board, number)?;
     }
+}
+
+/// Posts what it allocates in the pool of the board to a channel until killed: all of it, or a part.
+///
+/// # Errors
+/// What is impossible and was seen.
+pub fn post(channel: OwnedFd, number: u8, board: &str) -> Result<(), String> {
+    let named = from_text(board).map_err(text)?;
+    let pool = Arc::new(Pool::attach_reference(&named).map_err(text)?);
+    let board = pool.allocation_of(&named).map_err(text)?;
+    let channel = Channel::attach_with(channel, [pool.clone()]).map_err(text)?;
+    let sender = channel.sender(channel::SendOptions::default()).map_err(text)?;
+    for turn in 0_u64.. {
+        let bytes = content(turn);
+        let memory = pool.alloc_within(bytes.len() as u64, 1, PATIENCE).map_err(text)?;
+        memory.write(0, &bytes).map_err(text)?;
+        // So that some find no room, and are the caller's still.
+        match sender.send_memory(memory, turn, if turn % 2 == 0 { WAIT } else { Timeout::Now }) {
+            Ok(()) if memory.exists() => return Err(format!("{turn} was sent and is ours still")),
+            Ok(()) => step(&board, number)?,
+            Err(channel::Error::Full) => memory.free().map_err(|error| format!("{turn} was not sent: {error}"))?,
+            Err(error) => return Err(format!("{turn}: {error}")),
+        }
+    }
+    Ok(())
+}
+
+/// Receives from a channel until killed: memory as it is, its bytes, or not at all.
+///
+/// # Errors
+/// What is impossible and was seen.
+pub fn get(channel: OwnedFd, number: u8, board: &str) -> Result<(), String> {
+    let named = from_text(board).map_err(text)?;
+    let pool = Arc::new(Pool::attach_reference(&named).map_err(text)?);
+    let board = pool.allocation_of(&named).map_err(text)?;
+    let channel = Channel::attach_with(channel, [pool.clone()]).map_err(text)?;
+    let receiver = channel.receiver(WaitMode::Adaptive).map_err(text)?;
+    for turn in 0_u64.. {
+        let mut bytes = vec![0; 1000];
+        let message = match turn % 3 {
+            0 => {
+                let message = receiver.receive(&mut bytes, WAIT).map_err(text)?;
+                bytes.truncate(message.len);
+                message
+            }
+            1 => {
+                let parcel = receiver.receive_memory(WAIT).map_err(text)?;
+                bytes.truncate(parcel.message().len);
+                parcel.read(0, &mut bytes).map_err(text)?;
+                let message = parcel.message();
+                parcel.free().map_err(|error| format!("message {message:?} is somebody else's: {error}"))?;
+                message
+            }
+            _ => {
+                receiver.pop(WAIT).map_err(text)?;
+                step(&board, number)?;
+                continue;
+            }
+        };
+        if bytes != content(message.hints) {
+            return Err(format!("message {message:?} is not what was sent"));
+        }
+        step(&board, number)?;
+    }
+    Ok(())
 }
