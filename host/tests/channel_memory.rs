@@ -1,12 +1,16 @@
 //! Memory of pools through channels: scenarios A29, A30, A33 to A37, A40, A42, A47 and A50 by reference.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
+use std::os::fd::AsFd as _;
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use umbra::channel::{Attributes, Channel, Error, Event, Receiver, SendOptions, Sender, Timeout, WaitMode};
 use umbra::pool::{self, Pool};
+use umbra::reference::to_text;
+use umbra::sys::process::ProcessId;
 
 /// Far beyond anything that a loaded machine needs; only a hang lasts longer.
 const LONG: Timeout = Timeout::After(Duration::from_secs(60));
@@ -335,6 +339,57 @@ fn a37_memory_of_unknown_pools_is_neither_sent_nor_received() {
     assert_eq!(theirs.receive_memory(NOW).unwrap_err(), Error::NoPool);
     let refused = stranger.sender(SendOptions::default()).unwrap().send(&[1; 1000], 0, NOW);
     assert_eq!(refused, Err(Error::MessageTooLarge { len: 1000, block: 256 }));
+}
+
+const VARIABLE: &str = "UMBRA_TEST_POOL";
+
+/// A process that receives two messages, one where it lies and one as its own, and keeps them until it is killed; as a
+/// test of its own it does nothing.
+#[test]
+fn another_process() {
+    if std::env::var(VARIABLE).is_err() {
+        return;
+    }
+    rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL)).unwrap();
+    let pool = Arc::new(Pool::attach_from_environment(VARIABLE).unwrap());
+    let channel = std::io::stdin().as_fd().try_clone_to_owned().unwrap();
+    let channel = Channel::attach_with(channel, [pool]).unwrap();
+    let receiver = channel.receiver(WaitMode::Idle).unwrap();
+    let _parcel = receiver.receive_memory(LONG).unwrap();
+    let _in_place = receiver.take(LONG).unwrap();
+    let signal = channel.sender(SendOptions::default()).unwrap();
+    signal.send(b"has them", 0, LONG).unwrap();
+    thread::sleep(Duration::from_secs(600));
+}
+
+#[test]
+fn a40_memory_that_a_killed_receiver_had_is_his_or_free() {
+    let pool = pool(1 << 20);
+    let [ours, theirs] = two_ends(&pool);
+    let (sender, receiver) = (ours.sender(SendOptions::default()).unwrap(), theirs.receiver(WaitMode::Idle).unwrap());
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "another_process", "--nocapture"])
+        .env(VARIABLE, to_text(&pool.reference().unwrap()))
+        .stdin(Stdio::from(ours.share().unwrap()))
+        .spawn()
+        .unwrap();
+    sender.send_memory(pool.alloc(500, 0).unwrap(), 1, NOW).unwrap();
+    sender.send_memory(pool.alloc(600, 0).unwrap(), 2, NOW).unwrap();
+    let start = Instant::now();
+    while receiver.peek(&mut [0; 16], LONG).unwrap().len != 8 {
+        assert!(start.elapsed() < Duration::from_secs(60), "nobody receives");
+        thread::sleep(Duration::from_millis(1));
+    }
+    let dead = ProcessId::of(child.id()).unwrap();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_eq!((ours.reap(), blocks(&pool)), (Ok(1), 1), "what it was looking at is free");
+    let left: Vec<_> = pool.allocations_of(dead).into_iter().map(|block| block.len).collect();
+    assert_eq!((left, pool.free_allocations_of(dead)), (vec![500], Ok(1)), "what it had received was its own");
+    receiver.pop(NOW).unwrap();
+    for n in 0..4 {
+        sender.send(b"", n, NOW).unwrap();
+    }
 }
 
 #[test]

@@ -62,6 +62,9 @@ pub enum Error {
     /// The first message is about memory of a pool that this process does not know at the channel; it is still the first.
     #[error("message is about memory of a pool that is not known here: it is kept, attach with that pool")]
     UnknownMemory,
+    /// A channel in a pool has no descriptor of its own.
+    #[error("channel lies in a pool, and has no descriptor: hand its reference on")]
+    Pooled,
     /// The memory is its sender's, who let us read it.
     #[error("memory was lent to be read: it is its sender's to change and to free")]
     Lent,
@@ -135,7 +138,7 @@ impl Error {
             | Error::UnknownEvent(_)
             | Error::WrongKind
             | Error::NotChannel(_) => "INVALID_ARGUMENT",
-            Error::Lent => "INVALID_OPERATION",
+            Error::Lent | Error::Pooled => "INVALID_OPERATION",
             Error::Pool(error) => error.code(),
             Error::SetTooLarge { .. } => "CHANNEL_EVENT_CAPACITY_EXCEEDED",
             Error::BarrierBroken => "BARRIER_BROKEN",

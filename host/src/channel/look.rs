@@ -3,11 +3,13 @@
 use umbra_core::channel::ReceiveError;
 use umbra_core::crew::Liveness;
 
+use super::Kind;
 use super::barrier::waiting_at;
 use super::error::Error;
+use super::home::Home;
 use super::layout::{self, Pocket, State, View};
-use super::memory::Record;
-use super::{Channel, Kind};
+use super::memory::{NONE, Record};
+use crate::pool::Pool;
 use crate::reference::{self, Found};
 use crate::sys::process::Processes;
 
@@ -84,8 +86,7 @@ impl Snapshot {
     /// # Errors
     /// [`Error::Reference`] if it is there no more.
     pub fn at(found: Found) -> Result<Snapshot, Error> {
-        let segment = Channel::map(reference::open(found.process, found.descriptor)?)?;
-        Self::of(&layout::attach(segment.bytes_mut()?, u16::MAX)?, segment.len())
+        Self::of_home(&Home::map(reference::open(found.process, found.descriptor)?)?)
     }
 
     /// Looks at the channel that a reference names.
@@ -93,8 +94,12 @@ impl Snapshot {
     /// # Errors
     /// As for [`Channel::attach_reference`].
     pub fn of_reference(bytes: &[u8]) -> Result<Snapshot, Error> {
-        let segment = Channel::named(bytes)?;
-        Self::of(&layout::attach(segment.bytes_mut()?, u16::MAX)?, segment.len())
+        Self::of_home(&Home::named(bytes, &NONE, Pool::inspect_reference)?)
+    }
+
+    fn of_home(home: &Home) -> Result<Snapshot, Error> {
+        let memory = home.memory()?;
+        Self::of(&layout::attach(memory, u16::MAX)?, memory.len())
     }
 }
 

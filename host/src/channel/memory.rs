@@ -75,6 +75,16 @@ impl Pools {
         Pools(pools.into_iter().collect())
     }
 
+    /// The same, and behind them another one.
+    pub(super) fn and(mut self, pool: Option<&Arc<Pool>>) -> Pools {
+        self.0.extend(pool.filter(|pool| self.named(pool.instance()).is_none()).cloned());
+        self
+    }
+
+    pub(super) fn named(&self, instance: u64) -> Option<Arc<Pool>> {
+        self.0.iter().find(|pool| pool.instance() == instance).cloned()
+    }
+
     fn find(&self, instance: u64) -> Option<&Pool> {
         self.0.iter().find(|pool| pool.instance() == instance).map(|pool| &**pool)
     }

@@ -36,6 +36,7 @@ mod barrier;
 mod error;
 mod frame;
 mod handing;
+mod home;
 mod layout;
 mod look;
 mod memory;
@@ -51,7 +52,6 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use umbra_core::crew::Identity;
-use umbra_core::reference::{Object, Place, Reference};
 
 pub use barrier::Barrier;
 pub use error::Error;
@@ -68,10 +68,10 @@ pub use crate::reference::Found;
 
 use crate::pool::Pool;
 use crate::reference;
-use crate::sys::host;
 use crate::sys::process::ProcessId;
-use crate::sys::segment::{Mapping, Segment};
+use crate::sys::segment::Segment;
 pub(crate) use frame::{Format, Frame, FrameError};
+use home::Home;
 use layout::View;
 use memory::Pools;
 use seat::Seat;
@@ -128,7 +128,7 @@ pub(crate) fn identity(process: ProcessId) -> Identity {
 /// A channel that this process uses; dropping it leaves the channel to the others.
 #[derive(Debug)]
 pub struct Channel {
-    segment: Segment,
+    home: Home,
     seat: Seat,
     pools: Pools,
 }
@@ -148,9 +148,24 @@ impl Channel {
     /// # Errors
     /// As for [`create`](Self::create).
     pub fn create_with(attributes: &Attributes, pools: impl IntoIterator<Item = Arc<Pool>>) -> Result<Channel, Error> {
-        let segment = Segment::create("umbra-channel", layout::bytes_for(attributes)?)?;
-        layout::create(segment.bytes_mut()?, attributes, reference::draw().map_err(Error::Random)?)?;
-        Self::join(segment, Pools::new(pools))
+        let home = Home::Own(Segment::create("umbra-channel", layout::bytes_for(attributes)?)?);
+        Self::begin(home, attributes, Pools::new(pools))
+    }
+
+    /// Makes a channel in an allocation of a pool, of which its messages may be about memory. It lives until somebody
+    /// destroys it, also if nobody uses it, and its memory is the pool's again when the last one who uses it then leaves.
+    ///
+    /// # Errors
+    /// As for [`create`](Self::create); [`Error::Pool`] if there is no room.
+    pub fn create_in(pool: &Arc<Pool>, attributes: &Attributes) -> Result<Channel, Error> {
+        let block = Home::block(pool, layout::bytes_for(attributes)?)?;
+        Self::begin(Home::within(pool, &block), attributes, Pools::default()).inspect_err(|_| drop(block.free()))
+    }
+
+    /// Makes a channel in memory that nobody else knows yet.
+    fn begin(home: Home, attributes: &Attributes, pools: Pools) -> Result<Channel, Error> {
+        layout::create(home.memory()?, attributes, reference::draw().map_err(Error::Random)?)?;
+        Self::join(home, pools)
     }
 
     /// Makes a channel that is destroyed when this process drops it or ends, also if it is killed: then as soon as
@@ -177,10 +192,10 @@ impl Channel {
     /// # Errors
     /// As for [`attach`](Self::attach).
     pub fn attach_with(descriptor: OwnedFd, pools: impl IntoIterator<Item = Arc<Pool>>) -> Result<Channel, Error> {
-        Self::used(Self::map(descriptor)?, Pools::new(pools))
+        Self::used(Home::map(descriptor)?, Pools::new(pools))
     }
 
-    /// Uses the channel that the bytes of a [reference](Self::reference) name.
+    /// Uses the channel that the bytes of a [reference](Self::reference) name; one that lies in a pool attaches that pool.
     ///
     /// # Errors
     /// [`Error::Reference`] if they name none, or one that is gone; otherwise as for [`attach`](Self::attach).
@@ -188,57 +203,44 @@ impl Channel {
         Self::attach_reference_with(bytes, [])
     }
 
-    /// As [`attach_reference`](Self::attach_reference), and messages may be about memory of these pools.
+    /// As [`attach_reference`](Self::attach_reference), and messages may be about memory of these pools. If the channel lies
+    /// in one of them, that is used.
     ///
     /// # Errors
     /// As for [`attach_reference`](Self::attach_reference).
     pub fn attach_reference_with(bytes: &[u8], pools: impl IntoIterator<Item = Arc<Pool>>) -> Result<Channel, Error> {
-        Self::used(Self::named(bytes)?, Pools::new(pools))
+        let pools = Pools::new(pools);
+        Self::used(Home::named(bytes, &pools, Pool::attach_reference)?, pools)
     }
 
-    /// The memory of the channel that a reference names.
-    fn named(bytes: &[u8]) -> Result<Segment, Error> {
-        let named = reference::parse_local(bytes)?;
-        let (Object::Channel, Place::Process { pid, start, files: [file, 0] }) = (named.object, named.place) else {
-            return Err(reference::Error::WrongObject.into());
-        };
-        let segment = Self::map(reference::open(ProcessId { pid, start }, file)?)?;
-        let instance = layout::attach(segment.bytes_mut()?, u16::MAX)?.instance();
-        if instance != named.instance || segment.len() as u64 != named.bytes {
-            return Err(reference::Error::Replaced.into());
-        }
-        Ok(segment)
-    }
-
-    fn map(descriptor: OwnedFd) -> Result<Segment, Error> {
-        let size = rustix::fs::fstat(&descriptor).map_err(crate::sys::segment::SegmentError::Descriptor)?.st_size;
-        Ok(Segment::attach(descriptor, Mapping::ReadWrite, usize::try_from(size).unwrap_or(0))?)
-    }
-
-    fn used(segment: Segment, pools: Pools) -> Result<Channel, Error> {
-        let channel = Self::join(segment, pools)?;
+    fn used(home: Home, pools: Pools) -> Result<Channel, Error> {
+        let channel = Self::join(home, pools)?;
         channel.reap()?;
         if channel.is_destroyed()? { Err(Error::Destroyed) } else { Ok(channel) }
     }
 
-    fn join(segment: Segment, pools: Pools) -> Result<Channel, Error> {
-        let seat = Seat::take(&layout::attach(segment.bytes_mut()?, u16::MAX)?.knowing(&pools))?;
-        Ok(Channel { segment, seat, pools })
+    fn join(home: Home, pools: Pools) -> Result<Channel, Error> {
+        let pools = pools.and(home.pool());
+        let seat = home.while_it_lasts(|| Seat::take(&layout::attach(home.memory()?, u16::MAX)?.knowing(&pools)))?;
+        Ok(Channel { home, seat, pools })
     }
 
     /// As somebody without a place sees it.
     fn outside(&self) -> Result<View<'_>, Error> {
-        Ok(layout::attach(self.segment.bytes_mut()?, u16::MAX)?.knowing(&self.pools))
+        Ok(layout::attach(self.home.memory()?, u16::MAX)?.knowing(&self.pools))
     }
 
     fn view(&self) -> Result<View<'_>, Error> {
         let view = self.outside()?;
-        let me = self.seat.number(&view)?;
+        let me = match self.seat.known() {
+            Some(number) => number,
+            None => self.home.while_it_lasts(|| self.seat.number(&view))?,
+        };
         Ok(view.seen_by(me))
     }
 
     /// The bytes by which any process of this user on this host attaches, as long as this process lives and keeps the
-    /// handle.
+    /// handle, or its pool has a name.
     ///
     /// # Errors
     /// [`Error::Destroyed`], [`Error::Damaged`].
@@ -247,19 +249,15 @@ impl Channel {
         if view.messages.queue().is_destroyed() {
             return Err(Error::Destroyed);
         }
-        let place = reference::at_descriptors([self.segment.number()?, 0])?;
-        let (bytes, object) = (self.segment.len() as u64, Object::Channel);
-        let named =
-            Reference { host: host::id(), instance: view.instance(), uid: view.frame.uid(), bytes, object, place };
-        Ok(reference::to_bytes(&named)?)
+        self.home.reference(&view)
     }
 
     /// Another descriptor, to hand to another process.
     ///
     /// # Errors
-    /// [`Error::Segment`] if no descriptor is free.
+    /// [`Error::Segment`] if no descriptor is free; [`Error::Pooled`].
     pub fn share(&self) -> Result<OwnedFd, Error> {
-        Ok(self.segment.share()?)
+        Ok(self.home.segment()?.share()?)
     }
 
     /// The id that its creator chose.
@@ -276,6 +274,14 @@ impl Channel {
     /// [`Error::Damaged`].
     pub fn block(&self) -> Result<usize, Error> {
         Ok(self.view()?.messages.block())
+    }
+
+    /// Messages that wait at once.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`].
+    pub fn capacity(&self) -> Result<u32, Error> {
+        Ok(self.view()?.messages.queue().shape().capacity)
     }
 
     /// How many messages wait.
@@ -313,8 +319,15 @@ impl Channel {
 
 impl Drop for Channel {
     fn drop(&mut self) {
-        if let Ok(view) = self.outside() {
+        // A child that never used it has no place in it, and its memory may be somebody else's by now.
+        if let Some(number) = self.seat.known()
+            && let Ok(view) = self.outside()
+        {
+            if view.messages.queue().is_destroyed() {
+                view.seen_by(number).bury_dead();
+            }
             self.seat.leave(&view);
+            self.home.vacate();
         }
     }
 }

@@ -99,11 +99,19 @@ impl<'a> Receiver<'a> {
         timeout: Timeout,
         judge: impl Fn(Header, Bytes<'a>) -> Result<(), Refusal>,
     ) -> Result<InPlace<'_, 'a>, Error> {
-        let lent = match self.port.try_take_if(&judge) {
+        InPlace::new(self.lend_if(timeout, judge)?, &self.view)
+    }
+
+    #[inline]
+    fn lend_if(
+        &self,
+        timeout: Timeout,
+        judge: impl Fn(Header, Bytes<'a>) -> Result<(), Refusal>,
+    ) -> Result<Lent<'_, 'a, Watch<'a>>, Error> {
+        match self.port.try_take_if(&judge) {
             Err(Refusal::Receive(ReceiveError::Empty)) if timeout != Timeout::Now => self.await_message(timeout, judge),
             done => done.map_err(Error::from),
-        }?;
-        InPlace::new(lent, &self.view)
+        }
     }
 
     #[cold]
@@ -145,15 +153,13 @@ impl<'a> Receiver<'a> {
             len if len <= room as u64 => Ok(()),
             len => Err(ReceiveError::PadTooSmall { len: usize::try_from(len).unwrap_or(usize::MAX), pad: room }.into()),
         };
-        let taken = self.take_if(timeout, fits)?;
-        match &taken.far {
-            None => taken.lent.copy_to(pad)?,
-            Some(far) => {
-                let len = usize::try_from(far.memory.len()).unwrap_or(usize::MAX);
-                far.memory.read(0, pad.get_mut(..len).ok_or(Error::PadTooSmall { len, pad: room })?)?;
-            }
+        let lent = self.lend_if(timeout, fits)?;
+        let received = lent.received();
+        if received.header.flags == 0 {
+            lent.copy_to(pad)?;
+            return Ok(Message::new(received.len, received.header));
         }
-        Ok(taken.message())
+        InPlace::new(lent, &self.view)?.copy_to(pad)
     }
 
     /// Receives the first message where it lies; its place is free again, and memory that was handed over freed, when what
@@ -254,6 +260,19 @@ impl InPlace<'_, '_> {
         let received = self.lent.received();
         let len = self.far.map_or(received.len, |far| usize::try_from(far.memory.len()).unwrap_or(usize::MAX));
         Message::new(len, received.header)
+    }
+}
+
+impl InPlace<'_, '_> {
+    /// Copies its bytes to the front of `pad`.
+    fn copy_to(self, pad: &mut [u8]) -> Result<Message, Error> {
+        let (message, room) = (self.message(), pad.len());
+        let pad = pad.get_mut(..message.len).ok_or(Error::PadTooSmall { len: message.len, pad: room })?;
+        match &self.far {
+            None => self.lent.copy_to(pad)?,
+            Some(far) => far.memory.read(0, pad)?,
+        }
+        Ok(message)
     }
 }
 

@@ -34,12 +34,18 @@ impl Seat {
         Ok(Seat(AtomicU64::new(packed(join(view)?, life))))
     }
 
+    /// The number of this process's place, if it has one already.
+    pub(super) fn known(&self) -> Option<u16> {
+        let seen = self.0.load(Ordering::Relaxed);
+        ((seen >> 48) as u16 == life()).then_some(seen as u16)
+    }
+
     /// The number of this process's place.
     pub(super) fn number(&self, view: &View<'_>) -> Result<u16, Error> {
-        let (seen, life) = (self.0.load(Ordering::Relaxed), life());
-        if (seen >> 48) as u16 == life {
-            return Ok(seen as u16);
+        if let Some(number) = self.known() {
+            return Ok(number);
         }
+        let (seen, life) = (self.0.load(Ordering::Relaxed), life());
         let member = join(view)?;
         let placed = self.0.compare_exchange(seen, packed(member, life), Ordering::Relaxed, Ordering::Relaxed);
         placed.map(|_| member.number).or_else(|other| {

@@ -86,7 +86,7 @@ impl<'p> Allocation<'p> {
     /// # Errors
     /// [`Error::Stale`], and those of [`Pool::alloc_within`].
     pub fn copy_into<'q>(&self, pool: &'q Pool, wait: Duration) -> Result<Allocation<'q>, Error> {
-        let kind = self.block()?.kind;
+        let kind = self.kind()?;
         let copy = pool.alloc_within(self.len(), kind, wait)?;
         // Nobody else knows the copy yet.
         self.copy_to(&copy).inspect_err(|_| drop(copy.free()))?;

@@ -1,32 +1,77 @@
 //! The life of a pool and of its users: whose allocations there are, and when it all ends.
 
-use umbra_core::atomic::Ordering;
+use umbra_core::atomic::{AtomicU64, Ordering, fence};
 use umbra_core::crew::{Liveness, Member};
-use umbra_core::heap::{Block, Keep};
+use umbra_core::heap::{Block, BlockId, Keep};
 
 use super::error::Error;
 use super::files::Files;
 use super::lanes::Lanes;
-use super::{Lifetime, Pool, Role, Word, identity};
+use super::{CHANNELS, Lifetime, Pool, Role, Word, identity};
 use crate::sys::futex::Futex;
 use crate::sys::process::{Process, ProcessError, ProcessId, Processes};
 
+/// How a pin names a block.
+fn mark(id: BlockId) -> u64 {
+    id.to_bits().wrapping_add(1)
+}
+
+/// Tries to find a place for a pin: only as many threads as there are take one at once, and not for long.
+const TRIES: u32 = 10_000;
+
 impl Pool {
+    /// Whether a member is more than the owner of blocks that it left.
+    fn presence(&self, number: u16) -> Option<&AtomicU64> {
+        self.heap().crew().pocket(number)?.first()
+    }
+
+    /// Blocks that a member is about to use whose end it could miss: their numbers, plus one.
+    fn pins(&self, number: u16) -> &[AtomicU64] {
+        self.heap().crew().pocket(number).and_then(|pocket| pocket.get(1..)).unwrap_or_default()
+    }
+
+    /// Does something during which others do not free this block if they ask [who uses it](Self::is_pinned); it may be
+    /// free before.
+    pub(crate) fn pinned<R>(&self, id: BlockId, act: impl FnOnce() -> R) -> Result<R, Error> {
+        let number = self.with_hand(|hand| hand.number())?;
+        // ORDERING: the block is looked at after this, by loads that the fence keeps there.
+        let take = |pin: &&AtomicU64| pin.compare_exchange(0, mark(id), Ordering::SeqCst, Ordering::Relaxed).is_ok();
+        let found = (0..TRIES).find_map(|_| {
+            let found = self.pins(number).iter().find(take);
+            if found.is_none() {
+                std::thread::yield_now();
+            }
+            found
+        });
+        let pin = found.ok_or(Error::Members { members: self.heap().crew().capacity() })?;
+        fence(Ordering::SeqCst);
+        let done = act();
+        // ORDERING: what was done with the block is seen by who finds it without a pin.
+        pin.store(0, Ordering::SeqCst);
+        Ok(done)
+    }
+
+    /// Whether somebody who lives is about to use a block.
+    pub(crate) fn is_pinned(&self, id: BlockId) -> bool {
+        let is_pin =
+            |member: &Member| self.pins(member.number).iter().any(|pin| pin.load(Ordering::SeqCst) == mark(id));
+        self.heap().crew().members().any(|member| is_pin(&member) && Processes.is_alive(member))
+    }
+
     /// Notes whether a member is more than the owner of blocks that it left.
     pub(super) fn set_present(&self, member: Member, is_present: bool) {
-        if let Some(word) = self.heap().crew().pocket(member.number).and_then(<[_]>::first) {
+        if let Some(word) = self.presence(member.number) {
             word.store(is_present.into(), Ordering::Release);
         }
+        // Of a dead member who had the number.
+        self.pins(member.number).iter().for_each(|pin| pin.store(0, Ordering::Release));
     }
 
     /// Whether a process that lives uses it.
     fn is_used(&self) -> bool {
-        let crew = self.heap().crew();
-        let is_present = |member: &Member| {
-            let word = crew.pocket(member.number).and_then(<[_]>::first);
-            word.is_some_and(|word| word.load(Ordering::Acquire) != 0)
-        };
-        crew.members().any(|member| is_present(&member) && Processes.is_alive(member))
+        let is_present =
+            |member: &Member| self.presence(member.number).is_some_and(|word| word.load(Ordering::Acquire) != 0);
+        self.heap().crew().members().any(|member| is_present(&member) && Processes.is_alive(member))
     }
 
     /// The numbers of the members that a process has, as the owners of blocks.
@@ -46,7 +91,8 @@ impl Pool {
         self.blocks().filter(|block| numbers.iter().any(|member| member.number == block.owner)).collect()
     }
 
-    /// Frees what a dead process had allocated; how many blocks.
+    /// Frees what a dead process had allocated; how many blocks. Channels are not among them, because others may use
+    /// them: they are this process's from then on.
     ///
     /// # Errors
     /// [`Error::Lives`] if it is not dead.
@@ -56,6 +102,10 @@ impl Pool {
         for member in self.numbers_of(process) {
             if Processes.is_alive(member) {
                 return Err(Error::Lives(process));
+            }
+            for block in self.blocks().filter(|block| block.owner == member.number && block.kind == CHANNELS) {
+                // Somebody else may do the same, or free it.
+                let _ = self.own(block.id);
             }
             let by = self.with_hand(|hand| hand.number())?;
             // Who else buries it frees the rest.

@@ -32,6 +32,19 @@ impl<'p> Allocation<'p> {
         self.pool.block(self.id)
     }
 
+    /// Where in the pool it begins.
+    pub(crate) const fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// What the allocation is for.
+    ///
+    /// # Errors
+    /// [`Error::Stale`] if it was freed.
+    pub fn kind(&self) -> Result<u32, Error> {
+        Ok(self.block()?.kind)
+    }
+
     /// Where in its allocation it begins.
     pub(super) fn start(&self) -> Result<u64, Error> {
         self.offset.checked_sub(self.block()?.offset).ok_or(Error::Damaged)

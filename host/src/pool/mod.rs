@@ -49,9 +49,10 @@ use std::path::Path;
 use std::time::Duration;
 
 use umbra_core::atomic::{AtomicU64, Ordering};
+use umbra_core::cell::BytesMut;
 use umbra_core::crew::Identity;
 use umbra_core::event::EventCount;
-use umbra_core::heap::{AttachError, Block, BlockId, Figures, Heap, PlanError};
+use umbra_core::heap::{AttachError, Block, BlockId, Figures, Heap, KINDS, PlanError};
 use umbra_core::time::{Lapse, Time};
 
 pub use attributes::{Attributes, Lifetime, Memory};
@@ -71,6 +72,8 @@ use lanes::Lanes;
 pub const NAME_MAX: usize = 29;
 /// The name of every allocation of no bytes: no entry has so high a number. It takes no place, and nobody owns it.
 const NOTHING: BlockId = BlockId::from_bits(u64::MAX);
+/// The kind of allocations that are channels: the last one.
+pub(crate) const CHANNELS: u32 = KINDS - 1;
 /// Looks before a sleep.
 const SPINS: u32 = 100;
 
@@ -269,6 +272,12 @@ impl Pool {
 
     fn data(&self) -> &Segment {
         &self.data
+    }
+
+    /// Bytes of the data, whatever they are.
+    pub(crate) fn range(&self, offset: u64, len: u64) -> Result<BytesMut<'_>, Error> {
+        let (Ok(at), Ok(count)) = (usize::try_from(offset), usize::try_from(len)) else { return Err(Error::Damaged) };
+        self.data.bytes_mut()?.part(at, count).map_err(|_| Error::Damaged)
     }
 
     #[inline]

@@ -1,0 +1,157 @@
+//! Where a channel lies: in memory of its own, or in an allocation of a pool.
+//!
+//! An allocation may be freed, and become somebody else's, while a newcomer is about to take his place in it. So who comes
+//! notes at the pool which block he is looking at, and only then looks whether it is there; and who leaves a destroyed
+//! channel as the last one frees it only if nobody noted it. Otherwise the newcomer, who finds it destroyed, frees it.
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use umbra_core::atomic::{Ordering, fence};
+use umbra_core::cell::BytesMut;
+use umbra_core::heap::BlockId;
+use umbra_core::reference::{Object, Place, Reference};
+
+use super::error::Error;
+use super::layout::{self, View};
+use super::memory::Pools;
+use crate::pool::{self, Allocation, Pool};
+use crate::reference;
+use crate::sys::process::ProcessId;
+use crate::sys::segment::{Mapping, Segment, SegmentError};
+
+/// The memory of a channel.
+#[derive(Debug)]
+pub(super) enum Home {
+    /// Its own.
+    Own(Segment),
+    /// A block of a pool.
+    Pooled(Berth),
+}
+
+/// A block, and where in its pool it is.
+#[derive(Debug)]
+pub(super) struct Berth {
+    pool: Arc<Pool>,
+    id: BlockId,
+    offset: u64,
+    len: u64,
+}
+
+impl Home {
+    /// The memory behind a descriptor.
+    pub(super) fn map(descriptor: OwnedFd) -> Result<Home, Error> {
+        let size = rustix::fs::fstat(&descriptor).map_err(SegmentError::Descriptor)?.st_size;
+        Ok(Home::Own(Segment::attach(descriptor, Mapping::ReadWrite, usize::try_from(size).unwrap_or(0))?))
+    }
+
+    /// A new block for so many bytes, all zero.
+    pub(super) fn block(pool: &Pool, bytes: usize) -> Result<Allocation<'_>, Error> {
+        let block = pool.alloc(bytes as u64, pool::CHANNELS)?;
+        block.clear(0, bytes as u64).inspect_err(|_| drop(block.free()))?;
+        Ok(block)
+    }
+
+    /// In a block of this pool.
+    pub(super) fn within(pool: &Arc<Pool>, block: &Allocation<'_>) -> Home {
+        Home::Pooled(Berth { pool: pool.clone(), id: block.id(), offset: block.offset(), len: block.len() })
+    }
+
+    /// What a reference names; a pool is found among those that are known, or else by `attach`.
+    pub(super) fn named(
+        bytes: &[u8],
+        pools: &Pools,
+        attach: impl FnOnce(&[u8]) -> Result<Pool, pool::Error>,
+    ) -> Result<Home, Error> {
+        let named = reference::parse_local(bytes)?;
+        let (home, instance) = match (named.object, named.place) {
+            (Object::Channel, Place::Process { pid, start, files: [file, 0] }) => {
+                let home = Self::map(reference::open(ProcessId { pid, start }, file)?)?;
+                if home.memory()?.len() as u64 != named.bytes {
+                    return Err(reference::Error::Replaced.into());
+                }
+                (home, named.instance)
+            }
+            (Object::PooledChannel { id, instance }, _) => {
+                let pool = pools.named(named.instance).map_or_else(|| attach(bytes).map(Arc::new), Ok)?;
+                let block = pool.allocation(id)?;
+                if block.kind()? != pool::CHANNELS {
+                    return Err(reference::Error::Replaced.into());
+                }
+                (Self::within(&pool, &block), instance)
+            }
+            _ => return Err(reference::Error::WrongObject.into()),
+        };
+        if layout::attach(home.memory()?, u16::MAX)?.instance() != instance {
+            return Err(reference::Error::Replaced.into());
+        }
+        Ok(home)
+    }
+
+    pub(super) fn memory(&self) -> Result<BytesMut<'_>, Error> {
+        match self {
+            Home::Own(segment) => Ok(segment.bytes_mut()?),
+            Home::Pooled(berth) => Ok(berth.pool.range(berth.offset, berth.len)?),
+        }
+    }
+
+    /// The pool that it is in.
+    pub(super) fn pool(&self) -> Option<&Arc<Pool>> {
+        match self {
+            Home::Own(_) => None,
+            Home::Pooled(berth) => Some(&berth.pool),
+        }
+    }
+
+    /// The memory, if it is the channel's own.
+    pub(super) fn segment(&self) -> Result<&Segment, Error> {
+        match self {
+            Home::Own(segment) => Ok(segment),
+            Home::Pooled(_) => Err(Error::Pooled),
+        }
+    }
+
+    /// The bytes by which others find it.
+    pub(super) fn reference(&self, view: &View<'_>) -> Result<Vec<u8>, Error> {
+        let uid = view.frame.uid();
+        let segment = match self {
+            Home::Own(segment) => segment,
+            Home::Pooled(berth) => {
+                let object = Object::PooledChannel { id: berth.id, instance: view.instance() };
+                return Ok(berth.pool.refer_to(object, uid)?);
+            }
+        };
+        let place = reference::at_descriptors([segment.number()?, 0])?;
+        let (host, instance, bytes) = (crate::sys::host::id(), view.instance(), segment.len() as u64);
+        let object = Object::Channel;
+        Ok(reference::to_bytes(&Reference { host, instance, uid, bytes, object, place })?)
+    }
+
+    /// Does what takes a place in the memory, which is the channel's until that is done.
+    pub(super) fn while_it_lasts<T>(&self, act: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
+        let Home::Pooled(berth) = self else { return act() };
+        let pinned = berth.pool.pinned(berth.id, || if berth.is_there() { act() } else { Err(Error::Destroyed) });
+        pinned?.inspect_err(|_| self.vacate())
+    }
+
+    /// Frees the memory of a channel that is destroyed and has no members.
+    pub(super) fn vacate(&self) {
+        let Home::Pooled(berth) = self else { return };
+        // ORDERING: whoever notes the block after this finds that the channel is destroyed, or the block gone.
+        fence(Ordering::SeqCst);
+        let is_over = || {
+            let view = self.memory().and_then(|memory| layout::attach(memory, u16::MAX));
+            view.is_ok_and(|v| v.messages.queue().is_destroyed() && v.frame.crew.members().next().is_none())
+        };
+        if berth.is_there() && is_over() && !berth.pool.is_pinned(berth.id) {
+            // Somebody else may have come to the same conclusion.
+            let _ = berth.pool.allocation(berth.id).and_then(Allocation::free);
+        }
+    }
+}
+
+impl Berth {
+    fn is_there(&self) -> bool {
+        self.pool.allocation(self.id).is_ok()
+    }
+}

@@ -1,0 +1,182 @@
+//! Channels that lie in a pool, as A69 wants streams to: who has their memory, and when it is the pool's again.
+#![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
+
+use std::process::{Child, Command};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use umbra::channel::{Attributes, Channel, Error, SendOptions, Snapshot, Timeout, WaitMode};
+use umbra::pool::{self, Pool};
+use umbra::reference::{from_text, to_text};
+use umbra::sys::process::ProcessId;
+
+/// Far beyond anything that a loaded machine needs; only a hang lasts longer.
+const LONG: Timeout = Timeout::After(Duration::from_secs(60));
+const VARIABLE: &str = "UMBRA_TEST_POOLED";
+/// The 64 bits beside a reference of a pool.
+const MAKE: u64 = u64::MAX;
+
+fn pool() -> Arc<Pool> {
+    Arc::new(Pool::create(None, &pool::Attributes { bytes: 4 << 20, uid: 5, ..pool::Attributes::default() }).unwrap())
+}
+
+fn channel(pool: &Arc<Pool>) -> Channel {
+    Channel::create_in(pool, &Attributes { capacity: 4, block: 256, uid: 8, ..Attributes::default() }).unwrap()
+}
+
+/// A process that answers over the second channel what comes over the first one: the bytes, or, to a reference of a pool,
+/// the reference of a channel that it made there. As a test of its own it does nothing.
+#[test]
+fn another_process() {
+    let Ok(text) = std::env::var(VARIABLE) else { return };
+    rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL)).unwrap();
+    let (from, to) = text.split_once(' ').unwrap();
+    let [from, to] = [from, to].map(|text| Channel::attach_reference(&from_text(text).unwrap()).unwrap());
+    let (receiver, sender) = (from.receiver(WaitMode::Idle).unwrap(), to.sender(SendOptions::default()).unwrap());
+    let mut pad = [0; 2000];
+    loop {
+        let message = receiver.receive(&mut pad, LONG).unwrap();
+        let bytes = &pad[..message.len];
+        if message.hints == MAKE {
+            let pool = Arc::new(Pool::attach_reference(bytes).unwrap());
+            let made = Channel::create_in(&pool, &Attributes::default()).unwrap();
+            sender.send(&made.reference().unwrap(), 0, LONG).unwrap();
+        } else {
+            sender.send(bytes, message.hints + 1, LONG).unwrap();
+        }
+    }
+}
+
+struct Another(Child);
+
+impl Another {
+    fn start(channels: [&Channel; 2]) -> Another {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args(["--exact", "another_process", "--nocapture"]);
+        let names = channels.map(|channel| to_text(&channel.reference().unwrap())).join(" ");
+        Another(command.env(VARIABLE, names).spawn().unwrap())
+    }
+    fn kill(&mut self) {
+        self.0.kill().unwrap();
+        self.0.wait().unwrap();
+    }
+}
+
+impl Drop for Another {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn a_channel_in_a_pool_is_attached_by_its_reference_and_freed_by_the_last_who_leaves_it_destroyed() {
+    let pool = pool();
+    let (ours, back) = (channel(&pool), channel(&pool));
+    assert_eq!((pool.blocks().count(), ours.uid().unwrap()), (2, 8));
+    assert_eq!(ours.share().unwrap_err(), Error::Pooled);
+    let nobodys = Attributes { members: 0, ..Attributes::default() };
+    assert!(Channel::create_in(&pool, &nobodys).is_err());
+    assert_eq!(pool.blocks().count(), 2, "what could not be made leaves nothing");
+    let mut other = Another::start([&ours, &back]);
+    let (sender, receiver) = (ours.sender(SendOptions::default()).unwrap(), back.receiver(WaitMode::Idle).unwrap());
+    // The second message goes through the pool in which the channels are.
+    for len in [10, 1000] {
+        let bytes = vec![len as u8; len];
+        sender.send(&bytes, 1, LONG).unwrap();
+        let mut pad = [0; 2000];
+        let message = receiver.receive(&mut pad, LONG).unwrap();
+        assert_eq!((&pad[..message.len], message.hints), (&bytes[..], 2));
+    }
+    let reference = ours.reference().unwrap();
+    let seen = Snapshot::of_reference(&reference).unwrap();
+    assert_eq!((seen.uid, seen.capacity, seen.members.len()), (8, 4, 2));
+    let known = Channel::attach_reference_with(&reference, [pool.clone()]).unwrap();
+    known.destroy().unwrap();
+    assert!(matches!(Channel::attach_reference(&reference), Err(Error::Destroyed)));
+    drop(known);
+    other.kill();
+    assert_eq!(pool.blocks().count(), 2, "we have it still");
+    drop(ours);
+    assert_eq!(pool.blocks().count(), 1, "we left it as the last one who lives");
+    assert!(Channel::attach_reference(&reference).is_err());
+    back.destroy().unwrap();
+    drop(back);
+    // The other process kept something to itself.
+    pool.reclaim().unwrap();
+    pool.alloc(4 << 20, 0).unwrap();
+}
+
+#[test]
+fn a_channel_in_a_pool_outlives_its_maker() {
+    let pool = pool();
+    let (ours, back) = (channel(&pool), channel(&pool));
+    let mut other = Another::start([&ours, &back]);
+    let (sender, receiver) = (ours.sender(SendOptions::default()).unwrap(), back.receiver(WaitMode::Idle).unwrap());
+    sender.send(&pool.reference().unwrap(), MAKE, LONG).unwrap();
+    let mut pad = [0; 400];
+    let made = receiver.receive(&mut pad, LONG).unwrap();
+    let lasting = Channel::attach_reference_with(&pad[..made.len], [pool.clone()]).unwrap();
+    let maker = ProcessId::of(other.0.id()).unwrap();
+    other.kill();
+    pool.free_allocations_of(maker).unwrap();
+    let echo = (lasting.sender(SendOptions::default()).unwrap(), lasting.receiver(WaitMode::Idle).unwrap());
+    echo.0.send(b"still here", 0, LONG).unwrap();
+    assert_eq!(echo.1.receive(&mut pad, LONG).unwrap().len, 10);
+    assert_eq!(pool.blocks().count(), 3, "what others may use is not freed with its maker");
+    lasting.destroy().unwrap();
+    drop(lasting);
+    assert_eq!(pool.blocks().count(), 2);
+}
+
+#[test]
+fn whoever_comes_while_a_channel_ends_writes_into_nobody_elses_memory() {
+    let pool = pool();
+    let ended = AtomicBool::new(false);
+    let size = {
+        let channel = channel(&pool);
+        let size = pool.blocks().next().unwrap().size;
+        channel.destroy().unwrap();
+        size
+    };
+    assert_eq!(pool.blocks().count(), 0);
+    let start = Instant::now();
+    thread::scope(|scope| {
+        // The place of the channel is somebody's who checks that nobody else writes to it, as soon as it is free.
+        scope.spawn(|| {
+            let pattern = vec![0; 64];
+            while !ended.load(Ordering::Relaxed) {
+                let Ok(memory) = pool.alloc(size, 0) else { continue };
+                memory.clear(0, size).unwrap();
+                thread::yield_now();
+                for at in (0..size - 64).step_by(64) {
+                    let mut seen = vec![1; 64];
+                    memory.read(at, &mut seen).unwrap();
+                    assert_eq!(seen, pattern, "somebody wrote at {at}");
+                }
+                memory.free().unwrap();
+            }
+        });
+        while start.elapsed() < Duration::from_millis(700) {
+            let channel = channel(&pool);
+            let reference = channel.reference().unwrap();
+            thread::scope(|scope| {
+                for _ in 0..2 {
+                    scope.spawn(|| {
+                        let came = Channel::attach_reference_with(&reference, [pool.clone()]);
+                        if let Ok(came) = came {
+                            let sent = came.sender(SendOptions::default()).unwrap().send(b"x", 0, Timeout::Now);
+                            assert!(matches!(sent, Ok(()) | Err(Error::Destroyed)), "{sent:?}");
+                        }
+                    });
+                }
+                channel.destroy().unwrap();
+                drop(channel);
+            });
+        }
+        ended.store(true, Ordering::Relaxed);
+    });
+    assert_eq!(pool.blocks().count(), 0, "whoever left as the last one freed it");
+}
