@@ -42,6 +42,7 @@ pub mod error;
 pub mod event;
 pub mod faulty;
 mod fetch;
+pub mod gateway;
 pub mod group;
 pub mod heap;
 pub mod id;

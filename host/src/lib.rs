@@ -12,6 +12,7 @@ pub mod channel;
 pub mod config;
 pub mod driver;
 pub mod firmware;
+pub mod gateway;
 pub mod group;
 pub mod job;
 pub mod link;

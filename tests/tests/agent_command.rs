@@ -9,7 +9,11 @@ use std::process::{Child, Command, Output, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use umbra::channel::{Attributes, Channel, SendOptions, Timeout};
+use umbra::gateway::{Gateways, RemoteChannel};
+use umbra::link::Address;
 use umbra::secret::Secret;
+use umbra::sys::host;
 use umbra_tests::rig::{self, Scratch};
 
 /// A directory with a secret.
@@ -144,6 +148,29 @@ fn an_agent_says_when_it_is_ready_tells_its_status_and_ends_on_request() {
     let pid = rustix::process::Pid::from_child(&first);
     rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
     assert!(first.wait().unwrap().success(), "SIGTERM is a request, not a failure");
+}
+
+#[test]
+fn an_agent_serves_channels_of_its_machine_to_others() {
+    let scratch = with_secret("channels");
+    let [a, b, c, d, e] = ports();
+    let config = config(&scratch, &format!("# Format version: 1\nnode1,bf1:127.0.0.1:{a}&{b}:{c}&{d}\n"));
+    let secret = scratch.path().join("secret");
+    let at = format!("127.0.0.1:{e}");
+    let (mut agent, _) = start_with(&["--channels", &at], &config, &secret, "0", "0");
+    let channel = Channel::create(&Attributes::default()).unwrap();
+    let gateways = Gateways::new(Secret::read(&secret).unwrap()).masquerading();
+    gateways.register(host::id(), Address::Tcp(at.parse().unwrap())).unwrap();
+    let wait = Timeout::After(Duration::from_secs(30));
+    let remote = RemoteChannel::attach(&channel.reference().unwrap(), &gateways, wait).unwrap();
+    remote.sender(SendOptions::default(), wait).unwrap().send(b"through the agent", 1, wait).unwrap();
+    assert_eq!(channel.count(), Ok(1));
+    assert_eq!(remote.receiver(wait).unwrap().receive(&mut [0; 64], wait).unwrap().len, 17);
+    // Also with lines to it, it ends when it is told to.
+    let pid = rustix::process::Pid::from_child(&agent);
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    assert!(agent.wait().unwrap().success());
+    assert!(remote.count().is_err());
 }
 
 #[test]

@@ -1,13 +1,16 @@
 //! The agent: one service process of an Umbra job.
 #![forbid(unsafe_code)]
 
+use std::net::{SocketAddr, TcpListener};
 use std::process::ExitCode;
 
 use clap::Parser;
 use umbra::admin::ops;
 use umbra::ask::{Asker, Target};
 use umbra::config::Environment;
-use umbra::link::Address;
+use umbra::gateway::Server;
+use umbra::link::{Address, Listener};
+use umbra::secret::Secret;
 use umbra_core::peer::Sp;
 use umbra_core::time::Lapse;
 use umbra_dpu::hosted::{LogOptions, Options, serve};
@@ -25,6 +28,9 @@ struct Arguments {
     /// Ask the running agents of the job how they are, instead of running one; with --service-process only that one
     #[arg(long)]
     status: bool,
+    /// Serve channels of this user on this machine, at this address, to programs on others that hold the job's secret
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    channels: Option<SocketAddr>,
 }
 
 fn main() -> ExitCode {
@@ -54,6 +60,7 @@ fn run(arguments: Arguments) -> Result<(), Box<dyn std::error::Error>> {
     if let Some(log) = log {
         log.begin(settings.sp)?;
     }
+    let _gateway = arguments.channels.map(|address| gateway(address, settings.secret.clone())).transpose()?;
     let (sp, supervised, address) = (settings.sp, settings.supervised, settings.job.address(settings.sp));
     serve(&settings, || {
         if !supervised && let Some(address) = address {
@@ -64,6 +71,14 @@ fn run(arguments: Arguments) -> Result<(), Box<dyn std::error::Error>> {
         }
     })?;
     Ok(())
+}
+
+/// Serves channels until it is dropped.
+fn gateway(address: SocketAddr, secret: Secret) -> Result<Server, Box<dyn std::error::Error>> {
+    let told = |error: std::io::Error| format!("cannot serve channels at {address}: {error}");
+    let listener = TcpListener::bind(address).map_err(told)?;
+    eprintln!("umbra-agent: channels at {}", listener.local_addr().map_err(told)?);
+    Ok(Server::start(Listener::Tcp(listener), secret)?)
 }
 
 /// Prints what running agents tell; fails if one of them does not answer.

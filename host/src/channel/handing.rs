@@ -1,7 +1,7 @@
 //! Memory of pools from hand to hand: what a sender gives away or lends, and where messages land.
 
 use umbra_core::cell::Bytes;
-use umbra_core::channel::{Header, ReceiveError};
+use umbra_core::channel::{Header, Position, ReceiveError};
 
 use super::error::Error;
 use super::memory::{self, HANDED, Held, Parcel, REFERS, Record};
@@ -17,12 +17,16 @@ impl Sender<'_> {
     /// # Errors
     /// As for [`send`](Self::send), and it is still the caller's, with its handle, then; [`Error::UnknownPool`].
     pub fn send_memory(&self, memory: Allocation<'_>, hints: u64, timeout: Timeout) -> Result<(), Error> {
+        let deadline = timeout.deadline();
+        let position = self.hand(memory, hints, timeout)?;
+        self.returned(position, timeout.rest(deadline))
+    }
+
+    fn hand(&self, memory: Allocation<'_>, hints: u64, timeout: Timeout) -> Result<Position, Error> {
         let renamed = memory.renamed()?;
-        self.refer(&renamed, HANDED, hints, timeout).inspect_err(|error| {
-            if *error != Error::NotReceived {
-                // Nobody learned the new id.
-                let _ = renamed.renamed_back();
-            }
+        self.refer(&renamed, HANDED, hints, timeout).inspect_err(|_| {
+            // Nobody learned the new id.
+            let _ = renamed.renamed_back();
         })
     }
 
@@ -32,7 +36,9 @@ impl Sender<'_> {
     /// # Errors
     /// As for [`send_memory`](Self::send_memory).
     pub fn lend_memory(&self, memory: &Allocation<'_>, hints: u64, timeout: Timeout) -> Result<(), Error> {
-        self.refer(memory, 0, hints, timeout)
+        let deadline = timeout.deadline();
+        let position = self.refer(memory, 0, hints, timeout)?;
+        self.returned(position, timeout.rest(deadline))
     }
 
     /// Sends a copy of these bytes in a new block of a pool.
@@ -41,9 +47,15 @@ impl Sender<'_> {
     /// As for [`send`](Self::send); [`Error::Pool`] if the pool has no room at one try.
     pub fn send_placed(&self, bytes: &[u8], pool: &Pool, hints: u64, timeout: Timeout) -> Result<(), Error> {
         let deadline = timeout.deadline();
+        let position = self.place(bytes, pool, hints, timeout)?;
+        self.returned(position, timeout.rest(deadline))
+    }
+
+    pub(super) fn place(&self, bytes: &[u8], pool: &Pool, hints: u64, timeout: Timeout) -> Result<Position, Error> {
+        let deadline = timeout.deadline();
         let memory = memory::room(pool, bytes.len() as u64, timeout)?;
-        let sent = memory.write(0, bytes).map_err(Error::Pool);
-        let sent = sent.and_then(|()| self.send_memory(memory, hints, timeout.rest(deadline)));
+        let written = memory.write(0, bytes).map_err(Error::Pool);
+        let sent = written.and_then(|()| self.hand(memory, hints, timeout.rest(deadline)));
         sent.inspect_err(|_| drop(memory.free()))
     }
 
@@ -57,16 +69,15 @@ impl Sender<'_> {
         self.send_memory(filled, hints, timeout)
     }
 
-    fn refer(&self, memory: &Allocation<'_>, handed: u32, hints: u64, timeout: Timeout) -> Result<(), Error> {
+    fn refer(&self, memory: &Allocation<'_>, handed: u32, hints: u64, timeout: Timeout) -> Result<Position, Error> {
         let record = self.view.pools.refer(memory)?;
-        let deadline = timeout.deadline();
         let header = Header { flags: REFERS | handed, ..self.header(hints) };
         let position = self.deposit(header, &record.to_bytes(), timeout)?;
         if self.view.messages.queue().is_destroyed() {
             // Whoever destroyed it may have looked for messages before.
             self.view.drain();
         }
-        self.returned(position, timeout.rest(deadline))
+        Ok(position)
     }
 }
 

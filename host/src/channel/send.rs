@@ -49,12 +49,17 @@ impl Channel {
     /// [`Error::WrongKind`] if it is a semaphore.
     pub fn sender(&self, options: SendOptions) -> Result<Sender<'_>, Error> {
         let view = self.view()?;
+        let me = view.frame.crew.member(view.me).ok_or(Error::Damaged)?.identity;
+        let identity = u64::from(me.pid()) << 32 | u64::from(me.start());
+        self.sender_as(options, [identity, OPENED.fetch_add(1, Ordering::Relaxed)])
+    }
+
+    /// A send handle with this id, for whoever it belongs to.
+    pub(crate) fn sender_as(&self, options: SendOptions, handle: [u64; 2]) -> Result<Sender<'_>, Error> {
+        let view = self.view()?;
         if view.kind() != Kind::Messages {
             return Err(Error::WrongKind);
         }
-        let me = view.frame.crew.member(view.me).ok_or(Error::Damaged)?.identity;
-        let identity = u64::from(me.pid()) << 32 | u64::from(me.start());
-        let handle = [identity, OPENED.fetch_add(1, Ordering::Relaxed)];
         Ok(Sender { port: Port::new(view.messages, view.me, Watch::new(view)), view, options, handle })
     }
 }
@@ -92,14 +97,25 @@ impl<'a> Sender<'a> {
 
     #[cold]
     fn send_otherwise(&self, error: Error, bytes: &[u8], hints: u64, timeout: Timeout) -> Result<(), Error> {
+        let deadline = timeout.deadline();
+        let position = self.deposit_otherwise(error, bytes, hints, timeout)?;
+        self.returned(position, timeout.rest(deadline))
+    }
+
+    /// After this error: through a pool if they do not fit into a block, or as soon as there is room.
+    fn deposit_otherwise(&self, error: Error, bytes: &[u8], hints: u64, timeout: Timeout) -> Result<Position, Error> {
         if matches!(error, Error::MessageTooLarge { .. })
             && let Ok(home) = self.view.pools.home()
         {
-            return self.send_placed(bytes, home, hints, timeout);
+            return self.place(bytes, home, hints, timeout);
         }
-        let deadline = timeout.deadline();
-        let position = self.deposit_later(error, self.header(hints), bytes, timeout)?;
-        self.returned(position, timeout.rest(deadline))
+        self.deposit_later(error, self.header(hints), bytes, timeout)
+    }
+
+    /// Sends a copy of these bytes, as [`send`](Self::send), but does not wait until it was received; where it stands.
+    pub(crate) fn deposit_bytes(&self, bytes: &[u8], hints: u64, timeout: Timeout) -> Result<Position, Error> {
+        let sent = self.port.try_send(self.header(hints), bytes);
+        sent.or_else(|error| self.deposit_otherwise(error.into(), bytes, hints, timeout))
     }
 
     /// Sends a message as soon as there is room, after this error.
@@ -118,7 +134,7 @@ impl<'a> Sender<'a> {
     }
 
     /// Returns when the handle's option says so.
-    pub(super) fn returned(&self, position: Position, timeout: Timeout) -> Result<(), Error> {
+    pub(crate) fn returned(&self, position: Position, timeout: Timeout) -> Result<(), Error> {
         match self.options.returns {
             ReturnMode::Deposited => Ok(()),
             ReturnMode::Received => self.await_receipt(position, timeout),

@@ -1,0 +1,192 @@
+//! One line to a gateway, as the handle that it belongs to uses it.
+
+use umbra_core::codec::Short;
+use umbra_core::error::Status;
+use umbra_core::gateway::{Answer, CHANNEL, MESSAGE_MAX, Patience, Request};
+use umbra_core::peer::Incarnation;
+use umbra_core::time::{Lapse, Time};
+use umbra_core::wire::{BODY_MAX, Frame, Token};
+
+use super::error::{Error, refused, system};
+use super::registry::Gateways;
+use crate::channel::Timeout;
+use crate::driver::{Driver, Event, Limits, LinkId, now};
+use crate::link::{Close, Identity, Party};
+use crate::secret::{self, Secret};
+
+/// How long after the deadline of a request its answer may still come.
+const GRACE: Lapse = Lapse::from_secs(2);
+
+/// Who this end is, or another.
+pub(super) fn identity() -> Result<Identity, Error> {
+    let life = u64::from_le_bytes(secret::random().map_err(|error| system(&error))?).max(1);
+    Ok(Identity { party: Party::Tool, incarnation: Incarnation(life) })
+}
+
+/// A driver with one link.
+pub(super) fn driver(secret: &Secret) -> Result<Driver, Error> {
+    let limits = Limits { links: 1, outbound: 4 * BODY_MAX, ..Limits::default() };
+    Ok(Driver::new(identity()?, secret.clone(), limits))
+}
+
+/// What the request that opens a line says of its handle.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Handle {
+    pub(super) on_receipt: bool,
+    pub(super) client: u64,
+    pub(super) id: [u64; 2],
+}
+
+/// What the gateway said of the channel when the line was opened.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Opened {
+    pub(super) capacity: u32,
+    pub(super) block: u32,
+    pub(super) uid: u64,
+}
+
+/// A line, or what one is made of when it is used.
+pub(super) struct Line<'g> {
+    gateways: &'g Gateways,
+    host: u64,
+    reference: Vec<u8>,
+    handle: Handle,
+    up: Option<(Driver, LinkId)>,
+    token: u64,
+    buffer: Vec<u8>,
+    answer: Vec<u8>,
+}
+
+impl<'g> Line<'g> {
+    pub(super) fn new(gateways: &'g Gateways, host: u64, reference: &[u8], handle: Handle) -> Line<'g> {
+        let (buffer, answer) = (vec![0; BODY_MAX], Vec::new());
+        Line { gateways, host, reference: reference.to_vec(), handle, up: None, token: 0, buffer, answer }
+    }
+
+    /// Makes the line, unless it is there.
+    pub(super) fn open(&mut self, timeout: Timeout) -> Result<Opened, Error> {
+        let deadline = match timeout {
+            // A line takes some time.
+            Timeout::Now => now() + GRACE,
+            timeout => timeout.deadline(),
+        };
+        let mut driver = driver(self.gateways.secret())?;
+        let (address, host) = (self.gateways.address(self.host)?, self.host);
+        let not_sent = |why| Error::NotSent { host, why };
+        let link = driver.dial(address, Party::Tool, deadline).map_err(not_sent)?;
+        loop {
+            driver.wait(deadline + GRACE).map_err(|error| system(&error))?;
+            match driver.next(&mut self.answer) {
+                Some(Event::Up { .. }) => break,
+                Some(Event::Gone { why: Close::HandshakeTimeout, .. }) if now() >= deadline => {
+                    return Err(crate::channel::Error::Timeout.into());
+                }
+                Some(Event::Gone { why, .. }) => return Err(Error::Lost { host, why }),
+                _ if now() >= deadline + GRACE => return Err(Error::Silent(host)),
+                _ => {}
+            }
+        }
+        self.up = Some((driver, link));
+        let Handle { on_receipt, client, id } = self.handle;
+        let reference = std::mem::take(&mut self.reference);
+        let open = Request::Open { on_receipt, client, handle: id, reference: &reference };
+        let answer = self.ask(&open, deadline, |answer| match answer {
+            Answer::Opened { capacity, block, uid } => Some(Opened { capacity, block, uid }),
+            _ => None,
+        });
+        self.reference = reference;
+        answer.inspect_err(|_| self.up = None)
+    }
+
+    /// Asks, and waits for the answer; a line that breaks is made anew at the next call.
+    pub(super) fn call<T>(
+        &mut self,
+        request: &Request<'_>,
+        deadline: Time,
+        read: impl FnOnce(Answer<'_>) -> Option<T>,
+    ) -> Result<T, Error> {
+        // A line that broke while nobody asked lost nothing.
+        if self.up.as_mut().is_none_or(|(driver, _)| has_ended(driver, &mut self.answer)) {
+            self.up = None;
+            let left = deadline.since(now());
+            let timeout =
+                if deadline == Time::NEVER { Timeout::Never } else { std::time::Duration::from_nanos(left.0).into() };
+            self.open(timeout)?;
+        }
+        self.ask(request, deadline, read)
+    }
+
+    fn ask<T>(
+        &mut self,
+        request: &Request<'_>,
+        deadline: Time,
+        read: impl FnOnce(Answer<'_>) -> Option<T>,
+    ) -> Result<T, Error> {
+        let host = self.host;
+        let len = request.write(&mut self.buffer).map_err(|Short| too_large(request))?;
+        let body = self.buffer.get(..len).unwrap_or_default();
+        self.token += 1;
+        let (asked, until) = (Token(self.token), deadline.max(now()) + GRACE);
+        let Some((driver, link)) = &mut self.up else { return Err(Error::Lost { host, why: Close::Local }) };
+        let frame = Frame::Call { op: CHANNEL, token: asked, body };
+        let outcome = match driver.send(*link, &frame, Vec::new()) {
+            Err(why) => Err(Error::NotSent { host, why }),
+            Ok(()) => await_answer(driver, &mut self.answer, asked, (host, until)),
+        };
+        if let Err(error) = outcome {
+            // What comes over this line later would be taken for the next answer.
+            self.up = None;
+            return Err(error);
+        }
+        let Ok(Frame::Done { body, status: Status::Ok, .. }) = Frame::parse(&self.answer) else {
+            self.up = None;
+            return Err(Error::Refused { host, code: "FAILURE" });
+        };
+        match Answer::parse(body)? {
+            Answer::Refused { why, numbers } => Err(refused(host, why, numbers)),
+            answer => read(answer).ok_or(Error::Answer(umbra_core::gateway::ParseError::Nonsense)),
+        }
+    }
+}
+
+fn too_large(request: &Request<'_>) -> Error {
+    let len = match request {
+        Request::Send { bytes, .. } => bytes.len(),
+        _ => 0,
+    };
+    Error::TooLarge { len, most: MESSAGE_MAX }
+}
+
+/// Whether the gateway has ended the line.
+fn has_ended(driver: &mut Driver, frame: &mut Vec<u8>) -> bool {
+    driver.wait(Time::ZERO).is_err() || matches!(driver.next(frame), Some(Event::Gone { .. }))
+}
+
+/// Waits until `answer` is the frame that answers.
+fn await_answer(
+    driver: &mut Driver,
+    answer: &mut Vec<u8>,
+    asked: Token,
+    (host, until): (u64, Time),
+) -> Result<(), Error> {
+    loop {
+        match driver.next(answer) {
+            Some(Event::Frame { .. }) if Frame::parse(answer).is_ok_and(|frame| frame.token() == asked) => {
+                return Ok(());
+            }
+            Some(Event::Gone { why, .. }) => return Err(Error::Lost { host, why }),
+            Some(_) => {}
+            None if now() >= until => return Err(Error::Silent(host)),
+            None => driver.wait(until).map_err(|error| system(&error))?,
+        }
+    }
+}
+
+/// The patience that is left until a deadline.
+pub(super) fn patience(timeout: Timeout, deadline: Time) -> Patience {
+    match timeout {
+        Timeout::Now => Patience::Now,
+        Timeout::After(_) => Patience::After(deadline.since(now())),
+        Timeout::Never => Patience::Never,
+    }
+}

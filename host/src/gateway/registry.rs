@@ -1,0 +1,73 @@
+//! Where the gateways of other hosts listen.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use super::error::Error;
+use crate::link::Address;
+use crate::secret::Secret;
+
+/// The gateways that a process knows, by the number of their host.
+#[derive(Debug)]
+pub struct Gateways {
+    secret: Secret,
+    is_masquerading: bool,
+    known: Mutex<BTreeMap<u64, Address>>,
+}
+
+impl Gateways {
+    /// None yet; those who hold this secret will be talked to.
+    #[must_use]
+    pub const fn new(secret: Secret) -> Gateways {
+        Gateways { secret, is_masquerading: false, known: Mutex::new(BTreeMap::new()) }
+    }
+
+    /// Also channels of this host are reached through a gateway, as if they were another's: to test programs on one machine.
+    #[must_use]
+    pub fn masquerading(self) -> Gateways {
+        Gateways { is_masquerading: true, ..self }
+    }
+
+    fn known(&self) -> MutexGuard<'_, BTreeMap<u64, Address>> {
+        // A map is whole whatever its user was doing.
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Says where the gateway of a host listens.
+    ///
+    /// # Errors
+    /// [`Error::AlreadyRegistered`].
+    pub fn register(&self, host: u64, address: Address) -> Result<(), Error> {
+        let mut known = self.known();
+        if known.contains_key(&host) {
+            return Err(Error::AlreadyRegistered(host));
+        }
+        known.insert(host, address);
+        Ok(())
+    }
+
+    /// Forgets the gateway of a host; lines to it stay.
+    ///
+    /// # Errors
+    /// [`Error::NotRegistered`].
+    pub fn unregister(&self, host: u64) -> Result<(), Error> {
+        self.known().remove(&host).map(|_| ()).ok_or(Error::NotRegistered(host))
+    }
+
+    /// Forgets all of them.
+    pub fn discard(&self) {
+        self.known().clear();
+    }
+
+    pub(super) fn address(&self, host: u64) -> Result<Address, Error> {
+        self.known().get(&host).cloned().ok_or(Error::NoGateway(host))
+    }
+
+    pub(super) const fn secret(&self) -> &Secret {
+        &self.secret
+    }
+
+    pub(super) const fn is_masquerading(&self) -> bool {
+        self.is_masquerading
+    }
+}

@@ -1,0 +1,236 @@
+//! What a gateway does for one line: the requests of one handle, one after the other.
+//!
+//! While a request waits, the line is looked at now and then: if its client is gone, so is the request.
+
+use std::os::fd::OwnedFd;
+
+use umbra_core::error::Status;
+use umbra_core::gateway::{Answer, CHANNEL, MESSAGE_MAX, Patience, Request, Take};
+use umbra_core::time::{Lapse, Time};
+use umbra_core::wire::{BODY_MAX, Frame, Token};
+
+use super::error::{Error, refusal};
+use super::line;
+use crate::channel::{self, Channel, Event, Message, Receiver, ReturnMode, SendOptions, Sender, Timeout, WaitMode};
+use crate::driver::{self, Driver, LinkId, now};
+use crate::link::Side;
+use crate::secret::Secret;
+
+/// How long a request may outlive its client.
+const SLICE: Lapse = Lapse::from_millis(50);
+
+/// A line, seen from the gateway.
+struct Served {
+    driver: Driver,
+    link: Option<LinkId>,
+    frame: Vec<u8>,
+    buffer: Vec<u8>,
+}
+
+/// The client is gone, or talks nonsense, or the server ends.
+struct Over;
+
+impl Served {
+    /// Waits for the next request, which is in `frame` then.
+    fn next(&mut self) -> Result<Token, Over> {
+        loop {
+            match self.driver.next(&mut self.frame) {
+                Some(driver::Event::Up { link, .. }) => self.link = Some(link),
+                Some(driver::Event::Frame { .. }) => match Frame::parse(&self.frame) {
+                    Ok(Frame::Call { op: CHANNEL, token, .. }) => {
+                        // A request that its client gave up before it was read is none.
+                        self.look()?;
+                        return Ok(token);
+                    }
+                    _ => return Err(Over),
+                },
+                Some(driver::Event::Gone { .. } | driver::Event::Readable(_)) => return Err(Over),
+                None => self.driver.wait(Time::NEVER).map_err(|_| Over)?,
+            }
+        }
+    }
+
+    /// Whether nobody waits for the answer any more.
+    fn look(&mut self) -> Result<(), Over> {
+        self.driver.wait(Time::ZERO).map_err(|_| Over)?;
+        // A client that asks on before it was answered does not keep to the protocol.
+        match self.driver.next(&mut Vec::new()) {
+            None => Ok(()),
+            Some(_) => Err(Over),
+        }
+    }
+
+    fn answer(&mut self, token: Token, answer: &Answer<'_>) -> Result<(), Over> {
+        let len = answer.write(&mut self.buffer).map_err(|_| Over)?;
+        let body = self.buffer.get(..len).unwrap_or_default();
+        let frame = Frame::Done { op: CHANNEL, token, status: Status::Ok, body };
+        self.driver.send(self.link.ok_or(Over)?, &frame, Vec::new()).map_err(|_| Over)?;
+        self.driver.flush();
+        Ok(())
+    }
+
+    /// Tries until it is done, the client's patience ends, or the client.
+    fn patiently<T>(
+        &mut self,
+        deadline: Option<Time>,
+        attempt: impl Fn(Timeout) -> Result<T, channel::Error>,
+    ) -> Result<Result<T, channel::Error>, Over> {
+        let Some(deadline) = deadline else { return Ok(attempt(Timeout::Now)) };
+        loop {
+            let slice = SLICE.0.min(deadline.since(now()).0);
+            match attempt(Timeout::After(std::time::Duration::from_nanos(slice))) {
+                Err(channel::Error::Timeout) if now() < deadline => self.look()?,
+                done => return Ok(done),
+            }
+        }
+    }
+}
+
+/// Until when a request may wait; `None` for one try.
+fn deadline(patience: Patience) -> Option<Time> {
+    match patience {
+        Patience::Now => None,
+        Patience::After(lapse) => Some(now() + lapse),
+        Patience::Never => Some(Time::NEVER),
+    }
+}
+
+/// Serves a line until its client is gone, or `stop` is readable.
+///
+/// # Errors
+/// What the system refuses; whatever the client does is none.
+pub(super) fn serve(socket: OwnedFd, is_unix: bool, secret: &Secret, stop: OwnedFd) -> Result<(), Error> {
+    let mut driver = line::driver(secret)?;
+    driver.watch(stop);
+    if driver.adopt(socket, is_unix, Side::Acceptor).is_err() {
+        return Ok(());
+    }
+    let mut line = Served { driver, link: None, frame: Vec::new(), buffer: vec![0; BODY_MAX] };
+    let Ok(token) = line.next() else { return Ok(()) };
+    let frame = std::mem::take(&mut line.frame);
+    let Ok(Frame::Call { body, .. }) = Frame::parse(&frame) else { return Ok(()) };
+    let Ok(Request::Open { on_receipt, client, handle, reference }) = Request::parse(body) else { return Ok(()) };
+    let channel = match Channel::attach_reference(reference) {
+        Ok(channel) => channel,
+        Err(error) => {
+            // The client closes the line when it has read this.
+            let _ = line.answer(token, &refusal(&error)).and_then(|()| line.next());
+            return Ok(());
+        }
+    };
+    let returns = if on_receipt { ReturnMode::Received } else { ReturnMode::Deposited };
+    let options = SendOptions { client, returns, mode: WaitMode::Idle };
+    let mut served = Handle { channel: &channel, options, id: handle, line };
+    // The client's end is the usual one.
+    let _ = served.open(token).and_then(|()| served.run());
+    Ok(())
+}
+
+/// A handle of a client.
+struct Handle<'c> {
+    channel: &'c Channel,
+    options: SendOptions,
+    id: [u64; 2],
+    line: Served,
+}
+
+impl Handle<'_> {
+    fn open(&mut self, token: Token) -> Result<(), Over> {
+        let about = || {
+            let capacity = self.channel.capacity()?;
+            let block = u32::try_from(self.channel.block()?).unwrap_or(u32::MAX);
+            Ok::<_, channel::Error>(Answer::Opened { capacity, block, uid: self.channel.uid()? })
+        };
+        let answer = about().unwrap_or_else(|error| refusal(&error));
+        self.line.answer(token, &answer)
+    }
+
+    fn run(&mut self) -> Result<(), Over> {
+        // A semaphore has neither; it is polled.
+        let sender = self.channel.sender_as(self.options, self.id);
+        let receiver = self.channel.receiver(WaitMode::Idle);
+        let mut pad = Vec::new();
+        loop {
+            let token = self.line.next()?;
+            let frame = std::mem::take(&mut self.line.frame);
+            let Ok(Frame::Call { body, .. }) = Frame::parse(&frame) else { return Err(Over) };
+            let done = match Request::parse(body).map_err(|_| Over)? {
+                Request::Open { .. } => return Err(Over),
+                Request::Send { patience, hints, bytes } => match &sender {
+                    Ok(sender) => self.send(sender, patience, hints, bytes)?.map(|()| Answer::Done(0)),
+                    Err(error) => Err(error.clone()),
+                },
+                Request::Receive { patience, take, room } => match &receiver {
+                    Ok(receiver) => {
+                        pad.resize((room as usize).min(MESSAGE_MAX), 0);
+                        let taken = self.take(receiver, patience, take, &mut pad)?;
+                        taken.map(|message| answered(message, take, &pad))
+                    }
+                    Err(error) => Err(error.clone()),
+                },
+                Request::Poll { patience, event } => match Event::try_from(event) {
+                    Ok(event) => {
+                        let channel = self.channel;
+                        let polled = |timeout| channel.poll(event, WaitMode::Idle, timeout);
+                        self.line.patiently(deadline(patience), polled)?.map(Answer::Done)
+                    }
+                    Err(error) => Err(error),
+                },
+            };
+            let answer = done.unwrap_or_else(|error| refusal(&error));
+            self.line.answer(token, &answer)?;
+        }
+    }
+
+    fn send(
+        &mut self,
+        sender: &Sender<'_>,
+        patience: Patience,
+        hints: u64,
+        bytes: &[u8],
+    ) -> Result<Result<(), channel::Error>, Over> {
+        let deadline = deadline(patience);
+        let position = match self.line.patiently(deadline, |timeout| sender.deposit_bytes(bytes, hints, timeout))? {
+            Ok(position) => position,
+            Err(error) => return Ok(Err(error)),
+        };
+        let received = self.line.patiently(deadline, |timeout| match sender.returned(position, timeout) {
+            // It is waited for until the patience ends.
+            Err(channel::Error::NotReceived) => Err(channel::Error::Timeout),
+            done => done,
+        })?;
+        Ok(received.map_err(|error| match error {
+            channel::Error::Timeout => channel::Error::NotReceived,
+            error => error,
+        }))
+    }
+
+    fn take(
+        &mut self,
+        receiver: &Receiver<'_>,
+        patience: Patience,
+        take: Take,
+        pad: &mut [u8],
+    ) -> Result<Result<Message, channel::Error>, Over> {
+        let pad = std::cell::RefCell::new(pad);
+        self.line.patiently(deadline(patience), |timeout| {
+            let mut pad = pad.borrow_mut();
+            match take {
+                Take::Receive => receiver.receive(&mut pad, timeout),
+                Take::Peek => receiver.peek(&mut pad, timeout),
+                Take::Pop => {
+                    let none = Message { len: 0, hints: 0, client: 0, handle: [0; 2] };
+                    receiver.pop(timeout).map(|()| none)
+                }
+            }
+        })
+    }
+}
+
+/// What is answered about a message of which a part is in `pad`.
+fn answered(message: Message, take: Take, pad: &[u8]) -> Answer<'_> {
+    let Message { len, hints, client, handle } = message;
+    let shown = if take == Take::Pop { 0 } else { len.min(pad.len()) };
+    let len = u32::try_from(len).unwrap_or(u32::MAX);
+    Answer::Message { hints, client, handle, len, bytes: pad.get(..shown).unwrap_or_default() }
+}

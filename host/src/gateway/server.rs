@@ -1,0 +1,104 @@
+//! The gateway of a host: it accepts lines, and serves each in a thread of its own.
+
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+
+use rustix::event::{PollFd, PollFlags};
+use rustix::io::Errno;
+use rustix::pipe::PipeFlags;
+use umbra_core::atomic::{AtomicUsize, Ordering};
+
+use super::error::{Error, system};
+use super::serve::serve;
+use crate::link::Listener;
+use crate::secret::Secret;
+
+/// Lines at once; each is a handle of some client.
+pub const LINES: usize = 256;
+
+/// Serves the channels of this host to clients of others, until it is dropped.
+#[derive(Debug)]
+pub struct Server {
+    /// Dropped, it ends all threads.
+    stop: Option<OwnedFd>,
+    acceptor: Option<JoinHandle<()>>,
+    lines: Arc<AtomicUsize>,
+}
+
+/// A line, in the count of lines.
+struct Counted(Arc<AtomicUsize>);
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Server {
+    /// Begins to serve who holds this secret, and connects to the listener.
+    ///
+    /// # Errors
+    /// [`Error::System`].
+    pub fn start(listener: Listener, secret: Secret) -> Result<Server, Error> {
+        listener.set_nonblocking().map_err(|error| system(&error))?;
+        // Whoever has the reading end sees when the writing end is dropped.
+        let (ended, stop) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC).map_err(Error::System)?;
+        let lines = Arc::new(AtomicUsize::new(0));
+        let counted = lines.clone();
+        let acceptor = thread::Builder::new()
+            .name("umbra gateway".to_owned())
+            .spawn(move || accept(&listener, &secret, &ended, &counted))
+            .map_err(|error| system(&error))?;
+        Ok(Server { stop: Some(stop), acceptor: Some(acceptor), lines })
+    }
+
+    /// Lines that are served at the moment.
+    #[must_use]
+    pub fn lines(&self) -> usize {
+        self.lines.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.stop = None;
+        if let Some(acceptor) = self.acceptor.take() {
+            // A thread that panicked has ended, too.
+            let _ = acceptor.join();
+        }
+    }
+}
+
+fn accept(listener: &Listener, secret: &Secret, ended: &OwnedFd, lines: &Arc<AtomicUsize>) {
+    let mut threads: Vec<JoinHandle<()>> = Vec::new();
+    loop {
+        let mut ready = [PollFd::new(listener, PollFlags::IN), PollFd::new(ended, PollFlags::IN)];
+        match rustix::event::poll(&mut ready, None) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(_) => break,
+        }
+        if !ready[1].revents().is_empty() {
+            break;
+        }
+        threads.retain(|thread| !thread.is_finished());
+        let Ok((socket, is_unix)) = listener.accept() else { continue };
+        let Ok(stop) = ended.as_fd().try_clone_to_owned() else { continue };
+        // One line too many is closed, which its client is told by that.
+        if threads.len() < LINES {
+            lines.fetch_add(1, Ordering::Relaxed);
+            let (counted, secret) = (Counted(lines.clone()), secret.clone());
+            let serving = move || {
+                let _counted = counted;
+                if let Err(error) = serve(socket, is_unix, &secret, stop) {
+                    umbra_core::log!(warn, "a line of the gateway: {}", error);
+                }
+            };
+            threads.extend(thread::Builder::new().name("umbra gateway line".to_owned()).spawn(serving));
+        }
+    }
+    for thread in threads {
+        // A thread that panicked has ended, too.
+        let _ = thread.join();
+    }
+}

@@ -1,0 +1,366 @@
+//! Channels of other hosts through a gateway: scenarios A51 to A56, with this host in disguise as another one.
+#![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
+
+use std::io::{BufRead as _, BufReader};
+use std::net::TcpListener;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use umbra::channel::{self, Attributes, Channel, Event, Kind, ReturnMode, SendOptions, Timeout, WaitMode};
+use umbra::gateway::{Error, Gateways, RemoteChannel, Server};
+use umbra::link::{Address, Listener};
+use umbra::pool::{self, Pool};
+use umbra::secret::Secret;
+use umbra::sys::host;
+
+/// Far beyond anything that a loaded machine needs; only a hang lasts longer.
+const LONG: Timeout = Timeout::After(Duration::from_secs(60));
+const NOW: Timeout = Timeout::Now;
+const ROLE: &str = "UMBRA_TEST_GATEWAY";
+
+fn secret() -> Secret {
+    Secret::from_bytes([7; 32])
+}
+
+fn serve() -> (Server, Address) {
+    let socket = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = Address::Tcp(socket.local_addr().unwrap());
+    (Server::start(Listener::Tcp(socket), secret()).unwrap(), address)
+}
+
+fn gateways(address: &Address) -> Gateways {
+    let gateways = Gateways::new(secret()).masquerading();
+    gateways.register(host::id(), address.clone()).unwrap();
+    gateways
+}
+
+fn channel(capacity: u32) -> Channel {
+    Channel::create(&Attributes { capacity, block: 256, uid: 3, ..Attributes::default() }).unwrap()
+}
+
+fn remote<'g>(channel: &Channel, gateways: &'g Gateways) -> RemoteChannel<'g> {
+    RemoteChannel::attach(&channel.reference().unwrap(), gateways, LONG).unwrap()
+}
+
+fn after(millis: u64) -> Timeout {
+    Timeout::After(Duration::from_millis(millis))
+}
+
+fn refused<T>(error: channel::Error) -> Result<T, Error> {
+    Err(Error::Channel(error))
+}
+
+fn until(what: &str, holds: impl Fn() -> bool) {
+    let start = Instant::now();
+    while !holds() {
+        assert!(start.elapsed() < Duration::from_secs(60), "waited in vain for {what}");
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// What another process does; as a test of its own it does nothing.
+#[test]
+fn another_process() {
+    let Ok(role) = std::env::var(ROLE) else { return };
+    rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL)).unwrap();
+    match role.split_once(' ') {
+        // A gateway, which says where it listens.
+        None => {
+            let socket = TcpListener::bind(&role).unwrap();
+            println!("listens at {}", socket.local_addr().unwrap());
+            let _server = Server::start(Listener::Tcp(socket), secret()).unwrap();
+            thread::sleep(Duration::from_secs(600));
+        }
+        // A client that waits for a message.
+        Some((address, reference)) => {
+            let gateways = gateways(&Address::Tcp(address.parse().unwrap()));
+            let bytes = umbra::reference::from_text(reference).unwrap();
+            let remote = RemoteChannel::attach(&bytes, &gateways, LONG).unwrap();
+            let mut receiver = remote.receiver(LONG).unwrap();
+            println!("listens at nothing");
+            panic!("{:?}", receiver.receive(&mut [0; 256], Timeout::Never));
+        }
+    }
+}
+
+struct Another(Child, String);
+
+impl Another {
+    fn start(role: &str) -> Another {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args(["--exact", "another_process", "--nocapture", "--test-threads=1"]).env(ROLE, role);
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let said = |line: String| line.split_once("listens at ").map(|(_, address)| address.to_owned());
+        let address = lines.map_while(Result::ok).find_map(said).unwrap();
+        Another(child, address)
+    }
+    fn signal(&self, signal: rustix::process::Signal) {
+        rustix::process::kill_process(rustix::process::Pid::from_child(&self.0), signal).unwrap();
+    }
+    fn kill(&mut self) {
+        self.0.kill().unwrap();
+        self.0.wait().unwrap();
+    }
+}
+
+impl Drop for Another {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn a51_sends_and_receives_are_the_same_as_at_hand() {
+    let (_server, address) = serve();
+    let (gateways, channel) = (gateways(&address), channel(4));
+    let remote = remote(&channel, &gateways);
+    assert_eq!((remote.uid(), remote.capacity(), remote.block(), remote.host()), (3, 4, 256, host::id()));
+    let mut sender = remote.sender(SendOptions { client: u64::MAX, ..SendOptions::default() }, LONG).unwrap();
+    let mut receiver = remote.receiver(LONG).unwrap();
+    let (here, there) = (channel.sender(SendOptions::default()).unwrap(), channel.receiver(WaitMode::Idle).unwrap());
+    let mut pad = [0; 300];
+    for len in [0, 1, 255, 256] {
+        let bytes: Vec<u8> = (0..len).map(|at| at as u8).collect();
+        sender.send(&bytes, u64::MAX, NOW).unwrap();
+        let message = there.receive(&mut pad, NOW).unwrap();
+        assert_eq!((message.hints, message.client, message.handle), (u64::MAX, u64::MAX, sender.id()));
+        assert_eq!(pad[..message.len], bytes);
+        here.send(&bytes, 5, NOW).unwrap();
+        assert_eq!(receiver.peek(&mut pad, NOW).unwrap().len, bytes.len());
+        let message = receiver.receive(&mut pad, NOW).unwrap();
+        assert_eq!((message.hints, message.handle, &pad[..message.len]), (5, here.id(), &bytes[..]));
+    }
+    assert_eq!(sender.send(&[0; 257], 0, NOW), refused(channel::Error::MessageTooLarge { len: 257, block: 256 }));
+    assert_eq!(sender.send(&[0; 1 << 17], 0, NOW).unwrap_err().code(), "INVALID_ARGUMENT");
+    assert_eq!(receiver.receive(&mut pad, NOW), refused(channel::Error::Empty));
+    let start = Instant::now();
+    assert_eq!(receiver.receive(&mut pad, after(120)), refused(channel::Error::Timeout));
+    assert!(start.elapsed() >= Duration::from_millis(120));
+    (0..4).for_each(|n| sender.send(b"fill", n, NOW).unwrap());
+    assert_eq!(sender.send(b"", 0, NOW), refused(channel::Error::Full));
+    assert_eq!(sender.send(b"", 0, after(20)), refused(channel::Error::Timeout));
+    assert_eq!(receiver.receive(&mut [0; 2], NOW), refused(channel::Error::PadTooSmall { len: 4, pad: 2 }));
+    assert_eq!(receiver.receive(&mut pad, NOW).unwrap().hints, 0, "it was kept");
+    receiver.pop(NOW).unwrap();
+    assert_eq!((remote.count().unwrap(), channel.count().unwrap()), (2, 2));
+
+    // Returning on receipt, here as there.
+    let on_receipt = SendOptions { returns: ReturnMode::Received, ..SendOptions::default() };
+    let mut waiting = remote.sender(on_receipt, LONG).unwrap();
+    assert_eq!(waiting.send(b"not yet", 0, after(80)), refused(channel::Error::NotReceived));
+    thread::scope(|scope| {
+        let sent = scope.spawn(|| waiting.send(b"at last", 9, LONG));
+        until("the message", || channel.count().unwrap() == 4);
+        assert!(!sent.is_finished());
+        let hints = std::iter::from_fn(|| receiver.receive(&mut pad, NOW).ok()).map(|m| m.hints).last();
+        assert_eq!(hints, Some(9));
+        sent.join().unwrap().unwrap();
+    });
+    channel.destroy().unwrap();
+    assert_eq!(sender.send(b"", 0, LONG), refused(channel::Error::Destroyed));
+    assert_eq!(receiver.receive(&mut pad, LONG), refused(channel::Error::Destroyed));
+}
+
+#[test]
+fn a51_a_wait_through_the_gateway_ends_when_what_is_waited_for_happens() {
+    let (_server, address) = serve();
+    let (gateways, channel) = (gateways(&address), channel(1));
+    let remote = remote(&channel, &gateways);
+    let mut receiver = remote.receiver(LONG).unwrap();
+    let mut sender = remote.sender(SendOptions::default(), LONG).unwrap();
+    thread::scope(|scope| {
+        let received = scope.spawn(move || receiver.receive(&mut [0; 256], Timeout::Never));
+        let polled = scope.spawn(|| remote.poll(Event::Full, LONG));
+        thread::sleep(Duration::from_millis(120));
+        assert!(!received.is_finished() && !polled.is_finished());
+        // The other one may have received it before anybody saw that the channel was full.
+        sender.send(b"now", 4, LONG).unwrap();
+        assert_eq!(received.join().unwrap().unwrap().hints, 4);
+        sender.send(b"full", 5, LONG).unwrap();
+        assert_eq!(polled.join().unwrap(), Ok(Event::Full as u64));
+    });
+}
+
+#[test]
+fn a51_every_event_has_the_answer_that_it_has_at_hand() {
+    let (_server, address) = serve();
+    let gateways = gateways(&address);
+    let channel = channel(4);
+    let far = remote(&channel, &gateways);
+    let events = [
+        Event::In,
+        Event::Out,
+        Event::InOut,
+        Event::Empty,
+        Event::Full,
+        Event::Size,
+        Event::Capacity,
+        Event::BarrierIsBroken,
+        Event::BarrierWaiters,
+        Event::BlockedReceivers,
+        Event::SemaphoreCount,
+        Event::SemaphoreAcquire,
+    ];
+    let sender = channel.sender(SendOptions::default()).unwrap();
+    for fill in 0..=4 {
+        for event in events {
+            let here = channel.poll(event, WaitMode::Idle, NOW).map_err(Error::Channel);
+            assert_eq!(far.poll(event, NOW), here, "{event:?} of {fill}");
+        }
+        let _ = sender.send(b"", 0, NOW);
+    }
+    far.poll(Event::BarrierAbort, NOW).unwrap();
+    assert_eq!(far.poll(Event::BarrierIsBroken, NOW), Ok(1));
+    far.poll(Event::Reset, NOW).unwrap();
+    assert_eq!((far.poll(Event::BarrierIsBroken, NOW), channel.count().unwrap()), (Ok(0), 0));
+
+    let attributes = Attributes { kind: Kind::Semaphore { initial: 1, bounded: true }, ..Attributes::default() };
+    let semaphore = Channel::create(&attributes).unwrap();
+    let far = remote(&semaphore, &gateways);
+    assert_eq!(far.poll(Event::SemaphoreRelease, NOW), refused(channel::Error::SemaphoreFull));
+    assert_eq!(far.poll(Event::SemaphoreAcquire, NOW), Ok(1));
+    assert_eq!(far.poll(Event::SemaphoreAcquire, after(20)), refused(channel::Error::Timeout));
+    far.poll(Event::SemaphoreZero, LONG).unwrap();
+    let mut receiver = far.receiver(LONG).unwrap();
+    assert_eq!(receiver.receive(&mut [0; 8], NOW), refused(channel::Error::WrongKind));
+}
+
+#[test]
+fn a51_a_channel_in_a_pool_sends_what_is_longer_than_a_block_through_it() {
+    let (_server, address) = serve();
+    let gateways = gateways(&address);
+    let pool =
+        Arc::new(Pool::create(None, &pool::Attributes { bytes: 1 << 20, ..pool::Attributes::default() }).unwrap());
+    let channel = Channel::create_in(&pool, &Attributes { block: 256, ..Attributes::default() }).unwrap();
+    let remote = remote(&channel, &gateways);
+    let (mut sender, mut receiver) =
+        (remote.sender(SendOptions::default(), LONG).unwrap(), remote.receiver(LONG).unwrap());
+    let bytes: Vec<u8> = (0..50_000_u32).map(|at| (at * 7) as u8).collect();
+    let mut pad = vec![0; bytes.len()];
+    sender.send(&bytes, 1, LONG).unwrap();
+    assert_eq!(receiver.receive(&mut pad, LONG).unwrap().len, bytes.len());
+    assert_eq!((pad, pool.blocks().count()), (bytes, 1), "only the channel is left in the pool");
+}
+
+#[test]
+fn a52_gateways_are_registered_once_and_found_by_their_host() {
+    let gateways = Gateways::new(secret()).masquerading();
+    let (channel, here) = (channel(1), host::id());
+    let bytes = channel.reference().unwrap();
+    let attach = |gateways| RemoteChannel::attach(&bytes, gateways, LONG).map(drop);
+    let none = attach(&gateways).unwrap_err();
+    assert_eq!((&none, none.code()), (&Error::NoGateway(here), "CHANNEL_NO_GATEWAYS"));
+    let unknown = gateways.unregister(here).unwrap_err();
+    assert_eq!((&unknown, unknown.code()), (&Error::NotRegistered(here), "CHANNEL_GATEWAY_NOT_REGISTERED"));
+    let (_server, address) = serve();
+    gateways.register(here, address.clone()).unwrap();
+    let again = gateways.register(here, address.clone()).unwrap_err();
+    assert_eq!((&again, again.code()), (&Error::AlreadyRegistered(here), "CHANNEL_GATEWAY_ALREADY_REGISTERED"));
+    attach(&gateways).unwrap();
+    gateways.discard();
+    assert_eq!(attach(&gateways), Err(Error::NoGateway(here)));
+    // Without a disguise a channel of this host needs none.
+    let plain = Gateways::new(secret());
+    plain.register(here, address.clone()).unwrap();
+    assert_eq!(attach(&plain), Err(Error::Local));
+    // Who does not hold the secret is not served.
+    let stranger = Gateways::new(Secret::from_bytes([8; 32])).masquerading();
+    stranger.register(here, address.clone()).unwrap();
+    assert!(matches!(attach(&stranger), Err(Error::Lost { .. })), "{:?}", attach(&stranger));
+    // And what is over is over at the other end, too.
+    gateways.register(here, address).unwrap();
+    channel.destroy().unwrap();
+    assert_eq!(attach(&gateways), refused(channel::Error::Destroyed));
+}
+
+#[test]
+fn a53_a_killed_gateway_is_an_error_for_all_who_wait_and_a_new_one_serves_them() {
+    let mut agent = Another::start("127.0.0.1:0");
+    let address = Address::Tcp(agent.1.parse().unwrap());
+    let (gateways, channel) = (gateways(&address), channel(4));
+    let remote = remote(&channel, &gateways);
+    let mut receivers: Vec<_> = (0..10).map(|_| remote.receiver(LONG).unwrap()).collect();
+    thread::scope(|scope| {
+        let waiting: Vec<_> =
+            receivers.iter_mut().map(|receiver| scope.spawn(|| receiver.receive(&mut [0; 256], LONG))).collect();
+        until("ten requests", || channel.poll(Event::BlockedReceivers, WaitMode::Idle, NOW) == Ok(10));
+        agent.kill();
+        let killed = Instant::now();
+        for receiver in waiting {
+            let lost = receiver.join().unwrap();
+            assert!(matches!(lost, Err(Error::Lost { .. })), "{lost:?}");
+        }
+        assert!(killed.elapsed() < Duration::from_secs(10), "{:?}", killed.elapsed());
+    });
+    // Nothing waits for a gateway that is not there, longer than it was told to.
+    assert!(receivers[0].receive(&mut [0; 256], after(100)).is_err());
+    let _again = Another::start(&agent.1);
+    channel.sender(SendOptions::default()).unwrap().send(b"still here", 6, LONG).unwrap();
+    assert_eq!(receivers[0].receive(&mut [0; 256], LONG).unwrap().hints, 6);
+    assert_eq!(remote.count(), Ok(0));
+}
+
+#[test]
+fn a54_the_request_of_a_killed_client_ends_with_it() {
+    let (server, address) = serve();
+    let Address::Tcp(at) = &address else { panic!("it is bound to a port") };
+    let channel = channel(4);
+    let reference = umbra::reference::to_text(&channel.reference().unwrap());
+    let mut client = Another::start(&format!("{at} {reference}"));
+    let waiting = || channel.poll(Event::BlockedReceivers, WaitMode::Idle, NOW).unwrap();
+    until("the request", || waiting() == 1);
+    client.kill();
+    let killed = Instant::now();
+    until("its end", || waiting() == 0 && server.lines() == 0);
+    assert!(killed.elapsed() < Duration::from_secs(10), "{:?}", killed.elapsed());
+    channel.sender(SendOptions::default()).unwrap().send(b"nobody took it", 0, NOW).unwrap();
+    assert_eq!(channel.count(), Ok(1));
+}
+
+#[test]
+fn a55_an_answer_that_comes_too_late_is_nobodys() {
+    let agent = Another::start("127.0.0.1:0");
+    let (gateways, channel) = (gateways(&Address::Tcp(agent.1.parse().unwrap())), channel(4));
+    let remote = remote(&channel, &gateways);
+    let mut receiver = remote.receiver(LONG).unwrap();
+    agent.signal(rustix::process::Signal::STOP);
+    let start = Instant::now();
+    let silent = receiver.receive(&mut [0; 256], after(100)).unwrap_err();
+    assert_eq!(silent.code(), "CHANNEL_GATEWAY_TRANSPORT_WAIT_TIMEOUT");
+    assert!(start.elapsed() < Duration::from_secs(20), "{:?}", start.elapsed());
+    agent.signal(rustix::process::Signal::CONT);
+    // What it asked for then is not answered to what it asks for now.
+    let sender = channel.sender(SendOptions::default()).unwrap();
+    until("the end of what nobody waits for", || channel.poll(Event::BlockedReceivers, WaitMode::Idle, NOW) == Ok(0));
+    for n in 0..3 {
+        sender.send(b"in time", n, NOW).unwrap();
+        assert_eq!(receiver.receive(&mut [0; 256], LONG).unwrap().hints, n);
+    }
+}
+
+#[test]
+fn a56_messages_of_one_handle_arrive_in_order() {
+    const COUNT: u64 = 3000;
+    let (_server, address) = serve();
+    let (gateways, channel) = (gateways(&address), channel(8));
+    let remote = remote(&channel, &gateways);
+    let receiver = channel.receiver(WaitMode::Idle).unwrap();
+    thread::scope(|scope| {
+        for client in 0..2 {
+            let mut sender = remote.sender(SendOptions { client, ..SendOptions::default() }, LONG).unwrap();
+            scope.spawn(move || (0..COUNT).for_each(|n| sender.send(&n.to_le_bytes(), n, LONG).unwrap()));
+        }
+        let mut next = [0; 2];
+        for _ in 0..2 * COUNT {
+            let mut pad = [0; 8];
+            let message = receiver.receive(&mut pad, LONG).unwrap();
+            let expected = &mut next[usize::try_from(message.client).unwrap()];
+            assert_eq!((message.hints, u64::from_le_bytes(pad)), (*expected, *expected));
+            *expected += 1;
+        }
+    });
+}
