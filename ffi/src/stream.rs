@@ -76,6 +76,7 @@ fn attributes(options: &Options) -> Result<Attributes, Failure> {
         block: or(options.block, usual.block),
         members: u16::try_from(or(options.members, usual.members.into())).map_err(|_| Code::Invalid)?,
         tasks: options.tasks != 0,
+        max_spinners: usual.max_spinners,
     })
 }
 

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use umbra::channel::{Timeout, WaitMode};
 use umbra::pool::{self, Pool};
-use umbra::stream::{Adapter, Attributes, Error, ReceiveOptions, SendOptions};
+use umbra::stream::{Adapter, Attributes, Error, ReceiveOptions, SendOptions, Snapshot};
 
 /// Only a hang lasts longer.
 const WAIT: Timeout = Timeout::After(Duration::from_secs(60));
@@ -175,4 +175,35 @@ fn an_end_is_a_file_and_a_panic_no_end() {
     assert!(panics.is_err());
     assert_eq!(receiver.receive(WAIT).unwrap().bytes, b"half of it");
     assert_eq!(receiver.read(&mut [0; 9]).unwrap_err().kind(), ErrorKind::ConnectionReset);
+}
+
+#[test]
+fn a46_of_more_spinners_than_allowed_the_others_sleep_and_all_are_served() {
+    let adapter = Adapter::create(&Attributes { max_spinners: 1, ..Attributes::default() }, []).unwrap();
+    let looked = || Snapshot::of_reference(&adapter.reference().unwrap()).unwrap();
+    assert_eq!(looked().spinning, 0);
+    let options = ReceiveOptions { mode: WaitMode::Spin, ..ReceiveOptions::default() };
+    thread::scope(|scope| {
+        let receive = || adapter.receive(&options, WAIT).unwrap().receive(WAIT).unwrap();
+        scope.spawn(receive);
+        let start = Instant::now();
+        while looked().spinning == 0 {
+            assert!(start.elapsed() < Duration::from_secs(60), "nobody spins");
+            thread::sleep(Duration::from_millis(1));
+        }
+        // Who comes later finds that there is one.
+        scope.spawn(receive);
+        scope.spawn(receive);
+        for _ in 0..20 {
+            thread::sleep(Duration::from_millis(1));
+            assert_eq!(looked().spinning, 1);
+        }
+        for _ in 0..3 {
+            let mut sender = adapter.send(&SendOptions::default(), WAIT).unwrap();
+            sender.send(b"served", 0, WAIT).unwrap();
+            // Whoever received it may have left by now.
+            let _ = sender.close(WAIT);
+        }
+    });
+    assert_eq!(looked().spinning, 0);
 }

@@ -113,6 +113,27 @@ impl<'a> Frame<'a> {
         &self.state[word]
     }
 
+    /// A word of a member's pocket.
+    pub(crate) fn pocket(&self, number: u16, which: usize) -> Option<&'a AtomicU64> {
+        self.crew.pocket(number)?.get(which)
+    }
+
+    /// Sum of a word over the pockets of all members.
+    pub(crate) fn pockets(&self, which: usize) -> u64 {
+        let all = self.crew.members().filter_map(|member| self.pocket(member.number, which));
+        all.fold(0, |sum, word| sum.wrapping_add(word.load(Ordering::Relaxed)))
+    }
+
+    /// Where this member counts itself among those who spin, if they are not as many as there may be.
+    pub(crate) fn spinner(&self, me: u16, which: usize, most: u64) -> Option<&'a AtomicU64> {
+        if self.pockets(which) < most { self.pocket(me, which) } else { None }
+    }
+
+    /// What a member counted ends with it.
+    pub(crate) fn empty_pocket(&self, number: u16) {
+        self.crew.pocket(number).into_iter().flatten().for_each(|word| word.store(0, Ordering::Relaxed));
+    }
+
     /// Whether it is the front of the same memory, mapped by the same call.
     pub(crate) fn is_same(&self, other: &Frame<'_>) -> bool {
         std::ptr::eq(self.header, other.header)

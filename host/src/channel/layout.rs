@@ -138,20 +138,17 @@ impl<'a> View<'a> {
     }
 
     pub(super) fn pocket(&self, number: u16, which: Pocket) -> Option<&'a AtomicU64> {
-        self.frame.crew.pocket(number)?.get(which as usize)
+        self.frame.pocket(number, which as usize)
     }
 
     /// Sum over the pockets of all members.
     pub(super) fn pockets(&self, which: Pocket) -> u64 {
-        let all = self.frame.crew.members().filter_map(|member| self.pocket(member.number, which));
-        all.fold(0, |sum, word| sum.wrapping_add(word.load(Ordering::Relaxed)))
+        self.frame.pockets(which as usize)
     }
 
     /// Counts this process in, until what this returns is dropped.
     pub(super) fn enter(&self, which: Pocket) -> Option<Spinning<'a>> {
-        let word = self.pocket(self.me, which)?;
-        word.fetch_add(1, Ordering::Relaxed);
-        Some(Spinning(word))
+        self.pocket(self.me, which).map(Spinning::count)
     }
 
     /// Binds the life of the channel to this member's.
@@ -186,9 +183,7 @@ impl<'a> View<'a> {
     pub(super) fn give_back(&self, member: Member) {
         self.messages.reclaim(member.number, |header, bytes| self.pools.forget(header, bytes));
         barrier::forsaken(self, member.number);
-        for word in self.frame.crew.pocket(member.number).into_iter().flatten() {
-            word.store(0, Ordering::Relaxed);
-        }
+        self.frame.empty_pocket(member.number);
         if self.is_owned_by(member.number) {
             self.destroy();
         }

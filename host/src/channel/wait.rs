@@ -83,17 +83,23 @@ pub(super) type Watch<'a> = Patrol<View<'a>>;
 impl<'a> Watch<'a> {
     /// Waiting in this mode, which is idle for those who would be one spinner too many; `counted` ends with it.
     pub(super) fn patience(&self, mode: WaitMode, deadline: Time) -> (Patience, Option<Spinning<'a>>) {
-        let idle = (Patience { spins: 0, deadline }, None);
-        let spins = match mode {
-            WaitMode::Idle => return idle,
-            WaitMode::Spin => SPIN,
-            WaitMode::Adaptive => return (Patience { spins: ADAPTIVE, deadline }, None),
-        };
-        if self.view.pockets(Pocket::Spinners) >= self.view.max_spinners() {
-            return idle;
-        }
-        (Patience { spins, deadline }, self.view.enter(Pocket::Spinners))
+        let view = &self.view;
+        patience(mode, deadline, || view.frame.spinner(view.me, Pocket::Spinners as usize, view.max_spinners()))
     }
+}
+
+/// Waiting in a mode, which is idle for those who find no word to count them in as spinners; `counted` ends with it.
+pub(crate) fn patience<'a>(
+    mode: WaitMode,
+    deadline: Time,
+    spinner: impl FnOnce() -> Option<&'a AtomicU64>,
+) -> (Patience, Option<Spinning<'a>>) {
+    let (spins, counted) = match mode {
+        WaitMode::Idle => (0, None),
+        WaitMode::Adaptive => (ADAPTIVE, None),
+        WaitMode::Spin => spinner().map_or((0, None), |word| (SPIN, Some(Spinning::count(word)))),
+    };
+    (Patience { spins, deadline }, counted)
 }
 
 impl<V: Shared> Patrol<V> {
@@ -117,7 +123,14 @@ impl<V: Shared> Patrol<V> {
 
 /// A mark in the pocket of this process, which goes with this.
 #[derive(Debug)]
-pub(super) struct Spinning<'a>(pub(super) &'a AtomicU64);
+pub(crate) struct Spinning<'a>(&'a AtomicU64);
+
+impl<'a> Spinning<'a> {
+    pub(crate) fn count(word: &'a AtomicU64) -> Spinning<'a> {
+        word.fetch_add(1, Ordering::Relaxed);
+        Spinning(word)
+    }
+}
 
 impl Drop for Spinning<'_> {
     fn drop(&mut self) {

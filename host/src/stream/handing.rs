@@ -3,7 +3,6 @@
 use umbra_core::stream::{Front, Reference, WriteError};
 
 use super::error::Error;
-use super::layout::patience;
 use super::memory::place;
 use super::receive::{Message, Receiver};
 use super::send::{Sender, late};
@@ -54,11 +53,12 @@ impl Sender<'_> {
             return Err(Error::Buffered);
         }
         let reference = self.view.pools.refer(memory, is_handed)?;
-        let patience = patience(self.plan.mode, timeout.deadline());
+        let deadline = timeout.deadline();
         self.flush(timeout)?;
         let Some(outlet) = &mut self.outlet else { return Err(Error::Damaged) };
         let sent = match outlet.refer(reference, arg) {
             Err(WriteError::Full) if timeout != Timeout::Now => {
+                let (patience, _counted) = self.view.patience(self.plan.mode, deadline);
                 outlet.wait(&self.watch, patience, |outlet| outlet.refer(reference, arg))
             }
             sent => sent,

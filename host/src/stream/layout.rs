@@ -4,17 +4,19 @@ use umbra_core::atomic::{AtomicU64, Ordering};
 use umbra_core::cell::BytesMut;
 use umbra_core::channel::Patience;
 use umbra_core::crew::Member;
-use umbra_core::event::{EventCount, SPIN};
+use umbra_core::event::EventCount;
 use umbra_core::stream::{Reference, Streams};
 use umbra_core::time::Time;
 
 use super::Attributes;
 use super::error::Error;
 use super::memory::Pools;
-use crate::channel::{ADAPTIVE, Format, Frame, FrameError, Patrol, Shared, Timeout, WaitMode};
+use crate::channel::{self, Format, Frame, FrameError, Patrol, Shared, Spinning, Timeout, WaitMode};
 use crate::sys::futex::Futex;
 
-pub(super) const VERSION: u64 = 2;
+pub(super) const VERSION: u64 = 3;
+/// The word of a member's pocket that counts its waits that spin.
+const SPINNING: usize = 0;
 const FORMAT: Format = Format { magic: u64::from_le_bytes(*b"umbrastr"), version: VERSION };
 
 /// Words of the header.
@@ -24,6 +26,8 @@ enum Field {
     Tasks,
     /// Drawn when it was made.
     Instance,
+    /// Most waits that spin at once.
+    Spinners,
 }
 
 /// Words of the state.
@@ -56,6 +60,7 @@ pub(super) fn create(memory: BytesMut<'_>, attributes: &Attributes, instance: u6
     Frame::create(memory, FORMAT, (attributes.members, attributes.uid), |frame, rest| {
         frame.own(Field::Tasks as usize).store(attributes.tasks.into(), Ordering::Relaxed);
         frame.own(Field::Instance as usize).store(instance, Ordering::Relaxed);
+        frame.own(Field::Spinners as usize).store(attributes.max_spinners.into(), Ordering::Relaxed);
         Streams::create(rest, attributes.shape()).map_err(Error::NotStreams)?;
         Ok(())
     })
@@ -86,6 +91,17 @@ impl<'a> View<'a> {
     /// Drawn when it was made: no other adapter has it.
     pub(super) fn instance(&self) -> u64 {
         self.frame.own(Field::Instance as usize).load(Ordering::Relaxed)
+    }
+
+    /// Waiting in this mode, which is idle for those who would be one spinner too many; `counted` ends with it.
+    pub(super) fn patience(&self, mode: WaitMode, deadline: Time) -> (Patience, Option<Spinning<'a>>) {
+        let most = self.frame.own(Field::Spinners as usize).load(Ordering::Relaxed);
+        channel::patience(mode, deadline, || self.frame.spinner(self.me, SPINNING, most))
+    }
+
+    /// How many waits spin.
+    pub(super) fn spinning(&self) -> u64 {
+        self.frame.pockets(SPINNING)
     }
 
     pub(super) fn state(&self, which: State) -> &'a AtomicU64 {
@@ -121,6 +137,7 @@ impl<'a> View<'a> {
     /// Takes back what a member held that will not run again, or that leaves.
     pub(super) fn give_back(&self, member: Member) {
         self.streams.reclaim(member.number, self.dropped());
+        self.frame.empty_pocket(member.number);
         self.wake();
     }
 }
@@ -133,16 +150,6 @@ impl Shared for View<'_> {
 
 /// Waits by futex, and buries the dead now and then.
 pub(super) type Watch<'a> = Patrol<View<'a>>;
-
-/// How to wait in a mode.
-pub(super) const fn patience(mode: WaitMode, deadline: Time) -> Patience {
-    let spins = match mode {
-        WaitMode::Idle => 0,
-        WaitMode::Spin => SPIN,
-        WaitMode::Adaptive => ADAPTIVE,
-    };
-    Patience { spins, deadline }
-}
 
 /// Waits for an event until `look` finds something; it looks once if the timeout is one try.
 pub(super) fn wait_for<T>(

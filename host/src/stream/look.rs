@@ -29,6 +29,8 @@ pub struct Snapshot {
     pub counts: Counts,
     /// Tasks that are not done, if it counts them.
     pub tasks: Option<u64>,
+    /// How many waits spin.
+    pub spinning: u64,
     /// Whether somebody destroyed it.
     pub is_destroyed: bool,
     /// Those who use it: number, pid, and whether the process lives.
@@ -48,6 +50,7 @@ impl Snapshot {
             bytes,
             counts: table.counts(),
             tasks: view.has_tasks().then(|| view.state(State::Tasks).load(Ordering::Relaxed)),
+            spinning: view.spinning(),
             is_destroyed: table.is_destroyed(),
             members: members.collect(),
             places: (0..).map_while(|place| view.streams.look(place)).collect(),

@@ -25,6 +25,8 @@ pub struct Attributes {
     pub members: u16,
     /// Whether it counts tasks.
     pub tasks: bool,
+    /// Waits that spin at once; the others sleep.
+    pub max_spinners: u32,
 }
 
 /// Eight streams of 64 KiB.
@@ -44,7 +46,17 @@ impl Attributes {
             Mode::ReceiverSupplied => (8, 0),
             Mode::Nominal | Mode::SenderSupplied => (8, 16),
         };
-        Attributes { uid: 0, mode, streams, ring: 64 << 10, messages, block: 1000, members: 32, tasks: false }
+        Attributes {
+            uid: 0,
+            mode,
+            streams,
+            ring: 64 << 10,
+            messages,
+            block: 1000,
+            members: 32,
+            tasks: false,
+            max_spinners: 32,
+        }
     }
 
     pub(super) const fn shape(&self) -> Shape {

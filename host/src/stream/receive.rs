@@ -6,7 +6,7 @@ use umbra_core::stream::{Conversation, Front, Inlet, Mode, ReadError, Speaker};
 
 use super::Adapter;
 use super::error::Error;
-use super::layout::{View, Watch, patience, wait_for};
+use super::layout::{View, Watch, wait_for};
 use super::memory::Held;
 use super::options::ReceiveOptions;
 use super::send::late;
@@ -80,7 +80,7 @@ impl Adapter {
             (Mode::Single, None) => table.meet(me).or_else(|| table.offer(me)).map(Ok),
             _ => table.meet(me).map(Ok),
         };
-        let patience = patience(options.mode, timeout.deadline());
+        let (patience, _counted) = view.patience(options.mode, timeout.deadline());
         let event = if options.stream.is_some() { table.manager() } else { table.main() };
         let met = wait_for(event, &watch, patience, timeout, look).unwrap_or(Err(late(Error::Empty, timeout)))?;
         // Whoever waits for a receiver hears of this one.
@@ -169,7 +169,7 @@ impl<'a> Receiver<'a> {
         let Some(inlet) = &mut self.inlet else { return Err(Error::Ended) };
         let found = match inlet.front() {
             Err(ReadError::Empty) if timeout != Timeout::Now => {
-                let patience = patience(self.plan.mode, timeout.deadline());
+                let (patience, _counted) = self.view.patience(self.plan.mode, timeout.deadline());
                 inlet.wait(&self.watch, patience, Inlet::front)
             }
             found => found,

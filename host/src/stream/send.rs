@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use umbra_core::stream::{Class, Conversation, End, Mode, Outlet, WriteError};
 
 use super::error::Error;
-use super::layout::{View, Watch, patience, wait_for};
+use super::layout::{View, Watch, wait_for};
 use super::options::SendOptions;
 use super::{Adapter, RESERVED};
 use crate::channel::{Timeout, WaitMode};
@@ -123,7 +123,7 @@ impl<'a> Sender<'a> {
             }
             _ => table.claim(view.me, Class::Stream, brief).map(Ok),
         };
-        let patience = patience(options.mode, timeout.deadline());
+        let (patience, _counted) = view.patience(options.mode, timeout.deadline());
         let begun = wait_for(table.manager(), &self.watch, patience, timeout, look);
         begun.unwrap_or(Err(late(Error::Empty, timeout)))
     }
@@ -229,13 +229,14 @@ impl<'a> Sender<'a> {
         {
             return self.send_placed(bytes, arg, uid, timeout);
         }
-        let patience = patience(self.plan.mode, timeout.deadline());
+        let deadline = timeout.deadline();
         let Some(outlet) = &mut self.outlet else { return Err(Error::Damaged) };
         let mut sent = 0;
         while sent < bytes.len() {
             let rest = bytes.get(sent..).unwrap_or_default();
             let written = match outlet.write(rest, arg, false) {
                 Err(WriteError::Full) if timeout != Timeout::Now => {
+                    let (patience, _counted) = self.view.patience(self.plan.mode, deadline);
                     outlet.wait(&self.watch, patience, |outlet| outlet.write(rest, arg, false))
                 }
                 written => written,
@@ -268,7 +269,7 @@ impl<'a> Sender<'a> {
             return self.keep(bytes, arg);
         }
         let (table, most) = (self.view.streams.table(), self.view.streams.block());
-        let patience = patience(self.plan.mode, timeout.deadline());
+        let deadline = timeout.deadline();
         let reference = if bytes.len() > most {
             let too_large = Error::MessageTooLarge { len: bytes.len(), most };
             let pool = self.view.pools.home(self.plan.placed_in).map_err(|_| too_large)?;
@@ -280,6 +281,7 @@ impl<'a> Sender<'a> {
             _ if table.is_destroyed() => Some(Err(Error::Destroyed)),
             begun => begun.map(Ok),
         };
+        let (patience, _counted) = self.view.patience(self.plan.mode, deadline);
         let begun = wait_for(table.manager(), &self.watch, patience, timeout, look);
         let sent = begun.unwrap_or(Err(late(Error::Full, timeout))).and_then(|begun| {
             let mut outlet = self.view.streams.outlet(begun, self.view.me).ok_or(Error::Damaged)?;

@@ -4,7 +4,7 @@ use umbra_core::atomic::Ordering;
 
 use super::Adapter;
 use super::error::Error;
-use super::layout::{State, View, Watch, patience, wait_for};
+use super::layout::{State, View, Watch, wait_for};
 use crate::channel::{Timeout, WaitMode};
 use crate::sys::futex::Futex;
 
@@ -49,7 +49,8 @@ impl Adapter {
             0 => Some(Ok(())),
             _ => None,
         };
-        let waited = wait_for(view.event(), &Watch::new(view), patience(mode, timeout.deadline()), timeout, look);
+        let (patience, _counted) = view.patience(mode, timeout.deadline());
+        let waited = wait_for(view.event(), &Watch::new(view), patience, timeout, look);
         waited.unwrap_or(Err(Error::Timeout))
     }
 }
