@@ -75,7 +75,7 @@ use home::Home;
 use layout::View;
 use memory::Pools;
 use seat::Seat;
-pub(crate) use wait::{ADAPTIVE, Patrol, Shared, Spinning, patience};
+pub(crate) use wait::{Patrol, Shared, Spinning, patience};
 
 /// Fewest bytes of a block.
 pub const BLOCK_MIN: u32 = 256;
