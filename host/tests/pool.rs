@@ -222,3 +222,29 @@ fn threads_share_a_handle() {
     });
     pool.alloc(MIB, 0).unwrap();
 }
+
+#[test]
+fn a12_two_pools_with_one_uid_are_never_taken_for_each_other() {
+    let make = || Pool::create(None, &Attributes { uid: 77, ..attributes(MIB) }).unwrap();
+    let (first, second) = (make(), make());
+    let ours = first.alloc(100, 0).unwrap();
+    ours.write(0, b"first").unwrap();
+    // The same place in both, and the same id.
+    let theirs = second.alloc(100, 0).unwrap();
+    theirs.write(0, b"other").unwrap();
+    assert_eq!((ours.id(), first.uid()), (theirs.id(), second.uid()));
+    let references = [ours.reference().unwrap(), theirs.reference().unwrap()];
+    let replaced = Err(Error::Reference(umbra::reference::Error::Replaced));
+    assert_eq!(first.allocation_of(&references[1]).map(drop), replaced);
+    assert_eq!(second.allocation_of(&references[0]).map(drop), replaced);
+    let again = Pool::attach_reference(&references[1]).unwrap();
+    let same = again.allocation_of(&references[1]).unwrap();
+    assert!(same.is_same(&theirs) && !same.is_same(&ours));
+    theirs.free().unwrap();
+    let mut bytes = [0; 5];
+    ours.read(0, &mut bytes).unwrap();
+    assert_eq!((&bytes, ours.exists(), same.exists()), (b"first", true, false));
+    second.destroy().unwrap();
+    first.alloc(100, 0).unwrap();
+    assert_eq!(again.alloc(100, 0).map(drop), Err(Error::Destroyed));
+}
