@@ -1,21 +1,75 @@
-//! Chained calls beside the gate that they have to pass.
+//! Chained calls beside the gates that they have to pass, the least that the machine can do, and Open MPI.
 //!
-//! Two shapes of the same call, over a binary tree with eight bytes down and a sum of eight bytes up:
+//! Shapes of the same call, with eight bytes down and a sum of eight bytes up:
 //!
 //! * `engine`: one thread, one machine that houses all members. What counts is nanoseconds a member.
 //! * `apart`: one thread, one machine a member, so everything is a message. No gate asks for a figure of this one.
+//! * `agent`: another thread houses all members; the caller reaches it by a message through shared memory.
+//! * `procs`: one process a member; `loaded` beside a process that computes.
+//! * `death`: one process a member, of which one is killed while others wait for it.
 //!
-//! The peer is the gate's own figure: no published library runs the function of every member in one thread.
+//! A row whose peer is a `gate` has the gate's own figure beside ours. Processes have the least beside them, too: as
+//! many that wait for a word in shared memory and answer with another, without trees, messages or calls. If
+//! `mpicc.openmpi` is there, Open MPI broadcasts and reduces eight bytes in as many processes. Sides run in turns; a
+//! figure is the median of the rounds, a ratio that of the rounds' ratios.
 
 #![forbid(unsafe_code)]
 #![allow(clippy::expect_used, reason = "a bench that cannot be set up ends")]
 
+mod agent;
+mod death;
 mod engine;
+mod floor;
+mod mpi;
+mod procs;
 
-use umbra_tests::bench::Report;
+use umbra_core::chain::{Call, Caps, Node, Phase, Tag, Verdict, Work};
+use umbra_core::time::Lapse;
+use umbra_tests::bench::{Direction, Report};
+
+/// The function of all cases, in both roles: it sums the numbers of the members.
+const SUM: &str = "sum";
+const LOWER: Direction = Direction::LowerIsBetter;
+
+fn sum(work: &mut Work<'_>) -> Verdict {
+    let number = u64::from(work.node.0);
+    let total = match work.phase {
+        Phase::Init | Phase::Probe => number,
+        Phase::Wait(answer) => match (work.reply.data().try_into(), answer.data.try_into()) {
+            (Ok(ours), Ok(theirs)) => u64::from_le_bytes(ours) + u64::from_le_bytes(theirs),
+            _ => return Verdict::Fault(1),
+        },
+    };
+    if work.reply.set_data(&total.to_le_bytes()).is_ok() { Verdict::Done } else { Verdict::Fault(2) }
+}
+
+/// A call of the sum with eight bytes of header.
+const fn call(members: &[Node]) -> Call<'_> {
+    let caps = Caps { header: 0, data: 8 };
+    let budget = Lapse::from_secs(30);
+    Call { callback: Tag::of(SUM), caps, header: &[7; 8], budget, ..Call::new(Tag::of(SUM), members) }
+}
+
+/// The middle of these figures.
+fn median(mut figures: Vec<f64>) -> f64 {
+    figures.sort_by(f64::total_cmp);
+    figures.get(figures.len() / 2).copied().unwrap_or(f64::NAN)
+}
 
 fn main() {
+    // The bench is also the program of its own members.
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["member", node] => return procs::serve(node),
+        ["floor", node] => return floor::serve(node),
+        ["busy"] => return procs::be_busy(),
+        _ => {}
+    }
     let mut report = Report::from_args();
     engine::rows(&mut report);
+    let mpi = mpi::Program::find(&report);
+    agent::rows(&mut report, mpi.as_ref());
+    procs::rows(&mut report, mpi.as_ref());
+    death::rows(&mut report);
     report.finish();
 }

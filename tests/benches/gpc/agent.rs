@@ -1,0 +1,106 @@
+//! An agent: one thread that houses all members, reached through shared memory.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use umbra::call::{Capacities, Member, Shape, Station};
+use umbra_core::chain::{Call, Node, Plan};
+use umbra_tests::bench::{Report, Row, cores, pin};
+
+use crate::engine::{BOUND, OF_BOUND};
+use crate::mpi::Program;
+use crate::{LOWER, SUM, call, median, sum};
+
+/// Microseconds that the gate allows for 64 members.
+const GATE: f64 = 5.0;
+/// How much faster than Open MPI the gate wants it.
+const TIMES: f64 = 50.0;
+const ROUNDS: usize = 7;
+/// Turns beside Open MPI.
+const BESIDE: usize = 5;
+const CALLS: usize = 2000;
+const PATIENCE: Duration = Duration::from_secs(30);
+
+fn member(station: &Station, node: Node) -> Member {
+    let capacities = Capacities::new(u32::from(station.shape().members));
+    let mut member = Member::join_with(station, node, capacities, |config| config).expect("a free seat");
+    member.register(SUM, sum).expect("the first function");
+    member
+}
+
+/// Microseconds of one call over `ids` members that live on an agent; the medians of rounds.
+fn measure(ids: u16) -> Vec<f64> {
+    let station = Station::create("bench agent", Shape::new(ids + 1)).expect("there is memory");
+    let (there, done) = (AtomicBool::new(false), AtomicBool::new(false));
+    let cores = cores().unwrap_or_default();
+    let pair = cores.first_chunk::<2>();
+    thread::scope(|scope| {
+        let agent = scope.spawn(|| {
+            if let Some(&[core, _]) = pair {
+                let _ = pin(core);
+            }
+            let mut agent = member(&station, Node(1));
+            (2..=u32::from(ids)).for_each(|node| agent.house(Node(node)).expect("a free seat"));
+            there.store(true, Ordering::Release);
+            // An agent polls; it is there for nothing else.
+            while !done.load(Ordering::Acquire) {
+                agent.turn();
+            }
+        });
+        if let Some(&[_, core]) = pair {
+            let _ = pin(core);
+        }
+        while !there.load(Ordering::Acquire) {
+            assert!(!agent.is_finished(), "the agent ended");
+            thread::yield_now();
+        }
+        let mut client = member(&station, Node(0));
+        let members: Vec<Node> = (1..=u32::from(ids)).map(Node).collect();
+        // The caller reaches the agent by one message.
+        let tree = |_: u32, at: u32| at.checked_sub(1).map(|at| if at == 0 { 0 } else { 1 + (at - 1) / 2 });
+        let plan = Plan::Function(&tree);
+        let call = Call { plan, ..call(&members) };
+        let mut once = || {
+            let start = Instant::now();
+            let handle = client.start(&call).expect("room for one call");
+            while !client.test(handle).expect("a call of ours") {
+                assert!(start.elapsed() < PATIENCE, "the agent does not answer");
+            }
+            let took = start.elapsed();
+            let reply = client.wait(handle, PATIENCE).expect("a good answer");
+            assert_eq!(reply.members, u32::from(ids) + 1);
+            took.as_nanos() as f64 / 1000.0
+        };
+        (0..CALLS).for_each(|_| _ = once());
+        let rounds = (0..ROUNDS).map(|_| median((0..CALLS).map(|_| once()).collect())).collect();
+        done.store(true, Ordering::Release);
+        rounds
+    })
+}
+
+pub(crate) fn rows(report: &mut Report, mpi: Option<&Program>) {
+    for ids in [8, 16, 32, 64] {
+        let case = format!("agent {ids} ids 8 B");
+        if report.wants(&case) {
+            let ours = median(measure(ids));
+            if ids == 64 {
+                report.row(Row::new(&case, ours, GATE, "gate G2", "us", LOWER)).bar(1.0);
+            }
+            let (case, bound) = (format!("{case} bound"), BOUND * f64::from(ids) / 1000.0);
+            report.row(Row::new(&case, ours, bound, "gate G3: the least engine", "us", LOWER)).bar(OF_BOUND);
+        }
+    }
+    let case = "agent 64 ids 8 B, MPI";
+    if let Some(mpi) = mpi.filter(|_| report.wants(case)) {
+        let rounds: Vec<_> = (0..BESIDE).filter_map(|_| Some((median(measure(64)), mpi.measure(64, 8)?.p50))).collect();
+        if rounds.is_empty() {
+            report.note("Open MPI does not run here: no row beside it");
+            return;
+        }
+        let of = |figure: fn(&(f64, f64)) -> f64| median(rounds.iter().map(figure).collect());
+        let name = "Open MPI bcast and reduce, functions in 64 processes";
+        let row = Row::new(case, of(|round| round.0), of(|round| round.1), name, "us", LOWER);
+        report.row(Row { ratio: of(|round| round.1 / round.0), ..row }).bar(TIMES);
+    }
+}

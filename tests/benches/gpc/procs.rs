@@ -1,0 +1,184 @@
+//! One process a member.
+
+use std::os::fd::AsFd;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use umbra::call::{Capacities, Member, Shape, Station};
+use umbra_core::chain::{Call, Config, Node, Plan, Work};
+use umbra_core::tree::Shape as Tree;
+use umbra_tests::bench::{Report, Row, cores};
+
+use crate::floor::{self, Floor};
+use crate::mpi::Program;
+use crate::{LOWER, SUM, call, death, median, sum};
+
+const ROUNDS: usize = 5;
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+/// How long a member serves whose maker has gone.
+const SERVED: Duration = Duration::from_secs(300);
+
+fn member(station: &Station, node: Node) -> Member {
+    let capacities = Capacities::new(u32::from(station.shape().members));
+    let settings = |config: Config| Config { classes: 0, ..config };
+    let mut member = Member::join_with(station, node, capacities, settings).expect("a free seat");
+    let work = move |work: &mut Work<'_>| match death::never(node) {
+        Some(verdict) if work.header == death::ENDLESS => verdict,
+        _ => sum(work),
+    };
+    member.register(SUM, work).expect("the first function");
+    member
+}
+
+/// What a member's process does until it is killed.
+pub(crate) fn serve(node: &str) {
+    let node = Node(node.parse().expect("the number of a member"));
+    let descriptor = std::io::stdin().as_fd().try_clone_to_owned().expect("a descriptor");
+    let station = Station::attach(descriptor).expect("the meeting place");
+    member(&station, node).serve_until(SERVED, |_| false);
+}
+
+/// What a process does that takes a processor from others.
+pub(crate) fn be_busy() {
+    let start = Instant::now();
+    while start.elapsed() < SERVED {
+        std::hint::black_box((0..1000_u64).sum::<u64>());
+    }
+}
+
+/// Processes that are killed and reaped.
+struct Children(Vec<Child>);
+
+impl Drop for Children {
+    fn drop(&mut self) {
+        for child in &mut self.0 {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+fn spawn(arguments: &[&str], stdin: Stdio) -> Child {
+    let program = std::env::current_exe().expect("this program");
+    Command::new(program).args(arguments).stdin(stdin).spawn().expect("a process")
+}
+
+/// Members in processes; the first is this one.
+pub(crate) struct Members {
+    pub(crate) first: Member,
+    pub(crate) all: Vec<Node>,
+    children: Children,
+}
+
+impl Members {
+    pub(crate) fn start(members: u16) -> Members {
+        let station = Station::create("bench procs", Shape::new(members)).expect("there is memory");
+        let first = member(&station, Node(0));
+        let child = |node: u16| {
+            let stdin = Stdio::from(station.share().expect("a descriptor"));
+            spawn(&["member", &node.to_string()], stdin)
+        };
+        let children = Children((1..members).map(child).collect());
+        let mut members = Members { first, all: (0..u32::from(members)).map(Node).collect(), children };
+        // Whoever is not there yet finds its request later.
+        (0..20).for_each(|_| _ = members.call());
+        members
+    }
+
+    /// Kills the process of a member; not of the first.
+    pub(crate) fn kill(&mut self, node: Node) {
+        let child = node.index().checked_sub(1).and_then(|at| self.children.0.get_mut(at));
+        child.expect("a process of ours").kill().expect("it lives");
+    }
+
+    /// Microseconds of one call. With fewer processors than members nothing is gained by others sending on.
+    fn call(&mut self) -> f64 {
+        let start = Instant::now();
+        let call = Call { plan: Plan::Shape(Tree::FLAT), ..call(&self.all) };
+        let handle = self.first.start(&call).expect("room for one call");
+        let reply = self.first.wait(handle, PATIENCE).expect("a good answer");
+        assert_eq!(usize::try_from(reply.members), Ok(self.all.len()));
+        start.elapsed().as_nanos() as f64 / 1000.0
+    }
+}
+
+/// Half of the calls' times are below the first, and their mean.
+fn figures(calls: usize, mut call: impl FnMut() -> f64) -> (f64, f64) {
+    let times: Vec<f64> = (0..calls).map(|_| call()).collect();
+    let mean = times.iter().sum::<f64>() / times.len() as f64;
+    (median(times), mean)
+}
+
+fn quiet(report: &mut Report, members: u16, mpi: Option<&Program>) -> f64 {
+    let case = format!("procs {members} ids 8 B");
+    let calls = (20_000 / usize::from(members)).max(200);
+    let (mut ours, mut floors, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut theirs, mut beside) = (Vec::new(), Vec::new());
+    for _ in 0..ROUNDS {
+        let (p50, _) = {
+            let mut members = Members::start(members);
+            figures(calls, || members.call())
+        };
+        let (floor, _) = {
+            let mut floor = Floor::start(members);
+            figures(calls, || floor.call())
+        };
+        ours.push(p50);
+        floors.push(floor);
+        ratios.push(floor / p50);
+        if let Some(figures) = mpi.and_then(|mpi| mpi.measure(members, 8)) {
+            theirs.push(figures.p50);
+            beside.push(figures.p50 / p50);
+        }
+    }
+    let ours = median(ours);
+    let row = Row::new(&case, ours, median(floors), "a word each way and sched_yield", "us", LOWER);
+    report.row(Row { ratio: median(ratios), ..row });
+    let processors = cores().map_or(1.0, |cores| cores.len() as f64);
+    let bound = f64::from(members) * floor::switch() / processors;
+    let row = Row::new(&format!("{case} bound"), ours, bound, "gate G3: everybody runs once", "us", LOWER);
+    report.row(row).bar(1.0 / 4.0);
+    if !theirs.is_empty() {
+        let row = Row::new(&format!("{case}, MPI"), ours, median(theirs), "Open MPI bcast and reduce", "us", LOWER);
+        // At most 0.7 of the best peer's time.
+        report.row(Row { ratio: median(beside), ..row }).bar(1.0 / 0.7);
+    }
+    ours
+}
+
+/// The mean beside a process that computes on every processor but one.
+fn loaded(report: &mut Report, members: u16, quiet: f64, mpi: Option<&Program>) {
+    let _busy = Children(vec![spawn(&["busy"], Stdio::null())]);
+    let calls = (5000 / usize::from(members)).max(100);
+    let (mut ours, mut theirs, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..ROUNDS {
+        let (_, mean) = {
+            let mut members = Members::start(members);
+            figures(calls, || members.call())
+        };
+        ours.push(mean);
+        if let Some(figures) = mpi.and_then(|mpi| mpi.measure(members, 8)) {
+            theirs.push(figures.mean);
+            ratios.push(figures.mean / mean);
+        }
+    }
+    let ours = median(ours);
+    if !theirs.is_empty() {
+        let case = format!("procs {members} ids 8 B loaded, MPI");
+        let row = Row::new(&case, ours, median(theirs), "Open MPI bcast and reduce, mean", "us", LOWER);
+        report.row(Row { ratio: median(ratios), ..row }).bar(1.0);
+    }
+    if members == 64 {
+        let case = format!("procs {members} ids 8 B loaded");
+        report.row(Row::new(&case, ours, 10.0 * quiet, "gate G12: ten times the quiet p50", "us", LOWER)).bar(1.0);
+    }
+}
+
+pub(crate) fn rows(report: &mut Report, mpi: Option<&Program>) {
+    for members in [8, 16, 32, 64] {
+        if report.wants(&format!("procs {members} ids 8 B")) {
+            let quiet = quiet(report, members, mpi);
+            loaded(report, members, quiet, mpi);
+        }
+    }
+}
