@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use umbra_core::chain::{
-    Action, Call, Config, Handle, Life, Machine, Node, Phase, RegisterError, StartError, Tag, Verdict, Work,
+    Action, Call, CallId, Config, Handle, Life, Machine, Node, Phase, RegisterError, StartError, Tag, Verdict, Work,
 };
 use umbra_core::error::Stale;
 use umbra_core::time::{Lapse, Time};
@@ -14,11 +14,13 @@ use super::answer::{JoinError, Reply, WaitError, answer};
 use super::local::{Local, Within};
 use super::offer::Shelf;
 use super::peers::Peers;
-use super::station::{Station, number};
+use super::probe::Probe;
+use super::station::{Station, StationError, number};
 use super::storage::{Capacities, Heap};
 use crate::sys::clock::now;
 use crate::sys::futex::Futex;
 use crate::sys::process::{Process, ProcessId};
+use crate::sys::wait::{Patience, Step};
 
 /// A function that members may call.
 pub type Function = Box<dyn FnMut(&mut Work<'_>, &mut Local<'_>) -> Verdict + Send>;
@@ -29,8 +31,9 @@ const LOOK: Lapse = Lapse::from_millis(10);
 const PROBE: Lapse = Lapse::from_micros(500);
 /// Messages taken before something else is done.
 const BATCH: usize = 64;
-/// Looks at the inbox before the first sleep.
-const SPINS: u32 = 200;
+/// Looks at the inbox before the first sleep, one after the other, and then with others' turns in between.
+const SPINS: u32 = 100;
+const YIELDS: u32 = 64;
 
 /// One member of a [`Station`]. One thread serves it: whoever waits for its own calls serves those of others meanwhile.
 pub struct Member {
@@ -52,6 +55,8 @@ pub struct Member {
     pub(super) shelf: Shelf,
     pub(super) look_at: Time,
     probe_at: Time,
+    /// How its functions are looked at, and which of them are not.
+    pub(super) probe: Option<Probe>,
 }
 
 impl std::fmt::Debug for Member {
@@ -102,7 +107,23 @@ impl Member {
             shelf,
             look_at: Time::ZERO,
             probe_at: Time::NEVER,
+            probe: None,
         })
+    }
+
+    /// Takes the first of these seats that is free.
+    ///
+    /// # Errors
+    /// [`JoinError`] of the last one if none is.
+    pub fn join_any(station: &Station, seats: impl IntoIterator<Item = Node>) -> Result<Member, JoinError> {
+        let mut refused = JoinError::Station(StationError::NoSeat(Node(u32::MAX)));
+        for seat in seats {
+            match Member::join(station, seat) {
+                Err(taken @ JoinError::Taken { .. }) => refused = taken,
+                other => return other,
+            }
+        }
+        Err(refused)
     }
 
     /// Takes another seat: its messages come here, and this machine does its part in calls.
@@ -138,6 +159,18 @@ impl Member {
         self.machine.len()
     }
 
+    /// Bytes of the longest message.
+    #[must_use]
+    pub const fn message_bytes(&self) -> u32 {
+        self.station.shape().message_bytes
+    }
+
+    /// Now, on the clock of the machine, which all its members share.
+    #[must_use]
+    pub fn now(&self) -> Time {
+        now()
+    }
+
     /// Counts of what its machine did.
     #[must_use]
     pub const fn figures(&self) -> &umbra_core::chain::Figures {
@@ -166,12 +199,19 @@ impl Member {
         function: impl FnMut(&mut Work<'_>, &mut Local<'_>) -> Verdict + Send + 'static,
     ) -> Result<Tag, RegisterError> {
         let tag = Tag::of(name);
-        let at = usize::from(self.machine.register(tag)?);
+        self.register_at(tag, Box::new(function))?;
+        Ok(tag)
+    }
+
+    /// Makes a function callable; its place.
+    pub(super) fn register_at(&mut self, tag: Tag, function: Function) -> Result<u16, RegisterError> {
+        let place = self.machine.register(tag)?;
+        let at = usize::from(place);
         if self.functions.len() <= at {
             self.functions.resize_with(at + 1, || None);
         }
-        self.functions[at] = Some(Box::new(function));
-        Ok(tag)
+        self.functions[at] = Some(function);
+        Ok(place)
     }
 
     /// No new call may use the function of this name from now on; calls under way still run it. Whether it was registered.
@@ -209,6 +249,14 @@ impl Member {
         self.machine.release(handle)?;
         self.turn();
         answer.map_err(WaitError::Failed)
+    }
+
+    /// Which call this is, for all members and for ever.
+    ///
+    /// # Errors
+    /// [`Stale`] if its answer was taken already.
+    pub fn call_id(&self, handle: Handle) -> Result<CallId, Stale> {
+        self.machine.call_id(handle)
     }
 
     /// Gives a call up; its answer says so.
@@ -271,11 +319,18 @@ impl Member {
 
     fn run(&mut self, handle: Handle, function: u16) {
         let mut within = self.take_within(handle);
+        let probe = self.probe.as_ref().filter(|probe| probe.sees(function));
         let verdict = match (self.functions.get_mut(usize::from(function)), self.machine.work(handle)) {
             (Some(Some(function)), Ok(mut work)) => {
                 let in_callback = matches!(work.phase, Phase::Wait(_));
                 let mut local = Local { within: &mut within, node: self.node, in_callback, station: &self.station };
-                catch_unwind(AssertUnwindSafe(|| function(&mut work, &mut local))).unwrap_or(Verdict::Panic)
+                let mut run = |work: &mut Work<'_>| {
+                    catch_unwind(AssertUnwindSafe(|| function(work, &mut local))).unwrap_or(Verdict::Panic)
+                };
+                match probe {
+                    Some(probe) => probe.run(&mut work, run),
+                    None => run(&mut work),
+                }
             }
             _ => Verdict::Panic,
         };
@@ -296,7 +351,14 @@ impl Member {
             until = until.min(now() + PROBE);
         }
         let look = || (!inbox.queue().is_empty()).then_some(());
-        let _ = inbox.queue().published().wait(&Futex, SPINS, until, look);
+        // Whoever sleeps is woken late: first whoever shares this processor has his turn.
+        let mut patience = Patience::new(SPINS, YIELDS);
+        while patience.pause() == Step::Again {
+            if look().is_some() {
+                return;
+            }
+        }
+        let _ = inbox.queue().published().wait(&Futex, 0, until, look);
     }
 }
 

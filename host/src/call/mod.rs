@@ -36,11 +36,14 @@
 //! ```
 
 mod answer;
+pub mod built_in;
 pub mod local;
 mod member;
+mod numbers;
 pub mod offer;
 mod peers;
 mod post;
+pub mod probe;
 mod station;
 mod storage;
 pub mod stream;
@@ -48,6 +51,7 @@ pub mod stream;
 pub use answer::{Failure, JoinError, Reply, WaitError};
 pub use local::{BeginError, InnerError, Local};
 pub use member::{Function, Member};
+pub use numbers::{Number, Operator, reduction};
 pub use offer::{Offer, OfferError, ReadError};
 pub use station::{Shape, Station, StationError};
 pub use storage::{Capacities, Heap};

@@ -4,7 +4,7 @@ use umbra_core::chain::{Life, Node};
 use umbra_core::channel::Header;
 
 use super::station::{Sitter, Station};
-use crate::sys::process::Process;
+use crate::sys::process::{Process, ProcessId};
 
 /// Who says that he sent a message, and in which life.
 const fn origin(header: &Header) -> (Node, Life) {
@@ -34,14 +34,14 @@ struct Known {
 }
 
 impl Known {
-    /// Whether there is nothing new about it.
-    fn is(&self, sitter: &Sitter) -> bool {
-        let there = match &self.there {
-            There::Nobody => true,
-            There::Lives(process) => sitter.process.is_some() && process.is_alive(),
-            There::Died => false,
-        };
-        there && sitter.life == self.life
+    /// Whether there is nothing new about it; asks whether its process lives if it has to.
+    fn is(&self, sitter: &Sitter, is_alive: impl FnOnce(ProcessId, &Process) -> bool) -> bool {
+        sitter.life == self.life
+            && match (&self.there, sitter.process) {
+                (There::Nobody, _) => true,
+                (There::Lives(process), Some(id)) => is_alive(id, process),
+                (There::Lives(_), None) | (There::Died, _) => false,
+            }
     }
 }
 
@@ -67,6 +67,11 @@ impl Peers {
     /// Members that are ours.
     pub(super) fn own(&self) -> impl Iterator<Item = Node> + '_ {
         (0..).map(Node).zip(&self.known).filter(|(_, known)| known.own).map(|(node, _)| node)
+    }
+
+    /// Whether a member is one of ours.
+    pub(super) fn is_own(&self, node: Node) -> bool {
+        self.known.get(node.index()).is_some_and(|known| known.own)
     }
 
     /// In whose inbox messages for a member go.
@@ -108,9 +113,15 @@ impl Peers {
 
     /// The members about whom something has changed, and who sits there now.
     pub(super) fn changed(&self, station: &Station) -> Vec<(Node, Sitter)> {
+        // A household is one process, and is asked for once.
+        let mut last = None;
+        let mut is_alive = |id, process: &Process| match last {
+            Some((asked, alive)) if asked == id => alive,
+            _ => last.insert((id, process.is_alive())).1,
+        };
         let changed = |(node, known): (Node, &Known)| {
             let sitter = station.seat(node).ok().filter(|_| !known.own)?.sitter();
-            (!known.is(&sitter)).then_some((node, sitter))
+            (!known.is(&sitter, &mut is_alive)).then_some((node, sitter))
         };
         (0..).map(Node).zip(&self.known).filter_map(changed).collect()
     }
@@ -122,7 +133,11 @@ impl Peers {
 
     /// Takes note of who sits somewhere, and tells what is new about that.
     pub(super) fn note(&mut self, node: Node, sitter: Sitter, mut tell: impl FnMut(Node, News)) {
-        let Some(known) = self.known.get_mut(node.index()).filter(|known| !known.own && !known.is(&sitter)) else {
+        let Some(known) = self
+            .known
+            .get_mut(node.index())
+            .filter(|known| !known.own && !known.is(&sitter, |_, process| process.is_alive()))
+        else {
             return;
         };
         if !matches!(std::mem::replace(&mut known.there, There::Nobody), There::Nobody) {

@@ -93,11 +93,13 @@ impl Member {
     pub(super) fn look(&mut self) {
         // Whoever has died before its life was known is seen to come first, and to be dead then.
         for _ in 0..2 {
-            let (changed, most) = (self.peers.changed(&self.station), self.station.shape().messages as usize);
+            let (changed, shape) = (self.peers.changed(&self.station), self.station.shape());
+            let most = shape.messages as usize;
             // Who had not seen yet that a seat is ours has sent to the inbox of that seat.
-            let others: Vec<Node> = self.peers.own().filter(|&seat| seat != self.node).collect();
-            for seat in others {
-                self.receive(seat, most);
+            for seat in (0..u32::from(shape.members)).map(Node) {
+                if seat != self.node && self.peers.is_own(seat) {
+                    self.receive(seat, most);
+                }
             }
             if changed.is_empty() {
                 return;
