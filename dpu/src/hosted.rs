@@ -1,6 +1,7 @@
 //! The agent as a Linux process.
 
 mod arena;
+mod calls;
 mod card;
 mod connecting;
 mod doors;

@@ -42,6 +42,9 @@ pub mod ops {
     pub const LEND: Op = Op(0x030d);
     /// Agent to rank: the arena of all full groups comes along, to be mapped read-only; its length in bytes.
     pub const ARENA: Op = Op(0x030e);
+    /// Anybody on its machine to agent: the meeting place of chained calls; its descriptor comes with the answer
+    /// ([`Calls`](super::Calls)).
+    pub const CALLS: Op = Op(0x030f);
     /// Rank to launcher: all groups are full, the slice is exported ([`Exported`](super::Exported)).
     pub const EXPORTED: Op = Op(0x0310);
     /// Launcher to rank: free the groups and leave; answered with the number of wake-ups.
@@ -81,6 +84,15 @@ pub struct Slice {
     pub address: u64,
     /// Bytes.
     pub len: u64,
+}
+
+/// Where the members of chained calls of one machine meet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Calls {
+    /// Members that live at the agent: the first seats.
+    pub residents: u32,
+    /// All seats; whoever comes takes one behind the residents.
+    pub seats: u32,
 }
 
 /// How to read.
@@ -312,6 +324,11 @@ impl Body for ReadResult {
 }
 
 const NO_GROUP: u64 = u64::MAX;
+
+words!(Calls {
+    residents: small, u64::from;
+    seats: small, u64::from;
+});
 
 words!(Mark {
     at: |w| Ok::<_, Short>(Time(w)), |t: Time| t.0;

@@ -5,6 +5,8 @@
 //!
 //! Calls are frames of administration; answers come back as bytes.
 
+use std::os::fd::OwnedFd;
+
 use umbra_core::error::Status;
 use umbra_core::peer::{Incarnation, Peer, Sp};
 use umbra_core::time::{Lapse, Time};
@@ -77,6 +79,8 @@ pub struct Asker {
     driver: Driver,
     agents: Vec<(Target, State)>,
     token: u64,
+    /// What came with the last answers.
+    descriptors: Vec<OwnedFd>,
 }
 
 impl Asker {
@@ -102,7 +106,7 @@ impl Asker {
             };
             agents.push((target, state));
         }
-        let mut asker = Asker { driver, agents, token: 0 };
+        let mut asker = Asker { driver, agents, token: 0, descriptors: Vec::new() };
         while asker.agents.iter().any(|(_, state)| matches!(state, State::Dialling(_))) {
             asker.step(deadline + GRACE, |_, _| {})?;
         }
@@ -141,6 +145,22 @@ impl Asker {
         asked.into_iter().next().unwrap_or_else(|| Err(AskError::System("no such agent".to_owned())))
     }
 
+    /// As [`call`](Self::call), for an answer with which a descriptor comes.
+    ///
+    /// # Errors
+    /// [`AskError`] telling why there is no answer, [`AskError::System`] if nothing comes with it.
+    pub fn call_for(
+        &mut self,
+        which: usize,
+        op: Op,
+        body: &[u8],
+        patience: Lapse,
+    ) -> Result<(Vec<u8>, OwnedFd), AskError> {
+        let answer = self.call(which, op, body, patience)?;
+        let nothing = || AskError::System("no descriptor came with the answer".to_owned());
+        Ok((answer, self.descriptors.pop().ok_or_else(nothing)?))
+    }
+
     /// Calls all agents at once; answers in their order.
     ///
     /// # Errors
@@ -157,6 +177,7 @@ impl Asker {
         patience: Lapse,
     ) -> Result<Vec<Answer>, AskError> {
         self.token += 1;
+        self.descriptors.clear();
         let token = Token(self.token);
         let first = which.start;
         let mut answers: Vec<Option<Answer>> = Vec::new();
@@ -205,11 +226,15 @@ impl Asker {
             let Some((target, state)) = self.agents.get_mut(at) else { continue };
             match event {
                 Event::Up { .. } => *state = State::Up(link),
+                Event::Frame { descriptors, .. } => {
+                    self.descriptors.extend(descriptors);
+                    tell(at, News::Frame(target, &bytes));
+                }
                 Event::Gone { why, .. } => {
                     tell(at, News::Gone(target, &why));
                     *state = State::Gone(why);
                 }
-                _ => tell(at, News::Frame(target, &bytes)),
+                Event::Readable(_) => {}
             }
         }
         Ok(())

@@ -33,6 +33,7 @@
 //! Every call that waits has the deadline of [`Settings`] and fails with a [`SessionError`] that names who is
 //! missing.
 
+mod calling;
 mod error;
 mod expecting;
 mod exposing;
@@ -43,6 +44,7 @@ mod settings;
 mod shared;
 mod tables;
 
+pub use calling::Calls;
 pub use error::SessionError;
 pub use reading::Posted;
 pub use settings::{Patience, Rdma, Seat, Settings};
@@ -138,6 +140,8 @@ pub struct Session {
     exposure: Option<Exposure>,
     /// Answers of shadow service processes to exports and revocations, and why in words if one said so.
     answers: HashMap<(LinkId, Token), (Status, String)>,
+    /// The answer about chained calls, until it is taken.
+    invitation: Option<calling::Invitation>,
     next_token: u64,
     reads: reading::Reads,
     /// Bytes of the last blocking read, for the next one.
@@ -217,6 +221,7 @@ impl Session {
             revoked: HashMap::new(),
             exposure: None,
             answers: HashMap::new(),
+            invitation: None,
             next_token: 1,
             reads: reading::Reads::new(),
             spare: Vec::new(),

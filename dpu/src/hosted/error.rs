@@ -27,6 +27,9 @@ pub enum ProcessError {
     /// Rings in shared memory could not be had.
     #[error(transparent)]
     Lane(#[from] umbra::sys::lane::LaneError),
+    /// The members of chained calls have no place to meet.
+    #[error(transparent)]
+    Calls(#[from] super::calls::CallsError),
     /// The job's numbers do not describe a job.
     #[error(transparent)]
     Machines(#[from] machines::MachinesError),

@@ -55,6 +55,7 @@ impl Process {
                 self.on_hint(link, token, body);
             }
             (CONNECT, _) => self.on_connect(link, token, body),
+            (ops::CALLS, _) => self.on_calls(link, token),
             (ops::LEND, Some(LinkParty::Peer(peer))) => self.on_lend(link, peer, body, descriptors),
             (ops::LISTEN, _) if self.supervisor == Some(link) => self.on_listen(link, token, body, descriptors),
             (ops::PLAN | ops::SLICES | ops::RANDOM | ops::LATENCY, Some(LinkParty::Tool)) => {

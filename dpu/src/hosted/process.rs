@@ -26,6 +26,7 @@ use umbra_core::region::Region;
 use umbra_core::time::{Lapse, Time};
 use umbra_core::wire::{BODY_MAX, Frame, HEAD};
 
+use super::calls::Calls;
 use super::error::{ProcessError, cannot};
 use super::lives::Lasting;
 use super::machines::{self, LINKS, Machines};
@@ -141,6 +142,8 @@ pub(super) struct Process {
     pub(super) rdma: Rdma,
     /// Copies that are kept for ranks.
     pub(super) staging: Staging,
+    /// Members of chained calls, as soon as anybody has asked for them.
+    pub(super) calls: Option<Calls>,
     pub(super) scratch: Vec<u8>,
 }
 
@@ -202,6 +205,7 @@ impl Process {
             contradictions: 0,
             rdma: Rdma::new(),
             staging,
+            calls: None,
             scratch: vec![0; HEAD + BODY_MAX],
         })
     }

@@ -51,6 +51,9 @@ pub struct Options {
     /// Memory for copies of other ranks' constant regions that are kept for the ranks served here; 0 to keep none
     #[arg(long, value_name = "BYTES", default_value = "64M", value_parser = parse_bytes)]
     pub stage: u64,
+    /// Members of chained calls that live here: one for each rank served, which sleeps while its member does its part
+    #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=480))]
+    pub members: u16,
     /// Share no memory with other agents: bytes travel in answers over TCP
     #[arg(long)]
     pub asked: bool,
@@ -82,6 +85,8 @@ pub struct Settings {
     pub device: Option<Choice>,
     /// Bytes for copies that are kept for ranks.
     pub stage: u64,
+    /// Members of chained calls that live here.
+    pub members: u16,
     /// Share no memory with other agents.
     pub asked: bool,
     /// A launcher is at the standard input.
@@ -172,6 +177,7 @@ impl Options {
             silence: self.silence_ms.map(Duration::from_millis),
             device,
             stage: self.stage,
+            members: self.members,
             asked: self.asked,
             supervised: self.supervised,
         })

@@ -66,6 +66,9 @@ pub enum SessionError {
     /// The group has become full and ended at once.
     #[error("group ended as soon as it was full")]
     NotReady,
+    /// There is no seat for this rank where chained calls meet.
+    #[error("chained calls: {0}")]
+    Calls(#[from] crate::call::JoinError),
     /// The session has ended.
     #[error("session has ended")]
     Over,

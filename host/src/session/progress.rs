@@ -209,6 +209,9 @@ impl Session {
             Frame::Done { op: ops::DUMP, token, status, body } => self.table_came(link, token, status, body),
             Frame::Done { op: FETCH, token, status, body } => self.fetched(link, token, status, body),
             Frame::Done { op: HINT, .. } => self.hinted(link),
+            Frame::Done { op: ops::CALLS, status, body, .. } => {
+                self.invitation = Some((status, body.to_vec(), descriptors.pop()));
+            }
             Frame::Done { op, token, status, body } if op.0 >> 8 == 2 => {
                 if token != NOBODY_WAITS {
                     let why = body.get(..WHY_MAX).unwrap_or(body);

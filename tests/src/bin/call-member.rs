@@ -1,7 +1,7 @@
 //! A member of chained calls, started by tests: serves for a minute at most, or makes a call first.
 //!
-//! `call-member NODE [CALL]`: the meeting place is the descriptor that standard input is; with a second argument it makes
-//! a call over all members before it serves, in which the last member waits.
+//! `call-member NODE [call | sleep]`: the meeting place is the descriptor that standard input is. With `call` it makes a call
+//! over all members before it serves, in which the last member waits; with `sleep` it says so and serves nobody.
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "this program is test code: what surprises it ends it")]
 
@@ -17,7 +17,12 @@ fn main() {
     let node = Node(arguments.next().unwrap().parse().unwrap());
     let station = Station::attach(std::io::stdin().as_fd().try_clone_to_owned().unwrap()).unwrap();
     let mut member = member(&station, node, 2);
-    if arguments.next().is_some() {
+    let what = arguments.next();
+    if what.as_deref() == Some("sleep") {
+        println!("sleeps");
+        return std::thread::sleep(Duration::from_secs(60));
+    }
+    if what.is_some() {
         let all: Vec<Node> = (0..u32::from(station.shape().members)).map(Node).collect();
         member.start(&call(&all, &header(all[all.len() - 1], Act::Wait))).unwrap();
     }

@@ -1,0 +1,65 @@
+//! A rank's way to chained calls: a seat at the meeting place of its first service process.
+//!
+//! For every rank a member lives at the agent, which does its part in calls while the rank computes or sleeps. The rank has
+//! a seat of its own beside that one: to make calls, and to serve functions that only it can run.
+
+use std::os::fd::OwnedFd;
+
+use umbra_core::chain::Node;
+use umbra_core::error::Status;
+use umbra_core::wire::{Frame, Token};
+
+use super::{Session, SessionError};
+use crate::admin::{self, Body as _, ops};
+use crate::call::{JoinError, Member, Station};
+use crate::driver;
+
+/// What came with the answer about calls.
+pub(super) type Invitation = (Status, Vec<u8>, Option<OwnedFd>);
+
+/// A rank's seat, and who lives at the agent.
+#[derive(Debug)]
+pub struct Calls {
+    /// The rank's own member.
+    pub member: Member,
+    /// The member that lives at the agent for this rank.
+    pub resident: Node,
+    /// Members that live there, from number 0 on.
+    pub residents: u32,
+}
+
+impl Session {
+    /// Takes this rank's seat at the meeting place of chained calls of its first service process.
+    ///
+    /// # Errors
+    /// [`SessionError::Calls`] if the seat is taken or the agent has none for this rank, [`SessionError::Refused`] if the
+    /// agent is on another machine, or who did not answer.
+    pub fn calls(&mut self) -> Result<Calls, SessionError> {
+        let Some((sp, link)) = self.shadows.first().map(|shadow| (shadow.sp, shadow.link)) else {
+            return Err(SessionError::NoSuchSeat);
+        };
+        let token = Token(self.next_token);
+        self.next_token += 1;
+        self.invitation = None;
+        let call = Frame::Call { op: ops::CALLS, token, body: &[] };
+        self.driver.send(link, &call, Vec::new()).map_err(|_| SessionError::ServiceLost { sp })?;
+        let deadline = driver::now() + self.lapse();
+        self.wait("the meeting place of calls", deadline, |s| s.invitation.is_some(), None)?;
+        let (body, descriptor) = match self.invitation.take() {
+            Some((Status::Ok, body, Some(descriptor))) => (body, descriptor),
+            Some((Status::Ok, _, None)) | None => {
+                return Err(SessionError::Refused { status: Status::Malformed, word: 0 });
+            }
+            Some((status, _, _)) => return Err(SessionError::Refused { status, word: 0 }),
+        };
+        let calls = admin::Calls::from_body(&body);
+        let calls = calls.map_err(|_| SessionError::Refused { status: Status::Malformed, word: 0 })?;
+        let station = Station::attach(descriptor).map_err(JoinError::from)?;
+        let local = self.settings.seat.local.0;
+        if local >= calls.residents {
+            return Err(SessionError::NoSuchSeat);
+        }
+        let member = Member::join(&station, Node(calls.residents + local))?;
+        Ok(Calls { member, resident: Node(local), residents: calls.residents })
+    }
+}

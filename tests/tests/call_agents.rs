@@ -1,0 +1,244 @@
+//! Chained calls over members that live at an agent: no rank is woken, and `umbra call` shows them (scenarios 61, 64).
+#![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
+
+use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::net::TcpListener;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
+
+use umbra::admin::{self, Body as _, ops};
+use umbra::ask::{Asker, Target};
+use umbra::call::{JoinError, Member, Number, Operator, Station, WaitError, built_in, reduction};
+use umbra::link::{Address, socket_path};
+use umbra::secret::Secret;
+use umbra::session::{Calls, SessionError};
+use umbra_core::chain::{Call, Code, Node};
+use umbra_core::peer::Sp;
+use umbra_core::time::Lapse;
+use umbra_tests::agents::Agents;
+use umbra_tests::rig::{self, Scratch};
+
+const LONG: Duration = Duration::from_secs(30);
+
+/// An agent with its socket, which ends with the test.
+struct Agent {
+    scratch: Scratch,
+    child: Child,
+}
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Agent {
+    /// Starts one where so many members live.
+    fn start(name: &str, residents: u32) -> Agent {
+        let scratch = Scratch::new(name);
+        let file = |name: &str| scratch.path().join(name);
+        Secret::random().unwrap().create(&file("secret")).unwrap();
+        let listeners = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
+        let [a, b] = listeners.each_ref().map(|l| l.local_addr().unwrap().port());
+        drop(listeners);
+        fs::write(file("job.cfg"), format!("# Format version: 1\nnode1,bf1:127.0.0.1:{a}:{b}\n")).unwrap();
+        let mut child = Command::new(&rig::programs().1)
+            .args(["--service-process", "0", "--members", &residents.to_string()])
+            .args(["--config".as_ref(), file("job.cfg").as_os_str(), "--secret-file".as_ref()])
+            .args([file("secret").as_os_str(), "--sockets".as_ref(), scratch.path().as_os_str()])
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let line = BufReader::new(child.stdout.take().unwrap()).lines().next().unwrap().unwrap();
+        assert!(line.contains("ready"), "{line}");
+        Agent { scratch, child }
+    }
+
+    /// Its meeting place, and how many members live there.
+    fn meet(&self) -> (Station, u32) {
+        let secret = Secret::read(&self.scratch.path().join("secret")).unwrap();
+        let address = Address::Unix(socket_path(self.scratch.path(), Sp(0)));
+        let patience = Lapse::from_secs(30);
+        let mut asker = Asker::connect(secret, vec![Target { sp: Sp(0), address }], patience).unwrap();
+        let (body, descriptor) = asker.call_for(0, ops::CALLS, &[], patience).unwrap();
+        let calls = admin::Calls::from_body(&body).unwrap();
+        let station = Station::attach(descriptor).unwrap();
+        assert_eq!(calls.seats, u32::from(station.shape().members));
+        (station, calls.residents)
+    }
+
+    fn umbra_call(&self, arguments: &[&str]) -> (Output, String) {
+        let output = Command::new(&rig::programs().0)
+            .args(["--color", "never", "call", "--timeout", "30s", "--job"])
+            .arg(self.scratch.path())
+            .args(if arguments.contains(&"--deadline") { &[][..] } else { &["--deadline", "20s"] })
+            .args(arguments)
+            .output()
+            .unwrap();
+        let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+        (output, text)
+    }
+}
+
+/// One who only makes calls.
+fn maker(station: &Station, seat: u32) -> Member {
+    let mut maker = Member::join(station, Node(seat)).unwrap();
+    maker.serve_built_ins(0).unwrap();
+    maker
+}
+
+fn reply(maker: &mut Member, call: &Call<'_>) -> Vec<u8> {
+    let call = Call { at_root: false, budget: Lapse::from_secs(20), ..*call };
+    let handle = maker.start(&call).unwrap();
+    maker.wait(handle, LONG).unwrap().data
+}
+
+/// How often a process has gone to sleep or lost its processor.
+fn switches(child: &Child) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
+    let lines = status.lines().filter(|line| line.contains("ctxt_switches:"));
+    lines.map(|line| line.split_whitespace().last().unwrap().parse::<u64>().unwrap()).sum()
+}
+
+#[test]
+fn s61_calls_over_members_at_an_agent_wake_no_rank() {
+    let agent = Agent::start("call-agent", 64);
+    let (station, residents) = agent.meet();
+    assert_eq!(residents, 64);
+    // Ranks that have taken their seats and sleep.
+    let mut ranks: Vec<Child> = (64..68)
+        .map(|seat: u32| {
+            let mut command = Command::new(env!("CARGO_BIN_EXE_call-member"));
+            let station = Stdio::from(station.share().unwrap());
+            command.args([&seat.to_string(), "sleep"]).stdin(station).stdout(Stdio::piped()).spawn().unwrap()
+        })
+        .collect();
+    for rank in &mut ranks {
+        let line = BufReader::new(rank.stdout.take().unwrap()).lines().next().unwrap().unwrap();
+        assert_eq!(line, "sleeps");
+    }
+    // From the line to its sleep.
+    std::thread::sleep(Duration::from_millis(300));
+    let before: Vec<u64> = ranks.iter().map(switches).collect();
+    let mut maker = maker(&station, 100);
+    let members: Vec<Node> = (0..64).map(Node).collect();
+    for round in 1..=200_i64 {
+        assert!(reply(&mut maker, &built_in::barrier(&members)).is_empty());
+        let sum = reply(&mut maker, &built_in::count(&members, &1_i64.to_le_bytes()));
+        assert_eq!(sum, (64 * round).to_le_bytes());
+    }
+    for (rank, before) in ranks.iter().zip(before) {
+        assert!(switches(rank) <= before + 1, "a rank was woken");
+    }
+    for mut rank in ranks {
+        rank.kill().unwrap();
+        rank.wait().unwrap();
+    }
+}
+
+#[test]
+fn values_are_set_gathered_and_combined_at_the_agent() {
+    let agent = Agent::start("call-values", 8);
+    let (station, _) = agent.meet();
+    let mut maker = maker(&station, 8);
+    let members: Vec<Node> = (0..8).map(Node).collect();
+    for &node in &members[..6] {
+        let value = [u64::from(node.0), 100 - u64::from(node.0)].map(u64::to_le_bytes).concat();
+        reply(&mut maker, &built_in::broadcast(&[node], &value));
+    }
+    let header = reduction(Operator::Sum, Number::U64);
+    // Two have no value, and leave it to the others.
+    let sum = reply(&mut maker, &built_in::reduce(&members, &header, 64));
+    assert_eq!(sum, [15_u64, 585].map(u64::to_le_bytes).concat());
+    let header = reduction(Operator::Max, Number::U64);
+    let most = reply(&mut maker, &built_in::reduce(&members, &header, 64));
+    assert_eq!(most, [5_u64, 100].map(u64::to_le_bytes).concat());
+    let gathered = reply(&mut maker, &built_in::gather(&members, 128));
+    let lens: Vec<(Node, usize)> = built_in::entries(&gathered).map(|(node, value)| (node, value.len())).collect();
+    assert_eq!(lens.len(), 8);
+    assert!(lens.iter().all(|&(node, len)| len == if node.0 < 6 { 16 } else { 0 }), "{lens:?}");
+    // What cannot be done fails by name, and the next call goes well.
+    let long = vec![0; 2000];
+    let call = Call { at_root: false, ..built_in::broadcast(&members[3..4], &long) };
+    let handle = maker.start(&call).unwrap();
+    let Err(WaitError::Failed(failure)) = maker.wait(handle, LONG) else { panic!("a value that is too long") };
+    assert_eq!((failure.records[0].origin, failure.records[0].code), (Node(3), Code::Fault));
+    assert_eq!(failure.records[0].aux, built_in::Why::TooLong as u32);
+    assert_eq!(reply(&mut maker, &built_in::gather(&members, 128)).len(), gathered.len());
+}
+
+#[test]
+fn s64_members_of_a_killed_agent_are_dead_to_whoever_calls_them() {
+    let mut agent = Agent::start("call-killed", 8);
+    let (station, _) = agent.meet();
+    let mut maker = maker(&station, 8);
+    let members: Vec<Node> = (0..8).map(Node).collect();
+    reply(&mut maker, &built_in::barrier(&members));
+    agent.child.kill().unwrap();
+    agent.child.wait().unwrap();
+    let call = Call { at_root: false, budget: Lapse::from_secs(20), ..built_in::barrier(&members) };
+    // Either it is known already, or the call finds it out, long before its deadline.
+    if let Ok(handle) = maker.start(&call) {
+        let Err(WaitError::Failed(failure)) = maker.wait(handle, LONG) else { panic!("nobody was there") };
+        assert_eq!(failure.records[0].code, Code::PeerDead, "{failure}");
+    }
+}
+
+#[test]
+fn umbra_call_shows_the_tree_as_it_ran() {
+    let agent = Agent::start("call-command", 8);
+    let (output, text) = agent.umbra_call(&["barrier", "--tree", "binomial"]);
+    assert!(output.status.success() && text.contains("barrier over 8 members"), "{text}");
+    assert!(text.contains("done in") && text.contains("├─ ") && !text.contains("did not run"), "{text}");
+    let (_, text) = agent.umbra_call(&["count", "--add", "-2", "--members", "1-3"]);
+    assert!(text.contains("sum of all counters -6"), "{text}");
+    let (_, text) = agent.umbra_call(&["broadcast", "--data", "hello", "--members", "2"]);
+    assert!(text.contains("done in"), "{text}");
+    let plot = agent.scratch.path().join("gather.svg");
+    let (_, text) = agent.umbra_call(&["gather", "--plot", plot.to_str().unwrap()]);
+    assert!(text.contains("2  hello"), "{text}");
+    let svg = fs::read_to_string(plot).unwrap();
+    // A function each, and a callback for each edge but the one to whoever made the call.
+    assert_eq!(svg.matches(" func, ").count(), 8, "{svg}");
+    assert_eq!(svg.matches(" callback, ").count(), 7, "{svg}");
+}
+
+#[test]
+fn umbra_call_shows_where_a_call_failed() {
+    let agent = Agent::start("call-fail", 8);
+    let (output, text) = agent.umbra_call(&["barrier", "--fail", "5@func", "--collect"]);
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(text.contains("failed here") && text.contains("member 5"), "{text}");
+    // It fails once.
+    let (output, text) = agent.umbra_call(&["barrier"]);
+    assert!(output.status.success(), "{text}");
+    let (output, text) = agent.umbra_call(&["barrier", "--fail", "3@hang", "--deadline", "300ms"]);
+    assert!(!output.status.success() && text.contains("deadline"), "{text}");
+    // However often it was asked whether it has ended, that is one run.
+    assert!(text.matches("did not run").count() <= 2 && text.contains("failed here"), "{text}");
+    let (output, text) = agent.umbra_call(&["dance"]);
+    assert!(!output.status.success() && text.contains("no such function"), "{text}");
+    let (output, text) = agent.umbra_call(&["barrier", "--fail", "99@func"]);
+    assert_eq!(output.status.code(), Some(2), "{text}");
+    let (output, text) = agent.umbra_call(&["barrier", "--agent", "7"]);
+    assert!(!output.status.success() && text.contains("no service process 7"), "{text}");
+}
+
+#[test]
+fn a_rank_finds_its_member_through_its_session() {
+    let agents = Agents::start(1, 1, 2);
+    let mut sessions = agents.world();
+    let mut seats: Vec<Calls> = sessions.iter_mut().map(|session| session.calls().unwrap()).collect();
+    for (local, seat) in (0..).zip(&mut seats) {
+        assert_eq!(seat.resident, Node(local));
+        seat.member.serve_built_ins(0).unwrap();
+    }
+    let [first, second] = &mut seats[..] else { panic!("two ranks") };
+    reply(&mut first.member, &built_in::broadcast(&[second.resident], b"for rank 1"));
+    let gathered = reply(&mut second.member, &built_in::gather(&[second.resident], 64));
+    assert_eq!(built_in::entries(&gathered).collect::<Vec<_>>(), [(Node(1), &b"for rank 1"[..])]);
+    assert!(matches!(sessions[0].calls(), Err(SessionError::Calls(JoinError::Taken { .. }))));
+}
