@@ -4,6 +4,7 @@
 //! styles, progress. Exit codes: 0 done and good, 1 done and not good or failed, 2 not understood.
 
 mod advect;
+mod call;
 mod channel;
 mod check_config;
 mod clean;
@@ -61,6 +62,7 @@ const EXAMPLES: &str = paint::examples!(
     "umbra check-config platform.cfg"         "is this configuration file usable?";
     "umbra stencil --order strips"            "a stencil over a file, with fewer slots than bricks";
     "umbra advect"                            "blobs through a mesh of several ranks, bit for bit";
+    "umbra call barrier"                      "one call over all members of a running job, and its tree";
     "umbra pool ls"                           "the pools of shared memory, and how full they are";
     "umbra pipe recv NAME"                    "what `umbra pipe send NAME` reads in another shell";
     "umbra help run"                          "everything that a job can be asked for";
@@ -73,6 +75,7 @@ enum What {
     Dump(dump::Dump),
     Diff(diff::Diff),
     Doctor(doctor::Doctor),
+    Call(call::Call),
     Sim(sim::Sim),
     Stencil(stencil::Stencil),
     Advect(advect::Advect),
@@ -107,6 +110,7 @@ pub(crate) fn main() -> ExitCode {
         What::Dump(dump) => dump.execute(&mut out),
         What::Diff(diff) => diff.execute(&mut out),
         What::Doctor(doctor) => doctor.execute(&mut out),
+        What::Call(call) => call.execute(&mut out),
         What::Sim(sim) => sim.execute(&mut out),
         What::Stencil(stencil) => stencil.execute(&mut out),
         What::Advect(advect) => advect.execute(&mut out),

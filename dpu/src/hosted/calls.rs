@@ -71,7 +71,7 @@ impl Calls {
     /// [`CallsError`].
     pub(super) fn start(residents: u16) -> Result<Calls, CallsError> {
         let seats = 2 * residents + GUESTS;
-        let shape = Shape { members: seats, messages: MESSAGES, message_bytes: MESSAGE_BYTES };
+        let shape = Shape { messages: MESSAGES, message_bytes: MESSAGE_BYTES, ..Shape::new(seats) };
         let station = Station::create("umbra-calls", shape)?;
         let capacities = Capacities { call_bytes: CALL_BYTES, ..Capacities::new(u32::from(seats)) };
         let mut member = Member::join_with(&station, Node(0), capacities, |config| config)?;

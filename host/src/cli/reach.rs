@@ -30,6 +30,9 @@ pub(crate) struct Reach {
     /// The job's DPUs, in order, separated by commas; UMBRA_DPUS, else all of the file, if left out
     #[arg(long, value_delimiter = ',', value_name = "DPU")]
     dpus: Vec<String>,
+    /// Directory with the Unix sockets of the agents on this machine; the others are asked over TCP
+    #[arg(long, value_name = "DIR", conflicts_with = "job")]
+    sockets: Option<PathBuf>,
     /// How long to wait for agents
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = parse_lapse)]
     timeout: Lapse,
@@ -75,7 +78,7 @@ impl Reach {
         match (config, secret) {
             (Some(config), Some(secret)) => {
                 let dpus = if self.dpus.is_empty() { environment.dpus } else { self.dpus.clone() };
-                Ok(Place { config, secret, sockets: None, dpus })
+                Ok(Place { config, secret, sockets: self.sockets.clone(), dpus })
             }
             (None, None) => match JobDirectory::all_held().as_slice() {
                 [only] => in_directory(only, &self.dpus),

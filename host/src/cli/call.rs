@@ -1,0 +1,265 @@
+//! `umbra call`: runs a function over the members of a running job, and shows the tree as it ran.
+
+mod plot;
+mod spec;
+mod tree;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Args;
+use umbra::admin::{self, Body as _, ops};
+use umbra::call::built_in::{self, BROADCAST, COUNT, GATHER, REDUCE};
+use umbra::call::probe::{self, Run};
+use umbra::call::{Failure as CallFailure, Member, Reply, Station, WaitError};
+use umbra::quantity::{Nanos, parse_lapse};
+use umbra_core::chain::{Call as Order, Caps, Data, Handle, Mode, Node, Phase, Plan, Tag, Verdict, Work};
+use umbra_core::peer::Sp;
+use umbra_core::time::{Lapse, Time};
+
+use self::spec::{Numbers, Place, Shape};
+use super::reach::Reach;
+use super::{Done, Failure, Out, paint};
+
+/// Run a function over members of chained calls of a running job: one call, a tree of members, one answer.
+///
+/// An agent on this machine is asked for its meeting place. By default the call goes over the members that live at the agent, one
+/// for each rank; they have the functions barrier, broadcast, gather, reduce and count, and no rank is woken. Any other name is
+/// that of a function which the members have registered themselves. The exit code is 0 if the call ended well everywhere.
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Call {
+    /// The function
+    function: String,
+    #[command(flatten)]
+    reach: Reach,
+    /// The agent that is asked, by the number of its service process
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    agent: u32,
+    /// The members, such as 0-7,12; all that live at the agent if left out
+    #[arg(long, value_name = "LIST", value_parser = spec::members)]
+    members: Option<spec::Members>,
+    /// The tree: binary, binomial, flat, chain, kary:K or knomial:K
+    #[arg(long, value_name = "TREE", default_value = "binary")]
+    tree: Shape,
+    /// Bytes that go to everybody: the value of a broadcast, the data of any other function
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    data: String,
+    /// What count adds to every counter
+    #[arg(long, value_name = "N", default_value_t = 0, allow_negative_numbers = true)]
+    add: i64,
+    /// What reduce does with the values, such as sum:u64, min:f64 or or:u32
+    #[arg(long, value_name = "OP:TYPE", default_value = "sum:u64")]
+    with: Numbers,
+    /// Bytes that a function of another name may answer, which its callback combines
+    #[arg(long, value_name = "BYTES", default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=4096))]
+    reply: u32,
+    /// How long the call may take
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = parse_lapse)]
+    deadline: Lapse,
+    /// Report all failures, not only the first
+    #[arg(long)]
+    collect: bool,
+    /// Have a member fail on purpose: MEMBER@func, MEMBER@callback or MEMBER@hang
+    #[arg(long, value_name = "WHERE")]
+    fail: Option<Place>,
+    /// Draw what ran when into an SVG file
+    #[arg(long, value_name = "FILE")]
+    plot: Option<PathBuf>,
+}
+
+const EXAMPLES: &str = paint::examples!(
+    "umbra call barrier"                               "was everybody there, and how long did each edge take?";
+    "umbra call count --add 1 --tree binomial"         "add to everybody's counter, tell the sum";
+    "umbra call broadcast --data hello --members 0-3"  "set the values of four members";
+    "umbra call gather --plot gather.svg"              "all values, and a drawing of the call";
+    "umbra call barrier --fail 5@func --collect"       "what a failure in the middle of the tree looks like";
+);
+
+/// For the calls that look at the one that was asked for.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// What messages hold beside data: head, names and sizes of as many members as there can be.
+const BESIDE_DATA: u32 = 2048;
+
+/// What became of a call.
+struct Ended {
+    outcome: Result<Reply, CallFailure>,
+    took: Nanos,
+    runs: Vec<Run>,
+}
+
+impl Call {
+    pub(crate) fn execute(&self, out: Out<'_>) -> Done {
+        let (station, residents) = self.meet()?;
+        let seats = u32::from(station.shape().members);
+        let members: Vec<Node> = match &self.members {
+            Some(members) => members.0.clone(),
+            None => (0..residents).map(Node).collect(),
+        };
+        let free = (residents..seats).rev().map(Node).filter(|node| !members.contains(node));
+        let mut own = Member::join_any(&station, free).map_err(Failure::failed)?;
+        let ended = self.make(&mut own, &members)?;
+        self.show(out, &members, own.node(), &ended)?;
+        if let Some(path) = &self.plot {
+            std::fs::write(path, plot::draw(&self.function, own.node(), &ended.runs))
+                .map_err(|error| Failure::failed(format!("{}: {error}", path.display())))?;
+            writeln!(out, "  drawn into {}", path.display())?;
+        }
+        Ok(if ended.outcome.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    }
+
+    /// The meeting place at the agent, and how many members live there.
+    fn meet(&self) -> Result<(Station, u32), Failure> {
+        let (mut asker, _) = self.reach.connect()?;
+        let which = asker.targets().position(|target| target.sp == Sp(self.agent));
+        let which = which.ok_or_else(|| Failure::failed(format!("the job has no service process {}", self.agent)))?;
+        let (body, descriptor) =
+            asker.call_for(which, ops::CALLS, &[], self.reach.patience()).map_err(Failure::failed)?;
+        let calls = admin::Calls::from_body(&body).map_err(|_| Failure::failed("the agent's answer is malformed"))?;
+        Ok((Station::attach(descriptor).map_err(Failure::failed)?, calls.residents))
+    }
+
+    /// Makes the call while everybody is watched.
+    fn make(&self, own: &mut Member, members: &[Node]) -> Result<Ended, Failure> {
+        let known = self.name();
+        own.serve_built_ins(0).map_err(Failure::failed)?;
+        own.serve_probe().map_err(Failure::failed)?;
+        if let Name::Other(name) = &known {
+            // Whoever only makes the call takes the answer of the root as it is.
+            own.register(name, take).map_err(Failure::failed)?;
+        }
+        let parents = self.tree.parents(members.len());
+        let plan = Plan::Parents(&parents);
+        let through = |call| Order { plan, at_root: false, ..call };
+        let fault = self.fail.map(|place| (place.node, place.fault));
+        if let Some(stranger) = fault.map(|(node, _)| node).filter(|node| !members.contains(node)) {
+            return Err(Failure::usage(format!("member {stranger} is to fail, and is none of the call")));
+        }
+        let on = probe::orders(true, fault);
+        whole(own, &through(probe::watch(members, &on)))?;
+        let (add, header) = (self.add.to_le_bytes(), self.with.header());
+        let room = own.message_bytes().saturating_sub(BESIDE_DATA);
+        let call = match &known {
+            Name::BuiltIn(BROADCAST) => built_in::broadcast(members, self.data.as_bytes()),
+            Name::BuiltIn(GATHER) => {
+                let call = built_in::gather(members, 0);
+                Order { caps: Caps { header: 0, data: room }, ..call }
+            }
+            Name::BuiltIn(REDUCE) => built_in::reduce(members, &header, 1024),
+            Name::BuiltIn(COUNT) => built_in::count(members, &add),
+            Name::BuiltIn(name) => {
+                Order { data: Data::Bytes(self.data.as_bytes()), ..Order::new(Tag::of(name), members) }
+            }
+            Name::Other(name) => {
+                let callback = if self.reply > 0 { Tag::of(name) } else { Tag::NONE };
+                let caps = Caps { header: 0, data: self.reply };
+                Order { data: Data::Bytes(self.data.as_bytes()), callback, caps, ..Order::new(Tag::of(name), members) }
+            }
+        };
+        let mode = if self.collect { call.mode | Mode::COLLECT } else { call.mode };
+        let start = own.now();
+        let handle = own.start(&Order { mode, budget: self.deadline, ..through(call) }).map_err(Failure::failed)?;
+        let id = own.call_id(handle).map_err(Failure::failed)?;
+        let outcome = match own.wait(handle, PATIENCE.max(Duration::from_nanos(self.deadline.0.saturating_mul(2)))) {
+            Ok(reply) => Ok(reply),
+            Err(WaitError::Failed(failure)) => Err(failure),
+            Err(other) => return Err(Failure::failed(other)),
+        };
+        let took = Nanos(own.now().since(start).0);
+        let mut runs = Vec::new();
+        let named = probe::named(id);
+        // Whoever is dead by now tells nothing; the others do, each by itself if not all together.
+        let parts = room / 2 / Run::BYTES as u32;
+        for part in members.chunks((parts as usize / 8).max(1)) {
+            let parents = self.tree.parents(part.len());
+            let trace = probe::trace(part, &named, room);
+            let call = Order { plan: Plan::Parents(&parents), at_root: false, ..trace };
+            if let Ok(reply) = whole(own, &call) {
+                runs.extend(probe::runs(&reply.data));
+            }
+        }
+        let off = probe::orders(false, None);
+        // It is a courtesy: without it the members go on remembering the last runs.
+        let _ = whole(own, &through(probe::watch(members, &off)));
+        runs.sort_by_key(|run| run.began);
+        Ok(Ended { outcome, took, runs })
+    }
+
+    fn name(&self) -> Name {
+        let known = [built_in::BARRIER, BROADCAST, GATHER, REDUCE, COUNT];
+        let is_meant = |name: &&&str| name.strip_prefix("umbra.") == Some(&self.function) || **name == self.function;
+        known.iter().find(is_meant).map_or_else(|| Name::Other(self.function.clone()), |name| Name::BuiltIn(name))
+    }
+
+    fn show(&self, out: Out<'_>, members: &[Node], own: Node, ended: &Ended) -> Result<(), Failure> {
+        let sp = self.agent;
+        writeln!(
+            out,
+            "{} over {} members at service process {sp}, {} tree: {} in {}\n",
+            self.function,
+            members.len(),
+            self.tree,
+            if ended.outcome.is_ok() { paint::good("done") } else { paint::bad("failed") },
+            ended.took,
+        )?;
+        let failed: Vec<Node> =
+            ended.outcome.as_ref().err().into_iter().flat_map(|f| &f.records).map(|r| r.origin).collect();
+        tree::print(out, members, own, &self.tree, &ended.runs, &failed)?;
+        writeln!(out)?;
+        match &ended.outcome {
+            Err(failure) => {
+                for record in &failure.records {
+                    writeln!(out, "  {} {record}", paint::bad("✘"))?;
+                }
+                writeln!(out, "  {}, with the one who made the call", failure.tallies)?;
+            }
+            Ok(reply) => self.show_reply(out, &reply.data)?,
+        }
+        Ok(())
+    }
+
+    fn show_reply(&self, out: Out<'_>, data: &[u8]) -> Result<(), Failure> {
+        match self.name() {
+            Name::BuiltIn(GATHER) => {
+                for (node, value) in built_in::entries(data) {
+                    writeln!(out, "  {node:>4}  {}", spec::readable(value))?;
+                }
+            }
+            Name::BuiltIn(REDUCE) => writeln!(out, "  {}", self.with.list(data))?,
+            Name::BuiltIn(COUNT) => {
+                let sum = data.try_into().map_or(0, i64::from_le_bytes);
+                writeln!(out, "  sum of all counters {sum}")?;
+            }
+            _ if data.is_empty() => {}
+            _ => writeln!(out, "  {}", spec::readable(data))?,
+        }
+        Ok(())
+    }
+}
+
+/// Which function is meant.
+enum Name {
+    BuiltIn(&'static str),
+    Other(String),
+}
+
+/// Takes the answer of the only child as one's own.
+fn take(work: &mut Work<'_>) -> Verdict {
+    if let Phase::Wait(answer) = work.phase {
+        // A reply that is too large fails the call by that name.
+        let _ = work.reply.set_header(answer.header).and_then(|()| work.reply.set_data(answer.data));
+    }
+    Verdict::Done
+}
+
+/// Makes a call and waits for it.
+fn whole(own: &mut Member, call: &Order<'_>) -> Result<Reply, Failure> {
+    let handle: Handle = own.start(call).map_err(Failure::failed)?;
+    own.wait(handle, PATIENCE).map_err(Failure::failed)
+}
+
+/// The time between two moments, none if they are the other way round.
+fn between(from: Time, to: Time) -> Nanos {
+    Nanos(to.since(from).0)
+}
