@@ -92,7 +92,7 @@ impl Snapshot {
     /// Looks at the channel that a reference names.
     ///
     /// # Errors
-    /// As for [`Channel::attach_reference`].
+    /// As for [`Channel::attach_reference`](super::Channel::attach_reference).
     pub fn of_reference(bytes: &[u8]) -> Result<Snapshot, Error> {
         Self::of_home(&Home::named(bytes, &NONE, Pool::inspect_reference)?)
     }
