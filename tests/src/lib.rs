@@ -15,6 +15,7 @@ pub mod hostile;
 pub mod machine;
 pub mod memory_server;
 pub mod owned;
+pub mod random_exchanges;
 pub mod rig;
 pub mod schedule;
 pub mod sweep;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use umbra::advect::{self, Finished, Options, Problem, RankOutcome, run_rank, summary};
-use umbra_mpi::{Communicator, MpiSlot, MpiStrips};
+use umbra_mpi::{Communicator, MpiRma, MpiSlot, MpiStrips, Window};
 
 use crate::options::Carrier;
 use crate::told;
@@ -47,6 +47,13 @@ pub(crate) fn run(world: Communicator, wanted: &Wanted) -> Result<bool, Box<dyn 
     let (rank, quiet, begun) = (world.rank(), |_| (), Instant::now());
     let (transport, outcome) = match wanted.carrier {
         Carrier::Slot => ("mpi-slot", run_rank(&options, rank, MpiSlot::new(world), quiet)?),
+        Carrier::Rma => {
+            let words = MpiRma::words(world.size(), options.extent()?.message);
+            let window = Window::allocate(&world, words)?;
+            let outcome = run_rank(&options, rank, MpiRma::new(world, &window), quiet)?;
+            window.free()?;
+            ("mpi-rma", outcome)
+        }
         Carrier::Early => ("mpi-early", run_rank(&options, rank, MpiStrips::early(world), quiet)?),
         Carrier::Probe => ("mpi-probe", run_rank(&options, rank, MpiStrips::probing(world), quiet)?),
     };

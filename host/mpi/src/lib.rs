@@ -3,6 +3,7 @@
 //! On one machine ranks share memory; between machines MPI and whatever launches it are the engine. Here are:
 //!
 //! - [`MpiSlot`] carries boundary exchange: one message a peer, into a slot that its receiver has posted before.
+//! - [`MpiRma`] puts messages into a [`Window`] of the receiver instead.
 //! - [`MpiStrips`] does the same with a message for each strip, as mesh codes do, to compare with.
 //! - [`Bootstrap`] makes a job of the processes that `mpirun` started: numbers, node groups, agents and secret come from
 //!   the communicator, so the endpoint cache needs no configuration file.
@@ -11,6 +12,7 @@
 //! raw         the calls of MPI, with the memory that they work on (all unsafe code)
 //! ballot      votes and plans
 //! slot        boundary exchange, a message a peer
+//! rma         boundary exchange, a message a peer, put where the receiver looks
 //! strips      boundary exchange, a message a strip
 //! bootstrap   a job from a communicator
 //! ```
@@ -24,10 +26,12 @@ mod ballot;
 mod bootstrap;
 #[allow(unsafe_code, reason = "calls of MPI")]
 mod raw;
+mod rma;
 mod slot;
 mod strips;
 
 pub use bootstrap::{Bootstrap, BootstrapError};
-pub use raw::{Communicator, MpiError};
+pub use raw::{Communicator, MpiError, Window};
+pub use rma::MpiRma;
 pub use slot::MpiSlot;
 pub use strips::MpiStrips;

@@ -16,7 +16,8 @@ usage: mpirun -n RANKS umbra-mpi COMMAND
                        --cells N, --fields N, --radius N, --cycles N, --dense, --split, --reversed,
                        --delay-us N, --seed N, --dealloc-count N, --timeout-s N, --no-verify, --json,
                        --plot FILE.html (written by rank 0); and --transport slot (a message a
-                       peer), early or probe (a message a strip)
+                       peer), rma (the same, put where the receiver looks), early or probe (a
+                       message a strip)
   group                make a job of these processes, without a configuration file, and look
                        everybody up in the endpoint cache
   --help               this text
@@ -33,6 +34,8 @@ Examples:
 pub(crate) enum Carrier {
     /// A message a peer, into a posted slot.
     Slot,
+    /// A message a peer, put into a window.
+    Rma,
     /// A message a strip, all receives posted early.
     Early,
     /// A message a strip, received when it was seen.
@@ -100,9 +103,10 @@ fn advect(mut parser: lexopt::Parser) -> Result<Request, lexopt::Error> {
             Long("transport") => {
                 carrier = match parser.value()?.string()?.as_str() {
                     "slot" => Carrier::Slot,
+                    "rma" => Carrier::Rma,
                     "early" => Carrier::Early,
                     "probe" => Carrier::Probe,
-                    other => return Err(format!("there is no transport {other}: slot, early or probe").into()),
+                    other => return Err(format!("there is no transport {other}: slot, rma, early or probe").into()),
                 };
                 continue;
             }

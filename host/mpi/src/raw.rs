@@ -4,13 +4,19 @@
 //! receive still uses, and no storage is given back before. All errors are returned. MPI is used from one thread; none
 //! of these types can leave it.
 //!
+//! A [`Window`] is memory that others write to.
+//!
 //! Source: MPI 3.1, chapters 3 (point-to-point), 5.9 (reductions) and 6.4.2 (`MPI_Comm_split_type`).
+
+mod window;
 
 use std::ffi::{c_int, c_void};
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 
 use mpi::ffi;
+
+pub use window::Window;
 
 /// A call that MPI refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -87,8 +87,7 @@ const fn tags(slot: u32) -> (u32, u32) {
 }
 
 /// Writes values from a word on.
-pub(crate) fn store(buffer: &mut Buffer, first: usize, values: &[f64]) -> Result<(), TransportError> {
-    let words = buffer.words_mut().unwrap_or(&mut []);
+pub(crate) fn store(words: &mut [u64], first: usize, values: &[f64]) -> Result<(), TransportError> {
     let (end, capacity) = ((first + values.len()) as u64 * 8, words.len() as u64 * 8);
     let words = words.get_mut(first..first + values.len()).ok_or(TransportError::SlotTooSmall { end, capacity })?;
     for (word, value) in words.iter_mut().zip(values) {
@@ -98,8 +97,7 @@ pub(crate) fn store(buffer: &mut Buffer, first: usize, values: &[f64]) -> Result
 }
 
 /// Reads values from a word on.
-pub(crate) fn load(buffer: &Buffer, first: usize, into: &mut [f64]) -> Result<(), TransportError> {
-    let words = buffer.words().unwrap_or(&[]);
+pub(crate) fn load(words: &[u64], first: usize, into: &mut [f64]) -> Result<(), TransportError> {
     let (end, capacity) = ((first + into.len()) as u64 * 8, words.len() as u64 * 8);
     let words = words.get(first..first + into.len()).ok_or(TransportError::SlotTooSmall { end, capacity })?;
     for (value, word) in into.iter_mut().zip(words) {
@@ -121,7 +119,7 @@ impl Transport for MpiSlot {
         SLOTS
     }
 
-    fn plans(&mut self, peers: &[Peer], entries: &[Entry]) -> Result<(), TransportError> {
+    fn plans(&mut self, _epoch: u32, peers: &[Peer], entries: &[Entry]) -> Result<(), TransportError> {
         let world = *self.world();
         // Nothing is under way but the receives that were posted for exchanges that never were.
         self.peers.iter_mut().for_each(|ends| *ends = None);
@@ -153,7 +151,7 @@ impl Transport for MpiSlot {
             Place::Slot(at) => (&mut two.slot, at as usize),
             Place::Overflow(at) => (&mut two.overflow, at as usize),
         };
-        store(buffer, at / 8 + behind, values)
+        store(buffer.words_mut().unwrap_or(&mut []), at / 8 + behind, values)
     }
 
     fn publish(&mut self, message: &Message, _epoch: u32, head: &[u8]) -> Result<(), TransportError> {
@@ -209,7 +207,7 @@ impl Transport for MpiSlot {
 
     fn read(&self, from: u32, slot: u32, place: Place, behind: usize, into: &mut [f64]) -> Result<(), TransportError> {
         let (buffer, at) = self.ends(from)?.into[(slot % SLOTS) as usize].area(place);
-        load(buffer, at / 8 + behind, into)
+        load(buffer.words().unwrap_or(&[]), at / 8 + behind, into)
     }
 
     fn vote(&mut self, round: u32, vote: Vote) -> Result<(), TransportError> {

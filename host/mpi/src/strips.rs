@@ -168,7 +168,7 @@ impl Transport for MpiStrips {
         SLOTS
     }
 
-    fn plans(&mut self, peers: &[Peer], entries: &[Entry]) -> Result<(), TransportError> {
+    fn plans(&mut self, _epoch: u32, peers: &[Peer], entries: &[Entry]) -> Result<(), TransportError> {
         let (world, when) = (*self.ballot.world(), self.when);
         self.peers.iter_mut().for_each(|ends| *ends = None);
         for peer in peers {
@@ -212,7 +212,7 @@ impl Transport for MpiStrips {
             Place::Slot(at) => (in_slot, at as usize),
             Place::Overflow(at) => (over, at as usize),
         };
-        crate::slot::store(buffer, at / 8 + behind, values)
+        crate::slot::store(buffer.words_mut().unwrap_or(&mut []), at / 8 + behind, values)
     }
 
     fn publish(&mut self, message: &Message, _epoch: u32, bytes: &[u8]) -> Result<(), TransportError> {
@@ -276,7 +276,7 @@ impl Transport for MpiStrips {
         };
         let at = coming.places.binary_search_by_key(&key, |&(over, at, _)| (over, at)).map_err(|_| silent)?;
         let strip = &coming.strips[coming.places[at].2];
-        crate::slot::load(&strip.buffer, behind, into)
+        crate::slot::load(strip.buffer.words().unwrap_or(&[]), behind, into)
     }
 
     fn vote(&mut self, round: u32, vote: Vote) -> Result<(), TransportError> {

@@ -131,6 +131,7 @@ pub fn run_rank<T: Transport>(
     if options.frames > 0 {
         frames.push(run.frame(options.cycles));
     }
+    run.boundary.close().map_err(failed(options.cycles))?;
     Ok(run.outcome(cycles_ns, cycle_bytes, frames, slots_peak))
 }
 

@@ -48,7 +48,8 @@ impl<T: Transport> Boundary<T> {
         self.sent = vec![false; self.machine.peers().len()];
         self.head = vec![0; self.machine.head_bytes()];
         self.row = vec![0.0; self.shape.extents()[0] as usize];
-        self.transport.plans(self.machine.peers(), self.machine.entries())?;
+        let epoch = self.machine.config().epoch;
+        self.transport.plans(epoch, self.machine.peers(), self.machine.entries())?;
         let part = |range: &std::ops::Range<u32>| range.start as usize..range.end as usize;
         for peer in self.machine.peers() {
             let image = build::image(peer.fingerprints()[0], &self.machine.entries()[part(peer.out())]);
@@ -111,6 +112,17 @@ impl<T: Transport> Boundary<T> {
         self.machine.resume(counts);
         self.shape = mesh.shape();
         self.compare()
+    }
+
+    /// Ends: waits until all ranks are between the same two exchanges, and begins no other. Then nobody needs anything of
+    /// this rank's memory any more, so it may go. All ranks do this together.
+    ///
+    /// # Errors
+    /// As [`remesh`](Self::remesh).
+    pub fn close(&mut self) -> Result<(), BoundaryError> {
+        self.quiesce()?;
+        self.machine.close();
+        Ok(())
     }
 
     fn quiesce(&mut self) -> Result<u32, BoundaryError> {

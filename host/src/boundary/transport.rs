@@ -54,12 +54,12 @@ pub trait Transport {
     fn slots(&self) -> u32;
 
     /// The ranks that messages go to and come from, with their plans: after the first build and after each change of the
-    /// mesh, when nothing is under way. Into each slot the first message has at most the peer's
+    /// mesh, when nothing is under way, and before the first message of this epoch. Into each slot the first message has at most the peer's
     /// [`slot_bytes`](Peer::slot_bytes).
     ///
     /// # Errors
     /// [`TransportError`].
-    fn plans(&mut self, _peers: &[Peer], _entries: &[Entry]) -> Result<(), TransportError> {
+    fn plans(&mut self, _epoch: u32, _peers: &[Peer], _entries: &[Entry]) -> Result<(), TransportError> {
         Ok(())
     }
 

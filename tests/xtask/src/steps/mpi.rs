@@ -21,8 +21,14 @@ const RUNS: &[(u32, &str)] = &[
     (4, "advect --problem smooth --cells 8 --radius 2 --cycles 24 --transport early --split"),
     (3, "advect --problem shift -d 3 --blocks 2 --cells 6 --radius 2 --cycles 10 --transport probe --reversed"),
     (4, "advect --problem smooth --cells 8 --radius 2 --cycles 24 --transport probe"),
+    (1, "advect --problem shift --cells 8 --radius 2 --cycles 24 --transport rma --dense"),
+    (3, "advect --problem shift --cells 8 --radius 2 --cycles 24 --transport rma --split --delay-us 300"),
+    (4, "advect --problem smooth --cells 8 --radius 2 --cycles 24 --transport rma --reversed"),
+    (8, "advect --problem smooth -d 3 --blocks 2 --cells 6 --radius 2 --cycles 10 --transport rma"),
     (8, "group"),
 ];
+/// Ranks of a run of random exchanges over every transport, and how many.
+const RANDOM: &[(u32, &str)] = &[(2, "10000"), (5, "100"), (8, "40")];
 /// Seconds of a run, on a machine with fewer processors than ranks.
 const LIMIT: u64 = 180;
 
@@ -50,7 +56,7 @@ pub(super) fn check(bench: &Bench<'_>) -> Result<Verdict, Failure> {
         return Ok(Verdict::Skipped(missing.join(", ")));
     }
     let without: String = missing.iter().map(|reason| format!(", not with all: {reason}")).collect();
-    Ok(Verdict::Passed(format!("{} runs by {}{without}", RUNS.len() + 1, here.join(" and "))))
+    Ok(Verdict::Passed(format!("{} runs by {}{without}", RUNS.len() + RANDOM.len() + 1, here.join(" and "))))
 }
 
 /// Everything with one library. A change of the compiler driver does not build the bindings anew, so each has its own folder.
@@ -62,10 +68,12 @@ fn with(bench: &Bench<'_>, mpi: &Mpi, libclang: &Libclang, agent: &Path) -> Resu
     };
     cargo("clippy --all-targets").words("-- -D warnings").succeed(bench.log)?;
     cargo("test").succeed(bench.log)?;
-    cargo("build --bins").succeed(bench.log)?;
+    cargo("build --bins --examples").succeed(bench.log)?;
     let program = folder.join(PROFILE).join("umbra-mpi");
     let go = |ranks, words: &str, path: &[&Path]| run(mpi, ranks, &program, words, path, agent, bench.log);
     RUNS.iter().try_for_each(|&(ranks, words)| go(ranks, words, &[]))?;
+    let random = folder.join(PROFILE).join("examples").join("random_exchanges");
+    RANDOM.iter().try_for_each(|&(ranks, count)| run(mpi, ranks, &random, count, &[], agent, bench.log))?;
     let page = folder.join("blobs.html");
     go(3, "advect --blocks 4 --cells 8 --radius 2 --cycles 24 --json --plot", &[&page])?;
     let text = std::fs::read_to_string(&page).map_err(|e| Failure::new(format!("{}: {e}", page.display())))?;

@@ -1,0 +1,47 @@
+//! Random exchanges over each transport, under `mpirun`: what arrives is what was sent.
+//!
+//! ```text
+//! mpirun -n RANKS random_exchanges COUNT
+//! ```
+#![forbid(unsafe_code)]
+
+#[allow(unreachable_pub, reason = "the tests of the workspace use it from a library")]
+#[path = "../../../tests/src/random_exchanges.rs"]
+mod random_exchanges;
+
+use std::error::Error;
+
+use umbra_mpi::{Communicator, MpiRma, MpiSlot, MpiStrips, Window};
+
+use random_exchanges::Exchanges;
+
+fn run(world: Communicator) -> Result<(), Box<dyn Error>> {
+    let count = std::env::args().nth(1).ok_or("usage: mpirun -n RANKS random_exchanges COUNT")?.parse()?;
+    let exchanges = Exchanges { ranks: world.size(), seed: u64::from(world.size()), count };
+    let window = Window::allocate(&world, MpiRma::words(world.size(), exchanges.extent()?.message))?;
+    for name in ["mpi-slot", "mpi-rma", "mpi-early", "mpi-probe"] {
+        let counts = match name {
+            "mpi-slot" => exchanges.run(MpiSlot::new(world))?,
+            "mpi-rma" => exchanges.run(MpiRma::new(world, &window))?,
+            "mpi-early" => exchanges.run(MpiStrips::early(world))?,
+            _ => exchanges.run(MpiStrips::probing(world))?,
+        };
+        // Everybody is done with the messages of this transport before the next one uses the same tags.
+        let live = world.gather(&[counts.live])?;
+        if world.rank() == 0 {
+            println!("{count} exchanges over {name}, {} live strips", live.iter().sum::<u64>());
+        }
+    }
+    Ok(window.free()?)
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let universe = mpi::initialize().ok_or("MPI was initialized before")?;
+    let world = Communicator::world(&universe)?;
+    if let Err(error) = run(world) {
+        eprintln!("rank {}: {error}", world.rank());
+        // Others may wait for this rank, which will not come.
+        world.abort(1);
+    }
+    Ok(())
+}

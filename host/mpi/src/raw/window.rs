@@ -1,0 +1,127 @@
+//! Memory that every process of a communicator has and all others can write to and read from.
+//!
+//! The epoch in which the others may do so lasts as long as the window. Its owner reads it meanwhile, by words, which is
+//! defined where the memory model is `MPI_WIN_UNIFIED`: on all machines with coherent caches.
+//!
+//! Source: MPI 3.1, chapter 11 (one-sided communication).
+
+use std::ffi::{c_int, c_void};
+use std::marker::PhantomData;
+use std::mem::MaybeUninit;
+use std::ptr::NonNull;
+
+use mpi::ffi;
+use umbra_core::atomic::{AtomicU64, Ordering};
+
+use super::{Communicator, MpiError, check, count};
+
+/// A window; as long as it is there, so is its memory. Forgotten rather than [freed](Self::free), it stays until the
+/// process ends.
+#[derive(Debug)]
+pub struct Window {
+    raw: ffi::MPI_Win,
+    base: NonNull<AtomicU64>,
+    words: usize,
+    /// Calls of MPI are made by one thread.
+    alone: PhantomData<*const ()>,
+}
+
+impl Window {
+    /// As many words of zeros at each process. All processes call this, with the same number, and it waits for all.
+    ///
+    /// # Errors
+    /// [`MpiError`].
+    pub fn allocate(world: &Communicator, words: usize) -> Result<Window, MpiError> {
+        let call = "MPI_Win_allocate";
+        let too_large = MpiError { call, code: -1 };
+        let bytes = words.max(1).checked_mul(8).ok_or(too_large)?;
+        let bytes = ffi::MPI_Aint::try_from(bytes).map_err(|_| too_large)?;
+        let (mut base, mut raw) = (std::ptr::null_mut::<c_void>(), MaybeUninit::uninit());
+        // SAFETY: constants of the library.
+        let (info, returns) = unsafe { (ffi::RSMPI_INFO_NULL, ffi::RSMPI_ERRORS_RETURN) };
+        let place = (&raw mut base).cast::<c_void>();
+        // SAFETY: all processes of the communicator call this; the places are a pointer's and a window's.
+        check(call, unsafe { ffi::MPI_Win_allocate(bytes, 8, info, world.raw, place, raw.as_mut_ptr()) })?;
+        // SAFETY: the call has written it.
+        let raw = unsafe { raw.assume_init() };
+        // SAFETY: `raw` is a window of this process, here and below.
+        check("MPI_Win_set_errhandler", unsafe { ffi::MPI_Win_set_errhandler(raw, returns) })?;
+        let base = NonNull::new(base.cast::<AtomicU64>()).ok_or(MpiError { call, code: -1 })?;
+        let window = Window { raw, base, words, alone: PhantomData };
+        window.words().iter().for_each(|word| word.store(0, Ordering::Relaxed));
+        // SAFETY: no other epoch of this process is open for the window.
+        check("MPI_Win_lock_all", unsafe { ffi::MPI_Win_lock_all(0, raw) })?;
+        window.sync()?;
+        // Nobody writes before everybody has written the zeros.
+        world.gather(&[0])?;
+        Ok(window)
+    }
+
+    /// Words of each process.
+    #[must_use]
+    pub const fn len(&self) -> usize {
+        self.words
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.words == 0
+    }
+
+    /// The words of this process; others may change them at any time.
+    #[must_use]
+    pub(crate) const fn words(&self) -> &[AtomicU64] {
+        // SAFETY: so many words were allocated, at an address that suits every type, and are freed with the window only.
+        unsafe { std::slice::from_raw_parts(self.base.as_ptr(), self.words) }
+    }
+
+    /// Lets this process see what others wrote, and others what it wrote.
+    pub(crate) fn sync(&self) -> Result<(), MpiError> {
+        // SAFETY: the epoch is open.
+        check("MPI_Win_sync", unsafe { ffi::MPI_Win_sync(self.raw) })
+    }
+
+    fn part(&self, call: &'static str, at: usize, len: usize) -> Result<(ffi::MPI_Aint, c_int), MpiError> {
+        let outside = MpiError { call, code: -1 };
+        let end = at.checked_add(len).ok_or(outside)?;
+        if end > self.words { Err(outside) } else { Ok((at as ffi::MPI_Aint, count(call, len)?)) }
+    }
+
+    /// Writes words at a process, from a place on; they are there when this returns.
+    pub(crate) fn put(&self, to: u32, at: usize, words: &[u64]) -> Result<(), MpiError> {
+        let (call, to) = ("MPI_Put", to as c_int);
+        let (at, len) = self.part(call, at, words.len())?;
+        // SAFETY: a constant of the library.
+        let kind = unsafe { ffi::RSMPI_UINT64_T };
+        let from = words.as_ptr().cast::<c_void>();
+        // SAFETY: the words are there until the flush below has ended, and the part is within every window.
+        check(call, unsafe { ffi::MPI_Put(from, len, kind, to, at, len, kind, self.raw) })?;
+        // SAFETY: the epoch is open.
+        check("MPI_Win_flush", unsafe { ffi::MPI_Win_flush(to, self.raw) })
+    }
+
+    /// Reads words of a process, from a place on.
+    pub(crate) fn get(&self, from: u32, at: usize, words: &mut [u64]) -> Result<(), MpiError> {
+        let (call, from) = ("MPI_Get", from as c_int);
+        let (at, len) = self.part(call, at, words.len())?;
+        // SAFETY: a constant of the library.
+        let kind = unsafe { ffi::RSMPI_UINT64_T };
+        let to = words.as_mut_ptr().cast::<c_void>();
+        // SAFETY: the words are borrowed until the flush below has ended, and the part is within every window.
+        check(call, unsafe { ffi::MPI_Get(to, len, kind, from, at, len, kind, self.raw) })?;
+        // SAFETY: the epoch is open.
+        check("MPI_Win_flush", unsafe { ffi::MPI_Win_flush(from, self.raw) })
+    }
+
+    /// Gives the memory back. All processes call this, and it waits for all.
+    ///
+    /// # Errors
+    /// [`MpiError`].
+    pub fn free(mut self) -> Result<(), MpiError> {
+        // SAFETY: the epoch is open, and nothing is under way in it.
+        check("MPI_Win_unlock_all", unsafe { ffi::MPI_Win_unlock_all(self.raw) })?;
+        // SAFETY: nobody has a reference to its words any more, for the window is taken.
+        check("MPI_Win_free", unsafe { ffi::MPI_Win_free(&raw mut self.raw) })
+    }
+}
