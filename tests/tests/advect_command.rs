@@ -47,6 +47,7 @@ fn s34_and_s35_processes_give_the_same_bits_on_every_number_of_ranks() {
             &["-n", "2"],
             &["-n", "3", "--split"],
             &["-n", "4", "--threads"],
+            &["-n", "3", "--transport", "agent"],
             &["-n", "8", "--reversed", "--delay", "200us"],
         ] {
             let object = good(&[&SMALL[..], problem, way].concat());
@@ -129,6 +130,47 @@ fn s41_a_stopped_rank_is_named_with_blocks_and_fields_after_the_deadline() {
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(said.contains("not received in time; rank 1: block ") && said.contains(", field 0, element ("), "{said}");
     rig::all_gone(&ranks);
+}
+
+/// The process among these that is the agent.
+fn agent_of(processes: &[u32]) -> u32 {
+    let is_agent = |pid: &&u32| {
+        std::fs::read_to_string(format!("/proc/{pid}/cmdline")).is_ok_and(|line| line.contains("--as-agent"))
+    };
+    *processes.iter().find(is_agent).unwrap()
+}
+
+#[test]
+fn s40_a_run_goes_on_without_its_killed_agent() {
+    let arguments = ["-n", "3", "--transport", "agent", "--cycles", "1500", "--delay", "500us", "--blocks", "4"];
+    let mut command = umbra();
+    let job = command.args(arguments).args(["--cells", "8", "--radius", "2", "--fields", "2", "--quiet"]);
+    let job = job.stdout(Stdio::piped()).spawn().unwrap();
+    let begun = Instant::now();
+    let mut processes = Vec::new();
+    while processes.len() < 4 {
+        assert!(begun.elapsed() < Duration::from_secs(30), "the processes did not start");
+        std::thread::sleep(Duration::from_millis(10));
+        processes = children(job.id());
+    }
+    std::thread::sleep(Duration::from_millis(300));
+    signal(agent_of(&processes), Signal::KILL);
+    let output = job.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && said.contains("every cell has the bits of the closed form"), "{said}");
+    rig::all_gone(&processes);
+}
+
+#[test]
+fn s40_a_stopped_agent_is_named_after_the_deadline_and_nothing_stays_behind() {
+    let (job, processes) = long_run(&["-n", "2", "--timeout", "2s", "--transport", "agent"], 3);
+    let agent = agent_of(&processes);
+    signal(agent, Signal::STOP);
+    let output = job.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains(&format!("that its agent, process {agent}, does not look at")), "{said}");
+    rig::all_gone(&processes);
 }
 
 #[test]

@@ -32,7 +32,9 @@ fn variants(options: Options) -> Vec<(String, Options)> {
         }
         let reversed = Options { ranks, reversed: true, split: ranks == 3, ..options };
         let delayed = Options { ranks, delay: Duration::from_micros(300), cycles: options.cycles, ..options };
+        let agent = Options { ranks, agent: true, split: ranks % 2 == 0, ..options };
         all.push((format!("{ranks} ranks, reversed"), reversed));
+        all.push((format!("{ranks} ranks, agent"), agent));
         all.push((format!("{ranks} ranks, delayed"), delayed));
     }
     all

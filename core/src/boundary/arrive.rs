@@ -2,7 +2,8 @@
 
 use super::channel::Channel;
 use super::exchange::{Arrival, Exchange};
-use super::header::{HEAD, Head, Live, bitmap_bytes, bitmap_words, ones};
+use super::expected::{Expected, in_slot_bytes};
+use super::header::{HEAD, Head, Live, bitmap_bytes, ones};
 use super::pack::{Place, Spread};
 use super::peer::{Arrived, Peer};
 use super::plan::Entry;
@@ -31,67 +32,27 @@ where
     }
 
     fn take(&mut self, at: usize, bytes: &[u8]) -> Result<Arrival, Refused> {
-        let (head, live) = Head::parse(bytes)?;
         let peer = self.peers.as_ref().get(at).ok_or(Refused::Stranger)?;
-        match head.epoch.wrapping_sub(self.config.epoch) as i32 {
-            0 => {}
-            1.. => return Ok(Arrival::Early),
-            _ => return Err(Refused::OldEpoch { came: head.epoch, ours: self.config.epoch }),
-        }
-        let (came, seen) = (head.sequence, peer.seen);
-        match came.wrapping_sub(seen) as i32 {
-            ..=0 => return Err(Refused::Duplicate { came, seen }),
-            1 => {}
-            _ => return Err(Refused::Gap { came, seen }),
-        }
-        if came.wrapping_sub(self.sequence) as i32 > 0 {
+        let entries = &self.entries.as_ref()[peer.into.start as usize..peer.into.end as usize];
+        let (epoch, kind, fingerprint) = (self.config.epoch, self.config.kind, peer.prints[1] as u32);
+        let expected = Expected { epoch, kind, fingerprint, entries };
+        let Some((head, live, arrived)) = expected.inspect(peer.seen, self.sequence, peer.always, bytes)? else {
             return Ok(Arrival::Early);
-        }
-        let ours = peer.prints[1] as u32;
-        let channels = peer.into.len() as u32;
-        if (head.fingerprint, head.channels, head.kind) != (ours, channels, self.config.kind.0) {
-            return Err(Refused::Plan { came: head.fingerprint, ours });
-        }
+        };
         // Between what we had and what we have sent, however the numbers wrap.
         if head.credit.wrapping_sub(peer.credit) > peer.sent.wrapping_sub(peer.credit) {
             return Err(Refused::Credit { came: head.credit, sent: peer.sent });
         }
-        let arrived = self.compare(peer, &head, live)?;
+        let (room, whole) = (peer.slot_bytes(), in_slot_bytes(head.channels, arrived.in_slot));
+        if whole > u64::from(room) {
+            return Err(Refused::TooLong { came: whole, room });
+        }
         self.accept(at, &head, live, arrived);
         Ok(if head.overflow == 0 {
             Arrival::Whole
         } else {
             Arrival::Fetch { address: head.overflow_at, key: head.overflow_key, len: head.overflow }
         })
-    }
-
-    /// Whether the payload is exactly that of the live strips, and split between them.
-    fn compare(&self, peer: &Peer, head: &Head, live: Live<'_>) -> Result<Arrived, Refused> {
-        let in_slot = head.payload - u64::from(head.overflow);
-        let entries = &self.entries.as_ref()[peer.into.start as usize..peer.into.end as usize];
-        let null = |nth: &usize| !live.is(*nth) && entries[*nth].always;
-        if let Some(nth) = (0..entries.len()).find(|nth| peer.always && null(nth)) {
-            return Err(Refused::NeverNull { key: entries[nth].key });
-        }
-        let words = (0..bitmap_words(entries.len())).map(|nth| live.word(nth, entries.len()));
-        // Up to which channel the payload lies in the slot.
-        let (mut sum, mut whole) = (0u64, (in_slot == 0).then_some(0));
-        for nth in ones(words) {
-            sum += entries[nth].bytes();
-            if sum == in_slot {
-                whole = Some(nth as u32 + 1);
-            }
-        }
-        if sum != head.payload {
-            return Err(Refused::Payload { came: head.payload, expected: sum });
-        }
-        let Some(channels) = whole else { return Err(Refused::Split) };
-        let (room, whole) = (peer.slot_bytes(), in_slot + (HEAD + bitmap_bytes(head.channels)) as u64);
-        if whole > u64::from(room) {
-            return Err(Refused::TooLong { came: whole, room });
-        }
-        let (overflow, fetched) = (head.overflow, head.overflow == 0);
-        Ok(Arrived { in_slot: in_slot as u32, overflow, whole: channels, fetched })
     }
 
     fn accept(&mut self, at: usize, head: &Head, live: Live<'_>, arrived: Arrived) {

@@ -10,6 +10,7 @@
 //! Key, Entry           channels and plans, the same on both sides
 //! Channel              who may do what in which state
 //! Head                 the message
+//! Expected             what must be true of a message, for an agent that sees it first
 //! Exchange             one rank's exchanges with all its peers
 //! agree                when the mesh may change
 //! Pool                 objects with counted owners, for memory of strips and fields
@@ -53,6 +54,7 @@ mod arrive;
 mod channel;
 mod class;
 mod exchange;
+mod expected;
 mod header;
 mod pack;
 mod peer;
@@ -69,6 +71,7 @@ mod threshold;
 pub use channel::{Channel, Sent, Start};
 pub use class::Class;
 pub use exchange::{Arrival, Config, Counts, Exchange, Storage};
+pub use expected::Expected;
 pub use header::{HEAD, Head, HeadError, Live, bitmap_bytes};
 pub use pack::{Message, Pack, Place};
 pub use peer::Peer;

@@ -3,9 +3,12 @@
 use std::sync::Arc;
 use std::sync::mpsc;
 
+use umbra_core::atomic::{AtomicU32, Ordering};
+
 use super::options::{AdvectError, Options};
 use super::rank::{RankOutcome, run_rank};
-use crate::boundary::Fabric;
+use crate::boundary::{Agent, Attended, Fabric};
+use crate::sys::segment::Segment;
 
 /// A rank has done so many cycles.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -40,15 +43,22 @@ pub struct Outcome {
 pub fn run(options: &Options, mut tell: impl FnMut(Progress)) -> Result<Outcome, AdvectError> {
     options.check()?;
     let extent = options.extent()?;
-    let segment = Arc::new(Fabric::segment(extent)?);
-    let outcomes: Vec<Result<RankOutcome, AdvectError>> = std::thread::scope(|scope| {
+    let segment = Arc::new(if options.agent { Agent::segment(extent) } else { Fabric::segment(extent) }?);
+    let ended = AtomicU32::new(0);
+    let outcomes = std::thread::scope(|scope| -> Result<Vec<Result<RankOutcome, AdvectError>>, AdvectError> {
         let (said, hear) = mpsc::channel();
+        if options.agent {
+            let (mut agent, ended) = (Agent::attach(segment.clone(), extent)?, &ended);
+            // Should it fail, the ranks look out for themselves.
+            scope.spawn(move || agent.attend(|| ended.load(Ordering::Relaxed) < options.ranks));
+        }
         let threads: Vec<_> = (0..options.ranks)
             .map(|rank| {
                 let (segment, said) = (segment.clone(), said.clone());
+                let ended = Ended(&ended);
                 scope.spawn(move || {
-                    let fabric = Fabric::attach(segment, extent, rank)?;
-                    run_rank(options, rank, fabric, |cycles| {
+                    let _ended = ended;
+                    run_within(options, rank, segment, |cycles| {
                         // Whether anybody listens changes nothing.
                         let _ = said.send(Progress { rank, cycles });
                     })
@@ -58,9 +68,36 @@ pub fn run(options: &Options, mut tell: impl FnMut(Progress)) -> Result<Outcome,
         drop(said);
         hear.into_iter().for_each(&mut tell);
         let ended = |rank| AdvectError::Ended { rank, why: "its thread panicked".to_owned() };
-        (0..).zip(threads).map(|(rank, thread)| thread.join().unwrap_or_else(|_| Err(ended(rank)))).collect()
+        Ok((0..).zip(threads).map(|(rank, thread)| thread.join().unwrap_or_else(|_| Err(ended(rank)))).collect())
     });
-    outcomes.into_iter().collect::<Result<Vec<_>, _>>().map(summary)
+    outcomes?.into_iter().collect::<Result<Vec<_>, _>>().map(summary)
+}
+
+/// Counts a rank that has ended, however it did.
+struct Ended<'c>(&'c AtomicU32);
+
+impl Drop for Ended<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// Runs a rank from beginning to end over memory that all ranks of this machine share, which the options say how to use.
+/// `tell` hears of each cycle.
+///
+/// # Errors
+/// [`AdvectError`].
+pub fn run_within(
+    options: &Options,
+    rank: u32,
+    segment: Arc<Segment>,
+    tell: impl FnMut(u32),
+) -> Result<RankOutcome, AdvectError> {
+    let extent = options.extent()?;
+    match options.agent {
+        true => run_rank(options, rank, Attended::attach(segment, extent, rank)?, tell),
+        false => run_rank(options, rank, Fabric::attach(segment, extent, rank)?, tell),
+    }
 }
 
 /// What the ranks say together.

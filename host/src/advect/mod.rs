@@ -24,7 +24,7 @@ mod shift;
 mod smooth;
 
 pub use finished::Finished;
-pub use gather::{Outcome, Progress, run, summary};
+pub use gather::{Outcome, Progress, run, run_within, summary};
 pub use options::{AdvectError, Options, Problem};
 pub use rank::{Frame, RankOutcome, Times, run_rank};
 

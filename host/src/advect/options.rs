@@ -60,6 +60,8 @@ pub struct Options {
     pub idle: u32,
     /// How long an exchange may take.
     pub deadline: Duration,
+    /// Have an agent look out for what comes.
+    pub agent: bool,
     /// Take a picture of the first field each so many cycles; never if 0.
     pub frames: u32,
 }
@@ -107,6 +109,9 @@ pub enum AdvectError {
     /// A rank that is a process of its own has failed; it names itself.
     #[error("{0}")]
     Rank(String),
+    /// The agent of the ranks does not start.
+    #[error("the agent does not start: {0}")]
+    Agent(String),
     /// A rank ended without an outcome.
     #[error("rank {rank} ended early: {why}")]
     Ended {
@@ -144,6 +149,7 @@ impl Options {
             seed: 1,
             idle: 5,
             deadline: Duration::from_secs(60),
+            agent: false,
             frames: 0,
         }
     }

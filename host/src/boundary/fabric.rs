@@ -21,10 +21,10 @@ use super::transport::{Transport, TransportError};
 use crate::sys::segment::{Segment, SegmentError};
 
 /// Bytes that words which different ranks write are kept apart.
-const LINE: usize = 128;
+pub(super) const LINE: usize = 128;
 /// Words of a stamp line, the most slots that a pair can have.
 const STAMPS: u32 = (LINE / 8) as u32;
-const PAGE: usize = 4096;
+pub(super) const PAGE: usize = 4096;
 
 /// How large a fabric is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -38,7 +38,7 @@ pub struct Extent {
 }
 
 impl Extent {
-    fn capacity(&self) -> usize {
+    pub(super) fn capacity(&self) -> usize {
         (self.message as usize).next_multiple_of(PAGE)
     }
 
@@ -52,6 +52,11 @@ impl Extent {
 
     fn areas(&self) -> usize {
         (self.stamps() + self.pairs() * LINE).next_multiple_of(PAGE)
+    }
+
+    /// With as many slots as a pair can have.
+    pub(super) fn usable(self) -> Extent {
+        Extent { slots: self.slots.clamp(1, STAMPS), ..self }
     }
 
     /// Bytes of the segment: of addresses, not of memory.
@@ -85,11 +90,15 @@ impl Fabric {
     /// # Errors
     /// [`TransportError`] if the segment is smaller than the extent says, or the rank is none of it.
     pub fn attach(segment: Arc<Segment>, extent: Extent, rank: u32) -> Result<Fabric, TransportError> {
-        let extent = Extent { slots: extent.slots.clamp(1, STAMPS), ..extent };
+        let extent = extent.usable();
         segment.at_writable(0, extent.bytes())?;
         let fabric = Fabric { taken: vec![0; extent.ranks as usize * STAMPS as usize], segment, extent, rank };
         fabric.check(rank)?;
         Ok(fabric)
+    }
+
+    pub(super) const fn extent(&self) -> &Extent {
+        &self.extent
     }
 
     fn check(&self, rank: u32) -> Result<(), TransportError> {
@@ -103,13 +112,13 @@ impl Fabric {
         Ok(from as usize * self.extent.ranks as usize + to as usize)
     }
 
-    fn stamp(&self, from: u32, to: u32, slot: u32) -> Result<&AtomicU64, TransportError> {
+    pub(super) fn stamp(&self, from: u32, to: u32, slot: u32) -> Result<&AtomicU64, TransportError> {
         let pair = self.pair(from, to)?;
         Ok(self.segment.word(self.extent.stamps() + pair * LINE + (slot % self.extent.slots) as usize * 8)?)
     }
 
     /// So many words of a place of a message.
-    fn words(
+    pub(super) fn words(
         &self,
         from: u32,
         to: u32,
@@ -136,7 +145,7 @@ impl Fabric {
         Ok(self.segment.words((rank as usize * 2 + (round % 2) as usize) * LINE, 4)?)
     }
 
-    fn store_bytes(words: &[AtomicU64], bytes: &[u8]) {
+    pub(super) fn store_bytes(words: &[AtomicU64], bytes: &[u8]) {
         for (word, bytes) in words.iter().zip(bytes.chunks(8)) {
             let mut whole = [0; 8];
             whole[..bytes.len()].copy_from_slice(bytes);
@@ -144,7 +153,7 @@ impl Fabric {
         }
     }
 
-    fn load_bytes(words: &[AtomicU64], bytes: &mut [u8]) {
+    pub(super) fn load_bytes(words: &[AtomicU64], bytes: &mut [u8]) {
         for (word, bytes) in words.iter().zip(bytes.chunks_mut(8)) {
             bytes.copy_from_slice(&word.load(Ordering::Relaxed).to_le_bytes()[..bytes.len()]);
         }

@@ -29,6 +29,7 @@
 //!
 //! The protocol is [`umbra_core::boundary`]; docs/boundary.md describes it.
 
+mod agent;
 mod build;
 mod edges;
 mod epoch;
@@ -40,6 +41,7 @@ mod strip;
 mod tasks;
 mod transport;
 
+pub use agent::{Agent, Attended};
 pub use build::largest_message;
 pub use edges::{Edge, fill_edges};
 pub use error::{BoundaryError, Differs, Late};

@@ -211,7 +211,11 @@ impl<T: Transport> Boundary<T> {
         }
         if !ready {
             let late = self.now() > self.machine.due();
-            return if late { Err(BoundaryError::Late(Late::new(self.machine.missing()))) } else { Ok(Poll::Pending) };
+            return match late.then(|| self.transport.hindered()) {
+                None => Ok(Poll::Pending),
+                Some(Some(error)) => Err(error.into()),
+                Some(None) => Err(BoundaryError::Late(Late::new(self.machine.missing()))),
+            };
         }
         for &half in scope.halves() {
             if self.halves[half] < Half::Received {
@@ -233,7 +237,11 @@ impl<T: Transport> Boundary<T> {
     }
 
     fn receive_nonlocal(&mut self) -> Result<bool, BoundaryError> {
-        let slot = self.machine.sequence() % self.machine.config().slots;
+        let sequence = self.machine.sequence();
+        if !self.machine.peers().is_empty() && !self.transport.ready(sequence)? {
+            return Ok(false);
+        }
+        let slot = sequence % self.machine.config().slots;
         let mut all = self.halves[NONLOCAL] >= Half::Sent;
         for peer in 0..self.machine.peers().len() {
             if self.machine.is_received(peer) {
@@ -337,6 +345,12 @@ impl<T: Transport> Boundary<T> {
     #[must_use]
     pub const fn machine(&self) -> &Machine {
         &self.machine
+    }
+
+    /// The transport, to look at.
+    #[must_use]
+    pub const fn transport(&self) -> &T {
+        &self.transport
     }
 
     /// Bytes of slots that peers may fill at this moment, and the same if every slot held everything.

@@ -36,6 +36,20 @@ pub enum TransportError {
         /// What it returned.
         code: i32,
     },
+    /// The agent of this rank is alive and does nothing, so it cannot be replaced.
+    #[error(
+        "messages have come for rank {rank} that its agent, process {pid}, does not look at: let it go on, or end it and \
+         the rank looks for itself"
+    )]
+    Agent {
+        /// The process.
+        pid: u32,
+        /// The rank.
+        rank: u32,
+    },
+    /// This process cannot say who it is.
+    #[error("{0}")]
+    Process(crate::sys::process::ProcessError),
     /// What a rank must have sent before does not come.
     #[error("nothing came from rank {rank}: see why it ended, or whether it runs the same mesh")]
     Silent {
@@ -83,6 +97,19 @@ pub trait Transport {
     /// # Errors
     /// [`TransportError`].
     fn publish(&mut self, message: &Message, epoch: u32, head: &[u8]) -> Result<(), TransportError>;
+
+    /// Whether it is worth to look for the messages of this exchange; asked before any of them is looked at.
+    ///
+    /// # Errors
+    /// [`TransportError`].
+    fn ready(&mut self, _sequence: u32) -> Result<bool, TransportError> {
+        Ok(true)
+    }
+
+    /// What else than the peers keeps the open exchange from being over, after its deadline.
+    fn hindered(&self) -> Option<TransportError> {
+        None
+    }
 
     /// Copies the head out if there is a message in this slot that was not [taken](Self::taken) yet.
     ///

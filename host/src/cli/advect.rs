@@ -69,6 +69,9 @@ pub(crate) struct Advect {
     /// Looks in a row without content after which a block gives a field back
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = at_least_one())]
     dealloc_count: u32,
+    /// What carries the messages
+    #[arg(long, value_enum, value_name = "TRANSPORT", default_value_t = Carrier::Shm)]
+    transport: Carrier,
     /// Run the ranks as threads of one process
     #[arg(long)]
     threads: bool,
@@ -90,6 +93,9 @@ pub(crate) struct Advect {
     /// This process is a rank of another one, which it talks to by its standard input and output
     #[arg(long, value_name = "RANK", hide = true)]
     as_rank: Option<u32>,
+    /// This process is the agent of another one, whose standard input is the memory of the ranks
+    #[arg(long, hide = true, conflicts_with = "as_rank")]
+    as_agent: bool,
 }
 
 const EXAMPLES: &str = paint::examples!(
@@ -98,6 +104,7 @@ const EXAMPLES: &str = paint::examples!(
     "umbra advect -d 3 --plot blobs.html"          "a space, with a page that shows blocks come and go";
     "umbra advect --dense"                         "the same without sparseness, to see what it saves";
     "umbra advect --split --reversed --delay 1ms"  "in another order, and with ranks that dawdle: the same bits";
+    "umbra advect --transport agent"               "with a process that looks out for what comes";
     "umbra advect --json | jq .live_fraction"      "figures for a script";
 );
 
@@ -110,6 +117,14 @@ enum Equation {
     Shift,
     /// Upwind, second order in time
     Smooth,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+enum Carrier {
+    /// Memory that the ranks share
+    Shm,
+    /// The same, and an agent that looks out for messages, so that a rank learns by one load that all are there
+    Agent,
 }
 
 impl Advect {
@@ -134,6 +149,7 @@ impl Advect {
             seed: self.seed,
             idle: self.dealloc_count,
             deadline: self.timeout,
+            agent: self.transport == Carrier::Agent,
             frames: if self.plot.is_some() { cycles.div_ceil(PICTURES).max(1) } else { 0 },
             ..usual
         }
@@ -144,6 +160,9 @@ impl Advect {
         options.check().map_err(Failure::usage)?;
         if let Some(rank) = self.as_rank {
             return children::be(&options, rank, out);
+        }
+        if self.as_agent {
+            return children::attend(&options);
         }
         let mut watch = Watch::new(!self.quiet && std::io::stderr().is_terminal(), &options);
         let begun = std::time::Instant::now();
@@ -156,8 +175,13 @@ impl Advect {
         watch.finish();
         let outcome = outcome.map_err(Failure::failed)?;
         let dense = self.dense_hash(&options, &mut watch)?;
-        let finished =
-            Finished::new(&options, outcome, dense, elapsed, if self.threads { "shm-threads" } else { "shm" });
+        let transport = match (self.transport, self.threads) {
+            (Carrier::Shm, false) => "shm",
+            (Carrier::Shm, true) => "shm-threads",
+            (Carrier::Agent, false) => "agent",
+            (Carrier::Agent, true) => "agent-threads",
+        };
+        let finished = Finished::new(&options, outcome, dense, elapsed, transport);
         if let Some(path) = &self.plot {
             std::fs::write(path, finished.report().to_html())
                 .map_err(|e| Failure::failed(format!("cannot write the page {}: {e}", path.display())))?;

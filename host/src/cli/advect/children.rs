@@ -1,6 +1,6 @@
 //! Ranks as processes: this executable again, with the shared segment as its standard input.
 //!
-//! A rank gets the arguments of the command, and its number. It writes one JSON object a line: how far it is, and in the end
+//! A rank gets the arguments of the command, and its number; an agent, if there is one, gets the same and is one more process. It writes one JSON object a line: how far it is, and in the end
 //! its outcome or why it failed. The kernel kills it with the process that started it.
 
 use std::io::{self, BufRead as _, BufReader};
@@ -10,8 +10,8 @@ use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
-use umbra::advect::{AdvectError, Options, Outcome, Progress, RankOutcome, run_rank, summary};
-use umbra::boundary::Fabric;
+use umbra::advect::{AdvectError, Options, Outcome, Progress, RankOutcome, run_within, summary};
+use umbra::boundary::{Agent, Fabric};
 use umbra::sys::segment::{Mapping, Segment};
 
 use crate::cli::{Done, Failure, Out, print_json};
@@ -44,26 +44,23 @@ fn ended(rank: u32, why: impl ToString) -> AdvectError {
     AdvectError::Ended { rank, why: why.to_string() }
 }
 
-fn start(rank: u32, segment: &Segment) -> Result<Child, AdvectError> {
-    let program = std::env::current_exe().map_err(|e| ended(rank, e))?;
-    let share: OwnedFd = segment.share()?;
-    Command::new(program)
-        .args(std::env::args_os().skip(1))
-        .arg("--as-rank")
-        .arg(rank.to_string())
-        .stdin(Stdio::from(share))
-        .stdout(Stdio::piped())
-        .spawn()
-        .map_err(|e| ended(rank, e))
+/// This program again, with the memory of the ranks as its standard input.
+fn start(segment: &Segment, arguments: &[&str]) -> Result<Child, String> {
+    let program = std::env::current_exe().map_err(|e| e.to_string())?;
+    let share: OwnedFd = segment.share().map_err(|e| e.to_string())?;
+    let mut command = Command::new(program);
+    command.args(std::env::args_os().skip(1)).args(arguments).stdin(Stdio::from(share)).stdout(Stdio::piped());
+    command.spawn().map_err(|e| e.to_string())
 }
 
 /// Runs all ranks as processes.
 pub(super) fn run(options: &Options, mut tell: impl FnMut(Progress)) -> Result<Outcome, AdvectError> {
-    let segment = Fabric::segment(options.extent()?)?;
+    let extent = options.extent()?;
+    let segment = if options.agent { Agent::segment(extent) } else { Fabric::segment(extent) }?;
     let mut ranks = Ranks(Vec::new());
     let (said, hear) = mpsc::channel();
     for rank in 0..options.ranks {
-        let mut child = start(rank, &segment)?;
+        let mut child = start(&segment, &["--as-rank", &rank.to_string()]).map_err(|why| ended(rank, why))?;
         let output = child.stdout.take();
         ranks.0.push(child);
         let said = said.clone();
@@ -80,6 +77,10 @@ pub(super) fn run(options: &Options, mut tell: impl FnMut(Progress)) -> Result<O
         });
     }
     drop(said);
+    if options.agent {
+        // The ranks do without it if it ends early.
+        ranks.0.push(start(&segment, &["--as-agent"]).map_err(AdvectError::Agent)?);
+    }
     let mut outcomes: Vec<Option<RankOutcome>> = (0..options.ranks).map(|_| None).collect();
     for (rank, line) in hear {
         match line {
@@ -98,25 +99,37 @@ pub(super) fn run(options: &Options, mut tell: impl FnMut(Progress)) -> Result<O
     all.map(summary).ok_or_else(|| ended(0, "some rank said nothing"))
 }
 
-/// Is one of the ranks.
-pub(super) fn be(options: &Options, rank: u32, out: Out<'_>) -> Done {
+/// The memory of the ranks, for a process that ends with the one that started it.
+fn memory(options: &Options) -> Result<Arc<Segment>, Failure> {
     rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL)).map_err(Failure::failed)?;
     let extent = options.extent().map_err(Failure::failed)?;
     let memory = io::stdin().as_fd().try_clone_to_owned().map_err(Failure::failed)?;
-    let segment = Segment::attach(memory, Mapping::ReadWrite, extent.bytes()).map_err(Failure::failed)?;
+    let bytes = if options.agent { Agent::bytes(extent) } else { extent.bytes() };
+    Segment::attach(memory, Mapping::ReadWrite, bytes).map(Arc::new).map_err(Failure::failed)
+}
+
+/// Is one of the ranks.
+pub(super) fn be(options: &Options, rank: u32, out: Out<'_>) -> Done {
+    let segment = memory(options)?;
     let mut told = Instant::now();
     let mut say = |line: &Line| print_json(out, line).and_then(|()| out.flush().map_err(Failure::from));
-    let outcome = Fabric::attach(Arc::new(segment), extent, rank).map_err(AdvectError::from).and_then(|fabric| {
-        run_rank(options, rank, fabric, |cycles| {
-            if told.elapsed() > TELL || cycles == options.cycles {
-                told = Instant::now();
-                // A starter that does not listen any more ends this process.
-                let _ = say(&Line::Cycles(cycles));
-            }
-        })
+    let outcome = run_within(options, rank, segment, |cycles| {
+        if told.elapsed() > TELL || cycles == options.cycles {
+            told = Instant::now();
+            // A starter that does not listen any more ends this process.
+            let _ = say(&Line::Cycles(cycles));
+        }
     });
     match outcome {
         Ok(outcome) => say(&Line::Done(Box::new(outcome))).map(|()| ExitCode::SUCCESS),
         Err(error) => say(&Line::Failed(error.to_string())).map(|()| ExitCode::FAILURE),
     }
+}
+
+/// Is the agent of all ranks, until it is killed.
+pub(super) fn attend(options: &Options) -> Done {
+    let (segment, extent) = (memory(options)?, options.extent().map_err(Failure::failed)?);
+    let mut agent = Agent::attach(segment, extent).map_err(Failure::failed)?;
+    agent.attend(|| true).map_err(Failure::failed)?;
+    Ok(ExitCode::SUCCESS)
 }

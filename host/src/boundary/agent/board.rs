@@ -1,0 +1,171 @@
+//! What a rank and its agent tell each other, in the memory that all ranks share.
+//!
+//! ```text
+//! holder, wish    who looks out for this rank, and who would like to
+//! turns           how often an agent has looked
+//! news            a word a slot: how many peers' messages of which exchange are there
+//! plan            version, epoch, kind, lengths; then for each peer its fingerprint and its channels
+//! refused         messages that were refused on behalf of this rank
+//! seen            a line for each peer: a word a slot, the message in it that was found good
+//! inbox           for each peer and slot: what did not fit into the slot
+//! ```
+//!
+//! The words of news, seen and inbox have one writer, the holder: the agent, or the rank itself if there is none. A holder
+//! is replaced only when its process is dead or it has left, so no two ever write.
+
+use umbra_core::atomic::{AtomicU64, Ordering};
+use umbra_core::crew::{Identity, Liveness as _, Member};
+
+use super::super::fabric::{Extent, LINE, PAGE};
+use super::super::transport::TransportError;
+use crate::sys::process::{ProcessError, ProcessId, Processes};
+use crate::sys::segment::Segment;
+
+const WORDS: usize = LINE / 8;
+/// Lines in front of those of the peers.
+const LINES: usize = 5;
+/// Words of a plan in front of its peers.
+pub(super) const VERSION: usize = 0;
+pub(super) const EPOCH: usize = 1;
+pub(super) const KIND: usize = 2;
+pub(super) const LENGTH: usize = 3;
+
+/// A process, or one of several agents or ranks in it, as a word; never 0.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Name(pub(super) u64);
+
+const START_BITS: u32 = 31;
+const PID_BITS: u32 = 22;
+
+impl Name {
+    /// Another name of this process.
+    pub(super) fn new() -> Result<Name, ProcessError> {
+        static NAMES: AtomicU64 = AtomicU64::new(1);
+        let ProcessId { pid, start } = ProcessId::current()?;
+        let identity = Identity::new(pid, start);
+        // ORDERING: a number of its own is all that is wanted.
+        let nth = NAMES.fetch_add(1, Ordering::Relaxed) << (PID_BITS + START_BITS);
+        Ok(Name(nth | u64::from(identity.pid()) << START_BITS | u64::from(identity.start())))
+    }
+
+    const fn identity(self) -> Identity {
+        let pid = (self.0 >> START_BITS) as u32 & ((1 << PID_BITS) - 1);
+        Identity::new(pid, self.0)
+    }
+
+    pub(super) const fn pid(self) -> u32 {
+        self.identity().pid()
+    }
+
+    /// Whether its process lives.
+    pub(super) fn is_alive(self) -> bool {
+        Processes.is_alive(Member { number: 0, generation: 0, identity: self.identity() })
+    }
+}
+
+/// Bytes that the boards of all ranks take behind a fabric.
+pub(super) fn bytes(extent: &Extent) -> usize {
+    extent.ranks as usize * board_bytes(extent)
+}
+
+fn plan_bytes(extent: &Extent) -> usize {
+    // The lists of all peers have no more channels than the list in the largest message has.
+    (extent.capacity() + (extent.ranks as usize + 1) * LINE).next_multiple_of(LINE)
+}
+
+fn inbox(extent: &Extent) -> usize {
+    (LINE * (LINES + extent.ranks as usize) + plan_bytes(extent)).next_multiple_of(PAGE)
+}
+
+fn board_bytes(extent: &Extent) -> usize {
+    inbox(extent) + extent.ranks as usize * extent.slots as usize * extent.capacity()
+}
+
+/// The board of a rank.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Board<'s> {
+    segment: &'s Segment,
+    extent: Extent,
+    first: usize,
+}
+
+impl<'s> Board<'s> {
+    pub(super) fn of(segment: &'s Segment, extent: Extent, rank: u32) -> Board<'s> {
+        Board { segment, extent, first: extent.bytes() + rank as usize * board_bytes(&extent) }
+    }
+
+    fn line(self, nth: usize) -> Result<&'s [AtomicU64], TransportError> {
+        Ok(self.segment.words(self.first + nth * LINE, WORDS)?)
+    }
+
+    /// Who looks out for the rank; 0 is nobody.
+    pub(super) fn holder(self) -> Result<&'s AtomicU64, TransportError> {
+        Ok(&self.line(0)?[0])
+    }
+
+    /// Who would like to.
+    pub(super) fn wish(self) -> Result<&'s AtomicU64, TransportError> {
+        Ok(&self.line(0)?[1])
+    }
+
+    /// How often an agent has looked, in a line of its own.
+    pub(super) fn turns(self) -> Result<&'s AtomicU64, TransportError> {
+        Ok(&self.line(4)?[0])
+    }
+
+    /// The news of a slot.
+    pub(super) fn news(self, slot: u32) -> Result<&'s AtomicU64, TransportError> {
+        Ok(&self.line(1)?[(slot % self.extent.slots) as usize])
+    }
+
+    /// The head of the plan.
+    pub(super) fn plan(self) -> Result<&'s [AtomicU64], TransportError> {
+        self.line(2)
+    }
+
+    /// How many messages were refused.
+    pub(super) fn refused(self) -> Result<&'s AtomicU64, TransportError> {
+        Ok(&self.line(3)?[0])
+    }
+
+    /// The good message in a slot of a peer: its epoch and exchange.
+    pub(super) fn seen(self, from: u32, slot: u32) -> Result<&'s AtomicU64, TransportError> {
+        Ok(&self.line(LINES + from as usize)?[(slot % self.extent.slots) as usize])
+    }
+
+    /// So many bytes of the plan.
+    pub(super) fn list(self, bytes: usize) -> Result<&'s [AtomicU64], TransportError> {
+        let capacity = plan_bytes(&self.extent);
+        if bytes > capacity {
+            return Err(TransportError::SlotTooSmall { end: bytes as u64, capacity: capacity as u64 });
+        }
+        let first = self.first + LINE * (LINES + self.extent.ranks as usize);
+        Ok(self.segment.words(first, bytes.div_ceil(8))?)
+    }
+
+    /// So many words of what did not fit into a slot of a peer.
+    pub(super) fn inbox(
+        self,
+        from: u32,
+        slot: u32,
+        first: usize,
+        len: usize,
+    ) -> Result<&'s [AtomicU64], TransportError> {
+        let (end, capacity) = ((first + len) * 8, self.extent.capacity());
+        if end > capacity {
+            return Err(TransportError::SlotTooSmall { end: end as u64, capacity: capacity as u64 });
+        }
+        let nth = from as usize * self.extent.slots as usize + (slot % self.extent.slots) as usize;
+        Ok(self.segment.words(self.first + inbox(&self.extent) + nth * capacity + first * 8, len)?)
+    }
+}
+
+/// What a word of news says when the messages of so many peers are there.
+pub(super) const fn news(epoch: u32, sequence: u32, peers: usize) -> u64 {
+    (epoch as u64 & 0xffff) << 48 | (sequence as u64) << 16 | (peers as u64 & 0xffff)
+}
+
+/// The stamp of a message.
+pub(super) const fn stamp(epoch: u32, sequence: u32) -> u64 {
+    (epoch as u64) << 32 | sequence as u64
+}

@@ -1,0 +1,339 @@
+//! An agent that looks out for the messages of ranks, so that a rank learns by one load that all of them are there.
+//!
+//! A rank that computes between sending and receiving makes no progress meanwhile. An [`Agent`], in a thread or a process
+//! of its own, sees messages when they come: it compares each head with the rank's plan, refuses and counts what is none of
+//! it, fetches what did not fit into the slot, and writes one word when the messages of all peers are there. The rank,
+//! whose transport is [`Attended`], loads that word; what it then uses it compares once more, for an agent's word is no
+//! better than a peer's.
+//!
+//! Credit needs no help: it travels with the messages of the other direction, which must have come anyway.
+//!
+//! An agent that dies is replaced by each rank for itself, at the next look, and nothing is lost or delivered twice, for
+//! all that an agent knows stands on the boards. A new agent says that it is there and gets each rank at its next exchange.
+//! One that lives and does nothing cannot be replaced, as it may go on at any time: the exchange ends at its deadline
+//! with an error that names it.
+//!
+//! *Cost*: a load a look for the rank, however many peers it has. Overflow is copied once more.
+
+mod board;
+mod lookout;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use umbra_core::atomic::Ordering;
+use umbra_core::boundary::{Entry, Message, Peer, Place, Vote};
+
+use super::fabric::{Extent, Fabric};
+use super::tasks;
+use super::transport::{Transport, TransportError};
+use crate::sys::segment::{Segment, SegmentError};
+use board::{Board, Name, stamp};
+use lookout::Lookout;
+
+/// Looks in vain after which a rank asks who looks out for it.
+const LOOKS: u32 = 64;
+/// How often it asks whether that process lives.
+const ALIVE: Duration = Duration::from_millis(10);
+/// An agent that has not looked for so long does nothing.
+const IDLE: Duration = Duration::from_millis(100);
+
+/// Whoever looks out for the ranks of a fabric.
+#[derive(Debug)]
+pub struct Agent {
+    segment: Arc<Segment>,
+    extent: Extent,
+    name: Name,
+    /// By rank: the end that it looks at, and what it knows.
+    ranks: Vec<(Fabric, Lookout)>,
+}
+
+impl Agent {
+    /// Makes the segment of a fabric with boards for an agent.
+    ///
+    /// # Errors
+    /// [`SegmentError`].
+    pub fn segment(extent: Extent) -> Result<Segment, SegmentError> {
+        Segment::create("umbra-boundary", Agent::bytes(extent))
+    }
+
+    /// Bytes of that segment: of addresses, not of memory.
+    #[must_use]
+    pub fn bytes(extent: Extent) -> usize {
+        let extent = extent.usable();
+        extent.bytes() + board::bytes(&extent)
+    }
+
+    /// An agent for all ranks of a fabric whose segment was made by [`segment`](Self::segment).
+    ///
+    /// # Errors
+    /// [`TransportError`] if the segment is smaller than the extent says.
+    pub fn attach(segment: Arc<Segment>, extent: Extent) -> Result<Agent, TransportError> {
+        let extent = extent.usable();
+        segment.at_writable(0, Agent::bytes(extent))?;
+        let ranks = (0..extent.ranks)
+            .map(|rank| Fabric::attach(segment.clone(), extent, rank).map(|fabric| (fabric, Lookout::new(rank))));
+        let ranks = ranks.collect::<Result<_, _>>()?;
+        Ok(Agent { ranks, segment, extent, name: Name::new().map_err(TransportError::Process)? })
+    }
+
+    /// Looks once at the messages of all ranks; true if any had come.
+    ///
+    /// # Errors
+    /// [`TransportError`].
+    pub fn look(&mut self) -> Result<bool, TransportError> {
+        let mut any = false;
+        for (rank, (fabric, lookout)) in (0..).zip(&mut self.ranks) {
+            let board = Board::of(&self.segment, self.extent, rank);
+            if holds(board, self.name, lookout)? {
+                any |= lookout.look(fabric, board)?;
+                let turns = board.turns()?;
+                // ORDERING: a sign of life; nothing is read by it.
+                turns.store(turns.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+            } else if board.wish()?.load(Ordering::Relaxed) != self.name.0 {
+                board.wish()?.store(self.name.0, Ordering::Relaxed);
+            }
+        }
+        Ok(any)
+    }
+
+    /// Looks again and again, and rests when nothing comes, as long as `go_on` says so.
+    ///
+    /// # Errors
+    /// [`TransportError`].
+    pub fn attend(&mut self, mut go_on: impl FnMut() -> bool) -> Result<(), TransportError> {
+        let mut patience = tasks::patience();
+        while go_on() {
+            if self.look()? {
+                patience = tasks::patience();
+            } else {
+                tasks::pause(&mut patience);
+            }
+        }
+        Ok(())
+    }
+
+    /// Messages that were refused, of all ranks and by whoever looked out for them.
+    ///
+    /// # Errors
+    /// [`TransportError`].
+    pub fn refused(&self) -> Result<u64, TransportError> {
+        let of = |rank| Board::of(&self.segment, self.extent, rank).refused().map(|word| word.load(Ordering::Relaxed));
+        (0..self.extent.ranks).map(of).sum()
+    }
+}
+
+impl Drop for Agent {
+    /// The ranks look out for themselves.
+    fn drop(&mut self) {
+        for rank in 0..self.extent.ranks {
+            let board = Board::of(&self.segment, self.extent, rank);
+            // The whole segment was reached when it was attached.
+            if let (Ok(wish), Ok(holder)) = (board.wish(), board.holder()) {
+                for word in [wish, holder] {
+                    // ORDERING: release; the next holder sees all that this one has found.
+                    let _ = word.compare_exchange(self.name.0, 0, Ordering::Release, Ordering::Relaxed);
+                }
+            }
+        }
+    }
+}
+
+/// Whether somebody holds a board, who takes it if nobody does.
+fn holds(board: Board<'_>, name: Name, lookout: &mut Lookout) -> Result<bool, TransportError> {
+    let holder = board.holder()?;
+    // ORDERING: acquire pairs with the release of whoever held it before, here and below.
+    match holder.load(Ordering::Acquire) {
+        held if held == name.0 => return Ok(true),
+        0 => {}
+        _ => return Ok(false),
+    }
+    let taken = holder.compare_exchange(0, name.0, Ordering::AcqRel, Ordering::Acquire).is_ok();
+    if taken {
+        lookout.begin();
+    }
+    Ok(taken)
+}
+
+/// One rank's end of a fabric with an agent.
+#[derive(Debug)]
+pub struct Attended {
+    fabric: Fabric,
+    segment: Arc<Segment>,
+    name: Name,
+    /// For the time in which it has no agent.
+    lookout: Lookout,
+    epoch: u32,
+    peers: usize,
+    /// The exchange that was looked for last, and how often in vain.
+    sequence: u32,
+    looks: u32,
+    asked: Instant,
+    /// How often the agent had looked, and since when it has not looked again.
+    turns: (u64, Instant),
+}
+
+impl Attended {
+    /// The end of a rank of a fabric whose segment was made by [`Agent::segment`]. Each rank has one end.
+    ///
+    /// # Errors
+    /// [`TransportError`] if the segment is smaller than the extent says, or the rank is none of it.
+    pub fn attach(segment: Arc<Segment>, extent: Extent, rank: u32) -> Result<Attended, TransportError> {
+        let extent = extent.usable();
+        segment.at_writable(0, Agent::bytes(extent))?;
+        Ok(Attended {
+            fabric: Fabric::attach(segment.clone(), extent, rank)?,
+            segment,
+            name: Name::new().map_err(TransportError::Process)?,
+            lookout: Lookout::new(rank),
+            epoch: 0,
+            peers: 0,
+            sequence: 0,
+            looks: 0,
+            asked: Instant::now(),
+            turns: (0, Instant::now()),
+        })
+    }
+
+    fn board(&self) -> Board<'_> {
+        Board::of(&self.segment, *self.fabric.extent(), self.fabric.rank())
+    }
+
+    /// Whether this rank looks out for itself, because it has no agent.
+    ///
+    /// # Errors
+    /// [`TransportError`].
+    pub fn is_alone(&self) -> Result<bool, TransportError> {
+        Ok(self.board().holder()?.load(Ordering::Relaxed) == self.name.0)
+    }
+
+    /// Gives the place to an agent that has asked for it.
+    fn hand_over(&self) -> Result<(), TransportError> {
+        let (holder, wish) = (self.board().holder()?, self.board().wish()?);
+        let next = wish.load(Ordering::Relaxed);
+        if next != 0 && holder.load(Ordering::Relaxed) == self.name.0 {
+            // ORDERING: release; the agent sees what was found here. If it dies meanwhile the next looks find that out.
+            let _ = match Name(next).is_alive() {
+                true => holder.compare_exchange(self.name.0, next, Ordering::Release, Ordering::Relaxed),
+                false => wish.compare_exchange(next, 0, Ordering::Relaxed, Ordering::Relaxed),
+            };
+        }
+        Ok(())
+    }
+
+    /// Takes the place of an agent that is gone, and looks.
+    fn look_alone(&mut self) -> Result<(), TransportError> {
+        let board = Board::of(&self.segment, *self.fabric.extent(), self.fabric.rank());
+        let held = board.holder()?.load(Ordering::Relaxed);
+        if held != 0 && held != self.name.0 && self.asked.elapsed() > ALIVE {
+            self.asked = Instant::now();
+            let turns = board.turns()?.load(Ordering::Relaxed);
+            if turns != self.turns.0 {
+                self.turns = (turns, self.asked);
+            }
+            if !Name(held).is_alive() {
+                // ORDERING: what the dead one has written is seen, as it was written before it died.
+                let _ = board.holder()?.compare_exchange(held, 0, Ordering::AcqRel, Ordering::Acquire);
+            }
+        }
+        if holds(board, self.name, &mut self.lookout)? {
+            self.lookout.look(&self.fabric, board)?;
+        }
+        Ok(())
+    }
+}
+
+impl Transport for Attended {
+    fn rank(&self) -> u32 {
+        self.fabric.rank()
+    }
+
+    fn ranks(&self) -> u32 {
+        self.fabric.ranks()
+    }
+
+    fn slots(&self) -> u32 {
+        self.fabric.slots()
+    }
+
+    fn plans(&mut self, epoch: u32, peers: &[Peer], entries: &[Entry]) -> Result<(), TransportError> {
+        (self.epoch, self.peers, self.sequence) = (epoch, peers.len(), 0);
+        lookout::tell(self.board(), epoch, peers, entries)
+    }
+
+    fn write(&mut self, to: u32, slot: u32, place: Place, behind: usize, values: &[f64]) -> Result<(), TransportError> {
+        self.fabric.write(to, slot, place, behind, values)
+    }
+
+    fn publish(&mut self, message: &Message, epoch: u32, head: &[u8]) -> Result<(), TransportError> {
+        self.fabric.publish(message, epoch, head)
+    }
+
+    fn ready(&mut self, sequence: u32) -> Result<bool, TransportError> {
+        let slot = sequence % self.fabric.slots();
+        let complete = board::news(self.epoch, sequence, self.peers);
+        // ORDERING: acquire pairs with the release of whoever has found the messages.
+        if self.board().news(slot)?.load(Ordering::Acquire) == complete {
+            return Ok(true);
+        }
+        if self.sequence != sequence {
+            (self.sequence, self.looks) = (sequence, 0);
+            self.hand_over()?;
+        }
+        self.looks = self.looks.wrapping_add(1);
+        if !self.looks.is_multiple_of(LOOKS) && !self.is_alone()? {
+            return Ok(false);
+        }
+        self.look_alone()?;
+        Ok(self.board().news(slot)?.load(Ordering::Acquire) == complete)
+    }
+
+    fn hindered(&self) -> Option<TransportError> {
+        let board = self.board();
+        let held = board.holder().ok()?.load(Ordering::Relaxed);
+        let slot = self.sequence % self.fabric.slots();
+        let awaited = stamp(self.epoch, self.sequence);
+        let idle = board.turns().ok()?.load(Ordering::Relaxed) == self.turns.0 && self.turns.1.elapsed() > IDLE;
+        // A message is there that was not found good.
+        let waits = (0..self.fabric.ranks()).any(|from| {
+            let sent = self.fabric.stamp(from, self.fabric.rank(), slot).map(|word| word.load(Ordering::Acquire));
+            let seen = board.seen(from, slot).map(|word| word.load(Ordering::Acquire));
+            sent.is_ok_and(|sent| sent == awaited) && seen.is_ok_and(|seen| seen != awaited)
+        });
+        let agent = held != 0 && held != self.name.0;
+        (agent && idle && waits).then(|| TransportError::Agent { pid: Name(held).pid(), rank: self.fabric.rank() })
+    }
+
+    fn look(&mut self, from: u32, slot: u32, head: &mut [u8]) -> Result<bool, TransportError> {
+        self.fabric.look(from, slot, head)
+    }
+
+    fn taken(&mut self, from: u32, slot: u32, room: u32) -> Result<(), TransportError> {
+        self.fabric.taken(from, slot, room)
+    }
+
+    fn read(&self, from: u32, slot: u32, place: Place, behind: usize, into: &mut [f64]) -> Result<(), TransportError> {
+        let Place::Overflow(at) = place else { return self.fabric.read(from, slot, place, behind, into) };
+        let words = self.board().inbox(from, slot, at as usize / 8 + behind, into.len())?;
+        for (value, word) in into.iter_mut().zip(words) {
+            *value = f64::from_bits(word.load(Ordering::Relaxed));
+        }
+        Ok(())
+    }
+
+    fn vote(&mut self, round: u32, vote: Vote) -> Result<(), TransportError> {
+        self.fabric.vote(round, vote)
+    }
+
+    fn vote_of(&self, rank: u32, round: u32) -> Result<Option<Vote>, TransportError> {
+        self.fabric.vote_of(rank, round)
+    }
+
+    fn write_plan(&mut self, to: u32, bytes: &[u8]) -> Result<(), TransportError> {
+        self.fabric.write_plan(to, bytes)
+    }
+
+    fn read_plan(&self, from: u32) -> Result<Vec<u8>, TransportError> {
+        self.fabric.read_plan(from)
+    }
+}

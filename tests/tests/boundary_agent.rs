@@ -1,0 +1,266 @@
+//! An agent that looks out for the messages of ranks: alone, replaced, killed, stopped, and lied to.
+#![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
+
+use std::os::fd::OwnedFd;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use umbra::advect::{Options, Problem, run, run_within, summary};
+use umbra::boundary::{
+    Agent, Attended, Boundary, BoundaryError, Extent, Field, Fields, Grid, Mesh, Scope, Settings, Store, Transport,
+    TransportError, largest_message,
+};
+use umbra::sys::segment::Segment;
+use umbra_core::atomic::{AtomicU32, Ordering};
+use umbra_core::boundary::{Entry, Message, Peer, Place, Shape, Sparse, Vote};
+use umbra_tests::random_exchanges::Exchanges;
+use umbra_tests::rig;
+
+#[test]
+fn s10_random_exchanges_arrive_while_agents_come_and_go() {
+    let exchanges = Exchanges { ranks: 4, seed: 5, count: 4_000 };
+    let extent = exchanges.extent().unwrap();
+    let segment = Arc::new(Agent::segment(extent).unwrap());
+    let ended = AtomicU32::new(0);
+    thread::scope(|scope| {
+        for rank in 0..exchanges.ranks {
+            let (segment, ended) = (segment.clone(), &ended);
+            scope.spawn(move || {
+                let counts = exchanges.run(Attended::attach(segment, extent, rank).unwrap()).unwrap();
+                assert!(counts.overflows > 0, "{counts:?}");
+                ended.fetch_add(1, Ordering::Relaxed);
+            });
+        }
+        let is_over = || ended.load(Ordering::Relaxed) == exchanges.ranks;
+        for life in 0.. {
+            let mut agent = Agent::attach(segment.clone(), extent).unwrap();
+            let end = Instant::now() + Duration::from_millis(1 + life % 20);
+            agent.attend(|| Instant::now() < end && !is_over()).unwrap();
+            if is_over() {
+                assert_eq!(agent.refused().unwrap(), 0, "nothing came twice");
+                break;
+            }
+        }
+    });
+}
+
+/// The program that is the agent of such a run, with its memory.
+fn agent(options: &Options, segment: &Segment) -> Child {
+    let memory: OwnedFd = segment.share().unwrap();
+    let number = |n: u32| n.to_string();
+    let mut command = Command::new(&rig::programs().0);
+    command.args(["advect", "--transport", "agent", "--as-agent", "--problem", "smooth", "-n", &number(options.ranks)]);
+    command.args(["--blocks", &number(options.blocks), "--cells", &number(options.cells)]);
+    command.args(["--fields", &number(options.fields.into()), "--radius", &number(options.radius)]);
+    command.stdin(Stdio::from(memory)).spawn().unwrap()
+}
+
+#[test]
+fn s40_an_agent_that_is_killed_again_and_again_changes_no_bit() {
+    let options = Options {
+        blocks: 4,
+        cells: 8,
+        fields: 3,
+        radius: 2,
+        cycles: 1_500,
+        ranks: 3,
+        delay: Duration::from_micros(300),
+        agent: true,
+        ..Options::new(Problem::Smooth, 2)
+    };
+    // Building them would take longer than the run.
+    let _ = rig::programs();
+    let expected = run(&Options { ranks: 1, agent: false, delay: Duration::ZERO, ..options }, |_| ()).unwrap();
+    let segment = Arc::new(Agent::segment(options.extent().unwrap()).unwrap());
+    let ended = AtomicU32::new(0);
+    let (outcome, killed) = thread::scope(|scope| {
+        let run = |rank| {
+            let outcome = run_within(&options, rank, segment.clone(), |_| ()).unwrap();
+            ended.fetch_add(1, Ordering::Relaxed);
+            outcome
+        };
+        let ranks: Vec<_> = (0..options.ranks).map(|rank| scope.spawn(move || run(rank))).collect();
+        let mut killed = 0;
+        while ended.load(Ordering::Relaxed) < options.ranks {
+            let mut agent = agent(&options, &segment);
+            thread::sleep(Duration::from_millis(40 + killed * 7 % 30));
+            agent.kill().unwrap();
+            agent.wait().unwrap();
+            killed += 1;
+        }
+        (summary(ranks.into_iter().map(|rank| rank.join().unwrap()).collect()), killed)
+    });
+    assert!(killed > 3, "only {killed} agents were killed");
+    assert_eq!((outcome.hash, outcome.nonzero), (expected.hash, expected.nonzero));
+    for rank in &outcome.ranks {
+        let [messages, ..] = rank.counts;
+        assert!(messages <= 2 * 1_500 * 2, "two exchanges a cycle, and two peers");
+    }
+}
+
+/// Two blocks in a row, one on each of two ranks, and a field that both have.
+fn pair<T: Transport + Send>(
+    segment: &Arc<Segment>,
+    extent: Extent,
+    deadline: Duration,
+    end: impl Fn(Attended) -> T + Sync,
+) -> [(Boundary<T>, Store); 2] {
+    let (mesh, fields) = (mesh(), [field()]);
+    let settings = Settings { deadline: Some(deadline), ..Settings::default() };
+    let build = |rank| {
+        let transport = end(Attended::attach(segment.clone(), extent, rank).unwrap());
+        let mut store = Store::new(2, mesh.shape().len(), &fields, 1);
+        store.allocate(rank, 0);
+        store.stage(0).values_mut(rank, 0).unwrap().fill(f64::from(rank) + 1.0);
+        (Boundary::build(&mesh, &fields, transport, settings).unwrap(), store)
+    };
+    thread::scope(|scope| {
+        let other = scope.spawn(|| build(1));
+        [build(0), other.join().unwrap()]
+    })
+}
+
+fn mesh() -> Grid {
+    Grid::new(Shape::new([4, 1, 1], [1, 0, 0]).unwrap(), [2, 1, 1], [true; 3], 2)
+}
+
+fn field() -> Field {
+    Field::sparse(Sparse::new(1e-3, 1e-3, 0.0).unwrap())
+}
+
+fn memory() -> (Arc<Segment>, Extent) {
+    let extent = Extent { ranks: 2, slots: 2, message: largest_message(&mesh(), &[field()], 2) };
+    (Arc::new(Agent::segment(extent).unwrap()), extent)
+}
+
+#[test]
+fn a_rank_is_alone_until_an_agent_comes_and_again_when_it_has_gone() {
+    let (segment, extent) = memory();
+    let is_alone = |rank: &Boundary<Attended>| rank.transport().is_alone().unwrap();
+    let both = |ranks: &mut [(Boundary<Attended>, Store); 2], mut agent: Option<&mut Agent>| {
+        for (rank, store) in ranks.iter_mut() {
+            assert!(rank.send(&store.stage(0), Scope::Any).unwrap().is_ready());
+        }
+        for (rank, store) in ranks.iter_mut() {
+            while rank.receive(&mut store.stage(0), Scope::Any).unwrap().is_pending() {
+                agent.as_mut().map(|agent| agent.look().unwrap());
+            }
+            rank.set(&mut store.stage(0), Scope::Any).unwrap();
+        }
+        assert_eq!(ranks[0].1.values(0, 0, 0).unwrap()[0], 2.0);
+        assert_eq!(ranks[1].1.values(1, 0, 0).unwrap()[5], 1.0);
+    };
+    let mut ranks = pair(&segment, extent, Duration::from_secs(60), |end| end);
+    both(&mut ranks, None);
+    assert!(ranks.iter().all(|(rank, _)| is_alone(rank)));
+    let mut agent = Agent::attach(segment, extent).unwrap();
+    assert!(!agent.look().unwrap(), "it asks for its place");
+    both(&mut ranks, Some(&mut agent));
+    assert!(ranks.iter().all(|(rank, _)| !is_alone(rank)), "it got it with the next exchange");
+    for (rank, store) in &mut ranks {
+        assert!(rank.send(&store.stage(0), Scope::Any).unwrap().is_ready());
+        let mut waits = |_| rank.receive(&mut store.stage(0), Scope::Any).unwrap().is_pending();
+        assert!((0..1_000).all(&mut waits), "nobody has looked yet");
+    }
+    both(&mut ranks, Some(&mut agent));
+    drop(agent);
+    both(&mut ranks, None);
+    assert!(ranks.iter().all(|(rank, _)| is_alone(rank)));
+}
+
+#[test]
+fn s40_an_agent_that_lives_and_does_nothing_is_named_at_the_deadline() {
+    let (segment, extent) = memory();
+    // It takes its places before there are ranks.
+    let mut agent = Agent::attach(segment.clone(), extent).unwrap();
+    agent.look().unwrap();
+    let [(mut sender, mut from), (mut receiver, mut into)] =
+        pair(&segment, extent, Duration::from_millis(300), |end| end);
+    assert!(sender.send(&from.stage(0), Scope::Any).unwrap().is_ready());
+    assert!(receiver.send(&into.stage(0), Scope::Any).unwrap().is_ready());
+    let error = receiver.wait(&mut into.stage(0), Scope::Any).unwrap_err();
+    let expected = TransportError::Agent { pid: std::process::id(), rank: 1 };
+    assert_eq!(error, BoundaryError::Transport(expected));
+    // Once it goes on so does the exchange.
+    assert!(agent.look().unwrap());
+    for (rank, store) in [(&mut sender, &mut from), (&mut receiver, &mut into)] {
+        rank.wait(&mut store.stage(0), Scope::Any).unwrap();
+        rank.set(&mut store.stage(0), Scope::Any).unwrap();
+    }
+}
+
+/// An end whose heads are damaged on their way.
+struct Damaging(Attended);
+
+impl Transport for Damaging {
+    fn rank(&self) -> u32 {
+        self.0.rank()
+    }
+    fn ranks(&self) -> u32 {
+        self.0.ranks()
+    }
+    fn slots(&self) -> u32 {
+        self.0.slots()
+    }
+    fn plans(&mut self, epoch: u32, peers: &[Peer], entries: &[Entry]) -> Result<(), TransportError> {
+        self.0.plans(epoch, peers, entries)
+    }
+    fn write(&mut self, to: u32, slot: u32, place: Place, behind: usize, values: &[f64]) -> Result<(), TransportError> {
+        self.0.write(to, slot, place, behind, values)
+    }
+    fn publish(&mut self, message: &Message, epoch: u32, head: &[u8]) -> Result<(), TransportError> {
+        let mut head = head.to_vec();
+        head[24] ^= 1;
+        self.0.publish(message, epoch, &head)
+    }
+    fn ready(&mut self, sequence: u32) -> Result<bool, TransportError> {
+        self.0.ready(sequence)
+    }
+    fn hindered(&self) -> Option<TransportError> {
+        self.0.hindered()
+    }
+    fn look(&mut self, from: u32, slot: u32, head: &mut [u8]) -> Result<bool, TransportError> {
+        self.0.look(from, slot, head)
+    }
+    fn taken(&mut self, from: u32, slot: u32, room: u32) -> Result<(), TransportError> {
+        self.0.taken(from, slot, room)
+    }
+    fn read(&self, from: u32, slot: u32, place: Place, behind: usize, into: &mut [f64]) -> Result<(), TransportError> {
+        self.0.read(from, slot, place, behind, into)
+    }
+    fn vote(&mut self, round: u32, vote: Vote) -> Result<(), TransportError> {
+        self.0.vote(round, vote)
+    }
+    fn vote_of(&self, rank: u32, round: u32) -> Result<Option<Vote>, TransportError> {
+        self.0.vote_of(rank, round)
+    }
+    fn write_plan(&mut self, to: u32, bytes: &[u8]) -> Result<(), TransportError> {
+        self.0.write_plan(to, bytes)
+    }
+    fn read_plan(&self, from: u32) -> Result<Vec<u8>, TransportError> {
+        self.0.read_plan(from)
+    }
+}
+
+#[test]
+fn s45_a_damaged_head_is_refused_and_counted_by_the_agent_and_never_seen_by_the_rank() {
+    let (segment, extent) = memory();
+    let mut agent = Agent::attach(segment.clone(), extent).unwrap();
+    agent.look().unwrap();
+    let [(mut sender, from), (mut receiver, mut into)] = pair(&segment, extent, Duration::from_secs(2), Damaging);
+    let mut from = from;
+    assert!(sender.send(&from.stage(0), Scope::Any).unwrap().is_ready());
+    assert!(receiver.send(&into.stage(0), Scope::Any).unwrap().is_ready());
+    let over = AtomicU32::new(0);
+    let error = thread::scope(|scope| {
+        scope.spawn(|| agent.attend(|| over.load(Ordering::Relaxed) == 0).unwrap());
+        let error = receiver.wait(&mut into.stage(0), Scope::Any).unwrap_err();
+        over.store(1, Ordering::Relaxed);
+        error
+    });
+    assert!(matches!(&error, BoundaryError::Late(late) if late.missing[0].rank == 0), "{error}");
+    assert_eq!(agent.refused().unwrap(), 2, "each once");
+    assert_eq!(receiver.counts().refused, 0);
+}
