@@ -47,6 +47,22 @@ pub enum TransportError {
         /// The rank.
         rank: u32,
     },
+    /// The queue pair to a rank is broken: the rank has ended, or the network between is down.
+    #[error("the way to rank {rank} is broken ({status}): see why it ended, or whether its link is up")]
+    Broken {
+        /// The rank.
+        rank: u32,
+        /// How the first work ended that did not end well.
+        status: crate::verbs::WorkStatus,
+    },
+    /// The device refuses work for a rank.
+    #[error("the device refuses work for rank {rank}, code {code}: see whether it is still there")]
+    Refused {
+        /// The rank.
+        rank: u32,
+        /// Of the system.
+        code: i32,
+    },
     /// This process cannot say who it is.
     #[error("{0}")]
     Process(crate::sys::process::ProcessError),

@@ -25,6 +25,7 @@ const TESTS: &[&str] = &[
     "verbs_ranks",
     "verbs_job",
     "verbs_choice",
+    "verbs_boundary",
     LINK_TESTS[0],
     LINK_TESTS[1],
 ];

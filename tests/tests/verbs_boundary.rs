@@ -1,0 +1,110 @@
+//! Boundary exchange over queue pairs of a real device: the same bits as over shared memory (s10, s34, s35, s41).
+//!
+//! Without a device each test says `skipped: ` and why.
+#![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
+
+use std::sync::Mutex;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use umbra::advect::{Options, Problem, run, run_rank, summary};
+use umbra::boundary::{Boundary, BoundaryError, Extent, Scope, Settings, Store, TransportError, VerbsRing};
+use umbra::boundary::{Fields as _, Mesh as _};
+use umbra::verbs::Port;
+use umbra_tests::random_exchanges::Exchanges;
+use umbra_tests::verbs::device;
+
+/// An end for each rank, connected to all others.
+fn ends(port: &Port, extent: Extent) -> Vec<VerbsRing> {
+    let mut ends: Vec<_> = (0..extent.ranks).map(|rank| VerbsRing::new(port, extent, rank).unwrap()).collect();
+    for from in 0..extent.ranks {
+        for to in (0..extent.ranks).filter(|&to| to != from) {
+            let greeting = ends[from as usize].greeting(to).unwrap();
+            ends[to as usize].connect(from, &greeting).unwrap();
+        }
+    }
+    ends
+}
+
+/// Runs each rank in a thread.
+fn all<R: Send>(port: &Port, extent: Extent, body: impl Fn(u32, VerbsRing) -> R + Sync) -> Vec<R> {
+    let (ends, body) = (ends(port, extent), &body);
+    thread::scope(|scope| {
+        let ranks = (0..).zip(ends).map(|(rank, end)| scope.spawn(move || body(rank, end)));
+        ranks.collect::<Vec<_>>().into_iter().map(|rank| rank.join().unwrap()).collect()
+    })
+}
+
+fn port(test: &str) -> Option<Port> {
+    Some(device(test)?.active_port(1, None).unwrap())
+}
+
+#[test]
+fn s34_and_s35_both_problems_give_the_same_bits_on_every_number_of_ranks() {
+    let Some(port) = port("s34_and_s35") else { return };
+    for (problem, dimensions) in [(Problem::Shift, 2), (Problem::Smooth, 2), (Problem::Smooth, 3)] {
+        let (blocks, cells, cycles) = if dimensions == 2 { (4, 8, 24) } else { (2, 6, 8) };
+        let options =
+            Options { blocks, cells, fields: 3, radius: 2, cycles, ranks: 1, ..Options::new(problem, dimensions) };
+        let expected = run(&Options { dense: true, ..options }, |_| ()).unwrap();
+        for ranks in [2, 3, 4] {
+            let options = Options { ranks, split: ranks == 3, dense: ranks == 4, reversed: ranks == 2, ..options };
+            let extent = options.extent().unwrap();
+            let outcome = summary(all(&port, extent, |rank, end| run_rank(&options, rank, end, |_| ()).unwrap()));
+            assert_eq!(outcome.wrong, expected.wrong, "{problem:?}, {ranks} ranks");
+            assert_eq!(
+                (outcome.hash, outcome.nonzero),
+                (expected.hash, expected.nonzero),
+                "{problem:?}, {ranks} ranks"
+            );
+        }
+    }
+}
+
+#[test]
+fn s10_random_exchanges_arrive_as_they_were_sent_and_what_does_not_fit_is_read() {
+    let Some(port) = port("s10") else { return };
+    for (ranks, count) in [(2, 1_500), (4, 300)] {
+        let exchanges = Exchanges { ranks, seed: 7, count };
+        let overflows = Mutex::new(0);
+        all(&port, exchanges.extent().unwrap(), |_, end| {
+            *overflows.lock().unwrap() += exchanges.run(end).unwrap().overflows;
+        });
+        assert!(overflows.into_inner().unwrap() > 0, "bursts do not fit into the slots");
+    }
+}
+
+#[test]
+fn s41_a_rank_that_is_gone_is_named_before_the_deadline_or_at_it() {
+    let Some(port) = port("s41") else { return };
+    let options = Options { ranks: 2, ..Options::tiny(Problem::Shift, 2) };
+    let (mesh, fields) = (options.mesh().unwrap(), options.exchanged().unwrap());
+    let settings = Settings { deadline: Some(Duration::from_secs(4)), ..Settings::default() };
+    let errors = all(&port, options.extent().unwrap(), |rank, end| {
+        let mut boundary = Boundary::build(&mesh, &fields, end, settings).unwrap();
+        let mut store = Store::new(mesh.blocks(), mesh.shape().len(), &fields, 1);
+        boundary.exchange(&mut store.stage(0)).unwrap();
+        if rank == 1 {
+            return None;
+        }
+        // Long enough that the other one is gone, whose queue pair was destroyed without a word.
+        thread::sleep(Duration::from_millis(500));
+        let (begun, mut stage) = (Instant::now(), store.stage(0));
+        assert!(stage.values(0, 0).is_none());
+        let error = loop {
+            if let Err(error) = boundary.send(&stage, Scope::Any) {
+                break error;
+            }
+            if let Err(error) = boundary.receive(&mut stage, Scope::Any) {
+                break error;
+            }
+        };
+        assert!(begun.elapsed() < Duration::from_secs(5), "{error}");
+        Some(error)
+    });
+    match errors[0].as_ref().unwrap() {
+        BoundaryError::Transport(TransportError::Broken { rank: 1, .. }) => {}
+        BoundaryError::Late(late) if late.missing.iter().all(|missing| missing.rank == 1) => {}
+        other => panic!("{other}"),
+    }
+}
