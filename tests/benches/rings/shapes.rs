@@ -66,11 +66,39 @@ impl Wait {
 
 #[inline(always)]
 fn push_whole<T: Item>(sender: &mut impl Push<T>, items: &mut [T], next: &mut u64, wait: &mut Wait) {
-    for item in items.iter_mut() {
+    match items {
+        [one] => number(std::slice::from_mut(one), next),
+        _ => number_all(items, next),
+    }
+    push_all(sender, black_box(items), wait);
+}
+
+/// Makes a batch. A function of its own, as [`check_all`]: a batch costs its queue little beside this, and where the compiler
+/// puts such a loop alone changes a row by half. So all queues share one.
+#[inline(never)]
+fn number_all<T: Item>(items: &mut [T], next: &mut u64) {
+    number(items, next);
+}
+
+#[inline(always)]
+fn number<T: Item>(items: &mut [T], next: &mut u64) {
+    for item in items {
         *item = T::of(*next);
         *next += 1;
     }
-    push_all(sender, black_box(items), wait);
+}
+
+#[inline(never)]
+fn check_all<T: Item>(items: &[T], next: &mut u64) {
+    check(items, next);
+}
+
+#[inline(always)]
+fn check<T: Item>(items: &[T], next: &mut u64) {
+    for item in items {
+        assert_eq!(item.number(), T::of(*next).number(), "out of order");
+        *next += 1;
+    }
 }
 
 #[inline(always)]
@@ -89,9 +117,9 @@ fn push_all<T: Item>(sender: &mut impl Push<T>, items: &[T], wait: &mut Wait) {
 #[inline(always)]
 fn pop_some<T: Item>(receiver: &mut impl Pop<T>, items: &mut [T], next: &mut u64) -> usize {
     let count = receiver.pop(items);
-    for item in &items[..count] {
-        assert_eq!(item.number(), T::of(*next).number(), "out of order");
-        *next += 1;
+    match &items[..count] {
+        [one] => check(std::slice::from_ref(one), next),
+        some => check_all(some, next),
     }
     count
 }
