@@ -2,7 +2,7 @@
 
 use std::ffi::{c_int, c_void};
 
-use umbra::channel::{Attributes, Channel, Error, Event, Kind, SendOptions, Timeout, WaitMode};
+use umbra::channel::{Attributes, Channel, Error, Event, Kind, Message, Receiver, SendOptions, Timeout, WaitMode};
 use umbra_core::error::Status;
 
 use crate::call::{enter, sized, store, takes};
@@ -193,36 +193,9 @@ pub unsafe extern "C" fn umbra_channel_receive(
     length: *mut usize,
     hints: *mut u64,
 ) -> c_int {
-    enter(|| {
-        // A message is received once: first of all there must be places for what it says.
-        takes(length)?;
-        if !hints.is_null() {
-            takes(hints)?;
-        }
-        if buffer.is_null() && capacity > 0 {
-            return Err(Failure::new(Code::Invalid, "buffer is null"));
-        }
-        with_channel(channel, |channel| {
-            let receiver = channel.receiver(mode(wait_mode)?)?;
-            let room = capacity.min(channel.block()?);
-            // SAFETY: the caller's promise about the buffer.
-            let pad = unsafe { fresh(buffer, room) };
-            let message = match receiver.receive(pad, timeout(timeout_ms)) {
-                Err(Error::PadTooSmall { len, pad }) => {
-                    // SAFETY: the caller's promise about the outputs.
-                    unsafe { store(length, len) }?;
-                    return Err(Error::PadTooSmall { len, pad }.into());
-                }
-                received => received?,
-            };
-            if !hints.is_null() {
-                // SAFETY: the caller's promise about the outputs.
-                unsafe { store(hints, message.hints) }?;
-            }
-            // SAFETY: as above.
-            unsafe { store(length, message.len) }
-        })
-    })
+    let first = |receiver: &Receiver<'_>, pad: &mut [u8], timeout| receiver.receive(pad, timeout);
+    // SAFETY: the caller's promises.
+    unsafe { with_first(channel, (buffer, capacity), wait_mode, timeout_ms, (length, hints), first) }
 }
 
 /// Looks at the first message: as much of it as there is room for, and how long it is.
@@ -239,7 +212,25 @@ pub unsafe extern "C" fn umbra_channel_peek(
     length: *mut usize,
     hints: *mut u64,
 ) -> c_int {
+    let first = |receiver: &Receiver<'_>, pad: &mut [u8], timeout| receiver.peek(pad, timeout);
+    // SAFETY: the caller's promises.
+    unsafe { with_first(channel, (buffer, capacity), wait_mode, timeout_ms, (length, hints), first) }
+}
+
+/// Has the first message, or a part of it, put into the caller's memory, and says how long it is.
+///
+/// # Safety
+/// As for [`umbra_channel_receive`].
+unsafe fn with_first(
+    channel: u64,
+    (buffer, capacity): (*mut c_void, usize),
+    wait_mode: u32,
+    timeout_ms: u64,
+    (length, hints): (*mut usize, *mut u64),
+    first: impl FnOnce(&Receiver<'_>, &mut [u8], Timeout) -> Result<Message, Error>,
+) -> c_int {
     enter(|| {
+        // A message is received once: first of all there must be places for what it says.
         takes(length)?;
         if !hints.is_null() {
             takes(hints)?;
@@ -252,7 +243,14 @@ pub unsafe extern "C" fn umbra_channel_peek(
             let room = capacity.min(channel.block()?);
             // SAFETY: the caller's promise about the buffer.
             let pad = unsafe { fresh(buffer, room) };
-            let message = receiver.peek(pad, timeout(timeout_ms))?;
+            let message = match first(&receiver, pad, timeout(timeout_ms)) {
+                Err(Error::PadTooSmall { len, pad }) => {
+                    // SAFETY: the caller's promise about the outputs.
+                    unsafe { store(length, len) }?;
+                    return Err(Error::PadTooSmall { len, pad }.into());
+                }
+                done => done?,
+            };
             if !hints.is_null() {
                 // SAFETY: the caller's promise about the outputs.
                 unsafe { store(hints, message.hints) }?;
