@@ -15,6 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "check.h"
 #include "umbra.h"
 
 #define BLOCKS 6
@@ -28,29 +29,6 @@
 #define HEAT 0
 #define DYE 1
 #define DEFAULT 0.5
-
-static const char *doing = "";
-
-/* Ends the program with the whole story if a call failed. */
-static void must(int code)
-{
-    char detail[512] = "";
-    if (code == 0)
-        return;
-    umbra_error_detail(detail, sizeof detail, NULL);
-    fprintf(stderr, "%s: error %d: %s\n", doing, -code, detail);
-    exit(1);
-}
-
-static void check(int holds, const char *statement)
-{
-    if (holds)
-        return;
-    fprintf(stderr, "%s: not so: %s\n", doing, statement);
-    exit(1);
-}
-
-#define CHECK(statement) check((statement), #statement)
 
 /* The mesh: who owns a block moves on by `shift`. */
 struct ring {

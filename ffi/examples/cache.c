@@ -8,32 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "check.h"
 #include "umbra.h"
 
 #define PATIENCE_MS 60000
-
-static const char *doing = "";
-
-/* Ends the program with the whole story if a call failed. */
-static void must(int code)
-{
-    char detail[512] = "";
-    if (code == 0)
-        return;
-    umbra_error_detail(detail, sizeof detail, NULL);
-    fprintf(stderr, "%s: error %d: %s\n", doing, -code, detail);
-    exit(1);
-}
-
-static void check(int holds, const char *statement)
-{
-    if (holds)
-        return;
-    fprintf(stderr, "%s: not so: %s\n", doing, statement);
-    exit(1);
-}
-
-#define CHECK(statement) check((statement), #statement)
 
 /* A thread that wants data 6, and frees it. */
 static void *wait_for_slot(void *user)

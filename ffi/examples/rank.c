@@ -10,31 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "check.h"
 #include "umbra.h"
-
-static const char *doing = "";
-
-/* Ends the program with the whole story if a call failed. */
-static void must(int code)
-{
-    char detail[512] = "";
-    if (code == 0)
-        return;
-    umbra_error_detail(detail, sizeof detail, NULL);
-    fprintf(stderr, "%s: error %d: %s\n", doing, -code, detail);
-    exit(1);
-}
-
-/* Ends the program unless a statement holds. */
-static void check(int holds, const char *statement)
-{
-    if (holds)
-        return;
-    fprintf(stderr, "%s: not so: %s\n", doing, statement);
-    exit(1);
-}
-
-#define CHECK(statement) check((statement), #statement)
 
 /* Writes the ticket of a rank into the file of that rank, or reads it from there. */
 static void pass_ticket(const char *directory, uint32_t rank, const char *mode, struct umbra_ticket *ticket)

@@ -13,28 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "check.h"
 #include "umbra.h"
-
-/* Ends the program with the whole story if a call failed. */
-static void must(int code)
-{
-    char detail[512] = "";
-    if (code == 0)
-        return;
-    umbra_error_detail(detail, sizeof detail, NULL);
-    fprintf(stderr, "error %d: %s\n", -code, detail);
-    exit(1);
-}
-
-static void check(int holds, const char *statement)
-{
-    if (holds)
-        return;
-    fprintf(stderr, "not so: %s\n", statement);
-    exit(1);
-}
-
-#define CHECK(statement) check((statement), #statement)
 
 /* A load or a computation. */
 struct work {
@@ -206,6 +186,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: %s WIDTH HEIGHT RADIUS SLOTS LOADERS COMPUTERS [wait]\n", argv[0]);
         return 2;
     }
+    doing = "set up";
     memset(&app, 0, sizeof app);
     app.width = (uint32_t)strtoul(argv[1], NULL, 10);
     app.height = (uint32_t)strtoul(argv[2], NULL, 10);
@@ -244,6 +225,7 @@ int main(int argc, char **argv)
     open_queue(&app.loads);
     open_queue(&app.computations);
     CHECK(pthread_mutex_init(&app.lock, NULL) == 0 && pthread_cond_init(&app.freed, NULL) == 0);
+    doing = "the run";
     for (i = 0; i < loaders + computers; i++)
         CHECK(pthread_create(&threads[i], NULL, i < loaders ? load : compute, &app) == 0);
 
@@ -266,6 +248,7 @@ int main(int argc, char **argv)
     for (i = 0; i < loaders + computers; i++)
         CHECK(pthread_join(threads[i], NULL) == 0);
 
+    doing = "the sums";
     for (point = 0; point < points; point++) {
         double sum = 0;
         count = box(&app, point, inputs);

@@ -12,34 +12,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "check.h"
 #include "umbra.h"
 
 #define PATIENCE_MS 60000
 #define LINES 20
 #define FILE_BYTES 100000
-
-static const char *doing = "";
-
-/* Ends the program with the whole story if a call failed. */
-static void must(int code)
-{
-    char detail[512] = "";
-    if (code == 0)
-        return;
-    umbra_error_detail(detail, sizeof detail, NULL);
-    fprintf(stderr, "%s: error %d: %s\n", doing, -code, detail);
-    exit(1);
-}
-
-static void check(int holds, const char *statement)
-{
-    if (holds)
-        return;
-    fprintf(stderr, "%s: not so: %s\n", doing, statement);
-    exit(1);
-}
-
-#define CHECK(statement) check((statement), #statement)
 
 struct reference {
     size_t length;
