@@ -176,16 +176,19 @@ impl Process {
         self.id
     }
 
-    /// Whether it has not exited; a zombie has. One system call, or three without pidfds.
+    /// Whether it has not exited; a zombie has. One that cannot be looked at counts as alive, as for [`lives`]: what is
+    /// taken from a process that lives is lost to it. One system call, or three without pidfds.
     #[must_use]
     pub fn is_alive(&self) -> bool {
         let Some(pidfd) = &self.pidfd else {
-            return Entry::of(self.id.pid).is_ok_and(|entry| entry.start == self.id.start && !entry.has_exited);
+            return match Entry::of(self.id.pid) {
+                Ok(entry) => entry.start == self.id.start && !entry.has_exited,
+                Err(error) => !matches!(error, ProcessError::Gone(_)),
+            };
         };
         let mut fds = [PollFd::new(pidfd, PollFlags::IN)];
         let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
-        // A poll that fails tells nothing about the process; its own error will tell.
-        rustix::event::poll(&mut fds, Some(&at_once)).is_ok_and(|ready| ready == 0)
+        rustix::event::poll(&mut fds, Some(&at_once)).map_or(true, |ready| ready == 0)
     }
 }
 
