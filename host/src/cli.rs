@@ -34,6 +34,7 @@ mod sim;
 mod stencil;
 mod stream;
 mod table;
+mod top;
 
 use std::ffi::OsString;
 use std::io::{self, Write};
@@ -64,6 +65,7 @@ const EXAMPLES: &str = paint::examples!(
     "umbra advect"                            "blobs through a mesh of several ranks, bit for bit";
     "umbra call barrier"                      "one call over all members of a running job, and its tree";
     "umbra pool ls"                           "the pools of shared memory, and how full they are";
+    "umbra top"                               "pools, channels and streams as they change";
     "umbra pipe recv NAME"                    "what `umbra pipe send NAME` reads in another shell";
     "umbra help run"                          "everything that a job can be asked for";
 );
@@ -86,6 +88,7 @@ enum What {
     Stream(stream::Inspect),
     Pipe(pipe::Pipe),
     Clean(clean::Clean),
+    Top(top::Top),
     #[cfg(feature = "firmware-log")]
     FirmwareLog(firmware_log::FirmwareLog),
     Completions(pages::Completions),
@@ -121,6 +124,7 @@ pub(crate) fn main() -> ExitCode {
         What::Stream(stream) => stream.execute(&mut out),
         What::Pipe(pipe) => pipe.execute(),
         What::Clean(clean) => clean.execute(&mut out),
+        What::Top(top) => top.execute(&mut out),
         #[cfg(feature = "firmware-log")]
         What::FirmwareLog(log) => log.execute(&mut out),
         What::Completions(completions) => completions.execute(&mut out),

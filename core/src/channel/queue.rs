@@ -326,6 +326,15 @@ impl<'a> Queue<'a> {
         count().map_or(0, |waiting| (waiting as usize).min(self.plan.capacity))
     }
 
+    /// How many messages were sent since it was made, and how many of them were received or removed; `None` if its words
+    /// contradict each other. Beside others the two may be of different moments.
+    #[must_use]
+    pub fn passed(&self) -> Option<(u64, u64)> {
+        let (taken, _) = self.front().ok()?;
+        let first = self.plan.cells as u64;
+        Some((self.end().ok()?.wrapping_sub(first), taken.wrapping_sub(first)))
+    }
+
     /// Whether no message waits.
     #[must_use]
     pub fn is_empty(&self) -> bool {

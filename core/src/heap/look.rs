@@ -109,6 +109,15 @@ impl<'a> Heap<'a> {
         })
     }
 
+    /// How often blocks were taken since the heap was made, or got another id.
+    ///
+    /// *Cost*: one pass over all entries.
+    #[must_use]
+    pub fn uses(&self) -> u64 {
+        let entries = self.parts.groups().flat_map(|group| (0..SPAN as u32).map(move |slot| group.entry(slot)));
+        entries.fold(0, |sum, entry| sum.wrapping_add(Entry(entry.load(Ordering::Relaxed)).generation()))
+    }
+
     /// How much is used; beside others it may mix what was and what is.
     ///
     /// *Cost*: one pass over the tree, and over the entries of the groups in use.

@@ -44,6 +44,10 @@ pub struct Seen {
     pub keeper: Option<u16>,
     /// Bytes of its ring that were written and not read; `None` if its positions contradict each other.
     pub under_way: Option<usize>,
+    /// Conversations that have ended in it.
+    pub ended: u32,
+    /// Bytes that were written in this conversation, with 16 beside each message.
+    pub written: u64,
 }
 
 const fn stage(now: Word) -> Stage {
@@ -72,6 +76,8 @@ impl Streams<'_> {
             receiver: now.receiver(),
             keeper: now.keeper(),
             under_way: self.pipe(place)?.under_way(),
+            ended: now.generation().saturating_sub(Word::FIRST.generation()),
+            written: self.pipe(place)?.so_far(),
         })
     }
 }

@@ -101,6 +101,11 @@ impl<'a> Pipe<'a> {
         self.between(self.position(HEAD), self.position(TAIL))
     }
 
+    /// Bytes that were written since it was emptied, with their records.
+    pub(super) fn so_far(&self) -> u64 {
+        self.position(TAIL)
+    }
+
     /// Splits a range of positions where the ring begins anew.
     const fn split(&self, position: u64, len: usize) -> (usize, usize) {
         let at = position as usize & (self.size() - 1);

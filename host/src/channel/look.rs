@@ -1,5 +1,6 @@
 //! Looking at channels from outside, without being one of those who use them: for tools.
 
+use umbra_core::atomic::Ordering::Relaxed as RELAXED;
 use umbra_core::channel::ReceiveError;
 use umbra_core::crew::Liveness;
 
@@ -35,6 +36,14 @@ pub struct Snapshot {
     pub messages: u64,
     /// How many receives wait for a message.
     pub receiving: u64,
+    /// The processes that do, by their pids.
+    pub receivers: Vec<u32>,
+    /// Whether a send may sleep until there is room.
+    pub is_room_awaited: bool,
+    /// How many messages were sent since it was made; 0 if that cannot be told.
+    pub sent: u64,
+    /// How many of them were received or removed.
+    pub taken: u64,
     /// How many wait at its barrier.
     pub at_barrier: u32,
     /// Whether somebody destroyed it.
@@ -64,7 +73,10 @@ impl Snapshot {
             Err(error) => return Err(error.into()),
         };
         let is_semaphore = view.kind() != Kind::Messages;
-        let count = view.state(State::Semaphore).load(umbra_core::atomic::Ordering::Relaxed);
+        let (sent, taken) = queue.passed().unwrap_or_default();
+        let receives = |number| view.pocket(number, Pocket::Receiving).is_some_and(|word| word.load(RELAXED) != 0);
+        let receivers = view.frame.crew.members().filter(|member| receives(member.number));
+        let count = view.state(State::Semaphore).load(RELAXED);
         Ok(Snapshot {
             uid: view.frame.uid(),
             instance: view.instance(),
@@ -74,6 +86,10 @@ impl Snapshot {
             block: shape.block,
             messages: if is_semaphore { count } else { queue.len() as u64 },
             receiving: view.pockets(Pocket::Receiving),
+            receivers: receivers.map(|member| member.identity.pid()).collect(),
+            is_room_awaited: queue.taken().is_awaited(),
+            sent,
+            taken,
             at_barrier: waiting_at(view),
             is_destroyed: queue.is_destroyed(),
             members: view.frame.crew.members().map(|m| (m.identity.pid(), Processes.is_alive(m))).collect(),

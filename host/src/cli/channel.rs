@@ -56,25 +56,25 @@ enum What {
     },
 }
 
-#[derive(Serialize, Debug)]
-struct Summary {
-    channel: String,
-    uid: u64,
-    kind: &'static str,
-    capacity: u32,
-    block_bytes: u32,
-    bytes: usize,
-    messages: u64,
-    receiving: u64,
-    at_barrier: u32,
-    destroyed: bool,
-    processes: Vec<User>,
+#[derive(Clone, Serialize, Debug)]
+pub(super) struct Summary {
+    pub(super) channel: String,
+    pub(super) uid: u64,
+    pub(super) kind: &'static str,
+    pub(super) capacity: u32,
+    pub(super) block_bytes: u32,
+    pub(super) bytes: usize,
+    pub(super) messages: u64,
+    pub(super) receiving: u64,
+    pub(super) at_barrier: u32,
+    pub(super) destroyed: bool,
+    pub(super) processes: Vec<User>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    first: Option<First>,
+    pub(super) first: Option<First>,
 }
 
-#[derive(Serialize, Debug)]
-struct First {
+#[derive(Clone, Serialize, Debug)]
+pub(super) struct First {
     bytes: usize,
     hints: u64,
     /// The first bytes, in hexadecimal.
@@ -87,7 +87,7 @@ struct Listing {
 }
 
 impl Summary {
-    fn of(channel: String, seen: Snapshot) -> Summary {
+    pub(super) fn of(channel: String, seen: Snapshot) -> Summary {
         let first = seen.first.map(|(bytes, hints, begins)| First {
             bytes,
             hints,

@@ -33,7 +33,7 @@ impl Named {
 }
 
 /// A process that uses something.
-#[derive(Serialize, Debug)]
+#[derive(Clone, Serialize, Debug)]
 pub(super) struct User {
     pub(super) pid: u32,
     pub(super) alive: bool,

@@ -63,26 +63,26 @@ struct How {
     json: bool,
 }
 
-#[derive(Serialize, Debug)]
-struct Summary {
-    name: String,
-    uid: u64,
-    memory: &'static str,
-    bytes: u64,
-    free_bytes: u64,
-    asked_bytes: u64,
-    longest_free_bytes: u64,
-    allocations: u64,
+#[derive(Clone, Serialize, Debug)]
+pub(super) struct Summary {
+    pub(super) name: String,
+    pub(super) uid: u64,
+    pub(super) memory: &'static str,
+    pub(super) bytes: u64,
+    pub(super) free_bytes: u64,
+    pub(super) asked_bytes: u64,
+    pub(super) longest_free_bytes: u64,
+    pub(super) allocations: u64,
     /// Nobody needs it any more.
-    over: bool,
-    processes: Vec<User>,
+    pub(super) over: bool,
+    pub(super) processes: Vec<User>,
 }
 
-#[derive(Serialize, Debug)]
-struct User {
-    pid: u32,
-    alive: bool,
-    allocations: usize,
+#[derive(Clone, Serialize, Debug)]
+pub(super) struct User {
+    pub(super) pid: u32,
+    pub(super) alive: bool,
+    pub(super) allocations: usize,
 }
 
 #[derive(Serialize, Debug)]
@@ -115,7 +115,7 @@ struct Dump {
 }
 
 impl Summary {
-    fn of(name: &str, pool: &Pool) -> Summary {
+    pub(super) fn of(name: &str, pool: &Pool) -> Summary {
         let figures = pool.figures();
         let blocks: Vec<_> = pool.blocks().collect();
         let mut processes: Vec<User> = Vec::new();
@@ -141,7 +141,7 @@ impl Summary {
         }
     }
 
-    fn state(&self) -> String {
+    pub(super) fn state(&self) -> String {
         let alive = self.processes.iter().filter(|user| user.alive).count();
         if self.over { "nobody needs it".to_owned() } else { format!("{alive} processes") }
     }

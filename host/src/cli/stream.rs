@@ -56,30 +56,30 @@ enum What {
     },
 }
 
-#[derive(Serialize, Debug)]
-struct Summary {
-    streams: String,
-    uid: u64,
-    mode: &'static str,
-    capacity: u32,
-    ring_bytes: u32,
-    messages: u32,
-    block_bytes: u32,
-    bytes: usize,
-    idle: usize,
-    waiting: usize,
-    offered: usize,
-    kept: usize,
+#[derive(Clone, Serialize, Debug)]
+pub(super) struct Summary {
+    pub(super) streams: String,
+    pub(super) uid: u64,
+    pub(super) mode: &'static str,
+    pub(super) capacity: u32,
+    pub(super) ring_bytes: u32,
+    pub(super) messages: u32,
+    pub(super) block_bytes: u32,
+    pub(super) bytes: usize,
+    pub(super) idle: usize,
+    pub(super) waiting: usize,
+    pub(super) offered: usize,
+    pub(super) kept: usize,
     #[serde(skip_serializing_if = "Option::is_none")]
-    tasks: Option<u64>,
-    destroyed: bool,
-    processes: Vec<User>,
+    pub(super) tasks: Option<u64>,
+    pub(super) destroyed: bool,
+    pub(super) processes: Vec<User>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    conversations: Option<Vec<Conversation>>,
+    pub(super) conversations: Option<Vec<Conversation>>,
 }
 
-#[derive(Serialize, Debug)]
-struct Conversation {
+#[derive(Clone, Serialize, Debug)]
+pub(super) struct Conversation {
     place: usize,
     of: &'static str,
     stage: &'static str,
@@ -120,7 +120,7 @@ const fn stage(stage: Stage) -> &'static str {
 }
 
 impl Summary {
-    fn of(streams: String, seen: &Snapshot) -> Summary {
+    pub(super) fn of(streams: String, seen: &Snapshot) -> Summary {
         let (shape, counts) = (seen.shape, seen.counts);
         Summary {
             streams,

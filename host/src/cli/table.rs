@@ -27,7 +27,12 @@ impl Table {
     }
 
     pub(crate) fn row<const N: usize>(&mut self, cells: [String; N]) {
-        self.rows.push(cells.into());
+        self.push(cells.into());
+    }
+
+    /// A row with a cell for each column.
+    pub(crate) fn push(&mut self, cells: Vec<String>) {
+        self.rows.push(cells);
     }
 
     /// Names of the columns.

@@ -84,6 +84,18 @@ impl Pool {
         self.heap().crew().members().map(|member| (member, Processes.is_alive(member)))
     }
 
+    /// How often something was allocated since it was made, or handed over.
+    #[must_use]
+    pub fn uses(&self) -> u64 {
+        self.heap().uses()
+    }
+
+    /// Whether somebody may be [waiting](Self::alloc_within) until something is freed.
+    #[must_use]
+    pub fn is_awaited(&self) -> bool {
+        self.event().is_awaited()
+    }
+
     /// The blocks that a process allocated, alive or dead.
     #[must_use]
     pub fn allocations_of(&self, process: ProcessId) -> Vec<Block> {

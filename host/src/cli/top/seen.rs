@@ -1,0 +1,43 @@
+//! One look at everything that processes of this user share.
+
+use std::path::Path;
+use std::time::Instant;
+
+use umbra::channel::{self, Snapshot as Channel};
+use umbra::pool::{Pool, list_in};
+use umbra::stream::{self, Snapshot as Streams};
+
+use super::super::{Failure, pool};
+
+/// What there was at one moment; what went away while it was looked for is left out.
+#[derive(Debug)]
+pub(super) struct Seen {
+    pub(super) at: Instant,
+    pub(super) pools: Vec<SeenPool>,
+    pub(super) channels: Vec<(String, Channel)>,
+    pub(super) streams: Vec<(String, Streams)>,
+}
+
+/// A pool that has a name.
+#[derive(Debug)]
+pub(super) struct SeenPool {
+    pub(super) instance: u64,
+    pub(super) uses: u64,
+    pub(super) is_awaited: bool,
+    pub(super) summary: pool::Summary,
+}
+
+impl Seen {
+    pub(super) fn look(folder: &Path) -> Result<Seen, Failure> {
+        let look = |name: String| {
+            let pool = Pool::inspect(folder, &name).ok()?;
+            let (instance, uses, is_awaited) = (pool.instance(), pool.uses(), pool.is_awaited());
+            Some(SeenPool { instance, uses, is_awaited, summary: pool::Summary::of(&name, &pool) })
+        };
+        let at = Instant::now();
+        let pools = list_in(folder).map_err(Failure::failed)?.into_iter().filter_map(look).collect();
+        let channels = channel::find()?.into_iter().filter_map(|at| Some((at.to_string(), Channel::at(at).ok()?)));
+        let streams = stream::find()?.into_iter().filter_map(|at| Some((at.to_string(), Streams::at(at).ok()?)));
+        Ok(Seen { at, pools, channels: channels.collect(), streams: streams.collect() })
+    }
+}
