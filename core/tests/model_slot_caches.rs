@@ -9,7 +9,8 @@ use orders::{Held, Order};
 use proptest::prelude::*;
 use umbra_core::cache::policy::{Clock, Fifo, Lru, NextUse, Policy, S3Fifo, Sieve};
 use umbra_core::cache::{
-    AllocError, Dense, FillError, ForgetError, Forgetful, Found, FreeError, Grant, Index, Line, Slot, Sparse, State,
+    AllocError, Dense, FillError, ForgetError, Forgetful, Found, FreeError, Glance, Grant, Index, Line, Slot, Sparse,
+    State,
 };
 
 const IDS: u64 = 40;
@@ -345,10 +346,21 @@ proptest! {
                 }
                 _ => {}
             }
+            // Every search that there is, by turns: none may be misled by what another one found before.
             for (number, id) in (0..).zip(&ids) {
-                if let Some(id) = *id {
-                    prop_assert_eq!(index.find(id), Some(number));
-                }
+                let Some(id) = *id else { continue };
+                let seen = |glance: Glance<'_>| match glance {
+                    Glance::Here(_, number) => Ok(Some(*number)),
+                    Glance::Absent => Ok(None),
+                    Glance::Further => Err(()),
+                };
+                prop_assert_eq!(index.find(id), Some(number));
+                let place = index.spot(index.fetch(id), id);
+                let by_place = seen(index.at(place));
+                let by_glance = seen(index.glance(id));
+                prop_assert!([by_place, by_glance].iter().all(|by| [Ok(Some(number)), Err(())].contains(by)));
+                prop_assert_eq!(index.seek(id).map(|(_, number)| number), Some(number));
+                prop_assert_eq!(seen(index.glance(id)), Ok(Some(number)));
             }
         }
     }

@@ -3,12 +3,26 @@
 use super::contract::SlotCache;
 use super::error::{AllocError, FreeError, Interrupted, Partial};
 use super::grant::Grant;
-use super::index::Index;
-use super::policy::Policy;
+use super::index::{Glance, Index};
+use super::policy::{Next, Policy};
 use super::slot::Slot;
 
 /// Ids whose words are fetched before anything is done for the first of them.
 const AT_ONCE: usize = 32;
+
+/// Where data was seen before other data was worked on.
+#[derive(Clone, Copy)]
+struct Seen {
+    place: usize,
+    moves: u32,
+}
+
+impl Seen {
+    #[inline]
+    fn glance<I: Index>(self, index: &mut I, data: u64) -> Glance<'_> {
+        if index.moves() == self.moves { index.at(self.place) } else { index.glance(data) }
+    }
+}
 
 impl<S: AsRef<[Slot]> + AsMut<[Slot]>, I: Index, P: Policy, C> SlotCache<S, I, P, C> {
     /// [`SlotCache::alloc`] of each element of `data` in order, the grants at the same places of `grants`; faster
@@ -18,10 +32,12 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>, I: Index, P: Policy, C> SlotCache<S, I, P
     /// [`Partial`] with the first refusal; what was done before it stays done.
     pub fn alloc_all(&mut self, data: &[u64], grants: &mut [Grant]) -> Result<(), Partial<AllocError>> {
         let mut grants = grants.iter_mut();
-        self.in_batches(&data[..data.len().min(grants.len())], |cache, data| {
-            let granted = cache.alloc(data)?;
-            if let Some(grant) = grants.next() {
-                *grant = granted;
+        self.in_batches(&data[..data.len().min(grants.len())], |cache, data, seen| {
+            let Some(grant) = grants.next() else { return Ok(()) };
+            // Each written by itself: a copy of what was just written in pieces would wait for all of them.
+            match cache.hit(|index| seen.glance(index, data)) {
+                Ok(granted) => *grant = granted,
+                Err(no_hit) => *grant = cache.alloc_without_hit(data, no_hit)?,
             }
             Ok(())
         })
@@ -32,21 +48,30 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>, I: Index, P: Policy, C> SlotCache<S, I, P
     /// # Errors
     /// [`Partial`] with the first refusal; what was done before it stays done.
     pub fn free_all(&mut self, data: &[u64]) -> Result<(), Partial<FreeError>> {
-        self.in_batches(data, Self::free)
+        self.in_batches(data, |cache, data, seen| {
+            cache.free_where(data, Next::Unknown, |index| seen.glance(index, data))
+        })
     }
 
     #[inline]
     fn in_batches<E: From<Interrupted>>(
         &mut self,
         data: &[u64],
-        mut each: impl FnMut(&mut Self, u64) -> Result<(), E>,
+        mut each: impl FnMut(&mut Self, u64, Seen) -> Result<(), E>,
     ) -> Result<(), Partial<E>> {
         self.working().map_err(|error| Partial { done: 0, error: error.into() })?;
         let mut done = 0;
         for batch in data.chunks(AT_ONCE) {
-            batch.iter().for_each(|&data| self.index.fetch(data));
-            for &data in batch {
-                each(self, data).map_err(|error| Partial { done, error })?;
+            let mut places = [0; AT_ONCE];
+            for (place, &data) in places.iter_mut().zip(batch) {
+                *place = self.index.fetch(data);
+            }
+            for (place, &data) in places.iter_mut().zip(batch) {
+                *place = self.index.spot(*place, data);
+            }
+            let moves = self.index.moves();
+            for (&place, &data) in places.iter().zip(batch) {
+                each(self, data, Seen { place, moves }).map_err(|error| Partial { done, error })?;
                 done += 1;
             }
         }

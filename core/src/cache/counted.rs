@@ -73,17 +73,20 @@ impl Cut {
         ((word & self.counts) / ONE).checked_sub(1)
     }
 
-    /// With one more reference, if there may be one.
+    /// The word with one more reference, if there may be one, and how many there are then.
     #[inline]
-    pub(super) fn joined<P: Policy>(self, word: u32) -> Option<u32> {
+    pub(super) fn joined<P: Policy>(self, word: u32) -> Option<(u32, u32)> {
         let used = if P::USES == 1 { word | USED } else { word + u32::from(word & USES < P::USES) };
-        ((word & self.counts).wrapping_sub(ONE) < self.most).then(|| used + ONE)
+        // Far too many if none are counted here.
+        let before = (word & self.counts).wrapping_sub(ONE);
+        (before < self.most).then(|| (used + ONE, before / ONE + 1))
     }
 
-    /// With one reference less, if there is one.
+    /// The word with one reference less, if there is one, and whether that was the last.
     #[inline]
-    pub(super) fn released(self, word: u32) -> Option<u32> {
-        (word & self.counts > ONE).then(|| word - ONE)
+    pub(super) fn released(self, word: u32) -> Option<(u32, bool)> {
+        let before = word & self.counts;
+        (before > ONE).then(|| (word - ONE, before < 3 * ONE))
     }
 
     /// The word of idle content whose references are counted in it from now on; `None` if there is no room.
@@ -155,7 +158,7 @@ impl<I: Index, P: Policy> Watch for Words<'_, I, P> {
 
     #[inline]
     fn will_come_by(&mut self, slot: &Slot) {
-        self.index.fetch(slot.data);
+        let _ = self.index.fetch(slot.data);
     }
 }
 
@@ -181,39 +184,32 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>, I: Index, P: Policy, C> SlotCache<S, I, P
     #[inline]
     pub(super) fn join(&mut self, place: usize, word: u32) -> Result<Grant, AllocError> {
         match self.cut.joined::<P>(word) {
-            Some(more) if possible::<P>() => {
+            Some((more, references)) if possible::<P>() => {
                 self.index.put(place, more);
-                Ok(self.note_join(more))
+                Ok(self.note_join(word, references))
             }
             _ => self.join_by_record(word),
         }
     }
 
-    /// Notes a further reference that this word counts.
+    /// Notes a further reference that the word counts.
     #[inline]
-    pub(super) fn note_join(&mut self, word: u32) -> Grant {
-        let (slot, references) = (self.cut.slot(word), self.cut.counted(word).unwrap_or(0));
-        self.pool.note_hit(references == 1);
-        Grant { slot: self.pool.outer(slot), found: Found::Remembered, references }
+    pub(super) fn note_join(&mut self, word: u32, references: u32) -> Grant {
+        self.pool.note_hit(references < 2);
+        Grant { slot: self.pool.outer(self.cut.slot(word)), found: Found::Remembered, references }
     }
 
     /// Gives a reference back.
     #[inline]
     pub(super) fn give_back(&mut self, place: usize, word: u32, data: u64, next: Next) -> Result<(), FreeError> {
         match self.cut.released(word) {
-            Some(less) if possible::<P>() => {
+            Some((less, last)) if possible::<P>() => {
                 self.index.put(place, less);
-                self.note_release(less);
+                self.pool.note_free(last);
                 Ok(())
             }
             _ => self.give_back_by_record(place, word, data, next),
         }
-    }
-
-    /// Notes that a reference was given back that this word counted.
-    #[inline]
-    pub(super) fn note_release(&mut self, word: u32) {
-        self.pool.note_free(self.cut.counted(word) == Some(0));
     }
 
     /// From now on the references are counted in the word, if the content is in the order and there is room.
@@ -248,14 +244,16 @@ mod tests {
             while references < 10_000
                 && let Some(more) = cut.joined::<S3Fifo<[u64; 0]>>(word)
             {
-                (word, references) = (more, references + 1);
+                assert_eq!(more.1, references + 1);
+                (word, references) = more;
                 assert_eq!((cut.slot(word), cut.counted(word)), (slots - 1, Some(references)));
                 assert_eq!(word & USES, references.min(3));
                 assert_ne!(word, NIL);
             }
             assert!(references > 0 && references <= most, "{slots}: {references}");
-            while let Some(less) = cut.released(word) {
+            while let Some((less, last)) = cut.released(word) {
                 (word, references) = (less, references - 1);
+                assert_eq!(last, references == 0);
             }
             assert_eq!((references, cut.counted(word)), (0, Some(0)));
             let word = cut.word(slots - 1);

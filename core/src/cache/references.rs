@@ -10,6 +10,17 @@ use super::index::{Glance, Index};
 use super::policy::{Next, Policy};
 use super::slot::Slot;
 
+/// What there is to do if a glance and a word are not enough.
+#[derive(Clone, Copy)]
+pub(super) enum NoHit {
+    /// The record of the slot with this word counts the references.
+    ByRecord(u32),
+    /// The data has no slot.
+    Absent,
+    /// One has to look further.
+    Further,
+}
+
 impl<S: AsRef<[Slot]> + AsMut<[Slot]>, I: Index, P: Policy, C> SlotCache<S, I, P, C> {
     /// Takes a reference to the slot of `data`, which is assigned now if it was not: to the slot that became empty
     /// last, else to one never used, else to one whose idle content the policy gives up.
@@ -19,25 +30,43 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>, I: Index, P: Policy, C> SlotCache<S, I, P
     #[inline]
     pub fn alloc(&mut self, data: u64) -> Result<Grant, AllocError> {
         self.working()?;
-        match self.index.glance(data) {
+        match self.hit(|index| index.glance(data)) {
+            Ok(grant) => Ok(grant),
+            Err(no_hit) => self.alloc_without_hit(data, no_hit),
+        }
+    }
+
+    /// A further reference to what this glance finds, if the word can count it.
+    // Inlined everywhere: what is granted is then written once, to where the caller wants it.
+    #[inline(always)]
+    pub(super) fn hit(&mut self, glance: impl FnOnce(&mut I) -> Glance<'_>) -> Result<Grant, NoHit> {
+        match glance(&mut self.index) {
             Glance::Here(_, word) => {
                 if possible::<P>()
-                    && let Some(more) = self.cut.joined::<P>(*word)
+                    && let Some((more, references)) = self.cut.joined::<P>(*word)
                 {
                     *word = more;
-                    return Ok(self.note_join(more));
+                    return Ok(self.note_join(more, references));
                 }
-                let word = *word;
-                self.join_by_record(word)
+                Err(NoHit::ByRecord(*word))
             }
-            Glance::Absent => self.assign(data),
-            Glance::Further => self.alloc_further(data),
+            Glance::Absent => Err(NoHit::Absent),
+            Glance::Further => Err(NoHit::Further),
+        }
+    }
+
+    #[inline]
+    pub(super) fn alloc_without_hit(&mut self, data: u64, no_hit: NoHit) -> Result<Grant, AllocError> {
+        match no_hit {
+            NoHit::ByRecord(word) => self.join_by_record(word),
+            NoHit::Absent => self.assign(data),
+            NoHit::Further => self.alloc_further(data),
         }
     }
 
     #[inline(never)]
     fn alloc_further(&mut self, data: u64) -> Result<Grant, AllocError> {
-        match self.look(data) {
+        match self.index.seek(data) {
             Some((place, word)) => self.join(place, word),
             None => self.assign(data),
         }
@@ -95,13 +124,24 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>, I: Index, P: Policy, C> SlotCache<S, I, P
     #[inline]
     pub(super) fn free_until(&mut self, data: u64, next: Next) -> Result<(), FreeError> {
         self.working()?;
-        match self.index.glance(data) {
+        self.free_where(data, next, |index| index.glance(data))
+    }
+
+    /// [`SlotCache::free_until`] of data that this glance is for.
+    #[inline(always)]
+    pub(super) fn free_where(
+        &mut self,
+        data: u64,
+        next: Next,
+        glance: impl FnOnce(&mut I) -> Glance<'_>,
+    ) -> Result<(), FreeError> {
+        match glance(&mut self.index) {
             Glance::Here(place, word) => {
                 if possible::<P>()
-                    && let Some(less) = self.cut.released(*word)
+                    && let Some((less, last)) = self.cut.released(*word)
                 {
                     *word = less;
-                    self.note_release(less);
+                    self.pool.note_free(last);
                     return Ok(());
                 }
                 let word = *word;
@@ -114,7 +154,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>, I: Index, P: Policy, C> SlotCache<S, I, P
 
     #[inline(never)]
     fn free_further(&mut self, data: u64, next: Next) -> Result<(), FreeError> {
-        let (place, word) = self.look(data).ok_or(FreeError::NotAssigned { data })?;
+        let (place, word) = self.index.seek(data).ok_or(FreeError::NotAssigned { data })?;
         self.give_back(place, word, data, next)
     }
 

@@ -137,7 +137,8 @@ fn uniform_ids<I: Index>(report: &mut Report, form: &str, index: fn() -> I, id: 
     let plan = long_turns();
     let mut single = fill(cache(index(), Clock::new()), id);
     let mut one = each(&asked, move |&[data]| {
-        let _ = black_box((single.alloc(data), single.free(data)));
+        black_box(single.alloc(data).ok().map(|grant| grant.slot));
+        black_box(single.free(data).is_ok());
     });
     let mut batched = fill(cache(index(), Clock::new()), id);
     let mut grants = [Grant { slot: 0, found: Found::Empty, references: 0 }; BATCH];

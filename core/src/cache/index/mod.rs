@@ -11,9 +11,12 @@ use core::fmt;
 use super::slot::NIL;
 use crate::fetch::fetch_to_read;
 
+mod halves;
+mod line;
 mod sparse;
 
-pub use sparse::{Line, Sparse};
+pub use line::Line;
+pub use sparse::Sparse;
 
 /// What a short search finds.
 #[derive(Debug)]
@@ -39,12 +42,31 @@ pub trait Index: Sealed {
         self.look(data).map(|(_, number)| number)
     }
 
+    /// [`Index::look`] for one who will look for the same data again: then a glance will do.
+    #[inline]
+    fn seek(&mut self, data: u64) -> Option<(usize, u32)> {
+        self.look(data)
+    }
+
     /// What [`Index::look`] finds where it begins: the shortest search, for what is done all the time.
     #[must_use]
     fn glance(&mut self, data: u64) -> Glance<'_>;
 
-    /// Has the processor fetch what [`Index::look`] will read, and does not wait for it.
-    fn fetch(&self, data: u64);
+    /// Has the processor fetch what [`Index::look`] will read, and does not wait for it. Tells where it begins.
+    fn fetch(&self, data: u64) -> usize;
+
+    /// Where the number may stand of data whose search [begins](Index::fetch) there, for [`Index::at`] while
+    /// [`Index::moves`] says the same. Fetches what a longer search will read.
+    #[must_use]
+    fn spot(&self, begin: usize, data: u64) -> usize;
+
+    /// The number that stands where [`Index::spot`] told; one has to look further if it is anywhere else.
+    #[must_use]
+    fn at(&mut self, place: usize) -> Glance<'_>;
+
+    /// Changes whenever a number may have moved from one place to another.
+    #[must_use]
+    fn moves(&self) -> u32;
 
     /// Puts another number where [`Index::look`] found one, or more beside it.
     fn put(&mut self, place: usize, number: u32);
@@ -129,7 +151,25 @@ impl<S: AsRef<[u32]> + AsMut<[u32]>> Index for Dense<S> {
 
     #[inline]
     fn glance(&mut self, data: u64) -> Glance<'_> {
-        let Ok(place) = usize::try_from(data) else { return Glance::Absent };
+        self.at(usize::try_from(data).unwrap_or(usize::MAX))
+    }
+
+    #[inline]
+    fn fetch(&self, data: u64) -> usize {
+        let place = usize::try_from(data).unwrap_or(usize::MAX);
+        if let Some(number) = self.numbers.as_ref().get(place) {
+            fetch_to_read(number);
+        }
+        place
+    }
+
+    #[inline]
+    fn spot(&self, begin: usize, _: u64) -> usize {
+        begin
+    }
+
+    #[inline]
+    fn at(&mut self, place: usize) -> Glance<'_> {
         match self.numbers.as_mut().get_mut(place) {
             Some(number) if *number != NIL => Glance::Here(place, number),
             _ => Glance::Absent,
@@ -137,10 +177,8 @@ impl<S: AsRef<[u32]> + AsMut<[u32]>> Index for Dense<S> {
     }
 
     #[inline]
-    fn fetch(&self, data: u64) {
-        if let Some(number) = self.numbers.as_ref().get(data as usize) {
-            fetch_to_read(number);
-        }
+    fn moves(&self) -> u32 {
+        0
     }
 
     #[inline]

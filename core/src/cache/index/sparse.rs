@@ -2,91 +2,48 @@
 //!
 //! A line of the processor's cache has five places and a word of marks. The hash of an id names its *home*; an id that
 //! finds its home full goes on to the next line with a free place, and each line that it passes counts it. So a search
-//! ends at the first line that nobody passed, which is nearly always home, and compares whole ids there, all at once:
-//! nothing to guess for the processor, which then waits for several searches together. Who leaves is discounted on the
-//! way, and one who passed his line gets his place: so the table does not age, and is never rebuilt.
+//! ends at the first line that nobody passed, which is nearly always home, and compares whole ids there. Who leaves is
+//! discounted on the way, and one who passed his line gets his place: so the table does not age, and is never rebuilt.
 //!
 //! Four consecutive ids have the same home, so that a sweep over neighbouring ids touches a line once.
 //!
 //! Source: Bronson and Shi, "Open-sourcing F14 for faster, more memory-efficient hash tables", 2019.
 
+use core::fmt;
+
+use super::line::{Line, PLACES, STRIDE};
 use super::{Glance, Index, OutOfRange};
 use crate::fetch::fetch_to_read;
 
-/// Places of a line.
-const PLACES: usize = 5;
-/// What a place is numbered by: its line, and so many for each line.
-const STRIDE: usize = 8;
 /// Consecutive ids with the same home.
 const TOGETHER: u64 = 4;
-/// The places that are taken, in the marks of a line.
-const TAKEN: u32 = (1 << PLACES) - 1;
-/// One that passed, in the marks of a line.
-const PASSED: u32 = 1 << PLACES;
-/// As many as can be counted; from then on nobody is discounted any more.
-const MOST_PASSED: u32 = !TAKEN;
 
-/// Places for five ids of a [`Sparse`] index, which is lent an array of them. 64 bytes, one line.
+/// Where an id stands that was found or entered: who takes a reference often gives it back next.
 #[derive(Clone, Copy, Debug)]
-#[repr(C, align(64))]
-pub struct Line {
-    ids: [u64; PLACES],
-    words: [u32; PLACES],
-    /// Which places are taken, and above how many ids have gone on to later lines.
-    marks: u32,
+struct Last {
+    data: u64,
+    /// [`NOWHERE`] once anything may have moved.
+    line: usize,
+    place: usize,
 }
 
-impl Line {
-    /// A line without ids.
-    pub const EMPTY: Self = Line { ids: [0; PLACES], words: [0; PLACES], marks: 0 };
-
-    /// As many as make an index of so many ids fast: 61 % are taken then. There would be [room](Index::room) for all of
-    /// them in three fifths of that.
-    #[must_use]
-    pub const fn for_ids(ids: usize) -> usize {
-        ids.saturating_mul(21).div_ceil(64)
-    }
-
-    /// The place of an id, as a bit; 0 if it is not in this line. Without a branch: which place it is can't be guessed, and
-    /// a wrong guess would cost all that the processor has begun behind it.
-    #[inline]
-    fn here(&self, data: u64) -> u32 {
-        let [a, b, c, d, e] = self.ids.map(|id| u32::from(id == data));
-        (a | b << 1 | c << 2 | d << 3 | e << 4) & self.marks
-    }
-
-    #[inline]
-    fn was_passed(&self) -> bool {
-        self.marks >= PASSED
-    }
-
-    /// Gives the id a free place; if there is none it is counted as passing.
-    #[inline]
-    fn take(&mut self, data: u64, word: u32) -> bool {
-        let place = (!self.marks).trailing_zeros() as usize;
-        if place >= PLACES {
-            if self.marks < MOST_PASSED {
-                self.marks += PASSED;
-            }
-            return false;
-        }
-        (self.ids[place], self.words[place]) = (data, word);
-        self.marks |= 1 << place;
-        true
-    }
-}
-
-impl Default for Line {
-    fn default() -> Self {
-        Self::EMPTY
-    }
-}
+/// No line.
+const NOWHERE: Last = Last { data: 0, line: usize::MAX, place: PLACES };
 
 /// A table from any id to its number, over lent lines.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Sparse<S> {
     lines: S,
     seed: u64,
+    last: Last,
+    moves: u32,
+}
+
+/// Without what was found last, which changes no answer.
+impl<S: fmt::Debug> fmt::Debug for Sparse<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sparse").field("lines", &self.lines).field("seed", &self.seed).finish_non_exhaustive()
+    }
 }
 
 impl<S: AsRef<[Line]> + AsMut<[Line]>> Sparse<S> {
@@ -94,7 +51,7 @@ impl<S: AsRef<[Line]> + AsMut<[Line]>> Sparse<S> {
     /// any seed will do.
     #[must_use]
     pub fn new(lines: S, seed: u64) -> Self {
-        let mut index = Sparse { lines, seed };
+        let mut index = Sparse { lines, seed, last: NOWHERE, moves: 0 };
         index.clear();
         index
     }
@@ -108,6 +65,13 @@ impl<S: AsRef<[Line]> + AsMut<[Line]>> Sparse<S> {
         let lines = self.lines.as_ref().len();
         // The upper half of a 128-bit product maps a hash evenly onto any number of lines.
         ((u128::from(mixed) * lines as u128) >> 64) as usize
+    }
+
+    /// The word of this id, if it was found or entered last.
+    #[inline]
+    fn at_last(&self, data: u64) -> Option<u32> {
+        let Last { line, place, .. } = self.last;
+        if self.last.data == data { self.lines.as_ref().get(line)?.words.get(place).copied() } else { None }
     }
 
     /// The line of an id that is not in this one, though some passed it.
@@ -128,24 +92,25 @@ impl<S: AsRef<[Line]> + AsMut<[Line]>> Sparse<S> {
         None
     }
 
-    /// Somebody who passed this line; the nearest.
+    /// Somebody who passed this line, and his place; the nearest.
     #[inline]
-    fn passer(&self, hole: usize) -> Option<usize> {
+    fn passer(&self, hole: usize) -> Option<(usize, u64)> {
         let lines = self.lines.as_ref();
         let mut at = hole;
         for distance in 1..lines.len() {
-            if !lines.get(at)?.was_passed() || lines[hole].marks >= MOST_PASSED {
+            if !lines.get(at)?.was_passed() || lines[hole].lost_count() {
                 return None;
             }
             at = self.after(at);
             let line = lines.get(at)?;
-            let passed = |&place: &usize| {
-                let home = self.home(line.ids[place]);
+            let passed = |place: usize| {
+                let data = line.id(place)?;
+                let home = self.home(data);
                 let way = if at >= home { at - home } else { at + lines.len() - home };
-                line.marks & 1 << place != 0 && way >= distance
+                (way >= distance).then_some((at * STRIDE + place, data))
             };
-            if let Some(place) = (0..PLACES).find(passed) {
-                return Some(at * STRIDE + place);
+            if let Some(passer) = (0..PLACES).find_map(passed) {
+                return Some(passer);
             }
         }
         None
@@ -155,10 +120,7 @@ impl<S: AsRef<[Line]> + AsMut<[Line]>> Sparse<S> {
     #[inline]
     fn discount(&mut self, mut at: usize, end: usize) {
         while at != end {
-            let line = &mut self.lines.as_mut()[at];
-            if line.marks < MOST_PASSED {
-                line.marks -= PASSED;
-            }
+            self.lines.as_mut()[at].discount();
             at = self.after(at);
         }
     }
@@ -166,8 +128,15 @@ impl<S: AsRef<[Line]> + AsMut<[Line]>> Sparse<S> {
     /// Makes a place free; gives its line.
     #[inline]
     fn take_out(&mut self, place: usize) -> usize {
-        self.lines.as_mut()[place / STRIDE].marks &= !(1 << (place % STRIDE));
+        self.lines.as_mut()[place / STRIDE].free(place % STRIDE);
         place / STRIDE
+    }
+
+    /// What was seen of places is not true any more.
+    #[inline]
+    fn moving(&mut self) {
+        self.last = NOWHERE;
+        self.moves = self.moves.wrapping_add(1);
     }
 
     #[inline]
@@ -179,6 +148,9 @@ impl<S: AsRef<[Line]> + AsMut<[Line]>> Sparse<S> {
 impl<S: AsRef<[Line]> + AsMut<[Line]>> Index for Sparse<S> {
     #[inline]
     fn look(&self, data: u64) -> Option<(usize, u32)> {
+        if let Some(word) = self.at_last(data) {
+            return Some((self.last.line * STRIDE + self.last.place, word));
+        }
         let mut at = self.home(data);
         let mut line = self.lines.as_ref().get(at)?;
         let mut here = line.here(data);
@@ -195,23 +167,63 @@ impl<S: AsRef<[Line]> + AsMut<[Line]>> Index for Sparse<S> {
     }
 
     #[inline]
-    fn glance(&mut self, data: u64) -> Glance<'_> {
-        let at = self.home(data);
-        let Some(line) = self.lines.as_mut().get_mut(at) else { return Glance::Absent };
-        let (here, was_passed) = (line.here(data), line.was_passed());
-        let place = here.trailing_zeros() as usize;
-        match line.words.get_mut(place) {
-            Some(word) => Glance::Here(at * STRIDE + place, word),
-            None if was_passed => Glance::Further,
-            None => Glance::Absent,
+    fn seek(&mut self, data: u64) -> Option<(usize, u32)> {
+        let found = self.look(data);
+        if let Some((place, _)) = found {
+            self.last = Last { data, line: place / STRIDE, place: place % STRIDE };
         }
+        found
     }
 
     #[inline]
-    fn fetch(&self, data: u64) {
-        if let Some(line) = self.lines.as_ref().get(self.home(data)) {
+    fn glance(&mut self, data: u64) -> Glance<'_> {
+        if self.last.data == data {
+            // Nowhere is beyond the last line, so that one has to look further.
+            let Last { line, place, .. } = self.last;
+            let word = self.lines.as_mut().get_mut(line).and_then(|line| line.words.get_mut(place));
+            return word.map_or(Glance::Further, |word| Glance::Here(line * STRIDE + place, word));
+        }
+        let home = self.home(data);
+        let Some(line) = self.lines.as_mut().get_mut(home) else { return Glance::Absent };
+        let found = line.glance(home, data);
+        if let Glance::Here(place, _) = found {
+            self.last = Last { data, line: home, place: place % STRIDE };
+        }
+        found
+    }
+
+    #[inline]
+    fn fetch(&self, data: u64) -> usize {
+        let home = self.home(data);
+        if let Some(line) = self.lines.as_ref().get(home) {
             fetch_to_read(line);
         }
+        home
+    }
+
+    #[inline]
+    fn spot(&self, home: usize, data: u64) -> usize {
+        let Some(line) = self.lines.as_ref().get(home) else { return usize::MAX };
+        let here = line.here(data);
+        if here == 0 {
+            if line.was_passed() {
+                fetch_to_read(self.lines.as_ref().as_ptr().wrapping_add(self.after(home)));
+            }
+            return usize::MAX;
+        }
+        home * STRIDE + here.trailing_zeros() as usize
+    }
+
+    #[inline]
+    fn at(&mut self, place: usize) -> Glance<'_> {
+        let line = self.lines.as_mut().get_mut(place / STRIDE);
+        let word = line.and_then(|line| line.words.get_mut(place % STRIDE));
+        word.map_or(Glance::Further, |word| Glance::Here(place, word))
+    }
+
+    #[inline]
+    fn moves(&self) -> u32 {
+        self.moves
     }
 
     #[inline]
@@ -234,7 +246,8 @@ impl<S: AsRef<[Line]> + AsMut<[Line]>> Index for Sparse<S> {
     fn enter(&mut self, data: u64, word: u32) {
         let mut at = self.home(data);
         for _ in 0..self.lines.as_ref().len() {
-            if self.lines.as_mut()[at].take(data, word) {
+            if let Some(place) = self.lines.as_mut()[at].take(data, word) {
+                self.last = Last { data, line: at, place };
                 return;
             }
             at = self.after(at);
@@ -242,19 +255,21 @@ impl<S: AsRef<[Line]> + AsMut<[Line]>> Index for Sparse<S> {
     }
 
     fn remove_at(&mut self, place: usize, data: u64) {
+        self.moving();
         self.discount(self.home(data), place / STRIDE);
         let mut hole = self.take_out(place);
         // Each turn moves somebody nearer to his home.
-        while let Some(place) = self.passer(hole) {
-            let (from, place) = (place / STRIDE, place % STRIDE);
-            let Line { ids, words, .. } = self.lines.as_ref()[from];
+        while let Some((place, data)) = self.passer(hole) {
+            let from = place / STRIDE;
+            let word = self.lines.as_ref()[from].words[place % STRIDE];
             self.discount(hole, from);
-            self.lines.as_mut()[hole].take(ids[place], words[place]);
-            hole = self.take_out(from * STRIDE + place);
+            self.lines.as_mut()[hole].take(data, word);
+            hole = self.take_out(place);
         }
     }
 
     fn clear(&mut self) {
+        self.moving();
         self.lines.as_mut().fill(Line::EMPTY);
     }
 }

@@ -1,0 +1,155 @@
+//! One line of a [`Sparse`](super::Sparse) index: five ids, their words, and marks.
+//!
+//! Which place an id has comes out without a branch: it can't be guessed, and a wrong guess would cost all that the
+//! processor has begun behind it. So the ids are [compared all at once](super::halves), for which the halves of the first
+//! four lie apart.
+
+use super::Glance;
+use super::halves::{FOUR, equal};
+
+/// Places of a line.
+pub(super) const PLACES: usize = FOUR + 1;
+/// What a place is numbered by: its line, and so many for each line.
+pub(super) const STRIDE: usize = 8;
+/// The places that are taken, in the marks of a line.
+const TAKEN: u32 = (1 << PLACES) - 1;
+/// One that passed, in the marks of a line.
+const PASSED: u32 = 1 << PLACES;
+/// As many as can be counted; from then on nobody is discounted any more.
+const MOST_PASSED: u32 = !TAKEN;
+
+/// Places for five ids of a [`Sparse`](super::Sparse) index, which is lent an array of them. 64 bytes, one line.
+#[derive(Clone, Copy, Debug)]
+#[repr(C, align(64))]
+pub struct Line {
+    low: [u32; FOUR],
+    high: [u32; FOUR],
+    last: u64,
+    pub(super) words: [u32; PLACES],
+    /// Which places are taken, and above how many ids have gone on to later lines.
+    marks: u32,
+}
+
+impl Line {
+    /// A line without ids.
+    pub const EMPTY: Self = Line { low: [0; FOUR], high: [0; FOUR], last: 0, words: [0; PLACES], marks: 0 };
+
+    /// As many as make an index of so many ids fast: 61 % are taken then. There would be [room](super::Index::room) for
+    /// all of them in three fifths of that.
+    #[must_use]
+    pub const fn for_ids(ids: usize) -> usize {
+        ids.saturating_mul(21).div_ceil(64)
+    }
+
+    /// The place of an id, as a bit; 0 if it is not in this line.
+    #[inline]
+    pub(super) fn here(&self, data: u64) -> u32 {
+        (equal(&self.low, &self.high, data) | u32::from(self.last == data) << FOUR) & self.marks
+    }
+
+    /// What a search finds that begins in this line, which has this number.
+    #[inline]
+    pub(super) fn glance(&mut self, line: usize, data: u64) -> Glance<'_> {
+        let (here, was_passed) = (self.here(data), self.was_passed());
+        let place = here.trailing_zeros() as usize;
+        match self.words.get_mut(place) {
+            Some(word) => Glance::Here(line * STRIDE + place, word),
+            None if was_passed => Glance::Further,
+            None => Glance::Absent,
+        }
+    }
+
+    /// The id at a place, if it is taken.
+    #[inline]
+    pub(super) fn id(&self, place: usize) -> Option<u64> {
+        if self.marks & TAKEN & 1 << place == 0 {
+            return None;
+        }
+        let halves = self.low.get(place).zip(self.high.get(place));
+        Some(halves.map_or(self.last, |(&low, &high)| u64::from(high) << 32 | u64::from(low)))
+    }
+
+    /// Whether an id that is not here may be in a later line.
+    #[inline]
+    pub(super) fn was_passed(&self) -> bool {
+        self.marks >= PASSED
+    }
+
+    /// Whether so many have passed that nobody is discounted any more.
+    #[inline]
+    pub(super) fn lost_count(&self) -> bool {
+        self.marks >= MOST_PASSED
+    }
+
+    /// One of those who passed did not.
+    #[inline]
+    pub(super) fn discount(&mut self) {
+        if !self.lost_count() {
+            self.marks -= PASSED;
+        }
+    }
+
+    /// Gives the id a free place, and tells which; if there is none it is counted as passing.
+    #[inline]
+    pub(super) fn take(&mut self, data: u64, word: u32) -> Option<usize> {
+        let place = (!self.marks).trailing_zeros() as usize;
+        if place >= PLACES {
+            if !self.lost_count() {
+                self.marks += PASSED;
+            }
+            return None;
+        }
+        match (self.low.get_mut(place), self.high.get_mut(place)) {
+            (Some(low), Some(high)) => (*low, *high) = (data as u32, (data >> 32) as u32),
+            _ => self.last = data,
+        }
+        self.words[place] = word;
+        self.marks |= 1 << place;
+        Some(place)
+    }
+
+    /// Makes a place free.
+    #[inline]
+    pub(super) fn free(&mut self, place: usize) {
+        self.marks &= !(TAKEN & 1 << place);
+    }
+}
+
+impl Default for Line {
+    fn default() -> Self {
+        Self::EMPTY
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cache::index::halves::equal_one_by_one;
+
+    #[test]
+    fn an_id_is_found_at_its_place_and_no_other_that_shares_a_half_with_it() {
+        let ids = [0, u64::MAX, 1 << 32, 1, 0xffff_ffff];
+        let mut line = Line::EMPTY;
+        for (place, &data) in ids.iter().enumerate() {
+            assert_eq!((line.here(data), line.id(place)), (0, None));
+            assert_eq!(line.take(data, place as u32), Some(place));
+        }
+        assert_eq!((line.take(7, 7), line.was_passed()), (None, true));
+        for (place, &data) in ids.iter().enumerate() {
+            assert_eq!((line.here(data), line.id(place)), (1 << place, Some(data)));
+            for bit in 0..64 {
+                let other = data ^ 1 << bit;
+                let found = ids.iter().position(|&id| id == other).map_or(0, |place| 1 << place);
+                assert_eq!(line.here(other), found);
+                let halves = (&line.low, &line.high);
+                assert_eq!(equal(halves.0, halves.1, other), equal_one_by_one(halves.0, halves.1, other));
+            }
+        }
+        line.discount();
+        for place in (0..PLACES).rev() {
+            line.free(place);
+            assert_eq!((line.here(ids[place]), line.id(place)), (0, None));
+        }
+        assert!(!line.was_passed());
+    }
+}
