@@ -93,7 +93,7 @@ where
     ///
     /// # Errors
     /// [`ExchangeError::NotReceived`].
-    pub fn strips(&self, peer: usize) -> Result<impl Iterator<Item = (u32, Entry, Option<Place>)> + '_, ExchangeError> {
+    pub fn strips(&self, peer: usize) -> Result<impl Iterator<Item = (u32, &Entry, Option<Place>)>, ExchangeError> {
         let at = peer;
         let peer = self.peers.as_ref().get(at).ok_or(ExchangeError::NoPeer { peer: at })?;
         let not_yet = ExchangeError::NotReceived { rank: peer.rank };
@@ -103,7 +103,7 @@ where
         let entries = &self.entries.as_ref()[peer.into.start as usize..peer.into.end as usize];
         Ok((peer.into.start..).zip(entries).enumerate().map(move |(nth, (at, entry))| {
             let live = words[nth / 64] >> (nth % 64) & 1 == 1;
-            (at, *entry, live.then(|| spread.place(entry)))
+            (at, entry, live.then(|| spread.place(entry)))
         }))
     }
 

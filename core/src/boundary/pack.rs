@@ -155,6 +155,17 @@ where
         }
     }
 
+    /// Passes over channels for as long as this says that they have none: the same as [`null`](Self::null) of each, with less
+    /// to do for one. A channel of a dense field is not asked about.
+    ///
+    /// *Cost*: O(channels passed).
+    #[inline]
+    pub fn nulls(&mut self, mut is_null: impl FnMut(&Entry) -> bool) {
+        let rest = self.exchange.entries.as_ref().get(self.out.start + self.packed..self.out.end).unwrap_or(&[]);
+        let passed = rest.iter().position(|entry| entry.always || !is_null(entry));
+        self.packed += passed.unwrap_or(rest.len());
+    }
+
     /// Finishes the message: its head is complete, and the channels are sending. The overflow, if there is any, lies at
     /// this address of memory that this key names.
     ///

@@ -142,7 +142,12 @@ impl World {
         let mut head = vec![0; machine.head_bytes()];
         let (mut slot, mut overflow) = (Vec::new(), Vec::new());
         let mut pack = machine.pack(peer, &mut head).unwrap();
-        while let Some(entry) = pack.channel() {
+        loop {
+            // Now all at once, now each for itself.
+            if sequence.is_multiple_of(2) {
+                pack.nulls(|entry| content(seed, percent, sequence, entry).is_none());
+            }
+            let Some(entry) = pack.channel() else { break };
             let Some(value) = content(seed, percent, sequence, &entry) else {
                 pack.null().unwrap();
                 continue;
@@ -197,7 +202,7 @@ impl World {
         let Rank { machine, taken, .. } = &mut self.ranks[rank];
         let (sequence, parcel) = (machine.sequence(), taken[peer].take().unwrap());
         for (at, entry, place) in machine.strips(peer).unwrap() {
-            let expected = content(seed, percent, sequence, &entry);
+            let expected = content(seed, percent, sequence, entry);
             assert_eq!(place.is_some(), expected.is_some(), "seed {seed}: {}", entry.key);
             assert_eq!(machine.state(at), Some(if place.is_some() { State::Received } else { State::ReceivedNull }));
             let Some(place) = place else { continue };

@@ -9,7 +9,9 @@ use super::build::{self, channels};
 use super::error::{BoundaryError, Late};
 use super::fields::Field;
 use super::mesh::Mesh;
-use super::tasks::{Boundary, Half, Machine, Settings, patience, pause};
+use super::rows::Strips;
+use super::scope::Half;
+use super::tasks::{Boundary, Machine, Settings, patience, pause};
 use super::transport::Transport;
 
 impl<T: Transport> Boundary<T> {
@@ -28,10 +30,10 @@ impl<T: Transport> Boundary<T> {
         let mut boundary = Boundary {
             sent: Vec::new(),
             head: Vec::new(),
-            row: Vec::new(),
+            between: Vec::new(),
             machine,
             fields: fields.to_vec(),
-            shape: mesh.shape(),
+            strips: Strips::new(&mesh.shape()),
             transport,
             settings,
             halves: [Half::Set; 2],
@@ -47,7 +49,8 @@ impl<T: Transport> Boundary<T> {
     fn compare(&mut self) -> Result<(), BoundaryError> {
         self.sent = vec![false; self.machine.peers().len()];
         self.head = vec![0; self.machine.head_bytes()];
-        self.row = vec![0.0; self.shape.extents()[0] as usize];
+        let largest = self.machine.local().1.iter().map(|entry| entry.count).max();
+        self.between = vec![0.0; largest.unwrap_or(0) as usize];
         let epoch = self.machine.config().epoch;
         self.transport.plans(epoch, self.machine.peers(), self.machine.entries())?;
         let part = |range: &std::ops::Range<u32>| range.start as usize..range.end as usize;
@@ -110,7 +113,7 @@ impl<T: Transport> Boundary<T> {
         let counts = *self.machine.counts();
         self.machine = machine(mesh, &self.fields, &self.transport, self.settings, epoch)?;
         self.machine.resume(counts);
-        self.shape = mesh.shape();
+        self.strips = Strips::new(&mesh.shape());
         self.compare()
     }
 

@@ -10,7 +10,7 @@
 //! slots     for each ordered pair and slot: capacity bytes of the receiver, then as many of the sender's overflow
 //! ```
 //!
-//! *Cost*: a plain load or store for each value; one cache line a message for the stamp.
+//! *Cost*: a copy of the values of each side; one cache line a message for the stamp.
 
 use std::sync::Arc;
 
@@ -117,8 +117,9 @@ impl Fabric {
         Ok(self.segment.word(self.extent.stamps() + pair * LINE + (slot % self.extent.slots) as usize * 8)?)
     }
 
-    /// So many words of a place of a message.
-    pub(super) fn words(
+    /// Where so many words of a place of a message lie.
+    #[inline]
+    fn offset(
         &self,
         from: u32,
         to: u32,
@@ -126,7 +127,7 @@ impl Fabric {
         place: Place,
         behind: usize,
         len: usize,
-    ) -> Result<&[AtomicU64], TransportError> {
+    ) -> Result<usize, TransportError> {
         let capacity = self.extent.capacity();
         let (area, offset) = match place {
             Place::Slot(at) => (0, at as usize),
@@ -137,7 +138,20 @@ impl Fabric {
             return Err(TransportError::SlotTooSmall { end: end as u64, capacity: capacity as u64 });
         }
         let nth = (self.pair(from, to)? * self.extent.slots as usize + (slot % self.extent.slots) as usize) * 2 + area;
-        Ok(self.segment.words(self.extent.areas() + nth * capacity + start, len)?)
+        Ok(self.extent.areas() + nth * capacity + start)
+    }
+
+    /// The words themselves.
+    pub(super) fn words(
+        &self,
+        from: u32,
+        to: u32,
+        slot: u32,
+        place: Place,
+        behind: usize,
+        len: usize,
+    ) -> Result<&[AtomicU64], TransportError> {
+        Ok(self.segment.words(self.offset(from, to, slot, place, behind, len)?, len)?)
     }
 
     fn vote_words(&self, rank: u32, round: u32) -> Result<&[AtomicU64], TransportError> {
@@ -174,11 +188,7 @@ impl Transport for Fabric {
     }
 
     fn write(&mut self, to: u32, slot: u32, place: Place, behind: usize, values: &[f64]) -> Result<(), TransportError> {
-        let words = self.words(self.rank, to, slot, place, behind, values.len())?;
-        for (word, value) in words.iter().zip(values) {
-            word.store(value.to_bits(), Ordering::Relaxed);
-        }
-        Ok(())
+        Ok(self.segment.write_values(self.offset(self.rank, to, slot, place, behind, values.len())?, values)?)
     }
 
     fn publish(&mut self, message: &Message, epoch: u32, head: &[u8]) -> Result<(), TransportError> {
@@ -209,11 +219,7 @@ impl Transport for Fabric {
     }
 
     fn read(&self, from: u32, slot: u32, place: Place, behind: usize, into: &mut [f64]) -> Result<(), TransportError> {
-        let words = self.words(from, self.rank, slot, place, behind, into.len())?;
-        for (value, word) in into.iter_mut().zip(words) {
-            *value = f64::from_bits(word.load(Ordering::Relaxed));
-        }
-        Ok(())
+        Ok(self.segment.read_values(self.offset(from, self.rank, slot, place, behind, into.len())?, into)?)
     }
 
     fn vote(&mut self, round: u32, vote: Vote) -> Result<(), TransportError> {

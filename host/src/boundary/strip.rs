@@ -1,9 +1,12 @@
 //! Strips and the arrays that they are packed from and used in.
 
-use umbra_core::boundary::{Entry, Region, Shape, State};
+use std::convert::Infallible;
+
+use umbra_core::boundary::{Entry, State};
 
 use super::error::BoundaryError;
 use super::fields::{Field, Fields};
+use super::rows::{Rows, Strips};
 use super::tasks::Boundary;
 use super::transport::{Transport, TransportError};
 
@@ -12,87 +15,85 @@ const SHORT: usize = 32;
 /// Values that are gathered.
 const CHUNK: usize = 256;
 
-/// The rows of a region, component after component, as ranges of an array.
-fn rows(shape: &Shape, region: Region, components: usize) -> impl Iterator<Item = std::ops::Range<usize>> + use<> {
-    let (extents, cells, len) = (shape.extents(), shape.len(), region.len[0] as usize);
-    (0..components).flat_map(move |component| {
-        region.rows(extents).map(move |start| component * cells + start..component * cells + start + len)
-    })
-}
-
 const fn wrong_length(entry: &Entry, block: u32, len: usize, expected: usize) -> BoundaryError {
     BoundaryError::Length { block, field: entry.key.field, len, expected }
 }
 
-/// Whether the strip of a channel holds something.
-pub(super) fn is_live(
-    view: &impl Fields,
-    shape: &Shape,
+/// The sender's array, if the strip of a channel holds something.
+pub(super) fn source<'v>(
+    view: &'v impl Fields,
+    strips: &Strips,
     fields: &[Field],
     entry: &Entry,
-) -> Result<bool, BoundaryError> {
+) -> Result<Option<&'v [f64]>, BoundaryError> {
     let (block, field) = (entry.key.sender, entry.key.field);
-    let kind = fields.get(usize::from(field)).copied().unwrap_or(Field::DENSE);
     let Some(values) = view.values(block, field) else {
-        return if entry.always { Err(BoundaryError::Absent { block, field }) } else { Ok(false) };
+        return if entry.always { Err(BoundaryError::Absent { block, field }) } else { Ok(None) };
     };
-    let expected = shape.len() * kind.components as usize;
+    let kind = fields.get(usize::from(field)).unwrap_or(&Field::DENSE);
+    let expected = strips.cells * kind.components as usize;
     if values.len() != expected {
         return Err(wrong_length(entry, block, values.len(), expected));
     }
-    let Some(sparse) = kind.sparse else { return Ok(true) };
-    let region = shape.send_box(entry.key.element);
-    Ok(rows(shape, region, kind.components as usize).any(|row| sparse.is_live(&values[row])))
+    let Some(sparse) = kind.sparse else { return Ok(Some(values)) };
+    let nothing = strips.send(entry.key.element).each(kind.components as usize, strips.cells, |row| {
+        if sparse.is_live(&values[row]) { Err(()) } else { Ok(()) }
+    });
+    Ok(if nothing.is_err() { Some(values) } else { None })
 }
 
 /// Hands the rows of a strip to `write`, each with the number of values before it.
+#[inline]
 pub(super) fn pack(
-    view: &impl Fields,
-    shape: &Shape,
-    entry: &Entry,
+    values: &[f64],
+    rows: &Rows,
+    cells: usize,
     mut write: impl FnMut(usize, &[f64]) -> Result<(), TransportError>,
-) -> Result<(), BoundaryError> {
-    let (block, field) = (entry.key.sender, entry.key.field);
-    let values = view.values(block, field).ok_or(BoundaryError::Absent { block, field })?;
-    let region = shape.send_box(entry.key.element);
-    let components = values.len() / shape.len();
-    let (mut behind, mut gathered) = (0, 0);
-    let mut chunk = [0.0; CHUNK];
-    for row in rows(shape, region, components) {
-        let len = row.len();
-        if len > SHORT {
+) -> Result<(), TransportError> {
+    let (components, len) = (values.len() / cells, rows.len());
+    if len > SHORT {
+        let mut behind = 0;
+        return rows.each(components, cells, |row| {
             write(behind, &values[row])?;
             behind += len;
-            continue;
-        }
+            Ok(())
+        });
+    }
+    let (mut behind, mut gathered) = (0, 0);
+    let mut chunk = [0.0; CHUNK];
+    rows.each::<TransportError>(components, cells, |row| {
         if gathered + len > CHUNK {
             write(behind, &chunk[..gathered])?;
             (behind, gathered) = (behind + gathered, 0);
         }
         chunk[gathered..gathered + len].copy_from_slice(&values[row]);
         gathered += len;
-    }
-    if gathered > 0 { Ok(write(behind, &chunk[..gathered])?) } else { Ok(()) }
+        Ok(())
+    })?;
+    if gathered > 0 { write(behind, &chunk[..gathered]) } else { Ok(()) }
 }
 
 /// Hands the rows of a strip out to an array, as `read` gives them: so many values from behind so many.
+#[inline]
 fn unpack(
     values: &mut [f64],
-    shape: &Shape,
-    region: Region,
+    rows: &Rows,
+    cells: usize,
     mut read: impl FnMut(usize, &mut [f64]) -> Result<(), TransportError>,
 ) -> Result<(), TransportError> {
-    let components = values.len() / shape.len();
-    let all = region.cells() as usize * components;
-    let (mut behind, mut used, mut gathered) = (0, 0, 0);
-    let mut chunk = [0.0; CHUNK];
-    for row in rows(shape, region, components) {
-        let len = row.len();
-        if len > SHORT {
+    let (components, len) = (values.len() / cells, rows.len());
+    if len > SHORT {
+        let mut behind = 0;
+        return rows.each(components, cells, |row| {
             read(behind, &mut values[row])?;
             behind += len;
-            continue;
-        }
+            Ok(())
+        });
+    }
+    let all = rows.cells() * components;
+    let (mut behind, mut used, mut gathered) = (0, 0, 0);
+    let mut chunk = [0.0; CHUNK];
+    rows.each(components, cells, |row| {
         if used == gathered {
             // Whole rows only; all rows of a strip are of one length.
             gathered = (CHUNK / len * len).min(all - behind);
@@ -101,23 +102,29 @@ fn unpack(
         }
         values[row].copy_from_slice(&chunk[used..used + len]);
         used += len;
-    }
-    Ok(())
+        Ok(())
+    })
 }
 
 /// The array that a channel's strip belongs into, if the field is present there.
+#[inline]
 fn target<'v>(
     view: &'v mut impl Fields,
-    shape: &Shape,
+    strips: &Strips,
     fields: &[Field],
     entry: &Entry,
 ) -> Result<Option<&'v mut [f64]>, BoundaryError> {
     let (block, field) = (entry.key.receiver, entry.key.field);
-    let components = fields.get(usize::from(field)).map_or(1, |kind| kind.components as usize);
-    let expected = shape.len() * components;
     match view.values_mut(block, field) {
-        Some(values) if values.len() != expected => Err(wrong_length(entry, block, values.len(), expected)),
-        Some(values) => Ok(Some(values)),
+        Some(values) => {
+            let components = fields.get(usize::from(field)).map_or(1, |kind| kind.components as usize);
+            let expected = strips.cells * components;
+            if values.len() == expected {
+                Ok(Some(values))
+            } else {
+                Err(wrong_length(entry, block, values.len(), expected))
+            }
+        }
         None if entry.always => Err(BoundaryError::Absent { block, field }),
         None => Ok(None),
     }
@@ -125,14 +132,13 @@ fn target<'v>(
 
 impl<T: Transport> Boundary<T> {
     /// Fills ghosts with the default: what a null stands for.
-    fn fill(&self, view: &mut impl Fields, entry: &Entry) -> Result<(), BoundaryError> {
-        let Some(values) = target(view, &self.shape, &self.fields, entry)? else { return Ok(()) };
+    fn fill(&self, values: &mut [f64], entry: &Entry) {
         let kind = self.fields[usize::from(entry.key.field)];
-        let region = self.shape.receive_box(entry.key.element.opposite());
-        for row in rows(&self.shape, region, kind.components as usize) {
-            values[row].fill(kind.default_value());
-        }
-        Ok(())
+        let (rows, cells, default) = (self.strips.receive(entry.key.element), self.strips.cells, kind.default_value());
+        let Ok(()) = rows.each::<Infallible>(kind.components as usize, cells, |row| {
+            values[row].fill(default);
+            Ok(())
+        });
     }
 
     /// Sets the ghosts of all channels from other ranks.
@@ -143,14 +149,16 @@ impl<T: Transport> Boundary<T> {
             let peer = if reversed { peers - 1 - nth } else { nth };
             let from = self.machine.peers()[peer].rank();
             for (_, entry, place) in self.machine.strips(peer)? {
+                // Receiving made the field present where something came.
+                let Some(values) = target(view, &self.strips, &self.fields, entry)? else { continue };
                 let Some(place) = place else {
-                    self.fill(view, &entry)?;
+                    self.fill(values, entry);
                     continue;
                 };
-                // Receiving made the field present.
-                let Some(values) = target(view, &self.shape, &self.fields, &entry)? else { continue };
-                let region = self.shape.receive_box(entry.key.element.opposite());
-                unpack(values, &self.shape, region, |behind, row| self.transport.read(from, slot, place, behind, row))?;
+                let rows = self.strips.receive(entry.key.element);
+                unpack(values, rows, self.strips.cells, |behind, row| {
+                    self.transport.read(from, slot, place, behind, row)
+                })?;
             }
             self.machine.release(peer)?;
             // The next message in this slot is of the exchange after the next one, and its sender knows the slot as it is
@@ -170,28 +178,27 @@ impl<T: Transport> Boundary<T> {
             channels[nth].stale().map_err(|refusal| BoundaryError::Channel { key: entry.key, refusal })?;
             if live {
                 self.copy(view, &entry)?;
-            } else {
-                self.fill(view, &entry)?;
+            } else if let Some(values) = target(view, &self.strips, &self.fields, &entry)? {
+                self.fill(values, &entry);
             }
         }
         Ok(())
     }
 
-    /// From the interior of one block into the ghosts of another, or of the same; a row at a time.
+    /// From the interior of one block into the ghosts of another, or of the same. The view lends one array at a time.
     fn copy(&mut self, view: &mut impl Fields, entry: &Entry) -> Result<(), BoundaryError> {
-        let (shape, element) = (self.shape, entry.key.element);
-        let components = self.fields[usize::from(entry.key.field)].components as usize;
-        let from = rows(&shape, shape.send_box(element), components);
-        let to = rows(&shape, shape.receive_box(element.opposite()), components);
-        let (block, field) = (entry.key.sender, entry.key.field);
-        for (from, to) in from.zip(to) {
-            let values = view.values(block, field).ok_or(BoundaryError::Absent { block, field })?;
-            let between = &mut self.row[..from.len()];
-            between.copy_from_slice(&values[from]);
-            if let Some(values) = target(view, &shape, &self.fields, entry)? {
-                values[to].copy_from_slice(between);
-            }
-        }
+        let (block, field, element) = (entry.key.sender, entry.key.field, entry.key.element);
+        let (cells, between) = (self.strips.cells, &mut self.between);
+        let values = view.values(block, field).ok_or(BoundaryError::Absent { block, field })?;
+        pack(values, self.strips.send(element), cells, |behind, row| {
+            between[behind..behind + row.len()].copy_from_slice(row);
+            Ok(())
+        })?;
+        let Some(values) = target(view, &self.strips, &self.fields, entry)? else { return Ok(()) };
+        unpack(values, self.strips.receive(element), cells, |behind, row| {
+            row.copy_from_slice(&between[behind..behind + row.len()]);
+            Ok(())
+        })?;
         Ok(())
     }
 }

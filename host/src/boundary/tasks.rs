@@ -3,49 +3,21 @@
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
-use umbra_core::boundary::{Arrival, Channel, Counts, Entry, Exchange, ExchangeError, Key, Peer, Shape, State};
+use umbra_core::boundary::{Arrival, Channel, Counts, Entry, Exchange, ExchangeError, Key, Peer, State};
 use umbra_core::time::Time;
 
 use super::error::{BoundaryError, Late};
 use super::fields::{Field, Fields};
+use super::rows::Strips;
+use super::scope::{Half, LOCAL, NONLOCAL, Scope};
 use super::strip;
 use super::transport::Transport;
 use crate::sys::wait::{Patience, Step};
 
 pub(super) type Machine = Exchange<Vec<Peer>, Vec<Entry>, Vec<Channel<()>>, Vec<u64>>;
 
-/// Which channels a task is about.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Scope {
-    /// All.
-    Any,
-    /// Those whose two blocks are on this rank.
-    Local,
-    /// The others.
-    Nonlocal,
-}
-
-impl Scope {
-    const fn halves(self) -> &'static [usize] {
-        match self {
-            Scope::Any => &[LOCAL, NONLOCAL],
-            Scope::Local => &[LOCAL],
-            Scope::Nonlocal => &[NONLOCAL],
-        }
-    }
-}
-
-const LOCAL: usize = 0;
-const NONLOCAL: usize = 1;
-
-/// How far a half of the open exchange is.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) enum Half {
-    Fresh,
-    Sent,
-    Received,
-    Set,
-}
+/// Looks in vain between two at the clock, at most 100 us each.
+const CLOCK: u64 = 64;
 
 /// Choices of an exchange.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -69,14 +41,15 @@ impl Default for Settings {
 pub struct Boundary<T> {
     pub(super) machine: Machine,
     pub(super) fields: Vec<Field>,
-    pub(super) shape: Shape,
+    pub(super) strips: Strips,
     pub(super) transport: T,
     pub(super) settings: Settings,
     pub(super) halves: [Half; 2],
     /// Peers that the open exchange was sent to.
     pub(super) sent: Vec<bool>,
     pub(super) head: Vec<u8>,
-    pub(super) row: Vec<f64>,
+    /// The values of a strip within this rank on their way.
+    pub(super) between: Vec<f64>,
     pub(super) started: Instant,
     pub(super) stage: u8,
     pub(super) round: u32,
@@ -140,10 +113,10 @@ impl<T: Transport> Boundary<T> {
     }
 
     fn send_local(&mut self, view: &impl Fields) -> Result<bool, BoundaryError> {
-        let (shape, fields) = (self.shape, &self.fields);
+        let (strips, fields) = (&self.strips, &self.fields);
         let (_, entries, channels) = self.machine.local();
         for (entry, channel) in entries.iter().zip(channels) {
-            let live = strip::is_live(view, &shape, fields, entry)?;
+            let live = strip::source(view, strips, fields, entry)?.is_some();
             let refused = |refusal| BoundaryError::Channel { key: entry.key, refusal };
             if live {
                 channel.allocate(|| Some(())).map_err(refused)?;
@@ -178,10 +151,12 @@ impl<T: Transport> Boundary<T> {
                 continue;
             }
             let mut pack = self.machine.pack(peer, &mut self.head)?;
-            while let Some(entry) = pack.channel() {
-                if strip::is_live(view, &self.shape, &self.fields, &entry)? {
-                    let place = pack.live()?;
-                    strip::pack(view, &self.shape, &entry, |behind, row| {
+            loop {
+                pack.nulls(|entry| view.values(entry.key.sender, entry.key.field).is_none());
+                let Some(entry) = pack.channel() else { break };
+                if let Some(values) = strip::source(view, &self.strips, &self.fields, &entry)? {
+                    let (place, rows) = (pack.live()?, self.strips.send(entry.key.element));
+                    strip::pack(values, rows, self.strips.cells, |behind, row| {
                         self.transport.write(to, slot, place, behind, row)
                     })?;
                 } else {
@@ -203,6 +178,15 @@ impl<T: Transport> Boundary<T> {
     /// # Errors
     /// [`BoundaryError::Late`] names what is missing after the deadline.
     pub fn receive(&mut self, view: &mut impl Fields, scope: Scope) -> Result<Poll<()>, BoundaryError> {
+        if self.look(view, scope)? {
+            return Ok(Poll::Ready(()));
+        }
+        self.in_time()?;
+        Ok(Poll::Pending)
+    }
+
+    /// Whether all is there; then fields are present where something came.
+    fn look(&mut self, view: &mut impl Fields, scope: Scope) -> Result<bool, BoundaryError> {
         let mut ready = true;
         for &half in scope.halves() {
             if self.half(half)? < Half::Received {
@@ -210,12 +194,7 @@ impl<T: Transport> Boundary<T> {
             }
         }
         if !ready {
-            let late = self.now() > self.machine.due();
-            return match late.then(|| self.transport.hindered()) {
-                None => Ok(Poll::Pending),
-                Some(Some(error)) => Err(error.into()),
-                Some(None) => Err(BoundaryError::Late(Late::new(self.machine.missing()))),
-            };
+            return Ok(false);
         }
         for &half in scope.halves() {
             if self.halves[half] < Half::Received {
@@ -223,7 +202,17 @@ impl<T: Transport> Boundary<T> {
                 self.halves[half] = Half::Received;
             }
         }
-        Ok(Poll::Ready(()))
+        Ok(true)
+    }
+
+    /// Fails after the deadline of the open exchange, and says what is missing.
+    fn in_time(&self) -> Result<(), BoundaryError> {
+        let late = self.now() > self.machine.due();
+        match late.then(|| self.transport.hindered()) {
+            None => Ok(()),
+            Some(Some(error)) => Err(error.into()),
+            Some(None) => Err(BoundaryError::Late(Late::new(self.machine.missing()))),
+        }
     }
 
     fn receive_local(&mut self) -> Result<bool, BoundaryError> {
@@ -329,7 +318,14 @@ impl<T: Transport> Boundary<T> {
     /// [`BoundaryError::Late`].
     pub fn wait(&mut self, view: &mut impl Fields, scope: Scope) -> Result<(), BoundaryError> {
         let mut patience = patience();
-        while self.receive(view, scope)?.is_pending() {
+        for turn in 1u64.. {
+            if self.look(view, scope)? {
+                break;
+            }
+            // Reading the clock takes as long as looking does.
+            if turn.is_multiple_of(CLOCK) {
+                self.in_time()?;
+            }
             pause(&mut patience);
         }
         Ok(())

@@ -23,6 +23,7 @@
 
 mod error;
 mod kinds;
+mod past;
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
@@ -278,6 +279,35 @@ impl Segment {
         let to = self.at_writable(offset, from.len())?;
         // SAFETY: `at_writable` checked the target, the mapping is writable, and no safe method makes a slice of it.
         unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), to.as_ptr(), from.len()) };
+        Ok(())
+    }
+
+    /// Copies numbers out of the segment, as they lie in memory.
+    ///
+    /// # Errors
+    /// [`SegmentError::OutOfBounds`]; nothing is copied then.
+    #[inline]
+    pub fn read_values(&self, offset: usize, into: &mut [f64]) -> Result<(), SegmentError> {
+        let from = self.at(offset, size_of_val(into))?;
+        // SAFETY: as in `read`; any bits are a number.
+        unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), into.as_mut_ptr().cast(), size_of_val(into)) };
+        Ok(())
+    }
+
+    /// Copies numbers into the segment, as they lie in memory, for another processor to read: many of them go past the caches.
+    ///
+    /// # Errors
+    /// [`SegmentError::OutOfBounds`] or [`SegmentError::ReadOnly`]; nothing is copied then.
+    #[inline]
+    pub fn write_values(&self, offset: usize, from: &[f64]) -> Result<(), SegmentError> {
+        let to = self.at_writable(offset, size_of_val(from))?;
+        if size_of_val(from) >= past::LONG && to.cast::<f64>().is_aligned() {
+            // SAFETY: as in `write`; all of x86-64 has SSE2.
+            unsafe { past::copy(from, to.cast()) };
+        } else {
+            // SAFETY: as in `write`; numbers have no padding.
+            unsafe { std::ptr::copy_nonoverlapping(from.as_ptr().cast(), to.as_ptr(), size_of_val(from)) };
+        }
         Ok(())
     }
 

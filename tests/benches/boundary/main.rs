@@ -1,6 +1,10 @@
 //! Exchanges of mostly empty strips beside the same over MPI.
 //!
-//! Two ranks exchange many strips each way, of which nine in ten hold nothing; which ones changes with each exchange. Our
+//! Two ranks exchange many strips each way, of which nine in ten hold nothing; which ones changes with each exchange. Each
+//! strip is of a field of its own, as in the peer each has arrays of its own: one that holds nothing is neither looked
+//! through nor set. In the rows *two of a field*, without a bar, a field has a strip on both sides of its block, so that beside
+//! one that holds something the other is looked through and set to the default; the peer knows beforehand and leaves
+//! it out. Our
 //! ranks are two threads that attach the shared memory each for itself, so they map it at different addresses; those of MPI
 //! are two processes that `mpirun` starts in the same session, before and after ours, so that drift hits both. Both sides
 //! check in every exchange, inside the measured time, that the right strips came with the right values. Figures are tenth
@@ -33,6 +37,8 @@ const LOWER: Direction = Direction::LowerIsBetter;
 struct Case {
     channels: u32,
     bytes: u32,
+    /// Of a field.
+    sides: u32,
     batches: usize,
     exchanges: u32,
 }
@@ -57,7 +63,7 @@ fn meet(count: &AtomicU64, meetings: &mut u64) {
 
 /// Runs one rank; microseconds of each batch, and the memory that its peer could fill at its end.
 fn rank(case: Case, mut boundary: Boundary<Fabric>, rank: u32, meeting: &AtomicU64) -> (Vec<f64>, Vec<f64>) {
-    let mut strips = Strips::new(rank, case.channels, case.bytes);
+    let mut strips = Strips::new(rank, case.channels, case.bytes, case.sides);
     let (clock, mut times, mut memory, mut meetings) = (Clock::new(), Vec::new(), Vec::new(), 0);
     // The first batch warms up.
     for batch in 0..=case.batches {
@@ -79,8 +85,8 @@ fn rank(case: Case, mut boundary: Boundary<Fabric>, rank: u32, meeting: &AtomicU
 
 /// Both ranks, on the first and the last core.
 fn ours(case: Case, cores: &[usize]) -> Figures {
-    let fields = vec![Field::sparse(Sparse::new(1e-12, 1e-14, 0.0).unwrap()); case.channels as usize / 2];
-    let pair = Pair::new(case.bytes);
+    let fields = vec![Field::sparse(Sparse::new(1e-12, 1e-14, 0.0).unwrap()); (case.channels / case.sides) as usize];
+    let pair = Pair::new(case.bytes, case.sides);
     let extent = Extent { ranks: 2, slots: 2, message: largest_message(&pair, &fields, 2) };
     let segment = Fabric::segment(extent).unwrap();
     let meeting = AtomicU64::new(0);
@@ -111,8 +117,9 @@ struct Bench {
 
 impl Bench {
     /// One amount, with the bars of its time: against early receives, and against one message.
-    fn case(&mut self, case: Case, bars: [f64; 2]) {
-        let name = format!("{} strips of {} B", case.channels, case.bytes);
+    fn case(&mut self, case: Case, bars: Option<[f64; 2]>) {
+        let two = if case.sides == 2 { ", two of a field" } else { "" };
+        let name = format!("{} strips of {} B{two}", case.channels, case.bytes);
         if !self.report.wants(&name) {
             return;
         }
@@ -127,7 +134,10 @@ impl Bench {
         };
         for (nth, mode) in [over_mpi::EARLY, over_mpi::SLOT].into_iter().enumerate() {
             let time = (before[nth].time + after[nth].time) / 2.0;
-            self.report.row(Row::new(&name, ours.time, time, mode, "us", LOWER)).bar(bars[nth]);
+            let entry = self.report.row(Row::new(&name, ours.time, time, mode, "us", LOWER));
+            if let Some(bars) = bars {
+                entry.bar(bars[nth]);
+            }
         }
         let case = format!("{name}, memory to receive");
         let row = Row::new(&case, ours.memory, before[0].memory, over_mpi::EARLY, "B", LOWER);
@@ -148,10 +158,13 @@ fn main() {
         return;
     }
     let mut bench = Bench { report, cores, peer: Peer::build() };
-    let case = |channels, bytes, batches, exchanges| Case { channels, bytes, batches, exchanges };
-    bench.case(case(64, 512, 201, 20), [6.0, 1.0]);
-    bench.case(case(64, 8192, 201, 20), [2.3, 1.0]);
-    bench.case(case(64, 131_072, 101, 4), [1.5, 1.0]);
-    bench.case(case(1024, 512, 61, 10), [20.0, 1.0]);
+    let case = |channels, bytes, batches, exchanges| Case { channels, bytes, sides: 1, batches, exchanges };
+    let cases = [case(64, 512, 201, 20), case(64, 8192, 201, 20), case(64, 131_072, 101, 4), case(1024, 512, 61, 10)];
+    for (case, bar) in cases.into_iter().zip([6.0, 2.3, 1.5, 20.0]) {
+        bench.case(case, Some([bar, 1.0]));
+    }
+    for case in cases {
+        bench.case(Case { sides: 2, ..case }, None);
+    }
     bench.report.finish();
 }

@@ -1,18 +1,19 @@
-//! Two blocks, each the neighbour of the other on both sides, and fields of which most strips are empty.
+//! Two blocks, neighbours on one side or on both, and fields of which most strips are empty.
 
 use umbra::boundary::{Fields, Mesh, NoMemory};
 use umbra_core::boundary::{Element, Shape};
 
-/// Two blocks in a periodic row, one on each of two ranks.
+/// Two blocks in a row, one on each of two ranks.
 pub(crate) struct Pair {
     shape: Shape,
+    sides: u32,
 }
 
 impl Pair {
-    /// Strips have so many bytes.
-    pub(crate) fn new(bytes: u32) -> Pair {
+    /// Strips have so many bytes. With one side the second block lies above the first; with two the row is periodic.
+    pub(crate) fn new(bytes: u32, sides: u32) -> Pair {
         let values = bytes / 8;
-        Pair { shape: Shape::new([2 * values, 1, 1], [values, 0, 0]).expect("a row of cells") }
+        Pair { shape: Shape::new([2 * values, 1, 1], [values, 0, 0]).expect("a row of cells"), sides }
     }
 }
 
@@ -29,15 +30,17 @@ impl Mesh for Pair {
         block
     }
 
-    fn neighbour(&self, block: u32, _: Element) -> Option<u32> {
-        Some(1 - block)
+    fn neighbour(&self, block: u32, element: Element) -> Option<u32> {
+        let inner = element.offsets()[0] > 0;
+        if self.sides == 2 || inner == (block == 0) { Some(1 - block) } else { None }
     }
 }
 
-/// The fields of one rank's block: each has a strip at either end. Which strips hold something in which exchange is known to
-/// both ranks; a field of which neither strip does is absent until something comes.
+/// The fields of one rank's block: each has a strip on each side that has a neighbour. Which strips hold something in which
+/// exchange is known to both ranks; a field of which none does is absent until something comes.
 pub(crate) struct Strips {
     rank: u32,
+    sides: usize,
     turn: u64,
     /// Values of a strip.
     len: usize,
@@ -59,26 +62,36 @@ fn mark(turn: u64, sender: u32, strip: usize) -> f64 {
 }
 
 impl Strips {
-    /// So many strips each way, of so many bytes.
-    pub(crate) fn new(rank: u32, channels: u32, bytes: u32) -> Strips {
-        let (fields, len) = (channels as usize / 2, bytes as usize / 8);
-        Strips { rank, turn: 0, len, arrays: vec![vec![0.0; 4 * len]; fields], present: vec![false; fields] }
+    /// So many strips each way, of so many bytes; of a field as many as there are sides.
+    pub(crate) fn new(rank: u32, channels: u32, bytes: u32, sides: u32) -> Strips {
+        let (fields, len) = ((channels / sides) as usize, bytes as usize / 8);
+        let (arrays, present) = (vec![vec![0.0; 4 * len]; fields], vec![false; fields]);
+        Strips { rank, sides: sides as usize, turn: 0, len, arrays, present }
+    }
+
+    /// Whether a side is the upper end of a block: of one the inner one, of two first the lower one.
+    const fn is_upper(&self, rank: u32, side: usize) -> bool {
+        if self.sides == 1 { rank == 0 } else { side == 1 }
     }
 
     /// New values for the next exchange.
     pub(crate) fn touch(&mut self) {
         self.turn += 1;
-        for (field, (array, present)) in self.arrays.iter_mut().zip(&mut self.present).enumerate() {
-            let sides = [0, 1].map(|side| live(self.turn, self.rank, 2 * field + side));
-            *present = sides != [false; 2];
-            if !*present {
-                continue;
+        for field in 0..self.arrays.len() {
+            let mut any = false;
+            for side in 0..self.sides {
+                let strip = self.sides * field + side;
+                let is = live(self.turn, self.rank, strip);
+                let first = self.len * (1 + usize::from(self.is_upper(self.rank, side)));
+                // Also of strips that hold nothing, as the one beside may.
+                if is || self.sides > 1 {
+                    let value = if is { mark(self.turn, self.rank, strip) } else { 0.0 };
+                    let array = &mut self.arrays[field];
+                    (array[first], array[first + self.len - 1]) = (value, value);
+                }
+                any |= is;
             }
-            for (side, is) in sides.into_iter().enumerate() {
-                let value = if is { mark(self.turn, self.rank, 2 * field + side) } else { 0.0 };
-                let first = self.len * (1 + side);
-                (array[first], array[first + self.len - 1]) = (value, value);
-            }
+            self.present[field] = any;
         }
     }
 
@@ -86,13 +99,14 @@ impl Strips {
     pub(crate) fn check(&self) {
         let sender = 1 - self.rank;
         for (field, (array, &present)) in self.arrays.iter().zip(&self.present).enumerate() {
-            for side in 0..2 {
+            for side in 0..self.sides {
                 // What lies at one end of a block there is wanted beyond the other end here.
-                let (strip, first) = (2 * field + side, (1 - side) * 3 * self.len);
+                let strip = self.sides * field + side;
+                let first = usize::from(!self.is_upper(sender, side)) * 3 * self.len;
                 let is = live(self.turn, sender, strip);
                 let value = if is { mark(self.turn, sender, strip) } else { 0.0 };
-                let ends = (array[first], array[first + self.len - 1]);
-                assert!(if present { ends == (value, value) } else { !is }, "strip {strip} of exchange {}", self.turn);
+                let right = if present { [array[first], array[first + self.len - 1]] == [value; 2] } else { !is };
+                assert!(right, "strip {strip} of exchange {}", self.turn);
             }
         }
     }
