@@ -129,11 +129,10 @@ pub fn member(station: &Station, node: Node, calls: u16) -> Member {
 /// # Panics
 /// If the seat is taken.
 pub fn member_with(station: &Station, node: Node, calls: u16, settings: impl FnOnce(Config) -> Config) -> Member {
-    let members = station.shape().members;
-    let capacities = Capacities { calls, ..Capacities::new(u32::from(members)) };
+    let capacities = Capacities { calls, ..Capacities::new(station.shape().all) };
     let mut member = Member::join_with(station, node, capacities, settings).expect("a free seat");
     let mut since = None;
-    let all: Vec<Node> = (0..u32::from(members)).map(Node).collect();
+    let all: Vec<Node> = station.shape().nodes().collect();
     member.register(SUM, move |work| sum(work, &mut since)).expect("the first function");
     member.register_local(WORDS, |work, local| words(work, local)).expect("the third function");
     member.register_local(RELAY, move |work, local| relay(work, local, &all)).expect("the second function");

@@ -62,7 +62,7 @@ mod user;
 pub use context::{Context, RECORDS};
 pub use functions::{Function, RegisterError};
 pub use machine::{Action, CLASSES_MAX, Handle, Machine};
-pub use message::{Caps, FAILURE, HEAD, Mode, REQUEST, RESPONSE, VERSION, peek_request};
+pub use message::{Caps, FAILURE, HEAD, Mode, REQUEST, RESPONSE, VERSION, busy, peek_request};
 pub use name::{CallId, Edge, Life, Node, Tag};
 pub use notes::Note;
 pub use outcome::{Outcome, Report};

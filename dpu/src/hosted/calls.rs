@@ -3,6 +3,9 @@
 //! The members have the [built-in functions](umbra::call::built_in), so a call over them wakes no rank: it is one message to
 //! this process and one back, however many they are. Nobody has to ask for them, so the thread begins with the first who
 //! does. It sleeps while no message comes, and looks for the dead a hundred times a second.
+//!
+//! The places of all agents of a job are joined ([`border`]): what goes from one to another goes over the link between the
+//! two, by the thread that has the links, and an agent that hears from a place elsewhere makes its own.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -10,21 +13,35 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use umbra::admin::{self, Body as _, ops};
-use umbra::call::{Capacities, JoinError, Member, Shape, Station, StationError};
-use umbra::driver::LinkId;
+use umbra::call::border::{self, Border, BorderError};
+use umbra::call::{Capacities, JoinError, Member, Outgoing, Shape, Station, StationError};
+use umbra::driver::{self, LinkId};
+use umbra::link::SendError;
+use umbra::sys::wait::{Ringer, WaitError};
 use umbra_core::atomic::{AtomicU32, Ordering};
 use umbra_core::chain::{Node, RegisterError};
 use umbra_core::error::Status;
 use umbra_core::log;
-use umbra_core::wire::{Frame, Token};
+use umbra_core::machine::Link;
+use umbra_core::peer::Sp;
+use umbra_core::time::{Lapse, Time};
+use umbra_core::wire::{Frame, Op, Token};
 
 use super::process::Process;
 
 /// Seats for those that come for a moment, behind those of the ranks.
 const GUESTS: u16 = 8;
+/// The seat as whose owner this process puts messages from elsewhere into inboxes; behind the guests.
+const DOOR: u16 = 1;
+/// Bytes that may wait to be sent on a link before requests that would go over it are refused.
+const UNSENT: usize = 256 << 10;
+/// Frames that go out before it is somebody else's turn.
+const BATCH: usize = 64;
 /// Messages that can wait in an inbox, and bytes of the longest one.
 const MESSAGES: u32 = 16;
 const MESSAGE_BYTES: u32 = 8 << 10;
+/// When a message that found an inbox full is tried again.
+const AGAIN: Lapse = Lapse::from_micros(500);
 /// Bytes of a member's value.
 const VALUE_BYTES: usize = 1 << 10;
 /// Bytes of memory of one call: what a member with seven children needs that have long replies.
@@ -45,6 +62,9 @@ pub enum CallsError {
     /// A function cannot be registered.
     #[error("built-in function: {0}")]
     Register(RegisterError),
+    /// The thread that has the links cannot be woken.
+    #[error(transparent)]
+    Wait(#[from] WaitError),
     /// There is no thread for them.
     #[error("cannot start the thread of chained calls: {0}")]
     Thread(std::io::Error),
@@ -60,6 +80,9 @@ impl From<RegisterError> for CallsError {
 pub(super) struct Calls {
     station: Station,
     residents: u16,
+    pub(super) border: Border,
+    /// Of a frame to another place.
+    body: Vec<u8>,
     over: Arc<AtomicU32>,
     thread: Option<JoinHandle<()>>,
 }
@@ -69,21 +92,27 @@ impl Calls {
     ///
     /// # Errors
     /// [`CallsError`].
-    pub(super) fn start(residents: u16) -> Result<Calls, CallsError> {
-        let seats = 2 * residents + GUESTS;
+    fn start(residents: u16, (place, places): (u32, u32), ringer: Ringer) -> Result<Calls, CallsError> {
+        let seats = 2 * residents + GUESTS + DOOR;
         let shape = Shape { messages: MESSAGES, message_bytes: MESSAGE_BYTES, ..Shape::new(seats) };
+        let shape = shape.joined(place, places);
         let station = Station::create("umbra-calls", shape)?;
-        let capacities = Capacities { call_bytes: CALL_BYTES, ..Capacities::new(u32::from(seats)) };
-        let mut member = Member::join_with(&station, Node(0), capacities, |config| config)?;
-        (1..u32::from(residents)).try_for_each(|node| member.house(Node(node)))?;
+        let capacities = Capacities { call_bytes: CALL_BYTES, ..Capacities::new(shape.all) };
+        let mut member = Member::join_with(&station, Node(shape.first), capacities, |config| config)?;
+        let house = |node| member.house(node);
+        shape.here().take(residents.into()).skip(1).try_for_each(house)?;
         member.serve_built_ins(VALUE_BYTES)?;
         member.serve_probe()?;
+        let outgoing = Outgoing::new(move || ringer.ring());
+        let border = Border::new(&station, Node(shape.first + u32::from(seats) - 1), outgoing.clone())?;
+        member.put_out(outgoing);
         let over = Arc::new(AtomicU32::new(0));
         let ends = Arc::clone(&over);
         // ORDERING: the flag carries nothing but itself.
         let serve = move || while !member.serve_until(LONG, |_| ends.load(Ordering::Relaxed) != 0) {};
         let thread = thread::Builder::new().name("umbra-calls".to_owned()).spawn(serve).map_err(CallsError::Thread)?;
-        Ok(Calls { station, residents, over, thread: Some(thread) })
+        let body = vec![0; Border::body_max(shape)];
+        Ok(Calls { station, residents, border, body, over, thread: Some(thread) })
     }
 
     /// What whoever comes has to know, and the descriptor of the meeting place.
@@ -130,8 +159,88 @@ impl Process {
     fn invite(&mut self) -> Result<(admin::Calls, OwnedFd), CallsError> {
         let calls = match self.calls.take() {
             Some(calls) => calls,
-            None => Calls::start(self.settings.members)?,
+            None => self.begin_calls()?,
         };
         Ok(self.calls.insert(calls).invitation()?)
+    }
+
+    fn begin_calls(&self) -> Result<Calls, CallsError> {
+        let (place, places) = (self.settings.sp.0, self.settings.job.service_processes());
+        let mut calls = Calls::start(self.settings.members, (place, places), self.bell.ringer()?)?;
+        self.routes.keys().for_each(|sp| calls.border.on_link(sp.0));
+        Ok(calls)
+    }
+
+    /// There is another link to an agent.
+    pub(super) fn calls_up(&mut self, sp: Sp) {
+        if let Some(calls) = &mut self.calls {
+            calls.border.on_link(sp.0);
+        }
+    }
+
+    /// The link to an agent is lost.
+    pub(super) fn calls_gone(&mut self, link: Link) {
+        let lost = self.routes.iter().find(|(_, route)| **route == link).map(|(sp, _)| *sp);
+        if let (Some(sp), Some(calls)) = (lost, &mut self.calls) {
+            calls.border.on_gone(sp.0);
+        }
+    }
+
+    /// The place of another agent says something.
+    pub(super) fn on_call_frame(&mut self, link: LinkId, sp: Sp, op: Op, body: &[u8]) {
+        if self.routes.get(&sp) != Some(&Link(link.0)) {
+            // Of a link that another one has replaced.
+            return;
+        }
+        if self.calls.is_none() && op == border::ops::GREET {
+            match self.begin_calls() {
+                Ok(calls) => self.calls = Some(calls),
+                Err(error) => log!(warn, "no chained calls with service process {}: {}", sp, error),
+            }
+        }
+        let Some(calls) = &mut self.calls else { return };
+        if let Err(error) = calls.border.on_frame(sp.0, op, body) {
+            log!(warn, "service process {}: {}", sp, error);
+            if error == BorderError::Malformed {
+                self.drop_link(link);
+            }
+        }
+    }
+
+    /// Carries messages of calls to other agents and into inboxes here; whether there were any.
+    pub(super) fn turn_calls(&mut self) -> bool {
+        let Some(mut calls) = self.calls.take() else { return false };
+        let mut any = calls.border.flush();
+        let mut lost = Vec::new();
+        for _ in 0..BATCH {
+            let (driver, routes) = (&self.driver, &self.routes);
+            let unsent = |place: u32| routes.get(&Sp(place)).map_or(0, |link| driver.unsent(LinkId(link.0)));
+            let Some((place, op, len)) = calls.border.poll(|place| unsent(place) < UNSENT, &mut calls.body) else {
+                break;
+            };
+            any = true;
+            let (Some(&link), Some(body)) = (self.routes.get(&Sp(place)), calls.body.get(..len)) else { continue };
+            let frame = Frame::Call { op, token: Token(0), body };
+            if let Err(why @ SendError::Full) = self.driver.send(LinkId(link.0), &frame, Vec::new()) {
+                log!(warn, "link {} is dropped: {}", link.0, why);
+                lost.push(link);
+            }
+        }
+        self.calls = Some(calls);
+        lost.into_iter().for_each(|link| self.drop_link(LinkId(link.0)));
+        any
+    }
+
+    /// Has the bell rung for messages of calls, if there are any members; true if some wait already.
+    pub(super) fn arm_calls(&self) -> bool {
+        let Some(calls) = &self.calls else { return false };
+        self.bell.arm();
+        !calls.border.is_idle()
+    }
+
+    /// When messages that found an inbox full are tried again.
+    pub(super) fn calls_due(&self) -> Time {
+        let waits = self.calls.as_ref().is_some_and(|calls| calls.border.is_waiting());
+        if waits { driver::now() + AGAIN } else { Time::NEVER }
     }
 }

@@ -5,6 +5,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixListener;
 
 use umbra::admin::{Body as _, Door, Mark, PathTotals, Progress, ReadOrder, ReadTotals, Slice, ops};
+use umbra::call::border;
 use umbra::driver::{self, LinkId};
 use umbra::job::{DataPath, Step};
 use umbra::link::{Listener, Party as LinkParty};
@@ -56,6 +57,11 @@ impl Process {
             }
             (CONNECT, _) => self.on_connect(link, token, body),
             (ops::CALLS, _) => self.on_calls(link, token),
+            (border::ops::GREET | border::ops::SIT | border::ops::MESSAGE, Some(LinkParty::Peer(peer))) => {
+                if let PeerKind::Service(sp) = peer.kind() {
+                    self.on_call_frame(link, sp, op, body);
+                }
+            }
             (ops::LEND, Some(LinkParty::Peer(peer))) => self.on_lend(link, peer, body, descriptors),
             (ops::LISTEN, _) if self.supervisor == Some(link) => self.on_listen(link, token, body, descriptors),
             (ops::PLAN | ops::SLICES | ops::RANDOM | ops::LATENCY, Some(LinkParty::Tool)) => {

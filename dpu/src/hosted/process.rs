@@ -232,6 +232,7 @@ impl Process {
             }
             self.rdma_on_time(now);
             busy = self.take_cells();
+            busy |= self.turn_calls();
             busy |= self.pump();
             if !self.settings.supervised && self.world_ended && self.is_alone() {
                 self.stop(End::JobOver);
@@ -283,14 +284,14 @@ impl Process {
                 return Ok(());
             }
         }
-        if self.rdma.arm() {
+        if self.rdma.arm() || self.arm_calls() {
             self.bell.disarm();
             self.patience.worked();
             return self.driver.wait(Time::ZERO).map_err(cannot("wait"));
         }
         let again = self.broken.front().map_or(Time::NEVER, |broken| broken.due);
         let due = self.machines.agent.deadline().unwrap_or(Time::NEVER).min(self.rdma.deadline());
-        let due = due.min(self.staging.deadline()).min(again);
+        let due = due.min(self.staging.deadline()).min(again).min(self.calls_due());
         let result = self.driver.wait(due).map_err(cannot("wait"));
         self.bell.disarm();
         if self.driver.has_events() {
@@ -337,6 +338,7 @@ impl Process {
             && let PeerKind::Service(sp) = p.kind()
         {
             self.routes.insert(sp, Link(link.0));
+            self.calls_up(sp);
         }
         match peer.party {
             LinkParty::Peer(p) if pid.is_some() => match p.kind() {
@@ -357,6 +359,7 @@ impl Process {
         let gone = self.links.remove(&link);
         if gone.is_some() {
             self.machines.agent.on_gone(Link(link.0), now);
+            self.calls_gone(Link(link.0));
             self.routes.retain(|_, route| *route != Link(link.0));
             self.lanes.retain(|lane| *lane != link);
             self.rdma_gone(Link(link.0));

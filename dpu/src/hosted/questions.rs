@@ -95,6 +95,13 @@ impl Process {
         for (name, value) in self.staging.figures() {
             line(name, value);
         }
+        if let Some(calls) = &self.calls {
+            let crossed = calls.border.crossings();
+            line("call_messages_sent", crossed.sent);
+            line("call_messages_received", crossed.received);
+            line("call_requests_refused", crossed.refused);
+            line("call_messages_stale", crossed.stale);
+        }
         line("wakeups", self.driver.wakeups());
         for (status, count) in &self.failures {
             line(&format!("reads_failed{{{status:?}}}"), *count);

@@ -108,20 +108,32 @@ struct Kept {
     values: Vec<u8>,
     lens: Vec<usize>,
     counters: Vec<i64>,
+    /// The number of the first member.
+    first: u32,
 }
 
 impl Kept {
+    /// The how-manieth member it is; of one that is none the place is beyond all.
+    const fn at(&self, node: Node) -> usize {
+        match node.0.checked_sub(self.first) {
+            Some(at) if (at as usize) < self.lens.len() => at as usize,
+            _ => self.lens.len(),
+        }
+    }
+
     fn value(&self, node: Node) -> &[u8] {
-        let len = self.lens.get(node.index()).copied().unwrap_or(0);
-        let start = node.index() * self.most;
+        let at = self.at(node);
+        let len = self.lens.get(at).copied().unwrap_or(0);
+        let start = at * self.most;
         self.values.get(start..start + len).unwrap_or(&[])
     }
 
     fn set(&mut self, node: Node, value: &[u8]) -> Result<(), Why> {
-        let start = node.index() * self.most;
+        let at = self.at(node);
+        let start = at * self.most;
         let room = self.values.get_mut(start..start + self.most).and_then(|room| room.get_mut(..value.len()));
         room.ok_or(Why::TooLong)?.copy_from_slice(value);
-        if let Some(len) = self.lens.get_mut(node.index()) {
+        if let Some(len) = self.lens.get_mut(at) {
             *len = value.len();
         }
         Ok(())
@@ -133,8 +145,9 @@ impl Kept {
 pub struct Board(Arc<Mutex<Kept>>);
 
 impl Board {
-    fn new(members: usize, most: usize) -> Board {
+    fn new(first: u32, members: usize, most: usize) -> Board {
         Board(Arc::new(Mutex::new(Kept {
+            first,
             most,
             values: vec![0; members * most],
             lens: vec![0; members],
@@ -164,7 +177,8 @@ impl Board {
     /// The counter of a member.
     #[must_use]
     pub fn counter(&self, node: Node) -> i64 {
-        self.kept().counters.get(node.index()).copied().unwrap_or(0)
+        let kept = self.kept();
+        kept.counters.get(kept.at(node)).copied().unwrap_or(0)
     }
 
     fn broadcast(&self, work: &Work<'_>) -> Verdict {
@@ -219,7 +233,8 @@ impl Board {
             Phase::Init | Phase::Probe => {
                 let Ok(add) = work.header.try_into() else { return Why::NoOperation.into() };
                 let mut kept = self.kept();
-                let Some(counter) = kept.counters.get_mut(work.node.index()) else { return Why::TooLong.into() };
+                let at = kept.at(work.node);
+                let Some(counter) = kept.counters.get_mut(at) else { return Why::TooLong.into() };
                 *counter = counter.wrapping_add(i64::from_le_bytes(add));
                 *counter
             }
@@ -241,7 +256,8 @@ impl Member {
     /// # Errors
     /// [`RegisterError`].
     pub fn serve_built_ins(&mut self, value_bytes: usize) -> Result<Board, RegisterError> {
-        let board = Board::new(usize::from(self.station.shape().members), value_bytes);
+        let shape = self.station.shape();
+        let board = Board::new(shape.first, usize::from(shape.members), value_bytes);
         let (a, b, c, d) = (board.clone(), board.clone(), board.clone(), board.clone());
         self.register(BARRIER, |_| Verdict::Done)?;
         self.register(BROADCAST, move |work| a.broadcast(work))?;

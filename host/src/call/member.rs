@@ -7,15 +7,17 @@ use std::time::Duration;
 use umbra_core::chain::{
     Action, Call, CallId, Config, Handle, Life, Machine, Node, Phase, RegisterError, StartError, Tag, Verdict, Work,
 };
+use umbra_core::channel::Header;
 use umbra_core::error::Stale;
 use umbra_core::time::{Lapse, Time};
 
 use super::answer::{JoinError, Reply, WaitError, answer};
 use super::local::{Local, Within};
 use super::offer::Shelf;
+use super::outgoing::Outgoing;
 use super::peers::Peers;
 use super::probe::Probe;
-use super::station::{Station, StationError, number};
+use super::station::{Station, StationError};
 use super::storage::{Capacities, Heap};
 use crate::sys::clock::now;
 use crate::sys::futex::Futex;
@@ -46,8 +48,10 @@ pub struct Member {
     pub(super) outbox: VecDeque<(Node, Node, Vec<u8>)>,
     pub(super) buffer: Vec<u8>,
     pub(super) pad: Vec<u8>,
-    /// A message that the machine could not take yet: from and for whom, and its length in the pad.
-    pub(super) held: Option<((Node, Node), usize)>,
+    /// A message that could not be taken yet: what came along, and its length in the pad.
+    pub(super) held: Option<(Header, usize)>,
+    /// The way to members elsewhere, if this member is the one that puts messages there.
+    pub(super) outgoing: Option<Outgoing>,
     /// Calls whose function is pending.
     pending: Vec<Handle>,
     /// Calls that functions have made which are pending.
@@ -71,7 +75,7 @@ impl Member {
     /// # Errors
     /// [`JoinError`].
     pub fn join(station: &Station, node: Node) -> Result<Member, JoinError> {
-        Self::join_with(station, node, Capacities::new(u32::from(station.shape().members)), |config| config)
+        Self::join_with(station, node, Capacities::new(station.shape().all), |config| config)
     }
 
     /// Takes the seat of `node`, with this much room and other settings.
@@ -86,7 +90,7 @@ impl Member {
     ) -> Result<Member, JoinError> {
         let (before, life) = sit(station, node, node)?;
         // What an earlier life was doing to its inbox when it died.
-        station.inbox(node)?.queue().reclaim(number(node, before));
+        station.inbox(node)?.queue().reclaim(station.number(node, before));
         let shelf = Shelf::new(station, node)?;
         let mut peers = Peers::new(station);
         peers.settle(node, life, node);
@@ -102,6 +106,7 @@ impl Member {
             buffer: vec![0; config.message_max as usize],
             pad: vec![0; config.message_max as usize],
             held: None,
+            outgoing: None,
             pending: Vec::new(),
             within: Vec::new(),
             shelf,
@@ -347,7 +352,7 @@ impl Member {
         let Ok(inbox) = self.station.inbox(self.node) else { return };
         let until = [end, self.look_at, self.probe_at, self.machine.deadline().unwrap_or(Time::NEVER)];
         let mut until = until.into_iter().min().unwrap_or(end);
-        if !self.outbox.is_empty() || self.within.iter().any(Within::wishes) {
+        if !self.outbox.is_empty() || self.held.is_some() || self.within.iter().any(Within::wishes) {
             until = until.min(now() + PROBE);
         }
         let look = || (!inbox.queue().is_empty()).then_some(());

@@ -36,14 +36,17 @@
 //! ```
 
 mod answer;
+pub mod border;
 pub mod built_in;
 pub mod local;
 mod member;
 mod numbers;
 pub mod offer;
+mod outgoing;
 mod peers;
 mod post;
 pub mod probe;
+mod shape;
 mod station;
 mod storage;
 pub mod stream;
@@ -53,6 +56,8 @@ pub use local::{BeginError, InnerError, Local};
 pub use member::{Function, Member};
 pub use numbers::{Number, Operator, reduction};
 pub use offer::{Offer, OfferError, ReadError};
-pub use station::{Shape, Station, StationError};
+pub use outgoing::Outgoing;
+pub use shape::{Shape, below};
+pub use station::{Station, StationError};
 pub use storage::{Capacities, Heap};
 pub use stream::{Segment, StreamError, Window};

@@ -1,5 +1,7 @@
 //! The other members: in which life each is, and whether it lives.
 
+use std::sync::Arc;
+
 use umbra_core::chain::{Life, Node};
 use umbra_core::channel::Header;
 
@@ -11,15 +13,12 @@ const fn origin(header: &Header) -> (Node, Life) {
     (Node(header.sender as u32), Life((header.sender >> 32) as u32))
 }
 
-/// Who was sent to before he was ever seen: whoever is the first to sit there.
-const FIRST: Life = Life(1);
-
 /// Whether somebody is there.
 #[derive(Debug)]
 enum There {
     Nobody,
     /// Somebody whose process could be opened.
-    Lives(Process),
+    Lives(Arc<Process>),
     /// Somebody who died before that, of whom that is not told yet.
     Died,
 }
@@ -49,12 +48,17 @@ impl Known {
 #[derive(Debug)]
 pub(super) struct Peers {
     known: Vec<Known>,
+    /// The life of whoever is the first to sit anywhere: what was sent before is for him.
+    first: Life,
 }
 
 impl Peers {
     pub(super) fn new(station: &Station) -> Peers {
-        let nobody = |node| Known { life: Life(0), home: Node(node), own: false, there: There::Nobody };
-        Peers { known: (0..u32::from(station.shape().members)).map(nobody).collect() }
+        let shape = station.shape();
+        // What is for members elsewhere goes by way of the first member here.
+        let home = |node| if shape.is_here(node) { node } else { Node(shape.first) };
+        let nobody = |node| Known { life: Life(0), home: home(node), own: false, there: There::Nobody };
+        Peers { known: shape.nodes().map(nobody).collect(), first: station.first_life() }
     }
 
     /// Notes that a member is one of ours from now on.
@@ -84,6 +88,12 @@ impl Peers {
         self.known.get(node.index()).map_or(Life(0), |known| known.life)
     }
 
+    /// The life of a member that is there; zero if nobody is known to be.
+    pub(super) fn present(&self, node: Node) -> Life {
+        let there = self.known.get(node.index()).filter(|known| known.own || matches!(known.there, There::Lives(_)));
+        there.map_or(Life(0), |known| known.life)
+    }
+
     /// Who sent a message, if that is of a life that was not seen yet.
     pub(super) fn new_life(&self, header: &Header) -> Option<Node> {
         let (from, life) = origin(header);
@@ -96,7 +106,7 @@ impl Peers {
         let (to, wanted) = (Node((header.hints >> 32) as u32), Life(header.hints as u32));
         let (sender, own) = (self.known.get(from.index())?, self.known.get(to.index())?);
         let is_old = sender.life.is_after(life) && sender.life != Life(0);
-        let wanted = if wanted == Life(0) { FIRST } else { wanted };
+        let wanted = if wanted == Life(0) { self.first } else { wanted };
         let is_for_another = !own.own || wanted != own.life;
         (!is_old && !is_for_another).then_some((from, to))
     }
@@ -131,6 +141,15 @@ impl Peers {
         self.known.get(node.index()).is_some_and(|known| !matches!(known.there, There::Nobody))
     }
 
+    /// A process, held once for all the seats that it has.
+    fn open(&self, id: ProcessId) -> Option<Arc<Process>> {
+        let held = self.known.iter().find_map(|known| match &known.there {
+            There::Lives(process) if process.id() == id => Some(Arc::clone(process)),
+            _ => None,
+        });
+        held.or_else(|| Process::open(id).ok().map(Arc::new))
+    }
+
     /// Takes note of who sits somewhere, and tells what is new about that.
     pub(super) fn note(&mut self, node: Node, sitter: Sitter, mut tell: impl FnMut(Node, News)) {
         let Some(known) = self
@@ -145,10 +164,11 @@ impl Peers {
         }
         let Sitter { life, home, process } = sitter;
         if life != known.life {
-            let process = process.and_then(|process| Process::open(process).ok());
-            let there = process.map_or(There::Died, There::Lives);
-            *known = Known { life, home, own: false, there };
-            tell(node, News::Back);
+            let there = process.and_then(|process| self.open(process)).map_or(There::Died, There::Lives);
+            if let Some(known) = self.known.get_mut(node.index()) {
+                *known = Known { life, home, own: false, there };
+            }
+            tell(node, News::Back(life));
         }
     }
 }
@@ -159,7 +179,7 @@ pub(super) enum News {
     /// This life of it is over.
     Gone(Life),
     /// It is there, in another life.
-    Back,
+    Back(Life),
 }
 
 #[cfg(test)]
@@ -171,11 +191,12 @@ mod tests {
     fn what_was_sent_before_anybody_sat_there_is_for_the_first_who_does() -> Result<(), Box<dyn std::error::Error>> {
         let station = Station::create("first", Shape::new(2))?;
         let (mut sender, mut receiver) = (Peers::new(&station), Peers::new(&station));
-        sender.settle(Node(0), Life(1), Node(0));
+        let (first, next) = (station.first_life(), Life(station.first_life().0 + 1));
+        sender.settle(Node(0), first, Node(0));
         let header = sender.header(Node(0), Node(1));
-        for (life, ends) in [(1, Some((Node(0), Node(1)))), (2, None)] {
-            receiver.settle(Node(1), Life(life), Node(1));
-            assert_eq!(receiver.ends(&header), ends, "in life {life}");
+        for (life, ends) in [(first, Some((Node(0), Node(1)))), (next, None)] {
+            receiver.settle(Node(1), life, Node(1));
+            assert_eq!(receiver.ends(&header), ends, "in life {life:?}");
         }
         Ok(())
     }

@@ -4,13 +4,14 @@
 //! the dead sent lies in the inbox when its death is seen, so the inbox is emptied in between. What waits to be sent to the
 //! dead is not sent to its next life.
 
-use umbra_core::chain::Node;
-use umbra_core::channel::{Port, ReceiveError, SendError};
+use umbra_core::chain::{Life, Node};
+use umbra_core::channel::{Header, Port, ReceiveError, SendError};
 use umbra_core::time::Time;
 
 use super::member::Member;
+use super::outgoing::{Outgoing, Sits};
 use super::peers::{News, Peers};
-use super::station::{Sitter, Station, number};
+use super::station::{Sitter, Station};
 use crate::sys::clock::now;
 use crate::sys::futex::Futex;
 
@@ -18,37 +19,54 @@ use crate::sys::futex::Futex;
 const OUTBOX: usize = 16;
 
 impl Member {
+    /// From now on puts what members here send to members elsewhere into `outgoing`, and who sits here: for the first
+    /// member of a place, to whose inbox all that goes. It stays with whatever it was given first.
+    pub fn put_out(&mut self, outgoing: Outgoing) {
+        for node in self.station.shape().here() {
+            let life = self.peers.present(node);
+            if life != Life(0) {
+                outgoing.sits(Sits { node, life });
+            }
+        }
+        self.outgoing.get_or_insert(outgoing);
+    }
+
+    /// The first of these members who is not known to be there; looks who has come.
+    pub fn sees(&mut self, members: &[Node]) -> Option<Node> {
+        self.look();
+        members.iter().copied().find(|&node| self.peers.present(node) == Life(0))
+    }
+
     /// Takes messages out of the inbox of a seat of ours, at most so many; whether there were any.
     pub(super) fn receive(&mut self, seat: Node, most: usize) -> bool {
         let station = self.station.clone();
         let Ok(inbox) = station.inbox(seat) else { return false };
-        let port = Port::new(inbox, number(self.node, self.machine.config().life), Futex);
+        let port = Port::new(inbox, station.number(self.node, self.machine.config().life), Futex);
         let mut worked = false;
         for _ in 0..most {
-            let (ends, len) = match self.held.take() {
+            let (header, len) = match self.held.take() {
                 Some(held) => held,
                 None => match port.try_receive(&mut self.pad) {
-                    Ok(received) => {
-                        // Everything that the earlier life sent came before the first message of the new one.
-                        if let Some(sender) = self.peers.new_life(&received.header)
-                            && let Ok(seat) = station.seat(sender)
-                        {
-                            self.note(sender, seat.sitter());
-                        }
-                        match self.peers.ends(&received.header) {
-                            Some(ends) => (ends, received.len),
-                            None => continue,
-                        }
-                    }
+                    Ok(received) => (received.header, received.len),
                     Err(ReceiveError::Empty) => break,
                     // One message, or the whole inbox, was damaged by another process.
                     Err(_) => return worked,
                 },
             };
+            // Everything that the earlier life sent came before the first message of the new one.
+            if let Some(sender) = self.peers.new_life(&header)
+                && let Ok(seat) = station.seat(sender)
+            {
+                self.note(sender, seat.sitter());
+            }
             let Some(message) = self.pad.get(..len) else { continue };
-            let (from, to) = ends;
-            if self.machine.on_message(from, to, message, now()).is_err() {
-                self.held = Some((ends, len));
+            let is_taken = match (&self.outgoing, self.peers.ends(&header)) {
+                (_, Some((from, to))) => self.machine.on_message(from, to, message, now()).is_ok(),
+                (Some(outgoing), None) if is_for_elsewhere(&station, &header) => outgoing.message(&header, message),
+                _ => continue,
+            };
+            if !is_taken {
+                self.held = Some((header, len));
                 break;
             }
             worked = true;
@@ -69,8 +87,8 @@ impl Member {
     }
 
     const fn door(&self) -> Door<'_> {
-        let by = number(self.node, self.machine.config().life);
-        Door { station: &self.station, peers: &self.peers, by }
+        let by = self.station.number(self.node, self.machine.config().life);
+        Door { station: &self.station, peers: &self.peers, outgoing: self.outgoing.as_ref(), by }
     }
 
     /// Sends what had no room before, in its order; whether anything went.
@@ -96,7 +114,7 @@ impl Member {
             let (changed, shape) = (self.peers.changed(&self.station), self.station.shape());
             let most = shape.messages as usize;
             // Who had not seen yet that a seat is ours has sent to the inbox of that seat.
-            for seat in (0..u32::from(shape.members)).map(Node) {
+            for seat in shape.here() {
                 if seat != self.node && self.peers.is_own(seat) {
                     self.receive(seat, most);
                 }
@@ -122,19 +140,35 @@ impl Member {
     /// Takes note of who sits somewhere.
     fn note(&mut self, node: Node, sitter: Sitter) {
         let own: Vec<Node> = self.peers.own().collect();
-        self.peers.note(node, sitter, |node, news| match news {
-            News::Gone(life) => {
-                self.outbox.retain(|&(_, to, _)| to != node);
-                self.machine.on_gone(node, now());
-                for &seat in &own {
-                    if let Ok(inbox) = self.station.inbox(seat) {
-                        inbox.queue().reclaim(number(node, life));
+        let is_here = self.station.shape().is_here(node);
+        self.peers.note(node, sitter, |node, news| {
+            let life = match news {
+                News::Gone(life) => {
+                    self.outbox.retain(|&(_, to, _)| to != node);
+                    self.machine.on_gone(node, now());
+                    // Messages from elsewhere are put into inboxes by others.
+                    for &seat in own.iter().filter(|_| is_here) {
+                        if let Ok(inbox) = self.station.inbox(seat) {
+                            inbox.queue().reclaim(self.station.number(node, life));
+                        }
                     }
+                    Life(0)
                 }
+                News::Back(life) => {
+                    self.machine.on_back(node);
+                    life
+                }
+            };
+            if let Some(outgoing) = self.outgoing.as_ref().filter(|_| is_here) {
+                outgoing.sits(Sits { node, life });
             }
-            News::Back => self.machine.on_back(node),
         });
     }
+}
+
+/// Whether a message that lies here is for a member elsewhere.
+fn is_for_elsewhere(station: &Station, header: &Header) -> bool {
+    !station.shape().is_here(Node((header.hints >> 32) as u32))
 }
 
 /// The way out of a member.
@@ -142,6 +176,8 @@ impl Member {
 struct Door<'a> {
     station: &'a Station,
     peers: &'a Peers,
+    /// The way to members elsewhere, if it begins here.
+    outgoing: Option<&'a Outgoing>,
     /// By which number inboxes know this machine.
     by: u16,
 }
@@ -149,9 +185,13 @@ struct Door<'a> {
 impl Door<'_> {
     /// Puts a message into an inbox; false if that is full.
     fn post(&self, from: Node, to: Node, message: &[u8]) -> bool {
+        let header = self.peers.header(from, to);
+        if let Some(outgoing) = self.outgoing.filter(|_| is_for_elsewhere(self.station, &header)) {
+            return outgoing.message(&header, message);
+        }
         let Ok(inbox) = self.station.inbox(self.peers.home(to)) else { return true };
         // A message to a damaged inbox is lost, as one to a dead member is: its deadline tells.
-        let sent = Port::new(inbox, self.by, Futex).try_send(self.peers.header(from, to), message);
+        let sent = Port::new(inbox, self.by, Futex).try_send(header, message);
         !matches!(sent, Err(SendError::Full))
     }
 }

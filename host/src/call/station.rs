@@ -1,14 +1,19 @@
 //! The memory in which members of chained calls meet: a seat and an inbox each, in one segment.
 //!
 //! ```text
-//! header   magic, members, messages of an inbox, bytes of a message, bytes to offer data in, 11 zero
-//! seats    16 words each: pid, start and life of whoever sits there, and whose inbox is its own
-//! inboxes  a channel each; only its owner receives
-//! offers   if there are bytes to offer data in: a table and these bytes for each member; only that one writes
+//! header   magic, members, messages of an inbox, bytes of a message, bytes to offer data in, number of the first member,
+//!          members on all hosts, first life of every seat, 8 zero
+//! seats    for each member on all hosts 16 words: pid, start and life of whoever sits there, and whose inbox is its own
+//! inboxes  for each member here a channel; only its owner receives
+//! offers   if there are bytes to offer data in: for each member here a table and these bytes; only that one writes
 //! ```
+//!
+//! A meeting place can be one of several that are joined ([`border`](super::border)): then members on other hosts have a seat
+//! here, too, which whoever joins the places takes for them, and what is sent to them goes to the inbox of the first member.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use umbra_core::atomic::{AtomicU64, Ordering};
 use umbra_core::cell::BytesMut;
@@ -16,81 +21,13 @@ use umbra_core::chain::{Life, Node};
 use umbra_core::channel::{self, Messages, ShapeError};
 
 use super::offer::{OFFERS, Slot};
+use super::shape::{LINE, SEAT_BITS, Shape};
 use crate::sys::process::ProcessId;
 use crate::sys::segment::{Mapping, Segment, SegmentError};
 
-const MAGIC: u64 = u64::from_le_bytes(*b"umbrcal2");
-const LINE: usize = 16;
-const OFFER_MAX: u64 = 64 << 30;
-/// Bits of a seat's number.
-const SEAT_BITS: u32 = 10;
-
-/// By which number one life of a member is known in inboxes: another life must not be taken for a dead one.
-pub(super) const fn number(node: Node, life: Life) -> u16 {
-    (life.0 as u16 & 0x3f) << SEAT_BITS | node.0 as u16
-}
-
-/// How many members meet, and how much an inbox holds.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Shape {
-    /// Members, at most 1024.
-    pub members: u16,
-    /// Messages that can wait in an inbox.
-    pub messages: u32,
-    /// Bytes of the longest message.
-    pub message_bytes: u32,
-    /// Bytes in which each member can offer data; no memory is used before that.
-    pub offer_bytes: u64,
-}
-
-impl Shape {
-    /// For so many members: inboxes of 128 messages of 4 KiB, and nothing to offer data in.
-    #[must_use]
-    pub const fn new(members: u16) -> Shape {
-        Shape { members, messages: 128, message_bytes: 4096, offer_bytes: 0 }
-    }
-
-    /// A stopped member keeps one slot of an inbox, so there are as many spare ones.
-    const fn inbox(self) -> channel::Shape {
-        channel::Shape { capacity: self.messages, spares: self.members as u32 + 1, block: self.message_bytes }
-    }
-
-    fn checked(self) -> Result<Shape, StationError> {
-        if u32::from(self.members) > 1 << SEAT_BITS {
-            return Err(StationError::TooMany(self.members));
-        }
-        if self.offer_bytes > OFFER_MAX {
-            return Err(StationError::TooLarge(self.offer_bytes));
-        }
-        Ok(self)
-    }
-
-    fn inbox_words(self) -> Result<usize, ShapeError> {
-        Ok(self.inbox().words()?.next_multiple_of(LINE))
-    }
-
-    const fn seats_at(self) -> usize {
-        LINE
-    }
-
-    const fn inboxes_at(self) -> usize {
-        self.seats_at() + self.members as usize * LINE
-    }
-
-    /// Of the table and the memory of one member.
-    const fn offer_words(self) -> usize {
-        let words = (self.offer_bytes as usize).div_ceil(8 * LINE) * LINE;
-        if words == 0 { 0 } else { OFFERS * LINE + words }
-    }
-
-    fn offers_at(self) -> Result<usize, ShapeError> {
-        Ok(self.inboxes_at() + usize::from(self.members) * self.inbox_words()?)
-    }
-
-    fn words(self) -> Result<usize, ShapeError> {
-        Ok(self.offers_at()? + usize::from(self.members) * self.offer_words())
-    }
-}
+const MAGIC: u64 = u64::from_le_bytes(*b"umbrcal3");
+/// Lives that a place begins in a second; those that it has had when another one takes its seat are numbered lower.
+const LIVES: u128 = 16;
 
 /// Why there is no meeting place.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -108,9 +45,9 @@ pub enum StationError {
     /// An inbox is damaged, or cannot be made.
     #[error("inbox of calls: {0}")]
     Inbox(channel::AttachError),
-    /// More seats than there can be.
-    #[error("{0} members, at most 1024 can meet")]
-    TooMany(u16),
+    /// More seats than there can be, and how many there can be.
+    #[error("{0} members, at most {1} can meet")]
+    TooMany(u32, u32),
     /// More bytes to offer data in than there can be.
     #[error("{0} bytes for each member to offer data in, at most 64 GiB are taken")]
     TooLarge(u64),
@@ -124,6 +61,7 @@ pub enum StationError {
 pub struct Station {
     segment: Arc<Segment>,
     shape: Shape,
+    first_life: Life,
 }
 
 impl Station {
@@ -133,15 +71,19 @@ impl Station {
     /// [`StationError`].
     pub fn create(name: &str, shape: Shape) -> Result<Station, StationError> {
         let words = shape.checked()?.words().map_err(StationError::Shape)?;
-        let station = Station { segment: Arc::new(Segment::create(name, words * 8)?), shape };
-        for node in (0..u32::from(shape.members)).map(Node) {
+        // Whoever made this place before on this host, and died, may be remembered elsewhere.
+        let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let first_life = Life(((since.as_nanos() * LIVES / 1_000_000_000) as u32).max(1));
+        let station = Station { segment: Arc::new(Segment::create(name, words * 8)?), shape, first_life };
+        for node in shape.here() {
             let memory = station.segment.bytes_mut()?;
             let (at, len) = station.inbox_at(node)?;
             let part = memory.part(at * 8, len * 8).map_err(|_| StationError::NotStation)?;
             Messages::create(part, shape.inbox()).map_err(StationError::Inbox)?;
         }
         let (members, messages, bytes) = (shape.members.into(), shape.messages.into(), shape.message_bytes.into());
-        for (at, value) in [members, messages, bytes, shape.offer_bytes].into_iter().enumerate() {
+        let joined = [shape.first.into(), shape.all.into(), first_life.0.into()];
+        for (at, value) in [members, messages, bytes, shape.offer_bytes].into_iter().chain(joined).enumerate() {
             station.segment.word((at + 1) * 8)?.store(value, Ordering::Relaxed);
         }
         // ORDERING: pairs with the load in `attach`.
@@ -164,6 +106,8 @@ impl Station {
         let stated = |at: usize| Ok::<u64, SegmentError>(segment.word(at * 8)?.load(Ordering::Relaxed));
         let shape = Shape {
             members: u16::try_from(stated(1)?).map_err(|_| StationError::NotStation)?,
+            first: u32::try_from(stated(5)?).map_err(|_| StationError::NotStation)?,
+            all: u32::try_from(stated(6)?).map_err(|_| StationError::NotStation)?,
             messages: u32::try_from(stated(2)?).map_err(|_| StationError::NotStation)?,
             message_bytes: u32::try_from(stated(3)?).map_err(|_| StationError::NotStation)?,
             offer_bytes: stated(4)?,
@@ -171,7 +115,8 @@ impl Station {
         if shape.checked()?.words().map_err(StationError::Shape)?.checked_mul(8).is_none_or(|bytes| bytes > len) {
             return Err(StationError::NotStation);
         }
-        Ok(Station { segment: Arc::new(segment), shape })
+        let first_life = Life((stated(7)? as u32).max(1));
+        Ok(Station { segment: Arc::new(segment), shape, first_life })
     }
 
     /// A descriptor by which another process can [attach](Self::attach).
@@ -188,12 +133,26 @@ impl Station {
         self.shape
     }
 
+    /// The life of whoever is the first to sit anywhere here.
+    pub(super) const fn first_life(&self) -> Life {
+        self.first_life
+    }
+
+    /// By which number one life of a member here is known in inboxes: another life must not be taken for a dead one.
+    pub(super) const fn number(&self, node: Node, life: Life) -> u16 {
+        (life.0 as u16 & 0x3f) << SEAT_BITS | node.0.wrapping_sub(self.shape.first) as u16
+    }
+
+    /// The how-manieth of those here a member is.
+    fn at(&self, node: Node) -> Result<usize, StationError> {
+        let at = self.shape.is_here(node).then(|| node.0 - self.shape.first);
+        at.map(|at| at as usize).ok_or(StationError::NoSeat(node))
+    }
+
     fn inbox_at(&self, node: Node) -> Result<(usize, usize), StationError> {
-        if node.index() >= usize::from(self.shape.members) {
-            return Err(StationError::NoSeat(node));
-        }
+        let at = self.at(node)?;
         let len = self.shape.inbox_words().map_err(StationError::Shape)?;
-        Ok((self.shape.inboxes_at() + node.index() * len, len))
+        Ok((self.shape.inboxes_at() + at * len, len))
     }
 
     /// The inbox of a member.
@@ -207,10 +166,8 @@ impl Station {
     /// Where the table of offers of a member begins.
     fn offers_at(&self, node: Node) -> Result<usize, StationError> {
         let words = self.shape.offer_words();
-        if node.index() >= usize::from(self.shape.members) || words == 0 {
-            return Err(StationError::NoSeat(node));
-        }
-        Ok(self.shape.offers_at().map_err(StationError::Shape)? + node.index() * words)
+        let at = self.at(node).ok().filter(|_| words != 0).ok_or(StationError::NoSeat(node))?;
+        Ok(self.shape.offers_at().map_err(StationError::Shape)? + at * words)
     }
 
     /// A line of the table of offers of a member.
@@ -230,11 +187,11 @@ impl Station {
     /// The seat of a member.
     pub(super) fn seat(&self, node: Node) -> Result<Seat<'_>, StationError> {
         let at = self.shape.seats_at() + node.index() * LINE;
-        if node.index() >= usize::from(self.shape.members) {
+        if node.0 >= self.shape.all {
             return Err(StationError::NoSeat(node));
         }
         match self.segment.words(at * 8, 4)? {
-            [pid, start, life, home] => Ok(Seat { pid, start, life, home }),
+            [pid, start, life, home] => Ok(Seat { pid, start, life, home, first: self.first_life }),
             _ => Err(StationError::NotStation),
         }
     }
@@ -248,6 +205,8 @@ pub(super) struct Seat<'a> {
     start: &'a AtomicU64,
     life: &'a AtomicU64,
     home: &'a AtomicU64,
+    /// The life of whoever is the first to sit here.
+    first: Life,
 }
 
 /// Who sits there, and in which life.
@@ -281,7 +240,7 @@ impl Seat<'_> {
         self.start.store(process.start, Ordering::Release);
         self.home.store(u64::from(home.0), Ordering::Release);
         // Zero is no life.
-        let life = Life(seen.life.0.wrapping_add(1).max(1));
+        let life = if seen.life == Life(0) { self.first } else { Life(seen.life.0.wrapping_add(1).max(1)) };
         self.life.store(u64::from(life.0), Ordering::Release);
         Some(life)
     }

@@ -40,6 +40,10 @@ pub(crate) struct Call {
     /// The members, such as 0-7,12; all that live at the agent if left out
     #[arg(long, value_name = "LIST", value_parser = spec::members)]
     members: Option<spec::Members>,
+    /// The members that live at all agents of the job, on whichever hosts: at each one leads the others, and the tree is that
+    /// of the leaders
+    #[arg(long, conflicts_with = "members")]
+    everywhere: bool,
     /// The tree: binary, binomial, flat, chain, kary:K or knomial:K
     #[arg(long, value_name = "TREE", default_value = "binary")]
     tree: Shape,
@@ -71,6 +75,7 @@ pub(crate) struct Call {
 
 const EXAMPLES: &str = paint::examples!(
     "umbra call barrier"                               "was everybody there, and how long did each edge take?";
+    "umbra call barrier --everywhere"                  "the same over all hosts, and what crossing between them takes";
     "umbra call count --add 1 --tree binomial"         "add to everybody's counter, tell the sum";
     "umbra call broadcast --data hello --members 0-3"  "set the values of four members";
     "umbra call gather --plot gather.svg"              "all values, and a drawing of the call";
@@ -92,15 +97,19 @@ struct Ended {
 impl Call {
     pub(crate) fn execute(&self, out: Out<'_>) -> Done {
         let (station, residents) = self.meet()?;
-        let seats = u32::from(station.shape().members);
+        let shape = station.shape();
         let members: Vec<Node> = match &self.members {
             Some(members) => members.0.clone(),
-            None => (0..residents).map(Node).collect(),
+            None if self.everywhere => shape.residents(residents),
+            None => shape.here().take(residents as usize).collect(),
         };
-        let free = (residents..seats).rev().map(Node).filter(|node| !members.contains(node));
-        let mut own = Member::join_any(&station, free).map_err(Failure::failed)?;
+        let free: Vec<Node> = shape.here().skip(residents as usize).filter(|node| !members.contains(node)).collect();
+        let mut own = Member::join_any(&station, free.into_iter().rev()).map_err(Failure::failed)?;
+        if self.everywhere {
+            self.meet_all(&mut own, &members)?;
+        }
         let ended = self.make(&mut own, &members)?;
-        self.show(out, &members, own.node(), &ended)?;
+        self.show(out, &members, &own, &ended)?;
         if let Some(path) = &self.plot {
             std::fs::write(path, plot::draw(&self.function, own.node(), &ended.runs))
                 .map_err(|error| Failure::failed(format!("{}: {error}", path.display())))?;
@@ -120,6 +129,25 @@ impl Call {
         Ok((Station::attach(descriptor).map_err(Failure::failed)?, calls.residents))
     }
 
+    /// Waits until members on other hosts are there: the first who asks for calls has their agents make places for them.
+    fn meet_all(&self, own: &mut Member, members: &[Node]) -> Result<(), Failure> {
+        own.serve_until(Duration::from_nanos(self.reach.patience().0), |own| own.sees(members).is_none());
+        match own.sees(members) {
+            None => Ok(()),
+            Some(missing) => {
+                let sp = own.station().shape().place(missing);
+                Err(Failure::failed(format!(
+                    "the members at service process {sp} are not there: is its agent, with as many --members?"
+                )))
+            }
+        }
+    }
+
+    /// The tree over these members, below whoever makes the call.
+    fn parents(&self, own: &Member, members: &[Node]) -> Result<Vec<u32>, Failure> {
+        self.tree.parents(own.station().shape(), members).map_err(Failure::usage)
+    }
+
     /// Makes the call while everybody is watched.
     fn make(&self, own: &mut Member, members: &[Node]) -> Result<Ended, Failure> {
         let known = self.name();
@@ -129,7 +157,7 @@ impl Call {
             // Whoever only makes the call takes the answer of the root as it is.
             own.register(name, take).map_err(Failure::failed)?;
         }
-        let parents = self.tree.parents(members.len());
+        let parents = self.parents(own, members)?;
         let plan = Plan::Parents(&parents);
         let through = |call| Order { plan, at_root: false, ..call };
         let fault = self.fail.map(|place| (place.node, place.fault));
@@ -172,7 +200,7 @@ impl Call {
         // Whoever is dead by now tells nothing; the others do, each by itself if not all together.
         let parts = room / 2 / Run::BYTES as u32;
         for part in members.chunks((parts as usize / 8).max(1)) {
-            let parents = self.tree.parents(part.len());
+            let parents = self.parents(own, part)?;
             let trace = probe::trace(part, &named, room);
             let call = Order { plan: Plan::Parents(&parents), at_root: false, ..trace };
             if let Ok(reply) = whole(own, &call) {
@@ -192,11 +220,16 @@ impl Call {
         known.iter().find(is_meant).map_or_else(|| Name::Other(self.function.clone()), |name| Name::BuiltIn(name))
     }
 
-    fn show(&self, out: Out<'_>, members: &[Node], own: Node, ended: &Ended) -> Result<(), Failure> {
-        let sp = self.agent;
+    fn show(&self, out: Out<'_>, members: &[Node], own: &Member, ended: &Ended) -> Result<(), Failure> {
+        let shape = own.station().shape();
+        let where_to = if spec::are_far(shape, members) {
+            format!("on {} hosts", shape.places())
+        } else {
+            format!("at service process {}", self.agent)
+        };
         writeln!(
             out,
-            "{} over {} members at service process {sp}, {} tree: {} in {}\n",
+            "{} over {} members {where_to}, {} tree: {} in {}\n",
             self.function,
             members.len(),
             self.tree,
@@ -205,7 +238,8 @@ impl Call {
         )?;
         let failed: Vec<Node> =
             ended.outcome.as_ref().err().into_iter().flat_map(|f| &f.records).map(|r| r.origin).collect();
-        tree::print(out, members, own, &self.tree, &ended.runs, &failed)?;
+        let parents = self.parents(own, members)?;
+        tree::print(out, members, own.node(), &parents, &ended.runs, &failed)?;
         writeln!(out)?;
         match &ended.outcome {
             Err(failure) => {

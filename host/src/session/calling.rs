@@ -24,8 +24,17 @@ pub struct Calls {
     pub member: Member,
     /// The member that lives at the agent for this rank.
     pub resident: Node,
-    /// Members that live there, from number 0 on.
+    /// Members that live there, from the [first](crate::call::Shape::first) number of the place on.
     pub residents: u32,
+}
+
+impl Calls {
+    /// The members that live at all agents of the job, those of one agent after those of another: at each the first one
+    /// leads the others ([`Station::parents`]).
+    #[must_use]
+    pub fn everywhere(&self) -> Vec<Node> {
+        self.member.station().shape().residents(self.residents)
+    }
 }
 
 impl Session {
@@ -59,7 +68,8 @@ impl Session {
         if local >= calls.residents {
             return Err(SessionError::NoSuchSeat);
         }
-        let member = Member::join(&station, Node(calls.residents + local))?;
-        Ok(Calls { member, resident: Node(local), residents: calls.residents })
+        let first = station.shape().first;
+        let member = Member::join(&station, Node(first + calls.residents + local))?;
+        Ok(Calls { member, resident: Node(first + local), residents: calls.residents })
     }
 }

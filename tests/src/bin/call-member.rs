@@ -23,7 +23,7 @@ fn main() {
         return std::thread::sleep(Duration::from_secs(60));
     }
     if what.is_some() {
-        let all: Vec<Node> = (0..u32::from(station.shape().members)).map(Node).collect();
+        let all: Vec<Node> = station.shape().nodes().collect();
         member.start(&call(&all, &header(all[all.len() - 1], Act::Wait))).unwrap();
     }
     member.serve_until(Duration::from_secs(60), |_| false);

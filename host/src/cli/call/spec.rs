@@ -4,10 +4,10 @@ use std::fmt;
 use std::str::FromStr;
 
 use umbra::call::probe::Fault;
-use umbra::call::{Number, Operator, reduction};
+use umbra::call::{self, Number, Operator, reduction};
 use umbra_core::chain::Node;
 use umbra_core::tree;
-use umbra_core::tree::explicit::ROOT;
+use umbra_core::tree::explicit::{BadTree, ROOT};
 
 /// More members than can meet.
 const MEMBERS_MAX: usize = 1024;
@@ -31,13 +31,27 @@ pub(super) fn members(text: &str) -> Result<Members, String> {
     Ok(Members(members))
 }
 
+/// Whether members are in more places than one.
+pub(super) fn are_far(station: call::Shape, members: &[Node]) -> bool {
+    let mut places = members.iter().map(|&node| station.place(node));
+    places.next().is_some_and(|first| places.any(|place| place != first))
+}
+
 /// The shape of a tree over the members; whoever makes the call stands above its root.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Shape(tree::Shape);
 
 impl Shape {
-    /// The parents of all positions: the one who makes the call, then so many members.
-    pub(super) fn parents(self, members: usize) -> Vec<u32> {
+    /// The parents of all positions: the one who makes the call, then the members. If they are in more places than one, each
+    /// place has a leader, and the tree is that of the leaders.
+    pub(super) fn parents(self, station: call::Shape, members: &[Node]) -> Result<Vec<u32>, BadTree> {
+        if are_far(station, members) {
+            return Ok(call::below(&station.parents(members, self.0)?));
+        }
+        Ok(self.near(members.len()))
+    }
+
+    fn near(self, members: usize) -> Vec<u32> {
         let mut parents = vec![ROOT; members + 1];
         let mut due = vec![(0, 1, members as u32)];
         while let Some((parent, at, len)) = due.pop() {
@@ -186,9 +200,9 @@ mod tests {
     #[test]
     fn whoever_makes_the_call_stands_above_the_root() {
         let shape = |text: &str| text.parse::<Shape>().unwrap();
-        assert_eq!(shape("chain").parents(3), [ROOT, 0, 1, 2]);
-        assert_eq!(shape("flat").parents(3), [ROOT, 0, 1, 1]);
-        let binary = shape("binary").parents(7);
+        assert_eq!(shape("chain").near(3), [ROOT, 0, 1, 2]);
+        assert_eq!(shape("flat").near(3), [ROOT, 0, 1, 1]);
+        let binary = shape("binary").near(7);
         assert_eq!((1..=7).map(|at| binary.iter().filter(|&&parent| parent == at).count()).max(), Some(2));
         assert!("kary:0".parse::<Shape>().is_err() && "bush".parse::<Shape>().is_err());
     }

@@ -8,7 +8,6 @@ use umbra_core::chain::Node;
 
 use super::super::{Out, paint};
 use super::between;
-use super::spec::Shape;
 
 /// The runs of one member.
 #[derive(Default)]
@@ -25,7 +24,7 @@ pub(super) fn print(
     out: Out<'_>,
     members: &[Node],
     own: Node,
-    shape: &Shape,
+    parents: &[u32],
     runs: &[Run],
     failed: &[Node],
 ) -> io::Result<()> {
@@ -38,7 +37,6 @@ pub(super) fn print(
         }
         of.last = Some(run);
     }
-    let parents = shape.parents(members.len());
     let member = |at: u32| if at == 0 { Some(own) } else { members.get(at as usize - 1).copied() };
     let children =
         |of: u32| (1..).zip(parents.iter().skip(1)).filter(move |&(_, &parent)| parent == of).map(|(at, _)| at);

@@ -1,0 +1,397 @@
+//! Meeting places on several hosts, joined: where calls leave one and enter it.
+//!
+//! Every host has a meeting place of its own, and every member a number that no other has on any host. A [`Border`] keeps,
+//! in its place, the seats of all members elsewhere: for the members here they look like any other, taken by the process
+//! that has the border, and left when the member elsewhere dies or the way to it is lost. So nothing else of calls knows of
+//! hosts: a message to a member elsewhere goes to the inbox of the first member here, which [puts it
+//! out](super::Outgoing), and one from elsewhere is put by the border into the inbox of its receiver.
+//!
+//! ```text
+//! member here ── inbox of the first member ── Outgoing ──► Border::poll ── link ──► Border::on_frame ── inbox ── member there
+//! ```
+//!
+//! Whoever drives it has the links; one to each other place, in order, that loses nothing while it is up. What goes over
+//! them are three [kinds of frames](ops), which the driver only carries:
+//!
+//! * A place that has a link greets: who sits there now. After that it tells each change, in order with the messages, so that
+//!   a death comes after everything that the dead one sent.
+//! * When a link is lost, all members beyond it are dead to those here, as they are to them. Another link begins with
+//!   another greeting, and as other lives: nothing of what was under way before is taken for something new.
+//! * Whoever has no room makes nobody wait: a request that cannot go on is answered as refused for lack of room, and its
+//!   sender makes it again a little later. Answers are few, because requests are bounded, and are kept until there is room.
+//!
+//! Invariants: a message is put only into the inbox of the life that it was sent to; a frame speaks only for members of the
+//! place that it came from.
+
+mod inboxes;
+
+use umbra_core::chain::{Life, Node, busy};
+use umbra_core::channel::Header;
+use umbra_core::codec::{Reader, Writer};
+use umbra_core::wire::Op;
+
+use self::inboxes::{Inboxes, header, turned};
+use super::answer::JoinError;
+use super::outgoing::{Outgoing, Record, Sits, record};
+use super::shape::Shape;
+use super::station::Station;
+use crate::sys::process::ProcessId;
+
+/// Operations between places; nobody answers them.
+pub mod ops {
+    use umbra_core::wire::Op;
+
+    /// Who sits in the sender's place: the first frame over a link.
+    pub const GREET: Op = Op(0x0601);
+    /// Who sits on one seat of it from now on.
+    pub const SIT: Op = Op(0x0602);
+    /// A message from a member there to one here.
+    pub const MESSAGE: Op = Op(0x0603);
+}
+
+/// Bytes of a frame before its message.
+const ADDRESS: usize = 16;
+
+/// Why a frame of another place cannot be what it says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BorderError {
+    /// It is cut short, or speaks of members of others.
+    #[error("frame of chained calls is malformed")]
+    Malformed,
+    /// The places are not of one kind.
+    #[error(
+        "a place with {theirs} seats for members and messages of {bytes} bytes cannot be joined to one with {ours}: start all agents with the same --members"
+    )]
+    Differs {
+        /// Seats there.
+        theirs: u32,
+        /// The longest message there.
+        bytes: u32,
+        /// Seats here.
+        ours: u32,
+    },
+}
+
+/// What is known of the way to another place.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+struct Way {
+    /// There is a link.
+    is_up: bool,
+    /// Our greeting went over it.
+    has_greeted: bool,
+    /// Theirs came.
+    has_met: bool,
+}
+
+/// Counts of what crossed a border; they wrap.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Crossings {
+    /// Messages that went to other places.
+    pub sent: u64,
+    /// Messages that came from there.
+    pub received: u64,
+    /// Requests refused for lack of room, here or on the way.
+    pub refused: u64,
+    /// Messages dropped that were of or for an earlier life.
+    pub stale: u64,
+}
+
+/// The border of one place.
+#[derive(Debug)]
+pub struct Border {
+    station: Station,
+    process: ProcessId,
+    /// The seat as whose owner it puts messages into inboxes.
+    door: Node,
+    inboxes: Inboxes,
+    outgoing: Outgoing,
+    ways: Vec<Way>,
+    /// Of everybody: the life here, and the life by which his own place knows him.
+    lives: Vec<(Life, Life)>,
+    /// What was taken out of the way out, and how far that is done with.
+    taken: Vec<u8>,
+    at: usize,
+    /// News that go to this place and those after it.
+    news: Option<(Sits, u32)>,
+    crossings: Crossings,
+    scratch: Vec<u8>,
+}
+
+impl Border {
+    /// The border of a place whose first member puts into `outgoing` what goes elsewhere; it takes the seat `door` for itself.
+    ///
+    /// # Errors
+    /// [`JoinError`] if that seat is taken.
+    pub fn new(station: &Station, door: Node, outgoing: Outgoing) -> Result<Border, JoinError> {
+        let (shape, process) = (station.shape(), ProcessId::current()?);
+        let seat = station.seat(door)?;
+        let seen = seat.sitter();
+        let taken = JoinError::Taken { node: door, pid: seen.process.map_or(0, |process| process.pid) };
+        let life = seat.take(seen, process, door).ok_or(taken)?;
+        let places = shape.place(Node(shape.all.saturating_sub(1))) + 1;
+        Ok(Border {
+            station: station.clone(),
+            process,
+            door,
+            inboxes: Inboxes::new(station, station.number(door, life)),
+            outgoing,
+            ways: vec![Way::default(); places as usize],
+            lives: vec![(Life(0), Life(0)); shape.all as usize],
+            taken: Vec::new(),
+            at: 0,
+            news: None,
+            crossings: Crossings::default(),
+            scratch: vec![0; shape.message_bytes as usize],
+        })
+    }
+
+    /// What crossed so far.
+    #[must_use]
+    pub const fn crossings(&self) -> Crossings {
+        self.crossings
+    }
+
+    /// Whether there is nothing to [poll](Self::poll) now.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        self.at >= self.taken.len()
+            && self.news.is_none()
+            && self.outgoing.is_empty()
+            && !self.ways.iter().any(|way| way.is_up && !way.has_greeted)
+    }
+
+    /// Whether messages wait for room here, so that [`flush`](Self::flush) is to be called again soon.
+    #[must_use]
+    pub fn is_waiting(&self) -> bool {
+        self.inboxes.are_waited_for()
+    }
+
+    /// There is a new link to a place.
+    pub fn on_link(&mut self, place: u32) {
+        self.part(place);
+        if let Some(way) = self.ways.get_mut(place as usize) {
+            *way = Way { is_up: true, ..Way::default() };
+        }
+    }
+
+    /// The link to a place is lost.
+    pub fn on_gone(&mut self, place: u32) {
+        self.part(place);
+        if let Some(way) = self.ways.get_mut(place as usize) {
+            *way = Way::default();
+        }
+    }
+
+    /// Everybody of a place is dead to those here.
+    fn part(&mut self, place: u32) {
+        let shape = self.station.shape();
+        if place == shape.place(Node(shape.first)) {
+            return;
+        }
+        // What waits of the dead must not come after the news of their death.
+        self.inboxes.forget(|sender| shape.place(sender) == place);
+        for node in shape.nodes().filter(|&node| shape.place(node) == place) {
+            self.sit(Sits { node, life: Life(0) });
+        }
+    }
+
+    /// A member elsewhere is there in this life, or is not.
+    fn sit(&mut self, Sits { node, life }: Sits) {
+        let (Ok(seat), Some(lives)) = (self.station.seat(node), self.lives.get_mut(node.index())) else { return };
+        if lives.1 != Life(0) {
+            seat.leave();
+        }
+        lives.1 = life;
+        if life != Life(0) {
+            // Nobody else takes seats of members elsewhere.
+            lives.0 = seat.take(seat.sitter(), self.process, Node(self.station.shape().first)).unwrap_or(lives.0);
+        }
+    }
+
+    /// A frame came over the link to a place.
+    ///
+    /// # Errors
+    /// [`BorderError`]: the link, or the whole place, cannot be used.
+    pub fn on_frame(&mut self, place: u32, op: Op, body: &[u8]) -> Result<(), BorderError> {
+        let Way { is_up, has_met, .. } = self.ways.get(place as usize).copied().unwrap_or_default();
+        let malformed = |_| BorderError::Malformed;
+        match op {
+            ops::GREET if is_up => self.on_greeting(place, body),
+            ops::SIT if has_met => {
+                let mut from = Reader::new(body);
+                let node = Node(from.u32().map_err(malformed)?);
+                let life = Life(from.u32().map_err(malformed)?);
+                self.of(place, node)?;
+                self.sit(Sits { node, life });
+                Ok(())
+            }
+            ops::MESSAGE if has_met => self.on_message(place, body),
+            // Of a way that is lost.
+            _ => Ok(()),
+        }
+    }
+
+    /// A frame may speak only for members of the place that it came from.
+    fn of(&self, place: u32, node: Node) -> Result<(), BorderError> {
+        let shape = self.station.shape();
+        let is_its = node.0 < shape.all && shape.place(node) == place && !shape.is_here(node);
+        if is_its { Ok(()) } else { Err(BorderError::Malformed) }
+    }
+
+    fn greeting(&self, to: &mut [u8]) -> Option<usize> {
+        let shape = self.station.shape();
+        let mut to = Writer::new(to);
+        for word in [shape.first, shape.members.into(), shape.all, shape.message_bytes] {
+            to.u32(word).ok()?;
+        }
+        for node in shape.here() {
+            to.u32(self.lives.get(node.index()).map_or(0, |lives| lives.1.0)).ok()?;
+        }
+        Some(to.len())
+    }
+
+    fn on_greeting(&mut self, place: u32, body: &[u8]) -> Result<(), BorderError> {
+        let mut from = Reader::new(body);
+        let mut word = || from.u32().map_err(|_| BorderError::Malformed);
+        let (first, theirs, all, bytes) = (word()?, word()?, word()?, word()?);
+        let shape = self.station.shape();
+        let ours = u32::from(shape.members);
+        if (theirs, all, bytes) != (ours, shape.all, shape.message_bytes) {
+            return Err(BorderError::Differs { theirs, bytes, ours });
+        }
+        if ours.checked_mul(place) != Some(first) {
+            return Err(BorderError::Malformed);
+        }
+        self.of(place, Node(first))?;
+        self.part(place);
+        for node in (first..).take(ours as usize).map(Node) {
+            let life = Life(from.u32().map_err(|_| BorderError::Malformed)?);
+            self.sit(Sits { node, life });
+        }
+        if let Some(way) = self.ways.get_mut(place as usize) {
+            way.has_met = true;
+        }
+        Ok(())
+    }
+
+    fn on_message(&mut self, place: u32, body: &[u8]) -> Result<(), BorderError> {
+        let mut from = Reader::new(body);
+        let mut word = || from.u32().map_err(|_| BorderError::Malformed);
+        let (sender, sends_as, to, meant) = (Node(word()?), Life(word()?), Node(word()?), Life(word()?));
+        let message = from.rest();
+        self.of(place, sender)?;
+        let shape = self.station.shape();
+        if !shape.is_here(to) || message.len() > shape.message_bytes as usize {
+            return Err(BorderError::Malformed);
+        }
+        let Some(&(life, real)) = self.lives.get(sender.index()).filter(|lives| lives.1 != Life(0)) else {
+            self.crossings.stale += 1;
+            return Ok(());
+        };
+        if real != sends_as {
+            self.crossings.stale += 1;
+            return Ok(());
+        }
+        self.crossings.received += 1;
+        let header = header((sender, life), (to, meant));
+        if let Some(len) = self.inboxes.put(to, header, message, &mut self.scratch) {
+            self.crossings.refused += 1;
+            // Back to where it came from, as if its receiver had said so.
+            self.outgoing.answer(&turned(&header), self.scratch.get(..len).unwrap_or_default());
+        }
+        Ok(())
+    }
+
+    /// Puts what waits into inboxes that have room by now; whether anything went.
+    pub fn flush(&mut self) -> bool {
+        self.inboxes.flush()
+    }
+
+    /// The next frame to be sent: to which place, which operation, and how many bytes of `to` are its body. `has_room` says
+    /// whether the link to a place takes requests now; everything else is to be sent in any case.
+    ///
+    /// `to` holds 16 bytes more than the longest message, and 16 more than four a seat here.
+    pub fn poll(&mut self, has_room: impl Fn(u32) -> bool, to: &mut [u8]) -> Option<(u32, Op, usize)> {
+        if let Some(place) = self.ways.iter().position(|way| way.is_up && !way.has_greeted) {
+            let len = self.greeting(to)?;
+            self.ways.get_mut(place)?.has_greeted = true;
+            return Some((place as u32, ops::GREET, len));
+        }
+        loop {
+            if let Some((sits, place)) = self.news.take() {
+                let next = self.ways.iter().enumerate().skip(place as usize).find(|(_, way)| way.is_up);
+                if let Some((place, _)) = next {
+                    self.news = Some((sits, place as u32 + 1));
+                    let mut to = Writer::new(to);
+                    to.u32(sits.node.0).and_then(|()| to.u32(sits.life.0)).ok()?;
+                    return Some((place as u32, ops::SIT, to.len()));
+                }
+            }
+            if self.at >= self.taken.len() {
+                self.outgoing.take(&mut self.taken);
+                self.at = 0;
+            }
+            let (record, next) = record(&self.taken, self.at)?;
+            self.at = next;
+            match record {
+                Record::Sits(sits) => {
+                    if let Some(lives) = self.lives.get_mut(sits.node.index()) {
+                        *lives = (sits.life, sits.life);
+                    }
+                    self.news = Some((sits, 0));
+                }
+                Record::Message(header, message) => {
+                    let (node, meant) = (Node((header.hints >> 32) as u32), Life(header.hints as u32));
+                    let place = self.station.shape().place(node);
+                    let Some(&(life, real)) = self.lives.get(node.index()) else { continue };
+                    if meant != Life(0) && (meant != life || real == Life(0)) {
+                        self.crossings.stale += 1;
+                        continue;
+                    }
+                    let is_open = self.ways.get(place as usize).is_some_and(|way| way.has_met) && real != Life(0);
+                    if !is_open || !has_room(place) {
+                        if let Some(len) = busy(message, &mut self.scratch) {
+                            self.crossings.refused += 1;
+                            let header =
+                                turned(&Header { hints: u64::from(node.0) << 32 | u64::from(life.0), ..header });
+                            let (maker, answer) = (Node((header.hints >> 32) as u32), self.scratch.get(..len));
+                            // An answer is never refused itself.
+                            let _ = self.inboxes.put(maker, header, answer.unwrap_or_default(), &mut []);
+                            continue;
+                        }
+                        if !is_open {
+                            self.crossings.stale += 1;
+                            continue;
+                        }
+                    }
+                    self.crossings.sent += 1;
+                    let mut to = Writer::new(to);
+                    for word in [header.sender as u32, (header.sender >> 32) as u32, node.0, real.0] {
+                        to.u32(word).ok()?;
+                    }
+                    to.bytes(message).ok()?;
+                    return Some((place, ops::MESSAGE, to.len()));
+                }
+            }
+        }
+    }
+
+    /// Bytes of the longest body that [`poll`](Self::poll) gives out.
+    #[must_use]
+    pub const fn body_max(shape: Shape) -> usize {
+        let (message, greeting) = (shape.message_bytes as usize, 4 * shape.members as usize);
+        ADDRESS + if message > greeting { message } else { greeting }
+    }
+}
+
+impl Drop for Border {
+    fn drop(&mut self) {
+        for place in (0..self.ways.len()).map(|place| place as u32) {
+            self.part(place);
+        }
+        if let Ok(seat) = self.station.seat(self.door) {
+            seat.leave();
+        }
+    }
+}

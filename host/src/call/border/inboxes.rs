@@ -1,0 +1,96 @@
+//! The inboxes of members here, for messages from elsewhere: whoever has no room keeps nobody else waiting.
+
+use std::collections::VecDeque;
+
+use umbra_core::chain::{Life, Node, busy};
+use umbra_core::channel::{Header, Port, SendError};
+
+use super::super::station::Station;
+use crate::sys::futex::Futex;
+
+/// Messages that wait for room in one inbox before requests to it are refused.
+const WAITING: usize = 16;
+
+/// A message that waits.
+#[derive(Debug)]
+struct Waiting {
+    home: Node,
+    header: Header,
+    message: Vec<u8>,
+}
+
+/// Puts messages into inboxes, those for one inbox in their order.
+#[derive(Debug)]
+pub(super) struct Inboxes {
+    station: Station,
+    /// By which number inboxes know whoever puts.
+    by: u16,
+    waiting: VecDeque<Waiting>,
+}
+
+impl Inboxes {
+    pub(super) fn new(station: &Station, by: u16) -> Inboxes {
+        Inboxes { station: station.clone(), by, waiting: VecDeque::new() }
+    }
+
+    /// Whether messages wait.
+    pub(super) fn are_waited_for(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
+    /// Drops what waits of these senders.
+    pub(super) fn forget(&mut self, is_gone: impl Fn(Node) -> bool) {
+        self.waiting.retain(|waiting| !is_gone(Node(waiting.header.sender as u32)));
+    }
+
+    /// Puts a message into the inbox of a member, behind what waits for that. If too much does and it is a request, it is dropped,
+    /// and its refusal lies in so many bytes of `refusal`.
+    pub(super) fn put(&mut self, to: Node, header: Header, message: &[u8], refusal: &mut [u8]) -> Option<usize> {
+        let sitter = self.station.seat(to).ok()?.sitter();
+        // What comes before anybody has sat there is for whoever is the first.
+        let home = if sitter.life == Life(0) { to } else { sitter.home };
+        let behind = self.waiting.iter().filter(|waiting| waiting.home == home).count();
+        if behind == 0 && self.post(home, header, message) {
+            return None;
+        }
+        if behind >= WAITING
+            && let Some(len) = busy(message, refusal)
+        {
+            return Some(len);
+        }
+        self.waiting.push_back(Waiting { home, header, message: message.to_vec() });
+        None
+    }
+
+    fn post(&self, home: Node, header: Header, message: &[u8]) -> bool {
+        let Ok(inbox) = self.station.inbox(home) else { return true };
+        // A message to a damaged inbox is lost, as one to a dead member is: its deadline tells.
+        !matches!(Port::new(inbox, self.by, Futex).try_send(header, message), Err(SendError::Full))
+    }
+
+    /// Puts what waits into inboxes that have room by now; whether anything went.
+    pub(super) fn flush(&mut self) -> bool {
+        let mut waiting = std::mem::take(&mut self.waiting);
+        let (before, mut full) = (waiting.len(), Vec::new());
+        waiting.retain(|Waiting { home, header, message }| {
+            let stays = full.contains(home) || !self.post(*home, *header, message);
+            if stays {
+                full.push(*home);
+            }
+            stays
+        });
+        self.waiting = waiting;
+        self.waiting.len() < before
+    }
+}
+
+/// What an inbox is told of a message.
+pub(super) fn header((from, life): (Node, Life), (to, meant): (Node, Life)) -> Header {
+    let word = |node: u32, life: u32| u64::from(life) << 32 | u64::from(node);
+    Header { hints: word(meant.0, to.0), sender: word(from.0, life.0), ..Header::default() }
+}
+
+/// That of an answer to a message.
+pub(super) fn turned(header: &Header) -> Header {
+    Header { hints: header.sender.rotate_left(32), sender: header.hints.rotate_left(32), ..*header }
+}
