@@ -752,6 +752,8 @@ typedef uint64_t umbra_boundary;
 #define UMBRA_SCOPE_ANY 0           /* all channels */
 #define UMBRA_SCOPE_LOCAL 1         /* those whose two blocks are on this rank */
 #define UMBRA_SCOPE_NONLOCAL 2      /* the others */
+#define UMBRA_EDGE_OUTFLOW 0        /* the last cell, continued */
+#define UMBRA_EDGE_REFLECTING 1     /* the interior, mirrored; the component of a vector across the edge changes its sign */
 
 /* A mesh of blocks of one shape, with numbers from 0 on that all ranks agree on. Its functions are called during umbra_fabric_*,
  * umbra_boundary_build and umbra_boundary_remesh only. */
@@ -836,6 +838,12 @@ int umbra_boundary_start_receive(umbra_boundary boundary, uint32_t scope);
 int umbra_boundary_send(umbra_boundary boundary, const struct umbra_arrays *arrays, uint32_t scope, int *ready);
 int umbra_boundary_receive(umbra_boundary boundary, const struct umbra_arrays *arrays, uint32_t scope, int *ready);
 int umbra_boundary_set(umbra_boundary boundary, const struct umbra_arrays *arrays, uint32_t scope);
+/* Fills the ghosts beyond the edges of the domain, of all blocks of this rank, after an exchange; edges has the low and the high
+ * one of x, then of y and z. */
+int umbra_boundary_fill_edges(umbra_boundary boundary, const struct umbra_arrays *arrays, const uint32_t *edges);
+/* Whether a sparse field is present on a block of this rank and holds nothing, ghosts included: what is idle in several looks
+ * in a row, one a time step, may be freed between two exchanges. The count moves with the block. NaN is never idle. */
+int umbra_boundary_is_idle(umbra_boundary boundary, const struct umbra_arrays *arrays, uint32_t block, uint32_t field, int *idle);
 /* Takes another mesh of as many ranks, with all of them, between two exchanges; moving arrays is the program's part.
  * -UMBRA_ENOTREADY: a rank is in the middle of an exchange, and nothing has changed. -UMBRA_ETOOLARGE: a rank has more blocks
  * than most_blocks said when the fabric was made. */

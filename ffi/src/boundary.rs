@@ -163,6 +163,7 @@ pub unsafe extern "C" fn umbra_boundary_build(
             },
             smallest_slot: if options.smallest_slot == 0 { usual.smallest_slot } else { options.smallest_slot },
             reversed: options.reversed != 0,
+            timed: false,
         };
         // SAFETY: the caller's promise about the mesh.
         let mesh = unsafe { Mesh::ask(mesh) }?;
@@ -175,8 +176,9 @@ pub unsafe extern "C" fn umbra_boundary_build(
         })?;
         let lengths = lengths(mesh.shape(), &fields)?;
         let built = Boundary::build(&mesh, &fields, end, settings)?;
+        let inner = Inner { boundary: built, mesh, fields, lengths };
         // SAFETY: the caller's promise about the output.
-        unsafe { keep(Object::Boundary(Box::new(Bounded::new(Inner { boundary: built, fields, lengths }))), boundary) }
+        unsafe { keep(Object::Boundary(Box::new(Bounded::new(inner))), boundary) }
     })
 }
 
@@ -295,7 +297,7 @@ pub unsafe extern "C" fn umbra_boundary_remesh(boundary: u64, mesh: *const MeshV
             bounded.with(|inner| {
                 let lengths = lengths(mesh.shape(), &inner.fields)?;
                 inner.boundary.remesh(&mesh)?;
-                inner.lengths = lengths;
+                (inner.mesh, inner.lengths) = (mesh, lengths);
                 Ok(())
             })
         })

@@ -7,6 +7,7 @@ use umbra::sys::segment::Segment;
 use umbra_core::boundary::VoteError;
 use umbra_core::error::Status;
 
+use crate::mesh::Mesh;
 use crate::status::{Code, Failure};
 
 /// The memory that all ranks have mapped.
@@ -40,6 +41,8 @@ impl Woven {
 /// The exchange of one rank.
 pub(crate) struct Inner {
     pub(crate) boundary: Boundary<Fabric>,
+    /// What it was built for.
+    pub(crate) mesh: Mesh,
     pub(crate) fields: Vec<Field>,
     /// Values of an array of each field.
     pub(crate) lengths: Vec<usize>,

@@ -26,6 +26,7 @@
 //! receiver  open, receive, memory, file, close    the other end
 //! fabric    create, attach, descriptor           memory through which ranks exchange ghost cells
 //! boundary  build, send, receive, set, remesh    ghost cells of the program's own arrays
+//! edges     fill_edges, is_idle                   what a program does with them between two exchanges
 //! station   create, share, attach                   where members of chained calls of a host meet
 //! gpc       join, register, start, wait, serve      chained calls: a function on many members, one answer
 //! stencil   submit, poll or deliver, prepared, free  whole neighbourhoods of a stencil
@@ -58,6 +59,8 @@ pub mod caches;
 pub mod channel;
 #[allow(unsafe_code)]
 pub mod channel_set;
+#[allow(unsafe_code)]
+pub mod edges;
 #[allow(unsafe_code)]
 pub mod error;
 #[allow(unsafe_code)]

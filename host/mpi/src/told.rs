@@ -6,7 +6,7 @@ use umbra::advect::{Frame, RankOutcome, Times};
 
 /// An outcome as numbers; ranks have different numbers of them.
 pub(crate) fn words(outcome: &RankOutcome) -> Vec<u64> {
-    let Times { pack, wait, set, update, dealloc } = outcome.times;
+    let Times { pack, send, wait, set, update, dealloc } = outcome.times;
     let mut words = vec![
         outcome.hash,
         outcome.max.to_bits(),
@@ -16,7 +16,7 @@ pub(crate) fn words(outcome: &RankOutcome) -> Vec<u64> {
         outcome.field_bytes,
         outcome.messages_each,
     ];
-    words.extend([pack, wait, set, update, dealloc].map(nanoseconds));
+    words.extend([pack, send, wait, set, update, dealloc].map(nanoseconds));
     words.extend(outcome.counts);
     words.extend(outcome.allocations);
     words.extend(outcome.slot_bytes);
@@ -47,7 +47,7 @@ fn nanoseconds(time: Duration) -> u64 {
 pub(crate) fn outcome(words: &[u64]) -> Option<RankOutcome> {
     let mut from = Words(words);
     let [hash, max, nonzero, compared, wrong, field_bytes, messages_each] = from.array()?;
-    let [pack, wait, set, update, dealloc] = from.array()?.map(Duration::from_nanos);
+    let [pack, send, wait, set, update, dealloc] = from.array()?.map(Duration::from_nanos);
     Some(RankOutcome {
         hash,
         max: f64::from_bits(max),
@@ -55,7 +55,7 @@ pub(crate) fn outcome(words: &[u64]) -> Option<RankOutcome> {
         wrong: (compared != 0).then_some(wrong),
         field_bytes,
         messages_each,
-        times: Times { pack, wait, set, update, dealloc },
+        times: Times { pack, send, wait, set, update, dealloc },
         counts: from.array()?,
         allocations: from.array()?,
         slot_bytes: from.array()?,
@@ -125,7 +125,7 @@ mod tests {
             cycles_ns: vec![4, 5, 6],
             cycle_bytes: vec![7],
             cycle_field_bytes: Vec::new(),
-            times: Times { pack: time(1), wait: time(2), set: time(3), update: time(4), dealloc: time(5) },
+            times: Times { pack: time(1), send: time(6), wait: time(2), set: time(3), update: time(4), dealloc: time(5) },
             counts: [1, 2, 3, 4, 5, 6],
             field_bytes: 8,
             allocations: [9, 10],

@@ -117,6 +117,7 @@ impl<'o> Finished<'o> {
             ("transport", text(self.transport)),
             ("t_cycle_us", object(&[("p10", us(10)), ("p50", us(50)), ("p90", us(90))])),
             ("t_pack_us", time(|times| times.pack)),
+            ("t_send_us", time(|times| times.send)),
             ("t_wait_us", time(|times| times.wait)),
             ("t_set_us", time(|times| times.set)),
             ("t_update_us", time(|times| times.update)),

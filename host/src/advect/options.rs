@@ -219,6 +219,6 @@ impl Options {
     }
 
     pub(super) fn settings(&self) -> Settings {
-        Settings { deadline: Some(self.deadline), reversed: self.reversed, ..Settings::default() }
+        Settings { deadline: Some(self.deadline), reversed: self.reversed, timed: true, ..Settings::default() }
     }
 }

@@ -13,8 +13,10 @@ use crate::boundary::{Boundary, BoundaryError, Fields as _, Grid, Mesh as _, Sco
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[cfg_attr(feature = "command", derive(serde::Serialize, serde::Deserialize))]
 pub struct Times {
-    /// Looking at strips, packing and sending those that are live.
+    /// Looking at strips, and packing those that are live.
     pub pack: Duration,
+    /// Handing messages to the transport.
+    pub send: Duration,
     /// Waiting for neighbours.
     pub wait: Duration,
     /// Filling ghosts.
@@ -219,7 +221,7 @@ impl<T: Transport> Run<'_, T> {
         self.boundary.set_stage(number);
         let scopes: &[Scope] = if self.options.split { &[Scope::Nonlocal, Scope::Local] } else { &[Scope::Any] };
         for &scope in scopes {
-            let begun = Instant::now();
+            let (begun, sending) = (Instant::now(), self.boundary.sending());
             self.boundary.start_receive(scope)?;
             while self.boundary.send(&self.store.stage(stage), scope)?.is_pending() {
                 let _ = self.boundary.receive(&mut self.store.stage(stage), scope)?;
@@ -229,7 +231,9 @@ impl<T: Transport> Run<'_, T> {
             self.boundary.wait(&mut self.store.stage(stage), scope)?;
             let received = Instant::now();
             self.boundary.set(&mut self.store.stage(stage), scope)?;
-            self.times.pack += sent - begun;
+            let sending = self.boundary.sending() - sending;
+            self.times.pack += (sent - begun).saturating_sub(sending);
+            self.times.send += sending;
             self.times.wait += received - sent;
             self.times.set += received.elapsed();
         }

@@ -1,6 +1,6 @@
 //! Building the exchange of a mesh together, and building it anew when the mesh has changed.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use umbra_core::boundary::{Config, Kind, Vote, VoteError, agree};
 use umbra_core::time::Lapse;
@@ -38,6 +38,7 @@ impl<T: Transport> Boundary<T> {
             settings,
             halves: [Half::Set; 2],
             started: Instant::now(),
+            sending: Duration::ZERO,
             stage: 0,
             round: 0,
         };

@@ -28,11 +28,13 @@ pub struct Settings {
     pub smallest_slot: u32,
     /// Send to the last peer first, and set the last channel first. The outcome is the same.
     pub reversed: bool,
+    /// Measure how long the transport takes to send: [`Boundary::sending`]. It costs two looks at the clock a message.
+    pub timed: bool,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Settings { deadline: Some(Duration::from_secs(300)), smallest_slot: 1024, reversed: false }
+        Settings { deadline: Some(Duration::from_secs(300)), smallest_slot: 1024, reversed: false, timed: false }
     }
 }
 
@@ -51,6 +53,7 @@ pub struct Boundary<T> {
     /// The values of a strip within this rank on their way.
     pub(super) between: Vec<f64>,
     pub(super) started: Instant,
+    pub(super) sending: Duration,
     pub(super) stage: u8,
     pub(super) round: u32,
 }
@@ -165,7 +168,9 @@ impl<T: Transport> Boundary<T> {
             }
             // The overflow lies beside the slot or comes after it, where the peer finds it without an address.
             let message = pack.commit(0, 0)?;
+            let begun = self.settings.timed.then(Instant::now);
             self.transport.publish(&message, self.machine.config().epoch, &self.head[..message.head])?;
+            self.sending += begun.map_or(Duration::ZERO, |begun| begun.elapsed());
             self.machine.on_sent(peer);
             self.sent[peer] = true;
         }
@@ -335,6 +340,12 @@ impl<T: Transport> Boundary<T> {
     #[must_use]
     pub const fn counts(&self) -> &Counts {
         self.machine.counts()
+    }
+
+    /// How long the transport took so far to send what was packed, if the [`Settings`] ask for it.
+    #[must_use]
+    pub const fn sending(&self) -> Duration {
+        self.sending
     }
 
     /// The machine inside, to look at.
