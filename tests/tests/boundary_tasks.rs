@@ -10,7 +10,8 @@ use umbra::boundary::{
 };
 use umbra_core::boundary::{Element, Message, Shape, Sparse};
 
-const SETTINGS: Settings = Settings { deadline: Some(Duration::from_secs(60)), smallest_slot: 256, reversed: false };
+const SETTINGS: Settings =
+    Settings { deadline: Some(Duration::from_secs(60)), smallest_slot: 256, reversed: false, timed: false };
 
 fn sparse(allocate: f64, deallocate: f64, default: f64) -> Field {
     Field::sparse(Sparse::new(allocate, deallocate, default).unwrap())
