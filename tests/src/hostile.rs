@@ -18,6 +18,7 @@ mod descriptor;
 mod entries;
 mod firmware;
 mod frame;
+mod gateway;
 mod inputs;
 mod link;
 mod messages;
@@ -47,6 +48,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "frame", seeds: frame::seeds, feed: frame::feed },
     Target { name: "ticket", seeds: ticket::seeds, feed: ticket::feed },
     Target { name: "reference", seeds: reference::seeds, feed: reference::feed },
+    Target { name: "gateway", seeds: gateway::seeds, feed: gateway::feed },
     Target { name: "descriptor", seeds: descriptor::seeds, feed: descriptor::feed },
     Target { name: "entries", seeds: entries::seeds, feed: entries::feed },
     Target { name: "link", seeds: link::seeds, feed: link::feed },

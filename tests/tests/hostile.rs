@@ -56,6 +56,11 @@ fn frames() {
 }
 
 #[test]
+fn gateways() {
+    a_million_inputs("gateway");
+}
+
+#[test]
 fn tickets() {
     a_million_inputs("ticket");
 }

@@ -28,7 +28,7 @@ struct Arguments {
     /// Ask the running agents of the job how they are, instead of running one; with --service-process only that one
     #[arg(long)]
     status: bool,
-    /// Serve channels of this user on this machine, at this address, to programs on others that hold the job's secret
+    /// Serve channels and streams of this user here, at this address, to programs on others that hold the job's secret
     #[arg(long, value_name = "ADDRESS:PORT")]
     channels: Option<SocketAddr>,
 }

@@ -1,10 +1,12 @@
-//! What is not done with a channel of another host, and how a gateway says so.
+//! What is not done with a channel or stream of another host, and how a gateway says so.
 
 use umbra_core::gateway::{Answer, ParseError};
 
+use super::refusals;
 use crate::channel;
 use crate::link::{Close, SendError};
 use crate::reference;
+use crate::stream;
 
 /// Why an operation on a channel of another host did nothing, as far as is known.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -13,11 +15,14 @@ pub enum Error {
     /// What the channel says; the operation was refused there, and changed nothing.
     #[error(transparent)]
     Channel(#[from] channel::Error),
+    /// What the streams say.
+    #[error(transparent)]
+    Stream(#[from] stream::Error),
     /// The reference.
     #[error(transparent)]
     Reference(#[from] reference::Error),
-    /// The channel is one of this host.
-    #[error("channel is one of this host: attach to it without a gateway")]
+    /// It is one of this host.
+    #[error("channel or stream is one of this host: attach to it without a gateway")]
     Local,
     /// No gateway is registered for the host.
     #[error("no gateway is known for host {0:#x}: register where it listens")]
@@ -77,6 +82,7 @@ impl Error {
     pub const fn code(&self) -> &'static str {
         match self {
             Error::Channel(error) => error.code(),
+            Error::Stream(error) => error.code(),
             Error::Reference(error) => error.code(),
             Error::Local | Error::TooLarge { .. } => "INVALID_ARGUMENT",
             Error::NoGateway(_) => "CHANNEL_NO_GATEWAYS",
@@ -111,11 +117,11 @@ const PLAIN: [(u16, channel::Error); 12] = [
 const MESSAGE_TOO_LARGE: u16 = 32;
 const PAD_TOO_SMALL: u16 = 33;
 const UNKNOWN_EVENT: u16 = 34;
-const REPLACED: u16 = 35;
+pub(super) const REPLACED: u16 = 35;
 /// Whatever else; the number is that of a code.
-const OTHER: u16 = 36;
+pub(super) const OTHER: u16 = 36;
 /// Codes of errors that only their codes are told of.
-const CODES: [&str; 7] = [
+const CODES: [&str; 8] = [
     "FAILURE",
     "INVALID_ARGUMENT",
     "OBJECT_DESTROYED",
@@ -123,7 +129,14 @@ const CODES: [&str; 7] = [
     "MEMORY_ERRNO",
     "OUT_OF_SPACE",
     "INVALID_OPERATION",
+    "INVALID_STATE",
 ];
+
+/// How an error is told of which only the code is.
+pub(super) fn by_code(code: &str) -> Answer<'static> {
+    let at = CODES.iter().position(|&known| known == code).unwrap_or(0);
+    Answer::Refused { why: OTHER, numbers: [at as u64, 0] }
+}
 
 /// What a gateway says when a channel refused.
 pub(super) fn refusal(error: &channel::Error) -> Answer<'static> {
@@ -134,10 +147,7 @@ pub(super) fn refusal(error: &channel::Error) -> Answer<'static> {
         channel::Error::Reference(reference::Error::Replaced) => (REPLACED, [0; 2]),
         error => match PLAIN.iter().find(|(_, plain)| plain == error) {
             Some(&(why, _)) => (why, [0; 2]),
-            None => {
-                let at = CODES.iter().position(|&code| code == error.code()).unwrap_or(0);
-                (OTHER, [at as u64, 0])
-            }
+            None => return by_code(error.code()),
         },
     };
     Answer::Refused { why, numbers }
@@ -151,9 +161,10 @@ pub(super) fn refused(host: u64, why: u16, [first, second]: [u64; 2]) -> Error {
         PAD_TOO_SMALL => channel::Error::PadTooSmall { len: of(first), pad: of(second) }.into(),
         UNKNOWN_EVENT => channel::Error::UnknownEvent((first as u32).cast_signed()).into(),
         REPLACED => reference::Error::Replaced.into(),
-        why => match PLAIN.iter().find(|&&(number, _)| number == why) {
-            Some((_, plain)) => plain.clone().into(),
-            None => Error::Refused { host, code: CODES.get(of(first)).copied().unwrap_or("FAILURE") },
+        why => match (PLAIN.iter().find(|&&(number, _)| number == why), refusals::stream(why, [first, second])) {
+            (Some((_, plain)), _) => plain.clone().into(),
+            (None, Some(stream)) => stream.into(),
+            (None, None) => Error::Refused { host, code: CODES.get(of(first)).copied().unwrap_or("FAILURE") },
         },
     }
 }

@@ -2,7 +2,7 @@
 
 use umbra_core::codec::Short;
 use umbra_core::error::Status;
-use umbra_core::gateway::{Answer, CHANNEL, MESSAGE_MAX, Patience, Request};
+use umbra_core::gateway::{Answer, CHANNEL, End, MESSAGE_MAX, Patience, Request};
 use umbra_core::peer::Incarnation;
 use umbra_core::time::{Lapse, Time};
 use umbra_core::wire::{BODY_MAX, Frame, Token};
@@ -37,12 +37,38 @@ pub(super) struct Handle {
     pub(super) id: [u64; 2],
 }
 
-/// What the gateway said of the channel when the line was opened.
+/// What the request that opens a line says of a conversation.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Opened {
-    pub(super) capacity: u32,
-    pub(super) block: u32,
-    pub(super) uid: u64,
+pub(super) struct Conversation {
+    pub(super) end: End,
+    pub(super) is_one_message: bool,
+    pub(super) may_be_cut: bool,
+    pub(super) deposit_after: u32,
+}
+
+/// What a line is opened for.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Opening {
+    Channel(Handle),
+    Streams(Conversation),
+}
+
+impl Opening {
+    const fn request(self, patience: Patience, reference: &[u8]) -> Request<'_> {
+        match self {
+            Opening::Channel(Handle { on_receipt, client, id }) => {
+                Request::Open { on_receipt, client, handle: id, reference }
+            }
+            Opening::Streams(Conversation { end, is_one_message, may_be_cut, deposit_after }) => {
+                Request::Converse { end, is_one_message, may_be_cut, patience, deposit_after, reference }
+            }
+        }
+    }
+
+    /// Whether what a line was opened for is over when it breaks.
+    const fn ends_with_its_line(self) -> bool {
+        matches!(self, Opening::Streams(Conversation { end: End::Sender | End::Receiver, .. }))
+    }
 }
 
 /// A line, or what one is made of when it is used.
@@ -50,7 +76,7 @@ pub(super) struct Line<'g> {
     gateways: &'g Gateways,
     host: u64,
     reference: Vec<u8>,
-    handle: Handle,
+    opening: Opening,
     up: Option<(Driver, LinkId)>,
     token: u64,
     buffer: Vec<u8>,
@@ -58,13 +84,13 @@ pub(super) struct Line<'g> {
 }
 
 impl<'g> Line<'g> {
-    pub(super) fn new(gateways: &'g Gateways, host: u64, reference: &[u8], handle: Handle) -> Line<'g> {
+    pub(super) fn new(gateways: &'g Gateways, host: u64, reference: &[u8], opening: Opening) -> Line<'g> {
         let (buffer, answer) = (vec![0; BODY_MAX], Vec::new());
-        Line { gateways, host, reference: reference.to_vec(), handle, up: None, token: 0, buffer, answer }
+        Line { gateways, host, reference: reference.to_vec(), opening, up: None, token: 0, buffer, answer }
     }
 
-    /// Makes the line, unless it is there.
-    pub(super) fn open(&mut self, timeout: Timeout) -> Result<Opened, Error> {
+    /// Makes the line.
+    pub(super) fn open<T>(&mut self, timeout: Timeout, read: impl FnOnce(Answer<'_>) -> Option<T>) -> Result<T, Error> {
         let deadline = match timeout {
             // A line takes some time.
             Timeout::Now => now() + GRACE,
@@ -87,13 +113,9 @@ impl<'g> Line<'g> {
             }
         }
         self.up = Some((driver, link));
-        let Handle { on_receipt, client, id } = self.handle;
         let reference = std::mem::take(&mut self.reference);
-        let open = Request::Open { on_receipt, client, handle: id, reference: &reference };
-        let answer = self.ask(&open, deadline, |answer| match answer {
-            Answer::Opened { capacity, block, uid } => Some(Opened { capacity, block, uid }),
-            _ => None,
-        });
+        let request = self.opening.request(patience(timeout, deadline), &reference);
+        let answer = self.ask(&request, deadline, read);
         self.reference = reference;
         answer.inspect_err(|_| self.up = None)
     }
@@ -106,12 +128,16 @@ impl<'g> Line<'g> {
         read: impl FnOnce(Answer<'_>) -> Option<T>,
     ) -> Result<T, Error> {
         // A line that broke while nobody asked lost nothing.
-        if self.up.as_mut().is_none_or(|(driver, _)| has_ended(driver, &mut self.answer)) {
+        let broken = self.up.as_mut().map_or(Some(Close::Local), |(driver, _)| broken(driver, &mut self.answer));
+        if let Some(why) = broken {
             self.up = None;
+            if self.opening.ends_with_its_line() {
+                return Err(Error::Lost { host: self.host, why });
+            }
             let left = deadline.since(now());
             let timeout =
                 if deadline == Time::NEVER { Timeout::Never } else { std::time::Duration::from_nanos(left.0).into() };
-            self.open(timeout)?;
+            self.open(timeout, |_| Some(()))?;
         }
         self.ask(request, deadline, read)
     }
@@ -151,15 +177,21 @@ impl<'g> Line<'g> {
 
 fn too_large(request: &Request<'_>) -> Error {
     let len = match request {
-        Request::Send { bytes, .. } => bytes.len(),
+        Request::Send { bytes, .. } | Request::Write { bytes, .. } => bytes.len(),
         _ => 0,
     };
     Error::TooLarge { len, most: MESSAGE_MAX }
 }
 
-/// Whether the gateway has ended the line.
-fn has_ended(driver: &mut Driver, frame: &mut Vec<u8>) -> bool {
-    driver.wait(Time::ZERO).is_err() || matches!(driver.next(frame), Some(Event::Gone { .. }))
+/// Why the line is none any more, if it has ended.
+fn broken(driver: &mut Driver, frame: &mut Vec<u8>) -> Option<Close> {
+    if driver.wait(Time::ZERO).is_err() {
+        return Some(Close::Local);
+    }
+    match driver.next(frame) {
+        Some(Event::Gone { why, .. }) => Some(why),
+        _ => None,
+    }
 }
 
 /// Waits until `answer` is the frame that answers.

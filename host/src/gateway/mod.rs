@@ -1,8 +1,8 @@
-//! Channels of other hosts: the same calls, through the gateway of the host that the channel is on.
+//! Channels and streams of other hosts: the same calls, through the gateway of the host that they are on.
 //!
 //! On each host whose channels others use, a process runs a [`Server`]. A client [registers](Gateways::register) where the
-//! gateway of a host listens, and attaches to a channel of it by its [reference](crate::channel::Channel::reference). What
-//! he asks for is done there, by the gateway, with the errors and the deadlines of a channel at hand; lines are control
+//! gateway of a host listens, and attaches to a channel of it by its [reference](crate::channel::Channel::reference), or to
+//! [streams](RemoteStreams) by theirs. What he asks for is done there, by the gateway, with the errors and the deadlines of a channel at hand; lines are control
 //! [links](crate::link), over which only holders of the job's secret talk.
 //!
 //! ```
@@ -32,18 +32,23 @@
 //!
 //! Each handle has a line of its own, so messages of one send handle arrive in their order, and a handle that waits holds
 //! up no other one. A line that breaks, because the gateway died or the network did, is an error at once; the next call
-//! makes a new one. Whether the call that broke was carried out is not known then: it is not repeated.
+//! makes a new one. Whether the call that broke was carried out is not known then: it is not repeated. A conversation has
+//! a line too, and ends with it.
 //!
 //! *Cost*: two frames and, at the gateway, a wake-up of the line's thread; one thread a line.
 
+mod converse;
 mod error;
 mod line;
+mod refusals;
 mod registry;
 mod remote;
 mod serve;
 mod server;
+mod streams;
 
 pub use error::Error;
 pub use registry::Gateways;
 pub use remote::{RemoteChannel, RemoteReceiver, RemoteSender};
 pub use server::{LINES, Server};
+pub use streams::{RemoteStreamReceiver, RemoteStreamSender, RemoteStreams};

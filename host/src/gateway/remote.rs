@@ -6,10 +6,27 @@ use umbra_core::gateway::{Answer, MESSAGE_MAX, Request, Take};
 use umbra_core::reference::{Object, Reference};
 
 use super::error::{Error, system};
-use super::line::{Handle, Line, Opened, patience};
+use super::line::{Handle, Line, Opening, patience};
 use super::registry::Gateways;
 use crate::channel::{Event, Message, ReturnMode, SendOptions, Timeout};
 use crate::{reference, secret};
+
+/// What the gateway said of the channel when it was opened.
+#[derive(Clone, Copy, Debug)]
+struct Opened {
+    capacity: u32,
+    block: u32,
+    uid: u64,
+}
+
+impl Opened {
+    const fn read(answer: Answer<'_>) -> Option<Opened> {
+        match answer {
+            Answer::Opened { capacity, block, uid } => Some(Opened { capacity, block, uid }),
+            _ => None,
+        }
+    }
+}
 
 /// A channel of another host; dropping it leaves the channel to the others.
 pub struct RemoteChannel<'g> {
@@ -35,8 +52,8 @@ impl<'g> RemoteChannel<'g> {
         if reference::is_local(&named) && !gateways.is_masquerading() {
             return Err(Error::Local);
         }
-        let mut line = Line::new(gateways, named.host, bytes, Handle::default());
-        let opened = line.open(timeout)?;
+        let mut line = Line::new(gateways, named.host, bytes, Opening::Channel(Handle::default()));
+        let opened = line.open(timeout, Opened::read)?;
         Ok(RemoteChannel { gateways, host: named.host, reference: bytes.to_vec(), opened, line: Mutex::new(line) })
     }
 
@@ -71,8 +88,8 @@ impl<'g> RemoteChannel<'g> {
     }
 
     fn line(&self, handle: Handle, timeout: Timeout) -> Result<Line<'g>, Error> {
-        let mut line = Line::new(self.gateways, self.host, &self.reference, handle);
-        line.open(timeout)?;
+        let mut line = Line::new(self.gateways, self.host, &self.reference, Opening::Channel(handle));
+        line.open(timeout, Opened::read)?;
         Ok(line)
     }
 

@@ -1,4 +1,5 @@
-//! What a gateway does for one line: the requests of one handle, one after the other.
+//! What a gateway does for one line: the requests of one handle, one after the other; those of a conversation are
+//! [next door](super::converse).
 //!
 //! While a request waits, the line is looked at now and then: if its client is gone, so is the request.
 
@@ -9,6 +10,7 @@ use umbra_core::gateway::{Answer, CHANNEL, MESSAGE_MAX, Patience, Request, Take}
 use umbra_core::time::{Lapse, Time};
 use umbra_core::wire::{BODY_MAX, Frame, Token};
 
+use super::converse::{Wish, converse};
 use super::error::{Error, refusal};
 use super::line;
 use crate::channel::{self, Channel, Event, Message, Receiver, ReturnMode, SendOptions, Sender, Timeout, WaitMode};
@@ -20,19 +22,32 @@ use crate::secret::Secret;
 const SLICE: Lapse = Lapse::from_millis(50);
 
 /// A line, seen from the gateway.
-struct Served {
+pub(super) struct Served {
     driver: Driver,
     link: Option<LinkId>,
-    frame: Vec<u8>,
+    /// The frame that was read last.
+    pub(super) frame: Vec<u8>,
     buffer: Vec<u8>,
 }
 
 /// The client is gone, or talks nonsense, or the server ends.
-struct Over;
+pub(super) struct Over;
+
+/// An error that may be that of a deadline.
+pub(super) trait Late {
+    /// Whether it is.
+    fn is_late(&self) -> bool;
+}
+
+impl Late for channel::Error {
+    fn is_late(&self) -> bool {
+        *self == channel::Error::Timeout
+    }
+}
 
 impl Served {
     /// Waits for the next request, which is in `frame` then.
-    fn next(&mut self) -> Result<Token, Over> {
+    pub(super) fn next(&mut self) -> Result<Token, Over> {
         loop {
             match self.driver.next(&mut self.frame) {
                 Some(driver::Event::Up { link, .. }) => self.link = Some(link),
@@ -51,7 +66,7 @@ impl Served {
     }
 
     /// Whether nobody waits for the answer any more.
-    fn look(&mut self) -> Result<(), Over> {
+    pub(super) fn look(&mut self) -> Result<(), Over> {
         self.driver.wait(Time::ZERO).map_err(|_| Over)?;
         // A client that asks on before it was answered does not keep to the protocol.
         match self.driver.next(&mut Vec::new()) {
@@ -60,7 +75,7 @@ impl Served {
         }
     }
 
-    fn answer(&mut self, token: Token, answer: &Answer<'_>) -> Result<(), Over> {
+    pub(super) fn answer(&mut self, token: Token, answer: &Answer<'_>) -> Result<(), Over> {
         let len = answer.write(&mut self.buffer).map_err(|_| Over)?;
         let body = self.buffer.get(..len).unwrap_or_default();
         let frame = Frame::Done { op: CHANNEL, token, status: Status::Ok, body };
@@ -70,16 +85,16 @@ impl Served {
     }
 
     /// Tries until it is done, the client's patience ends, or the client.
-    fn patiently<T>(
+    pub(super) fn patiently<T, E: Late>(
         &mut self,
         deadline: Option<Time>,
-        attempt: impl Fn(Timeout) -> Result<T, channel::Error>,
-    ) -> Result<Result<T, channel::Error>, Over> {
+        mut attempt: impl FnMut(Timeout) -> Result<T, E>,
+    ) -> Result<Result<T, E>, Over> {
         let Some(deadline) = deadline else { return Ok(attempt(Timeout::Now)) };
         loop {
             let slice = SLICE.0.min(deadline.since(now()).0);
             match attempt(Timeout::After(std::time::Duration::from_nanos(slice))) {
-                Err(channel::Error::Timeout) if now() < deadline => self.look()?,
+                Err(error) if error.is_late() && now() < deadline => self.look()?,
                 done => return Ok(done),
             }
         }
@@ -87,7 +102,7 @@ impl Served {
 }
 
 /// Until when a request may wait; `None` for one try.
-fn deadline(patience: Patience) -> Option<Time> {
+pub(super) fn deadline(patience: Patience) -> Option<Time> {
     match patience {
         Patience::Now => None,
         Patience::After(lapse) => Some(now() + lapse),
@@ -109,7 +124,16 @@ pub(super) fn serve(socket: OwnedFd, is_unix: bool, secret: &Secret, stop: Owned
     let Ok(token) = line.next() else { return Ok(()) };
     let frame = std::mem::take(&mut line.frame);
     let Ok(Frame::Call { body, .. }) = Frame::parse(&frame) else { return Ok(()) };
-    let Ok(Request::Open { on_receipt, client, handle, reference }) = Request::parse(body) else { return Ok(()) };
+    let (on_receipt, client, handle, reference) = match Request::parse(body) {
+        Ok(Request::Open { on_receipt, client, handle, reference }) => (on_receipt, client, handle, reference),
+        Ok(Request::Converse { end, is_one_message, may_be_cut, patience, deposit_after, reference }) => {
+            let wish = Wish { end, is_one_message, may_be_cut, patience, deposit_after };
+            // The client's end is the usual one.
+            let _ = converse(line, token, reference, wish);
+            return Ok(());
+        }
+        _ => return Ok(()),
+    };
     let channel = match Channel::attach_reference(reference) {
         Ok(channel) => channel,
         Err(error) => {
@@ -155,7 +179,12 @@ impl Handle<'_> {
             let frame = std::mem::take(&mut self.line.frame);
             let Ok(Frame::Call { body, .. }) = Frame::parse(&frame) else { return Err(Over) };
             let done = match Request::parse(body).map_err(|_| Over)? {
-                Request::Open { .. } => return Err(Over),
+                Request::Open { .. }
+                | Request::Converse { .. }
+                | Request::Write { .. }
+                | Request::Read { .. }
+                | Request::Close { .. }
+                | Request::Ask { .. } => return Err(Over),
                 Request::Send { patience, hints, bytes } => match &sender {
                     Ok(sender) => self.send(sender, patience, hints, bytes)?.map(|()| Answer::Done(0)),
                     Err(error) => Err(error.clone()),

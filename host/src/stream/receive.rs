@@ -278,6 +278,13 @@ impl<'a> Receiver<'a> {
     /// [`Error::Timeout`], also for one try, if the sender had not ended by then; [`Error::PeerDead`] if he died. The
     /// conversation has ended for this receiver in any case; its stream is used again when the sender closes or dies.
     pub fn close(mut self, timeout: Timeout) -> Result<(), Error> {
+        let drained = self.drain(timeout);
+        self.end();
+        drained
+    }
+
+    /// Reads to the end, unless the sender let it be cut short.
+    pub(crate) fn drain(&mut self, timeout: Timeout) -> Result<(), Error> {
         let deadline = timeout.deadline();
         self.early.clear();
         self.let_go();
@@ -308,7 +315,6 @@ impl<'a> Receiver<'a> {
                 }
             }
         }
-        self.end();
         result
     }
 

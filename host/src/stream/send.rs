@@ -304,6 +304,30 @@ impl<'a> Sender<'a> {
         Ok(())
     }
 
+    /// Sends what is left to be sent, so that a close has nothing to wait for; what was not sent is kept.
+    pub(crate) fn settle(&mut self, timeout: Timeout) -> Result<(), Error> {
+        if !self.plan.is_one_message || self.plan.unsent.is_empty() {
+            return self.flush(timeout);
+        }
+        let kept = std::mem::take(&mut self.plan.unsent);
+        self.send_whole(&kept, self.plan.first, timeout).inspect_err(|_| self.plan.unsent = kept)
+    }
+
+    /// Ends without an end: the receiver is told that the rest will not come.
+    pub(crate) fn give_up(mut self) {
+        self.break_off();
+    }
+
+    fn break_off(&mut self) {
+        self.plan.unsent = Vec::new();
+        self.plan.is_sent = true;
+        if let Some(outlet) = self.outlet.take() {
+            let at = outlet.conversation();
+            let outcome = outlet.end(End::Broken, self.view.dropped());
+            self.view.streams.tell(at, outcome, &self.watch);
+        }
+    }
+
     /// Ends the conversation: sends what was kept, and says that it was all. A conversation of one message without any is
     /// none.
     ///
@@ -351,12 +375,7 @@ impl Drop for Paused {
 impl Drop for Sender<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            self.plan.unsent = Vec::new();
-            if let Some(outlet) = self.outlet.take() {
-                let at = outlet.conversation();
-                let outcome = outlet.end(End::Broken, self.view.dropped());
-                self.view.streams.tell(at, outcome, &self.watch);
-            }
+            self.break_off();
         } else {
             // Who wants to know calls `close`.
             let _ = self.finish(Timeout::Now);

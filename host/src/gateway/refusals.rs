@@ -1,0 +1,87 @@
+//! What streams refuse, as numbers between gateways and their clients.
+
+use umbra_core::gateway::Answer;
+
+use super::error::{REPLACED, by_code};
+use crate::reference;
+use crate::stream::Error;
+
+/// Reasons that are nothing but a number, from 64.
+const PLAIN: [Error; 16] = [
+    Error::Empty,
+    Error::Full,
+    Error::Timeout,
+    Error::Ended,
+    Error::Unheard,
+    Error::PeerDead,
+    Error::Destroyed,
+    Error::StreamNeeded,
+    Error::StreamRefused,
+    Error::NotBrief,
+    Error::AlreadySent,
+    Error::Buffered,
+    Error::NoPool,
+    Error::NoTasks,
+    Error::TaskCount,
+    Error::Damaged,
+];
+const FIRST: u16 = 64;
+const PARTLY: u16 = 128;
+const RESERVED: u16 = 129;
+const TOO_LARGE: u16 = 130;
+const NO_SUCH_PLACE: u16 = 131;
+const UNKNOWN_POOL: u16 = 132;
+/// The one thing that an adapter can be made without.
+const ONE_MESSAGE: &str = "room for conversations of one message";
+
+/// What a gateway says when streams refused.
+pub(super) fn refusal(error: &Error) -> Answer<'static> {
+    let (why, numbers) = match error {
+        Error::Partly { sent, len } => (PARTLY, [*sent as u64, *len as u64]),
+        Error::ReservedArgument(arg) => (RESERVED, [*arg, 0]),
+        Error::MessageTooLarge { len, most } => (TOO_LARGE, [*len as u64, *most as u64]),
+        Error::NoSuchPlace(_) => (NO_SUCH_PLACE, [0; 2]),
+        Error::UnknownPool(uid) => (UNKNOWN_POOL, [*uid, 0]),
+        Error::Reference(reference::Error::Replaced) => (REPLACED, [0; 2]),
+        error => match (FIRST..).zip(&PLAIN).find(|(_, plain)| *plain == error) {
+            Some((why, _)) => (why, [0; 2]),
+            None => return by_code(error.code()),
+        },
+    };
+    Answer::Refused { why, numbers }
+}
+
+/// What a client makes of it, if it is about streams.
+pub(super) fn stream(why: u16, [first, second]: [u64; 2]) -> Option<Error> {
+    let of = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
+    Some(match why {
+        PARTLY => Error::Partly { sent: of(first), len: of(second) },
+        RESERVED => Error::ReservedArgument(first),
+        TOO_LARGE => Error::MessageTooLarge { len: of(first), most: of(second) },
+        NO_SUCH_PLACE => Error::NoSuchPlace(ONE_MESSAGE),
+        UNKNOWN_POOL => Error::UnknownPool(first),
+        why => PLAIN.get(usize::from(why.checked_sub(FIRST)?))?.clone(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_streams_refuse_is_the_same_at_the_other_end() {
+        let sized = [
+            Error::Partly { sent: 7, len: 9 },
+            Error::ReservedArgument(u64::MAX),
+            Error::MessageTooLarge { len: 9, most: 8 },
+            Error::NoSuchPlace(ONE_MESSAGE),
+            Error::UnknownPool(3),
+        ];
+        for error in PLAIN.into_iter().chain(sized) {
+            let Answer::Refused { why, numbers } = refusal(&error) else { unreachable!("a refusal is refused") };
+            assert_eq!(super::super::error::refused(1, why, numbers), super::super::Error::Stream(error));
+        }
+        let Answer::Refused { why, numbers } = refusal(&Error::VersionMismatch(9)) else { unreachable!() };
+        assert_eq!(super::super::error::refused(1, why, numbers).code(), "VERSION_MISMATCH");
+    }
+}

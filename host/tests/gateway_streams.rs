@@ -1,0 +1,362 @@
+//! Streams of other hosts through a gateway, with this host in disguise as another one.
+#![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpListener;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use umbra::channel::{Timeout, WaitMode};
+use umbra::gateway::{Error, Gateways, RemoteStreams, Server};
+use umbra::link::{Address, Listener};
+use umbra::secret::Secret;
+use umbra::stream::{self, Adapter, Attributes, Mode, ReceiveOptions, SendOptions};
+use umbra::sys::host;
+
+/// Far beyond anything that a loaded machine needs; only a hang lasts longer.
+const LONG: Timeout = Timeout::After(Duration::from_secs(60));
+const NOW: Timeout = Timeout::Now;
+const ROLE: &str = "UMBRA_TEST_STREAM_GATEWAY";
+
+fn secret() -> Secret {
+    Secret::from_bytes([7; 32])
+}
+
+fn serve() -> (Server, Address) {
+    let socket = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = Address::Tcp(socket.local_addr().unwrap());
+    (Server::start(Listener::Tcp(socket), secret()).unwrap(), address)
+}
+
+fn gateways(address: &Address) -> Gateways {
+    let gateways = Gateways::new(secret()).masquerading();
+    gateways.register(host::id(), address.clone()).unwrap();
+    gateways
+}
+
+fn adapter(mode: Mode) -> Adapter {
+    Adapter::create(&Attributes { uid: 9, ring: 4096, tasks: true, ..Attributes::of(mode) }, []).unwrap()
+}
+
+fn remote<'g>(adapter: &Adapter, gateways: &'g Gateways) -> RemoteStreams<'g> {
+    RemoteStreams::attach(&adapter.reference().unwrap(), gateways, LONG).unwrap()
+}
+
+fn refused<T>(error: stream::Error) -> Result<T, Error> {
+    Err(Error::Stream(error))
+}
+
+/// Bytes that are nowhere the same.
+fn long(len: usize) -> Vec<u8> {
+    (0..len).map(|at| (at * 31 + at / 251) as u8).collect()
+}
+
+/// What another process does; as a test of its own it does nothing.
+#[test]
+fn another_process() {
+    let Ok(role) = std::env::var(ROLE) else { return };
+    rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL)).unwrap();
+    match role.split_once(' ') {
+        // A gateway, which says where it listens.
+        None => {
+            let socket = TcpListener::bind(&role).unwrap();
+            println!("listens at {}", socket.local_addr().unwrap());
+            let _server = Server::start(Listener::Tcp(socket), secret()).unwrap();
+            thread::sleep(Duration::from_secs(600));
+        }
+        // A client that sends without an end.
+        Some((address, reference)) => {
+            let gateways = gateways(&Address::Tcp(address.parse().unwrap()));
+            let bytes = umbra::reference::from_text(reference).unwrap();
+            let remote = RemoteStreams::attach(&bytes, &gateways, LONG).unwrap();
+            let mut sender = remote.send(&SendOptions::default(), LONG).unwrap();
+            sender.send(b"sent", 1, LONG).unwrap();
+            sender.keep(b"kept", 2).unwrap();
+            println!("listens at nothing");
+            thread::sleep(Duration::from_secs(600));
+        }
+    }
+}
+
+struct Another(Child, String);
+
+impl Another {
+    fn start(role: &str) -> Another {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args(["--exact", "another_process", "--nocapture", "--test-threads=1"]).env(ROLE, role);
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let said = |line: String| line.split_once("listens at ").map(|(_, address)| address.to_owned());
+        let address = lines.map_while(Result::ok).find_map(said).unwrap();
+        Another(child, address)
+    }
+    fn kill(&mut self) {
+        self.0.kill().unwrap();
+        self.0.wait().unwrap();
+    }
+}
+
+impl Drop for Another {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn conversations_are_the_same_as_at_hand_in_every_mode() {
+    let (_server, address) = serve();
+    let gateways = gateways(&address);
+    for mode in [Mode::Nominal, Mode::Buffered, Mode::SenderSupplied, Mode::ReceiverSupplied, Mode::Single] {
+        let adapter = adapter(mode);
+        let remote = remote(&adapter, &gateways);
+        assert_eq!((remote.uid(), remote.mode(), remote.host()), (9, mode, host::id()));
+        let idle = adapter.counts().unwrap();
+        let supplied =
+            || matches!(mode, Mode::SenderSupplied | Mode::ReceiverSupplied).then(|| adapter.supply().unwrap());
+        let is_one_message = mode == Mode::Buffered;
+        let expected = |message: stream::Message| {
+            assert_eq!((&message.bytes[..], message.arg), (&b"hello, you"[..], 7), "{mode:?}");
+        };
+        // From there to here, the receiver first where it has to be.
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                let stream = supplied().filter(|_| mode == Mode::ReceiverSupplied);
+                let options = ReceiveOptions { stream: stream.as_ref(), ..ReceiveOptions::default() };
+                let mut receiver = adapter.receive(&options, LONG).unwrap();
+                expected(receiver.receive(LONG).unwrap());
+                assert_eq!(receiver.receive(LONG), Err(stream::Error::Ended));
+                receiver.close(LONG).unwrap();
+            });
+            let mut sender = remote.send(&SendOptions::default(), LONG).unwrap();
+            sender.keep(b"hello, ", 7).unwrap();
+            sender.keep(b"you", 8).unwrap();
+            if !is_one_message {
+                sender.flush(LONG).unwrap();
+            }
+            sender.close(LONG).unwrap();
+        });
+        // And the other way.
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                let stream = supplied().filter(|_| mode == Mode::SenderSupplied);
+                let options = SendOptions { stream: stream.as_ref(), ..SendOptions::default() };
+                let mut sender = adapter.send(&options, LONG).unwrap();
+                sender.send(b"hello, you", 7, LONG).unwrap();
+                sender.close(LONG).unwrap();
+            });
+            let mut receiver = remote.receive(&ReceiveOptions::default(), LONG).unwrap();
+            expected(receiver.receive(LONG).unwrap());
+            assert_eq!(receiver.receive(LONG), refused(stream::Error::Ended));
+            assert_eq!(receiver.receive(NOW), refused(stream::Error::Ended), "again and again");
+            receiver.close(LONG).unwrap();
+        });
+        let until = Instant::now() + Duration::from_secs(60);
+        while adapter.counts().unwrap() != idle {
+            assert!(Instant::now() < until, "{mode:?}: {:?}", adapter.counts());
+            thread::sleep(Duration::from_millis(1));
+        }
+        assert_eq!(remote.counts(), Ok(idle));
+    }
+}
+
+#[test]
+fn messages_of_any_length_come_and_files_go_both_ways() {
+    let (_server, address) = serve();
+    let gateways = gateways(&address);
+    let adapter = adapter(Mode::Nominal);
+    let remote = remote(&adapter, &gateways);
+    // Longer than the ring, and than what a gateway carries at once.
+    let bytes = long(300_000);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut sender = adapter.send(&SendOptions::default(), LONG).unwrap();
+            sender.send(&bytes, 5, LONG).unwrap();
+            sender.send(b"", 6, LONG).unwrap();
+            sender.write_all(&bytes).unwrap();
+            sender.close(LONG).unwrap();
+        });
+        let mut receiver = remote.receive(&ReceiveOptions::default(), LONG).unwrap();
+        let message = receiver.receive(LONG).unwrap();
+        assert!(message.bytes == bytes && message.arg == 5);
+        let mut rest = Vec::new();
+        receiver.read_to_end(&mut rest).unwrap();
+        assert!(rest == bytes);
+        receiver.close(LONG).unwrap();
+    });
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut sender = remote.send(&SendOptions::default(), LONG).unwrap();
+            sender.send(&bytes[..60_000], 5, LONG).unwrap();
+            sender.write_all(&bytes).unwrap();
+            let too_large = sender.send(&bytes, 0, LONG).unwrap_err();
+            assert!(matches!(too_large, Error::TooLarge { len: 300_000, .. }), "{too_large}");
+            sender.close(LONG).unwrap();
+        });
+        let mut receiver = adapter.receive(&ReceiveOptions::default(), LONG).unwrap();
+        let message = receiver.receive(LONG).unwrap();
+        assert!(message.bytes == bytes[..60_000] && message.arg == 5);
+        let mut rest = Vec::new();
+        receiver.read_to_end(&mut rest).unwrap();
+        assert!(rest == bytes);
+    });
+}
+
+#[test]
+fn refusals_and_deadlines_are_those_of_streams_at_hand() {
+    let (_server, address) = serve();
+    let gateways = gateways(&address);
+    let adapter = adapter(Mode::Nominal);
+    let far = remote(&adapter, &gateways);
+    let after = |millis| Timeout::After(Duration::from_millis(millis));
+    assert_eq!(far.receive(&ReceiveOptions::default(), NOW).map(drop), refused(stream::Error::Empty));
+    let start = Instant::now();
+    assert_eq!(far.receive(&ReceiveOptions::default(), after(120)).map(drop), refused(stream::Error::Timeout));
+    assert!(start.elapsed() >= Duration::from_millis(120));
+    let cut = SendOptions { may_be_cut: true, ..SendOptions::default() };
+    let whole = SendOptions { buffered: true, ..cut };
+    assert_eq!(far.send(&whole, NOW).map(drop), refused(stream::Error::NotBrief));
+    let placed = SendOptions { placed_in: Some(4), ..SendOptions::default() };
+    assert_eq!(far.send(&placed, NOW).map(drop), refused(stream::Error::UnknownPool(4)));
+    assert_eq!((far.poll(), far.counts().map(|counts| counts.idle)), (Ok(false), Ok(8)));
+
+    let mut sender = far.send(&cut, NOW).unwrap();
+    assert_eq!(far.poll(), Ok(true));
+    let reserved = stream::Error::ReservedArgument(u64::MAX);
+    assert_eq!(sender.send(b"x", u64::MAX, NOW), refused(reserved));
+    // A quarter of the ring goes whole or not at all.
+    let chunk = long(900);
+    let full = std::iter::repeat_with(|| sender.send(&chunk, 1, NOW)).find(Result::is_err);
+    assert_eq!(full, Some(refused(stream::Error::Full)));
+    assert_eq!(sender.send(&chunk, 1, after(60)), refused(stream::Error::Timeout));
+    let mut receiver = adapter.receive(&ReceiveOptions::default(), LONG).unwrap();
+    assert_eq!(receiver.receive(NOW).unwrap().bytes, chunk);
+    // Of a message longer than the ring a part goes, and the rest when there is room.
+    let bytes = long(20_000);
+    let partly = sender.send(&bytes, 2, after(60)).unwrap_err();
+    let Error::Stream(stream::Error::Partly { sent, len: 20_000 }) = partly else { panic!("{partly}") };
+    assert!(sent > 0 && sent < 20_000);
+    let read = thread::scope(|scope| {
+        let read = scope.spawn(|| {
+            let all = std::iter::repeat_with(|| receiver.receive(LONG).unwrap());
+            let found = all.take_while(|message| message.arg != 3).last();
+            receiver.close(LONG).unwrap();
+            found
+        });
+        sender.flush(LONG).unwrap();
+        sender.send(b"next", 3, LONG).unwrap();
+        read.join().unwrap()
+    });
+    assert!(read.is_some_and(|message| message.bytes == bytes));
+    assert_eq!(sender.send(b"x", 4, LONG), refused(stream::Error::Unheard));
+    sender.close(LONG).unwrap();
+
+    far.new_task().unwrap();
+    assert_eq!(far.join_tasks(after(20)), refused(stream::Error::Timeout));
+    adapter.task_done().unwrap();
+    far.join_tasks(LONG).unwrap();
+    assert_eq!(far.task_done(), refused(stream::Error::TaskCount));
+    adapter.new_task().unwrap();
+    far.task_done().unwrap();
+    adapter.join_tasks(WaitMode::Idle, NOW).unwrap();
+
+    assert_eq!(
+        RemoteStreams::attach(&adapter.reference().unwrap(), &Gateways::new(secret()), LONG).map(drop),
+        Err(Error::Local)
+    );
+    let mut waiting = far.send(&SendOptions::default(), NOW).unwrap();
+    adapter.destroy().unwrap();
+    assert_eq!(waiting.send(b"x", 0, LONG), refused(stream::Error::Destroyed));
+    assert_eq!(far.receive(&ReceiveOptions::default(), LONG).map(drop), refused(stream::Error::Destroyed));
+}
+
+#[test]
+fn a_client_that_dies_is_a_dead_end_and_its_stream_is_used_again() {
+    let (server, address) = serve();
+    let Address::Tcp(at) = &address else { panic!("it is bound to a port") };
+    let adapter = adapter(Mode::Nominal);
+    let reference = umbra::reference::to_text(&adapter.reference().unwrap());
+    let mut client = Another::start(&format!("{at} {reference}"));
+    let mut receiver = adapter.receive(&ReceiveOptions::default(), LONG).unwrap();
+    assert_eq!(receiver.receive(LONG).unwrap().bytes, b"sent");
+    client.kill();
+    let killed = Instant::now();
+    assert_eq!(receiver.receive(LONG), Err(stream::Error::PeerDead), "what was only kept does not come");
+    assert!(killed.elapsed() < Duration::from_secs(10), "{:?}", killed.elapsed());
+    assert_eq!(receiver.close(LONG), Err(stream::Error::PeerDead));
+    assert_eq!(adapter.counts().unwrap().idle, 8);
+    let until = Instant::now() + Duration::from_secs(60);
+    while server.lines() > 0 {
+        assert!(Instant::now() < until);
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+#[test]
+fn a_gateway_that_dies_ends_its_conversations_at_both_ends() {
+    let mut agent = Another::start("127.0.0.1:0");
+    let gateways = gateways(&Address::Tcp(agent.1.parse().unwrap()));
+    let adapter = adapter(Mode::Nominal);
+    let remote = remote(&adapter, &gateways);
+    let mut sender = remote.send(&SendOptions::default(), LONG).unwrap();
+    sender.send(b"sent", 1, LONG).unwrap();
+    let mut receiver = adapter.receive(&ReceiveOptions::default(), LONG).unwrap();
+    assert_eq!(receiver.receive(LONG).unwrap().arg, 1);
+    agent.kill();
+    assert_eq!(receiver.receive(LONG), Err(stream::Error::PeerDead));
+    for _ in 0..2 {
+        let lost = sender.send(b"lost", 2, LONG);
+        assert!(matches!(lost, Err(Error::Lost { .. })), "{lost:?}: it is not begun anew");
+    }
+    drop((sender, receiver));
+    // What has no conversation is asked again.
+    let _again = Another::start(&agent.1);
+    adapter.reap().unwrap();
+    assert_eq!(remote.counts().unwrap().idle, 8);
+}
+
+#[test]
+fn many_conversations_at_once_are_not_mixed() {
+    let (_server, address) = serve();
+    let gateways = gateways(&address);
+    let adapter = adapter(Mode::Nominal);
+    let remote = remote(&adapter, &gateways);
+    const EACH: u64 = 40;
+    thread::scope(|scope| {
+        for sender in 0..4_u64 {
+            let remote = &remote;
+            scope.spawn(move || {
+                for conversation in 0..EACH {
+                    let mut open = remote.send(&SendOptions::default(), LONG).unwrap();
+                    for n in 0..conversation % 5 + 1 {
+                        open.send(&[sender, conversation].map(u64::to_le_bytes).concat(), n, LONG).unwrap();
+                    }
+                    open.close(LONG).unwrap();
+                }
+            });
+        }
+        let receivers = [0, 1].map(|_| {
+            scope.spawn(|| {
+                let mut seen = Vec::new();
+                for _ in 0..2 * EACH {
+                    let mut receiver = adapter.receive(&ReceiveOptions::default(), LONG).unwrap();
+                    let first = receiver.receive(LONG).unwrap();
+                    let mut next = 1;
+                    while let Ok(message) = receiver.receive(LONG) {
+                        assert_eq!((&message.bytes, message.arg), (&first.bytes, next));
+                        next += 1;
+                    }
+                    assert_eq!((first.arg, next), (0, u64::from(first.bytes[8]) % 5 + 1));
+                    receiver.close(LONG).unwrap();
+                    seen.push(first.bytes);
+                }
+                seen
+            })
+        });
+        let mut all: Vec<Vec<u8>> = receivers.into_iter().flat_map(|one| one.join().unwrap()).collect();
+        all.sort();
+        all.dedup();
+        assert_eq!(all.len() as u64, 4 * EACH, "each once");
+    });
+}
