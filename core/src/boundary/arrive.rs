@@ -94,17 +94,50 @@ where
     /// # Errors
     /// [`ExchangeError::NotReceived`].
     pub fn strips(&self, peer: usize) -> Result<impl Iterator<Item = (u32, &Entry, Option<Place>)>, ExchangeError> {
+        let (entries, words, mut spread) = self.received(peer)?;
+        let first = self.peers.as_ref()[peer].into.start;
+        Ok((first..).zip(entries).enumerate().map(move |(nth, (at, entry))| {
+            let live = words[nth / 64] >> (nth % 64) & 1 == 1;
+            (at, entry, live.then(|| spread.place(entry)))
+        }))
+    }
+
+    /// Hands the channels from this peer to `strip`, in plan order, each with the place of its payload if it is live, until it
+    /// fails. The same as [`strips`](Self::strips), with less to do for each.
+    ///
+    /// # Errors
+    /// [`ExchangeError::NotReceived`], and what `strip` returns.
+    #[inline]
+    pub fn each_strip<F: From<ExchangeError>>(
+        &self,
+        peer: usize,
+        mut strip: impl FnMut(&Entry, Option<Place>) -> Result<(), F>,
+    ) -> Result<(), F> {
+        let (entries, words, mut spread) = self.received(peer)?;
+        for (entries, &word) in entries.chunks(64).zip(words) {
+            let mut word = word;
+            for entry in entries {
+                if word & 1 == 0 {
+                    strip(entry, None)?;
+                } else {
+                    let place = spread.place(entry);
+                    strip(entry, Some(place))?;
+                }
+                word >>= 1;
+            }
+        }
+        Ok(())
+    }
+
+    /// The channels of a message that is all there, their bits, and where their payload begins.
+    fn received(&self, peer: usize) -> Result<(&[Entry], &[u64], Spread), ExchangeError> {
         let at = peer;
         let peer = self.peers.as_ref().get(at).ok_or(ExchangeError::NoPeer { peer: at })?;
         let not_yet = ExchangeError::NotReceived { rank: peer.rank };
         let arrived = peer.arrived.filter(|arrived| arrived.fetched && peer.seen == self.sequence).ok_or(not_yet)?;
-        let mut spread = Spread::new(arrived.in_slot, (HEAD + bitmap_bytes(peer.into.len() as u32)) as u32);
-        let words = &self.live.as_ref()[peer.inbound_words()];
+        let spread = Spread::new(arrived.in_slot, (HEAD + bitmap_bytes(peer.into.len() as u32)) as u32);
         let entries = &self.entries.as_ref()[peer.into.start as usize..peer.into.end as usize];
-        Ok((peer.into.start..).zip(entries).enumerate().map(move |(nth, (at, entry))| {
-            let live = words[nth / 64] >> (nth % 64) & 1 == 1;
-            (at, entry, live.then(|| spread.place(entry)))
-        }))
+        Ok((entries, &self.live.as_ref()[peer.inbound_words()], spread))
     }
 
     /// The channels from this peer that came with a payload, in plan order; none before all of it is there.

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use umbra_core::boundary::{
-    Arrival, Channel, Config, Element, Entry, Exchange, Key, Kind, Peer, Place, Role, State, Storage,
+    Arrival, Channel, Config, Element, Entry, Exchange, ExchangeError, Key, Kind, Peer, Place, Role, State, Storage,
 };
 use umbra_core::time::{Lapse, Time};
 
@@ -201,6 +201,14 @@ impl World {
         let (seed, percent) = (self.seed, self.live_percent);
         let Rank { machine, taken, .. } = &mut self.ranks[rank];
         let (sequence, parcel) = (machine.sequence(), taken[peer].take().unwrap());
+        let mut handed = Vec::new();
+        let each = machine.each_strip(peer, |entry, place| {
+            handed.push((entry.key, place));
+            Ok::<(), ExchangeError>(())
+        });
+        assert_eq!(each, Ok(()));
+        let listed: Vec<_> = machine.strips(peer).unwrap().map(|(_, entry, place)| (entry.key, place)).collect();
+        assert_eq!(handed, listed, "seed {seed}");
         for (at, entry, place) in machine.strips(peer).unwrap() {
             let expected = content(seed, percent, sequence, entry);
             assert_eq!(place.is_some(), expected.is_some(), "seed {seed}: {}", entry.key);

@@ -74,6 +74,9 @@ pub struct Fabric {
     rank: u32,
     /// Stamps that were taken, of each rank and slot.
     taken: Vec<u64>,
+    /// Of the extent: where slots begin, and how large each is.
+    areas: usize,
+    capacity: usize,
 }
 
 impl Fabric {
@@ -92,7 +95,9 @@ impl Fabric {
     pub fn attach(segment: Arc<Segment>, extent: Extent, rank: u32) -> Result<Fabric, TransportError> {
         let extent = extent.usable();
         segment.at_writable(0, extent.bytes())?;
-        let fabric = Fabric { taken: vec![0; extent.ranks as usize * STAMPS as usize], segment, extent, rank };
+        let taken = vec![0; extent.ranks as usize * STAMPS as usize];
+        let (areas, capacity) = (extent.areas(), extent.capacity());
+        let fabric = Fabric { taken, segment, extent, rank, areas, capacity };
         fabric.check(rank)?;
         Ok(fabric)
     }
@@ -101,11 +106,13 @@ impl Fabric {
         &self.extent
     }
 
+    #[inline]
     fn check(&self, rank: u32) -> Result<(), TransportError> {
         let ranks = self.extent.ranks;
         if rank < ranks { Ok(()) } else { Err(TransportError::NoRank { rank, ranks }) }
     }
 
+    #[inline]
     fn pair(&self, from: u32, to: u32) -> Result<usize, TransportError> {
         self.check(from)?;
         self.check(to)?;
@@ -128,7 +135,7 @@ impl Fabric {
         behind: usize,
         len: usize,
     ) -> Result<usize, TransportError> {
-        let capacity = self.extent.capacity();
+        let capacity = self.capacity;
         let (area, offset) = match place {
             Place::Slot(at) => (0, at as usize),
             Place::Overflow(at) => (1, at as usize),
@@ -138,7 +145,7 @@ impl Fabric {
             return Err(TransportError::SlotTooSmall { end: end as u64, capacity: capacity as u64 });
         }
         let nth = (self.pair(from, to)? * self.extent.slots as usize + (slot % self.extent.slots) as usize) * 2 + area;
-        Ok(self.extent.areas() + nth * capacity + start)
+        Ok(self.areas + nth * capacity + start)
     }
 
     /// The words themselves.
@@ -187,6 +194,7 @@ impl Transport for Fabric {
         self.extent.slots
     }
 
+    #[inline]
     fn write(&mut self, to: u32, slot: u32, place: Place, behind: usize, values: &[f64]) -> Result<(), TransportError> {
         Ok(self.segment.write_values(self.offset(self.rank, to, slot, place, behind, values.len())?, values)?)
     }
@@ -218,6 +226,7 @@ impl Transport for Fabric {
         Ok(())
     }
 
+    #[inline]
     fn read(&self, from: u32, slot: u32, place: Place, behind: usize, into: &mut [f64]) -> Result<(), TransportError> {
         Ok(self.segment.read_values(self.offset(from, self.rank, slot, place, behind, into.len())?, into)?)
     }

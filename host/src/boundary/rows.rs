@@ -58,6 +58,9 @@ impl Rows {
         cells: usize,
         mut row: impl FnMut(Range<usize>) -> Result<(), E>,
     ) -> Result<(), E> {
+        if components == 1 && self.counts == [1, 1] {
+            return row(self.first..self.first + self.len);
+        }
         for component in 0..components {
             for far in 0..self.counts[1] {
                 let mut at = component * cells + self.first + far * self.strides[1];

@@ -148,18 +148,18 @@ impl<T: Transport> Boundary<T> {
         for nth in 0..peers {
             let peer = if reversed { peers - 1 - nth } else { nth };
             let from = self.machine.peers()[peer].rank();
-            for (_, entry, place) in self.machine.strips(peer)? {
+            self.machine.each_strip(peer, |entry, place| -> Result<(), BoundaryError> {
                 // Receiving made the field present where something came.
-                let Some(values) = target(view, &self.strips, &self.fields, entry)? else { continue };
+                let Some(values) = target(view, &self.strips, &self.fields, entry)? else { return Ok(()) };
                 let Some(place) = place else {
                     self.fill(values, entry);
-                    continue;
+                    return Ok(());
                 };
                 let rows = self.strips.receive(entry.key.element);
-                unpack(values, rows, self.strips.cells, |behind, row| {
+                Ok(unpack(values, rows, self.strips.cells, |behind, row| {
                     self.transport.read(from, slot, place, behind, row)
-                })?;
-            }
+                })?)
+            })?;
             self.machine.release(peer)?;
             // The next message in this slot is of the exchange after the next one, and its sender knows the slot as it is
             // now from the message of the next.
