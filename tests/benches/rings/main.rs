@@ -6,8 +6,9 @@
 //!
 //! `wait n` is the number of pause hints after an attempt that found the queue full or empty, the same for
 //! both sides: it decides how often the two cores tear at one line, and matters as much as the queue. With
-//! `wait n`, `2p2c` is two threads that both send and receive. Without it, `2p1c`, `1p2c` and `2p2c` are as
-//! many threads of their own, more than there are cores; they wait with growing pauses and then yield.
+//! `wait n`, `2p2c` is two threads that both send and receive, and that meet every 128 items, so that neither
+//! works alone for long. Without it, `2p1c`, `1p2c` and `2p2c` are as many threads of their own, more than there
+//! are cores; they wait with growing pauses and then yield.
 
 #![forbid(unsafe_code)]
 #![allow(clippy::expect_used, reason = "a bench that cannot be set up ends")]

@@ -310,16 +310,46 @@ pub(crate) fn round_trip<T: Item>(
     })
 }
 
+/// Items that a thread of an [`exchange`] sends and receives between two meetings.
+const ROUND: u64 = 128;
+
+/// Where two threads wait for each other; each tells on its own line how often it came.
+struct Meeting([Apart<AtomicU64>; 2]);
+impl Meeting {
+    #[inline(always)]
+    fn attend(&self, [me, other]: [usize; 2]) {
+        let times = self.0[me].0.load(Ordering::Relaxed) + 1;
+        self.0[me].0.store(times, Ordering::Release);
+        let mut wait = Wait::steady(1);
+        while self.0[other].0.load(Ordering::Acquire) < times {
+            wait.wait();
+        }
+    }
+}
+
 /// Two threads, each of which sends an item and receives one; an iteration is one item of either.
+///
+/// They meet before each [`ROUND`]. Left alone, one of them would at some time work by itself while the other waits for its
+/// core or its lines, or both in step, and stay in that for the whole case: a lot drawn once for each side. Here it is
+/// drawn anew for some hundred rounds in each batch, and both are at work in all of them.
 pub(crate) fn exchange<T: Item>(
     partner: &mut Partner,
     mut theirs: impl Push<T> + Pop<T> + 'static,
     mut ours: impl Push<T> + Pop<T> + 'static,
     pauses: u32,
 ) -> Side {
-    fn both<T: Item>(queue: &mut (impl Push<T> + Pop<T>), items: u64, pauses: u32) {
+    fn both<T: Item>(
+        queue: &mut (impl Push<T> + Pop<T>),
+        items: u64,
+        pauses: u32,
+        meeting: &Meeting,
+        seats: [usize; 2],
+    ) {
         let (mut target, mut wait) = ([T::default()], Wait::steady(pauses));
         for n in 0..items {
+            if n % ROUND == 0 {
+                meeting.attend(seats);
+            }
             while queue.push(&[T::of(n)]) == 0 {
                 wait.wait();
             }
@@ -329,11 +359,13 @@ pub(crate) fn exchange<T: Item>(
             black_box(target[0].number());
         }
     }
-    let theirs = partner.add(move |items: u64| both(&mut theirs, items, pauses));
+    let meeting = Arc::new(Meeting([Apart(AtomicU64::new(0)), Apart(AtomicU64::new(0))]));
+    let here = Arc::clone(&meeting);
+    let theirs = partner.add(move |items: u64| both(&mut theirs, items, pauses, &meeting, [1, 0]));
     side(move |items| {
         let half = items.div_ceil(2);
         theirs.start(half);
-        both(&mut ours, half, pauses);
+        both(&mut ours, half, pauses, &here, [0, 1]);
         // Whoever lost every race has his half still before him, and it belongs to this side's time.
         theirs.finish();
     })
