@@ -220,9 +220,10 @@ fn walk<const DEPENDENT: bool>(at: &Cell<usize>, asked: &[u32], n: u64, of: &imp
     // A copy of its own, which the compiler may take apart.
     let of = *of;
     let (mut place, mut sum) = (at.get(), 0_u32);
+    // No bits of an answer, which the compiler cannot know: the next rank waits for this answer.
+    let none = black_box(0_u32);
     for _ in 0..n {
-        // Answers are below 2^24, which the compiler cannot know: the next rank waits for this one.
-        let carry = if DEPENDENT { sum >> 31 } else { 0 };
+        let carry = if DEPENDENT { sum & none } else { 0 };
         let rank = asked[place & (ASKED - 1)] ^ carry;
         let found = of.ask(Rank(rank)).unwrap_or(u32::MAX >> 1);
         sum = if DEPENDENT { found } else { sum.wrapping_add(found) };

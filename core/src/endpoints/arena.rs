@@ -4,18 +4,19 @@
 //! It holds no pointer, so it means the same wherever it is mapped. All numbers are 64-bit words, little-endian:
 //!
 //! ```text
-//! header      16 words: magic "UMBE" u32 and version u32; words in all; slots u32 and index cells u32; 5 x 0;
-//!             version of the index (odd while it changes); 7 x 0
-//! directory   8 words, one cache line, a slot: { slot u32, generation u32 } { size u32, form u32 } { offset } { private
-//!             to the writer }, and four numbers that make a look-up, see `lanes`
+//! header      8 words: magic "UMBE" u32 and version u32; words in all; slots u32 and index cells u32; version of the index
+//!             (odd while it changes); 4 x 0
+//! no group    8 words: a slot that never holds a group, which stands for all those beyond the last
+//! directory   8 words, one cache line, a slot: { slot u32, generation u32 } { last rank, form, generation } { place }
+//!             { private to the writer }, and four numbers; what look-ups make of them, see `lanes`
 //! index       1 word a cell: { slot + 1 u32, tag u32 }, 0 where empty; a power of two of them
 //! tables      from the next multiple of 8 words on
 //! ```
 //!
-//! The first word of a slot is the handle of the group that it holds, or differs from every handle by [`FREE`]; the table
-//! lies `offset` x 8 words from the start. The writer changes this word before it touches anything that the handle led
-//! to, and readers look at it again after they have read, so a reader gets data of exactly one generation or learns
-//! that its handle is stale.
+//! The first word of a slot is the handle of the group that it holds, or differs from every handle by [`FREE`]. The writer
+//! changes it before it touches anything that the handle led to, and readers look at it after they have read; the second
+//! word, its generation included, the writer changes when everything else is there, and readers look at it first. So a
+//! reader gets data of exactly one generation or learns that its handle is stale.
 
 use core::fmt;
 
@@ -25,14 +26,15 @@ use super::lookup::LookupError;
 use crate::atomic::{AtomicU64, Ordering};
 
 pub(super) const MAGIC: u32 = u32::from_le_bytes(*b"UMBE");
-pub(super) const VERSION: u32 = 3;
+pub(super) const VERSION: u32 = 4;
+/// Words of the header and of the slot without a group.
 pub(super) const HEADER_WORDS: usize = 16;
 pub(super) const SLOT_WORDS: usize = 8;
-/// Offsets count lines of eight words.
+/// Tables begin at lines of eight words.
 pub(super) const LINE_WORDS: usize = 8;
 /// The bit of a slot's first word that says that it holds no group; no slot has so high a number.
 pub(super) const FREE: u64 = 1 << 31;
-const INDEX_VERSION: usize = 8;
+const INDEX_VERSION: usize = 3;
 
 /// Why words are not an arena.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -83,20 +85,42 @@ impl Plan {
     }
 }
 
-/// The words of a slot, by name.
-#[derive(Clone, Copy)]
-pub(super) struct Slot<'a> {
-    pub(super) state: &'a AtomicU64,
-    pub(super) shape: &'a AtomicU64,
-    pub(super) offset: &'a AtomicU64,
-    pub(super) private: &'a AtomicU64,
-    pub(super) lanes: &'a [AtomicU64; LANE_WORDS],
+/// A slot, and its words by name.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Slot<'a>(&'a [AtomicU64; SLOT_WORDS]);
+
+impl<'a> Slot<'a> {
+    pub(super) const fn state(self) -> &'a AtomicU64 {
+        let [state, ..] = self.0;
+        state
+    }
+
+    pub(super) const fn shape(self) -> &'a AtomicU64 {
+        let [_, shape, ..] = self.0;
+        shape
+    }
+
+    pub(super) const fn place(self) -> &'a AtomicU64 {
+        let [_, _, place, ..] = self.0;
+        place
+    }
+
+    pub(super) const fn private(self) -> &'a AtomicU64 {
+        let [_, _, _, private, ..] = self.0;
+        private
+    }
+
+    pub(super) const fn lanes(self) -> &'a [AtomicU64; LANE_WORDS] {
+        let [_, _, _, _, lanes @ ..] = self.0;
+        lanes
+    }
 }
 
 /// The words of an arena, cut up; a view that both ends use.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Arena<'a> {
     pub(super) words: &'a [AtomicU64],
+    pub(super) nobody: Slot<'a>,
     pub(super) slots: &'a [[AtomicU64; SLOT_WORDS]],
     pub(super) cells: &'a [AtomicU64],
 }
@@ -107,7 +131,9 @@ impl<'a> Arena<'a> {
         let too_small = ArenaError::TooSmall { needed: plan.tables };
         let slots = words.get(HEADER_WORDS..plan.index).ok_or(too_small)?;
         let cells = words.get(plan.index..plan.index + plan.cells as usize).ok_or(too_small)?;
-        Ok(Arena { words, slots: slots.as_chunks().0, cells })
+        let (header, _) = words.as_chunks();
+        let [_, nobody, ..] = header else { return Err(too_small) };
+        Ok(Arena { words, nobody: Slot(nobody), slots: slots.as_chunks().0, cells })
     }
 
     /// Checks the header of memory that another process may have written.
@@ -135,18 +161,17 @@ impl<'a> Arena<'a> {
     /// A slot of the directory.
     #[inline]
     pub(super) fn slot(&self, slot: u32) -> Option<Slot<'a>> {
-        let [state, shape, offset, private, lanes @ ..] = self.slots.get(slot as usize)?;
-        Some(Slot { state, shape, offset, private, lanes })
+        self.slots.get(slot as usize).map(Slot)
+    }
+
+    /// A slot of the directory, or the one without a group: for look-ups, which ask it for its group in any case.
+    #[inline]
+    pub(super) fn slot_or_nobody(&self, slot: u32) -> Slot<'a> {
+        self.slot(slot).unwrap_or(self.nobody)
     }
 
     pub(super) fn index_version(&self) -> Result<&'a AtomicU64, LookupError> {
         self.words.get(INDEX_VERSION).ok_or(LookupError::Damaged)
-    }
-
-    /// The words of the table at an offset, and all that follow.
-    #[inline]
-    pub(super) fn table(&self, slot: &Slot<'a>) -> Option<&'a [AtomicU64]> {
-        self.words.get(usize::try_from(load(slot.offset)).ok()?.checked_mul(LINE_WORDS)?..)
     }
 }
 

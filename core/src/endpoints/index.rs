@@ -107,7 +107,7 @@ impl Arena<'_> {
                 }
                 // A follower moves into the hole unless its home lies behind the hole.
                 let (follower, _) = halves(word);
-                let table = self.slot(follower.wrapping_sub(1)).and_then(|slot| self.table(&slot));
+                let table = self.slot(follower.wrapping_sub(1)).and_then(|slot| self.table(slot));
                 let key_low = table.and_then(|words| words.get(KEY_WORD)).map_or(0, load);
                 let mask = self.cells.len().wrapping_sub(1);
                 let from_home = cell.wrapping_sub(self.home(key_low)) & mask;

@@ -40,6 +40,7 @@ use core::fmt;
 
 use super::Group;
 use super::arena::{Arena, ArenaError, FREE, HEADER_WORDS, LINE_WORDS, MAGIC, Plan, Slot, VERSION, load, store};
+use super::lanes::NOBODY;
 use super::layout::{halves, pair};
 use super::lookup::LookupError;
 use super::reader::Reader;
@@ -123,11 +124,16 @@ impl<S: AsRef<[AtomicU64]>, B: AsRef<[Block]> + AsMut<[Block]>> Endpoints<S, B> 
         // ORDERING: whoever sees a word of the new arena sees that the old magic is gone.
         fence(Ordering::Release);
         header.iter().chain(arena.cells).for_each(|word| store(word, 0));
+        let fresh = |cell: Slot<'_>, slot: u32| {
+            cell.lanes().iter().chain([cell.place()]).for_each(|word| store(word, 0));
+            store(cell.shape(), NOBODY);
+            store(cell.state(), FREE | u64::from(slot));
+        };
+        fresh(arena.nobody, slots);
         for slot in 1..=slots {
-            let Slot { state, shape, offset, private, lanes } = arena.slot(slot - 1).ok_or(too_small)?;
-            [shape, offset].into_iter().chain(lanes).for_each(|word| store(word, 0));
-            store(state, FREE | u64::from(slot - 1));
-            store(private, pair(slot - 1, if slot < slots { slot + 1 } else { 0 }));
+            let cell = arena.slot(slot - 1).ok_or(too_small)?;
+            fresh(cell, slot - 1);
+            store(cell.private(), pair(slot - 1, if slot < slots { slot + 1 } else { 0 }));
         }
         for (word, value) in header.iter().zip([all.len() as u64, pair(slots, plan.cells)]) {
             store(word, value);
@@ -188,22 +194,21 @@ impl<S: AsRef<[AtomicU64]>, B: AsRef<[Block]> + AsMut<[Block]>> Endpoints<S, B> 
         self.take(slot)?;
         let arena = self.arena()?;
         let cell = arena.slot(slot).ok_or(PublishError::Damaged)?;
-        let Slot { state, shape, offset, private, lanes } = cell;
-        let (_, generation) = halves(load(state));
+        let (_, generation) = halves(load(cell.state()));
         // ORDERING: the space and the slot may have been another group's: whoever sees a word written below sees
         // that group's slot without it. Pairs with the second fence of a look-up.
         fence(Ordering::Release);
-        store(offset, first_line);
-        for (at, word) in arena.table(&cell).into_iter().flatten().enumerate().take(table.words_used()) {
+        let handle = Id::new(slot, Generation(generation).next());
+        let numbers = table.slot_numbers(first_line, handle.generation());
+        store(cell.place(), numbers.place);
+        for (at, word) in arena.table(cell).into_iter().flatten().enumerate().take(table.words_used()) {
             store(word, table.words.word(at).unwrap_or(0));
         }
-        let (form, numbers) = table.slot_numbers(first_line);
-        store(shape, pair(table.size(), form));
-        lanes.iter().zip(numbers).for_each(|(word, number)| store(word, number));
-        store(private, extent.block.to_bits());
-        let handle = Id::new(slot, Generation(generation).next());
-        // ORDERING: whoever sees this word sees the table; pairs with the first fence of a look-up.
-        state.store(handle.to_bits().to_le(), Ordering::Release);
+        cell.lanes().iter().zip(numbers.lanes).for_each(|(word, number)| store(word, number));
+        store(cell.private(), extent.block.to_bits());
+        // ORDERING: whoever sees either word sees the table; pairs with the first fence of a look-up, or of a reading.
+        cell.shape().store(numbers.shape.to_le(), Ordering::Release);
+        cell.state().store(handle.to_bits().to_le(), Ordering::Release);
         arena.insert(table.key(), slot)?;
         self.live += 1;
         Ok(handle)
@@ -218,11 +223,11 @@ impl<S: AsRef<[AtomicU64]>, B: AsRef<[Block]> + AsMut<[Block]>> Endpoints<S, B> 
         let key = reader.read(group, Table::key)?;
         let slot = group.index();
         let arena = reader.arena;
-        let Slot { state, private, .. } = arena.slot(slot).ok_or(LookupError::Damaged)?;
-        let block = Id::from_bits(load(private));
+        let cell = arena.slot(slot).ok_or(LookupError::Damaged)?;
+        let block = Id::from_bits(load(cell.private()));
         arena.remove(key, slot)?;
         // Free, in the same generation: the next holder's is the following one.
-        store(state, FREE | group.to_bits());
+        store(cell.state(), FREE | group.to_bits());
         self.space.free_block(block).map_err(|_| LookupError::Damaged)?;
         self.live = self.live.saturating_sub(1);
         self.put_back(slot)
@@ -231,12 +236,12 @@ impl<S: AsRef<[AtomicU64]>, B: AsRef<[Block]> + AsMut<[Block]>> Endpoints<S, B> 
     /// A free slot: the preferred one, or the last of the list.
     fn free_slot(&self, preferred: Option<u32>) -> Result<u32, PublishError> {
         let arena = self.arena()?;
-        let is_free = |slot: &u32| arena.slot(*slot).is_some_and(|slot| load(slot.state) & FREE != 0);
+        let is_free = |slot: &u32| arena.slot(*slot).is_some_and(|slot| load(slot.state()) & FREE != 0);
         preferred.filter(is_free).or_else(|| self.free.1.checked_sub(1)).ok_or(PublishError::NoSlot)
     }
 
     fn private(&self, slot: u32) -> Result<&AtomicU64, LookupError> {
-        self.arena()?.slot(slot).map(|slot| slot.private).ok_or(LookupError::Damaged)
+        self.arena()?.slot(slot).map(Slot::private).ok_or(LookupError::Damaged)
     }
 
     /// Changes the links of a free slot; slots are counted from 1 here.

@@ -5,8 +5,8 @@
 //! reads stand a bounds check and a generation check; there is no lock, no allocation and no write. All other look-ups are
 //! those of [`Table`], inside [`read`](Reader::read).
 //!
-//! A look-up begins with the slot's first word and ends with the same word; if it differs, whatever was read between
-//! is dropped and the answer is [`StaleGeneration`](LookupError::StaleGeneration).
+//! A look-up begins with the slot's second word and ends with the first; unless both have the generation asked for, whatever
+//! was read between is dropped and the answer is [`StaleGeneration`](LookupError::StaleGeneration).
 //!
 //! *Cost*: [`lookup`](Reader::lookup) touches one or two cache lines and takes one to three
 //! nanoseconds if they are near. [`lookup_all`](Reader::lookup_all) takes about one for each rank, and overlaps the reads of
@@ -15,7 +15,7 @@
 use super::Group;
 use super::arena::{Arena, ArenaError, Slot, load};
 use super::identity::GroupKey;
-use super::layout::halves;
+use super::lanes::{asked, is_form, size};
 use super::lookup::{Endpoint, LookupError};
 use super::table::Table;
 use super::words::{Live, Words};
@@ -61,18 +61,17 @@ impl<'a> Reader<'a> {
     // A call takes longer than the look-up, and the compiler would rather call.
     #[inline(always)]
     pub fn lookup(&self, group: Id<Group>, rank: Rank) -> Result<Endpoint, LookupError> {
-        let Some(slot) = self.arena.slot(group.index()) else { return Err(LookupError::UnknownGroup) };
-        let handle = group.to_bits();
-        if load(slot.state) != handle {
-            return Err(absent(slot.state));
-        }
-        // ORDERING: pairs with the release store of the slot's word in `Endpoints::publish`: the table is complete.
+        let slot = self.arena.slot_or_nobody(group.index());
+        let form = asked(load(slot.shape()), group.generation(), rank);
+        // ORDERING: pairs with the release store of the slot's second word in `Endpoints::publish`: the table is complete.
         fence(Ordering::Acquire);
-        let Some((world_rank, sp)) = self.arena.locate(&slot, rank) else { return Err(refused(&slot, handle, rank)) };
-        // ORDERING: everything above was read before the word is read again; pairs with the release fence between
-        // the slot's new word and the first change of what it led to.
+        let Some((world_rank, sp)) = self.arena.locate(slot, form, rank) else {
+            return Err(refused(slot, group, rank, form));
+        };
+        // ORDERING: everything above was read before the first word is; pairs with the release fence between the slot's
+        // new word and the first change of what it led to.
         fence(Ordering::Acquire);
-        if load(slot.state) != handle {
+        if load(slot.state()) != group.to_bits() {
             return Err(LookupError::StaleGeneration);
         }
         endpoint(world_rank, sp)
@@ -86,21 +85,20 @@ impl<'a> Reader<'a> {
     /// # Errors
     /// As [`lookup`](Self::lookup), about the first rank that is refused. Then nothing in `found` is an answer.
     pub fn lookup_all(&self, group: Id<Group>, ranks: &[Rank], found: &mut [Endpoint]) -> Result<usize, LookupError> {
-        let slot = self.arena.slot(group.index()).ok_or(LookupError::UnknownGroup)?;
-        let handle = group.to_bits();
-        if load(slot.state) != handle {
-            return Err(absent(slot.state));
-        }
+        let slot = self.arena.slot_or_nobody(group.index());
+        let shape = load(slot.shape());
+        let (form, size) = (asked(shape, group.generation(), Rank(0)), size(shape));
         // ORDERING: as in `lookup`.
         fence(Ordering::Acquire);
-        let locate = self.arena.locator(&slot);
+        let locate = self.arena.locator(slot, form);
         for (&rank, found) in ranks.iter().zip(&mut *found) {
-            let Some((world_rank, sp)) = locate(rank) else { return Err(refused(&slot, handle, rank)) };
+            let place = if rank.0 < size { locate(rank) } else { None };
+            let Some((world_rank, sp)) = place else { return Err(refused(slot, group, rank, form)) };
             *found = endpoint(world_rank, sp)?;
         }
         // ORDERING: as in `lookup`.
         fence(Ordering::Acquire);
-        if load(slot.state) != handle {
+        if load(slot.state()) != group.to_bits() {
             return Err(LookupError::StaleGeneration);
         }
         Ok(ranks.len().min(found.len()))
@@ -117,14 +115,14 @@ impl<'a> Reader<'a> {
     pub fn read<R>(&self, group: Id<Group>, ask: impl FnOnce(&Table<Live<'a>>) -> R) -> Result<R, LookupError> {
         let slot = self.arena.slot(group.index()).ok_or(LookupError::UnknownGroup)?;
         self.is_ready(group)?;
-        // ORDERING: as in `lookup`.
+        // ORDERING: pairs with the release store of the slot's first word in `Endpoints::publish`: the table is complete.
         fence(Ordering::Acquire);
         let unchanged = || {
             // ORDERING: as in `lookup`.
             fence(Ordering::Acquire);
-            if load(slot.state) == group.to_bits() { Ok(()) } else { Err(LookupError::StaleGeneration) }
+            if load(slot.state()) == group.to_bits() { Ok(()) } else { Err(LookupError::StaleGeneration) }
         };
-        let table = self.arena.table(&slot).map(|words| Table::open(Live(words)));
+        let table = self.arena.table(slot).map(|words| Table::open(Live(words)));
         unchanged()?;
         let Some(Ok(table)) = table else { return Err(LookupError::Damaged) };
         let answer = ask(&table);
@@ -151,7 +149,7 @@ impl<'a> Reader<'a> {
     /// [`LookupError::UnknownGroup`] or [`LookupError::StaleGeneration`] if it is not.
     pub fn is_ready(&self, group: Id<Group>) -> Result<(), LookupError> {
         let slot = self.arena.slot(group.index()).ok_or(LookupError::UnknownGroup)?;
-        if load(slot.state) == group.to_bits() { Ok(()) } else { Err(absent(slot.state)) }
+        if load(slot.state()) == group.to_bits() { Ok(()) } else { Err(absent(slot)) }
     }
 
     /// Whether a rank is in the group (L4).
@@ -179,7 +177,7 @@ impl<'a> Reader<'a> {
     /// The handle of the group that a slot holds now, if it holds one.
     #[must_use]
     pub fn current(&self, slot: u32) -> Option<Id<Group>> {
-        Some(Id::from_bits(load(self.arena.slot(slot)?.state))).filter(|group| group.index() == slot)
+        Some(Id::from_bits(load(self.arena.slot(slot)?.state()))).filter(|group| group.index() == slot)
     }
 
     /// Number of slots: groups that the arena can hold at once.
@@ -222,23 +220,30 @@ fn endpoint(world_rank: u32, sp: Sp) -> Result<Endpoint, LookupError> {
     Ok(Endpoint { peer, sp })
 }
 
-/// Why a slot's table has no such rank.
+/// Why there is no answer about a rank, to which the slot said this when it was asked.
 #[cold]
-fn refused(slot: &Slot<'_>, handle: u64, rank: Rank) -> LookupError {
-    let (size, _) = halves(load(slot.shape));
-    // ORDERING: as in `lookup`.
+fn refused(slot: Slot<'_>, group: Id<Group>, rank: Rank, form: u64) -> LookupError {
+    if load(slot.state()) != group.to_bits() {
+        return absent(slot);
+    }
+    // ORDERING: as in `Reader::read`.
+    fence(Ordering::Acquire);
+    let size = size(load(slot.shape()));
+    // ORDERING: as in `Reader::lookup`.
     fence(Ordering::Acquire);
     match () {
-        () if load(slot.state) != handle => LookupError::StaleGeneration,
+        () if load(slot.state()) != group.to_bits() => LookupError::StaleGeneration,
         () if rank.0 >= size => LookupError::RankOutOfRange { rank, size },
-        () => LookupError::Damaged,
+        () if is_form(form) => LookupError::Damaged,
+        // The group was published in between.
+        () => LookupError::StaleGeneration,
     }
 }
 
 /// Why a slot does not hold the group asked for.
 #[cold]
-fn absent(state: &AtomicU64) -> LookupError {
-    match Id::<Group>::from_bits(load(state)).generation() {
+fn absent(slot: Slot<'_>) -> LookupError {
+    match Id::<Group>::from_bits(load(slot.state())).generation() {
         Generation::NEVER => LookupError::UnknownGroup,
         _ => LookupError::StaleGeneration,
     }
