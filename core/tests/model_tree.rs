@@ -65,6 +65,9 @@ proptest! {
         found.sort_unstable();
         expected.sort_unstable();
         prop_assert_eq!(found, expected);
+        for (at, piece) in (0..).zip(shape.split(len)) {
+            prop_assert_eq!(shape.child_len(len, at).min(len - piece.start), piece.len);
+        }
     }
 
     #[test]

@@ -3,12 +3,13 @@
 
 use umbra::call::Capacities;
 use umbra_core::chain::{
-    Action, Code, Config, FAILURE, Life, Machine, Mode, Node, Plan, REQUEST, RESPONSE, Stage, Verdict,
+    Action, Call, Caps, Code, Config, FAILURE, Life, Machine, Mode, Node, Outcome, Phase, Plan, REQUEST, RESPONSE,
+    Stage, Tag, Verdict, Work,
 };
-use umbra_core::time::Lapse;
+use umbra_core::time::{Lapse, Time};
 use umbra_core::tree::Shape;
 use umbra_tests::chain::check::{failed, origins, tallies};
-use umbra_tests::chain::{Act, Planned, World, sum_over};
+use umbra_tests::chain::{Act, Planned, SUM, World, sum_over};
 
 const SHAPES: [Shape; 4] = [Shape::BINARY, Shape::BINOMIAL, Shape::FLAT, Shape::CHAIN];
 
@@ -29,6 +30,80 @@ fn d48_members_at_one_machine_need_no_message() {
         planned.call.plan = Plan::Shape(shape);
         assert_eq!(world.call(&planned).sum(), Some(64 * 63 / 2), "{shape:?}");
         assert_eq!((world.messages, world.figures().at_home), (0, 63), "{shape:?}");
+    }
+}
+
+#[test]
+fn what_a_household_runs_in_one_go_is_what_it_runs_one_by_one() {
+    for (shape, callback) in SHAPES.into_iter().flat_map(|shape| [(shape, SUM), (shape, Tag::NONE)]) {
+        let mut machine = Capacities { calls: 200, ..Capacities::new(200) }
+            .machine(Config { classes: 0, ..Config::new(Node(0), Life(1)) });
+        machine.register(SUM).unwrap();
+        (1..200).for_each(|node| machine.house(Node(node)).unwrap());
+        // Of the last one's work it is seen that it waits.
+        for waits in [false, true] {
+            let members: Vec<Node> = (0..200).map(Node).collect();
+            let caps = Caps { header: 0, data: if callback == SUM { 8 } else { 0 } };
+            let call = Call { callback, caps, plan: Plan::Shape(shape), ..Call::new(SUM, &members) };
+            let call = machine.start(&call, Time(1)).unwrap();
+            let (mut began, mut combined, mut buffer) = (Vec::new(), 0, [0; 4096]);
+            while let Some(action) = machine.poll(Time(1), &mut buffer) {
+                let Action::Run { handle, .. } = action else { continue };
+                let user = |_, work: &mut Work<'_>| {
+                    let number = u64::from(work.node.0).to_le_bytes();
+                    match work.phase {
+                        Phase::Init => began.push((work.node, work.parent)),
+                        Phase::Probe => {}
+                        Phase::Wait(_) => combined += 1,
+                    }
+                    if work.phase == Phase::Init && waits && work.node == Node(199) {
+                        return Verdict::Pending;
+                    }
+                    let total = match work.phase {
+                        Phase::Wait(answer) => {
+                            let [ours, theirs] = [work.reply.data(), answer.data].map(|it| it.try_into().unwrap());
+                            u64::from_le_bytes(ours) + u64::from_le_bytes(theirs)
+                        }
+                        _ => u64::from_le_bytes(number),
+                    };
+                    let _ = callback == SUM && work.reply.set_data(&total.to_le_bytes()).is_ok();
+                    Verdict::Done
+                };
+                let (known, verdict) = machine.run_on(handle, user).unwrap();
+                if verdict == Verdict::Pending {
+                    assert!(machine.is_pending(known));
+                    machine.wake(known).unwrap();
+                }
+            }
+            let outcome = machine.outcome(call).unwrap().unwrap();
+            let Outcome::Done { members: 200, data, .. } = outcome else { panic!("{outcome:?} of {shape:?}") };
+            let sum = u64::to_le_bytes(200 * 199 / 2);
+            assert_eq!(data, if callback == SUM { &sum[..] } else { &[] });
+            assert_eq!(combined, if callback == SUM { 199 } else { 0 }, "{shape:?}");
+            began.sort_unstable();
+            let parents: Vec<_> = members.iter().map(|node| (*node, shape.parent(node.0).map(Node))).collect();
+            assert_eq!(began, parents, "{shape:?}");
+            machine.release(call).unwrap();
+            assert!(machine.poll(Time(1), &mut buffer).is_none() && machine.is_empty());
+        }
+    }
+}
+
+#[test]
+fn c23_what_had_not_begun_at_home_when_a_function_failed_is_not_reached() {
+    for shape in SHAPES {
+        let order: Vec<u32> = shape.preorder(31).collect();
+        for bad in 1..31 {
+            let mut world = household(31, 31);
+            world.script.functions.insert(Node(bad), Act::Fault(7));
+            let mut planned = sum_over(0..31);
+            planned.call.plan = Plan::Shape(shape);
+            let end = world.call(&planned);
+            let (account, records) = failed(&end);
+            assert_eq!(origins(records), [(bad, Stage::Func, Code::Fault)]);
+            let before = order.iter().position(|&at| at == bad).unwrap() as u32;
+            assert_eq!(account, tallies(before, 1, 30 - before, 0), "{bad} in {shape:?}");
+        }
     }
 }
 

@@ -1,9 +1,11 @@
 //! One call at one member.
 
+use super::frame::{Role, Walk};
 use super::layout::Layout;
 use super::machine::Handle;
 use super::message::{Caps, Mode};
 use super::name::{CallId, Edge, Life, Node, Tag};
+use super::reply::Written;
 use super::report::Tallies;
 use crate::time::{Lapse, Time};
 use crate::tree::Shape;
@@ -39,6 +41,8 @@ pub(super) enum Out {
     Func,
     /// For the answer of this child.
     Callback(u16),
+    /// Of a member below that has no place of its own.
+    Walk(Role),
 }
 
 /// What became of the member's own function.
@@ -97,11 +101,8 @@ pub struct Context {
     pub(super) slack: Lapse,
     pub(super) ask_at: Time,
     pub(super) caps: Caps,
-    /// Bytes of reply so far.
-    pub(super) reply_header: u16,
-    pub(super) reply_data: u32,
-    /// Bytes that did not fit.
-    pub(super) overflow: u32,
+    pub(super) reply: Written,
+    pub(super) walk: Walk,
     pub(super) data_len: u64,
     pub(super) layout: Layout,
     /// Children that have not been dealt with.
@@ -151,9 +152,8 @@ impl Context {
         slack: Lapse(0),
         ask_at: Time::NEVER,
         caps: Caps { header: 0, data: 0 },
-        reply_header: 0,
-        reply_data: 0,
-        overflow: 0,
+        reply: Written::NOTHING,
+        walk: Walk::NONE,
         data_len: 0,
         layout: Layout::EMPTY,
         pend: 0,
@@ -180,6 +180,11 @@ impl Context {
             State::Queued | State::Running => self.mode.contains(Mode::CUT_THROUGH),
             State::Answering | State::Failing => false,
         }
+    }
+
+    /// Whether everybody below may live here and have done nothing yet.
+    pub(super) fn may_walk(&self) -> bool {
+        self.state == State::Gathering && self.out == Out::Nothing && !self.walk.was_tried && self.layout.frames > 0
     }
 
     /// Whether it has not ended yet, well or badly.

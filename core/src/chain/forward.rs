@@ -231,6 +231,9 @@ impl<S: Storage> Machine<S> {
         if context.state != State::Gathering {
             return;
         }
+        if context.walk.goes_on {
+            return self.time_out_walk(id);
+        }
         if context.pend == 0 && context.parked.0 == NO_KID && context.out == Out::Nothing {
             // All is said already.
             self.gather(id);

@@ -12,6 +12,7 @@ use zerocopy::IntoBytes;
 
 use super::context::{Context, RECORDS, State, edge_to};
 use super::kids::{Kid, Kids, Stand, pieces};
+use super::layout::frames;
 use super::machine::{Action, Handle, Machine};
 use super::message::{Mode, Response};
 use super::name::{CallId, Node};
@@ -43,14 +44,26 @@ impl<S: Storage> Machine<S> {
     /// Has a child that lives here take its place; `Err` if it has no room, or cannot do it.
     pub(super) fn adopt(&mut self, id: Handle, at: u16, kid: Kid, node: Node) -> Result<Handle, (Code, u32)> {
         let parent = self.contexts.get(id).map_err(|Stale| (Code::Malformed, 0))?;
-        let class = parent.class + 1;
-        if !self.admits(class) {
+        if !self.admits(parent.class + 1) {
             return Err((Code::NoResource, 0));
         }
         if parent.shared && self.runs_here(parent.call, node) {
             return Err((Code::SecondParent, 0));
         }
-        let source = parent.source;
+        let child = self.settle(id, at, kid, node)?;
+        if let Some((context, mut kids)) = self.with_kids(id) {
+            let attempts = kid.attempts.saturating_add(1);
+            kids.set(at, Kid { stand: Stand::Home, attempts, place: child.index(), ..kid });
+            context.cursor += 1;
+        }
+        self.figures.at_home += 1;
+        Ok(child)
+    }
+
+    /// Takes a place for a child that lives here, which may have one.
+    pub(super) fn settle(&mut self, id: Handle, at: u16, kid: Kid, node: Node) -> Result<Handle, (Code, u32)> {
+        let parent = self.contexts.get(id).map_err(|Stale| (Code::Malformed, 0))?;
+        let (class, source) = (parent.class + 1, parent.source);
         let (kids, below) = match parent.layout.stated {
             false => (parent.shape.fan_out(kid.piece.len), kid.piece.len - 1),
             true => {
@@ -64,7 +77,11 @@ impl<S: Storage> Machine<S> {
             return Err((Code::Malformed, 0));
         }
         let parent = self.contexts.get(id).map_err(|Stale| (Code::Malformed, 0))?;
-        let layout = parent.layout.below(kid.piece, kids).ok_or((Code::TooLarge, u32::MAX))?;
+        let height = parent.height.saturating_sub(1);
+        let frames = frames(parent.shape, parent.layout.stated, kid.piece.len, height);
+        let room = self.slab * 8;
+        let layout = parent.layout.below(kid.piece, kids, frames).filter(|layout| layout.own_end() <= room);
+        let layout = layout.or_else(|| parent.layout.below(kid.piece, kids, 0)).ok_or((Code::TooLarge, u32::MAX))?;
         if layout.own_end() > self.slab * 8 {
             return Err((Code::TooLarge, layout.own_end() as u32));
         }
@@ -80,7 +97,7 @@ impl<S: Storage> Machine<S> {
             callback: parent.callback,
             slots: parent.slots,
             shape: parent.shape,
-            height: parent.height.saturating_sub(1),
+            height,
             class,
             deadline: Time(parent.deadline.0.saturating_sub(parent.slack.0)),
             slack: parent.slack,
@@ -100,19 +117,13 @@ impl<S: Storage> Machine<S> {
         if layout.kids > 0 {
             self.write_kids(child);
         }
-        if let Some((context, mut kids)) = self.with_kids(id) {
-            let attempts = kid.attempts.saturating_add(1);
-            kids.set(at, Kid { stand: Stand::Home, attempts, place: child.index(), ..kid });
-            context.cursor += 1;
-        }
-        self.figures.at_home += 1;
         Ok(child)
     }
 
     /// Whether a member that lives here does its part in a call now.
     fn runs_here(&self, call: CallId, node: Node) -> bool {
         let mut live = (0..self.contexts.capacity() as u32).filter_map(|at| self.contexts.at(at));
-        live.any(|(_, context)| (context.call, context.node) == (call, node))
+        live.any(|(id, context)| (context.call, context.node) == (call, node) || self.walks(id, call, node))
     }
 
     /// A request of a call has come for a member that lives here. Whether others of the same call are under way, whose members
@@ -124,6 +135,7 @@ impl<S: Storage> Machine<S> {
             return (shared, runs);
         }
         self.each(|machine, id| {
+            runs |= machine.walks(id, call, node);
             if let Ok(context) = machine.contexts.get_mut(id)
                 && context.call == call
             {
@@ -206,14 +218,14 @@ impl<S: Storage> Machine<S> {
     fn answer_home(&mut self, id: Handle, above: Handle, at: u16, kid: Kid) {
         let place = |id: Handle| id.index() as usize * self.slab..(id.index() as usize + 1) * self.slab;
         let Ok(context) = self.contexts.get(id) else { return };
-        let (header, data, start) = (context.reply_header, context.reply_data, usize::from(context.caps.header));
+        let (written, start) = (context.reply, usize::from(context.caps.header));
         let nodes = context.layout.members;
         let pair = [place(above), place(id)];
         let Ok(parent) = self.contexts.get_mut(above) else { return };
         let Ok([to, from]) = self.words.as_mut().get_disjoint_mut(pair) else { return };
         let bytes: &[u8] = from.as_bytes();
-        let header = bytes.get(..usize::from(header)).unwrap_or(&[]);
-        let data = bytes.get(start..start + data as usize).unwrap_or(&[]);
+        let header = bytes.get(..usize::from(written.header)).unwrap_or(&[]);
+        let data = bytes.get(start..start + written.data as usize).unwrap_or(&[]);
         if Self::take_answer(parent, to, at, kid, &Response { nodes, header, data }) {
             self.ready(above);
         }

@@ -5,7 +5,7 @@ use core::ops::Range;
 use super::context::{NO_KID, RECORDS};
 use super::message::{Caps, List};
 use super::report::Record;
-use crate::tree::Piece;
+use crate::tree::{Piece, Shape};
 
 /// What the user's code wants of a call that does not change.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -18,6 +18,8 @@ pub(super) struct Sizes {
     pub(super) caps: Caps,
     pub(super) collect: bool,
     pub(super) parks: bool,
+    /// Levels below that need no places of their own.
+    pub(super) frames: u16,
 }
 
 /// Where what lies, in bytes: in the call's own memory the reply, the table of children, the records and the parked
@@ -32,6 +34,10 @@ pub(super) struct Layout {
     kids_at: u32,
     records_at: u32,
     park_at: u32,
+    /// Levels below whose members can be dealt with in this place.
+    pub(super) frames: u16,
+    frames_at: u32,
+    replies_at: u32,
     own_end: u32,
     ids_at: u32,
     sizes_at: u32,
@@ -42,6 +48,8 @@ pub(super) struct Layout {
 }
 
 const KID: usize = 32;
+/// Bytes of what is kept of a member above others that are dealt with.
+pub(super) const FRAME: usize = 40;
 
 impl Layout {
     pub(super) const EMPTY: Layout = Layout {
@@ -52,6 +60,9 @@ impl Layout {
         kids_at: 0,
         records_at: 0,
         park_at: 0,
+        frames: 0,
+        frames_at: 0,
+        replies_at: 0,
         own_end: 0,
         ids_at: 0,
         sizes_at: 0,
@@ -69,7 +80,8 @@ impl Layout {
         let records_at = kids_at + usize::from(kids) * KID;
         let park_at = records_at + records * Record::BYTES;
         let parked = if sizes.parks { reply.checked_mul(usize::from(kids))? } else { 0 };
-        let ids_at = park_at.checked_add(parked)?;
+        let frames_at = park_at.checked_add(parked)?;
+        let ids_at = frames_at.checked_add(usize::from(sizes.frames).checked_mul(FRAME + reply)?)?;
         let ids = (sizes.list as usize).checked_mul(4)?;
         let sizes_at = ids_at.checked_add(ids)?;
         let header_at = sizes_at.checked_add(if sizes.stated { ids } else { 0 })?;
@@ -83,6 +95,9 @@ impl Layout {
             kids_at: kids_at as u32,
             records_at: records_at as u32,
             park_at: park_at as u32,
+            frames: sizes.frames,
+            frames_at: frames_at as u32,
+            replies_at: (frames_at + usize::from(sizes.frames) * FRAME) as u32,
             own_end: ids_at as u32,
             ids_at: ids_at as u32,
             sizes_at: sizes_at as u32,
@@ -95,17 +110,22 @@ impl Layout {
     /// That of a child at the same place, which has this piece of the list and so many children; `None` if it cannot
     /// be counted.
     #[inline]
-    pub(super) fn below(&self, piece: Piece, kids: u32) -> Option<Layout> {
+    pub(super) fn below(&self, piece: Piece, kids: u32, frames: u16) -> Option<Layout> {
         let kids = u16::try_from(kids).ok().filter(|&kids| kids != NO_KID)?;
         let records_at = self.kids_at + u32::from(kids) * KID as u32;
         let park_at = records_at + (self.park_at - self.records_at);
         let parked = if self.parks { self.kids_at.checked_mul(u32::from(kids))? } else { 0 };
+        let frames_at = park_at.checked_add(parked)?;
+        let replies_at = frames_at.checked_add(u32::from(frames) * FRAME as u32)?;
         Some(Layout {
             kids,
             members: piece.len,
             records_at,
             park_at,
-            own_end: park_at.checked_add(parked)?,
+            frames,
+            frames_at,
+            replies_at,
+            own_end: replies_at.checked_add(u32::from(frames).checked_mul(self.kids_at)?)?,
             ids_at: self.ids_at + 4 * piece.start,
             sizes_at: self.sizes_at + 4 * piece.start,
             ..*self
@@ -143,6 +163,21 @@ impl Layout {
         start..start + each
     }
 
+    /// Where is kept how far the member of this level has come, above whom others are dealt with.
+    #[inline]
+    pub(super) const fn frame_range(&self, level: u16) -> Range<usize> {
+        let start = self.frames_at as usize + level as usize * FRAME;
+        start..start + FRAME
+    }
+
+    /// Where the reply of the member of this level lies: the call's own at level 0.
+    #[inline]
+    pub(super) const fn reply_range(&self, level: u16) -> Range<usize> {
+        let Some(above) = level.checked_sub(1) else { return 0..self.reply_len() };
+        let start = self.replies_at as usize + above as usize * self.reply_len();
+        start..start + self.reply_len()
+    }
+
     /// The ids, and the sizes of a stated tree; of a whole request they follow one another.
     pub(super) const fn list_range(&self) -> Range<usize> {
         self.ids_at as usize..self.header_at as usize
@@ -159,6 +194,12 @@ impl Layout {
     pub(super) const fn reply_len(&self) -> usize {
         self.kids_at as usize
     }
+}
+
+/// Levels below a member of a subtree of so many, whose members could do their part in its place.
+pub(super) fn frames(shape: Shape, stated: bool, len: u32, height: u8) -> u16 {
+    let levels = if stated { u32::from(height) } else { shape.depth(len) };
+    if levels > u32::from(u8::MAX) { 0 } else { levels as u16 }
 }
 
 /// What came with a request: the bytes from some place on of the memory that it came to.

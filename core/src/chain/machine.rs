@@ -102,6 +102,10 @@ pub struct Machine<S: Storage> {
     /// Classes of which no call has a place.
     pub(super) unused: u8,
     pub(super) open: u16,
+    /// Places that are kept back for members that have none of their own.
+    pub(super) lent: u16,
+    /// Whose walk goes on before anything else.
+    pub(super) walker: Option<Handle>,
     pub(super) seq: u32,
     pub(super) lists: u32,
     pub(super) figures: Figures,
@@ -147,6 +151,8 @@ impl<S: Storage> Machine<S> {
             used: [0; CLASSES_MAX],
             unused: classes,
             open: 0,
+            lent: 0,
+            walker: None,
             seq: 0,
             lists: 0,
             figures: Figures::default(),
@@ -205,7 +211,7 @@ impl<S: Storage> Machine<S> {
                 return Some(Action::Send { from: note.from, to: note.to, len_bytes });
             }
         }
-        while let Some(id) = self.next_ready() {
+        while let Some(id) = self.walker.take().or_else(|| self.next_ready()) {
             if let Some(action) = self.step(id, now, buffer) {
                 return Some(action);
             }
@@ -312,6 +318,19 @@ impl<S: Storage> Machine<S> {
     fn step(&mut self, mut id: Handle, now: Time, buffer: &mut [u8]) -> Option<Action> {
         loop {
             let context = self.contexts.get(id).ok()?;
+            if context.walk.goes_on {
+                if context.out != Out::Nothing {
+                    return None;
+                }
+                match self.walk(id) {
+                    Some(run) => return Some(run),
+                    None => continue,
+                }
+            }
+            if context.may_walk() {
+                self.begin_walk(id);
+                continue;
+            }
             if context.cursor < context.layout.kids && context.forwards() && !context.wants_room {
                 match self.send_next(id, now, buffer)? {
                     Sent::Message(action) => {

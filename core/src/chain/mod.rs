@@ -38,7 +38,9 @@
 //! request, one index for an answer. Between members that live together there are no messages, and no look-ups.
 
 mod context;
+mod depart;
 mod forward;
+mod frame;
 mod functions;
 mod home;
 mod kids;
@@ -58,6 +60,8 @@ mod start;
 mod storage;
 mod tombs;
 mod user;
+mod walk;
+mod way;
 
 pub use context::{Context, RECORDS};
 pub use functions::{Function, RegisterError};
@@ -100,7 +104,7 @@ pub struct Figures {
     pub alive: u64,
     /// Cancellations sent.
     pub cancels: u64,
-    /// Places taken by members that live with their parents.
+    /// Members that did their part with parents that live here, in places of their own or in those of their parents.
     pub at_home: u64,
     /// Times the user's code was run.
     pub runs: u64,

@@ -93,6 +93,7 @@ impl<S: Storage> Machine<S> {
         if let Some(record) = record {
             self.record(id, record);
         }
+        self.give_up_walk(id);
         let Some((context, mut kids)) = self.with_kids(id) else { return };
         let stops = context.cancelled || context.mode.contains(Mode::CANCEL_ON_FAIL);
         let tallies = &mut context.tallies;
@@ -140,9 +141,9 @@ impl<S: Storage> Machine<S> {
         let (call, (to, edge)) = (context.call, context.parent?);
         let (node, nodes, is_read) = (context.node, context.layout.members, context.readers > 0);
         let bytes = memory.as_bytes();
-        let header = bytes.get(..usize::from(context.reply_header))?;
+        let header = bytes.get(..usize::from(context.reply.header))?;
         let start = usize::from(context.caps.header);
-        let data = bytes.get(start..start + context.reply_data as usize)?;
+        let data = bytes.get(start..start + context.reply.data as usize)?;
         if is_read {
             context.state = State::Draining;
         }
@@ -214,9 +215,9 @@ impl<S: Storage> Machine<S> {
         let start = handle.index() as usize * self.slab;
         let bytes = self.words.as_ref().get(start..start + self.slab).ok_or(Stale)?.as_bytes();
         if context.well {
-            let header = bytes.get(..usize::from(context.reply_header)).ok_or(Stale)?;
+            let header = bytes.get(..usize::from(context.reply.header)).ok_or(Stale)?;
             let at = usize::from(context.caps.header);
-            let data = bytes.get(at..at + context.reply_data as usize).ok_or(Stale)?;
+            let data = bytes.get(at..at + context.reply.data as usize).ok_or(Stale)?;
             return Ok(Some(Outcome::Done { members: context.tallies.ok, header, data }));
         }
         let first = context.layout.record_range(0).start;

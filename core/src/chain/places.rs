@@ -12,7 +12,7 @@ use super::tombs::{Answer, Grave};
 impl<S: Storage> Machine<S> {
     /// Whether a call of this class may take a place: afterwards every other class still has one, used or free.
     pub(super) fn admits(&self, class: u8) -> bool {
-        let free = self.places() - self.contexts.len();
+        let free = (self.places() - self.contexts.len()).saturating_sub(usize::from(self.lent));
         let classes = usize::from(self.config.classes);
         let Some(used) = self.used.get(..classes) else { return false };
         if classes == 0 {
@@ -174,6 +174,11 @@ impl<S: Storage> Machine<S> {
         if is_root && class == 0 {
             self.open = self.open.saturating_sub(1);
         }
+        self.has_room();
+    }
+
+    /// There is room for one more: whoever waits for some is told.
+    pub(super) fn has_room(&mut self) {
         if self.waiting.len() > 0
             && self.has_note()
             && let Some(waiter) = self.waiting.pop(self.waiters.as_ref())

@@ -12,6 +12,7 @@ use super::message::{Failure, Head, Kind, Mode, Response, Unread};
 use super::name::{Life, Node, Tag};
 use super::notes::{Note, What};
 use super::peers::{Age, is_known};
+use super::reply::Written;
 use super::report::{Code, Stage, Tallies};
 use super::storage::Storage;
 use crate::codec::Reader;
@@ -167,20 +168,28 @@ impl<S: Storage> Machine<S> {
         response: &Response<'_>,
     ) -> bool {
         let (header, data) = (response.header, response.data);
-        context.tallies.ok += kid.piece.len;
-        let parks = context.callback != Tag::NONE;
-        if parks {
+        if context.callback != Tag::NONE {
             let place = memory.as_mut_bytes().get_mut(context.layout.park_range(at));
-            if let Some((to_header, rest)) = place.and_then(|place| place.split_at_mut_checked(header.len()))
-                && let Some(to_data) = rest.get_mut(..data.len())
+            let start = usize::from(context.caps.header);
+            if let Some((to_header, to_data)) = place.and_then(|place| place.split_at_mut_checked(start))
+                && let Some(to_header) = to_header.get_mut(..header.len())
+                && let Some(to_data) = to_data.get_mut(..data.len())
             {
                 to_header.copy_from_slice(header);
                 to_data.copy_from_slice(data);
             }
         }
+        let written = Written { header: header.len() as u16, data: data.len() as u32, overflow: 0 };
+        Self::park(context, memory, at, kid, written)
+    }
+
+    /// The answer of a child lies where it is parked; whether there is something to be done now.
+    pub(super) fn park(context: &mut Context, memory: &mut [u64], at: u16, kid: Kid, written: Written) -> bool {
+        context.tallies.ok += kid.piece.len;
+        let parks = context.callback != Tag::NONE;
         let mut kids = Kids::of(&context.layout, memory);
         let stand = if parks { Stand::Parked } else { Stand::Over };
-        let (reply_header, reply_data) = (header.len() as u16, data.len() as u32);
+        let (reply_header, reply_data) = (written.header, written.data);
         kids.set(at, Kid { stand, next: NO_KID, reply_header, reply_data, ..kid });
         if parks {
             let last = core::mem::replace(&mut context.parked.1, at);

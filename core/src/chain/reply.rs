@@ -4,6 +4,18 @@ use core::fmt;
 
 use super::message::Caps;
 
+/// Bytes of a reply so far, and the bytes that did not fit.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Written {
+    pub(super) header: u16,
+    pub(super) data: u32,
+    pub(super) overflow: u32,
+}
+
+impl Written {
+    pub(super) const NOTHING: Written = Written { header: 0, data: 0, overflow: 0 };
+}
+
 /// A reply does not fit into what the call allows; the call fails for that at this member, whatever follows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
@@ -26,9 +38,7 @@ impl core::error::Error for ReplyTooLarge {}
 pub struct Reply<'a> {
     pub(super) header: &'a mut [u8],
     pub(super) data: &'a mut [u8],
-    pub(super) header_len: &'a mut u16,
-    pub(super) data_len: &'a mut u32,
-    pub(super) overflow: &'a mut u32,
+    pub(super) written: &'a mut Written,
 }
 
 impl Reply<'_> {
@@ -41,19 +51,19 @@ impl Reply<'_> {
     /// The header so far.
     #[must_use]
     pub fn header(&self) -> &[u8] {
-        self.header.get(..usize::from(*self.header_len)).unwrap_or(&[])
+        self.header.get(..usize::from(self.written.header)).unwrap_or(&[])
     }
 
     /// The data so far.
     #[must_use]
     pub fn data(&self) -> &[u8] {
-        self.data.get(..*self.data_len as usize).unwrap_or(&[])
+        self.data.get(..self.written.data as usize).unwrap_or(&[])
     }
 
     /// The data so far, to be changed in place.
     #[must_use]
     pub fn data_mut(&mut self) -> &mut [u8] {
-        self.data.get_mut(..*self.data_len as usize).unwrap_or(&mut [])
+        self.data.get_mut(..self.written.data as usize).unwrap_or(&mut [])
     }
 
     /// All the memory of the header and of the data, for code that says by [`set_lens`](Self::set_lens) how much of it it
@@ -71,11 +81,11 @@ impl Reply<'_> {
         for (len, memory) in [(header, self.header.len()), (data, self.data.len())] {
             if len > memory {
                 let needed = u32::try_from(len).unwrap_or(u32::MAX);
-                *self.overflow = needed;
+                self.written.overflow = needed;
                 return Err(ReplyTooLarge { needed, allowed: memory as u32 });
             }
         }
-        (*self.header_len, *self.data_len) = (header as u16, data as u32);
+        (self.written.header, self.written.data) = (header as u16, data as u32);
         Ok(())
     }
 
@@ -84,7 +94,7 @@ impl Reply<'_> {
     /// # Errors
     /// [`ReplyTooLarge`]; nothing has changed then.
     pub fn set_header(&mut self, bytes: &[u8]) -> Result<(), ReplyTooLarge> {
-        *self.header_len = put(self.header, 0, bytes, self.overflow)? as u16;
+        self.written.header = put(self.header, 0, bytes, &mut self.written.overflow)? as u16;
         Ok(())
     }
 
@@ -93,7 +103,7 @@ impl Reply<'_> {
     /// # Errors
     /// [`ReplyTooLarge`]; nothing has changed then.
     pub fn set_data(&mut self, bytes: &[u8]) -> Result<(), ReplyTooLarge> {
-        *self.data_len = put(self.data, 0, bytes, self.overflow)? as u32;
+        self.written.data = put(self.data, 0, bytes, &mut self.written.overflow)? as u32;
         Ok(())
     }
 
@@ -102,7 +112,8 @@ impl Reply<'_> {
     /// # Errors
     /// [`ReplyTooLarge`]; nothing has changed then.
     pub fn push_header(&mut self, bytes: &[u8]) -> Result<(), ReplyTooLarge> {
-        *self.header_len = put(self.header, usize::from(*self.header_len), bytes, self.overflow)? as u16;
+        self.written.header =
+            put(self.header, usize::from(self.written.header), bytes, &mut self.written.overflow)? as u16;
         Ok(())
     }
 
@@ -111,7 +122,7 @@ impl Reply<'_> {
     /// # Errors
     /// [`ReplyTooLarge`]; nothing has changed then.
     pub fn push_data(&mut self, bytes: &[u8]) -> Result<(), ReplyTooLarge> {
-        *self.data_len = put(self.data, *self.data_len as usize, bytes, self.overflow)? as u32;
+        self.written.data = put(self.data, self.written.data as usize, bytes, &mut self.written.overflow)? as u32;
         Ok(())
     }
 }

@@ -5,7 +5,7 @@ use zerocopy::IntoBytes;
 use super::context::Context;
 use super::functions;
 use super::kids::pieces;
-use super::layout::{Layout, Sizes};
+use super::layout::{Layout, Sizes, frames};
 use super::machine::{Handle, Machine, OVER};
 use super::message::{Failure, Head, Kind, List, Mode, Request};
 use super::name::{CallId, Node, Tag};
@@ -139,9 +139,12 @@ impl<S: Storage> Machine<S> {
             caps: request.caps,
             collect: head.mode.contains(Mode::COLLECT),
             parks: request.callback != Tag::NONE,
+            frames: 0,
         };
         let layout = Layout::of(&sizes).ok_or((Code::TooLarge, u32::MAX))?;
         self.fits(&layout, &sizes).map_err(|needed| (Code::TooLarge, needed))?;
+        let frames = frames(request.shape, list.is_stated(), list.len(), request.height);
+        let layout = self.with_frames(layout, &sizes, frames);
         if !self.admits(head.class) {
             return Err((Code::NoResource, 0));
         }
@@ -212,6 +215,12 @@ impl<S: Storage> Machine<S> {
         } else {
             Ok(())
         }
+    }
+
+    /// The layout with memory for those below, if there is so much.
+    pub(super) fn with_frames(&self, layout: Layout, sizes: &Sizes, frames: u16) -> Layout {
+        let more = if self.is_household { Layout::of(&Sizes { frames, ..*sizes }) } else { None };
+        more.filter(|more| more.end as usize <= self.slab * 8).unwrap_or(layout)
     }
 
     /// Takes a place for a call that no parent at home has, in its class.

@@ -6,7 +6,7 @@ use zerocopy::IntoBytes;
 
 use super::context::{Context, NO_KID};
 use super::functions;
-use super::layout::{Layout, Sizes};
+use super::layout::{Layout, Sizes, frames};
 use super::machine::{Handle, Machine};
 use super::message::{Caps, Mode, SPAN, span_bytes};
 use super::name::{CallId, Node, Tag};
@@ -252,6 +252,7 @@ impl<S: Storage> Machine<S> {
             caps: call.caps,
             collect: mode.contains(Mode::COLLECT),
             parks: call.callback != Tag::NONE,
+            frames: 0,
         };
         let allowed = self.slab * 8;
         let layout = Layout::of(&sizes).ok_or(StartError::TooLarge { needed: usize::MAX, allowed })?;
@@ -259,6 +260,7 @@ impl<S: Storage> Machine<S> {
             needed: needed as usize,
             allowed: if layout.end as usize > allowed { allowed } else { self.config.message_max as usize },
         })?;
+        let layout = self.with_frames(layout, &sizes, frames(laid.shape, laid.stated, len, laid.height as u8));
         if (class == 0 && self.open >= self.config.open_max) || !self.admits(class) {
             return Err(StartError::WouldBlock);
         }

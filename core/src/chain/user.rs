@@ -4,7 +4,7 @@
 //! combines it into the reply. Neither sees the machine, so neither can run it again. A function that serves in both
 //! roles tells them apart by [`Phase`].
 
-use super::context::{Context, NO_KID, Out, Own, State};
+use super::context::{NO_KID, Out, Own, State};
 use super::kids::{Kid, Kids, Stand};
 use super::machine::{Action, Handle, Machine};
 use super::message::{Mode, span_of};
@@ -69,7 +69,7 @@ pub struct Work<'a> {
     pub data: Data<'a>,
     /// The reply of this member, to be written and combined into.
     pub reply: Reply<'a>,
-    list: super::message::List<'a>,
+    pub(super) list: super::message::List<'a>,
 }
 
 impl Work<'_> {
@@ -182,13 +182,17 @@ impl<S: Storage> Machine<S> {
     /// # Errors
     /// [`Stale`] unless the call's user code is to be run now.
     pub fn work(&mut self, handle: Handle) -> Result<Work<'_>, Stale> {
+        if let Out::Walk(role) = self.contexts.get(handle)?.out {
+            return self.work_of_walk(handle, role).ok_or(Stale);
+        }
         let (context, memory, came) = self.parts(handle).ok_or(Stale)?;
-        let Context { layout, call, node, caps, out, .. } = *context;
-        let child = match out {
-            Out::Nothing => return Err(Stale),
+        let (layout, caps) = (&context.layout, context.caps);
+        let child = match context.out {
+            Out::Nothing | Out::Walk(_) => return Err(Stale),
             Out::Func => None,
-            Out::Callback(at) => Some((at, Kids::of(&layout, memory).get(at).ok_or(Stale)?)),
+            Out::Callback(at) => Some((at, Kids::of(layout, memory).get(at).ok_or(Stale)?)),
         };
+        let header_max = usize::from(caps.header);
         let (own, rest) = memory.as_mut_bytes().split_at_mut_checked(layout.reply_len()).ok_or(Stale)?;
         let rest: &[u8] = rest;
         // All offsets count from the start of the memory, which the reply takes.
@@ -197,60 +201,44 @@ impl<S: Storage> Machine<S> {
             let start = range.start.checked_sub(layout.reply_len());
             start.and_then(|start| rest.get(start..start + range.len())).unwrap_or(&[])
         };
-        let list = came.list(&layout);
+        let list = came.list(layout);
         let phase = match child {
             None if context.probed => Phase::Probe,
             None => Phase::Init,
             Some((at, kid)) => {
-                let (header, rest) = parked(at).split_at_checked(usize::from(kid.reply_header)).unwrap_or((&[], &[]));
-                let data = rest.get(..kid.reply_data as usize).unwrap_or(&[]);
+                let (header, data) = parked(at).split_at_checked(header_max).unwrap_or((&[], &[]));
+                let header = header.get(..usize::from(kid.reply_header)).unwrap_or(&[]);
+                let data = data.get(..kid.reply_data as usize).unwrap_or(&[]);
                 let from = list.id(kid.piece.start).ok_or(Stale)?;
                 let (members, last) = (kid.piece.len, context.pend == 0);
                 Phase::Wait(Answer { from, members, last, header, data })
             }
         };
-        let data = came.data(&layout);
-        let data = match span_of(data).filter(|_| context.mode.contains(Mode::SPAN)) {
-            Some(span) => Data::Span(span),
-            None => Data::Bytes(data),
-        };
-        let (header, rest) = own.split_at_mut_checked(usize::from(caps.header)).ok_or(Stale)?;
-        let reply = Reply {
-            header,
-            data: rest.get_mut(..caps.data as usize).ok_or(Stale)?,
-            header_len: &mut context.reply_header,
-            data_len: &mut context.reply_data,
-            overflow: &mut context.overflow,
-        };
+        let data = data_of(context.mode, came.data(layout));
+        let (header, rest) = own.split_at_mut_checked(header_max).ok_or(Stale)?;
+        let place = rest.get_mut(..caps.data as usize).ok_or(Stale)?;
+        let reply = Reply { header, data: place, written: &mut context.reply };
         let parent = context.parent.map(|(parent, _)| parent);
-        Ok(Work { phase, call, node, parent, header: came.header(&layout), data, reply, list })
+        let (call, node) = (context.call, context.node);
+        Ok(Work { phase, call, node, parent, header: came.header(layout), data, reply, list })
     }
 
-    /// The user's code has returned.
+    /// The user's code has returned. The handle by which the call is known that it ran for: the same one, unless it is the
+    /// [pending](Verdict::Pending) function of a member that ran in the place of its parent until now.
     ///
     /// # Errors
     /// [`Stale`] unless the call's user code was to be run.
-    pub fn finish(&mut self, handle: Handle, verdict: Verdict) -> Result<(), Stale> {
+    pub fn finish(&mut self, handle: Handle, verdict: Verdict) -> Result<Handle, Stale> {
         let context = self.contexts.get_mut(handle)?;
-        let node = context.node;
-        let out = core::mem::replace(&mut context.out, Out::Nothing);
-        let (depth, overflow) = (context.class, context.overflow);
-        let stage = match out {
+        let out = match context.out {
             Out::Nothing => return Err(Stale),
-            Out::Func => Stage::Func,
-            Out::Callback(_) => Stage::Callback,
+            Out::Walk(role) => return self.finish_walk(handle, role, verdict),
+            Out::Func | Out::Callback(_) => core::mem::replace(&mut context.out, Out::Nothing),
         };
-        let failed = |stage, code, aux| Some(Record { origin: node, stage, code, depth, aux, count: 1 });
-        let failure = match verdict {
-            _ if overflow > 0 && verdict != Verdict::Panic => {
-                let stage = if out == Out::Func { Stage::Reply } else { stage };
-                failed(stage, Code::ReplyTooLarge, overflow)
-            }
-            Verdict::Fault(number) => failed(stage, Code::Fault, number),
-            Verdict::Panic => failed(stage, Code::Panic, 0),
-            Verdict::Done | Verdict::Pending => None,
-        };
-        match (context.state, failure) {
+        let (origin, depth) = (context.node, context.class);
+        let failed = |(stage, code, aux)| Record { origin, stage, code, depth, aux, count: 1 };
+        let is_callback = matches!(out, Out::Callback(_));
+        match (context.state, failure(is_callback, verdict, context.reply.overflow).map(failed)) {
             // It ended meanwhile: nobody asks for this any more.
             (State::Failing | State::Ended | State::Draining | State::Answering | State::Queued, _) => {}
             (_, Some(record)) => {
@@ -260,7 +248,7 @@ impl<S: Storage> Machine<S> {
             (State::Running, None) if verdict == Verdict::Pending => {
                 context.probed = true;
                 if !context.woken {
-                    return Ok(());
+                    return Ok(handle);
                 }
             }
             (State::Running, None) => {
@@ -273,7 +261,7 @@ impl<S: Storage> Machine<S> {
             (State::Gathering, None) => {}
         }
         self.ready(handle);
-        Ok(())
+        Ok(handle)
     }
 
     /// Whether the function of a call was begun here, has not ended, and the call goes on: it is worth a
@@ -292,7 +280,27 @@ impl<S: Storage> Machine<S> {
         if context.state == State::Running {
             context.woken = true;
             self.ready(handle);
+        } else if matches!(context.out, Out::Walk(_)) {
+            // Before it has said that it is pending.
+            context.woken = true;
         }
         Ok(())
+    }
+}
+
+/// The data of a request, of the bytes that stand for it.
+pub(super) fn data_of(mode: Mode, bytes: &[u8]) -> Data<'_> {
+    let span = if mode.contains(Mode::SPAN) { span_of(bytes) } else { None };
+    span.map_or(Data::Bytes(bytes), Data::Span)
+}
+
+/// What failed if a function or a callback ended so, with so many bytes of reply that did not fit.
+pub(super) const fn failure(is_callback: bool, verdict: Verdict, overflow: u32) -> Option<(Stage, Code, u32)> {
+    let stage = if is_callback { Stage::Callback } else { Stage::Func };
+    match verdict {
+        Verdict::Panic => Some((stage, Code::Panic, 0)),
+        _ if overflow > 0 => Some((if is_callback { stage } else { Stage::Reply }, Code::ReplyTooLarge, overflow)),
+        Verdict::Fault(number) => Some((stage, Code::Fault, number)),
+        Verdict::Done | Verdict::Pending => None,
     }
 }

@@ -179,6 +179,22 @@ impl Shape {
         Split { at: 1, rest, full, row, last, radix, unit: 1, digit: 1 }
     }
 
+    /// How long a piece of a [`split`](Self::split) is, by its place in it; without meaning if there is no such piece, and
+    /// too long by what the list lacks if it is the last one.
+    #[inline]
+    #[must_use]
+    pub const fn child_len(self, len: u32, at: u32) -> u32 {
+        match self.0 {
+            Kind::Kary(k) => {
+                let (full, row, last) = rows(k as u64, len as u64);
+                let here = last.saturating_sub(row * at as u64);
+                (full + if here < row { here } else { row }) as u32
+            }
+            Kind::Knomial(k) => (k as u32).saturating_pow(at / (k as u32 - 1)),
+            Kind::Flat => 1,
+        }
+    }
+
     /// The positions `0..len` in preorder; [`split`](Self::split) tells the subtrees of such a list.
     #[must_use]
     pub const fn preorder(self, len: u32) -> Preorder {

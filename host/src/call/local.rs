@@ -163,7 +163,7 @@ enum Stand {
 /// The calls that were made for another one.
 #[derive(Debug)]
 pub(super) struct Within {
-    outer: Handle,
+    pub(super) outer: Handle,
     calls: Vec<Stand>,
 }
 
@@ -176,6 +176,14 @@ impl Within {
     /// Whether a call waits for a place.
     pub(super) fn wishes(&self) -> bool {
         self.calls.iter().any(|stand| matches!(stand, Stand::Wished(_)))
+    }
+
+    /// A function has ended so: unless it is pending, no call is begun that was not. The next function may be another member's.
+    pub(super) fn ended_as(&mut self, verdict: Verdict) -> Verdict {
+        if verdict != Verdict::Pending {
+            self.calls.retain(|stand| !matches!(stand, Stand::Wished(_)));
+        }
+        verdict
     }
 
     const fn is_empty(&self) -> bool {

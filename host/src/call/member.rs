@@ -315,36 +315,36 @@ impl Member {
             worked = true;
             match action {
                 Action::Send { from, to, len_bytes } => self.send(from, to, len_bytes),
-                Action::Run { handle, function } => self.run(handle, function),
+                Action::Run { handle, .. } => self.run(handle),
                 Action::Ended { handle } => self.ended(handle),
             }
         }
         worked
     }
 
-    fn run(&mut self, handle: Handle, function: u16) {
+    fn run(&mut self, handle: Handle) {
         let mut within = self.take_within(handle);
-        let probe = self.probe.as_ref().filter(|probe| probe.sees(function));
-        let verdict = match (self.functions.get_mut(usize::from(function)), self.machine.work(handle)) {
-            (Some(Some(function)), Ok(mut work)) => {
-                let in_callback = matches!(work.phase, Phase::Wait(_));
-                let mut local = Local { within: &mut within, node: self.node, in_callback, station: &self.station };
-                let mut run = |work: &mut Work<'_>| {
-                    catch_unwind(AssertUnwindSafe(|| function(work, &mut local))).unwrap_or(Verdict::Panic)
-                };
-                match probe {
-                    Some(probe) => probe.run(&mut work, run),
-                    None => run(&mut work),
-                }
-            }
-            _ => Verdict::Panic,
-        };
+        let Member { machine, functions, probe, node, station, .. } = self;
+        let ran = machine.run_on(handle, |function, work| {
+            let Some(Some(user)) = functions.get_mut(usize::from(function)) else { return Verdict::Panic };
+            let in_callback = matches!(work.phase, Phase::Wait(_));
+            let mut local = Local { within: &mut within, node: *node, in_callback, station };
+            let mut run = |work: &mut Work<'_>| {
+                catch_unwind(AssertUnwindSafe(|| user(work, &mut local))).unwrap_or(Verdict::Panic)
+            };
+            let verdict = match probe.as_ref().filter(|probe| probe.sees(function)) {
+                Some(probe) => probe.run(work, run),
+                None => run(work),
+            };
+            within.ended_as(verdict)
+        });
+        let Ok((known, verdict)) = ran else { return debug_assert!(false, "the machine asked for it") };
+        // A function that is pending may be known by another handle from now on.
+        within.outer = known;
         if verdict == Verdict::Pending && !within.waits() {
-            self.pending.push(handle);
+            self.pending.push(known);
             self.probe_at = self.probe_at.min(now() + PROBE);
         }
-        let finished = self.machine.finish(handle, verdict);
-        debug_assert!(finished.is_ok(), "the machine asked for it");
         self.settle(within, verdict);
     }
 

@@ -3,7 +3,7 @@
 use std::hint::black_box;
 
 use umbra::call::{Capacities, Heap};
-use umbra_core::chain::{Action, Config, Life, Machine, Node, Outcome, Tag, Verdict};
+use umbra_core::chain::{Action, Config, Life, Machine, Node, Outcome, Tag};
 use umbra_core::time::Time;
 use umbra_tests::bench::{Plan, Report, Row, repeat};
 
@@ -72,8 +72,7 @@ impl Engine {
                         queue.push(home);
                     }
                     Action::Run { handle, .. } => {
-                        let verdict = machines[at].work(handle).map_or(Verdict::Panic, |mut work| sum(&mut work));
-                        machines[at].finish(handle, verdict).expect("it was to be run");
+                        machines[at].run_on(handle, |_, work| sum(work)).expect("it was to be run");
                     }
                     Action::Ended { handle } => {
                         let outcome = machines[at].outcome(handle).expect("a call of ours");

@@ -124,12 +124,12 @@ impl World {
         if !matches!(work.phase, Phase::Wait(_)) && verdict == Verdict::Done {
             *self.ended.entry((call, node)).or_default() += 1;
         }
+        let known = self.at(home).finish(handle, verdict).expect("user code that was to be run");
         if verdict == Verdict::Pending
             && let Act::Slow(after) = act
         {
-            self.plan_at(now + after, Happens::Wake { node: home, life, handle });
+            self.plan_at(now + after, Happens::Wake { node: home, life, handle: known });
         }
-        self.at(home).finish(handle, verdict).expect("user code that was to be run");
     }
 
     fn end(&mut self, node: Node, handle: Handle) {
