@@ -58,6 +58,8 @@ pub struct Member {
     pub(super) within: Vec<Within>,
     pub(super) shelf: Shelf,
     pub(super) look_at: Time,
+    /// Changes of seats that were looked at.
+    pub(super) seen: u64,
     probe_at: Time,
     /// How its functions are looked at, and which of them are not.
     pub(super) probe: Option<Probe>,
@@ -111,6 +113,7 @@ impl Member {
             within: Vec::new(),
             shelf,
             look_at: Time::ZERO,
+            seen: 0,
             probe_at: Time::NEVER,
             probe: None,
         })
@@ -229,8 +232,13 @@ impl Member {
     /// # Errors
     /// [`StartError`]; nothing was sent.
     pub fn start(&mut self, call: &Call<'_>) -> Result<Handle, StartError> {
-        self.look();
-        let handle = self.machine.start(call, now())?;
+        let at = now();
+        // Looking is dear: whoever lives is asked for one by one.
+        if self.look_at <= at || self.station.changes() != self.seen {
+            self.look_at = at + LOOK;
+            self.look();
+        }
+        let handle = self.machine.start(call, at)?;
         self.turn();
         Ok(handle)
     }

@@ -109,6 +109,7 @@ impl Member {
 
     /// Looks who has come, left or died.
     pub(super) fn look(&mut self) {
+        self.seen = self.station.changes();
         // Whoever has died before its life was known is seen to come first, and to be dead then.
         for _ in 0..2 {
             let (changed, shape) = (self.peers.changed(&self.station), self.station.shape());

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! header   magic, members, messages of an inbox, bytes of a message, bytes to offer data in, number of the first member,
-//!          members on all hosts, first life of every seat, 8 zero
+//!          members on all hosts, first life of every seat, how often seats were taken and left, 7 zero
 //! seats    for each member on all hosts 16 words: pid, start and life of whoever sits there, and whose inbox is its own
 //! inboxes  for each member here a channel; only its owner receives
 //! offers   if there are bytes to offer data in: for each member here a table and these bytes; only that one writes
@@ -28,6 +28,8 @@ use crate::sys::segment::{Mapping, Segment, SegmentError};
 const MAGIC: u64 = u64::from_le_bytes(*b"umbrcal3");
 /// Lives that a place begins in a second; those that it has had when another one takes its seat are numbered lower.
 const LIVES: u128 = 16;
+/// Where in the header it says how often seats were taken and left.
+const CHANGES: usize = 8;
 
 /// Why there is no meeting place.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -190,10 +192,17 @@ impl Station {
         if node.0 >= self.shape.all {
             return Err(StationError::NoSeat(node));
         }
+        let changes = self.segment.word(CHANGES * 8)?;
         match self.segment.words(at * 8, 4)? {
-            [pid, start, life, home] => Ok(Seat { pid, start, life, home, first: self.first_life }),
+            [pid, start, life, home] => Ok(Seat { pid, start, life, home, changes, first: self.first_life }),
             _ => Err(StationError::NotStation),
         }
+    }
+
+    /// How often seats were taken and left; whoever is killed leaves none.
+    pub(super) fn changes(&self) -> u64 {
+        // ORDERING: pairs with the additions of seats: whoever sees one sees what was changed.
+        self.segment.word(CHANGES * 8).map_or(0, |changes| changes.load(Ordering::Acquire))
     }
 }
 
@@ -205,6 +214,7 @@ pub(super) struct Seat<'a> {
     start: &'a AtomicU64,
     life: &'a AtomicU64,
     home: &'a AtomicU64,
+    changes: &'a AtomicU64,
     /// The life of whoever is the first to sit here.
     first: Life,
 }
@@ -242,11 +252,13 @@ impl Seat<'_> {
         // Zero is no life.
         let life = if seen.life == Life(0) { self.first } else { Life(seen.life.0.wrapping_add(1).max(1)) };
         self.life.store(u64::from(life.0), Ordering::Release);
+        self.changes.fetch_add(1, Ordering::Release);
         Some(life)
     }
 
     /// Stands up.
     pub(super) fn leave(self) {
         self.pid.store(0, Ordering::Release);
+        self.changes.fetch_add(1, Ordering::Release);
     }
 }
