@@ -79,7 +79,7 @@ pub enum InnerError {
 
 /// A call that waits for a place.
 #[derive(Debug)]
-struct Wish {
+pub(super) struct Wish {
     func: Tag,
     callback: Tag,
     header: Vec<u8>,
@@ -105,7 +105,7 @@ enum Tree {
 }
 
 impl Wish {
-    fn of(call: &Call<'_>, maker: Node) -> Wish {
+    pub(super) fn of(call: &Call<'_>, maker: Node) -> Wish {
         let count = 1 + call.members.iter().filter(|&&member| member != maker).count() as u32;
         Wish {
             func: call.func,
@@ -128,7 +128,12 @@ impl Wish {
         }
     }
 
-    fn begin(&self, within: Handle, machine: &mut Machine<Heap>) -> Result<Handle, StartError> {
+    /// Until when it may take.
+    pub(super) const fn until(&self) -> Time {
+        self.until
+    }
+
+    pub(super) fn begin(&self, within: Option<Handle>, machine: &mut Machine<Heap>) -> Result<Handle, StartError> {
         let at = now();
         let call = Call {
             callback: self.callback,
@@ -145,7 +150,7 @@ impl Wish {
             mode: self.mode,
             budget: Lapse(self.until.0.saturating_sub(at.0)),
             at_root: self.at_root,
-            within: Some(within),
+            within,
             ..Call::new(self.func, &self.members)
         };
         machine.start(&call, at)
@@ -205,7 +210,7 @@ impl Within {
         let (mut changed, mut answered) = (false, false);
         for stand in &mut self.calls {
             let Stand::Wished(wish) = stand else { continue };
-            *stand = match wish.begin(self.outer, machine) {
+            *stand = match wish.begin(Some(self.outer), machine) {
                 Ok(handle) => Stand::Begun(handle),
                 Err(StartError::WouldBlock) => continue,
                 Err(error) => {

@@ -2,8 +2,10 @@
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::time::Duration;
 
+use umbra_core::atomic::{AtomicU32, Ordering};
 use umbra_core::chain::{
     Action, Call, CallId, Config, Handle, Life, Machine, Node, Phase, RegisterError, StartError, Tag, Verdict, Work,
 };
@@ -52,6 +54,8 @@ pub struct Member {
     pub(super) held: Option<(Header, usize)>,
     /// The way to members elsewhere, if this member is the one that puts messages there.
     pub(super) outgoing: Option<Outgoing>,
+    /// Not zero: whoever serves it is to look at something else than messages.
+    pub(super) bell: Option<Arc<AtomicU32>>,
     /// Calls whose function is pending.
     pending: Vec<Handle>,
     /// Calls that functions have made which are pending.
@@ -109,6 +113,7 @@ impl Member {
             pad: vec![0; config.message_max as usize],
             held: None,
             outgoing: None,
+            bell: None,
             pending: Vec::new(),
             within: Vec::new(),
             shelf,
@@ -363,7 +368,8 @@ impl Member {
         if !self.outbox.is_empty() || self.held.is_some() || self.within.iter().any(Within::wishes) {
             until = until.min(now() + PROBE);
         }
-        let look = || (!inbox.queue().is_empty()).then_some(());
+        let rings = || self.bell.as_ref().is_some_and(|bell| bell.load(Ordering::Acquire) != 0);
+        let look = || (!inbox.queue().is_empty() || rings()).then_some(());
         // Whoever sleeps is woken late: first whoever shares this processor has his turn.
         let mut patience = Patience::new(SPINS, YIELDS);
         while patience.pause() == Step::Again {
