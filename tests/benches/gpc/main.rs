@@ -6,6 +6,7 @@
 //! * `apart`: one thread, one machine a member, so everything is a message. No gate asks for a figure of this one.
 //! * `agent`: another thread houses all members; the caller reaches it by a message through shared memory.
 //! * `procs`: one process a member; `loaded` beside a process that computes.
+//! * `bulk`: one process a member, and a mebibyte that all of them read.
 //! * `death`: one process a member, of which one is killed while others wait for it.
 //!
 //! A row whose peer is a `gate` has the gate's own figure beside ours. Processes have the least beside them, too: as
@@ -17,6 +18,7 @@
 #![allow(clippy::expect_used, reason = "a bench that cannot be set up ends")]
 
 mod agent;
+mod bulk;
 mod death;
 mod engine;
 mod floor;
@@ -70,6 +72,7 @@ fn main() {
     let mpi = mpi::Program::find(&report);
     agent::rows(&mut report, mpi.as_ref());
     procs::rows(&mut report, mpi.as_ref());
+    bulk::rows(&mut report, mpi.as_ref());
     death::rows(&mut report);
     report.finish();
 }

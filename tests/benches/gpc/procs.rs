@@ -11,7 +11,7 @@ use umbra_tests::bench::{Report, Row, cores};
 
 use crate::floor::{self, Floor};
 use crate::mpi::Program;
-use crate::{LOWER, SUM, call, death, median, sum};
+use crate::{LOWER, SUM, bulk, call, death, median, sum};
 
 const ROUNDS: usize = 5;
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
@@ -27,6 +27,7 @@ fn member(station: &Station, node: Node) -> Member {
         _ => sum(work),
     };
     member.register(SUM, work).expect("the first function");
+    member.register_local(bulk::PAGES, bulk::pages).expect("the second function");
     member
 }
 
@@ -72,7 +73,8 @@ pub(crate) struct Members {
 
 impl Members {
     pub(crate) fn start(members: u16) -> Members {
-        let station = Station::create("bench procs", Shape::new(members)).expect("there is memory");
+        let shape = Shape { offer_bytes: bulk::BYTES as u64, ..Shape::new(members) };
+        let station = Station::create("bench procs", shape).expect("there is memory");
         let first = member(&station, Node(0));
         let child = |node: u16| {
             let stdin = Stdio::from(station.share().expect("a descriptor"));

@@ -1,0 +1,90 @@
+//! A mebibyte for everybody: laid down once, and read where it lies.
+
+use std::time::Instant;
+
+use umbra::call::Local;
+use umbra_core::chain::{Call, Caps, Node, Phase, Plan, Tag, Verdict, Work};
+use umbra_core::tree::Shape as Tree;
+use umbra_tests::bench::{Report, Row};
+
+use crate::mpi::Program;
+use crate::procs::{Members, PATIENCE};
+use crate::{LOWER, call, median};
+
+/// The function: everybody sums a word of each page, and the callback adds.
+pub(crate) const PAGES: &str = "pages";
+pub(crate) const BYTES: usize = 1 << 20;
+const PAGE: usize = 4096;
+const ROUNDS: usize = 5;
+/// At most a quarter of Open MPI's time.
+const TIMES: f64 = 4.0;
+
+/// The sum of a word of each page, once a member.
+pub(crate) fn pages(work: &mut Work<'_>, local: &mut Local<'_>) -> Verdict {
+    let sum = match work.phase {
+        Phase::Init | Phase::Probe => local.look(work.data, |bytes| {
+            let word = |page: usize| {
+                let mut word = [0; 8];
+                bytes.read(page * PAGE, &mut word).map(|()| u64::from_le_bytes(word))
+            };
+            (0..bytes.len() / PAGE).map(word).sum::<Result<u64, _>>()
+        }),
+        Phase::Wait(answer) => match (work.reply.data().try_into(), answer.data.try_into()) {
+            (Ok(ours), Ok(theirs)) => Ok(Ok(u64::from_le_bytes(ours) + u64::from_le_bytes(theirs))),
+            _ => return Verdict::Fault(1),
+        },
+    };
+    match sum {
+        Ok(Ok(sum)) if work.reply.set_data(&sum.to_le_bytes()).is_ok() => Verdict::Done,
+        _ => Verdict::Fault(2),
+    }
+}
+
+/// Microseconds from the copy to the answer of all.
+fn once(members: &mut Members, bytes: &mut [u8], round: u64) -> f64 {
+    bytes.as_chunks_mut::<PAGE>().0.iter_mut().for_each(|page| page[..8].copy_from_slice(&round.to_le_bytes()));
+    let all: Vec<Node> = members.all.clone();
+    let before = members.first.offered_bytes();
+    let start = Instant::now();
+    let offer = members.first.offer(bytes).expect("room for one offer");
+    let caps = Caps { header: 0, data: 8 };
+    let wanted = Call {
+        func: Tag::of(PAGES),
+        callback: Tag::of(PAGES),
+        plan: Plan::Shape(Tree::FLAT),
+        data: offer.data(),
+        caps,
+        ..call(&all)
+    };
+    let handle = members.first.start(&wanted).expect("room for one call");
+    let reply = members.first.wait(handle, PATIENCE).expect("a good answer");
+    let took = start.elapsed().as_nanos() as f64 / 1000.0;
+    members.first.take_back(offer);
+    let pages = (BYTES / PAGE) as u64;
+    assert_eq!(reply.data, (round * pages * all.len() as u64).to_le_bytes(), "everybody has read all pages");
+    assert_eq!(members.first.offered_bytes() - before, BYTES as u64, "one copy");
+    took
+}
+
+pub(crate) fn rows(report: &mut Report, mpi: Option<&Program>) {
+    let mut bytes = vec![0; BYTES];
+    for count in [8, 16, 32, 64] {
+        let case = format!("bulk {count} ids 1 MiB, MPI");
+        let Some(mpi) = mpi.filter(|_| report.wants(&case)) else { continue };
+        let calls = 4000 / u64::from(count);
+        let round = |bytes: &mut Vec<u8>| {
+            let mut members = Members::start(count);
+            let ours = median((1..=calls).map(|round| once(&mut members, bytes, round)).collect());
+            drop(members);
+            Some((ours, mpi.measure(count, BYTES)?.p50))
+        };
+        let rounds: Vec<(f64, f64)> = (0..ROUNDS).filter_map(|_| round(&mut bytes)).collect();
+        if rounds.is_empty() {
+            report.note("Open MPI does not run here: no rows beside it");
+            return;
+        }
+        let of = |figure: fn(&(f64, f64)) -> f64| median(rounds.iter().map(figure).collect());
+        let row = Row::new(&case, of(|r| r.0), of(|r| r.1), "gate G5: Open MPI bcast and reduce", "us", LOWER);
+        report.row(Row { ratio: of(|r| r.1 / r.0), ..row }).bar(TIMES);
+    }
+}
