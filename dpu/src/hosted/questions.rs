@@ -101,6 +101,7 @@ impl Process {
             line("call_messages_received", crossed.received);
             line("call_requests_refused", crossed.refused);
             line("call_messages_stale", crossed.stale);
+            line("call_messages_lost", crossed.lost);
         }
         line("wakeups", self.driver.wakeups());
         for (status, count) in &self.failures {

@@ -30,7 +30,7 @@ use umbra_core::channel::Header;
 use umbra_core::codec::{Reader, Writer};
 use umbra_core::wire::Op;
 
-use self::inboxes::{Inboxes, header, turned};
+use self::inboxes::{Inboxes, Put, header, turned};
 use super::answer::JoinError;
 use super::outgoing::{Outgoing, Record, Sits, record};
 use super::shape::Shape;
@@ -95,6 +95,8 @@ pub struct Crossings {
     pub refused: u64,
     /// Messages dropped that were of or for an earlier life.
     pub stale: u64,
+    /// Messages dropped that came for a member that takes nothing out of its inbox, behind a thousand others.
+    pub lost: u64,
 }
 
 /// The border of one place.
@@ -295,10 +297,14 @@ impl Border {
         }
         self.crossings.received += 1;
         let header = header((sender, life), (to, meant));
-        if let Some(len) = self.inboxes.put(to, header, message, &mut self.scratch) {
-            self.crossings.refused += 1;
-            // Back to where it came from, as if its receiver had said so.
-            self.outgoing.answer(&turned(&header), self.scratch.get(..len).unwrap_or_default());
+        match self.inboxes.put(to, header, message, &mut self.scratch) {
+            Put::Taken => {}
+            Put::Refused(len) => {
+                self.crossings.refused += 1;
+                // Back to where it came from, as if its receiver had said so.
+                self.outgoing.answer(&turned(&header), self.scratch.get(..len).unwrap_or_default());
+            }
+            Put::Lost => self.crossings.lost += 1,
         }
         Ok(())
     }
@@ -357,7 +363,9 @@ impl Border {
                                 turned(&Header { hints: u64::from(node.0) << 32 | u64::from(life.0), ..header });
                             let (maker, answer) = (Node((header.hints >> 32) as u32), self.scratch.get(..len));
                             // An answer is never refused itself.
-                            let _ = self.inboxes.put(maker, header, answer.unwrap_or_default(), &mut []);
+                            if self.inboxes.put(maker, header, answer.unwrap_or_default(), &mut []) == Put::Lost {
+                                self.crossings.lost += 1;
+                            }
                             continue;
                         }
                         if !is_open {

@@ -10,6 +10,20 @@ use crate::sys::futex::Futex;
 
 /// Messages that wait for room in one inbox before requests to it are refused.
 const WAITING: usize = 16;
+/// Messages that wait for room in one inbox at most: far more than answers can come to one member, so that only who makes
+/// messages up, or sends to a member that was stopped long ago, gets there.
+const WAITING_MOST: usize = 1024;
+
+/// What became of a message.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Put {
+    /// It is in the inbox, or waits for room there.
+    Taken,
+    /// It is dropped, and its refusal has so many bytes.
+    Refused(usize),
+    /// It is dropped, as if its receiver had died; its maker's deadline tells.
+    Lost,
+}
 
 /// A message that waits.
 #[derive(Debug)]
@@ -44,22 +58,26 @@ impl Inboxes {
     }
 
     /// Puts a message into the inbox of a member, behind what waits for that. If too much does and it is a request, it is dropped,
-    /// and its refusal lies in so many bytes of `refusal`.
-    pub(super) fn put(&mut self, to: Node, header: Header, message: &[u8], refusal: &mut [u8]) -> Option<usize> {
-        let sitter = self.station.seat(to).ok()?.sitter();
+    /// and its refusal lies at the front of `refusal`.
+    pub(super) fn put(&mut self, to: Node, header: Header, message: &[u8], refusal: &mut [u8]) -> Put {
+        let Ok(seat) = self.station.seat(to) else { return Put::Lost };
+        let sitter = seat.sitter();
         // What comes before anybody has sat there is for whoever is the first.
         let home = if sitter.life == Life(0) { to } else { sitter.home };
         let behind = self.waiting.iter().filter(|waiting| waiting.home == home).count();
         if behind == 0 && self.post(home, header, message) {
-            return None;
+            return Put::Taken;
         }
         if behind >= WAITING
             && let Some(len) = busy(message, refusal)
         {
-            return Some(len);
+            return Put::Refused(len);
+        }
+        if behind >= WAITING_MOST {
+            return Put::Lost;
         }
         self.waiting.push_back(Waiting { home, header, message: message.to_vec() });
-        None
+        Put::Taken
     }
 
     fn post(&self, home: Node, header: Header, message: &[u8]) -> bool {
@@ -93,4 +111,26 @@ pub(super) fn header((from, life): (Node, Life), (to, meant): (Node, Life)) -> H
 /// That of an answer to a message.
 pub(super) fn turned(header: &Header) -> Header {
     Header { hints: header.sender.rotate_left(32), sender: header.hints.rotate_left(32), ..*header }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::shape::Shape;
+    use super::*;
+
+    #[test]
+    fn what_waits_for_a_member_that_takes_nothing_is_bounded() {
+        let messages = 4;
+        let station = Station::create("inboxes", Shape { messages, ..Shape::new(2) }).unwrap();
+        let mut inboxes = Inboxes::new(&station, station.number(Node(1), Life(1)));
+        let (to, header) = (Node(0), header((Node(1), Life(1)), (Node(0), Life(0))));
+        let mut put = || inboxes.put(to, header, b"no request", &mut []);
+        for _ in 0..messages as usize + WAITING_MOST {
+            assert_eq!(put(), Put::Taken);
+        }
+        assert_eq!(put(), Put::Lost);
+        inboxes.forget(|sender| sender == Node(1));
+        assert!(!inboxes.are_waited_for());
+        assert_eq!(inboxes.put(to, header, b"no request", &mut []), Put::Taken);
+    }
 }
