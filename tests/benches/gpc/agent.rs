@@ -35,6 +35,7 @@ fn measure(ids: u16) -> Vec<f64> {
     let (there, done) = (AtomicBool::new(false), AtomicBool::new(false));
     let cores = cores().unwrap_or_default();
     let pair = cores.first_chunk::<2>();
+    // Both sides are threads of their own: who is bound to a core binds all that it starts.
     thread::scope(|scope| {
         let agent = scope.spawn(|| {
             if let Some(&[core, _]) = pair {
@@ -48,35 +49,43 @@ fn measure(ids: u16) -> Vec<f64> {
                 agent.turn();
             }
         });
-        if let Some(&[_, core]) = pair {
-            let _ = pin(core);
-        }
         while !there.load(Ordering::Acquire) {
             assert!(!agent.is_finished(), "the agent ended");
             thread::yield_now();
         }
-        let mut client = member(&station, Node(0));
-        let members: Vec<Node> = (1..=u32::from(ids)).map(Node).collect();
-        // The caller reaches the agent by one message.
-        let tree = |_: u32, at: u32| at.checked_sub(1).map(|at| if at == 0 { 0 } else { 1 + (at - 1) / 2 });
-        let plan = Plan::Function(&tree);
-        let call = Call { plan, ..call(&members) };
-        let mut once = || {
-            let start = Instant::now();
-            let handle = client.start(&call).expect("room for one call");
-            while !client.test(handle).expect("a call of ours") {
-                assert!(start.elapsed() < PATIENCE, "the agent does not answer");
+        let client = scope.spawn(|| {
+            if let Some(&[_, core]) = pair {
+                let _ = pin(core);
             }
-            let took = start.elapsed();
-            let reply = client.wait(handle, PATIENCE).expect("a good answer");
-            assert_eq!(reply.members, u32::from(ids) + 1);
-            took.as_nanos() as f64 / 1000.0
-        };
-        (0..CALLS).for_each(|_| _ = once());
-        let rounds = (0..ROUNDS).map(|_| median((0..CALLS).map(|_| once()).collect())).collect();
+            call_it(&station, ids)
+        });
+        let rounds = client.join();
         done.store(true, Ordering::Release);
-        rounds
+        rounds.expect("the client said why it ended")
     })
+}
+
+/// What the client measures.
+fn call_it(station: &Station, ids: u16) -> Vec<f64> {
+    let mut client = member(station, Node(0));
+    let members: Vec<Node> = (1..=u32::from(ids)).map(Node).collect();
+    // The caller reaches the agent by one message.
+    let tree = |_: u32, at: u32| at.checked_sub(1).map(|at| if at == 0 { 0 } else { 1 + (at - 1) / 2 });
+    let plan = Plan::Function(&tree);
+    let call = Call { plan, ..call(&members) };
+    let mut once = || {
+        let start = Instant::now();
+        let handle = client.start(&call).expect("room for one call");
+        while !client.test(handle).expect("a call of ours") {
+            assert!(start.elapsed() < PATIENCE, "the agent does not answer");
+        }
+        let took = start.elapsed();
+        let reply = client.wait(handle, PATIENCE).expect("a good answer");
+        assert_eq!(reply.members, u32::from(ids) + 1);
+        took.as_nanos() as f64 / 1000.0
+    };
+    (0..CALLS).for_each(|_| _ = once());
+    (0..ROUNDS).map(|_| median((0..CALLS).map(|_| once()).collect())).collect()
 }
 
 pub(crate) fn rows(report: &mut Report, mpi: Option<&Program>) {
