@@ -1,30 +1,7 @@
 //! What a member tells whoever uses it: answers to calls, and why there are none.
 
-use umbra_core::chain::{Node, Outcome, Record, Tallies};
+use umbra_core::chain::{Outcome, Record, Tallies};
 use umbra_core::error::Stale;
-
-use super::station::StationError;
-use crate::sys::process::ProcessError;
-
-/// Why a member cannot take its seat.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum JoinError {
-    /// The meeting place.
-    #[error(transparent)]
-    Station(#[from] StationError),
-    /// Somebody sits there and lives.
-    #[error("member {node} is process {pid}: take another seat, or wait until it has left")]
-    Taken {
-        /// The seat.
-        node: Node,
-        /// The process.
-        pid: u32,
-    },
-    /// This process cannot say who it is.
-    #[error(transparent)]
-    Process(#[from] ProcessError),
-}
 
 /// How a call failed.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -23,6 +23,7 @@
 //! Invariants: a message is put only into the inbox of the life that it was sent to; a frame speaks only for members of the
 //! place that it came from.
 
+mod error;
 mod inboxes;
 
 use umbra_core::chain::{Life, Node, busy};
@@ -30,8 +31,9 @@ use umbra_core::channel::Header;
 use umbra_core::codec::{Reader, Writer};
 use umbra_core::wire::Op;
 
+pub use self::error::BorderError;
 use self::inboxes::{Inboxes, Put, header, turned};
-use super::answer::JoinError;
+use super::join::JoinError;
 use super::outgoing::{Outgoing, Record, Sits, record};
 use super::shape::Shape;
 use super::station::Station;
@@ -51,27 +53,6 @@ pub mod ops {
 
 /// Bytes of a frame before its message.
 const ADDRESS: usize = 16;
-
-/// Why a frame of another place cannot be what it says.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum BorderError {
-    /// It is cut short, or speaks of members of others.
-    #[error("frame of chained calls is malformed")]
-    Malformed,
-    /// The places are not of one kind.
-    #[error(
-        "a place with {theirs} seats for members and messages of {bytes} bytes cannot be joined to one with {ours}: start all agents with the same --members"
-    )]
-    Differs {
-        /// Seats there.
-        theirs: u32,
-        /// The longest message there.
-        bytes: u32,
-        /// Seats here.
-        ours: u32,
-    },
-}
 
 /// What is known of the way to another place.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

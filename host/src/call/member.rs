@@ -7,13 +7,14 @@ use std::time::Duration;
 
 use umbra_core::atomic::{AtomicU32, Ordering};
 use umbra_core::chain::{
-    Action, Call, CallId, Config, Handle, Life, Machine, Node, Phase, RegisterError, StartError, Tag, Verdict, Work,
+    Action, Call, CallId, Config, Handle, Machine, Node, Phase, RegisterError, StartError, Tag, Verdict, Work,
 };
 use umbra_core::channel::Header;
 use umbra_core::error::Stale;
 use umbra_core::time::{Lapse, Time};
 
-use super::answer::{JoinError, Reply, WaitError, answer};
+use super::answer::{Reply, WaitError, answer};
+use super::join::{JoinError, sit};
 use super::local::{Local, Within};
 use super::offer::Shelf;
 use super::outgoing::Outgoing;
@@ -23,7 +24,6 @@ use super::station::{Station, StationError};
 use super::storage::{Capacities, Heap};
 use crate::sys::clock::now;
 use crate::sys::futex::Futex;
-use crate::sys::process::{Process, ProcessId};
 use crate::sys::wait::{Patience, Step};
 
 /// A function that members may call.
@@ -389,18 +389,4 @@ impl Drop for Member {
             }
         }
     }
-}
-
-/// Takes a seat, for whoever receives at `home`: its life before this one, and this one.
-fn sit(station: &Station, node: Node, home: Node) -> Result<(Life, Life), JoinError> {
-    let seat = station.seat(node)?;
-    let before = seat.sitter();
-    let taken = |pid| JoinError::Taken { node, pid };
-    if let Some(process) = before.process
-        && Process::open(process).is_ok_and(|process| process.is_alive())
-    {
-        return Err(taken(process.pid));
-    }
-    let life = seat.take(before, ProcessId::current()?, home).ok_or_else(|| taken(0))?;
-    Ok((before.life, life))
 }

@@ -38,6 +38,7 @@
 mod answer;
 pub mod border;
 pub mod built_in;
+mod join;
 pub mod local;
 mod member;
 mod numbers;
@@ -52,7 +53,8 @@ mod station;
 mod storage;
 pub mod stream;
 
-pub use answer::{Failure, JoinError, Reply, WaitError};
+pub use answer::{Failure, Reply, WaitError};
+pub use join::JoinError;
 pub use local::{BeginError, InnerError, Local};
 pub use member::{Function, Member};
 pub use numbers::{Number, Operator, reduction};
