@@ -8,7 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use umbra::channel::{Timeout, WaitMode};
-use umbra::gateway::{Error, Gateways, RemoteStreams, Server};
+use umbra::gateway::{Error, Gateways, KEPT_MOST, RemoteStreams, Server};
 use umbra::link::{Address, Listener};
 use umbra::secret::Secret;
 use umbra::stream::{self, Adapter, Attributes, Mode, ReceiveOptions, SendOptions};
@@ -102,6 +102,32 @@ impl Drop for Another {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
+}
+
+/// A client cannot have a gateway keep more than [`KEPT_MOST`] for it; nothing that it kept is lost by asking for more.
+#[test]
+fn what_a_gateway_keeps_for_a_sender_is_bounded() {
+    let (_server, address) = serve();
+    let (gateways, adapter) = (gateways(&address), adapter(Mode::Nominal));
+    let remote = remote(&adapter, &gateways);
+    let mut sender = remote.send(&SendOptions::default(), LONG).unwrap();
+    let piece = long(60_000);
+    let pieces = KEPT_MOST / piece.len();
+    (0..pieces).for_each(|_| sender.keep(&piece, 5).unwrap());
+    assert_eq!(sender.keep(&piece, 5), refused(stream::Error::Full));
+    thread::scope(|scope| {
+        let reading = scope.spawn(|| {
+            let mut receiver = adapter.receive(&ReceiveOptions::default(), LONG).unwrap();
+            let mut all = Vec::new();
+            receiver.read_to_end(&mut all).unwrap();
+            all
+        });
+        sender.flush(LONG).unwrap();
+        sender.keep(b"more", 5).unwrap();
+        sender.close(LONG).unwrap();
+        let read = reading.join().unwrap();
+        assert!(read.len() == pieces * piece.len() + 4 && read.starts_with(&piece) && read.ends_with(b"more"));
+    });
 }
 
 #[test]

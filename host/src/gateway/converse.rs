@@ -13,6 +13,9 @@ use crate::channel::{Timeout, WaitMode};
 use crate::driver::now;
 use crate::stream::{Adapter, Error, Mode, Piece, ReceiveOptions, Receiver, SendOptions, Sender};
 
+/// Bytes that a gateway keeps for one sender; beyond that the client is told that the stream is full.
+pub const KEPT_MOST: usize = 16 << 20;
+
 /// How a client wants to begin.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Wish {
@@ -154,6 +157,9 @@ impl Speaking<'_> {
             let (token, request) = asked(line, &mut frame)?;
             let Some(sender) = &mut self.0 else { return Err(Over) };
             let done = match request {
+                Request::Write { bytes, .. } if sender.unsent().saturating_add(bytes.len()) > KEPT_MOST => {
+                    Err(Error::Full)
+                }
                 Request::Write { arg, is_kept: true, bytes, .. } => sender.keep(bytes, arg),
                 Request::Write { patience, arg, bytes, .. } => {
                     write(line, sender, patience, |sender, timeout| sender.send(bytes, arg, timeout))?

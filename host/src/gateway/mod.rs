@@ -2,8 +2,8 @@
 //!
 //! On each host whose channels others use, a process runs a [`Server`]. A client [registers](Gateways::register) where the
 //! gateway of a host listens, and attaches to a channel of it by its [reference](crate::channel::Channel::reference), or to
-//! [streams](RemoteStreams) by theirs. What he asks for is done there, by the gateway, with the errors and the deadlines of a channel at hand; lines are control
-//! [links](crate::link), over which only holders of the job's secret talk.
+//! [streams](RemoteStreams) by theirs. What he asks for is done there, by the gateway, with the errors and the deadlines of a
+//! channel at hand; lines are control [links](crate::link), over which only holders of the job's secret talk.
 //!
 //! ```
 //! use std::net::TcpListener;
@@ -47,6 +47,7 @@ mod serve;
 mod server;
 mod streams;
 
+pub use converse::KEPT_MOST;
 pub use error::Error;
 pub use registry::Gateways;
 pub use remote::{RemoteChannel, RemoteReceiver, RemoteSender};

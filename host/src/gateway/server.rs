@@ -3,6 +3,7 @@
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
@@ -16,6 +17,8 @@ use crate::secret::Secret;
 
 /// Lines at once; each is a handle of some client.
 pub const LINES: usize = 256;
+/// When a line that could not be accepted is tried again.
+const AGAIN: Duration = Duration::from_millis(50);
 
 /// Serves the channels of this host to clients of others, until it is dropped.
 #[derive(Debug)]
@@ -82,7 +85,17 @@ fn accept(listener: &Listener, secret: &Secret, ended: &OwnedFd, lines: &Arc<Ato
             break;
         }
         threads.retain(|thread| !thread.is_finished());
-        let Ok((socket, is_unix)) = listener.accept() else { continue };
+        let (socket, is_unix) = match listener.accept() {
+            Ok(accepted) => accepted,
+            Err(error) => {
+                // Whoever asks stays in the queue while this process has no descriptor left.
+                if error.kind() != std::io::ErrorKind::WouldBlock {
+                    umbra_core::log!(warn, "the gateway cannot accept a line: {}", error);
+                    thread::sleep(AGAIN);
+                }
+                continue;
+            }
+        };
         let Ok(stop) = ended.as_fd().try_clone_to_owned() else { continue };
         // One line too many is closed, which its client is told by that.
         if threads.len() < LINES {

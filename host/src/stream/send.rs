@@ -194,6 +194,11 @@ impl<'a> Sender<'a> {
         Ok(())
     }
 
+    /// Bytes that are kept, or left of what was begun.
+    pub(crate) const fn unsent(&self) -> usize {
+        self.plan.unsent.len()
+    }
+
     /// Takes back what was kept, and its 64 bits; nothing if there is nothing.
     pub fn take_kept(&mut self) -> (Vec<u8>, u64) {
         // What was begun has to be ended.
