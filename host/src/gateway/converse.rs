@@ -144,8 +144,8 @@ struct Speaking<'a>(Option<Sender<'a>>);
 
 impl Drop for Speaking<'_> {
     fn drop(&mut self) {
-        if let Some(sender) = self.0.take() {
-            sender.give_up();
+        if let Some(mut sender) = self.0.take() {
+            sender.break_off();
         }
     }
 }

@@ -319,16 +319,16 @@ impl<'a> Sender<'a> {
     }
 
     /// Ends without an end: the receiver is told that the rest will not come.
-    pub(crate) fn give_up(mut self) {
-        self.break_off();
-    }
-
-    fn break_off(&mut self) {
+    pub(crate) fn break_off(&mut self) {
         self.plan.unsent = Vec::new();
         self.plan.is_sent = true;
+        self.end(End::Broken);
+    }
+
+    fn end(&mut self, how: End) {
         if let Some(outlet) = self.outlet.take() {
             let at = outlet.conversation();
-            let outcome = outlet.end(End::Broken, self.view.dropped());
+            let outcome = outlet.end(how, self.view.dropped());
             self.view.streams.tell(at, outcome, &self.watch);
         }
     }
@@ -351,11 +351,7 @@ impl<'a> Sender<'a> {
             return sent;
         }
         let flushed = self.flush(timeout);
-        let Some(outlet) = self.outlet.take() else { return flushed };
-        let how = if flushed.is_ok() { End::Complete } else { End::Broken };
-        let at = outlet.conversation();
-        let outcome = outlet.end(how, self.view.dropped());
-        self.view.streams.tell(at, outcome, &self.watch);
+        self.end(if flushed.is_ok() { End::Complete } else { End::Broken });
         flushed.map_err(|error| if matches!(error, Error::Partly { .. }) { Error::Timeout } else { error })
     }
 }
