@@ -6,7 +6,7 @@ use std::alloc::System;
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 use umbra_core::chain::{
     Action, Call, Caps, Config, Context, Function, Lent, Life, Machine, Mode, Node, Note, Outcome, PeerEntry, Phase,
-    Storage, Tag, Tomb, Verdict,
+    Storage, Tag, Tomb, Verdict, Waiter,
 };
 use umbra_core::map::Entry;
 use umbra_core::pending::Request;
@@ -29,6 +29,7 @@ impl Storage for Vectors {
     type Answers = Vec<u8>;
     type Index = Vec<Entry<u128, u32>>;
     type Notes = Vec<Note>;
+    type Waiters = Vec<Waiter>;
     type Scratch = Vec<u32>;
 }
 
@@ -42,7 +43,7 @@ fn machine(node: u32) -> Machine<Vectors> {
         answers: vec![0; 32 * 128],
         index: vec![Entry::EMPTY; 72],
         notes: vec![Note::EMPTY; 16],
-        waiters: vec![Note::EMPTY; 16],
+        waiters: vec![Waiter::EMPTY; 16],
         scratch: vec![0; 6 * MEMBERS],
     };
     let mut machine = Machine::new(Config::new(Node(node), Life(1)), lent);

@@ -133,6 +133,64 @@ fn s53_a_full_table_refuses_and_gives_credit_and_all_calls_end() {
     assert!(figures.busy >= 30 && figures.credits > 0, "{figures:?}");
 }
 
+/// As many makers as there are members but the last call that one, which has one place for them.
+fn queue_up(world: &mut World, members: u32, budgets: impl Fn(u32) -> Lapse) -> Node {
+    let last = Node(members - 1);
+    world.replace(last, Capacities { calls: 2, call_bytes: 4096, ..Capacities::new(members) });
+    for root in 0..members - 1 {
+        // One after the other, and all before the first is done.
+        let mut planned = Planned { root: Node(root), ..sum_over([root, last.0]) };
+        planned.call.budget = budgets(root);
+        world.start_after(Lapse::from_micros(u64::from(root)), planned);
+    }
+    last
+}
+
+/// When each call ended, in the order in which they were made; 0 for those that have not.
+fn ends(world: &World) -> Vec<u64> {
+    let at = |made: &umbra_tests::chain::Made| made.end.as_ref().map_or(0, |(_, at)| at.0);
+    world.made.iter().map(at).collect()
+}
+
+#[test]
+fn s53_whoever_finds_no_place_has_his_turn_in_the_order_of_asking() {
+    let mut world = world(20, 1, 8, 2);
+    world.network = umbra_tests::chain::Network::GOOD;
+    let last = queue_up(&mut world, 20, |_| Lapse::from_secs(1));
+    // Longer than whoever was refused waits before he asks again.
+    world.script.functions.insert(last, Act::Slow(Lapse::from_millis(3)));
+    world.run(Lapse::from_secs(10));
+    world.check().unwrap();
+    let ends = ends(&world);
+    assert!(world.made.iter().all(|made| made.end.as_ref().unwrap().0.sum().is_some()));
+    assert!(ends.is_sorted(), "{ends:?}");
+    // A place is never left idle for longer than it takes to fill it.
+    assert!(ends[18] - ends[0] < 18 * Lapse::from_micros(3010).0, "{ends:?}");
+    assert_eq!(world.figures().credits, 18, "one for each who was refused");
+}
+
+#[test]
+fn s53_a_place_is_not_kept_for_those_who_died_or_do_not_come() {
+    let mut world = world(20, 1, 8, 2);
+    world.network = umbra_tests::chain::Network::GOOD;
+    let last = queue_up(&mut world, 20, |root| if root == 3 { Lapse::from_millis(2) } else { Lapse::from_secs(1) });
+    world.script.functions.insert(last, Act::Slow(Lapse::from_millis(3)));
+    // The next in line dies, the one after it gives its call up, and the time of the third is over before its turn.
+    world.kill_after(Lapse::from_micros(500), Node(1));
+    world.run(Lapse::from_micros(600));
+    let (node, handle) = (world.made[2].plan.root, world.made[2].handle);
+    world.at(node).cancel(handle).unwrap();
+    world.run(Lapse::from_secs(10));
+    world.check().unwrap();
+    let well = |made: &umbra_tests::chain::Made| made.end.as_ref().is_some_and(|(end, _)| end.sum().is_some());
+    assert_eq!(world.made.iter().filter(|made| well(made)).count(), 16);
+    let ends = ends(&world);
+    assert!(ends[4..].is_sorted(), "{ends:?}");
+    // Half a millisecond times four for the one who does not come and has told nobody.
+    let idle = ends[4] - ends[0];
+    assert!((Lapse::from_millis(5).0..Lapse::from_micros(5100).0).contains(&idle), "{ends:?}");
+}
+
 #[test]
 fn s54_a_place_that_is_held_for_ever_starves_until_the_deadline_and_is_named() {
     let mut world = world(3, 1, 8, 0);

@@ -31,6 +31,13 @@ fn s43_calm_schedules_all_end_well() {
     assert!((all.done > 0 || !are_many(&all)) && all.failed == 0);
 }
 
+/// Many wait at one machine for the same place, and those who have stopped waiting took every turn.
+#[test]
+fn s43_a_place_that_comes_free_goes_to_somebody_who_waits_for_it() {
+    let tally = schedule::run(235_795, Trouble::Calm).unwrap_or_else(|wrong| panic!("{wrong}"));
+    assert_eq!((tally.done, tally.failed), (4, 0));
+}
+
 #[test]
 fn s43_lost_repeated_and_reordered_messages_change_no_outcome() {
     let all = schedules(Trouble::Network);

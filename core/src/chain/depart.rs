@@ -14,6 +14,12 @@ impl<S: Storage> Machine<S> {
     /// Ends a walk before everything is done: whoever is on the way down gets a place, as does the child at hand, whose
     /// function is pending, if one is. The handle of the last of them.
     pub(super) fn move_out(&mut self, id: Handle, pending: bool) -> Option<Handle> {
+        let last = self.give_places(id, pending);
+        self.has_room();
+        last
+    }
+
+    fn give_places(&mut self, id: Handle, pending: bool) -> Option<Handle> {
         let context = self.contexts.get_mut(id).ok()?;
         let (class, levels) = (context.class, context.layout.frames);
         let walk = core::mem::replace(&mut context.walk, Walk { was_tried: true, ..Walk::NONE });

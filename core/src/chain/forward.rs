@@ -192,6 +192,7 @@ impl<S: Storage> Machine<S> {
 
     /// Time has passed; call it at [`deadline`](Self::deadline), more often does no harm.
     pub fn on_time(&mut self, now: Time) {
+        self.lapse(now);
         while let Some(id) = self.contexts.due(now) {
             let Ok(context) = self.contexts.get(id) else { return };
             if context.deadline <= now && !context.at_home {

@@ -16,8 +16,8 @@ use super::layout::frames;
 use super::machine::{Action, Handle, Machine};
 use super::message::{Mode, Response};
 use super::name::{CallId, Node};
-use super::notes::{Note, What};
 use super::report::{Code, Record};
+use super::room::Waiter;
 use super::storage::Storage;
 use crate::codec::Reader;
 use crate::error::Stale;
@@ -44,13 +44,21 @@ impl<S: Storage> Machine<S> {
     /// Has a child that lives here take its place; `Err` if it has no room, or cannot do it.
     pub(super) fn adopt(&mut self, id: Handle, at: u16, kid: Kid, node: Node) -> Result<Handle, (Code, u32)> {
         let parent = self.contexts.get(id).map_err(|Stale| (Code::Malformed, 0))?;
-        if !self.admits(parent.class + 1) {
+        let (call, class, shared) = (parent.call, parent.class + 1, parent.shared);
+        let waiter = Waiter::of_child(id, parent);
+        let stood = self.step_forward(&waiter);
+        if !self.admits(class) {
+            self.await_room(waiter, stood);
             return Err((Code::NoResource, 0));
         }
-        if parent.shared && self.runs_here(parent.call, node) {
-            return Err((Code::SecondParent, 0));
+        let child = match shared && self.runs_here(call, node) {
+            true => Err((Code::SecondParent, 0)),
+            false => self.settle(id, at, kid, node),
+        };
+        if stood.is_some() && child.is_err() {
+            self.has_room();
         }
-        let child = self.settle(id, at, kid, node)?;
+        let child = child?;
         if let Some((context, mut kids)) = self.with_kids(id) {
             let attempts = kid.attempts.saturating_add(1);
             kids.set(at, Kid { stand: Stand::Home, attempts, place: child.index(), ..kid });
@@ -153,21 +161,8 @@ impl<S: Storage> Machine<S> {
         let Ok(context) = self.contexts.get_mut(id) else { return };
         context.wants_room = true;
         context.ask_at = context.ask_at.min(due);
-        let (call, node) = (context.call, context.node);
         self.arm(id);
         self.figures.busy += 1;
-        self.await_room(Note { from: node, to: node, call, edge: edge_to(id, 0), attempt: 0, what: What::Busy });
-    }
-
-    /// There may be room for what lives here; false if it is not wanted any more.
-    pub(super) fn on_room(&mut self, note: &Note) -> bool {
-        let Some((id, context)) = self.contexts.at(u32::from(note.edge.index)) else { return false };
-        let wants = note.edge == edge_to(id, 0) && context.call == note.call && context.wants_room;
-        if let Some(context) = self.contexts.get_mut(id).ok().filter(|_| wants) {
-            context.wants_room = false;
-            self.ready(id);
-        }
-        wants
     }
 
     /// Where a child of a call has its place, if it lives here and has one.

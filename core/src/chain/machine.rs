@@ -91,8 +91,8 @@ pub struct Machine<S: Storage> {
     pub(super) index: Map<S::Index>,
     pub(super) notes: S::Notes,
     pub(super) queue: Queue,
-    pub(super) waiters: S::Notes,
-    pub(super) waiting: Queue,
+    pub(super) waiters: S::Waiters,
+    pub(super) line: super::room::Line,
     pub(super) scratch: S::Scratch,
     /// Answers and callbacks.
     up: Line,
@@ -102,7 +102,7 @@ pub struct Machine<S: Storage> {
     /// Classes of which no call has a place.
     pub(super) unused: u8,
     pub(super) open: u16,
-    /// Places that are kept back for members that have none of their own.
+    /// Places that are kept back for members that have none of their own, or for whoever has waited for one.
     pub(super) lent: u16,
     /// Whose walk goes on before anything else.
     pub(super) walker: Option<Handle>,
@@ -144,7 +144,7 @@ impl<S: Storage> Machine<S> {
             notes,
             queue: Queue::default(),
             waiters,
-            waiting: Queue::default(),
+            line: super::room::Line::EMPTY,
             scratch,
             up: Line::EMPTY,
             down: Line::EMPTY,
@@ -186,7 +186,8 @@ impl<S: Storage> Machine<S> {
     /// When [`on_time`](Self::on_time) is due, if ever.
     #[must_use]
     pub fn deadline(&self) -> Option<Time> {
-        self.contexts.deadline()
+        let until = Some(self.line.until()).filter(|&until| until != Time::NEVER);
+        self.contexts.deadline().into_iter().chain(until).min()
     }
 
     /// Makes the function of this tag callable from now on; its place, which [`Action::Run`] tells.
@@ -206,17 +207,22 @@ impl<S: Storage> Machine<S> {
     /// ([`Config::message_max`]).
     #[must_use]
     pub fn poll(&mut self, now: Time, buffer: &mut [u8]) -> Option<Action> {
-        while let Some(note) = self.queue.pop(self.notes.as_ref()) {
-            if let Some(len_bytes) = self.emit_note(&note, buffer) {
-                return Some(Action::Send { from: note.from, to: note.to, len_bytes });
+        loop {
+            while let Some(note) = self.queue.pop(self.notes.as_ref()) {
+                if let Some(len_bytes) = self.emit_note(&note, buffer) {
+                    return Some(Action::Send { from: note.from, to: note.to, len_bytes });
+                }
             }
-        }
-        while let Some(id) = self.walker.take().or_else(|| self.next_ready()) {
+            if self.line.has_news()
+                && let Some(action) = self.tell_waiter(now, buffer)
+            {
+                return Some(action);
+            }
+            let id = self.walker.take().or_else(|| self.next_ready())?;
             if let Some(action) = self.step(id, now, buffer) {
                 return Some(action);
             }
         }
-        None
     }
 
     fn next_ready(&mut self) -> Option<Handle> {

@@ -28,8 +28,8 @@
 //! * Whoever makes a call gives it a time. Every level keeps a part of it for reports to come up, so the deepest
 //!   witness reports first, and the origin is exact. On transports that lose messages, children are asked for a sign of life.
 //! * Places are bounded. A call of one depth waits only for places of the next, and every depth has a place of its own
-//!   ([`Config::classes`]), so calls that cross never wait in a circle. The space for answers is taken with the
-//!   request, so answers never wait at all.
+//!   ([`Config::classes`]), so calls that cross never wait in a circle. Whoever finds none has his turn after those who asked
+//!   before him. The space for answers is taken with the request, so answers never wait at all.
 //!
 //! Invariants: a context is in at most one queue; `pend` counts the children that are open or parked; an answer is sent
 //! up exactly once a context, or never if nobody wants it; the tallies of an answer add up to its subtree.
@@ -55,6 +55,7 @@ mod places;
 mod receive;
 mod reply;
 mod report;
+mod room;
 mod setup;
 mod start;
 mod storage;
@@ -73,6 +74,7 @@ pub use outcome::{Outcome, Report};
 pub use peers::PeerEntry;
 pub use reply::{Reply, ReplyTooLarge};
 pub use report::{Code, Record, Stage, Tallies};
+pub use room::Waiter;
 pub use start::{Call, Plan, StartError};
 pub use storage::{Config, Lent, Storage};
 pub use tombs::Tomb;

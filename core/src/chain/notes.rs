@@ -21,8 +21,6 @@ pub(super) enum What {
     Alive,
     /// There is no room.
     Busy,
-    /// There may be room now.
-    Credit,
     /// The request is not carried out: its receiver failed, the others that the record counts are not reached.
     Refuse(Record),
     /// The answer was given before, and is kept here.
@@ -60,11 +58,6 @@ pub(super) struct Queue {
 }
 
 impl Queue {
-    /// How many there are.
-    pub(super) const fn len(&self) -> u32 {
-        self.len
-    }
-
     /// How many more fit.
     pub(super) const fn room(&self, places: &[Note]) -> usize {
         places.len() - self.len as usize

@@ -50,29 +50,15 @@ impl<S: Storage> Machine<S> {
         self.queue.push(self.notes.as_mut(), note);
     }
 
-    /// Remembers to tell somebody of room; if there are too many, he asks again by himself.
-    pub(super) fn await_room(&mut self, note: Note) {
-        self.waiting.push(self.waiters.as_mut(), note);
-    }
-
     pub(super) fn emit_note(&mut self, note: &Note, buffer: &mut [u8]) -> Option<usize> {
         if self.houses(note.to) {
-            // Who lives here is sent nothing; all it can wait for is room, which goes to the next one if it is not wanted.
-            let mut waiter = *note;
-            while !self.on_room(&waiter) {
-                waiter = self.waiting.pop(self.waiters.as_ref())?;
-                if !self.houses(waiter.to) {
-                    self.note(Note { what: What::Credit, ..waiter });
-                    break;
-                }
-            }
+            // Who lives here is sent nothing.
             return None;
         }
         let bare = |kind| Head { attempt: note.attempt, ..Head::new(kind, note.call, note.edge) };
         let head = match note.what {
             What::Alive => bare(Kind::Alive),
             What::Busy => bare(Kind::Busy),
-            What::Credit => bare(Kind::Credit),
             What::Refuse(record) => {
                 let tallies = super::notes::refused(&record);
                 self.figures.failures += 1;
@@ -91,12 +77,10 @@ impl<S: Storage> Machine<S> {
                 return Some(kept.len());
             }
         };
-        let count = match note.what {
-            What::Alive => &mut self.figures.alive,
-            What::Busy => &mut self.figures.busy,
-            _ => &mut self.figures.credits,
-        };
-        *count += 1;
+        match note.what {
+            What::Alive => self.figures.alive += 1,
+            _ => self.figures.busy += 1,
+        }
         head.emit_bare(buffer).ok()
     }
 
@@ -147,7 +131,7 @@ impl<S: Storage> Machine<S> {
         }
     }
 
-    /// Frees the place of a call that is over, and tells those who waited for one.
+    /// Frees the place of a call that is over, for those who wait for one.
     pub(super) fn free(&mut self, id: Handle) {
         let Ok(context) = self.contexts.get(id) else { return };
         debug_assert!(!context.queued, "the queue would end at a place that is nobody's");
@@ -175,15 +159,5 @@ impl<S: Storage> Machine<S> {
             self.open = self.open.saturating_sub(1);
         }
         self.has_room();
-    }
-
-    /// There is room for one more: whoever waits for some is told.
-    pub(super) fn has_room(&mut self) {
-        if self.waiting.len() > 0
-            && self.has_note()
-            && let Some(waiter) = self.waiting.pop(self.waiters.as_ref())
-        {
-            self.note(Note { what: What::Credit, ..waiter });
-        }
     }
 }

@@ -14,6 +14,7 @@ use super::notes::{Note, What};
 use super::peers::{Age, is_known};
 use super::reply::Written;
 use super::report::{Code, Stage, Tallies};
+use super::room::Waiter;
 use super::storage::Storage;
 use crate::codec::Reader;
 use crate::error::Full;
@@ -214,7 +215,10 @@ impl<S: Storage> Machine<S> {
         let waits = head.mode.contains(Mode::COLLECT);
         let found = self.index.get(head.call.key(to)).filter(|&at| at != NIL);
         let Some(at) = found else {
-            // It has overtaken the request, which is not to be carried out any more.
+            // It has overtaken the request, which is not to be carried out any more, or was refused for lack of room.
+            if self.step_forward(&Waiter::of_request((from, to), head)).is_some() {
+                self.has_room();
+            }
             let root = self.peers.as_ref().get(head.call.root.index());
             if !waits && head.call.root != to && root.is_some_and(|root| matches!(root.age(head.call), Age::Current)) {
                 self.bury((head.call, to), from, head.edge, None);
@@ -236,6 +240,7 @@ impl<S: Storage> Machine<S> {
             Some(peer) => peer.dead = true,
             None => return,
         }
+        self.forget_waiter(node);
         self.each(|machine, id| {
             let Ok(context) = machine.contexts.get(id) else { return };
             if context.parent.is_some_and(|(parent, _)| parent == node) {

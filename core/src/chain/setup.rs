@@ -9,9 +9,10 @@ use super::layout::{Layout, Sizes, frames};
 use super::machine::{Handle, Machine, OVER};
 use super::message::{Failure, Head, Kind, List, Mode, Request};
 use super::name::{CallId, Node, Tag};
-use super::notes::{Note, What, refused};
+use super::notes::{What, refused};
 use super::peers::Age;
 use super::report::{Code, Record, Stage};
+use super::room::Waiter;
 use super::storage::Storage;
 use super::tombs::Answer;
 use crate::codec::Reader;
@@ -39,7 +40,7 @@ impl<S: Storage> Machine<S> {
 
     /// A request from a member for one of ours.
     pub(super) fn on_request(&mut self, ends: (Node, Node), head: &Head, mut reader: Reader<'_>, now: Time) {
-        let (call, (from, to)) = (head.call, ends);
+        let (call, to) = (head.call, ends.1);
         if let Some(at) = self.index.get(call.key(to)) {
             return self.again(ends, head, at);
         }
@@ -62,20 +63,18 @@ impl<S: Storage> Machine<S> {
             self.figures.malformed += 1;
             return self.refuse(ends, head, Code::Malformed, 0);
         };
+        let waiter = Waiter::of_request(ends, head);
+        let stood = self.step_forward(&waiter);
         match self.accept(ends, head, &request, now) {
             Ok(()) => {}
             Err((Code::NoResource, _)) => {
-                self.await_room(Note {
-                    from: to,
-                    to: from,
-                    call,
-                    edge: head.edge,
-                    attempt: head.attempt,
-                    what: What::Busy,
-                });
+                self.await_room(waiter, stood);
                 self.reply_with(ends, head, What::Busy);
             }
-            Err((code, aux)) => self.refuse(ends, head, code, aux),
+            Err((code, aux)) => {
+                self.refuse(ends, head, code, aux);
+                self.has_room();
+            }
         }
     }
 

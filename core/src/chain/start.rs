@@ -261,7 +261,7 @@ impl<S: Storage> Machine<S> {
             allowed: if layout.end as usize > allowed { allowed } else { self.config.message_max as usize },
         })?;
         let layout = self.with_frames(layout, &sizes, frames(laid.shape, laid.stated, len, laid.height as u8));
-        if (class == 0 && self.open >= self.config.open_max) || !self.admits(class) {
+        if (class == 0 && self.open >= self.config.open_max) || !self.admits_start(class, call.within) {
             return Err(StartError::WouldBlock);
         }
         let seq = self.seq.wrapping_add(1);

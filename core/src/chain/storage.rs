@@ -5,6 +5,7 @@ use super::functions::Function;
 use super::name::{Life, Node};
 use super::notes::Note;
 use super::peers::PeerEntry;
+use super::room::Waiter;
 use super::tombs::Tomb;
 use crate::map::Entry;
 use crate::pending::Request;
@@ -26,8 +27,10 @@ pub trait Storage {
     type Answers: AsRef<[u8]> + AsMut<[u8]>;
     /// Where each call is: a third more than calls and remembered calls together.
     type Index: AsRef<[Entry<u128, u32>]> + AsMut<[Entry<u128, u32>]>;
-    /// Short answers that wait to be sent, and those who were refused for lack of room.
+    /// Short answers that wait to be sent.
     type Notes: AsRef<[Note]> + AsMut<[Note]>;
+    /// Those who were refused for lack of room and have their turn when there is some; others ask again by themselves.
+    type Waiters: AsRef<[Waiter]> + AsMut<[Waiter]>;
     /// Memory to lay out trees in: six words for each member of the largest call.
     type Scratch: AsRef<[u32]> + AsMut<[u32]>;
 }
@@ -49,10 +52,10 @@ pub struct Lent<S: Storage> {
     pub answers: S::Answers,
     /// See [`Storage::Index`].
     pub index: S::Index,
-    /// See [`Storage::Notes`]; short answers.
+    /// See [`Storage::Notes`].
     pub notes: S::Notes,
-    /// See [`Storage::Notes`]; who is told when there is room again. Others ask again by themselves.
-    pub waiters: S::Notes,
+    /// See [`Storage::Waiters`].
+    pub waiters: S::Waiters,
     /// See [`Storage::Scratch`].
     pub scratch: S::Scratch,
 }
@@ -76,7 +79,8 @@ pub struct Config {
     /// How often whoever has not answered is asked. [`Lapse`] of `u64::MAX`: never, for transports that lose nothing.
     pub ask: Lapse,
     /// How soon a child that had no room is asked again unless it gives credit before; twice as long each time, up to
-    /// 256 times.
+    /// 256 times. A place is kept four times as long for whoever was given credit; twice as long each time that he comes too
+    /// late for it, up to 256 times.
     pub retry: Lapse,
     /// After how long without a sign of life a child that is asked counts as dead.
     pub silence: Lapse,

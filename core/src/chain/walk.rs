@@ -68,11 +68,11 @@ impl<S: Storage> Machine<S> {
         true
     }
 
+    /// Gives back what was kept back, for whoever takes it at once; then there may be [room](Self::has_room).
     pub(super) fn let_go(&mut self, class: u8, levels: u16) {
         for level in 1..=levels {
             self.count_class((u16::from(class) + level) as u8, false);
             self.lent -= 1;
-            self.has_room();
         }
     }
 
@@ -296,6 +296,7 @@ impl<S: Storage> Machine<S> {
         (walk.goes_on, walk.combines) = (false, false);
         let (class, levels) = (*class, layout.frames);
         self.let_go(class, levels);
+        self.has_room();
     }
 
     /// Whether a member does its part in a call in the place of this one now.

@@ -1,6 +1,6 @@
 //! Storage on the heap for the machine of chained calls.
 
-use umbra_core::chain::{Config, Context, Function, Lent, Machine, Note, PeerEntry, Storage, Tomb};
+use umbra_core::chain::{Config, Context, Function, Lent, Machine, Note, PeerEntry, Storage, Tomb, Waiter};
 use umbra_core::map::Entry;
 use umbra_core::pending::Request;
 
@@ -17,6 +17,7 @@ impl Storage for Heap {
     type Answers = Vec<u8>;
     type Index = Vec<Entry<u128, u32>>;
     type Notes = Vec<Note>;
+    type Waiters = Vec<Waiter>;
     type Scratch = Vec<u32>;
 }
 
@@ -35,7 +36,7 @@ pub struct Capacities {
     pub remembered: u32,
     /// Bytes of each remembered answer.
     pub answer_bytes: usize,
-    /// Short answers that can wait to be sent.
+    /// Short answers that can wait to be sent, and as many who can wait for room.
     pub notes: usize,
 }
 
@@ -71,7 +72,7 @@ impl Capacities {
                 answers: vec![0; remembered * answer_bytes],
                 index: vec![Entry::EMPTY; known + known / 3 + 8],
                 notes: vec![Note::EMPTY; notes],
-                waiters: vec![Note::EMPTY; notes],
+                waiters: vec![Waiter::EMPTY; notes],
                 scratch: vec![0; 6 * members],
             },
         )
