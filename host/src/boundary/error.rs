@@ -17,11 +17,13 @@ pub struct Late {
     pub missing: Vec<Missing>,
     /// How many are missing in all.
     pub count: usize,
+    /// What else than the peers may have kept them away: an agent that does nothing.
+    pub hindered: Option<TransportError>,
 }
 
 impl Late {
     pub(super) fn new(missing: impl Iterator<Item = Missing>) -> Late {
-        let mut late = Late { missing: Vec::new(), count: 0 };
+        let mut late = Late { missing: Vec::new(), count: 0, hindered: None };
         for channel in missing {
             late.count += 1;
             // Every rank that is missing is named before a second channel of one.
@@ -40,7 +42,8 @@ impl fmt::Display for Late {
         for missing in &self.missing {
             write!(f, "; {missing}")?;
         }
-        f.write_str(if self.missing.len() < self.count { "; and more" } else { "" })
+        f.write_str(if self.missing.len() < self.count { "; and more" } else { "" })?;
+        self.hindered.iter().try_for_each(|hindered| write!(f, "; {hindered}"))
     }
 }
 

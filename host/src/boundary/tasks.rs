@@ -212,12 +212,11 @@ impl<T: Transport> Boundary<T> {
 
     /// Fails after the deadline of the open exchange, and says what is missing.
     fn in_time(&self) -> Result<(), BoundaryError> {
-        let late = self.now() > self.machine.due();
-        match late.then(|| self.transport.hindered()) {
-            None => Ok(()),
-            Some(Some(error)) => Err(error.into()),
-            Some(None) => Err(BoundaryError::Late(Late::new(self.machine.missing()))),
+        if self.now() <= self.machine.due() {
+            return Ok(());
         }
+        let late = Late::new(self.machine.missing());
+        Err(BoundaryError::Late(Late { hindered: self.transport.hindered(), ..late }))
     }
 
     fn receive_local(&mut self) -> Result<bool, BoundaryError> {

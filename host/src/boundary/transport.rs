@@ -3,6 +3,8 @@
 //! Values are packed into the receiver's slot one row after the other, and used from there. A transport without memory that
 //! both sides reach keeps what is packed until it was carried. No call waits.
 
+use std::time::Duration;
+
 use umbra_core::boundary::{Entry, Message, Peer, Place, Vote};
 
 /// Why a transport could not do what was asked.
@@ -38,14 +40,16 @@ pub enum TransportError {
     },
     /// The agent of this rank is alive and does nothing, so it cannot be replaced.
     #[error(
-        "messages have come for rank {rank} that its agent, process {pid}, does not look at: let it go on, or end it and \
-         the rank looks for itself"
+        "the agent of rank {rank}, process {pid}, has not looked for {} ms: let it go on, or end it and the rank looks \
+         for itself", .idle.as_millis()
     )]
     Agent {
         /// The process.
         pid: u32,
         /// The rank.
         rank: u32,
+        /// For how long the rank has seen no sign of life.
+        idle: Duration,
     },
     /// The queue pair to a rank is broken: the rank has ended, or the network between is down.
     #[error("the way to rank {rank} is broken ({status}): see why it ended, or whether its link is up")]
@@ -122,7 +126,7 @@ pub trait Transport {
         Ok(true)
     }
 
-    /// What else than the peers keeps the open exchange from being over, after its deadline.
+    /// What else than the peers may keep the open exchange from being over, after its deadline.
     fn hindered(&self) -> Option<TransportError> {
         None
     }
