@@ -603,6 +603,8 @@ int main(void)
     OK(dragon_memory_pool_create(&pool, 1 << 20, name, 42, NULL));
     IS(MEMORY_ERRNO, dragon_memory_pool_create(&again, 1 << 20, name, 43, NULL));
     IS(INVALID_ARGUMENT, dragon_memory_pool_create(&again, 1 << 20, "", 43, NULL));
+    /* The id of a pool that lives is no other one's. */
+    IS(INVALID_ARGUMENT, dragon_memory_pool_create(&again, 1 << 20, "umbra-c-twin", 42, NULL));
     OK(dragon_memory_pool_serialize(&serial, &pool));
     put(to_child[1], &serial);
     OK(dragon_memory_pool_serial_free(&serial));

@@ -96,6 +96,8 @@ static void refusals(umbra_pool pool, umbra_channel channel)
     struct reference reference;
     umbra_allocation allocation = 0, all;
     umbra_pool other = 0;
+    struct umbra_channel_options twins;
+    umbra_channel twin = 0, taken = 0;
     uint64_t result = 0, length = 0;
     char pad[2048];
     size_t got = 0;
@@ -123,6 +125,13 @@ static void refusals(umbra_pool pool, umbra_channel channel)
     refer(umbra_pool_reference, pool, &reference);
     reference.bytes[30] ^= 1;
     CHECK(umbra_pool_attach_reference(reference.bytes, reference.length, &other) == -UMBRA_EINVAL && other == 0);
+    memset(&twins, 0, sizeof twins);
+    twins.size = sizeof twins;
+    CHECK(umbra_uid_draw(NULL) == -UMBRA_EINVAL);
+    must(umbra_uid_draw(&twins.uid));
+    must(umbra_channel_create(&twins, &twin));
+    CHECK(umbra_channel_create(&twins, &taken) == -UMBRA_EINVAL && taken == 0);
+    must(umbra_channel_detach(twin));
     CHECK(umbra_pool_attach("no/name", &other) == -UMBRA_EINVAL);
     CHECK(umbra_pool_attach("umbra-c-none", &other) == -UMBRA_ESYSTEM);
     CHECK(umbra_channel_receive(channel, pad, sizeof pad, 0, 0, &got, NULL) == -UMBRA_EEMPTY);

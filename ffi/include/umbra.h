@@ -482,7 +482,7 @@ struct umbra_pool_options {
     size_t size;                    /* sizeof(struct umbra_pool_options) */
     uint64_t bytes;                 /* 0: 64 MiB */
     uint64_t granule;               /* the size of each block is a multiple of it; 0: 32 */
-    uint64_t uid;                   /* a number that its users know it by */
+    uint64_t uid;                   /* a number that its users know it by; but for 0, one pool of a process has it at a time */
     uint32_t blocks;                /* most allocations at a time; 0: as many as a share of the bytes can tell of */
     uint32_t members;               /* threads that use it at the same time, in all processes; 0: 64 */
     uint32_t memory;                /* UMBRA_MEMORY_... */
@@ -498,6 +498,9 @@ struct umbra_pool_statistics {
     uint64_t longest_free_bytes;
     uint64_t allocations;
 };
+
+/* A number for a pool or a channel that nobody else has drawn: it is random. */
+int umbra_uid_draw(uint64_t *uid);
 
 /* Makes a pool; name has 1 to 29 bytes without a slash, or is NULL. What dead processes left beside it is removed first. */
 int umbra_pool_create(const char *name, const struct umbra_pool_options *options, umbra_pool *pool);
@@ -545,7 +548,7 @@ typedef uint64_t umbra_channel;
 
 struct umbra_channel_options {
     size_t size;                    /* sizeof(struct umbra_channel_options) */
-    uint64_t uid;                   /* a number that its users know it by */
+    uint64_t uid;                   /* as for pools */
     uint32_t capacity;              /* messages that wait at once; 0: 100 */
     uint32_t block;                 /* bytes of a message, at least 256; 0: 1024 */
     uint32_t members;               /* processes that use it at once; 0: 32 */

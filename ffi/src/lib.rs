@@ -19,6 +19,7 @@
 //! memory    alloc, free, interrupt                  ranges of any length
 //! cached_memory  alloc, free, remember, forget      data of any length in one memory
 //! pool      create, attach, alloc, reference, destroy       memory that processes share
+//! uid       draw                                    numbers for pools and channels
 //! channel   create, attach, send, receive, poll, barrier    messages between processes
 //! channel_set   create, poll                     several channels at once
 //! stream    create, attach, supply, tasks         conversations between processes
@@ -97,3 +98,5 @@ pub mod station;
 pub mod stencil;
 #[allow(unsafe_code)]
 pub mod stream;
+#[allow(unsafe_code)]
+pub mod uid;

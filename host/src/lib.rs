@@ -29,6 +29,7 @@ pub mod stream;
 // The operating system, each service once.
 #[allow(unsafe_code)]
 pub mod sys;
+pub mod uid;
 // Remote memory access by libibverbs: foreign functions, behind safe types.
 #[allow(unsafe_code)]
 pub mod verbs;

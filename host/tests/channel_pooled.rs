@@ -1,7 +1,8 @@
 //! Channels that lie in a pool, as A69 wants streams to: who has their memory, and when it is the pool's again.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
-use std::process::{Child, Command};
+mod another;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -10,29 +11,29 @@ use std::time::{Duration, Instant};
 use umbra::channel::{Attributes, Channel, Error, SendOptions, Snapshot, Timeout, WaitMode};
 use umbra::pool::{self, Pool};
 use umbra::reference::{from_text, to_text};
-use umbra::sys::process::ProcessId;
+
+use another::Another;
 
 /// Far beyond anything that a loaded machine needs; only a hang lasts longer.
 const LONG: Timeout = Timeout::After(Duration::from_secs(60));
-const VARIABLE: &str = "UMBRA_TEST_POOLED";
 /// The 64 bits beside a reference of a pool.
 const MAKE: u64 = u64::MAX;
 
 fn pool() -> Arc<Pool> {
-    Arc::new(Pool::create(None, &pool::Attributes { bytes: 4 << 20, uid: 5, ..pool::Attributes::default() }).unwrap())
+    Arc::new(Pool::create(None, &pool::Attributes { bytes: 4 << 20, ..pool::Attributes::default() }).unwrap())
 }
 
 fn channel(pool: &Arc<Pool>) -> Channel {
-    Channel::create_in(pool, &Attributes { capacity: 4, block: 256, uid: 8, ..Attributes::default() }).unwrap()
+    let uid = umbra::uid::draw().unwrap();
+    Channel::create_in(pool, &Attributes { capacity: 4, block: 256, uid, ..Attributes::default() }).unwrap()
 }
 
 /// A process that answers over the second channel what comes over the first one: the bytes, or, to a reference of a pool,
 /// the reference of a channel that it made there. As a test of its own it does nothing.
 #[test]
 fn another_process() {
-    let Ok(text) = std::env::var(VARIABLE) else { return };
-    rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL)).unwrap();
-    let (from, to) = text.split_once(' ').unwrap();
+    let Some(role) = another::role() else { return };
+    let (from, to) = role.split_once(' ').unwrap();
     let [from, to] = [from, to].map(|text| Channel::attach_reference(&from_text(text).unwrap()).unwrap());
     let (receiver, sender) = (from.receiver(WaitMode::Idle).unwrap(), to.sender(SendOptions::default()).unwrap());
     let mut pad = [0; 2000];
@@ -49,38 +50,22 @@ fn another_process() {
     }
 }
 
-struct Another(Child);
-
-impl Another {
-    fn start(channels: [&Channel; 2]) -> Another {
-        let mut command = Command::new(std::env::current_exe().unwrap());
-        command.args(["--exact", "another_process", "--nocapture"]);
-        let names = channels.map(|channel| to_text(&channel.reference().unwrap())).join(" ");
-        Another(command.env(VARIABLE, names).spawn().unwrap())
-    }
-    fn kill(&mut self) {
-        self.0.kill().unwrap();
-        self.0.wait().unwrap();
-    }
-}
-
-impl Drop for Another {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
+/// That process, for these channels.
+fn echo(channels: [&Channel; 2]) -> Another {
+    Another::start(&channels.map(|channel| to_text(&channel.reference().unwrap())).join(" "))
 }
 
 #[test]
 fn a_channel_in_a_pool_is_attached_by_its_reference_and_freed_by_the_last_who_leaves_it_destroyed() {
     let pool = pool();
     let (ours, back) = (channel(&pool), channel(&pool));
-    assert_eq!((pool.blocks().count(), ours.uid().unwrap()), (2, 8));
+    assert_eq!(pool.blocks().count(), 2);
+    assert_ne!(ours.uid(), back.uid());
     assert_eq!(ours.share().unwrap_err(), Error::Pooled);
     let nobodys = Attributes { members: 0, ..Attributes::default() };
     assert!(Channel::create_in(&pool, &nobodys).is_err());
     assert_eq!(pool.blocks().count(), 2, "what could not be made leaves nothing");
-    let mut other = Another::start([&ours, &back]);
+    let mut other = echo([&ours, &back]);
     let (sender, receiver) = (ours.sender(SendOptions::default()).unwrap(), back.receiver(WaitMode::Idle).unwrap());
     // The second message goes through the pool in which the channels are.
     for len in [10, 1000] {
@@ -92,7 +77,7 @@ fn a_channel_in_a_pool_is_attached_by_its_reference_and_freed_by_the_last_who_le
     }
     let reference = ours.reference().unwrap();
     let seen = Snapshot::of_reference(&reference).unwrap();
-    assert_eq!((seen.uid, seen.capacity, seen.members.len()), (8, 4, 2));
+    assert_eq!((seen.uid, seen.capacity, seen.members.len()), (ours.uid().unwrap(), 4, 2));
     let known = Channel::attach_reference_with(&reference, [pool.clone()]).unwrap();
     known.destroy().unwrap();
     assert!(matches!(Channel::attach_reference(&reference), Err(Error::Destroyed)));
@@ -113,13 +98,13 @@ fn a_channel_in_a_pool_is_attached_by_its_reference_and_freed_by_the_last_who_le
 fn a_channel_in_a_pool_outlives_its_maker() {
     let pool = pool();
     let (ours, back) = (channel(&pool), channel(&pool));
-    let mut other = Another::start([&ours, &back]);
+    let mut other = echo([&ours, &back]);
     let (sender, receiver) = (ours.sender(SendOptions::default()).unwrap(), back.receiver(WaitMode::Idle).unwrap());
     sender.send(&pool.reference().unwrap(), MAKE, LONG).unwrap();
     let mut pad = [0; 400];
     let made = receiver.receive(&mut pad, LONG).unwrap();
     let lasting = Channel::attach_reference_with(&pad[..made.len], [pool.clone()]).unwrap();
-    let maker = ProcessId::of(other.0.id()).unwrap();
+    let maker = other.id();
     other.kill();
     pool.free_allocations_of(maker).unwrap();
     let echo = (lasting.sender(SendOptions::default()).unwrap(), lasting.receiver(WaitMode::Idle).unwrap());

@@ -1,43 +1,27 @@
 //! Channels of other hosts through a gateway: scenarios A51 to A56, with this host in disguise as another one.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
-use std::io::{BufRead as _, BufReader};
-use std::net::TcpListener;
-use std::process::{Child, Command, Stdio};
+mod another;
+mod gateways;
+
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rustix::process::Signal;
 use umbra::channel::{self, Attributes, Channel, Event, Kind, ReturnMode, SendOptions, Timeout, WaitMode};
-use umbra::gateway::{Error, Gateways, RemoteChannel, Server};
-use umbra::link::{Address, Listener};
+use umbra::gateway::{Error, Gateways, RemoteChannel};
+use umbra::link::Address;
 use umbra::pool::{self, Pool};
 use umbra::secret::Secret;
 use umbra::sys::host;
 
-/// Far beyond anything that a loaded machine needs; only a hang lasts longer.
-const LONG: Timeout = Timeout::After(Duration::from_secs(60));
-const NOW: Timeout = Timeout::Now;
-const ROLE: &str = "UMBRA_TEST_GATEWAY";
-
-fn secret() -> Secret {
-    Secret::from_bytes([7; 32])
-}
-
-fn serve() -> (Server, Address) {
-    let socket = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = Address::Tcp(socket.local_addr().unwrap());
-    (Server::start(Listener::Tcp(socket), secret()).unwrap(), address)
-}
-
-fn gateways(address: &Address) -> Gateways {
-    let gateways = Gateways::new(secret()).masquerading();
-    gateways.register(host::id(), address.clone()).unwrap();
-    gateways
-}
+use another::{Another, ready, until};
+use gateways::{ANYWHERE, LONG, NOW, be_a_gateway, gateways, secret, serve, start_gateway, text};
 
 fn channel(capacity: u32) -> Channel {
-    Channel::create(&Attributes { capacity, block: 256, uid: 3, ..Attributes::default() }).unwrap()
+    let uid = umbra::uid::draw().unwrap();
+    Channel::create(&Attributes { capacity, block: 256, uid, ..Attributes::default() }).unwrap()
 }
 
 fn remote<'g>(channel: &Channel, gateways: &'g Gateways) -> RemoteChannel<'g> {
@@ -52,65 +36,18 @@ fn refused<T>(error: channel::Error) -> Result<T, Error> {
     Err(Error::Channel(error))
 }
 
-fn until(what: &str, holds: impl Fn() -> bool) {
-    let start = Instant::now();
-    while !holds() {
-        assert!(start.elapsed() < Duration::from_secs(60), "waited in vain for {what}");
-        thread::sleep(Duration::from_millis(1));
-    }
-}
-
 /// What another process does; as a test of its own it does nothing.
 #[test]
 fn another_process() {
-    let Ok(role) = std::env::var(ROLE) else { return };
-    rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL)).unwrap();
-    match role.split_once(' ') {
-        // A gateway, which says where it listens.
-        None => {
-            let socket = TcpListener::bind(&role).unwrap();
-            println!("listens at {}", socket.local_addr().unwrap());
-            let _server = Server::start(Listener::Tcp(socket), secret()).unwrap();
-            thread::sleep(Duration::from_secs(600));
-        }
-        // A client that waits for a message.
-        Some((address, reference)) => {
-            let gateways = gateways(&Address::Tcp(address.parse().unwrap()));
-            let bytes = umbra::reference::from_text(reference).unwrap();
-            let remote = RemoteChannel::attach(&bytes, &gateways, LONG).unwrap();
-            let mut receiver = remote.receiver(LONG).unwrap();
-            println!("listens at nothing");
-            panic!("{:?}", receiver.receive(&mut [0; 256], Timeout::Never));
-        }
-    }
-}
-
-struct Another(Child, String);
-
-impl Another {
-    fn start(role: &str) -> Another {
-        let mut command = Command::new(std::env::current_exe().unwrap());
-        command.args(["--exact", "another_process", "--nocapture", "--test-threads=1"]).env(ROLE, role);
-        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
-        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        let said = |line: String| line.split_once("listens at ").map(|(_, address)| address.to_owned());
-        let address = lines.map_while(Result::ok).find_map(said).unwrap();
-        Another(child, address)
-    }
-    fn signal(&self, signal: rustix::process::Signal) {
-        rustix::process::kill_process(rustix::process::Pid::from_child(&self.0), signal).unwrap();
-    }
-    fn kill(&mut self) {
-        self.0.kill().unwrap();
-        self.0.wait().unwrap();
-    }
-}
-
-impl Drop for Another {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
+    let Some(role) = another::role() else { return };
+    // A client that waits for a message.
+    let Some((address, reference)) = role.split_once(' ') else { return be_a_gateway(&role) };
+    let gateways = gateways(&Address::Tcp(address.parse().unwrap()));
+    let bytes = umbra::reference::from_text(reference).unwrap();
+    let remote = RemoteChannel::attach(&bytes, &gateways, LONG).unwrap();
+    let mut receiver = remote.receiver(LONG).unwrap();
+    ready("waits");
+    panic!("{:?}", receiver.receive(&mut [0; 256], Timeout::Never));
 }
 
 #[test]
@@ -118,7 +55,10 @@ fn a51_sends_and_receives_are_the_same_as_at_hand() {
     let (_server, address) = serve();
     let (gateways, channel) = (gateways(&address), channel(4));
     let remote = remote(&channel, &gateways);
-    assert_eq!((remote.uid(), remote.capacity(), remote.block(), remote.host()), (3, 4, 256, host::id()));
+    assert_eq!(
+        (remote.uid(), remote.capacity(), remote.block(), remote.host()),
+        (channel.uid().unwrap(), 4, 256, host::id())
+    );
     let mut sender = remote.sender(SendOptions { client: u64::MAX, ..SendOptions::default() }, LONG).unwrap();
     let mut receiver = remote.receiver(LONG).unwrap();
     let (here, there) = (channel.sender(SendOptions::default()).unwrap(), channel.receiver(WaitMode::Idle).unwrap());
@@ -279,8 +219,7 @@ fn a52_gateways_are_registered_once_and_found_by_their_host() {
 
 #[test]
 fn a53_a_killed_gateway_is_an_error_for_all_who_wait_and_a_new_one_serves_them() {
-    let mut agent = Another::start("127.0.0.1:0");
-    let address = Address::Tcp(agent.1.parse().unwrap());
+    let (mut agent, address) = start_gateway(ANYWHERE);
     let (gateways, channel) = (gateways(&address), channel(4));
     let remote = remote(&channel, &gateways);
     let mut receivers: Vec<_> = (0..10).map(|_| remote.receiver(LONG).unwrap()).collect();
@@ -298,7 +237,7 @@ fn a53_a_killed_gateway_is_an_error_for_all_who_wait_and_a_new_one_serves_them()
     });
     // Nothing waits for a gateway that is not there, longer than it was told to.
     assert!(receivers[0].receive(&mut [0; 256], after(100)).is_err());
-    let _again = Another::start(&agent.1);
+    let _again = start_gateway(&text(&address));
     channel.sender(SendOptions::default()).unwrap().send(b"still here", 6, LONG).unwrap();
     assert_eq!(receivers[0].receive(&mut [0; 256], LONG).unwrap().hints, 6);
     assert_eq!(remote.count(), Ok(0));
@@ -307,10 +246,9 @@ fn a53_a_killed_gateway_is_an_error_for_all_who_wait_and_a_new_one_serves_them()
 #[test]
 fn a54_the_request_of_a_killed_client_ends_with_it() {
     let (server, address) = serve();
-    let Address::Tcp(at) = &address else { panic!("it is bound to a port") };
     let channel = channel(4);
     let reference = umbra::reference::to_text(&channel.reference().unwrap());
-    let mut client = Another::start(&format!("{at} {reference}"));
+    let (mut client, _) = Another::start_ready(&format!("{} {reference}", text(&address)));
     let waiting = || channel.poll(Event::BlockedReceivers, WaitMode::Idle, NOW).unwrap();
     until("the request", || waiting() == 1);
     client.kill();
@@ -323,16 +261,16 @@ fn a54_the_request_of_a_killed_client_ends_with_it() {
 
 #[test]
 fn a55_an_answer_that_comes_too_late_is_nobodys() {
-    let agent = Another::start("127.0.0.1:0");
-    let (gateways, channel) = (gateways(&Address::Tcp(agent.1.parse().unwrap())), channel(4));
+    let (agent, address) = start_gateway(ANYWHERE);
+    let (gateways, channel) = (gateways(&address), channel(4));
     let remote = remote(&channel, &gateways);
     let mut receiver = remote.receiver(LONG).unwrap();
-    agent.signal(rustix::process::Signal::STOP);
+    agent.signal(Signal::STOP);
     let start = Instant::now();
     let silent = receiver.receive(&mut [0; 256], after(100)).unwrap_err();
     assert_eq!(silent.code(), "CHANNEL_GATEWAY_TRANSPORT_WAIT_TIMEOUT");
     assert!(start.elapsed() < Duration::from_secs(20), "{:?}", start.elapsed());
-    agent.signal(rustix::process::Signal::CONT);
+    agent.signal(Signal::CONT);
     // What it asked for then is not answered to what it asks for now.
     let sender = channel.sender(SendOptions::default()).unwrap();
     until("the end of what nobody waits for", || channel.poll(Event::BlockedReceivers, WaitMode::Idle, NOW) == Ok(0));
@@ -343,24 +281,27 @@ fn a55_an_answer_that_comes_too_late_is_nobodys() {
 }
 
 #[test]
-fn a56_messages_of_one_handle_arrive_in_order() {
-    const COUNT: u64 = 3000;
+fn a56_messages_of_one_handle_arrive_in_order_and_others_between_them() {
+    const COUNTS: [u64; 2] = [100_000, 20_000];
     let (_server, address) = serve();
-    let (gateways, channel) = (gateways(&address), channel(8));
+    let (gateways, channel) = (gateways(&address), channel(64));
     let remote = remote(&channel, &gateways);
     let receiver = channel.receiver(WaitMode::Idle).unwrap();
     thread::scope(|scope| {
-        for client in 0..2 {
+        for (client, count) in (0..).zip(COUNTS) {
             let mut sender = remote.sender(SendOptions { client, ..SendOptions::default() }, LONG).unwrap();
-            scope.spawn(move || (0..COUNT).for_each(|n| sender.send(&n.to_le_bytes(), n, LONG).unwrap()));
+            scope.spawn(move || (0..count).for_each(|n| sender.send(&n.to_le_bytes(), n, LONG).unwrap()));
         }
-        let mut next = [0; 2];
-        for _ in 0..2 * COUNT {
+        let (mut next, mut changes, mut last) = ([0; 2], 0, None);
+        for _ in 0..COUNTS.iter().sum() {
             let mut pad = [0; 8];
             let message = receiver.receive(&mut pad, LONG).unwrap();
             let expected = &mut next[usize::try_from(message.client).unwrap()];
             assert_eq!((message.hints, u64::from_le_bytes(pad)), (*expected, *expected));
             *expected += 1;
+            changes += u64::from(last.replace(message.client) != Some(message.client));
         }
+        assert_eq!(next, COUNTS);
+        assert!(changes > 100, "the handles do not wait for each other: {changes} changes");
     });
 }

@@ -1,39 +1,21 @@
 //! Streams of other hosts through a gateway, with this host in disguise as another one.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::TcpListener;
-use std::process::{Child, Command, Stdio};
+mod another;
+mod gateways;
+
+use std::io::{Read as _, Write as _};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use umbra::channel::{Timeout, WaitMode};
-use umbra::gateway::{Error, Gateways, KEPT_MOST, RemoteStreams, Server};
-use umbra::link::{Address, Listener};
-use umbra::secret::Secret;
+use umbra::gateway::{Error, Gateways, KEPT_MOST, RemoteStreams};
+use umbra::link::Address;
 use umbra::stream::{self, Adapter, Attributes, Mode, ReceiveOptions, SendOptions};
 use umbra::sys::host;
 
-/// Far beyond anything that a loaded machine needs; only a hang lasts longer.
-const LONG: Timeout = Timeout::After(Duration::from_secs(60));
-const NOW: Timeout = Timeout::Now;
-const ROLE: &str = "UMBRA_TEST_STREAM_GATEWAY";
-
-fn secret() -> Secret {
-    Secret::from_bytes([7; 32])
-}
-
-fn serve() -> (Server, Address) {
-    let socket = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = Address::Tcp(socket.local_addr().unwrap());
-    (Server::start(Listener::Tcp(socket), secret()).unwrap(), address)
-}
-
-fn gateways(address: &Address) -> Gateways {
-    let gateways = Gateways::new(secret()).masquerading();
-    gateways.register(host::id(), address.clone()).unwrap();
-    gateways
-}
+use another::{Another, ready, until};
+use gateways::{ANYWHERE, LONG, NOW, be_a_gateway, gateways, secret, serve, start_gateway, text};
 
 fn adapter(mode: Mode) -> Adapter {
     Adapter::create(&Attributes { uid: 9, ring: 4096, tasks: true, ..Attributes::of(mode) }, []).unwrap()
@@ -55,53 +37,17 @@ fn long(len: usize) -> Vec<u8> {
 /// What another process does; as a test of its own it does nothing.
 #[test]
 fn another_process() {
-    let Ok(role) = std::env::var(ROLE) else { return };
-    rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL)).unwrap();
-    match role.split_once(' ') {
-        // A gateway, which says where it listens.
-        None => {
-            let socket = TcpListener::bind(&role).unwrap();
-            println!("listens at {}", socket.local_addr().unwrap());
-            let _server = Server::start(Listener::Tcp(socket), secret()).unwrap();
-            thread::sleep(Duration::from_secs(600));
-        }
-        // A client that sends without an end.
-        Some((address, reference)) => {
-            let gateways = gateways(&Address::Tcp(address.parse().unwrap()));
-            let bytes = umbra::reference::from_text(reference).unwrap();
-            let remote = RemoteStreams::attach(&bytes, &gateways, LONG).unwrap();
-            let mut sender = remote.send(&SendOptions::default(), LONG).unwrap();
-            sender.send(b"sent", 1, LONG).unwrap();
-            sender.keep(b"kept", 2).unwrap();
-            println!("listens at nothing");
-            thread::sleep(Duration::from_secs(600));
-        }
-    }
-}
-
-struct Another(Child, String);
-
-impl Another {
-    fn start(role: &str) -> Another {
-        let mut command = Command::new(std::env::current_exe().unwrap());
-        command.args(["--exact", "another_process", "--nocapture", "--test-threads=1"]).env(ROLE, role);
-        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
-        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        let said = |line: String| line.split_once("listens at ").map(|(_, address)| address.to_owned());
-        let address = lines.map_while(Result::ok).find_map(said).unwrap();
-        Another(child, address)
-    }
-    fn kill(&mut self) {
-        self.0.kill().unwrap();
-        self.0.wait().unwrap();
-    }
-}
-
-impl Drop for Another {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
+    let Some(role) = another::role() else { return };
+    // A client that sends without an end.
+    let Some((address, reference)) = role.split_once(' ') else { return be_a_gateway(&role) };
+    let gateways = gateways(&Address::Tcp(address.parse().unwrap()));
+    let bytes = umbra::reference::from_text(reference).unwrap();
+    let remote = RemoteStreams::attach(&bytes, &gateways, LONG).unwrap();
+    let mut sender = remote.send(&SendOptions::default(), LONG).unwrap();
+    sender.send(b"sent", 1, LONG).unwrap();
+    sender.keep(b"kept", 2).unwrap();
+    ready("sent");
+    thread::sleep(Duration::from_secs(600));
 }
 
 /// A client cannot have a gateway keep more than [`KEPT_MOST`] for it; nothing that it kept is lost by asking for more.
@@ -178,11 +124,7 @@ fn conversations_are_the_same_as_at_hand_in_every_mode() {
             assert_eq!(receiver.receive(NOW), refused(stream::Error::Ended), "again and again");
             receiver.close(LONG).unwrap();
         });
-        let until = Instant::now() + Duration::from_secs(60);
-        while adapter.counts().unwrap() != idle {
-            assert!(Instant::now() < until, "{mode:?}: {:?}", adapter.counts());
-            thread::sleep(Duration::from_millis(1));
-        }
+        until(&format!("idle streams: {mode:?}"), || adapter.counts().unwrap() == idle);
         assert_eq!(remote.counts(), Ok(idle));
     }
 }
@@ -300,10 +242,9 @@ fn refusals_and_deadlines_are_those_of_streams_at_hand() {
 #[test]
 fn a_client_that_dies_is_a_dead_end_and_its_stream_is_used_again() {
     let (server, address) = serve();
-    let Address::Tcp(at) = &address else { panic!("it is bound to a port") };
     let adapter = adapter(Mode::Nominal);
     let reference = umbra::reference::to_text(&adapter.reference().unwrap());
-    let mut client = Another::start(&format!("{at} {reference}"));
+    let (mut client, _) = Another::start_ready(&format!("{} {reference}", text(&address)));
     let mut receiver = adapter.receive(&ReceiveOptions::default(), LONG).unwrap();
     assert_eq!(receiver.receive(LONG).unwrap().bytes, b"sent");
     client.kill();
@@ -312,17 +253,13 @@ fn a_client_that_dies_is_a_dead_end_and_its_stream_is_used_again() {
     assert!(killed.elapsed() < Duration::from_secs(10), "{:?}", killed.elapsed());
     assert_eq!(receiver.close(LONG), Err(stream::Error::PeerDead));
     assert_eq!(adapter.counts().unwrap().idle, 8);
-    let until = Instant::now() + Duration::from_secs(60);
-    while server.lines() > 0 {
-        assert!(Instant::now() < until);
-        thread::sleep(Duration::from_millis(1));
-    }
+    until("the end of its line", || server.lines() == 0);
 }
 
 #[test]
 fn a_gateway_that_dies_ends_its_conversations_at_both_ends() {
-    let mut agent = Another::start("127.0.0.1:0");
-    let gateways = gateways(&Address::Tcp(agent.1.parse().unwrap()));
+    let (mut agent, address) = start_gateway(ANYWHERE);
+    let gateways = gateways(&address);
     let adapter = adapter(Mode::Nominal);
     let remote = remote(&adapter, &gateways);
     let mut sender = remote.send(&SendOptions::default(), LONG).unwrap();
@@ -337,7 +274,7 @@ fn a_gateway_that_dies_ends_its_conversations_at_both_ends() {
     }
     drop((sender, receiver));
     // What has no conversation is asked again.
-    let _again = Another::start(&agent.1);
+    let _again = start_gateway(&text(&address));
     adapter.reap().unwrap();
     assert_eq!(remote.counts().unwrap().idle, 8);
 }

@@ -1,15 +1,22 @@
-//! Pools of managed memory, between threads and between processes: A12, A13, A17, A18.
+//! Pools of managed memory, between threads and between processes: A01, A12, A13, A17, A18.
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
+
+mod another;
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use umbra::pool::{Attributes, Error, Lifetime, NAME_MAX, Pool, clean, list};
+use umbra::channel::Channel;
+use umbra::pool::{Allocation, Attributes, Error, Lifetime, NAME_MAX, Pool, clean, list};
+use umbra::reference::{from_text, to_text};
 use umbra::sys::process::ProcessId;
 
+use another::{Another, ready, until};
+
 const MIB: u64 = 1 << 20;
+/// What two pools are both called by their makers.
+const TWIN: u64 = 77;
 
 fn attributes(bytes: u64) -> Attributes {
     Attributes { bytes, ..Attributes::default() }
@@ -28,48 +35,34 @@ fn is_gone(name: &str) -> bool {
     !files(name).iter().any(|path| path.exists())
 }
 
-/// This program again, as a process that attaches to a pool or makes one, and sleeps until it is killed.
-struct Other(Child);
-
-impl Other {
-    fn start(what: &str, name: &str) -> Other {
-        let child = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "another_process", "--nocapture"])
-            .env("UMBRA_TEST_POOL", format!("{what} {name}"))
-            .stdout(Stdio::null())
-            .spawn()
-            .unwrap();
-        Other(child)
-    }
-
-    fn id(&self) -> ProcessId {
-        ProcessId::of(self.0.id()).unwrap()
-    }
-
-    fn kill(&mut self) {
-        self.0.kill().unwrap();
-        self.0.wait().unwrap();
-    }
-}
-
-impl Drop for Other {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
+/// A process that attaches to a pool or makes one, and sleeps until it is killed.
+fn other(what: &str, name: &str) -> Another {
+    Another::start(&format!("{what} {name}"))
 }
 
 #[test]
 fn another_process() {
-    let Ok(task) = std::env::var("UMBRA_TEST_POOL") else { return };
-    let (what, name) = task.split_once(' ').unwrap();
+    let Some(role) = another::role() else { return };
+    let (what, name) = role.split_once(' ').unwrap();
     let pool = match what {
         "create" => Pool::create(Some(name), &attributes(MIB)).unwrap(),
         "create-kept" => {
             let kept = Attributes { lifetime: Lifetime::LastUser, ..attributes(MIB) };
             Pool::create(Some(name), &kept).unwrap()
         }
-        _ => Pool::attach(name).unwrap(),
+        "twin" => {
+            let pool = Pool::create(None, &Attributes { uid: TWIN, ..attributes(MIB) }).unwrap();
+            let block = pool.alloc(100, 0).unwrap();
+            block.write(0, b"other").unwrap();
+            ready(to_text(&block.reference().unwrap()));
+            return std::thread::sleep(Duration::from_secs(60));
+        }
+        "attach" => Pool::attach(name).unwrap(),
+        churned => {
+            let seed = churned.strip_prefix("churn-").unwrap().parse().unwrap();
+            // A million takes and frees by all four.
+            return churn(&Pool::attach(name).unwrap(), seed, 250_000);
+        }
     };
     for _ in 0..30 {
         for len in [40, 1000, 50_000] {
@@ -79,15 +72,6 @@ fn another_process() {
         }
     }
     std::thread::sleep(Duration::from_secs(60));
-}
-
-/// Waits for what another process does.
-fn until(mut is_true: impl FnMut() -> bool) {
-    let start = Instant::now();
-    while !is_true() {
-        assert!(start.elapsed() < Duration::from_secs(50), "the other process does nothing");
-        std::thread::sleep(Duration::from_millis(2));
-    }
 }
 
 #[test]
@@ -168,8 +152,8 @@ fn a17_what_a_killed_process_held_stays_until_somebody_frees_it() {
     let name = name("killed");
     let pool = Pool::create(Some(&name), &attributes(MIB)).unwrap();
     let ours = pool.alloc(77, 1).unwrap();
-    let mut other = Other::start("attach", &name);
-    until(|| pool.blocks().count() == 9);
+    let mut other = other("attach", &name);
+    until("its blocks", || pool.blocks().count() == 9);
     let process = other.id();
     assert_eq!(pool.allocations_of(process).len(), 8);
     assert_eq!(pool.free_allocations_of(process), Err(Error::Lives(process)));
@@ -186,12 +170,12 @@ fn a17_what_a_killed_process_held_stays_until_somebody_frees_it() {
 #[test]
 fn a18_pools_of_killed_processes_are_removed() {
     let (ends, stays) = (name("ends"), name("stays"));
-    let mut others = [Other::start("create", &ends), Other::start("create-kept", &stays)];
+    let mut others = [other("create", &ends), other("create-kept", &stays)];
     let full = |name: &str| Pool::attach(name).is_ok_and(|pool| pool.blocks().count() == 9);
-    until(|| Path::new(&files(&ends)[0]).exists() && full(&ends));
-    until(|| full(&stays));
+    until("the first pool", || Path::new(&files(&ends)[0]).exists() && full(&ends));
+    until("the second pool", || full(&stays));
     let user = Pool::attach(&stays).unwrap();
-    others.iter_mut().for_each(Other::kill);
+    others.iter_mut().for_each(Another::kill);
     // Whoever makes a pool at the same time removes it too.
     let over = Pool::attach(&ends).unwrap_err();
     assert!(matches!(over, Error::Destroyed | Error::File { .. }), "{over}");
@@ -224,27 +208,113 @@ fn threads_share_a_handle() {
 }
 
 #[test]
-fn a12_two_pools_with_one_uid_are_never_taken_for_each_other() {
-    let make = || Pool::create(None, &Attributes { uid: 77, ..attributes(MIB) }).unwrap();
-    let (first, second) = (make(), make());
+fn a12_a_uid_is_one_pools_of_a_process_as_long_as_that_lives() {
+    let with = |uid| Attributes { uid, ..attributes(MIB) };
+    let uid = umbra::uid::draw().unwrap();
+    let name = name("uid");
+    let first = Pool::create(Some(&name), &with(uid)).unwrap();
+    let taken = Pool::create(None, &with(uid)).unwrap_err();
+    assert_eq!((&taken, taken.code()), (&Error::UidTaken(uid), "INVALID_ARGUMENT"));
+    let beside = format!("{name}2");
+    assert_eq!(Pool::create(Some(&beside), &with(uid)).unwrap_err(), taken);
+    assert!(is_gone(&beside), "nothing is left behind");
+    // Attaching is not making, and no number is none.
+    let same = Pool::attach(&name).unwrap();
+    assert_eq!(same.uid(), uid);
+    let nameless = [0, 0].map(|uid| Pool::create(None, &with(uid)).unwrap());
+    drop(same);
+    assert!(Pool::create(None, &with(uid)).is_err(), "the first one lives");
+    first.destroy().unwrap();
+    let second = Pool::create(None, &with(uid)).unwrap();
+    drop(first);
+    assert!(Pool::create(None, &with(uid)).is_err(), "the second one lives");
+    drop(second);
+    Pool::create(None, &with(uid)).unwrap();
+    drop(nameless);
+    // Channels have numbers of their own.
+    let channels = umbra::channel::Attributes { uid, ..umbra::channel::Attributes::default() };
+    let third = Pool::create(None, &with(uid)).unwrap();
+    let channel = Channel::create(&channels).unwrap();
+    let taken = Channel::create(&channels).unwrap_err();
+    assert_eq!((&taken, taken.code()), (&umbra::channel::Error::UidTaken(uid), "INVALID_ARGUMENT"));
+    channel.destroy().unwrap();
+    Channel::create(&channels).unwrap();
+    assert_eq!(third.uid(), uid);
+}
+
+#[test]
+fn a12_pools_of_two_processes_with_one_uid_are_never_taken_for_each_other() {
+    let first = Pool::create(None, &Attributes { uid: TWIN, ..attributes(MIB) }).unwrap();
+    let (_other, reference) = Another::start_ready("twin of it");
     let ours = first.alloc(100, 0).unwrap();
     ours.write(0, b"first").unwrap();
+    let references = [ours.reference().unwrap(), from_text(&reference).unwrap()];
+    let second = Pool::attach_reference(&references[1]).unwrap();
+    let theirs = second.allocation_of(&references[1]).unwrap();
     // The same place in both, and the same id.
-    let theirs = second.alloc(100, 0).unwrap();
-    theirs.write(0, b"other").unwrap();
     assert_eq!((ours.id(), first.uid()), (theirs.id(), second.uid()));
-    let references = [ours.reference().unwrap(), theirs.reference().unwrap()];
     let replaced = Err(Error::Reference(umbra::reference::Error::Replaced));
     assert_eq!(first.allocation_of(&references[1]).map(drop), replaced);
     assert_eq!(second.allocation_of(&references[0]).map(drop), replaced);
-    let again = Pool::attach_reference(&references[1]).unwrap();
-    let same = again.allocation_of(&references[1]).unwrap();
-    assert!(same.is_same(&theirs) && !same.is_same(&ours));
-    theirs.free().unwrap();
+    assert!(!theirs.is_same(&ours));
     let mut bytes = [0; 5];
+    theirs.read(0, &mut bytes).unwrap();
+    assert_eq!(&bytes, b"other");
+    theirs.free().unwrap();
     ours.read(0, &mut bytes).unwrap();
-    assert_eq!((&bytes, ours.exists(), same.exists()), (b"first", true, false));
+    assert_eq!((&bytes, ours.exists(), theirs.exists()), (b"first", true, false));
     second.destroy().unwrap();
     first.alloc(100, 0).unwrap();
-    assert_eq!(again.alloc(100, 0).map(drop), Err(Error::Destroyed));
+    assert_eq!(second.alloc(100, 0).map(drop), Err(Error::Destroyed));
+}
+
+/// Takes and frees blocks of up to 4096 bytes at random. Each is full of its own number, and is looked at before it is
+/// freed: somebody else's bytes in it would be those of another block at the same place.
+fn churn(pool: &Pool, seed: u64, operations: usize) {
+    let mut state = seed;
+    let mut below = |n: usize| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        usize::try_from(state >> 33).unwrap() % n
+    };
+    let pattern = |block: &Allocation<'_>| {
+        let word = block.id().to_bits().to_le_bytes();
+        word.into_iter().cycle().take(usize::try_from(block.len()).unwrap()).collect::<Vec<u8>>()
+    };
+    let (mut held, mut refused) = (Vec::new(), 0);
+    for _ in 0..operations {
+        if held.len() < 200 && below(2) == 0 {
+            match pool.alloc(below(4096) as u64 + 1, 0) {
+                Ok(block) => {
+                    block.write(0, &pattern(&block)).unwrap();
+                    held.push(block);
+                }
+                Err(error) => {
+                    assert!(matches!(error, Error::Alloc(_)), "seed {seed}: {error}");
+                    refused += 1;
+                }
+            }
+        } else if !held.is_empty() {
+            check_and_free(&held.swap_remove(below(held.len())), &pattern);
+        }
+    }
+    held.iter().for_each(|block| check_and_free(block, &pattern));
+    assert!(refused < operations / 4, "seed {seed}: the pool was full {refused} times");
+}
+
+fn check_and_free(block: &Allocation<'_>, pattern: &impl Fn(&Allocation<'_>) -> Vec<u8>) {
+    let mut bytes = vec![0; usize::try_from(block.len()).unwrap()];
+    block.read(0, &mut bytes).unwrap();
+    assert!(bytes == pattern(block), "block {:?} is not only its owner's", block.id());
+    block.free().unwrap();
+}
+
+#[test]
+fn a01_blocks_of_four_processes_never_overlap_and_all_of_the_pool_is_there_at_the_end() {
+    let name = name("churned");
+    let pool = Pool::create(Some(&name), &Attributes { granule: 32, ..attributes(MIB) }).unwrap();
+    let others: Vec<Another> = (0..4).map(|seed| other(&format!("churn-{seed}"), &name)).collect();
+    others.into_iter().for_each(Another::finish);
+    pool.reclaim().unwrap();
+    assert_eq!(pool.blocks().count(), 0);
+    pool.alloc(MIB, 0).unwrap();
 }

@@ -189,6 +189,11 @@ fn a_pool_and_channels_in_c_do_all_that_the_header_promises() {
 }
 
 #[test]
+fn a24_references_in_c_that_are_cut_or_changed_are_refused_and_nothing_behind_them_is_read() {
+    runs_alone("guard", &["thoroughly"], &[]);
+}
+
+#[test]
 fn streams_and_sets_of_channels_in_c_do_all_that_the_header_promises() {
     runs_alone("stream", &[], &[]);
 }

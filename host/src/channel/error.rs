@@ -28,6 +28,9 @@ pub enum Error {
     /// Somebody destroyed the channel, or its owner ended.
     #[error("channel was destroyed")]
     Destroyed,
+    /// A channel that this process made, and that lives, has the number already.
+    #[error("channel {0} of this process lives: destroy it first, or take another uid")]
+    UidTaken(u64),
     /// A capacity of zero.
     #[error("capacity 0 is below the minimum of one message")]
     CapacityTooSmall,
@@ -133,6 +136,7 @@ impl Error {
             Error::PadTooSmall { .. } => "CHANNEL_RECV_INVALID_DESTINATION_MEMORY",
             Error::MessageTooLarge { .. }
             | Error::NoPool
+            | Error::UidTaken(_)
             | Error::UnknownPool(_)
             | Error::UnknownMemory
             | Error::UnknownEvent(_)

@@ -70,6 +70,7 @@ use crate::pool::Pool;
 use crate::reference;
 use crate::sys::process::ProcessId;
 use crate::sys::segment::Segment;
+use crate::uid::{self, Claim};
 pub(crate) use frame::{Format, Frame, FrameError};
 use home::Home;
 use layout::View;
@@ -98,7 +99,7 @@ pub enum Kind {
 /// What the creator of a channel chooses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Attributes {
-    /// Its id, which users may choose as they like.
+    /// Its id, which users choose; but for 0, no two channels that a process made have the same while both live.
     pub uid: u64,
     /// Messages that wait at once.
     pub capacity: u32,
@@ -131,6 +132,8 @@ pub struct Channel {
     home: Home,
     seat: Seat,
     pools: Pools,
+    /// That no other channel of this process has its number.
+    claim: Claim,
 }
 
 impl Channel {
@@ -164,8 +167,9 @@ impl Channel {
 
     /// Makes a channel in memory that nobody else knows yet.
     fn begin(home: Home, attributes: &Attributes, pools: Pools) -> Result<Channel, Error> {
+        let claim = Claim::take(uid::Kind::Channel, attributes.uid).ok_or(Error::UidTaken(attributes.uid))?;
         layout::create(home.memory()?, attributes, reference::draw().map_err(Error::Random)?)?;
-        Self::join(home, pools)
+        Self::join(home, pools, claim)
     }
 
     /// Makes a channel that is destroyed when this process drops it or ends, also if it is killed: then as soon as
@@ -214,15 +218,15 @@ impl Channel {
     }
 
     fn used(home: Home, pools: Pools) -> Result<Channel, Error> {
-        let channel = Self::join(home, pools)?;
+        let channel = Self::join(home, pools, Claim::none(uid::Kind::Channel))?;
         channel.reap()?;
         if channel.is_destroyed()? { Err(Error::Destroyed) } else { Ok(channel) }
     }
 
-    fn join(home: Home, pools: Pools) -> Result<Channel, Error> {
+    fn join(home: Home, pools: Pools, claim: Claim) -> Result<Channel, Error> {
         let pools = pools.and(home.pool());
         let seat = home.while_it_lasts(|| Seat::take(&layout::attach(home.memory()?, u16::MAX)?.knowing(&pools)))?;
-        Ok(Channel { home, seat, pools })
+        Ok(Channel { home, seat, pools, claim })
     }
 
     /// As somebody without a place sees it.
@@ -305,7 +309,9 @@ impl Channel {
     /// # Errors
     /// [`Error::Destroyed`] if it was before.
     pub fn destroy(&self) -> Result<(), Error> {
-        if self.view()?.destroy() { Ok(()) } else { Err(Error::Destroyed) }
+        let view = self.view()?;
+        self.claim.release();
+        if view.destroy() { Ok(()) } else { Err(Error::Destroyed) }
     }
 
     /// Takes back what members held whose processes ended; how many they were. Who waits does it by himself.

@@ -67,7 +67,7 @@ pub struct Attributes {
     pub reserved: Vec<(u64, u32)>,
     /// Threads that use it at the same time, in all processes.
     pub members: u16,
-    /// A number that its users know it by.
+    /// A number that its users know it by; but for 0, no two pools that a process made have the same while both live.
     pub uid: u64,
     /// When it ends, if it has a name.
     pub lifetime: Lifetime,

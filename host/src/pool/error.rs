@@ -28,6 +28,9 @@ pub enum Error {
         /// What the system says.
         reason: SegmentError,
     },
+    /// A pool that this process made, and that lives, has the number already.
+    #[error("pool {0} of this process lives: destroy it first, or take another uid")]
+    UidTaken(u64),
     /// No random number, by which the pool is told from others.
     #[error("no random number: {0}")]
     Random(Errno),
@@ -109,6 +112,7 @@ impl Error {
         match self {
             Error::BadName(_)
             | Error::Unnamed(_)
+            | Error::UidTaken(_)
             | Error::Plan(_)
             | Error::Variable(_)
             | Error::OutOfBounds { .. }

@@ -162,6 +162,7 @@ impl Pool {
             return Err(Error::Destroyed);
         }
         self.files.iter().for_each(Files::remove);
+        self.claim.release();
         self.event().notify(&Futex);
         Ok(())
     }

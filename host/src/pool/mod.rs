@@ -65,6 +65,7 @@ use crate::sys::process::ProcessId;
 use crate::sys::segment::Segment;
 use crate::sys::shared_heap::SharedHeap;
 use crate::sys::{clock, host};
+use crate::uid::{self, Claim};
 use files::Files;
 use lanes::Lanes;
 
@@ -103,6 +104,8 @@ pub struct Pool {
     files: Option<Files>,
     /// What its handles do to the pool when they are dropped: only looking changes nothing.
     role: Role,
+    /// That no other pool of this process has its number.
+    claim: Claim,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -165,8 +168,9 @@ impl Pool {
 
     /// Makes a pool in memory that nobody else knows yet.
     fn begin(manifest: Segment, data: Segment, files: Option<Files>, attributes: &Attributes) -> Result<Pool, Error> {
+        let claim = Claim::take(uid::Kind::Pool, attributes.uid).ok_or(Error::UidTaken(attributes.uid))?;
         let shared = SharedHeap::create(manifest, attributes.plan()?, &attributes.reserved)?;
-        let pool = Pool { shared, data, lanes: Lanes::new(), files, role: Role::Creator };
+        let pool = Pool { shared, data, lanes: Lanes::new(), files, role: Role::Creator, claim };
         pool.with_hand(|_| ())?;
         let me = ProcessId::current()?;
         let instance = crate::reference::draw().map_err(Error::Random)?;
@@ -246,7 +250,8 @@ impl Pool {
 
     fn over(manifest: Segment, data: Segment, files: Option<Files>) -> Result<Pool, Error> {
         let shared = SharedHeap::attach(manifest, data.len() as u64)?;
-        let pool = Pool { shared, data, lanes: Lanes::new(), files, role: Role::Onlooker };
+        let claim = Claim::none(uid::Kind::Pool);
+        let pool = Pool { shared, data, lanes: Lanes::new(), files, role: Role::Onlooker, claim };
         // ORDERING: pairs with the store in `begin`: before it the words are not there.
         if pool.word(Word::Made).load(Ordering::Acquire) == 0 {
             return Err(AttachError::NotAHeap.into());
@@ -382,17 +387,5 @@ impl Pool {
     #[must_use]
     pub fn memory(&self) -> &'static str {
         Memory::word(self.word(Word::Memory).load(Ordering::Relaxed))
-    }
-
-    /// Drawn when it was made: no other pool has it.
-    #[must_use]
-    pub fn instance(&self) -> u64 {
-        self.word(Word::Instance).load(Ordering::Relaxed)
-    }
-
-    /// The number that its creator gave it.
-    #[must_use]
-    pub fn uid(&self) -> u64 {
-        self.word(Word::Uid).load(Ordering::Relaxed)
     }
 }

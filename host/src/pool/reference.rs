@@ -1,16 +1,29 @@
 //! Handing pools and allocations on as bytes.
 
+use umbra_core::atomic::Ordering;
 use umbra_core::reference::{Object, Place, Reference};
 
-use super::Pool;
 use super::error::Error;
 use super::files::{self, Files};
 use super::memory::Allocation;
+use super::{Pool, Word};
 use crate::reference::{self, at_descriptors, from_text, parse_local, to_bytes};
 use crate::sys::host;
 use crate::sys::process::ProcessId;
 
 impl Pool {
+    /// Drawn when it was made: no other pool has it.
+    #[must_use]
+    pub fn instance(&self) -> u64 {
+        self.word(Word::Instance).load(Ordering::Relaxed)
+    }
+
+    /// The number that its creator gave it.
+    #[must_use]
+    pub fn uid(&self) -> u64 {
+        self.word(Word::Uid).load(Ordering::Relaxed)
+    }
+
     /// The bytes by which any process of this user on this host attaches. Those of a pool without a name are good as long
     /// as this process lives and keeps the handle.
     ///

@@ -1,0 +1,95 @@
+//! Another process of a test: the test program again, which then runs nothing but its test `another_process`.
+#![allow(dead_code, reason = "each test program uses a part of it")]
+#![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
+
+use std::io::{BufRead as _, BufReader};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal};
+use umbra::sys::process::ProcessId;
+
+const VARIABLE: &str = "UMBRA_TEST_ROLE";
+/// What a process says before the word that its starter waits for.
+const READY: &str = "ready: ";
+
+/// What this process was started for, if it is another one; it ends with the test that started it.
+pub(crate) fn role() -> Option<String> {
+    let role = std::env::var(VARIABLE).ok()?;
+    rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).unwrap();
+    Some(role)
+}
+
+/// Says that this process is ready, with a word about it.
+pub(crate) fn ready(word: impl std::fmt::Display) {
+    println!("{READY}{word}");
+}
+
+/// Waits for what others do.
+pub(crate) fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !holds() {
+        assert!(start.elapsed() < Duration::from_secs(60), "waited in vain for {what}");
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// A process, which is killed at the latest when this is dropped.
+pub(crate) struct Another(Child);
+
+impl Another {
+    fn command(role: &str) -> Command {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args(["--exact", "another_process", "--nocapture", "--test-threads=1"]).env(VARIABLE, role);
+        command
+    }
+
+    /// Starts one.
+    pub(crate) fn start(role: &str) -> Another {
+        Another(Self::command(role).stdout(Stdio::null()).spawn().unwrap())
+    }
+
+    /// Starts one, and waits until it says that it is ready; the word that it says then.
+    pub(crate) fn start_ready(role: &str) -> (Another, String) {
+        let mut another = Another(Self::command(role).stdout(Stdio::piped()).spawn().unwrap());
+        let lines = BufReader::new(another.0.stdout.take().unwrap()).lines();
+        let said = |line: String| line.split_once(READY).map(|(_, word)| word.to_owned());
+        let word = lines.map_while(Result::ok).find_map(said).unwrap();
+        (another, word)
+    }
+
+    /// Waits until it has ended well.
+    pub(crate) fn finish(mut self) {
+        let mut status = None;
+        until("the end of another process", || {
+            status = self.0.try_wait().unwrap();
+            status.is_some()
+        });
+        assert!(status.is_some_and(|status| status.success()), "another process failed: {status:?}");
+    }
+
+    /// Its number and start.
+    pub(crate) fn id(&self) -> ProcessId {
+        ProcessId::of(self.0.id()).unwrap()
+    }
+
+    /// Sends it a signal.
+    pub(crate) fn signal(&self, signal: Signal) {
+        rustix::process::kill_process(Pid::from_child(&self.0), signal).unwrap();
+    }
+
+    /// Kills it, and waits until it is gone.
+    pub(crate) fn kill(&mut self) {
+        self.0.kill().unwrap();
+        self.0.wait().unwrap();
+    }
+}
+
+impl Drop for Another {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
