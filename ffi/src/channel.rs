@@ -39,7 +39,7 @@ impl From<Error> for Failure {
             Error::VersionMismatch(_) => Code::Version,
             Error::Damaged => Code::Damaged,
             Error::Reference(reference) => return reference.into(),
-            Error::Segment(_) | Error::Random(_) | Error::Process(_) => Code::System,
+            Error::Segment(_) | Error::Random(_) | Error::Descriptor(_) | Error::Process(_) => Code::System,
             _ => Code::Invalid,
         };
         Failure::new(code, error)

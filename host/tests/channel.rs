@@ -6,9 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use umbra::channel::{
-    Attributes, Channel, ChannelSet, Error, Event, Kind, Ready, ReturnMode, SendOptions, Timeout, WaitMode,
-};
+use umbra::channel::{Attributes, Channel, Error, Event, Kind, ReturnMode, SendOptions, Timeout, WaitMode};
 
 /// Far beyond anything that a loaded machine needs; only a hang lasts longer.
 const LONG: Timeout = Timeout::After(Duration::from_secs(60));
@@ -365,55 +363,6 @@ fn a44_a_semaphore_counts() {
         }
     });
     assert_eq!(shared.semaphore().unwrap().count(), 3);
-}
-
-#[test]
-fn a45_a_set_reports_every_ready_member_in_turn_until_it_is_not() {
-    let channels: Vec<Channel> = (0..16).map(|_| channel(4)).collect();
-    let set = ChannelSet::new(&channels, Event::In).unwrap();
-    assert_eq!(set.poll(WaitMode::Idle, Timeout::Now), Err(Error::Timeout));
-    let start = Instant::now();
-    assert_eq!(set.poll(WaitMode::Idle, after(50)), Err(Error::Timeout));
-    assert!(start.elapsed() >= Duration::from_millis(50));
-    let send = |at: usize, n| channels[at].sender(SendOptions::default()).unwrap().send(b"", n, LONG).unwrap();
-    for at in [3, 5, 9] {
-        send(at, 0);
-    }
-    let reported: Vec<usize> = (0..6).map(|_| set.poll(WaitMode::Idle, LONG).unwrap().index).collect();
-    assert_eq!(reported, [3, 5, 9, 3, 5, 9], "again and again, in turn");
-    for at in [3, 5, 9] {
-        channels[at].receiver(WaitMode::Idle).unwrap().pop(Timeout::Now).unwrap();
-    }
-    assert_eq!(set.poll(WaitMode::Adaptive, Timeout::Now), Err(Error::Timeout));
-    // Several pollers, and a message on the same channels again and again.
-    const MESSAGES: usize = 2_000;
-    let received = thread::scope(|scope| {
-        let pollers: Vec<_> = MODES
-            .map(|mode| {
-                let (set, channels) = (&set, &channels);
-                scope.spawn(move || {
-                    let mut received = 0;
-                    loop {
-                        let ready = set.poll(mode, LONG).unwrap();
-                        if ready.event.is_none() {
-                            return received;
-                        }
-                        let receiver = channels[ready.index].receiver(WaitMode::Idle).unwrap();
-                        received += usize::from(receiver.pop(Timeout::Now).is_ok());
-                    }
-                })
-            })
-            .into();
-        for n in 0..MESSAGES {
-            send(n * 7 % 16, 0);
-        }
-        until("all messages received", || channels.iter().all(|channel| channel.count() == Ok(0)));
-        channels[2].destroy().unwrap();
-        pollers.into_iter().map(|poller| poller.join().unwrap()).sum::<usize>()
-    });
-    assert_eq!(received, MESSAGES);
-    assert_eq!(set.poll(WaitMode::Idle, LONG), Ok(Ready { index: 2, event: None }));
-    assert_eq!(ChannelSet::new(&channels, Event::Size).unwrap_err(), Error::UnknownEvent(6));
 }
 
 #[test]

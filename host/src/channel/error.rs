@@ -95,6 +95,9 @@ pub enum Error {
         /// Channels asked for.
         members: usize,
     },
+    /// No descriptor to wait for a set by.
+    #[error("no descriptor to wait for channels by: {0}")]
+    Descriptor(Errno),
     /// As many processes use the channel as it has room for.
     #[error("{0} finds no room: as many processes use the channel as it was made for")]
     TooManyMembers(Identity),
@@ -153,7 +156,7 @@ impl Error {
             Error::Damaged => "CHANNEL_BUFFER_ERROR",
             Error::Segment(_) => "MEMORY_ERRNO",
             Error::Reference(error) => error.code(),
-            Error::Random(_) | Error::Process(_) => "FAILURE",
+            Error::Random(_) | Error::Descriptor(_) | Error::Process(_) => "FAILURE",
         }
     }
 }

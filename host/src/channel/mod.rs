@@ -33,6 +33,7 @@
 //! whether the other members live.
 
 mod barrier;
+mod bell;
 mod error;
 mod frame;
 mod handing;
@@ -54,6 +55,7 @@ use std::sync::Arc;
 use umbra_core::crew::Identity;
 
 pub use barrier::Barrier;
+pub use bell::Bell;
 pub use error::Error;
 pub use look::{Snapshot, find};
 pub use memory::Parcel;

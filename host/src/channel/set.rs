@@ -9,6 +9,7 @@
 use umbra_core::atomic::{AtomicU64, Ordering};
 use umbra_core::event::{EventCount, SLICE, Wait};
 
+use super::bell::Bell;
 use super::error::Error;
 use super::layout::View;
 use super::poll::{Event, holds};
@@ -114,6 +115,35 @@ impl<'a> ChannelSet<'a> {
             futex::sleep_any(&asleep, deadline.min(now + SLICE));
             self.members.iter().for_each(|member| member.watch.patrol());
         }
+    }
+}
+
+/// Rings.
+impl ChannelSet<'_> {
+    /// Rings a bell whenever a member is ready, until the bell's [end](Bell::end): runs so long, asleep, in a thread that the
+    /// caller has for it. A destroyed member is ready.
+    ///
+    /// # Errors
+    /// [`Error::SetTooLarge`] if there is no place beside the members for the bell.
+    pub fn ring(&self, bell: &Bell) -> Result<(), Error> {
+        if self.members.len() >= futex::MOST {
+            return Err(Error::SetTooLarge { members: self.members.len() });
+        }
+        let is_ready = || self.members.iter().any(Member::is_ready);
+        while !bell.is_over() {
+            bell.await_silence();
+            let changes = bell.changes();
+            while !bell.is_over() && !is_ready() {
+                let mut asleep: Vec<_> = self.members.iter().map(Member::announce).collect();
+                asleep.push((changes.word(), changes.announce()));
+                if !bell.is_over() && !is_ready() {
+                    futex::sleep_any(&asleep, Futex.now() + SLICE);
+                    self.members.iter().for_each(|member| member.watch.patrol());
+                }
+            }
+            bell.strike();
+        }
+        Ok(())
     }
 }
 
