@@ -156,20 +156,76 @@ impl Bins {
 
 #[cfg(test)]
 mod tests {
+    use std::{vec, vec::Vec};
+
     use super::*;
 
-    #[test]
-    fn bins_are_in_the_order_of_lengths_and_a_thirty_second_wide() {
-        let mut last = Bin::of(1);
-        let mut shortest = 1;
-        for length in 1..100_000_u32 {
-            let bin = Bin::of(length);
-            if bin != last {
-                assert!((bin.first, bin.second) > (last.first, last.second), "{length}");
-                (last, shortest) = (bin, length);
+    /// Every bin, with the least and the greatest length that stand in it, worked out by adding up widths.
+    fn every_bin() -> Vec<(Bin, u32, u32)> {
+        let mut bins = vec![];
+        let mut least = 0_u64;
+        for first in 0..FIRST {
+            let width = 1_u64 << first.saturating_sub(1);
+            for second in 0..SECOND {
+                let bin = Bin { first: first as u8, second: second as u8 };
+                bins.push((bin, least as u32, (least + width - 1) as u32));
+                least += width;
             }
-            assert!((length - shortest) * 32 <= shortest, "{length} shares a bin with {shortest}");
         }
-        assert_eq!(Bin::of(u32::MAX), Bin { first: FIRST as u8 - 1, second: SECOND as u8 - 1 });
+        assert_eq!(least, 1 << 32, "all lengths, and each once");
+        bins
+    }
+
+    #[test]
+    fn s76_every_length_has_the_bin_that_it_lies_in_and_bins_are_a_thirty_second_wide() {
+        for (bin, least, greatest) in every_bin() {
+            assert!(least < SECOND as u32 || (greatest - least + 1) * SECOND as u32 <= least, "{bin:?}");
+            // What is between them has the same bin, because neither the power of two nor the shifted bits change.
+            assert_eq!((Bin::of(least), Bin::of(greatest)), (bin, bin));
+            assert_eq!(least ^ greatest, greatest - least, "the lowest bits run from all zeros to all ones");
+        }
+        let every = every_bin();
+        // Nothing rests on that: all of the short ones, and some of the others.
+        for length in (0..1 << 18).chain((0..=u32::MAX).step_by(65_521)) {
+            let found = Bin::of(length);
+            let (bin, least, greatest) = every[usize::from(found.first) * SECOND + usize::from(found.second)];
+            assert!(bin == found && (least..=greatest).contains(&length), "{length}");
+        }
+    }
+
+    struct Length(u32, Links);
+    impl Binned for Length {
+        fn length(&self) -> u32 {
+            self.0
+        }
+        fn links(&mut self) -> &mut Links {
+            &mut self.1
+        }
+        fn next(&self) -> u32 {
+            self.1.next
+        }
+    }
+
+    #[test]
+    fn s76_the_next_bin_above_and_the_top_are_those_that_counting_finds() {
+        let all = every_bin();
+        // Every bin alone, and beside one far above, asked for from every other.
+        for held in 0..all.len() {
+            let mut records: Vec<_> =
+                [all[held].1, all[all.len() - 1 - held / 2].2].map(|of| Length(of, Links::NONE)).into();
+            for count in 1..=2 {
+                let mut bins = Bins::EMPTY;
+                (0..count).for_each(|index| bins.link(&mut records, index));
+                let taken: Vec<Bin> = records[..count as usize].iter().map(|record| Bin::of(record.0)).collect();
+                let order = |bin: &Bin| (bin.first, bin.second);
+                assert_eq!(bins.top(), taken.iter().copied().max_by_key(order));
+                for (bin, ..) in &all {
+                    let above = taken.iter().copied().filter(|held| order(held) > order(bin)).min_by_key(order);
+                    assert_eq!(bins.above(*bin), above, "above {bin:?} of {taken:?}");
+                }
+                (0..count).for_each(|index| bins.unlink(&mut records, index));
+                assert_eq!((bins.top(), bins.first, bins.second), (None, 0, [0; FIRST]));
+            }
+        }
     }
 }
