@@ -2,6 +2,7 @@
 
 use crate::cache::Partial;
 
+use super::chain::Met;
 use super::client::Client;
 use super::error::{AllocError, FreeError};
 use super::grant::Grant;
@@ -10,7 +11,7 @@ use super::layout::{Contract, NIL};
 /// Ids that are looked for before anything is done for the first of them.
 const AT_ONCE: usize = 32;
 
-impl<C: Contract> Client<'_, C> {
+impl<'a, C: Contract> Client<'a, C> {
     /// [`Client::alloc`] of each element of `data` in order; the grants take the first places of `grants`. As many as the
     /// shorter slice has. Faster than one by one, because the processor waits for all lines together, which it does not
     /// across compare-and-swaps.
@@ -41,11 +42,11 @@ impl<C: Contract> Client<'_, C> {
     fn in_batches<E>(
         &self,
         data: &[u64],
-        mut each: impl FnMut(u64, Option<u32>) -> Result<(), E>,
+        mut each: impl FnMut(u64, Option<Met<'a>>) -> Result<(), E>,
     ) -> Result<(), Partial<E>> {
         let mut done = 0;
         for batch in data.chunks(AT_ONCE) {
-            let (mut first, mut glanced) = ([NIL; AT_ONCE], [None; AT_ONCE]);
+            let (mut first, mut glanced) = ([NIL; AT_ONCE], [None::<Met<'a>>; AT_ONCE]);
             for (first, &data) in first.iter_mut().zip(batch) {
                 *first = self.parts.first(data);
             }

@@ -9,6 +9,7 @@
 //! for; so only those who have the bucket to themselves know that something is *not* there.
 
 use crate::atomic::{AtomicU64, Ordering, spin_hint};
+use crate::fetch::fetch_to_read;
 use crate::shared_slots::Owner;
 
 use super::error::Blocked;
@@ -31,6 +32,14 @@ pub(super) struct Held<'p, 'a> {
     mark: u64,
 }
 
+/// A slot that had the data that was looked for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Met<'a> {
+    pub(super) slot: u32,
+    pub(super) word: &'a AtomicU64,
+    pub(super) key: &'a AtomicU64,
+}
+
 /// What a slot hangs on in its chain.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place<'a> {
@@ -48,19 +57,22 @@ impl<'a> Parts<'a> {
 
     /// The slot of `data`, if it is met on the way.
     #[inline]
-    pub(super) fn glance(&self, data: u64) -> Option<u32> {
+    pub(super) fn glance(&self, data: u64) -> Option<Met<'a>> {
         self.glance_from(self.first(data), data)
     }
 
     /// The slot of `data`, if it is met on the way from this one.
     #[inline]
-    pub(super) fn glance_from(&self, mut at: u32, data: u64) -> Option<u32> {
+    pub(super) fn glance_from(&self, mut slot: u32, data: u64) -> Option<Met<'a>> {
         for _ in 0..HOPS {
-            let [_, key] = self.slots.get(at as usize)?;
+            let [word, key] = self.slots.get(slot as usize)?;
+            let link = self.links.get(slot as usize)?;
+            // If it is needed, then after the data has come, which takes as long.
+            fetch_to_read(link);
             if key.load(Ordering::Acquire) == data {
-                return Some(at);
+                return Some(Met { slot, word, key });
             }
-            at = self.links.get(at as usize)?.load(Ordering::Acquire) as u32;
+            slot = link.load(Ordering::Acquire) as u32;
         }
         None
     }

@@ -8,8 +8,8 @@ use crate::shared_slots::Owner;
 
 use super::SlotCache;
 use super::chain::Held;
-use super::error::{AllocError, Blocked, FreeError, LookError, ReclaimError};
-use super::grant::{Grant, Pin};
+use super::error::{AllocError, Blocked, LookError, ReclaimError};
+use super::grant::Grant;
 use super::layout::{Contract, Parts};
 use super::members::{Count, Reclaimed};
 use super::take::{ATTEMPTS, Failed};
@@ -21,7 +21,7 @@ pub struct Client<'a, C> {
     pub(super) parts: Parts<'a>,
     owner: Owner,
     identity: Identity,
-    field: Field,
+    pub(super) field: Field,
     contract: PhantomData<C>,
 }
 impl<C> Copy for Client<'_, C> {}
@@ -32,7 +32,7 @@ impl<C> Clone for Client<'_, C> {
 }
 
 /// What became of an attempt to refer to a slot.
-enum Joined {
+pub(super) enum Joined {
     Granted(Grant),
     /// The slot has, or soon has, other data.
     Gone,
@@ -61,31 +61,8 @@ impl<'a, C: Contract> Client<'a, C> {
         if self.parts.is_interrupted() { Err(Interrupted) } else { Ok(()) }
     }
 
-    /// Takes a reference to the slot of `data`, which is assigned now if it was not: to an empty slot, else to one
-    /// whose idle content is not used any more.
-    ///
-    /// # Errors
-    /// [`AllocError`]; [`AllocError::Full`] is where a blocking caller waits for a `free`.
-    #[inline]
-    pub fn alloc(&self, data: u64) -> Result<Grant, AllocError> {
-        self.alloc_at(data, self.parts.glance(data))
-    }
-
-    /// [`Client::alloc`] of data whose slot may be the one at which a glance found it.
-    #[inline]
-    pub(super) fn alloc_at(&self, data: u64, glanced: Option<u32>) -> Result<Grant, AllocError> {
-        self.working()?;
-        if let Some(slot) = glanced
-            && let Joined::Granted(grant) = self.join(slot, data)
-        {
-            return Ok(grant);
-        }
-        self.alloc_alone(self.parts.bucket(data), data)
-    }
-
     /// A further reference to a slot that probably belongs to `data`.
-    #[inline]
-    fn join(&self, slot: u32, data: u64) -> Joined {
+    pub(super) fn join(&self, slot: u32, data: u64) -> Joined {
         let Some(mut word) = self.parts.word(slot) else { return Joined::Gone };
         for _ in 0..ATTEMPTS {
             let (found, next) = match word.state() {
@@ -109,7 +86,6 @@ impl<'a, C: Contract> Client<'a, C> {
     }
 
     /// With the reference the slot keeps its data: so now it is certain whose it is.
-    #[inline]
     fn confirm(&self, grant: Grant, data: u64) -> Joined {
         if self.parts.key(grant.slot) == Some(data) {
             if grant.found == Found::Empty {
@@ -129,7 +105,7 @@ impl<'a, C: Contract> Client<'a, C> {
 
     /// With the bucket for itself: finds the slot, or assigns one.
     #[cold]
-    fn alloc_alone(&self, bucket: usize, data: u64) -> Result<Grant, AllocError> {
+    pub(super) fn alloc_alone(&self, bucket: usize, data: u64) -> Result<Grant, AllocError> {
         let held = self.parts.hold(bucket, self.owner)?;
         let Some(slot) = held.find(data)? else { return self.assign(&held, data) };
         match self.join(slot, data) {
@@ -173,7 +149,7 @@ impl<'a, C: Contract> Client<'a, C> {
             // The word first: if it is replaced later, the data was still that.
             (known && self.parts.key(slot) == Some(data)).then_some((slot, word))
         };
-        if let Some(found) = self.parts.glance(data).and_then(assigned) {
+        if let Some(found) = self.parts.glance(data).and_then(|met| assigned(met.slot)) {
             return Ok(Some(found));
         }
         let held = self.parts.hold(self.parts.bucket(data), self.owner)?;
@@ -181,7 +157,6 @@ impl<'a, C: Contract> Client<'a, C> {
     }
 
     /// Replaces the word as long as `next` says by what; the word that was replaced.
-    #[inline]
     pub(super) fn change(&self, slot: u32, next: impl Fn(Word) -> Option<Word>) -> Result<Word, Option<Word>> {
         let mut word = self.parts.word(slot).ok_or(None)?;
         for _ in 0..ATTEMPTS {
@@ -194,8 +169,7 @@ impl<'a, C: Contract> Client<'a, C> {
     }
 
     /// Gives back a reference of this process; whether there was one to a word of which `is` holds.
-    #[inline]
-    fn release(&self, slot: u32, is: impl Fn(Word) -> bool) -> bool {
+    pub(super) fn release(&self, slot: u32, is: impl Fn(Word) -> bool) -> bool {
         let change = |word: Word| (word.count(self.field) > 0 && is(word)).then(|| word.released(self.field));
         match self.change(slot, change) {
             Ok(word) => {
@@ -205,56 +179,6 @@ impl<'a, C: Contract> Client<'a, C> {
                 true
             }
             Err(_) => false,
-        }
-    }
-
-    /// Gives a reference back. Without content, or with content that shall leave, the last one empties the slot.
-    ///
-    /// # Errors
-    /// [`FreeError`] if this process has no reference.
-    #[inline]
-    pub fn free(&self, data: u64) -> Result<(), FreeError> {
-        self.free_at(data, self.parts.glance(data))
-    }
-
-    /// [`Client::free`] of data whose slot may be the one at which a glance found it.
-    #[inline]
-    pub(super) fn free_at(&self, data: u64, glanced: Option<u32>) -> Result<(), FreeError> {
-        self.working()?;
-        // With a reference of this process the slot keeps its data, so a glance that finds it is enough.
-        if glanced.is_some_and(|slot| self.release(slot, |_| self.parts.key(slot) == Some(data))) {
-            return Ok(());
-        }
-        let (slot, _) = self.find(data)?.ok_or(FreeError::NotAssigned { data })?;
-        if self.release(slot, |_| self.parts.key(slot) == Some(data)) {
-            Ok(())
-        } else {
-            Err(FreeError::NotInUse { data })
-        }
-    }
-
-    /// [`Client::alloc`], with the reference as a value.
-    ///
-    /// # Errors
-    /// [`AllocError`].
-    #[inline]
-    pub fn pin(&self, data: u64) -> Result<Pin, AllocError> {
-        Ok(Pin { data, grant: self.alloc(data)? })
-    }
-
-    /// Gives the reference back, without looking for the data.
-    ///
-    /// # Errors
-    /// [`FreeError`] if the cache was interrupted. A pin of another cache is refused too, unless this one has the same
-    /// data in the same slot, assigned as often as there, and this process refers to it.
-    #[inline]
-    pub fn free_pin(&self, pin: Pin) -> Result<(), FreeError> {
-        self.working()?;
-        let Pin { data, grant: Grant { slot, generation, .. } } = pin;
-        if self.release(slot, |word| word.generation() == generation && self.parts.key(slot) == Some(data)) {
-            Ok(())
-        } else {
-            Err(FreeError::NotAssigned { data })
         }
     }
 

@@ -13,7 +13,7 @@ use super::error::AttachError;
 use super::vacancy::{self, Vacancy};
 use super::word::{COUNT_BITS, EMPTY};
 
-const MAGIC: u64 = u64::from_le_bytes(*b"umbrshc2");
+const MAGIC: u64 = u64::from_le_bytes(*b"umbrshc3");
 const CONTRACT: usize = 1;
 const SLOTS: usize = 2;
 const SEED: usize = 3;
@@ -105,9 +105,10 @@ const fn even(slots: usize) -> usize {
 /// The parts, as one process looks at them; where they lie was checked and is not read again.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Parts<'a> {
-    header: &'a [AtomicU64],
+    header: &'a [AtomicU64; HEADER],
     pub(super) crew: Crew<'a>,
     pub(super) heads: &'a [AtomicU64],
+    lines: usize,
     /// Word and data.
     pub(super) slots: &'a [[AtomicU64; 2]],
     pub(super) links: &'a [AtomicU64],
@@ -162,7 +163,7 @@ impl<'a> Parts<'a> {
     fn cut(words: &'a [AtomicU64], slots: usize, sharing: Sharing, seed: u64) -> Result<Self, AttachError> {
         let bad = AttachError::BadSize { words: words.len() };
         let words = words.get(..words_for(slots, sharing).ok_or(bad)?).ok_or(bad)?;
-        let (header, words) = words.split_at(HEADER);
+        let (header, words) = words.split_first_chunk().ok_or(bad)?;
         let (crew, words) = words.split_at(Crew::words_for(sharing.owners as u16));
         let (heads, words) = words.split_at(buckets(slots));
         let (pairs, words) = words.split_at(2 * even(slots));
@@ -170,7 +171,8 @@ impl<'a> Parts<'a> {
         let (pairs, _) = pairs[..2 * slots].as_chunks();
         let vacancy = Vacancy::new(words, slots).ok_or(bad)?;
         let crew = Crew::attach(crew);
-        Ok(Parts { header, crew, heads, slots: pairs, links: &links[..slots], vacancy, sharing, seed })
+        let lines = heads.len() / LINE;
+        Ok(Parts { header, crew, heads, lines, slots: pairs, links: &links[..slots], vacancy, sharing, seed })
     }
 
     #[inline]
@@ -190,11 +192,10 @@ impl<'a> Parts<'a> {
     /// The bucket of a data id; those of eight consecutive ids lie in one line.
     #[inline]
     pub(super) fn bucket(&self, data: u64) -> usize {
-        let mixed = ((data / LINE as u64) ^ self.seed).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        // The upper half alone would be blind to what the ids' upper bits add.
-        let mixed = (mixed ^ (mixed >> 32)).wrapping_mul(0xd6e8_feb8_6659_fd93);
-        let lines = (self.heads.len() / LINE) as u64;
-        let line = ((mixed >> 32) * lines) >> 32;
+        let wide = u128::from((data / LINE as u64) ^ self.seed) * u128::from(0x9e37_79b9_7f4a_7c15_u64);
+        // The upper half alone would be blind to what the ids' lower bits add, and the lower half to the upper bits.
+        let mixed = (wide >> 64) as u64 ^ wide as u64;
+        let line = (u128::from(mixed) * self.lines as u128) >> 64;
         line as usize * LINE + data as usize % LINE
     }
 }

@@ -58,6 +58,7 @@ mod client;
 mod contract;
 mod error;
 mod grant;
+mod hit;
 mod layout;
 mod members;
 mod take;

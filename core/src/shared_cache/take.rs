@@ -46,11 +46,12 @@ impl From<Blocked> for Failed {
 }
 
 impl Parts<'_> {
+    #[inline]
     pub(super) fn word(&self, slot: u32) -> Option<Word> {
-        // ORDERING: acquire, so that the data read behind it is not older.
-        self.slots.get(slot as usize).map(|[word, _]| Word(word.load(Ordering::Acquire)))
+        self.slots.get(slot as usize).map(|[word, _]| Word::of_slot(word))
     }
 
+    #[inline]
     pub(super) fn key(&self, slot: u32) -> Option<u64> {
         self.slots.get(slot as usize).map(|[_, key]| key.load(Ordering::Acquire))
     }
@@ -66,12 +67,7 @@ impl Parts<'_> {
     #[inline]
     pub(super) fn swap(&self, slot: u32, old: Word, new: Word) -> Result<(), Word> {
         let Some([word, _]) = self.slots.get(slot as usize) else { return Err(old) };
-        // ORDERING: release, so that what this client did with the slot is over before the next one begins; acquire,
-        // so that this client sees what others wrote to the slot, or had read of it, before.
-        match word.compare_exchange(old.0, new.0, Ordering::AcqRel, Ordering::Acquire) {
-            Ok(_) => Ok(()),
-            Err(now) => Err(Word(now)),
-        }
+        old.replace(word, new)
     }
 
     /// Takes a slot for data of the bucket that is held. Damage ends the search at once: each

@@ -4,6 +4,7 @@
 //! also says whose it is. Above them: the owner who claims or fills the slot (5 bits), the state (3 bits), two marks,
 //! and a generation (14 bits) that changes with each assignment.
 
+use crate::atomic::{AtomicU64, Ordering};
 use crate::shared_slots::Owner;
 
 /// Bits of all counts together.
@@ -40,23 +41,44 @@ pub(super) struct Word(pub(super) u64);
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Field {
     shift: u32,
-    mask: u64,
+    unit: u64,
+    /// All of its bits, where they are in a word.
+    bits: u64,
 }
 
 impl Field {
     pub(super) const fn new(owner: Owner, bits: u32) -> Field {
-        Field { shift: owner.number() as u32 * bits, mask: (1 << bits) - 1 }
-    }
-    const fn unit(self) -> u64 {
-        1 << self.shift
+        let shift = owner.number() as u32 * bits;
+        Field { shift, unit: 1 << shift, bits: ((1 << bits) - 1) << shift }
     }
     /// References that a field can count.
     pub(super) const fn most(self) -> u32 {
-        self.mask as u32
+        (self.bits >> self.shift) as u32
     }
 }
 
 impl Word {
+    /// As it is now.
+    #[inline]
+    pub(super) fn of_slot(word: &AtomicU64) -> Word {
+        // ORDERING: acquire, so that the data read behind it is not older.
+        Word(word.load(Ordering::Acquire))
+    }
+
+    /// Puts another in its place, if it is there still.
+    ///
+    /// # Errors
+    /// What is there instead.
+    #[inline]
+    pub(super) fn replace(self, word: &AtomicU64, next: Word) -> Result<(), Word> {
+        // ORDERING: release, so that what this client did with the slot is over before the next one begins; acquire,
+        // so that this client sees what others wrote to the slot, or had read of it, before.
+        match word.compare_exchange(self.0, next.0, Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => Ok(()),
+            Err(now) => Err(Word(now)),
+        }
+    }
+
     #[inline]
     pub(super) const fn state(self) -> u64 {
         self.0 & STATE_MASK
@@ -97,7 +119,7 @@ impl Word {
     /// References of one owner.
     #[inline]
     pub(super) const fn count(self, field: Field) -> u32 {
-        (self.0 >> field.shift & field.mask) as u32
+        ((self.0 & field.bits) >> field.shift) as u32
     }
 
     /// References of all, if each has a field of so many bits; at most as many as fit, if the memory is damaged.
@@ -118,7 +140,21 @@ impl Word {
     #[inline]
     pub(super) const fn joined(self, field: Field) -> Word {
         let used = if self.state() == VALID { USED } else { 0 };
-        Word((self.0 | used) + field.unit())
+        Word((self.0 | used) + field.unit)
+    }
+
+    /// With one more reference to content that is there, if the field has room.
+    #[inline]
+    pub(super) const fn hit(self, field: Field) -> Option<Word> {
+        let is_hit = self.state() == VALID && self.0 & field.bits != field.bits;
+        if is_hit { Some(Word((self.0 | USED) + field.unit)) } else { None }
+    }
+
+    /// Without one reference, if there is one and it is to content that stays.
+    #[inline]
+    pub(super) const fn given_back(self, field: Field) -> Option<Word> {
+        let stays = self.0 & (STATE_MASK | LEAVING) == VALID && self.0 & field.bits != 0;
+        if stays { Some(Word(self.0 - field.unit)) } else { None }
     }
 
     /// With one more reference, by whoever fills it from now on.
@@ -133,7 +169,7 @@ impl Word {
 
     /// Assigned anew: being filled by the claimant, who has the only reference.
     pub(super) const fn assigned(self, field: Field, owner: Owner) -> Word {
-        Word(self.emptied().0 | FILLING | field.unit()).of(owner)
+        Word(self.emptied().0 | FILLING | field.unit).of(owner)
     }
 
     /// In its next generation, without anything.
@@ -164,12 +200,12 @@ impl Word {
     /// Without one reference, which the caller knows to be there.
     #[inline]
     pub(super) const fn released(self, field: Field) -> Word {
-        Word(self.0 - field.unit()).settled()
+        Word(self.0 - field.unit).settled()
     }
 
     /// Without what a dead owner had: his references, and his fill.
     pub(super) const fn bereft(self, field: Field, owner: Owner) -> Word {
-        let left = Word(self.0 & !(field.mask << field.shift));
+        let left = Word(self.0 & !field.bits);
         let left = if self.is_filled_by(owner) { left.abandoned() } else { left };
         if self.is_referred() { left.settled() } else { left }
     }
@@ -217,7 +253,7 @@ mod tests {
                         let bare = Word(u64::from(generation) << GENERATION | marks | state).of(owner);
                         assert_eq!(parts(bare), (state, number, generation, marks));
                         // All others have as many references as they can.
-                        let others = COUNTS & ((1 << (u32::from(owners) * bits)) - 1) & !(field.mask << field.shift);
+                        let others = COUNTS & ((1 << (u32::from(owners) * bits)) - 1) & !field.bits;
                         let mut word = Word(bare.0 | others);
                         for count in 1..=field.most().min(70) {
                             word = word.joined(field);
@@ -226,7 +262,7 @@ mod tests {
                         let used = if state == VALID { USED } else { 0 };
                         assert_eq!(parts(word), (state, number, generation, marks | used));
                         let most = field.most();
-                        let full = Word(word.0 | field.mask << field.shift);
+                        let full = Word(word.0 | field.bits);
                         assert_eq!((full.count(field), full.references(bits)), (most, most * u32::from(owners)));
                         assert_eq!(full.released(field).count(field), most - 1);
                         let bereft = full.bereft(field, owner);

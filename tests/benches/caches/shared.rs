@@ -21,7 +21,8 @@ struct ById<'a>(Client<'a, Remembering>);
 impl Hits for ById<'_> {
     fn run(&self, asked: &[u64]) {
         for &data in asked {
-            let _ = black_box((self.0.alloc(data), self.0.free(data)));
+            black_box(self.0.alloc(data).ok().map(|grant| grant.slot));
+            black_box(self.0.free(data).is_ok());
         }
     }
 }
@@ -30,7 +31,9 @@ struct ByPin<'a>(Client<'a, Remembering>);
 impl Hits for ByPin<'_> {
     fn run(&self, asked: &[u64]) {
         for &data in asked {
-            let _ = black_box(self.0.pin(data).map(|pin| self.0.free_pin(pin)));
+            let pin = self.0.pin(data).ok();
+            black_box(pin.as_ref().map(|pin| pin.grant().slot));
+            black_box(pin.is_some_and(|pin| self.0.free_pin(pin).is_ok()));
         }
     }
 }
