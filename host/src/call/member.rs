@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
-use umbra_core::atomic::{AtomicU32, Ordering};
+use umbra_core::atomic::{AtomicU32, Ordering, spin_hint};
 use umbra_core::chain::{
     Action, Call, CallId, Config, Handle, Machine, Node, Phase, RegisterError, StartError, Tag, Verdict, Work,
 };
@@ -24,7 +24,7 @@ use super::station::{Station, StationError};
 use super::storage::{Capacities, Heap};
 use crate::sys::clock::now;
 use crate::sys::futex::Futex;
-use crate::sys::wait::{Patience, Step};
+use crate::sys::wait::Crowd;
 
 /// A function that members may call.
 pub type Function = Box<dyn FnMut(&mut Work<'_>, &mut Local<'_>) -> Verdict + Send>;
@@ -65,6 +65,7 @@ pub struct Member {
     /// Changes of seats that were looked at.
     pub(super) seen: u64,
     probe_at: Time,
+    crowd: Crowd,
     /// How its functions are looked at, and which of them are not.
     pub(super) probe: Option<Probe>,
 }
@@ -120,6 +121,7 @@ impl Member {
             look_at: Time::ZERO,
             seen: 0,
             probe_at: Time::NEVER,
+            crowd: Crowd::default(),
             probe: None,
         })
     }
@@ -371,8 +373,14 @@ impl Member {
         let rings = || self.bell.as_ref().is_some_and(|bell| bell.load(Ordering::Acquire) != 0);
         let look = || (!inbox.queue().is_empty() || rings()).then_some(());
         // Whoever sleeps is woken late: first whoever shares this processor has his turn.
-        let mut patience = Patience::new(SPINS, YIELDS);
-        while patience.pause() == Step::Again {
+        for _ in 0..self.crowd.spins(SPINS) {
+            if look().is_some() {
+                return;
+            }
+            spin_hint();
+        }
+        for _ in 0..YIELDS {
+            self.crowd.give_way();
             if look().is_some() {
                 return;
             }

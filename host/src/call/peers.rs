@@ -6,7 +6,7 @@ use umbra_core::chain::{Life, Node};
 use umbra_core::channel::Header;
 
 use super::station::{Sitter, Station};
-use crate::sys::process::{Process, ProcessId};
+use crate::sys::process::{Process, ProcessId, all_live};
 
 /// Who says that he sent a message, and in which life.
 const fn origin(header: &Header) -> (Node, Life) {
@@ -33,6 +33,13 @@ struct Known {
 }
 
 impl Known {
+    const fn watched(&self) -> Option<&Arc<Process>> {
+        match &self.there {
+            There::Lives(process) => Some(process),
+            There::Nobody | There::Died => None,
+        }
+    }
+
     /// Whether there is nothing new about it; asks whether its process lives if it has to.
     fn is(&self, sitter: &Sitter, is_alive: impl FnOnce(ProcessId, &Process) -> bool) -> bool {
         sitter.life == self.life
@@ -123,9 +130,15 @@ impl Peers {
 
     /// The members about whom something has changed, and who sits there now.
     pub(super) fn changed(&self, station: &Station) -> Vec<(Node, Sitter)> {
-        // A household is one process, and is asked for once.
+        // Many by one system call first: every member asks for all others, and nearly always nobody has died. A household is
+        // one process.
+        let watched = || self.known.iter().filter_map(Known::watched);
+        let pairs = watched().zip(std::iter::once(None).chain(watched().map(Some)));
+        let others = pairs.filter(|(process, before)| !before.is_some_and(|before| Arc::ptr_eq(before, process)));
+        let all_live = all_live(others.map(|(process, _)| process.as_ref()));
         let mut last = None;
         let mut is_alive = |id, process: &Process| match last {
+            _ if all_live => true,
             Some((asked, alive)) if asked == id => alive,
             _ => last.insert((id, process.is_alive())).1,
         };

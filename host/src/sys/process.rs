@@ -192,9 +192,52 @@ impl Process {
     }
 }
 
+/// Processes that one system call looks at.
+const AT_ONCE: usize = 32;
+
+/// Whether none of these processes has exited; false as well if that cannot be told of all of them so. One system call for
+/// every 32 of them.
+#[must_use]
+pub fn all_live<'a>(mut processes: impl Iterator<Item = &'a Process>) -> bool {
+    let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+    while let Some(first) = processes.next() {
+        let Some(first) = &first.pidfd else { return false };
+        let (mut count, mut all_known) = (1, true);
+        let mut fds = std::array::from_fn::<_, AT_ONCE, _>(|at| {
+            let next = if at > 0 { processes.next() } else { None };
+            count += usize::from(next.is_some());
+            let pidfd = next.map_or(Some(first), |next| next.pidfd.as_ref());
+            all_known &= pidfd.is_some();
+            PollFd::new(pidfd.unwrap_or(first), PollFlags::IN)
+        });
+        if !all_known || rustix::event::poll(&mut fds[..count], Some(&at_once)) != Ok(0) {
+            return false;
+        }
+    }
+    true
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn one_that_exits_among_many_is_noticed() {
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let me = Process::open(ProcessId::current().unwrap()).unwrap();
+        let its = Process::open(ProcessId::of(child.id()).unwrap()).unwrap();
+        for place in [0, 1, AT_ONCE - 1, AT_ONCE, 2 * AT_ONCE + 1] {
+            let all = || (0..=2 * AT_ONCE + 1).map(|at| if at == place { &its } else { &me });
+            assert!(all_live(all()), "nobody has exited");
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+        for place in [0, 1, AT_ONCE - 1, AT_ONCE, 2 * AT_ONCE + 1] {
+            let all = || (0..=2 * AT_ONCE + 1).map(|at| if at == place { &its } else { &me });
+            assert!(!all_live(all()), "the one at {place} has");
+        }
+        assert!(all_live(std::iter::empty()));
+    }
 
     #[test]
     fn a_command_with_brackets_and_blanks_does_not_shift_the_fields() {
