@@ -37,6 +37,8 @@ pub enum Act {
     Block = 5,
     /// Its function is pending for a fifth of a second, and serves others meanwhile.
     Wait = 6,
+    /// Its function is pending until the call is given up.
+    Hang = 7,
 }
 
 /// The header that has a member do something.
@@ -67,6 +69,9 @@ fn sum(work: &mut Work<'_>, since: &mut Option<std::time::Instant>) -> Verdict {
             }
             if is(Act::Block) {
                 std::thread::sleep(LONG);
+            }
+            if is(Act::Hang) {
+                return Verdict::Pending;
             }
             if is(Act::Wait) && since.get_or_insert_with(std::time::Instant::now).elapsed() < LONG {
                 return Verdict::Pending;

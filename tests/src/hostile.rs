@@ -13,6 +13,7 @@
 //! (0..1000).for_each(|_| (frame.feed)(inputs.advance()));
 //! ```
 
+mod border;
 mod chain;
 mod descriptor;
 mod entries;
@@ -67,6 +68,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "firmware", seeds: firmware::seeds, feed: firmware::feed },
     Target { name: "service", seeds: running::service_seeds, feed: running::service_feed },
     Target { name: "member", seeds: running::member_seeds, feed: running::member_feed },
+    Target { name: "border", seeds: border::seeds, feed: border::feed },
     Target { name: "chain", seeds: chain::seeds, feed: chain::feed },
     Target { name: "serve", seeds: running::serve_seeds, feed: running::serve_feed },
 ];

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use umbra::call::{Failure, Member, OfferError, ReadError, Reply, Shape, Station, WaitError};
-use umbra_core::chain::{Call, Code, Data, Node, Phase, Plan, Tag, Verdict};
+use umbra_core::chain::{Call, Code, Data, Handle, Node, Phase, Plan, Tag, Verdict};
 use umbra_core::memory::AllocError;
 use umbra_core::tree;
 use umbra_tests::call::{Act, GONE, call, header, member, words_of};
@@ -25,6 +25,10 @@ impl Crowd {
 
     fn run(&mut self, call: &Call<'_>) -> Result<Reply, Failure> {
         let handle = self.0[0].start(call).unwrap();
+        self.end(handle)
+    }
+
+    fn end(&mut self, handle: Handle) -> Result<Reply, Failure> {
         while !self.0[0].test(handle).unwrap() {
             for member in &mut self.0 {
                 member.turn();
@@ -92,6 +96,34 @@ fn s57_memory_comes_back_once_though_a_member_fails() {
         assert_eq!(crowd.run(&words_of(offer.data(), &all, &[])).unwrap().data, (sum << 6).to_le_bytes());
         crowd.0[0].take_back(offer);
     }
+}
+
+/// At every moment of a call its maker takes the data back and offers other data, which lies there instead.
+#[test]
+fn s29_data_that_is_taken_back_in_mid_call_was_read_by_everybody_or_is_named_as_gone() {
+    let mut crowd = Crowd::new(7);
+    let members: Vec<Node> = (0..7).map(Node).collect();
+    let (mut done, mut gone) = (0, 0);
+    for moment in 0..60 {
+        let offer = crowd.0[0].offer(&[7; 64]).unwrap();
+        let handle = crowd.0[0].start(&words_of(offer.data(), &members, &[])).unwrap();
+        (0..moment).for_each(|step| _ = crowd.0[step % 7].turn());
+        crowd.0[0].take_back(offer);
+        let other = crowd.0[0].offer(&[8; 64]).unwrap();
+        match crowd.end(handle) {
+            Ok(reply) => {
+                assert_eq!(reply.data, (0x3838_3838_3838_3838_u64.wrapping_mul(7)).to_le_bytes(), "{moment} turns");
+                done += 1;
+            }
+            Err(failure) => {
+                assert_eq!((failure.records[0].code, failure.records[0].aux), (Code::Fault, GONE), "{moment} turns");
+                assert_eq!(failure.tallies.total(), 7);
+                gone += 1;
+            }
+        }
+        crowd.0[0].take_back(other);
+    }
+    assert!(done > 10 && gone > 1, "{done} were done, {gone} were not");
 }
 
 #[test]

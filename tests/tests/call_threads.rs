@@ -1,12 +1,12 @@
 //! Chained calls between threads of one process.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
-use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::time::Duration;
+use std::sync::{Arc, Barrier};
+use std::time::{Duration, Instant};
 
 use umbra::call::{JoinError, Member, Shape, Station, WaitError};
-use umbra_core::chain::{Code, Mode, Node, Plan, StartError};
+use umbra_core::chain::{Call, Code, Mode, Node, Phase, Plan, StartError, Tag, Verdict, Work};
 use umbra_core::tree;
 use umbra_tests::call::{Act, call, header, member};
 
@@ -223,4 +223,64 @@ fn a_member_that_takes_nothing_out_of_its_inbox_keeps_nobody_from_serving_others
         stopped.turn();
     }
     assert_eq!(first.wait(handle, LONG).unwrap().data, 2_u64.to_le_bytes());
+}
+
+/// Ranks below a leader, one of which is busy until all others have answered.
+#[test]
+fn s62_a_rank_is_woken_once_a_call_and_others_are_gathered_while_it_computes() {
+    const ROUNDS: u32 = 10;
+    for ranks in [2, 8, 32] {
+        let station = Station::create("ranks below a leader", Shape::new(ranks + 1)).unwrap();
+        let (over, ready) = (AtomicBool::new(false), Barrier::new(usize::from(ranks) + 1));
+        // Answers that the leader has combined in all calls.
+        let gathered = Arc::new(AtomicU32::new(0));
+        let join = |node| {
+            let mut member = member(&station, node, 4);
+            let (gathered, mut round) = (Arc::clone(&gathered), 0);
+            let rank = move |work: &mut Work<'_>| match work.phase {
+                Phase::Wait(_) => {
+                    gathered.fetch_add(1, Ordering::AcqRel);
+                    Verdict::Done
+                }
+                _ if work.node == Node(1) => {
+                    let others = round * u32::from(ranks) + u32::from(ranks) - 1;
+                    round += 1;
+                    let end = Instant::now() + LONG;
+                    while gathered.load(Ordering::Acquire) < others && Instant::now() < end {
+                        std::thread::yield_now();
+                    }
+                    Verdict::Done
+                }
+                _ => Verdict::Done,
+            };
+            member.register("rank", rank).unwrap();
+            member
+        };
+        std::thread::scope(|scope| {
+            for node in (1..=u32::from(ranks)).map(Node) {
+                let (join, over, ready) = (&join, &over, &ready);
+                scope.spawn(move || {
+                    let mut member = join(node);
+                    ready.wait();
+                    let (mut wakes, mut before) = (0, *member.figures());
+                    member.serve_until(LONG * 2, |member| {
+                        wakes += u32::from(*member.figures() != before);
+                        before = *member.figures();
+                        over.load(Ordering::Acquire)
+                    });
+                    assert_eq!((wakes, before.runs), (ROUNDS, ROUNDS.into()), "turns of {node} with something to do");
+                });
+            }
+            let mut leader = join(Node(0));
+            ready.wait();
+            let (members, rank) = (nodes(u32::from(ranks) + 1), Tag::of("rank"));
+            let call = Call { plan: Plan::Shape(tree::Shape::FLAT), ..call(&members, &[]) };
+            let call = Call { func: rank, callback: rank, ..call };
+            let done = (0..ROUNDS).map(|_| leader.start(&call).map(|handle| leader.wait(handle, LONG)));
+            let done: Vec<_> = done.collect();
+            over.store(true, Ordering::Release);
+            assert!(done.iter().all(|done| matches!(done, Ok(Ok(_)))), "{done:?}");
+        });
+        assert_eq!(gathered.load(Ordering::Acquire), ROUNDS * u32::from(ranks));
+    }
 }

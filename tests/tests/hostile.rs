@@ -17,9 +17,13 @@ fn number(name: &str) -> Option<u64> {
 }
 
 fn a_million_inputs(name: &str) {
+    inputs(name, 1_000_000);
+}
+
+fn inputs(name: &str, count: u64) {
     let target = TARGETS.iter().find(|target| target.name == name);
     let target = target.unwrap_or_else(|| panic!("no target is called {name}"));
-    let streams = number("UMBRA_INPUTS").unwrap_or(1_000_000).div_ceil(STREAM);
+    let streams = number("UMBRA_INPUTS").unwrap_or(count).div_ceil(STREAM);
     let seeds = number("UMBRA_SEED").map_or_else(|| (0..streams).collect(), |seed| vec![seed]);
     for seed in seeds {
         let mut inputs = Inputs::new(seed, (target.seeds)());
@@ -58,6 +62,12 @@ fn frames() {
 #[test]
 fn gateways() {
     a_million_inputs("gateway");
+}
+
+/// Each of them makes a meeting place, and a member in it: fewer do.
+#[test]
+fn borders() {
+    inputs("border", 100_000);
 }
 
 #[test]

@@ -84,13 +84,19 @@ impl World {
     }
 
     fn send(&mut self, from: Node, to: Node, len: usize) {
-        let bytes = self.buffer[..len].to_vec();
+        let mut bytes = self.buffer[..len].to_vec();
         self.messages += 1;
         assert_ne!(self.home(from), self.home(to), "nobody sends to itself");
         if let Some(call) = umbra_core::chain::peek_request(&bytes)
             && !self.edges.contains(&(call, from, to))
         {
             self.edges.push((call, from, to));
+        }
+        if let Some((victim, bit)) = self.flip
+            && (victim, umbra_core::chain::peek_request(&bytes).is_some()) == (to, true)
+            && let Some(byte) = bytes.get_mut(bit / 8)
+        {
+            *byte ^= 1 << (bit % 8);
         }
         let lives = (self.seats[self.home(from).index()].life, self.known_life(self.home(from), to));
         let copies = if self.random.happens(self.network.loss) {
@@ -105,8 +111,28 @@ impl World {
                 at = at.max(*last);
             }
             *last = at.max(*last);
-            self.plan_at(at, Happens::Arrive { from, to, lives, bytes: bytes.clone() });
+            let arrives = Happens::Arrive { from, to, lives, bytes: bytes.clone() };
+            if self.spy {
+                self.went.push(arrives.clone());
+            }
+            self.plan_at(at, arrives);
         }
+    }
+
+    /// The link between two members is reset: what is on the way is lost, and everything that went over it so far goes
+    /// over it again. [`spy`](Self::spy) has to be on.
+    pub fn reset_link(&mut self, one: Node, other: Node) {
+        let ends = |from, to| (from, to) == (one, other) || (from, to) == (other, one);
+        let went = std::mem::take(&mut self.went);
+        self.agenda.retain(|_, what| !matches!(what, Happens::Arrive { from, to, .. } if ends(*from, *to)));
+        for (at, what) in (1..).zip(&went) {
+            if let Happens::Arrive { from, to, .. } = what
+                && ends(*from, *to)
+            {
+                self.plan_at(self.now + Lapse::from_micros(at), what.clone());
+            }
+        }
+        self.went = went;
     }
 
     fn run_user(&mut self, node: Node, handle: Handle) {

@@ -18,9 +18,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use umbra::call::{Capacities, Heap};
 use umbra::sim::Random;
-use umbra_core::chain::{
-    Call, CallId, Config, Figures, Handle, Life, Machine, Node, Phase, Record, StartError, Tag, Tallies, Work,
-};
+use umbra_core::chain::{Call, CallId, Config, Figures, Handle, Life, Machine, Node, Record, StartError, Tag, Tallies};
 use umbra_core::time::{Lapse, Time};
 
 pub use script::{Act, Script};
@@ -209,6 +207,10 @@ pub struct World {
     pub spy: bool,
     /// What arrived, and where.
     pub heard: Vec<(Node, Vec<u8>)>,
+    /// Everything that was sent, while what arrives is kept.
+    went: Vec<Happens>,
+    /// The bit that is turned over in every request to this member.
+    pub flip: Option<(Node, usize)>,
     /// What was counted by machines that are dead.
     dead: Figures,
     buffer: Vec<u8>,
@@ -248,6 +250,8 @@ impl World {
             stuck: None,
             spy: false,
             heard: Vec::new(),
+            went: Vec::new(),
+            flip: None,
             dead: Figures::default(),
             buffer,
         };
@@ -386,10 +390,4 @@ pub fn sum_over(members: impl IntoIterator<Item = u32>) -> Planned {
     let caps = umbra_core::chain::Caps { header: 0, data: 8 };
     let call = Call { callback: SUM, caps, ..Call::new(SUM, &[]) };
     Planned { root: members[0], members, call, parents: None }
-}
-
-/// A work of user code, as far as scripts look at it.
-fn who(work: &Work<'_>) -> (Node, Option<Node>) {
-    let child = if let Phase::Wait(answer) = work.phase { Some(answer.from) } else { None };
-    (work.node, child)
 }

@@ -5,8 +5,6 @@ use std::collections::HashMap;
 use umbra_core::chain::{Node, Phase, Verdict, Work};
 use umbra_core::time::Lapse;
 
-use super::who;
-
 /// What user code does instead of its work.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Act {
@@ -76,4 +74,10 @@ impl Script {
         }
         Verdict::Done
     }
+}
+
+/// A work of user code, as far as scripts look at it.
+fn who(work: &Work<'_>) -> (Node, Option<Node>) {
+    let child = if let Phase::Wait(answer) = work.phase { Some(answer.from) } else { None };
+    (work.node, child)
 }
