@@ -2,7 +2,8 @@
 
 use proptest::collection::vec;
 use proptest::prelude::*;
-use umbra_core::gateway::{Answer, ParseError, Patience, Request, Take, VERSION};
+use umbra_core::gateway::{Answer, ParseError, Patience, PoolRequest, Request, Take, VERSION};
+use umbra_core::heap::BlockId;
 use umbra_core::time::Lapse;
 
 fn patience() -> impl Strategy<Value = Patience> {
@@ -24,10 +25,20 @@ proptest! {
         (hints, client, first, second, room) in any::<(u64, u64, u64, u64, u32)>(), bytes in vec(any::<u8>(), 0..100),
     ) {
         let handle = [first, second];
-        let fixed = [Request::Receive { patience, take, room }, Request::Poll { patience, event }];
+        let id = BlockId::from_bits(first);
+        let fixed = [
+            Request::Receive { patience, take, room },
+            Request::Poll { patience, event },
+            Request::Barrier { patience },
+            Request::Pool(PoolRequest::Alloc { patience, len: second, kind: room }),
+            Request::Pool(PoolRequest::Get { id, at: second, len: room }),
+            Request::Pool(PoolRequest::Free { id }),
+        ];
         let open = [
             Request::Open { on_receipt, client, handle, reference: &bytes },
             Request::Send { patience, hints, bytes: &bytes },
+            Request::Pool(PoolRequest::Open { reference: &bytes }),
+            Request::Pool(PoolRequest::Put { id, at: second, bytes: &bytes }),
         ];
         let mut buffer = [0; 200];
         for request in fixed.into_iter().chain(open) {
@@ -55,10 +66,13 @@ proptest! {
             Answer::Opened { capacity, block, uid: first },
             Answer::Done(first),
             Answer::Refused { why, numbers: [first, second] },
+            Answer::Lent { bytes: first, uid: second },
+            Answer::Block { id: BlockId::from_bits(first), len: second, kind: block },
+            Answer::Used([first, second, hints, client, 0]),
         ];
         let message = Answer::Message { hints, client, handle: [first, second], len, bytes: &bytes };
         let mut buffer = [0; 200];
-        for answer in fixed.into_iter().chain([message]) {
+        for answer in fixed.into_iter().chain([message, Answer::Bytes(&bytes)]) {
             let written = answer.write(&mut buffer).unwrap();
             prop_assert_eq!(Answer::parse(&buffer[..written]), Ok(answer));
         }

@@ -2,6 +2,7 @@
 
 use super::{ParseError, flag, written};
 use crate::codec::{Reader, Short, Writer};
+use crate::heap::BlockId;
 
 const OPENED: u8 = 1;
 const DONE: u8 = 2;
@@ -10,6 +11,10 @@ const REFUSED: u8 = 4;
 const BEGUN: u8 = 5;
 const PIECE: u8 = 6;
 const COUNTS: u8 = 7;
+const LENT: u8 = 8;
+const BLOCK: u8 = 9;
+const BYTES: u8 = 10;
+const USED: u8 = 11;
 
 /// What the gateway answers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -57,6 +62,26 @@ pub enum Answer<'a> {
     },
     /// How many streams are idle, conversations wait, receivers wait, streams are kept, and messages there is room for.
     Counts([u32; 5]),
+    /// The pool is there.
+    Lent {
+        /// Bytes of its data.
+        bytes: u64,
+        /// The id that its creator chose.
+        uid: u64,
+    },
+    /// The block is there.
+    Block {
+        /// Its name in the pool.
+        id: BlockId,
+        /// Bytes that were asked for.
+        len: u64,
+        /// What it is for.
+        kind: u32,
+    },
+    /// Bytes of a block.
+    Bytes(&'a [u8]),
+    /// How many bytes there are, are free and were asked for, how many blocks, and bytes of the longest free one.
+    Used([u64; 5]),
     /// It is not done.
     Refused {
         /// Why: a number of the layer above.
@@ -119,6 +144,31 @@ impl<'a> Answer<'a> {
                 };
                 written(buffer, head, &[])
             }
+            Answer::Lent { bytes, uid } => {
+                let head = |w: &mut Writer<'_>| {
+                    w.u8(LENT)?;
+                    w.u64(bytes)?;
+                    w.u64(uid)
+                };
+                written(buffer, head, &[])
+            }
+            Answer::Block { id, len, kind } => {
+                let head = |w: &mut Writer<'_>| {
+                    w.u8(BLOCK)?;
+                    w.u64(id.to_bits())?;
+                    w.u64(len)?;
+                    w.u32(kind)
+                };
+                written(buffer, head, &[])
+            }
+            Answer::Bytes(bytes) => written(buffer, |w| w.u8(BYTES), bytes),
+            Answer::Used(numbers) => {
+                let head = |w: &mut Writer<'_>| {
+                    w.u8(USED)?;
+                    numbers.iter().try_for_each(|&number| w.u64(number))
+                };
+                written(buffer, head, &[])
+            }
             Answer::Refused { why, numbers } => {
                 let head = |w: &mut Writer<'_>| {
                     w.u8(REFUSED)?;
@@ -153,6 +203,10 @@ impl<'a> Answer<'a> {
                 return Ok(Answer::Piece { arg, is_last, bytes: r.rest() });
             }
             COUNTS => Answer::Counts([r.u32()?, r.u32()?, r.u32()?, r.u32()?, r.u32()?]),
+            LENT => Answer::Lent { bytes: r.u64()?, uid: r.u64()? },
+            BLOCK => Answer::Block { id: BlockId::from_bits(r.u64()?), len: r.u64()?, kind: r.u32()? },
+            BYTES => return Ok(Answer::Bytes(r.rest())),
+            USED => Answer::Used([r.u64()?, r.u64()?, r.u64()?, r.u64()?, r.u64()?]),
             REFUSED => Answer::Refused { why: r.u16()?, numbers: [r.u64()?, r.u64()?] },
             _ => return Err(ParseError::Nonsense),
         };

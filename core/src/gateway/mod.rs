@@ -16,6 +16,15 @@
 //! read     | 7 | patience u64 | room u32 |
 //! close    | 8 | patience u64 |
 //! ask      | 9 | patience u64 | what u8 |
+//! pool     | 10 | version | reference ... |
+//! alloc    | 11 | patience u64 | length u64 | kind u32 |
+//! look     | 12 | block u64 |
+//! get      | 13 | block u64 | at u64 | length u32 |
+//! put      | 14 | block u64 | at u64 | bytes ... |
+//! free     | 15 | block u64 |
+//! leave    | 16 | block u64 |
+//! figures  | 17 |
+//! barrier  | 18 | patience u64 |
 //!
 //! opened   | 1 | capacity u32 | block u32 | uid u64 |
 //! done     | 2 | number u64 |
@@ -24,6 +33,10 @@
 //! begun    | 5 | mode u8 | uid u64 |
 //! piece    | 6 | arg u64 | is last u8 | bytes ... |
 //! counts   | 7 | idle, waiting, offered, kept, room, 5 x u32 |
+//! lent     | 8 | bytes u64 | uid u64 |
+//! block    | 9 | block u64 | length u64 | kind u32 |
+//! bytes    | 10 | bytes ... |
+//! used     | 11 | bytes, free, asked, blocks, longest free, 5 x u64 |
 //! ```
 //!
 //! ```
@@ -39,6 +52,7 @@
 //! *Cost*: one pass over the fields.
 
 mod answer;
+mod pool;
 mod request;
 
 use core::fmt;
@@ -48,6 +62,7 @@ use crate::time::Lapse;
 use crate::wire::{BODY_MAX, Op};
 
 pub use answer::Answer;
+pub use pool::PoolRequest;
 pub use request::{End, Matter, Request, Take};
 
 /// The operation of all frames of a line.
@@ -55,7 +70,7 @@ pub const CHANNEL: Op = Op(0x0501);
 /// Most bytes of a message that travels.
 pub const MESSAGE_MAX: usize = BODY_MAX - 64;
 /// The version of these bytes.
-pub const VERSION: u8 = 2;
+pub const VERSION: u8 = 3;
 
 /// How long the gateway may wait.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -1,6 +1,6 @@
 //! What a client asks a gateway for.
 
-use super::{ParseError, Patience, VERSION, flag, written};
+use super::{ParseError, Patience, PoolRequest, VERSION, flag, pool, written};
 use crate::codec::{Reader, Short, Writer};
 
 const OPEN: u8 = 1;
@@ -12,6 +12,7 @@ const WRITE: u8 = 6;
 const READ: u8 = 7;
 const CLOSE: u8 = 8;
 const ASK: u8 = 9;
+const BARRIER: u8 = 18;
 /// Bits of how a conversation is sent.
 const ONE_MESSAGE: u8 = 1;
 const MAY_BE_CUT: u8 = 2;
@@ -139,6 +140,13 @@ pub enum Request<'a> {
         /// What.
         matter: Matter,
     },
+    /// Something about a pool.
+    Pool(PoolRequest<'a>),
+    /// Wait at the channel's barrier.
+    Barrier {
+        /// How long to wait for the others.
+        patience: Patience,
+    },
 }
 
 impl<'a> Request<'a> {
@@ -209,6 +217,14 @@ impl<'a> Request<'a> {
             Request::Close { patience } => {
                 let head = |w: &mut Writer<'_>| {
                     w.u8(CLOSE)?;
+                    patience.write(w)
+                };
+                written(buffer, head, &[])
+            }
+            Request::Pool(request) => request.write(buffer),
+            Request::Barrier { patience } => {
+                let head = |w: &mut Writer<'_>| {
+                    w.u8(BARRIER)?;
                     patience.write(w)
                 };
                 written(buffer, head, &[])
@@ -292,6 +308,8 @@ impl<'a> Request<'a> {
                 };
                 Request::Ask { patience, matter }
             }
+            BARRIER => Request::Barrier { patience: Patience::parse(&mut r)? },
+            number @ pool::FIRST..=pool::LAST => Request::Pool(PoolRequest::parse(number, &mut r)?),
             POLL => Request::Poll { patience: Patience::parse(&mut r)?, event: r.u32()?.cast_signed() },
             _ => return Err(ParseError::Nonsense),
         };

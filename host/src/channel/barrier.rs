@@ -5,11 +5,13 @@
 //! holding the others for ever.
 
 use umbra_core::atomic::{AtomicU64, Ordering};
+use umbra_core::time::Lapse;
 
 use super::error::Error;
 use super::layout::{Pocket, State, View};
 use super::wait::{Timeout, WaitMode, Watch};
 use super::{Channel, Kind};
+use crate::sys::clock;
 
 const ROUND: u32 = 32;
 const LAST_BROKEN: u64 = 1 << 31;
@@ -81,6 +83,18 @@ impl Barrier<'_> {
     /// whose time is over gets [`Error::Timeout`]. [`Error::BarrierTryAgain`] if there is one try and others are still to
     /// come; then nothing changed. One wait a process at a time.
     pub fn wait(&self, mode: WaitMode, timeout: Timeout) -> Result<u32, Error> {
+        self.wait_while(mode, timeout, Lapse(u64::MAX), || true)
+    }
+
+    /// As [`wait`](Self::wait), but asks now and then whether there is somebody to wait for; if not, it is as if the time
+    /// were over.
+    pub(crate) fn wait_while(
+        &self,
+        mode: WaitMode,
+        timeout: Timeout,
+        every: Lapse,
+        mut is_wanted: impl FnMut() -> bool,
+    ) -> Result<u32, Error> {
         let deadline = timeout.deadline();
         let noted = self.view.pocket(self.view.me, Pocket::Barrier).ok_or(Error::Damaged)?;
         let mut came = self.word().load(Ordering::Acquire);
@@ -107,7 +121,11 @@ impl Barrier<'_> {
         // Those who wait for the last one must hear of it before he looks himself.
         self.tell();
         let (patience, _counted) = self.watch.patience(mode, deadline);
-        let waited = self.view.event().wait(&self.watch, patience.spins, deadline, || self.outcome(came));
+        let mut waited = self.outcome(came);
+        while waited.is_none() && clock::now() < deadline && is_wanted() {
+            let until = deadline.min(clock::now() + every);
+            waited = self.view.event().wait(&self.watch, patience.spins, until, || self.outcome(came));
+        }
         let result = waited.unwrap_or_else(|| {
             // Who leaves breaks it for all, unless it is complete by now.
             let broke = change(self.word(), |word| (round(word) == round(came)).then_some(word | BROKEN));

@@ -102,7 +102,7 @@ fn refuse(mut line: Served, token: Token, error: &Error) -> Result<(), Over> {
 }
 
 /// The next request of the line.
-fn asked<'f>(line: &mut Served, frame: &'f mut Vec<u8>) -> Result<(Token, Request<'f>), Over> {
+pub(super) fn asked<'f>(line: &mut Served, frame: &'f mut Vec<u8>) -> Result<(Token, Request<'f>), Over> {
     let token = line.next()?;
     *frame = std::mem::take(&mut line.frame);
     match Frame::parse(frame) {

@@ -1,10 +1,11 @@
-//! What is not done with a channel or stream of another host, and how a gateway says so.
+//! What is not done with a channel, stream or pool of another host, and how a gateway says so.
 
 use umbra_core::gateway::{Answer, ParseError};
 
 use super::refusals;
 use crate::channel;
 use crate::link::{Close, SendError};
+use crate::pool;
 use crate::reference;
 use crate::stream;
 
@@ -18,11 +19,14 @@ pub enum Error {
     /// What the streams say.
     #[error(transparent)]
     Stream(#[from] stream::Error),
+    /// What the pool says.
+    #[error(transparent)]
+    Pool(#[from] pool::Error),
     /// The reference.
     #[error(transparent)]
     Reference(#[from] reference::Error),
     /// It is one of this host.
-    #[error("channel or stream is one of this host: attach to it without a gateway")]
+    #[error("what the reference names is of this host: attach to it without a gateway")]
     Local,
     /// No gateway is registered for the host.
     #[error("no gateway is known for host {0:#x}: register where it listens")]
@@ -83,6 +87,7 @@ impl Error {
         match self {
             Error::Channel(error) => error.code(),
             Error::Stream(error) => error.code(),
+            Error::Pool(error) => error.code(),
             Error::Reference(error) => error.code(),
             Error::Local | Error::TooLarge { .. } => "INVALID_ARGUMENT",
             Error::NoGateway(_) => "CHANNEL_NO_GATEWAYS",
@@ -161,11 +166,15 @@ pub(super) fn refused(host: u64, why: u16, [first, second]: [u64; 2]) -> Error {
         PAD_TOO_SMALL => channel::Error::PadTooSmall { len: of(first), pad: of(second) }.into(),
         UNKNOWN_EVENT => channel::Error::UnknownEvent((first as u32).cast_signed()).into(),
         REPLACED => reference::Error::Replaced.into(),
-        why => match (PLAIN.iter().find(|&&(number, _)| number == why), refusals::stream(why, [first, second])) {
-            (Some((_, plain)), _) => plain.clone().into(),
-            (None, Some(stream)) => stream.into(),
-            (None, None) => Error::Refused { host, code: CODES.get(of(first)).copied().unwrap_or("FAILURE") },
-        },
+        why => {
+            let numbers = [first, second];
+            let plain = PLAIN.iter().find(|&&(number, _)| number == why);
+            let channel = || plain.map(|(_, plain)| Error::from(plain.clone()));
+            let stream = || refusals::stream(why, numbers).map(Error::from);
+            let pool = || refusals::pool(why, numbers).map(Error::from);
+            let code = || CODES.get(of(first)).copied().unwrap_or("FAILURE");
+            channel().or_else(stream).or_else(pool).unwrap_or_else(|| Error::Refused { host, code: code() })
+        }
     }
 }
 

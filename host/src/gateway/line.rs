@@ -2,7 +2,7 @@
 
 use umbra_core::codec::Short;
 use umbra_core::error::Status;
-use umbra_core::gateway::{Answer, CHANNEL, End, MESSAGE_MAX, Patience, Request};
+use umbra_core::gateway::{Answer, CHANNEL, End, MESSAGE_MAX, Patience, PoolRequest, Request};
 use umbra_core::peer::Incarnation;
 use umbra_core::time::{Lapse, Time};
 use umbra_core::wire::{BODY_MAX, Frame, Token};
@@ -51,6 +51,7 @@ pub(super) struct Conversation {
 pub(super) enum Opening {
     Channel(Handle),
     Streams(Conversation),
+    Pool,
 }
 
 impl Opening {
@@ -59,6 +60,7 @@ impl Opening {
             Opening::Channel(Handle { on_receipt, client, id }) => {
                 Request::Open { on_receipt, client, handle: id, reference }
             }
+            Opening::Pool => Request::Pool(PoolRequest::Open { reference }),
             Opening::Streams(Conversation { end, is_one_message, may_be_cut, deposit_after }) => {
                 Request::Converse { end, is_one_message, may_be_cut, patience, deposit_after, reference }
             }

@@ -1,8 +1,8 @@
-//! Channels and streams of other hosts: the same calls, through the gateway of the host that they are on.
+//! Channels, streams and pools of other hosts: the same calls, through the gateway of the host that they are on.
 //!
 //! On each host whose channels others use, a process runs a [`Server`]. A client [registers](Gateways::register) where the
 //! gateway of a host listens, and attaches to a channel of it by its [reference](crate::channel::Channel::reference), or to
-//! [streams](RemoteStreams) by theirs. What he asks for is done there, by the gateway, with the errors and the deadlines of a
+//! [streams](RemoteStreams) or a [pool](RemotePool) by theirs. What he asks for is done there, by the gateway, with the errors and the deadlines of a
 //! channel at hand; lines are control [links](crate::link), over which only holders of the job's secret talk.
 //!
 //! ```
@@ -39,7 +39,9 @@
 
 mod converse;
 mod error;
+mod lend;
 mod line;
+mod pool;
 mod refusals;
 mod registry;
 mod remote;
@@ -49,7 +51,8 @@ mod streams;
 
 pub use converse::KEPT_MOST;
 pub use error::Error;
+pub use pool::{RemoteAllocation, RemotePool, Used};
 pub use registry::Gateways;
-pub use remote::{RemoteChannel, RemoteReceiver, RemoteSender};
+pub use remote::{RemoteBarrier, RemoteChannel, RemoteReceiver, RemoteSender};
 pub use server::{LINES, Server};
 pub use streams::{RemoteStreamReceiver, RemoteStreamSender, RemoteStreams};

@@ -1,10 +1,11 @@
-//! What streams refuse, as numbers between gateways and their clients.
+//! What streams and pools refuse, as numbers between gateways and their clients.
 
 use umbra_core::gateway::Answer;
+use umbra_core::heap::AllocError;
 
 use super::error::{REPLACED, by_code};
-use crate::reference;
 use crate::stream::Error;
+use crate::{pool, reference};
 
 /// Reasons that are nothing but a number, from 64.
 const PLAIN: [Error; 16] = [
@@ -31,6 +32,13 @@ const RESERVED: u16 = 129;
 const TOO_LARGE: u16 = 130;
 const NO_SUCH_PLACE: u16 = 131;
 const UNKNOWN_POOL: u16 = 132;
+const STALE: u16 = 160;
+const DESTROYED: u16 = 161;
+const LATE: u16 = 162;
+const NOT_AVAILABLE: u16 = 163;
+const NEVER: u16 = 164;
+const NO_ENTRY: u16 = 165;
+const BAD_KIND: u16 = 166;
 /// The one thing that an adapter can be made without.
 const ONE_MESSAGE: &str = "room for conversations of one message";
 
@@ -64,12 +72,42 @@ pub(super) fn stream(why: u16, [first, second]: [u64; 2]) -> Option<Error> {
     })
 }
 
+/// What a gateway says when a pool refused.
+pub(super) fn of_pool(error: &pool::Error) -> Answer<'static> {
+    let (why, numbers) = match error {
+        pool::Error::Stale => (STALE, [0; 2]),
+        pool::Error::Destroyed => (DESTROYED, [0; 2]),
+        pool::Error::Timeout { len } => (LATE, [*len, 0]),
+        pool::Error::Alloc(AllocError::NotAvailable { len }) => (NOT_AVAILABLE, [*len, 0]),
+        pool::Error::Alloc(AllocError::TooLarge { len, longest }) => (NEVER, [*len, *longest]),
+        pool::Error::Alloc(AllocError::OutOfEntries) => (NO_ENTRY, [0; 2]),
+        pool::Error::Alloc(AllocError::BadKind(kind)) => (BAD_KIND, [u64::from(*kind), 0]),
+        pool::Error::Reference(reference::Error::Replaced) => (REPLACED, [0; 2]),
+        error => return by_code(error.code()),
+    };
+    Answer::Refused { why, numbers }
+}
+
+/// What a client makes of it, if it is about a pool.
+pub(super) fn pool(why: u16, [first, second]: [u64; 2]) -> Option<pool::Error> {
+    Some(match why {
+        STALE => pool::Error::Stale,
+        DESTROYED => pool::Error::Destroyed,
+        LATE => pool::Error::Timeout { len: first },
+        NOT_AVAILABLE => AllocError::NotAvailable { len: first }.into(),
+        NEVER => AllocError::TooLarge { len: first, longest: second }.into(),
+        NO_ENTRY => AllocError::OutOfEntries.into(),
+        BAD_KIND => AllocError::BadKind(u32::try_from(first).ok()?).into(),
+        _ => return None,
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn what_streams_refuse_is_the_same_at_the_other_end() {
+    fn what_streams_and_pools_refuse_is_the_same_at_the_other_end() {
         let sized = [
             Error::Partly { sent: 7, len: 9 },
             Error::ReservedArgument(u64::MAX),
@@ -80,6 +118,19 @@ mod tests {
         for error in PLAIN.into_iter().chain(sized) {
             let Answer::Refused { why, numbers } = refusal(&error) else { unreachable!("a refusal is refused") };
             assert_eq!(super::super::error::refused(1, why, numbers), super::super::Error::Stream(error));
+        }
+        let of_a_pool = [
+            pool::Error::Stale,
+            pool::Error::Destroyed,
+            pool::Error::Timeout { len: 5 },
+            AllocError::NotAvailable { len: 6 }.into(),
+            AllocError::TooLarge { len: 7, longest: 6 }.into(),
+            AllocError::OutOfEntries.into(),
+            AllocError::BadKind(u32::MAX).into(),
+        ];
+        for error in of_a_pool {
+            let Answer::Refused { why, numbers } = of_pool(&error) else { unreachable!("a refusal is refused") };
+            assert_eq!(super::super::error::refused(1, why, numbers), super::super::Error::Pool(error));
         }
         let Answer::Refused { why, numbers } = refusal(&Error::VersionMismatch(9)) else { unreachable!() };
         assert_eq!(super::super::error::refused(1, why, numbers).code(), "VERSION_MISMATCH");

@@ -113,6 +113,14 @@ impl<'g> RemoteChannel<'g> {
         Ok(RemoteReceiver { line: self.line(Handle::default(), timeout)? })
     }
 
+    /// Opens a place at the channel's barrier, for one party.
+    ///
+    /// # Errors
+    /// As for [`attach`](Self::attach).
+    pub fn barrier(&self, timeout: Timeout) -> Result<RemoteBarrier<'g>, Error> {
+        Ok(RemoteBarrier { line: self.line(Handle::default(), timeout)? })
+    }
+
     /// Waits until the event holds, or does what it says, as [`Channel::poll`](crate::channel::Channel::poll). Other polls
     /// of this handle wait until it is done.
     ///
@@ -163,6 +171,26 @@ impl RemoteSender<'_> {
         let deadline = timeout.deadline();
         let request = Request::Send { patience: patience(timeout, deadline), hints, bytes };
         self.line.call(&request, deadline, |answer| matches!(answer, Answer::Done(_)).then_some(()))
+    }
+}
+
+/// A party at the barrier of a channel of another host.
+pub struct RemoteBarrier<'g> {
+    line: Line<'g>,
+}
+
+impl RemoteBarrier<'_> {
+    /// Waits until all parties have come, on whatever hosts; the number of those who came before.
+    ///
+    /// # Errors
+    /// [`Error::Channel`] with what a party at hand gets; [`Error::Lost`] and [`Error::Silent`], after which the barrier is
+    /// broken, unless it was complete.
+    pub fn wait(&mut self, timeout: Timeout) -> Result<u32, Error> {
+        let deadline = timeout.deadline();
+        self.line.call(&Request::Barrier { patience: patience(timeout, deadline) }, deadline, |answer| match answer {
+            Answer::Done(came) => u32::try_from(came).ok(),
+            _ => None,
+        })
     }
 }
 

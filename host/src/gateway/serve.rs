@@ -1,17 +1,19 @@
-//! What a gateway does for one line: the requests of one handle, one after the other; those of a conversation are
-//! [next door](super::converse).
+//! What a gateway does for one line: the requests of one handle, one after the other; those of a conversation and about a
+//! pool are next door ([`converse`](super::converse), [`lend`](super::lend)).
 //!
 //! While a request waits, the line is looked at now and then: if its client is gone, so is the request.
 
 use std::os::fd::OwnedFd;
+use std::time::Duration;
 
 use umbra_core::error::Status;
-use umbra_core::gateway::{Answer, CHANNEL, MESSAGE_MAX, Patience, Request, Take};
+use umbra_core::gateway::{Answer, CHANNEL, MESSAGE_MAX, Patience, PoolRequest, Request, Take};
 use umbra_core::time::{Lapse, Time};
 use umbra_core::wire::{BODY_MAX, Frame, Token};
 
 use super::converse::{Wish, converse};
 use super::error::{Error, refusal};
+use super::lend::lend;
 use super::line;
 use crate::channel::{self, Channel, Event, Message, Receiver, ReturnMode, SendOptions, Sender, Timeout, WaitMode};
 use crate::driver::{self, Driver, LinkId, now};
@@ -93,7 +95,7 @@ impl Served {
         let Some(deadline) = deadline else { return Ok(attempt(Timeout::Now)) };
         loop {
             let slice = SLICE.0.min(deadline.since(now()).0);
-            match attempt(Timeout::After(std::time::Duration::from_nanos(slice))) {
+            match attempt(Timeout::After(Duration::from_nanos(slice))) {
                 Err(error) if error.is_late() && now() < deadline => self.look()?,
                 done => return Ok(done),
             }
@@ -130,6 +132,11 @@ pub(super) fn serve(socket: OwnedFd, is_unix: bool, secret: &Secret, stop: Owned
             let wish = Wish { end, is_one_message, may_be_cut, patience, deposit_after };
             // The client's end is the usual one.
             let _ = converse(line, token, reference, wish);
+            return Ok(());
+        }
+        Ok(Request::Pool(PoolRequest::Open { reference })) => {
+            // And so it is here.
+            let _ = lend(line, token, reference);
             return Ok(());
         }
         _ => return Ok(()),
@@ -184,7 +191,9 @@ impl Handle<'_> {
                 | Request::Write { .. }
                 | Request::Read { .. }
                 | Request::Close { .. }
-                | Request::Ask { .. } => return Err(Over),
+                | Request::Ask { .. }
+                | Request::Pool(_) => return Err(Over),
+                Request::Barrier { patience } => self.meet(patience)?.map(|came| Answer::Done(came.into())),
                 Request::Send { patience, hints, bytes } => match &sender {
                     Ok(sender) => self.send(sender, patience, hints, bytes)?.map(|()| Answer::Done(0)),
                     Err(error) => Err(error.clone()),
@@ -232,6 +241,23 @@ impl Handle<'_> {
             channel::Error::Timeout => channel::Error::NotReceived,
             error => error,
         }))
+    }
+
+    /// Waits at the barrier as long as the client is there; a client that goes breaks it.
+    fn meet(&mut self, patience: Patience) -> Result<Result<u32, channel::Error>, Over> {
+        let timeout = match patience {
+            Patience::Now => Timeout::Now,
+            Patience::After(lapse) => Timeout::After(Duration::from_nanos(lapse.0)),
+            Patience::Never => Timeout::Never,
+        };
+        let (line, mut is_over) = (&mut self.line, false);
+        let came = self.channel.barrier().and_then(|barrier| {
+            barrier.wait_while(WaitMode::Idle, timeout, SLICE, || {
+                is_over = line.look().is_err();
+                !is_over
+            })
+        });
+        if is_over { Err(Over) } else { Ok(came) }
     }
 
     fn take(

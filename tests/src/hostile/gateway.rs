@@ -1,11 +1,13 @@
 //! What is said to gateways of channels and streams, and what they answer.
 
-use umbra_core::gateway::{Answer, End, Matter, Patience, Request, Take};
+use umbra_core::gateway::{Answer, End, Matter, Patience, PoolRequest, Request, Take};
+use umbra_core::heap::BlockId;
 use umbra_core::time::Lapse;
 
 /// One of each, from either side.
 pub(super) fn seeds() -> Vec<Vec<u8>> {
     let (patience, bytes, reference) = (Patience::After(Lapse(7)), &b"bytes"[..], &b"a reference"[..]);
+    let id = BlockId::from_bits(1 << 24 | 3);
     let asked = [
         Request::Open { on_receipt: true, client: 1, handle: [2, 3], reference },
         Request::Send { patience, hints: 4, bytes },
@@ -23,6 +25,15 @@ pub(super) fn seeds() -> Vec<Vec<u8>> {
         Request::Read { patience, room: 64 },
         Request::Close { patience },
         Request::Ask { patience, matter: Matter::JoinTasks },
+        Request::Barrier { patience },
+        Request::Pool(PoolRequest::Open { reference }),
+        Request::Pool(PoolRequest::Alloc { patience, len: 6, kind: 7 }),
+        Request::Pool(PoolRequest::Look { id }),
+        Request::Pool(PoolRequest::Get { id, at: 8, len: 9 }),
+        Request::Pool(PoolRequest::Put { id, at: 10, bytes }),
+        Request::Pool(PoolRequest::Free { id }),
+        Request::Pool(PoolRequest::Leave { id }),
+        Request::Pool(PoolRequest::Figures),
     ];
     let answered = [
         Answer::Opened { capacity: 1, block: 2, uid: 3 },
@@ -32,6 +43,10 @@ pub(super) fn seeds() -> Vec<Vec<u8>> {
         Answer::Begun { mode: 4, uid: 13 },
         Answer::Piece { arg: 14, is_last: true, bytes },
         Answer::Counts([1, 2, 3, 4, 5]),
+        Answer::Lent { bytes: 15, uid: 16 },
+        Answer::Block { id, len: 17, kind: 18 },
+        Answer::Bytes(bytes),
+        Answer::Used([1, 2, 3, 4, 5]),
     ];
     let asked = asked.iter().map(|request| written(|buffer| request.write(buffer)));
     asked.chain(answered.iter().map(|answer| written(|buffer| answer.write(buffer)))).collect()

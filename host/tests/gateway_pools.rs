@@ -1,0 +1,234 @@
+//! Pools and barriers of other hosts through a gateway, with this host in disguise as another one.
+#![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
+
+mod another;
+mod gateways;
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use umbra::channel::{self, Attributes as ChannelAttributes, Channel, Timeout, WaitMode};
+use umbra::gateway::{Error, Gateways, RemoteChannel, RemotePool};
+use umbra::link::Address;
+use umbra::pool::{self, Attributes, Pool};
+use umbra::sys::host;
+use umbra_core::heap::AllocError;
+
+use another::{Another, ready, until};
+use gateways::{ANYWHERE, LONG, NOW, be_a_gateway, gateways, serve, start_gateway, text};
+
+const MIB: u64 = 1 << 20;
+
+fn pool() -> Pool {
+    let uid = umbra::uid::draw().unwrap();
+    Pool::create(None, &Attributes { bytes: MIB, uid, ..Attributes::default() }).unwrap()
+}
+
+fn remote<'g>(pool: &Pool, gateways: &'g Gateways) -> RemotePool<'g> {
+    RemotePool::attach(&pool.reference().unwrap(), gateways, LONG).unwrap()
+}
+
+fn refused<T>(error: pool::Error) -> Result<T, Error> {
+    Err(Error::Pool(error))
+}
+
+/// Bytes that are nowhere the same.
+fn long(len: usize) -> Vec<u8> {
+    (0..len).map(|at| (at * 31 + at / 251) as u8).collect()
+}
+
+/// What another process does; as a test of its own it does nothing.
+#[test]
+fn another_process() {
+    let Some(role) = another::role() else { return };
+    let Some((address, told)) = role.split_once(' ') else { return be_a_gateway(&role) };
+    let gateways = gateways(&Address::Tcp(address.parse().unwrap()));
+    let (what, reference) = told.split_once(' ').unwrap();
+    let bytes = umbra::reference::from_text(reference).unwrap();
+    if what == "barrier" {
+        let remote = RemoteChannel::attach(&bytes, &gateways, LONG).unwrap();
+        let mut barrier = remote.barrier(LONG).unwrap();
+        ready("waits");
+        panic!("{:?}", barrier.wait(Timeout::Never));
+    }
+    let remote = RemotePool::attach(&bytes, &gateways, LONG).unwrap();
+    let blocks = [10, 1000, 100_000].map(|len| remote.alloc(len, 3, LONG).unwrap());
+    blocks[1].leave(LONG).unwrap();
+    ready("has three blocks");
+    thread::sleep(Duration::from_secs(600));
+}
+
+#[test]
+fn memory_of_another_hosts_pool_is_allocated_written_read_and_freed() {
+    let (_server, address) = serve();
+    let (gateways, pool) = (gateways(&address), pool());
+    let far = remote(&pool, &gateways);
+    assert_eq!((far.uid(), far.bytes(), far.host()), (pool.uid(), MIB, host::id()));
+    // Longer than what fits into one answer.
+    let bytes = long(200_000);
+    let block = far.alloc(bytes.len() as u64, 7, NOW).unwrap();
+    assert_eq!((block.len(), block.kind()), (200_000, 7));
+    block.write(0, &bytes, LONG).unwrap();
+    let here = pool.allocation(block.id()).unwrap();
+    let mut seen = vec![0; bytes.len()];
+    here.read(0, &mut seen).unwrap();
+    assert_eq!((&seen, here.kind()), (&bytes, Ok(7)));
+    here.write(70_000, b"changed").unwrap();
+    let mut part = [0; 7];
+    block.read(70_000, &mut part, LONG).unwrap();
+    assert_eq!(&part, b"changed");
+    block.write(199_990, b"in the end", LONG).unwrap();
+    block.read(0, &mut seen, LONG).unwrap();
+    assert_eq!((&seen[70_000..70_007], &seen[199_990..]), (&b"changed"[..], &b"in the end"[..]));
+    // What somebody allocated at hand, too.
+    let ours = pool.alloc(100, 2).unwrap();
+    ours.write(0, b"ours").unwrap();
+    let named = RemotePool::attach(&ours.reference().unwrap(), &gateways, LONG).unwrap();
+    let same = named.allocation(ours.id(), LONG).unwrap();
+    let mut four = [0; 4];
+    same.read(0, &mut four, LONG).unwrap();
+    assert_eq!((&four, same.len(), same.kind()), (b"ours", 100, 2));
+    let (used, figures) = (far.used(LONG).unwrap(), pool.figures());
+    assert_eq!((used.bytes, used.free, used.asked), (figures.bytes, figures.free, figures.asked));
+    assert_eq!((used.allocations, used.longest_free), (2, figures.longest_free));
+    same.free(LONG).unwrap();
+    assert!(!ours.exists());
+    block.free(LONG).unwrap();
+    assert_eq!(pool.blocks().count(), 0);
+    // No bytes are an allocation there as here.
+    let nothing = far.alloc(0, 0, NOW).unwrap();
+    nothing.write(0, b"", LONG).unwrap();
+    assert!(nothing.is_empty());
+    nothing.free(LONG).unwrap();
+}
+
+#[test]
+fn what_a_pool_refuses_at_hand_it_refuses_from_afar() {
+    let (_server, address) = serve();
+    let (gateways, pool) = (gateways(&address), pool());
+    let far = remote(&pool, &gateways);
+    let too_large = AllocError::TooLarge { len: MIB + 1, longest: MIB };
+    assert_eq!(far.alloc(MIB + 1, 0, NOW).map(drop), refused(too_large.into()));
+    assert_eq!(far.alloc(1, 1 << 24, NOW).map(drop), refused(AllocError::BadKind(1 << 24).into()));
+    let all = far.alloc(MIB, 0, NOW).unwrap();
+    assert_eq!(far.alloc(10, 0, NOW).map(drop), refused(AllocError::NotAvailable { len: 10 }.into()));
+    let start = Instant::now();
+    let late = far.alloc(10, 0, Timeout::After(Duration::from_millis(120))).map(drop);
+    assert_eq!(late, refused(pool::Error::Timeout { len: 10 }));
+    assert!(start.elapsed() >= Duration::from_millis(120));
+    let outside = pool::Error::OutOfBounds { offset: MIB, len: 1, size: MIB };
+    assert_eq!(all.write(MIB, b"x", LONG), refused(outside.clone()));
+    assert_eq!(all.read(MIB, &mut [0], LONG), refused(outside));
+    // Who waits is served by a free at hand.
+    thread::scope(|scope| {
+        let waiting = scope.spawn(|| far.alloc(10, 0, LONG).map(|block| block.id()));
+        until("the request", || pool.is_awaited());
+        pool.allocation(all.id()).unwrap().free().unwrap();
+        pool.allocation(waiting.join().unwrap().unwrap()).unwrap().free().unwrap();
+    });
+    for gone in [all.free(LONG), all.read(0, &mut [0], LONG), all.write(0, b"x", LONG), all.leave(LONG)] {
+        assert_eq!(gone, refused(pool::Error::Stale));
+    }
+    assert_eq!(far.allocation(all.id(), LONG).map(drop), refused(pool::Error::Stale));
+    let channel = Channel::create(&ChannelAttributes::default()).unwrap();
+    let wrong = RemotePool::attach(&channel.reference().unwrap(), &gateways, LONG).map(drop);
+    assert_eq!(wrong, Err(umbra::reference::Error::WrongObject.into()));
+    let reference = pool.reference().unwrap();
+    pool.destroy().unwrap();
+    assert_eq!(far.alloc(10, 0, NOW).map(drop), refused(pool::Error::Destroyed));
+    drop(pool);
+    assert!(RemotePool::attach(&reference, &gateways, LONG).is_err());
+    let plain = Gateways::new(gateways::secret());
+    assert_eq!(RemotePool::attach(&reference, &plain, LONG).map(drop), Err(Error::Local));
+}
+
+/// How many blocks are a gateway's.
+fn gateways_of(pool: &Pool, gateway: &Another) -> usize {
+    pool.allocations_of(gateway.id()).len()
+}
+
+#[test]
+fn a54_what_a_killed_client_had_is_freed_and_what_it_left_stays() {
+    let (agent, address) = start_gateway(ANYWHERE);
+    let (gateways, pool) = (gateways(&address), pool());
+    let reference = umbra::reference::to_text(&pool.reference().unwrap());
+    let (mut client, _) = Another::start_ready(&format!("{} pool {reference}", text(&address)));
+    assert_eq!(pool.blocks().count(), 3);
+    // Somebody at hand takes one over.
+    let shortest = pool.blocks().find(|block| block.len == 10).unwrap();
+    pool.allocation(shortest.id).unwrap().own().unwrap();
+    client.kill();
+    until("the end of its line", || gateways_of(&pool, &agent) == 1);
+    let mut left: Vec<_> = pool.blocks().map(|block| (block.len, block.kind)).collect();
+    left.sort_unstable();
+    assert_eq!(left, [(10, 3), (1000, 3)]);
+    // One that ends in peace leaves as little.
+    let far = remote(&pool, &gateways);
+    far.alloc(10, 0, NOW).unwrap();
+    far.alloc(20, 0, NOW).unwrap().leave(NOW).unwrap();
+    assert_eq!(gateways_of(&pool, &agent), 3);
+    drop(far);
+    until("the end of its line", || gateways_of(&pool, &agent) == 2);
+}
+
+#[test]
+fn a53_a_killed_gateway_takes_what_it_lent_along_and_a_new_one_serves() {
+    let (mut agent, address) = start_gateway(ANYWHERE);
+    let (gateways, pool) = (gateways(&address), pool());
+    let far = remote(&pool, &gateways);
+    let block = far.alloc(100, 0, NOW).unwrap();
+    let process = agent.id();
+    agent.kill();
+    assert!(block.write(0, b"lost", Timeout::After(Duration::from_millis(200))).is_err());
+    // As of any process that died.
+    assert_eq!(pool.free_allocations_of(process), Ok(1));
+    let _again = start_gateway(&text(&address));
+    assert_eq!(block.write(0, b"gone", LONG), refused(pool::Error::Stale));
+    far.alloc(100, 0, NOW).unwrap().free(NOW).unwrap();
+    assert_eq!(pool.blocks().count(), 0);
+}
+
+#[test]
+fn parties_of_two_hosts_meet_at_a_barrier() {
+    const ROUNDS: usize = 100;
+    let (_server, address) = serve();
+    let gateways = gateways(&address);
+    let channel = Channel::create(&ChannelAttributes { capacity: 3, ..ChannelAttributes::default() }).unwrap();
+    let far = RemoteChannel::attach(&channel.reference().unwrap(), &gateways, LONG).unwrap();
+    let mut barriers = [0; 2].map(|_| far.barrier(LONG).unwrap());
+    let mut came = thread::scope(|scope| {
+        let parties = barriers.each_mut();
+        let far: Vec<_> = parties
+            .into_iter()
+            .map(|party| scope.spawn(move || (0..ROUNDS).map(|_| party.wait(LONG).unwrap()).collect::<Vec<u32>>()))
+            .collect();
+        let wait = |_| channel.barrier().unwrap().wait(WaitMode::Idle, LONG).unwrap();
+        let mut all = vec![(0..ROUNDS).map(wait).collect::<Vec<u32>>()];
+        all.extend(far.into_iter().map(|party| party.join().unwrap()));
+        all
+    });
+    for round in (0..ROUNDS).rev() {
+        let mut numbers: Vec<u32> = came.iter_mut().map(|party| party.pop().unwrap()).collect();
+        numbers.sort_unstable();
+        assert_eq!(numbers, [0, 1, 2], "round {round}");
+    }
+    let broken = Err(Error::Channel(channel::Error::BarrierBroken));
+    assert_eq!(barriers[0].wait(NOW), Err(Error::Channel(channel::Error::BarrierTryAgain)));
+    assert_eq!(channel.barrier().unwrap().waiting(), 0, "nobody was counted");
+    let late = barriers[0].wait(Timeout::After(Duration::from_millis(80)));
+    assert_eq!(late, Err(Error::Channel(channel::Error::Timeout)));
+    assert_eq!(barriers[1].wait(LONG), broken, "who gives up breaks it");
+    channel.barrier().unwrap().reset();
+    // So does who dies.
+    let reference = umbra::reference::to_text(&channel.reference().unwrap());
+    let (mut client, _) = Another::start_ready(&format!("{} barrier {reference}", text(&address)));
+    until("a party", || channel.barrier().unwrap().waiting() == 1);
+    thread::scope(|scope| {
+        let waiting = scope.spawn(|| barriers[0].wait(LONG));
+        until("both parties", || channel.barrier().unwrap().waiting() == 2);
+        let killed = Instant::now();
+        client.kill();
+        assert_eq!(waiting.join().unwrap(), broken);
+        assert!(killed.elapsed() < Duration::from_secs(10), "{:?}", killed.elapsed());
+    });
+}
