@@ -1,12 +1,13 @@
 //! Exchanges of mostly empty strips beside the same over MPI.
 //!
 //! Two ranks exchange many strips each way, of which nine in ten hold nothing; which ones changes with each exchange. Each
-//! strip is of a field of its own, as in the peer each has arrays of its own: one that holds nothing is neither looked
-//! through nor set. In the rows *two of a field*, without a bar, a field has a strip on both sides of its block, so that beside
-//! one that holds something the other is looked through and set to the default; the peer knows beforehand and leaves
-//! it out. Our
-//! ranks are two threads that attach the shared memory each for itself, so they map it at different addresses; those of MPI
-//! are two processes that `mpirun` starts in the same session, before and after ours, so that drift hits both. Both sides
+//! strip is of a field of its own, as in the peer each has arrays of its own: one that holds nothing is not looked through,
+//! and set to the default only where the receiver has the field because it sends in it, which the peer need not do. In the
+//! rows *two of a field*, without a bar, a field has a strip on both sides of its block, so that beside one that holds
+//! something the other is looked through and set to the default; the peer knows beforehand and leaves it out.
+//!
+//! Our ranks are two threads that attach the shared memory each for itself, so they map it at different addresses; those of
+//! MPI are two processes that `mpirun` starts in the same session, before and after ours, so that drift hits both. Both sides
 //! check in every exchange, inside the measured time, that the right strips came with the right values. Figures are tenth
 //! percentiles of batches of exchanges.
 //!
