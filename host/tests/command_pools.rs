@@ -37,7 +37,8 @@ impl Folder {
         Folder(folder)
     }
     fn attributes(&self) -> Attributes {
-        Attributes { bytes: 1 << 20, uid: 77, memory: Memory::Folder(self.0.clone()), ..Attributes::default() }
+        let uid = umbra::uid::draw().unwrap();
+        Attributes { bytes: 1 << 20, uid, memory: Memory::Folder(self.0.clone()), ..Attributes::default() }
     }
     fn text(&self) -> &str {
         self.0.to_str().unwrap()
@@ -58,7 +59,10 @@ fn pools_are_listed_and_looked_at_without_changing_them() {
     let listed = json(&["pool", "ls", "--json", "--folder", folder.text()]);
     assert_eq!((&listed["pools"][0]["name"], &listed["pools"][0]["allocations"]), (&"sums".into(), &2.into()));
     let seen = json(&["pool", "stat", "sums", "--json", "--folder", folder.text()]);
-    assert_eq!((&seen["uid"], &seen["bytes"], &seen["asked_bytes"]), (&77.into(), &(1 << 20).into(), &5100.into()));
+    assert_eq!(
+        (&seen["uid"], &seen["bytes"], &seen["asked_bytes"]),
+        (&pool.uid().into(), &(1 << 20).into(), &5100.into())
+    );
     assert_eq!((&seen["over"], &seen["memory"]), (&false.into(), &"files".into()));
     let me = serde_json::json!([{ "pid": std::process::id(), "alive": true, "allocations": 2 }]);
     assert_eq!(seen["processes"], me);

@@ -15,8 +15,15 @@ use umbra::sys::process::ProcessId;
 /// Only a hang lasts longer.
 const WAIT: Timeout = Timeout::After(Duration::from_secs(60));
 
-fn pool(uid: u64) -> Arc<Pool> {
+fn pool() -> Arc<Pool> {
+    let uid = umbra::uid::draw().unwrap();
     Arc::new(Pool::create(None, &pool::Attributes { bytes: 1 << 20, uid, ..pool::Attributes::default() }).unwrap())
+}
+
+/// The same pool, as another process sees it.
+fn again(pool: &Pool) -> Arc<Pool> {
+    let [manifest, data] = pool.share().unwrap();
+    Arc::new(Pool::attach_shared(manifest, data).unwrap())
 }
 
 fn used(pool: &Pool) -> usize {
@@ -118,10 +125,11 @@ fn a68_a_join_returns_when_no_task_is_left() {
 
 #[test]
 fn a69_payloads_are_placed_in_the_pool_that_either_side_chose() {
-    let (first, second) = (pool(1), pool(2));
+    let (first, second) = (pool(), pool());
+    let [one, two] = [&first, &second].map(|pool| Some(pool.uid()));
     let adapter = Adapter::create(&Attributes::default(), [first.clone(), second.clone()]).unwrap();
     for (sends_in, receives_in, lands_in) in
-        [(None, None, &first), (None, Some(2), &second), (Some(2), None, &second), (Some(2), Some(1), &first)]
+        [(None, None, &first), (None, two, &second), (two, None, &second), (two, one, &first)]
     {
         let mut sender = adapter.send(&SendOptions { placed_in: sends_in, ..SendOptions::default() }, WAIT).unwrap();
         let options = ReceiveOptions { placed_in: receives_in, ..ReceiveOptions::default() };
@@ -136,18 +144,18 @@ fn a69_payloads_are_placed_in_the_pool_that_either_side_chose() {
         assert_eq!(receiver.receive(WAIT).unwrap().bytes, b"to be read as bytes");
         assert_eq!(used(&first) + used(&second), 0);
     }
-    let third = SendOptions { placed_in: Some(3), ..SendOptions::default() };
-    let mut sender = adapter.send(&third, WAIT).unwrap();
-    assert_eq!(sender.send(b"where?", 0, WAIT), Err(Error::UnknownPool(3)));
-    let same = Adapter::create(&Attributes::default(), [first, pool(1)]);
-    assert_eq!(same.unwrap_err(), Error::SameUid(1));
+    let third = pool();
+    let unknown = SendOptions { placed_in: Some(third.uid()), ..SendOptions::default() };
+    let mut sender = adapter.send(&unknown, WAIT).unwrap();
+    assert_eq!(sender.send(b"where?", 0, WAIT), Err(Error::UnknownPool(third.uid())));
+    let same = Adapter::create(&Attributes::default(), [first.clone(), again(&first)]);
+    assert_eq!(same.unwrap_err(), Error::SameUid(first.uid()));
 }
 
 #[test]
 fn memory_that_is_handed_over_is_the_receivers_and_memory_that_is_lent_is_not() {
-    let ours = pool(1);
-    let [manifest, data] = ours.share().unwrap();
-    let theirs = Arc::new(Pool::attach_shared(manifest, data).unwrap());
+    let ours = pool();
+    let theirs = again(&ours);
     let adapter = Adapter::create(&Attributes::default(), [ours.clone()]).unwrap();
     let other = Adapter::attach(adapter.share().unwrap(), [theirs.clone()]).unwrap();
     let mut sender = adapter.send(&SendOptions::default(), WAIT).unwrap();
@@ -186,10 +194,10 @@ fn memory_that_is_handed_over_is_the_receivers_and_memory_that_is_lent_is_not() 
     let mut sender = adapter.send(&SendOptions::default(), WAIT).unwrap();
     let mut receiver = stranger.receive(&ReceiveOptions::default(), WAIT).unwrap();
     sender.send_memory(ours.alloc(10, 0).unwrap(), 0, WAIT).unwrap();
-    assert_eq!(receiver.receive(WAIT), Err(Error::UnknownPool(1)));
+    assert_eq!(receiver.receive(WAIT), Err(Error::UnknownPool(ours.uid())));
     sender.send(b"bytes", 0, WAIT).unwrap();
     assert_eq!(receiver.receive(WAIT).unwrap().bytes, b"bytes", "the conversation goes on");
     let without = Adapter::create(&Attributes::default(), []).unwrap();
     let refused = without.send(&SendOptions::default(), WAIT).unwrap().send_memory(ours.alloc(9, 0).unwrap(), 0, WAIT);
-    assert_eq!(refused, Err(Error::UnknownPool(1)));
+    assert_eq!(refused, Err(Error::UnknownPool(ours.uid())));
 }

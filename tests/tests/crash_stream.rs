@@ -209,7 +209,7 @@ fn a64_a_sender_hears_that_its_receiver_was_killed_and_the_stream_is_used_again(
 
 /// A pool, and a board in it on which its users count their steps.
 fn with_board(body: impl FnOnce(&Arc<Pool>, &pool::Allocation<'_>, &str)) {
-    let memory = pool::Attributes { bytes: 16 << 20, uid: 1, ..pool::Attributes::default() };
+    let memory = pool::Attributes { bytes: 16 << 20, uid: umbra::uid::draw().unwrap(), ..pool::Attributes::default() };
     let pool = Arc::new(Pool::create(None, &memory).unwrap());
     let board = pool.alloc(BOARD, 0).unwrap();
     board.clear(0, BOARD).unwrap();
