@@ -199,6 +199,20 @@ fn s40_an_agent_that_lives_and_does_nothing_is_named_beside_the_channels_at_the_
     }
 }
 
+/// How a rank waits in vain while its agent looks.
+fn fails_beside<T: Transport + Send>(
+    agent: &mut Agent,
+    (receiver, into): (&mut Boundary<T>, &mut Store),
+) -> BoundaryError {
+    let over = AtomicU32::new(0);
+    thread::scope(|scope| {
+        scope.spawn(|| agent.attend(|| over.load(Ordering::Relaxed) == 0).unwrap());
+        let error = receiver.wait(&mut into.stage(0), Scope::Any).unwrap_err();
+        over.store(1, Ordering::Relaxed);
+        error
+    })
+}
+
 #[test]
 fn an_agent_that_looks_is_not_blamed_for_a_peer_that_sends_nothing() {
     let (segment, extent) = memory();
@@ -206,13 +220,7 @@ fn an_agent_that_looks_is_not_blamed_for_a_peer_that_sends_nothing() {
     agent.look().unwrap();
     let [_, (mut receiver, mut into)] = pair(&segment, extent, Duration::from_millis(300), |end| end);
     assert!(receiver.send(&into.stage(0), Scope::Any).unwrap().is_ready());
-    let over = AtomicU32::new(0);
-    let error = thread::scope(|scope| {
-        scope.spawn(|| agent.attend(|| over.load(Ordering::Relaxed) == 0).unwrap());
-        let error = receiver.wait(&mut into.stage(0), Scope::Any).unwrap_err();
-        over.store(1, Ordering::Relaxed);
-        error
-    });
+    let error = fails_beside(&mut agent, (&mut receiver, &mut into));
     assert!(matches!(&error, BoundaryError::Late(late) if late.count > 0 && late.hindered.is_none()), "{error}");
 }
 
@@ -278,13 +286,7 @@ fn s45_a_damaged_head_is_refused_and_counted_by_the_agent_and_never_seen_by_the_
     let mut from = from;
     assert!(sender.send(&from.stage(0), Scope::Any).unwrap().is_ready());
     assert!(receiver.send(&into.stage(0), Scope::Any).unwrap().is_ready());
-    let over = AtomicU32::new(0);
-    let error = thread::scope(|scope| {
-        scope.spawn(|| agent.attend(|| over.load(Ordering::Relaxed) == 0).unwrap());
-        let error = receiver.wait(&mut into.stage(0), Scope::Any).unwrap_err();
-        over.store(1, Ordering::Relaxed);
-        error
-    });
+    let error = fails_beside(&mut agent, (&mut receiver, &mut into));
     assert!(matches!(&error, BoundaryError::Late(late) if late.missing[0].rank == 0), "{error}");
     assert_eq!(agent.refused().unwrap(), 2, "each once");
     assert_eq!(receiver.counts().refused, 0);

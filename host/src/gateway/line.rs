@@ -29,6 +29,11 @@ pub(super) fn driver(secret: &Secret) -> Result<Driver, Error> {
     Ok(Driver::new(identity()?, secret.clone(), limits))
 }
 
+/// What an answer says that tells of nothing else.
+pub(super) fn done(answer: Answer<'_>) -> Option<()> {
+    matches!(answer, Answer::Done(_)).then_some(())
+}
+
 /// What the request that opens a line says of its handle.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Handle {

@@ -4,13 +4,13 @@ use std::sync::{Mutex, PoisonError};
 
 use umbra_core::gateway::{Answer, MESSAGE_MAX, PoolRequest, Request};
 use umbra_core::heap::BlockId;
-use umbra_core::reference::{Object, Reference};
+use umbra_core::reference::Object;
 
 use super::error::Error;
-use super::line::{Line, Opening, patience};
+use super::line::{Line, Opening, done, patience};
 use super::registry::Gateways;
 use crate::channel::Timeout;
-use crate::{pool, reference};
+use crate::pool;
 
 /// Bytes of one request or answer.
 const PIECE: usize = MESSAGE_MAX;
@@ -42,10 +42,6 @@ pub struct Used {
     pub longest_free: u64,
 }
 
-fn done(answer: Answer<'_>) -> Option<()> {
-    matches!(answer, Answer::Done(_)).then_some(())
-}
-
 impl<'g> RemotePool<'g> {
     /// Uses the pool that the bytes of a reference name, or the pool of the allocation that they name, through the gateway of
     /// its host.
@@ -54,19 +50,13 @@ impl<'g> RemotePool<'g> {
     /// [`Error::NoGateway`], [`Error::Local`], [`Error::Reference`], [`Error::Lost`], [`Error::Silent`]; and what the gateway
     /// says when it attaches.
     pub fn attach(bytes: &[u8], gateways: &'g Gateways, timeout: Timeout) -> Result<RemotePool<'g>, Error> {
-        let named = Reference::parse(bytes).map_err(reference::Error::Bytes)?;
-        if !matches!(named.object, Object::Pool | Object::Allocation { .. }) {
-            return Err(reference::Error::WrongObject.into());
-        }
-        if reference::is_local(&named) && !gateways.is_masquerading() {
-            return Err(Error::Local);
-        }
-        let mut line = Line::new(gateways, named.host, bytes, Opening::Pool);
+        let host = gateways.host_of(bytes, |named| matches!(named, Object::Pool | Object::Allocation { .. }))?;
+        let mut line = Line::new(gateways, host, bytes, Opening::Pool);
         let (size, uid) = line.open(timeout, |answer| match answer {
             Answer::Lent { bytes, uid } => Some((bytes, uid)),
             _ => None,
         })?;
-        Ok(RemotePool { host: named.host, bytes: size, uid, reference: bytes.to_vec(), line: Mutex::new(line) })
+        Ok(RemotePool { host, bytes: size, uid, reference: bytes.to_vec(), line: Mutex::new(line) })
     }
 
     /// The host that it is on.

@@ -3,8 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use umbra_core::reference::{Object, Reference};
+
 use super::error::Error;
 use crate::link::Address;
+use crate::reference;
 use crate::secret::Secret;
 
 /// The gateways that a process knows, by the number of their host.
@@ -67,7 +70,15 @@ impl Gateways {
         &self.secret
     }
 
-    pub(super) const fn is_masquerading(&self) -> bool {
-        self.is_masquerading
+    /// The host of what these bytes name, if it is of the kind that is wanted, and elsewhere.
+    pub(super) fn host_of(&self, bytes: &[u8], is_wanted: impl FnOnce(&Object) -> bool) -> Result<u64, Error> {
+        let named = Reference::parse(bytes).map_err(reference::Error::Bytes)?;
+        if !is_wanted(&named.object) {
+            return Err(reference::Error::WrongObject.into());
+        }
+        if reference::is_local(&named) && !self.is_masquerading {
+            return Err(Error::Local);
+        }
+        Ok(named.host)
     }
 }

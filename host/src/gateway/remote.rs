@@ -3,13 +3,13 @@
 use std::sync::{Mutex, PoisonError};
 
 use umbra_core::gateway::{Answer, MESSAGE_MAX, Request, Take};
-use umbra_core::reference::{Object, Reference};
+use umbra_core::reference::Object;
 
 use super::error::{Error, system};
 use super::line::{Handle, Line, Opening, patience};
 use super::registry::Gateways;
 use crate::channel::{Event, Message, ReturnMode, SendOptions, Timeout};
-use crate::{reference, secret};
+use crate::secret;
 
 /// What the gateway said of the channel when it was opened.
 #[derive(Clone, Copy, Debug)]
@@ -45,16 +45,10 @@ impl<'g> RemoteChannel<'g> {
     /// [`Error::NoGateway`], [`Error::Local`], [`Error::Reference`], [`Error::Lost`], [`Error::Silent`]; and what the gateway
     /// says when it attaches.
     pub fn attach(bytes: &[u8], gateways: &'g Gateways, timeout: Timeout) -> Result<RemoteChannel<'g>, Error> {
-        let named = Reference::parse(bytes).map_err(reference::Error::Bytes)?;
-        if !matches!(named.object, Object::Channel | Object::PooledChannel { .. }) {
-            return Err(reference::Error::WrongObject.into());
-        }
-        if reference::is_local(&named) && !gateways.is_masquerading() {
-            return Err(Error::Local);
-        }
-        let mut line = Line::new(gateways, named.host, bytes, Opening::Channel(Handle::default()));
+        let host = gateways.host_of(bytes, |named| matches!(named, Object::Channel | Object::PooledChannel { .. }))?;
+        let mut line = Line::new(gateways, host, bytes, Opening::Channel(Handle::default()));
         let opened = line.open(timeout, Opened::read)?;
-        Ok(RemoteChannel { gateways, host: named.host, reference: bytes.to_vec(), opened, line: Mutex::new(line) })
+        Ok(RemoteChannel { gateways, host, reference: bytes.to_vec(), opened, line: Mutex::new(line) })
     }
 
     /// The host that it is on.

@@ -4,14 +4,13 @@ use std::io::{self, Read, Write};
 use std::sync::{Mutex, PoisonError};
 
 use umbra_core::gateway::{Answer, End, MESSAGE_MAX, Matter, Request};
-use umbra_core::reference::{Object, Reference};
+use umbra_core::reference::Object;
 use umbra_core::stream::Counts;
 
 use super::error::Error;
-use super::line::{Conversation, Line, Opening, patience};
+use super::line::{Conversation, Line, Opening, done, patience};
 use super::registry::Gateways;
 use crate::channel::Timeout;
-use crate::reference;
 use crate::stream::{self, Message, Mode, Piece, ReceiveOptions, SendOptions};
 
 /// The modes, as gateways number them.
@@ -37,10 +36,6 @@ fn begun(answer: Answer<'_>) -> Option<(Mode, u64)> {
     }
 }
 
-fn done(answer: Answer<'_>) -> Option<()> {
-    matches!(answer, Answer::Done(_)).then_some(())
-}
-
 const fn neither() -> Opening {
     Opening::Streams(Conversation { end: End::Neither, is_one_message: false, may_be_cut: false, deposit_after: 0 })
 }
@@ -52,14 +47,7 @@ impl<'g> RemoteStreams<'g> {
     /// [`Error::NoGateway`], [`Error::Local`], [`Error::Reference`], [`Error::Lost`], [`Error::Silent`]; and what the gateway
     /// says when it attaches.
     pub fn attach(bytes: &[u8], gateways: &'g Gateways, timeout: Timeout) -> Result<RemoteStreams<'g>, Error> {
-        let named = Reference::parse(bytes).map_err(reference::Error::Bytes)?;
-        if named.object != Object::Streams {
-            return Err(reference::Error::WrongObject.into());
-        }
-        if reference::is_local(&named) && !gateways.is_masquerading() {
-            return Err(Error::Local);
-        }
-        let host = named.host;
+        let host = gateways.host_of(bytes, |named| *named == Object::Streams)?;
         let mut line = Line::new(gateways, host, bytes, neither());
         let (mode, uid) = line.open(timeout, begun)?;
         Ok(RemoteStreams { gateways, host, reference: bytes.to_vec(), mode, uid, line: Mutex::new(line) })
