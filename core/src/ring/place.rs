@@ -3,6 +3,9 @@
 
 use core::mem::MaybeUninit;
 
+#[cfg(not(loom))]
+use super::ahead::items_in_a_line;
+
 /// Room for one item; a queue is lent an array of them.
 ///
 /// ```
@@ -102,9 +105,9 @@ impl<T: Copy> Place<T> {
 
 #[cfg(not(loom))]
 const WORD: usize = size_of::<u64>();
-/// Batches up to this size are moved word by word too; beyond, wide copies win.
+/// Batches up to this size are copied line by line.
 #[cfg(not(loom))]
-const FEW_BYTES: usize = 256;
+const FEW_BYTES: usize = 512;
 
 /// Copies a `T` of whole words into a place.
 ///
@@ -147,17 +150,12 @@ unsafe fn words_out<T>(from: *const MaybeUninit<u64>, to: *mut MaybeUninit<u64>)
 pub(super) unsafe fn write_all<T: Copy>(places: &[Place<T>], items: &[T]) {
     debug_assert!(items.len() <= places.len());
     #[cfg(not(loom))]
-    if Place::<T>::WORDS && size_of_val(items) <= FEW_BYTES {
-        for (place, &item) in places.iter().zip(items) {
-            // SAFETY: the caller's promise.
-            unsafe { place.write(item) };
-        }
-    } else {
+    {
         let to = places.as_ptr().cast::<UnsafeCell<MaybeUninit<T>>>();
         let to = UnsafeCell::raw_get(to).cast::<T>();
         // SAFETY: places are consecutive and transparent; the caller has them to itself and says that they
         // are enough; `items` is plain memory, hence elsewhere.
-        unsafe { core::ptr::copy_nonoverlapping(items.as_ptr(), to, items.len()) };
+        unsafe { copy(items.as_ptr(), to, items.len()) };
     }
     #[cfg(loom)]
     for (place, &item) in places.iter().zip(items) {
@@ -174,20 +172,46 @@ pub(super) unsafe fn write_all<T: Copy>(places: &[Place<T>], items: &[T]) {
 pub(super) unsafe fn read_all<T: Copy>(places: &[Place<T>], items: &mut [T]) {
     debug_assert!(items.len() <= places.len());
     #[cfg(not(loom))]
-    if Place::<T>::WORDS && size_of_val(items) <= FEW_BYTES {
-        for (place, item) in places.iter().zip(items) {
-            // SAFETY: the caller's promise.
-            *item = unsafe { place.read() };
-        }
-    } else {
+    {
         let from = places.as_ptr().cast::<T>();
         // SAFETY: places are consecutive and transparent, filled by the caller's promise, and nobody
         // writes; `items` is exclusive memory, hence elsewhere.
-        unsafe { core::ptr::copy_nonoverlapping(from, items.as_mut_ptr(), items.len()) };
+        unsafe { copy(from, items.as_mut_ptr(), items.len()) };
     }
     #[cfg(loom)]
     for (place, item) in places.iter().zip(items) {
         // SAFETY: the caller's promise.
         *item = unsafe { place.read() };
+    }
+}
+
+/// Copies so many items: line by line if they are few, whatever the library's copy does otherwise.
+///
+/// The compiler copies a line in its plain vectors, the ones with which batches are made and looked through too. So
+/// each load finds its bytes in one store that may still be in the store buffer. A library takes wider ones, which
+/// have to wait until several stores have left; that pays for long batches only.
+///
+/// # Safety
+/// As for [`core::ptr::copy_nonoverlapping`].
+#[cfg(not(loom))]
+#[inline(always)]
+unsafe fn copy<T: Copy>(from: *const T, to: *mut T, count: usize) {
+    if !Place::<T>::WORDS || count > FEW_BYTES / size_of::<T>() {
+        // SAFETY: the caller's promise.
+        return unsafe { core::ptr::copy_nonoverlapping(from, to, count) };
+    }
+    let line = const { items_in_a_line::<T>() };
+    let mut done = 0;
+    while done < count {
+        let (from, to) = (from.wrapping_add(done), to.wrapping_add(done));
+        if count - done >= line {
+            // SAFETY: these are below `count`.
+            unsafe { core::ptr::copy_nonoverlapping(from, to, line) };
+            done += line;
+        } else {
+            // SAFETY: as above.
+            unsafe { core::ptr::copy_nonoverlapping(from, to, 1) };
+            done += 1;
+        }
     }
 }

@@ -9,9 +9,15 @@ use umbra_tests::bench::pin;
 
 use crate::ends::{Item, Pop, Push};
 
-/// The largest batch. Items on their way lie in arrays of this length within the closures, not on the heap,
-/// where they could share lines with another thread's.
+/// The largest batch.
 const MOST: usize = 64;
+
+/// Items on their way, within the closures, not on the heap, where they could share lines with another thread's; aligned, so
+/// that the copies of all queues begin alike.
+type Batch<T> = Apart<[T; MOST]>;
+fn batch_of<T: Item>() -> Batch<T> {
+    Apart([T::default(); MOST])
+}
 
 /// What one side of a comparison does: so many iterations.
 pub(crate) type Side = Box<dyn FnMut(u64) + Send>;
@@ -82,10 +88,10 @@ fn number_all<T: Item>(items: &mut [T], next: &mut u64) {
 
 #[inline(always)]
 fn number<T: Item>(items: &mut [T], next: &mut u64) {
-    for item in items {
-        *item = T::of(*next);
-        *next += 1;
+    for (item, n) in items.iter_mut().zip(*next..) {
+        *item = T::of(n);
     }
+    *next += items.len() as u64;
 }
 
 #[inline(never)]
@@ -93,12 +99,12 @@ fn check_all<T: Item>(items: &[T], next: &mut u64) {
     check(items, next);
 }
 
+/// Compares without a branch for each item, so that the compiler takes several at once and a row is the queue's.
 #[inline(always)]
 fn check<T: Item>(items: &[T], next: &mut u64) {
-    for item in items {
-        assert_eq!(item.number(), T::of(*next).number(), "out of order");
-        *next += 1;
-    }
+    let differences = items.iter().zip(*next..).fold(0, |all, (item, n)| all | (item.number() ^ T::of(n).number()));
+    assert_eq!(differences, 0, "out of order");
+    *next += items.len() as u64;
 }
 
 #[inline(always)]
@@ -130,7 +136,7 @@ pub(crate) fn alone<T: Item>(
     batch: usize,
     burst: usize,
 ) -> Side {
-    let (mut source, mut target) = ([T::default(); MOST], [T::default(); MOST]);
+    let (mut source, mut target) = (batch_of::<T>(), batch_of::<T>());
     let (mut sent, mut received) = (0, 0);
     let mut wait = Wait::steady(1);
     side(move |items| {
@@ -138,10 +144,10 @@ pub(crate) fn alone<T: Item>(
         while received < end {
             let goal = sent + burst as u64;
             while sent < goal {
-                push_whole(&mut sender, &mut source[..batch], &mut sent, &mut wait);
+                push_whole(&mut sender, &mut source.0[..batch], &mut sent, &mut wait);
             }
             while received < sent {
-                pop_some(&mut receiver, &mut target[..batch], &mut received);
+                pop_some(&mut receiver, &mut target.0[..batch], &mut received);
             }
         }
     })
@@ -260,20 +266,20 @@ pub(crate) fn stream<T: Item>(
     pauses: u32,
 ) -> Side {
     let whole = batch as u64;
-    let mut source = [T::default(); MOST];
+    let mut source = batch_of::<T>();
     let (mut sent, mut their_wait) = (0, Wait::steady(pauses));
     let send = partner.add(move |items: u64| {
         for _ in 0..items.div_ceil(whole) {
-            push_whole(&mut sender, &mut source[..batch], &mut sent, &mut their_wait);
+            push_whole(&mut sender, &mut source.0[..batch], &mut sent, &mut their_wait);
         }
     });
-    let mut target = [T::default(); MOST];
+    let mut target = batch_of::<T>();
     let (mut received, mut wait) = (0, Wait::steady(pauses));
     side(move |items| {
         let end = received + items.div_ceil(whole) * whole;
         send.start(items);
         while received < end {
-            if pop_some(&mut receiver, &mut target[..batch], &mut received) == 0 {
+            if pop_some(&mut receiver, &mut target.0[..batch], &mut received) == 0 {
                 wait.wait();
             }
         }
@@ -286,24 +292,24 @@ pub(crate) fn round_trip<T: Item>(
     (mut there, mut arrival): (impl Push<T> + 'static, impl Pop<T> + 'static),
     (mut answer, mut back): (impl Push<T> + 'static, impl Pop<T> + 'static),
 ) -> Side {
-    let (mut theirs, mut their_wait) = ([T::default()], Wait::steady(1));
+    let (mut theirs, mut their_wait) = (Apart([T::default()]), Wait::steady(1));
     let echo = partner.add(move |trips: u64| {
         for _ in 0..trips {
-            while arrival.pop(&mut theirs) == 0 {
+            while arrival.pop(&mut theirs.0) == 0 {
                 their_wait.wait();
             }
-            while answer.push(&theirs) == 0 {
+            while answer.push(&theirs.0) == 0 {
                 their_wait.wait();
             }
         }
     });
-    let (mut source, mut target) = ([T::default()], [T::default()]);
+    let (mut source, mut target) = (Apart([T::default()]), Apart([T::default()]));
     let (mut sent, mut received, mut wait) = (0, 0, Wait::steady(1));
     side(move |trips| {
         echo.start(trips);
         for _ in 0..trips {
-            push_whole(&mut there, &mut source, &mut sent, &mut wait);
-            while pop_some(&mut back, &mut target, &mut received) == 0 {
+            push_whole(&mut there, &mut source.0, &mut sent, &mut wait);
+            while pop_some(&mut back, &mut target.0, &mut received) == 0 {
                 wait.wait();
             }
         }
@@ -404,10 +410,10 @@ pub(crate) fn crowd<T: Item>(
 
 /// Sends so many items, whole batches; from each the receivers can tell who sent it, and how many before.
 fn sender<T: Item>(mut queue: impl Push<T> + 'static, senders: usize, n: usize, batch: usize) -> impl FnMut(u64) {
-    let (mut items, mut next, mut wait) = ([T::default(); MOST], n as u64, Wait::growing());
+    let (mut items, mut next, mut wait) = (batch_of::<T>(), n as u64, Wait::growing());
     move |count| {
         for _ in 0..count / batch as u64 {
-            let items = &mut items[..batch];
+            let items = &mut items.0[..batch];
             for item in items.iter_mut() {
                 next += senders as u64;
                 *item = T::of(next);
@@ -419,19 +425,19 @@ fn sender<T: Item>(mut queue: impl Push<T> + 'static, senders: usize, n: usize, 
 
 /// Receives so many items, and checks that those of each sender are in order.
 fn receiver<T: Item>(mut queue: impl Pop<T> + 'static, senders: usize, batch: usize) -> impl FnMut(u64) {
-    let (mut items, mut seen, mut wait) = ([T::default(); MOST], [0; MOST], Wait::growing());
+    let (mut items, mut seen, mut wait) = (batch_of::<T>(), [0; MOST], Wait::growing());
     move |count| {
         let mut left = count;
         while left > 0 {
             let most = left.min(batch as u64) as usize;
-            let got = queue.pop(&mut items[..most]);
+            let got = queue.pop(&mut items.0[..most]);
             if got == 0 {
                 wait.wait();
                 continue;
             }
             wait.over();
             left -= got as u64;
-            for item in &items[..got] {
+            for item in &items.0[..got] {
                 let number = item.number();
                 let last = &mut seen[(number % senders as u64) as usize];
                 assert!(*last < number, "out of order");
