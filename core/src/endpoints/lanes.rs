@@ -179,6 +179,12 @@ impl<'a> Arena<'a> {
         lane: impl Fn(usize) -> u64,
         rank: Rank,
     ) -> Option<(u32, Sp)> {
+        // Most steps of all, so the first to be told apart.
+        if form == TURNED {
+            let quotient = u64::from(rank.0).wrapping_mul(lane(0)) >> QUOTIENT_BIT;
+            let (world, upper) = halves(linear(lane, rank, quotient));
+            return Some((world, Sp(upper.rotate_left((place() >> TURN_BIT) as u32))));
+        }
         match form {
             ALONE => {
                 let word = self.word(place().wrapping_add((rank.0 / 2).into()))?;
@@ -188,35 +194,9 @@ impl<'a> Arena<'a> {
                 let (world, sp) = halves(self.word(place().wrapping_add(rank.0.into()))?);
                 Some((world, Sp(sp)))
             }
-            TURNED => {
-                let quotient = u64::from(rank.0).wrapping_mul(lane(0)) >> QUOTIENT_BIT;
-                let (world, upper) = halves(linear(lane, rank, quotient));
-                Some((world, Sp(upper.rotate_left((place() >> TURN_BIT) as u32))))
-            }
             // More than three forms would be told apart by an indirect jump.
-            _ => self.divided(slot, form, rank).map(|found| (found as u32, Sp((found >> u32::BITS) as u32))),
+            _ => divided(self.words, slot, form, rank).map(|found| (found as u32, Sp((found >> u32::BITS) as u32))),
         }
-    }
-
-    /// World rank and first shadow where the lid takes a division; apart, and said to be rare, to leave the registers to
-    /// the others.
-    #[cold]
-    #[inline(never)]
-    fn divided(&self, slot: Slot<'a>, form: u64, rank: Rank) -> Option<u64> {
-        if form != DIVIDED {
-            return None;
-        }
-        let place = load(slot.place());
-        let parameters: &[AtomicU64; AFFINE_WORDS] = self.words.get(body(place)?..)?.first_chunk()?;
-        let [by_divisor, by_per_dpu, divisors, _, _, lids, ..] = parameters;
-        let ((divisor, per_dpu), (lid, lid_step)) = (halves(load(divisors)), halves(load(lids)));
-        let quotient = Reciprocal(load(by_divisor)).quotient(rank.0);
-        let word = linear(|lane| load(&slot.lanes()[lane]), rank, quotient.into());
-        let rest = rank.0.wrapping_sub(quotient.wrapping_mul(divisor));
-        let step = if place >> TURN_BIT != 0 { quotient } else { rest };
-        let lid = step.wrapping_mul(lid_step).wrapping_add(lid);
-        let lid = lid.wrapping_sub(Reciprocal(load(by_per_dpu)).quotient(lid).wrapping_mul(per_dpu));
-        Some(word.wrapping_add(u64::from(lid) << u32::BITS))
     }
 
     /// A word of the arena.
@@ -224,6 +204,27 @@ impl<'a> Arena<'a> {
     fn word(&self, at: u64) -> Option<u64> {
         self.words.get(usize::try_from(at).ok()?).map(load)
     }
+}
+
+/// World rank and first shadow where the lid takes a division; apart, and said to be rare, to leave the registers to
+/// the others. It takes words and not the arena, whose address would keep it in memory.
+#[cold]
+#[inline(never)]
+fn divided(words: &[AtomicU64], slot: Slot<'_>, form: u64, rank: Rank) -> Option<u64> {
+    if form != DIVIDED {
+        return None;
+    }
+    let place = load(slot.place());
+    let parameters: &[AtomicU64; AFFINE_WORDS] = words.get(body(place)?..)?.first_chunk()?;
+    let [by_divisor, by_per_dpu, divisors, _, _, lids, ..] = parameters;
+    let ((divisor, per_dpu), (lid, lid_step)) = (halves(load(divisors)), halves(load(lids)));
+    let quotient = Reciprocal(load(by_divisor)).quotient(rank.0);
+    let word = linear(|lane| load(&slot.lanes()[lane]), rank, quotient.into());
+    let rest = rank.0.wrapping_sub(quotient.wrapping_mul(divisor));
+    let step = if place >> TURN_BIT != 0 { quotient } else { rest };
+    let lid = step.wrapping_mul(lid_step).wrapping_add(lid);
+    let lid = lid.wrapping_sub(Reciprocal(load(by_per_dpu)).quotient(lid).wrapping_mul(per_dpu));
+    Some(word.wrapping_add(u64::from(lid) << u32::BITS))
 }
 
 /// The word behind the header of the table that a place leads to.
