@@ -107,7 +107,7 @@ impl<T: Copy> Place<T> {
 const WORD: usize = size_of::<u64>();
 /// Batches up to this size are copied line by line.
 #[cfg(not(loom))]
-const FEW_BYTES: usize = 512;
+const FEW_BYTES: usize = 256;
 
 /// Copies a `T` of whole words into a place.
 ///
