@@ -200,13 +200,15 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>, P: Policy> Pool<S, P> {
         true
     }
 
-    /// Removes a reference unless it is the last one; whether it did.
+    /// Removes a reference unless it is the last one: then it tells whose the slot is.
     #[inline]
-    pub(crate) fn release_shared(&mut self, slot: u32) -> bool {
+    pub(crate) fn release_shared(&mut self, slot: u32) -> Option<u64> {
         let this = &mut self.slots.as_mut()[slot as usize];
-        let shared = this.count > 1;
-        this.count -= u32::from(shared);
-        shared
+        if this.count > 1 {
+            this.count -= 1;
+            return None;
+        }
+        Some(this.data)
     }
 
     /// Removes a reference, of which there is one at least. With the last one content becomes idle, and a slot

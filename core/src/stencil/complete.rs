@@ -218,11 +218,11 @@ impl<L: Lent, N: Names, F: Future> Stencil<L, N, F> {
     /// [`GroupError`] if no action has said that the group is ready, or if it has ended.
     #[inline]
     pub fn free_group(&mut self, group: Id<Group>) -> Result<(), GroupError> {
-        let members = self.delivered(group)?.members;
-        let first = group.index() * self.stride;
-        for at in first..first + members {
-            let reference = self.references.as_ref()[at as usize];
-            self.let_go(reference.slot, reference.input);
+        let members = self.delivered(group)?.members as usize;
+        let first = (group.index() * self.stride) as usize;
+        let mut holds = self.holds();
+        for reference in &holds.references[first..first + members] {
+            holds.let_go(reference.slot, reference.input);
         }
         self.finish(group.index());
         Ok(())

@@ -122,17 +122,21 @@ impl Grid {
     }
 }
 
-/// The point after the present one, and its number.
+/// The number of the point after the present one, and what is near it: the lowest neighbour in each coordinate, and how
+/// many more there are.
 #[derive(Clone, Copy, Debug)]
 pub struct Coming {
-    at: Point,
-    number: u64,
+    number: u32,
+    lowest: Point,
+    further: Point,
 }
 
 impl Grid {
-    /// When the input at a point is used next, in general. Not inlined, as most are used by the next point.
+    /// When an input is used next from a point on, in general. Not inlined, as most are used by the next point, and asked
+    /// by numbers, so that nothing has to lie in memory for it.
     #[inline(never)]
-    fn next_from(&self, from: Point, at: Point) -> Use {
+    fn next_from(&self, from: u32, input: u32) -> Use {
+        let (from, at) = (self.point(from), self.point(input));
         let around = self.around(at);
         let next = match self.shape {
             Shape::Box => self.first_from(from, around),
@@ -157,7 +161,11 @@ impl Future for Grid {
     #[inline]
     fn present(&self, group: u64) -> Option<Coming> {
         let next = u32::try_from(group).ok()?.checked_add(1)?;
-        (next < self.len()).then(|| Coming { at: self.point(next), number: u64::from(next) })
+        (next < self.len()).then(|| {
+            let around = self.around(self.point(next));
+            let (lowest, further) = (around.map(|(low, _)| low), around.map(|(low, high)| high - low));
+            Coming { number: next, lowest, further }
+        })
     }
 
     #[inline]
@@ -165,18 +173,18 @@ impl Future for Grid {
         let (Some(from), Ok(number)) = (present, u32::try_from(data)) else { return Use::Never };
         let at = self.point(number);
         // Most inputs of a box are used by the next point, too.
-        let near = |axis: usize| from.at[axis].abs_diff(at[axis]) <= self.radius;
+        let near = |axis: usize| at[axis].wrapping_sub(from.lowest[axis]) <= from.further[axis];
         if self.shape == Shape::Box && near(2) && near(1) && near(0) {
-            return Use::At(from.number);
+            return Use::At(u64::from(from.number));
         }
-        self.next_from(from.at, at)
+        self.next_from(from.number, number)
     }
 }
 
 /// Division by a constant that is known at run time, by one multiplication.
 ///
-/// With `factor` = 2^64 / divisor, rounded up, the product of a number below 2^32 exceeds the true quotient by less
-/// than 1 / divisor. For a divisor of 1 it does not fit, and is 0.
+/// With `factor` = (2^64 - 1) / divisor, rounded down, the product with the next number falls short of that number's true
+/// quotient by less than 1 / divisor, and by something: so rounded down it is the quotient of a number below 2^32.
 #[derive(Clone, Copy, Debug)]
 struct Reciprocal {
     divisor: u32,
@@ -185,14 +193,14 @@ struct Reciprocal {
 
 impl Reciprocal {
     fn new(divisor: u32) -> Option<Self> {
-        Some(Reciprocal { divisor, factor: u64::MAX.checked_div(u64::from(divisor))?.wrapping_add(1) })
+        Some(Reciprocal { divisor, factor: u64::MAX.checked_div(u64::from(divisor))? })
     }
 
     /// Quotient and remainder.
     #[inline]
     fn divide(self, number: u32) -> (u32, u32) {
-        let product = u128::from(number) * u128::from(self.factor);
-        let quotient = if self.divisor == 1 { number } else { (product >> 64) as u32 };
+        let product = u128::from(u64::from(number) + 1) * u128::from(self.factor);
+        let quotient = (product >> 64) as u32;
         (quotient, number - quotient * self.divisor)
     }
 }

@@ -1,6 +1,6 @@
 //! What is known of an input, and how inputs are named.
 
-use super::error::UsageError;
+use super::error::{SubmitError, UsageError};
 use crate::cache::slot::NIL;
 use crate::cache::{Index, Line, Sparse};
 
@@ -54,8 +54,16 @@ impl Input {
         Ok(())
     }
 
-    pub(super) fn is_known(&self) -> bool {
-        self.unclaimed != ABSENT
+    /// Claims one of the uses.
+    #[inline]
+    pub(super) fn claim(&mut self, data: u64) -> Result<(), SubmitError> {
+        match self.unclaimed {
+            left @ 1..=MOST => self.unclaimed = left - 1,
+            UNBOUNDED => {}
+            0 => return Err(SubmitError::UsageExhausted { data }),
+            _ => return Err(SubmitError::UnknownData { data }),
+        }
+        Ok(())
     }
 
     /// Uses in the map that no group has claimed.

@@ -178,8 +178,15 @@ impl<L: Lent, N: Names, F: Future> Stencil<L, N, F> {
         }
         let first = index * self.stride;
         let mut end = first;
+        let mut places = self.references.as_mut()[first as usize..][..self.stride as usize].iter_mut();
+        let inputs = self.inputs.as_mut();
         for member in members {
-            if let Err(error) = self.claim(member, index, end) {
+            let place = places.next().ok_or(SubmitError::TooManyMembers { have: self.stride as usize });
+            let take = |place: &mut Reference| {
+                *place = claim(&self.names, inputs, member, index)?;
+                Ok(())
+            };
+            if let Err(error) = place.and_then(take) {
                 self.unclaim(first..end);
                 return Err(error);
             }
@@ -212,26 +219,6 @@ impl<L: Lent, N: Names, F: Future> Stencil<L, N, F> {
             self.enqueue(index);
         }
         Ok(id)
-    }
-
-    /// Claims one use of an input, for the reference with this number.
-    #[inline]
-    fn claim(&mut self, member: Member, group: u32, reference: u32) -> Result<(), SubmitError> {
-        let (Member::Load(data) | Member::Scratch(data)) = member;
-        if reference - group * self.stride >= self.stride {
-            return Err(SubmitError::TooManyMembers { have: self.stride as usize });
-        }
-        let number = self.names.number(data).ok_or(SubmitError::UnknownData { data })?;
-        let input = self.inputs.as_mut().get_mut(number as usize).ok_or(SubmitError::UnknownData { data })?;
-        match input.unclaimed {
-            UNBOUNDED => {}
-            0 => return Err(SubmitError::UsageExhausted { data }),
-            _ if !input.is_known() => return Err(SubmitError::UnknownData { data }),
-            left => input.unclaimed = left - 1,
-        }
-        let scratch = matches!(member, Member::Scratch(_));
-        self.references.as_mut()[reference as usize] = Reference::new(number, group, scratch);
-        Ok(())
     }
 
     fn unclaim(&mut self, references: Range<u32>) {
@@ -287,4 +274,14 @@ impl<L: Lent, N: Names, F: Future> Stencil<L, N, F> {
     pub fn statistics(&self) -> Statistics {
         self.pool.statistics
     }
+}
+
+/// Claims one use of an input for a group.
+#[inline]
+fn claim(names: &impl Names, inputs: &mut [Input], member: Member, group: u32) -> Result<Reference, SubmitError> {
+    let (Member::Load(data) | Member::Scratch(data)) = member;
+    let number = names.number(data).ok_or(SubmitError::UnknownData { data })?;
+    let input = inputs.get_mut(number as usize).ok_or(SubmitError::UnknownData { data })?;
+    input.claim(data)?;
+    Ok(Reference::new(number, group, matches!(member, Member::Scratch(_))))
 }

@@ -5,12 +5,20 @@ use super::group::{self, Group, Reference, Stage};
 use super::input::{Input, Names};
 use super::machine::Stencil;
 use super::storage::Lent;
-use crate::cache::policy::Next;
+use crate::cache::policy::{Next, NextUse};
+use crate::cache::pool::Pool;
 use crate::cache::slot::{LEAVING, NIL, VALID};
 
 impl<L: Lent, N: Names, F: Future> Stencil<L, N, F> {
     /// Gives slots to the group whose turn it is, and to the next ones, as far as there are slots.
+    #[inline]
     pub(super) fn pump(&mut self) {
+        if self.waiting.first != NIL {
+            self.take_turns();
+        }
+    }
+
+    fn take_turns(&mut self) {
         while self.active < self.limit && self.waiting.first != NIL {
             let index = self.waiting.first;
             if self.groups.as_ref()[index as usize].stage == Stage::Queued {
@@ -41,17 +49,23 @@ impl<L: Lent, N: Names, F: Future> Stencil<L, N, F> {
         self.present = self.future.present(number);
         self.pool.policy.now(number);
         let first = index * self.stride;
-        let (mut missing, mut cursor) = (0, members);
-        for at in first..first + members {
-            let reference = &mut self.references.as_mut()[at as usize];
-            let slot = self.inputs.as_ref()[reference.input as usize].slot;
-            if slot == NIL {
-                cursor = cursor.min(at - first);
-                continue;
+        let (mut missing, mut cursor, mut rest) = (0, members, false);
+        let inputs = self.inputs.as_ref();
+        for (at, reference) in (0..).zip(&mut self.references.as_mut()[first as usize..][..members as usize]) {
+            reference.slot = inputs[reference.input as usize].slot;
+            if reference.slot == NIL {
+                cursor = cursor.min(at);
+            } else {
+                rest |= in_queues || !self.pool.retain_content(reference.slot);
             }
-            reference.slot = slot;
-            if in_queues || !self.pool.retain_content(slot) {
-                missing += u32::from(self.hold(at, in_queues));
+        }
+        if rest {
+            // Content that is awaited, or a group that leaves the queues.
+            for at in first..first + members {
+                let slot = self.references.as_ref()[at as usize].slot;
+                if slot != NIL && (in_queues || !self.pool.at(slot).is(VALID)) {
+                    missing += u32::from(self.hold(at, in_queues));
+                }
             }
         }
         let group = &mut self.groups.as_mut()[index as usize];
@@ -134,36 +148,78 @@ impl<L: Lent, N: Names, F: Future> Stencil<L, N, F> {
         Some(true)
     }
 
+    /// Gives back a reference to a slot of this input.
+    #[inline(never)]
+    pub(super) fn let_go(&mut self, slot: u32, number: u32) {
+        self.holds().let_go(slot, number);
+    }
+
+    /// What giving back needs.
+    #[inline]
+    pub(super) fn holds(&mut self) -> Holds<'_, L, F> {
+        Holds {
+            pool: &mut self.pool,
+            inputs: self.inputs.as_mut(),
+            groups: self.groups.as_ref(),
+            references: self.references.as_ref(),
+            future: &self.future,
+            present: self.present,
+        }
+    }
+}
+
+/// What giving back many references needs, looked up once.
+pub(super) struct Holds<'a, L: Lent, F: Future> {
+    pool: &'a mut Pool<L::Slots, NextUse<L::Buckets>>,
+    inputs: &'a mut [Input],
+    groups: &'a [Group],
+    pub(super) references: &'a [Reference],
+    future: &'a F,
+    present: F::Present,
+}
+
+impl<L: Lent, F: Future> Holds<'_, L, F> {
     /// Gives back a reference to a slot of this input; with the last one its content becomes idle, or leaves if its
     /// last use is over.
-    #[inline]
+    // Inlined, as it is most of what a group costs.
+    #[inline(always)]
     pub(super) fn let_go(&mut self, slot: u32, number: u32) {
-        if self.pool.release_shared(slot) {
-            return;
-        }
-        let Input { queue, unclaimed, .. } = self.inputs.as_ref()[number as usize];
+        let Some(data) = self.pool.release_shared(slot) else { return };
+        let Input { queue, unclaimed, .. } = self.inputs[number as usize];
         let next = if queue != NIL {
-            let first = group::first(self.references.as_ref(), queue);
-            let group = first.map_or(0, |first| self.references.as_ref()[first as usize].group());
-            Use::At(self.groups.as_ref()[group as usize].number)
+            self.next_in_line(queue)
         } else if unclaimed == 0 {
             Use::Never
         } else {
-            self.future.next_use(self.pool.at(slot).data, self.present)
+            self.future.next_use(data, self.present)
         };
         let next = match next {
             Use::At(group) => Next::At(group),
             Use::Unknown => Next::Unknown,
-            Use::Never => {
-                if self.pool.at(slot).is(VALID) {
-                    self.pool.statistics.forgotten += 1;
-                }
-                self.pool.at_mut(slot).set(LEAVING);
-                Next::Unknown
-            }
+            Use::Never => return self.leave(slot, number),
         };
         if self.pool.release(slot, next).is_some() {
-            self.inputs.as_mut()[number as usize].slot = NIL;
+            self.inputs[number as usize].slot = NIL;
+        }
+    }
+
+    /// The first of the groups that wait for an input.
+    #[inline(never)]
+    fn next_in_line(&self, queue: u32) -> Use {
+        let first = group::first(self.references, queue);
+        let group = first.map_or(0, |first| self.references[first as usize].group());
+        Use::At(self.groups[group as usize].number)
+    }
+
+    /// Gives back the last reference to content whose last use is over.
+    #[inline(never)]
+    fn leave(&mut self, slot: u32, number: u32) {
+        if self.pool.at(slot).is(VALID) {
+            self.pool.statistics.forgotten += 1;
+        }
+        self.pool.at_mut(slot).set(LEAVING);
+        if self.pool.release(slot, Next::Unknown).is_some() {
+            self.inputs[number as usize].slot = NIL;
         }
     }
 }
