@@ -107,7 +107,7 @@ impl<S: Storage> Machine<S> {
         let head = Head { class: context.class + 1, attempt: attempts, ..Head::new(Kind::Request, context.call, edge) };
         let (emitted, changed) = match kid.stand {
             Stand::ToSend => {
-                let list = came.list(&context.layout).piece(kid.piece.start, kid.piece.len)?;
+                let list = came.list(&context.layout).piece(kid.piece)?;
                 let data = came.data(&context.layout);
                 let request = Request {
                     func: context.func,

@@ -70,6 +70,7 @@ impl Frame {
         }
     }
 
+    #[inline]
     pub(super) fn save(self, layout: &Layout, memory: &mut [u64], level: u16) {
         let range = layout.frame_range(level);
         if let Some(place) = memory.get_mut(range.start / 8..range.end / 8) {
@@ -77,6 +78,13 @@ impl Frame {
         }
     }
 
+    /// Where the subtree begins of the member that is kept at this level.
+    #[inline]
+    pub(super) fn start_of(layout: &Layout, memory: &[u64], level: u16) -> Option<u32> {
+        memory.get(layout.frame_range(level).start / 8).map(|&word| word as u32)
+    }
+
+    #[inline]
     pub(super) fn load(layout: &Layout, memory: &[u64], level: u16) -> Option<Frame> {
         let range = layout.frame_range(level);
         memory.get(range.start / 8..range.end / 8)?.try_into().ok().map(Frame::from_words)

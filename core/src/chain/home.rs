@@ -76,7 +76,7 @@ impl<S: Storage> Machine<S> {
             false => (parent.shape.fan_out(kid.piece.len), kid.piece.len - 1),
             true => {
                 let (context, came) = self.came(id).ok_or((Code::Malformed, 0))?;
-                let list = came.list(&context.layout).piece(kid.piece.start, kid.piece.len);
+                let list = came.list(&context.layout).piece(kid.piece);
                 let list = list.ok_or((Code::Malformed, 0))?;
                 pieces(context.shape, list).fold((0, 0), |(kids, sum), piece| (kids + 1, sum + piece.len))
             }

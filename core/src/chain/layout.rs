@@ -198,8 +198,12 @@ impl Layout {
 
 /// Levels below a member of a subtree of so many, whose members could do their part in its place.
 pub(super) fn frames(shape: Shape, stated: bool, len: u32, height: u8) -> u16 {
-    let levels = if stated { u32::from(height) } else { shape.depth(len) };
-    if levels > u32::from(u8::MAX) { 0 } else { levels as u16 }
+    frames_of(if stated { u32::from(height) } else { shape.depth(len) })
+}
+
+/// Those of so many levels that could; there are no classes for more than a byte counts.
+pub(super) const fn frames_of(levels: u32) -> u16 {
+    if levels > u8::MAX as u32 { 0 } else { levels as u16 }
 }
 
 /// What came with a request: the bytes from some place on of the memory that it came to.
@@ -221,7 +225,7 @@ impl<'a> Came<'a> {
     #[inline]
     pub(super) fn list(&self, layout: &Layout) -> List<'a> {
         let len = layout.members as usize * 4;
-        let part = |at: u32| self.cut(at as usize..at as usize + len);
+        let part = |at: u32| self.cut(at as usize..at as usize + len).as_chunks().0;
         List { ids: part(layout.ids_at), sizes: if layout.stated { part(layout.sizes_at) } else { &[] } }
     }
 

@@ -20,7 +20,7 @@ use super::name::{CallId, Edge, Life, Node, Tag};
 use super::report::{Record, Tallies};
 use crate::codec::{Reader, Short, Writer};
 use crate::key::{Key, Span};
-use crate::tree::Shape;
+use crate::tree::{Piece, Shape};
 
 /// The version of these messages.
 pub const VERSION: u8 = 1;
@@ -183,42 +183,45 @@ impl Caps {
 /// A preorder list of members, with the sizes of their subtrees if no shape tells them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct List<'a> {
-    pub(super) ids: &'a [u8],
+    pub(super) ids: &'a [[u8; 4]],
     /// As many, or none.
-    pub(super) sizes: &'a [u8],
-}
-
-fn word(bytes: &[u8], at: u32) -> Option<u32> {
-    let start = at as usize * 4;
-    bytes.get(start..start + 4)?.try_into().ok().map(u32::from_le_bytes)
+    pub(super) sizes: &'a [[u8; 4]],
 }
 
 impl<'a> List<'a> {
     pub(super) const fn len(&self) -> u32 {
-        (self.ids.len() / 4) as u32
+        self.ids.len() as u32
     }
 
     pub(super) const fn is_stated(&self) -> bool {
         !self.sizes.is_empty()
     }
 
+    #[inline]
     pub(super) fn id(&self, at: u32) -> Option<Node> {
-        word(self.ids, at).map(Node)
+        self.ids.get(at as usize).map(|&id| Node(u32::from_le_bytes(id)))
     }
 
     pub(super) fn members(self) -> impl Iterator<Item = Node> + use<'a> {
-        self.ids.as_chunks().0.iter().map(|&id| Node(u32::from_le_bytes(id)))
+        self.ids.iter().map(|&id| Node(u32::from_le_bytes(id)))
     }
 
+    #[inline]
     pub(super) fn size(&self, at: u32) -> Option<u32> {
-        word(self.sizes, at)
+        self.sizes.get(at as usize).map(|&size| u32::from_le_bytes(size))
+    }
+
+    /// The ids of a subtree; `None` if it does not lie within this list.
+    #[inline]
+    pub(super) fn ids_of(&self, piece: Piece) -> Option<&'a [[u8; 4]]> {
+        self.ids.get(piece.start as usize..piece.start as usize + piece.len as usize)
     }
 
     /// The list of a subtree; `None` if it does not lie within this one.
-    pub(super) fn piece(&self, start: u32, len: u32) -> Option<List<'a>> {
-        let range = start as usize * 4..(start as usize + len as usize) * 4;
-        let sizes = if self.is_stated() { self.sizes.get(range.clone())? } else { &[] };
-        Some(List { ids: self.ids.get(range)?, sizes })
+    pub(super) fn piece(&self, piece: Piece) -> Option<List<'a>> {
+        let range = piece.start as usize..piece.start as usize + piece.len as usize;
+        let sizes = if self.is_stated() { self.sizes.get(range)? } else { &[] };
+        Some(List { ids: self.ids_of(piece)?, sizes })
     }
 }
 
@@ -238,8 +241,8 @@ impl<'a> Request<'a> {
         to.u64(self.data_len)?;
         to.u32(self.budget_us)?;
         to.u32(0)?;
-        to.bytes(self.list.ids)?;
-        to.bytes(self.list.sizes)?;
+        to.bytes(self.list.ids.as_flattened())?;
+        to.bytes(self.list.sizes.as_flattened())?;
         to.bytes(self.header)?;
         to.bytes(self.data)?;
         Ok(to.len())
@@ -268,7 +271,7 @@ impl<'a> Request<'a> {
         let data = from.bytes(usize::try_from(head.b).ok()?).ok()?;
         let carried = if head.mode.contains(Mode::SPAN) { SPAN as u64 } else { data_len };
         let whole = head.a > 0 && from.rest().is_empty() && u64::from(head.b) == carried && func != Tag::NONE;
-        let list = List { ids, sizes };
+        let list = List { ids: ids.as_chunks().0, sizes: sizes.as_chunks().0 };
         whole.then_some(Request { func, callback, slots, shape, height, caps, budget_us, list, header, data, data_len })
     }
 }

@@ -140,10 +140,9 @@ impl<S: Storage> Machine<S> {
             parks: request.callback != Tag::NONE,
             frames: 0,
         };
-        let layout = Layout::of(&sizes).ok_or((Code::TooLarge, u32::MAX))?;
-        self.fits(&layout, &sizes).map_err(|needed| (Code::TooLarge, needed))?;
         let frames = frames(request.shape, list.is_stated(), list.len(), request.height);
-        let layout = self.with_frames(layout, &sizes, frames);
+        let layout = self.layout(&sizes, frames).ok_or((Code::TooLarge, u32::MAX))?;
+        self.fits(&layout, &sizes).map_err(|needed| (Code::TooLarge, needed))?;
         if !self.admits(head.class) {
             return Err((Code::NoResource, 0));
         }
@@ -181,9 +180,9 @@ impl<S: Storage> Machine<S> {
                 }
             }
             if let Some(place) = bytes.get_mut(layout.list_range()) {
-                let (ids, sizes) = place.split_at_mut(list.ids.len());
-                ids.copy_from_slice(list.ids);
-                sizes.copy_from_slice(list.sizes);
+                let (ids, sizes) = place.split_at_mut(list.ids.len() * 4);
+                ids.copy_from_slice(list.ids.as_flattened());
+                sizes.copy_from_slice(list.sizes.as_flattened());
             }
         }
         self.write_kids(id);
@@ -216,10 +215,11 @@ impl<S: Storage> Machine<S> {
         }
     }
 
-    /// The layout with memory for those below, if there is so much.
-    pub(super) fn with_frames(&self, layout: Layout, sizes: &Sizes, frames: u16) -> Layout {
+    /// The layout of a call, with memory for so many levels below if they may live here and there is so much; `None` if it
+    /// cannot be counted.
+    pub(super) fn layout(&self, sizes: &Sizes, frames: u16) -> Option<Layout> {
         let more = if self.is_household { Layout::of(&Sizes { frames, ..*sizes }) } else { None };
-        more.filter(|more| more.end as usize <= self.slab * 8).unwrap_or(layout)
+        more.filter(|more| more.end as usize <= self.slab * 8).or_else(|| Layout::of(sizes))
     }
 
     /// Takes a place for a call that no parent at home has, in its class.

@@ -6,7 +6,7 @@ use zerocopy::IntoBytes;
 
 use super::context::{Context, NO_KID};
 use super::functions;
-use super::layout::{Layout, Sizes, frames};
+use super::layout::{Sizes, frames_of};
 use super::machine::{Handle, Machine};
 use super::message::{Caps, Mode, SPAN, span_bytes};
 use super::name::{CallId, Node, Tag};
@@ -255,12 +255,12 @@ impl<S: Storage> Machine<S> {
             frames: 0,
         };
         let allowed = self.slab * 8;
-        let layout = Layout::of(&sizes).ok_or(StartError::TooLarge { needed: usize::MAX, allowed })?;
+        let layout =
+            self.layout(&sizes, frames_of(laid.height)).ok_or(StartError::TooLarge { needed: usize::MAX, allowed })?;
         self.fits(&layout, &sizes).map_err(|needed| StartError::TooLarge {
             needed: needed as usize,
             allowed: if layout.end as usize > allowed { allowed } else { self.config.message_max as usize },
         })?;
-        let layout = self.with_frames(layout, &sizes, frames(laid.shape, laid.stated, len, laid.height as u8));
         if (class == 0 && self.open >= self.config.open_max) || !self.admits_start(class, call.within) {
             return Err(StartError::WouldBlock);
         }
@@ -362,12 +362,12 @@ impl<S: Storage> Machine<S> {
     }
 
     fn children_of_root(&self, laid: &Laid, len: u32) -> u32 {
-        if !laid.stated {
-            return laid.shape.split(len).count() as u32;
+        if laid.stated {
+            let parents = &self.scratch.as_ref()[PARENTS * len as usize..ORDER * len as usize];
+            return parents.iter().filter(|&&parent| parent == 0).count() as u32;
         }
-        let count = len as usize;
-        let parents = &self.scratch.as_ref()[PARENTS * count..ORDER * count];
-        parents.iter().filter(|&&parent| parent == 0).count() as u32
+        // No member has more than the root.
+        laid.fan_out
     }
 
     /// Writes the list in preorder, and the sizes of a stated tree, from the scratch memory to the call's own.

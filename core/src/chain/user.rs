@@ -69,13 +69,13 @@ pub struct Work<'a> {
     pub data: Data<'a>,
     /// The reply of this member, to be written and combined into.
     pub reply: Reply<'a>,
-    pub(super) list: super::message::List<'a>,
+    pub(super) ids: &'a [[u8; 4]],
 }
 
 impl Work<'_> {
     /// The members of the subtree below and with this one, in preorder.
     pub fn members(&self) -> impl ExactSizeIterator<Item = Node> + '_ {
-        self.list.ids.as_chunks::<4>().0.iter().map(|&bytes| Node(u32::from_le_bytes(bytes)))
+        self.ids.iter().map(|&bytes| Node(u32::from_le_bytes(bytes)))
     }
 }
 
@@ -220,7 +220,7 @@ impl<S: Storage> Machine<S> {
         let reply = Reply { header, data: place, written: &mut context.reply };
         let parent = context.parent.map(|(parent, _)| parent);
         let (call, node) = (context.call, context.node);
-        Ok(Work { phase, call, node, parent, header: came.header(layout), data, reply, list })
+        Ok(Work { phase, call, node, parent, header: came.header(layout), data, reply, ids: list.ids })
     }
 
     /// The user's code has returned. The handle by which the call is known that it ran for: the same one, unless it is the

@@ -23,7 +23,7 @@ use super::name::{CallId, Node};
 use super::report::{Code, Record, Stage};
 use super::storage::Storage;
 use super::user::{Verdict, Work, data_of, failure};
-use super::way::{Next, Way};
+use super::way::{Next, Pause, Way};
 use crate::error::Stale;
 use crate::tree::Piece;
 
@@ -132,37 +132,23 @@ impl<S: Storage> Machine<S> {
     ) -> Result<(Handle, Verdict), Stale> {
         let context = self.contexts.get(handle)?;
         let (out, slots) = (context.out, context.slots);
-        let Out::Walk(mut role) = out else {
+        let Out::Walk(role) = out else {
             let function = slots[usize::from(out != Out::Func)];
             let verdict = user(function, &mut self.work(handle)?);
             return Ok((self.finish(handle, verdict)?, verdict));
         };
         let mut way = self.way(handle).ok_or(Stale)?;
-        let (mut runs, mut began) = (0, 0);
-        let verdict = loop {
-            let verdict = user(slots[role as usize], &mut way.work(role).ok_or(Stale)?);
-            if verdict != Verdict::Done || way.overflow(role) > 0 || runs == AT_ONCE {
-                break verdict;
+        let (pause, runs) = way.go(role, AT_ONCE, user).ok_or(Stale)?;
+        way.context.out = Out::Nothing;
+        self.figures.runs += runs.all;
+        self.figures.at_home += runs.funcs;
+        match pause {
+            Pause::Said(role, verdict) => Ok((self.finish_walk(handle, role, verdict)?, verdict)),
+            Pause::Due => {
+                self.go_on(handle);
+                Ok((handle, Verdict::Done))
             }
-            way.done(role);
-            match way.next() {
-                Some(Next::Run(next)) => role = next,
-                // What is due instead is found again.
-                _ => {
-                    way.context.out = Out::Nothing;
-                    self.figures.runs += runs;
-                    self.figures.at_home += began;
-                    self.go_on(handle);
-                    return Ok((handle, verdict));
-                }
-            }
-            way.context.out = Out::Walk(role);
-            runs += 1;
-            began += u64::from(role == Role::Func);
-        };
-        self.figures.runs += runs;
-        self.figures.at_home += began;
-        Ok((self.finish_walk(handle, role, verdict)?, verdict))
+        }
     }
 
     /// The user's code of a member without a place has returned. The handle by which it is known if it is pending.

@@ -10,7 +10,7 @@ use super::message::{List, Mode};
 use super::name::Tag;
 use super::reply::{Reply, Written};
 use super::report::Code;
-use super::user::{Answer, Data, Phase, Work};
+use super::user::{Answer, Data, Phase, Verdict, Work};
 use crate::tree::{Piece, Shape};
 
 /// A place that is walked through, its own memory, and what came with the request.
@@ -36,30 +36,43 @@ pub(super) enum Next {
     Refused(Code, u32),
 }
 
+/// What ends a series of runs.
+pub(super) enum Pause {
+    /// Others have their turn, or the run did not just end well: it is to be [finished](super::Machine::finish).
+    Said(Role, Verdict),
+    /// Something else than a run is due.
+    Due,
+}
+
+/// Runs of the user's code after the first one, and how many of them were functions of members.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Runs {
+    pub(super) all: u64,
+    pub(super) funcs: u64,
+}
+
 impl<'a> Way<'a> {
     #[inline]
     pub(super) fn next(&mut self) -> Option<Next> {
         let walk = &mut self.context.walk;
-        if walk.combines && self.context.callback != Tag::NONE {
+        if walk.combines {
             walk.combines = false;
-            return Some(Next::Run(Role::Callback));
+            if self.context.callback != Tag::NONE {
+                return Some(Next::Run(Role::Callback));
+            }
+            walk.top.pass(walk.child);
         }
         self.next_child()
     }
 
+    /// The next run, if no answer waits to be combined.
+    #[inline]
     fn next_child(&mut self) -> Option<Next> {
-        let (layout, walk) = (&self.context.layout, &mut self.context.walk);
-        loop {
-            if walk.combines {
-                walk.combines = false;
-                if self.context.callback != Tag::NONE {
-                    return Some(Next::Run(Role::Callback));
-                }
-                walk.top.pass(walk.child);
-            }
-            let fails = !walk.top.is_well() && self.context.mode.contains(Mode::CANCEL_ON_FAIL);
+        let Context { layout, walk, mode, callback, cancelled, .. } = &mut *self.context;
+        while walk.top.next >= walk.top.end() || *cancelled || !walk.top.is_well() {
+            let fails = !walk.top.is_well() && mode.contains(Mode::CANCEL_ON_FAIL);
             let is_done = walk.top.next >= walk.top.end();
-            if fails || self.context.cancelled || is_done && walk.level == 0 {
+            if fails || *cancelled || is_done && walk.level == 0 {
                 return Some(Next::Over);
             }
             if !is_done {
@@ -68,22 +81,28 @@ impl<'a> Way<'a> {
             let done = core::mem::replace(&mut walk.top, Frame::load(layout, self.own, walk.level - 1)?);
             walk.level -= 1;
             (walk.child, walk.answer) = (done.piece, done.reply);
-            walk.combines = done.is_well();
-            if !walk.combines {
+            if !done.is_well() {
                 walk.top.failed += done.failed;
                 walk.top.unreached += done.unreached;
-                walk.top.pass(done.piece);
+            } else if *callback != Tag::NONE {
+                return Some(Next::Run(Role::Callback));
             }
+            walk.top.pass(done.piece);
         }
-        if self.context.shared || walk.level >= layout.frames {
+        self.begin_child()
+    }
+
+    #[inline]
+    fn begin_child(&mut self) -> Option<Next> {
+        let Context { layout, walk, shape, shared, .. } = &mut *self.context;
+        if *shared || walk.level >= layout.frames {
             return Some(Next::Apart);
         }
-        let (shape, list) = (self.context.shape, &self.list);
-        walk.child = child_of(shape, list, &walk.top);
+        walk.child = child_of(*shape, &self.list, &walk.top);
         walk.answer = Written::NOTHING;
-        if list.is_stated()
+        if self.list.is_stated()
             && walk.child.len > 1
-            && let Err((code, aux)) = check(shape, layout, list, walk.child, self.room)
+            && let Err((code, aux)) = check(*shape, layout, &self.list, walk.child, self.room)
         {
             return Some(Next::Refused(code, aux));
         }
@@ -106,54 +125,122 @@ impl<'a> Way<'a> {
         match role {
             Role::Callback => walk.top.pass(walk.child),
             Role::Func if walk.child.len == 1 => walk.combines = true,
-            Role::Func => {
-                let below = Frame::new(walk.child, walk.answer);
-                core::mem::replace(&mut walk.top, below).save(&self.context.layout, self.own, walk.level);
-                walk.level += 1;
+            Role::Func => self.descend(),
+        }
+    }
+
+    /// The children of the child at hand are next.
+    #[inline]
+    fn descend(&mut self) {
+        let walk = &mut self.context.walk;
+        let below = Frame::new(walk.child, walk.answer);
+        core::mem::replace(&mut walk.top, below).save(&self.context.layout, self.own, walk.level);
+        walk.level += 1;
+    }
+
+    /// Runs the user's code in this role, and goes on with that of other members as long as all goes well, at most so many
+    /// times. `None` if the call is damaged.
+    #[inline]
+    pub(super) fn go(
+        &mut self,
+        mut role: Role,
+        most: u64,
+        mut user: impl FnMut(u16, &mut Work<'_>) -> Verdict,
+    ) -> Option<(Pause, Runs)> {
+        let ([func, callback], combines) = (self.context.slots, self.context.callback != Tag::NONE);
+        let mut runs = Runs::default();
+        loop {
+            let is_func = role == Role::Func;
+            let verdict = if is_func {
+                user(func, &mut self.lend().func()?)
+            } else {
+                user(callback, &mut self.lend().callback()?)
+            };
+            if verdict != Verdict::Done || self.overflow(role) > 0 || runs.all == most {
+                return Some((Pause::Said(role, verdict), runs));
             }
+            let walk = &mut self.context.walk;
+            if is_func && walk.child.len > 1 {
+                self.descend();
+            } else if is_func && combines {
+                role = Role::Callback;
+                runs.all += 1;
+                continue;
+            } else {
+                walk.top.pass(walk.child);
+            }
+            match self.next_child()? {
+                Next::Run(next) => role = next,
+                // What is due instead is found again.
+                _ => return Some((Pause::Due, runs)),
+            }
+            runs.all += 1;
+            runs.funcs += u64::from(role == Role::Func);
         }
     }
 
     #[inline]
-    pub(super) fn work(&mut self, role: Role) -> Option<Work<'_>> {
+    fn lend(&mut self) -> Way<'_> {
         let Way { context, own, list, header, data, room } = self;
-        Way { context, own, list: *list, header, data: *data, room: *room }.into_work(role)
+        Way { context, own, list: *list, header, data: *data, room: *room }
     }
 
     #[inline]
     pub(super) fn into_work(self, role: Role) -> Option<Work<'a>> {
-        let Way { context, own, list, header, data, .. } = self;
-        let (layout, walk, caps) = (&context.layout, &mut context.walk, context.caps);
-        let (top, child) = (walk.top.piece, walk.child);
-        let at = usize::from(caps.header);
-        let theirs = layout.reply_range(walk.level + 1);
-        let (node, parent, piece, phase, place, written) = match role {
-            Role::Func => {
-                let place = own.as_mut_bytes().get_mut(theirs)?;
-                (list.id(child.start)?, list.id(top.start), child, Phase::Init, place, &mut walk.answer)
-            }
-            Role::Callback => {
-                let parent = match walk.level.checked_sub(1) {
-                    None => context.parent.map(|(parent, _)| parent),
-                    Some(above) => Frame::load(layout, own, above).and_then(|above| list.id(above.piece.start)),
-                };
-                let (ours, theirs) = own.as_mut_bytes().split_at_mut_checked(theirs.start)?;
-                let (header, data) = theirs.split_at_checked(at)?;
-                let answer = Answer {
-                    from: list.id(child.start)?,
-                    members: child.len,
-                    last: child.start + child.len == top.start + top.len,
-                    header: header.get(..usize::from(walk.answer.header))?,
-                    data: data.get(..walk.answer.data as usize)?,
-                };
-                let place = ours.get_mut(layout.reply_range(walk.level))?;
-                (list.id(top.start)?, parent, top, Phase::Wait(answer), place, &mut walk.top.reply)
-            }
+        match role {
+            Role::Func => self.func(),
+            Role::Callback => self.callback(),
+        }
+    }
+
+    /// What the function of the child at hand is given.
+    #[inline]
+    fn func(self) -> Option<Work<'a>> {
+        let Context { layout, walk, caps, call, .. } = self.context;
+        let place = self.own.as_mut_bytes().get_mut(layout.reply_range(walk.level + 1))?;
+        let (header, data) = place.split_at_mut_checked(usize::from(caps.header))?;
+        Some(Work {
+            phase: Phase::Init,
+            call: *call,
+            node: self.list.id(walk.child.start)?,
+            parent: self.list.id(walk.top.piece.start),
+            header: self.header,
+            data: self.data,
+            reply: Reply { header, data: data.get_mut(..caps.data as usize)?, written: &mut walk.answer },
+            ids: self.list.ids_of(walk.child)?,
+        })
+    }
+
+    /// What the callback for the answer of the child at hand is given.
+    #[inline]
+    fn callback(self) -> Option<Work<'a>> {
+        let Context { layout, walk, caps, call, parent, .. } = self.context;
+        let (top, child, at) = (walk.top.piece, walk.child, usize::from(caps.header));
+        let parent = match walk.level.checked_sub(1) {
+            None => parent.map(|(parent, _)| parent),
+            Some(above) => self.list.id(Frame::start_of(layout, self.own, above)?),
         };
-        let (place, rest) = place.split_at_mut_checked(at)?;
-        let reply = Reply { header: place, data: rest.get_mut(..caps.data as usize)?, written };
-        let (call, list) = (context.call, list.piece(piece.start, piece.len)?);
-        Some(Work { phase, call, node, parent, header, data, reply, list })
+        let theirs = layout.reply_range(walk.level + 1).start;
+        let (ours, theirs) = self.own.as_mut_bytes().split_at_mut_checked(theirs)?;
+        let (their_header, their_data) = theirs.split_at_checked(at)?;
+        let answer = Answer {
+            from: self.list.id(child.start)?,
+            members: child.len,
+            last: child.start + child.len == top.start + top.len,
+            header: their_header.get(..usize::from(walk.answer.header))?,
+            data: their_data.get(..walk.answer.data as usize)?,
+        };
+        let (header, data) = ours.get_mut(layout.reply_range(walk.level))?.split_at_mut_checked(at)?;
+        Some(Work {
+            phase: Phase::Wait(answer),
+            call: *call,
+            node: self.list.id(top.start)?,
+            parent,
+            header: self.header,
+            data: self.data,
+            reply: Reply { header, data: data.get_mut(..caps.data as usize)?, written: &mut walk.top.reply },
+            ids: self.list.ids_of(top)?,
+        })
     }
 }
 
@@ -169,7 +256,7 @@ fn child_of(shape: Shape, list: &List<'_>, top: &Frame) -> Piece {
 /// Whether the stated subtree of a child holds together, and could be dealt with in a place of the child's own.
 fn check(shape: Shape, layout: &Layout, list: &List<'_>, child: Piece, room: usize) -> Result<(), (Code, u32)> {
     let malformed = (Code::Malformed, 0);
-    let list = list.piece(child.start, child.len).ok_or(malformed)?;
+    let list = list.piece(child).ok_or(malformed)?;
     let (kids, below) = pieces(shape, list).fold((0, 0), |(kids, sum), piece| (kids + 1, sum + piece.len));
     if below + 1 != child.len {
         return Err(malformed);

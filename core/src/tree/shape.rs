@@ -128,6 +128,8 @@ impl Shape {
         let Some(last) = len.checked_sub(1) else { return 0 };
         match self.0 {
             Kind::Kary(1) => last,
+            // The commonest tree without a division: rows end at 2^n - 1 members.
+            Kind::Kary(2) => len.ilog2(),
             Kind::Kary(k) => {
                 let (mut position, mut levels) = (last, 0);
                 while position > 0 {
