@@ -92,6 +92,8 @@ numbered! {
         Cancelled = 16, "the call was cancelled";
         /// The request lists a member twice that lives there; the member is in `aux`.
         DuplicateId = 17, "the request lists a member twice";
+        /// The user's code could not read what came; a number of its own is in `aux`.
+        Undecodable = 18, "what came is not of the type that the function takes";
     }
 }
 
@@ -144,6 +146,8 @@ impl fmt::Display for Record {
         write!(f, "member {}, {}: {}", self.origin, self.stage, self.code)?;
         match self.code {
             Code::Fault => write!(f, " with {}", self.aux),
+            Code::Undecodable if self.stage == Stage::Callback => write!(f, " (from member {})", self.aux),
+            Code::Undecodable => write!(f, " ({} bytes)", self.aux),
             Code::UnknownFunc | Code::UnknownCallback => write!(f, " (tag {:08x})", self.aux),
             Code::TooLarge | Code::ReplyTooLarge => write!(f, " ({} bytes)", self.aux),
             Code::DuplicateId => write!(f, " (member {})", self.aux),

@@ -90,6 +90,8 @@ pub enum Verdict {
     Fault(u32),
     /// It panicked.
     Panic,
+    /// What came is not of the type that it takes. The number says more: in a callback from which child, else how many bytes.
+    Undecodable(u32),
 }
 
 /// What a call that gathers answers does next.
@@ -301,6 +303,7 @@ pub(super) const fn failure(is_callback: bool, verdict: Verdict, overflow: u32) 
         Verdict::Panic => Some((stage, Code::Panic, 0)),
         _ if overflow > 0 => Some((if is_callback { stage } else { Stage::Reply }, Code::ReplyTooLarge, overflow)),
         Verdict::Fault(number) => Some((stage, Code::Fault, number)),
+        Verdict::Undecodable(number) => Some((stage, Code::Undecodable, number)),
         Verdict::Done | Verdict::Pending => None,
     }
 }

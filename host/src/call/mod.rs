@@ -52,6 +52,8 @@ mod shape;
 mod station;
 mod storage;
 pub mod stream;
+#[cfg(feature = "typed")]
+pub mod typed;
 
 pub use answer::{Failure, Reply, WaitError};
 pub use join::JoinError;
@@ -65,3 +67,5 @@ pub use shape::{Shape, below};
 pub use station::{Station, StationError};
 pub use storage::{Capacities, Heap};
 pub use stream::{Segment, StreamError, Window};
+#[cfg(feature = "typed")]
+pub use typed::{Fault, Here, Procedure, Request, TypedError};
