@@ -1,11 +1,12 @@
 /* Exchanges of mostly empty strips over MPI, as mesh codes do them: the peer of the bench `boundary`.
  *
- * Two ranks, CHANNELS strips each way. In each exchange a mask that both sides compute says which strips hold nothing. A
+ * Pairs of ranks, CHANNELS strips each way. In each exchange a mask that both sides compute says which strips hold nothing. A
  * strip that holds something is packed from an array, travels, and is set into an array; of the others the receiver learns
  * that there is nothing. Both are checked in every exchange, inside the measured time, as the bench does it on our side.
  *
  *  early   a receive for each channel, posted before anybody sends, and an empty message where there is nothing; then
  *          Iprobe and Test for each channel that is still missing
+ *  some    the same, and one Testsome for all that are missing
  *  slot    one message with a bitmap into one early posted receive of a quarter of all strips; what does not fit
  *          follows in a second one
  *
@@ -18,14 +19,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { EARLY, SLOT, MODES };
-static const char *const names[MODES] = {"early", "slot"};
+enum { EARLY, SOME, SLOT, MODES };
+static const char *const names[MODES] = {"early", "some", "slot"};
 
 static MPI_Comm comm;
 static int me, other, channels;
 static size_t bytes, capacity, held;
 static char *from, *to, *out, *in, *rest;
 static MPI_Request *receives, *sends, slot;
+static MPI_Status *statuses;
+static int *indices;
 static char *done;
 
 /* One strip in ten holds something. */
@@ -85,10 +88,9 @@ static void post(int mode)
     need(channels * bytes);
 }
 
-static void early(long turn)
+/* A message for each strip. */
+static void send_strips(long turn)
 {
-    MPI_Status status;
-    int flag, count, missing = channels;
     for (int c = 0; c < channels; c++) {
         int is = live(turn, me, c);
         if (is) {
@@ -97,6 +99,23 @@ static void early(long turn)
         }
         MPI_Isend(out + c * bytes, is ? (int)bytes : 0, MPI_BYTE, other, c, comm, &sends[c]);
     }
+}
+
+static void take(long turn, int channel, MPI_Status *status)
+{
+    int count;
+    MPI_Get_count(status, MPI_BYTE, &count);
+    if (count) {
+        memcpy(to + channel * bytes, in + channel * bytes, bytes);
+    }
+    check(turn, channel, count != 0);
+}
+
+static void early(long turn)
+{
+    MPI_Status status;
+    int flag, missing = channels;
+    send_strips(turn);
     memset(done, 0, channels);
     while (missing) {
         for (int c = 0; c < channels; c++) {
@@ -106,17 +125,27 @@ static void early(long turn)
             MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, comm, &flag, MPI_STATUS_IGNORE);
             MPI_Test(&receives[c], &flag, &status);
             if (flag) {
-                MPI_Get_count(&status, MPI_BYTE, &count);
-                if (count) {
-                    memcpy(to + c * bytes, in + c * bytes, bytes);
-                }
-                check(turn, c, count != 0);
+                take(turn, c, &status);
                 done[c] = 1;
                 missing--;
             }
         }
     }
     post(EARLY);
+    MPI_Waitall(channels, sends, MPI_STATUSES_IGNORE);
+}
+
+static void some(long turn)
+{
+    int ready;
+    send_strips(turn);
+    for (int missing = channels; missing; missing -= ready) {
+        MPI_Testsome(channels, receives, &ready, indices, statuses);
+        for (int nth = 0; nth < ready; nth++) {
+            take(turn, indices[nth], &statuses[nth]);
+        }
+    }
+    post(SOME);
     MPI_Waitall(channels, sends, MPI_STATUSES_IGNORE);
 }
 
@@ -186,11 +215,11 @@ int main(int argc, char **argv)
     comm = MPI_COMM_WORLD;
     MPI_Comm_rank(comm, &me);
     MPI_Comm_size(comm, &ranks);
-    if (argc != 5 || ranks != 2) {
-        fprintf(stderr, "usage: two ranks of over_mpi CHANNELS BYTES BATCHES EXCHANGES\n");
+    if (argc != 5 || ranks % 2) {
+        fprintf(stderr, "usage: pairs of ranks of over_mpi CHANNELS BYTES BATCHES EXCHANGES\n");
         MPI_Abort(comm, 1);
     }
-    other = 1 - me;
+    other = me ^ 1;
     channels = atoi(argv[1]);
     bytes = (size_t)atol(argv[2]);
     int batches = atoi(argv[3]), exchanges = atoi(argv[4]);
@@ -202,6 +231,8 @@ int main(int argc, char **argv)
     in = calloc(1, all);
     rest = calloc(1, all);
     done = calloc(1, channels);
+    statuses = calloc(channels, sizeof *statuses);
+    indices = calloc(channels, sizeof *indices);
     receives = calloc(channels, sizeof *receives);
     sends = calloc(channels + 2, sizeof *sends);
     double *times = calloc(batches, sizeof *times);
@@ -213,13 +244,13 @@ int main(int argc, char **argv)
             MPI_Barrier(comm);
             double begun = MPI_Wtime();
             for (int n = 0; n < exchanges; n++, turn++) {
-                mode == EARLY ? early(turn) : one_message(turn);
+                mode == EARLY ? early(turn) : mode == SOME ? some(turn) : one_message(turn);
             }
             MPI_Barrier(comm);
             if (batch >= 0) {
                 times[batch] = (MPI_Wtime() - begun) / exchanges * 1e6;
             }
-            for (int c = 0; mode == EARLY && c < channels; c++) {
+            for (int c = 0; mode != SLOT && c < channels; c++) {
                 cancel(&receives[c]);
             }
             if (mode == SLOT) {

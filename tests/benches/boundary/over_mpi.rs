@@ -6,6 +6,7 @@ use std::process::Command;
 use crate::{Case, Figures};
 
 pub(crate) const EARLY: &str = "MPI, a receive for each strip posted early";
+pub(crate) const SOME: &str = "MPI, the same and one test for all of them";
 pub(crate) const SLOT: &str = "MPI, one message into a slot posted early";
 const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/boundary/over_mpi.c");
 
@@ -25,11 +26,11 @@ impl Peer {
         }
     }
 
-    /// Runs two ranks; the figures of each mode.
-    pub(crate) fn run(&self, case: Case) -> Result<[Figures; 2], String> {
+    /// Runs pairs of ranks; the figures of each mode: early, some, slot.
+    pub(crate) fn run(&self, case: Case) -> Result<[Figures; 3], String> {
         let numbers = [u64::from(case.channels), u64::from(case.bytes), case.batches as u64, u64::from(case.exchanges)];
         let output = Command::new("mpirun")
-            .args(["-n", "2"])
+            .args(["-n", &(2 * case.pairs).to_string()])
             .arg(&self.0)
             .args(numbers.map(|number| number.to_string()))
             // Open MPI asks twice whether root really means it.
@@ -45,8 +46,8 @@ impl Peer {
             let (time, _median, memory) = (numbers.next()?.ok()?, numbers.next()?.ok()?, numbers.next()?.ok()?);
             Some(Figures { time, memory })
         };
-        match (figures("early"), figures("slot")) {
-            (Some(early), Some(slot)) if output.status.success() => Ok([early, slot]),
+        match (figures("early"), figures("some"), figures("slot")) {
+            (Some(early), Some(some), Some(slot)) if output.status.success() => Ok([early, some, slot]),
             _ => Err(format!("mpirun {}: {}", output.status, String::from_utf8_lossy(&output.stderr).trim())),
         }
     }
