@@ -24,7 +24,7 @@ fn channel(capacity: u32) -> Channel {
     Channel::create(&Attributes { capacity, block: 256, uid, ..Attributes::default() }).unwrap()
 }
 
-fn remote<'g>(channel: &Channel, gateways: &'g Gateways) -> RemoteChannel<'g> {
+fn remote(channel: &Channel, gateways: &Gateways) -> RemoteChannel {
     RemoteChannel::attach(&channel.reference().unwrap(), gateways, LONG).unwrap()
 }
 
@@ -241,6 +241,33 @@ fn a53_a_killed_gateway_is_an_error_for_all_who_wait_and_a_new_one_serves_them()
     channel.sender(SendOptions::default()).unwrap().send(b"still here", 6, LONG).unwrap();
     assert_eq!(receivers[0].receive(&mut [0; 256], LONG).unwrap().hints, 6);
     assert_eq!(remote.count(), Ok(0));
+}
+
+#[test]
+fn threads_that_share_a_channel_of_another_host_do_not_wait_for_each_other() {
+    let (_server, address) = serve();
+    let (gateways, channel) = (gateways(&address), channel(4));
+    let remote = remote(&channel, &gateways);
+    thread::scope(|scope| {
+        let received = scope.spawn(|| remote.receive(&mut [0; 256], LONG).map(|message| message.hints));
+        let polled = scope.spawn(|| remote.poll(Event::Full, LONG));
+        until("the receiver", || remote.poll(Event::BlockedReceivers, NOW) == Ok(1));
+        (0..5).for_each(|n| remote.send(&[n as u8], n, LONG).unwrap());
+        assert_eq!(received.join().unwrap(), Ok(0));
+        assert!(polled.join().unwrap().is_ok());
+        assert_eq!(remote.peek(&mut [0; 256], NOW).map(|message| message.hints), Ok(1));
+        // As many calls as there are lines wait; another one waits for its turn no longer than for an answer.
+        remote.poll(Event::Reset, NOW).unwrap();
+        for _ in 0..16 {
+            scope.spawn(|| remote.receive(&mut [0; 256], LONG).unwrap());
+        }
+        until("all receivers", || channel.poll(Event::BlockedReceivers, WaitMode::Idle, NOW) == Ok(16));
+        let busy = remote.send(b"", 0, NOW).unwrap_err();
+        assert_eq!((&busy, busy.code()), (&Error::Busy(host::id()), "TIMEOUT"));
+        let sender = channel.sender(SendOptions::default()).unwrap();
+        (0..16).for_each(|n| sender.send(&[n as u8], n, LONG).unwrap());
+    });
+    remote.send(b"", 0, NOW).unwrap();
 }
 
 #[test]

@@ -24,7 +24,7 @@ fn pool() -> Pool {
     Pool::create(None, &Attributes { bytes: MIB, uid, ..Attributes::default() }).unwrap()
 }
 
-fn remote<'g>(pool: &Pool, gateways: &'g Gateways) -> RemotePool<'g> {
+fn remote(pool: &Pool, gateways: &Gateways) -> RemotePool {
     RemotePool::attach(&pool.reference().unwrap(), gateways, LONG).unwrap()
 }
 
@@ -143,6 +143,21 @@ fn what_a_pool_refuses_at_hand_it_refuses_from_afar() {
 }
 
 /// How many blocks are a gateway's.
+#[test]
+fn a_thread_frees_what_another_one_with_the_same_handle_waits_for() {
+    let (_server, address) = serve();
+    let (gateways, pool) = (gateways(&address), pool());
+    let far = remote(&pool, &gateways);
+    let all = far.alloc(far.used(NOW).unwrap().longest_free, 0, NOW).unwrap();
+    thread::scope(|scope| {
+        let waiting = scope.spawn(|| far.alloc(MIB / 2, 0, LONG).map(|block| block.len()));
+        thread::sleep(Duration::from_millis(100));
+        all.write(0, b"still here", LONG).unwrap();
+        all.free(LONG).unwrap();
+        assert_eq!(waiting.join().unwrap(), Ok(MIB / 2));
+    });
+}
+
 fn gateways_of(pool: &Pool, gateway: &Another) -> usize {
     pool.allocations_of(gateway.id()).len()
 }

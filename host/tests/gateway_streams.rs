@@ -21,7 +21,7 @@ fn adapter(mode: Mode) -> Adapter {
     Adapter::create(&Attributes { uid: 9, ring: 4096, tasks: true, ..Attributes::of(mode) }, []).unwrap()
 }
 
-fn remote<'g>(adapter: &Adapter, gateways: &'g Gateways) -> RemoteStreams<'g> {
+fn remote(adapter: &Adapter, gateways: &Gateways) -> RemoteStreams {
     RemoteStreams::attach(&adapter.reference().unwrap(), gateways, LONG).unwrap()
 }
 

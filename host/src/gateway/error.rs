@@ -48,6 +48,9 @@ pub enum Error {
     /// The gateway did not answer, not even some time after the deadline; whether the operation was carried out is not known.
     #[error("gateway of host {0:#x} did not answer: whether the operation was carried out is not known")]
     Silent(u64),
+    /// Other calls with the same handle have all its lines, until some time after the deadline.
+    #[error("gateway of host {0:#x}: other calls use all lines of the handle: use another handle, or fewer threads")]
+    Busy(u64),
     /// The request was not queued.
     #[error("gateway of host {host:#x}: {why}")]
     NotSent {
@@ -93,6 +96,7 @@ impl Error {
             Error::NoGateway(_) => "CHANNEL_NO_GATEWAYS",
             Error::AlreadyRegistered(_) => "CHANNEL_GATEWAY_ALREADY_REGISTERED",
             Error::NotRegistered(_) => "CHANNEL_GATEWAY_NOT_REGISTERED",
+            Error::Busy(_) => "TIMEOUT",
             Error::Silent(_) => "CHANNEL_GATEWAY_TRANSPORT_WAIT_TIMEOUT",
             Error::Lost { .. } | Error::NotSent { .. } | Error::Answer(_) | Error::System(_) => "FAILURE",
             Error::Refused { code, .. } => code,

@@ -15,7 +15,7 @@ use crate::link::{Close, Identity, Party};
 use crate::secret::{self, Secret};
 
 /// How long after the deadline of a request its answer may still come.
-const GRACE: Lapse = Lapse::from_secs(2);
+pub(super) const GRACE: Lapse = Lapse::from_secs(2);
 
 /// Who this end is, or another.
 pub(super) fn identity() -> Result<Identity, Error> {
@@ -79,8 +79,8 @@ impl Opening {
 }
 
 /// A line, or what one is made of when it is used.
-pub(super) struct Line<'g> {
-    gateways: &'g Gateways,
+pub(super) struct Line {
+    gateways: Gateways,
     host: u64,
     reference: Vec<u8>,
     opening: Opening,
@@ -90,10 +90,19 @@ pub(super) struct Line<'g> {
     answer: Vec<u8>,
 }
 
-impl<'g> Line<'g> {
-    pub(super) fn new(gateways: &'g Gateways, host: u64, reference: &[u8], opening: Opening) -> Line<'g> {
+impl Line {
+    pub(super) fn new(gateways: &Gateways, host: u64, reference: &[u8], opening: Opening) -> Line {
         let (buffer, answer) = (vec![0; BODY_MAX], Vec::new());
-        Line { gateways, host, reference: reference.to_vec(), opening, up: None, token: 0, buffer, answer }
+        Line {
+            gateways: gateways.clone(),
+            host,
+            reference: reference.to_vec(),
+            opening,
+            up: None,
+            token: 0,
+            buffer,
+            answer,
+        }
     }
 
     /// Makes the line.

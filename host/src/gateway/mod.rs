@@ -31,7 +31,7 @@
 //! ```
 //!
 //! Each handle has a line of its own, so messages of one send handle arrive in their order, and a handle that waits holds
-//! up no other one. A line that breaks, because the gateway died or the network did, is an error at once; the next call
+//! up no other one; what a channel, streams or a pool are asked by many threads has a line for each call of the moment. A line that breaks, because the gateway died or the network did, is an error at once; the next call
 //! makes a new one. Whether the call that broke was carried out is not known then: it is not repeated. A conversation has
 //! a line too, and ends with it.
 //!
@@ -41,6 +41,7 @@ mod converse;
 mod error;
 mod lend;
 mod line;
+mod lines;
 mod pool;
 mod refusals;
 mod registry;

@@ -1,13 +1,12 @@
 //! A pool of another host, as a client uses it.
 
-use std::sync::{Mutex, PoisonError};
-
 use umbra_core::gateway::{Answer, MESSAGE_MAX, PoolRequest, Request};
 use umbra_core::heap::BlockId;
 use umbra_core::reference::Object;
 
 use super::error::Error;
-use super::line::{Line, Opening, done, patience};
+use super::line::{Opening, done, patience};
+use super::lines::{Lines, MOST};
 use super::registry::Gateways;
 use crate::channel::Timeout;
 use crate::pool;
@@ -18,13 +17,14 @@ const PIECE: usize = MESSAGE_MAX;
 /// A pool of another host.
 ///
 /// What is allocated through it is freed when it is dropped, or its line breaks, or its process dies, unless it was
-/// [left](RemoteAllocation::leave) to the pool. Calls of several threads are carried out one after the other.
-pub struct RemotePool<'g> {
-    host: u64,
+/// [left](RemoteAllocation::leave) to the pool. Threads that allocate do so one after the other; all else goes side by side,
+/// so that a thread may free what another one waits for.
+pub struct RemotePool {
     bytes: u64,
     uid: u64,
-    reference: Vec<u8>,
-    line: Mutex<Line<'g>>,
+    /// The line whose the allocations are.
+    own: Lines,
+    lines: Lines,
 }
 
 /// How much of a pool is used.
@@ -42,33 +42,35 @@ pub struct Used {
     pub longest_free: u64,
 }
 
-impl<'g> RemotePool<'g> {
+impl RemotePool {
     /// Uses the pool that the bytes of a reference name, or the pool of the allocation that they name, through the gateway of
     /// its host.
     ///
     /// # Errors
     /// [`Error::NoGateway`], [`Error::Local`], [`Error::Reference`], [`Error::Lost`], [`Error::Silent`]; and what the gateway
     /// says when it attaches.
-    pub fn attach(bytes: &[u8], gateways: &'g Gateways, timeout: Timeout) -> Result<RemotePool<'g>, Error> {
+    pub fn attach(bytes: &[u8], gateways: &Gateways, timeout: Timeout) -> Result<RemotePool, Error> {
         let host = gateways.host_of(bytes, |named| matches!(named, Object::Pool | Object::Allocation { .. }))?;
-        let mut line = Line::new(gateways, host, bytes, Opening::Pool);
+        let own = Lines::new(gateways, host, bytes, Opening::Pool, 1);
+        let mut line = own.another(Opening::Pool);
         let (size, uid) = line.open(timeout, |answer| match answer {
             Answer::Lent { bytes, uid } => Some((bytes, uid)),
             _ => None,
         })?;
-        Ok(RemotePool { host, bytes: size, uid, reference: bytes.to_vec(), line: Mutex::new(line) })
+        let lines = Lines::new(gateways, host, bytes, Opening::Pool, MOST);
+        Ok(RemotePool { bytes: size, uid, own: own.with(line), lines })
     }
 
     /// The host that it is on.
     #[must_use]
     pub const fn host(&self) -> u64 {
-        self.host
+        self.own.host()
     }
 
     /// The bytes by which it was attached.
     #[must_use]
     pub fn reference(&self) -> &[u8] {
-        &self.reference
+        self.own.reference()
     }
 
     /// The number that its creator gave it.
@@ -89,34 +91,34 @@ impl<'g> RemotePool<'g> {
         request: PoolRequest<'_>,
         read: impl FnOnce(Answer<'_>) -> Option<T>,
     ) -> Result<T, Error> {
-        let deadline = timeout.deadline();
-        // A line is whole whatever its user was doing.
-        let mut line = self.line.lock().unwrap_or_else(PoisonError::into_inner);
-        line.call(&Request::Pool(request), deadline, read)
+        self.lines.call(&Request::Pool(request), timeout.deadline(), read)
     }
 
     /// Allocates at least `len` bytes, for what `kind` says, and waits so long for others to free some.
     ///
     /// # Errors
     /// [`Error::Pool`] with what an allocation at hand gets; [`Error::Lost`], [`Error::Silent`], and nothing is allocated then.
-    pub fn alloc(&self, len: u64, kind: u32, timeout: Timeout) -> Result<RemoteAllocation<'_, 'g>, Error> {
-        let patience = patience(timeout, timeout.deadline());
-        self.block(timeout, PoolRequest::Alloc { patience, len, kind })
+    pub fn alloc(&self, len: u64, kind: u32, timeout: Timeout) -> Result<RemoteAllocation<'_>, Error> {
+        let deadline = timeout.deadline();
+        self.own.by_one(deadline, |line| {
+            let request = PoolRequest::Alloc { patience: patience(timeout, deadline), len, kind };
+            line.call(&Request::Pool(request), deadline, |answer| self.block(answer))
+        })
     }
 
     /// An allocation by its id, whoever made it.
     ///
     /// # Errors
     /// [`Error::Pool`] if it was freed; [`Error::Lost`], [`Error::Silent`].
-    pub fn allocation(&self, id: BlockId, timeout: Timeout) -> Result<RemoteAllocation<'_, 'g>, Error> {
-        self.block(timeout, PoolRequest::Look { id })
+    pub fn allocation(&self, id: BlockId, timeout: Timeout) -> Result<RemoteAllocation<'_>, Error> {
+        self.ask(timeout, PoolRequest::Look { id }, |answer| self.block(answer))
     }
 
-    fn block(&self, timeout: Timeout, request: PoolRequest<'_>) -> Result<RemoteAllocation<'_, 'g>, Error> {
-        self.ask(timeout, request, |answer| match answer {
+    const fn block(&self, answer: Answer<'_>) -> Option<RemoteAllocation<'_>> {
+        match answer {
             Answer::Block { id, len, kind } => Some(RemoteAllocation { pool: self, id, len, kind }),
             _ => None,
-        })
+        }
     }
 
     /// How much is used.
@@ -135,14 +137,14 @@ impl<'g> RemotePool<'g> {
 
 /// An allocation of another host's pool; copies name the same.
 #[derive(Clone, Copy)]
-pub struct RemoteAllocation<'p, 'g> {
-    pool: &'p RemotePool<'g>,
+pub struct RemoteAllocation<'p> {
+    pool: &'p RemotePool,
     id: BlockId,
     len: u64,
     kind: u32,
 }
 
-impl RemoteAllocation<'_, '_> {
+impl RemoteAllocation<'_> {
     /// Its name in the pool, on all hosts.
     #[must_use]
     pub const fn id(&self) -> BlockId {
@@ -225,6 +227,6 @@ impl RemoteAllocation<'_, '_> {
     /// [`Error::Pool`] if it was not allocated through this handle, was left before or freed; [`Error::Lost`],
     /// [`Error::Silent`].
     pub fn leave(&self, timeout: Timeout) -> Result<(), Error> {
-        self.pool.ask(timeout, PoolRequest::Leave { id: self.id }, done)
+        self.pool.own.call(&Request::Pool(PoolRequest::Leave { id: self.id }), timeout.deadline(), done)
     }
 }

@@ -1,7 +1,7 @@
 //! Where the gateways of other hosts listen.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use umbra_core::reference::{Object, Reference};
 
@@ -10,19 +10,19 @@ use crate::link::Address;
 use crate::reference;
 use crate::secret::Secret;
 
-/// The gateways that a process knows, by the number of their host.
-#[derive(Debug)]
+/// The gateways that a process knows, by the number of their host; a clone is the same.
+#[derive(Clone, Debug)]
 pub struct Gateways {
     secret: Secret,
     is_masquerading: bool,
-    known: Mutex<BTreeMap<u64, Address>>,
+    known: Arc<Mutex<BTreeMap<u64, Address>>>,
 }
 
 impl Gateways {
     /// None yet; those who hold this secret will be talked to.
     #[must_use]
-    pub const fn new(secret: Secret) -> Gateways {
-        Gateways { secret, is_masquerading: false, known: Mutex::new(BTreeMap::new()) }
+    pub fn new(secret: Secret) -> Gateways {
+        Gateways { secret, is_masquerading: false, known: Arc::default() }
     }
 
     /// Also channels of this host are reached through a gateway, as if they were another's: to test programs on one machine.

@@ -1,12 +1,12 @@
 //! A channel of another host, as a client uses it.
 
-use std::sync::{Mutex, PoisonError};
-
 use umbra_core::gateway::{Answer, MESSAGE_MAX, Request, Take};
 use umbra_core::reference::Object;
+use umbra_core::time::Time;
 
 use super::error::{Error, system};
-use super::line::{Handle, Line, Opening, patience};
+use super::line::{Handle, Line, Opening, done, patience};
+use super::lines::{Lines, MOST};
 use super::registry::Gateways;
 use crate::channel::{Event, Message, ReturnMode, SendOptions, Timeout};
 use crate::secret;
@@ -28,39 +28,44 @@ impl Opened {
     }
 }
 
-/// A channel of another host; dropping it leaves the channel to the others.
-pub struct RemoteChannel<'g> {
-    gateways: &'g Gateways,
-    host: u64,
-    reference: Vec<u8>,
+/// A channel of another host; dropping it leaves the channel to the others. Many threads may use it at once.
+pub struct RemoteChannel {
     opened: Opened,
-    /// For what no handle does.
-    line: Mutex<Line<'g>>,
+    lines: Lines,
 }
 
-impl<'g> RemoteChannel<'g> {
+/// The id of a send handle.
+fn drawn() -> Result<[u64; 2], Error> {
+    let id = u128::from_le_bytes(secret::random().map_err(|error| system(&error))?);
+    Ok([id as u64, (id >> 64) as u64])
+}
+
+impl RemoteChannel {
     /// Uses the channel that the bytes of a reference name, through the gateway of its host.
     ///
     /// # Errors
     /// [`Error::NoGateway`], [`Error::Local`], [`Error::Reference`], [`Error::Lost`], [`Error::Silent`]; and what the gateway
     /// says when it attaches.
-    pub fn attach(bytes: &[u8], gateways: &'g Gateways, timeout: Timeout) -> Result<RemoteChannel<'g>, Error> {
+    pub fn attach(bytes: &[u8], gateways: &Gateways, timeout: Timeout) -> Result<RemoteChannel, Error> {
         let host = gateways.host_of(bytes, |named| matches!(named, Object::Channel | Object::PooledChannel { .. }))?;
-        let mut line = Line::new(gateways, host, bytes, Opening::Channel(Handle::default()));
+        // What is sent without a send handle is of one, too.
+        let opening = Opening::Channel(Handle { id: drawn()?, ..Handle::default() });
+        let lines = Lines::new(gateways, host, bytes, opening, MOST);
+        let mut line = lines.another(opening);
         let opened = line.open(timeout, Opened::read)?;
-        Ok(RemoteChannel { gateways, host, reference: bytes.to_vec(), opened, line: Mutex::new(line) })
+        Ok(RemoteChannel { opened, lines: lines.with(line) })
     }
 
     /// The host that it is on.
     #[must_use]
     pub const fn host(&self) -> u64 {
-        self.host
+        self.lines.host()
     }
 
     /// The bytes by which others attach.
     #[must_use]
     pub fn reference(&self) -> &[u8] {
-        &self.reference
+        self.lines.reference()
     }
 
     /// The id that its creator chose.
@@ -81,8 +86,8 @@ impl<'g> RemoteChannel<'g> {
         self.opened.block
     }
 
-    fn line(&self, handle: Handle, timeout: Timeout) -> Result<Line<'g>, Error> {
-        let mut line = Line::new(self.gateways, self.host, &self.reference, Opening::Channel(handle));
+    fn line(&self, handle: Handle, timeout: Timeout) -> Result<Line, Error> {
+        let mut line = self.lines.another(Opening::Channel(handle));
         line.open(timeout, Opened::read)?;
         Ok(line)
     }
@@ -92,10 +97,9 @@ impl<'g> RemoteChannel<'g> {
     ///
     /// # Errors
     /// As for [`attach`](Self::attach).
-    pub fn sender(&self, options: SendOptions, timeout: Timeout) -> Result<RemoteSender<'g>, Error> {
-        let id = u128::from_le_bytes(secret::random().map_err(|error| system(&error))?);
+    pub fn sender(&self, options: SendOptions, timeout: Timeout) -> Result<RemoteSender, Error> {
         let on_receipt = options.returns == ReturnMode::Received;
-        let handle = Handle { on_receipt, client: options.client, id: [id as u64, (id >> 64) as u64] };
+        let handle = Handle { on_receipt, client: options.client, id: drawn()? };
         Ok(RemoteSender { line: self.line(handle, timeout)?, id: handle.id })
     }
 
@@ -103,7 +107,7 @@ impl<'g> RemoteChannel<'g> {
     ///
     /// # Errors
     /// As for [`attach`](Self::attach).
-    pub fn receiver(&self, timeout: Timeout) -> Result<RemoteReceiver<'g>, Error> {
+    pub fn receiver(&self, timeout: Timeout) -> Result<RemoteReceiver, Error> {
         Ok(RemoteReceiver { line: self.line(Handle::default(), timeout)? })
     }
 
@@ -111,23 +115,58 @@ impl<'g> RemoteChannel<'g> {
     ///
     /// # Errors
     /// As for [`attach`](Self::attach).
-    pub fn barrier(&self, timeout: Timeout) -> Result<RemoteBarrier<'g>, Error> {
+    pub fn barrier(&self, timeout: Timeout) -> Result<RemoteBarrier, Error> {
         Ok(RemoteBarrier { line: self.line(Handle::default(), timeout)? })
     }
 
-    /// Waits until the event holds, or does what it says, as [`Channel::poll`](crate::channel::Channel::poll). Other polls
-    /// of this handle wait until it is done.
+    /// Sends as a [send handle](Self::sender) does; messages of one thread are received in the order in which they were sent.
     ///
     /// # Errors
-    /// [`Error::Channel`] with what the channel says; [`Error::Lost`], [`Error::Silent`].
+    /// As for [`RemoteSender::send`]; [`Error::Busy`].
+    pub fn send(&self, bytes: &[u8], hints: u64, timeout: Timeout) -> Result<(), Error> {
+        let deadline = timeout.deadline();
+        self.lines.by_one(deadline, |line| send(line, bytes, hints, (timeout, deadline)))
+    }
+
+    /// Receives as a [receive handle](Self::receiver) does.
+    ///
+    /// # Errors
+    /// As for [`RemoteReceiver::receive`]; [`Error::Busy`].
+    pub fn receive(&self, pad: &mut [u8], timeout: Timeout) -> Result<Message, Error> {
+        let deadline = timeout.deadline();
+        self.lines.by_one(deadline, |line| take(line, Take::Receive, pad, (timeout, deadline)))
+    }
+
+    /// Peeks as a [receive handle](Self::receiver) does.
+    ///
+    /// # Errors
+    /// As for [`RemoteReceiver::peek`]; [`Error::Busy`].
+    pub fn peek(&self, pad: &mut [u8], timeout: Timeout) -> Result<Message, Error> {
+        let deadline = timeout.deadline();
+        self.lines.by_one(deadline, |line| take(line, Take::Peek, pad, (timeout, deadline)))
+    }
+
+    /// Meets at the barrier as a [party](Self::barrier) does.
+    ///
+    /// # Errors
+    /// As for [`RemoteBarrier::wait`]; [`Error::Busy`].
+    pub fn meet(&self, timeout: Timeout) -> Result<u32, Error> {
+        let deadline = timeout.deadline();
+        self.lines.by_one(deadline, |line| meet(line, (timeout, deadline)))
+    }
+
+    /// Waits until the event holds, or does what it says, as [`Channel::poll`](crate::channel::Channel::poll).
+    ///
+    /// # Errors
+    /// [`Error::Channel`] with what the channel says; [`Error::Lost`], [`Error::Silent`], [`Error::Busy`].
     pub fn poll(&self, event: Event, timeout: Timeout) -> Result<u64, Error> {
         let deadline = timeout.deadline();
-        // A line is whole whatever its user was doing.
-        let mut line = self.line.lock().unwrap_or_else(PoisonError::into_inner);
-        let request = Request::Poll { patience: patience(timeout, deadline), event: event as i32 };
-        line.call(&request, deadline, |answer| match answer {
-            Answer::Done(number) => Some(number),
-            _ => None,
+        self.lines.by_one(deadline, |line| {
+            let request = Request::Poll { patience: patience(timeout, deadline), event: event as i32 };
+            line.call(&request, deadline, |answer| match answer {
+                Answer::Done(number) => Some(number),
+                _ => None,
+            })
         })
     }
 
@@ -141,12 +180,12 @@ impl<'g> RemoteChannel<'g> {
 }
 
 /// A send handle of a channel of another host.
-pub struct RemoteSender<'g> {
-    line: Line<'g>,
+pub struct RemoteSender {
+    line: Line,
     id: [u64; 2],
 }
 
-impl RemoteSender<'_> {
+impl RemoteSender {
     /// The id of this handle, which goes along with each message.
     #[must_use]
     pub const fn id(&self) -> [u64; 2] {
@@ -159,48 +198,53 @@ impl RemoteSender<'_> {
     /// [`Error::Channel`] with what a sender at hand gets, and nothing was sent then; [`Error::TooLarge`]; [`Error::Lost`]
     /// and [`Error::Silent`], after which it is not known whether it was.
     pub fn send(&mut self, bytes: &[u8], hints: u64, timeout: Timeout) -> Result<(), Error> {
-        if bytes.len() > MESSAGE_MAX {
-            return Err(Error::TooLarge { len: bytes.len(), most: MESSAGE_MAX });
-        }
-        let deadline = timeout.deadline();
-        let request = Request::Send { patience: patience(timeout, deadline), hints, bytes };
-        self.line.call(&request, deadline, |answer| matches!(answer, Answer::Done(_)).then_some(()))
+        send(&mut self.line, bytes, hints, (timeout, timeout.deadline()))
     }
 }
 
-/// A party at the barrier of a channel of another host.
-pub struct RemoteBarrier<'g> {
-    line: Line<'g>,
+fn send(line: &mut Line, bytes: &[u8], hints: u64, (timeout, deadline): (Timeout, Time)) -> Result<(), Error> {
+    if bytes.len() > MESSAGE_MAX {
+        return Err(Error::TooLarge { len: bytes.len(), most: MESSAGE_MAX });
+    }
+    line.call(&Request::Send { patience: patience(timeout, deadline), hints, bytes }, deadline, done)
 }
 
-impl RemoteBarrier<'_> {
+/// A party at the barrier of a channel of another host.
+pub struct RemoteBarrier {
+    line: Line,
+}
+
+impl RemoteBarrier {
     /// Waits until all parties have come, on whatever hosts; the number of those who came before.
     ///
     /// # Errors
     /// [`Error::Channel`] with what a party at hand gets; [`Error::Lost`] and [`Error::Silent`], after which the barrier is
     /// broken, unless it was complete.
     pub fn wait(&mut self, timeout: Timeout) -> Result<u32, Error> {
-        let deadline = timeout.deadline();
-        self.line.call(&Request::Barrier { patience: patience(timeout, deadline) }, deadline, |answer| match answer {
-            Answer::Done(came) => u32::try_from(came).ok(),
-            _ => None,
-        })
+        meet(&mut self.line, (timeout, timeout.deadline()))
     }
 }
 
-/// A receive handle of a channel of another host.
-pub struct RemoteReceiver<'g> {
-    line: Line<'g>,
+fn meet(line: &mut Line, (timeout, deadline): (Timeout, Time)) -> Result<u32, Error> {
+    line.call(&Request::Barrier { patience: patience(timeout, deadline) }, deadline, |answer| match answer {
+        Answer::Done(came) => u32::try_from(came).ok(),
+        _ => None,
+    })
 }
 
-impl RemoteReceiver<'_> {
+/// A receive handle of a channel of another host.
+pub struct RemoteReceiver {
+    line: Line,
+}
+
+impl RemoteReceiver {
     /// Receives the first message into `pad`.
     ///
     /// # Errors
     /// [`Error::Channel`] with what a receiver at hand gets; [`Error::Lost`] and [`Error::Silent`], after which a message
     /// may have been received and lost, as when a receiver at hand is killed.
     pub fn receive(&mut self, pad: &mut [u8], timeout: Timeout) -> Result<Message, Error> {
-        self.take(Take::Receive, pad, timeout)
+        take(&mut self.line, Take::Receive, pad, (timeout, timeout.deadline()))
     }
 
     /// Looks at the first message and copies as much of it as there is room for; it stays the first.
@@ -208,7 +252,7 @@ impl RemoteReceiver<'_> {
     /// # Errors
     /// As for [`receive`](Self::receive), but not for a pad that is too small.
     pub fn peek(&mut self, pad: &mut [u8], timeout: Timeout) -> Result<Message, Error> {
-        self.take(Take::Peek, pad, timeout)
+        take(&mut self.line, Take::Peek, pad, (timeout, timeout.deadline()))
     }
 
     /// Removes the first message without looking at it.
@@ -216,19 +260,18 @@ impl RemoteReceiver<'_> {
     /// # Errors
     /// As for [`receive`](Self::receive), but not for a pad that is too small.
     pub fn pop(&mut self, timeout: Timeout) -> Result<(), Error> {
-        self.take(Take::Pop, &mut [], timeout).map(drop)
+        take(&mut self.line, Take::Pop, &mut [], (timeout, timeout.deadline())).map(drop)
     }
+}
 
-    fn take(&mut self, take: Take, pad: &mut [u8], timeout: Timeout) -> Result<Message, Error> {
-        let deadline = timeout.deadline();
-        let room = u32::try_from(pad.len().min(MESSAGE_MAX)).unwrap_or(u32::MAX);
-        let request = Request::Receive { patience: patience(timeout, deadline), take, room };
-        self.line.call(&request, deadline, |answer| match answer {
-            Answer::Message { hints, client, handle, len, bytes } => {
-                pad.get_mut(..bytes.len())?.copy_from_slice(bytes);
-                Some(Message { len: usize::try_from(len).ok()?, hints, client, handle })
-            }
-            _ => None,
-        })
-    }
+fn take(line: &mut Line, take: Take, pad: &mut [u8], (timeout, deadline): (Timeout, Time)) -> Result<Message, Error> {
+    let room = u32::try_from(pad.len().min(MESSAGE_MAX)).unwrap_or(u32::MAX);
+    let request = Request::Receive { patience: patience(timeout, deadline), take, room };
+    line.call(&request, deadline, |answer| match answer {
+        Answer::Message { hints, client, handle, len, bytes } => {
+            pad.get_mut(..bytes.len())?.copy_from_slice(bytes);
+            Some(Message { len: usize::try_from(len).ok()?, hints, client, handle })
+        }
+        _ => None,
+    })
 }

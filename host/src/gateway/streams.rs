@@ -1,7 +1,6 @@
 //! Streams of another host, as a client uses them.
 
 use std::io::{self, Read, Write};
-use std::sync::{Mutex, PoisonError};
 
 use umbra_core::gateway::{Answer, End, MESSAGE_MAX, Matter, Request};
 use umbra_core::reference::Object;
@@ -9,6 +8,7 @@ use umbra_core::stream::Counts;
 
 use super::error::Error;
 use super::line::{Conversation, Line, Opening, done, patience};
+use super::lines::{Lines, MOST};
 use super::registry::Gateways;
 use crate::channel::Timeout;
 use crate::stream::{self, Message, Mode, Piece, ReceiveOptions, SendOptions};
@@ -18,14 +18,11 @@ pub(super) const MODES: [Mode; 5] =
     [Mode::Nominal, Mode::Buffered, Mode::SenderSupplied, Mode::ReceiverSupplied, Mode::Single];
 
 /// Streams of another host; dropping it leaves them to the others.
-pub struct RemoteStreams<'g> {
-    gateways: &'g Gateways,
-    host: u64,
-    reference: Vec<u8>,
+pub struct RemoteStreams {
     mode: Mode,
     uid: u64,
     /// For what no conversation does.
-    line: Mutex<Line<'g>>,
+    lines: Lines,
 }
 
 /// What the gateway says when a conversation has begun, or the streams are there.
@@ -40,29 +37,30 @@ const fn neither() -> Opening {
     Opening::Streams(Conversation { end: End::Neither, is_one_message: false, may_be_cut: false, deposit_after: 0 })
 }
 
-impl<'g> RemoteStreams<'g> {
+impl RemoteStreams {
     /// Uses the streams that the bytes of a reference name, through the gateway of their host.
     ///
     /// # Errors
     /// [`Error::NoGateway`], [`Error::Local`], [`Error::Reference`], [`Error::Lost`], [`Error::Silent`]; and what the gateway
     /// says when it attaches.
-    pub fn attach(bytes: &[u8], gateways: &'g Gateways, timeout: Timeout) -> Result<RemoteStreams<'g>, Error> {
+    pub fn attach(bytes: &[u8], gateways: &Gateways, timeout: Timeout) -> Result<RemoteStreams, Error> {
         let host = gateways.host_of(bytes, |named| *named == Object::Streams)?;
-        let mut line = Line::new(gateways, host, bytes, neither());
+        let lines = Lines::new(gateways, host, bytes, neither(), MOST);
+        let mut line = lines.another(neither());
         let (mode, uid) = line.open(timeout, begun)?;
-        Ok(RemoteStreams { gateways, host, reference: bytes.to_vec(), mode, uid, line: Mutex::new(line) })
+        Ok(RemoteStreams { mode, uid, lines: lines.with(line) })
     }
 
     /// The host that they are on.
     #[must_use]
     pub const fn host(&self) -> u64 {
-        self.host
+        self.lines.host()
     }
 
     /// The bytes by which others attach.
     #[must_use]
     pub fn reference(&self) -> &[u8] {
-        &self.reference
+        self.lines.reference()
     }
 
     /// The id that their creator chose.
@@ -79,9 +77,9 @@ impl<'g> RemoteStreams<'g> {
 
     fn ask<T>(&self, matter: Matter, timeout: Timeout, read: impl FnOnce(Answer<'_>) -> Option<T>) -> Result<T, Error> {
         let deadline = timeout.deadline();
-        // A line is whole whatever its user was doing.
-        let mut line = self.line.lock().unwrap_or_else(PoisonError::into_inner);
-        line.call(&Request::Ask { patience: patience(timeout, deadline), matter }, deadline, read)
+        self.lines.by_one(deadline, |line| {
+            line.call(&Request::Ask { patience: patience(timeout, deadline), matter }, deadline, read)
+        })
     }
 
     /// How many streams are idle, conversations wait, and so on.
@@ -122,7 +120,7 @@ impl<'g> RemoteStreams<'g> {
         self.ask(Matter::TaskDone, Timeout::Now, done)
     }
 
-    /// Waits until all tasks are done. Other questions of this handle wait until then.
+    /// Waits until all tasks are done.
     ///
     /// # Errors
     /// As for [`new_task`](Self::new_task); [`stream::Error::Timeout`].
@@ -130,8 +128,8 @@ impl<'g> RemoteStreams<'g> {
         self.ask(Matter::JoinTasks, timeout, done)
     }
 
-    fn begin(&self, conversation: Conversation, timeout: Timeout) -> Result<Line<'g>, Error> {
-        let mut line = Line::new(self.gateways, self.host, &self.reference, Opening::Streams(conversation));
+    fn begin(&self, conversation: Conversation, timeout: Timeout) -> Result<Line, Error> {
+        let mut line = self.lines.another(Opening::Streams(conversation));
         line.open(timeout, begun)?;
         Ok(line)
     }
@@ -142,7 +140,7 @@ impl<'g> RemoteStreams<'g> {
     /// # Errors
     /// [`Error::Stream`] with what [`Adapter::send`](stream::Adapter::send) says, and [`stream::Error::StreamRefused`] for a
     /// stream of this host, [`stream::Error::UnknownPool`] for a pool of it; those of [`attach`](Self::attach).
-    pub fn send(&self, options: &SendOptions<'_>, timeout: Timeout) -> Result<RemoteStreamSender<'g>, Error> {
+    pub fn send(&self, options: &SendOptions<'_>, timeout: Timeout) -> Result<RemoteStreamSender, Error> {
         refuse_local(options.stream.is_some(), options.placed_in)?;
         if options.arg >= stream::RESERVED {
             return Err(stream::Error::ReservedArgument(options.arg).into());
@@ -161,7 +159,7 @@ impl<'g> RemoteStreams<'g> {
     ///
     /// # Errors
     /// [`Error::Stream`] with what [`Adapter::receive`](stream::Adapter::receive) says; those of [`send`](Self::send).
-    pub fn receive(&self, options: &ReceiveOptions<'_>, timeout: Timeout) -> Result<RemoteStreamReceiver<'g>, Error> {
+    pub fn receive(&self, options: &ReceiveOptions<'_>, timeout: Timeout) -> Result<RemoteStreamReceiver, Error> {
         refuse_local(options.stream.is_some(), options.placed_in)?;
         let conversation =
             Conversation { end: End::Receiver, is_one_message: false, may_be_cut: false, deposit_after: 0 };
@@ -181,14 +179,14 @@ const fn refuse_local(is_brought: bool, placed_in: Option<u64>) -> Result<(), Er
 
 /// The sending end of a conversation on another host. Dropped, it ends as if closed, unless the thread panics; if the line
 /// breaks, the receiver is told that the rest will not come.
-pub struct RemoteStreamSender<'g> {
+pub struct RemoteStreamSender {
     /// `None` when it has closed.
-    line: Option<Line<'g>>,
+    line: Option<Line>,
     arg: u64,
     timeout: Timeout,
 }
 
-impl RemoteStreamSender<'_> {
+impl RemoteStreamSender {
     fn write(&mut self, bytes: &[u8], arg: u64, is_kept: bool, timeout: Timeout) -> Result<(), Error> {
         let deadline = timeout.deadline();
         if bytes.len() > MESSAGE_MAX {
@@ -238,7 +236,7 @@ impl RemoteStreamSender<'_> {
     }
 }
 
-impl Drop for RemoteStreamSender<'_> {
+impl Drop for RemoteStreamSender {
     fn drop(&mut self) {
         if !std::thread::panicking() {
             // Who wants to know calls `close`.
@@ -247,7 +245,7 @@ impl Drop for RemoteStreamSender<'_> {
     }
 }
 
-impl Write for RemoteStreamSender<'_> {
+impl Write for RemoteStreamSender {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let some = bytes.get(..MESSAGE_MAX).unwrap_or(bytes);
         match self.send(some, self.arg, self.timeout) {
@@ -262,14 +260,14 @@ impl Write for RemoteStreamSender<'_> {
 }
 
 /// The receiving end of a conversation on another host. Dropped, it ends at once, and what was not read is lost.
-pub struct RemoteStreamReceiver<'g> {
-    line: Line<'g>,
+pub struct RemoteStreamReceiver {
+    line: Line,
     /// The beginning of a message whose end had not come at a deadline.
     early: Message,
     timeout: Timeout,
 }
 
-impl RemoteStreamReceiver<'_> {
+impl RemoteStreamReceiver {
     /// Reads what there is of one message, waiting for the first of it.
     fn read_some(
         &mut self,
@@ -347,7 +345,7 @@ impl RemoteStreamReceiver<'_> {
     }
 }
 
-impl Read for RemoteStreamReceiver<'_> {
+impl Read for RemoteStreamReceiver {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         match self.receive_into(into, self.timeout) {
             Ok(piece) => Ok(piece.len),

@@ -1,0 +1,118 @@
+//! The lines of a handle that many threads use: each call has one to itself.
+//!
+//! A call takes a line that no other one uses, or makes one; a call that waits at its gateway holds up no other one. Where
+//! there are as many as may be, it waits for one to come back, as long as it would wait for an answer.
+
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use umbra_core::gateway::{Answer, Request};
+use umbra_core::time::Time;
+
+use super::error::Error;
+use super::line::{GRACE, Line, Opening};
+use super::registry::Gateways;
+use crate::driver::now;
+
+/// Lines of a handle, for all but what only one may do.
+pub(super) const MOST: usize = 16;
+
+/// Lines to one gateway, opened for the same.
+pub(super) struct Lines {
+    gateways: Gateways,
+    host: u64,
+    reference: Vec<u8>,
+    opening: Opening,
+    most: usize,
+    kept: Mutex<Kept>,
+    /// Told of each line that comes back.
+    back: Condvar,
+}
+
+struct Kept {
+    idle: Vec<Line>,
+    /// How many calls have one.
+    taken: usize,
+}
+
+/// The right to use a line.
+struct Turn<'l>(&'l Lines);
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        self.0.lock().taken -= 1;
+        self.0.back.notify_one();
+    }
+}
+
+impl Lines {
+    /// None yet, and `most` at once.
+    pub(super) fn new(gateways: &Gateways, host: u64, reference: &[u8], opening: Opening, most: usize) -> Lines {
+        let (gateways, reference) = (gateways.clone(), reference.to_vec());
+        let kept = Mutex::new(Kept { idle: Vec::new(), taken: 0 });
+        Lines { gateways, host, reference, opening, most, kept, back: Condvar::new() }
+    }
+
+    /// These, of which one is open.
+    pub(super) fn with(self, line: Line) -> Lines {
+        self.lock().idle.push(line);
+        self
+    }
+
+    pub(super) const fn host(&self) -> u64 {
+        self.host
+    }
+
+    pub(super) fn reference(&self) -> &[u8] {
+        &self.reference
+    }
+
+    /// A line to the same, for a handle of its own.
+    pub(super) fn another(&self, opening: Opening) -> Line {
+        Line::new(&self.gateways, self.host, &self.reference, opening)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Kept> {
+        // A list is whole whatever its user was doing.
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn turn(&self, deadline: Time) -> Result<Turn<'_>, Error> {
+        let until = deadline.max(now()) + GRACE;
+        let mut kept = self.lock();
+        while kept.taken >= self.most {
+            let left = until.since(now());
+            if left.0 == 0 {
+                return Err(Error::Busy(self.host));
+            }
+            let waited = self.back.wait_timeout(kept, Duration::from_nanos(left.0));
+            kept = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        kept.taken += 1;
+        Ok(Turn(self))
+    }
+
+    /// Does something with a line of which nobody else knows meanwhile.
+    pub(super) fn by_one<T>(
+        &self,
+        deadline: Time,
+        act: impl FnOnce(&mut Line) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        let _turn = self.turn(deadline)?;
+        let idle = self.lock().idle.pop();
+        let mut line = idle.unwrap_or_else(|| self.another(self.opening));
+        let done = act(&mut line);
+        self.lock().idle.push(line);
+        done
+    }
+
+    /// Asks, and waits for the answer.
+    pub(super) fn call<T>(
+        &self,
+        request: &Request<'_>,
+        deadline: Time,
+        read: impl FnOnce(Answer<'_>) -> Option<T>,
+    ) -> Result<T, Error> {
+        self.by_one(deadline, |line| line.call(request, deadline, read))
+    }
+}
