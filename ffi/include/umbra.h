@@ -74,7 +74,7 @@ extern "C" {
 #define UMBRA_EEMPTY 118            /* channel is empty */
 #define UMBRA_EDESTROYED 119        /* what was named was destroyed, or its owner ended */
 #define UMBRA_ENEVER 120            /* more bytes than the pool, the channel or the memory can ever have */
-#define UMBRA_ENONLOCAL 121         /* what the reference names is of another host */
+#define UMBRA_ENONLOCAL 121         /* what is named is of another host, and this is done there only */
 #define UMBRA_EVERSION 122          /* made by another version of this library */
 #define UMBRA_EBROKEN 123           /* barrier is broken until it is reset */
 #define UMBRA_EDAMAGED 124          /* somebody wrote over the words of the object */
@@ -85,6 +85,8 @@ extern "C" {
 #define UMBRA_ETOOLONG 129          /* more bytes, members or levels than calls may have */
 #define UMBRA_EENDED 130            /* the other end of the conversation has said everything, or listens no more */
 #define UMBRA_EPARTLY 131           /* a part of the message was sent; the rest goes before what is sent next */
+#define UMBRA_ENOGATEWAY 132        /* no gateway is registered for the host */
+#define UMBRA_ELOST 133             /* gateway of the other host is not reached, or died: was the call carried out? nobody knows */
 
 /* ---- the library ---- */
 
@@ -463,6 +465,42 @@ int umbra_stencil_settle(umbra_stencil stencil, uint32_t slot);
 int umbra_stencil_reset(umbra_stencil stencil);
 int umbra_stencil_statistics(umbra_stencil stencil, struct umbra_cache_statistics *statistics);
 
+/* ---- gateways: what other hosts have ---- */
+
+typedef uint64_t umbra_gateways;    /* the gateways of other hosts that this process knows */
+typedef uint64_t umbra_gateway;     /* one that it is, for others */
+
+/* What a reference of another host names is attached by umbra_*_attach_anywhere, through the gateway of that host, and used by
+ * the calls for what is at hand, with their codes, deadlines and order; each is carried out there, by the gateway. Further codes:
+ * -UMBRA_ELOST: the gateway died, was not reached in time, or said nothing until two seconds after the deadline; the next call
+ * makes a new line to it, or to the one that is registered then. -UMBRA_ETIMEOUT: also if 16 calls wait with the same handle. -UMBRA_ENEVER: also for more than the 65,472
+ * bytes that a gateway carries in a message. -UMBRA_ENONLOCAL: what is done there only, such as destroying it.
+ * A call without a timeout waits some seconds for an answer at most. The wait mode is of no account: gateways wait asleep. */
+struct umbra_gateways_options {
+    size_t size;                    /* sizeof(struct umbra_gateways_options) */
+    const char *secret;             /* file with the job's secret; gateways and those who use them have the same */
+    uint32_t masquerading;          /* not 0: what is of this host is reached through a gateway as well: for tests */
+    uint32_t reserved;
+};
+
+int umbra_gateways_create(const struct umbra_gateways_options *options, umbra_gateways *gateways);
+/* Where the gateway of a host listens: "ADDRESS:PORT", or the path of a Unix socket. -UMBRA_EINVAL: one is registered already. */
+int umbra_gateways_register(umbra_gateways gateways, uint64_t host, const char *address);
+/* What was attached goes on. -UMBRA_ENOGATEWAY: none is registered. */
+int umbra_gateways_unregister(umbra_gateways gateways, uint64_t host);
+/* What was attached goes on, too. */
+int umbra_gateways_release(umbra_gateways gateways);
+/* The number of this boot of this host, and that of the host of what a reference names. */
+int umbra_host_id(uint64_t *host);
+int umbra_reference_host(const void *reference, size_t length, uint64_t *host);
+/* Serves what this user has on this host to all who hold the secret, in threads of this process, as umbra-agent --channels does.
+ * With port 0 in the address the system chooses one; port says which, and may be NULL. */
+int umbra_gateway_start(const char *secret, const char *address, uint32_t *port, umbra_gateway *gateway);
+/* How many lines it serves at the moment: 256 at most. */
+int umbra_gateway_lines(umbra_gateway gateway, size_t *lines);
+/* Ends it, and what others do through it. */
+int umbra_gateway_end(umbra_gateway gateway);
+
 /* ---- pools: memory that processes of a host share ---- */
 
 typedef uint64_t umbra_pool;
@@ -581,6 +619,10 @@ int umbra_channel_create(const struct umbra_channel_options *options, umbra_chan
 /* As for pools; good as long as this process lives and has the channel. */
 int umbra_channel_reference(umbra_channel channel, void *buffer, size_t capacity, size_t *length);
 int umbra_channel_attach_reference(const void *reference, size_t length, umbra_channel *channel);
+/* The same, also for a channel of another host: see gateways. Offered for it are send, receive, peek, poll, barrier, reference and
+ * detach. -UMBRA_ENOGATEWAY: none is registered for that host. */
+int umbra_channel_attach_anywhere(const void *reference, size_t length, umbra_gateways gateways, uint64_t timeout_ms,
+                                  umbra_channel *channel);
 int umbra_channel_detach(umbra_channel channel);
 int umbra_channel_destroy(umbra_channel channel);
 /* Sends a copy, and 64 bits beside it. -UMBRA_EFULL or -UMBRA_ETIMEOUT: nothing was sent. */

@@ -2,10 +2,12 @@
 
 use std::ffi::{c_int, c_void};
 
-use umbra::channel::{Attributes, Channel, Error, Event, Kind, Message, Receiver, SendOptions, Timeout, WaitMode};
+use umbra::channel::{Attributes, Channel, Error, Event, Kind, SendOptions, Timeout, WaitMode};
+use umbra::gateway::{Error as FarError, RemoteChannel};
 use umbra_core::error::Status;
 
 use crate::call::{enter, sized, store, takes};
+use crate::far::{gateways, with_any_channel};
 use crate::object::{HANDLES, Object, with_channel};
 use crate::pool::{bytes, keep, patience, store_reference};
 use crate::status::{Code, Failure};
@@ -109,6 +111,31 @@ pub unsafe extern "C" fn umbra_channel_attach_reference(
     })
 }
 
+/// Uses the channel that a reference names, of this host or, through a gateway, of another one.
+///
+/// # Safety
+/// As for [`umbra_channel_attach_reference`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbra_channel_attach_anywhere(
+    reference: *const c_void,
+    length: usize,
+    through: u64,
+    timeout_ms: u64,
+    channel: *mut u64,
+) -> c_int {
+    enter(|| {
+        takes(channel)?;
+        // SAFETY: the caller's promise about the bytes.
+        let reference = unsafe { bytes(reference, length) }?;
+        let object = match RemoteChannel::attach(reference, &gateways(through)?, timeout(timeout_ms)) {
+            Err(FarError::Local) => Object::Channel(Channel::attach_reference(reference)?.into()),
+            far => Object::FarChannel(far?),
+        };
+        // SAFETY: and about the output.
+        unsafe { keep(object, channel) }
+    })
+}
+
 /// The bytes by which other processes attach.
 ///
 /// # Safety
@@ -121,10 +148,9 @@ pub unsafe extern "C" fn umbra_channel_reference(
     length: *mut usize,
 ) -> c_int {
     enter(|| {
-        with_channel(channel, |channel| {
-            // SAFETY: the caller's promise about the outputs.
-            unsafe { store_reference(&channel.reference()?, buffer, capacity, length) }
-        })
+        let reference = with_any_channel(channel, |near| Ok(near.reference()?), |far| Ok(far.reference().to_vec()))?;
+        // SAFETY: the caller's promise about the outputs.
+        unsafe { store_reference(&reference, buffer, capacity, length) }
     })
 }
 
@@ -132,7 +158,7 @@ pub unsafe extern "C" fn umbra_channel_reference(
 #[unsafe(no_mangle)]
 pub extern "C" fn umbra_channel_detach(channel: u64) -> c_int {
     enter(|| {
-        with_channel(channel, |_| Ok(()))?;
+        with_any_channel(channel, |_| Ok(()), |_| Ok(()))?;
         HANDLES.release(channel).map(drop)
     })
 }
@@ -159,8 +185,10 @@ pub unsafe extern "C" fn umbra_channel_send(
     enter(|| {
         // SAFETY: the caller's promise.
         let message = unsafe { bytes(message, length) }?;
-        let options = SendOptions { mode: mode(wait_mode)?, ..SendOptions::default() };
-        with_channel(channel, |channel| Ok(channel.sender(options)?.send(message, hints, timeout(timeout_ms))?))
+        let (options, timeout) =
+            (SendOptions { mode: mode(wait_mode)?, ..SendOptions::default() }, timeout(timeout_ms));
+        let near = |channel: &Channel| Ok(channel.sender(options)?.send(message, hints, timeout)?);
+        with_any_channel(channel, near, |far| Ok(far.send(message, hints, timeout)?))
     })
 }
 
@@ -193,9 +221,8 @@ pub unsafe extern "C" fn umbra_channel_receive(
     length: *mut usize,
     hints: *mut u64,
 ) -> c_int {
-    let first = |receiver: &Receiver<'_>, pad: &mut [u8], timeout| receiver.receive(pad, timeout);
     // SAFETY: the caller's promises.
-    unsafe { with_first(channel, (buffer, capacity), wait_mode, timeout_ms, (length, hints), first) }
+    unsafe { first(channel, (buffer, capacity), wait_mode, timeout_ms, (length, hints), false) }
 }
 
 /// Looks at the first message: as much of it as there is room for, and how long it is.
@@ -212,22 +239,21 @@ pub unsafe extern "C" fn umbra_channel_peek(
     length: *mut usize,
     hints: *mut u64,
 ) -> c_int {
-    let first = |receiver: &Receiver<'_>, pad: &mut [u8], timeout| receiver.peek(pad, timeout);
     // SAFETY: the caller's promises.
-    unsafe { with_first(channel, (buffer, capacity), wait_mode, timeout_ms, (length, hints), first) }
+    unsafe { first(channel, (buffer, capacity), wait_mode, timeout_ms, (length, hints), true) }
 }
 
-/// Has the first message, or a part of it, put into the caller's memory, and says how long it is.
+/// Has the first message put into the caller's memory, or a part of it if it stays, and says how long it is.
 ///
 /// # Safety
 /// As for [`umbra_channel_receive`].
-unsafe fn with_first(
+unsafe fn first(
     channel: u64,
     (buffer, capacity): (*mut c_void, usize),
     wait_mode: u32,
     timeout_ms: u64,
     (length, hints): (*mut usize, *mut u64),
-    first: impl FnOnce(&Receiver<'_>, &mut [u8], Timeout) -> Result<Message, Error>,
+    it_stays: bool,
 ) -> c_int {
     enter(|| {
         // A message is received once: first of all there must be places for what it says.
@@ -238,26 +264,32 @@ unsafe fn with_first(
         if buffer.is_null() && capacity > 0 {
             return Err(Failure::new(Code::Invalid, "buffer is null"));
         }
-        with_channel(channel, |channel| {
-            let receiver = channel.receiver(mode(wait_mode)?)?;
-            let room = capacity.min(channel.block()?);
-            // SAFETY: the caller's promise about the buffer.
-            let pad = unsafe { fresh(buffer, room) };
-            let message = match first(&receiver, pad, timeout(timeout_ms)) {
-                Err(Error::PadTooSmall { len, pad }) => {
-                    // SAFETY: the caller's promise about the outputs.
-                    unsafe { store(length, len) }?;
-                    return Err(Error::PadTooSmall { len, pad }.into());
-                }
-                done => done?,
-            };
-            if !hints.is_null() {
+        let (mode, timeout) = (mode(wait_mode)?, timeout(timeout_ms));
+        // SAFETY: the caller's promise about the buffer.
+        let pad = |block: usize| unsafe { fresh(buffer, capacity.min(block)) };
+        let near = |channel: &Channel| {
+            let receiver = channel.receiver(mode)?;
+            let pad = pad(channel.block()?);
+            Ok(if it_stays { receiver.peek(pad, timeout) } else { receiver.receive(pad, timeout) }.map_err(Into::into))
+        };
+        let far = |channel: &RemoteChannel| {
+            let pad = pad(channel.block() as usize);
+            Ok(if it_stays { channel.peek(pad, timeout) } else { channel.receive(pad, timeout) })
+        };
+        let message = match with_any_channel(channel, near, far)? {
+            Err(FarError::Channel(Error::PadTooSmall { len, pad })) => {
                 // SAFETY: the caller's promise about the outputs.
-                unsafe { store(hints, message.hints) }?;
+                unsafe { store(length, len) }?;
+                return Err(Error::PadTooSmall { len, pad }.into());
             }
-            // SAFETY: as above.
-            unsafe { store(length, message.len) }
-        })
+            done => done?,
+        };
+        if !hints.is_null() {
+            // SAFETY: the caller's promise about the outputs.
+            unsafe { store(hints, message.hints) }?;
+        }
+        // SAFETY: as above.
+        unsafe { store(length, message.len) }
     })
 }
 
@@ -277,9 +309,9 @@ pub unsafe extern "C" fn umbra_channel_poll(
         if !result.is_null() {
             takes(result)?;
         }
-        let event = Event::try_from(event)?;
-        let polled =
-            with_channel(channel, |channel| Ok(channel.poll(event, mode(wait_mode)?, timeout(timeout_ms))?))?;
+        let (event, mode, timeout) = (Event::try_from(event)?, mode(wait_mode)?, timeout(timeout_ms));
+        let near = |channel: &Channel| Ok(channel.poll(event, mode, timeout)?);
+        let polled = with_any_channel(channel, near, |far| Ok(far.poll(event, timeout)?))?;
         if result.is_null() {
             return Ok(());
         }
@@ -296,8 +328,9 @@ pub unsafe extern "C" fn umbra_channel_poll(
 pub unsafe extern "C" fn umbra_channel_barrier(channel: u64, wait_mode: u32, timeout_ms: u64, came: *mut u32) -> c_int {
     enter(|| {
         takes(came)?;
-        let number =
-            with_channel(channel, |channel| Ok(channel.barrier()?.wait(mode(wait_mode)?, timeout(timeout_ms))?))?;
+        let (mode, timeout) = (mode(wait_mode)?, timeout(timeout_ms));
+        let near = |channel: &Channel| Ok(channel.barrier()?.wait(mode, timeout)?);
+        let number = with_any_channel(channel, near, |far| Ok(far.meet(timeout)?))?;
         // SAFETY: the caller's promise about the output.
         unsafe { store(came, number) }
     })

@@ -22,6 +22,7 @@
 //! uid       draw                                    numbers for pools and channels
 //! channel   create, attach, send, receive, poll, barrier    messages between processes
 //! channel_set   create, poll                     several channels at once
+//! gateways  create, register; gateway start, end      the same of other hosts
 //! stream    create, attach, supply, tasks         conversations between processes
 //! sender    open, send, keep, memory, file, close   one end of a conversation
 //! receiver  open, receive, memory, file, close    the other end
@@ -38,6 +39,7 @@ mod bounded;
 mod cached;
 mod call;
 mod conversed;
+mod far;
 mod handle;
 mod member;
 mod named;
@@ -64,6 +66,8 @@ pub mod channel_set;
 pub mod edges;
 #[allow(unsafe_code)]
 pub mod error;
+#[allow(unsafe_code)]
+pub mod gateways;
 #[allow(unsafe_code)]
 pub mod gpc;
 #[allow(unsafe_code)]

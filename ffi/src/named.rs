@@ -68,6 +68,7 @@ pub(crate) fn with_set<R>(handle: u64, act: impl FnOnce(&Set) -> Result<R, Failu
 pub(crate) fn channels(handles: &[u64]) -> Result<Vec<Arc<Channel>>, Failure> {
     let channel = |&handle: &u64| match &*HANDLES.get(handle)? {
         Object::Channel(channel) => Ok(Arc::clone(channel)),
+        Object::FarChannel(_) => Err(Failure::from(Code::NonLocal)),
         _ => Err(Failure::from(Code::WrongKind)),
     };
     handles.iter().map(channel).collect()

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGua
 use umbra::cache::{self, CachedMemory, Caches, EndsShared};
 use umbra::call::Station;
 use umbra::channel::Channel;
+use umbra::gateway::{Gateways, RemoteChannel, Server};
 use umbra::pool::Pool;
 use umbra::session::{Exported, GroupHandle, Posted, Session};
 use umbra::sys::segment::Segment;
@@ -37,7 +38,10 @@ pub(crate) enum Object {
     Stencil(Box<Stenciled>),
     Pool(Arc<Pool>),
     Channel(Arc<Channel>),
+    FarChannel(RemoteChannel),
     Set(Set),
+    Gateways(Gateways),
+    Gateway(Server),
     Stream(Streams),
     Supplied(Place),
     Sender(Mutex<Speaker>),
@@ -241,10 +245,11 @@ pub(crate) fn with_pool<R>(handle: u64, act: impl FnOnce(&Pool) -> Result<R, Fai
     }
 }
 
-/// Uses the channel that a handle names; many may at once.
+/// Uses the channel of this host that a handle names; many may at once.
 pub(crate) fn with_channel<R>(handle: u64, act: impl FnOnce(&Channel) -> Result<R, Failure>) -> Result<R, Failure> {
     match &*HANDLES.get(handle)? {
         Object::Channel(channel) => act(channel),
+        Object::FarChannel(_) => Err(Code::NonLocal.into()),
         _ => Err(Code::WrongKind.into()),
     }
 }

@@ -76,6 +76,10 @@ pub(crate) enum Code {
     Ended,
     /// A part of the message was sent.
     Partly,
+    /// No gateway is registered for the host.
+    NoGateway,
+    /// There is no line to the gateway, or it broke.
+    Lost,
 }
 
 macro_rules! codes {
@@ -125,7 +129,7 @@ codes! {
     Empty = 118, "channel is empty: wait until a message is sent";
     Destroyed = 119, "what was named was destroyed, or its owner ended";
     Never = 120, "more bytes than the pool, the channel or the memory can ever have";
-    NonLocal = 121, "what the reference names is of another host";
+    NonLocal = 121, "what is named is of another host, and this is done there only";
     Version = 122, "made by another version: use one build on both sides";
     Broken = 123, "barrier is broken: reset it";
     Damaged = 124, "shared memory is damaged: make the object anew";
@@ -136,6 +140,8 @@ codes! {
     TooLong = 129, "call has more bytes, members or levels than calls may have";
     Ended = 130, "conversation has ended: close it";
     Partly = 131, "a part of the message was sent in time: the rest goes before what is sent next";
+    NoGateway = 132, "no gateway is registered for the host: say where it listens";
+    Lost = 133, "gateway of the other host is not reached or does not answer: whether the call was carried out is not known";
 }
 
 impl Code {

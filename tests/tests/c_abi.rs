@@ -199,6 +199,11 @@ fn streams_and_sets_of_channels_in_c_do_all_that_the_header_promises() {
 }
 
 #[test]
+fn what_other_hosts_have_is_used_in_c_as_the_header_promises() {
+    runs_alone("gateway", &[], &[]);
+}
+
+#[test]
 fn a73_a_program_in_the_words_of_dragon_runs_over_its_header() {
     runs_alone("dragon", &[], &[]);
 }

@@ -1,0 +1,315 @@
+/* What another host has, in C: a gateway is a process of its own here, and this host stands for the other one.
+ *
+ * It checks what it is told and exits with 0 only if all of it is right.
+ */
+#define _POSIX_C_SOURCE 200809L
+#include <fcntl.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "check.h"
+#include "umbra.h"
+
+#define PATIENCE_MS 60000
+
+struct reference {
+    size_t length;
+    unsigned char bytes[512];
+};
+
+static char secret[64];
+static char large[100000];
+
+/* A secret in a file of its own: 64 hexadecimal digits that only this user can read. */
+static void make_secret(void)
+{
+    int file, i;
+    snprintf(secret, sizeof secret, "/tmp/umbra-gateway-%ld", (long)getpid());
+    file = open(secret, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    CHECK(file >= 0);
+    for (i = 0; i < 4; i++) {
+        uint64_t number;
+        char digits[18];
+        must(umbra_uid_draw(&number));
+        snprintf(digits, sizeof digits, "%016" PRIx64 "%s", number, i == 3 ? "\n" : "");
+        CHECK(write(file, digits, strlen(digits)) == (ssize_t)strlen(digits));
+    }
+    CHECK(close(file) == 0);
+}
+
+/* A process that is a gateway until the pipe is closed, or it is killed; it says at which port. */
+static pid_t start_gateway(int wake[2], uint32_t *port)
+{
+    int told[2];
+    pid_t pid;
+    CHECK(pipe(wake) == 0 && pipe(told) == 0);
+    pid = fork();
+    CHECK(pid >= 0);
+    if (pid == 0) {
+        umbra_gateway gateway;
+        size_t lines = 9;
+        char nothing;
+        doing = "the gateway";
+        close(wake[1]);
+        must(umbra_gateway_start(secret, "127.0.0.1:0", port, &gateway));
+        must(umbra_gateway_lines(gateway, &lines));
+        CHECK(lines == 0);
+        CHECK(write(told[1], port, sizeof *port) == (ssize_t)sizeof *port);
+        CHECK(read(wake[0], &nothing, 1) == 0);
+        must(umbra_gateway_end(gateway));
+        CHECK(umbra_gateway_end(gateway) == -UMBRA_ESTALE);
+        _exit(0);
+    }
+    close(wake[0]);
+    CHECK(read(told[0], port, sizeof *port) == (ssize_t)sizeof *port);
+    close(told[0]);
+    close(told[1]);
+    return pid;
+}
+
+static umbra_gateways knowing(uint32_t masquerading)
+{
+    struct umbra_gateways_options options;
+    umbra_gateways gateways = 0;
+    memset(&options, 0, sizeof options);
+    CHECK(umbra_gateways_create(&options, &gateways) == -UMBRA_ESTRUCT);
+    options.size = sizeof options;
+    CHECK(umbra_gateways_create(&options, &gateways) == -UMBRA_EINVAL && gateways == 0);
+    options.secret = secret;
+    options.masquerading = masquerading;
+    must(umbra_gateways_create(&options, &gateways));
+    return gateways;
+}
+
+static umbra_channel channel_of(uint32_t capacity, uint32_t kind)
+{
+    struct umbra_channel_options options;
+    umbra_channel channel;
+    memset(&options, 0, sizeof options);
+    options.size = sizeof options;
+    options.capacity = capacity;
+    options.kind = kind;
+    options.initial = 2;
+    must(umbra_channel_create(&options, &channel));
+    return channel;
+}
+
+static umbra_channel far_channel(umbra_channel near, umbra_gateways gateways)
+{
+    struct reference reference;
+    umbra_channel far;
+    must(umbra_channel_reference(near, reference.bytes, sizeof reference.bytes, &reference.length));
+    must(umbra_channel_attach_anywhere(reference.bytes, reference.length, gateways, PATIENCE_MS, &far));
+    return far;
+}
+
+/* What is refused before anything travels. */
+static void registers(umbra_channel near, umbra_gateways gateways, const char *address)
+{
+    umbra_gateways plain = knowing(0);
+    umbra_channel channel = 0;
+    struct reference reference;
+    uint64_t here = 0, there = 0;
+    doing = "registers";
+    must(umbra_host_id(&here));
+    must(umbra_channel_reference(near, reference.bytes, sizeof reference.bytes, &reference.length));
+    must(umbra_reference_host(reference.bytes, reference.length, &there));
+    CHECK(here == there && here != 0);
+    CHECK(umbra_reference_host(reference.bytes, reference.length - 1, &there) == -UMBRA_EINVAL);
+
+    CHECK(umbra_gateways_unregister(gateways, here) == -UMBRA_ENOGATEWAY);
+    CHECK(umbra_channel_attach_anywhere(reference.bytes, reference.length, gateways, 0, &channel) == -UMBRA_ENOGATEWAY);
+    CHECK(umbra_gateways_register(gateways, here, "nowhere") == -UMBRA_EINVAL);
+    CHECK(umbra_gateways_register(gateways, here, NULL) == -UMBRA_EINVAL);
+    CHECK(umbra_gateways_register(near, here, address) == -UMBRA_EKIND);
+    must(umbra_gateways_register(gateways, here, address));
+    CHECK(umbra_gateways_register(gateways, here, address) == -UMBRA_EINVAL);
+    CHECK(umbra_channel_attach_anywhere(reference.bytes, reference.length, near, 0, &channel) == -UMBRA_EKIND);
+    CHECK(channel == 0);
+
+    /* Without the disguise it is a channel of this host, and no gateway is asked. */
+    must(umbra_channel_attach_anywhere(reference.bytes, reference.length, plain, 0, &channel));
+    must(umbra_channel_send(channel, "direct", 6, 1, 0, 0));
+    must(umbra_channel_poll(near, UMBRA_POLL_RESET, 0, 0, NULL));
+    must(umbra_channel_detach(channel));
+    must(umbra_gateways_release(plain));
+    CHECK(umbra_gateways_release(plain) == -UMBRA_ESTALE);
+}
+
+/* The same calls at either end, and the same answers. */
+static void messages(umbra_channel near, umbra_channel far)
+{
+    umbra_channel ends[2], alone[1];
+    umbra_channel_set set = 0;
+    int from;
+    ends[0] = near;
+    ends[1] = far;
+    for (from = 0; from < 2; from++) {
+        umbra_channel to = ends[from], of = ends[1 - from];
+        char pad[64];
+        size_t length = 0;
+        uint64_t hints = 0, number = 0;
+        doing = from == 0 ? "messages from here" : "messages from there";
+        CHECK(umbra_channel_receive(of, pad, sizeof pad, 0, 0, &length, &hints) == -UMBRA_EEMPTY);
+        CHECK(umbra_channel_receive(of, pad, sizeof pad, 0, 20, &length, &hints) == -UMBRA_ETIMEOUT);
+        must(umbra_channel_send(to, "hello", 5, UINT64_MAX, 0, PATIENCE_MS));
+        must(umbra_channel_send(to, "", 0, 2, 0, 0));
+        CHECK(umbra_channel_send(to, "third", 5, 3, 0, 0) == -UMBRA_EFULL);
+        CHECK(umbra_channel_send(to, "third", 5, 3, 0, 20) == -UMBRA_ETIMEOUT);
+        CHECK(umbra_channel_send(to, NULL, 1, 3, 0, 20) == -UMBRA_EINVAL);
+        must(umbra_channel_poll(of, UMBRA_POLL_SIZE, 0, 0, &number));
+        CHECK(number == 2);
+        must(umbra_channel_peek(of, pad, 4, 0, 0, &length, &hints));
+        CHECK(length == 5 && memcmp(pad, "hell", 4) == 0 && hints == UINT64_MAX);
+        CHECK(umbra_channel_receive(of, pad, 4, 0, 0, &length, &hints) == -UMBRA_ESIZE && length == 5);
+        must(umbra_channel_receive(of, pad, sizeof pad, 0, PATIENCE_MS, &length, &hints));
+        CHECK(length == 5 && memcmp(pad, "hello", 5) == 0 && hints == UINT64_MAX);
+        must(umbra_channel_receive(of, NULL, 0, 0, PATIENCE_MS, &length, &hints));
+        CHECK(length == 0 && hints == 2);
+        CHECK(umbra_channel_poll(of, UMBRA_POLL_SEMAPHORE_P, 0, 0, NULL) == -UMBRA_EKIND);
+        CHECK(umbra_channel_poll(of, -1, 0, 0, NULL) == -UMBRA_EINVAL);
+        CHECK(umbra_channel_send(to, large, 2000, 0, 0, 0) == -UMBRA_ENEVER);
+    }
+    CHECK(umbra_channel_send(far, large, sizeof large, 0, 0, 0) == -UMBRA_ENEVER);
+    doing = "what is done there only";
+    alone[0] = far;
+    CHECK(umbra_channel_destroy(far) == -UMBRA_ENONLOCAL);
+    CHECK(umbra_channel_set_create(alone, 1, UMBRA_POLL_IN, &set) == -UMBRA_ENONLOCAL && set == 0);
+}
+
+/* A call that waits holds up no other one with the same handle. */
+static void *await(void *far)
+{
+    char pad[8];
+    size_t length = 0;
+    must(umbra_channel_receive(*(umbra_channel *)far, pad, sizeof pad, 0, PATIENCE_MS, &length, NULL));
+    return length == 4 && memcmp(pad, "late", 4) == 0 ? far : NULL;
+}
+
+static void side_by_side(umbra_channel near, umbra_channel far)
+{
+    pthread_t receiver;
+    void *received = NULL;
+    uint64_t waiting = 0;
+    doing = "calls side by side";
+    CHECK(pthread_create(&receiver, NULL, await, &far) == 0);
+    while (waiting == 0)
+        must(umbra_channel_poll(far, UMBRA_POLL_BLOCKED_RECEIVERS, 0, 0, &waiting));
+    must(umbra_channel_send(far, "late", 4, 0, 0, PATIENCE_MS));
+    CHECK(pthread_join(receiver, &received) == 0 && received == &far);
+    must(umbra_channel_poll(near, UMBRA_POLL_SIZE, 0, 0, &waiting));
+    CHECK(waiting == 0);
+}
+
+/* Parties of two hosts meet, and a semaphore counts for both. */
+static void *meet(void *far)
+{
+    uint32_t came = 9;
+    must(umbra_channel_barrier(*(umbra_channel *)far, 0, PATIENCE_MS, &came));
+    return came < 2 ? far : NULL;
+}
+
+static void barriers_and_semaphores(umbra_channel near, umbra_channel far, umbra_gateways gateways)
+{
+    umbra_channel semaphore = channel_of(0, UMBRA_CHANNEL_SEMAPHORE), counted = far_channel(semaphore, gateways);
+    pthread_t party;
+    void *met = NULL;
+    uint64_t before = 0;
+    uint32_t came = 9;
+    doing = "barrier";
+    CHECK(pthread_create(&party, NULL, meet, &far) == 0);
+    must(umbra_channel_barrier(near, 0, PATIENCE_MS, &came));
+    CHECK(came < 2);
+    CHECK(pthread_join(party, &met) == 0 && met == &far);
+    CHECK(umbra_channel_barrier(far, 0, 20, &came) == -UMBRA_ETIMEOUT);
+    CHECK(umbra_channel_barrier(near, 0, 20, &came) == -UMBRA_EBROKEN);
+    must(umbra_channel_poll(far, UMBRA_POLL_RESET, 0, 0, NULL));
+    doing = "semaphore";
+    must(umbra_channel_poll(counted, UMBRA_POLL_SEMAPHORE_P, 0, 0, &before));
+    CHECK(before == 2);
+    must(umbra_channel_poll(semaphore, UMBRA_POLL_SEMAPHORE_P, 0, 0, &before));
+    CHECK(before == 1);
+    CHECK(umbra_channel_poll(counted, UMBRA_POLL_SEMAPHORE_P, 0, 20, NULL) == -UMBRA_ETIMEOUT);
+    CHECK(umbra_channel_send(counted, "x", 1, 0, 0, 0) == -UMBRA_EKIND);
+    must(umbra_channel_destroy(semaphore));
+    CHECK(umbra_channel_poll(counted, UMBRA_POLL_SEMAPHORE_P, 0, PATIENCE_MS, NULL) == -UMBRA_EDESTROYED);
+    must(umbra_channel_detach(counted));
+    must(umbra_channel_detach(semaphore));
+}
+
+/* A gateway that dies is an error at once for who waits, and the next one is used in its place. */
+static void *lose(void *far)
+{
+    char pad[8];
+    size_t length = 0;
+    return umbra_channel_receive(*(umbra_channel *)far, pad, sizeof pad, 0, PATIENCE_MS, &length, NULL) == -UMBRA_ELOST ? far : NULL;
+}
+
+static void the_gateway_dies(umbra_channel near, umbra_channel far, pid_t pid, umbra_gateways gateways, const char *next)
+{
+    char pad[8];
+    size_t length;
+    uint64_t host, waiting = 0;
+    pthread_t receiver;
+    void *lost = NULL;
+    doing = "the end of the gateway";
+    CHECK(pthread_create(&receiver, NULL, lose, &far) == 0);
+    while (waiting == 0)
+        must(umbra_channel_poll(near, UMBRA_POLL_BLOCKED_RECEIVERS, 0, 0, &waiting));
+    CHECK(kill(pid, SIGKILL) == 0 && waitpid(pid, NULL, 0) == pid);
+    CHECK(pthread_join(receiver, &lost) == 0 && lost == &far);
+    must(umbra_host_id(&host));
+    must(umbra_gateways_unregister(gateways, host));
+    must(umbra_gateways_register(gateways, host, next));
+    must(umbra_channel_send(near, "again", 5, 0, 0, 0));
+    must(umbra_channel_receive(far, pad, sizeof pad, 0, PATIENCE_MS, &length, NULL));
+    CHECK(length == 5 && memcmp(pad, "again", 5) == 0);
+    must(umbra_channel_detach(far));
+    CHECK(umbra_channel_detach(far) == -UMBRA_ESTALE);
+}
+
+static void remove_secret(void)
+{
+    unlink(secret);
+}
+
+int main(void)
+{
+    umbra_gateways gateways;
+    umbra_channel near, far;
+    char address[64], next[64];
+    uint32_t port = 0;
+    int wake[2], wake_next[2], status = 1;
+    pid_t first, second;
+
+    doing = "set up";
+    make_secret();
+    CHECK(atexit(remove_secret) == 0);
+    first = start_gateway(wake, &port);
+    snprintf(address, sizeof address, "127.0.0.1:%" PRIu32, port);
+    second = start_gateway(wake_next, &port);
+    snprintf(next, sizeof next, "127.0.0.1:%" PRIu32, port);
+    gateways = knowing(1);
+    near = channel_of(2, UMBRA_CHANNEL_MESSAGES);
+    registers(near, gateways, address);
+    far = far_channel(near, gateways);
+    messages(near, far);
+    side_by_side(near, far);
+    barriers_and_semaphores(near, far, gateways);
+    the_gateway_dies(near, far, first, gateways, next);
+
+    doing = "the end";
+    close(wake[1]);
+    close(wake_next[1]);
+    CHECK(waitpid(second, &status, 0) == second && status == 0);
+    must(umbra_gateways_release(gateways));
+    must(umbra_channel_detach(near));
+    printf("all is right\n");
+    return 0;
+}
