@@ -1,5 +1,7 @@
 //! One line to a gateway, as the handle that it belongs to uses it.
 
+use std::time::Duration;
+
 use umbra_core::codec::Short;
 use umbra_core::error::Status;
 use umbra_core::gateway::{Answer, CHANNEL, End, MESSAGE_MAX, Patience, PoolRequest, Request};
@@ -151,8 +153,7 @@ impl Line {
                 return Err(Error::Lost { host: self.host, why });
             }
             let left = deadline.since(now());
-            let timeout =
-                if deadline == Time::NEVER { Timeout::Never } else { std::time::Duration::from_nanos(left.0).into() };
+            let timeout = if deadline == Time::NEVER { Timeout::Never } else { Duration::from_nanos(left.0).into() };
             self.open(timeout, |_| Some(()))?;
         }
         self.ask(request, deadline, read)
@@ -236,5 +237,14 @@ pub(super) fn patience(timeout: Timeout, deadline: Time) -> Patience {
         Timeout::Now => Patience::Now,
         Timeout::After(_) => Patience::After(deadline.since(now())),
         Timeout::Never => Patience::Never,
+    }
+}
+
+/// The timeout that a patience is when it begins.
+pub(super) const fn timeout(patience: Patience) -> Timeout {
+    match patience {
+        Patience::Now => Timeout::Now,
+        Patience::After(lapse) => Timeout::After(Duration::from_nanos(lapse.0)),
+        Patience::Never => Timeout::Never,
     }
 }

@@ -245,12 +245,8 @@ impl Handle<'_> {
 
     /// Waits at the barrier as long as the client is there; a client that goes breaks it.
     fn meet(&mut self, patience: Patience) -> Result<Result<u32, channel::Error>, Over> {
-        let timeout = match patience {
-            Patience::Now => Timeout::Now,
-            Patience::After(lapse) => Timeout::After(Duration::from_nanos(lapse.0)),
-            Patience::Never => Timeout::Never,
-        };
-        let (line, mut is_over) = (&mut self.line, false);
+        let (timeout, mut is_over) = (line::timeout(patience), false);
+        let line = &mut self.line;
         let came = self.channel.barrier().and_then(|barrier| {
             barrier.wait_while(WaitMode::Idle, timeout, SLICE, || {
                 is_over = line.look().is_err();
