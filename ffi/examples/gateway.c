@@ -243,6 +243,179 @@ static void barriers_and_semaphores(umbra_channel near, umbra_channel far, umbra
     must(umbra_channel_detach(semaphore));
 }
 
+/* A conversation in either direction, in every mode, by the calls for streams at hand. */
+static void conversations(umbra_gateways gateways)
+{
+    static const char text[] = "said in parts, read in others";
+    uint32_t mode;
+    for (mode = UMBRA_STREAM_NOMINAL; mode <= UMBRA_STREAM_SINGLE; mode++) {
+        struct umbra_stream_options options;
+        struct umbra_stream_statistics statistics;
+        struct umbra_sender_options opened;
+        struct umbra_receiver_options met;
+        struct umbra_received received;
+        struct reference reference, same;
+        umbra_stream ends[2];
+        int from;
+        doing = "streams";
+        memset(&options, 0, sizeof options);
+        options.size = sizeof options;
+        options.mode = mode;
+        options.tasks = 1;
+        must(umbra_stream_create(&options, NULL, 0, &ends[0]));
+        must(umbra_stream_reference(ends[0], reference.bytes, sizeof reference.bytes, &reference.length));
+        must(umbra_stream_attach_anywhere(reference.bytes, reference.length, NULL, 0, gateways, PATIENCE_MS, &ends[1]));
+        must(umbra_stream_reference(ends[1], same.bytes, sizeof same.bytes, &same.length));
+        CHECK(same.length == reference.length && memcmp(same.bytes, reference.bytes, same.length) == 0);
+        CHECK(umbra_stream_destroy(ends[1]) == -UMBRA_ENONLOCAL);
+        must(umbra_stream_new_task(ends[1]));
+        CHECK(umbra_stream_join_tasks(ends[1], 0, 20) == -UMBRA_ETIMEOUT);
+        must(umbra_stream_task_done(ends[1]));
+        must(umbra_stream_join_tasks(ends[1], 0, PATIENCE_MS));
+        CHECK(umbra_stream_task_done(ends[1]) == -UMBRA_EINVAL);
+        memset(&opened, 0, sizeof opened);
+        memset(&met, 0, sizeof met);
+        opened.size = sizeof opened;
+        met.size = sizeof met;
+        if (mode < UMBRA_STREAM_RECEIVER_SUPPLIED) {
+            umbra_receiver none = 0;
+            CHECK(umbra_receiver_open(ends[1], &met, 0, &none) == -UMBRA_EEMPTY);
+            CHECK(umbra_receiver_open(ends[1], &met, 20, &none) == -UMBRA_ETIMEOUT && none == 0);
+        }
+        for (from = 0; from < 2; from++) {
+            /* Who brings a stream at hand keeps it; at the far end the gateway does so. */
+            int brings = mode == UMBRA_STREAM_SENDER_SUPPLIED ? from : 1 - from;
+            umbra_sender sender;
+            umbra_receiver receiver = 0;
+            umbra_supplied supplied = 0;
+            char pad[sizeof text];
+            const void *message = NULL;
+            size_t length = 0;
+            uint64_t arg = 0;
+            int ended = 1, file;
+            if ((mode == UMBRA_STREAM_SENDER_SUPPLIED || mode == UMBRA_STREAM_RECEIVER_SUPPLIED) && brings == 0)
+                must(umbra_stream_supply(ends[0], &supplied));
+            opened.supplied = mode == UMBRA_STREAM_SENDER_SUPPLIED ? supplied : 0;
+            met.supplied = mode == UMBRA_STREAM_RECEIVER_SUPPLIED ? supplied : 0;
+            if (mode == UMBRA_STREAM_RECEIVER_SUPPLIED)
+                must(umbra_receiver_open(ends[1 - from], &met, PATIENCE_MS, &receiver));
+            must(umbra_sender_open(ends[from], &opened, PATIENCE_MS, &sender));
+            if (from == 1) {
+                CHECK(umbra_sender_take_kept(sender, pad, sizeof pad, &length, &arg) == -UMBRA_ENONLOCAL);
+                CHECK(umbra_sender_open_file(sender, 0, &file) == -UMBRA_ENONLOCAL);
+                CHECK(umbra_sender_send(sender, text, 1, UMBRA_ARG_RESERVED, 0) == -UMBRA_EINVAL);
+            }
+            must(umbra_sender_keep(sender, text, 4, 77));
+            must(umbra_sender_keep(sender, text + 4, 3, 78));
+            if (mode != UMBRA_STREAM_BUFFERED) {
+                must(umbra_sender_flush(sender, PATIENCE_MS));
+                must(umbra_sender_send(sender, text + 7, sizeof text - 7, 79, PATIENCE_MS));
+            } else
+                must(umbra_sender_keep(sender, text + 7, sizeof text - 7, 79));
+            must(umbra_sender_close(sender, PATIENCE_MS));
+            CHECK(umbra_sender_close(sender, PATIENCE_MS) == -UMBRA_ESTALE);
+            if (receiver == 0)
+                must(umbra_receiver_open(ends[1 - from], &met, PATIENCE_MS, &receiver));
+            must(umbra_receiver_receive(receiver, pad, 2, 0, PATIENCE_MS, &length, &arg));
+            CHECK(length == 2 && arg == 77);
+            if (from == 0)
+                CHECK(umbra_receiver_receive_memory(receiver, 0, &received) == -UMBRA_ENONLOCAL);
+            must(umbra_receiver_receive(receiver, pad + 2, 8, 1, PATIENCE_MS, &length, &arg));
+            CHECK(length == 8);
+            must(umbra_receiver_receive_message(receiver, PATIENCE_MS, &message, &length, &arg));
+            CHECK(length == sizeof text - 10);
+            memcpy(pad + 10, message, length);
+            CHECK(memcmp(pad, text, sizeof text) == 0);
+            CHECK(umbra_receiver_receive(receiver, pad, 1, 0, PATIENCE_MS, &length, &arg) == -UMBRA_EENDED);
+            must(umbra_receiver_has_ended(receiver, &ended));
+            CHECK(ended == 1);
+            must(umbra_receiver_close(receiver, PATIENCE_MS));
+            CHECK(umbra_receiver_close(receiver, 0) == -UMBRA_ESTALE);
+            if (supplied != 0)
+                must(umbra_supplied_release(supplied));
+        }
+        statistics.size = sizeof statistics;
+        must(umbra_stream_statistics(ends[1], &statistics));
+        CHECK(statistics.waiting == 0);
+        must(umbra_stream_destroy(ends[0]));
+        opened.supplied = 0;
+        CHECK(umbra_sender_open(ends[1], &opened, 0, &(umbra_sender){0}) == -UMBRA_EDESTROYED);
+        must(umbra_stream_detach(ends[1]));
+        must(umbra_stream_detach(ends[0]));
+    }
+}
+
+/* Memory that is allocated from afar, written, read at hand, left, and freed. */
+static void memory(umbra_gateways gateways)
+{
+    struct umbra_pool_options options;
+    struct umbra_pool_statistics statistics;
+    struct reference reference, named;
+    umbra_pool pool, far, other;
+    umbra_allocation allocation = 0, found = 0, left = 0;
+    void *address = &options, *here;
+    static unsigned char back[sizeof large];
+    uint64_t length = 0;
+    size_t i;
+    doing = "memory";
+    memset(&options, 0, sizeof options);
+    options.size = sizeof options;
+    options.bytes = 1 << 20;
+    must(umbra_pool_create(NULL, &options, &pool));
+    must(umbra_pool_reference(pool, reference.bytes, sizeof reference.bytes, &reference.length));
+    must(umbra_pool_attach_anywhere(reference.bytes, reference.length, gateways, PATIENCE_MS, &far));
+    CHECK(umbra_pool_alloc(far, 1 << 24, 1, 0, &allocation, &address) == -UMBRA_ENEVER);
+    must(umbra_pool_alloc(far, sizeof large, 7, 0, &allocation, &address));
+    CHECK(address == NULL);
+    for (i = 0; i < sizeof large; i++)
+        large[i] = (char)(i * 31 + i / 251);
+    must(umbra_allocation_write(far, allocation, 0, large, sizeof large, PATIENCE_MS));
+    must(umbra_allocation_look(pool, allocation, &here, &length));
+    CHECK(length == sizeof large && memcmp(here, large, sizeof large) == 0);
+    memcpy((char *)here + 70000, "changed", 7);
+    must(umbra_allocation_read(far, allocation, 0, back, sizeof back, PATIENCE_MS));
+    CHECK(memcmp(back, here, sizeof back) == 0);
+    must(umbra_allocation_read(pool, allocation, 70000, back, 7, 0));
+    CHECK(memcmp(back, "changed", 7) == 0);
+    must(umbra_allocation_write(pool, allocation, 70000, large, 7, 0));
+    CHECK(umbra_allocation_read(far, allocation, sizeof large - 6, back, 7, PATIENCE_MS) == -UMBRA_EBOUNDS);
+    CHECK(umbra_allocation_read(pool, allocation, sizeof large - 6, back, 7, 0) == -UMBRA_EBOUNDS);
+    CHECK(umbra_allocation_read(far, allocation, 0, NULL, 7, 0) == -UMBRA_EINVAL);
+    CHECK(umbra_allocation_read(far, allocation + 99, 0, back, 7, PATIENCE_MS) == -UMBRA_ESTALE);
+    must(umbra_allocation_look(far, allocation, &address, &length));
+    CHECK(length == sizeof large && address == NULL);
+    must(umbra_allocation_reference(pool, allocation, named.bytes, sizeof named.bytes, &named.length));
+    must(umbra_allocation_find(far, named.bytes, named.length, &found, &address, &length));
+    CHECK(found == allocation && length == sizeof large && address == NULL);
+    CHECK(umbra_allocation_find(far, reference.bytes, reference.length, &found, &address, &length) == -UMBRA_EINVAL);
+    statistics.size = sizeof statistics;
+    must(umbra_pool_statistics(far, &statistics));
+    CHECK(statistics.allocations == 1 && statistics.asked_bytes == sizeof large);
+
+    doing = "what is done with memory there only";
+    CHECK(umbra_pool_destroy(far) == -UMBRA_ENONLOCAL);
+    CHECK(umbra_pool_reclaim(far) == -UMBRA_ENONLOCAL);
+    CHECK(umbra_pool_list(far, UINT32_MAX, NULL, NULL, 0, &i) == -UMBRA_ENONLOCAL);
+    CHECK(umbra_allocation_reference(far, allocation, named.bytes, sizeof named.bytes, &i) == -UMBRA_ENONLOCAL);
+
+    doing = "what is left of it";
+    must(umbra_pool_alloc(far, 10, 1, PATIENCE_MS, &left, &address));
+    must(umbra_allocation_leave(far, left));
+    CHECK(umbra_allocation_leave(far, left) == -UMBRA_ESTALE);
+    must(umbra_allocation_leave(pool, left));
+    must(umbra_pool_attach_anywhere(named.bytes, named.length, gateways, PATIENCE_MS, &other));
+    must(umbra_allocation_free(other, allocation));
+    CHECK(umbra_allocation_free(far, allocation) == -UMBRA_ESTALE);
+    must(umbra_pool_detach(other));
+    must(umbra_pool_alloc(far, 20, 1, 0, &allocation, &address));
+    must(umbra_pool_detach(far));
+    CHECK(umbra_pool_detach(far) == -UMBRA_ESTALE);
+    for (length = 2; length != 1; length = statistics.allocations)
+        must(umbra_pool_statistics(pool, &statistics));
+    must(umbra_allocation_free(pool, left));
+    must(umbra_pool_detach(pool));
+}
+
 /* A gateway that dies is an error at once for who waits, and the next one is used in its place. */
 static void *lose(void *far)
 {
@@ -302,6 +475,8 @@ int main(void)
     messages(near, far);
     side_by_side(near, far);
     barriers_and_semaphores(near, far, gateways);
+    conversations(gateways);
+    memory(gateways);
     the_gateway_dies(near, far, first, gateways, next);
 
     doing = "the end";

@@ -548,6 +548,12 @@ int umbra_pool_attach(const char *name, umbra_pool *pool);
 int umbra_pool_reference(umbra_pool pool, void *buffer, size_t capacity, size_t *length);
 /* By a reference to the pool, or to an allocation of it. Bytes that are cut or changed are -UMBRA_EINVAL. */
 int umbra_pool_attach_reference(const void *reference, size_t length, umbra_pool *pool);
+/* The same, also for a pool of another host: see gateways. Its memory is nowhere in this process: addresses are NULL, and bytes
+ * are copied by umbra_allocation_read and _write. What is allocated through the handle is freed when that is released, the
+ * gateway or this process dies, unless it was left to the pool. Offered are statistics, alloc, and all calls for allocations but
+ * umbra_allocation_reference. */
+int umbra_pool_attach_anywhere(const void *reference, size_t length, umbra_gateways gateways, uint64_t timeout_ms,
+                               umbra_pool *pool);
 /* Releases the handle. */
 int umbra_pool_detach(umbra_pool pool);
 /* Ends the pool for all: whoever waits, and whoever comes, gets -UMBRA_EDESTROYED. */
@@ -569,8 +575,16 @@ int umbra_pool_alloc(umbra_pool pool, uint64_t length, uint32_t kind, uint64_t t
 int umbra_allocation_free(umbra_pool pool, umbra_allocation allocation);
 /* Where it is in this process, and how long. */
 int umbra_allocation_look(umbra_pool pool, umbra_allocation allocation, void **address, uint64_t *length);
+/* Copies length bytes out of it, or into it; -UMBRA_EBOUNDS: they are not inside. Others may change them meanwhile. */
+int umbra_allocation_read(umbra_pool pool, umbra_allocation allocation, uint64_t offset, void *buffer, size_t length,
+                          uint64_t timeout_ms);
+int umbra_allocation_write(umbra_pool pool, umbra_allocation allocation, uint64_t offset, const void *from, size_t length,
+                           uint64_t timeout_ms);
+/* Leaves it to its pool when the handle goes. Of a pool at hand all are; of another host's, those that it was called for, by the
+ * handle that they were allocated with: else -UMBRA_ESTALE. */
+int umbra_allocation_leave(umbra_pool pool, umbra_allocation allocation);
 int umbra_allocation_reference(umbra_pool pool, umbra_allocation allocation, void *buffer, size_t capacity, size_t *length);
-/* The allocation of this pool that a reference names. */
+/* The allocation of this pool that a reference names; of another host's pool, the whole of it. */
 int umbra_allocation_find(umbra_pool pool, const void *reference, size_t reference_length, umbra_allocation *allocation,
                           void **address, uint64_t *length);
 
@@ -652,6 +666,19 @@ int umbra_channel_set_create(const umbra_channel *channels, size_t count, int ev
 int umbra_channel_set_poll(umbra_channel_set set, uint32_t wait_mode, uint64_t timeout_ms, size_t *index, int *event);
 int umbra_channel_set_release(umbra_channel_set set);
 
+/* A bell: a descriptor for epoll(7), poll(2) and the like, which is readable when a channel of a set is ready. It stays readable
+ * until the ring is taken back, and is so again at once if a channel is ready still: poll the set without waiting until it has
+ * nothing more, and only then take the ring back; so nothing is missed. The descriptor is the bell's: neither read nor close it. */
+typedef uint64_t umbra_bell;
+
+int umbra_bell_create(umbra_bell *bell, int *descriptor);
+/* Rings it whenever a channel of the set is ready. Returns when the bell has ended: the caller has a thread for it, which sleeps
+ * meanwhile. -UMBRA_EINVAL: a set that is rung has at most 127 channels. */
+int umbra_channel_set_ring(umbra_channel_set set, umbra_bell bell);
+int umbra_bell_rearm(umbra_bell bell);
+/* Ends whoever rings it, and releases the handle; the descriptor is closed when they have returned. */
+int umbra_bell_end(umbra_bell bell);
+
 /* ---- streams: conversations between one sender and one receiver, between processes of a host ---- */
 
 typedef uint64_t umbra_stream;      /* an adapter: what conversations begin at */
@@ -697,6 +724,12 @@ int umbra_stream_create(const struct umbra_stream_options *options, const umbra_
 int umbra_stream_reference(umbra_stream stream, void *buffer, size_t capacity, size_t *length);
 int umbra_stream_attach_reference(const void *reference, size_t length, const umbra_pool *pools, size_t count,
                                   umbra_stream *stream);
+/* The same, also for an adapter of another host: see gateways. Memory does not travel: -UMBRA_ENONLOCAL is what its conversations
+ * say to memory, files and take_kept, -UMBRA_EINVAL to a stream or pool that is brought along: the gateway brings a stream where
+ * one has to be. It keeps at most 16 MiB; then keep is -UMBRA_EFULL. Whether a conversation has ended is known when a receive has
+ * said so. A gateway that dies ends them with -UMBRA_ELOST. */
+int umbra_stream_attach_anywhere(const void *reference, size_t length, const umbra_pool *pools, size_t count,
+                                 umbra_gateways gateways, uint64_t timeout_ms, umbra_stream *stream);
 /* Releases the handle; conversations that this process has begun go on. */
 int umbra_stream_detach(umbra_stream stream);
 /* Ends it for all: whoever waits, and whoever comes, gets -UMBRA_EDESTROYED. */

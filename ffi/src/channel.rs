@@ -2,14 +2,14 @@
 
 use std::ffi::{c_int, c_void};
 
-use umbra::channel::{Attributes, Channel, Error, Event, Kind, SendOptions, Timeout, WaitMode};
+use umbra::channel::{Attributes, Channel, Error, Event, Kind, SendOptions, WaitMode};
 use umbra::gateway::{Error as FarError, RemoteChannel};
 use umbra_core::error::Status;
 
 use crate::call::{enter, sized, store, takes};
 use crate::far::{gateways, with_any_channel};
 use crate::object::{HANDLES, Object, with_channel};
-use crate::pool::{bytes, keep, patience, store_reference};
+use crate::pool::{bytes, keep, store_reference, timeout};
 use crate::status::{Code, Failure};
 
 /// `struct umbra_channel_options`.
@@ -46,10 +46,6 @@ impl From<Error> for Failure {
         };
         Failure::new(code, error)
     }
-}
-
-pub(crate) fn timeout(timeout_ms: u64) -> Timeout {
-    if timeout_ms == u64::MAX { Timeout::Never } else { patience(timeout_ms).into() }
 }
 
 pub(crate) fn mode(mode: u32) -> Result<WaitMode, Failure> {

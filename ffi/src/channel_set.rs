@@ -5,11 +5,11 @@ use std::ffi::c_int;
 use umbra::channel::Event;
 
 use crate::call::{enter, numbers, store, takes};
-use crate::channel::{mode, timeout};
+use crate::channel::mode;
 use crate::conversed::Set;
 use crate::named::{self, with_set};
 use crate::object::{HANDLES, Object};
-use crate::pool::keep;
+use crate::pool::{keep, timeout};
 
 /// Makes a set; its channels stay in use while it is.
 ///

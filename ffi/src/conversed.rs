@@ -1,9 +1,11 @@
 //! Streams that C holds: adapters, what is kept of them, and the ends of conversations, each with what it borrows.
 
+use std::convert::Infallible;
 use std::sync::{Arc, Mutex, TryLockError};
 
 use self_cell::self_cell;
 use umbra::channel::{Channel, ChannelSet, Error as ChannelError, Event};
+use umbra::gateway::{RemoteStreamReceiver, RemoteStreamSender};
 use umbra::pool::Pool;
 use umbra::stream::{Adapter, Error, ReadableFile, Receiver, Sender, Supplied, WritableFile};
 use umbra_core::error::Status;
@@ -69,6 +71,17 @@ self_cell!(
 pub(crate) struct Ear {
     pub(crate) hearer: Hearer,
     pub(crate) pools: Pools,
+    pub(crate) message: Vec<u8>,
+}
+
+/// The sending end of a conversation on another host; no file stands for it.
+pub(crate) type FarSpeech = Talk<RemoteStreamSender, Infallible>;
+/// The receiving end.
+pub(crate) type FarHearing = Talk<RemoteStreamReceiver, Infallible>;
+
+/// A receiving end, and the bytes of the last message that was received whole.
+pub(crate) struct FarEar {
+    pub(crate) hearing: FarHearing,
     pub(crate) message: Vec<u8>,
 }
 

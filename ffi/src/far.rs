@@ -1,10 +1,13 @@
 //! What handles name that is of another host, and the gateways through which it is used.
 
 use umbra::channel::Channel;
-use umbra::gateway::{Error, Gateways, RemoteChannel};
+use umbra::gateway::{Error, Gateways, RemoteChannel, RemotePool, RemoteStreams};
+use umbra::pool::Pool;
 use umbra_core::error::Status;
 
-use crate::object::{HANDLES, Object};
+use crate::conversed::{FarEar, FarHearing, FarSpeech, Hearing, Pools, Speech, Streams, alone};
+use crate::named::{with_hearing, with_speech, with_stream};
+use crate::object::{HANDLES, Object, with_pool};
 use crate::status::{Code, Failure};
 
 impl From<Error> for Failure {
@@ -50,5 +53,53 @@ pub(crate) fn with_any_channel<R>(
         Object::Channel(channel) => near(channel),
         Object::FarChannel(channel) => far(channel),
         _ => Err(Code::WrongKind.into()),
+    }
+}
+
+/// Uses the pool that a handle names, on whatever host; many may at once.
+pub(crate) fn with_any_pool<R>(
+    handle: u64,
+    near: impl FnOnce(&Pool) -> Result<R, Failure>,
+    far: impl FnOnce(&RemotePool) -> Result<R, Failure>,
+) -> Result<R, Failure> {
+    match &*HANDLES.get(handle)? {
+        Object::FarPool(pool) => far(pool),
+        _ => with_pool(handle, near),
+    }
+}
+
+/// Uses the streams that a handle names, on whatever host; many may at once.
+pub(crate) fn with_any_stream<R>(
+    handle: u64,
+    near: impl FnOnce(&Streams) -> Result<R, Failure>,
+    far: impl FnOnce(&RemoteStreams) -> Result<R, Failure>,
+) -> Result<R, Failure> {
+    match &*HANDLES.get(handle)? {
+        Object::FarStream(streams) => far(streams),
+        _ => with_stream(handle, near),
+    }
+}
+
+/// Uses the sending end that a handle names, on whatever host.
+pub(crate) fn with_any_speech<R>(
+    handle: u64,
+    near: impl for<'a> FnOnce(&mut Speech<'a>) -> Result<R, Failure>,
+    far: impl FnOnce(&mut FarSpeech) -> Result<R, Failure>,
+) -> Result<R, Failure> {
+    match &*HANDLES.get(handle)? {
+        Object::FarSender(speech) => alone(speech, far),
+        _ => with_speech(handle, near),
+    }
+}
+
+/// Uses the receiving end that a handle names, on whatever host, and what belongs to it.
+pub(crate) fn with_any_hearing<R>(
+    handle: u64,
+    near: impl for<'a> FnOnce(&mut Hearing<'a>, &Pools, &mut Vec<u8>) -> Result<R, Failure>,
+    far: impl FnOnce(&mut FarHearing, &mut Vec<u8>) -> Result<R, Failure>,
+) -> Result<R, Failure> {
+    match &*HANDLES.get(handle)? {
+        Object::FarReceiver(ear) => alone(ear, |FarEar { hearing, message }| far(hearing, message)),
+        _ => with_hearing(handle, near),
     }
 }

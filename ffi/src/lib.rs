@@ -23,6 +23,7 @@
 //! channel   create, attach, send, receive, poll, barrier    messages between processes
 //! channel_set   create, poll                     several channels at once
 //! gateways  create, register; gateway start, end      the same of other hosts
+//! bell      create, rearm, end                        a descriptor for the loop of a program
 //! stream    create, attach, supply, tasks         conversations between processes
 //! sender    open, send, keep, memory, file, close   one end of a conversation
 //! receiver  open, receive, memory, file, close    the other end
@@ -50,6 +51,10 @@ mod stenciled;
 
 // The exported functions; the only modules with unsafe code beside `call`, which checks what C hands in, and `mesh`, which
 // asks what C has.
+#[allow(unsafe_code)]
+pub mod allocation;
+#[allow(unsafe_code)]
+pub mod bell;
 #[allow(unsafe_code)]
 pub mod boundary;
 #[allow(unsafe_code)]

@@ -1,18 +1,19 @@
-//! What handles of streams and sets of channels name.
+//! What handles of streams, sets of channels and bells name.
 
 use std::sync::Arc;
 
-use umbra::channel::Channel;
+use umbra::channel::{Bell, Channel};
 use umbra::stream::Supplied;
 
 use crate::conversed::{Ear, Hearing, Pools, Set, Speech, Streams, alone};
 use crate::object::{HANDLES, Object};
 use crate::status::{Code, Failure};
 
-/// Uses the streams that a handle names; many may at once.
+/// Uses the streams of this host that a handle names; many may at once.
 pub(crate) fn with_stream<R>(handle: u64, act: impl FnOnce(&Streams) -> Result<R, Failure>) -> Result<R, Failure> {
     match &*HANDLES.get(handle)? {
         Object::Stream(streams) => act(streams),
+        Object::FarStream(_) => Err(Code::NonLocal.into()),
         _ => Err(Code::WrongKind.into()),
     }
 }
@@ -31,18 +32,19 @@ pub(crate) fn with_supplied<R>(
     }
 }
 
-/// Uses the sending end that a handle names.
+/// Uses the sending end on this host that a handle names.
 pub(crate) fn with_speech<R>(
     handle: u64,
     act: impl for<'a> FnOnce(&mut Speech<'a>) -> Result<R, Failure>,
 ) -> Result<R, Failure> {
     match &*HANDLES.get(handle)? {
         Object::Sender(speaker) => alone(speaker, |speaker| speaker.with_dependent_mut(|_, speech| act(speech))),
+        Object::FarSender(_) => Err(Code::NonLocal.into()),
         _ => Err(Code::WrongKind.into()),
     }
 }
 
-/// Uses the receiving end that a handle names, and what belongs to it.
+/// Uses the receiving end on this host that a handle names, and what belongs to it.
 pub(crate) fn with_hearing<R>(
     handle: u64,
     act: impl for<'a> FnOnce(&mut Hearing<'a>, &Pools, &mut Vec<u8>) -> Result<R, Failure>,
@@ -52,6 +54,7 @@ pub(crate) fn with_hearing<R>(
             let Ear { hearer, pools, message } = ear;
             hearer.with_dependent_mut(|_, hearing| act(hearing, pools, message))
         }),
+        Object::FarReceiver(_) => Err(Code::NonLocal.into()),
         _ => Err(Code::WrongKind.into()),
     }
 }
@@ -60,6 +63,14 @@ pub(crate) fn with_hearing<R>(
 pub(crate) fn with_set<R>(handle: u64, act: impl FnOnce(&Set) -> Result<R, Failure>) -> Result<R, Failure> {
     match &*HANDLES.get(handle)? {
         Object::Set(set) => act(set),
+        _ => Err(Code::WrongKind.into()),
+    }
+}
+
+/// Uses the bell that a handle names; many may at once.
+pub(crate) fn with_bell<R>(handle: u64, act: impl FnOnce(&Bell) -> Result<R, Failure>) -> Result<R, Failure> {
+    match &*HANDLES.get(handle)? {
+        Object::Bell(bell) => act(bell),
         _ => Err(Code::WrongKind.into()),
     }
 }

@@ -4,8 +4,8 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGua
 
 use umbra::cache::{self, CachedMemory, Caches, EndsShared};
 use umbra::call::Station;
-use umbra::channel::Channel;
-use umbra::gateway::{Gateways, RemoteChannel, Server};
+use umbra::channel::{Bell, Channel};
+use umbra::gateway::{Gateways, RemoteChannel, RemotePool, RemoteStreams, Server};
 use umbra::pool::Pool;
 use umbra::session::{Exported, GroupHandle, Posted, Session};
 use umbra::sys::segment::Segment;
@@ -16,7 +16,7 @@ use umbra_core::key::Key;
 
 use crate::bounded::{Bounded, Woven};
 use crate::cached::Cached;
-use crate::conversed::{Ear, Place, Set, Speaker, Streams};
+use crate::conversed::{Ear, FarEar, FarSpeech, Place, Set, Speaker, Streams};
 use crate::handle::Handles;
 use crate::member::{Seat, Seated};
 use crate::status::{Code, Failure};
@@ -37,15 +37,20 @@ pub(crate) enum Object {
     CachedMemory(Box<CachedMemory<Sparse<Vec<Line>>>>),
     Stencil(Box<Stenciled>),
     Pool(Arc<Pool>),
+    FarPool(RemotePool),
     Channel(Arc<Channel>),
     FarChannel(RemoteChannel),
     Set(Set),
+    Bell(Bell),
     Gateways(Gateways),
     Gateway(Server),
     Stream(Streams),
     Supplied(Place),
     Sender(Mutex<Speaker>),
     Receiver(Mutex<Ear>),
+    FarStream(RemoteStreams),
+    FarSender(Mutex<FarSpeech>),
+    FarReceiver(Mutex<FarEar>),
     Fabric(Woven),
     Boundary(Box<Bounded>),
     Station(Station),
@@ -237,10 +242,11 @@ pub(crate) fn with_stencil<R>(handle: u64, act: impl FnOnce(&Stenciled) -> Resul
     }
 }
 
-/// Uses the pool that a handle names; many may at once.
+/// Uses the pool of this host that a handle names; many may at once.
 pub(crate) fn with_pool<R>(handle: u64, act: impl FnOnce(&Pool) -> Result<R, Failure>) -> Result<R, Failure> {
     match &*HANDLES.get(handle)? {
         Object::Pool(pool) => act(pool),
+        Object::FarPool(_) => Err(Code::NonLocal.into()),
         _ => Err(Code::WrongKind.into()),
     }
 }

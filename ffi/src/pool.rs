@@ -1,14 +1,15 @@
-//! `umbra_pool_*` and `umbra_allocation_*`: managed memory.
-//!
-//! An allocation is named by its pool's handle and its number, which is the same in all processes.
+//! `umbra_pool_*`: managed memory. What is allocated in it is next door ([`allocation`](crate::allocation)).
 
 use std::ffi::{c_char, c_int, c_void};
 use std::time::Duration;
 
-use umbra::pool::{Allocation, Attributes, Error, Lifetime, Memory, Pool, clean};
-use umbra_core::heap::{AllocError, BlockId};
+use umbra::channel::Timeout;
+use umbra::gateway::{Error as FarError, RemotePool};
+use umbra::pool::{Attributes, Error, Lifetime, Memory, Pool, clean};
+use umbra_core::heap::AllocError;
 
 use crate::call::{enter, numbers, sized, store, store_bytes, store_sized, takes, text};
+use crate::far::{gateways, with_any_pool};
 use crate::object::{HANDLES, Object, with_pool};
 use crate::status::{Code, Failure};
 use umbra_core::error::Status;
@@ -78,6 +79,11 @@ impl From<umbra::reference::Error> for Failure {
 /// Patience in milliseconds; all ones is without end.
 pub(crate) fn patience(timeout_ms: u64) -> Duration {
     if timeout_ms == u64::MAX { Duration::MAX } else { Duration::from_millis(timeout_ms) }
+}
+
+/// How long a call may take; all ones is without end.
+pub(crate) fn timeout(timeout_ms: u64) -> Timeout {
+    if timeout_ms == u64::MAX { Timeout::Never } else { patience(timeout_ms).into() }
 }
 
 /// Keeps an object and stores its handle.
@@ -205,6 +211,31 @@ pub unsafe extern "C" fn umbra_pool_attach_reference(reference: *const c_void, l
     })
 }
 
+/// Uses the pool that a reference names, of this host or, through a gateway, of another one.
+///
+/// # Safety
+/// As for [`umbra_pool_attach_reference`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbra_pool_attach_anywhere(
+    reference: *const c_void,
+    length: usize,
+    through: u64,
+    timeout_ms: u64,
+    pool: *mut u64,
+) -> c_int {
+    enter(|| {
+        takes(pool)?;
+        // SAFETY: the caller's promise about the bytes.
+        let reference = unsafe { bytes(reference, length) }?;
+        let object = match RemotePool::attach(reference, &gateways(through)?, timeout(timeout_ms)) {
+            Err(FarError::Local) => Object::Pool(Pool::attach_reference(reference)?.into()),
+            far => Object::FarPool(far?),
+        };
+        // SAFETY: and about the output.
+        unsafe { keep(object, pool) }
+    })
+}
+
 /// The bytes by which other processes attach.
 ///
 /// # Safety
@@ -217,10 +248,9 @@ pub unsafe extern "C" fn umbra_pool_reference(
     length: *mut usize,
 ) -> c_int {
     enter(|| {
-        with_pool(pool, |pool| {
-            // SAFETY: the caller's promise about the outputs.
-            unsafe { store_reference(&pool.reference()?, buffer, capacity, length) }
-        })
+        let reference = with_any_pool(pool, |near| Ok(near.reference()?), |far| Ok(far.reference().to_vec()))?;
+        // SAFETY: the caller's promise about the outputs.
+        unsafe { store_reference(&reference, buffer, capacity, length) }
     })
 }
 
@@ -228,7 +258,7 @@ pub unsafe extern "C" fn umbra_pool_reference(
 #[unsafe(no_mangle)]
 pub extern "C" fn umbra_pool_detach(pool: u64) -> c_int {
     enter(|| {
-        with_pool(pool, |_| Ok(()))?;
+        with_any_pool(pool, |_| Ok(()), |_| Ok(()))?;
         HANDLES.release(pool).map(drop)
     })
 }
@@ -246,15 +276,17 @@ pub extern "C" fn umbra_pool_destroy(pool: u64) -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbra_pool_statistics(pool: u64, statistics: *mut Figures) -> c_int {
     enter(|| {
-        let figures = with_pool(pool, |pool| Ok(pool.figures()))?;
-        let figures = Figures {
-            size: size_of::<Figures>(),
-            bytes: figures.bytes,
-            free_bytes: figures.free,
-            asked_bytes: figures.asked,
-            longest_free_bytes: figures.longest_free,
-            allocations: figures.blocks,
+        let near = |pool: &Pool| {
+            let told = pool.figures();
+            Ok([told.bytes, told.free, told.asked, told.longest_free, told.blocks])
         };
+        let far = |pool: &RemotePool| {
+            let told = pool.used(Timeout::Now)?;
+            Ok([told.bytes, told.free, told.asked, told.longest_free, told.allocations])
+        };
+        let [bytes, free_bytes, asked_bytes, longest_free_bytes, allocations] = with_any_pool(pool, near, far)?;
+        let size = size_of::<Figures>();
+        let figures = Figures { size, bytes, free_bytes, asked_bytes, longest_free_bytes, allocations };
         // SAFETY: the caller's promise about the structure.
         unsafe { store_sized(statistics, &figures, size_of::<Figures>()) }
     })
@@ -276,118 +308,5 @@ pub unsafe extern "C" fn umbra_pool_clean(removed: *mut usize) -> c_int {
         takes(removed)?;
         // SAFETY: the caller's promise about the output.
         unsafe { store(removed, clean()?.len()) }
-    })
-}
-
-/// Allocates; with a timeout of 0 it does not wait.
-///
-/// # Safety
-/// The outputs are valid for writing.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbra_pool_alloc(
-    pool: u64,
-    length: u64,
-    kind: u32,
-    timeout_ms: u64,
-    allocation: *mut u64,
-    address: *mut *mut c_void,
-) -> c_int {
-    enter(|| {
-        takes(allocation)?;
-        takes(address)?;
-        with_pool(pool, |pool| {
-            let made = match timeout_ms {
-                0 => pool.alloc(length, kind),
-                _ => pool.alloc_within(length, kind, patience(timeout_ms)),
-            }?;
-            // SAFETY: the caller's promise about the outputs.
-            unsafe { store(address, made.pointer()?.as_ptr().cast()) }?;
-            // SAFETY: as above.
-            unsafe { store(allocation, made.id().to_bits()) }
-        })
-    })
-}
-
-fn find(pool: &Pool, allocation: u64) -> Result<Allocation<'_>, Failure> {
-    Ok(pool.allocation(BlockId::from_bits(allocation))?)
-}
-
-/// Frees an allocation, whoever made it.
-#[unsafe(no_mangle)]
-pub extern "C" fn umbra_allocation_free(pool: u64, allocation: u64) -> c_int {
-    enter(|| with_pool(pool, |pool| Ok(find(pool, allocation)?.free()?)))
-}
-
-/// Where an allocation is in this process, and how long.
-///
-/// # Safety
-/// The outputs are valid for writing.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbra_allocation_look(
-    pool: u64,
-    allocation: u64,
-    address: *mut *mut c_void,
-    length: *mut u64,
-) -> c_int {
-    enter(|| {
-        takes(address)?;
-        with_pool(pool, |pool| {
-            let found = find(pool, allocation)?;
-            // SAFETY: the caller's promise about the outputs.
-            unsafe { store(length, found.len()) }?;
-            // SAFETY: as above.
-            unsafe { store(address, found.pointer()?.as_ptr().cast()) }
-        })
-    })
-}
-
-/// The bytes by which other processes find an allocation.
-///
-/// # Safety
-/// `buffer` points to `capacity` bytes; `length` is valid for writing.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbra_allocation_reference(
-    pool: u64,
-    allocation: u64,
-    buffer: *mut c_void,
-    capacity: usize,
-    length: *mut usize,
-) -> c_int {
-    enter(|| {
-        with_pool(pool, |pool| {
-            let reference = find(pool, allocation)?.reference()?;
-            // SAFETY: the caller's promise about the outputs.
-            unsafe { store_reference(&reference, buffer, capacity, length) }
-        })
-    })
-}
-
-/// The allocation of this pool that a reference names, and the range of it.
-///
-/// # Safety
-/// `reference` points to `reference_length` bytes; the outputs are valid for writing.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbra_allocation_find(
-    pool: u64,
-    reference: *const c_void,
-    reference_length: usize,
-    allocation: *mut u64,
-    address: *mut *mut c_void,
-    length: *mut u64,
-) -> c_int {
-    enter(|| {
-        takes(allocation)?;
-        takes(address)?;
-        // SAFETY: the caller's promise about the bytes.
-        let reference = unsafe { bytes(reference, reference_length) }?;
-        with_pool(pool, |pool| {
-            let found = pool.allocation_of(reference)?;
-            // SAFETY: the caller's promise about the outputs.
-            unsafe { store(length, found.len()) }?;
-            // SAFETY: as above.
-            unsafe { store(address, found.pointer()?.as_ptr().cast()) }?;
-            // SAFETY: as above.
-            unsafe { store(allocation, found.id().to_bits()) }
-        })
     })
 }

@@ -4,14 +4,16 @@ use std::ffi::{c_int, c_void};
 use std::os::fd::IntoRawFd;
 use std::sync::{Arc, Mutex};
 
-use umbra::stream::ReceiveOptions;
+use umbra::gateway::RemoteStreams;
+use umbra::stream::{Message, ReceiveOptions};
 
 use crate::call::{enter, sized, store, takes};
-use crate::channel::{fresh, mode, timeout};
-use crate::conversed::{Ear, Hearer, Talk, chunk_of};
-use crate::named::{with_hearing, with_stream, with_supplied};
+use crate::channel::{fresh, mode};
+use crate::conversed::{Ear, FarEar, Hearer, Streams, Talk, chunk_of};
+use crate::far::{with_any_hearing, with_any_stream};
+use crate::named::{with_hearing, with_supplied};
 use crate::object::{HANDLES, Object};
-use crate::pool::keep;
+use crate::pool::{keep, timeout};
 use crate::sender::uid_of;
 use crate::status::{Code, Failure};
 
@@ -55,19 +57,26 @@ pub unsafe extern "C" fn umbra_receiver_open(
         // SAFETY: the caller's promise about `options`; zeros are valid options.
         let options = unsafe { sized(options, size_of::<Options>()) }?;
         takes(receiver)?;
-        let (adapter, pools) = with_stream(stream, |found| Ok((found.adapter.clone(), Arc::clone(&found.pools))))?;
-        let (placed_in, wait) = (uid_of(options.pool)?, mode(options.wait_mode)?);
-        let hearer = with_supplied(options.supplied, |supplied| {
+        let (placed_in, wait, timeout) = (uid_of(options.pool)?, mode(options.wait_mode)?, timeout(timeout_ms));
+        let opened = with_supplied(options.supplied, |supplied| {
             let how = ReceiveOptions { stream: supplied, placed_in, mode: wait, ..ReceiveOptions::default() };
-            Ok(Hearer::try_new(adapter, |adapter| {
-                let mut end = adapter.receive(&how, timeout(timeout_ms))?;
-                end.set_frees(options.keep_memory == 0);
-                Ok::<_, umbra::stream::Error>(Talk::Open(end))
-            })?)
+            let near = |streams: &Streams| {
+                let hearer = Hearer::try_new(streams.adapter.clone(), |adapter| {
+                    let mut end = adapter.receive(&how, timeout)?;
+                    end.set_frees(options.keep_memory == 0);
+                    Ok::<_, umbra::stream::Error>(Talk::Open(end))
+                })?;
+                let ear = Ear { hearer, pools: Arc::clone(&streams.pools), message: Vec::new() };
+                Ok(Object::Receiver(Mutex::new(ear)))
+            };
+            let far = |streams: &RemoteStreams| {
+                let ear = FarEar { hearing: Talk::Open(streams.receive(&how, timeout)?), message: Vec::new() };
+                Ok(Object::FarReceiver(Mutex::new(ear)))
+            };
+            with_any_stream(stream, near, far)
         })?;
-        let ear = Ear { hearer, pools, message: Vec::new() };
         // SAFETY: the caller's promise about the output.
-        unsafe { keep(Object::Receiver(Mutex::new(ear)), receiver) }
+        unsafe { keep(opened, receiver) }
     })
 }
 
@@ -94,22 +103,27 @@ pub unsafe extern "C" fn umbra_receiver_receive(
         if buffer.is_null() && capacity > 0 {
             return Err(Failure::new(Code::Invalid, "buffer is null"));
         }
-        with_hearing(receiver, |hearing, _, _| {
-            let end = hearing.open()?;
-            let room = if exactly == 0 { capacity.min(AT_ONCE) } else { capacity };
-            // SAFETY: the caller's promise about the buffer.
-            let pad = unsafe { fresh(buffer, room) };
-            let piece = match exactly {
-                0 => end.receive_into(pad, timeout(timeout_ms)),
-                _ => end.receive_exact(pad, timeout(timeout_ms)),
-            }?;
-            if !arg.is_null() {
-                // SAFETY: the caller's promise about the outputs.
-                unsafe { store(arg, piece.arg) }?;
-            }
-            // SAFETY: as above.
-            unsafe { store(length, piece.len) }
-        })
+        let timeout = timeout(timeout_ms);
+        let room = if exactly == 0 { capacity.min(AT_ONCE) } else { capacity };
+        // SAFETY: the caller's promise about the buffer.
+        let pad = || unsafe { fresh(buffer, room) };
+        let piece = with_any_hearing(
+            receiver,
+            |near, _, _| {
+                let (end, pad) = (near.open()?, pad());
+                Ok(if exactly == 0 { end.receive_into(pad, timeout) } else { end.receive_exact(pad, timeout) }?)
+            },
+            |far, _| {
+                let (end, pad) = (far.open()?, pad());
+                Ok(if exactly == 0 { end.receive_into(pad, timeout) } else { end.receive_exact(pad, timeout) }?)
+            },
+        )?;
+        if !arg.is_null() {
+            // SAFETY: the caller's promise about the outputs.
+            unsafe { store(arg, piece.arg) }?;
+        }
+        // SAFETY: as above.
+        unsafe { store(length, piece.len) }
     })
 }
 
@@ -131,18 +145,24 @@ pub unsafe extern "C" fn umbra_receiver_receive_message(
         if !arg.is_null() {
             takes(arg)?;
         }
-        with_hearing(receiver, |hearing, _, kept| {
-            let message = hearing.open()?.receive(timeout(timeout_ms))?;
-            *kept = message.bytes;
-            if !arg.is_null() {
-                // SAFETY: the caller's promise about the outputs.
-                unsafe { store(arg, message.arg) }?;
-            }
-            // SAFETY: as above.
-            unsafe { store(length, kept.len()) }?;
-            // SAFETY: as above.
-            unsafe { store(bytes, kept.as_ptr().cast()) }
-        })
+        let timeout = timeout(timeout_ms);
+        let keep = |message: Message, last: &mut Vec<u8>| {
+            *last = message.bytes;
+            Ok((last.as_ptr(), last.len(), message.arg))
+        };
+        let (start, len, beside) = with_any_hearing(
+            receiver,
+            |near, _, last| keep(near.open()?.receive(timeout)?, last),
+            |far, last| keep(far.open()?.receive(timeout)?, last),
+        )?;
+        if !arg.is_null() {
+            // SAFETY: the caller's promise about the outputs.
+            unsafe { store(arg, beside) }?;
+        }
+        // SAFETY: as above.
+        unsafe { store(length, len) }?;
+        // SAFETY: as above.
+        unsafe { store(bytes, start.cast()) }
     })
 }
 
@@ -185,7 +205,11 @@ pub unsafe extern "C" fn umbra_receiver_receive_memory(
 pub unsafe extern "C" fn umbra_receiver_has_ended(receiver: u64, ended: *mut c_int) -> c_int {
     enter(|| {
         takes(ended)?;
-        let is_over = with_hearing(receiver, |hearing, _, _| Ok(hearing.open()?.has_ended()))?;
+        let is_over = with_any_hearing(
+            receiver,
+            |near, _, _| Ok(near.open()?.has_ended()),
+            |far, _| Ok(far.open()?.has_ended()),
+        )?;
         // SAFETY: the caller's promise about the output.
         unsafe { store(ended, is_over.into()) }
     })
@@ -225,8 +249,13 @@ pub extern "C" fn umbra_receiver_finish_file(receiver: u64, timeout_ms: u64) -> 
 #[unsafe(no_mangle)]
 pub extern "C" fn umbra_receiver_close(receiver: u64, timeout_ms: u64) -> c_int {
     enter(|| {
-        let ended = with_hearing(receiver, |hearing, _, _| Ok(hearing.take()?.close(timeout(timeout_ms))))?;
+        let timeout = timeout(timeout_ms);
+        let ended = with_any_hearing(
+            receiver,
+            |near, _, _| Ok(near.take()?.close(timeout).map_err(Failure::from)),
+            |far, _| Ok(far.take()?.close(timeout).map_err(Failure::from)),
+        )?;
         HANDLES.release(receiver)?;
-        Ok(ended?)
+        ended
     })
 }

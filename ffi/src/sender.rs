@@ -4,15 +4,17 @@ use std::ffi::{c_int, c_void};
 use std::os::fd::IntoRawFd;
 use std::sync::Mutex;
 
+use umbra::gateway::RemoteStreams;
 use umbra::stream::SendOptions;
 use umbra_core::heap::BlockId;
 
 use crate::call::{enter, sized, store, store_bytes, takes};
-use crate::channel::{mode, timeout};
-use crate::conversed::{Speaker, Talk, chunk_of};
-use crate::named::{with_speech, with_stream, with_supplied};
+use crate::channel::mode;
+use crate::conversed::{Speaker, Streams, Talk, chunk_of};
+use crate::far::{with_any_speech, with_any_stream};
+use crate::named::{with_speech, with_supplied};
 use crate::object::{HANDLES, Object, with_pool};
-use crate::pool::{bytes, keep};
+use crate::pool::{bytes, keep, timeout};
 use crate::status::{Code, Failure};
 
 /// `struct umbra_sender_options`.
@@ -48,9 +50,8 @@ pub unsafe extern "C" fn umbra_sender_open(
         // SAFETY: the caller's promise about `options`; zeros are valid options.
         let options = unsafe { sized(options, size_of::<Options>()) }?;
         takes(sender)?;
-        let (adapter, placed_in) = (with_stream(stream, |streams| Ok(streams.adapter.clone()))?, uid_of(options.pool)?);
-        let wait = mode(options.wait_mode)?;
-        let speaker = with_supplied(options.supplied, |supplied| {
+        let (placed_in, wait, timeout) = (uid_of(options.pool)?, mode(options.wait_mode)?, timeout(timeout_ms));
+        let opened = with_supplied(options.supplied, |supplied| {
             let options = SendOptions {
                 buffered: options.buffered != 0,
                 may_be_cut: options.may_be_cut != 0,
@@ -61,10 +62,18 @@ pub unsafe extern "C" fn umbra_sender_open(
                 mode: wait,
                 ..SendOptions::default()
             };
-            Ok(Speaker::try_new(adapter, |adapter| adapter.send(&options, timeout(timeout_ms)).map(Talk::Open))?)
+            let near = |streams: &Streams| {
+                let adapter = streams.adapter.clone();
+                let speaker = Speaker::try_new(adapter, |adapter| adapter.send(&options, timeout).map(Talk::Open))?;
+                Ok(Object::Sender(Mutex::new(speaker)))
+            };
+            let far = |streams: &RemoteStreams| {
+                Ok(Object::FarSender(Mutex::new(Talk::Open(streams.send(&options, timeout)?))))
+            };
+            with_any_stream(stream, near, far)
         })?;
         // SAFETY: the caller's promise about the output.
-        unsafe { keep(Object::Sender(Mutex::new(speaker)), sender) }
+        unsafe { keep(opened, sender) }
     })
 }
 
@@ -83,7 +92,12 @@ pub unsafe extern "C" fn umbra_sender_send(
     enter(|| {
         // SAFETY: the caller's promise.
         let message = unsafe { bytes(message, length) }?;
-        with_speech(sender, |speech| Ok(speech.open()?.send(message, arg, timeout(timeout_ms))?))
+        let timeout = timeout(timeout_ms);
+        with_any_speech(
+            sender,
+            |near| Ok(near.open()?.send(message, arg, timeout)?),
+            |far| Ok(far.open()?.send(message, arg, timeout)?),
+        )
     })
 }
 
@@ -96,7 +110,7 @@ pub unsafe extern "C" fn umbra_sender_keep(sender: u64, message: *const c_void, 
     enter(|| {
         // SAFETY: the caller's promise.
         let message = unsafe { bytes(message, length) }?;
-        with_speech(sender, |speech| Ok(speech.open()?.keep(message, arg)?))
+        with_any_speech(sender, |near| Ok(near.open()?.keep(message, arg)?), |far| Ok(far.open()?.keep(message, arg)?))
     })
 }
 
@@ -140,7 +154,10 @@ pub unsafe extern "C" fn umbra_sender_take_kept(
 /// Sends what was kept.
 #[unsafe(no_mangle)]
 pub extern "C" fn umbra_sender_flush(sender: u64, timeout_ms: u64) -> c_int {
-    enter(|| with_speech(sender, |speech| Ok(speech.open()?.flush(timeout(timeout_ms))?)))
+    enter(|| {
+        let timeout = timeout(timeout_ms);
+        with_any_speech(sender, |near| Ok(near.open()?.flush(timeout)?), |far| Ok(far.open()?.flush(timeout)?))
+    })
 }
 
 /// Hands an allocation over, or lends it.
@@ -202,8 +219,13 @@ pub extern "C" fn umbra_sender_finish_file(sender: u64, timeout_ms: u64) -> c_in
 #[unsafe(no_mangle)]
 pub extern "C" fn umbra_sender_close(sender: u64, timeout_ms: u64) -> c_int {
     enter(|| {
-        let ended = with_speech(sender, |speech| Ok(speech.take()?.close(timeout(timeout_ms))))?;
+        let timeout = timeout(timeout_ms);
+        let ended = with_any_speech(
+            sender,
+            |near| Ok(near.take()?.close(timeout).map_err(Failure::from)),
+            |far| Ok(far.take()?.close(timeout).map_err(Failure::from)),
+        )?;
         HANDLES.release(sender)?;
-        Ok(ended?)
+        ended
     })
 }

@@ -3,14 +3,16 @@
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 
+use umbra::gateway::{Error as FarError, RemoteStreams};
 use umbra::stream::{Adapter, Attributes, Mode};
 
 use crate::call::{enter, numbers, sized, store_sized, takes};
-use crate::channel::{mode, timeout};
+use crate::channel::mode;
 use crate::conversed::{Place, Pools, Streams};
+use crate::far::{gateways, with_any_stream};
 use crate::named::{with_stream, with_supplied};
 use crate::object::{HANDLES, Object};
-use crate::pool::{bytes, keep, store_reference};
+use crate::pool::{bytes, keep, store_reference, timeout};
 use crate::status::{Code, Failure};
 
 /// `struct umbra_stream_options`.
@@ -47,6 +49,7 @@ unsafe fn pools(pools: *const u64, count: usize) -> Result<Pools, Failure> {
     let handles = unsafe { numbers(pools, count) }?;
     let pool = |&handle: &u64| match &*HANDLES.get(handle)? {
         Object::Pool(pool) => Ok((handle, Arc::clone(pool))),
+        Object::FarPool(_) => Err(Failure::from(Code::NonLocal)),
         _ => Err(Failure::from(Code::WrongKind)),
     };
     handles.iter().map(pool).collect()
@@ -128,6 +131,38 @@ pub unsafe extern "C" fn umbra_stream_attach_reference(
     })
 }
 
+/// Uses the adapter that a reference names, of this host or, through a gateway, of another one.
+///
+/// # Safety
+/// As for [`umbra_stream_attach_reference`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbra_stream_attach_anywhere(
+    reference: *const c_void,
+    length: usize,
+    pool_handles: *const u64,
+    count: usize,
+    through: u64,
+    timeout_ms: u64,
+    stream: *mut u64,
+) -> c_int {
+    enter(|| {
+        takes(stream)?;
+        // SAFETY: the caller's promise about the bytes.
+        let reference = unsafe { bytes(reference, length) }?;
+        // SAFETY: and about the pools.
+        let pools = unsafe { pools(pool_handles, count) }?;
+        let object = match RemoteStreams::attach(reference, &gateways(through)?, timeout(timeout_ms)) {
+            Err(FarError::Local) => {
+                let adapter = Adapter::attach_reference(reference, known(&pools))?;
+                Object::Stream(Streams { adapter, pools })
+            }
+            far => Object::FarStream(far?),
+        };
+        // SAFETY: and about the output.
+        unsafe { keep(object, stream) }
+    })
+}
+
 /// The bytes by which other processes attach.
 ///
 /// # Safety
@@ -140,10 +175,10 @@ pub unsafe extern "C" fn umbra_stream_reference(
     length: *mut usize,
 ) -> c_int {
     enter(|| {
-        with_stream(stream, |streams| {
-            // SAFETY: the caller's promise about the outputs.
-            unsafe { store_reference(&streams.adapter.reference()?, buffer, capacity, length) }
-        })
+        let near = |streams: &Streams| Ok(streams.adapter.reference()?);
+        let reference = with_any_stream(stream, near, |far| Ok(far.reference().to_vec()))?;
+        // SAFETY: the caller's promise about the outputs.
+        unsafe { store_reference(&reference, buffer, capacity, length) }
     })
 }
 
@@ -151,7 +186,7 @@ pub unsafe extern "C" fn umbra_stream_reference(
 #[unsafe(no_mangle)]
 pub extern "C" fn umbra_stream_detach(stream: u64) -> c_int {
     enter(|| {
-        with_stream(stream, |_| Ok(()))?;
+        with_any_stream(stream, |_| Ok(()), |_| Ok(()))?;
         HANDLES.release(stream).map(drop)
     })
 }
@@ -169,7 +204,7 @@ pub extern "C" fn umbra_stream_destroy(stream: u64) -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbra_stream_statistics(stream: u64, statistics: *mut Figures) -> c_int {
     enter(|| {
-        let counts = with_stream(stream, |streams| Ok(streams.adapter.counts()?))?;
+        let counts = with_any_stream(stream, |streams| Ok(streams.adapter.counts()?), |far| Ok(far.counts()?))?;
         let figures = Figures {
             size: size_of::<Figures>(),
             idle: counts.idle as u64,
@@ -216,17 +251,21 @@ pub extern "C" fn umbra_supplied_release(supplied: u64) -> c_int {
 /// Counts a task that is to be done.
 #[unsafe(no_mangle)]
 pub extern "C" fn umbra_stream_new_task(stream: u64) -> c_int {
-    enter(|| with_stream(stream, |streams| Ok(streams.adapter.new_task()?)))
+    enter(|| with_any_stream(stream, |streams| Ok(streams.adapter.new_task()?), |far| Ok(far.new_task()?)))
 }
 
 /// Counts a task as done.
 #[unsafe(no_mangle)]
 pub extern "C" fn umbra_stream_task_done(stream: u64) -> c_int {
-    enter(|| with_stream(stream, |streams| Ok(streams.adapter.task_done()?)))
+    enter(|| with_any_stream(stream, |streams| Ok(streams.adapter.task_done()?), |far| Ok(far.task_done()?)))
 }
 
 /// Waits until all tasks are done.
 #[unsafe(no_mangle)]
 pub extern "C" fn umbra_stream_join_tasks(stream: u64, wait_mode: u32, timeout_ms: u64) -> c_int {
-    enter(|| with_stream(stream, |streams| Ok(streams.adapter.join_tasks(mode(wait_mode)?, timeout(timeout_ms))?)))
+    enter(|| {
+        let (mode, timeout) = (mode(wait_mode)?, timeout(timeout_ms));
+        let near = |streams: &Streams| Ok(streams.adapter.join_tasks(mode, timeout)?);
+        with_any_stream(stream, near, |far| Ok(far.join_tasks(timeout)?))
+    })
 }

@@ -87,6 +87,15 @@ fn memory_of_another_hosts_pool_is_allocated_written_read_and_freed() {
     let same = named.allocation(ours.id(), LONG).unwrap();
     let mut four = [0; 4];
     same.read(0, &mut four, LONG).unwrap();
+    let found = far.allocation_of(&ours.reference().unwrap(), LONG).unwrap();
+    assert_eq!((found.id(), found.len()), (ours.id(), 100));
+    let other = self::pool();
+    for (bytes, why) in [
+        (other.alloc(1, 0).unwrap().reference().unwrap(), umbra::reference::Error::Replaced),
+        (pool.reference().unwrap(), umbra::reference::Error::WrongObject),
+    ] {
+        assert_eq!(far.allocation_of(&bytes, LONG).map(|_| ()), Err(Error::Reference(why)));
+    }
     assert_eq!((&four, same.len(), same.kind()), (b"ours", 100, 2));
     let (used, figures) = (far.used(LONG).unwrap(), pool.figures());
     assert_eq!((used.bytes, used.free, used.asked), (figures.bytes, figures.free, figures.asked));

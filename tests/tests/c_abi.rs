@@ -204,6 +204,11 @@ fn what_other_hosts_have_is_used_in_c_as_the_header_promises() {
 }
 
 #[test]
+fn a_bell_in_c_rings_in_the_loop_of_a_program() {
+    runs_alone("bell", &[], &[]);
+}
+
+#[test]
 fn a73_a_program_in_the_words_of_dragon_runs_over_its_header() {
     runs_alone("dragon", &[], &[]);
 }

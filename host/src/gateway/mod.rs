@@ -49,6 +49,7 @@ mod remote;
 mod serve;
 mod server;
 mod streams;
+mod talk;
 
 pub use converse::KEPT_MOST;
 pub use error::Error;
@@ -56,4 +57,5 @@ pub use pool::{RemoteAllocation, RemotePool, Used};
 pub use registry::Gateways;
 pub use remote::{RemoteBarrier, RemoteChannel, RemoteReceiver, RemoteSender};
 pub use server::{LINES, Server};
-pub use streams::{RemoteStreamReceiver, RemoteStreamSender, RemoteStreams};
+pub use streams::RemoteStreams;
+pub use talk::{RemoteStreamReceiver, RemoteStreamSender};

@@ -2,14 +2,14 @@
 
 use umbra_core::gateway::{Answer, MESSAGE_MAX, PoolRequest, Request};
 use umbra_core::heap::BlockId;
-use umbra_core::reference::Object;
+use umbra_core::reference::{Object, Reference};
 
 use super::error::Error;
 use super::line::{Opening, done, patience};
 use super::lines::{Lines, MOST};
 use super::registry::Gateways;
 use crate::channel::Timeout;
-use crate::pool;
+use crate::{pool, reference};
 
 /// Bytes of one request or answer.
 const PIECE: usize = MESSAGE_MAX;
@@ -112,6 +112,22 @@ impl RemotePool {
     /// [`Error::Pool`] if it was freed; [`Error::Lost`], [`Error::Silent`].
     pub fn allocation(&self, id: BlockId, timeout: Timeout) -> Result<RemoteAllocation<'_>, Error> {
         self.ask(timeout, PoolRequest::Look { id }, |answer| self.block(answer))
+    }
+
+    /// The allocation of this pool that a reference names; the whole of it, also if that names a range.
+    ///
+    /// # Errors
+    /// [`Error::Reference`] if it names another pool's, or no allocation; those of [`allocation`](Self::allocation).
+    pub fn allocation_of(&self, bytes: &[u8], timeout: Timeout) -> Result<RemoteAllocation<'_>, Error> {
+        let named = Reference::parse(bytes).map_err(reference::Error::Bytes)?;
+        let own = Reference::parse(self.reference()).map_err(reference::Error::Bytes)?;
+        if (named.host, named.instance) != (own.host, own.instance) {
+            return Err(reference::Error::Replaced.into());
+        }
+        match named.object {
+            Object::Allocation { id, .. } => self.allocation(id, timeout),
+            _ => Err(reference::Error::WrongObject.into()),
+        }
     }
 
     const fn block(&self, answer: Answer<'_>) -> Option<RemoteAllocation<'_>> {

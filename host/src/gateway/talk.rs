@@ -1,0 +1,243 @@
+//! The two ends of a conversation on another host.
+
+use std::io::{self, Read, Write};
+
+use umbra_core::gateway::{Answer, MESSAGE_MAX, Request};
+
+use super::error::Error;
+use super::line::{Line, done, patience};
+use crate::channel::Timeout;
+use crate::stream::{self, Message, Piece};
+
+/// The sending end of a conversation on another host. Dropped, it ends as if closed, unless the thread panics; if the line
+/// breaks, the receiver is told that the rest will not come.
+pub struct RemoteStreamSender {
+    /// `None` when it has closed.
+    line: Option<Line>,
+    arg: u64,
+    timeout: Timeout,
+}
+
+impl RemoteStreamSender {
+    pub(super) const fn new(line: Line, arg: u64, timeout: Timeout) -> RemoteStreamSender {
+        RemoteStreamSender { line: Some(line), arg, timeout }
+    }
+
+    fn write(&mut self, bytes: &[u8], arg: u64, is_kept: bool, timeout: Timeout) -> Result<(), Error> {
+        let deadline = timeout.deadline();
+        if bytes.len() > MESSAGE_MAX {
+            return Err(Error::TooLarge { len: bytes.len(), most: MESSAGE_MAX });
+        }
+        let Some(line) = &mut self.line else { return Err(stream::Error::Ended.into()) };
+        line.call(&Request::Write { patience: patience(timeout, deadline), arg, is_kept, bytes }, deadline, done)
+    }
+
+    /// Sends these bytes, and the 64 bits beside them, after what was kept before.
+    ///
+    /// # Errors
+    /// [`Error::Stream`] with what [`Sender::send`](stream::Sender::send) says; [`Error::TooLarge`]; [`Error::Lost`] and
+    /// [`Error::Silent`], with which the conversation has ended.
+    pub fn send(&mut self, bytes: &[u8], arg: u64, timeout: Timeout) -> Result<(), Error> {
+        self.write(bytes, arg, false, timeout)
+    }
+
+    /// Has the gateway keep these bytes, to be sent with what comes next, or with the close.
+    ///
+    /// # Errors
+    /// As for [`send`](Self::send); [`stream::Error::Full`] if more than [`KEPT_MOST`](super::KEPT_MOST) bytes would be kept.
+    pub fn keep(&mut self, bytes: &[u8], arg: u64) -> Result<(), Error> {
+        self.write(bytes, arg, true, Timeout::Now)
+    }
+
+    /// Sends what was kept.
+    ///
+    /// # Errors
+    /// As for [`send`](Self::send).
+    pub fn flush(&mut self, timeout: Timeout) -> Result<(), Error> {
+        self.write(&[], 0, false, timeout)
+    }
+
+    /// Ends the conversation: sends what was kept, and says that it was all.
+    ///
+    /// # Errors
+    /// As for [`send`](Self::send); the conversation has ended in any case.
+    pub fn close(mut self, timeout: Timeout) -> Result<(), Error> {
+        self.finish(timeout)
+    }
+
+    fn finish(&mut self, timeout: Timeout) -> Result<(), Error> {
+        let Some(mut line) = self.line.take() else { return Ok(()) };
+        let deadline = timeout.deadline();
+        line.call(&Request::Close { patience: patience(timeout, deadline) }, deadline, done)
+    }
+}
+
+impl Drop for RemoteStreamSender {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            // Who wants to know calls `close`.
+            let _ = self.finish(Timeout::Now);
+        }
+    }
+}
+
+impl Write for RemoteStreamSender {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let some = bytes.get(..MESSAGE_MAX).unwrap_or(bytes);
+        match self.send(some, self.arg, self.timeout) {
+            Ok(()) | Err(Error::Stream(stream::Error::Partly { .. })) => Ok(some.len()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(RemoteStreamSender::flush(self, self.timeout)?)
+    }
+}
+
+/// The receiving end of a conversation on another host. Dropped, it ends at once, and what was not read is lost.
+pub struct RemoteStreamReceiver {
+    line: Line,
+    /// The beginning of a message whose end had not come at a deadline.
+    early: Message,
+    has_ended: bool,
+    timeout: Timeout,
+}
+
+impl RemoteStreamReceiver {
+    pub(super) fn new(line: Line, timeout: Timeout) -> RemoteStreamReceiver {
+        RemoteStreamReceiver { line, early: Message::default(), has_ended: false, timeout }
+    }
+
+    /// Reads what there is of one message, waiting for the first of it.
+    fn read_some(
+        &mut self,
+        room: usize,
+        timeout: Timeout,
+        into: impl FnOnce(&[u8]) -> Option<()>,
+    ) -> Result<Piece, Error> {
+        let (deadline, room) = (timeout.deadline(), room.min(MESSAGE_MAX));
+        let request = Request::Read { patience: patience(timeout, deadline), room: room as u32 };
+        let read = self.line.call(&request, deadline, |answer| match answer {
+            Answer::Piece { arg, is_last, bytes } if bytes.len() <= room => {
+                into(bytes).map(|()| Piece { len: bytes.len(), arg, is_last })
+            }
+            _ => None,
+        });
+        self.has_ended |= matches!(read, Err(Error::Stream(stream::Error::Ended)));
+        read
+    }
+
+    /// Whether a receive said that the sender has said everything; asks nobody.
+    #[must_use]
+    pub const fn has_ended(&self) -> bool {
+        self.has_ended
+    }
+
+    /// Receives the next message, of any length, or what is left of one that was read in part.
+    ///
+    /// # Errors
+    /// [`Error::Stream`] with what [`Receiver::receive`](stream::Receiver::receive) says; [`Error::Lost`] and
+    /// [`Error::Silent`], with which the conversation has ended.
+    pub fn receive(&mut self, timeout: Timeout) -> Result<Message, Error> {
+        let deadline = timeout.deadline();
+        let mut message = std::mem::take(&mut self.early);
+        loop {
+            let bytes = &mut message.bytes;
+            let read = self.read_some(MESSAGE_MAX, timeout.rest(deadline), |more| {
+                bytes.extend_from_slice(more);
+                Some(())
+            });
+            match read {
+                Ok(piece) => {
+                    message.arg = piece.arg;
+                    if piece.is_last {
+                        return Ok(message);
+                    }
+                }
+                Err(error) => {
+                    if matches!(error, Error::Stream(stream::Error::Timeout | stream::Error::Empty)) {
+                        self.early = message;
+                    }
+                    return Err(error);
+                }
+            }
+        }
+    }
+
+    /// Receives bytes of the next message into `pad`, as many as come at once and fit; what does not fit comes next.
+    ///
+    /// # Errors
+    /// As for [`receive`](Self::receive).
+    pub fn receive_into(&mut self, pad: &mut [u8], timeout: Timeout) -> Result<Piece, Error> {
+        let early = self.early.bytes.len().min(pad.len());
+        if early > 0 || pad.is_empty() {
+            for (to, from) in pad.iter_mut().zip(self.early.bytes.drain(..early)) {
+                *to = from;
+            }
+            return Ok(Piece { len: early, arg: self.early.arg, is_last: false });
+        }
+        self.read_some(pad.len(), timeout, |bytes| {
+            pad.get_mut(..bytes.len())?.copy_from_slice(bytes);
+            Some(())
+        })
+    }
+
+    /// Fills `pad` with bytes of as many messages as it takes; fewer only if there are no more.
+    ///
+    /// # Errors
+    /// As for [`receive`](Self::receive).
+    pub fn receive_exact(&mut self, pad: &mut [u8], timeout: Timeout) -> Result<Piece, Error> {
+        let deadline = timeout.deadline();
+        let mut all = Piece { len: 0, arg: 0, is_last: false };
+        while all.len < pad.len() {
+            let Some(rest) = pad.get_mut(all.len..) else { break };
+            match self.receive_into(rest, timeout.rest(deadline)) {
+                Ok(piece) => all = Piece { len: all.len + piece.len, ..piece },
+                Err(Error::Stream(stream::Error::Ended | stream::Error::PeerDead)) if all.len > 0 => break,
+                Err(error) => {
+                    if all.len > 0 {
+                        // What was read comes again.
+                        let read = pad.get(..all.len).unwrap_or_default();
+                        self.early.bytes.splice(..0, read.iter().copied());
+                        self.early.arg = all.arg;
+                    }
+                    return Err(error);
+                }
+            }
+        }
+        Ok(all)
+    }
+
+    /// Ends the conversation. Unless its sender let it be cut short, this reads what is still to come, to its end.
+    ///
+    /// # Errors
+    /// [`Error::Stream`] with what [`Receiver::close`](stream::Receiver::close) says; [`Error::Lost`], [`Error::Silent`]. The
+    /// conversation has ended for this receiver in any case.
+    pub fn close(mut self, timeout: Timeout) -> Result<(), Error> {
+        let deadline = timeout.deadline();
+        self.line.call(&Request::Close { patience: patience(timeout, deadline) }, deadline, done)
+    }
+}
+
+impl Read for RemoteStreamReceiver {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        match self.receive_into(into, self.timeout) {
+            Ok(piece) => Ok(piece.len),
+            Err(Error::Stream(stream::Error::Ended)) => Ok(0),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+/// As `std::io` says it; an end is none of these.
+impl From<Error> for io::Error {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Stream(error) => error.into(),
+            Error::Lost { .. } => io::Error::new(io::ErrorKind::ConnectionAborted, error),
+            Error::Silent(_) => io::Error::new(io::ErrorKind::TimedOut, error),
+            error => io::Error::other(error),
+        }
+    }
+}
