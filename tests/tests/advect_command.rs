@@ -36,18 +36,24 @@ fn figure(object: &str, name: &str) -> f64 {
     value(object, name).parse().unwrap_or_else(|_| panic!("{name} is no number in {object}"))
 }
 
+/// An agent that looks out for what comes; named, so that nothing is built when it is looked for.
+fn attended() -> [&'static str; 4] {
+    ["--transport", "agent", "--agent", rig::programs().1.to_str().unwrap()]
+}
+
 const SMALL: [&str; 10] = ["--blocks", "4", "--cells", "8", "--fields", "2", "--radius", "2", "--cycles", "24"];
 
 #[test]
 fn s34_and_s35_processes_give_the_same_bits_on_every_number_of_ranks() {
     for problem in [&["--problem", "shift"][..], &["--problem", "smooth", "-d", "3"]] {
         let mut hashes = Vec::new();
+        let attended = attended();
         for way in [
             &["-n", "1", "--dense"][..],
             &["-n", "2"],
             &["-n", "3", "--split"],
             &["-n", "4", "--threads"],
-            &["-n", "3", "--transport", "agent"],
+            &attended,
             &["-n", "8", "--reversed", "--delay", "200us"],
         ] {
             let object = good(&[&SMALL[..], problem, way].concat());
@@ -135,7 +141,7 @@ fn s41_a_stopped_rank_is_named_with_blocks_and_fields_after_the_deadline() {
 /// The process among these that is the agent.
 fn agent_of(processes: &[u32]) -> u32 {
     let is_agent = |pid: &&u32| {
-        std::fs::read_to_string(format!("/proc/{pid}/cmdline")).is_ok_and(|line| line.contains("--as-agent"))
+        std::fs::read_to_string(format!("/proc/{pid}/cmdline")).is_ok_and(|line| line.contains("--boundary"))
     };
     *processes.iter().find(is_agent).unwrap()
 }
@@ -150,9 +156,10 @@ fn worked(pid: u32) -> u64 {
 
 #[test]
 fn s40_a_run_goes_on_without_its_killed_agent() {
-    let arguments = ["-n", "3", "--transport", "agent", "--cycles", "1500", "--delay", "500us", "--blocks", "4"];
+    let arguments = ["-n", "3", "--cycles", "1500", "--delay", "500us", "--blocks", "4"];
     let mut command = umbra();
-    let job = command.args(arguments).args(["--cells", "8", "--radius", "2", "--fields", "2", "--quiet"]);
+    let job =
+        command.args(attended()).args(arguments).args(["--cells", "8", "--radius", "2", "--fields", "2", "--quiet"]);
     let job = job.stdout(Stdio::piped()).spawn().unwrap();
     let begun = Instant::now();
     let mut processes = Vec::new();
@@ -171,7 +178,7 @@ fn s40_a_run_goes_on_without_its_killed_agent() {
 
 #[test]
 fn s40_a_stopped_agent_is_named_after_the_deadline_and_nothing_stays_behind() {
-    let (job, processes) = long_run(&["-n", "2", "--timeout", "2s", "--transport", "agent"], 3);
+    let (job, processes) = long_run(&[&attended()[..], &["-n", "2", "--timeout", "2s"]].concat(), 3);
     let agent = agent_of(&processes);
     // The ranks would go on alone if it had not begun.
     let begun = Instant::now();
@@ -187,6 +194,15 @@ fn s40_a_stopped_agent_is_named_after_the_deadline_and_nothing_stays_behind() {
     assert!(said.contains("channels were not received in time; rank "), "{said}");
     assert!(said.contains(&format!(", process {agent}, has not looked for ")), "{said}");
     rig::all_gone(&processes);
+}
+
+#[test]
+fn an_agent_that_cannot_be_started_is_named() {
+    let output = run(&["--transport", "agent", "--agent", "/nowhere/umbra-agent"]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("the agent does not start: /nowhere/umbra-agent: "), "{said}");
+    assert_eq!(run(&[&attended()[..], &["--threads"]].concat()).status.code(), Some(2), "threads have no such process");
 }
 
 #[test]

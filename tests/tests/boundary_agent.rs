@@ -1,22 +1,26 @@
 //! An agent that looks out for the messages of ranks: alone, replaced, killed, stopped, and lied to.
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
+use std::io::{BufRead as _, BufReader};
+use std::net::TcpListener;
 use std::os::fd::OwnedFd;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rustix::process::{Pid, Signal, kill_process};
 use umbra::advect::{Options, Problem, run, run_within, summary};
 use umbra::boundary::{
     Agent, Attended, Boundary, BoundaryError, Extent, Field, Fields, Grid, Mesh, Scope, Settings, Store, Transport,
     TransportError, largest_message,
 };
+use umbra::secret::Secret;
 use umbra::sys::segment::Segment;
 use umbra_core::atomic::{AtomicU32, Ordering};
 use umbra_core::boundary::{Entry, Message, Peer, Place, Shape, Sparse, Vote};
 use umbra_tests::random_exchanges::Exchanges;
-use umbra_tests::rig;
+use umbra_tests::rig::{self, Scratch};
 
 #[test]
 fn s10_random_exchanges_arrive_while_agents_come_and_go() {
@@ -49,11 +53,8 @@ fn s10_random_exchanges_arrive_while_agents_come_and_go() {
 /// The program that is the agent of such a run, with its memory.
 fn agent(options: &Options, segment: &Segment) -> Child {
     let memory: OwnedFd = segment.share().unwrap();
-    let number = |n: u32| n.to_string();
-    let mut command = Command::new(&rig::programs().0);
-    command.args(["advect", "--transport", "agent", "--as-agent", "--problem", "smooth", "-n", &number(options.ranks)]);
-    command.args(["--blocks", &number(options.blocks), "--cells", &number(options.cells)]);
-    command.args(["--fields", &number(options.fields.into()), "--radius", &number(options.radius)]);
+    let mut command = Command::new(&rig::programs().1);
+    command.args(["--boundary", &options.extent().unwrap().to_string()]);
     command.stdin(Stdio::from(memory)).spawn().unwrap()
 }
 
@@ -135,39 +136,84 @@ fn memory() -> (Arc<Segment>, Extent) {
     (Arc::new(Agent::segment(extent).unwrap()), extent)
 }
 
+/// One exchange of both ranks in turn, with an agent of this thread if there is one.
+fn exchange(ranks: &mut [(Boundary<Attended>, Store); 2], mut agent: Option<&mut Agent>) {
+    for (rank, store) in ranks.iter_mut() {
+        assert!(rank.send(&store.stage(0), Scope::Any).unwrap().is_ready());
+    }
+    for (rank, store) in ranks.iter_mut() {
+        while rank.receive(&mut store.stage(0), Scope::Any).unwrap().is_pending() {
+            agent.as_mut().map(|agent| agent.look().unwrap());
+        }
+        rank.set(&mut store.stage(0), Scope::Any).unwrap();
+    }
+    assert_eq!(ranks[0].1.values(0, 0, 0).unwrap()[0], 2.0);
+    assert_eq!(ranks[1].1.values(1, 0, 0).unwrap()[5], 1.0);
+}
+
+fn is_alone(rank: &(Boundary<Attended>, Store)) -> bool {
+    rank.0.transport().is_alone().unwrap()
+}
+
 #[test]
 fn a_rank_is_alone_until_an_agent_comes_and_again_when_it_has_gone() {
     let (segment, extent) = memory();
-    let is_alone = |rank: &Boundary<Attended>| rank.transport().is_alone().unwrap();
-    let both = |ranks: &mut [(Boundary<Attended>, Store); 2], mut agent: Option<&mut Agent>| {
-        for (rank, store) in ranks.iter_mut() {
-            assert!(rank.send(&store.stage(0), Scope::Any).unwrap().is_ready());
-        }
-        for (rank, store) in ranks.iter_mut() {
-            while rank.receive(&mut store.stage(0), Scope::Any).unwrap().is_pending() {
-                agent.as_mut().map(|agent| agent.look().unwrap());
-            }
-            rank.set(&mut store.stage(0), Scope::Any).unwrap();
-        }
-        assert_eq!(ranks[0].1.values(0, 0, 0).unwrap()[0], 2.0);
-        assert_eq!(ranks[1].1.values(1, 0, 0).unwrap()[5], 1.0);
-    };
     let mut ranks = pair(&segment, extent, Duration::from_secs(60), |end| end);
-    both(&mut ranks, None);
-    assert!(ranks.iter().all(|(rank, _)| is_alone(rank)));
+    exchange(&mut ranks, None);
+    assert!(ranks.iter().all(is_alone));
     let mut agent = Agent::attach(segment, extent).unwrap();
     assert!(!agent.look().unwrap(), "it asks for its place");
-    both(&mut ranks, Some(&mut agent));
-    assert!(ranks.iter().all(|(rank, _)| !is_alone(rank)), "it got it with the next exchange");
+    exchange(&mut ranks, Some(&mut agent));
+    assert!(!ranks.iter().any(is_alone), "it got it with the next exchange");
     for (rank, store) in &mut ranks {
         assert!(rank.send(&store.stage(0), Scope::Any).unwrap().is_ready());
         let mut waits = |_| rank.receive(&mut store.stage(0), Scope::Any).unwrap().is_pending();
         assert!((0..1_000).all(&mut waits), "nobody has looked yet");
     }
-    both(&mut ranks, Some(&mut agent));
+    exchange(&mut ranks, Some(&mut agent));
     drop(agent);
-    both(&mut ranks, None);
-    assert!(ranks.iter().all(|(rank, _)| is_alone(rank)));
+    exchange(&mut ranks, None);
+    assert!(ranks.iter().all(is_alone));
+}
+
+#[test]
+fn a_service_process_looks_out_beside_its_job_and_gives_the_ranks_back_when_it_ends() {
+    let (segment, extent) = memory();
+    let scratch = Scratch::new("lookout");
+    let (config, secret) = (scratch.path().join("job.cfg"), scratch.path().join("secret"));
+    Secret::random().unwrap().create(&secret).unwrap();
+    let ports = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
+    let [a, b] = ports.map(|port| port.local_addr().unwrap().port());
+    std::fs::write(&config, format!("# Format version: 1\nnode1,bf1:127.0.0.1:{a}:{b}\n")).unwrap();
+    let mut command = Command::new(&rig::programs().1);
+    command.args(["--service-process", "0", "--boundary", &extent.to_string(), "--config"]).arg(&config);
+    command.arg("--secret-file").arg(&secret).stdin(Stdio::from(segment.share().unwrap())).stdout(Stdio::piped());
+    let mut agent = command.spawn().unwrap();
+    let ready = BufReader::new(agent.stdout.take().unwrap()).lines().next().unwrap().unwrap();
+    assert!(ready.contains("service process 0 ready"), "{ready}");
+    let mut ranks = pair(&segment, extent, Duration::from_secs(60), |end| end);
+    exchange(&mut ranks, None);
+    assert!(!ranks.iter().any(is_alone), "they would be if it did not look");
+    kill_process(Pid::from_child(&agent), Signal::TERM).unwrap();
+    assert!(agent.wait().unwrap().success());
+    exchange(&mut ranks, None);
+    assert!(ranks.iter().all(is_alone));
+}
+
+#[test]
+fn an_agent_refuses_a_standard_input_that_is_no_such_memory() {
+    let run = |extent: &str, memory: Stdio| {
+        let output = Command::new(&rig::programs().1).args(["--boundary", extent]).stdin(memory).output().unwrap();
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let (code, said) = run("2,2,64", Stdio::null());
+    assert!(code == Some(1) && said.contains("standard input is not the memory of a boundary exchange"), "{said}");
+    let (segment, extent) = memory();
+    let larger = Extent { ranks: extent.ranks + 1, ..extent };
+    let (code, said) = run(&larger.to_string(), Stdio::from(segment.share().unwrap()));
+    assert!(code == Some(1) && said.contains(&format!("of {larger} (ranks, slots, bytes)")), "{said}");
+    let (code, said) = run("2,2", Stdio::null());
+    assert!(code == Some(2) && said.contains("is no extent"), "{said}");
 }
 
 #[test]

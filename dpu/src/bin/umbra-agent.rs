@@ -7,13 +7,14 @@ use std::process::ExitCode;
 use clap::Parser;
 use umbra::admin::ops;
 use umbra::ask::{Asker, Target};
+use umbra::boundary::Extent;
 use umbra::config::Environment;
 use umbra::gateway::Server;
 use umbra::link::{Address, Listener};
 use umbra::secret::Secret;
 use umbra_core::peer::Sp;
 use umbra_core::time::Lapse;
-use umbra_dpu::hosted::{LogOptions, Options, serve};
+use umbra_dpu::hosted::{LogOptions, Lookout, Options, look_out, serve};
 
 /// Runs one service process: gathers its ranks, fills the endpoint cache with its peers, serves and reads memory.
 ///
@@ -31,6 +32,11 @@ struct Arguments {
     /// Serve channels and streams of this user here, at this address, to programs on others that hold the job's secret
     #[arg(long, value_name = "ADDRESS:PORT")]
     channels: Option<SocketAddr>,
+    /// Look out for the messages of a boundary exchange whose memory is the standard input: so many ranks, slots of a pair
+    /// and bytes of a message. With --service-process beside the work of that one; else nothing but that, for as long as the
+    /// process lives that has started this one
+    #[arg(long, value_name = "RANKS,SLOTS,BYTES", conflicts_with_all = ["status", "supervised"])]
+    boundary: Option<Extent>,
 }
 
 fn main() -> ExitCode {
@@ -48,6 +54,11 @@ fn run(arguments: Arguments) -> Result<(), Box<dyn std::error::Error>> {
     if arguments.status {
         return ask_status(&arguments.options);
     }
+    if let Some(extent) = arguments.boundary
+        && arguments.options.service_process.is_none()
+    {
+        return Ok(look_out(extent)?);
+    }
     let environment = Environment::of_process()?;
     if environment.wants_persistent_groups == Some(true) {
         eprintln!(
@@ -61,6 +72,7 @@ fn run(arguments: Arguments) -> Result<(), Box<dyn std::error::Error>> {
         log.begin(settings.sp)?;
     }
     let _gateway = arguments.channels.map(|address| gateway(address, settings.secret.clone())).transpose()?;
+    let _lookout = arguments.boundary.map(Lookout::start).transpose()?;
     let (sp, supervised, address) = (settings.sp, settings.supervised, settings.job.address(settings.sp));
     serve(&settings, || {
         if !supervised && let Some(address) = address {

@@ -17,54 +17,9 @@ use std::sync::Arc;
 use umbra_core::atomic::{AtomicU64, Ordering};
 use umbra_core::boundary::{Message, Place, Vote};
 
+use super::extent::{Extent, LINE, STAMPS};
 use super::transport::{Transport, TransportError};
 use crate::sys::segment::{Segment, SegmentError};
-
-/// Bytes that words which different ranks write are kept apart.
-pub(super) const LINE: usize = 128;
-/// Words of a stamp line, the most slots that a pair can have.
-const STAMPS: u32 = (LINE / 8) as u32;
-pub(super) const PAGE: usize = 4096;
-
-/// How large a fabric is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Extent {
-    /// Ranks.
-    pub ranks: u32,
-    /// Slots of each ordered pair.
-    pub slots: u32,
-    /// Bytes of the largest message of a pair, its head counted.
-    pub message: u32,
-}
-
-impl Extent {
-    pub(super) fn capacity(&self) -> usize {
-        (self.message as usize).next_multiple_of(PAGE)
-    }
-
-    fn pairs(&self) -> usize {
-        self.ranks as usize * self.ranks as usize
-    }
-
-    fn stamps(&self) -> usize {
-        self.ranks as usize * 2 * LINE
-    }
-
-    fn areas(&self) -> usize {
-        (self.stamps() + self.pairs() * LINE).next_multiple_of(PAGE)
-    }
-
-    /// With as many slots as a pair can have.
-    pub(super) fn usable(self) -> Extent {
-        Extent { slots: self.slots.clamp(1, STAMPS), ..self }
-    }
-
-    /// Bytes of the segment: of addresses, not of memory.
-    #[must_use]
-    pub fn bytes(&self) -> usize {
-        self.areas() + self.pairs() * self.slots as usize * 2 * self.capacity()
-    }
-}
 
 /// One rank's end of a fabric.
 #[derive(Debug)]

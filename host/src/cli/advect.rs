@@ -72,6 +72,9 @@ pub(crate) struct Advect {
     /// What carries the messages
     #[arg(long, value_enum, value_name = "TRANSPORT", default_value_t = Carrier::Shm)]
     transport: Carrier,
+    /// The agent's executable, with --transport agent; looked for beside this one if left out
+    #[arg(long, value_name = "FILE", conflicts_with = "threads")]
+    agent: Option<PathBuf>,
     /// Run the ranks as threads of one process
     #[arg(long)]
     threads: bool,
@@ -93,9 +96,6 @@ pub(crate) struct Advect {
     /// This process is a rank of another one, which it talks to by its standard input and output
     #[arg(long, value_name = "RANK", hide = true)]
     as_rank: Option<u32>,
-    /// This process is the agent of another one, whose standard input is the memory of the ranks
-    #[arg(long, hide = true, conflicts_with = "as_rank")]
-    as_agent: bool,
 }
 
 const EXAMPLES: &str = paint::examples!(
@@ -104,7 +104,7 @@ const EXAMPLES: &str = paint::examples!(
     "umbra advect -d 3 --plot blobs.html"          "a space, with a page that shows blocks come and go";
     "umbra advect --dense"                         "the same without sparseness, to see what it saves";
     "umbra advect --split --reversed --delay 1ms"  "in another order, and with ranks that dawdle: the same bits";
-    "umbra advect --transport agent"               "with a process that looks out for what comes";
+    "umbra advect --transport agent"               "with an agent that looks out for what comes";
     "umbra advect --json | jq .live_fraction"      "figures for a script";
 );
 
@@ -123,7 +123,7 @@ enum Equation {
 enum Carrier {
     /// Memory that the ranks share
     Shm,
-    /// The same, and an agent that looks out for messages, so that a rank learns by one load that all are there
+    /// The same, and a process umbra-agent that looks out for messages, so that a rank learns by one load that all are there
     Agent,
 }
 
@@ -161,15 +161,12 @@ impl Advect {
         if let Some(rank) = self.as_rank {
             return children::be(&options, rank, out);
         }
-        if self.as_agent {
-            return children::attend(&options);
-        }
         let mut watch = Watch::new(!self.quiet && std::io::stderr().is_terminal(), &options);
         let begun = std::time::Instant::now();
         let outcome = if self.threads {
             advect::run(&options, |progress| watch.tell(progress))
         } else {
-            children::run(&options, |progress| watch.tell(progress))
+            children::run(&options, self.agent.as_deref(), |progress| watch.tell(progress))
         };
         let elapsed = begun.elapsed();
         watch.finish();

@@ -34,16 +34,22 @@ impl Programs {
         }
         let agent = match &options.agent {
             Some(agent) => agent.clone(),
-            None => {
-                let beside = rank.with_file_name(AGENT);
-                if env::var_os("CARGO").is_some() {
-                    // Cargo decides itself whether anything is to be done.
-                    build(&rank)?;
-                }
-                beside
-            }
+            None => return Ok(Programs { agent: Self::agent_beside(&rank)?, rank }),
         };
         if agent.is_file() { Ok(Programs { agent, rank }) } else { Err(JobError::NoProgram(agent)) }
+    }
+
+    /// The agent that lies beside an executable.
+    ///
+    /// # Errors
+    /// [`JobError::NoProgram`] saying what was looked for; [`JobError::AgentNotBuilt`].
+    pub fn agent_beside(executable: &Path) -> Result<PathBuf, JobError> {
+        if env::var_os("CARGO").is_some() {
+            // Cargo decides itself whether anything is to be done.
+            build(executable)?;
+        }
+        let agent = executable.with_file_name(AGENT);
+        if agent.is_file() { Ok(agent) } else { Err(JobError::NoProgram(agent)) }
     }
 }
 

@@ -18,7 +18,7 @@ use std::os::fd::OwnedFd;
 
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
-use rustix::process::{Pid, PidfdFlags};
+use rustix::process::{Pid, PidfdFlags, Signal};
 use umbra_core::atomic::{AtomicU64, Ordering};
 use umbra_core::crew::{Identity, Liveness, Member};
 
@@ -56,6 +56,17 @@ pub enum ProcessError {
         /// The reason.
         errno: Errno,
     },
+    /// The kernel refused to end it with another.
+    #[error("cannot ask to be ended with the process that started this one: {0}")]
+    Unbound(Errno),
+}
+
+/// Asks the kernel to kill this process when the one that has started it ends.
+///
+/// # Errors
+/// [`ProcessError::Unbound`].
+pub fn end_with_starter() -> Result<(), ProcessError> {
+    rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).map_err(ProcessError::Unbound)
 }
 
 impl ProcessId {

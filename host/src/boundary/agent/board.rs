@@ -16,7 +16,7 @@
 use umbra_core::atomic::{AtomicU64, Ordering};
 use umbra_core::crew::{Identity, Liveness as _, Member};
 
-use super::super::fabric::{Extent, LINE, PAGE};
+use super::super::extent::{Extent, LINE, PAGE};
 use super::super::transport::TransportError;
 use crate::sys::process::{ProcessError, ProcessId, Processes};
 use crate::sys::segment::Segment;

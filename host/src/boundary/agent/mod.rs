@@ -24,7 +24,8 @@ use std::time::{Duration, Instant};
 use umbra_core::atomic::Ordering;
 use umbra_core::boundary::{Entry, Message, Peer, Place, Vote};
 
-use super::fabric::{Extent, Fabric};
+use super::extent::Extent;
+use super::fabric::Fabric;
 use super::tasks;
 use super::transport::{Transport, TransportError};
 use crate::sys::segment::{Segment, SegmentError};

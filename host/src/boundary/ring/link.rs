@@ -5,7 +5,7 @@ use std::sync::Arc;
 use umbra_core::atomic::Ordering;
 use umbra_core::boundary::Vote;
 
-use super::super::fabric::PAGE;
+use super::super::extent::PAGE;
 use super::super::transport::TransportError;
 use crate::verbs::{
     Address, Completion, Depths, Domain, Piece, Port, Queue, Region, Remote, VerbsError, Work, WorkKind, WorkStatus,

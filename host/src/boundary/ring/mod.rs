@@ -27,7 +27,8 @@ use umbra_core::atomic::{AtomicU64, Ordering};
 use umbra_core::boundary::{Entry, HEAD, Message, Peer, Place, Vote, bitmap_bytes};
 use umbra_core::key::Access;
 
-use super::fabric::{Extent, Fabric};
+use super::extent::Extent;
+use super::fabric::Fabric;
 use super::transport::{Transport, TransportError};
 use crate::sys::segment::Segment;
 use crate::verbs::{Domain, Piece, Port, Region, Remote, VerbsError, Work};

@@ -1,17 +1,21 @@
 //! Ranks as processes: this executable again, with the shared segment as its standard input.
 //!
-//! A rank gets the arguments of the command, and its number; an agent, if there is one, gets the same and is one more process. It writes one JSON object a line: how far it is, and in the end
-//! its outcome or why it failed. The kernel kills it with the process that started it.
+//! A rank gets the arguments of the command, and its number. It writes one JSON object a line: how far it is, and in the end
+//! its outcome or why it failed. An agent, if there is one, is `umbra-agent` with the same standard input. The kernel kills
+//! all of them with the process that started them.
 
 use std::io::{self, BufRead as _, BufReader};
 use std::os::fd::{AsFd as _, OwnedFd};
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 use umbra::advect::{AdvectError, Options, Outcome, Progress, RankOutcome, run_within, summary};
-use umbra::boundary::{Agent, Fabric};
+use umbra::boundary::{Agent, Extent, Fabric};
+use umbra::job::Programs;
+use umbra::sys::process::end_with_starter;
 use umbra::sys::segment::{Mapping, Segment};
 
 use crate::cli::{Done, Failure, Out, print_json};
@@ -44,23 +48,47 @@ fn ended(rank: u32, why: impl ToString) -> AdvectError {
     AdvectError::Ended { rank, why: why.to_string() }
 }
 
-/// This program again, with the memory of the ranks as its standard input.
-fn start(segment: &Segment, arguments: &[&str]) -> Result<Child, String> {
-    let program = std::env::current_exe().map_err(|e| e.to_string())?;
+/// Starts a program with the memory of the ranks as its standard input.
+fn start(mut command: Command, segment: &Segment) -> Result<Child, String> {
     let share: OwnedFd = segment.share().map_err(|e| e.to_string())?;
-    let mut command = Command::new(program);
-    command.args(std::env::args_os().skip(1)).args(arguments).stdin(Stdio::from(share)).stdout(Stdio::piped());
-    command.spawn().map_err(|e| e.to_string())
+    command.stdin(Stdio::from(share)).stdout(Stdio::piped()).spawn().map_err(|e| e.to_string())
 }
 
-/// Runs all ranks as processes.
-pub(super) fn run(options: &Options, mut tell: impl FnMut(Progress)) -> Result<Outcome, AdvectError> {
+/// A rank: this program again.
+fn start_rank(rank: u32, segment: &Segment) -> Result<Child, String> {
+    let mut command = Command::new(std::env::current_exe().map_err(|e| e.to_string())?);
+    command.args(std::env::args_os().skip(1)).args(["--as-rank", &rank.to_string()]);
+    start(command, segment)
+}
+
+/// The agent's program; the one beside this program if none is named.
+fn agent_program(named: Option<&Path>) -> Result<PathBuf, String> {
+    let beside = || Programs::agent_beside(&std::env::current_exe()?).map_err(io::Error::other);
+    named.map_or_else(beside, |named| Ok(named.to_owned())).map_err(|e| e.to_string())
+}
+
+/// The agent of all ranks.
+fn start_agent(program: &Path, extent: Extent, segment: &Segment) -> Result<Child, AdvectError> {
+    let mut command = Command::new(program);
+    command.args(["--boundary", &extent.to_string()]);
+    let told = |error| AdvectError::Agent(format!("{}: {error}", program.display()));
+    start(command, segment).map_err(told)
+}
+
+/// Runs all ranks as processes; if they shall have an agent it is this program.
+pub(super) fn run(
+    options: &Options,
+    agent: Option<&Path>,
+    mut tell: impl FnMut(Progress),
+) -> Result<Outcome, AdvectError> {
     let extent = options.extent()?;
     let segment = if options.agent { Agent::segment(extent) } else { Fabric::segment(extent) }?;
+    // It may have to be built, which no rank shall wait for.
+    let agent = options.agent.then(|| agent_program(agent)).transpose().map_err(AdvectError::Agent)?;
     let mut ranks = Ranks(Vec::new());
     let (said, hear) = mpsc::channel();
     for rank in 0..options.ranks {
-        let mut child = start(&segment, &["--as-rank", &rank.to_string()]).map_err(|why| ended(rank, why))?;
+        let mut child = start_rank(rank, &segment).map_err(|why| ended(rank, why))?;
         let output = child.stdout.take();
         ranks.0.push(child);
         let said = said.clone();
@@ -77,9 +105,9 @@ pub(super) fn run(options: &Options, mut tell: impl FnMut(Progress)) -> Result<O
         });
     }
     drop(said);
-    if options.agent {
+    if let Some(program) = agent {
         // The ranks do without it if it ends early.
-        ranks.0.push(start(&segment, &["--as-agent"]).map_err(AdvectError::Agent)?);
+        ranks.0.push(start_agent(&program, extent, &segment)?);
     }
     let mut outcomes: Vec<Option<RankOutcome>> = (0..options.ranks).map(|_| None).collect();
     for (rank, line) in hear {
@@ -101,7 +129,7 @@ pub(super) fn run(options: &Options, mut tell: impl FnMut(Progress)) -> Result<O
 
 /// The memory of the ranks, for a process that ends with the one that started it.
 fn memory(options: &Options) -> Result<Arc<Segment>, Failure> {
-    rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL)).map_err(Failure::failed)?;
+    end_with_starter().map_err(Failure::failed)?;
     let extent = options.extent().map_err(Failure::failed)?;
     let memory = io::stdin().as_fd().try_clone_to_owned().map_err(Failure::failed)?;
     let bytes = if options.agent { Agent::bytes(extent) } else { extent.bytes() };
@@ -124,12 +152,4 @@ pub(super) fn be(options: &Options, rank: u32, out: Out<'_>) -> Done {
         Ok(outcome) => say(&Line::Done(Box::new(outcome))).map(|()| ExitCode::SUCCESS),
         Err(error) => say(&Line::Failed(error.to_string())).map(|()| ExitCode::FAILURE),
     }
-}
-
-/// Is the agent of all ranks, until it is killed.
-pub(super) fn attend(options: &Options) -> Done {
-    let (segment, extent) = (memory(options)?, options.extent().map_err(Failure::failed)?);
-    let mut agent = Agent::attach(segment, extent).map_err(Failure::failed)?;
-    agent.attend(|| true).map_err(Failure::failed)?;
-    Ok(ExitCode::SUCCESS)
 }

@@ -1,0 +1,121 @@
+//! How large the memory of a fabric is, and how it is written in a command line.
+//!
+//! ```
+//! use umbra::boundary::Extent;
+//! let extent: Extent = "4,2,65536".parse()?;
+//! assert_eq!(extent, Extent { ranks: 4, slots: 2, message: 65_536 });
+//! assert_eq!(extent.to_string(), "4,2,65536");
+//! assert!("4,2".parse::<Extent>().is_err() && "0,2,64".parse::<Extent>().is_err());
+//! # Ok::<(), umbra::boundary::ExtentError>(())
+//! ```
+
+use std::fmt;
+use std::str::FromStr;
+
+/// Bytes that words which different ranks write are kept apart.
+pub(super) const LINE: usize = 128;
+/// Words of a stamp line, the most slots that a pair can have.
+pub(super) const STAMPS: u32 = (LINE / 8) as u32;
+pub(super) const PAGE: usize = 4096;
+
+/// How large a fabric is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Extent {
+    /// Ranks.
+    pub ranks: u32,
+    /// Slots of each ordered pair.
+    pub slots: u32,
+    /// Bytes of the largest message of a pair, its head counted.
+    pub message: u32,
+}
+
+impl Extent {
+    pub(super) fn capacity(&self) -> usize {
+        (self.message as usize).next_multiple_of(PAGE)
+    }
+
+    fn pairs(&self) -> usize {
+        self.ranks as usize * self.ranks as usize
+    }
+
+    pub(super) fn stamps(&self) -> usize {
+        self.ranks as usize * 2 * LINE
+    }
+
+    pub(super) fn areas(&self) -> usize {
+        (self.stamps() + self.pairs() * LINE).next_multiple_of(PAGE)
+    }
+
+    /// With as many slots as a pair can have.
+    pub(super) fn usable(self) -> Extent {
+        Extent { slots: self.slots.clamp(1, STAMPS), ..self }
+    }
+
+    /// Bytes of the segment: of addresses, not of memory.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.areas() + self.pairs() * self.slots as usize * 2 * self.capacity()
+    }
+}
+
+impl fmt::Display for Extent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Extent { ranks, slots, message } = self;
+        write!(f, "{ranks},{slots},{message}")
+    }
+}
+
+/// Most ranks of a text: the memory of so many can be counted in bytes, whatever the rest.
+const RANKS: u32 = 4096;
+
+/// A text that is no extent.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error(
+    "{0:?} is no extent: write ranks (1 to {RANKS}), slots of a pair (1 to {STAMPS}) and bytes of the largest message, with \
+     commas between"
+)]
+pub struct ExtentError(String);
+
+impl FromStr for Extent {
+    type Err = ExtentError;
+
+    fn from_str(text: &str) -> Result<Extent, ExtentError> {
+        let numbers: Option<Vec<u32>> = text.split(',').map(|number| number.parse().ok()).collect();
+        match numbers.as_deref() {
+            Some(&[ranks @ 1..=RANKS, slots @ 1..=STAMPS, message @ 1..=u32::MAX]) => {
+                Ok(Extent { ranks, slots, message })
+            }
+            _ => Err(ExtentError(text.to_owned())),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::boundary::Agent;
+
+    #[test]
+    fn a_text_is_an_extent_or_is_refused_and_no_extent_of_a_text_is_too_large_to_count() {
+        let largest = Extent { ranks: RANKS, slots: STAMPS, message: u32::MAX };
+        assert_eq!(largest.to_string().parse(), Ok(largest));
+        assert!(Agent::bytes(largest) > largest.bytes() && largest.bytes() > 1 << 60);
+        for text in [
+            "",
+            "1",
+            "1,1",
+            "1,1,1,1",
+            "0,1,1",
+            "1,0,1",
+            "1,1,0",
+            "4097,1,1",
+            "1,17,1",
+            "1,1,4294967296",
+            "a,1,1",
+            "-1,1,1",
+        ] {
+            let error = text.parse::<Extent>().unwrap_err().to_string();
+            assert!(error.starts_with(&format!("{text:?} is no extent: ")), "{error}");
+        }
+    }
+}
