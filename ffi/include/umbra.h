@@ -86,7 +86,7 @@ extern "C" {
 #define UMBRA_EENDED 130            /* the other end of the conversation has said everything, or listens no more */
 #define UMBRA_EPARTLY 131           /* a part of the message was sent; the rest goes before what is sent next */
 #define UMBRA_ENOGATEWAY 132        /* no gateway is registered for the host */
-#define UMBRA_ELOST 133             /* gateway of the other host is not reached, or died: was the call carried out? nobody knows */
+#define UMBRA_ELOST 133             /* gateway of the other host not reached, or dead: nobody knows what was done */
 
 /* ---- the library ---- */
 
@@ -473,9 +473,10 @@ typedef uint64_t umbra_gateway;     /* one that it is, for others */
 /* What a reference of another host names is attached by umbra_*_attach_anywhere, through the gateway of that host, and used by
  * the calls for what is at hand, with their codes, deadlines and order; each is carried out there, by the gateway. Further codes:
  * -UMBRA_ELOST: the gateway died, was not reached in time, or said nothing until two seconds after the deadline; the next call
- * makes a new line to it, or to the one that is registered then. -UMBRA_ETIMEOUT: also if 16 calls wait with the same handle. -UMBRA_ENEVER: also for more than the 65,472
- * bytes that a gateway carries in a message. -UMBRA_ENONLOCAL: what is done there only, such as destroying it.
- * A call without a timeout waits some seconds for an answer at most. The wait mode is of no account: gateways wait asleep. */
+ * makes a new line to it, or to the one that is registered then. -UMBRA_ETIMEOUT: also if 16 calls wait with the same handle.
+ * -UMBRA_ENEVER: also for more than the 65,472 bytes that a gateway carries in a message. -UMBRA_ENONLOCAL: what is done there
+ * only, such as destroying it. A call without a timeout waits some seconds for an answer at most. The wait mode is of no account:
+ * gateways wait asleep. */
 struct umbra_gateways_options {
     size_t size;                    /* sizeof(struct umbra_gateways_options) */
     const char *secret;             /* file with the job's secret; gateways and those who use them have the same */
@@ -537,7 +538,8 @@ struct umbra_pool_statistics {
     uint64_t allocations;
 };
 
-/* A number for a pool or a channel that nobody else has drawn: it is random. */
+/* A number for a pool or a channel that nobody else has drawn: it is random. What a process made with a number has it until it is
+ * destroyed or released by the handle that made it. */
 int umbra_uid_draw(uint64_t *uid);
 
 /* Makes a pool; name has 1 to 29 bytes without a slash, or is NULL. What dead processes left beside it is removed first. */
