@@ -12,6 +12,7 @@ pub mod fake_card;
 pub mod far;
 pub mod firmware;
 pub mod hostile;
+pub mod hosts;
 pub mod machine;
 pub mod memory_server;
 pub mod owned;

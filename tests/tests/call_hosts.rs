@@ -1,120 +1,21 @@
 //! Chained calls over members on several hosts: agents as processes that speak TCP to each other (scenarios 33, 63 to 65).
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
-use std::fmt::Write as _;
-use std::fs;
-use std::io::{BufRead as _, BufReader};
-use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
-use umbra::admin::{self, Body as _, ops};
-use umbra::ask::{Asker, Target};
 use umbra::call::probe::{self, Fault};
 use umbra::call::{Failure, Member, Number, Operator, Reply, Station, WaitError, below, built_in, reduction};
-use umbra::link::{Address, socket_path};
-use umbra::secret::Secret;
 use umbra_core::chain::{Call, Code, Node, Plan, StartError};
-use umbra_core::peer::Sp;
 use umbra_core::time::Lapse;
 use umbra_core::tree::Shape;
 use umbra_tests::call::{Act, call, header, member};
-use umbra_tests::rig::{self, Scratch};
+use umbra_tests::hosts::Hosts;
 
 const LONG: Duration = Duration::from_secs(30);
 /// The time of calls whose failure must be known long before.
 const BUDGET: Lapse = Lapse::from_secs(20);
-
-/// A port that is free, and that nobody is given who asks for any.
-fn port() -> u16 {
-    static NEXT: AtomicU16 = AtomicU16::new(0);
-    // Programs that run at once begin at different places.
-    let first = 16_000 + (std::process::id() % 128) as u16 * 120;
-    let tries = (0..1000).map(|_| first + NEXT.fetch_add(1, Ordering::Relaxed));
-    tries.into_iter().find(|&port| TcpListener::bind(("127.0.0.1", port)).is_ok()).unwrap()
-}
-
-/// Agents that each believe to be alone on a host, and reach each other over TCP.
-struct Hosts {
-    scratch: Scratch,
-    residents: u32,
-    agents: Vec<Child>,
-}
-
-impl Drop for Hosts {
-    fn drop(&mut self) {
-        for agent in &mut self.agents {
-            let _ = agent.kill();
-            let _ = agent.wait();
-        }
-    }
-}
-
-impl Hosts {
-    fn start(name: &str, hosts: u32, residents: u32) -> Hosts {
-        let scratch = Scratch::new(name);
-        Secret::random().unwrap().create(&scratch.path().join("secret")).unwrap();
-        let ports: Vec<u16> = (0..2 * hosts).map(|_| port()).collect();
-        let mut config = "# Format version: 1\n".to_owned();
-        for (host, ports) in ports.chunks(2).enumerate() {
-            writeln!(config, "node{host},bf{host}:127.0.0.1:{}:{}", ports[0], ports[1]).unwrap();
-        }
-        fs::write(scratch.path().join("job.cfg"), config).unwrap();
-        let mut all = Hosts { scratch, residents, agents: Vec::new() };
-        for host in 0..hosts {
-            let agent = all.agent(host);
-            all.agents.push(agent);
-        }
-        all
-    }
-
-    /// Starts the agent of a host, and waits until it is ready.
-    fn agent(&self, host: u32) -> Child {
-        let sockets = self.scratch.path().join(format!("host{host}"));
-        let _ = fs::create_dir(&sockets);
-        let mut child = Command::new(&rig::programs().1)
-            .args(["--service-process", &host.to_string(), "--members", &self.residents.to_string()])
-            .args(["--deadline-ms", "60000", "--here", &format!("bf{host}"), "--config"])
-            .args([self.scratch.path().join("job.cfg").as_os_str(), "--secret-file".as_ref()])
-            .args([self.scratch.path().join("secret").as_os_str(), "--sockets".as_ref(), sockets.as_os_str()])
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let line = BufReader::new(child.stdout.take().unwrap()).lines().next().unwrap().unwrap();
-        assert!(line.contains("ready"), "{line}");
-        child
-    }
-
-    fn asker(&self, host: u32) -> Asker {
-        let secret = Secret::read(&self.scratch.path().join("secret")).unwrap();
-        let sp = Sp(host);
-        let address = Address::Unix(socket_path(&self.scratch.path().join(format!("host{host}")), sp));
-        Asker::connect(secret, vec![Target { sp, address }], Lapse::from_secs(30)).unwrap()
-    }
-
-    /// The meeting place of a host.
-    fn meet(&self, host: u32) -> Station {
-        let (body, descriptor) = self.asker(host).call_for(0, ops::CALLS, &[], Lapse::from_secs(30)).unwrap();
-        assert_eq!(admin::Calls::from_body(&body).unwrap().residents, self.residents);
-        Station::attach(descriptor).unwrap()
-    }
-
-    /// A figure of an agent by its name.
-    fn figure(&self, host: u32, name: &str) -> u64 {
-        let body = self.asker(host).call(0, ops::STATUS, &[], Lapse::from_secs(30)).unwrap();
-        let text = String::from_utf8(body).unwrap();
-        let line = text.lines().find_map(|line| line.strip_prefix(name)).unwrap();
-        line.trim().parse().unwrap()
-    }
-
-    fn kill(&mut self, host: usize) {
-        self.agents[host].kill().unwrap();
-        self.agents[host].wait().unwrap();
-    }
-}
 
 /// Somebody on a host who makes calls over all others.
 struct Maker {
@@ -260,7 +161,7 @@ fn s64_a_killed_agent_is_named_in_mid_call_and_the_others_go_on() {
     let rest = members[..16].to_vec();
     assert!(maker.reply(&built_in::barrier(&rest)).is_empty());
     // Another life of that agent takes part as a new one.
-    hosts.agents[2] = hosts.agent(2);
+    hosts.restart(2);
     let _ = hosts.meet(2);
     let until = Instant::now() + LONG;
     // The others hear of it one after the other.

@@ -276,22 +276,6 @@ impl<'a> Request<'a> {
     }
 }
 
-/// The call whose request a message is, if it is one: for whoever watches a network.
-#[must_use]
-pub fn peek_request(message: &[u8]) -> Option<CallId> {
-    let head = Head::parse(&mut Reader::new(message)).ok()?;
-    (head.kind == Kind::Request).then_some(head.call)
-}
-
-/// The answer of a member that has no room for this request, in the first bytes of `to`: for whoever carries messages and
-/// finds that one cannot go on. Its maker sends the request again a little later. `None` if the message is no request; any
-/// other message must not be lost.
-#[must_use]
-pub fn busy(message: &[u8], to: &mut [u8]) -> Option<usize> {
-    let head = Head::parse(&mut Reader::new(message)).ok().filter(|head| head.kind == Kind::Request)?;
-    Head { attempt: head.attempt, ..Head::new(Kind::Busy, head.call, head.edge) }.emit_bare(to).ok()
-}
-
 /// A span as data.
 pub(super) fn span_bytes(span: Span) -> [u8; SPAN] {
     crate::codec::filled(|to| {

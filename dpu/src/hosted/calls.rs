@@ -40,6 +40,9 @@ const BATCH: usize = 64;
 /// Messages that can wait in an inbox, and bytes of the longest one.
 const MESSAGES: u32 = 16;
 const MESSAGE_BYTES: u32 = 8 << 10;
+/// Bytes in which each member can offer data, and this process keeps what members elsewhere offer to those here; no memory is
+/// used before that.
+const OFFER_BYTES: u64 = 4 << 20;
 /// When a message that found an inbox full is tried again.
 const AGAIN: Lapse = Lapse::from_micros(500);
 /// Bytes of a member's value.
@@ -94,7 +97,8 @@ impl Calls {
     /// [`CallsError`].
     fn start(residents: u16, (place, places): (u32, u32), ringer: Ringer) -> Result<Calls, CallsError> {
         let seats = 2 * residents + GUESTS + DOOR;
-        let shape = Shape { messages: MESSAGES, message_bytes: MESSAGE_BYTES, ..Shape::new(seats) };
+        let (messages, message_bytes, offer_bytes) = (MESSAGES, MESSAGE_BYTES, OFFER_BYTES);
+        let shape = Shape { messages, message_bytes, offer_bytes, ..Shape::new(seats) };
         let shape = shape.joined(place, places);
         let station = Station::create("umbra-calls", shape)?;
         let capacities = Capacities { call_bytes: CALL_BYTES, ..Capacities::new(shape.all) };

@@ -57,7 +57,10 @@ impl Process {
             }
             (CONNECT, _) => self.on_connect(link, token, body),
             (ops::CALLS, _) => self.on_calls(link, token),
-            (border::ops::GREET | border::ops::SIT | border::ops::MESSAGE, Some(LinkParty::Peer(peer))) => {
+            (
+                border::ops::GREET | border::ops::SIT | border::ops::MESSAGE | border::ops::PULL | border::ops::DATA,
+                Some(LinkParty::Peer(peer)),
+            ) => {
                 if let PeerKind::Service(sp) = peer.kind() {
                     self.on_call_frame(link, sp, op, body);
                 }

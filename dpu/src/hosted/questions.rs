@@ -102,6 +102,8 @@ impl Process {
             line("call_requests_refused", crossed.refused);
             line("call_messages_stale", crossed.stale);
             line("call_messages_lost", crossed.lost);
+            line("call_bytes_given", crossed.given_bytes);
+            line("call_bytes_fetched", crossed.fetched_bytes);
         }
         line("wakeups", self.driver.wakeups());
         for (status, count) in &self.failures {

@@ -11,7 +11,7 @@
 //! ```
 //!
 //! Whoever drives it has the links; one to each other place, in order, that loses nothing while it is up. What goes over
-//! them are three [kinds of frames](ops), which the driver only carries:
+//! them are five [kinds of frames](ops), which the driver only carries:
 //!
 //! * A place that has a link greets: who sits there now. After that it tells each change, in order with the messages, so that
 //!   a death comes after everything that the dead one sent.
@@ -19,19 +19,27 @@
 //!   another greeting, and as other lives: nothing of what was under way before is taken for something new.
 //! * Whoever has no room makes nobody wait: a request that cannot go on is answered as refused for lack of room, and its
 //!   sender makes it again a little later. Answers are few, because requests are bounded, and are kept until there is room.
+//! * Data that a member [offers](super::offer) follows the request that names it, in pieces that the other place asks for; the
+//!   request goes on there when they have come.
 //!
 //! Invariants: a message is put only into the inbox of the life that it was sent to; a frame speaks only for members of the
 //! place that it came from.
 
+mod data;
 mod error;
+mod fetch;
+mod give;
+mod greet;
 mod inboxes;
 
-use umbra_core::chain::{Life, Node, busy};
+use umbra_core::chain::{Life, Node, busy, peek_answer, peek_cancel};
 use umbra_core::channel::Header;
 use umbra_core::codec::{Reader, Writer};
 use umbra_core::wire::Op;
 
 pub use self::error::BorderError;
+use self::fetch::Fetch;
+use self::give::Give;
 use self::inboxes::{Inboxes, Put, header, turned};
 use super::join::JoinError;
 use super::outgoing::{Outgoing, Record, Sits, record};
@@ -49,6 +57,10 @@ pub mod ops {
     pub const SIT: Op = Op(0x0602);
     /// A message from a member there to one here.
     pub const MESSAGE: Op = Op(0x0603);
+    /// The sender wants a piece of data that a member here offers.
+    pub const PULL: Op = Op(0x0604);
+    /// The next bytes of a piece that was asked for, or word that they do not come.
+    pub const DATA: Op = Op(0x0605);
 }
 
 /// Bytes of a frame before its message.
@@ -78,6 +90,10 @@ pub struct Crossings {
     pub stale: u64,
     /// Messages dropped that came for a member that takes nothing out of its inbox, behind a thousand others.
     pub lost: u64,
+    /// Bytes of data offered here that went to other places.
+    pub given_bytes: u64,
+    /// Bytes of data offered elsewhere that came here.
+    pub fetched_bytes: u64,
 }
 
 /// The border of one place.
@@ -97,6 +113,9 @@ pub struct Border {
     at: usize,
     /// News that go to this place and those after it.
     news: Option<(Sits, u32)>,
+    /// Offered data of members elsewhere, and of members here. `None`: nobody can offer any.
+    fetch: Option<Fetch>,
+    give: Give,
     crossings: Crossings,
     scratch: Vec<u8>,
 }
@@ -124,6 +143,8 @@ impl Border {
             taken: Vec::new(),
             at: 0,
             news: None,
+            fetch: (shape.offer_bytes > 0).then(|| Fetch::new(station, door)).transpose()?,
+            give: Give::default(),
             crossings: Crossings::default(),
             scratch: vec![0; shape.message_bytes as usize],
         })
@@ -131,8 +152,9 @@ impl Border {
 
     /// What crossed so far.
     #[must_use]
-    pub const fn crossings(&self) -> Crossings {
-        self.crossings
+    pub fn crossings(&self) -> Crossings {
+        let fetched_bytes = self.fetch.as_ref().map_or(0, Fetch::bytes);
+        Crossings { given_bytes: self.give.bytes(), fetched_bytes, ..self.crossings }
     }
 
     /// Whether there is nothing to [poll](Self::poll) now.
@@ -141,13 +163,16 @@ impl Border {
         self.at >= self.taken.len()
             && self.news.is_none()
             && self.outgoing.is_empty()
+            && self.give.is_idle()
+            && self.fetch.as_ref().is_none_or(Fetch::is_idle)
             && !self.ways.iter().any(|way| way.is_up && !way.has_greeted)
     }
 
-    /// Whether messages wait for room here, so that [`flush`](Self::flush) is to be called again soon.
+    /// Whether anything waits for room here or on a link, so that [`flush`](Self::flush) and [`poll`](Self::poll) are to be
+    /// called again soon.
     #[must_use]
     pub fn is_waiting(&self) -> bool {
-        self.inboxes.are_waited_for()
+        self.inboxes.are_waited_for() || self.give.is_stalled()
     }
 
     /// There is a new link to a place.
@@ -174,6 +199,7 @@ impl Border {
         }
         // What waits of the dead must not come after the news of their death.
         self.inboxes.forget(|sender| shape.place(sender) == place);
+        self.part_data(place);
         for node in shape.nodes().filter(|&node| shape.place(node) == place) {
             self.sit(Sits { node, life: Life(0) });
         }
@@ -206,56 +232,18 @@ impl Border {
                 let node = Node(from.u32().map_err(malformed)?);
                 let life = Life(from.u32().map_err(malformed)?);
                 self.of(place, node)?;
+                if let Some(fetch) = &mut self.fetch {
+                    fetch.gone(|other| other == node);
+                }
                 self.sit(Sits { node, life });
                 Ok(())
             }
             ops::MESSAGE if has_met => self.on_message(place, body),
+            ops::PULL if has_met => self.on_pull(place, body),
+            ops::DATA if has_met => self.on_data(place, body),
             // Of a way that is lost.
             _ => Ok(()),
         }
-    }
-
-    /// A frame may speak only for members of the place that it came from.
-    fn of(&self, place: u32, node: Node) -> Result<(), BorderError> {
-        let shape = self.station.shape();
-        let is_its = node.0 < shape.all && shape.place(node) == place && !shape.is_here(node);
-        if is_its { Ok(()) } else { Err(BorderError::Malformed) }
-    }
-
-    fn greeting(&self, to: &mut [u8]) -> Option<usize> {
-        let shape = self.station.shape();
-        let mut to = Writer::new(to);
-        for word in [shape.first, shape.members.into(), shape.all, shape.message_bytes] {
-            to.u32(word).ok()?;
-        }
-        for node in shape.here() {
-            to.u32(self.lives.get(node.index()).map_or(0, |lives| lives.1.0)).ok()?;
-        }
-        Some(to.len())
-    }
-
-    fn on_greeting(&mut self, place: u32, body: &[u8]) -> Result<(), BorderError> {
-        let mut from = Reader::new(body);
-        let mut word = || from.u32().map_err(|_| BorderError::Malformed);
-        let (first, theirs, all, bytes) = (word()?, word()?, word()?, word()?);
-        let shape = self.station.shape();
-        let ours = u32::from(shape.members);
-        if (theirs, all, bytes) != (ours, shape.all, shape.message_bytes) {
-            return Err(BorderError::Differs { theirs, bytes, ours });
-        }
-        if ours.checked_mul(place) != Some(first) {
-            return Err(BorderError::Malformed);
-        }
-        self.of(place, Node(first))?;
-        self.part(place);
-        for node in (first..).take(ours as usize).map(Node) {
-            let life = Life(from.u32().map_err(|_| BorderError::Malformed)?);
-            self.sit(Sits { node, life });
-        }
-        if let Some(way) = self.ways.get_mut(place as usize) {
-            way.has_met = true;
-        }
-        Ok(())
     }
 
     fn on_message(&mut self, place: u32, body: &[u8]) -> Result<(), BorderError> {
@@ -278,16 +266,30 @@ impl Border {
         }
         self.crossings.received += 1;
         let header = header((sender, life), (to, meant));
+        if self.is_carried(place, header, message) {
+            return Ok(());
+        }
+        if let (Some(call), Some(fetch)) = (peek_cancel(message), &mut self.fetch) {
+            fetch.over(call, sender, to);
+        }
+        self.hand_in(header, message);
+        Ok(())
+    }
+
+    /// Puts a message into the inbox of its receiver.
+    fn hand_in(&mut self, header: Header, message: &[u8]) {
+        let to = Node((header.hints >> 32) as u32);
         match self.inboxes.put(to, header, message, &mut self.scratch) {
             Put::Taken => {}
-            Put::Refused(len) => {
-                self.crossings.refused += 1;
-                // Back to where it came from, as if its receiver had said so.
-                self.outgoing.answer(&turned(&header), self.scratch.get(..len).unwrap_or_default());
-            }
+            Put::Refused(len) => self.refuse(header, len),
             Put::Lost => self.crossings.lost += 1,
         }
-        Ok(())
+    }
+
+    /// Back to where it came from goes a refusal of so many bytes, as if its receiver had said so.
+    fn refuse(&mut self, header: Header, len: usize) {
+        self.crossings.refused += 1;
+        self.outgoing.answer(&turned(&header), self.scratch.get(..len).unwrap_or_default());
     }
 
     /// Puts what waits into inboxes that have room by now; whether anything went.
@@ -300,11 +302,11 @@ impl Border {
     ///
     /// `to` holds 16 bytes more than the longest message, and 16 more than four a seat here.
     pub fn poll(&mut self, has_room: impl Fn(u32) -> bool, to: &mut [u8]) -> Option<(u32, Op, usize)> {
-        if let Some(place) = self.ways.iter().position(|way| way.is_up && !way.has_greeted) {
-            let len = self.greeting(to)?;
-            self.ways.get_mut(place)?.has_greeted = true;
-            return Some((place as u32, ops::GREET, len));
-        }
+        let greeting = self.poll_greeting(to);
+        greeting.or_else(|| self.poll_message(&has_room, to)).or_else(|| self.poll_data(&has_room, to))
+    }
+
+    fn poll_message(&mut self, has_room: &impl Fn(u32) -> bool, to: &mut [u8]) -> Option<(u32, Op, usize)> {
         loop {
             if let Some((sits, place)) = self.news.take() {
                 let next = self.ways.iter().enumerate().skip(place as usize).find(|(_, way)| way.is_up);
@@ -326,11 +328,19 @@ impl Border {
                     if let Some(lives) = self.lives.get_mut(sits.node.index()) {
                         *lives = (sits.life, sits.life);
                     }
+                    if let Some(fetch) = &mut self.fetch {
+                        fetch.gone(|node| node == sits.node);
+                    }
                     self.news = Some((sits, 0));
                 }
                 Record::Message(header, message) => {
                     let (node, meant) = (Node((header.hints >> 32) as u32), Life(header.hints as u32));
                     let place = self.station.shape().place(node);
+                    if let Some(fetch) = self.fetch.as_mut().filter(|fetch| !fetch.is_empty())
+                        && let Some(call) = peek_answer(message)
+                    {
+                        fetch.over(call, node, Node(header.sender as u32));
+                    }
                     let Some(&(life, real)) = self.lives.get(node.index()) else { continue };
                     if meant != Life(0) && (meant != life || real == Life(0)) {
                         self.crossings.stale += 1;
@@ -355,12 +365,14 @@ impl Border {
                         }
                     }
                     self.crossings.sent += 1;
-                    let mut to = Writer::new(to);
+                    let mut frame = Writer::new(to);
                     for word in [header.sender as u32, (header.sender >> 32) as u32, node.0, real.0] {
-                        to.u32(word).ok()?;
+                        frame.u32(word).ok()?;
                     }
-                    to.bytes(message).ok()?;
-                    return Some((place, ops::MESSAGE, to.len()));
+                    frame.bytes(message).ok()?;
+                    let len = frame.len();
+                    self.restore(to.get_mut(ADDRESS..len).unwrap_or_default());
+                    return Some((place, ops::MESSAGE, len));
                 }
             }
         }

@@ -67,8 +67,9 @@ pub enum ReadError {
     /// It came with the request.
     #[error("the data came with the request: read it there")]
     NotOffered,
-    /// Its maker has taken it back, or is another one by now; what was read of it counts for nothing.
-    #[error("the data was taken back by its maker, so its call is over")]
+    /// Its maker has taken it back, or is another one by now, or the way to the host where it lies was lost; what was read of
+    /// it counts for nothing.
+    #[error("the data was taken back by its maker, or its host was lost: its call is over")]
     Gone,
     /// It has fewer bytes.
     #[error(transparent)]
@@ -136,24 +137,44 @@ impl Shelf {
     }
 
     fn offer(&mut self, station: &Station, bytes: &[u8]) -> Result<Offer, OfferError> {
+        let mut offer = self.reserve(bytes.len() as u64)?;
+        let laid = self.fill(station, &offer, 0, bytes).and_then(|()| self.lay(station, &mut offer));
+        if let Err(error) = laid {
+            self.take_back(station, &offer);
+            return Err(error.into());
+        }
+        self.copied += bytes.len() as u64;
+        Ok(offer)
+    }
+
+    /// Memory for so many bytes, which nobody sees before they are [laid](Self::lay).
+    pub(super) fn reserve(&mut self, len: u64) -> Result<Offer, OfferError> {
         let slot = (!self.taken).trailing_zeros() as usize;
         if slot >= OFFERS {
             return Err(OfferError::TooMany);
         }
         let owner = Peer::rank(WorldRank(self.node.0)).ok_or(StationError::NoSeat(self.node))?;
-        let extent = self.memory.alloc(bytes.len() as u64)?;
-        let area = station.offered(self.node)?;
-        if area.write(extent.offset as usize, bytes).is_err() {
-            return Err(StationError::NotStation.into());
-        }
-        self.copied += bytes.len() as u64;
+        let extent = self.memory.alloc(len)?;
         self.taken |= 1 << slot;
-        let serial = station.offer(self.node, slot)?.lay(extent.offset, bytes.len() as u64);
-        let key = Key::new(owner, slot as u32, generation(serial));
-        Ok(Offer { slot, extent, span: Span { key, offset: 0, len: bytes.len() as u64 } })
+        Ok(Offer { slot, extent, span: Span { key: Key::new(owner, slot as u32, 0), offset: 0, len } })
     }
 
-    fn take_back(&mut self, station: &Station, offer: &Offer) {
+    /// Writes a part of such memory.
+    pub(super) fn fill(&self, station: &Station, offer: &Offer, at: u64, bytes: &[u8]) -> Result<(), StationError> {
+        let end = at.checked_add(bytes.len() as u64).filter(|&end| end <= offer.span.len);
+        let start = end.and_then(|_| usize::try_from(offer.extent.offset + at).ok()).ok_or(StationError::NotStation)?;
+        station.offered(self.node)?.write(start, bytes).map_err(|_| StationError::NotStation)
+    }
+
+    /// From now on it is read.
+    pub(super) fn lay(&self, station: &Station, offer: &mut Offer) -> Result<(), StationError> {
+        let serial = station.offer(self.node, offer.slot)?.lay(offer.extent.offset, offer.span.len);
+        let key = offer.span.key;
+        offer.span.key = Key::new(key.owner(), key.region(), generation(serial));
+        Ok(())
+    }
+
+    pub(super) fn take_back(&mut self, station: &Station, offer: &Offer) {
         if let Ok(slot) = station.offer(self.node, offer.slot) {
             slot.take_back();
         }
@@ -190,7 +211,10 @@ impl Slot<'_> {
 pub fn look<R>(station: &Station, data: Data<'_>, act: impl FnOnce(Bytes<'_>) -> R) -> Result<R, ReadError> {
     let Data::Span(span) = data else { return Err(ReadError::NotOffered) };
     let (node, at) = (Node(span.key.owner().to_bits()), span.key.region() as usize);
-    if at >= OFFERS || station.shape().offer_bytes == 0 {
+    let shape = station.shape();
+    // What lies on another host is here only as long as a border has fetched it, and then has another key.
+    let is_elsewhere = node.0 < shape.all && !shape.is_here(node);
+    if at >= OFFERS || shape.offer_bytes == 0 || is_elsewhere {
         return Err(ReadError::Gone);
     }
     let slot = station.offer(node, at)?;

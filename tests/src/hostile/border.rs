@@ -7,8 +7,10 @@
 
 use umbra::call::border::{Border, BorderError, ops};
 use umbra::call::{Capacities, Member, Outgoing, Shape, Station};
-use umbra_core::chain::{Node, Plan, Verdict};
+use umbra_core::chain::{Data, Node, Plan, Verdict};
 use umbra_core::codec::Reader;
+use umbra_core::key::{Key, Span};
+use umbra_core::peer::{Peer, WorldRank};
 use umbra_core::wire::Op;
 
 use crate::chain::{Planned, World, sum_over};
@@ -30,11 +32,15 @@ const PLACE: u8 = 1 << 2;
 const GREET: u8 = 2;
 const SIT: u8 = 2 | 1 << 4;
 const MESSAGE: u8 = 2 | 2 << 4;
+/// With this, of the operations that move data.
+const MORE: u8 = 1 << 7;
+const PULL: u8 = 2 | MORE;
+const DATA: u8 = 2 | 1 << 4 | MORE;
 /// The link takes no requests.
 const FULL: u8 = 1 << 6;
 
 const fn shape() -> Shape {
-    Shape { messages: 4, message_bytes: 512, ..Shape::new(SEATS) }.joined(0, 2)
+    Shape { messages: 4, message_bytes: 512, offer_bytes: 4096, ..Shape::new(SEATS) }.joined(0, 2)
 }
 
 fn step(script: &mut Vec<u8>, what: u8, body: &[u8]) {
@@ -47,6 +53,12 @@ fn words(words: &[u32]) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_le_bytes()).collect()
 }
 
+fn greeting() -> Vec<u8> {
+    let shape = shape();
+    let lives = [1; SEATS as usize];
+    words(&[[3, SEATS.into(), shape.all, shape.message_bytes].as_slice(), &lives].concat())
+}
+
 /// A greeting, and a call of a member there over the one here and another there; then the first dies, or the link is lost.
 pub(super) fn seeds() -> Vec<Vec<u8>> {
     let mut world = World::new(6, 1);
@@ -57,10 +69,7 @@ pub(super) fn seeds() -> Vec<Vec<u8>> {
     let conversation = |full: u8| {
         let mut script = Vec::new();
         step(&mut script, LINK, &[]);
-        let shape = shape();
-        let lives = [1; SEATS as usize];
-        let greeting = [[3, SEATS.into(), shape.all, shape.message_bytes].as_slice(), &lives].concat();
-        step(&mut script, GREET, &words(&greeting));
+        step(&mut script, GREET, &greeting());
         let heard = world.heard.iter().filter(|(to, _)| *to == HERE);
         for ((_, message), from) in heard.zip(THERE) {
             // For the life of whoever is the first to sit here.
@@ -74,7 +83,31 @@ pub(super) fn seeds() -> Vec<Vec<u8>> {
     step(&mut death, SIT, &words(&[THERE[0].0, 2]));
     step(&mut loss, GONE, &[]);
     step(&mut loss, LINK, &[]);
-    vec![conversation(0), death, loss]
+    vec![conversation(0), death, loss, fetched(0, 600, &[400, 200]), fetched(u64::MAX - 300, 600, &[])]
+}
+
+/// A request over data that lies there, which comes in parts; and a piece is asked for of what nobody here offers.
+fn fetched(offset: u64, len: u64, parts: &[usize]) -> Vec<u8> {
+    let owner = Peer::rank(WorldRank(THERE[0].0)).expect("a small number");
+    let span = Span { key: Key::new(owner, 0, 1), offset, len };
+    let mut world = World::new(6, 1);
+    world.spy = true;
+    let mut planned = Planned { root: THERE[0], ..sum_over([THERE[0].0, HERE.0]) };
+    planned.call.data = Data::Span(span);
+    world.call(&planned);
+    let mut script = Vec::new();
+    step(&mut script, LINK, &[]);
+    step(&mut script, GREET, &greeting());
+    let address = words(&[THERE[0].0, 1, HERE.0, 0]);
+    for (_, message) in world.heard.iter().filter(|(to, _)| *to == HERE) {
+        step(&mut script, MESSAGE, &[address.as_slice(), message].concat());
+    }
+    for &len in parts {
+        step(&mut script, DATA, &[words(&[1, 0]), vec![7; len]].concat());
+    }
+    let [low, high] = [Key::new(owner, 0, 1).to_bits() as u32, (Key::new(owner, 0, 1).to_bits() >> 32) as u32];
+    step(&mut script, PULL, &words(&[1, 0, low, high, 0, 0, 64, 0]));
+    script
 }
 
 /// A border, the member behind it, and which places have a link.
@@ -111,7 +144,9 @@ impl Rig {
             }
             LINK | GONE => self.lose(place),
             _ => {
-                let op = [ops::GREET, ops::SIT, ops::MESSAGE, Op(0)][usize::from(what >> 4 & 3)];
+                let more = usize::from(what & MORE != 0) * 3;
+                let all = [ops::GREET, ops::SIT, ops::MESSAGE, ops::PULL, ops::DATA, Op(0), Op(0)];
+                let op = all[usize::from(what >> 4 & 3) + more];
                 if let Err(error) = self.border.on_frame(place, op, frame) {
                     assert!(!error.to_string().is_empty());
                     if error == BorderError::Malformed {
@@ -184,5 +219,26 @@ mod tests {
         assert_eq!((crossings.received, crossings.sent, crossings.stale), (2, 2, 0), "{crossings:?}");
         // Its function and its callback have run.
         assert_eq!((rig.member.figures().runs, rig.member.figures().malformed), (2, 0));
+    }
+
+    #[test]
+    fn a_seed_has_its_data_fetched_before_its_function_runs() {
+        let rig = play(&seeds()[3]);
+        let crossings = rig.border.crossings();
+        assert_eq!((crossings.fetched_bytes, crossings.sent, rig.member.figures().runs), (600, 1, 1), "{crossings:?}");
+    }
+
+    #[test]
+    fn data_that_cannot_be_is_not_asked_for_and_bytes_that_were_not_asked_for_end_the_link() {
+        for (offset, len) in [(u64::MAX - 300, 600), (0, u64::MAX), (0, 0), (0, 1 << 20)] {
+            let rig = play(&fetched(offset, len, &[]));
+            let crossings = rig.border.crossings();
+            // The function runs, and finds nothing.
+            assert_eq!((crossings.fetched_bytes, rig.member.figures().runs), (0, 1), "{offset} {len}: {crossings:?}");
+            assert!(rig.up[ELSEWHERE as usize], "{offset} {len}");
+        }
+        for parts in [[400, 0], [400, 201], [600, 0], [600, 1]] {
+            assert!(!play(&fetched(0, 600, &parts)).up[ELSEWHERE as usize], "{parts:?}");
+        }
     }
 }

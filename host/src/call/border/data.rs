@@ -1,0 +1,115 @@
+//! Offered data over the border: which requests wait for it, and the frames that ask for it and bring it.
+
+use umbra_core::chain::{Node, busy, peek_carried, set_carried};
+use umbra_core::channel::Header;
+use umbra_core::codec::{Reader, Writer};
+use umbra_core::key::{Key, Span};
+use umbra_core::wire::Op;
+
+use super::fetch::Way;
+use super::{Border, BorderError, ops};
+use crate::sys::clock::now;
+
+/// Bytes before those of data.
+const FRONT: usize = 8;
+
+impl Border {
+    /// Deals with a message if it is a request over data that does not lie here; whether it is.
+    pub(super) fn is_carried(&mut self, place: u32, header: Header, message: &[u8]) -> bool {
+        let shape = self.station.shape();
+        let Some(fetch) = &mut self.fetch else { return false };
+        let Some(carried) = peek_carried(message) else { return false };
+        let owner = Node(carried.span.key.owner().to_bits());
+        if shape.is_here(owner) || owner.0 >= shape.all {
+            return false;
+        }
+        match fetch.request(place, header, &carried, message, now()) {
+            Way::On(span) => {
+                let mut message = message.to_vec();
+                let is_named = set_carried(&mut message, span);
+                debug_assert!(is_named, "it was one a moment ago");
+                self.hand_in(header, &message);
+            }
+            Way::Waits => {}
+            Way::Refused => {
+                let len = busy(message, &mut self.scratch).unwrap_or(0);
+                self.refuse(header, len);
+            }
+            Way::Without => return false,
+        }
+        true
+    }
+
+    /// Gives data that was fetched its own name back in a message that goes elsewhere.
+    pub(super) fn restore(&self, message: &mut [u8]) {
+        let Some(fetch) = self.fetch.as_ref().filter(|fetch| !fetch.is_empty()) else { return };
+        if let Some(origin) = peek_carried(message).and_then(|carried| fetch.origin(carried.span)) {
+            let is_named = set_carried(message, origin);
+            debug_assert!(is_named, "of the same length");
+        }
+    }
+
+    /// What waited for a place to which the way is lost is refused, and may be made again.
+    pub(super) fn part_data(&mut self, place: u32) {
+        let shape = self.station.shape();
+        self.give.part(place);
+        let Some(fetch) = &mut self.fetch else { return };
+        for (header, message) in fetch.part(place, |node| shape.place(node) == place) {
+            let len = busy(&message, &mut self.scratch).unwrap_or(0);
+            self.refuse(header, len);
+        }
+    }
+
+    /// A place asks for a piece of what a member here offers.
+    pub(super) fn on_pull(&mut self, place: u32, body: &[u8]) -> Result<(), BorderError> {
+        let malformed = |_| BorderError::Malformed;
+        let mut from = Reader::new(body);
+        let serial = from.u32().map_err(malformed)?;
+        from.u32().map_err(malformed)?;
+        let key = Key::from_bits(from.u64().map_err(malformed)?);
+        let (offset, len) = (from.u64().map_err(malformed)?, from.u64().map_err(malformed)?);
+        let span = Span { key, offset, len };
+        // What was fetched from its maker is given on.
+        let here = self.fetch.as_ref().and_then(|fetch| fetch.here(span)).unwrap_or(span);
+        let is_sound = from.rest().is_empty() && self.give.ask(place, serial, here);
+        if is_sound { Ok(()) } else { Err(BorderError::Malformed) }
+    }
+
+    /// Bytes that were asked for have come, or word that they do not.
+    pub(super) fn on_data(&mut self, place: u32, body: &[u8]) -> Result<(), BorderError> {
+        let malformed = |_| BorderError::Malformed;
+        let mut from = Reader::new(body);
+        let (serial, missing) = (from.u32().map_err(malformed)?, from.u32().map_err(malformed)?);
+        let fetch = self.fetch.as_mut().ok_or(BorderError::Malformed)?;
+        let ready = fetch.data(place, serial, missing, from.rest()).ok_or(BorderError::Malformed)?;
+        let shape = self.station.shape();
+        for (header, message) in ready {
+            // Only that place has it no more: whoever is elsewhere sends his request again, and is asked for it.
+            if missing > 0 && shape.place(Node(header.sender as u32)) != place {
+                let len = busy(&message, &mut self.scratch).unwrap_or(0);
+                self.refuse(header, len);
+            } else {
+                self.hand_in(header, &message);
+            }
+        }
+        Ok(())
+    }
+
+    /// The next frame that asks for data, or brings some.
+    pub(super) fn poll_data(&mut self, has_room: &impl Fn(u32) -> bool, to: &mut [u8]) -> Option<(u32, Op, usize)> {
+        if let Some((place, pull)) = self.fetch.as_mut().and_then(super::fetch::Fetch::pull) {
+            let mut to = Writer::new(to);
+            to.u32(pull.serial).and_then(|()| to.u32(0)).ok()?;
+            for word in [pull.span.key.to_bits(), pull.span.offset, pull.span.len] {
+                to.u64(word).ok()?;
+            }
+            return Some((place, ops::PULL, to.len()));
+        }
+        let most = FRONT + self.station.shape().message_bytes as usize;
+        let (front, bytes) = to.get_mut(..most)?.split_at_mut_checked(FRONT)?;
+        let (place, serial, missing, len) = self.give.next(&self.station, has_room, bytes)?;
+        let mut front = Writer::new(front);
+        front.u32(serial).and_then(|()| front.u32(missing)).ok()?;
+        Some((place, ops::DATA, FRONT + len))
+    }
+}

@@ -1,0 +1,324 @@
+//! Data that members elsewhere offer, fetched to where members here read it.
+//!
+//! A request that names data in another place waits here until the data has come, in pieces, into memory of the border's own
+//! seat; then it goes on with the name that the data has here. When it is sent on to a third place it gets back the name that
+//! it has with its maker, and that place asks for it here. So nobody sees a part of it, and there is one copy in each place, however
+//! many members of it are asked and by whom.
+//!
+//! Bounded: what is fetched lies in [`Shape::offer_bytes`](super::super::Shape) of one seat, and at most [`WINDOW`] bytes are
+//! asked of one place at once; requests are counted. One for which there is no memory is refused for lack of room and made again later, like any
+//! other.
+//!
+//! Data stays while a request over it has no answer yet, or until its time is over, or one of both ends is gone.
+
+use umbra_core::chain::{CallId, Carried, Data, Node, set_carried};
+use umbra_core::channel::Header;
+use umbra_core::key::Span;
+use umbra_core::memory::AllocError;
+use umbra_core::time::{Lapse, Time};
+
+use super::super::offer::{Offer, OfferError, Shelf};
+use super::super::station::{Station, StationError};
+
+/// Bytes that are asked for by one frame.
+pub(super) const PIECE: u64 = 64 << 10;
+/// Bytes that are asked of one place and have not come.
+pub(super) const WINDOW: u64 = 4 * PIECE;
+/// Requests that wait for data at once.
+const WAITING: usize = 64;
+/// Requests over fetched data without an answer at once: more than members in a place can have, so that only who makes them up
+/// gets there.
+const USERS: usize = 4096;
+/// How long after the end of its time a call's data may be in use still.
+const AFTER: Lapse = Lapse::from_secs(1);
+
+/// A request over fetched data that has no answer yet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct User {
+    call: CallId,
+    from: Node,
+    to: Node,
+    until: Time,
+}
+
+impl User {
+    /// Whether this is the same request.
+    fn is(&self, other: &User) -> bool {
+        (self.call, self.from, self.to) == (other.call, other.from, other.to)
+    }
+}
+
+/// Data that is here, or on its way.
+#[derive(Debug)]
+struct Landing {
+    /// By which number its pieces are asked for.
+    serial: u32,
+    /// From where it comes.
+    place: u32,
+    /// As it is called where its maker has laid it.
+    span: Span,
+    offer: Offer,
+    asked: u64,
+    come: u64,
+    users: Vec<User>,
+    /// Requests that wait for it.
+    waiting: Vec<Waiting>,
+}
+
+/// A request that waits.
+#[derive(Debug)]
+struct Waiting {
+    user: User,
+    header: Header,
+    message: Vec<u8>,
+}
+
+/// A piece to be asked for: `len` bytes of the span of this key, from `offset` on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Pull {
+    pub(super) serial: u32,
+    pub(super) span: Span,
+}
+
+/// What is to be done with a request over data elsewhere.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Way {
+    /// It goes on; its data is called so now.
+    On(Span),
+    /// It waits here.
+    Waits,
+    /// There is no room for its data.
+    Refused,
+    /// Its data can never come: it goes on as it is, and finds nothing.
+    Without,
+}
+
+/// What has been fetched and is being fetched.
+#[derive(Debug)]
+pub(super) struct Fetch {
+    station: Station,
+    shelf: Shelf,
+    landings: Vec<Landing>,
+    serial: u32,
+    /// Bytes asked of each place that have not come.
+    asked: Vec<u64>,
+    bytes: u64,
+}
+
+impl Fetch {
+    /// Fetches into the memory of this seat.
+    pub(super) fn new(station: &Station, door: Node) -> Result<Fetch, StationError> {
+        let places = station.shape().places() as usize;
+        let shelf = Shelf::new(station, door)?;
+        Ok(Fetch { station: station.clone(), shelf, landings: Vec::new(), serial: 0, asked: vec![0; places], bytes: 0 })
+    }
+
+    /// Whether no data of others is here or on its way.
+    pub(super) const fn is_empty(&self) -> bool {
+        self.landings.is_empty()
+    }
+
+    /// Bytes that have come.
+    pub(super) const fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// A request has come from that place over data that does not lie here.
+    pub(super) fn request(&mut self, place: u32, header: Header, carried: &Carried, message: &[u8], now: Time) -> Way {
+        self.expire(now);
+        let Carried { call, span, budget } = *carried;
+        if span.offset.checked_add(span.len).is_none() {
+            return Way::Without;
+        }
+        let known = self.landings.iter().position(|landing| landing.span == span);
+        let at = match known {
+            Some(at) => at,
+            None => match self.shelf.reserve(span.len) {
+                Ok(offer) => {
+                    self.serial = self.serial.wrapping_add(1);
+                    let (serial, users, waiting) = (self.serial, Vec::new(), Vec::new());
+                    self.landings.push(Landing { serial, place, span, offer, asked: 0, come: 0, users, waiting });
+                    self.landings.len() - 1
+                }
+                // More than there is room for at all, or none.
+                Err(
+                    OfferError::Station(_) | OfferError::Memory(AllocError::TooLarge { .. } | AllocError::ZeroSize),
+                ) => {
+                    return Way::Without;
+                }
+                Err(OfferError::TooMany | OfferError::Memory(_)) => return Way::Refused,
+            },
+        };
+        let (users, waiting) = self
+            .landings
+            .iter()
+            .fold((0, 0), |(users, waiting), landing| (users + landing.users.len(), waiting + landing.waiting.len()));
+        let Some(landing) = self.landings.get_mut(at) else { return Way::Without };
+        let is_here = landing.come == span.len;
+        if users >= USERS || !is_here && waiting >= WAITING {
+            self.tidy();
+            return Way::Refused;
+        }
+        let (from, to) = (Node(header.sender as u32), Node((header.hints >> 32) as u32));
+        let user = User { call, from, to, until: now + budget + AFTER };
+        let is_new = !landing.users.iter().any(|other| user.is(other));
+        if is_new {
+            landing.users.push(user);
+        }
+        if !is_here {
+            if is_new {
+                landing.waiting.push(Waiting { user, header, message: message.to_vec() });
+            }
+            return Way::Waits;
+        }
+        match landing.offer.data() {
+            Data::Span(span) => Way::On(span),
+            Data::Bytes(_) => Way::Without,
+        }
+    }
+
+    /// The next piece to be asked for, of whom, if there is any.
+    pub(super) fn pull(&mut self) -> Option<(u32, Pull)> {
+        for landing in &mut self.landings {
+            let asked = self.asked.get_mut(landing.place as usize)?;
+            let len = PIECE.min(landing.span.len - landing.asked);
+            if len > 0 && *asked + len <= WINDOW {
+                let span = Span { offset: landing.span.offset + landing.asked, len, ..landing.span };
+                landing.asked += len;
+                *asked += len;
+                return Some((landing.place, Pull { serial: landing.serial, span }));
+            }
+        }
+        None
+    }
+
+    /// Whether a piece is to be asked for.
+    pub(super) fn is_idle(&self) -> bool {
+        !self.landings.iter().any(|landing| {
+            let asked = self.asked.get(landing.place as usize).copied().unwrap_or(WINDOW);
+            let len = PIECE.min(landing.span.len - landing.asked);
+            len > 0 && asked + len <= WINDOW
+        })
+    }
+
+    /// Bytes have come, the next of their piece, or word that so many of it do not. The requests that need wait no more;
+    /// `None` if nothing of the kind was asked for there.
+    pub(super) fn data(
+        &mut self,
+        place: u32,
+        serial: u32,
+        missing: u32,
+        bytes: &[u8],
+    ) -> Option<Vec<(Header, Vec<u8>)>> {
+        let len = bytes.len() as u64 + u64::from(missing);
+        if len == 0 {
+            return None;
+        }
+        let asked = self.asked.get_mut(place as usize)?;
+        *asked = asked.checked_sub(len)?;
+        self.bytes += bytes.len() as u64;
+        let of = |landing: &&mut Landing| landing.serial == serial && landing.place == place;
+        // Nobody wants it any more.
+        let Some(landing) = self.landings.iter_mut().find(of) else { return Some(Vec::new()) };
+        if missing > 0 {
+            let waiting = std::mem::take(&mut landing.waiting);
+            // What was asked for besides counts still when it comes; nobody waits for it.
+            self.remove(|landing| landing.serial == serial);
+            return Some(waiting.into_iter().map(|waiting| (waiting.header, waiting.message)).collect());
+        }
+        if landing.come + len > landing.asked {
+            return None;
+        }
+        self.shelf.fill(&self.station, &landing.offer, landing.come, bytes).ok()?;
+        landing.come += len;
+        if landing.come < landing.span.len {
+            return Some(Vec::new());
+        }
+        self.shelf.lay(&self.station, &mut landing.offer).ok()?;
+        let (waiting, here) = (std::mem::take(&mut landing.waiting), landing.offer.data());
+        let named = waiting.into_iter().map(|Waiting { header, mut message, .. }| {
+            if let Data::Span(span) = here {
+                let is_named = set_carried(&mut message, span);
+                debug_assert!(is_named, "only such requests wait");
+            }
+            (header, message)
+        });
+        Some(named.collect())
+    }
+
+    /// A request is over: it was answered, refused, or given up; if it waits, it does not go on.
+    pub(super) fn over(&mut self, call: CallId, from: Node, to: Node) {
+        self.forget(|user| (user.call, user.from, user.to) == (call, from, to));
+    }
+
+    /// These members are gone, wherever they were.
+    pub(super) fn gone(&mut self, is_gone: impl Fn(Node) -> bool) {
+        self.forget(|user| is_gone(user.from) || is_gone(user.to));
+    }
+
+    /// The way to a place is lost, and all that was on it, as are those for whom `is_gone`. The requests of others that waited for
+    /// data from there.
+    pub(super) fn part(&mut self, place: u32, is_gone: impl Fn(Node) -> bool) -> Vec<(Header, Vec<u8>)> {
+        if let Some(asked) = self.asked.get_mut(place as usize) {
+            *asked = 0;
+        }
+        self.gone(is_gone);
+        let cut = |landing: &Landing| landing.place == place && landing.come < landing.span.len;
+        let others = self.landings.iter_mut().filter(|landing| cut(landing));
+        let others =
+            others.flat_map(|landing| landing.waiting.drain(..)).map(|waiting| (waiting.header, waiting.message));
+        let others = others.collect();
+        self.remove(cut);
+        others
+    }
+
+    /// How data is called here that is called so where its maker has laid it, if it has come.
+    pub(super) fn here(&self, span: Span) -> Option<Span> {
+        let inside = |whole: Span| {
+            let start = span.offset.checked_sub(whole.offset).filter(|_| span.key == whole.key)?;
+            start.checked_add(span.len).filter(|&end| end <= whole.len).map(|_| start)
+        };
+        let mut whole = self.landings.iter().filter(|landing| landing.come == landing.span.len);
+        whole.find_map(|landing| {
+            let (start, Data::Span(here)) = (inside(landing.span)?, landing.offer.data()) else { return None };
+            Some(Span { offset: here.offset + start, len: span.len, ..here })
+        })
+    }
+
+    /// How data that is called so here is called where its maker has laid it, if it was fetched.
+    pub(super) fn origin(&self, here: Span) -> Option<Span> {
+        let mut landings = self.landings.iter();
+        let landing = landings.find(|landing| matches!(landing.offer.data(), Data::Span(span) if span == here))?;
+        Some(landing.span)
+    }
+
+    fn expire(&mut self, now: Time) {
+        if self.landings.iter().any(|landing| landing.users.iter().any(|user| user.until <= now)) {
+            self.forget(|user| user.until <= now);
+        }
+    }
+
+    fn forget(&mut self, is_over: impl Fn(&User) -> bool) {
+        for landing in &mut self.landings {
+            landing.users.retain(|user| !is_over(user));
+            landing.waiting.retain(|waiting| !is_over(&waiting.user));
+        }
+        self.tidy();
+    }
+
+    /// What nobody uses makes room.
+    fn tidy(&mut self) {
+        self.remove(|landing| landing.users.is_empty());
+    }
+
+    fn remove(&mut self, is_over: impl Fn(&Landing) -> bool) {
+        let Fetch { shelf, station, landings, .. } = self;
+        landings.retain(|landing| {
+            let over = is_over(landing);
+            if over {
+                shelf.take_back(station, &landing.offer);
+            }
+            !over
+        });
+    }
+}

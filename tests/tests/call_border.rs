@@ -1,0 +1,337 @@
+//! Offered data over the borders of meeting places (H, between hosts): places in one process, and every frame by hand.
+#![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use umbra::call::border::{Border, ops};
+use umbra::call::{Failure, Member, Outgoing, Reply, Shape, Station, WaitError};
+use umbra_core::chain::{Call, Code, Handle, Node, Plan};
+use umbra_core::tree;
+use umbra_core::wire::Op;
+use umbra_tests::call::{Act, GONE, header, member, words_of};
+
+/// Seats of a place: its first member, another one, and that of the border.
+const SEATS: u16 = 3;
+const OFFERED: usize = 300_000;
+/// What a place can offer, and keep of what others do: one such offer and no second one.
+const OFFER_BYTES: u64 = 400_000;
+/// Bytes of offered data that may be on a link at once.
+const WINDOW: usize = 256 << 10;
+/// Turns after which nothing is expected any more.
+const TURNS: usize = 100_000;
+
+struct Place {
+    station: Station,
+    members: Vec<Option<Member>>,
+    border: Border,
+    body: Vec<u8>,
+}
+
+/// Joined places, and the frames between them.
+struct World {
+    places: Vec<Place>,
+    /// Frames on their way, of and for whom; each turn delivers one.
+    frames: VecDeque<(u32, u32, Op, Vec<u8>)>,
+    /// Frames delivered.
+    delivered: usize,
+    cut: Vec<(u32, u32)>,
+}
+
+impl World {
+    fn new(places: u32) -> World {
+        let mut world = World {
+            places: (0..places).map(|place| Place::new(place, places)).collect(),
+            frames: VecDeque::new(),
+            delivered: 0,
+            cut: Vec::new(),
+        };
+        for (a, b) in world.pairs() {
+            world.link(a, b);
+        }
+        // Greetings are exchanged, and who sits where is known.
+        let all = world.all();
+        for _ in 0..TURNS {
+            world.turn();
+            let knows =
+                |place: &mut Place| place.members.iter_mut().flatten().all(|member| member.sees(&all).is_none());
+            if world.frames.is_empty() && world.places.iter_mut().all(knows) {
+                world.delivered = 0;
+                return world;
+            }
+        }
+        panic!("the places do not meet");
+    }
+
+    fn pairs(&self) -> Vec<(u32, u32)> {
+        let count = self.places.len() as u32;
+        (0..count).flat_map(|a| (a + 1..count).map(move |b| (a, b))).collect()
+    }
+
+    fn all(&self) -> Vec<Node> {
+        self.places[0].station.shape().residents(2)
+    }
+
+    fn link(&mut self, a: u32, b: u32) {
+        self.cut.retain(|&pair| pair != (a, b));
+        self.places[a as usize].border.on_link(b);
+        self.places[b as usize].border.on_link(a);
+    }
+
+    fn lose(&mut self, a: u32, b: u32) {
+        self.cut.push((a, b));
+        self.frames.retain(|&(from, to, ..)| (from.min(to), from.max(to)) != (a, b));
+        self.places[a as usize].border.on_gone(b);
+        self.places[b as usize].border.on_gone(a);
+    }
+
+    /// Everybody's turn; one frame arrives.
+    fn turn(&mut self) {
+        for (at, place) in (0..).zip(&mut self.places) {
+            for member in place.members.iter_mut().flatten() {
+                member.turn();
+            }
+            place.border.flush();
+            let waiting = self.frames.iter().filter(|&&(from, ..)| from == at).count();
+            // A link that takes little makes data wait, and refuses requests.
+            let has_room = |_: u32| waiting < 3;
+            if let Some((to, op, len)) = place.border.poll(has_room, &mut place.body) {
+                self.frames.push_back((at, to, op, place.body[..len].to_vec()));
+            }
+        }
+        for (a, b) in self.pairs() {
+            for ends in [(a, b), (b, a)] {
+                let data = self.frames.iter().filter(|&&(from, to, op, _)| (from, to) == ends && op == ops::DATA);
+                assert!(data.map(|(.., body)| body.len()).sum::<usize>() <= WINDOW);
+            }
+        }
+        if let Some((from, to, op, body)) = self.frames.pop_front() {
+            self.places[to as usize].border.on_frame(from, op, &body).unwrap();
+            self.delivered += 1;
+        }
+    }
+
+    fn maker(&mut self) -> &mut Member {
+        self.places[0].members[1].as_mut().unwrap()
+    }
+
+    fn start(&mut self, call: &Call<'_>) -> Handle {
+        self.maker().start(call).unwrap()
+    }
+
+    fn end(&mut self, handle: Handle) -> Result<Reply, Failure> {
+        for _ in 0..TURNS {
+            self.turn();
+            if self.maker().test(handle).unwrap() {
+                break;
+            }
+        }
+        match self.maker().wait(handle, Duration::ZERO) {
+            Ok(reply) => Ok(reply),
+            Err(WaitError::Failed(failure)) => Err(failure),
+            Err(other) => panic!("{other} after {} frames", self.delivered),
+        }
+    }
+
+    fn fetched(&self) -> Vec<u64> {
+        self.places.iter().map(|place| place.border.crossings().fetched_bytes).collect()
+    }
+}
+
+impl Place {
+    fn new(place: u32, places: u32) -> Place {
+        let shape = Shape { message_bytes: 4096, offer_bytes: OFFER_BYTES, ..Shape::new(SEATS) }.joined(place, places);
+        let station = Station::create("border", shape).unwrap();
+        let mut members: Vec<Member> = (0..2).map(|at| member(&station, Node(shape.first + at), 8)).collect();
+        let outgoing = Outgoing::new(|| ());
+        let border = Border::new(&station, Node(shape.first + 2), outgoing.clone()).unwrap();
+        members[0].put_out(outgoing);
+        let members = members.into_iter().map(Some).collect();
+        Place { station, members, border, body: vec![0; Border::body_max(shape)] }
+    }
+}
+
+fn words() -> (Vec<u8>, u64) {
+    let words = (0..OFFERED as u64 / 8).map(|word| word.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    (words.clone().flat_map(u64::to_le_bytes).collect(), words.fold(0, u64::wrapping_add))
+}
+
+#[test]
+fn s57_offered_data_is_copied_once_to_each_place_whatever_the_tree() {
+    let mut world = World::new(3);
+    let ((data, sum), all) = (words(), world.all());
+    let from_maker = [&[Node(1)], &all[..1], &all[2..]].concat();
+    let domains = world.places[0].station.shape().parents(&from_maker, tree::Shape::CHAIN).unwrap();
+    let shapes = [tree::Shape::BINARY, tree::Shape::BINOMIAL, tree::Shape::FLAT, tree::Shape::CHAIN];
+    let plans = shapes.map(Plan::Shape).into_iter().chain([Plan::Parents(&domains)]);
+    for (round, plan) in plans.enumerate() {
+        let before = world.fetched();
+        let offer = world.maker().offer(&data).unwrap();
+        let handle = world.start(&Call { plan, ..words_of(offer.data(), &all, &[]) });
+        let reply = world.end(handle).unwrap_or_else(|failure| panic!("tree {round}: {failure}"));
+        assert_eq!(reply.data, sum.wrapping_mul(6).to_le_bytes(), "tree {round}");
+        let came: Vec<u64> = world.fetched().iter().zip(before).map(|(after, before)| after - before).collect();
+        assert_eq!(came, [0, OFFERED as u64, OFFERED as u64], "tree {round}");
+        world.maker().take_back(offer);
+    }
+}
+
+#[test]
+fn a_part_of_an_offer_is_fetched_alone() {
+    let mut world = World::new(2);
+    let (data, _) = words();
+    let offer = world.maker().offer(&data).unwrap();
+    let (start, len) = (8 * 1000, 8 * 20_000);
+    let part = offer.part(start, len).unwrap();
+    let sum = data[start as usize..][..len as usize].as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word));
+    let sum = sum.fold(0, u64::wrapping_add);
+    let handle = world.start(&words_of(part, &[Node(1), Node(4)], &[]));
+    assert_eq!(world.end(handle).unwrap().data, sum.wrapping_mul(2).to_le_bytes());
+    assert_eq!(world.fetched(), [0, len]);
+    world.maker().take_back(offer);
+}
+
+/// Frames that a call over offered data takes.
+fn frames() -> usize {
+    let mut world = World::new(2);
+    let all = world.all();
+    let offer = world.maker().offer(&words().0).unwrap();
+    let handle = world.start(&words_of(offer.data(), &all, &[]));
+    world.end(handle).unwrap();
+    world.maker().take_back(offer);
+    world.delivered
+}
+
+#[test]
+fn s59_a_link_that_is_lost_before_any_frame_fails_the_call_by_name_and_leaves_no_memory_taken() {
+    let all_frames = frames();
+    assert!(all_frames > OFFERED / 4096, "{all_frames}");
+    let (data, sum) = words();
+    let (mut failed, mut world) = (0, World::new(2));
+    let all = world.all();
+    for lost_before in (0..=all_frames + 1).step_by(5) {
+        let offer = world.maker().offer(&data).unwrap();
+        world.delivered = 0;
+        let handle = world.start(&words_of(offer.data(), &all, &[]));
+        while world.delivered < lost_before && !world.maker().test(handle).unwrap() {
+            world.turn();
+        }
+        world.lose(0, 1);
+        match world.end(handle) {
+            Ok(reply) => assert_eq!(reply.data, sum.wrapping_mul(4).to_le_bytes()),
+            Err(failure) => {
+                let record = failure.records[0];
+                assert_eq!(record.code, Code::PeerDead, "frame {lost_before}: {failure}");
+                assert!(record.origin.0 >= SEATS.into(), "frame {lost_before}: {failure}");
+                failed += 1;
+            }
+        }
+        world.maker().take_back(offer);
+        world.link(0, 1);
+        for _ in 0..TURNS {
+            world.turn();
+            let knows = |place: &mut Place| place.members.iter_mut().flatten().all(|one| one.sees(&all).is_none());
+            if world.frames.is_empty() && world.places.iter_mut().all(knows) {
+                break;
+            }
+        }
+    }
+    assert!(failed > 10, "{failed} of {all_frames} frames");
+    // There is memory for one such offer in each place, so nothing is left of the others.
+    let offer = world.maker().offer(&data).unwrap();
+    let handle = world.start(&words_of(offer.data(), &all, &[]));
+    assert_eq!(world.end(handle).unwrap().data, sum.wrapping_mul(4).to_le_bytes());
+    world.maker().take_back(offer);
+}
+
+#[test]
+fn s59_a_reader_that_dies_while_its_data_comes_is_named_and_others_get_theirs() {
+    let (all_frames, (data, sum)) = (frames(), words());
+    for dies_before in [1, 3, all_frames / 2, all_frames - 4] {
+        let mut world = World::new(2);
+        let all = world.all();
+        let offer = world.maker().offer(&data).unwrap();
+        let handle = world.start(&Call { plan: Plan::Shape(tree::Shape::FLAT), ..words_of(offer.data(), &all, &[]) });
+        while world.delivered < dies_before {
+            world.turn();
+        }
+        // The second member of the other place leaves as one that was killed does.
+        world.places[1].members[1] = None;
+        let failure = world.end(handle).unwrap_err();
+        assert_eq!((failure.records[0].origin, failure.records[0].code), (Node(4), Code::PeerDead), "{failure}");
+        let rest = [Node(0), Node(1), Node(3)];
+        for _ in 0..3 {
+            let handle = world.start(&words_of(offer.data(), &rest, &[]));
+            assert_eq!(world.end(handle).unwrap().data, sum.wrapping_mul(3).to_le_bytes());
+        }
+        world.maker().take_back(offer);
+    }
+}
+
+#[test]
+fn s29_data_that_is_taken_back_while_it_is_fetched_is_had_by_all_or_named_as_gone() {
+    let (all_frames, (data, sum)) = (frames(), words());
+    let (mut done, mut gone, mut world) = (0, 0, World::new(2));
+    let all = world.all();
+    for taken_before in (0..all_frames + 10).step_by(7) {
+        let offer = world.maker().offer(&data).unwrap();
+        world.delivered = 0;
+        let handle = world.start(&words_of(offer.data(), &all, &[]));
+        while world.delivered < taken_before && !world.maker().test(handle).unwrap() {
+            world.turn();
+        }
+        world.maker().take_back(offer);
+        // Other data lies there at once.
+        let other = world.maker().offer(&vec![8; OFFERED]).unwrap();
+        match world.end(handle) {
+            Ok(reply) => {
+                assert_eq!(reply.data, sum.wrapping_mul(4).to_le_bytes());
+                done += 1;
+            }
+            Err(failure) => {
+                assert_eq!((failure.records[0].code, failure.records[0].aux), (Code::Fault, GONE), "{failure}");
+                gone += 1;
+            }
+        }
+        world.maker().take_back(other);
+    }
+    assert!(done > 0 && gone > 10, "{done} were done, {gone} were not");
+}
+
+#[test]
+fn requests_without_room_for_their_data_wait_for_those_before_them() {
+    let mut world = World::new(2);
+    let ((data, sum), far) = (words(), [Node(1), Node(4)]);
+    let offer = world.maker().offer(&data).unwrap();
+    // Four calls over parts, of which two at a time fit.
+    let len = 150_000 / 8 * 8;
+    let parts: Vec<u64> = (0..4).map(|part| part * 40_000).collect();
+    let calls: Vec<Handle> = parts
+        .iter()
+        .map(|&at| offer.part(at, len).unwrap())
+        .map(|part| world.start(&words_of(part, &far, &[])))
+        .collect();
+    for (&at, handle) in parts.iter().zip(calls) {
+        let words = data[at as usize..][..len as usize].as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word));
+        let sum = words.fold(0, u64::wrapping_add);
+        let begun = std::time::Instant::now();
+        let reply = loop {
+            world.turn();
+            if world.maker().test(handle).unwrap() {
+                break world.maker().wait(handle, Duration::ZERO).unwrap();
+            }
+            assert!(begun.elapsed() < Duration::from_secs(20), "part at {at}");
+        };
+        assert_eq!(reply.data, sum.wrapping_mul(2).to_le_bytes(), "part at {at}");
+    }
+    assert!(world.places[1].border.crossings().refused > 0, "they did not all fit");
+    // A function that fails frees the memory as well.
+    for _ in 0..3 {
+        let fault = header(Node(4), Act::Fault);
+        let handle = world.start(&words_of(offer.data(), &far, &fault));
+        assert_eq!(world.end(handle).unwrap_err().records[0].code, Code::Fault);
+        let handle = world.start(&words_of(offer.data(), &far, &[]));
+        assert_eq!(world.end(handle).unwrap().data, sum.wrapping_mul(2).to_le_bytes());
+    }
+    world.maker().take_back(offer);
+}
