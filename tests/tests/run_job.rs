@@ -4,7 +4,10 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
+use std::thread;
+use std::time::Duration;
 
+use rustix::process::{Pid, Signal, kill_process};
 use umbra::job::{DataPath, Event, JobError, Options, OptionsError, Outcome, Phase, Step, run};
 use umbra_core::peer::{Peer, PeerKind};
 use umbra_tests::rig;
@@ -114,6 +117,28 @@ fn s41_service_processes_without_ranks_bootstrap_and_read() {
         outcome.timeline.iter().filter(|m| m.step == Step::Full).map(|m| number(m.peer)).collect();
     // All six know the world, though only service processes 0 and 3 have a rank.
     assert_eq!(readers.iter().filter(|n| n.0).count(), 6);
+}
+
+#[test]
+fn s41_a_service_process_that_hears_of_the_world_last_is_waited_for() {
+    let (options, last) = (rig::options(2, 3, 1), rig::service(5));
+    let (mut pid, mut sleeper) = (None, None);
+    let outcome = run(&options, &mut |event| match event {
+        Event::Started { process, .. } if process.peer == last => pid = Pid::from_raw(process.pid.cast_signed()),
+        Event::Ready { peer, .. } if peer == last => {
+            let pid = pid.unwrap();
+            kill_process(pid, Signal::STOP).unwrap();
+            sleeper = Some(thread::spawn(move || {
+                thread::sleep(Duration::from_millis(300));
+                kill_process(pid, Signal::CONT).unwrap();
+            }));
+        }
+        _ => {}
+    });
+    sleeper.unwrap().join().unwrap();
+    let outcome = outcome.unwrap();
+    assert_eq!(outcome.mismatches, []);
+    assert!(outcome.is_good());
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

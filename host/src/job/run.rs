@@ -127,6 +127,7 @@ impl Run<'_> {
             News::Mark(peer, mark) if mark.step == Step::Full as u8 && mark.group == Some(grid::WORLD) => Some(*peer),
             _ => None,
         })?;
+        self.wait_for_tables()?;
         self.enter(Phase::Groups);
         let already: BTreeSet<Peer> = self.exported.keys().filter_map(|&r| Peer::rank(r)).collect();
         let missing = self.ranks().filter(|peer| !already.contains(peer)).collect();

@@ -1,19 +1,61 @@
-//! Whether the agents' tables are the same: bytes that one agent could have taken from any other.
+//! The agents' tables: whether all have that of the world, and whether they are the same, bytes that one agent could have
+//! taken from any other.
 //!
 //! A table has one encoding, on every processor, so equal digests are equal tables.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::thread;
+use std::time::Duration;
 
-use umbra_core::peer::{PeerKind, Sp, WorldRank};
+use umbra_core::peer::{Peer, PeerKind, Sp, WorldRank};
+use umbra_core::wire::Op;
 
 use super::super::{JobError, Mismatch, TableOutcome};
-use super::Run;
+use super::{Run, lapse};
 use crate::admin::ops;
+use crate::driver;
 
 /// What agents call the group of all ranks.
 const WORLD: &str = "world";
+/// Between two questions to an agent.
+const PAUSE: Duration = Duration::from_millis(1);
 
 impl Run<'_> {
+    /// Waits until every agent has the table of the world and a link to every other one. That all ranks have the table does
+    /// not say so: an agent without ranks may hear of it later than they do, and it is to read from them all the same.
+    pub(super) fn wait_for_tables(&mut self) -> Result<(), JobError> {
+        let others = self.options.agents().saturating_sub(1);
+        self.wait_until(ops::GROUPS, |text| text.lines().filter_map(digest).any(|(group, _)| group == WORLD))?;
+        self.wait_until(ops::STATUS, |text| {
+            let links = text.lines().find_map(|line| line.strip_prefix("links_to_services ")?.parse().ok());
+            links.is_some_and(|links: u32| links >= others)
+        })
+    }
+
+    /// Asks the agents again and again, until the answer of each is right.
+    fn wait_until(&mut self, op: Op, is_right: impl Fn(&str) -> bool) -> Result<(), JobError> {
+        let until = driver::now() + lapse(self.options.deadline);
+        let mut missing: BTreeSet<Peer> = self.agents().collect();
+        loop {
+            let mut right = BTreeSet::new();
+            self.ask(missing.iter().copied(), op, 6, &[], |_, peer, body| {
+                if is_right(&String::from_utf8_lossy(body)) {
+                    right.insert(peer);
+                }
+                Ok(())
+            })?;
+            missing.retain(|peer| !right.contains(peer));
+            if missing.is_empty() {
+                return Ok(());
+            }
+            if driver::now() >= until {
+                let missing = missing.into_iter().collect();
+                return Err(JobError::Timeout { phase: self.phase, after: self.options.deadline, missing });
+            }
+            thread::sleep(PAUSE);
+        }
+    }
+
     /// Asks every agent for the digests of its tables. All have the world's; those of other groups are where they are
     /// needed.
     pub(super) fn compare_tables(&mut self) -> Result<Vec<TableOutcome>, JobError> {
