@@ -6,7 +6,7 @@ use std::ffi::{c_int, c_void};
 use std::ptr::null_mut;
 
 use umbra::channel::Timeout;
-use umbra::gateway::RemotePool;
+use umbra::gateway::{RemoteAllocation, RemotePool};
 use umbra::pool::{Allocation, Pool};
 use umbra_core::heap::BlockId;
 
@@ -53,13 +53,15 @@ fn find(pool: &Pool, allocation: u64) -> Result<Allocation<'_>, Failure> {
     Ok(pool.allocation(BlockId::from_bits(allocation))?)
 }
 
+fn find_far(pool: &RemotePool, allocation: u64, timeout: Timeout) -> Result<RemoteAllocation<'_>, Failure> {
+    Ok(pool.allocation(BlockId::from_bits(allocation), timeout)?)
+}
+
 /// Frees an allocation, whoever made it.
 #[unsafe(no_mangle)]
 pub extern "C" fn umbra_allocation_free(pool: u64, allocation: u64) -> c_int {
     enter(|| {
-        let far = |pool: &RemotePool| {
-            Ok(pool.allocation(BlockId::from_bits(allocation), Timeout::Now)?.free(Timeout::Now)?)
-        };
+        let far = |pool: &RemotePool| Ok(find_far(pool, allocation, Timeout::Now)?.free(Timeout::Now)?);
         with_any_pool(pool, |pool| Ok(find(pool, allocation)?.free()?), far)
     })
 }
@@ -68,9 +70,7 @@ pub extern "C" fn umbra_allocation_free(pool: u64, allocation: u64) -> c_int {
 #[unsafe(no_mangle)]
 pub extern "C" fn umbra_allocation_leave(pool: u64, allocation: u64) -> c_int {
     enter(|| {
-        let far = |pool: &RemotePool| {
-            Ok(pool.allocation(BlockId::from_bits(allocation), Timeout::Now)?.leave(Timeout::Now)?)
-        };
+        let far = |pool: &RemotePool| Ok(find_far(pool, allocation, Timeout::Now)?.leave(Timeout::Now)?);
         with_any_pool(pool, |pool| find(pool, allocation).map(drop), far)
     })
 }
@@ -92,8 +92,7 @@ pub unsafe extern "C" fn umbra_allocation_look(
             let found = find(pool, allocation)?;
             Ok((found.len(), found.pointer()?.as_ptr().cast()))
         };
-        let far =
-            |pool: &RemotePool| Ok((pool.allocation(BlockId::from_bits(allocation), Timeout::Now)?.len(), null_mut()));
+        let far = |pool: &RemotePool| Ok((find_far(pool, allocation, Timeout::Now)?.len(), null_mut()));
         let (len, at) = with_any_pool(pool, near, far)?;
         // SAFETY: the caller's promise about the outputs.
         unsafe { store(length, len) }?;
@@ -123,7 +122,7 @@ pub unsafe extern "C" fn umbra_allocation_read(
         // SAFETY: the caller's promise.
         let pad = || unsafe { fresh(buffer, length) };
         let far = |pool: &RemotePool| {
-            let found = pool.allocation(BlockId::from_bits(allocation), timeout)?;
+            let found = find_far(pool, allocation, timeout)?;
             Ok(found.read(offset, pad(), timeout)?)
         };
         with_any_pool(pool, |pool| Ok(find(pool, allocation)?.read(offset, pad())?), far)
@@ -148,7 +147,7 @@ pub unsafe extern "C" fn umbra_allocation_write(
         let from = unsafe { bytes(from, length) }?;
         let timeout = timeout(timeout_ms);
         let far = |pool: &RemotePool| {
-            let found = pool.allocation(BlockId::from_bits(allocation), timeout)?;
+            let found = find_far(pool, allocation, timeout)?;
             Ok(found.write(offset, from, timeout)?)
         };
         with_any_pool(pool, |pool| Ok(find(pool, allocation)?.write(offset, from)?), far)
