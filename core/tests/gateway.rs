@@ -30,6 +30,7 @@ proptest! {
             Request::Receive { patience, take, room },
             Request::Poll { patience, event },
             Request::Barrier { patience },
+            Request::Cut { life: first },
             Request::Pool(PoolRequest::Alloc { patience, len: second, kind: room }),
             Request::Pool(PoolRequest::Get { id, at: second, len: room }),
             Request::Pool(PoolRequest::Free { id }),

@@ -2,7 +2,8 @@
 //!
 //! A line is one handle, or one end of a conversation: it opens with a reference and what is to be done with what that
 //! names, and then carries one request at a time, each answered once. So the messages of one send handle stay in order,
-//! and nobody waits behind another handle.
+//! and nobody waits behind another handle. A handle whose line broke says so over its next one, which the gateway answers
+//! when nothing of the broken line is under way any more.
 //! The bytes are bodies of [`Call`](crate::wire::Frame::Call) and [`Done`](crate::wire::Frame::Done) frames of the
 //! operation [`CHANNEL`]; all integers are little-endian.
 //!
@@ -25,6 +26,7 @@
 //! leave    | 16 | block u64 |
 //! figures  | 17 |
 //! barrier  | 18 | patience u64 |
+//! cut      | 19 | life u64 |
 //!
 //! opened   | 1 | capacity u32 | block u32 | uid u64 |
 //! done     | 2 | number u64 |
@@ -70,7 +72,7 @@ pub const CHANNEL: Op = Op(0x0501);
 /// Most bytes of a message that travels.
 pub const MESSAGE_MAX: usize = BODY_MAX - 64;
 /// The version of these bytes.
-pub const VERSION: u8 = 3;
+pub const VERSION: u8 = 4;
 
 /// How long the gateway may wait.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -13,6 +13,7 @@ const READ: u8 = 7;
 const CLOSE: u8 = 8;
 const ASK: u8 = 9;
 const BARRIER: u8 = 18;
+const CUT: u8 = 19;
 /// Bits of how a conversation is sent.
 const ONE_MESSAGE: u8 = 1;
 const MAY_BE_CUT: u8 = 2;
@@ -147,6 +148,11 @@ pub enum Request<'a> {
         /// How long to wait for the others.
         patience: Patience,
     },
+    /// Cut another line of the same client, and answer when nothing that it asked for is under way any more.
+    Cut {
+        /// The life that its client's end named in the handshake.
+        life: u64,
+    },
 }
 
 impl<'a> Request<'a> {
@@ -226,6 +232,13 @@ impl<'a> Request<'a> {
                 let head = |w: &mut Writer<'_>| {
                     w.u8(BARRIER)?;
                     patience.write(w)
+                };
+                written(buffer, head, &[])
+            }
+            Request::Cut { life } => {
+                let head = |w: &mut Writer<'_>| {
+                    w.u8(CUT)?;
+                    w.u64(life)
                 };
                 written(buffer, head, &[])
             }
@@ -309,6 +322,7 @@ impl<'a> Request<'a> {
                 Request::Ask { patience, matter }
             }
             BARRIER => Request::Barrier { patience: Patience::parse(&mut r)? },
+            CUT => Request::Cut { life: r.u64()? },
             number @ pool::FIRST..=pool::LAST => Request::Pool(PoolRequest::parse(number, &mut r)?),
             POLL => Request::Poll { patience: Patience::parse(&mut r)?, event: r.u32()?.cast_signed() },
             _ => return Err(ParseError::Nonsense),

@@ -37,7 +37,8 @@ pub enum Error {
     /// None is registered.
     #[error("no gateway is registered for host {0:#x}")]
     NotRegistered(u64),
-    /// There is no line to the gateway, or it broke: whether the operation was carried out is not known.
+    /// There is no line to the gateway, or it broke: whether the operation was carried out is not known; it will not be any
+    /// more when the next call of the handle is.
     #[error("gateway of host {host:#x}: {why}; whether the operation was carried out is not known")]
     Lost {
         /// Whose.
@@ -45,7 +46,7 @@ pub enum Error {
         /// What happened to the line.
         why: Close,
     },
-    /// The gateway did not answer, not even some time after the deadline; whether the operation was carried out is not known.
+    /// The gateway did not answer, not even some time after the deadline; the same holds as for [`Lost`](Error::Lost).
     #[error("gateway of host {0:#x} did not answer: whether the operation was carried out is not known")]
     Silent(u64),
     /// Other calls with the same handle have all its lines, until some time after the deadline.

@@ -1,5 +1,6 @@
 //! One line to a gateway, as the handle that it belongs to uses it.
 
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use umbra_core::codec::Short;
@@ -80,20 +81,39 @@ impl Opening {
     }
 }
 
+/// Lines of a handle that broke while a call was under way, by the lives of this end.
+#[derive(Clone, Default)]
+pub(super) struct Doubts(Arc<Mutex<Vec<u64>>>);
+
+impl Doubts {
+    fn lock(&self) -> MutexGuard<'_, Vec<u64>> {
+        // A list is whole whatever its user was doing.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A line that is open.
+struct Up {
+    driver: Driver,
+    link: LinkId,
+}
+
 /// A line, or what one is made of when it is used.
 pub(super) struct Line {
     gateways: Gateways,
     host: u64,
     reference: Vec<u8>,
     opening: Opening,
-    up: Option<(Driver, LinkId)>,
+    up: Option<Up>,
+    doubts: Doubts,
     token: u64,
     buffer: Vec<u8>,
     answer: Vec<u8>,
 }
 
 impl Line {
-    pub(super) fn new(gateways: &Gateways, host: u64, reference: &[u8], opening: Opening) -> Line {
+    /// One of the handle whose the doubts are.
+    pub(super) fn new(gateways: &Gateways, host: u64, reference: &[u8], opening: Opening, doubts: Doubts) -> Line {
         let (buffer, answer) = (vec![0; BODY_MAX], Vec::new());
         Line {
             gateways: gateways.clone(),
@@ -101,6 +121,7 @@ impl Line {
             reference: reference.to_vec(),
             opening,
             up: None,
+            doubts,
             token: 0,
             buffer,
             answer,
@@ -130,7 +151,7 @@ impl Line {
                 _ => {}
             }
         }
-        self.up = Some((driver, link));
+        self.up = Some(Up { driver, link });
         let reference = std::mem::take(&mut self.reference);
         let request = self.opening.request(patience(timeout, deadline), &reference);
         let answer = self.ask(&request, deadline, read);
@@ -138,7 +159,8 @@ impl Line {
         answer.inspect_err(|_| self.up = None)
     }
 
-    /// Asks, and waits for the answer; a line that breaks is made anew at the next call.
+    /// Asks, and waits for the answer; a line that breaks is made anew at the next call, and what the call that broke asked
+    /// for is over then.
     pub(super) fn call<T>(
         &mut self,
         request: &Request<'_>,
@@ -146,7 +168,7 @@ impl Line {
         read: impl FnOnce(Answer<'_>) -> Option<T>,
     ) -> Result<T, Error> {
         // A line that broke while nobody asked lost nothing.
-        let broken = self.up.as_mut().map_or(Some(Close::Local), |(driver, _)| broken(driver, &mut self.answer));
+        let broken = self.up.as_mut().map_or(Some(Close::Local), |up| broken(&mut up.driver, &mut self.answer));
         if let Some(why) = broken {
             self.up = None;
             if self.opening.ends_with_its_line() {
@@ -156,7 +178,22 @@ impl Line {
             let timeout = if deadline == Time::NEVER { Timeout::Never } else { Duration::from_nanos(left.0).into() };
             self.open(timeout, |_| Some(()))?;
         }
-        self.ask(request, deadline, read)
+        self.settle(deadline)?;
+        let life = self.up.as_ref().map(|up| up.driver.identity().incarnation.0);
+        let asked = self.ask(request, deadline, read);
+        if matches!(asked, Err(Error::Lost { .. } | Error::Silent(_) | Error::System(_))) {
+            self.doubts.lock().extend(life);
+        }
+        asked
+    }
+
+    /// Has the gateway end what broken lines of the handle may still have under way.
+    fn settle(&mut self, deadline: Time) -> Result<(), Error> {
+        loop {
+            let Some(&life) = self.doubts.lock().first() else { return Ok(()) };
+            self.ask(&Request::Cut { life }, deadline, done)?;
+            self.doubts.lock().retain(|&doubt| doubt != life);
+        }
     }
 
     fn ask<T>(
@@ -170,7 +207,7 @@ impl Line {
         let body = self.buffer.get(..len).unwrap_or_default();
         self.token += 1;
         let (asked, until) = (Token(self.token), deadline.max(now()) + GRACE);
-        let Some((driver, link)) = &mut self.up else { return Err(Error::Lost { host, why: Close::Local }) };
+        let Some(Up { driver, link }) = &mut self.up else { return Err(Error::Lost { host, why: Close::Local }) };
         let frame = Frame::Call { op: CHANNEL, token: asked, body };
         let outcome = match driver.send(*link, &frame, Vec::new()) {
             Err(why) => Err(Error::NotSent { host, why }),

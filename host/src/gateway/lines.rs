@@ -10,7 +10,7 @@ use umbra_core::gateway::{Answer, Request};
 use umbra_core::time::Time;
 
 use super::error::Error;
-use super::line::{GRACE, Line, Opening};
+use super::line::{Doubts, GRACE, Line, Opening};
 use super::registry::Gateways;
 use crate::driver::now;
 
@@ -24,6 +24,8 @@ pub(super) struct Lines {
     reference: Vec<u8>,
     opening: Opening,
     most: usize,
+    /// Of all of them, since a call may have another line than the one before it.
+    doubts: Doubts,
     kept: Mutex<Kept>,
     /// Told of each line that comes back.
     back: Condvar,
@@ -50,7 +52,8 @@ impl Lines {
     pub(super) fn new(gateways: &Gateways, host: u64, reference: &[u8], opening: Opening, most: usize) -> Lines {
         let (gateways, reference) = (gateways.clone(), reference.to_vec());
         let kept = Mutex::new(Kept { idle: Vec::new(), taken: 0 });
-        Lines { gateways, host, reference, opening, most, kept, back: Condvar::new() }
+        let (doubts, back) = (Doubts::default(), Condvar::new());
+        Lines { gateways, host, reference, opening, most, doubts, kept, back }
     }
 
     /// These, of which one is open.
@@ -69,7 +72,12 @@ impl Lines {
 
     /// A line to the same, for a handle of its own.
     pub(super) fn another(&self, opening: Opening) -> Line {
-        Line::new(&self.gateways, self.host, &self.reference, opening)
+        Line::new(&self.gateways, self.host, &self.reference, opening, Doubts::default())
+    }
+
+    /// One more of these.
+    pub(super) fn one(&self) -> Line {
+        Line::new(&self.gateways, self.host, &self.reference, self.opening, self.doubts.clone())
     }
 
     fn lock(&self) -> MutexGuard<'_, Kept> {
@@ -100,7 +108,7 @@ impl Lines {
     ) -> Result<T, Error> {
         let _turn = self.turn(deadline)?;
         let idle = self.lock().idle.pop();
-        let mut line = idle.unwrap_or_else(|| self.another(self.opening));
+        let mut line = idle.unwrap_or_else(|| self.one());
         let done = act(&mut line);
         self.lock().idle.push(line);
         done

@@ -32,8 +32,9 @@
 //!
 //! Each handle has a line of its own, so messages of one send handle arrive in their order, and a handle that waits holds
 //! up no other one; what a channel, streams or a pool are asked by many threads has a line for each call of the moment. A line that breaks, because the gateway died or the network did, is an error at once; the next call
-//! makes a new one. Whether the call that broke was carried out is not known then: it is not repeated. A conversation has
-//! a line too, and ends with it.
+//! makes a new one. Whether the call that broke was carried out is not known then: it is not repeated, and the next call of
+//! the handle first has the gateway end it, so that it is not carried out later either. A conversation has a line too, and
+//! ends with it.
 //!
 //! *Cost*: two frames and, at the gateway, a wake-up of the line's thread; one thread a line.
 
@@ -50,6 +51,7 @@ mod serve;
 mod server;
 mod streams;
 mod talk;
+mod under_way;
 
 pub use converse::KEPT_MOST;
 pub use error::Error;

@@ -52,7 +52,7 @@ impl RemotePool {
     pub fn attach(bytes: &[u8], gateways: &Gateways, timeout: Timeout) -> Result<RemotePool, Error> {
         let host = gateways.host_of(bytes, |named| matches!(named, Object::Pool | Object::Allocation { .. }))?;
         let own = Lines::new(gateways, host, bytes, Opening::Pool, 1);
-        let mut line = own.another(Opening::Pool);
+        let mut line = own.one();
         let (size, uid) = line.open(timeout, |answer| match answer {
             Answer::Lent { bytes, uid } => Some((bytes, uid)),
             _ => None,

@@ -51,7 +51,7 @@ impl RemoteChannel {
         // What is sent without a send handle is of one, too.
         let opening = Opening::Channel(Handle { id: drawn()?, ..Handle::default() });
         let lines = Lines::new(gateways, host, bytes, opening, MOST);
-        let mut line = lines.another(opening);
+        let mut line = lines.one();
         let opened = line.open(timeout, Opened::read)?;
         Ok(RemoteChannel { opened, lines: lines.with(line) })
     }

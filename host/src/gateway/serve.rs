@@ -4,6 +4,7 @@
 //! While a request waits, the line is looked at now and then: if its client is gone, so is the request.
 
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 use std::time::Duration;
 
 use umbra_core::error::Status;
@@ -12,9 +13,10 @@ use umbra_core::time::{Lapse, Time};
 use umbra_core::wire::{BODY_MAX, Frame, Token};
 
 use super::converse::{Wish, converse};
-use super::error::{Error, refusal};
+use super::error::{Error, refusal, system};
 use super::lend::lend;
 use super::line;
+use super::under_way::UnderWay;
 use crate::channel::{self, Channel, Event, Message, Receiver, ReturnMode, SendOptions, Sender, Timeout, WaitMode};
 use crate::driver::{self, Driver, LinkId, now};
 use crate::link::Side;
@@ -27,6 +29,9 @@ const SLICE: Lapse = Lapse::from_millis(50);
 pub(super) struct Served {
     driver: Driver,
     link: Option<LinkId>,
+    /// The life that the client's end named.
+    life: u64,
+    under_way: Arc<UnderWay>,
     /// The frame that was read last.
     pub(super) frame: Vec<u8>,
     buffer: Vec<u8>,
@@ -52,12 +57,21 @@ impl Served {
     pub(super) fn next(&mut self) -> Result<Token, Over> {
         loop {
             match self.driver.next(&mut self.frame) {
-                Some(driver::Event::Up { link, .. }) => self.link = Some(link),
+                Some(driver::Event::Up { link, peer, .. }) => {
+                    (self.link, self.life) = (Some(link), peer.incarnation.0);
+                }
                 Some(driver::Event::Frame { .. }) => match Frame::parse(&self.frame) {
-                    Ok(Frame::Call { op: CHANNEL, token, .. }) => {
+                    Ok(Frame::Call { op: CHANNEL, token, body }) => {
+                        let cut = match Request::parse(body) {
+                            Ok(Request::Cut { life }) => Some(life),
+                            _ => None,
+                        };
                         // A request that its client gave up before it was read is none.
                         self.look()?;
-                        return Ok(token);
+                        match cut {
+                            Some(life) => self.cut(token, life)?,
+                            None => return Ok(token),
+                        }
                     }
                     _ => return Err(Over),
                 },
@@ -75,6 +89,19 @@ impl Served {
             None => Ok(()),
             Some(_) => Err(Over),
         }
+    }
+
+    /// Cuts another line of the client, and answers when it is over.
+    fn cut(&mut self, token: Token, life: u64) -> Result<(), Over> {
+        if life == self.life {
+            // It would wait for itself.
+            return Err(Over);
+        }
+        self.under_way.cut(life);
+        while !self.under_way.is_over(life, Duration::from_nanos(SLICE.0)) {
+            self.look()?;
+        }
+        self.answer(token, &Answer::Done(0))
     }
 
     pub(super) fn answer(&mut self, token: Token, answer: &Answer<'_>) -> Result<(), Over> {
@@ -116,14 +143,24 @@ pub(super) fn deadline(patience: Patience) -> Option<Time> {
 ///
 /// # Errors
 /// What the system refuses; whatever the client does is none.
-pub(super) fn serve(socket: OwnedFd, is_unix: bool, secret: &Secret, stop: OwnedFd) -> Result<(), Error> {
+pub(super) fn serve(
+    socket: OwnedFd,
+    is_unix: bool,
+    secret: &Secret,
+    stop: OwnedFd,
+    under_way: Arc<UnderWay>,
+) -> Result<(), Error> {
     let mut driver = line::driver(secret)?;
+    let to_shut = socket.try_clone().map_err(|error| system(&error))?;
     driver.watch(stop);
     if driver.adopt(socket, is_unix, Side::Acceptor).is_err() {
         return Ok(());
     }
-    let mut line = Served { driver, link: None, frame: Vec::new(), buffer: vec![0; BODY_MAX] };
+    let (frame, buffer) = (Vec::new(), vec![0; BODY_MAX]);
+    let mut line = Served { driver, link: None, life: 0, under_way: under_way.clone(), frame, buffer };
     let Ok(token) = line.next() else { return Ok(()) };
+    // Until all that is made below is dropped.
+    let Some(_entered) = under_way.enter(line.life, to_shut) else { return Ok(()) };
     let frame = std::mem::take(&mut line.frame);
     let Ok(Frame::Call { body, .. }) = Frame::parse(&frame) else { return Ok(()) };
     let (on_receipt, client, handle, reference) = match Request::parse(body) {
@@ -192,6 +229,7 @@ impl Handle<'_> {
                 | Request::Read { .. }
                 | Request::Close { .. }
                 | Request::Ask { .. }
+                | Request::Cut { .. }
                 | Request::Pool(_) => return Err(Over),
                 Request::Barrier { patience } => self.meet(patience)?.map(|came| Answer::Done(came.into())),
                 Request::Send { patience, hints, bytes } => match &sender {

@@ -12,6 +12,7 @@ use umbra_core::atomic::{AtomicUsize, Ordering};
 
 use super::error::{Error, system};
 use super::serve::serve;
+use super::under_way::UnderWay;
 use crate::link::Listener;
 use crate::secret::Secret;
 
@@ -75,6 +76,7 @@ impl Drop for Server {
 
 fn accept(listener: &Listener, secret: &Secret, ended: &OwnedFd, lines: &Arc<AtomicUsize>) {
     let mut threads: Vec<JoinHandle<()>> = Vec::new();
+    let under_way = Arc::new(UnderWay::default());
     loop {
         let mut ready = [PollFd::new(listener, PollFlags::IN), PollFd::new(ended, PollFlags::IN)];
         match rustix::event::poll(&mut ready, None) {
@@ -100,10 +102,10 @@ fn accept(listener: &Listener, secret: &Secret, ended: &OwnedFd, lines: &Arc<Ato
         // One line too many is closed, which its client is told by that.
         if threads.len() < LINES {
             lines.fetch_add(1, Ordering::Relaxed);
-            let (counted, secret) = (Counted(lines.clone()), secret.clone());
+            let (counted, secret, under_way) = (Counted(lines.clone()), secret.clone(), under_way.clone());
             let serving = move || {
                 let _counted = counted;
-                if let Err(error) = serve(socket, is_unix, &secret, stop) {
+                if let Err(error) = serve(socket, is_unix, &secret, stop, under_way) {
                     umbra_core::log!(warn, "a line of the gateway: {}", error);
                 }
             };

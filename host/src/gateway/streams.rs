@@ -45,7 +45,7 @@ impl RemoteStreams {
     pub fn attach(bytes: &[u8], gateways: &Gateways, timeout: Timeout) -> Result<RemoteStreams, Error> {
         let host = gateways.host_of(bytes, |named| *named == Object::Streams)?;
         let lines = Lines::new(gateways, host, bytes, neither(), MOST);
-        let mut line = lines.another(neither());
+        let mut line = lines.one();
         let (mode, uid) = line.open(timeout, begun)?;
         Ok(RemoteStreams { mode, uid, lines: lines.with(line) })
     }

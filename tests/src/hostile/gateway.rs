@@ -26,6 +26,7 @@ pub(super) fn seeds() -> Vec<Vec<u8>> {
         Request::Close { patience },
         Request::Ask { patience, matter: Matter::JoinTasks },
         Request::Barrier { patience },
+        Request::Cut { life: 8 },
         Request::Pool(PoolRequest::Open { reference }),
         Request::Pool(PoolRequest::Alloc { patience, len: 6, kind: 7 }),
         Request::Pool(PoolRequest::Look { id }),

@@ -1,0 +1,151 @@
+//! Lines that break while the gateway believes in them: what a broken one asked for does not happen after what comes next.
+#![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
+
+mod another;
+mod gateways;
+
+use std::io::{self, Read as _, Write as _};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+
+use umbra::channel::{self, Attributes, Channel, SendOptions, Timeout, WaitMode};
+use umbra::gateway::{Error, Gateways, RemoteChannel, RemotePool};
+use umbra::link::Address;
+use umbra::pool::{self, Pool};
+
+use another::until;
+use gateways::{LONG, NOW, gateways, serve, text};
+
+/// Long enough for what must not happen any more.
+const A_WHILE: Duration = Duration::from_millis(250);
+
+/// A way to a gateway that can lose its clients so that the gateway hears nothing of it, as when a network parts.
+struct Way {
+    address: Address,
+    lines: Arc<Mutex<Vec<[TcpStream; 2]>>>,
+    /// Bytes that went to the gateway.
+    passed: Arc<AtomicU64>,
+}
+
+fn pass(mut from: TcpStream, mut to: TcpStream, passed: &AtomicU64) -> io::Result<()> {
+    let mut bytes = [0; 4096];
+    loop {
+        match from.read(&mut bytes)? {
+            0 => return Ok(()),
+            some => to.write_all(&bytes[..some])?,
+        }
+        passed.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+impl Way {
+    fn to(gateway: &Address) -> Way {
+        let gateway: SocketAddr = text(gateway).parse().unwrap();
+        let door = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = Address::Tcp(door.local_addr().unwrap());
+        let way = Way { address, lines: Arc::default(), passed: Arc::default() };
+        let (lines, passed) = (way.lines.clone(), way.passed.clone());
+        // It ends with the process.
+        thread::spawn(move || {
+            for client in door.incoming().map(Result::unwrap) {
+                let server = TcpStream::connect(gateway).unwrap();
+                let clone = |stream: &TcpStream| stream.try_clone().unwrap();
+                lines.lock().unwrap().push([clone(&client), clone(&server)]);
+                let (there, back) = ((clone(&client), clone(&server)), (server, client));
+                let passed = passed.clone();
+                thread::spawn(move || pass(there.0, there.1, &passed));
+                thread::spawn(move || pass(back.0, back.1, &AtomicU64::new(0)));
+            }
+        });
+        way
+    }
+
+    /// Does what breaks: `call` fails when its request has reached the gateway, which believes in its client on.
+    fn broken<T: Send>(&self, call: impl FnOnce() -> Result<T, Error> + Send) {
+        let before = self.passed.load(Ordering::Relaxed);
+        let lost = thread::scope(|scope| {
+            let called = scope.spawn(call);
+            until("the request", || self.passed.load(Ordering::Relaxed) > before);
+            // The gateway waits with it.
+            thread::sleep(Duration::from_millis(100));
+            for [client, _] in self.lines.lock().unwrap().iter() {
+                // One that was lost before is so still.
+                let _ = client.shutdown(Shutdown::Both);
+            }
+            called.join().unwrap().map(drop)
+        });
+        assert!(matches!(lost, Err(Error::Lost { .. })), "{lost:?}");
+    }
+}
+
+fn far(channel: &Channel, gateways: &Gateways) -> RemoteChannel {
+    RemoteChannel::attach(&channel.reference().unwrap(), gateways, LONG).unwrap()
+}
+
+fn channel() -> Channel {
+    let uid = umbra::uid::draw().unwrap();
+    Channel::create(&Attributes { capacity: 1, block: 256, uid, ..Attributes::default() }).unwrap()
+}
+
+#[test]
+fn a_send_that_broke_is_not_carried_out_after_a_later_one_of_its_handle() {
+    let (server, address) = serve();
+    let way = Way::to(&address);
+    let channel = channel();
+    let remote = far(&channel, &gateways(&way.address));
+    let mut handle = remote.sender(SendOptions::default(), LONG).unwrap();
+    let here = channel.receiver(WaitMode::Idle).unwrap();
+    let received = |timeout: Timeout| here.receive(&mut [0; 256], timeout).map(|message| message.hints);
+    let check = |send: &mut (dyn FnMut(u64, Timeout) -> Result<(), Error> + Send)| {
+        for round in (0..40).step_by(4) {
+            send(round, NOW).unwrap();
+            way.broken(|| send(round + 1, LONG));
+            assert!(server.lines() > 1, "the gateway has not noticed");
+            assert_eq!(send(round + 2, NOW), Err(Error::Channel(channel::Error::Full)));
+            assert_eq!(received(NOW), Ok(round));
+            send(round + 3, LONG).unwrap();
+            assert_eq!(received(NOW), Ok(round + 3));
+        }
+        assert_eq!(received(Timeout::After(A_WHILE)), Err(channel::Error::Timeout));
+    };
+    check(&mut |hints, timeout| handle.send(b"", hints, timeout));
+    check(&mut |hints, timeout| remote.send(b"", hints, timeout));
+}
+
+#[test]
+fn a_receive_that_broke_takes_no_message_after_a_later_one_of_its_handle() {
+    let (_server, address) = serve();
+    let way = Way::to(&address);
+    let channel = channel();
+    let remote = far(&channel, &gateways(&way.address));
+    let mut handle = remote.receiver(LONG).unwrap();
+    let sender = channel.sender(SendOptions::default()).unwrap();
+    let check = |receive: &mut (dyn FnMut(Timeout) -> Result<u64, Error> + Send)| {
+        way.broken(|| receive(Timeout::Never));
+        assert_eq!(receive(NOW), Err(Error::Channel(channel::Error::Empty)));
+        sender.send(b"", 7, NOW).unwrap();
+        thread::sleep(A_WHILE);
+        assert_eq!(receive(NOW), Ok(7));
+    };
+    check(&mut |timeout| handle.receive(&mut [0; 256], timeout).map(|message| message.hints));
+    check(&mut |timeout| remote.receive(&mut [0; 256], timeout).map(|message| message.hints));
+}
+
+#[test]
+fn what_an_allocation_that_broke_would_get_is_free_for_the_next_one() {
+    let (_server, address) = serve();
+    let way = Way::to(&address);
+    let pool = Pool::create(None, &pool::Attributes { bytes: 1 << 20, ..pool::Attributes::default() }).unwrap();
+    let remote = RemotePool::attach(&pool.reference().unwrap(), &gateways(&way.address), LONG).unwrap();
+    let len = pool.figures().longest_free;
+    let all = pool.alloc(len, 0).unwrap();
+    way.broken(|| remote.alloc(len, 0, LONG).map(drop));
+    assert!(matches!(remote.alloc(len, 0, NOW), Err(Error::Pool(_))));
+    all.free().unwrap();
+    thread::sleep(A_WHILE);
+    assert_eq!(pool.figures().blocks, 0, "nobody took it");
+    remote.alloc(len, 0, NOW).unwrap().free(NOW).unwrap();
+}
