@@ -6,7 +6,7 @@ use std::ffi::{c_int, c_void};
 use std::ptr::null_mut;
 
 use umbra::channel::Timeout;
-use umbra::gateway::{RemoteAllocation, RemotePool};
+use umbra::gateway::RemotePool;
 use umbra::pool::{Allocation, Pool};
 use umbra_core::heap::BlockId;
 
@@ -53,15 +53,11 @@ fn find(pool: &Pool, allocation: u64) -> Result<Allocation<'_>, Failure> {
     Ok(pool.allocation(BlockId::from_bits(allocation))?)
 }
 
-fn find_far(pool: &RemotePool, allocation: u64, timeout: Timeout) -> Result<RemoteAllocation<'_>, Failure> {
-    Ok(pool.allocation(BlockId::from_bits(allocation), timeout)?)
-}
-
 /// Frees an allocation, whoever made it.
 #[unsafe(no_mangle)]
 pub extern "C" fn umbra_allocation_free(pool: u64, allocation: u64) -> c_int {
     enter(|| {
-        let far = |pool: &RemotePool| Ok(find_far(pool, allocation, Timeout::Now)?.free(Timeout::Now)?);
+        let far = |pool: &RemotePool| Ok(pool.free(BlockId::from_bits(allocation), Timeout::Now)?);
         with_any_pool(pool, |pool| Ok(find(pool, allocation)?.free()?), far)
     })
 }
@@ -70,7 +66,7 @@ pub extern "C" fn umbra_allocation_free(pool: u64, allocation: u64) -> c_int {
 #[unsafe(no_mangle)]
 pub extern "C" fn umbra_allocation_leave(pool: u64, allocation: u64) -> c_int {
     enter(|| {
-        let far = |pool: &RemotePool| Ok(find_far(pool, allocation, Timeout::Now)?.leave(Timeout::Now)?);
+        let far = |pool: &RemotePool| Ok(pool.leave(BlockId::from_bits(allocation), Timeout::Now)?);
         with_any_pool(pool, |pool| find(pool, allocation).map(drop), far)
     })
 }
@@ -92,7 +88,10 @@ pub unsafe extern "C" fn umbra_allocation_look(
             let found = find(pool, allocation)?;
             Ok((found.len(), found.pointer()?.as_ptr().cast()))
         };
-        let far = |pool: &RemotePool| Ok((find_far(pool, allocation, Timeout::Now)?.len(), null_mut()));
+        let far = |pool: &RemotePool| {
+            let found = pool.allocation(BlockId::from_bits(allocation), Timeout::Now)?;
+            Ok((found.len(), null_mut()))
+        };
         let (len, at) = with_any_pool(pool, near, far)?;
         // SAFETY: the caller's promise about the outputs.
         unsafe { store(length, len) }?;
@@ -121,10 +120,7 @@ pub unsafe extern "C" fn umbra_allocation_read(
         let timeout = timeout(timeout_ms);
         // SAFETY: the caller's promise.
         let pad = || unsafe { fresh(buffer, length) };
-        let far = |pool: &RemotePool| {
-            let found = find_far(pool, allocation, timeout)?;
-            Ok(found.read(offset, pad(), timeout)?)
-        };
+        let far = |pool: &RemotePool| Ok(pool.read(BlockId::from_bits(allocation), offset, pad(), timeout)?);
         with_any_pool(pool, |pool| Ok(find(pool, allocation)?.read(offset, pad())?), far)
     })
 }
@@ -146,10 +142,7 @@ pub unsafe extern "C" fn umbra_allocation_write(
         // SAFETY: the caller's promise.
         let from = unsafe { bytes(from, length) }?;
         let timeout = timeout(timeout_ms);
-        let far = |pool: &RemotePool| {
-            let found = find_far(pool, allocation, timeout)?;
-            Ok(found.write(offset, from, timeout)?)
-        };
+        let far = |pool: &RemotePool| Ok(pool.write(BlockId::from_bits(allocation), offset, from, timeout)?);
         with_any_pool(pool, |pool| Ok(find(pool, allocation)?.write(offset, from)?), far)
     })
 }

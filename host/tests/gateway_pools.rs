@@ -127,7 +127,25 @@ fn what_a_pool_refuses_at_hand_it_refuses_from_afar() {
     assert!(start.elapsed() >= Duration::from_millis(120));
     let outside = pool::Error::OutOfBounds { offset: MIB, len: 1, size: MIB };
     assert_eq!(all.write(MIB, b"x", LONG), refused(outside.clone()));
-    assert_eq!(all.read(MIB, &mut [0], LONG), refused(outside));
+    assert_eq!(all.read(MIB, &mut [0], LONG), refused(outside.clone()));
+    // By its id the same, which the gateway finds; nothing is copied of what is not inside as a whole.
+    let (id, here) = (all.id(), pool.allocation(all.id()).unwrap());
+    assert_eq!(far.write(id, MIB, b"x", LONG), refused(outside.clone()));
+    assert_eq!(far.read(id, MIB, &mut [0], LONG), refused(outside));
+    let (from, mut before, mut after) = (MIB - 150_000, vec![0; 150_000], vec![0; 150_000]);
+    here.read(from, &mut before).unwrap();
+    let outside = |offset, len| refused(pool::Error::OutOfBounds { offset, len, size: MIB });
+    assert_eq!(far.write(id, from, &long(150_001), LONG), outside(from, 150_001));
+    assert_eq!(far.read(id, from, &mut long(150_001), LONG), outside(from, 150_001));
+    assert_eq!(far.write(id, u64::MAX, &long(150_001), LONG), outside(u64::MAX, 150_001));
+    assert_eq!(far.read(id, MIB + 1, &mut [], LONG), outside(MIB + 1, 0));
+    here.read(from, &mut after).unwrap();
+    assert_eq!(before, after);
+    far.write(id, from, &long(150_000), LONG).unwrap();
+    far.read(id, from, &mut after, LONG).unwrap();
+    assert_eq!(after, long(150_000));
+    here.read(from, &mut before).unwrap();
+    assert_eq!(before, after);
     // Who waits is served by a free at hand.
     thread::scope(|scope| {
         let waiting = scope.spawn(|| far.alloc(10, 0, LONG).map(|block| block.id()));
@@ -136,6 +154,9 @@ fn what_a_pool_refuses_at_hand_it_refuses_from_afar() {
         pool.allocation(waiting.join().unwrap().unwrap()).unwrap().free().unwrap();
     });
     for gone in [all.free(LONG), all.read(0, &mut [0], LONG), all.write(0, b"x", LONG), all.leave(LONG)] {
+        assert_eq!(gone, refused(pool::Error::Stale));
+    }
+    for gone in [far.free(id, LONG), far.read(id, 0, &mut [], LONG), far.write(id, 0, b"", LONG), far.leave(id, LONG)] {
         assert_eq!(gone, refused(pool::Error::Stale));
     }
     assert_eq!(far.allocation(all.id(), LONG).map(drop), refused(pool::Error::Stale));
@@ -151,7 +172,6 @@ fn what_a_pool_refuses_at_hand_it_refuses_from_afar() {
     assert_eq!(RemotePool::attach(&reference, &plain, LONG).map(drop), Err(Error::Local));
 }
 
-/// How many blocks are a gateway's.
 #[test]
 fn a_thread_frees_what_another_one_with_the_same_handle_waits_for() {
     let (_server, address) = serve();
@@ -167,6 +187,7 @@ fn a_thread_frees_what_another_one_with_the_same_handle_waits_for() {
     });
 }
 
+/// How many blocks are a gateway's.
 fn gateways_of(pool: &Pool, gateway: &Another) -> usize {
     pool.allocations_of(gateway.id()).len()
 }

@@ -1,5 +1,7 @@
 //! A pool of another host, as a client uses it.
 
+use std::ops::Range;
+
 use umbra_core::gateway::{Answer, MESSAGE_MAX, PoolRequest, Request};
 use umbra_core::heap::BlockId;
 use umbra_core::reference::{Object, Reference};
@@ -137,6 +139,57 @@ impl RemotePool {
         }
     }
 
+    /// Copies bytes out of an allocation, as [`RemoteAllocation::read`], for those who know its id and not how long it is.
+    ///
+    /// # Errors
+    /// As for that.
+    pub fn read(&self, id: BlockId, offset: u64, into: &mut [u8], timeout: Timeout) -> Result<(), Error> {
+        let (deadline, whole) = (timeout.deadline(), (offset, into.len()));
+        for (at, range) in pieces(whole) {
+            let Some(piece) = into.get_mut(range) else { break };
+            let len = u32::try_from(piece.len()).unwrap_or(u32::MAX);
+            let read = self.ask(timeout.rest(deadline), PoolRequest::Get { id, at, len }, |answer| match answer {
+                Answer::Bytes(bytes) if bytes.len() == piece.len() => {
+                    piece.copy_from_slice(bytes);
+                    Some(())
+                }
+                _ => None,
+            });
+            read.map_err(|error| of_the_whole(error, whole))?;
+        }
+        Ok(())
+    }
+
+    /// Copies bytes into an allocation, as [`RemoteAllocation::write`], for those who know its id and not how long it is.
+    ///
+    /// # Errors
+    /// As for that.
+    pub fn write(&self, id: BlockId, offset: u64, from: &[u8], timeout: Timeout) -> Result<(), Error> {
+        let (deadline, whole) = (timeout.deadline(), (offset, from.len()));
+        for (at, range) in pieces(whole) {
+            let Some(bytes) = from.get(range) else { break };
+            let put = PoolRequest::Put { id, at, bytes };
+            self.ask(timeout.rest(deadline), put, done).map_err(|error| of_the_whole(error, whole))?;
+        }
+        Ok(())
+    }
+
+    /// Frees an allocation by its id, whoever made it.
+    ///
+    /// # Errors
+    /// As for [`RemoteAllocation::free`].
+    pub fn free(&self, id: BlockId, timeout: Timeout) -> Result<(), Error> {
+        self.ask(timeout, PoolRequest::Free { id }, done)
+    }
+
+    /// Leaves an allocation to the pool by its id, as [`RemoteAllocation::leave`].
+    ///
+    /// # Errors
+    /// As for that.
+    pub fn leave(&self, id: BlockId, timeout: Timeout) -> Result<(), Error> {
+        self.own.call(&Request::Pool(PoolRequest::Leave { id }), timeout.deadline(), done)
+    }
+
     /// How much is used.
     ///
     /// # Errors
@@ -148,6 +201,27 @@ impl RemotePool {
             }
             _ => None,
         })
+    }
+}
+
+/// Where the pieces of a range begin in their allocation, and which bytes they are: the last one first, so that nothing of a
+/// range is copied that is not inside.
+fn pieces((offset, len): (u64, usize)) -> impl Iterator<Item = (u64, Range<usize>)> {
+    let piece = move |number: usize| {
+        let from = number * PIECE;
+        (offset.saturating_add(from as u64), from..len.min(from + PIECE))
+    };
+    // Of no bytes it is asked as well whether they are inside.
+    (0..len.div_ceil(PIECE).max(1)).rev().map(piece)
+}
+
+/// What is refused of a piece, as it is refused of the range.
+fn of_the_whole(error: Error, (offset, len): (u64, usize)) -> Error {
+    match error {
+        Error::Pool(pool::Error::OutOfBounds { size, .. }) => {
+            pool::Error::OutOfBounds { offset, len: len as u64, size }.into()
+        }
+        error => error,
     }
 }
 
@@ -200,19 +274,7 @@ impl RemoteAllocation<'_> {
     /// anything then.
     pub fn read(&self, offset: u64, into: &mut [u8], timeout: Timeout) -> Result<(), Error> {
         self.bounds(offset, into.len())?;
-        let deadline = timeout.deadline();
-        for (at, piece) in (offset..).step_by(PIECE).zip(into.chunks_mut(PIECE)) {
-            let len = u32::try_from(piece.len()).unwrap_or(u32::MAX);
-            let get = PoolRequest::Get { id: self.id, at, len };
-            self.pool.ask(timeout.rest(deadline), get, |answer| match answer {
-                Answer::Bytes(bytes) if bytes.len() == piece.len() => {
-                    piece.copy_from_slice(bytes);
-                    Some(())
-                }
-                _ => None,
-            })?;
-        }
-        Ok(())
+        self.pool.read(self.id, offset, into, timeout)
     }
 
     /// Copies bytes in, in pieces of less than 64 KiB.
@@ -222,11 +284,7 @@ impl RemoteAllocation<'_> {
     /// be there then.
     pub fn write(&self, offset: u64, from: &[u8], timeout: Timeout) -> Result<(), Error> {
         self.bounds(offset, from.len())?;
-        let deadline = timeout.deadline();
-        for (at, bytes) in (offset..).step_by(PIECE).zip(from.chunks(PIECE)) {
-            self.pool.ask(timeout.rest(deadline), PoolRequest::Put { id: self.id, at, bytes }, done)?;
-        }
-        Ok(())
+        self.pool.write(self.id, offset, from, timeout)
     }
 
     /// Frees it, whoever allocated it.
@@ -234,7 +292,7 @@ impl RemoteAllocation<'_> {
     /// # Errors
     /// [`Error::Pool`] if it was freed before; [`Error::Lost`], [`Error::Silent`].
     pub fn free(&self, timeout: Timeout) -> Result<(), Error> {
-        self.pool.ask(timeout, PoolRequest::Free { id: self.id }, done)
+        self.pool.free(self.id, timeout)
     }
 
     /// Leaves it to the pool: it stays when this handle of the pool goes, until somebody frees it.
@@ -243,6 +301,6 @@ impl RemoteAllocation<'_> {
     /// [`Error::Pool`] if it was not allocated through this handle, was left before or freed; [`Error::Lost`],
     /// [`Error::Silent`].
     pub fn leave(&self, timeout: Timeout) -> Result<(), Error> {
-        self.pool.own.call(&Request::Pool(PoolRequest::Leave { id: self.id }), timeout.deadline(), done)
+        self.pool.leave(self.id, timeout)
     }
 }
