@@ -269,7 +269,7 @@ fn s59_a_reader_that_dies_while_its_data_comes_is_named_and_others_get_theirs() 
 }
 
 #[test]
-fn s29_data_that_is_taken_back_while_it_is_fetched_is_had_by_all_or_named_as_gone() {
+fn data_that_is_taken_back_while_it_is_fetched_is_had_by_all_or_named_as_gone() {
     let (all_frames, (data, sum)) = (frames(), words());
     let (mut done, mut gone, mut world) = (0, 0, World::new(2));
     let all = world.all();

@@ -100,7 +100,7 @@ fn s57_memory_comes_back_once_though_a_member_fails() {
 
 /// At every moment of a call its maker takes the data back and offers other data, which lies there instead.
 #[test]
-fn s29_data_that_is_taken_back_in_mid_call_was_read_by_everybody_or_is_named_as_gone() {
+fn data_that_is_taken_back_in_mid_call_was_read_by_everybody_or_is_named_as_gone() {
     let mut crowd = Crowd::new(7);
     let members: Vec<Node> = (0..7).map(Node).collect();
     let (mut done, mut gone) = (0, 0);

@@ -52,6 +52,8 @@ numbered! {
         Reply = 6, "reply";
         /// The call was given up by its maker.
         Cancelled = 7, "cancelled";
+        /// All members had ended well, and the reply was to be put where its maker wanted it.
+        Deliver = 8, "deliver";
     }
 }
 
@@ -94,6 +96,8 @@ numbered! {
         DuplicateId = 17, "the request lists a member twice";
         /// The user's code could not read what came; a number of its own is in `aux`.
         Undecodable = 18, "what came is not of the type that the function takes";
+        /// The memory into which the reply was to be put is there no more.
+        MemoryGone = 19, "the memory for the reply was freed";
     }
 }
 

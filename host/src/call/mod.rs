@@ -38,6 +38,7 @@
 mod answer;
 pub mod border;
 pub mod built_in;
+pub mod deliver;
 mod join;
 pub mod local;
 mod member;
@@ -56,6 +57,7 @@ pub mod stream;
 pub mod typed;
 
 pub use answer::{Failure, Reply, WaitError};
+pub use deliver::Delivered;
 pub use join::JoinError;
 pub use local::{BeginError, InnerError, Local};
 pub use member::{Function, Member};
