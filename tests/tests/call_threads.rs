@@ -227,7 +227,7 @@ fn a_member_that_takes_nothing_out_of_its_inbox_keeps_nobody_from_serving_others
 
 /// Ranks below a leader, one of which is busy until all others have answered.
 #[test]
-fn s62_a_rank_is_woken_once_a_call_and_others_are_gathered_while_it_computes() {
+fn ranks_below_a_leader_have_one_turn_a_call_and_others_are_gathered_while_one_computes() {
     const ROUNDS: u32 = 10;
     for ranks in [2, 8, 32] {
         let station = Station::create("ranks below a leader", Shape::new(ranks + 1)).unwrap();

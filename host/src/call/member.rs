@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
-use umbra_core::atomic::{AtomicU32, Ordering, spin_hint};
+use umbra_core::atomic::AtomicU32;
 use umbra_core::chain::{
     Action, Call, CallId, Config, Handle, Machine, Node, Phase, RegisterError, StartError, Tag, Verdict, Work,
 };
@@ -20,10 +20,10 @@ use super::offer::Shelf;
 use super::outgoing::Outgoing;
 use super::peers::Peers;
 use super::probe::Probe;
+use super::sleep::Sleeps;
 use super::station::{Station, StationError};
 use super::storage::{Capacities, Heap};
 use crate::sys::clock::now;
-use crate::sys::futex::Futex;
 use crate::sys::wait::Crowd;
 
 /// A function that members may call.
@@ -32,12 +32,9 @@ pub type Function = Box<dyn FnMut(&mut Work<'_>, &mut Local<'_>) -> Verdict + Se
 /// How often members look who has died.
 const LOOK: Lapse = Lapse::from_millis(10);
 /// How soon a function that is pending is asked again.
-const PROBE: Lapse = Lapse::from_micros(500);
+pub(super) const PROBE: Lapse = Lapse::from_micros(500);
 /// Messages taken before something else is done.
 const BATCH: usize = 64;
-/// Looks at the inbox before the first sleep, one after the other, and then with others' turns in between.
-const SPINS: u32 = 100;
-const YIELDS: u32 = 64;
 
 /// One member of a [`Station`]. One thread serves it: whoever waits for its own calls serves those of others meanwhile.
 pub struct Member {
@@ -64,8 +61,9 @@ pub struct Member {
     pub(super) look_at: Time,
     /// Changes of seats that were looked at.
     pub(super) seen: u64,
-    probe_at: Time,
-    crowd: Crowd,
+    pub(super) probe_at: Time,
+    pub(super) crowd: Crowd,
+    pub(super) sleeps: Sleeps,
     /// How its functions are looked at, and which of them are not.
     pub(super) probe: Option<Probe>,
 }
@@ -122,6 +120,7 @@ impl Member {
             seen: 0,
             probe_at: Time::NEVER,
             crowd: Crowd::default(),
+            sleeps: Sleeps::default(),
             probe: None,
         })
     }
@@ -361,31 +360,6 @@ impl Member {
             self.probe_at = self.probe_at.min(now() + PROBE);
         }
         self.settle(within, verdict);
-    }
-
-    fn sleep(&self, end: Time) {
-        let Ok(inbox) = self.station.inbox(self.node) else { return };
-        let until = [end, self.look_at, self.probe_at, self.machine.deadline().unwrap_or(Time::NEVER)];
-        let mut until = until.into_iter().min().unwrap_or(end);
-        if !self.outbox.is_empty() || self.held.is_some() || self.within.iter().any(Within::wishes) {
-            until = until.min(now() + PROBE);
-        }
-        let rings = || self.bell.as_ref().is_some_and(|bell| bell.load(Ordering::Acquire) != 0);
-        let look = || (!inbox.queue().is_empty() || rings()).then_some(());
-        // Whoever sleeps is woken late: first whoever shares this processor has his turn.
-        for _ in 0..self.crowd.spins(SPINS) {
-            if look().is_some() {
-                return;
-            }
-            spin_hint();
-        }
-        for _ in 0..YIELDS {
-            self.crowd.give_way();
-            if look().is_some() {
-                return;
-            }
-        }
-        let _ = inbox.queue().published().wait(&Futex, 0, until, look);
     }
 }
 

@@ -1,15 +1,20 @@
 //! A member of chained calls, started by tests: serves for a minute at most, or makes a call first.
 //!
-//! `call-member NODE [call | sleep]`: the meeting place is the descriptor that standard input is. With `call` it makes a call
-//! over all members before it serves, in which the last member waits; with `sleep` it says so and serves nobody.
+//! `call-member NODE [call | sleep | count FILE]`: the meeting place is the descriptor that standard input is. With `call` it
+//! makes a call over all members before it serves, in which the last member waits; with `sleep` it says so and serves nobody;
+//! with `count` it has a function of its own in place of the built-in one that gathers, as which it tells how often it was woken,
+//! and computes until there is such a file if the header names it.
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "this program is test code: what surprises it ends it")]
 
 use std::os::fd::AsFd;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use umbra::call::Station;
-use umbra_core::chain::Node;
+use umbra::call::{Member, Station, built_in};
+use umbra_core::chain::{Node, Verdict};
 use umbra_tests::call::{Act, call, header, member};
 
 fn main() {
@@ -18,13 +23,51 @@ fn main() {
     let station = Station::attach(std::io::stdin().as_fd().try_clone_to_owned().unwrap()).unwrap();
     let mut member = member(&station, node, 2);
     let what = arguments.next();
-    if what.as_deref() == Some("sleep") {
-        println!("sleeps");
-        return std::thread::sleep(Duration::from_secs(60));
-    }
-    if what.is_some() {
-        let all: Vec<Node> = station.shape().nodes().collect();
-        member.start(&call(&all, &header(all[all.len() - 1], Act::Wait))).unwrap();
+    match what.as_deref() {
+        Some("count") => return count(member, arguments.next().unwrap().into()),
+        Some("sleep") => {
+            println!("sleeps");
+            return std::thread::sleep(Duration::from_secs(60));
+        }
+        Some(_) => {
+            let all: Vec<Node> = station.shape().nodes().collect();
+            member.start(&call(&all, &header(all[all.len() - 1], Act::Wait))).unwrap();
+        }
+        None => {}
     }
     member.serve_until(Duration::from_secs(60), |_| false);
+}
+
+/// Tells by each run of its function how often it was woken, how often it slept, and how often the kernel says that it did,
+/// until the last turn before that.
+fn count(mut member: Member, until: PathBuf) {
+    let counts: Arc<[AtomicU64; 2]> = Arc::default();
+    let told = Arc::clone(&counts);
+    member
+        .register(built_in::GATHER, move |work| {
+            if work.header == work.node.0.to_le_bytes() {
+                while !until.exists() {
+                    std::hint::spin_loop();
+                }
+            }
+            let [woken, slept] = told.each_ref().map(|count| count.load(Ordering::Relaxed));
+            let value = [woken, slept, switches()].map(u64::to_le_bytes);
+            let head = [work.node.0, size_of_val(&value) as u32].map(u32::to_le_bytes);
+            let entry = [head.as_flattened(), value.as_flattened()].concat();
+            if work.reply.set_data(&entry).is_ok() { Verdict::Done } else { Verdict::Fault(1) }
+        })
+        .unwrap();
+    member.serve_until(Duration::from_secs(60), |member| {
+        let sleeps = member.sleeps();
+        counts[0].store(sleeps.woken, Ordering::Relaxed);
+        counts[1].store(sleeps.all, Ordering::Relaxed);
+        false
+    });
+}
+
+/// How often this process, which has one thread, has gone to sleep.
+fn switches() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+    line.unwrap().trim().parse().unwrap()
 }

@@ -1,0 +1,157 @@
+//! Functions of ranks below an agent: how often a call wakes them, and what the agent does while they compute (scenario 62).
+#![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use umbra::call::probe::{self, Run};
+use umbra::call::{Member, Station, built_in};
+use umbra_core::chain::{Call, Handle, Node, Plan};
+use umbra_core::time::Lapse;
+use umbra_core::tree::explicit::ROOT;
+use umbra_tests::hosts::Hosts;
+use umbra_tests::rig::Scratch;
+
+/// Far beyond anything that a loaded machine needs.
+const LONG: Duration = Duration::from_secs(40);
+const BUDGET: Lapse = Lapse::from_secs(30);
+/// Every rank is to be woken by so many calls.
+const WAKES: u64 = 5;
+/// In which whoever has answered has gone to sleep again, if it finds a processor.
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// Ranks as processes; the member that leads them lives at the agent.
+struct Job {
+    maker: Member,
+    /// The leader, and behind it the ranks.
+    members: Vec<Node>,
+    ranks: Vec<Child>,
+}
+
+impl Drop for Job {
+    fn drop(&mut self) {
+        for rank in &mut self.ranks {
+            let _ = rank.kill();
+            let _ = rank.wait();
+        }
+    }
+}
+
+/// What a rank has told.
+#[derive(Clone, Copy)]
+struct Counts {
+    /// Times that a message has ended its sleep.
+    woken: u64,
+    slept: u64,
+    /// The same as the kernel counts it.
+    switches: u64,
+}
+
+impl Job {
+    /// Ranks that compute until there is such a file, if they are to.
+    fn start(station: &Station, residents: u32, ranks: u32, until: &Path) -> Job {
+        let leader = Node(station.shape().first);
+        let nodes: Vec<Node> = (residents..residents + ranks).map(|at| Node(leader.0 + at)).collect();
+        let rank = |node: &Node| {
+            let mut command = Command::new(env!("CARGO_BIN_EXE_call-member"));
+            let station = Stdio::from(station.share().unwrap());
+            command.arg(node.0.to_string()).arg("count").arg(until).stdin(station).spawn().unwrap()
+        };
+        let ranks = nodes.iter().map(rank).collect();
+        let mut maker = Member::join(station, Node(leader.0 + 2 * residents)).unwrap();
+        maker.serve_built_ins(0).unwrap();
+        maker.serve_probe().unwrap();
+        let members = [&[leader][..], &nodes].concat();
+        let all_are_there = maker.serve_until(LONG, |maker| maker.sees(&members).is_none());
+        assert!(all_are_there, "{:?} is not there", maker.sees(&members));
+        Job { maker, members, ranks }
+    }
+
+    /// Begins to gather the counts of all ranks; one of them computes meanwhile.
+    fn start_call(&mut self, computes: Option<Node>) -> Handle {
+        let parents: Vec<u32> = [ROOT, 0].into_iter().chain(self.members[1..].iter().map(|_| 1)).collect();
+        let header = computes.map_or([0; 4], |node| node.0.to_le_bytes());
+        let gather = built_in::gather(&self.members, 24 * self.members.len() as u32);
+        let call = Call { plan: Plan::Parents(&parents), at_root: false, header: &header, budget: BUDGET, ..gather };
+        self.maker.start(&call).unwrap()
+    }
+
+    fn end(&mut self, handle: Handle) -> BTreeMap<Node, Counts> {
+        let reply = self.maker.wait(handle, LONG).unwrap();
+        let entries = built_in::entries(&reply.data).filter(|(node, _)| self.members[1..].contains(node));
+        let counts = entries.map(|(node, value)| {
+            let word = |at: usize| u64::from_le_bytes(value[8 * at..8 * at + 8].try_into().unwrap());
+            (node, Counts { woken: word(0), slept: word(1), switches: word(2) })
+        });
+        let counts: BTreeMap<Node, Counts> = counts.collect();
+        assert_eq!(counts.len(), self.members.len() - 1, "every rank has told once");
+        counts
+    }
+
+    /// Makes a call of the leader alone.
+    fn of_leader(&mut self, call: &Call<'_>) -> Vec<u8> {
+        let handle = self.maker.start(&Call { at_root: false, budget: BUDGET, ..*call }).unwrap();
+        self.maker.wait(handle, LONG).unwrap().data
+    }
+}
+
+#[test]
+fn s62_a_call_wakes_each_rank_once_whatever_the_fan_out() {
+    for count in [2, 8, 24] {
+        let (hosts, scratch) = (Hosts::start("call-wakes", 1, count), Scratch::new("call-wakes-files"));
+        let mut job = Job::start(&hosts.meet(0), count, count, &scratch.path().join("never"));
+        let handle = job.start_call(None);
+        let first = job.end(handle);
+        let (mut calls, mut last, until) = (0, first.clone(), Instant::now() + LONG);
+        // Who is awake for another reason when its request comes, such as to look who has died, is not woken by that.
+        while last.iter().any(|(node, now)| now.woken - first[node].woken < WAKES) {
+            std::thread::sleep(PAUSE);
+            let handle = job.start_call(None);
+            let now = job.end(handle);
+            calls += 1;
+            for (node, now) in &now {
+                let woken = now.woken - last[node].woken;
+                assert!(woken <= 1, "member {node} of {count} was woken {woken} times by call {calls}");
+            }
+            last = now;
+            assert!(Instant::now() < until, "ranks do not sleep between {calls} calls");
+        }
+        for (node, now) in &last {
+            let (slept, switches) = (now.slept - first[node].slept, now.switches - first[node].switches);
+            // Counted by two who do not look at the same moment; a fault of a page may be a switch, too.
+            assert!(
+                switches <= slept + 10 + slept / 10,
+                "member {node} slept {slept} times, the kernel says {switches}"
+            );
+        }
+    }
+}
+
+#[test]
+fn s62_the_agent_gathers_the_replies_of_others_while_a_rank_computes() {
+    let (hosts, scratch) = (Hosts::start("call-computes", 1, 8), Scratch::new("call-computes-files"));
+    let over = scratch.path().join("over");
+    let mut job = Job::start(&hosts.meet(0), 8, 8, &over);
+    // Replies are gathered in the order of the ranks, so what is missing is the last one.
+    let (leader, computes) = (job.members[0], job.members[8]);
+    job.of_leader(&probe::watch(&[leader], &probe::orders(true, None)));
+    let handle = job.start_call(Some(computes));
+    let named = probe::named(job.maker.call_id(handle).unwrap());
+    let until = Instant::now() + LONG;
+    // The rank is not done before the agent says that it has the replies of all others.
+    loop {
+        let seen = job.of_leader(&probe::trace(&[leader], &named, 2048));
+        let mut gathered: Vec<Node> = probe::runs(&seen).filter_map(|run: Run| run.child).collect();
+        gathered.sort();
+        if gathered == job.members[1..8] {
+            break;
+        }
+        assert!(Instant::now() < until, "{gathered:?} have been gathered");
+    }
+    assert!(!job.maker.test(handle).unwrap(), "one computes");
+    std::fs::write(over, []).unwrap();
+    assert_eq!(job.end(handle).len(), 8);
+    job.of_leader(&probe::watch(&[leader], &probe::orders(false, None)));
+}
