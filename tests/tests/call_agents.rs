@@ -7,6 +7,7 @@ use std::net::TcpListener;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
+use rustix::process::{Pid, Signal, kill_process};
 use umbra::admin::{self, Body as _, ops};
 use umbra::ask::{Asker, Target};
 use umbra::call::{JoinError, Member, Number, Operator, Station, WaitError, built_in, reduction};
@@ -225,6 +226,79 @@ fn umbra_call_shows_where_a_call_failed() {
     assert_eq!(output.status.code(), Some(2), "{text}");
     let (output, text) = agent.umbra_call(&["barrier", "--agent", "7"]);
     assert!(!output.status.success() && text.contains("no service process 7"), "{text}");
+}
+
+/// Ranks that are killed and reaped however the test ends.
+struct Ranks(Vec<Child>);
+
+impl Ranks {
+    /// Takes these seats; those with a word let themselves be watched.
+    fn start(station: &Station, seats: impl IntoIterator<Item = (u32, Option<&'static str>)>) -> Ranks {
+        let rank = |(seat, word): (u32, Option<&str>)| {
+            let mut command = Command::new(env!("CARGO_BIN_EXE_call-member"));
+            let station = Stdio::from(station.share().unwrap());
+            command.arg(seat.to_string()).args(word).stdin(station).spawn().unwrap()
+        };
+        Ranks(seats.into_iter().map(rank).collect())
+    }
+}
+
+impl Drop for Ranks {
+    fn drop(&mut self) {
+        for rank in &mut self.0 {
+            let _ = rank.kill();
+            let _ = rank.wait();
+        }
+    }
+}
+
+#[test]
+fn umbra_call_runs_functions_of_ranks_and_names_who_is_missing() {
+    let agent = Agent::start("call-ranks", 6);
+    let (station, _) = agent.meet();
+    let seats = [6, 7, 8, 9].map(|seat| (seat, Some("watched"))).into_iter().chain([10, 11].map(|seat| (seat, None)));
+    let mut ranks = Ranks::start(&station, seats);
+    // A rank that has not come yet takes its request when it does.
+    let (output, text) = agent.umbra_call(&["sum", "--members", "6-9", "--reply", "8", "--tree", "binomial"]);
+    assert!(output.status.success() && text.contains("sum over 4 members at service process 0"), "{text}");
+    assert!(text.contains("\n  1e00000000000000\n"), "6 + 7 + 8 + 9: {text}");
+    assert!(!text.contains("did not run") && !text.contains("no times"), "{text}");
+    // Ranks that do not let themselves be watched are called all the same.
+    let (output, text) = agent.umbra_call(&["sum", "--members", "6-11", "--reply", "8"]);
+    assert!(output.status.success() && text.contains("\n  3300000000000000\n"), "6 to 11: {text}");
+    assert!(text.contains("no times, for not all members could be watched: member 1"), "{text}");
+    assert!(!text.contains("did not run"), "{text}");
+    let (output, text) = agent.umbra_call(&["sum", "--members", "10,6", "--fail", "6@func"]);
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(text.contains("nobody is made to fail on purpose: member 10, setup"), "{text}");
+    // Bytes of a reply that nobody allowed.
+    let (output, text) = agent.umbra_call(&["sum", "--members", "6-9"]);
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(text.contains("the reply is larger than the call allows (8 bytes)"), "{text}");
+    let (output, text) = agent.umbra_call(&["dance", "--members", "7,6,8"]);
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(text.contains("✘ member 7, setup: no such function is registered"), "{text}");
+    assert!(text.contains("1 ok, 1 failed, 2 not reached") && text.contains("failed here"), "{text}");
+    // One that hangs, one that is stopped, and one that is dead. The first is called by whoever makes the call.
+    let hangs = ["sum", "--members", "7,6,8", "--reply", "8", "--fail", "7@hang", "--deadline", "1s"];
+    let (output, text) = agent.umbra_call(&hangs);
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(text.contains("✘ member 7, ") && text.contains("the deadline passed"), "{text}");
+    let stopped = Pid::from_child(&ranks.0[3]);
+    kill_process(stopped, Signal::STOP).unwrap();
+    let (output, text) =
+        agent.umbra_call(&["sum", "--members", "9,6-8", "--reply", "8", "--deadline", "1s", "--tree", "flat"]);
+    kill_process(stopped, Signal::CONT).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(text.contains("✘ member 9, child: the deadline passed") && text.contains("3 unknown"), "{text}");
+    ranks.0[2].kill().unwrap();
+    ranks.0[2].wait().unwrap();
+    let (output, text) = agent.umbra_call(&["sum", "--members", "6-9", "--reply", "8"]);
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(text.contains("member 8 is dead"), "{text}");
+    // The others go on.
+    let (output, text) = agent.umbra_call(&["sum", "--members", "6,7,9", "--reply", "8"]);
+    assert!(output.status.success() && text.contains("\n  1600000000000000\n"), "6 + 7 + 9: {text}");
 }
 
 #[test]

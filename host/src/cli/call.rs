@@ -26,7 +26,8 @@ use super::{Done, Failure, Out, paint};
 ///
 /// An agent on this machine is asked for its meeting place. By default the call goes over the members that live at the agent, one
 /// for each rank; they have the functions barrier, broadcast, gather, reduce and count, and no rank is woken. Any other name is
-/// that of a function which the members have registered themselves. The exit code is 0 if the call ended well everywhere.
+/// that of a function which the members have registered themselves. Times are told by members that let themselves be watched, as
+/// those at agents do. The exit code is 0 if the call ended well everywhere.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Call {
@@ -92,6 +93,8 @@ struct Ended {
     outcome: Result<Reply, CallFailure>,
     took: Nanos,
     runs: Vec<Run>,
+    /// Why not all members were watched, if so.
+    unwatched: Option<CallFailure>,
 }
 
 impl Call {
@@ -165,7 +168,11 @@ impl Call {
             return Err(Failure::usage(format!("member {stranger} is to fail, and is none of the call")));
         }
         let on = probe::orders(true, fault);
-        whole(own, &through(probe::watch(members, &on)))?;
+        let within = |call| Order { budget: self.deadline, ..through(call) };
+        let unwatched = whole(own, &within(probe::watch(members, &on)))?.err();
+        if let Some(failure) = unwatched.as_ref().filter(|_| fault.is_some()) {
+            return Err(Failure::failed(format!("nobody is made to fail on purpose: {failure}")));
+        }
         let (add, header) = (self.add.to_le_bytes(), self.with.header());
         let room = own.message_bytes().saturating_sub(BESIDE_DATA);
         let call = match &known {
@@ -189,29 +196,32 @@ impl Call {
         let start = own.now();
         let handle = own.start(&Order { mode, budget: self.deadline, ..through(call) }).map_err(Failure::failed)?;
         let id = own.call_id(handle).map_err(Failure::failed)?;
-        let outcome = match own.wait(handle, PATIENCE.max(Duration::from_nanos(self.deadline.0.saturating_mul(2)))) {
-            Ok(reply) => Ok(reply),
-            Err(WaitError::Failed(failure)) => Err(failure),
-            Err(other) => return Err(Failure::failed(other)),
-        };
+        let outcome = end(own, handle, self.deadline)?;
         let took = Nanos(own.now().since(start).0);
         let mut runs = Vec::new();
         let named = probe::named(id);
+        let watched = if unwatched.is_some() { &[] } else { members };
         // Whoever is dead by now tells nothing; the others do, each by itself if not all together.
         let parts = room / 2 / Run::BYTES as u32;
-        for part in members.chunks((parts as usize / 8).max(1)) {
-            let parents = self.parents(own, part)?;
-            let trace = probe::trace(part, &named, room);
-            let call = Order { plan: Plan::Parents(&parents), at_root: false, ..trace };
-            if let Ok(reply) = whole(own, &call) {
+        // A function each, and a callback for each child.
+        let seen = |member: &Node| {
+            let at = members.iter().position(|one| one == member).map_or(0, |at| at as u32 + 1);
+            1 + parents.iter().filter(|&&parent| parent == at).count()
+        };
+        for part in watched.chunks((parts as usize / 8).max(1)) {
+            let tree = self.parents(own, part)?;
+            let bytes = part.iter().map(seen).sum::<usize>() * Run::BYTES;
+            let trace = probe::trace(part, &named, room.min(bytes as u32));
+            let call = Order { plan: Plan::Parents(&tree), at_root: false, ..trace };
+            if let Ok(Ok(reply)) = whole(own, &call) {
                 runs.extend(probe::runs(&reply.data));
             }
         }
         let off = probe::orders(false, None);
         // It is a courtesy: without it the members go on remembering the last runs.
-        let _ = whole(own, &through(probe::watch(members, &off)));
+        let _ = whole(own, &within(probe::watch(members, &off)));
         runs.sort_by_key(|run| run.began);
-        Ok(Ended { outcome, took, runs })
+        Ok(Ended { outcome, took, runs, unwatched })
     }
 
     fn name(&self) -> Name {
@@ -239,8 +249,12 @@ impl Call {
         let failed: Vec<Node> =
             ended.outcome.as_ref().err().into_iter().flat_map(|f| &f.records).map(|r| r.origin).collect();
         let parents = self.parents(own, members)?;
-        tree::print(out, members, own.node(), &parents, &ended.runs, &failed)?;
+        let runs = ended.unwatched.is_none().then_some(ended.runs.as_slice());
+        tree::print(out, members, own.node(), &parents, runs, &failed)?;
         writeln!(out)?;
+        if let Some(failure) = &ended.unwatched {
+            writeln!(out, "  no times, for not all members could be watched: {failure}")?;
+        }
         match &ended.outcome {
             Err(failure) => {
                 for record in &failure.records {
@@ -288,9 +302,18 @@ fn take(work: &mut Work<'_>) -> Verdict {
 }
 
 /// Makes a call and waits for it.
-fn whole(own: &mut Member, call: &Order<'_>) -> Result<Reply, Failure> {
-    let handle: Handle = own.start(call).map_err(Failure::failed)?;
-    own.wait(handle, PATIENCE).map_err(Failure::failed)
+fn whole(own: &mut Member, call: &Order<'_>) -> Result<Result<Reply, CallFailure>, Failure> {
+    let handle = own.start(call).map_err(Failure::failed)?;
+    end(own, handle, call.budget)
+}
+
+/// Waits for a call that ends by itself when its time is over.
+fn end(own: &mut Member, handle: Handle, budget: Lapse) -> Result<Result<Reply, CallFailure>, Failure> {
+    match own.wait(handle, PATIENCE.max(Duration::from_nanos(budget.0.saturating_mul(2)))) {
+        Ok(reply) => Ok(Ok(reply)),
+        Err(WaitError::Failed(failure)) => Ok(Err(failure)),
+        Err(other) => Err(Failure::failed(other)),
+    }
 }
 
 /// The time between two moments, none if they are the other way round.

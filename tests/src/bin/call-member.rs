@@ -1,8 +1,8 @@
 //! A member of chained calls, started by tests: serves for a minute at most, or makes a call first.
 //!
-//! `call-member NODE [call | sleep | count FILE]`: the meeting place is the descriptor that standard input is. With `call` it
+//! `call-member NODE [call | sleep | watched | count FILE]`: the meeting place is the descriptor that standard input is. With `call` it
 //! makes a call over all members before it serves, in which the last member waits; with `sleep` it says so and serves nobody;
-//! with `count` it has a function of its own in place of the built-in one that gathers, as which it tells how often it was woken,
+//! with `watched` it lets its functions be looked at; with `count` it has a function of its own in place of the built-in one that gathers, as which it tells how often it was woken,
 //! and computes until there is such a file if the header names it.
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "this program is test code: what surprises it ends it")]
@@ -29,6 +29,7 @@ fn main() {
             println!("sleeps");
             return std::thread::sleep(Duration::from_secs(60));
         }
+        Some("watched") => member.serve_probe().unwrap(),
         Some(_) => {
             let all: Vec<Node> = station.shape().nodes().collect();
             member.start(&call(&all, &header(all[all.len() - 1], Act::Wait))).unwrap();

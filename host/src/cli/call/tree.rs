@@ -19,17 +19,17 @@ struct Seen<'a> {
     callbacks: HashMap<u32, &'a Run>,
 }
 
-/// Prints the tree: for each member what its function and each edge took.
+/// Prints the tree: for each member what its function and each edge took; without runs nobody was watched.
 pub(super) fn print(
     out: Out<'_>,
     members: &[Node],
     own: Node,
     parents: &[u32],
-    runs: &[Run],
+    runs: Option<&[Run]>,
     failed: &[Node],
 ) -> io::Result<()> {
     let mut seen: HashMap<u32, Seen<'_>> = HashMap::new();
-    for run in runs {
+    for run in runs.unwrap_or(&[]) {
         let of = seen.entry(run.node.0).or_default();
         match run.child {
             Some(child) => _ = of.callbacks.insert(child.0, run),
@@ -62,8 +62,8 @@ pub(super) fn print(
         let took = func.map(|func| between(func.began, func.ended));
         let note = match (failed.contains(&node), func) {
             (true, _) => format!("  {}", paint::bad("failed here")),
-            (false, None) => format!("  {}", paint::faint("did not run")),
-            (false, Some(_)) => String::new(),
+            (false, None) if runs.is_some() => format!("  {}", paint::faint("did not run")),
+            (false, _) => String::new(),
         };
         writeln!(out, "  {name:<12} {:>9} {:>9} {:>9}{note}", text(down), text(took), text(up))?;
         let inner = match (at, last) {
