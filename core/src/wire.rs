@@ -177,7 +177,7 @@ impl<'a> Frame<'a> {
     ///
     /// # Errors
     /// [`Short`] if the buffer is too small or the body exceeds [`BODY_MAX`]; nothing is written then.
-    #[inline]
+    #[inline(always)]
     pub fn emit(&self, buffer: &mut [u8]) -> Result<usize, Short> {
         let len = self.len_bytes();
         if len - HEAD > BODY_MAX {
@@ -203,6 +203,27 @@ impl<'a> Frame<'a> {
             }
         }
         Ok(len)
+    }
+
+    /// The frame as the little-endian words of one 64-byte cell, zeros behind it; for rings.
+    ///
+    /// # Errors
+    /// [`Short`] if it is longer.
+    #[inline(always)]
+    pub fn to_words(&self) -> Result<[u64; (HEAD + INLINE) / 8], Short> {
+        // Nearly every answer is a status with hardly anything behind it. It is made in registers: a word that is loaded
+        // from several narrower stores waits until they have left the core.
+        if let Frame::Done { status, body, .. } = *self
+            && body.len() <= 8 - STATUS_BYTES
+        {
+            let body_word = body.iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte));
+            let first = self.first_word((STATUS_BYTES + body.len()) as u64);
+            let third = body_word << (8 * STATUS_BYTES) | status as u64;
+            return Ok([first, self.token().0, third, 0, 0, 0, 0, 0]);
+        }
+        let mut bytes = [0; HEAD + INLINE];
+        self.emit(&mut bytes)?;
+        Ok(words(&bytes))
     }
 
     /// Length of the body, kind, zero and operation.
@@ -231,7 +252,7 @@ impl<'a> Frame<'a> {
     ///
     /// # Errors
     /// [`FrameError`] if `bytes` is not exactly one well-formed frame.
-    #[inline]
+    #[inline(always)]
     pub fn parse(bytes: &'a [u8]) -> Result<Frame<'a>, FrameError> {
         let head = bytes.first_chunk::<HEAD>().ok_or(FrameError::Truncated)?;
         match Self::announced_len(head)? {
@@ -262,4 +283,14 @@ impl<'a> Frame<'a> {
         };
         if r.rest().is_empty() { Ok(frame) } else { Err(FrameError::Overlong) }
     }
+}
+
+/// The little-endian words of a cell.
+#[inline(always)]
+pub fn words(cell: &[u8; HEAD + INLINE]) -> [u64; (HEAD + INLINE) / 8] {
+    let mut words = [0; (HEAD + INLINE) / 8];
+    for (word, bytes) in words.iter_mut().zip(cell.as_chunks().0) {
+        *word = u64::from_le_bytes(*bytes);
+    }
+    words
 }

@@ -70,7 +70,7 @@ impl MemoryServer {
         MemoryServer { serve, sources, lane, landing }
     }
 
-    #[inline]
+    #[inline(always)]
     fn answer(&mut self, answer: &Answer) {
         let sent = self.lane.send(&answer.frame());
         assert_eq!(sent, Ok(()), "credits bound what can be outstanding");

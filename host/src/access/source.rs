@@ -129,7 +129,7 @@ impl Source {
     ///
     /// # Errors
     /// The status to answer with.
-    #[inline]
+    #[inline(always)]
     pub fn read_into(&self, offset: u64, address: u64, to: &Segment, landing: u64, len: u64) -> Result<(), Status> {
         let (landing, len) = (narrow(landing)?, narrow(len)?);
         match self {
@@ -210,7 +210,7 @@ impl Sources {
     /// Carries out a copy. `landing` is the segment that the asker of the copy's link lends, `frame` the
     /// bytes that an inline copy fills or takes. Returns the status for
     /// [`Serve::copied`](umbra_core::access::serve::Serve::copied).
-    #[inline]
+    #[inline(always)]
     #[must_use]
     pub fn carry_out(&self, copy: &Copy, landing: Option<&Segment>, frame: &mut [u8]) -> Status {
         let Some(source) = self.get(copy.place) else { return Status::OwnerGone };

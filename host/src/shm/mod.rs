@@ -29,7 +29,7 @@ use umbra_core::peer::Peer;
 use umbra_core::ring::PushError;
 use umbra_core::ring::line::Line;
 use umbra_core::transport::Event;
-use umbra_core::wire::{Frame, FrameError};
+use umbra_core::wire::{Frame, FrameError, words};
 
 use crate::sys::lane::{Lane, LaneError};
 use crate::sys::wait::Ringer;
@@ -61,7 +61,7 @@ impl Cell {
     ///
     /// # Errors
     /// [`FrameError`] if the peer sent something else.
-    #[inline]
+    #[inline(always)]
     pub fn frame(&self) -> Result<Frame<'_>, FrameError> {
         let len = Frame::announced_len(self.0.first_chunk().ok_or(FrameError::Truncated)?)?;
         Frame::parse(self.0.get(..len).ok_or(FrameError::TooLarge)?)
@@ -124,23 +124,22 @@ impl FrameLane {
     ///
     /// # Errors
     /// [`SendError`]; nothing was sent.
-    #[inline]
+    #[inline(always)]
     pub fn send(&mut self, frame: &Frame<'_>) -> Result<(), SendError> {
-        let mut bytes = [0; CELL];
-        frame.emit(&mut bytes).map_err(|_| SendError::TooLong)?;
-        self.send_cell(&bytes)
+        self.send_words(frame.to_words().map_err(|_| SendError::TooLong)?)
     }
 
     /// Sends a frame that was emitted into the front of a cell of zeros.
     ///
     /// # Errors
     /// [`SendError`]; nothing was sent.
-    #[inline]
+    #[inline(always)]
     pub fn send_cell(&mut self, bytes: &[u8; CELL]) -> Result<(), SendError> {
-        let mut words = [0; CELL / 8];
-        for (word, bytes) in words.iter_mut().zip(bytes.as_chunks().0) {
-            *word = u64::from_le_bytes(*bytes);
-        }
+        self.send_words(words(bytes))
+    }
+
+    #[inline(always)]
+    fn send_words(&mut self, words: [u64; CELL / 8]) -> Result<(), SendError> {
         // Byte 5 of a frame is zero, which is where the ring keeps its mark.
         let line = Line::new(words).ok_or(SendError::Damaged)?;
         self.lane.push(line).map_err(|error| match error {
@@ -154,7 +153,7 @@ impl FrameLane {
     }
 
     /// The next line that came.
-    #[inline]
+    #[inline(always)]
     pub fn receive(&mut self) -> Option<Cell> {
         let line = self.lane.pop()?;
         let mut cell = Cell([0; CELL]);

@@ -27,14 +27,28 @@ impl<K: AsRef<[Place]> + AsMut<[Place]>> Known<K> {
     }
 
     #[inline]
-    fn window(&self, owner: Peer) -> impl Iterator<Item = usize> + use<K> {
+    fn home(&self, owner: Peer) -> usize {
         let len = self.places.as_ref().len();
-        let home = ((u64::from(owner.to_bits().wrapping_mul(0x9e37_79b9)) * len as u64) >> 32) as usize;
-        (home..home + WINDOW.min(len)).map(move |at| if at < len { at } else { at - len })
+        ((u64::from(owner.to_bits().wrapping_mul(0x9e37_79b9)) * len as u64) >> 32) as usize
     }
 
     #[inline]
+    fn window(&self, owner: Peer) -> impl Iterator<Item = usize> + use<K> {
+        let (len, home) = (self.places.as_ref().len(), self.home(owner));
+        (home..home + WINDOW.min(len)).map(move |at| if at < len { at } else { at - len })
+    }
+
+    #[inline(always)]
     pub(super) fn find(&self, owner: Peer, address: u64) -> Option<Region> {
+        // Nearly always where the search begins.
+        match self.places.as_ref().get(self.home(owner))?.region {
+            Some(region) if region.key.owner() == owner && region.covers(address) => Some(region),
+            _ => self.find_far(owner, address),
+        }
+    }
+
+    #[inline(never)]
+    fn find_far(&self, owner: Peer, address: u64) -> Option<Region> {
         let places = self.places.as_ref();
         self.window(owner)
             .filter_map(|at| places[at].region)

@@ -141,7 +141,7 @@ where
     ///
     /// # Errors
     /// [`Full`] with the request if the table is full; a delivery makes a retry worth while.
-    #[inline]
+    #[inline(always)]
     pub fn get(&mut self, get: Get) -> Result<Id<Waiting>, Full<Get>> {
         let request = self.requests.begin(Waiting::new(get), get.deadline).map_err(|_| Full(get))?;
         let up = self.servers.as_ref().get(get.via.index()).is_some_and(|s| s.sp.is_some());
@@ -168,7 +168,7 @@ where
     }
 
     /// A frame came.
-    #[inline]
+    #[inline(always)]
     pub fn on_frame<'f>(&mut self, link: Link, frame: &Frame<'f>) -> Option<Delivery<'f>> {
         let &Frame::Done { op, token, status, body } = frame else { return None };
         let id = Id::<Piece>::from_bits(token.0);
@@ -188,7 +188,7 @@ where
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn on_read<'f>(
         &mut self,
         piece: &Piece,
@@ -301,7 +301,7 @@ where
     /// The next thing to do: a frame in `buffer` to send, or news of a request that ended. Poll after every
     /// other call until `None`; do not poll while the links are full.
     #[must_use]
-    #[inline]
+    #[inline(always)]
     pub fn poll(&mut self, buffer: &mut [u8]) -> Option<Action<Ended>> {
         if let Some(request) = lists::pop(&mut self.ended, &mut self.requests)
             && let Ok(waiting) = self.requests.complete(request)

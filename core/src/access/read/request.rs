@@ -95,7 +95,7 @@ impl Waiting {
     }
 
     /// A piece was answered.
-    #[inline]
+    #[inline(always)]
     pub(super) fn answered(&mut self, outcome: Result<u64, ReadError>) -> Progress {
         self.flying = self.flying.saturating_sub(1);
         if self.outcome.is_some() {

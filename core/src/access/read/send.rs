@@ -10,6 +10,7 @@ use crate::key::Span;
 use crate::machine::{Action, Link};
 use crate::peer::Peer;
 use crate::pending::Request;
+use crate::region::Region;
 use crate::slots::Slot;
 use crate::wire::{Frame, Token};
 
@@ -21,8 +22,18 @@ where
     L: AsRef<[Server]> + AsMut<[Server]>,
 {
     /// The next frame over the links in turn; notes when there is none, so that the next poll costs nothing.
-    #[inline]
+    #[inline(always)]
     pub(super) fn send(&mut self, buffer: &mut [u8]) -> Option<Action<Ended>> {
+        // Nearly always somebody asked the link whose turn it is for what is known: no loop keeps anything for later.
+        let link = Link(self.turn);
+        match self.ask(link, buffer) {
+            Some(len_bytes) => Some(Action::Send { link, len_bytes }),
+            None => self.send_in_turn(buffer),
+        }
+    }
+
+    #[inline(never)]
+    fn send_in_turn(&mut self, buffer: &mut [u8]) -> Option<Action<Ended>> {
         let links = u32::try_from(self.servers.as_ref().len()).unwrap_or(u32::MAX);
         for _ in 0..links {
             if self.turn >= links {
@@ -42,47 +53,59 @@ where
         }
     }
 
-    #[inline]
     fn send_over(&mut self, link: Link, buffer: &mut [u8]) -> Option<usize> {
         loop {
-            let server = self.servers.as_mut().get_mut(link.index())?;
+            if let Some(len_bytes) = self.ask(link, buffer) {
+                return Some(len_bytes);
+            }
+            let server = self.servers.as_ref().get(link.index())?;
             let request = server.waiting.first()?;
             if server.free == 0 {
                 return None;
             }
-            let waiting = self.requests.get_mut(request).ok()?;
+            let waiting = self.requests.get(request).ok()?;
             let Get { owner, address, len, .. } = waiting.get;
-            let Some(region) = waiting.region.or_else(|| self.known.find(owner, address)) else {
-                if self.is_asked(link, owner) {
-                    self.park(request, link);
-                    continue;
-                }
-                return self.locate(link, request, Locate { owner, address }, buffer);
-            };
-            let offset = address.wrapping_sub(region.base);
-            if offset > region.len || len > region.len - offset {
-                self.end(request, Err(ReadError::Refused(Status::OutOfBounds)));
-                continue;
+            match waiting.region.or_else(|| self.known.find(owner, address)) {
+                // Every piece is under way.
+                Some(region) if offset_in(&region, address, len).is_some() => return None,
+                Some(_) => self.end(request, Err(ReadError::Refused(Status::OutOfBounds))),
+                None if self.is_asked(link, owner) => self.park(request, link),
+                None => return self.locate(link, request, Locate { owner, address }, buffer),
             }
-            let slot = server.free.trailing_zeros() as u8;
-            let at = waiting.issued;
-            let piece_len = (len - at).min(server.slot_bytes);
-            let kind = Kind::Read { at, len: piece_len };
-            let id = self.pieces.take(Piece { request, link, slot, kind }).ok()?;
-            let transfer = Transfer {
-                span: Span { key: region.key, offset: offset + at, len: piece_len },
-                incarnation: region.incarnation,
-                landing: server.in_segment.then(|| u64::from(slot) * server.slot_bytes),
-            };
-            server.free &= !(1 << slot);
-            waiting.region = Some(region);
-            if waiting.issue(piece_len) {
-                lists::pop(&mut server.waiting, &mut self.requests);
-                self.waits -= 1;
-                self.busy = self.waits > 0;
-            }
-            return Frame::Call { op: READ, token: Token(id.to_bits()), body: &transfer.to_bytes() }.emit(buffer).ok();
         }
+    }
+
+    /// Asks for the next piece of the first request of a link, if the link has a free slot and the region that has all
+    /// the bytes is known.
+    #[inline(always)]
+    fn ask(&mut self, link: Link, buffer: &mut [u8]) -> Option<usize> {
+        let server = self.servers.as_mut().get_mut(link.index())?;
+        let request = server.waiting.first()?;
+        if server.free == 0 {
+            return None;
+        }
+        let waiting = self.requests.get_mut(request).ok()?;
+        let Get { owner, address, len, .. } = waiting.get;
+        let region = waiting.region.or_else(|| self.known.find(owner, address))?;
+        let offset = offset_in(&region, address, len)?;
+        let slot = server.free.trailing_zeros() as u8;
+        let at = waiting.issued;
+        let piece_len = (len - at).min(server.slot_bytes);
+        let kind = Kind::Read { at, len: piece_len };
+        let id = self.pieces.take(Piece { request, link, slot, kind }).ok()?;
+        let transfer = Transfer {
+            span: Span { key: region.key, offset: offset + at, len: piece_len },
+            incarnation: region.incarnation,
+            landing: server.in_segment.then(|| u64::from(slot) * server.slot_bytes),
+        };
+        server.free &= !(1 << slot);
+        waiting.region = Some(region);
+        if waiting.issue(piece_len) {
+            lists::pop(&mut server.waiting, &mut self.requests);
+            self.waits -= 1;
+            self.busy = self.waits > 0;
+        }
+        Frame::Call { op: READ, token: Token(id.to_bits()), body: &transfer.to_bytes() }.emit(buffer).ok()
     }
 
     /// Whether somebody asks already where the memory of a process is.
@@ -102,4 +125,11 @@ where
         self.park(request, link);
         Frame::Call { op: LOCATE, token: Token(id.to_bits()), body: &question.to_bytes() }.emit(buffer).ok()
     }
+}
+
+/// Where in a region the bytes begin, if it has them all.
+#[inline(always)]
+fn offset_in(region: &Region, address: u64, len: u64) -> Option<u64> {
+    let offset = address.wrapping_sub(region.base);
+    (offset <= region.len && len <= region.len - offset).then_some(offset)
 }

@@ -223,29 +223,28 @@ where
     }
 
     /// A frame came. Tell the driver what to do with it.
-    #[inline]
+    #[inline(always)]
     pub fn on_frame<'f>(&mut self, link: Link, frame: &Frame<'f>) -> Reply<'f> {
-        let &Frame::Call { op, token, body } = frame else { return self.not_a_request() };
+        let &Frame::Call { op, token, body } = frame else {
+            self.counters.malformed += 1;
+            return Reply::Later;
+        };
         match op {
             READ | WRITE => self.transfer(link, op, token, body),
-            _ => self.call(link, op, token, body).unwrap_or_else(|status| self.refuse(link, op, token, status)),
+            _ => self.call(link, op, token, body).unwrap_or_else(|status| {
+                self.refused(link, op, status);
+                Reply::Answer(Answer::plain(link, op, token, status))
+            }),
         }
     }
 
     #[cold]
-    fn not_a_request<'f>(&mut self) -> Reply<'f> {
-        self.counters.malformed += 1;
-        Reply::Later
-    }
-
-    #[cold]
-    fn refuse<'f>(&mut self, link: Link, op: Op, token: Token, status: Status) -> Reply<'f> {
+    fn refused(&mut self, link: Link, op: Op, status: Status) {
         match status {
             Status::Malformed => self.counters.malformed += 1,
             _ => self.counters.refused += 1,
         }
         crate::log!(debug, "{:?}: {:?} is refused: {:?}", link, op, status);
-        Reply::Answer(Answer::plain(link, op, token, status))
     }
 
     #[inline(never)]

@@ -52,7 +52,7 @@ where
     A: AsRef<[Asker]> + AsMut<[Asker]>,
 {
     /// Checks all that a request for bytes says.
-    #[inline]
+    #[inline(always)]
     pub(super) fn admit<'f>(&mut self, link: Link, op: Op, body: &'f [u8]) -> Result<Admitted<'f>, Status> {
         let asker = self.askers.as_mut().get_mut(link.index()).ok_or(Status::Unauthenticated)?;
         asker_is_service(asker.who.ok_or(Status::Unauthenticated)?)?;
@@ -86,34 +86,44 @@ where
     }
 
     /// A request for bytes.
-    #[inline]
+    #[inline(always)]
     pub(super) fn transfer<'f>(&mut self, link: Link, op: Op, token: Token, body: &'f [u8]) -> Reply<'f> {
-        let Admitted { direction, span, landing, inline, epoch, held } = match self.admit(link, op, body) {
-            Ok(admitted) => admitted,
-            Err(status) => return self.refuse(link, op, token, status),
-        };
+        match self.admit(link, op, body).and_then(|admitted| self.begin(link, token, op, admitted)) {
+            Ok(reply) => reply,
+            Err(status) => {
+                self.refused(link, op, status);
+                Reply::Answer(Answer::plain(link, op, token, status))
+            }
+        }
+    }
+
+    /// What to do about a request for bytes that may be carried out.
+    #[inline(always)]
+    fn begin<'f>(&mut self, link: Link, token: Token, op: Op, admitted: Admitted<'f>) -> Result<Reply<'f>, Status> {
+        let Admitted { direction, span, landing, inline, epoch, held } = admitted;
         let (place, address, offset, len) = (held.place(), held.address(), span.offset, span.len);
         if len > STEP && matches!(direction, Direction::ToLanding | Direction::FromLanding) {
             let held = Some(held);
             let (copying, fate) = (false, Status::Ok);
             let long = Long { direction, held, place, offset, address, landing, len, done: 0, copying, fate };
-            return self.take_turns(link, op, token, long);
+            self.take_turns(link, token, long)?;
+            return Ok(Reply::Later);
         }
         let of = Of::Whole { op, epoch, held };
         let copy = Copy { link, token, direction, place, offset, address, landing, len, of };
-        if direction == Direction::FromFrame { Reply::Store(copy, inline) } else { Reply::Copy(copy) }
+        Ok(if direction == Direction::FromFrame { Reply::Store(copy, inline) } else { Reply::Copy(copy) })
     }
 
     #[inline(never)]
-    fn take_turns<'f>(&mut self, link: Link, op: Op, token: Token, long: Long) -> Reply<'f> {
+    fn take_turns(&mut self, link: Link, token: Token, long: Long) -> Result<(), Status> {
         match self.jobs.take(Job { link, token, kind: Kind::Long(long), next: NIL }) {
             Ok(id) => self.append(link, id.index()),
             Err(Full(job)) => {
                 self.give_up(job);
-                return self.refuse(link, op, token, Status::Full);
+                return Err(Status::Full);
             }
         }
-        Reply::Later
+        Ok(())
     }
 
     fn give_up(&mut self, job: Job) {
@@ -127,7 +137,7 @@ where
 
     /// The driver moved the bytes of a copy, or could not: `status` is what the asker shall be told.
     /// Returns the answer if the request ended.
-    #[inline]
+    #[inline(always)]
     #[must_use = "the asker waits for the answer"]
     pub fn copied(&mut self, copy: Copy, status: Status) -> Option<Answer> {
         match copy.of {
