@@ -24,11 +24,13 @@ use ends::{
 };
 use shapes::{Partner, Side, alone, crowd, exchange, round_trip, stream};
 use umbra_core::ring::line::Line;
-use umbra_tests::bench::{Direction, Plan, Report, alternate, cores, pin};
+use umbra_tests::bench::{Direction, Plan, Report, Turns, alternate, cores, pin};
 
 const RTRB: &str = "rtrb 0.4";
 const HEAPLESS: &str = "heapless 0.9 spsc";
 const CROSSBEAM: &str = "crossbeam ArrayQueue 0.3";
+/// Starts of a case with a partner.
+const STARTS: usize = 7;
 
 struct Bench {
     report: Report,
@@ -46,22 +48,28 @@ impl Bench {
         }
     }
 
-    /// A case with a partner on another core.
+    /// A case with a partner on another core, from several starts: two threads settle in a mode for as long as they live.
     fn together(
         &mut self,
         case: &str,
         peer: &str,
         unit: &str,
         bar: Option<f64>,
-        sides: impl FnOnce(&mut Partner) -> [Side; 2],
+        mut sides: impl FnMut(&mut Partner) -> [Side; 2],
     ) {
         if let [core, _, ..] = *self.cores
             && self.report.wants(case)
         {
-            let mut partner = Partner::new();
-            let [ours, theirs] = sides(&mut partner);
-            let _guard = partner.start(core);
-            self.measure(case, peer, unit, bar, ours, theirs);
+            let plan = Plan { rounds: self.plan.rounds.div_ceil(STARTS), ..self.plan.clone() };
+            let start = |_| {
+                let mut partner = Partner::new();
+                let [ours, theirs] = sides(&mut partner);
+                let _guard = partner.start(core);
+                alternate(&plan, ours, theirs)
+            };
+            if let Some(turns) = Turns::joined((0..STARTS).map(start).collect()) {
+                self.row(&turns, case, peer, unit, bar);
+            }
         }
     }
 
@@ -87,6 +95,10 @@ impl Bench {
 
     fn measure(&mut self, case: &str, peer: &str, unit: &str, bar: Option<f64>, ours: Side, theirs: Side) {
         let turns = alternate(&self.plan, ours, theirs);
+        self.row(&turns, case, peer, unit, bar);
+    }
+
+    fn row(&mut self, turns: &Turns, case: &str, peer: &str, unit: &str, bar: Option<f64>) {
         let row = self.report.row(turns.row(case, peer, unit, Direction::LowerIsBetter));
         if let Some(bar) = bar {
             row.bar(bar);

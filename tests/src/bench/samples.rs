@@ -20,6 +20,11 @@ impl Samples {
         Some(Self { sorted: readings })
     }
 
+    /// Every reading, lowest first.
+    pub fn all(&self) -> impl Iterator<Item = f64> + '_ {
+        self.sorted.iter().copied()
+    }
+
     /// The reading that half of all do not exceed.
     #[must_use]
     pub fn median(&self) -> f64 {

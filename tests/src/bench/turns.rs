@@ -52,11 +52,22 @@ pub struct Turns {
     pub ours: Samples,
     /// Nanoseconds an iteration of the other side, one reading a batch.
     pub peer: Samples,
-    /// Median over the rounds of peer's time by our time: above 1 we are faster.
-    pub ratio: f64,
+    /// Peer's time by our time, one reading a round: above 1 we are faster.
+    pub ratios: Samples,
 }
 
 impl Turns {
+    /// Both sides measured several times from a new start, as one: where threads settle in one of several modes for as long
+    /// as they live, no start alone says which is the usual one.
+    ///
+    /// `None` without any.
+    #[must_use]
+    pub fn joined(starts: Vec<Turns>) -> Option<Turns> {
+        let all =
+            |which: fn(&Turns) -> &Samples| Samples::new(starts.iter().flat_map(|turns| which(turns).all()).collect());
+        Some(Turns { ours: all(|t| &t.ours)?, peer: all(|t| &t.peer)?, ratios: all(|t| &t.ratios)? })
+    }
+
     /// The row that says so: medians of both sides, and the ratio of the pairs.
     ///
     /// `unit` is for the eye only and should say what an iteration was ("ns", "ns/item"). With
@@ -73,7 +84,7 @@ impl Turns {
             peer: figure(&self.peer),
             peer_name: peer_name.to_owned(),
             unit: unit.to_owned(),
-            ratio: self.ratio,
+            ratio: self.ratios.median(),
         }
     }
 }
@@ -99,7 +110,7 @@ pub fn alternate(plan: &Plan, mut ours: impl FnMut(u64), mut peer: impl FnMut(u6
         peer_times.push(peer_time);
         ratios.push(peer_time / our_time);
     }
-    Turns { ours: settled(our_times), peer: settled(peer_times), ratio: settled(ratios).median() }
+    Turns { ours: settled(our_times), peer: settled(peer_times), ratios: settled(ratios) }
 }
 
 /// Measures one side alone, in nanoseconds an iteration; for floors and for figures without a peer.
@@ -156,6 +167,17 @@ mod tests {
         let plan = Plan { rounds: 4, batch: Duration::ZERO, most_iterations: 1 };
         alternate(&plan, |_| log.borrow_mut().push('o'), |_| log.borrow_mut().push('p'));
         assert_eq!(log.into_inner(), concat!("op", "op", "po", "op", "po"));
+    }
+
+    #[test]
+    fn starts_are_joined_reading_by_reading() {
+        let turns = |readings: &[f64]| {
+            let samples = Samples::new(readings.to_vec()).unwrap();
+            Turns { ours: samples.clone(), peer: samples.clone(), ratios: samples }
+        };
+        let joined = Turns::joined(vec![turns(&[1.0, 9.0]), turns(&[2.0]), turns(&[3.0, 4.0])]).unwrap();
+        assert_eq!((joined.ours.median(), joined.ratios.median(), joined.peer.lowest()), (3.0, 3.0, 1.0));
+        assert_eq!(Turns::joined(Vec::new()), None);
     }
 
     #[test]
