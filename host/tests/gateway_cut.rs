@@ -12,9 +12,10 @@ use std::thread;
 use std::time::Duration;
 
 use umbra::channel::{self, Attributes, Channel, SendOptions, Timeout, WaitMode};
-use umbra::gateway::{Error, Gateways, RemoteChannel, RemotePool};
+use umbra::gateway::{Error, Gateways, RemoteChannel, RemotePool, RemoteStreams};
 use umbra::link::Address;
 use umbra::pool::{self, Pool};
+use umbra::stream::{self, Adapter, Mode, ReceiveOptions};
 
 use another::until;
 use gateways::{LONG, NOW, gateways, serve, text};
@@ -63,6 +64,14 @@ impl Way {
         way
     }
 
+    /// Loses all clients of the moment.
+    fn lose(&self) {
+        for [client, _] in self.lines.lock().unwrap().iter() {
+            // One that was lost before is so still.
+            let _ = client.shutdown(Shutdown::Both);
+        }
+    }
+
     /// Does what breaks: `call` fails when its request has reached the gateway, which believes in its client on.
     fn broken<T: Send>(&self, call: impl FnOnce() -> Result<T, Error> + Send) {
         let before = self.passed.load(Ordering::Relaxed);
@@ -71,10 +80,7 @@ impl Way {
             until("the request", || self.passed.load(Ordering::Relaxed) > before);
             // The gateway waits with it.
             thread::sleep(Duration::from_millis(100));
-            for [client, _] in self.lines.lock().unwrap().iter() {
-                // One that was lost before is so still.
-                let _ = client.shutdown(Shutdown::Both);
-            }
+            self.lose();
             called.join().unwrap().map(drop)
         });
         assert!(matches!(lost, Err(Error::Lost { .. })), "{lost:?}");
@@ -148,4 +154,44 @@ fn what_an_allocation_that_broke_would_get_is_free_for_the_next_one() {
     thread::sleep(A_WHILE);
     assert_eq!(pool.figures().blocks, 0, "nobody took it");
     remote.alloc(len, 0, NOW).unwrap().free(NOW).unwrap();
+}
+
+#[test]
+fn a_conversation_that_broke_is_over_at_both_ends_before_the_next_call() {
+    let (_server, address) = serve();
+    let way = Way::to(&address);
+    let adapter =
+        Adapter::create(&stream::Attributes { ring: 4096, ..stream::Attributes::of(Mode::Nominal) }, []).unwrap();
+    let remote = RemoteStreams::attach(&adapter.reference().unwrap(), &gateways(&way.address), LONG).unwrap();
+    // To who receives at hand its sender is dead, and what waited for room is not said.
+    let mut far = remote.send(&stream::SendOptions::default(), LONG).unwrap();
+    far.send(b"said", 1, LONG).unwrap();
+    way.broken(|| far.send(&[2; 60_000], 2, LONG));
+    assert!(far.send(b"more", 3, LONG).is_err(), "it does not go on");
+    remote.poll().unwrap();
+    let mut here = adapter.receive(&ReceiveOptions::default(), LONG).unwrap();
+    assert_eq!(here.receive(LONG).unwrap().bytes, b"said");
+    assert_eq!(here.receive(LONG).map(drop), Err(stream::Error::PeerDead));
+    drop((far, here));
+    // To who sends at hand its receiver has closed, also if that asked for nothing when the line broke.
+    for is_asking in [true, false] {
+        let mut here = adapter.send(&stream::SendOptions::default(), LONG).unwrap();
+        here.send(b"first", 0, LONG).unwrap();
+        let mut far = remote.receive(&ReceiveOptions::default(), LONG).unwrap();
+        assert_eq!(far.receive(LONG).unwrap().bytes, b"first");
+        if is_asking {
+            way.broken(|| far.receive(Timeout::Never));
+        } else {
+            way.lose();
+            until("its end", || far.receive(NOW).is_err_and(|error| matches!(error, Error::Lost { .. })));
+        }
+        remote.poll().unwrap();
+        let deaf = until_refused(|| here.send(b"nobody", 0, NOW));
+        assert_eq!(deaf, stream::Error::Unheard);
+    }
+}
+
+/// Why it is not done any more.
+fn until_refused(mut act: impl FnMut() -> Result<(), stream::Error>) -> stream::Error {
+    (0..1000).find_map(|_| act().err()).unwrap()
 }

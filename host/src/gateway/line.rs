@@ -152,6 +152,7 @@ impl Line {
             }
         }
         self.up = Some(Up { driver, link });
+        self.settle(deadline).inspect_err(|_| self.up = None)?;
         let reference = std::mem::take(&mut self.reference);
         let request = self.opening.request(patience(timeout, deadline), &reference);
         let answer = self.ask(&request, deadline, read);
@@ -168,10 +169,13 @@ impl Line {
         read: impl FnOnce(Answer<'_>) -> Option<T>,
     ) -> Result<T, Error> {
         // A line that broke while nobody asked lost nothing.
+        let life = self.life();
         let broken = self.up.as_mut().map_or(Some(Close::Local), |up| broken(&mut up.driver, &mut self.answer));
         if let Some(why) = broken {
             self.up = None;
             if self.opening.ends_with_its_line() {
+                // The gateway may believe in this end for a while.
+                self.doubts.lock().extend(life);
                 return Err(Error::Lost { host: self.host, why });
             }
             let left = deadline.since(now());
@@ -179,12 +183,17 @@ impl Line {
             self.open(timeout, |_| Some(()))?;
         }
         self.settle(deadline)?;
-        let life = self.up.as_ref().map(|up| up.driver.identity().incarnation.0);
+        let life = self.life();
         let asked = self.ask(request, deadline, read);
         if matches!(asked, Err(Error::Lost { .. } | Error::Silent(_) | Error::System(_))) {
             self.doubts.lock().extend(life);
         }
         asked
+    }
+
+    /// The life of this end of the line that is open.
+    fn life(&self) -> Option<u64> {
+        self.up.as_ref().map(|up| up.driver.identity().incarnation.0)
     }
 
     /// Has the gateway end what broken lines of the handle may still have under way.

@@ -77,7 +77,12 @@ impl Lines {
 
     /// One more of these.
     pub(super) fn one(&self) -> Line {
-        Line::new(&self.gateways, self.host, &self.reference, self.opening, self.doubts.clone())
+        self.one_for(self.opening)
+    }
+
+    /// One of the same handle that is opened for something else.
+    pub(super) fn one_for(&self, opening: Opening) -> Line {
+        Line::new(&self.gateways, self.host, &self.reference, opening, self.doubts.clone())
     }
 
     fn lock(&self) -> MutexGuard<'_, Kept> {

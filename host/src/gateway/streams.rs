@@ -16,7 +16,8 @@ use crate::stream::{self, Mode, ReceiveOptions, SendOptions};
 pub(super) const MODES: [Mode; 5] =
     [Mode::Nominal, Mode::Buffered, Mode::SenderSupplied, Mode::ReceiverSupplied, Mode::Single];
 
-/// Streams of another host; dropping it leaves them to the others.
+/// Streams of another host; dropping it leaves them to the others. A conversation whose line broke is over at the gateway, too,
+/// before the next call with this handle does anything.
 pub struct RemoteStreams {
     mode: Mode,
     uid: u64,
@@ -128,7 +129,7 @@ impl RemoteStreams {
     }
 
     fn begin(&self, conversation: Conversation, timeout: Timeout) -> Result<Line, Error> {
-        let mut line = self.lines.another(Opening::Streams(conversation));
+        let mut line = self.lines.one_for(Opening::Streams(conversation));
         line.open(timeout, begun)?;
         Ok(line)
     }
