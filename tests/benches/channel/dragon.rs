@@ -36,6 +36,14 @@ pub(crate) fn rows(report: &mut Report, plan: &Plan, cores: &[usize]) {
             report.row(Row::new(&case, ours.median(), theirs, DRAGON, "ns/message", LOWER)).bar(bar);
         }
     }
+    let case = "bytes beside 100 blocks of 256 B, dragon";
+    if report.wants(case) {
+        for line in lines_of(report, folder, "footprint", &[]) {
+            if let (Some(100.0), Some(theirs)) = (number(&line, "capacity"), number(&line, "overhead_bytes")) {
+                report.row(Row::new(case, crate::beside(), theirs, DRAGON, "B", LOWER)).bar(2.5);
+            }
+        }
+    }
     let [core, _, ..] = *cores else { return };
     if report.wants("round trip dragon 8 B spin") {
         for line in lines_of(report, folder, "chan_bench", &["rtt", "8", "spin", "20000", "1"]) {

@@ -3,9 +3,10 @@
 //! Two threads take the place of two processes: each attaches the channel for itself, so they map it at different
 //! addresses, and lines, copies and sleeps cost what they cost between processes. `pair` sends and receives on one thread;
 //! `round trip` goes to another core and back over two channels; `one way` is nanoseconds a message of a stream. A floor
-//! is the same shape without a channel: one line to and fro, a bare futex, one copy of the bytes.
+//! is the same shape without a channel: one line to and fro, a bare futex, one copy of the bytes. Some cases have a goal
+//! instead, in nanoseconds ([`goals`]).
 //!
-//! `UMBRA_DRAGON=FOLDER` names the programs `chan_bench` and `wake_bench` of a build for `dragonhpc`, which are run in the
+//! `UMBRA_DRAGON=FOLDER` names the programs `chan_bench`, `wake_bench` and `footprint` of a build for `dragonhpc`, which are run in the
 //! same session; `UMBRA_ICEORYX2=FOLDER` the program `iox2_peer` of a build with `iceoryx2`. Without them those rows are left
 //! out.
 
@@ -14,7 +15,9 @@
 
 mod dragon;
 mod floors;
+mod goals;
 mod iceoryx2;
+mod lent;
 
 use std::hint::black_box;
 use std::thread;
@@ -229,11 +232,15 @@ impl Bench {
     fn footprint(&mut self) {
         let case = "bytes beside 100 blocks of 256 B";
         if self.report.wants(case) {
-            let shape = Shape { capacity: 100, block: 256, ..Shape::default() };
-            let beside = shape.words().expect("a small channel") * 8 - 100 * 256;
-            self.report.row(Row::new(case, beside as f64, 8192.0, "the goal", "B", LOWER)).bar(0.8);
+            self.report.row(Row::new(case, beside(), 8192.0, "the goal", "B", LOWER)).bar(0.8);
         }
     }
+}
+
+/// Bytes of a channel beside its 100 blocks of 256.
+fn beside() -> f64 {
+    let shape = Shape { capacity: 100, block: 256, ..Shape::default() };
+    (shape.words().expect("a small channel") * 8 - 100 * 256) as f64
 }
 
 fn main() {
@@ -260,6 +267,7 @@ fn main() {
     bench.one_way(1 << 20);
     bench.wake();
     bench.footprint();
+    goals::rows(&mut bench.report, &bench.plan, &bench.cores);
     dragon::rows(&mut bench.report, &bench.plan, &bench.cores);
     iceoryx2::rows(&mut bench.report, &bench.plan, &bench.cores);
     bench.report.finish();

@@ -5,7 +5,7 @@ use std::path::Path;
 use umbra::stream::Mode;
 use umbra_tests::bench::{Plan, Row, Samples, lines_of, number};
 
-use crate::{Bench, LOWER, MIB, conversations, copied, handed};
+use crate::{Bench, LOWER, MIB, conversations, copied, handed, round_trip};
 
 /// What its program says: the key, and how to get nanoseconds from that.
 #[derive(Clone, Copy)]
@@ -16,6 +16,8 @@ enum Said {
     Bandwidth(usize),
     /// Messages a second.
     Rate,
+    /// Microseconds of a round trip.
+    RoundTrip,
 }
 
 impl Said {
@@ -24,6 +26,7 @@ impl Said {
             Said::Conversation => number(line, "us_conv_run").map(|us| us * 1000.0),
             Said::Bandwidth(len) => number(line, "MB_s_run").map(|rate| len as f64 * 1000.0 / rate),
             Said::Rate => number(line, "msgs_s_run").map(|rate| 1e9 / rate),
+            Said::RoundTrip => number(line, "rtt_us_p50").map(|us| us * 1000.0),
         }
     }
 }
@@ -32,7 +35,7 @@ impl Said {
 /// the memory decides, that is parity.
 type Case = (&'static str, fn(usize, &Plan) -> Samples, &'static str, &'static str, Said, f64);
 
-const CASES: [Case; 10] = [
+const CASES: [Case; 11] = [
     (
         "conversation dragon nominal, 1 x 64 B",
         |core, plan| conversations(core, plan, Mode::Nominal, 1),
@@ -80,6 +83,14 @@ const CASES: [Case; 10] = [
         "oneway 8 spin 200000 5 copy",
         Said::Rate,
         37.0,
+    ),
+    (
+        "round trip dragon 8 B, beside its channel",
+        |core, plan| round_trip(core, plan, 8),
+        "chan_bench",
+        "rtt 8 spin 20000 1",
+        Said::RoundTrip,
+        10.0,
     ),
     (
         "stream dragon 4 KiB",

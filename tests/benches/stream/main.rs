@@ -3,8 +3,9 @@
 //! Two threads take the place of two processes: each attaches the adapter for itself, so they map it at different
 //! addresses, and lines, copies and sleeps cost what they cost between processes. `conversation` is nanoseconds from one
 //! beginning to the next, with so many messages of 64 bytes in between; `stream` is nanoseconds a message within one
-//! conversation, copied out into memory of the receiver's, or handed over as memory of a pool. What the system has is a
-//! connection to a Unix socket for each conversation, and a pipe for a stream.
+//! conversation, copied out into memory of the receiver's, or handed over as memory of a pool; `round trip` goes to another
+//! core and back within two conversations. What the system has is a connection to a Unix socket for each conversation, and a
+//! pipe for a stream.
 //!
 //! `UMBRA_DRAGON=FOLDER` names the programs `fli_bench` and `chan_bench` of a build for `dragonhpc`, which are run in the
 //! same session; without it those rows are left out.
@@ -151,6 +152,45 @@ fn handed(core: usize, plan: &Plan, len: usize, is_filled: bool) -> Samples {
     })
 }
 
+/// Nanoseconds of a round trip over two conversations, one each way.
+fn round_trip(core: usize, plan: &Plan, len: usize) -> Samples {
+    let [there, back] = [(); 2].map(|()| Adapter::create(&Attributes::default(), None).expect("there is memory"));
+    let theirs = [&there, &back].map(|adapter| adapter.share().expect("a descriptor is free"));
+    thread::scope(|scope| {
+        scope.spawn(move || {
+            let _ = pin(core);
+            let [there, back] = theirs.map(|fd| Adapter::attach(fd, None).expect("it is an adapter"));
+            echo(&there, &back, len);
+        });
+        let mut sender = there.send(&SendOptions::default(), Timeout::Never).expect("the other side lives");
+        let mut pad = vec![7; len];
+        sender.send(&pad, 0, Timeout::Never).expect("the other side lives");
+        let mut receiver = back.receive(&ReceiveOptions::default(), Timeout::Never).expect("the other side lives");
+        receiver.receive_into(&mut pad, Timeout::Never).expect("the other side lives");
+        let samples = repeat(plan, |n| {
+            for _ in 0..n {
+                sender.send(&pad, 0, Timeout::Never).expect("the other side lives");
+                receiver.receive_into(&mut pad, Timeout::Never).expect("the other side lives");
+            }
+        });
+        sender.close(Timeout::Never).expect("the other side lives");
+        receiver.close(Timeout::Never).expect("the other side lives");
+        samples
+    })
+}
+
+/// Sends back what comes until the conversation ends.
+fn echo(there: &Adapter, back: &Adapter, len: usize) {
+    let mut receiver = there.receive(&ReceiveOptions::default(), Timeout::Never).expect("the other side lives");
+    let mut sender = back.send(&SendOptions::default(), Timeout::Never).expect("the other side lives");
+    let mut pad = vec![0; len];
+    while receiver.receive_into(&mut pad, Timeout::Never) != Err(Error::Ended) {
+        sender.send(&pad, 0, Timeout::Never).expect("the other side lives");
+    }
+    sender.close(Timeout::Never).expect("the other side lives");
+    receiver.close(Timeout::Never).expect("the other side lives");
+}
+
 struct Bench {
     report: Report,
     plan: Plan,
@@ -187,6 +227,7 @@ fn main() {
             bench.row(&case, |core, plan| conversations(core, plan, mode, messages), floors::socket(messages));
         }
     }
+    bench.row("round trip 8 B", |core, plan| round_trip(core, plan, 8), floors::PROMPT);
     for (len, name) in [(8, "8 B"), (4096, "4 KiB"), (MIB, "1 MiB")] {
         bench.row(&format!("stream {name}"), |core, plan| copied(core, plan, Mode::Nominal, len), floors::pipe(len));
     }
