@@ -937,6 +937,7 @@ int umbra_boundary_release(umbra_boundary boundary);
 typedef uint64_t umbra_station;     /* where members meet */
 typedef uint64_t umbra_member;
 typedef uint64_t umbra_call;        /* of its member */
+typedef uint64_t umbra_offer;       /* of its member */
 
 struct umbra_station_options {
     size_t size;                    /* sizeof(struct umbra_station_options) */
@@ -944,6 +945,7 @@ struct umbra_station_options {
     uint32_t messages;              /* that can wait for a member; 0: 128 */
     uint32_t message_bytes;         /* of the longest message; 0: 4096 */
     uint32_t reserved;
+    uint64_t offer_bytes;           /* in which each member can offer data */
 };
 
 /* Makes a meeting place with empty seats; it lives as long as somebody has it. */
@@ -1005,7 +1007,8 @@ struct umbra_gpc_work {
     size_t child_header_length;
     const void *child_data;
     size_t child_data_length;
-    const void *local;              /* for umbra_gpc_work_start and umbra_gpc_work_answer */
+    const void *local;              /* for umbra_gpc_work_start, _answer and _read */
+    uint64_t offered_length;        /* of data that is offered, for umbra_gpc_work_read; data is NULL then. Else 0 */
 };
 
 /* It may call everything but functions on its own member (-UMBRA_EDEADLOCK); for calls of its own there are umbra_gpc_work_start
@@ -1053,11 +1056,15 @@ struct umbra_gpc_call {
     uint32_t mode;                  /* UMBRA_GPC_..., added up */
     uint32_t reserved;
     uint64_t timeout_ms;            /* 0: 1000 */
+    umbra_offer offer;              /* 0: none; else in place of data */
+    uint64_t offer_offset;          /* the part of it that functions read */
+    uint64_t offer_length;          /* 0: all behind the offset */
 };
 
 struct umbra_gpc_failure {
     uint32_t member;                /* where it began */
-    uint32_t stage;                 /* 1 setup, 2 function, 3 forward, 4 waiting for this child, 5 callback, 6 reply, 7 cancelled */
+    uint32_t stage;                 /* 1 setup, 2 function, 3 forward, 4 waiting for this child, 5 callback, 6 reply, 7 cancelled,
+                                     * 8 deliver */
     uint32_t code;                  /* why; umbra_error_detail says it in words */
     uint32_t depth;                 /* levels below the maker */
     uint32_t detail;                /* what the function returned, a length, or the child concerned */
@@ -1102,6 +1109,40 @@ int umbra_gpc_work_start(const struct umbra_gpc_work *work, const struct umbra_g
 int umbra_gpc_work_answer(const struct umbra_gpc_work *work, uint32_t number, struct umbra_gpc_answer *answer);
 /* Serves the calls of others for this time. */
 int umbra_gpc_serve(umbra_member member, uint64_t timeout_ms);
+
+/* Copies data once to where the functions of calls over it read it, however many members there are; it stays until it is taken
+ * back or the member leaves. -UMBRA_EFULL: there is no room, or there are 32 offers of this member: take one back.
+ * -UMBRA_ENEVER: more bytes than the station has for a member. */
+int umbra_gpc_offer(umbra_member member, const void *data, size_t length, umbra_offer *offer);
+/* Nobody is to read it any more, usually after the call. Whoever still reads is told that it was taken back. */
+int umbra_gpc_take_back(umbra_member member, umbra_offer offer);
+/* Copies a part of the data that the call is over, for a function that runs. -UMBRA_EREVOKED: it was taken back, or its host was
+ * lost; the buffer holds anything then. -UMBRA_EBOUNDS: it has fewer bytes. -UMBRA_EINVAL: data came with the request. */
+int umbra_gpc_work_read(const struct umbra_gpc_work *work, uint64_t offset, void *buffer, size_t length);
+
+/* Which part of the data a call of a stream is about: functions find it in front of the header. */
+struct umbra_gpc_segment {
+    uint64_t offset;
+    uint64_t length;
+    uint64_t total;
+};
+
+struct umbra_gpc_window {
+    size_t size;                    /* sizeof(struct umbra_gpc_window) */
+    size_t segment_bytes;
+    uint32_t calls;                 /* under way at once; so many segments are offered */
+    uint32_t reserved;
+};
+
+/* Is given the reply for each segment, in their order; may call everything but functions on the member that streams. */
+typedef void (*umbra_gpc_each)(void *user, const struct umbra_gpc_segment *segment, const void *header, size_t header_length,
+                               const void *data, size_t data_length);
+
+/* Makes the call for each segment of wanted->data, which can have any length, and waits for all. It ends with the first segment that
+ * fails, which the detail names: replies of those before it were given to each, calls of those after it are given up. answer and
+ * each may be NULL; answer says who failed. */
+int umbra_gpc_stream(umbra_member member, const struct umbra_gpc_call *wanted, const struct umbra_gpc_window *window,
+                     umbra_gpc_each each, void *user, struct umbra_gpc_answer *answer);
 
 #ifdef __cplusplus
 }

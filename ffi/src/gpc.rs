@@ -1,6 +1,7 @@
 //! `umbra_gpc_*`: chained calls, a function on many members and one answer.
 
 use std::ffi::{c_char, c_int, c_void};
+use std::mem::offset_of;
 
 use umbra::call::{Failure as CallFailure, Reply};
 use umbra_core::chain::{Call, Caps, Data, Handle, Mode, Node, Plan, Tag, Tallies};
@@ -9,6 +10,7 @@ use umbra_core::tree::Shape;
 use umbra_core::tree::explicit::ROOT;
 
 use crate::call::{enter, numbers, sized, store, store_bytes, store_sized, takes, text};
+use crate::member::Part;
 use crate::object::with_member;
 use crate::pool::{bytes, patience};
 use crate::status::{Code, Failure};
@@ -38,6 +40,9 @@ pub struct Wanted {
     mode: u32,
     reserved: u32,
     timeout_ms: u64,
+    offer: u64,
+    offer_offset: u64,
+    offer_length: u64,
 }
 
 /// `struct umbra_gpc_failure`.
@@ -85,17 +90,17 @@ fn shape(tree: u32, width: u32) -> Result<Shape, Failure> {
     }
 }
 
-/// Uses the call that the caller describes, of this maker.
+/// Uses the call that the caller describes, of this maker, and the offer that it is over, if it is over one.
 ///
 /// # Safety
 /// `wanted` points to a structure that begins with its size, and what it points to does not change during the call.
 pub(crate) unsafe fn describe<R>(
     wanted: *const Wanted,
     maker: Node,
-    use_it: impl FnOnce(&Call<'_>) -> Result<R, Failure>,
+    use_it: impl FnOnce(&Call<'_>, Option<Part>) -> Result<R, Failure>,
 ) -> Result<R, Failure> {
     // SAFETY: the caller's promise; zeros are a valid structure.
-    let wanted = unsafe { sized(wanted, size_of::<Wanted>()) }?;
+    let wanted = unsafe { sized(wanted, offset_of!(Wanted, offer)) }?;
     // SAFETY: the caller's promise about what it points to.
     let function = unsafe { text(wanted.function, "function") }?;
     let callback = if wanted.callback.is_null() {
@@ -135,7 +140,12 @@ pub(crate) unsafe fn describe<R>(
         .filter(|flags| !flags.contains(Mode::SPAN))
         .ok_or_else(|| Failure::new(Code::Invalid, format!("no way to treat a call is called {:#x}", wanted.mode)))?;
     let budget_ms = if wanted.timeout_ms == 0 { 1000 } else { wanted.timeout_ms };
-    use_it(&Call {
+    let part = Part { offer: wanted.offer, offset: wanted.offer_offset, length: wanted.offer_length };
+    let part = (part != Part { offer: 0, offset: 0, length: 0 }).then_some(part);
+    if part.is_some() && !data.is_empty() {
+        return Err(Failure::new(Code::Invalid, "data goes with the request or is offered, not both"));
+    }
+    let call = Call {
         callback,
         header,
         data: Data::Bytes(data),
@@ -145,7 +155,8 @@ pub(crate) unsafe fn describe<R>(
         budget: Lapse(budget_ms.saturating_mul(1_000_000)),
         at_root: wanted.mode & COORDINATE == 0,
         ..Call::new(Tag::of(function), &members)
-    })
+    };
+    use_it(&call, part)
 }
 
 /// Begins the call that the caller describes.
@@ -154,7 +165,12 @@ pub(crate) unsafe fn describe<R>(
 /// As for [`describe`].
 unsafe fn start(member: u64, wanted: *const Wanted) -> Result<u64, Failure> {
     let maker = with_member(member, |seat| Ok(seat.member.node()))?;
-    let start = |call: &Call<'_>| with_member(member, |seat| Ok(seat.member.start(call)?.to_bits()));
+    let start = |call: &Call<'_>, part: Option<Part>| {
+        with_member(member, |seat| {
+            let data = part.map_or(Ok(call.data), |part| seat.offered(part))?;
+            Ok(seat.member.start(&Call { data, ..*call })?.to_bits())
+        })
+    };
     // SAFETY: the caller's promise.
     unsafe { describe(wanted, maker, start) }
 }

@@ -52,8 +52,29 @@ pub struct Seen {
     child_header_length: usize,
     child_data: *const c_void,
     child_data_length: usize,
-    /// A [`Local`] of this run of the function.
+    /// What is [inside](Inside) this run of the function.
     pub(crate) local: *mut c_void,
+    offered_length: u64,
+}
+
+/// What `local` of a work leads to while the function runs.
+pub(crate) struct Inside<'a, 'l> {
+    pub(crate) local: &'a mut Local<'l>,
+    /// That of the request.
+    pub(crate) data: Data<'a>,
+}
+
+/// What a function that runs has at its member.
+///
+/// # Safety
+/// `work` is null or what the function was given, and it runs.
+pub(crate) unsafe fn inside<'a>(work: *const Seen) -> Result<&'a mut Inside<'a, 'a>, Failure> {
+    // SAFETY: the caller's promise.
+    let seen = unsafe { sized(work, size_of::<Seen>()) }?;
+    takes(seen.local)?;
+    // SAFETY: put there for this run of the function, which by the caller's promise is going on; only one thread runs it, and
+    // nobody keeps the reference beyond the call that asked for it.
+    Ok(unsafe { &mut *seen.local.cast::<Inside<'a, 'a>>() })
 }
 
 /// `umbra_gpc_function`.
@@ -71,8 +92,12 @@ unsafe impl Send for User {}
 unsafe fn run(function: Function, user: &User, work: &mut Work<'_>, local: &mut Local<'_>) -> Verdict {
     let list = |bytes: &[u8]| (bytes.as_ptr().cast::<c_void>(), bytes.len());
     let (header, header_length) = list(work.header);
-    let Data::Bytes(data) = work.data else { return Verdict::Fault(Code::Contract.number().unsigned_abs()) };
-    let (data, data_length) = list(data);
+    // What is offered lies elsewhere, and is asked for.
+    let ((data, data_length), offered_length) = match work.data {
+        Data::Bytes(bytes) => (list(bytes), 0),
+        Data::Span(span) => ((null(), 0), span.len),
+    };
+    let mut inside = Inside { local, data: work.data };
     let subtree = work.members().len() as u32;
     let (reply_header_length, reply_data_length) = (work.reply.header().len(), work.reply.data().len());
     let (phase, child) = match work.phase {
@@ -107,7 +132,8 @@ unsafe fn run(function: Function, user: &User, work: &mut Work<'_>, local: &mut 
         child_header_length,
         child_data,
         child_data_length,
-        local: std::ptr::from_mut(local).cast(),
+        local: std::ptr::from_mut(&mut inside).cast(),
+        offered_length,
     };
     // SAFETY: the caller's promise; all that the structure points to outlives the call, and nobody else uses the reply.
     let verdict = unsafe { function(user.0, &raw mut seen) };

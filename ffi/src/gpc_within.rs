@@ -2,12 +2,14 @@
 
 use std::ffi::c_int;
 
-use umbra::call::{BeginError, InnerError, Local};
+use umbra::call::{BeginError, InnerError};
+use umbra_core::chain::Call;
 use umbra_core::error::Status;
 
-use crate::call::{enter, sized, store, takes};
+use crate::call::{enter, store, takes};
 use crate::gpc::{Answer, Wanted, describe, tell};
-use crate::gpc_member::Seen;
+use crate::gpc_member::{Seen, inside};
+use crate::member::Part;
 use crate::status::{Code, Failure};
 
 impl From<BeginError> for Failure {
@@ -19,19 +21,6 @@ impl From<BeginError> for Failure {
     }
 }
 
-/// What a function that runs has at its member.
-///
-/// # Safety
-/// `work` is null or what the function was given, and it runs.
-unsafe fn local<'a>(work: *const Seen) -> Result<&'a mut Local<'a>, Failure> {
-    // SAFETY: the caller's promise.
-    let seen = unsafe { sized(work, size_of::<Seen>()) }?;
-    takes(seen.local)?;
-    // SAFETY: put there for this run of the function, which by the caller's promise is going on; only one thread runs it, and
-    // nobody keeps the reference beyond the call that asked for it.
-    Ok(unsafe { &mut *seen.local.cast::<Local<'a>>() })
-}
-
 /// Has a call made by the function that runs.
 ///
 /// # Safety
@@ -41,10 +30,14 @@ pub unsafe extern "C" fn umbra_gpc_work_start(work: *const Seen, wanted: *const 
     enter(|| {
         takes(number)?;
         // SAFETY: the caller's promise.
-        let local = unsafe { local(work) }?;
+        let local = &mut *unsafe { inside(work) }?.local;
         let maker = local.maker();
+        let begin = |call: &Call<'_>, part: Option<Part>| match part {
+            None => Ok(local.begin(call)?),
+            Some(_) => Err(Failure::new(Code::Invalid, "a function cannot use its member, so it has no offers")),
+        };
         // SAFETY: the caller's promise.
-        let begun = unsafe { describe(wanted, maker, |call| Ok(local.begin(call)?)) }?;
+        let begun = unsafe { describe(wanted, maker, begin) }?;
         // SAFETY: the caller's promise about the output.
         unsafe { store(number, begun as u32) }
     })
@@ -58,7 +51,7 @@ pub unsafe extern "C" fn umbra_gpc_work_start(work: *const Seen, wanted: *const 
 pub unsafe extern "C" fn umbra_gpc_work_answer(work: *const Seen, number: u32, answer: *mut Answer) -> c_int {
     enter(|| {
         // SAFETY: the caller's promise.
-        let local = unsafe { local(work) }?;
+        let local = &mut *unsafe { inside(work) }?.local;
         if number as usize >= local.begun() {
             return Err(Code::Stale.into());
         }

@@ -32,6 +32,7 @@
 //! edges     fill_edges, is_idle                   what a program does with them between two exchanges
 //! station   create, share, attach                   where members of chained calls of a host meet
 //! gpc       join, register, start, wait, serve      chained calls: a function on many members, one answer
+//! gpc       offer, take_back, work_read, stream     large data of such calls
 //! stencil   submit, poll or deliver, prepared, free  whole neighbourhoods of a stencil
 //! ```
 #![deny(unsafe_code)]
@@ -77,6 +78,10 @@ pub mod gateways;
 pub mod gpc;
 #[allow(unsafe_code)]
 pub mod gpc_member;
+#[allow(unsafe_code)]
+pub mod gpc_offer;
+#[allow(unsafe_code)]
+pub mod gpc_stream;
 #[allow(unsafe_code)]
 pub mod gpc_within;
 #[allow(unsafe_code)]

@@ -5,16 +5,33 @@ use std::collections::HashMap;
 use std::sync::Mutex;
 use std::time::Duration;
 
-use umbra::call::{Failure as CallFailure, JoinError, Member, Reply, StationError, WaitError};
-use umbra_core::chain::{Handle, RegisterError, StartError};
+use umbra::call::{
+    Failure as CallFailure, JoinError, Member, Offer, OfferError, ReadError, Reply, StationError, WaitError,
+};
+use umbra_core::chain::{Data, Handle, RegisterError, StartError};
 use umbra_core::error::Status;
+use umbra_core::memory::AllocError;
 
 use crate::status::{Code, Failure};
+
+/// Which offered data a call is over.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Part {
+    /// The offer.
+    pub(crate) offer: u64,
+    /// Where the part begins.
+    pub(crate) offset: u64,
+    /// Its bytes; 0: all behind that.
+    pub(crate) length: u64,
+}
 
 /// A member, and the answers that did not fit into what C had for them.
 pub(crate) struct Seat {
     pub(crate) member: Member,
     kept: HashMap<u64, Result<Reply, CallFailure>>,
+    offers: HashMap<u64, Offer>,
+    /// Offers so far: the number of the last one.
+    last_offer: u64,
 }
 
 /// A member; calls on it take turns.
@@ -27,7 +44,7 @@ thread_local! {
 
 impl Seated {
     pub(crate) fn new(member: Member) -> Seated {
-        Seated(Mutex::new(Seat { member, kept: HashMap::new() }))
+        Seated(Mutex::new(Seat { member, kept: HashMap::new(), offers: HashMap::new(), last_offer: 0 }))
     }
 
     /// Uses the member of this handle, in turn. A function that it runs cannot use it again.
@@ -83,6 +100,33 @@ impl Seat {
         }
     }
 
+    /// Copies data to where the functions of others read it; the number of the offer.
+    pub(crate) fn offer(&mut self, bytes: &[u8]) -> Result<u64, Failure> {
+        let offer = self.member.offer(bytes)?;
+        self.last_offer += 1;
+        self.offers.insert(self.last_offer, offer);
+        Ok(self.last_offer)
+    }
+
+    /// What a call over a part of an offer carries.
+    pub(crate) fn offered(&self, part: Part) -> Result<Data<'static>, Failure> {
+        let offer = self.offers.get(&part.offer).ok_or(Code::Stale)?;
+        let Data::Span(span) = offer.data() else { return Err(Code::Stale.into()) };
+        let length = if part.length == 0 { span.len.saturating_sub(part.offset) } else { part.length };
+        let outside = || {
+            let detail = format!("{length} bytes at {} of an offer that has {}", part.offset, span.len);
+            Failure::new(Status::OutOfBounds, detail)
+        };
+        offer.part(part.offset, length).filter(|_| length > 0).ok_or_else(outside)
+    }
+
+    /// Nobody is to read it any more.
+    pub(crate) fn take_back(&mut self, offer: u64) -> Result<(), Failure> {
+        let offer = self.offers.remove(&offer).ok_or(Code::Stale)?;
+        self.member.take_back(offer);
+        Ok(())
+    }
+
     /// Whether a call has ended; serves others once.
     pub(crate) fn has_ended(&mut self, call: u64) -> Result<bool, Failure> {
         if self.kept.contains_key(&call) {
@@ -110,6 +154,31 @@ impl From<JoinError> for Failure {
             JoinError::Taken { .. } => Failure::new(Code::InUse, error),
             _ => Failure::new(Code::System, error),
         }
+    }
+}
+
+impl From<OfferError> for Failure {
+    fn from(error: OfferError) -> Failure {
+        let code = match &error {
+            OfferError::Memory(AllocError::TooLarge { .. }) => Code::Never,
+            OfferError::Memory(AllocError::ZeroSize | AllocError::BadAlign { .. }) => Code::Invalid,
+            OfferError::Memory(_) | OfferError::TooMany => Code::Status(Status::Full),
+            OfferError::Station(_) => Code::Damaged,
+            _ => Code::Invalid,
+        };
+        Failure::new(code, error)
+    }
+}
+
+impl From<ReadError> for Failure {
+    fn from(error: ReadError) -> Failure {
+        let code = match &error {
+            ReadError::Gone => Code::Status(Status::KeyRevoked),
+            ReadError::Range(_) => Code::Status(Status::OutOfBounds),
+            ReadError::Station(_) => Code::Damaged,
+            _ => Code::Invalid,
+        };
+        Failure::new(code, error)
     }
 }
 

@@ -1,6 +1,7 @@
 //! `umbra_station_*`: where the members of chained calls of a host meet.
 
 use std::ffi::c_int;
+use std::mem::offset_of;
 use std::os::fd::{BorrowedFd, IntoRawFd};
 
 use umbra::call::{Shape, Station};
@@ -18,6 +19,7 @@ pub struct Options {
     messages: u32,
     message_bytes: u32,
     reserved: u32,
+    offer_bytes: u64,
 }
 
 /// Makes a meeting place with empty seats.
@@ -28,12 +30,13 @@ pub struct Options {
 pub unsafe extern "C" fn umbra_station_create(options: *const Options, station: *mut u64) -> c_int {
     enter(|| {
         // SAFETY: the caller's promise about `options`; zeros are valid options.
-        let options = unsafe { sized(options, size_of::<Options>()) }?;
+        let options = unsafe { sized(options, offset_of!(Options, offer_bytes)) }?;
         takes(station)?;
         let usual = Shape::new(u16::try_from(options.members).map_err(|_| Code::Invalid)?);
         let or = |number: u32, usual: u32| if number == 0 { usual } else { number };
         let messages = or(options.messages, usual.messages);
-        let shape = Shape { messages, message_bytes: or(options.message_bytes, usual.message_bytes), ..usual };
+        let message_bytes = or(options.message_bytes, usual.message_bytes);
+        let shape = Shape { messages, message_bytes, offer_bytes: options.offer_bytes, ..usual };
         let made = Station::create("umbra-station", shape)?;
         // SAFETY: the caller's promise about the output.
         unsafe { keep(Object::Station(made), station) }

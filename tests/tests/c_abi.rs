@@ -249,6 +249,11 @@ fn s14_chained_calls_in_c_do_all_that_the_header_promises() {
 }
 
 #[test]
+fn members_in_c_read_what_their_parent_offers_and_streams() {
+    runs_alone("offer", &[], &[]);
+}
+
+#[test]
 fn s15_chained_calls_have_the_names_of_armci_in_c() {
     runs_alone("armci", &[], &[]);
 }
