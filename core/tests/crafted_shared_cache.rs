@@ -19,12 +19,15 @@ const HAND: usize = 16;
 const HEADER: usize = 32;
 /// Words of an owner's record.
 const OWNER: usize = 16;
-/// The state of a slot that an owner has to himself; his number is five bits below it.
+/// States of a place: an owner has it to himself, whose number is five bits below the state; it has no slot; it gets the slot
+/// of the place whose number is in the lowest bits.
 const CLAIMED: u64 = 1 << 45;
-/// The number of an owner in the word of a slot.
+const BARE: u64 = 5 << 45;
+const MOVING: u64 = 6 << 45;
+/// The number of an owner in the word of a place.
 const BY: u32 = 40;
-/// The number and one of whoever has a bucket to himself.
-const LOCK: u32 = 32;
+/// The number and one of whoever has a line to himself, in the first of its words.
+const LOCK: u32 = 59;
 
 fn with_words<R>(slots: usize, sharing: Sharing, body: impl FnOnce(&[AtomicU64]) -> R) -> R {
     let mut memory = vec![0; words_for(slots, sharing).unwrap()];
@@ -36,15 +39,16 @@ fn sharing(owners: u8) -> Sharing {
     Sharing::new(owners, 3).unwrap()
 }
 
-/// Where the buckets begin, and how many there are.
-fn buckets(slots: usize, owners: u8) -> (usize, usize) {
-    (HEADER + OWNER * usize::from(owners), (2 * slots).next_multiple_of(8))
+/// The lines of the index.
+fn lines(words: &[AtomicU64], slots: usize, owners: u8) -> &[[AtomicU64; 8]] {
+    let first = HEADER + OWNER * usize::from(owners);
+    let count = (9 * slots).div_ceil(16).next_multiple_of(8);
+    words[first..first + 8 * count].as_chunks().0
 }
 
-/// The word of a slot.
-fn word(words: &[AtomicU64], slot: usize, slots: usize, owners: u8) -> &AtomicU64 {
-    let (first, count) = buckets(slots, owners);
-    &words[first + count + 2 * slot]
+/// Word and data of each place.
+fn places(lines: &[[AtomicU64; 8]]) -> impl Iterator<Item = &[AtomicU64; 2]> {
+    lines.iter().flat_map(|line| line[1..7].as_chunks().0)
 }
 
 fn identity(life: u32) -> Identity {
@@ -119,8 +123,9 @@ fn an_empty_slot_is_found_behind_any_number_of_wrong_hints() {
     with_words(SLOTS, sharing(1), |words| {
         let client = Stack::create(words, SLOTS, sharing(1), 1).unwrap().join(identity(0)).unwrap();
         (1..SLOTS as u64).for_each(|data| assert!(client.alloc(data).is_ok()));
-        // Hints lie behind everything else: a bit a slot, and a bit for each word of those.
-        let hints = &words[words.len() - SLOTS.div_ceil(64) - 1..];
+        // Hints lie behind everything else: a bit a place, and a bit for each word of those.
+        let places = places(lines(words, SLOTS, 1)).count();
+        let hints = &words[words.len() - places.div_ceil(64) - 1..];
         hints.iter().for_each(|word| word.store(u64::MAX, Ordering::Relaxed));
         assert!(client.alloc(5000).is_ok());
         assert_eq!(client.alloc(5001), Err(AllocError::Full { slots: SLOTS as u32 }));
@@ -155,7 +160,7 @@ fn one_that_shares_the_hand_with_others_finds_the_only_idle_slot() {
 }
 
 #[test]
-fn a_burial_that_could_not_end_has_told_and_counted_nothing() {
+fn a_burial_waits_for_nobody_and_gives_lines_back() {
     const SLOTS: usize = 3;
     with_words(SLOTS, sharing(2), |words| {
         let cache = Cache::create(words, SLOTS, sharing(2), 1).unwrap();
@@ -164,25 +169,58 @@ fn a_burial_that_could_not_end_has_told_and_counted_nothing() {
         dead.alloc(1).unwrap();
         dead.alloc(2).unwrap();
         assert_eq!(cache.empty(), 1);
-        // It died when it had claimed the last slot, and a third has all buckets.
-        let last = word(words, SLOTS - 1, SLOTS, 2);
-        assert_eq!(last.load(Ordering::Relaxed), 0);
+        // It died when it had the last slot and a line to itself, and a third has all other lines.
+        let lines = lines(words, SLOTS, 2);
+        let [last, _] = places(lines).find(|[word, _]| word.load(Ordering::Relaxed) == 0).unwrap();
         last.store(CLAIMED | u64::from(dead.owner().number()) << BY, Ordering::Relaxed);
-        let (first, count) = buckets(SLOTS, 2);
         let third = 9_u64;
-        let heads = &words[first..first + count];
-        heads.iter().for_each(|head| head.store(head.load(Ordering::Relaxed) | (third + 1) << LOCK, Ordering::Relaxed));
+        let had = |owner: u64| move |[head, ..]: &[AtomicU64; 8]| head.fetch_or((owner + 1) << LOCK, Ordering::Relaxed);
+        lines[..1].iter().for_each(|line| _ = had(dead.owner().number().into())(line));
+        lines[1..].iter().for_each(|line| _ = had(third)(line));
 
         let mut told = vec![];
-        let busy = ReclaimError::Blocked { why: Blocked::Busy { owner: third as u8 } };
-        assert_eq!(other.reclaim(dead.owner(), identity(0), |_, data| told.push(data)), Err(busy));
-        assert_eq!(told, []);
-        heads.iter().for_each(|head| head.store(head.load(Ordering::Relaxed) & u64::from(u32::MAX), Ordering::Relaxed));
         let all = other.reclaim(dead.owner(), identity(0), |_, data| told.push(data)).unwrap();
         told.sort_unstable();
         assert_eq!((all.references, all.fills, all.emptied, told), (3, 2, 3, vec![1, 2]));
         assert_eq!(cache.empty(), 3);
+        // Ids of every line: only that of the dead one is free, and the third is named to those who need his.
+        let outcomes: Vec<_> = (16..32).map(|data| other.alloc(data)).collect();
+        let busy = AllocError::Blocked { why: Blocked::Busy { owner: third as u8 } };
+        assert_eq!(outcomes.iter().filter(|&outcome| outcome == &Err(busy)).count(), 14);
+        assert_eq!(outcomes.iter().filter(|outcome| outcome.is_ok()).count(), 2);
     });
+}
+
+#[test]
+fn a_slot_that_was_moved_when_its_claimant_died_is_in_one_place() {
+    const SLOTS: usize = 3;
+    const NIL: u64 = 0xffff_ffff;
+    for steps in 0..=5 {
+        with_words(SLOTS, sharing(2), |words| {
+            let cache = Cache::create(words, SLOTS, sharing(2), 1).unwrap();
+            let (dead, other) = (cache.join(identity(0)).unwrap(), cache.join(identity(1)).unwrap());
+            let lines = lines(words, SLOTS, 2);
+            let by = u64::from(dead.owner().number()) << BY;
+            // From the first place of a line, whose slot is in the head, to the second of the next, whose slot is in the tail.
+            let ([head, source, ..], [_, _, _, target, _, _, _, tail]) = (&lines[0], &lines[1]);
+            assert_eq!([head, source, target, tail].map(|word| word.load(Ordering::Relaxed)), [0, 0, BARE, u64::MAX]);
+            source.store(CLAIMED | by, Ordering::Relaxed);
+            let moves: [&dyn Fn(); 5] = [
+                &|| target.store(MOVING | by, Ordering::Relaxed),
+                &|| _ = tail.fetch_and(!NIL, Ordering::Relaxed),
+                &|| _ = head.fetch_or(NIL, Ordering::Relaxed),
+                &|| target.store(CLAIMED | by, Ordering::Relaxed),
+                &|| source.store(BARE, Ordering::Relaxed),
+            ];
+            moves.iter().take(steps).for_each(|step| step());
+            let all = other.reclaim(dead.owner(), identity(0), |_, _| ()).unwrap();
+            assert_eq!((all.emptied, cache.empty()), (1, 3), "after {steps} steps");
+            let mut slots: Vec<u32> = (0..3).map(|data| other.alloc(data).unwrap().slot).collect();
+            slots.sort_unstable();
+            assert_eq!(slots, [0, 1, 2], "after {steps} steps");
+            assert_eq!(other.alloc(3), Err(AllocError::Full { slots: 3 }));
+        });
+    }
 }
 
 #[test]
@@ -205,7 +243,8 @@ fn counts_that_nobody_wrote_are_added_up_as_far_as_they_fit() {
         let client = Cache::create(words, 1, widest, 1).unwrap().join(identity(0)).unwrap();
         client.alloc(1).unwrap();
         client.remember(1).unwrap();
-        word(words, 0, 1, 1).fetch_or((1 << BY) - 1, Ordering::Relaxed);
+        let [word, _] = places(lines(words, 1, 1)).find(|[_, data]| data.load(Ordering::Relaxed) == 1).unwrap();
+        word.fetch_or((1 << BY) - 1, Ordering::Relaxed);
         assert_eq!((client.references(1), client.state(1)), (Ok(u32::MAX), Ok(Some(State::InUse))));
     });
 }

@@ -141,7 +141,7 @@ fn two_that_miss_the_same_data_get_one_slot_and_one_fill() {
 }
 
 #[test]
-fn two_that_need_each_others_buckets_do_not_wait_for_each_other() {
+fn two_that_need_each_others_slots_do_not_wait_for_each_other() {
     check(4, || {
         let table = Table::new(2);
         let first = table.join(1);
@@ -153,6 +153,26 @@ fn two_that_need_each_others_buckets_do_not_wait_for_each_other() {
         let got = [table.work(first, 9), other.join().unwrap()];
         assert!(got.contains(&true), "somebody gets on");
     });
+}
+
+/// Data 1, 3 and 4 belong into the same line, and data 2 into the other, with the slot that the first three need too.
+#[test]
+fn a_slot_that_moves_is_in_one_place() {
+    for others in [2, 4] {
+        check(3, move || {
+            let table = Table::new(2);
+            let client = table.join(1);
+            client.alloc(1).unwrap();
+            let other = {
+                let table = table.clone();
+                thread::spawn(move || table.work(table.join(2), others))
+            };
+            let got = [table.work(client, 3), other.join().unwrap()];
+            assert!(got.contains(&true), "somebody gets on");
+            client.free(1).unwrap();
+            at_rest(&table, 2);
+        });
+    }
 }
 
 #[test]

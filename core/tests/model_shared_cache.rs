@@ -348,6 +348,25 @@ fn content_that_was_used_stays_longer() {
 }
 
 #[test]
+fn content_that_nobody_used_again_leaves_in_the_order_in_which_it_came() {
+    const SLOTS: u64 = 64;
+    with_words(SLOTS as usize, |words| {
+        let client = Cache::create(words, SLOTS as usize, sharing(), 1).unwrap().join(identity(0)).unwrap();
+        let came: Vec<u64> = (1..=5 * SLOTS).map(|n| n.wrapping_mul(0x9e37_79b9_7f4a_7c15)).collect();
+        for (n, &data) in came.iter().enumerate() {
+            client.alloc(data).unwrap();
+            client.remember(data).unwrap();
+            client.free(data).unwrap();
+            // The first go into slots in any order, and leave in the order of the slots.
+            if n as u64 >= 3 * SLOTS {
+                let (left, next) = (came[n - SLOTS as usize], came[n + 1 - SLOTS as usize]);
+                assert_eq!((client.state(left), client.state(next)), (Ok(None), Ok(Some(State::Idle))));
+            }
+        }
+    });
+}
+
+#[test]
 fn a_pin_is_given_back_once() {
     with_words(2, |words| {
         let client = Cache::create(words, 2, sharing(), 1).unwrap().join(identity(0)).unwrap();

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use umbra::sys::futex::Futex;
 use umbra::sys::segment::Segment;
-use umbra_core::atomic::Ordering;
+use umbra_core::atomic::{AtomicU64, Ordering};
 use umbra_core::channel::{Port, Reclaimed};
 use umbra_core::ring::line;
 use umbra_core::ring::mailbox::Mailbox;
@@ -269,11 +269,10 @@ fn killed_and_stopped_users_of_a_shared_cache_block_nobody_and_lose_no_slot() {
 }
 
 #[test]
-fn two_that_are_dead_are_buried_though_one_has_the_bucket_that_the_others_burial_needs() {
-    /// As a cache of [`SLOTS`] slots and 5 owners has them: where the buckets begin, their number, and the last slot.
-    const BUCKETS: usize = 32 + 16 * 5;
-    const COUNT: usize = (2 * SLOTS).next_multiple_of(8);
-    const LAST: usize = BUCKETS + COUNT + 2 * (SLOTS - 1);
+fn two_that_are_dead_are_buried_whatever_each_of_them_has() {
+    /// As a cache of [`SLOTS`] slots and 5 owners has them: where the lines of the index begin, and how many they are.
+    const LINES: usize = 32 + 16 * 5;
+    const COUNT: usize = (9 * SLOTS).div_ceil(16).next_multiple_of(8);
     let segment = Segment::create("crash test", WORDS * 8).unwrap();
     let arena = Arena::new(segment.bytes_mut().unwrap()).unwrap();
     cache::create(arena.structure()).unwrap();
@@ -281,11 +280,12 @@ fn two_that_are_dead_are_buried_though_one_has_the_bucket_that_the_others_burial
     // No process has such a pid.
     let [first, second] = [0xff_fffe, 0xff_ffff].map(|pid| cache.join(Identity::new(pid, 1)).unwrap());
     first.alloc(1).unwrap();
-    // The first died with a slot that it had claimed, the second with every bucket.
-    arena.structure()[LAST].store(1 << 45 | u64::from(first.owner().number()) << 40, Ordering::Relaxed);
-    let mark = u64::from(second.owner().number() + 1) << 32;
-    for head in &arena.structure()[BUCKETS..BUCKETS + COUNT] {
-        head.store(head.load(Ordering::Relaxed) | mark, Ordering::Relaxed);
+    // The first died with a slot that it had claimed, the second with every line.
+    let lines: &[[AtomicU64; 8]] = arena.structure()[LINES..LINES + 8 * COUNT].as_chunks().0;
+    let empty = lines.iter().map(|[_, word, ..]| word).find(|word| word.load(Ordering::Relaxed) == 0).unwrap();
+    empty.store(1 << 45 | u64::from(first.owner().number()) << 40, Ordering::Relaxed);
+    for [head, ..] in lines {
+        head.fetch_or(u64::from(second.owner().number() + 1) << 59, Ordering::Relaxed);
     }
     let (reclaimed, told) = cache::bury(arena).unwrap();
     assert_eq!((reclaimed.references, reclaimed.emptied, told), (1, 2, vec![1]));

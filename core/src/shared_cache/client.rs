@@ -2,16 +2,18 @@
 
 use core::marker::PhantomData;
 
+use crate::atomic::Ordering;
 use crate::cache::{Found, Interrupted, State};
 use crate::crew::Identity;
 use crate::shared_slots::Owner;
 
 use super::SlotCache;
-use super::chain::Held;
 use super::error::{AllocError, Blocked, LookError, ReclaimError};
 use super::grant::Grant;
 use super::layout::{Contract, Parts};
+use super::line::Held;
 use super::members::{Count, Reclaimed};
+use super::place::Place;
 use super::take::{ATTEMPTS, Failed};
 use super::word::{ABANDONED, FILLING, Field, VALID, Word};
 
@@ -61,9 +63,9 @@ impl<'a, C: Contract> Client<'a, C> {
         if self.parts.is_interrupted() { Err(Interrupted) } else { Ok(()) }
     }
 
-    /// A further reference to a slot that probably belongs to `data`.
-    pub(super) fn join(&self, slot: u32, data: u64) -> Joined {
-        let Some(mut word) = self.parts.word(slot) else { return Joined::Gone };
+    /// A further reference to the slot in a place that is probably that of `data`.
+    pub(super) fn join(&self, place: Place<'a>, data: u64) -> Joined {
+        let mut word = Word::of_slot(place.word());
         for _ in 0..ATTEMPTS {
             let (found, next) = match word.state() {
                 VALID => (Found::Remembered, word.joined(self.field)),
@@ -74,48 +76,53 @@ impl<'a, C: Contract> Client<'a, C> {
             if word.count(self.field) == self.field.most() {
                 return Joined::TooMany;
             }
-            match self.parts.swap(slot, word, next) {
-                Ok(()) => {
-                    let grant = Grant { slot, found, mine: next.count(self.field), generation: next.generation() };
-                    return self.confirm(grant, data);
-                }
+            match word.replace(place.word(), next) {
+                Ok(()) => return self.confirm(place, found, next, data),
                 Err(now) => word = now,
             }
         }
         Joined::Gone
     }
 
-    /// With the reference the slot keeps its data: so now it is certain whose it is.
-    fn confirm(&self, grant: Grant, data: u64) -> Joined {
-        if self.parts.key(grant.slot) == Some(data) {
-            if grant.found == Found::Empty {
+    /// With the reference the place keeps its data: so now it is certain whose it is.
+    fn confirm(&self, place: Place<'a>, found: Found, word: Word, data: u64) -> Joined {
+        let grant = self.grant(place, found, word);
+        if place.has(data) && grant.slot < self.parts.slots {
+            if found == Found::Empty {
                 // It may have been vacant. Hints that stay with slots in use would hide those that are free.
-                self.parts.unhint(grant.slot);
+                self.parts.unhint(place);
                 self.parts.count(self.owner, Count::Loads);
             }
             return Joined::Granted(grant);
         }
-        if grant.found == Found::Empty {
+        if found == Found::Empty {
             // This client is the filler now, of what it did not want: the next to ask shall be.
-            let _ = self.change(grant.slot, |word| word.is_filled_by(self.owner).then(|| word.abandoned()));
+            let _ = self.change(place, |word| word.is_filled_by(self.owner).then(|| word.abandoned()));
         }
-        let _ = self.release(grant.slot, |_| true);
+        let _ = self.release(place, |_| true);
         Joined::Gone
     }
 
-    /// With the bucket for itself: finds the slot, or assigns one.
+    /// What to tell who refers to this place now, by this word.
+    #[inline(always)]
+    pub(super) fn grant(&self, place: Place<'a>, found: Found, word: Word) -> Grant {
+        let (mine, generation) = (word.count(self.field), word.generation());
+        Grant { slot: place.slot(), found, mine, generation, place: place.number }
+    }
+
+    /// With the home of the data for itself: finds its place, or assigns one.
     #[cold]
-    pub(super) fn alloc_alone(&self, bucket: usize, data: u64) -> Result<Grant, AllocError> {
-        let held = self.parts.hold(bucket, self.owner)?;
-        let Some(slot) = held.find(data)? else { return self.assign(&held, data) };
-        match self.join(slot, data) {
+    pub(super) fn alloc_alone(&self, data: u64) -> Result<Grant, AllocError> {
+        let held = self.parts.hold(self.parts.home(data), self.owner)?;
+        let Some(place) = held.find(data)? else { return self.assign(&held, data) };
+        match self.join(place, data) {
             Joined::Granted(grant) => Ok(grant),
             Joined::TooMany => Err(AllocError::TooManyReferences { data, most: self.field.most() }),
-            // In this chain and not assigned: a claimant ended in between, and has to be buried.
-            Joined::Gone => {
-                let owner = self.parts.word(slot).map_or(u8::MAX, Word::by);
-                Err(Blocked::Busy { owner }.into())
-            }
+            // It left in between, and nobody else can have put it anywhere. If it is there still, that is not true.
+            Joined::Gone => match held.find(data)? {
+                None => self.assign(&held, data),
+                Some(place) => Err(Blocked::Damaged { at: place.number as usize }.into()),
+            },
         }
     }
 
@@ -125,42 +132,41 @@ impl<'a, C: Contract> Client<'a, C> {
             Err(Failed::Blocked(why)) => return Err(why.into()),
             Err(Failed::Full) => {
                 self.parts.count(self.owner, Count::Refused);
-                return Err(AllocError::Full { slots: self.parts.slots.len() as u32 });
+                return Err(AllocError::Full { slots: self.parts.slots });
             }
         };
-        let slot = taken.slot;
-        self.parts.set_key(slot, data);
-        held.put(slot);
-        // Only now can others refer to it: whoever finds the slot, finds it in its chain.
+        let place = taken.place;
+        place.key().store(data, Ordering::Release);
+        // Only now can others refer to it: whoever finds the place, finds its data there.
         let word = taken.word.assigned(self.field, self.owner);
-        self.parts.swap(slot, taken.word, word).map_err(|_| Blocked::Damaged { at: slot as usize })?;
+        taken.word.replace(place.word(), word).map_err(|_| Blocked::Damaged { at: place.number as usize })?;
         self.parts.count(self.owner, Count::Loads);
         if taken.evicted {
             self.parts.count(self.owner, Count::Evictions);
         }
-        Ok(Grant { slot, found: Found::Empty, mine: 1, generation: word.generation() })
+        Ok(self.grant(place, Found::Empty, word))
     }
 
-    /// The slot of `data`, and its word; `None` if it has none.
-    pub(super) fn find(&self, data: u64) -> Result<Option<(u32, Word)>, Blocked> {
-        let assigned = |slot: u32| {
-            let word = self.parts.word(slot)?;
-            let known = matches!(word.state(), VALID | FILLING | ABANDONED) && !word.is_vacant();
+    /// The place of `data`, and its word; `None` if it has none.
+    pub(super) fn find(&self, data: u64) -> Result<Option<(Place<'a>, Word)>, Blocked> {
+        let assigned = |place: Place<'a>| {
+            let word = Word::of_slot(place.word());
+            let known = word.is_assigned() && !word.is_vacant();
             // The word first: if it is replaced later, the data was still that.
-            (known && self.parts.key(slot) == Some(data)).then_some((slot, word))
+            (known && place.has(data)).then_some((place, word))
         };
-        if let Some(found) = self.parts.glance(data).and_then(|met| assigned(met.slot)) {
+        if let Some(found) = self.parts.glance(data).and_then(assigned) {
             return Ok(Some(found));
         }
-        let held = self.parts.hold(self.parts.bucket(data), self.owner)?;
+        let held = self.parts.hold(self.parts.home(data), self.owner)?;
         Ok(held.find(data)?.and_then(assigned))
     }
 
     /// Replaces the word as long as `next` says by what; the word that was replaced.
-    pub(super) fn change(&self, slot: u32, next: impl Fn(Word) -> Option<Word>) -> Result<Word, Option<Word>> {
-        let mut word = self.parts.word(slot).ok_or(None)?;
+    pub(super) fn change(&self, place: Place<'_>, next: impl Fn(Word) -> Option<Word>) -> Result<Word, Option<Word>> {
+        let mut word = Word::of_slot(place.word());
         for _ in 0..ATTEMPTS {
-            match self.parts.swap(slot, word, next(word).ok_or(Some(word))?) {
+            match word.replace(place.word(), next(word).ok_or(Some(word))?) {
                 Ok(()) => return Ok(word),
                 Err(now) => word = now,
             }
@@ -169,12 +175,13 @@ impl<'a, C: Contract> Client<'a, C> {
     }
 
     /// Gives back a reference of this process; whether there was one to a word of which `is` holds.
-    pub(super) fn release(&self, slot: u32, is: impl Fn(Word) -> bool) -> bool {
-        let change = |word: Word| (word.count(self.field) > 0 && is(word)).then(|| word.released(self.field));
-        match self.change(slot, change) {
+    pub(super) fn release(&self, place: Place<'_>, is: impl Fn(Word) -> bool) -> bool {
+        let referred = |word: Word| word.is_assigned() && word.count(self.field) > 0;
+        let change = |word: Word| (referred(word) && is(word)).then(|| word.released(self.field));
+        match self.change(place, change) {
             Ok(word) => {
                 if word.released(self.field).is_vacant() {
-                    self.parts.vacancy.set(slot);
+                    self.parts.vacancy.set(place.number);
                 }
                 true
             }

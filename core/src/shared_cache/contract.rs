@@ -29,9 +29,9 @@ impl<C: Contract + Remembers> Client<'_, C> {
 
     fn end_fill(&self, data: u64, end: impl Fn(Word) -> Word) -> Result<(), FillError> {
         self.working()?;
-        let (slot, _) = self.find(data)?.ok_or(FillError::NotAssigned { data })?;
+        let (place, _) = self.find(data)?.ok_or(FillError::NotAssigned { data })?;
         let is_filling = |word: Word| matches!(word.state(), FILLING | ABANDONED) && word.is_referred();
-        match self.change(slot, |word| (is_filling(word) && self.parts.key(slot) == Some(data)).then(|| end(word))) {
+        match self.change(place, |word| (is_filling(word) && place.has(data)).then(|| end(word))) {
             Ok(_) => Ok(()),
             Err(Some(word)) if word.state() == VALID => Err(FillError::AlreadyRemembered { data }),
             Err(_) => Err(FillError::NotAssigned { data }),
@@ -59,19 +59,19 @@ impl Client<'_, Forgetting> {
 
     fn forget_if(&self, data: u64, may: impl Fn(Word) -> bool) -> Result<bool, ForgetError> {
         self.working()?;
-        let Some((slot, _)) = self.find(data)? else { return Ok(false) };
+        let Some((place, _)) = self.find(data)? else { return Ok(false) };
         let change = |word: Word| {
-            let is_it = word.state() == VALID && may(word) && self.parts.key(slot) == Some(data);
+            let is_it = word.state() == VALID && may(word) && place.has(data);
             is_it.then(|| word.leaving())
         };
-        match self.change(slot, change) {
+        match self.change(place, change) {
             Ok(word) => {
                 if word.leaving().is_vacant() {
-                    self.parts.vacancy.set(slot);
+                    self.parts.vacancy.set(place.number);
                 }
                 Ok(true)
             }
-            Err(Some(word)) if self.parts.key(slot) != Some(data) || word.is_free() => Ok(false),
+            Err(Some(word)) if !place.has(data) || word.is_free() => Ok(false),
             Err(Some(word)) if word.state() == VALID => {
                 Err(ForgetError::InUse { data, references: word.references(self.parts.sharing.bits()) })
             }

@@ -18,7 +18,7 @@ pub enum Blocked {
     },
     /// The memory holds what no process wrote.
     Damaged {
-        /// The slot, or the bucket of the index, where that showed.
+        /// The place, or the line of the index, where that showed.
         at: usize,
     },
 }
@@ -29,7 +29,7 @@ impl fmt::Display for Blocked {
             Blocked::Busy { owner } => {
                 write!(f, "owner {owner} is changing what this call needs: retry, or reclaim what it held if it died")
             }
-            Blocked::Damaged { at } => write!(f, "the shared cache is damaged at slot or bucket {at}: make a new one"),
+            Blocked::Damaged { at } => write!(f, "the shared cache is damaged at place or line {at}: make a new one"),
         }
     }
 }
@@ -204,9 +204,7 @@ pub enum ReclaimError {
         /// Who; if he died too, reclaim what he held first.
         by: u8,
     },
-    /// Something is in the way; what was done before it stays done, and nothing was told or counted. If
-    /// [`Blocked::Busy`] names an owner that died too, go on with that one, and over all the dead again until none is
-    /// left: also a call that fails has given back the buckets of whom it was for.
+    /// Something is in the way; what was done before it stays done, and a further call counts only what it does.
     Blocked {
         /// What.
         why: Blocked,

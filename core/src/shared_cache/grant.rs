@@ -13,6 +13,7 @@ pub struct Grant {
     /// References of this process to the data, this one included.
     pub mine: u32,
     pub(super) generation: u16,
+    pub(super) place: u32,
 }
 
 /// A reference that is given back exactly once: it can't be copied, and giving it back consumes it.

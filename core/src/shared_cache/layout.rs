@@ -1,8 +1,8 @@
 //! Where everything lies in the lent words, and the checks of whoever attaches.
 //!
 //! In words: header (magic; contract, owners and bits of a count; slots; seed; interrupted), the hand of the eviction
-//! at 16, filled up to 32; 16 words an owner; one word a bucket of the index; two words a slot (word and data);
-//! one word a slot (the next one in its bucket); hints where slots are free.
+//! at 16, filled up to 32; 16 words an owner; eight words a line of the index (head; word and data of three places;
+//! tail); one word a slot (its place), filled up to a line; hints at which places slots are free.
 
 use crate::atomic::{AtomicU64, Ordering};
 use crate::cache::{Forgetting, Plain, Remembering};
@@ -10,20 +10,20 @@ use crate::crew::Crew;
 use crate::shared_slots::Owner;
 
 use super::error::AttachError;
+use super::place::{FARTHEST, Line, NIL, PLACES, Place};
 use super::vacancy::{self, Vacancy};
-use super::word::{COUNT_BITS, EMPTY};
+use super::word::{BARE, COUNT_BITS, EMPTY};
 
-const MAGIC: u64 = u64::from_le_bytes(*b"umbrshc3");
+const MAGIC: u64 = u64::from_le_bytes(*b"umbrshc4");
 const CONTRACT: usize = 1;
 const SLOTS: usize = 2;
 const SEED: usize = 3;
 const INTERRUPTED: usize = 4;
 const HAND: usize = 16;
 const HEADER: usize = 32;
-/// Buckets of a line of the index.
-pub(super) const LINE: usize = 8;
-/// No slot.
-pub(super) const NIL: u32 = u32::MAX;
+/// Lines of a row; so many consecutive ids have their homes side by side, and one that is away from home is in the same line
+/// of another row.
+const ROW: usize = if cfg!(loom) { 1 } else { 8 };
 
 /// How many processes share a cache, and how many references of each to one slot are counted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -82,24 +82,24 @@ mod sealed {
     }
 }
 
-/// Words of memory that a cache of `slots` slots needs; `None` if that is too many (2^31).
+/// Words of memory that a cache of `slots` slots needs; `None` if that is too many (2^27).
 #[must_use]
 pub fn words_for(slots: usize, sharing: Sharing) -> Option<usize> {
-    if slots >= 1 << 31 {
+    if slots > FARTHEST {
         return None;
     }
     let fixed = HEADER + Crew::words_for(sharing.owners as u16);
-    Some(fixed + buckets(slots) + 2 * even(slots) + even(slots) + vacancy::words_for(slots))
+    let lines = lines(slots);
+    Some(fixed + 8 * lines + seats(slots) + vacancy::words_for(PLACES * lines))
 }
 
-/// Half of the buckets are empty when all slots are assigned: a search then looks at a slot and a quarter.
-const fn buckets(slots: usize) -> usize {
-    (2 * slots).next_multiple_of(LINE)
+/// Three in five places have a slot: then one in twelve is away from home.
+const fn lines(slots: usize) -> usize {
+    (9 * slots).div_ceil(16).next_multiple_of(ROW)
 }
 
-/// Filled up so that the next part begins at a line.
-const fn even(slots: usize) -> usize {
-    slots.next_multiple_of(LINE)
+const fn seats(slots: usize) -> usize {
+    slots.next_multiple_of(8)
 }
 
 /// The parts, as one process looks at them; where they lie was checked and is not read again.
@@ -107,11 +107,11 @@ const fn even(slots: usize) -> usize {
 pub(super) struct Parts<'a> {
     header: &'a [AtomicU64; HEADER],
     pub(super) crew: Crew<'a>,
-    pub(super) heads: &'a [AtomicU64],
-    lines: usize,
-    /// Word and data.
-    pub(super) slots: &'a [[AtomicU64; 2]],
-    pub(super) links: &'a [AtomicU64],
+    pub(super) lines: &'a [Line],
+    rows: usize,
+    /// The number of the place in which a slot is, or was before it was moved: for the hand.
+    pub(super) seats: &'a [AtomicU64],
+    pub(super) slots: u32,
     pub(super) vacancy: Vacancy<'a>,
     pub(super) sharing: Sharing,
     seed: u64,
@@ -131,10 +131,15 @@ impl<'a> Parts<'a> {
         // Nobody attaches meanwhile.
         parts.header[0].store(0, Ordering::Release);
         parts.crew.disband();
-        let zeroed = parts.header[1..].iter().chain(parts.slots.as_flattened());
-        zeroed.for_each(|word| word.store(EMPTY, Ordering::Relaxed));
-        parts.heads.iter().chain(parts.links).for_each(|word| word.store(u64::from(NIL), Ordering::Relaxed));
-        parts.vacancy.fill(slots);
+        let zeroed = parts.header[1..].iter().chain(parts.lines.as_flattened());
+        zeroed.for_each(|word| word.store(0, Ordering::Relaxed));
+        for place in parts.places() {
+            let slot = parts.first_slot(place.number);
+            place.set_slot(slot);
+            parts.note_seat(slot, place);
+            place.word().store(if slot == NIL { BARE } else { EMPTY }, Ordering::Relaxed);
+        }
+        parts.vacancy.fill(PLACES * parts.lines.len(), |number| parts.first_slot(number as u32) != NIL);
         let kind = u64::from(C::NUMBER) | u64::from(sharing.owners) << 8 | u64::from(sharing.bits) << 16;
         parts.header[CONTRACT].store(kind, Ordering::Relaxed);
         parts.header[SLOTS].store(slots as u64, Ordering::Relaxed);
@@ -165,14 +170,41 @@ impl<'a> Parts<'a> {
         let words = words.get(..words_for(slots, sharing).ok_or(bad)?).ok_or(bad)?;
         let (header, words) = words.split_first_chunk().ok_or(bad)?;
         let (crew, words) = words.split_at(Crew::words_for(sharing.owners as u16));
-        let (heads, words) = words.split_at(buckets(slots));
-        let (pairs, words) = words.split_at(2 * even(slots));
-        let (links, words) = words.split_at(even(slots));
-        let (pairs, _) = pairs[..2 * slots].as_chunks();
-        let vacancy = Vacancy::new(words, slots).ok_or(bad)?;
+        let (lines, words) = words.split_at(8 * lines(slots));
+        let (lines, _) = lines.as_chunks();
+        let (seats, words) = words.split_at(seats(slots));
+        let vacancy = Vacancy::new(words, PLACES * lines.len()).ok_or(bad)?;
         let crew = Crew::attach(crew);
-        let lines = heads.len() / LINE;
-        Ok(Parts { header, crew, heads, lines, slots: pairs, links: &links[..slots], vacancy, sharing, seed })
+        let rows = (lines.len() / ROW).max(1);
+        let seats = &seats[..slots];
+        Ok(Parts { header, crew, lines, rows, seats, slots: slots as u32, vacancy, sharing, seed })
+    }
+
+    /// The slot that a place has in the beginning: each line gets one before any gets a second.
+    fn first_slot(&self, place: u32) -> u32 {
+        let (line, at) = (place as usize / PLACES, place as usize % PLACES);
+        let slot = at * self.lines.len() + line;
+        if slot < self.slots as usize { slot as u32 } else { NIL }
+    }
+
+    /// The place of this number.
+    #[inline]
+    pub(super) fn place(&self, number: u32) -> Option<Place<'a>> {
+        let (index, at) = (number as usize / PLACES, number as usize % PLACES);
+        self.lines.get(index).map(|line| Place::new(line, index, at))
+    }
+
+    /// The places of a line.
+    pub(super) fn places_of(&self, line: usize) -> impl Iterator<Item = Place<'a>> + use<'a> {
+        let first = (line * PLACES) as u32;
+        let parts = *self;
+        (first..first + PLACES as u32).filter_map(move |number| parts.place(number))
+    }
+
+    /// All places.
+    pub(super) fn places(&self) -> impl Iterator<Item = Place<'a>> + use<'a> {
+        let lines = self.lines.iter().enumerate();
+        lines.flat_map(|(index, line)| (0..PLACES).map(move |at| Place::new(line, index, at)))
     }
 
     #[inline]
@@ -184,18 +216,33 @@ impl<'a> Parts<'a> {
         self.header[INTERRUPTED].store(1, Ordering::Relaxed);
     }
 
-    /// Moves the hand of the eviction, and tells over which slot it was.
-    pub(super) fn advance(&self) -> usize {
-        (self.header[HAND].fetch_add(1, Ordering::Relaxed) % self.slots.len() as u64) as usize
+    /// Moves the hand of the eviction by a slot, and tells where that is; `None` if it moves just now.
+    pub(super) fn advance(&self) -> Option<Place<'a>> {
+        let slot = self.header[HAND].fetch_add(1, Ordering::Relaxed) % u64::from(self.slots);
+        let seat = self.seats.get(slot as usize)?.load(Ordering::Relaxed);
+        self.place(seat as u32).filter(|place| u64::from(place.slot()) == slot)
     }
 
-    /// The bucket of a data id; those of eight consecutive ids lie in one line.
-    #[inline]
-    pub(super) fn bucket(&self, data: u64) -> usize {
-        let wide = u128::from((data / LINE as u64) ^ self.seed) * u128::from(0x9e37_79b9_7f4a_7c15_u64);
+    /// Notes where a slot is; the caller has claimed the place.
+    pub(super) fn note_seat(&self, slot: u32, place: Place<'_>) {
+        if let Some(seat) = self.seats.get(slot as usize) {
+            seat.store(u64::from(place.number), Ordering::Relaxed);
+        }
+    }
+
+    /// The home line of a data id; those of a row of consecutive ids lie side by side.
+    #[inline(always)]
+    pub(super) fn home(&self, data: u64) -> usize {
+        let wide = u128::from((data / ROW as u64) ^ self.seed) * u128::from(0x9e37_79b9_7f4a_7c15_u64);
         // The upper half alone would be blind to what the ids' lower bits add, and the lower half to the upper bits.
         let mixed = (wide >> 64) as u64 ^ wide as u64;
-        let line = (u128::from(mixed) * self.lines as u128) >> 64;
-        line as usize * LINE + data as usize % LINE
+        let row = (u128::from(mixed) * self.rows as u128) >> 64;
+        row as usize * ROW + data as usize % ROW
+    }
+
+    /// The line that is so many steps beyond a home: in the next rows, and after all of them in the next line of each.
+    pub(super) fn beyond(&self, home: usize, step: usize) -> usize {
+        let row = home / ROW + step;
+        row % self.rows * ROW + (home + row / self.rows) % ROW
     }
 }

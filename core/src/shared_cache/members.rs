@@ -6,6 +6,7 @@ use crate::shared_slots::Owner;
 
 use super::error::{Blocked, JoinError, ReclaimError};
 use super::layout::Parts;
+use super::place::{NIL, Place};
 use super::take::ATTEMPTS;
 use super::word::{Field, Word};
 
@@ -67,8 +68,7 @@ impl<'a> Parts<'a> {
     ) -> Result<Reclaimed, ReclaimError> {
         let unknown = ReclaimError::Unknown(dead);
         let member = self.crew.member(dead.number().into()).filter(|member| member.identity == identity);
-        let buried =
-            self.crew.bury(member.ok_or(unknown)?, by.number().into(), |_| self.take_back(dead, by, abandoned));
+        let buried = self.crew.bury(member.ok_or(unknown)?, by.number().into(), |_| self.take_back(dead, abandoned));
         buried.map_err(|error| match error {
             BuryError::Unknown => unknown,
             BuryError::InProgress { by } => ReclaimError::InProgress { by: by as u8 },
@@ -76,27 +76,20 @@ impl<'a> Parts<'a> {
         })
     }
 
-    fn take_back(
-        &self,
-        dead: Owner,
-        by: Owner,
-        mut abandoned: impl FnMut(u32, u64),
-    ) -> Result<Reclaimed, ReclaimError> {
+    fn take_back(&self, dead: Owner, mut abandoned: impl FnMut(u32, u64)) -> Result<Reclaimed, ReclaimError> {
         let field = self.field(dead);
         let mut all = Reclaimed::default();
         self.release_all(dead);
-        // First all that others can be in the way of. It is not counted, so a call that fails forgets nothing.
-        self.unchain_claimed_by(dead, by)?;
-        for slot in (0..self.slots.len()).map(|slot| slot as u32) {
-            let (Some(mut word), Some(data)) = (self.word(slot), self.key(slot)) else { continue };
-            // Nobody but the claimant changes a claimed slot, and he is dead.
-            if word.is_claimed_by(dead) && self.swap(slot, word, word.emptied()).is_ok() {
-                all.emptied += 1;
-            }
+        // First all slots are where they belong.
+        self.places().for_each(|place| self.unmove(place, dead));
+        for place in self.places() {
+            all.emptied += u64::from(self.unclaim(place, dead));
+            let mut word = Word::of_slot(place.word());
+            let (slot, data) = (place.slot(), place.key().load(Ordering::Acquire));
             let mut attempts = 0;
-            while word.count(field) != 0 || word.is_filled_by(dead) {
+            while word.is_assigned() && (word.count(field) != 0 || word.is_filled_by(dead)) {
                 let next = word.bereft(field, dead);
-                match self.swap(slot, word, next) {
+                match word.replace(place.word(), next) {
                     Ok(()) => {
                         all.references += u64::from(word.count(field));
                         all.emptied += u64::from(next.is_vacant());
@@ -111,24 +104,39 @@ impl<'a> Parts<'a> {
                 }
             }
             // Also of slots that the dead one emptied without saying so.
-            if self.word(slot).is_some_and(Word::is_free) {
-                self.vacancy.set(slot);
+            if Word::of_slot(place.word()).is_free() {
+                self.vacancy.set(place.number);
             }
         }
         Ok(all)
     }
 
-    /// Takes the slots that the dead one claimed out of the chains that they are in.
-    fn unchain_claimed_by(&self, dead: Owner, by: Owner) -> Result<(), Blocked> {
-        for slot in (0..self.slots.len()).map(|slot| slot as u32) {
-            let (Some(word), Some(data)) = (self.word(slot), self.key(slot)) else { continue };
-            if word.is_claimed_by(dead) {
-                let held = self.hold(self.bucket(data), by)?;
-                if let Some(place) = held.place(slot)? {
-                    held.take_out(slot, place);
-                }
-            }
+    /// Ends the move of a slot to a place that the dead one claimed, or takes it back, if the other place has the slot still.
+    fn unmove(&self, place: Place<'a>, dead: Owner) {
+        let word = Word::of_slot(place.word());
+        if !word.is_moving_by(dead) {
+            return;
         }
-        Ok(())
+        let source = self.place(word.source()).filter(|source| Word::of_slot(source.word()).is_claimed_by(dead));
+        if source.is_none_or(|source| source.slot() == NIL) {
+            let _ = word.replace(place.word(), word.moved());
+        } else {
+            place.set_slot(NIL);
+            let _ = word.replace(place.word(), word.bared());
+        }
+    }
+
+    /// Gives up a place that the dead one claimed; whether it has a slot, which is empty now.
+    fn unclaim(&self, place: Place<'a>, dead: Owner) -> bool {
+        let word = Word::of_slot(place.word());
+        if !word.is_claimed_by(dead) {
+            return false;
+        }
+        // Nobody but the claimant changes a claimed place, and he is dead.
+        let has_slot = place.slot() != NIL;
+        place.forget();
+        self.note_seat(place.slot(), place);
+        let next = if has_slot { word.emptied() } else { word.bared() };
+        word.replace(place.word(), next).is_ok() && has_slot
     }
 }

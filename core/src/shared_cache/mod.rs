@@ -1,15 +1,15 @@
 //! A cache of slots that several processes of a host share, in a segment; also several threads of one.
 //!
 //! The contracts are those of [`cache`](crate::cache), slot for slot: [`Stack`], [`Cache`], [`Forgetful`]. Each process
-//! joins as a [`Client`], whose copies its threads use. What a slot is doing and who refers to it is one word, so a
-//! hit and its `free` are one read-modify-write each, and have no bucket to themselves. Who finds nothing has the
-//! *bucket* of the index to himself where the data belongs, for as long as it takes to find a slot; others that miss in
-//! the same of the two buckets a slot get [`Blocked::Busy`] if that lasts. So does a hit that an eviction led astray, as
-//! it follows a chain from a slot that just got other data: it has to look with the bucket to itself.
+//! joins as a [`Client`], whose copies its threads use. What a slot is doing and who refers to it is one word, which
+//! lies beside its data and its number where a hash of the data says; so a hit and its `free` touch one line of the
+//! processor's cache, with one read-modify-write each, and have nothing to themselves. Who finds nothing has the *line*
+//! of the index to himself where the data belongs, for as long as it takes to find a slot; others that miss in the same
+//! line get [`Blocked::Busy`] if that lasts.
 //!
 //! Processes may be killed at any instruction. References are counted in the word by process, and it also names
-//! who claims or fills the slot, so there is nothing to repair, only to take back: [`Client::reclaim`] gives back what
-//! a dead process held and names the fills that it had begun, beside all other work. Who lives is the caller's
+//! who claims, fills or moves the slot, so there is nothing to repair, only to take back: [`Client::reclaim`] gives back
+//! what a dead process held and names the fills that it had begun, beside all other work. Who lives is the caller's
 //! to find out, by the [`Identity`] that each process joined with ([`SlotCache::members`]).
 //!
 //! ```
@@ -38,29 +38,30 @@
 //!
 //! Guaranteed, whichever processes are killed or stopped at whatever instruction: data has one slot at most, and a
 //! slot one data id; content with a reference stays; one client at a time is told to fill a slot; no call
-//! waits for a process that is stopped, though [`Blocked::Busy`] names it to those who need its bucket; after `reclaim`
+//! waits for a process that is stopped, though [`Blocked::Busy`] names it to those who need its line; after `reclaim`
 //! no slot, reference or fill of the dead one is left. Where operations overlap, the order in which slots are taken and
 //! content leaves is any.
 //!
-//! ABA: a compare-and-swap may take a word for one that it read before although the slot had 2^14 other data meanwhile.
-//! So an `alloc` looks at the data again when it has the reference, a slot is only taken out of the chain that it was
-//! found in, and a `forget` that slept that long empties a slot of other idle content.
+//! ABA: a compare-and-swap may take a word for one that it read before although the place had 2^14 other data meanwhile.
+//! So an `alloc` looks at the data again when it has the reference, and a `forget` that slept that long empties a slot of
+//! other idle content.
 //!
 //! Source of the split into a word that decides and an index that only leads there: this repository's
 //! [`shared_slots`](crate::shared_slots).
 //!
-//! *Cost*: a hit touches a line of the index and the slot's, and each further slot in its chain (0.25 on average);
-//! 40 bytes a slot. `reclaim` looks at each slot twice, and so does an `alloc` that finds all of them in use.
+//! *Cost*: a hit touches one line; one in twelve finds its data away from home, and touches two. 44 bytes a slot.
+//! `reclaim` looks at each place twice, and so does an `alloc` that finds all slots in use.
 
 mod batch;
-mod chain;
 mod client;
 mod contract;
 mod error;
 mod grant;
 mod hit;
 mod layout;
+mod line;
 mod members;
+mod place;
 mod take;
 mod vacancy;
 mod word;
@@ -150,7 +151,7 @@ impl<'a, C: Contract> SlotCache<'a, C> {
     /// Slots that there are.
     #[must_use]
     pub fn capacity(&self) -> u32 {
-        self.parts.slots.len() as u32
+        self.parts.slots
     }
 
     /// How many processes can use it, with how many references each.
@@ -162,7 +163,7 @@ impl<'a, C: Contract> SlotCache<'a, C> {
     /// Slots that are empty right now; O(slots).
     #[must_use]
     pub fn empty(&self) -> u32 {
-        (0..self.capacity()).filter(|&slot| self.parts.word(slot).is_some_and(word::Word::is_free)).count() as u32
+        self.parts.places().filter(|place| word::Word::of_slot(place.word()).is_free()).count() as u32
     }
 
     /// What happened so far.

@@ -2,14 +2,17 @@
 //!
 //! CLOCK, because it needs no list: a hand goes around over all slots, takes the mark of use from idle content that
 //! has one, and evicts idle content that has none. Source: Corbató, "A paging experiment with the Multics system", 1968.
+//!
+//! The slot then moves to a place where its new data is found, if there is a bare one nearer home. While it moves, the new
+//! place names the old one, and the old one has the slot until it has none: so whoever buries the claimant of both knows
+//! which of them has it.
 
-use crate::atomic::Ordering;
-use crate::shared_slots::Owner;
-
-use super::chain::Held;
 use super::error::Blocked;
 use super::layout::Parts;
-use super::word::{EMPTY, Word};
+use super::line::Held;
+use super::place::{NIL, Place};
+use super::word::{BARE, Word};
+use crate::shared_slots::Owner;
 
 /// Hints that may be wrong or in others' hands before the hand looks at the slots themselves.
 const HINTS: u32 = if cfg!(loom) { 4 } else { 256 };
@@ -18,10 +21,10 @@ const HINTS: u32 = if cfg!(loom) { 4 } else { 256 };
 /// may be damaged on purpose.
 pub(super) const ATTEMPTS: u32 = 1 << 16;
 
-/// A slot that this client has to itself, and that is in no chain.
+/// A place with a slot that this client has to itself.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Taken {
-    pub(super) slot: u32,
+pub(super) struct Taken<'a> {
+    pub(super) place: Place<'a>,
     pub(super) word: Word,
     pub(super) evicted: bool,
 }
@@ -32,161 +35,127 @@ pub(super) enum Failed {
     Blocked(Blocked),
 }
 
-/// What became of an attempt at one slot.
-enum Attempt {
-    Taken(Taken),
-    NotThis,
-    Busy(Blocked),
-}
-
 impl From<Blocked> for Failed {
     fn from(why: Blocked) -> Self {
         Failed::Blocked(why)
     }
 }
 
-impl Parts<'_> {
-    #[inline]
-    pub(super) fn word(&self, slot: u32) -> Option<Word> {
-        self.slots.get(slot as usize).map(|[word, _]| Word::of_slot(word))
-    }
-
-    #[inline]
-    pub(super) fn key(&self, slot: u32) -> Option<u64> {
-        self.slots.get(slot as usize).map(|[_, key]| key.load(Ordering::Acquire))
-    }
-
-    /// Gives a claimed slot to other data.
-    pub(super) fn set_key(&self, slot: u32, data: u64) {
-        if let Some([_, key]) = self.slots.get(slot as usize) {
-            key.store(data, Ordering::Release);
+impl<'a> Parts<'a> {
+    /// A place for data whose home is held, with a slot, for this client alone.
+    pub(super) fn take(&self, owner: Owner, held: &Held<'_, 'a>) -> Result<Taken<'a>, Failed> {
+        let taken = match self.take_empty(owner, held.home()) {
+            Some(taken) => taken,
+            None => self.take_idle(owner).ok_or(Failed::Full)?,
+        };
+        let slot = taken.place.slot();
+        if slot >= self.slots {
+            let _ = taken.word.replace(taken.place.word(), taken.word.bared());
+            return Err(Failed::Blocked(Blocked::Damaged { at: taken.place.number as usize }));
         }
-    }
-
-    /// Replaces exactly this word.
-    #[inline]
-    pub(super) fn swap(&self, slot: u32, old: Word, new: Word) -> Result<(), Word> {
-        let Some([word, _]) = self.slots.get(slot as usize) else { return Err(old) };
-        old.replace(word, new)
-    }
-
-    /// Takes a slot for data of the bucket that is held. Damage ends the search at once: each
-    /// further slot might lead through the same damaged chain.
-    pub(super) fn take(&self, owner: Owner, held: &Held<'_, '_>) -> Result<Taken, Failed> {
-        let mut busy = None;
-        if let Some(taken) = self.take_empty(owner, held, &mut busy)? {
-            return Ok(taken);
+        if !taken.evicted {
+            self.unhint(taken.place);
         }
-        // By the hand once around for what was not used, and once more for what lost its mark. Others move the hand too,
-        // so it may pass by slots that this client never sees: the last time around, for anything idle, is its own.
-        let slots = self.slots.len();
-        let own = 2 * slots;
-        let (mut step, mut idle) = (0, false);
-        while step < own + slots {
-            if step == slots && !idle {
-                step = own;
-            }
-            let by_hand = step < own;
-            let slot = if by_hand { self.advance() } else { step - own } as u32;
-            step += 1;
-            let Some(word) = self.word(slot) else { continue };
-            if word.is_idle() {
-                idle = true;
-                if word.is_used() && by_hand {
-                    let _ = self.swap(slot, word, word.unused());
-                    continue;
-                }
-            } else if !word.is_free() {
-                continue;
-            }
-            match self.attempt(slot, word, owner, held)? {
-                Attempt::Taken(taken) => {
-                    if !taken.evicted {
-                        self.unhint(slot);
-                    }
-                    return Ok(taken);
-                }
-                Attempt::NotThis => {}
-                Attempt::Busy(why) => busy = Some(why),
-            }
+        let seated = self.seat(taken, slot, owner, held);
+        if seated.is_none() {
+            // All bare places are those of slots that move just now, or were when their claimants died.
+            let _ = taken.word.replace(taken.place.word(), taken.word.emptied());
+            self.vacancy.set(taken.place.number);
         }
-        // What was in another's hands may be free in a moment.
-        Err(busy.map_or(Failed::Full, Failed::Blocked))
+        seated.ok_or(Failed::Blocked(Blocked::Busy { owner: owner.number() }))
     }
 
-    /// Takes back the hint that this slot is free, unless it is after all.
-    pub(super) fn unhint(&self, slot: u32) {
-        self.vacancy.clear(slot, || self.word(slot).is_some_and(Word::is_free));
+    /// Takes back the hint that a slot is free here, unless it is after all.
+    pub(super) fn unhint(&self, place: Place<'_>) {
+        self.vacancy.clear(place.number, || Word::of_slot(place.word()).is_free());
     }
 
-    fn take_empty(
-        &self,
-        owner: Owner,
-        held: &Held<'_, '_>,
-        busy: &mut Option<Blocked>,
-    ) -> Result<Option<Taken>, Blocked> {
-        // Owners begin at different slots, so that they seldom meet.
-        let owners = u64::from(self.sharing.owners());
-        let start = (u64::from(owner.number()) % owners * self.slots.len() as u64 / owners) as u32;
+    fn take_empty(&self, owner: Owner, home: usize) -> Option<Taken<'a>> {
+        // At home the slot need not move, and nearby others seldom meet this client.
+        if let Some(taken) = self.places_of(home).find_map(|place| claim(place, owner, Word::is_free)) {
+            return Some(taken);
+        }
+        let start = self.places_of(home).next().map_or(0, |place| place.number);
         let (mut from, mut around) = (start, start == 0);
         for _ in 0..HINTS {
-            let Some(slot) = self.vacancy.find(from).filter(|&slot| (slot as usize) < self.slots.len()) else {
+            let Some(place) = self.vacancy.find(from).and_then(|number| self.place(number)) else {
                 if around {
                     break;
                 }
                 (from, around) = (0, true);
                 continue;
             };
-            let attempt = match self.word(slot).filter(|&word| word.is_free()) {
-                Some(word) => self.attempt(slot, word, owner, held)?,
-                None => Attempt::NotThis,
-            };
-            match attempt {
-                Attempt::Taken(taken) => {
-                    self.unhint(slot);
-                    return Ok(Some(taken));
+            if let Some(taken) = claim(place, owner, Word::is_free) {
+                return Some(taken);
+            }
+            self.unhint(place);
+            from = place.number + 1;
+        }
+        None
+    }
+
+    /// By the hand once around for what was not used, and once more for what lost its mark. Others move the hand too,
+    /// so it may pass by slots that this client never sees, and slots move: the last time around, for anything idle, is its own.
+    fn take_idle(&self, owner: Owner) -> Option<Taken<'a>> {
+        let slots = self.slots as usize;
+        let mut idle = false;
+        for step in 0..2 * slots {
+            if step == slots && !idle {
+                break;
+            }
+            let Some(place) = self.advance() else { continue };
+            let word = Word::of_slot(place.word());
+            idle |= word.is_idle();
+            if word.is_idle() && word.is_used() {
+                let _ = word.replace(place.word(), word.unused());
+            } else if let Some(taken) = claim(place, owner, |word| word.is_idle() || word.is_free()) {
+                return Some(taken);
+            }
+        }
+        self.places().find_map(|place| claim(place, owner, |word| word.is_idle() || word.is_free()))
+    }
+
+    /// Has the slot where its data will be found: where it is, if there is no bare place nearer home.
+    fn seat(&self, taken: Taken<'a>, slot: u32, owner: Owner, held: &Held<'_, 'a>) -> Option<Taken<'a>> {
+        for step in 0..self.lines.len() {
+            for place in self.places_of(self.beyond(held.home(), step)) {
+                let seated =
+                    if place.number == taken.place.number { Some(taken) } else { move_to(place, taken, slot, owner) };
+                if seated.is_some() {
+                    self.note_seat(slot, place);
+                    held.reach(step);
+                    return seated;
                 }
-                Attempt::NotThis => self.unhint(slot),
-                Attempt::Busy(why) => *busy = Some(why),
             }
-            from = slot + 1;
         }
-        Ok(None)
+        None
     }
+}
 
-    /// Claims a slot with this word, and takes it out of its chain.
-    ///
-    /// # Errors
-    /// [`Blocked::Damaged`].
-    fn attempt(&self, slot: u32, word: Word, owner: Owner, held: &Held<'_, '_>) -> Result<Attempt, Blocked> {
-        let taken = Taken { slot, word: word.claimed(owner), evicted: word.is_idle() };
-        if word.state() == EMPTY {
-            return Ok(match self.swap(slot, word, taken.word) {
-                Ok(()) => Attempt::Taken(taken),
-                Err(_) => Attempt::NotThis,
-            });
-        }
-        let Some(key) = self.key(slot) else { return Ok(Attempt::NotThis) };
-        let bucket = self.bucket(key);
-        if bucket == held.bucket() {
-            return self.claim_out(taken, word, held);
-        }
-        // Not waiting for a second bucket is what keeps two clients from waiting for each other.
-        match self.try_hold(bucket, owner) {
-            Ok(other) => self.claim_out(taken, word, &other),
-            Err(why @ Blocked::Busy { .. }) => Ok(Attempt::Busy(why)),
-            Err(why @ Blocked::Damaged { .. }) => Err(why),
-        }
+/// Claims the place, if its word is one of which `may` holds.
+fn claim<'a>(place: Place<'a>, owner: Owner, may: impl Fn(Word) -> bool) -> Option<Taken<'a>> {
+    let word = Word::of_slot(place.word());
+    if !may(word) {
+        return None;
     }
+    let claimed = word.claimed(owner);
+    word.replace(place.word(), claimed).ok()?;
+    Some(Taken { place, word: claimed, evicted: word.is_idle() })
+}
 
-    fn claim_out(&self, taken: Taken, word: Word, held: &Held<'_, '_>) -> Result<Attempt, Blocked> {
-        Ok(match held.place(taken.slot)? {
-            Some(place) if self.swap(taken.slot, word, taken.word).is_ok() => {
-                held.take_out(taken.slot, place);
-                Attempt::Taken(taken)
-            }
-            // It was given to other data meanwhile, or somebody came first.
-            _ => Attempt::NotThis,
-        })
+/// Moves the slot, if this place is bare. Whichever step is the last, [`Parts::unclaim`] knows where the slot is.
+fn move_to<'a>(place: Place<'a>, taken: Taken<'a>, slot: u32, owner: Owner) -> Option<Taken<'a>> {
+    let bare = Word::of_slot(place.word());
+    if bare.state() != BARE {
+        return None;
     }
+    let moving = bare.moving(owner, taken.place.number);
+    bare.replace(place.word(), moving).ok()?;
+    place.set_slot(slot);
+    taken.place.set_slot(NIL);
+    let moved = moving.moved();
+    moving.replace(place.word(), moved).ok()?;
+    taken.place.forget();
+    taken.word.replace(taken.place.word(), taken.word.bared()).ok()?;
+    Some(Taken { place, word: moved, ..taken })
 }

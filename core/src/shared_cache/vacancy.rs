@@ -42,15 +42,21 @@ impl<'a> Vacancy<'a> {
         Some(Vacancy { levels, count })
     }
 
-    /// Hints at every slot.
-    pub(super) fn fill(&self, slots: usize) {
-        let mut bits = slots;
+    /// Hints at those of so many places that are free, and at no others.
+    pub(super) fn fill(&self, places: usize, is_free: impl Fn(usize) -> bool) {
+        let mut below: &[AtomicU64] = &[];
         for level in &self.levels[..self.count] {
+            let lowest = below.is_empty();
+            let is_set = |at: usize| match below.get(at) {
+                Some(word) => word.load(Ordering::Relaxed) != 0,
+                None => lowest && at < places && is_free(at),
+            };
             for (index, word) in level.iter().enumerate() {
-                let here = bits.saturating_sub(index * 64).min(64) as u32;
-                word.store(u64::MAX.checked_shr(64 - here).unwrap_or(0), Ordering::Relaxed);
+                let bits =
+                    (0..64).filter(|offset| is_set(index * 64 + offset)).fold(0, |bits, offset| bits | bit(offset));
+                word.store(bits, Ordering::Relaxed);
             }
-            bits = level.len();
+            below = level;
         }
     }
 

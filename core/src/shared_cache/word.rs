@@ -22,7 +22,7 @@ const GENERATION: u32 = STATE + 5;
 /// Generations that are told apart. The models of loom go round in four, to see that nothing rests on more.
 const GENERATIONS: u64 = if cfg!(loom) { 4 } else { 1 << (64 - GENERATION) };
 
-/// Nobody's, and in no chain.
+/// Nobody's, with a slot that nobody needs.
 pub(super) const EMPTY: u64 = 0;
 /// An owner has it to himself, to give it to other data.
 pub(super) const CLAIMED: u64 = 1 << STATE;
@@ -32,8 +32,12 @@ pub(super) const FILLING: u64 = 2 << STATE;
 pub(super) const ABANDONED: u64 = 3 << STATE;
 /// Assigned, and filled.
 pub(super) const VALID: u64 = 4 << STATE;
+/// Nobody's, without a slot.
+pub(super) const BARE: u64 = 5 << STATE;
+/// Claimed, and about to get the slot of another place that the same owner claimed. The counts are the number of that one.
+const MOVING: u64 = 6 << STATE;
 
-/// The word of one slot, as it was read.
+/// The word of one place, as it was read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Word(pub(super) u64);
 
@@ -94,7 +98,13 @@ impl Word {
         self.state() == VALID && !self.is_referred()
     }
 
-    /// Assigned to data of which there is nothing: as good as empty, though in a chain.
+    /// Somebody's data is to be found here.
+    #[inline(always)]
+    pub(super) const fn is_assigned(self) -> bool {
+        matches!(self.state(), FILLING | ABANDONED | VALID)
+    }
+
+    /// Assigned to data of which there is nothing: as good as empty.
     pub(super) const fn is_vacant(self) -> bool {
         self.state() == ABANDONED && !self.is_referred()
     }
@@ -172,9 +182,29 @@ impl Word {
         Word(self.emptied().0 | FILLING | field.unit).of(owner)
     }
 
-    /// In its next generation, without anything.
+    /// In its next generation, without anything but a slot.
     pub(super) const fn emptied(self) -> Word {
         Word(((self.generation() as u64 + 1) % GENERATIONS) << GENERATION | EMPTY)
+    }
+
+    /// In its next generation, without anything.
+    pub(super) const fn bared(self) -> Word {
+        self.emptied().with(BARE)
+    }
+
+    /// Claimed, for the slot of the place of this number.
+    pub(super) const fn moving(self, owner: Owner, from: u32) -> Word {
+        Word(self.0 & !COUNTS | from as u64).with(MOVING).of(owner)
+    }
+
+    /// The number of the place whose slot comes here.
+    pub(super) const fn source(self) -> u32 {
+        (self.0 & COUNTS) as u32
+    }
+
+    /// Claimed as before, with its slot.
+    pub(super) const fn moved(self) -> Word {
+        Word(self.0 & !COUNTS).with(CLAIMED)
     }
 
     /// Filled.
@@ -214,6 +244,10 @@ impl Word {
         self.state() == FILLING && self.by() == owner.number()
     }
 
+    pub(super) const fn is_moving_by(self, owner: Owner) -> bool {
+        self.state() == MOVING && self.by() == owner.number()
+    }
+
     pub(super) const fn is_claimed_by(self, owner: Owner) -> bool {
         self.state() == CLAIMED && self.by() == owner.number()
     }
@@ -232,7 +266,7 @@ impl Word {
 mod tests {
     use super::*;
 
-    const STATES: [u64; 5] = [EMPTY, CLAIMED, FILLING, ABANDONED, VALID];
+    const STATES: [u64; 7] = [EMPTY, CLAIMED, FILLING, ABANDONED, VALID, BARE, MOVING];
 
     /// How references are counted: bits of a field, and how many fields.
     const SHARINGS: [(u32, u8); 4] = [(1, 30), (2, 20), (5, 8), (20, 2)];

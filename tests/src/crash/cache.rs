@@ -47,7 +47,7 @@ pub fn join(arena: Arena<'_>) -> Result<Client<'_, Forgetting>, String> {
 }
 
 /// Takes back what the members of the cache held that do not live any more; what that was, and the data whose fills
-/// they had begun. It goes over all the dead again and again: one may have a bucket that the burial of another needs.
+/// they had begun. It goes over all the dead again and again: one may have died while it buried another.
 ///
 /// # Errors
 /// What is impossible and was seen; or who was in the way for [`PATIENCE`].
@@ -130,7 +130,7 @@ pub(super) fn play(arena: Arena<'_>, number: u8) -> Result<(), String> {
             arena.step(number);
         }
         if next(4) == 0 {
-            // In use, being filled, or in a bucket of somebody else: all as it should be.
+            // In use, being filled, or in a line that somebody else has: all as it should be.
             let _ = client.forget(wanted[0]);
         }
     }
