@@ -4,13 +4,15 @@
 #![cfg(not(loom))]
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
+use std::panic::{self, AssertUnwindSafe};
 use std::thread;
 
 use umbra_core::atomic::{AtomicU64, Ordering};
 use umbra_core::cache::{Found, State};
 use umbra_core::cell::BytesMut;
 use umbra_core::shared_cache::{
-    AllocError, Blocked, Cache, Forgetful, FreeError, Identity, ReclaimError, Sharing, Stack, words_for,
+    AllocError, Blocked, Cache, Contract, Forgetful, FreeError, Identity, ReclaimError, Sharing, SlotCache, Stack,
+    words_for,
 };
 use umbra_core::shared_slots::Owner;
 
@@ -19,11 +21,13 @@ const HAND: usize = 16;
 const HEADER: usize = 32;
 /// Words of an owner's record.
 const OWNER: usize = 16;
-/// States of a place: an owner has it to himself, whose number is five bits below the state; it has no slot; it gets the slot
-/// of the place whose number is in the lowest bits.
+/// States of a place: an owner has it to himself, whose number is five bits below the state; nobody fills it; it has no slot;
+/// it gets the slot of the place whose number is in the lowest bits.
 const CLAIMED: u64 = 1 << 45;
+const ABANDONED: u64 = 3 << 45;
 const BARE: u64 = 5 << 45;
 const MOVING: u64 = 6 << 45;
+const STATE: u64 = 7 << 45;
 /// The number of an owner in the word of a place.
 const BY: u32 = 40;
 /// The number and one of whoever has a line to himself, in the first of its words.
@@ -49,6 +53,11 @@ fn lines(words: &[AtomicU64], slots: usize, owners: u8) -> &[[AtomicU64; 8]] {
 /// Word and data of each place.
 fn places(lines: &[[AtomicU64; 8]]) -> impl Iterator<Item = &[AtomicU64; 2]> {
     lines.iter().flat_map(|line| line[1..7].as_chunks().0)
+}
+
+/// Ids that belong into a line.
+fn of_home<C: Contract>(cache: &SlotCache<'_, C>, home: usize) -> impl Iterator<Item = u64> {
+    (2..).filter(move |&data| cache.home(data) == home)
 }
 
 fn identity(life: u32) -> Identity {
@@ -191,36 +200,120 @@ fn a_burial_waits_for_nobody_and_gives_lines_back() {
     });
 }
 
+/// What one that died left of a move, and of the burial by another that died too.
+struct Left {
+    /// Stores of the move.
+    steps: usize,
+    /// Somebody else had begun to give the first place up.
+    forgotten: bool,
+    /// Somebody else had buried what stands before the second place.
+    buried: bool,
+}
+
 #[test]
 fn a_slot_that_was_moved_when_its_claimant_died_is_in_one_place() {
+    for steps in 0..=6 {
+        for (forgotten, buried) in [(false, false), (true, false), (false, true), (true, true)] {
+            is_buried(&Left { steps, forgotten, buried });
+        }
+    }
+}
+
+fn is_buried(Left { steps, forgotten, buried }: &Left) {
     const SLOTS: usize = 3;
     const NIL: u64 = 0xffff_ffff;
-    for steps in 0..=5 {
-        with_words(SLOTS, sharing(2), |words| {
-            let cache = Cache::create(words, SLOTS, sharing(2), 1).unwrap();
-            let (dead, other) = (cache.join(identity(0)).unwrap(), cache.join(identity(1)).unwrap());
-            let lines = lines(words, SLOTS, 2);
-            let by = u64::from(dead.owner().number()) << BY;
-            // From the first place of a line, whose slot is in the head, to the second of the next, whose slot is in the tail.
-            let ([head, source, ..], [_, _, _, target, _, _, _, tail]) = (&lines[0], &lines[1]);
-            assert_eq!([head, source, target, tail].map(|word| word.load(Ordering::Relaxed)), [0, 0, BARE, u64::MAX]);
-            source.store(CLAIMED | by, Ordering::Relaxed);
-            let moves: [&dyn Fn(); 5] = [
-                &|| target.store(MOVING | by, Ordering::Relaxed),
-                &|| _ = tail.fetch_and(!NIL, Ordering::Relaxed),
-                &|| _ = head.fetch_or(NIL, Ordering::Relaxed),
-                &|| target.store(CLAIMED | by, Ordering::Relaxed),
-                &|| source.store(BARE, Ordering::Relaxed),
-            ];
-            moves.iter().take(steps).for_each(|step| step());
-            let all = other.reclaim(dead.owner(), identity(0), |_, _| ()).unwrap();
-            assert_eq!((all.emptied, cache.empty()), (1, 3), "after {steps} steps");
-            let mut slots: Vec<u32> = (0..3).map(|data| other.alloc(data).unwrap().slot).collect();
-            slots.sort_unstable();
-            assert_eq!(slots, [0, 1, 2], "after {steps} steps");
-            assert_eq!(other.alloc(3), Err(AllocError::Full { slots: 3 }));
-        });
-    }
+    with_words(SLOTS, sharing(3), |words| {
+        let cache = Cache::create(words, SLOTS, sharing(3), 1).unwrap();
+        let [dead, second, other] = [0, 1, 2].map(|life| cache.join(identity(life)).unwrap());
+        let [first_home, second_home] = [0, 1].map(|home| of_home(&cache, home).next().unwrap());
+        let lines = lines(words, SLOTS, 3);
+        // Also, the dead one fills a slot between the two places.
+        dead.alloc(second_home).unwrap();
+        let by = u64::from(dead.owner().number()) << BY;
+        // From the first place of a line, whose slot is in the head, to the second of the next, whose slot is in the tail.
+        let ([head, source, key, ..], [_, _, _, target, _, _, _, tail]) = (&lines[0], &lines[1]);
+        assert_eq!([head, source, target, tail].map(|word| word.load(Ordering::Relaxed)), [0, 0, BARE, u64::MAX]);
+        let elsewhere = u64::from(cache.home(0) == 0);
+        source.store(CLAIMED | by, Ordering::Relaxed);
+        key.store(if *forgotten { elsewhere } else { first_home }, Ordering::Relaxed);
+        let moves: [&dyn Fn(); 6] = [
+            &|| target.store(MOVING | by, Ordering::Relaxed),
+            &|| _ = tail.fetch_and(!NIL, Ordering::Relaxed),
+            &|| _ = head.fetch_or(NIL, Ordering::Relaxed),
+            &|| target.store(CLAIMED | by, Ordering::Relaxed),
+            &|| key.store(elsewhere, Ordering::Relaxed),
+            &|| source.store(BARE, Ordering::Relaxed),
+        ];
+        moves.iter().take(*steps).for_each(|step| step());
+        if *buried {
+            let dies = |_, _| panic::resume_unwind(Box::new(()));
+            let burial = AssertUnwindSafe(|| second.reclaim(dead.owner(), identity(0), dies));
+            assert!(panic::catch_unwind(burial).is_err(), "it dies when it is told of the fill");
+            other.reclaim(second.owner(), identity(1), |_, _| ()).unwrap();
+        }
+        let mut told = vec![];
+        let all = other.reclaim(dead.owner(), identity(0), |slot, data| told.push((slot, data))).unwrap();
+        // Half of it was told to the one who died over it.
+        let fills = if *buried { vec![] } else { vec![(1, second_home)] };
+        assert_eq!((all.fills, told, cache.empty()), (fills.len() as u64, fills, 3), "after {steps} steps");
+        if !buried {
+            assert_eq!((all.references, all.emptied), (1, 2), "after {steps} steps");
+        }
+        for (number, [word, data]) in places(lines).enumerate() {
+            if word.load(Ordering::Relaxed) & STATE != ABANDONED {
+                let home = cache.home(data.load(Ordering::Relaxed));
+                assert_ne!(home, number / 3, "after {steps} steps nobody stops at place {number}");
+            }
+        }
+        let mut slots: Vec<u32> = (0..3).map(|data| other.alloc(data).unwrap().slot).collect();
+        slots.sort_unstable();
+        assert_eq!(slots, [0, 1, 2], "after {steps} steps");
+        assert_eq!(other.alloc(3), Err(AllocError::Full { slots: 3 }));
+    });
+}
+
+#[test]
+fn a_slot_that_is_at_home_stays_where_it_is() {
+    with_words(3, sharing(1), |words| {
+        let cache = Cache::create(words, 3, sharing(1), 1).unwrap();
+        let client = cache.join(identity(0)).unwrap();
+        // The slot of the first line is in its second place, and its first place is bare.
+        let line = &lines(words, 3, 1)[0];
+        let store = |at: usize, word| line[at].store(word, Ordering::Relaxed);
+        [(0, 0xffff_ffff), (1, BARE), (3, 0), (7, 0xffff_ffff << 32)].iter().for_each(|&(at, word)| store(at, word));
+        let data = of_home(&cache, 0).nth(1).unwrap();
+        assert_eq!(client.alloc(data).map(|grant| grant.slot), Ok(0));
+        assert_eq!([1, 4].map(|at| line[at].load(Ordering::Relaxed)), [BARE, data]);
+    });
+}
+
+#[test]
+fn data_far_from_home_is_back_when_the_one_who_died_with_its_home_is_buried() {
+    const SLOTS: usize = 40;
+    with_words(SLOTS, sharing(2), |words| {
+        let cache = Cache::create(words, SLOTS, sharing(2), 1).unwrap();
+        let (dead, client) = (cache.join(identity(0)).unwrap(), cache.join(identity(1)).unwrap());
+        let ids: Vec<u64> = of_home(&cache, 0).take(SLOTS).collect();
+        let pins: Vec<_> = ids.iter().map(|&data| client.pin(data).unwrap()).collect();
+        ids.iter().for_each(|&data| client.remember(data).unwrap());
+        lines(words, SLOTS, 2)[0][0].fetch_or((u64::from(dead.owner().number()) + 1) << LOCK, Ordering::Relaxed);
+
+        let busy = Blocked::Busy { owner: dead.owner().number() };
+        let near: Vec<u64> = ids.iter().copied().filter(|&data| client.alloc(data).is_ok()).collect();
+        assert!((18..=27).contains(&near.len()), "eight lines beyond the home: {}", near.len());
+        for &data in &ids {
+            let expected = if near.contains(&data) { Ok(()) } else { Err(FreeError::Blocked { why: busy }) };
+            assert_eq!(client.free(data), expected);
+        }
+        // Who knows the place need not look for it.
+        for pin in pins {
+            assert_eq!(client.free_pin(pin), Ok(()));
+        }
+        client.reclaim(dead.owner(), identity(0), |_, _| ()).unwrap();
+        for &data in &ids {
+            assert_eq!(client.alloc(data).map(|grant| (grant.found, grant.mine)), Ok((Found::Remembered, 1)));
+        }
+    });
 }
 
 #[test]

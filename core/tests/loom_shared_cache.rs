@@ -7,9 +7,9 @@
 use loom::cell::Cell;
 use loom::sync::Arc;
 use loom::thread;
-use umbra_core::atomic::AtomicU64;
+use umbra_core::atomic::{AtomicU64, Ordering};
 use umbra_core::cache::{Forgetting, Found, State};
-use umbra_core::shared_cache::{AllocError, Client, Forgetful, Identity, Sharing, words_for};
+use umbra_core::shared_cache::{AllocError, Client, Forgetful, Identity, Reclaimed, Sharing, words_for};
 
 /// A cache, and the memory of its slots: loom reports a read of it beside a write.
 struct Table {
@@ -57,7 +57,15 @@ impl Table {
 fn check(preemptions: usize, body: impl Fn() + Sync + Send + 'static) {
     let mut model = loom::model::Builder::new();
     model.preemption_bound = Some(preemptions);
+    // Whoever looks at every place of a few lines loads that many words.
+    model.max_branches = 10_000;
     model.check(body);
+}
+
+/// Ids that belong into the first line.
+fn of_home<const COUNT: usize>(cache: &Forgetful<'_>) -> [u64; COUNT] {
+    let mut ids = (2..).filter(|&data| cache.home(data) == 0);
+    std::array::from_fn(|_| ids.next().unwrap())
 }
 
 /// Every slot can be taken again.
@@ -171,6 +179,78 @@ fn a_slot_that_moves_is_in_one_place() {
             assert!(got.contains(&true), "somebody gets on");
             client.free(1).unwrap();
             at_rest(&table, 2);
+        });
+    }
+}
+
+/// Five ids of one home, which has room for three, and four slots.
+#[test]
+fn data_that_is_away_from_home_has_one_place() {
+    for forgets in [false, true] {
+        check(2, move || {
+            let table = Table::new(4);
+            let client = table.join(1);
+            let [first, second, third, fourth, fifth] = of_home(&table.cache());
+            assert!([first, second, third].iter().all(|&data| table.work(client, data)));
+            let other = {
+                let table = table.clone();
+                thread::spawn(move || table.work(table.join(2), fourth))
+            };
+            if forgets {
+                assert_eq!(client.forget(first), Ok(true));
+            }
+            let got = [table.work(client, if forgets { fourth } else { fifth }), other.join().unwrap()];
+            assert!(got.contains(&true), "somebody gets on");
+            at_rest(&table, 4);
+        });
+    }
+}
+
+/// It died when it had the home of four ids to itself and moved a slot to the next line for the fourth of them.
+#[test]
+fn a_death_in_the_middle_of_a_move_loses_no_slot_beside_use() {
+    /// Where the lines of the index begin; the number of the place from which the slot moves, to the second of the line before.
+    const LINES: usize = 32 + 4 * 16;
+    const FROM: usize = 2 * 3;
+    const NIL: u64 = 0xffff_ffff;
+    for steps in 0..=7 {
+        check(1, move || {
+            let table = Table::new(4);
+            let (client, dead) = (table.join(1), table.join(2));
+            let [first, second, third, fourth, _] = of_home(&table.cache());
+            assert!([first, second, third].iter().all(|&data| table.work(client, data)));
+            let word = |line: usize, at: usize| &table.words[LINES + 8 * line + at];
+            let change = |line, at, change: &dyn Fn(u64) -> u64| {
+                let word = word(line, at);
+                word.store(change(word.load(Ordering::Relaxed)), Ordering::Relaxed);
+            };
+            let by = u64::from(dead.owner().number()) << 40;
+            let elsewhere = u64::from(table.cache().home(0) == 2);
+            assert_eq!([word(2, 1), word(2, 0), word(1, 3)].map(|word| word.load(Ordering::Relaxed)), [0, 2, 5 << 45]);
+            change(0, 0, &|head| head | (u64::from(dead.owner().number()) + 1) << 59);
+            change(2, 1, &|_| 1 << 45 | by);
+            let moves: [&dyn Fn(); 7] = [
+                &|| change(1, 3, &|_| 6 << 45 | by | FROM as u64),
+                &|| change(1, 7, &|tail| tail & !NIL | 2),
+                &|| change(2, 0, &|head| head | NIL),
+                &|| change(1, 3, &|_| 1 << 45 | by),
+                &|| change(2, 2, &|_| elsewhere),
+                &|| change(2, 1, &|_| 5 << 45),
+                &|| {
+                    change(0, 0, &|head| head & !((1 << 59) - (1 << 32)) | 1 << 32);
+                    change(1, 4, &|_| fourth);
+                },
+            ];
+            moves.iter().take(steps).for_each(|step| step());
+            let other = {
+                let table = table.clone();
+                let dead = dead.owner();
+                thread::spawn(move || table.join(3).reclaim(dead, Identity::new(2, 0), |_, _| ()).unwrap())
+            };
+            assert!(table.work(client, first), "a hit needs nothing that the dead one had");
+            let _ = table.work(client, fourth);
+            assert_eq!(other.join().unwrap(), Reclaimed { references: 0, fills: 0, emptied: 1 });
+            at_rest(&table, 4);
         });
     }
 }

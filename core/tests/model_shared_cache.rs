@@ -14,7 +14,7 @@ use umbra_core::shared_cache::{
 };
 use umbra_core::shared_slots::Owner;
 
-const IDS: u64 = 24;
+const IDS: usize = 40;
 const OWNERS: u8 = 3;
 /// References of one owner to one data id at most.
 const MOST: u32 = 3;
@@ -32,7 +32,7 @@ enum Step {
 
 fn step() -> impl Strategy<Value = Step> {
     let who = || 0..usize::from(OWNERS);
-    let data = || 0..IDS;
+    let data = || 0..IDS as u64;
     prop_oneof![
         40 => (who(), data()).prop_map(|(who, data)| Step::Alloc(who, data)),
         40 => (who(), data()).prop_map(|(who, data)| Step::Free(who, data)),
@@ -42,6 +42,22 @@ fn step() -> impl Strategy<Value = Step> {
         2 => (who(), data()).prop_map(|(who, data)| Step::ForgetLater(who, data)),
         1 => who().prop_map(Step::Die),
     ]
+}
+
+impl Step {
+    /// With the id of this number.
+    fn of(self, ids: &[u64]) -> Step {
+        let id = |number: u64| ids[number as usize];
+        match self {
+            Step::Alloc(who, data) => Step::Alloc(who, id(data)),
+            Step::Free(who, data) => Step::Free(who, id(data)),
+            Step::Remember(who, data) => Step::Remember(who, id(data)),
+            Step::Abandon(who, data) => Step::Abandon(who, id(data)),
+            Step::Forget(who, data) => Step::Forget(who, id(data)),
+            Step::ForgetLater(who, data) => Step::ForgetLater(who, id(data)),
+            Step::Die(who) => Step::Die(who),
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -194,12 +210,15 @@ proptest! {
 
     #[test]
     fn the_forgetful_cache_does_what_the_model_does(
-        slots in 1_u32..20,
+        slots in prop_oneof![1_u32..20, 20_u32..34],
+        // How many lines the ids belong into: all, as many as have six ids each, or one.
+        homes in prop_oneof![Just(usize::MAX), Just(7), Just(1)],
         steps in prop::collection::vec(step(), 1..600),
     ) {
         with_words(slots as usize, |words| {
             let cache = Forgetful::create(words, slots as usize, sharing(), 7).unwrap();
             let mut model = Model::default();
+            let ids: Vec<u64> = (0..).filter(|&data| cache.home(data) < homes).take(IDS).collect();
             let mut lives = 0..;
             let mut join = || {
                 let identity = identity(lives.next().unwrap());
@@ -207,7 +226,7 @@ proptest! {
             };
             let mut clients = [join(), join(), join()];
             for step in steps {
-                match step {
+                match step.of(&ids) {
                     Step::Alloc(who, data) => model.alloc(&clients[who].0, who, data, slots),
                     Step::Free(who, data) => assert_eq!(clients[who].0.free(data), model.free(who, data)),
                     Step::Remember(who, data) => {
@@ -232,7 +251,7 @@ proptest! {
                         assert_eq!(clients[who].0.owner(), dead.owner());
                     }
                 }
-                for data in 0..IDS {
+                for &data in &ids {
                     let entry = model.entries.get(&data);
                     assert_eq!(clients[0].0.state(data), Ok(entry.map(|entry| entry.state)));
                     assert_eq!(clients[0].0.references(data), Ok(entry.map_or(0, Entry::references)));
@@ -245,7 +264,7 @@ proptest! {
             }
             assert_eq!(cache.members().count(), 0);
             let last = cache.join(identity(0)).unwrap();
-            let taken: BTreeSet<u32> = (0..u64::from(slots)).map(|data| last.alloc(1000 + data).unwrap().slot).collect();
+            let taken: BTreeSet<u32> = (0..u64::from(slots)).map(|data| last.alloc(100_000 + data).unwrap().slot).collect();
             assert_eq!(taken, (0..slots).collect());
             assert_eq!(last.alloc(0), Err(AllocError::Full { slots }));
         });
@@ -254,7 +273,7 @@ proptest! {
     #[test]
     fn a_batch_does_what_single_operations_do_and_says_where_it_ended(
         slots in 1_usize..20,
-        batches in prop::collection::vec((any::<bool>(), prop::collection::vec(0..IDS, 0..70)), 1..30),
+        batches in prop::collection::vec((any::<bool>(), prop::collection::vec(0..IDS as u64, 0..70)), 1..30),
     ) {
         /// What single operations give up to the first refusal, and that.
         fn each<T, E>(ids: &[u64], one: impl Fn(u64) -> Result<T, E>) -> (Vec<T>, Result<(), Partial<E>>) {
@@ -299,12 +318,15 @@ proptest! {
                     let _ = (client.alloc(data), client.remember(data), client.state(data), client.references(data));
                     let _ = (client.forget_later(data), client.free(data), client.abandon(data), client.forget(data));
                 }
-                let _ = (client.reclaim(Owner::new(2).unwrap(), identity(5), |_, _| ()), cache.statistics());
+                let told = |slot, _| assert!(slot < cache.capacity());
+                let _ = (client.reclaim(Owner::new(2).unwrap(), identity(5), told), cache.statistics());
                 if let Ok(again) = Forgetful::attach(words) {
                     assert!((again.capacity() as usize) < words.len());
                     let _ = (again.empty(), again.members().count());
                     if let Ok(other) = again.join(identity(1)) {
-                        let _ = (other.alloc(value), other.free(value), other.leave());
+                        let _ = (other.alloc(value), other.free(value));
+                        let told = |slot, _| assert!(slot < again.capacity());
+                        let _ = client.reclaim(other.owner(), identity(1), told);
                     }
                 }
             }

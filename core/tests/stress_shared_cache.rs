@@ -12,9 +12,6 @@ use umbra_core::cache::{Forgetting, Found};
 use umbra_core::cell::BytesMut;
 use umbra_core::shared_cache::{AllocError, Blocked, Client, ForgetError, Forgetful, Identity, Sharing, words_for};
 
-const SLOTS: usize = 6;
-/// More than slots, so that content leaves all the time; few, so that all want the same.
-const IDS: u64 = 11;
 const ROUNDS: u64 = if cfg!(miri) { 50 } else { 100_000 };
 
 /// What lies in each slot, and how many use it.
@@ -30,7 +27,10 @@ const MIXED: u64 = u64::MAX;
 fn one(client: Client<'_, Forgetting>, contents: &Contents, data: u64, dice: u64) -> bool {
     let grant = match client.alloc(data) {
         Ok(grant) => grant,
-        Err(AllocError::Full { .. } | AllocError::Blocked { why: Blocked::Busy { .. } }) => return false,
+        Err(AllocError::Full { .. } | AllocError::Blocked { why: Blocked::Busy { .. } }) => {
+            thread::yield_now();
+            return false;
+        }
         Err(error) => panic!("{error}"),
     };
     let (content, users) = (&contents.data[grant.slot as usize], &contents.users[grant.slot as usize]);
@@ -76,16 +76,35 @@ fn until<T, E: std::error::Error>(mut attempt: impl FnMut() -> Result<T, E>) -> 
     }
 }
 
+/// More ids than slots, so that content leaves all the time; few, so that all want the same.
 #[test]
 fn nobody_finds_foreign_content_and_no_slot_is_lost() {
+    share(6, 11, usize::MAX);
+}
+
+/// Six ids and more of each home, which has room for three: some are always away from it.
+#[test]
+fn nor_where_data_is_away_from_its_home() {
+    share(6, 12, 2);
+}
+
+/// So far that they are not looked for without the line of their home.
+#[test]
+fn nor_where_data_is_far_away_from_its_home() {
+    share(40, 45, 1);
+}
+
+/// Threads that use so many ids, which belong into the first lines of the index, so many of them.
+fn share(slots: usize, ids: usize, homes: usize) {
     let sharing = Sharing::new(3, 7).unwrap();
-    let count = words_for(SLOTS, sharing).unwrap();
+    let count = words_for(slots, sharing).unwrap();
     let mut memory = vec![0_u64; count];
     let words = BytesMut::from_words(&mut memory).words(0, count).unwrap();
-    let cache = Forgetful::create(words, SLOTS, sharing, 3).unwrap();
+    let cache = Forgetful::create(words, slots, sharing, 3).unwrap();
+    let ids: &Vec<u64> = &(0..).filter(|&data| cache.home(data) < homes).take(ids).collect();
     let contents = Contents {
-        data: (0..SLOTS).map(|_| AtomicU64::new(MIXED)).collect(),
-        users: (0..SLOTS).map(|_| AtomicU64::new(0)).collect(),
+        data: (0..slots).map(|_| AtomicU64::new(MIXED)).collect(),
+        users: (0..slots).map(|_| AtomicU64::new(0)).collect(),
     };
     // Two threads are of one process.
     let first = cache.join(Identity::new(1, 0)).unwrap();
@@ -100,7 +119,7 @@ fn nobody_finds_foreign_content_and_no_slot_is_lost() {
                     let mut worked = 0;
                     for _ in 0..ROUNDS {
                         dice = dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-                        worked += u64::from(one(client, contents, (dice >> 33) % IDS, dice >> 50));
+                        worked += u64::from(one(client, contents, ids[(dice >> 33) as usize % ids.len()], dice >> 50));
                     }
                     worked
                 })
@@ -109,11 +128,11 @@ fn nobody_finds_foreign_content_and_no_slot_is_lost() {
         threads.into_iter().map(|thread| thread.join().unwrap()).sum()
     });
     assert!(worked > ROUNDS, "most calls get a slot: {worked}");
-    for data in 0..IDS {
+    for &data in ids {
         assert_eq!(first.references(data), Ok(0));
     }
-    let mut taken: Vec<u32> = (0..SLOTS as u64).map(|data| first.alloc(100 + data).unwrap().slot).collect();
+    let mut taken: Vec<u32> = (0..slots as u64).map(|data| first.alloc(10_000 + data).unwrap().slot).collect();
     taken.sort_unstable();
-    assert_eq!(taken, (0..SLOTS as u32).collect::<Vec<_>>());
-    assert_eq!(first.alloc(0), Err(AllocError::Full { slots: SLOTS as u32 }));
+    assert_eq!(taken, (0..slots as u32).collect::<Vec<_>>());
+    assert_eq!(first.alloc(0), Err(AllocError::Full { slots: slots as u32 }));
 }

@@ -74,7 +74,8 @@ impl<'a, C: Contract> Client<'a, C> {
                 _ => return Joined::Gone,
             };
             if word.count(self.field) == self.field.most() {
-                return Joined::TooMany;
+                // The place may have got other data, to which this process has as many references.
+                return if place.has(data) { Joined::TooMany } else { Joined::Gone };
             }
             match word.replace(place.word(), next) {
                 Ok(()) => return self.confirm(place, found, next, data),
@@ -144,7 +145,11 @@ impl<'a, C: Contract> Client<'a, C> {
         if taken.evicted {
             self.parts.count(self.owner, Count::Evictions);
         }
-        Ok(self.grant(place, Found::Empty, word))
+        let grant = self.grant(place, Found::Empty, word);
+        if grant.slot >= self.parts.slots {
+            return Err(Blocked::Damaged { at: place.number as usize }.into());
+        }
+        Ok(grant)
     }
 
     /// The place of `data`, and its word; `None` if it has none.

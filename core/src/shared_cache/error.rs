@@ -1,4 +1,4 @@
-//! Why a shared cache refuses; whatever is refused, nothing has changed.
+//! Why a shared cache refuses; whatever is refused, nothing has changed, unless the memory is damaged.
 
 use core::fmt;
 

@@ -14,14 +14,14 @@ use super::place::{FARTHEST, Line, NIL, PLACES, Place};
 use super::vacancy::{self, Vacancy};
 use super::word::{BARE, COUNT_BITS, EMPTY};
 
-const MAGIC: u64 = u64::from_le_bytes(*b"umbrshc4");
+const MAGIC: u64 = u64::from_le_bytes(*b"umbrshc5");
 const CONTRACT: usize = 1;
 const SLOTS: usize = 2;
 const SEED: usize = 3;
 const INTERRUPTED: usize = 4;
 const HAND: usize = 16;
 const HEADER: usize = 32;
-/// Lines of a row; so many consecutive ids have their homes side by side, and one that is away from home is in the same line
+/// Lines of a row; so many consecutive ids have one each for their homes, and one that is away from home is in the same line
 /// of another row.
 const ROW: usize = if cfg!(loom) { 1 } else { 8 };
 
@@ -93,7 +93,7 @@ pub fn words_for(slots: usize, sharing: Sharing) -> Option<usize> {
     Some(fixed + 8 * lines + seats(slots) + vacancy::words_for(PLACES * lines))
 }
 
-/// Three in five places have a slot: then one in twelve is away from home.
+/// Three in five places have a slot: then one in ten is away from home, and three in ten where all data left for other.
 const fn lines(slots: usize) -> usize {
     (9 * slots).div_ceil(16).next_multiple_of(ROW)
 }
@@ -137,6 +137,7 @@ impl<'a> Parts<'a> {
             let slot = parts.first_slot(place.number);
             place.set_slot(slot);
             parts.note_seat(slot, place);
+            parts.forget(place);
             place.word().store(if slot == NIL { BARE } else { EMPTY }, Ordering::Relaxed);
         }
         parts.vacancy.fill(PLACES * parts.lines.len(), |number| parts.first_slot(number as u32) != NIL);
@@ -237,12 +238,89 @@ impl<'a> Parts<'a> {
         // The upper half alone would be blind to what the ids' lower bits add, and the lower half to the upper bits.
         let mixed = (wide >> 64) as u64 ^ wide as u64;
         let row = (u128::from(mixed) * self.rows as u128) >> 64;
-        row as usize * ROW + data as usize % ROW
+        // The line also by the hash: ids that are all multiples of eight would have one line of each row.
+        row as usize * ROW + (data ^ mixed >> 32) as usize % ROW
     }
 
     /// The line that is so many steps beyond a home: in the next rows, and after all of them in the next line of each.
     pub(super) fn beyond(&self, home: usize, step: usize) -> usize {
         let row = home / ROW + step;
         row % self.rows * ROW + (home + row / self.rows) % ROW
+    }
+
+    /// How many steps a line is beyond a home: `beyond` the other way round.
+    pub(super) fn steps(&self, home: usize, line: usize) -> usize {
+        let turns = (line % ROW + ROW - home % ROW) % ROW;
+        (turns * self.rows + line / ROW + self.lines.len() - home / ROW) % self.lines.len()
+    }
+
+    /// Has nobody stop at this place who looks for data at home; the caller has claimed it. A second call changes nothing.
+    pub(super) fn forget(&self, place: Place<'_>) {
+        // Of two ids side by side one at least belongs elsewhere.
+        place.key().store(u64::from(self.home(0) == place.line()), Ordering::Release);
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::vec;
+    use std::vec::Vec;
+
+    use super::*;
+    use crate::cell::BytesMut;
+    use crate::shared_cache::{Cache, Identity};
+
+    /// Steps between each id's home and where it lies, in a cache that they fill.
+    fn steps(slots: usize, seed: u64, ids: impl Iterator<Item = u64>) -> Vec<usize> {
+        let Some(sharing) = Sharing::new(8, 31) else { unreachable!("40 bits") };
+        let Some(count) = words_for(slots, sharing) else { unreachable!("a few slots") };
+        let mut memory = vec![0; count];
+        let memory = BytesMut::from_words(&mut memory);
+        let Ok(words) = memory.words(0, count) else { unreachable!("all of them") };
+        let Ok(cache) = Cache::create(words, slots, sharing, seed) else { unreachable!("it fits") };
+        let Ok(client) = cache.join(Identity::new(1, 1)) else { unreachable!("the first") };
+        assert!(ids.take(slots).all(|data| client.alloc(data).is_ok()), "there is a slot for each");
+        let parts = cache.parts;
+        let seated = parts.places().filter(|place| place.slot() != NIL);
+        seated.map(|place| parts.steps(parts.home(place.key().load(Ordering::Relaxed)), place.line())).collect()
+    }
+
+    #[test]
+    fn ids_that_count_up_in_steps_are_spread_over_all_lines() {
+        let sizes: &[usize] = if cfg!(miri) { &[64] } else { &[1000, 4000, 16_000] };
+        for (&slots, seed) in sizes.iter().zip(1..) {
+            for stride in [1, 2, 4, 8, 64, 4096] {
+                let steps = steps(slots, seed, (0..).map(|n| n * stride));
+                let away = steps.iter().filter(|&&steps| steps > 0).count();
+                let farthest = steps.iter().max();
+                assert_eq!(steps.len(), slots);
+                assert!(8 * away <= slots, "{away} of {slots} are away from home at stride {stride}");
+                assert!(farthest <= Some(&8), "{farthest:?} lines away at stride {stride}, {slots} slots");
+            }
+        }
+    }
+
+    #[test]
+    fn each_line_is_met_once_on_the_way_from_each_home() {
+        for slots in [1, 14, 15, 40] {
+            let Some(sharing) = Sharing::new(1, 1) else { unreachable!("one bit") };
+            let mut memory = vec![0; words_for(slots, sharing).unwrap_or(0)];
+            let count = memory.len();
+            let memory = BytesMut::from_words(&mut memory);
+            let Ok(words) = memory.words(0, count) else { unreachable!("all of them") };
+            let Ok(parts) = Parts::create::<Plain>(words, slots, sharing, 1) else { unreachable!("it fits") };
+            for home in 0..parts.lines.len() {
+                for step in 0..parts.lines.len() {
+                    assert_eq!(parts.steps(home, parts.beyond(home, step)), step, "from {home}, {slots} slots");
+                }
+            }
+            // Nobody stops at a place that has no data, however often that is said.
+            for place in parts.places() {
+                for _ in 0..2 {
+                    assert_ne!(parts.home(place.key().load(Ordering::Relaxed)), place.line());
+                    parts.forget(place);
+                }
+            }
+        }
     }
 }

@@ -93,7 +93,8 @@ impl<'a> Parts<'a> {
                     Ok(()) => {
                         all.references += u64::from(word.count(field));
                         all.emptied += u64::from(next.is_vacant());
-                        if word.is_filled_by(dead) {
+                        // In damaged memory the number may be that of no slot, which nobody shall be told.
+                        if word.is_filled_by(dead) && slot < self.slots {
                             all.fills += 1;
                             abandoned(slot, data);
                         }
@@ -134,7 +135,7 @@ impl<'a> Parts<'a> {
         }
         // Nobody but the claimant changes a claimed place, and he is dead.
         let has_slot = place.slot() != NIL;
-        place.forget();
+        self.forget(place);
         self.note_seat(place.slot(), place);
         let next = if has_slot { word.emptied() } else { word.bared() };
         word.replace(place.word(), next).is_ok() && has_slot

@@ -34,6 +34,11 @@ impl<'a> Place<'a> {
         Place { line, at, number: (index * PLACES + at) as u32 }
     }
 
+    /// The number of its line.
+    pub(super) fn line(&self) -> usize {
+        self.number as usize / PLACES
+    }
+
     /// What its slot is doing.
     #[inline(always)]
     pub(super) fn word(&self) -> &'a AtomicU64 {
@@ -65,12 +70,6 @@ impl<'a> Place<'a> {
         let (word, shift) = self.half();
         // Whoever sees the word of the place sees what was stored before that.
         (word.load(Ordering::Relaxed) >> shift) as u32
-    }
-
-    /// Lets nobody look at it any more who looks for the data that it had; the caller has claimed it.
-    pub(super) fn forget(&self) {
-        let key = self.key();
-        key.store(!key.load(Ordering::Relaxed), Ordering::Release);
     }
 
     /// Gives it a slot, or none; the caller has claimed it.

@@ -56,13 +56,7 @@ impl<'a> Parts<'a> {
         if !taken.evicted {
             self.unhint(taken.place);
         }
-        let seated = self.seat(taken, slot, owner, held);
-        if seated.is_none() {
-            // All bare places are those of slots that move just now, or were when their claimants died.
-            let _ = taken.word.replace(taken.place.word(), taken.word.emptied());
-            self.vacancy.set(taken.place.number);
-        }
-        seated.ok_or(Failed::Blocked(Blocked::Busy { owner: owner.number() }))
+        Ok(self.seat(taken, slot, owner, held))
     }
 
     /// Takes back the hint that a slot is free here, unless it is after all.
@@ -116,19 +110,33 @@ impl<'a> Parts<'a> {
     }
 
     /// Has the slot where its data will be found: where it is, if there is no bare place nearer home.
-    fn seat(&self, taken: Taken<'a>, slot: u32, owner: Owner, held: &Held<'_, 'a>) -> Option<Taken<'a>> {
-        for step in 0..self.lines.len() {
-            for place in self.places_of(self.beyond(held.home(), step)) {
-                let seated =
-                    if place.number == taken.place.number { Some(taken) } else { move_to(place, taken, slot, owner) };
-                if seated.is_some() {
-                    self.note_seat(slot, place);
-                    held.reach(step);
-                    return seated;
-                }
-            }
+    fn seat(&self, taken: Taken<'a>, slot: u32, owner: Owner, held: &Held<'_, 'a>) -> Taken<'a> {
+        let here = self.steps(held.home(), taken.place.line());
+        let nearer = (0..here).find_map(|step| {
+            let mut places = self.places_of(self.beyond(held.home(), step));
+            Some((step, places.find_map(|place| self.move_to(place, taken, slot, owner))?))
+        });
+        let (step, seated) = nearer.unwrap_or((here, taken));
+        self.note_seat(slot, seated.place);
+        held.reach(step);
+        seated
+    }
+
+    /// Moves the slot, if this place is bare. Whichever step is the last, [`Parts::unclaim`] knows where the slot is.
+    fn move_to(&self, place: Place<'a>, taken: Taken<'a>, slot: u32, owner: Owner) -> Option<Taken<'a>> {
+        let bare = Word::of_slot(place.word());
+        if bare.state() != BARE {
+            return None;
         }
-        None
+        let moving = bare.moving(owner, taken.place.number);
+        bare.replace(place.word(), moving).ok()?;
+        place.set_slot(slot);
+        taken.place.set_slot(NIL);
+        let moved = moving.moved();
+        moving.replace(place.word(), moved).ok()?;
+        self.forget(taken.place);
+        taken.word.replace(taken.place.word(), taken.word.bared()).ok()?;
+        Some(Taken { place, word: moved, ..taken })
     }
 }
 
@@ -141,21 +149,4 @@ fn claim<'a>(place: Place<'a>, owner: Owner, may: impl Fn(Word) -> bool) -> Opti
     let claimed = word.claimed(owner);
     word.replace(place.word(), claimed).ok()?;
     Some(Taken { place, word: claimed, evicted: word.is_idle() })
-}
-
-/// Moves the slot, if this place is bare. Whichever step is the last, [`Parts::unclaim`] knows where the slot is.
-fn move_to<'a>(place: Place<'a>, taken: Taken<'a>, slot: u32, owner: Owner) -> Option<Taken<'a>> {
-    let bare = Word::of_slot(place.word());
-    if bare.state() != BARE {
-        return None;
-    }
-    let moving = bare.moving(owner, taken.place.number);
-    bare.replace(place.word(), moving).ok()?;
-    place.set_slot(slot);
-    taken.place.set_slot(NIL);
-    let moved = moving.moved();
-    moving.replace(place.word(), moved).ok()?;
-    taken.place.forget();
-    taken.word.replace(taken.place.word(), taken.word.bared()).ok()?;
-    Some(Taken { place, word: moved, ..taken })
 }

@@ -130,8 +130,8 @@ impl<C: Contract> Mapped<C> {
     /// slot and data: the next `alloc` of the data finds the slot empty. What a dead process had others write into a slot (a
     /// device, a remote read) must have ended before.
     ///
-    /// One of the dead may have what the burial of another needs, and one that lives may be at work there: so it goes over
-    /// all the dead again until none is left, for at most so long; without a time, once.
+    /// One of the dead may have died over the burial of another, and another process may be at it: so it goes over all the
+    /// dead again until none is left, for at most so long; without a time, once.
     ///
     /// # Errors
     /// [`ReclaimError`], of the last that was in the way; what was done stays done, and a further call goes on.

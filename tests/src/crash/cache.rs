@@ -13,8 +13,9 @@ use umbra_core::shared_cache::{
 
 use super::{Arena, SLOTS};
 
-/// More than slots, so that content leaves all the time.
-const IDS: u64 = 9;
+/// Ids of each of two homes: more than there are slots, so that content leaves all the time, and more than a home has room
+/// for, so that some data is away from it.
+const OF_A_HOME: usize = 5;
 /// Ids begin here: what lies in a slot is no mark of a user of slots.
 const FIRST: u64 = 1000;
 /// What a slot holds while it is filled.
@@ -96,15 +97,17 @@ fn lives(who: Identity) -> Result<bool, String> {
 /// Loads and uses data until killed, often two at a time.
 pub(super) fn play(arena: Arena<'_>, number: u8) -> Result<(), String> {
     let client = join(arena)?;
+    let of = |home| (FIRST..).filter(move |&data| client.cache().home(data) == home).take(OF_A_HOME);
+    let ids: Vec<u64> = of(0).chain(of(1)).collect();
     let mut dice = u64::from(std::process::id());
-    let mut next = |below: u64| {
+    let mut next = |below: usize| {
         dice = dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (dice >> 33) % below
+        (dice >> 33) as usize % below
     };
     loop {
-        let wanted = [FIRST + next(IDS), FIRST + next(IDS)];
+        let wanted = [ids[next(ids.len())], ids[next(ids.len())]];
         let mut held = vec![];
-        for data in &wanted[..1 + next(2) as usize] {
+        for data in &wanted[..1 + next(2)] {
             match client.alloc(*data) {
                 Ok(grant) => held.push((*data, grant)),
                 Err(AllocError::Full { .. } | AllocError::Blocked { why: Blocked::Busy { .. } }) => thread::yield_now(),
