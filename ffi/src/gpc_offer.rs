@@ -3,6 +3,7 @@
 use std::ffi::{c_int, c_void};
 
 use crate::call::{enter, store, takes};
+use crate::channel::fresh;
 use crate::gpc_member::{Seen, inside};
 use crate::object::with_member;
 use crate::pool::bytes;
@@ -47,9 +48,8 @@ pub unsafe extern "C" fn umbra_gpc_work_read(
         if buffer.is_null() && length > 0 {
             return Err(Failure::new(Code::Invalid, "buffer is null"));
         }
-        let buffer = if length == 0 { std::ptr::NonNull::dangling().as_ptr() } else { buffer.cast::<u8>() };
-        // SAFETY: not null; that so many bytes are there, which nobody else uses, is the caller's promise.
-        let into = unsafe { std::slice::from_raw_parts_mut(buffer, length) };
+        // SAFETY: the caller's promise.
+        let into = unsafe { fresh(buffer, length) };
         let offset = usize::try_from(offset).unwrap_or(usize::MAX);
         Ok(inside.local.read(inside.data, offset, into)?)
     })
