@@ -260,3 +260,14 @@ impl<'a> Writer<'a> {
         self.u8(value as u8)
     }
 }
+
+/// The little-endian words of a line of the processor's cache.
+#[must_use]
+#[inline(always)]
+pub fn words(line: &[u8; 64]) -> [u64; 8] {
+    let mut words = [0; 8];
+    for (word, bytes) in words.iter_mut().zip(line.as_chunks().0) {
+        *word = u64::from_le_bytes(*bytes);
+    }
+    words
+}

@@ -21,7 +21,7 @@
 
 use core::fmt;
 
-use crate::codec::{Reader, Short, Writer};
+use crate::codec::{Reader, Short, Writer, words};
 use crate::error::Status;
 use crate::key::{Key, Span};
 
@@ -283,14 +283,4 @@ impl<'a> Frame<'a> {
         };
         if r.rest().is_empty() { Ok(frame) } else { Err(FrameError::Overlong) }
     }
-}
-
-/// The little-endian words of a cell.
-#[inline(always)]
-pub fn words(cell: &[u8; HEAD + INLINE]) -> [u64; (HEAD + INLINE) / 8] {
-    let mut words = [0; (HEAD + INLINE) / 8];
-    for (word, bytes) in words.iter_mut().zip(cell.as_chunks().0) {
-        *word = u64::from_le_bytes(*bytes);
-    }
-    words
 }

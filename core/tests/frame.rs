@@ -4,9 +4,10 @@
 
 use proptest::collection::vec;
 use proptest::prelude::*;
+use umbra_core::codec::words;
 use umbra_core::error::Status;
 use umbra_core::key::{Key, Span};
-use umbra_core::wire::{Frame, HEAD, INLINE, Op, Token, words};
+use umbra_core::wire::{Frame, HEAD, INLINE, Op, Token};
 
 proptest! {
     #[test]

@@ -37,6 +37,7 @@
 use super::ahead::items_ahead;
 use super::{AttachError, PushError};
 use crate::atomic::{AtomicU64, Ordering};
+use crate::codec::words;
 use crate::fetch::fetch_to_write;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"umbrlin1");
@@ -64,11 +65,7 @@ impl Line {
     pub fn from_bytes(bytes: &[u8]) -> Option<Line> {
         let mut whole = [0; LINE * 8];
         whole.get_mut(..bytes.len())?.copy_from_slice(bytes);
-        let mut words = [0; LINE];
-        for (word, bytes) in words.iter_mut().zip(whole.as_chunks::<8>().0) {
-            *word = u64::from_le_bytes(*bytes);
-        }
-        Line::new(words)
+        Line::new(words(&whole))
     }
 
     /// The bytes.

@@ -25,11 +25,12 @@ pub use transport::Shm;
 
 use std::os::fd::OwnedFd;
 
+use umbra_core::codec::words;
 use umbra_core::peer::Peer;
 use umbra_core::ring::PushError;
 use umbra_core::ring::line::Line;
 use umbra_core::transport::Event;
-use umbra_core::wire::{Frame, FrameError, words};
+use umbra_core::wire::{Frame, FrameError};
 
 use crate::sys::lane::{Lane, LaneError};
 use crate::sys::wait::Ringer;
