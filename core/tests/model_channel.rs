@@ -91,10 +91,13 @@ proptest! {
                     }
                 }
                 Step::SendLoan(at) if !loans.is_empty() => {
-                    let (_, n, len, loan) = loans.swap_remove(at % loans.len());
+                    let (by, n, len, loan) = loans.swap_remove(at % loans.len());
                     match loan.send() {
                         Ok(_) => waiting.push_back((n, len)),
-                        Err(e) => prop_assert!(e == SendError::Full && waiting.len() == capacity as usize),
+                        Err(unsent) => {
+                            prop_assert!(unsent.error == SendError::Full && waiting.len() == capacity as usize);
+                            loans.push((by, n, len, unsent.loan));
+                        }
                     }
                 }
                 Step::GiveUp(at) if !loans.is_empty() => drop(loans.swap_remove(at % loans.len())),
@@ -177,7 +180,7 @@ fn a_destroyed_channel_refuses_everything() {
     assert_eq!(messages.loan(1, 8).unwrap_err(), SendError::Destroyed);
     assert_eq!(messages.receive(1, &mut [0; 8]), Err(ReceiveError::Destroyed));
     assert_eq!(messages.peek(&mut []), Err(ReceiveError::Destroyed));
-    drop(loan);
+    assert_eq!(loan.send().unwrap_err().error, SendError::Destroyed);
 }
 
 #[test]

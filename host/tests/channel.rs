@@ -135,7 +135,7 @@ fn a30_messages_of_every_length_up_to_a_block_arrive_and_longer_ones_are_refused
     assert_eq!(sender.send(&[0; 257], 0, Timeout::Now), Err(Error::MessageTooLarge { len: 257, block: 256 }));
     let writing = sender.write(3, Timeout::Now).unwrap();
     writing.bytes().write(0, b"abc").unwrap();
-    writing.send(5).unwrap();
+    writing.send(5, Timeout::Now).unwrap();
     drop(sender.write(3, Timeout::Now).unwrap());
     let taken = receiver.take(Timeout::Now).unwrap();
     let mut copy = [0; 3];
@@ -163,6 +163,42 @@ fn a31_a_full_channel_refuses_times_out_and_has_room_after_a_receive() {
             std::iter::from_fn(|| receiver.receive(&mut [], Timeout::Now).ok()).map(|message| message.hints).collect();
         assert_eq!(rest, (1..=u64::from(capacity)).collect::<Vec<_>>(), "nothing is lost");
     }
+}
+
+#[test]
+fn what_was_written_in_place_waits_for_room_and_comes_back_if_there_is_none() {
+    let channel = Channel::create(&Attributes { capacity: 1, block: 256, spares: 2, ..Attributes::default() }).unwrap();
+    let sender = channel.sender(SendOptions::default()).unwrap();
+    let receiver = channel.receiver(WaitMode::Idle).unwrap();
+    let received = || receiver.receive(&mut [0; 1], LONG).unwrap().hints;
+    sender.send(b"1", 1, Timeout::Now).unwrap();
+    // There is memory for another message, and no room for it.
+    let writing = sender.write(1, LONG).unwrap();
+    writing.bytes().write(0, b"2").unwrap();
+    let unsent = writing.send(2, Timeout::Now).unwrap_err();
+    assert_eq!(unsent.error, Error::Full);
+    let unsent = unsent.writing.unwrap().send(2, after(20)).unwrap_err();
+    assert_eq!((unsent.to_string(), Error::Timeout), (Error::Timeout.to_string(), unsent.error));
+    let writing = unsent.writing.unwrap();
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            thread::sleep(Duration::from_millis(20));
+            assert_eq!(received(), 1);
+        });
+        writing.send(2, LONG).unwrap();
+    });
+    let mut pad = [0];
+    assert_eq!((receiver.receive(&mut pad, Timeout::Now).unwrap().hints, pad), (2, *b"2"));
+    // It returns when the handle says so; what was sent does not come back.
+    let careful = channel.sender(SendOptions { returns: ReturnMode::Received, ..SendOptions::default() }).unwrap();
+    let unsent = careful.write(1, Timeout::Now).unwrap().send(3, after(20)).unwrap_err();
+    assert!(unsent.writing.is_none() && Error::from(unsent) == Error::NotReceived);
+    assert_eq!(received(), 3);
+    // Nor does a channel take a message that was destroyed while it was written.
+    let writing = sender.write(1, Timeout::Now).unwrap();
+    channel.destroy().unwrap();
+    let unsent = writing.send(4, LONG).unwrap_err();
+    assert_eq!((&unsent.error, unsent.writing.is_some()), (&Error::Destroyed, true));
 }
 
 #[test]

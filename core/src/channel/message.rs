@@ -155,7 +155,7 @@ impl<'a> Messages<'a> {
         let mut loan = self.loan(by, bytes.len())?;
         loan.bytes().write(0, bytes).map_err(|_| SendError::Damaged)?;
         loan.header = header;
-        loan.send()
+        loan.publish()
     }
 
     /// A slot to write a message of `len` bytes into, without a copy.
@@ -292,7 +292,7 @@ pub struct Loan<'a> {
     pub header: Header,
 }
 
-impl Loan<'_> {
+impl<'a> Loan<'a> {
     /// The bytes of the message to be; what is not written is what an earlier message left.
     #[must_use]
     #[inline]
@@ -303,12 +303,30 @@ impl Loan<'_> {
     /// Sends it. Where it stands.
     ///
     /// # Errors
-    /// [`SendError::Full`] if others were faster; nothing was sent then, and the slot is given back.
+    /// [`Unsent`]: nothing was sent, and the slot with what was written into it comes back. [`SendError::Full`] if others
+    /// filled the channel meanwhile.
     #[inline]
-    pub fn send(mut self) -> Result<Position, SendError> {
-        let claim = self.claim.take().ok_or(SendError::Damaged)?;
+    #[expect(clippy::result_large_err, reason = "a loan that was not sent is its holder's again")]
+    pub fn send(mut self) -> Result<Position, Unsent<'a>> {
+        self.attempt().map_err(|error| Unsent { error, loan: self })
+    }
+
+    /// Sends it, unless the channel was destroyed; on an error it can be tried again.
+    #[inline]
+    pub(super) fn attempt(&mut self) -> Result<Position, SendError> {
+        if self.messages.queue.is_destroyed() {
+            return Err(SendError::Destroyed);
+        }
+        self.publish()
+    }
+
+    #[inline]
+    fn publish(&mut self) -> Result<Position, SendError> {
+        let claim = self.claim.as_ref().ok_or(SendError::Damaged)?;
         self.messages.describe(claim.slot(), self.bytes.len(), self.header);
-        self.messages.queue.publish(claim)
+        let position = self.messages.queue.append(claim)?;
+        self.claim = None;
+        Ok(position)
     }
 }
 
@@ -319,6 +337,15 @@ impl Drop for Loan<'_> {
             self.messages.queue.give_up(claim);
         }
     }
+}
+
+/// A loan that was not sent, and why.
+#[derive(Debug)]
+pub struct Unsent<'a> {
+    /// Why.
+    pub error: SendError,
+    /// The slot, with what was written into it.
+    pub loan: Loan<'a>,
 }
 
 /// A received message where it lies; dropping it gives the slot back.

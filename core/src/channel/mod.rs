@@ -66,7 +66,7 @@ mod word;
 pub use error::{AttachError, ReceiveError, SendError, ShapeError};
 pub use layout::Shape;
 #[cfg(not(loom))]
-pub use message::{Header, Loan, Messages, Peeked, Received, Taken};
+pub use message::{Header, Loan, Messages, Peeked, Received, Taken, Unsent};
 #[cfg(not(loom))]
 pub use port::{Lent, Patience, Port};
 pub use queue::{Glimpse, Position, Queue, Take};

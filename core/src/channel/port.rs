@@ -6,7 +6,7 @@
 use core::ops::Deref;
 
 use super::error::{ReceiveError, SendError};
-use super::message::{Header, Loan, Messages, Peeked, Received, Taken};
+use super::message::{Header, Loan, Messages, Peeked, Received, Taken, Unsent};
 use super::queue::Position;
 use super::reclaim::Reclaimed;
 use crate::cell::Bytes;
@@ -93,18 +93,34 @@ impl<'a, W: Wait> Port<'a, W> {
     /// Sends what was written into a loan; one try.
     ///
     /// # Errors
-    /// [`SendError::Full`] if as many messages wait as there is capacity for; the loan is lost then.
-    pub fn commit(&self, loan: Loan<'_>) -> Result<Position, SendError> {
+    /// [`Unsent`], with the loan; [`SendError::Full`] if as many messages wait as there is capacity for.
+    #[expect(clippy::result_large_err, reason = "a loan that was not sent is its holder's again")]
+    pub fn try_commit(&self, loan: Loan<'a>) -> Result<Position, Unsent<'a>> {
         let position = loan.send()?;
         self.messages.queue().published().notify_after_swap(&self.wait);
         Ok(position)
+    }
+
+    /// Sends what was written into a loan as soon as there is room.
+    ///
+    /// # Errors
+    /// [`Unsent`], with the loan; [`SendError::Full`] if there was no room until the deadline.
+    #[expect(clippy::result_large_err, reason = "a loan that was not sent is its holder's again")]
+    pub fn commit(&self, loan: Loan<'a>, patience: Patience) -> Result<Position, Unsent<'a>> {
+        let mut loan = match self.try_commit(loan) {
+            Err(Unsent { error: SendError::Full, loan }) => loan,
+            done => return done,
+        };
+        let sent = self.await_room(patience, || loan.attempt()).map_err(|error| Unsent { error, loan })?;
+        self.messages.queue().published().notify_after_swap(&self.wait);
+        Ok(sent)
     }
 
     #[cold]
     fn await_room<T>(
         &self,
         Patience { spins, deadline }: Patience,
-        attempt: impl Fn() -> Result<T, SendError>,
+        mut attempt: impl FnMut() -> Result<T, SendError>,
     ) -> Result<T, SendError> {
         let look = || Some(attempt()).filter(|done| !matches!(done, Err(SendError::Full)));
         let done = self.messages.queue().taken().wait(&self.wait, spins, deadline, look);

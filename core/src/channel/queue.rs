@@ -179,8 +179,9 @@ impl<'a> Queue<'a> {
         result
     }
 
+    /// The same; on an error the slot stays its holder's.
     #[inline]
-    fn append(&self, claim: &Claim) -> Result<Position, SendError> {
+    pub(super) fn append(&self, claim: &Claim) -> Result<Position, SendError> {
         // ORDERING: pairs with the store below: whoever starts here sees every cell before it filled.
         let mut position = self.tail.load(Ordering::Acquire);
         for _ in 0..self.patience() {

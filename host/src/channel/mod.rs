@@ -62,7 +62,7 @@ pub use memory::Parcel;
 pub use poll::Event;
 pub use receive::{InPlace, Message, Receiver};
 pub use semaphore::Semaphore;
-pub use send::{ReturnMode, SendOptions, Sender, Writing};
+pub use send::{ReturnMode, SendOptions, Sender, Unsent, Writing};
 pub use set::{ChannelSet, Ready};
 pub use wait::{Timeout, WaitMode};
 

@@ -2,7 +2,7 @@
 
 use umbra_core::atomic::{AtomicU64, Ordering};
 use umbra_core::cell::BytesMut;
-use umbra_core::channel::{Header, Loan, Port, Position};
+use umbra_core::channel::{Header, Loan, Port, Position, Unsent as Kept};
 
 use super::error::Error;
 use super::layout::View;
@@ -172,20 +172,51 @@ pub struct Writing<'s, 'a> {
     loan: Loan<'a>,
 }
 
-impl Writing<'_, '_> {
+impl<'s, 'a> Writing<'s, 'a> {
     /// Its bytes; what is not written is what an earlier message left.
     #[must_use]
     pub fn bytes(&self) -> BytesMut<'_> {
         self.loan.bytes()
     }
 
-    /// Sends it, and the 64 bits beside it; one try.
+    /// Sends it, and the 64 bits beside it, as soon as there is room: there may be memory to write a message into while as
+    /// many wait as the channel has capacity for.
     ///
     /// # Errors
-    /// [`Error::Full`] if others filled the channel meanwhile; what was written is lost then.
-    pub fn send(mut self, hints: u64) -> Result<(), Error> {
-        self.loan.header = self.sender.header(hints);
-        self.sender.port.commit(self.loan)?;
-        Ok(())
+    /// [`Unsent`] with the errors of [`Sender::send`], and with the message if it was not sent.
+    #[expect(clippy::result_large_err, reason = "a message that was not sent is its writer's again")]
+    pub fn send(mut self, hints: u64, timeout: Timeout) -> Result<(), Unsent<'s, 'a>> {
+        let sender = self.sender;
+        let deadline = timeout.deadline();
+        self.loan.header = sender.header(hints);
+        let sent = match timeout {
+            Timeout::Now => sender.port.try_commit(self.loan),
+            _ => {
+                let (patience, _counted) = sender.port.waiting().patience(sender.options.mode, deadline);
+                sender.port.commit(self.loan, patience)
+            }
+        };
+        let position = sent.map_err(|Kept { error, loan }| Unsent {
+            error: late(error.into(), timeout),
+            writing: Some(Writing { sender, loan }),
+        })?;
+        let returned = sender.returned(position, timeout.rest(deadline));
+        returned.map_err(|error| Unsent { error, writing: None })
+    }
+}
+
+/// Why [`Writing::send`] failed. Without a use for the message, `?` makes an [`Error`] of it.
+#[derive(Debug, thiserror::Error)]
+#[error("{error}")]
+pub struct Unsent<'s, 'a> {
+    /// Why.
+    pub error: Error,
+    /// The message as it was written, to be sent again; `None` if it was sent and nobody received it in time.
+    pub writing: Option<Writing<'s, 'a>>,
+}
+
+impl From<Unsent<'_, '_>> for Error {
+    fn from(unsent: Unsent<'_, '_>) -> Error {
+        unsent.error
     }
 }

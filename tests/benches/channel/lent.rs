@@ -3,7 +3,7 @@
 use std::hint::black_box;
 use std::sync::Arc;
 
-use umbra::channel::{Attributes, Channel, Event, SendOptions, Timeout, WaitMode, Writing};
+use umbra::channel::{Attributes, Channel, SendOptions, Timeout, WaitMode, Writing};
 use umbra::pool::{self, Pool};
 use umbra_tests::bench::{Plan, Samples, repeat};
 
@@ -62,7 +62,11 @@ pub(crate) fn in_place(plan: &Plan, len: usize) -> Samples {
     let (sender, receiver) = ends(&channel, WaitMode::Spin);
     repeat(plan, |n| {
         for _ in 0..n {
-            sender.write(black_box(len), Timeout::Now).expect("there is room").send(1).expect("there is room");
+            sender
+                .write(black_box(len), Timeout::Now)
+                .expect("there is room")
+                .send(1, Timeout::Now)
+                .expect("there is room");
             let mut first = [0];
             let message = receiver.take(Timeout::Now).expect("it was sent");
             message.bytes().read(0, &mut first).expect("it is inside");
@@ -88,13 +92,11 @@ pub(crate) fn one_way(core: usize, plan: &Plan, len: usize, is_filled: bool) -> 
         let options = SendOptions { mode: WaitMode::Spin, ..SendOptions::default() };
         let sender = channels[0].sender(options).expect("it has messages");
         let say = |hints| {
-            // Room for what is written is none for the message: without it that would be lost.
-            channels[0].poll(Event::Out, WaitMode::Spin, Timeout::Never).expect("the other side lives");
             let message = sender.write(len, Timeout::Never).expect("the other side lives");
             if is_filled {
                 fill(&message);
             }
-            message.send(hints).expect("nobody else sends");
+            message.send(hints, Timeout::Never).expect("the other side lives");
         };
         // The pages of the channel are brought first.
         (0..1000).for_each(|_| say(0));
