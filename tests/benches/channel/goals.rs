@@ -1,12 +1,12 @@
-//! What has a goal of its own, alone and beside published systems: messages that nobody copies, and prompt round trips of
-//! those who sleep later.
+//! What has a goal of its own, alone and beside published systems: messages that nobody copies, prompt round trips of those
+//! who sleep later, and the slowest round trips of a machine that has much else to do.
 
 use std::path::Path;
 
 use umbra::channel::WaitMode;
 use umbra_tests::bench::{Plan, Report, Row, lines_of, number};
 
-use crate::{LOWER, lent, round_trip};
+use crate::{LOWER, lent, loaded, round_trip};
 
 const KIB4: usize = 4096;
 const MIB: usize = 1 << 20;
@@ -27,6 +27,8 @@ struct Goal {
     nanoseconds: f64,
     dragon: Option<Peer>,
     iceoryx2: Option<Peer>,
+    /// Whether both sides are measured while all cores are wanted by others.
+    is_loaded: bool,
 }
 
 fn of_len(line: &str, len: usize, key: &str) -> Option<f64> {
@@ -37,18 +39,23 @@ fn rate(line: &str, len: usize) -> Option<f64> {
     of_len(line, len, "msgs_s_run").map(|rate| 1e9 / rate)
 }
 
+fn slowest(line: &str) -> Option<f64> {
+    of_len(line, KIB4, "rtt_us_p99").map(|us| us * 1000.0)
+}
+
 const fn peer(arguments: &'static str, said: fn(&str) -> Option<f64>, bar: f64) -> Option<Peer> {
     Some(Peer { arguments, said, bar })
 }
 
 /// All of them; where filling the bytes decides, parity is what can be had.
-const GOALS: [Goal; 7] = [
+const GOALS: [Goal; 8] = [
     Goal {
         case: "pair 8 B, receiver allocates",
         ours: |_, plan| lent::received_as_memory(plan, 8).median(),
         nanoseconds: 120.0,
         dragon: peer("same 5", |line| of_len(line, 8, "copy_alloc_ns"), 20.0),
         iceoryx2: None,
+        is_loaded: false,
     },
     Goal {
         case: "pair 1 MiB by ownership",
@@ -56,6 +63,7 @@ const GOALS: [Goal; 7] = [
         nanoseconds: 200.0,
         dragon: peer("same 5", |line| of_len(line, MIB, "transfer_ns"), 20.0),
         iceoryx2: None,
+        is_loaded: false,
     },
     Goal {
         case: "pair 1 MiB in place",
@@ -63,6 +71,7 @@ const GOALS: [Goal; 7] = [
         nanoseconds: 200.0,
         dragon: None,
         iceoryx2: peer("same", |line| of_len(line, MIB, "zero_copy_ns"), 1.0),
+        is_loaded: false,
     },
     Goal {
         case: "round trip 8 B adaptive, prompt",
@@ -70,6 +79,7 @@ const GOALS: [Goal; 7] = [
         nanoseconds: 1500.0,
         dragon: peer("rtt 8 adaptive 20000 1", |line| number(line, "rtt_us_p50").map(|us| us * 1000.0), 1.0),
         iceoryx2: None,
+        is_loaded: false,
     },
     Goal {
         case: "one way 4 KiB in place, filled",
@@ -77,6 +87,7 @@ const GOALS: [Goal; 7] = [
         nanoseconds: 1e9 / 1.3e6,
         dragon: peer("oneway 4096 spin 100000 5 move", |line| rate(line, KIB4), 4.0),
         iceoryx2: peer("oneway", |line| rate(line, KIB4), 1.0),
+        is_loaded: false,
     },
     Goal {
         case: "one way 1 MiB in place, filled",
@@ -84,6 +95,7 @@ const GOALS: [Goal; 7] = [
         nanoseconds: 1e9 / 38e3,
         dragon: peer("oneway 1048576 spin 4000 5 move", |line| rate(line, MIB), 1.0),
         iceoryx2: peer("oneway", |line| rate(line, MIB), 1.0),
+        is_loaded: false,
     },
     Goal {
         case: "one way 1 MiB in place",
@@ -91,6 +103,15 @@ const GOALS: [Goal; 7] = [
         nanoseconds: 500.0,
         dragon: None,
         iceoryx2: None,
+        is_loaded: false,
+    },
+    Goal {
+        case: "round trip 4 KiB under load, slowest of a hundred",
+        ours: |cores, _| loaded::round_trips(cores[0], KIB4).percentile(99.0),
+        nanoseconds: 5000.0,
+        dragon: peer("rtt 4096 spin 50000 1", slowest, 1000.0),
+        iceoryx2: peer("rtt", slowest, 1.0),
+        is_loaded: true,
     },
 ];
 
@@ -98,7 +119,10 @@ const GOALS: [Goal; 7] = [
 pub(crate) fn rows(report: &mut Report, plan: &Plan, cores: &[usize]) {
     let [_, _, ..] = *cores else { return };
     for goal in GOALS {
-        let measured = || (goal.ours)(cores, plan);
+        let measured = || {
+            let ours = || (goal.ours)(cores, plan);
+            if goal.is_loaded { loaded::under_load(cores, ours) } else { ours() }
+        };
         if report.wants(goal.case) {
             report.row(Row::new(goal.case, measured(), goal.nanoseconds, "the goal", "ns", LOWER)).bar(0.8);
         }
@@ -110,7 +134,8 @@ pub(crate) fn rows(report: &mut Report, plan: &Plan, cores: &[usize]) {
             let case = format!("{}, beside {name}", goal.case);
             if report.wants(&case) {
                 let arguments: Vec<_> = peer.arguments.split(' ').collect();
-                let lines = lines_of(report, Path::new(&folder), program, &arguments);
+                let theirs = || lines_of(report, Path::new(&folder), program, &arguments);
+                let lines = if goal.is_loaded { loaded::under_load(cores, theirs) } else { theirs() };
                 if let Some(theirs) = lines.iter().find_map(|line| (peer.said)(line)) {
                     report.row(Row::new(&case, measured(), theirs, name, "ns", LOWER)).bar(peer.bar);
                 }

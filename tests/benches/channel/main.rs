@@ -18,6 +18,7 @@ mod floors;
 mod goals;
 mod iceoryx2;
 mod lent;
+mod loaded;
 
 use std::hint::black_box;
 use std::thread;
@@ -64,28 +65,35 @@ fn with_partner<R>(
     })
 }
 
+/// Sends back what comes until the last message.
+fn echo(channels: &[Channel], len: usize, mode: WaitMode) {
+    let ((_, receiver), (sender, _)) = (ends(&channels[0], mode), ends(&channels[1], mode));
+    let mut pad = vec![0; len];
+    while receiver.receive(&mut pad, Timeout::Never).expect("the other side lives").hints != END {
+        sender.send(&pad, 0, Timeout::Never).expect("the other side lives");
+    }
+}
+
 /// Nanoseconds of a round trip over two channels.
 fn round_trip(core: usize, plan: &Plan, len: usize, mode: WaitMode) -> Samples {
     let channels = [channel(100, 4096), channel(100, 4096)];
-    let echo = |channels: &[Channel]| {
-        let ((_, receiver), (sender, _)) = (ends(&channels[0], mode), ends(&channels[1], mode));
-        let mut pad = vec![0; len];
-        while receiver.receive(&mut pad, Timeout::Never).expect("the other side lives").hints != END {
-            sender.send(&pad, 0, Timeout::Never).expect("the other side lives");
-        }
-    };
-    with_partner(core, &channels, echo, || {
-        let ((sender, _), (_, receiver)) = (ends(&channels[0], mode), ends(&channels[1], mode));
-        let mut pad = vec![0; len];
-        let samples = repeat(plan, |n| {
-            for _ in 0..n {
-                sender.send(&pad, 0, Timeout::Never).expect("the other side lives");
-                receiver.receive(&mut pad, Timeout::Never).expect("the other side lives");
-            }
-        });
-        sender.send(&pad, END, Timeout::Never).expect("the other side lives");
-        samples
-    })
+    with_partner(
+        core,
+        &channels,
+        |channels| echo(channels, len, mode),
+        || {
+            let ((sender, _), (_, receiver)) = (ends(&channels[0], mode), ends(&channels[1], mode));
+            let mut pad = vec![0; len];
+            let samples = repeat(plan, |n| {
+                for _ in 0..n {
+                    sender.send(&pad, 0, Timeout::Never).expect("the other side lives");
+                    receiver.receive(&mut pad, Timeout::Never).expect("the other side lives");
+                }
+            });
+            sender.send(&pad, END, Timeout::Never).expect("the other side lives");
+            samples
+        },
+    )
 }
 
 /// Nanoseconds a message of a stream.
@@ -244,6 +252,7 @@ fn beside() -> f64 {
 }
 
 fn main() {
+    loaded::burn_if_asked();
     let report = Report::from_args();
     let cores = cores().unwrap_or_default();
     match cores.as_slice() {

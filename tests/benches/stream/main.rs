@@ -100,9 +100,9 @@ fn conversations(core: usize, plan: &Plan, mode: Mode, messages: usize) -> Sampl
     })
 }
 
-/// Bytes of a stream that are under way at once: as many as stay in a cache.
+/// Bytes of a stream that are under way at once: more than a core keeps for itself, from which others get them slowly.
 fn wide(mode: Mode) -> Attributes {
-    Attributes { ring: 256 << 10, ..Attributes::of(mode) }
+    Attributes { ring: 4 << 20, ..Attributes::of(mode) }
 }
 
 /// Nanoseconds a message of a conversation that goes on and on, copied.

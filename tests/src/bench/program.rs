@@ -1,9 +1,18 @@
 //! Peers that are programs of their own, which print a JSON object a line.
 
+use std::io::{self, Read};
+use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, ExitStatus, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process_group};
 
 use super::Report;
+
+/// How long a program may take.
+const MOST: Duration = Duration::from_secs(120);
 
 /// The number behind a key in a line of JSON.
 ///
@@ -18,14 +27,13 @@ pub fn number(line: &str, key: &str) -> Option<f64> {
     rest.split([',', '}']).next()?.trim().parse().ok()
 }
 
-/// Runs a program of a folder: the lines that it prints. That it fails is noted, and it has no lines then.
+/// Runs a program of a folder: the lines that it prints. That it fails, or takes longer than two minutes and is ended for
+/// that, is noted, and it has no lines then.
 pub fn lines_of(report: &Report, folder: &Path, program: &str, arguments: &[&str]) -> Vec<String> {
-    match Command::new(folder.join(program)).args(arguments).output() {
-        Ok(output) if output.status.success() => {
-            String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect()
-        }
-        Ok(output) => {
-            report.note(format_args!("{program} {arguments:?} ended with {}", output.status));
+    match output_of(Command::new(folder.join(program)).args(arguments)) {
+        Ok((status, said)) if status.success() => said.lines().map(str::to_owned).collect(),
+        Ok((status, _)) => {
+            report.note(format_args!("{program} {arguments:?} ended with {status}"));
             Vec::new()
         }
         Err(error) => {
@@ -33,4 +41,28 @@ pub fn lines_of(report: &Report, folder: &Path, program: &str, arguments: &[&str
             Vec::new()
         }
     }
+}
+
+/// How a program ended, and what it printed; after a while it is killed with all that it started.
+fn output_of(command: &mut Command) -> io::Result<(ExitStatus, String)> {
+    let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).process_group(0).spawn()?;
+    let (start, group) = (Instant::now(), Pid::from_child(&child));
+    let mut out = child.stdout.take();
+    let reader = thread::spawn(move || {
+        let mut said = Vec::new();
+        // What came before an error is what was said.
+        let _ = out.as_mut().map(|out| out.read_to_end(&mut said));
+        String::from_utf8_lossy(&said).into_owned()
+    });
+    let status = loop {
+        match child.try_wait()? {
+            Some(status) => break status,
+            None if start.elapsed() > MOST => {
+                kill_process_group(group, Signal::KILL)?;
+                break child.wait()?;
+            }
+            None => thread::sleep(Duration::from_millis(5)),
+        }
+    };
+    Ok((status, reader.join().unwrap_or_default()))
 }
