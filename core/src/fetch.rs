@@ -8,7 +8,7 @@
 
 /// Has the processor bring the line at this address near, in order to read it.
 #[inline(always)]
-pub(crate) fn fetch_to_read<T>(at: *const T) {
+pub fn fetch_to_read<T>(at: *const T) {
     #[cfg(all(target_arch = "x86_64", not(any(loom, miri))))]
     // SAFETY: a prefetch accesses nothing that the program sees, and faults at no address.
     unsafe {

@@ -41,7 +41,7 @@ pub mod entry;
 pub mod error;
 pub mod event;
 pub mod faulty;
-mod fetch;
+pub mod fetch;
 pub mod gateway;
 pub mod group;
 pub mod heap;

@@ -16,10 +16,18 @@ use std::sync::Arc;
 
 use umbra_core::atomic::{AtomicU64, Ordering};
 use umbra_core::boundary::{Message, Place, Vote};
+use umbra_core::fetch::fetch_to_read;
 
 use super::extent::{Extent, LINE, STAMPS};
 use super::transport::{Transport, TransportError};
 use crate::sys::segment::{Segment, SegmentError};
+
+/// Bytes of payload from which on the next message to the same rank goes past the caches: to take so many lines back from the
+/// receiver's cache takes longer.
+const LONG: u32 = 16 << 10;
+/// Bytes that are brought near before they are read. A message lies in one piece, so what is read next is known.
+const AHEAD: usize = 2048;
+const CACHE_LINE: usize = 64;
 
 /// One rank's end of a fabric.
 #[derive(Debug)]
@@ -29,6 +37,8 @@ pub struct Fabric {
     rank: u32,
     /// Stamps that were taken, of each rank and slot.
     taken: Vec<u64>,
+    /// Whether the last message to each rank was long.
+    long: Vec<bool>,
     /// Of the extent: where slots begin, and how large each is.
     areas: usize,
     capacity: usize,
@@ -52,7 +62,8 @@ impl Fabric {
         segment.at_writable(0, extent.bytes())?;
         let taken = vec![0; extent.ranks as usize * STAMPS as usize];
         let (areas, capacity) = (extent.areas(), extent.capacity());
-        let fabric = Fabric { taken, segment, extent, rank, areas, capacity };
+        let long = vec![false; extent.ranks as usize];
+        let fabric = Fabric { taken, long, segment, extent, rank, areas, capacity };
         fabric.check(rank)?;
         Ok(fabric)
     }
@@ -136,6 +147,14 @@ impl Fabric {
     }
 }
 
+/// Has so many bytes from here on brought near.
+#[inline]
+fn near(from: *const u8, len: usize) {
+    for line in (0..len).step_by(CACHE_LINE) {
+        fetch_to_read(from.wrapping_add(line));
+    }
+}
+
 impl Transport for Fabric {
     fn rank(&self) -> u32 {
         self.rank
@@ -151,13 +170,20 @@ impl Transport for Fabric {
 
     #[inline]
     fn write(&mut self, to: u32, slot: u32, place: Place, behind: usize, values: &[f64]) -> Result<(), TransportError> {
-        Ok(self.segment.write_values(self.offset(self.rank, to, slot, place, behind, values.len())?, values)?)
+        let offset = self.offset(self.rank, to, slot, place, behind, values.len())?;
+        Ok(self.segment.write_values(offset, values, self.long[to as usize])?)
     }
 
     fn publish(&mut self, message: &Message, epoch: u32, head: &[u8]) -> Result<(), TransportError> {
         let words = self.words(self.rank, message.rank, message.slot, Place::Slot(0), 0, head.len().div_ceil(8))?;
         Self::store_bytes(words, head);
         let stamp = u64::from(epoch) << 32 | u64::from(message.sequence);
+        let long = &mut self.long[message.rank as usize];
+        if *long {
+            // ORDERING: before the stamp below; values past the caches are in no order with it else.
+            self.segment.settle_values();
+        }
+        *long = message.in_slot.saturating_add(message.overflow) >= LONG;
         // ORDERING: release; whoever sees the stamp sees head and payload.
         self.stamp(self.rank, message.rank, message.slot)?.store(stamp, Ordering::Release);
         Ok(())
@@ -172,6 +198,7 @@ impl Transport for Fabric {
         }
         let words = self.words(from, self.rank, slot, Place::Slot(0), 0, head.len().div_ceil(8))?;
         Self::load_bytes(words, head);
+        near(words.as_ptr_range().end.cast(), AHEAD);
         Ok(true)
     }
 
@@ -183,7 +210,11 @@ impl Transport for Fabric {
 
     #[inline]
     fn read(&self, from: u32, slot: u32, place: Place, behind: usize, into: &mut [f64]) -> Result<(), TransportError> {
-        Ok(self.segment.read_values(self.offset(from, self.rank, slot, place, behind, into.len())?, into)?)
+        let offset = self.offset(from, self.rank, slot, place, behind, into.len())?;
+        if size_of_val(into) <= AHEAD {
+            near(self.segment.at(offset, 0)?.as_ptr().wrapping_add(AHEAD), size_of_val(into));
+        }
+        Ok(self.segment.read_values(offset, into)?)
     }
 
     fn vote(&mut self, round: u32, vote: Vote) -> Result<(), TransportError> {

@@ -294,14 +294,15 @@ impl Segment {
         Ok(())
     }
 
-    /// Copies numbers into the segment, as they lie in memory, for another processor to read: many of them go past the caches.
+    /// Copies numbers into the segment, as they lie in memory, for another processor to read: `past` the caches, if so and the
+    /// processor can. Then they are in no order with later stores until [`settle_values`](Self::settle_values).
     ///
     /// # Errors
     /// [`SegmentError::OutOfBounds`] or [`SegmentError::ReadOnly`]; nothing is copied then.
     #[inline]
-    pub fn write_values(&self, offset: usize, from: &[f64]) -> Result<(), SegmentError> {
+    pub fn write_values(&self, offset: usize, from: &[f64], past: bool) -> Result<(), SegmentError> {
         let to = self.at_writable(offset, size_of_val(from))?;
-        if size_of_val(from) >= past::LONG && to.cast::<f64>().is_aligned() {
+        if past && to.cast::<f64>().is_aligned() {
             // SAFETY: as in `write`; all of x86-64 has SSE2.
             unsafe { past::copy(from, to.cast()) };
         } else {
@@ -309,6 +310,12 @@ impl Segment {
             unsafe { std::ptr::copy_nonoverlapping(from.as_ptr().cast(), to.as_ptr(), size_of_val(from)) };
         }
         Ok(())
+    }
+
+    /// What this thread has [written past the caches](Self::write_values) is visible before whatever it stores from now on.
+    #[inline]
+    pub fn settle_values(&self) {
+        past::settle();
     }
 
     /// Copies bytes from one segment into another, or within one: the single copy of a served read.

