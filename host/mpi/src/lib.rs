@@ -31,7 +31,7 @@ mod slot;
 mod strips;
 
 pub use bootstrap::{Bootstrap, BootstrapError};
-pub use raw::{Communicator, MpiError, Window};
+pub use raw::{Communicator, MpiError, Window, WindowError};
 pub use rma::MpiRma;
 pub use slot::MpiSlot;
 pub use strips::MpiStrips;

@@ -16,7 +16,7 @@ use std::mem::MaybeUninit;
 
 use mpi::ffi;
 
-pub use window::Window;
+pub use window::{Window, WindowError};
 
 /// A call that MPI refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

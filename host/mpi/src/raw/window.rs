@@ -1,7 +1,8 @@
 //! Memory that every process of a communicator has and all others can write to and read from.
 //!
-//! The epoch in which the others may do so lasts as long as the window. Its owner reads it meanwhile, by words, which is
-//! defined where the memory model is `MPI_WIN_UNIFIED`: on all machines with coherent caches.
+//! The epoch in which the others may do so lasts as long as the window. Its owner reads and writes it meanwhile, by words, which is
+//! defined where the memory model is `MPI_WIN_UNIFIED`: on all machines with coherent caches. A library with the other model,
+//! `MPI_WIN_SEPARATE`, is refused: there even words of their own may not be stored by the owner while others put theirs.
 //!
 //! Source: MPI 3.1, chapter 11 (one-sided communication).
 
@@ -14,6 +15,44 @@ use mpi::ffi;
 use umbra_core::atomic::{AtomicU64, Ordering};
 
 use super::{Communicator, MpiError, check, count};
+
+/// What the library calls `MPI_WIN_SEPARATE`: the same in Open MPI and MPICH, whose bindings have no common name for it.
+const SEPARATE: c_int = 1;
+
+/// Why there is no window.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum WindowError {
+    /// A call that MPI refused.
+    Mpi(MpiError),
+    /// The library does not say how its windows behave, or says that what others put and what the owner loads are two memories.
+    Separate,
+}
+
+impl std::fmt::Display for WindowError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            WindowError::Mpi(error) => error.fmt(f),
+            WindowError::Separate => f.write_str(
+                "windows of this MPI library are not of the model MPI_WIN_UNIFIED, which messages by MPI_Put need: use mpi-slot",
+            ),
+        }
+    }
+}
+impl std::error::Error for WindowError {}
+
+impl From<MpiError> for WindowError {
+    fn from(error: MpiError) -> Self {
+        WindowError::Mpi(error)
+    }
+}
+
+const fn unified(model: Option<c_int>) -> Result<(), WindowError> {
+    match model {
+        None | Some(SEPARATE) => Err(WindowError::Separate),
+        Some(_) => Ok(()),
+    }
+}
 
 /// A window; as long as it is there, so is its memory. Forgotten rather than [freed](Self::free), it stays until the
 /// process ends.
@@ -30,8 +69,8 @@ impl Window {
     /// As many words of zeros at each process. All processes call this, with the same number, and it waits for all.
     ///
     /// # Errors
-    /// [`MpiError`].
-    pub fn allocate(world: &Communicator, words: usize) -> Result<Window, MpiError> {
+    /// [`WindowError`], the same at all processes if it is about the library.
+    pub fn allocate(world: &Communicator, words: usize) -> Result<Window, WindowError> {
         let call = "MPI_Win_allocate";
         let too_large = MpiError { call, code: -1 };
         let bytes = words.max(1).checked_mul(8).ok_or(too_large)?;
@@ -48,6 +87,7 @@ impl Window {
         check("MPI_Win_set_errhandler", unsafe { ffi::MPI_Win_set_errhandler(raw, returns) })?;
         let base = NonNull::new(base.cast::<AtomicU64>()).ok_or(MpiError { call, code: -1 })?;
         let window = Window { raw, base, words, alone: PhantomData };
+        unified(window.model()?)?;
         window.words().iter().for_each(|word| word.store(0, Ordering::Relaxed));
         // SAFETY: no other epoch of this process is open for the window.
         check("MPI_Win_lock_all", unsafe { ffi::MPI_Win_lock_all(0, raw) })?;
@@ -55,6 +95,16 @@ impl Window {
         // Nobody writes before everybody has written the zeros.
         world.gather(&[0])?;
         Ok(window)
+    }
+
+    /// Which memory model it has, if the library says so.
+    fn model(&self) -> Result<Option<c_int>, MpiError> {
+        let (mut value, mut found) = (std::ptr::null_mut::<c_int>(), 0);
+        let (key, place) = (ffi::MPI_WIN_MODEL as c_int, (&raw mut value).cast::<c_void>());
+        // SAFETY: a window of this process; the places are a pointer's and a flag's.
+        check("MPI_Win_get_attr", unsafe { ffi::MPI_Win_get_attr(self.raw, key, place, &raw mut found) })?;
+        // SAFETY: the value of this attribute is the address of a number, which stays as long as the window.
+        Ok(NonNull::new(value).filter(|_| found != 0).map(|model| unsafe { model.read() }))
     }
 
     /// Words of each process.
@@ -123,5 +173,20 @@ impl Window {
         check("MPI_Win_unlock_all", unsafe { ffi::MPI_Win_unlock_all(self.raw) })?;
         // SAFETY: nobody has a reference to its words any more, for the window is taken.
         check("MPI_Win_free", unsafe { ffi::MPI_Win_free(&raw mut self.raw) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_library_with_two_memories_is_refused_and_the_error_says_what_to_use() {
+        assert_eq!(unified(Some(SEPARATE)), Err(WindowError::Separate));
+        assert_eq!(unified(None), Err(WindowError::Separate), "nothing is promised then");
+        for other in [0, 2] {
+            assert_eq!(unified(Some(other)), Ok(()), "MPI_WIN_UNIFIED of Open MPI and of MPICH");
+        }
+        assert!(WindowError::Separate.to_string().ends_with("use mpi-slot"));
     }
 }
