@@ -1,7 +1,7 @@
 //! The tasks of a boundary exchange, with ranks as threads over one shared segment.
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
-use std::sync::{Arc, Barrier};
+use std::sync::{Arc, Barrier, Mutex};
 use std::time::{Duration, Instant};
 
 use umbra::boundary::{
@@ -608,7 +608,7 @@ fn processor_time() -> Duration {
 #[test]
 fn s42_ranks_that_wait_leave_the_processors_to_those_that_compute() {
     let mesh = Grid::new(shape(2, 4, 2), [4, 2, 1], [true; 3], 8);
-    let slow = Duration::from_secs(2);
+    let (slow, all) = (Duration::from_secs(2), Mutex::new(Duration::ZERO));
     job(&same(&mesh, 8), &[Field::DENSE], |rank, boundary, mut store| {
         let mut boundary = boundary.unwrap();
         mesh.owned_by(rank).for_each(|block| fill(&mesh, &mut store, block, 0, 1));
@@ -618,7 +618,9 @@ fn s42_ranks_that_wait_leave_the_processors_to_those_that_compute() {
             std::thread::sleep(slow);
         }
         boundary.exchange(&mut store.stage(0)).unwrap();
-        let used = processor_time() - before;
-        assert!(used < slow / 2, "rank {rank} has used {used:?} while it waited for {slow:?}");
+        *all.lock().unwrap() += processor_time() - before;
     });
+    // Of all eight together: if they did not give way they would use all processors for as long as they wait, be it one.
+    let all = all.into_inner().unwrap();
+    assert!(all < slow * 3 / 4, "ranks have used {all:?} while they waited for {slow:?}");
 }
