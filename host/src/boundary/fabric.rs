@@ -25,9 +25,12 @@ use crate::sys::segment::{Segment, SegmentError};
 /// Bytes of payload from which on the next message to the same rank goes past the caches: to take so many lines back from the
 /// receiver's cache takes longer.
 const LONG: u32 = 16 << 10;
-/// Bytes that are brought near before they are read. A message lies in one piece, so what is read next is known.
+/// Bytes of a long message that are brought near before they are read. It lies in one piece, so what is read next is known. Of a
+/// short one that would be lines of the next, which its sender would have to take back.
 const AHEAD: usize = 2048;
 const CACHE_LINE: usize = 64;
+/// Where a head says how many bytes of payload the message has.
+const PAYLOAD: usize = 24;
 
 /// One rank's end of a fabric.
 #[derive(Debug)]
@@ -37,8 +40,9 @@ pub struct Fabric {
     rank: u32,
     /// Stamps that were taken, of each rank and slot.
     taken: Vec<u64>,
-    /// Whether the last message to each rank was long.
+    /// Whether the last message to each rank was long, and the last one from it.
     long: Vec<bool>,
+    came_long: Vec<bool>,
     /// Of the extent: where slots begin, and how large each is.
     areas: usize,
     capacity: usize,
@@ -63,7 +67,7 @@ impl Fabric {
         let taken = vec![0; extent.ranks as usize * STAMPS as usize];
         let (areas, capacity) = (extent.areas(), extent.capacity());
         let long = vec![false; extent.ranks as usize];
-        let fabric = Fabric { taken, long, segment, extent, rank, areas, capacity };
+        let fabric = Fabric { taken, came_long: long.clone(), long, segment, extent, rank, areas, capacity };
         fabric.check(rank)?;
         Ok(fabric)
     }
@@ -198,7 +202,13 @@ impl Transport for Fabric {
         }
         let words = self.words(from, self.rank, slot, Place::Slot(0), 0, head.len().div_ceil(8))?;
         Self::load_bytes(words, head);
-        near(words.as_ptr_range().end.cast(), AHEAD);
+        // Whoever says more than there is has lines brought near for nothing.
+        let payload = words.get(PAYLOAD / 8).map_or(0, |word| u64::from_le(word.load(Ordering::Relaxed)));
+        let came_long = payload >= u64::from(LONG);
+        if came_long {
+            near(words.as_ptr_range().end.cast(), AHEAD);
+        }
+        self.came_long[from as usize] = came_long;
         Ok(true)
     }
 
@@ -211,7 +221,7 @@ impl Transport for Fabric {
     #[inline]
     fn read(&self, from: u32, slot: u32, place: Place, behind: usize, into: &mut [f64]) -> Result<(), TransportError> {
         let offset = self.offset(from, self.rank, slot, place, behind, into.len())?;
-        if size_of_val(into) <= AHEAD {
+        if self.came_long[from as usize] && size_of_val(into) <= AHEAD {
             near(self.segment.at(offset, 0)?.as_ptr().wrapping_add(AHEAD), size_of_val(into));
         }
         Ok(self.segment.read_values(offset, into)?)
