@@ -3,10 +3,14 @@
 //! Every body is a sequence of little-endian fields; lists are bounded by the frame. Texts are for people,
 //! numbers and statuses for programs.
 
+mod figures;
+
 use umbra_core::codec::{Reader, Short};
 use umbra_core::error::Status;
 use umbra_core::peer::{Peer, WorldRank};
 use umbra_core::time::Time;
+
+pub use self::figures::Figures;
 
 /// The operation numbers.
 pub mod ops {
@@ -51,6 +55,8 @@ pub mod ops {
     pub const LEAVE: Op = Op(0x0311);
     /// Agent or rank to launcher: it cannot go on ([`Failure`](super::Failure)).
     pub const FAILED: Op = Op(0x0312);
+    /// Anybody to agent: what a display shows of it ([`Figures`](super::Figures)).
+    pub const FIGURES: Op = Op(0x0313);
 }
 
 /// What kind of socket a descriptor of [`ops::LISTEN`] is.

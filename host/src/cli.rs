@@ -16,6 +16,7 @@ mod failure;
 #[cfg(feature = "firmware-log")]
 mod firmware_log;
 mod found;
+mod gather;
 mod group;
 mod interrupt;
 mod lookup;

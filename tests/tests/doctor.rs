@@ -1,8 +1,12 @@
-//! `umbra doctor` beside real agents, one of which was never started (s38, s40).
+//! `umbra doctor` and `umbra top` beside real agents, one of which was never started, hangs or is dead (s38, s40): what they tell is
+//! gathered by one chained call, and whoever it does not reach is asked alone.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may stop at the first surprise")]
 
 use std::process::Command;
+use std::time::Duration;
 
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
 use umbra_tests::rig::{self, ByHand};
 
 /// Exit code and words of the doctor.
@@ -36,4 +40,108 @@ fn s40_the_doctor_names_a_service_process_that_was_not_started_and_who_misses_it
     let (code, said) = found.expect("the agents never found each other");
     assert_eq!(code, Some(1), "no rank has come:\n{said}");
     assert_eq!(said.matches("no rank has come yet").count(), 2, "{said}");
+}
+
+/// What a tool says in JSON of a job whose agents have sockets.
+fn told(job: &ByHand, arguments: &[&str]) -> Value {
+    let output = Command::new(&rig::programs().0)
+        .args(arguments)
+        .args(["--timeout", "4s", "--json", "--config"])
+        .arg(job.config())
+        .arg("--secret")
+        .arg(job.secret())
+        .arg("--sockets")
+        .arg(job.directory())
+        .output()
+        .unwrap();
+    let words = String::from_utf8_lossy(&output.stderr).into_owned();
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {words}"))
+}
+
+/// Two agents with sockets, started with these options beside.
+fn with_sockets(name: &str, options: [&[&str]; 2]) -> ByHand {
+    let mut job = ByHand::new(name, 2);
+    let sockets = job.directory().to_str().unwrap().to_owned();
+    for (sp, options) in (0..).zip(options) {
+        job.start(sp, &[&["--sockets", &sockets, "--deadline-ms", "60000"], options].concat());
+    }
+    job
+}
+
+/// Asks again until it holds; a busy machine takes its time.
+fn until(what: &str, ask: impl Fn() -> Value, holds: impl Fn(&Value) -> bool) -> Value {
+    let mut last = Value::Null;
+    for _ in 0..60 {
+        last = ask();
+        if holds(&last) {
+            return last;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    panic!("{what}: {last:#}")
+}
+
+/// What is said of one service process.
+fn of<'v>(said: &'v Value, list: &str, sp: u64) -> &'v Value {
+    said[list].as_array().unwrap().iter().find(|one| one["service_process"] == sp).unwrap()
+}
+
+#[test]
+fn the_doctor_asks_by_one_call_and_alone_whom_that_does_not_reach() {
+    let mut job = with_sockets("doctor-call", [&[], &[]]);
+    let ask = |job: &ByHand| told(job, &["doctor"]);
+    let by_call = |said: &Value, sp| of(said, "agents", sp)["asked"] == "call";
+    let missing = |said: &Value, sp, what: &str| {
+        of(said, "agents", sp)["missing"].as_array().unwrap().iter().any(|line| line.as_str().unwrap().contains(what))
+    };
+    let said = until("both by one call", || ask(&job), |said| by_call(said, 0) && by_call(said, 1));
+    for sp in 0..2 {
+        assert!(missing(&said, sp, "no rank has come yet"), "{said:#}");
+        assert!(of(&said, "agents", sp)["passed_by"].is_null(), "{said:#}");
+    }
+
+    let second = Pid::from_child(job.agent(1));
+    kill_process(second, Signal::STOP).unwrap();
+    let said = until("the first by a call that leaves the hanging one out", || ask(&job), |said| by_call(said, 0));
+    let hangs = of(&said, "agents", 1);
+    assert_eq!((&hangs["answers"], &hangs["asked"]), (&Value::Bool(false), &Value::from("link")), "{said:#}");
+    assert!(hangs["error"].as_str().unwrap().contains("service process 1"), "{said:#}");
+    let why = hangs["passed_by"].as_str().unwrap();
+    assert!(why.contains("1 failed") && why.contains("the deadline passed"), "the call has found it, too:\n{said:#}");
+    kill_process(second, Signal::CONT).unwrap();
+    until("both by one call again", || ask(&job), |said| by_call(said, 0) && by_call(said, 1));
+
+    job.agent(1).kill().unwrap();
+    job.agent(1).wait().unwrap();
+    let said = until(
+        "who misses the dead one",
+        || ask(&job),
+        |said| by_call(said, 0) && missing(said, 0, "no link to service process 1"),
+    );
+    let dead = of(&said, "agents", 1);
+    assert!(dead["error"].as_str().unwrap().contains("service process 1 at"), "{said:#}");
+    assert_eq!(said["ok"], false);
+}
+
+#[test]
+fn an_agent_that_is_not_joined_is_asked_alone_and_misses_nothing_by_that() {
+    let job = with_sockets("doctor-alone", [&["--members", "4"], &["--members", "5"]]);
+    let said = until("one by the call", || told(&job, &["doctor"]), |said| of(said, "agents", 0)["asked"] == "call");
+    let other = of(&said, "agents", 1);
+    assert_eq!((&other["answers"], &other["asked"]), (&Value::Bool(true), &Value::from("link")), "{said:#}");
+    assert!(other["passed_by"].as_str().unwrap().contains("not among the members"), "{said:#}");
+}
+
+#[test]
+fn top_shows_the_figures_of_all_agents_by_one_call() {
+    let job = with_sockets("top-call", [&[], &[]]);
+    let ask = || told(&job, &["top", "--interval", "100ms"]);
+    let said =
+        until("both by one call", ask, |said| (0..2).all(|sp| of(said, "service_processes", sp)["asked"] == "call"));
+    for sp in 0..2 {
+        let one = of(&said, "service_processes", sp);
+        assert!(one["uptime_ms"].as_u64().unwrap() > 0 && one["links"].as_u64().unwrap() >= 1, "{said:#}");
+        // The second look itself crosses from host to host.
+        assert!(one["call_messages_per_second"].as_f64().unwrap() > 0.0, "{said:#}");
+    }
 }

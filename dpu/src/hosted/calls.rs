@@ -2,7 +2,8 @@
 //!
 //! The members have the [built-in functions](umbra::call::built_in), so a call over them wakes no rank: it is one message to
 //! this process and one back, however many they are. Nobody has to ask for them, so the thread begins with the first who
-//! does. It sleeps while no message comes, and looks for the dead a hundred times a second.
+//! does. What tools want to know of the process is told by a [function](umbra::call::tell) of the members, too, whose questions the
+//! thread that has the links answers. It sleeps while no message comes, and looks for the dead a hundred times a second.
 //!
 //! The places of all agents of a job are joined ([`border`]): what goes from one to another goes over the link between the
 //! two, by the thread that has the links, and an agent that hears from a place elsewhere makes its own.
@@ -14,6 +15,7 @@ use std::time::Duration;
 
 use umbra::admin::{self, Body as _, ops};
 use umbra::call::border::{self, Border, BorderError};
+use umbra::call::tell::Desk;
 use umbra::call::{Capacities, JoinError, Member, Outgoing, Shape, Station, StationError};
 use umbra::driver::{self, LinkId};
 use umbra::link::SendError;
@@ -84,6 +86,8 @@ pub(super) struct Calls {
     station: Station,
     residents: u16,
     pub(super) border: Border,
+    /// What others want to know of this process.
+    desk: Desk,
     /// Of a frame to another place.
     body: Vec<u8>,
     over: Arc<AtomicU32>,
@@ -107,6 +111,9 @@ impl Calls {
         shape.here().take(residents.into()).skip(1).try_for_each(house)?;
         member.serve_built_ins(VALUE_BYTES)?;
         member.serve_probe()?;
+        let rings = ringer.clone();
+        let desk = Desk::new(move || rings.ring());
+        member.serve_tell(desk.clone())?;
         let outgoing = Outgoing::new(move || ringer.ring());
         let border = Border::new(&station, Node(shape.first + u32::from(seats) - 1), outgoing.clone())?;
         member.put_out(outgoing);
@@ -116,7 +123,7 @@ impl Calls {
         let serve = move || while !member.serve_until(LONG, |_| ends.load(Ordering::Relaxed) != 0) {};
         let thread = thread::Builder::new().name("umbra-calls".to_owned()).spawn(serve).map_err(CallsError::Thread)?;
         let body = vec![0; Border::body_max(shape)];
-        Ok(Calls { station, residents, border, body, over, thread: Some(thread) })
+        Ok(Calls { station, residents, border, desk, body, over, thread: Some(thread) })
     }
 
     /// What whoever comes has to know, and the descriptor of the meeting place.
@@ -230,7 +237,9 @@ impl Process {
                 lost.push(link);
             }
         }
+        let asked = (!calls.desk.is_idle()).then(|| calls.desk.clone());
         self.calls = Some(calls);
+        any |= asked.is_some_and(|desk| desk.answer(|subject| self.knows(Op(subject))));
         lost.into_iter().for_each(|link| self.drop_link(LinkId(link.0)));
         any
     }
@@ -239,7 +248,7 @@ impl Process {
     pub(super) fn arm_calls(&self) -> bool {
         let Some(calls) = &self.calls else { return false };
         self.bell.arm();
-        !calls.border.is_idle()
+        !calls.border.is_idle() || !calls.desk.is_idle()
     }
 
     /// When messages that found an inbox full are tried again.

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use umbra::admin::ops;
+use umbra::admin::{Body as _, Figures, ops};
 use umbra::driver::LinkId;
 use umbra::job::grid;
 use umbra_core::codec::Reader;
@@ -25,12 +25,9 @@ const TEXT_MAX: usize = 60_000;
 impl Process {
     pub(super) fn on_question(&mut self, link: LinkId, op: Op, token: Token, body: &[u8]) {
         let answer = match op {
-            ops::STATUS => Ok(self.status().into_bytes()),
-            ops::GROUPS => Ok(self.groups().into_bytes()),
-            ops::DOCTOR => Ok(self.complaints().into_bytes()),
             ops::DUMP => self.dump(body),
             ops::LOOKUP => self.entry_of(body),
-            _ => Err(Status::Malformed),
+            _ => self.knows(op).ok_or(Status::Malformed),
         };
         match answer {
             Ok(mut body) => {
@@ -38,6 +35,36 @@ impl Process {
                 self.done(link, op, token, Status::Ok, &body);
             }
             Err(status) => self.done(link, op, token, status, &[]),
+        }
+    }
+
+    /// What it tells about itself, whether a tool asks over its link or by a call over all agents. `None`: nothing of that.
+    pub(super) fn knows(&mut self, op: Op) -> Option<Vec<u8>> {
+        match op {
+            ops::STATUS => Some(self.status().into_bytes()),
+            ops::GROUPS => Some(self.groups().into_bytes()),
+            ops::DOCTOR => Some(self.complaints().into_bytes()),
+            ops::FIGURES => Some(self.figures().to_body()),
+            _ => None,
+        }
+    }
+
+    fn figures(&mut self) -> Figures {
+        let served = self.machines.agent.serve().counters();
+        let group = self.machines.agent.group();
+        let crossed = self.calls.as_ref().map(|calls| calls.border.crossings()).unwrap_or_default();
+        Figures {
+            uptime_ms: umbra::driver::now().since(self.started).0 / 1_000_000,
+            ranks: group.connected().count() as u64,
+            links: self.links.len() as u64,
+            groups: group.counters().groups,
+            groups_full: group.counters().full,
+            reads: self.progress.reads + self.for_ranks.0,
+            read_bytes: self.progress.bytes + self.for_ranks.1,
+            served: served.served,
+            served_bytes: served.bytes,
+            call_messages: crossed.sent + crossed.received,
+            wakeups: self.driver.wakeups(),
         }
     }
 

@@ -54,6 +54,7 @@ mod sleep;
 mod station;
 mod storage;
 pub mod stream;
+pub mod tell;
 #[cfg(feature = "typed")]
 pub mod typed;
 

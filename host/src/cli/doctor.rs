@@ -6,13 +6,15 @@ use clap::Args;
 use serde::Serialize;
 use umbra::admin::ops;
 
+use super::gather::{Agents, Told};
 use super::reach::Reach;
 use super::table::{Set, Table};
 use super::{Done, Failure, Out, paint, print_json};
 
 /// Find out what a job is waiting for: agents that do not answer, links and ranks that are missing.
 ///
-/// Every agent of the job is asked; the exit code is 0 only if all of them answer and miss nothing.
+/// One chained call gathers what all agents of the job say, if one of them is on this machine; agents that it does not reach are
+/// asked by themselves. The exit code is 0 only if all of them answer and miss nothing.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Doctor {
@@ -36,6 +38,11 @@ struct Finding {
     dpu: String,
     address: String,
     answers: bool,
+    /// `call` if the call over all agents brought its answer, `link` if it was asked by itself.
+    asked: &'static str,
+    /// Why the call did not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    passed_by: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
     missing: Vec<String>,
@@ -49,20 +56,19 @@ struct Object<'a> {
 
 impl Doctor {
     pub(crate) fn execute(&self, out: Out<'_>) -> Done {
-        let (mut asker, job) = self.reach.connect()?;
-        let answers = asker.call_all(ops::DOCTOR, &[], self.reach.patience()).map_err(Failure::failed)?;
-        let per_dpu = job.service_processes_per_dpu().max(1);
-        let findings: Vec<Finding> = asker
-            .targets()
-            .zip(answers)
-            .map(|(target, answer)| {
-                let dpu = job.dpus().nth((target.sp.0 / per_dpu) as usize).map(|(name, _)| name.to_owned());
+        let mut agents = Agents::new(self.reach.site()?, self.reach.patience());
+        let told = agents.ask(ops::DOCTOR)?;
+        let findings: Vec<Finding> = told
+            .into_iter()
+            .map(|Told { target, answer, passed_by }| {
                 let lines = answer.as_deref().map(|text| String::from_utf8_lossy(text).into_owned());
                 Finding {
                     service_process: target.sp.0,
-                    dpu: dpu.unwrap_or_default(),
+                    dpu: agents.site.dpu(target.sp),
                     address: target.address.to_string(),
                     answers: answer.is_ok(),
+                    asked: if passed_by.is_none() { "call" } else { "link" },
+                    passed_by,
                     error: answer.as_ref().err().map(ToString::to_string),
                     missing: lines.unwrap_or_default().lines().map(clean).filter(|line| !line.is_empty()).collect(),
                 }
@@ -89,12 +95,14 @@ fn show(out: Out<'_>, findings: &[Finding], ok: bool) -> Result<(), Failure> {
         ("DPU", Set::Left),
         ("address", Set::Left),
         ("answers", Set::Left),
+        ("asked by", Set::Left),
         ("misses", Set::Right),
     ]);
     for finding in findings {
         let misses = if finding.answers { finding.missing.len().to_string() } else { "–".to_owned() };
         let answers = if finding.answers { "yes" } else { "no" }.to_owned();
-        table.row([finding.service_process.to_string(), finding.dpu.clone(), finding.address.clone(), answers, misses]);
+        let (dpu, address, asked) = (finding.dpu.clone(), finding.address.clone(), finding.asked.to_owned());
+        table.row([finding.service_process.to_string(), dpu, address, answers, asked, misses]);
     }
     table.print(out)?;
     writeln!(out)?;

@@ -38,6 +38,22 @@ pub(crate) struct Reach {
     timeout: Lapse,
 }
 
+/// A job whose agents can be asked.
+pub(crate) struct Site {
+    pub(crate) job: Job,
+    pub(crate) secret: Secret,
+    /// All of its agents.
+    pub(crate) targets: Vec<Target>,
+}
+
+impl Site {
+    /// The name of the DPU on which a service process is.
+    pub(crate) fn dpu(&self, sp: Sp) -> String {
+        let per_dpu = self.job.service_processes_per_dpu().max(1);
+        self.job.dpus().nth((sp.0 / per_dpu) as usize).map(|(name, _)| name.to_owned()).unwrap_or_default()
+    }
+}
+
 /// What was found.
 struct Place {
     config: PathBuf,
@@ -54,6 +70,12 @@ impl Reach {
 
     /// Links to all agents that are there, and the job that they belong to.
     pub(crate) fn connect(&self) -> Result<(Asker, Job), Failure> {
+        let Site { job, secret, targets } = self.site()?;
+        Ok((Asker::connect(secret, targets, self.timeout).map_err(Failure::failed)?, job))
+    }
+
+    /// The job, and where its agents are.
+    pub(crate) fn site(&self) -> Result<Site, Failure> {
         let place = self.place()?;
         let platform = Platform::read(&place.config).map_err(Failure::failed)?;
         let all: Vec<String> = platform.dpu_names().into_iter().map(str::to_owned).collect();
@@ -64,8 +86,13 @@ impl Reach {
             let unix = place.sockets.as_deref().map(|sockets| socket_path(sockets, sp)).filter(|path| path.exists());
             Some(Target { sp, address: unix.map_or(tcp, Address::Unix) })
         });
-        let asker = Asker::connect(secret, targets.collect(), self.timeout).map_err(Failure::failed)?;
-        Ok((asker, job))
+        let targets = targets.collect();
+        Ok(Site { job, secret, targets })
+    }
+
+    /// Whether the command line names a job; otherwise the one that runs here is meant.
+    pub(crate) const fn is_named(&self) -> bool {
+        self.job.is_some() || self.config.is_some() || self.secret.is_some()
     }
 
     fn place(&self) -> Result<Place, Failure> {

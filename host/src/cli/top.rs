@@ -1,5 +1,6 @@
-//! `umbra top`: pools, channels, streams and who uses them, as they change.
+//! `umbra top`: pools, channels, streams and who uses them, and the agents of the job, as they change.
 
+mod agents;
 mod live;
 mod row;
 mod screen;
@@ -15,12 +16,16 @@ use clap::Args;
 use umbra::quantity::parse_lapse;
 use umbra_core::time::Lapse;
 
+use super::reach::Reach;
 use super::{Done, Failure, Out, paint, print_json};
+use agents::Watched;
 use seen::Seen;
 use view::View;
 
-/// Watch pools, channels, streams, and the processes that use them or wait for them.
+/// Watch pools, channels, streams, the processes that use them or wait for them, and the service processes of the job.
 ///
+/// The job is the one that is named, else the only one of yours that runs here; the figures of all its service processes are
+/// gathered by one chained call.
 /// Looking changes nothing, and holds up nobody. Rates are those between the last two looks. Keys: q ends it, the arrows
 /// choose a table and a row, s and S the column that a table is sorted by, r turns the order round, the space bar stops the
 /// clock.
@@ -36,6 +41,8 @@ pub(crate) struct Top {
     /// Look twice, print one JSON object, and end
     #[arg(long, conflicts_with = "once")]
     json: bool,
+    #[command(flatten)]
+    reach: Reach,
     /// Look for pools in this folder
     #[arg(long, value_name = "FOLDER", default_value = "/dev/shm")]
     folder: PathBuf,
@@ -50,6 +57,8 @@ const EXAMPLES: &str = paint::examples!(
 
 /// The shortest time between two looks: each goes through the descriptors of all processes of this user.
 const SHORTEST: Duration = Duration::from_millis(50);
+/// How long agents may keep a live view waiting.
+const GLANCE: Lapse = Lapse::from_millis(500);
 
 impl Top {
     pub(crate) fn execute(&self, out: Out<'_>) -> Done {
@@ -61,11 +70,14 @@ impl Top {
             if !std::io::stdout().is_terminal() {
                 return Err(Failure::usage("standard output is no terminal: use --once or --json"));
             }
-            return live::watch(&self.folder, interval);
+            // Whoever waits for an agent that hangs answers no key meanwhile.
+            let patience = self.reach.patience().min(GLANCE);
+            return live::watch(&self.folder, Watched::new(&self.reach, patience), interval);
         }
-        let before = Seen::look(&self.folder)?;
+        let mut watched = Watched::new(&self.reach, self.reach.patience());
+        let before = Seen::look(&self.folder, &mut watched)?;
         std::thread::sleep(interval);
-        let view = View::of(&Seen::look(&self.folder)?, Some(&before));
+        let view = View::of(&Seen::look(&self.folder, &mut watched)?, Some(&before));
         if self.json {
             print_json(out, &view)?;
         } else {

@@ -140,6 +140,14 @@ impl ByHand {
         );
     }
 
+    /// The agent that was started as the how-manieth.
+    ///
+    /// # Panics
+    /// If there were fewer.
+    pub fn agent(&mut self, which: usize) -> &mut Child {
+        &mut self.agents.0[which]
+    }
+
     /// Ends the agents as a user would; nothing of the job may be left.
     ///
     /// # Panics

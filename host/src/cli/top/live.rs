@@ -10,6 +10,7 @@ use signal_hook::iterator::Signals;
 use umbra::quantity::Nanos;
 
 use super::super::Done;
+use super::agents::Watched;
 use super::screen::{Next, Screen};
 use super::seen::Seen;
 use super::view::View;
@@ -36,9 +37,9 @@ impl Drop for Taken {
 }
 
 /// Shows what there is, until the user or a signal ends it.
-pub(super) fn watch(folder: &Path, interval: Duration) -> Done {
+pub(super) fn watch(folder: &Path, mut watched: Watched<'_>, interval: Duration) -> Done {
     // What fails for good is said on a terminal that nobody draws on.
-    let mut before = Seen::look(folder)?;
+    let mut before = Seen::look(folder, &mut watched)?;
     let has_colors = anstream::stdout().current_choice() != anstream::ColorChoice::Never;
     let mut screen = Screen::new(has_colors);
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
@@ -70,7 +71,7 @@ pub(super) fn watch(folder: &Path, interval: Duration) -> Done {
         }
         next = Instant::now() + interval;
         if !screen.is_stopped {
-            let now = Seen::look(folder)?;
+            let now = Seen::look(folder, &mut watched)?;
             view = View::of(&now, Some(&before));
             before = now;
         }

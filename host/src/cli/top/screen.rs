@@ -1,4 +1,4 @@
-//! The view on a terminal: four tables one above the other, and the keys that change how they are shown.
+//! The view on a terminal: five tables one above the other, and the keys that change how they are shown.
 
 use ratatui::Frame;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
@@ -12,7 +12,7 @@ use super::row::Section;
 
 const KEYS: &str = " q end   arrows table, row   s S sort by   r turn round   space stop";
 /// How many tables there are.
-const TABLES: usize = 4;
+const TABLES: usize = 5;
 
 /// Whether the view goes on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -188,7 +188,7 @@ mod tests {
         let columns = &[("pool", Set::Left), ("alloc/s", Set::Right)];
         let empty = |title| Section { title, columns, rows: Vec::new() };
         let pools = Section { title: "pools", columns, rows: vec![pool("sums", 5.0), pool("maps", 12_345.0)] };
-        [pools, empty("channels"), empty("streams"), empty("processes")]
+        [pools, empty("channels"), empty("streams"), empty("processes"), empty("agents")]
     }
 
     fn drawn(screen: &mut Screen, width: u16, height: u16) -> Vec<String> {
@@ -215,8 +215,9 @@ mod tests {
             " channels 0 ────────────────────────────",
             " streams 0 ─────────────────────────────",
             " processes 0 ───────────────────────────",
+            " agents 0 ──────────────────────────────",
         ];
-        assert_eq!(shown[..8], expected);
+        assert_eq!(shown[..9], expected);
         assert!(shown[11].starts_with(" q end   arrows"), "{shown:?}");
     }
 
@@ -239,7 +240,7 @@ mod tests {
         assert_eq!((screen.chosen, screen.tables[1].row), (1, 0));
         press(&mut screen, KeyCode::Left);
         press(&mut screen, KeyCode::Left);
-        assert_eq!(screen.chosen, 3);
+        assert_eq!(screen.chosen, 4);
         assert_eq!(press(&mut screen, KeyCode::Char('q')), Next::End);
         let interrupt = KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL);
         assert_eq!(screen.on_key(interrupt), Next::End);
@@ -251,8 +252,8 @@ mod tests {
         for (width, height) in [(1, 1), (3, 2), (10, 3), (200, 4), (2, 60)] {
             drawn(&mut Screen::new(true), width, height);
         }
-        assert_eq!(share(20, [30, 1, 1, 1], 0), [17, 1, 1, 1]);
-        assert_eq!(share(20, [30, 30, 30, 30], 2), [5, 5, 5, 5]);
-        assert_eq!(share(22, [30, 4, 30, 30], 3), [5, 4, 5, 8]);
+        assert_eq!(share(20, [30, 1, 1, 1, 1], 0), [16, 1, 1, 1, 1]);
+        assert_eq!(share(20, [30, 30, 30, 30, 30], 2), [4, 4, 4, 4, 4]);
+        assert_eq!(share(22, [30, 1, 30, 30, 30], 3), [4, 1, 4, 9, 4]);
     }
 }

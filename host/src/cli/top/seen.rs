@@ -1,4 +1,4 @@
-//! One look at everything that processes of this user share.
+//! One look at everything that processes of this user share, and at the agents of their job.
 
 use std::path::Path;
 use std::time::Instant;
@@ -8,6 +8,7 @@ use umbra::pool::{Pool, list_in};
 use umbra::stream::{self, Snapshot as Streams};
 
 use super::super::{Failure, pool};
+use super::agents::{SeenAgent, Watched};
 
 /// What there was at one moment; what went away while it was looked for is left out.
 #[derive(Debug)]
@@ -16,6 +17,7 @@ pub(super) struct Seen {
     pub(super) pools: Vec<SeenPool>,
     pub(super) channels: Vec<(String, Channel)>,
     pub(super) streams: Vec<(String, Streams)>,
+    pub(super) agents: Vec<SeenAgent>,
 }
 
 /// A pool that has a name.
@@ -28,7 +30,7 @@ pub(super) struct SeenPool {
 }
 
 impl Seen {
-    pub(super) fn look(folder: &Path) -> Result<Seen, Failure> {
+    pub(super) fn look(folder: &Path, watched: &mut Watched<'_>) -> Result<Seen, Failure> {
         let look = |name: String| {
             let pool = Pool::inspect(folder, &name).ok()?;
             let (instance, uses, is_awaited) = (pool.instance(), pool.uses(), pool.is_awaited());
@@ -38,6 +40,7 @@ impl Seen {
         let pools = list_in(folder).map_err(Failure::failed)?.into_iter().filter_map(look).collect();
         let channels = channel::find()?.into_iter().filter_map(|at| Some((at.to_string(), Channel::at(at).ok()?)));
         let streams = stream::find()?.into_iter().filter_map(|at| Some((at.to_string(), Streams::at(at).ok()?)));
-        Ok(Seen { at, pools, channels: channels.collect(), streams: streams.collect() })
+        let (channels, streams) = (channels.collect(), streams.collect());
+        Ok(Seen { at, pools, channels, streams, agents: watched.look()? })
     }
 }

@@ -9,6 +9,7 @@ use umbra::stream::{Class, Stage};
 
 use super::super::table::{Set, Table};
 use super::super::{Out, channel, paint, pool, stream};
+use super::agents::{self, AgentRow};
 use super::row::{Cell, Section};
 use super::seen::Seen;
 
@@ -66,10 +67,11 @@ pub(super) struct View {
     channels: Vec<ChannelRow>,
     streams: Vec<StreamRow>,
     processes: Vec<ProcessRow>,
+    service_processes: Vec<AgentRow>,
 }
 
 /// Times a second, of what a counter said before and says now; one that began anew counts from zero.
-fn per_second(now: u64, before: Option<u64>, seconds: Option<f64>) -> Option<f64> {
+pub(super) fn per_second(now: u64, before: Option<u64>, seconds: Option<f64>) -> Option<f64> {
     let seconds = seconds.filter(|seconds| *seconds > 0.0)?;
     // What is new has counted since it was made, which was after the look before.
     Some(now.saturating_sub(before.unwrap_or(0)) as f64 / seconds)
@@ -114,12 +116,14 @@ impl View {
             }
         });
         let (pools, channels, streams) = (pools.collect(), channels.collect(), streams.collect());
-        View { seconds, processes: processes(seen), pools, channels, streams }
+        let service_processes = agents::rows(&seen.agents, before.map_or(&[], |before| &before.agents));
+        View { seconds, processes: processes(seen), pools, channels, streams, service_processes }
     }
 
     /// The tables that are shown.
-    pub(super) fn sections(&self) -> [Section; 4] {
-        [self.pool_section(), self.channel_section(), self.stream_section(), self.process_section()]
+    pub(super) fn sections(&self) -> [Section; 5] {
+        let agents = agents::section(&self.service_processes);
+        [self.pool_section(), self.channel_section(), self.stream_section(), self.process_section(), agents]
     }
 
     fn pool_section(&self) -> Section {
