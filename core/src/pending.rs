@@ -107,7 +107,7 @@ impl<S> Pending<S> {
     ///
     /// # Errors
     /// [`Full`] with the value; an answer or an expiry makes a retry worth while.
-    #[inline]
+    #[inline(always)]
     pub fn begin<T>(&mut self, value: T, deadline: Time) -> Result<Id<T>, Full<T>>
     where
         S: AsRef<[Request<T>]> + AsMut<[Request<T>]>,
@@ -120,7 +120,9 @@ impl<S> Pending<S> {
         request.value = Some(value);
         let id = Id::new(index, request.generation);
         self.len += 1;
-        self.rise(place);
+        if place > 0 {
+            self.rise(place);
+        }
         Ok(id)
     }
 
@@ -143,7 +145,7 @@ impl<S> Pending<S> {
     ///
     /// # Errors
     /// [`Stale`] if it has ended already.
-    #[inline]
+    #[inline(always)]
     pub fn end<T>(&mut self, id: Id<T>) -> Result<(), Stale>
     where
         S: AsRef<[Request<T>]> + AsMut<[Request<T>]>,
@@ -309,7 +311,6 @@ impl<S> Pending<S> {
         all[at_b as usize].place = a;
     }
 
-    #[inline]
     fn rise<T>(&mut self, mut place: u32)
     where
         S: AsRef<[Request<T>]> + AsMut<[Request<T>]>,

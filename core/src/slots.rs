@@ -102,7 +102,7 @@ impl<S> Slots<S> {
     ///
     /// # Errors
     /// [`Full`] with the value; a release makes a retry worth while.
-    #[inline]
+    #[inline(always)]
     pub fn take<T>(&mut self, value: T) -> Result<Id<T>, Full<T>>
     where
         S: AsRef<[Slot<T>]> + AsMut<[Slot<T>]>,
@@ -114,7 +114,7 @@ impl<S> Slots<S> {
     ///
     /// # Errors
     /// [`Full`] with the value if the slot is taken or does not exist.
-    #[inline]
+    #[inline(always)]
     pub fn take_at<T>(&mut self, index: u32, value: T) -> Result<Id<T>, Full<T>>
     where
         S: AsRef<[Slot<T>]> + AsMut<[Slot<T>]>,
@@ -174,9 +174,33 @@ impl<S> Slots<S> {
     where
         S: AsRef<[Slot<T>]> + AsMut<[Slot<T>]>,
     {
+        let value = self.slot_mut(id)?.value.take().ok_or(Stale)?;
+        self.free(id);
+        Ok(value)
+    }
+
+    /// As [`remove`](Self::remove), for whoever does not need the value any more: it is not moved.
+    ///
+    /// # Errors
+    /// [`Stale`] if the value is gone.
+    #[inline]
+    pub fn discard<T>(&mut self, id: Id<T>) -> Result<(), Stale>
+    where
+        S: AsRef<[Slot<T>]> + AsMut<[Slot<T>]>,
+    {
+        self.slot_mut(id)?.value = None;
+        self.free(id);
+        Ok(())
+    }
+
+    /// Puts the slot of an id, whose value was taken out, in front of the free ones.
+    #[inline]
+    fn free<T>(&mut self, id: Id<T>)
+    where
+        S: AsRef<[Slot<T>]> + AsMut<[Slot<T>]>,
+    {
         let head = self.head;
-        let slot = self.slot_mut(id)?;
-        let value = slot.value.take().ok_or(Stale)?;
+        let Some(slot) = self.slots.as_mut().get_mut(id.index() as usize) else { return };
         slot.count = 0;
         slot.generation = slot.generation.next();
         slot.prev = NIL;
@@ -186,7 +210,6 @@ impl<S> Slots<S> {
         }
         self.head = id.index();
         self.len -= 1;
-        Ok(value)
     }
 
     /// The value, if it is still there.

@@ -130,12 +130,16 @@ impl World {
         }
     }
 
-    fn get(&mut self, asker: usize, at: u64, len: u64, patience: u64) {
+    fn get(&mut self, asker: usize, at: u64, len: u64, patience: u64, now: bool) {
         let tag = self.next;
         self.next += 1;
         let deadline = Time(self.now.0 + patience);
         let get = Get { owner: rank(), via: Link(0), address: BASE + at, len, deadline, tag, region: None };
-        if self.askers[asker].get(get).is_ok() {
+        let asked = if now { self.askers[asker].get_now(&get) } else { None };
+        if let Some(question) = asked {
+            self.to[asker].push_back(emit(&question.frame()));
+        }
+        if asked.is_some() || self.askers[asker].get(get).is_ok() {
             self.reads.insert(tag, (at, vec![0xEE; len as usize], false));
         }
         self.pump_asker(asker);
@@ -156,10 +160,14 @@ impl World {
         assert!(self.ended.insert(tag, outcome).is_none(), "read {tag} ended twice");
     }
 
-    /// The server takes one frame of one link.
-    fn server_hears(&mut self, n: usize) {
+    /// The server takes one frame of one link; `now`: its engine copies at once what may be copied at once.
+    fn server_hears(&mut self, n: usize, now: bool) {
         let Some(bytes) = self.to[n].pop_front() else { return };
         let frame = Frame::parse(&bytes).unwrap();
+        if now && let Some(answer) = self.serve_now(n, &frame) {
+            self.from[n].push_back(answer);
+            return self.server_polls(3);
+        }
         match self.serve.on_frame(Link(n as u32), &frame) {
             Reply::Answer(answer) => self.from[n].push_back(emit(&answer.frame())),
             Reply::Copy(copy) => self.copies.push(copy),
@@ -172,6 +180,20 @@ impl World {
             Reply::Later => {}
         }
         self.server_polls(3);
+    }
+
+    fn serve_now(&mut self, n: usize, frame: &Frame<'_>) -> Option<Vec<u8>> {
+        let World { serve, memory, attached, landings, forbidden, .. } = self;
+        let answer = serve.read_now(Link(n as u32), frame, |piece| {
+            let key = attached.get(&piece.place).copied();
+            assert!(key.is_some() && key != *forbidden, "a copy from a region whose revocation was answered");
+            assert_eq!(piece.address, BASE + piece.offset);
+            assert!(piece.len <= STEP, "a step is short");
+            let source = &memory[piece.offset as usize..(piece.offset + piece.len) as usize];
+            landings[n][piece.landing as usize..(piece.landing + piece.len) as usize].copy_from_slice(source);
+            Some(Status::Ok)
+        });
+        answer.map(|answer| emit(&answer.frame()))
     }
 
     fn server_polls(&mut self, most: usize) {
@@ -272,7 +294,7 @@ impl World {
             if idle && self.ended.len() == self.reads.len() && !self.revoking {
                 return;
             }
-            (0..=ASKERS).for_each(|n| self.server_hears(n));
+            (0..=ASKERS).for_each(|n| self.server_hears(n, n % 2 == 0));
             self.copy(0);
             self.server_polls(4);
             (0..=ASKERS).for_each(|n| self.asker_hears(n));
@@ -290,8 +312,8 @@ fn emit(frame: &Frame<'_>) -> Vec<u8> {
 
 #[derive(Clone, Debug)]
 enum Step {
-    Get { asker: usize, at: u64, len: u64, patience: u64 },
-    Serve(usize),
+    Get { asker: usize, at: u64, len: u64, patience: u64, now: bool },
+    Serve(usize, bool),
     Copy(usize),
     Hear(usize),
     Revoke,
@@ -301,10 +323,10 @@ enum Step {
 fn step() -> impl Strategy<Value = Step> {
     let len = prop_oneof![3 => 1u64..64, 2 => 1u64..3 * SLOT, 1 => Just(MEMORY)];
     prop_oneof![
-        3 => (0..ASKERS, 0u64..90_000, len, prop_oneof![Just(1_000_000u64), 1u64..60]).prop_map(
-            |(asker, at, len, patience)| Step::Get { asker, at, len: len.min(MEMORY - at), patience }
+        3 => (0..ASKERS, 0u64..90_000, len, prop_oneof![Just(1_000_000u64), 1u64..60], any::<bool>()).prop_map(
+            |(asker, at, len, patience, now)| Step::Get { asker, at, len: len.min(MEMORY - at), patience, now }
         ),
-        6 => (0..=ASKERS).prop_map(Step::Serve),
+        6 => (0..=ASKERS, any::<bool>()).prop_map(|(n, now)| Step::Serve(n, now)),
         6 => any::<usize>().prop_map(Step::Copy),
         6 => (0..=ASKERS).prop_map(Step::Hear),
         1 => Just(Step::Revoke),
@@ -324,8 +346,8 @@ proptest! {
         world.export();
         for step in steps {
             match step {
-                Step::Get { asker, at, len, patience } => world.get(asker, at, len, patience),
-                Step::Serve(n) => world.server_hears(n),
+                Step::Get { asker, at, len, patience, now } => world.get(asker, at, len, patience, now),
+                Step::Serve(n, now) => world.server_hears(n, now),
                 Step::Copy(which) => world.copy(which),
                 Step::Hear(n) => world.asker_hears(n),
                 Step::Revoke => {
@@ -357,9 +379,9 @@ fn a_server_that_dies_fails_every_read_that_was_asked_of_it() {
     let mut world = World::new(true);
     world.export();
     for n in 0..6 {
-        world.get(0, n * 1000, 50_000, 1_000_000);
+        world.get(0, n * 1000, 50_000, 1_000_000, false);
     }
-    (0..4).for_each(|_| world.server_hears(0));
+    (0..4).for_each(|_| world.server_hears(0, false));
     world.askers[0].on_gone(Link(0));
     world.pump_asker(0);
     assert_eq!(world.ended.len(), 6);
@@ -371,11 +393,11 @@ fn a_server_that_dies_fails_every_read_that_was_asked_of_it() {
 fn an_owner_that_dies_ends_the_reads_of_its_memory_with_owner_gone() {
     let mut world = World::new(true);
     world.export();
-    world.server_hears(ASKERS);
-    world.get(0, 0, MEMORY, 1_000_000);
-    world.server_hears(0);
+    world.server_hears(ASKERS, false);
+    world.get(0, 0, MEMORY, 1_000_000, false);
+    world.server_hears(0, false);
     world.asker_hears(0);
-    (0..4).for_each(|_| world.server_hears(0));
+    (0..4).for_each(|_| world.server_hears(0, false));
     assert_eq!(world.copies.len(), 1, "a step is under way");
     world.serve.on_gone(RANK_LINK);
     world.server_polls(10);
@@ -386,7 +408,7 @@ fn an_owner_that_dies_ends_the_reads_of_its_memory_with_owner_gone() {
     }
     world.settle();
     assert_eq!(world.ended[&0], Err(ReadError::Refused(Status::OwnerGone)));
-    world.get(1, 0, 1, 1_000_000);
+    world.get(1, 0, 1, 1_000_000, false);
     world.settle();
     assert_eq!(world.ended[&1], Err(ReadError::Refused(Status::OwnerGone)));
 }
@@ -395,12 +417,12 @@ fn an_owner_that_dies_ends_the_reads_of_its_memory_with_owner_gone() {
 fn a_large_read_of_one_asker_does_not_hold_up_another() {
     let mut world = World::new(true);
     world.export();
-    world.server_hears(ASKERS);
+    world.server_hears(ASKERS, false);
     for n in 0..2 {
-        world.get(n, 0, SLOT, 1_000_000);
-        world.server_hears(n);
+        world.get(n, 0, SLOT, 1_000_000, false);
+        world.server_hears(n, false);
         world.asker_hears(n);
-        world.server_hears(n);
+        world.server_hears(n, false);
     }
     let turns: Vec<u32> = (0..2).map(|at| world.copies[at].link.0).collect();
     assert_eq!(turns, [0, 1], "the askers take turns step by step");
@@ -410,15 +432,15 @@ fn a_large_read_of_one_asker_does_not_hold_up_another() {
 fn credits_bound_what_an_asker_has_outstanding() {
     let mut world = World::new(true);
     world.export();
-    world.server_hears(ASKERS);
-    world.get(0, 0, MEMORY, 1_000_000);
-    world.server_hears(0);
+    world.server_hears(ASKERS, false);
+    world.get(0, 0, MEMORY, 1_000_000, false);
+    world.server_hears(0, false);
     world.asker_hears(0);
     assert_eq!(world.to[0].len(), SLOTS as usize, "one request a slot");
     // A peer that does not keep to its credit is refused, whatever it asks.
     let again: Vec<Vec<u8>> = world.to[0].iter().cloned().collect();
     world.to[0].extend(again);
-    (0..2 * SLOTS).for_each(|_| world.server_hears(0));
+    (0..2 * SLOTS).for_each(|_| world.server_hears(0, false));
     let refused = world.from[0]
         .iter()
         .filter(|bytes| matches!(Frame::parse(bytes).unwrap(), Frame::Done { status: Status::Full, .. }));

@@ -97,17 +97,30 @@ impl MemoryServer {
         let mut served = 0;
         while let Some(cell) = self.lane.receive() {
             let Ok(frame) = cell.frame() else { panic!("the asker sends frames") };
-            match self.serve.on_frame(ASKER, &frame) {
-                Reply::Copy(copy) => served += self.copy(copy),
-                Reply::Answer(answer) => self.answer(&answer),
-                Reply::Later => break,
-                Reply::Store(..) | Reply::Attach(_) => panic!("the asker only reads"),
+            match self.serve.read_now(ASKER, &frame, |piece| Some(self.sources.land(piece, &self.landing))) {
+                Some(answer) => {
+                    self.answer(&answer);
+                    served += 1;
+                }
+                None if self.take_up(&frame) => {}
+                None => break,
             }
         }
         match self.serve.poll() {
             Some(action) => served + self.go_on(action),
             None => served,
         }
+    }
+
+    /// What is not a short read: true if more may be taken before others have their turn.
+    #[inline(never)]
+    fn take_up(&mut self, frame: &Frame<'_>) -> bool {
+        match self.serve.on_frame(ASKER, frame) {
+            Reply::Answer(answer) => self.answer(&answer),
+            Reply::Later => return false,
+            Reply::Copy(_) | Reply::Store(..) | Reply::Attach(_) => panic!("the asker only reads, into its landing"),
+        }
+        true
     }
 
     #[inline(never)]

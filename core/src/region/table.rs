@@ -136,6 +136,19 @@ impl<S: AsRef<[Entry]> + AsMut<[Entry]>> Regions<S> {
         Ok(Held { place: place as u32, tenancy: entry.tenancy, key: span.key, address })
     }
 
+    /// Whether `asker` may touch a span now, with its place and region: for a copy that ends before anything else is
+    /// asked of this table, and so needs no hold.
+    ///
+    /// # Errors
+    /// [`HoldError`].
+    #[inline]
+    pub fn may(&self, span: Span, right: Access, asker: Sp) -> Result<(usize, &Region), HoldError> {
+        let place = self.locate(span.key).ok_or(HoldError::UnknownRegion)?;
+        let entry = self.entries.as_ref().get(place).ok_or(HoldError::UnknownRegion)?;
+        check(entry, span, right, asker)?;
+        Ok((place, &entry.region))
+    }
+
     /// The live region of `owner` that covers its address `address`.
     ///
     /// # Errors

@@ -242,7 +242,13 @@ impl Process {
             tag: wanted.tag,
             region: None,
         };
-        self.machines.agent.reader().get(get).map(|_| ()).map_err(|_| Status::Full)
+        match self.machines.agent.reader().get_now(&get) {
+            Some(question) => {
+                self.send(via, &question.frame());
+                Ok(())
+            }
+            None => self.machines.agent.reader().get(get).map(|_| ()).map_err(|_| Status::Full),
+        }
     }
 
     /// A read has ended: `way` tells how its bytes came.

@@ -114,6 +114,7 @@ impl Process {
                 any = true;
                 let now = umbra::driver::now();
                 match cell.frame() {
+                    Ok(frame) if self.read_now(link, &frame) => {}
                     Ok(frame) if is_access(frame.op()) => {
                         match self.machines.agent.on_frame(Link(link.0), &frame, now) {
                             Incoming::Serve(reply) => self.carry_out(reply, None),

@@ -49,6 +49,25 @@ impl Process {
         }
     }
 
+    /// Answers a frame that asks for a short read of memory that this process reaches itself; false if it is another.
+    pub(super) fn read_now(&mut self, link: LinkId, frame: &Frame<'_>) -> bool {
+        let Process { machines, sources, rdma, links, .. } = self;
+        let Some(landing) = links.get(&link).and_then(|linked| linked.theirs.as_ref()) else { return false };
+        let mut reach = None;
+        let answer = machines.agent.serve().read_now(Link(link.0), frame, |piece| {
+            if rdma.is_exposed(piece.place) {
+                return None;
+            }
+            let status = sources.land(piece, landing);
+            reach = sources.get(piece.place).map(Source::reach).filter(|_| status == Status::Ok);
+            Some(status)
+        });
+        let Some(answer) = answer else { return false };
+        self.count_copy(reach);
+        self.answer(&reach.map_or(answer, |reach| answer.reached(reach)));
+        true
+    }
+
     pub(super) fn carry_out(&mut self, reply: Reply<'_>, descriptor: Option<OwnedFd>) {
         match reply {
             Reply::Answer(answer) => self.answer(&answer),

@@ -10,6 +10,7 @@
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
+use umbra_core::access::device::Piece;
 use umbra_core::access::message::Reach;
 use umbra_core::access::serve::{Attach, Copy, Direction};
 use umbra_core::error::Status;
@@ -205,6 +206,16 @@ impl Sources {
     #[must_use]
     pub fn get(&self, place: usize) -> Option<&Source> {
         self.places.get(place)?.as_ref()
+    }
+
+    /// Copies a piece of a region into the segment that its asker lends, for
+    /// [`Serve::read_now`](umbra_core::access::serve::Serve::read_now).
+    #[inline(always)]
+    #[must_use]
+    pub fn land(&self, piece: &Piece, landing: &Segment) -> Status {
+        let Some(source) = self.get(piece.place) else { return Status::OwnerGone };
+        let moved = source.read_into(piece.offset, piece.address, landing, piece.landing, piece.len);
+        moved.err().unwrap_or(Status::Ok)
     }
 
     /// Carries out a copy. `landing` is the segment that the asker of the copy's link lends, `frame` the

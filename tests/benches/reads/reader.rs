@@ -39,11 +39,19 @@ impl Asker {
             tag: 0,
             region: None,
         };
+        match self.reader.get_now(&get) {
+            Some(question) => assert_eq!(owner.lane.send(&question.frame()), Ok(())),
+            None => self.post_slowly(owner, get),
+        }
+    }
+
+    #[inline(never)]
+    fn post_slowly(&mut self, owner: &mut Owner, get: Get) {
         assert!(self.reader.get(get).is_ok());
         self.send(owner);
     }
 
-    #[inline]
+    #[inline(never)]
     fn send(&mut self, owner: &mut Owner) {
         let mut cell = [0; CELL];
         while let Some(action) = self.reader.poll(&mut cell) {

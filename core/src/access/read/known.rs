@@ -41,10 +41,14 @@ impl<K: AsRef<[Place]> + AsMut<[Place]>> Known<K> {
     #[inline(always)]
     pub(super) fn find(&self, owner: Peer, address: u64) -> Option<Region> {
         // Nearly always where the search begins.
-        match self.places.as_ref().get(self.home(owner))?.region {
-            Some(region) if region.key.owner() == owner && region.covers(address) => Some(region),
-            _ => self.find_far(owner, address),
-        }
+        self.at_home(owner, address).copied().or_else(|| self.find_far(owner, address))
+    }
+
+    /// The region if it is where the search begins.
+    #[inline(always)]
+    pub(super) fn at_home(&self, owner: Peer, address: u64) -> Option<&Region> {
+        let region = self.places.as_ref().get(self.home(owner))?.region.as_ref()?;
+        (region.key.owner() == owner && region.covers(address)).then_some(region)
     }
 
     #[inline(never)]

@@ -22,6 +22,7 @@ mod known;
 mod lists;
 mod request;
 mod send;
+mod short;
 
 use crate::access::message::{Description, LOCATE, READ, Reach};
 use crate::access::serve::INLINE_MAX;
@@ -39,8 +40,9 @@ pub use delivery::{Bytes, Delivery, Ended, Landed, Landing};
 use known::Known;
 pub use known::Place;
 use lists::{List, Listed};
-use request::{Kind, Progress};
+use request::{Asked, Kind, Progress};
 pub use request::{Piece, Waiting};
+pub use short::Question;
 
 /// What the machine knows of one link; lent by the caller, one for each link.
 #[derive(Clone, Debug, Default)]
@@ -143,7 +145,7 @@ where
     /// [`Full`] with the request if the table is full; a delivery makes a retry worth while.
     #[inline(always)]
     pub fn get(&mut self, get: Get) -> Result<Id<Waiting>, Full<Get>> {
-        let request = self.requests.begin(Waiting::new(get), get.deadline).map_err(|_| Full(get))?;
+        let request = self.requests.begin(Waiting::new(&get), get.deadline).map_err(|_| Full(get))?;
         let up = self.servers.as_ref().get(get.via.index()).is_some_and(|s| s.sp.is_some());
         if !up {
             self.end(request, Err(ReadError::NoLink(get.via)));
@@ -174,30 +176,26 @@ where
         let id = Id::<Piece>::from_bits(token.0);
         // An answer over another link than the question's, or to another question, is not an answer.
         let piece = self.pieces.get(id).ok().filter(|piece| piece.link == link)?;
-        if op != if matches!(piece.kind, Kind::Read { .. }) { READ } else { LOCATE } {
-            return None;
-        }
-        let piece = self.pieces.remove(id).ok()?;
-        match piece.kind {
-            Kind::Read { at, len } => self.on_read(&piece, at, len, status, body),
-            Kind::Locate { owner, address } => {
-                self.free(link, piece.slot);
+        let (request, slot) = (piece.request, piece.slot);
+        match (&piece.kind, op) {
+            (&Kind::Read { at, len }, READ) => {
+                let asked = Asked { request, link, slot, at, len };
+                self.pieces.discard(id).ok()?;
+                self.on_whole(&asked, status, body).or_else(|| self.on_read(&asked, status, body))
+            }
+            (&Kind::Locate { owner, address }, LOCATE) => {
+                self.pieces.discard(id).ok()?;
+                self.free(link, slot);
                 self.on_located(link, owner, address, status, body);
                 None
             }
+            _ => None,
         }
     }
 
-    #[inline(always)]
-    fn on_read<'f>(
-        &mut self,
-        piece: &Piece,
-        at: u64,
-        len: u64,
-        status: Status,
-        body: &'f [u8],
-    ) -> Option<Delivery<'f>> {
-        let Piece { request, link, slot, .. } = *piece;
+    #[inline(never)]
+    fn on_read<'f>(&mut self, asked: &Asked, status: Status, body: &'f [u8]) -> Option<Delivery<'f>> {
+        let Asked { request, link, slot, at, len } = *asked;
         let server = self.servers.as_ref().get(link.index())?;
         let (in_segment, slot_bytes) = (server.in_segment, server.slot_bytes);
         let sp = server.sp?;
@@ -264,7 +262,7 @@ where
         while let Some(request) = lists::pop(&mut parked, &mut self.requests) {
             let Ok(waiting) = self.requests.get(request) else { continue };
             match outcome {
-                Err(error) if waiting.get.owner == owner && waiting.get.address == address => {
+                Err(error) if waiting.owner == owner && waiting.address == address => {
                     self.end(request, Err(error));
                 }
                 _ => self.wait(request, link),
@@ -282,7 +280,7 @@ where
     pub fn on_time(&mut self, now: Time) {
         // The first of the table is the one whose deadline comes first.
         while self.requests.deadline().is_some_and(|deadline| deadline <= now) {
-            let first = self.requests.iter().next().map(|(request, waiting)| (request, waiting.get.via));
+            let first = self.requests.iter().next().map(|(request, waiting)| (request, waiting.via));
             let Some((request, via)) = first else { return };
             let missing = self.servers.as_ref().get(via.index()).and_then(|s| s.sp);
             let error = missing.map_or(ReadError::NoLink(via), |missing| ReadError::Timeout { missing });
@@ -307,7 +305,7 @@ where
             && let Ok(waiting) = self.requests.complete(request)
         {
             let outcome = waiting.outcome.unwrap_or(Ok(()));
-            return Some(Action::Event(Ended { request, tag: waiting.get.tag, outcome }));
+            return Some(Action::Event(Ended { request, tag: waiting.tag, outcome }));
         }
         if !self.busy {
             return None;
@@ -345,7 +343,7 @@ where
         let Ok(waiting) = self.requests.get_mut(request) else { return };
         if waiting.outcome.is_none() {
             if let Err(why) = outcome {
-                crate::log!(debug, "read of {:?} failed: {:?}", waiting.get.owner, why);
+                crate::log!(debug, "read of {:?} failed: {:?}", waiting.owner, why);
             }
             waiting.outcome = Some(outcome);
             lists::push(&mut self.ended, &mut self.requests, request, Listed::Ended);
@@ -355,7 +353,7 @@ where
     /// Takes a request out of the list that it waits in; one that ended stays where it is.
     fn unlist(&mut self, request: Id<Waiting>) {
         let Ok(waiting) = self.requests.get(request) else { return };
-        let (link, listed) = (waiting.get.via, waiting.listed);
+        let (link, listed) = (waiting.via, waiting.listed);
         let Some(server) = self.servers.as_mut().get_mut(link.index()) else { return };
         match listed {
             Listed::Waiting => {

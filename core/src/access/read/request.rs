@@ -11,8 +11,14 @@ use crate::region::Region;
 /// A read that has not ended; lent by the caller.
 #[derive(Clone, Debug)]
 pub struct Waiting {
-    pub(super) get: Get,
+    pub(super) owner: Peer,
+    pub(super) via: Link,
+    pub(super) address: u64,
+    pub(super) len: u64,
+    pub(super) tag: u64,
     pub(super) region: Option<Region>,
+    /// Whoever asked named the region: no other will do.
+    named: bool,
     /// Bytes asked for.
     pub(super) issued: u64,
     /// Bytes delivered.
@@ -44,6 +50,16 @@ pub(super) enum Kind {
     Locate { owner: Peer, address: u64 },
 }
 
+/// A piece of a read whose answer came.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Asked {
+    pub(super) request: Id<Waiting>,
+    pub(super) link: Link,
+    pub(super) slot: u8,
+    pub(super) at: u64,
+    pub(super) len: u64,
+}
+
 impl Piece {
     pub(super) fn locates(&self, whose: Peer) -> bool {
         matches!(self.kind, Kind::Locate { owner, .. } if owner == whose)
@@ -66,10 +82,17 @@ pub(super) enum Progress {
 }
 
 impl Waiting {
-    pub(super) const fn new(get: Get) -> Waiting {
+    #[inline(always)]
+    pub(super) const fn new(get: &Get) -> Waiting {
+        let &Get { owner, via, address, len, tag, region, .. } = get;
         Waiting {
-            region: get.region,
-            get,
+            owner,
+            via,
+            address,
+            len,
+            tag,
+            region,
+            named: region.is_some(),
             issued: 0,
             delivered: 0,
             flying: 0,
@@ -81,9 +104,16 @@ impl Waiting {
         }
     }
 
+    /// All of it is asked for at once.
+    #[inline(always)]
+    pub(super) const fn under_way(get: &Get, region: &Region) -> Waiting {
+        let named = get.region.is_some();
+        Waiting { region: Some(*region), named, issued: get.len, flying: 1, ..Self::new(get) }
+    }
+
     /// Whether another generation of the region will do, and was not tried yet.
     const fn may_start_over(&self) -> bool {
-        self.get.region.is_none() && !self.again
+        !self.named && !self.again
     }
 
     /// A piece of `len` bytes goes out; true if that was the last.
@@ -91,11 +121,16 @@ impl Waiting {
     pub(super) const fn issue(&mut self, len: u64) -> bool {
         self.issued += len;
         self.flying += 1;
-        self.issued == self.get.len
+        self.issued == self.len
+    }
+
+    /// Whether a piece of `len` bytes is all that was asked for and nothing went wrong.
+    #[inline(always)]
+    pub(super) const fn is_whole(&self, len: u64) -> bool {
+        len == self.len && self.delivered == 0 && self.flying == 1 && self.broken.is_none() && self.outcome.is_none()
     }
 
     /// A piece was answered.
-    #[inline(always)]
     pub(super) fn answered(&mut self, outcome: Result<u64, ReadError>) -> Progress {
         self.flying = self.flying.saturating_sub(1);
         if self.outcome.is_some() {
@@ -104,7 +139,7 @@ impl Waiting {
         match outcome {
             Ok(len) if self.broken.is_none() => {
                 self.delivered += len;
-                return Progress::Delivered { tag: self.get.tag, last: self.delivered == self.get.len };
+                return Progress::Delivered { tag: self.tag, last: self.delivered == self.len };
             }
             Ok(_) => {}
             Err(error) => self.broken = self.broken.or(Some(error)),

@@ -2,7 +2,7 @@
 
 use super::lists;
 use super::request::Kind;
-use super::{Ended, Get, Piece, Place, ReadError, Reader, Server, Waiting};
+use super::{Ended, Piece, Place, ReadError, Reader, Server, Waiting};
 use crate::access::message::{LOCATE, Locate, READ, Transfer};
 use crate::error::Status;
 use crate::id::Id;
@@ -64,7 +64,7 @@ where
                 return None;
             }
             let waiting = self.requests.get(request).ok()?;
-            let Get { owner, address, len, .. } = waiting.get;
+            let Waiting { owner, address, len, .. } = *waiting;
             match waiting.region.or_else(|| self.known.find(owner, address)) {
                 // Every piece is under way.
                 Some(region) if offset_in(&region, address, len).is_some() => return None,
@@ -85,7 +85,7 @@ where
             return None;
         }
         let waiting = self.requests.get_mut(request).ok()?;
-        let Get { owner, address, len, .. } = waiting.get;
+        let Waiting { owner, address, len, .. } = *waiting;
         let region = waiting.region.or_else(|| self.known.find(owner, address))?;
         let offset = offset_in(&region, address, len)?;
         let slot = server.free.trailing_zeros() as u8;
@@ -129,7 +129,7 @@ where
 
 /// Where in a region the bytes begin, if it has them all.
 #[inline(always)]
-fn offset_in(region: &Region, address: u64, len: u64) -> Option<u64> {
+pub(super) fn offset_in(region: &Region, address: u64, len: u64) -> Option<u64> {
     let offset = address.wrapping_sub(region.base);
     (offset <= region.len && len <= region.len - offset).then_some(offset)
 }

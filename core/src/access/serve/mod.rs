@@ -13,7 +13,7 @@
 //! ```
 //!
 //! A transfer of at most [`STEP`] bytes is answered by `on_frame` at once: one frame in, one copy, one frame
-//! out. Longer ones are cut into steps, and [`poll`](Serve::poll) deals the steps out in turn between the
+//! out; a driver that can copy without waiting has [`read_now`](Serve::read_now) do all of it. Longer ones are cut into steps, and [`poll`](Serve::poll) deals the steps out in turn between the
 //! askers, so that one asker's large read delays another's by one step.
 //!
 //! Invariants: an asker has at most the credit of its link outstanding, more is refused; every request
@@ -24,6 +24,7 @@
 
 mod exports;
 mod reply;
+mod short;
 mod steps;
 
 use steps::Long;

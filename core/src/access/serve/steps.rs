@@ -235,7 +235,8 @@ where
         Some(Answer::plain(link, op, job.token, long.fate))
     }
 
-    fn count(&mut self, status: Status, len: u64) {
+    #[inline]
+    pub(super) fn count(&mut self, status: Status, len: u64) {
         if status == Status::Ok {
             self.counters.served += 1;
             self.counters.bytes += len;

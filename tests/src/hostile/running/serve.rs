@@ -54,6 +54,9 @@ impl Driver {
         {
             self.forced.insert(key);
         }
+        if self.frame_now(link, frame) {
+            return;
+        }
         match self.machine.on_frame(link, frame) {
             Reply::Answer(answer) => assert_eq!(answer.link, link),
             Reply::Copy(copy) => self.begin(copy),
@@ -64,6 +67,18 @@ impl Driver {
             Reply::Attach(attach) => self.attach(&attach),
             Reply::Later => {}
         }
+    }
+
+    /// Copies at once if it may, and if the second bit of the token says so.
+    fn frame_now(&mut self, link: Link, frame: &Frame<'_>) -> bool {
+        let answer = self.machine.read_now(link, frame, |piece| {
+            let &(key, base, len) = self.mapped.get(&piece.place).expect("the memory is mapped");
+            assert!(piece.offset <= len && piece.len <= len - piece.offset, "{piece:?} leaves {key:?} of {len} bytes");
+            assert_eq!(piece.address, base + piece.offset);
+            assert!(piece.landing <= LANDING && piece.len <= LANDING - piece.landing, "{piece:?} leaves the landing");
+            (frame.token().0 & 2 == 2).then_some(Status::Ok)
+        });
+        answer.is_some()
     }
 
     /// Maps the memory, unless the low bit of the token says that it cannot.
