@@ -242,7 +242,10 @@ impl<S> Pending<S> {
         S: AsRef<[Request<T>]>,
     {
         let request = self.requests.as_ref().get(id.index() as usize).ok_or(Stale)?;
-        request.value.as_ref().filter(|_| request.generation == id.generation()).ok_or(Stale)
+        match &request.value {
+            Some(value) if request.generation == id.generation() => Ok(value),
+            _ => Err(Stale),
+        }
     }
 
     /// The value of a request in flight, to change it.

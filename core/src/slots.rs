@@ -183,7 +183,7 @@ impl<S> Slots<S> {
     ///
     /// # Errors
     /// [`Stale`] if the value is gone.
-    #[inline]
+    #[inline(always)]
     pub fn discard<T>(&mut self, id: Id<T>) -> Result<(), Stale>
     where
         S: AsRef<[Slot<T>]> + AsMut<[Slot<T>]>,
@@ -194,7 +194,7 @@ impl<S> Slots<S> {
     }
 
     /// Puts the slot of an id, whose value was taken out, in front of the free ones.
-    #[inline]
+    #[inline(always)]
     fn free<T>(&mut self, id: Id<T>)
     where
         S: AsRef<[Slot<T>]> + AsMut<[Slot<T>]>,
@@ -222,7 +222,10 @@ impl<S> Slots<S> {
         S: AsRef<[Slot<T>]>,
     {
         let slot = self.slots.as_ref().get(id.index() as usize).ok_or(Stale)?;
-        slot.value.as_ref().filter(|_| slot.generation == id.generation()).ok_or(Stale)
+        match &slot.value {
+            Some(value) if slot.generation == id.generation() => Ok(value),
+            _ => Err(Stale),
+        }
     }
 
     /// The value, to change it.

@@ -175,9 +175,11 @@ where
         let &Frame::Done { op, token, status, body } = frame else { return None };
         let id = Id::<Piece>::from_bits(token.0);
         // An answer over another link than the question's, or to another question, is not an answer.
-        let piece = self.pieces.get(id).ok().filter(|piece| piece.link == link)?;
-        let (request, slot) = (piece.request, piece.slot);
-        match (&piece.kind, op) {
+        let &Piece { request, link: asked_over, slot, ref kind } = self.pieces.get(id).ok()?;
+        if asked_over != link {
+            return None;
+        }
+        match (kind, op) {
             (&Kind::Read { at, len }, READ) => {
                 let asked = Asked { request, link, slot, at, len };
                 self.pieces.discard(id).ok()?;
