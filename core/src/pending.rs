@@ -103,6 +103,18 @@ impl<S> Pending<S> {
         self.requests.as_ref().len()
     }
 
+    /// The id that the next [`begin`](Self::begin) gives; `None` if the table is full.
+    #[must_use]
+    #[inline]
+    pub fn next<T>(&self) -> Option<Id<T>>
+    where
+        S: AsRef<[Request<T>]>,
+    {
+        let all = self.requests.as_ref();
+        let index = all.get(self.len as usize)?.order;
+        all.get(index as usize).map(|request| Id::new(index, request.generation))
+    }
+
     /// Enters a request that must end by `deadline` ([`Time::NEVER`]: by its answer only).
     ///
     /// # Errors

@@ -98,6 +98,16 @@ impl<S> Slots<S> {
         self.slots.as_ref().len()
     }
 
+    /// The id that the next [`take`](Self::take) gives; `None` if the table is full.
+    #[must_use]
+    #[inline]
+    pub fn next<T>(&self) -> Option<Id<T>>
+    where
+        S: AsRef<[Slot<T>]>,
+    {
+        self.slots.as_ref().get(self.head as usize).map(|slot| Id::new(self.head, slot.generation))
+    }
+
     /// Puts a value into the most recently freed slot, with one holder.
     ///
     /// # Errors

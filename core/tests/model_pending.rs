@@ -42,12 +42,13 @@ proptest! {
         let mut gone: Vec<Id<u64>> = vec![];
         let mut now = Time(0);
         for (value, step) in (0u64..).zip(steps) {
-            let mut begin = |deadline| match pending.begin(value, deadline) {
-                Ok(id) => {
+            let mut begin = |deadline| match (pending.next(), pending.begin(value, deadline)) {
+                (next, Ok(id)) => {
+                    assert_eq!(next, Some(id));
                     assert!(live.iter().all(|l| l.0.index() != id.index()) && !gone.contains(&id));
                     live.push((id, value, deadline));
                 }
-                Err(Full(back)) => assert!(back == value && live.len() == capacity),
+                (next, Err(Full(back))) => assert!(back == value && live.len() == capacity && next.is_none()),
             };
             match step {
                 Step::Begin(lapse) => begin(Time(now.0 + lapse)),

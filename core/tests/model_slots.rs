@@ -44,12 +44,15 @@ proptest! {
         let mut free: Vec<u32> = (0..capacity as u32).rev().collect();
         for (value, step) in (0u64..).zip(steps) {
             match step {
-                Step::Take => match slots.take(value) {
-                    Ok(id) => {
+                Step::Take => match (slots.next(), slots.take(value)) {
+                    (next, Ok(id)) => {
+                        prop_assert_eq!(next, Some(id));
                         prop_assert_eq!(Some(id.index()), free.pop(), "the last freed slot is taken first");
                         live.push(Held { id, value, count: 1 });
                     }
-                    Err(Full(back)) => prop_assert!(back == value && live.len() == capacity),
+                    (next, Err(Full(back))) => {
+                        prop_assert!(back == value && live.len() == capacity && next.is_none());
+                    }
                 },
                 Step::TakeAt(index) => {
                     let place = free.iter().position(|&i| i == index);

@@ -9,6 +9,7 @@ mod error;
 mod fetching;
 mod groups;
 mod lending;
+mod linked;
 mod lives;
 mod logging;
 mod lookout;

@@ -18,6 +18,7 @@ use umbra_core::peer::PeerKind;
 use umbra_core::time::{Lapse, Time};
 use umbra_core::wire::{Frame, Op, Token};
 
+use super::linked::Linked;
 use super::own::OwnRead;
 use super::process::{OUTSTANDING, Process, SLOT_BYTES};
 use super::reading::{Pattern, Reading, Wanted};
@@ -242,12 +243,14 @@ impl Process {
             tag: wanted.tag,
             region: None,
         };
-        match self.machines.agent.reader().get_now(&get) {
-            Some(question) => {
-                self.send(via, &question.frame());
-                Ok(())
-            }
-            None => self.machines.agent.reader().get(get).map(|_| ()).map_err(|_| Status::Full),
+        let Process { machines, links, .. } = self;
+        let mut lane = links.get_mut(&LinkId(via.0)).and_then(Linked::awake_lane);
+        let send = |words| lane.as_mut().is_some_and(|lane| lane.send_words(words).is_ok());
+        let reader = machines.agent.reader();
+        if reader.get_now(&get, send).is_some() {
+            Ok(())
+        } else {
+            reader.get(get).map(|_| ()).map_err(|_| Status::Full)
         }
     }
 

@@ -13,8 +13,6 @@ use umbra::driver::{self, Driver, Event, Limits, LinkId};
 use umbra::job::DataPath;
 use umbra::link::{Identity, Party as LinkParty};
 use umbra::secret;
-use umbra::shm::FrameLane;
-use umbra::sys::segment::Segment;
 use umbra::sys::wait::{Doorbell, Patience, Step};
 use umbra_core::endpoints::Group;
 use umbra_core::error::Status;
@@ -28,6 +26,7 @@ use umbra_core::wire::{BODY_MAX, Frame, HEAD};
 
 use super::calls::Calls;
 use super::error::{ProcessError, cannot};
+use super::linked::Linked;
 use super::lives::Lasting;
 use super::machines::{self, LINKS, Machines};
 use super::orders::Broken;
@@ -54,26 +53,6 @@ const TURNS: u32 = 32;
 
 /// Between the end of a link and the next attempt: a peer that refuses us is not asked all the time.
 const REDIAL: Lapse = Lapse::from_millis(50);
-
-/// What is known of a link beside what the machines know.
-pub(super) struct Linked {
-    pub(super) party: LinkParty,
-    pub(super) incarnation: Incarnation,
-    pub(super) pid: Option<u32>,
-    /// The peer's segment, into which its answers go.
-    pub(super) theirs: Option<Segment>,
-    /// Our segment, into which the peer's answers go.
-    pub(super) ours: Option<Segment>,
-    /// Rings in shared memory for frames about memory; used for sending once the peer can be woken.
-    pub(super) lane: Option<FrameLane>,
-    pub(super) wakes: bool,
-}
-
-impl Linked {
-    fn new(party: LinkParty, incarnation: Incarnation, pid: Option<u32>) -> Linked {
-        Linked { party, incarnation, pid, theirs: None, ours: None, lane: None, wakes: false }
-    }
-}
 
 /// Why an agent's life ends; of several reasons the last one in this list.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

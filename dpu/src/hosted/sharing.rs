@@ -18,6 +18,7 @@ use umbra_core::peer::{Peer, PeerKind, Sp};
 use umbra_core::wire::{Frame, Token};
 
 use super::error::ProcessError;
+use super::linked::Linked;
 use super::process::{LANDING, Process, SLOT_BYTES, SLOTS};
 use crate::agent::{Incoming, is_access};
 
@@ -91,8 +92,8 @@ impl Process {
         if !is_access(frame.op()) {
             return false;
         }
-        let Some(linked) = self.links.get_mut(&link).filter(|linked| linked.wakes) else { return false };
-        match linked.lane.as_mut().map(|lane| lane.send(frame)) {
+        let lane = self.links.get_mut(&link).and_then(Linked::awake_lane);
+        match lane.map(|lane| lane.send(frame)) {
             Some(Ok(())) => true,
             Some(Err(SendError::Damaged)) => {
                 log!(warn, "link {} is dropped: its peer damaged the cells in shared memory", link.0);

@@ -139,8 +139,12 @@ impl FrameLane {
         self.send_words(words(bytes))
     }
 
+    /// Sends the words of a frame that lies in a cell, zeros behind it.
+    ///
+    /// # Errors
+    /// [`SendError`]; nothing was sent.
     #[inline(always)]
-    fn send_words(&mut self, words: [u64; CELL / 8]) -> Result<(), SendError> {
+    pub fn send_words(&mut self, words: [u64; CELL / 8]) -> Result<(), SendError> {
         // Byte 5 of a frame is zero, which is where the ring keeps its mark.
         let line = Line::new(words).ok_or(SendError::Damaged)?;
         self.lane.push(line).map_err(|error| match error {

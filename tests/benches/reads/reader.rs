@@ -39,9 +39,8 @@ impl Asker {
             tag: 0,
             region: None,
         };
-        match self.reader.get_now(&get) {
-            Some(question) => assert_eq!(owner.lane.send(&question.frame()), Ok(())),
-            None => self.post_slowly(owner, get),
+        if self.reader.get_now(&get, |words| owner.lane.send_words(words).is_ok()).is_none() {
+            self.post_slowly(owner, get);
         }
     }
 

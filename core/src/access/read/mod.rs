@@ -42,7 +42,6 @@ pub use known::Place;
 use lists::{List, Listed};
 use request::{Asked, Kind, Progress};
 pub use request::{Piece, Waiting};
-pub use short::Question;
 
 /// What the machine knows of one link; lent by the caller, one for each link.
 #[derive(Clone, Debug, Default)]

@@ -3,32 +3,13 @@
 use super::request::{Asked, Kind};
 use super::send::offset_in;
 use super::{Bytes, Delivery, Get, Landed, Piece, Place, Reader, Server, Waiting};
-use crate::access::message::{READ, Reach, TRANSFER, Transfer};
+use crate::access::message::{READ, Reach, Transfer};
 use crate::error::Status;
 use crate::id::Id;
 use crate::key::Span;
 use crate::pending::Request;
 use crate::slots::Slot;
 use crate::wire::{Frame, Token};
-
-/// A frame to send to the server that was asked.
-#[derive(Clone, Copy, Debug)]
-#[must_use = "nobody answers what is not sent"]
-pub struct Question {
-    /// The read.
-    pub request: Id<Waiting>,
-    token: Token,
-    body: [u8; TRANSFER],
-}
-
-impl Question {
-    /// The frame; it fits into one cell.
-    #[inline(always)]
-    #[must_use]
-    pub const fn frame(&self) -> Frame<'_> {
-        Frame::Call { op: READ, token: self.token, body: &self.body }
-    }
-}
 
 impl<R, P, K, L> Reader<R, P, K, L>
 where
@@ -40,9 +21,12 @@ where
     /// As [`get`](Self::get) and the poll after it, of bytes that can be asked for at once and in one piece: their region
     /// is known, the link has a free slot that holds them all, and nobody waits for one.
     ///
-    /// `None` if it is otherwise, or a table is full; nothing was asked, so `get`.
+    /// `send` sends the frame that lies in a cell over the link, and says whether it could: the rest is written down while
+    /// the frame is on its way.
+    ///
+    /// `None` if it is otherwise, a table is full, or it could not be sent; nothing was asked, so `get`.
     #[inline(always)]
-    pub fn get_now(&mut self, get: &Get) -> Option<Question> {
+    pub fn get_now(&mut self, get: &Get, send: impl FnOnce([u64; 8]) -> bool) -> Option<Id<Waiting>> {
         let &Get { owner, via: link, address, len, .. } = get;
         let server = self.servers.as_mut().get_mut(link.index())?;
         if server.free == 0 || len == 0 || len > server.slot_bytes || !server.waiting.is_empty() {
@@ -53,19 +37,22 @@ where
             None => self.known.at_home(owner, address)?,
         };
         let offset = offset_in(region, address, len)?;
-        if self.pieces.len() == self.pieces.capacity() {
-            return None;
-        }
-        let request = self.requests.begin(Waiting::under_way(get, region), get.deadline).ok()?;
+        let (request, id) = (self.requests.next()?, self.pieces.next()?);
         let slot = server.free.trailing_zeros() as u8;
-        let id = self.pieces.take(Piece { request, link, slot, kind: Kind::Read { at: 0, len } }).ok()?;
-        server.free &= server.free - 1;
         let transfer = Transfer {
             span: Span { key: region.key, offset, len },
             incarnation: region.incarnation,
             landing: server.in_segment.then(|| u64::from(slot) * server.slot_bytes),
         };
-        Some(Question { request, token: Token(id.to_bits()), body: transfer.to_bytes() })
+        let frame = Frame::Call { op: READ, token: Token(id.to_bits()), body: &transfer.to_bytes() };
+        if !send(frame.to_words().ok()?) {
+            return None;
+        }
+        server.free &= server.free - 1;
+        let begun = self.requests.begin(Waiting::under_way(get, region), get.deadline);
+        let taken = self.pieces.take(Piece { request, link, slot, kind: Kind::Read { at: 0, len } });
+        debug_assert!(begun.is_ok_and(|begun| begun == request) && taken.is_ok_and(|taken| taken == id), "the next");
+        Some(request)
     }
 
     /// The answer to a piece that is a whole read, whose bytes have landed; `None` if it is another answer.
