@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use umbra::call::probe::{self, Run};
-use umbra::call::{Member, Station, built_in};
+use umbra::call::{Member, Shape, Station, built_in};
 use umbra_core::chain::{Call, Handle, Node, Plan};
 use umbra_core::time::Lapse;
 use umbra_core::tree::explicit::ROOT;
@@ -127,6 +127,17 @@ fn s62_a_call_wakes_each_rank_once_whatever_the_fan_out() {
             );
         }
     }
+}
+
+#[test]
+fn a_member_that_nobody_calls_looks_ten_times_a_second_who_has_died() {
+    let station = Station::create("idle", Shape::new(2)).unwrap();
+    let (mut member, _other) = (Member::join(&station, Node(0)).unwrap(), Member::join(&station, Node(1)).unwrap());
+    let first = member.sleeps().all;
+    assert!(!member.serve_until(Duration::from_secs(2), |_| false), "nothing ends that");
+    let slept = member.sleeps().all - first;
+    // A sleep may end a moment too early, and is followed by another one then.
+    assert!(slept <= 60, "it slept {slept} times");
 }
 
 #[test]

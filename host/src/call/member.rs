@@ -29,8 +29,9 @@ use crate::sys::wait::Crowd;
 /// A function that members may call.
 pub type Function = Box<dyn FnMut(&mut Work<'_>, &mut Local<'_>) -> Verdict + Send>;
 
-/// How often members look who has died.
+/// How often members look who has died while a call is under way, and while none is: then nobody waits for the news.
 const LOOK: Lapse = Lapse::from_millis(10);
+const IDLE_LOOK: Lapse = Lapse::from_millis(100);
 /// How soon a function that is pending is asked again.
 pub(super) const PROBE: Lapse = Lapse::from_micros(500);
 /// Messages taken before something else is done.
@@ -320,7 +321,7 @@ impl Member {
             }
         }
         if self.look_at <= at {
-            self.look_at = at + LOOK;
+            self.look_at = at + IDLE_LOOK;
             self.look();
         }
         worked |= self.flush();
@@ -332,6 +333,9 @@ impl Member {
                 Action::Run { handle, .. } => self.run(handle),
                 Action::Ended { handle } => self.ended(handle),
             }
+        }
+        if !self.machine.is_empty() || !self.outbox.is_empty() || self.held.is_some() {
+            self.look_at = self.look_at.min(at + LOOK);
         }
         worked
     }
