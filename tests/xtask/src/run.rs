@@ -3,6 +3,7 @@
 //! What a program prints goes to the step's log. A step that fails shows the end of it. The tests it ran are
 //! counted from the harness's closing lines, so that the counts of the summary are real ones.
 
+use std::collections::VecDeque;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, IsTerminal as _, Write as _};
@@ -175,6 +176,18 @@ impl Run {
             return Ok(());
         }
         Err(Failure::new(format!("{}\n{status}: {shown}", telling(&printed).join("\n"))))
+    }
+
+    /// Runs programs side by side, as many at a time as there are processors; a failure of one is told when all have ended.
+    pub(crate) fn all_succeed(runs: impl IntoIterator<Item = Self>, log: &Log) -> Result<(), Failure> {
+        let waiting: Mutex<VecDeque<Self>> = Mutex::new(runs.into_iter().collect());
+        let next = || waiting.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+        let work = || std::iter::from_fn(next).try_for_each(|run| run.succeed(log));
+        let workers = thread::available_parallelism().map_or(1, usize::from);
+        thread::scope(|scope| {
+            let all: Vec<_> = (0..workers).map(|_| scope.spawn(work)).collect();
+            all.into_iter().try_for_each(|one| one.join().unwrap_or_else(|_| Err(Failure::new("a thread panicked"))))
+        })
     }
 
     /// Runs the program and returns its exit status and every line it printed, from both streams.

@@ -43,14 +43,10 @@ pub(super) fn check(bench: &Bench<'_>) -> Result<Verdict, Failure> {
         // To libFuzzer, 0 is none.
         (bench.seed as u32).max(1)
     );
-    for target in &targets {
-        cargo_fuzz("fuzz run --sanitizer none")
-            .arg(target)
-            .arg(corpus.join(target))
-            .arg("--")
-            .words(&limits)
-            .limit(SECONDS + 120)
-            .succeed(bench.log)?;
-    }
+    let runs = targets.iter().map(|target| {
+        let run = cargo_fuzz("fuzz run --sanitizer none").arg(target).arg(corpus.join(target));
+        run.arg("--").words(&limits).limit(SECONDS + 120)
+    });
+    Run::all_succeed(runs, bench.log)?;
     Ok(Verdict::Passed(format!("{} targets, {SECONDS} s each", targets.len())))
 }

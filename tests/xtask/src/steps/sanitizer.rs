@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::path::Path;
+use std::thread;
 
 use crate::run::Run;
 use crate::step::{Bench, Failure, Verdict};
@@ -51,12 +52,22 @@ pub(super) fn miri(bench: &Bench<'_>) -> Result<Verdict, Failure> {
     if Run::cargo().words("+nightly miri --version").output().is_none() {
         return Ok(Verdict::Skipped("`cargo +nightly miri --version` fails: Miri is not installed".to_owned()));
     }
-    Run::cargo()
-        .words("+nightly miri test --package umbra-core --lib --no-fail-fast --target-dir")
-        .arg(bench.workspace.target.join("miri"))
-        .env("PROPTEST_CASES", "8")
-        .env("MIRIFLAGS", "-Zmiri-disable-isolation")
-        .succeed(bench.log)?;
+    let miri = |options: &str| {
+        let run = Run::cargo().words("+nightly miri test --package umbra-core --lib --no-fail-fast --target-dir");
+        let run = run.arg(bench.workspace.target.join("miri")).words(options);
+        run.env("PROPTEST_CASES", "8").env("MIRIFLAGS", "-Zmiri-disable-isolation")
+    };
+    // An interpreted program has one processor whatever its threads: so every processor has a program, each with its
+    // share of the tests.
+    let (status, printed) = miri("-- --list").finish(bench.log)?;
+    let names: Vec<&str> = printed.iter().filter_map(|line| line.strip_suffix(": test")).collect();
+    if !status.success() || names.is_empty() {
+        let last = printed.get(printed.len().saturating_sub(60)..).unwrap_or_default();
+        return Err(Failure::new(format!("{}\nno test of core is listed: {status}", last.join("\n"))));
+    }
+    let shares = thread::available_parallelism().map_or(1, usize::from).min(names.len());
+    let share = |nth| names.iter().copied().skip(nth).step_by(shares);
+    Run::all_succeed((0..shares).map(|nth| miri("-- --exact").args(share(nth))), bench.log)?;
     Ok(Verdict::Passed(String::new()))
 }
 
