@@ -295,6 +295,23 @@ fn s23_and_s29_what_comes_makes_a_field_present_in_all_stages_when_everything_is
 }
 
 #[test]
+fn s25_a_block_that_moves_keeps_for_how_long_it_was_idle() {
+    let (shape, field) = (shape(2, 4, 2), sparse(1e-3, 1e-4, 0.0));
+    let stores = || [0, 1].map(|_| Store::new(1, shape.len(), &[field], 1));
+    for moves_after in 0..3 {
+        let [mut there, mut here] = stores();
+        there.allocate(0, 0);
+        for _ in 0..moves_after {
+            assert_eq!(there.free_idle(0..1, 3), 0);
+        }
+        here.allocate(0, 0);
+        here.set_idle(0, 0, there.idle(0, 0));
+        let freed: Vec<_> = (moves_after..3).map(|_| here.free_idle(0..1, 3)).collect();
+        assert_eq!((freed.iter().sum::<usize>(), freed.last()), (1, Some(&1)), "moved after {moves_after} looks");
+    }
+}
+
+#[test]
 fn s26_an_array_that_was_replaced_between_two_exchanges_is_the_one_that_is_used() {
     let mesh = Grid::new(shape(2, 4, 2), [2, 1, 1], [false; 3], 1);
     job(&same(&mesh, 1), &[sparse(1e-3, 1e-4, 0.0)], |_, boundary, mut store| {
