@@ -7,7 +7,8 @@ use crate::run::{Log, Run};
 use crate::step::{Bench, Failure, Verdict};
 use crate::steps::tests::{PROFILE, PROGRAMS};
 
-/// Ranks of a run, and what is asked for; every run proves its bits or its answers by itself and says so by its exit code.
+/// Ranks of a run, and what is asked for: every transport with each number of ranks, dense, sparse, split, in reversed order and
+/// with delays. Every run proves its bits or its answers by itself and says so by its exit code.
 const RUNS: &[(u32, &str)] = &[
     (1, "advect --problem shift --cells 8 --radius 2 --cycles 24"),
     (2, "advect --problem shift --cells 8 --radius 2 --cycles 24 --dense"),
@@ -17,11 +18,18 @@ const RUNS: &[(u32, &str)] = &[
     (3, "advect --problem smooth --cells 8 --radius 2 --cycles 24 --dense"),
     (4, "advect --problem smooth -d 3 --cells 6 --radius 2 --cycles 10 --split"),
     (8, "advect --problem smooth -d 3 --blocks 2 --cells 6 --radius 2 --cycles 10 --reversed"),
+    (1, "advect --problem shift --cells 8 --radius 2 --cycles 24 --transport early --reversed"),
+    (2, "advect --problem smooth --cells 8 --radius 2 --cycles 24 --transport early --dense"),
     (3, "advect --problem shift --cells 8 --radius 2 --cycles 24 --transport early"),
     (4, "advect --problem smooth --cells 8 --radius 2 --cycles 24 --transport early --split"),
+    (8, "advect --problem smooth -d 3 --blocks 2 --cells 6 --radius 2 --cycles 10 --transport early --delay-us 300"),
+    (1, "advect --problem smooth --cells 8 --radius 2 --cycles 24 --transport probe --split"),
+    (2, "advect --problem shift --cells 8 --radius 2 --cycles 24 --transport probe --delay-us 300"),
     (3, "advect --problem shift -d 3 --blocks 2 --cells 6 --radius 2 --cycles 10 --transport probe --reversed"),
     (4, "advect --problem smooth --cells 8 --radius 2 --cycles 24 --transport probe"),
+    (8, "advect --problem shift -d 3 --blocks 2 --cells 6 --radius 2 --cycles 10 --transport probe --dense"),
     (1, "advect --problem shift --cells 8 --radius 2 --cycles 24 --transport rma --dense"),
+    (2, "advect --problem shift --cells 8 --radius 2 --cycles 24 --transport rma --split --reversed"),
     (3, "advect --problem shift --cells 8 --radius 2 --cycles 24 --transport rma --split --delay-us 300"),
     (4, "advect --problem smooth --cells 8 --radius 2 --cycles 24 --transport rma --reversed"),
     (8, "advect --problem smooth -d 3 --blocks 2 --cells 6 --radius 2 --cycles 10 --transport rma"),
