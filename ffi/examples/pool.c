@@ -156,6 +156,70 @@ static void refusals(umbra_pool pool, umbra_channel channel)
     CHECK(umbra_channel_poll(channel, UMBRA_POLL_SEMAPHORE_P, 0, 0, NULL) == -UMBRA_EKIND);
 }
 
+/* Parts of allocations, in two pools of which one is small. */
+static void contents(umbra_pool pool)
+{
+    struct umbra_pool_options options;
+    struct reference reference;
+    umbra_allocation one, two, same = 0, found = 0, none = 0;
+    umbra_pool small;
+    uint64_t hash = 0, other = 0, length = 0;
+    size_t needed = 0;
+    void *at, *at_two, *at_same = NULL, *at_found = NULL;
+    int is_equal = 7;
+    doing = "contents";
+    memset(&options, 0, sizeof options);
+    options.size = sizeof options;
+    options.bytes = 1 << 16;
+    must(umbra_pool_create(NULL, &options, &small));
+    must(umbra_pool_alloc(pool, 10000, 5, 0, &one, &at));
+    must(umbra_pool_alloc(small, 10000, 0, 0, &two, &at_two));
+    memset(at, 'x', 10000);
+    memset(at_two, 'x', 10000);
+    ((char *)at_two)[9999] = 'y';
+
+    must(umbra_allocation_equal(pool, one, 0, small, two, 0, 10000, &is_equal));
+    CHECK(is_equal == 0);
+    must(umbra_allocation_equal(pool, one, 0, small, two, 0, 9999, &is_equal));
+    CHECK(is_equal == 1);
+    must(umbra_allocation_equal(pool, one, 0, pool, one, 5000, 5000, &is_equal));
+    CHECK(is_equal == 1);
+    must(umbra_allocation_hash(pool, one, 100, 9000, &hash));
+    must(umbra_allocation_hash(small, two, 0, 9000, &other));
+    CHECK(hash == other && hash != 0);
+    must(umbra_allocation_hash(small, two, 1000, 9000, &other));
+    CHECK(hash != other);
+
+    must(umbra_allocation_copy(small, two, 9000, 1000, pool, 0, &same, &at_same));
+    must(umbra_allocation_look(pool, same, &at_found, &length));
+    CHECK(length == 1000 && at_found == at_same && memcmp(at_same, (char *)at_two + 9000, 1000) == 0);
+    must(umbra_allocation_copy(pool, one, 10000, 0, small, 0, &found, &at_found));
+    must(umbra_allocation_copy(pool, one, 0, 10000, pool, 5, &found, &at_found));
+    CHECK(umbra_pool_list(pool, 5, &none, NULL, 1, &needed) == -UMBRA_ESIZE && needed == 2);
+    must(umbra_allocation_free(pool, found));
+
+    must(umbra_allocation_part_reference(small, two, 9999, 1, reference.bytes, sizeof reference.bytes, &reference.length));
+    must(umbra_allocation_find(small, reference.bytes, reference.length, &found, &at_found, &length));
+    CHECK(found == two && length == 1 && *(char *)at_found == 'y');
+
+    none = 0;
+    CHECK(umbra_allocation_hash(pool, one, 9999, 2, &hash) == -UMBRA_EBOUNDS);
+    CHECK(umbra_allocation_hash(pool, one, UINT64_MAX, 2, &hash) == -UMBRA_EBOUNDS);
+    CHECK(umbra_allocation_hash(pool, one, 0, 1, NULL) == -UMBRA_EINVAL);
+    CHECK(umbra_allocation_equal(pool, one, 0, small, two, 1, 10000, &is_equal) == -UMBRA_EBOUNDS);
+    CHECK(umbra_allocation_part_reference(small, two, 1, 10000, reference.bytes, 512, &needed) == -UMBRA_EBOUNDS);
+    must(umbra_pool_alloc(pool, 100000, 0, 0, &found, &at_found));
+    CHECK(umbra_allocation_copy(pool, found, 0, 100000, small, 0, &none, &at_same) == -UMBRA_ENEVER);
+    CHECK(umbra_allocation_copy(pool, found, 0, 60000, small, 0, &none, &at_same) == -UMBRA_EFULL);
+    CHECK(umbra_allocation_copy(pool, found, 0, 60000, small, 5, &none, &at_same) == -UMBRA_ETIMEOUT && none == 0);
+    must(umbra_allocation_free(pool, found));
+    CHECK(umbra_allocation_copy(pool, found, 0, 1, pool, 0, &none, &at_same) == -UMBRA_ESTALE);
+    must(umbra_allocation_free(pool, one));
+    CHECK(umbra_allocation_equal(small, two, 0, pool, one, 0, 10, &is_equal) == -UMBRA_ESTALE);
+    must(umbra_allocation_free(pool, same));
+    must(umbra_pool_detach(small));
+}
+
 static void semaphores_and_barriers(void)
 {
     struct umbra_channel_options options;
@@ -233,6 +297,7 @@ int main(void)
     doing = "the child's end";
     CHECK(waitpid(pid, &status, 0) == pid && status == 0);
     refusals(pool, answers);
+    contents(pool);
     semaphores_and_barriers();
 
     doing = "the end";

@@ -589,6 +589,18 @@ int umbra_allocation_reference(umbra_pool pool, umbra_allocation allocation, voi
 /* The allocation of this pool that a reference names; of another host's pool, the whole of it. */
 int umbra_allocation_find(umbra_pool pool, const void *reference, size_t reference_length, umbra_allocation *allocation,
                           void **address, uint64_t *length);
+/* A part of an allocation: length bytes from offset on; -UMBRA_EBOUNDS: they are not inside. Another host's is -UMBRA_ENONLOCAL.
+ * By this reference, find gives the part. */
+int umbra_allocation_part_reference(umbra_pool pool, umbra_allocation allocation, uint64_t offset, uint64_t length, void *buffer,
+                                    size_t capacity, size_t *needed);
+/* 64 bits of the BLAKE3 digest of the bytes: the same in every process and every version. */
+int umbra_allocation_hash(umbra_pool pool, umbra_allocation allocation, uint64_t offset, uint64_t length, uint64_t *hash);
+/* Whether length bytes of two allocations are the same, 1 or 0; they may be of two pools. */
+int umbra_allocation_equal(umbra_pool pool, umbra_allocation allocation, uint64_t offset, umbra_pool other_pool,
+                           umbra_allocation other, uint64_t other_offset, uint64_t length, int *is_equal);
+/* A new allocation with these bytes, of the same kind, in this pool or another one; it fails as umbra_pool_alloc does. */
+int umbra_allocation_copy(umbra_pool pool, umbra_allocation allocation, uint64_t offset, uint64_t length, umbra_pool to_pool,
+                          uint64_t timeout_ms, umbra_allocation *copy, void **address);
 
 /* ---- channels: bounded queues of messages between processes of a host ---- */
 

@@ -603,6 +603,18 @@ static inline dragonError_t dragon_memory_equal(dragonMemoryDescr_t *one, dragon
     return code;
 }
 
+static inline dragonError_t dragon_memory_hash(dragonMemoryDescr_t *mem, dragonULInt *hash_value)
+{
+    uint64_t hash;
+    int code;
+    if (mem == NULL || hash_value == NULL || mem->_length == 0)
+        return DRAGON_INVALID_ARGUMENT;
+    if ((code = umbra_allocation_hash(mem->_pool._pool, mem->_id, mem->_offset, mem->_length, &hash)) != 0)
+        return umbra_dragon_code(code, DRAGON_FAILURE);
+    *hash_value = hash;
+    return DRAGON_SUCCESS;
+}
+
 static inline dragonError_t dragon_memory_is(dragonMemoryDescr_t *one, dragonMemoryDescr_t *two, bool *result)
 {
     if (one == NULL || two == NULL || result == NULL)

@@ -18,6 +18,14 @@ use crate::pool::{bytes, patience, store_reference, timeout};
 use crate::status::{Code, Failure};
 
 /// Allocates; with a timeout of 0 it does not wait.
+pub(crate) fn alloc(pool: &Pool, length: u64, kind: u32, timeout_ms: u64) -> Result<Allocation<'_>, Failure> {
+    Ok(match timeout_ms {
+        0 => pool.alloc(length, kind),
+        _ => pool.alloc_within(length, kind, patience(timeout_ms)),
+    }?)
+}
+
+/// Allocates; with a timeout of 0 it does not wait.
 ///
 /// # Safety
 /// The outputs are valid for writing.
@@ -34,10 +42,7 @@ pub unsafe extern "C" fn umbra_pool_alloc(
         takes(allocation)?;
         takes(address)?;
         let near = |pool: &Pool| {
-            let made = match timeout_ms {
-                0 => pool.alloc(length, kind),
-                _ => pool.alloc_within(length, kind, patience(timeout_ms)),
-            }?;
+            let made = alloc(pool, length, kind, timeout_ms)?;
             Ok((made.id(), made.pointer()?.as_ptr().cast()))
         };
         let far = |pool: &RemotePool| Ok((pool.alloc(length, kind, timeout(timeout_ms))?.id(), null_mut()));

@@ -69,6 +69,8 @@ pub mod channel;
 #[allow(unsafe_code)]
 pub mod channel_set;
 #[allow(unsafe_code)]
+pub mod content;
+#[allow(unsafe_code)]
 pub mod edges;
 #[allow(unsafe_code)]
 pub mod error;
