@@ -10,53 +10,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "umbra_dragon.h"
+#include "dragon_check.h"
 
 #define MODES 5
 #define PATIENCE 60
 
 static const char text[] = "a text that is said in chunks that grow, and read in others";
-
-/* Ends the program with the whole story unless a call returned this. */
-static void expect(dragonError_t code, dragonError_t expected, const char *call, int line)
-{
-    char *story;
-    if (code == expected)
-        return;
-    story = dragon_getlasterrstr();
-    fprintf(stderr, "line %d: %s is %s, not %s: %s\n", line, call, dragon_get_rc_string(code), dragon_get_rc_string(expected),
-            story == NULL ? "" : story);
-    free(story);
-    exit(1);
-}
-
-#define IS(expected, call) expect(call, DRAGON_##expected, #call, __LINE__)
-#define OK(call) IS(SUCCESS, call)
-
-static void check(int holds, const char *statement, int line)
-{
-    if (holds)
-        return;
-    fprintf(stderr, "line %d: not so: %s\n", line, statement);
-    exit(1);
-}
-
-#define CHECK(statement) check((statement), #statement, __LINE__)
-
-static void put(int to, const dragonSerial_t *serial)
-{
-    CHECK(write(to, &serial->len, sizeof serial->len) == (ssize_t)sizeof serial->len);
-    CHECK(write(to, serial->data, serial->len) == (ssize_t)serial->len);
-}
-
-static dragonSerial_t get(int from)
-{
-    dragonSerial_t serial;
-    CHECK(read(from, &serial.len, sizeof serial.len) == (ssize_t)sizeof serial.len);
-    CHECK((serial.data = malloc(serial.len)) != NULL);
-    CHECK(read(from, serial.data, serial.len) == (ssize_t)serial.len);
-    return serial;
-}
 
 /* Which channel a conversation is begun with: of modes 2 and 3 the sender and the receiver bring one. */
 static dragonChannelDescr_t *brings(int mode, int sends, dragonChannelDescr_t *own)

@@ -103,7 +103,7 @@ pub unsafe extern "C" fn umbra_channel_attach_reference(
         // SAFETY: the caller's promise about the bytes.
         let reference = unsafe { bytes(reference, length) }?;
         // SAFETY: and about the output.
-        unsafe { keep(Object::Channel(Channel::attach_reference(reference)?.into()), channel) }
+        unsafe { keep(Object::Channel(Channel::attach_reference_once(reference)?), channel) }
     })
 }
 
@@ -124,7 +124,7 @@ pub unsafe extern "C" fn umbra_channel_attach_anywhere(
         // SAFETY: the caller's promise about the bytes.
         let reference = unsafe { bytes(reference, length) }?;
         let object = match RemoteChannel::attach(reference, &gateways(through)?, timeout(timeout_ms)) {
-            Err(FarError::Local) => Object::Channel(Channel::attach_reference(reference)?.into()),
+            Err(FarError::Local) => Object::Channel(Channel::attach_reference_once(reference)?),
             far => Object::FarChannel(far?),
         };
         // SAFETY: and about the output.

@@ -192,7 +192,7 @@ pub unsafe extern "C" fn umbra_pool_attach(name: *const c_char, pool: *mut u64) 
         // SAFETY: the caller's promise about the name.
         let name = unsafe { text(name, "name") }?;
         // SAFETY: and about the output.
-        unsafe { keep(Object::Pool(Pool::attach(name)?.into()), pool) }
+        unsafe { keep(Object::Pool(Pool::attach_once(name)?), pool) }
     })
 }
 
@@ -207,7 +207,7 @@ pub unsafe extern "C" fn umbra_pool_attach_reference(reference: *const c_void, l
         // SAFETY: the caller's promise about the bytes.
         let reference = unsafe { bytes(reference, length) }?;
         // SAFETY: and about the output.
-        unsafe { keep(Object::Pool(Pool::attach_reference(reference)?.into()), pool) }
+        unsafe { keep(Object::Pool(Pool::attach_reference_once(reference)?), pool) }
     })
 }
 
@@ -228,7 +228,7 @@ pub unsafe extern "C" fn umbra_pool_attach_anywhere(
         // SAFETY: the caller's promise about the bytes.
         let reference = unsafe { bytes(reference, length) }?;
         let object = match RemotePool::attach(reference, &gateways(through)?, timeout(timeout_ms)) {
-            Err(FarError::Local) => Object::Pool(Pool::attach_reference(reference)?.into()),
+            Err(FarError::Local) => Object::Pool(Pool::attach_reference_once(reference)?),
             far => Object::FarPool(far?),
         };
         // SAFETY: and about the output.

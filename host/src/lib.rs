@@ -15,6 +15,7 @@ pub mod firmware;
 pub mod gateway;
 pub mod group;
 pub mod job;
+mod known;
 pub mod link;
 pub mod pool;
 pub mod quantity;

@@ -2,7 +2,9 @@
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 #![allow(unsafe_code, reason = "forking is no safe call")]
 
-use std::time::Duration;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use umbra::channel::{self, Channel, SendOptions, Timeout, WaitMode};
 use umbra::pool::{Attributes, Error, Pool};
@@ -98,4 +100,45 @@ fn a_child_sends_in_its_own_name_and_its_end_takes_nothing_of_the_parents() {
     assert_eq!(channel.reap(), Ok(1));
     let sender = channel.sender(SendOptions::default()).unwrap();
     assert!((0..2).all(|_| sender.send(b"x", 0, Timeout::Now).is_ok()), "no place is lost");
+}
+
+#[test]
+fn a_child_that_attaches_what_its_parent_has_attached_does_so_by_itself() {
+    let name = format!("once-forked-{}", std::process::id());
+    let pool = Pool::create(Some(&name), &Attributes { bytes: 1 << 20, ..Attributes::default() }).unwrap();
+    let ours = Pool::attach_once(&name).unwrap();
+    assert_eq!(pool.users().count(), 2);
+    let child = || {
+        let theirs: Vec<_> = (0..100).map(|_| Pool::attach_once(&name).unwrap()).collect();
+        let is_own = !Arc::ptr_eq(&ours, &theirs[0]) && theirs.iter().all(|one| Arc::ptr_eq(one, &theirs[0]));
+        let is_one = pool.users().count() == 3;
+        drop(theirs);
+        is_own && is_one && pool.users().count() == 2 && pool.alloc(100, 0).is_ok()
+    };
+    fork(child, |_| ());
+    assert!(Arc::ptr_eq(&ours, &Pool::attach_once(&name).unwrap()));
+}
+
+#[test]
+fn a_child_attaches_also_if_a_thread_of_its_parent_was_just_attaching() {
+    let name = format!("once-attaching-{}", std::process::id());
+    let _pool = Pool::create(Some(&name), &Attributes { bytes: 1 << 20, ..Attributes::default() }).unwrap();
+    let is_over = AtomicBool::new(false);
+    let attach = || Pool::attach_once(&name).is_ok();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(Ordering::Relaxed) {
+                assert!(attach());
+            }
+        });
+        for _ in 0..4 {
+            let child = || {
+                let start = Instant::now();
+                // It waits once for the thread that did not come along, not each time.
+                (0..20).all(|_| attach()) && start.elapsed() < Duration::from_secs(10)
+            };
+            fork(child, |_| ());
+        }
+        is_over.store(true, Ordering::Relaxed);
+    });
 }

@@ -57,12 +57,12 @@ impl Home {
         Home::Pooled(Berth { pool: pool.clone(), id: block.id(), offset: block.offset(), len: block.len() })
     }
 
-    /// What a reference names; a pool is found among those that are known, or else by `attach`.
+    /// What a reference names, and the number drawn for it; a pool is found among those that are known, or else by `attach`.
     pub(super) fn named(
         bytes: &[u8],
         pools: &Pools,
-        attach: impl FnOnce(&[u8]) -> Result<Pool, pool::Error>,
-    ) -> Result<Home, Error> {
+        attach: impl FnOnce(&[u8]) -> Result<Arc<Pool>, pool::Error>,
+    ) -> Result<(Home, u64), Error> {
         let named = reference::parse_local(bytes)?;
         let (home, instance) = match (named.object, named.place) {
             (Object::Channel, Place::Process { pid, start, files: [file, 0] }) => {
@@ -73,7 +73,7 @@ impl Home {
                 (home, named.instance)
             }
             (Object::PooledChannel { id, instance }, _) => {
-                let pool = pools.named(named.instance).map_or_else(|| attach(bytes).map(Arc::new), Ok)?;
+                let pool = pools.named(named.instance).map_or_else(|| attach(bytes), Ok)?;
                 let block = pool.allocation(id)?;
                 if block.kind()? != pool::CHANNELS {
                     return Err(reference::Error::Replaced.into());
@@ -85,7 +85,7 @@ impl Home {
         if layout::attach(home.memory()?, u16::MAX)?.instance() != instance {
             return Err(reference::Error::Replaced.into());
         }
-        Ok(home)
+        Ok((home, instance))
     }
 
     pub(super) fn memory(&self) -> Result<BytesMut<'_>, Error> {

@@ -1,5 +1,7 @@
 //! Looking at channels from outside, without being one of those who use them: for tools.
 
+use std::sync::Arc;
+
 use umbra_core::atomic::Ordering::Relaxed as RELAXED;
 use umbra_core::channel::ReceiveError;
 use umbra_core::crew::Liveness;
@@ -110,7 +112,7 @@ impl Snapshot {
     /// # Errors
     /// As for [`Channel::attach_reference`](super::Channel::attach_reference).
     pub fn of_reference(bytes: &[u8]) -> Result<Snapshot, Error> {
-        Self::of_home(&Home::named(bytes, &NONE, Pool::inspect_reference)?)
+        Self::of_home(&Home::named(bytes, &NONE, |bytes| Pool::inspect_reference(bytes).map(Arc::new))?.0)
     }
 
     fn of_home(home: &Home) -> Result<Snapshot, Error> {

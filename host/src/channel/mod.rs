@@ -68,6 +68,7 @@ pub use wait::{Timeout, WaitMode};
 
 pub use crate::reference::Found;
 
+use crate::known::{Known, Stay};
 use crate::pool::Pool;
 use crate::reference;
 use crate::sys::process::ProcessId;
@@ -136,6 +137,8 @@ pub struct Channel {
     pools: Pools,
     /// That no other channel of this process has its number.
     claim: Claim,
+    /// The last to go, if others of this process may have the [same handle](Self::attach_reference_once).
+    stay: Option<Stay>,
 }
 
 impl Channel {
@@ -216,7 +219,23 @@ impl Channel {
     /// As for [`attach_reference`](Self::attach_reference).
     pub fn attach_reference_with(bytes: &[u8], pools: impl IntoIterator<Item = Arc<Pool>>) -> Result<Channel, Error> {
         let pools = Pools::new(pools);
-        Self::used(Home::named(bytes, &pools, Pool::attach_reference)?, pools)
+        Self::used(Home::named(bytes, &pools, Pool::attach_reference_once)?.0, pools)
+    }
+
+    /// As [`attach_reference`](Self::attach_reference), but who of this process attached the channel so before shares his
+    /// handle: it is one member until the last one drops it. The handle that made the channel is another one.
+    ///
+    /// # Errors
+    /// As for [`attach_reference`](Self::attach_reference).
+    pub fn attach_reference_once(bytes: &[u8]) -> Result<Arc<Channel>, Error> {
+        static CHANNELS: Known<Channel> = Known::new();
+        let (home, instance) = Home::named(bytes, &Pools::default(), Pool::attach_reference_once)?;
+        let channel = CHANNELS.or_attach(instance, |stay| {
+            let mut channel = Self::used(home, Pools::default())?;
+            channel.stay = Some(stay);
+            Ok::<_, Error>(channel)
+        })?;
+        if channel.is_destroyed()? { Err(Error::Destroyed) } else { Ok(channel) }
     }
 
     fn used(home: Home, pools: Pools) -> Result<Channel, Error> {
@@ -228,7 +247,7 @@ impl Channel {
     fn join(home: Home, pools: Pools, claim: Claim) -> Result<Channel, Error> {
         let pools = pools.and(home.pool());
         let seat = home.while_it_lasts(|| Seat::take(&layout::attach(home.memory()?, u16::MAX)?.knowing(&pools)))?;
-        Ok(Channel { home, seat, pools, claim })
+        Ok(Channel { home, seat, pools, claim, stay: None })
     }
 
     /// As somebody without a place sees it.

@@ -42,6 +42,7 @@ mod files;
 mod lanes;
 mod life;
 mod memory;
+mod once;
 mod reference;
 
 use std::os::fd::OwnedFd;
@@ -60,6 +61,7 @@ pub use error::Error;
 pub use files::{clean, clean_in, list, list_in};
 pub use memory::Allocation;
 
+use crate::known::Stay;
 use crate::sys::futex::Futex;
 use crate::sys::process::ProcessId;
 use crate::sys::segment::Segment;
@@ -106,6 +108,8 @@ pub struct Pool {
     role: Role,
     /// That no other pool of this process has its number.
     claim: Claim,
+    /// The last to go, if others of this process may have the [same handle](Self::attach_once).
+    stay: Option<Stay>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -170,7 +174,7 @@ impl Pool {
     fn begin(manifest: Segment, data: Segment, files: Option<Files>, attributes: &Attributes) -> Result<Pool, Error> {
         let claim = Claim::take(uid::Kind::Pool, attributes.uid).ok_or(Error::UidTaken(attributes.uid))?;
         let shared = SharedHeap::create(manifest, attributes.plan()?, &attributes.reserved)?;
-        let pool = Pool { shared, data, lanes: Lanes::new(), files, role: Role::Creator, claim };
+        let pool = Pool { shared, data, lanes: Lanes::new(), files, role: Role::Creator, claim, stay: None };
         pool.with_hand(|_| ())?;
         let me = ProcessId::current()?;
         let instance = crate::reference::draw().map_err(Error::Random)?;
@@ -211,13 +215,17 @@ impl Pool {
 
     /// Itself, unless it was destroyed, or has files that nobody needs any more: these are removed.
     fn unless_over(self) -> Result<Pool, Error> {
+        self.ends_if_over().map(|()| self)
+    }
+
+    fn ends_if_over(&self) -> Result<(), Error> {
         self.check()?;
         match &self.files {
             Some(files) if self.is_over() => {
                 files.remove();
                 Err(Error::Destroyed)
             }
-            _ => Ok(self),
+            _ => Ok(()),
         }
     }
 
@@ -251,7 +259,7 @@ impl Pool {
     fn over(manifest: Segment, data: Segment, files: Option<Files>) -> Result<Pool, Error> {
         let shared = SharedHeap::attach(manifest, data.len() as u64)?;
         let claim = Claim::none(uid::Kind::Pool);
-        let pool = Pool { shared, data, lanes: Lanes::new(), files, role: Role::Onlooker, claim };
+        let pool = Pool { shared, data, lanes: Lanes::new(), files, role: Role::Onlooker, claim, stay: None };
         // ORDERING: pairs with the store in `begin`: before it the words are not there.
         if pool.word(Word::Made).load(Ordering::Acquire) == 0 {
             return Err(AttachError::NotAHeap.into());

@@ -6,6 +6,7 @@ use umbra_core::reference::{Object, Place, Reference};
 use super::error::Error;
 use super::files::{self, Files};
 use super::memory::Allocation;
+use super::once::named;
 use super::{Pool, Word};
 use crate::reference::{self, at_descriptors, from_text, parse_local, to_bytes};
 use crate::sys::host;
@@ -56,10 +57,7 @@ impl Pool {
     /// # Errors
     /// As for [`attach_reference`](Self::attach_reference), but not for one that is over.
     pub fn inspect_reference(bytes: &[u8]) -> Result<Pool, Error> {
-        let reference = parse_local(bytes)?;
-        if !matches!(reference.object, Object::Pool | Object::Allocation { .. } | Object::PooledChannel { .. }) {
-            return Err(reference::Error::WrongObject.into());
-        }
+        let reference = named(bytes)?;
         let pool = match reference.place {
             Place::Files(path) => Self::look(&Files::beginning(path))?,
             Place::Process { pid, start, files: [manifest, data] } => {
@@ -68,9 +66,7 @@ impl Pool {
             }
             _ => return Err(reference::Error::WrongObject.into()),
         };
-        if pool.instance() != reference.instance || pool.heap().plan().bytes() != reference.bytes {
-            return Err(reference::Error::Replaced.into());
-        }
+        pool.is_meant(&reference)?;
         Ok(pool)
     }
 
