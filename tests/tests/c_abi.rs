@@ -225,6 +225,12 @@ fn processes_in_the_words_of_dragon_attach_as_often_as_they_like() {
 }
 
 #[test]
+fn ten_processes_in_the_words_of_dragon_hand_messages_on_and_lose_none() {
+    // Those who wait long ask who lives, by that call too.
+    runs_watched("dragon_ring", &["1000", "1000"], &["20", "20"], false);
+}
+
+#[test]
 fn ghost_cells_of_arrays_in_c_are_exchanged_as_the_header_promises() {
     runs_alone("boundary", &["3"], &["2"]);
 }
