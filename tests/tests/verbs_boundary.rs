@@ -47,8 +47,10 @@ fn s34_and_s35_both_problems_give_the_same_bits_on_every_number_of_ranks() {
         let options =
             Options { blocks, cells, fields: 3, radius: 2, cycles, ranks: 1, ..Options::new(problem, dimensions) };
         let expected = run(&Options { dense: true, ..options }, |_| ()).unwrap();
-        for ranks in [2, 3, 4] {
-            let options = Options { ranks, split: ranks == 3, dense: ranks == 4, reversed: ranks == 2, ..options };
+        for ranks in [1, 2, 3, 4, 8] {
+            let (split, dense) = (ranks == 3 || ranks == 8, ranks == 4);
+            let delay = Duration::from_micros(if ranks == 3 { 300 } else { 0 });
+            let options = Options { ranks, split, dense, reversed: ranks % 2 == 0, delay, ..options };
             let extent = options.extent().unwrap();
             let outcome = summary(all(&port, extent, |rank, end| run_rank(&options, rank, end, |_| ()).unwrap()));
             assert_eq!(outcome.wrong, expected.wrong, "{problem:?}, {ranks} ranks");
