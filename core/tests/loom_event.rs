@@ -70,7 +70,7 @@ fn check(preemptions: usize, body: impl Fn() + Sync + Send + 'static) {
 }
 
 #[test]
-fn a_sleeper_sees_every_change() {
+fn a72_a_sleeper_sees_every_change() {
     check(3, || {
         let table = Table::new();
         let sleeper = {

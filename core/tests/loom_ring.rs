@@ -82,7 +82,7 @@ fn spsc_hands_over_every_item_once_and_in_order() {
 }
 
 #[test]
-fn mpmc_gives_every_item_to_one_receiver() {
+fn a72_mpmc_gives_every_item_to_one_receiver() {
     check(3, || {
         let ring = lend(mpmc::Ring::new((0..2).map(|_| mpmc::Cell::new()).collect::<Vec<_>>()).unwrap());
         let (sender, receiver) = ring.get().split();

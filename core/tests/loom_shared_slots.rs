@@ -45,7 +45,7 @@ fn check(preemptions: usize, body: impl Fn() + Sync + Send + 'static) {
 }
 
 #[test]
-fn no_slot_has_two_takers_and_none_is_lost() {
+fn a72_no_slot_has_two_takers_and_none_is_lost() {
     check(3, || {
         let table = Table::new(2);
         let threads = [0, 1].map(|n| {

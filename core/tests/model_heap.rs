@@ -150,7 +150,7 @@ proptest! {
     }
 
     #[test]
-    fn damaged_words_give_errors_and_no_more(
+    fn a28_damaged_words_give_errors_and_no_more(
         damage in proptest::collection::vec((any::<proptest::sample::Index>(), any::<u64>(), 0..4_u8), 1..60),
         lens in proptest::collection::vec(1..40_000_u64, 1..40),
     ) {

@@ -39,7 +39,7 @@ fn a_child_knows_its_own_beginning() {
 }
 
 #[test]
-fn a_child_allocates_in_its_own_name_and_ends_without_harm() {
+fn a23_a_child_allocates_in_its_own_name_and_ends_without_harm() {
     let name = format!("forked-{}", std::process::id());
     let pool = Pool::create(Some(&name), &Attributes { bytes: 1 << 20, ..Attributes::default() }).unwrap();
     let ours: Vec<_> = (0..10).map(|_| pool.alloc(100, 0).unwrap().id()).collect();
@@ -82,7 +82,7 @@ fn a_child_that_drops_the_creators_handle_does_not_end_the_pool() {
 }
 
 #[test]
-fn a_child_sends_in_its_own_name_and_its_end_takes_nothing_of_the_parents() {
+fn a23_a_child_sends_in_its_own_name_and_its_end_takes_nothing_of_the_parents() {
     let attributes = channel::Attributes { members: 2, capacity: 2, spares: 0, ..channel::Attributes::default() };
     let channel = Channel::create(&attributes).unwrap();
     let receiver = channel.receiver(WaitMode::Idle).unwrap();

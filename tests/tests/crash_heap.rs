@@ -97,7 +97,7 @@ fn end_all(mut players: Vec<Player>, yard: Yard<'_>, me: Member, seed: u64) {
 }
 
 #[test]
-fn after_each_kill_the_heap_is_as_good_as_new() {
+fn a15_after_each_kill_the_heap_is_as_good_as_new() {
     let seed = 15;
     with_yard(|segment, yard, me| {
         let mut dice = Dice(seed);
@@ -113,7 +113,7 @@ fn after_each_kill_the_heap_is_as_good_as_new() {
 }
 
 #[test]
-fn others_go_on_beside_one_that_is_killed() {
+fn a15_others_go_on_beside_one_that_is_killed() {
     let seed = 16;
     with_yard(|segment, yard, me| {
         let mut dice = Dice(seed);
@@ -135,7 +135,7 @@ fn others_go_on_beside_one_that_is_killed() {
 }
 
 #[test]
-fn others_go_on_beside_one_that_is_stopped() {
+fn a16_others_go_on_beside_one_that_is_stopped() {
     let seed = 17;
     with_yard(|segment, yard, me| {
         let mut dice = Dice(seed);

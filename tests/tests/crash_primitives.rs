@@ -236,7 +236,7 @@ fn killed_and_stopped_users_of_a_mailbox_block_nobody_and_lose_only_what_they_he
 }
 
 #[test]
-fn killed_and_stopped_users_of_a_channel_block_nobody_and_lose_only_what_they_held() {
+fn a38_a39_killed_and_stopped_users_of_a_channel_block_nobody_and_lose_only_what_they_held() {
     let lost = scenario(
         5,
         &[Role::ChannelSender, Role::ChannelReceiver, Role::ChannelSender, Role::ChannelReceiver],

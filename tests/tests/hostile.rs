@@ -76,7 +76,7 @@ fn tickets() {
 }
 
 #[test]
-fn references() {
+fn a25_references() {
     a_million_inputs("reference");
 }
 
@@ -116,7 +116,7 @@ fn rings() {
 }
 
 #[test]
-fn channels() {
+fn a28_channels() {
     a_million_inputs("channel");
 }
 

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 use std::io::{BufRead as _, BufReader};
+use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -48,6 +49,20 @@ impl Another {
     /// Starts one.
     pub(crate) fn start(role: &str) -> Another {
         Another(Self::command(role).stdout(Stdio::null()).spawn().unwrap())
+    }
+
+    /// Starts one by way of a program that runs the command behind these words.
+    pub(crate) fn start_within(words: &[&str], role: &str) -> Another {
+        let (own, mut command) = (Self::command(role), Command::new(words[0]));
+        command.args(&words[1..]).arg(own.get_program()).args(own.get_args()).env(VARIABLE, role);
+        Another(command.stdout(Stdio::null()).spawn().unwrap())
+    }
+
+    /// Starts one as another user, who may not know the way to this program.
+    pub(crate) fn start_by(user: u32, role: &str) -> Another {
+        let (own, mut command) = (Self::command(role), Command::new("/proc/self/exe"));
+        command.args(own.get_args()).env(VARIABLE, role).uid(user).gid(user);
+        Another(command.stdout(Stdio::null()).spawn().unwrap())
     }
 
     /// Starts one, and waits until it says that it is ready; the word that it says then.
