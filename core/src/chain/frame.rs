@@ -38,7 +38,7 @@ impl Frame {
     }
 
     pub(super) const fn is_well(&self) -> bool {
-        self.failed == 0 && self.unreached == 0
+        self.failed | self.unreached == 0
     }
 
     /// The child at hand is done with.

@@ -314,28 +314,41 @@ impl<S: Storage> Machine<S> {
     /// Writes the list to the scratch memory, the maker first, and checks its members; its length.
     fn list(&mut self, members: &[Node]) -> Result<u32, StartError> {
         let root = self.config.node;
-        let others = members.iter().copied().filter(|&id| id != root);
-        let len = 1 + others.clone().count();
         let max = self.scratch.as_ref().len() / SCRATCH;
-        if len > max {
-            return Err(StartError::TooMany { members: len, max });
+        if members.len() >= max {
+            let len = 1 + members.iter().filter(|&&id| id != root).count();
+            if len > max {
+                return Err(StartError::TooMany { members: len, max });
+            }
         }
         self.next_list();
-        if let Some((second, _)) = (1..).zip(members).filter(|&(_, &id)| id == root).nth(1) {
-            return Err(StartError::DuplicateId { id: root, first: 0, second });
+        let (list, scratch, peers) = (self.lists, self.scratch.as_mut(), self.peers.as_mut());
+        let (mut len, mut names_root) = (1, false);
+        peers.get_mut(root.index()).ok_or(StartError::UnknownId(root))?.mark(list, 0);
+        if let Some(place) = scratch.first_mut() {
+            *place = root.0;
         }
-        let (scratch, peers) = (self.scratch.as_mut(), self.peers.as_mut());
-        for ((position, place), id) in (0..).zip(scratch).zip(core::iter::once(root).chain(others)) {
+        for (nth, &id) in (1..).zip(members) {
+            if id == root {
+                if names_root {
+                    return Err(StartError::DuplicateId { id, first: 0, second: nth });
+                }
+                names_root = true;
+                continue;
+            }
             let peer = peers.get_mut(id.index()).ok_or(StartError::UnknownId(id))?;
-            if peer.dead && id != root {
+            if peer.dead {
                 return Err(StartError::DeadId(id));
             }
-            if let Some(first) = peer.mark(self.lists, position) {
-                return Err(StartError::DuplicateId { id, first, second: position });
+            if let Some(first) = peer.mark(list, len) {
+                return Err(StartError::DuplicateId { id, first, second: len });
             }
-            *place = id.0;
+            if let Some(place) = scratch.get_mut(len as usize) {
+                *place = id.0;
+            }
+            len += 1;
         }
-        Ok(len as u32)
+        Ok(len)
     }
 
     fn lay_out(&mut self, plan: Plan<'_>, len: u32) -> Result<Laid, StartError> {

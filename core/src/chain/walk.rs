@@ -77,7 +77,7 @@ impl<S: Storage> Machine<S> {
     }
 
     /// A place that is walked through.
-    #[inline]
+    #[inline(always)]
     fn way(&mut self, id: Handle) -> Option<Way<'_>> {
         let room = self.slab * 8;
         let (context, own, came) = self.parts(id)?;

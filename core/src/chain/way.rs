@@ -66,7 +66,7 @@ impl<'a> Way<'a> {
     }
 
     /// The next run, if no answer waits to be combined.
-    #[inline]
+    #[inline(always)]
     fn next_child(&mut self) -> Option<Next> {
         let Context { layout, walk, mode, callback, cancelled, .. } = &mut *self.context;
         while walk.top.next >= walk.top.end() || *cancelled || !walk.top.is_well() {
@@ -92,7 +92,7 @@ impl<'a> Way<'a> {
         self.begin_child()
     }
 
-    #[inline]
+    #[inline(always)]
     fn begin_child(&mut self) -> Option<Next> {
         let Context { layout, walk, shape, shared, .. } = &mut *self.context;
         if *shared || walk.level >= layout.frames {
@@ -245,7 +245,7 @@ impl<'a> Way<'a> {
 }
 
 /// The child whose turn it is below a member.
-#[inline]
+#[inline(always)]
 fn child_of(shape: Shape, list: &List<'_>, top: &Frame) -> Piece {
     let rest = top.end() - top.next;
     let stated = || list.size(top.next).unwrap_or(rest);

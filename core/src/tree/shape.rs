@@ -182,11 +182,18 @@ impl Shape {
     }
 
     /// How long a piece of a [`split`](Self::split) is, by its place in it; without meaning if there is no such piece, and
-    /// too long by what the list lacks if it is the last one.
+    /// perhaps longer than what is left of the list if it is the last one.
     #[inline]
     #[must_use]
     pub const fn child_len(self, len: u32, at: u32) -> u32 {
         match self.0 {
+            Kind::Kary(k) if at >= k as u32 - 1 => len,
+            // The first half of the commonest tree.
+            Kind::Kary(2) if len > 1 => {
+                let half = 1 << (len.ilog2() - 1);
+                let last = len - 2 * half + 1;
+                half - 1 + if last < half { last } else { half }
+            }
             Kind::Kary(k) => {
                 let (full, row, last) = rows(k as u64, len as u64);
                 let here = last.saturating_sub(row * at as u64);
