@@ -44,6 +44,7 @@ mod frame;
 mod functions;
 mod home;
 mod kids;
+mod laid;
 mod layout;
 mod machine;
 mod message;
