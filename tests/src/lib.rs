@@ -8,6 +8,7 @@ pub mod call;
 pub mod chain;
 pub mod conformance;
 pub mod crash;
+pub mod crowd;
 pub mod fake_card;
 pub mod far;
 pub mod firmware;

@@ -86,10 +86,10 @@ fn s26_a_member_that_cannot_be_reached() {
 #[test]
 fn s27_a_callback_that_fails() {
     let mut world = World::new(15, 1);
-    world.script.callbacks.insert((Node(1), Node(3)), Act::Fault(3));
+    world.script.callbacks.insert((Node(1), Node(3)), Act::Fault(77));
     let end = world.call(&fifteen(false));
     let (account, records) = failed(&end);
-    assert_eq!((origins(records), records[0].aux), (vec![(1, Stage::Callback, Code::Fault)], 3));
+    assert_eq!((origins(records), records[0].aux), (vec![(1, Stage::Callback, Code::Fault)], 77));
     assert!(!world.combined.keys().any(|key| (key.1, key.2) == (Node(1), Node(4))));
     assert_eq!(account.failed, 1);
 }

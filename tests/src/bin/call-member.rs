@@ -1,9 +1,9 @@
 //! A member of chained calls, started by tests: serves for a minute at most, or makes a call first.
 //!
-//! `call-member NODE [call | sleep | watched | count FILE]`: the meeting place is the descriptor that standard input is. With `call` it
+//! `call-member NODE [call | sleep | watched | count FILE | scripted ROOM]`: the meeting place is the descriptor that standard input is. With `call` it
 //! makes a call over all members before it serves, in which the last member waits; with `sleep` it says so and serves nobody;
 //! with `watched` it lets its functions be looked at; with `count` it has a function of its own in place of the built-in one that gathers, as which it tells how often it was woken,
-//! and computes until there is such a file if the header names it.
+//! and computes until there is such a file if the header names it; with `scripted` it is one of a crowd (`umbra_tests::crowd`).
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "this program is test code: what surprises it ends it")]
 
@@ -16,13 +16,18 @@ use std::time::Duration;
 use umbra::call::{Member, Station, built_in};
 use umbra_core::chain::{Node, Verdict};
 use umbra_tests::call::{Act, call, header, member};
+use umbra_tests::crowd::{Room, Scripted};
 
 fn main() {
     let mut arguments = std::env::args().skip(1);
     let node = Node(arguments.next().unwrap().parse().unwrap());
     let station = Station::attach(std::io::stdin().as_fd().try_clone_to_owned().unwrap()).unwrap();
-    let mut member = member(&station, node, 2);
     let what = arguments.next();
+    if what.as_deref() == Some("scripted") {
+        let room = Room::of(&arguments.collect::<Vec<_>>()).unwrap();
+        return Scripted::join(&station, node, room).serve(Duration::from_secs(120), || false);
+    }
+    let mut member = member(&station, node, 2);
     match what.as_deref() {
         Some("count") => return count(member, arguments.next().unwrap().into()),
         Some("sleep") => {

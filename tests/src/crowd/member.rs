@@ -1,0 +1,386 @@
+//! A member that does what the headers of calls say, counts what it sees, and makes calls when it is told to.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use umbra::call::{Capacities, Member, Reply, Station, WaitError};
+use umbra_core::chain::{Call, CallId, Caps, Data, Handle, Node, Phase, StartError, Tag, Verdict, Work};
+use umbra_core::time::Lapse;
+
+use super::script::{Act, Script, acts};
+use super::trace::{BYTES, NOBODY, Trace, What};
+
+/// Sums the numbers of the members in the data, lists them in the header, and does what the header of the request says.
+pub const SUM: Tag = Tag::of("sum");
+/// The same, and not everybody has it.
+pub const RARE: Tag = Tag::of("rare");
+/// Notes the length and the sum of header and data.
+pub const HOLD: Tag = Tag::of("hold");
+/// Answers what the member saw, and forgets it if there is a header.
+pub const TRACE: Tag = Tag::of("trace");
+/// Has the member make calls.
+pub const MAKE: Tag = Tag::of("make");
+
+/// Far beyond anything that a loaded machine needs.
+pub const LONG: Duration = Duration::from_secs(30);
+/// How often a member that waits looks whether it is to end.
+const SHORT: Duration = Duration::from_millis(20);
+
+/// What there is room for at a member.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Room {
+    /// Calls at once.
+    pub calls: u16,
+    /// Classes of calls by depth; none: places for all.
+    pub classes: u8,
+    /// Bytes of a call.
+    pub call_bytes: usize,
+    /// The longest header.
+    pub header_max: u16,
+    /// Own calls at once.
+    pub open_max: u16,
+    /// Whether it lacks [`RARE`].
+    pub lacks: bool,
+}
+
+impl Room {
+    /// Enough for most.
+    pub const USUAL: Room =
+        Room { calls: 64, classes: 0, call_bytes: 24 << 10, header_max: 1024, open_max: 32, lacks: false };
+
+    /// As arguments of a program.
+    #[must_use]
+    pub fn to_arguments(self) -> [String; 6] {
+        let Room { calls, classes, call_bytes, header_max, open_max, lacks } = self;
+        [calls.into(), classes.into(), call_bytes, header_max.into(), open_max.into(), lacks.into()]
+            .map(|number: usize| number.to_string())
+    }
+
+    /// From them.
+    #[must_use]
+    pub fn of(arguments: &[String]) -> Option<Room> {
+        let numbers: Vec<usize> = arguments.iter().map_while(|argument| argument.parse().ok()).collect();
+        let &[calls, classes, call_bytes, header_max, open_max, lacks] = numbers.as_slice() else { return None };
+        Some(Room {
+            calls: calls.try_into().ok()?,
+            classes: classes.try_into().ok()?,
+            call_bytes,
+            header_max: header_max.try_into().ok()?,
+            open_max: open_max.try_into().ok()?,
+            lacks: lacks != 0,
+        })
+    }
+}
+
+/// Calls of [`SUM`] that a member is to make.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Making {
+    /// How many.
+    pub rounds: u32,
+    /// How many of them at once.
+    pub open: u32,
+    /// Every so-manieth fails, at a member that [`spoilt`] says; none: zero.
+    pub spoil: u32,
+    /// Their time in milliseconds.
+    pub millis: u32,
+    /// Over whom.
+    pub members: Vec<u32>,
+    /// What everybody does in each.
+    pub script: Script,
+}
+
+impl Making {
+    /// So many, one after the other.
+    #[must_use]
+    pub fn new(rounds: u32, members: impl IntoIterator<Item = u32>) -> Making {
+        let members = members.into_iter().collect();
+        Making { rounds, open: 1, spoil: 0, millis: 30_000, members, script: Script::new() }
+    }
+
+    /// As bytes.
+    #[must_use]
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let head = [self.rounds, self.open, self.spoil, self.millis, self.members.len() as u32];
+        let words = head.iter().chain(&self.members);
+        words.flat_map(|word| word.to_le_bytes()).chain(self.script.0.iter().copied()).collect()
+    }
+
+    fn of(bytes: &[u8]) -> Option<Making> {
+        let word = |at: usize| bytes.get(4 * at..4 * at + 4)?.try_into().ok().map(u32::from_le_bytes);
+        let len = word(4)? as usize;
+        let members = (5..5 + len).map(word).collect::<Option<_>>()?;
+        let script = Script(bytes.get(4 * (5 + len)..)?.to_vec());
+        Some(Making { rounds: word(0)?, open: word(1)?, spoil: word(2)?, millis: word(3)?, members, script })
+    }
+}
+
+/// Where a call that is to fail does so: at which of so many members, and whether in its function; else the maker's callback does.
+#[must_use]
+pub const fn spoilt(maker: u32, round: u32, members: u32) -> (u32, bool) {
+    let at = (maker + round) % members;
+    if round.is_multiple_of(2) { (at, true) } else { (maker, false) }
+}
+
+/// What the functions and the loop of a member share.
+#[derive(Default, Debug)]
+pub(super) struct State {
+    pub(super) trace: Trace,
+    /// Calls of which a function has begun, and of which the answer of a child was combined.
+    seen: HashSet<(CallId, u32)>,
+    since: HashMap<CallId, Instant>,
+    active: u32,
+    /// Whether it is making calls.
+    makes: bool,
+    to_make: VecDeque<Making>,
+}
+
+/// A member and what it saw.
+#[derive(Debug)]
+pub struct Scripted {
+    /// The member.
+    pub member: Member,
+    pub(super) state: Arc<Mutex<State>>,
+}
+
+fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
+    state.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn sum_of(bytes: &[u8]) -> u32 {
+    bytes.iter().fold(0, |sum, &byte| sum.wrapping_mul(31).wrapping_add(byte.into()))
+}
+
+impl Scripted {
+    /// Takes the seat of `node`.
+    ///
+    /// # Panics
+    /// If it is taken.
+    #[must_use]
+    pub fn join(station: &Station, node: Node, room: Room) -> Scripted {
+        let Room { calls, classes, call_bytes, header_max, open_max, lacks } = room;
+        let capacities = Capacities { calls, call_bytes, ..Capacities::new(station.shape().all) };
+        let settings = |config| umbra_core::chain::Config { classes, header_max, open_max, ..config };
+        let mut member = Member::join_with(station, node, capacities, settings).expect("a free seat");
+        let state: Arc<Mutex<State>> = Arc::default();
+        for name in ["sum", "rare"].into_iter().take(if lacks { 1 } else { 2 }) {
+            let state = Arc::clone(&state);
+            member.register(name, move |work| user(work, &state)).expect("room for functions");
+        }
+        let holding = Arc::clone(&state);
+        let hold = move |work: &mut Work<'_>| {
+            let Data::Bytes(data) = work.data else { return Verdict::Fault(1) };
+            let mut state = lock(&holding);
+            state.trace.note(What::Header, work.header.len() as u32, sum_of(work.header));
+            state.trace.note(What::Data, data.len() as u32, sum_of(data));
+            Verdict::Done
+        };
+        member.register("hold", hold).expect("room for functions");
+        let telling = Arc::clone(&state);
+        member.register("trace", move |work| tell(work, &telling)).expect("room for functions");
+        let making = Arc::clone(&state);
+        let make = move |work: &mut Work<'_>| {
+            let Data::Bytes(bytes) = work.data else { return Verdict::Fault(1) };
+            let Some(to_make) = Making::of(bytes) else { return Verdict::Fault(2) };
+            lock(&making).to_make.push_back(to_make);
+            Verdict::Done
+        };
+        member.register("make", make).expect("room for functions");
+        Scripted { member, state }
+    }
+
+    /// Serves others and makes the calls it is told to, until `over` says so.
+    pub fn serve(&mut self, patience: Duration, over: impl Fn() -> bool) {
+        let Scripted { member, state } = self;
+        member.serve_until(patience, |member| {
+            let next = {
+                let mut state = lock(state);
+                observe(member, &mut state);
+                let next = state.to_make.pop_front();
+                state.makes = next.is_some();
+                next
+            };
+            if let Some(making) = next {
+                make(member, &making, state, &over);
+                let mut state = lock(state);
+                state.makes = false;
+                observe(member, &mut state);
+            }
+            over()
+        });
+    }
+
+    /// Makes calls now.
+    pub fn make(&mut self, making: &Making) {
+        make(&mut self.member, making, &self.state, &|| false);
+    }
+
+    /// What this member saw; it begins anew.
+    pub fn take(&mut self) -> Trace {
+        let mut state = lock(&self.state);
+        observe(&self.member, &mut state);
+        let counts = std::mem::take(&mut state.trace.counts);
+        Trace { counts, ..state.trace.clone() }
+    }
+}
+
+/// Notes how the member stands between its turns.
+fn observe(member: &Member, state: &mut State) {
+    let figures = member.figures();
+    let counts = [figures.busy, figures.cancels, figures.stale, figures.requests];
+    let busy = !state.to_make.is_empty() || state.makes;
+    state.trace.calls = member.calls() as u32 + u32::from(busy);
+    state.trace.peak = state.trace.peak.max(member.calls() as u32);
+    state.trace.figures = counts.map(|count| count as u32);
+}
+
+fn tell(work: &mut Work<'_>, state: &Mutex<State>) -> Verdict {
+    let told = if let Phase::Wait(answer) = work.phase {
+        work.reply.set_data(answer.data)
+    } else {
+        let mut state = lock(state);
+        let busy = !state.to_make.is_empty() || state.makes;
+        let trace = Trace { calls: state.trace.calls.max(busy.into()), ..state.trace.clone() };
+        if !work.header.is_empty() {
+            state.trace.counts.clear();
+        }
+        work.reply.set_data(&trace.to_bytes())
+    };
+    if told.is_ok() { Verdict::Done } else { Verdict::Fault(BYTES) }
+}
+
+fn user(work: &mut Work<'_>, state: &Mutex<State>) -> Verdict {
+    let child = if let Phase::Wait(answer) = work.phase { Some(answer.from) } else { None };
+    let (act, more) = acts(work.header, work.node, child);
+    let waited = {
+        let mut state = lock(state);
+        state.active += 1;
+        if state.active > 1 {
+            state.trace.note(What::Nested, 0, 0);
+        }
+        match work.phase {
+            Phase::Init => {
+                let parent = work.parent.map_or(NOBODY, |parent| parent.0);
+                state.trace.note(What::Began, parent, 0);
+            }
+            Phase::Probe => state.trace.note(What::Probed, 0, 0),
+            Phase::Wait(answer) => state.trace.note(What::Combined, answer.from.0, answer.members),
+        }
+        if work.phase != Phase::Probe && !state.seen.insert((work.call, child.map_or(NOBODY, |child| child.0))) {
+            state.trace.note(What::Twice, work.call.root.0, work.call.seq);
+        }
+        state.since.entry(work.call).or_insert_with(Instant::now).elapsed()
+    };
+    let verdict = act_out(work, act, more, waited);
+    lock(state).active -= 1;
+    // Outside, so that this is counted as over.
+    assert!(act != Some(Act::Panic), "as the test wants it");
+    verdict
+}
+
+fn act_out(work: &mut Work<'_>, act: Option<Act>, more: u32, waited: Duration) -> Verdict {
+    match act {
+        Some(Act::Fault(number)) => return Verdict::Fault(number),
+        Some(Act::Hang) => return Verdict::Pending,
+        Some(Act::Slow(millis)) if waited < Duration::from_millis(millis.into()) => return Verdict::Pending,
+        Some(Act::Block(millis)) => std::thread::sleep(Duration::from_millis(millis.into())),
+        Some(Act::Excess(bytes)) => {
+            let refused = work.reply.set_data(&vec![0xee; bytes as usize]).is_err();
+            return if refused { Verdict::Done } else { Verdict::Fault(1) };
+        }
+        _ => {}
+    }
+    let caps = work.reply.caps();
+    let written = if let Phase::Wait(answer) = work.phase {
+        let sum = match (work.reply.data().try_into(), answer.data.try_into()) {
+            (Ok(ours), Ok(theirs)) => u64::from_le_bytes(ours).wrapping_add(u64::from_le_bytes(theirs)).to_le_bytes(),
+            _ if caps.data == 0 => [0; 8],
+            _ => return Verdict::Fault(2),
+        };
+        (caps.data == 0 || work.reply.set_data(&sum).is_ok())
+            && (answer.header.is_empty() || work.reply.push_header(answer.header).is_ok())
+    } else {
+        let number = u64::from(work.node.0) + u64::from(more);
+        (caps.data == 0 || work.reply.set_data(&number.to_le_bytes()).is_ok())
+            && (caps.header == 0 || work.reply.set_header(&work.node.0.to_le_bytes()).is_ok())
+    };
+    if written { Verdict::Done } else { Verdict::Fault(3) }
+}
+
+/// A call of the sum over these members, within 30 seconds.
+#[must_use]
+pub const fn sum_over<'a>(members: &'a [Node], script: &'a Script) -> Call<'a> {
+    let caps = Caps { header: 0, data: 8 };
+    let header = script.0.as_slice();
+    Call { callback: SUM, caps, header, budget: Lapse::from_secs(30), ..Call::new(SUM, members) }
+}
+
+/// How a call ended that was to have this sum, as members note it.
+fn outcome(answer: Result<Reply, WaitError>, sum: u64, size: u32) -> (What, u32, u32) {
+    match answer {
+        Ok(reply) if reply.data == sum.to_le_bytes() => (What::Done, reply.members, 0),
+        Err(WaitError::Failed(failure)) if failure.tallies.total() == size => match failure.records.first() {
+            Some(record) => (What::Failed, record.origin.0, (record.stage as u32) << 8 | record.code as u32),
+            None => (What::Wrong, size, 1),
+        },
+        Ok(_) | Err(WaitError::Failed(_)) => (What::Wrong, size, 0),
+        Err(_) => (What::Refused, size, 1),
+    }
+}
+
+/// Makes calls one after the other, a few at once, until `over` says that the member is to end.
+fn make(member: &mut Member, making: &Making, state: &Mutex<State>, over: &dyn Fn() -> bool) {
+    let me = member.node().0;
+    let members: Vec<Node> = making.members.iter().copied().map(Node).collect();
+    let more = u32::from(!making.members.contains(&me));
+    let numbers = making.members.iter().sum::<u32>() + me * more;
+    let size = making.members.len() as u32 + more;
+    let note = |(what, other, aux)| lock(state).trace.note(what, other, aux);
+    let mut open = VecDeque::new();
+    let end_one = |member: &mut Member, open: &mut VecDeque<(Handle, u64)>| {
+        let Some((handle, sum)) = open.pop_front() else { return };
+        let begun = Instant::now();
+        loop {
+            match member.wait(handle, SHORT) {
+                Err(WaitError::NotYet) if begun.elapsed() < LONG * 2 && !over() => {}
+                answer => return note(outcome(answer, sum, size)),
+            }
+        }
+    };
+    for round in 0..making.rounds {
+        let mut script = making.script.clone();
+        if making.spoil != 0 && (round + 1).is_multiple_of(making.spoil) {
+            let fault = Act::Fault(round);
+            script = match spoilt(me, round, size) {
+                (at, true) => script.func(at, fault),
+                // Whoever is a child of the maker.
+                (at, false) => members.iter().fold(script, |script, child| script.callback(at, child.0, fault)),
+            };
+        }
+        let script = script.everybody(Act::Add(round));
+        let call = Call { budget: Lapse::from_millis(making.millis.into()), ..sum_over(&members, &script) };
+        let begun = Instant::now();
+        let started = loop {
+            match member.start(&call) {
+                Err(StartError::WouldBlock) if !open.is_empty() => end_one(member, &mut open),
+                Err(StartError::WouldBlock) if begun.elapsed() < LONG && !over() => {
+                    member.serve_until(Duration::from_millis(1), |_| false);
+                }
+                started => break started,
+            }
+        };
+        match started {
+            Ok(handle) => open.push_back((handle, u64::from(numbers + size * round))),
+            Err(_) => note((What::Refused, round, 0)),
+        }
+        if open.len() >= making.open as usize {
+            end_one(member, &mut open);
+        }
+        if over() {
+            return;
+        }
+    }
+    while !open.is_empty() {
+        end_one(member, &mut open);
+    }
+}
