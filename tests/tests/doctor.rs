@@ -124,12 +124,31 @@ fn the_doctor_asks_by_one_call_and_alone_whom_that_does_not_reach() {
 }
 
 #[test]
-fn an_agent_that_is_not_joined_is_asked_alone_and_misses_nothing_by_that() {
-    let job = with_sockets("doctor-alone", [&["--members", "4"], &["--members", "5"]]);
-    let said = until("one by the call", || told(&job, &["doctor"]), |said| of(said, "agents", 0)["asked"] == "call");
+fn agents_with_places_of_different_sizes_are_asked_alone_and_each_says_what_to_do() {
+    let mut job = with_sockets("doctor-alone", [&["--members", "4"], &["--members", "5"]]);
+    let apart = |said: &Value, sp: u64| {
+        let what = format!("no chained calls with service process {}: a place with", 1 - sp);
+        of(said, "agents", sp)["missing"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|line| line.as_str().unwrap())
+            .any(|line| line.starts_with(&what) && line.ends_with("start all agents with the same --members"))
+    };
+    // The first call has the places made, which greet each other then.
+    let holds = |said: &Value| of(said, "agents", 0)["asked"] == "call" && apart(said, 0) && apart(said, 1);
+    let said = until("both complain", || told(&job, &["doctor"]), holds);
     let other = of(&said, "agents", 1);
     assert_eq!((&other["answers"], &other["asked"]), (&Value::Bool(true), &Value::from("link")), "{said:#}");
     assert!(other["passed_by"].as_str().unwrap().contains("not among the members"), "{said:#}");
+
+    // Whoever is started again with the right number ends the complaint.
+    job.agent(1).kill().unwrap();
+    job.agent(1).wait().unwrap();
+    let sockets = job.directory().to_str().unwrap().to_owned();
+    job.start(1, &["--sockets", &sockets, "--deadline-ms", "60000", "--members", "4"]);
+    let joined = |said: &Value| of(said, "agents", 1)["asked"] == "call" && !apart(said, 0) && !apart(said, 1);
+    until("both by one call", || told(&job, &["doctor"]), joined);
 }
 
 #[test]

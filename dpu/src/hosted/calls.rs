@@ -8,6 +8,7 @@
 //! The places of all agents of a job are joined ([`border`]): what goes from one to another goes over the link between the
 //! two, by the thread that has the links, and an agent that hears from a place elsewhere makes its own.
 
+use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
@@ -86,6 +87,8 @@ pub(super) struct Calls {
     station: Station,
     residents: u16,
     pub(super) border: Border,
+    /// Places that have greeted and cannot be joined, by service process, as long as there is the link; and why.
+    pub(super) apart: BTreeMap<Sp, BorderError>,
     /// What others want to know of this process.
     desk: Desk,
     /// Of a frame to another place.
@@ -123,7 +126,8 @@ impl Calls {
         let serve = move || while !member.serve_until(LONG, |_| ends.load(Ordering::Relaxed) != 0) {};
         let thread = thread::Builder::new().name("umbra-calls".to_owned()).spawn(serve).map_err(CallsError::Thread)?;
         let body = vec![0; Border::body_max(shape)];
-        Ok(Calls { station, residents, border, desk, body, over, thread: Some(thread) })
+        let apart = BTreeMap::new();
+        Ok(Calls { station, residents, border, apart, desk, body, over, thread: Some(thread) })
     }
 
     /// What whoever comes has to know, and the descriptor of the meeting place.
@@ -194,6 +198,7 @@ impl Process {
         let lost = self.routes.iter().find(|(_, route)| **route == link).map(|(sp, _)| *sp);
         if let (Some(sp), Some(calls)) = (lost, &mut self.calls) {
             calls.border.on_gone(sp.0);
+            calls.apart.remove(&sp);
         }
     }
 
@@ -210,10 +215,15 @@ impl Process {
             }
         }
         let Some(calls) = &mut self.calls else { return };
-        if let Err(error) = calls.border.on_frame(sp.0, op, body) {
-            log!(warn, "service process {}: {}", sp, error);
-            if error == BorderError::Malformed {
-                self.drop_link(link);
+        match calls.border.on_frame(sp.0, op, body) {
+            Ok(()) => {}
+            Err(error) => {
+                log!(warn, "service process {}: {}", sp, error);
+                if error == BorderError::Malformed {
+                    self.drop_link(link);
+                } else {
+                    calls.apart.insert(sp, error);
+                }
             }
         }
     }

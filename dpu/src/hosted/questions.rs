@@ -196,6 +196,9 @@ impl Process {
                 _ => {}
             }
         }
+        for (sp, why) in self.calls.iter().flat_map(|calls| &calls.apart) {
+            let _ = writeln!(text, "no chained calls with service process {sp}: {why}");
+        }
         if let Some(trouble) = &self.rdma.trouble {
             let _ = writeln!(text, "RDMA: {trouble}");
         }
