@@ -4,6 +4,7 @@
 //!
 //! * `engine`: one thread, one machine that houses all members. What counts is nanoseconds a member.
 //! * `apart`: one thread, one machine a member, so everything is a message. No gate asks for a figure of this one.
+//! * `simulated`: up to 65,536 members at 256 agents, over a network that exists in figures only.
 //! * `agent`: another thread houses all members; the caller reaches it by a message through shared memory.
 //! * `procs`: one process a member; `loaded` beside a process that computes.
 //! * `bulk`: one process a member, and a mebibyte that all of them read.
@@ -24,6 +25,7 @@ mod engine;
 mod floor;
 mod mpi;
 mod procs;
+mod simulated;
 
 use umbra_core::chain::{Call, Caps, Node, Phase, Tag, Verdict, Work};
 use umbra_core::time::Lapse;
@@ -70,6 +72,7 @@ fn main() {
     let mut report = Report::from_args();
     engine::rows(&mut report);
     let mpi = mpi::Program::find(&report);
+    simulated::rows(&mut report);
     agent::rows(&mut report, mpi.as_ref());
     procs::rows(&mut report, mpi.as_ref());
     bulk::rows(&mut report, mpi.as_ref());
