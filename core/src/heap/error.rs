@@ -97,7 +97,7 @@ pub enum AllocError {
     },
     /// As many blocks are allocated as the heap can count; that others free some makes a retry worth while.
     OutOfEntries,
-    /// The kind is not below 2^24.
+    /// The kind is not below 2^24, or is the last one, which pools keep for channels.
     BadKind(u32),
     /// The words say what cannot be: somebody wrote over them.
     Damaged,
@@ -122,7 +122,7 @@ impl fmt::Display for AllocError {
             AllocError::OutOfEntries => {
                 f.write_str("as many blocks as the heap can count: free some, or make it for more")
             }
-            AllocError::BadKind(kind) => write!(f, "kind {kind} is not below 2^24"),
+            AllocError::BadKind(kind) => write!(f, "kind {kind} is not below 2^24 - 1"),
             AllocError::Damaged => f.write_str("the words of the heap are damaged: make a new one"),
         }
     }

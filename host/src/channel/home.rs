@@ -47,7 +47,7 @@ impl Home {
 
     /// A new block for so many bytes, all zero.
     pub(super) fn block(pool: &Pool, bytes: usize) -> Result<Allocation<'_>, Error> {
-        let block = pool.alloc(bytes as u64, pool::CHANNELS)?;
+        let block = pool.alloc_channel(bytes as u64)?;
         block.clear(0, bytes as u64).inspect_err(|_| drop(block.free()))?;
         Ok(block)
     }

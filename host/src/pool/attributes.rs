@@ -2,9 +2,11 @@
 
 use std::path::PathBuf;
 
+use umbra_core::atomic::Ordering;
 use umbra_core::heap::{Plan, PlanError};
 
 use super::error::Error;
+use super::{Pool, Word};
 
 /// Bytes of a huge page.
 const HUGE: u64 = 2 << 20;
@@ -44,13 +46,21 @@ impl Memory {
     }
 
     /// The word for it, by its number.
-    pub(super) const fn word(number: u64) -> &'static str {
+    const fn word(number: u64) -> &'static str {
         match number {
             0 => "shared memory",
             1 => "files",
             2 => "huge pages",
             _ => "private memory",
         }
+    }
+}
+
+impl Pool {
+    /// What its bytes come from, in words.
+    #[must_use]
+    pub fn memory(&self) -> &'static str {
+        Memory::word(self.word(Word::Memory).load(Ordering::Relaxed))
     }
 }
 

@@ -6,7 +6,7 @@ use umbra_core::cell::Bytes;
 use umbra_core::heap::{Block, BlockId};
 
 use super::error::Error;
-use super::{NOTHING, Pool};
+use super::{CHANNELS, NOTHING, Pool};
 
 /// An allocation, or a range of it. Copies are views of the same; freeing one frees all, and the others are stale.
 #[derive(Clone, Copy, Debug)]
@@ -16,6 +16,14 @@ pub struct Allocation<'p> {
     /// Where the view begins in the pool.
     offset: u64,
     len: u64,
+}
+
+impl Pool {
+    /// Memory for a channel, of the kind that is not for users.
+    pub(crate) fn alloc_channel(&self, len: u64) -> Result<Allocation<'_>, Error> {
+        let block = self.with_hand(|mut hand| hand.alloc(len, CHANNELS))??;
+        Ok(Allocation::new(self, block))
+    }
 }
 
 impl<'p> Allocation<'p> {

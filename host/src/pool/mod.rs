@@ -53,7 +53,7 @@ use umbra_core::atomic::{AtomicU64, Ordering};
 use umbra_core::cell::BytesMut;
 use umbra_core::crew::Identity;
 use umbra_core::event::EventCount;
-use umbra_core::heap::{AttachError, Block, BlockId, Figures, Heap, KINDS, PlanError};
+use umbra_core::heap::{AllocError, AttachError, Block, BlockId, Figures, Heap, KINDS, PlanError};
 use umbra_core::time::{Lapse, Time};
 
 pub use attributes::{Attributes, Lifetime, Memory};
@@ -315,6 +315,9 @@ impl Pool {
     /// [`Error::Alloc`], [`Error::Members`], [`Error::Destroyed`].
     #[inline]
     pub fn alloc(&self, len: u64, kind: u32) -> Result<Allocation<'_>, Error> {
+        if kind == CHANNELS {
+            return Err(AllocError::BadKind(kind).into());
+        }
         if len == 0 {
             return self.allocation(NOTHING);
         }
@@ -389,11 +392,5 @@ impl Pool {
     #[must_use]
     pub fn figures(&self) -> Figures {
         self.heap().figures()
-    }
-
-    /// What its bytes come from, in words.
-    #[must_use]
-    pub fn memory(&self) -> &'static str {
-        Memory::word(self.word(Word::Memory).load(Ordering::Relaxed))
     }
 }
