@@ -15,6 +15,7 @@ umbra_tests::on_every_driver!(
     s33_every_leaf_that_hangs_is_named_and_not_its_parents,
     s34_slow_is_not_dead,
     s36_a_dead_interior_member_leaves_no_place_taken,
+    s36_a_member_that_came_again_is_not_taken_for_dead,
     s37_a_dead_maker_frees_all_places,
     s38_another_life_of_the_maker_is_not_its_earlier_one,
     s39_a_call_can_be_given_up_at_any_moment,
@@ -87,6 +88,19 @@ fn s36_a_dead_interior_member_leaves_no_place_taken(driver: Driver) {
     crowd.settle();
     crowd.again(2);
     assert_eq!(crowd.sum(&all), 105);
+    crowd.settle();
+}
+
+fn s36_a_member_that_came_again_is_not_taken_for_dead(driver: Driver) {
+    let mut crowd = Crowd::new(driver, 7);
+    let all = crowd.all();
+    for _ in 0..5 {
+        crowd.kill(5);
+        // Until everybody has looked; then nobody looks for a while, for no call is under way.
+        crowd.first.serve(Duration::from_millis(250), || false);
+        crowd.again(5);
+        assert_eq!(crowd.sum(&all), 21, "2 sends to 5 at once");
+    }
     crowd.settle();
 }
 

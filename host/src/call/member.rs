@@ -320,7 +320,8 @@ impl Member {
                 let _ = self.machine.wake(handle);
             }
         }
-        if self.look_at <= at {
+        // A request may have to go on to somebody who has come again since and is taken for dead.
+        if self.look_at <= at || (worked && self.station.changes() != self.seen) {
             self.look_at = at + IDLE_LOOK;
             self.look();
         }
