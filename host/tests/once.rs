@@ -27,10 +27,18 @@ fn channel_attributes() -> channel::Attributes {
     channel::Attributes { members: PLACES, ..channel::Attributes::default() }
 }
 
-/// Attaches a pool and a channel many times, says so, and waits until it is killed; as a test of its own it does nothing.
+/// Makes a pool, or attaches a pool and a channel many times, says so, and waits until it is killed; as a test of its own
+/// it does nothing.
 #[test]
 fn another_process() {
     let Some(role) = role() else { return };
+    if let Some(name) = role.strip_prefix("makes ") {
+        let pool = make(Some(name));
+        ready(to_text(&pool.reference().unwrap()));
+        loop {
+            std::thread::park();
+        }
+    }
     let references: Vec<_> = role.split(' ').map(|text| from_text(text).unwrap()).collect();
     let pools: Vec<_> = (0..TIMES).map(|_| Pool::attach_reference_once(&references[0]).unwrap()).collect();
     let channels: Vec<_> = (0..TIMES).map(|_| Channel::attach_reference_once(&references[1]).unwrap()).collect();
@@ -126,6 +134,26 @@ fn what_is_over_is_not_attached_again_and_nothing_else_in_its_place() {
     let channel = Channel::create(&channel_attributes()).unwrap().reference().unwrap();
     let wrong = Pool::attach_reference_once(&channel).unwrap_err();
     assert_eq!(wrong, pool::Error::Reference(reference::Error::WrongObject));
+}
+
+#[test]
+fn an_old_handle_does_nothing_to_a_new_pool_by_the_same_name() {
+    let name = name("renewed");
+    let (mut another, said) = Another::start_ready(&format!("makes {name}"));
+    let reference = from_text(&said).unwrap();
+    let old = Pool::attach_reference_once(&reference).unwrap();
+    another.kill();
+    let made = Pool::create(Some(&name), &pool::Attributes { bytes: 1 << 20, ..pool::Attributes::default() }).unwrap();
+    let is_there = || Pool::attach(&name).is_ok_and(|found| found.instance() == made.instance());
+    assert!(is_there() && old.instance() != made.instance());
+    assert_eq!(Pool::attach_reference_once(&reference).unwrap_err(), pool::Error::Destroyed);
+    assert!(is_there(), "the old pool is over, and another one has its place");
+    assert_eq!(old.destroy(), Ok(()));
+    assert!(is_there(), "who destroys the old pool has nothing of the new one");
+    drop(old);
+    assert!(is_there());
+    drop(made);
+    assert!(!list().unwrap().contains(&name));
 }
 
 #[test]

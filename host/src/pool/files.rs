@@ -52,10 +52,23 @@ impl Files {
         self.manifest.parent().unwrap_or(Path::new("."))
     }
 
-    /// Both are gone, whoever was first.
-    pub(super) fn remove(&self) {
+    /// Both are gone, whoever was first and whatever they are.
+    fn remove(&self) {
         let _ = std::fs::remove_file(&self.manifest);
         let _ = std::fs::remove_file(&self.data);
+    }
+}
+
+impl Pool {
+    /// Removes its files, if it has any and they are still there: by now another pool may have the name. One that is made
+    /// between the look and the removal, by somebody who removed these files himself in the same instant, is not seen.
+    pub(super) fn remove_files(&self) {
+        let Some(Files { manifest, data }) = &self.files else { return };
+        for (segment, path) in [(self.shared.segment(), manifest), (&self.data, data)] {
+            if segment.lies_at(path) {
+                let _ = std::fs::remove_file(path);
+            }
+        }
     }
 }
 
@@ -151,7 +164,13 @@ pub fn clean_in(folder: &Path) -> Result<Vec<String>, Error> {
 fn clean_one(folder: &Path, name: &str) -> bool {
     let Ok(files) = Files::of(folder, name) else { return false };
     let is_over = match Pool::look(&files) {
-        Ok(pool) => pool.is_over(),
+        Ok(pool) => {
+            let is_over = pool.is_over();
+            if is_over {
+                pool.remove_files();
+            }
+            return is_over;
+        }
         // Not ours to judge.
         Err(Error::Segment(SegmentError::NotPrivate)) => false,
         Err(Error::NotAPool(_) | Error::File { errno: Errno::NOENT, .. } | Error::Segment(_)) => {

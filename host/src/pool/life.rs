@@ -5,7 +5,6 @@ use umbra_core::crew::{Liveness, Member};
 use umbra_core::heap::{Block, BlockId, Keep};
 
 use super::error::Error;
-use super::files::Files;
 use super::lanes::Lanes;
 use super::{CHANNELS, Lifetime, Pool, Role, Word, identity};
 use crate::sys::futex::Futex;
@@ -161,7 +160,7 @@ impl Pool {
         if self.word(Word::Destroyed).swap(1, Ordering::AcqRel) != 0 {
             return Err(Error::Destroyed);
         }
-        self.files.iter().for_each(Files::remove);
+        self.remove_files();
         self.claim.release();
         self.event().notify(&Futex);
         Ok(())

@@ -220,13 +220,11 @@ impl Pool {
 
     fn ends_if_over(&self) -> Result<(), Error> {
         self.check()?;
-        match &self.files {
-            Some(files) if self.is_over() => {
-                files.remove();
-                Err(Error::Destroyed)
-            }
-            _ => Ok(()),
+        if self.files.is_some() && self.is_over() {
+            self.remove_files();
+            return Err(Error::Destroyed);
         }
+        Ok(())
     }
 
     /// Uses a pool whose descriptors another process [shared](Self::share).

@@ -22,6 +22,7 @@
 //! Source: `memfd_create(2)`, `fcntl(2)` on file seals.
 
 mod error;
+mod files;
 mod kinds;
 mod past;
 
@@ -122,23 +123,6 @@ impl Segment {
             return Err(SegmentError::TooSmall { expected, actual });
         }
         Self::map(fd, offset, len, mapping)
-    }
-
-    /// Maps the first `len` bytes of a file, for reading and writing. Who may write to the file can also take bytes
-    /// away under the mapping, which faults then: so it has to be a file of this user's that nobody else may write to.
-    ///
-    /// # Errors
-    /// [`SegmentError::NotPrivate`] if it is not; [`SegmentError::TooSmall`], [`SegmentError::Map`].
-    pub fn attach_file(fd: OwnedFd, len: usize) -> Result<Segment, SegmentError> {
-        let stat = rustix::fs::fstat(&fd).map_err(SegmentError::Descriptor)?;
-        if stat.st_uid != rustix::process::geteuid().as_raw() || stat.st_mode & 0o022 != 0 {
-            return Err(SegmentError::NotPrivate);
-        }
-        let actual = u64::try_from(stat.st_size).unwrap_or(0);
-        if len == 0 || actual < len as u64 {
-            return Err(SegmentError::TooSmall { expected: len, actual });
-        }
-        Self::map(fd, 0, len, Mapping::ReadWrite)
     }
 
     fn map(fd: OwnedFd, offset: usize, len: usize, mapping: Mapping) -> Result<Segment, SegmentError> {
