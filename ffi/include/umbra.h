@@ -667,7 +667,8 @@ int umbra_channel_peek(umbra_channel channel, void *buffer, size_t capacity, uin
                        size_t *length, uint64_t *hints);
 /* Waits for an event, asks for a number, or does what the event says; result may be NULL. */
 int umbra_channel_poll(umbra_channel channel, int event, uint32_t wait_mode, uint64_t timeout_ms, uint64_t *result);
-/* Waits until as many parties came as the channel has capacity; came: how many came before this one. */
+/* Waits until as many parties came as the channel has capacity; came: how many came before this one. One wait a process at a
+ * time: all its handles but the one that made the channel are one party. */
 int umbra_channel_barrier(umbra_channel channel, uint32_t wait_mode, uint64_t timeout_ms, uint32_t *came);
 
 /* ---- sets of channels: waiting for several at once ---- */

@@ -40,6 +40,11 @@ fn change(word: &AtomicU64, new: impl Fn(u64) -> Option<u64>) -> Result<u64, u64
     word.fetch_update(Ordering::AcqRel, Ordering::Acquire, new)
 }
 
+/// Takes a note back, unless another thread of the process, which is in the next round by now, has written its own over it.
+fn withdraw(noted: &AtomicU64, note: u64) {
+    let _ = noted.compare_exchange(note, 0, Ordering::Relaxed, Ordering::Relaxed);
+}
+
 /// Breaks the round that this member is counted for, or was about to be.
 pub(super) fn forsaken(view: &View<'_>, number: u16) {
     let Some(noted) = view.pocket(number, Pocket::Barrier) else { return };
@@ -110,13 +115,14 @@ impl Barrier<'_> {
                 return Err(Error::BarrierTryAgain);
             }
             // Before it is counted: whoever finds this one dead breaks the round, which cannot be completed without it.
-            noted.store(round(came) + 1, Ordering::Relaxed);
+            let note = round(came) + 1;
+            noted.store(note, Ordering::Relaxed);
             let new = if last { next(came, false) } else { came + 1 };
             match self.word().compare_exchange(came, new, Ordering::AcqRel, Ordering::Acquire) {
                 Ok(_) => break,
                 Err(now) => came = now,
             }
-            noted.store(0, Ordering::Relaxed);
+            withdraw(noted, note);
         }
         // Those who wait for the last one must hear of it before he looks himself.
         self.tell();
@@ -135,7 +141,7 @@ impl Barrier<'_> {
                 Err(_) => self.outcome(came).unwrap_or(Err(Error::Timeout)),
             }
         });
-        noted.store(0, Ordering::Relaxed);
+        withdraw(noted, round(came) + 1);
         self.tell();
         result.map(|()| (came & COUNT) as u32)
     }
