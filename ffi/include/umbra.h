@@ -571,8 +571,8 @@ int umbra_pool_reclaim(umbra_pool pool);
 /* Removes the pools in /dev/shm that nobody needs any more. */
 int umbra_pool_clean(size_t *removed);
 
-/* Allocates length bytes for kind, a number below 2^24 of the caller's. -UMBRA_EFULL or -UMBRA_ETIMEOUT: not now;
- * -UMBRA_ENEVER: the pool has no such block. */
+/* Allocates length bytes for kind, a number below 2^24 - 1 of the caller's; others are -UMBRA_EINVAL. -UMBRA_EFULL or
+ * -UMBRA_ETIMEOUT: not now; -UMBRA_ENEVER: the pool has no such block. */
 int umbra_pool_alloc(umbra_pool pool, uint64_t length, uint32_t kind, uint64_t timeout_ms, umbra_allocation *allocation,
                      void **address);
 /* Frees an allocation, whoever made it; the second time is -UMBRA_ESTALE. */
