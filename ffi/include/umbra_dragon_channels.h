@@ -322,7 +322,8 @@ static inline dragonError_t umbra_dragon_channel_numbers(const dragonChannelSeri
     return numbers[1] > UINT32_MAX / 2 ? DRAGON_INVALID_ARGUMENT : DRAGON_SUCCESS;
 }
 
-/* Attaches the pool as well; it stays attached until the end of the process. */
+/* Attaches the pool as well, by a handle that stays until the end of the process, which has 65,536 of all
+ * kinds: received memory is of it. */
 static inline dragonError_t dragon_channel_attach(const dragonChannelSerial_t *serial, dragonChannelDescr_t *ch)
 {
     dragonSerial_t body = umbra_dragon_body(serial);

@@ -187,7 +187,8 @@ static inline dragonError_t dragon_fli_serial_free(dragonFLISerial_t *serial)
     return umbra_dragon_serial_free(serial);
 }
 
-/* Without a pool it attaches the adapter's, which stays attached until the end of the process. */
+/* Without a pool it attaches the adapter's, by a handle that stays until the end of the process, which has 65,536 of all
+ * kinds: received memory is of it. */
 static inline dragonError_t dragon_fli_attach(const dragonFLISerial_t *serial, const dragonMemoryPoolDescr_t *pool,
                                               dragonFLIDescr_t *adapter)
 {
