@@ -122,6 +122,27 @@ fn failures_and_refusals_come_as_errors() {
 }
 
 #[test]
+fn s36_a_member_that_came_again_is_called_at_once() {
+    let station = Station::create("futures", Shape::new(2)).unwrap();
+    let make = |node| {
+        let mut member = Member::join_with(&station, Node(node), Capacities::new(2), |config| config).unwrap();
+        let zero =
+            |work: &mut Work<'_>| if work.reply.set_data(&[0; 8]).is_ok() { Verdict::Done } else { Verdict::Fault(1) };
+        member.register("sum", zero).unwrap();
+        Progress::start(member).unwrap()
+    };
+    let first = make(0);
+    for _ in 0..5 {
+        let second = make(1);
+        let (result, _) = block_on(first.call(&sum(&[Node(0), Node(1)], &[])));
+        assert_eq!(result.map(|reply| reply.members), Ok(2));
+        drop(second);
+        // Until it is known to have left; then nobody looks for a while, for no call is under way.
+        std::thread::sleep(Duration::from_millis(250));
+    }
+}
+
+#[test]
 fn a_dropped_future_gives_its_call_up() {
     let end = Arc::new(AtomicBool::new(false));
     let progress = members(2, &end);

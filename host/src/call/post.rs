@@ -107,6 +107,14 @@ impl Member {
         self.outbox.len() < before
     }
 
+    /// Looks who has come, left or died, if anybody has since the last look: what goes to others next shall not be refused for one
+    /// who has come again.
+    pub(super) fn look_again(&mut self) {
+        if self.station.changes() != self.seen {
+            self.look();
+        }
+    }
+
     /// Looks who has come, left or died.
     pub(super) fn look(&mut self) {
         self.seen = self.station.changes();

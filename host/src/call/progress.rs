@@ -265,6 +265,9 @@ impl Open {
             changed = true;
             false
         });
+        if !self.wished.is_empty() {
+            member.look_again();
+        }
         let (at, begun) = (now(), &mut self.begun);
         self.wished.retain(|(wish, slot)| {
             if !slot.is_wanted() {
