@@ -11,6 +11,7 @@ pub mod crash;
 pub mod crowd;
 pub mod fake_card;
 pub mod far;
+pub mod ferry;
 pub mod firmware;
 pub mod hostile;
 pub mod hosts;

@@ -39,6 +39,7 @@ mod answer;
 pub mod border;
 pub mod built_in;
 pub mod deliver;
+pub mod ferry;
 mod join;
 pub mod local;
 mod member;
