@@ -207,7 +207,8 @@ impl<T: Transport> Ferry<T> {
     /// Takes what came and sends what there is; whether there was anything. It never blocks.
     ///
     /// # Errors
-    /// [`FerryError`]: a place is lost; everybody there is dead to those here. The next turn goes on with all others.
+    /// [`FerryError`]: a place is lost; everybody there is dead to those here. Whoever owns the transport then ends the connection,
+    /// so that the other end learns of it too. The next turn goes on with all other places.
     pub fn turn(&mut self) -> Result<bool, FerryError> {
         let news = &mut self.news;
         self.transport.poll(&mut |event| news.extend(told(event)));
