@@ -54,7 +54,7 @@ pub unsafe extern "C" fn umbra_pool_alloc(
     })
 }
 
-fn find(pool: &Pool, allocation: u64) -> Result<Allocation<'_>, Failure> {
+pub(crate) fn find(pool: &Pool, allocation: u64) -> Result<Allocation<'_>, Failure> {
     Ok(pool.allocation(BlockId::from_bits(allocation))?)
 }
 

@@ -5,16 +5,15 @@
 use std::ffi::{c_int, c_void};
 
 use umbra::pool::{Allocation, Pool};
-use umbra_core::heap::BlockId;
 
-use crate::allocation::alloc;
+use crate::allocation::{alloc, find};
 use crate::call::{enter, store, takes};
 use crate::object::with_pool;
 use crate::pool::store_reference;
 use crate::status::Failure;
 
 fn part(pool: &Pool, allocation: u64, offset: u64, length: u64) -> Result<Allocation<'_>, Failure> {
-    Ok(pool.allocation(BlockId::from_bits(allocation))?.part(offset, length)?)
+    Ok(find(pool, allocation)?.part(offset, length)?)
 }
 
 /// 64 bits of the digest of its bytes.

@@ -21,6 +21,7 @@ pub mod owned;
 pub mod random_exchanges;
 pub mod rig;
 pub mod schedule;
+pub mod shm;
 pub mod sweep;
 pub mod transport_conformance;
 pub mod verbs;

@@ -4,8 +4,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use umbra::sys::segment::Segment;
-use umbra::verbs::{Completion, Depths, Device, Domain, Piece, Port, Queue, Region, Remote, VerbsError, Work};
+use umbra::verbs::{
+    Completion, Depths, Device, Domain, Hello, Piece, Port, Queue, Region, Remote, Verbs, VerbsError, Work,
+};
 use umbra_core::key::Access;
+
+use crate::transport_conformance::peer;
 
 /// A small page: what most regions of these tests hold.
 pub const PAGE: usize = 4096;
@@ -110,6 +114,22 @@ pub fn connect(ends: &mut [Queue; 2]) {
     let [a, b] = ends.each_ref().map(Queue::address);
     ends[0].connect(&b).expect("the first end reaches the second");
     ends[1].connect(&a).expect("the second end reaches the first");
+}
+
+/// Two connected ends of a transport on one port, each of which takes so much work at once.
+///
+/// # Panics
+/// If the device does not make them.
+#[must_use]
+pub fn ends_on(port: &Port, depth: u32) -> [Verbs; 2] {
+    let mut ends = [0, 1].map(|n| Verbs::new(peer(n), port, depth).expect("the device has a queue pair left"));
+    let greetings = [0, 1].map(|n: usize| ends[n].greet(peer(1 - n as u32)).expect("an end greets"));
+    for (n, greeting) in greetings.iter().enumerate() {
+        // As it would come over a link.
+        let heard = Hello::from_bytes(&greeting.to_bytes()).expect("a greeting is whole");
+        ends[1 - n].connect(peer(n as u32), &heard).expect("the ends reach each other");
+    }
+    ends
 }
 
 /// Waits for so many completions.

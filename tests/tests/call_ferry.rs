@@ -1,79 +1,53 @@
 //! Chained calls between places over any transport, here over shared memory; `verbs_calls` does the same over queue pairs.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
-use std::process::{Child, Command};
 use std::sync::Arc;
 
 use umbra::call::ferry::{Ferry, FerryError, Hold, Lost, SLOTS};
-use umbra::shm::{FrameLane, Shm};
-use umbra::sys::process::{Process, ProcessId};
-use umbra::sys::segment::{Mapping, Segment};
+use umbra::shm::Shm;
+use umbra::sys::segment::Segment;
 use umbra_core::key::Access;
 use umbra_core::transport::{Transport as _, Work};
 use umbra_core::wire::{Frame, Op, Token};
 use umbra_tests::ferry::{End, Joined, key, place, shape};
+use umbra_tests::shm::{Life, pair, window};
 use umbra_tests::transport_conformance::peer;
 
-/// Two ends over shared memory; a child stands for the life of the second.
-struct Shared {
-    ends: [End<Shm>; 2],
-    child: Life,
-}
-
-struct Life(Child);
-
-impl Drop for Life {
-    fn drop(&mut self) {
-        // Both fail only if it was waited for.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-fn shared() -> Shared {
-    let child = Life(Command::new("sleep").arg("600").spawn().unwrap());
-    let lane = FrameLane::create(64).unwrap();
-    let other = FrameLane::attach(lane.share().unwrap(), 64).unwrap();
-    let mut ends = [Shm::new(peer(0), 64), Shm::new(peer(1), 64)];
-    ends[0].connect(peer(1), lane, Process::open(ProcessId::of(child.0.id()).unwrap()).unwrap());
-    ends[1].connect(peer(0), other, Process::open(ProcessId::current().unwrap()).unwrap());
+/// Two ends over shared memory.
+fn shared() -> ([End<Shm>; 2], Life) {
+    let (mut ends, life) = pair(64, 64);
     let bytes = Ferry::<Shm>::bytes(shape(0));
-    let mut hold = |n: u32, is_landing: bool| {
+    let mut hold = |n, is_landing| {
         let key = key(n, is_landing);
-        let memory = Arc::new(Segment::create("hold", bytes).unwrap());
-        for end in &mut ends {
-            let mapped = Arc::new(Segment::attach(memory.share().unwrap(), Mapping::ReadWrite, bytes).unwrap());
-            end.window(key, mapped, 0, bytes as u64, Access::READ | Access::WRITE).unwrap();
-        }
-        Hold { key, memory }
+        Hold { key, memory: window(&mut ends, key, bytes, Access::READ | Access::WRITE) }
     };
-    let holds = [0, 1].map(|n| [hold(n, false), hold(n, true)]);
-    let mut ends =
-        ends.into_iter().zip(holds).map(|(transport, [outgoing, landing])| End { transport, outgoing, landing });
-    Shared { ends: [ends.next().unwrap(), ends.next().unwrap()], child }
+    let [one, two] = [0, 1].map(|n| [hold(n, false), hold(n, true)]);
+    let end = |transport, [outgoing, landing]: [Hold; 2]| End { transport, outgoing, landing };
+    let [first, second] = ends;
+    ([end(first, one), end(second, two)], life)
 }
 
 #[test]
 fn calls_are_carried() {
-    let Shared { ends, child: _child } = shared();
+    let (ends, _life) = shared();
     Joined::new(ends).calls_are_carried();
 }
 
 #[test]
 fn offered_data_is_carried() {
-    let Shared { ends, child: _child } = shared();
+    let (ends, _life) = shared();
     Joined::new(ends).offered_data_is_carried();
 }
 
 #[test]
 fn a_place_that_dies_is_named() {
-    let Shared { ends, child } = shared();
-    Joined::new(ends).a_place_that_dies_is_named(|| drop(child));
+    let (ends, life) = shared();
+    Joined::new(ends).a_place_that_dies_is_named(|| drop(life));
 }
 
 /// What a place says of another one that sends these frames.
 fn told_of(frames: &[Frame<'_>]) -> Option<FerryError> {
-    let Shared { ends: [first, mut second], child: _child } = shared();
+    let ([first, mut second], _life) = shared();
     let (_members, mut ferry) = place(0, first);
     for frame in frames {
         second.transport.post(peer(0), Work::Send(*frame), Token(0)).unwrap();
@@ -112,7 +86,7 @@ fn a_greeting_that_is_none_loses_the_place() {
 
 #[test]
 fn memory_that_is_too_short_is_refused() {
-    let Shared { ends: [mut first, second], child: _child } = shared();
+    let ([mut first, second], _life) = shared();
     let (_members, mut ferry) = place(1, second);
     first.landing.memory = Arc::new(Segment::create("short", 4096).unwrap());
     let least = Ferry::<Shm>::bytes(shape(0));

@@ -3,12 +3,10 @@
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 use std::cell::RefCell;
-use std::process::{Child, Command};
 use std::sync::Arc;
 
-use umbra::shm::{FrameLane, Shm};
-use umbra::sys::process::{Process, ProcessId};
-use umbra::sys::segment::{Mapping, Segment};
+use umbra::shm::Shm;
+use umbra::sys::segment::Segment;
 use umbra_core::error::Status;
 use umbra_core::faulty::{Faults, Faulty, Held};
 use umbra_core::key::{Access, Key, Span};
@@ -16,6 +14,7 @@ use umbra_core::loopback::{Cell, Hub, Member, Registered};
 use umbra_core::transport::{Event, Transport, Work};
 use umbra_core::wire::{Frame, Op, Token};
 use umbra_tests::owned::{peek, poke};
+use umbra_tests::shm::{Life, pair, window};
 use umbra_tests::transport_conformance::{MEMORY, Rig, open, peer, read_only};
 use umbra_tests::transport_suite;
 
@@ -68,33 +67,20 @@ impl Rig for Loop {
     }
 }
 
-/// Two ends over shared memory in this process; a child stands for the life of the second.
+/// Two ends over shared memory in this process.
 struct Shared {
     ends: [Shm; 2],
     memory: Vec<(Key, Arc<Segment>)>,
-    child: Child,
+    life: Life,
 }
 
 impl Shared {
     fn new() -> Shared {
-        let child = Command::new("sleep").arg("600").spawn().unwrap();
-        let lane = FrameLane::create(16).unwrap();
-        let other = FrameLane::attach(lane.share().unwrap(), 16).unwrap();
-        let mut ends = [Shm::new(peer(0), 4), Shm::new(peer(1), 4)];
-        let living = Process::open(ProcessId::of(child.id()).unwrap()).unwrap();
-        ends[0].connect(peer(1), lane, living);
-        ends[1].connect(peer(0), other, Process::open(ProcessId::current().unwrap()).unwrap());
-        let mut memory = Vec::new();
+        let (mut ends, life) = pair(16, 4);
         let everything = Access::READ | Access::WRITE;
-        for (key, access) in [(open(0), everything), (open(1), everything), (read_only(), Access::READ)] {
-            let segment = Arc::new(Segment::create("window", MEMORY as usize).unwrap());
-            for end in &mut ends {
-                let mapped = Segment::attach(segment.share().unwrap(), Mapping::ReadWrite, MEMORY as usize).unwrap();
-                end.window(key, Arc::new(mapped), 0, MEMORY, access).unwrap();
-            }
-            memory.push((key, segment));
-        }
-        Shared { ends, memory, child }
+        let windows = [(open(0), everything), (open(1), everything), (read_only(), Access::READ)];
+        let memory = windows.map(|(key, access)| (key, window(&mut ends, key, MEMORY as usize, access)));
+        Shared { ends, memory: memory.into(), life }
     }
 
     fn segment(&self, key: Key) -> &Segment {
@@ -113,16 +99,7 @@ impl Rig for Shared {
         peek(self.segment(key), offset, len)
     }
     fn kill_second(&mut self) {
-        self.child.kill().unwrap();
-        self.child.wait().unwrap();
-    }
-}
-
-impl Drop for Shared {
-    fn drop(&mut self) {
-        // Both fail only if the child has been waited for.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        self.life.end();
     }
 }
 

@@ -7,21 +7,15 @@ use std::sync::Arc;
 
 use umbra::call::ferry::{Ferry, Hold};
 use umbra::sys::segment::Segment;
-use umbra::verbs::{Hello, Region, Remote, Verbs};
+use umbra::verbs::{Region, Remote, Verbs};
 use umbra_core::key::Access;
 use umbra_tests::ferry::{End, Joined, key, shape};
-use umbra_tests::transport_conformance::peer;
-use umbra_tests::verbs::device;
+use umbra_tests::verbs::{device, ends_on};
 
 /// Two ends in this process, on one port. `None` where there is no device, which is told.
 fn ends(test: &str) -> Option<[End<Verbs>; 2]> {
     let port = device(test)?.active_port(1, None).unwrap();
-    let mut ends = [0, 1].map(|n| Verbs::new(peer(n), &port, 64).unwrap());
-    let [hello, other] = [0, 1].map(|n| ends[n].greet(peer(1 - n as u32)).unwrap());
-    // As it would come over a link.
-    let heard = |hello: Hello| Hello::from_bytes(&hello.to_bytes()).unwrap();
-    ends[0].connect(peer(1), &heard(other)).unwrap();
-    ends[1].connect(peer(0), &heard(hello)).unwrap();
+    let mut ends = ends_on(&port, 64);
     let bytes = Ferry::<Verbs>::bytes(shape(0));
     let mut hold = |n: usize, is_landing: bool| {
         let key = key(n as u32, is_landing);

@@ -7,14 +7,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use umbra::sys::segment::Segment;
-use umbra::verbs::{Hello, Region, Remote, Verbs};
+use umbra::verbs::{Region, Remote, Verbs};
 use umbra_core::error::Status;
 use umbra_core::key::{Access, Key, Span};
 use umbra_core::transport::{Event, PostError, Transport, Work};
 use umbra_core::wire::{Frame, Op, Token};
 use umbra_tests::owned::{peek, poke};
 use umbra_tests::transport_conformance::{self as promise, MEMORY, Rig, open, peer, read_only};
-use umbra_tests::verbs::device;
+use umbra_tests::verbs::{device, ends_on};
 
 /// Two ends in this process, on one port.
 struct Wire {
@@ -27,12 +27,7 @@ impl Wire {
     fn new(test: &str) -> Option<Wire> {
         let device = device(test)?;
         let port = device.active_port(1, None).unwrap();
-        let mut ends = [0, 1].map(|n| Verbs::new(peer(n), &port, 16).unwrap());
-        let [hello, other] = [0, 1].map(|n| ends[n].greet(peer(1 - n as u32)).unwrap());
-        // As it would come over a link.
-        let heard = |hello: Hello| Hello::from_bytes(&hello.to_bytes()).unwrap();
-        ends[0].connect(peer(1), &heard(other)).unwrap();
-        ends[1].connect(peer(0), &heard(hello)).unwrap();
+        let mut ends = ends_on(&port, 16);
         let mut memory = Vec::new();
         let everything = Access::READ | Access::WRITE;
         for (owner, key, access) in [(0, open(0), everything), (1, open(1), everything), (1, read_only(), Access::READ)]

@@ -244,14 +244,10 @@ impl Process {
             region: None,
         };
         let Process { machines, links, .. } = self;
-        let mut lane = links.get_mut(&LinkId(via.0)).and_then(Linked::awake_lane);
-        let send = |words| lane.as_mut().is_some_and(|lane| lane.send_words(words).is_ok());
         let reader = machines.agent.reader();
-        if reader.get_now(&get, send).is_some() {
-            Ok(())
-        } else {
-            reader.get(get).map(|_| ()).map_err(|_| Status::Full)
-        }
+        let lane = links.get_mut(&LinkId(via.0)).and_then(Linked::awake_lane);
+        let begun = lane.and_then(|lane| reader.get_now(&get, |words| lane.send_words(words).is_ok()));
+        begun.map_or_else(|| reader.get(get), Ok).map(|_| ()).map_err(|_| Status::Full)
     }
 
     /// A read has ended: `way` tells how its bytes came.

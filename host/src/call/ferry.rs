@@ -225,35 +225,29 @@ impl<T: Transport> Ferry<T> {
     }
 
     fn on_news(&mut self, news: &News) -> Result<(), FerryError> {
-        let of = |ways: &[Way], peer: Peer| ways.iter().position(|way| way.peer == peer);
-        match *news {
-            News::Landed { from, number, op, len } => match of(&self.ways, from) {
-                Some(at) => self.land(at, number, op, len as usize),
-                None => Ok(()),
-            },
-            News::Taken { from, count } => match of(&self.ways, from) {
-                Some(at) if (self.ways[at].taken..=self.ways[at].announced).contains(&count) => {
-                    self.ways[at].taken = count;
-                    Ok(())
-                }
-                Some(at) => Err(self.lose(at, Lost::Malformed)),
-                None => Ok(()),
-            },
-            News::Written { token: Token(token), status } => {
-                let (number, slot) = ((token >> 32) as u32, token as u32 % SLOTS);
-                match (self.ways.iter().position(|way| way.number == number), status) {
-                    (None, _) => Ok(()),
-                    (Some(at), Status::Ok) => {
-                        self.ways[at].begun[slot as usize].2 = true;
-                        Ok(())
-                    }
-                    (Some(at), Status::PeerFailed) => Err(self.lose(at, Lost::Gone)),
-                    (Some(at), status) => Err(self.lose(at, Lost::Write(status))),
-                }
+        let at = match *news {
+            News::Written { token, .. } => {
+                let number = (token.0 >> 32) as u32;
+                self.ways.iter().position(|way| way.number == number)
             }
-            News::Damaged { from } => of(&self.ways, from).map_or(Ok(()), |at| Err(self.lose(at, Lost::Malformed))),
-            News::Gone { peer } => of(&self.ways, peer).map_or(Ok(()), |at| Err(self.lose(at, Lost::Gone))),
+            News::Landed { from: peer, .. }
+            | News::Taken { from: peer, .. }
+            | News::Damaged { from: peer }
+            | News::Gone { peer } => self.ways.iter().position(|way| way.peer == peer),
+        };
+        let Some(at) = at else { return Ok(()) };
+        let way = &mut self.ways[at];
+        match *news {
+            News::Landed { number, op, len, .. } => return self.land(at, number, op, len as usize),
+            News::Taken { count, .. } if (way.taken..=way.announced).contains(&count) => way.taken = count,
+            News::Written { token, status: Status::Ok } => way.begun[(token.0 as u32 % SLOTS) as usize].2 = true,
+            News::Taken { .. } | News::Damaged { .. } => return Err(self.lose(at, Lost::Malformed)),
+            News::Written { status: Status::PeerFailed, .. } | News::Gone { .. } => {
+                return Err(self.lose(at, Lost::Gone));
+            }
+            News::Written { status, .. } => return Err(self.lose(at, Lost::Write(status))),
         }
+        Ok(())
     }
 
     /// The next body came.

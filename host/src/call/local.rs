@@ -306,9 +306,6 @@ impl Member {
             within.give_up(&mut self.machine);
             changed = true;
         }
-        if self.within.iter().any(Within::wishes) {
-            self.look_again();
-        }
         for within in &mut self.within {
             changed |= within.begin(&mut self.machine);
         }

@@ -241,7 +241,7 @@ impl Member {
     pub fn start(&mut self, call: &Call<'_>) -> Result<Handle, StartError> {
         let at = now();
         // Looking is dear: whoever lives is asked for one by one.
-        if self.look_at <= at || self.station.changes() != self.seen {
+        if self.look_at <= at || self.has_news() {
             self.look_at = at + LOOK;
             self.look();
         }
@@ -321,7 +321,8 @@ impl Member {
             }
         }
         // A request may have to go on to somebody who has come again since and is taken for dead.
-        if self.look_at <= at || (worked && self.station.changes() != self.seen) {
+        let goes_on = worked || self.within.iter().any(Within::wishes);
+        if self.look_at <= at || (goes_on && self.has_news()) {
             self.look_at = at + IDLE_LOOK;
             self.look();
         }

@@ -107,12 +107,9 @@ impl Member {
         self.outbox.len() < before
     }
 
-    /// Looks who has come, left or died, if anybody has since the last look: what goes to others next shall not be refused for one
-    /// who has come again.
-    pub(super) fn look_again(&mut self) {
-        if self.station.changes() != self.seen {
-            self.look();
-        }
+    /// Whether anybody has come, left or died since the last look.
+    pub(super) fn has_news(&self) -> bool {
+        self.station.changes() != self.seen
     }
 
     /// Looks who has come, left or died.

@@ -265,8 +265,9 @@ impl Open {
             changed = true;
             false
         });
-        if !self.wished.is_empty() {
-            member.look_again();
+        // A call may have to go to somebody who has come again since and is taken for dead.
+        if !self.wished.is_empty() && member.has_news() {
+            member.look();
         }
         let (at, begun) = (now(), &mut self.begun);
         self.wished.retain(|(wish, slot)| {

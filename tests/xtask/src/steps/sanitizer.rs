@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::thread;
 
+use crate::guest::tail;
 use crate::run::Run;
 use crate::step::{Bench, Failure, Verdict};
 use crate::toolchain;
@@ -62,8 +63,7 @@ pub(super) fn miri(bench: &Bench<'_>) -> Result<Verdict, Failure> {
     let (status, printed) = miri("-- --list").finish(bench.log)?;
     let names: Vec<&str> = printed.iter().filter_map(|line| line.strip_suffix(": test")).collect();
     if !status.success() || names.is_empty() {
-        let last = printed.get(printed.len().saturating_sub(60)..).unwrap_or_default();
-        return Err(Failure::new(format!("{}\nno test of core is listed: {status}", last.join("\n"))));
+        return Err(Failure::new(format!("{}\nno test of core is listed: {status}", tail(&printed))));
     }
     let shares = thread::available_parallelism().map_or(1, usize::from).min(names.len());
     let share = |nth| names.iter().copied().skip(nth).step_by(shares);

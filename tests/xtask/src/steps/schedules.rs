@@ -3,6 +3,7 @@
 //! The tests of the workspace run a few; here there are enough to meet what is rare. A seed that breaks a rule is named
 //! and repeats alone with `UMBRA_SEED`.
 
+use crate::guest::tail;
 use crate::run::Run;
 use crate::step::{Bench, Failure, Verdict};
 use crate::steps::tests::PROFILE;
@@ -21,8 +22,8 @@ pub(super) fn check(bench: &Bench<'_>) -> Result<Verdict, Failure> {
         let lines: Vec<&String> = printed.iter().filter(|line| line.contains(" schedules: ")).collect();
         let ran: u64 = lines.iter().filter_map(|line| counted(line)).sum();
         if !status.success() || ran < count {
-            let last = printed.get(printed.len().saturating_sub(60)..).unwrap_or_default();
-            return Err(Failure::new(format!("{}\n{ran} of {count} schedules of {test}: {status}", last.join("\n"))));
+            let why = format!("{}\n{ran} of {count} schedules of {test}: {status}", tail(&printed));
+            return Err(Failure::new(why));
         }
         schedules += ran;
         told.extend(lines.into_iter().map(|line| line.rsplit(" ... ").next().unwrap_or(line).to_owned()));
