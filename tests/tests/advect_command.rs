@@ -206,6 +206,15 @@ fn an_agent_that_cannot_be_started_is_named() {
 }
 
 #[test]
+fn a_device_that_is_not_there_is_named_by_a_rank() {
+    let output = run(&["--transport", "verbs", "--device", "nowhere0"]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("rank ") && (said.contains("RDMA device") || said.contains("libibverbs")), "{said}");
+    assert_eq!(run(&["--transport", "verbs", "--threads"]).status.code(), Some(2), "ranks over RDMA are processes");
+}
+
+#[test]
 fn ranks_end_with_the_process_that_started_them() {
     let (mut job, ranks) = long_run(&["-n", "2"], 2);
     job.kill().unwrap();

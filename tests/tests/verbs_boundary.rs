@@ -3,6 +3,7 @@
 //! Without a device each test says `skipped: ` and why.
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
+use std::process::Command;
 use std::sync::Mutex;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -12,6 +13,7 @@ use umbra::boundary::{Boundary, BoundaryError, Extent, Scope, Settings, Store, T
 use umbra::boundary::{Fields as _, Mesh as _};
 use umbra::verbs::Port;
 use umbra_tests::random_exchanges::Exchanges;
+use umbra_tests::rig;
 use umbra_tests::verbs::device;
 
 /// An end for each rank, connected to all others.
@@ -59,6 +61,30 @@ fn s34_and_s35_both_problems_give_the_same_bits_on_every_number_of_ranks() {
                 (expected.hash, expected.nonzero),
                 "{problem:?}, {ranks} ranks"
             );
+        }
+    }
+}
+
+#[test]
+fn s34_the_command_gives_the_same_bits_over_queue_pairs_as_over_shared_memory() {
+    if device("s34").is_none() {
+        return;
+    }
+    let small =
+        ["--blocks", "4", "--cells", "8", "--fields", "2", "--radius", "2", "--cycles", "12", "--json", "--quiet"];
+    let hash = |way: &[&str]| {
+        let output = Command::new(&rig::programs().0).arg("advect").args(small).args(way).output().unwrap();
+        let (said, told) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        assert!(output.status.success() && said.starts_with("{\"ok\":true,"), "{way:?}: {said} {told}");
+        let (_, hash) = said.split_once("\"hash\":").unwrap();
+        (hash.split(',').next().unwrap().to_owned(), said.contains("\"transport\":\"verbs\""))
+    };
+    for problem in ["shift", "smooth"] {
+        let (expected, is_verbs) = hash(&["--problem", problem]);
+        assert!(!is_verbs);
+        for ranks in ["1", "2", "5"] {
+            let way = ["--problem", problem, "--transport", "verbs", "--ranks", ranks, "--split"];
+            assert_eq!(hash(&way), (expected.clone(), true), "{problem} on {ranks} ranks");
         }
     }
 }

@@ -53,7 +53,7 @@ pub use extent::{Extent, ExtentError};
 pub use fabric::Fabric;
 pub use fields::{Field, Fields, NoMemory, Stage, Store, Usage};
 pub use mesh::{Grid, Mesh};
-pub use ring::{Greeting, VerbsRing};
+pub use ring::{GREETING_BYTES, Greeting, VerbsRing};
 pub use scope::Scope;
 pub use tasks::{Boundary, Settings};
 pub use transport::{Transport, TransportError};

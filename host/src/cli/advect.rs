@@ -1,6 +1,7 @@
 //! `umbra advect`: blobs that move through a mesh on several ranks, and the proof that every bit arrived.
 
 mod children;
+mod verbs;
 mod watch;
 
 use std::io::IsTerminal;
@@ -10,16 +11,18 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use umbra::advect::{self, Finished, Options, Problem};
+use umbra::verbs::Choice;
 
-use super::run::timeout;
+use super::run::{device, timeout};
 use super::{Done, Failure, Out, at_least_one, paint};
+use children::Way;
 use watch::Watch;
 
 /// Move blobs through a mesh on several ranks, and prove that every bit arrived.
 ///
 /// Each field is a blob in an empty periodic box of blocks. Blocks that a blob enters get the field, blocks that it has left
 /// give it back; ghost cells are exchanged with one message for each pair of ranks, in which an empty strip costs a bit. Ranks
-/// are processes of this machine that share memory.
+/// are processes of this machine, which share memory or exchange over RDMA.
 ///
 /// Problem shift moves blobs by one cell a sweep, and every cell is compared with the closed form. Problem smooth is an upwind
 /// scheme of second order in time; a run of one rank that keeps every field on every block must give the same bits. The exit code
@@ -75,6 +78,10 @@ pub(crate) struct Advect {
     /// The agent's executable, with --transport agent; looked for beside this one if left out
     #[arg(long, value_name = "FILE", conflicts_with = "threads")]
     agent: Option<PathBuf>,
+    /// RDMA device of all ranks, with --transport verbs, as `umbra devices` names them; UMBRA_DEVICE if left out, then the first
+    /// that carries data
+    #[arg(long, value_name = "NAME[:PORT[:GID_INDEX]]", conflicts_with = "threads")]
+    device: Option<Choice>,
     /// Run the ranks as threads of one process
     #[arg(long)]
     threads: bool,
@@ -105,6 +112,7 @@ const EXAMPLES: &str = paint::examples!(
     "umbra advect --dense"                         "the same without sparseness, to see what it saves";
     "umbra advect --split --reversed --delay 1ms"  "in another order, and with ranks that dawdle: the same bits";
     "umbra advect --transport agent"               "with an agent that looks out for what comes";
+    "umbra advect --transport verbs"               "over the queue pairs of an RDMA device";
     "umbra advect --json | jq .live_fraction"      "figures for a script";
 );
 
@@ -125,6 +133,20 @@ enum Carrier {
     Shm,
     /// The same, and a process umbra-agent that looks out for messages, so that a rank learns by one load that all are there
     Agent,
+    /// Queue pairs of an RDMA device, which write into the memory of the rank that receives
+    Verbs,
+}
+
+impl Carrier {
+    const fn name(self, threads: bool) -> &'static str {
+        match (self, threads) {
+            (Carrier::Shm, false) => "shm",
+            (Carrier::Shm, true) => "shm-threads",
+            (Carrier::Agent, false) => "agent",
+            (Carrier::Agent, true) => "agent-threads",
+            (Carrier::Verbs, _) => "verbs",
+        }
+    }
 }
 
 impl Advect {
@@ -158,27 +180,28 @@ impl Advect {
     pub(crate) fn execute(&self, out: Out<'_>) -> Done {
         let options = self.options();
         options.check().map_err(Failure::usage)?;
+        let way = match self.transport {
+            Carrier::Shm | Carrier::Agent => Way::Memory,
+            Carrier::Verbs if self.threads => {
+                return Err(Failure::usage("ranks that exchange over RDMA are processes: leave --threads out"));
+            }
+            Carrier::Verbs => Way::Verbs(device(self.device.as_ref())?),
+        };
         if let Some(rank) = self.as_rank {
-            return children::be(&options, rank, out);
+            return children::be(&options, rank, &way, out);
         }
         let mut watch = Watch::new(!self.quiet && std::io::stderr().is_terminal(), &options);
         let begun = std::time::Instant::now();
         let outcome = if self.threads {
             advect::run(&options, |progress| watch.tell(progress))
         } else {
-            children::run(&options, self.agent.as_deref(), |progress| watch.tell(progress))
+            children::run(&options, &way, self.agent.as_deref(), |progress| watch.tell(progress))
         };
         let elapsed = begun.elapsed();
         watch.finish();
         let outcome = outcome.map_err(Failure::failed)?;
         let dense = self.dense_hash(&options, &mut watch)?;
-        let transport = match (self.transport, self.threads) {
-            (Carrier::Shm, false) => "shm",
-            (Carrier::Shm, true) => "shm-threads",
-            (Carrier::Agent, false) => "agent",
-            (Carrier::Agent, true) => "agent-threads",
-        };
-        let finished = Finished::new(&options, outcome, dense, elapsed, transport);
+        let finished = Finished::new(&options, outcome, dense, elapsed, self.transport.name(self.threads));
         if let Some(path) = &self.plot {
             std::fs::write(path, finished.report().to_html())
                 .map_err(|e| Failure::failed(format!("cannot write the page {}: {e}", path.display())))?;

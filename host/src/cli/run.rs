@@ -116,6 +116,14 @@ pub(super) fn data_path() -> impl TypedValueParser<Value = DataPath> {
     PossibleValuesParser::new(DataPath::ALL.map(DataPath::name)).try_map(|name| name.parse::<DataPath>())
 }
 
+/// The device that is named, or the one of the environment.
+pub(super) fn device(named: Option<&Choice>) -> Result<Option<Choice>, Failure> {
+    match named {
+        Some(device) => Ok(Some(device.clone())),
+        None => Ok(Environment::of_process().map_err(Failure::usage)?.device),
+    }
+}
+
 pub(super) fn timeout(text: &str) -> Result<Duration, String> {
     match parse_lapse(text) {
         Ok(lapse) if lapse.0 == 0 => Err("must be longer than nothing".to_owned()),
@@ -139,18 +147,11 @@ impl Run {
             seed: self.seed,
             deadline: self.timeout,
             silence: self.silence,
-            device: self.device()?,
+            device: device(self.device.as_ref())?,
             agent: self.agent.clone(),
             log: self.log.clone().zip(self.log_file.clone()),
             ..Options::default()
         })
-    }
-
-    fn device(&self) -> Result<Option<Choice>, Failure> {
-        match &self.device {
-            Some(device) => Ok(Some(device.clone())),
-            None => Ok(Environment::of_process().map_err(Failure::usage)?.device),
-        }
     }
 
     fn site(&self) -> Result<Option<Site>, Failure> {

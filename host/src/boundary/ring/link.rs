@@ -4,15 +4,19 @@ use std::sync::Arc;
 
 use umbra_core::atomic::Ordering;
 use umbra_core::boundary::Vote;
+use umbra_core::codec::{Reader, filled};
 
 use super::super::extent::PAGE;
 use super::super::transport::TransportError;
 use crate::verbs::{
-    Address, Completion, Depths, Domain, Piece, Port, Queue, Region, Remote, VerbsError, Work, WorkKind, WorkStatus,
+    ADDRESS_BYTES, Address, Completion, Depths, Domain, Piece, Port, Queue, Region, Remote, VerbsError, Work, WorkKind,
+    WorkStatus,
 };
 
 /// Two let a peer be one exchange ahead.
 pub(super) const SLOTS: u32 = 2;
+/// Bytes of a [`Greeting`].
+pub const GREETING_BYTES: usize = ADDRESS_BYTES + 2 * 12;
 /// Bytes of a vote.
 pub(super) const VOTE: usize = 32;
 /// Buffers for words that come: of two messages, two votes and a plan, and as many again.
@@ -40,6 +44,28 @@ pub struct Greeting {
     pub inbox: Remote,
     /// Where it reads from what did not fit.
     pub outbox: Remote,
+}
+
+impl Greeting {
+    /// The bytes for whatever carries them there, little-endian.
+    #[must_use]
+    pub fn to_bytes(&self) -> [u8; GREETING_BYTES] {
+        filled(|to| {
+            to.bytes(&self.address.to_bytes())?;
+            [self.inbox, self.outbox]
+                .iter()
+                .try_for_each(|place| to.u64(place.address).and_then(|()| to.u32(place.rkey)))
+        })
+    }
+
+    /// Reads the bytes; `None` if no rank can have said them.
+    #[must_use]
+    pub fn from_bytes(bytes: &[u8; GREETING_BYTES]) -> Option<Greeting> {
+        let from = &mut Reader::new(bytes);
+        let address = Address::from_bytes(&from.array().ok()?)?;
+        let mut place = || Some(Remote { address: from.u64().ok()?, rkey: from.u32().ok()? });
+        Some(Greeting { address, inbox: place()?, outbox: place()? })
+    }
 }
 
 /// Places in the part of an inbox or outbox that is for one rank.
@@ -164,4 +190,18 @@ fn vote(inbox: &Region, at: usize) -> Option<(u32, Vote)> {
     let [round, epoch, sequence, open] =
         [0, 1, 2, 3].map(|at: usize| u64::from_le(words[at].load(Ordering::Relaxed)) as u32);
     Some((round, Vote { epoch, sequence, open }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_give_the_greeting_back_and_others_are_refused() {
+        let address = Address { number: 7, first_packet: 9, mtu: 4096, lid: 0, gid: [5; 16] };
+        let [inbox, outbox] = [(1 << 40 | 3, 11), (2 << 40, u32::MAX)].map(|(address, rkey)| Remote { address, rkey });
+        let greeting = Greeting { address, inbox, outbox };
+        assert_eq!(Greeting::from_bytes(&greeting.to_bytes()), Some(greeting));
+        assert_eq!(Greeting::from_bytes(&[0xff; GREETING_BYTES]), None, "no queue pair has this number");
+    }
 }

@@ -32,8 +32,8 @@ use super::fabric::Fabric;
 use super::transport::{Transport, TransportError};
 use crate::sys::segment::Segment;
 use crate::verbs::{Domain, Piece, Port, Region, Remote, VerbsError, Work};
-pub use link::Greeting;
 use link::{BALLOT, FETCHED, Fetch, Layout, Link, MESSAGE, PLAN, SLOTS, VOTE, WRITTEN, word};
+pub use link::{GREETING_BYTES, Greeting};
 
 /// How long a rank that ends waits until what it sent last has arrived.
 const LINGER: Duration = Duration::from_secs(1);

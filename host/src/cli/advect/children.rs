@@ -1,23 +1,25 @@
-//! Ranks as processes: this executable again, with the shared segment as its standard input.
+//! Ranks as processes: this executable again, with the shared segment as its standard input if they share memory.
 //!
-//! A rank gets the arguments of the command, and its number. It writes one JSON object a line: how far it is, and in the end
-//! its outcome or why it failed. An agent, if there is one, is `umbra-agent` with the same standard input. The kernel kills
+//! A rank gets the arguments of the command, and its number. It writes one JSON object a line: what it has to say to the other
+//! ranks before it begins, how far it is, and in the end its outcome or why it failed. An agent, if there is one, is `umbra-agent` with the same standard input. The kernel kills
 //! all of them with the process that started them.
 
 use std::io::{self, BufRead as _, BufReader};
-use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
-use umbra::advect::{AdvectError, Options, Outcome, Progress, RankOutcome, run_within, summary};
+use umbra::advect::{AdvectError, Options, Outcome, Progress, RankOutcome, run_rank, run_within, summary};
 use umbra::boundary::{Agent, Extent, Fabric};
 use umbra::job::Programs;
 use umbra::sys::process::end_with_starter;
 use umbra::sys::segment::{Mapping, Segment};
+use umbra::verbs::Choice;
 
+use super::verbs;
 use crate::cli::{Done, Failure, Out, print_json};
 
 /// How often a rank tells how far it is.
@@ -25,14 +27,27 @@ const TELL: Duration = Duration::from_millis(50);
 
 /// A line of a rank.
 #[derive(Serialize, Deserialize, Debug)]
-enum Line {
+pub(super) enum Line {
+    /// To each rank, before it begins.
+    Words(Vec<String>),
     Cycles(u32),
     Failed(String),
     Done(Box<RankOutcome>),
 }
 
+/// A line of a rank, or text that is none; nothing when it has ended.
+pub(super) type Said = (u32, Option<Result<Line, String>>);
+
+/// How ranks reach each other.
+pub(super) enum Way {
+    /// By memory that they share.
+    Memory,
+    /// By queue pairs of this device.
+    Verbs(Option<Choice>),
+}
+
 /// Ranks that end with this value, however it ends.
-struct Ranks(Vec<Child>);
+pub(super) struct Ranks(pub(super) Vec<Child>);
 
 impl Drop for Ranks {
     fn drop(&mut self) {
@@ -44,18 +59,32 @@ impl Drop for Ranks {
     }
 }
 
-fn ended(rank: u32, why: impl ToString) -> AdvectError {
+pub(super) fn ended(rank: u32, why: impl ToString) -> AdvectError {
     AdvectError::Ended { rank, why: why.to_string() }
 }
 
-/// Starts a program with the memory of the ranks as its standard input.
-fn start(mut command: Command, segment: &Segment) -> Result<Child, String> {
-    let share: OwnedFd = segment.share().map_err(|e| e.to_string())?;
-    command.stdin(Stdio::from(share)).stdout(Stdio::piped()).spawn().map_err(|e| e.to_string())
+/// What a rank said that should have said something else.
+pub(super) fn failure(ranks: &mut Ranks, rank: u32, said: Option<Result<Line, String>>) -> AdvectError {
+    match said {
+        Some(Ok(Line::Failed(why))) => AdvectError::Rank(why),
+        Some(Ok(line)) => ended(rank, format!("it said {line:?}")),
+        Some(Err(text)) => ended(rank, format!("it said {text:?}")),
+        None => {
+            let status = ranks.0[rank as usize].wait();
+            ended(rank, status.map_or_else(|e| e.to_string(), |status| status.to_string()))
+        }
+    }
+}
+
+/// Starts a program with the memory of the ranks as its standard input, or with a pipe.
+fn start(mut command: Command, segment: Option<&Segment>) -> Result<Child, String> {
+    let share = segment.map(Segment::share).transpose().map_err(|e| e.to_string())?;
+    let input = share.map_or_else(Stdio::piped, Stdio::from);
+    command.stdin(input).stdout(Stdio::piped()).spawn().map_err(|e| e.to_string())
 }
 
 /// A rank: this program again.
-fn start_rank(rank: u32, segment: &Segment) -> Result<Child, String> {
+fn start_rank(rank: u32, segment: Option<&Segment>) -> Result<Child, String> {
     let mut command = Command::new(std::env::current_exe().map_err(|e| e.to_string())?);
     command.args(std::env::args_os().skip(1)).args(["--as-rank", &rank.to_string()]);
     start(command, segment)
@@ -68,7 +97,7 @@ fn agent_program(named: Option<&Path>) -> Result<PathBuf, String> {
 }
 
 /// The agent of all ranks.
-fn start_agent(program: &Path, extent: Extent, segment: &Segment) -> Result<Child, AdvectError> {
+fn start_agent(program: &Path, extent: Extent, segment: Option<&Segment>) -> Result<Child, AdvectError> {
     let mut command = Command::new(program);
     command.args(["--boundary", &extent.to_string()]);
     let told = |error| AdvectError::Agent(format!("{}: {error}", program.display()));
@@ -78,17 +107,22 @@ fn start_agent(program: &Path, extent: Extent, segment: &Segment) -> Result<Chil
 /// Runs all ranks as processes; if they shall have an agent it is this program.
 pub(super) fn run(
     options: &Options,
+    way: &Way,
     agent: Option<&Path>,
     mut tell: impl FnMut(Progress),
 ) -> Result<Outcome, AdvectError> {
     let extent = options.extent()?;
-    let segment = if options.agent { Agent::segment(extent) } else { Fabric::segment(extent) }?;
+    let segment = match way {
+        Way::Memory if options.agent => Some(Agent::segment(extent)?),
+        Way::Memory => Some(Fabric::segment(extent)?),
+        Way::Verbs(_) => None,
+    };
     // It may have to be built, which no rank shall wait for.
     let agent = options.agent.then(|| agent_program(agent)).transpose().map_err(AdvectError::Agent)?;
     let mut ranks = Ranks(Vec::new());
     let (said, hear) = mpsc::channel();
     for rank in 0..options.ranks {
-        let mut child = start_rank(rank, &segment).map_err(|why| ended(rank, why))?;
+        let mut child = start_rank(rank, segment.as_ref()).map_err(|why| ended(rank, why))?;
         let output = child.stdout.take();
         ranks.0.push(child);
         let said = said.clone();
@@ -105,49 +139,54 @@ pub(super) fn run(
         });
     }
     drop(said);
+    if matches!(way, Way::Verbs(_)) {
+        verbs::introduce(&mut ranks, &hear, options.deadline)?;
+    }
     if let Some(program) = agent {
         // The ranks do without it if it ends early.
-        ranks.0.push(start_agent(&program, extent, &segment)?);
+        ranks.0.push(start_agent(&program, extent, segment.as_ref())?);
     }
     let mut outcomes: Vec<Option<RankOutcome>> = (0..options.ranks).map(|_| None).collect();
     for (rank, line) in hear {
         match line {
             Some(Ok(Line::Cycles(cycles))) => tell(Progress { rank, cycles }),
-            Some(Ok(Line::Failed(why))) => return Err(AdvectError::Rank(why)),
             Some(Ok(Line::Done(outcome))) => outcomes[rank as usize] = Some(*outcome),
-            Some(Err(line)) => return Err(ended(rank, format!("it said {line:?}"))),
-            None if outcomes[rank as usize].is_none() => {
-                let status = ranks.0[rank as usize].wait();
-                return Err(ended(rank, status.map_or_else(|e| e.to_string(), |status| status.to_string())));
-            }
-            None => {}
+            None if outcomes[rank as usize].is_some() => {}
+            line => return Err(failure(&mut ranks, rank, line)),
         }
     }
     let all: Option<Vec<RankOutcome>> = outcomes.into_iter().collect();
     all.map(summary).ok_or_else(|| ended(0, "some rank said nothing"))
 }
 
-/// The memory of the ranks, for a process that ends with the one that started it.
+/// The memory of the ranks.
 fn memory(options: &Options) -> Result<Arc<Segment>, Failure> {
-    end_with_starter().map_err(Failure::failed)?;
     let extent = options.extent().map_err(Failure::failed)?;
     let memory = io::stdin().as_fd().try_clone_to_owned().map_err(Failure::failed)?;
     let bytes = if options.agent { Agent::bytes(extent) } else { extent.bytes() };
     Segment::attach(memory, Mapping::ReadWrite, bytes).map(Arc::new).map_err(Failure::failed)
 }
 
-/// Is one of the ranks.
-pub(super) fn be(options: &Options, rank: u32, out: Out<'_>) -> Done {
-    let segment = memory(options)?;
+/// Is one of the ranks, for as long as the process that started it.
+pub(super) fn be(options: &Options, rank: u32, way: &Way, out: Out<'_>) -> Done {
+    end_with_starter().map_err(Failure::failed)?;
     let mut told = Instant::now();
     let mut say = |line: &Line| print_json(out, line).and_then(|()| out.flush().map_err(Failure::from));
-    let outcome = run_within(options, rank, segment, |cycles| {
+    let ring = match way {
+        Way::Memory => None,
+        Way::Verbs(device) => Some(verbs::meet(options, rank, device.as_ref(), &mut say)),
+    };
+    let tell = |cycles| {
         if told.elapsed() > TELL || cycles == options.cycles {
             told = Instant::now();
             // A starter that does not listen any more ends this process.
             let _ = say(&Line::Cycles(cycles));
         }
-    });
+    };
+    let outcome = match ring {
+        Some(ring) => ring.and_then(|ring| run_rank(options, rank, ring, tell)),
+        None => run_within(options, rank, memory(options)?, tell),
+    };
     match outcome {
         Ok(outcome) => say(&Line::Done(Box::new(outcome))).map(|()| ExitCode::SUCCESS),
         Err(error) => say(&Line::Failed(error.to_string())).map(|()| ExitCode::FAILURE),
