@@ -40,7 +40,7 @@ const RANDOM: &[(u32, &str)] = &[(2, "10000"), (5, "100"), (8, "40")];
 /// Seconds of a run, on a machine with fewer processors than ranks.
 const LIMIT: u64 = 180;
 
-/// Builds the package, lints it, and runs all of it, with each MPI library that is here or can be installed.
+/// Lints the package, and builds and runs all of it with each MPI library that is here or can be installed.
 pub(super) fn check(bench: &Bench<'_>) -> Result<Verdict, Failure> {
     let libclang = match Libclang::prepare(bench.log) {
         Ok(libclang) => libclang,
@@ -54,7 +54,19 @@ pub(super) fn check(bench: &Bench<'_>) -> Result<Verdict, Failure> {
     for mpi in [Mpi::OPEN, Mpi::MPICH] {
         match install::system_packages(mpi.packages, bench.log) {
             Ok(()) => {
-                with(bench, &mpi, &libclang, &agent)?;
+                let cargo = |words: &str| {
+                    let run =
+                        Run::cargo().words(words).words("--manifest-path host/mpi/Cargo.toml --profile").arg(PROFILE);
+                    libclang.env(run.arg("--target-dir").arg(&bench.workspace.target)).env("MPICC", mpi.compiler)
+                };
+                // A change of the compiler driver alone does not build the bindings anew.
+                cargo("clean --package mpi-sys").succeed(bench.log)?;
+                if here.is_empty() {
+                    cargo("clippy --all-targets").words("-- -D warnings").succeed(bench.log)?;
+                }
+                cargo("test").succeed(bench.log)?;
+                cargo("build --bins --examples").succeed(bench.log)?;
+                run_all(bench, &mpi, &agent)?;
                 here.push(mpi.name);
             }
             Err(reason) => missing.push(reason),
@@ -67,22 +79,15 @@ pub(super) fn check(bench: &Bench<'_>) -> Result<Verdict, Failure> {
     Ok(Verdict::Passed(format!("{} runs by {}{without}", RUNS.len() + RANDOM.len() + 1, here.join(" and "))))
 }
 
-/// Everything with one library. A change of the compiler driver does not build the bindings anew, so each has its own folder.
-fn with(bench: &Bench<'_>, mpi: &Mpi, libclang: &Libclang, agent: &Path) -> Result<(), Failure> {
-    let folder = bench.workspace.folder("mpi")?.join(mpi.name);
-    let cargo = |words: &str| {
-        let run = Run::cargo().words(words).words("--manifest-path host/mpi/Cargo.toml --profile");
-        libclang.env(run.arg(PROFILE).arg("--target-dir").arg(&folder)).env("MPICC", mpi.compiler)
-    };
-    cargo("clippy --all-targets").words("-- -D warnings").succeed(bench.log)?;
-    cargo("test").succeed(bench.log)?;
-    cargo("build --bins --examples").succeed(bench.log)?;
-    let program = folder.join(PROFILE).join("umbra-mpi");
+/// Runs all that was built with one library.
+fn run_all(bench: &Bench<'_>, mpi: &Mpi, agent: &Path) -> Result<(), Failure> {
+    let folder = bench.workspace.target.join(PROFILE);
+    let program = folder.join("umbra-mpi");
     let go = |ranks, words: &str, path: &[&Path]| run(mpi, ranks, &program, words, path, agent, bench.log);
     RUNS.iter().try_for_each(|&(ranks, words)| go(ranks, words, &[]))?;
-    let random = folder.join(PROFILE).join("examples").join("random_exchanges");
+    let random = folder.join("examples").join("random_exchanges");
     RANDOM.iter().try_for_each(|&(ranks, count)| run(mpi, ranks, &random, count, &[], agent, bench.log))?;
-    let page = folder.join("blobs.html");
+    let page = bench.workspace.scratch.join("blobs.html");
     go(3, "advect --blocks 4 --cells 8 --radius 2 --cycles 24 --json --plot", &[&page])?;
     let text = std::fs::read_to_string(&page).map_err(|e| Failure::new(format!("{}: {e}", page.display())))?;
     // The last picture has what all ranks told.
