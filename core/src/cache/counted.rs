@@ -1,8 +1,8 @@
 //! References that are counted in the word of the index, so that a hit touches one line.
 //!
 //! A slot has a number of so many bits, and a word of the index has 32. In the rest it counts the references to content
-//! that is in the policy's order: for such content, taking and giving back a reference changes nothing else, if the policy
-//! [only counts](Policy::USES) what is used. The record has the flag [`ELSEWHERE`] then, and its own count is 0. Whoever
+//! that is in the policy's order: for such content, taking and giving back a reference changes nothing else there, if the
+//! policy [needs no more](Policy::USES). The record has the flag [`ELSEWHERE`] then, and its own count is 0. Whoever
 //! needs more than that counts the references in the record again before.
 //!
 //! In a word, from below: how often the content was used since it is counted here, as far as the policy counts; 0 if
@@ -22,7 +22,7 @@ const MOST_BITS: u32 = 28;
 
 /// Whether references can be counted in words under this policy.
 pub(super) const fn possible<P: Policy>() -> bool {
-    P::USES > 0
+    P::USES.is_some()
 }
 
 /// One use, in a word.
@@ -76,7 +76,10 @@ impl Cut {
     /// The word with one more reference, if there may be one, and how many there are then.
     #[inline]
     pub(super) fn joined<P: Policy>(self, word: u32) -> Option<(u32, u32)> {
-        let used = if P::USES == 1 { word | USED } else { word + u32::from(word & USES < P::USES) };
+        let used = match P::USES {
+            Some(1) => word | USED,
+            uses => word + u32::from(word & USES < uses.unwrap_or(0)),
+        };
         // Far too many if none are counted here.
         let before = (word & self.counts).wrapping_sub(ONE);
         (before < self.most).then(|| (used + ONE, before / ONE + 1))
@@ -205,7 +208,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>, I: Index, P: Policy, C> SlotCache<S, I, P
         match self.cut.released(word) {
             Some((less, last)) if possible::<P>() => {
                 self.index.put(place, less);
-                self.pool.note_free(last);
+                self.pool.note_free(self.cut.slot(less), last);
                 Ok(())
             }
             _ => self.give_back_by_record(place, word, data, next),

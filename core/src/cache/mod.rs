@@ -28,7 +28,7 @@
 //! operation has changed nothing.
 //!
 //! *Cost*: every operation is O(1), allocates nothing and touches the index's line and the slot's; a further hit,
-//! under [`Clock`](policy::Clock), [`Sieve`](policy::Sieve) or [`S3Fifo`](policy::S3Fifo), only the index's. A
+//! under any policy but [`NextUse`](policy::NextUse), waits only for the index's. A
 //! policy's search takes one step more for each content that was used or is in use. 24 bytes a slot, and the
 //! [index](Index).
 

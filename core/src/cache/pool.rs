@@ -96,10 +96,13 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>, P: Policy> Pool<S, P> {
         self.statistics.hits += 1;
     }
 
-    /// Content has lost a reference; `last` if it is idle now.
+    /// Content in the order has lost a reference, which its record did not count; `last` if it is idle now.
     #[inline]
-    pub(crate) fn note_free(&mut self, last: bool) {
+    pub(crate) fn note_free(&mut self, slot: u32, last: bool) {
         self.idle += u32::from(last);
+        if last {
+            self.policy.idle_again(self.slots.as_mut(), slot);
+        }
     }
 
     /// All slots that are assigned; O(slots).

@@ -141,7 +141,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>, I: Index, P: Policy, C> SlotCache<S, I, P
                     && let Some((less, last)) = self.cut.released(*word)
                 {
                     *word = less;
-                    self.pool.note_free(last);
+                    self.pool.note_free(self.cut.slot(less), last);
                     return Ok(());
                 }
                 let word = *word;

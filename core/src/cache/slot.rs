@@ -155,15 +155,22 @@ impl List {
     /// their last reference.
     pub(crate) fn oldest(&mut self, slots: &mut [Slot], watch: &mut impl Watch) -> Option<u32> {
         while self.last != NIL {
-            let slot = self.last;
-            self.unlink(slots, slot);
-            self.fetch_oldest(slots, watch);
-            watch.comes_by(&mut slots[slot as usize]);
-            if slots[slot as usize].is_idle() {
-                return Some(slot);
+            let oldest = self.oldest_if_idle(slots, watch);
+            if oldest.is_some() {
+                return oldest;
             }
         }
         None
+    }
+
+    /// Takes the oldest slot out of the list, of which there is one; gives it if it is idle.
+    #[inline]
+    pub(crate) fn oldest_if_idle(&mut self, slots: &mut [Slot], watch: &mut impl Watch) -> Option<u32> {
+        let slot = self.last;
+        self.unlink(slots, slot);
+        self.fetch_oldest(slots, watch);
+        watch.comes_by(&mut slots[slot as usize]);
+        slots[slot as usize].is_idle().then_some(slot)
     }
 
     /// [`fetch_ahead`] of a search that will come by the oldest slots.

@@ -44,7 +44,7 @@ impl Clock {
 }
 
 impl Policy for Clock {
-    const USES: u32 = 1;
+    const USES: Option<u32> = Some(1);
 
     fn clear(&mut self, _: u32) {
         self.hand = NIL;

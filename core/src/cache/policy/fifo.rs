@@ -23,6 +23,8 @@ impl Default for Fifo {
 }
 
 impl Policy for Fifo {
+    const USES: Option<u32> = Some(0);
+
     fn clear(&mut self, _: u32) {
         self.order = List::EMPTY;
     }

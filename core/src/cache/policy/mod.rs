@@ -8,7 +8,7 @@
 //! | policy | a hit costs | good for |
 //! |---|---|---|
 //! | [`Fifo`] | nothing | content that is used once |
-//! | [`Lru`] | a move in a list | recency; the yardstick |
+//! | [`Lru`] | a note; each 16th time 16 moves in a list | recency; the yardstick |
 //! | [`Clock`] | a bit | recency without moves: the choice if nothing is known |
 //! | [`Sieve`] | a bit | skewed ids |
 //! | [`S3Fifo`] | a counter | skewed ids with many that come once |
@@ -44,15 +44,21 @@ pub trait Policy: sealed::Sealed {
     /// Forgets all order, for this many slots.
     fn clear(&mut self, slots: u32);
 
-    /// Up to how many uses of content that is in the order already this policy counts, if it does no more with them; else
-    /// 0. Then further uses need not be told to [`Policy::hit`], and none earlier than when the search comes by.
-    const USES: u32 = 0;
+    /// Up to how many uses of content that is in the order already this policy counts, if it does no more with them. Then
+    /// further uses need not be told to [`Policy::hit`], and none earlier than when the search comes by; and that the last
+    /// reference to such content was given back is told to [`Policy::idle_again`]. `None` if it has to be told all.
+    const USES: Option<u32> = None;
 
     /// Content was found by a client.
     fn hit(slot: &mut Slot);
 
     /// The last reference to content was given back.
     fn idle(&mut self, slots: &mut [Slot], slot: u32, next: Next);
+
+    /// The last reference was given back to content that is in the order already, and whose uses this policy
+    /// [only counts](Policy::USES); when it is needed again is not known.
+    #[inline]
+    fn idle_again(&mut self, _slots: &mut [Slot], _slot: u32) {}
 
     /// Content leaves other than as the victim.
     fn leave(&mut self, slots: &mut [Slot], slot: u32);

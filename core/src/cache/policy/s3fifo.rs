@@ -75,7 +75,7 @@ impl<G: AsRef<[u64]> + AsMut<[u64]>> S3Fifo<G> {
 }
 
 impl<G: AsRef<[u64]> + AsMut<[u64]>> Policy for S3Fifo<G> {
-    const USES: u32 = MOST_USES as u32;
+    const USES: Option<u32> = Some(MOST_USES as u32);
 
     fn clear(&mut self, slots: u32) {
         self.queues = [List::EMPTY; 2];

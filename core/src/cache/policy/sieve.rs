@@ -26,7 +26,7 @@ impl Default for Sieve {
 }
 
 impl Policy for Sieve {
-    const USES: u32 = 1;
+    const USES: Option<u32> = Some(1);
 
     fn clear(&mut self, _: u32) {
         *self = Self::new();
