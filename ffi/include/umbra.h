@@ -547,7 +547,7 @@ int umbra_pool_create(const char *name, const struct umbra_pool_options *options
 /* A process may attach a pool, and a channel, as often as it likes: all its handles but the one that made it are one user, until
  * the last is released. At a channel a user takes one place; at a pool one for each of its threads that allocate at the same time,
  * up to 8, beside those of the handle that made it. The places through which it allocated what is still there when the last handle
- * is released stay taken as long as the process lives: who allocates and attaches again and again keeps a handle meanwhile. */
+ * is released wait for the next handle of the process. */
 int umbra_pool_attach(const char *name, umbra_pool *pool);
 /* Some hundred bytes by which any process of this user on this host attaches; 512 are always enough. Those of a pool without a
  * name are good as long as this process lives and has the pool. */

@@ -1,6 +1,8 @@
 //! A process attaches pools and channels as often as it likes, and has one place in each.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
+use std::collections::BTreeSet;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use umbra::channel::{self, Channel, SendOptions, Timeout, WaitMode};
@@ -27,7 +29,7 @@ fn channel_attributes() -> channel::Attributes {
     channel::Attributes { members: PLACES, ..channel::Attributes::default() }
 }
 
-/// Makes a pool, or attaches a pool and a channel many times, says so, and waits until it is killed; as a test of its own
+/// Makes a pool, or leaves a block in one, or attaches a pool and a channel many times, says so, and waits until it is killed; as a test of its own
 /// it does nothing.
 #[test]
 fn another_process() {
@@ -35,6 +37,15 @@ fn another_process() {
     if let Some(name) = role.strip_prefix("makes ") {
         let pool = make(Some(name));
         ready(to_text(&pool.reference().unwrap()));
+        loop {
+            std::thread::park();
+        }
+    }
+    if let Some(reference) = role.strip_prefix("leaves ") {
+        let pool = Pool::attach_reference(&from_text(reference).unwrap()).unwrap();
+        pool.alloc(100, 0).unwrap();
+        drop(pool);
+        ready("left");
         loop {
             std::thread::park();
         }
@@ -87,6 +98,82 @@ fn threads_that_attach_and_leave_at_once_share_a_place() {
         }
     });
     assert_eq!(made.users().count(), 1);
+}
+
+#[test]
+fn who_left_blocks_behind_comes_back_to_his_place() {
+    let made = make(None);
+    let reference = made.reference().unwrap();
+    let blocks: Vec<_> = (0..TIMES)
+        .map(|time| {
+            let pool = if time % 2 == 0 { Pool::attach_reference(&reference) } else { made.share().and_then(attach) };
+            let id = pool.unwrap().alloc(100, 0).unwrap().id();
+            assert_eq!(made.users().count(), 2);
+            id
+        })
+        .collect();
+    assert_eq!(made.blocks().count(), TIMES);
+    blocks.into_iter().for_each(|id| made.allocation(id).unwrap().free().unwrap());
+    // With no blocks of its own left the place goes with the handle that comes back to it.
+    drop(Pool::attach_reference(&reference).unwrap());
+    assert_eq!(made.users().count(), 1);
+}
+
+fn attach([manifest, data]: [OwnedFd; 2]) -> Result<Pool, pool::Error> {
+    Pool::attach_shared(manifest, data)
+}
+
+#[test]
+fn threads_that_leave_blocks_behind_come_back_each_to_another_place() {
+    const THREADS: u16 = 4;
+    let attributes = pool::Attributes { bytes: 8 << 20, members: 1 + THREADS, ..pool::Attributes::default() };
+    let made = Pool::create(None, &attributes).unwrap();
+    let reference = made.reference().unwrap();
+    std::thread::scope(|scope| {
+        for thread in 0..THREADS {
+            let reference = &reference;
+            scope.spawn(move || {
+                for time in 0..TIMES {
+                    let pool = if thread % 2 == 0 {
+                        Arc::new(Pool::attach_reference(reference).unwrap())
+                    } else {
+                        Pool::attach_reference_once(reference).unwrap()
+                    };
+                    // One in three is of no consequence for the place.
+                    let block = pool.alloc(1 + time as u64, 1 + u32::from(thread)).unwrap();
+                    if time % 3 == 0 {
+                        block.free().unwrap();
+                    }
+                }
+            });
+        }
+    });
+    for thread in 0..THREADS {
+        let of_thread = made.blocks().filter(|block| block.kind == 1 + u32::from(thread));
+        assert_eq!(of_thread.count(), TIMES - TIMES.div_ceil(3));
+    }
+    assert!(made.users().count() <= usize::from(1 + THREADS));
+}
+
+#[test]
+fn the_place_that_another_process_left_stays_its_own() {
+    let name = name("left");
+    let lifetime = Lifetime::LastUser;
+    let attributes = pool::Attributes { bytes: 1 << 20, members: 3, lifetime, ..pool::Attributes::default() };
+    let made = Pool::create(Some(&name), &attributes).unwrap();
+    let reference = made.reference().unwrap();
+    let (mut another, _) = Another::start_ready(&format!("leaves {}", to_text(&reference)));
+    assert_eq!(made.users().count(), 2);
+    let ours = Pool::attach_reference(&reference).unwrap();
+    ours.alloc(100, 0).unwrap();
+    assert_eq!(made.users().count(), 3, "we did not take the other's place");
+    let owners = made.blocks().map(|block| block.owner).collect::<BTreeSet<_>>();
+    assert_eq!(owners.len(), 2);
+    // A process that left does not use the pool.
+    drop(made);
+    drop(ours);
+    assert!(!list().unwrap().contains(&name));
+    another.kill();
 }
 
 #[test]

@@ -52,18 +52,21 @@ impl Lanes {
         self.life != fork::life()
     }
 
-    /// Leaves the heap with all members of this process, to the marks of whose pockets `absent` attends first.
-    pub(super) fn leave(&mut self, shared: &SharedHeap, absent: impl Fn(Member)) {
+    /// Leaves the heap with all members of this process, to the marks of whose pockets `absent` attends first; those that
+    /// stay, as the owners of blocks.
+    pub(super) fn leave(&mut self, shared: &SharedHeap, absent: impl Fn(Member)) -> Vec<Member> {
         let lanes =
             std::mem::take(&mut self.lanes).map(|lane| lane.into_inner().unwrap_or_else(PoisonError::into_inner));
         // Those of a parent are the parent's.
-        for Lane { member, mut grasp, .. } in lanes.into_iter().flatten().filter(|lane| lane.life == fork::life()) {
+        let own = lanes.into_iter().flatten().filter(|lane| lane.life == fork::life());
+        own.filter_map(|Lane { member, mut grasp, .. }| {
             absent(member);
             shared.heap().hand_with(&mut grasp).rest();
-            // With blocks it stays their owner.
             let left = shared.heap().bury(member, member.number, Keep::Blocks);
             debug_assert!(!matches!(left, Err(BuryError::InProgress { .. })), "nobody buries the living");
-        }
+            matches!(left, Err(BuryError::Failed(_))).then_some(member)
+        })
+        .collect()
     }
 
     /// A lane that no other thread of this process uses at the moment.
@@ -108,6 +111,9 @@ impl Pool {
     #[cold]
     fn join(&self, life: u32) -> Result<Lane, Error> {
         let (heap, identity) = (self.heap(), identity(ProcessId::current()?));
+        if let Some(member) = self.come_back(identity) {
+            return Ok(Lane { member, grasp: Grasp::new(member), life });
+        }
         let crew = heap.crew();
         // What the dead one was doing ends; blocks that it has, as one of so many that there is no other place, are the
         // newcomer's. Those without blocks come first.

@@ -1,7 +1,7 @@
 //! The life of a pool and of its users: whose allocations there are, and when it all ends.
 
 use umbra_core::atomic::{AtomicU64, Ordering, fence};
-use umbra_core::crew::{Liveness, Member};
+use umbra_core::crew::{Identity, Liveness, Member};
 use umbra_core::heap::{Block, BlockId, Keep};
 
 use super::error::Error;
@@ -9,6 +9,14 @@ use super::lanes::Lanes;
 use super::{CHANNELS, Lifetime, Pool, Role, Word, identity};
 use crate::sys::futex::Futex;
 use crate::sys::process::{Process, ProcessError, ProcessId, Processes};
+
+/// In the first word of a member's pocket: it uses the pool.
+const PRESENT: u64 = 1;
+
+/// In the same word: its process dropped the handle, and blocks stayed, of which it is the owner.
+fn left(identity: Identity) -> u64 {
+    1 << 63 | u64::from(identity.pid()) << 32 | u64::from(identity.start())
+}
 
 /// How a pin names a block.
 fn mark(id: BlockId) -> u64 {
@@ -19,7 +27,7 @@ fn mark(id: BlockId) -> u64 {
 const TRIES: u32 = 10_000;
 
 impl Pool {
-    /// Whether a member is more than the owner of blocks that it left.
+    /// Whether a member is more than the owner of blocks that it left, and whose it was if it is not.
     fn presence(&self, number: u16) -> Option<&AtomicU64> {
         self.heap().crew().pocket(number)?.first()
     }
@@ -60,16 +68,35 @@ impl Pool {
     /// Notes whether a member is more than the owner of blocks that it left.
     pub(super) fn set_present(&self, member: Member, is_present: bool) {
         if let Some(word) = self.presence(member.number) {
-            word.store(is_present.into(), Ordering::Release);
+            word.store(if is_present { PRESENT } else { 0 }, Ordering::Release);
         }
         // Of a dead member who had the number.
         self.pins(member.number).iter().for_each(|pin| pin.store(0, Ordering::Release));
     }
 
+    /// Lets the next handle of its process [go on](Self::come_back) in the place of a member that left.
+    fn set_left(&self, member: Member) {
+        if let Some(word) = self.presence(member.number) {
+            word.store(left(member.identity), Ordering::Release);
+        }
+    }
+
+    /// A member that this process left with blocks: it is one of the caller's from now on.
+    pub(super) fn come_back(&self, identity: Identity) -> Option<Member> {
+        let (crew, gone) = (self.heap().crew(), left(identity));
+        let takes = |word: &AtomicU64| {
+            // ORDERING: acquire pairs with the release in `set_left`: the hand of who left is at rest.
+            word.load(Ordering::Relaxed) == gone
+                && word.compare_exchange(gone, PRESENT, Ordering::Acquire, Ordering::Relaxed).is_ok()
+        };
+        let number = (0..crew.capacity()).find(|&number| self.presence(number).is_some_and(takes))?;
+        crew.member(number)
+    }
+
     /// Whether a process that lives uses it.
     fn is_used(&self) -> bool {
         let is_present =
-            |member: &Member| self.presence(member.number).is_some_and(|word| word.load(Ordering::Acquire) != 0);
+            |member: &Member| self.presence(member.number).is_some_and(|word| word.load(Ordering::Acquire) == PRESENT);
         self.heap().crew().members().any(|member| is_present(&member) && Processes.is_alive(member))
     }
 
@@ -171,7 +198,8 @@ impl Drop for Pool {
     fn drop(&mut self) {
         let is_inherited = self.lanes.is_inherited();
         let mut lanes = std::mem::replace(&mut self.lanes, Lanes::new());
-        lanes.leave(&self.shared, |member| self.set_present(member, false));
+        let stayed = lanes.leave(&self.shared, |member| self.set_present(member, false));
+        stayed.into_iter().for_each(|member| self.set_left(member));
         let ends_with_creator = self.word(Word::Lifetime).load(Ordering::Acquire) == Lifetime::Creator as u64;
         let ends = match self.role {
             // It ends with its maker, not with a child of his.

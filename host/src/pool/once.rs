@@ -14,8 +14,7 @@ static POOLS: Known<Pool> = Known::new();
 
 impl Pool {
     /// As [`attach`](Self::attach), but who of this process attached the pool so before shares his handle: it is the
-    /// pool's user until the last one drops it. The handle that made the pool is another one. A place through which something
-    /// was allocated that is still there when the last one drops it stays taken as long as this process lives.
+    /// pool's user until the last one drops it. The handle that made the pool is another one.
     ///
     /// ```
     /// use std::sync::Arc;
