@@ -6,6 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rustix::process::{Pid, Signal};
 use umbra::channel::{Attributes, Channel, Error, Event, Kind, ReturnMode, SendOptions, Timeout, WaitMode};
 
 /// Far beyond anything that a loaded machine needs; only a hang lasts longer.
@@ -47,6 +48,10 @@ impl Actor {
         assert!(self.0.wait().unwrap().success(), "it saw something impossible");
     }
 
+    fn signal(&self, signal: Signal) {
+        rustix::process::kill_process(Pid::from_child(&self.0), signal).unwrap();
+    }
+
     fn kill(&mut self) {
         assert!(self.0.try_wait().unwrap().is_none(), "it saw something impossible");
         self.0.kill().unwrap();
@@ -65,7 +70,7 @@ impl Drop for Actor {
 #[test]
 fn child() {
     let Ok(role) = std::env::var("UMBRA_TEST_ROLE") else { return };
-    rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL)).unwrap();
+    rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).unwrap();
     let channel = Channel::attach(std::io::stdin().as_fd().try_clone_to_owned().unwrap()).unwrap();
     let receiver = |mode| channel.receiver(mode).unwrap();
     match role.as_str() {
@@ -381,6 +386,32 @@ fn a43_a_barrier_hands_out_each_number_once_and_breaks_when_a_party_goes() {
         actor.kill();
         assert_eq!(party.join().unwrap(), Err(Error::BarrierBroken));
     });
+}
+
+#[test]
+fn a43_of_many_who_wait_one_finds_the_dead_for_all() {
+    let channel = channel(3);
+    let waiting: Vec<_> = (0..8).map(|_| Actor::start("receive-idle", &channel)).collect();
+    until("blocked receivers", || channel.poll(Event::BlockedReceivers, WaitMode::Idle, Timeout::Now) == Ok(8));
+    let barrier = channel.barrier().unwrap();
+    let took = |round: usize| {
+        let mut actor = Actor::start("barrier", &channel);
+        until("a waiting party", || barrier.waiting() == 1);
+        // Whoever of them had the turn looks no more.
+        waiting[round].signal(Signal::STOP);
+        thread::scope(|scope| {
+            let party = scope.spawn(|| (channel.barrier().unwrap().wait(WaitMode::Idle, LONG), Instant::now()));
+            until("two waiting parties", || barrier.waiting() == 2);
+            actor.kill();
+            let killed = Instant::now();
+            let (waited, broken) = party.join().unwrap();
+            assert_eq!(waited, Err(Error::BarrierBroken));
+            barrier.reset();
+            broken.saturating_duration_since(killed)
+        })
+    };
+    // On a busy machine one round may last longer.
+    assert!((0..5).map(took).min().unwrap() < Duration::from_secs(1));
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! The front of memory that several processes use: what it is, some words of state, and who uses it.
 //!
-//! Layout, in words: magic, layout version, members, uid, 12 for the structure; 16 of state; the crew; the structure.
+//! Layout, in words: magic, layout version, members, uid, 12 for the structure; 15 of its state, and when somebody looked
+//! after the dead last; the crew; the structure.
 
 use std::convert::Infallible;
 
@@ -12,6 +13,8 @@ use crate::sys::process::Processes;
 
 const HEADER: usize = 16;
 const STATE: usize = 16;
+/// The word of the state that is not the structure's.
+const PATROLLED: usize = STATE - 1;
 const WORD: usize = size_of::<u64>();
 
 /// Words of the header that all structures have.
@@ -108,9 +111,14 @@ impl<'a> Frame<'a> {
         &self.header[Field::Own as usize + word]
     }
 
-    /// A word of the state, below 16.
+    /// A word of the state, below 15.
     pub(crate) fn state(&self, word: usize) -> &'a AtomicU64 {
         &self.state[word]
+    }
+
+    /// When somebody looked after the dead last.
+    pub(crate) fn patrolled(&self) -> &'a AtomicU64 {
+        &self.state[PATROLLED]
     }
 
     /// A word of a member's pocket.

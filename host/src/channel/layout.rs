@@ -192,6 +192,9 @@ impl<'a> View<'a> {
 }
 
 impl Shared for View<'_> {
+    fn patrolled(&self) -> &AtomicU64 {
+        self.frame.patrolled()
+    }
     fn bury_dead(&self) -> usize {
         self.frame.bury_dead(self.me, |member| self.give_back(member))
     }

@@ -29,8 +29,8 @@
 //! A child that was forked off may use the channels of its parent, in its own name; send and receive handles it opens
 //! anew.
 //!
-//! *Cost*: that of [`umbra_core::channel`], and a system call for a waiter that sleeps. A waiter asks every 200 ms
-//! whether the other members live.
+//! *Cost*: that of [`umbra_core::channel`], and a system call for a waiter that sleeps. One of those who wait
+//! asks every 200 ms whether all members live.
 
 mod barrier;
 mod bell;

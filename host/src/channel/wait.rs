@@ -62,7 +62,7 @@ pub enum WaitMode {
 
 /// Looks of an adaptive wait before it sleeps.
 pub(crate) const ADAPTIVE: u32 = 200;
-/// How often somebody who waits asks whether the others live.
+/// How often one of those who wait asks whether all members live, and how long one waits at least before he asks.
 const PATROL: Lapse = Lapse::from_millis(200);
 
 /// Waits by futex, and buries the dead now and then: something may not happen because somebody died.
@@ -74,6 +74,8 @@ pub(crate) struct Patrol<V> {
 
 /// What can be looked at by several processes, of which some may die.
 pub(crate) trait Shared {
+    /// When one of them looked after the dead last, on the [clock](clock::now) of all.
+    fn patrolled(&self) -> &AtomicU64;
     /// Takes back what the dead held; how many they were.
     fn bury_dead(&self) -> usize;
 }
@@ -107,17 +109,29 @@ impl<V: Shared> Patrol<V> {
         Patrol { view, next: AtomicU64::new(0) }
     }
 
-    /// Buries the dead, if it is time again.
+    /// Buries the dead, if it is time again and nobody else did.
     pub(crate) fn patrol(&self) {
-        let now = clock::now();
+        self.patrol_at(clock::now());
+    }
+
+    fn patrol_at(&self, now: Time) {
         let next = self.next.load(Ordering::Relaxed);
-        if now.0 >= next {
+        // The first look only sets the time: who waits for less need not ask.
+        if next == 0 {
             self.next.store((now + PATROL).0, Ordering::Relaxed);
-            // The first look only sets the time: who waits for less need not ask.
-            if next != 0 {
-                self.view.bury_dead();
-            }
+        } else if now.0 >= next && self.is_turn(now) {
+            self.view.bury_dead();
         }
+    }
+
+    /// Whether it is this one who looks now, of all who wait. Who is stopped or killed over it is in nobody's way: the next
+    /// turn is another's.
+    fn is_turn(&self, now: Time) -> bool {
+        let patrolled = self.view.patrolled();
+        let last = patrolled.load(Ordering::Relaxed);
+        // A time far ahead was written on another clock, or by nobody who looked.
+        now.0.abs_diff(last) >= PATROL.0
+            && patrolled.compare_exchange(last, now.0, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 }
 
@@ -154,5 +168,83 @@ impl<V: Shared> Wait for Patrol<V> {
     fn pause(&self) {
         Futex.pause();
         self.patrol();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// How many looked, and when the last one did.
+    #[derive(Default)]
+    struct Place {
+        patrolled: AtomicU64,
+        looks: AtomicU64,
+    }
+
+    impl Shared for &Place {
+        fn patrolled(&self) -> &AtomicU64 {
+            &self.patrolled
+        }
+        fn bury_dead(&self) -> usize {
+            self.looks.fetch_add(1, Ordering::Relaxed);
+            0
+        }
+    }
+
+    const SLICE: Lapse = umbra_core::event::SLICE;
+    const BOUND: Lapse = Lapse(PATROL.0 + SLICE.0);
+    const HOUR: Time = Time(Lapse::from_secs(3600).0);
+
+    /// Lets so many wait for ten seconds, of which those stop who looked so often; the longest time without a look.
+    fn wait(place: &Place, waiters: u64, stops_after: u64) -> Lapse {
+        let mut waiting: Vec<_> = (0..waiters).map(|_| (Patrol::new(place), 0)).collect();
+        let (mut last, mut longest) = (HOUR, Lapse(0));
+        for step in 0..200 * waiters {
+            // They sleep for a slice each, and wake one after the other.
+            let now = HOUR + Lapse(step * SLICE.0 / waiters);
+            let before = place.looks.load(Ordering::Relaxed);
+            let (patrol, looked) = &mut waiting[(step % waiters) as usize];
+            if *looked < stops_after {
+                patrol.patrol_at(now);
+            }
+            if place.looks.load(Ordering::Relaxed) > before {
+                *looked += 1;
+                (longest, last) = (longest.max(now.since(last)), now);
+            }
+        }
+        longest.max((HOUR + Lapse::from_secs(10)).since(last))
+    }
+
+    #[test]
+    fn however_many_wait_one_looks_after_the_dead_each_time() {
+        for waiters in [1, 2, 7, 100, 1000] {
+            let place = Place::default();
+            assert!(wait(&place, waiters, u64::MAX) <= BOUND, "{waiters}");
+            assert!((39..=50).contains(&place.looks.into_inner()), "{waiters}");
+        }
+    }
+
+    #[test]
+    fn who_is_stopped_while_he_looks_costs_one_turn() {
+        assert!(wait(&Place::default(), 100, 1) <= BOUND);
+    }
+
+    #[test]
+    fn a_time_of_another_clock_holds_nobody_up() {
+        for strange in [0, 1, HOUR.0 + 2 * PATROL.0, u64::MAX] {
+            let place = Place { patrolled: AtomicU64::new(strange), ..Place::default() };
+            assert!(wait(&place, 3, u64::MAX) <= BOUND, "{strange}");
+        }
+    }
+
+    #[test]
+    fn who_waits_for_less_need_not_look() {
+        let place = Place::default();
+        let patrol = Patrol::new(&place);
+        (0..4).for_each(|slice| patrol.patrol_at(HOUR + Lapse(slice * SLICE.0)));
+        assert_eq!(place.looks.load(Ordering::Relaxed), 0);
+        patrol.patrol_at(HOUR + PATROL);
+        assert_eq!(place.looks.load(Ordering::Relaxed), 1);
     }
 }

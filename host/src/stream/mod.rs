@@ -30,8 +30,8 @@
 //! ```
 //!
 //! Nobody's death or stop blocks the others. A receiver whose sender died reads what had come and gets
-//! [`Error::PeerDead`] then; a sender whose receiver died gets it at once. Their stream is cleared and used again. Whoever
-//! waits asks every 200 ms whether the other members live; [`Adapter::reap`] does so at once.
+//! [`Error::PeerDead`] then; a sender whose receiver died gets it at once. Their stream is cleared and used again. One of
+//! those who wait asks every 200 ms whether all members live; [`Adapter::reap`] does so at once.
 //!
 //! A process that forks must not use in the child what the parent attached: the child attaches anew.
 //!
