@@ -3,8 +3,9 @@
 //! A handle is a slot and its generation, so one that was released is stale and not a wild pointer. An object lives until
 //! its handle is released and the last call that uses it has returned. Zero is never a handle.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
+use umbra::sys::fork;
 use umbra_core::id::Id;
 use umbra_core::slots::{Slot, Slots};
 
@@ -25,16 +26,19 @@ impl<T> Handles<T> {
         Handles { table: Mutex::new(None) }
     }
 
-    /// A panic elsewhere does not spoil the table: every change to it is complete before the lock is released.
-    fn lock(&self) -> MutexGuard<'_, Option<Table<T>>> {
-        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    /// A panic elsewhere does not spoil the table: every change to it is complete before the lock is released. Nor does a
+    /// fork: no child finds it in the middle of a change, or locked.
+    fn with<R>(&self, act: impl FnOnce(&mut Option<Table<T>>) -> R) -> R {
+        fork::undivided(|| act(&mut self.table.lock().unwrap_or_else(PoisonError::into_inner)))
     }
 
     /// Keeps an object and gives its handle.
     pub(crate) fn keep(&self, object: T) -> Result<u64, Failure> {
-        let mut table = self.lock();
-        let table = table.get_or_insert_with(|| Slots::new((0..CAPACITY).map(|_| Slot::EMPTY).collect()));
-        match table.take(Arc::new(object)) {
+        let taken = self.with(|table| {
+            let table = table.get_or_insert_with(|| Slots::new((0..CAPACITY).map(|_| Slot::EMPTY).collect()));
+            table.take(Arc::new(object))
+        });
+        match taken {
             Ok(id) => Ok(id.to_bits()),
             Err(_) => Err(Failure::new(Code::System, format!("all {CAPACITY} handles are in use: release some"))),
         }
@@ -42,17 +46,13 @@ impl<T> Handles<T> {
 
     /// The object of a handle; it stays alive while the caller holds it.
     pub(crate) fn get(&self, handle: u64) -> Result<Arc<T>, Failure> {
-        let table = self.lock();
-        let table = table.as_ref().ok_or(Code::Stale)?;
-        table.get(Id::from_bits(handle)).cloned().map_err(|_| Code::Stale.into())
+        self.with(|table| table.as_ref()?.get(Id::from_bits(handle)).cloned().ok()).ok_or(Code::Stale.into())
     }
 
     /// Releases a handle and gives its object back.
     pub(crate) fn release(&self, handle: u64) -> Result<Arc<T>, Failure> {
-        let mut table = self.lock();
-        let table = table.as_mut().ok_or(Code::Stale)?;
-        match table.release(Id::from_bits(handle)) {
-            Ok(Some(object)) => Ok(object),
+        match self.with(|table| table.as_mut()?.release(Id::from_bits(handle)).ok()) {
+            Some(Some(object)) => Ok(object),
             _ => Err(Code::Stale.into()),
         }
     }

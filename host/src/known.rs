@@ -5,14 +5,12 @@
 //! parent attached, which may have been busy at that moment; it attaches by itself.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
-
-use umbra_core::atomic::{AtomicU32, Ordering};
 
 use crate::sys::fork;
 
-/// How long a newcomer waits for a thread that is about to be done, and a child for one that may not have come along.
+/// How long a newcomer waits for a thread that is about to be done.
 const MOMENT: Duration = Duration::from_secs(1);
 
 /// Part of an attached object, which has given up its place when this is dropped.
@@ -22,8 +20,6 @@ pub(crate) type Stay = Arc<()>;
 #[derive(Debug)]
 pub(crate) struct Known<T> {
     table: Mutex<Table<T>>,
-    /// In which life a thread of the parent had the table, and did not come along; 0 is none.
-    lost: AtomicU32,
 }
 
 type Table<T> = BTreeMap<(u32, u64), Entry<T>>;
@@ -47,41 +43,27 @@ fn look<R>(mut look: impl FnMut() -> Option<R>) -> Option<R> {
 
 impl<T> Known<T> {
     pub(crate) const fn new() -> Known<T> {
-        Known { table: Mutex::new(BTreeMap::new()), lost: AtomicU32::new(0) }
+        Known { table: Mutex::new(BTreeMap::new()) }
     }
 
-    /// The table, unless it went with the parent of this process.
-    fn lock(&self) -> Option<MutexGuard<'_, Table<T>>> {
-        fork::watch();
-        let life = fork::life();
-        if life == 0 {
-            // A table is whole whatever its user was doing.
-            return Some(self.table.lock().unwrap_or_else(PoisonError::into_inner));
-        }
-        if self.lost.load(Ordering::Relaxed) == life {
-            return None;
-        }
-        let table = look(|| match self.table.try_lock() {
-            Ok(table) => Some(table),
-            Err(TryLockError::Poisoned(table)) => Some(table.into_inner()),
-            Err(TryLockError::WouldBlock) => None,
-        });
-        if table.is_none() {
-            self.lost.store(life, Ordering::Relaxed);
-        }
-        table
+    /// A table is whole whatever its user was doing.
+    fn lock(&self) -> MutexGuard<'_, Table<T>> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The object with this number, if this process uses it.
     pub(crate) fn find(&self, number: u64) -> Option<Arc<T>> {
-        self.lock()?.get(&(fork::life(), number))?.object.upgrade()
+        fork::undivided(|| self.lock().get(&(fork::life(), number))?.object.upgrade())
     }
 
     /// The object with this number: the one that this process uses, or else what `attach` gives, which no two threads do at
     /// once and which must not come back here.
     pub(crate) fn or_attach<E>(&self, number: u64, attach: impl FnOnce(Stay) -> Result<T, E>) -> Result<Arc<T>, E> {
-        let stay = Stay::default();
-        let Some(mut table) = self.lock() else { return attach(stay).map(Arc::new) };
+        fork::undivided(|| self.or_attach_whole(number, attach))
+    }
+
+    fn or_attach_whole<E>(&self, number: u64, attach: impl FnOnce(Stay) -> Result<T, E>) -> Result<Arc<T>, E> {
+        let (stay, mut table) = (Stay::default(), self.lock());
         let key = (fork::life(), number);
         if let Some(entry) = table.get(&key) {
             if let Some(object) = entry.object.upgrade() {
@@ -102,7 +84,7 @@ impl<T> Known<T> {
 mod tests {
     use std::convert::Infallible;
 
-    use umbra_core::atomic::AtomicU64;
+    use umbra_core::atomic::{AtomicU64, Ordering};
 
     use super::*;
 
@@ -154,7 +136,7 @@ mod tests {
     fn what_nobody_uses_any_more_is_forgotten() {
         let (known, there) = (Known::new(), AtomicU64::new(0));
         (0..100).for_each(|number| drop(attach(&known, &there, number, number)));
-        assert!(known.lock().unwrap().len() < 2);
+        assert!(known.lock().len() < 2);
     }
 
     #[test]

@@ -18,12 +18,13 @@
 //! *Cost*: a lock of this process and a look-up for each object that is made with a number, and when it ends.
 
 use std::collections::BTreeSet;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 use rustix::io::Errno;
 use umbra_core::atomic::{AtomicU64, Ordering};
 
 use crate::reference;
+use crate::sys::fork;
 
 /// What has numbers of its own.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -34,9 +35,9 @@ pub(crate) enum Kind {
 
 static TAKEN: Mutex<BTreeSet<(Kind, u64)>> = Mutex::new(BTreeSet::new());
 
-fn taken() -> MutexGuard<'static, BTreeSet<(Kind, u64)>> {
+fn with_taken<R>(act: impl FnOnce(&mut BTreeSet<(Kind, u64)>) -> R) -> R {
     // A set is whole whatever its user was doing.
-    TAKEN.lock().unwrap_or_else(PoisonError::into_inner)
+    fork::undivided(|| act(&mut TAKEN.lock().unwrap_or_else(PoisonError::into_inner)))
 }
 
 /// A number that nobody else has drawn: 64 random bits, never zero.
@@ -63,14 +64,14 @@ impl Claim {
 
     /// Takes the number, unless another one has it.
     pub(crate) fn take(kind: Kind, uid: u64) -> Option<Claim> {
-        (uid == 0 || taken().insert((kind, uid))).then(|| Claim { kind, uid: AtomicU64::new(uid) })
+        (uid == 0 || with_taken(|taken| taken.insert((kind, uid)))).then(|| Claim { kind, uid: AtomicU64::new(uid) })
     }
 
     /// Leaves the number to others.
     pub(crate) fn release(&self) {
         let uid = self.uid.swap(0, Ordering::Relaxed);
         if uid != 0 {
-            taken().remove(&(self.kind, uid));
+            with_taken(|taken| taken.remove(&(self.kind, uid)));
         }
     }
 }

@@ -2,16 +2,17 @@
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 #![allow(unsafe_code, reason = "forking is no safe call")]
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use umbra::channel::{self, Channel, SendOptions, Timeout, WaitMode};
 use umbra::pool::{Attributes, Error, Pool};
+use umbra::sys::fork;
 use umbra::sys::process::ProcessId;
 
 /// Runs `child` in a forked child, while the parent does `meanwhile`; the pid of the child, which has ended.
-fn fork(child: impl FnOnce() -> bool, meanwhile: impl FnOnce(u32)) {
+fn forks(child: impl FnOnce() -> bool, meanwhile: impl FnOnce(u32)) {
     // SAFETY: the child only does what its closure says, which waits for no other thread of this process, and then exits
     // without running anything of the parent's.
     let pid = unsafe { libc::fork() };
@@ -32,7 +33,7 @@ fn fork(child: impl FnOnce() -> bool, meanwhile: impl FnOnce(u32)) {
 fn a_child_knows_its_own_beginning() {
     let parent = ProcessId::current().unwrap();
     assert_eq!(parent, ProcessId::of(std::process::id()).unwrap());
-    fork(
+    forks(
         || ProcessId::current().is_ok_and(|me| me != parent && Ok(me) == ProcessId::of(std::process::id())),
         |child| assert_ne!(child, parent.pid),
     );
@@ -58,7 +59,7 @@ fn a23_a_child_allocates_in_its_own_name_and_ends_without_harm() {
         is_own && is_freed && done
     };
     let mut of_child = 0;
-    fork(child, |pid| of_child = pid);
+    forks(child, |pid| of_child = pid);
     assert!(ProcessId::of(of_child).is_err(), "it was waited for");
     assert!(ours.iter().all(|&id| pool.allocation(id).is_ok()), "the parent's blocks stay");
     assert_eq!(pool.allocation(theirs).unwrap_err(), Error::Stale);
@@ -70,7 +71,7 @@ fn a23_a_child_allocates_in_its_own_name_and_ends_without_harm() {
 fn a_child_that_drops_the_creators_handle_does_not_end_the_pool() {
     let name = format!("kept-{}", std::process::id());
     let mut pool = Some(Pool::create(Some(&name), &Attributes { bytes: 1 << 20, ..Attributes::default() }).unwrap());
-    fork(
+    forks(
         || {
             drop(pool.take());
             true
@@ -93,7 +94,7 @@ fn a23_a_child_sends_in_its_own_name_and_its_end_takes_nothing_of_the_parents() 
         std::mem::forget(sender.write(5, Timeout::Now).unwrap());
         sent
     };
-    fork(child, |_| ());
+    forks(child, |_| ());
     let mut pad = [0; 64];
     let message = receiver.receive(&mut pad, Timeout::After(Duration::from_secs(60))).unwrap();
     assert_eq!((&pad[..message.len], message.client), (&b"from the child"[..], 9));
@@ -115,7 +116,7 @@ fn a_child_that_attaches_what_its_parent_has_attached_does_so_by_itself() {
         drop(theirs);
         is_own && is_one && pool.users().count() == 2 && pool.alloc(100, 0).is_ok()
     };
-    fork(child, |_| ());
+    forks(child, |_| ());
     assert!(Arc::ptr_eq(&ours, &Pool::attach_once(&name).unwrap()));
 }
 
@@ -131,14 +132,49 @@ fn a_child_attaches_also_if_a_thread_of_its_parent_was_just_attaching() {
                 assert!(attach());
             }
         });
-        for _ in 0..4 {
+        for _ in 0..40 {
             let child = || {
-                let start = Instant::now();
-                // It waits once for the thread that did not come along, not each time.
-                (0..20).all(|_| attach()) && start.elapsed() < Duration::from_secs(10)
+                let theirs: Vec<_> = (0..20).map(|_| Pool::attach_once(&name).unwrap()).collect();
+                theirs.iter().all(|one| Arc::ptr_eq(one, &theirs[0]))
             };
-            fork(child, |_| ());
+            forks(child, |_| ());
         }
         is_over.store(true, Ordering::Relaxed);
     });
+}
+
+#[test]
+fn what_is_done_undivided_is_done_or_not_begun_in_each_child() {
+    let (is_over, pair) = (AtomicBool::new(false), Mutex::new((0_u64, 0_u64)));
+    let advance = || {
+        fork::undivided(|| {
+            let mut pair = pair.lock().unwrap();
+            pair.0 += 1;
+            // What is nested is a part of the same.
+            fork::undivided(|| std::thread::sleep(Duration::from_micros(100)));
+            pair.1 += 1;
+        });
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| {
+                while !is_over.load(Ordering::Relaxed) {
+                    advance();
+                }
+            });
+        }
+        for _ in 0..40 {
+            let child = || {
+                let whole = pair.try_lock().is_ok_and(|pair| pair.0 == pair.1);
+                if whole {
+                    advance();
+                }
+                whole
+            };
+            forks(child, |_| ());
+        }
+        is_over.store(true, Ordering::Relaxed);
+    });
+    let both = pair.into_inner().unwrap();
+    assert!(both.0 == both.1 && both.0 > 0);
 }

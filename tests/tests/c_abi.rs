@@ -209,6 +209,11 @@ fn what_other_hosts_have_is_used_in_c_as_the_header_promises() {
 }
 
 #[test]
+fn children_of_a_c_program_with_threads_use_what_they_inherit() {
+    runs_alone("forks", &["200"], &["10"]);
+}
+
+#[test]
 fn a_bell_in_c_rings_in_the_loop_of_a_program() {
     runs_alone("bell", &[], &[]);
 }

@@ -1,0 +1,90 @@
+/* A program with threads that forks while they make, use and release handles: each child may go on with what it inherited, and
+ * make its own.
+ *
+ *     forks [CHILDREN]
+ *
+ * It checks what it is told and exits with 0 only if all of it is right.
+ */
+#define _POSIX_C_SOURCE 200809L
+#include <pthread.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "check.h"
+
+#define THREADS 3
+/* A child that lives as long hangs. */
+#define PATIENCE_S 60
+
+static umbra_pool inherited;
+static volatile int is_over;
+
+static int use(umbra_pool pool)
+{
+    struct umbra_pool_statistics statistics;
+    statistics.size = sizeof statistics;
+    return umbra_pool_statistics(pool, &statistics);
+}
+
+/* Makes a pool with a number of its own, uses it and releases it. */
+static int make_another(uint64_t uid)
+{
+    struct umbra_pool_options options;
+    umbra_pool pool = 0;
+    int code;
+    memset(&options, 0, sizeof options);
+    options.size = sizeof options;
+    options.bytes = 1 << 16;
+    options.memory = UMBRA_MEMORY_PRIVATE;
+    options.uid = uid;
+    if ((code = umbra_pool_create(NULL, &options, &pool)) != 0 || (code = use(pool)) != 0)
+        return code;
+    return umbra_pool_detach(pool);
+}
+
+static void *work(void *uid)
+{
+    while (!is_over) {
+        int i;
+        for (i = 0; i < 100; i++)
+            must(use(inherited));
+        must(make_another(*(uint64_t *)uid));
+    }
+    return NULL;
+}
+
+int main(int argc, char **argv)
+{
+    const int children = argc > 1 ? atoi(argv[1]) : 100;
+    struct umbra_pool_options options;
+    uint64_t uids[THREADS + 1];
+    pthread_t threads[THREADS];
+    int status = 1, i;
+
+    doing = "fork";
+    memset(&options, 0, sizeof options);
+    options.size = sizeof options;
+    options.bytes = 1 << 20;
+    must(umbra_pool_create(NULL, &options, &inherited));
+    for (i = 0; i <= THREADS; i++)
+        must(umbra_uid_draw(&uids[i]));
+    for (i = 0; i < THREADS; i++)
+        CHECK(pthread_create(&threads[i], NULL, work, &uids[i]) == 0);
+    for (i = 0; i < children; i++) {
+        pid_t pid = fork();
+        CHECK(pid >= 0);
+        if (pid == 0) {
+            alarm(PATIENCE_S);
+            _exit(use(inherited) == 0 && make_another(uids[THREADS]) == 0 && use(inherited) == 0 ? 0 : 1);
+        }
+        CHECK(waitpid(pid, &status, 0) == pid);
+        CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    }
+    is_over = 1;
+    for (i = 0; i < THREADS; i++)
+        CHECK(pthread_join(threads[i], NULL) == 0);
+    must(umbra_pool_detach(inherited));
+    printf("all is right\n");
+    return 0;
+}
