@@ -100,6 +100,44 @@ static void come_and_go(const dragonSerial_t serials[KINDS], int times, unsigned
     free(attached);
 }
 
+/* What is attached of one pool again and again takes one handle of it in all, also if some is never detached. */
+static void share(const dragonSerial_t serials[KINDS], int times)
+{
+    dragonMemoryPoolDescr_t own, first, of;
+    dragonMemoryDescr_t memory, other;
+    dragonChannelDescr_t channel;
+    uint64_t size = 0;
+    int i;
+
+    /* The last of those who share it releases it. */
+    OK(dragon_memory_attach(&memory, &serials[2]));
+    OK(dragon_memory_attach(&other, &serials[2]));
+    OK(dragon_memory_get_pool(&other, &of));
+    OK(dragon_memory_detach(&memory));
+    OK(dragon_memory_pool_get_free_size(&of, &size));
+    OK(dragon_memory_detach(&other));
+    IS(INVALID_ARGUMENT, dragon_memory_pool_get_free_size(&of, &size));
+
+    OK(dragon_channel_attach(&serials[1], &channel));
+    OK(dragon_channel_get_pool(&channel, &first));
+    OK(dragon_channel_detach(&channel));
+    for (i = 0; i < times; i++) {
+        OK(dragon_channel_attach(&serials[1], &channel));
+        OK(dragon_channel_get_pool(&channel, &of));
+        CHECK(memcmp(&of, &first, sizeof of) == 0);
+        OK(dragon_channel_detach(&channel));
+        OK(dragon_memory_attach(&memory, &serials[2]));
+        OK(dragon_memory_get_pool(&memory, &of));
+        CHECK(memcmp(&of, &first, sizeof of) == 0);
+    }
+    OK(dragon_memory_pool_get_free_size(&first, &size));
+    /* What is attached as a pool is a handle of its own. */
+    OK(dragon_memory_pool_attach(&own, &serials[0]));
+    CHECK(memcmp(&own, &first, sizeof own) != 0);
+    OK(dragon_memory_pool_detach(&own));
+    OK(dragon_memory_pool_get_free_size(&first, &size));
+}
+
 static int child(int from_parent, int times, unsigned seed)
 {
     dragonSerial_t serials[KINDS];
@@ -155,6 +193,7 @@ int main(int argc, char **argv)
         for (j = 0; j < KINDS; j++)
             put(to[i], &serials[j]);
 
+    share(serials, times);
     come_and_go(serials, times, 77);
     for (i = 0; i < PARTIES; i++) {
         CHECK(waitpid(pids[i], &status, 0) == pids[i] && status == 0);

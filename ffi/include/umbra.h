@@ -554,13 +554,15 @@ int umbra_pool_attach(const char *name, umbra_pool *pool);
 int umbra_pool_reference(umbra_pool pool, void *buffer, size_t capacity, size_t *length);
 /* By a reference to the pool, or to an allocation of it. Bytes that are cut or changed are -UMBRA_EINVAL. */
 int umbra_pool_attach_reference(const void *reference, size_t length, umbra_pool *pool);
+/* The same, but all who attach the pool so have one handle: it is released when it was detached as often. */
+int umbra_pool_attach_shared(const void *reference, size_t length, umbra_pool *pool);
 /* The same, also for a pool of another host: see gateways. Its memory is nowhere in this process: addresses are NULL, and bytes
  * are copied by umbra_allocation_read and _write. What is allocated through the handle is freed when that is released, the
  * gateway or this process dies, unless it was left to the pool. Offered are statistics, alloc, and all calls for allocations but
  * umbra_allocation_reference. */
 int umbra_pool_attach_anywhere(const void *reference, size_t length, umbra_gateways gateways, uint64_t timeout_ms,
                                umbra_pool *pool);
-/* Releases the handle. */
+/* Releases the handle, if it is not shared or this is the last of those who share it. */
 int umbra_pool_detach(umbra_pool pool);
 /* Ends the pool for all: whoever waits, and whoever comes, gets -UMBRA_EDESTROYED. */
 int umbra_pool_destroy(umbra_pool pool);

@@ -322,8 +322,8 @@ static inline dragonError_t umbra_dragon_channel_numbers(const dragonChannelSeri
     return numbers[1] > UINT32_MAX / 2 ? DRAGON_INVALID_ARGUMENT : DRAGON_SUCCESS;
 }
 
-/* Attaches the pool as well, by a handle that stays until the end of the process, which has 65,536 of all
- * kinds: received memory is of it. */
+/* Attaches the pool as well, by a handle that all who attach so share. It stays until the end of the process: received memory is
+ * of it. */
 static inline dragonError_t dragon_channel_attach(const dragonChannelSerial_t *serial, dragonChannelDescr_t *ch)
 {
     dragonSerial_t body = umbra_dragon_body(serial);
@@ -336,7 +336,7 @@ static inline dragonError_t dragon_channel_attach(const dragonChannelSerial_t *s
         return DRAGON_INVALID_ARGUMENT;
     memset(ch, 0, sizeof *ch);
     if ((code = umbra_dragon_channel_numbers(&body, numbers, &reference, &length)) != DRAGON_SUCCESS ||
-        (code = umbra_dragon_pool_of(&ch->_pool, &body, &at)) != DRAGON_SUCCESS)
+        (code = umbra_dragon_pool_of(&ch->_pool, &body, &at, true)) != DRAGON_SUCCESS)
         return code;
     ch->_uid = numbers[0];
     ch->_block = numbers[1];

@@ -187,8 +187,8 @@ static inline dragonError_t dragon_fli_serial_free(dragonFLISerial_t *serial)
     return umbra_dragon_serial_free(serial);
 }
 
-/* Without a pool it attaches the adapter's, by a handle that stays until the end of the process, which has 65,536 of all
- * kinds: received memory is of it. */
+/* Without a pool it attaches the adapter's, by a handle that all who attach so share. It stays until the end of the process:
+ * received memory is of it. */
 static inline dragonError_t dragon_fli_attach(const dragonFLISerial_t *serial, const dragonMemoryPoolDescr_t *pool,
                                               dragonFLIDescr_t *adapter)
 {
@@ -202,7 +202,7 @@ static inline dragonError_t dragon_fli_attach(const dragonFLISerial_t *serial, c
     if (adapter == NULL)
         return DRAGON_INVALID_ARGUMENT;
     memset(adapter, 0, sizeof *adapter);
-    if ((code = umbra_dragon_pool_of(&own, &body, &at)) != DRAGON_SUCCESS)
+    if ((code = umbra_dragon_pool_of(&own, &body, &at, true)) != DRAGON_SUCCESS)
         return code;
     numbers = umbra_dragon_get(&body, &at, &have);
     bytes = numbers == NULL ? NULL : umbra_dragon_get(&body, &at, &length);

@@ -138,7 +138,9 @@ static inline dragonError_t umbra_dragon_pool_bytes(dragonSerial_t *serial, cons
     return DRAGON_SUCCESS;
 }
 
-static inline dragonError_t umbra_dragon_pool_of(dragonMemoryPoolDescr_t *pool, const dragonSerial_t *serial, size_t *at)
+/* By a handle of its own, or by the one that all share who attach so. */
+static inline dragonError_t umbra_dragon_pool_of(dragonMemoryPoolDescr_t *pool, const dragonSerial_t *serial, size_t *at,
+                                                 bool is_shared)
 {
     size_t length = 0, uid_length = 0;
     const uint8_t *part = umbra_dragon_get(serial, at, &length), *uid;
@@ -149,7 +151,8 @@ static inline dragonError_t umbra_dragon_pool_of(dragonMemoryPoolDescr_t *pool, 
     if (uid == NULL || uid_length != sizeof pool->_uid)
         return DRAGON_INVALID_ARGUMENT;
     memcpy(&pool->_uid, uid, sizeof pool->_uid);
-    return umbra_dragon_code(umbra_pool_attach_reference(part, length, &pool->_pool), DRAGON_FAILURE);
+    return umbra_dragon_code(is_shared ? umbra_pool_attach_shared(part, length, &pool->_pool)
+                                       : umbra_pool_attach_reference(part, length, &pool->_pool), DRAGON_FAILURE);
 }
 
 static inline dragonError_t dragon_memory_pool_serialize(dragonMemoryPoolSerial_t *serial, const dragonMemoryPoolDescr_t *pool)
@@ -170,7 +173,7 @@ static inline dragonError_t dragon_memory_pool_attach(dragonMemoryPoolDescr_t *p
 {
     dragonSerial_t body = umbra_dragon_body(serial);
     size_t at = 0;
-    return umbra_dragon_pool_of(pool, &body, &at);
+    return umbra_dragon_pool_of(pool, &body, &at, false);
 }
 
 static inline dragonError_t dragon_memory_pool_descr_clone(dragonMemoryPoolDescr_t *to, const dragonMemoryPoolDescr_t *from)
@@ -484,7 +487,8 @@ static inline dragonError_t dragon_memory_serial_free(dragonMemorySerial_t *seri
     return umbra_dragon_serial_free(serial);
 }
 
-/* Attaches the pool as well, for this descriptor alone: dragon_memory_detach gives it up. */
+/* Attaches the pool as well, by a handle that all who attach so share: the last dragon_memory_detach gives it up, unless channels
+ * or adapters that were attached are of the same pool. */
 static inline dragonError_t dragon_memory_attach(dragonMemoryDescr_t *mem, const dragonMemorySerial_t *serial)
 {
     dragonMemoryPoolDescr_t pool;
@@ -498,7 +502,7 @@ static inline dragonError_t dragon_memory_attach(dragonMemoryDescr_t *mem, const
     if (mem == NULL)
         return DRAGON_INVALID_ARGUMENT;
     memset(mem, 0, sizeof *mem);
-    if ((code = umbra_dragon_pool_of(&pool, &body, &at)) != DRAGON_SUCCESS)
+    if ((code = umbra_dragon_pool_of(&pool, &body, &at, true)) != DRAGON_SUCCESS)
         return code;
     part = umbra_dragon_get(&body, &at, &length);
     parts = part == NULL ? NULL : umbra_dragon_get(&body, &at, &view_length);

@@ -12,6 +12,7 @@ use crate::call::{enter, numbers, sized, store, store_bytes, store_sized, takes,
 use crate::far::{gateways, with_any_pool};
 use crate::object::{HANDLES, Object, with_pool};
 use crate::status::{Code, Failure};
+use crate::users;
 use umbra_core::error::Status;
 
 /// `struct umbra_pool_options`.
@@ -211,6 +212,22 @@ pub unsafe extern "C" fn umbra_pool_attach_reference(reference: *const c_void, l
     })
 }
 
+/// As [`umbra_pool_attach_reference`], but all who attach the pool so get one handle, which the last of them releases.
+///
+/// # Safety
+/// As for [`umbra_pool_attach_reference`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbra_pool_attach_shared(reference: *const c_void, length: usize, pool: *mut u64) -> c_int {
+    enter(|| {
+        takes(pool)?;
+        // SAFETY: the caller's promise about the bytes.
+        let reference = unsafe { bytes(reference, length) }?;
+        let handle = users::enter(Pool::attach_reference_once(reference)?)?;
+        // SAFETY: and about the output.
+        unsafe { store(pool, handle) }
+    })
+}
+
 /// Uses the pool that a reference names, of this host or, through a gateway, of another one.
 ///
 /// # Safety
@@ -254,12 +271,12 @@ pub unsafe extern "C" fn umbra_pool_reference(
     })
 }
 
-/// Releases the handle; the pool ends with it if that is how it was made.
+/// Releases the handle, if nobody else shares it; the pool ends with it if that is how it was made.
 #[unsafe(no_mangle)]
 pub extern "C" fn umbra_pool_detach(pool: u64) -> c_int {
     enter(|| {
         with_any_pool(pool, |_| Ok(()), |_| Ok(()))?;
-        HANDLES.release(pool).map(drop)
+        users::leave(pool)
     })
 }
 

@@ -1,0 +1,47 @@
+//! Handles of pools that several users in this process share, with a count of them: the last one releases the handle.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use umbra::pool::Pool;
+use umbra::sys::fork;
+
+use crate::object::{HANDLES, Object};
+use crate::status::Failure;
+
+/// A handle that is shared.
+struct Shared {
+    handle: u64,
+    pool: Arc<Pool>,
+    users: usize,
+}
+
+static SHARED: Mutex<Vec<Shared>> = Mutex::new(Vec::new());
+
+/// A list is whole whatever its user was doing.
+fn with_shared<R>(act: impl FnOnce(&mut Vec<Shared>) -> R) -> R {
+    fork::undivided(|| act(&mut SHARED.lock().unwrap_or_else(PoisonError::into_inner)))
+}
+
+/// The handle that all users of a pool share, of whom there is one more.
+pub(crate) fn enter(pool: Arc<Pool>) -> Result<u64, Failure> {
+    with_shared(|shared| {
+        if let Some(known) = shared.iter_mut().find(|known| Arc::ptr_eq(&known.pool, &pool)) {
+            known.users += 1;
+            return Ok(known.handle);
+        }
+        let handle = HANDLES.keep(Object::Pool(Arc::clone(&pool)))?;
+        shared.push(Shared { handle, pool, users: 1 });
+        Ok(handle)
+    })
+}
+
+/// Releases a handle, unless it is shared and there are other users.
+pub(crate) fn leave(handle: u64) -> Result<(), Failure> {
+    let gone = with_shared(|shared| {
+        let Some(at) = shared.iter().position(|known| known.handle == handle) else { return Some(None) };
+        shared[at].users -= 1;
+        (shared[at].users == 0).then(|| Some(shared.swap_remove(at)))
+    });
+    // The pool may end with it, which is not for others to wait for.
+    gone.map_or(Ok(()), |_| HANDLES.release(handle).map(drop))
+}
