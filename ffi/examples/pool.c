@@ -16,6 +16,8 @@
 
 #define PATIENCE_MS 60000
 #define ROUNDS 100
+/* Bytes of what the child hands over: more than a block of a channel. */
+#define LARGE 5000
 
 struct reference {
     size_t length;
@@ -24,7 +26,7 @@ struct reference {
 
 /* What the parent tells the child over a pipe. */
 struct start {
-    struct reference pool, requests, answers;
+    struct reference pool, requests, answers, memory;
 };
 
 /* Takes texts out of the pool, turns them round in place, and says so. */
@@ -32,13 +34,16 @@ static int child(int from_parent)
 {
     struct start start;
     umbra_pool pool;
-    umbra_channel requests, answers;
+    umbra_channel requests, answers, memory;
+    umbra_allocation last;
     uint64_t hints;
+    void *end;
     doing = "the child";
     CHECK(read(from_parent, &start, sizeof start) == (ssize_t)sizeof start);
     must(umbra_pool_attach_reference(start.pool.bytes, start.pool.length, &pool));
     must(umbra_channel_attach_reference(start.requests.bytes, start.requests.length, &requests));
     must(umbra_channel_attach_reference(start.answers.bytes, start.answers.length, &answers));
+    must(umbra_channel_attach_reference(start.memory.bytes, start.memory.length, &memory));
     do {
         struct reference text;
         umbra_allocation allocation;
@@ -54,6 +59,11 @@ static int child(int from_parent)
         }
         must(umbra_channel_send(answers, &allocation, sizeof allocation, hints, UMBRA_WAIT_ADAPTIVE, PATIENCE_MS));
     } while (hints + 1 < ROUNDS);
+    must(umbra_pool_alloc(pool, LARGE, 0, 0, &last, &end));
+    memset(end, 'x', LARGE);
+    must(umbra_channel_send_memory(memory, pool, last, 0, LARGE, 0, ROUNDS, UMBRA_WAIT_IDLE, PATIENCE_MS));
+    CHECK(umbra_allocation_free(pool, last) == -UMBRA_ESTALE);
+    must(umbra_channel_detach(memory));
     must(umbra_channel_detach(requests));
     must(umbra_channel_detach(answers));
     must(umbra_pool_detach(pool));
@@ -253,13 +263,102 @@ static void semaphores_and_barriers(void)
     must(umbra_channel_detach(alone));
 }
 
+/* What the child sent at the end is this process's now. */
+static void handed_over(umbra_pool pool, umbra_channel channel)
+{
+    struct umbra_received received;
+    must(umbra_channel_receive_memory(channel, pool, UMBRA_WAIT_IDLE, PATIENCE_MS, &received));
+    CHECK(received.pool == pool && received.length == LARGE && received.arg == ROUNDS && received.lent == 0);
+    CHECK(((char *)received.address)[0] == 'x' && memcmp(received.address, (char *)received.address + 1, LARGE - 1) == 0);
+    must(umbra_allocation_free(pool, received.allocation));
+    must(umbra_channel_destroy(channel));
+    must(umbra_channel_detach(channel));
+}
+
+/* Handed over, lent, put into a pool, and refused. */
+static void memory_through_channels(umbra_pool pool)
+{
+    struct umbra_channel_options options;
+    struct umbra_pool_options small;
+    struct umbra_received received;
+    struct umbra_pool_statistics before, after;
+    umbra_channel channel, plain;
+    umbra_pool other;
+    umbra_allocation text, elsewhere;
+    char long_text[2000], copy[2000];
+    size_t length = 0;
+    uint64_t hints = 0;
+    void *address, *at;
+
+    doing = "memory through channels";
+    before.size = after.size = sizeof before;
+    must(umbra_pool_statistics(pool, &before));
+    memset(&options, 0, sizeof options);
+    options.size = sizeof options;
+    options.capacity = 2;
+    must(umbra_channel_create_in(pool, &options, &channel));
+    must(umbra_channel_create(&options, &plain));
+    CHECK(umbra_channel_create_in(plain, &options, &plain) == -UMBRA_EKIND);
+    must(umbra_pool_alloc(pool, 100, 7, 0, &text, &address));
+    memcpy(address, "0123456789", 10);
+
+    /* Lent: a part, which is read where it is, and stays the sender's. */
+    must(umbra_channel_send_memory(channel, pool, text, 3, 4, 1, 5, 0, 0));
+    must(umbra_channel_receive_memory(channel, pool, 0, 0, &received));
+    CHECK(received.lent == 1 && received.allocation == text && received.arg == 5 && received.length == 4);
+    CHECK((char *)received.address == (char *)address + 3 && memcmp(received.address, "3456", 4) == 0);
+    /* Into another pool it is copied, and the copy is the receiver's. */
+    memset(&small, 0, sizeof small);
+    small.size = sizeof small;
+    small.bytes = 1 << 16;
+    must(umbra_pool_create(NULL, &small, &other));
+    must(umbra_channel_send_memory(channel, pool, text, 0, 10, 1, 6, 0, 0));
+    must(umbra_channel_receive_memory(channel, other, 0, 0, &received));
+    CHECK(received.lent == 0 && received.pool == other && memcmp(received.address, "0123456789", 10) == 0);
+    /* Of another pool nothing is sent, through a channel of none nothing at all; all is as before then. */
+    elsewhere = received.allocation;
+    CHECK(umbra_channel_send_memory(channel, other, elsewhere, 0, 10, 0, 0, 0, 0) == -UMBRA_EINVAL);
+    CHECK(umbra_channel_send_memory(plain, pool, text, 0, 10, 0, 0, 0, 0) == -UMBRA_EINVAL);
+    CHECK(umbra_channel_send_memory(channel, pool, text, 91, 10, 0, 0, 0, 0) == -UMBRA_EBOUNDS);
+    CHECK(umbra_channel_send_memory(channel, pool, text, 0, 10, 2, 0, 0, 0) == -UMBRA_EINVAL);
+    CHECK(umbra_channel_receive_memory(channel, pool, 0, 0, &received) == -UMBRA_EEMPTY);
+    CHECK(umbra_channel_receive_memory(channel, pool, 0, 0, NULL) == -UMBRA_EINVAL);
+    must(umbra_allocation_free(other, elsewhere));
+
+    /* Handed over: the number is another one; as bytes it is freed. */
+    must(umbra_channel_send_memory(channel, pool, text, 0, 10, 0, 7, 0, 0));
+    CHECK(umbra_channel_send_memory(channel, pool, text, 0, 10, 0, 7, 0, 0) == -UMBRA_ESTALE);
+    must(umbra_channel_receive_memory(channel, pool, 0, 0, &received));
+    CHECK(received.address == address && received.allocation != text && received.lent == 0);
+    must(umbra_channel_send_memory(channel, pool, received.allocation, 2, 8, 0, 8, 0, 0));
+    must(umbra_channel_receive(channel, copy, sizeof copy, 0, 0, &length, &hints));
+    CHECK(length == 8 && hints == 8 && memcmp(copy, "23456789", 8) == 0);
+    CHECK(umbra_allocation_look(pool, received.allocation, &at, &hints) == -UMBRA_ESTALE);
+    /* What is longer than a block goes through the pool. */
+    memset(long_text, 'l', sizeof long_text);
+    must(umbra_channel_send(channel, long_text, sizeof long_text, 9, 0, 0));
+    CHECK(umbra_channel_receive(channel, copy, sizeof copy - 1, 0, 0, &length, &hints) == -UMBRA_ESIZE && length == sizeof copy);
+    must(umbra_channel_receive(channel, copy, sizeof copy, 0, 0, &length, &hints));
+    CHECK(length == sizeof copy && memcmp(copy, long_text, sizeof copy) == 0);
+    CHECK(umbra_channel_send(plain, long_text, sizeof long_text, 9, 0, 0) == -UMBRA_ENEVER);
+
+    /* What nobody received is freed with the channel, and the channel with its last user. */
+    must(umbra_channel_send(channel, long_text, sizeof long_text, 9, 0, 0));
+    must(umbra_channel_destroy(channel));
+    must(umbra_channel_detach(channel));
+    must(umbra_channel_detach(plain));
+    must(umbra_pool_detach(other));
+    must(umbra_pool_statistics(pool, &after));
+    CHECK(before.allocations == after.allocations);
+}
+
 int main(void)
 {
     struct umbra_pool_options options;
     struct umbra_channel_options channels;
     struct start start;
     umbra_pool pool;
-    umbra_channel requests, answers;
+    umbra_channel requests, answers, memory;
     int to_child[2], status = 1;
     pid_t pid;
 
@@ -287,17 +386,22 @@ int main(void)
     channels.capacity = 4;
     must(umbra_channel_create(&channels, &requests));
     must(umbra_channel_create(&channels, &answers));
+    /* What the child hands over without a copy is of the pool in which the channel lies. */
+    must(umbra_channel_create_in(pool, &channels, &memory));
     memset(&start, 0, sizeof start);
     refer(umbra_pool_reference, pool, &start.pool);
     refer(umbra_channel_reference, requests, &start.requests);
     refer(umbra_channel_reference, answers, &start.answers);
+    refer(umbra_channel_reference, memory, &start.memory);
     CHECK(write(to_child[1], &start, sizeof start) == (ssize_t)sizeof start);
 
     exchange(pool, requests, answers);
+    handed_over(pool, memory);
     doing = "the child's end";
     CHECK(waitpid(pid, &status, 0) == pid && status == 0);
     refusals(pool, answers);
     contents(pool);
+    memory_through_channels(pool);
     semaphores_and_barriers();
 
     doing = "the end";

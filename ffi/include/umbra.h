@@ -675,6 +675,30 @@ int umbra_channel_poll(umbra_channel channel, int event, uint32_t wait_mode, uin
  * time: all its handles but the one that made the channel are one party. */
 int umbra_channel_barrier(umbra_channel channel, uint32_t wait_mode, uint64_t timeout_ms, uint32_t *came);
 
+/* What was received as memory of a pool; freeing it is the caller's, unless it was only lent. */
+struct umbra_received {
+    umbra_pool pool;                /* the handle that was given, with the call or for the adapter */
+    umbra_allocation allocation;
+    void *address;
+    uint64_t length;
+    uint64_t arg;                   /* the 64 bits beside it */
+    uint32_t lent;
+};
+
+/* Makes a channel in a pool, of which its messages may be about memory; it stays until it is destroyed. Its messages may be longer
+ * than a block: what is longer goes through the pool. Who attaches it attaches the pool as well. */
+int umbra_channel_create_in(umbra_pool pool, const struct umbra_channel_options *options, umbra_channel *channel);
+/* Hands memory over without a copy, or, with is_lent 1, lets the receiver read it: length bytes of an allocation of the pool that
+ * the channel lies in, from offset on. What is handed over is all of the allocation, whose number is stale then; what nobody
+ * receives is freed with the channel. What is lent stays the sender's, who neither frees nor changes it before it was read. If
+ * it fails, all is as before. -UMBRA_EINVAL: it is memory of another pool. */
+int umbra_channel_send_memory(umbra_channel channel, umbra_pool pool, umbra_allocation allocation, uint64_t offset,
+                              uint64_t length, uint32_t is_lent, uint64_t hints, uint32_t wait_mode, uint64_t timeout_ms);
+/* Receives the first message as memory of a pool: where it lies, if memory of that pool was sent, else in a new allocation there.
+ * It fails as umbra_channel_receive and umbra_pool_alloc do, and the message stays the first one then. */
+int umbra_channel_receive_memory(umbra_channel channel, umbra_pool pool, uint32_t wait_mode, uint64_t timeout_ms,
+                                 struct umbra_received *received);
+
 /* ---- sets of channels: waiting for several at once ---- */
 
 typedef uint64_t umbra_channel_set;
@@ -806,16 +830,6 @@ struct umbra_receiver_options {
     umbra_pool pool;                /* where bytes land that are received as memory; 0: the adapter's first */
     uint32_t wait_mode;             /* UMBRA_WAIT_... */
     uint32_t keep_memory;           /* not 0: memory that was read as bytes is not freed */
-};
-
-/* What was received as memory of a pool; freeing it is the caller's, unless it was only lent. */
-struct umbra_received {
-    umbra_pool pool;                /* the handle that was given for the adapter */
-    umbra_allocation allocation;
-    void *address;
-    uint64_t length;
-    uint64_t arg;
-    uint32_t lent;
 };
 
 /* Meets the sender of the oldest conversation that waits, or waits in a stream that was brought along. */

@@ -26,6 +26,27 @@ pub struct Options {
     initial: u64,
 }
 
+impl Options {
+    pub(crate) fn attributes(&self) -> Result<Attributes, Failure> {
+        let usual = Attributes::default();
+        let or = |number: u32, usual: u32| if number == 0 { usual } else { number };
+        let kind = match self.kind {
+            0 => Kind::Messages,
+            1 => Kind::Semaphore { initial: self.initial, bounded: self.bounded != 0 },
+            other => return Err(Failure::new(Code::Invalid, format!("no kind of channel is called {other}"))),
+        };
+        Ok(Attributes {
+            uid: self.uid,
+            capacity: or(self.capacity, usual.capacity),
+            block: or(self.block, usual.block),
+            spares: usual.spares,
+            members: u16::try_from(or(self.members, usual.members.into())).map_err(|_| Code::Invalid)?,
+            max_spinners: or(self.max_spinners, usual.max_spinners),
+            kind,
+        })
+    }
+}
+
 impl From<Error> for Failure {
     fn from(error: Error) -> Failure {
         let code = match error {
@@ -41,6 +62,7 @@ impl From<Error> for Failure {
             Error::VersionMismatch(_) => Code::Version,
             Error::Damaged => Code::Damaged,
             Error::Reference(reference) => return reference.into(),
+            Error::Pool(pool) => return pool.into(),
             Error::Segment(_) | Error::Random(_) | Error::Descriptor(_) | Error::Process(_) => Code::System,
             _ => Code::Invalid,
         };
@@ -65,23 +87,7 @@ pub(crate) fn mode(mode: u32) -> Result<WaitMode, Failure> {
 pub unsafe extern "C" fn umbra_channel_create(options: *const Options, channel: *mut u64) -> c_int {
     enter(|| {
         // SAFETY: the caller's promise about `options`; zeros are valid options.
-        let options = unsafe { sized(options, size_of::<Options>()) }?;
-        let usual = Attributes::default();
-        let or = |number: u32, usual: u32| if number == 0 { usual } else { number };
-        let kind = match options.kind {
-            0 => Kind::Messages,
-            1 => Kind::Semaphore { initial: options.initial, bounded: options.bounded != 0 },
-            other => return Err(Failure::new(Code::Invalid, format!("no kind of channel is called {other}"))),
-        };
-        let attributes = Attributes {
-            uid: options.uid,
-            capacity: or(options.capacity, usual.capacity),
-            block: or(options.block, usual.block),
-            spares: usual.spares,
-            members: u16::try_from(or(options.members, usual.members.into())).map_err(|_| Code::Invalid)?,
-            max_spinners: or(options.max_spinners, usual.max_spinners),
-            kind,
-        };
+        let attributes = unsafe { sized(options, size_of::<Options>()) }?.attributes()?;
         takes(channel)?;
         // SAFETY: the caller's promise about the output.
         unsafe { keep(Object::Channel(Channel::create(&attributes)?.into()), channel) }
@@ -262,10 +268,10 @@ unsafe fn first(
         }
         let (mode, timeout) = (mode(wait_mode)?, timeout(timeout_ms));
         // SAFETY: the caller's promise about the buffer.
-        let pad = |block: usize| unsafe { fresh(buffer, capacity.min(block)) };
+        let pad = |most: usize| unsafe { fresh(buffer, capacity.min(most)) };
         let near = |channel: &Channel| {
             let receiver = channel.receiver(mode)?;
-            let pad = pad(channel.block()?);
+            let pad = pad(if channel.is_pooled() { capacity } else { channel.block()? });
             Ok(if it_stays { receiver.peek(pad, timeout) } else { receiver.receive(pad, timeout) }.map_err(Into::into))
         };
         let far = |channel: &RemoteChannel| {

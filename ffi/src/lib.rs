@@ -68,6 +68,8 @@ pub mod caches;
 #[allow(unsafe_code)]
 pub mod channel;
 #[allow(unsafe_code)]
+pub mod channel_memory;
+#[allow(unsafe_code)]
 pub mod channel_set;
 #[allow(unsafe_code)]
 pub mod content;

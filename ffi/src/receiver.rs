@@ -34,12 +34,12 @@ pub struct Options {
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct Received {
-    pool: u64,
-    allocation: u64,
-    address: *mut c_void,
-    length: u64,
-    arg: u64,
-    lent: u32,
+    pub(crate) pool: u64,
+    pub(crate) allocation: u64,
+    pub(crate) address: *mut c_void,
+    pub(crate) length: u64,
+    pub(crate) arg: u64,
+    pub(crate) lent: u32,
 }
 
 /// Meets the sender of the oldest conversation that waits.

@@ -169,6 +169,14 @@ impl<'a> Parcel<'a> {
         self.held.is_lent
     }
 
+    /// The name of its memory in the pool, and where in the allocation the message begins.
+    ///
+    /// # Errors
+    /// [`Error::Pool`] if it was freed.
+    pub fn place(&self) -> Result<(BlockId, u64), Error> {
+        Ok((self.held.memory.id(), self.held.memory.origin()?.1))
+    }
+
     /// Copies bytes out.
     ///
     /// # Errors

@@ -301,6 +301,12 @@ impl Channel {
         Ok(self.view()?.messages.block())
     }
 
+    /// Whether it lies [in a pool](Self::create_in): then messages may be longer than a block.
+    #[must_use]
+    pub fn is_pooled(&self) -> bool {
+        self.home.pool().is_some()
+    }
+
     /// Messages that wait at once.
     ///
     /// # Errors
