@@ -37,11 +37,15 @@ pub(crate) fn enter(pool: Arc<Pool>) -> Result<u64, Failure> {
 
 /// Releases a handle, unless it is shared and there are other users.
 pub(crate) fn leave(handle: u64) -> Result<(), Failure> {
-    let gone = with_shared(|shared| {
-        let Some(at) = shared.iter().position(|known| known.handle == handle) else { return Some(None) };
+    let others = with_shared(|shared| {
+        let Some(at) = shared.iter().position(|known| known.handle == handle) else { return 0 };
         shared[at].users -= 1;
-        (shared[at].users == 0).then(|| Some(shared.swap_remove(at)))
+        let others = shared[at].users;
+        if others == 0 {
+            // The pool may end with its handle, below, but not in here, where others would wait for it.
+            shared.swap_remove(at);
+        }
+        others
     });
-    // The pool may end with it, which is not for others to wait for.
-    gone.map_or(Ok(()), |_| HANDLES.release(handle).map(drop))
+    if others == 0 { HANDLES.release(handle).map(drop) } else { Ok(()) }
 }
