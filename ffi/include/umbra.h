@@ -1067,6 +1067,7 @@ int umbra_gpc_release(umbra_member member, const char *name);
 #define UMBRA_GPC_CANCEL_ON_FAIL 2  /* stop those who have not begun after a failure */
 #define UMBRA_GPC_ORDERED 4         /* combine in the order of the children */
 #define UMBRA_GPC_CUT_THROUGH 8     /* send the request on before the function runs */
+#define UMBRA_GPC_DEDUP 32          /* whoever is listed again counts once, where it is listed first */
 #define UMBRA_GPC_COORDINATE 65536  /* the function does not run at the maker */
 
 struct umbra_gpc_call {
@@ -1100,7 +1101,7 @@ struct umbra_gpc_failure {
                                      * 8 deliver */
     uint32_t code;                  /* why; umbra_error_detail says it in words */
     uint32_t depth;                 /* levels below the maker */
-    uint32_t detail;                /* what the function returned, a length, or the child concerned */
+    uint32_t detail;                /* what the function returned, a length, or the child concerned, as in callbacks */
     uint32_t members;               /* that it took with it, with itself */
 };
 

@@ -1,4 +1,5 @@
-//! Calls that cross: bounded places, and no circle of waits. Numbers as in the list of scenarios.
+//! Calls that cross: bounded places, and no circle of waits. Numbers as in the list of scenarios; `UMBRA_CHAIN_ROUNDS` is how often
+//! everybody calls everybody (default 50, and a multiple of that; the full form takes 1000).
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 use umbra::call::Capacities;
@@ -28,14 +29,16 @@ fn all_at_once(world: &mut World, members: u32) -> Vec<Option<u64>> {
 
 #[test]
 fn s47_calls_of_all_members_cross_and_end() {
+    const ROUNDS: u64 = 50;
+    let rounds: u64 = std::env::var("UMBRA_CHAIN_ROUNDS").map_or(ROUNDS, |text| text.parse().unwrap());
     // Places for all calls of all members, and one place a depth.
-    for (calls, classes) in [(16, 0), (8, 8)] {
-        let mut world = world(16, 1, calls, classes);
-        for round in 0..50 {
+    for (seed, (calls, classes)) in (0..rounds / ROUNDS).flat_map(|seed| [(seed, (16, 0)), (seed, (8, 8))]) {
+        let mut world = world(16, 1 + seed, calls, classes);
+        for round in 0..ROUNDS {
             let sums = all_at_once(&mut world, 16);
-            assert_eq!(sums, vec![Some(120); 16], "round {round}");
+            assert_eq!(sums, vec![Some(120); 16], "round {round} of seed {seed}");
         }
-        assert_eq!(world.began.len(), 16 * 16 * 50);
+        assert_eq!(world.began.len() as u64, 16 * 16 * ROUNDS);
         assert_eq!(world.figures().busy == 0, classes == 0, "enough places refuse nobody");
     }
 }

@@ -84,12 +84,30 @@ fn s26_a_member_that_cannot_be_reached() {
 }
 
 #[test]
+fn s26_a_transport_that_refuses_an_edge() {
+    let mut world = World::new(15, 1);
+    world.refuses = Some((Node(2), Node(6)));
+    for collect in [false, true] {
+        let end = world.call(&fifteen(collect));
+        let (account, records) = failed(&end);
+        assert_eq!(origins(records), [(6, Stage::Forward, Code::Transport)]);
+        assert_eq!((records[0].depth, records[0].count), (1, 3), "as 2 says");
+        assert!(!world.began.keys().any(|key| [6, 13, 14].contains(&key.1.0)));
+        if collect {
+            assert_eq!(account, tallies(12, 1, 2, 0));
+        }
+    }
+    world.refuses = None;
+    assert_eq!(world.call(&fifteen(false)).sum(), Some(105));
+}
+
+#[test]
 fn s27_a_callback_that_fails() {
     let mut world = World::new(15, 1);
     world.script.callbacks.insert((Node(1), Node(3)), Act::Fault(77));
     let end = world.call(&fifteen(false));
     let (account, records) = failed(&end);
-    assert_eq!((origins(records), records[0].aux), (vec![(1, Stage::Callback, Code::Fault)], 77));
+    assert_eq!((origins(records), records[0].aux), (vec![(1, Stage::Callback, Code::Fault)], 3), "the child is named");
     assert!(!world.combined.keys().any(|key| (key.1, key.2) == (Node(1), Node(4))));
     assert_eq!(account.failed, 1);
 }

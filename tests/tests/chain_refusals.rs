@@ -3,12 +3,12 @@
 
 use umbra::call::{Capacities, Heap};
 use umbra_core::chain::{
-    Action, Call, Caps, Config, Data, Life, Machine, Node, Plan, RegisterError, StartError, Tag, Verdict,
+    Action, Call, Caps, Config, Data, Life, Machine, Mode, Node, Plan, RegisterError, StartError, Tag, Verdict,
 };
 use umbra_core::time::{Lapse, Time};
 use umbra_core::tree::Shape;
 use umbra_core::tree::explicit::{BadTree, ROOT, Reason};
-use umbra_tests::chain::SUM;
+use umbra_tests::chain::{End, Planned, SUM, World, sum_over};
 
 fn machine(capacities: Capacities, config: Config) -> Machine<Heap> {
     let mut machine = capacities.machine(config);
@@ -42,6 +42,24 @@ fn s14_doubles() {
     let members = nodes([0, 2, 0]);
     assert!(matches!(refused(&mut machine, &Call::new(SUM, &members)), StartError::DuplicateId { id: Node(0), .. }));
     machine.start(&Call::new(SUM, &nodes([1, 2])), Time(1)).unwrap();
+}
+
+#[test]
+fn s14_doubles_count_once_if_that_is_wanted() {
+    let mut world = World::new(4, 1);
+    let members = nodes([1, 2, 1, 0, 2, 0]);
+    let mut planned = Planned { root: Node(0), members, ..sum_over(0..4) };
+    planned.call.mode = Mode::DEDUP;
+    assert!(matches!(world.call(&planned), End::Done { members: 3, .. }));
+    let edges: Vec<_> = world.edges.iter().map(|&(_, parent, child)| (parent.0, child.0)).collect();
+    assert_eq!((edges, world.made[0].end.as_ref().unwrap().0.sum()), (vec![(0, 1), (0, 2)], Some(3)));
+    // Places count those who are left.
+    planned.parents = Some(vec![ROOT, 0, 1]);
+    assert!(matches!(world.call(&planned), End::Done { members: 3, .. }));
+    assert_eq!(world.edges[3].1, Node(1));
+    let mut machine = machine(Capacities { call_bytes: 2048, ..Capacities::new(2) }, Config::new(Node(0), Life(1)));
+    let many = nodes([1; 100]);
+    machine.start(&Call { mode: Mode::DEDUP, ..Call::new(SUM, &many) }, Time(1)).unwrap();
 }
 
 #[test]
@@ -138,6 +156,21 @@ fn s18_limits_and_what_is_just_within_them() {
     assert!(matches!(refused(&mut machine, &call), StartError::TooLarge { allowed: 2048, .. }));
     let many: Vec<Node> = (1..200).map(Node).collect();
     assert_eq!(refused(&mut machine, &Call::new(SUM, &many)), StartError::TooMany { members: 200, max: 100 });
+    let shape = Shape::kary(5).unwrap();
+    let all = Call { plan: Plan::Shape(shape), ..Call::new(SUM, &many[..99]) };
+    machine.start(&all, Time(1)).unwrap();
+}
+
+#[test]
+fn s18_as_many_members_and_children_as_can_be_counted() {
+    // The list itself and a child of 65,534 each, and not one more.
+    let capacities = Capacities { calls: 2, call_bytes: 8 << 20, ..Capacities::new(65_600) };
+    let config = Config { message_max: 8 << 20, ..Config::new(Node(0), Life(1)) };
+    let mut machine = machine(capacities, config);
+    let all = nodes(1..65_599);
+    let flat = |members: usize| Call { plan: Plan::Shape(Shape::FLAT), ..Call::new(SUM, &all[..members]) };
+    assert_eq!(machine.start(&flat(65_535), Time(1)).unwrap_err(), StartError::FanOut(65_535));
+    machine.start(&flat(65_534), Time(1)).unwrap();
 }
 
 #[test]

@@ -1,5 +1,8 @@
 //! Calls that cross, over threads and over processes: bounded places, and no circle of waits. Numbers as in the list of
 //! scenarios; `chain_crossing` has them in the simulator, and `chain_lanes` bounds how long an answer waits.
+//!
+//! `UMBRA_CHAIN_ROUNDS` is how often everybody calls everybody (default 150; the full form takes 1000), `UMBRA_CHAIN_SOAK` how many
+//! calls are made one after the other (default 6000; the full form takes 1000000).
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 use std::collections::BTreeMap;
@@ -18,10 +21,18 @@ umbra_tests::on_every_driver!(
     s49_the_same_lists_wait_in_a_circle_with_one_place_for_all,
     s50_good_calls_do_not_suffer_from_bad_ones,
     s51_calls_end_while_bulk_goes_to_and_fro,
+    s51_an_answer_is_combined_before_the_functions_and_bulk_that_wait,
     s52_user_code_is_never_nested_while_messages_come_in,
     s53_a_full_table_refuses_and_all_calls_end,
     s54_a_place_that_is_held_for_ever_starves_until_the_deadline_and_is_named,
+    s56_thousands_of_calls_one_after_the_other_need_no_more_places_than_one,
 );
+
+static NONE: Script = Script(Vec::new());
+
+fn number(name: &str, default: u32) -> u32 {
+    std::env::var(name).map_or(default, |text| text.parse().unwrap())
+}
 
 fn place(members: u16) -> Place {
     Place { message_bytes: 16 << 10, messages: 64, ..Place::new(members) }
@@ -33,22 +44,22 @@ const fn aux(stage: Stage, code: Code) -> u32 {
 }
 
 fn s47_calls_of_all_members_cross_and_end(driver: Driver) {
-    const MEMBERS: u32 = 8;
-    const ROUNDS: u32 = 200;
+    const MEMBERS: u32 = 16;
+    let rounds = number("UMBRA_CHAIN_ROUNDS", 150);
     // Places for all calls of all members, and one place a depth.
-    for (calls, classes) in [(32, 0), (8, 8)] {
+    for (calls, classes) in [(64, 0), (8, 8)] {
         let mut crowd = Crowd::with(driver, place(MEMBERS as u16), |_| Room { calls, classes, ..Room::USUAL });
-        let making = Making { open: 2, ..Making::new(ROUNDS, 0..MEMBERS) };
+        let making = Making { open: 2, ..Making::new(rounds, 0..MEMBERS) };
         for node in 1..MEMBERS {
             crowd.make(node, &making);
         }
         crowd.first.make(&making);
         let traces = crowd.settle();
         // That each sum was right is looked at where it was made.
-        let done: Vec<_> = (0..MEMBERS).map(|node| (node, MEMBERS, 0, ROUNDS)).collect();
+        let done: Vec<_> = (0..MEMBERS).map(|node| (node, MEMBERS, 0, rounds)).collect();
         assert_eq!(traces.all(What::Done).collect::<Vec<_>>(), done);
-        assert_eq!(traces.count(What::Began), MEMBERS * MEMBERS * ROUNDS);
-        assert_eq!(traces.count(What::Combined), (MEMBERS - 1) * MEMBERS * ROUNDS);
+        assert_eq!(traces.count(What::Began), MEMBERS * MEMBERS * rounds);
+        assert_eq!(traces.count(What::Combined), (MEMBERS - 1) * MEMBERS * rounds);
         if classes == 0 {
             assert_eq!(traces.figure(0), 0, "enough places refuse nobody");
         }
@@ -154,6 +165,32 @@ fn s51_calls_end_while_bulk_goes_to_and_fro(driver: Driver) {
     assert!(traces.all(What::Data).all(whole) && traces.all(What::Data).count() == 8);
 }
 
+fn s51_an_answer_is_combined_before_the_functions_and_bulk_that_wait(driver: Driver) {
+    const ROUNDS: usize = 200;
+    let mut crowd = Crowd::new(driver, 8);
+    for node in 2..8 {
+        crowd.make(node, &Making { open: 4, bulk: 8 << 10, ..Making::new(u32::MAX, [0]) });
+    }
+    let (pair, mut before, mut most) = (crowd.all(), Vec::new(), 0);
+    while before.len() < ROUNDS {
+        let handle = crowd.first.member.start(&sum_over(&pair[..2], &NONE)).unwrap();
+        // Meanwhile everybody else asks for a function here, and the answer comes in among that.
+        std::thread::sleep(Duration::from_millis(2));
+        loop {
+            let (runs, callback) = crowd.first.turn();
+            most = most.max(runs);
+            if let Some(callback) = callback {
+                before.push(callback);
+                break;
+            }
+        }
+        assert_eq!(crowd.end(handle, &pair[..2]).unwrap().data, 1_u64.to_le_bytes());
+    }
+    assert!(most > 10, "much was to be done in a turn: {most}");
+    // The scenario wants ten of 99 in a hundred.
+    assert!(before.iter().all(|&runs| runs < 10), "{before:?}");
+}
+
 fn s52_user_code_is_never_nested_while_messages_come_in(driver: Driver) {
     let mut crowd = Crowd::new(driver, 7);
     let all = crowd.all();
@@ -203,4 +240,16 @@ fn s54_a_place_that_is_held_for_ever_starves_until_the_deadline_and_is_named(dri
     let starved: Vec<_> = crowd.settle().all(What::Failed).collect();
     assert_eq!(starved, [(1, 2, aux(Stage::Forward, Code::NoResource), 1)]);
     assert_eq!(crowd.sum(&members), 2);
+}
+
+fn s56_thousands_of_calls_one_after_the_other_need_no_more_places_than_one(driver: Driver) {
+    let mut crowd = Crowd::with(driver, place(2), |_| Room { calls: 2, classes: 2, ..Room::USUAL });
+    let rounds = number("UMBRA_CHAIN_SOAK", 6000);
+    for half in [rounds / 2, rounds - rounds / 2] {
+        crowd.first.make(&Making::new(half, 0..2));
+        crowd.make(1, &Making::new(half, 0..2));
+        let traces = crowd.settle();
+        assert_eq!(traces.all(What::Done).collect::<Vec<_>>(), [(0, 2, 0, half), (1, 2, 0, half)]);
+        assert!(traces.0.values().all(|trace| trace.peak <= 2 && trace.figures[2] == 0), "{traces:?}");
+    }
 }

@@ -2,20 +2,26 @@
 //! stays taken. Numbers as in the list of scenarios; `chain_failures` has them in the simulator.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
-use umbra::call::{Failure, Shape as Place};
+use std::time::Instant;
+
+use umbra::call::{Failure, Shape as Place, WaitError};
+use umbra::pool::{Attributes, Pool};
 use umbra_core::chain::{Call, Code, Data, Mode, Node, Stage, Tallies};
 use umbra_tests::chain::check::{origins, tallies};
-use umbra_tests::crowd::{Act, Crowd, Driver, RARE, Room, Script, What, sum_over};
+use umbra_tests::crowd::{Act, Crowd, Driver, LONG, RARE, Room, Script, What, sum_over};
 
 umbra_tests::on_every_driver!(
     s20_an_unknown_function,
     s21_a_member_with_less_room,
+    s21_a_member_that_takes_headers_half_as_long,
     s23_a_function_that_fails,
     s24_the_maker_s_own_function_fails,
     s25_a_panic_is_reported_and_its_member_lives_on,
     s26_a_member_that_cannot_be_reached,
+    s26_a_member_whose_inbox_takes_nothing,
     s27_a_callback_that_fails,
     s28_a_reply_that_is_too_large,
+    s29_a_reply_whose_memory_is_freed_before_the_end_is_written_nowhere,
     s30_of_two_failures_one_is_reported,
     s31_all_failures_are_collected,
     s32_answers_of_a_failed_call_never_count_for_the_next,
@@ -71,6 +77,20 @@ fn s21_a_member_with_less_room(driver: Driver) {
     goes_on(&mut crowd);
 }
 
+fn s21_a_member_that_takes_headers_half_as_long(driver: Driver) {
+    let place = Place { message_bytes: 16 << 10, ..Place::new(15) };
+    let header_max = |node| if node == 4 { 512 } else { 1024 };
+    let mut crowd = Crowd::with(driver, place, |node| Room { header_max: header_max(node), ..Room::USUAL });
+    // What the script does not know it leaves alone.
+    let (all, long) = (crowd.all(), [0; 1024]);
+    let failure = crowd.run(&Call { header: &long, ..collecting(&all, &NONE) }).unwrap_err();
+    assert_eq!((only(&failure), failure.tallies), ((4, Stage::Setup, Code::TooLarge, 1024), tallies(12, 1, 2, 0)));
+    let began = crowd.settle().began();
+    assert!(![4, 9, 10].iter().any(|node| began.contains(node)), "{began:?}");
+    assert_eq!(crowd.run(&Call { header: &long[..512], ..sum_over(&all, &NONE) }).unwrap().data, SUM);
+    goes_on(&mut crowd);
+}
+
 fn s23_a_function_that_fails(driver: Driver) {
     let mut crowd = Crowd::new(driver, 15);
     let all = crowd.all();
@@ -106,9 +126,10 @@ fn s25_a_panic_is_reported_and_its_member_lives_on(driver: Driver) {
     let mut crowd = Crowd::new(driver, 15);
     let all = crowd.all();
     for script in [Script::new().func(6, Act::Panic), Script::new().callback(6, 13, Act::Panic)] {
-        let stage = if script == Script::new().func(6, Act::Panic) { Stage::Func } else { Stage::Callback };
+        let in_func = script == Script::new().func(6, Act::Panic);
+        let (stage, aux) = if in_func { (Stage::Func, 0) } else { (Stage::Callback, 13) };
         let failure = crowd.run(&collecting(&all, &script)).unwrap_err();
-        assert_eq!(only(&failure), (6, stage, Code::Panic, 0));
+        assert_eq!(only(&failure), (6, stage, Code::Panic, aux));
         goes_on(&mut crowd);
     }
 }
@@ -128,13 +149,36 @@ fn s26_a_member_that_cannot_be_reached(driver: Driver) {
     goes_on(&mut crowd);
 }
 
+fn s26_a_member_whose_inbox_takes_nothing(driver: Driver) {
+    let mut crowd = Crowd::new(driver, 15);
+    let all = crowd.all();
+    let damaged = crowd.damage_inbox(6);
+    let begun = Instant::now();
+    for mode in [Mode::empty(), Mode::COLLECT] {
+        let failure = crowd.run(&Call { mode, ..sum_over(&all, &NONE) }).unwrap_err();
+        assert_eq!(
+            (only(&failure), failure.records[0].depth),
+            ((6, Stage::Forward, Code::Transport, 0), 1),
+            "as 2 says"
+        );
+        if mode == Mode::COLLECT {
+            assert_eq!(failure.tallies, tallies(12, 1, 2, 0));
+        }
+    }
+    assert!(begun.elapsed() < LONG / 2, "nobody waits for the deadline");
+    damaged.repair();
+    let began = crowd.settle().began();
+    assert!(![6, 13, 14].iter().any(|node| began.contains(node)), "{began:?}");
+    goes_on(&mut crowd);
+}
+
 fn s27_a_callback_that_fails(driver: Driver) {
     let mut crowd = Crowd::new(driver, 15);
     let all = crowd.all();
     // The answer of 4 comes later.
     let script = Script::new().callback(1, 3, Act::Fault(77)).func(4, Act::Slow(150));
     let failure = crowd.run(&sum_over(&all, &script)).unwrap_err();
-    assert_eq!(only(&failure), (1, Stage::Callback, Code::Fault, 77));
+    assert_eq!(only(&failure), (1, Stage::Callback, Code::Fault, 3), "the child is named");
     let traces = crowd.settle();
     assert_eq!(traces.combined(1), [3], "the answer of 4 is ignored");
     assert!(traces.began().contains(&4) && traces.combined(4) == [9, 10], "4 and those below it end as usual");
@@ -148,6 +192,52 @@ fn s28_a_reply_that_is_too_large(driver: Driver) {
     let failure = crowd.run(&collecting(&all, &script)).unwrap_err();
     assert_eq!(only(&failure), (13, Stage::Reply, Code::ReplyTooLarge, 9000));
     assert_eq!(failure.tallies, tallies(14, 1, 0, 0));
+    goes_on(&mut crowd);
+}
+
+/// The reply of a call is to lie in a pool. Somebody else who has that frees the memory while a member computes, and data of his own
+/// lies there at once.
+fn s29_a_reply_whose_memory_is_freed_before_the_end_is_written_nowhere(driver: Driver) {
+    const ALL: usize = 4096;
+    let mut crowd = Crowd::new(driver, 15);
+    let (all, slow) = (crowd.all(), Script::new().func(9, Act::Slow(50)));
+    let attributes = Attributes { bytes: ALL as u64, uid: umbra::uid::draw().unwrap(), ..Attributes::default() };
+    let ours = Pool::create(None, &attributes).unwrap();
+    let theirs = Pool::attach_reference(&ours.reference().unwrap()).unwrap();
+    for freed in [true, false, true] {
+        let into = ours.alloc(ALL as u64, 0).unwrap();
+        into.write(0, &[0xa5; ALL]).unwrap();
+        let handle = crowd.first.member.start(&sum_over(&all, &slow)).unwrap();
+        crowd.until(9, What::Began);
+        assert!(!crowd.first.member.test(handle).unwrap(), "9 computes");
+        let next = freed.then(|| {
+            theirs.allocation(into.id()).unwrap().free().unwrap();
+            let next = theirs.alloc(ALL as u64, 0).unwrap();
+            next.write(0, &[0x5a; ALL]).unwrap();
+            next
+        });
+        let delivered = crowd.first.member.deliver(handle, LONG, &into);
+        let mut there = vec![0; ALL];
+        match next {
+            Some(next) => {
+                let Err(WaitError::Failed(failure)) = delivered else { panic!("{delivered:?}") };
+                assert_eq!(
+                    (only(&failure), failure.tallies),
+                    ((0, Stage::Deliver, Code::MemoryGone, 0), tallies(14, 1, 0, 0))
+                );
+                next.read(0, &mut there).unwrap();
+                assert_eq!(there, [0x5a; ALL], "no byte was written");
+                next.free().unwrap();
+            }
+            None => {
+                assert_eq!(delivered.unwrap().len, 8);
+                into.read(0, &mut there).unwrap();
+                assert_eq!(there, [SUM.as_slice(), &[0xa5; ALL - 8]].concat());
+                into.free().unwrap();
+            }
+        }
+        assert_eq!(crowd.settle().began().len(), 15, "everybody has run it");
+    }
     goes_on(&mut crowd);
 }
 

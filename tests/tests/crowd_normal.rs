@@ -8,11 +8,14 @@ use umbra::call::{Reply, Shape as Place};
 use umbra_core::chain::{Call, Caps, Data, Mode, Node, Plan, Tag};
 use umbra_core::time::Lapse;
 use umbra_core::tree::Shape;
+use umbra_tests::crowd::trace::NOBODY;
 use umbra_tests::crowd::{Act, Crowd, Driver, HOLD, Making, Room, SUM, Script, Traces, What, sum_over};
 
 umbra_tests::on_every_driver!(
     s1_binary_shape,
     s2_binomial_shape,
+    s2_binomial_shape_of_1_to_130_members,
+    s2_the_largest_subtree_is_sent_to_first,
     s3_the_maker_stands_first_and_the_list_keeps_its_order,
     s4_an_empty_list_is_the_maker_alone_and_sends_nothing,
     s5_sums_of_64_members_go_up_every_tree,
@@ -57,6 +60,40 @@ fn s2_binomial_shape(driver: Driver) {
         let expected: Vec<_> = (1..count).map(|node| (node, node & (node - 1))).collect();
         assert_eq!((once(&traces, count), traces.combined(0).len()), (expected, if count == 8 { 3 } else { 4 }));
     }
+}
+
+fn s2_binomial_shape_of_1_to_130_members(driver: Driver) {
+    const MOST: u32 = 130;
+    let place = Place { message_bytes: 8 << 10, messages: 16, ..Place::new(MOST as u16) };
+    let mut crowd = Crowd::with(driver, place, |_| Room { calls: 16, call_bytes: 16 << 10, ..Room::USUAL });
+    let all = crowd.all();
+    for count in 1..=MOST {
+        let reply = crowd.run(&over(&all[..count as usize], Shape::BINOMIAL)).unwrap();
+        assert_eq!((reply.members, reply.data), (count, u64::from(count * (count - 1) / 2).to_le_bytes().to_vec()));
+    }
+    // Each took part in the calls that it is listed in, and had the same parent in all.
+    let began = crowd.settle().all(What::Began).collect::<Vec<_>>();
+    let parent = |node: u32| if node == 0 { NOBODY } else { node & (node - 1) };
+    assert_eq!(began, (0..MOST).map(|node| (node, parent(node), 0, MOST - node)).collect::<Vec<_>>());
+}
+
+fn s2_the_largest_subtree_is_sent_to_first(driver: Driver) {
+    // All members but the maker have one inbox, and begin in the order in which they were asked.
+    let place = Place { message_bytes: 16 << 10, messages: 64, ..Place::new(8) };
+    let mut crowd = Crowd::with(driver, place, |node| Room { houses: if node == 1 { 6 } else { 0 }, ..Room::USUAL });
+    let all = crowd.all();
+    let stamps = Script::new().everybody(Act::Stamp);
+    for _ in 0..50 {
+        let plan = Plan::Shape(Shape::BINOMIAL);
+        let reply = crowd.run(&Call { caps: Caps { header: 32, data: 8 }, plan, ..sum_over(&all, &stamps) }).unwrap();
+        let begun =
+            reply.header.as_chunks::<4>().0.iter().map(|&[node, _, low, high]| (u16::from_le_bytes([low, high]), node));
+        let mut children: Vec<_> = begun.filter(|&(_, node)| [1, 2, 4].contains(&node)).collect();
+        children.sort_unstable();
+        assert_eq!(children.iter().map(|child| child.1).collect::<Vec<_>>(), [4, 2, 1]);
+        assert_eq!(reply.data, 28_u64.to_le_bytes());
+    }
+    crowd.settle();
 }
 
 fn s3_the_maker_stands_first_and_the_list_keeps_its_order(driver: Driver) {

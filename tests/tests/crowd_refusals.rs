@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 use umbra::call::Shape as Place;
-use umbra_core::chain::{Call, Caps, Data, Node, Plan, StartError, Tag};
+use umbra_core::chain::{Call, Caps, Data, Mode, Node, Plan, StartError, Tag};
 use umbra_core::time::Lapse;
 use umbra_core::tree::Shape;
 use umbra_core::tree::explicit::{BadTree, ROOT, Reason};
@@ -31,6 +31,11 @@ fn s14_doubles(driver: Driver) {
     let error = crowd.refused(&Call::new(SUM, &nodes([1, 2, 1])));
     assert_eq!(error, StartError::DuplicateId { id: Node(1), first: 1, second: 3 });
     crowd.settle();
+    // Each counts once if that is wanted.
+    let twice = nodes([1, 2, 1, 0, 2]);
+    let reply = crowd.run(&Call { mode: Mode::DEDUP, ..sum_over(&twice, &NONE) }).unwrap();
+    assert_eq!((reply.members, reply.data), (3, 3_u64.to_le_bytes().to_vec()));
+    assert_eq!(crowd.settle().parents(), [(1, 0), (2, 0)]);
 }
 
 fn s15_headers_that_are_too_long(driver: Driver) {
@@ -112,6 +117,11 @@ fn s18_limits_and_what_is_just_within_them(driver: Driver) {
     let fits = (24 << 10) - (needed - allowed);
     assert_eq!(crowd.run(&with(fits)).unwrap().data, 15_u64.to_le_bytes());
     assert!(matches!(crowd.refused(&with(fits + 8)), StartError::TooLarge { .. }));
+    // As many as there are seats take part, and not one more; all of them may have one parent.
+    let flat = Call { plan: Plan::Shape(Shape::FLAT), ..sum_over(&all, &NONE) };
+    assert_eq!(crowd.run(&flat).unwrap().members, 6);
+    let seven = nodes(0..7);
+    assert_eq!(crowd.refused(&Call { members: &seven, ..flat }), StartError::TooMany { members: 7, max: 6 });
     crowd.settle();
 }
 

@@ -37,11 +37,12 @@ impl<S: Storage> Machine<S> {
         }
     }
 
-    /// Writes the list to the scratch memory, the maker first, and checks its members; its length.
-    pub(super) fn list(&mut self, members: &[Node]) -> Result<u32, StartError> {
+    /// Writes the list to the scratch memory, the maker first, and checks its members; its length. Whoever is listed again is
+    /// left out if that is wanted.
+    pub(super) fn list(&mut self, members: &[Node], dedup: bool) -> Result<u32, StartError> {
         let root = self.config.node;
         let max = self.scratch.as_ref().len() / SCRATCH;
-        if members.len() >= max {
+        if members.len() >= max && !dedup {
             let len = 1 + members.iter().filter(|&&id| id != root).count();
             if len > max {
                 return Err(StartError::TooMany { members: len, max });
@@ -56,7 +57,7 @@ impl<S: Storage> Machine<S> {
         }
         for (nth, &id) in (1..).zip(members) {
             if id == root {
-                if names_root {
+                if names_root && !dedup {
                     return Err(StartError::DuplicateId { id, first: 0, second: nth });
                 }
                 names_root = true;
@@ -66,8 +67,11 @@ impl<S: Storage> Machine<S> {
             if peer.dead {
                 return Err(StartError::DeadId(id));
             }
-            if let Some(first) = peer.mark(list, len) {
-                return Err(StartError::DuplicateId { id, first, second: len });
+            match peer.mark(list, len) {
+                Some(_) if dedup => continue,
+                Some(first) => return Err(StartError::DuplicateId { id, first, second: len }),
+                None if len as usize == max => return Err(StartError::TooMany { members: members.len() + 1, max }),
+                None => {}
             }
             if let Some(place) = scratch.get_mut(len as usize) {
                 *place = id.0;

@@ -49,6 +49,9 @@ bitflags::bitflags! {
         const CUT_THROUGH = 8;
         /// The data is a span that lies elsewhere.
         const SPAN = 16;
+        /// A member that is listed again counts once, where it is listed first; without it such a call is refused. Positions of a
+        /// stated tree are those of the list that is left. It is asked where the call is made, and not sent.
+        const DEDUP = 32;
     }
 }
 

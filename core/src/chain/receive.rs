@@ -132,6 +132,17 @@ impl<S: Storage> Machine<S> {
         }
     }
 
+    /// A message that was [polled](Self::poll) can never go where it was to go, such as into an inbox that is damaged. If it is a
+    /// request, the call fails by the name of its receiver; whoever waits for another message learns that at the deadline.
+    pub fn on_refused(&mut self, from: Node, to: Node, message: &[u8]) {
+        let Ok(head) = Head::parse(&mut Reader::new(message)) else { return };
+        if head.kind == Kind::Request
+            && let Some((id, kid)) = self.awaited((to, from), &head)
+        {
+            self.lose(id, head.edge.ordinal, Stage::Forward, Code::Transport, to, kid.attempts == 1);
+        }
+    }
+
     /// A child that had no room may have some now.
     fn on_credit(&mut self, id: Handle, at: u16, kid: Kid) {
         if kid.stand != Stand::Busy {

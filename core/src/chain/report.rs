@@ -60,9 +60,9 @@ numbered! {
 numbered! {
     /// What went wrong.
     Code {
-        /// The user's code said so; the number is in `aux`.
+        /// The user's code said so; the number of a function is in `aux`, in a callback the child.
         Fault = 1, "the function failed";
-        /// The user's code panicked.
+        /// The user's code panicked; in a callback the child is in `aux`.
         Panic = 2, "the function panicked";
         /// No function of this tag is registered there; the tag is in `aux`.
         UnknownFunc = 3, "no such function is registered";
@@ -98,6 +98,8 @@ numbered! {
         Undecodable = 18, "what came is not of the type that the function takes";
         /// The memory into which the reply was to be put is there no more.
         MemoryGone = 19, "the memory for the reply was freed";
+        /// There is no way to the member, and waiting opens none.
+        Transport = 20, "no message reaches it";
     }
 }
 
@@ -149,8 +151,10 @@ impl fmt::Display for Record {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "member {}, {}: {}", self.origin, self.stage, self.code)?;
         match self.code {
+            Code::Fault | Code::Panic | Code::Undecodable if self.stage == Stage::Callback => {
+                write!(f, " (from member {})", self.aux)
+            }
             Code::Fault => write!(f, " with {}", self.aux),
-            Code::Undecodable if self.stage == Stage::Callback => write!(f, " (from member {})", self.aux),
             Code::Undecodable => write!(f, " ({} bytes)", self.aux),
             Code::UnknownFunc | Code::UnknownCallback => write!(f, " (tag {:08x})", self.aux),
             Code::TooLarge | Code::ReplyTooLarge => write!(f, " ({} bytes)", self.aux),

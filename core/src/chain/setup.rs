@@ -129,6 +129,9 @@ impl<S: Storage> Machine<S> {
         if below != list.len() - 1 {
             return Err(malformed);
         }
+        if request.header.len() > usize::from(self.config.header_max) {
+            return Err((Code::TooLarge, request.header.len() as u32));
+        }
         let sizes = Sizes {
             kids,
             list: list.len(),

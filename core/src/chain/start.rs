@@ -116,7 +116,7 @@ pub enum StartError {
         /// The most.
         max: usize,
     },
-    /// A member is listed twice. Positions count the one who makes the call as 0.
+    /// A member is listed twice, and [not to count once](Mode::DEDUP). Positions count the one who makes the call as 0.
     DuplicateId {
         /// The member.
         id: Node,
@@ -206,7 +206,7 @@ impl<S: Storage> Machine<S> {
         if budget.0 < 1000 {
             return Err(StartError::NoTime);
         }
-        let len = self.list(call.members)?;
+        let len = self.list(call.members, call.mode.contains(Mode::DEDUP))?;
         if call.callback == Tag::NONE && call.caps.bytes() > 0 && len > 1 {
             return Err(StartError::ReplyWithoutCallback);
         }
@@ -219,12 +219,13 @@ impl<S: Storage> Machine<S> {
         if laid.fan_out >= u32::from(NO_KID) {
             return Err(StartError::FanOut(laid.fan_out));
         }
+        let sent = call.mode - Mode::DEDUP;
         let span;
         let (data, data_len, mode) = match call.data {
-            Data::Bytes(bytes) => (bytes, bytes.len() as u64, call.mode - Mode::SPAN),
+            Data::Bytes(bytes) => (bytes, bytes.len() as u64, sent - Mode::SPAN),
             Data::Span(of) => {
                 span = span_bytes(of);
-                (&span[..SPAN], of.len, call.mode | Mode::SPAN)
+                (&span[..SPAN], of.len, sent | Mode::SPAN)
             }
         };
         let children = self.children_of_root(&laid, len);

@@ -74,7 +74,7 @@ pub struct Config {
     pub open_max: u16,
     /// The longest message that the transport carries, in bytes.
     pub message_max: u32,
-    /// The longest header of a request, in bytes.
+    /// The longest header of a request that is made here or taken, in bytes.
     pub header_max: u16,
     /// How often whoever has not answered is asked. [`Lapse`] of `u64::MAX`: never, for transports that lose nothing.
     pub ask: Lapse,

@@ -86,7 +86,8 @@ pub enum Verdict {
     Done,
     /// It is not done: run it again when it is [woken](Machine::wake). Only for functions, not for callbacks.
     Pending,
-    /// It failed, with a number of the user's.
+    /// It failed, with a number of the user's. That of a callback stays at its member: the failure names the child whose answer it
+    /// could not combine.
     Fault(u32),
     /// It panicked.
     Panic,
@@ -239,21 +240,27 @@ impl<S: Storage> Machine<S> {
         };
         let (origin, depth) = (context.node, context.class);
         let failed = |(stage, code, aux)| Record { origin, stage, code, depth, aux, count: 1 };
-        let is_callback = matches!(out, Out::Callback(_));
-        match (context.state, failure(is_callback, verdict, context.reply.overflow).map(failed)) {
+        let (state, overflow) = (context.state, context.reply.overflow);
+        let child = match out {
+            Out::Callback(at) => Some(self.child(handle, at).ok_or(Stale)?),
+            _ => None,
+        };
+        match (state, failure(child, verdict, overflow).map(failed)) {
             // It ended meanwhile: nobody asks for this any more.
             (State::Failing | State::Ended | State::Draining | State::Answering | State::Queued, _) => {}
             (_, Some(record)) => {
-                context.own = Own::Failed;
+                self.contexts.get_mut(handle)?.own = Own::Failed;
                 self.own_failure(handle, record);
             }
             (State::Running, None) if verdict == Verdict::Pending => {
+                let context = self.contexts.get_mut(handle)?;
                 context.probed = true;
                 if !context.woken {
                     return Ok(handle);
                 }
             }
             (State::Running, None) => {
+                let context = self.contexts.get_mut(handle)?;
                 context.own = Own::Ok;
                 context.state = State::Gathering;
                 if context.cancelled {
@@ -264,6 +271,13 @@ impl<S: Storage> Machine<S> {
         }
         self.ready(handle);
         Ok(handle)
+    }
+
+    /// The child at this place of a call.
+    fn child(&mut self, id: Handle, at: u16) -> Option<Node> {
+        let (_, kids) = self.with_kids(id)?;
+        let start = kids.get(at)?.piece.start;
+        self.member(id, start)
     }
 
     /// Whether the function of a call was begun here, has not ended, and the call goes on: it is worth a
@@ -296,13 +310,14 @@ pub(super) fn data_of(mode: Mode, bytes: &[u8]) -> Data<'_> {
     span.map_or(Data::Bytes(bytes), Data::Span)
 }
 
-/// What failed if a function or a callback ended so, with so many bytes of reply that did not fit.
-pub(super) const fn failure(is_callback: bool, verdict: Verdict, overflow: u32) -> Option<(Stage, Code, u32)> {
-    let stage = if is_callback { Stage::Callback } else { Stage::Func };
+/// What failed if a function, or the callback for this child, ended so, with so many bytes of reply that did not fit.
+pub(super) fn failure(child: Option<Node>, verdict: Verdict, overflow: u32) -> Option<(Stage, Code, u32)> {
+    let (stage, reply) = if child.is_some() { (Stage::Callback, Stage::Callback) } else { (Stage::Func, Stage::Reply) };
+    let aux = |own: u32| child.map_or(own, |child| child.0);
     match verdict {
-        Verdict::Panic => Some((stage, Code::Panic, 0)),
-        _ if overflow > 0 => Some((if is_callback { stage } else { Stage::Reply }, Code::ReplyTooLarge, overflow)),
-        Verdict::Fault(number) => Some((stage, Code::Fault, number)),
+        Verdict::Panic => Some((stage, Code::Panic, aux(0))),
+        _ if overflow > 0 => Some((reply, Code::ReplyTooLarge, overflow)),
+        Verdict::Fault(number) => Some((stage, Code::Fault, aux(number))),
         Verdict::Undecodable(number) => Some((stage, Code::Undecodable, number)),
         Verdict::Done | Verdict::Pending => None,
     }

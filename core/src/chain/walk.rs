@@ -153,7 +153,7 @@ impl<S: Storage> Machine<S> {
 
     /// The user's code of a member without a place has returned. The handle by which it is known if it is pending.
     pub(super) fn finish_walk(&mut self, id: Handle, role: Role, verdict: Verdict) -> Result<Handle, Stale> {
-        let mut way = self.way(id).ok_or(Stale)?;
+        let way = self.way(id).ok_or(Stale)?;
         way.context.out = Out::Nothing;
         let mut known = id;
         if !way.context.walk.goes_on {
@@ -162,15 +162,18 @@ impl<S: Storage> Machine<S> {
             self.ready(id);
             return Ok(id);
         }
-        let is_callback = role == Role::Callback;
-        match failure(is_callback, verdict, way.overflow(role)) {
-            Some(why) if is_callback => self.fail_top(id, why),
-            Some(why) => {
-                let child = way.context.walk.child;
-                self.fail_child(id, child, why, 1);
+        let (child, overflow) = (way.context.walk.child, way.overflow(role));
+        let answers = match role {
+            Role::Callback => Some(self.member(id, child.start).ok_or(Stale)?),
+            Role::Func => None,
+        };
+        match failure(answers, verdict, overflow) {
+            Some(why) if answers.is_some() => self.fail_top(id, why),
+            Some(why) => self.fail_child(id, child, why, 1),
+            None if verdict == Verdict::Pending && answers.is_none() => {
+                known = self.move_out(id, true).unwrap_or(id);
             }
-            None if verdict == Verdict::Pending && !is_callback => known = self.move_out(id, true).unwrap_or(id),
-            None => way.done(role),
+            None => self.way(id).ok_or(Stale)?.done(role),
         }
         self.go_on(id);
         Ok(known)

@@ -11,7 +11,7 @@ use umbra_core::time::Time;
 use super::member::Member;
 use super::outgoing::{Outgoing, Sits};
 use super::peers::{News, Peers};
-use super::station::{Sitter, Station};
+use super::station::{Sitter, Station, StationError};
 use crate::sys::clock::now;
 use crate::sys::futex::Futex;
 
@@ -77,8 +77,11 @@ impl Member {
     pub(super) fn send(&mut self, from: Node, to: Node, len: usize) {
         let Some(message) = self.buffer.get(..len) else { return };
         let behind = self.outbox.iter().filter(|&&(_, waiting, _)| waiting == to).count();
-        if behind == 0 && self.door().post(from, to, message) {
-            return;
+        let posted = if behind == 0 { self.door().post(from, to, message) } else { Posted::Full };
+        match posted {
+            Posted::Gone => return,
+            Posted::Refused => return self.machine.on_refused(from, to, message),
+            Posted::Full => {}
         }
         // Whoever takes nothing out of its inbox, because it is stopped, must not keep us from serving others.
         if behind < OUTBOX || !self.machine.on_full(from, to, message, now()) {
@@ -93,17 +96,23 @@ impl Member {
 
     /// Sends what had no room before, in its order; whether anything went.
     pub(super) fn flush(&mut self) -> bool {
-        let mut full = Vec::new();
+        let (mut full, mut refused) = (Vec::new(), Vec::new());
         let mut outbox = std::mem::take(&mut self.outbox);
         let (before, door) = (outbox.len(), self.door());
-        outbox.retain(|(from, to, message)| {
-            let stays = full.contains(to) || !door.post(*from, *to, message);
-            if stays {
-                full.push(*to);
+        outbox.retain(|waiting| {
+            let (from, to, message) = waiting;
+            let posted = if full.contains(to) { Posted::Full } else { door.post(*from, *to, message) };
+            match posted {
+                Posted::Full => full.push(*to),
+                Posted::Refused => refused.push(waiting.clone()),
+                Posted::Gone => {}
             }
-            stays
+            posted == Posted::Full
         });
         self.outbox = outbox;
+        for (from, to, message) in refused {
+            self.machine.on_refused(from, to, &message);
+        }
         self.outbox.len() < before
     }
 
@@ -177,6 +186,17 @@ fn is_for_elsewhere(station: &Station, header: &Header) -> bool {
     !station.shape().is_here(Node((header.hints >> 32) as u32))
 }
 
+/// What became of a message.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Posted {
+    /// It is on its way, or its receiver is no more.
+    Gone,
+    /// There is no room for it now.
+    Full,
+    /// It can never go there.
+    Refused,
+}
+
 /// The way out of a member.
 #[derive(Clone, Copy)]
 struct Door<'a> {
@@ -189,15 +209,22 @@ struct Door<'a> {
 }
 
 impl Door<'_> {
-    /// Puts a message into an inbox; false if that is full.
-    fn post(&self, from: Node, to: Node, message: &[u8]) -> bool {
+    /// Puts a message into an inbox.
+    fn post(&self, from: Node, to: Node, message: &[u8]) -> Posted {
         let header = self.peers.header(from, to);
         if let Some(outgoing) = self.outgoing.filter(|_| is_for_elsewhere(self.station, &header)) {
-            return outgoing.message(&header, message);
+            return if outgoing.message(&header, message) { Posted::Gone } else { Posted::Full };
         }
-        let Ok(inbox) = self.station.inbox(self.peers.home(to)) else { return true };
-        // A message to a damaged inbox is lost, as one to a dead member is: its deadline tells.
-        let sent = Port::new(inbox, self.by, Futex).try_send(header, message);
-        !matches!(sent, Err(SendError::Full))
+        let inbox = match self.station.inbox(self.peers.home(to)) {
+            Ok(inbox) => inbox,
+            // Nobody has come there yet.
+            Err(StationError::NoSeat(_)) => return Posted::Gone,
+            Err(_) => return Posted::Refused,
+        };
+        match Port::new(inbox, self.by, Futex).try_send(header, message) {
+            Ok(_) => Posted::Gone,
+            Err(SendError::Full) => Posted::Full,
+            Err(_) => Posted::Refused,
+        }
     }
 }

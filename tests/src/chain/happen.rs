@@ -85,6 +85,9 @@ impl World {
 
     fn send(&mut self, from: Node, to: Node, len: usize) {
         let mut bytes = self.buffer[..len].to_vec();
+        if self.refuses == Some((from, to)) {
+            return self.at(from).on_refused(from, to, &bytes);
+        }
         self.messages += 1;
         assert_ne!(self.home(from), self.home(to), "nobody sends to itself");
         if let Some(call) = umbra_core::chain::peek_request(&bytes)

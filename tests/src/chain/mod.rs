@@ -211,6 +211,8 @@ pub struct World {
     went: Vec<Happens>,
     /// The bit that is turned over in every request to this member.
     pub flip: Option<(Node, usize)>,
+    /// An edge along which the network takes nothing.
+    pub refuses: Option<(Node, Node)>,
     /// What was counted by machines that are dead.
     dead: Figures,
     buffer: Vec<u8>,
@@ -252,6 +254,7 @@ impl World {
             heard: Vec::new(),
             went: Vec::new(),
             flip: None,
+            refuses: None,
             dead: Figures::default(),
             buffer,
         };

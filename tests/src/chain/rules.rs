@@ -43,6 +43,8 @@ impl World {
         let mut members = plan.members.clone();
         members.retain(|&member| member != plan.root);
         members.push(plan.root);
+        members.sort_unstable();
+        members.dedup();
         let count = |of: &HashMap<(CallId, Node), u32>| {
             members.iter().filter(|&&member| of.contains_key(&(*id, member))).count() as u32
         };

@@ -42,18 +42,20 @@ pub struct Room {
     pub open_max: u16,
     /// Whether it lacks [`RARE`].
     pub lacks: bool,
+    /// How many members of the next numbers live with it, besides itself.
+    pub houses: u16,
 }
 
 impl Room {
     /// Enough for most.
     pub const USUAL: Room =
-        Room { calls: 64, classes: 0, call_bytes: 24 << 10, header_max: 1024, open_max: 32, lacks: false };
+        Room { calls: 64, classes: 0, call_bytes: 24 << 10, header_max: 1024, open_max: 32, lacks: false, houses: 0 };
 
     /// As arguments of a program.
     #[must_use]
-    pub fn to_arguments(self) -> [String; 6] {
-        let Room { calls, classes, call_bytes, header_max, open_max, lacks } = self;
-        [calls.into(), classes.into(), call_bytes, header_max.into(), open_max.into(), lacks.into()]
+    pub fn to_arguments(self) -> [String; 7] {
+        let Room { calls, classes, call_bytes, header_max, open_max, lacks, houses } = self;
+        [calls.into(), classes.into(), call_bytes, header_max.into(), open_max.into(), lacks.into(), houses.into()]
             .map(|number: usize| number.to_string())
     }
 
@@ -61,7 +63,9 @@ impl Room {
     #[must_use]
     pub fn of(arguments: &[String]) -> Option<Room> {
         let numbers: Vec<usize> = arguments.iter().map_while(|argument| argument.parse().ok()).collect();
-        let &[calls, classes, call_bytes, header_max, open_max, lacks] = numbers.as_slice() else { return None };
+        let &[calls, classes, call_bytes, header_max, open_max, lacks, houses] = numbers.as_slice() else {
+            return None;
+        };
         Some(Room {
             calls: calls.try_into().ok()?,
             classes: classes.try_into().ok()?,
@@ -69,6 +73,7 @@ impl Room {
             header_max: header_max.try_into().ok()?,
             open_max: open_max.try_into().ok()?,
             lacks: lacks != 0,
+            houses: houses.try_into().ok()?,
         })
     }
 }
@@ -84,6 +89,8 @@ pub struct Making {
     pub spoil: u32,
     /// Their time in milliseconds.
     pub millis: u32,
+    /// Bytes of data in each.
+    pub bulk: u32,
     /// Over whom.
     pub members: Vec<u32>,
     /// What everybody does in each.
@@ -95,23 +102,24 @@ impl Making {
     #[must_use]
     pub fn new(rounds: u32, members: impl IntoIterator<Item = u32>) -> Making {
         let members = members.into_iter().collect();
-        Making { rounds, open: 1, spoil: 0, millis: 30_000, members, script: Script::new() }
+        Making { rounds, open: 1, spoil: 0, millis: 30_000, bulk: 0, members, script: Script::new() }
     }
 
     /// As bytes.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
-        let head = [self.rounds, self.open, self.spoil, self.millis, self.members.len() as u32];
+        let head = [self.rounds, self.open, self.spoil, self.millis, self.bulk, self.members.len() as u32];
         let words = head.iter().chain(&self.members);
         words.flat_map(|word| word.to_le_bytes()).chain(self.script.0.iter().copied()).collect()
     }
 
     fn of(bytes: &[u8]) -> Option<Making> {
         let word = |at: usize| bytes.get(4 * at..4 * at + 4)?.try_into().ok().map(u32::from_le_bytes);
-        let len = word(4)? as usize;
-        let members = (5..5 + len).map(word).collect::<Option<_>>()?;
-        let script = Script(bytes.get(4 * (5 + len)..)?.to_vec());
-        Some(Making { rounds: word(0)?, open: word(1)?, spoil: word(2)?, millis: word(3)?, members, script })
+        let [rounds, open, spoil, millis, bulk] = [word(0)?, word(1)?, word(2)?, word(3)?, word(4)?];
+        let len = word(5)? as usize;
+        let members = (6..6 + len).map(word).collect::<Option<_>>()?;
+        let script = Script(bytes.get(4 * (6 + len)..)?.to_vec());
+        Some(Making { rounds, open, spoil, millis, bulk, members, script })
     }
 }
 
@@ -126,10 +134,15 @@ pub const fn spoilt(maker: u32, round: u32, members: u32) -> (u32, bool) {
 #[derive(Default, Debug)]
 pub(super) struct State {
     pub(super) trace: Trace,
-    /// Calls of which a function has begun, and of which the answer of a child was combined.
-    seen: HashSet<(CallId, u32)>,
+    /// Calls of which the function of a member has begun, and of which it has combined the answer of a child.
+    seen: HashSet<(CallId, Node, u32)>,
     since: HashMap<CallId, Instant>,
     active: u32,
+    /// Functions that have begun.
+    begun: u32,
+    /// Runs of user code since the last turn that [`Scripted::turn`] did, and those before the first callback of them.
+    runs: u32,
+    before: Option<u32>,
     /// Whether it is making calls.
     makes: bool,
     to_make: VecDeque<Making>,
@@ -158,10 +171,13 @@ impl Scripted {
     /// If it is taken.
     #[must_use]
     pub fn join(station: &Station, node: Node, room: Room) -> Scripted {
-        let Room { calls, classes, call_bytes, header_max, open_max, lacks } = room;
+        let Room { calls, classes, call_bytes, header_max, open_max, lacks, houses } = room;
         let capacities = Capacities { calls, call_bytes, ..Capacities::new(station.shape().all) };
         let settings = |config| umbra_core::chain::Config { classes, header_max, open_max, ..config };
         let mut member = Member::join_with(station, node, capacities, settings).expect("a free seat");
+        for nth in 1..=u32::from(houses) {
+            member.house(Node(node.0 + nth)).expect("a free seat");
+        }
         let state: Arc<Mutex<State>> = Arc::default();
         for name in ["sum", "rare"].into_iter().take(if lacks { 1 } else { 2 }) {
             let state = Arc::clone(&state);
@@ -215,6 +231,17 @@ impl Scripted {
         make(&mut self.member, making, &self.state, &|| false);
     }
 
+    /// One turn: what ran in it, and how much of that before the first callback, if one ran.
+    pub fn turn(&mut self) -> (u32, Option<u32>) {
+        {
+            let mut state = lock(&self.state);
+            (state.runs, state.before) = (0, None);
+        }
+        self.member.turn();
+        let state = lock(&self.state);
+        (state.runs, state.before)
+    }
+
     /// What this member saw; it begins anew.
     pub fn take(&mut self) -> Trace {
         let mut state = lock(&self.state);
@@ -252,9 +279,14 @@ fn tell(work: &mut Work<'_>, state: &Mutex<State>) -> Verdict {
 fn user(work: &mut Work<'_>, state: &Mutex<State>) -> Verdict {
     let child = if let Phase::Wait(answer) = work.phase { Some(answer.from) } else { None };
     let (act, more) = acts(work.header, work.node, child);
-    let waited = {
+    let (waited, begun) = {
         let mut state = lock(state);
         state.active += 1;
+        if matches!(work.phase, Phase::Wait(_)) {
+            let runs = state.runs;
+            state.before.get_or_insert(runs);
+        }
+        state.runs += 1;
         if state.active > 1 {
             state.trace.note(What::Nested, 0, 0);
         }
@@ -262,23 +294,26 @@ fn user(work: &mut Work<'_>, state: &Mutex<State>) -> Verdict {
             Phase::Init => {
                 let parent = work.parent.map_or(NOBODY, |parent| parent.0);
                 state.trace.note(What::Began, parent, 0);
+                state.begun += 1;
             }
             Phase::Probe => state.trace.note(What::Probed, 0, 0),
             Phase::Wait(answer) => state.trace.note(What::Combined, answer.from.0, answer.members),
         }
-        if work.phase != Phase::Probe && !state.seen.insert((work.call, child.map_or(NOBODY, |child| child.0))) {
+        let combined = child.map_or(NOBODY, |child| child.0);
+        if work.phase != Phase::Probe && !state.seen.insert((work.call, work.node, combined)) {
             state.trace.note(What::Twice, work.call.root.0, work.call.seq);
         }
-        state.since.entry(work.call).or_insert_with(Instant::now).elapsed()
+        (state.since.entry(work.call).or_insert_with(Instant::now).elapsed(), state.begun)
     };
-    let verdict = act_out(work, act, more, waited);
+    let stamp = if act == Some(Act::Stamp) { begun << 16 } else { 0 };
+    let verdict = act_out(work, act, (more, stamp), waited);
     lock(state).active -= 1;
     // Outside, so that this is counted as over.
     assert!(act != Some(Act::Panic), "as the test wants it");
     verdict
 }
 
-fn act_out(work: &mut Work<'_>, act: Option<Act>, more: u32, waited: Duration) -> Verdict {
+fn act_out(work: &mut Work<'_>, act: Option<Act>, (more, stamp): (u32, u32), waited: Duration) -> Verdict {
     match act {
         Some(Act::Fault(number)) => return Verdict::Fault(number),
         Some(Act::Hang) => return Verdict::Pending,
@@ -302,7 +337,7 @@ fn act_out(work: &mut Work<'_>, act: Option<Act>, more: u32, waited: Duration) -
     } else {
         let number = u64::from(work.node.0) + u64::from(more);
         (caps.data == 0 || work.reply.set_data(&number.to_le_bytes()).is_ok())
-            && (caps.header == 0 || work.reply.set_header(&work.node.0.to_le_bytes()).is_ok())
+            && (caps.header == 0 || work.reply.set_header(&(stamp | work.node.0).to_le_bytes()).is_ok())
     };
     if written { Verdict::Done } else { Verdict::Fault(3) }
 }
@@ -336,6 +371,7 @@ fn make(member: &mut Member, making: &Making, state: &Mutex<State>, over: &dyn F
     let numbers = making.members.iter().sum::<u32>() + me * more;
     let size = making.members.len() as u32 + more;
     let note = |(what, other, aux)| lock(state).trace.note(what, other, aux);
+    let bulk = vec![7; making.bulk as usize];
     let mut open = VecDeque::new();
     let end_one = |member: &mut Member, open: &mut VecDeque<(Handle, u64)>| {
         let Some((handle, sum)) = open.pop_front() else { return };
@@ -358,7 +394,8 @@ fn make(member: &mut Member, making: &Making, state: &Mutex<State>, over: &dyn F
             };
         }
         let script = script.everybody(Act::Add(round));
-        let call = Call { budget: Lapse::from_millis(making.millis.into()), ..sum_over(&members, &script) };
+        let (data, budget) = (Data::Bytes(&bulk), Lapse::from_millis(making.millis.into()));
+        let call = Call { data, budget, ..sum_over(&members, &script) };
         let begun = Instant::now();
         let started = loop {
             match member.start(&call) {

@@ -7,6 +7,9 @@ pub mod member;
 pub mod script;
 pub mod trace;
 
+use std::fs::File;
+use std::io::Read;
+use std::os::unix::fs::FileExt;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -94,6 +97,24 @@ impl Other {
     }
 }
 
+/// An inbox that takes nothing.
+#[derive(Debug)]
+#[must_use = "it stays damaged until it is repaired"]
+pub struct Damaged {
+    file: File,
+    at: u64,
+}
+
+impl Damaged {
+    /// Makes it as it was.
+    ///
+    /// # Panics
+    /// If the system refuses.
+    pub fn repair(self) {
+        self.file.write_all_at(b"umbrchn1", self.at).expect("bytes of ours");
+    }
+}
+
 /// Members 0, which is the test, to `n - 1`.
 #[derive(Debug)]
 pub struct Crowd {
@@ -120,11 +141,12 @@ impl Crowd {
     /// If they do not come.
     pub fn with(driver: Driver, shape: Shape, room: impl Fn(u32) -> Room) -> Crowd {
         let station = Station::create("a crowd", shape).expect("a meeting place");
-        let others = (1..u32::from(shape.members)).map(|node| {
-            let (node, room) = (Node(node), room(node));
-            (node, room, Some(Other::start(driver, &station, node, room)))
-        });
-        let others = others.collect();
+        let (mut others, mut next) = (Vec::new(), 1);
+        while next < u32::from(shape.members) {
+            let (node, room) = (Node(next), room(next));
+            others.push((node, room, Some(Other::start(driver, &station, node, room))));
+            next += 1 + u32::from(room.houses);
+        }
         let first = Scripted::join(&station, Node(0), room(0));
         let mut crowd = Crowd { driver, station, first, others };
         // Requests wait in inboxes until their owners have come.
@@ -269,6 +291,21 @@ impl Crowd {
             assert!(begun.elapsed() < LONG, "{node} does not come");
             self.first.serve(Duration::from_millis(5), || false);
         }
+    }
+
+    /// Has nothing go into the inbox of a member from now on, as if another process had written over it.
+    ///
+    /// # Panics
+    /// If there is no such inbox.
+    pub fn damage_inbox(&mut self, node: u32) -> Damaged {
+        // Inboxes lie one behind the other, and each begins with the same eight bytes.
+        let file = File::from(self.station.share().expect("a descriptor"));
+        let mut all = Vec::new();
+        (&file).read_to_end(&mut all).expect("bytes of ours");
+        let words = all.as_chunks::<8>().0.iter().enumerate();
+        let (at, _) = words.filter(|&(_, word)| word == b"umbrchn1").nth(node as usize).expect("an inbox");
+        file.write_all_at(&[0; 8], 8 * at as u64).expect("bytes of ours");
+        Damaged { file, at: 8 * at as u64 }
     }
 
     /// The call is refused, nothing is sent, and the next one is taken.

@@ -19,6 +19,8 @@ pub enum Act {
     Excess(u32),
     /// Its member counts for so much more.
     Add(u32),
+    /// It says in the upper half of its header how many functions had begun at its process before.
+    Stamp,
 }
 
 const EVERYBODY: u16 = u16::MAX;
@@ -36,6 +38,7 @@ impl Act {
             Act::Block(millis) => (5, millis),
             Act::Excess(bytes) => (6, bytes),
             Act::Add(number) => (7, number),
+            Act::Stamp => (8, 0),
         }
     }
 
@@ -48,6 +51,7 @@ impl Act {
             5 => Act::Block(number),
             6 => Act::Excess(number),
             7 => Act::Add(number),
+            8 => Act::Stamp,
             _ => return None,
         })
     }
