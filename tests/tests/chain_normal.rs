@@ -49,6 +49,50 @@ fn s2_binomial_shape_sends_the_largest_subtree_first() {
 }
 
 #[test]
+fn a_led_tree_is_one_member_below_the_maker_and_a_shape_below_that() {
+    for (shape, expected) in [
+        (Shape::BINARY, vec![(1, 0), (2, 1), (3, 1), (4, 2), (5, 2), (6, 3), (7, 3)]),
+        (Shape::BINOMIAL, vec![(1, 0), (2, 1), (3, 1), (4, 3), (5, 1), (6, 5), (7, 5)]),
+    ] {
+        let mut world = World::new(8, 1);
+        let mut planned = sum_over(0..8);
+        planned.call.plan = Plan::Led(shape);
+        assert_eq!(world.call(&planned).sum(), Some(28));
+        assert_eq!(parents(&world), expected, "{shape:?}");
+        // Ids alone travel.
+        let words: u64 = expected.iter().map(|&(child, _)| below(child, &expected)).sum();
+        assert_eq!(world.figures().request_bytes, 7 * REQUEST as u64 + 4 * words);
+    }
+    for members in 1..3 {
+        let mut world = World::new(2, 1);
+        let mut planned = sum_over(0..members);
+        planned.call.plan = Plan::Led(Shape::FLAT);
+        assert_eq!(world.call(&planned).sum(), Some(u64::from(members - 1)));
+    }
+}
+
+/// Members of the subtree of this one.
+fn below(node: u32, parents: &[(u32, u32)]) -> u64 {
+    1 + parents.iter().filter(|pair| pair.1 == node).map(|pair| below(pair.0, parents)).sum::<u64>()
+}
+
+#[test]
+fn members_that_live_together_are_led_by_one_message_each_way() {
+    for homes in [vec![1..8], vec![0..8], vec![0..3, 3..8]] {
+        let mut world = World::new(8, 1);
+        homes.iter().cloned().for_each(|home| world.house(home));
+        let mut planned = sum_over(0..8);
+        planned.call.plan = Plan::Led(Shape::BINARY);
+        assert_eq!(world.call(&planned).sum(), Some(28));
+        if homes.len() == 1 {
+            assert_eq!(world.messages, if homes[0].start == 1 { 2 } else { 0 });
+        }
+        let at_root: Vec<_> = world.combined.keys().filter(|key| key.1 == Node(0)).map(|key| key.2.0).collect();
+        assert_eq!((at_root, world.began.len()), (vec![1], 8));
+    }
+}
+
+#[test]
 fn s3_the_maker_stands_first_and_the_list_keeps_its_order() {
     for members in [vec![5, 9, 3, 0, 7], vec![5, 9, 0, 7]] {
         let mut world = World::new(10, 1);

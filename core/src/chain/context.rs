@@ -77,7 +77,9 @@ pub struct Context {
     pub(super) func: Tag,
     pub(super) callback: Tag,
     pub(super) slots: [u16; 2],
+    /// The tree below; whose call is led has one child, which is at the top of it.
     pub(super) shape: Shape,
+    pub(super) led: bool,
     pub(super) height: u8,
     pub(super) class: u8,
     /// The function runs here, too; not so for a maker that only coordinates.
@@ -136,6 +138,7 @@ impl Context {
         callback: Tag::NONE,
         slots: [0; 2],
         shape: Shape::BINARY,
+        led: false,
         height: 0,
         class: 0,
         takes_part: true,
@@ -184,7 +187,8 @@ impl Context {
 
     /// Whether everybody below may live here and have done nothing yet.
     pub(super) fn may_walk(&self) -> bool {
-        self.state == State::Gathering && self.out == Out::Nothing && !self.walk.was_tried && self.layout.frames > 0
+        let is_due = self.state == State::Gathering && self.out == Out::Nothing;
+        is_due && !self.walk.was_tried && self.layout.frames > 0 && !self.led
     }
 
     /// Whether it has not ended yet, well or badly.

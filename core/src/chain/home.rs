@@ -22,6 +22,7 @@ use super::storage::Storage;
 use crate::codec::Reader;
 use crate::error::Stale;
 use crate::time::Time;
+use crate::tree::Shape;
 
 impl<S: Storage> Machine<S> {
     /// Has another member live here: messages for it are handed to this machine, and those from it come from here.
@@ -303,7 +304,8 @@ impl<S: Storage> Machine<S> {
         if context.layout.kids > 0 {
             let list = came.list(&context.layout);
             let mut kids = Kids::of(&context.layout, own);
-            for (at, piece) in (0..context.layout.kids).zip(pieces(context.shape, list)) {
+            let shape = if context.led { Shape::CHAIN } else { context.shape };
+            for (at, piece) in (0..context.layout.kids).zip(pieces(shape, list)) {
                 kids.set(at, Kid::new(piece));
             }
         }

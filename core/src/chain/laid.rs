@@ -22,6 +22,8 @@ const SCRATCH: usize = 6;
 pub(super) struct Laid {
     pub(super) stated: bool,
     pub(super) shape: Shape,
+    /// One child of the maker is at the top of the shape.
+    pub(super) led: bool,
     pub(super) height: u32,
     pub(super) fan_out: u32,
 }
@@ -91,7 +93,12 @@ impl<S: Storage> Machine<S> {
         match plan {
             Plan::Shape(shape) => {
                 let (height, fan_out) = (shape.depth(len), shape.fan_out(len));
-                return Ok(Laid { stated: false, shape, height, fan_out });
+                return Ok(Laid { stated: false, shape, led: false, height, fan_out });
+            }
+            Plan::Led(shape) => {
+                let below = len - 1;
+                let (height, fan_out) = (below.min(1) + shape.depth(below), shape.fan_out(below).max(below.min(1)));
+                return Ok(Laid { stated: false, shape, led: true, height, fan_out });
             }
             Plan::Parents(stated) if stated.len() != count => {
                 let index = stated.len().min(count) as u32;
@@ -101,13 +108,16 @@ impl<S: Storage> Machine<S> {
             Plan::Function(parent_of) => explicit::from_function(|at| parent_of(len, at), parents),
         }
         let layout = explicit::lay_out(parents, order, sizes, links).map_err(StartError::BadTree)?;
-        Ok(Laid { stated: true, shape: Shape::FLAT, height: layout.height, fan_out: layout.fan_out })
+        Ok(Laid { stated: true, shape: Shape::FLAT, led: false, height: layout.height, fan_out: layout.fan_out })
     }
 
     pub(super) fn children_of_root(&self, laid: &Laid, len: u32) -> u32 {
         if laid.stated {
             let parents = &self.scratch.as_ref()[PARENTS * len as usize..ORDER * len as usize];
             return parents.iter().filter(|&&parent| parent == 0).count() as u32;
+        }
+        if laid.led {
+            return (len - 1).min(1);
         }
         // No member has more than the root.
         laid.fan_out
@@ -124,7 +134,7 @@ impl<S: Storage> Machine<S> {
         let scratch = self.scratch.as_ref();
         let part = |at: usize| &scratch[at * count..(at + 1) * count];
         let list = part(LIST);
-        let mut ids = ids.as_chunks_mut::<4>().0.iter_mut();
+        let ids = ids.as_chunks_mut::<4>().0.iter_mut();
         if laid.stated {
             for (place, &position) in ids.zip(part(ORDER)) {
                 *place = list[position as usize].to_le_bytes();
@@ -134,10 +144,10 @@ impl<S: Storage> Machine<S> {
             }
             return;
         }
-        for position in laid.shape.preorder(len) {
-            if let Some(place) = ids.next() {
-                *place = list[position as usize].to_le_bytes();
-            }
+        let above = u32::from(laid.led);
+        let positions = (0..above).chain(laid.shape.preorder(len - above).map(|below| above + below));
+        for (place, position) in ids.zip(positions) {
+            *place = list[position as usize].to_le_bytes();
         }
     }
 }

@@ -21,6 +21,9 @@ use crate::tree::explicit::BadTree;
 pub enum Plan<'a> {
     /// One that everybody can work out.
     Shape(Shape),
+    /// The first of the list alone below whoever makes the call, and this one over that member and all after it: so one message
+    /// reaches members that live together.
+    Led(Shape),
     /// The parent of every position, [`ROOT`](crate::tree::explicit::ROOT) at position 0.
     Parents(&'a [u32]),
     /// The same from a function of the number of positions and a position; it is asked here and nowhere else.
@@ -31,6 +34,7 @@ impl fmt::Debug for Plan<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Plan::Shape(shape) => shape.fmt(f),
+            Plan::Led(shape) => write!(f, "led {shape:?}"),
             Plan::Parents(parents) => parents.fmt(f),
             Plan::Function(_) => f.write_str("function"),
         }
@@ -259,6 +263,7 @@ impl<S: Storage> Machine<S> {
             callback: call.callback,
             slots: [func, callback],
             shape: laid.shape,
+            led: laid.led,
             height: laid.height as u8,
             class,
             takes_part: call.at_root,

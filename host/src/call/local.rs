@@ -39,6 +39,8 @@
 //! member has no place for it, it waits in a queue here. Its time ends with that of the call that it belongs to, and with
 //! that it is given up: no answer is waited for that nobody takes.
 
+use std::collections::HashSet;
+
 use umbra_core::chain::{Call, Caps, Data, Handle, Machine, Mode, Node, Plan, StartError, Tag, Verdict};
 use umbra_core::time::{Lapse, Time};
 use umbra_core::tree::Shape;
@@ -101,12 +103,17 @@ enum Kept {
 #[derive(Debug)]
 enum Tree {
     Shape(Shape),
+    Led(Shape),
     Parents(Vec<u32>),
 }
 
 impl Wish {
     pub(super) fn of(call: &Call<'_>, maker: Node) -> Wish {
-        let count = 1 + call.members.iter().filter(|&&member| member != maker).count() as u32;
+        let (mut members, mut listed) = (call.members.to_vec(), HashSet::new());
+        if call.mode.contains(Mode::DEDUP) {
+            members.retain(|&member| listed.insert(member));
+        }
+        let count = 1 + members.iter().filter(|&&member| member != maker).count() as u32;
         Wish {
             func: call.func,
             callback: call.callback,
@@ -115,9 +122,10 @@ impl Wish {
                 Data::Bytes(bytes) => Kept::Bytes(bytes.to_vec()),
                 Data::Span(span) => Kept::Span(span),
             },
-            members: call.members.to_vec(),
+            members,
             tree: match call.plan {
                 Plan::Shape(shape) => Tree::Shape(shape),
+                Plan::Led(shape) => Tree::Led(shape),
                 Plan::Parents(parents) => Tree::Parents(parents.to_vec()),
                 Plan::Function(ask) => Tree::Parents((0..count).map(|at| ask(count, at).unwrap_or(ROOT)).collect()),
             },
@@ -144,6 +152,7 @@ impl Wish {
             },
             plan: match &self.tree {
                 Tree::Shape(shape) => Plan::Shape(*shape),
+                Tree::Led(shape) => Plan::Led(*shape),
                 Tree::Parents(parents) => Plan::Parents(parents),
             },
             caps: self.caps,
@@ -185,7 +194,7 @@ impl Within {
 
     /// A function has ended so: unless it is pending, no call is begun that was not. The next function may be another member's.
     pub(super) fn ended_as(&mut self, verdict: Verdict) -> Verdict {
-        if verdict != Verdict::Pending {
+        if verdict != Verdict::Pending && !self.calls.is_empty() {
             self.calls.retain(|stand| !matches!(stand, Stand::Wished(_)));
         }
         verdict

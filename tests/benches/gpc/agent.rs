@@ -4,8 +4,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use umbra::call::{Capacities, Member, Shape, Station};
+use umbra::call::{Capacities, Member, Shape as Place, Station};
 use umbra_core::chain::{Call, Node, Plan};
+use umbra_core::tree::Shape;
 use umbra_tests::bench::{Report, Row, cores, pin};
 
 use crate::engine::{BOUND, OF_BOUND};
@@ -31,7 +32,7 @@ fn member(station: &Station, node: Node) -> Member {
 
 /// Microseconds of one call over `ids` members that live on an agent; the medians of rounds.
 fn measure(ids: u16) -> Vec<f64> {
-    let station = Station::create("bench agent", Shape::new(ids + 1)).expect("there is memory");
+    let station = Station::create("bench agent", Place::new(ids + 1)).expect("there is memory");
     let (there, done) = (AtomicBool::new(false), AtomicBool::new(false));
     let cores = cores().unwrap_or_default();
     let pair = cores.first_chunk::<2>();
@@ -70,8 +71,7 @@ fn call_it(station: &Station, ids: u16) -> Vec<f64> {
     let mut client = member(station, Node(0));
     let members: Vec<Node> = (1..=u32::from(ids)).map(Node).collect();
     // The caller reaches the agent by one message.
-    let tree = |_: u32, at: u32| at.checked_sub(1).map(|at| if at == 0 { 0 } else { 1 + (at - 1) / 2 });
-    let plan = Plan::Function(&tree);
+    let plan = Plan::Led(Shape::BINARY);
     let call = Call { plan, ..call(&members) };
     let mut once = || {
         let start = Instant::now();
