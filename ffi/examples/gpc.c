@@ -313,6 +313,11 @@ static void refusals(umbra_station station, umbra_member member)
     REFUSED(UMBRA_EINVAL);
     call.size = 8;
     REFUSED(UMBRA_ESTRUCT);
+    call.members = doubles, call.count = 3, call.mode = UMBRA_GPC_DEDUP;
+    answer = answer_in(&total, NULL, 0);
+    must(umbra_gpc_exec(member, &call, &answer));
+    CHECK(answer.ok == 3 && total == 3);
+    call = good;
     CHECK(umbra_gpc_start(member, &good, NULL) == -UMBRA_EINVAL);
     answer = answer_in(&total, NULL, 0);
     answer.size = 0;

@@ -3,11 +3,11 @@
 use std::hint::black_box;
 
 use umbra::call::{Capacities, Heap};
-use umbra_core::chain::{Action, Config, Life, Machine, Node, Outcome, Tag};
+use umbra_core::chain::{Action, Config, Life, Machine, Node, Tag};
 use umbra_core::time::Time;
 use umbra_tests::bench::{Plan, Report, Row, repeat};
 
-use crate::{LOWER, SUM, call, sum};
+use crate::{LOWER, SUM, call, sum, take_sum};
 
 /// Nanoseconds a member that the gate allows.
 const GATE: f64 = 40.0;
@@ -74,12 +74,7 @@ impl Engine {
                     Action::Run { handle, .. } => {
                         machines[at].run_on(handle, |_, work| sum(work)).expect("it was to be run");
                     }
-                    Action::Ended { handle } => {
-                        let outcome = machines[at].outcome(handle).expect("a call of ours");
-                        let Some(Outcome::Done { data, .. }) = outcome else { unreachable!("{outcome:?}") };
-                        total = u64::from_le_bytes(data.try_into().expect("eight bytes"));
-                        machines[at].release(handle).expect("it has ended");
-                    }
+                    Action::Ended { handle } => total = take_sum(&mut machines[at], handle),
                 }
             }
         }

@@ -27,7 +27,8 @@ mod mpi;
 mod procs;
 mod simulated;
 
-use umbra_core::chain::{Call, Caps, Node, Phase, Tag, Verdict, Work};
+use umbra::call::Heap;
+use umbra_core::chain::{Call, Caps, Handle, Machine, Node, Outcome, Phase, Tag, Verdict, Work};
 use umbra_core::time::Lapse;
 use umbra_tests::bench::{Direction, Report};
 
@@ -52,6 +53,15 @@ const fn call(members: &[Node]) -> Call<'_> {
     let caps = Caps { header: 0, data: 8 };
     let budget = Lapse::from_secs(30);
     Call { callback: Tag::of(SUM), caps, header: &[7; 8], budget, ..Call::new(Tag::of(SUM), members) }
+}
+
+/// The sum that a call of a machine's own has ended with; its place is free.
+fn take_sum(machine: &mut Machine<Heap>, handle: Handle) -> u64 {
+    let outcome = machine.outcome(handle).expect("a call of ours");
+    let Some(Outcome::Done { data, .. }) = outcome else { unreachable!("{outcome:?}") };
+    let sum = u64::from_le_bytes(data.try_into().expect("eight bytes"));
+    machine.release(handle).expect("it has ended");
+    sum
 }
 
 /// The middle of these figures.

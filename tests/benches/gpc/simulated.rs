@@ -8,14 +8,14 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use umbra::call::{Capacities, Heap};
-use umbra_core::chain::{Action, Call, Config, Life, Machine, Node, Outcome, Phase, Plan, Tag};
+use umbra_core::chain::{Action, Call, Config, Life, Machine, Node, Phase, Plan, Tag};
 use umbra_core::time::Time;
 use umbra_core::tree::Shape;
 use umbra_core::tree::domains::{self, Place};
 use umbra_tests::bench::{Report, Row};
 
 use crate::engine::OF_BOUND;
-use crate::{LOWER, SUM, call, sum};
+use crate::{LOWER, SUM, call, sum, take_sum};
 
 /// Nanoseconds until a message is there, between the beginnings of two messages of one agent, and of a member's part.
 const WIRE: u64 = 850;
@@ -107,10 +107,7 @@ impl Agents {
                     at += members * MEMBER;
                 }
                 Action::Ended { handle } => {
-                    let outcome = machine.outcome(handle).expect("a call of ours");
-                    let Some(Outcome::Done { data, .. }) = outcome else { unreachable!("{outcome:?}") };
-                    assert_eq!(data, (all * (all - 1) / 2).to_le_bytes(), "the sum of all members");
-                    machine.release(handle).expect("it has ended");
+                    assert_eq!(take_sum(machine, handle), all * (all - 1) / 2, "the sum of all members");
                     ended = Some(at);
                 }
             }
