@@ -39,7 +39,8 @@ const BATCH: usize = 64;
 
 /// One member of a [`Station`]. One thread serves it: whoever waits for its own calls serves those of others meanwhile.
 pub struct Member {
-    pub(super) station: Station,
+    /// Behind a count of its own: members of one process that counted together would take its line from each other at every turn.
+    pub(super) station: Arc<Station>,
     pub(super) node: Node,
     pub(super) machine: Machine<Heap>,
     functions: Vec<Option<Function>>,
@@ -103,7 +104,7 @@ impl Member {
         let config = Config { message_max: station.shape().message_bytes, ..settings(Config::new(node, life)) };
         let config = Config { node, life, ..config };
         Ok(Member {
-            station: station.clone(),
+            station: Arc::new(station.clone()),
             node,
             machine: capacities.machine(config),
             functions: Vec::new(),
@@ -158,7 +159,7 @@ impl Member {
 
     /// Where it sits.
     #[must_use]
-    pub const fn station(&self) -> &Station {
+    pub fn station(&self) -> &Station {
         &self.station
     }
 
@@ -176,7 +177,7 @@ impl Member {
 
     /// Bytes of the longest message.
     #[must_use]
-    pub const fn message_bytes(&self) -> u32 {
+    pub fn message_bytes(&self) -> u32 {
         self.station.shape().message_bytes
     }
 

@@ -4,6 +4,8 @@
 //! the dead sent lies in the inbox when its death is seen, so the inbox is emptied in between. What waits to be sent to the
 //! dead is not sent to its next life.
 
+use std::sync::Arc;
+
 use umbra_core::chain::{Life, Node};
 use umbra_core::channel::{Header, Port, ReceiveError, SendError};
 use umbra_core::time::Time;
@@ -39,7 +41,7 @@ impl Member {
 
     /// Takes messages out of the inbox of a seat of ours, at most so many; whether there were any.
     pub(super) fn receive(&mut self, seat: Node, most: usize) -> bool {
-        let station = self.station.clone();
+        let station = Arc::clone(&self.station);
         let Ok(inbox) = station.inbox(seat) else { return false };
         let port = Port::new(inbox, station.number(self.node, self.machine.config().life), Futex);
         let mut worked = false;
@@ -89,7 +91,7 @@ impl Member {
         }
     }
 
-    const fn door(&self) -> Door<'_> {
+    fn door(&self) -> Door<'_> {
         let by = self.station.number(self.node, self.machine.config().life);
         Door { station: &self.station, peers: &self.peers, outgoing: self.outgoing.as_ref(), by }
     }
