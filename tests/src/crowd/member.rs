@@ -8,6 +8,7 @@ use umbra::call::{Capacities, Member, Reply, Station, WaitError};
 use umbra_core::chain::{Call, CallId, Caps, Data, Handle, Node, Phase, StartError, Tag, Verdict, Work};
 use umbra_core::time::Lapse;
 
+use super::room::Room;
 use super::script::{Act, Script, acts};
 use super::trace::{BYTES, NOBODY, Trace, What};
 
@@ -26,57 +27,6 @@ pub const MAKE: Tag = Tag::of("make");
 pub const LONG: Duration = Duration::from_secs(30);
 /// How often a member that waits looks whether it is to end.
 const SHORT: Duration = Duration::from_millis(20);
-
-/// What there is room for at a member.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Room {
-    /// Calls at once.
-    pub calls: u16,
-    /// Classes of calls by depth; none: places for all.
-    pub classes: u8,
-    /// Bytes of a call.
-    pub call_bytes: usize,
-    /// The longest header.
-    pub header_max: u16,
-    /// Own calls at once.
-    pub open_max: u16,
-    /// Whether it lacks [`RARE`].
-    pub lacks: bool,
-    /// How many members of the next numbers live with it, besides itself.
-    pub houses: u16,
-}
-
-impl Room {
-    /// Enough for most.
-    pub const USUAL: Room =
-        Room { calls: 64, classes: 0, call_bytes: 24 << 10, header_max: 1024, open_max: 32, lacks: false, houses: 0 };
-
-    /// As arguments of a program.
-    #[must_use]
-    pub fn to_arguments(self) -> [String; 7] {
-        let Room { calls, classes, call_bytes, header_max, open_max, lacks, houses } = self;
-        [calls.into(), classes.into(), call_bytes, header_max.into(), open_max.into(), lacks.into(), houses.into()]
-            .map(|number: usize| number.to_string())
-    }
-
-    /// From them.
-    #[must_use]
-    pub fn of(arguments: &[String]) -> Option<Room> {
-        let numbers: Vec<usize> = arguments.iter().map_while(|argument| argument.parse().ok()).collect();
-        let &[calls, classes, call_bytes, header_max, open_max, lacks, houses] = numbers.as_slice() else {
-            return None;
-        };
-        Some(Room {
-            calls: calls.try_into().ok()?,
-            classes: classes.try_into().ok()?,
-            call_bytes,
-            header_max: header_max.try_into().ok()?,
-            open_max: open_max.try_into().ok()?,
-            lacks: lacks != 0,
-            houses: houses.try_into().ok()?,
-        })
-    }
-}
 
 /// Calls of [`SUM`] that a member is to make.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -4,6 +4,7 @@
 //! asks them for that by chained calls as well, so it needs no other way to them than the one under test.
 
 pub mod member;
+pub mod room;
 pub mod script;
 pub mod trace;
 
@@ -20,7 +21,8 @@ use umbra::call::{Failure, Reply, Shape, Station, WaitError};
 use umbra_core::chain::{Call, Caps, Data, Handle, Node, StartError};
 use umbra_core::time::Lapse;
 
-pub use member::{HOLD, LONG, Making, RARE, Room, SUM, Scripted, sum_over};
+pub use member::{HOLD, LONG, Making, RARE, SUM, Scripted, sum_over};
+pub use room::Room;
 pub use script::{Act, Script};
 pub use trace::{Trace, Traces, What};
 
