@@ -194,7 +194,7 @@ impl<'a> Way<'a> {
     }
 
     /// What the function of the child at hand is given.
-    #[inline]
+    #[inline(always)]
     fn func(self) -> Option<Work<'a>> {
         let Context { layout, walk, caps, call, .. } = self.context;
         let place = self.own.as_mut_bytes().get_mut(layout.reply_range(walk.level + 1))?;
@@ -212,7 +212,7 @@ impl<'a> Way<'a> {
     }
 
     /// What the callback for the answer of the child at hand is given.
-    #[inline]
+    #[inline(always)]
     fn callback(self) -> Option<Work<'a>> {
         let Context { layout, walk, caps, call, parent, .. } = self.context;
         let (top, child, at) = (walk.top.piece, walk.child, usize::from(caps.header));
