@@ -4,10 +4,10 @@ use std::ffi::c_int;
 use std::sync::Arc;
 
 use umbra::channel::{Channel, SendOptions};
-use umbra_core::heap::BlockId;
 
 use crate::call::{enter, sized, store, takes};
 use crate::channel::{Options, mode};
+use crate::content::part;
 use crate::object::{HANDLES, Object, with_channel, with_pool};
 use crate::pool::{keep, timeout};
 use crate::receiver::Received;
@@ -50,7 +50,7 @@ pub extern "C" fn umbra_channel_send_memory(
         let (options, patience) =
             (SendOptions { mode: mode(wait_mode)?, ..SendOptions::default() }, timeout(timeout_ms));
         with_pool(pool, |pool| {
-            let memory = pool.allocation(BlockId::from_bits(allocation))?.part(offset, length)?;
+            let memory = part(pool, allocation, offset, length)?;
             with_channel(channel, |channel| {
                 let sender = channel.sender(options)?;
                 match is_lent {

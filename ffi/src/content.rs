@@ -12,7 +12,7 @@ use crate::object::with_pool;
 use crate::pool::store_reference;
 use crate::status::Failure;
 
-fn part(pool: &Pool, allocation: u64, offset: u64, length: u64) -> Result<Allocation<'_>, Failure> {
+pub(crate) fn part(pool: &Pool, allocation: u64, offset: u64, length: u64) -> Result<Allocation<'_>, Failure> {
     Ok(find(pool, allocation)?.part(offset, length)?)
 }
 

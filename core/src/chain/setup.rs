@@ -226,6 +226,8 @@ impl<S: Storage> Machine<S> {
     }
 
     /// Takes a place for a call that no parent at home has, in its class.
+    // Inlined, the context is made where it stays: one that is copied over would wait for the stores that made it.
+    #[inline(always)]
     pub(super) fn take(&mut self, context: Context) -> Result<Handle, Full<()>> {
         let (call, node, class) = (context.call, context.node, context.class);
         let (slots, deadline, is_root) = (context.slots, context.deadline, context.is_root());
