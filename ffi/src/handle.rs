@@ -46,7 +46,7 @@ impl<T> Handles<T> {
 
     /// The object of a handle; it stays alive while the caller holds it.
     pub(crate) fn get(&self, handle: u64) -> Result<Arc<T>, Failure> {
-        self.with(|table| table.as_ref()?.get(Id::from_bits(handle)).cloned().ok()).ok_or(Code::Stale.into())
+        self.with(|table| table.as_ref()?.get(Id::from_bits(handle)).cloned().ok()).ok_or_else(|| Code::Stale.into())
     }
 
     /// Releases a handle and gives its object back.

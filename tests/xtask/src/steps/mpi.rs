@@ -1,5 +1,6 @@
 //! Umbra on MPI: a package outside the workspace, built once for each MPI library and run by its launcher.
 
+use std::fs;
 use std::path::Path;
 
 use crate::install::{self, Libclang, Mpi};
@@ -89,7 +90,8 @@ fn run_all(bench: &Bench<'_>, mpi: &Mpi, agent: &Path) -> Result<(), Failure> {
     RANDOM.iter().try_for_each(|&(ranks, count)| run(mpi, ranks, &random, count, &[], agent, bench.log))?;
     let page = bench.workspace.scratch.join("blobs.html");
     go(3, "advect --blocks 4 --cells 8 --radius 2 --cycles 24 --json --plot", &[&page])?;
-    let text = std::fs::read_to_string(&page).map_err(|e| Failure::new(format!("{}: {e}", page.display())))?;
+    let text = fs::read_to_string(&page).map_err(|e| Failure::new(format!("{}: {e}", page.display())))?;
+    fs::remove_file(&page)?;
     // The last picture has what all ranks told.
     let whole = text.starts_with("<!doctype html>") && text.contains("step 24, on") && text.contains("over mpi-slot");
     if whole { Ok(()) } else { Err(Failure::new(format!("{} is not the page of that run", page.display()))) }
