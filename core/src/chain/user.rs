@@ -242,7 +242,8 @@ impl<S: Storage> Machine<S> {
         let failed = |(stage, code, aux)| Record { origin, stage, code, depth, aux, count: 1 };
         let (state, overflow) = (context.state, context.reply.overflow);
         let child = match out {
-            Out::Callback(at) => Some(self.child(handle, at).ok_or(Stale)?),
+            // Of what went well nobody asks whose answer it was.
+            Out::Callback(at) if verdict != Verdict::Done || overflow > 0 => Some(self.child(handle, at).ok_or(Stale)?),
             _ => None,
         };
         match (state, failure(child, verdict, overflow).map(failed)) {
