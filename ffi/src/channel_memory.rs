@@ -1,14 +1,13 @@
 //! `umbra_channel_*_memory`: memory of pools through channels that lie in one, without a copy.
 
 use std::ffi::c_int;
-use std::sync::Arc;
 
 use umbra::channel::{Channel, SendOptions};
 
 use crate::call::{enter, sized, store, takes};
 use crate::channel::{Options, mode};
 use crate::content::part;
-use crate::object::{HANDLES, Object, with_channel, with_pool};
+use crate::object::{Object, shared_pool, with_channel, with_pool};
 use crate::pool::{keep, timeout};
 use crate::receiver::Received;
 use crate::status::{Code, Failure};
@@ -23,11 +22,7 @@ pub unsafe extern "C" fn umbra_channel_create_in(pool: u64, options: *const Opti
         // SAFETY: the caller's promise about `options`; zeros are valid options.
         let attributes = unsafe { sized(options, size_of::<Options>()) }?.attributes()?;
         takes(channel)?;
-        let pool = match &*HANDLES.get(pool)? {
-            Object::Pool(pool) => Arc::clone(pool),
-            Object::FarPool(_) => return Err(Code::NonLocal.into()),
-            _ => return Err(Code::WrongKind.into()),
-        };
+        let pool = shared_pool(pool)?;
         // SAFETY: the caller's promise about the output.
         unsafe { keep(Object::Channel(Channel::create_in(&pool, &attributes)?.into()), channel) }
     })

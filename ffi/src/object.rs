@@ -242,13 +242,22 @@ pub(crate) fn with_stencil<R>(handle: u64, act: impl FnOnce(&Stenciled) -> Resul
     }
 }
 
-/// Uses the pool of this host that a handle names; many may at once.
-pub(crate) fn with_pool<R>(handle: u64, act: impl FnOnce(&Pool) -> Result<R, Failure>) -> Result<R, Failure> {
+fn with_shared_pool<R>(handle: u64, act: impl FnOnce(&Arc<Pool>) -> Result<R, Failure>) -> Result<R, Failure> {
     match &*HANDLES.get(handle)? {
         Object::Pool(pool) => act(pool),
         Object::FarPool(_) => Err(Code::NonLocal.into()),
         _ => Err(Code::WrongKind.into()),
     }
+}
+
+/// Uses the pool of this host that a handle names; many may at once.
+pub(crate) fn with_pool<R>(handle: u64, act: impl FnOnce(&Pool) -> Result<R, Failure>) -> Result<R, Failure> {
+    with_shared_pool(handle, |pool| act(pool))
+}
+
+/// The pool of this host that a handle names, for what stays with it.
+pub(crate) fn shared_pool(handle: u64) -> Result<Arc<Pool>, Failure> {
+    with_shared_pool(handle, |pool| Ok(Arc::clone(pool)))
 }
 
 /// Uses the channel of this host that a handle names; many may at once.

@@ -11,7 +11,7 @@ use crate::channel::mode;
 use crate::conversed::{Place, Pools, Streams};
 use crate::far::{gateways, with_any_stream};
 use crate::named::{with_stream, with_supplied};
-use crate::object::{HANDLES, Object};
+use crate::object::{HANDLES, Object, shared_pool};
 use crate::pool::{bytes, keep, store_reference, timeout};
 use crate::status::{Code, Failure};
 
@@ -47,12 +47,7 @@ pub struct Figures {
 unsafe fn pools(pools: *const u64, count: usize) -> Result<Pools, Failure> {
     // SAFETY: the caller's promise; any bits are a handle.
     let handles = unsafe { numbers(pools, count) }?;
-    let pool = |&handle: &u64| match &*HANDLES.get(handle)? {
-        Object::Pool(pool) => Ok((handle, Arc::clone(pool))),
-        Object::FarPool(_) => Err(Failure::from(Code::NonLocal)),
-        _ => Err(Failure::from(Code::WrongKind)),
-    };
-    handles.iter().map(pool).collect()
+    handles.iter().map(|&handle| Ok((handle, shared_pool(handle)?))).collect()
 }
 
 fn known(pools: &Pools) -> impl Iterator<Item = Arc<umbra::pool::Pool>> {
