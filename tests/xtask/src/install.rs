@@ -4,6 +4,7 @@
 //! folder and nowhere else. The system's packages are installed only as root, with apt, and only when the program
 //! in question is missing.
 
+use std::fs;
 use std::path::PathBuf;
 
 use crate::run::{Log, Run};
@@ -120,7 +121,10 @@ pub(crate) fn cargo_tool(workspace: &Workspace, tool: CargoTool, log: &Log) -> R
         .arg(tool.name)
         .env("CARGO_PROFILE_DEV_DEBUG", "false")
         .env_remove("RUSTFLAGS");
-    match install.succeed(log) {
+    let installed = install.succeed(log);
+    // What it was built from is of no more use, and of gigabytes; after a failure it may be gone already.
+    let _ = fs::remove_dir_all(root.join("build"));
+    match installed {
         Ok(()) => Ok(Ok(program)),
         Err(failure) => Ok(Err(format!("{} {} can't be installed: {}", tool.name, tool.version, last_line(&failure)))),
     }

@@ -104,6 +104,10 @@ impl Run {
     pub(crate) fn new(program: impl AsRef<OsStr>) -> Self {
         let mut command = Command::new(program);
         command.stdin(Stdio::null());
+        // A check builds everything once: what a next build could begin from would be gigabytes for nothing.
+        if std::env::var_os("CARGO_INCREMENTAL").is_none() {
+            command.env("CARGO_INCREMENTAL", "0");
+        }
         Self { command, limit: Duration::from_secs(20 * 60), unwanted: None }
     }
 
@@ -243,7 +247,8 @@ pub(crate) fn is_named(program: &Path, name: &str) -> bool {
 
 /// The lines of a failed program that say most: what its tests wrote about their failures, else the last ones.
 fn telling(printed: &[String]) -> &[String] {
-    let first = printed.iter().position(|line| line == "failures:" || line.starts_with("error"));
+    let tells = |line: &String| line == "failures:" || line.starts_with("error") || line.contains("LLVM ERROR");
+    let first = printed.iter().position(tells);
     let first = first.unwrap_or_else(|| printed.len().saturating_sub(SHOWN_LINES));
     &printed[first..printed.len().min(first + SHOWN_LINES)]
 }

@@ -41,6 +41,8 @@ pub(super) fn tsan(bench: &Bench<'_>) -> Result<Verdict, Failure> {
             .arg("--target-dir")
             .arg(bench.workspace.target.join("tsan"))
             .env("RUSTFLAGS", "-Zsanitizer=thread")
+            // A report names lines; it needs no variables.
+            .env("CARGO_PROFILE_DEV_DEBUG", "line-tables-only")
             .env("TSAN_OPTIONS", "halt_on_error=1")
             .succeed(bench.log)?;
         ran.extend(stress);
