@@ -99,6 +99,23 @@ fn a_channel_of_one_message_with_a_spare_holds_one() {
 }
 
 #[test]
+fn room_that_there_is_because_a_channel_was_destroyed_is_nobodys() {
+    check(3, || {
+        let table = Table::new(1, 1);
+        table.send(0, 1).unwrap();
+        let sender = {
+            let table = table.clone();
+            thread::spawn(move || [2, 3].map(|k| table.send(1, k)))
+        };
+        assert!(table.queue().destroy());
+        assert_eq!(table.drain(), [1]);
+        let sent = sender.join().unwrap();
+        assert!(sent.iter().all(Result::is_err), "{sent:?}");
+        assert_eq!(table.send(1, 4), Err(SendError::Destroyed));
+    });
+}
+
+#[test]
 fn two_receivers_share_what_laps_of_the_ring_bring() {
     check(2, || {
         let table = Table::new(1, 0);

@@ -169,7 +169,7 @@ impl<'a> Queue<'a> {
     /// Sends a claimed slot: with this it is the last message. Where it stands.
     ///
     /// # Errors
-    /// [`SendError::Full`] or [`SendError::Damaged`]; the slot is given up then.
+    /// [`SendError::Full`], [`SendError::Destroyed`] or [`SendError::Damaged`]; the slot is given up then.
     #[inline]
     pub fn publish(&self, claim: Claim) -> Result<Position, SendError> {
         let result = self.append(&claim);
@@ -194,6 +194,11 @@ impl<'a> Queue<'a> {
             } else if !self.is_past(position.wrapping_sub(self.plan.capacity as u64))? {
                 return Err(SendError::Full);
             } else if now.lap() == lap {
+                // ORDERING: that there is room was seen with acquire. So if it is there because somebody emptied what he
+                // had destroyed, that it is destroyed is seen as well.
+                if self.is_destroyed() {
+                    return Err(SendError::Destroyed);
+                }
                 if now.swap(cell, Cell::full(lap, claim.slot)) {
                     self.tail.store(position.wrapping_add(1), Ordering::Release);
                     return Ok(Position(position));
