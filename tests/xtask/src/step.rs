@@ -93,6 +93,9 @@ pub(crate) fn run(workspace: &Workspace, selection: &Selection) -> Result<bool, 
         println!("{}", line.verdict());
         if let Err(failure) = &line.outcome {
             println!("{}", indented(&failure.to_string()));
+            if let Some(shortage) = workspace.shortage() {
+                println!("   {shortage}");
+            }
             println!("   what the programs of this step printed: {}", log.path().display());
             println!("   this step alone: {} --verbose", steps::alone(&[step.name]));
         }

@@ -39,6 +39,16 @@ impl Workspace {
         Ok(path)
     }
 
+    /// What a step that failed may have lacked: says how little there is left where things are built, if it is too little
+    /// for a step.
+    pub(crate) fn shortage(&self) -> Option<String> {
+        const STEP: u64 = 2 << 30;
+        let disk = rustix::fs::statvfs(&self.target).ok()?;
+        let left = disk.f_bavail * disk.f_frsize;
+        let at = self.target.display();
+        (left < STEP).then(|| format!("{} MiB are left for {at}; all steps together need 12 GiB", left >> 20))
+    }
+
     /// Reads a file of the checkout.
     pub(crate) fn read(&self, path: impl AsRef<Path>) -> Result<String, Failure> {
         let path = self.root.join(path);
