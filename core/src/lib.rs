@@ -28,6 +28,7 @@ extern crate std;
 
 pub mod access;
 pub mod atomic;
+pub mod barrier;
 pub mod boundary;
 pub mod cache;
 pub mod cached_memory;

@@ -639,7 +639,9 @@ struct umbra_channel_options {
 #define UMBRA_POLL_SIZE 6           /* result: messages that wait */
 #define UMBRA_POLL_RESET 7          /* removes all messages, and makes the barrier whole */
 #define UMBRA_POLL_CAPACITY 8       /* result */
+#define UMBRA_POLL_BARRIER_WAIT 9   /* the first of two steps; result: 1 for the last party, which must release the others */
 #define UMBRA_POLL_BARRIER_ABORT 10
+#define UMBRA_POLL_BARRIER_RELEASE 11
 #define UMBRA_POLL_BARRIER_IS_BROKEN 12
 #define UMBRA_POLL_BARRIER_WAITERS 13
 #define UMBRA_POLL_BLOCKED_RECEIVERS 14
@@ -669,7 +671,11 @@ int umbra_channel_receive(umbra_channel channel, void *buffer, size_t capacity, 
 /* Looks at the first message, which stays: as much of it as fits, and how long it is; else as for receive. */
 int umbra_channel_peek(umbra_channel channel, void *buffer, size_t capacity, uint32_t wait_mode, uint64_t timeout_ms,
                        size_t *length, uint64_t *hints);
-/* Waits for an event, asks for a number, or does what the event says; result may be NULL. */
+/* Waits for an event, asks for a number, or does what the event says; result may be NULL.
+ * A barrier in two steps: each party polls for BARRIER_WAIT, which counts it in and returns, the last one then for
+ * BARRIER_RELEASE, and each receives a message of eight bytes, its number in little-endian order, or all ones if the barrier was
+ * broken. -UMBRA_EBROKEN until a reset; -UMBRA_ENOTREADY: the round before is not over, or somebody releases it;
+ * -UMBRA_EINUSE: others wait by umbra_channel_barrier in this round. Other messages have no place in such a channel. */
 int umbra_channel_poll(umbra_channel channel, int event, uint32_t wait_mode, uint64_t timeout_ms, uint64_t *result);
 /* Waits until as many parties came as the channel has capacity; came: how many came before this one. One wait a process at a
  * time: all its handles but the one that made the channel are one party. */

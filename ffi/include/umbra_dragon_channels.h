@@ -679,6 +679,19 @@ static inline dragonError_t dragon_chsend_send_msg(const dragonChannelSendh_t *h
     return umbra_dragon_code(sent, DRAGON_CHANNEL_FULL);
 }
 
+/* What goes in front of a message that was received; of one that a barrier hands out, a number alone, nothing does. */
+static inline bool umbra_dragon_opened(const uint8_t *bytes, size_t length, struct umbra_dragon_envelope *envelope)
+{
+    memset(envelope, 0, sizeof *envelope);
+    envelope->length = sizeof(uint64_t);
+    if (length == sizeof(uint64_t))
+        return true;
+    if (length < sizeof *envelope)
+        return false;
+    memcpy(envelope, bytes, sizeof *envelope);
+    return envelope->is_memory || envelope->length == length - sizeof *envelope;
+}
+
 /* Receives the first message. Memory for it is found before it is taken, so nothing is lost if there is none. */
 static inline dragonError_t umbra_dragon_receive(const dragonChannelRecvh_t *handle, dragonMessage_t *msg, uint64_t patience,
                                                  bool takes)
@@ -696,11 +709,10 @@ static inline dragonError_t umbra_dragon_receive(const dragonChannelRecvh_t *han
     while (code == DRAGON_SUCCESS) {
         int done = umbra_channel_peek(ch->_channel, bytes, room, mode, umbra_dragon_left(patience, began), &length, &hints);
         has_own = false;
-        if (done != 0 || length < sizeof envelope) {
+        if (done != 0 || !umbra_dragon_opened(bytes, length, &envelope)) {
             code = done == 0 ? DRAGON_CHANNEL_RECV_INVALID_SERIALIZED_MSG : umbra_dragon_code(done, DRAGON_FAILURE);
             break;
         }
-        memcpy(&envelope, bytes, sizeof envelope);
         own = msg->_mem;
         if (is_fixed && envelope.length > own._length) {
             code = DRAGON_CHANNEL_RECV_INVALID_DESTINATION_MEMORY;
@@ -716,10 +728,10 @@ static inline dragonError_t umbra_dragon_receive(const dragonChannelRecvh_t *han
         if (takes) {
             struct umbra_dragon_envelope seen = envelope;
             done = umbra_channel_receive(ch->_channel, bytes, length, mode, 0, &length, &hints);
-            if (done == 0)
-                memcpy(&envelope, bytes, sizeof envelope);
-            if (done == -UMBRA_EEMPTY || done == -UMBRA_ESIZE ||
-                (done == 0 && !envelope.is_memory && seen.is_memory && !is_fixed && !has_own)) {
+            if (done == 0 && !umbra_dragon_opened(bytes, length, &envelope))
+                code = DRAGON_CHANNEL_RECV_INVALID_SERIALIZED_MSG;
+            else if (done == -UMBRA_EEMPTY || done == -UMBRA_ESIZE ||
+                     (done == 0 && !envelope.is_memory && seen.is_memory && !is_fixed && !has_own)) {
                 /* Another receiver took the one that was seen. A short message that came instead has no memory yet. */
                 if (has_own)
                     dragon_memory_free(&own);
@@ -750,8 +762,11 @@ static inline dragonError_t umbra_dragon_receive(const dragonChannelRecvh_t *han
             } else if (code == DRAGON_SUCCESS) {
                 own = memory;
             }
+        } else if (envelope.length > own._length) {
+            /* A number of a barrier, in a channel of messages. */
+            code = DRAGON_CHANNEL_RECV_INVALID_DESTINATION_MEMORY;
         } else if ((code = dragon_memory_get_pointer(&own, &to)) == DRAGON_SUCCESS) {
-            memcpy(to, bytes + sizeof envelope, envelope.length);
+            memcpy(to, bytes + length - envelope.length, envelope.length);
         }
         if (code != DRAGON_SUCCESS)
             break;
@@ -823,8 +838,6 @@ static inline dragonError_t dragon_channel_poll(const dragonChannelDescr_t *ch, 
     int code;
     if (ch == NULL || ch->_channel == 0)
         return DRAGON_INVALID_ARGUMENT;
-    if (event == DRAGON_CHANNEL_POLLBARRIER_WAIT || event == DRAGON_CHANNEL_POLLBARRIER_RELEASE)
-        return DRAGON_NOT_IMPLEMENTED;
     if (result == NULL && (event == DRAGON_CHANNEL_POLLSIZE || event == DRAGON_CHANNEL_POLLCAPACITY ||
                            (event >= DRAGON_CHANNEL_POLLBARRIER_ISBROKEN && event <= DRAGON_CHANNEL_POLLBLOCKED_RECEIVERS) ||
                            event == DRAGON_SEMAPHORE_PEEK))
@@ -833,7 +846,9 @@ static inline dragonError_t dragon_channel_poll(const dragonChannelDescr_t *ch, 
         umbra_dragon_drain(ch);
     code = umbra_channel_poll(ch->_channel, event, umbra_dragon_mode(wait_mode), umbra_dragon_ms(timeout), &number);
     if (code == 0 && result != NULL)
-        *result = event <= DRAGON_CHANNEL_POLLFULL ? (dragonULInt)event : number;
+        *result = event <= DRAGON_CHANNEL_POLLFULL || event == DRAGON_CHANNEL_POLLBARRIER_WAIT ? (dragonULInt)event : number;
+    if (code == 0 && event == DRAGON_CHANNEL_POLLBARRIER_WAIT && number == 1)
+        return DRAGON_BARRIER_READY_TO_RELEASE;
     return umbra_dragon_code(code, DRAGON_INVALID_VALUE);
 }
 

@@ -151,6 +151,8 @@ static inline dragonError_t umbra_dragon_code(int code, dragonError_t full)
         return DRAGON_MEMORY_ERRNO;
     case UMBRA_EBROKEN:
         return DRAGON_BARRIER_BROKEN;
+    case UMBRA_ENOTREADY:
+        return DRAGON_BARRIER_WAIT_TRY_AGAIN;
     case UMBRA_EINUSE:
         return DRAGON_INVALID_OPERATION;
     case UMBRA_EDAMAGED:

@@ -59,6 +59,7 @@ impl From<Error> for Failure {
             Error::WrongKind => Code::WrongKind,
             Error::BarrierBroken => Code::Broken,
             Error::BarrierTryAgain => Code::NotReady,
+            Error::BarrierMixed => Code::InUse,
             Error::VersionMismatch(_) => Code::Version,
             Error::Damaged => Code::Damaged,
             Error::Reference(reference) => return reference.into(),

@@ -6,9 +6,8 @@ mod gateways;
 
 use std::thread;
 use std::time::{Duration, Instant};
-
-use umbra::channel::{self, Attributes as ChannelAttributes, Channel, Timeout, WaitMode};
-use umbra::gateway::{Error, Gateways, RemoteChannel, RemotePool};
+use umbra::channel::{self, Attributes as ChannelAttributes, Channel, Event, Timeout, WaitMode};
+use umbra::gateway::{Error, Gateways, RemoteBarrier, RemoteChannel, RemotePool};
 use umbra::link::Address;
 use umbra::pool::{self, Attributes, Pool};
 use umbra::sys::host;
@@ -45,9 +44,14 @@ fn another_process() {
     let gateways = gateways(&Address::Tcp(address.parse().unwrap()));
     let (what, reference) = told.split_once(' ').unwrap();
     let bytes = umbra::reference::from_text(reference).unwrap();
-    if what == "barrier" {
+    if let "barrier" | "counted" = what {
         let remote = RemoteChannel::attach(&bytes, &gateways, LONG).unwrap();
         let mut barrier = remote.barrier(LONG).unwrap();
+        if what == "counted" {
+            assert_eq!(barrier.count_in(NOW), Ok(false));
+            ready("is counted");
+            return thread::sleep(Duration::from_secs(600));
+        }
         ready("waits");
         panic!("{:?}", barrier.wait(Timeout::Never));
     }
@@ -279,4 +283,68 @@ fn parties_of_two_hosts_meet_at_a_barrier() {
         assert_eq!(waiting.join().unwrap(), broken);
         assert!(killed.elapsed() < Duration::from_secs(10), "{:?}", killed.elapsed());
     });
+}
+
+#[test]
+fn parties_of_two_hosts_meet_in_two_steps() {
+    const ROUNDS: u64 = 50;
+    let (_server, address) = serve();
+    let gateways = gateways(&address);
+    let channel = Channel::create(&ChannelAttributes { capacity: 3, ..ChannelAttributes::default() }).unwrap();
+    let far = RemoteChannel::attach(&channel.reference().unwrap(), &gateways, LONG).unwrap();
+    let barrier = channel.barrier().unwrap();
+    let told = || {
+        let mut number = [0; 8];
+        channel.receiver(WaitMode::Idle).unwrap().receive(&mut number, LONG).unwrap();
+        u64::from_le_bytes(number)
+    };
+    let mut barriers = [0; 2].map(|_| far.barrier(LONG).unwrap());
+    let sum: u64 = thread::scope(|scope| {
+        let round = |party: &mut RemoteBarrier| {
+            if party.count_in(LONG).unwrap() {
+                party.release(LONG).unwrap();
+            }
+            party.number(LONG).unwrap().unwrap()
+        };
+        let parties =
+            barriers.each_mut().map(|party| scope.spawn(move || (0..ROUNDS).map(|_| round(party)).sum::<u64>()));
+        let here = |_| {
+            if barrier.count_in(WaitMode::Idle, LONG).unwrap() {
+                barrier.release(LONG).unwrap();
+            }
+            told()
+        };
+        let here: u64 = (0..ROUNDS).map(here).sum();
+        here + parties.map(|party| party.join().unwrap()).iter().sum::<u64>()
+    });
+    assert_eq!(sum, ROUNDS * 3, "0, 1 and 2 in each");
+    // The same by polls, and what they refuse.
+    fn refused<T>(error: channel::Error) -> Result<T, Error> {
+        Err(Error::Channel(error))
+    }
+    assert_eq!((far.poll(Event::BarrierWait, NOW), barriers[0].count_in(NOW)), (Ok(0), Ok(false)));
+    assert_eq!(barriers[1].wait(LONG), refused(channel::Error::BarrierMixed));
+    assert_eq!(
+        (far.poll(Event::BarrierWait, NOW), far.poll(Event::BarrierWait, NOW)),
+        (Ok(1), refused(channel::Error::BarrierTryAgain))
+    );
+    assert_eq!((far.poll(Event::BarrierRelease, NOW), told(), barriers[0].number(NOW)), (Ok(11), 0, Ok(Some(1))));
+    // One message is not taken: who waits for it no longer breaks the barrier.
+    let late = barriers[1].count_in(Timeout::After(Duration::from_millis(80)));
+    assert_eq!((late, barrier.is_broken()), (refused(channel::Error::Timeout), true));
+    assert_eq!((far.poll(Event::Reset, NOW), channel.count()), (Ok(7), Ok(0)));
+    // A client that was counted dies; also one that was released and had not received its number.
+    let reference = umbra::reference::to_text(&channel.reference().unwrap());
+    for releases in [false, true] {
+        let (mut client, _) = Another::start_ready(&format!("{} counted {reference}", text(&address)));
+        assert_eq!((barriers[0].count_in(NOW), releases && barriers[1].count_in(NOW).unwrap()), (Ok(false), releases));
+        let killed = Instant::now();
+        if releases {
+            barrier.release(NOW).unwrap();
+        }
+        client.kill();
+        until("a broken barrier", || barrier.is_broken());
+        assert!(killed.elapsed() < Duration::from_secs(10), "{:?}", killed.elapsed());
+        far.poll(Event::Reset, NOW).unwrap();
+    }
 }

@@ -225,6 +225,12 @@ fn a73_a_program_in_the_words_of_dragon_runs_over_its_header() {
 }
 
 #[test]
+fn a43_parties_in_the_words_of_dragon_meet_in_two_steps() {
+    // As the next one.
+    runs_watched("dragon_barrier", &["1000"], &["20"], false);
+}
+
+#[test]
 fn processes_in_the_words_of_dragon_attach_as_often_as_they_like() {
     // Who attaches asks who lives, by pidfd_open, which valgrind does not know.
     runs_watched("dragon_attach", &["200"], &["20"], false);

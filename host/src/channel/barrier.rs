@@ -1,11 +1,30 @@
-//! A barrier for as many parties as the channel has capacity for.
+//! A barrier for as many parties as the channel has capacity for, in one call or in two steps.
 //!
-//! One word: round (32 bits), whether the last round was broken, whether this one is, and parties counted. Each party
-//! notes its round in its own record first, so that one who dies while it is counted breaks the round instead of
-//! holding the others for ever.
+//! The word is that of [`umbra_core::barrier`]. Each party notes its round in its own record, so that one who dies while it is
+//! counted breaks the round instead of holding the others for ever. In two steps a party is counted in, which returns at once,
+//! and receives from the channel what the last one, or whoever broke the round, hands out: one message of eight bytes, the
+//! number in little-endian order. So the channel carries nothing else meanwhile, and a round begins when it is empty.
+//!
+//! ```
+//! use umbra::channel::{Attributes, Channel, Error, Timeout, WaitMode};
+//! let channel = Channel::create(&Attributes { capacity: 2, ..Attributes::default() })?;
+//! let barrier = channel.barrier()?;
+//! assert!(!barrier.count_in(WaitMode::Idle, Timeout::Never)?);
+//! assert!(barrier.count_in(WaitMode::Idle, Timeout::Never)?, "the last one");
+//! barrier.release(Timeout::Never)?;
+//! let receiver = channel.receiver(WaitMode::Idle)?;
+//! for number in 0_u64..2 {
+//!     let mut told = [0; 8];
+//!     receiver.receive(&mut told, Timeout::Never)?;
+//!     assert_eq!(u64::from_le_bytes(told), number);
+//! }
+//! # Ok::<(), Error>(())
+//! ```
 
-use umbra_core::atomic::{AtomicU64, Ordering};
-use umbra_core::time::Lapse;
+use umbra_core::atomic::Ordering;
+use umbra_core::barrier::{Glance, NotReleased, Rounds};
+use umbra_core::channel::{Header, Patience, Port};
+use umbra_core::time::{Lapse, Time};
 
 use super::error::Error;
 use super::layout::{Pocket, State, View};
@@ -13,48 +32,52 @@ use super::wait::{Timeout, WaitMode, Watch};
 use super::{Channel, Kind};
 use crate::sys::clock;
 
-const ROUND: u32 = 32;
-const LAST_BROKEN: u64 = 1 << 31;
-const BROKEN: u64 = 1 << 30;
-const COUNT: u64 = BROKEN - 1;
-
 /// The barrier of a channel.
 #[derive(Debug)]
 pub struct Barrier<'a> {
     watch: Watch<'a>,
     view: View<'a>,
-    parties: u64,
+    rounds: Rounds<'a>,
 }
 
-const fn round(word: u64) -> u64 {
-    word >> ROUND
+fn rounds<'a>(view: &View<'a>) -> Rounds<'a> {
+    Rounds::new(view.state(State::Barrier), view.messages.queue().shape().capacity)
 }
 
-/// The word of the round after this one.
-const fn next(word: u64, broken: bool) -> u64 {
-    (round(word) + 1) << ROUND | if broken { LAST_BROKEN } else { 0 }
-}
-
-/// Changes the word as `new` says, unless that says `None`; the word before.
-fn change(word: &AtomicU64, new: impl Fn(u64) -> Option<u64>) -> Result<u64, u64> {
-    word.fetch_update(Ordering::AcqRel, Ordering::Acquire, new)
-}
-
-/// Takes a note back, unless another thread of the process, which is in the next round by now, has written its own over it.
-fn withdraw(noted: &AtomicU64, note: u64) {
-    let _ = noted.compare_exchange(note, 0, Ordering::Relaxed, Ordering::Relaxed);
-}
-
-/// Breaks the round that this member is counted for, or was about to be.
+/// Breaks what a member that will not run again leaves incomplete.
 pub(super) fn forsaken(view: &View<'_>, number: u16) {
     let Some(noted) = view.pocket(number, Pocket::Barrier) else { return };
-    let noted = noted.load(Ordering::Relaxed);
-    let _ = change(view.state(State::Barrier), |word| (noted == round(word) + 1).then_some(word | BROKEN));
+    rounds(view).forsake(noted.load(Ordering::Relaxed), number, view.messages.queue().is_empty());
+}
+
+/// A member leaves in order.
+pub(super) fn leave(view: &View<'_>, number: u16) {
+    if let Some(noted) = view.pocket(number, Pocket::Barrier) {
+        rounds(view).leave(noted);
+    }
+}
+
+/// Hands out what parties of a broken round are owed, unless somebody does. What there is no room for stays owed; whoever waits
+/// at the channel comes here again.
+pub(super) fn settle(view: &View<'_>) {
+    let rounds = rounds(view);
+    // Who takes a place has none yet.
+    if view.pocket(view.me, Pocket::Barrier).is_some() && rounds.settle(view.me) {
+        hand_out(view, &rounds, Time::ZERO);
+        view.event().notify(&Watch::new(*view));
+    }
+}
+
+/// As the one who was made to hand out; whether nothing broke the round.
+fn hand_out(view: &View<'_>, rounds: &Rounds<'_>, deadline: Time) -> bool {
+    let port = Port::new(view.messages, view.me, Watch::new(*view));
+    let patience = Patience { spins: 0, deadline };
+    rounds.hand_out(|number| port.send(Header::default(), &number.to_le_bytes(), patience).is_ok())
 }
 
 /// Parties that came and wait.
 pub(super) fn waiting_at(view: &View<'_>) -> u32 {
-    (view.state(State::Barrier).load(Ordering::Relaxed) & COUNT) as u32
+    rounds(view).glance().came()
 }
 
 impl Channel {
@@ -67,18 +90,31 @@ impl Channel {
         if view.kind() != Kind::Messages {
             return Err(Error::WrongKind);
         }
-        let parties = u64::from(view.messages.queue().shape().capacity);
-        Ok(Barrier { watch: Watch::new(view), view, parties })
+        Ok(Barrier { watch: Watch::new(view), rounds: rounds(&view), view })
     }
 }
 
 impl Barrier<'_> {
-    fn word(&self) -> &AtomicU64 {
-        self.view.state(State::Barrier)
-    }
-
     fn tell(&self) {
         self.view.event().notify(&self.watch);
+    }
+
+    /// Hands out what is owed, and tells those who wait.
+    fn broke(&self) {
+        settle(&self.view);
+        self.tell();
+    }
+
+    /// Why a party of this form cannot come now, if it cannot.
+    fn refusal(&self, seen: Glance, in_steps: bool) -> Option<Error> {
+        if self.view.messages.queue().is_destroyed() {
+            return Some(Error::Destroyed);
+        }
+        if seen.is_broken() {
+            settle(&self.view);
+            return Some(Error::BarrierBroken);
+        }
+        seen.is_other_form(in_steps).then_some(Error::BarrierMixed)
     }
 
     /// Waits until all parties have come; the number of those who came before.
@@ -86,7 +122,7 @@ impl Barrier<'_> {
     /// # Errors
     /// [`Error::BarrierBroken`] for all until a [`reset`](Self::reset), if a party gave up, timed out or died; the one
     /// whose time is over gets [`Error::Timeout`]. [`Error::BarrierTryAgain`] if there is one try and others are still to
-    /// come; then nothing changed. One wait a process at a time.
+    /// come; then nothing changed. [`Error::BarrierMixed`] if parties come in two steps. One wait a process at a time.
     pub fn wait(&self, mode: WaitMode, timeout: Timeout) -> Result<u32, Error> {
         self.wait_while(mode, timeout, Lapse(u64::MAX), || true)
     }
@@ -102,27 +138,18 @@ impl Barrier<'_> {
     ) -> Result<u32, Error> {
         let deadline = timeout.deadline();
         let noted = self.view.pocket(self.view.me, Pocket::Barrier).ok_or(Error::Damaged)?;
-        let mut came = self.word().load(Ordering::Acquire);
+        let mut came = self.rounds.glance();
         loop {
-            if self.view.messages.queue().is_destroyed() {
-                return Err(Error::Destroyed);
+            if let Some(error) = self.refusal(came, false) {
+                return Err(error);
             }
-            let last = (came & COUNT) + 1 >= self.parties;
-            if came & BROKEN != 0 {
-                return Err(Error::BarrierBroken);
-            }
-            if !last && timeout == Timeout::Now {
+            if !self.rounds.is_last(came) && timeout == Timeout::Now {
                 return Err(Error::BarrierTryAgain);
             }
-            // Before it is counted: whoever finds this one dead breaks the round, which cannot be completed without it.
-            let note = round(came) + 1;
-            noted.store(note, Ordering::Relaxed);
-            let new = if last { next(came, false) } else { came + 1 };
-            match self.word().compare_exchange(came, new, Ordering::AcqRel, Ordering::Acquire) {
-                Ok(_) => break,
+            match self.rounds.meet(came, noted) {
+                Ok(()) => break,
                 Err(now) => came = now,
             }
-            withdraw(noted, note);
         }
         // Those who wait for the last one must hear of it before he looks himself.
         self.tell();
@@ -132,60 +159,138 @@ impl Barrier<'_> {
             let until = deadline.min(clock::now() + every);
             waited = self.view.event().wait(&self.watch, patience.spins, until, || self.outcome(came));
         }
-        let result = waited.unwrap_or_else(|| {
-            // Who leaves breaks it for all, unless it is complete by now.
-            let broke = change(self.word(), |word| (round(word) == round(came)).then_some(word | BROKEN));
-            match broke {
-                Ok(before) if before & BROKEN == 0 => Err(Error::Timeout),
-                Ok(_) => Err(Error::BarrierBroken),
-                Err(_) => self.outcome(came).unwrap_or(Err(Error::Timeout)),
+        // Who leaves breaks it for all, unless it is complete by now.
+        let result = waited.or_else(|| self.rounds.give_up(came).map(whole)).unwrap_or(Err(Error::Timeout));
+        self.rounds.part(came, noted);
+        self.tell();
+        result.map(|()| came.came())
+    }
+
+    /// How the round of this party ended, if it did.
+    fn outcome(&self, came: Glance) -> Option<Result<(), Error>> {
+        let outcome = self.rounds.outcome(came).map(whole);
+        if self.view.messages.queue().is_destroyed() { Some(Err(Error::Destroyed)) } else { outcome }
+    }
+
+    /// The first of two steps: counts this party in, and returns; whether it is the last one, who has to
+    /// [`release`](Self::release) the others. Then it receives a message from the channel: its number among the parties in eight
+    /// bytes, or all ones if the barrier was broken. Waits while parties of the round before have not received theirs.
+    ///
+    /// # Errors
+    /// [`Error::BarrierBroken`] until a [`reset`](Self::reset), if somebody aborted it, gave up, or died before he received his
+    /// message; [`Error::BarrierTryAgain`] if there is one try, and the round before is not over; [`Error::Timeout`] if it was
+    /// not over in time, which breaks the barrier; [`Error::BarrierMixed`] if parties wait in one call; [`Error::Destroyed`].
+    pub fn count_in(&self, mode: WaitMode, timeout: Timeout) -> Result<bool, Error> {
+        self.count_in_while(mode, timeout, Lapse(u64::MAX), || true)
+    }
+
+    /// As [`count_in`](Self::count_in), but asks now and then whether there is somebody to wait for; if not, it is as if the time
+    /// were over.
+    pub(crate) fn count_in_while(
+        &self,
+        mode: WaitMode,
+        timeout: Timeout,
+        every: Lapse,
+        mut is_wanted: impl FnMut() -> bool,
+    ) -> Result<bool, Error> {
+        let deadline = timeout.deadline();
+        let noted = self.view.pocket(self.view.me, Pocket::Barrier).ok_or(Error::Damaged)?;
+        let (patience, _counted) = self.watch.patience(mode, deadline);
+        loop {
+            let seen = self.rounds.glance();
+            if let Some(error) = self.refusal(seen, true) {
+                return Err(error);
             }
+            if !self.is_last_under_way(seen) {
+                if let Ok(is_last) = self.rounds.count_in(seen, noted) {
+                    return Ok(is_last);
+                }
+            } else if timeout == Timeout::Now {
+                return Err(Error::BarrierTryAgain);
+            } else if clock::now() < deadline && is_wanted() {
+                let queue = self.view.messages.queue();
+                let changes = if self.rounds.is_releasing(seen) { self.view.event() } else { queue.taken() };
+                let until = deadline.min(clock::now() + every);
+                changes.wait(&self.watch, patience.spins, until, || {
+                    let now = self.rounds.glance();
+                    (now != seen || !self.is_last_under_way(now) || queue.is_destroyed()).then_some(())
+                });
+            } else if self.rounds.abort_if(seen) {
+                self.broke();
+                return Err(Error::Timeout);
+            }
+        }
+    }
+
+    /// Whether a round of two steps has all its parties and not all of them received their message.
+    fn is_last_under_way(&self, seen: Glance) -> bool {
+        self.rounds.is_releasing(seen) || seen.came() == 0 && !self.view.messages.queue().is_empty()
+    }
+
+    /// The second of two steps, of the party that was counted last: sends each party its message.
+    ///
+    /// # Errors
+    /// [`Error::BarrierBroken`] if it is, was broken meanwhile, or not all parties have come, which breaks it;
+    /// [`Error::BarrierTryAgain`] if somebody else does so at this moment; [`Error::Timeout`] if other messages took the room and
+    /// nobody received them in time, which breaks it; [`Error::Destroyed`].
+    pub fn release(&self, timeout: Timeout) -> Result<(), Error> {
+        let queue = self.view.messages.queue();
+        if queue.is_destroyed() {
+            return Err(Error::Destroyed);
+        }
+        let deadline = timeout.deadline();
+        let released = self.rounds.begin_release(self.view.me).map_err(|why| match why {
+            NotReleased::InProgress => Error::BarrierTryAgain,
+            _ => Error::BarrierBroken,
         });
-        withdraw(noted, round(came) + 1);
-        self.tell();
-        result.map(|()| (came & COUNT) as u32)
-    }
-
-    /// How the round of this word ended, if it did.
-    fn outcome(&self, came: u64) -> Option<Result<(), Error>> {
-        let now = self.word().load(Ordering::Acquire);
-        if self.view.messages.queue().is_destroyed() {
-            return Some(Err(Error::Destroyed));
-        }
-        match round(now).wrapping_sub(round(came)) {
-            0 if now & BROKEN == 0 => None,
-            1 if now & LAST_BROKEN == 0 => Some(Ok(())),
-            _ => Some(Err(Error::BarrierBroken)),
+        let whole = released.map(|()| hand_out(&self.view, &self.rounds, deadline)).inspect_err(|_| self.broke())?;
+        self.broke();
+        match whole {
+            true => Ok(()),
+            false if queue.is_destroyed() => Err(Error::Destroyed),
+            false if clock::now() >= deadline && queue.is_full() => Err(Error::Timeout),
+            false => Err(Error::BarrierBroken),
         }
     }
 
-    /// Breaks it: who waits, and who comes later, gets [`Error::BarrierBroken`].
+    /// Breaks it: who waits, and who comes later, gets [`Error::BarrierBroken`]; who was counted in receives all ones.
     pub fn abort(&self) {
-        self.word().fetch_or(BROKEN, Ordering::AcqRel);
-        self.tell();
+        self.rounds.abort();
+        self.broke();
     }
 
-    /// Makes it whole again, for a new round.
+    /// Makes it whole again, for a new round. Messages that were sent to its parties stay, and are to be received before that;
+    /// [`Event::Reset`](super::Event::Reset) removes them first. If somebody hands them out at this moment, he makes it whole.
     pub fn reset(&self) {
-        let _ = change(self.word(), |word| Some(next(word, true)));
-        self.tell();
+        self.rounds.reset();
+        self.broke();
+    }
+
+    /// As whoever finds this member dead: a party that was counted in through this process and is gone.
+    pub(crate) fn forsake(&self) {
+        forsaken(&self.view, self.view.me);
+        self.broke();
     }
 
     /// Whether it is broken.
     #[must_use]
     pub fn is_broken(&self) -> bool {
-        self.word().load(Ordering::Relaxed) & BROKEN != 0
+        self.rounds.glance().is_broken()
     }
 
     /// Parties that came and wait.
     #[must_use]
     pub fn waiting(&self) -> u32 {
-        waiting_at(&self.view)
+        self.rounds.glance().came()
     }
 
     /// Parties that it is for.
     #[must_use]
-    pub const fn parties(&self) -> u32 {
-        self.parties as u32
+    pub fn parties(&self) -> u32 {
+        self.view.messages.queue().shape().capacity
     }
+}
+
+const fn whole(is_whole: bool) -> Result<(), Error> {
+    if is_whole { Ok(()) } else { Err(Error::BarrierBroken) }
 }

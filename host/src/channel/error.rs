@@ -83,9 +83,12 @@ pub enum Error {
     /// The barrier is broken until it is reset.
     #[error("barrier is broken: a party gave up, timed out or died; reset it")]
     BarrierBroken,
-    /// One try, and others are still to come; this party was not counted.
-    #[error("barrier is not complete: wait for the others")]
+    /// One try, and others are still to come, or to take what they were released by; this party was not counted.
+    #[error("barrier is not complete, or its last round not over: wait for the others")]
     BarrierTryAgain,
+    /// Parties of the barrier's other form are in the round.
+    #[error("barrier: parties that wait in one call and parties in two steps cannot meet in one round")]
+    BarrierMixed,
     /// A bounded semaphore is at its bound, or a count at 2^64 - 1.
     #[error("semaphore is at its bound")]
     SemaphoreFull,
@@ -145,7 +148,7 @@ impl Error {
             | Error::UnknownEvent(_)
             | Error::WrongKind
             | Error::NotChannel(_) => "INVALID_ARGUMENT",
-            Error::Lent | Error::Pooled => "INVALID_OPERATION",
+            Error::Lent | Error::Pooled | Error::BarrierMixed => "INVALID_OPERATION",
             Error::Pool(error) => error.code(),
             Error::SetTooLarge { .. } => "CHANNEL_EVENT_CAPACITY_EXCEEDED",
             Error::BarrierBroken => "BARRIER_BROKEN",

@@ -14,7 +14,7 @@ use super::wait::{Shared, Spinning};
 use super::{Attributes, Kind};
 use crate::sys::futex::Futex;
 
-pub(super) const VERSION: u64 = 1;
+pub(super) const VERSION: u64 = 2;
 const FORMAT: Format = Format { magic: u64::from_le_bytes(*b"umbrachn"), version: VERSION };
 
 /// Words of the header.
@@ -44,7 +44,7 @@ pub(super) enum Pocket {
     Spinners,
     /// Receives that wait.
     Receiving,
-    /// The round of the barrier for which it is counted, plus one.
+    /// The round of the barrier for which it is counted, as [`umbra_core::barrier`] notes it.
     Barrier,
 }
 
@@ -196,7 +196,9 @@ impl Shared for View<'_> {
         self.frame.patrolled()
     }
     fn bury_dead(&self) -> usize {
-        self.frame.bury_dead(self.me, |member| self.give_back(member))
+        let buried = self.frame.bury_dead(self.me, |member| self.give_back(member));
+        barrier::settle(self);
+        buried
     }
 }
 

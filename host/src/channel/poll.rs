@@ -23,12 +23,17 @@ pub enum Event {
     Full = 5,
     /// How many messages wait.
     Size = 6,
-    /// Removes all messages, and makes the barrier whole.
+    /// Removes all messages, also those that parties of the barrier did not receive yet, and makes the barrier whole.
     Reset = 7,
     /// How many messages there can be.
     Capacity = 8,
+    /// Counts a party in at the barrier, the [first of two steps](super::Barrier::count_in): 1 for the last one, who has to
+    /// release it, or else 0.
+    BarrierWait = 9,
     /// Breaks the barrier.
     BarrierAbort = 10,
+    /// Releases the parties of the barrier, the [second step](super::Barrier::release).
+    BarrierRelease = 11,
     /// Whether the barrier is broken.
     BarrierIsBroken = 12,
     /// How many wait at the barrier.
@@ -46,7 +51,7 @@ pub enum Event {
 }
 
 impl Event {
-    const ALL: [Event; 16] = [
+    const ALL: [Event; 18] = [
         Event::In,
         Event::Out,
         Event::InOut,
@@ -55,7 +60,9 @@ impl Event {
         Event::Size,
         Event::Reset,
         Event::Capacity,
+        Event::BarrierWait,
         Event::BarrierAbort,
+        Event::BarrierRelease,
         Event::BarrierIsBroken,
         Event::BarrierWaiters,
         Event::BlockedReceivers,
@@ -93,7 +100,7 @@ impl Channel {
     ///
     /// # Errors
     /// [`Error::Timeout`] if it did not hold in time, also for one try; [`Error::WrongKind`] for events of a semaphore on
-    /// another channel and the reverse; [`Error::Destroyed`].
+    /// another channel and the reverse; those of the [barrier](super::Barrier); [`Error::Destroyed`].
     pub fn poll(&self, event: Event, mode: WaitMode, timeout: Timeout) -> Result<u64, Error> {
         let number = event as u64;
         match event {
@@ -117,6 +124,8 @@ impl Channel {
             Event::BlockedReceivers => return Ok(view.pockets(Pocket::Receiving)),
             Event::BarrierIsBroken => return Ok(self.barrier()?.is_broken().into()),
             Event::BarrierWaiters => return Ok(self.barrier()?.waiting().into()),
+            Event::BarrierWait => return Ok(self.barrier()?.count_in(mode, timeout)?.into()),
+            Event::BarrierRelease => self.barrier()?.release(timeout)?,
             Event::BarrierAbort => self.barrier()?.abort(),
             Event::Reset => {
                 let receiver = self.receiver(WaitMode::Idle)?;

@@ -7,6 +7,7 @@ use std::convert::Infallible;
 use umbra_core::atomic::{AtomicU64, Ordering};
 use umbra_core::crew::Member;
 
+use super::barrier;
 use super::error::Error;
 use super::identity;
 use super::layout::View;
@@ -62,6 +63,7 @@ impl Seat {
             && let Some(member) = view.frame.crew.member(seen as u16)
             && member.generation == (seen >> 16) as u32
         {
+            barrier::leave(view, member.number);
             leave(view, member);
         }
     }

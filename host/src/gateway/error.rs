@@ -110,7 +110,7 @@ pub(super) fn system(error: &std::io::Error) -> Error {
 }
 
 /// Reasons that are a number between gateways and their clients, and an error of channels at either end.
-const PLAIN: [(u16, channel::Error); 12] = [
+const PLAIN: [(u16, channel::Error); 13] = [
     (1, channel::Error::Empty),
     (2, channel::Error::Full),
     (3, channel::Error::Timeout),
@@ -123,6 +123,7 @@ const PLAIN: [(u16, channel::Error); 12] = [
     (10, channel::Error::Damaged),
     (11, channel::Error::UnknownMemory),
     (12, channel::Error::NoPool),
+    (13, channel::Error::BarrierMixed),
 ];
 const MESSAGE_TOO_LARGE: u16 = 32;
 const PAD_TOO_SMALL: u16 = 33;

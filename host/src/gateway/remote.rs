@@ -1,5 +1,6 @@
 //! A channel of another host, as a client uses it.
 
+use umbra_core::barrier::BROKEN_NUMBER;
 use umbra_core::gateway::{Answer, MESSAGE_MAX, Request, Take};
 use umbra_core::reference::Object;
 use umbra_core::time::Time;
@@ -161,13 +162,7 @@ impl RemoteChannel {
     /// [`Error::Channel`] with what the channel says; [`Error::Lost`], [`Error::Silent`], [`Error::Busy`].
     pub fn poll(&self, event: Event, timeout: Timeout) -> Result<u64, Error> {
         let deadline = timeout.deadline();
-        self.lines.by_one(deadline, |line| {
-            let request = Request::Poll { patience: patience(timeout, deadline), event: event as i32 };
-            line.call(&request, deadline, |answer| match answer {
-                Answer::Done(number) => Some(number),
-                _ => None,
-            })
-        })
+        self.lines.by_one(deadline, |line| poll(line, event, (timeout, deadline)))
     }
 
     /// How many messages wait.
@@ -209,6 +204,14 @@ fn send(line: &mut Line, bytes: &[u8], hints: u64, (timeout, deadline): (Timeout
     line.call(&Request::Send { patience: patience(timeout, deadline), hints, bytes }, deadline, done)
 }
 
+fn poll(line: &mut Line, event: Event, (timeout, deadline): (Timeout, Time)) -> Result<u64, Error> {
+    let request = Request::Poll { patience: patience(timeout, deadline), event: event as i32 };
+    line.call(&request, deadline, |answer| match answer {
+        Answer::Done(number) => Some(number),
+        _ => None,
+    })
+}
+
 /// A party at the barrier of a channel of another host.
 pub struct RemoteBarrier {
     line: Line,
@@ -222,6 +225,32 @@ impl RemoteBarrier {
     /// broken, unless it was complete.
     pub fn wait(&mut self, timeout: Timeout) -> Result<u32, Error> {
         meet(&mut self.line, (timeout, timeout.deadline()))
+    }
+
+    /// The first of [two steps](crate::channel::Barrier::count_in): whether this party is the last one.
+    ///
+    /// # Errors
+    /// As for [`wait`](Self::wait).
+    pub fn count_in(&mut self, timeout: Timeout) -> Result<bool, Error> {
+        Ok(poll(&mut self.line, Event::BarrierWait, (timeout, timeout.deadline()))? != 0)
+    }
+
+    /// The second one, of the party that was counted last.
+    ///
+    /// # Errors
+    /// As for [`wait`](Self::wait).
+    pub fn release(&mut self, timeout: Timeout) -> Result<(), Error> {
+        poll(&mut self.line, Event::BarrierRelease, (timeout, timeout.deadline())).map(|_| ())
+    }
+
+    /// Receives the number of this party, when it was released; `None` if the barrier was broken.
+    ///
+    /// # Errors
+    /// [`Error::Channel`] with what a receiver at hand gets; otherwise as for [`wait`](Self::wait).
+    pub fn number(&mut self, timeout: Timeout) -> Result<Option<u64>, Error> {
+        let mut told = [0; size_of::<u64>()];
+        take(&mut self.line, Take::Receive, &mut told, (timeout, timeout.deadline()))?;
+        Ok(Some(u64::from_le_bytes(told)).filter(|&number| number != BROKEN_NUMBER))
     }
 }
 

@@ -17,7 +17,9 @@ use super::error::{Error, refusal, system};
 use super::lend::lend;
 use super::line;
 use super::under_way::UnderWay;
-use crate::channel::{self, Channel, Event, Message, Receiver, ReturnMode, SendOptions, Sender, Timeout, WaitMode};
+use crate::channel::{
+    self, Barrier, Channel, Event, Message, Receiver, ReturnMode, SendOptions, Sender, Timeout, WaitMode,
+};
 use crate::driver::{self, Driver, LinkId, now};
 use crate::link::Side;
 use crate::secret::Secret;
@@ -188,9 +190,14 @@ pub(super) fn serve(
     };
     let returns = if on_receipt { ReturnMode::Received } else { ReturnMode::Deposited };
     let options = SendOptions { client, returns, mode: WaitMode::Idle };
-    let mut served = Handle { channel: &channel, options, id: handle, line };
+    let mut served = Handle { channel: &channel, options, id: handle, is_counted: false, line };
     // The client's end is the usual one.
     let _ = served.open(token).and_then(|()| served.run());
+    if served.is_counted
+        && let Ok(barrier) = channel.barrier()
+    {
+        barrier.forsake();
+    }
     Ok(())
 }
 
@@ -199,6 +206,8 @@ struct Handle<'c> {
     channel: &'c Channel,
     options: SendOptions,
     id: [u64; 2],
+    /// Whether the client was counted in at the barrier, and received nothing since.
+    is_counted: bool,
     line: Served,
 }
 
@@ -240,11 +249,13 @@ impl Handle<'_> {
                     Ok(receiver) => {
                         pad.resize((room as usize).min(MESSAGE_MAX), 0);
                         let taken = self.take(receiver, patience, take, &mut pad)?;
+                        self.is_counted &= taken.is_err() || take == Take::Peek;
                         taken.map(|message| answered(message, take, &pad))
                     }
                     Err(error) => Err(error.clone()),
                 },
                 Request::Poll { patience, event } => match Event::try_from(event) {
+                    Ok(Event::BarrierWait) => self.count_in(patience)?.map(|is_last| Answer::Done(is_last.into())),
                     Ok(event) => {
                         let channel = self.channel;
                         let polled = |timeout| channel.poll(event, WaitMode::Idle, timeout);
@@ -283,15 +294,33 @@ impl Handle<'_> {
 
     /// Waits at the barrier as long as the client is there; a client that goes breaks it.
     fn meet(&mut self, patience: Patience) -> Result<Result<u32, channel::Error>, Over> {
-        let (timeout, mut is_over) = (line::timeout(patience), false);
-        let line = &mut self.line;
-        let came = self.channel.barrier().and_then(|barrier| {
-            barrier.wait_while(WaitMode::Idle, timeout, SLICE, || {
-                is_over = line.look().is_err();
-                !is_over
-            })
-        });
-        if is_over { Err(Over) } else { Ok(came) }
+        let timeout = line::timeout(patience);
+        self.wanted(|barrier, is_wanted| barrier.wait_while(WaitMode::Idle, timeout, SLICE, is_wanted))
+    }
+
+    /// Counts the client in at the barrier; one that goes before he received what he was counted in for breaks it.
+    fn count_in(&mut self, patience: Patience) -> Result<Result<bool, channel::Error>, Over> {
+        let timeout = line::timeout(patience);
+        // Also if the client goes meanwhile.
+        let was_counted = std::mem::replace(&mut self.is_counted, true);
+        let counted =
+            self.wanted(|barrier, is_wanted| barrier.count_in_while(WaitMode::Idle, timeout, SLICE, is_wanted))?;
+        self.is_counted = was_counted || counted.is_ok();
+        Ok(counted)
+    }
+
+    /// Does something at the barrier that asks now and then whether the client is there.
+    fn wanted<T>(
+        &mut self,
+        act: impl FnOnce(Barrier<'_>, &mut dyn FnMut() -> bool) -> Result<T, channel::Error>,
+    ) -> Result<Result<T, channel::Error>, Over> {
+        let (line, mut is_over) = (&mut self.line, false);
+        let mut is_wanted = || {
+            is_over = line.look().is_err();
+            !is_over
+        };
+        let done = self.channel.barrier().and_then(|barrier| act(barrier, &mut is_wanted));
+        if is_over { Err(Over) } else { Ok(done) }
     }
 
     fn take(
