@@ -191,6 +191,23 @@ fn a_conversation_that_broke_is_over_at_both_ends_before_the_next_call() {
     }
 }
 
+#[test]
+fn a_receive_that_broke_before_its_conversation_began_takes_none_after_the_next_call() {
+    let (_server, address) = serve();
+    let way = Way::to(&address);
+    let adapter = Adapter::create(&stream::Attributes::of(Mode::Nominal), []).unwrap();
+    let remote = RemoteStreams::attach(&adapter.reference().unwrap(), &gateways(&way.address), LONG).unwrap();
+    way.broken(|| remote.receive(&ReceiveOptions::default(), LONG).map(drop));
+    assert_eq!(remote.poll(), Ok(false));
+    let mut here = adapter.send(&stream::SendOptions::default(), LONG).unwrap();
+    here.send(b"for somebody who listens", 0, LONG).unwrap();
+    thread::sleep(A_WHILE);
+    assert_eq!(
+        remote.receive(&ReceiveOptions::default(), NOW).unwrap().receive(LONG).unwrap().bytes,
+        b"for somebody who listens"
+    );
+}
+
 /// Why it is not done any more.
 fn until_refused(mut act: impl FnMut() -> Result<(), stream::Error>) -> stream::Error {
     (0..1000).find_map(|_| act().err()).unwrap()

@@ -54,6 +54,7 @@
 //! *Cost*: one pass over the fields.
 
 mod answer;
+pub mod client;
 mod pool;
 mod request;
 

@@ -1,13 +1,15 @@
 //! One line to a gateway, as the handle that it belongs to uses it.
 
+use std::convert::Infallible;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use umbra_core::codec::Short;
 use umbra_core::error::Status;
+use umbra_core::gateway::client::{self, Client, Do, Failure, Say};
 use umbra_core::gateway::{Answer, CHANNEL, End, MESSAGE_MAX, Patience, PoolRequest, Request};
 use umbra_core::peer::Incarnation;
-use umbra_core::time::{Lapse, Time};
+use umbra_core::time::Time;
 use umbra_core::wire::{BODY_MAX, Frame, Token};
 
 use super::error::{Error, refused, system};
@@ -16,9 +18,6 @@ use crate::channel::Timeout;
 use crate::driver::{Driver, Event, Limits, LinkId, now};
 use crate::link::{Close, Identity, Party};
 use crate::secret::{self, Secret};
-
-/// How long after the deadline of a request its answer may still come.
-pub(super) const GRACE: Lapse = Lapse::from_secs(2);
 
 /// Who this end is, or another.
 pub(super) fn identity() -> Result<Identity, Error> {
@@ -92,10 +91,24 @@ impl Doubts {
     }
 }
 
+impl client::Doubts for Doubts {
+    fn first(&self) -> Option<u64> {
+        self.lock().first().copied()
+    }
+    fn add(&mut self, life: u64) {
+        self.lock().push(life);
+    }
+    fn settled(&mut self, life: u64) {
+        self.lock().retain(|&doubt| doubt != life);
+    }
+}
+
 /// A line that is open.
 struct Up {
     driver: Driver,
     link: LinkId,
+    /// When it was to be made.
+    deadline: Time,
 }
 
 /// A line, or what one is made of when it is used.
@@ -104,9 +117,8 @@ pub(super) struct Line {
     host: u64,
     reference: Vec<u8>,
     opening: Opening,
+    client: Client<Doubts>,
     up: Option<Up>,
-    doubts: Doubts,
-    token: u64,
     buffer: Vec<u8>,
     answer: Vec<u8>,
 }
@@ -114,50 +126,24 @@ pub(super) struct Line {
 impl Line {
     /// One of the handle whose the doubts are.
     pub(super) fn new(gateways: &Gateways, host: u64, reference: &[u8], opening: Opening, doubts: Doubts) -> Line {
-        let (buffer, answer) = (vec![0; BODY_MAX], Vec::new());
         Line {
             gateways: gateways.clone(),
             host,
             reference: reference.to_vec(),
             opening,
+            client: Client::new(doubts, opening.ends_with_its_line()),
             up: None,
-            doubts,
-            token: 0,
-            buffer,
-            answer,
+            buffer: vec![0; BODY_MAX],
+            answer: Vec::new(),
         }
     }
 
     /// Makes the line.
     pub(super) fn open<T>(&mut self, timeout: Timeout, read: impl FnOnce(Answer<'_>) -> Option<T>) -> Result<T, Error> {
-        let deadline = match timeout {
-            // A line takes some time.
-            Timeout::Now => now() + GRACE,
-            timeout => timeout.deadline(),
-        };
-        let mut driver = driver(self.gateways.secret())?;
-        let (address, host) = (self.gateways.address(self.host)?, self.host);
-        let not_sent = |why| Error::NotSent { host, why };
-        let link = driver.dial(address, Party::Tool, deadline).map_err(not_sent)?;
-        loop {
-            driver.wait(deadline + GRACE).map_err(|error| system(&error))?;
-            match driver.next(&mut self.answer) {
-                Some(Event::Up { .. }) => break,
-                Some(Event::Gone { why: Close::HandshakeTimeout, .. }) if now() >= deadline => {
-                    return Err(crate::channel::Error::Timeout.into());
-                }
-                Some(Event::Gone { why, .. }) => return Err(Error::Lost { host, why }),
-                _ if now() >= deadline + GRACE => return Err(Error::Silent(host)),
-                _ => {}
-            }
-        }
-        self.up = Some(Up { driver, link });
-        self.settle(deadline).inspect_err(|_| self.up = None)?;
-        let reference = std::mem::take(&mut self.reference);
-        let request = self.opening.request(patience(timeout, deadline), &reference);
-        let answer = self.ask(&request, deadline, read);
-        self.reference = reference;
-        answer.inspect_err(|_| self.up = None)
+        let deadline = timeout.deadline();
+        self.client.open(deadline, now());
+        self.carry_out(None, (timeout, deadline), Close::Local)?;
+        self.read(read)
     }
 
     /// Asks, and waits for the answer; a line that breaks is made anew at the next call, and what the call that broke asked
@@ -169,66 +155,106 @@ impl Line {
         read: impl FnOnce(Answer<'_>) -> Option<T>,
     ) -> Result<T, Error> {
         // A line that broke while nobody asked lost nothing.
-        let life = self.life();
-        let broken = self.up.as_mut().map_or(Some(Close::Local), |up| broken(&mut up.driver, &mut self.answer));
-        if let Some(why) = broken {
+        let why = self.up.as_mut().and_then(|up| broken(&mut up.driver, &mut self.answer));
+        if why.is_some() {
+            self.client.on_gone();
             self.up = None;
-            if self.opening.ends_with_its_line() {
-                // The gateway may believe in this end for a while.
-                self.doubts.lock().extend(life);
-                return Err(Error::Lost { host: self.host, why });
-            }
-            let left = deadline.since(now());
-            let timeout = if deadline == Time::NEVER { Timeout::Never } else { Duration::from_nanos(left.0).into() };
-            self.open(timeout, |_| Some(()))?;
         }
-        self.settle(deadline)?;
-        let life = self.life();
-        let asked = self.ask(request, deadline, read);
-        if matches!(asked, Err(Error::Lost { .. } | Error::Silent(_) | Error::System(_))) {
-            self.doubts.lock().extend(life);
-        }
-        asked
+        self.client.ask(deadline, now());
+        self.carry_out(Some(request), (Timeout::Now, deadline), why.unwrap_or(Close::Local))?;
+        self.read(read)
     }
 
-    /// The life of this end of the line that is open.
-    fn life(&self) -> Option<u64> {
-        self.up.as_ref().map(|up| up.driver.identity().incarnation.0)
-    }
-
-    /// Has the gateway end what broken lines of the handle may still have under way.
-    fn settle(&mut self, deadline: Time) -> Result<(), Error> {
-        loop {
-            let Some(&life) = self.doubts.lock().first() else { return Ok(()) };
-            self.ask(&Request::Cut { life }, deadline, done)?;
-            self.doubts.lock().retain(|&doubt| doubt != life);
-        }
-    }
-
-    fn ask<T>(
+    /// Does what the client says until the call is over; if that ends well, its answer is here. A line that is opened is
+    /// waited for by this timeout; one that was lost before the call was so for this reason.
+    fn carry_out(
         &mut self,
-        request: &Request<'_>,
-        deadline: Time,
-        read: impl FnOnce(Answer<'_>) -> Option<T>,
-    ) -> Result<T, Error> {
+        request: Option<&Request<'_>>,
+        (timeout, deadline): (Timeout, Time),
+        why: Close,
+    ) -> Result<(), Error> {
         let host = self.host;
-        let len = request.write(&mut self.buffer).map_err(|Short| too_large(request))?;
-        let body = self.buffer.get(..len).unwrap_or_default();
-        self.token += 1;
-        let (asked, until) = (Token(self.token), deadline.max(now()) + GRACE);
-        let Some(Up { driver, link }) = &mut self.up else { return Err(Error::Lost { host, why: Close::Local }) };
-        let frame = Frame::Call { op: CHANNEL, token: asked, body };
-        let outcome = match driver.send(*link, &frame, Vec::new()) {
-            Err(why) => Err(Error::NotSent { host, why }),
-            Ok(()) => await_answer(driver, &mut self.answer, asked, (host, until)),
-        };
-        if let Err(error) = outcome {
-            // What comes over this line later would be taken for the next answer.
-            self.up = None;
-            return Err(error);
+        let mut why = Error::Lost { host, why };
+        loop {
+            match self.client.next(now()) {
+                Do::Dial(deadline) => match self.dial(deadline) {
+                    Ok(up) => self.up = Some(up),
+                    Err(error) => {
+                        why = error;
+                        self.client.on_unsaid();
+                    }
+                },
+                Do::Say(token, what) => {
+                    let opens = || self.opening.request(patience(timeout, deadline), &self.reference);
+                    let request = match (what, request) {
+                        (Say::Cut(life), _) => &Request::Cut { life },
+                        (Say::Asked, Some(request)) => request,
+                        _ => &opens(),
+                    };
+                    if let Err(error) = say(self.up.as_mut(), host, (token, request), &mut self.buffer) {
+                        why = error;
+                        self.client.on_unsaid();
+                    }
+                }
+                Do::Wait(until) => {
+                    if let Err(error) = self.hear(until) {
+                        why = error;
+                        self.client.on_gone();
+                    }
+                }
+                Do::End(Ok(())) => return Ok(()),
+                Do::End(Err(failure)) => {
+                    self.up = None;
+                    return Err(match failure {
+                        Failure::Silent => Error::Silent(host),
+                        Failure::Refused => self.read(|_| None::<Infallible>).err().unwrap_or(why),
+                        Failure::Lost | Failure::Unsaid => why,
+                    });
+                }
+            }
         }
+    }
+
+    fn dial(&self, deadline: Time) -> Result<Up, Error> {
+        let mut driver = driver(self.gateways.secret())?;
+        let (address, host) = (self.gateways.address(self.host)?, self.host);
+        let not_sent = |why| Error::NotSent { host, why };
+        let link = driver.dial(address, Party::Tool, deadline).map_err(not_sent)?;
+        Ok(Up { driver, link, deadline })
+    }
+
+    /// Waits until something happens, and tells the client. The error with which the line ended, if it did.
+    fn hear(&mut self, until: Time) -> Result<(), Error> {
+        let (host, Some(up)) = (self.host, &mut self.up) else { return Ok(()) };
+        let event = match up.driver.next(&mut self.answer) {
+            None => {
+                up.driver.wait(until).map_err(|error| system(&error))?;
+                up.driver.next(&mut self.answer)
+            }
+            event => event,
+        };
+        match event {
+            Some(Event::Up { .. }) => self.client.on_up(up.driver.identity().incarnation.0),
+            Some(Event::Frame { .. }) => {
+                if let Ok(Frame::Done { token, status, body, .. }) = Frame::parse(&self.answer) {
+                    let is_granted =
+                        status == Status::Ok && !matches!(Answer::parse(body), Ok(Answer::Refused { .. }) | Err(_));
+                    self.client.on_answer(token, is_granted);
+                }
+            }
+            Some(Event::Gone { why: Close::HandshakeTimeout, .. }) if now() >= up.deadline => {
+                return Err(crate::channel::Error::Timeout.into());
+            }
+            Some(Event::Gone { why, .. }) => return Err(Error::Lost { host, why }),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// What the last answer says.
+    fn read<T>(&mut self, read: impl FnOnce(Answer<'_>) -> Option<T>) -> Result<T, Error> {
+        let host = self.host;
         let Ok(Frame::Done { body, status: Status::Ok, .. }) = Frame::parse(&self.answer) else {
-            self.up = None;
             return Err(Error::Refused { host, code: "FAILURE" });
         };
         match Answer::parse(body)? {
@@ -236,6 +262,19 @@ impl Line {
             answer => read(answer).ok_or(Error::Answer(umbra_core::gateway::ParseError::Nonsense)),
         }
     }
+}
+
+fn say(
+    up: Option<&mut Up>,
+    host: u64,
+    (token, request): (Token, &Request<'_>),
+    buffer: &mut [u8],
+) -> Result<(), Error> {
+    let Some(Up { driver, link, .. }) = up else { return Err(Error::Lost { host, why: Close::Local }) };
+    let len = request.write(buffer).map_err(|Short| too_large(request))?;
+    let body = buffer.get(..len).unwrap_or_default();
+    let sent = driver.send(*link, &Frame::Call { op: CHANNEL, token, body }, Vec::new());
+    sent.map_err(|why| Error::NotSent { host, why })
 }
 
 fn too_large(request: &Request<'_>) -> Error {
@@ -254,26 +293,6 @@ fn broken(driver: &mut Driver, frame: &mut Vec<u8>) -> Option<Close> {
     match driver.next(frame) {
         Some(Event::Gone { why, .. }) => Some(why),
         _ => None,
-    }
-}
-
-/// Waits until `answer` is the frame that answers.
-fn await_answer(
-    driver: &mut Driver,
-    answer: &mut Vec<u8>,
-    asked: Token,
-    (host, until): (u64, Time),
-) -> Result<(), Error> {
-    loop {
-        match driver.next(answer) {
-            Some(Event::Frame { .. }) if Frame::parse(answer).is_ok_and(|frame| frame.token() == asked) => {
-                return Ok(());
-            }
-            Some(Event::Gone { why, .. }) => return Err(Error::Lost { host, why }),
-            Some(_) => {}
-            None if now() >= until => return Err(Error::Silent(host)),
-            None => driver.wait(until).map_err(|error| system(&error))?,
-        }
     }
 }
 

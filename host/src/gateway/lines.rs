@@ -6,11 +6,12 @@
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use umbra_core::gateway::client::GRACE;
 use umbra_core::gateway::{Answer, Request};
 use umbra_core::time::Time;
 
 use super::error::Error;
-use super::line::{Doubts, GRACE, Line, Opening};
+use super::line::{Doubts, Line, Opening};
 use super::registry::Gateways;
 use crate::driver::now;
 

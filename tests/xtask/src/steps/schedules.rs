@@ -1,4 +1,4 @@
-//! Random schedules of the bootstrap, very many of them.
+//! Random schedules of the bootstrap, and of clients of a gateway, very many of them.
 //!
 //! The tests of the workspace run a few; here there are enough to meet what is rare. A seed that breaks a rule is named
 //! and repeats alone with `UMBRA_SEED`.
@@ -9,7 +9,7 @@ use crate::step::{Bench, Failure, Verdict};
 use crate::steps::tests::PROFILE;
 
 /// The tests, and how many schedules each of them runs: about a minute of two cores.
-const TESTS: [(&str, u64); 2] = [("group_schedules", 100_000), ("sim_random", 20_000)];
+const TESTS: [(&str, u64); 3] = [("group_schedules", 100_000), ("sim_random", 20_000), ("gateway_schedules", 20_000)];
 
 /// Runs them all on all cores, and believes only what they say that they have run.
 pub(super) fn check(bench: &Bench<'_>) -> Result<Verdict, Failure> {
