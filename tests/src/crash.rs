@@ -8,6 +8,7 @@ pub mod cache;
 pub mod channel;
 pub mod heap;
 pub mod memory;
+pub mod reads;
 pub mod stream;
 
 use std::thread;

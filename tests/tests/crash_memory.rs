@@ -1,12 +1,9 @@
 //! kill -9 and stop of the processes that own or serve memory, while reads of it are in flight.
-//!
-//! The other process of each test is this program again, told by its environment what to be.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 use std::collections::VecDeque;
-use std::fs::OpenOptions;
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -15,7 +12,7 @@ use umbra::access::source::Sources;
 use umbra::driver::now;
 use umbra::shm::{CELL, FrameLane};
 use umbra::sys::process::{Process, ProcessId};
-use umbra::sys::segment::{Mapping, Segment};
+use umbra::sys::segment::Segment;
 use umbra_core::access::message::{EXPORT, EXPORT_MAX, Export};
 use umbra_core::access::read::{Bytes, Get, Landing, Piece, Place, ReadError, Reader, Server, Waiting};
 use umbra_core::access::serve::{Action as Serving, Asker, Copy, Job, Reply, STEP, Serve};
@@ -30,19 +27,8 @@ use umbra_core::slots::Slot;
 use umbra_core::ticket::{Locator, Ticket};
 use umbra_core::time::{Lapse, Time};
 use umbra_core::wire::{Frame, Token};
-use umbra_tests::memory_server::{MemoryServer, SERVICE, rank};
-
-const MEMORY: usize = 4 << 20;
-const SLOT: usize = 1 << 20;
-const SLOTS: u32 = 4;
-const BASE: u64 = 0x5000_0000;
-/// Far beyond anything that a loaded machine needs; only a hang lasts longer.
-const HANG: Duration = Duration::from_secs(60);
-const ROLE: &str = "UMBRA_TEST_MEMORY_ROLE";
-
-fn pattern(at: usize) -> u8 {
-    (at * 7 + (at >> 9)) as u8
-}
+use umbra_tests::crash::reads::{BASE, FRAMES, HANG, MEMORY, NEWS, OWNER, SERVER, SLOT, SLOTS, pattern};
+use umbra_tests::memory_server::{SERVICE, rank};
 
 /// The other process: killed and reaped however the test ends. It finds what is shared with it at the descriptors of
 /// this one, so they stay open as long.
@@ -53,14 +39,9 @@ struct Other {
 
 impl Other {
     fn start(role: &str, shared: Vec<OwnedFd>) -> Other {
-        let numbers: Vec<String> = shared.iter().map(|fd| fd.as_raw_fd().to_string()).collect();
-        let role = format!("{role} {} {}", std::process::id(), numbers.join(" "));
-        let child = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "the_other_process", "--include-ignored", "--nocapture"])
-            .env(ROLE, role)
-            .stdout(Stdio::null())
-            .spawn()
-            .unwrap();
+        let paths = shared.iter().map(|fd| format!("/proc/{}/fd/{}", std::process::id(), fd.as_raw_fd()));
+        let mut command = Command::new(env!("CARGO_BIN_EXE_memory-child"));
+        let child = command.arg(role).args(paths).spawn().unwrap();
         Other { child, _shared: shared }
     }
 
@@ -87,39 +68,6 @@ impl Drop for Other {
         // Both fail only if it has been waited for.
         let _ = self.child.kill();
         let _ = self.child.wait();
-    }
-}
-
-#[test]
-#[ignore = "the other process of the tests here; does nothing by itself"]
-fn the_other_process() {
-    let Ok(role) = std::env::var(ROLE) else { return };
-    let mut words = role.split(' ');
-    let (role, parent) = (words.next().unwrap(), words.next().unwrap().to_owned());
-    let mut open = move || -> OwnedFd {
-        let path = format!("/proc/{parent}/fd/{}", words.next().unwrap());
-        OpenOptions::new().read(true).write(true).open(path).unwrap().into()
-    };
-    let news = Segment::attach(open(), Mapping::ReadWrite, 4096).unwrap();
-    match role {
-        "owner" => {
-            let heap: Vec<u8> = (0..MEMORY).map(pattern).collect();
-            news.word(0).unwrap().store(std::hint::black_box(&heap).as_ptr() as u64, Ordering::Release);
-            thread::sleep(HANG);
-        }
-        "server" => {
-            let memory = open();
-            let landing = Segment::attach(open(), Mapping::ReadWrite, SLOT * SLOTS as usize).unwrap();
-            let lane = FrameLane::attach(open(), 16).unwrap();
-            let mut server = MemoryServer::new(memory, BASE, MEMORY as u64, landing, SLOTS, lane);
-            news.word(0).unwrap().store(1, Ordering::Release);
-            // Whoever outlives its parent would serve for ever.
-            let parent = Process::open(ProcessId::of(std::os::unix::process::parent_id()).unwrap()).unwrap();
-            while parent.is_alive() {
-                server.step();
-            }
-        }
-        other => panic!("no role {other}"),
     }
 }
 
@@ -150,8 +98,8 @@ fn get(tag: u64, base: u64, len: usize, deadline: Time) -> Get {
 
 #[test]
 fn kill_9_of_the_owner_with_reads_in_flight_is_owner_gone() {
-    let news = Segment::create("news", 4096).unwrap();
-    let mut owner = Other::start("owner", vec![news.share().unwrap()]);
+    let news = Segment::create("news", NEWS).unwrap();
+    let mut owner = Other::start(OWNER, vec![news.share().unwrap()]);
     let heap = wait_for(&news);
     let id = ProcessId::of(owner.child.id()).unwrap();
 
@@ -255,13 +203,13 @@ struct Served {
 
 impl Served {
     fn start() -> Served {
-        let news = Segment::create("news", 4096).unwrap();
+        let news = Segment::create("news", NEWS).unwrap();
         let memory = Segment::create("memory", MEMORY).unwrap();
         memory.write(0, &(0..MEMORY).map(pattern).collect::<Vec<u8>>()).unwrap();
         let landing = Segment::create("landing", SLOT * SLOTS as usize).unwrap();
-        let lane = FrameLane::create(16).unwrap();
+        let lane = FrameLane::create(FRAMES).unwrap();
         let segments = [&news, &memory, &landing].map(|segment| segment.share().unwrap());
-        let other = Other::start("server", segments.into_iter().chain([lane.share().unwrap()]).collect());
+        let other = Other::start(SERVER, segments.into_iter().chain([lane.share().unwrap()]).collect());
         wait_for(&news);
         let process = Process::open(ProcessId::of(other.child.id()).unwrap()).unwrap();
         let reader = asking(Landing::Segment { slots: SLOTS, slot_bytes: SLOT as u64 });
