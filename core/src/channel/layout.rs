@@ -133,10 +133,7 @@ impl<'a> Queue<'a> {
     /// # Errors
     /// [`AttachError`].
     pub fn attach(words: &'a [AtomicU64]) -> Result<Self, AttachError> {
-        // ORDERING: pairs with the store in `create`.
-        if words.len() < HEADER || words[0].load(Ordering::Acquire) != MAGIC {
-            return Err(AttachError::NotChannel);
-        }
+        is_one(words)?;
         let stated = |at: usize| u32::try_from(words[at].load(Ordering::Relaxed)).unwrap_or(u32::MAX);
         let capacity = stated(CAPACITY);
         let spares = stated(SLOTS).saturating_sub(capacity);
@@ -144,6 +141,15 @@ impl<'a> Queue<'a> {
         Ok(Self::over(fit(words, &plan)?, plan))
     }
 
+    /// The same, for whoever knows its plan.
+    #[cfg(not(loom))]
+    #[inline]
+    pub(super) fn attach_as(words: &'a [AtomicU64], plan: Plan) -> Result<Self, AttachError> {
+        is_one(words)?;
+        Ok(Self::over(fit(words, &plan)?, plan))
+    }
+
+    #[inline]
     fn over(words: &'a [AtomicU64], plan: Plan) -> Self {
         let (front, slots) = words.split_at(plan.slots_at);
         let (front, cells) = front.split_at(plan.cells_at);
@@ -169,6 +175,14 @@ impl<'a> Queue<'a> {
     }
 }
 
+#[inline]
+fn is_one(words: &[AtomicU64]) -> Result<(), AttachError> {
+    // ORDERING: pairs with the store in `create`.
+    let is_one = words.len() >= HEADER && words[0].load(Ordering::Acquire) == MAGIC;
+    is_one.then_some(()).ok_or(AttachError::NotChannel)
+}
+
+#[inline]
 fn fit<'a>(words: &'a [AtomicU64], plan: &Plan) -> Result<&'a [AtomicU64], AttachError> {
     words.get(..plan.words).ok_or(AttachError::TooSmall { words: words.len(), needed: plan.words })
 }

@@ -76,7 +76,8 @@ impl<'a> Messages<'a> {
         Self::over(memory, Queue::attach)
     }
 
-    fn over(
+    #[inline]
+    pub(super) fn over(
         memory: BytesMut<'a>,
         queue: impl FnOnce(&'a [AtomicU64]) -> Result<Queue<'a>, AttachError>,
     ) -> Result<Self, AttachError> {

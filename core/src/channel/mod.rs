@@ -49,8 +49,10 @@
 //! Source: the mailbox of this crate, with blocks of any size, any capacity and any number of processes.
 
 mod error;
+// Needs the bytes of messages, as others below.
+#[cfg(not(loom))]
+mod form;
 mod layout;
-// Needs the bytes of messages, as the next one.
 #[cfg(not(loom))]
 mod lost;
 // Bytes that both sides map, beside which loom's atomics cannot lie.
@@ -64,6 +66,8 @@ mod slots;
 mod word;
 
 pub use error::{AttachError, ReceiveError, SendError, ShapeError};
+#[cfg(not(loom))]
+pub use form::Form;
 pub use layout::Shape;
 #[cfg(not(loom))]
 pub use message::{Header, Loan, Messages, Peeked, Received, Taken, Unsent};

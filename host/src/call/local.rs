@@ -308,6 +308,9 @@ impl Local<'_> {
 impl Member {
     /// Gives up what functions have begun that are run no more, and begins what there is a place for; whether anything changed.
     pub(super) fn tend(&mut self) -> bool {
+        if self.within.is_empty() {
+            return false;
+        }
         let (machine, mut changed) = (&mut self.machine, false);
         let over = |within: &mut Within| !machine.is_pending(within.outer);
         let over: Vec<Within> = self.within.extract_if(.., over).collect();

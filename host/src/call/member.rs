@@ -302,16 +302,16 @@ impl Member {
             if at >= end {
                 return false;
             }
-            if !worked {
-                self.sleep(end);
+            if !worked || self.only_waits() {
+                self.sleep(at, end);
             }
         }
     }
 
     /// Does what is to be done, without waiting; whether there was anything.
     pub fn turn(&mut self) -> bool {
-        let mut worked = self.receive(self.node, BATCH);
         let at = now();
+        let mut worked = self.receive(self.node, BATCH, at);
         if self.machine.deadline().is_some_and(|due| due <= at) {
             self.machine.on_time(at);
         }

@@ -39,8 +39,8 @@ impl Member {
         members.iter().copied().find(|&node| self.peers.present(node) == Life(0))
     }
 
-    /// Takes messages out of the inbox of a seat of ours, at most so many; whether there were any.
-    pub(super) fn receive(&mut self, seat: Node, most: usize) -> bool {
+    /// Takes messages out of the inbox of a seat of ours, at most so many, at the time that is `at`; whether there were any.
+    pub(super) fn receive(&mut self, seat: Node, most: usize, at: Time) -> bool {
         let station = Arc::clone(&self.station);
         let Ok(inbox) = station.inbox(seat) else { return false };
         let port = Port::new(inbox, station.number(self.node, self.machine.config().life), Futex);
@@ -63,7 +63,7 @@ impl Member {
             }
             let Some(message) = self.pad.get(..len) else { continue };
             let is_taken = match (&self.outgoing, self.peers.ends(&header)) {
-                (_, Some((from, to))) => self.machine.on_message(from, to, message, now()).is_ok(),
+                (_, Some((from, to))) => self.machine.on_message(from, to, message, at).is_ok(),
                 (Some(outgoing), None) if is_for_elsewhere(&station, &header) => outgoing.message(&header, message),
                 _ => continue,
             };
@@ -98,6 +98,9 @@ impl Member {
 
     /// Sends what had no room before, in its order; whether anything went.
     pub(super) fn flush(&mut self) -> bool {
+        if self.outbox.is_empty() {
+            return false;
+        }
         let (mut full, mut refused) = (Vec::new(), Vec::new());
         let mut outbox = std::mem::take(&mut self.outbox);
         let (before, door) = (outbox.len(), self.door());
@@ -133,13 +136,13 @@ impl Member {
             // Who had not seen yet that a seat is ours has sent to the inbox of that seat.
             for seat in shape.here() {
                 if seat != self.node && self.peers.is_own(seat) {
-                    self.receive(seat, most);
+                    self.receive(seat, most, now());
                 }
             }
             if changed.is_empty() {
                 return;
             }
-            self.receive(self.node, most);
+            self.receive(self.node, most, now());
             if self.held.is_some() {
                 // The machine has to be polled before it takes the rest.
                 let (outbox, peers) = (&mut self.outbox, &self.peers);

@@ -17,6 +17,11 @@ pub(super) const SEAT_BITS: u32 = 10;
 /// Members on all hosts.
 const ALL_MAX: u32 = 1 << 14;
 
+/// So many words, and the rest of their last line.
+pub(super) const fn in_lines(words: usize) -> usize {
+    words.next_multiple_of(LINE)
+}
+
 /// How many members meet, and how much an inbox holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Shape {
@@ -121,7 +126,7 @@ impl Shape {
     }
 
     pub(super) fn inbox_words(self) -> Result<usize, ShapeError> {
-        Ok(self.inbox().words()?.next_multiple_of(LINE))
+        Ok(in_lines(self.inbox().words()?))
     }
 
     pub(super) const fn seats_at(self) -> usize {

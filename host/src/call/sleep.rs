@@ -51,25 +51,34 @@ impl Member {
         self.sleeps
     }
 
-    /// Waits for a message, until something is due and at most until `end`.
-    pub(super) fn sleep(&mut self, end: Time) {
+    /// Whether nothing but a message, or the time, can give a member something to do that has just had its turn.
+    pub(super) fn only_waits(&self) -> bool {
+        self.held.is_none() && self.outbox.is_empty() && self.within.is_empty()
+    }
+
+    /// Waits for a message, until something is due and at most until `end`. It is `at`.
+    pub(super) fn sleep(&mut self, mut at: Time, end: Time) {
         let Ok(inbox) = self.station.inbox(self.node) else { return };
         let until = [end, self.look_at, self.probe_at, self.machine.deadline().unwrap_or(Time::NEVER)];
         let mut until = until.into_iter().min().unwrap_or(end);
         if !self.outbox.is_empty() || self.held.is_some() || self.within.iter().any(Within::wishes) {
-            until = until.min(now() + PROBE);
+            until = until.min(at + PROBE);
         }
         let rings = || self.bell.as_ref().is_some_and(|bell| bell.load(Ordering::Acquire) != 0);
         let look = || (!inbox.queue().is_empty() || rings()).then_some(());
-        // Whoever sleeps is woken late: first whoever shares this processor has his turn.
-        for _ in 0..self.crowd.spins(SPINS) {
+        // Whoever sleeps is woken late: first whoever shares this processor has his turn. What came since the last look goes first.
+        let spins = self.crowd.spins(SPINS);
+        for _ in 0..spins.max(1) {
             if look().is_some() {
                 return;
             }
             spin_hint();
         }
+        if spins > 0 {
+            at = now();
+        }
         for _ in 0..YIELDS {
-            self.crowd.give_way();
+            at = self.crowd.give_way(at);
             if look().is_some() {
                 return;
             }

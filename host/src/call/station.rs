@@ -18,10 +18,10 @@ use std::time::SystemTime;
 use umbra_core::atomic::{AtomicU64, Ordering};
 use umbra_core::cell::BytesMut;
 use umbra_core::chain::{Life, Node};
-use umbra_core::channel::{self, Messages, ShapeError};
+use umbra_core::channel::{self, Form, Messages, ShapeError};
 
 use super::offer::{OFFERS, Slot};
-use super::shape::{LINE, SEAT_BITS, Shape};
+use super::shape::{self, LINE, SEAT_BITS, Shape};
 use crate::sys::process::ProcessId;
 use crate::sys::segment::{Mapping, Segment, SegmentError};
 
@@ -63,6 +63,8 @@ pub enum StationError {
 pub struct Station {
     segment: Arc<Segment>,
     shape: Shape,
+    /// What all inboxes look like.
+    inbox: Form,
     first_life: Life,
 }
 
@@ -76,12 +78,10 @@ impl Station {
         // Whoever made this place before on this host, and died, may be remembered elsewhere.
         let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let first_life = Life(((since.as_nanos() * LIVES / 1_000_000_000) as u32).max(1));
-        let station = Station { segment: Arc::new(Segment::create(name, words * 8)?), shape, first_life };
+        let inbox = Form::of(shape.inbox()).map_err(StationError::Shape)?;
+        let station = Station { segment: Arc::new(Segment::create(name, words * 8)?), shape, inbox, first_life };
         for node in shape.here() {
-            let memory = station.segment.bytes_mut()?;
-            let (at, len) = station.inbox_at(node)?;
-            let part = memory.part(at * 8, len * 8).map_err(|_| StationError::NotStation)?;
-            Messages::create(part, shape.inbox()).map_err(StationError::Inbox)?;
+            Messages::create(station.memory_of(node)?, shape.inbox()).map_err(StationError::Inbox)?;
         }
         let (members, messages, bytes) = (shape.members.into(), shape.messages.into(), shape.message_bytes.into());
         let joined = [shape.first.into(), shape.all.into(), first_life.0.into()];
@@ -118,7 +118,8 @@ impl Station {
             return Err(StationError::NotStation);
         }
         let first_life = Life((stated(7)? as u32).max(1));
-        Ok(Station { segment: Arc::new(segment), shape, first_life })
+        let inbox = Form::of(shape.inbox()).map_err(StationError::Shape)?;
+        Ok(Station { segment: Arc::new(segment), shape, inbox, first_life })
     }
 
     /// A descriptor by which another process can [attach](Self::attach).
@@ -151,18 +152,18 @@ impl Station {
         at.map(|at| at as usize).ok_or(StationError::NoSeat(node))
     }
 
-    fn inbox_at(&self, node: Node) -> Result<(usize, usize), StationError> {
-        let at = self.at(node)?;
-        let len = self.shape.inbox_words().map_err(StationError::Shape)?;
-        Ok((self.shape.inboxes_at() + at * len, len))
+    /// The memory of the inbox of a member.
+    #[inline]
+    fn memory_of(&self, node: Node) -> Result<BytesMut<'_>, StationError> {
+        let len = shape::in_lines(self.inbox.words());
+        let at = self.shape.inboxes_at() + self.at(node)? * len;
+        self.segment.bytes_mut()?.part(at * 8, len * 8).map_err(|_| StationError::NotStation)
     }
 
     /// The inbox of a member.
+    #[inline]
     pub(super) fn inbox(&self, node: Node) -> Result<Messages<'_>, StationError> {
-        let (at, len) = self.inbox_at(node)?;
-        let memory = self.segment.bytes_mut()?;
-        let part = memory.part(at * 8, len * 8).map_err(|_| StationError::NotStation)?;
-        Messages::attach(part).map_err(StationError::Inbox)
+        Messages::attach_in(self.memory_of(node)?, &self.inbox).map_err(StationError::Inbox)
     }
 
     /// Where the table of offers of a member begins.

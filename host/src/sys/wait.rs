@@ -36,7 +36,7 @@ use std::time::Duration;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 use umbra_core::atomic::{AtomicU32, Ordering, fence, spin_hint};
-use umbra_core::time::Lapse;
+use umbra_core::time::{Lapse, Time};
 
 use super::clock::now;
 use super::segment::{Mapping, Segment, SegmentError};
@@ -130,13 +130,15 @@ impl Crowd {
         if self.is_there.get() { 0 } else { alone }
     }
 
-    /// Lets others have the processor first, if they want it.
+    /// Lets others have the processor first, if they want it. It is `before`; the time afterwards.
     ///
-    /// *Cost*: a `sched_yield`, and the clock twice.
-    pub fn give_way(&self) {
-        let before = now();
+    /// *Cost*: a `sched_yield`, and the clock.
+    #[must_use = "whoever gives way again saves a look at the clock"]
+    pub fn give_way(&self, before: Time) -> Time {
         std::thread::yield_now();
-        self.took(now().since(before));
+        let after = now();
+        self.took(after.since(before));
+        after
     }
 
     fn took(&self, lapse: Lapse) {
