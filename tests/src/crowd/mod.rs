@@ -7,6 +7,7 @@ pub mod member;
 pub mod room;
 pub mod script;
 pub mod trace;
+pub mod wire;
 
 use std::fs::File;
 use std::io::Read;
@@ -18,13 +19,14 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use umbra::call::{Failure, Reply, Shape, Station, WaitError};
-use umbra_core::chain::{Call, Caps, Data, Handle, Node, StartError};
+use umbra_core::chain::{Call, Caps, Config, Data, Handle, Node, StartError};
 use umbra_core::time::Lapse;
 
 pub use member::{HOLD, LONG, Making, RARE, SUM, Scripted, sum_over};
 pub use room::Room;
 pub use script::{Act, Script};
 pub use trace::{Trace, Traces, What};
+pub use wire::Wire;
 
 /// What members other than the test itself are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -142,9 +144,17 @@ impl Crowd {
     /// # Panics
     /// If they do not come.
     pub fn with(driver: Driver, shape: Shape, room: impl Fn(u32) -> Room) -> Crowd {
+        Crowd::beside(driver, shape, 0, room)
+    }
+
+    /// The same, with so many seats at the end that nobody takes: for a [`Wire`].
+    ///
+    /// # Panics
+    /// If they do not come.
+    pub fn beside(driver: Driver, shape: Shape, empty: u16, room: impl Fn(u32) -> Room) -> Crowd {
         let station = Station::create("a crowd", shape).expect("a meeting place");
         let (mut others, mut next) = (Vec::new(), 1);
-        while next < u32::from(shape.members) {
+        while next < u32::from(shape.members - empty) {
             let (node, room) = (Node(next), room(next));
             others.push((node, room, Some(Other::start(driver, &station, node, room))));
             next += 1 + u32::from(room.houses);
@@ -154,6 +164,12 @@ impl Crowd {
         // Requests wait in inboxes until their owners have come.
         crowd.settle();
         crowd
+    }
+
+    /// Plays a member whose seat is empty.
+    #[must_use]
+    pub fn wire(&self, node: u32, settings: impl FnOnce(Config) -> Config) -> Wire {
+        Wire::new(&self.station, Node(node), settings)
     }
 
     /// Everybody, the dead as well.
