@@ -8,6 +8,7 @@ use super::pack::{Place, Spread};
 use super::peer::{Arrived, Peer};
 use super::plan::Entry;
 use super::refuse::{ExchangeError, Refused};
+use super::unpack::Unpack;
 
 impl<P, E, C, B> Exchange<P, E, C, B>
 where
@@ -102,31 +103,14 @@ where
         }))
     }
 
-    /// Hands the channels from this peer to `strip`, in plan order, each with the place of its payload if it is live, until it
-    /// fails. The same as [`strips`](Self::strips), with less to do for each.
+    /// Walks the channels from this peer that have to be set: those of [`strips`](Self::strips), without looking at the ones that
+    /// came without a payload for a field that is absent.
     ///
     /// # Errors
-    /// [`ExchangeError::NotReceived`], and what `strip` returns.
-    #[inline]
-    pub fn each_strip<F: From<ExchangeError>>(
-        &self,
-        peer: usize,
-        mut strip: impl FnMut(&Entry, Option<Place>) -> Result<(), F>,
-    ) -> Result<(), F> {
-        let (entries, words, mut spread) = self.received(peer)?;
-        for (entries, &word) in entries.chunks(64).zip(words) {
-            let mut word = word;
-            for entry in entries {
-                if word & 1 == 0 {
-                    strip(entry, None)?;
-                } else {
-                    let place = spread.place(entry);
-                    strip(entry, Some(place))?;
-                }
-                word >>= 1;
-            }
-        }
-        Ok(())
+    /// [`ExchangeError::NotReceived`].
+    pub fn unpack(&self, peer: usize) -> Result<Unpack<'_>, ExchangeError> {
+        let (entries, words, spread) = self.received(peer)?;
+        Ok(Unpack::new(entries, words, spread))
     }
 
     /// The channels of a message that is all there, their bits, and where their payload begins.

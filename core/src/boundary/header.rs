@@ -77,14 +77,18 @@ pub const fn bitmap_bytes(channels: u32) -> usize {
 }
 
 /// The places of the bits that are set.
+#[inline]
 pub(super) fn ones(words: impl Iterator<Item = u64>) -> impl Iterator<Item = usize> {
-    words.enumerate().flat_map(|(nth, word)| {
-        let mut rest = word;
-        core::iter::from_fn(move || {
-            let at = rest.trailing_zeros() as usize;
-            rest &= rest.wrapping_sub(1);
-            (at < 64).then_some(nth * 64 + at)
-        })
+    let mut words = words.enumerate();
+    let (mut first, mut rest) = (0, 0u64);
+    core::iter::from_fn(move || {
+        while rest == 0 {
+            let (nth, word) = words.next()?;
+            (first, rest) = (nth * 64, word);
+        }
+        let at = rest.trailing_zeros() as usize;
+        rest &= rest - 1;
+        Some(first + at)
     })
 }
 

@@ -67,6 +67,7 @@ mod slot;
 mod state;
 mod strip;
 mod threshold;
+mod unpack;
 
 pub use channel::{Channel, Sent, Start};
 pub use class::Class;
@@ -84,3 +85,4 @@ pub use slot::{Header, Weak};
 pub use state::{NotMyChannel, Refusal, Role, State};
 pub use strip::{Element, Region, Shape, ShapeError};
 pub use threshold::{Sparse, ThresholdError};
+pub use unpack::Unpack;

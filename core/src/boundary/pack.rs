@@ -8,6 +8,7 @@ use super::header::{HEAD, Head, bitmap_bytes};
 use super::peer::Peer;
 use super::plan::Entry;
 use super::refuse::ExchangeError;
+use super::unpack::wanted;
 
 /// Where the payload of a strip lies.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -79,6 +80,8 @@ pub struct Pack<'a, P, E, C, B> {
     out: Range<usize>,
     first_word: usize,
     packed: usize,
+    /// A word of channels, and those of it that may have a payload, as [`nulls`](Self::nulls) was told.
+    asked: (usize, u64),
     live: u32,
 }
 
@@ -102,7 +105,17 @@ where
         let spread = Spread::new(to.room.saturating_sub(first as u32), first as u32);
         let (out, words) = (to.out.start as usize..to.out.end as usize, to.out_words());
         exchange.live.as_mut()[words.clone()].fill(0);
-        Ok(Pack { exchange, peer, head, spread, out, first_word: words.start, packed: 0, live: 0 })
+        Ok(Pack {
+            exchange,
+            peer,
+            head,
+            spread,
+            out,
+            first_word: words.start,
+            packed: 0,
+            asked: (usize::MAX, 0),
+            live: 0,
+        })
     }
 
     /// The slot that the message goes into.
@@ -156,14 +169,25 @@ where
     }
 
     /// Passes over channels for as long as this says that they have none: the same as [`null`](Self::null) of each, with less
-    /// to do for one. A channel of a dense field is not asked about.
+    /// to do for one. It is asked about up to 64 channels ahead, once about each, and not about those of dense fields.
     ///
     /// *Cost*: O(channels passed).
     #[inline]
     pub fn nulls(&mut self, mut is_null: impl FnMut(&Entry) -> bool) {
-        let rest = self.exchange.entries.as_ref().get(self.out.start + self.packed..self.out.end).unwrap_or(&[]);
-        let passed = rest.iter().position(|entry| entry.always || !is_null(entry));
-        self.packed += passed.unwrap_or(rest.len());
+        let entries = self.exchange.entries.as_ref().get(self.out.clone()).unwrap_or(&[]);
+        while let Some(rest) = entries.get(self.packed..).filter(|rest| !rest.is_empty()) {
+            let (word, passed) = (self.packed / 64, self.packed % 64);
+            let channels = &rest[..rest.len().min(64 - passed)];
+            if self.asked.0 != word {
+                self.asked = (word, wanted(channels, |entry| !is_null(entry)) << passed);
+            }
+            let may = self.asked.1 >> passed;
+            if may != 0 {
+                self.packed += may.trailing_zeros() as usize;
+                return;
+            }
+            self.packed += channels.len();
+        }
     }
 
     /// Finishes the message: its head is complete, and the channels are sending. The overflow, if there is any, lies at

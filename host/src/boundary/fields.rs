@@ -47,7 +47,8 @@ pub struct NoMemory {
 ///
 /// An array holds component after component; within a component x runs fastest, then y, then z, ghosts included.
 pub trait Fields {
-    /// The values of a field on a block; `None` if it is absent there.
+    /// The values of a field on a block; `None` if it is absent there. Each exchange asks for each channel, for many in a row
+    /// whether there are any: an answer without a branch is the fastest.
     fn values(&self, block: u32, field: u16) -> Option<&[f64]>;
     /// The same, to change them.
     fn values_mut(&mut self, block: u32, field: u16) -> Option<&mut [f64]>;

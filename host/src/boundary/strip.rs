@@ -148,18 +148,21 @@ impl<T: Transport> Boundary<T> {
         for nth in 0..peers {
             let peer = if reversed { peers - 1 - nth } else { nth };
             let from = self.machine.peers()[peer].rank();
-            self.machine.each_strip(peer, |entry, place| -> Result<(), BoundaryError> {
+            let mut channels = self.machine.unpack(peer)?;
+            while let Some((entry, place)) =
+                channels.next(|Entry { key, .. }| view.values(key.receiver, key.field).is_some())
+            {
                 // Receiving made the field present where something came.
-                let Some(values) = target(view, &self.strips, &self.fields, entry)? else { return Ok(()) };
+                let Some(values) = target(view, &self.strips, &self.fields, entry)? else { continue };
                 let Some(place) = place else {
                     self.fill(values, entry);
-                    return Ok(());
+                    continue;
                 };
                 let rows = self.strips.receive(entry.key.element);
-                Ok(unpack(values, rows, self.strips.cells, |behind, row| {
+                unpack(values, rows, self.strips.cells, |behind, row| {
                     self.transport.read(from, slot, place, behind, row)
-                })?)
-            })?;
+                })?;
+            }
             self.machine.release(peer)?;
             // The next message in this slot is of the exchange after the next one, and its sender knows the slot as it is
             // now from the message of the next.

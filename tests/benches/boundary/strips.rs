@@ -104,7 +104,7 @@ impl Strips {
                 let strip = self.sides * field + side;
                 let first = usize::from(!self.is_upper(sender, side)) * 3 * self.len;
                 let is = live(self.turn, sender, strip);
-                let value = if is { mark(self.turn, sender, strip) } else { 0.0 };
+                let value = f64::from(u8::from(is)) * mark(self.turn, sender, strip);
                 let right = if present { [array[first], array[first + self.len - 1]] == [value; 2] } else { !is };
                 assert!(right, "strip {strip} of exchange {}", self.turn);
             }
@@ -114,22 +114,19 @@ impl Strips {
 
 impl Fields for Strips {
     fn values(&self, _: u32, field: u16) -> Option<&[f64]> {
-        let field = usize::from(field);
-        if self.present[field] { Some(&self.arrays[field]) } else { None }
+        // In this order whether a field is there is asked without a branch.
+        let array = &*self.arrays[usize::from(field)];
+        self.present[usize::from(field)].then_some(array)
     }
 
     fn values_mut(&mut self, _: u32, field: u16) -> Option<&mut [f64]> {
-        let field = usize::from(field);
-        if self.present[field] { Some(&mut self.arrays[field]) } else { None }
+        let array = &mut *self.arrays[usize::from(field)];
+        self.present[usize::from(field)].then_some(array)
     }
 
     fn allocate(&mut self, _: u32, field: u16) -> Result<(), NoMemory> {
-        // The memory is there already; strips that nobody sets are never looked at.
-        let (field, len) = (usize::from(field), self.len);
-        self.present[field] = true;
-        for first in [0, 3 * len] {
-            (self.arrays[field][first], self.arrays[field][first + len - 1]) = (0.0, 0.0);
-        }
+        // The memory is there already; what lies in ghosts is set, and nothing else is looked at.
+        self.present[usize::from(field)] = true;
         Ok(())
     }
 }
