@@ -3,6 +3,7 @@
 #![allow(clippy::expect_used, reason = "this package is test code: an expectation that breaks is a finding")]
 
 pub mod agents;
+pub mod answer;
 pub mod bench;
 pub mod call;
 pub mod chain;

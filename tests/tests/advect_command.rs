@@ -5,6 +5,7 @@ use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
+use umbra_tests::answer::{self, figure, value};
 use umbra_tests::rig::{self, Scratch};
 
 fn umbra() -> Command {
@@ -19,21 +20,7 @@ fn run(arguments: &[&str]) -> Output {
 
 /// The object that a good run prints.
 fn good(arguments: &[&str]) -> String {
-    let output = run(&[&["--json", "--quiet"], arguments].concat());
-    let text = String::from_utf8(output.stdout.clone()).unwrap();
-    assert!(output.status.success(), "{arguments:?}: {} {text}", String::from_utf8_lossy(&output.stderr));
-    assert!(text.starts_with("{\"ok\":true,") && text.lines().count() == 1, "{text}");
-    text
-}
-
-/// What stands behind a name of the object, as text.
-fn value<'a>(object: &'a str, name: &str) -> &'a str {
-    let (_, rest) = object.split_once(&format!("\"{name}\":")).unwrap_or_else(|| panic!("no {name} in {object}"));
-    rest.split([',', '}']).next().unwrap()
-}
-
-fn figure(object: &str, name: &str) -> f64 {
-    value(object, name).parse().unwrap_or_else(|_| panic!("{name} is no number in {object}"))
+    answer::good(&run(&[&["--json", "--quiet"], arguments].concat()))
 }
 
 /// An agent that looks out for what comes; named, so that nothing is built when it is looked for.

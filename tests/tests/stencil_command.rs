@@ -12,6 +12,7 @@ use std::thread;
 use std::time::Duration;
 
 use rustix::fs::OFlags;
+use umbra_tests::answer::figure;
 use umbra_tests::rig::{self, Scratch};
 
 fn umbra() -> Command {
@@ -35,12 +36,6 @@ fn good(arguments: &[&str]) -> String {
     assert!(output.status.success(), "{arguments:?}: {} {text}", said(&output));
     assert!(text.starts_with("{\"ok\":true,") && text.contains("\"differing_points\":0"), "{arguments:?}: {text}");
     text
-}
-
-/// A number of the object.
-fn figure(object: &str, name: &str) -> f64 {
-    let (_, rest) = object.split_once(&format!("\"{name}\":")).unwrap_or_else(|| panic!("no {name} in {object}"));
-    rest.split([',', '}']).next().unwrap().parse().unwrap_or_else(|_| panic!("{name} is no number in {object}"))
 }
 
 /// An array file of 8-byte floating-point numbers, made here.

@@ -12,6 +12,7 @@ use umbra::session::SessionError;
 use umbra::stencil::field::{BrickFile, Bricks, Element, Field, Spread};
 use umbra::stencil::{LoadError, Source as _, Stop};
 use umbra_core::error::Status;
+use umbra_tests::answer::figure;
 use umbra_tests::rig::{self, Scratch, finish};
 
 fn umbra() -> Command {
@@ -58,12 +59,6 @@ fn bricks_in_the_memory_of_ranks_give_the_same_field_bit_for_bit() {
     }
 }
 
-/// A number of the object that a good run prints.
-fn figure(object: &str, name: &str) -> u64 {
-    let (_, rest) = object.split_once(&format!("\"{name}\":")).unwrap_or_else(|| panic!("no {name} in {object}"));
-    rest.split([',', '}']).next().unwrap().parse().unwrap_or_else(|_| panic!("{name} is no number in {object}"))
-}
-
 #[test]
 fn what_a_stencil_loads_again_comes_from_the_agent_s_copies() {
     // Three rows of bricks do not fit into the slots, so most bricks are loaded more than once.
@@ -77,7 +72,7 @@ fn what_a_stencil_loads_again_comes_from_the_agent_s_copies() {
             ["loads", "compulsory", "agent_reads", "agent_hits"].map(|name| figure(&text, name));
         assert!(loads > compulsory && reads == loads, "{text}");
         // The owner's agent is asked for each brick once.
-        assert_eq!(hits, if kept { loads - compulsory } else { 0 }, "{text}");
+        assert_eq!(hits, if kept { loads - compulsory } else { 0.0 }, "{text}");
     }
 }
 
@@ -85,7 +80,7 @@ fn what_a_stencil_loads_again_comes_from_the_agent_s_copies() {
 fn what_a_stencil_will_load_is_read_ahead_by_the_agent() {
     let given = ["--extents", "512,512", "--brick", "16", "--slots", "80", "--prefetch", "24", "--json", "--verify"];
     // With a stage of four pieces there is room for one that is not used yet, and what is waited for pushes it out.
-    for (more, most_ahead) in [(&[][..], 1024), (&["--order", "tiles"], 1024), (&["--stage", "128K"], 1)] {
+    for (more, most_ahead) in [(&[][..], 1024.0), (&["--order", "tiles"], 1024.0), (&["--stage", "128K"], 1.0)] {
         let output = umbra().args(given).args(more).output().unwrap();
         let text = String::from_utf8(output.stdout.clone()).unwrap();
         assert!(output.status.success() && text.contains("\"differing_points\":0"), "{} {text}", said(&output));
@@ -93,15 +88,15 @@ fn what_a_stencil_will_load_is_read_ahead_by_the_agent() {
         let [prefetched, used, wasted] =
             ["", "_used", "_wasted"].map(|which| figure(&text, &format!("agent_prefetched{which}")));
         assert_eq!(reads, loads, "{text}");
-        assert!(prefetched > 0 && used + wasted <= prefetched && prefetched <= used + wasted + most_ahead, "{text}");
+        assert!(prefetched > 0.0 && used + wasted <= prefetched && prefetched <= used + wasted + most_ahead, "{text}");
         if more.is_empty() {
             // A brick is a piece: nearly all of them are told before they are loaded, however busy the machine is.
-            assert!(prefetched > loads / 2 && wasted == 0, "{text}");
+            assert!(prefetched > loads / 2.0 && wasted == 0.0, "{text}");
         }
     }
     let output = umbra().args(given).args(["--stage", "0"]).output().unwrap();
     let text = String::from_utf8(output.stdout.clone()).unwrap();
-    assert!(output.status.success() && figure(&text, "agent_prefetched") == 0, "{} {text}", said(&output));
+    assert!(output.status.success() && figure(&text, "agent_prefetched") == 0.0, "{} {text}", said(&output));
 }
 
 #[test]

@@ -12,6 +12,7 @@ use umbra::advect::{Options, Problem, run, run_rank, summary};
 use umbra::boundary::{Boundary, BoundaryError, Extent, Scope, Settings, Store, TransportError, VerbsRing};
 use umbra::boundary::{Fields as _, Mesh as _};
 use umbra::verbs::Port;
+use umbra_tests::answer::{good, value};
 use umbra_tests::random_exchanges::Exchanges;
 use umbra_tests::rig;
 use umbra_tests::verbs::device;
@@ -74,10 +75,8 @@ fn s34_the_command_gives_the_same_bits_over_queue_pairs_as_over_shared_memory() 
         ["--blocks", "4", "--cells", "8", "--fields", "2", "--radius", "2", "--cycles", "12", "--json", "--quiet"];
     let hash = |way: &[&str]| {
         let output = Command::new(&rig::programs().0).arg("advect").args(small).args(way).output().unwrap();
-        let (said, told) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-        assert!(output.status.success() && said.starts_with("{\"ok\":true,"), "{way:?}: {said} {told}");
-        let (_, hash) = said.split_once("\"hash\":").unwrap();
-        (hash.split(',').next().unwrap().to_owned(), said.contains("\"transport\":\"verbs\""))
+        let object = good(&output);
+        (value(&object, "hash").to_owned(), value(&object, "transport") == "\"verbs\"")
     };
     for problem in ["shift", "smooth"] {
         let (expected, is_verbs) = hash(&["--problem", problem]);
