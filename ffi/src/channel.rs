@@ -272,7 +272,7 @@ unsafe fn first(
         let pad = |most: usize| unsafe { fresh(buffer, capacity.min(most)) };
         let near = |channel: &Channel| {
             let receiver = channel.receiver(mode)?;
-            let pad = pad(if channel.is_pooled() { capacity } else { channel.block()? });
+            let pad = pad(if channel.is_pooled() { capacity } else { channel.block() });
             Ok(if it_stays { receiver.peek(pad, timeout) } else { receiver.receive(pad, timeout) }.map_err(Into::into))
         };
         let far = |channel: &RemoteChannel| {

@@ -34,6 +34,12 @@ impl Form {
         }
     }
 
+    /// Bytes that fit into a message.
+    #[must_use]
+    pub const fn block(&self) -> usize {
+        self.0.block
+    }
+
     /// Words of memory that a channel needs.
     #[must_use]
     pub const fn words(&self) -> usize {
@@ -42,6 +48,12 @@ impl Form {
 }
 
 impl<'a> Messages<'a> {
+    /// What [`attach_in`](Self::attach_in) needs for the next look at this channel.
+    #[must_use]
+    pub const fn form(&self) -> Form {
+        Form(self.queue().plan)
+    }
+
     /// As [`attach`](Self::attach), for whoever knows in which form the channel was made: it is looked at whether it is one, and
     /// what it says of its shape is neither read nor believed.
     ///

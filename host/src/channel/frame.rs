@@ -79,6 +79,7 @@ impl<'a> Frame<'a> {
     }
 
     /// The front of memory that another process created, and the memory behind it.
+    #[inline]
     pub(crate) fn attach(memory: BytesMut<'a>, format: Format) -> Result<(Frame<'a>, BytesMut<'a>), FrameError> {
         let header = memory.words(0, HEADER).map_err(|_| FrameError::Foreign)?;
         // ORDERING: pairs with the store in `create`.
@@ -93,6 +94,7 @@ impl<'a> Frame<'a> {
         Frame::split(memory, members)
     }
 
+    #[inline]
     fn split(memory: BytesMut<'a>, members: u16) -> Result<(Frame<'a>, BytesMut<'a>), FrameError> {
         let words = |at: usize, count| memory.words(at * WORD, count).map_err(|_| FrameError::Damaged);
         let (header, state) = (words(0, HEADER)?, words(HEADER, STATE)?);

@@ -82,7 +82,7 @@ impl Home {
             }
             _ => return Err(reference::Error::WrongObject.into()),
         };
-        if layout::attach(home.memory()?, u16::MAX)?.instance() != instance {
+        if layout::attach(home.memory()?)?.instance() != instance {
             return Err(reference::Error::Replaced.into());
         }
         Ok((home, instance))
@@ -140,7 +140,7 @@ impl Home {
         // ORDERING: whoever notes the block after this finds that the channel is destroyed, or the block gone.
         fence(Ordering::SeqCst);
         let is_over = || {
-            let view = self.memory().and_then(|memory| layout::attach(memory, u16::MAX));
+            let view = self.memory().and_then(|memory| layout::attach(memory));
             view.is_ok_and(|v| v.messages.queue().is_destroyed() && v.frame.crew.members().next().is_none())
         };
         if berth.is_there() && is_over() && !berth.pool.is_pinned(berth.id) {

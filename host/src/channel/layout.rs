@@ -2,7 +2,7 @@
 
 use umbra_core::atomic::{AtomicU64, Ordering};
 use umbra_core::cell::BytesMut;
-use umbra_core::channel::{Messages, Shape};
+use umbra_core::channel::{Form, Messages, Shape};
 use umbra_core::crew::Member;
 use umbra_core::event::EventCount;
 
@@ -82,11 +82,23 @@ pub(super) fn create(memory: BytesMut<'_>, attributes: &Attributes, instance: u6
     })
 }
 
-/// Looks at a channel as member `me`.
-pub(super) fn attach(memory: BytesMut<'_>, me: u16) -> Result<View<'_>, Error> {
+/// Looks at a channel as nobody in particular.
+pub(super) fn attach(memory: BytesMut<'_>) -> Result<View<'_>, Error> {
     let (frame, rest) = Frame::attach(memory, FORMAT)?;
     let messages = Messages::attach(rest).map_err(Error::NotChannel)?;
-    Ok(View { frame, messages, me, pools: &NONE })
+    Ok(View { frame, messages, me: u16::MAX, pools: &NONE })
+}
+
+/// Looks again at a channel whose messages have this form, as member `me`, who knows these pools.
+#[inline]
+pub(super) fn attach_in<'a>(
+    memory: BytesMut<'a>,
+    form: &Form,
+    (me, pools): (u16, &'a Pools),
+) -> Result<View<'a>, Error> {
+    let (frame, rest) = Frame::attach(memory, FORMAT)?;
+    let messages = Messages::attach_in(rest, form).map_err(Error::NotChannel)?;
+    Ok(View { frame, messages, me, pools })
 }
 
 impl From<FrameError> for Error {

@@ -117,7 +117,7 @@ impl Snapshot {
 
     fn of_home(home: &Home) -> Result<Snapshot, Error> {
         let memory = home.memory()?;
-        Self::of(&layout::attach(memory, u16::MAX)?, memory.len())
+        Self::of(&layout::attach(memory)?, memory.len())
     }
 }
 

@@ -52,6 +52,7 @@ mod wait;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
+use umbra_core::channel::Form;
 use umbra_core::crew::Identity;
 
 pub use barrier::Barrier;
@@ -133,6 +134,8 @@ pub(crate) fn identity(process: ProcessId) -> Identity {
 #[derive(Debug)]
 pub struct Channel {
     home: Home,
+    /// That of its messages, which nobody changes.
+    form: Form,
     seat: Seat,
     pools: Pools,
     /// That no other channel of this process has its number.
@@ -246,22 +249,30 @@ impl Channel {
 
     fn join(home: Home, pools: Pools, claim: Claim) -> Result<Channel, Error> {
         let pools = pools.and(home.pool());
-        let seat = home.while_it_lasts(|| Seat::take(&layout::attach(home.memory()?, u16::MAX)?.knowing(&pools)))?;
-        Ok(Channel { home, seat, pools, claim, stay: None })
+        let (seat, form) = home.while_it_lasts(|| {
+            let view = layout::attach(home.memory()?)?.knowing(&pools);
+            Ok((Seat::take(&view)?, view.messages.form()))
+        })?;
+        Ok(Channel { home, form, seat, pools, claim, stay: None })
+    }
+
+    #[inline]
+    fn seen_by(&self, me: u16) -> Result<View<'_>, Error> {
+        layout::attach_in(self.home.memory()?, &self.form, (me, &self.pools))
     }
 
     /// As somebody without a place sees it.
     fn outside(&self) -> Result<View<'_>, Error> {
-        Ok(layout::attach(self.home.memory()?, u16::MAX)?.knowing(&self.pools))
+        self.seen_by(u16::MAX)
     }
 
+    #[inline]
     fn view(&self) -> Result<View<'_>, Error> {
-        let view = self.outside()?;
         let me = match self.seat.known() {
             Some(number) => number,
-            None => self.home.while_it_lasts(|| self.seat.number(&view))?,
+            None => self.home.while_it_lasts(|| self.seat.number(&self.outside()?))?,
         };
-        Ok(view.seen_by(me))
+        self.seen_by(me)
     }
 
     /// The bytes by which any process of this user on this host attaches, as long as this process lives and keeps the
@@ -294,11 +305,9 @@ impl Channel {
     }
 
     /// Bytes that fit into a message.
-    ///
-    /// # Errors
-    /// [`Error::Damaged`].
-    pub fn block(&self) -> Result<usize, Error> {
-        Ok(self.view()?.messages.block())
+    #[must_use]
+    pub const fn block(&self) -> usize {
+        self.form.block()
     }
 
     /// Whether it lies [in a pool](Self::create_in): then messages may be longer than a block.

@@ -41,6 +41,7 @@ impl Channel {
     ///
     /// # Errors
     /// [`Error::WrongKind`] if it is a semaphore.
+    #[inline]
     pub fn receiver(&self, mode: WaitMode) -> Result<Receiver<'_>, Error> {
         let view = self.view()?;
         if view.kind() != Kind::Messages {

@@ -47,20 +47,17 @@ impl Channel {
     ///
     /// # Errors
     /// [`Error::WrongKind`] if it is a semaphore.
+    #[inline]
     pub fn sender(&self, options: SendOptions) -> Result<Sender<'_>, Error> {
         let view = self.view()?;
         let me = view.frame.crew.member(view.me).ok_or(Error::Damaged)?.identity;
         let identity = u64::from(me.pid()) << 32 | u64::from(me.start());
-        self.sender_as(options, [identity, OPENED.fetch_add(1, Ordering::Relaxed)])
+        Sender::over(view, options, [identity, OPENED.fetch_add(1, Ordering::Relaxed)])
     }
 
     /// A send handle with this id, for whoever it belongs to.
     pub(crate) fn sender_as(&self, options: SendOptions, handle: [u64; 2]) -> Result<Sender<'_>, Error> {
-        let view = self.view()?;
-        if view.kind() != Kind::Messages {
-            return Err(Error::WrongKind);
-        }
-        Ok(Sender { port: Port::new(view.messages, view.me, Watch::new(view)), view, options, handle })
+        Sender::over(self.view()?, options, handle)
     }
 }
 
@@ -70,6 +67,14 @@ fn late(error: Error, timeout: Timeout) -> Error {
 }
 
 impl<'a> Sender<'a> {
+    #[inline]
+    fn over(view: View<'a>, options: SendOptions, handle: [u64; 2]) -> Result<Self, Error> {
+        if view.kind() != Kind::Messages {
+            return Err(Error::WrongKind);
+        }
+        Ok(Sender { port: Port::new(view.messages, view.me, Watch::new(view)), view, options, handle })
+    }
+
     /// The id of this handle, which goes along with each message.
     #[must_use]
     pub const fn id(&self) -> [u64; 2] {

@@ -215,7 +215,7 @@ impl Handle<'_> {
     fn open(&mut self, token: Token) -> Result<(), Over> {
         let about = || {
             let capacity = self.channel.capacity()?;
-            let block = u32::try_from(self.channel.block()?).unwrap_or(u32::MAX);
+            let block = u32::try_from(self.channel.block()).unwrap_or(u32::MAX);
             Ok::<_, channel::Error>(Answer::Opened { capacity, block, uid: self.channel.uid()? })
         };
         let answer = about().unwrap_or_else(|error| refusal(&error));
