@@ -304,11 +304,11 @@ fn a41_what_can_be_polled_for_holds_when_it_should() {
         assert_eq!((poll(Event::Size), poll(Event::Capacity)), (Ok(fill), Ok(4)));
         let _ = sender.send(b"", 0, Timeout::Now);
     }
-    for number in [0, -1, -32768, 9, 11, 19, 20, 32767] {
+    for number in [0, -1, -32768, 19, 20, 32767] {
         let unknown = Event::try_from(number).unwrap_err();
         assert_eq!((&unknown, unknown.code()), (&Error::UnknownEvent(number), "INVALID_ARGUMENT"));
     }
-    for number in [1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 13, 14, 15, 16, 17, 18] {
+    for number in 1..=18 {
         assert_eq!(Event::try_from(number).map(|event| event as i32), Ok(number));
     }
     assert_eq!(poll(Event::SemaphoreRelease), Err(Error::WrongKind));

@@ -523,7 +523,11 @@ fn whatever_happens_to_lines_calls_are_carried_out_once_in_order_and_end_in_time
         all.silent += tally.silent;
         all.cut += tally.cut;
     }
-    println!("gateway: {count} schedules: {all:?}");
-    let kinds = [all.done, all.refused, all.lost, all.silent, all.cut];
+    let Tally { done, refused, lost, silent, cut } = all;
+    println!(
+        "Gateway: {count} schedules: {done} calls were carried out, {refused} refused, {lost} lost with their lines, {silent} not \
+         answered; {cut} broken lines were cut"
+    );
+    let kinds = [done, refused, lost, silent, cut];
     assert!(count < 1000 || kinds.iter().all(|&kind| kind > 0), "{all:?}");
 }
