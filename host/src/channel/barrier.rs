@@ -243,9 +243,9 @@ impl Barrier<'_> {
             NotReleased::InProgress => Error::BarrierTryAgain,
             _ => Error::BarrierBroken,
         });
-        let whole = released.map(|()| hand_out(&self.view, &self.rounds, deadline)).inspect_err(|_| self.broke())?;
+        let whole = released.map(|()| hand_out(&self.view, &self.rounds, deadline));
         self.broke();
-        match whole {
+        match whole? {
             true => Ok(()),
             false if queue.is_destroyed() => Err(Error::Destroyed),
             false if clock::now() >= deadline && queue.is_full() => Err(Error::Timeout),
