@@ -1,5 +1,6 @@
 //! Slots with their references, content and order of eviction; whose they are is found elsewhere.
 
+use core::marker::PhantomData;
 use core::ops::Range;
 
 use super::error::BuildError;
@@ -189,29 +190,18 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>, P: Policy> Pool<S, P> {
         this.count += 1;
     }
 
-    /// Adds a reference to a slot with content; `false` if there is none yet.
+    /// What takes many references.
     #[inline]
-    pub(crate) fn retain_content(&mut self, slot: u32) -> bool {
-        let this = &mut self.slots.as_mut()[slot as usize];
-        if !this.is(VALID) {
-            return false;
-        }
-        self.idle -= u32::from(this.count == 0);
-        this.count += 1;
-        P::hit(this);
-        self.statistics.hits += 1;
-        true
+    pub(crate) fn retaining(&mut self) -> Retaining<'_, P> {
+        Retaining { slots: self.slots.as_mut(), idle: &mut self.idle, policy: PhantomData }
     }
 
-    /// Removes a reference unless it is the last one: then it tells whose the slot is.
+    /// Removes a reference that is not the last one, or the last one to content that stays where it is in the order.
     #[inline]
-    pub(crate) fn release_shared(&mut self, slot: u32) -> Option<u64> {
+    pub(crate) fn release_in_place(&mut self, slot: u32) {
         let this = &mut self.slots.as_mut()[slot as usize];
-        if this.count > 1 {
-            this.count -= 1;
-            return None;
-        }
-        Some(this.data)
+        this.count -= 1;
+        self.idle += u32::from(this.count == 0);
     }
 
     /// Removes a reference, of which there is one at least. With the last one content becomes idle, and a slot
@@ -265,5 +255,27 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>, P: Policy> Pool<S, P> {
         if slots[slot as usize].is_idle() {
             self.policy.idle(slots, slot, next);
         }
+    }
+}
+
+/// Takes references to slots with content; who does it counts the hits.
+pub(crate) struct Retaining<'a, P> {
+    slots: &'a mut [Slot],
+    idle: &'a mut u32,
+    policy: PhantomData<P>,
+}
+
+impl<P: Policy> Retaining<'_, P> {
+    /// Adds a reference to a slot with content; `false` if there is none yet.
+    #[inline]
+    pub(crate) fn retain_content(&mut self, slot: u32) -> bool {
+        let this = &mut self.slots[slot as usize];
+        if !this.is(VALID) {
+            return false;
+        }
+        *self.idle -= u32::from(this.count == 0);
+        this.count += 1;
+        P::hit(this);
+        true
     }
 }

@@ -8,6 +8,8 @@ use crate::fetch::fetch_to_read;
 pub(crate) const NIL: u32 = u32::MAX;
 /// No list of a policy with several.
 pub(crate) const NOWHERE: u16 = u16::MAX;
+/// A list that no slot is ever in.
+pub(crate) const NO_LIST: u16 = NOWHERE - 1;
 
 /// The record of one slot; a cache is lent an array of them. 24 bytes.
 #[derive(Clone, Copy, Debug)]
@@ -74,6 +76,12 @@ impl Slot {
     #[inline]
     pub(crate) fn stays(&self) -> bool {
         self.flags & (VALID.0 | LEAVING.0) == VALID.0
+    }
+
+    /// Content that outlives its references, and is in this list of the policy.
+    #[inline]
+    pub(crate) fn stays_in_list(&self, list: u16) -> bool {
+        self.list == list && self.flags & (VALID.0 | LEAVING.0 | LINKED.0) == VALID.0 | LINKED.0
     }
 
     /// Somebody writes to the slot.

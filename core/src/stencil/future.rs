@@ -23,6 +23,13 @@ pub trait Future {
 
     /// When an input is used next, after the present.
     fn next_use(&self, data: u64, present: Self::Present) -> Use;
+
+    /// Whether it is certain that the very next group uses an input. Most inputs of a neighbourhood are of the next one
+    /// too, so this is asked before [`Future::next_use`] by a future that can tell it sooner.
+    #[inline]
+    fn is_next(&self, _data: u64, _present: Self::Present) -> bool {
+        false
+    }
 }
 
 /// Nothing is known but what was submitted: exact as far as groups wait, least recently used beyond.

@@ -94,60 +94,58 @@ impl Grid {
         [bound(0), bound(1), bound(2)]
     }
 
-    /// The first point of a box that is not before `from`.
+    /// The first point that is not before `from`, and no farther from the other one than these radii.
     #[inline]
-    fn first_from(&self, from: Point, [x, y, z]: [(u32, u32); 3]) -> Option<u64> {
-        let row = |px, py| Some(self.number([px, py, z.0]));
-        let [fx, fy, fz] = from;
-        if fx < x.0 {
-            return row(x.0, y.0);
-        }
-        if fx <= x.1 {
-            if fy < y.0 {
-                return row(fx, y.0);
-            }
-            if fy <= y.1 {
-                if fz <= z.1 {
-                    return Some(self.number([fx, fy, fz.max(z.0)]));
-                }
-                if fy < y.1 {
-                    return row(fx, fy + 1);
-                }
-            }
-            if fx < x.1 {
-                return row(fx + 1, y.0);
-            }
-        }
-        None
+    fn first_from(&self, from: Point, at: Point, radii: Point) -> Option<u64> {
+        let ([fx, fy, fz], [x, y, z], [rx, ry, rz]) = (from.map(u64::from), at.map(u64::from), radii.map(u64::from));
+        let [width_x, width_y, width_z] = self.extents.map(u64::from);
+        let (low_x, low_y, low_z) = (x.saturating_sub(rx), y.saturating_sub(ry), z.saturating_sub(rz));
+        // How far in the order one has to go until all coordinates are near: to a place in this row, to a later row of this
+        // plane, or to a later plane.
+        let (to_x, to_y, to_z) = if fx < low_x {
+            (low_x, low_y, low_z)
+        } else if fx > x + rx {
+            return None;
+        } else if fy < low_y {
+            (fx, low_y, low_z)
+        } else if fy <= y + ry && fz <= z + rz {
+            (fx, fy, fz.max(low_z))
+        } else if fy < y + ry && fy + 1 < width_y {
+            (fx, fy + 1, low_z)
+        } else if fx < x + rx && fx + 1 < width_x {
+            (fx + 1, low_y, low_z)
+        } else {
+            return None;
+        };
+        Some((to_x * width_y + to_y) * width_z + to_z)
     }
 }
 
-/// The number of the point after the present one, and what is near it: the lowest neighbour in each coordinate, and how
-/// many more there are.
+/// The point after the present one, and where the box around it lies.
 #[derive(Clone, Copy, Debug)]
 pub struct Coming {
-    number: u32,
-    lowest: Point,
-    further: Point,
+    at: Point,
+    /// The lowest neighbour in the last coordinate, and how many more there are.
+    lowest: u32,
+    further: u32,
+    /// The first row of the box, how many more its planes have of each, and how many planes there are; none of a star.
+    row: u64,
+    rows_further: u64,
+    planes: u32,
 }
 
 impl Grid {
-    /// When an input is used next from a point on, in general. Not inlined, as most are used by the next point, and asked
-    /// by numbers, so that nothing has to lie in memory for it.
-    #[inline(never)]
-    fn next_from(&self, from: u32, input: u32) -> Use {
-        let (from, at) = (self.point(from), self.point(input));
-        let around = self.around(at);
+    /// When an input is used next from a point on.
+    #[inline]
+    fn next_from(&self, from: &Coming, input: u32) -> Use {
+        let at = self.point(input);
+        let within = |radii| self.first_from(from.at, at, radii);
+        let radius = self.radius;
         let next = match self.shape {
-            Shape::Box => self.first_from(from, around),
+            Shape::Box => within([radius; 3]),
             Shape::Star => {
-                let here = at.map(|coordinate| (coordinate, coordinate));
-                let line = |axis: usize| {
-                    let mut line = here;
-                    line[axis] = around[axis];
-                    self.first_from(from, line)
-                };
-                [line(0), line(1), line(2)].into_iter().flatten().min()
+                let lines = [[radius, 0, 0], [0, radius, 0], [0, 0, radius]];
+                lines.into_iter().filter_map(within).min()
             }
         };
         next.map_or(Use::Never, Use::At)
@@ -160,24 +158,43 @@ impl Future for Grid {
 
     #[inline]
     fn present(&self, group: u64) -> Option<Coming> {
-        let next = u32::try_from(group).ok()?.checked_add(1)?;
-        (next < self.len()).then(|| {
-            let around = self.around(self.point(next));
-            let (lowest, further) = (around.map(|(low, _)| low), around.map(|(low, high)| high - low));
-            Coming { number: next, lowest, further }
+        let number = u32::try_from(group).ok()?.checked_add(1)?;
+        (number < self.len()).then(|| {
+            let at = self.point(number);
+            let [x, y, z] = self.around(at);
+            Coming {
+                at,
+                lowest: z.0,
+                further: z.1 - z.0,
+                row: u64::from(x.0) * u64::from(self.extents[1]) + u64::from(y.0),
+                rows_further: u64::from(y.1 - y.0),
+                planes: if self.shape == Shape::Box { x.1 - x.0 + 1 } else { 0 },
+            }
         })
     }
 
     #[inline]
-    fn next_use(&self, data: u64, present: Option<Coming>) -> Use {
-        let (Some(from), Ok(number)) = (present, u32::try_from(data)) else { return Use::Never };
-        let at = self.point(number);
-        // Most inputs of a box are used by the next point, too.
-        let near = |axis: usize| at[axis].wrapping_sub(from.lowest[axis]) <= from.further[axis];
-        if self.shape == Shape::Box && near(2) && near(1) && near(0) {
-            return Use::At(u64::from(from.number));
+    fn is_next(&self, data: u64, present: Option<Coming>) -> bool {
+        let (Some(coming), Ok(number)) = (present, u32::try_from(data)) else { return false };
+        let (row, last) = self.by_row.divide(number);
+        if last.wrapping_sub(coming.lowest) > coming.further {
+            return false;
         }
-        self.next_from(from.number, number)
+        // One plane of the box after the other; what lies before it wraps around, to far behind it.
+        let mut row = u64::from(row).wrapping_sub(coming.row);
+        for _ in 0..coming.planes {
+            if row <= coming.rows_further {
+                return true;
+            }
+            row = row.wrapping_sub(u64::from(self.extents[1]));
+        }
+        false
+    }
+
+    #[inline]
+    fn next_use(&self, data: u64, present: Option<Coming>) -> Use {
+        let (Some(coming), Ok(number)) = (present, u32::try_from(data)) else { return Use::Never };
+        self.next_from(&coming, number)
     }
 }
 

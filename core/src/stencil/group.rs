@@ -91,6 +91,12 @@ impl Reference {
         Reference { input, slot: NIL, next: NIL, group }
     }
 
+    /// The same with this slot.
+    #[inline]
+    pub(super) fn at(self, slot: u32) -> Self {
+        Reference { slot, ..self }
+    }
+
     #[inline]
     pub(super) fn group(&self) -> u32 {
         self.group & !SCRATCH

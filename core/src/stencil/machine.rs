@@ -8,9 +8,10 @@ use super::group::{self, Group, Queue, Reference, Stage};
 use super::input::{Input, Names, UNBOUNDED};
 use super::overtake::Overtaking;
 use super::storage::{Lent, Storage};
+use super::turn::Found;
 use crate::cache::policy::{Next, NextUse};
 use crate::cache::pool::Pool;
-use crate::cache::slot::NIL;
+use crate::cache::slot::{NIL, VALID};
 use crate::cache::{Interrupted, Statistics};
 use crate::id::Id;
 
@@ -177,56 +178,66 @@ impl<L: Lent, N: Names, F: Future> Stencil<L, N, F> {
             return Err(SubmitError::GroupsFull { groups: self.groups.as_ref().len() });
         }
         let first = index * self.stride;
-        let mut end = first;
-        let mut places = self.references.as_mut()[first as usize..][..self.stride as usize].iter_mut();
-        let inputs = self.inputs.as_mut();
+        // Whose turn it is at once takes hold of its slots while it is looked through.
+        let turn = self.waiting.first == NIL && self.active < self.limit;
+        let places = &mut self.references.as_mut()[first as usize..][..self.stride as usize];
+        let (inputs, mut slots) = (self.inputs.as_mut(), self.pool.retaining());
+        let (mut found, mut refused) = (Found::default(), None);
         for member in members {
-            let place = places.next().ok_or(SubmitError::TooManyMembers { have: self.stride as usize });
-            let take = |place: &mut Reference| {
-                *place = claim(&self.names, inputs, member, index)?;
-                Ok(())
+            let Some(place) = places.get_mut(found.members as usize) else {
+                refused = Some(SubmitError::TooManyMembers { have: places.len() });
+                break;
             };
-            if let Err(error) = place.and_then(take) {
-                self.unclaim(first..end);
-                return Err(error);
+            match claim(&self.names, inputs, member, index) {
+                Ok((reference, slot)) => {
+                    *place = if turn { reference.at(slot) } else { reference };
+                    found.note(place.slot, |slot| slots.retain_content(slot));
+                }
+                Err(error) => {
+                    refused = Some(error);
+                    break;
+                }
             }
-            end += 1;
         }
-        if end - first > self.pool.count() {
-            let (need, have) = (self.different(first..end), self.pool.count());
-            if need > have {
-                self.unclaim(first..end);
-                return Err(SubmitError::GroupTooLarge { need, have });
-            }
+        let references = first..first + found.members;
+        if found.members > self.pool.count() && refused.is_none() {
+            let (need, have) = (self.different(references.clone()), self.pool.count());
+            refused = (need > have).then_some(SubmitError::GroupTooLarge { need, have });
+        }
+        if let Some(error) = refused {
+            self.unclaim(references);
+            return Err(error);
         }
         let groups = self.groups.as_mut();
         let _ = self.spare.pop(groups);
         let generation = groups[index as usize].generation;
-        let (number, members) = (self.submitted, end - first);
+        let (number, members) = (self.submitted, found.members);
         groups[index as usize] = Group { point, number, members, generation, stage: Stage::Queued, ..Group::EMPTY };
         self.submitted += 1;
         let id = Id::new(index, generation);
-        if self.may_pass(first..end) {
+        if turn {
+            self.waiting.push(groups, index);
+            self.begin_with(index, found);
+            self.take_turns();
+        } else if self.may_pass(references) {
             self.pass(index);
-            return Ok(id);
-        }
-        let alone = self.waiting.first == NIL;
-        self.waiting.push(self.groups.as_mut(), index);
-        if alone {
-            self.pump();
-        }
-        if self.groups.as_ref()[index as usize].stage == Stage::Queued {
+        } else {
+            self.waiting.push(self.groups.as_mut(), index);
             self.enqueue(index);
         }
         Ok(id)
     }
 
+    /// Undoes what was done for the first references of a group that is refused.
     fn unclaim(&mut self, references: Range<u32>) {
         for reference in references {
-            let number = self.references.as_ref()[reference as usize].input;
+            let Reference { input: number, slot, .. } = self.references.as_ref()[reference as usize];
             let input = &mut self.inputs.as_mut()[number as usize];
             if input.unclaimed != UNBOUNDED {
                 input.unclaimed += 1;
+            }
+            if slot != NIL && self.pool.at(slot).is(VALID) {
+                self.pool.release_in_place(slot);
             }
         }
     }
@@ -276,12 +287,17 @@ impl<L: Lent, N: Names, F: Future> Stencil<L, N, F> {
     }
 }
 
-/// Claims one use of an input for a group.
+/// Claims one use of an input for a group; tells the slot that the input has.
 #[inline]
-fn claim(names: &impl Names, inputs: &mut [Input], member: Member, group: u32) -> Result<Reference, SubmitError> {
+fn claim(
+    names: &impl Names,
+    inputs: &mut [Input],
+    member: Member,
+    group: u32,
+) -> Result<(Reference, u32), SubmitError> {
     let (Member::Load(data) | Member::Scratch(data)) = member;
     let number = names.number(data).ok_or(SubmitError::UnknownData { data })?;
     let input = inputs.get_mut(number as usize).ok_or(SubmitError::UnknownData { data })?;
     input.claim(data)?;
-    Ok(Reference::new(number, group, matches!(member, Member::Scratch(_))))
+    Ok((Reference::new(number, group, matches!(member, Member::Scratch(_))), input.slot))
 }

@@ -56,12 +56,13 @@ impl<L: Lent, N: Names, F: Future> Stencil<L, N, F> {
     pub(super) fn pass(&mut self, index: u32) {
         let members = self.groups.as_ref()[index as usize].members;
         let first = index * self.stride;
-        for at in first..first + members {
-            let reference = &mut self.references.as_mut()[at as usize];
-            reference.slot = self.inputs.as_ref()[reference.input as usize].slot;
-            let there = self.pool.retain_content(reference.slot);
+        let (inputs, mut slots) = (self.inputs.as_ref(), self.pool.retaining());
+        for reference in &mut self.references.as_mut()[first as usize..][..members as usize] {
+            reference.slot = inputs[reference.input as usize].slot;
+            let there = slots.retain_content(reference.slot);
             debug_assert!(there, "the content was there");
         }
+        self.pool.statistics.hits += u64::from(members);
         self.overtaking.passed += 1;
         self.active += 1;
         let groups = self.groups.as_mut();

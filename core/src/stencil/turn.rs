@@ -18,7 +18,7 @@ impl<L: Lent, N: Names, F: Future> Stencil<L, N, F> {
         }
     }
 
-    fn take_turns(&mut self) {
+    pub(super) fn take_turns(&mut self) {
         while self.active < self.limit && self.waiting.first != NIL {
             let index = self.waiting.first;
             if self.groups.as_ref()[index as usize].stage == Stage::Queued {
@@ -40,36 +40,40 @@ impl<L: Lent, N: Names, F: Future> Stencil<L, N, F> {
         }
     }
 
-    /// The present moves on to this group, and it takes hold of the slots that its inputs have: nothing that it needs
-    /// leaves for another of its inputs.
+    /// The group takes hold of the slots that its inputs have: nothing that it needs leaves for another of its inputs.
     fn begin(&mut self, index: u32) {
+        let Group { members, in_queues, .. } = self.groups.as_ref()[index as usize];
+        let first = (index * self.stride) as usize;
+        let (inputs, mut slots) = (self.inputs.as_ref(), self.pool.retaining());
+        let mut found = Found::default();
+        for reference in &mut self.references.as_mut()[first..][..members as usize] {
+            reference.slot = inputs[reference.input as usize].slot;
+            found.note(reference.slot, |slot| !in_queues && slots.retain_content(slot));
+        }
+        self.begin_with(index, found);
+    }
+
+    /// The present moves on to this group, whose references have the slots of their inputs, and which holds those with
+    /// content, unless it waited in queues.
+    pub(super) fn begin_with(&mut self, index: u32, found: Found) {
         let group = &mut self.groups.as_mut()[index as usize];
-        group.stage = Stage::Assigning;
-        let (number, members, in_queues) = (group.number, group.members, group.in_queues);
+        let Group { number, members, in_queues, .. } = *group;
+        (group.stage, group.cursor) = (Stage::Assigning, found.first_without.min(members));
         self.present = self.future.present(number);
         self.pool.policy.now(number);
+        self.pool.statistics.hits += u64::from(members - found.without - found.not_held);
+        if found.not_held == 0 {
+            return;
+        }
+        // Content that is awaited, or a group that leaves the queues.
         let first = index * self.stride;
-        let (mut missing, mut cursor, mut rest) = (0, members, false);
-        let inputs = self.inputs.as_ref();
-        for (at, reference) in (0..).zip(&mut self.references.as_mut()[first as usize..][..members as usize]) {
-            reference.slot = inputs[reference.input as usize].slot;
-            if reference.slot == NIL {
-                cursor = cursor.min(at);
-            } else {
-                rest |= in_queues || !self.pool.retain_content(reference.slot);
+        for at in first..first + members {
+            let slot = self.references.as_ref()[at as usize].slot;
+            if slot != NIL && (in_queues || !self.pool.at(slot).is(VALID)) {
+                let awaited = self.hold(at, in_queues);
+                self.groups.as_mut()[index as usize].missing += u32::from(awaited);
             }
         }
-        if rest {
-            // Content that is awaited, or a group that leaves the queues.
-            for at in first..first + members {
-                let slot = self.references.as_ref()[at as usize].slot;
-                if slot != NIL && (in_queues || !self.pool.at(slot).is(VALID)) {
-                    missing += u32::from(self.hold(at, in_queues));
-                }
-            }
-        }
-        let group = &mut self.groups.as_mut()[index as usize];
-        (group.missing, group.cursor) = (missing, cursor);
     }
 
     /// Takes a reference to an assigned slot; whether its content is awaited.
@@ -149,8 +153,17 @@ impl<L: Lent, N: Names, F: Future> Stencil<L, N, F> {
     }
 
     /// Gives back a reference to a slot of this input.
-    #[inline(never)]
+    #[inline]
     pub(super) fn let_go(&mut self, slot: u32, number: u32) {
+        if self.pool.at(slot).count > 1 {
+            self.pool.release_in_place(slot);
+        } else {
+            self.let_last_go(slot, number);
+        }
+    }
+
+    #[inline(never)]
+    fn let_last_go(&mut self, slot: u32, number: u32) {
         self.holds().let_go(slot, number);
     }
 
@@ -158,13 +171,47 @@ impl<L: Lent, N: Names, F: Future> Stencil<L, N, F> {
     #[inline]
     pub(super) fn holds(&mut self) -> Holds<'_, L, F> {
         Holds {
-            pool: &mut self.pool,
             inputs: self.inputs.as_mut(),
             groups: self.groups.as_ref(),
             references: self.references.as_ref(),
             future: &self.future,
             present: self.present,
+            coming: self.pool.policy.list_of_coming(),
+            pool: &mut self.pool,
         }
+    }
+}
+
+/// What the members of a group have when its turn comes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Found {
+    /// All members.
+    pub(super) members: u32,
+    /// Those without a slot, and the first of them.
+    without: u32,
+    first_without: u32,
+    /// Those whose slot is not held yet.
+    not_held: u32,
+}
+
+impl Default for Found {
+    fn default() -> Self {
+        Found { members: 0, without: 0, first_without: NIL, not_held: 0 }
+    }
+}
+
+impl Found {
+    /// Counts the next member, which has this slot, and may take hold of it.
+    // What most members are costs one count.
+    #[inline]
+    pub(super) fn note(&mut self, slot: u32, hold: impl FnOnce(u32) -> bool) {
+        if slot == NIL {
+            self.without += 1;
+            self.first_without = self.first_without.min(self.members);
+        } else if !hold(slot) {
+            self.not_held += 1;
+        }
+        self.members += 1;
     }
 }
 
@@ -176,6 +223,8 @@ pub(super) struct Holds<'a, L: Lent, F: Future> {
     pub(super) references: &'a [Reference],
     future: &'a F,
     present: F::Present,
+    /// The list of content that the very next group uses.
+    coming: u16,
 }
 
 impl<L: Lent, F: Future> Holds<'_, L, F> {
@@ -184,14 +233,32 @@ impl<L: Lent, F: Future> Holds<'_, L, F> {
     // Inlined, as it is most of what a group costs.
     #[inline(always)]
     pub(super) fn let_go(&mut self, slot: u32, number: u32) {
-        let Some(data) = self.pool.release_shared(slot) else { return };
+        let record = self.pool.at(slot);
+        let (data, in_place) = (record.data, record.stays_in_list(self.coming));
+        if record.count > 1 {
+            return self.pool.release_in_place(slot);
+        }
         let Input { queue, unclaimed, .. } = self.inputs[number as usize];
-        let next = if queue != NIL {
+        let coming = queue == NIL && unclaimed != 0 && self.future.is_next(data, self.present);
+        if coming && in_place {
+            self.pool.release_in_place(slot);
+        } else {
+            self.let_last_go(slot, number, coming);
+        }
+    }
+
+    /// Gives back the last reference to a slot of this input, which is known to be used by the very next group, or not.
+    #[inline(never)]
+    fn let_last_go(&mut self, slot: u32, number: u32, coming: bool) {
+        let Input { queue, unclaimed, .. } = self.inputs[number as usize];
+        let next = if coming {
+            Use::At(self.pool.policy.coming())
+        } else if queue != NIL {
             self.next_in_line(queue)
         } else if unclaimed == 0 {
             Use::Never
         } else {
-            self.future.next_use(data, self.present)
+            self.future.next_use(self.pool.at(slot).data, self.present)
         };
         let next = match next {
             Use::At(group) => Next::At(group),

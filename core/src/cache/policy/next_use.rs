@@ -1,7 +1,7 @@
 //! Farthest next use first: the best that can be done, for a known future.
 
 use super::{Next, Policy, Watch};
-use crate::cache::slot::{LINKED, List, NIL, NOWHERE, Slot};
+use crate::cache::slot::{LINKED, List, NIL, NO_LIST, NOWHERE, Slot};
 
 /// Buckets at most.
 const BUCKETS_MAX: usize = 4096;
@@ -55,6 +55,22 @@ impl<H: AsRef<[u32]> + AsMut<[u32]>> NextUse<H> {
         self.now = point;
     }
 
+    /// The very next point.
+    #[inline]
+    pub(crate) fn coming(&self) -> u64 {
+        self.now.wrapping_add(1)
+    }
+
+    /// The list of content whose next use is at the very next point, in which it need not be moved; none has
+    /// [`NO_LIST`] if that point is not told apart.
+    #[inline]
+    pub(crate) fn list_of_coming(&self) -> u16 {
+        match self.bucket(Next::At(self.coming())) {
+            NOWHERE => NO_LIST,
+            list => list,
+        }
+    }
+
     #[inline]
     fn bucket(&self, next: Next) -> u16 {
         let Next::At(point) = next else { return NOWHERE };
@@ -85,17 +101,26 @@ impl<H: AsRef<[u32]> + AsMut<[u32]>> NextUse<H> {
         Some(word * 64 + self.words[word].checked_ilog2()? as usize)
     }
 
-    fn link(&mut self, slots: &mut [Slot], slot: u32, bucket: u16) {
-        slots[slot as usize].list = bucket;
-        if bucket == NOWHERE {
-            self.unknown.push(slots, slot);
-            return;
+    /// Moves to the front what is used nobody knows when.
+    #[inline(never)]
+    fn place_unknown(&mut self, slots: &mut [Slot], slot: u32) {
+        if slots[slot as usize].is(LINKED) {
+            if self.unknown.first == slot {
+                return;
+            }
+            self.unlink(slots, slot);
         }
+        slots[slot as usize].list = NOWHERE;
+        self.unknown.push(slots, slot);
+    }
+
+    #[inline]
+    fn link(&mut self, slots: &mut [Slot], slot: u32, bucket: u16) {
         let at = usize::from(bucket);
         let head = core::mem::replace(&mut self.heads.as_mut()[at], slot);
         let this = &mut slots[slot as usize];
         this.set(LINKED);
-        (this.prev, this.next) = (NIL, head);
+        (this.list, this.prev, this.next) = (bucket, NIL, head);
         if let Some(second) = slots.get_mut(head as usize) {
             second.prev = slot;
         } else {
@@ -104,39 +129,37 @@ impl<H: AsRef<[u32]> + AsMut<[u32]>> NextUse<H> {
         }
     }
 
-    /// Moves to a bucket what is in another one, or in none.
-    #[inline(never)]
-    fn place(&mut self, slots: &mut [Slot], slot: u32, bucket: u16) {
-        if slots[slot as usize].is(LINKED) {
-            if bucket == NOWHERE && self.unknown.first == slot {
-                return;
-            }
-            self.unlink(slots, slot);
-        }
-        self.link(slots, slot, bucket);
-    }
-
+    #[inline]
     fn unlink(&mut self, slots: &mut [Slot], slot: u32) {
         let this = &mut slots[slot as usize];
-        if this.list == NOWHERE {
-            self.unknown.unlink(slots, slot);
-            return;
+        let (prev, next, list) = (this.prev, this.next, this.list);
+        if list == NOWHERE {
+            return self.unlink_unknown(slots, slot);
         }
-        let at = usize::from(this.list);
         this.clear(LINKED);
-        let (prev, next) = (this.prev, this.next);
         if let Some(after) = slots.get_mut(next as usize) {
             after.prev = prev;
         }
         if let Some(before) = slots.get_mut(prev as usize) {
             before.next = next;
-            return;
+        } else {
+            self.unlink_first(usize::from(list), next);
         }
-        self.heads.as_mut()[at] = next;
+    }
+
+    #[inline(never)]
+    fn unlink_unknown(&mut self, slots: &mut [Slot], slot: u32) {
+        self.unknown.unlink(slots, slot);
+    }
+
+    /// The first of a bucket has left it.
+    #[inline(never)]
+    fn unlink_first(&mut self, bucket: usize, next: u32) {
+        self.heads.as_mut()[bucket] = next;
         if next == NIL {
-            self.words[at / 64] &= !(1 << (at % 64));
-            if self.words[at / 64] == 0 {
-                self.summary &= !(1 << (at / 64));
+            self.words[bucket / 64] &= !(1 << (bucket % 64));
+            if self.words[bucket / 64] == 0 {
+                self.summary &= !(1 << (bucket / 64));
             }
         }
     }
@@ -151,13 +174,22 @@ impl<H: AsRef<[u32]> + AsMut<[u32]>> Policy for NextUse<H> {
     #[inline]
     fn hit(_: &mut Slot) {}
 
-    #[inline]
+    // Inlined, as it is most of what it costs to give a slot back.
+    #[inline(always)]
     fn idle(&mut self, slots: &mut [Slot], slot: u32, next: Next) {
         let bucket = self.bucket(next);
-        let this = &slots[slot as usize];
-        if bucket == NOWHERE || this.list != bucket || !this.is(LINKED) {
-            self.place(slots, slot, bucket);
+        if bucket == NOWHERE {
+            return self.place_unknown(slots, slot);
         }
+        let this = &slots[slot as usize];
+        let (linked, list) = (this.is(LINKED), this.list);
+        if linked {
+            if list == bucket {
+                return;
+            }
+            self.unlink(slots, slot);
+        }
+        self.link(slots, slot, bucket);
     }
 
     fn leave(&mut self, slots: &mut [Slot], slot: u32) {
