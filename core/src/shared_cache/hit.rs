@@ -21,7 +21,7 @@ impl<'a, C: Contract> Client<'a, C> {
     #[inline(always)]
     pub fn alloc(&self, data: u64) -> Result<Grant, AllocError> {
         self.working()?;
-        if let Some(grant) = self.parts.at_home(data).and_then(|place| self.hit(place, data)) {
+        if let Some(grant) = self.parts.at_home(data, |place| self.hit(place, data)) {
             return Ok(grant);
         }
         self.alloc_without_hit(data)
@@ -54,6 +54,9 @@ impl<'a, C: Contract> Client<'a, C> {
 
     #[inline(never)]
     fn alloc_without_hit(&self, data: u64) -> Result<Grant, AllocError> {
+        if let Some(grant) = self.parts.beyond_home(data, |place| self.hit(place, data)) {
+            return Ok(grant);
+        }
         if let Some(place) = self.parts.glance(data)
             && let Joined::Granted(grant) = self.join(place, data)
         {
@@ -66,10 +69,10 @@ impl<'a, C: Contract> Client<'a, C> {
     ///
     /// # Errors
     /// [`FreeError`] if this process has no reference.
-    #[inline]
+    #[inline(always)]
     pub fn free(&self, data: u64) -> Result<(), FreeError> {
         self.working()?;
-        match self.parts.at_home(data).and_then(|place| self.give_back(place, data, |_| true)) {
+        match self.parts.at_home(data, |place| self.give_back(place, data, |_| true)) {
             Some(()) => Ok(()),
             None => self.free_further(data),
         }
@@ -89,6 +92,9 @@ impl<'a, C: Contract> Client<'a, C> {
 
     #[inline(never)]
     fn free_further(&self, data: u64) -> Result<(), FreeError> {
+        if let Some(()) = self.parts.beyond_home(data, |place| self.give_back(place, data, |_| true)) {
+            return Ok(());
+        }
         let (place, _) = self.find(data)?.ok_or(FreeError::NotAssigned { data })?;
         if self.release(place, |_| place.has(data)) { Ok(()) } else { Err(FreeError::NotInUse { data }) }
     }

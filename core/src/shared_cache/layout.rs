@@ -14,7 +14,7 @@ use super::place::{FARTHEST, Line, NIL, PLACES, Place};
 use super::vacancy::{self, Vacancy};
 use super::word::{BARE, COUNT_BITS, EMPTY};
 
-const MAGIC: u64 = u64::from_le_bytes(*b"umbrshc5");
+const MAGIC: u64 = u64::from_le_bytes(*b"umbrshc6");
 const CONTRACT: usize = 1;
 const SLOTS: usize = 2;
 const SEED: usize = 3;
@@ -234,17 +234,19 @@ impl<'a> Parts<'a> {
     /// The home line of a data id; those of a row of consecutive ids lie side by side.
     #[inline(always)]
     pub(super) fn home(&self, data: u64) -> usize {
-        let wide = u128::from((data / ROW as u64) ^ self.seed) * u128::from(0x9e37_79b9_7f4a_7c15_u64);
-        // The upper half alone would be blind to what the ids' lower bits add, and the lower half to the upper bits.
-        let mixed = (wide >> 64) as u64 ^ wide as u64;
+        let mixed = ((data / ROW as u64) ^ self.seed).wrapping_mul(0x9e37_79b9_7f4a_7c15_u64);
         let row = (u128::from(mixed) * self.rows as u128) >> 64;
         // The line also by the hash: ids that are all multiples of eight would have one line of each row.
         row as usize * ROW + (data ^ mixed >> 32) as usize % ROW
     }
 
     /// The line that is so many steps beyond a home: in the next rows, and after all of them in the next line of each.
+    #[inline]
     pub(super) fn beyond(&self, home: usize, step: usize) -> usize {
         let row = home / ROW + step;
+        if row < self.rows {
+            return home + step * ROW;
+        }
         row % self.rows * ROW + (home + row / self.rows) % ROW
     }
 

@@ -14,8 +14,9 @@ use crate::shared_slots::Owner;
 
 use super::error::Blocked;
 use super::layout::Parts;
-use super::place::{FAR, FAR_MASK, HEAD, LOCK, PLACES, Place};
+use super::place::{FAR, FAR_MASK, HEAD, LOCK, Line, PLACES, Place};
 use super::word::Word;
+use crate::fetch::fetch_to_read;
 
 /// Lines beyond the home that are looked at without having it.
 const HOPS: usize = 8;
@@ -32,14 +33,30 @@ pub(super) struct Held<'p, 'a> {
 }
 
 impl<'a> Parts<'a> {
-    /// The place in the home line that has this data; by the data alone, so the word tells whether it still is that.
-    // With a branch for each place, though nobody can foretell which it is: with a computed place the processor would
-    // not begin with what comes next before the line is there.
+    /// What is found at the place in the home line that has this data; by the data alone, so the word tells whether it
+    /// still is that.
     #[inline(always)]
-    pub(super) fn at_home(&self, data: u64) -> Option<Place<'a>> {
+    pub(super) fn at_home<T>(&self, data: u64, found: impl Fn(Place<'a>) -> Option<T>) -> Option<T> {
         let home = self.home(data);
-        let line = self.lines.get(home)?;
-        (0..PLACES).map(|at| Place::new(line, home, at)).find(|place| place.has(data))
+        in_line(self.lines.get(home)?, home, data, found)
+    }
+
+    /// The same beyond the home line, as far as one goes without having it.
+    #[inline]
+    pub(super) fn beyond_home<T>(&self, data: u64, found: impl Fn(Place<'a>) -> Option<T>) -> Option<T> {
+        let home = self.home(data);
+        let far = far(self.lines.get(home)?[HEAD].load(Ordering::Acquire)).min(HOPS);
+        // The processor waits for all of them together.
+        for line in (2..=far).filter_map(|step| self.lines.get(self.beyond(home, step))) {
+            fetch_to_read(line);
+        }
+        for step in 1..=far {
+            let index = self.beyond(home, step);
+            if let Some(found) = in_line(self.lines.get(index)?, index, data, &found) {
+                return Some(found);
+            }
+        }
+        None
     }
 
     /// The place of data, if it is met on the way.
@@ -86,6 +103,22 @@ impl<'a> Parts<'a> {
             }
         }
     }
+}
+
+/// What is found at the place of a line that has this data.
+// With a branch for each place, and all that follows in each branch, though nobody can foretell which it is: with a
+// computed place the processor would not begin with what comes next before the line is there.
+#[inline(always)]
+fn in_line<'a, T>(line: &'a Line, index: usize, data: u64, found: impl Fn(Place<'a>) -> Option<T>) -> Option<T> {
+    for at in 0..PLACES {
+        let place = Place::new(line, index, at);
+        if place.has(data)
+            && let Some(found) = found(place)
+        {
+            return Some(found);
+        }
+    }
+    None
 }
 
 fn far(head: u64) -> usize {

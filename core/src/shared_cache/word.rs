@@ -156,15 +156,20 @@ impl Word {
     /// With one more reference to content that is there, if the field has room.
     #[inline]
     pub(super) const fn hit(self, field: Field) -> Option<Word> {
-        let is_hit = self.state() == VALID && self.0 & field.bits != field.bits;
-        if is_hit { Some(Word((self.0 | USED) + field.unit)) } else { None }
+        // All bits but those that content which is there and has room in this field must have, or may not have.
+        if self.0 >> STATE & 7 != VALID >> STATE || self.0 & field.bits == field.bits {
+            return None;
+        }
+        Some(Word((self.0 | USED) + field.unit))
     }
 
     /// Without one reference, if there is one and it is to content that stays.
     #[inline]
     pub(super) const fn given_back(self, field: Field) -> Option<Word> {
-        let stays = self.0 & (STATE_MASK | LEAVING) == VALID && self.0 & field.bits != 0;
-        if stays { Some(Word(self.0 - field.unit)) } else { None }
+        if self.0 >> STATE & 15 != VALID >> STATE || self.0 & field.bits == 0 {
+            return None;
+        }
+        Some(Word(self.0 - field.unit))
     }
 
     /// With one more reference, by whoever fills it from now on.

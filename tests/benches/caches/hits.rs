@@ -119,7 +119,7 @@ fn hits<'a, P: Peer + 'a>(mut peer: P, asked: &'a [u64]) -> impl FnMut(u64) + 'a
 /// Turns in which each record is used some times: a cache is measured, not how it comes back after another one had the
 /// processor's caches.
 pub(crate) fn long_turns() -> Plan {
-    Plan { rounds: 11, batch: Duration::from_millis(40), ..Plan::standard() }
+    Plan { rounds: 9, batch: Duration::from_millis(200), ..Plan::standard() }
 }
 
 /// Hits of ids that are equally likely.
