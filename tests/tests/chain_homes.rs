@@ -1,7 +1,7 @@
 //! Members that share a machine: the calls of those that live apart, without messages.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
-use umbra::call::Capacities;
+use umbra::call::{Capacities, Heap};
 use umbra_core::chain::{
     Action, Call, Caps, Code, Config, FAILURE, Life, Machine, Mode, Node, Outcome, Phase, Plan, REQUEST, RESPONSE,
     Stage, Tag, Verdict, Work,
@@ -86,6 +86,45 @@ fn what_a_household_runs_in_one_go_is_what_it_runs_one_by_one() {
             machine.release(call).unwrap();
             assert!(machine.poll(Time(1), &mut buffer).is_none() && machine.is_empty());
         }
+    }
+}
+
+/// A machine that houses so many members, all of which sum.
+fn home_of(members: u32) -> Machine<Heap> {
+    let config = Config { classes: 0, ..Config::new(Node(0), Life(1)) };
+    let mut machine = Capacities { calls: 16, ..Capacities::new(members) }.machine(config);
+    machine.register(SUM).unwrap();
+    (1..members).for_each(|node| machine.house(Node(node)).unwrap());
+    machine
+}
+
+#[test]
+fn a_call_given_up_and_released_between_two_runs_keeps_nobody_waiting() {
+    for mode in [Mode::empty(), Mode::COLLECT] {
+        let mut machine = home_of(300);
+        let members: Vec<Node> = (0..300).map(Node).collect();
+        let call = Call { mode, ..Call::new(SUM, &members) };
+        let [first, second] = [(); 2].map(|()| machine.start(&call, Time(1)).unwrap());
+        let (mut ended, mut buffer) = (Vec::new(), [0; 4096]);
+        let mut given_up = false;
+        while let Some(action) = machine.poll(Time(1), &mut buffer) {
+            match action {
+                Action::Run { handle, .. } => {
+                    machine.run_on(handle, |_, _| Verdict::Done).unwrap();
+                    if handle == first && !given_up {
+                        // More members are left than run in one go.
+                        machine.cancel(first).unwrap();
+                        machine.release(first).unwrap();
+                        given_up = true;
+                    }
+                }
+                Action::Ended { handle } => ended.push(handle),
+                Action::Send { .. } => panic!("all live here"),
+            }
+        }
+        assert_eq!((given_up, &ended[..]), (true, &[second][..]), "{mode:?}");
+        machine.release(second).unwrap();
+        assert!(machine.poll(Time(1), &mut buffer).is_none() && machine.is_empty());
     }
 }
 

@@ -218,7 +218,9 @@ impl<S: Storage> Machine<S> {
             {
                 return Some(action);
             }
-            let id = self.walker.take().or_else(|| self.next_ready())?;
+            // Whoever has got into a queue meanwhile has his turn there.
+            let waits = |id: &Handle| self.contexts.get(*id).is_ok_and(|context| !context.queued);
+            let id = self.walker.take().filter(waits).or_else(|| self.next_ready())?;
             if let Some(action) = self.step(id, now, buffer) {
                 return Some(action);
             }
