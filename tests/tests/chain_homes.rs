@@ -129,6 +129,33 @@ fn a_call_given_up_and_released_between_two_runs_keeps_nobody_waiting() {
 }
 
 #[test]
+fn nobody_runs_in_one_go_with_a_function_that_was_pending() {
+    for was_pending in [false, true] {
+        let mut machine = home_of(8);
+        let members: Vec<Node> = (0..8).map(Node).collect();
+        machine.start(&Call::new(SUM, &members), Time(1)).unwrap();
+        let (mut runs, mut buffer) = (Vec::new(), [0; 4096]);
+        while let Some(action) = machine.poll(Time(1), &mut buffer) {
+            let Action::Run { handle, .. } = action else { continue };
+            let mut together = 0;
+            let user = |_, work: &mut Work<'_>| {
+                together += 1;
+                if was_pending && work.phase == Phase::Init && work.parent.is_none() {
+                    Verdict::Pending
+                } else {
+                    Verdict::Done
+                }
+            };
+            if machine.run_on(handle, user).unwrap().1 == Verdict::Pending {
+                machine.wake(handle).unwrap();
+            }
+            runs.push(together);
+        }
+        assert_eq!(runs, if was_pending { vec![1, 1, 7] } else { vec![8] });
+    }
+}
+
+#[test]
 fn c23_what_had_not_begun_at_home_when_a_function_failed_is_not_reached() {
     for shape in SHAPES {
         let order: Vec<u32> = shape.preorder(31).collect();

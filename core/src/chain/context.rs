@@ -64,6 +64,8 @@ pub struct Context {
     pub(super) parent: Option<(Node, Edge)>,
     /// Its parent lives here as well.
     pub(super) at_home: bool,
+    /// Everybody in its list was found to live here.
+    pub(super) all_home: bool,
     /// The call came here by several requests at once: whoever lives here may be named by more than one of them.
     pub(super) shared: bool,
     /// In whose memory what came with the request lies: this one's, or that of an ancestor that lives here.
@@ -127,6 +129,7 @@ impl Context {
         node: Node(0),
         parent: None,
         at_home: false,
+        all_home: false,
         shared: false,
         source: NIL,
         readers: 0,

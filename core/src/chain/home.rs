@@ -99,6 +99,7 @@ impl<S: Storage> Machine<S> {
             node,
             parent: Some((parent.node, edge_to(id, at))),
             at_home: true,
+            all_home: parent.all_home,
             shared: parent.shared,
             source,
             mode: parent.mode,
@@ -305,8 +306,10 @@ impl<S: Storage> Machine<S> {
             let list = came.list(&context.layout);
             let mut kids = Kids::of(&context.layout, own);
             let shape = if context.led { Shape::CHAIN } else { context.shape };
-            for (at, piece) in (0..context.layout.kids).zip(pieces(shape, list)) {
-                kids.set(at, Kid::new(piece));
+            if list.is_stated() {
+                kids.fill(pieces(shape, list));
+            } else {
+                kids.fill(shape.split(list.len()));
             }
         }
     }

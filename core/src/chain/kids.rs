@@ -137,6 +137,25 @@ impl<'a> Kids<'a> {
         }
     }
 
+    /// Writes down children that have these pieces, of whom none has been asked.
+    #[inline]
+    pub(super) fn fill(&mut self, pieces: impl Iterator<Item = Piece>) {
+        for (words, piece) in self.0.iter_mut().zip(pieces) {
+            *words = Kid::new(piece).to_words();
+        }
+    }
+
+    /// Whether no child was asked anything yet, or dropped.
+    pub(super) fn are_fresh(&self) -> bool {
+        // The lowest two bytes are stand and attempts.
+        self.0.iter().all(|words| words[1] & 0xffff == Stand::ToSend as u64)
+    }
+
+    /// All children, which are [fresh](Self::are_fresh), count as dealt with.
+    pub(super) fn dismiss(&mut self) {
+        self.0.iter_mut().for_each(|words| words[1] |= Stand::Over as u64);
+    }
+
     pub(super) fn len(&self) -> u16 {
         self.0.len() as u16
     }

@@ -1,9 +1,7 @@
 //! The list of a call that is made, and the tree over it, as they are laid out in scratch memory and written to the
 //! call's own.
 
-use zerocopy::IntoBytes;
-
-use super::machine::{Handle, Machine};
+use super::machine::Machine;
 use super::name::Node;
 use super::start::{Plan, StartError};
 use super::storage::Storage;
@@ -39,12 +37,12 @@ impl<S: Storage> Machine<S> {
         }
     }
 
-    /// Writes the list to the scratch memory, the maker first, and checks its members; its length. Whoever is listed again is
-    /// left out if that is wanted.
-    pub(super) fn list(&mut self, members: &[Node], dedup: bool) -> Result<u32, StartError> {
+    /// Writes the list to the scratch memory, the maker first, and checks its members; its length, and whether all of them
+    /// live here. Whoever is listed again is left out if that is wanted.
+    pub(super) fn list(&mut self, members: &[Node], dedup: bool) -> Result<(u32, bool), StartError> {
         let root = self.config.node;
         let max = self.scratch.as_ref().len() / SCRATCH;
-        if members.len() >= max && !dedup {
+        if members.len() > max && !dedup {
             let len = 1 + members.iter().filter(|&&id| id != root).count();
             if len > max {
                 return Err(StartError::TooMany { members: len, max });
@@ -52,7 +50,7 @@ impl<S: Storage> Machine<S> {
         }
         self.next_list();
         let (list, scratch, peers) = (self.lists, self.scratch.as_mut(), self.peers.as_mut());
-        let (mut len, mut names_root) = (1, false);
+        let (mut len, mut names_root, mut all_home) = (1, false, true);
         peers.get_mut(root.index()).ok_or(StartError::UnknownId(root))?.mark(list, 0);
         if let Some(place) = scratch.first_mut() {
             *place = root.0;
@@ -69,6 +67,7 @@ impl<S: Storage> Machine<S> {
             if peer.dead {
                 return Err(StartError::DeadId(id));
             }
+            all_home &= peer.at_home;
             match peer.mark(list, len) {
                 Some(_) if dedup => continue,
                 Some(first) => return Err(StartError::DuplicateId { id, first, second: len }),
@@ -80,7 +79,7 @@ impl<S: Storage> Machine<S> {
             }
             len += 1;
         }
-        Ok(len)
+        Ok((len, all_home))
     }
 
     pub(super) fn lay_out(&mut self, plan: Plan<'_>, len: u32) -> Result<Laid, StartError> {
@@ -122,21 +121,18 @@ impl<S: Storage> Machine<S> {
         // No member has more than the root.
         laid.fan_out
     }
+}
 
+impl Laid {
     /// Writes the list in preorder, and the sizes of a stated tree, from the scratch memory to the call's own.
-    pub(super) fn write_list(&mut self, id: Handle, laid: &Laid, len: u32) {
-        let (count, start) = (len as usize, id.index() as usize * self.slab);
-        let Ok(context) = self.contexts.get(id) else { return };
-        let range = context.layout.list_range();
-        let Some(memory) = self.words.as_mut().get_mut(start..start + self.slab) else { return };
-        let Some(place) = memory.as_mut_bytes().get_mut(range) else { return };
+    pub(super) fn write_list(&self, scratch: &[u32], place: &mut [u8], len: u32) {
+        let count = len as usize;
         let (ids, sizes) = place.split_at_mut(count * 4);
-        let scratch = self.scratch.as_ref();
         let part = |at: usize| &scratch[at * count..(at + 1) * count];
         let list = part(LIST);
-        let ids = ids.as_chunks_mut::<4>().0.iter_mut();
-        if laid.stated {
-            for (place, &position) in ids.zip(part(ORDER)) {
+        let ids = ids.as_chunks_mut::<4>().0;
+        if self.stated {
+            for (place, &position) in ids.iter_mut().zip(part(ORDER)) {
                 *place = list[position as usize].to_le_bytes();
             }
             for (place, size) in sizes.as_chunks_mut::<4>().0.iter_mut().zip(part(SIZES)) {
@@ -144,10 +140,17 @@ impl<S: Storage> Machine<S> {
             }
             return;
         }
-        let above = u32::from(laid.led);
-        let positions = (0..above).chain(laid.shape.preorder(len - above).map(|below| above + below));
-        for (place, position) in ids.zip(positions) {
-            *place = list[position as usize].to_le_bytes();
+        // Whoever makes a led call stands above its shape.
+        let above = usize::from(self.led);
+        let ((makers, ids), (maker, list)) = (ids.split_at_mut(above), list.split_at(above));
+        for (place, id) in makers.iter_mut().zip(maker) {
+            *place = id.to_le_bytes();
         }
+        let mut places = ids.iter_mut();
+        self.shape.preorder(list.len() as u32).for_each(|position| {
+            if let (Some(place), Some(id)) = (places.next(), list.get(position as usize)) {
+                *place = id.to_le_bytes();
+            }
+        });
     }
 }

@@ -229,6 +229,13 @@ impl<'a> Came<'a> {
         List { ids: part(layout.ids_at), sizes: if layout.stated { part(layout.sizes_at) } else { &[] } }
     }
 
+    /// The header and the data.
+    #[inline]
+    pub(super) fn header_and_data(&self, layout: &Layout) -> (&'a [u8], &'a [u8]) {
+        let both = self.cut(layout.header_at as usize..layout.end as usize);
+        both.split_at_checked((layout.data_at - layout.header_at) as usize).unwrap_or((&[], &[]))
+    }
+
     #[inline]
     pub(super) fn header(&self, layout: &Layout) -> &'a [u8] {
         self.cut(layout.header_range())

@@ -367,8 +367,12 @@ impl<S: Storage> Machine<S> {
                 State::Answering => return self.answer(id, buffer),
                 State::Failing => return self.answer_badly(id, buffer),
                 State::Ended if !context.told => {
-                    self.contexts.get_mut(id).ok()?.told = true;
-                    self.ready(id);
+                    let context = self.contexts.get_mut(id).ok()?;
+                    context.told = true;
+                    // Of what went well nobody is to be told to stop.
+                    if !context.well {
+                        self.ready(id);
+                    }
                     return Some(Action::Ended { handle: id });
                 }
                 State::Ended if idle && context.released && context.readers == 0 => self.free(id),

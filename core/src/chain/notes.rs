@@ -58,6 +58,10 @@ pub(super) struct Queue {
 }
 
 impl Queue {
+    pub(super) const fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
     /// How many more fit.
     pub(super) const fn room(&self, places: &[Note]) -> usize {
         places.len() - self.len as usize

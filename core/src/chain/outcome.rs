@@ -243,7 +243,11 @@ impl<S: Storage> Machine<S> {
             return Err(Stale);
         }
         (context.released, context.told) = (true, true);
-        self.ready(handle);
+        if context.well && context.readers == 0 && !context.queued {
+            self.free(handle);
+        } else {
+            self.ready(handle);
+        }
         Ok(())
     }
 

@@ -12,7 +12,7 @@ use super::tombs::{Answer, Grave};
 impl<S: Storage> Machine<S> {
     /// Whether a call of this class may take a place: afterwards every other class still has one, used or free.
     pub(super) fn admits(&self, class: u8) -> bool {
-        let free = (self.places() - self.contexts.len()).saturating_sub(usize::from(self.lent));
+        let free = self.free_places();
         let classes = usize::from(self.config.classes);
         let Some(used) = self.used.get(..classes) else { return false };
         if classes == 0 {
@@ -25,8 +25,50 @@ impl<S: Storage> Machine<S> {
         }
     }
 
-    fn places(&self) -> usize {
-        self.contexts.capacity().min(usize::from(u16::MAX))
+    fn free_places(&self) -> usize {
+        let places = self.contexts.capacity().min(usize::from(u16::MAX));
+        (places - self.contexts.len()).saturating_sub(usize::from(self.lent))
+    }
+
+    /// Keeps a place back for each of so many levels below a class; false if there is no room for all.
+    pub(super) fn keep_back(&mut self, class: u8, levels: u16) -> bool {
+        let (first, end) = (usize::from(class) + 1, usize::from(class) + 1 + usize::from(levels));
+        let (classes, mut free, mut unused) = (usize::from(self.config.classes), self.free_places(), self.unused);
+        if classes == 0 {
+            if free < usize::from(levels) || end > usize::from(u8::MAX) + 1 {
+                return false;
+            }
+        } else {
+            let Some(below) = self.used.get(..classes).and_then(|used| used.get(first..end)) else { return false };
+            for &used in below {
+                // As whoever takes one place after the other.
+                let others = if used == 0 { 0 } else { usize::from(unused) };
+                if free <= others {
+                    return false;
+                }
+                (free, unused) = (free - 1, unused - u8::from(used == 0));
+            }
+        }
+        self.used_below(class, levels).iter_mut().for_each(|used| *used = used.saturating_add(1));
+        (self.unused, self.lent) = (unused, self.lent + levels);
+        true
+    }
+
+    /// Gives back what was kept back, for whoever takes it at once; then there may be [room](Self::has_room).
+    pub(super) fn let_go(&mut self, class: u8, levels: u16) {
+        let (is_counted, mut unused) = (self.config.classes > 0, self.unused);
+        for used in self.used_below(class, levels) {
+            unused += u8::from(is_counted && *used == 1);
+            *used = used.saturating_sub(1);
+        }
+        (self.unused, self.lent) = (unused, self.lent - levels);
+    }
+
+    /// How many places are in use of each of so many classes below this one, as far as they are counted.
+    fn used_below(&mut self, class: u8, levels: u16) -> &mut [u16] {
+        let below = self.used.get_mut(usize::from(class) + 1..).unwrap_or(&mut []);
+        let counted = below.len().min(usize::from(levels));
+        &mut below[..counted]
     }
 
     pub(super) fn count_class(&mut self, class: u8, more: bool) {

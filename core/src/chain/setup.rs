@@ -115,9 +115,7 @@ impl<S: Storage> Machine<S> {
         if list.id(0) != Some(to) || !whole || is_deep {
             return Err(malformed);
         }
-        if let Some(double) = self.listed_twice(list) {
-            return Err((Code::DuplicateId, double.0));
-        }
+        let all_home = self.lists_home(list).map_err(|double| (Code::DuplicateId, double.0))?;
         let functions = self.functions.as_ref();
         let func =
             functions::find(functions, request.slots[0], request.func).ok_or((Code::UnknownFunc, request.func.0))?;
@@ -158,6 +156,7 @@ impl<S: Storage> Machine<S> {
             call: head.call,
             node: to,
             parent: Some((from, head.edge)),
+            all_home,
             shared,
             mode: head.mode,
             func: request.func,
@@ -193,14 +192,22 @@ impl<S: Storage> Machine<S> {
         Ok(())
     }
 
-    /// A member of ours that stands in the list twice: nothing is remembered of calls at home, so it would run twice.
-    fn listed_twice(&mut self, list: List<'_>) -> Option<Node> {
+    /// Whether everybody in a list lives here; `Err` names a member of ours that stands in it twice: nothing is remembered of
+    /// calls at home, so it would run twice.
+    fn lists_home(&mut self, list: List<'_>) -> Result<bool, Node> {
         self.next_list();
         let (lists, peers) = (self.lists, self.peers.as_mut());
-        (0..list.len()).zip(list.members()).find_map(|(at, id)| {
-            let peer = peers.get_mut(id.index()).filter(|peer| peer.at_home)?;
-            peer.mark(lists, at).map(|_| id)
-        })
+        let mut all_home = true;
+        for (at, id) in (0..list.len()).zip(list.members()) {
+            let Some(peer) = peers.get_mut(id.index()).filter(|peer| peer.at_home) else {
+                all_home = false;
+                continue;
+            };
+            if peer.mark(lists, at).is_some() {
+                return Err(id);
+            }
+        }
+        Ok(all_home)
     }
 
     /// Whether what a call needs fits here; else the bytes that it needs.

@@ -210,7 +210,7 @@ impl<S: Storage> Machine<S> {
         if budget.0 < 1000 {
             return Err(StartError::NoTime);
         }
-        let len = self.list(call.members, call.mode.contains(Mode::DEDUP))?;
+        let (len, all_home) = self.list(call.members, call.mode.contains(Mode::DEDUP))?;
         if call.callback == Tag::NONE && call.caps.bytes() > 0 && len > 1 {
             return Err(StartError::ReplyWithoutCallback);
         }
@@ -258,6 +258,7 @@ impl<S: Storage> Machine<S> {
         let context = Context {
             call: CallId { root: self.config.node, life: self.config.life, seq },
             node: self.config.node,
+            all_home,
             mode,
             func: call.func,
             callback: call.callback,
@@ -278,9 +279,12 @@ impl<S: Storage> Machine<S> {
         let id = self.take(context).map_err(|_| StartError::WouldBlock)?;
         self.seq = seq;
         self.open += u16::from(class == 0);
-        self.write_list(id, &laid, len);
-        if let Some((_, memory)) = self.both(id) {
+        let start = id.index() as usize * self.slab;
+        if let Some(memory) = self.words.as_mut().get_mut(start..start + self.slab) {
             let bytes = memory.as_mut_bytes();
+            if let Some(place) = bytes.get_mut(layout.list_range()) {
+                laid.write_list(self.scratch.as_ref(), place, len);
+            }
             for (range, from) in [(layout.header_range(), call.header), (layout.data_range(), data)] {
                 if let Some(place) = bytes.get_mut(range) {
                     place.copy_from_slice(from);

@@ -217,13 +217,14 @@ impl<S: Storage> Machine<S> {
                 Phase::Wait(Answer { from, members, last, header, data })
             }
         };
-        let data = data_of(context.mode, came.data(layout));
+        let (sent, data) = came.header_and_data(layout);
+        let data = data_of(context.mode, data);
         let (header, rest) = own.split_at_mut_checked(header_max).ok_or(Stale)?;
         let place = rest.get_mut(..caps.data as usize).ok_or(Stale)?;
         let reply = Reply { header, data: place, written: &mut context.reply };
         let parent = context.parent.map(|(parent, _)| parent);
         let (call, node) = (context.call, context.node);
-        Ok(Work { phase, call, node, parent, header: came.header(layout), data, reply, ids: list.ids })
+        Ok(Work { phase, call, node, parent, header: sent, data, reply, ids: list.ids })
     }
 
     /// The user's code has returned. The handle by which the call is known that it ran for: the same one, unless it is the
@@ -266,6 +267,9 @@ impl<S: Storage> Machine<S> {
                 context.state = State::Gathering;
                 if context.cancelled {
                     self.drop_unsent(handle);
+                } else if context.may_walk() {
+                    self.go_on(handle);
+                    return Ok(handle);
                 }
             }
             (State::Gathering, None) => {}

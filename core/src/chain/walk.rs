@@ -17,7 +17,6 @@
 
 use super::context::{Context, Out, Own};
 use super::frame::{Frame, Role, Walk};
-use super::kids::{Kid, Stand};
 use super::machine::{Action, Handle, Machine};
 use super::name::{CallId, Node};
 use super::report::{Code, Record, Stage};
@@ -37,43 +36,22 @@ impl<S: Storage> Machine<S> {
         context.walk.was_tried = true;
         let (class, levels, shared) = (context.class, context.layout.frames, context.shared);
         // Nothing was sent or dropped yet.
-        let is_fresh = |kid: Kid| kid.stand == Stand::ToSend && kid.attempts == 0;
-        let fresh = self.with_kids(id).is_some_and(|(_, kids)| kids.iter().all(|(_, kid)| is_fresh(kid)));
-        let Some((context, came)) = self.came(id).filter(|_| fresh) else { return };
-        let list = came.list(&context.layout);
-        let peers = self.peers.as_ref();
-        let is_home = |node: Node| peers.get(node.index()).is_some_and(|peer| peer.at_home);
-        if shared || !list.members().skip(1).all(is_home) || !self.keep_back(class, levels) {
+        let is_fresh = self.with_kids(id).is_some_and(|(_, kids)| kids.are_fresh());
+        if shared || !is_fresh || !self.all_home(id) || !self.keep_back(class, levels) {
             return;
         }
         let Some((context, mut kids)) = self.with_kids(id) else { return };
-        kids.update(|_, kid| Some(Kid { stand: Stand::Over, ..kid }));
+        kids.dismiss();
         (context.pend, context.cursor) = (0, context.layout.kids);
         let all = Piece { start: 0, len: context.layout.members };
         let top = Frame::new(all, context.reply);
         context.walk = Walk { goes_on: true, was_tried: true, top, ..Walk::NONE };
     }
 
-    /// Keeps a place back for each of so many levels below a class; false if there is no room for all.
-    fn keep_back(&mut self, class: u8, levels: u16) -> bool {
-        for level in 1..=levels {
-            let below = u16::from(class) + level;
-            if below > u16::from(u8::MAX) || !self.admits(below as u8) {
-                self.let_go(class, level - 1);
-                return false;
-            }
-            self.count_class(below as u8, true);
-            self.lent += 1;
-        }
-        true
-    }
-
-    /// Gives back what was kept back, for whoever takes it at once; then there may be [room](Self::has_room).
-    pub(super) fn let_go(&mut self, class: u8, levels: u16) {
-        for level in 1..=levels {
-            self.count_class((u16::from(class) + level) as u8, false);
-            self.lent -= 1;
-        }
+    /// Whether everybody in the list of a call lives here.
+    fn all_home(&self, id: Handle) -> bool {
+        let Some((context, came)) = self.came(id) else { return false };
+        context.all_home || came.list(&context.layout).members().skip(1).all(|node| self.houses(node))
     }
 
     /// A place that is walked through.
@@ -82,8 +60,8 @@ impl<S: Storage> Machine<S> {
         let room = self.slab * 8;
         let (context, own, came) = self.parts(id)?;
         let layout = &context.layout;
-        let (list, header) = (came.list(layout), came.header(layout));
-        let data = data_of(context.mode, came.data(layout));
+        let (list, (header, data)) = (came.list(layout), came.header_and_data(layout));
+        let data = data_of(context.mode, data);
         Some(Way { context, own, list, header, data, room })
     }
 
@@ -132,23 +110,48 @@ impl<S: Storage> Machine<S> {
     ) -> Result<(Handle, Verdict), Stale> {
         let context = self.contexts.get(handle)?;
         let (out, slots) = (context.out, context.slots);
-        let Out::Walk(role) = out else {
+        let due = if let Out::Walk(role) = out {
+            Some(role)
+        } else {
             let function = slots[usize::from(out != Out::Func)];
             let verdict = user(function, &mut self.work(handle)?);
-            return Ok((self.finish(handle, verdict)?, verdict));
+            let known = self.finish(handle, verdict)?;
+            if !self.walks_on(handle) {
+                return Ok((known, verdict));
+            }
+            None
         };
         let mut way = self.way(handle).ok_or(Stale)?;
-        let (pause, runs) = way.go(role, AT_ONCE, user).ok_or(Stale)?;
+        let (pause, runs) = way.go(due, AT_ONCE, user).ok_or(Stale)?;
         way.context.out = Out::Nothing;
         self.figures.runs += runs.all;
         self.figures.at_home += runs.funcs;
         match pause {
             Pause::Said(role, verdict) => Ok((self.finish_walk(handle, role, verdict)?, verdict)),
-            Pause::Due => {
+            Pause::Over | Pause::Due => {
+                if matches!(pause, Pause::Over) {
+                    self.give_up_walk(handle);
+                }
                 self.go_on(handle);
                 Ok((handle, Verdict::Done))
             }
         }
+    }
+
+    /// Whether the walk of a call whose function has just ended begins, and nothing else is due before.
+    fn walks_on(&mut self, id: Handle) -> bool {
+        // Whoever was pending may have made calls, which are its driver's to end first.
+        let is_next = |context: &Context| context.may_walk() && !context.probed;
+        let is_next = self.walker == Some(id) && self.contexts.get(id).is_ok_and(is_next);
+        if !is_next || !self.queue.is_empty() || self.line.has_news() {
+            return false;
+        }
+        self.begin_walk(id);
+        let begins = self.contexts.get(id).is_ok_and(|context| context.walk.goes_on);
+        if begins {
+            self.walker = None;
+        }
+        begins
     }
 
     /// The user's code of a member without a place has returned. The handle by which it is known if it is pending.
@@ -180,7 +183,7 @@ impl<S: Storage> Machine<S> {
     }
 
     /// A walk goes on before anything else, or after that of another one.
-    fn go_on(&mut self, id: Handle) {
+    pub(super) fn go_on(&mut self, id: Handle) {
         if self.walker.is_none() {
             self.walker = Some(id);
         } else {

@@ -40,11 +40,13 @@ pub(super) enum Next {
 pub(super) enum Pause {
     /// Others have their turn, or the run did not just end well: it is to be [finished](super::Machine::finish).
     Said(Role, Verdict),
-    /// Something else than a run is due.
+    /// The walk has ended.
+    Over,
+    /// Something else is due.
     Due,
 }
 
-/// Runs of the user's code after the first one, and how many of them were functions of members.
+/// Runs of the user's code that were come upon, and how many of them were functions of members.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Runs {
     pub(super) all: u64,
@@ -138,44 +140,49 @@ impl<'a> Way<'a> {
         walk.level += 1;
     }
 
-    /// Runs the user's code in this role, and goes on with that of other members as long as all goes well, at most so many
-    /// times. `None` if the call is damaged.
+    /// Runs the user's code in this role, or the next one if no answer waits to be combined, and goes on with that of other
+    /// members as long as all goes well, at most so many times. `None` if the call is damaged.
     #[inline]
     pub(super) fn go(
         &mut self,
-        mut role: Role,
+        mut due: Option<Role>,
         most: u64,
         mut user: impl FnMut(u16, &mut Work<'_>) -> Verdict,
     ) -> Option<(Pause, Runs)> {
         let ([func, callback], combines) = (self.context.slots, self.context.callback != Tag::NONE);
         let mut runs = Runs::default();
         loop {
+            let role = match due.take() {
+                Some(role) => role,
+                None => match self.next_child()? {
+                    Next::Run(role) => {
+                        runs.all += 1;
+                        runs.funcs += u64::from(role == Role::Func);
+                        role
+                    }
+                    Next::Over => return Some((Pause::Over, runs)),
+                    // What is due instead is found again.
+                    Next::Apart | Next::Refused(..) => return Some((Pause::Due, runs)),
+                },
+            };
             let is_func = role == Role::Func;
             let verdict = if is_func {
                 user(func, &mut self.lend().func()?)
             } else {
                 user(callback, &mut self.lend().callback()?)
             };
-            if verdict != Verdict::Done || self.overflow(role) > 0 || runs.all == most {
+            if verdict != Verdict::Done || self.overflow(role) > 0 || runs.all >= most {
                 return Some((Pause::Said(role, verdict), runs));
             }
             let walk = &mut self.context.walk;
             if is_func && walk.child.len > 1 {
                 self.descend();
             } else if is_func && combines {
-                role = Role::Callback;
+                due = Some(Role::Callback);
                 runs.all += 1;
-                continue;
             } else {
                 walk.top.pass(walk.child);
             }
-            match self.next_child()? {
-                Next::Run(next) => role = next,
-                // What is due instead is found again.
-                _ => return Some((Pause::Due, runs)),
-            }
-            runs.all += 1;
-            runs.funcs += u64::from(role == Role::Func);
         }
     }
 
@@ -207,7 +214,7 @@ impl<'a> Way<'a> {
             header: self.header,
             data: self.data,
             reply: Reply { header, data: data.get_mut(..caps.data as usize)?, written: &mut walk.answer },
-            ids: self.list.ids_of(walk.child)?,
+            ids: self.list.ids_of(walk.child).unwrap_or(&[]),
         })
     }
 
@@ -218,7 +225,7 @@ impl<'a> Way<'a> {
         let (top, child, at) = (walk.top.piece, walk.child, usize::from(caps.header));
         let parent = match walk.level.checked_sub(1) {
             None => parent.map(|(parent, _)| parent),
-            Some(above) => self.list.id(Frame::start_of(layout, self.own, above)?),
+            Some(above) => Frame::start_of(layout, self.own, above).and_then(|start| self.list.id(start)),
         };
         let theirs = layout.reply_range(walk.level + 1).start;
         let (ours, theirs) = self.own.as_mut_bytes().split_at_mut_checked(theirs)?;
@@ -227,7 +234,7 @@ impl<'a> Way<'a> {
             from: self.list.id(child.start)?,
             members: child.len,
             last: child.start + child.len == top.start + top.len,
-            header: their_header.get(..usize::from(walk.answer.header))?,
+            header: their_header.get(..usize::from(walk.answer.header)).unwrap_or(&[]),
             data: their_data.get(..walk.answer.data as usize)?,
         };
         let (header, data) = ours.get_mut(layout.reply_range(walk.level))?.split_at_mut_checked(at)?;
@@ -239,7 +246,7 @@ impl<'a> Way<'a> {
             header: self.header,
             data: self.data,
             reply: Reply { header, data: data.get_mut(..caps.data as usize)?, written: &mut walk.top.reply },
-            ids: self.list.ids_of(top)?,
+            ids: self.list.ids_of(top).unwrap_or(&[]),
         })
     }
 }

@@ -212,7 +212,7 @@ impl Shape {
             // Subtrees are contiguous by position already.
             Kind::Knomial(_) | Kind::Flat => 1,
         };
-        Preorder { next: if len > 0 { Some(0) } else { None }, k, len: len as u64 }
+        Preorder { next: if len > 0 { 1 } else { 0 }, k, len: len as u64 }
     }
 
     /// Whether the largest subtree is the last of a split.
@@ -328,37 +328,61 @@ impl Iterator for Split {
 /// Positions in preorder; see [`Shape::preorder`].
 #[derive(Clone, Debug)]
 pub struct Preorder {
-    next: Option<u64>,
+    /// The next position and one, as heaps count; zero after the last.
+    next: u64,
     k: u64,
     len: u64,
+}
+
+impl Preorder {
+    /// What follows a position all of whose children there are have been passed.
+    #[inline]
+    const fn after(&self, mut from: u64) -> u64 {
+        if self.k == 1 {
+            return 0;
+        }
+        if self.k == 2 {
+            // Up from all second children at once.
+            from >>= from.trailing_ones();
+        }
+        while from > 1 {
+            // The commonest tree without a division.
+            let (is_last, above) = match self.k {
+                2 => (from & 1 == 1, from >> 1),
+                k => ((from - 1).is_multiple_of(k), (from - 2) / k + 1),
+            };
+            if !is_last && from < self.len {
+                return from + 1;
+            }
+            from = above;
+        }
+        0
+    }
 }
 
 impl Iterator for Preorder {
     type Item = u32;
 
+    #[inline]
     fn next(&mut self) -> Option<u32> {
-        let here = self.next?;
-        let first = if self.k == 1 { here + 1 } else { here * self.k + 1 };
-        self.next = if first < self.len {
-            Some(first)
-        } else {
-            let mut from = here;
-            loop {
-                if from == 0 || self.k == 1 {
-                    break None;
-                }
-                // The commonest tree without a division.
-                let (is_last, above) = if self.k == 2 {
-                    (from & 1 == 0, (from - 1) >> 1)
-                } else {
-                    (from.is_multiple_of(self.k), (from - 1) / self.k)
-                };
-                if !is_last && from + 1 < self.len {
-                    break Some(from + 1);
-                }
-                from = above;
+        let here = self.next;
+        let position = here.checked_sub(1)?;
+        let first = here * self.k + 2 - self.k;
+        self.next = if first <= self.len { first } else { self.after(here) };
+        Some(position as u32)
+    }
+
+    #[inline]
+    fn fold<B, F: FnMut(B, u32) -> B>(self, first: B, mut each: F) -> B {
+        #[inline(always)]
+        fn all<B>(mut rest: Preorder, first: B, mut each: impl FnMut(B, u32) -> B) -> B {
+            let mut so_far = first;
+            while let Some(position) = rest.next() {
+                so_far = each(so_far, position);
             }
-        };
-        Some(here as u32)
+            so_far
+        }
+        // Whoever knows the commonest tree while compiling asks nothing about it for every member.
+        if self.k == 2 { all(Preorder { k: 2, ..self }, first, &mut each) } else { all(self, first, each) }
     }
 }
