@@ -49,6 +49,21 @@ fn s2_binomial_shape_sends_the_largest_subtree_first() {
 }
 
 #[test]
+fn s2_binomial_shape_of_1_to_130_members() {
+    for count in 1..=130_u32 {
+        let mut world = World::new(count, 1);
+        assert_eq!(
+            world.call(&over(Shape::BINOMIAL, sum_over(0..count))).sum(),
+            Some(u64::from(count * (count - 1) / 2))
+        );
+        // Each once, and its parent is its number without the lowest bit.
+        let expected: Vec<_> = (1..count).map(|node| (node, node & (node - 1))).collect();
+        assert_eq!((parents(&world), world.began.len() as u32), (expected, count));
+        assert!(world.began.values().all(|&times| times == 1));
+    }
+}
+
+#[test]
 fn a_led_tree_is_one_member_below_the_maker_and_a_shape_below_that() {
     for (shape, expected) in [
         (Shape::BINARY, vec![(1, 0), (2, 1), (3, 1), (4, 2), (5, 2), (6, 3), (7, 3)]),

@@ -156,18 +156,19 @@ fn s39_a_call_can_be_given_up_at_any_moment() {
 
 #[test]
 fn s40_a_failure_stops_those_who_have_not_begun() {
-    let capacities = Capacities { call_bytes: 8192, ..Capacities::new(202) };
+    let capacities = Capacities { call_bytes: 8192, ..Capacities::new(203) };
     let mut world = World::with(1, capacities, Config::new(Node(0), Life(1)));
     world.network.delay = Lapse::from_micros(10);
     world.script.functions.insert(Node(1), Act::Fault(1));
-    for slow in 2..202 {
+    // Two hundred below 2.
+    for slow in 2..203 {
         world.script.functions.insert(Node(slow), Act::Slow(Lapse::from_micros(300)));
     }
-    let mut planned = sum_over(0..202);
+    let mut planned = sum_over(0..203);
     planned.call.mode = Mode::COLLECT | Mode::CANCEL_ON_FAIL;
     // 1 and 2 below the root, all others below 2, in a tree of their own.
     planned.parents = Some(
-        (0..202)
+        (0..203)
             .map(|at: u32| match at {
                 0 => umbra_core::tree::explicit::ROOT,
                 1 | 2 => 0,
@@ -178,7 +179,7 @@ fn s40_a_failure_stops_those_who_have_not_begun() {
     let end = world.call(&planned);
     let (account, records) = failed(&end);
     assert_eq!(origins(records), [(1, Stage::Func, Code::Fault)]);
-    assert_eq!((account.failed, account.unknown, account.total()), (1, 0, 202));
+    assert_eq!((account.failed, account.unknown, account.total()), (1, 0, 203));
     assert!(account.unreached > 150, "{account}");
     assert_eq!(world.began.len() as u32, account.ok + 1, "whoever began is counted, and nobody was interrupted");
     assert!(world.figures().cancels > 0);
