@@ -162,6 +162,15 @@ fn s18_limits_and_what_is_just_within_them() {
 }
 
 #[test]
+fn s18_without_memory_to_lay_out_a_list_nobody_fits() {
+    let mut machine = machine(Capacities::new(0), Config::new(Node(0), Life(1)));
+    for mode in [Mode::empty(), Mode::DEDUP] {
+        let call = Call { mode, ..Call::new(SUM, &[]) };
+        assert_eq!(refused(&mut machine, &call), StartError::TooMany { members: 1, max: 0 });
+    }
+}
+
+#[test]
 fn s18_as_many_members_and_children_as_can_be_counted() {
     // The list itself and a child of 65,534 each, and not one more.
     let capacities = Capacities { calls: 2, call_bytes: 8 << 20, ..Capacities::new(65_600) };

@@ -42,7 +42,7 @@ impl<S: Storage> Machine<S> {
     pub(super) fn list(&mut self, members: &[Node], dedup: bool) -> Result<(u32, bool), StartError> {
         let root = self.config.node;
         let max = self.scratch.as_ref().len() / SCRATCH;
-        if members.len() > max && !dedup {
+        if max == 0 || (members.len() > max && !dedup) {
             let len = 1 + members.iter().filter(|&&id| id != root).count();
             if len > max {
                 return Err(StartError::TooMany { members: len, max });
