@@ -375,9 +375,9 @@ impl Iterator for Preorder {
     #[inline]
     fn fold<B, F: FnMut(B, u32) -> B>(self, first: B, mut each: F) -> B {
         #[inline(always)]
-        fn all<B>(mut rest: Preorder, first: B, mut each: impl FnMut(B, u32) -> B) -> B {
+        fn all<B>(rest: Preorder, first: B, mut each: impl FnMut(B, u32) -> B) -> B {
             let mut so_far = first;
-            while let Some(position) = rest.next() {
+            for position in rest {
                 so_far = each(so_far, position);
             }
             so_far
