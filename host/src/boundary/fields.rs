@@ -47,9 +47,13 @@ pub struct NoMemory {
 ///
 /// An array holds component after component; within a component x runs fastest, then y, then z, ghosts included.
 pub trait Fields {
-    /// The values of a field on a block; `None` if it is absent there. Each exchange asks for each channel, for many in a row
-    /// whether there are any: an answer without a branch is the fastest.
+    /// The values of a field on a block; `None` if it is absent there.
     fn values(&self, block: u32, field: u16) -> Option<&[f64]>;
+    /// Whether there are any, as [`values`](Self::values) would answer. Each exchange asks for each channel, for many in a row: an
+    /// answer without a branch is the fastest.
+    fn is_present(&self, block: u32, field: u16) -> bool {
+        self.values(block, field).is_some()
+    }
     /// The same, to change them.
     fn values_mut(&mut self, block: u32, field: u16) -> Option<&mut [f64]>;
     /// Makes the field present on the block, in all stages, with the default in every cell, ghosts included.

@@ -150,7 +150,7 @@ impl<T: Transport> Boundary<T> {
             let from = self.machine.peers()[peer].rank();
             let mut channels = self.machine.unpack(peer)?;
             while let Some((entry, place)) =
-                channels.next(|Entry { key, .. }| view.values(key.receiver, key.field).is_some())
+                channels.next(|Entry { key, .. }| view.is_present(key.receiver, key.field))
             {
                 // Receiving made the field present where something came.
                 let Some(values) = target(view, &self.strips, &self.fields, entry)? else { continue };

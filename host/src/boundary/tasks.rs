@@ -155,7 +155,7 @@ impl<T: Transport> Boundary<T> {
             }
             let mut pack = self.machine.pack(peer, &mut self.head)?;
             loop {
-                pack.nulls(|entry| view.values(entry.key.sender, entry.key.field).is_none());
+                pack.nulls(|entry| !view.is_present(entry.key.sender, entry.key.field));
                 let Some(entry) = pack.channel() else { break };
                 if let Some(values) = strip::source(view, &self.strips, &self.fields, &entry)? {
                     let (place, rows) = (pack.live()?, self.strips.send(entry.key.element));
@@ -263,7 +263,7 @@ impl<T: Transport> Boundary<T> {
     /// Makes fields present where something came.
     fn allocate(&mut self, view: &mut impl Fields, half: usize) -> Result<(), BoundaryError> {
         let mut present = |key: Key| {
-            if view.values(key.receiver, key.field).is_some() { Ok(()) } else { view.allocate(key.receiver, key.field) }
+            if view.is_present(key.receiver, key.field) { Ok(()) } else { view.allocate(key.receiver, key.field) }
         };
         if half == LOCAL {
             let (_, entries, channels) = self.machine.local();

@@ -114,9 +114,12 @@ impl Strips {
 
 impl Fields for Strips {
     fn values(&self, _: u32, field: u16) -> Option<&[f64]> {
-        // In this order whether a field is there is asked without a branch.
         let array = &*self.arrays[usize::from(field)];
         self.present[usize::from(field)].then_some(array)
+    }
+
+    fn is_present(&self, _: u32, field: u16) -> bool {
+        self.present[usize::from(field)]
     }
 
     fn values_mut(&mut self, _: u32, field: u16) -> Option<&mut [f64]> {
