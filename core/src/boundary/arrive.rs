@@ -103,8 +103,8 @@ where
         }))
     }
 
-    /// Walks the channels from this peer that have to be set: those of [`strips`](Self::strips), without looking at the ones that
-    /// came without a payload for a field that is absent.
+    /// Walks the channels from this peer that have to be set: those of [`strips`](Self::strips) with a payload, and those
+    /// without whose field is present.
     ///
     /// # Errors
     /// [`ExchangeError::NotReceived`].

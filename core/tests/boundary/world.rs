@@ -205,15 +205,19 @@ impl World {
         let present = |entry: &Entry| (u64::from(entry.key.field) ^ seed ^ u64::from(sequence)).is_multiple_of(3);
         let (mut handed, mut asked) = (Vec::new(), 0);
         let mut channels = machine.unpack(peer).unwrap();
-        while let Some((entry, place)) = channels.next(|entry| {
+        while let Some((entry, place)) = channels.payload() {
+            handed.push((entry.key, Some(place)));
+        }
+        while let Some(entry) = channels.null(|entry| {
             asked += 1;
             present(entry)
         }) {
-            handed.push((entry.key, place));
+            handed.push((entry.key, None));
         }
         let mut listed: Vec<_> = machine.strips(peer).unwrap().map(|(_, entry, place)| (*entry, place)).collect();
         assert_eq!(asked, listed.iter().filter(|(entry, _)| !entry.always).count(), "seed {seed}: once about each");
-        listed.retain(|(entry, place)| place.is_some() || entry.always || present(entry));
+        listed.retain(|(entry, place)| place.is_some() || present(entry));
+        listed.sort_by_key(|(_, place)| place.is_none());
         assert_eq!(handed, listed.iter().map(|(entry, place)| (entry.key, *place)).collect::<Vec<_>>(), "seed {seed}");
         for (at, entry, place) in machine.strips(peer).unwrap() {
             let expected = content(seed, percent, sequence, entry);

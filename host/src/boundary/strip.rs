@@ -149,19 +149,18 @@ impl<T: Transport> Boundary<T> {
             let peer = if reversed { peers - 1 - nth } else { nth };
             let from = self.machine.peers()[peer].rank();
             let mut channels = self.machine.unpack(peer)?;
-            while let Some((entry, place)) =
-                channels.next(|Entry { key, .. }| view.is_present(key.receiver, key.field))
-            {
+            while let Some((entry, place)) = channels.payload() {
                 // Receiving made the field present where something came.
                 let Some(values) = target(view, &self.strips, &self.fields, entry)? else { continue };
-                let Some(place) = place else {
-                    self.fill(values, entry);
-                    continue;
-                };
                 let rows = self.strips.receive(entry.key.element);
                 unpack(values, rows, self.strips.cells, |behind, row| {
                     self.transport.read(from, slot, place, behind, row)
                 })?;
+            }
+            while let Some(entry) = channels.null(|Entry { key, .. }| view.is_present(key.receiver, key.field)) {
+                if let Some(values) = target(view, &self.strips, &self.fields, entry)? {
+                    self.fill(values, entry);
+                }
             }
             self.machine.release(peer)?;
             // The next message in this slot is of the exchange after the next one, and its sender knows the slot as it is
