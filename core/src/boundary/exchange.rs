@@ -302,7 +302,7 @@ where
     ///
     /// # Errors
     /// As [`may_pack`](Self::may_pack), and [`ExchangeError::Short`].
-    pub fn pack<'a>(&'a mut self, peer: usize, head: &'a mut [u8]) -> Result<Pack<'a, P, E, C, B>, ExchangeError> {
+    pub fn pack<'a>(&'a mut self, peer: usize, head: &'a mut [u8]) -> Result<Pack<'a>, ExchangeError> {
         self.may_pack(peer)?;
         let need = self.head_bytes();
         if head.len() < need {

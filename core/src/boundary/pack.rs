@@ -1,9 +1,6 @@
 //! Packing a message: where each live strip goes, and the head in the end.
 
-use core::ops::Range;
-
-use super::channel::Channel;
-use super::exchange::Exchange;
+use super::exchange::{Config, Counts, Exchange};
 use super::header::{HEAD, Head, bitmap_bytes};
 use super::peer::Peer;
 use super::plan::Entry;
@@ -71,70 +68,63 @@ pub struct Message {
 
 /// A message under construction. Until [`commit`](Self::commit) nothing has happened.
 #[derive(Debug)]
-pub struct Pack<'a, P, E, C, B> {
-    exchange: &'a mut Exchange<P, E, C, B>,
-    peer: usize,
+pub struct Pack<'a> {
+    config: &'a Config,
+    sequence: u32,
+    stage: u8,
+    counts: &'a mut Counts,
+    to: &'a mut Peer,
     head: &'a mut [u8],
     spread: Spread,
-    /// The channels to the peer, as a range of the entries, and the first word of their bits.
-    out: Range<usize>,
-    first_word: usize,
+    /// The channels to the peer, and their bits.
+    entries: &'a [Entry],
+    bits: &'a mut [u64],
     packed: usize,
     /// A word of channels, and those of it that may have a payload, as [`nulls`](Self::nulls) was told.
     asked: (usize, u64),
     live: u32,
 }
 
-impl<'a, P, E, C, B> Pack<'a, P, E, C, B>
-where
-    P: AsRef<[Peer]> + AsMut<[Peer]>,
-    E: AsRef<[Entry]>,
-    C: AsRef<[Channel<()>]> + AsMut<[Channel<()>]>,
-    B: AsRef<[u64]> + AsMut<[u64]>,
-{
-    pub(super) fn new(
+impl<'a> Pack<'a> {
+    pub(super) fn new<P, E, C, B>(
         exchange: &'a mut Exchange<P, E, C, B>,
         peer: usize,
         head: &'a mut [u8],
-    ) -> Result<Self, ExchangeError> {
-        let to = exchange.peers.as_ref().get(peer).ok_or(ExchangeError::NoPeer { peer })?;
+    ) -> Result<Self, ExchangeError>
+    where
+        P: AsMut<[Peer]>,
+        E: AsRef<[Entry]>,
+        B: AsMut<[u64]>,
+    {
+        let Exchange { peers, entries, live, config, sequence, stage, counts, .. } = exchange;
+        let to = P::as_mut(peers).get_mut(peer).ok_or(ExchangeError::NoPeer { peer })?;
         let first = HEAD + bitmap_bytes(to.out.len() as u32);
         if head.len() < first {
             return Err(ExchangeError::Short { need: first });
         }
         let spread = Spread::new(to.room.saturating_sub(first as u32), first as u32);
-        let (out, words) = (to.out.start as usize..to.out.end as usize, to.out_words());
-        exchange.live.as_mut()[words.clone()].fill(0);
-        Ok(Pack {
-            exchange,
-            peer,
-            head,
-            spread,
-            out,
-            first_word: words.start,
-            packed: 0,
-            asked: (usize::MAX, 0),
-            live: 0,
-        })
+        let entries = &E::as_ref(entries)[to.out.start as usize..to.out.end as usize];
+        let bits = &mut B::as_mut(live)[to.out_words()];
+        bits.fill(0);
+        let (sequence, stage, asked) = (*sequence, *stage, (usize::MAX, 0));
+        Ok(Pack { config, sequence, stage, counts, to, head, spread, entries, bits, packed: 0, asked, live: 0 })
     }
 
     /// The slot that the message goes into.
     #[must_use]
     pub const fn slot(&self) -> u32 {
-        self.exchange.sequence % self.exchange.config.slots
+        self.sequence % self.config.slots
     }
 
     /// The next channel to pack, by [`live`](Self::live) or [`null`](Self::null).
     #[must_use]
     #[inline]
-    pub fn channel(&self) -> Option<Entry> {
-        let at = self.out.start + self.packed;
-        if at < self.out.end { self.exchange.entries.as_ref().get(at).copied() } else { None }
+    pub fn channel(&self) -> Option<&'a Entry> {
+        self.entries.get(self.packed)
     }
 
     const fn incomplete(&self) -> ExchangeError {
-        let channels = (self.out.end - self.out.start) as u32;
-        ExchangeError::Incomplete { packed: self.packed as u32 + 1, channels }
+        ExchangeError::Incomplete { packed: self.packed as u32 + 1, channels: self.entries.len() as u32 }
     }
 
     /// The channel has a payload; write exactly its elements to this place.
@@ -144,12 +134,12 @@ where
     #[inline]
     pub fn live(&mut self) -> Result<Place, ExchangeError> {
         let entry = self.channel().ok_or_else(|| self.incomplete())?;
-        if let Some(word) = self.exchange.live.as_mut().get_mut(self.first_word + self.packed / 64) {
+        if let Some(word) = self.bits.get_mut(self.packed / 64) {
             *word |= 1 << (self.packed % 64);
         }
         self.packed += 1;
         self.live += 1;
-        Ok(self.spread.place(&entry))
+        Ok(self.spread.place(entry))
     }
 
     /// The channel has none.
@@ -174,11 +164,10 @@ where
     /// *Cost*: O(channels passed).
     #[inline]
     pub fn nulls(&mut self, mut is_null: impl FnMut(&Entry) -> bool) {
-        let entries = self.exchange.entries.as_ref().get(self.out.clone()).unwrap_or(&[]);
-        while let Some(rest) = entries.get(self.packed..).filter(|rest| !rest.is_empty()) {
+        while let Some(rest) = self.entries.get(self.packed..).filter(|rest| !rest.is_empty()) {
             let (word, passed) = (self.packed / 64, self.packed % 64);
-            let channels = &rest[..rest.len().min(64 - passed)];
             if self.asked.0 != word {
+                let channels = &rest[..rest.len().min(64 - passed)];
                 self.asked = (word, wanted(channels, |entry| !is_null(entry)) << passed);
             }
             let may = self.asked.1 >> passed;
@@ -186,7 +175,7 @@ where
                 self.packed += may.trailing_zeros() as usize;
                 return;
             }
-            self.packed += channels.len();
+            self.packed = self.entries.len().min((word + 1) * 64);
         }
     }
 
@@ -196,21 +185,20 @@ where
     /// # Errors
     /// [`ExchangeError::Incomplete`].
     pub fn commit(self, overflow_at: u64, overflow_key: u32) -> Result<Message, ExchangeError> {
-        let Pack { exchange, peer, head, spread, out, packed, live, .. } = self;
-        let to = &mut exchange.peers.as_mut()[peer];
-        let count = out.len() as u32;
-        if packed != out.len() {
+        let slot = self.slot();
+        let Pack { config, sequence, stage, counts, to, head, spread, entries, bits, packed, live, .. } = self;
+        let count = entries.len() as u32;
+        if packed != entries.len() {
             return Err(ExchangeError::Incomplete { packed: packed as u32, channels: count });
         }
-        let words = &exchange.live.as_ref()[to.out_words()];
-        for (bytes, word) in head[HEAD..].as_chunks_mut::<8>().0.iter_mut().zip(words) {
+        for (bytes, word) in head[HEAD..].as_chunks_mut::<8>().0.iter_mut().zip(bits) {
             *bytes = word.to_le_bytes();
         }
         let whole = Head {
-            epoch: exchange.config.epoch,
-            sequence: exchange.sequence,
-            stage: exchange.stage,
-            kind: exchange.config.kind.0,
+            epoch: config.epoch,
+            sequence,
+            stage,
+            kind: config.kind.0,
             fingerprint: to.prints[0] as u32,
             channels: count,
             payload: u64::from(spread.used) + u64::from(spread.overflow),
@@ -221,8 +209,7 @@ where
             wish: to.wish,
         };
         let len = whole.emit(live as usize, head).map_err(|_| ExchangeError::Short { need: HEAD })?;
-        (to.sent, to.held) = (exchange.sequence, true);
-        let counts = &mut exchange.counts;
+        (to.sent, to.held) = (sequence, true);
         counts.messages += 1;
         counts.head_bytes += len as u64;
         counts.payload_bytes += whole.payload;
@@ -230,8 +217,6 @@ where
         counts.overflow_bytes += u64::from(spread.overflow);
         counts.live += u64::from(live);
         counts.null += u64::from(count - live);
-        let slot = exchange.sequence % exchange.config.slots;
-        let (rank, sequence) = (to.rank, exchange.sequence);
-        Ok(Message { rank, sequence, slot, head: len, in_slot: spread.used, overflow: spread.overflow })
+        Ok(Message { rank: to.rank, sequence, slot, head: len, in_slot: spread.used, overflow: spread.overflow })
     }
 }

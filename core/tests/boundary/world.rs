@@ -148,7 +148,7 @@ impl World {
                 pack.nulls(|entry| content(seed, percent, sequence, entry).is_none());
             }
             let Some(entry) = pack.channel() else { break };
-            let Some(value) = content(seed, percent, sequence, &entry) else {
+            let Some(value) = content(seed, percent, sequence, entry) else {
                 pack.null().unwrap();
                 continue;
             };

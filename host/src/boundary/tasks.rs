@@ -157,7 +157,7 @@ impl<T: Transport> Boundary<T> {
             loop {
                 pack.nulls(|entry| !view.is_present(entry.key.sender, entry.key.field));
                 let Some(entry) = pack.channel() else { break };
-                if let Some(values) = strip::source(view, &self.strips, &self.fields, &entry)? {
+                if let Some(values) = strip::source(view, &self.strips, &self.fields, entry)? {
                     let (place, rows) = (pack.live()?, self.strips.send(entry.key.element));
                     strip::pack(values, rows, self.strips.cells, |behind, row| {
                         self.transport.write(to, slot, place, behind, row)
