@@ -50,6 +50,12 @@ impl Rows {
         self.len * self.counts[0] * self.counts[1]
     }
 
+    /// The row as a range of an array of so many components, if there is only one.
+    #[inline]
+    pub(super) fn only(&self, components: usize) -> Option<Range<usize>> {
+        (components == 1 && self.counts == [1, 1]).then_some(self.first..self.first + self.len)
+    }
+
     /// Each row as a range of an array of so many components of so many cells, in the order of the wire, until one fails.
     #[inline]
     pub(super) fn each<E>(
@@ -58,8 +64,8 @@ impl Rows {
         cells: usize,
         mut row: impl FnMut(Range<usize>) -> Result<(), E>,
     ) -> Result<(), E> {
-        if components == 1 && self.counts == [1, 1] {
-            return row(self.first..self.first + self.len);
+        if let Some(only) = self.only(components) {
+            return row(only);
         }
         for component in 0..components {
             for far in 0..self.counts[1] {

@@ -2,7 +2,7 @@
 
 use std::convert::Infallible;
 
-use umbra_core::boundary::{Entry, State};
+use umbra_core::boundary::{Entry, Sparse, State};
 
 use super::error::BoundaryError;
 use super::fields::{Field, Fields};
@@ -20,6 +20,7 @@ const fn wrong_length(entry: &Entry, block: u32, len: usize, expected: usize) ->
 }
 
 /// The sender's array, if the strip of a channel holds something.
+#[inline]
 pub(super) fn source<'v>(
     view: &'v impl Fields,
     strips: &Strips,
@@ -35,11 +36,15 @@ pub(super) fn source<'v>(
     if values.len() != expected {
         return Err(wrong_length(entry, block, values.len(), expected));
     }
-    let Some(sparse) = kind.sparse else { return Ok(Some(values)) };
-    let nothing = strips.send(entry.key.element).each(kind.components as usize, strips.cells, |row| {
-        if sparse.is_live(&values[row]) { Err(()) } else { Ok(()) }
-    });
-    Ok(if nothing.is_err() { Some(values) } else { None })
+    let Some(sparse) = &kind.sparse else { return Ok(Some(values)) };
+    Ok(holds(values, strips.send(entry.key.element), strips.cells, sparse).then_some(values))
+}
+
+/// Whether a strip holds something.
+fn holds(values: &[f64], rows: &Rows, cells: usize, sparse: &Sparse) -> bool {
+    let nothing =
+        rows.each(values.len() / cells, cells, |row| if sparse.is_live(&values[row]) { Err(()) } else { Ok(()) });
+    nothing.is_err()
 }
 
 /// Hands the rows of a strip to `write`, each with the number of values before it.
@@ -51,6 +56,9 @@ pub(super) fn pack(
     mut write: impl FnMut(usize, &[f64]) -> Result<(), TransportError>,
 ) -> Result<(), TransportError> {
     let (components, len) = (values.len() / cells, rows.len());
+    if let Some(row) = rows.only(components) {
+        return write(0, &values[row]);
+    }
     if len > SHORT {
         let mut behind = 0;
         return rows.each(components, cells, |row| {
@@ -82,6 +90,9 @@ fn unpack(
     mut read: impl FnMut(usize, &mut [f64]) -> Result<(), TransportError>,
 ) -> Result<(), TransportError> {
     let (components, len) = (values.len() / cells, rows.len());
+    if let Some(row) = rows.only(components) {
+        return read(0, &mut values[row]);
+    }
     if len > SHORT {
         let mut behind = 0;
         return rows.each(components, cells, |row| {
@@ -133,10 +144,15 @@ fn target<'v>(
 impl<T: Transport> Boundary<T> {
     /// Fills ghosts with the default: what a null stands for.
     fn fill(&self, values: &mut [f64], entry: &Entry) {
-        let kind = self.fields[usize::from(entry.key.field)];
+        let kind = &self.fields[usize::from(entry.key.field)];
         let (rows, cells, default) = (self.strips.receive(entry.key.element), self.strips.cells, kind.default_value());
         let Ok(()) = rows.each::<Infallible>(kind.components as usize, cells, |row| {
-            values[row].fill(default);
+            // Bytes that are all zero are set by the fastest means that the library has.
+            if default.to_bits() == 0 {
+                values[row].fill(0.0)
+            } else {
+                values[row].fill(default)
+            }
             Ok(())
         });
     }

@@ -6,6 +6,10 @@
 
 use std::ptr::NonNull;
 
+/// Numbers in a line.
+#[cfg(target_arch = "x86_64")]
+const LINE: usize = 8;
+
 /// Copies numbers, past the caches where the processor can. They may become visible in any order, also after what is stored later,
 /// until [`settle`].
 ///
@@ -13,29 +17,42 @@ use std::ptr::NonNull;
 /// The processor has SSE2, as all of this architecture have. `to` is valid for writes of as many numbers as `from` has, which lie elsewhere.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "sse2")]
-#[inline]
 pub(super) unsafe fn copy(from: &[f64], to: NonNull<f64>) {
-    use std::arch::x86_64::{_mm_set_pd, _mm_stream_pd, _mm_stream_si64};
-    let ahead = to.as_ptr().align_offset(16).min(from.len());
+    use std::arch::x86_64::{_mm_set_pd, _mm_stream_pd};
+    let ahead = to.as_ptr().align_offset(LINE * size_of::<f64>()).min(from.len());
     let (first, rest) = from.split_at(ahead);
-    let (twos, last) = rest.as_chunks::<2>();
+    let (lines, last) = rest.as_chunks::<LINE>();
     let mut at = to.as_ptr();
-    // Single ones as well go past the caches, so that a line is whole when the next copy goes on in it.
-    if let [value] = first {
-        // SAFETY: the caller vouches for the target, of which this is the first.
-        unsafe { _mm_stream_si64(at.cast(), value.to_bits().cast_signed()) };
-        at = at.wrapping_add(1);
+    // What is less than a line as well goes past the caches, so that a line is whole when the next copy goes on in it.
+    // SAFETY: the caller vouches for the target, of which this is the first part.
+    at = unsafe { copy_each(first, at) };
+    for line in lines {
+        let (twos, _) = line.as_chunks::<2>();
+        for &[low, high] in twos {
+            let two = _mm_set_pd(high, low);
+            // SAFETY: within the target, as the two are within the source, and aligned by the split above.
+            unsafe { _mm_stream_pd(at, two) };
+            at = at.wrapping_add(2);
+        }
     }
-    for &[low, high] in twos {
-        let two = _mm_set_pd(high, low);
-        // SAFETY: within the target, as the two are within the source, and aligned by the split above.
-        unsafe { _mm_stream_pd(at, two) };
-        at = at.wrapping_add(2);
+    // SAFETY: what is left of the target.
+    unsafe { copy_each(last, at) };
+}
+
+/// Copies numbers past the caches one by one, and returns what follows the target.
+///
+/// # Safety
+/// As above.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "sse2")]
+#[inline]
+unsafe fn copy_each(from: &[f64], mut to: *mut f64) -> *mut f64 {
+    for value in from {
+        // SAFETY: the caller vouches for the target.
+        unsafe { std::arch::x86_64::_mm_stream_si64(to.cast(), value.to_bits().cast_signed()) };
+        to = to.wrapping_add(1);
     }
-    if let [value] = last {
-        // SAFETY: what is left of the target.
-        unsafe { _mm_stream_si64(at.cast(), value.to_bits().cast_signed()) };
-    }
+    to
 }
 
 /// What was copied before is visible before whatever this thread stores later.
