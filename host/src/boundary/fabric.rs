@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use umbra_core::atomic::{AtomicU64, Ordering};
 use umbra_core::boundary::{Message, Place, Vote};
-use umbra_core::fetch::fetch_to_read;
+use umbra_core::fetch::fetch_to_read_later;
 
 use super::extent::{Extent, LINE, STAMPS};
 use super::transport::{Transport, TransportError};
@@ -27,7 +27,7 @@ use crate::sys::segment::{Segment, SegmentError};
 const LONG: u32 = 16 << 10;
 /// Bytes of a long message that are brought near before they are read. It lies in one piece, so what is read next is known. Of a
 /// short one that would be lines of the next, which its sender would have to take back.
-const AHEAD: usize = 2048;
+const AHEAD: usize = 4096;
 const CACHE_LINE: usize = 64;
 /// Where a head says how many bytes of payload the message has.
 const PAYLOAD: usize = 24;
@@ -151,11 +151,13 @@ impl Fabric {
     }
 }
 
-/// Has so many bytes from here on brought near.
+/// Has so many bytes from here on brought nearer.
 #[inline]
 fn near(from: *const u8, len: usize) {
-    for line in (0..len).step_by(CACHE_LINE) {
-        fetch_to_read(from.wrapping_add(line));
+    let (mut at, end) = (from, from.wrapping_add(len));
+    while at < end {
+        fetch_to_read_later(at);
+        at = at.wrapping_add(CACHE_LINE);
     }
 }
 
@@ -221,10 +223,15 @@ impl Transport for Fabric {
     #[inline]
     fn read(&self, from: u32, slot: u32, place: Place, behind: usize, into: &mut [f64]) -> Result<(), TransportError> {
         let offset = self.offset(from, self.rank, slot, place, behind, into.len())?;
-        if self.came_long[from as usize] && size_of_val(into) <= AHEAD {
-            near(self.segment.at(offset, 0)?.as_ptr().wrapping_add(AHEAD), size_of_val(into));
+        if !self.came_long[from as usize] {
+            return Ok(self.segment.read_values(offset, into)?);
         }
-        Ok(self.segment.read_values(offset, into)?)
+        for (nth, part) in into.chunks_mut(AHEAD / size_of::<f64>()).enumerate() {
+            let at = offset + nth * AHEAD;
+            near(self.segment.at(at, 0)?.as_ptr().wrapping_add(AHEAD), size_of_val(part));
+            self.segment.read_values(at, part)?;
+        }
+        Ok(())
     }
 
     fn vote(&mut self, round: u32, vote: Vote) -> Result<(), TransportError> {
