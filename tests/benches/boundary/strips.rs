@@ -69,47 +69,59 @@ impl Strips {
         Strips { rank, sides: sides as usize, turn: 0, len, arrays, present }
     }
 
-    /// Whether a side is the upper end of a block: of one the inner one, of two first the lower one.
-    const fn is_upper(&self, rank: u32, side: usize) -> bool {
-        if self.sides == 1 { rank == 0 } else { side == 1 }
-    }
-
     /// New values for the next exchange.
     pub(crate) fn touch(&mut self) {
         self.turn += 1;
-        for field in 0..self.arrays.len() {
+        // What is in the measured time has to be no slower than in the peer, so the loops over sides have no count to look at.
+        if self.sides == 1 { self.touch_sides::<1>() } else { self.touch_sides::<2>() }
+    }
+
+    fn touch_sides<const SIDES: usize>(&mut self) {
+        for (field, (array, present)) in self.arrays.iter_mut().zip(&mut self.present).enumerate() {
             let mut any = false;
-            for side in 0..self.sides {
-                let strip = self.sides * field + side;
+            for side in 0..SIDES {
+                let strip = SIDES * field + side;
                 let is = live(self.turn, self.rank, strip);
-                let first = self.len * (1 + usize::from(self.is_upper(self.rank, side)));
                 // Also of strips that hold nothing, as the one beside may.
-                if is || self.sides > 1 {
+                if is || SIDES > 1 {
+                    let first = self.len * (1 + usize::from(is_upper::<SIDES>(self.rank, side)));
                     let value = if is { mark(self.turn, self.rank, strip) } else { 0.0 };
-                    let array = &mut self.arrays[field];
                     (array[first], array[first + self.len - 1]) = (value, value);
                 }
                 any |= is;
             }
-            self.present[field] = any;
+            *present = any;
         }
     }
 
     /// What came is what the other rank had, and where it had nothing there is nothing.
     pub(crate) fn check(&self) {
+        if self.sides == 1 { self.check_sides::<1>() } else { self.check_sides::<2>() }
+    }
+
+    fn check_sides<const SIDES: usize>(&self) {
         let sender = 1 - self.rank;
         for (field, (array, &present)) in self.arrays.iter().zip(&self.present).enumerate() {
-            for side in 0..self.sides {
-                // What lies at one end of a block there is wanted beyond the other end here.
-                let strip = self.sides * field + side;
-                let first = usize::from(!self.is_upper(sender, side)) * 3 * self.len;
+            for side in 0..SIDES {
+                let strip = SIDES * field + side;
                 let is = live(self.turn, sender, strip);
-                let value = f64::from(u8::from(is)) * mark(self.turn, sender, strip);
-                let right = if present { [array[first], array[first + self.len - 1]] == [value; 2] } else { !is };
+                let right = if present {
+                    // What lies at one end of a block there is wanted beyond the other end here.
+                    let first = usize::from(!is_upper::<SIDES>(sender, side)) * 3 * self.len;
+                    let value = if is { mark(self.turn, sender, strip) } else { 0.0 };
+                    [array[first], array[first + self.len - 1]] == [value; 2]
+                } else {
+                    !is
+                };
                 assert!(right, "strip {strip} of exchange {}", self.turn);
             }
         }
     }
+}
+
+/// Whether a side is the upper end of a block: of one the inner one, of two first the lower one.
+const fn is_upper<const SIDES: usize>(rank: u32, side: usize) -> bool {
+    if SIDES == 1 { rank == 0 } else { side == 1 }
 }
 
 impl Fields for Strips {
