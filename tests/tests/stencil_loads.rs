@@ -128,6 +128,8 @@ fn s69_the_closed_form_is_what_a_search_finds() {
                 let next = (now + 1..groups.len()).find(|&later| groups.get(later).contains(&data));
                 let found = grid.next_use(data, present);
                 assert_eq!(found, next.map_or(Use::Never, |next| Use::At(next as u64)), "{grid:?} {now} {data}");
+                let certain = shape == Shape::Box && next == Some(now + 1);
+                assert_eq!(grid.is_next(data, present), certain, "{grid:?} {now} {data}");
             }
         }
     }
