@@ -5,7 +5,9 @@
 use std::alloc::System;
 
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
-use umbra_core::boundary::{Channel, Class, Config, Element, Entry, Exchange, Header, Key, Kind, Peer, Pool, Storage};
+use umbra_core::boundary::{
+    Channel, Class, Config, Element, Entry, Exchange, Header, Key, Kind, Peer, Pool, Step, Storage,
+};
 use umbra_core::time::Time;
 
 #[global_allocator]
@@ -44,7 +46,8 @@ fn exchange(ranks: &mut [Rank<'_>; 2], heads: &mut [[u8; 128]; 2], turn: u32) {
 fn s44_a_thousand_exchanges_make_no_allocation() {
     let element = Element::new(1, 0, 0).unwrap();
     let key = |sender, receiver, field| Key { sender, receiver, field, element, kind: Kind::GHOST };
-    let plan = |a, b| (0..100).map(move |field| Entry { key: key(a, b, field), count: 5, always: false });
+    let plan =
+        |a, b| (0..100).map(move |field| Entry { key: key(a, b, field), count: 5, always: false, step: Step::Same });
     let config = Config { epoch: 1, kind: Kind::GHOST, slots: 2, smallest: 128, deadline: None };
     let entries = [(0, 1), (1, 0)].map(|(a, b)| plan(a, b).chain(plan(b, a)).collect::<Vec<_>>());
     let mut ranks = [0, 1].map(|me: usize| {

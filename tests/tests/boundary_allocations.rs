@@ -7,7 +7,7 @@ use std::thread;
 
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 use umbra::boundary::{
-    Boundary, Extent, Fabric, Field, Fields as _, Grid, Mesh as _, Scope, Settings, Store, largest_message,
+    Boundary, Extent, Fabric, Field, Fields as _, Mesh as _, Scope, Settings, Store, Tree, largest_message,
 };
 use umbra_core::boundary::{Shape, Sparse};
 
@@ -23,13 +23,20 @@ fn holds(turn: u32, block: u32, field: u16) -> bool {
     burst || (turn + block + u32::from(field)).is_multiple_of(5)
 }
 
+/// Within a level, and between two; one after the other, as allocations of all threads are counted.
 #[test]
 fn s44_a_thousand_exchanges_of_three_ranks_make_no_allocation() {
-    let mesh = Grid::new(Shape::new([4, 4, 1], [2, 2, 0]).unwrap(), [4, 2, 1], [true; 3], RANKS);
+    for refined in [false, true] {
+        let shape = Shape::new([4, 4, 1], [2, 2, 0]).unwrap();
+        thousand(&Tree::new(shape, [4, 2, 1], [true; 3], RANKS, 1, |_, at| refined && at[0] == 1));
+    }
+}
+
+fn thousand(mesh: &Tree) {
     let fields = [Field::sparse(Sparse::new(1e-3, 1e-4, 0.0).unwrap()); FIELDS as usize];
-    let extent = Extent { ranks: RANKS, slots: 2, message: largest_message(&mesh, &fields, RANKS) };
+    let extent = Extent { ranks: RANKS, slots: 2, message: largest_message(mesh, &fields, RANKS) };
     let segment = Arc::new(Fabric::segment(extent).unwrap());
-    let (mesh, fields, segment, together) = (&mesh, &fields, &segment, &Barrier::new(RANKS as usize));
+    let (fields, segment, together) = (&fields, &segment, &Barrier::new(RANKS as usize));
     let rank = |rank: u32| {
         let fabric = Fabric::attach(segment.clone(), extent, rank).unwrap();
         let settings = Settings { smallest_slot: 256, ..Settings::default() };

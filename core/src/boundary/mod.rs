@@ -6,6 +6,8 @@
 //!
 //! ```text
 //! Shape, Element       which cells pass, and how many exactly
+//! Octant, Step         which cells pass between blocks of two levels
+//! StripOp              what becomes of their values
 //! Sparse               what counts as nothing
 //! Key, Entry           channels and plans, the same on both sides
 //! Channel              who may do what in which state
@@ -18,7 +20,7 @@
 //!
 //! ```
 //! use umbra_core::boundary::{
-//!     Arrival, Channel, Config, Element, Entry, Exchange, Key, Kind, Peer, Place, Storage,
+//!     Arrival, Channel, Config, Element, Entry, Exchange, Key, Kind, Peer, Place, Step, Storage,
 //! };
 //! use umbra_core::time::Time;
 //! let element = Element::new(1, 0, 0).ok_or("no such element")?;
@@ -27,7 +29,7 @@
 //! let config = Config { epoch: 1, kind: Kind::GHOST, slots: 2, smallest: 256, deadline: None };
 //! // Two ranks with one channel each way.
 //! let mut ranks = [(to, from), (from, to)].map(|(me, other)| {
-//!     let entries = [(me, other), (other, me)].map(|(a, b)| Entry { key: key(a, b), count: 2, always: false });
+//!     let entries = [(me, other), (other, me)].map(|(a, b)| Entry { key: key(a, b), count: 2, always: false, step: Step::Same });
 //!     let peers = [Peer::new(other, 0..1, 1..2)];
 //!     let none: [Channel<()>; 0] = [];
 //!     Exchange::new(Storage { peers, entries, channels: none, live: [0; 2], local: 2..2 }, config)
@@ -56,6 +58,8 @@ mod class;
 mod exchange;
 mod expected;
 mod header;
+mod levels;
+mod operation;
 mod pack;
 mod peer;
 mod plan;
@@ -74,6 +78,8 @@ pub use class::Class;
 pub use exchange::{Arrival, Config, Counts, Exchange, Storage};
 pub use expected::Expected;
 pub use header::{HEAD, Head, HeadError, Live, bitmap_bytes};
+pub use levels::{Octant, Passage, RefineError, Step};
+pub use operation::{Patch, StripOp, Usual, inject, mean};
 pub use pack::{Message, Pack, Place};
 pub use peer::Peer;
 pub use plan::{Entry, Key, Kind, PlanError, fingerprint, first_difference};

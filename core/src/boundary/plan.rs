@@ -5,10 +5,10 @@
 //! themselves are compared, and the first that differs is named.
 //!
 //! ```
-//! use umbra_core::boundary::{Element, Entry, Key, Kind, fingerprint, first_difference};
+//! use umbra_core::boundary::{Element, Entry, Key, Kind, Step, fingerprint, first_difference};
 //! let element = Element::new(1, 0, 0).ok_or("no such element")?;
 //! let key = |field| Key { sender: 0, receiver: 1, field, element, kind: Kind::GHOST };
-//! let plan = [0, 1].map(|field| Entry { key: key(field), count: 16, always: false });
+//! let plan = [0, 1].map(|field| Entry { key: key(field), count: 16, always: false, step: Step::Same });
 //! assert_eq!(fingerprint(1, &plan)?, fingerprint(1, &plan.clone())?);
 //! assert_ne!(fingerprint(1, &plan)?, fingerprint(2, &plan)?, "another epoch");
 //! let [first, second] = plan;
@@ -22,6 +22,7 @@ use core::hash::Hasher;
 
 use siphasher::sip::SipHasher13;
 
+use super::levels::Step;
 use super::strip::Element;
 use crate::codec::{Reader, Short, Writer};
 
@@ -45,7 +46,8 @@ pub struct Key {
     pub receiver: u32,
     /// The field.
     pub field: u16,
-    /// Where the receiver lies, as the sender sees it; blocks of a periodic mesh may touch several times.
+    /// Where the receiver lies, as the sender sees it; blocks of a periodic mesh may touch several times. Between blocks of
+    /// two levels it is what is opposite to the ghosts of the receiver.
     pub element: Element,
     /// Which exchange.
     pub kind: Kind,
@@ -68,6 +70,8 @@ pub struct Entry {
     pub count: u32,
     /// Never a null: the channel of a dense field.
     pub always: bool,
+    /// From the level of its sender to that of its receiver.
+    pub step: Step,
 }
 
 impl Entry {
@@ -92,7 +96,7 @@ impl Entry {
         to.u8(element.number())?;
         to.u8(kind.0)?;
         to.u32(self.count)?;
-        to.u32(u32::from(self.always))
+        to.u32(u32::from(self.always) | u32::from(self.step.number()) << 8)
     }
 
     /// Reads what a peer wrote; `None` if it is no entry.
@@ -100,12 +104,9 @@ impl Entry {
     pub fn parse(from: &mut Reader<'_>) -> Option<Entry> {
         let (sender, receiver, field) = (from.u32().ok()?, from.u32().ok()?, from.u16().ok()?);
         let (element, kind) = (Element::from_number(from.u8().ok()?)?, Kind(from.u8().ok()?));
-        let (count, always) = (from.u32().ok()?, from.u32().ok()?);
-        (always < 2).then_some(Entry {
-            key: Key { sender, receiver, field, element, kind },
-            count,
-            always: always == 1,
-        })
+        let (count, [always, step, 0, 0]) = (from.u32().ok()?, from.u32().ok()?.to_le_bytes()) else { return None };
+        let (always, step) = (always == 1, Step::from_number(step).filter(|_| always < 2)?);
+        Some(Entry { key: Key { sender, receiver, field, element, kind }, count, always, step })
     }
 }
 
@@ -144,7 +145,7 @@ impl fmt::Display for PlanError {
 }
 impl core::error::Error for PlanError {}
 
-/// The fingerprint of a plan: of its epoch, keys, counts and type of elements.
+/// The fingerprint of a plan: of its epoch, keys, counts, steps between levels and type of elements.
 ///
 /// # Errors
 /// [`PlanError`] if it is none.
@@ -178,4 +179,45 @@ pub fn first_difference(ours: &[Entry], theirs: &[Entry]) -> Option<(usize, Opti
         let (our, their) = (ours.get(at).copied(), theirs.get(at).copied());
         (our != their).then_some((at, our, their))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::levels::Octant;
+    use super::*;
+
+    fn image(entry: &Entry) -> [u8; Entry::BYTES] {
+        let mut image = [0; Entry::BYTES];
+        entry.emit(&mut Writer::new(&mut image)).unwrap();
+        image
+    }
+
+    #[test]
+    fn an_entry_comes_back_with_its_step_and_other_numbers_are_none() {
+        let octant = Octant::new(5).unwrap();
+        let element = Element::new(0, -1, 1).unwrap();
+        let key = Key { sender: 1, receiver: u32::MAX, field: 3, element, kind: Kind(2) };
+        let steps = [Step::Same, Step::Coarser(octant), Step::Finer(octant)];
+        for (step, always) in steps.into_iter().flat_map(|step| [(step, false), (step, true)]) {
+            let entry = Entry { key, count: 9, always, step };
+            assert_eq!(Entry::parse(&mut Reader::new(&image(&entry))), Some(entry));
+        }
+        let plain = image(&Entry { key, count: 9, always: true, step: Step::Same });
+        assert_eq!(plain[16..], [1, 0, 0, 0], "within a level an image tells nothing of levels");
+        for (at, wrong) in [(16, 2), (17, 1), (17, 24), (18, 1), (19, 1)] {
+            let mut bytes = plain;
+            bytes[at] = wrong;
+            assert_eq!(Entry::parse(&mut Reader::new(&bytes)), None, "byte {at} is {wrong}");
+        }
+    }
+
+    #[test]
+    fn plans_that_differ_in_a_step_have_other_fingerprints() {
+        let element = Element::new(1, 0, 0).unwrap();
+        let key = Key { sender: 0, receiver: 1, field: 0, element, kind: Kind::GHOST };
+        let octants = [0, 3].map(|number| Octant::new(number).unwrap());
+        let steps = [Step::Same, Step::Coarser(octants[0]), Step::Coarser(octants[1]), Step::Finer(octants[0])];
+        let prints = steps.map(|step| fingerprint(1, &[Entry { key, count: 4, always: false, step }]).unwrap());
+        assert!((1..4).all(|at| !prints[..at].contains(&prints[at])), "{prints:?}");
+    }
 }

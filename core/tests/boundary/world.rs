@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use umbra_core::boundary::{
-    Arrival, Channel, Config, Element, Entry, Exchange, Key, Kind, Peer, Place, Role, State, Storage,
+    Arrival, Channel, Config, Element, Entry, Exchange, Key, Kind, Peer, Place, Role, State, Step, Storage,
 };
 use umbra_core::time::{Lapse, Time};
 
@@ -73,7 +73,7 @@ pub(crate) fn entries(ranks: usize, seed: u64) -> Vec<(u32, u32, Entry)> {
             keys.dedup();
             for key in keys {
                 let (count, always) = (1 + random.below(40) as u32, random.happens(10));
-                all.push((from, to, Entry { key, count, always }));
+                all.push((from, to, Entry { key, count, always, step: Step::Same }));
             }
         }
     }

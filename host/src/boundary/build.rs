@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use umbra_core::boundary::{Channel, Entry, Key, Kind, Peer, Role, Storage, first_difference};
+use umbra_core::boundary::{Channel, Entry, Key, Kind, Peer, Role, Shape, Storage, first_difference};
 use umbra_core::codec::{Reader, Writer};
 
 use super::error::Differs;
 use super::fields::Field;
 use super::mesh::Mesh;
+use super::touch::{Touch, touches};
 
 /// What an exchange of a rank is lent.
 pub(super) type Lent = Storage<Vec<Peer>, Vec<Entry>, Vec<Channel<()>>, Vec<u64>>;
@@ -19,20 +20,22 @@ pub(super) fn channels(mesh: &impl Mesh, fields: &[Field], me: u32) -> Lent {
     let mut plans: BTreeMap<u32, [Vec<Entry>; 2]> = BTreeMap::new();
     for block in (0..mesh.blocks()).filter(|&block| mesh.owner(block) == me) {
         for element in shape.elements() {
-            let Some(other) = mesh.neighbour(block, element) else { continue };
-            let (owner, cells) = (mesh.owner(other), shape.send_box(element).cells());
-            for (field, kind) in (0..).zip(fields) {
-                // A shape has less than 2^31 cells, a field some components: what is too large is refused by the plan.
-                let count = u32::try_from(cells * u64::from(kind.components)).unwrap_or(u32::MAX);
-                let always = kind.sparse.is_none();
-                let plan = plans.entry(owner).or_default();
-                let out = Key { sender: block, receiver: other, field, element, kind: Kind::GHOST };
-                plan[0].push(Entry { key: out, count, always });
-                if owner != me {
-                    let into = Key { sender: other, receiver: block, element: element.opposite(), ..out };
-                    plan[1].push(Entry { key: into, count, always });
+            touches(mesh, &shape, block, element, |Touch { other, out, element, step }| {
+                let (owner, cells) = (mesh.owner(other), shape.passage(element, step).cells());
+                // What comes from this rank itself it also sends.
+                if !out && owner == me {
+                    return;
                 }
-            }
+                let (sender, receiver) = if out { (block, other) } else { (other, block) };
+                let plan = &mut plans.entry(owner).or_default()[usize::from(!out)];
+                plan.extend((0..).zip(fields).map(|(field, kind)| Entry {
+                    key: Key { sender, receiver, field, element, kind: Kind::GHOST },
+                    // A shape has less than 2^31 cells, a field some components: what is too large is refused by the plan.
+                    count: u32::try_from(cells * u64::from(kind.components)).unwrap_or(u32::MAX),
+                    always: kind.sparse.is_none(),
+                    step,
+                }));
+            });
         }
     }
     let mut entries = Vec::new();
@@ -81,13 +84,22 @@ pub(super) fn compare(rank: u32, fingerprint: u64, ours: &[Entry], image: &[u8])
 }
 
 /// Bytes of the largest message that any two ranks of the mesh could send each other, for the extent of a fabric: of all
-/// strips of all blocks of the rank that has most, and their list.
+/// strips of all blocks of the rank that has most, and their list. In a mesh of several levels each block counts as the one that
+/// sends most.
 #[must_use]
 pub fn largest_message(mesh: &impl Mesh, fields: &[Field], ranks: u32) -> u32 {
     let shape = mesh.shape();
     let components: u64 = fields.iter().map(|field| u64::from(field.components)).sum();
-    let each: u64 = shape.elements().map(|element| shape.send_box(element).cells() * 8 * components).sum();
-    let channels = shape.elements().count() * fields.len();
+    let bytes = |cells: u64, strips: usize| cells * 8 * components + (strips * fields.len() * Entry::BYTES) as u64;
+    let level = mesh.level(0);
+    let refined = (0..mesh.blocks()).any(|block| mesh.level(block) != level);
+    let each = if refined {
+        (0..mesh.blocks()).map(|block| between(mesh, &shape, block, bytes)).max().unwrap_or(0)
+    } else {
+        // The edge of a domain is not looked for: a block can be anywhere.
+        let cells = shape.elements().map(|element| shape.send_box(element).cells());
+        bytes(cells.sum(), shape.elements().count())
+    };
     let mut owned = vec![0u64; ranks as usize];
     for block in 0..mesh.blocks() {
         if let Some(count) = owned.get_mut(mesh.owner(block) as usize) {
@@ -95,6 +107,19 @@ pub fn largest_message(mesh: &impl Mesh, fields: &[Field], ranks: u32) -> u32 {
         }
     }
     let most = owned.into_iter().max().unwrap_or(0);
-    let list = 16 + channels as u64 * most * Entry::BYTES as u64;
-    u32::try_from(most * each + list + 64).unwrap_or(u32::MAX)
+    u32::try_from(most * each + 16 + 64).unwrap_or(u32::MAX)
+}
+
+/// What a block of several levels sends.
+fn between(mesh: &impl Mesh, shape: &Shape, block: u32, bytes: impl Fn(u64, usize) -> u64) -> u64 {
+    let (mut cells, mut strips) = (0, 0);
+    for element in shape.elements() {
+        touches(mesh, shape, block, element, |touch| {
+            if touch.out {
+                cells += shape.passage(touch.element, touch.step).cells();
+                strips += 1;
+            }
+        });
+    }
+    bytes(cells, strips)
 }

@@ -3,7 +3,7 @@
 use umbra_core::boundary::Element;
 
 use super::fields::{Field, Fields};
-use super::mesh::Mesh;
+use super::mesh::{Mesh, is_edge};
 
 /// What lies beyond an edge of the domain.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -24,7 +24,7 @@ pub fn fill_edges(mesh: &impl Mesh, view: &mut impl Fields, block: u32, fields: 
             let mut offsets = [0; 3];
             offsets[direction] = if high { 1 } else { -1 };
             let [x, y, z] = offsets;
-            if Element::new(x, y, z).is_none_or(|element| mesh.neighbour(block, element).is_some()) {
+            if Element::new(x, y, z).is_none_or(|element| !is_edge(mesh, block, element)) {
                 continue;
             }
             let edge = edges[direction][usize::from(high)];

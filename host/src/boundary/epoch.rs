@@ -5,9 +5,11 @@ use std::time::{Duration, Instant};
 use umbra_core::boundary::{Config, Kind, Vote, VoteError, agree};
 use umbra_core::time::Lapse;
 
+use super::balance::is_refined;
 use super::build::{self, channels};
 use super::error::{BoundaryError, Late};
 use super::fields::Field;
+use super::levels::Levels;
 use super::mesh::Mesh;
 use super::rows::Strips;
 use super::scope::Half;
@@ -18,6 +20,7 @@ impl<T: Transport> Boundary<T> {
     /// Builds the channels of a mesh, and compares them with those of all peers. All ranks do this together.
     ///
     /// # Errors
+    /// [`BoundaryError::Mesh`] if levels do not fit together, on all ranks.
     /// [`BoundaryError::Differs`] names the first channel in which a peer's plan is another one; a rank that does not
     /// come is named after the deadline.
     pub fn build(
@@ -26,6 +29,8 @@ impl<T: Transport> Boundary<T> {
         transport: T,
         settings: Settings,
     ) -> Result<Boundary<T>, BoundaryError> {
+        // Whether it has levels does not matter, but whether these fit together.
+        is_refined(mesh)?;
         let machine = machine(mesh, fields, &transport, settings, 1)?;
         let mut boundary = Boundary {
             sent: Vec::new(),
@@ -34,6 +39,7 @@ impl<T: Transport> Boundary<T> {
             machine,
             fields: fields.to_vec(),
             strips: Strips::new(&mesh.shape()),
+            levels: Levels::new(&mesh.shape()),
             transport,
             settings,
             halves: [Half::Set; 2],
@@ -50,7 +56,9 @@ impl<T: Transport> Boundary<T> {
     fn compare(&mut self) -> Result<(), BoundaryError> {
         self.sent = vec![false; self.machine.peers().len()];
         self.head = vec![0; self.machine.head_bytes()];
-        let largest = self.machine.local().1.iter().map(|entry| entry.count).max();
+        let local = self.machine.local().0;
+        let between = (0..).zip(self.machine.entries()).filter(|(at, e)| local.contains(at) || e.step.crosses());
+        let largest = between.map(|(_, entry)| entry.count).max();
         self.between = vec![0.0; largest.unwrap_or(0) as usize];
         let epoch = self.machine.config().epoch;
         self.transport.plans(epoch, self.machine.peers(), self.machine.entries())?;
@@ -108,13 +116,15 @@ impl<T: Transport> Boundary<T> {
     ///
     /// # Errors
     /// [`BoundaryError::StillOpen`] if this rank's exchange is not over, [`BoundaryError::Vote`] if another's is not: then
-    /// nothing has changed, and it can be tried again. After any other error this end is of no use.
+    /// nothing has changed, and it can be tried again; so it is after [`BoundaryError::Mesh`]. After any other error this end is of no use.
     pub fn remesh(&mut self, mesh: &impl Mesh) -> Result<(), BoundaryError> {
+        is_refined(mesh)?;
         let epoch = self.quiesce()?;
         let counts = *self.machine.counts();
         self.machine = machine(mesh, &self.fields, &self.transport, self.settings, epoch)?;
         self.machine.resume(counts);
         self.strips = Strips::new(&mesh.shape());
+        self.levels.reshape(&mesh.shape());
         self.compare()
     }
 

@@ -2,8 +2,9 @@
 
 use std::fmt;
 
-use umbra_core::boundary::{BuildError, Entry, ExchangeError, Key, Missing, NotMyChannel, Refusal, VoteError};
+use umbra_core::boundary::{BuildError, Entry, ExchangeError, Key, Missing, NotMyChannel, Refusal, Step, VoteError};
 
+use super::balance::MeshError;
 use super::fields::NoMemory;
 use super::transport::TransportError;
 
@@ -65,8 +66,13 @@ impl fmt::Display for Differs {
         let Differs { rank, at, ours, theirs } = self;
         let mut side = |who: &str, entry: &Option<Entry>| match entry {
             None => write!(f, "{who} none"),
-            Some(Entry { key, count, always }) => {
-                write!(f, "{who} {key} of {count} values{}", if *always { ", dense" } else { "" })
+            Some(Entry { key, count, always, step }) => {
+                let step = match step {
+                    Step::Same => "",
+                    Step::Coarser(_) => ", to a coarser block",
+                    Step::Finer(_) => ", to a finer block",
+                };
+                write!(f, "{who} {key} of {count} values{}{step}", if *always { ", dense" } else { "" })
             }
         };
         side(&format!("plan of rank {rank} differs in channel {at}: it has"), theirs)?;
@@ -82,6 +88,9 @@ pub enum BoundaryError {
     /// The mesh says something impossible.
     #[error("{0}")]
     NotMine(#[from] NotMyChannel),
+    /// The mesh has several levels, which do not fit together.
+    #[error("{0}")]
+    Mesh(#[from] MeshError),
     /// The plans cannot be used.
     #[error("{0}")]
     Build(#[from] BuildError),

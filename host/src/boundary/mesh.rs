@@ -1,8 +1,9 @@
 //! What the exchange must know of a mesh: shape of its blocks, who owns them, who is whose neighbour.
 //!
-//! A mesh code implements [`Mesh`] for its own mesh; [`Grid`] is one of equal blocks in a box.
+//! A mesh code implements [`Mesh`] for its own mesh; [`Grid`] is one of equal blocks in a box, and [`Tree`](super::Tree) one in
+//! which some of them are refined.
 
-use umbra_core::boundary::{Element, Shape};
+use umbra_core::boundary::{Element, Octant, Shape};
 
 /// A mesh of blocks of one shape, with numbers from 0 on that all ranks agree on.
 pub trait Mesh {
@@ -14,7 +15,30 @@ pub trait Mesh {
     fn owner(&self, block: u32) -> u32;
     /// The block in this direction; `None` at the edge of the domain. It must be mutual: the block's neighbour in the
     /// opposite direction is this one. A block may be its own neighbour.
+    ///
+    /// In a mesh of several levels it is the coarser block that lies there if none of the same level does, and `None` if those
+    /// that lie there are finer.
     fn neighbour(&self, block: u32, element: Element) -> Option<u32>;
+    /// How often a block was refined: its cells are half as wide as those of the level before, in each direction that has ghosts.
+    /// Blocks that touch, be it in a corner, differ by one level at most.
+    fn level(&self, _block: u32) -> u32 {
+        0
+    }
+    /// Which child of its parent a block is, if it touches coarser ones.
+    fn octant(&self, _block: u32) -> Octant {
+        Octant::default()
+    }
+    /// Where finer blocks lie in a direction, the one of them that is this child of its parent; `None` if there is none. It is
+    /// asked about [those](Shape::octants) that touch the block.
+    fn finer(&self, _block: u32, _element: Element, _octant: Octant) -> Option<u32> {
+        None
+    }
+}
+
+/// Whether nothing lies in a direction of a block: the edge of the domain.
+pub(super) fn is_edge(mesh: &impl Mesh, block: u32, element: Element) -> bool {
+    let mut octants = mesh.shape().octants(element);
+    mesh.neighbour(block, element).is_none() && octants.all(|octant| mesh.finer(block, element, octant).is_none())
 }
 
 /// Equal blocks in a box, periodic or not in each direction.
@@ -35,8 +59,8 @@ impl Grid {
         let mut grid = Grid { shape, counts, periodic, owners: vec![0; blocks as usize] };
         let mut curve: Vec<u32> = (0..blocks).collect();
         curve.sort_by_key(|&block| morton(grid.position(block)));
-        for (nth, block) in (0u64..).zip(curve) {
-            grid.owners[block as usize] = (nth * u64::from(ranks) / u64::from(blocks.max(1))) as u32;
+        for (block, owner) in shares(curve, ranks) {
+            grid.owners[block as usize] = owner;
         }
         grid
     }
@@ -95,8 +119,14 @@ impl Mesh for Grid {
     }
 }
 
+/// Each block of a curve with its owner, of so many ranks: all have the same number or one more.
+pub(super) fn shares(curve: Vec<u32>, ranks: u32) -> impl Iterator<Item = (u32, u32)> {
+    let all = curve.len().max(1) as u64;
+    (0u64..).zip(curve).map(move |(nth, block)| (block, (nth * u64::from(ranks) / all) as u32))
+}
+
 /// The bits of the three coordinates in turn.
-fn morton(at: [u32; 3]) -> u64 {
+pub(super) fn morton(at: [u32; 3]) -> u64 {
     (0..21).map(|bit| (0..3).map(|d| u64::from(at[d] >> bit & 1) << (3 * bit + d)).sum::<u64>()).sum()
 }
 

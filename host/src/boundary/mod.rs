@@ -30,6 +30,7 @@
 //! The protocol is [`umbra_core::boundary`]; docs/boundary.md describes it.
 
 mod agent;
+mod balance;
 mod build;
 mod edges;
 mod epoch;
@@ -37,15 +38,19 @@ mod error;
 mod extent;
 mod fabric;
 mod fields;
+mod levels;
 mod mesh;
 mod ring;
 mod rows;
 mod scope;
 mod strip;
 mod tasks;
+pub(crate) mod touch;
 mod transport;
+mod tree;
 
 pub use agent::{Agent, Attended};
+pub use balance::{MeshError, is_refined};
 pub use build::largest_message;
 pub use edges::{Edge, fill_edges};
 pub use error::{BoundaryError, Differs, Late};
@@ -57,3 +62,4 @@ pub use ring::{GREETING_BYTES, Greeting, VerbsRing};
 pub use scope::Scope;
 pub use tasks::{Boundary, Settings};
 pub use transport::{Transport, TransportError};
+pub use tree::Tree;

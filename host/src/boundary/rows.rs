@@ -1,4 +1,4 @@
-//! Where strips lie in the arrays of blocks. All blocks have one shape, so there is one answer for each element.
+//! Where strips within a level lie in the arrays of blocks. All blocks have one shape, so there is one answer for each element.
 
 use std::ops::Range;
 
@@ -15,7 +15,7 @@ pub(super) struct Rows {
 }
 
 impl Rows {
-    fn new(region: Region, extents: [u32; 3]) -> Rows {
+    pub(super) fn new(region: Region, extents: [u32; 3]) -> Rows {
         let [x, y, z] = region.len.map(|n| n as usize);
         let [all_x, all_y, _] = extents.map(|n| n as usize);
         let low = region.low.map(|n| n as usize);

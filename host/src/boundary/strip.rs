@@ -15,7 +15,7 @@ const SHORT: usize = 32;
 /// Values that are gathered.
 const CHUNK: usize = 256;
 
-const fn wrong_length(entry: &Entry, block: u32, len: usize, expected: usize) -> BoundaryError {
+pub(super) const fn wrong_length(entry: &Entry, block: u32, len: usize, expected: usize) -> BoundaryError {
     BoundaryError::Length { block, field: entry.key.field, len, expected }
 }
 
@@ -83,7 +83,7 @@ pub(super) fn pack(
 
 /// Hands the rows of a strip out to an array, as `read` gives them: so many values from behind so many.
 #[inline]
-fn unpack(
+pub(super) fn unpack(
     values: &mut [f64],
     rows: &Rows,
     cells: usize,
@@ -119,7 +119,7 @@ fn unpack(
 
 /// The array that a channel's strip belongs into, if the field is present there.
 #[inline]
-fn target<'v>(
+pub(super) fn target<'v>(
     view: &'v mut impl Fields,
     strips: &Strips,
     fields: &[Field],
@@ -168,13 +168,22 @@ impl<T: Transport> Boundary<T> {
             while let Some((entry, place)) = channels.payload() {
                 // Receiving made the field present where something came.
                 let Some(values) = target(view, &self.strips, &self.fields, entry)? else { continue };
+                if entry.step.crosses() {
+                    let strip = &mut self.between[..entry.count as usize];
+                    self.transport.read(from, slot, place, 0, strip)?;
+                    self.levels.unpack(&self.fields, entry, Some(strip), values)?;
+                    continue;
+                }
                 let rows = self.strips.receive(entry.key.element);
                 unpack(values, rows, self.strips.cells, |behind, row| {
                     self.transport.read(from, slot, place, behind, row)
                 })?;
             }
             while let Some(entry) = channels.null(|Entry { key, .. }| view.is_present(key.receiver, key.field)) {
-                if let Some(values) = target(view, &self.strips, &self.fields, entry)? {
+                let Some(values) = target(view, &self.strips, &self.fields, entry)? else { continue };
+                if entry.step.crosses() {
+                    self.levels.unpack(&self.fields, entry, None, values)?;
+                } else {
                     self.fill(values, entry);
                 }
             }
@@ -194,7 +203,9 @@ impl<T: Transport> Boundary<T> {
             let (_, entries, channels) = self.machine.local();
             let (entry, live) = (entries[nth], channels[nth].state() == State::Received);
             channels[nth].stale().map_err(|refusal| BoundaryError::Channel { key: entry.key, refusal })?;
-            if live {
+            if entry.step.crosses() {
+                self.pass(view, nth, live)?;
+            } else if live {
                 self.copy(view, &entry)?;
             } else if let Some(values) = target(view, &self.strips, &self.fields, &entry)? {
                 self.fill(values, &entry);

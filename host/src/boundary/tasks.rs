@@ -8,11 +8,12 @@ use umbra_core::time::Time;
 
 use super::error::{BoundaryError, Late};
 use super::fields::{Field, Fields};
+use super::levels::Levels;
 use super::rows::Strips;
 use super::scope::{Half, LOCAL, NONLOCAL, Scope};
 use super::strip;
 use super::transport::Transport;
-use crate::sys::wait::{Patience, Step};
+use crate::sys::wait::{self, Patience};
 
 pub(super) type Machine = Exchange<Vec<Peer>, Vec<Entry>, Vec<Channel<()>>, Vec<u64>>;
 
@@ -50,8 +51,9 @@ pub struct Boundary<T> {
     /// Peers that the open exchange was sent to.
     pub(super) sent: Vec<bool>,
     pub(super) head: Vec<u8>,
-    /// The values of a strip within this rank on their way.
+    /// The values of a strip on their way, within this rank or between levels.
     pub(super) between: Vec<f64>,
+    pub(super) levels: Levels,
     pub(super) started: Instant,
     pub(super) sending: Duration,
     pub(super) stage: u8,
@@ -119,7 +121,11 @@ impl<T: Transport> Boundary<T> {
         let (strips, fields) = (&self.strips, &self.fields);
         let (_, entries, channels) = self.machine.local();
         for (entry, channel) in entries.iter().zip(channels) {
-            let live = strip::source(view, strips, fields, entry)?.is_some();
+            let live = if entry.step.crosses() {
+                self.levels.pack(view, fields, entry, &mut self.between)?.is_some()
+            } else {
+                strip::source(view, strips, fields, entry)?.is_some()
+            };
             let refused = |refusal| BoundaryError::Channel { key: entry.key, refusal };
             if live {
                 channel.allocate(|| Some(())).map_err(refused)?;
@@ -157,6 +163,13 @@ impl<T: Transport> Boundary<T> {
             loop {
                 pack.nulls(|entry| !view.is_present(entry.key.sender, entry.key.field));
                 let Some(entry) = pack.channel() else { break };
+                if entry.step.crosses() {
+                    match self.levels.pack(view, &self.fields, entry, &mut self.between)? {
+                        Some(strip) => self.transport.write(to, slot, pack.live()?, 0, strip)?,
+                        None => pack.null()?,
+                    }
+                    continue;
+                }
                 if let Some(values) = strip::source(view, &self.strips, &self.fields, entry)? {
                     let (place, rows) = (pack.live()?, self.strips.send(entry.key.element));
                     strip::pack(values, rows, self.strips.cells, |behind, row| {
@@ -376,7 +389,7 @@ pub(super) const fn patience() -> Patience {
 }
 
 pub(super) fn pause(patience: &mut Patience) {
-    if patience.pause() == Step::Sleep {
+    if patience.pause() == wait::Step::Sleep {
         std::thread::sleep(Duration::from_micros(100));
     }
 }
