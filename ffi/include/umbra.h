@@ -888,6 +888,15 @@ struct umbra_mesh {
      * neighbour. */
     uint32_t (*neighbour)(void *context, uint32_t block, const int32_t *direction);
     void *context;
+    /* Of a mesh of several levels, all three; NULL: there is one. Cells of a level are half as wide as those of the level before in
+     * each direction with ghosts, where the number of cells is even and at least twice that of ghosts. Blocks that touch, be it in a
+     * corner, differ by one level at most. Then neighbour names the coarser block that lies in a direction if none of the same
+     * level does, and UMBRA_NO_BLOCK if those there are finer. */
+    uint32_t (*level)(void *context, uint32_t block);
+    /* Which child of its parent a block is: 1 if it is the upper one in x, and 2 in y, and 4 in z. */
+    uint32_t (*octant)(void *context, uint32_t block);
+    /* Where finer blocks lie in a direction, the one that is this child of its parent, or UMBRA_NO_BLOCK. */
+    uint32_t (*finer)(void *context, uint32_t block, const int32_t *direction, uint32_t octant);
 };
 
 /* A field: an array of doubles on each block that has it. */

@@ -4,10 +4,12 @@
 //! Arrays are asked for whenever values are packed or set; a pointer to one is used until the callback is called again.
 
 use std::cell::Cell;
+use std::collections::HashMap;
 use std::ffi::{c_int, c_void};
+use std::mem::offset_of;
 
-use umbra::boundary::{self, Field, Fields, NoMemory};
-use umbra_core::boundary::{Element, Shape, Sparse};
+use umbra::boundary::{self, Field, Fields, NoMemory, is_refined};
+use umbra_core::boundary::{Element, Octant, Shape, Sparse};
 
 use crate::call::{numbers, sized};
 use crate::status::{Code, Failure};
@@ -23,6 +25,8 @@ const ELEMENTS: usize = 27;
 
 type Owner = unsafe extern "C" fn(*mut c_void, u32) -> u32;
 type Neighbour = unsafe extern "C" fn(*mut c_void, u32, *const i32) -> u32;
+type OfBlock = unsafe extern "C" fn(*mut c_void, u32) -> u32;
+type Finer = unsafe extern "C" fn(*mut c_void, u32, *const i32, u32) -> u32;
 type Values = unsafe extern "C" fn(*mut c_void, u32, u32) -> *mut f64;
 type Allocate = unsafe extern "C" fn(*mut c_void, u32, u32) -> c_int;
 
@@ -38,6 +42,9 @@ pub struct MeshView {
     owner: Option<Owner>,
     neighbour: Option<Neighbour>,
     context: *mut c_void,
+    level: Option<OfBlock>,
+    octant: Option<OfBlock>,
+    finer: Option<Finer>,
 }
 
 /// `struct umbra_field`.
@@ -72,6 +79,11 @@ pub(crate) struct Mesh {
     owners: Vec<u32>,
     /// For each block and direction.
     neighbours: Vec<u32>,
+    /// Level and child of each block, if there are several levels.
+    levels: Vec<u32>,
+    octants: Vec<Octant>,
+    /// By block, number of the direction, and child.
+    finer: HashMap<(u32, u8, u8), u32>,
 }
 
 impl Mesh {
@@ -81,7 +93,7 @@ impl Mesh {
     /// `view` points to a structure that begins with its size, and its functions may be called with its context.
     pub(crate) unsafe fn ask(view: *const MeshView) -> Result<Mesh, Failure> {
         // SAFETY: the caller's promise; zeros are a valid view.
-        let view = unsafe { sized(view, size_of::<MeshView>()) }?;
+        let view = unsafe { sized(view, offset_of!(MeshView, level)) }?;
         let shape = Shape::new(view.cells, view.ghosts).map_err(invalid)?;
         let (Some(owner), Some(neighbour)) = (view.owner, view.neighbour) else {
             return Err(invalid("a mesh has functions that name owners and neighbours, and one is null"));
@@ -96,6 +108,9 @@ impl Mesh {
             most_blocks: view.most_blocks,
             owners: room(view.blocks as usize)?,
             neighbours: room(places)?,
+            levels: Vec::new(),
+            octants: Vec::new(),
+            finer: HashMap::new(),
         };
         for block in 0..view.blocks {
             // SAFETY: the caller's promise about the functions.
@@ -122,8 +137,69 @@ impl Mesh {
                 }
             }
         }
-        mesh.check()?;
+        match (view.level, view.octant, view.finer) {
+            (None, None, None) => {}
+            // SAFETY: as above.
+            (Some(level), Some(octant), Some(finer)) => unsafe { mesh.ask_levels(view.context, level, octant, finer) }?,
+            _ => {
+                return Err(invalid(
+                    "a mesh of several levels has functions that name levels, octants and finer blocks",
+                ));
+            }
+        }
+        if !is_refined(&mesh).map_err(invalid)? {
+            mesh.check()?;
+        }
         Ok(mesh)
+    }
+
+    /// Asks for what a mesh of several levels tells.
+    ///
+    /// # Safety
+    /// The functions may be called with this context.
+    unsafe fn ask_levels(
+        &mut self,
+        context: *mut c_void,
+        level: OfBlock,
+        octant: OfBlock,
+        finer: Finer,
+    ) -> Result<(), Failure> {
+        let blocks = self.owners.len() as u32;
+        self.levels = room(self.owners.len())?;
+        self.octants.try_reserve_exact(self.owners.len()).map_err(|e| Failure::new(Code::System, e))?;
+        for block in 0..blocks {
+            // SAFETY: the caller's promise.
+            let level = unsafe { level(context, block) };
+            // SAFETY: as above.
+            let octant = unsafe { octant(context, block) };
+            let child = u8::try_from(octant).ok().and_then(Octant::new);
+            let child = child.ok_or_else(|| invalid(format!("block {block} is child {octant}, and there are 8")))?;
+            self.levels.push(level);
+            self.octants.push(child);
+        }
+        for block in 0..blocks {
+            let without =
+                self.shape.elements().filter(|&element| self.neighbours.get(place(block, element)) == Some(&NO_BLOCK));
+            for element in without.collect::<Vec<_>>() {
+                let direction = element.offsets().map(i32::from);
+                for child in self.shape.octants(element) {
+                    // SAFETY: as above; the direction lives during the call.
+                    let other = unsafe { finer(context, block, direction.as_ptr(), child.number().into()) };
+                    if other == NO_BLOCK {
+                        continue;
+                    }
+                    if other >= blocks {
+                        return Err(invalid(format!(
+                            "the finer neighbour of block {block} in direction {direction:?} is {other}, and there are \
+                             {blocks} blocks"
+                        )));
+                    }
+                    self.finer.try_reserve(1).map_err(|e| Failure::new(Code::System, e))?;
+                    self.finer.insert((block, element.number(), child.number()), other);
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Neighbours are mutual.
@@ -188,6 +264,18 @@ impl boundary::Mesh for Mesh {
 
     fn neighbour(&self, block: u32, element: Element) -> Option<u32> {
         self.neighbours.get(place(block, element)).copied().filter(|&other| other != NO_BLOCK)
+    }
+
+    fn level(&self, block: u32) -> u32 {
+        self.levels.get(block as usize).copied().unwrap_or_default()
+    }
+
+    fn octant(&self, block: u32) -> Octant {
+        self.octants.get(block as usize).copied().unwrap_or_default()
+    }
+
+    fn finer(&self, block: u32, element: Element, octant: Octant) -> Option<u32> {
+        self.finer.get(&(block, element.number(), octant.number())).copied()
     }
 }
 

@@ -253,6 +253,11 @@ fn edges_of_the_domain_and_idle_fields_in_c_are_as_the_header_promises() {
 }
 
 #[test]
+fn ghost_cells_between_levels_in_c_are_as_the_header_promises() {
+    runs_alone("levels", &[], &[]);
+}
+
+#[test]
 fn s43_ranks_in_c_and_in_rust_exchange_ghost_cells_with_each_other() {
     let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("c-and-rust-{}", std::process::id()));
     fs::create_dir_all(&directory).unwrap();
