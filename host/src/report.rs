@@ -28,7 +28,7 @@ mod timeline;
 mod topology;
 
 pub use histogram::Histogram;
-pub use motion::{Motion, Picture};
+pub use motion::{Motion, Picture, Place};
 pub use slots::{LINES_MAX, SlotSample, SlotUse, Stay};
 
 /// Everything that the page tells.

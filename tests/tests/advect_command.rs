@@ -32,7 +32,8 @@ const SMALL: [&str; 10] = ["--blocks", "4", "--cells", "8", "--fields", "2", "--
 
 #[test]
 fn s34_and_s35_processes_give_the_same_bits_on_every_number_of_ranks() {
-    for problem in [&["--problem", "shift"][..], &["--problem", "smooth", "-d", "3"]] {
+    let refined = ["--problem", "smooth", "--refine", "1..3"];
+    for problem in [&["--problem", "shift"][..], &["--problem", "smooth", "-d", "3"], &refined] {
         let mut hashes = Vec::new();
         let attended = attended();
         for way in [
@@ -75,6 +76,28 @@ fn a_page_shows_pictures_and_needs_nothing_else() {
     let text = std::fs::read_to_string(&page).unwrap();
     assert!(text.starts_with("<!doctype html>") && text.contains("Motion") && text.contains("step 24, on"));
     assert!(!text.contains("<script") && !text.contains("http://") && !text.contains("https://"));
+}
+
+#[test]
+fn refined_blocks_are_told_and_drawn_and_boxes_that_are_none_refused() {
+    let scratch = Scratch::new("advect-refined");
+    let page = scratch.path().join("blobs.html");
+    let smooth = ["--problem", "smooth", "--threads", "--refine"];
+    let object = good(&[&SMALL[..], &smooth, &["1..3", "--plot", page.to_str().unwrap()]].concat());
+    assert_eq!((figure(&object, "blocks"), value(&object, "refine")), (12.0 + 16.0, "\"1..3\""), "{object}");
+    let text = std::fs::read_to_string(&page).unwrap();
+    assert!(text.contains("4 × 4 blocks of 8 × 8 cells, 1..3 of them refined"));
+    assert!(
+        text.contains(r#"width="62.5" height="62.5""#) && text.contains(r#"width="31.2" height="31.2""#),
+        "two sizes"
+    );
+    for (range, why) in [("3..1", "is no box of blocks"), ("1..5", "there are no blocks 1..5"), ("1", "is no box")] {
+        let output = run(&[&SMALL[..], &smooth, &[range]].concat());
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() == Some(2) && said.contains(why), "{said}");
+    }
+    let output = run(&[&SMALL[..], &["--refine", "1..3"]].concat());
+    assert!(String::from_utf8_lossy(&output.stderr).contains("refine blocks of problem smooth"));
 }
 
 fn children(of: u32) -> Vec<u32> {

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use umbra::advect::{Options, Outcome, Problem, run};
+use umbra::advect::{Options, Outcome, Problem, Refine, run};
 
 const NOTHING: fn(umbra::advect::Progress) = |_| ();
 
@@ -80,10 +80,25 @@ fn s35_a_smooth_space_has_the_bits_of_the_dense_run() {
 }
 
 #[test]
+fn s35_a_smooth_plane_of_two_levels_has_the_bits_of_the_dense_run() {
+    let options = Options { refine: Some(Refine { from: 2, to: 4 }), ..small(Problem::Smooth, 2) };
+    let (refined, plain) = (all_agree(options), run(&small(Problem::Smooth, 2), NOTHING).unwrap());
+    assert!(refined.hash != plain.hash && refined.max > 0.0 && refined.max < 1.0);
+}
+
+#[test]
+fn s35_a_smooth_space_of_two_levels_has_the_bits_of_the_dense_run() {
+    // Up to the edge of the box, behind which the coarse blocks of the other side lie.
+    let options = Options { refine: Some(Refine { from: 2, to: 4 }), ..small(Problem::Smooth, 3) };
+    assert!(all_agree(options).nonzero > 1000);
+}
+
+#[test]
 fn blocks_that_are_all_neighbours_of_all_agree_too() {
-    for problem in [Problem::Shift, Problem::Smooth] {
+    let half = Some(Refine { from: 0, to: 1 });
+    for (problem, refine) in [(Problem::Shift, None), (Problem::Smooth, None), (Problem::Smooth, half)] {
         for dimensions in [2, 3] {
-            let tiny = Options::tiny(problem, dimensions);
+            let tiny = Options { refine, ..Options::tiny(problem, dimensions) };
             let expected = run(&Options { ranks: 1, dense: true, ..tiny }, NOTHING).unwrap();
             // More ranks than blocks, too: some have none.
             for ranks in [1, 3, 6] {
@@ -122,12 +137,20 @@ fn a_sparse_run_has_only_the_blocks_that_a_blob_meets() {
 
 #[test]
 fn runs_that_cannot_work_are_refused_with_a_reason() {
-    let options = Options::new(Problem::Shift, 2);
+    let (options, smooth) = (Options::new(Problem::Shift, 2), Options::new(Problem::Smooth, 2));
     let cases = [
         (Options { dimensions: 4, ..options }, "4 dimensions"),
         (Options { ranks: 0, ..options }, "no ranks"),
         (Options { radius: 200, ..options }, "radius 200"),
         (Options { cells: 1, radius: 1, ..options }, "ghosts"),
+        (Options { refine: Some(Refine { from: 2, to: 6 }), ..options }, "problem smooth"),
+        (Options { refine: Some(Refine { from: 2, to: 9 }), ..smooth }, "no blocks 2..9"),
+        (Options { refine: Some(Refine { from: 2, to: 2 }), ..smooth }, "no blocks 2..2"),
+        (Options { refine: Some(Refine { from: 2, to: 6 }), cells: 9, ..smooth }, "9 cells in direction 0"),
+        (
+            Options { refine: Some(Refine { from: 2, to: 6 }), cells: 2, radius: 1, ..smooth },
+            "2 layers of coarse ghosts",
+        ),
     ];
     for (options, why) in cases {
         let error = run(&options, NOTHING).unwrap_err().to_string();

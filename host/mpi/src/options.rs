@@ -13,7 +13,7 @@ usage: mpirun -n RANKS umbra-mpi COMMAND
 
   advect [OPTION]...   move blobs through a mesh, every bit proven; as `umbra advect` does on one
                        machine, with these of its options: --problem shift|smooth, -d N, --blocks N,
-                       --cells N, --fields N, --radius N, --cycles N, --dense, --split, --reversed,
+                       --cells N, --refine FROM..TO, --fields N, --radius N, --cycles N, --dense, --split, --reversed,
                        --delay-us N, --seed N, --dealloc-count N, --timeout-s N, --no-verify, --json,
                        --plot FILE.html (written by rank 0); and --transport slot (a message a
                        peer), rma (the same, put where the receiver looks), early or probe (a
@@ -116,6 +116,7 @@ fn advect(mut parser: lexopt::Parser) -> Result<Request, lexopt::Error> {
             }
             Long("blocks") => with(parser.value()?.parse()?, |options, n| options.blocks = n),
             Long("cells") => with(parser.value()?.parse()?, |options, n| options.cells = n),
+            Long("refine") => with(parser.value()?.parse()?, |options, refine| options.refine = Some(refine)),
             Long("fields") => with(parser.value()?.parse()?, |options, n| options.fields = n),
             Long("radius") => with(parser.value()?.parse()?, |options, n| options.radius = n),
             Long("cycles") => with(parser.value()?.parse()?, |options, n| options.cycles = n),

@@ -8,8 +8,9 @@ use super::gather::Outcome;
 use super::options::{Options, Problem};
 use super::rank::{RankOutcome, Times};
 use crate::boundary::Mesh as _;
+use crate::boundary::touch::touches;
 use crate::quantity::{Bytes, Count, Nanos};
-use crate::report::{Motion, Picture, Report, Verdict};
+use crate::report::{Motion, Picture, Place, Report, Verdict};
 
 // Places of `RankOutcome::counts`.
 const MESSAGES: usize = 0;
@@ -85,10 +86,15 @@ impl<'o> Finished<'o> {
         let Ok(mesh) = self.options.mesh() else { return 0 };
         let shape = mesh.shape();
         let each = |block: u32| -> u64 {
-            let apart = shape.elements().filter(|&element| {
-                mesh.neighbour(block, element).is_some_and(|other| mesh.owner(other) != mesh.owner(block))
-            });
-            apart.map(|element| shape.send_box(element).cells() * 8).sum()
+            let mut cells = 0;
+            for element in shape.elements() {
+                touches(&mesh, &shape, block, element, |touch| {
+                    if touch.out && mesh.owner(touch.other) != mesh.owner(block) {
+                        cells += shape.passage(touch.element, touch.step).cells();
+                    }
+                });
+            }
+            8 * cells
         };
         let exchanges = if self.options.problem == Problem::Smooth { 2 } else { u64::from(self.options.dimensions) };
         (0..mesh.blocks()).map(each).sum::<u64>() * u64::from(self.options.fields) * exchanges
@@ -109,7 +115,8 @@ impl<'o> Finished<'o> {
             ("problem", text(options.problem.name())),
             ("cycles", options.cycles.to_string()),
             ("ranks", options.ranks.to_string()),
-            ("blocks", options.blocks.pow(options.dimensions).to_string()),
+            ("blocks", options.mesh().map_or(0, |mesh| mesh.blocks()).to_string()),
+            ("refine", or_null(options.refine.map(|refine| text(&refine.to_string())))),
             ("B", options.cells.to_string()),
             ("d", options.dimensions.to_string()),
             ("fields", options.fields.to_string()),
@@ -159,8 +166,9 @@ impl<'o> Finished<'o> {
     pub fn headline(&self) -> String {
         let Options { dimensions, blocks, cells, fields, cycles, ranks, .. } = *self.options;
         let power = |n: u32| vec![n.to_string(); dimensions as usize].join(" × ");
+        let refined = self.options.refine.map_or_else(String::new, |refine| format!(", {refine} of them refined"));
         format!(
-            "{}, {} blocks of {} cells, {fields} fields, {} time steps, {ranks} ranks over {}",
+            "{}, {} blocks of {} cells{refined}, {fields} fields, {} time steps, {ranks} ranks over {}",
             self.options.problem.name(),
             power(blocks),
             power(cells),
@@ -239,10 +247,14 @@ impl<'o> Finished<'o> {
         };
         let step = |at: usize| ranks.iter().filter_map(|rank| rank.cycle_bytes.get(at)).sum();
         let ([x, y, _], cells) = (mesh.counts(), self.options.cells);
+        let place = |block| {
+            let [x, y, _] = mesh.position(block);
+            Place { at: [x, y], level: mesh.level(block), owner: mesh.owner(block) }
+        };
         Motion {
             counts: [x, y],
             cells: [cells, cells],
-            owners: (0..mesh.blocks()).map(|block| mesh.owner(block)).collect(),
+            blocks: (0..mesh.blocks()).map(place).collect(),
             pictures: (0..frames).map(picture).collect(),
             bytes: (0..self.options.cycles as usize).map(step).collect(),
             dense_bytes: self.dense_step_bytes(),

@@ -5,7 +5,8 @@
 //!
 //! - [`Problem::Shift`]: blobs move by exactly one cell a sweep. What must come out is known in closed form, bit for bit.
 //! - [`Problem::Smooth`]: an ordinary upwind scheme of second order in time. What must come out is what one rank gets that
-//!   keeps every field on every block; the [`hash`](Outcome::hash) of all bits says whether it did.
+//!   keeps every field on every block; the [`hash`](Outcome::hash) of all bits says whether it did. Some of the blocks may be
+//!   [refined](Options::refine).
 //!
 //! ```
 //! use umbra::advect::{Options, Problem, run};
@@ -20,6 +21,7 @@ mod finished;
 mod gather;
 mod options;
 mod rank;
+mod refine;
 mod shift;
 mod smooth;
 
@@ -27,6 +29,7 @@ pub use finished::Finished;
 pub use gather::{Outcome, Progress, run, run_within, summary};
 pub use options::{AdvectError, Options, Problem};
 pub use rank::{Frame, RankOutcome, Times, run_rank};
+pub use refine::{Refine, RefineTextError};
 
 #[cfg(test)]
 mod tests;

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use umbra_core::boundary::{Shape, ShapeError, Sparse, ThresholdError};
+use umbra_core::boundary::{RefineError, Shape, ShapeError, Sparse, ThresholdError};
 
-use crate::boundary::{BoundaryError, Extent, Field, Grid, Settings, TransportError, largest_message};
+use super::refine::Refine;
+use crate::boundary::{BoundaryError, Extent, Field, Settings, TransportError, Tree, largest_message};
 use crate::sys::segment::SegmentError;
 
 /// Which equation, with which proof.
@@ -38,6 +39,8 @@ pub struct Options {
     pub blocks: u32,
     /// Cells of a block along each of them.
     pub cells: u32,
+    /// Blocks that are refined; of the smooth problem only.
+    pub refine: Option<Refine>,
     /// Fields, each with a blob of its own.
     pub fields: u16,
     /// Cells from the middle of a blob to its rim.
@@ -87,6 +90,20 @@ pub enum AdvectError {
     /// Blocks of this size.
     #[error("{0}")]
     Shape(#[from] ShapeError),
+    /// The closed form is one of equal cells.
+    #[error("problem shift moves blobs by whole cells, which all have one size: refine blocks of problem smooth")]
+    NotSmooth,
+    /// Blocks that shall be refined.
+    #[error("there are no blocks {refine} to be refined, of {blocks} along each dimension")]
+    Outside {
+        /// Those blocks.
+        refine: Refine,
+        /// Blocks of the box along each dimension.
+        blocks: u32,
+    },
+    /// Blocks of this size that shall be refined.
+    #[error("{0}")]
+    Refine(#[from] RefineError),
     /// Thresholds.
     #[error("{0}")]
     Threshold(#[from] ThresholdError),
@@ -138,6 +155,7 @@ impl Options {
             dimensions,
             blocks: if plane { 8 } else { 4 },
             cells: if plane { 32 } else { 16 },
+            refine: None,
             fields,
             radius: if plane { 10 } else { 5 },
             cycles,
@@ -179,20 +197,34 @@ impl Options {
         if self.radius.saturating_mul(2) >= cells {
             return Err(AdvectError::Radius { radius: self.radius, cells });
         }
-        self.mesh().map(|_| ())
+        if let Some(refine) = self.refine {
+            if self.problem != Problem::Smooth {
+                return Err(AdvectError::NotSmooth);
+            }
+            if refine.from >= refine.to || refine.to > self.blocks {
+                return Err(AdvectError::Outside { refine, blocks: self.blocks });
+            }
+            self.shape()?.may_be_refined()?;
+        }
+        self.shape()?;
+        Ok(())
     }
 
     fn along(&self, n: u32, otherwise: u32) -> [u32; 3] {
         std::array::from_fn(|at| if at < self.dimensions as usize { n } else { otherwise })
     }
 
+    fn shape(&self) -> Result<Shape, ShapeError> {
+        Shape::new(self.along(self.cells, 1), self.along(2, 0))
+    }
+
     /// The mesh: a periodic box.
     ///
     /// # Errors
     /// [`AdvectError::Shape`].
-    pub fn mesh(&self) -> Result<Grid, AdvectError> {
-        let shape = Shape::new(self.along(self.cells, 1), self.along(2, 0))?;
-        Ok(Grid::new(shape, self.along(self.blocks, 1), [true; 3], self.ranks))
+    pub fn mesh(&self) -> Result<Tree, AdvectError> {
+        let refined = |_, at| self.refine.is_some_and(|refine| refine.meets(at, self.dimensions));
+        Ok(Tree::new(self.shape()?, self.along(self.blocks, 1), [true; 3], self.ranks, 1, refined))
     }
 
     /// The fields, as their exchange sees them.

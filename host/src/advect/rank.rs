@@ -7,7 +7,7 @@ use umbra_core::boundary::Counts;
 use super::domain::{Blob, Domain, mix};
 use super::options::{AdvectError, Options, Problem};
 use super::{shift, smooth};
-use crate::boundary::{Boundary, BoundaryError, Fields as _, Grid, Mesh as _, Scope, Store, Transport, Usage};
+use crate::boundary::{Boundary, BoundaryError, Fields as _, Mesh as _, Scope, Store, Transport, Usage};
 
 /// Where the time of a rank went.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -74,7 +74,6 @@ pub struct RankOutcome {
 struct Run<'o, T> {
     options: &'o Options,
     rank: u32,
-    grid: Grid,
     domain: Domain,
     blobs: Vec<Blob>,
     blocks: Vec<u32>,
@@ -95,19 +94,20 @@ pub fn run_rank<T: Transport>(
     transport: T,
     mut tell: impl FnMut(u32),
 ) -> Result<RankOutcome, AdvectError> {
-    let (grid, fields) = (options.mesh()?, options.exchanged()?);
+    let (mesh, fields) = (options.mesh()?, options.exchanged()?);
     let failed = |cycle| move |error| AdvectError::Boundary { rank, cycle, error };
-    let boundary = Boundary::build(&grid, &fields, transport, options.settings()).map_err(failed(0))?;
-    let domain = Domain::new(&grid);
-    let blob = |field| Blob::new(options.seed, field, domain.extent[0], options.radius, options.dimensions);
+    let mut boundary = Boundary::build(&mesh, &fields, transport, options.settings()).map_err(failed(0))?;
+    boundary.set_operation(smooth::Floored);
+    let (blocks, store) = (mesh.owned_by(rank).collect(), (mesh.blocks(), mesh.shape().len()));
+    let domain = Domain::new(mesh);
+    let blob = |field| Blob::new(options.seed, field, domain.extent(0)[0], options.radius, options.dimensions);
     let stages = if options.problem == Problem::Smooth { 2 } else { 1 };
     let mut run = Run {
         options,
         rank,
         blobs: (0..options.fields).map(blob).collect(),
-        blocks: grid.owned_by(rank).collect(),
-        store: Store::new(grid.blocks(), grid.shape().len(), &fields, stages),
-        grid,
+        blocks,
+        store: Store::new(store.0, store.1, &fields, stages),
         domain,
         boundary,
         times: Times::default(),
@@ -149,14 +149,15 @@ impl<T: Transport> Run<'_, T> {
                 self.blocks.iter().for_each(|&block| self.store.allocate(block, field));
             }
             let blob = self.blobs[usize::from(field)];
-            for from in blob.cells() {
-                let cell = std::array::from_fn(|d| blob.center[d] + from[d]);
-                let (block, at) = self.domain.find(cell);
-                if self.grid.owner(block) != self.rank {
+            let levels = 0..=self.domain.mesh.deepest();
+            for (level, cell) in levels.flat_map(|level| blob.cells(level).map(move |cell| (level, cell))) {
+                let place = self.domain.find(level, cell);
+                let Some((block, at)) = place.filter(|&(block, _)| self.domain.mesh.owner(block) == self.rank) else {
                     continue;
-                }
+                };
                 self.store.allocate(block, field);
-                let value = if self.options.problem == Problem::Shift { blob.exact(from) } else { blob.smooth(from) };
+                let shift = self.options.problem == Problem::Shift;
+                let value = if shift { blob.exact(cell) } else { blob.smooth(level, cell) };
                 if let Some(values) = self.store.stage(0).values_mut(block, field) {
                     values[at] = value;
                 }
@@ -165,12 +166,12 @@ impl<T: Transport> Run<'_, T> {
     }
 
     fn cycle(&mut self) -> Result<(), BoundaryError> {
-        let shape = self.grid.shape();
+        let shape = self.domain.mesh.shape();
         match self.options.problem {
             Problem::Shift => {
                 for direction in 0..self.options.dimensions as usize {
                     self.exchange(0, direction as u8)?;
-                    self.update(|store, block, field, blob| {
+                    self.update(|store, block, field, blob, _| {
                         if let Some(values) = store.stage(0).values_mut(block, field) {
                             shift::sweep(values, shape, direction, blob.signs[direction]);
                         }
@@ -180,15 +181,17 @@ impl<T: Transport> Run<'_, T> {
             Problem::Smooth => {
                 let dimensions = self.options.dimensions;
                 self.exchange(0, 0)?;
-                self.update(|store, block, field, blob| {
+                self.update(|store, block, field, blob, coarser| {
                     if let Some((from, to)) = store.two_stages(block, field, 0, 1) {
-                        smooth::stage(from, to, shape, smooth::courants(blob.signs, field, dimensions), |_, new| new);
+                        let courants = smooth::courants(blob.signs, field, dimensions, coarser);
+                        smooth::stage(from, to, shape, courants, |_, new| new);
                     }
                 });
                 self.exchange(1, 1)?;
-                self.update(|store, block, field, blob| {
+                self.update(|store, block, field, blob, coarser| {
                     if let Some((from, to)) = store.two_stages(block, field, 1, 0) {
-                        smooth::stage(from, to, shape, smooth::courants(blob.signs, field, dimensions), smooth::halves);
+                        let courants = smooth::courants(blob.signs, field, dimensions, coarser);
+                        smooth::stage(from, to, shape, courants, smooth::halves);
                     }
                 });
             }
@@ -201,11 +204,13 @@ impl<T: Transport> Run<'_, T> {
         Ok(())
     }
 
-    fn update(&mut self, step: impl Fn(&mut Store, u32, u16, &Blob)) {
+    /// Computes each field on each block, which is so many levels coarser than the finest.
+    fn update(&mut self, step: impl Fn(&mut Store, u32, u16, &Blob, u32)) {
         let begun = Instant::now();
         for &block in &self.blocks {
+            let coarser = self.domain.mesh.deepest() - self.domain.mesh.level(block);
             for (field, blob) in (0..).zip(&self.blobs) {
-                step(&mut self.store, block, field, blob);
+                step(&mut self.store, block, field, blob, coarser);
             }
         }
         self.times.update += begun.elapsed();
@@ -242,7 +247,7 @@ impl<T: Transport> Run<'_, T> {
 
     /// What the first field looks like now.
     fn frame(&self, cycle: u32) -> Frame {
-        let shape = self.grid.shape();
+        let shape = self.domain.mesh.shape();
         let [nx, ny, _] = shape.extents().map(|n| n as usize);
         let (low, cells) = (shape.ghosts().map(|n| n as usize), shape.cells().map(|n| n as usize));
         // Of a space what one sees from above: the largest of each column.
@@ -263,7 +268,7 @@ impl<T: Transport> Run<'_, T> {
         for (field, _) in (0..self.options.fields).zip(&self.blobs) {
             for &block in &self.blocks {
                 let values = self.store.values(block, field, 0);
-                self.domain.interior(self.grid.position(block), |cell, at| {
+                self.domain.interior(block, |cell, at| {
                     let value = values.map_or(0.0, |values| values[at]);
                     hash = hash.wrapping_add(mix(mix(cell ^ u64::from(field) << 48) ^ value.to_bits()));
                     max = if value.abs() > max { value.abs() } else { max };
@@ -300,13 +305,15 @@ impl<T: Transport> Run<'_, T> {
         for (field, blob) in (0..).zip(&self.blobs) {
             // What must be in the blocks of this rank, all else being zero.
             let mut expected = std::collections::HashMap::new();
-            for from in blob.cells() {
-                let moved = |d: usize| blob.center[d] + from[d] + blob.signs[d] * i64::from(self.options.cycles);
-                expected.insert(self.domain.find(std::array::from_fn(moved)), blob.exact(from).to_bits());
+            for cell in blob.cells(0) {
+                let moved = |d: usize| cell[d] + blob.signs[d] * i64::from(self.options.cycles);
+                if let Some(place) = self.domain.find(0, std::array::from_fn(moved)) {
+                    expected.insert(place, blob.exact(cell).to_bits());
+                }
             }
             for &block in &self.blocks {
                 let values = self.store.values(block, field, 0);
-                self.domain.interior(self.grid.position(block), |_, at| {
+                self.domain.interior(block, |_, at| {
                     let bits = values.map_or(0, |values| values[at].to_bits());
                     wrong += u64::from(bits != expected.get(&(block, at)).copied().unwrap_or(0));
                 });

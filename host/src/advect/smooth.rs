@@ -2,16 +2,20 @@
 //!
 //! What is smaller than [`FLOOR`] is set to zero after each stage, in every mode. So nothing and zeros are the same, and a
 //! sparse run has the same bits as a dense one. No fused operations, and one order of all sums.
+//!
+//! Where levels meet, each side computes with the ghosts that it has; fluxes are not matched, so mass is conserved only
+//! within a level.
 
-use umbra_core::boundary::Shape;
+use umbra_core::boundary::{Patch, Shape, StripOp, mean};
 
 /// Values below are nothing.
 pub(super) const FLOOR: f64 = 1e-10;
 const COURANT: f64 = 0.4;
 
-/// Courant numbers of a field along the directions: the blob's signs at its own speed, together [`COURANT`].
-pub(super) fn courants(signs: [i64; 3], field: u16, dimensions: u32) -> [f64; 3] {
-    let speed = COURANT / f64::from(dimensions) * (1.0 - 0.05 * f64::from(field % 8));
+/// Courant numbers of a field along the directions: the blob's signs at its own speed, together [`COURANT`] on the finest level,
+/// half of that on the one before, and so on.
+pub(super) fn courants(signs: [i64; 3], field: u16, dimensions: u32, coarser: u32) -> [f64; 3] {
+    let speed = COURANT / f64::from(dimensions) * (1.0 - 0.05 * f64::from(field % 8)) / f64::from(1 << coarser);
     signs.map(|sign| sign as f64 * speed)
 }
 
@@ -41,6 +45,17 @@ pub(super) fn stage(from: &[f64], to: &mut [f64], shape: Shape, courants: [f64; 
                 to[at] = floored(combine(to[at], new));
             }
         }
+    }
+}
+
+/// Strips between levels: as usual, with means that are nothing set to zero like all else.
+#[derive(Debug)]
+pub(super) struct Floored;
+
+impl StripOp for Floored {
+    fn restrict(&self, patch: &Patch, fine: &[f64], coarse: &mut [f64]) {
+        mean(patch, fine, coarse);
+        coarse.iter_mut().for_each(|value| *value = floored(*value));
     }
 }
 

@@ -38,8 +38,7 @@ fn s36_exactly_the_blocks_that_the_blob_meets_or_met_lately_have_the_field() {
             Options { blocks, cells, fields: 1, radius: 2, cycles: 60, ranks, seed, idle, frames: 1, ..usual };
         let outcome = run(&options, |_| ()).unwrap();
         let blob = Blob::new(seed, 0, BLOCKS * CELLS, 2, 2);
-        let mut at: Vec<[i64; 3]> =
-            blob.cells().map(|from| std::array::from_fn(|d| blob.center[d] + from[d])).collect();
+        let mut at: Vec<[i64; 3]> = blob.cells(0).collect();
         let mut present: BTreeMap<u32, u32> = met(&at, false).into_iter().map(|block| (block, 0)).collect();
         for cycle in 0..=options.cycles as usize {
             let frames = outcome.ranks.iter().flat_map(|rank| &rank.frames[cycle].blocks);

@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use umbra::advect::{self, Finished, Options, Problem};
+use umbra::advect::{self, Finished, Options, Problem, Refine};
 use umbra::verbs::Choice;
 
 use super::run::{device, timeout};
@@ -45,6 +45,10 @@ pub(crate) struct Advect {
     /// Cells of a block along each dimension; 32, or 16 in three dimensions, if left out
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=512))]
     cells: Option<u32>,
+    /// Refine a box of blocks once (problem smooth): along each dimension those from the first number on, up to below the second;
+    /// fluxes between levels are not matched
+    #[arg(long, value_name = "FROM..TO")]
+    refine: Option<Refine>,
     /// Fields, each with a blob; 8 in the plane, 4 (shift) or 6 (smooth) in space, if left out
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     fields: Option<u16>,
@@ -108,6 +112,7 @@ pub(crate) struct Advect {
 const EXAMPLES: &str = paint::examples!(
     "umbra advect"                                 "8 x 8 blocks on 4 ranks, 8 blobs, compared with the closed form";
     "umbra advect --problem smooth --ranks 8"      "an upwind scheme, compared with a dense run of one rank";
+    "umbra advect --problem smooth --refine 2..6"  "the same with a box of blocks that are half as large";
     "umbra advect -d 3 --plot blobs.html"          "a space, with a page that shows blocks come and go";
     "umbra advect --dense"                         "the same without sparseness, to see what it saves";
     "umbra advect --split --reversed --delay 1ms"  "in another order, and with ranks that dawdle: the same bits";
@@ -160,6 +165,7 @@ impl Advect {
         Options {
             blocks: self.blocks.unwrap_or(usual.blocks),
             cells: self.cells.unwrap_or(usual.cells),
+            refine: self.refine,
             fields: self.fields.unwrap_or(usual.fields),
             radius: self.radius.unwrap_or(usual.radius),
             cycles,

@@ -23,15 +23,26 @@ pub struct Picture {
     pub blocks: Vec<(u32, Vec<u8>)>,
 }
 
+/// Where a block lies.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Place {
+    /// Along x and y, in blocks of its level.
+    pub at: [u32; 2],
+    /// How often it was halved in each direction.
+    pub level: u32,
+    /// Its rank.
+    pub owner: u32,
+}
+
 /// Pictures of a run, and its bytes.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Motion {
-    /// Blocks along x and y.
+    /// Blocks of level 0 along x and y.
     pub counts: [u32; 2],
     /// Cells of a block along x and y.
     pub cells: [u32; 2],
-    /// The rank of each block, of the layers one behind the other.
-    pub owners: Vec<u32>,
+    /// Each block, of the layers one behind the other.
+    pub blocks: Vec<Place>,
     /// In order of time.
     pub pictures: Vec<Picture>,
     /// Payload bytes of each time step, of all ranks.
@@ -60,24 +71,28 @@ pub(super) fn draw(of: &Motion) -> Option<String> {
 }
 
 fn frame(drawing: &mut Drawing, of: &Motion, picture: &Picture, [left, top]: [f64; 2], block: f64) {
-    let [across, down] = of.counts;
-    let place = |number: u32| {
-        let at = number % (across * down);
-        (left + f64::from(at % across) * block, top + f64::from(at / across) * block)
+    let corner = |place: &Place| {
+        let side = block / f64::from(1u32 << place.level.min(31));
+        (left + f64::from(place.at[0]) * side, top + f64::from(place.at[1]) * side, side)
     };
-    for number in 0..across * down {
-        let (x, y) = place(number);
-        let held = picture.blocks.iter().find(|(held, _)| held % (across * down) == number);
-        let owner = held.map(|(held, _)| of.owners.get(*held as usize).copied().unwrap_or(0) % 7 + 1);
+    // Layers lie on each other: one square for all of them.
+    let seen = |place: &Place| (place.level, place.at[1], place.at[0]);
+    let held: Vec<&Place> = picture.blocks.iter().filter_map(|(held, _)| of.blocks.get(*held as usize)).collect();
+    let mut squares: Vec<&Place> = of.blocks.iter().collect();
+    squares.sort_by_key(|place| seen(place));
+    squares.dedup_by_key(|place| seen(place));
+    for square in squares {
+        let (x, y, side) = corner(square);
+        let owner = held.iter().find(|held| seen(held) == seen(square)).map(|held| held.owner % 7 + 1);
         let class =
             owner.map_or_else(|| "fill=\"none\"".to_owned(), |c| format!("class=\"phase-{c}\" opacity=\"0.35\""));
-        drawing.push(format_args!(r#"<rect x="{x:.1}" y="{y:.1}" width="{block:.1}" height="{block:.1}" {class}/>"#));
+        drawing.push(format_args!(r#"<rect x="{x:.1}" y="{y:.1}" width="{side:.1}" height="{side:.1}" {class}/>"#));
         drawing
-            .push(format_args!(r#"<rect class="grid" x="{x:.1}" y="{y:.1}" width="{block:.1}" height="{block:.1}"/>"#));
+            .push(format_args!(r#"<rect class="grid" x="{x:.1}" y="{y:.1}" width="{side:.1}" height="{side:.1}"/>"#));
     }
-    let (width, height) = (block / f64::from(of.cells[0]), block / f64::from(of.cells[1]));
     for (number, cells) in &picture.blocks {
-        let (x, y) = place(*number);
+        let Some((x, y, side)) = of.blocks.get(*number as usize).map(corner) else { continue };
+        let (width, height) = (side / f64::from(of.cells[0]), side / f64::from(of.cells[1]));
         for (row, values) in cells.chunks(of.cells[0] as usize).enumerate() {
             let step = |value: u8| value.div_ceil(255 / STEPS).min(STEPS);
             let mut at = 0;
@@ -94,7 +109,7 @@ fn frame(drawing: &mut Drawing, of: &Motion, picture: &Picture, [left, top]: [f6
             }
         }
     }
-    let below = top + block * f64::from(down) + 12.0;
+    let below = top + block * f64::from(of.counts[1]) + 12.0;
     let text = format!("step {}, on {} blocks", Count(u64::from(picture.cycle)), Count(picture.blocks.len() as u64));
     drawing.cover(Point { x: left, y: top }, 2.0);
     drawing.text("tick", Point { x: left, y: below }, "start", &text);
@@ -138,21 +153,35 @@ fn chart(drawing: &mut Drawing, of: &Motion, top: f64) {
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_block_that_has_the_field_is_filled_and_its_cells_are_drawn() {
-        let picture = Picture { cycle: 3, blocks: vec![(1, vec![0, 255, 255, 0])] };
-        let motion = Motion {
+    fn motion(blocks: Vec<Place>, picture: Picture) -> Motion {
+        Motion {
             counts: [2, 1],
             cells: [2, 2],
-            owners: vec![0, 1],
+            blocks,
             pictures: vec![picture],
             bytes: vec![100, 50],
             dense_bytes: 1000,
-        };
-        let drawn = draw(&motion).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_block_that_has_the_field_is_filled_and_its_cells_are_drawn() {
+        let picture = Picture { cycle: 3, blocks: vec![(1, vec![0, 255, 255, 0])] };
+        let blocks = [0, 1].map(|x| Place { at: [x, 0], level: 0, owner: x });
+        let drawn = draw(&motion(blocks.into(), picture)).unwrap();
         assert_eq!(drawn.matches("class=\"phase-2\"").count(), 1);
         assert_eq!(drawn.matches("currentColor").count(), 2);
         assert!(drawn.contains("step 3, on 1 blocks") && drawn.contains("7.5 % on average"));
         assert_eq!(draw(&Motion::default()), None);
+    }
+
+    #[test]
+    fn finer_blocks_are_drawn_smaller_and_layers_on_each_other() {
+        let picture = Picture { cycle: 3, blocks: vec![(2, vec![255; 4])] };
+        let place = |x, level| Place { at: [x, 0], level, owner: 0 };
+        let drawn = draw(&motion(vec![place(0, 0), place(2, 1), place(3, 1), place(3, 1)], picture)).unwrap();
+        assert_eq!(drawn.matches("class=\"grid\" x=\"").count(), 3);
+        assert_eq!(drawn.matches("width=\"62.5\" height=\"62.5\" class=\"phase-1\"").count(), 1);
+        assert_eq!(drawn.matches("x=\"187.50\" y=\"0.00\" width=\"62.50\" height=\"31.25\"").count(), 1);
     }
 }

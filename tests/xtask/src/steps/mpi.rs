@@ -19,6 +19,8 @@ const RUNS: &[(u32, &str)] = &[
     (3, "advect --problem smooth --cells 8 --radius 2 --cycles 24 --dense"),
     (4, "advect --problem smooth -d 3 --cells 6 --radius 2 --cycles 10 --split"),
     (8, "advect --problem smooth -d 3 --blocks 2 --cells 6 --radius 2 --cycles 10 --reversed"),
+    (3, "advect --problem smooth --cells 8 --refine 2..5 --radius 2 --cycles 24"),
+    (4, "advect --problem smooth --cells 8 --refine 2..5 --radius 2 --cycles 24 --transport early --split"),
     (1, "advect --problem shift --cells 8 --radius 2 --cycles 24 --transport early --reversed"),
     (2, "advect --problem smooth --cells 8 --radius 2 --cycles 24 --transport early --dense"),
     (3, "advect --problem shift --cells 8 --radius 2 --cycles 24 --transport early"),
