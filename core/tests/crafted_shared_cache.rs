@@ -334,10 +334,11 @@ fn counts_that_nobody_wrote_are_added_up_as_far_as_they_fit() {
     let widest = Sharing::new(1, u32::MAX).unwrap();
     with_words(1, widest, |words| {
         let client = Cache::create(words, 1, widest, 1).unwrap().join(identity(0)).unwrap();
-        client.alloc(1).unwrap();
-        client.remember(1).unwrap();
-        let [word, _] = places(lines(words, 1, 1)).find(|[_, data]| data.load(Ordering::Relaxed) == 1).unwrap();
+        // Not 0 or 1, which places without data have.
+        client.alloc(5).unwrap();
+        client.remember(5).unwrap();
+        let [word, _] = places(lines(words, 1, 1)).find(|[_, data]| data.load(Ordering::Relaxed) == 5).unwrap();
         word.fetch_or((1 << BY) - 1, Ordering::Relaxed);
-        assert_eq!((client.references(1), client.state(1)), (Ok(u32::MAX), Ok(Some(State::InUse))));
+        assert_eq!((client.references(5), client.state(5)), (Ok(u32::MAX), Ok(Some(State::InUse))));
     });
 }

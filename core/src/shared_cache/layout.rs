@@ -234,10 +234,11 @@ impl<'a> Parts<'a> {
     /// The home line of a data id; those of a row of consecutive ids lie side by side.
     #[inline(always)]
     pub(super) fn home(&self, data: u64) -> usize {
-        let mixed = ((data / ROW as u64) ^ self.seed).wrapping_mul(0x9e37_79b9_7f4a_7c15_u64);
-        let row = (u128::from(mixed) * self.rows as u128) >> 64;
-        // The line also by the hash: ids that are all multiples of eight would have one line of each row.
-        row as usize * ROW + (data ^ mixed >> 32) as usize % ROW
+        // By the golden ratio, of which the upper bits tell: consecutive rows of ids come to lie evenly between each other.
+        let mixed = ((data / ROW as u64) ^ self.seed).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        // Which line of its row an id has by these bits as well: ids that are all multiples of eight would have one of each.
+        let line = (u128::from(mixed) * self.lines.len() as u128) >> 64;
+        line as usize ^ data as usize % ROW
     }
 
     /// The line that is so many steps beyond a home: in the next rows, and after all of them in the next line of each.
@@ -291,7 +292,7 @@ mod tests {
     #[cfg_attr(miri, ignore = "so many slots take Miri minutes, and fewer are not spread as evenly")]
     fn ids_that_count_up_in_steps_are_spread_over_all_lines() {
         for (slots, seed) in [1000, 4000, 16_000].into_iter().zip(1..) {
-            for stride in [1, 2, 4, 8, 64, 4096] {
+            for stride in [1, 2, 4, 8, 16, 64, 640, 4096, 1 << 16, 1 << 20, 1 << 32, 1 << 38, 1 << 48] {
                 let steps = steps(slots, seed, (0..).map(|n| n * stride));
                 let away = steps.iter().filter(|&&steps| steps > 0).count();
                 let farthest = steps.iter().max();

@@ -156,7 +156,7 @@ impl Word {
     /// With one more reference to content that is there, if the field has room.
     #[inline]
     pub(super) const fn hit(self, field: Field) -> Option<Word> {
-        // All bits but those that content which is there and has room in this field must have, or may not have.
+        // Shifted down, because a constant of 64 bits takes an instruction of its own.
         if self.0 >> STATE & 7 != VALID >> STATE || self.0 & field.bits == field.bits {
             return None;
         }
