@@ -884,18 +884,20 @@ struct umbra_mesh {
     uint32_t ranks;
     uint32_t most_blocks;           /* that a rank will ever have, if blocks will move; 0: as many as now */
     uint32_t (*owner)(void *context, uint32_t block);
-    /* The block in this direction (three numbers -1, 0 or 1), or UMBRA_NO_BLOCK; it must be mutual. A block may be its own
-     * neighbour. */
+    /* The block in this direction (three numbers -1, 0 or 1), or UMBRA_NO_BLOCK; within a level it must be mutual. A block may
+     * be its own neighbour. */
     uint32_t (*neighbour)(void *context, uint32_t block, const int32_t *direction);
     void *context;
     /* Of a mesh of several levels, all three; NULL: there is one. Cells of a level are half as wide as those of the level before in
      * each direction with ghosts, where the number of cells is even and at least twice that of ghosts. Blocks that touch, be it in a
      * corner, differ by one level at most. Then neighbour names the coarser block that lies in a direction if none of the same
-     * level does, and UMBRA_NO_BLOCK if those there are finer. */
+     * level does, and UMBRA_NO_BLOCK if those there are finer. A mesh that contradicts itself is -UMBRA_EINVAL. */
     uint32_t (*level)(void *context, uint32_t block);
-    /* Which child of its parent a block is: 1 if it is the upper one in x, and 2 in y, and 4 in z. */
+    /* Which child of its parent a block of level 1 or more is: 1 if it is the upper one in x, and 2 in y, and 4 in z, of the
+     * directions with ghosts. */
     uint32_t (*octant)(void *context, uint32_t block);
-    /* Where finer blocks lie in a direction, the one that is this child of its parent, or UMBRA_NO_BLOCK. */
+    /* Where neighbour names no block and finer ones lie in a direction, the one that is this child of its parent, or
+     * UMBRA_NO_BLOCK. */
     uint32_t (*finer)(void *context, uint32_t block, const int32_t *direction, uint32_t octant);
 };
 

@@ -170,11 +170,15 @@ impl Mesh {
         for block in 0..blocks {
             // SAFETY: the caller's promise.
             let level = unsafe { level(context, block) };
+            self.levels.push(level);
+            if level == 0 {
+                self.octants.push(Octant::default());
+                continue;
+            }
             // SAFETY: as above.
             let octant = unsafe { octant(context, block) };
             let child = u8::try_from(octant).ok().and_then(Octant::new);
             let child = child.ok_or_else(|| invalid(format!("block {block} is child {octant}, and there are 8")))?;
-            self.levels.push(level);
             self.octants.push(child);
         }
         for block in 0..blocks {

@@ -290,7 +290,8 @@ fn random_meshes_exchange_what_a_dense_reference_says() {
                     came |= !beyond && expected.to_bits() != default.to_bits();
                     let value = values.map_or(default, |values| values[at]);
                     // Beyond the edge nothing is set: it holds what it did, NaN, or the default of a new array.
-                    let kept = beyond && (value.is_nan() || value.to_bits() == default.to_bits());
+                    let had = has(block, field);
+                    let kept = beyond && if had { value.is_nan() } else { value.to_bits() == default.to_bits() };
                     assert!(
                         kept || value.to_bits() == expected.to_bits(),
                         "seed {seed}, field {field}, block {block}, {cell:?}: {value}"
@@ -472,6 +473,10 @@ struct Wrong<'m> {
     level: u32,
     octant: Option<Octant>,
     hidden: bool,
+    /// What a block says of its neighbour in a direction.
+    neighbour: Option<(u32, Element, Option<u32>)>,
+    /// What each block says of finer ones, where it has no neighbour.
+    finer: Option<u32>,
 }
 
 impl Mesh for Wrong<'_> {
@@ -488,7 +493,10 @@ impl Mesh for Wrong<'_> {
     }
 
     fn neighbour(&self, block: u32, element: Element) -> Option<u32> {
-        self.mesh.neighbour(block, element)
+        match self.neighbour {
+            Some((whose, direction, other)) if (whose, direction) == (block, element) => other,
+            _ => self.mesh.neighbour(block, element),
+        }
     }
 
     fn level(&self, block: u32) -> u32 {
@@ -500,7 +508,8 @@ impl Mesh for Wrong<'_> {
     }
 
     fn finer(&self, block: u32, element: Element, octant: Octant) -> Option<u32> {
-        self.mesh.finer(block, element, octant).filter(|&other| !self.hidden || other != 3)
+        let finer = self.mesh.finer(block, element, octant).filter(|&other| !self.hidden || other != 3);
+        self.finer.or(finer)
     }
 }
 
@@ -512,14 +521,30 @@ fn meshes_that_contradict_themselves_are_refused() {
         let BoundaryError::Mesh(error) = errors.remove(0) else { panic!("another error") };
         error
     };
-    let right = Element::new(1, 0, 0).unwrap();
-    let wrong = Wrong { mesh, level: 0, octant: None, hidden: true };
+    let [right, across] = [(1, 0), (-1, 1)].map(|(x, y)| Element::new(x, y, 0).unwrap());
+    let told = || Wrong { mesh, level: 0, octant: None, hidden: false, neighbour: None, finer: None };
     let octant = Octant::new(2).unwrap();
-    assert_eq!(refused(wrong), MeshError::Hole { block: 0, element: right, other: 1, octant });
-    let wrong = Wrong { mesh, level: 0, octant: Octant::new(3), hidden: false };
-    assert_eq!(refused(wrong), MeshError::OneSided { block: 0, element: right, other: 1 });
-    let wrong = Wrong { mesh, level: 2, octant: None, hidden: false };
-    assert_eq!(refused(wrong), MeshError::Unbalanced { block: 0, level: 2, other: 1, other_level: 1 });
+    let hidden = Wrong { hidden: true, ..told() };
+    assert_eq!(refused(hidden), MeshError::Hole { block: 0, element: right, other: 1, octant });
+    let other_child = Wrong { octant: Octant::new(3), ..told() };
+    assert_eq!(refused(other_child), MeshError::OneSided { block: 0, element: right, other: 1 });
+    let apart = &Tree::new(shape(2, 4, 2), [2, 1, 1], [false; 3], 1, 2, |level, at| level == 1 || at[0] == 1);
+    let too_deep = Wrong { mesh: apart, ..told() };
+    assert_eq!(refused(too_deep), MeshError::Unbalanced { block: 0, level: 0, other: 1, other_level: 2 });
+    let finer = Wrong { neighbour: Some((0, right, Some(1))), ..told() };
+    let misnamed =
+        |level, element, other_level| MeshError::Misnamed { block: 0, level, element, other: 1, other_level };
+    assert_eq!(refused(finer), misnamed(0, right, 1));
+    // A corner of a finer block lies beside the coarser one, too.
+    let no_corner = Wrong { neighbour: Some((1, across, None)), ..told() };
+    assert_eq!(refused(no_corner), MeshError::OneSided { block: 1, element: across, other: 0 });
+    // Finer blocks of a mesh that says that all are of one level.
+    let mesh = &Tree::new(shape(2, 3, 1), [2, 1, 1], [true, false, false], 1, 0, |_, _| false);
+    let flat = Wrong { mesh, finer: Some(1), ..told() };
+    let MeshError::Misnamed { block: 0, level: 0, element, other: 1, other_level: 0 } = refused(flat) else {
+        panic!("another error")
+    };
+    assert_ne!(element.offsets()[1], 0, "where there is no neighbour");
 }
 
 #[test]

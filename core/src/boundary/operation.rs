@@ -70,7 +70,8 @@ impl Patch {
 /// The outcome must depend on nothing else than what is given, in one order of all operations: then no bit depends on the
 /// number of ranks. What is sent to a coarser block is restricted first, and then compared with the thresholds of its field.
 pub trait StripOp: Debug + Send + Sync {
-    /// The values of coarse cells from those of a finer block: `fine` is its array, `coarse` the strip. The sender does it.
+    /// The values of coarse cells from those of a finer block: `fine` is its array, `coarse` the strip, which holds anything
+    /// before and is written whole. The sender does it, for a strip within a rank twice.
     fn restrict(&self, patch: &Patch, fine: &[f64], coarse: &mut [f64]) {
         mean(patch, fine, coarse);
     }
@@ -87,7 +88,8 @@ pub struct Usual;
 
 impl StripOp for Usual {}
 
-/// The mean of the fine cells of each coarse one. Pairs along x are added first, then along y, then along z.
+/// The mean of the fine cells of each coarse one. Pairs along x are added first, then along y, then along z; where the sum is
+/// beyond the largest number, so is the mean.
 ///
 /// # Panics
 /// If `fine` is shorter than the patch says.
@@ -120,7 +122,8 @@ pub fn inject(patch: &Patch, coarse: &[f64], fine: &mut [f64]) {
         let Some(from) = coarse.get((z * height + y) * width..).and_then(|rest| rest.get(..width)) else { return };
         let Some(row) = fine.get_mut(first..first + len) else { return };
         for (x, value) in (0..).zip(row) {
-            *value = from[inside(0, x)];
+            let Some(&of) = from.get(inside(0, x)) else { return };
+            *value = of;
         }
     }
 }

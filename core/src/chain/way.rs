@@ -214,7 +214,7 @@ impl<'a> Way<'a> {
             header: self.header,
             data: self.data,
             reply: Reply { header, data: data.get_mut(..caps.data as usize)?, written: &mut walk.answer },
-            ids: self.list.ids_of(walk.child).unwrap_or(&[]),
+            ids: self.list.ids_of(walk.child)?,
         })
     }
 
@@ -225,7 +225,7 @@ impl<'a> Way<'a> {
         let (top, child, at) = (walk.top.piece, walk.child, usize::from(caps.header));
         let parent = match walk.level.checked_sub(1) {
             None => parent.map(|(parent, _)| parent),
-            Some(above) => Frame::start_of(layout, self.own, above).and_then(|start| self.list.id(start)),
+            Some(above) => Some(self.list.id(Frame::start_of(layout, self.own, above)?)?),
         };
         let theirs = layout.reply_range(walk.level + 1).start;
         let (ours, theirs) = self.own.as_mut_bytes().split_at_mut_checked(theirs)?;
@@ -234,7 +234,7 @@ impl<'a> Way<'a> {
             from: self.list.id(child.start)?,
             members: child.len,
             last: child.start + child.len == top.start + top.len,
-            header: their_header.get(..usize::from(walk.answer.header)).unwrap_or(&[]),
+            header: their_header.get(..usize::from(walk.answer.header))?,
             data: their_data.get(..walk.answer.data as usize)?,
         };
         let (header, data) = ours.get_mut(layout.reply_range(walk.level))?.split_at_mut_checked(at)?;
@@ -246,7 +246,7 @@ impl<'a> Way<'a> {
             header: self.header,
             data: self.data,
             reply: Reply { header, data: data.get_mut(..caps.data as usize)?, written: &mut walk.top.reply },
-            ids: self.list.ids_of(top).unwrap_or(&[]),
+            ids: self.list.ids_of(top)?,
         })
     }
 }

@@ -49,7 +49,7 @@
 //! Source of the split into a word that decides and an index that only leads there: this repository's
 //! [`shared_slots`](crate::shared_slots).
 //!
-//! *Cost*: a hit touches one line if its data is at home, and each line up to that of the data if not. Of ids spread at
+//! *Cost*: a hit touches one line if its data is at home, and up to nine if not. Of ids spread at
 //! random nine in ten are at home as the cache fills; as content leaves for other it becomes seven in ten, half of the
 //! others are one line away, and up to one in fifty more than eight: their hits need the home line, as misses do. 44 bytes a
 //! slot. `reclaim` looks at each line three times; an `alloc` that finds all slots in use looked at each twice.

@@ -157,7 +157,7 @@ impl Word {
     #[inline]
     pub(super) const fn hit(self, field: Field) -> Option<Word> {
         // Shifted down, because a constant of 64 bits takes an instruction of its own.
-        if self.0 >> STATE & 7 != VALID >> STATE || self.0 & field.bits == field.bits {
+        if self.0 >> STATE & STATE_MASK >> STATE != VALID >> STATE || self.0 & field.bits == field.bits {
             return None;
         }
         Some(Word((self.0 | USED) + field.unit))
@@ -166,7 +166,7 @@ impl Word {
     /// Without one reference, if there is one and it is to content that stays.
     #[inline]
     pub(super) const fn given_back(self, field: Field) -> Option<Word> {
-        if self.0 >> STATE & 15 != VALID >> STATE || self.0 & field.bits == 0 {
+        if self.0 >> STATE & (STATE_MASK | LEAVING) >> STATE != VALID >> STATE || self.0 & field.bits == 0 {
             return None;
         }
         Some(Word(self.0 - field.unit))

@@ -8,7 +8,7 @@ use super::group::{self, Group, Queue, Reference, Stage};
 use super::input::{Input, Names, UNBOUNDED};
 use super::overtake::Overtaking;
 use super::storage::{Lent, Storage};
-use super::turn::Found;
+use super::turn::Census;
 use crate::cache::policy::{Next, NextUse};
 use crate::cache::pool::Pool;
 use crate::cache::slot::{NIL, VALID};
@@ -182,16 +182,16 @@ impl<L: Lent, N: Names, F: Future> Stencil<L, N, F> {
         let turn = self.waiting.first == NIL && self.active < self.limit;
         let places = &mut self.references.as_mut()[first as usize..][..self.stride as usize];
         let (inputs, mut slots) = (self.inputs.as_mut(), self.pool.retaining());
-        let (mut found, mut refused) = (Found::default(), None);
+        let (mut census, mut refused) = (Census::default(), None);
         for member in members {
-            let Some(place) = places.get_mut(found.members as usize) else {
+            let Some(place) = places.get_mut(census.members as usize) else {
                 refused = Some(SubmitError::TooManyMembers { have: places.len() });
                 break;
             };
             match claim(&self.names, inputs, member, index) {
                 Ok((reference, slot)) => {
                     *place = if turn { reference.at(slot) } else { reference };
-                    found.note(place.slot, |slot| slots.retain_content(slot));
+                    census.note(place.slot, |slot| slots.retain_content(slot));
                 }
                 Err(error) => {
                     refused = Some(error);
@@ -199,8 +199,8 @@ impl<L: Lent, N: Names, F: Future> Stencil<L, N, F> {
                 }
             }
         }
-        let references = first..first + found.members;
-        if found.members > self.pool.count() && refused.is_none() {
+        let references = first..first + census.members;
+        if census.members > self.pool.count() && refused.is_none() {
             let (need, have) = (self.different(references.clone()), self.pool.count());
             refused = (need > have).then_some(SubmitError::GroupTooLarge { need, have });
         }
@@ -211,13 +211,13 @@ impl<L: Lent, N: Names, F: Future> Stencil<L, N, F> {
         let groups = self.groups.as_mut();
         let _ = self.spare.pop(groups);
         let generation = groups[index as usize].generation;
-        let (number, members) = (self.submitted, found.members);
+        let (number, members) = (self.submitted, census.members);
         groups[index as usize] = Group { point, number, members, generation, stage: Stage::Queued, ..Group::EMPTY };
         self.submitted += 1;
         let id = Id::new(index, generation);
         if turn {
             self.waiting.push(groups, index);
-            self.begin_with(index, found);
+            self.begin_with(index, census);
             self.take_turns();
         } else if self.may_pass(references) {
             self.pass(index);

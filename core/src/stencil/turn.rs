@@ -45,24 +45,24 @@ impl<L: Lent, N: Names, F: Future> Stencil<L, N, F> {
         let Group { members, in_queues, .. } = self.groups.as_ref()[index as usize];
         let first = (index * self.stride) as usize;
         let (inputs, mut slots) = (self.inputs.as_ref(), self.pool.retaining());
-        let mut found = Found::default();
+        let mut census = Census::default();
         for reference in &mut self.references.as_mut()[first..][..members as usize] {
             reference.slot = inputs[reference.input as usize].slot;
-            found.note(reference.slot, |slot| !in_queues && slots.retain_content(slot));
+            census.note(reference.slot, |slot| !in_queues && slots.retain_content(slot));
         }
-        self.begin_with(index, found);
+        self.begin_with(index, census);
     }
 
     /// The present moves on to this group, whose references have the slots of their inputs, and which holds those with
     /// content, unless it waited in queues.
-    pub(super) fn begin_with(&mut self, index: u32, found: Found) {
+    pub(super) fn begin_with(&mut self, index: u32, census: Census) {
         let group = &mut self.groups.as_mut()[index as usize];
         let Group { number, members, in_queues, .. } = *group;
-        (group.stage, group.cursor) = (Stage::Assigning, found.first_without.min(members));
+        (group.stage, group.cursor) = (Stage::Assigning, census.first_without.min(members));
         self.present = self.future.present(number);
         self.pool.policy.now(number);
-        self.pool.statistics.hits += u64::from(members - found.without - found.not_held);
-        if found.not_held == 0 {
+        self.pool.statistics.hits += u64::from(members - census.without - census.not_held);
+        if census.not_held == 0 {
             return;
         }
         // Content that is awaited, or a group that leaves the queues.
@@ -184,7 +184,7 @@ impl<L: Lent, N: Names, F: Future> Stencil<L, N, F> {
 
 /// What the members of a group have when its turn comes.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Found {
+pub(super) struct Census {
     /// All members.
     pub(super) members: u32,
     /// Those without a slot, and the first of them.
@@ -194,13 +194,13 @@ pub(super) struct Found {
     not_held: u32,
 }
 
-impl Default for Found {
+impl Default for Census {
     fn default() -> Self {
-        Found { members: 0, without: 0, first_without: NIL, not_held: 0 }
+        Census { members: 0, without: 0, first_without: NIL, not_held: 0 }
     }
 }
 
-impl Found {
+impl Census {
     /// Counts the next member, which has this slot, and may take hold of it.
     // What most members are costs one count.
     #[inline]

@@ -1,10 +1,12 @@
-//! Whether blocks of several levels fit together: those that touch differ by one level at most, and know each other.
+//! Whether blocks of several levels fit together.
+//!
+//! Those that touch differ by one level at most, and know each other, in every direction that a channel is made for.
 
 use umbra_core::boundary::{Element, Octant, RefineError, Shape};
 
 use super::mesh::Mesh;
 
-/// Why no exchange can be built on a mesh of several levels. Every rank finds the same.
+/// Why no exchange can be built on a mesh of several levels. Every rank that has the same mesh finds the same.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum MeshError {
@@ -19,6 +21,23 @@ pub enum MeshError {
         /// Its level.
         level: u32,
         /// The one that it touches.
+        other: u32,
+        /// Its level.
+        other_level: u32,
+    },
+    /// A finer block is named as a neighbour, or one that is not finer as a finer one.
+    #[error(
+        "block {block} of level {level} names block {other} of level {other_level} in direction {element} by the wrong call: \
+         finer blocks are named by `finer`, all others by `neighbour`"
+    )]
+    Misnamed {
+        /// The block that names the other one.
+        block: u32,
+        /// Its level.
+        level: u32,
+        /// The direction.
+        element: Element,
+        /// The other one.
         other: u32,
         /// Its level.
         other_level: u32,
@@ -57,16 +76,20 @@ pub enum MeshError {
     },
 }
 
-/// Whether a mesh has several levels; then all of it is checked, as it is when an exchange is built.
+/// Whether a mesh has several levels, or names finer blocks; then all of it is checked, as it is when an exchange is built.
 ///
-/// *Cost*: O(blocks); with several levels each block is asked about all directions.
+/// *Cost*: O(blocks); each is asked about all directions.
 ///
 /// # Errors
 /// [`MeshError`].
 pub fn is_refined(mesh: &impl Mesh) -> Result<bool, MeshError> {
-    let refined = (1..mesh.blocks()).any(|block| mesh.level(block) != mesh.level(0));
+    let shape = mesh.shape();
+    let names_finer = |block| {
+        let mut without = shape.elements().filter(|&element| mesh.neighbour(block, element).is_none());
+        without.any(|element| shape.octants(element).any(|octant| mesh.finer(block, element, octant).is_some()))
+    };
+    let refined = (0..mesh.blocks()).any(|block| mesh.level(block) != mesh.level(0) || names_finer(block));
     if refined {
-        let shape = mesh.shape();
         for block in 0..mesh.blocks() {
             shape.elements().try_for_each(|element| check(mesh, &shape, block, element))?;
         }
@@ -84,6 +107,7 @@ fn check(mesh: &impl Mesh, shape: &Shape, block: u32, element: Element) -> Resul
         })
     };
     let unbalanced = |other| MeshError::Unbalanced { block, level, other, other_level: mesh.level(other) };
+    let misnamed = |other| MeshError::Misnamed { block, level, element, other, other_level: mesh.level(other) };
     let mutual = |known: bool, other| if known { Ok(()) } else { Err(MeshError::OneSided { block, element, other }) };
     if let Some(other) = mesh.neighbour(block, element) {
         let there = mesh.level(other);
@@ -91,7 +115,7 @@ fn check(mesh: &impl Mesh, shape: &Shape, block: u32, element: Element) -> Resul
             return mutual(mesh.neighbour(other, element.opposite()) == Some(block), other);
         }
         if there.checked_add(1) != Some(level) {
-            return Err(unbalanced(other));
+            return Err(if level.checked_add(1) == Some(there) { misnamed(other) } else { unbalanced(other) });
         }
         halved(other)?;
         let octant = mesh.octant(block);
@@ -109,11 +133,17 @@ fn check(mesh: &impl Mesh, shape: &Shape, block: u32, element: Element) -> Resul
             continue;
         };
         if level.checked_add(1) != Some(mesh.level(other)) {
-            return Err(unbalanced(other));
+            return Err(if mesh.level(other) <= level { misnamed(other) } else { unbalanced(other) });
         }
         halved(other)?;
-        let known = mesh.octant(other) == octant && mesh.neighbour(other, element.opposite()) == Some(block);
-        mutual(known, other)?;
+        mutual(mesh.octant(other) == octant, other)?;
+        // All of its ghosts that are filled from here.
+        let theirs = shape.elements().filter(|ghosts| ghosts.outward(octant) == Some(element.opposite()));
+        for ghosts in theirs {
+            if mesh.neighbour(other, ghosts) != Some(block) {
+                return Err(MeshError::OneSided { block: other, element: ghosts, other: block });
+            }
+        }
         found = Some(other);
     }
     match (found, missing) {

@@ -14,7 +14,7 @@ pub enum Edge {
     Reflecting,
 }
 
-/// Fills the ghosts of a block where it has no neighbour, after an exchange was set: in direction x first, then y, then z, so
+/// Fills the ghosts of a block where nothing lies, after an exchange was set: in direction x first, then y, then z, so
 /// that corners get what both edges make of them. `edges` are those at the low and the high end of each direction.
 pub fn fill_edges(mesh: &impl Mesh, view: &mut impl Fields, block: u32, fields: &[Field], edges: [[Edge; 2]; 3]) {
     let shape = mesh.shape();

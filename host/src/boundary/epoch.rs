@@ -116,7 +116,8 @@ impl<T: Transport> Boundary<T> {
     ///
     /// # Errors
     /// [`BoundaryError::StillOpen`] if this rank's exchange is not over, [`BoundaryError::Vote`] if another's is not: then
-    /// nothing has changed, and it can be tried again; so it is after [`BoundaryError::Mesh`]. After any other error this end is of no use.
+    /// nothing has changed, and it can be tried again; so it is after [`BoundaryError::Mesh`], if all ranks have the same mesh.
+    /// After any other error this end is of no use.
     pub fn remesh(&mut self, mesh: &impl Mesh) -> Result<(), BoundaryError> {
         is_refined(mesh)?;
         let epoch = self.quiesce()?;

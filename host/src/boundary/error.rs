@@ -67,12 +67,12 @@ impl fmt::Display for Differs {
         let mut side = |who: &str, entry: &Option<Entry>| match entry {
             None => write!(f, "{who} none"),
             Some(Entry { key, count, always, step }) => {
-                let step = match step {
-                    Step::Same => "",
-                    Step::Coarser(_) => ", to a coarser block",
-                    Step::Finer(_) => ", to a finer block",
-                };
-                write!(f, "{who} {key} of {count} values{}{step}", if *always { ", dense" } else { "" })
+                write!(f, "{who} {key} of {count} values{}", if *always { ", dense" } else { "" })?;
+                match step {
+                    Step::Same => Ok(()),
+                    Step::Coarser(octant) => write!(f, ", from child {} to a coarser block", octant.number()),
+                    Step::Finer(octant) => write!(f, ", to child {}, a finer block", octant.number()),
+                }
             }
         };
         side(&format!("plan of rank {rank} differs in channel {at}: it has"), theirs)?;

@@ -54,7 +54,7 @@ pub trait Fields {
     fn is_present(&self, block: u32, field: u16) -> bool {
         self.values(block, field).is_some()
     }
-    /// The same, to change them.
+    /// The values of a field on a block, to change them; `None` if it is absent there.
     fn values_mut(&mut self, block: u32, field: u16) -> Option<&mut [f64]>;
     /// Makes the field present on the block, in all stages, with the default in every cell, ghosts included.
     ///

@@ -13,8 +13,8 @@ pub trait Mesh {
     fn blocks(&self) -> u32;
     /// The rank that owns a block.
     fn owner(&self, block: u32) -> u32;
-    /// The block in this direction; `None` at the edge of the domain. It must be mutual: the block's neighbour in the
-    /// opposite direction is this one. A block may be its own neighbour.
+    /// The block in this direction; `None` at the edge of the domain. Within a level it must be mutual: the block's neighbour
+    /// in the opposite direction is this one. A block may be its own neighbour.
     ///
     /// In a mesh of several levels it is the coarser block that lies there if none of the same level does, and `None` if those
     /// that lie there are finer.

@@ -276,7 +276,9 @@ impl<T: Transport> Boundary<T> {
     /// Makes fields present where something came.
     fn allocate(&mut self, view: &mut impl Fields, half: usize) -> Result<(), BoundaryError> {
         let mut present = |key: Key| {
-            if view.is_present(key.receiver, key.field) { Ok(()) } else { view.allocate(key.receiver, key.field) }
+            // By the values themselves: who makes a field present that is there loses what it holds.
+            let is_there = view.values(key.receiver, key.field).is_some();
+            if is_there { Ok(()) } else { view.allocate(key.receiver, key.field) }
         };
         if half == LOCAL {
             let (_, entries, channels) = self.machine.local();

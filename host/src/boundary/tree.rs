@@ -1,4 +1,6 @@
-//! A mesh of blocks of several levels in a box: a grid of which some blocks are refined, once and for all.
+//! A mesh of blocks of several levels in a box.
+//!
+//! It is a grid of which some blocks are refined, once and for all.
 
 use std::collections::HashMap;
 
@@ -6,7 +8,7 @@ use umbra_core::boundary::{Element, Octant, Shape};
 
 use super::mesh::{Mesh, morton, shares};
 
-/// Most levels beyond the first: numbers of blocks along a direction stay below 2^21, which the curve is drawn through.
+/// Most levels beyond the first: of fewer than 2^11 blocks along a direction there are at most 2^21, as many as the curve tells apart.
 const DEEPEST: u32 = 10;
 
 #[derive(Clone, Copy, Debug)]
@@ -48,7 +50,7 @@ pub struct Tree {
 
 impl Tree {
     /// So many blocks in each direction, of which `refine` says which are refined, told their level and where they lie among
-    /// the blocks of that; it is asked about children, too, at most `levels` times one in the other. Ranks get shares along a
+    /// the blocks of that; it is asked about children, too, at most `levels` times one in the other, and at most ten times. Ranks get shares along a
     /// Morton curve: each has a compact part, and all have the same number of blocks or one more.
     #[must_use]
     pub fn new(
@@ -77,7 +79,8 @@ impl Tree {
             }
         }
         let mut curve: Vec<u32> = (0..tree.blocks()).collect();
-        let place = |leaf: &Leaf| morton(std::array::from_fn(|d| leaf.at[d] << (tree.deepest - leaf.level)));
+        let finest = |leaf: &Leaf, d| tree.scaled(leaf.at[d], d, tree.deepest - leaf.level);
+        let place = |leaf: &Leaf| morton(std::array::from_fn(|d| finest(leaf, d)));
         curve.sort_by_key(|&block| place(&tree.leaves[block as usize]));
         for (block, owner) in shares(curve, ranks) {
             tree.leaves[block as usize].owner = owner;
@@ -104,10 +107,15 @@ impl Tree {
         self.deepest
     }
 
-    /// Blocks in each direction if all were of this level.
+    /// Blocks in each direction if all were of this level; meant for levels up to the [deepest](Self::deepest).
     #[must_use]
     pub fn counts_at(&self, level: u32) -> [u32; 3] {
-        std::array::from_fn(|d| self.counts[d] << if self.shape.is_refined(d) { level } else { 0 })
+        std::array::from_fn(|d| self.scaled(self.counts[d], d, level))
+    }
+
+    /// So many blocks, or a place among blocks, in blocks that are so many levels finer; 0 if that is too many.
+    fn scaled(&self, blocks: u32, direction: usize, levels: u32) -> u32 {
+        if self.shape.is_refined(direction) { blocks.checked_shl(levels).unwrap_or(0) } else { blocks }
     }
 
     /// Where a block lies, in blocks of its level.

@@ -6,6 +6,7 @@ use crate::cache::slot::{LINKED, List, NIL, NO_LIST, NOWHERE, Slot};
 /// Buckets at most.
 const BUCKETS_MAX: usize = 4096;
 const WORDS: usize = BUCKETS_MAX / 64;
+const _: () = assert!(BUCKETS_MAX <= NO_LIST as usize, "no bucket is NO_LIST");
 
 /// A calendar: content lies in the bucket of its next use, and what is used last leaves first.
 ///
