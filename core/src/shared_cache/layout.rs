@@ -238,7 +238,7 @@ impl<'a> Parts<'a> {
         let mixed = ((data / ROW as u64) ^ self.seed).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         // Which line of its row an id has by these bits as well: ids that are all multiples of eight would have one of each.
         let line = (u128::from(mixed) * self.lines.len() as u128) >> 64;
-        line as usize ^ data as usize % ROW
+        line as usize ^ (data as usize % ROW)
     }
 
     /// The line that is so many steps beyond a home: in the next rows, and after all of them in the next line of each.
