@@ -22,7 +22,7 @@
 static const int LEVEL[BLOCKS] = {0, 1, 1};
 static const double FIRST[BLOCKS] = {0.0, 32.0, 48.0};
 static double arrays[BLOCKS][WIDTH];
-static uint32_t level_of_coarse;
+static uint32_t level_of_fine = 1;
 
 static uint32_t owner(void *context, uint32_t block)
 {
@@ -43,7 +43,7 @@ static uint32_t neighbour(void *context, uint32_t block, const int32_t *directio
 static uint32_t level(void *context, uint32_t block)
 {
     (void)context;
-    return block == 0 ? level_of_coarse : 1;
+    return block == 0 ? 0 : level_of_fine;
 }
 
 static uint32_t octant(void *context, uint32_t block)
@@ -120,10 +120,10 @@ int main(void)
     mesh.octant = NULL;
     CHECK(umbra_boundary_build(fabric, 0, &mesh, &options, &boundary) == -UMBRA_EINVAL);
     mesh.octant = octant;
-    level_of_coarse = 5;
+    level_of_fine = 3;
     CHECK(umbra_boundary_build(fabric, 0, &mesh, &options, &boundary) == -UMBRA_EINVAL);
     must(umbra_error_detail(detail, sizeof detail, NULL));
-    CHECK(strstr(detail, "block 0 of level 5 touches block 1 of level 1") != NULL);
+    CHECK(strstr(detail, "block 0 of level 0 touches block 1 of level 3") != NULL);
     /* A mesh of an earlier header ends before the levels, and has one. */
     mesh.size = offsetof(struct umbra_mesh, level);
     CHECK(umbra_boundary_build(fabric, 0, &mesh, &options, &boundary) == -UMBRA_EINVAL);

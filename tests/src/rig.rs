@@ -183,10 +183,12 @@ pub fn all_gone(pids: &[u32]) {
 #[must_use]
 pub fn directory_of(pid: u32) -> Option<PathBuf> {
     let read = || fs::read(format!("/proc/{pid}/cmdline")).ok();
+    let ours = fs::read("/proc/self/cmdline").ok()?;
     let mut line = read()?;
-    // Whoever starts a program goes on when its old memory is gone, a moment before the new one has a command line.
+    // Whoever starts a program goes on a moment before the new one has memory and a command line of its own: until then it has
+    // that of who started it, or none.
     for _ in 0..500 {
-        if !line.is_empty() {
+        if !line.is_empty() && line != ours {
             break;
         }
         std::thread::sleep(Duration::from_millis(2));
