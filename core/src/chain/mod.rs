@@ -24,7 +24,8 @@
 //! * A function that cannot end now says [`Verdict::Pending`] and is run again when it is woken. It may have further
 //!   calls made ([`Call::within`]); it never waits.
 //! * A function runs at most once a call, whatever is lost, repeated or reordered: calls that are over are remembered,
-//!   and those that are forgotten are older than a number kept for every member.
+//!   and those that are forgotten are older than a number kept for every member. A request that more later calls of its maker
+//!   overtake than are remembered is refused by name ([`Code::ReplyGone`]), as it may have been here before.
 //! * Whoever makes a call gives it a time. Every level keeps a part of it for reports to come up, so the deepest
 //!   witness reports first, and the origin is exact. On transports that lose messages, children are asked for a sign of life.
 //! * Places are bounded. A call of one depth waits only for places of the next, and every depth has a place of its own

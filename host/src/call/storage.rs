@@ -32,7 +32,9 @@ pub struct Capacities {
     pub call_bytes: usize,
     /// Functions that can be registered at once.
     pub functions: u16,
-    /// Calls that are remembered after their end.
+    /// Calls that are remembered after their end. A request that so many later calls of its maker overtake cannot be told from
+    /// one that comes again, and is refused ([`Code::ReplyGone`](umbra_core::chain::Code::ReplyGone)): take more for a member to
+    /// whom one maker sends many short calls beside long ones.
     pub remembered: u32,
     /// Bytes of each remembered answer.
     pub answer_bytes: usize,

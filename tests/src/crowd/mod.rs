@@ -273,7 +273,8 @@ impl Crowd {
         all
     }
 
-    /// Waits until somebody saw this.
+    /// Waits until somebody saw this. Asks now and then only: what is on its way must not be overtaken by as many calls as a
+    /// member remembers.
     ///
     /// # Panics
     /// If that does not come.
@@ -282,6 +283,7 @@ impl Crowd {
         let has = |trace: &Trace| trace.counts.keys().any(|key| key.0 == what);
         while !self.trace(Node(node), false).is_some_and(|trace| has(&trace)) {
             assert!(begun.elapsed() < LONG, "{node} has not seen {what:?}");
+            self.first.serve(begun.elapsed().clamp(Duration::from_millis(1), Duration::from_millis(200)), || false);
         }
     }
 
