@@ -57,7 +57,7 @@ fn places(lines: &[[AtomicU64; 8]]) -> impl Iterator<Item = &[AtomicU64; 2]> {
 
 /// Ids that belong into a line.
 fn of_home<C: Contract>(cache: &SlotCache<'_, C>, home: usize) -> impl Iterator<Item = u64> {
-    (2..).filter(move |&data| cache.home(data) == home)
+    (2..).filter(move |&data| cache.home(data).0 == home)
 }
 
 fn identity(life: u32) -> Identity {
@@ -225,7 +225,8 @@ fn is_buried(Left { steps, forgotten, buried }: &Left) {
     with_words(SLOTS, sharing(3), |words| {
         let cache = Cache::create(words, SLOTS, sharing(3), 1).unwrap();
         let [dead, second, other] = [0, 1, 2].map(|life| cache.join(identity(life)).unwrap());
-        let [first_home, second_home] = [0, 1].map(|home| of_home(&cache, home).next().unwrap());
+        let [first_home, second_home] =
+            [0, 1].map(|home| of_home(&cache, home).find(|&data| cache.home(data).1 == 0).unwrap());
         let lines = lines(words, SLOTS, 3);
         // Also, the dead one fills a slot between the two places.
         dead.alloc(second_home).unwrap();
@@ -233,7 +234,7 @@ fn is_buried(Left { steps, forgotten, buried }: &Left) {
         // From the first place of a line, whose slot is in the head, to the second of the next, whose slot is in the tail.
         let ([head, source, key, ..], [_, _, _, target, _, _, _, tail]) = (&lines[0], &lines[1]);
         assert_eq!([head, source, target, tail].map(|word| word.load(Ordering::Relaxed)), [0, 0, BARE, u64::MAX]);
-        let elsewhere = u64::from(cache.home(0) == 0);
+        let elsewhere = u64::from(cache.home(0).0 == 0);
         source.store(CLAIMED | by, Ordering::Relaxed);
         key.store(if *forgotten { elsewhere } else { first_home }, Ordering::Relaxed);
         let moves: [&dyn Fn(); 6] = [
@@ -261,7 +262,7 @@ fn is_buried(Left { steps, forgotten, buried }: &Left) {
         }
         for (number, [word, data]) in places(lines).enumerate() {
             if word.load(Ordering::Relaxed) & STATE != ABANDONED {
-                let home = cache.home(data.load(Ordering::Relaxed));
+                let (home, _) = cache.home(data.load(Ordering::Relaxed));
                 assert_ne!(home, number / 3, "after {steps} steps nobody stops at place {number}");
             }
         }
@@ -273,18 +274,31 @@ fn is_buried(Left { steps, forgotten, buried }: &Left) {
 }
 
 #[test]
-fn a_slot_that_is_at_home_stays_where_it_is() {
-    with_words(3, sharing(1), |words| {
-        let cache = Cache::create(words, 3, sharing(1), 1).unwrap();
-        let client = cache.join(identity(0)).unwrap();
-        // The slot of the first line is in its second place, and its first place is bare.
-        let line = &lines(words, 3, 1)[0];
-        let store = |at: usize, word| line[at].store(word, Ordering::Relaxed);
-        [(0, 0xffff_ffff), (1, BARE), (3, 0), (7, 0xffff_ffff << 32)].iter().for_each(|&(at, word)| store(at, word));
-        let data = of_home(&cache, 0).nth(1).unwrap();
-        assert_eq!(client.alloc(data).map(|grant| grant.slot), Ok(0));
-        assert_eq!([1, 4].map(|at| line[at].load(Ordering::Relaxed)), [BARE, data]);
-    });
+fn a_slot_at_home_moves_to_the_place_where_its_data_is_looked_for_first() {
+    const NIL: u64 = 0xffff_ffff;
+    for first in 0..3 {
+        with_words(3, sharing(1), |words| {
+            let cache = Cache::create(words, 3, sharing(1), 1).unwrap();
+            let client = cache.join(identity(0)).unwrap();
+            // The slot of the first line is in its second place, and the others are bare.
+            let line = &lines(words, 3, 1)[0];
+            let store = |at: usize, word| line[at].store(word, Ordering::Relaxed);
+            [(0, NIL), (1, BARE), (3, 0), (7, NIL << 32)].iter().for_each(|&(at, word)| store(at, word));
+            let data = of_home(&cache, 0).find(|&data| cache.home(data).1 == first).unwrap();
+            assert_eq!(client.alloc(data).map(|grant| grant.slot), Ok(0));
+            let word = |at: usize| line[at].load(Ordering::Relaxed);
+            for at in 0..3 {
+                assert_eq!(word(1 + 2 * at) & STATE == BARE, at != first, "first {first}, place {at}");
+            }
+            assert_eq!(word(2 + 2 * first), data);
+            let slots = [word(0) & NIL, word(7) & NIL, word(7) >> 32];
+            assert_eq!(slots, [0, 1, 2].map(|at| if at == first { 0 } else { NIL }), "first {first}");
+            // Once it is taken, the next one that is looked for there has another place.
+            let next = of_home(&cache, 0).filter(|&data| cache.home(data).1 == first).nth(1).unwrap();
+            assert!(client.alloc(next).is_ok());
+            assert_eq!((word(2 + 2 * first), client.references(next)), (data, Ok(1)));
+        });
+    }
 }
 
 #[test]

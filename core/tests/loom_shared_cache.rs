@@ -64,7 +64,7 @@ fn check(preemptions: usize, body: impl Fn() + Sync + Send + 'static) {
 
 /// Ids that belong into the first line.
 fn of_home<const COUNT: usize>(cache: &Forgetful<'_>) -> [u64; COUNT] {
-    let mut ids = (2..).filter(|&data| cache.home(data) == 0);
+    let mut ids = (2..).filter(|&data| cache.home(data).0 == 0);
     std::array::from_fn(|_| ids.next().unwrap())
 }
 
@@ -225,7 +225,7 @@ fn a_death_in_the_middle_of_a_move_loses_no_slot_beside_use() {
                 word.store(change(word.load(Ordering::Relaxed)), Ordering::Relaxed);
             };
             let by = u64::from(dead.owner().number()) << 40;
-            let elsewhere = u64::from(table.cache().home(0) == 2);
+            let elsewhere = u64::from(table.cache().home(0).0 == 2);
             assert_eq!([word(2, 1), word(2, 0), word(1, 3)].map(|word| word.load(Ordering::Relaxed)), [0, 2, 5 << 45]);
             change(0, 0, &|head| head | (u64::from(dead.owner().number()) + 1) << 59);
             change(2, 1, &|_| 1 << 45 | by);

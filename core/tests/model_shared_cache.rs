@@ -218,7 +218,7 @@ proptest! {
         with_words(slots as usize, |words| {
             let cache = Forgetful::create(words, slots as usize, sharing(), 7).unwrap();
             let mut model = Model::default();
-            let ids: Vec<u64> = (0..).filter(|&data| cache.home(data) < homes).take(IDS).collect();
+            let ids: Vec<u64> = (0..).filter(|&data| cache.home(data).0 < homes).take(IDS).collect();
             let mut lives = 0..;
             let mut join = || {
                 let identity = identity(lives.next().unwrap());

@@ -101,7 +101,7 @@ fn share(slots: usize, ids: usize, homes: usize) {
     let mut memory = vec![0_u64; count];
     let words = BytesMut::from_words(&mut memory).words(0, count).unwrap();
     let cache = Forgetful::create(words, slots, sharing, 3).unwrap();
-    let ids: &Vec<u64> = &(0..).filter(|&data| cache.home(data) < homes).take(ids).collect();
+    let ids: &Vec<u64> = &(0..).filter(|&data| cache.home(data).0 < homes).take(ids).collect();
     let contents = Contents {
         data: (0..slots).map(|_| AtomicU64::new(MIXED)).collect(),
         users: (0..slots).map(|_| AtomicU64::new(0)).collect(),

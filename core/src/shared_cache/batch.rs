@@ -41,7 +41,7 @@ impl<C: Contract> Client<'_, C> {
     fn in_batches<E>(&self, data: &[u64], mut each: impl FnMut(u64) -> Result<(), E>) -> Result<(), Partial<E>> {
         let mut done = 0;
         for batch in data.chunks(AT_ONCE) {
-            for line in batch.iter().filter_map(|&data| self.parts.lines.get(self.parts.home(data))) {
+            for line in batch.iter().filter_map(|&data| self.parts.lines.get(self.parts.home(data).line)) {
                 fetch_to_write(line);
             }
             for &data in batch {

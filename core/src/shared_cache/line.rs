@@ -1,9 +1,9 @@
 //! The index: lines of the processor's cache, each with three places for data.
 //!
 //! A place has all that a hit needs: the data, the word that says what its slot is doing and who refers to it, and the
-//! number of the slot. Data belongs into its *home* line; if that is full, into the same line of the next row that has
-//! room there, and the home line says how far one may have to look. There are more places than slots: a place without a
-//! slot is *bare*.
+//! number of the slot. Data belongs into its *home* line, and there into the place that its hash names, unless that is
+//! taken; if the line is full, into the same line of the next row that has room there, and the home line says how far one
+//! may have to look. There are more places than slots: a place without a slot is *bare*.
 //!
 //! Anybody reads a line at any time. Data is put into a place only by whoever has its home line to himself; the head of the
 //! line names him. Places are claimed one by one, whoever has which line, and nothing is moved that somebody refers to: so
@@ -13,7 +13,7 @@ use crate::atomic::{AtomicU64, Ordering, spin_hint};
 use crate::shared_slots::Owner;
 
 use super::error::Blocked;
-use super::layout::Parts;
+use super::layout::{Home, Parts};
 use super::place::{FAR, FAR_MASK, HEAD, LOCK, Line, PLACES, Place};
 use super::word::Word;
 use crate::fetch::fetch_to_read;
@@ -29,7 +29,7 @@ const SPINS: u32 = if cfg!(loom) { 2 } else { 1 << 7 };
 pub(super) struct Held<'p, 'a> {
     parts: &'p Parts<'a>,
     head: &'a AtomicU64,
-    home: usize,
+    home: Home,
 }
 
 impl<'a> Parts<'a> {
@@ -38,13 +38,20 @@ impl<'a> Parts<'a> {
     #[inline(always)]
     pub(super) fn at_home<T>(&self, data: u64, found: impl Fn(Place<'a>) -> Option<T>) -> Option<T> {
         let home = self.home(data);
-        in_line(self.lines.get(home)?, home, data, found)
+        let line = self.lines.get(home.line)?;
+        let first = Place::new(line, home.line, home.at);
+        if first.has(data)
+            && let Some(found) = found(first)
+        {
+            return Some(found);
+        }
+        in_line(line, home.line, data, found)
     }
 
     /// The same beyond the home line, as far as one goes without having it.
     #[inline]
     pub(super) fn beyond_home<T>(&self, data: u64, found: impl Fn(Place<'a>) -> Option<T>) -> Option<T> {
-        let home = self.home(data);
+        let home = self.home(data).line;
         let far = far(self.lines.get(home)?[HEAD].load(Ordering::Acquire)).min(HOPS);
         // The processor waits for all of them together.
         for line in (2..=far).filter_map(|step| self.lines.get(self.beyond(home, step))) {
@@ -61,7 +68,7 @@ impl<'a> Parts<'a> {
 
     /// The place of data, if it is met on the way.
     pub(super) fn glance(&self, data: u64) -> Option<Place<'a>> {
-        let home = self.home(data);
+        let home = self.home(data).line;
         let far = far(self.lines.get(home)?[HEAD].load(Ordering::Acquire));
         (0..=far.min(HOPS)).find_map(|step| self.look(home, step, data))
     }
@@ -74,8 +81,8 @@ impl<'a> Parts<'a> {
     }
 
     /// Has the line to itself, once nobody else has.
-    pub(super) fn hold(&self, home: usize, owner: Owner) -> Result<Held<'_, 'a>, Blocked> {
-        let head = self.lines.get(home).map(|line| &line[HEAD]).ok_or(Blocked::Damaged { at: home })?;
+    pub(super) fn hold(&self, home: Home, owner: Owner) -> Result<Held<'_, 'a>, Blocked> {
+        let head = self.lines.get(home.line).map(|line| &line[HEAD]).ok_or(Blocked::Damaged { at: home.line })?;
         let mark = u64::from(owner.number() + 1) << LOCK;
         let mut word = head.load(Ordering::Relaxed);
         for _ in 0..=SPINS {
@@ -126,7 +133,7 @@ fn far(head: u64) -> usize {
 }
 
 impl<'a> Held<'_, 'a> {
-    pub(super) fn home(&self) -> usize {
+    pub(super) fn home(&self) -> Home {
         self.home
     }
 
@@ -134,11 +141,11 @@ impl<'a> Held<'_, 'a> {
     pub(super) fn find(&self, data: u64) -> Result<Option<Place<'a>>, Blocked> {
         let reach = far(self.head.load(Ordering::Relaxed));
         if reach >= self.parts.lines.len() {
-            return Err(Blocked::Damaged { at: self.home });
+            return Err(Blocked::Damaged { at: self.home.line });
         }
         let mut farthest = 0;
         for step in 0..=reach {
-            if let Some(place) = self.parts.look(self.home, step, data) {
+            if let Some(place) = self.parts.look(self.home.line, step, data) {
                 return Ok(Some(place));
             }
             if step > 0 && self.is_used(step) {
@@ -153,9 +160,9 @@ impl<'a> Held<'_, 'a> {
 
     /// Whether so many lines beyond there is data whose home this is.
     fn is_used(&self, step: usize) -> bool {
-        let places = self.parts.places_of(self.parts.beyond(self.home, step));
+        let places = self.parts.places_of(self.parts.beyond(self.home.line, step));
         let mut assigned = places.filter(|place| Word::of_slot(place.word()).is_assigned());
-        assigned.any(|place| self.parts.home(place.key().load(Ordering::Acquire)) == self.home)
+        assigned.any(|place| self.parts.home(place.key().load(Ordering::Acquire)).line == self.home.line)
     }
 
     fn set_reach(&self, old: usize, new: usize) {

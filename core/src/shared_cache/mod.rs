@@ -156,11 +156,12 @@ impl<'a, C: Contract> SlotCache<'a, C> {
         self.parts.slots
     }
 
-    /// The line of the index where data belongs; for tests, which need data that belongs into the same.
+    /// The line of the index where data belongs, and its place there; for tests, which need data that belongs into the same.
     #[doc(hidden)]
     #[must_use]
-    pub fn home(&self, data: u64) -> usize {
-        self.parts.home(data)
+    pub fn home(&self, data: u64) -> (usize, usize) {
+        let home = self.parts.home(data);
+        (home.line, home.at)
     }
 
     /// How many processes can use it, with how many references each.

@@ -3,12 +3,12 @@
 //! CLOCK, because it needs no list: a hand goes around over all slots, takes the mark of use from idle content that
 //! has one, and evicts idle content that has none. Source: Corbató, "A paging experiment with the Multics system", 1968.
 //!
-//! The slot then moves to a place where its new data is found, if there is a bare one nearer home. While it moves, the new
-//! place names the old one, and the old one has the slot until it has none: so whoever buries the claimant of both knows
-//! which of them has it.
+//! The slot then moves to the place where its new data is looked for first, if that is bare, else to a bare one nearer
+//! home. While it moves, the new place names the old one, and the old one has the slot until it has none: so whoever buries
+//! the claimant of both knows which of them has it.
 
 use super::error::Blocked;
-use super::layout::Parts;
+use super::layout::{Home, Parts};
 use super::line::Held;
 use super::place::{NIL, Place};
 use super::word::{BARE, Word};
@@ -64,12 +64,12 @@ impl<'a> Parts<'a> {
         self.vacancy.clear(place.number, || Word::of_slot(place.word()).is_free());
     }
 
-    fn take_empty(&self, owner: Owner, home: usize) -> Option<Taken<'a>> {
-        // At home the slot need not move, and nearby others seldom meet this client.
-        if let Some(taken) = self.places_of(home).find_map(|place| claim(place, owner, Word::is_free)) {
+    fn take_empty(&self, owner: Owner, home: Home) -> Option<Taken<'a>> {
+        // At home the slot need not move far, and nearby others seldom meet this client.
+        if let Some(taken) = self.places_at(home).find_map(|place| claim(place, owner, Word::is_free)) {
             return Some(taken);
         }
-        let start = self.places_of(home).next().map_or(0, |place| place.number);
+        let start = self.places_of(home.line).next().map_or(0, |place| place.number);
         let (mut from, mut around) = (start, start == 0);
         for _ in 0..HINTS {
             let Some(place) = self.vacancy.find(from).and_then(|number| self.place(number)) else {
@@ -109,12 +109,14 @@ impl<'a> Parts<'a> {
         self.places().find_map(|place| claim(place, owner, |word| word.is_idle() || word.is_free()))
     }
 
-    /// Has the slot where its data will be found: where it is, if there is no bare place nearer home.
+    /// Has the slot where its data will be found: where it is, if there is no bare place that is looked at before.
     fn seat(&self, taken: Taken<'a>, slot: u32, owner: Owner, held: &Held<'_, 'a>) -> Taken<'a> {
-        let here = self.steps(held.home(), taken.place.line());
-        let nearer = (0..here).find_map(|step| {
-            let mut places = self.places_of(self.beyond(held.home(), step));
-            Some((step, places.find_map(|place| self.move_to(place, taken, slot, owner))?))
+        let home = held.home();
+        let here = self.steps(home.line, taken.place.line());
+        let to = |place: Place<'a>| self.move_to(place, taken, slot, owner);
+        let first = self.places_at(home).take_while(|place| place.number != taken.place.number).next();
+        let nearer = first.and_then(to).map(|seated| (0, seated)).or_else(|| {
+            (0..here).find_map(|step| Some((step, self.places_of(self.beyond(home.line, step)).find_map(to)?)))
         });
         let (step, seated) = nearer.unwrap_or((here, taken));
         self.note_seat(slot, seated.place);

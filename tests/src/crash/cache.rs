@@ -97,7 +97,7 @@ fn lives(who: Identity) -> Result<bool, String> {
 /// Loads and uses data until killed, often two at a time.
 pub(super) fn play(arena: Arena<'_>, number: u8) -> Result<(), String> {
     let client = join(arena)?;
-    let of = |home| (FIRST..).filter(move |&data| client.cache().home(data) == home).take(OF_A_HOME);
+    let of = |home| (FIRST..).filter(move |&data| client.cache().home(data).0 == home).take(OF_A_HOME);
     let ids: Vec<u64> = of(0).chain(of(1)).collect();
     let mut dice = u64::from(std::process::id());
     let mut next = |below: usize| {
