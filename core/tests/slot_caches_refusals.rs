@@ -281,3 +281,57 @@ fn s74_a_stencil_cache_that_refuses_goes_on_as_if_nobody_had_asked() {
     assert_eq!(full.free(0), Err(FreeError::Interrupted));
     assert_eq!(full.prepared(3), Err(PreparedError::Interrupted));
 }
+
+/// What a group can be refused for while it takes hold of what is there.
+const GROUPS_REFUSED: [(&[u64], SubmitError); 5] = [
+    (&[0, 1, 2, 7], SubmitError::UnknownData { data: 7 }),
+    (&[3, 2, 1, 0, 8], SubmitError::UnknownData { data: 8 }),
+    (&[2, 0, 1, 0], SubmitError::UsageExhausted { data: 0 }),
+    (&[0, 1, 2, 3, 4], SubmitError::GroupTooLarge { need: 5, have: SLOTS }),
+    (&[1, 1, 2, 2, 1, 2, 0], SubmitError::TooManyMembers { have: MEMBERS }),
+];
+
+#[test]
+fn s74_a_group_that_is_refused_in_its_turn_holds_nothing_of_what_is_there() {
+    for (group, error) in GROUPS_REFUSED {
+        let used = |times| Input::used(times).unwrap();
+        let storage = Storage {
+            slots: vec![Slot::EMPTY; SLOTS as usize],
+            buckets: vec![0; 64],
+            inputs: vec![used(2), used(4), used(4), used(3), used(3), used(3), used(1), Input::NOT_USED],
+            groups: vec![Group::EMPTY; GROUPS],
+            references: vec![Reference::EMPTY; GROUPS * MEMBERS],
+        };
+        let limits = Limits { largest_group: 4, active: 100, horizon: 100 };
+        let mut stencil: Plain = Stencil::new(storage, ByNumber, Unknown, 0..SLOTS, limits).unwrap();
+        let first = stencil.submit(0, &[0, 1, 2]).unwrap();
+        assert_eq!(told(&mut stencil), "p0 p1 p2");
+        for data in [0, 1, 2] {
+            stencil.prepared(data).unwrap();
+        }
+        assert_eq!(told(&mut stencil), "r0");
+        stencil.free_group(first).unwrap();
+        // Nobody is in line, three inputs are idle, and the fourth slot is being filled.
+        let loading = stencil.submit(1, &[3]).unwrap();
+        assert_eq!(told(&mut stencil), "p3");
+
+        let state = |stencil: &Plain| (stencil.len(), stencil.idle(), stencil.statistics());
+        let before = (state(&stencil), stencil.unclaimed().collect::<Vec<_>>());
+        assert_eq!(before.0.1, Ok(3));
+        for _ in 0..2 {
+            assert_eq!(stencil.submit(9, group), Err(error), "{group:?}");
+        }
+        assert_eq!((state(&stencil), stencil.unclaimed().collect::<Vec<_>>()), before, "after {group:?}");
+        // All that is idle leaves for others, and what is loaded has one who waits for it.
+        let others = stencil.submit(2, &[4, 5, 6]).unwrap();
+        assert_eq!(told(&mut stencil), "p4 p5 p6", "after {group:?}");
+        stencil.prepared(3).unwrap();
+        assert_eq!(told(&mut stencil), "r1");
+        stencil.free_group(loading).unwrap();
+        for data in [4, 5, 6] {
+            stencil.prepared(data).unwrap();
+        }
+        assert_eq!(told(&mut stencil), "r2");
+        stencil.free_group(others).unwrap();
+    }
+}

@@ -39,6 +39,9 @@ impl Future for Rumour {
             _ => Use::At(present.saturating_sub(3)),
         }
     }
+    fn is_next(&self, data: u64, present: u64) -> bool {
+        (data * 5 + present).is_multiple_of(4)
+    }
 }
 
 /// How the counts of the usage map relate to the truth.

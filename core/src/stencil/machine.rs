@@ -166,6 +166,9 @@ impl<L: Lent, N: Names, F: Future> Stencil<L, N, F> {
     ///
     /// # Errors
     /// [`SubmitError`]; nothing has changed then.
+    ///
+    /// # Panics
+    /// Only if `members` does; the uses that it had named stay claimed then, and their slots held.
     #[inline]
     pub fn submit_members(
         &mut self,
