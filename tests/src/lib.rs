@@ -5,6 +5,7 @@
 pub mod agents;
 pub mod answer;
 pub mod bench;
+pub mod boundary_job;
 pub mod call;
 pub mod chain;
 pub mod conformance;

@@ -5,18 +5,15 @@
 
 use std::sync::{Arc, Barrier};
 use std::thread;
-use std::time::Duration;
 
 use umbra::advect::{self, Options, Problem};
 use umbra::boundary::{
-    Boundary, BoundaryError, Extent, Fabric, Field, Fields as _, Grid, Mesh as _, Scope, Settings, Store,
-    Transport as _, largest_message,
+    Boundary, BoundaryError, Extent, Fabric, Field, Fields as _, Grid, Mesh as _, Scope, Store, Transport as _,
+    largest_message,
 };
 use umbra::sys::segment::Segment;
 use umbra_core::boundary::{Channel, HEAD, Message, Place, Refusal, Role, Shape, Sparse};
-
-const SETTINGS: Settings =
-    Settings { deadline: Some(Duration::from_secs(60)), smallest_slot: 256, reversed: false, timed: false };
+use umbra_tests::boundary_job::SETTINGS;
 
 /// Two blocks in a row, one on each of two ranks, or both on one; each wants all of the cells of the other.
 fn row(cells: u32, ranks: u32) -> Grid {

@@ -3,58 +3,15 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use umbra::boundary::{
-    Boundary, BoundaryError, Edge, Extent, Fabric, Field, Fields as _, Mesh, MeshError, Scope, Settings, Store, Tree,
-    fill_edges, largest_message,
+    Boundary, BoundaryError, Edge, Extent, Fabric, Field, Fields as _, Mesh, MeshError, Scope, Store, Tree, fill_edges,
+    largest_message,
 };
-use umbra_core::boundary::{Element, Octant, Patch, RefineError, Shape, Sparse, StripOp};
+use umbra_core::boundary::{Element, Octant, Patch, RefineError, Shape, StripOp};
+use umbra_tests::boundary_job::{SETTINGS, along, job, same, shape, sparse};
 
-const SETTINGS: Settings =
-    Settings { deadline: Some(Duration::from_secs(60)), smallest_slot: 256, reversed: false, timed: false };
 const VECTOR: Field = Field { components: 3, vector: true, sparse: None };
-
-fn sparse(allocate: f64, deallocate: f64, default: f64) -> Field {
-    Field::sparse(Sparse::new(allocate, deallocate, default).unwrap())
-}
-
-fn along<T: Copy>(dimensions: usize, on: T, off: T) -> [T; 3] {
-    std::array::from_fn(|d| if d < dimensions { on } else { off })
-}
-
-fn shape(dimensions: usize, cells: u32, ghosts: u32) -> Shape {
-    Shape::new(along(dimensions, cells, 1), along(dimensions, ghosts, 0)).unwrap()
-}
-
-/// Runs `body` on every rank of a mesh, each in a thread, and returns what they return.
-fn job<M: Mesh + Sync, R: Send>(
-    meshes: &[M],
-    fields: &[Field],
-    body: impl Fn(u32, Result<Boundary<Fabric>, BoundaryError>, Store) -> R + Sync,
-) -> Vec<R> {
-    let ranks = meshes.len() as u32;
-    let message = meshes.iter().map(|mesh| largest_message(mesh, fields, ranks)).max().unwrap();
-    let extent = Extent { ranks, slots: 2, message };
-    let segment = Arc::new(Fabric::segment(extent).unwrap());
-    std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..ranks)
-            .map(|rank| {
-                let (segment, body, mesh) = (segment.clone(), &body, &meshes[rank as usize]);
-                scope.spawn(move || {
-                    let fabric = Fabric::attach(segment, extent, rank).unwrap();
-                    let store = Store::new(mesh.blocks(), mesh.shape().len(), fields, 1);
-                    body(rank, Boundary::build(mesh, fields, fabric, SETTINGS), store)
-                })
-            })
-            .collect();
-        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
-    })
-}
-
-fn same(mesh: &Tree, ranks: u32) -> Vec<Tree> {
-    (0..ranks).map(|_| mesh.clone()).collect()
-}
 
 /// All cells of a block's array: the place in the array, whether it is of the interior, and its number along each direction
 /// among the cells of the block's level, around the edges.
@@ -157,7 +114,7 @@ fn s18_every_ghost_of_every_level_is_filled_exactly_once_with_its_position() {
         for ranks in [1, 3] {
             let blocks = mesh.blocks();
             let mesh = mesh.clone().with_owners(&(0..blocks).map(|block| block * 7 % ranks).collect::<Vec<_>>());
-            job(&same(&mesh, ranks), &fields, |rank, boundary, mut store| {
+            job(&same(&mesh, ranks), &fields, 1, |rank, boundary, mut store| {
                 let mut boundary = boundary.unwrap();
                 for block in mesh.owned_by(rank) {
                     for field in 0..3 {
@@ -261,7 +218,7 @@ fn random_meshes_exchange_what_a_dense_reference_says() {
                 8.0 + (name >> 12) as f64
             }
         };
-        job(&same(mesh, ranks), &fields, |rank, boundary, mut store| {
+        job(&same(mesh, ranks), &fields, 1, |rank, boundary, mut store| {
             let mut boundary = boundary.unwrap();
             for block in mesh.owned_by(rank) {
                 for field in (0..3).filter(|&field| has(block, field)) {
@@ -323,7 +280,7 @@ fn pair(field: Field, ranks: u32, from: u32, present: bool, prepare: impl Fn(&mu
     let mesh = Tree::new(shape(1, 8, 3), [2, 1, 1], [false; 3], 1, 1, |_, at| at[0] == 1);
     let mesh = mesh.with_owners(&[0, ranks - 1, 0]);
     let to = 1 - from;
-    let outcomes = job(&same(&mesh, ranks), &[field], |rank, boundary, mut store| {
+    let outcomes = job(&same(&mesh, ranks), &[field], 1, |rank, boundary, mut store| {
         let mut boundary = boundary.unwrap();
         for block in
             mesh.owned_by(rank).filter(|&block| block == from || field.sparse.is_none() || present && block == to)
@@ -422,7 +379,7 @@ fn a_mesh_code_brings_other_operations() {
     let field = Field { components: 2, ..Field::DENSE };
     for ranks in [1, 3] {
         let mesh = mesh.clone().with_owners(&[0, ranks - 1, ranks / 2]);
-        job(&same(&mesh, ranks), &[field], |rank, boundary, mut store| {
+        job(&same(&mesh, ranks), &[field], 1, |rank, boundary, mut store| {
             let mut boundary = boundary.unwrap();
             boundary.set_operation(Other);
             for block in mesh.owned_by(rank) {
@@ -444,7 +401,7 @@ fn a_mesh_code_brings_other_operations() {
 #[test]
 fn meshes_that_do_not_fit_together_are_refused_on_all_ranks_with_the_names_of_two_blocks() {
     let refused = |mesh: &Tree| {
-        let errors = job(&same(mesh, 2), &[Field::DENSE], |_, boundary, _| boundary.unwrap_err());
+        let errors = job(&same(mesh, 2), &[Field::DENSE], 1, |_, boundary, _| boundary.unwrap_err());
         assert_eq!(errors[0], errors[1]);
         let BoundaryError::Mesh(error) = errors[0].clone() else { panic!("{}", errors[0]) };
         (error, errors[0].to_string())
@@ -464,7 +421,7 @@ fn meshes_that_do_not_fit_together_are_refused_on_all_ranks_with_the_names_of_tw
     assert!(text.contains("3 layers"), "{text}");
     // With all blocks refined there is one level, and nothing to be halved.
     let one_level = Tree::new(shape(2, 5, 4), [1, 1, 1], [true; 3], 2, 1, |_, _| true);
-    job(&same(&one_level, 2), &[Field::DENSE], |_, boundary, _| assert!(boundary.is_ok()));
+    job(&same(&one_level, 2), &[Field::DENSE], 1, |_, boundary, _| assert!(boundary.is_ok()));
 }
 
 /// A mesh that says something wrong of one block.
@@ -517,7 +474,7 @@ impl Mesh for Wrong<'_> {
 fn meshes_that_contradict_themselves_are_refused() {
     let mesh = &Tree::new(shape(2, 4, 2), [2, 1, 1], [false; 3], 1, 1, |_, at| at[0] == 1);
     let refused = |wrong: Wrong<'_>| {
-        let mut errors = job(&[wrong], &[Field::DENSE], |_, boundary, _| boundary.unwrap_err());
+        let mut errors = job(&[wrong], &[Field::DENSE], 1, |_, boundary, _| boundary.unwrap_err());
         let BoundaryError::Mesh(error) = errors.remove(0) else { panic!("another error") };
         error
     };
@@ -551,7 +508,7 @@ fn meshes_that_contradict_themselves_are_refused() {
 fn ranks_with_other_refinement_are_told_the_first_channel_that_differs() {
     let refined = |which: u32| Tree::new(shape(1, 4, 2), [4, 1, 1], [true; 3], 2, 1, move |_, at| at[0] == which);
     let meshes = [refined(0), refined(1)].map(|mesh| mesh.with_owners(&[0, 0, 1, 1, 1]));
-    let errors = job(&meshes, &[Field::DENSE], |_, boundary, _| boundary.unwrap_err());
+    let errors = job(&meshes, &[Field::DENSE], 1, |_, boundary, _| boundary.unwrap_err());
     for error in &errors {
         assert!(matches!(error, BoundaryError::Differs(_) | BoundaryError::DiffersElsewhere(_)), "{error}");
     }
@@ -564,7 +521,7 @@ fn edges_of_the_domain_continue_on_all_levels() {
     for dimensions in 1..=3 {
         let refine = |level, at: [u32; 3]| level == 0 && at == along(dimensions, 1, 0);
         let mesh = Tree::new(shape(dimensions, 4, 2), along(dimensions, 2, 1), [false; 3], 1, 1, refine);
-        job(&same(&mesh, 1), &[Field::DENSE], |_, boundary, mut store| {
+        job(&same(&mesh, 1), &[Field::DENSE], 1, |_, boundary, mut store| {
             let mut boundary = boundary.unwrap();
             for block in 0..mesh.blocks() {
                 fill(&mesh, &mut store, block, 0, |_, _| 3.0);

@@ -8,52 +8,8 @@ use umbra::boundary::{
     Boundary, BoundaryError, Edge, Extent, Fabric, Field, Fields, Grid, Mesh, Scope, Settings, Store, Transport,
     fill_edges, largest_message,
 };
-use umbra_core::boundary::{Element, Message, Shape, Sparse};
-
-const SETTINGS: Settings =
-    Settings { deadline: Some(Duration::from_secs(60)), smallest_slot: 256, reversed: false, timed: false };
-
-fn sparse(allocate: f64, deallocate: f64, default: f64) -> Field {
-    Field::sparse(Sparse::new(allocate, deallocate, default).unwrap())
-}
-
-fn shape(dimensions: usize, cells: u32, ghosts: u32) -> Shape {
-    let on = |n, off| std::array::from_fn(|at| if at < dimensions { n } else { off });
-    Shape::new(on(cells, 1), on(ghosts, 0)).unwrap()
-}
-
-fn counts(dimensions: usize, count: u32) -> [u32; 3] {
-    std::array::from_fn(|at| if at < dimensions { count } else { 1 })
-}
-
-/// Runs `body` on every rank of a mesh, each in a thread, and returns what they return.
-fn job<R: Send>(
-    meshes: &[Grid],
-    fields: &[Field],
-    body: impl Fn(u32, Result<Boundary<Fabric>, BoundaryError>, Store) -> R + Sync,
-) -> Vec<R> {
-    let ranks = meshes.len() as u32;
-    let message = meshes.iter().map(|mesh| largest_message(mesh, fields, ranks)).max().unwrap();
-    let extent = Extent { ranks, slots: 2, message };
-    let segment = Arc::new(Fabric::segment(extent).unwrap());
-    std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..ranks)
-            .map(|rank| {
-                let (segment, body, mesh) = (segment.clone(), &body, &meshes[rank as usize]);
-                scope.spawn(move || {
-                    let fabric = Fabric::attach(segment, extent, rank).unwrap();
-                    let store = Store::new(mesh.blocks(), mesh.shape().len(), fields, 2);
-                    body(rank, Boundary::build(mesh, fields, fabric, SETTINGS), store)
-                })
-            })
-            .collect();
-        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
-    })
-}
-
-fn same(mesh: &Grid, ranks: u32) -> Vec<Grid> {
-    (0..ranks).map(|_| mesh.clone()).collect()
-}
+use umbra_core::boundary::{Element, Message, Shape};
+use umbra_tests::boundary_job::{SETTINGS, along, job, same, shape, sparse};
 
 /// A number that is different for every cell of the whole mesh, field and component; `cell` may lie around the edge.
 fn value(mesh: &Grid, block: u32, field: u16, component: usize, cell: [i64; 3]) -> f64 {
@@ -110,8 +66,8 @@ fn s18_and_s19_every_ghost_gets_its_cell_and_interiors_stay() {
         for count in [1, 2, 3] {
             let shape = shape(dimensions, cells_of_block, ghosts);
             for ranks in [1, 2, 3] {
-                let mesh = Grid::new(shape, counts(dimensions, count), [true; 3], ranks);
-                job(&same(&mesh, ranks), &fields, |rank, boundary, mut store| {
+                let mesh = Grid::new(shape, along(dimensions, count, 1), [true; 3], ranks);
+                job(&same(&mesh, ranks), &fields, 2, |rank, boundary, mut store| {
                     let mut boundary = boundary.unwrap();
                     for block in mesh.owned_by(rank) {
                         for field in 0..3 {
@@ -167,7 +123,7 @@ fn s17_s27_any_is_local_and_nonlocal_in_either_order_and_the_same_on_all_rank_co
         let mut outcomes = Vec::new();
         for (ranks, way) in [(1, 0), (1, 1), (2, 0), (2, 1), (2, 2), (3, 0), (3, 1), (3, 2), (4, 3), (8, 0), (8, 2)] {
             let mesh = Grid::new(shape, [6, 6, 1], [true; 3], ranks);
-            let parts = job(&same(&mesh, ranks), &fields, |rank, boundary, mut store| {
+            let parts = job(&same(&mesh, ranks), &fields, 2, |rank, boundary, mut store| {
                 let mut boundary = boundary.unwrap();
                 scattered(&mesh, &mut store, rank, default);
                 for _ in 0..3 {
@@ -205,7 +161,7 @@ fn s17_s27_any_is_local_and_nonlocal_in_either_order_and_the_same_on_all_rank_co
 /// One rank or two, a block each with one field; the first block's array is prepared, and what the second one has comes back.
 fn pair(field: Field, ranks: u32, dense_target: bool, prepare: impl Fn(&mut [f64]) + Sync) -> Option<Vec<f64>> {
     let mesh = Grid::new(shape(2, 4, 2), [2, 1, 1], [false; 3], ranks);
-    let outcomes = job(&same(&mesh, ranks), &[field], |rank, boundary, mut store| {
+    let outcomes = job(&same(&mesh, ranks), &[field], 2, |rank, boundary, mut store| {
         let mut boundary = boundary.unwrap();
         if mesh.owner(0) == rank {
             store.allocate(0, 0);
@@ -249,7 +205,7 @@ fn s20_to_s24_thresholds_nan_defaults_and_nulls() {
 #[test]
 fn s20_one_live_corner_cell_makes_only_its_own_channels_live() {
     let mesh = Grid::new(shape(2, 4, 1), [3, 3, 1], [true; 3], 1);
-    job(&same(&mesh, 1), &[sparse(1e-3, 1e-4, 0.0)], |_, boundary, mut store| {
+    job(&same(&mesh, 1), &[sparse(1e-3, 1e-4, 0.0)], 2, |_, boundary, mut store| {
         let mut boundary = boundary.unwrap();
         store.allocate(4, 0);
         store.stage(0).values_mut(4, 0).unwrap()[6 + 1] = 1.0;
@@ -263,7 +219,7 @@ fn s20_one_live_corner_cell_makes_only_its_own_channels_live() {
 fn s23_and_s29_what_comes_makes_a_field_present_in_all_stages_when_everything_is_there() {
     let mesh = Grid::new(shape(2, 4, 2), [3, 1, 1], [false; 3], 3);
     let (sent, looked) = (Barrier::new(3), Barrier::new(3));
-    job(&same(&mesh, 3), &[sparse(1e-3, 1e-4, 0.5)], |rank, boundary, mut store| {
+    job(&same(&mesh, 3), &[sparse(1e-3, 1e-4, 0.5)], 2, |rank, boundary, mut store| {
         let mut boundary = boundary.unwrap();
         if rank != 1 {
             store.allocate(rank, 0);
@@ -314,7 +270,7 @@ fn s25_a_block_that_moves_keeps_for_how_long_it_was_idle() {
 #[test]
 fn s26_an_array_that_was_replaced_between_two_exchanges_is_the_one_that_is_used() {
     let mesh = Grid::new(shape(2, 4, 2), [2, 1, 1], [false; 3], 1);
-    job(&same(&mesh, 1), &[sparse(1e-3, 1e-4, 0.0)], |_, boundary, mut store| {
+    job(&same(&mesh, 1), &[sparse(1e-3, 1e-4, 0.0)], 2, |_, boundary, mut store| {
         let mut boundary = boundary.unwrap();
         store.allocate(0, 0);
         store.stage(0).values_mut(0, 0).unwrap()[SHARED] = 1.0;
@@ -331,7 +287,7 @@ fn s26_an_array_that_was_replaced_between_two_exchanges_is_the_one_that_is_used(
 #[test]
 fn s28_a_fast_sender_neither_overtakes_nor_loses() {
     let mesh = Grid::new(shape(1, 4, 2), [2, 1, 1], [true; 3], 2);
-    job(&same(&mesh, 2), &[Field::DENSE], |rank, boundary, mut store| {
+    job(&same(&mesh, 2), &[Field::DENSE], 2, |rank, boundary, mut store| {
         let mut boundary = boundary.unwrap();
         store.allocate(rank, 0);
         for turn in 0..300u32 {
@@ -418,16 +374,17 @@ fn s30_s32_blocks_move_to_other_ranks_between_exchanges() {
     let owners = [[0, 0, 1, 1], [2, 2, 1, 1], [1, 0, 2, 1]];
     let meshes = owners.map(|owners| first.clone().with_owners(owners.to_vec()));
     let whole: Vec<_> = {
-        let mut outcome = job(&same(&first.clone().with_owners(vec![0; 4]), 1), &fields, |_, boundary, mut store| {
-            let mut boundary = boundary.unwrap();
-            scattered(&first.clone().with_owners(vec![0; 4]), &mut store, 0, 0.0);
-            boundary.exchange(&mut store.stage(0)).unwrap();
-            bits(&store, 0..4, 1)
-        });
+        let mut outcome =
+            job(&same(&first.clone().with_owners(vec![0; 4]), 1), &fields, 2, |_, boundary, mut store| {
+                let mut boundary = boundary.unwrap();
+                scattered(&first.clone().with_owners(vec![0; 4]), &mut store, 0, 0.0);
+                boundary.exchange(&mut store.stage(0)).unwrap();
+                bits(&store, 0..4, 1)
+            });
         outcome.remove(0)
     };
     let fields = &fields;
-    job(&same(&meshes[0], 3), fields, |rank, boundary, _| {
+    job(&same(&meshes[0], 3), fields, 2, |rank, boundary, _| {
         let mut boundary = boundary.unwrap();
         for (turn, mesh) in meshes.iter().cycle().take(7).enumerate() {
             if turn > 0 {
@@ -462,7 +419,7 @@ fn s30_s32_blocks_move_to_other_ranks_between_exchanges() {
 fn s37_payload_is_exactly_what_the_live_strips_hold() {
     let shape = shape(2, 4, 2);
     let mesh = Grid::new(shape, [2, 1, 1], [false; 3], 2);
-    let counts = job(&same(&mesh, 2), &[sparse(1e-3, 1e-4, 0.0), Field::DENSE], |rank, boundary, mut store| {
+    let counts = job(&same(&mesh, 2), &[sparse(1e-3, 1e-4, 0.0), Field::DENSE], 2, |rank, boundary, mut store| {
         let mut boundary = boundary.unwrap();
         store.allocate(rank, 1);
         if rank == 0 {
@@ -481,7 +438,7 @@ fn s37_payload_is_exactly_what_the_live_strips_hold() {
 fn s38_all_fields_at_once_overflow_and_arrive() {
     let mesh = Grid::new(shape(2, 8, 2), [2, 2, 1], [true; 3], 2);
     let fields = [sparse(1e-3, 1e-4, 0.0); 20];
-    job(&same(&mesh, 2), &fields, |rank, boundary, mut store| {
+    job(&same(&mesh, 2), &fields, 2, |rank, boundary, mut store| {
         let mut boundary = boundary.unwrap();
         boundary.exchange(&mut store.stage(0)).unwrap();
         let (before, dense) = boundary.receive_bytes();
@@ -510,8 +467,8 @@ fn edges_of_the_domain_continue_or_mirror() {
     for dimensions in 1..=3 {
         let shape = shape(dimensions, 4, 2);
         for (edge, ranks) in [(Edge::Outflow, 1), (Edge::Reflecting, 2)] {
-            let mesh = Grid::new(shape, counts(dimensions, 2), [false; 3], ranks);
-            job(&same(&mesh, ranks), &[vector], |rank, boundary, mut store| {
+            let mesh = Grid::new(shape, along(dimensions, 2, 1), [false; 3], ranks);
+            job(&same(&mesh, ranks), &[vector], 2, |rank, boundary, mut store| {
                 let mut boundary = boundary.unwrap();
                 mesh.owned_by(rank).for_each(|block| fill(&mesh, &mut store, block, 0, 3));
                 boundary.exchange(&mut store.stage(0)).unwrap();
@@ -593,7 +550,7 @@ fn s39_two_ranks_that_both_send_a_hundred_times_what_they_can_receive_do_not_wai
     let mesh = Grid::new(shape(2, 16, 2), [2, 1, 1], [true; 3], 2);
     let fields = [sparse(1e-3, 1e-4, 0.0); 20];
     let together = Barrier::new(2);
-    job(&same(&mesh, 2), &fields, |rank, boundary, mut store| {
+    job(&same(&mesh, 2), &fields, 2, |rank, boundary, mut store| {
         let mut boundary = boundary.unwrap();
         let (mut room, dense) = (0, boundary.receive_bytes().1);
         (0..20).for_each(|field| fill(&mesh, &mut store, rank, field, 1));
@@ -626,7 +583,7 @@ fn processor_time() -> Duration {
 fn s42_ranks_that_wait_leave_the_processors_to_those_that_compute() {
     let mesh = Grid::new(shape(2, 4, 2), [4, 2, 1], [true; 3], 8);
     let (slow, all) = (Duration::from_secs(2), Mutex::new(Duration::ZERO));
-    job(&same(&mesh, 8), &[Field::DENSE], |rank, boundary, mut store| {
+    job(&same(&mesh, 8), &[Field::DENSE], 2, |rank, boundary, mut store| {
         let mut boundary = boundary.unwrap();
         mesh.owned_by(rank).for_each(|block| fill(&mesh, &mut store, block, 0, 1));
         boundary.exchange(&mut store.stage(0)).unwrap();
