@@ -49,8 +49,8 @@ pub struct NoMemory {
 pub trait Fields {
     /// The values of a field on a block; `None` if it is absent there.
     fn values(&self, block: u32, field: u16) -> Option<&[f64]>;
-    /// Whether there are any, as [`values`](Self::values) would answer. Each exchange asks for each channel, for many in a row: an
-    /// answer without a branch is the fastest.
+    /// Whether there are any, as [`values`](Self::values) would answer: if either says that there are none, nothing is sent. Each
+    /// exchange asks for each channel, for many in a row: an answer without a branch is the fastest.
     fn is_present(&self, block: u32, field: u16) -> bool {
         self.values(block, field).is_some()
     }
