@@ -137,6 +137,13 @@ static void calls(const struct handles *handles)
     CHECK(CHAINED(handles->say, handles->join, NULL, 0, -1, list, 0) == -UMBRA_EINVAL);
     CHECK(CHAINED(handles->say, handles->join, NULL, 0, 2, list, 77) == -UMBRA_EINVAL);
     CHECK(ARMCI_Gpc_register(NULL) == -UMBRA_EINVAL);
+#define LENGTHS(hlen, dlen, rhlen, rdlen) \
+    ARMCI_Gpc_chained_exec(handles->say, handles->join, "hdr", hlen, "x", dlen, &length, rhlen, text, rdlen, 2, list, &handle, 0)
+    CHECK(LENGTHS(-1, 1, 1, 31) == -UMBRA_EINVAL && LENGTHS(3, -1, 1, 31) == -UMBRA_EINVAL);
+    CHECK(LENGTHS(3, 1, -1, 31) == -UMBRA_EINVAL && LENGTHS(3, 1, 1, -1) == -UMBRA_EINVAL);
+    CHECK(LENGTHS(3, 1, ARMCI_GPC_HLEN, 31) == -UMBRA_EINVAL && LENGTHS(3, ARMCI_GPC_DLEN, 1, 31) == -UMBRA_EINVAL);
+    /* Nothing was begun, so the handle is as good as before. */
+    CHECK(LENGTHS(3, 1, 1, 31) == 0 && ARMCI_Gpc_wait(&handle) == 0 && length == 3);
 }
 
 int main(void)
