@@ -3,7 +3,8 @@
 //! Who knows where he will look, or write, soon says so and works on meanwhile. All are hints: nothing is read, written or
 //! refused whatever the address is, and on a processor whose instruction for it is not written here nothing happens.
 //!
-//! Source: `PREFETCHT0`, `PREFETCHT1` and `PREFETCHW` in the Intel 64 and AMD64 manuals, `PRFM` in the Arm Architecture Reference Manual.
+//! Source: `PREFETCHT0`, `PREFETCHT1` and `PREFETCHW` in the Intel 64 and AMD64 manuals, `PRFM` in the Arm Architecture
+//! Reference Manual.
 #![allow(unsafe_code)]
 
 /// Has the processor bring the line at this address near, in order to read it.
