@@ -1,10 +1,11 @@
-//! The word of a barrier: which parties have come, in which round, and who hands out what they are told.
+//! The word of a barrier: which parties have come, and in which round.
 //!
-//! A round has one of two forms, which its first party chooses. In one step, parties [meet](Rounds::meet) and wait for the
-//! word: the last one begins the next round. In two steps, parties are [counted in](Rounds::count_in) and wait for a message
-//! each; the last one is told so, [begins the release](Rounds::begin_release) and [hands out](Rounds::hand_out) the numbers
-//! from zero. If such a round is broken, everybody who is counted is to get [`BROKEN_NUMBER`] instead: that is owed, until
-//! somebody [settles](Rounds::settle) it.
+//! It also says who hands out what they are told. A round has one of two forms, which its first party chooses. In one
+//! step, parties [meet](Rounds::meet) and wait for the word: the last one begins the next round. In two steps, parties
+//! are [counted in](Rounds::count_in) and wait for a message each; the last one is told so,
+//! [begins the release](Rounds::begin_release) and [hands out](Rounds::hand_out) the numbers from zero. If such a round
+//! is broken, everybody who is counted is to get [`BROKEN_NUMBER`] instead: that is owed, until somebody
+//! [settles](Rounds::settle) it.
 //!
 //! ```
 //! use umbra_core::atomic::AtomicU64;
@@ -19,15 +20,15 @@
 //! # Ok::<(), umbra_core::barrier::NotReleased>(())
 //! ```
 //!
-//! Guaranteed, whichever processes are killed or stopped at whatever instruction: one process at a time hands out, and the
-//! word names it. A party notes its round in a word of its own before it is counted, so when it is dead whoever buries it
-//! [finds](Rounds::forsake) that the round cannot be completed, and breaks it; the same if it died handing out, and then
-//! what was not handed out is owed. One message may be sent twice then, of a round that is broken. Who was stopped while he
-//! handed out holds up his round and a [reset](Rounds::reset), until he goes on or dies.
+//! Guaranteed, whichever processes are killed or stopped at whatever instruction: one process at a time hands out, and
+//! the word names it. A party notes its round in a word of its own before it is counted, so when it is dead whoever
+//! buries it [finds](Rounds::forsake) that the round cannot be completed, and breaks it; the same if it died handing
+//! out, and then what was not handed out is owed. One message may be sent twice then, of a round that is broken. Who
+//! was stopped while he handed out holds up his round and a [reset](Rounds::reset), until he goes on or dies.
 //!
-//! The word: round (32 bits), whether the last round was broken, whether this one is, whether it is one of two steps, whether
-//! it shall be whole again when all is handed out, a bit that is zero, who hands out (13 bits, its number plus one), and
-//! parties that were counted and not told (14 bits).
+//! The word: round (32 bits), whether the last round was broken, whether this one is, whether it is one of two steps,
+//! whether it shall be whole again when all is handed out, a bit that is zero, who hands out (13 bits, its number plus
+//! one), and parties that were counted and not told (14 bits).
 //!
 //! *Cost*: one compare-and-swap a party, and one addition a message.
 

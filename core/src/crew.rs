@@ -1,4 +1,4 @@
-//! The processes that use a shared structure: who they are, and who buries the dead.
+//! Processes that use a shared structure: who they are, and who buries the dead.
 //!
 //! A member's number belongs to one life of one process: pid and start time. One word holds both, and who buries it, so
 //! each step of that is one compare-and-swap: free, taken, being buried, free. A number is used again only after the
@@ -19,7 +19,9 @@
 //!
 //! let crew = Crew::create(words);
 //! let (me, other) = (crew.join(Identity::new(2, 0))?, crew.join(Identity::new(3, 0))?);
-//! let buried = crew.bury_dead(me.number, &AllButThree, |dead| Ok::<_, core::convert::Infallible>(assert_eq!(dead, other)));
+//! let buried = crew.bury_dead(me.number, &AllButThree, |dead| {
+//!     Ok::<_, core::convert::Infallible>(assert_eq!(dead, other))
+//! });
 //! assert_eq!((buried, crew.members().count()), (Ok(1), 1));
 //! assert_eq!(crew.bury(other, me.number, |_| Ok::<_, ()>(())), Err(BuryError::Unknown));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
@@ -27,8 +29,8 @@
 //!
 //! Guaranteed, whichever members are killed or stopped at whatever instruction: a number has one member; a dead member
 //! keeps its number until somebody buried it; one at a time buries it, and if that one dies somebody else starts again.
-//! So what a burial does has to bear being begun anew after any part of it. Nobody waits for anybody: who finds a burial
-//! going on gets [`BuryError::InProgress`].
+//! So what a burial does has to bear being begun anew after any part of it. Nobody waits for anybody: who finds a
+//! burial going on gets [`BuryError::InProgress`].
 //!
 //! A record is a pair of lines: two words of the crew's, and [`POCKET`] words for the structure that the crew is of.
 //!

@@ -1,7 +1,7 @@
-//! A transport between ends in one program: for tests, simulations and peers that share a process.
+//! A transport between ends in one program.
 //!
-//! A [`Hub`] holds the frames on their way and the memory that ends may read and write; each [`End`] is one
-//! peer's [`Transport`].
+//! It is for tests, simulations and peers that share a process. A [`Hub`] holds the frames on their way and the memory
+//! that ends may read and write; each [`End`] is one peer's [`Transport`].
 //!
 //! ```
 //! use core::cell::RefCell;

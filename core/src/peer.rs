@@ -1,4 +1,4 @@
-//! Names of the processes, hosts and places of a job, one type for each kind of number.
+//! Names of processes, hosts and places of a job, one type for each kind of number.
 //!
 //! Upstream used one integer for a service process' job-wide id, its dense id within a group and its id on
 //! its DPU, and confused them (spec 1.3, 5.1 B3). Here they do not convert into each other.

@@ -1,12 +1,14 @@
-//! Where a pool, an allocation, a channel or streams are, as bytes that any process may be handed.
+//! Where an object is, as bytes that any process may be handed.
 //!
-//! A reference opens nothing by itself: whoever attaches must be allowed to map the memory, and compares the number that
-//! was drawn for the object when it was made, so that another object of the same name is never taken for it. All
-//! integers are little-endian.
+//! The object is a pool, an allocation, a channel or streams. A reference opens nothing by itself: whoever attaches
+//! must be allowed to map the memory, and compares the number that was drawn for the object when it was made, so that
+//! another object of the same name is never taken for it. All integers are little-endian.
 //!
 //! ```text
-//! 0      4         5        6        8      16         24    32      40      48       56       64       72     74    76
-//! | UMRF | version | object | length | host | instance | uid | bytes | block | offset | extent | second | kind | zero | place … | checksum |
+//! 0      4         5        6        8      16         24    32
+//! | UMRF | version | object | length | host | instance | uid | bytes |
+//! 40      48       56       64       72     74     76
+//! | block | offset | extent | second | kind | zero | place … | checksum |
 //! ```
 //!
 //! Every truncation and every changed byte is refused: the length is part of the bytes, and the checksum covers them.

@@ -1,4 +1,4 @@
-//! A bounded table of slots that several processes take, share and give back, in a segment.
+//! A bounded table of slots in a segment that processes take, share and give back.
 //!
 //! The word of a slot holds everything that matters: its generation and *who* holds it, one bit an owner.
 //! The very compare-and-swap that takes a slot records the owner, and the one that lets go forgets it. So

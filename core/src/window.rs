@@ -1,4 +1,4 @@
-//! The memory that firmware shares with host processes: what lies where, and who may write what.
+//! Memory that firmware and host processes share: what lies where, who writes what.
 //!
 //! Firmware has no sockets. It lays out a window in memory that host processes map as well, publishes it as a
 //! [`Segment`], and from then on answers over rings in it:

@@ -1,4 +1,6 @@
-//! Two lives of a rank at its service process: the end of the one before takes what it exported, and nothing else.
+//! Two lives of a rank at its service process.
+//!
+//! The end of the first takes what that life exported, and nothing else.
 
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 

@@ -1,6 +1,7 @@
-//! The shared cache in states that a few instructions of one process, or many calls in an awkward order, leave behind.
+//! The shared cache in crafted states.
 //!
-//! Moments at which a process dies are written into the words as it would leave them: `layout.rs` says where they lie.
+//! A few instructions of one process, or many calls in an awkward order, leave them behind. Moments at which a process
+//! dies are written into the words as it would leave them: `layout.rs` says where they lie.
 #![cfg(not(loom))]
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 

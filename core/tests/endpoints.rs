@@ -1,4 +1,4 @@
-//! The endpoint cache as its users meet it: tables, handles, sub-groups, generations.
+//! The endpoint cache as users meet it: tables, handles, sub-groups, generations.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod oracle;

@@ -1,4 +1,4 @@
-//! A frame in the words of a ring's cell is what a byte stream would carry, with zeros behind it.
+//! A frame in a ring's cell is what a byte stream would carry, and then zeros.
 
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 

@@ -1,4 +1,4 @@
-//! Requests to gateways and their answers: what is written is read, and nothing else is.
+//! Requests to gateways and their answers: what is written is read, nothing else.
 
 use proptest::collection::vec;
 use proptest::prelude::*;

@@ -1,4 +1,4 @@
-//! All interleavings of parties of a barrier in two steps, and of those who break it, by loom.
+//! All interleavings of a barrier in two steps and of those who break it, by loom.
 //!
 //! Run with `RUSTFLAGS="--cfg loom" cargo test -p umbra-core --release --test loom_barrier`.
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]

@@ -1,7 +1,7 @@
-//! Look-ups while a group is retired and another takes its slot and its space: every interleaving.
+//! Look-ups while another group replaces a retired one: every interleaving.
 //!
-//! Reading with a closure follows the same protocol with many more loads, too many for a model; the stress test
-//! has it.
+//! The other group takes its slot and its space. Reading with a closure follows the same protocol with many more loads,
+//! too many for a model; the stress test has it.
 #![cfg(loom)]
 #![allow(clippy::unwrap_used, missing_docs)]
 

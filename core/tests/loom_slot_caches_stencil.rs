@@ -1,8 +1,8 @@
-//! All interleavings of a few threads that wait for a stencil cache and tell its news, by loom.
+//! All interleavings of threads that wait for a stencil cache and tell its news.
 //!
-//! Run with `RUSTFLAGS="--cfg loom" cargo test -p umbra-core --release --test loom_slot_caches_stencil`. A wake or a piece
-//! of news that gets lost leaves a thread parked for good, which loom reports as a deadlock; two that tell at the same
-//! time, and a slot that is read while it is written or without having seen its writer, as a race.
+//! Run with `RUSTFLAGS="--cfg loom" cargo test -p umbra-core --release --test loom_slot_caches_stencil`. A wake or a
+//! piece of news that gets lost leaves a thread parked for good, which loom reports as a deadlock; two that tell at the
+//! same time, and a slot that is read while it is written or without having seen its writer, as a race.
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 #![cfg(loom)]
 

@@ -1,6 +1,7 @@
-//! Owners, servers and askers against plain memory, over random schedules of frames, copies, revocations,
-//! deadlines and deaths: every read ends exactly once, with the owner's bytes or a typed error, and nothing
-//! is copied from a region after its revocation was answered.
+//! Owners, servers and askers against plain memory, over random schedules.
+//!
+//! A schedule is of frames, copies, revocations, deadlines and deaths. Every read ends exactly once, with the owner's
+//! bytes or a typed error, and nothing is copied from a region after its revocation was answered.
 
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 

@@ -1,4 +1,6 @@
-//! The journal against a plain vector of all that was ever written; and a journal whose words are nonsense.
+//! The journal against a plain vector of all that was ever written.
+//!
+//! Journals whose words are nonsense are read as well.
 #![cfg(not(loom))]
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 

@@ -1,4 +1,6 @@
-//! The table of regions against a plain model: thousands of random exports, holds, releases, revocations.
+//! The table of regions against a plain model.
+//!
+//! Thousands of exports, holds, releases and revocations are drawn at random.
 
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 

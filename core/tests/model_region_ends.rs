@@ -1,4 +1,4 @@
-//! How regions end: every pinned revocation is told once, every place is given back once.
+//! How regions end: each pinned revocation told once, each place given back once.
 
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 

@@ -1,4 +1,6 @@
-//! The shared cache against a map of what is where, one operation after the other; and on damaged memory.
+//! The shared cache against a map of what is where, one operation after the other.
+//!
+//! It is tried on damaged memory too.
 #![cfg(not(loom))]
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 

@@ -1,4 +1,4 @@
-//! The shared slot table against plain sets of holders, one operation after the other.
+//! The shared slot table against plain sets of holders, one operation at a time.
 #![cfg(not(loom))]
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 

@@ -1,4 +1,4 @@
-//! The slot caches against a map of what is where, with every policy and both indices.
+//! The slot caches against a map of what is where: every policy, both indices.
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
 mod orders;

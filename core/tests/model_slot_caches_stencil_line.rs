@@ -1,7 +1,7 @@
-//! Those who wait for a stencil cache are served as by plain lists, whatever clients do.
+//! Who waits for a stencil cache is served as by plain lists, whatever clients do.
 //!
-//! The lists say everything but whose idle content leaves: that is the choice of the cache, and they only see that it was
-//! idle.
+//! The lists say everything but whose idle content leaves: that is the choice of the cache, and they only see that it
+//! was idle.
 #![cfg(not(loom))]
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 

@@ -1,4 +1,4 @@
-//! The line of those who wait for a slot cache does what a plain list does, whatever clients do.
+//! The line for a slot cache does what a plain list does, whatever clients do.
 #![cfg(not(loom))]
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 

@@ -1,6 +1,8 @@
-//! Copies that a service process keeps, against plain sets, over random schedules of asks, leaves, reads that end well or
-//! badly, revocations, links that go and deadlines: who was told to wait is answered exactly once, a slot that is told holds
-//! the span that was asked for, and nothing of a region is told after its copies were dropped.
+//! Copies that a service process keeps, against plain sets, over random schedules.
+//!
+//! A schedule is of asks, leaves, reads that end well or badly, revocations, links that go and deadlines. Who was told
+//! to wait is answered exactly once, a slot that is told holds the span that was asked for, and nothing of a region is
+//! told after its copies were dropped.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test ends at the first surprise")]
 

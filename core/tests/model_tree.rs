@@ -1,4 +1,6 @@
-//! Trees against their definitions: each member once, parents and children inverse, bounds kept, pieces as promised.
+//! Trees against their definitions.
+//!
+//! Each member is there once, parents and children are inverse, bounds are kept, and pieces are as promised.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 use std::collections::HashSet;

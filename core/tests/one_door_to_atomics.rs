@@ -1,4 +1,6 @@
-//! No source file reaches atomics but through `umbra_core::atomic`, so that no code escapes the loom models.
+//! No source file reaches atomics but through `umbra_core::atomic`.
+//!
+//! So no code escapes the loom models.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! Sizes at scale: one job of a million ranks, and a hundred thousand groups of two.
+//! Sizes at scale: one job of a million ranks, a hundred thousand groups of two.
 //!
 //! Sizes are asserted. Times are only told (`--nocapture`), in whatever build this is; the bench measures them.
 #![allow(clippy::unwrap_used, missing_docs)]

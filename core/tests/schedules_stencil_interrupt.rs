@@ -1,9 +1,10 @@
-//! An interrupt at every step of groups that wait, loads that end and slots that are freed, in many schedules.
+//! An interrupt at every step of a stencil cache, in many schedules.
 //!
-//! Schedules are drawn by probabilistic concurrency testing: of those who have something to do the one with the highest
-//! priority goes on, and at a few steps that were drawn beforehand it falls behind all others. So a fault that takes a few
-//! changes at the right moments is met with a known probability. A step is what somebody does under the lock; orders within
-//! are for loom. Each run is a pure function of its seed, which a failure names.
+//! The steps are those of groups that wait, loads that end and slots that are freed. Schedules are drawn by
+//! probabilistic concurrency testing: of those who have something to do the one with the highest priority goes on, and
+//! at a few steps that were drawn beforehand it falls behind all others. So a fault that takes a few changes at the
+//! right moments is met with a known probability. A step is what somebody does under the lock; orders within are for
+//! loom. Each run is a pure function of its seed, which a failure names.
 //!
 //! Source: Burckhardt et al., "A randomized scheduler with probabilistic guarantees of finding bugs", ASPLOS 2010.
 #![cfg(not(loom))]

@@ -1,4 +1,4 @@
-//! The scenarios of the slot caches, one test each: stack, single and forgetful cache.
+//! Scenarios of the slot caches, one test each: stack, single and forgetful cache.
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
 use umbra_core::cache::policy::{Clock, Fifo, Lru};

@@ -1,4 +1,4 @@
-//! What becomes of a cache's futures that nobody polls to their end, and of their wakers.
+//! Futures of a cache that nobody polls to their end, and their wakers.
 #![cfg(not(loom))]
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 

@@ -1,4 +1,6 @@
-//! What is refused changes nothing: every operation of the slot caches and of the stencil cache, with every bad input.
+//! What the slot caches and the stencil cache refuse changes nothing.
+//!
+//! Every operation is tried with every bad input.
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
 use std::fmt::Debug;

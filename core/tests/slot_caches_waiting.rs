@@ -1,4 +1,4 @@
-//! The scenarios of the line of those who wait for a slot cache, one test each, without threads.
+//! Scenarios of the line for a slot cache, one test each, without threads.
 #![cfg(not(loom))]
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 

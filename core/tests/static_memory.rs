@@ -1,6 +1,7 @@
-//! Rings and slots in memory that a program has from its start, as firmware has it: nobody allocates any for them.
+//! Rings and slots in memory that a program has from its start.
 //!
-//! That the library builds for boards is checked by the steps `bare-metal` and `firmware` of `cargo xtask test`.
+//! Firmware has such memory: nobody allocates any. That the library builds for boards is checked by the steps
+//! `bare-metal` and `firmware` of `cargo xtask test`.
 #![cfg(not(loom))]
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 

@@ -1,4 +1,6 @@
-//! Readers that never stop while groups are retired and re-created with other members under one id.
+//! Readers that never stop while groups are retired and re-created.
+//!
+//! A re-created group has the id of the one before it, and other members.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod oracle;

@@ -1,4 +1,6 @@
-//! Threads that allocate and free at once, also each other's blocks: nobody gets what another has (A01).
+//! Threads that allocate and free at once, also each other's blocks.
+//!
+//! Nobody gets what another has (A01).
 #![cfg(not(loom))]
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 

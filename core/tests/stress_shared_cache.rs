@@ -1,7 +1,7 @@
-//! Threads of several processes' names that share one cache for a while; fit for ThreadSanitizer.
+//! Threads of several processes' names that share one cache for a while.
 //!
-//! What each slot holds is kept beside it: who finds content, finds that of the data that he asked for, and nobody
-//! fills a slot that another uses.
+//! The test is fit for ThreadSanitizer. What each slot holds is kept beside it: who finds content, finds that of the
+//! data that he asked for, and nobody fills a slot that another uses.
 #![cfg(not(loom))]
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 

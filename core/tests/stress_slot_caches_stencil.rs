@@ -1,7 +1,8 @@
-//! The stencil cache under loads and computations that end late and in any order, with slots that have content.
+//! The stencil cache under loads and computations that end late, in any order.
 //!
-//! Each run is a pure function of its seed, which a failure names. The driver writes the id of an input into its slot
-//! when the load ends, and compares when a group is ready: whatever the cache mixes up shows there.
+//! The slots have content. Each run is a pure function of its seed, which a failure names. The driver writes the id of
+//! an input into its slot when the load ends, and compares when a group is ready: whatever the cache mixes up shows
+//! there.
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
 use std::collections::{BTreeSet, HashMap};

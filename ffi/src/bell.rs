@@ -1,4 +1,4 @@
-//! `umbra_bell_*`: a descriptor that is readable when a set of channels has something to report.
+//! `umbra_bell_*`: a descriptor, readable when a channel of a set is ready.
 
 use std::ffi::c_int;
 use std::os::fd::{AsFd as _, AsRawFd as _};

@@ -1,4 +1,4 @@
-//! `umbra_fabric_*` and `umbra_boundary_*`: ghost cells of the program's own arrays.
+//! `umbra_fabric_*`, `umbra_boundary_*`: ghost cells of the program's own arrays.
 
 use std::ffi::c_int;
 use std::os::fd::BorrowedFd;

@@ -1,4 +1,4 @@
-//! `umbra_cached_memory_*`: places for data of any length, for the threads of a process.
+//! `umbra_cached_memory_*`: places for data of any length, for a process' threads.
 
 use std::ffi::c_int;
 use std::time::Duration;

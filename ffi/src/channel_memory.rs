@@ -1,4 +1,6 @@
-//! `umbra_channel_*_memory`: memory of pools through channels that lie in one, without a copy.
+//! `umbra_channel_*_memory`: memory of pools through channels, without a copy.
+//!
+//! Such a channel lies in a pool.
 
 use std::ffi::c_int;
 

@@ -1,6 +1,7 @@
-//! What a part of an allocation contains: hashed, compared and copied; and bytes by which others find a part.
+//! What a part of an allocation contains: hashed, compared and copied.
 //!
-//! A part is named by where it begins in its allocation, and its length.
+//! A part is named by where it begins in its allocation, and its length. The bytes by which others find it are here,
+//! too.
 
 use std::ffi::{c_int, c_void};
 

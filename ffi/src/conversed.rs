@@ -1,4 +1,6 @@
-//! Streams that C holds: adapters, what is kept of them, and the ends of conversations, each with what it borrows.
+//! Streams that C holds, and what each of them borrows.
+//!
+//! They are adapters, what is kept of them, and the ends of conversations.
 
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex, TryLockError};

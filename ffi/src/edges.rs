@@ -1,4 +1,6 @@
-//! `umbra_boundary_fill_edges`, `umbra_boundary_is_idle`: what a program does with its arrays between two exchanges.
+//! `umbra_boundary_fill_edges`, `umbra_boundary_is_idle`: between two exchanges.
+//!
+//! They are what a program does with its arrays then.
 
 use std::ffi::c_int;
 

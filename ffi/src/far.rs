@@ -1,4 +1,4 @@
-//! What handles name that is of another host, and the gateways through which it is used.
+//! What handles name of another host, and the gateways through which it is used.
 
 use umbra::channel::Channel;
 use umbra::gateway::{Error, Gateways, RemoteChannel, RemotePool, RemoteStreams};

@@ -1,4 +1,6 @@
-//! `umbra_gateways_*` and `umbra_gateway_*`: what other hosts have, and what they may use of this one.
+//! `umbra_gateways_*`, `umbra_gateway_*`: what hosts let each other use.
+//!
+//! The first are for what other hosts have, the second for what they may use of this one.
 
 use std::ffi::{c_char, c_int, c_void};
 use std::net::{SocketAddr, TcpListener};

@@ -1,4 +1,4 @@
-//! `umbra_gpc_*`: who takes part in chained calls, and the functions that members run.
+//! `umbra_gpc_*`: members of chained calls, and the functions that they run.
 
 use std::ffi::{c_char, c_int, c_void};
 use std::ptr::null;

@@ -1,4 +1,6 @@
-//! `umbra_gpc_offer` and what goes with it: large data that functions read where its maker has laid it.
+//! `umbra_gpc_offer` and what goes with it: large data that functions read.
+//!
+//! It is read where its maker has laid it.
 
 use std::ffi::{c_int, c_void};
 

@@ -1,4 +1,4 @@
-//! `umbra_gpc_stream`: data of any length through calls, a few segments of it at a time.
+//! `umbra_gpc_stream`: data of any length through calls, a few segments at a time.
 
 use std::ffi::{c_int, c_void};
 use std::time::Duration;

@@ -1,4 +1,6 @@
-//! What handles name: sessions, groups, regions, reads, caches, memories, pools, channels, exchanges, members.
+//! What handles name, and how to get at it.
+//!
+//! They name sessions, groups, regions, reads, caches, memories, pools, channels, exchanges and members.
 
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 

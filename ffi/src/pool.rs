@@ -1,4 +1,6 @@
-//! `umbra_pool_*`: managed memory. What is allocated in it is next door ([`allocation`](crate::allocation)).
+//! `umbra_pool_*`: managed memory.
+//!
+//! What is allocated in it is next door ([`allocation`](crate::allocation)).
 
 use std::ffi::{c_char, c_int, c_void};
 use std::time::Duration;

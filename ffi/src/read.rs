@@ -1,4 +1,6 @@
-//! `umbra_region_ticket`, `umbra_ticket_describe`, `umbra_session_read`, `umbra_read_*`: memory of other ranks.
+//! `umbra_session_read`, `umbra_read_*`: memory of other ranks, by tickets.
+//!
+//! A ticket is made by `umbra_region_ticket`, and `umbra_ticket_describe` tells what it names.
 
 use std::ffi::{c_int, c_void};
 use std::sync::{Mutex, MutexGuard};

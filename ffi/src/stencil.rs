@@ -1,4 +1,4 @@
-//! `umbra_stencil_*`: whole neighbourhoods of a stencil, for the threads of a process.
+//! `umbra_stencil_*`: whole neighbourhoods of a stencil, for a process' threads.
 
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};

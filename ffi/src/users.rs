@@ -1,4 +1,6 @@
-//! Handles of pools that several users in this process share, with a count of them: the last one releases the handle.
+//! Handles of pools that several users in this process share.
+//!
+//! The users are counted: the last one releases the handle.
 
 use std::sync::{Arc, Mutex, PoisonError};
 

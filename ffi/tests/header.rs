@@ -1,4 +1,4 @@
-//! The header, the version script, the sources and the built library tell of the same functions and codes.
+//! Header, version script, sources and library have the same functions and codes.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may stop at the first surprise")]
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,11 +1,11 @@
-//! Ghost cells of a program's own arrays, exchanged between ranks that are processes.
+//! Ghost cells of a program's own arrays, exchanged between processes.
 //!
 //! usage: boundary RANKS [PROGRAM]     runs rank 0 and starts the others, by this program or another one
 //!        boundary RANK RANKS          runs one rank, whose standard input is the memory of the fabric
 //!
 //! Six blocks form a ring in x; each is its own neighbour in y. One field is on all blocks. The other, a dye of two
-//! components, is only where some of it is: on block 0, and after an exchange on those that it reached. In the end blocks
-//! move to the next rank. The same in C: ffi/examples/boundary.c; ranks of both go together.
+//! components, is only where some of it is: on block 0, and after an exchange on those that it reached. In the end
+//! blocks move to the next rank. The same in C: ffi/examples/boundary.c; ranks of both go together.
 
 use std::collections::BTreeMap;
 use std::error::Error;

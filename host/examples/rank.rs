@@ -1,4 +1,6 @@
-//! A rank in Rust: joins a job, asks who is where, lets its memory be read, reads that of the others, and leaves.
+//! A rank in Rust: it joins a job, reads the memory of the others, and leaves.
+//!
+//! In between it asks who is where, and lets its own memory be read.
 //!
 //! usage: rank CONFIG SECRET SOCKETS RANK RANKS_PER_HOST HOSTS
 //!

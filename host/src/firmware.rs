@@ -1,4 +1,4 @@
-//! Firmware that runs beside this host: attach to its window, let it serve memory, look endpoints up.
+//! Firmware beside this host: attach, let it serve memory, look endpoints up.
 //!
 //! The image of `dpu/firmware` runs on a board whose memory is a file of the host. Whoever holds that file maps the
 //! [window](umbra_core::window) in it ([`Map`]) and attaches ([`Firmware`]) as a rank, which exports memory, or as a
@@ -21,8 +21,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! When firmware has stopped, the endpoint cache in the window is still there: [`Firmware::lookup`] falls back to it and
-//! says so. Bytes are not read past stopped firmware: nobody is left who may say whether a key still holds.
+//! When firmware has stopped, the endpoint cache in the window is still there: [`Firmware::lookup`] falls back to it
+//! and says so. Bytes are not read past stopped firmware: nobody is left who may say whether a key still holds.
 
 mod calls;
 mod error;

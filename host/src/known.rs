@@ -1,8 +1,9 @@
-//! What this process uses already: who attaches it again shares the handle, and takes no second place.
+//! What this process uses already: who attaches it again shares the handle.
 //!
-//! Places in shared memory are few, and a program that attaches the same thing in many corners needs one. The table keeps
-//! nothing alive: with the last who has a handle the place is given up. A child that was forked off does not get what its
-//! parent attached, which may have been busy at that moment; it attaches by itself.
+//! No second place is taken: places in shared memory are few, and a program that attaches the same thing in many
+//! corners needs one. The table keeps nothing alive: with the last who has a handle the place is given up. A child that
+//! was forked off does not get what its parent attached, which may have been busy at that moment; it attaches by
+//! itself.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};

@@ -1,4 +1,4 @@
-//! Control links: frames between two processes that have proven to each other that they belong to the job.
+//! Control links: frames between two processes that proved to be of one job.
 //!
 //! A link is a TCP or Unix stream. Before anything else both ends exchange who they are and a fresh
 //! random challenge, and prove that they hold the job's [`Secret`](crate::secret::Secret) without sending

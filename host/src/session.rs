@@ -1,4 +1,4 @@
-//! A rank of a job: joins, forms groups, looks endpoints up, exports memory, reads that of others.
+//! A rank of a job: its groups, endpoints, exports, and reads of others' memory.
 //!
 //! A [`Session`] is one application process' membership in a job. It owns links to the rank's shadow service
 //! processes and does nothing by itself: there is no thread, and no code of ours runs in the application between two

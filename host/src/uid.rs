@@ -1,7 +1,8 @@
-//! Numbers by which users know pools and channels: of those that a process made and that live, no two have the same.
+//! Numbers by which users know pools and channels.
 //!
-//! No handle and no reference depends on such a number, so across processes two objects may have one without harm, and are
-//! told apart. Zero is no number: any of them may have it. Who wants a number that nobody else has [draws](draw) one.
+//! Of those that a process made and that live, no two have the same one. No handle and no reference depends on such a
+//! number, so across processes two objects may have one without harm, and are told apart. Zero is no number: any of
+//! them may have it. Who wants a number that nobody else has [draws](draw) one.
 //!
 //! ```
 //! use umbra::pool::{Attributes, Error, Pool};

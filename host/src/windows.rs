@@ -1,4 +1,4 @@
-//! Memory that the spans of a transport may name: ours, and what peers opened for us.
+//! Memory that a transport's spans may name: ours, and what peers opened for us.
 
 use std::collections::HashMap;
 

@@ -1,4 +1,4 @@
-//! A slot cache in a segment: places of processes, and what is taken back from those that died.
+//! A slot cache in a segment: places, and what is taken back from dead processes.
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
 use std::collections::BTreeSet;

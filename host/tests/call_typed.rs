@@ -1,4 +1,4 @@
-//! Typed calls: what comes back, and what becomes of bytes that are not of the type.
+//! Typed calls: what comes back, and what becomes of bytes not of the type.
 #![cfg(feature = "typed")]
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 

@@ -1,4 +1,6 @@
-//! Channels as processes use them: scenarios A29 to A50 of messages that are copied or filled in place.
+//! Channels as processes use them: scenarios A29 to A50.
+//!
+//! The messages are copied, or filled in place.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 use std::os::fd::AsFd;

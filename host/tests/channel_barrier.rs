@@ -1,4 +1,4 @@
-//! The barrier of a channel in two steps: its answers, and parties that are killed at each of them.
+//! A channel's two-step barrier: its answers, and parties killed at each step.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 mod another;

@@ -1,4 +1,6 @@
-//! Memory of pools through channels: scenarios A29, A30, A33 to A37, A40, A42, A47 and A50 by reference.
+//! Memory of pools through channels: messages by reference.
+//!
+//! These are scenarios A29, A30, A33 to A37, A40, A42, A47 and A50.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 use std::os::fd::AsFd as _;

@@ -1,4 +1,6 @@
-//! Channels that lie in a pool, as A69 wants streams to: who has their memory, and when it is the pool's again.
+//! Channels in a pool: who has their memory, and when it is the pool's again.
+//!
+//! They lie there as A69 wants streams to.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 mod another;

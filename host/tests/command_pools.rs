@@ -1,4 +1,4 @@
-//! `umbra pool`, `umbra channel`, `umbra stream` and `umbra clean` beside what processes use.
+//! `umbra pool`, `channel`, `stream` and `clean` beside what processes use.
 #![cfg(feature = "command")]
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 

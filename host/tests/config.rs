@@ -1,4 +1,4 @@
-//! Configuration files, environment and secret files: every error names where it is (s43).
+//! Configuration files, secret files, environment: errors name their place (s43).
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may stop at the first surprise")]
 
 use std::fs;

@@ -1,5 +1,6 @@
-//! Pools where a process may not do as it likes: as another user, and where `/dev/shm` is as small as in containers: A13,
-//! A20.
+//! Pools where a process may not do as it likes: A13, A20.
+//!
+//! It runs as another user, or where `/dev/shm` is as small as in containers.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 use std::process::{Command, Stdio};

@@ -1,4 +1,6 @@
-//! Links over real sockets: hostile bytes at the door, dialling before the peer exists, descriptors (s22, s25, s40).
+//! Links over real sockets (s22, s25, s40).
+//!
+//! There are hostile bytes at the door, dialling before the peer exists, and descriptors.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may stop at the first surprise")]
 
 use std::fs::File;

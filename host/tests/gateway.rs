@@ -1,4 +1,6 @@
-//! Channels of other hosts through a gateway: scenarios A51 to A56, with this host in disguise as another one.
+//! Channels of other hosts through a gateway: scenarios A51 to A56.
+//!
+//! This host is in disguise as another one.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 mod another;

@@ -1,4 +1,6 @@
-//! Lines that break while the gateway believes in them: what a broken one asked for does not happen after what comes next.
+//! Lines that break while the gateway believes in them.
+//!
+//! What a broken one asked for does not happen after what comes next.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 mod another;

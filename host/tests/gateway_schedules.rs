@@ -1,10 +1,11 @@
-//! Random schedules of clients and a gateway: lines that part so that each side hears of it late, a gateway that is silent,
-//! that dies and is replaced, clients that die.
+//! Random schedules of clients and a gateway.
 //!
-//! The client is the machine that lines use (`umbra_core::gateway::client`), and requests travel as their bytes. The gateway is
-//! modelled by its rules: a line is served one request after the other, a request ends when its line is seen to be gone, and
-//! that a line is cut is answered when it is over. Time and network are simulated, so a seed repeats a run: `UMBRA_SEED` runs
-//! one alone, `UMBRA_SCHEDULES` says how many there are.
+//! Lines part so that each side hears of it late, a gateway is silent, or dies and is replaced, and clients die.
+//!
+//! The client is the machine that lines use (`umbra_core::gateway::client`), and requests travel as their bytes. The
+//! gateway is modelled by its rules: a line is served one request after the other, a request ends when its line is seen
+//! to be gone, and that a line is cut is answered when it is over. Time and network are simulated, so a seed repeats a
+//! run: `UMBRA_SEED` runs one alone, `UMBRA_SCHEDULES` says how many there are.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 use std::cell::RefCell;

@@ -1,4 +1,6 @@
-//! Streams of other hosts through a gateway, with this host in disguise as another one.
+//! Streams of other hosts through a gateway.
+//!
+//! This host is in disguise as another one.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 mod another;

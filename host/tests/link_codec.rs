@@ -1,4 +1,4 @@
-//! The link's protocol against damaged, truncated, oversized and foreign bytes (s22, s25).
+//! The link protocol against damaged, cut, oversized and foreign bytes (s22, s25).
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may stop at the first surprise")]
 
 use umbra::link::{Close, Codec, Identity, Input, Party, SendError, Side};

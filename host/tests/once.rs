@@ -1,4 +1,4 @@
-//! A process attaches pools and channels as often as it likes, and has one place in each.
+//! Attaching pools and channels as often as one likes, with one place in each.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 use std::collections::BTreeSet;

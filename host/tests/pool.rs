@@ -1,4 +1,4 @@
-//! Pools of managed memory, between threads and between processes: A01, A12, A13, A17, A18.
+//! Pools of managed memory between threads and processes: A01, A12, A13, A17, A18.
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
 mod another;

@@ -1,4 +1,4 @@
-//! What pools are made of, and what is done with the contents of allocations: A12, A13, A22.
+//! What pools are made of, and work on allocations' contents: A12, A13, A22.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 use std::os::unix::fs::PermissionsExt as _;

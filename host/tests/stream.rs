@@ -1,4 +1,6 @@
-//! Streams between threads, each as if in a process of its own: the scenarios of the file-like interface.
+//! Streams between threads: the scenarios of the file-like interface.
+//!
+//! Each thread is as if in a process of its own.
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
 use std::io::Read;

@@ -1,4 +1,6 @@
-//! Streams of memory, files at their ends, and tasks: the rest of the scenarios of the file-like interface.
+//! Streams of memory, files at their ends, and tasks.
+//!
+//! These are the rest of the scenarios of the file-like interface.
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
 use std::fs::File;

@@ -1,7 +1,7 @@
-//! Ten million operations of threads on one slot cache, with interrupts, deadlines, and threads that die with a slot.
+//! Ten million operations of threads on one slot cache.
 //!
-//! ThreadSanitizer runs it as well (step `tsan`): the memory of the slots is touched without ordering, so that all
-//! order comes from the cache.
+//! There are interrupts, deadlines, and threads that die with a slot. ThreadSanitizer runs it as well (step `tsan`):
+//! the memory of the slots is touched without ordering, so that all order comes from the cache.
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
 use std::panic::resume_unwind;

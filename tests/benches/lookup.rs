@@ -1,9 +1,9 @@
-//! What a look-up costs, against two bare array reads; and what making a table costs.
+//! What a look-up costs, against two bare array reads; what making a table costs.
 //!
 //! The floor is a vector of groups and a vector of answers, with a bounds and a generation check: what nobody can do
-//! without. An answer is the first shadow; in a sub-group also the world rank, which does not follow from the rank there.
-//! *Independent* look-ups follow each other as fast as the processor can overlap them; *dependent* ones each wait for the
-//! answer before; *all at once*, 64 are asked for in one call. *Hot* asks for 64 ranks over and over.
+//! without. An answer is the first shadow; in a sub-group also the world rank, which does not follow from the rank
+//! there. *Independent* look-ups follow each other as fast as the processor can overlap them; *dependent* ones each
+//! wait for the answer before; *all at once*, 64 are asked for in one call. *Hot* asks for 64 ranks over and over.
 #![allow(clippy::unwrap_used, reason = "a bench may stop at the first surprise")]
 
 use std::cell::Cell;

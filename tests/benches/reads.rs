@@ -1,4 +1,4 @@
-//! Reads of another process's memory, against what the machine allows and against UCX.
+//! Reads of another process's memory, against UCX and what the machine allows.
 //!
 //! Two processes: the reader on the first core, the owner of the memory (and, where it serves, its service
 //! process) on the second. "warm": the memory is left alone between reads. "fresh": its owner, on the other

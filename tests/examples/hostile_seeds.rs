@@ -1,4 +1,6 @@
-//! Writes the valid inputs of every reader of foreign bytes, as the first corpus of the fuzz targets.
+//! Writes the first corpus of the fuzz targets.
+//!
+//! It is the valid inputs of every reader of foreign bytes.
 //!
 //! `cargo run -p umbra-tests --example hostile_seeds FOLDER` makes a folder a target, a file a seed.
 #![forbid(unsafe_code)]

@@ -1,8 +1,8 @@
-//! What every way to another process's memory must do: spec scenarios 44 to 51, once, for all of them.
+//! What every way to another process's memory must do: spec scenarios 44 to 51.
 //!
-//! A [`Rig`] is two owners, the memory of each, and one importer ([`MemoryAccess`]) of the way under test.
-//! [`suite!`](crate::memory_access_suite) makes one test of each scenario for a rig: what may be touched
-//! (`bytes`), how it is taken back (`revocation`), what breaks (`failure`).
+//! They are written once, for all ways. A [`Rig`] is two owners, the memory of each, and one importer
+//! ([`MemoryAccess`]) of the way under test. [`suite!`](crate::memory_access_suite) makes one test of each scenario for
+//! a rig: what may be touched (`bytes`), how it is taken back (`revocation`), what breaks (`failure`).
 
 mod bytes;
 mod failure;

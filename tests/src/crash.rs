@@ -1,4 +1,4 @@
-//! What processes do in a segment until they are killed, and what must be true afterwards.
+//! What processes do in a segment until they are killed, and what must hold then.
 //!
 //! A child plays one [`Role`] for ever and ends with an error as soon as it sees something impossible: a slot
 //! with two takers, a torn or repeated message, messages out of order. The parent kills it at any moment,

@@ -1,9 +1,10 @@
-//! A network card in memory: functions with keys of their own, and firmware that carries out commands.
+//! A network card in memory, with functions and firmware.
 //!
-//! It reads the same bytes as a real card, by offsets that are written down here once more, from the public tables and
-//! not from the code under test; so a field in the wrong place is a command that the card refuses. Work is carried out
-//! with the checks of a card: the key must exist, cover the range and allow it, and so must all keys behind it. Numbers
-//! of destroyed objects are given out again, the last one first, which is what makes stale keys dangerous.
+//! Functions have keys of their own, and the firmware carries out commands. The card reads the same bytes as a real
+//! one, by offsets that are written down here once more, from the public tables and not from the code under test; so a
+//! field in the wrong place is a command that the card refuses. Work is carried out with the checks of a card: the key
+//! must exist, cover the range and allow it, and so must all keys behind it. Numbers of destroyed objects are given out
+//! again, the last one first, which is what makes stale keys dangerous.
 
 mod worker;
 

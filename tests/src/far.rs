@@ -1,8 +1,9 @@
-//! Owners of memory on another machine: the rig of the one suite of memory access between two machines.
+//! Owners of memory on another machine, for the one suite of memory access.
 //!
-//! [`own`] is the owners' side: two of them, each with a queue pair and a domain of its own, for every link that comes in.
-//! [`Far`] is the importer's: it reads and writes their memory over RDMA, and tells them over the link what a test does to
-//! owners. After a first byte, a request is four words and the bytes that the fourth one counts; an answer is a length and so many bytes.
+//! [`own`] is the owners' side: two of them, each with a queue pair and a domain of its own, for every link that comes
+//! in. [`Far`] is the importer's: it reads and writes their memory over RDMA, and tells them over the link what a test
+//! does to owners. After a first byte, a request is four words and the bytes that the fourth one counts; an answer is a
+//! length and so many bytes.
 
 use std::env;
 use std::io::{self, Read as _, Write as _};

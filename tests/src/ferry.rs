@@ -1,4 +1,6 @@
-//! Two places of chained calls in one process, whose borders are carried over a transport; and what must hold over each.
+//! Two places of chained calls in one process, joined by a transport.
+//!
+//! The transport carries the borders of both; what must hold over each transport is here as well.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! Firmware under test: an emulated board that runs an image, and what is asked of any firmware.
+//! An emulated board that runs an image, and what is asked of any firmware.
 //!
 //! A [`Board`] is QEMU with a file of ours as its memory. [`exercise`] attaches host processes and checks every answer;
 //! it does not know whether a board or a thread of this process is at the other end.

@@ -1,4 +1,6 @@
-//! Agents that each believe to be alone on a host, as processes that speak TCP to each other.
+//! Agents as processes that each believe to be alone on a host.
+//!
+//! They speak TCP to each other.
 
 use std::fmt::Write as _;
 use std::fs;

@@ -1,4 +1,4 @@
-//! A machine whose network tests may change, and tests that run in a process of their own.
+//! A machine whose network tests may change, and tests in processes of their own.
 
 use std::process::{Command, Output};
 use std::thread::sleep;

@@ -1,4 +1,6 @@
-//! A service process reduced to serving: one rank's segment, one asker, one lane. For benches and crash tests.
+//! A service process reduced to serving, for benches and crash tests.
+//!
+//! It serves one rank's segment to one asker over one lane.
 
 use std::os::fd::OwnedFd;
 

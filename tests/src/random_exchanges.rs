@@ -1,8 +1,8 @@
-//! Random boundary exchanges over any transport, with every ghost of every block looked at.
+//! Random boundary exchanges over any transport; every ghost is looked at.
 //!
-//! What a block holds in which exchange follows from a seed that all ranks know, so each knows what must come: values, or
-//! the default. How much is live changes in bursts, so slots overflow, grow and shrink. The programs over MPI run the same,
-//! from this file.
+//! What a block holds in which exchange follows from a seed that all ranks know, so each knows what must come: values,
+//! or the default. How much is live changes in bursts, so slots overflow, grow and shrink. The programs over MPI run
+//! the same, from this file.
 
 use std::fmt::Display;
 use std::thread;

@@ -1,4 +1,6 @@
-//! Real processes for tests: the executables, jobs with short deadlines, news awaited with a bound, leftovers.
+//! Real processes for tests: executables, jobs, news and leftovers.
+//!
+//! Jobs have short deadlines, and news is awaited with a bound.
 
 mod by_hand;
 mod killed;

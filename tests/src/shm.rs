@@ -1,4 +1,6 @@
-//! Two connected ends of shared memory in this process; a child stands for the life of the second.
+//! Two connected ends of shared memory in this process.
+//!
+//! A child stands for the life of the second.
 
 use std::process::{Child, Command};
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Groups of a stencil through a stencil cache, one thread, loads that take no time.
+//! Groups through a stencil cache: one thread, loads that take no time.
 
 use umbra::stencil::{Groups, Plan, Vectors};
 use umbra_core::stencil::{Action, ByNumber, Future, Grid, Input, Order, Stencil};

@@ -1,4 +1,6 @@
-//! Two connected queue pairs on one port of this machine's RDMA device, with memory to move bytes between.
+//! Two connected queue pairs on one port of this machine's RDMA device.
+//!
+//! They come with memory to move bytes between.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

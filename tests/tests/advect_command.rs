@@ -1,4 +1,6 @@
-//! `umbra advect` as a command: ranks as processes, the same bits on all numbers of them, and no process left behind.
+//! `umbra advect` as a command, with ranks as processes.
+//!
+//! The bits are the same on every number of ranks, and no process is left behind.
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
 use std::process::{Command, Output, Stdio};

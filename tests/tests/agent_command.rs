@@ -1,4 +1,6 @@
-//! The agent as a command: settings from the command line and the environment, readiness, status, doctor, ends (s43).
+//! The agent as a command: settings, readiness, status, doctor, ends (s43).
+//!
+//! Settings come from the command line and the environment.
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
 use std::fs;

@@ -1,4 +1,6 @@
-//! Sparse advection: the same bits on every number of ranks, dense and sparse, split and not, in every order.
+//! Sparse advection: the same bits on every number of ranks.
+//!
+//! They are the same dense and sparse, split and not, and in every order.
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
 use std::time::Duration;

@@ -1,4 +1,6 @@
-//! An agent that looks out for the messages of ranks: alone, replaced, killed, stopped, and lied to.
+//! An agent that looks out for the messages of ranks.
+//!
+//! The tests have it alone, replaced, killed, stopped, and lied to.
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
 use std::io::{BufRead as _, BufReader};

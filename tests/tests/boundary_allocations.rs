@@ -1,4 +1,4 @@
-//! Exchanges of boundaries allocate nothing once all fields are where they are wanted (scenario 44).
+//! Boundary exchanges allocate nothing once all fields are in place (scenario 44).
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 use std::alloc::System;

@@ -1,6 +1,7 @@
-//! What was measured to go wrong in another exchange of such boundaries, a test for each: here all of it goes well.
+//! What went wrong in another exchange of such boundaries, and goes well here.
 //!
-//! `docs/boundary.md` lists them. Ranks are threads over one shared segment.
+//! All was measured there, and each defect has a test here. `docs/boundary.md` lists them. Ranks are threads over one
+//! shared segment.
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
 use std::sync::{Arc, Barrier};

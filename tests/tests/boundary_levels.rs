@@ -1,4 +1,6 @@
-//! Ghosts between blocks of several levels, with ranks as threads over one shared segment.
+//! Ghosts between blocks of several levels, with ranks as threads.
+//!
+//! The ranks share one segment.
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
 use std::collections::HashMap;

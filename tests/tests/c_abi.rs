@@ -1,4 +1,6 @@
-//! The C interface in a real job: agents as processes, ranks written in C and in Rust side by side.
+//! The C interface in a real job, with ranks in C and in Rust side by side.
+//!
+//! Agents are processes.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may stop at the first surprise")]
 
 use std::ffi::OsString;

@@ -1,4 +1,6 @@
-//! Chained calls over members that live at an agent: no rank is woken, and `umbra call` shows them (scenarios 61, 64).
+//! Chained calls over members that live at an agent (scenarios 61, 64).
+//!
+//! No rank is woken, and `umbra call` shows the calls.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 use std::fs;

@@ -1,4 +1,6 @@
-//! Offered data over the borders of meeting places (H, between hosts): places in one process, and every frame by hand.
+//! Offered data over the borders of meeting places (H, between hosts).
+//!
+//! The places are in one process, and every frame is carried by hand.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 use std::collections::VecDeque;

@@ -1,4 +1,6 @@
-//! Replies of chained calls that land in shared memory, which its other users may free (scenario 29).
+//! Replies of chained calls that land in shared memory (scenario 29).
+//!
+//! The other users of that memory may free it.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 use std::time::Duration;

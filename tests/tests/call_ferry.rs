@@ -1,4 +1,6 @@
-//! Chained calls between places over any transport, here over shared memory; `verbs_calls` does the same over queue pairs.
+//! Chained calls between places over any transport, here over shared memory.
+//!
+//! `verbs_calls` does the same over queue pairs.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 use std::sync::Arc;

@@ -1,4 +1,6 @@
-//! Calls as futures: a thread serves a member, and wakes whoever waits (step 5 of chained calls: wait, test, `Future`).
+//! Calls as futures: a thread serves a member, and wakes whoever waits.
+//!
+//! This is step 5 of chained calls: wait, test, `Future`.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 use std::future::Future;

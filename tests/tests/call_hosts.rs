@@ -1,4 +1,6 @@
-//! Chained calls over members on several hosts: agents as processes that speak TCP to each other (scenarios 33, 63 to 65).
+//! Chained calls over members on several hosts (scenarios 33, 63 to 65).
+//!
+//! Agents are processes that speak TCP to each other.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 use std::process::{Child, Command, Stdio};

@@ -1,4 +1,6 @@
-//! Offered data of chained calls between hosts: agents as processes that speak TCP to each other (scenarios 58 and 59).
+//! Offered data of chained calls between hosts (scenarios 58 and 59).
+//!
+//! Agents are processes that speak TCP to each other.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 use std::process::{Child, Command, Stdio};

@@ -1,5 +1,6 @@
-//! Chained calls between processes, some of which are killed: at every stage the dead one is named, long before the
-//! deadline, and nothing that it held is missed afterwards.
+//! Chained calls between processes, some of which are killed.
+//!
+//! At every stage the dead one is named, long before the deadline, and nothing that it held is missed afterwards.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 use std::process::{Child, Command, Stdio};

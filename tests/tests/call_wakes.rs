@@ -1,4 +1,6 @@
-//! Functions of ranks below an agent: how often a call wakes them, and what the agent does while they compute (scenario 62).
+//! Functions of ranks below an agent: how often a call wakes them (scenario 62).
+//!
+//! The tests also show what the agent does while they compute.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 use std::collections::BTreeMap;

@@ -1,5 +1,7 @@
-//! Calls that cross: bounded places, and no circle of waits. Numbers as in the list of scenarios; `UMBRA_CHAIN_ROUNDS` is how often
-//! everybody calls everybody (default 50, and a multiple of that; the full form takes 1000).
+//! Calls that cross: bounded places, and no circle of waits.
+//!
+//! Numbers are as in the list of scenarios. `UMBRA_CHAIN_ROUNDS` is how often everybody calls everybody (default 50,
+//! and a multiple of that; the full form takes 1000).
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 use umbra::call::Capacities;

@@ -1,4 +1,6 @@
-//! One failure at every stage: the exact origin, and an account that adds up. Numbers as in the list of scenarios.
+//! One failure at every stage: the exact origin, and an account that adds up.
+//!
+//! Numbers are as in the list of scenarios.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 use umbra::call::Capacities;

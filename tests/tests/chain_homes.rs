@@ -1,4 +1,6 @@
-//! Members that share a machine: the calls of those that live apart, without messages.
+//! Members that share a machine: the usual calls, without messages.
+//!
+//! The calls are the same as between members that live apart.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 use umbra::call::{Capacities, Heap};

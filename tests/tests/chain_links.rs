@@ -1,4 +1,6 @@
-//! What links do to messages: bits turned over, resets, and all that went before said again. Numbers as in the list of scenarios.
+//! What links do to messages: bits turned over, resets, everything said again.
+//!
+//! Numbers are as in the list of scenarios.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 use umbra::call::Capacities;

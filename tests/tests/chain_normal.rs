@@ -1,5 +1,6 @@
-//! Chained calls where nothing goes wrong: shapes, sums, lists, replies, both ways to write functions; numbers as in
-//! the list of scenarios.
+//! Chained calls where nothing goes wrong: shapes, sums, lists, replies.
+//!
+//! There are two ways to write functions; both are used. Numbers are as in the list of scenarios.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 use umbra::call::Capacities;

@@ -1,4 +1,6 @@
-//! Every order of what can happen in small calls, with one failure at every member and stage.
+//! Every order of what can happen in small calls.
+//!
+//! That includes one failure at every member and stage.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 use umbra_core::chain::{Code, Mode, Node, Plan, Stage};

@@ -1,4 +1,6 @@
-//! Calls that are refused before anything is sent; numbers as in the list of scenarios.
+//! Calls that are refused before anything is sent.
+//!
+//! Numbers are as in the list of scenarios.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 use umbra::call::{Capacities, Heap};

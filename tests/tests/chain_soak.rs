@@ -1,6 +1,7 @@
-//! Calls one after the other, as many as wanted: numbers in messages come round, memory stays what it is (scenario 56).
+//! Calls one after the other, as many as wanted (scenario 56).
 //!
-//! `UMBRA_CHAIN_SOAK` is their number (default 300000; the full form takes 10000000, in the release profile).
+//! Numbers in messages come round, and memory stays what it is. `UMBRA_CHAIN_SOAK` is the number of calls (default
+//! 300000; the full form takes 10000000, in the release profile).
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 use std::collections::HashMap;

@@ -1,4 +1,6 @@
-//! Time, death, cancellation, and messages that come twice or from strangers. Numbers as in the list of scenarios.
+//! Time, death, cancellation, and messages that come twice or from strangers.
+//!
+//! Numbers are as in the list of scenarios.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 use umbra::call::Capacities;

@@ -1,5 +1,7 @@
-//! The one suite of memory access, for every way there is: shared mappings, the memory of processes, asking a service
-//! process, and aliases on a network card in memory. `verbs_access` is the same over RDMA.
+//! The one suite of memory access, for every way there is.
+//!
+//! The ways are shared mappings, the memory of processes, asking a service process, and aliases on a network card in
+//! memory. `verbs_access` is the same over RDMA.
 
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 

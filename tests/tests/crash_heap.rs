@@ -1,8 +1,9 @@
-//! kill -9 and stop, at random moments, of processes that allocate and free in a shared heap: A15, A16.
+//! kill -9 and stop of processes that allocate and free in a shared heap: A15, A16.
 //!
-//! After every kill and during every stop the others go on; after every burial nothing of the dead one is left, and when
-//! all are dead the heap is as good as new. Moments are drawn by a generator whose seed is printed on failure. The counts
-//! are small, so that they fit into every run of the tests: `UMBRA_KILLS=10000` and `UMBRA_STOPS=1000` make them large.
+//! After every kill and during every stop the others go on; after every burial nothing of the dead one is left, and
+//! when all are dead the heap is as good as new. Moments are random, drawn by a generator whose seed is printed on
+//! failure. The counts are small, so that they fit into every run of the tests: `UMBRA_KILLS=10000` and
+//! `UMBRA_STOPS=1000` make them large.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 use std::process::{Child, Command, Stdio};

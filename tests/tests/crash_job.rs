@@ -1,4 +1,6 @@
-//! Processes killed (signal 9) in every phase: no hang, a typed error that names the dead, nothing left (s36, s38-s40).
+//! Processes killed (signal 9) in every phase of a job (s36, s38-s40).
+//!
+//! Nothing hangs, a typed error names the dead, and nothing is left.
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
 use std::collections::{BTreeMap, BTreeSet};

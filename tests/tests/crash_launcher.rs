@@ -1,4 +1,6 @@
-//! The launcher killed (signal 9): its processes end at once, their memory with them, and the next run removes its files.
+//! The launcher killed (signal 9): its processes end at once.
+//!
+//! Their memory ends with them, and the next run removes the launcher's files.
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
 use std::collections::BTreeSet;

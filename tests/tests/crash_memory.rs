@@ -1,4 +1,4 @@
-//! kill -9 and stop of the processes that own or serve memory, while reads of it are in flight.
+//! kill -9 and stop of processes that own or serve memory, with reads in flight.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 use std::collections::VecDeque;

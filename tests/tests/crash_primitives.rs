@@ -1,8 +1,9 @@
-//! kill -9 and stop, at random moments, of processes that share slots and queues in a segment: A38, A39.
+//! kill -9 and stop of processes that share slots and queues: A38, A39.
 //!
-//! After every kill and during every stop the others must go on; after every reclaim nothing is lost that
-//! the dead one did not hold. Moments are drawn by a generator whose seed is printed on failure. `UMBRA_KILLS=N` sets
-//! another number of kills and stops, of which one in four is a stop, and `UMBRA_SEED=N` another seed.
+//! Slots and queues lie in a segment. After every kill and during every stop the others must go on; after every reclaim
+//! nothing is lost that the dead one did not hold. Moments are random, drawn by a generator whose seed is printed on
+//! failure. `UMBRA_KILLS=N` sets another number of kills and stops, of which one in four is a stop, and `UMBRA_SEED=N`
+//! another seed.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 use std::cell::Cell;

@@ -1,8 +1,9 @@
-//! kill -9 and stop, at random moments, of processes that talk through streams, or hand memory over through a channel.
+//! kill -9 and stop of processes that talk through streams.
 //!
-//! After every burial the others go on, and when all are dead every place is free. Moments are drawn by a generator whose
-//! seed is printed on failure. The counts are small, so that they fit into every run of the tests: `UMBRA_KILLS=10000`
-//! and `UMBRA_STOPS=1000` make them large, `UMBRA_SEED=N` sets another seed.
+//! Others hand memory over through a channel. After every burial the others go on, and when all are dead every place is
+//! free. Moments are random, drawn by a generator whose seed is printed on failure. The counts are small, so that they
+//! fit into every run of the tests: `UMBRA_KILLS=10000` and `UMBRA_STOPS=1000` make them large, `UMBRA_SEED=N` sets
+//! another seed.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 use std::os::fd::OwnedFd;

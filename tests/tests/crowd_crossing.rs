@@ -1,8 +1,10 @@
-//! Calls that cross, over threads and over processes: bounded places, and no circle of waits. Numbers as in the list of
-//! scenarios; `chain_crossing` has them in the simulator, and `chain_lanes` bounds how long an answer waits.
+//! Calls that cross, over threads and over processes.
 //!
-//! `UMBRA_CHAIN_ROUNDS` is how often everybody calls everybody (default 150; the full form takes 1000), `UMBRA_CHAIN_SOAK` how many
-//! calls are made one after the other (default 6000; the full form takes 1000000).
+//! Places are bounded, and there is no circle of waits. Numbers are as in the list of scenarios; `chain_crossing` has
+//! them in the simulator, and `chain_lanes` bounds how long an answer waits.
+//!
+//! `UMBRA_CHAIN_ROUNDS` is how often everybody calls everybody (default 150; the full form takes 1000),
+//! `UMBRA_CHAIN_SOAK` how many calls are made one after the other (default 6000; the full form takes 1000000).
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 use std::collections::BTreeMap;

@@ -1,5 +1,7 @@
-//! One failure at every stage, over threads and over processes: the exact origin, an account that adds up, and no place that
-//! stays taken. Numbers as in the list of scenarios; `chain_failures` has them in the simulator.
+//! One failure at every stage, over threads and over processes.
+//!
+//! The exact origin is told, the account adds up, and no place stays taken. Numbers are as in the list of scenarios;
+//! `chain_failures` has them in the simulator.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 use std::time::Instant;

@@ -1,6 +1,7 @@
-//! What comes damaged, again, late, in another order or from somebody else, over threads and over processes: the test plays a member
-//! itself and does with its messages what links do. Numbers as in the list of scenarios; `chain_links`, `chain_time` and
-//! `chain_orders` have them in the simulator.
+//! What comes damaged, again, late, in another order or from somebody else.
+//!
+//! The test plays a member itself, over threads and over processes, and does with its messages what links do. Numbers
+//! are as in the list of scenarios; `chain_links`, `chain_time` and `chain_orders` have them in the simulator.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 use std::time::{Duration, Instant};

@@ -1,5 +1,7 @@
-//! Chained calls where nothing goes wrong, over threads and over processes. Numbers as in the list of scenarios; `chain_normal`
-//! has them in the simulator, with the order of messages as well.
+//! Chained calls where nothing goes wrong, over threads and over processes.
+//!
+//! Numbers are as in the list of scenarios; `chain_normal` has them in the simulator, with the order of messages as
+//! well.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 use std::collections::HashSet;

@@ -1,5 +1,7 @@
-//! Chained calls that are refused before anything is sent, over threads and over processes: each time the next call over everybody
-//! is taken. Numbers as in the list of scenarios; `chain_refusals` has them in the machine alone.
+//! Chained calls that are refused before anything is sent.
+//!
+//! They are made over threads and over processes; each time the next call over everybody is taken. Numbers are as in
+//! the list of scenarios; `chain_refusals` has them in the machine alone.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 use umbra::call::Shape as Place;

@@ -1,7 +1,10 @@
-//! Time, death and cancellation, over threads and over processes; a thread that dies leaves its seat between two turns. Numbers as
-//! in the list of scenarios; `chain_time` has them in the simulator, `call_processes` kills processes inside user code.
+//! Time, death and cancellation, over threads and over processes.
 //!
-//! `UMBRA_CHAIN_BELOW` is how many are stopped by a failure beside them (default 40; the full form takes 200, alone on the machine).
+//! A thread that dies leaves its seat between two turns. Numbers are as in the list of scenarios; `chain_time` has them
+//! in the simulator, `call_processes` kills processes inside user code.
+//!
+//! `UMBRA_CHAIN_BELOW` is how many are stopped by a failure beside them (default 40; the full form takes 200, alone on
+//! the machine).
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-//! The data path that is told of a read is the one that its bytes took, whatever was asked for.
+//! The data path told of a read is the one its bytes took, whatever was asked for.
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! `docs/dependencies.md` names every package that a manifest names, and no other one.
+//! `docs/dependencies.md` names every package that a manifest names, and no other.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may stop at the first surprise")]
 
 use std::collections::{BTreeMap, BTreeSet};

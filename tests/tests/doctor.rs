@@ -1,5 +1,7 @@
-//! `umbra doctor` and `umbra top` beside real agents, one of which was never started, hangs or is dead (s38, s40): what they tell is
-//! gathered by one chained call, and whoever it does not reach is asked alone.
+//! `umbra doctor` and `umbra top` beside real agents (s38, s40).
+//!
+//! One agent was never started, hangs or is dead. What the two tell is gathered by one chained call, and whoever it
+//! does not reach is asked alone.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may stop at the first surprise")]
 
 use std::process::Command;

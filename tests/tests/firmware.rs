@@ -1,4 +1,6 @@
-//! Images on emulated boards: every answer, the log, the end by pulling the plug, the stack that was used, and one that is
+//! Images on emulated boards: answers, the log, the end, and the stack.
+//!
+//! Every answer is checked. The end comes by pulling the plug. How much of the stack was used is told, and one stack is
 //! too small.
 //!
 //! `cargo xtask firmware` builds the images and says where they are; without them these tests say `skipped: `.

@@ -1,4 +1,4 @@
-//! Scenarios of bad input: claims that contradict each other, and bytes that are none of ours.
+//! Scenarios of bad input: contradictory claims, and bytes that are none of ours.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests may fail like tests")]
 

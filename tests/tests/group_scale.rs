@@ -1,4 +1,4 @@
-//! Scenarios of number: many orders, many generations, many groups, many service processes.
+//! Scenarios of number: many orders, generations, groups, service processes.
 //!
 //! Debug builds run the same with smaller numbers.
 

@@ -1,4 +1,4 @@
-//! Very many random schedules: safety in all of them, liveness in all of them (spec 2.7, S1 to S5, L1 to L3).
+//! Very many random schedules, all safe and live (spec 2.7, S1 to S5, L1 to L3).
 //!
 //! `UMBRA_SCHEDULES` sets how many run in all, `UMBRA_SEED` runs a single one of each kind.
 #![allow(clippy::unwrap_used, reason = "helpers of tests may fail like tests")]

@@ -1,4 +1,4 @@
-//! Model of how groups end and are made again: every order of every message, exhaustively.
+//! Model of how groups end and are made again: every order of every message.
 //!
 //! What is proven, within bounds (two ranks, three service processes of which one serves nobody, two generations,
 //! at most one rank that dies): there is one table for a generation; a look-up never answers for another generation

@@ -1,7 +1,9 @@
-//! Two hosts with a cable between them: an agent in one network namespace serves a channel to a client in another one.
+//! Two hosts, as network namespaces with a cable between them.
 //!
-//! Needs user namespaces, in which everybody may lay cables, and the commands `unshare` and `ip`; where these are missing or
-//! forbidden it says `skipped: `.
+//! An agent in one of them serves a channel to a client in the other.
+//!
+//! Needs user namespaces, in which everybody may lay cables, and the commands `unshare` and `ip`; where these are
+//! missing or forbidden it says `skipped: `.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 use std::fs;

@@ -1,4 +1,6 @@
-//! The main job end to end: real processes, odd counts, every data path, every kind of file (s02, s06, s07, s41).
+//! The main job end to end, with real processes (s02, s06, s07, s41).
+//!
+//! It runs with odd counts, every data path, and every kind of file.
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
 use std::collections::BTreeSet;

@@ -1,4 +1,6 @@
-//! `umbra run` with a configuration file: agents that run already are used and stay, others are started.
+//! `umbra run` with a configuration file.
+//!
+//! Agents that run already are used and stay; others are started.
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
 use std::process::{Command, Output};

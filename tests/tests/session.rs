@@ -1,5 +1,6 @@
-//! Ranks as sessions of this process, against real agents: groups, generations, impostors, restarts (s17-s19, s22, s25,
-//! s29, s37, s42).
+//! Ranks as sessions of this process, against real agents.
+//!
+//! The tests are about groups, generations, impostors and restarts (s17-s19, s22, s25, s29, s37, s42).
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
 use std::io::{Read as _, Write as _};

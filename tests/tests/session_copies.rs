@@ -1,5 +1,6 @@
-//! Copies of constant memory that a service process keeps for its ranks: read once, served to all of them, gone with the
-//! region.
+//! Copies of constant memory that a service process keeps for its ranks.
+//!
+//! They are read once, served to all of its ranks, and gone with the region.
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
 use std::collections::BTreeMap;

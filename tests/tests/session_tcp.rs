@@ -1,4 +1,6 @@
-//! Ranks that reach their service processes over TCP only: tables come over the link instead of being mapped.
+//! Ranks that reach their service processes over TCP only.
+//!
+//! Tables come over the link instead of being mapped.
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
 use std::time::Instant;

@@ -1,4 +1,6 @@
-//! A simulated run from options, as `umbra sim` starts it: repeatable, checked, and told what goes wrong.
+//! A simulated run from options, as `umbra sim` starts it.
+//!
+//! It can be repeated and is checked, and what goes wrong is told.
 
 use umbra::sim::{Options, SimError, run};
 use umbra_core::error::Status;

@@ -1,7 +1,8 @@
-//! Small random jobs on bad networks, groups made again and again, processes that die: no rule is ever broken.
+//! Small random jobs on bad networks, which never break a rule.
 //!
-//! What a seed draws is said at `Options::random`; the rules are those of `umbra::sim::Rule`. `UMBRA_SEED` runs a
-//! single seed and tells what happened, `UMBRA_SCHEDULES` sets how many there are.
+//! Groups are made again and again, and processes die. What a seed draws is said at `Options::random`; the rules are
+//! those of `umbra::sim::Rule`. `UMBRA_SEED` runs a single seed and tells what happened, `UMBRA_SCHEDULES` sets how
+//! many there are.
 #![allow(clippy::unwrap_used, reason = "helpers of tests may fail like tests")]
 
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,4 +1,6 @@
-//! The engine of firmware in a thread of this process: the same code that the images run, under the same questions.
+//! The engine of firmware in a thread of this process.
+//!
+//! It is the same code that the images run, under the same questions.
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
 use std::fs;

@@ -1,5 +1,6 @@
-//! `umbra stencil` as a command: every order and policy computes the same field bit for bit, the optimum is reached, and
-//! bad input is told apart.
+//! `umbra stencil` as a command: the same field in every order and policy.
+//!
+//! It is the same bit for bit; the optimum is reached, and bad input is told apart.
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
 use std::fs::{self, OpenOptions, Permissions};

@@ -1,4 +1,6 @@
-//! The driver of stencils over slots in memory: threads, tasks, failures, deadlines, ends from elsewhere.
+//! The driver of stencils over slots in memory, with threads and with tasks.
+//!
+//! Runs also meet failures, deadlines, and ends from elsewhere.
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
 use std::future::Future as _;

@@ -1,4 +1,6 @@
-//! The main loop of a stencil application: threads that load, threads that compute, and one that owns the cache.
+//! The main loop of a stencil application, on several threads.
+//!
+//! Some threads load, some compute, and one owns the cache.
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
 use std::collections::{BTreeMap, BTreeSet};

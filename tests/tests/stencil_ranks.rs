@@ -1,4 +1,6 @@
-//! Stencils whose bricks lie in the memory of ranks: loads are reads through agents, and a dead rank is named.
+//! Stencils whose bricks lie in the memory of ranks.
+//!
+//! Loads are reads through agents, and a dead rank is named.
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
 use std::fs;

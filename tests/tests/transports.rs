@@ -1,4 +1,4 @@
-//! The one suite of transports, for every transport there is; and what a faulty one does.
+//! The one suite of transports, for every one there is; and what a faulty one does.
 
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 

@@ -1,6 +1,7 @@
-//! Queue pairs, keys and completions on a real device, both ends in this process (s44, s46, s51).
+//! Queue pairs, keys and completions on a real device (s44, s46, s51).
 //!
-//! Without a device each test says `skipped: ` and why; `umbra devices` shows what a machine has.
+//! Both ends are in this process. Without a device each test says `skipped: ` and why; `umbra devices` shows what a
+//! machine has.
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
 use std::time::Duration;

@@ -1,6 +1,7 @@
-//! The one suite of memory access, over RDMA READ and WRITE on a real device; and what only a card does (s44 to s51).
+//! The one suite of memory access, over RDMA on a real device (s44 to s51).
 //!
-//! Without a device each test says `skipped: ` and why.
+//! Memory is reached by RDMA READ and WRITE; beside it are tests of what only a card does. Without a device each test
+//! says `skipped: ` and why.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 use std::sync::Arc;

@@ -1,6 +1,6 @@
-//! Boundary exchange over queue pairs of a real device: the same bits as over shared memory (s10, s34, s35, s41).
+//! Boundary exchange over queue pairs of a real device (s10, s34, s35, s41).
 //!
-//! Without a device each test says `skipped: ` and why.
+//! The bits are the same as over shared memory. Without a device each test says `skipped: ` and why.
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
 use std::process::Command;

@@ -1,6 +1,7 @@
-//! Choosing device, port and address: what is named is used, and what is not there is told beside what is (s50).
+//! Choosing device, port and address (s50).
 //!
-//! Without a device each test says `skipped: ` and why.
+//! What is named is used, and what is not there is told beside what is. Without a device each test says `skipped: ` and
+//! why.
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
 use std::process::{Command, Output};

@@ -1,7 +1,7 @@
-//! What whole jobs over RDMA make of a link that goes down and comes back, and of what a machine lacks.
+//! Whole jobs over RDMA whose link goes down, or whose machine lacks something.
 //!
-//! These tests change the machine's network and run only where `UMBRA_TEST_LINK` names an interface that is theirs, with a
-//! soft-RoCE device on it: one that `cargo xtask rdma` has made.
+//! The link comes back or stays down. These tests change the machine's network and run only where `UMBRA_TEST_LINK`
+//! names an interface that is theirs, with a soft-RoCE device on it: one that `cargo xtask rdma` has made.
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
 use std::path::{Path, PathBuf};

@@ -1,6 +1,6 @@
-//! Whole jobs whose agents read ranks over RDMA: every byte right, the dead named, nothing left (s16, s36, s39).
+//! Whole jobs whose agents read ranks over RDMA (s16, s36, s39).
 //!
-//! Without a device each test says `skipped: ` and why.
+//! Every byte is right, the dead are named, and nothing is left. Without a device each test says `skipped: ` and why.
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
 use std::collections::BTreeSet;

@@ -1,8 +1,9 @@
-//! What the machine can lose under verbs, and get back: the link, the address, the packets' size, the device, the library,
-//! the right to lock memory.
+//! What the machine can lose under verbs, and get back.
 //!
-//! These tests change the machine's network and run only where `UMBRA_TEST_LINK` names an interface that is theirs, with a
-//! soft-RoCE device on it: one that `cargo xtask rdma` has made.
+//! That is the link, the address, the packets' size, the device, the library, and the right to lock memory.
+//!
+//! These tests change the machine's network and run only where `UMBRA_TEST_LINK` names an interface that is theirs,
+//! with a soft-RoCE device on it: one that `cargo xtask rdma` has made.
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
 use std::sync::Arc;

@@ -1,7 +1,7 @@
-//! Queue pairs that are connected to themselves, which is how aliases are used, on a real device; and what a device says
-//! that is no mlx5 card.
+//! Queue pairs that are connected to themselves, on a real device.
 //!
-//! Without a device each test says `skipped: ` and why.
+//! That is how aliases are used. Another test shows what a device says that is no mlx5 card. Without a device each test
+//! says `skipped: ` and why.
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
 use std::sync::Arc;

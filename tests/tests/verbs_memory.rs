@@ -1,4 +1,4 @@
-//! Taking registered memory back from a real device, and knowing when that failed (s46).
+//! Taking registered memory back from a device, and knowing when that failed (s46).
 //!
 //! Without a device each test says `skipped: ` and why.
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]

@@ -1,6 +1,6 @@
-//! Ranks that say frame by frame what no session says: that one refuses, that one dies before an answer (s46, s50).
+//! Ranks that say frame by frame what no session says (s46, s50).
 //!
-//! Without a device each test says `skipped: ` and why.
+//! One says that it refuses, and one dies before an answer. Without a device each test says `skipped: ` and why.
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
 use std::sync::Arc;

@@ -1,8 +1,8 @@
-//! Memory that its owner takes back while a thousand reads of it are in flight and every agent reads it too (s46, s48).
+//! Memory that its owner takes back while it is read (s46, s48).
 //!
-//! The agents are those of two hosts on this machine or, if `UMBRA_TEST_CONFIG` names a configuration, those of the job that
-//! it describes, some of them elsewhere. What it came to is printed as one JSON object. Without a device the test says
-//! `skipped: ` and why.
+//! A thousand reads of it are in flight, and every agent reads it too. The agents are those of two hosts on this
+//! machine or, if `UMBRA_TEST_CONFIG` names a configuration, those of the job that it describes, some of them
+//! elsewhere. What it came to is printed as one JSON object. Without a device the test says `skipped: ` and why.
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
 use std::collections::BTreeMap;

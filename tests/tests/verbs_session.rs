@@ -1,6 +1,6 @@
-//! Ranks that export memory over RDMA because nobody can map it: they have no Unix socket (s6, s16, s46, s48, s50).
+//! Ranks that export memory over RDMA (s6, s16, s46, s48, s50).
 //!
-//! Without a device each test says `skipped: ` and why.
+//! Nobody can map it, because they have no Unix socket. Without a device each test says `skipped: ` and why.
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
 use std::collections::BTreeMap;

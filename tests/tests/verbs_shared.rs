@@ -1,6 +1,6 @@
-//! Shared receive queues on a real device: many senders, few buffers, and what happens when these run out (s51).
+//! Shared receive queues on a real device: many senders, few buffers (s51).
 //!
-//! Without a device each test says `skipped: ` and why.
+//! The tests show what happens when the buffers run out. Without a device each test says `skipped: ` and why.
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
 use std::sync::Arc;

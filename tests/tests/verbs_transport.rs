@@ -1,6 +1,6 @@
-//! The one suite of transports, over queue pairs of a real device; and what breaks them (s46, s51).
+//! The one suite of transports, over queue pairs of a real device (s46, s51).
 //!
-//! Without a device each test says `skipped: ` and why.
+//! Beside it are tests of what breaks the queue pairs. Without a device each test says `skipped: ` and why.
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
 use std::sync::Arc;

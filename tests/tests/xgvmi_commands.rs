@@ -1,4 +1,6 @@
-//! The firmware commands, byte by byte, against the public tables; and answers, truncated everywhere.
+//! The firmware commands, byte by byte, against the public tables.
+//!
+//! Answers are truncated everywhere.
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
 use umbra::xgvmi::command::{self, Indirect, Mkey};

@@ -1,9 +1,9 @@
-//! Access through a service process that is asked: the way that works between hosts without RDMA.
+//! Access through a service process that is asked.
 //!
-//! Each access becomes inline [`Transfer`]s over a link of frames, one after the other; the server copies.
-//! Right, bounds and generation are checked here, before anything is sent, against what the owner
-//! exported, and again by the server. The server confirms an import ([`Event::Imported`]); until it
-//! refuses, accesses may be posted.
+//! This is the way that works between hosts without RDMA. Each access becomes inline [`Transfer`]s over a link of
+//! frames, one after the other; the server copies. Right, bounds and generation are checked here, before anything is
+//! sent, against what the owner exported, and again by the server. The server confirms an import ([`Event::Imported`]);
+//! until it refuses, accesses may be posted.
 
 use super::imports::Imports;
 use super::message::{Export, IMPORT, Import, READ, Reach, TRANSFER, Transfer, WRITE};

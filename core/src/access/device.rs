@@ -1,5 +1,6 @@
-//! What copies bytes between a region and the landing area: the smallest part that differs between one way
-//! to memory and another.
+//! What copies bytes between a region and the landing area.
+//!
+//! It is the smallest part that differs between one way to memory and another.
 
 use super::message::Export;
 use crate::error::Status;

@@ -1,4 +1,4 @@
-//! Regions that a server has given to other service processes, to read by themselves.
+//! Regions that a server has given to service processes, to read by themselves.
 //!
 //! A grant keeps a hold on its region, as a read that is under way does: so a revocation waits until every grant of the
 //! region was given back. The machine remembers who has what, and whom to ask for it; its driver holds and releases.

@@ -1,7 +1,8 @@
-//! What a service process has imported: what may be touched, and which revocations nobody was told of.
+//! What a service process has imported, and what of it may be touched.
 //!
-//! The half that all ways to memory share. A way asks for a hold before it posts, gives it back when the
-//! access has ended, looks up its fate before it moves a byte, and lets the table tell what has drained.
+//! The table also knows which revocations nobody was told of. It is the half that all ways to memory share. A way asks
+//! for a hold before it posts, gives it back when the access has ended, looks up its fate before it moves a byte, and
+//! lets the table tell what has drained.
 //!
 //! Invariant: a revocation that was begun is told once, unless the owner died first; until then the region
 //! keeps its place, so the next generation of its number is refused with [`Status::Conflict`].

@@ -1,4 +1,4 @@
-//! Reading for ranks: what a service process does when one of its ranks wants bytes of another rank.
+//! Reading for ranks: a service process gets its ranks the bytes of other ranks.
 //!
 //! A rank has no business with other ranks' memory; it asks its own service process ([`Fetch`]), which reads
 //! as it would for itself, through the owner's first service process, and puts the bytes into the answer.

@@ -1,4 +1,6 @@
-//! What a plan says of a message, for whoever sees it first: the rank itself, or an agent that looks out for it.
+//! What a plan says of a message, for whoever sees it first.
+//!
+//! That is the rank itself, or an agent that looks out for it.
 
 use super::header::{HEAD, Head, Live, bitmap_bytes, bitmap_words, ones};
 use super::peer::Arrived;

@@ -1,13 +1,14 @@
-//! Which cells pass between blocks of two levels: the finer one has cells of half the width.
+//! Which cells pass between blocks of two levels.
 //!
-//! All blocks of a mesh have one [`Shape`]; a block that is refined gives way to its children, each of which covers one
-//! half of it in every direction that has ghosts. Blocks that touch differ by one level at most. What passes is counted in
-//! coarse cells in both directions: a finer block sends what the coarse ghosts hold, a coarser one the cells that the fine
-//! ghosts lie in.
+//! The finer block has cells of half the width. All blocks of a mesh have one [`Shape`]; a block that is refined gives
+//! way to its children, each of which covers one half of it in every direction that has ghosts. Blocks that touch
+//! differ by one level at most. What passes is counted in coarse cells in both directions: a finer block sends what the
+//! coarse ghosts hold, a coarser one the cells that the fine ghosts lie in.
 //!
-//! A channel is named by the ghosts that it fills. Those of a fine block in one direction lie in one coarser block; those
-//! of a coarse block in up to four finer ones, each of which fills the part beside it. So no two channels from one block
-//! to another have the same element, also around the edge of a periodic mesh, and a key needs to tell no more.
+//! A channel is named by the ghosts that it fills. Those of a fine block in one direction lie in one coarser block;
+//! those of a coarse block in up to four finer ones, each of which fills the part beside it. So no two channels from
+//! one block to another have the same element, also around the edge of a periodic mesh, and a key needs to tell no
+//! more.
 //!
 //! ```
 //! use umbra_core::boundary::{Element, Octant, Shape, Step};

@@ -1,8 +1,9 @@
-//! Exchange of ghost cells between the blocks of a mesh, when most fields are absent from most blocks.
+//! Exchange of ghost cells between the blocks of a mesh.
 //!
-//! A block sends each neighbour the cells that this one has as ghosts: a strip. Of a sparse field most strips hold nothing,
-//! and nothing costs a bit: all strips from one rank to another go in one message, whose head says which are live.
-//! Neither side keeps buffers for strips; they are packed from the field into the receiver's slot and used from there.
+//! It is made for meshes where most fields are absent from most blocks. A block sends each neighbour the cells that
+//! this one has as ghosts: a strip. Of a sparse field most strips hold nothing, and nothing costs a bit: all strips
+//! from one rank to another go in one message, whose head says which are live. Neither side keeps buffers for strips;
+//! they are packed from the field into the receiver's slot and used from there.
 //!
 //! ```text
 //! Shape, Element       which cells pass, and how many exactly
@@ -29,7 +30,8 @@
 //! let config = Config { epoch: 1, kind: Kind::GHOST, slots: 2, smallest: 256, deadline: None };
 //! // Two ranks with one channel each way.
 //! let mut ranks = [(to, from), (from, to)].map(|(me, other)| {
-//!     let entries = [(me, other), (other, me)].map(|(a, b)| Entry { key: key(a, b), count: 2, always: false, step: Step::Same });
+//!     let entries = [(me, other), (other, me)]
+//!         .map(|(a, b)| Entry { key: key(a, b), count: 2, always: false, step: Step::Same });
 //!     let peers = [Peer::new(other, 0..1, 1..2)];
 //!     let none: [Channel<()>; 0] = [];
 //!     Exchange::new(Storage { peers, entries, channels: none, live: [0; 2], local: 2..2 }, config)

@@ -1,7 +1,7 @@
-//! What becomes of values on their way between two levels: restriction and prolongation.
+//! What becomes of values between two levels: restriction and prolongation.
 //!
-//! [`StripOp`] does both; its methods have the usual ones as defaults, the mean of the fine cells in a coarse one, and its
-//! value in each of them. A mesh code brings others by implementing it.
+//! [`StripOp`] does both; its methods have the usual ones as defaults, the mean of the fine cells in a coarse one, and
+//! its value in each of them. A mesh code brings others by implementing it.
 //!
 //! ```
 //! use umbra_core::boundary::{Element, Key, Kind, Octant, Patch, Shape, Step, StripOp, Usual};

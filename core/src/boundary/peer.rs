@@ -1,4 +1,4 @@
-//! What an exchange knows of one peer: plans, sequence numbers, credits, and how large its slots are.
+//! What an exchange knows of a peer: plans, sequence numbers, credits, slot sizes.
 
 use core::ops::Range;
 

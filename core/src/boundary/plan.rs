@@ -1,8 +1,9 @@
-//! Plans: the channels of an ordered pair of ranks, the same on both sides without a word between them.
+//! Plans: the channels of an ordered pair of ranks.
 //!
-//! A channel's identity on the wire is its position in the plan, so there are neither tags nor headers for channels.
-//! Both sides sort the same keys, and compare a fingerprint of them when they build; if these differ, the keys
-//! themselves are compared, and the first that differs is named.
+//! A plan is the same on both sides without a word between them. A channel's identity on the wire is its position in
+//! the plan, so there are neither tags nor headers for channels. Both sides sort the same keys, and compare a
+//! fingerprint of them when they build; if these differ, the keys themselves are compared, and the first that differs
+//! is named.
 //!
 //! ```
 //! use umbra_core::boundary::{Element, Entry, Key, Kind, Step, fingerprint, first_difference};

@@ -1,4 +1,6 @@
-//! Agreeing that all ranks are between the same two exchanges, so that the mesh may change.
+//! Agreeing that all ranks are between the same two exchanges.
+//!
+//! Only then may the mesh change.
 //!
 //! ```
 //! use umbra_core::boundary::{Vote, VoteError, agree};

@@ -1,9 +1,9 @@
-//! References that are counted in the word of the index, so that a hit touches one line.
+//! References counted in the word of the index, so that a hit touches one line.
 //!
 //! A slot has a number of so many bits, and a word of the index has 32. In the rest it counts the references to content
-//! that is in the policy's order: for such content, taking and giving back a reference changes nothing else there, if the
-//! policy [needs no more](Policy::USES). The record has the flag [`ELSEWHERE`] then, and its own count is 0. Whoever
-//! needs more than that counts the references in the record again before.
+//! that is in the policy's order: for such content, taking and giving back a reference changes nothing else there, if
+//! the policy [needs no more](Policy::USES). The record has the flag [`ELSEWHERE`] then, and its own count is 0.
+//! Whoever needs more than that counts the references in the record again before.
 //!
 //! In a word, from below: how often the content was used since it is counted here, as far as the policy counts; 0 if
 //! references are not counted here, else how many they are and one; the number of the slot.

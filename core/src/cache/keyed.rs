@@ -1,7 +1,7 @@
-//! Several caches in one table, each under a key, made and ended while the others work.
+//! Several caches in one table, by key, made and ended while the others work.
 //!
-//! Who names caches by what they are for (a workflow, a file) finds them by key; who uses one often keeps its id, which is
-//! stale once the cache has ended, also if another one has its key or its place by then.
+//! Who names caches by what they are for (a workflow, a file) finds them by key; who uses one often keeps its id, which
+//! is stale once the cache has ended, also if another one has its key or its place by then.
 //!
 //! ```
 //! use umbra_core::cache::keyed::{CreateError, EndError, Keyed, Place};
@@ -18,11 +18,11 @@
 //! # Ok::<(), Box<dyn core::error::Error>>(())
 //! ```
 //!
-//! Invariants: a key has one cache at most; a cache that has ended was interrupted, so that whoever still sees it (a thread
-//! that shares it) fails instead of using slots that are somebody else's.
+//! Invariants: a key has one cache at most; a cache that has ended was interrupted, so that whoever still sees it (a
+//! thread that shares it) fails instead of using slots that are somebody else's.
 //!
-//! *Cost*: a look-up by id is one record, one by key a look-up in a [`Map`] more. To end a cache is O(1), or O(slots) if it was
-//! interrupted before. Nothing allocates.
+//! *Cost*: a look-up by id is one record, one by key a look-up in a [`Map`] more. To end a cache is O(1), or O(slots)
+//! if it was interrupted before. Nothing allocates.
 
 use core::fmt;
 

@@ -1,4 +1,6 @@
-//! Slots with their references, content and order of eviction; whose they are is found elsewhere.
+//! Slots with their references, content and order of eviction.
+//!
+//! Whose they are is found elsewhere.
 
 use core::marker::PhantomData;
 use core::ops::Range;

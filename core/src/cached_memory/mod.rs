@@ -1,18 +1,19 @@
-//! A cache of data of any length in one memory: what lies where, who uses it, and what leaves.
+//! A cache of data of any length in one memory.
 //!
-//! The contract is that of the [forgetful slot cache](crate::cache), with a range of a memory in place of a slot: who
-//! finds its place [empty](Found::Empty) fills it and says `remember`; then the content outlives its references until
-//! room is needed. The memory may be anywhere; the records lie beside it, in lent arrays.
+//! It knows what lies where, who uses it, and what leaves. The contract is that of the
+//! [forgetful slot cache](crate::cache), with a range of a memory in place of a slot: who finds its place
+//! [empty](Found::Empty) fills it and says `remember`; then the content outlives its references until room is needed.
+//! The memory may be anywhere; the records lie beside it, in lent arrays.
 //!
-//! Room for a length is not a question of how much is idle, but of where. A *run* is a longest stretch of what is free or
-//! idle, between data in use. If a run is long enough, some window of it is cleared: of those around the data that
+//! Room for a length is not a question of how much is idle, but of where. A *run* is a longest stretch of what is free
+//! or idle, between data in use. If a run is long enough, some window of it is cleared: of those around the data that
 //! were used longest ago, the one whose content costs least to load again. If no run is long enough, no eviction can
 //! help, nothing is evicted, and [`PlaceError::Blocked`] says so.
 //!
-//! [`alloc_group`](CachedMemory::alloc_group) places several at once, or none; nobody ever holds a part of what it needs
-//! while it waits, so groups cannot block each other. If nothing else is in use, a group that is not larger than the
-//! memory always finds room: at the worst everything idle leaves. Who is refused takes a [`Turn`]; newcomers get
-//! no room before it, and [`next_turn`](CachedMemory::next_turn) says after a `free` whether a retry is worth while.
+//! [`alloc_group`](CachedMemory::alloc_group) places several at once, or none; nobody ever holds a part of what it
+//! needs while it waits, so groups cannot block each other. If nothing else is in use, a group that is not larger than
+//! the memory always finds room: at the worst everything idle leaves. Who is refused takes a [`Turn`]; newcomers get no
+//! room before it, and [`next_turn`](CachedMemory::next_turn) says after a `free` whether a retry is worth while.
 //!
 //! ```
 //! use umbra_core::cache::{Dense, Found, Slot};

@@ -1,4 +1,4 @@
-//! Members leave the place of the call above them: a walk ends before everything is done.
+//! Members leave the place of the call above: a walk ends before all is done.
 
 use zerocopy::IntoBytes;
 

@@ -1,4 +1,4 @@
-//! Down the tree: requests, questions and cancellations to children, and what becomes of the children.
+//! Down the tree: requests, questions, cancellations, and what becomes of children.
 
 use zerocopy::IntoBytes;
 

@@ -1,9 +1,10 @@
-//! Members that live with their parents: a call between them is a place taken, an answer a piece of memory copied.
+//! Members that live with their parents.
 //!
-//! One machine may be the machine of many members ([`Machine::house`]), as on an agent that serves all processes of its
-//! host. What such members ask of each other can neither be lost nor come twice, so nothing is written, parsed, looked
-//! up or remembered for it: a child takes its place when its parent would send to it, and reads the request where that
-//! lies. Classes, modes, cancellation and reports are those of members that live apart.
+//! A call between the two is a place taken, an answer a piece of memory copied. One machine may be the machine of many
+//! members ([`Machine::house`]), as on an agent that serves all processes of its host. What such members ask of each
+//! other can neither be lost nor come twice, so nothing is written, parsed, looked up or remembered for it: a child
+//! takes its place when its parent would send to it, and reads the request where that lies. Classes, modes,
+//! cancellation and reports are those of members that live apart.
 //!
 //! A call at home has no timer of its own. When the time of the call that brought the request is over, the deepest ones
 //! below it that are not done are asked first, so that the report names them and not their parents.

@@ -1,5 +1,6 @@
-//! The list of a call that is made, and the tree over it, as they are laid out in scratch memory and written to the
-//! call's own.
+//! The list of a call that is made, and the tree over it.
+//!
+//! Both are laid out in scratch memory, and then written to the call's own.
 
 use super::machine::Machine;
 use super::name::Node;

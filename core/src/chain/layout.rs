@@ -1,4 +1,6 @@
-//! Where a call keeps what has no fixed size: its piece of the lent memory, and what came with the request.
+//! Where a call keeps what has no fixed size.
+//!
+//! It lies in the call's piece of the lent memory, or came with the request.
 
 use core::ops::Range;
 

@@ -1,7 +1,8 @@
-//! What whoever carries messages may know of them: which call, what ends it, and data that lies elsewhere.
+//! What whoever carries messages may know of them.
 //!
-//! A network in between that is full refuses a request in the name of its receiver ([`busy`]). One that joins memories which
-//! are not the same carries data that lies in the first ([`Carried`]), and puts where it lies now into the request.
+//! That is which call a message is of, what ends it, and data that lies elsewhere. A network in between that is full
+//! refuses a request in the name of its receiver ([`busy`]). One that joins memories which are not the same carries
+//! data that lies in the first ([`Carried`]), and puts where it lies now into the request.
 
 use super::message::{Head, Kind, Mode, Request, SPAN, span_bytes, span_of};
 use super::name::CallId;

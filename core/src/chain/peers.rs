@@ -1,4 +1,6 @@
-//! What is known of each member: its life, and which of its calls are too old to be told from new ones.
+//! What is known of each member: its life, and which of its calls are too old.
+//!
+//! A call is too old if it cannot be told from a new one.
 
 use super::name::{CallId, Life, Node};
 

@@ -1,4 +1,6 @@
-//! Places: who may take one, what is remembered of a call that leaves its own, and the short answers about it.
+//! Places: who may take one, and what is remembered of a call that leaves its own.
+//!
+//! The short answers about such a call are here too.
 
 use super::context::State;
 use super::functions;

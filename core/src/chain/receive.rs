@@ -1,7 +1,7 @@
-//! What comes: answers of children, questions and cancellations of parents, deaths; requests go to setup.
+//! What comes: answers of children, questions and cancellations of parents, deaths.
 //!
-//! Nothing here runs the user's code, waits or allocates, and what is done with a message is bounded by its length: it
-//! may run while the user's code does.
+//! Requests go to setup. Nothing here runs the user's code, waits or allocates, and what is done with a message is
+//! bounded by its length: it may run while the user's code does.
 
 use zerocopy::IntoBytes;
 

@@ -1,4 +1,6 @@
-//! The reply of a member: what the user's code writes and combines, within what the call allows.
+//! The reply of a member: what the user's code writes and combines.
+//!
+//! It stays within what the call allows.
 
 use core::fmt;
 

@@ -1,4 +1,4 @@
-//! Making a call: everything that can be wrong with it is found here, before anything is sent.
+//! Making a call: all that can be wrong with it is found before anything is sent.
 
 use core::fmt;
 

@@ -1,4 +1,4 @@
-//! Calls that are over here, so that a request that comes again is answered and not carried out.
+//! Calls that are over here: a request that comes again is only answered.
 //!
 //! A ring: the oldest makes room for the next one. What is forgotten is remembered as a number a member, below which
 //! no call of that member is taken any more ([`PeerEntry`](super::peers::PeerEntry)).

@@ -1,19 +1,20 @@
-//! Subtrees that live in one place: everybody below a call does its part in that call's own place, in depth.
+//! Subtrees that live in one place.
 //!
-//! If all members of a subtree live at one machine, nothing of it can be lost, overtaken or interrupted: function,
-//! children, callback of each child follow one another as in a recursion. So the call at the top walks down its list itself
-//! and keeps a *frame* for each level, with the reply of the member that it has come to there. Nobody below has a
-//! place, a table of children or a timer; a leaf costs its function and its parent's callback.
+//! Everybody below a call does its part in that call's own place, in depth. If all members of a subtree live at one
+//! machine, nothing of it can be lost, overtaken or interrupted: function, children, callback of each child follow one
+//! another as in a recursion. So the call at the top walks down its list itself and keeps a *frame* for each level,
+//! with the reply of the member that it has come to there. Nobody below has a place, a table of children or a timer; a
+//! leaf costs its function and its parent's callback.
 //!
-//! A place for every level is kept back meanwhile, for a walk may have to end before everything is done: when a function is
-//! [pending](Verdict::Pending), others need not wait for it. Then every member on the way down to it *moves* into a place
-//! of its own, as if it had been there all the time, and the call goes on as others do.
+//! A place for every level is kept back meanwhile, for a walk may have to end before everything is done: when a
+//! function is [pending](Verdict::Pending), others need not wait for it. Then every member on the way down to it
+//! *moves* into a place of its own, as if it had been there all the time, and the call goes on as others do.
 //!
 //! Failures are those of members with places: origin, stage, depth and tallies are the same.
 //!
-//! Invariants while a walk goes on: the places `1..next` of the list are done with, `next` and all after it are not begun,
-//! unless the user's code runs there; the children in the call's own table count as dealt with, so that all accounts
-//! are those of the frames.
+//! Invariants while a walk goes on: the places `1..next` of the list are done with, `next` and all after it are not
+//! begun, unless the user's code runs there; the children in the call's own table count as dealt with, so that all
+//! accounts are those of the frames.
 
 use super::context::{Context, Out, Own};
 use super::frame::{Frame, Role, Walk};

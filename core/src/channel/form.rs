@@ -1,4 +1,6 @@
-//! Where the parts of channels of one shape lie, worked out once: for whoever looks at many of them, or again and again.
+//! Where the parts of channels of one shape lie, worked out once.
+//!
+//! It is for whoever looks at many of them, or again and again.
 
 use super::error::{AttachError, ShapeError};
 use super::layout::{Plan, Shape};

@@ -1,6 +1,7 @@
-//! Messages that nobody receives: those that a dead process had in its hands, and those of a destroyed channel.
+//! Messages that nobody receives.
 //!
-//! What a message is about may have to be given back with it, so somebody who knows how is told of each.
+//! A dead process had them in its hands, or their channel was destroyed. What a message is about may have to be given
+//! back with it, so somebody who knows how is told of each.
 
 use super::message::{Header, Messages};
 use super::reclaim::Reclaimed;

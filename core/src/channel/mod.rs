@@ -1,11 +1,11 @@
-//! Messages between processes, in order, in memory that they share; nobody's death or stop blocks the others.
+//! Messages between processes, in order, in memory that they share.
 //!
-//! A message lies in a slot; the order of messages is a ring of words that name slots. A sender claims a free slot, which
-//! is one compare-and-swap that names him in the slot's word, fills it, and publishes it with *one* compare-and-swap of
-//! a cell from "empty in this lap" to "full: this slot". A receiver takes it with *one* compare-and-swap of the slot's
-//! word, which replaces the sender's name by his. Then the cell is emptied for the next lap, by him or by whoever meets
-//! it first, and only then the slot is given back. Where the next message goes or comes from is a hint; cells tell their
-//! lap themselves.
+//! Nobody's death or stop blocks the others. A message lies in a slot; the order of messages is a ring of words that
+//! name slots. A sender claims a free slot, which is one compare-and-swap that names him in the slot's word, fills it,
+//! and publishes it with *one* compare-and-swap of a cell from "empty in this lap" to "full: this slot". A receiver
+//! takes it with *one* compare-and-swap of the slot's word, which replaces the sender's name by his. Then the cell is
+//! emptied for the next lap, by him or by whoever meets it first, and only then the slot is given back. Where the next
+//! message goes or comes from is a hint; cells tell their lap themselves.
 //!
 //! Guaranteed, whichever processes are killed or stopped at whatever instruction:
 //! * a message is received whole, at most once, and the messages of one sender in the order he sent them;
@@ -34,15 +34,15 @@
 //! Every value read from the memory is checked where it is used: damage gives an error, or wrong messages, never an
 //! access outside or an endless loop.
 //!
-//! Invariants: let `T` be the first position whose cell is not full in its lap nor beyond, `H` the first one that is not
-//! yet taken. Everything below `T` was published, without a gap, and everything below `H` taken; the hints `tail <= T`
-//! and `head <= H`; `T - H <= capacity`. A slot is named by at most one cell, and only while it waits, or is taken but
-//! not yet given back.
+//! Invariants: let `T` be the first position whose cell is not full in its lap nor beyond, `H` the first one that is
+//! not yet taken. Everything below `T` was published, without a gap, and everything below `H` taken; the hints
+//! `tail <= T` and `head <= H`; `T - H <= capacity`. A slot is named by at most one cell, and only while it waits, or
+//! is taken but not yet given back.
 //!
-//! Layout, in words: magic, capacity, slots, bytes of a block, destroyed, 11 for the layer above; hint for senders, event
-//! of sending, 14 zero; hint for receivers, event of receiving, 14 zero; a bit a slot of where to look for a free one;
-//! one word a cell (lap, full, slot), a power of two of them, more than there are slots; then each slot: its word, length
-//! and flags, hints, sender id, id of the send handle (2 words), block, filled up to a line.
+//! Layout, in words: magic, capacity, slots, bytes of a block, destroyed, 11 for the layer above; hint for senders,
+//! event of sending, 14 zero; hint for receivers, event of receiving, 14 zero; a bit a slot of where to look for a free
+//! one; one word a cell (lap, full, slot), a power of two of them, more than there are slots; then each slot: its word,
+//! length and flags, hints, sender id, id of the send handle (2 words), block, filled up to a line.
 //!
 //! *Cost*: sending and receiving are three read-modify-writes each, and a copy. Lock-free.
 //!

@@ -1,11 +1,11 @@
-//! The memory that holds all groups: a directory of slots, an index by key, and tables.
+//! The memory of all groups: a directory of slots, an index by key, and tables.
 //!
 //! One writer maintains it; readers may be in other processes and may have it mapped read-only, for they never write.
 //! It holds no pointer, so it means the same wherever it is mapped. All numbers are 64-bit words, little-endian:
 //!
 //! ```text
-//! header      8 words: magic "UMBE" u32 and version u32; words in all; slots u32 and index cells u32; version of the index
-//!             (odd while it changes); 4 x 0
+//! header      8 words: magic "UMBE" u32 and version u32; words in all; slots u32 and index cells u32; version of the
+//!             index (odd while it changes); 4 x 0
 //! no group    8 words: a slot that never holds a group, which stands for all those beyond the last
 //! directory   8 words, one cache line, a slot: { slot u32, generation u32 } { last rank, form, generation } { place }
 //!             { private to the writer }, and four numbers; what look-ups make of them, see `lanes`
@@ -13,10 +13,10 @@
 //! tables      from the next multiple of 8 words on
 //! ```
 //!
-//! The first word of a slot is the handle of the group that it holds, or differs from every handle by [`FREE`]. The writer
-//! changes it before it touches anything that the handle led to, and readers look at it after they have read; the second
-//! word, its generation included, the writer changes when everything else is there, and readers look at it first. So a
-//! reader gets data of exactly one generation or learns that its handle is stale.
+//! The first word of a slot is the handle of the group that it holds, or differs from every handle by [`FREE`]. The
+//! writer changes it before it touches anything that the handle led to, and readers look at it after they have read;
+//! the second word, its generation included, the writer changes when everything else is there, and readers look at it
+//! first. So a reader gets data of exactly one generation or learns that its handle is stale.
 
 use core::fmt;
 

@@ -1,4 +1,6 @@
-//! Writing the arrays of an explicit table: what is known of each rank as it is, inverses by sorting.
+//! Writing the arrays of an explicit table.
+//!
+//! What is known of each rank is written as it is; inverses are made by sorting.
 
 use zerocopy::FromBytes;
 use zerocopy::little_endian::{U32, U64};

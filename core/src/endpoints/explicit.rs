@@ -1,8 +1,9 @@
-//! Irregular placements as arrays: an array for each thing to know of a rank, and compressed rows for every inverse.
+//! Irregular placements as arrays.
 //!
-//! Records of service processes and hosts say where their row of ranks starts; it ends where the next one starts.
-//! Rows are ascending, so "index of a rank in a row" is a binary search. Every read is checked; a contradiction gives
-//! `None`, and [`validate`](super::validate) has made sure that a table from outside holds none.
+//! There is an array for each thing to know of a rank, and compressed rows for every inverse. Records of service
+//! processes and hosts say where their row of ranks starts; it ends where the next one starts. Rows are ascending, so
+//! "index of a rank in a row" is a binary search. Every read is checked; a contradiction gives `None`, and
+//! [`validate`](super::validate) has made sure that a table from outside holds none.
 
 use super::layout::{Header, NONE, Sections, halves};
 use super::words::{Words, field};

@@ -1,4 +1,4 @@
-//! Finding a group by its key, in an index that readers may use while the writer changes it.
+//! An index of groups by key, which readers may use while the writer changes it.
 //!
 //! Open addressing with linear probing; the home of a key is in its low bits, which are as random as any: keys are
 //! hashes under a secret of the job. Removal shifts followers back, so the index does not age. The writer makes the

@@ -1,9 +1,9 @@
-//! The hot look-ups: from the numbers in a group's slot to the process and the first shadow of a rank, or of many.
+//! The hot look-ups: the process and the first shadow of a rank, or of many.
 //!
-//! Of an explicit table the slot says where in the arena its ranks lie. Of an affine one it holds all that it takes:
-//! world rank and service process as lanes of one linear word. World rank, DPU, first service process of the DPU and lid are
-//! all linear in the rank `r` and in `r / d` before the lid is taken modulo the service processes per DPU. Where those are
-//! `2^k`, one word holds all of them, modulo 2^64:
+//! They start from the numbers in the group's slot. Of an explicit table the slot says where in the arena its ranks
+//! lie. Of an affine one it holds all that it takes: world rank and service process as lanes of one linear word. World
+//! rank, DPU, first service process of the DPU and lid are all linear in the rank `r` and in `r / d` before the lid is
+//! taken modulo the service processes per DPU. Where those are `2^k`, one word holds all of them, modulo 2^64:
 //!
 //! ```text
 //! base + r * by_rank + (r / d) * by_quotient      bits 0 to 31         world rank
@@ -11,9 +11,10 @@
 //!                                                 bits 64 - k to 63    lid
 //! ```
 //!
-//! What the lid has too much falls off at the upper end, and the upper half, turned by `k` bits, is the service process. So
-//! the look-up touches no table, only the slot, which is one cache line. Otherwise the upper half is the first service
-//! process of the rank's DPU, and the lid takes a division by reciprocal, with parameters out of the table.
+//! What the lid has too much falls off at the upper end, and the upper half, turned by `k` bits, is the service
+//! process. So the look-up touches no table, only the slot, which is one cache line. Otherwise the upper half is the
+//! first service process of the rank's DPU, and the lid takes a division by reciprocal, with parameters out of the
+//! table.
 //!
 //! *Cost*: one read; or three multiplications, seven where the lid takes a division.
 

@@ -1,4 +1,4 @@
-//! Entries of a group as arithmetic runs, for the exchange between service processes.
+//! Entries of a group as arithmetic runs, for exchange between service processes.
 //!
 //! The ranks that one service process serves are nearly always one run: every so many ranks, every so many world
 //! ranks, one host, one list of shadows. When the parts of all service processes of a host come together they are one

@@ -1,12 +1,13 @@
-//! The client's end of a line, as a machine: what it does next, and what it must not believe.
+//! The client's end of a line: what it does next, and what it must not believe.
 //!
-//! A call is carried out in at most four parts: the line is made if there is none, what broken lines of the handle may have
-//! under way is cut, the line is opened, and the call is asked. The machine reads no clock and sends nothing: whoever drives it
-//! does what [`Client::next`] says, tells it what happened, and asks again, until the call is over.
+//! A call is carried out in at most four parts: the line is made if there is none, what broken lines of the handle may
+//! have under way is cut, the line is opened, and the call is asked. The machine reads no clock and sends nothing:
+//! whoever drives it does what [`Client::next`] says, tells it what happened, and asks again, until the call is over.
 //!
-//! Guaranteed, whatever the network and the gateway do: a call is over [`GRACE`] after its deadline, or after its beginning if
-//! that is later; nothing is asked twice; an answer to what was given up is not taken for the next one; and a line that broke
-//! over something is in [`Doubts`] until a gateway said that it has ended it, before which the handle asks for nothing else.
+//! Guaranteed, whatever the network and the gateway do: a call is over [`GRACE`] after its deadline, or after its
+//! beginning if that is later; nothing is asked twice; an answer to what was given up is not taken for the next one;
+//! and a line that broke over something is in [`Doubts`] until a gateway said that it has ended it, before which the
+//! handle asks for nothing else.
 //!
 //! ```
 //! use umbra_core::gateway::client::{Client, Do, Doubts, Say};

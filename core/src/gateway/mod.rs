@@ -1,10 +1,10 @@
-//! What is said about channels and streams of another host: requests to the gateway there, and its answers.
+//! Requests to the gateway of another host, and its answers.
 //!
-//! A line is one handle, or one end of a conversation: it opens with a reference and what is to be done with what that
-//! names, and then carries one request at a time, each answered once. So the messages of one send handle stay in order,
-//! and nobody waits behind another handle. A handle whose line broke says so over its next one, which the gateway answers
-//! when nothing of the broken line is under way any more.
-//! The bytes are bodies of [`Call`](crate::wire::Frame::Call) and [`Done`](crate::wire::Frame::Done) frames of the
+//! They are about the channels and streams there. A line is one handle, or one end of a conversation: it opens with a
+//! reference and what is to be done with what that names, and then carries one request at a time, each answered once.
+//! So the messages of one send handle stay in order, and nobody waits behind another handle. A handle whose line broke
+//! says so over its next one, which the gateway answers when nothing of the broken line is under way any more. The
+//! bytes are bodies of [`Call`](crate::wire::Frame::Call) and [`Done`](crate::wire::Frame::Done) frames of the
 //! operation [`CHANNEL`]; all integers are little-endian.
 //!
 //! ```text

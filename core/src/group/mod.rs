@@ -1,4 +1,4 @@
-//! How the endpoint cache gets filled: from single ranks to the same table everywhere.
+//! How the endpoint cache fills: from single ranks to the same table everywhere.
 //!
 //! Two machines without I/O: a [`Service`] in every service process and a [`Member`] in every rank. Each rank tells
 //! its service process who it is and which groups it joins. Per group the service processes form a k-ary tree

@@ -1,4 +1,4 @@
-//! Sizes of blocks: four classes a power of two, and how many blocks lie in a span of each.
+//! Sizes of blocks: four classes a power of two, how many of each a span holds.
 
 /// Most classes of small blocks that a heap can have.
 pub(super) const CLASSES: usize = 63;

@@ -1,8 +1,9 @@
-//! Blocks of memory that processes share, handed out so that nobody's death or stop harms the others.
+//! Blocks of memory that processes share.
 //!
-//! A heap manages offsets `0..bytes` and never touches the bytes: all bookkeeping lies in lent words beside them, which
-//! hold numbers and no pointers, so that every process may map either elsewhere. Who uses a heap joins its
-//! [`crew`](Heap::crew) and works with a [`Hand`]; each thread has its own.
+//! They are handed out so that nobody's death or stop harms the others. A heap manages offsets `0..bytes` and never
+//! touches the bytes: all bookkeeping lies in lent words beside them, which hold numbers and no pointers, so that every
+//! process may map either elsewhere. Who uses a heap joins its [`crew`](Heap::crew) and works with a [`Hand`]; each
+//! thread has its own.
 //!
 //! ```
 //! use umbra_core::cell::BytesMut;
@@ -36,17 +37,18 @@
 //!
 //! Guaranteed, whichever processes are killed or stopped at whatever instruction: no two hands have the same block; a
 //! block is freed once; nobody waits for anybody; after [`Heap::bury`] of a dead member nothing is left of what it was
-//! doing, and if all blocks are freed then the longest can be allocated. A stopped process keeps from the others what it
-//! holds: its blocks, and the run that it is taking or freeing. Not guaranteed: that an `alloc` finds a block while
+//! doing, and if all blocks are freed then the longest can be allocated. A stopped process keeps from the others what
+//! it holds: its blocks, and the run that it is taking or freeing. Not guaranteed: that an `alloc` finds a block while
 //! others take and free all the time.
 //!
-//! Every word is checked where it is used: words that somebody wrote over give errors and wrong blocks, but none outside
-//! of `0..bytes`, and no call that does not end.
+//! Every word is checked where it is used: words that somebody wrote over give errors and wrong blocks, but none
+//! outside of `0..bytes`, and no call that does not end.
 //!
-//! ABA: who slept through 2^32 lives of one group, or 2^40 changes of one node of the tree, may take the new for the old.
+//! ABA: who slept through 2^32 lives of one group, or 2^40 changes of one node of the tree, may take the new for the
+//! old.
 //!
-//! *Cost*: a small block is one read-modify-write to take and one to free, in lines that other hands rarely touch, and a
-//! pass over the groups' words a span. A large block is five. The bookkeeping is 2 to 3 % of the bytes.
+//! *Cost*: a small block is one read-modify-write to take and one to free, in lines that other hands rarely touch, and
+//! a pass over the groups' words a span. A large block is five. The bookkeeping is 2 to 3 % of the bytes.
 
 mod bury;
 mod class;

@@ -1,4 +1,4 @@
-//! Which runs of units are taken: a buddy system whose every step is one compare-and-swap.
+//! Which runs of units are taken: a buddy system, one compare-and-swap a step.
 //!
 //! A run is `2^order` units at a multiple of its length. The tree has eight children a node, so three orders a level:
 //! a run is one, two or four children of one node, and taking it is one compare-and-swap of that node's word. A word
@@ -17,8 +17,8 @@
 //! the tree packed into words, one compare-and-swap a word. Ours marks no ancestors on the way up: a split child says
 //! enough. So nothing has to be undone for somebody who died.
 //!
-//! *Cost*: taking is one compare-and-swap beside others' runs and two more a level that is split; a search in vain looks
-//! at each word down to the level of the run.
+//! *Cost*: taking is one compare-and-swap beside others' runs and two more a level that is split; a search in vain
+//! looks at each word down to the level of the run.
 
 use crate::atomic::{AtomicU64, Ordering};
 

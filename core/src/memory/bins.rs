@@ -1,4 +1,4 @@
-//! Ranges sorted by length into bins, so that one that is long enough is found by counting zeros.
+//! Ranges in bins by length: one that is long enough is found by counting zeros.
 //!
 //! Each power of two is cut into 32 bins of equal width; lengths below 32 have a bin of their own. A bin is a
 //! list through the records, the most recent first; one bit a bin and one bit a power of two tell which hold

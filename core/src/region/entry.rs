@@ -1,4 +1,4 @@
-//! One region: its description, its secret, its place in the table, and a hold on it.
+//! One region: its description, secret, place in the table, and a hold on it.
 
 use core::fmt;
 

@@ -1,4 +1,4 @@
-//! One writer of a stream of bytes that never waits, any number of readers, in a segment.
+//! A byte stream in a segment: one writer that never waits, any number of readers.
 //!
 //! The writer overwrites the oldest bytes; a reader that is too slow learns how many it lost. That is what a log needs:
 //! whoever writes it does not depend on anybody who reads it. Readers write nothing, so they may map the memory

@@ -1,11 +1,11 @@
-//! Many senders and receivers, 64 bytes a message, in a segment; nobody's death or stop blocks the others.
+//! Messages of 64 bytes in a segment, from many senders to many receivers.
 //!
-//! A message lies in a slot of a [`SharedSlots`] table; the order of messages is a ring of words that name
-//! slots. A sender takes a slot (the compare-and-swap names him in the slot), writes the message, and
-//! publishes with *one* compare-and-swap of a cell from "empty in this lap" to "full: slot s". A receiver
-//! takes the message with *one* compare-and-swap of the slot's word, which replaces the sender's name by
-//! his; then the cell is emptied for the next lap, by him or by whoever meets it first. Only then is the
-//! slot given back. Where the next message goes or comes from is a hint; cells tell their lap themselves.
+//! Nobody's death or stop blocks the others. A message lies in a slot of a [`SharedSlots`] table; the order of messages
+//! is a ring of words that name slots. A sender takes a slot (the compare-and-swap names him in the slot), writes the
+//! message, and publishes with *one* compare-and-swap of a cell from "empty in this lap" to "full: slot s". A receiver
+//! takes the message with *one* compare-and-swap of the slot's word, which replaces the sender's name by his; then the
+//! cell is emptied for the next lap, by him or by whoever meets it first. Only then is the slot given back. Where the
+//! next message goes or comes from is a hint; cells tell their lap themselves.
 //!
 //! Guaranteed, whichever processes are killed or stopped at whatever instruction:
 //! * a message is received at most once, and the messages of one sender in the order he sent them;

@@ -1,4 +1,6 @@
-//! Why a shared cache refuses; whatever is refused, nothing has changed, unless the memory is damaged.
+//! Why a shared cache refuses.
+//!
+//! Whatever is refused, nothing has changed, unless the memory is damaged.
 
 use core::fmt;
 

@@ -1,4 +1,4 @@
-//! What the processes that use a cache count, and what is taken back from one that died.
+//! What processes that use a cache count, and what is taken back from dead ones.
 
 use crate::atomic::Ordering;
 use crate::crew::{BuryError, Identity};

@@ -1,4 +1,4 @@
-//! A cache of slots that several processes of a host share, in a segment; also several threads of one.
+//! A cache of slots in a segment, shared by processes of a host and their threads.
 //!
 //! The contracts are those of [`cache`](crate::cache), slot for slot: [`Stack`], [`Cache`], [`Forgetful`]. Each process
 //! joins as a [`Client`], whose copies its threads use. What a slot is doing and who refers to it is one word, which
@@ -7,10 +7,10 @@
 //! of the index to himself where the data belongs, for as long as it takes to find a slot; others that miss in the same
 //! line get [`Blocked::Busy`] if that lasts.
 //!
-//! Processes may be killed at any instruction. References are counted in the word by process, and it also names
-//! who claims, fills or moves the slot, so there is nothing to repair, only to take back: [`Client::reclaim`] gives back
-//! what a dead process held and names the fills that it had begun, beside all other work. Who lives is the caller's
-//! to find out, by the [`Identity`] that each process joined with ([`SlotCache::members`]).
+//! Processes may be killed at any instruction. References are counted in the word by process, and it also names who
+//! claims, fills or moves the slot, so there is nothing to repair, only to take back: [`Client::reclaim`] gives back
+//! what a dead process held and names the fills that it had begun, beside all other work. Who lives is the caller's to
+//! find out, by the [`Identity`] that each process joined with ([`SlotCache::members`]).
 //!
 //! ```
 //! use umbra_core::cache::Found;
@@ -42,17 +42,17 @@
 //! no slot, reference or fill of the dead one is left. Where operations overlap, the order in which slots are taken and
 //! content leaves is any.
 //!
-//! ABA: a compare-and-swap may take a word for one that it read before although the place had 2^13 other data meanwhile.
-//! So an `alloc` looks at the data again when it has the reference, and a `forget` that slept that long empties a slot of
-//! other idle content.
+//! ABA: a compare-and-swap may take a word for one that it read before although the place had 2^13 other data
+//! meanwhile. So an `alloc` looks at the data again when it has the reference, and a `forget` that slept that long
+//! empties a slot of other idle content.
 //!
 //! Source of the split into a word that decides and an index that only leads there: this repository's
 //! [`shared_slots`](crate::shared_slots).
 //!
-//! *Cost*: a hit touches one line if its data is at home, and up to nine if not. Of ids spread at
-//! random nine in ten are at home as the cache fills; as content leaves for other it becomes seven in ten, half of the
-//! others are one line away, and up to one in fifty more than eight: their hits need the home line, as misses do. 44 bytes a
-//! slot. `reclaim` looks at each line three times; an `alloc` that finds all slots in use looked at each twice.
+//! *Cost*: a hit touches one line if its data is at home, and up to nine if not. Of ids spread at random nine in ten
+//! are at home as the cache fills; as content leaves for other it becomes seven in ten, half of the others are one line
+//! away, and up to one in fifty more than eight: their hits need the home line, as misses do. 44 bytes a slot.
+//! `reclaim` looks at each line three times; an `alloc` that finds all slots in use looked at each twice.
 
 mod batch;
 mod client;

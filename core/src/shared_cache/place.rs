@@ -1,4 +1,6 @@
-//! A place of the index: data, the word of its slot, and the number of the slot, in one line of the processor's cache.
+//! A place of the index: data, the word of its slot, and the number of the slot.
+//!
+//! All three lie in one line of the processor's cache.
 
 use crate::atomic::{AtomicU64, Ordering};
 

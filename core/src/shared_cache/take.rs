@@ -1,11 +1,11 @@
-//! Where a slot for new data comes from: an empty one, else one whose content leaves.
+//! Slots for new data: an empty one, else one whose content leaves.
 //!
-//! CLOCK, because it needs no list: a hand goes around over all slots, takes the mark of use from idle content that
-//! has one, and evicts idle content that has none. Source: Corbató, "A paging experiment with the Multics system", 1968.
+//! CLOCK, because it needs no list: a hand goes around over all slots, takes the mark of use from idle content that has
+//! one, and evicts idle content that has none. Source: Corbató, "A paging experiment with the Multics system", 1968.
 //!
 //! The slot then moves to the place where its new data is looked for first, if that is bare, else to a bare one nearer
-//! home. While it moves, the new place names the old one, and the old one has the slot until it has none: so whoever buries
-//! the claimant of both knows which of them has it.
+//! home. While it moves, the new place names the old one, and the old one has the slot until it has none: so whoever
+//! buries the claimant of both knows which of them has it.
 
 use super::error::Blocked;
 use super::layout::{Home, Parts};

@@ -1,4 +1,6 @@
-//! Boxes and stars on a regular grid, swept row by row: groups, and a future in closed form.
+//! Boxes and stars on a regular grid, swept row by row.
+//!
+//! Here are their groups, and a future in closed form.
 
 use super::future::{Future, Use};
 

@@ -1,4 +1,4 @@
-//! A group whose inputs are all there passes one that waits for slots, so many times.
+//! A group with all its inputs passes one that waits for slots, so many times.
 
 use super::future::Future;
 use super::group::Stage;

@@ -1,9 +1,10 @@
-//! Conversations: streams of bytes between one sender and one receiver, in memory that processes share.
+//! Conversations: byte streams in shared memory, from one sender to one receiver.
 //!
-//! An adapter has places for conversations. Whoever begins one takes a place, and writes into its ring; whoever receives
-//! meets the oldest one that waits, and from then on these two are alone. *One word* a place decides all: who sends, who
-//! receives, who keeps the place, and how far they are; each step is one compare-and-swap of it. So there is no queue of
-//! conversations that waits and no list of idle places in which one could be lost: both are ways to look at the words.
+//! An adapter has places for conversations. Whoever begins one takes a place, and writes into its ring; whoever
+//! receives meets the oldest one that waits, and from then on these two are alone. *One word* a place decides all: who
+//! sends, who receives, who keeps the place, and how far they are; each step is one compare-and-swap of it. So there is
+//! no queue of conversations that waits and no list of idle places in which one could be lost: both are ways to look at
+//! the words.
 //!
 //! Guaranteed, whichever processes are killed or stopped at whatever instruction:
 //! * a conversation has one sender and one receiver, and bytes come whole and in order;
@@ -38,17 +39,17 @@
 //! ```
 //!
 //! A message that is longer than a quarter of the ring is written in parts, of which each says that it goes on; so it
-//! may be of any length, and is read while it is written. Memory of a pool can be sent instead of bytes: what travels is
-//! a [`Reference`], and who clears away a conversation is told the references that nobody read.
+//! may be of any length, and is read while it is written. Memory of a pool can be sent instead of bytes: what travels
+//! is a [`Reference`], and who clears away a conversation is told the references that nobody read.
 //!
 //! Whoever writes or reads says which number he is known by in this memory, for instance that of a member of a crew.
 //! Every value read from the memory is checked where it is used: damage gives an error, or wrong bytes, never an access
 //! outside or an endless loop.
 //!
-//! Layout, in words: magic, mode, streams, bytes of a ring, messages, bytes of a block, destroyed, 9 for the layer above;
-//! event of waiting conversations, next number, 14 zero; event of free places, two hints, 13 zero; a word a place; a
-//! number a place; then each place: the sender's position, event of writing, 14 zero, the receiver's position, event of
-//! reading, 14 zero, ring.
+//! Layout, in words: magic, mode, streams, bytes of a ring, messages, bytes of a block, destroyed, 9 for the layer
+//! above; event of waiting conversations, next number, 14 zero; event of free places, two hints, 13 zero; a word a
+//! place; a number a place; then each place: the sender's position, event of writing, 14 zero, the receiver's position,
+//! event of reading, 14 zero, ring.
 //!
 //! *Cost*: a conversation is five read-modify-writes of its word, shared by the two ends, and looks at the words of the
 //! other places. A record written or read is one store, and a fence to tell.

@@ -1,7 +1,7 @@
-//! The bytes of one conversation: records in a ring, from its sender to its receiver.
+//! The bytes of one conversation: records in a ring, from sender to receiver.
 //!
-//! A record is its length, kind and argument (16 bytes), then its bytes, filled up to 16. The sender's position says what
-//! was written, the receiver's what was read; each is written by one side only, so no record is ever seen in part.
+//! A record is its length, kind and argument (16 bytes), then its bytes, filled up to 16. The sender's position says
+//! what was written, the receiver's what was read; each is written by one side only, so no record is ever seen in part.
 
 use super::error::{ReadError, WriteError};
 use super::layout::RECORD;

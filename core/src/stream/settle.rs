@@ -1,7 +1,7 @@
-//! How a conversation ends: by its sender, by its receiver, or by whoever buries one of them.
+//! How a conversation ends: by sender, receiver, or whoever buries one of them.
 //!
-//! Who is the last one named in a place has it to himself: he empties it, and frees it with one swap. Dying over that he
-//! is still named, and whoever buries him starts again.
+//! Who is the last one named in a place has it to himself: he empties it, and frees it with one swap. Dying over that
+//! he is still named, and whoever buries him starts again.
 
 use super::table::{ATTEMPTS, Conversation, Table};
 use super::word::{BEREFT, BRIEF, ENDED, FORSAKEN, LEFT, OFFERED, WAITS, Word};

@@ -1,8 +1,8 @@
-//! The word that decides about a place: who has which end of the conversation in it, and how far it is.
+//! The word of a place: who has which end of the conversation, and how far it is.
 //!
-//! Sender, receiver and keeper (10 bits each, the number of a member plus one), flags (8 bits) and a generation (26 bits)
-//! that moves on when the place is free again. Who slept through 2^26 conversations of one place may take the new one for
-//! the old.
+//! Sender, receiver and keeper (10 bits each, the number of a member plus one), flags (8 bits) and a generation (26
+//! bits) that moves on when the place is free again. Who slept through 2^26 conversations of one place may take the new
+//! one for the old.
 
 use crate::atomic::{AtomicU64, Ordering};
 

@@ -1,4 +1,4 @@
-//! Trees that are arithmetic: who is whose parent, and how a preorder list falls into subtrees.
+//! Arithmetic trees: who is whose parent, how a preorder list falls into subtrees.
 //!
 //! Members stand at the positions `0..len`, the root at 0. Besides by position a tree can be walked as a *preorder
 //! list*: then every subtree is a contiguous piece of it that begins with its own root, and the pieces of the children

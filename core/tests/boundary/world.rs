@@ -1,4 +1,6 @@
-//! Ranks with real exchanges over a network that delays, repeats, loses and damages as its seed says.
+//! Ranks with real exchanges over a network that fails as its seed says.
+//!
+//! The network delays, repeats, loses and damages messages.
 
 use std::collections::VecDeque;
 

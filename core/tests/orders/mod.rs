@@ -1,4 +1,4 @@
-//! Orders of eviction as anybody would write them down first: vectors that are searched.
+//! Orders of eviction as anybody would first write them: vectors that are searched.
 
 use std::collections::HashMap;
 

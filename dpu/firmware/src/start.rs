@@ -1,4 +1,4 @@
-//! What Rust can't say safely: the entry, faults, the window's memory, and the stack.
+//! What Rust can't say safely: entry, faults, the window's memory, the stack.
 
 use core::fmt::Write as _;
 use core::panic::PanicInfo;

@@ -1,4 +1,4 @@
-//! The endpoint cache of an agent: an arena in a segment that its ranks map read-only.
+//! An agent's endpoint cache: an arena in a segment that its ranks map read-only.
 
 use std::sync::Arc;
 

@@ -1,12 +1,13 @@
-//! Chained calls at an agent: members that live here, one for each rank, and a thread that does their part.
+//! Chained calls at an agent: a member for each rank, and a thread for all of them.
 //!
-//! The members have the [built-in functions](umbra::call::built_in), so a call over them wakes no rank: it is one message to
-//! this process and one back, however many they are. Nobody has to ask for them, so the thread begins with the first who
-//! does. What tools want to know of the process is told by a [function](umbra::call::tell) of the members, too, whose questions the
-//! thread that has the links answers. It sleeps while no message comes, and looks for the dead a hundred times a second.
+//! The members live here and have the [built-in functions](umbra::call::built_in), so a call over them wakes no rank:
+//! it is one message to this process and one back, however many they are. Nobody has to ask for them, so the thread
+//! begins with the first who does. What tools want to know of the process is told by a [function](umbra::call::tell) of
+//! the members, too, whose questions the thread that has the links answers. It sleeps while no message comes, and looks
+//! for the dead a hundred times a second.
 //!
-//! The places of all agents of a job are joined ([`border`]): what goes from one to another goes over the link between the
-//! two, by the thread that has the links, and an agent that hears from a place elsewhere makes its own.
+//! The places of all agents of a job are joined ([`border`]): what goes from one to another goes over the link between
+//! the two, by the thread that has the links, and an agent that hears from a place elsewhere makes its own.
 
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;

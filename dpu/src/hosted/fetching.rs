@@ -1,4 +1,4 @@
-//! Reading for ranks: bytes of other ranks, through the owner's first service process.
+//! Reads for ranks: other ranks' bytes, through the owner's first service process.
 
 use umbra::driver::{self, LinkId};
 use umbra_core::access::message::{FETCH, Fetch};

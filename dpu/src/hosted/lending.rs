@@ -1,4 +1,6 @@
-//! Memory of this process' own ranks that the card reads: for other service processes, for ranks, and by themselves.
+//! Memory of this process' own ranks that the card reads.
+//!
+//! It reads for ranks and for other service processes; those also read by themselves.
 
 use umbra::driver::{self, LinkId};
 use umbra::link::Party;

@@ -1,6 +1,7 @@
-//! Looking out for the messages of a boundary exchange, alone or beside the work of a service process.
+//! Looking out for the messages of a boundary exchange.
 //!
-//! The memory of the exchange is the standard input: whoever starts the agent has made it.
+//! An agent does it alone, or beside the work of a service process. The memory of the exchange is the standard input:
+//! whoever starts the agent has made it.
 
 use std::io;
 use std::os::fd::AsFd as _;

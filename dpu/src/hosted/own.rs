@@ -1,4 +1,6 @@
-//! Reading the memory of this process' own ranks: one copy from where it is to where it is wanted.
+//! Reading the memory of this process' own ranks.
+//!
+//! Bytes are copied once, from where they are to where they are wanted.
 
 use umbra::job::DataPath;
 use umbra_core::access::message::Reach;

@@ -1,4 +1,4 @@
-//! What an agent is told by its command line, its environment and the configuration file.
+//! What an agent is told by command line, environment and configuration file.
 
 use std::path::PathBuf;
 use std::time::Duration;

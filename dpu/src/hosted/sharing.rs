@@ -1,8 +1,9 @@
-//! Memory that two agents of one machine share: segments for answers, and lanes of frames beside the link.
+//! Memory that two agents of one machine share: segments and lanes.
 //!
-//! Whoever dialled makes the lane. Each side lends the other a segment into which the other's copies for it go, and
-//! the means to wake it; a side that has both sends its requests and answers about memory through the lane, one
-//! cache line each. All else stays on the link, and so does what finds the lane full.
+//! Segments are for answers, and lanes carry frames beside the link. Whoever dialled makes the lane. Each side lends
+//! the other a segment into which the other's copies for it go, and the means to wake it; a side that has both sends
+//! its requests and answers about memory through the lane, one cache line each. All else stays on the link, and so does
+//! what finds the lane full.
 
 use std::os::fd::OwnedFd;
 

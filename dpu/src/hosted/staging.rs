@@ -1,4 +1,6 @@
-//! Copies of other service processes' memory that this one keeps for its ranks, and leave to keep that it gives.
+//! Copies of other service processes' memory that this one keeps for its ranks.
+//!
+//! The leave that it gives others to keep copies is here, too.
 
 use umbra::driver::{self, LinkId};
 use umbra::link::Party;

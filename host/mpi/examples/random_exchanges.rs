@@ -1,4 +1,6 @@
-//! Random exchanges over each transport, under `mpirun`: what arrives is what was sent.
+//! Random exchanges over each transport, under `mpirun`.
+//!
+//! What arrives is what was sent.
 //!
 //! ```text
 //! mpirun -n RANKS random_exchanges COUNT

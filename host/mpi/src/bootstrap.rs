@@ -1,4 +1,4 @@
-//! A job from a communicator: who is where, an agent on each node, one secret, without a configuration file.
+//! A job from a communicator: who is where, an agent on each node, one secret.
 //!
 //! The processes of a node find each other by `MPI_Comm_split_type`; the first of them starts the node's agent. What a
 //! configuration file would say is told by messages: each node's address and ports, and the secret of the job, which is

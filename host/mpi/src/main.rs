@@ -1,4 +1,4 @@
-//! The program under `mpirun`: the advection problem over MPI, and a group that is joined by MPI.
+//! The program under `mpirun`: advection over MPI, and a group joined by MPI.
 #![forbid(unsafe_code)]
 
 mod advect;

@@ -1,16 +1,17 @@
-//! Boundary exchange over MPI without receives: messages are put into a window of the receiver.
+//! Boundary exchange over MPI without receives: messages are put into a window.
 //!
-//! As within a machine, a message becomes visible by one word, which the receiver looks at. It is put when the message has
-//! arrived; so a receiver that sees any part of it sees all of the message. What does not fit into the slot that the
-//! receiver has chosen stays in a window of the sender, from where the receiver gets it.
+//! The window is that of the receiver. As within a machine, a message becomes visible by one word, which the receiver
+//! looks at. It is put when the message has arrived; so a receiver that sees any part of it sees all of the message.
+//! What does not fit into the slot that the receiver has chosen stays in a window of the sender, from where the
+//! receiver gets it.
 //!
 //! ```text
 //! stamps    a line for each rank: a word a slot, epoch and exchange of the message in it
 //! areas     for each rank: its slots, then as many for what this rank has for it and did not fit there
 //! ```
 //!
-//! *Cost*: two puts and two flushes a message, a load a look; a copy more than within a machine. Publishing waits until the
-//! network has delivered, and so does fetching: some libraries need the other rank to call MPI for that.
+//! *Cost*: two puts and two flushes a message, a load a look; a copy more than within a machine. Publishing waits until
+//! the network has delivered, and so does fetching: some libraries need the other rank to call MPI for that.
 
 use umbra::boundary::{Transport, TransportError};
 use umbra_core::atomic::{AtomicU64, Ordering};

@@ -1,7 +1,8 @@
-//! Boundary exchange over MPI with one message a peer: the receiver's slot is posted before the sender sends.
+//! Boundary exchange over MPI with one message a peer, into a posted slot.
 //!
-//! What the receiver chose as the size of a slot is what it keeps memory for, and what it has posted. What does not fit
-//! follows in a second message, for which the receiver takes exactly the memory that it needs, when it knows the size.
+//! The receiver's slot is posted before the sender sends. What the receiver chose as the size of a slot is what it
+//! keeps memory for, and what it has posted. What does not fit follows in a second message, for which the receiver
+//! takes exactly the memory that it needs, when it knows the size.
 //!
 //! ```text
 //! tag 2n      message into slot n: head, bitmap, payloads

@@ -1,8 +1,9 @@
-//! Boundary exchange over MPI as mesh codes do it: a message for each strip, empty where there is nothing.
+//! Boundary exchange over MPI as mesh codes do it: a message for each strip.
 //!
-//! Kept to compare with, and because programs with the same messages exist. *Early*: a receive as large as the strip is
-//! posted for each channel before the sender sends. *Probe*: a receive of the right size is posted when the message was
-//! seen, so memory is taken for strips that hold something only. One message more for each peer carries the head.
+//! The message is empty where there is nothing. The transport is kept to compare with, and because programs with the
+//! same messages exist. *Early*: a receive as large as the strip is posted for each channel before the sender sends.
+//! *Probe*: a receive of the right size is posted when the message was seen, so memory is taken for strips that hold
+//! something only. One message more for each peer carries the head.
 //!
 //! ```text
 //! tag slot                    the head

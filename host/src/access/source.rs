@@ -1,4 +1,4 @@
-//! What a service process keeps of its ranks' memory, and the copies that it makes from there.
+//! What a service process keeps of its ranks' memory, and copies from there.
 //!
 //! The [`Serve`](umbra_core::access::serve::Serve) machine decides what may be copied; [`Sources`] is its
 //! driver's half: it maps what an export names, keeps it under the place that the machine chose, and

@@ -1,5 +1,6 @@
-//! The figures of an agent that a display shows again and again: a few numbers in a fixed order, so that those of many
-//! agents fit into the answer to one call.
+//! The figures of an agent that a display shows again and again.
+//!
+//! They are a few numbers in a fixed order, so that those of many agents fit into the answer to one call.
 
 use umbra_core::codec::{Reader, Short};
 

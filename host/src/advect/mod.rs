@@ -1,12 +1,13 @@
-//! Sparse advection: blobs that move through a mesh, with a proof that every bit arrived.
+//! Sparse advection: blobs in a mesh, with a proof that every bit arrived.
 //!
-//! Fields are blobs in an empty box. Blocks that a blob enters get the field, blocks that it has left give it back, and
-//! only what is there is computed and exchanged. Two problems:
+//! Fields are blobs that move through an empty box. Blocks that a blob enters get the field, blocks that it has left
+//! give it back, and only what is there is computed and exchanged. Two problems:
 //!
-//! - [`Problem::Shift`]: blobs move by exactly one cell a sweep. What must come out is known in closed form, bit for bit.
-//! - [`Problem::Smooth`]: an ordinary upwind scheme of second order in time. What must come out is what one rank gets that
-//!   keeps every field on every block; the [`hash`](Outcome::hash) of all bits says whether it did. Some of the blocks may be
-//!   [refined](Options::refine).
+//! - [`Problem::Shift`]: blobs move by exactly one cell a sweep. What must come out is known in closed form, bit for
+//!   bit.
+//! - [`Problem::Smooth`]: an ordinary upwind scheme of second order in time. What must come out is what one rank gets
+//!   that keeps every field on every block; the [`hash`](Outcome::hash) of all bits says whether it did. Some of the
+//!   blocks may be [refined](Options::refine).
 //!
 //! ```
 //! use umbra::advect::{Options, Problem, run};

@@ -1,7 +1,8 @@
-//! Problem B: unsplit donor cell, strong-stability-preserving Runge-Kutta of second order, Courant number 0.4.
+//! Problem B: unsplit donor cell with Runge-Kutta, at a Courant number of 0.4.
 //!
-//! What is smaller than [`FLOOR`] is set to zero after each stage, in every mode. So nothing and zeros are the same, and a
-//! sparse run has the same bits as a dense one. No fused operations, and one order of all sums.
+//! The Runge-Kutta scheme is strong-stability-preserving and of second order. What is smaller than [`FLOOR`] is set to
+//! zero after each stage, in every mode. So nothing and zeros are the same, and a sparse run has the same bits as a
+//! dense one. No fused operations, and one order of all sums.
 //!
 //! Where levels meet, each side computes with the ghosts that it has; fluxes are not matched, so mass is conserved only
 //! within a level.

@@ -1,4 +1,4 @@
-//! From a mesh to plans: which channels a rank has, and whether its peers have the same.
+//! From a mesh to plans: a rank's channels, and whether its peers have the same.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Building the exchange of a mesh together, and building it anew when the mesh has changed.
+//! Building the exchange of a mesh together, and anew when the mesh has changed.
 
 use std::time::{Duration, Instant};
 

@@ -1,8 +1,8 @@
-//! The transport within a host: all ranks' slots in one segment that all of them map.
+//! The transport within a host: all ranks' slots in one segment that all map.
 //!
-//! Ranks are threads or processes. A message is packed into the slot of its receiver and becomes visible by one store; the
-//! receiver sees it by one load. What does not fit the receiver's choice lies in an area of the sender beside it, which the
-//! receiver has mapped as well, so fetching it costs nothing. Pages that were never written take no memory.
+//! Ranks are threads or processes. A message is packed into the slot of its receiver and becomes visible by one store;
+//! the receiver sees it by one load. What does not fit the receiver's choice lies in an area of the sender beside it,
+//! which the receiver has mapped as well, so fetching it costs nothing. Pages that were never written take no memory.
 //!
 //! ```text
 //! votes     two lines a rank

@@ -1,7 +1,7 @@
-//! What the exchange must know of a mesh: shape of its blocks, who owns them, who is whose neighbour.
+//! What the exchange must know of a mesh: shape, owners and neighbours of blocks.
 //!
-//! A mesh code implements [`Mesh`] for its own mesh; [`Grid`] is one of equal blocks in a box, and [`Tree`](super::Tree) one in
-//! which some of them are refined.
+//! A mesh code implements [`Mesh`] for its own mesh; [`Grid`] is one of equal blocks in a box, and
+//! [`Tree`](super::Tree) one in which some of them are refined.
 
 use umbra_core::boundary::{Element, Octant, Shape};
 

@@ -1,9 +1,9 @@
-//! Ghost cells of sparse fields, exchanged between the blocks of a mesh on several ranks.
+//! Ghost cells of sparse fields, exchanged between blocks on several ranks.
 //!
 //! A mesh code says where its blocks are ([`Mesh`]) and where the arrays of its fields lie ([`Fields`]), and exchanges
-//! them: one message for each pair of ranks, in which a strip that holds nothing costs a bit. A field becomes present on a
-//! block when something of it arrives there. The same bits come out whatever the number of ranks, in whatever order they
-//! run, and also if the halves within a rank and between ranks are done one after the other.
+//! them: one message for each pair of ranks, in which a strip that holds nothing costs a bit. A field becomes present
+//! on a block when something of it arrives there. The same bits come out whatever the number of ranks, in whatever
+//! order they run, and also if the halves within a rank and between ranks are done one after the other.
 //!
 //! ```
 //! use std::sync::Arc;

@@ -1,4 +1,6 @@
-//! Where strips within a level lie in the arrays of blocks. All blocks have one shape, so there is one answer for each element.
+//! Where strips within a level lie in the arrays of blocks.
+//!
+//! All blocks have one shape, so there is one answer for each element.
 
 use std::ops::Range;
 

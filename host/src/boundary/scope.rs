@@ -1,4 +1,6 @@
-//! The two halves of an exchange, within a rank and between ranks, which may be done one after the other.
+//! The two halves of an exchange: within a rank, and between ranks.
+//!
+//! They may be done one after the other.
 
 /// Which channels a task is about.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -1,7 +1,7 @@
-//! What carries the messages of an exchange: slots of the receiver, overflow of the sender, votes.
+//! What carries an exchange: slots of the receiver, overflow of the sender, votes.
 //!
-//! Values are packed into the receiver's slot one row after the other, and used from there. A transport without memory that
-//! both sides reach keeps what is packed until it was carried. No call waits.
+//! Values are packed into the receiver's slot one row after the other, and used from there. A transport without memory
+//! that both sides reach keeps what is packed until it was carried. No call waits.
 
 use std::time::Duration;
 

@@ -1,7 +1,8 @@
-//! Slot caches for threads: `alloc` waits for its turn, for so long. And memories, for data of any length.
+//! Slot caches for threads, and memories for data of any length.
 //!
-//! The tables, the line of those who wait and the rules are [`umbra_core::cache::waiting`]; here are a lock and threads
-//! that sleep. Each waiter is woken by its own news, once; nobody is woken in vain.
+//! `alloc` waits for its turn, for as long as it is told. The tables, the line of those who wait and the rules are
+//! [`umbra_core::cache::waiting`]; here are a lock and threads that sleep. Each waiter is woken by its own news, once;
+//! nobody is woken in vain.
 //!
 //! ```
 //! use std::time::Duration;

@@ -1,6 +1,7 @@
-//! Places for data of any length, for threads: `alloc` and `alloc_group` wait for room, for so long.
+//! Places for data of any length, for threads.
 //!
-//! The table, the line of those who wait and the rules are [`umbra_core::room`] and [`umbra_core::cached_memory`].
+//! `alloc` and `alloc_group` wait for room, for as long as they are told. The table, the line of those who wait and the
+//! rules are [`umbra_core::room`] and [`umbra_core::cached_memory`].
 //!
 //! ```
 //! use std::time::Duration;

@@ -1,19 +1,23 @@
-//! Functions that every member can have: what an agent does for the ranks that live with it, without waking any.
+//! Functions that every member can have, by which an agent works for its ranks.
 //!
-//! A member that [has them](Member::serve_built_ins) keeps a [`Board`]: a value of some bytes and a counter for each of the
-//! members that live with it. Calls write and read them there, so whoever else computes or sleeps is left alone.
+//! None of the ranks that live with it is woken for that. A member that [has them](Member::serve_built_ins) keeps a
+//! [`Board`]: a value of some bytes and a counter for each of the members that live with it. Calls write and read them
+//! there, so whoever else computes or sleeps is left alone.
 //!
 //! | function | request | reply |
 //! |---|---|---|
 //! | [`BARRIER`] | nothing | nothing but the confirmation that everybody has run it |
 //! | [`BROADCAST`] | data | nothing; the data is everybody's value from now on |
 //! | [`GATHER`] | nothing | data: for each member its number and the length of its value, then the value |
-//! | [`REDUCE`] | header: [`Operator`](super::Operator), [`Number`](super::Number) | data: all values that there are, combined number by number |
+//! | [`REDUCE`] | header: [`Operator`], [`Number`] | data: all values that there are, combined number by number |
 //! | [`COUNT`] | header: what to add to every counter | data: the sum of all counters, which wraps |
 //!
 //! All numbers are little-endian. A value is set for one member by a broadcast to that one alone.
 //!
 //! *Cost*: after the start nothing is allocated; each run takes a lock that nobody else holds for long.
+//!
+//! [`Operator`]: super::Operator
+//! [`Number`]: super::Number
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 

@@ -1,9 +1,10 @@
-//! What crosses a border, over any [`Transport`]: queue pairs of RDMA, shared memory, a simulated one.
+//! What crosses a border, over any [`Transport`].
 //!
-//! What a border gives out is longer than the one cell that a transport sends. So each end lends the other a *landing*:
-//! memory of [`SLOTS`] slots, each of which holds the longest body. A body is written into the next slot, and when it is there
-//! a cell says so; another cell says how many of them have been taken. Over a network card that is one write and one send, and
-//! nobody on the other side but the ferry there has to do anything for it.
+//! A transport is queue pairs of RDMA, shared memory, or a simulated one. What a border gives out is longer than the
+//! one cell that a transport sends. So each end lends the other a *landing*: memory of [`SLOTS`] slots, each of which
+//! holds the longest body. A body is written into the next slot, and when it is there a cell says so; another cell says
+//! how many of them have been taken. Over a network card that is one write and one send, and nobody on the other side
+//! but the ferry there has to do anything for it.
 //!
 //! ```text
 //! Border::poll ─► our copy ── write ──► landing there ─► Border::on_frame
@@ -11,8 +12,8 @@
 //!                          ◄── cell: taken up to n ──
 //! ```
 //!
-//! Invariants: body `n` is written only when body `n - SLOTS` is known to be taken; bodies are announced in their order,
-//! each after its bytes are there.
+//! Invariants: body `n` is written only when body `n - SLOTS` is known to be taken; bodies are announced in their
+//! order, each after its bytes are there.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

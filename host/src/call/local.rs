@@ -1,8 +1,9 @@
-//! What a function has at its member beside its work: calls of its own, and data that lies with others.
+//! What a function has at its member: calls of its own, data that lies with others.
 //!
-//! A function that runs as part of a call [begins](Local::begin) further ones and says [`Verdict::Pending`]; it is run again
-//! when one of them has ended, and finds the [answers](Local::answer) by the numbers in which it began them. Meanwhile its
-//! member serves others. It need not remember anything: what it has begun is kept with the call that it runs for.
+//! A function that runs as part of a call [begins](Local::begin) further ones and says [`Verdict::Pending`]; it is run
+//! again when one of them has ended, and finds the [answers](Local::answer) by the numbers in which it began them.
+//! Meanwhile its member serves others. It need not remember anything: what it has begun is kept with the call that it
+//! runs for.
 //!
 //! ```
 //! use std::time::Duration;
@@ -33,11 +34,11 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Nothing waits in a circle. A call within another one is one level deeper, as if the tree went on, so that it waits only for
-//! places of the next class; it does not count among the calls that a member may have open
-//! ([`Config::open_max`](umbra_core::chain::Config::open_max)), which those that wait for it may have used up. While its own
-//! member has no place for it, it waits in a queue here. Its time ends with that of the call that it belongs to, and with
-//! that it is given up: no answer is waited for that nobody takes.
+//! Nothing waits in a circle. A call within another one is one level deeper, as if the tree went on, so that it waits
+//! only for places of the next class; it does not count among the calls that a member may have open
+//! ([`Config::open_max`](umbra_core::chain::Config::open_max)), which those that wait for it may have used up. While
+//! its own member has no place for it, it waits in a queue here. Its time ends with that of the call that it belongs
+//! to, and with that it is given up: no answer is waited for that nobody takes.
 
 use std::collections::HashSet;
 

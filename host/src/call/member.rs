@@ -1,4 +1,4 @@
-//! A member: the machine of chained calls, its functions, and the loop that serves both.
+//! A member: the machine of chained calls, its functions, and the loop for both.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -1,9 +1,9 @@
-//! Large data that lies with its maker: copied once, and read there by however many members.
+//! Large data that lies with its maker: copied once, read there by many members.
 //!
-//! Every member has memory of its own in the station ([`Shape::offer_bytes`](super::Shape::offer_bytes)). [`Member::offer`]
-//! copies data into it, a call carries the [span](Offer::data), and functions read where it lies ([`Local::read`],
-//! [`Local::look`]): the tree moves 24 bytes, whatever it looks like. Its maker takes it back when nobody needs it any
-//! more, usually after the call.
+//! Every member has memory of its own in the station ([`Shape::offer_bytes`](super::Shape::offer_bytes)).
+//! [`Member::offer`] copies data into it, a call carries the [span](Offer::data), and functions read where it lies
+//! ([`Local::read`], [`Local::look`]): the tree moves 24 bytes, whatever it looks like. Its maker takes it back when
+//! nobody needs it any more, usually after the call.
 //!
 //! ```
 //! use umbra::call::{Member, Shape, Station};
@@ -23,8 +23,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! A reader may be at it still when the data is taken back, as after a call that failed elsewhere: it is told so after it has
-//! read, and nothing that it read counts. Nobody counts readers, so one that dies holds nothing.
+//! A reader may be at it still when the data is taken back, as after a call that failed elsewhere: it is told so after
+//! it has read, and nothing that it read counts. Nobody counts readers, so one that dies holds nothing.
 //!
 //! ```text
 //! table    32 offers of 128 bytes: serial, where it begins, its length; an odd serial: it is there

@@ -1,7 +1,7 @@
-//! What members here send to members on other hosts, on its way to the thread that has the links.
+//! What members here send to other hosts, on its way to the thread with the links.
 //!
-//! The member that serves the first seat of a place puts messages in, in the order in which it took them, and between them the
-//! news of who sits here: so whoever takes them out tells of a death after everything that the dead one sent.
+//! The member that serves the first seat of a place puts messages in, in the order in which it took them, and between
+//! them the news of who sits here: so whoever takes them out tells of a death after everything that the dead one sent.
 //!
 //! Bounded: a message for which there is no room is left with its sender, and is tried again.
 //!

@@ -1,4 +1,6 @@
-//! How large a meeting place is, where in its segment what lies, and which members are in which of several joined places.
+//! How large a meeting place is, and where in its segment what lies.
+//!
+//! Where several places are joined, the shape says which members are in which.
 
 use umbra_core::chain::Node;
 use umbra_core::channel::{self, ShapeError};

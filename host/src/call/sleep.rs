@@ -1,5 +1,6 @@
-//! How a member waits while there is nothing to do: it looks, gives way, and then sleeps until a message comes or something
-//! is due.
+//! How a member waits while there is nothing to do.
+//!
+//! It looks, gives way, and then sleeps until a message comes or something is due.
 
 use std::cell::Cell;
 

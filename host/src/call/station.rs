@@ -1,15 +1,17 @@
-//! The memory in which members of chained calls meet: a seat and an inbox each, in one segment.
+//! Where members of chained calls meet: a seat and an inbox each, in one segment.
 //!
 //! ```text
-//! header   magic, members, messages of an inbox, bytes of a message, bytes to offer data in, number of the first member,
-//!          members on all hosts, first life of every seat, how often seats were taken and left, 7 zero
-//! seats    for each member on all hosts 16 words: pid, start and life of whoever sits there, and whose inbox is its own
+//! header   magic, members, messages of an inbox, bytes of a message, bytes to offer data in, number of the first
+//!          member, members on all hosts, first life of every seat, how often seats were taken and left, 7 zero
+//! seats    for each member on all hosts 16 words: pid, start and life of whoever sits there, and whose inbox is its
+//!          own
 //! inboxes  for each member here a channel; only its owner receives
 //! offers   if there are bytes to offer data in: for each member here a table and these bytes; only that one writes
 //! ```
 //!
-//! A meeting place can be one of several that are joined ([`border`](super::border)): then members on other hosts have a seat
-//! here, too, which whoever joins the places takes for them, and what is sent to them goes to the inbox of the first member.
+//! A meeting place can be one of several that are joined ([`border`](super::border)): then members on other hosts have
+//! a seat here, too, which whoever joins the places takes for them, and what is sent to them goes to the inbox of the
+//! first member.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;

@@ -1,9 +1,9 @@
-//! Data of any length through calls: one for each segment, several of them under way at once.
+//! Data of any length through calls: one for each segment, several under way.
 //!
 //! A segment is [offered](super::offer) while its call goes on, so memory for a window of them is all that is needed,
-//! however long the data is, and however many members read it. Functions and callbacks work on a segment as soon as it is
-//! there: while the answers for one are combined element by element, the next ones are being computed further down. No function
-//! sees a part of a segment; if a call fails, those after it are given up.
+//! however long the data is, and however many members read it. Functions and callbacks work on a segment as soon as it
+//! is there: while the answers for one are combined element by element, the next ones are being computed further down.
+//! No function sees a part of a segment; if a call fails, those after it are given up.
 //!
 //! ```
 //! use std::time::Duration;

@@ -1,11 +1,12 @@
-//! What processes in which members live tell of themselves: one call down a tree gathers it from all of them.
+//! What processes in which members live tell of themselves, gathered by one call.
 //!
-//! A call of [`TELL`] names a subject by its number, and everybody answers with some bytes. The function of a member does not
-//! know them: whoever has the rest of the process does, in another thread. So questions lie on a [`Desk`] until that thread
-//! answers them, and the function is pending meanwhile, which keeps nobody from being served. If the thread hangs, the call
-//! fails at its deadline by the name of that member.
+//! A call of [`TELL`] goes down a tree and names a subject by its number, and everybody answers with some bytes. The
+//! function of a member does not know them: whoever has the rest of the process does, in another thread. So questions
+//! lie on a [`Desk`] until that thread answers them, and the function is pending meanwhile, which keeps nobody from
+//! being served. If the thread hangs, the call fails at its deadline by the name of that member.
 //!
-//! Everybody may answer with as many bytes as its share of the reply; a longer text is cut at the end of a line, and says so.
+//! Everybody may answer with as many bytes as its share of the reply; a longer text is cut at the end of a line, and
+//! says so.
 
 use std::collections::VecDeque;
 use std::fmt;

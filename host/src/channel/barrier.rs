@@ -1,9 +1,10 @@
-//! A barrier for as many parties as the channel has capacity for, in one call or in two steps.
+//! A barrier on a channel, in one call or in two steps.
 //!
-//! The word is that of [`umbra_core::barrier`]. Each party notes its round in its own record, so that one who dies while it is
-//! counted breaks the round instead of holding the others for ever. In two steps a party is counted in, which returns at once,
-//! and receives from the channel what the last one, or whoever broke the round, hands out: one message of eight bytes, the
-//! number in little-endian order. So the channel carries nothing else meanwhile, and a round begins when it is empty.
+//! It is for as many parties as the channel has capacity for. The word is that of [`umbra_core::barrier`]. Each party
+//! notes its round in its own record, so that one who dies while it is counted breaks the round instead of holding the
+//! others for ever. In two steps a party is counted in, which returns at once, and receives from the channel what the
+//! last one, or whoever broke the round, hands out: one message of eight bytes, the number in little-endian order. So
+//! the channel carries nothing else meanwhile, and a round begins when it is empty.
 //!
 //! ```
 //! use umbra::channel::{Attributes, Channel, Error, Timeout, WaitMode};

@@ -1,7 +1,7 @@
-//! The front of memory that several processes use: what it is, some words of state, and who uses it.
+//! The front of memory that processes share: what it is, its state, who uses it.
 //!
-//! Layout, in words: magic, layout version, members, uid, 12 for the structure; 15 of its state, and when somebody looked
-//! after the dead last; the crew; the structure.
+//! Layout, in words: magic, layout version, members, uid, 12 for the structure; 15 of its state, and when somebody
+//! looked after the dead last; the crew; the structure.
 
 use std::convert::Infallible;
 

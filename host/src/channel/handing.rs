@@ -1,4 +1,4 @@
-//! Memory of pools from hand to hand: what a sender gives away or lends, and where messages land.
+//! Memory of pools from hand to hand: given or lent, and where messages land.
 
 use umbra_core::cell::Bytes;
 use umbra_core::channel::{Header, Position, ReceiveError};

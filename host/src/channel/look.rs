@@ -1,4 +1,4 @@
-//! Looking at channels from outside, without being one of those who use them: for tools.
+//! Looking at channels from outside, without being a user of them: for tools.
 
 use std::sync::Arc;
 

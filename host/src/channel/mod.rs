@@ -1,9 +1,9 @@
-//! Channels: bounded queues of messages between processes of a host, in order, each received once.
+//! Channels: bounded, ordered queues of messages between processes of a host.
 //!
-//! Somebody creates a channel; whoever gets its descriptor, or [one in bytes](crate::reference), attaches. Any number
-//! of processes and threads send and receive. Nobody's death or stop blocks the others: what a dead process held is taken
-//! back by whoever waits longest, or by [`Channel::reap`]. Small messages are copied into the channel and out of it, or
-//! written and read in place.
+//! Each message is received once. Somebody creates a channel; whoever gets its descriptor, or [one in
+//! bytes](crate::reference), attaches. Any number of processes and threads send and receive. Nobody's death or stop
+//! blocks the others: what a dead process held is taken back by whoever waits longest, or by [`Channel::reap`]. Small
+//! messages are copied into the channel and out of it, or written and read in place.
 //!
 //! ```
 //! use std::time::Duration;
@@ -23,8 +23,8 @@
 //! # Ok::<(), Error>(())
 //! ```
 //!
-//! Order: messages of one sender are received in the order in which they were sent, by each receiver. A receiver that is
-//! killed takes the message that it had just received with it.
+//! Order: messages of one sender are received in the order in which they were sent, by each receiver. A receiver that
+//! is killed takes the message that it had just received with it.
 //!
 //! A child that was forked off may use the channels of its parent, in its own name; send and receive handles it opens
 //! anew.

@@ -1,4 +1,4 @@
-//! Waiting for a state of a channel, and asking for one, by the numbers of the C interface.
+//! Waiting and asking for a state of a channel, by the numbers of the C interface.
 
 use umbra_core::channel::Queue;
 

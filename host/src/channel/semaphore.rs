@@ -1,4 +1,4 @@
-//! A channel that is a semaphore: a count of 64 bits that processes raise, lower and wait for.
+//! A channel that is a semaphore: a 64-bit count to raise, lower and wait for.
 
 use umbra_core::atomic::Ordering;
 

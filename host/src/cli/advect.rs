@@ -1,4 +1,6 @@
-//! `umbra advect`: blobs that move through a mesh on several ranks, and the proof that every bit arrived.
+//! `umbra advect`: blobs that move through a mesh on several ranks.
+//!
+//! It proves that every bit arrived.
 
 mod children;
 mod verbs;

@@ -1,4 +1,4 @@
-//! `umbra call`: runs a function over the members of a running job, and shows the tree as it ran.
+//! `umbra call`: runs a function over a job's members, shows the tree as it ran.
 
 mod plot;
 mod spec;

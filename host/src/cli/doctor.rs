@@ -1,4 +1,4 @@
-//! `umbra doctor`: which processes of a running job are missing, and who waits for them.
+//! `umbra doctor`: which processes of a job are missing, and who waits for them.
 
 use std::process::ExitCode;
 

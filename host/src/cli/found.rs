@@ -1,4 +1,6 @@
-//! What has no name of its own, and how it is named on the command line: by a process that has it, or by a reference.
+//! What has no name of its own, and how it is named on the command line.
+//!
+//! It is named by a process that has it, or by a reference.
 
 use serde::Serialize;
 use umbra::reference::{Found, from_text};

@@ -1,4 +1,4 @@
-//! `umbra pipe`: bytes from one shell to another, through a stream in shared memory.
+//! `umbra pipe`: bytes from shell to shell, through a stream in shared memory.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, IsTerminal as _, Read, Write};

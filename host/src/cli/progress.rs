@@ -1,4 +1,4 @@
-//! What a running job shows while it runs: bars on a terminal, lines elsewhere, on stderr in both cases.
+//! What a running job shows on stderr: bars on a terminal, lines elsewhere.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

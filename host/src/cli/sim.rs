@@ -1,4 +1,4 @@
-//! `umbra sim`: whole jobs in one process, on virtual time, with whatever goes wrong.
+//! `umbra sim`: jobs in one process, on virtual time, with whatever goes wrong.
 
 mod timeline;
 

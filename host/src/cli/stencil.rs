@@ -1,4 +1,4 @@
-//! `umbra stencil`: a stencil over a field that is larger than the memory that it is given.
+//! `umbra stencil`: a stencil over a field larger than the memory it is given.
 
 mod memory;
 mod outcome;

@@ -1,4 +1,6 @@
-//! `umbra top`: pools, channels, streams and who uses them, and the agents of the job, as they change.
+//! `umbra top`: what processes share, and the agents of the job, as they change.
+//!
+//! Processes share pools, channels and streams; who uses them is shown, too.
 
 mod agents;
 mod live;

@@ -1,4 +1,4 @@
-//! One look at all sockets: what is ready moves, what is due is tried again or given up.
+//! A look at all sockets: what is ready moves, what is due is retried or given up.
 
 use std::os::fd::{AsFd as _, BorrowedFd};
 

@@ -1,7 +1,7 @@
-//! What a gateway does for a line that is one end of a conversation, or only asks about streams.
+//! What a gateway does for a line that converses, or only asks about streams.
 //!
-//! The gateway has the client's end. If the client goes without an end, the one at the other end is told what he is told of
-//! a sender that died; a receiver that goes has closed.
+//! The gateway has the client's end. If the client goes without an end, the one at the other end is told what he is
+//! told of a sender that died; a receiver that goes has closed.
 
 use umbra_core::gateway::{Answer, End, MESSAGE_MAX, Matter, Patience, Request};
 use umbra_core::wire::{Frame, Token};

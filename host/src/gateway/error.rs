@@ -1,4 +1,4 @@
-//! What is not done with a channel, stream or pool of another host, and how a gateway says so.
+//! Errors of channels, streams and pools of other hosts, as gateways tell them.
 
 use umbra_core::gateway::{Answer, ParseError};
 

@@ -1,7 +1,7 @@
-//! What a gateway does for a line about a pool: it allocates, copies and frees for its client.
+//! What a gateway does for a line about a pool: it allocates, copies and frees.
 //!
-//! To the pool the blocks of a client are the gateway's. Those that the client did not free or leave to the pool, and that
-//! nobody else made his own, are freed when his line ends, so a client that dies leaves nothing behind.
+//! To the pool the blocks of a client are the gateway's. Those that the client did not free or leave to the pool, and
+//! that nobody else made his own, are freed when his line ends, so a client that dies leaves nothing behind.
 
 use std::collections::BTreeSet;
 

@@ -1,9 +1,10 @@
-//! Channels, streams and pools of other hosts: the same calls, through the gateway of the host that they are on.
+//! Channels, streams and pools of other hosts, through the gateways there.
 //!
-//! On each host whose channels others use, a process runs a [`Server`]. A client [registers](Gateways::register) where the
-//! gateway of a host listens, and attaches to a channel of it by its [reference](crate::channel::Channel::reference), or to
-//! [streams](RemoteStreams) or a [pool](RemotePool) by theirs. What he asks for is done there, by the gateway, with the errors and the deadlines of a
-//! channel at hand; lines are control [links](crate::link), over which only holders of the job's secret talk.
+//! The calls are the same as for those of this host. On each host whose channels others use, a process runs a
+//! [`Server`]. A client [registers](Gateways::register) where the gateway of a host listens, and attaches to a channel
+//! of it by its [reference](crate::channel::Channel::reference), or to [streams](RemoteStreams) or a [pool](RemotePool)
+//! by theirs. What he asks for is done there, by the gateway, with the errors and the deadlines of a channel at hand;
+//! lines are control [links](crate::link), over which only holders of the job's secret talk.
 //!
 //! ```
 //! use std::net::TcpListener;
@@ -30,10 +31,11 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Each handle has a line of its own, so messages of one send handle arrive in their order, and a handle that waits holds
-//! up no other one; what a channel, streams or a pool are asked by many threads has a line for each call of the moment. A line that breaks, because the gateway died or the network did, is an error at once; the next call
-//! makes a new one. Whether the call that broke was carried out is not known then: it is not repeated, and the next call of
-//! the handle first has the gateway end it, so that it is not carried out later either. A conversation has a line too, and
+//! Each handle has a line of its own, so messages of one send handle arrive in their order, and a handle that waits
+//! holds up no other one; what a channel, streams or a pool are asked by many threads has a line for each call of the
+//! moment. A line that breaks, because the gateway died or the network did, is an error at once; the next call makes a
+//! new one. Whether the call that broke was carried out is not known then: it is not repeated, and the next call of the
+//! handle first has the gateway end it, so that it is not carried out later either. A conversation has a line too, and
 //! ends with it.
 //!
 //! *Cost*: two frames and, at the gateway, a wake-up of the line's thread; one thread a line.

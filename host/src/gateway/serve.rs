@@ -1,5 +1,6 @@
-//! What a gateway does for one line: the requests of one handle, one after the other; those of a conversation and about a
-//! pool are next door ([`converse`](super::converse), [`lend`](super::lend)).
+//! What a gateway does for one line: the requests of one handle, one by one.
+//!
+//! Those of a conversation and about a pool are next door ([`converse`](super::converse), [`lend`](super::lend)).
 //!
 //! While a request waits, the line is looked at now and then: if its client is gone, so is the request.
 

@@ -1,4 +1,4 @@
-//! A process of the job: started with a link to its launcher, killed and reaped at the latest on drop.
+//! A process of the job: started, and killed and reaped at the latest on drop.
 //!
 //! The child's standard input is one end of a socket pair: the link to the launcher. It needs no address,
 //! nobody else can connect to it, and it ends when the launcher dies. A process that waits elsewhere, or is stopped,

@@ -1,7 +1,7 @@
-//! The groups of a job: the world, and the rows and columns of the grid hosts x ranks per host.
+//! The groups of a job: the world, and the rows and columns of a grid.
 //!
-//! Rows are the ranks of one host, columns the ranks with one local number. All rows share a context id, and so
-//! do all columns, as MPI gives them: they are told apart by their leads.
+//! The grid is hosts x ranks per host. Rows are the ranks of one host, columns the ranks with one local number. All
+//! rows share a context id, and so do all columns, as MPI gives them: they are told apart by their leads.
 
 use umbra_core::peer::WorldRank;
 

@@ -1,4 +1,4 @@
-//! The rank of a job: holds a part of the file, and does nothing while others read it.
+//! The rank of a job: holds a part of the file, and is idle while others read it.
 
 mod holding;
 

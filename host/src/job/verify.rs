@@ -1,4 +1,4 @@
-//! What the bytes should be: digests of the file, slice by slice, and of the random reads.
+//! What the bytes should be: digests of the file's slices and of the random reads.
 
 use std::fs::File;
 use std::io::{self, Read};

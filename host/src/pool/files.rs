@@ -1,4 +1,6 @@
-//! The files of pools, in `/dev/shm` or another folder: their names, and which of them nobody needs any more.
+//! The files of pools: their names, and which of them nobody needs any more.
+//!
+//! They lie in `/dev/shm` or in another folder.
 
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};

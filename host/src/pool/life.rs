@@ -1,4 +1,4 @@
-//! The life of a pool and of its users: whose allocations there are, and when it all ends.
+//! The life of a pool and its users: whose its allocations are, and when it ends.
 
 use umbra_core::atomic::{AtomicU64, Ordering, fence};
 use umbra_core::crew::{Identity, Liveness, Member};

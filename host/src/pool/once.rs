@@ -1,4 +1,6 @@
-//! Attaching a pool as often as one likes: all of a process that attach it so have one handle, and one place.
+//! Attaching a pool as often as one likes, with one handle and one place.
+//!
+//! All of a process that attach it so share the two.
 
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
-//! Blobs that move through a mesh: where they are, which blocks have them, and what that costs.
+//! Blobs that move through a mesh: where they are, in which blocks, at what cost.
 //!
-//! A row of pictures, each the whole mesh at one time: blocks that have the field are filled, in the colour of their rank,
-//! and the field itself is drawn on them. Below, the bytes that each time step sends.
+//! A row of pictures, each the whole mesh at one time: blocks that have the field are filled, in the colour of their
+//! rank, and the field itself is drawn on them. Below, the bytes that each time step sends.
 
 use super::svg::{Drawing, Point};
 use crate::quantity::{Bytes, Count};

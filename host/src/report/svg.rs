@@ -1,4 +1,4 @@
-//! A drawing under construction: text that grows, and the box that it has filled so far.
+//! A drawing under construction: text that grows, and the box that it has filled.
 
 use std::fmt::{self, Write as _};
 

@@ -1,7 +1,8 @@
-//! The job as a ring: hosts as sectors, service processes on the inner band, their ranks on the outer one.
+//! The job as a ring: its hosts, their service processes, and their ranks.
 //!
-//! Chords join service processes that exchanged parts of the table. What would become too small to tell apart is drawn
-//! in aggregate: ranks as a number, service processes as one node a host, hosts beyond [`HOSTS_MAX`] as one node.
+//! Hosts are sectors, service processes lie on the inner band, their ranks on the outer one. Chords join service
+//! processes that exchanged parts of the table. What would become too small to tell apart is drawn in aggregate: ranks
+//! as a number, service processes as one node a host, hosts beyond [`HOSTS_MAX`] as one node.
 
 use super::Report;
 use super::svg::{Drawing, Point};

@@ -1,7 +1,8 @@
-//! A rank's way to chained calls: a seat at the meeting place of its first service process.
+//! A rank's way to chained calls: a seat at a meeting place.
 //!
-//! For every rank a member lives at the agent, which does its part in calls while the rank computes or sleeps. The rank has
-//! a seat of its own beside that one: to make calls, and to serve functions that only it can run.
+//! The meeting place is that of the rank's first service process. For every rank a member lives at the agent, which
+//! does its part in calls while the rank computes or sleeps. The rank has a seat of its own beside that one: to make
+//! calls, and to serve functions that only it can run.
 
 use std::os::fd::OwnedFd;
 

@@ -1,4 +1,4 @@
-//! Reading other ranks' memory: through this rank's service process, by the ticket that the owner gave away.
+//! Reading other ranks' memory, by a ticket that its owner gave away.
 //!
 //! The rank cuts a read into fetches of one answer each, keeps a few of them under way, and puts the answers
 //! together; its first shadow service process reads for it. The owner of the memory need not do anything.

@@ -1,8 +1,8 @@
-//! The endpoint cache of a rank that cannot map that of its service process: tables come over the link.
+//! The endpoint cache of a rank that cannot map that of its service process.
 //!
-//! A rank without a Unix socket to its service process asks for the table of each of its groups when the group is full, in
-//! as many answers as it takes, checks it, and keeps it in an arena of its own. Look-ups are the same two array
-//! accesses, with handles of that arena; a group is ready once its table is there.
+//! Tables come over the link: a rank without a Unix socket to its service process asks for the table of each of its
+//! groups when the group is full, in as many answers as it takes, checks it, and keeps it in an arena of its own.
+//! Look-ups are the same two array accesses, with handles of that arena; a group is ready once its table is there.
 
 use std::collections::HashMap;
 

@@ -1,4 +1,4 @@
-//! The transport of one machine: frames over lanes, spans copied where both ends are mapped.
+//! The transport of one machine: frames over lanes, spans copied between mappings.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;

@@ -1,4 +1,6 @@
-//! Random members join, leave and re-join random groups, until all have done so as often as they should.
+//! Random members that join, leave and re-join random groups.
+//!
+//! A run is over when all have done so as often as they should.
 
 use umbra_core::endpoints::{Descriptor, GroupKey};
 use umbra_core::error::Status;

@@ -1,4 +1,4 @@
-//! Between machines and network: connections, messages, and what machines want done.
+//! Between machines and network: connections, messages, what machines want done.
 
 use umbra_core::error::Status;
 use umbra_core::group::message::ops;

@@ -1,4 +1,4 @@
-//! What is simulated: the shape of the job, the network's manners, the machines' patience.
+//! What is simulated: a job's shape, its network's manners, its machines' patience.
 
 use umbra_core::peer::{Host, LocalRank, WorldRank};
 use umbra_core::placement::{Placement, PlacementError};

@@ -1,4 +1,4 @@
-//! What a user of the job does and sees: groups are joined and left, tables read, the outcome drawn up.
+//! What a user of the job does and sees: joins, leaves, tables, and the outcome.
 
 use umbra_core::endpoints::{Descriptor, GroupKey};
 use umbra_core::error::Status;

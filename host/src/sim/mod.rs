@@ -1,9 +1,9 @@
-//! A whole job in one process, on virtual time: the real machines over a network that misbehaves as told.
+//! A whole job in one process, on virtual time and over a simulated network.
 //!
-//! Every service process runs [`Service`](umbra_core::group::Service) and every rank
-//! [`Member`](umbra_core::group::Member), exactly as in a real job; only links, clock and processes are simulated.
-//! All randomness comes from the job's seed, so a run can be repeated, and its trace has a digest that says whether it
-//! was the same.
+//! The network misbehaves as told. The machines are real: every service process runs
+//! [`Service`](umbra_core::group::Service) and every rank [`Member`](umbra_core::group::Member), exactly as in a real
+//! job; only links, clock and processes are simulated. All randomness comes from the job's seed, so a run can be
+//! repeated, and its trace has a digest that says whether it was the same.
 //!
 //! ```
 //! use umbra::sim::{Job, Sim};

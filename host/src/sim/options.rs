@@ -1,4 +1,6 @@
-//! A whole simulated run from one value: what `umbra sim` and the random schedules start from.
+//! A whole simulated run from one value.
+//!
+//! `umbra sim` and the random schedules start from it.
 //!
 //! ```
 //! use umbra::sim::{Options, run};

@@ -1,4 +1,6 @@
-//! Scripted misfortune: `kill sp:3@20ms`, `restart sp:3@40ms`, `cut sp:0-sp:2@5ms+10ms`, `heal sp:0-sp:2@9ms`.
+//! Scripted misfortune: what happens to which process or link, and when.
+//!
+//! It is written like `kill sp:3@20ms`, `restart sp:3@40ms`, `cut sp:0-sp:2@5ms+10ms` or `heal sp:0-sp:2@9ms`.
 //!
 //! ```
 //! use umbra::sim::{Fault, Process, Scripted};

@@ -1,4 +1,6 @@
-//! The loop that owns the cache: groups go in, loads and ready points go out, and news of both come back.
+//! The loop that owns the cache, until all groups are freed.
+//!
+//! Groups go in, loads and ready points go out, and news of both come back.
 
 use std::collections::VecDeque;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};

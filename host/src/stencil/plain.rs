@@ -1,7 +1,8 @@
-//! Groups over a cache that knows nothing of the future: what the common policies do with a stencil.
+//! Groups over a cache that knows nothing of the future.
 //!
-//! A group takes its slots one by one, in its turn, and holds them until it is freed; only the oldest that lacks some
-//! may hold any without having all, so that nothing can deadlock.
+//! They show what the common policies do with a stencil. A group takes its slots one by one, in its turn, and holds
+//! them until it is freed; only the oldest that lacks some may hold any without having all, so that nothing can
+//! deadlock.
 
 use std::collections::VecDeque;
 

@@ -1,6 +1,7 @@
-//! File descriptors at either end: whoever can write to or read from a pipe talks through a stream.
+//! File descriptors at either end of a stream.
 //!
-//! Each takes the end of the conversation, and a thread that copies; [`finish`](WritableFile::finish) gives the end back.
+//! With one, whoever can write to or read from a pipe talks through the stream. Each takes the end of the conversation,
+//! and a thread that copies; [`finish`](WritableFile::finish) gives the end back.
 
 use std::fs::File;
 use std::io::{Read, Write};

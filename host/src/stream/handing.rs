@@ -1,4 +1,4 @@
-//! Memory of pools from hand to hand: what a sender gives away or lends, and where it lands at the receiver.
+//! Memory of pools from hand to hand: what is given or lent, and where it lands.
 
 use umbra_core::stream::{Front, Reference, WriteError};
 

@@ -1,4 +1,4 @@
-//! Looking at streams from outside, without being one of those who use them: for tools.
+//! Looking at streams from outside, without using them: for tools.
 
 use umbra_core::atomic::Ordering;
 use umbra_core::crew::Liveness;

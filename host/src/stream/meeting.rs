@@ -1,7 +1,8 @@
-//! Two processes that know the same name meet: whoever comes first makes the stream and waits for the other one.
+//! Two processes meet by a name that both know, and have a stream.
 //!
-//! The name is that of a socket without a file, in the network namespace of the processes; it is free again as soon as
-//! its holder ends, however he does, and nothing is left behind. Only processes of one user meet.
+//! Whoever comes first makes the stream and waits for the other one. The name is that of a socket without a file, in
+//! the network namespace of the processes; it is free again as soon as its holder ends, however he does, and nothing is
+//! left behind. Only processes of one user meet.
 //!
 //! ```
 //! use std::io::Read;

@@ -1,8 +1,8 @@
-//! Streams: conversations between one sender and one receiver, like files, between processes of a host.
+//! Streams: conversations between processes of a host, one to one, like files.
 //!
-//! Somebody makes an adapter; whoever gets its descriptor attaches. A sender begins a conversation, a receiver meets the
-//! oldest one that waits, and then bytes, 64 bits beside each message, and memory of pools flow between exactly these
-//! two, until the sender closes. Both ends are files: [`std::io::Write`] and [`std::io::Read`].
+//! Somebody makes an adapter; whoever gets its descriptor attaches. A sender begins a conversation, a receiver meets
+//! the oldest one that waits, and then bytes, 64 bits beside each message, and memory of pools flow between exactly
+//! these two, until the sender closes. Both ends are files: [`std::io::Write`] and [`std::io::Read`].
 //!
 //! ```
 //! use std::io::{Read, Write};
@@ -30,8 +30,8 @@
 //! ```
 //!
 //! Nobody's death or stop blocks the others. A receiver whose sender died reads what had come and gets
-//! [`Error::PeerDead`] then; a sender whose receiver died gets it at once. Their stream is cleared and used again. One of
-//! those who wait asks every 200 ms whether all members live; [`Adapter::reap`] does so at once.
+//! [`Error::PeerDead`] then; a sender whose receiver died gets it at once. Their stream is cleared and used again. One
+//! of those who wait asks every 200 ms whether all members live; [`Adapter::reap`] does so at once.
 //!
 //! A process that forks must not use in the child what the parent attached: the child attaches anew.
 //!

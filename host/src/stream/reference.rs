@@ -1,4 +1,4 @@
-//! Adapters as bytes that any process of this user may be handed, also through a stream.
+//! Adapters as bytes, to hand to any process of this user, also through a stream.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;

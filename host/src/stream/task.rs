@@ -1,4 +1,4 @@
-//! Tasks: a count of what is still to be done, which one can wait for to be nothing.
+//! Tasks: a count of what is still to be done, and a wait until nothing is.
 
 use umbra_core::atomic::Ordering;
 

@@ -1,7 +1,7 @@
-//! Whether this process was forked off from the one that made a handle, and what a fork must not come in between of.
+//! Forks: whether this process made a handle, and what they must not interrupt.
 //!
-//! A forked child has its parent's memory, and so its parent's handles, but it is another process: what it takes must not
-//! be taken in its parent's name. A handle notes [`life`] when it is made, and compares it when it is used.
+//! A forked child has its parent's memory, and so its parent's handles, but it is another process: what it takes must
+//! not be taken in its parent's name. A handle notes [`life`] when it is made, and compares it when it is used.
 //!
 //! ```
 //! use umbra::sys::fork;
@@ -9,8 +9,9 @@
 //! assert_eq!(made_in, fork::life(), "nobody forked between the two");
 //! ```
 //!
-//! Of the threads only the one that forks comes along, so a lock that another one holds at that moment is held for ever in
-//! the child. What is done under a lock that children need is done [undivided]: a fork waits until nobody does such a thing.
+//! Of the threads only the one that forks comes along, so a lock that another one holds at that moment is held for ever
+//! in the child. What is done under a lock that children need is done [undivided]: a fork waits until nobody does such
+//! a thing.
 //!
 //! ```
 //! use std::sync::Mutex;
@@ -19,7 +20,8 @@
 //! fork::undivided(|| TABLE.lock().map(|mut table| table.push(7)).ok());
 //! ```
 //!
-//! *Cost*: one load; a lock that only forks want. A child that was made by the bare system call, without `fork(3)`, is not noticed.
+//! *Cost*: one load; a lock that only forks want. A child that was made by the bare system call, without `fork(3)`, is
+//! not noticed.
 //!
 //! Source: `pthread_atfork(3)`.
 

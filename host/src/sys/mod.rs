@@ -1,4 +1,4 @@
-//! The operating system, each service once; all unsafe code of this package is here.
+//! The operating system, each service once, and all unsafe code of this package.
 //!
 //! - [`clock`]: the monotonic time.
 //! - [`fork`]: whether this process was forked off from the one that made a handle.

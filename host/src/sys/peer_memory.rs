@@ -1,7 +1,8 @@
-//! Reading and writing another process's memory: `process_vm_readv` and `process_vm_writev`.
+//! Reading and writing another process's memory.
 //!
-//! The kernel checks that we may (same user, or the ptrace capability) and that the addresses are mapped;
-//! it knows nothing of regions. Bounds, rights and generation are checked by the caller's table before.
+//! The calls are `process_vm_readv` and `process_vm_writev`. The kernel checks that we may (same user, or the ptrace
+//! capability) and that the addresses are mapped; it knows nothing of regions. Bounds, rights and generation are
+//! checked by the caller's table before.
 //!
 //! A copy stops at the first page that is not there; the error says how much was copied.
 //!

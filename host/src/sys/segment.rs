@@ -1,4 +1,4 @@
-//! Memory by the page: a sealed memfd and its mapping, or memory of this process alone.
+//! Memory by the page: a sealed memfd, mapped, or memory of this process alone.
 //!
 //! A segment is created by one process and handed to others as a file descriptor. Its size is sealed
 //! before the descriptor leaves, so a mapping of it can never fault because somebody shrank the file; a

@@ -1,4 +1,4 @@
-//! Waiting: spin while work is likely, yield for a while, then sleep until a doorbell rings.
+//! Waiting: spin while work is likely, yield, then sleep until a doorbell rings.
 //!
 //! A busy agent polls and never enters the kernel; an idle one sleeps and uses no processor. Between them
 //! lies a word in shared memory: the sleeper sets it, and a sender that finds it set rings the sleeper's

@@ -1,4 +1,6 @@
-//! Which device, port and address a process speaks through, as it is named outside: `NAME[:PORT[:GID_INDEX]]`.
+//! Which device, port and address a process speaks through.
+//!
+//! Outside, they are written `NAME[:PORT[:GID_INDEX]]`.
 
 use std::fmt;
 use std::str::FromStr;

@@ -1,4 +1,4 @@
-//! libibverbs and librdmacm: bound at run time, or, with the feature `rdma-sys`, linked.
+//! libibverbs and librdmacm: bound at run time, or linked (feature `rdma-sys`).
 
 use std::ffi::{c_char, c_int, c_uint, c_void};
 

@@ -1,4 +1,6 @@
-//! The numbers of the verbs interface, as far as this module uses them: `infiniband/verbs.h` of rdma-core.
+//! The numbers of the verbs interface, as far as this module uses them.
+//!
+//! Source: `infiniband/verbs.h` of rdma-core.
 
 /// `enum ibv_access_flags`.
 pub(super) mod access {

@@ -1,11 +1,11 @@
-//! Memory windows: keys for a part of a region that can be taken back in microseconds.
+//! Memory windows: keys for part of a region, taken back in microseconds.
 //!
-//! A window of type 2B is bound by a request in a queue pair's own order and works for that queue pair's peer alone. Each
-//! binding makes a new key. Once the completion of [`Queue::invalidate`] is there, the card refuses the key, and the region
-//! itself is still registered: to revoke costs a request, not the kernel's unpinning of memory.
+//! A window of type 2B is bound by a request in a queue pair's own order and works for that queue pair's peer alone.
+//! Each binding makes a new key. Once the completion of [`Queue::invalidate`] is there, the card refuses the key, and
+//! the region itself is still registered: to revoke costs a request, not the kernel's unpinning of memory.
 //!
-//! Soft-RoCE of Linux 6.1 checks a window's key, rights and queue pair, but the bounds of the whole region: there a window
-//! protects no part of a region from another.
+//! Soft-RoCE of Linux 6.1 checks a window's key, rights and queue pair, but the bounds of the whole region: there a
+//! window protects no part of a region from another.
 
 use std::ptr::NonNull;
 use std::sync::Arc;

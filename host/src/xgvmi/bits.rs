@@ -1,4 +1,4 @@
-//! Bit fields of firmware commands: big-endian, counted from the first bit on the wire.
+//! Big-endian bit fields of firmware commands, counted from the wire's first bit.
 //!
 //! The public interface tables give every field an offset and a width in bits; bit 0 is the highest bit of the first
 //! byte. A [`Field`] is such a row, and reads and writes itself, so a layout is written down once, as in the tables.

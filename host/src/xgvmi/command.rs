@@ -1,7 +1,7 @@
-//! The firmware commands as bytes, and their answers as values. Nothing here talks to a card.
+//! The firmware commands as bytes, and their answers as values.
 //!
-//! Commands are made from values that were checked; answers are foreign bytes: whatever they hold, the result is a
-//! value that can be used or a [`XgvmiError`].
+//! Nothing here talks to a card. Commands are made from values that were checked; answers are foreign bytes: whatever
+//! they hold, the result is a value that can be used or a [`XgvmiError`].
 
 use umbra_core::key::Access;
 use umbra_core::region::Secret;

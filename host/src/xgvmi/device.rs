@@ -1,4 +1,6 @@
-//! Regions of other functions as a [`Device`]: what the one contract of memory access asks for.
+//! Regions of other functions as a [`Device`].
+//!
+//! That is what the one contract of memory access asks for.
 
 use umbra_core::access::device::{Device, Moved, Piece};
 use umbra_core::access::message::Export;

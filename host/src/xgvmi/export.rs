@@ -1,4 +1,4 @@
-//! The owner's half: memory that functions of the same card may use, until the owner takes it back.
+//! The owner's half: memory for functions of the same card, until taken back.
 
 use umbra_core::key::Access;
 use umbra_core::region::Secret;

@@ -1,10 +1,10 @@
-//! The importer's half: aliases of other functions' keys, kept as long as they may be wanted again.
+//! The importer's half: aliases of other functions' keys, kept for further use.
 //!
 //! Making an alias is a command to the firmware, so one serves all imports of the same registration, and one whose
 //! owner merely went out of sight is kept for its return. A key's number says little: after its registration ended the
 //! same number may stand for other memory while an old alias still works. So an alias serves only the registration that
-//! it was made for: by its owner, its number, its range and its secret. One that is out of date is destroyed before a new one is
-//! made, and whoever still names it finds it stale before anything is posted.
+//! it was made for: by its owner, its number, its range and its secret. One that is out of date is destroyed before a
+//! new one is made, and whoever still names it finds it stale before anything is posted.
 
 use umbra_core::id::Id;
 use umbra_core::peer::Peer;

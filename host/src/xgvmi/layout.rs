@@ -1,4 +1,4 @@
-//! Where the fields of the firmware commands are: offsets and widths in bits, opcodes and other numbers.
+//! The numbers of firmware commands: bit offsets and widths of fields, opcodes.
 //!
 //! Source: the public interface definitions of the ConnectX family (`mlx5_ifc.h` of Linux, whose structures bear the
 //! names given here), and for the context of an alias of a memory key the same structure as OpenUCX uses it.

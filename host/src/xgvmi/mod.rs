@@ -1,11 +1,11 @@
-//! Memory of a host's processes as local memory of its DPU: cross-GVMI on mlx5 cards (feature `xgvmi`).
+//! Memory of a host's processes as local memory of its DPU (feature `xgvmi`).
 //!
-//! Each function of a card, that of the host and that of the DPU, has keys of its own. A process of the host makes an
-//! indirect key over registered memory and lets others use it who know the region's secret ([`Exporter`]); a service
-//! process on the DPU makes an alias of that key ([`Importer`]) and posts its own work with the alias as local key, so
-//! bytes move between the host's memory and any peer without a copy on the DPU and without the host's processor.
-//! [`Aliased`] is that as a [`Device`](umbra_core::access::device::Device), so the contract of memory access and its
-//! one suite hold here too; [`probe()`] finds out whether a card can do it.
+//! This is cross-GVMI on mlx5 cards. Each function of a card, that of the host and that of the DPU, has keys of its
+//! own. A process of the host makes an indirect key over registered memory and lets others use it who know the region's
+//! secret ([`Exporter`]); a service process on the DPU makes an alias of that key ([`Importer`]) and posts its own work
+//! with the alias as local key, so bytes move between the host's memory and any peer without a copy on the DPU and
+//! without the host's processor. [`Aliased`] is that as a [`Device`](umbra_core::access::device::Device), so the
+//! contract of memory access and its one suite hold here too; [`probe()`] finds out whether a card can do it.
 //!
 //! - [`bits`], [`layout`]: the fields of the firmware's commands.
 //! - [`command`]: commands as bytes, answers as values; no card needed.
@@ -14,8 +14,8 @@
 //! - [`Loopback`]: moves bytes by a queue pair that is connected to itself.
 //!
 //! **Nothing here has run on a card yet**: codecs are tested against the public tables, sequences against a card in
-//! memory that carries out the same bytes, [`Loopback`] on RDMA in software, and [`Devx`](crate::verbs::Devx) only up to a machine that
-//! has no such card.
+//! memory that carries out the same bytes, [`Loopback`] on RDMA in software, and [`Devx`](crate::verbs::Devx) only up
+//! to a machine that has no such card.
 //!
 //! Source: `mlx5_ifc.h` of Linux, `mlx5dv_devx_obj_create(3)` of rdma-core, and how OpenUCX exports memory.
 

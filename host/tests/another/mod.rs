@@ -1,4 +1,6 @@
-//! Another process of a test: the test program again, which then runs nothing but its test `another_process`.
+//! Another process of a test: the test program, started again.
+//!
+//! It runs nothing but its test `another_process` then.
 #![allow(dead_code, reason = "each test program uses a part of it")]
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 

@@ -1,4 +1,4 @@
-//! Two blocks, neighbours on one side or on both, and fields of which most strips are empty.
+//! Two blocks, neighbours on one side or both, and fields of mostly empty strips.
 
 use umbra::boundary::{Fields, Mesh, NoMemory};
 use umbra_core::boundary::{Element, Shape};

@@ -1,4 +1,6 @@
-//! The cache that processes share, beside caches for many threads: hits by one thread, and by two at the same time.
+//! The cache that processes share, beside caches for many threads.
+//!
+//! Hits are by one thread, and by two at the same time.
 
 use std::hint::{black_box, spin_loop};
 use std::thread;

@@ -1,5 +1,7 @@
-//! What has a goal of its own, alone and beside published systems: messages that nobody copies, prompt round trips of those
-//! who sleep later, and the slowest round trips of a machine that has much else to do.
+//! What has a goal of its own, alone and beside published systems.
+//!
+//! That is messages that nobody copies, prompt round trips of those who sleep later, and the slowest round trips of a
+//! machine that has much else to do.
 
 use std::path::Path;
 

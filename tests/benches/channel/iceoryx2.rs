@@ -1,4 +1,6 @@
-//! Messages of `iceoryx2`, by a program that was built with it. It lends memory to others; here messages are copied twice.
+//! Messages of `iceoryx2`, by a program that was built with it.
+//!
+//! `iceoryx2` lends memory to others; here messages are copied twice.
 
 use std::hint::black_box;
 use std::path::Path;

@@ -1,4 +1,6 @@
-//! Messages that nobody copies: received as memory of a pool, handed over, or written and read where they lie.
+//! Messages that nobody copies.
+//!
+//! They are received as memory of a pool, handed over, or written and read where they lie.
 
 use std::hint::black_box;
 use std::sync::Arc;

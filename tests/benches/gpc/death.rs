@@ -1,4 +1,6 @@
-//! A member is killed in the middle of the tree while those below it are at work: how soon its caller knows.
+//! How soon a caller knows that a member in the middle of the tree was killed.
+//!
+//! Those below the member are at work when it dies.
 
 use std::time::{Duration, Instant};
 

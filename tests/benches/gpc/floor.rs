@@ -1,4 +1,6 @@
-//! The least that one process a member costs: a word each way, nobody in between, `sched_yield` while there is nothing.
+//! The least that one process a member costs: a word each way.
+//!
+//! Nobody is in between; a process calls `sched_yield` while there is nothing.
 
 use std::os::fd::AsFd;
 use std::process::{Child, Command, Stdio};

@@ -1,4 +1,4 @@
-//! Chained calls beside the gates that they have to pass, the least that the machine can do, and Open MPI.
+//! Chained calls beside their gates, the least the machine can do, and Open MPI.
 //!
 //! Shapes of the same call, with eight bytes down and a sum of eight bytes up:
 //!

@@ -1,4 +1,6 @@
-//! Open MPI's answer to the same need: a broadcast, and a reduction of eight bytes as its acknowledgement.
+//! Open MPI's answer to the same need: a broadcast and a reduction.
+//!
+//! The reduction, of eight bytes, is the acknowledgement of the broadcast.
 
 use std::env::temp_dir;
 use std::path::PathBuf;

@@ -1,8 +1,9 @@
-//! Thousands of members at simulated agents, beside the least time that such a network and such processors allow.
+//! Thousands of members at simulated agents, beside the least time possible.
 //!
-//! The machines are real. A message takes [`WIRE`], its sender may send the next one [`GAP`] later, and a member's part
-//! keeps its agent for [`MEMBER`]: the LogP model with the figures of an InfiniBand network and of the least engine that was
-//! measured. Messages are short in it, so the length of lists counts for nothing.
+//! The least time is what such a network and such processors allow. The machines are real. A message takes [`WIRE`],
+//! its sender may send the next one [`GAP`] later, and a member's part keeps its agent for [`MEMBER`]: the LogP model
+//! with the figures of an InfiniBand network and of the least engine that was measured. Messages are short in it, so
+//! the length of lists counts for nothing.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

@@ -1,13 +1,13 @@
-//! Managed memory beside the allocator of a process, and beside a published system that shares memory too.
+//! Managed memory beside a process's allocator and published shared-memory systems.
 //!
-//! `alloc + free` takes a block and frees it, alone, beside a neighbour on another core with a handle of its own, and in a
-//! pool full of holes. The peer without a name of its own is the C library's allocator, which serves one process only.
-//! `reference` hands an allocation on: bytes made, read, and the allocation found. `bookkeeping` is the bytes that a pool
-//! needs beside its data.
+//! `alloc + free` takes a block and frees it, alone, beside a neighbour on another core with a handle of its own, and
+//! in a pool full of holes. The peer without a name of its own is the C library's allocator, which serves one process
+//! only. `reference` hands an allocation on: bytes made, read, and the allocation found. `bookkeeping` is the bytes
+//! that a pool needs beside its data.
 //!
-//! `UMBRA_DRAGON=FOLDER` names the programs `mem_bench` and `footprint` of a build for `dragonhpc`, which are run in the
-//! same session; `UMBRA_ICEORYX2=FOLDER` the program `iox2_peer` of a build with `iceoryx2`, which takes a loan and gives it
-//! back. Without them those rows are left out.
+//! `UMBRA_DRAGON=FOLDER` names the programs `mem_bench` and `footprint` of a build for `dragonhpc`, which are run in
+//! the same session; `UMBRA_ICEORYX2=FOLDER` the program `iox2_peer` of a build with `iceoryx2`, which takes a loan and
+//! gives it back. Without them those rows are left out.
 
 #![forbid(unsafe_code)]
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "a bench that cannot be set up ends")]

@@ -1,4 +1,6 @@
-//! Peers that write their records into the memory that they manage, so they need one that is mapped.
+//! Peers that write their records into the memory that they manage.
+//!
+//! So they need memory that is mapped.
 
 use std::alloc::Layout;
 use std::mem::MaybeUninit;

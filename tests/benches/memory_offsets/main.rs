@@ -1,4 +1,4 @@
-//! How much of a memory an allocator can use, and what an allocation and a free cost on a memory that is full.
+//! How much of a memory allocators can use, and what they cost when it is full.
 //!
 //! 512 MiB are managed in units of 16 bytes, with five mixes of sizes. *Payload* keeps the memory full: a request
 //! that finds no room makes tenants leave by chance until it does; the figure is the part of the memory that was

@@ -1,4 +1,6 @@
-//! Our allocators and those of others behind one trait: records beside the memory, never in it.
+//! Our allocators and those of others behind one trait.
+//!
+//! Their records lie beside the memory, never in it.
 
 use buddy_system_allocator::FrameAllocator;
 use offset_allocator::{Allocation, Allocator};

@@ -1,4 +1,6 @@
-//! What is asked of an allocator: five mixes of sizes, a memory kept full, and batches of frees and allocations.
+//! What is asked of an allocator: five mixes of sizes, a full memory, and batches.
+//!
+//! The memory is kept full; a batch is frees, and then allocations.
 
 use umbra_tests::bench::Clock;
 

@@ -1,4 +1,6 @@
-//! UCX as a peer, where it is installed: the programs of a folder beside this project, built here.
+//! UCX as a peer, where it is installed.
+//!
+//! The programs are those of a folder beside this project, and are built here.
 
 use std::collections::HashMap;
 use std::fs::File;

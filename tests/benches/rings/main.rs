@@ -1,4 +1,4 @@
-//! Nanoseconds an item of our queues and of published ones, in turns within one run.
+//! Nanoseconds an item of our queues and published ones, in turns in one run.
 //!
 //! Queues hold 1024 items; every item carries a number that the receiver checks. `pair` and `burst` run on
 //! one thread (1 or 512 items in, as many out), `stream` and `1p1c` from one core to another, `round trip` to

@@ -1,8 +1,8 @@
-//! Loads of stencils beside the fewest that are possible, and beside published caches.
+//! Loads of stencils beside the fewest possible, and beside published caches.
 //!
-//! A load of what a stencil works on takes far longer than all that a cache does, so what counts is how often something is
-//! loaded. The optimum serves the groups one by one in the given order; peers are asked for one input after the other, and
-//! given those that they have not.
+//! A load of what a stencil works on takes far longer than all that a cache does, so what counts is how often something
+//! is loaded. The optimum serves the groups one by one in the given order; peers are asked for one input after the
+//! other, and given those that they have not.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,6 @@
-//! The owner of the memory that the agent reads: a process of its own, which does nothing while it is read.
+//! The owner of the memory that the agent reads: a process of its own.
+//!
+//! It does nothing while its memory is read.
 
 use std::io::{Read as _, Write as _, stdin, stdout};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};

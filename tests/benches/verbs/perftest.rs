@@ -1,4 +1,4 @@
-//! perftest's programs as peers: a server and a client of each, over this machine's device.
+//! perftest's programs as peers: servers and clients over this machine's device.
 
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};

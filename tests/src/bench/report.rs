@@ -1,4 +1,4 @@
-//! Rows of a bench: one JSON object a line, or an aligned table with the misses marked.
+//! Rows of a bench: a JSON object a line, or an aligned table with marked misses.
 
 use std::fmt;
 use std::io::{self, Write as _};

@@ -1,9 +1,13 @@
-//! A member of chained calls, started by tests: serves for a minute at most, or makes a call first.
+//! A member of chained calls, started by tests.
 //!
-//! `call-member NODE [call | sleep | watched | count FILE | scripted ROOM]`: the meeting place is the descriptor that standard input is. With `call` it
-//! makes a call over all members before it serves, in which the last member waits; with `sleep` it says so and serves nobody;
-//! with `watched` it lets its functions be looked at; with `count` it has a function of its own in place of the built-in one that gathers, as which it tells how often it was woken,
-//! and computes until there is such a file if the header names it; with `scripted` it is one of a crowd (`umbra_tests::crowd`).
+//! It serves for a minute at most, or makes a call first.
+//!
+//! `call-member NODE [call | sleep | watched | count FILE | scripted ROOM]`: the meeting place is the descriptor that
+//! standard input is. With `call` it makes a call over all members before it serves, in which the last member waits;
+//! with `sleep` it says so and serves nobody; with `watched` it lets its functions be looked at; with `count` it has a
+//! function of its own in place of the built-in one that gathers, as which it tells how often it was woken, and
+//! computes until there is such a file if the header names it; with `scripted` it is one of a crowd
+//! (`umbra_tests::crowd`).
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "this program is test code: what surprises it ends it")]
 

@@ -1,7 +1,7 @@
-//! A process that plays a role in a segment until it is killed; started by the crash tests.
+//! A process that the crash tests start, to play a role in a segment until killed.
 //!
-//! `crash-child ROLE OWNER`, with the segment as standard input; heaps and streams have their own kinds of segment. Who hands
-//! memory over is told the reference to a board behind them.
+//! `crash-child ROLE OWNER`, with the segment as standard input; heaps and streams have their own kinds of segment. Who
+//! hands memory over is told the reference to a board behind them.
 #![forbid(unsafe_code)]
 
 use std::io;

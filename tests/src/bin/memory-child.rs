@@ -1,6 +1,9 @@
-//! A process that has memory, or serves it, until it is killed; started by the tests of reads whose other side dies.
+//! A process that has memory, or serves it, until it is killed.
 //!
-//! `memory-child ROLE DESCRIPTOR...`: the paths under `/proc` of what is shared with it, in the order in which it opens them.
+//! The tests of reads whose other side dies start it.
+//!
+//! `memory-child ROLE DESCRIPTOR...`: the paths under `/proc` of what is shared with it, in the order in which it opens
+//! them.
 #![forbid(unsafe_code)]
 
 use std::fs::OpenOptions;

@@ -1,6 +1,6 @@
-//! A launcher whose rank waits for an agent that never comes; started, and killed, by the crash tests.
+//! A launcher whose rank waits for an agent that never comes.
 //!
-//! Prints the process ids of its agent, which is stopped, and of its rank.
+//! The crash tests start and kill it. It prints the process ids of its agent, which is stopped, and of its rank.
 #![forbid(unsafe_code)]
 
 use std::error::Error;

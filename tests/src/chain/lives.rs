@@ -1,7 +1,8 @@
-//! Deaths and new lives, and who knows of which: what a [`Machine`](umbra_core::chain::Machine) is promised, no more.
+//! Deaths and new lives, and who knows of which.
 //!
-//! Every machine learns of a death a while after it, and sends to the life that it knows until then. A message for another
-//! life than the one that runs is lost; one of a life that its receiver does not know yet tells of the death before it.
+//! This is what a [`Machine`](umbra_core::chain::Machine) is promised, no more. Every machine learns of a death a while
+//! after it, and sends to the life that it knows until then. A message for another life than the one that runs is lost;
+//! one of a life that its receiver does not know yet tells of the death before it.
 
 use umbra_core::chain::Node;
 use umbra_core::time::Lapse;

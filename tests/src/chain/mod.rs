@@ -1,8 +1,8 @@
-//! Chained calls in a simulated world: real machines, a network that misbehaves as told, user code by script.
+//! Chained calls between real machines in a simulated world.
 //!
-//! Everything that can happen next lies in one agenda. [`World::run`] takes the earliest, [`explore`] takes every one in
-//! turn. All randomness comes from the seed. Meanwhile the world counts what user code runs where, and
-//! [`World::check`] compares that with what was reported.
+//! The network misbehaves as told, and user code follows a script. Everything that can happen next lies in one agenda.
+//! [`World::run`] takes the earliest, [`explore`] takes every one in turn. All randomness comes from the seed.
+//! Meanwhile the world counts what user code runs where, and [`World::check`] compares that with what was reported.
 
 pub mod check;
 pub mod explore;

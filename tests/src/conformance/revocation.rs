@@ -1,4 +1,4 @@
-//! How memory is taken back: every revocation ends, is told once, and then nothing moves.
+//! Taking memory back: every revocation ends, is told once, and then nothing moves.
 
 use umbra_core::access::MemoryAccess as _;
 use umbra_core::error::Status;

@@ -1,4 +1,4 @@
-//! Processes that share a heap: how one uses it until it is killed, and how the others bury it.
+//! Processes that share a heap: one uses it until killed, the others bury it.
 
 use std::fmt::Display;
 

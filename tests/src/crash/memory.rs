@@ -1,4 +1,6 @@
-//! Processes that hand memory of a pool from one to the other, through streams or a channel, until they are killed.
+//! Processes that hand memory of a pool to each other until they are killed.
+//!
+//! The memory goes through streams or a channel.
 
 use std::fmt::Display;
 use std::os::fd::OwnedFd;

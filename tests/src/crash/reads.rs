@@ -1,4 +1,4 @@
-//! What the other process of a read does until it is killed: it has the memory, or serves it.
+//! The other process of a read: it has the memory, or serves it, until killed.
 
 use std::io;
 use std::os::fd::OwnedFd;

@@ -1,4 +1,4 @@
-//! Processes that talk through streams until they are killed, and how the others bury them.
+//! Processes that talk through streams until killed; the others bury them.
 
 use std::fmt::Display;
 use std::io::Write;

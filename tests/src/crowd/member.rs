@@ -1,4 +1,6 @@
-//! A member that does what the headers of calls say, counts what it sees, and makes calls when it is told to.
+//! A member that does what the headers of calls say.
+//!
+//! It counts what it sees, and makes calls when it is told to.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -1,7 +1,8 @@
-//! A crowd of members for scenarios that are to hold on several drivers: one body, run over threads and over processes.
+//! A crowd of members for scenarios that are to hold on several drivers.
 //!
-//! Members do what the header of a call [says](script) and count what they [see](trace). The test, which is member 0,
-//! asks them for that by chained calls as well, so it needs no other way to them than the one under test.
+//! A scenario is one body, run over threads and over processes. Members do what the header of a call [says](script) and
+//! count what they [see](trace). The test, which is member 0, asks them for that by chained calls as well, so it needs
+//! no other way to them than the one under test.
 
 pub mod member;
 pub mod room;

@@ -1,4 +1,6 @@
-//! What the header of a call has members do, as bytes that reach threads and processes alike.
+//! What the header of a call has members do, as bytes.
+//!
+//! They reach threads and processes alike.
 
 use umbra_core::chain::Node;
 

@@ -1,6 +1,7 @@
-//! A member of a crowd that the test plays itself, so that it has every message in its hands before that is sent or taken.
+//! A member of a crowd that the test plays itself.
 //!
-//! Its machine is a real one. Its seat is empty: the others find what it says in their inboxes, and put what they say into its own.
+//! That way the test has every message in its hands before it is sent or taken. The member's machine is a real one. Its
+//! seat is empty: the others find what it says in their inboxes, and put what they say into its own.
 
 use std::fs::File;
 use std::io::Read;

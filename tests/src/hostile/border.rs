@@ -1,9 +1,10 @@
-//! The border of a meeting place, fed with whatever a link to another place may bring, and a member behind it.
+//! The border of a meeting place, fed with whatever a link may bring.
 //!
-//! An input is a script: a byte that says what happens and of which place, a length of two bytes, and the body of a frame of
-//! that length. The seeds are the frames of a call that comes in and goes out again. What must hold: no panic; border and
-//! member come to rest after every step; what goes out goes to a place that has a link, speaks for members here, and fits its
-//! buffer; a link that is lost takes everybody beyond it along, and nobody here.
+//! The link leads to another place; behind the border is a member. An input is a script: a byte that says what happens
+//! and of which place, a length of two bytes, and the body of a frame of that length. The seeds are the frames of a
+//! call that comes in and goes out again. What must hold: no panic; border and member come to rest after every step;
+//! what goes out goes to a place that has a link, speaks for members here, and fits its buffer; a link that is lost
+//! takes everybody beyond it along, and nobody here.
 
 use umbra::call::border::{Border, BorderError, ops};
 use umbra::call::{Capacities, Member, Outgoing, Shape, Station};

@@ -1,8 +1,9 @@
-//! The machine of chained calls, fed with whatever a transport may bring, while it has calls of its own under way.
+//! The machine of chained calls, fed with whatever a transport may bring.
 //!
-//! An input is a script: a byte that names the sender and how time passes, a length of two bytes, and a message of that
-//! length. The seeds are real conversations. What must hold: no panic; the machine comes to rest after every step; what it sends
-//! is a message to a member; and when every deadline has passed, no place is taken any more.
+//! Meanwhile it has calls of its own under way. An input is a script: a byte that names the sender and how time passes,
+//! a length of two bytes, and a message of that length. The seeds are real conversations. What must hold: no panic; the
+//! machine comes to rest after every step; what it sends is a message to a member; and when every deadline has passed,
+//! no place is taken any more.
 
 use umbra::call::{Capacities, Heap};
 use umbra_core::chain::{Action, Call, Caps, Config, Life, Machine, Mode, Node, Verdict};

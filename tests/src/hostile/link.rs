@@ -1,4 +1,4 @@
-//! Control links: strangers that speak before they have proven anything, and bytes changed under way.
+//! Control links: strangers that have proven nothing, and bytes changed under way.
 //!
 //! The first byte of an input chooses the attack; the rest is what comes over the wire.
 

@@ -1,4 +1,6 @@
-//! Orders to an allocator of offsets, and frees of whatever offset: it must never hand out a byte twice.
+//! Orders to an allocator of offsets, and frees of whatever offset.
+//!
+//! The allocator must never hand out a byte twice.
 
 use std::collections::BTreeMap;
 

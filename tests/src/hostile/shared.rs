@@ -1,4 +1,4 @@
-//! Structures in memory that another process can write: segments, slots, rings between processes.
+//! Structures that another process can write: segments, slots, rings.
 //!
 //! The front of an input is the memory as it is found; its last bytes say, read backwards, what is done with it and
 //! what the other process changes in between.

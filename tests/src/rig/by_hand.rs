@@ -1,4 +1,6 @@
-//! Agents as a user starts them: a configuration, a secret and sockets in a directory, and no launcher.
+//! Agents as a user starts them, without a launcher.
+//!
+//! Configuration, secret and sockets lie in a directory.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};

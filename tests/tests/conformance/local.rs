@@ -1,4 +1,4 @@
-//! Memory of this machine: a segment whose descriptor is passed, or the heap of a process.
+//! Memory of this machine: a segment by its descriptor, or the heap of a process.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! The service process of the model: one record, as in `umbra_core::group::service`.
+//! The model's service process: one record, as in `umbra_core::group::service`.
 
 use super::{ALL, Doing, Generation, Message, Party, Says, State, Table, Variant, rank_party};
 

@@ -1,4 +1,6 @@
-//! Where RDMA is tested: on this machine's device, on one in software that it may make, or in a guest that makes one.
+//! Where RDMA is tested: on a device of this machine, or in a guest.
+//!
+//! If the machine has no device, it makes one in software where it may; otherwise a guest does.
 
 use std::fs;
 use std::path::Path;

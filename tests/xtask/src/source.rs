@@ -1,4 +1,4 @@
-//! Rust source as the checkers see it: code without comments and without the text of strings.
+//! Rust source as the checkers see it, without comments and the text of strings.
 //!
 //! A small scanner rather than a parser: the checkers ask for words and paths, and must not be fooled by those
 //! words in prose. Line numbers stay what they are.

@@ -1,4 +1,4 @@
-//! Asking for memory: the machine of a service process that reads ranks of other service processes.
+//! Asking for memory: the machine that reads ranks of other service processes.
 //!
 //! A [`Get`] says which bytes of which process, and over which link the process' first service process is
 //! reached. The machine asks once where the bytes are, remembers the answer, and asks for the bytes in

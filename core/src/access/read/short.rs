@@ -1,4 +1,6 @@
-//! Reads in one piece: asked for by one call if the region is known, and ended by one answer.
+//! Reads in one piece: asked for by one call, and ended by one answer.
+//!
+//! One call is enough only if the region is known.
 
 use super::request::{Asked, Kind};
 use super::send::offset_in;

@@ -1,7 +1,8 @@
-//! What ranks export here, until it ends: taken back by its owner, or with its owner's life.
+//! What ranks export here, until it ends.
 //!
-//! A rank may be back in its next life before the link of the one before has ended. What it exports then is served, and
-//! what the life before exported ends at once; that life exports nothing any more, should it not be dead.
+//! An export is taken back by its owner, or ends with its owner's life. A rank may be back in its next life before the
+//! link of the one before has ended. What it exports then is served, and what the life before exported ends at once;
+//! that life exports nothing any more, should it not be dead.
 
 use super::{
     Action, Answer, Asker, Attach, EXPORT, Entry, Export, Held, Job, Kind, Link, NIL, REVOKE, Region, Reply, Revoke,

@@ -1,4 +1,6 @@
-//! Short reads by a driver that copies at once: one call checks, copies and answers.
+//! Short reads: one call checks, copies and answers.
+//!
+//! They are for a driver that copies at once.
 
 use super::{Access, Answer, Asker, Entry, Incarnation, Job, Link, READ, STEP, Serve, Slot, TRANSFER, Transfer};
 use super::{Status, asker_is_service};

@@ -1,16 +1,19 @@
-//! Copies of spans that a service process keeps for its ranks, so that what was read once is not read again.
+//! Copies of spans that a service process keeps for its ranks.
 //!
-//! Memory may change under whoever reads it; so only spans of regions are kept whose owner says that they stay as they are
-//! until he takes them back ([`Access::CONSTANT`](crate::key::Access::CONSTANT)). Before the first span of a region is kept,
-//! the owner's service process is asked for leave, and holds the region for the asker as for a read that is under way: a
-//! revocation is over when everybody has dropped his copies, or is gone. So a key opens nothing after its revocation here
-//! either, and what is exported next has another key.
+//! With them, what was read once is not read again. Memory may change under whoever reads it; so only spans of regions
+//! are kept whose owner says that they stay as they are until he takes them back
+//! ([`Access::CONSTANT`](crate::key::Access::CONSTANT)). Before the first span of a region is kept, the owner's service
+//! process is asked for leave, and holds the region for the asker as for a read that is under way: a revocation is over
+//! when everybody has dropped his copies, or is gone. So a key opens nothing after its revocation here either, and what
+//! is exported next has another key.
 //!
 //! | operation | from, to | call | answer |
 //! |---|---|---|---|
 //! | [`KEEP`] | service process, server | the key | status |
-//! | [`DROP`] | server, service process | [`Revoke`](super::message::Revoke), forced if the owner is gone | status, when no copy is left |
+//! | [`DROP`] | server, service process | [`Revoke`], forced if the owner is gone | status, when no copy is left |
 //! | [`HINT`] | rank, service process | [`Hint`]: what it will read | status: whether all of it is read ahead |
+//!
+//! [`Revoke`]: super::message::Revoke
 //!
 //! The machine says which slot holds which span, who waits for it, and what is to be read; its driver has the bytes.
 //!

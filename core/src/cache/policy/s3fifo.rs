@@ -1,4 +1,6 @@
-//! Three queues: a small one for what is new, a main one, and the ids of what left too early.
+//! Three queues: a small one, a main one, and the ids of what left too early.
+//!
+//! New content begins in the small one.
 
 use super::{Next, Policy, Watch};
 use crate::cache::slot::{LINKED, List, NOWHERE, Slot};

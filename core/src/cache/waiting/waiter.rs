@@ -1,4 +1,4 @@
-//! Who waits, for what, and in which order; and who was answered and does not know yet.
+//! Who waits, for what, in which order; who was answered and does not know yet.
 //!
 //! Caches of slots and caches of groups wait alike; they differ in what they answer.
 

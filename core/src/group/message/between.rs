@@ -1,4 +1,6 @@
-//! What service processes say to each other: parts up, tables and ends down, and who has failed.
+//! What service processes say to each other: parts, tables, ends, and who failed.
+//!
+//! Parts go up the tree; tables and ends go down.
 
 use crate::codec::{Reader, Short, Writer};
 use crate::peer::{Incarnation, Sp};

@@ -1,4 +1,4 @@
-//! Other service processes: links to them, signs of life, who failed and who came back.
+//! Other service processes: links, signs of life, who failed and who came back.
 //!
 //! What is known about failures is a set of `(service process, epoch, incarnation)` in which the larger epoch wins,
 //! so that merging is idempotent and order does not matter; even epochs are lives, odd ones deaths. It floods over

@@ -1,4 +1,6 @@
-//! What to do next: answers first, then signs of life, news for the owner, and the groups in turn.
+//! What to do next: answers, then signs of life, news for the owner, and groups.
+//!
+//! The groups come in turn.
 
 use crate::machine::{Action, Link};
 use crate::time::Time;

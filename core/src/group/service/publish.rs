@@ -1,4 +1,6 @@
-//! From a full set to a published table: built by the authority, received by everybody else.
+//! From a full set to a published table.
+//!
+//! The authority builds the table, and everybody else receives it.
 
 use crate::endpoints::{Descriptor, Entry, Group, GroupKey, Shadows, Shape};
 use crate::error::Status;

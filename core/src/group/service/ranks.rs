@@ -1,4 +1,4 @@
-//! Ranks that connect: what they claim is checked, what they repeat changes nothing.
+//! Ranks that connect: what they claim is checked, repeats change nothing.
 
 use crate::codec::Reader;
 use crate::error::Status;

@@ -1,4 +1,4 @@
-//! The table of groups: found by key, made on first contact, remembered after their end.
+//! The groups: found by key, made on first contact, remembered after their end.
 
 use crate::endpoints::GroupKey;
 use crate::id::Generation;

@@ -1,4 +1,4 @@
-//! Who is whose neighbour in a group's tree: arithmetic over the service processes that live.
+//! Neighbours in a group's tree: arithmetic over the service processes that live.
 
 use crate::peer::Sp;
 use crate::tree::Tree;

@@ -1,4 +1,4 @@
-//! Up the tree: what the subtree knows goes to the parent, in order, one message at a time.
+//! Up the tree: what the subtree knows, in order, one message at a time.
 //!
 //! While a message is unanswered, news gather and travel together in the next one; a lost message is repeated from
 //! where the parent's knowledge ends. So each entry crosses each hop once unless something is lost.

@@ -1,17 +1,17 @@
-//! A line for those who wait until a group is accepted and has its slots, and a stencil cache for many threads.
+//! A line for those who wait for a group, and a stencil cache for many threads.
 //!
-//! [`Stencil::submit`](super::Stencil::submit) never waits: it accepts a group, or refuses it while every record of a group
-//! is taken. [`Waiting::alloc`] waits, first for a record and then until the group has all its slots, so that who names one
-//! group after the other is never far ahead of the loads. [`Shared`] puts it behind a [`Lock`](crate::cache::waiting::Lock),
-//! with futures, and tells the news to one client at a time.
+//! [`Stencil::submit`](super::Stencil::submit) never waits: it accepts a group, or refuses it while every record of a
+//! group is taken. [`Waiting::alloc`] waits, first for a record and then until the group has all its slots, so that who
+//! names one group after the other is never far ahead of the loads. [`Shared`] puts it behind a
+//! [`Lock`](crate::cache::waiting::Lock), with futures, and tells the news to one client at a time.
 //!
-//! * The line is first come first served. A record that becomes free is kept for the first in line, who submits its group
-//!   itself: the line needs no room for groups. Meanwhile nobody else submits any.
+//! * The line is first come first served. A record that becomes free is kept for the first in line, who submits its
+//!   group itself: the line needs no room for groups. Meanwhile nobody else submits any.
 //! * Who waits is answered once: when the group has its slots, when it has failed, by the interrupt, or by its own
 //!   deadline. Who stops waiting before the group is accepted leaves nothing behind. A group that is accepted goes on
 //!   whether somebody waits for it or not: its news come, and it must be freed.
-//! * News are told by [`Shared::deliver`] without any lock, in order and never two at once; who is told may call everything
-//!   that does not wait.
+//! * News are told by [`Shared::deliver`] without any lock, in order and never two at once; who is told may call
+//!   everything that does not wait.
 //!
 //! ```
 //! use core::task::{Poll, Waker};
@@ -40,8 +40,8 @@
 //! # Ok::<(), Box<dyn core::error::Error>>(())
 //! ```
 //!
-//! Invariants: while somebody is in line, every record of a group is taken or kept for the first in line; each waiter is
-//! woken once for its turn and once for its answer at most.
+//! Invariants: while somebody is in line, every record of a group is taken or kept for the first in line; each waiter
+//! is woken once for its turn and once for its answer at most.
 //!
 //! *Cost*: as without a line, a look whether somebody waits, and one look-up for each group that gets its slots while
 //! somebody does. Nothing allocates.

@@ -1,4 +1,4 @@
-//! A stencil cache that many threads use: one lock, and each is woken by its own waker.
+//! A stencil cache for many threads: one lock, and each is woken by its own waker.
 
 use core::task::{Poll, Waker};
 

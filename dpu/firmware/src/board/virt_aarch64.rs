@@ -1,6 +1,7 @@
-//! QEMU's board `virt` with a 64-bit Arm processor: the nearest to BlueField's Arm cores that runs everywhere.
+//! QEMU's board `virt` with a 64-bit Arm processor.
 //!
-//! One core, exception level 1, identity mapping with cacheable memory; a PL011 as console; the generic timer as clock.
+//! It is the nearest to BlueField's Arm cores that runs everywhere. One core, exception level 1, identity mapping with
+//! cacheable memory; a PL011 as console; the generic timer as clock.
 //!
 //! Source: Arm Architecture Reference Manual (DDI 0487), D8 (translation), D12 (generic timer); PL011 (DDI 0183).
 

@@ -1,7 +1,8 @@
-//! QEMU's board `virt` with a 64-bit RISC-V processor: the instruction set of BlueField-3's data-path accelerator.
+//! QEMU's board `virt` with a 64-bit RISC-V processor.
 //!
-//! One hart in machine mode, physical addresses; a 16550 as console; the machine timer as clock. No log: symbols of
-//! `defmt` lie near zero, and code at 2 GiB cannot reach them.
+//! It has the instruction set of BlueField-3's data-path accelerator. One hart in machine mode, physical addresses; a
+//! 16550 as console; the machine timer as clock. No log: symbols of `defmt` lie near zero, and code at 2 GiB cannot
+//! reach them.
 //!
 //! Source: RISC-V Privileged Architecture 1.12; hw/riscv/virt.c for the addresses.
 

@@ -1,8 +1,9 @@
-//! Memory that every process of a communicator has and all others can write to and read from.
+//! Memory of each process of a communicator that all others can write and read.
 //!
-//! The epoch in which the others may do so lasts as long as the window. Its owner reads and writes it meanwhile, by words, which is
-//! defined where the memory model is `MPI_WIN_UNIFIED`: on all machines with coherent caches. A library with the other model,
-//! `MPI_WIN_SEPARATE`, is refused: there even words of their own may not be stored by the owner while others put theirs.
+//! The epoch in which the others may do so lasts as long as the window. Its owner reads and writes it meanwhile, by
+//! words, which is defined where the memory model is `MPI_WIN_UNIFIED`: on all machines with coherent caches. A library
+//! with the other model, `MPI_WIN_SEPARATE`, is refused: there even words of their own may not be stored by the owner
+//! while others put theirs.
 //!
 //! Source: MPI 3.1, chapter 11 (one-sided communication).
 

@@ -1,17 +1,17 @@
-//! An agent that looks out for the messages of ranks, so that a rank learns by one load that all of them are there.
+//! An agent that looks out for ranks' messages: one load tells that all are there.
 //!
-//! A rank that computes between sending and receiving makes no progress meanwhile. An [`Agent`], in a thread or a process
-//! of its own, sees messages when they come: it compares each head with the rank's plan, refuses and counts what is none of
-//! it, fetches what did not fit into the slot, and writes one word when the messages of all peers are there. The rank,
-//! whose transport is [`Attended`], loads that word; what it then uses it compares once more, for an agent's word is no
-//! better than a peer's.
+//! A rank that computes between sending and receiving makes no progress meanwhile. An [`Agent`], in a thread or a
+//! process of its own, sees messages when they come: it compares each head with the rank's plan, refuses and counts
+//! what is none of it, fetches what did not fit into the slot, and writes one word when the messages of all peers are
+//! there. The rank, whose transport is [`Attended`], loads that word; what it then uses it compares once more, for an
+//! agent's word is no better than a peer's.
 //!
 //! Credit needs no help: it travels with the messages of the other direction, which must have come anyway.
 //!
-//! An agent that dies is replaced by each rank for itself, at the next look, and nothing is lost or delivered twice, for
-//! all that an agent knows stands on the boards. A new agent says that it is there and gets each rank at its next exchange.
-//! One that lives and does nothing cannot be replaced, as it may go on at any time: the exchange ends at its deadline
-//! with an error that names it beside the missing channels.
+//! An agent that dies is replaced by each rank for itself, at the next look, and nothing is lost or delivered twice,
+//! for all that an agent knows stands on the boards. A new agent says that it is there and gets each rank at its next
+//! exchange. One that lives and does nothing cannot be replaced, as it may go on at any time: the exchange ends at its
+//! deadline with an error that names it beside the missing channels.
 //!
 //! *Cost*: a load a look for the rank, however many peers it has. Overflow is copied once more.
 

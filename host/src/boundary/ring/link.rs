@@ -1,4 +1,4 @@
-//! The queue pair with one rank, and where things lie in the memory that it reaches.
+//! The queue pair with one rank, and where things lie in the memory it reaches.
 
 use std::sync::Arc;
 

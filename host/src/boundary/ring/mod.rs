@@ -1,9 +1,9 @@
-//! Boundary exchange over RDMA: a message is written into the receiver's memory, and a word with it says so.
+//! Boundary exchange over RDMA: messages are written into the receiver's memory.
 //!
-//! Each pair of ranks has a queue pair. A message is one WRITE with immediate data into the slot of the receiver; whoever
-//! completes it knows that head and payload are there, without another round trip. The word with it is a doorbell only: what
-//! the head says decides. What does not fit into the slot that the receiver has chosen stays in registered memory of the
-//! sender, from where the receiver READs it. Votes and plans travel as messages do.
+//! Each pair of ranks has a queue pair. A message is one WRITE with immediate data into the slot of the receiver;
+//! whoever completes it knows that head and payload are there, without another round trip. The immediate data is a
+//! doorbell only: what the head says decides. What does not fit into the slot that the receiver has chosen stays in
+//! registered memory of the sender, from where the receiver READs it. Votes and plans travel as messages do.
 //!
 //! ```text
 //! word       kind (2 bits), slot or round (6), exchange (24)
@@ -11,11 +11,11 @@
 //! outbox     for each rank: what is sent to those places, and then what did not fit there
 //! ```
 //!
-//! Ranks meet outside: each [greets](VerbsRing::greeting) all others and [connects](VerbsRing::connect) to them, before any
-//! of them builds an exchange. A rank that ends breaks its queue pairs; the others find out in about half a second.
+//! Ranks meet outside: each [greets](VerbsRing::greeting) all others and [connects](VerbsRing::connect) to them, before
+//! any of them builds an exchange. A rank that ends breaks its queue pairs; the others find out in about half a second.
 //!
-//! *Cost*: one request and one completion a message; a copy more than within a machine. Slots are registered as large as the
-//! largest message, so that much stays in memory; the choice of the receiver bounds what is written.
+//! *Cost*: one request and one completion a message; a copy more than within a machine. Slots are registered as large
+//! as the largest message, so that much stays in memory; the choice of the receiver bounds what is written.
 
 mod link;
 

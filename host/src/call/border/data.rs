@@ -1,4 +1,4 @@
-//! Offered data over the border: which requests wait for it, and the frames that ask for it and bring it.
+//! Offered data over the border: requests that wait, frames that ask and bring.
 
 use umbra_core::chain::{Node, busy, peek_carried, set_carried};
 use umbra_core::channel::Header;

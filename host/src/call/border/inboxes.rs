@@ -1,4 +1,6 @@
-//! The inboxes of members here, for messages from elsewhere: whoever has no room keeps nobody else waiting.
+//! The inboxes of members here, for messages from elsewhere.
+//!
+//! Whoever has no room keeps nobody else waiting.
 
 use std::collections::VecDeque;
 

@@ -1,8 +1,9 @@
-//! Ranks as processes: this executable again, with the shared segment as its standard input if they share memory.
+//! Ranks as processes: this executable again.
 //!
-//! A rank gets the arguments of the command, and its number. It writes one JSON object a line: what it has to say to the other
-//! ranks before it begins, how far it is, and in the end its outcome or why it failed. An agent, if there is one, is `umbra-agent` with the same standard input. The kernel kills
-//! all of them with the process that started them.
+//! If they share memory, the segment is their standard input. A rank gets the arguments of the command, and its number.
+//! It writes one JSON object a line: what it has to say to the other ranks before it begins, how far it is, and in the
+//! end its outcome or why it failed. An agent, if there is one, is `umbra-agent` with the same standard input. The
+//! kernel kills all of them with the process that started them.
 
 use std::io::{self, BufRead as _, BufReader};
 use std::os::fd::AsFd as _;

@@ -1,4 +1,6 @@
-//! A call as a drawing: a line for each member, a bar for each run, and lines for what went between them.
+//! A call as a drawing: a line for each member, a bar for each run.
+//!
+//! Further lines show what went between the members.
 
 use std::fmt::Write as _;
 

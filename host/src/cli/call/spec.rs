@@ -1,4 +1,4 @@
-//! How members, trees, numbers and failures of a call are written on the command line.
+//! How members, trees, numbers and failures of a call are written as arguments.
 
 use std::fmt;
 use std::str::FromStr;

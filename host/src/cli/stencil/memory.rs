@@ -1,5 +1,6 @@
-//! What a run takes of memory, refused before it takes any: a system that promises more than it has ends the process
-//! later, without a word.
+//! What a run takes of memory, refused before it takes any.
+//!
+//! A system that promises more than it has ends the process later, without a word.
 
 use umbra::quantity::Bytes;
 

@@ -1,4 +1,4 @@
-//! Which files a run reads and writes, so that none of them is taken for two things.
+//! Which files a run reads and writes, so that none is taken for two things.
 
 use std::ffi::OsString;
 use std::io;

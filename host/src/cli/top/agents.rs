@@ -1,4 +1,4 @@
-//! The agents of the job that runs here: what one call over all of them tells at each look.
+//! The agents of the job here: what one call over all of them tells at each look.
 
 use std::time::Instant;
 

@@ -1,4 +1,4 @@
-//! The live view: the terminal is taken, drawn on again and again, and given back however it ends.
+//! The live view: the terminal is taken, redrawn, and given back however it ends.
 
 use std::path::Path;
 use std::process::ExitCode;

@@ -1,4 +1,4 @@
-//! The view on a terminal: five tables one above the other, and the keys that change how they are shown.
+//! The view on a terminal: five stacked tables, and keys that change their look.
 
 use ratatui::Frame;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};

@@ -1,4 +1,4 @@
-//! One look at everything that processes of this user share, and at the agents of their job.
+//! One look at all that processes of this user share, and at their job's agents.
 
 use std::path::Path;
 use std::time::Instant;

@@ -1,4 +1,4 @@
-//! The reading phases: orders to the agents, and what they bring, compared with the file.
+//! The reading phases: orders to agents, whose bytes are compared with the file.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;

@@ -1,7 +1,7 @@
-//! The agents' tables: whether all have that of the world, and whether they are the same, bytes that one agent could have
-//! taken from any other.
+//! The agents' tables: whether all have the world's, and whether they are the same.
 //!
-//! A table has one encoding, on every processor, so equal digests are equal tables.
+//! They are the same if one agent could have taken the bytes from any other. A table has one encoding, on every
+//! processor, so equal digests are equal tables.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::thread;

@@ -1,4 +1,4 @@
-//! A field cut into bricks: one brick is one input of a group, and one output point.
+//! A field cut into bricks: each is one input of a group, and one output point.
 
 use super::Pattern;
 

@@ -1,5 +1,6 @@
-//! Files that take their names only when they are whole: what bore the name before stays until then, and half a field
-//! never bears it.
+//! Files that take their names only when they are whole.
+//!
+//! What bore the name before stays until then, and half a field never bears it.
 
 use std::collections::hash_map::RandomState;
 use std::ffi::{OsStr, OsString};

@@ -1,4 +1,4 @@
-//! Bricks of a field in the memory of ranks: who holds which, and a source that reads them from there.
+//! Bricks of a field in the memory of ranks, and a source that reads them there.
 //!
 //! Rank after rank holds bricks in ascending order, about as many each. In the memory that a rank exports, they lie one
 //! behind the other, each where a slot's length begins: so a brick is one span, and a load is one read.

@@ -1,8 +1,9 @@
-//! The layouts and inline functions of the verbs interface, from one of two sources.
+//! Layouts and inline functions of the verbs interface, from one of two sources.
 //!
-//! By default they are written out here: facts of a stable binary interface, which need no header and no library to build.
-//! With the feature `rdma-sys` they are those of the crate of that name, which takes them from the headers of the machine
-//! that builds, and links libibverbs. Both have the same names and fields, and a test compares every layout.
+//! By default they are written out here: facts of a stable binary interface, which need no header and no library to
+//! build. With the feature `rdma-sys` they are those of the crate of that name, which takes them from the headers of
+//! the machine that builds, and links libibverbs. Both have the same names and fields, and a test compares every
+//! layout.
 
 #[cfg(feature = "rdma-sys")]
 mod agreement;

@@ -1,6 +1,7 @@
-//! What a driver does without a system call: the inline functions of `infiniband/verbs.h`.
+//! The inline functions of `infiniband/verbs.h`.
 //!
-//! Each looks its operation up in the device's table. Those that every device has are checked once, when it is opened.
+//! They are what a driver does without a system call. Each looks its operation up in the device's table. Those that
+//! every device has are checked once, when it is opened.
 
 use std::ffi::{c_int, c_uint};
 

@@ -1,7 +1,7 @@
-//! Connecting by the connection manager of RDMA, where no control link leads to the peer.
+//! Connecting by RDMA's connection manager where no control link leads to the peer.
 //!
-//! It resolves a socket address to a device, a port and a route, and carries each side's [`Hello`] in the private data of the
-//! connection. The queue pairs are made and connected by their user, from what the hellos say:
+//! It resolves a socket address to a device, a port and a route, and carries each side's [`Hello`] in the private data
+//! of the connection. The queue pairs are made and connected by their user, from what the hellos say:
 //!
 //! ```text
 //! Call::resolve(address)  ──> port(): make queue pairs there

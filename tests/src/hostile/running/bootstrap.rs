@@ -1,4 +1,6 @@
-//! The two machines of the bootstrap: two hosts with one service process and one rank each, one of which is under test.
+//! The two machines of the bootstrap, in a job of two hosts.
+//!
+//! Each host has one service process and one rank; one of the four is under test.
 
 use std::collections::VecDeque;
 

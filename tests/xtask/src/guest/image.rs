@@ -1,4 +1,6 @@
-//! The memory file system that a guest starts from: a shell, kernel modules, and what runs first.
+//! The memory file system that a guest starts from.
+//!
+//! It holds a shell, kernel modules, and what runs first.
 
 use std::fs;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! The files of a guest that has another processor than this machine: unpacked from packages.
+//! The files of a guest with another processor than ours, unpacked from packages.
 
 use std::fs;
 use std::os::unix::fs::symlink;

@@ -1,8 +1,8 @@
-//! A host and a DPU as two guests with a cable between them: two processors, one job.
+//! A host and a DPU as two guests joined by a cable: two processors, one job.
 //!
-//! The agents of the DPU are started by hand in its guest. `umbra run` in the host's guest starts ranks and the agents of
-//! another DPU, lets all of them build their tables, and every agent read every rank. What it tells as JSON is kept. There
-//! are several [jobs](JOBS), one after the other, each with agents of its own; in some of them something breaks.
+//! The agents of the DPU are started by hand in its guest. `umbra run` in the host's guest starts ranks and the agents
+//! of another DPU, lets all of them build their tables, and every agent read every rank. What it tells as JSON is kept.
+//! There are several [jobs](JOBS), one after the other, each with agents of its own; in some of them something breaks.
 
 mod jobs;
 mod scripts;

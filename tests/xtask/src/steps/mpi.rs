@@ -1,4 +1,6 @@
-//! Umbra on MPI: a package outside the workspace, built once for each MPI library and run by its launcher.
+//! Umbra on MPI, a package outside the workspace.
+//!
+//! It is built once for each MPI library and run by that library's launcher.
 
 use std::fs;
 use std::path::Path;

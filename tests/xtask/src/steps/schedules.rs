@@ -1,4 +1,4 @@
-//! Random schedules of the bootstrap, and of clients of a gateway, very many of them.
+//! Very many random schedules of the bootstrap, and of clients of a gateway.
 //!
 //! The tests of the workspace run a few; here there are enough to meet what is rare. A seed that breaks a rule is named
 //! and repeats alone with `UMBRA_SEED`.
