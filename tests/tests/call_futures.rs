@@ -30,18 +30,19 @@ impl Wake for Thread {
     }
 }
 
-/// Waits for a future; its value, and how often it was polled.
+/// Waits for a future; its value, and how often it was woken until then.
 fn block_on<F: Future>(future: F) -> (F::Output, u32) {
     let thread = Arc::new(Thread { thread: std::thread::current(), wakes: AtomicU32::new(0) });
-    let (waker, mut future, until) = (Waker::from(thread), pin!(future), Instant::now() + Duration::from_secs(30));
-    for polls in 1.. {
+    let (mut future, until) = (pin!(future), Instant::now() + Duration::from_secs(30));
+    let waker = Waker::from(Arc::clone(&thread));
+    loop {
         if let Poll::Ready(value) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
-            return (value, polls);
+            return (value, thread.wakes.load(Ordering::Relaxed));
         }
         assert!(Instant::now() < until, "nobody woke us");
+        // A future before this one may have been ready a moment before it woke us, so this may end at once.
         std::thread::park_timeout(Duration::from_secs(30));
     }
-    unreachable!("there are always more numbers")
 }
 
 /// A call, and its sum once that is known.
@@ -105,9 +106,9 @@ fn more_calls_than_there_are_places_for_all_come_to_an_end() {
     for round in 0..20 {
         let from = &progress[round % progress.len()];
         let calls = (0..24).map(|_| (Box::pin(from.call(&sum(&all, &[]))), None)).collect();
-        let (sums, polls) = block_on(All(calls));
+        let (sums, wakes) = block_on(All(calls));
         assert!(sums.iter().all(|sum| *sum == Ok(15)), "{sums:?}");
-        assert!(polls <= 25, "polled once, and once for each that ended: {polls}");
+        assert!(wakes <= 24, "at most once for each that ended: {wakes}");
     }
 }
 
