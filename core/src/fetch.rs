@@ -44,7 +44,7 @@ pub fn fetch_to_read_later<T>(at: *const T) {
 
 /// Has the processor bring the line at this address near, in order to write to it: no other processor keeps it.
 #[inline(always)]
-pub(crate) fn fetch_to_write<T>(at: *const T) {
+pub fn fetch_to_write<T>(at: *const T) {
     #[cfg(all(target_arch = "x86_64", not(any(loom, miri))))]
     // SAFETY: as above.
     unsafe {

@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use umbra_core::atomic::{AtomicU64, Ordering};
 use umbra_core::boundary::{Message, Place, Vote};
-use umbra_core::fetch::fetch_to_read_later;
+use umbra_core::fetch::{fetch_to_read_later, fetch_to_write};
 
 use super::extent::{Extent, LINE, STAMPS};
 use super::transport::{Transport, TransportError};
@@ -43,6 +43,8 @@ pub struct Fabric {
     /// Whether the last message to each rank was long, and the last one from it.
     long: Vec<bool>,
     came_long: Vec<bool>,
+    /// Bytes of the last message to each rank.
+    wrote: Vec<u32>,
     /// Of the extent: where slots begin, and how large each is.
     areas: usize,
     capacity: usize,
@@ -67,7 +69,8 @@ impl Fabric {
         let taken = vec![0; extent.ranks as usize * STAMPS as usize];
         let (areas, capacity) = (extent.areas(), extent.capacity());
         let long = vec![false; extent.ranks as usize];
-        let fabric = Fabric { taken, came_long: long.clone(), long, segment, extent, rank, areas, capacity };
+        let wrote = vec![0; extent.ranks as usize];
+        let fabric = Fabric { taken, came_long: long.clone(), long, wrote, segment, extent, rank, areas, capacity };
         fabric.check(rank)?;
         Ok(fabric)
     }
@@ -131,6 +134,20 @@ impl Fabric {
         Ok(self.segment.words(self.offset(from, to, slot, place, behind, len)?, len)?)
     }
 
+    /// Takes the lines back from a rank that the next message to it will be written to, if that is as short as the last one.
+    ///
+    /// To be called when a message of the rank is there: before it sent that, it has read all that lies in any other slot. So the
+    /// lines come while this one is read, and not one after the other when they are written to.
+    fn take_back(&self, to: u32, slot: u32) {
+        let bytes = self.wrote[to as usize] as usize;
+        if self.extent.slots < 2 || self.long[to as usize] || bytes > AHEAD {
+            return;
+        }
+        if let Ok(words) = self.words(self.rank, to, slot, Place::Slot(0), 0, bytes / 8) {
+            words.iter().step_by(CACHE_LINE / 8).for_each(|word| fetch_to_write(word));
+        }
+    }
+
     fn vote_words(&self, rank: u32, round: u32) -> Result<&[AtomicU64], TransportError> {
         self.check(rank)?;
         Ok(self.segment.words((rank as usize * 2 + (round % 2) as usize) * LINE, 4)?)
@@ -189,7 +206,9 @@ impl Transport for Fabric {
             // ORDERING: before the stamp below; values past the caches are in no order with it else.
             self.segment.settle_values();
         }
-        *long = message.in_slot.saturating_add(message.overflow) >= LONG;
+        let payload = message.in_slot.saturating_add(message.overflow);
+        *long = payload >= LONG;
+        self.wrote[message.rank as usize] = head.len() as u32 + payload;
         // ORDERING: release; whoever sees the stamp sees head and payload.
         self.stamp(self.rank, message.rank, message.slot)?.store(stamp, Ordering::Release);
         Ok(())
@@ -211,6 +230,7 @@ impl Transport for Fabric {
             near(words.as_ptr_range().end.cast(), AHEAD);
         }
         self.came_long[from as usize] = came_long;
+        self.take_back(from, slot.wrapping_add(1));
         Ok(true)
     }
 
