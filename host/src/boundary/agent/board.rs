@@ -31,6 +31,8 @@ pub(super) const KIND: usize = 2;
 pub(super) const LENGTH: usize = 3;
 
 /// A process, or one of several agents or ranks in it, as a word; never 0.
+///
+/// A process has 2^11, one after the other; then they come round.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Name(pub(super) u64);
 

@@ -67,6 +67,9 @@ impl Agent {
 
     /// An agent for all ranks of a fabric whose segment was made by [`segment`](Self::segment).
     ///
+    /// Agents and ends of ranks hold a rank by a name, and the names of a process come round after 2,048: whatever was made so
+    /// many names before must be gone.
+    ///
     /// # Errors
     /// [`TransportError`] if the segment is smaller than the extent says.
     pub fn attach(segment: Arc<Segment>, extent: Extent) -> Result<Agent, TransportError> {
