@@ -116,9 +116,8 @@ const SLOTS: u32 = 4;
 const GROUPS: usize = 5;
 const MEMBERS: usize = 6;
 
-/// A cache in mid run: point 0 is done with half of its inputs, point 1 is ready, point 2 has some of its slots and waits
-/// for the rest, point 3 waits behind it.
-fn busy() -> (Plain, [Id<Group>; 4]) {
+/// A cache of which nothing was asked yet.
+fn unused() -> Plain {
     let used = |times| Input::used(times).unwrap();
     let inputs = vec![used(2), used(4), used(4), used(3), used(3), used(3), used(1), Input::NOT_USED];
     let storage = Storage {
@@ -129,7 +128,13 @@ fn busy() -> (Plain, [Id<Group>; 4]) {
         references: vec![Reference::EMPTY; GROUPS * MEMBERS],
     };
     let limits = Limits { largest_group: 4, active: 100, horizon: 100 };
-    let mut stencil = Stencil::new(storage, ByNumber, Unknown, 0..SLOTS, limits).unwrap();
+    Stencil::new(storage, ByNumber, Unknown, 0..SLOTS, limits).unwrap()
+}
+
+/// A cache in mid run: point 0 is done with half of its inputs, point 1 is ready, point 2 has some of its slots and waits
+/// for the rest, point 3 waits behind it.
+fn busy() -> (Plain, [Id<Group>; 4]) {
+    let mut stencil = unused();
     let groups = [&[0_u64, 1][..], &[1, 2], &[3, 4, 5], &[2, 5]];
     let groups = [0, 1, 2, 3].map(|point| stencil.submit(point as u64, groups[point]).unwrap());
     assert_eq!(told(&mut stencil), "p0 p1 p2 p3");
@@ -296,16 +301,7 @@ const GROUPS_REFUSED: [(&[u64], SubmitError); 5] = [
 #[test]
 fn s74_a_group_that_is_refused_in_its_turn_holds_nothing_of_what_is_there() {
     for (group, error) in GROUPS_REFUSED {
-        let used = |times| Input::used(times).unwrap();
-        let storage = Storage {
-            slots: vec![Slot::EMPTY; SLOTS as usize],
-            buckets: vec![0; 64],
-            inputs: vec![used(2), used(4), used(4), used(3), used(3), used(3), used(1), Input::NOT_USED],
-            groups: vec![Group::EMPTY; GROUPS],
-            references: vec![Reference::EMPTY; GROUPS * MEMBERS],
-        };
-        let limits = Limits { largest_group: 4, active: 100, horizon: 100 };
-        let mut stencil: Plain = Stencil::new(storage, ByNumber, Unknown, 0..SLOTS, limits).unwrap();
+        let mut stencil = unused();
         let first = stencil.submit(0, &[0, 1, 2]).unwrap();
         assert_eq!(told(&mut stencil), "p0 p1 p2");
         for data in [0, 1, 2] {

@@ -206,9 +206,7 @@ impl<'a> Parts<'a> {
 
     /// The places of a line.
     pub(super) fn places_of(&self, line: usize) -> impl Iterator<Item = Place<'a>> + use<'a> {
-        let first = (line * PLACES) as u32;
-        let parts = *self;
-        (first..first + PLACES as u32).filter_map(move |number| parts.place(number))
+        self.places_at(Home { line, at: 0 })
     }
 
     /// The places of a home line, with the one first where data is looked for first.

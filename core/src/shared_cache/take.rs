@@ -114,8 +114,7 @@ impl<'a> Parts<'a> {
         let home = held.home();
         let here = self.steps(home.line, taken.place.line());
         let to = |place: Place<'a>| self.move_to(place, taken, slot, owner);
-        let first = self.places_at(home).take_while(|place| place.number != taken.place.number).next();
-        let nearer = first.and_then(to).map(|seated| (0, seated)).or_else(|| {
+        let nearer = self.places_at(home).next().and_then(to).map(|seated| (0, seated)).or_else(|| {
             (0..here).find_map(|step| Some((step, self.places_of(self.beyond(home.line, step)).find_map(to)?)))
         });
         let (step, seated) = nearer.unwrap_or((here, taken));
