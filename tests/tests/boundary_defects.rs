@@ -13,8 +13,8 @@ use umbra::boundary::{
     largest_message,
 };
 use umbra::sys::segment::Segment;
-use umbra_core::boundary::{Channel, HEAD, Message, Place, Refusal, Role, Shape, Sparse};
-use umbra_tests::boundary_job::SETTINGS;
+use umbra_core::boundary::{Channel, HEAD, Message, Place, Refusal, Role, Shape};
+use umbra_tests::boundary_job::{self, SETTINGS};
 
 /// Two blocks in a row, one on each of two ranks, or both on one; each wants all of the cells of the other.
 fn row(cells: u32, ranks: u32) -> Grid {
@@ -22,7 +22,7 @@ fn row(cells: u32, ranks: u32) -> Grid {
 }
 
 fn sparse() -> Field {
-    Field::sparse(Sparse::new(1e-3, 1e-4, 0.0).unwrap())
+    boundary_job::sparse(1e-3, 1e-4, 0.0)
 }
 
 /// Where the memory of the ranks lies.

@@ -40,11 +40,10 @@ pub struct Fabric {
     rank: u32,
     /// Stamps that were taken, of each rank and slot.
     taken: Vec<u64>,
-    /// Whether the last message to each rank was long, and the last one from it.
-    long: Vec<bool>,
-    came_long: Vec<bool>,
-    /// Bytes of the last message to each rank.
+    /// Bytes of payload of the last message to each rank.
     wrote: Vec<u32>,
+    /// Whether the last message from each rank was long.
+    came_long: Vec<bool>,
     /// Of the extent: where slots begin, and how large each is.
     areas: usize,
     capacity: usize,
@@ -68,9 +67,8 @@ impl Fabric {
         segment.at_writable(0, extent.bytes())?;
         let taken = vec![0; extent.ranks as usize * STAMPS as usize];
         let (areas, capacity) = (extent.areas(), extent.capacity());
-        let long = vec![false; extent.ranks as usize];
-        let wrote = vec![0; extent.ranks as usize];
-        let fabric = Fabric { taken, came_long: long.clone(), long, wrote, segment, extent, rank, areas, capacity };
+        let (wrote, came_long) = (vec![0; extent.ranks as usize], vec![false; extent.ranks as usize]);
+        let fabric = Fabric { taken, wrote, came_long, segment, extent, rank, areas, capacity };
         fabric.check(rank)?;
         Ok(fabric)
     }
@@ -137,14 +135,15 @@ impl Fabric {
     /// Takes the lines back from a rank that the next message to it will be written to, if that is as short as the last one.
     ///
     /// To be called when a message of the rank is there: before it sent that, it has read all that lies in any other slot. So the
-    /// lines come while this one is read, and not one after the other when they are written to.
-    fn take_back(&self, to: u32, slot: u32) {
-        let bytes = self.wrote[to as usize] as usize;
-        if self.extent.slots < 2 || self.long[to as usize] || bytes > AHEAD {
+    /// lines come while this one is read, and not one after the other when they are written to. Its head is as long as that of
+    /// this one, or nearly.
+    fn take_back(&self, to: u32, slot: u32, head: usize) {
+        let bytes = head.saturating_add(self.wrote[to as usize] as usize);
+        if self.extent.slots < 2 || bytes > AHEAD {
             return;
         }
         if let Ok(words) = self.words(self.rank, to, slot, Place::Slot(0), 0, bytes / 8) {
-            words.iter().step_by(CACHE_LINE / 8).for_each(|word| fetch_to_write(word));
+            near(words.as_ptr().cast(), bytes, fetch_to_write);
         }
     }
 
@@ -168,12 +167,12 @@ impl Fabric {
     }
 }
 
-/// Has so many bytes from here on brought nearer.
+/// Has each line of so many bytes from here on brought nearer, by `fetch`.
 #[inline]
-fn near(from: *const u8, len: usize) {
+fn near(from: *const u8, len: usize, fetch: impl Fn(*const u8)) {
     let (mut at, end) = (from, from.wrapping_add(len));
     while at < end {
-        fetch_to_read_later(at);
+        fetch(at);
         at = at.wrapping_add(CACHE_LINE);
     }
 }
@@ -194,21 +193,19 @@ impl Transport for Fabric {
     #[inline]
     fn write(&mut self, to: u32, slot: u32, place: Place, behind: usize, values: &[f64]) -> Result<(), TransportError> {
         let offset = self.offset(self.rank, to, slot, place, behind, values.len())?;
-        Ok(self.segment.write_values(offset, values, self.long[to as usize])?)
+        Ok(self.segment.write_values(offset, values, self.wrote[to as usize] >= LONG)?)
     }
 
     fn publish(&mut self, message: &Message, epoch: u32, head: &[u8]) -> Result<(), TransportError> {
         let words = self.words(self.rank, message.rank, message.slot, Place::Slot(0), 0, head.len().div_ceil(8))?;
         Self::store_bytes(words, head);
         let stamp = u64::from(epoch) << 32 | u64::from(message.sequence);
-        let long = &mut self.long[message.rank as usize];
-        if *long {
+        let wrote = &mut self.wrote[message.rank as usize];
+        if *wrote >= LONG {
             // ORDERING: before the stamp below; values past the caches are in no order with it else.
             self.segment.settle_values();
         }
-        let payload = message.in_slot.saturating_add(message.overflow);
-        *long = payload >= LONG;
-        self.wrote[message.rank as usize] = head.len() as u32 + payload;
+        *wrote = message.in_slot.saturating_add(message.overflow);
         // ORDERING: release; whoever sees the stamp sees head and payload.
         self.stamp(self.rank, message.rank, message.slot)?.store(stamp, Ordering::Release);
         Ok(())
@@ -227,10 +224,10 @@ impl Transport for Fabric {
         let payload = words.get(PAYLOAD / 8).map_or(0, |word| u64::from_le(word.load(Ordering::Relaxed)));
         let came_long = payload >= u64::from(LONG);
         if came_long {
-            near(words.as_ptr_range().end.cast(), AHEAD);
+            near(words.as_ptr_range().end.cast(), AHEAD, fetch_to_read_later);
         }
         self.came_long[from as usize] = came_long;
-        self.take_back(from, slot.wrapping_add(1));
+        self.take_back(from, slot.wrapping_add(1), head.len());
         Ok(true)
     }
 
@@ -248,7 +245,8 @@ impl Transport for Fabric {
         }
         for (nth, part) in into.chunks_mut(AHEAD / size_of::<f64>()).enumerate() {
             let at = offset + nth * AHEAD;
-            near(self.segment.at(at, 0)?.as_ptr().wrapping_add(AHEAD), size_of_val(part));
+            let ahead = self.segment.at(at, 0)?.as_ptr().wrapping_add(AHEAD);
+            near(ahead, size_of_val(part), fetch_to_read_later);
             self.segment.read_values(at, part)?;
         }
         Ok(())
