@@ -16,6 +16,7 @@
 //! Expected             what must be true of a message, for an agent that sees it first
 //! Exchange             one rank's exchanges with all its peers
 //! agree                when the mesh may change
+//! Post                 who looks out for a rank, an agent or the rank itself
 //! Pool                 objects with counted owners, for memory of strips and fields
 //! ```
 //!
@@ -67,6 +68,7 @@ mod peer;
 mod plan;
 mod pool;
 mod pool_error;
+mod post;
 mod quiesce;
 mod refuse;
 mod slot;
@@ -87,6 +89,7 @@ pub use peer::Peer;
 pub use plan::{Entry, Key, Kind, PlanError, fingerprint, first_difference};
 pub use pool::{Owner, Pool, PoolStatistics};
 pub use pool_error::{GetError, PoolError};
+pub use post::{Post, Taken};
 pub use quiesce::{Vote, VoteError, agree};
 pub use refuse::{BuildError, ExchangeError, Missing, Refused};
 pub use slot::{Header, Weak};

@@ -70,6 +70,14 @@ pub enum TransportError {
     /// This process cannot say who it is.
     #[error("{0}")]
     Process(crate::sys::process::ProcessError),
+    /// Agents and ends of ranks hold boards by name, and this process has as many as it can have at a time.
+    #[error(
+        "this process has {most} agents and ends of ranks, as many as can be told apart: drop some, or use another process"
+    )]
+    NoName {
+        /// How many it can have.
+        most: u32,
+    },
     /// What a rank must have sent before does not come.
     #[error("nothing came from rank {rank}: see why it ended, or whether it runs the same mesh")]
     Silent {

@@ -13,12 +13,11 @@
 //! The words of news, seen and inbox have one writer, the holder: the agent, or the rank itself if there is none. A holder
 //! is replaced only when its process is dead or it has left, so no two ever write.
 
-use umbra_core::atomic::{AtomicU64, Ordering};
-use umbra_core::crew::{Identity, Liveness as _, Member};
+use umbra_core::atomic::AtomicU64;
+use umbra_core::boundary::Post;
 
 use super::super::extent::{Extent, LINE, PAGE};
 use super::super::transport::TransportError;
-use crate::sys::process::{ProcessError, ProcessId, Processes};
 use crate::sys::segment::Segment;
 
 const WORDS: usize = LINE / 8;
@@ -29,41 +28,6 @@ pub(super) const VERSION: usize = 0;
 pub(super) const EPOCH: usize = 1;
 pub(super) const KIND: usize = 2;
 pub(super) const LENGTH: usize = 3;
-
-/// A process, or one of several agents or ranks in it, as a word; never 0.
-///
-/// A process has 2^11, one after the other; then they come round.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Name(pub(super) u64);
-
-const START_BITS: u32 = 31;
-const PID_BITS: u32 = 22;
-
-impl Name {
-    /// Another name of this process.
-    pub(super) fn new() -> Result<Name, ProcessError> {
-        static NAMES: AtomicU64 = AtomicU64::new(1);
-        let ProcessId { pid, start } = ProcessId::current()?;
-        let identity = Identity::new(pid, start);
-        // ORDERING: a number of its own is all that is wanted.
-        let nth = NAMES.fetch_add(1, Ordering::Relaxed) << (PID_BITS + START_BITS);
-        Ok(Name(nth | u64::from(identity.pid()) << START_BITS | u64::from(identity.start())))
-    }
-
-    const fn identity(self) -> Identity {
-        let pid = (self.0 >> START_BITS) as u32 & ((1 << PID_BITS) - 1);
-        Identity::new(pid, self.0)
-    }
-
-    pub(super) const fn pid(self) -> u32 {
-        self.identity().pid()
-    }
-
-    /// Whether its process lives.
-    pub(super) fn is_alive(self) -> bool {
-        Processes.is_alive(Member { number: 0, generation: 0, identity: self.identity() })
-    }
-}
 
 /// Bytes that the boards of all ranks take behind a fabric.
 pub(super) fn bytes(extent: &Extent) -> usize {
@@ -100,14 +64,10 @@ impl<'s> Board<'s> {
         Ok(self.segment.words(self.first + nth * LINE, WORDS)?)
     }
 
-    /// Who looks out for the rank; 0 is nobody.
-    pub(super) fn holder(self) -> Result<&'s AtomicU64, TransportError> {
-        Ok(&self.line(0)?[0])
-    }
-
-    /// Who would like to.
-    pub(super) fn wish(self) -> Result<&'s AtomicU64, TransportError> {
-        Ok(&self.line(0)?[1])
+    /// Who looks out for the rank, by name.
+    pub(super) fn post(self) -> Result<Post<'s>, TransportError> {
+        let line = self.line(0)?;
+        Ok(Post::new(&line[0], &line[1]))
     }
 
     /// How often an agent has looked, in a line of its own.

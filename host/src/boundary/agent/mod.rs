@@ -17,6 +17,7 @@
 
 mod board;
 mod lookout;
+mod name;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -29,8 +30,9 @@ use super::fabric::Fabric;
 use super::tasks;
 use super::transport::{Transport, TransportError};
 use crate::sys::segment::{Segment, SegmentError};
-use board::{Board, Name};
+use board::Board;
 use lookout::Lookout;
+use name::{Name, OwnName};
 
 /// Looks in vain after which a rank asks who looks out for it.
 const LOOKS: u32 = 64;
@@ -44,7 +46,7 @@ const IDLE: Duration = Duration::from_millis(100);
 pub struct Agent {
     segment: Arc<Segment>,
     extent: Extent,
-    name: Name,
+    name: OwnName,
     /// By rank: the end that it looks at, and what it knows.
     ranks: Vec<(Fabric, Lookout)>,
 }
@@ -67,18 +69,15 @@ impl Agent {
 
     /// An agent for all ranks of a fabric whose segment was made by [`segment`](Self::segment).
     ///
-    /// Agents and ends of ranks hold a rank by a name, and the names of a process come round after 2,048: whatever was made so
-    /// many names before must be gone.
-    ///
     /// # Errors
-    /// [`TransportError`] if the segment is smaller than the extent says.
+    /// [`TransportError`] if the segment is smaller than the extent says, or this process has 2,048 agents and ends of ranks.
     pub fn attach(segment: Arc<Segment>, extent: Extent) -> Result<Agent, TransportError> {
         let extent = extent.usable();
         segment.at_writable(0, Agent::bytes(extent))?;
         let ranks = (0..extent.ranks)
             .map(|rank| Fabric::attach(segment.clone(), extent, rank).map(|fabric| (fabric, Lookout::new(rank))));
         let ranks = ranks.collect::<Result<_, _>>()?;
-        Ok(Agent { ranks, segment, extent, name: Name::new().map_err(TransportError::Process)? })
+        Ok(Agent { ranks, segment, extent, name: OwnName::new()? })
     }
 
     /// Looks once at the messages of all ranks; true if any had come.
@@ -89,13 +88,13 @@ impl Agent {
         let mut any = false;
         for (rank, (fabric, lookout)) in (0..).zip(&mut self.ranks) {
             let board = Board::of(&self.segment, self.extent, rank);
-            if holds(board, self.name, lookout)? {
+            if holds(board, &self.name, lookout)? {
                 any |= lookout.look(fabric, board)?;
                 let turns = board.turns()?;
                 // ORDERING: a sign of life; nothing is read by it.
                 turns.store(turns.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
-            } else if board.wish()?.load(Ordering::Relaxed) != self.name.0 {
-                board.wish()?.store(self.name.0, Ordering::Relaxed);
+            } else {
+                board.post()?.ask(self.name.word());
             }
         }
         Ok(any)
@@ -133,30 +132,20 @@ impl Drop for Agent {
         for rank in 0..self.extent.ranks {
             let board = Board::of(&self.segment, self.extent, rank);
             // The whole segment was reached when it was attached.
-            if let (Ok(wish), Ok(holder)) = (board.wish(), board.holder()) {
-                for word in [wish, holder] {
-                    // ORDERING: release; the next holder sees all that this one has found.
-                    let _ = word.compare_exchange(self.name.0, 0, Ordering::Release, Ordering::Relaxed);
-                }
+            if let Ok(post) = board.post() {
+                post.leave(self.name.word());
             }
         }
     }
 }
 
 /// Whether somebody holds a board, who takes it if nobody does.
-fn holds(board: Board<'_>, name: Name, lookout: &mut Lookout) -> Result<bool, TransportError> {
-    let holder = board.holder()?;
-    // ORDERING: acquire pairs with the release of whoever held it before, here and below.
-    match holder.load(Ordering::Acquire) {
-        held if held == name.0 => return Ok(true),
-        0 => {}
-        _ => return Ok(false),
-    }
-    let taken = holder.compare_exchange(0, name.0, Ordering::AcqRel, Ordering::Acquire).is_ok();
-    if taken {
+fn holds(board: Board<'_>, name: &OwnName, lookout: &mut Lookout) -> Result<bool, TransportError> {
+    let taken = board.post()?.take(name.word());
+    if taken.is_some_and(|taken| taken.is_new) {
         lookout.begin();
     }
-    Ok(taken)
+    Ok(taken.is_some())
 }
 
 /// One rank's end of a fabric with an agent.
@@ -164,7 +153,7 @@ fn holds(board: Board<'_>, name: Name, lookout: &mut Lookout) -> Result<bool, Tr
 pub struct Attended {
     fabric: Fabric,
     segment: Arc<Segment>,
-    name: Name,
+    name: OwnName,
     /// For the time in which it has no agent.
     lookout: Lookout,
     epoch: u32,
@@ -181,14 +170,15 @@ impl Attended {
     /// The end of a rank of a fabric whose segment was made by [`Agent::segment`]. Each rank has one end.
     ///
     /// # Errors
-    /// [`TransportError`] if the segment is smaller than the extent says, or the rank is none of it.
+    /// [`TransportError`] if the segment is smaller than the extent says, the rank is none of it, or this process has 2,048
+    /// agents and ends of ranks.
     pub fn attach(segment: Arc<Segment>, extent: Extent, rank: u32) -> Result<Attended, TransportError> {
         let extent = extent.usable();
         segment.at_writable(0, Agent::bytes(extent))?;
         Ok(Attended {
             fabric: Fabric::attach(segment.clone(), extent, rank)?,
             segment,
-            name: Name::new().map_err(TransportError::Process)?,
+            name: OwnName::new()?,
             lookout: Lookout::new(rank),
             epoch: 0,
             peers: 0,
@@ -208,42 +198,36 @@ impl Attended {
     /// # Errors
     /// [`TransportError`].
     pub fn is_alone(&self) -> Result<bool, TransportError> {
-        Ok(self.board().holder()?.load(Ordering::Relaxed) == self.name.0)
-    }
-
-    /// Gives the place to an agent that has asked for it.
-    fn hand_over(&self) -> Result<(), TransportError> {
-        let (holder, wish) = (self.board().holder()?, self.board().wish()?);
-        let next = wish.load(Ordering::Relaxed);
-        if next != 0 && holder.load(Ordering::Relaxed) == self.name.0 {
-            // ORDERING: release; the agent sees what was found here. If it dies meanwhile the next looks find that out.
-            let _ = match Name(next).is_alive() {
-                true => holder.compare_exchange(self.name.0, next, Ordering::Release, Ordering::Relaxed),
-                false => wish.compare_exchange(next, 0, Ordering::Relaxed, Ordering::Relaxed),
-            };
-        }
-        Ok(())
+        Ok(self.board().post()?.holder() == self.name.word())
     }
 
     /// Takes the place of an agent that is gone, and looks.
     fn look_alone(&mut self) -> Result<(), TransportError> {
         let board = Board::of(&self.segment, *self.fabric.extent(), self.fabric.rank());
-        let held = board.holder()?.load(Ordering::Relaxed);
-        if held != 0 && held != self.name.0 && self.asked.elapsed() > ALIVE {
+        let held = board.post()?.holder();
+        if held != 0 && held != self.name.word() && self.asked.elapsed() > ALIVE {
             self.asked = Instant::now();
             let turns = board.turns()?.load(Ordering::Relaxed);
             if turns != self.turns.0 {
                 self.turns = (turns, self.asked);
             }
             if !Name(held).is_alive() {
-                // ORDERING: what the dead one has written is seen, as it was written before it died.
-                let _ = board.holder()?.compare_exchange(held, 0, Ordering::AcqRel, Ordering::Acquire);
+                board.post()?.bury(held);
             }
         }
-        if holds(board, self.name, &mut self.lookout)? {
+        if holds(board, &self.name, &mut self.lookout)? {
             self.lookout.look(&self.fabric, board)?;
         }
         Ok(())
+    }
+}
+
+impl Drop for Attended {
+    /// Whoever is this rank's end next, or its agent, can have its place.
+    fn drop(&mut self) {
+        if let Ok(post) = self.board().post() {
+            post.leave(self.name.word());
+        }
     }
 }
 
@@ -282,7 +266,7 @@ impl Transport for Attended {
         }
         if self.sequence != sequence {
             (self.sequence, self.looks) = (sequence, 0);
-            self.hand_over()?;
+            self.board().post()?.hand_over(self.name.word(), |next| Name(next).is_alive());
         }
         self.looks = self.looks.wrapping_add(1);
         if !self.looks.is_multiple_of(LOOKS) && !self.is_alone()? {
@@ -295,11 +279,11 @@ impl Transport for Attended {
     fn hindered(&self) -> Option<TransportError> {
         // Whether messages wait here says nothing: a peer that the same agent has left alone could send none.
         let (board, rank) = (self.board(), self.fabric.rank());
-        let held = board.holder().ok()?.load(Ordering::Relaxed);
+        let held = board.post().ok()?.holder();
         let (turns, since) = self.turns;
         let idle = since.elapsed();
         let looked = board.turns().ok()?.load(Ordering::Relaxed) != turns || idle <= IDLE;
-        let agent = held != 0 && held != self.name.0;
+        let agent = held != 0 && held != self.name.word();
         (agent && !looked).then(|| TransportError::Agent { pid: Name(held).pid(), rank, idle })
     }
 
