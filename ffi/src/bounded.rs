@@ -75,7 +75,9 @@ impl From<BoundaryError> for Failure {
             BoundaryError::Late(_)
             | BoundaryError::Vote(VoteError::Missing { .. })
             | BoundaryError::Transport(Transport::Silent { .. }) => Code::Status(Status::Timeout),
-            BoundaryError::Differs(_) | BoundaryError::DiffersElsewhere(_) => Code::Status(Status::Conflict),
+            BoundaryError::Differs(_)
+            | BoundaryError::RefusedElsewhere(_)
+            | BoundaryError::Vote(VoteError::Refuses { .. }) => Code::Status(Status::Conflict),
             BoundaryError::NoMemory(_) => Code::Status(Status::Full),
             BoundaryError::Transport(Transport::NoRank { .. }) => Code::Status(Status::RankOutOfRange),
             BoundaryError::Transport(Transport::SlotTooSmall { .. }) => Code::TooLarge,

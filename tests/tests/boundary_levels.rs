@@ -10,7 +10,7 @@ use umbra::boundary::{
     Boundary, BoundaryError, Edge, Extent, Fabric, Field, Fields as _, Mesh, MeshError, Scope, Store, Tree, fill_edges,
     largest_message,
 };
-use umbra_core::boundary::{Element, Octant, Patch, RefineError, Shape, StripOp};
+use umbra_core::boundary::{Element, Octant, Patch, RefineError, Shape, StripOp, VoteError};
 use umbra_tests::boundary_job::{SETTINGS, along, job, same, shape, sparse};
 
 const VECTOR: Field = Field { components: 3, vector: true, sparse: None };
@@ -507,12 +507,28 @@ fn meshes_that_contradict_themselves_are_refused() {
 }
 
 #[test]
+fn a_mesh_that_one_rank_refuses_is_refused_on_all() {
+    let tree = |depth| Tree::new(shape(2, 4, 2), [2, 1, 1], [false; 3], 1, depth, |level, at| level == 1 || at[0] == 1);
+    for wrong in 0..3 {
+        let meshes: Vec<_> = (0..3).map(|rank| tree(if rank == wrong { 2 } else { 1 })).collect();
+        let errors = job(&meshes, &[Field::DENSE], 1, |_, boundary, _| boundary.unwrap_err());
+        for (rank, error) in (0..).zip(errors) {
+            match error {
+                BoundaryError::Mesh(MeshError::Unbalanced { .. }) => assert_eq!(rank, wrong),
+                BoundaryError::RefusedElsewhere(other) => assert!(rank != wrong && other == wrong, "{rank}: {other}"),
+                _ => panic!("rank {rank}: {error}"),
+            }
+        }
+    }
+}
+
+#[test]
 fn ranks_with_other_refinement_are_told_the_first_channel_that_differs() {
     let refined = |which: u32| Tree::new(shape(1, 4, 2), [4, 1, 1], [true; 3], 2, 1, move |_, at| at[0] == which);
     let meshes = [refined(0), refined(1)].map(|mesh| mesh.with_owners(&[0, 0, 1, 1, 1]));
     let errors = job(&meshes, &[Field::DENSE], 1, |_, boundary, _| boundary.unwrap_err());
     for error in &errors {
-        assert!(matches!(error, BoundaryError::Differs(_) | BoundaryError::DiffersElsewhere(_)), "{error}");
+        assert!(matches!(error, BoundaryError::Differs(_) | BoundaryError::RefusedElsewhere(_)), "{error}");
     }
     let differs = errors.iter().any(|error| error.to_string().contains("er block"));
     assert!(differs, "{}", errors[0]);
@@ -560,7 +576,16 @@ fn a_mesh_may_be_refined_between_two_exchanges_and_is_left_as_it_is_if_it_does_n
                 let mut boundary = Boundary::build(meshes[0], &[Field::DENSE], fabric, SETTINGS).unwrap();
                 for (turn, mesh) in meshes.into_iter().enumerate() {
                     if turn > 0 {
-                        assert!(matches!(boundary.remesh(broken), Err(BoundaryError::Mesh(_))));
+                        // Both have a mesh that does not fit, or one of them.
+                        let fits = [false, rank == 0, rank == 1][turn - 1];
+                        let refused = boundary.remesh(if fits { mesh } else { broken }).unwrap_err();
+                        match refused {
+                            BoundaryError::Mesh(_) => assert!(!fits, "{refused}"),
+                            BoundaryError::Vote(VoteError::Refuses { rank: other }) => {
+                                assert!(fits && other == 1 - rank)
+                            }
+                            _ => panic!("{refused}"),
+                        }
                         boundary.remesh(mesh).unwrap();
                     }
                     let mut store = Store::new(mesh.blocks(), shape.len(), &[Field::DENSE], 1);

@@ -9,6 +9,7 @@
 //! assert_eq!(agree(&[Some(vote), None]), Err(VoteError::Missing { rank: 1 }));
 //! let busy = Vote { open: 3, ..vote };
 //! assert_eq!(agree(&[Some(vote), Some(busy)]), Err(VoteError::Open { rank: 1, channels: 3 }));
+//! assert_eq!(agree(&[Some(vote), Some(Vote::REFUSAL)]), Err(VoteError::Refuses { rank: 1 }));
 //! ```
 //!
 //! Each rank refuses new exchanges, ends the open one, and says how many it has done. Every rank takes part, also one
@@ -25,8 +26,13 @@ pub struct Vote {
     pub epoch: u32,
     /// Exchanges that it has begun in it.
     pub sequence: u32,
-    /// Channels that are not stale.
+    /// Channels that are not stale, or more than there can be: see [`REFUSAL`](Vote::REFUSAL).
     pub open: u32,
+}
+
+impl Vote {
+    /// What a rank says that cannot use the mesh or the plans.
+    pub const REFUSAL: Vote = Vote { epoch: 0, sequence: 0, open: u32::MAX };
 }
 
 /// Why the mesh may not change.
@@ -46,6 +52,11 @@ pub enum VoteError {
         /// Channels that are not stale.
         channels: u32,
     },
+    /// A rank cannot use the mesh or the plans.
+    Refuses {
+        /// Which.
+        rank: u32,
+    },
     /// A rank is elsewhere than the first one.
     Apart {
         /// Which.
@@ -64,6 +75,7 @@ impl fmt::Display for VoteError {
             VoteError::Open { rank, channels } => {
                 write!(f, "rank {rank} has {channels} channels in an open exchange: finish it first")
             }
+            VoteError::Refuses { rank } => write!(f, "rank {rank} cannot use this mesh: see its error"),
             VoteError::Apart { rank, vote, first } => write!(
                 f,
                 "rank {rank} has done {} exchanges of epoch {}, rank 0 {} of epoch {}: all must do the same",
@@ -82,6 +94,9 @@ pub fn agree(votes: &[Option<Vote>]) -> Result<u32, VoteError> {
     let mut first = None;
     for (rank, vote) in (0..).zip(votes) {
         let vote = vote.ok_or(VoteError::Missing { rank })?;
+        if vote.open == Vote::REFUSAL.open {
+            return Err(VoteError::Refuses { rank });
+        }
         if vote.open > 0 {
             return Err(VoteError::Open { rank, channels: vote.open });
         }

@@ -1,5 +1,6 @@
 //! Building the exchange of a mesh together, and anew when the mesh has changed.
 
+use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use umbra_core::boundary::{Config, Kind, Vote, VoteError, agree};
@@ -20,18 +21,19 @@ impl<T: Transport> Boundary<T> {
     /// Builds the channels of a mesh, and compares them with those of all peers. All ranks do this together.
     ///
     /// # Errors
-    /// [`BoundaryError::Mesh`] if levels do not fit together, on all ranks.
-    /// [`BoundaryError::Differs`] names the first channel in which a peer's plan is another one; a rank that does not
-    /// come is named after the deadline.
+    /// [`BoundaryError::Mesh`] if levels do not fit together, and [`BoundaryError::Differs`] names the first channel in which
+    /// a peer's plan is another one; the other ranks learn who has refused by [`BoundaryError::RefusedElsewhere`]. A rank that
+    /// does not come is named after the deadline.
     pub fn build(
         mesh: &impl Mesh,
         fields: &[Field],
-        transport: T,
+        mut transport: T,
         settings: Settings,
     ) -> Result<Boundary<T>, BoundaryError> {
         // Whether it has levels does not matter, but whether these fit together.
-        is_refined(mesh)?;
-        let machine = machine(mesh, fields, &transport, settings, 1)?;
+        let machine = is_refined(mesh).map_err(BoundaryError::from);
+        let machine = machine.and_then(|_| machine_of(mesh, fields, &transport, settings, 1));
+        let machine = machine.inspect_err(|_| refuse(&mut transport, 1, settings))?;
         let mut boundary = Boundary {
             sent: Vec::new(),
             head: Vec::new(),
@@ -52,8 +54,8 @@ impl<T: Transport> Boundary<T> {
         Ok(boundary)
     }
 
-    /// Shows the plans to the peers they are with, and looks at theirs.
-    fn compare(&mut self) -> Result<(), BoundaryError> {
+    /// Shows the plans to the peers they are with.
+    fn show(&mut self) -> Result<(), BoundaryError> {
         self.sent = vec![false; self.machine.peers().len()];
         self.head = vec![0; self.machine.head_bytes()];
         let local = self.machine.local().0;
@@ -62,13 +64,20 @@ impl<T: Transport> Boundary<T> {
         self.between = vec![0.0; largest.unwrap_or(0) as usize];
         let epoch = self.machine.config().epoch;
         self.transport.plans(epoch, self.machine.peers(), self.machine.entries())?;
-        let part = |range: &std::ops::Range<u32>| range.start as usize..range.end as usize;
         for peer in self.machine.peers() {
             let image = build::image(peer.fingerprints()[0], &self.machine.entries()[part(peer.out())]);
             self.transport.write_plan(peer.rank(), &image)?;
         }
-        // From here on everybody has written.
-        self.vote(0)?;
+        Ok(())
+    }
+
+    /// Shows the plans to the peers they are with, and looks at theirs.
+    fn compare(&mut self) -> Result<(), BoundaryError> {
+        let shown = self.show();
+        // Once all have voted, everybody has written.
+        let votes = self.vote(shown.is_err(), 0);
+        shown?;
+        votes.map_err(elsewhere)?;
         let differs = self.machine.peers().iter().find_map(|peer| {
             let entries = &self.machine.entries()[part(peer.inbound())];
             let read = self.transport.read_plan(peer.rank());
@@ -79,35 +88,18 @@ impl<T: Transport> Boundary<T> {
             }
         });
         // Nobody sends before everybody has read, for the lists lie where overflow will.
-        let votes = self.vote(u32::from(differs.is_some()));
+        let votes = self.vote(differs.is_some(), 0);
         match differs {
             Some(differs) => Err(differs),
-            None => votes.map(|_| ()).map_err(|error| match error {
-                BoundaryError::Vote(VoteError::Open { rank, .. }) => BoundaryError::DiffersElsewhere(rank),
-                error => error,
-            }),
+            None => votes.map(|_| ()).map_err(elsewhere),
         }
     }
 
     /// Votes, and waits for everybody; the next epoch.
-    fn vote(&mut self, open: u32) -> Result<u32, BoundaryError> {
+    fn vote(&mut self, refuses: bool, open: u32) -> Result<u32, BoundaryError> {
         self.round += 1;
-        self.transport.vote(self.round, Vote { open, ..self.machine.vote() })?;
-        let ranks = self.transport.ranks();
-        let mut votes = vec![None; ranks as usize];
-        let (begun, mut patience) = (Instant::now(), patience());
-        loop {
-            for (rank, vote) in (0..).zip(&mut votes) {
-                if vote.is_none() {
-                    *vote = self.transport.vote_of(rank, self.round)?;
-                }
-            }
-            let late = self.settings.deadline.is_some_and(|deadline| begun.elapsed() > deadline);
-            if late || votes.iter().all(Option::is_some) {
-                return Ok(agree(&votes)?);
-            }
-            pause(&mut patience);
-        }
+        let vote = if refuses { Vote::REFUSAL } else { Vote { open, ..self.machine.vote() } };
+        all_vote(&mut self.transport, self.round, vote, self.settings)
     }
 
     /// Changes the mesh: waits until all ranks are between the same two exchanges, then builds anew for `mesh`, whose
@@ -115,14 +107,17 @@ impl<T: Transport> Boundary<T> {
     /// together, also those without blocks.
     ///
     /// # Errors
-    /// [`BoundaryError::StillOpen`] if this rank's exchange is not over, [`BoundaryError::Vote`] if another's is not: then
-    /// nothing has changed, and it can be tried again; so it is after [`BoundaryError::Mesh`], if all ranks have the same mesh.
-    /// After any other error this end is of no use.
+    /// [`BoundaryError::StillOpen`] if this rank's exchange is not over, [`BoundaryError::Mesh`] if levels of its mesh do not
+    /// fit together, [`BoundaryError::Vote`] if another's do not: then nothing has changed on any rank, and it can be tried
+    /// again. After any other error this end is of no use.
     pub fn remesh(&mut self, mesh: &impl Mesh) -> Result<(), BoundaryError> {
-        is_refined(mesh)?;
-        let epoch = self.quiesce()?;
+        let refined = is_refined(mesh);
+        let epoch = self.quiesce(refined.is_err());
+        refined?;
+        let epoch = epoch?;
         let counts = *self.machine.counts();
-        self.machine = machine(mesh, &self.fields, &self.transport, self.settings, epoch)?;
+        let machine = machine_of(mesh, &self.fields, &self.transport, self.settings, epoch);
+        self.machine = machine.inspect_err(|_| refuse(&mut self.transport, self.round + 1, self.settings))?;
         self.machine.resume(counts);
         self.strips = Strips::new(&mesh.shape());
         self.levels.reshape(&mesh.shape());
@@ -135,14 +130,14 @@ impl<T: Transport> Boundary<T> {
     /// # Errors
     /// As [`remesh`](Self::remesh).
     pub fn close(&mut self) -> Result<(), BoundaryError> {
-        self.quiesce()?;
+        self.quiesce(false)?;
         self.machine.close();
         Ok(())
     }
 
-    fn quiesce(&mut self) -> Result<u32, BoundaryError> {
+    fn quiesce(&mut self, refuses: bool) -> Result<u32, BoundaryError> {
         let open = self.machine.open();
-        let next = self.vote(open);
+        let next = self.vote(refuses, open);
         if open > 0 {
             let late = Late::new(self.machine.missing());
             return Err(BoundaryError::StillOpen(Late { count: open as usize, ..late }));
@@ -151,7 +146,43 @@ impl<T: Transport> Boundary<T> {
     }
 }
 
-fn machine(
+const fn part(range: &Range<u32>) -> Range<usize> {
+    range.start as usize..range.end as usize
+}
+
+/// Why plans are of no use, if it is because a rank has refused.
+fn elsewhere(error: BoundaryError) -> BoundaryError {
+    match error {
+        BoundaryError::Vote(VoteError::Refuses { rank }) => BoundaryError::RefusedElsewhere(rank),
+        error => error,
+    }
+}
+
+/// Tells the others that this rank has no plans for them; why, its own error says.
+fn refuse(transport: &mut impl Transport, round: u32, settings: Settings) {
+    let _ = all_vote(transport, round, Vote::REFUSAL, settings);
+}
+
+/// Says what this rank says in a round, and waits for what everybody says; the next epoch.
+fn all_vote(transport: &mut impl Transport, round: u32, vote: Vote, settings: Settings) -> Result<u32, BoundaryError> {
+    transport.vote(round, vote)?;
+    let mut votes = vec![None; transport.ranks() as usize];
+    let (begun, mut patience) = (Instant::now(), patience());
+    loop {
+        for (rank, vote) in (0..).zip(&mut votes) {
+            if vote.is_none() {
+                *vote = transport.vote_of(rank, round)?;
+            }
+        }
+        let late = settings.deadline.is_some_and(|deadline| begun.elapsed() > deadline);
+        if late || votes.iter().all(Option::is_some) {
+            return Ok(agree(&votes)?);
+        }
+        pause(&mut patience);
+    }
+}
+
+fn machine_of(
     mesh: &impl Mesh,
     fields: &[Field],
     transport: &impl Transport,

@@ -97,9 +97,9 @@ pub enum BoundaryError {
     /// A peer has another plan.
     #[error("{0}")]
     Differs(Differs),
-    /// Some rank found a peer with another plan; it names it.
-    #[error("rank {0} found a plan that differs from its own: see its error")]
-    DiffersElsewhere(u32),
+    /// Some rank cannot use its mesh, or found a peer with another plan; it says why.
+    #[error("rank {0} refuses its mesh or a plan: see its error")]
+    RefusedElsewhere(u32),
     /// The order of calls.
     #[error("{0}")]
     Exchange(#[from] ExchangeError),
