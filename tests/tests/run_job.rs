@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 use umbra::job::{DataPath, Event, JobError, Options, OptionsError, Outcome, Phase, Step, run};
+use umbra::pool::{Attributes, Pool};
 use umbra_core::peer::{Peer, PeerKind};
 use umbra_tests::rig;
 
@@ -186,6 +187,14 @@ fn a_job_tells_what_it_used() {
         assert_eq!(outcome.used_paths(), used, "{asked_for:?}: {:?}", outcome.paths);
         assert_eq!(outcome.paths.iter().map(|path| path.reads).sum::<u64>(), outcome.reads);
     }
+}
+
+#[test]
+fn what_others_share_on_this_machine_is_not_left_by_a_job() {
+    let name = format!("beside-{}", std::process::id());
+    let pool = Pool::create(Some(&name), &Attributes { bytes: 1 << 20, ..Attributes::default() }).unwrap();
+    good(&rig::options(1, 1, 1));
+    pool.destroy().unwrap();
 }
 
 #[test]

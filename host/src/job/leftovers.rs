@@ -19,16 +19,12 @@ pub(super) fn find(launcher: &Launcher) -> Vec<Leftover> {
     processes.chain(files).chain(segments()).collect()
 }
 
-/// Segments of ours that this process still holds or maps; those of ended processes are gone with them.
+/// Segments that this process still holds or maps; those of ended processes are gone with them, for they have no name.
 fn segments() -> impl Iterator<Item = Leftover> {
     let links = fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
     let open = links.filter_map(|entry| fs::read_link(entry.path()).ok()).map(|p| p.to_string_lossy().into_owned());
     let maps = fs::read_to_string("/proc/self/maps").unwrap_or_default();
     let mapped: Vec<String> =
         maps.lines().filter_map(|l| l.split_once('/')).map(|(_, name)| format!("/{name}")).collect();
-    let named =
-        fs::read_dir("/dev/shm").into_iter().flatten().flatten().map(|e| e.path().to_string_lossy().into_owned());
-    let named: Vec<String> = named.filter(|name| name.contains("/umbra-")).collect();
-    let ours: Vec<String> = open.chain(mapped).filter(|name| name.starts_with("/memfd:umbra")).collect();
-    ours.into_iter().chain(named).map(Leftover::Segment)
+    open.chain(mapped).filter(|name| name.starts_with("/memfd:umbra")).map(Leftover::Segment)
 }
