@@ -26,40 +26,55 @@ impl Board {
     fn post(&self) -> Post<'_> {
         Post::new(&self.holder, &self.wish)
     }
-    /// Looks if `name` holds the post; loom fails if two do so at the same time, or one does not see what was found.
-    fn look(&self, name: u64) -> bool {
-        let taken = self.post().take(name).is_some();
-        if taken {
-            // SAFETY: who holds the post is alone, and loom checks just that.
-            self.found.with_mut(|found| unsafe { *found += 1 });
-        }
-        taken
+}
+
+/// An agent or a rank, with what it knows of what was found: nothing until it has read that.
+struct Looker {
+    board: Arc<Board>,
+    name: u64,
+    known: Option<u32>,
+    looks: u32,
+}
+
+impl Looker {
+    fn new(board: &Arc<Board>, name: u64) -> Looker {
+        Looker { board: board.clone(), name, known: None, looks: 0 }
     }
-    /// A rank looks, hands over, looks again.
-    fn rank(&self) -> u32 {
-        let before = self.look(RANK);
-        self.post().hand_over(RANK, |_| true);
-        u32::from(before) + u32::from(self.look(RANK))
-    }
-    /// An agent asks, looks, and leaves.
-    fn agent(&self, name: u64) -> u32 {
-        let before = self.look(name);
-        if !before {
-            self.post().ask(name);
-        }
-        let looks = u32::from(before) + u32::from(self.look(name));
-        self.post().leave(name);
-        looks
-    }
-    /// Nobody who has left holds it, so that the rank can have it.
-    fn ends(&self, looks: u32) {
-        let holder = self.post().holder();
-        assert!(holder == 0 || holder == RANK, "{holder} has left");
-        assert!(self.look(RANK));
-        self.found.with(|found| {
-            // SAFETY: all threads have ended.
-            assert_eq!(unsafe { *found }, looks + 1);
+    /// Looks if it holds the post. Loom fails if two do so at the same time, or one does not see what was found.
+    fn look(&mut self) -> bool {
+        let Some(taken) = self.board.post().take(self.name) else { return false };
+        let known = self.known.filter(|_| !taken.is_new);
+        // SAFETY: who holds the post is alone, and loom checks just that.
+        let found = self.board.found.with_mut(|found| unsafe {
+            *found += 1;
+            *found
         });
+        assert!(known.is_none_or(|known| known + 1 == found), "{} was not told that another had the post", self.name);
+        self.known = Some(found);
+        self.looks += 1;
+        true
+    }
+    /// As an agent: looks, or asks and looks, and leaves; how often it has looked.
+    fn comes_and_goes(mut self) -> u32 {
+        if !self.look() {
+            self.board.post().ask(self.name);
+        }
+        self.look();
+        self.board.post().leave(self.name);
+        self.looks
+    }
+    /// As the rank: looks, hands over, and looks again.
+    fn exchanges(&mut self) {
+        self.look();
+        self.board.post().hand_over(RANK, |_| true);
+        self.look();
+    }
+    /// As the rank, after the agents, which have looked so often: none of them has anything.
+    fn ends(mut self, looks: u32) {
+        let holder = self.board.post().holder();
+        assert!(holder == 0 || holder == RANK, "{holder} has left");
+        assert!(self.look());
+        assert_eq!(self.known, Some(self.looks + looks));
     }
 }
 
@@ -69,19 +84,21 @@ fn check(preemptions: usize, body: impl Fn() + Sync + Send + 'static) {
     model.check(body);
 }
 
+fn joined(agent: thread::JoinHandle<u32>) -> u32 {
+    agent.join().unwrap_or_else(|_| unreachable!("loom stops at the first panic"))
+}
+
 #[test]
-fn an_agent_that_leaves_while_it_is_handed_the_post_holds_nothing() {
-    check(5, || {
+fn an_agent_that_looks_and_leaves_while_it_is_handed_the_post_holds_nothing() {
+    check(6, || {
         let board = Board::new();
-        assert!(board.look(RANK));
+        let mut rank = Looker::new(&board, RANK);
+        assert!(rank.look());
         board.post().ask(AGENTS[0]);
-        let agent = {
-            let board = board.clone();
-            thread::spawn(move || board.post().leave(AGENTS[0]))
-        };
-        board.post().hand_over(RANK, |_| true);
-        agent.join().unwrap_or_else(|_| unreachable!("loom stops at the first panic"));
-        board.ends(1);
+        let agent = Looker::new(&board, AGENTS[0]);
+        let agent = thread::spawn(move || agent.comes_and_goes());
+        rank.exchanges();
+        rank.ends(joined(agent));
     });
 }
 
@@ -89,15 +106,14 @@ fn an_agent_that_leaves_while_it_is_handed_the_post_holds_nothing() {
 fn one_holder_at_a_time_finds_what_is_there_and_passes_it_on() {
     check(3, || {
         let board = Board::new();
+        let mut rank = Looker::new(&board, RANK);
         let agents = AGENTS.map(|name| {
-            let board = board.clone();
-            thread::spawn(move || board.agent(name))
+            let agent = Looker::new(&board, name);
+            thread::spawn(move || agent.comes_and_goes())
         });
-        let mut looks = board.rank();
-        for agent in agents {
-            looks += agent.join().unwrap_or_else(|_| unreachable!("loom stops at the first panic"));
-        }
-        board.ends(looks);
+        rank.exchanges();
+        let looks = agents.map(joined);
+        rank.ends(looks.iter().sum());
     });
 }
 
@@ -105,14 +121,12 @@ fn one_holder_at_a_time_finds_what_is_there_and_passes_it_on() {
 fn a_dead_holder_is_replaced_by_one() {
     check(3, || {
         let board = Board::new();
-        let [dead, other] = AGENTS;
-        assert!(board.look(dead));
-        let agent = {
-            let board = board.clone();
-            thread::spawn(move || board.agent(other))
-        };
-        board.post().bury(dead);
-        let looks = board.rank() + agent.join().unwrap_or_else(|_| unreachable!("loom stops at the first panic"));
-        board.ends(looks + 1);
+        let [mut dead, other] = AGENTS.map(|name| Looker::new(&board, name));
+        let mut rank = Looker::new(&board, RANK);
+        assert!(dead.look());
+        let agent = thread::spawn(move || other.comes_and_goes());
+        board.post().bury(dead.name);
+        rank.exchanges();
+        rank.ends(joined(agent) + 1);
     });
 }

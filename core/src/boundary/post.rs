@@ -33,7 +33,7 @@ pub struct Post<'a> {
 /// The post is held by who has asked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Taken {
-    /// It was nobody's until now.
+    /// It was nobody's until now: what is known of what was found may be old.
     pub is_new: bool,
 }
 
@@ -89,9 +89,10 @@ impl<'a> Post<'a> {
         // ORDERING: with the fence in `leave`. Either who leaves sees that it has the post, or its wish is seen to be gone
         // here, and then it does nothing with the post any more. A wish goes in no other way while its maker lives.
         fence(Ordering::SeqCst);
-        if self.wish.load(Ordering::Relaxed) != next {
-            // ORDERING: acquire; if it has given the post back itself somebody else may have it already.
-            let _ = self.holder.compare_exchange(next, me, Ordering::Acquire, Ordering::Relaxed);
+        // ORDERING: acquire pairs with the release of `leave`: it may have had the post meanwhile, and found something.
+        if self.wish.load(Ordering::Acquire) != next {
+            // ORDERING: release passes that on. To nobody, so that who has it next, perhaps `me`, knows that it is new to it.
+            let _ = self.holder.compare_exchange(next, 0, Ordering::Release, Ordering::Relaxed);
         }
     }
 
@@ -103,7 +104,8 @@ impl<'a> Post<'a> {
 
     /// `name` wants nothing of it any more, and gives it back if it holds it.
     pub fn leave(self, name: u64) {
-        let _ = self.wish.compare_exchange(name, 0, Ordering::Relaxed, Ordering::Relaxed);
+        // ORDERING: release, for `hand_over`: what was found is seen by who takes the post back for this one.
+        let _ = self.wish.compare_exchange(name, 0, Ordering::Release, Ordering::Relaxed);
         // ORDERING: with the fence in `hand_over`, and release: the next holder sees all that this one has found.
         fence(Ordering::SeqCst);
         let _ = self.holder.compare_exchange(name, 0, Ordering::Release, Ordering::Relaxed);
