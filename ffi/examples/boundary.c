@@ -192,6 +192,19 @@ static uint32_t one_way(void *context, uint32_t block, const int32_t *direction)
     return direction[0] > 0 ? 0 : neighbour(context, block, direction);
 }
 
+/* A mesh that one rank cannot use is used by none, and the old one stays. */
+static void refused(umbra_boundary boundary, uint32_t rank, const struct umbra_mesh *mesh)
+{
+    struct umbra_mesh wrong = *mesh;
+    uint32_t turn;
+    wrong.neighbour = one_way;
+    for (turn = 0; turn < mesh->ranks; turn++) {
+        const struct umbra_mesh *ours = rank == turn ? &wrong : mesh;
+        int expected = rank == turn ? -UMBRA_EINVAL : -UMBRA_ECONFLICT;
+        CHECK(umbra_boundary_remesh(boundary, ours) == expected);
+    }
+}
+
 static void refusals(umbra_fabric fabric, umbra_boundary boundary, const struct umbra_mesh *mesh)
 {
     struct umbra_boundary_options options;
@@ -213,8 +226,6 @@ static void refusals(umbra_fabric fabric, umbra_boundary boundary, const struct 
     wrong.ranks++;
     CHECK(umbra_boundary_build(fabric, 0, &wrong, &options, &other) == -UMBRA_EINVAL);
     wrong = *mesh;
-    wrong.neighbour = one_way;
-    CHECK(umbra_boundary_remesh(boundary, &wrong) == -UMBRA_EINVAL);
     wrong.neighbour = NULL;
     CHECK(umbra_fabric_create(&wrong, FIELDS, 2, &none) == -UMBRA_EINVAL);
     field.components = 0;
@@ -248,6 +259,9 @@ static void run(umbra_fabric fabric, uint32_t rank, struct ring *ring)
     for (round = 0; round < ROUNDS; round++) {
         doing = "exchange";
         if (round == ROUNDS / 2) {
+            doing = "a mesh that is refused";
+            refused(boundary, rank, &mesh);
+            doing = "remesh";
             /* Each block goes to the next rank; its arrays are made anew there. */
             clear(&arrays);
             ring->shift = 1;

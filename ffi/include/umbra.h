@@ -975,7 +975,7 @@ int umbra_boundary_fill_edges(umbra_boundary boundary, const struct umbra_arrays
  * in a row, one a time step, may be freed between two exchanges. The count moves with the block. NaN is never idle. */
 int umbra_boundary_is_idle(umbra_boundary boundary, const struct umbra_arrays *arrays, uint32_t block, uint32_t field, int *idle);
 /* Takes another mesh of as many ranks, with all of them, between two exchanges; moving arrays is the program's part.
- * -UMBRA_ENOTREADY: a rank is in the middle of an exchange; -UMBRA_EINVAL: levels of the mesh do not fit together; and
+ * -UMBRA_ENOTREADY: a rank is in the middle of an exchange; -UMBRA_EINVAL: what the mesh says is impossible; and
  * -UMBRA_ECONFLICT on the other ranks then: nothing has changed. -UMBRA_ETOOLARGE: a rank has more blocks than most_blocks said
  * when the fabric was made. */
 int umbra_boundary_remesh(umbra_boundary boundary, const struct umbra_mesh *mesh);

@@ -166,15 +166,28 @@ pub unsafe extern "C" fn umbra_boundary_build(
             timed: false,
         };
         // SAFETY: the caller's promise about the mesh.
-        let mesh = unsafe { Mesh::ask(mesh) }?;
-        let (end, fields) = with_fabric(fabric, |woven| {
-            if mesh.ranks() != woven.extent.ranks {
+        let asked = unsafe { Mesh::ask(mesh) };
+        let (end, fields, asked) = with_fabric(fabric, |woven| {
+            let fit = asked.and_then(|mesh| {
+                let lengths = lengths(mesh.shape(), &woven.fields)?;
+                if mesh.ranks() == woven.extent.ranks {
+                    return Ok((mesh, lengths));
+                }
                 let detail = format!("mesh has {} ranks, its fabric {}", mesh.ranks(), woven.extent.ranks);
-                return Err(Failure::new(Code::Invalid, detail));
+                Err(Failure::new(Code::Invalid, detail))
+            });
+            match (fit, woven.end(rank)) {
+                (Err(failure), Err(_)) => Err(failure),
+                (fit, end) => Ok((end?, woven.fields.clone(), fit)),
             }
-            Ok((woven.end(rank)?, woven.fields.clone()))
         })?;
-        let lengths = lengths(mesh.shape(), &fields)?;
+        let (mesh, lengths) = match asked {
+            Ok(asked) => asked,
+            Err(failure) => {
+                Boundary::refuse(end, settings);
+                return Err(failure);
+            }
+        };
         let built = Boundary::build(&mesh, &fields, end, settings)?;
         let inner = Inner { boundary: built, mesh, fields, lengths };
         // SAFETY: the caller's promise about the output.
@@ -292,10 +305,11 @@ pub unsafe extern "C" fn umbra_boundary_exchange(boundary: u64, arrays: *const A
 pub unsafe extern "C" fn umbra_boundary_remesh(boundary: u64, mesh: *const MeshView) -> c_int {
     enter(|| {
         // SAFETY: the caller's promise.
-        let mesh = unsafe { Mesh::ask(mesh) }?;
+        let asked = unsafe { Mesh::ask(mesh) };
         with_boundary(boundary, |bounded| {
             bounded.with(|inner| {
-                let lengths = lengths(mesh.shape(), &inner.fields)?;
+                let asked = asked.and_then(|mesh| Ok((lengths(mesh.shape(), &inner.fields)?, mesh)));
+                let (lengths, mesh) = asked.inspect_err(|_| inner.boundary.refuse_remesh())?;
                 inner.boundary.remesh(&mesh)?;
                 (inner.mesh, inner.lengths) = (mesh, lengths);
                 Ok(())

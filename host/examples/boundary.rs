@@ -16,9 +16,11 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use umbra::boundary::{Boundary, Extent, Fabric, Field, Fields, Mesh, NoMemory, Scope, Settings, largest_message};
+use umbra::boundary::{
+    Boundary, BoundaryError, Extent, Fabric, Field, Fields, Mesh, NoMemory, Scope, Settings, largest_message,
+};
 use umbra::sys::segment::{Mapping, Segment};
-use umbra_core::boundary::{Element, Shape, Sparse};
+use umbra_core::boundary::{Element, Shape, Sparse, VoteError};
 
 const BLOCKS: u32 = 6;
 const CELLS: [i32; 2] = [8, 6];
@@ -160,12 +162,28 @@ fn in_steps(boundary: &mut Boundary<Fabric>, arrays: &mut Arrays) -> Result<(), 
     Ok(boundary.set(arrays, Scope::Nonlocal)?)
 }
 
+/// A mesh that one rank cannot use is used by none, and the old one stays.
+fn refused(boundary: &mut Boundary<Fabric>, ring: &Ring, rank: u32) -> Result<(), Box<dyn Error>> {
+    for turn in 0..ring.ranks {
+        if rank == turn {
+            boundary.refuse_remesh();
+            continue;
+        }
+        match boundary.remesh(ring) {
+            Err(BoundaryError::Vote(VoteError::Refuses { rank })) if rank == turn => {}
+            other => return Err(format!("rank {turn} has refused the mesh, and it was {other:?}").into()),
+        }
+    }
+    Ok(())
+}
+
 fn run(fabric: Fabric, fields: [Field; 2], mut ring: Ring, rank: u32) -> Result<(), Box<dyn Error>> {
     let settings = Settings { deadline: Some(Duration::from_secs(60)), ..Settings::default() };
     let mut boundary = Boundary::build(&ring, &fields, fabric, settings)?;
     let mut arrays = Arrays { fields, values: BTreeMap::new() };
     for round in 0..ROUNDS {
         if round == ROUNDS / 2 {
+            refused(&mut boundary, &ring, rank)?;
             // Each block goes to the next rank; its arrays are made anew there.
             arrays.values.clear();
             ring.shift = 1;

@@ -54,6 +54,16 @@ impl<T: Transport> Boundary<T> {
         Ok(boundary)
     }
 
+    /// Takes part in what the others [`build`](Self::build), although this rank has no mesh to build for: then no rank does.
+    pub fn refuse(mut transport: T, settings: Settings) {
+        refuse(&mut transport, 1, settings);
+    }
+
+    /// Takes part in a [`remesh`](Self::remesh), although this rank has no mesh to change to: then no rank changes its own.
+    pub fn refuse_remesh(&mut self) {
+        let _ = self.quiesce(true);
+    }
+
     /// Shows the plans to the peers they are with.
     fn show(&mut self) -> Result<(), BoundaryError> {
         self.sent = vec![false; self.machine.peers().len()];
@@ -108,8 +118,8 @@ impl<T: Transport> Boundary<T> {
     ///
     /// # Errors
     /// [`BoundaryError::StillOpen`] if this rank's exchange is not over, [`BoundaryError::Mesh`] if levels of its mesh do not
-    /// fit together, [`BoundaryError::Vote`] if another's do not: then nothing has changed on any rank, and it can be tried
-    /// again. After any other error this end is of no use.
+    /// fit together, [`BoundaryError::Vote`] if it is so with another: then nothing has changed on any rank, and it can be
+    /// tried again. After any other error, and if a rank was [missing](VoteError::Missing), this end is of no use.
     pub fn remesh(&mut self, mesh: &impl Mesh) -> Result<(), BoundaryError> {
         let refined = is_refined(mesh);
         let epoch = self.quiesce(refined.is_err());
