@@ -8,9 +8,11 @@ use umbra_core::boundary::Vote;
 
 use crate::raw::{Buffer, Communicator, MpiError};
 
-/// Tags above those of slots.
-const VOTE: u32 = 1000;
-const PLAN: u32 = 1001;
+/// Tags beside those of slots, which are smaller, and of strips, which are larger.
+const VOTE: u32 = 4;
+const PLAN: u32 = 5;
+/// Tags below this one are not a strip's.
+pub(crate) const STRIPS: u32 = 6;
 /// Bytes of a vote: its round, and its three numbers.
 const BYTES: usize = 16;
 /// How long a plan may take that was sent before the vote that has come.

@@ -7,7 +7,7 @@
 //!
 //! ```text
 //! tag slot                    the head
-//! tag 2 (channel + 1) + slot  a strip, by its place in the plan
+//! tag 2 (channel + 3) + slot  a strip, by its place in the plan
 //! ```
 //!
 //! *Cost*: a message and at least one test for each channel.
@@ -15,7 +15,7 @@
 use umbra::boundary::{Transport, TransportError};
 use umbra_core::boundary::{Entry, HEAD, Head, Message, Peer, Place, Vote, bitmap_bytes};
 
-use crate::ballot::Ballot;
+use crate::ballot::{Ballot, STRIPS};
 use crate::raw::{Buffer, Communicator};
 
 /// Two let a peer be one exchange ahead.
@@ -68,7 +68,7 @@ pub struct MpiStrips {
 }
 
 const fn tag(slot: u32, channel: usize) -> u32 {
-    2 * (channel as u32 + 1) + slot % SLOTS
+    STRIPS + 2 * channel as u32 + slot % SLOTS
 }
 
 impl Strip {

@@ -28,6 +28,8 @@ const RUNS: &[(u32, &str)] = &[
     (3, "advect --problem shift --cells 8 --radius 2 --cycles 24 --transport early"),
     (4, "advect --problem smooth --cells 8 --radius 2 --cycles 24 --transport early --split"),
     (8, "advect --problem smooth -d 3 --blocks 2 --cells 6 --radius 2 --cycles 10 --transport early --delay-us 300"),
+    // More than a thousand channels of a pair.
+    (2, "advect --problem smooth -d 3 --cells 6 --radius 2 --cycles 6 --transport early"),
     (1, "advect --problem smooth --cells 8 --radius 2 --cycles 24 --transport probe --split"),
     (2, "advect --problem shift --cells 8 --radius 2 --cycles 24 --transport probe --delay-us 300"),
     (3, "advect --problem shift -d 3 --blocks 2 --cells 6 --radius 2 --cycles 10 --transport probe --reversed"),
