@@ -39,7 +39,7 @@ pub struct Config {
     pub epoch: u32,
     /// Which kind of exchange.
     pub kind: Kind,
-    /// Slots of each ordered pair, so many messages may be under way; two let a peer be ahead.
+    /// Slots of each ordered pair, so many messages may be under way: two or a larger power of two.
     pub slots: u32,
     /// Bytes of a slot at least; that is what it begins with.
     pub smallest: u32,
@@ -116,6 +116,8 @@ pub struct Exchange<P, E, C, B> {
     local: Range<u32>,
     pub(super) config: Config,
     pub(super) sequence: u32,
+    /// Whether an exchange was begun in this epoch: their numbers come round, and 0 is one of them.
+    begun: bool,
     pub(super) stage: u8,
     closing: bool,
     due: Time,
@@ -142,8 +144,10 @@ where
         if local.len() != lent || !ranges || !inside(&local) {
             return Err(BuildError::Storage { entries: have, channels: lent });
         }
-        if config.slots == 0 {
-            return Err(BuildError::NoSlots);
+        // Credit for a message travels with the next one, so one slot would wait for itself. And numbers of exchanges, which
+        // come round, go from slot to slot also where they do.
+        if config.slots < 2 || !config.slots.is_power_of_two() {
+            return Err(BuildError::Slots { slots: config.slots });
         }
         let mut words = 0;
         for peer in peers.as_mut() {
@@ -157,8 +161,8 @@ where
             return Err(BuildError::Live { lent, words });
         }
         let due = Time::NEVER;
-        let (sequence, stage, closing, counts) = (0, 0, false, Counts::default());
-        Ok(Exchange { peers, entries, channels, live, local, config, sequence, stage, closing, due, counts })
+        let (sequence, begun, stage, closing, counts) = (0, false, 0, false, Counts::default());
+        Ok(Exchange { peers, entries, channels, live, local, config, sequence, begun, stage, closing, due, counts })
     }
 
     /// The peers; their place is their number.
@@ -273,7 +277,7 @@ where
         for peer in self.peers.as_mut() {
             peer.room = peer.announced;
         }
-        self.sequence = self.sequence.wrapping_add(1);
+        (self.sequence, self.begun) = (self.sequence.wrapping_add(1), true);
         self.stage = stage;
         self.due = self.config.deadline.map_or(Time::NEVER, |lapse| now + lapse);
         Ok(self.sequence)
@@ -287,7 +291,7 @@ where
         let (at, peer) = (peer, self.peers.as_ref().get(peer));
         let peer = peer.ok_or(ExchangeError::NoPeer { peer: at })?;
         let (rank, sequence, credit) = (peer.rank, self.sequence, peer.credit);
-        if sequence == 0 {
+        if !self.begun {
             Err(ExchangeError::NotOpen)
         } else if peer.sent == sequence {
             Err(ExchangeError::Sent { rank })
@@ -349,3 +353,6 @@ where
         super::Vote { epoch: self.config.epoch, sequence: self.sequence, open: self.open() }
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests;

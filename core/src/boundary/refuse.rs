@@ -32,8 +32,11 @@ pub enum BuildError {
         /// Words needed.
         words: usize,
     },
-    /// A message needs a slot.
-    NoSlots,
+    /// A pair of ranks needs two slots, or a larger power of two.
+    Slots {
+        /// How many it was to have.
+        slots: u32,
+    },
 }
 
 impl fmt::Display for BuildError {
@@ -47,7 +50,9 @@ impl fmt::Display for BuildError {
                 )
             }
             BuildError::Live { lent, words } => write!(f, "{lent} words of bits where the peers need {words}"),
-            BuildError::NoSlots => f.write_str("a pair of ranks has no slot: give it one at least"),
+            BuildError::Slots { slots } => {
+                write!(f, "a pair of ranks has {slots} slots: give it two, or a larger power of two")
+            }
         }
     }
 }

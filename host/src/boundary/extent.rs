@@ -23,7 +23,7 @@ pub(super) const PAGE: usize = 4096;
 pub struct Extent {
     /// Ranks.
     pub ranks: u32,
-    /// Slots of each ordered pair.
+    /// Slots of each ordered pair: 2, 4, 8 or 16; what is between is taken for the next larger one.
     pub slots: u32,
     /// Bytes of the largest message of a pair, its head counted.
     pub message: u32,
@@ -48,7 +48,7 @@ impl Extent {
 
     /// With as many slots as a pair can have.
     pub(super) fn usable(self) -> Extent {
-        Extent { slots: self.slots.clamp(1, STAMPS), ..self }
+        Extent { slots: self.slots.clamp(2, STAMPS).next_power_of_two(), ..self }
     }
 
     /// Bytes of the segment: of addresses, not of memory.
@@ -71,7 +71,7 @@ const RANKS: u32 = 4096;
 /// A text that is no extent.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error(
-    "{0:?} is no extent: write ranks (1 to {RANKS}), slots of a pair (1 to {STAMPS}) and bytes of the largest message, with \
+    "{0:?} is no extent: write ranks (1 to {RANKS}), slots of a pair (2, 4, 8 or {STAMPS}) and bytes of the largest message, with \
      commas between"
 )]
 pub struct ExtentError(String);
@@ -82,7 +82,7 @@ impl FromStr for Extent {
     fn from_str(text: &str) -> Result<Extent, ExtentError> {
         let numbers: Option<Vec<u32>> = text.split(',').map(|number| number.parse().ok()).collect();
         match numbers.as_deref() {
-            Some(&[ranks @ 1..=RANKS, slots @ 1..=STAMPS, message @ 1..=u32::MAX]) => {
+            Some(&[ranks @ 1..=RANKS, slots @ 2..=STAMPS, message @ 1..=u32::MAX]) if slots.is_power_of_two() => {
                 Ok(Extent { ranks, slots, message })
             }
             _ => Err(ExtentError(text.to_owned())),
@@ -103,16 +103,18 @@ mod tests {
         for text in [
             "",
             "1",
-            "1,1",
-            "1,1,1,1",
-            "0,1,1",
+            "1,2",
+            "1,2,1,1",
+            "0,2,1",
             "1,0,1",
-            "1,1,0",
-            "4097,1,1",
-            "1,17,1",
-            "1,1,4294967296",
-            "a,1,1",
-            "-1,1,1",
+            "1,1,1",
+            "1,3,1",
+            "1,2,0",
+            "4097,2,1",
+            "1,32,1",
+            "1,2,4294967296",
+            "a,2,1",
+            "-1,2,1",
         ] {
             let error = text.parse::<Extent>().unwrap_err().to_string();
             assert!(error.starts_with(&format!("{text:?} is no extent: ")), "{error}");

@@ -1,7 +1,7 @@
 //! Looking out for the messages of a rank, by an agent or by the rank itself.
 
 use umbra_core::atomic::{Ordering, fence};
-use umbra_core::boundary::{Entry, Expected, HEAD, Kind, Peer, Place, bitmap_bytes};
+use umbra_core::boundary::{Entry, Expected, HEAD, Head, Kind, Peer, Place, bitmap_bytes};
 use umbra_core::codec::{Reader, Writer};
 
 use super::super::fabric::Fabric;
@@ -81,25 +81,32 @@ impl Lookout {
             return Ok(version == self.version && version != 0);
         }
         let [epoch, kind, length] = [EPOCH, KIND, LENGTH].map(|at| plan[at].load(Ordering::Relaxed));
-        let mut bytes = vec![0; usize::try_from(length).unwrap_or(usize::MAX).min(fabric.extent().bytes())];
-        Fabric::load_bytes(board.list(bytes.len())?, &mut bytes);
+        // Refused before anything is reserved; whoever writes such a plan has none.
+        let Some(length) = usize::try_from(length).ok().filter(|&length| board.list(length).is_ok()) else {
+            return Ok(false);
+        };
+        let mut bytes = vec![0; length];
+        Fabric::load_bytes(board.list(length)?, &mut bytes);
         // ORDERING: if the version is still the same, none of the words above was of a later one.
         fence(Ordering::Acquire);
         if plan[VERSION].load(Ordering::Relaxed) != version {
             return Ok(false);
         }
         (self.version, self.epoch, self.kind) = (version, epoch as u32, Kind(kind as u8));
-        self.sources = sources(&bytes);
+        self.sources = sources(&bytes, fabric.extent().ranks);
         let longest = self.sources.iter().map(|source| source.entries.len()).max().unwrap_or(0);
         self.head = vec![0; HEAD + bitmap_bytes(longest as u32)];
         for source in &mut self.sources {
+            let mut last = None;
             for slot in 0..fabric.extent().slots {
                 let stamp = board.seen(source.rank, slot)?.load(Ordering::Acquire);
                 let (epoch, sequence) = ((stamp >> 32) as u32, stamp as u32);
-                if epoch == self.epoch && sequence.wrapping_sub(source.seen) as i32 > 0 {
-                    source.seen = sequence;
+                // Numbers of exchanges come round.
+                if epoch == self.epoch && last.is_none_or(|last| sequence.wrapping_sub(last) as i32 > 0) {
+                    last = Some(sequence);
                 }
             }
+            source.seen = last.unwrap_or(0);
         }
         // Whoever found them may have died before it said so. No peer is further ahead than one exchange.
         for back in [1, 0] {
@@ -140,12 +147,19 @@ impl Lookout {
         let head = &mut self.head[..HEAD + bitmap_bytes(source.entries.len() as u32)];
         Fabric::load_bytes(fabric.words(from, me, slot, Place::Slot(0), 0, head.len() / 8)?, head);
         let expected = Expected { epoch, kind, fingerprint: source.fingerprint, entries: &source.entries };
+        let overflow = |head: &Head| {
+            let words = head.overflow.div_ceil(8) as usize;
+            let theirs = fabric.words(from, me, slot, Place::Overflow(0), 0, words);
+            // Neither is too small but by a plan that no rank has made.
+            Some((board.inbox(from, slot, 0, words).ok()?, theirs.ok()?))
+        };
         match expected.check(source.seen, head) {
             Ok(None) => Ok(false),
-            Ok(Some(head)) if stamp == board::stamp(head.epoch, head.sequence) => {
-                let words = head.overflow.div_ceil(8) as usize;
-                let theirs = fabric.words(from, me, slot, Place::Overflow(0), 0, words)?;
-                for (to, word) in board.inbox(from, slot, 0, words)?.iter().zip(theirs) {
+            Ok(Some(head))
+                if stamp == board::stamp(head.epoch, head.sequence)
+                    && let Some((inbox, theirs)) = overflow(&head) =>
+            {
+                for (to, word) in inbox.iter().zip(theirs) {
                     to.store(word.load(Ordering::Relaxed), Ordering::Relaxed);
                 }
                 // ORDERING: release; whoever sees it sees the inbox, and need not fetch it again.
@@ -173,12 +187,47 @@ impl Lookout {
 }
 
 /// The peers of a plan with their channels; what is damaged is left out, and nothing of it is ever found good.
-fn sources(bytes: &[u8]) -> Vec<Source> {
+fn sources(bytes: &[u8], ranks: u32) -> Vec<Source> {
     let mut from = Reader::new(bytes);
     let mut next = || {
-        let (rank, fingerprint, count) = (from.u32().ok()?, from.u32().ok()?, from.u32().ok()?);
+        let (rank, fingerprint, count) =
+            (from.u32().ok().filter(|&rank| rank < ranks)?, from.u32().ok()?, from.u32().ok()?);
         let entries = (0..count).map(|_| Entry::parse(&mut from)).collect::<Option<Vec<_>>>()?;
         Some(Source { rank, fingerprint, entries, seen: 0, refused: 0 })
     };
     std::iter::from_fn(&mut next).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::boundary::{Agent, Extent};
+
+    #[test]
+    fn a_plan_that_no_rank_has_made_is_none() -> Result<(), Box<dyn std::error::Error>> {
+        let extent = Extent { ranks: 2, slots: 2, message: 64 };
+        let segment = std::sync::Arc::new(Agent::segment(extent)?);
+        let (fabric, board) = (Fabric::attach(segment.clone(), extent, 0)?, Board::of(&segment, extent, 0));
+        let mut lookout = Lookout::new(0);
+        let plan = board.plan()?;
+        let mut version = 0;
+        let mut look = |length: u64, list: &[u32]| {
+            let bytes: Vec<u8> = list.iter().flat_map(|number| number.to_le_bytes()).collect();
+            Fabric::store_bytes(board.list(bytes.len())?, &bytes);
+            plan[EPOCH].store(1, Ordering::Relaxed);
+            plan[LENGTH].store(length, Ordering::Relaxed);
+            version += 2;
+            plan[VERSION].store(version, Ordering::Release);
+            lookout.look(&fabric, board)
+        };
+        // Longer than any list, and lists of a rank that is not there, of more channels than the list has, of nothing.
+        for (length, list) in
+            [(u64::MAX, [0; 3]), (1 << 40, [0; 3]), (12, [7, 1, 0]), (12, [1, 1, u32::MAX]), (5, [1; 3])]
+        {
+            assert!(!look(length, &list)?, "{length} bytes of {list:?}");
+        }
+        assert!(!look(12, &[1, 1, 0])?, "no channels, and no message of them");
+        assert_eq!(board.refused()?.load(Ordering::Relaxed), 0);
+        Ok(())
+    }
 }
