@@ -152,7 +152,10 @@ impl<S: AsRef<[Block]> + AsMut<[Block]>> Memory<S> {
             return self.alloc(len);
         }
         let granules = self.granules(len)?;
-        let Some(align) = self.granule.holding(align) else { return Err(self.refusal(len)) };
+        let align = self.granule.holding(align).unwrap_or(NIL);
+        if align >= self.capacity {
+            return self.alloc_first(granules).ok_or_else(|| self.refusal(len))?.ok_or(AllocError::NoRecord);
+        }
         let (records, bins) = (self.blocks.as_ref(), &self.bins);
         let fits = |block: &Block| {
             block.gap(align).and_then(|gap| gap.checked_add(granules)).is_some_and(|need| need <= block.len)
@@ -162,7 +165,7 @@ impl<S: AsRef<[Block]> + AsMut<[Block]>> Memory<S> {
         let found = ample.filter(|&at| records.get(at as usize).is_some_and(fits)).or_else(|| {
             let mut bin = Some(Bin::of(granules));
             for _ in 0..WALK {
-                if let Some(found) = bins.walk(records, bin?, PEEK, fits) {
+                if let Some(found) = bins.walk(records, bin?, WALK, fits) {
                     return Some(found);
                 }
                 bin = bins.above(bin?);
@@ -176,6 +179,12 @@ impl<S: AsRef<[Block]> + AsMut<[Block]>> Memory<S> {
             }
             None => Err(self.refusal(len)),
         }
+    }
+
+    /// Takes the range at offset 0, the only one for the widest of alignments; `Some(None)` if a record is missing.
+    fn alloc_first(&mut self, granules: u32) -> Option<Option<Extent>> {
+        let first = self.blocks.as_ref().get(self.first as usize)?;
+        (first.state == State::Free && first.len >= granules).then(|| self.cut(self.first, 0, granules))
     }
 
     /// Gives a range back; it is merged with free neighbours.
