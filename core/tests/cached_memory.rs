@@ -108,6 +108,21 @@ fn t84_a_group_waits_for_all_of_its_room_and_holds_nothing_meanwhile() {
 }
 
 #[test]
+fn t84_data_that_a_group_lists_twice_is_waited_for_once() {
+    let mut memory = cached(8, 10);
+    for (data, len) in [(1, 5), (2, 1)] {
+        memory.alloc(data, len).unwrap();
+    }
+    let mut twice = group(&[(7, 5), (7, 5)]);
+    assert!(matches!(memory.alloc_group(None, &mut twice), Err(PlaceError::Blocked { .. })));
+    let turn = memory.line_up(&twice).unwrap();
+    memory.free(1).unwrap();
+    assert_eq!(memory.next_turn(), Some(turn), "beside data 2");
+    memory.alloc_group(Some(turn), &mut twice).unwrap();
+    assert_eq!(memory.in_use(), (2, 6));
+}
+
+#[test]
 fn t84_what_a_group_has_already_leaves_if_it_is_in_the_way() {
     let mut memory = cached(8, 10);
     idle(&mut memory, 8, 4);

@@ -8,7 +8,12 @@ const PLACES: u64 = 64;
 /// A place in the line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use = "nobody who is new gets room while a turn is held: use it or leave the line"]
-pub struct Turn(u64);
+pub struct Turn {
+    /// Counted from the first who ever was first; used again when those behind it have left.
+    place: u64,
+    /// One for each who came.
+    number: u64,
+}
 
 /// What a waiter needs before a retry is worth while, in granules.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -37,11 +42,15 @@ pub(super) struct Line {
     first: u64,
     /// Bit `n`: turn `first + n` waits.
     waiting: u64,
-    needs: [Need; PLACES as usize],
+    /// How many came so far.
+    came: u64,
+    /// By place: what is needed, and by whose number.
+    needs: [(Need, u64); PLACES as usize],
 }
 
 impl Line {
-    pub(super) const EMPTY: Self = Line { first: 0, waiting: 0, needs: [Need { longest: 0, total: 0 }; 64] };
+    pub(super) const EMPTY: Self =
+        Line { first: 0, waiting: 0, came: 0, needs: [(Need { longest: 0, total: 0 }, 0); PLACES as usize] };
 
     pub(super) fn enter(&mut self, need: Need) -> Result<Turn, LineFull> {
         let behind = u64::from(u64::BITS - self.waiting.leading_zeros());
@@ -49,9 +58,10 @@ impl Line {
             return Err(LineFull);
         }
         self.waiting |= 1 << behind;
-        let turn = self.first + behind;
-        self.needs[(turn % PLACES) as usize] = need;
-        Ok(Turn(turn))
+        let turn = Turn { place: self.first + behind, number: self.came };
+        self.came += 1;
+        self.needs[(turn.place % PLACES) as usize] = (need, turn.number);
+        Ok(turn)
     }
 
     /// Whether the turn waited; it does not any more.
@@ -61,7 +71,7 @@ impl Line {
         // The first place is always that of somebody who waits.
         let gone = self.waiting.trailing_zeros();
         if self.waiting == 0 {
-            self.first = turn.0 + 1;
+            self.first = turn.place + 1;
         } else {
             self.waiting >>= gone;
             self.first += u64::from(gone);
@@ -73,7 +83,7 @@ impl Line {
     pub(super) fn may_go(&self, turn: Option<Turn>) -> bool {
         match turn {
             None => self.waiting == 0,
-            Some(turn) => turn.0 == self.first && self.waiting != 0,
+            Some(turn) => self.head().is_some_and(|(first, _)| first == turn),
         }
     }
 
@@ -82,12 +92,14 @@ impl Line {
     }
 
     pub(super) fn head(&self) -> Option<(Turn, Need)> {
-        (self.waiting != 0).then(|| (Turn(self.first), self.needs[(self.first % PLACES) as usize]))
+        let (need, number) = self.needs[(self.first % PLACES) as usize];
+        (self.waiting != 0).then_some((Turn { place: self.first, number }, need))
     }
 
     fn bit(&self, turn: Turn) -> Option<u64> {
-        let place = turn.0.checked_sub(self.first).filter(|&place| place < PLACES)?;
-        Some(1 << place).filter(|bit| self.waiting & bit != 0)
+        let place = turn.place.checked_sub(self.first).filter(|&place| place < PLACES)?;
+        let is_its = self.needs[(turn.place % PLACES) as usize].1 == turn.number;
+        Some(1 << place).filter(|bit| is_its && self.waiting & bit != 0)
     }
 }
 
@@ -111,5 +123,17 @@ mod tests {
         let (last, _) = line.head().unwrap();
         assert!(line.leave(last) && line.head().is_none() && line.may_go(None));
         assert!(line.enter(Need::default()).is_ok_and(|turn| line.may_go(Some(turn))));
+    }
+
+    #[test]
+    fn a_turn_that_is_over_is_not_that_of_who_comes_next() {
+        for stays in [true, false] {
+            let mut line = Line::EMPTY;
+            let (first, spent) = (line.enter(Need::default()).unwrap(), line.enter(Need::default()).unwrap());
+            assert!(line.leave(spent) && (stays || line.leave(first)));
+            let next = line.enter(Need::default()).unwrap();
+            assert!(!line.leave(spent) && !line.waits(spent) && !line.may_go(Some(spent)));
+            assert!(line.waits(next) && line.leave(next));
+        }
     }
 }

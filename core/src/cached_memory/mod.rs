@@ -321,13 +321,17 @@ where
         places.map(|(at, slot)| (slot.data, self.bytes(self.space.tile(at).start), slot.count))
     }
 
-    /// Takes a place in the line of those who wait for room for these.
+    /// Takes a place in the line of those who wait for room for these. *Cost*: O(k²) for k members.
     ///
     /// # Errors
     /// [`LineFull`].
     pub fn line_up(&mut self, members: &[Member]) -> Result<Turn, LineFull> {
         let mut need = Need::default();
-        for member in members.iter().filter(|member| self.find(member.data()).is_none()) {
+        for (at, member) in members.iter().enumerate() {
+            let again = members[..at].iter().any(|other| other.data() == member.data());
+            if again || self.find(member.data()).is_some() {
+                continue;
+            }
             let len = self.space.memory().granules(member.len()).unwrap_or(0);
             need.longest = need.longest.max(len);
             need.total = need.total.saturating_add(len).min(self.capacity());
