@@ -124,6 +124,23 @@ fn a_field_of_the_user_gives_the_sums_that_one_expects() {
 }
 
 #[test]
+fn sums_that_are_no_numbers_agree_whichever_summand_they_have_their_bits_from() {
+    let scratch = Scratch::new("stencil-nan");
+    let (input, output) = (scratch.path().join("a.npy"), scratch.path().join("b.npy"));
+    let odd = [f64::NAN, f64::INFINITY, -f64::NAN, f64::NEG_INFINITY, f64::from_bits(0x7ff8_0000_0000_0dad)];
+    let values: Vec<f64> = (0..9 * 11).map(|at| odd.get(at * at % 7).copied().unwrap_or(at as f64)).collect();
+    npy(&input, "(9, 11)", &values);
+    let paths = [&input, &output].map(|path| path.to_str().unwrap());
+    for brick in ["1,1", "2,5", "9,11"] {
+        good(&["--input", paths[0], "--output", paths[1], "--brick", brick, "--radius", "2"]);
+        let found = numbers(&output);
+        assert!(found.iter().any(|number| number.is_nan()) && found.len() == values.len());
+        let mut bits = found.into_iter().filter(|number| number.is_nan()).map(f64::to_bits);
+        assert!(bits.all(|bits| bits == f64::NAN.to_bits()));
+    }
+}
+
+#[test]
 fn the_field_that_is_made_follows_from_its_seed() {
     let scratch = Scratch::new("stencil-seed");
     let made = |name: &str, seed: &str| {

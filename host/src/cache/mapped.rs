@@ -46,7 +46,7 @@ const AGAIN: Duration = Duration::from_micros(100);
 #[non_exhaustive]
 pub enum MappedError {
     /// So many slots cannot be numbered.
-    #[error("{slots} slots are too many for a cache: fewer than 2^31 can be numbered")]
+    #[error("{slots} slots are too many for a cache: 2^27 can be numbered")]
     TooManySlots {
         /// How many were asked for.
         slots: usize,

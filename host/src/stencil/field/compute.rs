@@ -1,8 +1,9 @@
 //! The stencil itself: from bricks in slots, and plainly in memory.
 //!
-//! Both add a point's neighbours up in the order of the pattern, so that they agree bit for bit, rounding included. They
-//! share the arithmetic of the numbers, the pattern, and what the head of a file says. They do not share how neighbours
-//! are found: one walks along rows of bricks, the other from point to point of the whole field.
+//! Both add a point's neighbours up in the order of the pattern, so that they agree bit for bit, rounding included; all sums
+//! that are no numbers are written alike. They share the arithmetic of the numbers, the pattern, and what the head of a
+//! file says. They do not share how neighbours are found: one walks along rows of bricks, the other from point to point of
+//! the whole field.
 
 use super::element::{Value, for_element};
 use super::{Bricks, Element, Field, Pattern};

@@ -22,7 +22,7 @@ pub trait Value: Copy + Send + 'static {
 }
 
 macro_rules! values {
-    ($($type:ty, $sum:ty, |$total:ident, $weight:ident, $value:ident| $add:expr, |$bits:ident| $random:expr;)+) => {$(
+    ($($type:ty, $sum:ty, |$total:ident, $weight:ident, $value:ident| $add:expr, |$bits:ident| $random:expr, |$number:ident| $written:expr;)+) => {$(
         impl Value for $type {
             type Sum = $sum;
             const BYTES: usize = size_of::<$type>();
@@ -40,7 +40,8 @@ macro_rules! values {
             fn write(sums: &[$sum], numbers: &mut [u8]) {
                 let (numbers, _) = numbers.as_chunks_mut();
                 for (sum, bytes) in sums.iter().zip(numbers) {
-                    *bytes = (*sum as $type).to_le_bytes();
+                    let $number = *sum as $type;
+                    *bytes = $written.to_le_bytes();
                 }
             }
 
@@ -50,18 +51,21 @@ macro_rules! values {
         }
     )+};
 }
-// 24 bits at the top: exact in either type.
+// 24 bits at the top: exact in either type. All that are no numbers are written alike: which of two such summands gives the sum
+// its bits is the compiler's choice.
 values! {
-    f32, f64, |t, w, v| t + w * v, |bits| (bits >> 40) as f64 / f64::from(1 << 23) - 1.0;
-    f64, f64, |t, w, v| t + w * v, |bits| (bits >> 40) as f64 / f64::from(1 << 23) - 1.0;
-    i8, i64, |t, w, v| t.wrapping_add(w.wrapping_mul(v)), |bits| bits;
-    i16, i64, |t, w, v| t.wrapping_add(w.wrapping_mul(v)), |bits| bits;
-    i32, i64, |t, w, v| t.wrapping_add(w.wrapping_mul(v)), |bits| bits;
-    i64, i64, |t, w, v| t.wrapping_add(w.wrapping_mul(v)), |bits| bits;
-    u8, i64, |t, w, v| t.wrapping_add(w.wrapping_mul(v)), |bits| bits;
-    u16, i64, |t, w, v| t.wrapping_add(w.wrapping_mul(v)), |bits| bits;
-    u32, i64, |t, w, v| t.wrapping_add(w.wrapping_mul(v)), |bits| bits;
-    u64, i64, |t, w, v| t.wrapping_add(w.wrapping_mul(v)), |bits| bits;
+    f32, f64, |t, w, v| t + w * v, |bits| (bits >> 40) as f64 / f64::from(1 << 23) - 1.0,
+        |n| if n.is_nan() { f32::NAN } else { n };
+    f64, f64, |t, w, v| t + w * v, |bits| (bits >> 40) as f64 / f64::from(1 << 23) - 1.0,
+        |n| if n.is_nan() { f64::NAN } else { n };
+    i8, i64, |t, w, v| t.wrapping_add(w.wrapping_mul(v)), |bits| bits, |n| n;
+    i16, i64, |t, w, v| t.wrapping_add(w.wrapping_mul(v)), |bits| bits, |n| n;
+    i32, i64, |t, w, v| t.wrapping_add(w.wrapping_mul(v)), |bits| bits, |n| n;
+    i64, i64, |t, w, v| t.wrapping_add(w.wrapping_mul(v)), |bits| bits, |n| n;
+    u8, i64, |t, w, v| t.wrapping_add(w.wrapping_mul(v)), |bits| bits, |n| n;
+    u16, i64, |t, w, v| t.wrapping_add(w.wrapping_mul(v)), |bits| bits, |n| n;
+    u32, i64, |t, w, v| t.wrapping_add(w.wrapping_mul(v)), |bits| bits, |n| n;
+    u64, i64, |t, w, v| t.wrapping_add(w.wrapping_mul(v)), |bits| bits, |n| n;
 }
 
 macro_rules! elements {
