@@ -1,9 +1,9 @@
-//! All interleavings of agents that come and go, and of the rank whose messages they look out for, by loom.
+//! All interleavings of a rank and of agents that come and go, by loom.
 //!
 //! Run with `RUSTFLAGS="--cfg loom" cargo test -p umbra-core --release --test loom_boundary_post`.
 #![cfg(loom)]
 
-use loom::cell::UnsafeCell;
+use loom::cell::Cell;
 use loom::sync::Arc;
 use loom::thread;
 use umbra_core::atomic::AtomicU64;
@@ -16,12 +16,12 @@ const AGENTS: [u64; 2] = [2, 3];
 struct Board {
     holder: AtomicU64,
     wish: AtomicU64,
-    found: UnsafeCell<u32>,
+    found: Cell<u32>,
 }
 
 impl Board {
     fn new() -> Arc<Board> {
-        Arc::new(Board { holder: AtomicU64::new(0), wish: AtomicU64::new(0), found: UnsafeCell::new(0) })
+        Arc::new(Board { holder: AtomicU64::new(0), wish: AtomicU64::new(0), found: Cell::new(0) })
     }
     fn post(&self) -> Post<'_> {
         Post::new(&self.holder, &self.wish)
@@ -44,11 +44,8 @@ impl Looker {
     fn look(&mut self) -> bool {
         let Some(taken) = self.board.post().take(self.name) else { return false };
         let known = self.known.filter(|_| !taken.is_new);
-        // SAFETY: who holds the post is alone, and loom checks just that.
-        let found = self.board.found.with_mut(|found| unsafe {
-            *found += 1;
-            *found
-        });
+        let found = self.board.found.get() + 1;
+        self.board.found.set(found);
         assert!(known.is_none_or(|known| known + 1 == found), "{} was not told that another had the post", self.name);
         self.known = Some(found);
         self.looks += 1;

@@ -1,4 +1,4 @@
-//! The post of a rank against what a plain record says of who holds it and who wants it.
+//! The post of a rank against a plain record of who holds and who wants it.
 #![cfg(not(loom))]
 
 use proptest::prelude::*;

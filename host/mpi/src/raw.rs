@@ -301,10 +301,12 @@ impl Buffer {
 impl Drop for Buffer {
     /// A receive is cancelled. What is still being sent keeps its memory: to lose it is safe, to use it again is not.
     fn drop(&mut self) {
+        if self.way == Way::Out {
+            // Nobody may have asked since it was sent.
+            let _ = self.test();
+        }
         match self.way {
             Way::Idle => {}
-            // Nobody may have asked since it was sent.
-            Way::Out if matches!(self.test(), Ok(Some(_))) => {}
             Way::Out => std::mem::forget(std::mem::take(&mut self.words)),
             Way::In => {
                 for request in &mut self.requests {

@@ -1,4 +1,4 @@
-//! Names of agents and of ranks that look out for themselves, by which they hold a board.
+//! Names by which agents, and ranks that look out for themselves, hold a board.
 //!
 //! A name says which process it is of, so that whoever meets it finds out whether that still lives, and has a number,
 //! as a process may have many.
