@@ -61,6 +61,16 @@ static int join(int to, int from, void *hdr, int hlen, const void *data, int dle
     return GPC_DONE;
 }
 
+/* Fails, as a function without data by a number that means something else outside ARMCI, and as a callback for data because
+ * those cannot be pending. */
+static int refuse(int to, int from, void *hdr, int hlen, const void *data, int dlen, void *rhdr, int rhlen, int *rhsize,
+                  void *rdata, int rdlen, int *rdsize, int rtype)
+{
+    (void)to, (void)from, (void)hdr, (void)hlen, (void)data, (void)rhdr, (void)rhlen, (void)rhsize;
+    (void)rdata, (void)rdlen, (void)rdsize, (void)rtype;
+    return dlen > 0 ? GPC_PENDING : -1;
+}
+
 static int end(int to, int from, void *hdr, int hlen, const void *data, int dlen, void *rhdr, int rhlen, int *rhsize,
                void *rdata, int rdlen, int *rdsize, int rtype)
 {
@@ -76,7 +86,7 @@ static int below_the_one_before(int count, int position)
 }
 
 struct handles {
-    int say, join, end;
+    int say, join, refuse, end;
 };
 
 static umbra_member take_part(umbra_station station, uint32_t node, struct handles *handles)
@@ -86,8 +96,9 @@ static umbra_member take_part(umbra_station station, uint32_t node, struct handl
     CHECK(umbra_armci_use(member, node) == 0);
     handles->say = ARMCI_Gpc_register(say);
     handles->join = ARMCI_Gpc_register(join);
+    handles->refuse = ARMCI_Gpc_register(refuse);
     handles->end = ARMCI_Gpc_register(end);
-    CHECK(handles->say == -100 && handles->join == -101 && handles->end == -102);
+    CHECK(handles->say == -100 && handles->join == -101 && handles->refuse == -102 && handles->end == -103);
     return member;
 }
 
@@ -96,7 +107,7 @@ static void calls(const struct handles *handles)
     int list[2] = {1, 2}, doubles[2] = {1, 1}, tree = ARMCI_Gpc_register_tree(below_the_one_before);
     static char long_header[ARMCI_GPC_HLEN];
     static const char *const in_order[] = {"x0x1x2", "x0x1x2", "x0x1x2", "x0x1x2", "x0x1x2"};
-    char length = 0, text[32];
+    char length = 0, text[32], detail[200];
     gpc_hdl_t handle;
     int at, ended;
     ARMCI_Gpc_init_handle(&handle);
@@ -122,6 +133,14 @@ static void calls(const struct handles *handles)
     CHECK(ARMCI_Gpc_chained_exec(handles->say, 0, NULL, 0, NULL, 0, NULL, 0, NULL, 0, 2, list, NULL, 0) == 0);
     CHECK(ARMCI_Gpc_chained_exec(handles->say, handles->join, "fault", 5, NULL, 0, NULL, 0, text, 31, 2, list, NULL, 0) ==
           -UMBRA_ECALL);
+    CHECK(ARMCI_Gpc_exec(handles->refuse, 1, NULL, 0, NULL, 0, NULL, 0, NULL, 0, NULL) == -UMBRA_ECALL);
+    CHECK(umbra_error_detail(detail, sizeof detail, NULL) == 0 && strstr(detail, "the function failed with 1;") != NULL);
+    /* The callback fails for an answer with data, and for one without. */
+    for (at = 0; at < 2; at++) {
+        CHECK(ARMCI_Gpc_chained_exec(handles->say, handles->refuse, NULL, 0, NULL, 0, NULL, 0, text, 31 * at, 2, list, NULL,
+                                     0) == -UMBRA_ECALL);
+        CHECK(umbra_error_detail(detail, sizeof detail, NULL) == 0 && strstr(detail, "callback") != NULL);
+    }
     CHECK(ARMCI_Gpc_get_hlen() == ARMCI_GPC_HLEN && ARMCI_Gpc_get_dlen() == ARMCI_GPC_DLEN);
 #define CHAINED(func, callback, header, hlen, count, list, tree) \
     ARMCI_Gpc_chained_exec(func, callback, header, hlen, NULL, 0, NULL, 0, text, 31, count, list, NULL, tree)

@@ -1031,7 +1031,7 @@ int umbra_gpc_leave(umbra_member member);
 #define UMBRA_GPC_WAIT 3            /* as callback: the answer of a child has come, to be combined into the reply */
 
 /* What it returns: 0, or this, or any other number, by which the call fails. */
-#define UMBRA_GPC_PENDING (-1)      /* run it again in a while; not for callbacks */
+#define UMBRA_GPC_PENDING (-1)      /* run it again in a while; a callback fails by it */
 
 /* What it is given; valid until it returns. */
 struct umbra_gpc_work {

@@ -22,7 +22,7 @@ extern "C" {
 #define GPC_PROBE 2
 #define GPC_WAIT 3
 #define GPC_DONE 4
-#define GPC_PENDING 5               /* run it again in a while, as GPC_PROBE; not for callbacks */
+#define GPC_PENDING 5               /* run it again in a while, as GPC_PROBE; a callback fails by it */
 
 /* Lengths are less than these; a call may also be too long for the inboxes of its members (-UMBRA_ETOOLONG). */
 #define ARMCI_GPC_HLEN 1025
@@ -113,9 +113,12 @@ static int umbra_armci_run(void *user, struct umbra_gpc_work *work)
     /* A negative size is one that no reply has room for. */
     work->reply_header_length = (size_t)rhsize;
     work->reply_data_length = (size_t)rdsize;
+    if (verdict == GPC_DONE)
+        return 0;
     if (verdict == GPC_PENDING)
-        return UMBRA_GPC_PENDING;
-    return verdict == GPC_DONE ? 0 : verdict == 0 ? 1 : verdict;
+        return as_callback ? GPC_PENDING : UMBRA_GPC_PENDING;
+    /* These two mean something else there; signs of numbers are lost on the way in any case. */
+    return verdict == 0 || verdict == UMBRA_GPC_PENDING ? 1 : verdict;
 }
 
 /* The callback of calls without a tree: the one answer is the reply. */

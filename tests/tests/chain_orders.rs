@@ -86,12 +86,13 @@ fn g8_a_failure_at_any_member_and_stage_is_named_in_every_order() {
 
 #[test]
 fn g8_a_callback_that_fails_is_named_in_every_order() {
-    for mode in [Mode::empty(), Mode::COLLECT] {
+    let ways = [(Mode::empty(), Act::Fault(7)), (Mode::COLLECT, Act::Fault(7)), (Mode::COLLECT, Act::Hang)];
+    for (mode, act) in ways {
         for shape in SHAPES {
             for (child, homes) in (1..4).flat_map(|child| HOMES.map(|homes| (child, homes))) {
                 let parent = Node(shape.parent(child).unwrap());
                 let change = |world: &mut World| {
-                    world.script.callbacks.insert((parent, Node(child)), Act::Fault(child));
+                    world.script.callbacks.insert((parent, Node(child)), act);
                 };
                 every_order(
                     Clock::Last,

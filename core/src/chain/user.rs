@@ -84,7 +84,8 @@ impl Work<'_> {
 pub enum Verdict {
     /// Well, and it is done.
     Done,
-    /// It is not done: run it again when it is [woken](Machine::wake). Only for functions, not for callbacks.
+    /// It is not done: run it again when it is [woken](Machine::wake). Only for functions: a callback that says so has failed, as
+    /// with a fault.
     Pending,
     /// It failed, with a number of the user's. That of a callback stays at its member: the failure names the child whose answer it
     /// could not combine.
@@ -324,6 +325,8 @@ pub(super) fn failure(child: Option<Node>, verdict: Verdict, overflow: u32) -> O
         _ if overflow > 0 => Some((reply, Code::ReplyTooLarge, overflow)),
         Verdict::Fault(number) => Some((stage, Code::Fault, aux(number))),
         Verdict::Undecodable(number) => Some((stage, Code::Undecodable, number)),
-        Verdict::Done | Verdict::Pending => None,
+        // Nobody runs a callback again, so what it has not done is missing in the reply.
+        Verdict::Pending => child.map(|child| (stage, Code::Fault, child.0)),
+        Verdict::Done => None,
     }
 }
