@@ -276,6 +276,7 @@ static void refusals(umbra_station station, umbra_member member)
     struct umbra_gpc_answer answer;
     umbra_member other = 0;
     umbra_call begun = 0;
+    uint32_t *parents;
     uint64_t total = 0;
     doing = "refusals";
 #define REFUSED(code) CHECK(umbra_gpc_start(member, &call, &begun) == -(code) && begun == 0), call = good
@@ -317,6 +318,15 @@ static void refusals(umbra_station station, umbra_member member)
     answer = answer_in(&total, NULL, 0);
     must(umbra_gpc_exec(member, &call, &answer));
     CHECK(answer.ok == 3 && total == 3);
+    /* Whoever counts once has one position, so the tree is stated for three. */
+    parents = malloc(3 * sizeof *parents);
+    CHECK(parents != NULL);
+    parents[0] = UMBRA_TREE_ROOT, parents[1] = 0, parents[2] = 1;
+    call.parents = parents;
+    answer = answer_in(&total, NULL, 0);
+    must(umbra_gpc_exec(member, &call, &answer));
+    CHECK(answer.ok == 3 && total == 3);
+    free(parents);
     call = good;
     CHECK(umbra_gpc_start(member, &good, NULL) == -UMBRA_EINVAL);
     answer = answer_in(&total, NULL, 0);

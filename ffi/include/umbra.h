@@ -1102,7 +1102,7 @@ struct umbra_gpc_call {
     size_t reply_data;
     uint32_t tree;                  /* UMBRA_TREE_..., unless one of the next two states it */
     uint32_t width;
-    const uint32_t *parents;        /* of every position, UMBRA_TREE_ROOT at position 0 */
+    const uint32_t *parents;        /* of every position, UMBRA_TREE_ROOT at position 0; doubles that count once have one */
     uint32_t (*parent_of)(void *user, uint32_t count, uint32_t position);
     void *user;
     uint32_t mode;                  /* UMBRA_GPC_..., added up */

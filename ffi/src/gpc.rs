@@ -1,5 +1,6 @@
 //! `umbra_gpc_*`: chained calls, a function on many members and one answer.
 
+use std::collections::HashSet;
 use std::ffi::{c_char, c_int, c_void};
 use std::mem::offset_of;
 
@@ -125,20 +126,22 @@ pub(crate) unsafe fn describe<R>(
         let parent = wanted.parent_of.map_or(ROOT, |ask| unsafe { ask(wanted.user, len, at) });
         (parent != ROOT).then_some(parent)
     };
-    let plan = match (wanted.parents.is_null(), wanted.parent_of) {
-        (true, None) => Plan::Shape(shape(wanted.tree, wanted.width)?),
-        (true, Some(_)) => Plan::Function(&parent_of),
-        (false, None) => {
-            let count = 1 + members.iter().filter(|&&member| member != maker).count();
-            // SAFETY: the caller's promise: a parent for the maker and for every other member.
-            Plan::Parents(unsafe { numbers(wanted.parents, count) }?)
-        }
-        (false, Some(_)) => return Err(Failure::new(Code::Invalid, "both parents and a function state the tree")),
-    };
     let flags = u16::try_from(wanted.mode & !COORDINATE).ok().and_then(Mode::from_bits);
     let mode = flags
         .filter(|flags| !flags.contains(Mode::SPAN))
         .ok_or_else(|| Failure::new(Code::Invalid, format!("no way to treat a call is called {:#x}", wanted.mode)))?;
+    let plan = match (wanted.parents.is_null(), wanted.parent_of) {
+        (true, None) => Plan::Shape(shape(wanted.tree, wanted.width)?),
+        (true, Some(_)) => Plan::Function(&parent_of),
+        (false, None) => {
+            let others = members.iter().filter(|&&member| member != maker);
+            // Whoever counts once has one position.
+            let others = if mode.contains(Mode::DEDUP) { others.collect::<HashSet<_>>().len() } else { others.count() };
+            // SAFETY: the caller's promise: a parent for the maker and for every other member.
+            Plan::Parents(unsafe { numbers(wanted.parents, 1 + others) }?)
+        }
+        (false, Some(_)) => return Err(Failure::new(Code::Invalid, "both parents and a function state the tree")),
+    };
     let budget_ms = if wanted.timeout_ms == 0 { 1000 } else { wanted.timeout_ms };
     let part = Part { offer: wanted.offer, offset: wanted.offer_offset, length: wanted.offer_length };
     let part = (part != Part { offer: 0, offset: 0, length: 0 }).then_some(part);
