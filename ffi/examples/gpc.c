@@ -328,6 +328,11 @@ static void refusals(umbra_station station, umbra_member member)
     CHECK(answer.ok == 3 && total == 3);
     free(parents);
     call = good;
+    doing = "an answer that does not fit";
+    answer = answer_in(&total, NULL, 0);
+    answer.data_capacity = 4;
+    CHECK(umbra_gpc_exec(member, &call, &answer) == -UMBRA_ESIZE && answer.data_length == sizeof total && total == 3);
+    doing = "refusals";
     CHECK(umbra_gpc_start(member, &good, NULL) == -UMBRA_EINVAL);
     answer = answer_in(&total, NULL, 0);
     answer.size = 0;

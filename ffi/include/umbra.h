@@ -1148,7 +1148,7 @@ int umbra_gpc_test(umbra_member member, umbra_call call, int *ended);
 /* Waits for it, serves others meanwhile, and takes its answer, which may be NULL. -UMBRA_ETIMEOUT: it goes on. -UMBRA_ECALL: it
  * failed. -UMBRA_ESIZE: the reply does not fit, its lengths were stored, and it can be asked for again. */
 int umbra_gpc_wait(umbra_member member, umbra_call call, uint64_t timeout_ms, struct umbra_gpc_answer *answer);
-/* Both. */
+/* Both, for answers with room for whatever the call allows: one that does not fit cannot be asked for again. */
 int umbra_gpc_exec(umbra_member member, const struct umbra_gpc_call *wanted, struct umbra_gpc_answer *answer);
 /* Gives a call up; its answer says so. */
 int umbra_gpc_cancel(umbra_member member, umbra_call call);

@@ -233,7 +233,15 @@ pub unsafe extern "C" fn umbra_gpc_exec(member: u64, wanted: *const Wanted, answ
         let call = unsafe { start(member, wanted) }?;
         // A call ends by itself when its time is over.
         // SAFETY: the caller's promise.
-        unsafe { wait(member, call, u64::MAX, answer) }
+        let told = unsafe { wait(member, call, u64::MAX, answer) };
+        if told.is_err() {
+            // Nobody else knows the call, so nobody asks for an answer again that does not fit.
+            with_member(member, |seat| {
+                seat.forget(call);
+                Ok(())
+            })?;
+        }
+        told
     })
 }
 
@@ -303,4 +311,82 @@ fn record(record: &umbra_core::chain::Record) -> Record {
 #[unsafe(no_mangle)]
 pub extern "C" fn umbra_gpc_cancel(member: u64, call: u64) -> c_int {
     enter(|| with_member(member, |seat| seat.member.cancel(Handle::from_bits(call)).map_err(|_| Code::Stale.into())))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ptr::{null, null_mut};
+
+    use umbra::call::{Member, Shape as Seats, Station};
+    use umbra_core::chain::Verdict;
+
+    use super::*;
+    use crate::member::Seated;
+    use crate::object::{HANDLES, Object};
+
+    #[test]
+    fn only_answers_that_can_be_asked_for_again_are_kept() {
+        let station = Station::create("kept", Seats::new(1)).unwrap();
+        let mut member = Member::join(&station, Node(0)).unwrap();
+        let eight = |work: &mut umbra_core::chain::Work<'_>| {
+            work.reply.set_data(&[7; 8]).map_or(Verdict::Fault(1), |()| Verdict::Done)
+        };
+        member.register("eight", eight).unwrap();
+        let member = HANDLES.keep(Object::Member(Box::new(Seated::new(member)))).unwrap();
+        let kept = || with_member(member, |seat| Ok(seat.kept())).unwrap();
+        let name = c"eight".as_ptr();
+        let wanted = Wanted {
+            size: size_of::<Wanted>(),
+            function: name,
+            callback: name,
+            members: null(),
+            count: 0,
+            header: null(),
+            header_length: 0,
+            data: null(),
+            data_length: 0,
+            reply_header: 0,
+            reply_data: 8,
+            tree: 0,
+            width: 0,
+            parents: null(),
+            parent_of: None,
+            user: null_mut(),
+            mode: 0,
+            reserved: 0,
+            timeout_ms: 0,
+            offer: 0,
+            offer_offset: 0,
+            offer_length: 0,
+        };
+        let (mut data, mut call) = ([0_u8; 8], 0);
+        let mut answer = Answer {
+            size: size_of::<Answer>(),
+            ok: 0,
+            failed: 0,
+            unreached: 0,
+            unknown: 0,
+            header: null_mut(),
+            header_capacity: 0,
+            header_length: 0,
+            data: data.as_mut_ptr().cast(),
+            data_capacity: 4,
+            data_length: 0,
+            failures: null_mut(),
+            failure_capacity: 0,
+            failure_count: 0,
+        };
+        // SAFETY: all structures live, and say how large they and their buffers are.
+        let done = unsafe { umbra_gpc_exec(member, &raw const wanted, &raw mut answer) };
+        assert_eq!((done, answer.data_length, kept()), (-Code::TooSmall.number(), 8, 0));
+        // SAFETY: as above.
+        assert_eq!(unsafe { umbra_gpc_start(member, &raw const wanted, &raw mut call) }, 0);
+        for (room, left) in [(4, -Code::TooSmall.number()), (8, 0)] {
+            answer.data_capacity = room;
+            // SAFETY: as above.
+            let done = unsafe { umbra_gpc_wait(member, call, 0, &raw mut answer) };
+            assert_eq!((done, kept()), (left, usize::from(left != 0)));
+        }
+        assert_eq!(data, [7; 8]);
+    }
 }

@@ -100,6 +100,17 @@ impl Seat {
         }
     }
 
+    /// Nobody asks again for an answer that did not fit.
+    pub(crate) fn forget(&mut self, call: u64) {
+        self.kept.remove(&call);
+    }
+
+    /// Answers that did not fit, and can be asked for again.
+    #[cfg(test)]
+    pub(crate) fn kept(&self) -> usize {
+        self.kept.len()
+    }
+
     /// Copies data to where the functions of others read it; the number of the offer.
     pub(crate) fn offer(&mut self, bytes: &[u8]) -> Result<u64, Failure> {
         let offer = self.member.offer(bytes)?;
