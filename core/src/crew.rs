@@ -82,6 +82,18 @@ impl Identity {
     pub const fn start(self) -> u32 {
         self.0 as u32 & ((1 << START_BITS) - 1)
     }
+
+    /// Both in one word, which is not zero if the pid is not.
+    #[must_use]
+    pub const fn to_bits(self) -> u64 {
+        self.0
+    }
+
+    /// What such a word names; bits that none of them has are dropped.
+    #[must_use]
+    pub const fn from_bits(bits: u64) -> Identity {
+        Identity(bits & ((1 << (PID_BITS + START_BITS)) - 1))
+    }
 }
 
 impl fmt::Display for Identity {

@@ -35,6 +35,7 @@ mod inboxes;
 use umbra_core::chain::{Life, Node, busy, peek_answer, peek_cancel};
 use umbra_core::channel::Header;
 use umbra_core::codec::{Reader, Writer};
+use umbra_core::crew::Identity;
 use umbra_core::wire::Op;
 
 pub use self::error::BorderError;
@@ -129,8 +130,8 @@ impl Border {
         let (shape, process) = (station.shape(), ProcessId::current()?);
         let seat = station.seat(door)?;
         let seen = seat.sitter();
-        let taken = JoinError::Taken { node: door, pid: seen.process.map_or(0, |process| process.pid) };
-        let life = seat.take(seen, process, door).ok_or(taken)?;
+        let taken = JoinError::Taken { node: door, pid: seen.process.map_or(0, Identity::pid) };
+        let (_, life) = seat.take(seen, process, door).ok_or(taken)?;
         let places = shape.place(Node(shape.all.saturating_sub(1))) + 1;
         Ok(Border {
             station: station.clone(),
@@ -214,7 +215,8 @@ impl Border {
         lives.1 = life;
         if life != Life(0) {
             // Nobody else takes seats of members elsewhere.
-            lives.0 = seat.take(seat.sitter(), self.process, Node(self.station.shape().first)).unwrap_or(lives.0);
+            let taken = seat.take(seat.sitter(), self.process, Node(self.station.shape().first));
+            lives.0 = taken.map_or(lives.0, |(_, life)| life);
         }
     }
 

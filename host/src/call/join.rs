@@ -31,10 +31,38 @@ pub(super) fn sit(station: &Station, node: Node, home: Node) -> Result<(Life, Li
     let before = seat.sitter();
     let taken = |pid| JoinError::Taken { node, pid };
     if let Some(process) = before.process
-        && Process::open(process).is_ok_and(|process| process.is_alive())
+        && Process::watch(process).is_ok_and(|process| process.is_alive())
     {
-        return Err(taken(process.pid));
+        return Err(taken(process.pid()));
     }
-    let life = seat.take(before, ProcessId::current()?, home).ok_or_else(|| taken(0))?;
-    Ok((before.life, life))
+    seat.take(before, ProcessId::current()?, home).ok_or_else(|| taken(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Shape;
+    use super::*;
+
+    #[test]
+    fn whoever_has_just_won_a_seat_keeps_it() {
+        let station = Station::create("won", Shape::new(1)).unwrap();
+        let seat = station.seat(Node(0)).unwrap();
+        let me = ProcessId::current().unwrap();
+        // One who is stopped before he says anything but that.
+        assert!(seat.wins(seat.sitter(), me));
+        let second = sit(&station, Node(0), Node(0));
+        assert!(matches!(second, Err(JoinError::Taken { pid, .. }) if pid == me.pid), "{second:?}");
+    }
+
+    #[test]
+    fn lives_of_a_seat_differ_though_somebody_came_and_left_meanwhile() {
+        let station = Station::create("left", Shape::new(1)).unwrap();
+        let (seat, me) = (station.seat(Node(0)).unwrap(), ProcessId::current().unwrap());
+        let seen = seat.sitter();
+        let (_, first) = sit(&station, Node(0), Node(0)).unwrap();
+        seat.leave();
+        let (before, second) = seat.take(seen, me, Node(0)).unwrap();
+        assert_eq!(before, first);
+        assert!(second.is_after(first), "{second:?} after {first:?}");
+    }
 }

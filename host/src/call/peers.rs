@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use umbra_core::chain::{Life, Node};
 use umbra_core::channel::Header;
+use umbra_core::crew::Identity;
 
 use super::station::{Sitter, Station};
-use crate::sys::process::{Process, ProcessId, all_live};
+use crate::sys::process::{Process, all_live};
 
 /// Who says that he sent a message, and in which life.
 const fn origin(header: &Header) -> (Node, Life) {
@@ -41,11 +42,11 @@ impl Known {
     }
 
     /// Whether there is nothing new about it; asks whether its process lives if it has to.
-    fn is(&self, sitter: &Sitter, is_alive: impl FnOnce(ProcessId, &Process) -> bool) -> bool {
+    fn is(&self, sitter: &Sitter, is_alive: impl FnOnce(&Process) -> bool) -> bool {
         sitter.life == self.life
             && match (&self.there, sitter.process) {
                 (There::Nobody, _) => true,
-                (There::Lives(process), Some(id)) => is_alive(id, process),
+                (There::Lives(process), Some(_)) => is_alive(process),
                 (There::Lives(_), None) | (There::Died, _) => false,
             }
     }
@@ -137,10 +138,10 @@ impl Peers {
         let others = pairs.filter(|(process, before)| !before.is_some_and(|before| Arc::ptr_eq(before, process)));
         let all_live = all_live(others.map(|(process, _)| process.as_ref()));
         let mut last = None;
-        let mut is_alive = |id, process: &Process| match last {
+        let mut is_alive = |process: &Process| match last {
             _ if all_live => true,
-            Some((asked, alive)) if asked == id => alive,
-            _ => last.insert((id, process.is_alive())).1,
+            Some((asked, alive)) if asked == process.id() => alive,
+            _ => last.insert((process.id(), process.is_alive())).1,
         };
         let changed = |(node, known): (Node, &Known)| {
             let sitter = station.seat(node).ok().filter(|_| !known.own)?.sitter();
@@ -155,20 +156,18 @@ impl Peers {
     }
 
     /// A process, held once for all the seats that it has.
-    fn open(&self, id: ProcessId) -> Option<Arc<Process>> {
+    fn open(&self, identity: Identity) -> Option<Arc<Process>> {
         let held = self.known.iter().find_map(|known| match &known.there {
-            There::Lives(process) if process.id() == id => Some(Arc::clone(process)),
+            There::Lives(process) if Identity::from(process.id()) == identity => Some(Arc::clone(process)),
             _ => None,
         });
-        held.or_else(|| Process::open(id).ok().map(Arc::new))
+        held.or_else(|| Process::watch(identity).ok().map(Arc::new))
     }
 
     /// Takes note of who sits somewhere, and tells what is new about that.
     pub(super) fn note(&mut self, node: Node, sitter: Sitter, mut tell: impl FnMut(Node, News)) {
-        let Some(known) = self
-            .known
-            .get_mut(node.index())
-            .filter(|known| !known.own && !known.is(&sitter, |_, process| process.is_alive()))
+        let Some(known) =
+            self.known.get_mut(node.index()).filter(|known| !known.own && !known.is(&sitter, Process::is_alive))
         else {
             return;
         };

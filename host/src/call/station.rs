@@ -3,8 +3,7 @@
 //! ```text
 //! header   magic, members, messages of an inbox, bytes of a message, bytes to offer data in, number of the first
 //!          member, members on all hosts, first life of every seat, how often seats were taken and left, 7 zero
-//! seats    for each member on all hosts 16 words: pid, start and life of whoever sits there, and whose inbox is its
-//!          own
+//! seats    for each member on all hosts 16 words: the process that sits there, its life, and whose inbox is its own
 //! inboxes  for each member here a channel; only its owner receives
 //! offers   if there are bytes to offer data in: for each member here a table and these bytes; only that one writes
 //! ```
@@ -21,13 +20,14 @@ use umbra_core::atomic::{AtomicU64, Ordering};
 use umbra_core::cell::BytesMut;
 use umbra_core::chain::{Life, Node};
 use umbra_core::channel::{self, Form, Messages, ShapeError};
+use umbra_core::crew::Identity;
 
 use super::offer::{OFFERS, Slot};
 use super::shape::{self, LINE, SEAT_BITS, Shape};
 use crate::sys::process::ProcessId;
 use crate::sys::segment::{Mapping, Segment, SegmentError};
 
-const MAGIC: u64 = u64::from_le_bytes(*b"umbrcal3");
+const MAGIC: u64 = u64::from_le_bytes(*b"umbrcal4");
 /// Lives that a place begins in a second; those that it has had when another one takes its seat are numbered lower.
 const LIVES: u128 = 16;
 /// Where in the header it says how often seats were taken and left.
@@ -196,8 +196,8 @@ impl Station {
             return Err(StationError::NoSeat(node));
         }
         let changes = self.segment.word(CHANGES * 8)?;
-        match self.segment.words(at * 8, 4)? {
-            [pid, start, life, home] => Ok(Seat { pid, start, life, home, changes, first: self.first_life }),
+        match self.segment.words(at * 8, 3)? {
+            [process, life, home] => Ok(Seat { process, life, home, changes, first: self.first_life }),
             _ => Err(StationError::NotStation),
         }
     }
@@ -212,9 +212,8 @@ impl Station {
 /// Who sits where.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Seat<'a> {
-    /// Zero: nobody.
-    pid: &'a AtomicU64,
-    start: &'a AtomicU64,
+    /// Pid and start in one word, so that whoever has won the seat is known at once. Zero: nobody.
+    process: &'a AtomicU64,
     life: &'a AtomicU64,
     home: &'a AtomicU64,
     changes: &'a AtomicU64,
@@ -229,7 +228,7 @@ pub(super) struct Sitter {
     /// In whose inbox messages for it go.
     pub(super) home: Node,
     /// `None`: it has left.
-    pub(super) process: Option<ProcessId>,
+    pub(super) process: Option<Identity>,
 }
 
 impl Seat<'_> {
@@ -238,30 +237,36 @@ impl Seat<'_> {
         // ORDERING: pairs with the store in `take`: whoever sees a life sees the process that began it, or a later one.
         let life = Life(self.life.load(Ordering::Acquire) as u32);
         let home = Node(self.home.load(Ordering::Acquire) as u32);
-        let pid = self.pid.load(Ordering::Acquire) as u32;
-        let start = self.start.load(Ordering::Acquire);
-        let process = (pid != 0).then_some(ProcessId { pid, start });
-        Sitter { life, home, process }
+        let process = self.process.load(Ordering::Acquire);
+        Sitter { life, home, process: (process != 0).then(|| Identity::from_bits(process)) }
     }
 
-    /// Sits down at this home, unless somebody else did since `seen` was seen; the new life.
-    pub(super) fn take(self, seen: Sitter, process: ProcessId, home: Node) -> Option<Life> {
-        let before = seen.process.map_or(0, |process| u64::from(process.pid));
-        let mine = u64::from(process.pid);
-        // ORDERING: the compare-and-swap only elects who sits down; the life below publishes.
-        self.pid.compare_exchange(before, mine, Ordering::AcqRel, Ordering::Relaxed).ok()?;
-        self.start.store(process.start, Ordering::Release);
+    /// Elects who sits down: not this process if somebody else sits there by now than was `seen`.
+    pub(super) fn wins(self, seen: Sitter, process: ProcessId) -> bool {
+        let before = seen.process.map_or(0, Identity::to_bits);
+        let mine = Identity::from(process).to_bits();
+        // ORDERING: acquire pairs with the store in `leave`; what others look at is published by the life.
+        self.process.compare_exchange(before, mine, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+    }
+
+    /// Sits down at this home, if this process [wins](Self::wins); the life before that, and the new one.
+    pub(super) fn take(self, seen: Sitter, process: ProcessId, home: Node) -> Option<(Life, Life)> {
+        if !self.wins(seen, process) {
+            return None;
+        }
+        // Somebody may have come and left since the seat was seen. Now nobody else begins a life there.
+        let last = Life(self.life.load(Ordering::Acquire) as u32);
         self.home.store(u64::from(home.0), Ordering::Release);
         // Zero is no life.
-        let life = if seen.life == Life(0) { self.first } else { Life(seen.life.0.wrapping_add(1).max(1)) };
+        let life = if last == Life(0) { self.first } else { Life(last.0.wrapping_add(1).max(1)) };
         self.life.store(u64::from(life.0), Ordering::Release);
         self.changes.fetch_add(1, Ordering::Release);
-        Some(life)
+        Some((last, life))
     }
 
     /// Stands up.
     pub(super) fn leave(self) {
-        self.pid.store(0, Ordering::Release);
+        self.process.store(0, Ordering::Release);
         self.changes.fetch_add(1, Ordering::Release);
     }
 }

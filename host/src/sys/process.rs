@@ -136,10 +136,7 @@ impl From<ProcessId> for Identity {
 /// Whether this life of a process goes on; one that cannot be looked at counts as alive.
 #[must_use]
 pub fn lives(identity: Identity) -> bool {
-    match ProcessId::of(identity.pid()) {
-        Ok(now) => Identity::from(now) == identity && !matches!(Process::open(now), Err(ProcessError::Gone(_))),
-        Err(error) => !matches!(error, ProcessError::Gone(_)),
-    }
+    !matches!(Process::watch(identity), Err(ProcessError::Gone(_)))
 }
 
 /// Members that are processes: tells whether they [live](lives).
@@ -179,6 +176,15 @@ impl Process {
         }
         let process = Process { id, pidfd };
         if process.is_alive() { Ok(process) } else { Err(ProcessError::Gone(id.pid)) }
+    }
+
+    /// Starts to watch the process whose life this is.
+    ///
+    /// # Errors
+    /// As for [`open`](Self::open).
+    pub fn watch(identity: Identity) -> Result<Process, ProcessError> {
+        let now = ProcessId::of(identity.pid())?;
+        if Identity::from(now) == identity { Process::open(now) } else { Err(ProcessError::Gone(now.pid)) }
     }
 
     /// Whose life this is.
