@@ -3,7 +3,7 @@
 use umbra_core::chain::{Life, Node};
 
 use super::station::{Station, StationError};
-use crate::sys::process::{Process, ProcessError, ProcessId};
+use crate::sys::process::{ProcessError, ProcessId, lives};
 
 /// Why a member cannot take its seat.
 #[derive(Debug, thiserror::Error)]
@@ -12,7 +12,7 @@ pub enum JoinError {
     /// The meeting place.
     #[error(transparent)]
     Station(#[from] StationError),
-    /// Somebody sits there and lives.
+    /// Somebody sits there and lives, or it cannot be told that he does not.
     #[error("member {node} is process {pid}: take another seat, or wait until it has left")]
     Taken {
         /// The seat.
@@ -31,7 +31,7 @@ pub(super) fn sit(station: &Station, node: Node, home: Node) -> Result<(Life, Li
     let before = seat.sitter();
     let taken = |pid| JoinError::Taken { node, pid };
     if let Some(process) = before.process
-        && Process::watch(process).is_ok_and(|process| process.is_alive())
+        && lives(process)
     {
         return Err(taken(process.pid()));
     }

@@ -7,7 +7,7 @@ use umbra_core::channel::Header;
 use umbra_core::crew::Identity;
 
 use super::station::{Sitter, Station};
-use crate::sys::process::{Process, all_live};
+use crate::sys::process::{Process, ProcessError, all_live};
 
 /// Who says that he sent a message, and in which life.
 const fn origin(header: &Header) -> (Node, Life) {
@@ -156,12 +156,12 @@ impl Peers {
     }
 
     /// A process, held once for all the seats that it has.
-    fn open(&self, identity: Identity) -> Option<Arc<Process>> {
+    fn open(&self, identity: Identity) -> Result<Arc<Process>, ProcessError> {
         let held = self.known.iter().find_map(|known| match &known.there {
             There::Lives(process) if Identity::from(process.id()) == identity => Some(Arc::clone(process)),
             _ => None,
         });
-        held.or_else(|| Process::watch(identity).ok().map(Arc::new))
+        held.map_or_else(|| Process::watch(identity).map(Arc::new), Ok)
     }
 
     /// Takes note of who sits somewhere, and tells what is new about that.
@@ -176,7 +176,12 @@ impl Peers {
         }
         let Sitter { life, home, process } = sitter;
         if life != known.life {
-            let there = process.and_then(|process| self.open(process)).map_or(There::Died, There::Lives);
+            let there = match process.map(|process| self.open(process)) {
+                Some(Ok(process)) => There::Lives(process),
+                None | Some(Err(ProcessError::Gone(_))) => There::Died,
+                // It cannot be told, as without a free descriptor: this is still new at the next look.
+                Some(Err(_)) => return,
+            };
             if let Some(known) = self.known.get_mut(node.index()) {
                 *known = Known { life, home, own: false, there };
             }
