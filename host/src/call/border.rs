@@ -35,14 +35,13 @@ mod inboxes;
 use umbra_core::chain::{Life, Node, busy, peek_answer, peek_cancel};
 use umbra_core::channel::Header;
 use umbra_core::codec::{Reader, Writer};
-use umbra_core::crew::Identity;
 use umbra_core::wire::Op;
 
 pub use self::error::BorderError;
 use self::fetch::Fetch;
 use self::give::Give;
 use self::inboxes::{Inboxes, Put, header, turned};
-use super::join::JoinError;
+use super::join::{JoinError, sit};
 use super::outgoing::{Outgoing, Record, Sits, record};
 use super::shape::Shape;
 use super::station::Station;
@@ -128,10 +127,7 @@ impl Border {
     /// [`JoinError`] if that seat is taken.
     pub fn new(station: &Station, door: Node, outgoing: Outgoing) -> Result<Border, JoinError> {
         let (shape, process) = (station.shape(), ProcessId::current()?);
-        let seat = station.seat(door)?;
-        let seen = seat.sitter();
-        let taken = JoinError::Taken { node: door, pid: seen.process.map_or(0, Identity::pid) };
-        let (_, life) = seat.take(seen, process, door).ok_or(taken)?;
+        let (_, life) = sit(station, door, door)?;
         let places = shape.place(Node(shape.all.saturating_sub(1))) + 1;
         Ok(Border {
             station: station.clone(),

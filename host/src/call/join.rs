@@ -40,8 +40,21 @@ pub(super) fn sit(station: &Station, node: Node, home: Node) -> Result<(Life, Li
 
 #[cfg(test)]
 mod tests {
-    use super::super::Shape;
+    use super::super::border::Border;
+    use super::super::{Member, Outgoing, Shape};
     use super::*;
+
+    #[test]
+    fn a_border_takes_no_seat_of_somebody_who_lives() {
+        let station = Station::create("border", Shape::new(2)).unwrap();
+        let border = |node| Border::new(&station, Node(node), Outgoing::new(|| ())).map(drop);
+        let member = Member::join(&station, Node(1)).unwrap();
+        let refused = border(1);
+        assert!(matches!(refused, Err(JoinError::Taken { node: Node(1), .. })), "{refused:?}");
+        border(0).unwrap();
+        drop(member);
+        border(1).unwrap();
+    }
 
     #[test]
     fn whoever_has_just_won_a_seat_keeps_it() {
