@@ -7,7 +7,7 @@ use umbra::call::Capacities;
 use umbra_core::chain::{Caps, Code, Mode, Node, Stage};
 use umbra_core::time::Lapse;
 use umbra_tests::chain::check::{failed, fifteen, origins, tallies};
-use umbra_tests::chain::{Act, SUM, World, sum_over};
+use umbra_tests::chain::{Act, Planned, SUM, World, sum_over};
 
 #[test]
 fn s20_an_unknown_function() {
@@ -101,6 +101,54 @@ fn s26_a_transport_that_refuses_an_edge() {
     }
     world.refuses = None;
     assert_eq!(world.call(&fifteen(false)).sum(), Some(105));
+}
+
+/// Seven members, of whom 1 gets no request that its parent sends: its own one, and those for 3 and 4 below it.
+fn without_room(mode: Mode) -> (World, Planned) {
+    let mut world = World::new(7, 1);
+    world.full = Some((Node(0), Node(1)));
+    let mut planned = sum_over(0..7);
+    planned.call.mode = mode;
+    (world, planned)
+}
+
+#[test]
+fn whoever_got_no_request_is_not_told_to_stop() {
+    // The call is given up, early or after many requests.
+    for (mode, after) in [Mode::empty(), Mode::COLLECT].into_iter().flat_map(|mode| [1, 500].map(|ms| (mode, ms))) {
+        let (mut world, planned) = without_room(mode);
+        let at = world.start(&planned).unwrap();
+        world.cancel_after(Lapse::from_millis(after), Node(0), world.made[at].handle);
+        world.run(Lapse::from_secs(60));
+        world.check().unwrap();
+        let (end, _) = world.made[at].end.as_ref().unwrap();
+        assert_eq!((failed(end).0, world.figures().cancels), (tallies(4, 0, 3, 0), 0), "{mode:?} after {after} ms");
+    }
+    // Another child fails, so nothing more is sent, and nobody is waited for.
+    let (mut world, planned) = without_room(Mode::COLLECT | Mode::CANCEL_ON_FAIL);
+    world.script.functions.insert(Node(2), Act::Fault(1));
+    let end = world.call(&planned);
+    assert_eq!((failed(&end).0, world.figures().cancels), (tallies(1, 1, 5, 0), 0));
+    // The time is over.
+    let (mut world, planned) = without_room(Mode::empty());
+    let end = world.call(&planned);
+    let (account, records) = failed(&end);
+    assert_eq!((origins(records), account), (vec![(1, Stage::Forward, Code::NoResource)], tallies(4, 1, 2, 0)));
+}
+
+#[test]
+fn whoever_got_a_request_in_the_end_is_told_to_stop() {
+    let (mut world, planned) = without_room(Mode::empty());
+    let at = world.start(&planned).unwrap();
+    world.run(Lapse::from_millis(20));
+    world.full = None;
+    world.script.functions.insert(Node(1), Act::Hang);
+    world.run(Lapse::from_millis(200));
+    assert!(world.began.keys().any(|key| key.1 == Node(1)), "it was asked again");
+    world.cancel_after(Lapse::from_millis(1), Node(0), world.made[at].handle);
+    world.run(Lapse::from_millis(20));
+    world.check().unwrap();
+    assert_eq!((failed(&world.made[at].end.as_ref().unwrap().0).0, world.figures().cancels), (tallies(4, 0, 0, 3), 1));
 }
 
 #[test]

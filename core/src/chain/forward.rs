@@ -68,8 +68,7 @@ impl<S: Storage> Machine<S> {
             }
             if kid.stand == Stand::ToSend && peer.is_none_or(|peer| peer.dead) {
                 let code = if peer.is_none() { Code::UnknownId } else { Code::PeerDead };
-                let asked = kid.attempts > 0;
-                self.lose(id, at, Stage::Forward, code, to, !asked);
+                self.lose(id, at, Stage::Forward, code, to, kid.is_unasked());
                 if self.contexts.get(id).is_ok_and(Context::forwards) {
                     continue;
                 }
@@ -251,7 +250,7 @@ impl<S: Storage> Machine<S> {
             match kid.attempts {
                 0 if wanted_room => self.lose(id, at, Stage::Forward, Code::NoResource, origin, true),
                 0 => self.lose(id, at, Stage::Forward, Code::Timeout, origin, true),
-                _ if kid.refused => self.lose(id, at, Stage::Forward, Code::NoResource, origin, false),
+                _ if kid.refused => self.lose(id, at, Stage::Forward, Code::NoResource, origin, kid.is_unasked()),
                 _ => self.lose(id, at, Stage::Child, Code::Timeout, origin, false),
             }
             if self.contexts.get(id).is_ok_and(|context| context.state != State::Gathering) {

@@ -66,6 +66,8 @@ pub(super) struct Kid {
     pub(super) heard: Time,
     /// Whether it ever said that it has no room.
     pub(super) refused: bool,
+    /// Of its requests the first so many found no room on their way, and were dropped.
+    pub(super) unsent: u8,
     /// Its own place here, if it is at [home](Stand::Home).
     pub(super) place: u32,
 }
@@ -81,8 +83,21 @@ impl Kid {
             reply_data: 0,
             heard: Time::ZERO,
             refused: false,
+            unsent: 0,
             place: 0,
         }
+    }
+
+    /// Whether none of its requests is on its way or was: it knows nothing of the call.
+    pub(super) const fn is_unasked(&self) -> bool {
+        self.attempts == self.unsent
+    }
+
+    /// The last request to it was dropped.
+    pub(super) const fn unsend(self) -> Kid {
+        // The highest number is that of all requests from then on.
+        let is_next = self.attempts < u8::MAX && self.unsent + 1 == self.attempts;
+        Kid { unsent: if is_next { self.attempts } else { self.unsent }, ..self }
     }
 
     /// Whether its answer is still to come.
@@ -91,12 +106,12 @@ impl Kid {
     }
 
     fn to_words(self) -> [u64; 4] {
-        let Kid { piece, stand, attempts, next, reply_header, reply_data, heard, refused, place } = self;
+        let Kid { piece, stand, attempts, next, reply_header, reply_data, heard, refused, unsent, place } = self;
         [
             u64::from(piece.start) | u64::from(piece.len) << 32,
             stand as u64 | u64::from(attempts) << 8 | u64::from(next) << 16 | u64::from(reply_data) << 32,
             heard.0,
-            u64::from(reply_header) | u64::from(refused) << 16 | u64::from(place) << 32,
+            u64::from(reply_header) | u64::from(refused) << 16 | u64::from(unsent) << 24 | u64::from(place) << 32,
         ]
     }
 
@@ -110,6 +125,7 @@ impl Kid {
             heard: Time(heard),
             reply_header: c as u16,
             refused: c >> 16 & 1 != 0,
+            unsent: (c >> 24) as u8,
             place: (c >> 32) as u32,
         }
     }

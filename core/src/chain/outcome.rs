@@ -75,7 +75,7 @@ impl<S: Storage> Machine<S> {
         let Some((context, mut kids)) = self.with_kids(id) else { return };
         let stops = context.cancelled || context.mode.contains(Mode::CANCEL_ON_FAIL);
         kids.update(|_, kid| match kid.is_open() {
-            true if kid.attempts == 0 => {
+            true if kid.is_unasked() => {
                 context.tallies.unreached += kid.piece.len;
                 context.pend -= 1;
                 Some(Kid { stand: Stand::Over, ..kid })
@@ -98,7 +98,7 @@ impl<S: Storage> Machine<S> {
         let stops = context.cancelled || context.mode.contains(Mode::CANCEL_ON_FAIL);
         let tallies = &mut context.tallies;
         kids.update(|_, kid| {
-            let asked = kid.attempts > 0;
+            let asked = !kid.is_unasked();
             if kid.is_open() {
                 *(if asked { &mut tallies.unknown } else { &mut tallies.unreached }) += kid.piece.len;
             }

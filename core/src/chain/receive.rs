@@ -118,13 +118,13 @@ impl<S: Storage> Machine<S> {
     }
 
     /// A message that was [polled](Self::poll) finds no room on its way. If it is a request, it is sent again a little later, as
-    /// if its receiver had no place for it, and may be dropped. Everything else has to wait, and is bounded by what its receiver
-    /// has sent and by the requests that did find room.
+    /// if its receiver had no place for it, and is to be dropped if this says so. Everything else has to wait, and is bounded by what
+    /// its receiver has sent and by the requests that did find room: who got none of them is not told to stop.
     pub fn on_full(&mut self, from: Node, to: Node, message: &[u8], now: Time) -> bool {
         match Head::parse(&mut Reader::new(message)) {
             Ok(head) if head.kind == Kind::Request => {
                 if let Some((id, kid)) = self.awaited((to, from), &head) {
-                    self.on_busy(id, &head, kid, now);
+                    self.on_busy(id, &head, kid.unsend(), now);
                 }
                 true
             }
@@ -139,7 +139,7 @@ impl<S: Storage> Machine<S> {
         if head.kind == Kind::Request
             && let Some((id, kid)) = self.awaited((to, from), &head)
         {
-            self.lose(id, head.edge.ordinal, Stage::Forward, Code::Transport, to, kid.attempts == 1);
+            self.lose(id, head.edge.ordinal, Stage::Forward, Code::Transport, to, kid.unsend().is_unasked());
         }
     }
 
@@ -264,7 +264,7 @@ impl<S: Storage> Machine<S> {
                 let Some((_, kids)) = machine.with_kids(id) else { return };
                 let Some(kid) = kids.get(at).filter(|kid| kid.is_open() && kid.attempts > 0) else { continue };
                 if machine.member(id, kid.piece.start) == Some(node) {
-                    return machine.lose(id, at, Stage::Child, Code::PeerDead, node, false);
+                    return machine.lose(id, at, Stage::Child, Code::PeerDead, node, kid.is_unasked());
                 }
             }
         });

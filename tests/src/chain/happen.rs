@@ -88,6 +88,10 @@ impl World {
         if self.refuses == Some((from, to)) {
             return self.at(from).on_refused(from, to, &bytes);
         }
+        let now = self.now;
+        if self.full == Some((from, to)) && self.at(from).on_full(from, to, &bytes, now) {
+            return;
+        }
         self.messages += 1;
         assert_ne!(self.home(from), self.home(to), "nobody sends to itself");
         if let Some(call) = umbra_core::chain::peek_request(&bytes)

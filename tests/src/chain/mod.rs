@@ -213,6 +213,8 @@ pub struct World {
     pub flip: Option<(Node, usize)>,
     /// An edge along which the network takes nothing.
     pub refuses: Option<(Node, Node)>,
+    /// An edge along which no request finds room.
+    pub full: Option<(Node, Node)>,
     /// What was counted by machines that are dead.
     dead: Figures,
     buffer: Vec<u8>,
@@ -255,6 +257,7 @@ impl World {
             went: Vec::new(),
             flip: None,
             refuses: None,
+            full: None,
             dead: Figures::default(),
             buffer,
         };
