@@ -36,7 +36,7 @@ impl Life {
     }
 }
 
-/// One call, for all members and for ever.
+/// One call, for all members, until as many more are made in this life as there are numbers.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct CallId {
