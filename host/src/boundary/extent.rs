@@ -54,7 +54,7 @@ impl Extent {
     /// Bytes of the segment: of addresses, not of memory.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        self.areas() + self.pairs() * self.slots as usize * 2 * self.capacity()
+        self.areas() + self.pairs() * self.usable().slots as usize * 2 * self.capacity()
     }
 }
 
@@ -92,8 +92,19 @@ impl FromStr for Extent {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
-    use crate::boundary::Agent;
+    use crate::boundary::{Agent, Fabric};
+
+    #[test]
+    fn a_fabric_has_room_for_as_many_slots_as_it_takes() {
+        for (slots, taken) in [(0, 2), (1, 2), (2, 2), (3, 4), (9, 16), (16, 16), (100, 16)] {
+            let extent = Extent { ranks: 2, slots, message: 64 };
+            let segment = Fabric::segment(extent).unwrap();
+            assert_eq!(Fabric::attach(Arc::new(segment), extent, 1).unwrap().extent().slots, taken);
+        }
+    }
 
     #[test]
     fn a_text_is_an_extent_or_is_refused_and_no_extent_of_a_text_is_too_large_to_count() {
