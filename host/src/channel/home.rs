@@ -1,8 +1,9 @@
 //! Where a channel lies: in memory of its own, or in an allocation of a pool.
 //!
 //! An allocation may be freed, and become somebody else's, while a newcomer is about to take his place in it. So who comes
-//! notes at the pool which block he is looking at, and only then looks whether it is there; and who leaves a destroyed
-//! channel as the last one frees it only if nobody noted it. Otherwise the newcomer, who finds it destroyed, frees it.
+//! notes at the pool which block he is looking at, and only then looks whether it is there and not destroyed; and who leaves
+//! a destroyed channel as the last one frees it only if nobody has noted it, and then nobody has a place in it. Otherwise the
+//! newcomer, who finds it destroyed, frees it.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -130,20 +131,30 @@ impl Home {
     /// Does what takes a place in the memory, which is the channel's until that is done.
     pub(super) fn while_it_lasts<T>(&self, act: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
         let Home::Pooled(berth) = self else { return act() };
-        let pinned = berth.pool.pinned(berth.id, || if berth.is_there() { act() } else { Err(Error::Destroyed) });
+        // What the memory says counts if it was the channel's before and after.
+        let lasts = || berth.is_there() && !self.is_destroyed() && berth.is_there();
+        let pinned = berth.pool.pinned(berth.id, || if lasts() { act() } else { Err(Error::Destroyed) });
         pinned?.inspect_err(|_| self.vacate())
+    }
+
+    /// Whether its memory says that somebody has destroyed it, or is no channel's.
+    fn is_destroyed(&self) -> bool {
+        let view = self.memory().and_then(|memory| layout::attach(memory));
+        view.map_or(true, |view| view.messages.queue().is_destroyed())
     }
 
     /// Frees the memory of a channel that is destroyed and has no members.
     pub(super) fn vacate(&self) {
         let Home::Pooled(berth) = self else { return };
-        // ORDERING: whoever notes the block after this finds that the channel is destroyed, or the block gone.
-        fence(Ordering::SeqCst);
-        let is_over = || {
+        let is_left = || {
             let view = self.memory().and_then(|memory| layout::attach(memory));
-            view.is_ok_and(|v| v.messages.queue().is_destroyed() && v.frame.crew.members().next().is_none())
+            view.is_ok_and(|view| view.frame.crew.members().next().is_none())
         };
-        if berth.is_there() && is_over() && !berth.pool.is_pinned(berth.id) {
+        let is_over = berth.is_there() && self.is_destroyed();
+        // ORDERING: whoever notes the block after this finds that the channel is destroyed, or the block gone. Who has noted it
+        // before is seen, and if he has taken his note back by then, so is the place that he took.
+        fence(Ordering::SeqCst);
+        if is_over && !berth.pool.is_pinned(berth.id) && is_left() {
             // Somebody else may have come to the same conclusion.
             let _ = berth.pool.allocation(berth.id).and_then(Allocation::free);
         }
