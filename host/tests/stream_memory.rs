@@ -155,6 +155,23 @@ fn a69_payloads_are_placed_in_the_pool_that_either_side_chose() {
 }
 
 #[test]
+fn memory_is_not_taken_for_that_of_another_pool_with_the_same_uid() {
+    let [ours, theirs] = [(); 2].map(|()| Arc::new(Pool::create(None, &pool::Attributes::default()).unwrap()));
+    assert_eq!(ours.uid(), theirs.uid());
+    let adapter = Adapter::create(&Attributes::default(), [ours.clone()]).unwrap();
+    let other = Adapter::attach(adapter.share().unwrap(), [theirs.clone()]).unwrap();
+    let mut sender = adapter.send(&SendOptions::default(), WAIT).unwrap();
+    let mut receiver = other.receive(&ReceiveOptions::default(), WAIT).unwrap();
+    let [sent, bystander] = [&ours, &theirs].map(|pool| pool.alloc(10, 0).unwrap());
+    assert_eq!(sent.id(), bystander.id());
+    sender.send_memory(sent, 0, WAIT).unwrap();
+    assert_eq!(receiver.receive(WAIT), Err(Error::UnknownPool(0)));
+    sender.lend_memory(&sent, 0, WAIT).unwrap();
+    assert_eq!(receiver.receive_memory(WAIT).unwrap_err(), Error::UnknownPool(0));
+    assert!(bystander.exists());
+}
+
+#[test]
 fn memory_that_is_handed_over_is_the_receivers_and_memory_that_is_lent_is_not() {
     let ours = pool();
     let theirs = again(&ours);

@@ -12,6 +12,8 @@ use crate::pool::{Allocation, Pool};
 
 /// The receiver is to have it, and to free it.
 const HANDED: u64 = 1;
+/// Above this bit a reference says what was drawn for its pool: another process may know another pool of the same uid.
+const DRAWN: u32 = 32;
 
 /// The pools that a process knows at an adapter; one is told from the others by its uid.
 #[derive(Clone, Debug, Default)]
@@ -44,6 +46,11 @@ pub(super) fn place<'p>(pool: &'p Pool, bytes: &[u8], timeout: Timeout) -> Resul
     Ok(placed)
 }
 
+/// As much as a reference has room for of what was drawn when the pool was made.
+fn drawn(pool: &Pool) -> u64 {
+    pool.instance() >> DRAWN
+}
+
 impl Pools {
     pub(super) fn new(pools: impl IntoIterator<Item = Arc<Pool>>) -> Result<Pools, Error> {
         let pools: Vec<_> = pools.into_iter().collect();
@@ -56,6 +63,13 @@ impl Pools {
 
     fn find(&self, uid: u64) -> Result<&Pool, Error> {
         self.0.iter().find(|pool| pool.uid() == uid).map(|pool| &**pool).ok_or(Error::UnknownPool(uid))
+    }
+
+    /// The pool that something was written about.
+    fn named(&self, reference: &Reference) -> Result<&Pool, Error> {
+        let pool = self.find(reference.pool)?;
+        let is_it = drawn(pool) == reference.flags >> DRAWN;
+        if is_it { Ok(pool) } else { Err(Error::UnknownPool(reference.pool)) }
     }
 
     /// The pool in which received bytes are placed.
@@ -73,13 +87,14 @@ impl Pools {
         if !std::ptr::eq(known, pool) {
             return Err(Error::UnknownPool(pool.uid()));
         }
-        let flags = if is_handed { HANDED } else { 0 };
+        let handed = if is_handed { HANDED } else { 0 };
+        let flags = handed | (drawn(pool) << DRAWN);
         Ok(Reference { pool: pool.uid(), block: to.id().to_bits(), offset, len: to.len(), flags })
     }
 
     /// The memory that was written about; from now on it is ours, if it was handed over.
     pub(super) fn hold(&self, reference: Reference, arg: u64) -> Result<Held<'_>, Error> {
-        let whole = self.find(reference.pool)?.allocation(BlockId::from_bits(reference.block))?;
+        let whole = self.named(&reference)?.allocation(BlockId::from_bits(reference.block))?;
         let allocation = whole.part(reference.offset, reference.len)?;
         let is_ours = reference.flags & HANDED != 0;
         if is_ours {
@@ -91,7 +106,7 @@ impl Pools {
     /// Frees what was handed over and will not be read.
     pub(super) fn forget(&self, reference: Reference) {
         if reference.flags & HANDED != 0
-            && let Ok(pool) = self.find(reference.pool)
+            && let Ok(pool) = self.named(&reference)
             && let Ok(allocation) = pool.allocation(BlockId::from_bits(reference.block))
         {
             // Somebody else may have begun to clear up, and died.
