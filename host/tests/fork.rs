@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use umbra::channel::{self, Channel, SendOptions, Timeout, WaitMode};
 use umbra::pool::{Attributes, Error, Pool};
+use umbra::stream::{self, Adapter};
 use umbra::sys::fork;
 use umbra::sys::process::ProcessId;
 
@@ -101,6 +102,27 @@ fn a23_a_child_sends_in_its_own_name_and_its_end_takes_nothing_of_the_parents() 
     assert_eq!(channel.reap(), Ok(1));
     let sender = channel.sender(SendOptions::default()).unwrap();
     assert!((0..2).all(|_| sender.send(b"x", 0, Timeout::Now).is_ok()), "no place is lost");
+}
+
+#[test]
+fn a_child_that_drops_its_parents_streams_ends_nothing_of_them() {
+    let wait = Timeout::After(Duration::from_secs(60));
+    let adapter = Adapter::create(&stream::Attributes { members: 2, ..stream::Attributes::default() }, []).unwrap();
+    let mut second = Some(Adapter::attach(adapter.share().unwrap(), []).unwrap());
+    let mut sender = Some(adapter.send(&stream::SendOptions::default(), wait).unwrap());
+    let mut receiver = Some(adapter.receive(&stream::ReceiveOptions::default(), wait).unwrap());
+    let child = || {
+        drop((sender.take(), receiver.take(), second.take()));
+        true
+    };
+    forks(child, |_| ());
+    let third = Adapter::attach(adapter.share().unwrap(), []).map(drop);
+    assert!(matches!(third, Err(stream::Error::TooManyMembers(_))), "{third:?}");
+    let (mut sender, mut receiver) = (sender.unwrap(), receiver.unwrap());
+    sender.send(b"still open", 3, wait).unwrap();
+    assert_eq!(receiver.receive(wait).map(|message| message.bytes), Ok(b"still open".to_vec()));
+    sender.close(wait).unwrap();
+    assert_eq!(receiver.receive(wait), Err(stream::Error::Ended));
 }
 
 #[test]

@@ -71,6 +71,7 @@ pub use crate::reference::Found;
 
 use crate::channel::{Shared, identity};
 use crate::pool::Pool;
+use crate::sys::fork;
 use crate::sys::futex::Futex;
 use crate::sys::process::ProcessId;
 use crate::sys::segment::Segment;
@@ -89,17 +90,23 @@ struct Inner {
     segment: Segment,
     pools: Pools,
     me: Member,
+    /// Of the process that made this. A forked child inherits it, and ends nothing of its parent's when it drops it.
+    life: u32,
 }
 
 /// A stream that a process keeps and begins its conversations in; anybody's again when this is dropped.
 #[derive(Debug)]
 pub struct Supplied<'a> {
+    adapter: &'a Adapter,
     view: View<'a>,
     kept: Kept,
 }
 
 impl Drop for Supplied<'_> {
     fn drop(&mut self) {
+        if self.adapter.is_inherited() {
+            return;
+        }
         self.view.streams.table().give_up(self.kept, self.view.me);
         self.view.streams.table().manager().notify(&Futex);
     }
@@ -145,11 +152,16 @@ impl Adapter {
             });
             joined.map_err(|_| Error::TooManyMembers(identity))?
         };
-        Ok(Adapter(Arc::new(Inner { segment, pools, me })))
+        Ok(Adapter(Arc::new(Inner { segment, pools, me, life: fork::life() })))
     }
 
     fn view(&self) -> Result<View<'_>, Error> {
         self.0.view()
+    }
+
+    /// Whether a parent of this process made it.
+    fn is_inherited(&self) -> bool {
+        self.0.life != fork::life()
     }
 
     /// Another descriptor, to hand to another process.
@@ -212,7 +224,7 @@ impl Adapter {
             return Err(Error::StreamRefused);
         }
         let kept = table.keep(view.me).ok_or(Error::Empty)?;
-        Ok(Supplied { view, kept })
+        Ok(Supplied { adapter: self, view, kept })
     }
 
     /// Whether somebody destroyed it.
@@ -248,7 +260,9 @@ impl Inner {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        if let Ok(view) = self.view() {
+        if self.life == fork::life()
+            && let Ok(view) = self.view()
+        {
             let leave = |member| {
                 view.give_back(member);
                 Ok::<_, Infallible>(())

@@ -201,7 +201,12 @@ impl<'a> Receiver<'a> {
                 (None, _) => {
                     let found = self.await_front(if first { timeout } else { timeout.rest(deadline) });
                     match found {
-                        Ok(front) => front.reference.map_or(front.len, |r| usize::try_from(r.len).unwrap_or(0)),
+                        Ok(Front { len, reference: None, .. }) => len,
+                        Ok(front) => {
+                            // Its pool tells how long it is: the record may say anything.
+                            front.reference.map_or(Ok(()), |reference| self.hold(reference, &front))?;
+                            self.held.map_or(0, |held| usize::try_from(held.left()).unwrap_or(0))
+                        }
                         Err(error) => return Err(self.put_off(message, filled, error)),
                     }
                 }
@@ -340,7 +345,7 @@ pub(super) struct Paused {
 
 impl Drop for Paused {
     fn drop(&mut self) {
-        if let (Some(at), Ok(view)) = (self.at.take(), self.adapter.view())
+        if let (false, Some(at), Ok(view)) = (self.adapter.is_inherited(), self.at.take(), self.adapter.view())
             && let Some(inlet) = view.streams.inlet(at, view.me)
         {
             let outcome = inlet.leave(view.dropped());
@@ -351,7 +356,9 @@ impl Drop for Paused {
 
 impl Drop for Receiver<'_> {
     fn drop(&mut self) {
-        self.end();
+        if !self.adapter.is_inherited() {
+            self.end();
+        }
     }
 }
 

@@ -366,6 +366,9 @@ pub(super) struct Paused {
 
 impl Drop for Paused {
     fn drop(&mut self) {
+        if self.adapter.is_inherited() {
+            return;
+        }
         if let (Some(at), Some(plan), Ok(view)) = (self.at.take(), self.plan.take(), self.adapter.view()) {
             let outlet = view.streams.outlet(at, view.me);
             drop(Sender { adapter: &self.adapter, view, watch: Watch::new(view), outlet, plan });
@@ -375,6 +378,9 @@ impl Drop for Paused {
 
 impl Drop for Sender<'_> {
     fn drop(&mut self) {
+        if self.adapter.is_inherited() {
+            return;
+        }
         if std::thread::panicking() {
             self.break_off();
         } else {
