@@ -318,6 +318,42 @@ static void bounce(dragonChannelSendh_t *sends, dragonChannelRecvh_t *receives, 
         IS(INVALID_ARGUMENT, dragon_memory_free(&mem));
 }
 
+/* Memory of another pool than the channel's is copied there, and is gone where it was; the first ones of two pools have one id. */
+static void handed_over_across_pools(void)
+{
+    dragonMemoryPoolDescr_t here, there;
+    dragonMemoryPoolAllocations_t allocs;
+    dragonChannelDescr_t channel;
+    dragonChannelSendh_t sends;
+    dragonChannelRecvh_t receives;
+    dragonMemoryDescr_t mem;
+    dragonMessage_t message, received;
+    char name[30];
+    snprintf(name, sizeof name, "c-here-%ld", (long)getpid());
+    OK(dragon_memory_pool_create(&here, 1 << 20, name, 51, NULL));
+    snprintf(name, sizeof name, "c-there-%ld", (long)getpid());
+    OK(dragon_memory_pool_create(&there, 1 << 20, name, 52, NULL));
+    OK(dragon_channel_create(&channel, 53, &here, NULL));
+    OK(dragon_channel_sendh(&channel, &sends, NULL));
+    OK(dragon_channel_recvh(&channel, &receives, NULL));
+    OK(dragon_chsend_open(&sends));
+    OK(dragon_chrecv_open(&receives));
+    OK(dragon_memory_alloc(&mem, &there, 100000));
+    OK(dragon_channel_message_init(&message, &mem, NULL));
+    OK(dragon_chsend_send_msg(&sends, &message, DRAGON_CHANNEL_SEND_TRANSFER_OWNERSHIP, NULL));
+    OK(dragon_memory_pool_get_allocations(&there, &allocs));
+    CHECK(allocs.nallocs == 0);
+    OK(dragon_memory_pool_allocations_destroy(&allocs));
+    OK(dragon_channel_message_init(&received, NULL, NULL));
+    OK(dragon_chrecv_get_msg(&receives, &received));
+    OK(dragon_channel_message_destroy(&received, true));
+    OK(dragon_chsend_close(&sends));
+    OK(dragon_chrecv_close(&receives));
+    OK(dragon_channel_destroy(&channel));
+    OK(dragon_memory_pool_destroy(&here));
+    OK(dragon_memory_pool_destroy(&there));
+}
+
 static void messages(dragonMemoryPoolDescr_t *pool)
 {
     static const size_t sizes[] = {0, 1, 255, 256, 257, 5000};
@@ -559,6 +595,7 @@ int main(void)
     close(to_child[0]);
 
     snprintf(name, sizeof name, "c-dragon-%ld", (long)getpid());
+    handed_over_across_pools();
     OK(dragon_memory_pool_create(&pool, 1 << 20, name, 42, NULL));
     IS(MEMORY_ERRNO, dragon_memory_pool_create(&again, 1 << 20, name, 43, NULL));
     IS(INVALID_ARGUMENT, dragon_memory_pool_create(&again, 1 << 20, "", 43, NULL));

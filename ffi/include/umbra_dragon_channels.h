@@ -606,7 +606,7 @@ static inline dragonError_t dragon_chsend_send_msg(const dragonChannelSendh_t *h
     dragonMemoryDescr_t source, copy;
     const dragonChannelDescr_t *ch;
     uint64_t patience, began = umbra_dragon_clock();
-    bool hands_over, lends, is_copied = false;
+    bool hands_over, lends, is_copied = false, is_named = false;
     uint8_t *bytes;
     void *from, *to;
     dragonError_t code;
@@ -658,6 +658,7 @@ static inline dragonError_t dragon_chsend_send_msg(const dragonChannelSendh_t *h
     } else {
         envelope.allocation = source._id;
         envelope.offset = source._offset;
+        is_named = envelope.is_memory;
     }
     sent = -UMBRA_ESYSTEM;
     if ((bytes = (uint8_t *)malloc(sizeof envelope + ch->_block)) != NULL) {
@@ -674,7 +675,7 @@ static inline dragonError_t dragon_chsend_send_msg(const dragonChannelSendh_t *h
     if (sent != 0 && is_copied)
         dragon_memory_free(&copy);
     /* What was handed over and copied is not needed any more. */
-    if (sent == 0 && hands_over && (!envelope.is_memory || envelope.allocation != source._id))
+    if (sent == 0 && hands_over && !is_named)
         dragon_memory_free(&source);
     return umbra_dragon_code(sent, DRAGON_CHANNEL_FULL);
 }
@@ -701,7 +702,7 @@ static inline dragonError_t umbra_dragon_receive(const dragonChannelRecvh_t *han
     uint64_t began = umbra_dragon_clock(), hints = 0;
     size_t room = sizeof(struct umbra_dragon_envelope) + ch->_block, length = 0;
     dragonMemoryDescr_t own;
-    bool has_own, is_fixed = msg->_has_mem && msg->_mem._length != 0;
+    bool has_own = false, is_fixed = msg->_has_mem && msg->_mem._length != 0;
     struct umbra_dragon_envelope envelope;
     uint8_t *bytes = (uint8_t *)malloc(room);
     dragonError_t code = bytes == NULL ? DRAGON_INTERNAL_MALLOC_FAIL : DRAGON_SUCCESS;
@@ -760,6 +761,10 @@ static inline dragonError_t umbra_dragon_receive(const dragonChannelRecvh_t *han
                 if (!memory._is_lent)
                     dragon_memory_free(&memory);
             } else if (code == DRAGON_SUCCESS) {
+                /* Longer than the one that was seen, which another receiver took. */
+                if (has_own)
+                    dragon_memory_free(&own);
+                has_own = false;
                 own = memory;
             }
         } else if (envelope.length > own._length) {
@@ -780,6 +785,8 @@ static inline dragonError_t umbra_dragon_receive(const dragonChannelRecvh_t *han
         free(bytes);
         return DRAGON_SUCCESS;
     }
+    if (has_own)
+        dragon_memory_free(&own);
     free(bytes);
     return code;
 }
