@@ -184,9 +184,10 @@ int umbra_group_ranks_of(umbra_group group, uint32_t nth_service_process, uint32
 
 /* ---- regions: memory that the rank's shadow service processes may read ---- */
 
-/* Allocates zeroed memory; it belongs to the region until that is freed. */
+/* Allocates zeroed memory; it belongs to the region, and is there until that is freed, the session is left, or an export fails. */
 int umbra_region_allocate(umbra_session session, size_t len, void **memory, umbra_region *region);
-/* Exports it for reading; returns when all shadow service processes can read it. key may be NULL. */
+/* Exports it for reading; returns when all shadow service processes can read it. key may be NULL. On an error other than
+ * -UMBRA_EINVAL the memory is gone, and the region is only to be freed. */
 int umbra_region_export(umbra_region region, uint64_t *key);
 /* Copies bytes out of this process' own region, with the checks of bounds that a remote reader meets. */
 int umbra_region_read(umbra_region region, uint64_t offset, void *buffer, size_t len);
