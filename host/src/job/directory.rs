@@ -9,11 +9,13 @@
 //!
 //! Source: `flock(2)`.
 
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rustix::fs::{FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
@@ -49,6 +51,14 @@ pub struct JobDirectory {
     _lock: File,
 }
 
+/// Directories that this process has made. Their names do not tell: in another id space over the same files, another
+/// process may have the same id.
+static OWN: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+
+fn own() -> MutexGuard<'static, Vec<PathBuf>> {
+    OWN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// The file that tells whether somebody holds a directory.
 const LOCK: &str = "lock";
 /// Names that are tried if others take new directories for old ones.
@@ -72,12 +82,18 @@ impl JobDirectory {
                 return Err(DirectoryError::TooLong(path));
             }
             let io = |error| DirectoryError::Io { path: path.clone(), error };
-            fs::DirBuilder::new().mode(0o700).create(&path).map_err(io)?;
+            {
+                // Held until it is noted: one that exists is found by `remove_all_of_this_process`.
+                let mut own = own();
+                fs::DirBuilder::new().mode(0o700).create(&path).map_err(io)?;
+                own.push(path.clone());
+            }
             if let Some(lock) = claim(&path).map_err(io)? {
                 return Ok(JobDirectory { path, _lock: lock });
             }
             // Still there if somebody only looked whether it is held.
             let _ = fs::remove_dir_all(&path);
+            own().retain(|made| *made != path);
         }
         let error = io::Error::other("other jobs keep removing it");
         Err(DirectoryError::Io { path: std::env::temp_dir(), error })
@@ -95,8 +111,7 @@ impl JobDirectory {
     /// Removes the directories of this process' jobs: for a process that is about to be ended by a signal, in which no
     /// value is dropped.
     pub fn remove_all_of_this_process() {
-        let own = std::process::id();
-        for path in candidates().filter(|path| maker(path) == Some(own)) {
+        for path in own().drain(..) {
             // Nothing can be done about a directory that somebody else keeps busy.
             let _ = fs::remove_dir_all(path);
         }
@@ -148,20 +163,22 @@ impl Drop for JobDirectory {
     fn drop(&mut self) {
         // Nothing can be done about a directory that somebody else has removed or keeps busy.
         let _ = fs::remove_dir_all(&self.path);
+        own().retain(|made| *made != self.path);
     }
 }
 
 /// What by its name could be the directory of a job.
 fn candidates() -> impl Iterator<Item = PathBuf> {
     let entries = fs::read_dir(std::env::temp_dir()).into_iter().flatten().flatten();
-    entries.map(|entry| entry.path()).filter(|path| maker(path).is_some())
+    entries.map(|entry| entry.path()).filter(|path| is_named_so(path))
 }
 
-/// The process that made a directory, by its name.
-fn maker(path: &Path) -> Option<u32> {
-    let (pid, unique) = path.file_name()?.to_str()?.strip_prefix("umbra-")?.split_once('-')?;
-    let hexadecimal = unique.len() == 16 && unique.bytes().all(|b| b.is_ascii_hexdigit());
-    pid.parse().ok().filter(|_| hexadecimal)
+/// Whether a directory has the name of one of a job; it holds the id of its maker, which only people read.
+fn is_named_so(path: &Path) -> bool {
+    let name = path.file_name().and_then(OsStr::to_str).and_then(|name| name.strip_prefix("umbra-"));
+    name.and_then(|name| name.split_once('-')).is_some_and(|(pid, unique)| {
+        pid.parse::<u32>().is_ok() && unique.len() == 16 && unique.bytes().all(|b| b.is_ascii_hexdigit())
+    })
 }
 
 /// Locks a directory that was just made; `None` if somebody took it for one that nobody holds.
