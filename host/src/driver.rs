@@ -104,6 +104,8 @@ pub struct Driver {
     /// Links that may have unparsed bytes.
     fresh: VecDeque<LinkId>,
     events: VecDeque<Event>,
+    /// No listener is looked at before.
+    accepts_from: Time,
     /// How often `wait` returned because something happened.
     wakeups: u64,
 }
@@ -121,6 +123,7 @@ impl Driver {
             slots: Vec::new(),
             fresh: VecDeque::new(),
             events: VecDeque::new(),
+            accepts_from: Time::ZERO,
             wakeups: 0,
         }
     }
@@ -382,6 +385,6 @@ impl Driver {
             _ => Time::NEVER,
         });
         let deadline = due.fold(deadline, Time::min);
-        self.poll(deadline)
+        self.poll(if self.accepts_from > now() { deadline.min(self.accepts_from) } else { deadline })
     }
 }

@@ -1,12 +1,17 @@
 //! A look at all sockets: what is ready moves, what is due is retried or given up.
 
+use std::io::ErrorKind;
 use std::os::fd::{AsFd as _, BorrowedFd};
 
 use rustix::event::{PollFd, PollFlags, Timespec};
-use umbra_core::time::Time;
+use umbra_core::time::{Lapse, Time};
 
 use super::{Driver, Event, LinkId, Slot, now};
 use crate::link::{Close, Dial, Listener, Side};
+
+/// How long nobody is let in who the system could not let in, for want of descriptors as a rule: who waits at the door
+/// makes it readable all the time.
+const NO_ACCEPT: Lapse = Lapse::from_millis(50);
 
 impl Driver {
     /// Sleeps until a link ends (true) or `also` is readable (false). Frames wake nobody and stay where they are.
@@ -44,7 +49,8 @@ impl Driver {
     pub(super) fn poll(&mut self, deadline: Time) -> std::io::Result<()> {
         let mut fds: Vec<PollFd<'_>> = Vec::with_capacity(self.listeners.len() + self.slots.len());
         let mut owners: Vec<usize> = Vec::with_capacity(self.slots.len());
-        fds.extend(self.listeners.iter().map(|l| PollFd::from_borrowed_fd(l.as_fd(), PollFlags::IN)));
+        let accepts = if self.accepts_from <= now() { PollFlags::IN } else { PollFlags::empty() };
+        fds.extend(self.listeners.iter().map(|l| PollFd::from_borrowed_fd(l.as_fd(), accepts)));
         fds.extend(self.watched.iter().map(|fd| PollFd::from_borrowed_fd(fd.as_fd(), PollFlags::IN)));
         for (index, slot) in self.slots.iter().enumerate() {
             let (fd, flags) = match slot {
@@ -162,7 +168,19 @@ impl Driver {
     fn accept(&mut self, door: usize) {
         // Bounded: a flood of strangers must not starve the links.
         for _ in 0..64 {
-            let Some(Ok((socket, is_unix))) = self.listeners.get(door).map(Listener::accept) else { return };
+            let (socket, is_unix) = match self.listeners.get(door).map(Listener::accept) {
+                Some(Ok(accepted)) => accepted,
+                Some(Err(error)) if error.kind() == ErrorKind::ConnectionAborted => continue,
+                Some(Err(error)) if error.kind() != ErrorKind::WouldBlock => {
+                    let time = now();
+                    if time.since(self.accepts_from) > NO_ACCEPT {
+                        umbra_core::log!(warn, "who knocks is not let in: {}", error);
+                    }
+                    self.accepts_from = time + NO_ACCEPT;
+                    return;
+                }
+                _ => return,
+            };
             // Over the limit, or unusable: dropping the socket tells the stranger.
             let _ = self.adopt(socket, is_unix, Side::Acceptor);
         }
