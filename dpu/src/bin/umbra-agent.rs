@@ -12,6 +12,7 @@ use umbra::config::Environment;
 use umbra::gateway::Server;
 use umbra::link::{Address, Listener};
 use umbra::secret::Secret;
+use umbra::sys::process::raise_descriptors;
 use umbra_core::peer::Sp;
 use umbra_core::time::Lapse;
 use umbra_dpu::hosted::{LogOptions, Lookout, Options, look_out, serve};
@@ -66,6 +67,8 @@ fn run(arguments: Arguments) -> Result<(), Box<dyn std::error::Error>> {
              next creation is a new generation"
         );
     }
+    // Every link is a descriptor, and every segment; where there can be no more, those that there are must do.
+    let _ = raise_descriptors();
     let log = arguments.log.settle(&environment)?;
     let settings = arguments.options.settle(environment)?;
     if let Some(log) = log {

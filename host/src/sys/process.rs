@@ -18,7 +18,7 @@ use std::os::fd::OwnedFd;
 
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
-use rustix::process::{Pid, PidfdFlags, Signal};
+use rustix::process::{Pid, PidfdFlags, Resource, Rlimit, Signal, getrlimit, setrlimit};
 use umbra_core::atomic::{AtomicU64, Ordering};
 use umbra_core::crew::{Identity, Liveness, Member};
 
@@ -59,6 +59,9 @@ pub enum ProcessError {
     /// The kernel refused to end it with another.
     #[error("cannot ask to be ended with the process that started this one: {0}")]
     Unbound(Errno),
+    /// The kernel refused to let it open more.
+    #[error("cannot raise the limit of open descriptors: {0}")]
+    Limited(Errno),
 }
 
 /// Asks the kernel to kill this process when the one that has started it ends.
@@ -67,6 +70,15 @@ pub enum ProcessError {
 /// [`ProcessError::Unbound`].
 pub fn end_with_starter() -> Result<(), ProcessError> {
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).map_err(ProcessError::Unbound)
+}
+
+/// Lets this process open as many descriptors as it may at most; what it is started with is often a small part of that.
+///
+/// # Errors
+/// [`ProcessError::Limited`].
+pub fn raise_descriptors() -> Result<(), ProcessError> {
+    let limit = getrlimit(Resource::Nofile);
+    setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit }).map_err(ProcessError::Limited)
 }
 
 impl ProcessId {
