@@ -10,7 +10,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::io::Errno;
 use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags,
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer, SendAncillaryMessage,
+    SendFlags,
 };
 use umbra_core::wire::Frame;
 
@@ -27,7 +28,8 @@ pub struct Stream {
     codec: Codec,
     passes_descriptors: bool,
     outgoing: VecDeque<(Sending, Vec<OwnedFd>)>,
-    incoming: VecDeque<OwnedFd>,
+    /// Descriptors of frames that are still to be taken, frame by frame; `None` if this process had no room for them.
+    incoming: VecDeque<Option<Vec<OwnedFd>>>,
     /// The other process' id, where the kernel tells it.
     pid: Option<u32>,
     ended: bool,
@@ -152,7 +154,8 @@ impl Stream {
                 Ok(got) => {
                     // An acceptor may send its first frames right behind its proof; strangers send nothing.
                     let stranger = !self.is_up() && self.codec.side() == Side::Acceptor;
-                    if self.incoming.len() > DESCRIPTORS_MAX || (stranger && !self.incoming.is_empty()) {
+                    let waiting: usize = self.incoming.iter().map(|list| list.as_ref().map_or(1, Vec::len)).sum();
+                    if waiting > DESCRIPTORS_MAX || (stranger && !self.incoming.is_empty()) {
                         return Err(Close::Descriptors);
                     }
                     self.codec.receive(buffer.get(..got).unwrap_or_default())?;
@@ -172,10 +175,18 @@ impl Stream {
         let mut control = RecvAncillaryBuffer::new(&mut space);
         let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT;
         let got = rustix::net::recvmsg(&self.socket, &mut [IoSliceMut::new(buffer)], &mut control, flags)?;
+        let mut came = Vec::new();
         for message in control.drain() {
             if let RecvAncillaryMessage::ScmRights(list) = message {
-                self.incoming.extend(list);
+                came.extend(list);
             }
+        }
+        // One call receives the descriptors of one frame: nothing behind them comes with it.
+        if got.flags.contains(ReturnFlags::CTRUNC) {
+            umbra_core::log!(warn, "descriptors that a peer sent are lost: this process can have no more");
+            self.incoming.push_back(None);
+        } else if !came.is_empty() {
+            self.incoming.push_back(Some(came));
         }
         Ok(got.bytes)
     }
@@ -185,14 +196,18 @@ impl Stream {
         self.ended = true;
     }
 
-    /// The next thing that came in, see [`Codec::take`]; with it the descriptors of the frame.
+    /// The next thing that came in, see [`Codec::take`]; with it the descriptors of the frame, none if this process had no
+    /// room for them: that frame can be refused, and the peer has done nothing wrong.
     ///
     /// # Errors
     /// [`Close`]; [`Close::Ended`] once everything before the end was taken.
     pub fn take(&mut self, frame: &mut Vec<u8>) -> Result<Option<(Input, Vec<OwnedFd>)>, Close> {
         match self.codec.take(frame)? {
-            Some(Input::Frame(count)) if count > self.incoming.len() => Err(Close::Descriptors),
-            Some(Input::Frame(count)) => Ok(Some((Input::Frame(count), self.incoming.drain(..count).collect()))),
+            Some(Input::Frame(count)) if count > 0 => match self.incoming.pop_front() {
+                Some(None) => Ok(Some((Input::Frame(count), Vec::new()))),
+                Some(Some(list)) if list.len() == count => Ok(Some((Input::Frame(count), list))),
+                _ => Err(Close::Descriptors),
+            },
             Some(input) => Ok(Some((input, Vec::new()))),
             None if self.ended => Err(Close::Ended),
             None => Ok(None),
