@@ -6,15 +6,16 @@ use umbra::access::source::Source;
 use umbra::admin::ops;
 use umbra::driver::{self, LinkId};
 use umbra::job::DataPath;
-use umbra::link::SendError;
+use umbra::link::{Party, SendError};
 use umbra::sys::segment::Segment;
 use umbra_core::access::message::{REVOKE, Reach};
 use umbra_core::access::read::{Bytes, Delivery, Landed};
 use umbra_core::access::serve::{self, Answer, Attach, Copy, Direction, INLINE_MAX, Reply};
 use umbra_core::error::Status;
-use umbra_core::group::ops as group_ops;
+use umbra_core::group::{is_bootstrap, ops as group_ops};
 use umbra_core::log;
 use umbra_core::machine::{Action, Link};
+use umbra_core::peer::PeerKind;
 use umbra_core::ticket::Locator;
 use umbra_core::time::Time;
 use umbra_core::wire::{Frame, Token};
@@ -25,6 +26,12 @@ use crate::agent::Incoming;
 
 /// Times that every machine is asked before the links are looked at again.
 const ROUNDS: usize = 16;
+/// Unsent bytes behind which nothing of the bootstrap is queued for a rank: it may compute for hours and read nothing,
+/// and what it does not answer is repeated.
+const RANK_UNSENT: usize = 64 << 10;
+/// The same for a service process, whose pieces of tables are larger. Half of what a queue takes, so that answers about
+/// memory find room behind them.
+const SERVICE_UNSENT: usize = 2 << 20;
 
 impl Process {
     pub(super) fn share_arena(&mut self, link: LinkId) {
@@ -214,10 +221,20 @@ impl Process {
 
     fn send_bytes(&mut self, link: Link, bytes: Option<&[u8]>) {
         let Some(frame) = bytes.and_then(|bytes| Frame::parse(bytes).ok()) else { return };
-        // A rank that computes for hours reads nothing meanwhile; signs of life must not pile up.
-        let sign_of_life = matches!(frame, Frame::Null { op: group_ops::PING, .. });
-        if !(sign_of_life && self.driver.unsent(LinkId(link.0)) > 0) {
-            self.send(link, &frame);
+        if !is_bootstrap(frame.op()) {
+            return self.send(link, &frame);
+        }
+        let link = LinkId(link.0);
+        let is_rank = |party| matches!(party, Party::Peer(peer) if matches!(peer.kind(), PeerKind::Rank(_)));
+        let most = match frame {
+            // A sign of life tells nothing to whoever has not read what came before.
+            Frame::Null { op: group_ops::PING, .. } => 0,
+            _ if self.links.get(&link).is_some_and(|linked| is_rank(linked.party)) => RANK_UNSENT,
+            _ => SERVICE_UNSENT,
+        };
+        if self.driver.unsent(link) <= most {
+            // What finds no room is lost like any other message of the bootstrap: it is said again.
+            let _ = self.driver.send(link, &frame, Vec::new());
         }
     }
 
