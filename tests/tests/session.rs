@@ -6,7 +6,7 @@
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use umbra::admin::{Body as _, ReadOrder, ReadResult, ReadTotals, Slice, ops};
@@ -268,6 +268,22 @@ fn memory_that_is_being_taken_back_is_not_exported_again() {
         taken.join().unwrap();
     });
     assert_eq!(agents.status(1)["regions"], 0);
+}
+
+#[test]
+fn the_service_process_that_does_not_answer_is_named_and_not_the_first() {
+    let deadline = Duration::from_secs(2);
+    let agents = Agents::of(Options { shadows: 2, deadline, ..rig::options(1, 2, 1) });
+    let mut session = Session::join(Settings { shadows: 2, ..agents.settings(0) }).unwrap();
+    session.export_bytes(vec![1; 3000]).unwrap();
+    let pid = Pid::from_raw(agents.launcher.pid(service(1)).unwrap() as i32).unwrap();
+    kill_process(pid, Signal::STOP).unwrap();
+    let exported = session.export_bytes(vec![2; 3000]);
+    kill_process(pid, Signal::CONT).unwrap();
+    match exported {
+        Err(SessionError::Timeout { sp: Sp(1), .. }) => {}
+        other => panic!("{other:?}"),
+    }
 }
 
 #[test]

@@ -175,4 +175,12 @@ impl SessionError {
             _ => None,
         }
     }
+
+    /// The same, but a time that ran out is this service process' if it is known.
+    pub(super) fn late(self, who: Option<Sp>) -> SessionError {
+        match self {
+            SessionError::Timeout { what, sp } => SessionError::Timeout { what, sp: who.unwrap_or(sp) },
+            other => other,
+        }
+    }
 }

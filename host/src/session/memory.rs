@@ -11,13 +11,13 @@ use umbra_core::access::message::{EXPORT, EXPORT_MAX, Export, REVOKE, Revoke};
 use umbra_core::endpoints::Shadows;
 use umbra_core::error::Status;
 use umbra_core::key::{Access, Key};
-use umbra_core::peer::Peer;
+use umbra_core::peer::{Peer, Sp};
 use umbra_core::region::Secret;
 use umbra_core::ticket::{Locator, Ticket};
 use umbra_core::wire::{Frame, Op, Token};
 
 use super::{Rdma, Session, SessionError};
-use crate::driver;
+use crate::driver::{self, LinkId};
 use crate::link::SendError;
 use crate::secret;
 use crate::sys::process::ProcessId;
@@ -237,7 +237,8 @@ impl Session {
         let all_told = |s: &Session| s.shadows.iter().all(|s| s.told);
         let deadline = driver::now() + self.lapse();
         if op == EXPORT {
-            self.wait("the service processes", deadline, all_told, None)?;
+            let told = self.wait("the service processes", deadline, all_told, None);
+            told.map_err(|why| why.late(self.shadows.iter().find(|s| !s.told).map(|s| s.sp)))?;
         }
         let up: Vec<_> = self.shadows.iter().filter(|s| s.up).map(|s| (s.sp, s.link, s.ups)).collect();
         for &(sp, link, _) in &up {
@@ -248,9 +249,11 @@ impl Session {
             })?;
         }
         let there = |s: &Session, asked| s.shadows.iter().any(|s| s.up && (s.sp, s.link, s.ups) == asked);
-        let answered =
-            |s: &Session| up.iter().all(|&asked| s.answers.contains_key(&(asked.1, token)) || !there(s, asked));
-        self.wait("the answer about memory", deadline, answered, None)?;
+        let owes =
+            |s: &Session, asked: &(Sp, LinkId, u32)| !s.answers.contains_key(&(asked.1, token)) && there(s, *asked);
+        let answered = |s: &Session| !up.iter().any(|asked| owes(s, asked));
+        let waited = self.wait("the answer about memory", deadline, answered, None);
+        waited.map_err(|why| why.late(up.iter().find(|asked| owes(self, asked)).map(|asked| asked.0)))?;
         let answers: Vec<_> =
             up.iter().filter_map(|&(sp, link, _)| Some((sp, self.answers.remove(&(link, token))?))).collect();
         // Who does not know a region any more has given it back, too.

@@ -82,7 +82,7 @@ impl Session {
                 return Err(SessionError::Unreachable { sp, why });
             }
             if driver::now() >= deadline {
-                let missing = self.shadows.iter().find(|s| !s.up).or_else(|| self.shadows.first());
+                let missing = self.shadows.iter().find(|s| !self.is_back(s)).or_else(|| self.shadows.first());
                 return Err(SessionError::ServiceLost { sp: missing.map_or(Sp(0), |s| s.sp) });
             }
         }
@@ -91,11 +91,15 @@ impl Session {
     /// Whether every service process is linked and knows all that it should of this rank.
     fn is_whole(&self) -> bool {
         let known = |key: &u128| !matches!(self.member.state(GroupKey(*key)), State::Joining | State::Joined);
-        // Whose world has ended is admitted nowhere any more, and exports nothing anew.
-        let told = |shadow: &Shadow| shadow.told || self.member.state(WORLD) == State::Out;
-        self.shadows.iter().all(|shadow| shadow.up && told(shadow))
+        self.shadows.iter().all(|shadow| self.is_back(shadow))
             && !self.driver.has_unsent()
             && self.sizes.keys().all(known)
+    }
+
+    /// Whether a service process is linked and told of this rank's memory. Whose world has ended is admitted nowhere any
+    /// more, and exports nothing anew.
+    fn is_back(&self, shadow: &Shadow) -> bool {
+        shadow.up && (shadow.told || self.member.state(WORLD) == State::Out)
     }
 
     /// Waits until `done`; a refusal or an end of group `about`, or the loss of the service process, ends it earlier.
