@@ -1,4 +1,4 @@
-//! A rank that reads nothing for long, as one that computes does, against a real agent.
+//! A rank that reads nothing for long, as if it computed; a real agent.
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
 use std::thread;

@@ -196,8 +196,8 @@ impl Stream {
         self.ended = true;
     }
 
-    /// The next thing that came in, see [`Codec::take`]; with it the descriptors of the frame, none if this process had no
-    /// room for them: that frame can be refused, and the peer has done nothing wrong.
+    /// The next thing that came in, see [`Codec::take`]; with it the descriptors of the frame, none if this process
+    /// had no room for them: that frame can be refused, and the peer has done nothing wrong.
     ///
     /// # Errors
     /// [`Close`]; [`Close::Ended`] once everything before the end was taken.

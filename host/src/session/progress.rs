@@ -96,8 +96,8 @@ impl Session {
             && self.sizes.keys().all(known)
     }
 
-    /// Whether a service process is linked and told of this rank's memory. Whose world has ended is admitted nowhere any
-    /// more, and exports nothing anew.
+    /// Whether a service process is linked and told of this rank's memory. Whose world has ended is admitted nowhere
+    /// any more, and exports nothing anew.
     fn is_back(&self, shadow: &Shadow) -> bool {
         shadow.up && (shadow.told || self.member.state(WORLD) == State::Out)
     }
