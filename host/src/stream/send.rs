@@ -366,26 +366,22 @@ pub(super) struct Paused {
 
 impl Drop for Paused {
     fn drop(&mut self) {
-        if self.adapter.is_inherited() {
-            return;
-        }
-        if let (Some(at), Some(plan), Ok(view)) = (self.at.take(), self.plan.take(), self.adapter.view()) {
-            let outlet = view.streams.outlet(at, view.me);
-            drop(Sender { adapter: &self.adapter, view, watch: Watch::new(view), outlet, plan });
+        if !self.adapter.is_inherited()
+            && let (Some(at), Some(plan), Ok(view)) = (self.at.take(), self.plan.take(), self.adapter.view())
+        {
+            let (adapter, outlet) = (&self.adapter, view.streams.outlet(at, view.me));
+            drop(Sender { adapter, view, watch: Watch::new(view), outlet, plan });
         }
     }
 }
 
 impl Drop for Sender<'_> {
     fn drop(&mut self) {
-        if self.adapter.is_inherited() {
-            return;
-        }
-        if std::thread::panicking() {
-            self.break_off();
-        } else {
-            // Who wants to know calls `close`.
-            let _ = self.finish(Timeout::Now);
+        // Who wants to know calls `close`. What is inherited is the parent's to end.
+        match std::thread::panicking() {
+            _ if self.adapter.is_inherited() => {}
+            true => self.break_off(),
+            false => drop(self.finish(Timeout::Now)),
         }
     }
 }
