@@ -83,6 +83,9 @@ impl Identity {
         self.0 as u32 & ((1 << START_BITS) - 1)
     }
 
+    /// How many bits of a word it takes, from the lowest one on.
+    pub const BITS: u32 = PID_BITS + START_BITS;
+
     /// Both in one word, which is not zero if the pid is not.
     #[must_use]
     pub const fn to_bits(self) -> u64 {
@@ -92,7 +95,7 @@ impl Identity {
     /// What such a word names; bits that none of them has are dropped.
     #[must_use]
     pub const fn from_bits(bits: u64) -> Identity {
-        Identity(bits & ((1 << (PID_BITS + START_BITS)) - 1))
+        Identity(bits & ((1 << Self::BITS) - 1))
     }
 }
 

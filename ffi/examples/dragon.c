@@ -318,11 +318,18 @@ static void bounce(dragonChannelSendh_t *sends, dragonChannelRecvh_t *receives, 
         IS(INVALID_ARGUMENT, dragon_memory_free(&mem));
 }
 
+static void holds_nothing(dragonMemoryPoolDescr_t *pool)
+{
+    dragonMemoryPoolAllocations_t allocs;
+    OK(dragon_memory_pool_get_allocations(pool, &allocs));
+    CHECK(allocs.nallocs == 0);
+    OK(dragon_memory_pool_allocations_destroy(&allocs));
+}
+
 /* Memory of another pool than the channel's is copied there, and is gone where it was; the first ones of two pools have one id. */
 static void handed_over_across_pools(void)
 {
     dragonMemoryPoolDescr_t here, there;
-    dragonMemoryPoolAllocations_t allocs;
     dragonChannelDescr_t channel;
     dragonChannelSendh_t sends;
     dragonChannelRecvh_t receives;
@@ -341,9 +348,7 @@ static void handed_over_across_pools(void)
     OK(dragon_memory_alloc(&mem, &there, 100000));
     OK(dragon_channel_message_init(&message, &mem, NULL));
     OK(dragon_chsend_send_msg(&sends, &message, DRAGON_CHANNEL_SEND_TRANSFER_OWNERSHIP, NULL));
-    OK(dragon_memory_pool_get_allocations(&there, &allocs));
-    CHECK(allocs.nallocs == 0);
-    OK(dragon_memory_pool_allocations_destroy(&allocs));
+    holds_nothing(&there);
     OK(dragon_channel_message_init(&received, NULL, NULL));
     OK(dragon_chrecv_get_msg(&receives, &received));
     OK(dragon_channel_message_destroy(&received, true));
@@ -364,7 +369,6 @@ static void messages(dragonMemoryPoolDescr_t *pool)
     dragonChannelRecvh_t receives;
     dragonMemoryDescr_t pad, mem, small;
     dragonMessage_t message, received;
-    dragonMemoryPoolAllocations_t allocs;
     uint64_t number = 0;
     size_t i;
     OK(dragon_channel_attr_init(&attr));
@@ -431,9 +435,7 @@ static void messages(dragonMemoryPoolDescr_t *pool)
     OK(dragon_memory_free(&small));
     OK(dragon_channel_destroy(&channel));
     IS(INVALID_ARGUMENT, dragon_channel_destroy(&channel));
-    OK(dragon_memory_pool_get_allocations(pool, &allocs));
-    CHECK(allocs.nallocs == 0);
-    OK(dragon_memory_pool_allocations_destroy(&allocs));
+    holds_nothing(pool);
 }
 
 static void sets_and_counts(dragonMemoryPoolDescr_t *pool)

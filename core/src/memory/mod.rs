@@ -152,10 +152,8 @@ impl<S: AsRef<[Block]> + AsMut<[Block]>> Memory<S> {
             return self.alloc(len);
         }
         let granules = self.granules(len)?;
+        // What is no number of granules is wider than the memory, as this is.
         let align = self.granule.holding(align).unwrap_or(NIL);
-        if align >= self.capacity {
-            return self.alloc_first(granules).ok_or_else(|| self.refusal(len))?.ok_or(AllocError::NoRecord);
-        }
         let (records, bins) = (self.blocks.as_ref(), &self.bins);
         let fits = |block: &Block| {
             block.gap(align).and_then(|gap| gap.checked_add(granules)).is_some_and(|need| need <= block.len)
@@ -163,6 +161,11 @@ impl<S: AsRef<[Block]> + AsMut<[Block]>> Memory<S> {
         // A range with room for the widest gap fits for sure; failing that, some of all that may.
         let ample = granules.checked_add(align - 1).and_then(|ample| bins.find(records, ample, PEEK));
         let found = ample.filter(|&at| records.get(at as usize).is_some_and(fits)).or_else(|| {
+            if align >= self.capacity {
+                // Offset 0 alone will do.
+                let first = records.get(self.first as usize).filter(|first| first.state == State::Free && fits(first));
+                return first.map(|_| self.first);
+            }
             let mut bin = Some(Bin::of(granules));
             for _ in 0..WALK {
                 if let Some(found) = bins.walk(records, bin?, WALK, fits) {
@@ -179,12 +182,6 @@ impl<S: AsRef<[Block]> + AsMut<[Block]>> Memory<S> {
             }
             None => Err(self.refusal(len)),
         }
-    }
-
-    /// Takes the range at offset 0, the only one for the widest of alignments; `Some(None)` if a record is missing.
-    fn alloc_first(&mut self, granules: u32) -> Option<Option<Extent>> {
-        let first = self.blocks.as_ref().get(self.first as usize)?;
-        (first.state == State::Free && first.len >= granules).then(|| self.cut(self.first, 0, granules))
     }
 
     /// Gives a range back; it is merged with free neighbours.

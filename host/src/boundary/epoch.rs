@@ -85,7 +85,7 @@ impl<T: Transport> Boundary<T> {
     fn compare(&mut self) -> Result<(), BoundaryError> {
         let shown = self.show();
         // Once all have voted, everybody has written.
-        let votes = self.vote(shown.is_err(), 0);
+        let votes = self.vote(shown.is_err());
         shown?;
         votes.map_err(elsewhere)?;
         let differs = self.machine.peers().iter().find_map(|peer| {
@@ -98,7 +98,7 @@ impl<T: Transport> Boundary<T> {
             }
         });
         // Nobody sends before everybody has read, for the lists lie where overflow will.
-        let votes = self.vote(differs.is_some(), 0);
+        let votes = self.vote(differs.is_some());
         match differs {
             Some(differs) => Err(differs),
             None => votes.map(|_| ()).map_err(elsewhere),
@@ -106,9 +106,9 @@ impl<T: Transport> Boundary<T> {
     }
 
     /// Votes, and waits for everybody; the next epoch.
-    fn vote(&mut self, refuses: bool, open: u32) -> Result<u32, BoundaryError> {
+    fn vote(&mut self, refuses: bool) -> Result<u32, BoundaryError> {
         self.round += 1;
-        let vote = if refuses { Vote::REFUSAL } else { Vote { open, ..self.machine.vote() } };
+        let vote = if refuses { Vote::REFUSAL } else { self.machine.vote() };
         all_vote(&mut self.transport, self.round, vote, self.settings)
     }
 
@@ -147,7 +147,7 @@ impl<T: Transport> Boundary<T> {
 
     fn quiesce(&mut self, refuses: bool) -> Result<u32, BoundaryError> {
         let open = self.machine.open();
-        let next = self.vote(refuses, open);
+        let next = self.vote(refuses);
         if open > 0 {
             let late = Late::new(self.machine.missing());
             return Err(BoundaryError::StillOpen(Late { count: open as usize, ..late }));

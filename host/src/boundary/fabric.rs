@@ -139,7 +139,7 @@ impl Fabric {
     /// this one, or nearly.
     fn take_back(&self, to: u32, slot: u32, head: usize) {
         let bytes = head.saturating_add(self.wrote[to as usize] as usize);
-        if self.extent.slots < 2 || bytes > AHEAD {
+        if bytes > AHEAD {
             return;
         }
         if let Ok(words) = self.words(self.rank, to, slot, Place::Slot(0), 0, bytes / 8) {

@@ -83,7 +83,7 @@ impl Home {
             }
             _ => return Err(reference::Error::WrongObject.into()),
         };
-        if layout::attach(home.memory()?)?.instance() != instance {
+        if home.laid_out()?.instance() != instance {
             return Err(reference::Error::Replaced.into());
         }
         Ok((home, instance))
@@ -137,19 +137,20 @@ impl Home {
         pinned?.inspect_err(|_| self.vacate())
     }
 
+    /// What its memory says, as somebody without a place sees it.
+    fn laid_out(&self) -> Result<View<'_>, Error> {
+        layout::attach(self.memory()?)
+    }
+
     /// Whether its memory says that somebody has destroyed it, or is no channel's.
     fn is_destroyed(&self) -> bool {
-        let view = self.memory().and_then(|memory| layout::attach(memory));
-        view.map_or(true, |view| view.messages.queue().is_destroyed())
+        self.laid_out().map_or(true, |view| view.messages.queue().is_destroyed())
     }
 
     /// Frees the memory of a channel that is destroyed and has no members.
     pub(super) fn vacate(&self) {
         let Home::Pooled(berth) = self else { return };
-        let is_left = || {
-            let view = self.memory().and_then(|memory| layout::attach(memory));
-            view.is_ok_and(|view| view.frame.crew.members().next().is_none())
-        };
+        let is_left = || self.laid_out().is_ok_and(|view| view.frame.crew.members().next().is_none());
         let is_over = berth.is_there() && self.is_destroyed();
         // ORDERING: whoever notes the block after this finds that the channel is destroyed, or the block gone. Who has noted it
         // before is seen, and if he has taken his note back by then, so is the place that he took.

@@ -82,11 +82,10 @@ impl Lookout {
         }
         let [epoch, kind, length] = [EPOCH, KIND, LENGTH].map(|at| plan[at].load(Ordering::Relaxed));
         // Refused before anything is reserved; whoever writes such a plan has none.
-        let Some(length) = usize::try_from(length).ok().filter(|&length| board.list(length).is_ok()) else {
-            return Ok(false);
-        };
+        let list = |length| Some((length, board.list(length).ok()?));
+        let Some((length, list)) = usize::try_from(length).ok().and_then(list) else { return Ok(false) };
         let mut bytes = vec![0; length];
-        Fabric::load_bytes(board.list(length)?, &mut bytes);
+        Fabric::load_bytes(list, &mut bytes);
         // ORDERING: if the version is still the same, none of the words above was of a later one.
         fence(Ordering::Acquire);
         if plan[VERSION].load(Ordering::Relaxed) != version {

@@ -4,15 +4,13 @@
 //! as a process may have many.
 
 use umbra_core::atomic::{AtomicU32, AtomicU64, Ordering};
-use umbra_core::crew::{Identity, Liveness as _, Member};
+use umbra_core::crew::Identity;
 
 use super::super::transport::TransportError;
-use crate::sys::process::{ProcessId, Processes};
+use crate::sys::process::{ProcessId, lives};
 
-const START_BITS: u32 = 31;
-const PID_BITS: u32 = 22;
-/// What one process can have at a time: the bits that are left.
-pub(super) const NAMES: u32 = 1 << (64 - START_BITS - PID_BITS);
+/// What one process can have at a time: as many as the bits above its identity can count.
+const NAMES: u32 = 1 << (u64::BITS - Identity::BITS);
 
 /// Which numbers of this process are in use.
 static NUMBERS: Numbers = Numbers::new();
@@ -22,18 +20,13 @@ static NUMBERS: Numbers = Numbers::new();
 pub(super) struct Name(pub(super) u64);
 
 impl Name {
-    const fn identity(self) -> Identity {
-        let pid = (self.0 >> START_BITS) as u32 & ((1 << PID_BITS) - 1);
-        Identity::new(pid, self.0)
-    }
-
     pub(super) const fn pid(self) -> u32 {
-        self.identity().pid()
+        Identity::from_bits(self.0).pid()
     }
 
     /// Whether its process lives.
     pub(super) fn is_alive(self) -> bool {
-        Processes.is_alive(Member { number: 0, generation: 0, identity: self.identity() })
+        lives(Identity::from_bits(self.0))
     }
 }
 
@@ -44,11 +37,9 @@ pub(super) struct OwnName(Name);
 impl OwnName {
     /// A name of this process.
     pub(super) fn new() -> Result<OwnName, TransportError> {
-        let ProcessId { pid, start } = ProcessId::current().map_err(TransportError::Process)?;
-        let identity = Identity::new(pid, start);
+        let identity = Identity::from(ProcessId::current().map_err(TransportError::Process)?);
         let number = NUMBERS.take().ok_or(TransportError::NoName { most: NAMES })?;
-        let number = u64::from(number) << (PID_BITS + START_BITS);
-        Ok(OwnName(Name(number | u64::from(identity.pid()) << START_BITS | u64::from(identity.start()))))
+        Ok(OwnName(Name(u64::from(number) << Identity::BITS | identity.to_bits())))
     }
 
     /// As the word that it is.
@@ -59,7 +50,7 @@ impl OwnName {
 
 impl Drop for OwnName {
     fn drop(&mut self) {
-        NUMBERS.give_back((self.word() >> (PID_BITS + START_BITS)) as u32);
+        NUMBERS.give_back((self.word() >> Identity::BITS) as u32);
     }
 }
 
