@@ -73,6 +73,36 @@ fn threads_compute_each_point_once_from_the_right_content() {
     assert_eq!((progress.done, progress.loading, progress.held), (groups.len() as u64, 0, 0));
 }
 
+/// What was seen first and last, and how many loads began before.
+#[derive(Default)]
+struct Ends {
+    loads: u64,
+    first: Option<(u64, Progress)>,
+    last: Option<Progress>,
+}
+impl Observe for Ends {
+    fn load(&mut self, _: u32, _: u64) {
+        self.loads += 1;
+    }
+
+    fn progress(&mut self, progress: &Progress) {
+        self.first.get_or_insert((self.loads, *progress));
+        self.last = Some(*progress);
+    }
+}
+
+#[test]
+fn who_observes_sees_the_begin_and_the_end_of_the_shortest_run() {
+    let groups = rows(&Grid::new([1, 1, 1], 0, Shape::Box).unwrap());
+    let mut bytes = memory();
+    let mut ends = Ends::default();
+    let worker = || |_: &umbra::stencil::Ready<'_, _>| Ok(());
+    run(&groups, &number, &mut bytes).each(&mut cache(&groups), 1, &mut ends, worker).unwrap();
+    let ((before, first), last) = (ends.first.unwrap(), ends.last.unwrap());
+    assert_eq!((before, first.done, first.loading, first.held, first.empty), (0, 0, 0, 0, SLOTS));
+    assert_eq!((ends.loads, last.done, last.loading, last.held), (1, 1, 0, 0));
+}
+
 struct Unpark(Thread);
 impl Wake for Unpark {
     fn wake(self: Arc<Self>) {

@@ -316,5 +316,5 @@ fn draw(path: &Path, report: &Report) -> std::io::Result<()> {
         Some(kind) if kind.eq_ignore_ascii_case("svg") => report.slots.to_svg(),
         _ => Some(report.to_html()),
     };
-    std::fs::write(path, text.unwrap_or_default())
+    std::fs::write(path, text.ok_or_else(|| std::io::Error::other("the run was too short for a clock"))?)
 }

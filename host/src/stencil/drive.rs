@@ -78,6 +78,7 @@ impl<'a, C: Cache, S: Source + ?Sized> Driver<'a, '_, C, S> {
     /// Runs until all groups are freed.
     pub(super) fn run(&mut self) -> Result<(), RunError> {
         let groups = self.groups.len() as u64;
+        self.observe.progress(&self.progress());
         while self.state.freed < groups {
             self.submit()?;
             self.act(false)?;

@@ -88,7 +88,7 @@ pub trait Observe {
     fn load(&mut self, _slot: u32, _data: u64) {}
     /// A point is ready, with these slots.
     fn ready(&mut self, _number: u64, _slots: &[u32]) {}
-    /// News came, or nothing did for a moment.
+    /// The run begins with nothing done, news came, or nothing did for a moment.
     fn progress(&mut self, _progress: &Progress) {}
     /// Nothing happened for so long that the run ends; it returns when what is under way is over.
     fn late(&mut self, _waited: Duration) {}
