@@ -173,14 +173,26 @@ impl Session {
         let export = Export { ticket, secret, shadows };
         let used = export.emit(&mut body).map_err(|_| SessionError::Memory(Status::Malformed))?;
         let body = body.get(..used).unwrap_or_default();
-        let told = self.tell_shadows(EXPORT, body, Some(&memory));
+        let name = region.key.to_bits();
+        let told = self.wait_until_told().and_then(|()| {
+            // Kept before they are asked: who comes back meanwhile is told of this region with all others.
+            self.exported.insert(name, (memory, body.to_vec()));
+            self.tell_shadows(EXPORT, body, Some(name))
+        });
         if let Err(error) = told {
+            self.exported.remove(&name);
             // Nobody may go on using what was exported to some of them only.
             let _ = self.take_back(region.key);
             return Err(error);
         }
-        self.exported.insert(region.key.to_bits(), (memory, body.to_vec()));
         Ok(region.key)
+    }
+
+    /// Waits until no service process is left that came back and has not been told what is exported.
+    fn wait_until_told(&mut self) -> Result<(), SessionError> {
+        let deadline = driver::now() + self.lapse();
+        let told = self.wait("the service processes", deadline, |s| s.shadows.iter().all(|s| s.told), None);
+        told.map_err(|why| why.late(self.shadows.iter().find(|s| !s.told).map(|s| s.sp)))
     }
 
     /// Tells service processes that came back, and have forgotten everything, what is exported. Not before the first of
@@ -230,19 +242,16 @@ impl Session {
         self.regions.revoke(key).map(|_| ()).map_err(|_| SessionError::Memory(Status::KeyRevoked))
     }
 
-    /// Calls every shadow service process and waits for all answers. One that is gone has no claim any more.
-    fn tell_shadows(&mut self, op: Op, body: &[u8], memory: Option<&Kept>) -> Result<(), SessionError> {
+    /// Calls every shadow service process, with the descriptors of a region, and waits for all answers. One that is gone
+    /// has no claim any more.
+    fn tell_shadows(&mut self, op: Op, body: &[u8], region: Option<u64>) -> Result<(), SessionError> {
         let token = Token(self.next_token);
         self.next_token += 1;
-        let all_told = |s: &Session| s.shadows.iter().all(|s| s.told);
         let deadline = driver::now() + self.lapse();
-        if op == EXPORT {
-            let told = self.wait("the service processes", deadline, all_told, None);
-            told.map_err(|why| why.late(self.shadows.iter().find(|s| !s.told).map(|s| s.sp)))?;
-        }
         let up: Vec<_> = self.shadows.iter().filter(|s| s.up).map(|s| (s.sp, s.link, s.ups)).collect();
         for &(sp, link, _) in &up {
-            let descriptors = memory.map(Kept::descriptors).transpose()?.unwrap_or_default();
+            let memory = region.and_then(|name| self.exported.get(&name));
+            let descriptors = memory.map(|(memory, _)| memory.descriptors()).transpose()?.unwrap_or_default();
             self.driver.send(link, &Frame::Call { op, token, body }, descriptors).map_err(|why| match why {
                 SendError::NotUp => SessionError::ServiceLost { sp },
                 why => SessionError::Send(why),
