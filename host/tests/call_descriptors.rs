@@ -8,6 +8,7 @@ use std::time::Duration;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use umbra::call::{JoinError, Member, Shape, Station};
 use umbra_core::chain::{Call, Node, Verdict};
+use umbra_core::time::Lapse;
 
 #[test]
 fn whoever_cannot_be_looked_at_is_not_taken_for_dead() {
@@ -27,7 +28,8 @@ fn whoever_cannot_be_looked_at_is_not_taken_for_dead() {
     let work = |_: &mut umbra_core::chain::Work<'_>| Verdict::Done;
     let function = first.register("work", work).unwrap();
     second.register("work", work).unwrap();
-    let handle = first.start(&Call::new(function, &[Node(1)])).unwrap();
+    let call = Call { budget: Lapse::from_secs(30), ..Call::new(function, &[Node(1)]) };
+    let handle = first.start(&call).unwrap();
     while !first.test(handle).unwrap() {
         second.turn();
     }

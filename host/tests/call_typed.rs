@@ -8,6 +8,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use umbra::call::{Failure, Fault, Member, Procedure, Reply, Shape, Station, TypedError, WaitError};
 use umbra_core::chain::{Call, Code, Data, Node, Phase, Record, Stage, Tag, Verdict};
+use umbra_core::time::Lapse;
 use umbra_core::tree;
 
 const MEMBERS: u16 = 7;
@@ -48,7 +49,8 @@ impl Crowd {
     }
 
     fn run(&mut self, call: &Call<'_>) -> Result<Reply, Failure> {
-        let handle = self.0[0].start(call).unwrap();
+        // As long as a machine that stands still now and then may need.
+        let handle = self.0[0].start(&Call { budget: Lapse::from_secs(30), ..*call }).unwrap();
         while !self.0[0].test(handle).unwrap() {
             self.0.iter_mut().for_each(|member| _ = member.turn());
         }

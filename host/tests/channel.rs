@@ -494,7 +494,7 @@ fn a48_an_idle_receiver_uses_next_to_no_processor() {
             let before = used();
             channel.receiver(WaitMode::Idle).unwrap().pop(LONG).unwrap();
             let used = used() - before;
-            assert!(used < Duration::from_millis(40), "{used:?} in a second");
+            assert!(used < Duration::from_millis(200), "{used:?} in a second");
         });
         thread::sleep(Duration::from_secs(1));
         channel.sender(SendOptions::default()).unwrap().send(b"", 0, LONG).unwrap();

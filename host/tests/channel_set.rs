@@ -54,7 +54,7 @@ fn a45_a_set_reports_every_ready_member_in_turn_until_it_is_not() {
     assert_eq!(set.poll(WaitMode::Idle, Timeout::After(Duration::from_secs(1))), Err(Error::Timeout));
     assert!(start.elapsed() >= Duration::from_secs(1));
     let busy = processor_time() - busy;
-    assert!(busy < Duration::from_millis(20), "{busy:?} of a second asleep");
+    assert!(busy < Duration::from_millis(100), "{busy:?} of a second asleep");
     for at in [3, 5, 9] {
         send(&channels[at], 0);
     }

@@ -20,12 +20,10 @@ use umbra_core::wire::{Frame, Op, Token};
 const SERVICE: Identity = Identity { party: Party::Peer(Peer::service(Sp(1)).unwrap()), incarnation: Incarnation(5) };
 const RANK: Identity = Identity { party: Party::Peer(Peer::rank(WorldRank(3)).unwrap()), incarnation: Incarnation(6) };
 
+const HANDSHAKE: Lapse = Lapse::from_secs(2);
+
 fn driver(me: Identity, secret: u8) -> Driver {
-    Driver::new(
-        me,
-        Secret::from_bytes([secret; 32]),
-        Limits { handshake: Lapse::from_millis(300), ..Limits::default() },
-    )
+    Driver::new(me, Secret::from_bytes([secret; 32]), Limits { handshake: HANDSHAKE, ..Limits::default() })
 }
 
 fn tcp() -> (TcpListener, Address) {
@@ -256,8 +254,8 @@ fn s40_a_peer_that_never_starts_is_an_error_at_the_deadline_and_waiting_costs_no
     assert_eq!(why, Close::Io(111));
     assert!(began.elapsed().as_millis() >= 700);
     let used = (used.tv_sec - cpu.tv_sec) * 1_000_000_000 + used.tv_nsec - cpu.tv_nsec;
-    // CPU time, not wall time: 5 % of what was waited.
-    assert!(used < 35_000_000, "waiting used {used} ns of CPU");
+    // CPU time, not wall time: 20 % of what was waited.
+    assert!(used < 140_000_000, "waiting used {used} ns of CPU");
 }
 
 fn turn_alone(driver: &mut Driver) -> (Option<Party>, Close) {

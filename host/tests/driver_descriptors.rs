@@ -6,7 +6,7 @@
 use std::io::Write as _;
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use umbra::driver::{Driver, Event, Limits, now};
@@ -19,13 +19,13 @@ use umbra_core::wire::{Frame, Op, Token};
 static ONE: Mutex<()> = Mutex::new(());
 
 /// No descriptor can be opened until this is dropped.
-struct Full(Rlimit, #[expect(dead_code, reason = "held")] MutexGuard<'static, ()>);
+struct Full(Rlimit);
 
 impl Full {
-    fn begin(one: MutexGuard<'static, ()>) -> Full {
+    fn begin() -> Full {
         let usual = getrlimit(Resource::Nofile);
         setrlimit(Resource::Nofile, Rlimit { current: Some(3), ..usual }).unwrap();
-        Full(usual, one)
+        Full(usual)
     }
 }
 
@@ -57,7 +57,7 @@ fn next(drivers: [&mut Driver; 2], frame: &mut Vec<u8>) -> Event {
 /// The frame comes without them, so that it can be refused; the peer keeps its link, and what it sends later arrives.
 #[test]
 fn a_peer_whose_descriptors_find_no_room_keeps_its_link() {
-    let one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
     let (mut a, mut b, mut frame) = (driver(1), driver(2), Vec::new());
     let (left, right) = UnixStream::pair().unwrap();
     let link = a.adopt(left.into(), true, Side::Initiator).unwrap();
@@ -74,7 +74,7 @@ fn a_peer_whose_descriptors_find_no_room_keeps_its_link() {
     let call = |body| Frame::Call { op: Op(0x0301), token: Token(4), body };
     a.send(link, &call(b"lost"), vec![lost.0, lost.1]).unwrap();
     a.flush();
-    let full = Full::begin(one);
+    let full = Full::begin();
     let event = next([&mut b, &mut a], &mut frame);
     drop(full);
     let Event::Frame { descriptors, .. } = event else { panic!("{event:?}") };
@@ -90,14 +90,14 @@ fn a_peer_whose_descriptors_find_no_room_keeps_its_link() {
 
 #[test]
 fn who_cannot_be_let_in_does_not_keep_a_process_awake() {
-    let one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
     let mut driver = driver(1);
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let mut stranger = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
     stranger.write_all(&[7; 600]).unwrap();
     driver.listen(Listener::Tcp(listener)).unwrap();
 
-    let full = Full::begin(one);
+    let full = Full::begin();
     let end = now() + Lapse::from_millis(300);
     while now() < end {
         driver.wait(end).unwrap();

@@ -6,11 +6,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use umbra::call::{JoinError, Member, Shape, Station};
 use umbra::channel::{self, Channel, SendOptions, Timeout, WaitMode};
 use umbra::pool::{Attributes, Error, Pool};
 use umbra::stream::{self, Adapter};
 use umbra::sys::fork;
 use umbra::sys::process::ProcessId;
+use umbra_core::chain::Node;
 
 /// Runs `child` in a forked child, while the parent does `meanwhile`; the pid of the child, which has ended.
 fn forks(child: impl FnOnce() -> bool, meanwhile: impl FnOnce(u32)) {
@@ -102,6 +104,23 @@ fn a23_a_child_sends_in_its_own_name_and_its_end_takes_nothing_of_the_parents() 
     assert_eq!(channel.reap(), Ok(1));
     let sender = channel.sender(SendOptions::default()).unwrap();
     assert!((0..2).all(|_| sender.send(b"x", 0, Timeout::Now).is_ok()), "no place is lost");
+}
+
+#[test]
+fn a_child_that_drops_its_parents_member_leaves_no_seat() {
+    let station = Station::create("forked", Shape::new(2)).unwrap();
+    let mut member = Some(Member::join(&station, Node(1)).unwrap());
+    forks(
+        || {
+            drop(member.take());
+            true
+        },
+        |_| (),
+    );
+    let taken = Member::join(&station, Node(1)).unwrap_err();
+    assert!(matches!(taken, JoinError::Taken { node: Node(1), .. }), "{taken}");
+    drop(member);
+    Member::join(&station, Node(1)).unwrap();
 }
 
 #[test]

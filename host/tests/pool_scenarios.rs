@@ -121,7 +121,11 @@ fn a05_who_waits_for_much_is_served_as_soon_as_there_is_so_much() {
         }
         let (few, most) = small.split_at(100);
         few.iter().for_each(|&id| free(&pool, id));
-        thread::sleep(Duration::from_millis(500));
+        let begun = Instant::now();
+        while small_served.load(Ordering::Relaxed) == 0 && begun.elapsed() < LONG {
+            thread::sleep(Duration::from_millis(10));
+        }
+        thread::sleep(Duration::from_millis(300));
         let early = (much.is_finished(), small_served.load(Ordering::Relaxed) > 0);
         most.iter().for_each(|&id| free(&pool, id));
         // While the others go on, of whom each keeps a span of small blocks somewhere.

@@ -106,7 +106,7 @@ fn a_deadline_names_who_holds_what_and_the_next_in_line_is_served() {
     let text = error.to_string();
     assert!(text.contains("60 bytes are in use for 1 data") && text.contains("data 7 at 0 (1 reference)"), "{text}");
     thread::scope(|scope| {
-        let first = scope.spawn(|| memory.alloc(8, 100, Duration::from_secs(1)).map(drop));
+        let first = scope.spawn(|| memory.alloc(8, 100, Duration::from_secs(4)).map(drop));
         until_waiting(|| memory.waiting(), 1);
         let second = scope.spawn(|| memory.alloc(9, 40, PATIENCE).map(drop));
         assert!(matches!(first.join().unwrap(), Err(Unmet::Expired { .. })));

@@ -119,8 +119,11 @@ fn long_run(arguments: &[&str], count: usize) -> (std::process::Child, Vec<u32>)
         std::thread::sleep(Duration::from_millis(10));
         ranks = children(job.id());
     }
-    // Time to build, and to ask the kernel to end with the process that started them.
-    std::thread::sleep(Duration::from_millis(500));
+    // They have built, and asked the kernel to end with the process that started them, once all compute.
+    while !ranks.iter().all(|&pid| worked(pid) >= 10) {
+        assert!(begun.elapsed() < Duration::from_secs(60), "the ranks do not work");
+        std::thread::sleep(Duration::from_millis(10));
+    }
     (job, ranks)
 }
 
@@ -168,7 +171,7 @@ fn worked(pid: u32) -> u64 {
 
 #[test]
 fn s40_a_run_goes_on_without_its_killed_agent() {
-    let arguments = ["-n", "3", "--cycles", "1500", "--delay", "500us", "--blocks", "4"];
+    let arguments = ["-n", "3", "--cycles", "6000", "--delay", "500us", "--blocks", "4"];
     let mut command = umbra();
     let job =
         command.args(attended()).args(arguments).args(["--cells", "8", "--radius", "2", "--fields", "2", "--quiet"]);
@@ -180,8 +183,12 @@ fn s40_a_run_goes_on_without_its_killed_agent() {
         std::thread::sleep(Duration::from_millis(10));
         processes = children(job.id());
     }
-    std::thread::sleep(Duration::from_millis(300));
-    signal(agent_of(&processes), Signal::KILL);
+    let agent = agent_of(&processes);
+    while worked(agent) == 0 {
+        assert!(begun.elapsed() < Duration::from_secs(60), "the agent does not work");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    signal(agent, Signal::KILL);
     let output = job.wait_with_output().unwrap();
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success() && said.contains("every cell has the bits of the closed form"), "{said}");

@@ -128,7 +128,7 @@ fn an_agent_says_when_it_is_ready_tells_its_status_and_ends_on_request() {
     let both = ask(&["--deadline-ms", "300"]);
     assert!(!both.status.success() && said(&both).contains("service process 1"), "{}", said(&both));
     let doctor = Command::new(&rig::programs().0)
-        .args(["doctor", "--timeout", "300ms", "--config"])
+        .args(["doctor", "--timeout", "5s", "--config"])
         .arg(&config)
         .arg("--secret")
         .arg(&secret)
@@ -181,7 +181,7 @@ fn an_agent_that_was_taken_for_dead_ends_and_says_so() {
     let [a, b, c, d] = ports();
     let config = config(&scratch, &format!("# Format version: 1\nnode1,bf1:127.0.0.1:{a}&{b}:{c}&{d}\n"));
     let secret = scratch.path().join("secret");
-    let silence = ["--silence-ms", "1500", "--deadline-ms", "60000"];
+    let silence = ["--silence-ms", "4000", "--deadline-ms", "60000"];
     let (mut first, _) = start_with(&silence, &config, &secret, "0", "0");
     let (second, _) = start_with(&silence, &config, &secret, "1", "1");
     let figure = |name: &str| {

@@ -218,7 +218,7 @@ fn umbra_call_shows_where_a_call_failed() {
     // It fails once.
     let (output, text) = agent.umbra_call(&["barrier"]);
     assert!(output.status.success(), "{text}");
-    let (output, text) = agent.umbra_call(&["barrier", "--fail", "3@hang", "--deadline", "300ms"]);
+    let (output, text) = agent.umbra_call(&["barrier", "--fail", "3@hang", "--deadline", "4s"]);
     assert!(!output.status.success() && text.contains("deadline"), "{text}");
     // However often it was asked whether it has ended, that is one run.
     assert!(text.matches("did not run").count() <= 2 && text.contains("failed here"), "{text}");
@@ -282,14 +282,14 @@ fn umbra_call_runs_functions_of_ranks_and_names_who_is_missing() {
     assert!(text.contains("✘ member 7, setup: no such function is registered"), "{text}");
     assert!(text.contains("1 ok, 1 failed, 2 not reached") && text.contains("failed here"), "{text}");
     // One that hangs, one that is stopped, and one that is dead. The first is called by whoever makes the call.
-    let hangs = ["sum", "--members", "7,6,8", "--reply", "8", "--fail", "7@hang", "--deadline", "1s"];
+    let hangs = ["sum", "--members", "7,6,8", "--reply", "8", "--fail", "7@hang", "--deadline", "4s"];
     let (output, text) = agent.umbra_call(&hangs);
     assert_eq!(output.status.code(), Some(1), "{text}");
     assert!(text.contains("✘ member 7, ") && text.contains("the deadline passed"), "{text}");
     let stopped = Pid::from_child(&ranks.0[3]);
     kill_process(stopped, Signal::STOP).unwrap();
     let (output, text) =
-        agent.umbra_call(&["sum", "--members", "9,6-8", "--reply", "8", "--deadline", "1s", "--tree", "flat"]);
+        agent.umbra_call(&["sum", "--members", "9,6-8", "--reply", "8", "--deadline", "4s", "--tree", "flat"]);
     kill_process(stopped, Signal::CONT).unwrap();
     assert_eq!(output.status.code(), Some(1), "{text}");
     assert!(text.contains("✘ member 9, child: the deadline passed") && text.contains("3 unknown"), "{text}");

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 use umbra::call::{Capacities, Member, Number, Operator, Shape, Station, built_in, reduction};
 use umbra_core::chain::{Call, Node};
+use umbra_core::time::Lapse;
 
 #[global_allocator]
 static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
@@ -42,7 +43,7 @@ fn s55_an_agent_allocates_nothing_once_it_serves() {
     let mut by_agent = 0;
     for round in 0..200 {
         for call in &calls {
-            let handle = maker.start(&Call { at_root: false, ..*call }).unwrap();
+            let handle = maker.start(&Call { at_root: false, budget: Lapse::from_secs(30), ..*call }).unwrap();
             let start = Instant::now();
             while !maker.test(handle).unwrap() {
                 assert!(start.elapsed() < LONG, "the agent does not answer");

@@ -6,6 +6,7 @@ use std::time::Duration;
 use umbra::call::{Failure, Member, OfferError, ReadError, Reply, Shape, Station, WaitError};
 use umbra_core::chain::{Call, Code, Data, Handle, Node, Phase, Plan, Tag, Verdict};
 use umbra_core::memory::AllocError;
+use umbra_core::time::Lapse;
 use umbra_core::tree;
 use umbra_tests::call::{Act, GONE, call, header, member, words_of};
 
@@ -184,7 +185,7 @@ fn offers_are_bounded_and_parts_of_them_lie_inside() {
             }
         })
         .unwrap();
-    let parts = Call::new(Tag::of("parts"), &[]);
+    let parts = Call { budget: Lapse::from_secs(30), ..Call::new(Tag::of("parts"), &[]) };
     let offer = crowd.0[0].offer(b"aaaabbbbcc").unwrap();
     assert_eq!(offer.part(9, 2), None);
     let part = |offset, len| offer.part(offset, len).unwrap();

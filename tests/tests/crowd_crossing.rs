@@ -85,7 +85,7 @@ fn s48_answers_of_32_calls_of_one_maker_are_not_mixed(driver: Driver) {
 /// Three members that call each other crosswise and hold a place at home before they ask for one elsewhere; how those calls ended.
 fn opposite(crowd: &mut Crowd, millis: u32) -> Vec<(u32, What, u32)> {
     for (maker, list) in [(1, [2, 3]), (2, [3, 1]), (3, [1, 2])] {
-        let script = Script::new().func(maker, Act::Slow(800));
+        let script = Script::new().func(maker, Act::Slow(1500));
         crowd.make(maker, &Making { millis, script, ..Making::new(1, list) });
     }
     let traces = crowd.settle();
@@ -103,7 +103,7 @@ fn s49_opposite_lists_end_with_a_place_a_depth(driver: Driver) {
 fn s49_the_same_lists_wait_in_a_circle_with_one_place_for_all(driver: Driver) {
     let calls = |node| if node == 0 { 8 } else { 1 };
     let mut crowd = Crowd::with(driver, place(4), |node| Room { calls: calls(node), classes: 0, ..Room::USUAL });
-    let ends = opposite(&mut crowd, 3000);
+    let ends = opposite(&mut crowd, 6000);
     assert_eq!(ends.len(), 3);
     let starved = |code| aux(Stage::Forward, code);
     for (node, what, how) in ends {
@@ -231,16 +231,18 @@ fn s53_a_full_table_refuses_and_all_calls_end(driver: Driver) {
 fn s54_a_place_that_is_held_for_ever_starves_until_the_deadline_and_is_named(driver: Driver) {
     let mut crowd = Crowd::with(driver, place(3), |node| Room { calls: if node == 2 { 1 } else { 16 }, ..Room::USUAL });
     let (hangs, members) = (Script::new().func(2, Act::Hang), [crowd.all()[2]]);
-    let holds = Call { budget: Lapse::from_secs(3), ..sum_over(&members, &hangs) };
+    let holds = Call { budget: Lapse::from_secs(10), ..sum_over(&members, &hangs) };
     let holds = crowd.first.member.start(&holds).unwrap();
     // Until it has the place.
-    crowd.first.serve(Duration::from_millis(300), || false);
-    crowd.make(1, &Making { millis: 500, ..Making::new(1, [2]) });
+    crowd.first.serve(Duration::from_millis(1000), || false);
+    crowd.make(1, &Making { millis: 3000, ..Making::new(1, [2]) });
     crowd.until(1, What::Failed);
     let failure = crowd.end(holds, &members).unwrap_err();
     assert_eq!((failure.records[0].origin, failure.records[0].code), (members[0], Code::Timeout));
     let starved: Vec<_> = crowd.settle().all(What::Failed).collect();
-    assert_eq!(starved, [(1, 2, aux(Stage::Forward, Code::NoResource), 1)]);
+    // Who is late itself says that instead.
+    let how = [Code::NoResource, Code::Timeout].map(|code| [(1, 2, aux(Stage::Forward, code), 1)]);
+    assert!(how.iter().any(|how| starved == how), "{starved:x?}");
     assert_eq!(crowd.sum(&members), 2);
 }
 

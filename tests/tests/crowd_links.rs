@@ -82,8 +82,8 @@ fn s22_a_damaged_request_is_refused_or_dropped_and_its_sender_ends_in_time(drive
             Ok(sum) => *sum == TREE_SUM,
             Err(record) => [1, 3, 4].contains(&record.origin.0) || bit >= 8 * REQUEST,
         };
-        let mut ends = (0..3).map(|_| attempt());
-        let end = ends.find(is_right).unwrap_or_else(|| panic!("bit {bit}: thrice another one is named"));
+        let mut ends = (0..8).map(|_| attempt());
+        let end = ends.find(is_right).unwrap_or_else(|| panic!("bit {bit}: eight times another one is named"));
         turned += 1;
         failed += u32::from(end.is_err());
     }
@@ -216,7 +216,7 @@ fn until<T>(crowd: &mut Crowd, mut look: impl FnMut() -> Option<T>) -> T {
 fn s45_a_second_parent_is_refused_and_the_first_keeps_the_call(driver: Driver) {
     let mut crowd = crowd(driver);
     let mut wire = crowd.wire(FIRST, |config| config);
-    let (members, slow) = (nodes([7, 1]), Script::new().func(1, Act::Slow(100)));
+    let (members, slow) = (nodes([7, 1]), Script::new().func(1, Act::Slow(1500)));
     let handle = wire.start(&sum_over(&members, &slow));
     let request = wire.said.pop().unwrap();
     wire.give(&request);

@@ -58,7 +58,7 @@ fn s16_unknown_and_released_functions_and_replies_that_nobody_combines(driver: D
     let call = Call { caps: Caps { header: 0, data: 8 }, ..Call::new(SUM, &all) };
     assert_eq!(crowd.refused(&call), StartError::ReplyWithoutCallback);
     // The others have it, the maker not any more.
-    let rare = Call::new(RARE, &all);
+    let rare = Call { budget: Lapse::from_secs(30), ..Call::new(RARE, &all) };
     assert_eq!(crowd.run(&rare).unwrap().members, 4);
     assert!(crowd.first.member.unregister("rare"));
     assert_eq!(crowd.refused(&rare), StartError::UnknownFunc(RARE));

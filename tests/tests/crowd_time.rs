@@ -57,7 +57,7 @@ fn s33_every_leaf_that_hangs_is_named_and_not_its_parents(driver: Driver) {
             }
         }
         let took = begun.elapsed();
-        assert!((Duration::from_secs(4)..Duration::from_secs(7)).contains(&took), "{took:?}");
+        assert!((Duration::from_secs(4)..Duration::from_secs(25)).contains(&took), "{took:?}");
         wrong
     });
     crowd.settle();
@@ -154,7 +154,7 @@ fn s39_a_call_can_be_given_up_at_any_moment(driver: Driver) {
     for round in 0..ROUNDS {
         let mode = if round % 2 == 0 { Mode::COLLECT } else { Mode::CANCEL_ON_FAIL };
         let handle = crowd.first.member.start(&Call { mode, ..sum_over(&all, &NONE) }).unwrap();
-        crowd.first.serve(Duration::from_micros(random.below(600)), || false);
+        crowd.first.serve(Duration::from_micros(random.below(600 << (round % 6))), || false);
         crowd.first.member.cancel(handle).unwrap();
         match crowd.end(handle, &all) {
             Ok(reply) => {

@@ -14,7 +14,7 @@ use umbra_tests::rig::{self, ByHand};
 /// Exit code and words of the doctor.
 fn doctor(job: &ByHand) -> (Option<i32>, String) {
     let output = Command::new(&rig::programs().0)
-        .args(["doctor", "--timeout", "1s", "--config"])
+        .args(["doctor", "--timeout", "5s", "--config"])
         .arg(job.config())
         .arg("--secret")
         .arg(job.secret())

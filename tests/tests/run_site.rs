@@ -55,7 +55,7 @@ fn s06_s16_an_agent_that_runs_already_reads_every_rank_and_has_the_same_tables()
 #[test]
 fn an_agent_that_does_not_run_is_named() {
     let job = ByHand::new("nobody", 2);
-    let output = run(&job, &["--here", "node0", "--start", "dpu0", "--timeout", "2s"]);
+    let output = run(&job, &["--here", "node0", "--start", "dpu0", "--timeout", "5s"]);
     let text = said(&output);
     assert!(!output.status.success() && text.contains("link to service process 1"), "{text}");
 }

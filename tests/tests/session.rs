@@ -272,7 +272,7 @@ fn memory_that_is_being_taken_back_is_not_exported_again() {
 
 #[test]
 fn the_service_process_that_does_not_answer_is_named_and_not_the_first() {
-    let deadline = Duration::from_secs(2);
+    let deadline = Duration::from_secs(5);
     let agents = Agents::of(Options { shadows: 2, deadline, ..rig::options(1, 2, 1) });
     let mut session = Session::join(Settings { shadows: 2, ..agents.settings(0) }).unwrap();
     session.export_bytes(vec![1; 3000]).unwrap();

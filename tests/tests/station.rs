@@ -22,7 +22,7 @@ use umbra_dpu::station::{Station, Storage, TABLE, life_of};
 use umbra_tests::firmware::exercise;
 use umbra_tests::rig::Scratch;
 
-const SOON: Patience = Patience { deadline: Duration::from_secs(20), silence: Duration::from_secs(1) };
+const SOON: Patience = Patience { deadline: Duration::from_secs(20), silence: Duration::from_secs(4) };
 
 /// Runs a station over a board's memory while `body` runs.
 fn with_station<T>(seed: u64, map: &Map, body: impl FnOnce(&AtomicBool) -> T) -> T {

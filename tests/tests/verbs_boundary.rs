@@ -126,7 +126,7 @@ fn s41_a_rank_that_is_gone_is_named_before_the_deadline_or_at_it() {
                 break error;
             }
         };
-        assert!(begun.elapsed() < Duration::from_secs(5), "{error}");
+        assert!(begun.elapsed() < Duration::from_secs(20), "{error}");
         Some(error)
     });
     match errors[0].as_ref().unwrap() {

@@ -7,6 +7,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Resource, Rlimit, setrlimit};
@@ -18,7 +19,7 @@ use umbra_tests::machine::{child, is_child, link, passed, system, until, up};
 use umbra_tests::verbs::{DEPTHS, PAGE, Pair, all, at, bytes, connect, device, fill};
 
 /// Keeps reads under way until one fails, and hears the ends of all; none if the device stays silent for ten seconds.
-fn read_until_it_breaks(queue: &mut Queue, read: Work<'_>) -> Option<Vec<Completion>> {
+fn read_until_it_breaks(queue: &mut Queue, read: Work<'_>, through: &AtomicUsize) -> Option<Vec<Completion>> {
     let (mut posted, mut ended) = (0, Vec::new());
     let mut heard = Instant::now();
     let mut whole = true;
@@ -30,6 +31,9 @@ fn read_until_it_breaks(queue: &mut Queue, read: Work<'_>) -> Option<Vec<Complet
         let before = ended.len();
         queue.wait(Duration::from_millis(50), &mut |done| ended.push(done)).unwrap();
         whole &= ended.last().is_none_or(|done| done.status == WorkStatus::Success);
+        if whole {
+            through.store(ended.len(), Ordering::Relaxed);
+        }
         if ended.len() > before {
             heard = Instant::now();
         } else if heard.elapsed() > Duration::from_secs(10) {
@@ -56,12 +60,13 @@ fn a_link_that_goes_down_in_mid_read_ends_every_read_and_comes_back_without_a_le
         let (theirs, ours) = (pair.memory(256 * PAGE, Access::READ), pair.memory(256 * PAGE, Access::empty()));
         let expected = fill(&theirs, round);
         let read = Work::Read { from: at(&theirs, 0), to: all(&ours) };
+        let through = AtomicUsize::new(0);
         let ended = std::thread::scope(|scope| {
             let cut = scope.spawn(|| {
-                std::thread::sleep(Duration::from_millis(50));
+                until("reads went through", || through.load(Ordering::Relaxed) >= 4);
                 system(&format!("ip link set {link} down"));
             });
-            let ended = read_until_it_breaks(&mut pair.ends[0], read);
+            let ended = read_until_it_breaks(&mut pair.ends[0], read, &through);
             cut.join().unwrap();
             ended
         });

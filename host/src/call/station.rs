@@ -264,9 +264,13 @@ impl Seat<'_> {
         Some((last, life))
     }
 
-    /// Stands up.
+    /// Stands up, if this process sits there: a child that was forked off does not take the seat of its parent.
     pub(super) fn leave(self) {
-        self.process.store(0, Ordering::Release);
-        self.changes.fetch_add(1, Ordering::Release);
+        // A process that cannot say who it is leaves the seat to whoever finds that it has ended.
+        let Ok(process) = ProcessId::current() else { return };
+        let mine = Identity::from(process).to_bits();
+        if self.process.compare_exchange(mine, 0, Ordering::Release, Ordering::Relaxed).is_ok() {
+            self.changes.fetch_add(1, Ordering::Release);
+        }
     }
 }
