@@ -2,7 +2,9 @@
 #![cfg(feature = "command")]
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
+use std::fs::File;
 use std::process::{Command, Stdio};
+use std::time::{Duration, SystemTime};
 
 use serde_json::Value;
 use umbra::channel::{self, Channel, SendOptions, Timeout};
@@ -123,6 +125,24 @@ fn what_a_dead_process_left_is_cleaned_and_nothing_else() {
     assert_eq!(files(), 0);
     let (code, message) = refused(&["clean", "--folder", "/does/not/exist"]);
     assert!(code == Some(1) && message.contains("/does/not/exist"), "{message}");
+}
+
+#[test]
+fn a_pool_that_the_command_has_no_memory_to_look_at_is_not_cleaned_away() {
+    let folder = Folder::new("short");
+    let attributes = Attributes { bytes: 256 << 20, ..folder.attributes() };
+    let pool = Pool::create(Some("large"), &attributes).unwrap();
+    let long_ago = SystemTime::now() - Duration::from_secs(600);
+    for entry in std::fs::read_dir(&folder.0).unwrap() {
+        File::options().write(true).open(entry.unwrap().path()).unwrap().set_modified(long_ago).unwrap();
+    }
+    // It can map the command, and not the pool.
+    let limited =
+        ["-c", "ulimit -v 200000 && exec \"$0\" clean --folder \"$1\"", env!("CARGO_BIN_EXE_umbra"), folder.text()];
+    let output = Command::new("sh").args(limited).stdin(Stdio::null()).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(String::from_utf8_lossy(&output.stdout).contains("nothing to remove"));
+    assert!(std::fs::read_dir(&folder.0).unwrap().count() == 2 && pool.alloc(100, 0).is_ok());
 }
 
 #[test]

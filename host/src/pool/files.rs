@@ -173,14 +173,17 @@ fn clean_one(folder: &Path, name: &str) -> bool {
             }
             return is_over;
         }
-        // Not ours to judge.
-        Err(Error::Segment(SegmentError::NotPrivate)) => false,
-        Err(Error::NotAPool(_) | Error::File { errno: Errno::NOENT, .. } | Error::Segment(_)) => {
+        Err(
+            Error::NotAPool(_)
+            | Error::File { errno: Errno::NOENT, .. }
+            | Error::Segment(SegmentError::TooSmall { .. } | SegmentError::Empty),
+        ) => {
             // Being made, or its maker died over it.
             let paths = [&files.manifest, &files.data].into_iter();
             let newest = paths.filter_map(|path| path.metadata().ok()?.modified().ok()).max();
             newest.is_some_and(|at| SystemTime::now().duration_since(at).is_ok_and(|age| age > MAKING))
         }
+        // Not ours to judge, or not looked at: whoever is short of memory cannot map the largest pool in use.
         Err(_) => false,
     };
     if is_over {
