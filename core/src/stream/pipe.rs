@@ -16,6 +16,10 @@ const WRITTEN: usize = 1;
 const HEAD: usize = 16;
 const READ: usize = 17;
 
+/// In which order an emptied ring loses its positions. Who dies between the two is buried, and the ring emptied again: a
+/// tail before its head is no record, but a head before its tail would be all that was read, memory that others own too.
+const EMPTIED: [usize; 2] = [TAIL, HEAD];
+
 /// The message goes on in the next record.
 const MORE: u64 = 1 << 32;
 /// The bytes are a [`Reference`].
@@ -153,8 +157,7 @@ impl<'a> Pipe<'a> {
             pull.skip(self, front.len);
         }
         // Also of a ring that somebody wrote nonsense into.
-        self.set(HEAD, 0);
-        self.set(TAIL, 0);
+        EMPTIED.into_iter().for_each(|position| self.set(position, 0));
     }
 }
 
@@ -282,5 +285,41 @@ impl Pull {
         self.head = self.head.wrapping_add(padded(self.done + len) as u64);
         self.done = 0;
         pipe.set(HEAD, self.head);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use core::cell::Cell;
+
+    use super::super::{Class, End, Mode, Outcome, Shape, Streams};
+    use super::*;
+
+    #[test]
+    fn memory_that_was_read_is_not_dropped_when_its_reader_dies_while_he_empties_the_ring() {
+        let shape = Shape { mode: Mode::Nominal, streams: 1, ring: 256, messages: 0, block: 0 };
+        let mut memory = std::vec![0_u64; shape.words().unwrap()];
+        let streams = Streams::create(BytesMut::from_words(&mut memory), shape).unwrap();
+        let (sender, receiver) = (0, 1);
+        for is_read in [true, false] {
+            let begun = streams.table().claim(sender, Class::Stream, false).unwrap();
+            let mut outlet = streams.outlet(begun, sender).unwrap();
+            assert!(outlet.deposit());
+            outlet.refer(Reference { block: 7, ..Reference::default() }, 0).unwrap();
+            assert_eq!(outlet.end(End::Complete, |_| ()), Outcome::Open);
+            let mut inlet = streams.inlet(streams.table().meet(receiver).unwrap(), receiver).unwrap();
+            let front = inlet.front().unwrap();
+            if is_read {
+                inlet.skip(&front);
+                // He leaves, and is killed after the first store.
+                let pipe = streams.pipe(begun.place()).unwrap();
+                pipe.set(EMPTIED[0], 0);
+            }
+            let dropped = Cell::new(0);
+            assert_eq!(streams.reclaim(receiver, |_| dropped.set(dropped.get() + 1)).received, 1);
+            assert_eq!(dropped.get(), u32::from(!is_read));
+            let pipe = streams.pipe(begun.place()).unwrap();
+            assert_eq!((pipe.position(HEAD), pipe.position(TAIL), streams.table().counts().idle), (0, 0, 1));
+        }
     }
 }
