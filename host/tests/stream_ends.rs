@@ -1,6 +1,8 @@
 //! How streams end, and when they are full: scenarios of the file-like interface.
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
+mod another;
+
 use std::io::{ErrorKind, Read, Write};
 use std::sync::Arc;
 use std::thread;
@@ -8,7 +10,10 @@ use std::time::{Duration, Instant};
 
 use umbra::channel::{Timeout, WaitMode};
 use umbra::pool::{self, Pool};
+use umbra::reference::{from_text, to_text};
 use umbra::stream::{Adapter, Attributes, Error, ReceiveOptions, SendOptions, Snapshot};
+
+use another::{Another, ready};
 
 /// Only a hang lasts longer.
 const WAIT: Timeout = Timeout::After(Duration::from_secs(60));
@@ -21,6 +26,27 @@ fn pool(uid: u64) -> Arc<Pool> {
 
 fn used(pool: &Pool) -> usize {
     pool.blocks().count()
+}
+
+/// What another process does; as a test of its own it does nothing.
+#[test]
+fn another_process() {
+    let Some(role) = another::role() else { return };
+    let _adapter = Adapter::attach_reference(&from_text(&role).unwrap(), []).unwrap();
+    ready("has attached");
+    thread::sleep(Duration::from_secs(600));
+}
+
+#[test]
+fn the_place_of_a_killed_process_is_the_next_ones() {
+    let adapter = Adapter::create(&Attributes { members: 2, ..Attributes::default() }, []).unwrap();
+    let (mut other, _) = Another::start_ready(&to_text(&adapter.reference().unwrap()));
+    let attach = || Adapter::attach(adapter.share().unwrap(), []);
+    assert!(matches!(attach(), Err(Error::TooManyMembers(_))));
+    other.kill();
+    let next = attach().unwrap();
+    next.send(&SendOptions::default(), WAIT).unwrap().close(WAIT).unwrap();
+    assert!(adapter.poll().unwrap());
 }
 
 #[test]

@@ -73,7 +73,7 @@ use crate::channel::{Shared, identity};
 use crate::pool::Pool;
 use crate::sys::fork;
 use crate::sys::futex::Futex;
-use crate::sys::process::ProcessId;
+use crate::sys::process::{ProcessId, Processes};
 use crate::sys::segment::Segment;
 use layout::View;
 use memory::Pools;
@@ -145,11 +145,11 @@ impl Adapter {
         let identity = identity(ProcessId::current()?);
         let me = {
             let view = layout::attach(segment.bytes_mut()?, &pools, u16::MAX)?;
-            // The numbers of the dead are free again once they are buried.
-            let joined = view.frame.crew.join(identity).or_else(|_| {
-                view.bury_dead();
-                view.frame.crew.join(identity)
-            });
+            let give_back = |dead| {
+                view.give_back(dead);
+                Ok::<_, Infallible>(())
+            };
+            let joined = view.frame.crew.join_or_succeed(identity, &Processes, give_back);
             joined.map_err(|_| Error::TooManyMembers(identity))?
         };
         Ok(Adapter(Arc::new(Inner { segment, pools, me, life: fork::life() })))
