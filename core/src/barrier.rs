@@ -104,13 +104,19 @@ impl Glance {
         self.came() > 0 && (self.0 & STEPS != 0) != in_steps
     }
 
-    const fn round(self) -> u64 {
-        self.0 >> ROUND
+    /// It begins again at zero after the last one that has room.
+    const fn round(self) -> u32 {
+        (self.0 >> ROUND) as u32
+    }
+
+    /// What a party of a round notes; never zero, which is no note.
+    const fn note_of(round: u32, in_steps: bool) -> u64 {
+        (round as u64 + 1) | if in_steps { IN_STEPS } else { 0 }
     }
 
     /// What a party of this round notes.
     const fn note(self, in_steps: bool) -> u64 {
-        (self.round() + 1) | if in_steps { IN_STEPS } else { 0 }
+        Self::note_of(self.round(), in_steps)
     }
 
     const fn has_teller(self) -> bool {
@@ -124,7 +130,7 @@ impl Glance {
 
     /// The word of the round after this one.
     const fn next(self, broken: bool) -> u64 {
-        (self.round() + 1) << ROUND | if broken { LAST_BROKEN } else { 0 }
+        (self.round().wrapping_add(1) as u64) << ROUND | if broken { LAST_BROKEN } else { 0 }
     }
 }
 
@@ -287,7 +293,8 @@ impl<'a> Rounds<'a> {
     pub fn forsake(&self, note: u64, number: u16, taken: bool) {
         let _ = self.change(|now| {
             let is_party = note & !IN_STEPS == now.note(false);
-            let is_of_last = note == (now.round() | IN_STEPS) && now.came() == 0 && !taken;
+            let last = Glance::note_of(now.round().wrapping_sub(1), true);
+            let is_of_last = note == last && now.came() == 0 && !taken;
             let left = now.0 | BROKEN;
             match now.has_teller() && now.0 & TELLER == teller(number) {
                 true => Some(left & !TELLER),
@@ -301,6 +308,45 @@ impl<'a> Rounds<'a> {
         let now = self.glance();
         if now.has_teller() || noted.load(Ordering::Relaxed) & !IN_STEPS != now.note(false) {
             noted.store(0, Ordering::Relaxed);
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    /// The last round that has room in the word.
+    const LAST: u64 = 0xffff_ffff << ROUND;
+
+    #[test]
+    fn the_round_after_the_last_number_is_the_next_one() {
+        let (word, notes) = (AtomicU64::new(LAST), [0, 0].map(AtomicU64::new));
+        let rounds = Rounds::new(&word, 2);
+        for round in [LAST, 0] {
+            let (first, second) = (rounds.glance(), Glance(round | 1));
+            assert_eq!((first, rounds.meet(first, &notes[0])), (Glance(round), Ok(())));
+            assert_eq!(
+                (rounds.meet(second, &notes[1]), rounds.outcome(first), rounds.outcome(second)),
+                (Ok(()), Some(true), Some(true))
+            );
+        }
+    }
+
+    #[test]
+    fn a_dead_party_of_the_last_number_is_missed_in_the_round_after_it() {
+        for taken in [true, false] {
+            let (word, note) = (AtomicU64::new(LAST), AtomicU64::new(0));
+            let rounds = Rounds::new(&word, 1);
+            assert_eq!(rounds.count_in(rounds.glance(), &note), Ok(true));
+            rounds.begin_release(7).unwrap();
+            assert!(rounds.hand_out(|number| number == 0));
+            assert_eq!(rounds.glance(), Glance(0));
+            // Who never came notes nothing.
+            rounds.forsake(0, 3, false);
+            assert!(!rounds.glance().is_broken());
+            rounds.forsake(note.load(Ordering::Relaxed), 2, taken);
+            assert_eq!(rounds.glance().is_broken(), !taken);
         }
     }
 }
