@@ -102,6 +102,15 @@ fn a62_what_is_not_read_is_cleared_away_with_the_memory_that_it_was() {
     assert_eq!((used(&memory), adapter.destroy()), (0, Err(Error::Destroyed)));
     assert_eq!(adapter.send(&SendOptions::default(), WAIT).unwrap_err(), Error::Destroyed);
     assert_eq!(adapter.receive(&ReceiveOptions::default(), WAIT).unwrap_err(), Error::Destroyed);
+
+    // Destroyed before a receiver could come.
+    let adapter = Adapter::create(&Attributes::default(), [memory.clone()]).unwrap();
+    let late = SendOptions { deposit_after: 2, ..SendOptions::default() };
+    let mut sender = adapter.send(&late, WAIT).unwrap();
+    sender.send_memory(memory.alloc(100, 0).unwrap(), 0, WAIT).unwrap();
+    adapter.destroy().unwrap();
+    sender.close(WAIT).unwrap();
+    assert_eq!((used(&memory), adapter.counts().unwrap().idle), (0, 8));
 }
 
 #[test]

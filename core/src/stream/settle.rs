@@ -102,7 +102,7 @@ impl Table<'_> {
     }
 
     /// Ends a conversation as its sender. If nobody is left in the place it is emptied by `scrub`, which may run several
-    /// times, and free. Tell whoever waits what the [`Outcome`] says.
+    /// times, and free; also if nobody will come, because all is destroyed. Tell whoever waits what the [`Outcome`] says.
     pub fn end(&self, conversation: Conversation, by: u16, how: End, scrub: impl Fn(usize)) -> Outcome {
         let place = conversation.place;
         for _ in 0..ATTEMPTS {
@@ -111,7 +111,7 @@ impl Table<'_> {
                 break;
             }
             let is_new = !now.has(WAITS) && now.receiver().is_none();
-            if now.is_unheard() || is_new && how == End::Broken {
+            if now.is_unheard() || is_new && (how == End::Broken || self.is_destroyed()) {
                 if self.free(place, now, &scrub) {
                     return Outcome::Free;
                 }

@@ -2,7 +2,7 @@
 
 use super::layout::{Class, DESTROYED, HINTS, MAIN, MANAGER, Plan, Shape, TICKET};
 use super::word::{BRIEF, OFFERED, WAITS, Word};
-use crate::atomic::{AtomicU64, Ordering};
+use crate::atomic::{AtomicU64, Ordering, fence};
 use crate::event::EventCount;
 
 /// Attempts at a word after which it is called damaged: others are never that fast.
@@ -85,9 +85,22 @@ impl<'a> Table<'a> {
         self.header[DESTROYED].load(Ordering::Relaxed) != 0
     }
 
-    /// Says that nobody shall use it any more; true for the first who says so. Wake all waiters afterwards.
+    /// Says that nobody shall use it any more; true for the first who says so. Wake all waiters afterwards, and
+    /// [meet](Self::meet) and leave what waits: nobody else does. Who deposits beside this finds it
+    /// [destroyed](Self::is_destroyed_by_now), and does the same.
     pub fn destroy(&self) -> bool {
-        self.header[DESTROYED].swap(1, Ordering::SeqCst) == 0
+        let first = self.header[DESTROYED].swap(1, Ordering::SeqCst) == 0;
+        // ORDERING: pairs with the fence of `is_destroyed_by_now`: of a deposit and this, one sees the other.
+        fence(Ordering::SeqCst);
+        first
+    }
+
+    /// After a deposit: whether [`destroy`](Self::destroy) may have been over before it, and has not seen it.
+    #[must_use]
+    pub fn is_destroyed_by_now(&self) -> bool {
+        // ORDERING: as in `destroy`.
+        fence(Ordering::SeqCst);
+        self.is_destroyed()
     }
 
     fn range(&self, class: Class) -> core::ops::Range<usize> {

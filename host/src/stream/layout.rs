@@ -4,8 +4,8 @@ use umbra_core::atomic::{AtomicU64, Ordering};
 use umbra_core::cell::BytesMut;
 use umbra_core::channel::Patience;
 use umbra_core::crew::Member;
-use umbra_core::event::EventCount;
-use umbra_core::stream::{Reference, Streams};
+use umbra_core::event::{EventCount, Wait};
+use umbra_core::stream::{End, Outcome, Outlet, Reference, Streams};
 use umbra_core::time::Time;
 
 use super::Attributes;
@@ -121,12 +121,40 @@ impl<'a> View<'a> {
     /// Ends the adapter for all; true for the first who says so.
     pub(super) fn destroy(&self) -> bool {
         let first = self.streams.table().destroy();
-        // What nobody has begun to read nobody will read.
+        self.clear();
+        self.wake();
+        first
+    }
+
+    /// Clears away what nobody has begun to read, and nobody will read: the adapter is destroyed.
+    fn clear(&self) {
         while let Some(inlet) = self.streams.table().meet(self.me).and_then(|met| self.streams.inlet(met, self.me)) {
             inlet.leave(self.dropped());
         }
-        self.wake();
-        first
+    }
+
+    /// Lets receivers hear of a conversation.
+    pub(super) fn deposit(&self, outlet: &Outlet<'_>, wait: &impl Wait) {
+        if outlet.deposit() {
+            self.is_deposited(wait);
+        }
+    }
+
+    /// Ends a conversation as its sender, and tells whoever waits.
+    pub(super) fn end(&self, outlet: Outlet<'_>, how: End, wait: &impl Wait) {
+        let at = outlet.conversation();
+        match outlet.end(how, self.dropped()) {
+            Outcome::Deposited => self.is_deposited(wait),
+            outcome => self.streams.tell(at, outcome, wait),
+        }
+    }
+
+    fn is_deposited(&self, wait: &impl Wait) {
+        self.streams.table().main().notify_after_swap(wait);
+        // Whoever destroyed it may have looked before.
+        if self.streams.table().is_destroyed_by_now() {
+            self.clear();
+        }
     }
 
     fn wake(&self) {

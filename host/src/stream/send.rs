@@ -135,8 +135,8 @@ impl<'a> Sender<'a> {
     /// Lets receivers hear of it.
     fn deposit(&mut self) {
         self.plan.until = 0;
-        if self.outlet.as_ref().is_some_and(Outlet::deposit) {
-            self.view.streams.table().main().notify_after_swap(&self.watch);
+        if let Some(outlet) = &self.outlet {
+            self.view.deposit(outlet, &self.watch);
         }
     }
 
@@ -295,8 +295,7 @@ impl<'a> Sender<'a> {
                 None => outlet.write(bytes, arg, false).map(|_| ()).map_err(Error::from),
             };
             let how = if written.is_ok() { End::Complete } else { End::Broken };
-            let outcome = outlet.end(how, |_| ());
-            self.view.streams.tell(begun, outcome, &self.watch);
+            self.view.end(outlet, how, &self.watch);
             written
         });
         if sent.is_err()
@@ -327,9 +326,7 @@ impl<'a> Sender<'a> {
 
     fn end(&mut self, how: End) {
         if let Some(outlet) = self.outlet.take() {
-            let at = outlet.conversation();
-            let outcome = outlet.end(how, self.view.dropped());
-            self.view.streams.tell(at, outcome, &self.watch);
+            self.view.end(outlet, how, &self.watch);
         }
     }
 
