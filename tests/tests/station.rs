@@ -5,6 +5,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -26,7 +27,12 @@ const SOON: Patience = Patience { deadline: Duration::from_secs(20), silence: Du
 
 /// Runs a station over a board's memory while `body` runs.
 fn with_station<T>(seed: u64, map: &Map, body: impl FnOnce(&AtomicBool) -> T) -> T {
-    let stop = AtomicBool::new(false);
+    with_pausing_station(seed, map, |stop, _| body(stop))
+}
+
+/// The same; it does nothing while the second of what `body` gets is true.
+fn with_pausing_station<T>(seed: u64, map: &Map, body: impl FnOnce(&AtomicBool, &Mutex<bool>) -> T) -> T {
+    let (stop, pauses) = (AtomicBool::new(false), Mutex::new(false));
     thread::scope(|scope| {
         scope.spawn(|| {
             let window = Window::create(map.bytes().unwrap(), *b"thread\0\0", life_of(seed)).unwrap();
@@ -35,13 +41,15 @@ fn with_station<T>(seed: u64, map: &Map, body: impl FnOnce(&AtomicBool) -> T) ->
             let mut station = Station::new(Sp(0), &window, &mut storage, &mut table).unwrap();
             let begun = Instant::now();
             while !stop.load(Ordering::Relaxed) {
-                if !station.step(Time(u64::try_from(begun.elapsed().as_nanos()).unwrap())) {
+                let pauses = pauses.lock().unwrap();
+                if *pauses || !station.step(Time(u64::try_from(begun.elapsed().as_nanos()).unwrap())) {
+                    drop(pauses);
                     thread::yield_now();
                 }
             }
         });
         // A body that panics must end the station as well, else the scope waits for ever.
-        let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| body(&stop)));
+        let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| body(&stop, &pauses)));
         stop.store(true, Ordering::Relaxed);
         done.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     })
@@ -107,6 +115,23 @@ fn lanes_of_the_living_are_kept_and_those_of_the_dead_are_taken_over() {
         assert!(map.window().unwrap().lane(LANES - 1).unwrap().take(0, &dead));
         let mut successor = Firmware::attach(&map, rank(9), SOON).unwrap();
         successor.export(0, 64, Access::READ).unwrap();
+    });
+}
+
+#[test]
+fn who_gives_up_while_he_attaches_keeps_no_lane() {
+    let memory = GuestMemory::create().unwrap();
+    let map = memory.map().unwrap();
+    with_pausing_station(7, &map, |_, pauses| {
+        Firmware::attach(&map, rank(0), SOON).unwrap();
+        *pauses.lock().unwrap() = true;
+        let brief = Patience { deadline: Duration::from_millis(10), ..SOON };
+        for number in 0..2 * LANES as u32 {
+            let late = Firmware::attach(&map, rank(number), brief).unwrap_err();
+            assert!(matches!(late, FirmwareError::Late { .. }), "{late}");
+        }
+        *pauses.lock().unwrap() = false;
+        Firmware::attach(&map, rank(9), SOON).unwrap();
     });
 }
 

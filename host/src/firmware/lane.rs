@@ -24,11 +24,25 @@ pub(super) const CREDIT: usize = 16;
 /// Counts the claims of this process, so that no two are alike.
 static CLAIMS: AtomicU32 = AtomicU32::new(0);
 
-/// The lane.
+/// A lane that this process has claimed; given back when it is dropped.
 #[derive(Debug)]
-pub(super) struct Attached<'m> {
+struct Claimed<'m> {
     lane: Lane<'m>,
     mark: u64,
+}
+
+impl Drop for Claimed<'_> {
+    fn drop(&mut self) {
+        if self.lane.owner() == self.mark {
+            self.lane.give_back();
+        }
+    }
+}
+
+/// The lane, once the firmware knows whose it is.
+#[derive(Debug)]
+pub(super) struct Attached<'m> {
+    claimed: Claimed<'m>,
     commands: Sender<'m>,
     answers: Receiver<'m>,
     /// The last command.
@@ -70,23 +84,24 @@ impl<'m> Attached<'m> {
             if owner != 0 && is_alive(owner) {
                 owners.push((owner >> PID_SHIFT) as u32);
             } else if lane.take(owner, &claim) {
+                let claimed = Claimed { lane, mark: claim.mark };
                 watch.until("a claim", || (lane.accepted() == claim.mark).then_some(()))?;
                 let commands = Ring::attach(lane.commands)?.sender()?;
                 let mut answers = Ring::attach(lane.answers)?.receiver()?;
                 // What the firmware answered to a former owner.
                 while answers.pop().is_some() {}
-                return Ok(Attached { lane, mark: claim.mark, commands, answers, token: life.0, owed: 0 });
+                return Ok(Attached { claimed, commands, answers, token: life.0, owed: 0 });
             }
         }
         Err(FirmwareError::NoLane { board: watch.board(), owners })
     }
 
     pub(super) const fn share(&self) -> BytesMut<'m> {
-        self.lane.share
+        self.claimed.lane.share
     }
 
     pub(super) const fn landing(&self) -> BytesMut<'m> {
-        self.lane.landing
+        self.claimed.lane.landing
     }
 
     /// The name of the next command.
@@ -146,14 +161,6 @@ impl<'m> Attached<'m> {
         self.post(what, command, watch)?;
         let (answered, answer) = self.take(what, watch)?;
         if answered == token { Ok(answer) } else { Err(FirmwareError::Nonsense { what }) }
-    }
-}
-
-impl Drop for Attached<'_> {
-    fn drop(&mut self) {
-        if self.lane.owner() == self.mark {
-            self.lane.give_back();
-        }
     }
 }
 
