@@ -119,6 +119,33 @@ fn lanes_of_the_living_are_kept_and_those_of_the_dead_are_taken_over() {
 }
 
 #[test]
+fn a_write_does_not_carry_the_bytes_of_a_read_that_was_given_up() {
+    let memory = GuestMemory::create().unwrap();
+    let map = memory.map().unwrap();
+    with_pausing_station(6, &map, |_, pauses| {
+        let mut owner = Firmware::attach(&map, rank(0), SOON).unwrap();
+        owner.share().write(0, &[1; 4096]).unwrap();
+        let key = owner.export(0, 4096, Access::READ | Access::WRITE).unwrap().key;
+        let span = Span { key, offset: 0, len: 4096 };
+        let patience = Patience { deadline: Duration::from_secs(2), silence: Duration::from_secs(60) };
+        let mut service = Firmware::attach(&map, Peer::service(Sp(1)).unwrap(), patience).unwrap();
+        *pauses.lock().unwrap() = true;
+        let late = service.read(span, &mut [0; 4096]).unwrap_err();
+        assert!(matches!(late, FirmwareError::Late { .. }), "{late}");
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                thread::sleep(Duration::from_millis(200));
+                *pauses.lock().unwrap() = false;
+            });
+            service.write(span, &[2; 4096]).unwrap();
+        });
+        let mut written = [0; 4096];
+        owner.share().read_only().read(0, &mut written).unwrap();
+        assert!(written == [2; 4096], "what was read is written instead");
+    });
+}
+
+#[test]
 fn who_gives_up_while_he_attaches_keeps_no_lane() {
     let memory = GuestMemory::create().unwrap();
     let map = memory.map().unwrap();

@@ -155,7 +155,7 @@ impl Firmware<'_> {
         }
         for (at, part) in (0..).step_by(LANDING).zip(from.chunks(LANDING)) {
             let span = Span { offset: span.offset.saturating_add(at), len: part.len() as u64, ..span };
-            self.attached.landing().write(0, part)?;
+            self.attached.land("a write", part, &mut self.watch)?;
             self.transfer("a write", WRITE, span, Some(0), &[])?;
         }
         Ok(())
@@ -170,7 +170,7 @@ impl Firmware<'_> {
         if len > LANDING {
             return Err(FirmwareError::TooLong { len, most: LANDING });
         }
-        self.attached.landing().write(0, table.bytes())?;
+        self.attached.land("a table", table.bytes(), &mut self.watch)?;
         let span = Span { key: Key::from_bits(0), offset: 0, len: len as u64 };
         let arg = wish.map_or(u64::MAX, u64::from);
         let offer = Frame::Offer { op: ops::PUBLISH, token: self.attached.next(), span, arg };

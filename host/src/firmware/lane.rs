@@ -109,12 +109,23 @@ impl<'m> Attached<'m> {
         Token(self.token.wrapping_add(1))
     }
 
-    /// Waits for the answers to commands that were given up: they may still write to the landing area.
+    /// Waits for the answers to commands that were given up: they may still use the landing area.
     pub(super) fn settle(&mut self, what: &'static str, watch: &mut Watch<'m>) -> Result<(), FirmwareError> {
         while self.owed > 0 {
             self.take(what, watch)?;
         }
         Ok(())
+    }
+
+    /// Puts bytes where the next command says that they lie, once nothing that was given up uses the landing area.
+    pub(super) fn land(
+        &mut self,
+        what: &'static str,
+        bytes: &[u8],
+        watch: &mut Watch<'m>,
+    ) -> Result<(), FirmwareError> {
+        self.settle(what, watch)?;
+        Ok(self.landing().write(0, bytes)?)
     }
 
     /// Sends the command named [`next`](Self::next); at most [`CREDIT`] may be without an answer.
