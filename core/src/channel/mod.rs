@@ -30,7 +30,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Whoever sends or receives says which number he is known by in this memory, for instance that of a member of a crew.
+//! Whoever sends or receives says which number he is known by in this memory, for instance that of a member of a crew;
+//! any but `u16::MAX`, which stands for nobody.
 //! Every value read from the memory is checked where it is used: damage gives an error, or wrong messages, never an
 //! access outside or an endless loop.
 //!

@@ -19,7 +19,8 @@ impl Queue<'_> {
     /// Frees the slots of a process that will not run again. Messages that it published stay.
     ///
     /// May run beside everything else, and beside itself; if it is cut off, run it again. The number may be given to
-    /// another process only when all calls for its last holder have returned. Wake those who wait for room afterwards.
+    /// another process only when all calls for its last holder have returned; `u16::MAX` is no process's. Wake those who
+    /// wait for room afterwards.
     pub fn reclaim(&self, dead: u16) -> Reclaimed {
         self.reclaim_telling(dead, |_| ())
     }
@@ -28,6 +29,10 @@ impl Queue<'_> {
     /// before it is free.
     pub(super) fn reclaim_telling(&self, dead: u16, mut lost: impl FnMut(usize)) -> Reclaimed {
         let mut all = Reclaimed::default();
+        // What is nobody's waits: its senders died before.
+        if dead == NOBODY {
+            return all;
+        }
         for cell in self.cells {
             let now = Cell::load(cell);
             let Some(slot) = now.slot() else { continue };
@@ -60,5 +65,30 @@ impl Queue<'_> {
             }
         }
         all
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::super::{Header, Messages, ReceiveError, Shape};
+    use super::*;
+    use crate::cell::BytesMut;
+
+    const SHAPE: Shape = Shape { capacity: 2, spares: 0, block: 8 };
+
+    fn memory() -> std::vec::Vec<u64> {
+        std::vec![0; SHAPE.words().unwrap()]
+    }
+
+    #[test]
+    fn what_the_dead_sent_is_nobodys_and_not_reclaimed() {
+        let mut memory = memory();
+        let messages = Messages::create(BytesMut::from_words(&mut memory), SHAPE).unwrap();
+        messages.send(1, Header::default(), b"sent").unwrap();
+        assert_eq!(messages.queue().reclaim(1).waiting, 1);
+        assert_eq!(messages.queue().reclaim(NOBODY), Reclaimed::default());
+        let mut pad = [0; 8];
+        assert_eq!(messages.receive(2, &mut pad).map(|received| received.len), Ok(4));
+        assert_eq!(messages.receive(2, &mut pad), Err(ReceiveError::Empty));
     }
 }

@@ -30,6 +30,9 @@ use crate::sys::segment::{Mapping, Segment, SegmentError};
 const MAGIC: u64 = u64::from_le_bytes(*b"umbrcal4");
 /// Lives that a place begins in a second; those that it has had when another one takes its seat are numbered lower.
 const LIVES: u128 = 16;
+/// Lives that follow each other and have a number each. With one more, the highest number would be a member's: in an inbox
+/// it is nobody's.
+const LIVES_TOLD: u32 = (1 << (u16::BITS - SEAT_BITS)) - 1;
 /// Where in the header it says how often seats were taken and left.
 const CHANGES: usize = 8;
 
@@ -145,7 +148,7 @@ impl Station {
 
     /// By which number one life of a member here is known in inboxes: another life must not be taken for a dead one.
     pub(super) const fn number(&self, node: Node, life: Life) -> u16 {
-        (life.0 as u16 & 0x3f) << SEAT_BITS | node.0.wrapping_sub(self.shape.first) as u16
+        ((life.0 % LIVES_TOLD) as u16) << SEAT_BITS | node.0.wrapping_sub(self.shape.first) as u16
     }
 
     /// The how-manieth of those here a member is.
