@@ -124,6 +124,38 @@ fn a_child_that_drops_its_parents_member_leaves_no_seat() {
 }
 
 #[test]
+fn a_child_that_drops_its_parents_messages_gives_nothing_back() {
+    let pool = Arc::new(Pool::create(None, &Attributes { bytes: 1 << 20, ..Attributes::default() }).unwrap());
+    let attributes = channel::Attributes { capacity: 2, spares: 0, ..channel::Attributes::default() };
+    let channel = Channel::create_with(&attributes, [pool.clone()]).unwrap();
+    let (sender, receiver) =
+        (channel.sender(SendOptions::default()).unwrap(), channel.receiver(WaitMode::Idle).unwrap());
+    let block = pool.alloc(100, 0).unwrap();
+    block.write(0, b"handed over").unwrap();
+    sender.send_memory(block, 0, Timeout::Now).unwrap();
+    let mut taken = Some(receiver.take(Timeout::Now).unwrap());
+    let mut writing = Some(sender.write(7, Timeout::Now).unwrap());
+    let child = || {
+        drop((taken.take(), writing.take()));
+        true
+    };
+    forks(child, |_| ());
+    assert_eq!(sender.write(5, Timeout::Now).map(drop), Err(channel::Error::Full));
+    let (taken, writing) = (taken.unwrap(), writing.unwrap());
+    let mut eleven = [0; 11];
+    taken.bytes().read(0, &mut eleven).unwrap();
+    assert_eq!((&eleven, pool.blocks().count()), (b"handed over", 1));
+    drop(taken);
+    assert_eq!(pool.blocks().count(), 0);
+    writing.bytes().write(0, b"written").unwrap();
+    writing.send(3, Timeout::Now).unwrap();
+    let mut pad = [0; 64];
+    let message = receiver.receive(&mut pad, Timeout::Now).unwrap();
+    assert_eq!((&pad[..message.len], message.hints), (&b"written"[..], 3));
+    assert!((0..2).all(|_| sender.send(b"x", 0, Timeout::Now).is_ok()), "no place is lost");
+}
+
+#[test]
 fn a_child_that_drops_its_parents_streams_ends_nothing_of_them() {
     let wait = Timeout::After(Duration::from_secs(60));
     let adapter = Adapter::create(&stream::Attributes { members: 2, ..stream::Attributes::default() }, []).unwrap();

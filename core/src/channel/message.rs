@@ -286,9 +286,9 @@ impl<'a> Messages<'a> {
 /// A slot that its holder fills; dropped without being sent it is given back.
 #[derive(Debug)]
 pub struct Loan<'a> {
-    messages: Messages<'a>,
-    claim: Option<Claim>,
-    bytes: BytesMut<'a>,
+    pub(super) messages: Messages<'a>,
+    pub(super) claim: Option<Claim>,
+    pub(super) bytes: BytesMut<'a>,
     /// What goes along.
     pub header: Header,
 }
@@ -353,7 +353,7 @@ pub struct Unsent<'a> {
 #[derive(Debug)]
 pub struct Taken<'a> {
     messages: Messages<'a>,
-    take: Option<Take>,
+    pub(super) take: Option<Take>,
     bytes: Bytes<'a>,
     header: Header,
 }

@@ -49,8 +49,10 @@
 //!
 //! Source: the mailbox of this crate, with blocks of any size, any capacity and any number of processes.
 
-mod error;
 // Needs the bytes of messages, as others below.
+#[cfg(not(loom))]
+mod disown;
+mod error;
 #[cfg(not(loom))]
 mod form;
 mod layout;

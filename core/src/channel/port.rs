@@ -250,7 +250,7 @@ impl<'a, W: Wait> Port<'a, W> {
 #[derive(Debug)]
 pub struct Lent<'p, 'a, W: Wait> {
     // The order counts: fields are dropped from the first to the last.
-    taken: Taken<'a>,
+    pub(super) taken: Taken<'a>,
     _tells: Tells<'p, 'a, W>,
 }
 

@@ -8,6 +8,7 @@ use super::layout::{Pocket, View};
 use super::memory::{Held, Record};
 use super::wait::{Timeout, WaitMode, Watch};
 use super::{Channel, Kind};
+use crate::sys::fork;
 
 /// A receive handle.
 #[derive(Debug)]
@@ -231,17 +232,19 @@ pub struct InPlace<'r, 'a> {
     pub(super) lent: Lent<'r, 'a, Watch<'a>>,
     /// The memory that it is about.
     pub(super) far: Option<Held<'a>>,
+    /// Of the process that received it: a child that was forked off leaves all of it to its parent.
+    life: u32,
 }
 
 impl<'r, 'a> InPlace<'r, 'a> {
     fn new(lent: Lent<'r, 'a, Watch<'a>>, view: &View<'a>) -> Result<InPlace<'r, 'a>, Error> {
-        let header = lent.received().header;
+        let (header, life) = (lent.received().header, fork::life());
         if header.flags == 0 {
-            return Ok(InPlace { lent, far: None });
+            return Ok(InPlace { lent, far: None, life });
         }
         let record = Record::of(&header, lent.bytes()).ok_or(Error::Damaged)?;
         let far = Some(view.pools.look(&record, &header)?);
-        Ok(InPlace { lent, far })
+        Ok(InPlace { lent, far, life })
     }
 }
 
@@ -280,7 +283,9 @@ impl InPlace<'_, '_> {
 impl Drop for InPlace<'_, '_> {
     #[inline]
     fn drop(&mut self) {
-        if let Some(far) = self.far.take().filter(|far| !far.is_lent) {
+        if self.life != fork::life() {
+            self.lent.disown();
+        } else if let Some(far) = self.far.take().filter(|far| !far.is_lent) {
             // Before its place is free: whoever finds us dead here frees it.
             let _ = far.memory.free();
         }

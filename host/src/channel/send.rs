@@ -8,6 +8,7 @@ use super::error::Error;
 use super::layout::View;
 use super::wait::{Timeout, WaitMode, Watch};
 use super::{Channel, Kind};
+use crate::sys::fork;
 
 /// Handles that this process opened.
 static OPENED: AtomicU64 = AtomicU64::new(0);
@@ -166,7 +167,7 @@ impl<'a> Sender<'a> {
             Timeout::Now => self.port.messages().loan(self.port.number(), len),
             _ => self.port.loan(len, patience),
         };
-        Ok(Writing { sender: self, loan: loan.map_err(|e| late(e.into(), timeout))? })
+        Ok(Writing::new(self, loan.map_err(|e| late(e.into(), timeout))?))
     }
 }
 
@@ -175,9 +176,24 @@ impl<'a> Sender<'a> {
 pub struct Writing<'s, 'a> {
     sender: &'s Sender<'a>,
     loan: Loan<'a>,
+    /// Of the process that began it: a child that was forked off leaves it to its parent.
+    life: u32,
+}
+
+impl Drop for Writing<'_, '_> {
+    #[inline]
+    fn drop(&mut self) {
+        if self.life != fork::life() {
+            self.loan.disown();
+        }
+    }
 }
 
 impl<'s, 'a> Writing<'s, 'a> {
+    fn new(sender: &'s Sender<'a>, loan: Loan<'a>) -> Self {
+        Writing { sender, loan, life: fork::life() }
+    }
+
     /// Its bytes; what is not written is what an earlier message left.
     #[must_use]
     pub fn bytes(&self) -> BytesMut<'_> {
@@ -191,19 +207,19 @@ impl<'s, 'a> Writing<'s, 'a> {
     /// [`Unsent`] with the errors of [`Sender::send`], and with the message if it was not sent.
     #[expect(clippy::result_large_err, reason = "a message that was not sent is its writer's again")]
     pub fn send(mut self, hints: u64, timeout: Timeout) -> Result<(), Unsent<'s, 'a>> {
-        let sender = self.sender;
+        let (sender, mut loan) = (self.sender, self.loan.move_out());
         let deadline = timeout.deadline();
-        self.loan.header = sender.header(hints);
+        loan.header = sender.header(hints);
         let sent = match timeout {
-            Timeout::Now => sender.port.try_commit(self.loan),
+            Timeout::Now => sender.port.try_commit(loan),
             _ => {
                 let (patience, _counted) = sender.port.waiting().patience(sender.options.mode, deadline);
-                sender.port.commit(self.loan, patience)
+                sender.port.commit(loan, patience)
             }
         };
         let position = sent.map_err(|Kept { error, loan }| Unsent {
             error: late(error.into(), timeout),
-            writing: Some(Writing { sender, loan }),
+            writing: Some(Writing::new(sender, loan)),
         })?;
         let returned = sender.returned(position, timeout.rest(deadline));
         returned.map_err(|error| Unsent { error, writing: None })
