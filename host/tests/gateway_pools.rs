@@ -226,6 +226,22 @@ fn a54_what_a_killed_client_had_is_freed_and_what_it_left_stays() {
 }
 
 #[test]
+fn what_the_gateways_own_process_took_over_stays_when_the_client_goes() {
+    let (_server, address) = serve();
+    let (gateways, pool) = (gateways(&address), pool());
+    let far = remote(&pool, &gateways);
+    let lengths = |pool: &Pool| pool.blocks().map(|block| block.len).collect::<Vec<_>>();
+    for len in [100, 200_000] {
+        let taken = far.alloc(len, 0, NOW).unwrap();
+        far.alloc(len + 1, 0, NOW).unwrap();
+        pool.allocation(taken.id()).unwrap().own().unwrap();
+    }
+    drop(far);
+    until("the end of its line", || lengths(&pool).iter().all(|len| len.is_multiple_of(100)));
+    assert_eq!(lengths(&pool).iter().sum::<u64>(), 200_100);
+}
+
+#[test]
 fn a53_a_killed_gateway_takes_what_it_lent_along_and_a_new_one_serves() {
     let (mut agent, address) = start_gateway(ANYWHERE);
     let (gateways, pool) = (gateways(&address), pool());

@@ -286,7 +286,20 @@ impl<'a, G: BorrowMut<Grasp>> Hand<'a, G> {
     /// [`Stale`] if it was freed before, or never allocated; nothing is changed then.
     #[inline]
     pub fn free(&mut self, id: BlockId) -> Result<(), Stale> {
-        let (group, slot, entry) = self.heap.entry(id).ok_or(Stale)?;
+        self.free_if(id, |_| true)
+    }
+
+    /// Frees a block as [`free`](Self::free) does, if it is that of member `owner` at that moment.
+    ///
+    /// # Errors
+    /// [`Stale`] as for [`free`](Self::free), and if it is somebody else's; nothing is changed then.
+    pub fn free_of(&mut self, id: BlockId, owner: u16) -> Result<(), Stale> {
+        self.free_if(id, |now| now == owner)
+    }
+
+    #[inline]
+    fn free_if(&mut self, id: BlockId, is_owner: impl FnOnce(u16) -> bool) -> Result<(), Stale> {
+        let (group, slot, entry) = self.heap.entry(id).filter(|now| is_owner(now.2.owner())).ok_or(Stale)?;
         let state = span::load(&group);
         let (word, is_large) = (group.entry(slot), state.class() == LARGE);
         let next = if is_large { entry.releasing(self.number()) } else { entry.freed() };

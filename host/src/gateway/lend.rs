@@ -3,7 +3,7 @@
 //! To the pool the blocks of a client are the gateway's. Those that the client did not free or leave to the pool, and
 //! that nobody else made his own, are freed when his line ends, so a client that dies leaves nothing behind.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use umbra_core::gateway::{Answer, MESSAGE_MAX, PoolRequest, Request};
 use umbra_core::heap::BlockId;
@@ -14,7 +14,6 @@ use super::refusals::of_pool;
 use super::serve::{Late, Over, Served, deadline};
 use crate::channel::Timeout;
 use crate::pool::{Allocation, Error, Pool};
-use crate::sys::process::ProcessId;
 
 impl Late for Error {
     fn is_late(&self) -> bool {
@@ -25,7 +24,8 @@ impl Late for Error {
 /// The blocks that a client has.
 struct Lent<'p> {
     pool: &'p Pool,
-    blocks: BTreeSet<BlockId>,
+    /// And whose each was when it was allocated: that of a member of this handle.
+    blocks: BTreeMap<BlockId, u16>,
     /// At how many it is looked which of them others freed.
     look_at: usize,
 }
@@ -35,13 +35,9 @@ const FEW: usize = 1024;
 
 impl Drop for Lent<'_> {
     fn drop(&mut self) {
-        let Ok(me) = ProcessId::current() else { return };
-        if self.blocks.is_empty() {
-            return;
-        }
-        for block in self.pool.allocations_of(me).iter().filter(|block| self.blocks.contains(&block.id)) {
-            // Somebody else may free it at the same time.
-            let _ = self.pool.allocation(block.id).and_then(Allocation::free);
+        for (&id, &owner) in &self.blocks {
+            // Somebody else may have freed it, or made it his own; in this process, too.
+            let _ = self.pool.free_of(id, owner);
         }
     }
 }
@@ -57,7 +53,7 @@ pub(super) fn lend(mut line: Served, token: Token, reference: &[u8]) -> Result<(
         }
     };
     line.answer(token, &Answer::Lent { bytes: pool.figures().bytes, uid: pool.uid() })?;
-    let mut lent = Lent { pool: &pool, blocks: BTreeSet::new(), look_at: FEW };
+    let mut lent = Lent { pool: &pool, blocks: BTreeMap::new(), look_at: FEW };
     let (mut frame, mut pad) = (Vec::new(), Vec::new());
     loop {
         let (token, request) = asked(&mut line, &mut frame)?;
@@ -68,12 +64,15 @@ pub(super) fn lend(mut line: Served, token: Token, reference: &[u8]) -> Result<(
 }
 
 impl Lent<'_> {
-    fn keep(&mut self, id: BlockId) {
+    fn keep(&mut self, block: &Allocation<'_>) {
         if self.blocks.len() >= self.look_at {
-            self.blocks.retain(|&id| self.pool.allocation(id).is_ok());
+            self.blocks.retain(|&id, _| self.pool.allocation(id).is_ok());
             self.look_at = FEW.max(2 * self.blocks.len());
         }
-        self.blocks.insert(id);
+        // One that somebody has freed by now is not the client's.
+        if let Ok(owner) = block.owner() {
+            self.blocks.insert(block.id(), owner);
+        }
     }
 
     fn answer<'a>(
@@ -91,7 +90,7 @@ impl Lent<'_> {
                     Timeout::After(slice) => pool.alloc_within(len, kind, slice),
                 };
                 line.patiently(deadline(patience), alloc)?.map(|block| {
-                    self.keep(block.id());
+                    self.keep(&block);
                     Answer::Block { id: block.id(), len: block.len(), kind }
                 })
             }
@@ -114,7 +113,7 @@ impl Lent<'_> {
             }
             PoolRequest::Leave { id } => pool
                 .allocation(id)
-                .and_then(|_| if self.blocks.remove(&id) { Ok(Answer::Done(0)) } else { Err(Error::Stale) }),
+                .and_then(|_| if self.blocks.remove(&id).is_some() { Ok(Answer::Done(0)) } else { Err(Error::Stale) }),
             PoolRequest::Figures => {
                 let all = pool.figures();
                 Ok(Answer::Used([all.bytes, all.free, all.asked, all.blocks, all.longest_free]))

@@ -2,11 +2,12 @@
 
 use umbra_core::atomic::{AtomicU64, Ordering, fence};
 use umbra_core::crew::{Identity, Liveness, Member};
-use umbra_core::heap::{Block, BlockId, Keep};
+use umbra_core::error::Stale;
+use umbra_core::heap::{Block, BlockId, Grasp, Hand, Keep};
 
 use super::error::Error;
 use super::lanes::Lanes;
-use super::{CHANNELS, Lifetime, Pool, Role, Word, identity};
+use super::{CHANNELS, Lifetime, NOTHING, Pool, Role, Word, identity};
 use crate::sys::futex::Futex;
 use crate::sys::process::{Process, ProcessError, ProcessId, Processes};
 
@@ -120,6 +121,25 @@ impl Pool {
     #[must_use]
     pub fn is_awaited(&self) -> bool {
         self.event().is_awaited()
+    }
+
+    pub(super) fn free(&self, id: BlockId) -> Result<(), Error> {
+        self.free_by(id, |mut hand| hand.free(id))
+    }
+
+    /// Frees an allocation, if it is still that of member `owner`.
+    pub(crate) fn free_of(&self, id: BlockId, owner: u16) -> Result<(), Error> {
+        self.free_by(id, |mut hand| hand.free_of(id, owner))
+    }
+
+    #[inline]
+    fn free_by(&self, id: BlockId, free: impl FnOnce(Hand<'_, &mut Grasp>) -> Result<(), Stale>) -> Result<(), Error> {
+        if id == NOTHING {
+            return self.check();
+        }
+        self.with_hand(free)?.map_err(|_| Error::Stale)?;
+        self.event().notify_after_swap(&Futex);
+        Ok(())
     }
 
     /// The blocks that a process allocated, alive or dead.

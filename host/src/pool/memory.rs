@@ -53,6 +53,11 @@ impl<'p> Allocation<'p> {
         Ok(self.block()?.kind)
     }
 
+    /// Whose it is: the number of a member.
+    pub(crate) fn owner(&self) -> Result<u16, Error> {
+        Ok(self.block()?.owner)
+    }
+
     /// Where in its allocation it begins.
     pub(super) fn start(&self) -> Result<u64, Error> {
         self.offset.checked_sub(self.block()?.offset).ok_or(Error::Damaged)

@@ -339,15 +339,6 @@ impl Pool {
         self.event().wait(&Futex, SPINS, deadline, look).unwrap_or(Err(Error::Timeout { len }))
     }
 
-    fn free(&self, id: BlockId) -> Result<(), Error> {
-        if id == NOTHING {
-            return self.check();
-        }
-        self.with_hand(|mut hand| hand.free(id))?.map_err(|_| Error::Stale)?;
-        self.event().notify_after_swap(&Futex);
-        Ok(())
-    }
-
     fn own(&self, id: BlockId) -> Result<(), Error> {
         if id == NOTHING {
             return self.check();
