@@ -12,6 +12,9 @@ use umbra_core::peer::Sp;
 use umbra_core::time::{Lapse, Time};
 use umbra_core::wire::{Op, Token};
 
+/// Bytes of a read at most: what a launcher may make this process hold.
+const READ_MOST: u64 = 1 << 30;
+
 /// What kind of order it is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Pattern {
@@ -138,15 +141,19 @@ impl Reading {
                 Plan::Random(offsets) => offsets.next(),
             };
             match offset {
-                Some(offset) => {
-                    let len = self.order.size.min(slice.len - offset);
-                    let tag = self.next_tag;
-                    self.next_tag += 1;
-                    let bytes = vec![0; usize::try_from(len).unwrap_or(0)];
-                    let wanted = Wanted { slice, address: slice.address + offset, len, tag };
-                    self.flying.insert(tag, Flying { wanted, began: now, bytes, have: 0, done: false });
-                    return Some(wanted);
-                }
+                Some(offset) => match room(slice, offset, self.order.size) {
+                    Ok((address, bytes)) => {
+                        let tag = self.next_tag;
+                        self.next_tag += 1;
+                        let wanted = Wanted { slice, address, len: bytes.len() as u64, tag };
+                        self.flying.insert(tag, Flying { wanted, began: now, bytes, have: 0, done: false });
+                        return Some(wanted);
+                    }
+                    Err(status) => {
+                        current.failed += 1;
+                        current.status = status;
+                    }
+                },
                 None if self.flying.is_empty() => self.close(),
                 None => return None,
             }
@@ -203,6 +210,19 @@ impl Reading {
     }
 }
 
+/// Where a read begins, and memory for its bytes; both come from a launcher, who may have made a mistake.
+fn room(slice: Slice, offset: u64, size: u64) -> Result<(u64, Vec<u8>), Status> {
+    let len = size.min(slice.len.saturating_sub(offset));
+    let address = slice.address.checked_add(offset).filter(|address| address.checked_add(len).is_some());
+    let (Some(address), Ok(count), ..=READ_MOST) = (address, usize::try_from(len), len) else {
+        return Err(Status::OutOfBounds);
+    };
+    let mut bytes = Vec::new();
+    bytes.try_reserve_exact(count).map_err(|_| Status::Full)?;
+    bytes.resize(count, 0);
+    Ok((address, bytes))
+}
+
 /// What one way of reading has cost so far.
 #[derive(Clone, Debug, Default)]
 pub(super) struct PathCost {
@@ -219,5 +239,29 @@ impl PathCost {
         self.busy += took;
         // It grows as needed; over 2^63 ns it would refuse.
         let _ = self.latency.record(took.max(1), 1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use umbra_core::peer::WorldRank;
+
+    use super::*;
+
+    #[test]
+    fn reads_that_nobody_can_hold_are_refused_and_the_others_made() {
+        let slice = |rank, address, len| Slice { rank: WorldRank(rank), address, len };
+        let slices = [slice(0, 0, u64::MAX), slice(1, u64::MAX - 99, 200), slice(2, 4096, 100)];
+        let order = ReadOrder { size: u64::MAX, reads: 3, seed: 5, patience: 1 };
+        let mut reading = Reading::new(Op(1), Token(1), order, Pattern::Slices, Sp(0), &slices, 7);
+        let wanted = reading.next(Time::ZERO).unwrap();
+        assert_eq!((wanted.address, wanted.len, wanted.tag), (4096, 100, 7));
+        reading.buffer(wanted.tag, 0, 100).unwrap().fill(3);
+        assert_eq!(reading.ended(wanted.tag, Status::Ok, Time::ZERO), Some((0, 100)));
+        assert_eq!(reading.next(Time::ZERO), None);
+        let (results, next) = reading.finished().unwrap();
+        let seen: Vec<_> = results.iter().map(|result| (result.failed, result.status, result.bytes)).collect();
+        assert_eq!(seen, [(1, Status::OutOfBounds, 0), (1, Status::OutOfBounds, 0), (0, Status::Ok, 100)]);
+        assert_eq!(next, 8);
     }
 }
