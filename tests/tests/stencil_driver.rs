@@ -18,6 +18,8 @@ use umbra_core::cache::policy::Lru;
 use umbra_core::stencil::{ByNumber, Grid, Input, Shape, Stencil};
 use umbra_tests::sweep::rows;
 
+/// Says that a process is the other one of a test.
+const LIMITED: &str = "UMBRA_TEST_LIMITED";
 const SLOTS: u32 = 50;
 const ACTIVE: u32 = 5;
 const BYTES: usize = 8;
@@ -204,6 +206,49 @@ impl Observe for Late {
             thread::sleep(Duration::from_millis(100));
         }
     }
+}
+
+#[test]
+fn points_that_nobody_will_take_are_no_defect_of_the_cache() {
+    let groups = groups();
+    let closed = std::sync::Barrier::new(2);
+    let first = std::sync::Once::new();
+    let source = |data: u64, into: &mut [u8], deadline: Instant| {
+        first.call_once(|| drop(closed.wait()));
+        number(data, into, deadline)
+    };
+    let mut bytes = memory();
+    let error = run(&groups, &source, &mut bytes).with(&mut cache(&groups), &mut (), |points| {
+        points.close();
+        closed.wait();
+        // He stays until the run has found out.
+        thread::sleep(Duration::from_millis(300));
+    });
+    let error = error.map(drop).unwrap_err();
+    assert!(matches!(error, RunError::Abandoned { done: 0, .. }), "{error}");
+}
+
+/// What another process does, with little address space; as a test of its own it does nothing.
+#[test]
+fn another_process() {
+    if std::env::var_os(LIMITED).is_none() {
+        return;
+    }
+    let groups = groups();
+    let mut bytes = memory();
+    let worker = || |_: &umbra::stencil::Ready<'_, _>| Ok(());
+    let error = run(&groups, &number, &mut bytes).each(&mut cache(&groups), 1000, &mut (), worker).unwrap_err();
+    assert!(matches!(error, RunError::Thread(_)), "{error}");
+}
+
+#[test]
+fn threads_that_cannot_be_started_are_what_ended_the_run() {
+    let limited = "ulimit -v 4000000 && exec \"$0\" --exact another_process --nocapture --test-threads=1";
+    let mut command = std::process::Command::new("sh");
+    command.arg("-c").arg(limited).arg(std::env::current_exe().unwrap());
+    let output = command.env(LIMITED, "").env("RUST_MIN_STACK", (64 << 20).to_string()).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(String::from_utf8_lossy(&output.stdout).contains("1 passed"));
 }
 
 #[test]

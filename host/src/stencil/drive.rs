@@ -125,13 +125,13 @@ impl<'a, C: Cache, S: Source + ?Sized> Driver<'a, '_, C, S> {
                     self.state.foresight.begun(data);
                     let load = Load::new(slot, data, bytes, self.news.clone());
                     // There is room for a load of each slot, and for each group.
-                    self.to_load.try_send(load).map_err(closed)?;
+                    self.to_load.try_send(load).map_err(|error| self.refused(&error))?;
                 }
                 Next::Ready { number, group } => {
                     self.state.waits += u64::from(waited);
                     let ready = self.ready(number, group)?;
                     self.state.computing += 1;
-                    self.to_compute.try_send(ready).map_err(closed)?;
+                    self.to_compute.try_send(ready).map_err(|error| self.refused(&error))?;
                 }
                 Next::Ended { number } => {
                     return Err(RunError::Cache(format!("group {number} has ended by itself").into()));
@@ -211,10 +211,19 @@ impl<'a, C: Cache, S: Source + ?Sized> Driver<'a, '_, C, S> {
             }
             // Who took the last point may leave before anybody looks.
             News::Left if self.state.freed == self.groups.len() as u64 => Ok(()),
-            News::Left => {
-                let (done, groups) = (self.state.freed, self.groups.len() as u64);
-                Err(RunError::Abandoned { done, groups })
-            }
+            News::Left => Err(self.abandoned()),
+        }
+    }
+
+    fn abandoned(&self) -> RunError {
+        RunError::Abandoned { done: self.state.freed, groups: self.groups.len() as u64 }
+    }
+
+    /// Why nothing goes into a queue.
+    fn refused<T>(&self, error: &TrySendError<T>) -> RunError {
+        match error {
+            TrySendError::Closed(_) => self.abandoned(),
+            TrySendError::Full(_) => RunError::Cache("more is under way than there are slots and groups".into()),
         }
     }
 
@@ -234,8 +243,4 @@ impl<'a, C: Cache, S: Source + ?Sized> Driver<'a, '_, C, S> {
             elapsed: self.state.start.elapsed(),
         }
     }
-}
-
-fn closed<T>(_: TrySendError<T>) -> RunError {
-    RunError::Cache("more is under way than there are slots and groups".into())
 }

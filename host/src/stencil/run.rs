@@ -112,6 +112,17 @@ impl<'a, S: Source + ?Sized> Run<'a, S> {
         observe: &mut dyn Observe,
         consume: impl FnOnce(Points<'a, C::Group>) -> R + Send,
     ) -> Result<(Progress, R), RunError> {
+        let (done, progress, value) = self.conduct(cache, observe, consume)?;
+        done.map(|()| (progress, value))
+    }
+
+    /// As [`with`](Self::with); also of a run that failed, how far it came, and what `consume` made.
+    fn conduct<C: Cache, R: Send>(
+        self,
+        cache: &mut C,
+        observe: &mut dyn Observe,
+        consume: impl FnOnce(Points<'a, C::Group>) -> R + Send,
+    ) -> Result<(Result<(), RunError>, Progress, R), RunError> {
         let Run { groups, source, memory, slot_bytes, active, loads, deadline, stop } = self;
         if loads == 0 {
             return Err(RunError::Zero("the number of loads in flight"));
@@ -159,7 +170,7 @@ impl<'a, S: Source + ?Sized> Run<'a, S> {
             let progress = driver.progress();
             drop(queues);
             let value = consumer.join().unwrap_or_else(|panic| resume_unwind(panic));
-            done.map(|()| (progress, value))
+            Ok((done, progress, value))
         })
     }
 
@@ -209,8 +220,11 @@ impl<'a, S: Source + ?Sized> Run<'a, S> {
                 Ok(workers.into_iter().map(|worker| worker.join().unwrap_or_else(|panic| resume_unwind(panic))).sum())
             })
         };
-        let (progress, idle): (_, Result<Duration, RunError>) = self.with(cache, observe, consume)?;
-        Ok((progress, Idle(idle?)))
+        let (done, progress, idle) = self.conduct(cache, observe, consume)?;
+        // That a thread could not be started is why the run was left.
+        let idle: Result<Duration, RunError> = idle;
+        let idle = idle?;
+        done.map(|()| (progress, Idle(idle)))
     }
 }
 
