@@ -10,7 +10,7 @@ use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::fs::OFlags;
 use umbra_tests::answer::figure;
@@ -372,6 +372,36 @@ fn an_interrupt_is_heard_while_bricks_are_planned() {
     assert_eq!(ended.status.code(), Some(130), "{}", said(&ended));
     assert!(said(&ended).contains("nothing is computed yet"), "{}", said(&ended));
     assert_eq!(names(scratch.path()), ["order"]);
+}
+
+#[test]
+fn an_interrupt_is_heard_while_it_is_looked_how_many_bricks_each_needs() {
+    let scratch = Scratch::new("stencil-reach");
+    // A million neighbours for each of 4096 bricks.
+    let given = ["--extents", "256,256,256", "--radius", "50", "--output", "out.npy", "--verify=never", "--quiet"];
+    let mut command = umbra();
+    command.args(given).current_dir(scratch.path());
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    // Signals are caught from here on.
+    let status = format!("/proc/{}/status", child.id());
+    let catches = || {
+        let status = fs::read_to_string(&status).unwrap();
+        let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap();
+        u64::from_str_radix(caught.trim(), 16).unwrap() & 1 << 1 != 0
+    };
+    let begins = (0..600).any(|_| {
+        thread::sleep(Duration::from_millis(50));
+        catches()
+    });
+    assert!(begins, "the run begins");
+    thread::sleep(Duration::from_millis(300));
+    interrupt(&child);
+    let start = Instant::now();
+    let ended = child.wait_with_output().unwrap();
+    assert_eq!(ended.status.code(), Some(130), "{}", said(&ended));
+    assert!(said(&ended).contains("nothing is computed yet"), "{}", said(&ended));
+    assert!(start.elapsed() < Duration::from_secs(30), "{:?}", start.elapsed());
+    assert_eq!(names(scratch.path()), [""; 0]);
 }
 
 #[test]

@@ -50,8 +50,13 @@ impl Work {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let threads = given.threads.unwrap_or(u32::try_from(cores).unwrap_or(1));
         let active = given.active.unwrap_or(threads + given.loads_in_flight);
-        // The largest group there may be, without listing all of them.
-        let largest = (0..count.min(1 << 12)).map(|number| bricks.group(number, pattern).len()).max().unwrap_or(1);
+        // The largest group there may be, without listing all of them. Also some are many if each reaches far.
+        let looked = (0..count.min(1 << 12)).take_while(|_| !stop.is_set());
+        let largest = looked.map(|number| bricks.group(number, pattern).len()).max().unwrap_or(1);
+        let interrupted = || Failure::failed("interrupted; nothing is computed yet");
+        if stop.is_set() {
+            return Err(interrupted());
+        }
         let slots = given.slots.unwrap_or_else(|| {
             let least = largest as u64 + u64::from(active);
             let fit = memory::free().map_or(u64::MAX, |free| free / 2 / (slot_bytes as u64).max(1));
@@ -68,7 +73,7 @@ impl Work {
         let groups = points.iter().take_while(|_| !stop.is_set()).map(|&number| bricks.group(number, pattern));
         let groups: Groups = groups.collect();
         if stop.is_set() {
-            return Err(Failure::failed("interrupted; nothing is computed yet"));
+            return Err(interrupted());
         }
         let (need, have) = (groups.largest(), slots);
         if need as u64 > u64::from(have) {
