@@ -204,6 +204,10 @@ fn s36_the_simulator_names_a_service_process_that_was_killed() {
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(output.status.success(), "{text}");
     assert!(text.contains("service process 3") && text.contains("kill sp:3"), "{text}");
+    // Also before anything has begun.
+    let output = umbra(&["sim", "--kill", "sp:3@0us"]);
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && text.contains("kill sp:3"), "{text}{}", String::from_utf8_lossy(&output.stderr));
 }
 
 /// The lines of a timeline contain these words, in this order.

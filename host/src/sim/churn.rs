@@ -7,7 +7,7 @@ use umbra_core::error::Status;
 use umbra_core::group::member::{Event, State};
 use umbra_core::group::message::WORLD;
 use umbra_core::peer::WorldRank;
-use umbra_core::time::{Lapse, Time};
+use umbra_core::time::Lapse;
 
 use super::links::Happens;
 use super::node::JOB_KEY;
@@ -81,7 +81,7 @@ impl Churn {
             if sim.time_to_full.is_none() && sim.is_full(WORLD) {
                 sim.time_to_full = Some(sim.now().since(start));
             }
-            if sim.now() >= sim.last_fault && self.is_done(sim) {
+            if sim.last_fault.is_none_or(|last| sim.now() >= last) && self.is_done(sim) {
                 settled = true;
                 break;
             }
@@ -134,7 +134,7 @@ impl Churn {
         let world = sim.ranks().iter().filter_map(|rank| rank.machine.as_ref()).all(|machine| {
             matches!(machine.state(WORLD), State::Ready | State::Out) || machine.state(WORLD) == State::Leaving
         });
-        world && self.turns.iter().all(idle) && (sim.last_fault > Time::ZERO || sim.is_full(WORLD))
+        world && self.turns.iter().all(idle) && (sim.last_fault.is_some() || sim.is_full(WORLD))
     }
 
     /// Who still waits although all time-outs have passed?
@@ -161,7 +161,7 @@ impl Churn {
                 found.push((rule, what));
             }
         }
-        if sim.last_fault == Time::ZERO {
+        if sim.last_fault.is_none() {
             for (sp, service) in sim.services().iter().enumerate() {
                 if service.machine.as_ref().is_some_and(|machine| machine.world().is_none()) {
                     found.push((Rule::WaitsForEver, format!("the world group is not full at service process {sp}")));
@@ -186,7 +186,7 @@ impl Churn {
                     {
                         found.push((at, Rule::NamesNobody, format!("rank {rank} was told: {cause}")));
                     }
-                    Event::Refused { status, .. } if sim.last_fault == Time::ZERO => {
+                    Event::Refused { status, .. } if sim.last_fault.is_none() => {
                         found.push((at, Rule::Refused, format!("rank {rank} was refused: {status}")));
                     }
                     _ => {}

@@ -14,7 +14,7 @@ impl Sim {
     pub fn plan(&mut self, scripted: Scripted) {
         let at = scripted.at.max(self.now);
         self.agenda.plan(at, Happens::Fault(scripted.fault));
-        self.last_fault = self.last_fault.max(at + scripted.lasts.unwrap_or_default());
+        self.last_fault = self.last_fault.max(Some(at + scripted.lasts.unwrap_or_default()));
         if let (Fault::Cut(a, b), Some(lapse)) = (scripted.fault, scripted.lasts) {
             self.agenda.plan(at + lapse, Happens::Fault(Fault::Heal(a, b)));
         }
@@ -22,7 +22,7 @@ impl Sim {
 
     /// Has something happen now.
     pub fn fault(&mut self, fault: Fault) {
-        self.last_fault = self.last_fault.max(self.now);
+        self.last_fault = self.last_fault.max(Some(self.now));
         if self.job.keep_events {
             self.faults.push((self.now, Happening::Fault(fault)));
         }

@@ -42,7 +42,8 @@ pub struct Sim {
     pub(super) watch: Watch,
     /// Whose turn it is in a random workload.
     pub(super) turn: Option<u32>,
-    pub(super) last_fault: Time,
+    /// When the last fault happens that is known of, if there is one.
+    pub(super) last_fault: Option<Time>,
     /// Buffers of messages that have arrived.
     pub(super) spare: Vec<Vec<u8>>,
     pub(super) buffer: Vec<u8>,
@@ -85,7 +86,7 @@ impl Sim {
             faults: Vec::new(),
             watch: Watch::new(job.ranks()),
             turn: None,
-            last_fault: Time::ZERO,
+            last_fault: None,
             spare: Vec::new(),
             buffer: vec![0; HEAD + BODY_MAX],
             job,
