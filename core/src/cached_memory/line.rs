@@ -3,14 +3,12 @@
 use core::fmt;
 
 /// Waiters at most.
-const PLACES: u64 = 64;
+const PLACES: usize = 64;
 
 /// A place in the line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use = "nobody who is new gets room while a turn is held: use it or leave the line"]
 pub struct Turn {
-    /// Counted from the first who ever was first; used again when those behind it have left.
-    place: u64,
     /// One for each who came.
     number: u64,
 }
@@ -36,46 +34,34 @@ impl fmt::Display for LineFull {
 }
 impl core::error::Error for LineFull {}
 
-/// The line: turns are numbers, and a bit tells whether the one who holds it still waits.
+/// The line: those who wait, without gaps, so their numbers go up.
 #[derive(Clone, Debug)]
 pub(super) struct Line {
-    first: u64,
-    /// Bit `n`: turn `first + n` waits.
-    waiting: u64,
+    /// How many wait.
+    waiting: usize,
     /// How many came so far.
     came: u64,
-    /// By place: what is needed, and by whose number.
-    needs: [(Need, u64); PLACES as usize],
+    /// What is needed, and by whose number; from `waiting` on nobody's.
+    needs: [(Need, u64); PLACES],
 }
 
 impl Line {
-    pub(super) const EMPTY: Self =
-        Line { first: 0, waiting: 0, came: 0, needs: [(Need { longest: 0, total: 0 }, 0); PLACES as usize] };
+    pub(super) const EMPTY: Self = Line { waiting: 0, came: 0, needs: [(Need { longest: 0, total: 0 }, 0); PLACES] };
 
     pub(super) fn enter(&mut self, need: Need) -> Result<Turn, LineFull> {
-        let behind = u64::from(u64::BITS - self.waiting.leading_zeros());
-        if behind >= PLACES {
-            return Err(LineFull);
-        }
-        self.waiting |= 1 << behind;
-        let turn = Turn { place: self.first + behind, number: self.came };
+        let place = self.needs.get_mut(self.waiting).ok_or(LineFull)?;
+        let turn = Turn { number: self.came };
+        *place = (need, turn.number);
+        self.waiting += 1;
         self.came += 1;
-        self.needs[(turn.place % PLACES) as usize] = (need, turn.number);
         Ok(turn)
     }
 
     /// Whether the turn waited; it does not any more.
     pub(super) fn leave(&mut self, turn: Turn) -> bool {
-        let Some(bit) = self.bit(turn) else { return false };
-        self.waiting &= !bit;
-        // The first place is always that of somebody who waits.
-        let gone = self.waiting.trailing_zeros();
-        if self.waiting == 0 {
-            self.first = turn.place + 1;
-        } else {
-            self.waiting >>= gone;
-            self.first += u64::from(gone);
-        }
+        let Some(place) = self.place(turn) else { return false };
+        self.needs.copy_within(place + 1..self.waiting, place);
+        self.waiting -= 1;
         true
     }
 
@@ -88,18 +74,16 @@ impl Line {
     }
 
     pub(super) fn waits(&self, turn: Turn) -> bool {
-        self.bit(turn).is_some()
+        self.place(turn).is_some()
     }
 
     pub(super) fn head(&self) -> Option<(Turn, Need)> {
-        let (need, number) = self.needs[(self.first % PLACES) as usize];
-        (self.waiting != 0).then_some((Turn { place: self.first, number }, need))
+        let &(need, number) = self.needs.first()?;
+        (self.waiting != 0).then_some((Turn { number }, need))
     }
 
-    fn bit(&self, turn: Turn) -> Option<u64> {
-        let place = turn.place.checked_sub(self.first).filter(|&place| place < PLACES)?;
-        let is_its = self.needs[(turn.place % PLACES) as usize].1 == turn.number;
-        Some(1 << place).filter(|bit| is_its && self.waiting & bit != 0)
+    fn place(&self, turn: Turn) -> Option<usize> {
+        self.needs[..self.waiting].binary_search_by_key(&turn.number, |&(_, number)| number).ok()
     }
 }
 
@@ -123,6 +107,25 @@ mod tests {
         let (last, _) = line.head().unwrap();
         assert!(line.leave(last) && line.head().is_none() && line.may_go(None));
         assert!(line.enter(Need::default()).is_ok_and(|turn| line.may_go(Some(turn))));
+    }
+
+    #[test]
+    fn who_left_keeps_nobody_out() {
+        let mut line = Line::EMPTY;
+        let need = |total| Need { longest: 1, total };
+        let first = line.enter(need(0)).unwrap();
+        // All between the first and the last one leave.
+        let turns: std::vec::Vec<_> = (1..64).map(|total| line.enter(need(total)).unwrap()).collect();
+        let (last, between) = turns.split_last().unwrap();
+        assert!(between.iter().all(|&turn| line.leave(turn)));
+        let more: std::vec::Vec<_> = (64..126).map(|total| line.enter(need(total)).unwrap()).collect();
+        assert_eq!(line.enter(need(126)), Err(LineFull));
+        let order = [first, *last].into_iter().chain(more).zip([0].into_iter().chain(63..));
+        for (turn, total) in order {
+            assert_eq!(line.head(), Some((turn, need(total))));
+            assert!(line.waits(turn) && line.leave(turn) && !line.waits(turn));
+        }
+        assert_eq!(line.head(), None);
     }
 
     #[test]
