@@ -28,7 +28,7 @@ static void *wait_for_range(void *user)
 static void *wait_for_group(void *user)
 {
     umbra_cached_memory memory = *(umbra_cached_memory *)user;
-    struct umbra_member group[2] = {{1, 400, 0, 99}, {3, 500, 0, 99}};
+    struct umbra_placed group[2] = {{1, 400, 0, 99}, {3, 500, 0, 99}};
     must(umbra_cached_memory_alloc(memory, group, 2, PATIENCE_MS));
     CHECK(group[0].found == UMBRA_FOUND_REMEMBERED && group[1].found == UMBRA_FOUND_EMPTY);
     must(umbra_cached_memory_abandon(memory, 3));
@@ -90,9 +90,9 @@ int main(void)
 {
     struct umbra_memory_options options;
     struct umbra_cache_statistics told;
-    struct umbra_member group[2] = {{1, 400, 0, 99}, {2, 600, 0, 99}};
-    struct umbra_member large[2] = {{4, 600, 0, 99}, {5, 600, 0, 99}};
-    struct umbra_member other = {1, 401, 0, 99};
+    struct umbra_placed group[2] = {{1, 400, 0, 99}, {2, 600, 0, 99}};
+    struct umbra_placed large[2] = {{4, 600, 0, 99}, {5, 600, 0, 99}};
+    struct umbra_placed other = {1, 401, 0, 99};
     umbra_cached_memory memory;
     pthread_t thread;
     int forgotten;

@@ -355,7 +355,7 @@ int umbra_memory_figures(umbra_memory memory, struct umbra_memory_figures *figur
 /* Data of any length in one memory: what is found, remembered and forgotten is as in a forgetful slot cache. */
 typedef uint64_t umbra_cached_memory;
 
-struct umbra_member {
+struct umbra_placed {
     uint64_t data;
     uint64_t len;                   /* in bytes; the same each time */
     uint64_t offset;                /* gets its place */
@@ -367,7 +367,7 @@ int umbra_cached_memory_create(const struct umbra_memory_options *options, umbra
 int umbra_cached_memory_destroy(umbra_cached_memory memory);
 /* Takes references to the places of all members, or of none: who waits in line holds nothing of its group, so groups can't block
  * each other. Waits for at most timeout_ms; with 0 it does not. Each member is followed by one umbra_cached_memory_free. */
-int umbra_cached_memory_alloc(umbra_cached_memory memory, struct umbra_member *members, size_t count, uint64_t timeout_ms);
+int umbra_cached_memory_alloc(umbra_cached_memory memory, struct umbra_placed *members, size_t count, uint64_t timeout_ms);
 /* Waits until the place of data is filled. -UMBRA_EABANDONED: allocate again, and fill it if it is found empty. */
 int umbra_cached_memory_wait_filled(umbra_cached_memory memory, uint64_t data, uint64_t timeout_ms);
 int umbra_cached_memory_free(umbra_cached_memory memory, uint64_t data);

@@ -17,7 +17,7 @@ use crate::object::{HANDLES, Object, with_cached_memory};
 use crate::statistics::Counted;
 use crate::status::{Code, Failure};
 
-/// `struct umbra_member`.
+/// `struct umbra_placed`.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct Asked {

@@ -42,6 +42,36 @@ fn compile(directory: &Path, example: &str, flags: &[&str]) -> Result<PathBuf, S
     Ok(program)
 }
 
+/// The headers, also those that have the names of Dragon's.
+fn headers() -> Vec<PathBuf> {
+    let include = root().join("ffi/include");
+    let folders = [include.clone(), include.join("dragon")];
+    let files = folders.iter().flat_map(|folder| fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()));
+    files.filter(|path| path.extension().is_some_and(|extension| extension == "h")).collect()
+}
+
+#[test]
+fn every_header_is_c_plus_plus_too() {
+    let headers = headers();
+    assert!(headers.len() > 8, "{headers:?}");
+    for header in &headers {
+        for (standard, implementation) in [("c++11", false), ("c++11", true), ("c++20", false), ("c++20", true)] {
+            let mut command = Command::new("c++");
+            command.args(["-x", "c++", "-fsyntax-only", "-Wall", "-Wextra", "-pedantic", "-Werror"]);
+            command.arg(format!("-std={standard}")).arg("-I").arg(root().join("ffi/include"));
+            if implementation {
+                command.arg("-DUMBRA_ARMCI_IMPLEMENTATION");
+            }
+            let output = match command.arg("-include").arg(header).arg("/dev/null").output() {
+                Ok(output) => output,
+                Err(error) => return println!("skipped: no C++ compiler: {error}"),
+            };
+            let message = String::from_utf8_lossy(&output.stderr);
+            assert!(output.status.success() && message.is_empty(), "{}, {standard}:\n{message}", header.display());
+        }
+    }
+}
+
 /// A job whose agents run.
 fn agents(name: &str) -> ByHand {
     let mut job = ByHand::new(name, HOSTS);

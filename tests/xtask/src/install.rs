@@ -42,6 +42,8 @@ pub(crate) struct SystemTool {
 
 /// The C compiler.
 pub(crate) const CC: SystemTool = SystemTool { program: "cc", package: "gcc", purpose: "C tests" };
+/// The C++ compiler, for the headers.
+pub(crate) const CXX: SystemTool = SystemTool { program: "c++", package: "g++", purpose: "C headers in C++" };
 /// Checks memory accesses of the C programs.
 pub(crate) const VALGRIND: SystemTool =
     SystemTool { program: "valgrind", package: "valgrind", purpose: "memory check of the C programs" };
@@ -210,7 +212,7 @@ pub(crate) fn found(program: &str) -> bool {
 /// Prints every tool, its purpose, and whether it is here.
 pub(crate) fn print_tools(workspace: &Workspace) -> Result<bool, Failure> {
     let here = |is: bool| if is { "here" } else { "missing" };
-    for tool in [CC, VALGRIND] {
+    for tool in [CC, CXX, VALGRIND] {
         println!("{:<12} {:<8} {} (package {})", tool.program, here(found(tool.program)), tool.purpose, tool.package);
     }
     let root = workspace.target.join("tools/bin");

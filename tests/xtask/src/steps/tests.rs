@@ -1,6 +1,6 @@
 //! The tests of the workspace.
 
-use crate::install::{self, CC, VALGRIND};
+use crate::install::{self, CC, CXX, VALGRIND};
 use crate::run::Run;
 use crate::step::{Bench, Failure, Verdict};
 
@@ -20,7 +20,7 @@ const LIMIT: u64 = 45 * 60;
 pub(super) fn check(bench: &Bench<'_>) -> Result<Verdict, Failure> {
     // The C programs among the tests say by themselves what they can't do without these.
     let missing: Vec<String> =
-        [CC, VALGRIND].into_iter().filter_map(|tool| install::system_tool(tool, bench.log).err()).collect();
+        [CC, CXX, VALGRIND].into_iter().filter_map(|tool| install::system_tool(tool, bench.log).err()).collect();
     Run::cargo().words("build").words(PROGRAMS).succeed(bench.log)?;
     let tests = Run::cargo().words("test --no-fail-fast --workspace --profile").arg(PROFILE);
     let tests = tests.env("TMPDIR", &bench.workspace.scratch).env("PROPTEST_RNG_SEED", bench.seed.to_string());
