@@ -135,7 +135,8 @@ int umbra_session_wakeups(umbra_session session, uint64_t *wakeups);
 
 /* ---- groups ---- */
 
-/* Creates a group together with its other members, in this order; returns when it is full. */
+/* Creates a group together with its other members, in this order; returns when it is full. -UMBRA_EGENERATION: the group of this id
+ * that was left has just ended; create it again. */
 int umbra_group_create(umbra_session session, uint32_t id, const uint32_t *members, size_t count, umbra_group *group);
 /* Leaves a group and releases its handle; does not wait. The world group's handle is only released. */
 int umbra_group_free(umbra_group group);

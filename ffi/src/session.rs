@@ -7,6 +7,7 @@ use std::time::Duration;
 use umbra::config::{Environment, Platform};
 use umbra::secret::Secret;
 use umbra::session::{Seat, Session, SessionError, Settings};
+use umbra_core::error::Status;
 use umbra_core::peer::{Host, LocalRank, WorldRank};
 
 use crate::call::{enter, sized, store, store_list, text};
@@ -37,7 +38,11 @@ impl From<SessionError> for Failure {
         let code = match &error {
             SessionError::Io { .. } | SessionError::Segment(_) | SessionError::Process(_) => Code::System,
             SessionError::NoSuchSeat | SessionError::Descriptor(_) | SessionError::Join(_) => Code::Invalid,
-            other => Code::Status(other.status()),
+            other => match other.status() {
+                // All have left it, as they should: no failure of theirs, but one of the caller who waits for it.
+                Status::Ok => Code::Status(Status::StaleGeneration),
+                status => Code::Status(status),
+            },
         };
         Failure::new(code, error)
     }
@@ -119,7 +124,7 @@ pub extern "C" fn umbra_session_leave(handle: u64) -> c_int {
 pub unsafe extern "C" fn umbra_session_world(handle: u64, world: *mut u64) -> c_int {
     enter(|| {
         let session = session(handle)?;
-        let group = session.ask(|s| s.world().ok_or_else(|| umbra_core::error::Status::UnknownGroup.into()))?;
+        let group = session.ask(|s| s.world().ok_or_else(|| Status::UnknownGroup.into()))?;
         let group = HANDLES.keep(Object::Group(Grouped { session, group, is_world: true }))?;
         // SAFETY: the caller's promise about the output.
         unsafe { store(world, group) }
