@@ -13,6 +13,9 @@
 #include "check.h"
 #include "umbra.h"
 
+/* That a process can have. */
+#define HANDLES 65536
+
 /* Writes the ticket of a rank into the file of that rank, or reads it from there. */
 static void pass_ticket(const char *directory, uint32_t rank, const char *mode, struct umbra_ticket *ticket)
 {
@@ -63,6 +66,29 @@ static void read_everybody(umbra_session session, const char *directory, uint32_
     free(reads);
 }
 
+/* What was begun for a handle that is not to be had is undone: reads, of which a rank may have 1024 at once, and groups. */
+static void without_handles(umbra_session session, const struct umbra_ticket *ticket, uint32_t rank)
+{
+    umbra_group *worlds = malloc(HANDLES * sizeof *worlds), alone = 0;
+    umbra_read read = 0;
+    size_t count = 0, i;
+    int code;
+    CHECK(worlds != NULL);
+    while (umbra_session_world(session, &worlds[count]) == 0)
+        CHECK(++count < HANDLES);
+    for (i = 0; i < 1100; i++)
+        CHECK(umbra_read_post(session, ticket, 0, 1, &read) == -UMBRA_ESYSTEM && read == 0);
+    CHECK(umbra_group_create(session, 3, &rank, 1, &alone) == -UMBRA_ESYSTEM && alone == 0);
+    for (i = 0; i < count; i++)
+        must(umbra_group_free(worlds[i]));
+    free(worlds);
+    /* Left, and so not joined already; as long as that generation ends it is not to be had anew. */
+    code = umbra_group_create(session, 3, &rank, 1, &alone);
+    CHECK((code == 0) == (alone != 0) && (code == 0 || code == -UMBRA_EGENERATION));
+    if (code == 0)
+        must(umbra_group_end(alone));
+}
+
 int main(int argc, char **argv)
 {
     struct umbra_ticket ticket;
@@ -99,7 +125,10 @@ int main(int argc, char **argv)
     options.local_rank = rank % per_host;
     options.local_size = per_host;
     options.timeout_ms = 30000;
+    /* Nothing is begun without a place for its handle. */
+    CHECK(umbra_session_join(&options, NULL) == -UMBRA_EINVAL);
     must(umbra_session_join(&options, &session));
+    CHECK(umbra_session_world(session, NULL) == -UMBRA_EINVAL);
     must(umbra_session_world(session, &world));
 
     doing = "look up";
@@ -141,11 +170,15 @@ int main(int argc, char **argv)
         CHECK(members[i] == host * per_host + i);
 
     doing = "create a group";
+    CHECK(umbra_group_create(session, 1, members, per_host, NULL) == -UMBRA_EINVAL);
     must(umbra_group_create(session, 1, members, per_host, &row));
     must(umbra_group_lookup(row, rank % per_host, &number, &service_process));
     CHECK(number == rank);
 
     doing = "export";
+    memory = NULL;
+    CHECK(umbra_region_allocate(session, 4096, &memory, NULL) == -UMBRA_EINVAL && memory == NULL);
+    CHECK(umbra_region_allocate(session, 4096, NULL, &region) == -UMBRA_EINVAL);
     must(umbra_region_allocate(session, 4096, &memory, &region));
     snprintf(memory, 4096, "memory of rank %u", (unsigned)rank);
     must(umbra_region_export(region, &key));
@@ -168,6 +201,8 @@ int main(int argc, char **argv)
     /* A group that is full: everybody has put its ticket down. One that has ended: everybody has read. */
     must(umbra_group_create(session, 2, everybody, per_host * hosts, &all));
     read_everybody(session, argv[3], per_host * hosts);
+    CHECK(umbra_read_post(session, &ticket, 0, 1, NULL) == -UMBRA_EINVAL);
+    without_handles(session, &ticket, rank);
     must(umbra_group_end(all));
     snprintf(name, sizeof name, "%s/ticket.%u", argv[3], (unsigned)rank);
     CHECK(remove(name) == 0);

@@ -1,10 +1,11 @@
 //! `umbra_group_create`, `_free`, `_end`: the life of a group.
 
 use std::ffi::c_int;
+use std::sync::Arc;
 
 use umbra_core::peer::WorldRank;
 
-use crate::call::{enter, numbers, store};
+use crate::call::{enter, numbers, store, takes};
 use crate::object::{Grouped, HANDLES, Object, session, with_group};
 use crate::status::{Code, Failure};
 
@@ -21,11 +22,16 @@ pub unsafe extern "C" fn umbra_group_create(
     created: *mut u64,
 ) -> c_int {
     enter(|| {
+        takes(created)?;
         let session = session(joined)?;
         // SAFETY: the caller's promise about `members`.
         let members: Vec<WorldRank> = unsafe { numbers(members, count) }?.iter().copied().map(WorldRank).collect();
         let group = session.change(|s| s.create_group(id, &members).map_err(Failure::from))?;
-        let handle = HANDLES.keep(Object::Group(Grouped { session, group, is_world: false }))?;
+        let kept = HANDLES.keep(Object::Group(Grouped { session: Arc::clone(&session), group, is_world: false }));
+        let handle = kept.inspect_err(|_| {
+            // Nobody could ever leave a group without its handle.
+            let _ = session.change(|s| Ok(s.free_group(group)?));
+        })?;
         // SAFETY: the caller's promise about the output.
         unsafe { store(created, handle) }
     })

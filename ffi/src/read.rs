@@ -3,7 +3,7 @@
 //! A ticket is made by `umbra_region_ticket`, and `umbra_ticket_describe` tells what it names.
 
 use std::ffi::{c_int, c_void};
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use umbra::session::{Posted, Session};
 use umbra_core::error::Status;
@@ -11,7 +11,7 @@ use umbra_core::id::Id;
 use umbra_core::peer::PeerKind;
 use umbra_core::ticket::{TICKET, Ticket};
 
-use crate::call::{enter, store, store_bytes};
+use crate::call::{enter, store, store_bytes, takes};
 use crate::object::{HANDLES, Memory, Object, Progress, Reading, session, with_read, with_region};
 use crate::status::{Code, Failure};
 
@@ -166,18 +166,20 @@ pub unsafe extern "C" fn umbra_read_post(
     read: *mut u64,
 ) -> c_int {
     enter(|| {
+        takes(read)?;
         // SAFETY: the caller's promise about the ticket.
         let ticket = unsafe { ticket(from) }?;
         let session = session(joined)?;
         check_len(&ticket, len)?;
         let posted = session.change(|s| Ok(s.post_read(&ticket, offset, vec![0; len])?))?;
         let state = Mutex::new(Progress::Flying(posted));
-        let handle = HANDLES.keep(Object::Read(Reading { session, len, state }))?;
-        // SAFETY: the caller's promise about the output.
-        unsafe { store(read, handle) }.inspect_err(|_| {
+        let kept = HANDLES.keep(Object::Read(Reading { session: Arc::clone(&session), len, state }));
+        let handle = kept.inspect_err(|_| {
             // Nobody could ever ask for a read without its handle.
-            let _ = umbra_read_free(handle);
-        })
+            let _ = session.change(|s| Ok(s.cancel_read(posted)?));
+        })?;
+        // SAFETY: the caller's promise about the output.
+        unsafe { store(read, handle) }
     })
 }
 

@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard};
 use umbra::session::Exported;
 use umbra_core::error::Status;
 
-use crate::call::{enter, store};
+use crate::call::{enter, store, takes};
 use crate::object::{HANDLES, Held, Memory, Object, allocate, session, with_region};
 use crate::status::{Code, Failure};
 
@@ -35,12 +35,14 @@ pub unsafe extern "C" fn umbra_region_allocate(
     region: *mut u64,
 ) -> c_int {
     enter(|| {
+        takes(memory)?;
+        takes(region)?;
         let held = Held { session: session(joined)?, memory: Mutex::new(allocate(len)?) };
         let (address, _) = span(&held, &*lock(&held)?)?;
-        // SAFETY: the caller's promise about the output.
-        unsafe { store(memory, std::ptr::with_exposed_provenance_mut(address as usize)) }?;
         let handle = HANDLES.keep(Object::Region(held))?;
-        // SAFETY: the caller's promise about the output.
+        // SAFETY: the caller's promise about the outputs.
+        unsafe { store(memory, std::ptr::with_exposed_provenance_mut(address as usize)) }?;
+        // SAFETY: as above.
         unsafe { store(region, handle) }
     })
 }

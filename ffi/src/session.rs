@@ -2,6 +2,7 @@
 
 use std::ffi::{c_char, c_int};
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use umbra::config::{Environment, Platform};
@@ -10,7 +11,7 @@ use umbra::session::{Seat, Session, SessionError, Settings};
 use umbra_core::error::Status;
 use umbra_core::peer::{Host, LocalRank, WorldRank};
 
-use crate::call::{enter, sized, store, store_list, text};
+use crate::call::{enter, sized, store, store_list, takes, text};
 use crate::object::{Grouped, HANDLES, Joined, Object, session};
 use crate::status::{Code, Failure};
 
@@ -93,16 +94,18 @@ unsafe fn settings(options: &JoinOptions) -> Result<Settings, Failure> {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbra_session_join(options: *const JoinOptions, joined: *mut u64) -> c_int {
     enter(|| {
+        takes(joined)?;
         // SAFETY: the caller's promise; `JoinOptions` is plain data of which zeros are a valid value.
         let options = unsafe { sized(options, size_of::<JoinOptions>()) }?;
         // SAFETY: the caller's promise about the texts.
         let settings = unsafe { settings(&options) }?;
-        let handle = HANDLES.keep(Object::Session(Joined::new(Session::join(settings)?)))?;
-        // SAFETY: the caller's promise about the output.
-        unsafe { store(joined, handle) }.inspect_err(|_| {
+        let session = Joined::new(Session::join(settings)?);
+        let handle = HANDLES.keep(Object::Session(Arc::clone(&session))).inspect_err(|_| {
             // Nobody could ever leave a session without its handle.
-            let _ = HANDLES.release(handle);
-        })
+            let _ = session.take().map(Session::leave);
+        })?;
+        // SAFETY: the caller's promise about the output.
+        unsafe { store(joined, handle) }
     })
 }
 
@@ -123,6 +126,7 @@ pub extern "C" fn umbra_session_leave(handle: u64) -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbra_session_world(handle: u64, world: *mut u64) -> c_int {
     enter(|| {
+        takes(world)?;
         let session = session(handle)?;
         let group = session.ask(|s| s.world().ok_or_else(|| Status::UnknownGroup.into()))?;
         let group = HANDLES.keep(Object::Group(Grouped { session, group, is_world: true }))?;
