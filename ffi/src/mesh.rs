@@ -230,11 +230,15 @@ impl Mesh {
         self.ranks
     }
 
-    /// The same mesh with as many blocks on one rank as any will ever have, to size a fabric by.
+    /// The same mesh with as many blocks on one rank as any will ever have, and on none more, to size a fabric by.
     pub(crate) fn at_worst(mut self) -> Mesh {
-        if self.most_blocks > 0 {
+        let mut owners = self.owners.clone();
+        owners.sort_unstable();
+        let now = owners.chunk_by(|one, next| one == next).map(<[u32]>::len).max();
+        // A rank that has more already has them anyhow. With more on each than on any of now, all blocks find a rank.
+        if self.most_blocks as usize > now.unwrap_or(0) {
             for (block, owner) in (0..).zip(&mut self.owners) {
-                *owner = u32::from(block >= self.most_blocks);
+                *owner = block / self.most_blocks;
             }
         }
         self

@@ -201,6 +201,11 @@ fn runs_watched(example: &str, arguments: &[&str], few: &[&str], valgrind_can: b
 }
 
 #[test]
+fn calls_in_c_that_fail_leave_what_the_header_promises() {
+    runs_alone("failures", &[], &[]);
+}
+
+#[test]
 fn a_slot_cache_in_c_does_all_that_the_header_promises() {
     runs_alone("cache", &[], &[]);
 }
