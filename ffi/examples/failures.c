@@ -1,8 +1,9 @@
-/* What calls leave and take.
+/* What is left when a call fails: ends that say that they are over; and what a call takes.
  *
  * It checks what it is told and exits with 0 only if all of it is right.
  */
 #define _POSIX_C_SOURCE 200809L
+#include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,13 +12,17 @@
 #include "check.h"
 #include "umbra.h"
 
+#define PATIENCE_MS 60000
 #define BLOCKS 8
 #define RANKS 4
 #define CELLS 8
+#define WIDTH (CELLS + 2)
 
 /* A ring of blocks, whose owners are moved on by the shift. */
 struct ring {
-    uint32_t ranks, shift;
+    uint32_t rank, ranks, shift;
+    umbra_fabric fabric;
+    double values[BLOCKS][WIDTH];
 };
 
 static uint32_t owner(void *context, uint32_t block)
@@ -83,9 +88,72 @@ static void sizes(void)
     CHECK(bytes_of(BLOCKS + 1) == bytes_of(BLOCKS));
 }
 
+static double *values(void *context, uint32_t block, uint32_t field)
+{
+    struct ring *ring = context;
+    (void)field;
+    CHECK(owner(ring, block) == ring->rank);
+    return ring->values[block];
+}
+
+/* Each rank changes to a mesh of its own: no array is asked for after that. */
+static void *differ(void *user)
+{
+    struct ring *ring = user;
+    struct umbra_mesh mesh = mesh_of(ring, BLOCKS);
+    struct umbra_boundary_options options;
+    struct umbra_arrays arrays;
+    umbra_boundary boundary;
+    int ready = 7;
+    memset(&options, 0, sizeof options);
+    options.size = sizeof options;
+    options.timeout_ms = PATIENCE_MS;
+    memset(&arrays, 0, sizeof arrays);
+    arrays.size = sizeof arrays;
+    arrays.values = values;
+    arrays.context = ring;
+    must(umbra_boundary_build(ring->fabric, ring->rank, &mesh, &options, &boundary));
+    must(umbra_boundary_exchange(boundary, &arrays));
+    ring->shift = ring->rank;
+    CHECK(umbra_boundary_remesh(boundary, &mesh) == -UMBRA_EDESTROYED);
+    CHECK(umbra_boundary_exchange(boundary, &arrays) == -UMBRA_EDESTROYED);
+    CHECK(umbra_boundary_start_receive(boundary, UMBRA_SCOPE_LOCAL) == -UMBRA_EDESTROYED);
+    CHECK(umbra_boundary_send(boundary, &arrays, UMBRA_SCOPE_ANY, &ready) == -UMBRA_EDESTROYED);
+    CHECK(umbra_boundary_receive(boundary, &arrays, UMBRA_SCOPE_ANY, &ready) == -UMBRA_EDESTROYED && ready == 7);
+    CHECK(umbra_boundary_set(boundary, &arrays, UMBRA_SCOPE_ANY) == -UMBRA_EDESTROYED);
+    CHECK(umbra_boundary_remesh(boundary, &mesh) == -UMBRA_EDESTROYED);
+    must(umbra_boundary_release(boundary));
+    return NULL;
+}
+
+static void meshes(void)
+{
+    static struct ring rings[2];
+    struct umbra_field field = {1, 0, 0.0, 0.0, 0.0};
+    struct umbra_mesh mesh;
+    umbra_fabric fabric;
+    pthread_t threads[2];
+    uint32_t rank;
+    doing = "meshes that differ";
+    for (rank = 0; rank < 2; rank++) {
+        rings[rank].rank = rank;
+        rings[rank].ranks = 2;
+    }
+    mesh = mesh_of(&rings[0], BLOCKS);
+    must(umbra_fabric_create(&mesh, &field, 1, &fabric));
+    for (rank = 0; rank < 2; rank++) {
+        rings[rank].fabric = fabric;
+        CHECK(pthread_create(&threads[rank], NULL, differ, &rings[rank]) == 0);
+    }
+    for (rank = 0; rank < 2; rank++)
+        CHECK(pthread_join(threads[rank], NULL) == 0);
+    must(umbra_fabric_release(fabric));
+}
+
 int main(void)
 {
     sizes();
+    meshes();
     puts("all is right");
     return 0;
 }

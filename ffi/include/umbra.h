@@ -978,8 +978,10 @@ int umbra_boundary_fill_edges(umbra_boundary boundary, const struct umbra_arrays
 int umbra_boundary_is_idle(umbra_boundary boundary, const struct umbra_arrays *arrays, uint32_t block, uint32_t field, int *idle);
 /* Takes another mesh of as many ranks, with all of them, between two exchanges; moving arrays is the program's part.
  * -UMBRA_ENOTREADY: a rank is in the middle of an exchange; -UMBRA_EINVAL: what the mesh says is impossible; and
- * -UMBRA_ECONFLICT on the other ranks then: nothing has changed. -UMBRA_ETOOLARGE: a rank has more blocks than most_blocks said
- * when the fabric was made. */
+ * -UMBRA_ECONFLICT on the other ranks then: nothing has changed. If it fails later, the exchange is over. -UMBRA_ETOOLARGE: this
+ * rank has more blocks than most_blocks said when the fabric was made. -UMBRA_ETIMEOUT: a rank did not come. -UMBRA_EDESTROYED: the
+ * meshes of two ranks differ, or another rank has failed; the detail says which. From then on each exchange, its steps, and another
+ * remesh are -UMBRA_EDESTROYED: release it, and make a new fabric. */
 int umbra_boundary_remesh(umbra_boundary boundary, const struct umbra_mesh *mesh);
 int umbra_boundary_statistics(umbra_boundary boundary, struct umbra_boundary_statistics *statistics);
 /* Releases the handle. Ranks that wait for this one find out at their deadline. */

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use umbra::boundary::{Boundary, BoundaryError, Extent, Fabric, Field, Mesh as _, Scope, Settings, largest_message};
 use umbra::sys::segment::{Mapping, Segment};
+use umbra_core::error::Status;
 
 use crate::bounded::{Bounded, Inner, Woven};
 use crate::call::{enter, sized, store, store_sized, takes};
@@ -297,6 +298,12 @@ pub unsafe extern "C" fn umbra_boundary_exchange(boundary: u64, arrays: *const A
     })
 }
 
+/// Codes of a failed change that say that nothing has changed are not for one after which the exchange is over.
+fn ended(failure: Failure) -> Failure {
+    let says_unchanged = matches!(failure.code, Code::Invalid | Code::NotReady | Code::Status(Status::Conflict));
+    Failure { code: if says_unchanged { Code::Destroyed } else { failure.code }, ..failure }
+}
+
 /// Changes the mesh, together with all others.
 ///
 /// # Safety
@@ -310,7 +317,8 @@ pub unsafe extern "C" fn umbra_boundary_remesh(boundary: u64, mesh: *const MeshV
             bounded.with(|inner| {
                 let asked = asked.and_then(|mesh| Ok((lengths(mesh.shape(), &inner.fields)?, mesh)));
                 let (lengths, mesh) = asked.inspect_err(|_| inner.boundary.refuse_remesh())?;
-                inner.boundary.remesh(&mesh)?;
+                let done = inner.boundary.remesh(&mesh).map_err(Failure::from);
+                done.map_err(|failure| if inner.boundary.is_spent() { ended(failure) } else { failure })?;
                 (inner.mesh, inner.lengths) = (mesh, lengths);
                 Ok(())
             })

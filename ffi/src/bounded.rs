@@ -82,6 +82,7 @@ impl From<BoundaryError> for Failure {
             BoundaryError::Transport(Transport::NoRank { .. }) => Code::Status(Status::RankOutOfRange),
             BoundaryError::Transport(Transport::SlotTooSmall { .. }) => Code::TooLarge,
             BoundaryError::Transport(_) => Code::System,
+            BoundaryError::Spent => Code::Destroyed,
             BoundaryError::Exchange(_)
             | BoundaryError::Vote(_)
             | BoundaryError::StillOpen(_)

@@ -416,6 +416,30 @@ fn s30_s32_blocks_move_to_other_ranks_between_exchanges() {
 }
 
 #[test]
+fn an_end_whose_change_of_the_mesh_failed_on_the_way_is_spent() {
+    let mesh = Grid::new(shape(2, 4, 2), [4, 1, 1], [true; 3], 2);
+    let others = [[0, 0, 1, 1], [1, 0, 0, 1]].map(|owners| mesh.clone().with_owners(owners.to_vec()));
+    job(&same(&mesh, 2), &[Field::DENSE], 1, |rank, boundary, mut store| {
+        let mut boundary = boundary.unwrap();
+        mesh.owned_by(rank).for_each(|block| fill(&mesh, &mut store, block, 0, 1));
+        boundary.exchange(&mut store.stage(0)).unwrap();
+        assert!(!boundary.is_spent());
+        let error = boundary.remesh(&others[rank as usize]).unwrap_err();
+        assert!(matches!(error, BoundaryError::Differs(_) | BoundaryError::RefusedElsewhere(_)), "{error}");
+        assert!(boundary.is_spent());
+        let mut view = store.stage(0);
+        assert_eq!(boundary.exchange(&mut view), Err(BoundaryError::Spent));
+        assert_eq!(boundary.start_receive(Scope::Local), Err(BoundaryError::Spent));
+        assert_eq!(boundary.send(&view, Scope::Any), Err(BoundaryError::Spent));
+        assert_eq!(boundary.receive(&mut view, Scope::Any), Err(BoundaryError::Spent));
+        assert_eq!(boundary.set(&mut view, Scope::Any), Err(BoundaryError::Spent));
+        // At once, though the other rank does not come.
+        assert_eq!(boundary.remesh(&mesh), Err(BoundaryError::Spent));
+        assert_eq!(boundary.close(), Err(BoundaryError::Spent));
+    });
+}
+
+#[test]
 fn s37_payload_is_exactly_what_the_live_strips_hold() {
     let shape = shape(2, 4, 2);
     let mesh = Grid::new(shape, [2, 1, 1], [false; 3], 2);

@@ -49,6 +49,7 @@ impl<T: Transport> Boundary<T> {
             sending: Duration::ZERO,
             stage: 0,
             round: 0,
+            is_spent: false,
         };
         boundary.compare()?;
         Ok(boundary)
@@ -62,6 +63,17 @@ impl<T: Transport> Boundary<T> {
     /// Takes part in a [`remesh`](Self::remesh), although this rank has no mesh to change to: then no rank changes its own.
     pub fn refuse_remesh(&mut self) {
         let _ = self.quiesce(true);
+    }
+
+    /// Whether a change of the mesh, or the end, has failed on the way. Then only [`BoundaryError::Spent`] comes of this end.
+    #[must_use]
+    pub const fn is_spent(&self) -> bool {
+        self.is_spent
+    }
+
+    /// Whether this end may be used.
+    pub(super) const fn usable(&self) -> Result<(), BoundaryError> {
+        if self.is_spent { Err(BoundaryError::Spent) } else { Ok(()) }
     }
 
     /// Shows the plans to the peers they are with.
@@ -119,19 +131,24 @@ impl<T: Transport> Boundary<T> {
     /// # Errors
     /// [`BoundaryError::StillOpen`] if this rank's exchange is not over, [`BoundaryError::Mesh`] if levels of its mesh do not
     /// fit together, [`BoundaryError::Vote`] if it is so with another: then nothing has changed on any rank, and it can be
-    /// tried again. After any other error, and if a rank was [missing](VoteError::Missing), this end is of no use.
+    /// tried again. After any other error, and if a rank was [missing](VoteError::Missing), this end is
+    /// [spent](Self::is_spent): make a new transport, and build anew.
     pub fn remesh(&mut self, mesh: &impl Mesh) -> Result<(), BoundaryError> {
         let refined = is_refined(mesh);
         let epoch = self.quiesce(refined.is_err());
         refined?;
         let epoch = epoch?;
+        // The others change from here on, whatever happens on this rank.
+        self.is_spent = true;
         let counts = *self.machine.counts();
         let machine = machine_of(mesh, &self.fields, &self.transport, self.settings, epoch);
         self.machine = machine.inspect_err(|_| refuse(&mut self.transport, self.round + 1, self.settings))?;
         self.machine.resume(counts);
         self.strips = Strips::new(&mesh.shape());
         self.levels.reshape(&mesh.shape());
-        self.compare()
+        self.compare()?;
+        self.is_spent = false;
+        Ok(())
     }
 
     /// Ends: waits until all ranks are between the same two exchanges, and begins no other. Then nobody needs anything of
@@ -146,12 +163,17 @@ impl<T: Transport> Boundary<T> {
     }
 
     fn quiesce(&mut self, refuses: bool) -> Result<u32, BoundaryError> {
+        self.usable()?;
         let open = self.machine.open();
         let next = self.vote(refuses);
         if open > 0 {
             let late = Late::new(self.machine.missing());
             return Err(BoundaryError::StillOpen(Late { count: open as usize, ..late }));
         }
+        // Who has not heard everybody does not know whether the others change; after a refusal nobody does.
+        let has_heard =
+            !matches!(next, Err(BoundaryError::Vote(VoteError::Missing { .. }) | BoundaryError::Transport(_)));
+        self.is_spent = !has_heard && !refuses;
         next
     }
 }

@@ -58,6 +58,8 @@ pub struct Boundary<T> {
     pub(super) sending: Duration,
     pub(super) stage: u8,
     pub(super) round: u32,
+    /// A change of the mesh has failed on the way.
+    pub(super) is_spent: bool,
 }
 
 impl<T: Transport> Boundary<T> {
@@ -72,6 +74,7 @@ impl<T: Transport> Boundary<T> {
 
     /// Begins an exchange if the last one is over.
     fn begin(&mut self) -> Result<(), BoundaryError> {
+        self.usable()?;
         if self.halves == [Half::Set; 2] {
             self.machine.begin(self.stage, self.now())?;
             self.halves = [Half::Fresh; 2];
@@ -90,10 +93,7 @@ impl<T: Transport> Boundary<T> {
     /// # Errors
     /// [`BoundaryError`].
     pub fn start_receive(&mut self, scope: Scope) -> Result<(), BoundaryError> {
-        if scope != Scope::Local {
-            self.begin()?;
-        }
-        Ok(())
+        if scope == Scope::Local { self.usable() } else { self.begin() }
     }
 
     /// Packs and sends what the blocks of this rank have for their neighbours. Until the exchange is
@@ -297,6 +297,7 @@ impl<T: Transport> Boundary<T> {
     /// # Errors
     /// [`BoundaryError::NotReceived`] before receiving was ready.
     pub fn set(&mut self, view: &mut impl Fields, scope: Scope) -> Result<(), BoundaryError> {
+        self.usable()?;
         for &half in scope.halves() {
             match self.halves[half] {
                 Half::Received => {}
