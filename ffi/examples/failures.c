@@ -1,4 +1,4 @@
-/* What is left when a call fails: ends that say that they are over; and what a call takes.
+/* What is left when a call fails: handles that can be released, ends that go on or say that they are over; and what a call takes.
  *
  * It checks what it is told and exits with 0 only if all of it is right.
  */
@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include "check.h"
@@ -17,6 +18,63 @@
 #define RANKS 4
 #define CELLS 8
 #define WIDTH (CELLS + 2)
+
+static umbra_sender sender_of(umbra_stream stream)
+{
+    struct umbra_sender_options options;
+    umbra_sender sender;
+    memset(&options, 0, sizeof options);
+    options.size = sizeof options;
+    must(umbra_sender_open(stream, &options, PATIENCE_MS, &sender));
+    return sender;
+}
+
+static umbra_receiver receiver_of(umbra_stream stream)
+{
+    struct umbra_receiver_options options;
+    umbra_receiver receiver;
+    memset(&options, 0, sizeof options);
+    options.size = sizeof options;
+    must(umbra_receiver_open(stream, &options, PATIENCE_MS, &receiver));
+    return receiver;
+}
+
+/* Ends for which no descriptor is to be had go on. */
+static void ends(void)
+{
+    struct umbra_stream_options options;
+    struct rlimit usual, none;
+    umbra_stream stream;
+    umbra_sender sender;
+    umbra_receiver receiver;
+    size_t length = 7;
+    char buffer[8];
+    int file = -1;
+    doing = "ends of conversations";
+    memset(&options, 0, sizeof options);
+    options.size = sizeof options;
+    must(umbra_stream_create(&options, NULL, 0, &stream));
+    sender = sender_of(stream);
+    must(umbra_sender_send(sender, "one", 3, 0, PATIENCE_MS));
+    receiver = receiver_of(stream);
+    must(umbra_receiver_receive(receiver, buffer, 1, 0, PATIENCE_MS, &length, NULL));
+
+    CHECK(getrlimit(RLIMIT_NOFILE, &usual) == 0);
+    none = usual;
+    none.rlim_cur = 0;
+    CHECK(setrlimit(RLIMIT_NOFILE, &none) == 0);
+    CHECK(umbra_sender_open_file(sender, 0, &file) == -UMBRA_ESYSTEM && file == -1);
+    CHECK(umbra_receiver_open_file(receiver, 0, &file) == -UMBRA_ESYSTEM && file == -1);
+    CHECK(setrlimit(RLIMIT_NOFILE, &usual) == 0);
+
+    must(umbra_receiver_receive(receiver, buffer, 2, 1, PATIENCE_MS, &length, NULL));
+    CHECK(length == 2 && memcmp(buffer, "ne", 2) == 0);
+    must(umbra_sender_close(sender, PATIENCE_MS));
+    CHECK(umbra_sender_close(sender, PATIENCE_MS) == -UMBRA_ESTALE);
+    must(umbra_receiver_close(receiver, PATIENCE_MS));
+    CHECK(umbra_receiver_close(receiver, PATIENCE_MS) == -UMBRA_ESTALE);
+    must(umbra_stream_detach(stream));
+}
 
 /* A ring of blocks, whose owners are moved on by the shift. */
 struct ring {
@@ -152,6 +210,7 @@ static void meshes(void)
 
 int main(void)
 {
+    ends();
     sizes();
     meshes();
     puts("all is right");

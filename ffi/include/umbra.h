@@ -826,7 +826,8 @@ int umbra_sender_send_memory(umbra_sender sender, umbra_pool pool, umbra_allocat
                              uint64_t timeout_ms);
 /* A descriptor, which the caller closes: what is written to it is sent, in messages of up to chunk bytes; 0: 1024, at most 64 MiB.
  * The conversation goes on when finish has waited until it and its copies are closed; what made the copying stop before is what
- * finish returns. -UMBRA_ETIMEOUT: call it again. Meanwhile other calls get -UMBRA_EINUSE. */
+ * finish returns. -UMBRA_ETIMEOUT: call it again. Meanwhile other calls get -UMBRA_EINUSE. If open fails the conversation goes on;
+ * one whose finish can't give the end back is over: other calls get -UMBRA_ESTALE, the close too, which releases the handle. */
 int umbra_sender_open_file(umbra_sender sender, size_t chunk, int *descriptor);
 int umbra_sender_finish_file(umbra_sender sender, uint64_t timeout_ms);
 /* Sends what was kept, says that it was all, and releases the handle, also if that failed. */

@@ -3,13 +3,14 @@
 //! They are adapters, what is kept of them, and the ends of conversations.
 
 use std::convert::Infallible;
+use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, TryLockError};
 
 use self_cell::self_cell;
 use umbra::channel::{Channel, ChannelSet, Error as ChannelError, Event};
 use umbra::gateway::{RemoteStreamReceiver, RemoteStreamSender};
 use umbra::pool::Pool;
-use umbra::stream::{Adapter, Error, ReadableFile, Receiver, Sender, Supplied, WritableFile};
+use umbra::stream::{Adapter, Error, NoFile, ReadableFile, Receiver, Sender, Supplied, WritableFile};
 use umbra_core::error::Status;
 
 use crate::status::{Code, Failure};
@@ -120,11 +121,55 @@ impl<End, File> Talk<End, File> {
         }
     }
 
-    /// What stands for the end.
-    pub(crate) fn file(&self) -> Result<&File, Failure> {
-        match self {
-            Talk::File(file) => Ok(file),
-            _ => Err(Failure::new(Code::Invalid, "no file stands for this end")),
+    /// A descriptor that stands for the end from now on, or else the end goes on.
+    pub(crate) fn open_file(
+        &mut self,
+        chunk: usize,
+        open: impl FnOnce(End, usize) -> Result<(OwnedFd, File), NoFile<End>>,
+    ) -> Result<OwnedFd, Failure> {
+        match open(self.take()?, chunk) {
+            Ok((descriptor, file)) => {
+                *self = Talk::File(file);
+                Ok(descriptor)
+            }
+            Err(NoFile { error, end }) => {
+                *self = Talk::Open(end);
+                Err(error.into())
+            }
+        }
+    }
+
+    /// The end again instead of the file, which must be finished; if it never comes back the conversation is over.
+    pub(crate) fn finish_file(
+        &mut self,
+        finish: impl FnOnce(&File) -> Result<(End, Option<Error>), Error>,
+    ) -> Result<(), Failure> {
+        let Talk::File(file) = self else {
+            return Err(Failure::new(Code::Invalid, "no file stands for this end"));
+        };
+        match finish(file) {
+            Ok((end, why)) => {
+                *self = Talk::Open(end);
+                why.map_or(Ok(()), |error| Err(error.into()))
+            }
+            Err(error) => {
+                if error != Error::Timeout {
+                    *self = Talk::Over;
+                }
+                Err(error.into())
+            }
+        }
+    }
+
+    /// Ends it, and says what came of that; but not while a file stands for the end.
+    pub(crate) fn close<E: Into<Failure>>(
+        &mut self,
+        close: impl FnOnce(End) -> Result<(), E>,
+    ) -> Result<Result<(), Failure>, Failure> {
+        match self.take() {
+            Ok(end) => Ok(close(end).map_err(Into::into)),
+            Err(failure) if failure.code == Code::InUse => Err(failure),
+            Err(is_over) => Ok(Err(is_over)),
         }
     }
 }

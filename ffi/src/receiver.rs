@@ -5,7 +5,7 @@ use std::os::fd::IntoRawFd;
 use std::sync::{Arc, Mutex};
 
 use umbra::gateway::RemoteStreams;
-use umbra::stream::{Message, ReceiveOptions};
+use umbra::stream::{Message, ReceiveOptions, Receiver};
 
 use crate::call::{enter, sized, store, takes};
 use crate::channel::{fresh, mode};
@@ -225,8 +225,7 @@ pub unsafe extern "C" fn umbra_receiver_open_file(receiver: u64, chunk: usize, d
         takes(descriptor)?;
         let chunk = chunk_of(chunk)?;
         with_hearing(receiver, |hearing, _, _| {
-            let (file, copier) = hearing.take()?.into_file(chunk)?;
-            *hearing = Talk::File(copier);
+            let file = hearing.open_file(chunk, Receiver::into_file)?;
             // SAFETY: the caller's promise about the output.
             unsafe { store(descriptor, file.into_raw_fd()) }
         })
@@ -236,13 +235,7 @@ pub unsafe extern "C" fn umbra_receiver_open_file(receiver: u64, chunk: usize, d
 /// Waits until the stream has ended, or the descriptor was closed.
 #[unsafe(no_mangle)]
 pub extern "C" fn umbra_receiver_finish_file(receiver: u64, timeout_ms: u64) -> c_int {
-    enter(|| {
-        with_hearing(receiver, |hearing, _, _| {
-            let (end, why) = hearing.file()?.finish(timeout(timeout_ms))?;
-            *hearing = Talk::Open(end);
-            why.map_or(Ok(()), |error| Err(error.into()))
-        })
-    })
+    enter(|| with_hearing(receiver, |hearing, _, _| hearing.finish_file(|file| file.finish(timeout(timeout_ms)))))
 }
 
 /// Ends the conversation and releases the handle.
@@ -252,10 +245,11 @@ pub extern "C" fn umbra_receiver_close(receiver: u64, timeout_ms: u64) -> c_int 
         let timeout = timeout(timeout_ms);
         let ended = with_any_hearing(
             receiver,
-            |near, _, _| Ok(near.take()?.close(timeout).map_err(Failure::from)),
-            |far, _| Ok(far.take()?.close(timeout).map_err(Failure::from)),
+            |near, _, _| near.close(|end| end.close(timeout)),
+            |far, _| far.close(|end| end.close(timeout)),
         )?;
-        HANDLES.release(receiver)?;
+        // Another close that found it over may have done so.
+        let _ = HANDLES.release(receiver);
         ended
     })
 }

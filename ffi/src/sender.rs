@@ -5,7 +5,7 @@ use std::os::fd::IntoRawFd;
 use std::sync::Mutex;
 
 use umbra::gateway::RemoteStreams;
-use umbra::stream::SendOptions;
+use umbra::stream::{SendOptions, Sender};
 use umbra_core::heap::BlockId;
 
 use crate::call::{enter, sized, store, store_bytes, takes};
@@ -195,8 +195,7 @@ pub unsafe extern "C" fn umbra_sender_open_file(sender: u64, chunk: usize, descr
         takes(descriptor)?;
         let chunk = chunk_of(chunk)?;
         with_speech(sender, |speech| {
-            let (file, copier) = speech.take()?.into_file(chunk)?;
-            *speech = Talk::File(copier);
+            let file = speech.open_file(chunk, Sender::into_file)?;
             // SAFETY: the caller's promise about the output.
             unsafe { store(descriptor, file.into_raw_fd()) }
         })
@@ -206,13 +205,7 @@ pub unsafe extern "C" fn umbra_sender_open_file(sender: u64, chunk: usize, descr
 /// Waits until the descriptor is closed and all of it was sent.
 #[unsafe(no_mangle)]
 pub extern "C" fn umbra_sender_finish_file(sender: u64, timeout_ms: u64) -> c_int {
-    enter(|| {
-        with_speech(sender, |speech| {
-            let (end, why) = speech.file()?.finish(timeout(timeout_ms))?;
-            *speech = Talk::Open(end);
-            why.map_or(Ok(()), |error| Err(error.into()))
-        })
-    })
+    enter(|| with_speech(sender, |speech| speech.finish_file(|file| file.finish(timeout(timeout_ms)))))
 }
 
 /// Ends the conversation and releases the handle.
@@ -222,10 +215,11 @@ pub extern "C" fn umbra_sender_close(sender: u64, timeout_ms: u64) -> c_int {
         let timeout = timeout(timeout_ms);
         let ended = with_any_speech(
             sender,
-            |near| Ok(near.take()?.close(timeout).map_err(Failure::from)),
-            |far| Ok(far.take()?.close(timeout).map_err(Failure::from)),
+            |near| near.close(|end| end.close(timeout)),
+            |far| far.close(|end| end.close(timeout)),
         )?;
-        HANDLES.release(sender)?;
+        // Another close that found it over may have done so.
+        let _ = HANDLES.release(sender);
         ended
     })
 }

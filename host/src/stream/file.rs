@@ -13,8 +13,8 @@ use rustix::pipe::PipeFlags;
 
 use super::Adapter;
 use super::error::Error;
-use super::receive::Receiver;
-use super::send::Sender;
+use super::receive::{Paused as PausedReceiver, Receiver};
+use super::send::{Paused as PausedSender, Sender};
 use crate::channel::Timeout;
 
 /// Bytes that are copied at once, unless the caller says otherwise.
@@ -28,19 +28,21 @@ struct Copier<'a, T> {
 }
 
 impl<'a, T: Send + 'static> Copier<'a, T> {
-    /// Lets a thread do `work`, which says what it hands back and why it stopped.
+    /// Lets a thread do `work` with what it is handed; the work says what it hands back and why it stopped.
     fn start(
         adapter: &'a Adapter,
-        work: impl FnOnce(&Adapter) -> (Result<T, Error>, Option<Error>) + Send + 'static,
-    ) -> Result<Self, Error> {
-        let (tell, done) = mpsc::channel();
+        work: impl FnOnce(&Adapter, T) -> (Result<T, Error>, Option<Error>) + Send + 'static,
+    ) -> Result<(mpsc::Sender<T>, Self), Error> {
+        let ((hand, handed), (tell, done)) = (mpsc::channel(), mpsc::channel());
         let theirs = adapter.clone();
         let spawned = std::thread::Builder::new().name("umbra-stream".to_owned()).spawn(move || {
-            // Whoever does not wait for it any more does not want it either.
-            let _ = tell.send(work(&theirs));
+            if let Ok(end) = handed.recv() {
+                // Whoever does not wait for it any more does not want it either.
+                let _ = tell.send(work(&theirs, end));
+            }
         });
         spawned.map_err(|e| Error::File(rustix::io::Errno::from_io_error(&e).unwrap_or(rustix::io::Errno::AGAIN)))?;
-        Ok(Copier { adapter, done })
+        Ok((hand, Copier { adapter, done }))
     }
 
     fn join(&self, timeout: Timeout) -> Result<(Result<T, Error>, Option<Error>), Error> {
@@ -58,11 +60,27 @@ impl<'a, T: Send + 'static> Copier<'a, T> {
 
 /// What is written to a descriptor is sent, until the descriptor is closed.
 #[derive(Debug)]
-pub struct WritableFile<'a>(Copier<'a, super::send::Paused>);
+pub struct WritableFile<'a>(Copier<'a, PausedSender>);
 
 /// What is received can be read from a descriptor, which ends with the stream.
 #[derive(Debug)]
-pub struct ReadableFile<'a>(Copier<'a, super::receive::Paused>);
+pub struct ReadableFile<'a>(Copier<'a, PausedReceiver>);
+
+/// Why no descriptor stands for an end, which goes on. Without a use for the end, `?` makes an [`Error`] of it.
+#[derive(Debug, thiserror::Error)]
+#[error("{error}")]
+pub struct NoFile<End> {
+    /// Why.
+    pub error: Error,
+    /// The end of the conversation.
+    pub end: End,
+}
+
+impl<End> From<NoFile<End>> for Error {
+    fn from(none: NoFile<End>) -> Error {
+        none.error
+    }
+}
 
 fn pipe() -> Result<(OwnedFd, OwnedFd), Error> {
     rustix::pipe::pipe_with(PipeFlags::CLOEXEC).map_err(Error::File)
@@ -73,11 +91,23 @@ impl<'a> Sender<'a> {
     /// all its copies are closed. The conversation goes on with what [`WritableFile::finish`] gives back.
     ///
     /// # Errors
-    /// [`Error::File`]; the conversation has ended then.
-    pub fn into_file(self, chunk: usize) -> Result<(OwnedFd, WritableFile<'a>), Error> {
+    /// [`NoFile`] with [`Error::File`].
+    #[expect(clippy::result_large_err, reason = "an end that no file stands for is its owner's again")]
+    pub fn into_file(self, chunk: usize) -> Result<(OwnedFd, WritableFile<'a>), NoFile<Self>> {
+        match self.copied(chunk) {
+            Ok((write, hand, copier)) => {
+                // The thread waits for it.
+                let _ = hand.send(self.pause().1);
+                Ok((write, WritableFile(copier)))
+            }
+            Err(error) => Err(NoFile { error, end: self }),
+        }
+    }
+
+    /// A descriptor, and the thread that sends what is written to it as soon as it is handed the conversation.
+    fn copied(&self, chunk: usize) -> Result<(OwnedFd, mpsc::Sender<PausedSender>, Copier<'a, PausedSender>), Error> {
         let (read, write) = pipe()?;
-        let (adapter, paused) = self.pause();
-        let copier = Copier::start(adapter, move |adapter| {
+        let (hand, copier) = Copier::start(self.adapter, move |adapter, paused| {
             let mut sender = match Sender::resume(adapter, paused) {
                 Ok(sender) => sender,
                 Err(error) => return (Err(error), None),
@@ -96,7 +126,7 @@ impl<'a> Sender<'a> {
             };
             (Ok(sender.pause().1), why)
         })?;
-        Ok((write, WritableFile(copier)))
+        Ok((write, hand, copier))
     }
 }
 
@@ -120,11 +150,26 @@ impl<'a> Receiver<'a> {
     /// A descriptor from which what is received can be read; at the end of the stream it ends too.
     ///
     /// # Errors
-    /// [`Error::File`]; the conversation has ended then.
-    pub fn into_file(self, chunk: usize) -> Result<(OwnedFd, ReadableFile<'a>), Error> {
+    /// [`NoFile`] with [`Error::File`], or with what reading the rest of a message says of which a part was read.
+    #[expect(clippy::result_large_err, reason = "an end that no file stands for is its owner's again")]
+    pub fn into_file(mut self, chunk: usize) -> Result<(OwnedFd, ReadableFile<'a>), NoFile<Self>> {
+        match self.gather().and_then(|()| self.copied(chunk)) {
+            Ok((read, hand, copier)) => {
+                // The thread waits for it.
+                let _ = hand.send(self.pause().1);
+                Ok((read, ReadableFile(copier)))
+            }
+            Err(error) => Err(NoFile { error, end: self }),
+        }
+    }
+
+    /// A descriptor, and the thread that writes what is received to it as soon as it is handed the conversation.
+    fn copied(
+        &self,
+        chunk: usize,
+    ) -> Result<(OwnedFd, mpsc::Sender<PausedReceiver>, Copier<'a, PausedReceiver>), Error> {
         let (read, write) = pipe()?;
-        let (adapter, paused) = self.pause()?;
-        let copier = Copier::start(adapter, move |adapter| {
+        let (hand, copier) = Copier::start(self.adapter, move |adapter, paused| {
             let mut receiver = match Receiver::resume(adapter, paused) {
                 Ok(receiver) => receiver,
                 Err(error) => return (Err(error), None),
@@ -140,9 +185,9 @@ impl<'a> Receiver<'a> {
                     Err(error) => break Some(error),
                 }
             };
-            (receiver.pause().map(|(_, paused)| paused), why)
+            (receiver.gather().map(|()| receiver.pause().1), why)
         })?;
-        Ok((read, ReadableFile(copier)))
+        Ok((read, hand, copier))
     }
 }
 

@@ -58,7 +58,7 @@ use umbra_core::crew::Member;
 use umbra_core::stream::{Counts, Kept};
 
 pub use error::Error;
-pub use file::{ReadableFile, WritableFile};
+pub use file::{NoFile, ReadableFile, WritableFile};
 pub use handing::Received;
 pub use look::{Snapshot, find};
 pub use meeting::{Meeting, NAME_MAX, Role};

@@ -104,17 +104,15 @@ impl<'a> Receiver<'a> {
         Ok(Receiver { adapter, view, watch: Watch::new(view), inlet, held: None, early, early_arg, plan })
     }
 
-    /// What is needed to go on elsewhere: the conversation stays.
-    pub(super) fn pause(mut self) -> Result<(&'a Adapter, Paused), Error> {
-        // What was read of a message in part is read wholly: only whole records can be gone on with.
-        self.gather()?;
+    /// What is needed to go on elsewhere: the conversation stays. [Gather](Self::gather) first.
+    pub(super) fn pause(mut self) -> (&'a Adapter, Paused) {
         let at = self.inlet.take().map(|inlet| inlet.conversation());
         let (early, early_arg, plan) = (std::mem::take(&mut self.early), self.early_arg, self.plan);
-        Ok((self.adapter, Paused { adapter: self.adapter.clone(), at, early, early_arg, plan }))
+        (self.adapter, Paused { adapter: self.adapter.clone(), at, early, early_arg, plan })
     }
 
-    /// Reads the rest of what was read in part.
-    fn gather(&mut self) -> Result<(), Error> {
+    /// Reads the rest of what was read in part: only whole records can be gone on with elsewhere.
+    pub(super) fn gather(&mut self) -> Result<(), Error> {
         let mut rest = Vec::new();
         if let Some(held) = &mut self.held {
             rest.resize(usize::try_from(held.left()).unwrap_or(0), 0);

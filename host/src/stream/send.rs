@@ -14,7 +14,7 @@ use crate::channel::{Timeout, WaitMode};
 /// left to be sent and the thread does not panic; else the receiver is told that the rest will not come.
 #[derive(Debug)]
 pub struct Sender<'a> {
-    adapter: &'a Adapter,
+    pub(super) adapter: &'a Adapter,
     pub(super) view: View<'a>,
     pub(super) watch: Watch<'a>,
     /// `None` before the one message of a conversation, and when it has ended.
