@@ -1,4 +1,5 @@
-/* What is left when a call fails: handles that can be released, ends that go on or say that they are over; and what a call takes.
+/* What is left when a call fails: outputs and buffers as they were, handles that can be released, ends that go on or say that they
+ * are over; and what a call takes.
  *
  * It checks what it is told and exits with 0 only if all of it is right.
  */
@@ -9,15 +10,78 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "check.h"
 #include "umbra.h"
 
 #define PATIENCE_MS 60000
+#define SHORT_MS 20
 #define BLOCKS 8
 #define RANKS 4
 #define CELLS 8
 #define WIDTH (CELLS + 2)
+
+static const char KEPT[] = "what the program has in its buffer";
+static char buffer[sizeof KEPT];
+
+static int is_kept(void)
+{
+    return memcmp(buffer, KEPT, sizeof KEPT) == 0;
+}
+
+/* The first message of a channel that has none, and of one whose message does not fit. */
+static void messages(umbra_channel channel)
+{
+    size_t length = 7;
+    uint64_t hints = 8;
+    CHECK(umbra_channel_receive(channel, buffer, sizeof buffer, 0, 0, &length, &hints) == -UMBRA_EEMPTY);
+    CHECK(umbra_channel_peek(channel, buffer, sizeof buffer, 0, 0, &length, &hints) == -UMBRA_EEMPTY);
+    CHECK(umbra_channel_receive(channel, buffer, sizeof buffer, 0, SHORT_MS, &length, &hints) == -UMBRA_ETIMEOUT);
+    CHECK(umbra_channel_peek(channel, buffer, sizeof buffer, 0, SHORT_MS, &length, &hints) == -UMBRA_ETIMEOUT);
+    CHECK(length == 7 && hints == 8 && is_kept());
+    must(umbra_channel_send(channel, "message", 7, 9, 0, 0));
+    CHECK(umbra_channel_receive(channel, buffer, 6, 0, 0, &length, &hints) == -UMBRA_ESIZE);
+    CHECK(length == 7 && hints == 8 && is_kept());
+    must(umbra_channel_peek(channel, buffer, 2, 0, 0, &length, &hints));
+    CHECK(length == 7 && hints == 9 && memcmp(buffer, "meat the program", 16) == 0);
+    must(umbra_channel_receive(channel, buffer, sizeof buffer, 0, 0, &length, &hints));
+    CHECK(length == 7 && memcmp(buffer, "message", 7) == 0 && memcmp(buffer + 7, KEPT + 7, sizeof KEPT - 7) == 0);
+    memcpy(buffer, KEPT, sizeof KEPT);
+}
+
+static void buffers(void)
+{
+    struct umbra_channel_options options;
+    struct umbra_pool_options room;
+    umbra_channel channel;
+    umbra_pool pool;
+    umbra_allocation allocation;
+    void *address;
+    doing = "buffers";
+    memcpy(buffer, KEPT, sizeof KEPT);
+    memset(&options, 0, sizeof options);
+    options.size = sizeof options;
+    must(umbra_channel_create(&options, &channel));
+    messages(channel);
+    must(umbra_channel_detach(channel));
+
+    memset(&room, 0, sizeof room);
+    room.size = sizeof room;
+    room.bytes = 1 << 20;
+    must(umbra_pool_create(NULL, &room, &pool));
+    must(umbra_channel_create_in(pool, &options, &channel));
+    messages(channel);
+    must(umbra_channel_destroy(channel));
+    must(umbra_channel_detach(channel));
+
+    must(umbra_pool_alloc(pool, 16, 0, 0, &allocation, &address));
+    CHECK(umbra_allocation_read(pool, allocation, 1, buffer, 16, 0) == -UMBRA_EBOUNDS && is_kept());
+    CHECK(umbra_allocation_read(pool, allocation, UINT64_MAX, buffer, 1, 0) == -UMBRA_EBOUNDS && is_kept());
+    must(umbra_allocation_free(pool, allocation));
+    CHECK(umbra_allocation_read(pool, allocation, 0, buffer, 16, 0) == -UMBRA_ESTALE && is_kept());
+    must(umbra_pool_detach(pool));
+}
 
 static umbra_sender sender_of(umbra_stream stream)
 {
@@ -48,7 +112,6 @@ static void ends(void)
     umbra_sender sender;
     umbra_receiver receiver;
     size_t length = 7;
-    char buffer[8];
     int file = -1;
     doing = "ends of conversations";
     memset(&options, 0, sizeof options);
@@ -69,11 +132,59 @@ static void ends(void)
 
     must(umbra_receiver_receive(receiver, buffer, 2, 1, PATIENCE_MS, &length, NULL));
     CHECK(length == 2 && memcmp(buffer, "ne", 2) == 0);
+    memcpy(buffer, KEPT, sizeof KEPT);
+    CHECK(umbra_receiver_receive(receiver, buffer, sizeof buffer, 0, 0, &length, NULL) == -UMBRA_EEMPTY);
+    CHECK(umbra_receiver_receive(receiver, buffer, sizeof buffer, 1, SHORT_MS, &length, NULL) == -UMBRA_ETIMEOUT);
+    CHECK(length == 2 && is_kept());
+    must(umbra_sender_send(sender, "two", 3, 0, PATIENCE_MS));
+    must(umbra_receiver_receive(receiver, buffer, sizeof buffer, 0, PATIENCE_MS, &length, NULL));
+    CHECK(length == 3 && memcmp(buffer, "two", 3) == 0 && memcmp(buffer + 3, KEPT + 3, sizeof KEPT - 3) == 0);
     must(umbra_sender_close(sender, PATIENCE_MS));
     CHECK(umbra_sender_close(sender, PATIENCE_MS) == -UMBRA_ESTALE);
     must(umbra_receiver_close(receiver, PATIENCE_MS));
     CHECK(umbra_receiver_close(receiver, PATIENCE_MS) == -UMBRA_ESTALE);
     must(umbra_stream_detach(stream));
+}
+
+/* A function that asks for more data than there is, or for some that came with the request. */
+static int greedy(void *user, struct umbra_gpc_work *work)
+{
+    int expected = work->offered_length > 0 ? -UMBRA_EBOUNDS : -UMBRA_EINVAL;
+    (void)user;
+    if (work->phase == UMBRA_GPC_WAIT)
+        return 0;
+    return umbra_gpc_work_read(work, work->offered_length, buffer, 8) == expected && is_kept() ? 0 : 1;
+}
+
+static void offered(void)
+{
+    struct umbra_station_options options;
+    struct umbra_gpc_call call;
+    umbra_station station;
+    umbra_member member;
+    umbra_offer offer;
+    doing = "offered data";
+    memcpy(buffer, KEPT, sizeof KEPT);
+    memset(&options, 0, sizeof options);
+    options.size = sizeof options;
+    options.members = 1;
+    options.offer_bytes = 4096;
+    must(umbra_station_create(&options, &station));
+    must(umbra_gpc_join(station, 0, NULL, &member));
+    must(umbra_gpc_register(member, "greedy", greedy, NULL));
+    must(umbra_gpc_offer(member, KEPT, sizeof KEPT, &offer));
+    memset(&call, 0, sizeof call);
+    call.size = sizeof call;
+    call.function = "greedy";
+    call.timeout_ms = PATIENCE_MS;
+    call.offer = offer;
+    must(umbra_gpc_exec(member, &call, NULL));
+    call.offer = 0;
+    call.data = KEPT;
+    call.data_length = sizeof KEPT;
+    must(umbra_gpc_exec(member, &call, NULL));
+    must(umbra_gpc_leave(member));
+    must(umbra_station_detach(station));
 }
 
 /* A ring of blocks, whose owners are moved on by the shift. */
@@ -210,7 +321,9 @@ static void meshes(void)
 
 int main(void)
 {
+    buffers();
     ends();
+    offered();
     sizes();
     meshes();
     puts("all is right");

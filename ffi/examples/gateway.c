@@ -152,12 +152,14 @@ static void messages(umbra_channel near, umbra_channel far)
     ends[1] = far;
     for (from = 0; from < 2; from++) {
         umbra_channel to = ends[from], of = ends[1 - from];
-        char pad[64];
+        char pad[64] = "kept";
         size_t length = 0;
         uint64_t hints = 0, number = 0;
         doing = from == 0 ? "messages from here" : "messages from there";
         CHECK(umbra_channel_receive(of, pad, sizeof pad, 0, 0, &length, &hints) == -UMBRA_EEMPTY);
         CHECK(umbra_channel_receive(of, pad, sizeof pad, 0, 20, &length, &hints) == -UMBRA_ETIMEOUT);
+        CHECK(umbra_channel_peek(of, pad, sizeof pad, 0, 0, &length, &hints) == -UMBRA_EEMPTY);
+        CHECK(strcmp(pad, "kept") == 0);
         must(umbra_channel_send(to, "hello", 5, UINT64_MAX, 0, PATIENCE_MS));
         must(umbra_channel_send(to, "", 0, 2, 0, 0));
         CHECK(umbra_channel_send(to, "third", 5, 3, 0, 0) == -UMBRA_EFULL);
@@ -327,6 +329,8 @@ static void conversations(umbra_gateways gateways)
             memcpy(pad + 10, message, length);
             CHECK(memcmp(pad, text, sizeof text) == 0);
             CHECK(umbra_receiver_receive(receiver, pad, 1, 0, PATIENCE_MS, &length, &arg) == -UMBRA_EENDED);
+            CHECK(umbra_receiver_receive(receiver, pad, 1, 1, PATIENCE_MS, &length, &arg) == -UMBRA_EENDED);
+            CHECK(memcmp(pad, text, sizeof text) == 0);
             must(umbra_receiver_has_ended(receiver, &ended));
             CHECK(ended == 1);
             must(umbra_receiver_close(receiver, PATIENCE_MS));
@@ -382,6 +386,7 @@ static void memory(umbra_gateways gateways)
     CHECK(umbra_allocation_read(pool, allocation, sizeof large - 6, back, 7, 0) == -UMBRA_EBOUNDS);
     CHECK(umbra_allocation_read(far, allocation, 0, NULL, 7, 0) == -UMBRA_EINVAL);
     CHECK(umbra_allocation_read(far, allocation + 99, 0, back, 7, PATIENCE_MS) == -UMBRA_ESTALE);
+    CHECK(memcmp(back, "changed", 7) == 0);
     must(umbra_allocation_look(far, allocation, &address, &length));
     CHECK(length == sizeof large && address == NULL);
     must(umbra_allocation_reference(pool, allocation, named.bytes, sizeof named.bytes, &named.length));

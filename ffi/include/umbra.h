@@ -5,10 +5,10 @@
  * channels messages, and streams conversations; ranks of a mesh exchange ghost cells of their own arrays; chained calls run a
  * function on many processes and combine the answers. These need no job.
  *
- * Every function returns 0 or a negative code (-UMBRA_E...). Outputs come last and are written only on success, with two
- * exceptions: UMBRA_ESIZE stores the needed length, UMBRA_ECALL who failed. Handles are 64-bit ids: one that was released is
- * -UMBRA_ESTALE, never a crash. Structures that may grow begin with their size, which the caller sets to sizeof. All functions
- * may be called from any thread; calls on one session take turns.
+ * Every function returns 0 or a negative code (-UMBRA_E...). Outputs come last; they, and buffers that bytes are copied to, are
+ * written only on success, with two exceptions: UMBRA_ESIZE stores the needed length, UMBRA_ECALL who failed. Handles are 64-bit
+ * ids: one that was released is -UMBRA_ESTALE, never a crash. Structures that may grow begin with their size, which the caller sets
+ * to sizeof. All functions may be called from any thread; calls on one session take turns.
  */
 #ifndef UMBRA_H
 #define UMBRA_H
@@ -667,7 +667,7 @@ int umbra_channel_destroy(umbra_channel channel);
 int umbra_channel_send(umbra_channel channel, const void *message, size_t length, uint64_t hints, uint32_t wait_mode,
                        uint64_t timeout_ms);
 /* Receives the first message; hints may be NULL. -UMBRA_EEMPTY or -UMBRA_ETIMEOUT: there is none. -UMBRA_ESIZE: it does not fit
- * and stays the first; length says what it needs. More of buffer than the message may be written to. */
+ * and stays the first; length says what it needs. */
 int umbra_channel_receive(umbra_channel channel, void *buffer, size_t capacity, uint32_t wait_mode, uint64_t timeout_ms,
                           size_t *length, uint64_t *hints);
 /* Looks at the first message, which stays: as much of it as fits, and how long it is; else as for receive. */
@@ -845,7 +845,8 @@ struct umbra_receiver_options {
 int umbra_receiver_open(umbra_stream stream, const struct umbra_receiver_options *options, uint64_t timeout_ms,
                         umbra_receiver *receiver);
 /* Receives bytes, never more than capacity; arg may be NULL, and is that of the last message touched. With exactly 0 what there
- * is of the next message, at most 64 KiB at once; else capacity bytes, of as many messages as it takes, and fewer only at the end.
+ * is of the next message, at most 64 KiB at once; else capacity bytes, of as many messages as it takes, and fewer only at the end:
+ * what had come when it fails may be in the buffer, and comes again.
  * The end comes alone, after the data, again and again: -UMBRA_EENDED. -UMBRA_EPEER: the sender died. */
 int umbra_receiver_receive(umbra_receiver receiver, void *buffer, size_t capacity, uint32_t exactly, uint64_t timeout_ms,
                            size_t *length, uint64_t *arg);

@@ -10,8 +10,7 @@ use umbra::gateway::RemotePool;
 use umbra::pool::{Allocation, Pool};
 use umbra_core::heap::BlockId;
 
-use crate::call::{enter, store, takes};
-use crate::channel::fresh;
+use crate::call::{by_copy, enter, fresh, store, takes};
 use crate::far::with_any_pool;
 use crate::object::with_pool;
 use crate::pool::{bytes, patience, store_reference, timeout};
@@ -123,10 +122,18 @@ pub unsafe extern "C" fn umbra_allocation_read(
             return Err(Failure::new(Code::Invalid, "buffer is null"));
         }
         let timeout = timeout(timeout_ms);
-        // SAFETY: the caller's promise.
-        let pad = || unsafe { fresh(buffer, length) };
-        let far = |pool: &RemotePool| Ok(pool.read(BlockId::from_bits(allocation), offset, pad(), timeout)?);
-        with_any_pool(pool, |pool| Ok(find(pool, allocation)?.read(offset, pad())?), far)
+        let near = |pool: &Pool| {
+            let part = find(pool, allocation)?.part(offset, length as u64)?;
+            // SAFETY: the caller's promise.
+            Ok(part.read(0, unsafe { fresh(buffer, length) })?)
+        };
+        let far = |pool: &RemotePool| {
+            let id = BlockId::from_bits(allocation);
+            let ask = |own: &mut [u8]| pool.read(id, offset, own, timeout).map(|()| ((), length));
+            // SAFETY: the caller's promise.
+            Ok(unsafe { by_copy(buffer, length, ask) }?)
+        };
+        with_any_pool(pool, near, far)
     })
 }
 

@@ -120,6 +120,40 @@ pub(crate) unsafe fn store_bytes(bytes: &[u8], buffer: *mut c_void, capacity: us
     Ok(())
 }
 
+/// The caller's memory, made zero so that it may be looked at: not before there is something for it.
+///
+/// # Safety
+/// `buffer` points to `room` bytes that nobody else uses while the slice is in use, or `room` is 0.
+#[allow(unsafe_code)]
+pub(crate) unsafe fn fresh<'a>(buffer: *mut c_void, room: usize) -> &'a mut [u8] {
+    if room == 0 {
+        return &mut [];
+    }
+    let buffer = buffer.cast::<u8>();
+    // SAFETY: the caller's promise.
+    unsafe { buffer.write_bytes(0, room) };
+    // SAFETY: as above, and the bytes have values now.
+    unsafe { std::slice::from_raw_parts_mut(buffer, room) }
+}
+
+/// Has memory of our own filled, and copies to the caller's as many bytes as `fill` says, if it went well.
+///
+/// # Safety
+/// As for [`fresh`].
+#[allow(unsafe_code)]
+pub(crate) unsafe fn by_copy<T, E>(
+    buffer: *mut c_void,
+    room: usize,
+    fill: impl FnOnce(&mut [u8]) -> Result<(T, usize), E>,
+) -> Result<T, E> {
+    let mut own = vec![0; room];
+    let (told, len) = fill(&mut own)?;
+    own.truncate(len);
+    // SAFETY: the caller's promise; at most `room` bytes.
+    unsafe { fresh(buffer, own.len()) }.copy_from_slice(&own);
+    Ok(told)
+}
+
 /// The caller's numbers.
 ///
 /// # Safety

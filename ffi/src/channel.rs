@@ -2,11 +2,11 @@
 
 use std::ffi::{c_int, c_void};
 
-use umbra::channel::{Attributes, Channel, Error, Event, Kind, SendOptions, WaitMode};
+use umbra::channel::{Attributes, Channel, Error, Event, Kind, Message, SendOptions, WaitMode};
 use umbra::gateway::{Error as FarError, RemoteChannel};
 use umbra_core::error::Status;
 
-use crate::call::{enter, sized, store, takes};
+use crate::call::{by_copy, enter, fresh, sized, store, takes};
 use crate::far::{gateways, with_any_channel};
 use crate::object::{HANDLES, Object, with_channel};
 use crate::pool::{bytes, keep, store_reference, timeout};
@@ -195,21 +195,6 @@ pub unsafe extern "C" fn umbra_channel_send(
     })
 }
 
-/// The caller's memory, made zero so that it may be looked at.
-///
-/// # Safety
-/// `buffer` points to `room` bytes that nobody else uses while the slice is in use, or `room` is 0.
-pub(crate) unsafe fn fresh<'a>(buffer: *mut c_void, room: usize) -> &'a mut [u8] {
-    if room == 0 {
-        return &mut [];
-    }
-    let buffer = buffer.cast::<u8>();
-    // SAFETY: the caller's promise.
-    unsafe { buffer.write_bytes(0, room) };
-    // SAFETY: as above, and the bytes have values now.
-    unsafe { std::slice::from_raw_parts_mut(buffer, room) }
-}
-
 /// Receives the first message into the caller's memory.
 ///
 /// # Safety
@@ -269,15 +254,26 @@ unsafe fn first(
         }
         let (mode, timeout) = (mode(wait_mode)?, timeout(timeout_ms));
         // SAFETY: the caller's promise about the buffer.
-        let pad = |most: usize| unsafe { fresh(buffer, capacity.min(most)) };
+        let pad = |len: usize| unsafe { fresh(buffer, capacity.min(len)) };
+        let told = |message: Message| (message, message.len);
         let near = |channel: &Channel| {
             let receiver = channel.receiver(mode)?;
-            let pad = pad(if channel.is_pooled() { capacity } else { channel.block() });
-            Ok(if it_stays { receiver.peek(pad, timeout) } else { receiver.receive(pad, timeout) }.map_err(Into::into))
+            if !it_stays {
+                return Ok(receiver.receive_with(capacity, pad, timeout).map_err(Into::into));
+            }
+            // Others may take the message while it is copied, and then there is none.
+            let room = if channel.is_pooled() { capacity } else { capacity.min(channel.block()) };
+            // SAFETY: as above.
+            let seen = unsafe { by_copy(buffer, room, |own| receiver.peek(own, timeout).map(told)) };
+            Ok(seen.map_err(Into::into))
         };
         let far = |channel: &RemoteChannel| {
-            let pad = pad(channel.block() as usize);
-            Ok(if it_stays { channel.peek(pad, timeout) } else { channel.receive(pad, timeout) })
+            let ask = |own: &mut [u8]| {
+                let done = if it_stays { channel.peek(own, timeout) } else { channel.receive(own, timeout) };
+                done.map(told)
+            };
+            // SAFETY: as above.
+            Ok(unsafe { by_copy(buffer, capacity.min(channel.block() as usize), ask) })
         };
         let message = match with_any_channel(channel, near, far)? {
             Err(FarError::Channel(Error::PadTooSmall { len, pad })) => {

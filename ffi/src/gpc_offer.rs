@@ -4,8 +4,10 @@
 
 use std::ffi::{c_int, c_void};
 
-use crate::call::{enter, store, takes};
-use crate::channel::fresh;
+use umbra::call::ReadError;
+use umbra_core::cell::Bytes;
+
+use crate::call::{enter, fresh, store, takes};
 use crate::gpc_member::{Seen, inside};
 use crate::object::with_member;
 use crate::pool::bytes;
@@ -50,9 +52,12 @@ pub unsafe extern "C" fn umbra_gpc_work_read(
         if buffer.is_null() && length > 0 {
             return Err(Failure::new(Code::Invalid, "buffer is null"));
         }
-        // SAFETY: the caller's promise.
-        let into = unsafe { fresh(buffer, length) };
         let offset = usize::try_from(offset).unwrap_or(usize::MAX);
-        Ok(inside.local.read(inside.data, offset, into)?)
+        let copy = |bytes: Bytes<'_>| {
+            let part = bytes.part(offset, length)?;
+            // SAFETY: the caller's promise.
+            part.read(0, unsafe { fresh(buffer, length) })
+        };
+        Ok(inside.local.look(inside.data, copy)?.map_err(ReadError::from)?)
     })
 }

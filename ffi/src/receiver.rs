@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex};
 use umbra::gateway::RemoteStreams;
 use umbra::stream::{Message, ReceiveOptions, Receiver};
 
-use crate::call::{enter, sized, store, takes};
-use crate::channel::{fresh, mode};
+use crate::call::{by_copy, enter, fresh, sized, store, takes};
+use crate::channel::mode;
 use crate::conversed::{Ear, FarEar, Hearer, Streams, Talk, chunk_of};
 use crate::far::{with_any_hearing, with_any_stream};
 use crate::named::{with_hearing, with_supplied};
@@ -17,7 +17,7 @@ use crate::pool::{keep, timeout};
 use crate::sender::uid_of;
 use crate::status::{Code, Failure};
 
-/// Bytes of a message that are received at once into the caller's memory, which is made zero before.
+/// Bytes of a message that are received at once into the caller's memory.
 const AT_ONCE: usize = 64 << 10;
 
 /// `struct umbra_receiver_options`.
@@ -106,16 +106,25 @@ pub unsafe extern "C" fn umbra_receiver_receive(
         let timeout = timeout(timeout_ms);
         let room = if exactly == 0 { capacity.min(AT_ONCE) } else { capacity };
         // SAFETY: the caller's promise about the buffer.
-        let pad = || unsafe { fresh(buffer, room) };
+        let pad = |len: usize| unsafe { fresh(buffer, len.min(room)) };
         let piece = with_any_hearing(
             receiver,
             |near, _, _| {
-                let (end, pad) = (near.open()?, pad());
-                Ok(if exactly == 0 { end.receive_into(pad, timeout) } else { end.receive_exact(pad, timeout) }?)
+                let end = near.open()?;
+                Ok(match exactly {
+                    0 => end.receive_into_with(room, pad, timeout),
+                    _ => end.receive_exact_with(room, pad, timeout),
+                }?)
             },
             |far, _| {
-                let (end, pad) = (far.open()?, pad());
-                Ok(if exactly == 0 { end.receive_into(pad, timeout) } else { end.receive_exact(pad, timeout) }?)
+                let end = far.open()?;
+                let ask = |own: &mut [u8]| {
+                    let read =
+                        if exactly == 0 { end.receive_into(own, timeout) } else { end.receive_exact(own, timeout) };
+                    read.map(|piece| (piece, piece.len))
+                };
+                // SAFETY: as above.
+                Ok(unsafe { by_copy(buffer, room, ask) }?)
             },
         )?;
         if !arg.is_null() {

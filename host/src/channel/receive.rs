@@ -150,7 +150,20 @@ impl<'a> Receiver<'a> {
     /// [`Error::Destroyed`]. [`Error::Pool`] if its memory is no more: then the message is lost.
     #[inline]
     pub fn receive(&self, pad: &mut [u8], timeout: Timeout) -> Result<Message, Error> {
-        let room = pad.len();
+        self.receive_with(pad.len(), |len| pad.get_mut(..len).unwrap_or_default(), timeout)
+    }
+
+    /// The same into a pad that is asked for, by the length of the message, only when there is one of at most `room` bytes.
+    ///
+    /// # Errors
+    /// As for [`receive`](Self::receive).
+    #[inline]
+    pub fn receive_with<'p>(
+        &self,
+        room: usize,
+        pad: impl FnOnce(usize) -> &'p mut [u8],
+        timeout: Timeout,
+    ) -> Result<Message, Error> {
         let fits = |header, bytes| match self.measure(header, bytes)? {
             len if len <= room as u64 => Ok(()),
             len => Err(ReceiveError::PadTooSmall { len: usize::try_from(len).unwrap_or(usize::MAX), pad: room }.into()),
@@ -158,10 +171,12 @@ impl<'a> Receiver<'a> {
         let lent = self.lend_if(timeout, fits)?;
         let received = lent.received();
         if received.header.flags == 0 {
-            lent.copy_to(pad)?;
+            lent.copy_to(pad(received.len))?;
             return Ok(Message::new(received.len, received.header));
         }
-        InPlace::new(lent, &self.view)?.copy_to(pad)
+        let memory = InPlace::new(lent, &self.view)?;
+        let len = memory.message().len;
+        memory.copy_to(pad(len))
     }
 
     /// Receives the first message where it lies; its place is free again, and memory that was handed over freed, when what

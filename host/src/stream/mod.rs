@@ -45,6 +45,7 @@ mod look;
 mod meeting;
 mod memory;
 mod options;
+mod pad;
 mod receive;
 mod reference;
 mod send;

@@ -135,26 +135,34 @@ impl<'a> Receiver<'a> {
         self.plan.frees = frees;
     }
 
+    /// Waits until there are bytes of a message, and says how many come at once.
+    pub(super) fn await_some(&mut self, timeout: Timeout) -> Result<usize, Error> {
+        if !self.early.is_empty() {
+            return Ok(self.early.len());
+        }
+        if self.held.is_none() {
+            let found = self.await_front(timeout)?;
+            let Some(reference) = found.reference else { return Ok(found.len) };
+            self.hold(reference, &found)?;
+        }
+        Ok(self.held.map_or(0, |held| usize::try_from(held.left()).unwrap_or(usize::MAX)))
+    }
+
     /// Reads what there is of one message, waiting for the first of it.
-    fn read_some(&mut self, into: &mut [u8], timeout: Timeout) -> Result<Piece, Error> {
+    pub(super) fn read_some(&mut self, into: &mut [u8], timeout: Timeout) -> Result<Piece, Error> {
         if !self.early.is_empty() {
             let len = self.early.len().min(into.len());
             into[..len].copy_from_slice(&self.early[..len]);
             self.early.drain(..len);
             return Ok(Piece { len, arg: self.early_arg, is_last: false });
         }
-        if self.held.is_none() {
-            let found = self.await_front(timeout)?;
-            if let Some(reference) = found.reference {
-                self.hold(reference, &found)?;
-            } else {
-                let Some(inlet) = &mut self.inlet else { return Err(Error::Ended) };
-                let piece = inlet.read(into)?;
-                inlet.tell(&self.watch);
-                return Ok(Piece { len: piece.len, arg: piece.arg, is_last: piece.is_last });
-            }
-        }
-        let Some(held) = &mut self.held else { return Err(Error::Damaged) };
+        self.await_some(timeout)?;
+        let Some(held) = &mut self.held else {
+            let Some(inlet) = &mut self.inlet else { return Err(Error::Ended) };
+            let piece = inlet.read(into)?;
+            inlet.tell(&self.watch);
+            return Ok(Piece { len: piece.len, arg: piece.arg, is_last: piece.is_last });
+        };
         let (len, arg, is_last) = (held.read(into)?, held.arg, held.left() == 0);
         if is_last {
             self.let_go();
@@ -229,43 +237,6 @@ impl<'a> Receiver<'a> {
             (self.early, self.early_arg) = (message.bytes, message.arg);
         }
         error
-    }
-
-    /// Receives bytes of the next message into `pad`, as many as come at once and fit; what does not fit comes next.
-    ///
-    /// # Errors
-    /// As for [`receive`](Self::receive).
-    pub fn receive_into(&mut self, pad: &mut [u8], timeout: Timeout) -> Result<Piece, Error> {
-        if pad.is_empty() {
-            return Ok(Piece { len: 0, arg: 0, is_last: false });
-        }
-        self.read_some(pad, timeout)
-    }
-
-    /// Fills `pad` with bytes of as many messages as it takes; fewer only if there are no more.
-    ///
-    /// # Errors
-    /// As for [`receive`](Self::receive).
-    pub fn receive_exact(&mut self, pad: &mut [u8], timeout: Timeout) -> Result<Piece, Error> {
-        let deadline = timeout.deadline();
-        let mut all = Piece { len: 0, arg: 0, is_last: false };
-        while all.len < pad.len() {
-            let Some(rest) = pad.get_mut(all.len..) else { break };
-            match self.read_some(rest, timeout.rest(deadline)) {
-                Ok(piece) => all = Piece { len: all.len + piece.len, ..piece },
-                Err(Error::Ended | Error::PeerDead) if all.len > 0 => break,
-                Err(error) => {
-                    if all.len > 0 {
-                        let read = pad.get(..all.len).unwrap_or_default().to_vec();
-                        let rest = std::mem::replace(&mut self.early, read);
-                        self.early.extend(rest);
-                        self.early_arg = all.arg;
-                    }
-                    return Err(error);
-                }
-            }
-        }
-        Ok(all)
     }
 
     /// Whether the sender has said everything, and it was received.

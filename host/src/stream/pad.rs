@@ -1,0 +1,82 @@
+//! Receiving into memory of the caller's.
+//!
+//! Whoever hands out memory of somebody else, which must stay as it is if nothing comes, is asked for it late.
+
+use super::error::Error;
+use super::receive::{Piece, Receiver};
+use crate::channel::Timeout;
+
+impl Receiver<'_> {
+    /// Receives bytes of the next message into `pad`, as many as come at once and fit; what does not fit comes next.
+    ///
+    /// # Errors
+    /// As for [`receive`](Self::receive).
+    pub fn receive_into(&mut self, pad: &mut [u8], timeout: Timeout) -> Result<Piece, Error> {
+        if pad.is_empty() {
+            return Ok(Piece { len: 0, arg: 0, is_last: false });
+        }
+        self.read_some(pad, timeout)
+    }
+
+    /// As [`receive_into`](Self::receive_into), into a pad that is asked for, by the bytes that come and are at most `room`, only
+    /// when there are some.
+    ///
+    /// # Errors
+    /// As for [`receive`](Self::receive).
+    pub fn receive_into_with<'p>(
+        &mut self,
+        room: usize,
+        pad: impl FnOnce(usize) -> &'p mut [u8],
+        timeout: Timeout,
+    ) -> Result<Piece, Error> {
+        if room == 0 {
+            return Ok(Piece { len: 0, arg: 0, is_last: false });
+        }
+        let len = self.await_some(timeout)?.min(room);
+        self.read_some(pad(len), Timeout::Now)
+    }
+
+    /// Fills `pad` with bytes of as many messages as it takes; fewer only if there are no more.
+    ///
+    /// # Errors
+    /// As for [`receive`](Self::receive).
+    pub fn receive_exact(&mut self, pad: &mut [u8], timeout: Timeout) -> Result<Piece, Error> {
+        let deadline = timeout.deadline();
+        let mut all = Piece { len: 0, arg: 0, is_last: false };
+        while all.len < pad.len() {
+            let Some(rest) = pad.get_mut(all.len..) else { break };
+            match self.read_some(rest, timeout.rest(deadline)) {
+                Ok(piece) => all = Piece { len: all.len + piece.len, ..piece },
+                Err(Error::Ended | Error::PeerDead) if all.len > 0 => break,
+                Err(error) => {
+                    if all.len > 0 {
+                        let read = pad.get(..all.len).unwrap_or_default().to_vec();
+                        let rest = std::mem::replace(&mut self.early, read);
+                        self.early.extend(rest);
+                        self.early_arg = all.arg;
+                    }
+                    return Err(error);
+                }
+            }
+        }
+        Ok(all)
+    }
+
+    /// As [`receive_exact`](Self::receive_exact), into a pad of `room` bytes that is asked for only when some have come.
+    ///
+    /// # Errors
+    /// As for [`receive`](Self::receive).
+    pub fn receive_exact_with<'p>(
+        &mut self,
+        room: usize,
+        pad: impl FnOnce(usize) -> &'p mut [u8],
+        timeout: Timeout,
+    ) -> Result<Piece, Error> {
+        if room == 0 {
+            return Ok(Piece { len: 0, arg: 0, is_last: false });
+        }
+        let deadline = timeout.deadline();
+        self.await_some(timeout)?;
+        self.receive_exact(pad(room), timeout.rest(deadline))
+    }
+}
