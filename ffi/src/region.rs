@@ -14,11 +14,22 @@ fn lock(region: &Held) -> Result<MutexGuard<'_, Memory>, Failure> {
     region.memory.lock().map_err(|_| Code::Panic.into())
 }
 
-/// Where the memory is, and its length.
-fn span(region: &Held, memory: &Memory) -> Result<(u64, u64), Failure> {
+/// Does something with where the memory is, and its length; an exported one stays there meanwhile, for leaving the session
+/// waits for that.
+fn at_its_place<R>(
+    region: &Held,
+    memory: &Memory,
+    act: impl FnOnce(u64, u64) -> Result<R, Failure>,
+) -> Result<R, Failure> {
     match memory {
-        Memory::Ours(exported) => Ok(exported.span()),
-        Memory::Exported(key) => region.session.ask(|s| s.exported(*key).ok_or_else(|| Status::UnknownRegion.into())),
+        Memory::Ours(exported) => {
+            let (address, len) = exported.span();
+            act(address, len)
+        }
+        Memory::Exported(key) => region.session.ask(|session| {
+            let (address, len) = session.exported(*key).ok_or(Status::UnknownRegion)?;
+            act(address, len)
+        }),
         Memory::Gone => Err(Status::KeyRevoked.into()),
     }
 }
@@ -38,7 +49,7 @@ pub unsafe extern "C" fn umbra_region_allocate(
         takes(memory)?;
         takes(region)?;
         let held = Held { session: session(joined)?, memory: Mutex::new(allocate(len)?) };
-        let (address, _) = span(&held, &*lock(&held)?)?;
+        let address = at_its_place(&held, &*lock(&held)?, |address, _| Ok(address))?;
         let handle = HANDLES.keep(Object::Region(held))?;
         // SAFETY: the caller's promise about the outputs.
         unsafe { store(memory, std::ptr::with_exposed_provenance_mut(address as usize)) }?;
@@ -85,21 +96,22 @@ pub unsafe extern "C" fn umbra_region_export(region: u64, key: *mut u64) -> c_in
 pub unsafe extern "C" fn umbra_region_read(region: u64, offset: u64, buffer: *mut c_void, len: usize) -> c_int {
     enter(|| {
         with_region(region, |held| {
-            // The lock keeps the region from being revoked, and so its memory where it is, until the copy is made.
+            // The lock keeps the region from being revoked until the copy is made.
             let memory = lock(held)?;
-            let (address, size) = span(held, &memory)?;
-            let within = offset.checked_add(len as u64).is_some_and(|end| end <= size);
-            if !within {
-                return Err(Status::OutOfBounds.into());
-            }
-            if buffer.is_null() && len > 0 {
-                return Err(Code::Invalid.into());
-            }
-            let from: *const u8 = std::ptr::with_exposed_provenance((address + offset) as usize);
-            // SAFETY: `within` says that the range lies in the region, which stays mapped while `memory` is locked and is
-            // only ever written by this program, which must not do so during a read of its own.
-            unsafe { std::ptr::copy(from, buffer.cast::<u8>(), len) };
-            Ok(())
+            at_its_place(held, &memory, |address, size| {
+                let within = offset.checked_add(len as u64).is_some_and(|end| end <= size);
+                if !within {
+                    return Err(Status::OutOfBounds.into());
+                }
+                if buffer.is_null() && len > 0 {
+                    return Err(Code::Invalid.into());
+                }
+                let from: *const u8 = std::ptr::with_exposed_provenance((address + offset) as usize);
+                // SAFETY: `within` says that the range lies in the region, which stays mapped in here while `memory` is
+                // locked, and is only ever written by this program, which must not do so during a read of its own.
+                unsafe { std::ptr::copy(from, buffer.cast::<u8>(), len) };
+                Ok(())
+            })
         })
     })
 }

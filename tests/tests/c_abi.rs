@@ -127,6 +127,18 @@ fn a_job_of_c_ranks_does_all_that_the_header_promises() {
 }
 
 #[test]
+fn a_c_rank_leaves_while_its_threads_read_what_it_has_exported() {
+    let job = agents("leave");
+    let program = match compile(job.directory(), "leave", &["-pthread"]) {
+        Ok(program) => program,
+        Err(why) => return println!("skipped: {why}"),
+    };
+    all_is_right(&run(&job, &vec![vec![program.clone().into_os_string()]; (HOSTS * RANKS) as usize]));
+    fs::remove_file(program).unwrap();
+    job.end();
+}
+
+#[test]
 fn ranks_in_c_and_in_rust_form_one_job() {
     let job = agents("mixed");
     let c = match compile(job.directory(), "rank", &[]) {

@@ -1,0 +1,114 @@
+/* A rank that leaves its job while threads of it read what it has exported: each of their reads has all of the bytes, or is told
+ * that the session is over.
+ *
+ * usage: leave CONFIG SECRET SOCKETS RANK RANKS_PER_HOST HOSTS
+ *
+ * Every rank of the job runs this program. It exits with 0 only if all of it is right.
+ */
+#define _POSIX_C_SOURCE 200809L
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "check.h"
+#include "umbra.h"
+
+#define THREADS 2
+#define BYTES ((size_t)32 << 20)
+#define READS 3
+
+struct reader {
+    pthread_t thread;
+    umbra_region region;
+    unsigned char *buffer;
+    pthread_mutex_t lock;
+    int reads, code, is_wrong;
+};
+
+/* Reads until it fails. */
+static void *reads_on(void *given)
+{
+    struct reader *reader = given;
+    int code;
+    while ((code = umbra_region_read(reader->region, 0, reader->buffer, BYTES)) == 0) {
+        pthread_mutex_lock(&reader->lock);
+        reader->reads++;
+        reader->is_wrong |= reader->buffer[0] != 7 || reader->buffer[BYTES - 1] != 7;
+        pthread_mutex_unlock(&reader->lock);
+        memset(reader->buffer, 0, BYTES);
+    }
+    reader->code = code;
+    return NULL;
+}
+
+static int reads_of(struct reader *reader)
+{
+    int reads;
+    pthread_mutex_lock(&reader->lock);
+    reads = reader->reads;
+    pthread_mutex_unlock(&reader->lock);
+    return reads;
+}
+
+int main(int argc, char **argv)
+{
+    struct umbra_join_options options;
+    struct reader readers[THREADS];
+    umbra_session session;
+    umbra_region region;
+    uint32_t rank, per_host, hosts;
+    void *memory;
+    int i;
+
+    if (argc != 7) {
+        fprintf(stderr, "usage: %s CONFIG SECRET SOCKETS RANK RANKS_PER_HOST HOSTS\n", argv[0]);
+        return 2;
+    }
+    rank = (uint32_t)strtoul(argv[4], NULL, 10);
+    per_host = (uint32_t)strtoul(argv[5], NULL, 10);
+    hosts = (uint32_t)strtoul(argv[6], NULL, 10);
+
+    doing = "join";
+    memset(&options, 0, sizeof options);
+    options.size = sizeof options;
+    options.config = argv[1];
+    options.secret = argv[2];
+    options.sockets = argv[3];
+    options.rank = rank;
+    options.world_size = per_host * hosts;
+    options.host = rank / per_host;
+    options.local_rank = rank % per_host;
+    options.local_size = per_host;
+    options.timeout_ms = 30000;
+    must(umbra_session_join(&options, &session));
+
+    doing = "export";
+    must(umbra_region_allocate(session, BYTES, &memory, &region));
+    memset(memory, 7, BYTES);
+    must(umbra_region_export(region, NULL));
+
+    doing = "read";
+    for (i = 0; i < THREADS; i++) {
+        memset(&readers[i], 0, sizeof readers[i]);
+        readers[i].region = region;
+        CHECK((readers[i].buffer = malloc(BYTES)) != NULL);
+        CHECK(pthread_mutex_init(&readers[i].lock, NULL) == 0);
+        CHECK(pthread_create(&readers[i].thread, NULL, reads_on, &readers[i]) == 0);
+    }
+    for (i = 0; i < THREADS; i++)
+        while (reads_of(&readers[i]) < READS)
+            sched_yield();
+
+    doing = "leave";
+    must(umbra_session_leave(session));
+    for (i = 0; i < THREADS; i++) {
+        CHECK(pthread_join(readers[i].thread, NULL) == 0);
+        CHECK(readers[i].code == -UMBRA_ESTALE && !readers[i].is_wrong);
+        free(readers[i].buffer);
+    }
+    must(umbra_region_free(region));
+    printf("rank %u: all is right\n", (unsigned)rank);
+    return 0;
+}
