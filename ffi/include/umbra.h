@@ -1022,7 +1022,8 @@ struct umbra_gpc_options {
 
 /* Takes the seat of member node, for a process or a thread; options may be NULL. -UMBRA_EINUSE: somebody sits there and lives.
  * A member does its part only while a call on it runs: let it serve, or wait for a call of its own. Calls on one member take
- * turns. */
+ * turns, in their order. One whose turn does not come within its timeout, or that of the call that it makes, is -UMBRA_ETIMEOUT,
+ * one without a timeout -UMBRA_EINUSE after a second; the detail names the member, and nothing has happened. */
 int umbra_gpc_join(umbra_station station, uint32_t node, const struct umbra_gpc_options *options, umbra_member *member);
 /* Takes another seat: what comes for it is done here, without messages in between. */
 int umbra_gpc_house(umbra_member member, uint32_t node);
@@ -1069,7 +1070,8 @@ struct umbra_gpc_work {
 };
 
 /* It may call everything but functions on its own member (-UMBRA_EDEADLOCK); for calls of its own there are umbra_gpc_work_start
- * and umbra_gpc_work_answer. It is run by whichever thread uses the member. */
+ * and umbra_gpc_work_answer. A call on another member of the process has a timeout other than UMBRA_FOREVER: that member may be
+ * running a function which waits for this one. It is run by whichever thread uses the member. */
 typedef int (*umbra_gpc_function)(void *user, struct umbra_gpc_work *work);
 
 /* Makes a function callable by its name, which is the same for all members; -UMBRA_EKEYTAKEN: there is one. */

@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::ffi::{c_char, c_int, c_void};
 use std::mem::offset_of;
+use std::time::Duration;
 
 use umbra::call::{Failure as CallFailure, Reply};
 use umbra_core::chain::{Call, Caps, Data, Handle, Mode, Node, Plan, Tag, Tallies};
@@ -11,8 +12,8 @@ use umbra_core::tree::Shape;
 use umbra_core::tree::explicit::ROOT;
 
 use crate::call::{enter, numbers, sized, store, store_bytes, store_sized, takes, text};
-use crate::member::Part;
-use crate::object::with_member;
+use crate::member::{Part, Seat};
+use crate::object::{node_of, with_member, with_member_within};
 use crate::pool::{bytes, patience};
 use crate::status::{Code, Failure};
 
@@ -162,16 +163,27 @@ pub(crate) unsafe fn describe<R>(
     use_it(&call, part)
 }
 
-/// Begins the call that the caller describes.
+/// How long a call may take.
+pub(crate) fn budget(call: &Call<'_>) -> Duration {
+    Duration::from_nanos(call.budget.0)
+}
+
+/// Begins the call that the caller describes, and goes on with it in the same turn at the member.
 ///
 /// # Safety
 /// As for [`describe`].
-unsafe fn start(member: u64, wanted: *const Wanted) -> Result<u64, Failure> {
-    let maker = with_member(member, |seat| Ok(seat.member.node()))?;
+unsafe fn start<R>(
+    member: u64,
+    wanted: *const Wanted,
+    go_on: impl FnOnce(&mut Seat, u64) -> Result<R, Failure>,
+) -> Result<R, Failure> {
+    let maker = node_of(member)?;
     let start = |call: &Call<'_>, part: Option<Part>| {
-        with_member(member, |seat| {
+        with_member_within(member, budget(call), |seat, left| {
             let data = part.map_or(Ok(call.data), |part| seat.offered(part))?;
-            Ok(seat.member.start(&Call { data, ..*call })?.to_bits())
+            let budget = Lapse(u64::try_from(left.as_nanos()).unwrap_or(u64::MAX));
+            let begun = seat.member.start(&Call { data, budget, ..*call })?;
+            go_on(seat, begun.to_bits())
         })
     };
     // SAFETY: the caller's promise.
@@ -188,7 +200,7 @@ pub unsafe extern "C" fn umbra_gpc_start(member: u64, wanted: *const Wanted, cal
     enter(|| {
         takes(call)?;
         // SAFETY: the caller's promise.
-        let handle = unsafe { start(member, wanted) }?;
+        let handle = unsafe { start(member, wanted, |_, call| Ok(call)) }?;
         // SAFETY: the caller's promise about the output.
         unsafe { store(call, handle) }
     })
@@ -214,8 +226,10 @@ pub unsafe extern "C" fn umbra_gpc_test(member: u64, call: u64, ended: *mut c_in
 /// `answer` is null or points to a structure that begins with its size, and so do its buffers with room for what it says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbra_gpc_wait(member: u64, call: u64, timeout_ms: u64, answer: *mut Answer) -> c_int {
-    // SAFETY: the caller's promise.
-    enter(|| unsafe { wait(member, call, timeout_ms, answer) })
+    enter(|| {
+        // SAFETY: the caller's promise.
+        with_member_within(member, patience(timeout_ms), |seat, left| unsafe { wait(seat, call, left, answer) })
+    })
 }
 
 /// Begins a call and waits for its answer.
@@ -229,33 +243,30 @@ pub unsafe extern "C" fn umbra_gpc_exec(member: u64, wanted: *const Wanted, answ
             // SAFETY: the caller's promise: nothing is begun whose answer could not be told.
             unsafe { sized(answer, size_of::<Answer>()) }?;
         }
-        // SAFETY: the caller's promise.
-        let call = unsafe { start(member, wanted) }?;
-        // A call ends by itself when its time is over.
-        // SAFETY: the caller's promise.
-        let told = unsafe { wait(member, call, u64::MAX, answer) };
-        if told.is_err() {
-            // Nobody else knows the call, so nobody asks for an answer again that does not fit.
-            with_member(member, |seat| {
+        let go_on = |seat: &mut Seat, call: u64| {
+            // A call ends by itself when its time is over.
+            // SAFETY: the caller's promise.
+            let told = unsafe { wait(seat, call, Duration::MAX, answer) };
+            if told.is_err() {
+                // Nobody else knows the call, so nobody asks for an answer again that does not fit.
                 seat.forget(call);
-                Ok(())
-            })?;
-        }
-        told
+            }
+            told
+        };
+        // SAFETY: the caller's promise.
+        unsafe { start(member, wanted, go_on) }
     })
 }
 
 /// # Safety
 /// As for [`umbra_gpc_wait`].
-unsafe fn wait(member: u64, call: u64, timeout_ms: u64, answer: *mut Answer) -> Result<(), Failure> {
-    with_member(member, |seat| {
-        seat.answer(call, patience(timeout_ms), |result| {
-            if answer.is_null() {
-                return Ok(());
-            }
-            // SAFETY: the caller's promise.
-            unsafe { tell(result.as_ref(), answer) }
-        })
+unsafe fn wait(seat: &mut Seat, call: u64, patience: Duration, answer: *mut Answer) -> Result<(), Failure> {
+    seat.answer(call, patience, |result| {
+        if answer.is_null() {
+            return Ok(());
+        }
+        // SAFETY: the caller's promise.
+        unsafe { tell(result.as_ref(), answer) }
     })
 }
 

@@ -8,7 +8,7 @@ use umbra_core::chain::{Data, Node, Phase, Verdict, Work};
 
 use crate::call::{enter, sized, takes, text};
 use crate::member::Seated;
-use crate::object::{HANDLES, Object, with_member, with_station};
+use crate::object::{HANDLES, Object, with_member, with_member_within, with_station};
 use crate::pool::{keep, patience};
 use crate::status::{Code, Failure};
 
@@ -233,8 +233,8 @@ pub unsafe extern "C" fn umbra_gpc_release(member: u64, name: *const c_char) -> 
 #[unsafe(no_mangle)]
 pub extern "C" fn umbra_gpc_serve(member: u64, timeout_ms: u64) -> c_int {
     enter(|| {
-        with_member(member, |seat| {
-            seat.member.serve_until(patience(timeout_ms), |_| false);
+        with_member_within(member, patience(timeout_ms), |seat, left| {
+            seat.member.serve_until(left, |_| false);
             Ok(())
         })
     })

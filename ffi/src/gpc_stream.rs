@@ -8,9 +8,9 @@ use umbra_core::chain::{Call, Data};
 use umbra_core::error::Status;
 
 use crate::call::{enter, sized};
-use crate::gpc::{Answer, Wanted, describe, tell};
+use crate::gpc::{Answer, Wanted, budget, describe, tell};
 use crate::member::Part;
-use crate::object::with_member;
+use crate::object::{node_of, with_member_within};
 use crate::status::{Code, Failure};
 
 /// `struct umbra_gpc_window`.
@@ -72,7 +72,7 @@ pub unsafe extern "C" fn umbra_gpc_stream(
         let window = unsafe { sized(window, size_of::<Window>()) }?;
         // A call ends by itself when its time is over.
         let cuts = Cuts { segment: window.segment_bytes, calls: window.calls as usize, patience: Duration::MAX };
-        let maker = with_member(member, |seat| Ok(seat.member.node()))?;
+        let maker = node_of(member)?;
         let look = |cut: Cut, reply: Reply| {
             let segment = Segment { offset: cut.offset, length: cut.len, total: cut.total };
             let (header, data) = (reply.header.as_slice(), reply.data.as_slice());
@@ -91,7 +91,9 @@ pub unsafe extern "C" fn umbra_gpc_stream(
             }
         };
         let stream = |call: &Call<'_>, part: Option<Part>| match (call.data, part) {
-            (Data::Bytes(bytes), None) => with_member(member, |seat| Ok(seat.member.stream(call, bytes, cuts, look))),
+            (Data::Bytes(bytes), None) => {
+                with_member_within(member, budget(call), |seat, _| Ok(seat.member.stream(call, bytes, cuts, look)))
+            }
             _ => Err(Failure::new(Code::Invalid, "data that is offered already is in one piece")),
         };
         // SAFETY: the caller's promise.

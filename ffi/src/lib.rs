@@ -49,6 +49,7 @@ mod object;
 mod statistics;
 mod status;
 mod stenciled;
+mod turn;
 mod users;
 
 // The exported functions; the only modules with unsafe code beside `call`, which checks what C hands in, and `mesh`, which

@@ -3,16 +3,20 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::Mutex;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use umbra::call::{
     Failure as CallFailure, JoinError, Member, Offer, OfferError, ReadError, Reply, StationError, WaitError,
 };
-use umbra_core::chain::{Data, Handle, RegisterError, StartError};
+use umbra_core::chain::{Data, Handle, Node, RegisterError, StartError};
 use umbra_core::error::Status;
 use umbra_core::memory::AllocError;
 
 use crate::status::{Code, Failure};
+use crate::turn::Turns;
+
+/// How long calls without a timeout wait for their turn.
+const USUAL: Duration = Duration::from_secs(1);
 
 /// Which offered data a call is over.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -35,7 +39,11 @@ pub(crate) struct Seat {
 }
 
 /// A member; calls on it take turns.
-pub(crate) struct Seated(Mutex<Seat>);
+pub(crate) struct Seated {
+    node: Node,
+    turns: Turns,
+    seat: Mutex<Seat>,
+}
 
 thread_local! {
     /// Members that this thread serves just now.
@@ -44,13 +52,43 @@ thread_local! {
 
 impl Seated {
     pub(crate) fn new(member: Member) -> Seated {
-        Seated(Mutex::new(Seat { member, kept: HashMap::new(), offers: HashMap::new(), last_offer: 0 }))
+        let node = member.node();
+        let seat = Seat { member, kept: HashMap::new(), offers: HashMap::new(), last_offer: 0 };
+        Seated { node, turns: Turns::default(), seat: Mutex::new(seat) }
     }
 
-    /// Uses the member of this handle, in turn. A function that it runs cannot use it again.
+    /// Its number.
+    pub(crate) fn node(&self) -> Node {
+        self.node
+    }
+
+    /// Uses the member of this handle, in turn, for a call without a timeout.
     pub(crate) fn enter<R>(
         &self,
         handle: u64,
+        act: impl FnOnce(&mut Seat) -> Result<R, Failure>,
+    ) -> Result<R, Failure> {
+        self.take_turn(handle, (USUAL, Code::InUse), act)
+    }
+
+    /// Uses the member of this handle, in turn, for a call with a timeout; `act` gets what is left of that.
+    pub(crate) fn enter_within<R>(
+        &self,
+        handle: u64,
+        patience: Duration,
+        act: impl FnOnce(&mut Seat, Duration) -> Result<R, Failure>,
+    ) -> Result<R, Failure> {
+        let deadline = Instant::now().checked_add(patience);
+        let left = || deadline.map_or(patience, |deadline| deadline.saturating_duration_since(Instant::now()));
+        self.take_turn(handle, (patience, Status::Timeout.into()), |seat| act(seat, left()))
+    }
+
+    /// Uses the member of this handle when its turn comes, or fails with the code. A function that it runs cannot use it
+    /// again.
+    fn take_turn<R>(
+        &self,
+        handle: u64,
+        (patience, late): (Duration, Code),
         act: impl FnOnce(&mut Seat) -> Result<R, Failure>,
     ) -> Result<R, Failure> {
         /// Says that the member is served no more, also after a panic.
@@ -65,9 +103,16 @@ impl Seated {
             let detail = "a function of this member calls it: return that it is pending, and be run again";
             return Err(Failure::new(Code::WouldDeadlock, detail));
         }
+        let _turn = self.turns.take(patience).ok_or_else(|| {
+            let node = self.node.0;
+            Failure::new(
+                late,
+                format!("member {node} is in use by another thread: let its calls end sooner, or wait longer"),
+            )
+        })?;
         SERVED.with_borrow_mut(|served| served.push(handle));
         let _served = Served;
-        let mut seat = self.0.lock().map_err(|_| Code::Panic)?;
+        let mut seat = self.seat.lock().map_err(|_| Code::Panic)?;
         act(&mut seat)
     }
 }

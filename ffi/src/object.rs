@@ -3,6 +3,7 @@
 //! They name sessions, groups, regions, reads, caches, memories, pools, channels, exchanges and members.
 
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::time::Duration;
 
 use umbra::cache::{self, CachedMemory, Caches, EndsShared};
 use umbra::call::Station;
@@ -13,6 +14,7 @@ use umbra::session::{Exported, GroupHandle, Posted, Session};
 use umbra::sys::segment::Segment;
 use umbra_core::cache::keyed::InUse;
 use umbra_core::cache::{Line, Sparse};
+use umbra_core::chain::Node;
 use umbra_core::id::Id;
 use umbra_core::key::Key;
 
@@ -295,12 +297,30 @@ pub(crate) fn with_boundary<R>(handle: u64, act: impl FnOnce(&Bounded) -> Result
     }
 }
 
-/// Uses the member that a handle names, in turn.
-pub(crate) fn with_member<R>(handle: u64, act: impl FnOnce(&mut Seat) -> Result<R, Failure>) -> Result<R, Failure> {
+fn seated<R>(handle: u64, act: impl FnOnce(&Seated) -> Result<R, Failure>) -> Result<R, Failure> {
     match &*HANDLES.get(handle)? {
-        Object::Member(seated) => seated.enter(handle, act),
+        Object::Member(seated) => act(seated),
         _ => Err(Code::WrongKind.into()),
     }
+}
+
+/// The number of the member that a handle names.
+pub(crate) fn node_of(handle: u64) -> Result<Node, Failure> {
+    seated(handle, |seated| Ok(seated.node()))
+}
+
+/// Uses the member that a handle names, in turn.
+pub(crate) fn with_member<R>(handle: u64, act: impl FnOnce(&mut Seat) -> Result<R, Failure>) -> Result<R, Failure> {
+    seated(handle, |seated| seated.enter(handle, act))
+}
+
+/// Uses the member that a handle names, if its turn comes within that time; `act` gets what is left of it.
+pub(crate) fn with_member_within<R>(
+    handle: u64,
+    patience: Duration,
+    act: impl FnOnce(&mut Seat, Duration) -> Result<R, Failure>,
+) -> Result<R, Failure> {
+    seated(handle, |seated| seated.enter_within(handle, patience, act))
 }
 
 /// Fresh zeroed memory that can be exported.

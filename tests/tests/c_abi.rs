@@ -332,6 +332,11 @@ fn s14_chained_calls_in_c_do_all_that_the_header_promises() {
 }
 
 #[test]
+fn nobody_waits_for_a_member_in_c_longer_than_he_said() {
+    runs_alone("turns", &[], &[]);
+}
+
+#[test]
 fn members_in_c_read_what_their_parent_offers_and_streams() {
     runs_alone("offer", &[], &[]);
 }
