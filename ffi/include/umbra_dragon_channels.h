@@ -234,6 +234,9 @@ static inline dragonError_t dragon_channel_get_attr(const dragonChannelDescr_t *
     if ((code = dragon_channel_message_count(ch, &number)) != DRAGON_SUCCESS)
         return code;
     attr->num_msgs = number;
+    if ((code = dragon_channel_capacity(ch, &number)) != DRAGON_SUCCESS)
+        return code;
+    attr->capacity = number;
     attr->num_avail_blocks = attr->capacity - attr->num_msgs;
     attr->broken_barrier = dragon_channel_barrier_is_broken(ch);
     if (dragon_channel_blocked_receivers(ch, &number) == DRAGON_SUCCESS)
@@ -241,6 +244,20 @@ static inline dragonError_t dragon_channel_get_attr(const dragonChannelDescr_t *
     if (dragon_channel_barrier_waiters(ch, &number) == DRAGON_SUCCESS)
         attr->barrier_count = (int)number;
     return DRAGON_SUCCESS;
+}
+
+/* What goes in front of a message that was received; of one that a barrier hands out, a number alone, nothing does. A message that
+ * is memory has nothing behind it. */
+static inline bool umbra_dragon_opened(const uint8_t *bytes, size_t length, struct umbra_dragon_envelope *envelope)
+{
+    memset(envelope, 0, sizeof *envelope);
+    envelope->length = sizeof(uint64_t);
+    if (length == sizeof(uint64_t))
+        return true;
+    if (length < sizeof *envelope)
+        return false;
+    memcpy(envelope, bytes, sizeof *envelope);
+    return (envelope->is_memory ? 0 : envelope->length) == length - sizeof *envelope;
 }
 
 /* Takes all messages out, and frees the memory that they are. */
@@ -251,10 +268,7 @@ static inline void umbra_dragon_drain(const dragonChannelDescr_t *ch)
     struct umbra_dragon_envelope envelope;
     while (bytes != NULL &&
            umbra_channel_receive(ch->_channel, bytes, room, UMBRA_WAIT_ADAPTIVE, 0, &length, NULL) == 0) {
-        if (length < sizeof envelope)
-            continue;
-        memcpy(&envelope, bytes, sizeof envelope);
-        if (envelope.is_memory && !envelope.is_lent)
+        if (umbra_dragon_opened(bytes, length, &envelope) && envelope.is_memory && !envelope.is_lent)
             umbra_allocation_free(ch->_pool._pool, envelope.allocation);
     }
     free(bytes);
@@ -680,19 +694,6 @@ static inline dragonError_t dragon_chsend_send_msg(const dragonChannelSendh_t *h
     return umbra_dragon_code(sent, DRAGON_CHANNEL_FULL);
 }
 
-/* What goes in front of a message that was received; of one that a barrier hands out, a number alone, nothing does. */
-static inline bool umbra_dragon_opened(const uint8_t *bytes, size_t length, struct umbra_dragon_envelope *envelope)
-{
-    memset(envelope, 0, sizeof *envelope);
-    envelope->length = sizeof(uint64_t);
-    if (length == sizeof(uint64_t))
-        return true;
-    if (length < sizeof *envelope)
-        return false;
-    memcpy(envelope, bytes, sizeof *envelope);
-    return envelope->is_memory || envelope->length == length - sizeof *envelope;
-}
-
 /* Receives the first message. Memory for it is found before it is taken, so nothing is lost if there is none. */
 static inline dragonError_t umbra_dragon_receive(const dragonChannelRecvh_t *handle, dragonMessage_t *msg, uint64_t patience,
                                                  bool takes)
@@ -710,7 +711,8 @@ static inline dragonError_t umbra_dragon_receive(const dragonChannelRecvh_t *han
     while (code == DRAGON_SUCCESS) {
         int done = umbra_channel_peek(ch->_channel, bytes, room, mode, umbra_dragon_left(patience, began), &length, &hints);
         has_own = false;
-        if (done != 0 || !umbra_dragon_opened(bytes, length, &envelope)) {
+        /* Only as much as there is room for was copied: blocks of the channel are longer than the descriptor says. */
+        if (done != 0 || length > room || !umbra_dragon_opened(bytes, length, &envelope)) {
             code = done == 0 ? DRAGON_CHANNEL_RECV_INVALID_SERIALIZED_MSG : umbra_dragon_code(done, DRAGON_FAILURE);
             break;
         }
@@ -829,11 +831,8 @@ static inline dragonError_t dragon_chrecv_pop_msg(const dragonChannelRecvh_t *ha
     if ((bytes = (uint8_t *)malloc(room)) == NULL)
         return DRAGON_INTERNAL_MALLOC_FAIL;
     done = umbra_channel_receive(handle->_ch._channel, bytes, room, UMBRA_WAIT_ADAPTIVE, 0, &length, NULL);
-    if (done == 0 && length >= sizeof envelope) {
-        memcpy(&envelope, bytes, sizeof envelope);
-        if (envelope.is_memory && !envelope.is_lent)
-            umbra_allocation_free(handle->_ch._pool._pool, envelope.allocation);
-    }
+    if (done == 0 && umbra_dragon_opened(bytes, length, &envelope) && envelope.is_memory && !envelope.is_lent)
+        umbra_allocation_free(handle->_ch._pool._pool, envelope.allocation);
     free(bytes);
     return umbra_dragon_code(done, DRAGON_FAILURE);
 }

@@ -95,8 +95,11 @@ static inline dragonError_t umbra_dragon_fli(dragonFLIDescr_t *adapter, dragonCh
                    : main_ch == NULL                     ? UMBRA_STREAM_RECEIVER_SUPPLIED
                                                          : UMBRA_STREAM_NOMINAL;
     options.streams = (uint32_t)count;
-    if (options.mode == UMBRA_STREAM_BUFFERED)
-        options.messages = (uint32_t)main_ch->_capacity;
+    if (options.mode == UMBRA_STREAM_BUFFERED) {
+        if (dragon_channel_capacity(main_ch, &messages) != DRAGON_SUCCESS)
+            return DRAGON_INVALID_ARGUMENT;
+        options.messages = (uint32_t)messages;
+    }
     options.tasks = has_tasks;
     code = umbra_stream_create(&options, &pool->_pool, 1, &adapter->_stream);
     if (code == 0 && options.mode == UMBRA_STREAM_SENDER_SUPPLIED) {

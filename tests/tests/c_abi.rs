@@ -274,6 +274,11 @@ fn a73_a_program_in_the_words_of_dragon_runs_over_its_header() {
 }
 
 #[test]
+fn what_is_not_so_in_the_words_of_dragon_is_refused_and_costs_nobody_memory() {
+    runs_alone("dragon_guard", &[], &[]);
+}
+
+#[test]
 fn a43_parties_in_the_words_of_dragon_meet_in_two_steps() {
     // As the next one.
     runs_watched("dragon_barrier", &["1000"], &["20"], false);

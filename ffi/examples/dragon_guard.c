@@ -1,0 +1,159 @@
+/* Bytes and descriptors in the words of Dragon's core that say what is not so: a serialized channel that was made anew and a message
+ * that is none. Both are refused, and nobody loses memory by them.
+ *
+ * It checks what it is told and exits with 0 only if all of it is right.
+ */
+#define _POSIX_C_SOURCE 200809L
+#include "dragon_check.h"
+
+#define LENGTH 4000
+
+static dragonMemoryDescr_t filled(dragonMemoryPoolDescr_t *pool, char with)
+{
+    dragonMemoryDescr_t memory;
+    void *address;
+    OK(dragon_memory_alloc(&memory, pool, LENGTH));
+    OK(dragon_memory_get_pointer(&memory, &address));
+    memset(address, with, LENGTH);
+    return memory;
+}
+
+static int is_filled(const dragonMemoryDescr_t *memory, char with)
+{
+    void *address;
+    size_t length, at;
+    OK(dragon_memory_get_ptr_info(memory, &address, &length));
+    for (at = 0; at < length && ((char *)address)[at] == with; at++)
+        ;
+    return length == LENGTH && at == length;
+}
+
+static dragonChannelSendh_t sends_to(const dragonChannelDescr_t *channel)
+{
+    dragonChannelSendh_t handle;
+    OK(dragon_channel_sendh(channel, &handle, NULL));
+    OK(dragon_chsend_open(&handle));
+    return handle;
+}
+
+static dragonChannelRecvh_t receives_from(const dragonChannelDescr_t *channel)
+{
+    dragonChannelRecvh_t handle;
+    OK(dragon_channel_recvh(channel, &handle, NULL));
+    OK(dragon_chrecv_open(&handle));
+    return handle;
+}
+
+static dragonError_t send_by(dragonChannelSendh_t *handle, dragonMemoryDescr_t *memory, dragonMemoryDescr_t *how)
+{
+    dragonMessage_t message;
+    OK(dragon_channel_message_init(&message, memory, NULL));
+    return dragon_chsend_send_msg(handle, &message, how, NULL);
+}
+
+static dragonMemoryDescr_t received_by(dragonChannelRecvh_t *handle)
+{
+    dragonMessage_t message;
+    dragonMemoryDescr_t memory;
+    OK(dragon_channel_message_init(&message, NULL, NULL));
+    OK(dragon_chrecv_get_msg(handle, &message));
+    OK(dragon_channel_message_get_mem(&message, &memory));
+    return memory;
+}
+
+/* Puts other numbers of the channel in front of the sum: its block and its capacity. */
+static void lie(dragonChannelSerial_t *serial, uint64_t block, uint64_t capacity)
+{
+    uint8_t *behind = serial->data + serial->len - sizeof(uint64_t);
+    memcpy(behind - 3 * sizeof block, &block, sizeof block);
+    memcpy(behind - 2 * sizeof capacity, &capacity, sizeof capacity);
+    umbra_dragon_seal(serial, behind);
+}
+
+/* Blocks of one byte, it says; the messages are longer, and there is no room for them. */
+static void a_channel_of_other_numbers(dragonMemoryPoolDescr_t *pool)
+{
+    dragonChannelDescr_t channel, attached;
+    dragonChannelSerial_t serial;
+    dragonChannelSendh_t sends;
+    dragonChannelRecvh_t receives, deceived;
+    dragonChannelAttr_t attr;
+    dragonMemoryDescr_t memory = filled(pool, 'x'), got;
+    dragonMessage_t message;
+    int ends[2];
+    OK(dragon_channel_attr_init(&attr));
+    attr.bytes_per_msg_block = LENGTH;
+    attr.capacity = 3;
+    OK(dragon_channel_create(&channel, 5, pool, &attr));
+    OK(dragon_channel_serialize(&channel, &serial));
+    lie(&serial, 1, 0);
+    CHECK(pipe(ends) == 0);
+    put(ends[1], &serial);
+    OK(dragon_channel_serial_free(&serial));
+    serial = get(ends[0]);
+    close(ends[0]);
+    close(ends[1]);
+    OK(dragon_channel_attach(&serial, &attached));
+    OK(dragon_channel_serial_free(&serial));
+    sends = sends_to(&channel);
+    receives = receives_from(&channel);
+    deceived = receives_from(&attached);
+    OK(send_by(&sends, &memory, NULL));
+    OK(dragon_channel_message_init(&message, NULL, NULL));
+    IS(CHANNEL_RECV_INVALID_SERIALIZED_MSG, dragon_chrecv_get_msg(&deceived, &message));
+    IS(CHANNEL_RECV_INVALID_SERIALIZED_MSG, dragon_chrecv_peek_msg(&deceived, &message));
+    OK(dragon_channel_get_attr(&attached, &attr));
+    CHECK(attr.capacity == 3 && attr.num_msgs == 1 && attr.num_avail_blocks == 2);
+    got = received_by(&receives);
+    CHECK(is_filled(&got, 'x'));
+    OK(dragon_memory_free(&got));
+    OK(dragon_memory_free(&memory));
+    OK(dragon_channel_detach(&attached));
+    OK(dragon_channel_destroy(&channel));
+}
+
+/* Longer than what says that a message is memory: it is none, and its number frees nothing. */
+static void a_message_that_is_none(dragonMemoryPoolDescr_t *pool)
+{
+    dragonChannelDescr_t channel;
+    dragonChannelRecvh_t receives;
+    dragonMemoryDescr_t memory = filled(pool, 'm');
+    dragonMessage_t message;
+    struct umbra_dragon_envelope forged[2];
+    int turn;
+    memset(forged, 0, sizeof forged);
+    forged[0].is_memory = 1;
+    forged[0].length = LENGTH;
+    OK(dragon_memory_id(&memory, &forged[0].allocation));
+    OK(dragon_channel_create(&channel, 6, pool, NULL));
+    receives = receives_from(&channel);
+    for (turn = 0; turn < 2; turn++)
+        CHECK(umbra_channel_send(channel._channel, forged, sizeof forged[0] + 1, 0, UMBRA_WAIT_ADAPTIVE, 0) == 0);
+    OK(dragon_channel_message_init(&message, NULL, NULL));
+    IS(CHANNEL_RECV_INVALID_SERIALIZED_MSG, dragon_chrecv_get_msg(&receives, &message));
+    /* It stays; one is removed here, the other one with the channel. */
+    OK(dragon_chrecv_pop_msg(&receives));
+    CHECK(is_filled(&memory, 'm'));
+    OK(dragon_channel_destroy(&channel));
+    CHECK(is_filled(&memory, 'm'));
+    OK(dragon_memory_free(&memory));
+}
+
+static dragonMemoryPoolDescr_t pool_called(const char *what)
+{
+    dragonMemoryPoolDescr_t pool;
+    char name[30];
+    snprintf(name, sizeof name, "c-%s-%ld", what, (long)getpid());
+    OK(dragon_memory_pool_create(&pool, 1 << 20, name, 0, NULL));
+    return pool;
+}
+
+int main(void)
+{
+    dragonMemoryPoolDescr_t pool = pool_called("guard");
+    a_channel_of_other_numbers(&pool);
+    a_message_that_is_none(&pool);
+    OK(dragon_memory_pool_destroy(&pool));
+    printf("all is right\n");
+    return 0;
+}
