@@ -1,5 +1,5 @@
-/* Bytes and descriptors in the words of Dragon's core that say what is not so: a serialized channel that was made anew and a message
- * that is none. Both are refused, and nobody loses memory by them.
+/* Bytes and descriptors in the words of Dragon's core that say what is not so: a serialized channel that was made anew, a message
+ * that is no message, memory that was only lent. All of them are refused, and nobody loses memory by them.
  *
  * It checks what it is told and exits with 0 only if all of it is right.
  */
@@ -139,6 +139,38 @@ static void a_message_that_is_none(dragonMemoryPoolDescr_t *pool)
     OK(dragon_memory_free(&memory));
 }
 
+/* Whoever may only read it hands nothing over, in neither way: its owner has it still. */
+static void memory_that_was_lent(dragonMemoryPoolDescr_t *pool)
+{
+    const timespec_t patience = {60, 0};
+    dragonChannelDescr_t channel, manager;
+    dragonChannelSendh_t sends;
+    dragonChannelRecvh_t receives;
+    dragonMemoryDescr_t memory = filled(pool, 'l'), lent;
+    dragonFLIDescr_t adapter;
+    dragonFLISendHandleDescr_t speaks;
+    OK(dragon_channel_create(&channel, 7, pool, NULL));
+    OK(dragon_channel_create(&manager, 8, pool, NULL));
+    OK(dragon_fli_create(&adapter, &channel, &manager, pool, 1, NULL, false, NULL));
+    sends = sends_to(&channel);
+    receives = receives_from(&channel);
+    OK(send_by(&sends, &memory, DRAGON_CHANNEL_SEND_NO_COPY_READ_ONLY));
+    lent = received_by(&receives);
+    IS(INVALID_ARGUMENT, dragon_memory_free(&lent));
+    IS(INVALID_ARGUMENT, send_by(&sends, &lent, DRAGON_CHANNEL_SEND_TRANSFER_OWNERSHIP));
+    OK(dragon_fli_open_send_handle(&adapter, &speaks, NULL, NULL, &patience));
+    IS(INVALID_ARGUMENT, dragon_fli_send_mem(&speaks, &lent, 0, true, false, &patience));
+    OK(dragon_fli_close_send_handle(&speaks, &patience));
+    /* Lending it on, or a copy, is another matter. */
+    OK(send_by(&sends, &lent, DRAGON_CHANNEL_SEND_NO_COPY_READ_ONLY));
+    lent = received_by(&receives);
+    CHECK(is_filled(&lent, 'l'));
+    OK(dragon_memory_free(&memory));
+    OK(dragon_fli_destroy(&adapter));
+    OK(dragon_channel_destroy(&manager));
+    OK(dragon_channel_destroy(&channel));
+}
+
 static dragonMemoryPoolDescr_t pool_called(const char *what)
 {
     dragonMemoryPoolDescr_t pool;
@@ -153,6 +185,7 @@ int main(void)
     dragonMemoryPoolDescr_t pool = pool_called("guard");
     a_channel_of_other_numbers(&pool);
     a_message_that_is_none(&pool);
+    memory_that_was_lent(&pool);
     OK(dragon_memory_pool_destroy(&pool));
     printf("all is right\n");
     return 0;

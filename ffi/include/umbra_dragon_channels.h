@@ -638,7 +638,8 @@ static inline dragonError_t dragon_chsend_send_msg(const dragonChannelSendh_t *h
     lends = dest == DRAGON_CHANNEL_SEND_NO_COPY_READ_ONLY || msg->_attr.no_copy_read_only;
     if (dest == DRAGON_CHANNEL_SEND_TRANSFER_OWNERSHIP || dest == DRAGON_CHANNEL_SEND_NO_COPY_READ_ONLY)
         dest = NULL;
-    if ((hands_over && lends) || (lends && source._pool._uid != ch->_pool._uid))
+    /* What was only lent is its owner's to free. */
+    if ((hands_over && (lends || source._is_lent)) || (lends && source._pool._uid != ch->_pool._uid))
         return DRAGON_INVALID_ARGUMENT;
     /* The receivers know no other pool. */
     if (dest != NULL && dest->_pool._uid != ch->_pool._uid)

@@ -461,7 +461,8 @@ static inline dragonError_t dragon_fli_send_mem(dragonFLISendHandleDescr_t *hand
 {
     void *address;
     dragonError_t code;
-    if (handle == NULL || (transfer_ownership && no_copy_read_only))
+    /* What was only lent is its owner's to free. */
+    if (handle == NULL || mem == NULL || (transfer_ownership && (no_copy_read_only || mem->_is_lent)))
         return DRAGON_INVALID_ARGUMENT;
     if ((code = dragon_memory_get_pointer(mem, &address)) != DRAGON_SUCCESS)
         return code;
