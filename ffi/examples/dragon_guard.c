@@ -1,5 +1,6 @@
 /* Bytes and descriptors in the words of Dragon's core that say what is not so: a serialized channel that was made anew, a message
- * that is no message, memory that was only lent. All of them are refused, and nobody loses memory by them.
+ * that is no message, memory that was only lent, and two pools of one id. All of them are refused, or told apart, and nobody loses
+ * memory by them.
  *
  * It checks what it is told and exits with 0 only if all of it is right.
  */
@@ -180,6 +181,41 @@ static dragonMemoryPoolDescr_t pool_called(const char *what)
     return pool;
 }
 
+/* The same id, and the same numbers of allocations. */
+static void two_pools_of_one_id(void)
+{
+    dragonMemoryPoolDescr_t pool = pool_called("guard-one"), other = pool_called("guard-two");
+    dragonMemoryDescr_t ours = filled(&pool, 'o'), theirs = filled(&other, 't'), got;
+    dragonChannelDescr_t channel;
+    dragonChannelSendh_t sends;
+    dragonChannelRecvh_t receives;
+    uint64_t id = 0, other_id = 0;
+    bool is_same = true;
+    OK(dragon_memory_id(&ours, &id));
+    OK(dragon_memory_id(&theirs, &other_id));
+    CHECK(other_id == id);
+    OK(dragon_memory_is(&ours, &theirs, &is_same));
+    CHECK(!is_same);
+    OK(dragon_memory_is(&ours, &ours, &is_same));
+    CHECK(is_same);
+    OK(dragon_channel_create(&channel, 9, &pool, NULL));
+    sends = sends_to(&channel);
+    receives = receives_from(&channel);
+    IS(INVALID_ARGUMENT, send_by(&sends, &theirs, DRAGON_CHANNEL_SEND_NO_COPY_READ_ONLY));
+    IS(NOT_IMPLEMENTED, send_by(&sends, &ours, &theirs));
+    OK(send_by(&sends, &theirs, DRAGON_CHANNEL_SEND_TRANSFER_OWNERSHIP));
+    got = received_by(&receives);
+    CHECK(is_filled(&got, 't'));
+    OK(dragon_memory_is(&ours, &got, &is_same));
+    CHECK(!is_same);
+    OK(dragon_memory_free(&got));
+    CHECK(is_filled(&ours, 'o'));
+    OK(dragon_memory_free(&ours));
+    OK(dragon_channel_destroy(&channel));
+    OK(dragon_memory_pool_destroy(&other));
+    OK(dragon_memory_pool_destroy(&pool));
+}
+
 int main(void)
 {
     dragonMemoryPoolDescr_t pool = pool_called("guard");
@@ -187,6 +223,7 @@ int main(void)
     a_message_that_is_none(&pool);
     memory_that_was_lent(&pool);
     OK(dragon_memory_pool_destroy(&pool));
+    two_pools_of_one_id();
     printf("all is right\n");
     return 0;
 }

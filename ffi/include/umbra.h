@@ -554,6 +554,8 @@ int umbra_pool_attach(const char *name, umbra_pool *pool);
 /* Some hundred bytes by which any process of this user on this host attaches; 512 are always enough. Those of a pool without a
  * name are good as long as this process lives and has the pool. */
 int umbra_pool_reference(umbra_pool pool, void *buffer, size_t capacity, size_t *length);
+/* A number that was drawn when the pool was made: no other pool has it, and every process finds the same. */
+int umbra_pool_instance(umbra_pool pool, uint64_t *instance);
 /* By a reference to the pool, or to an allocation of it. Bytes that are cut or changed are -UMBRA_EINVAL. */
 int umbra_pool_attach_reference(const void *reference, size_t length, umbra_pool *pool);
 /* The same, but all who attach the pool so have one handle: it is released when it was detached as often. */

@@ -620,7 +620,7 @@ static inline dragonError_t dragon_chsend_send_msg(const dragonChannelSendh_t *h
     dragonMemoryDescr_t source, copy;
     const dragonChannelDescr_t *ch;
     uint64_t patience, began = umbra_dragon_clock();
-    bool hands_over, lends, is_copied = false, is_named = false;
+    bool hands_over, lends, is_of_pool, is_copied = false, is_named = false;
     uint8_t *bytes;
     void *from, *to;
     dragonError_t code;
@@ -638,11 +638,12 @@ static inline dragonError_t dragon_chsend_send_msg(const dragonChannelSendh_t *h
     lends = dest == DRAGON_CHANNEL_SEND_NO_COPY_READ_ONLY || msg->_attr.no_copy_read_only;
     if (dest == DRAGON_CHANNEL_SEND_TRANSFER_OWNERSHIP || dest == DRAGON_CHANNEL_SEND_NO_COPY_READ_ONLY)
         dest = NULL;
+    is_of_pool = umbra_dragon_is_same(&source._pool, &ch->_pool);
     /* What was only lent is its owner's to free. */
-    if ((hands_over && (lends || source._is_lent)) || (lends && source._pool._uid != ch->_pool._uid))
+    if ((hands_over && (lends || source._is_lent)) || (lends && !is_of_pool))
         return DRAGON_INVALID_ARGUMENT;
     /* The receivers know no other pool. */
-    if (dest != NULL && dest->_pool._uid != ch->_pool._uid)
+    if (dest != NULL && !umbra_dragon_is_same(&dest->_pool, &ch->_pool))
         return DRAGON_NOT_IMPLEMENTED;
     if (dest != NULL && dest->_length != 0 && dest->_length < source._length)
         return DRAGON_INVALID_ARGUMENT;
@@ -655,7 +656,7 @@ static inline dragonError_t dragon_chsend_send_msg(const dragonChannelSendh_t *h
     envelope.is_lent = lends;
     envelope.is_memory =
         lends || dest != NULL || source._length > ch->_block || (hands_over && source._length != 0);
-    if (envelope.is_memory && !lends && (dest != NULL || !hands_over || source._pool._uid != ch->_pool._uid)) {
+    if (envelope.is_memory && !lends && (dest != NULL || !hands_over || !is_of_pool)) {
         if (dest != NULL && dest->_length != 0) {
             copy = *dest;
             copy._length = source._length;

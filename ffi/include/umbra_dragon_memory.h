@@ -184,6 +184,15 @@ static inline dragonError_t dragon_memory_pool_descr_clone(dragonMemoryPoolDescr
     return DRAGON_SUCCESS;
 }
 
+/* Whether both are one pool. Ids of pools do not tell: any number of pools may have 0. */
+static inline bool umbra_dragon_is_same(const dragonMemoryPoolDescr_t *one, const dragonMemoryPoolDescr_t *two)
+{
+    uint64_t first = 0, second = 0;
+    if (one->_pool == two->_pool)
+        return true;
+    return umbra_pool_instance(one->_pool, &first) == 0 && umbra_pool_instance(two->_pool, &second) == 0 && first == second;
+}
+
 static inline bool dragon_memory_pool_is_local(const dragonMemoryPoolDescr_t *pool)
 {
     return pool != NULL && pool->_pool != 0;
@@ -623,7 +632,7 @@ static inline dragonError_t dragon_memory_is(dragonMemoryDescr_t *one, dragonMem
 {
     if (one == NULL || two == NULL || result == NULL)
         return DRAGON_INVALID_ARGUMENT;
-    *result = one->_pool._uid == two->_pool._uid && one->_id == two->_id;
+    *result = one->_id == two->_id && umbra_dragon_is_same(&one->_pool, &two->_pool);
     return DRAGON_SUCCESS;
 }
 

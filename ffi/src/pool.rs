@@ -273,6 +273,19 @@ pub unsafe extern "C" fn umbra_pool_reference(
     })
 }
 
+/// A number that no other pool has, the same in every process.
+///
+/// # Safety
+/// `instance` is valid for writing.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbra_pool_instance(pool: u64, instance: *mut u64) -> c_int {
+    enter(|| {
+        let drawn = with_pool(pool, |pool| Ok(pool.instance()))?;
+        // SAFETY: the caller's promise about the output.
+        unsafe { store(instance, drawn) }
+    })
+}
+
 /// Releases the handle, if nobody else shares it; the pool ends with it if that is how it was made.
 #[unsafe(no_mangle)]
 pub extern "C" fn umbra_pool_detach(pool: u64) -> c_int {
