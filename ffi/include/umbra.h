@@ -574,7 +574,7 @@ int umbra_pool_statistics(umbra_pool pool, struct umbra_pool_statistics *statist
 /* The allocations of a kind, or with UINT32_MAX all, and the kind of each unless kinds is NULL; each was there at some instant
  * while it was looked for. Both buffers have room for capacity numbers. */
 int umbra_pool_list(umbra_pool pool, uint32_t kind, umbra_allocation *buffer, uint32_t *kinds, size_t capacity, size_t *count);
-/* Ends what dead processes were doing; their allocations stay. */
+/* Ends what dead processes were doing; their allocations stay, but for destroyed channels that nobody has any more. */
 int umbra_pool_reclaim(umbra_pool pool);
 /* Removes the pools in /dev/shm that nobody needs any more. */
 int umbra_pool_clean(size_t *removed);

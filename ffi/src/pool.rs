@@ -5,14 +5,14 @@
 use std::ffi::{c_char, c_int, c_void};
 use std::time::Duration;
 
-use umbra::channel::Timeout;
+use umbra::channel::{Channel, Timeout};
 use umbra::gateway::{Error as FarError, RemotePool};
 use umbra::pool::{Attributes, Error, Lifetime, Memory, Pool, clean};
 use umbra_core::heap::AllocError;
 
 use crate::call::{enter, numbers, sized, store, store_bytes, store_sized, takes, text};
 use crate::far::{gateways, with_any_pool};
-use crate::object::{HANDLES, Object, with_pool};
+use crate::object::{HANDLES, Object, shared_pool, with_pool};
 use crate::status::{Code, Failure};
 use crate::users;
 use umbra_core::error::Status;
@@ -324,10 +324,15 @@ pub unsafe extern "C" fn umbra_pool_statistics(pool: u64, statistics: *mut Figur
     })
 }
 
-/// Ends what dead processes were doing; their allocations stay.
+/// Ends what dead processes were doing; their allocations stay, but for destroyed channels that nobody has any more.
 #[unsafe(no_mangle)]
 pub extern "C" fn umbra_pool_reclaim(pool: u64) -> c_int {
-    enter(|| with_pool(pool, |pool| Ok(pool.reclaim().map(drop)?)))
+    enter(|| {
+        let pool = shared_pool(pool)?;
+        pool.reclaim()?;
+        Channel::reclaim_in(&pool);
+        Ok(())
+    })
 }
 
 /// Removes the pools in `/dev/shm` that nobody needs any more; how many.

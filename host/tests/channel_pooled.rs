@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rustix::process::Signal;
 use umbra::channel::{Attributes, Channel, Error, SendOptions, Snapshot, Timeout, WaitMode};
 use umbra::pool::{self, Pool};
 use umbra::reference::{from_text, to_text};
@@ -94,6 +95,36 @@ fn a_channel_in_a_pool_is_attached_by_its_reference_and_freed_by_the_last_who_le
     // The other process kept something to itself.
     pool.reclaim().unwrap();
     pool.alloc(4 << 20, 0).unwrap();
+}
+
+#[test]
+fn a_destroyed_channel_whose_last_member_was_killed_is_freed_by_who_reclaims_it_or_makes_another_one() {
+    for makes in [false, true] {
+        let pool = pool();
+        let (ours, back) = (channel(&pool), channel(&pool));
+        let mut other = echo([&ours, &back]);
+        let (sender, receiver) = (ours.sender(SendOptions::default()).unwrap(), back.receiver(WaitMode::Idle).unwrap());
+        sender.send(b"are you there", 1, LONG).unwrap();
+        receiver.receive(&mut [0; 256], LONG).unwrap();
+        other.signal(Signal::STOP);
+        ours.destroy().unwrap();
+        drop(ours);
+        assert_eq!((Channel::reclaim_in(&pool), pool.blocks().count()), (0, 2), "who is stopped has it still");
+        other.kill();
+        pool.reclaim().unwrap();
+        assert_eq!(pool.blocks().count(), 2, "nobody has looked after channels");
+        if makes {
+            let next = channel(&pool);
+            assert_eq!(pool.blocks().count(), 2);
+            next.destroy().unwrap();
+            drop(next);
+        }
+        assert_eq!((Channel::reclaim_in(&pool), pool.blocks().count()), (usize::from(!makes), 1));
+        back.destroy().unwrap();
+        drop(back);
+        pool.reclaim().unwrap();
+        pool.alloc(4 << 20, 0).unwrap();
+    }
 }
 
 #[test]

@@ -3,13 +3,15 @@
 //! An allocation may be freed, and become somebody else's, while a newcomer is about to take his place in it. So who comes
 //! notes at the pool which block he is looking at, and only then looks whether it is there and not destroyed; and who leaves
 //! a destroyed channel as the last one frees it only if nobody has noted it, and then nobody has a place in it. Otherwise the
-//! newcomer, who finds it destroyed, frees it.
+//! newcomer, who finds it destroyed, frees it. If the last one was killed, nobody is left to do so: whoever finds that gives
+//! the block another id, so that nobody else finds or frees it, and then takes a place in it and leaves as the last one.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use umbra_core::atomic::{Ordering, fence};
 use umbra_core::cell::BytesMut;
+use umbra_core::crew::Liveness as _;
 use umbra_core::heap::BlockId;
 use umbra_core::reference::{Object, Place, Reference};
 
@@ -18,7 +20,7 @@ use super::layout::{self, View};
 use super::memory::Pools;
 use crate::pool::{self, Allocation, Pool};
 use crate::reference;
-use crate::sys::process::ProcessId;
+use crate::sys::process::{ProcessId, Processes};
 use crate::sys::segment::{Mapping, Segment, SegmentError};
 
 /// The memory of a channel.
@@ -135,6 +137,27 @@ impl Home {
         let lasts = || berth.is_there() && !self.is_destroyed() && berth.is_there();
         let pinned = berth.pool.pinned(berth.id, || if lasts() { act() } else { Err(Error::Destroyed) });
         pinned?.inspect_err(|_| self.vacate())
+    }
+
+    /// Destroyed channels in a pool whose last members were killed: each is the caller's alone from then on.
+    pub(super) fn forsaken(pool: &Arc<Pool>) -> impl Iterator<Item = Home> {
+        let channels = pool.blocks().filter(|block| block.kind == pool::CHANNELS);
+        channels.filter_map(move |block| {
+            let block = pool.allocation(block.id).ok()?;
+            let is_forsaken = Self::within(pool, &block).is_forsaken();
+            // Who was faster has given it another id, or has freed it.
+            is_forsaken.then(|| block.renamed().ok()).flatten().map(|block| Self::within(pool, &block))
+        })
+    }
+
+    /// Whether it is destroyed, and nobody lives who has a place in it, or is about to take one.
+    fn is_forsaken(&self) -> bool {
+        let Home::Pooled(berth) = self else { return false };
+        let is_destroyed = self.laid_out().is_ok_and(|view| view.messages.queue().is_destroyed());
+        let lives = |view: View<'_>| view.frame.crew.members().any(|member| Processes.is_alive(member));
+        // ORDERING: as in `vacate`.
+        fence(Ordering::SeqCst);
+        is_destroyed && !berth.pool.is_pinned(berth.id) && self.laid_out().is_ok_and(|view| !lives(view))
     }
 
     /// What its memory says, as somebody without a place sees it.

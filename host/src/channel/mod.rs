@@ -169,8 +169,24 @@ impl Channel {
     /// # Errors
     /// As for [`create`](Self::create); [`Error::Pool`] if there is no room.
     pub fn create_in(pool: &Arc<Pool>, attributes: &Attributes) -> Result<Channel, Error> {
+        Self::reclaim_in(pool);
         let block = Home::block(pool, layout::bytes_for(attributes)?)?;
         Self::begin(Home::within(pool, &block), attributes, Pools::default()).inspect_err(|_| drop(block.free()))
+    }
+
+    /// Frees the memory of destroyed channels in a pool whose last members were killed; how many they were. Who makes a
+    /// channel there does it by himself.
+    pub fn reclaim_in(pool: &Arc<Pool>) -> usize {
+        // As its last member, who buries the others and frees it when he leaves.
+        let take = |home: Home| -> Result<Channel, Error> {
+            let pools = Pools::default().and(home.pool());
+            let (seat, form) = {
+                let view = layout::attach(home.memory()?)?.knowing(&pools);
+                (Seat::take(&view)?, view.messages.form())
+            };
+            Ok(Channel { home, form, seat, pools, claim: Claim::none(uid::Kind::Channel), stay: None })
+        };
+        Home::forsaken(pool).filter_map(|home| take(home).map(drop).ok()).count()
     }
 
     /// Makes a channel in memory that nobody else knows yet.
