@@ -1,7 +1,9 @@
 //! Ctrl-C, a closed terminal, `kill`: nothing of the job stays behind.
 
-use std::io;
+use std::io::{self, Write as _};
+use std::sync::mpsc::channel;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -11,6 +13,9 @@ use umbra::stencil::field::remove_partial_files;
 
 use super::paint;
 
+/// How long a standard error output that takes nothing may hold up the end.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
 /// From now on, a signal that asks this process to end removes what its job has on disk first. The processes of the job
 /// end by themselves when their link to this one closes.
 pub(crate) fn clean_up() -> io::Result<()> {
@@ -18,12 +23,25 @@ pub(crate) fn clean_up() -> io::Result<()> {
     std::thread::Builder::new().name("signals".into()).spawn(move || {
         if let Some(signal) = signals.forever().next() {
             JobDirectory::remove_all_of_this_process();
-            anstream::eprintln!("{} interrupted", paint::bad("error:"));
+            say_interrupted();
             // What a shell reports for a process that a signal ended.
             std::process::exit(128 + signal);
         }
     })?;
     Ok(())
+}
+
+/// Says why this process ends, if anybody takes that; waits for nobody else for long.
+fn say_interrupted() {
+    let (said, heard) = channel();
+    let say = move || {
+        // The exit code tells as well.
+        let _ = writeln!(anstream::stderr(), "{} interrupted", paint::bad("error:"));
+        let _ = said.send(());
+    };
+    if std::thread::Builder::new().name("last words".into()).spawn(say).is_ok() {
+        let _ = heard.recv_timeout(LAST_WORDS);
+    }
 }
 
 /// Which signal asked this process to end.
