@@ -2,13 +2,19 @@
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
 use std::fs::{self, File};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
 
 use rustix::fs::FlockOperation;
 use umbra::job::JobDirectory;
 
+/// All tests here look at the directories of this process.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
 /// A process in another id space over the same files has this one's id, and its job runs.
 #[test]
 fn another_process_of_the_same_id_keeps_its_directory() {
+    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let dropped = JobDirectory::create().unwrap().path().to_path_buf();
     let own = JobDirectory::create().unwrap();
     let other = std::env::temp_dir().join(format!("umbra-{}-{:016x}", std::process::id(), 0x5eed));
@@ -22,4 +28,36 @@ fn another_process_of_the_same_id_keeps_its_directory() {
     assert!(kept, "it removed the directory of a job that runs");
     assert!(!own.path().exists(), "it kept its own");
     assert!(!dropped.exists());
+}
+
+/// Whoever ends between the removal of the lock and that of the directory leaves what others put there meanwhile.
+#[test]
+fn what_is_left_without_a_lock_goes_with_the_next_job() {
+    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let left = std::env::temp_dir().join(format!("umbra-{}-{:016x}", std::process::id(), 0xdead));
+    fs::create_dir(&left).unwrap();
+    fs::write(left.join("sp0.log"), "").unwrap();
+    drop(JobDirectory::create().unwrap());
+    let is_left = left.exists();
+    let _ = fs::remove_dir_all(&left);
+    assert!(!is_left);
+}
+
+#[test]
+fn a_directory_goes_although_files_are_made_in_it_meanwhile() {
+    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    for _ in 0..50 {
+        let directory = JobDirectory::create().unwrap();
+        let path = directory.path().to_path_buf();
+        let making = path.clone();
+        // As many as a large job has.
+        let maker = thread::spawn(move || (0..2000).all(|n| File::create(making.join(format!("{n}.log"))).is_ok()));
+        while fs::read_dir(&path).unwrap().count() < 8 {}
+        // What a signal does.
+        JobDirectory::remove_all_of_this_process();
+        let is_left = path.exists();
+        maker.join().unwrap();
+        let _ = fs::remove_dir_all(&path);
+        assert!(!is_left, "{}", path.display());
+    }
 }

@@ -5,7 +5,9 @@
 //!
 //! Who is killed (signal 9) removes nothing. Therefore the directory holds a file that its maker keeps locked: the
 //! kernel unlocks it when the maker ends, however that happens, and the next job removes directories that nobody
-//! holds. Neither a process id that was handed out again nor another id space over the same files can mislead it.
+//! holds. Neither a process id that was handed out again nor another id space over the same files can mislead it. The
+//! lock is the first file in the directory and the last that is removed: one that holds other files and no lock is
+//! nobody's.
 //!
 //! Source: `flock(2)`.
 
@@ -63,6 +65,8 @@ fn own() -> MutexGuard<'static, Vec<PathBuf>> {
 const LOCK: &str = "lock";
 /// Names that are tried if others take new directories for old ones.
 const TRIES: usize = 8;
+/// How often a directory is emptied into which others still put files.
+const EMPTIED: usize = 256;
 
 impl JobDirectory {
     /// Makes one under the system's temporary directory, and removes those of this user that nobody holds any more.
@@ -113,7 +117,7 @@ impl JobDirectory {
     pub fn remove_all_of_this_process() {
         for path in own().drain(..) {
             // Nothing can be done about a directory that somebody else keeps busy.
-            let _ = fs::remove_dir_all(path);
+            let _ = remove(&path);
         }
     }
 
@@ -162,8 +166,36 @@ impl JobDirectory {
 impl Drop for JobDirectory {
     fn drop(&mut self) {
         // Nothing can be done about a directory that somebody else has removed or keeps busy.
-        let _ = fs::remove_dir_all(&self.path);
+        let _ = remove(&self.path);
         own().retain(|made| *made != self.path);
+    }
+}
+
+/// Removes a directory whose lock is held, the lock last: whoever ends on the way leaves one that can be reclaimed.
+///
+/// Other threads and processes of the job may still make files in it.
+fn remove(path: &Path) -> io::Result<()> {
+    let there = |error: io::Error| if error.kind() == io::ErrorKind::NotFound { Ok(()) } else { Err(error) };
+    let mut tries = 1..EMPTIED;
+    loop {
+        let entries = match fs::read_dir(path) {
+            Ok(entries) => entries,
+            Err(error) => return there(error),
+        };
+        for entry in entries {
+            let entry = entry?;
+            if entry.file_name() == LOCK {
+                continue;
+            }
+            let is_directory = entry.file_type().is_ok_and(|kind| kind.is_dir());
+            let one = if is_directory { fs::remove_dir_all(entry.path()) } else { fs::remove_file(entry.path()) };
+            one.or_else(there)?;
+        }
+        fs::remove_file(path.join(LOCK)).or_else(there)?;
+        match fs::remove_dir(path) {
+            Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty && tries.next().is_some() => {}
+            removed => return removed.or_else(there),
+        }
     }
 }
 
@@ -232,8 +264,20 @@ fn try_lock(path: &Path, how: FlockOperation) -> io::Result<Lock> {
 fn reclaim(path: &Path) -> io::Result<()> {
     match try_lock(path, FlockOperation::NonBlockingLockExclusive)? {
         Lock::Held => Ok(()),
-        Lock::Free { .. } => fs::remove_dir_all(path),
-        // Only if it is empty: its maker may be about to lock it, and makes another one then.
-        Lock::Absent => fs::remove_dir(path),
+        Lock::Free { .. } => remove(path),
+        // Its maker may be about to lock it, and makes another one if it is gone then.
+        Lock::Absent => match fs::remove_dir(path) {
+            Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => reclaim_filled(path),
+            removed => removed,
+        },
+    }
+}
+
+/// Removes a directory that was seen to hold something, unless somebody holds it.
+fn reclaim_filled(path: &Path) -> io::Result<()> {
+    match try_lock(path, FlockOperation::NonBlockingLockExclusive)? {
+        Lock::Held => Ok(()),
+        // Its lock came before all that it holds, and is gone: its maker ended while it removed it.
+        Lock::Free { .. } | Lock::Absent => remove(path),
     }
 }
