@@ -1,6 +1,8 @@
 //! The agent: one service process of an Umbra job.
 #![forbid(unsafe_code)]
 
+use std::fmt;
+use std::io::{self, Write as _};
 use std::net::{SocketAddr, TcpListener};
 use std::process::ExitCode;
 
@@ -45,7 +47,7 @@ fn main() -> ExitCode {
     match run(arguments) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("umbra-agent: {error}");
+            say(format_args!("{error}"));
             ExitCode::FAILURE
         }
     }
@@ -62,10 +64,10 @@ fn run(arguments: Arguments) -> Result<(), Box<dyn std::error::Error>> {
     }
     let environment = Environment::of_process()?;
     if environment.wants_persistent_groups == Some(true) {
-        eprintln!(
-            "umbra-agent: groups are asked to outlive their members' leaving; they do not: a freed group ends, and its \
-             next creation is a new generation"
-        );
+        say(format_args!(
+            "groups are asked to outlive their members' leaving; they do not: a freed group ends, and its next \
+             creation is a new generation"
+        ));
     }
     // Every link is a descriptor, and every segment; where there can be no more, those that there are must do.
     let _ = raise_descriptors();
@@ -79,20 +81,28 @@ fn run(arguments: Arguments) -> Result<(), Box<dyn std::error::Error>> {
     let (sp, supervised, address) = (settings.sp, settings.supervised, settings.job.address(settings.sp));
     serve(&settings, || {
         if !supervised && let Some(address) = address {
-            println!(
+            // Nobody needs it who does not read it.
+            let _ = writeln!(
+                io::stdout(),
                 "umbra-agent: service process {sp} ready: services at {}, ranks at {}",
-                address.services, address.ranks
+                address.services,
+                address.ranks
             );
         }
     })?;
     Ok(())
 }
 
+/// Says a line to whoever listens; an agent does not end because nobody does.
+fn say(line: fmt::Arguments<'_>) {
+    let _ = writeln!(io::stderr(), "umbra-agent: {line}");
+}
+
 /// Serves channels until it is dropped.
 fn gateway(address: SocketAddr, secret: Secret) -> Result<Server, Box<dyn std::error::Error>> {
     let told = |error: std::io::Error| format!("cannot serve channels at {address}: {error}");
     let listener = TcpListener::bind(address).map_err(told)?;
-    eprintln!("umbra-agent: channels at {}", listener.local_addr().map_err(told)?);
+    say(format_args!("channels at {}", listener.local_addr().map_err(told)?));
     Ok(Server::start(Listener::Tcp(listener), secret)?)
 }
 
@@ -107,9 +117,15 @@ fn ask_status(options: &Options) -> Result<(), Box<dyn std::error::Error>> {
     let mut failure = None;
     for answer in asker.call_all(ops::STATUS, &[], patience)? {
         match answer {
-            Ok(text) => println!("{}", String::from_utf8_lossy(&text)),
+            Ok(text) => match writeln!(io::stdout(), "{}", String::from_utf8_lossy(&text)) {
+                // A reader that has seen enough changes nothing about whether all answered.
+                Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+                    return Err(format!("cannot write the output: {error}").into());
+                }
+                _ => {}
+            },
             Err(error) => {
-                eprintln!("umbra-agent: {error}");
+                say(format_args!("{error}"));
                 failure = Some(error);
             }
         }

@@ -3,7 +3,7 @@
 //! An agent does it alone, or beside the work of a service process. The memory of the exchange is the standard input:
 //! whoever starts the agent has made it.
 
-use std::io;
+use std::io::{self, Write as _};
 use std::os::fd::AsFd as _;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
@@ -70,7 +70,8 @@ impl Lookout {
         let attend = move || {
             // ORDERING: a sign to end, by which nothing is read.
             if let Err(error) = agent.attend(|| is_over.load(Ordering::Relaxed) == 0) {
-                eprintln!("umbra-agent: boundary exchange: {error}");
+                // If it cannot be told, the ranks still look out for themselves.
+                let _ = writeln!(io::stderr(), "umbra-agent: boundary exchange: {error}");
             }
         };
         let thread = thread::Builder::new().name("boundary".into()).spawn(attend)?;

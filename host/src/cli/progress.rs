@@ -1,6 +1,8 @@
 //! What a running job shows on stderr: bars on a terminal, lines elsewhere.
 
 use std::collections::BTreeMap;
+use std::fmt::Arguments;
+use std::io::{self, Write as _};
 use std::time::Duration;
 
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -53,6 +55,11 @@ fn nanos(time: Duration) -> Nanos {
     Nanos(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX))
 }
 
+/// Says a line to whoever listens; a job does not fail because nobody does.
+fn say(line: Arguments<'_>) {
+    let _ = writeln!(io::stderr(), "{line}");
+}
+
 /// One line a phase.
 #[derive(Default)]
 pub(crate) struct Lines {
@@ -64,13 +71,13 @@ impl Lines {
         match event {
             Event::Input { path, bytes, named } => {
                 let why = if *named { "" } else { " (this executable: no --input was given)" };
-                eprintln!("{:>9}  reading {}, {}{why}", Nanos(0), path.display(), Bytes(*bytes));
+                say(format_args!("{:>9}  reading {}, {}{why}", Nanos(0), path.display(), Bytes(*bytes)));
             }
-            Event::Phase { phase, at } => eprintln!("{:>9}  {}", nanos(*at), phase.text()),
+            Event::Phase { phase, at } => say(format_args!("{:>9}  {}", nanos(*at), phase.text())),
             Event::Started { .. } => self.started += 1,
             Event::Planned { reads, bytes } => {
                 let (started, reads, bytes) = (self.started, Count(*reads), Bytes(*bytes));
-                eprintln!("{:>9}  {started} processes run, {reads} reads of {bytes} in all to come", "");
+                say(format_args!("{:>9}  {started} processes run, {reads} reads of {bytes} in all to come", ""));
             }
             _ => {}
         }

@@ -3,7 +3,7 @@
 mod holding;
 
 use std::collections::HashMap;
-use std::io;
+use std::io::{self, Write as _};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -131,7 +131,8 @@ pub fn rank_main(arguments: impl Iterator<Item = String>) -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("umbra rank: {error}");
+            // If even this cannot be written, the exit code still tells.
+            let _ = writeln!(io::stderr(), "umbra rank: {error}");
             ExitCode::FAILURE
         }
     }

@@ -1,5 +1,6 @@
 //! What a run shows while it runs, and what it remembers for the drawing.
 
+use std::io::Write as _;
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -117,7 +118,8 @@ impl Observe for Watch {
 
     fn late(&mut self, waited: Duration) {
         // Said at once: the run ends when what is under way is over, and that may take long.
-        anstream::eprintln!("{} nothing happened for {}", paint::bad("late:"), nanos(waited));
+        // Whether it can be said changes nothing.
+        let _ = writeln!(anstream::stderr(), "{} nothing happened for {}", paint::bad("late:"), nanos(waited));
     }
 }
 
