@@ -131,7 +131,7 @@ pub(crate) fn main() -> ExitCode {
         What::Completions(completions) => completions.execute(&mut out),
         What::Man(man) => man.execute(&mut out),
     };
-    match done.and_then(|code| out.flush().map(|()| code).map_err(Failure::from)) {
+    match done.and_then(|code| verdict(code, out.flush().map_err(Failure::from))) {
         Ok(code) => code,
         Err(failure) => failure.report(&mut anstream::stderr()),
     }
@@ -156,6 +156,19 @@ type Out<'a> = &'a mut dyn Write;
 
 /// How a subcommand ends.
 type Done = Result<ExitCode, Failure>;
+
+/// A verdict, which stands even if nobody reads all that is said about it.
+fn verdict(code: ExitCode, said: Result<(), Failure>) -> Done {
+    match said {
+        Err(Failure::Output(e)) if e.kind() == io::ErrorKind::BrokenPipe => Ok(code),
+        said => said.map(|()| code),
+    }
+}
+
+/// The exit code of work that is good, or is not.
+fn code_of(good: bool) -> ExitCode {
+    if good { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
 
 /// Counts that must not be zero.
 fn at_least_one() -> clap::builder::RangedI64ValueParser<u32> {

@@ -121,6 +121,27 @@ fn a_reader_that_leaves_early_is_no_failure() {
     assert_eq!(message, "");
 }
 
+/// The exit code of a command whose output nobody reads.
+fn unread(args: &[&str]) -> Option<i32> {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_umbra"))
+        .args(args)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    child.wait().unwrap().code()
+}
+
+#[test]
+fn work_that_failed_has_failed_although_nobody_reads_of_it() {
+    assert_eq!(unread(&["run", "--json", "--input", "/does/not/exist", "--agent", "/bin/true"]), Some(1));
+    assert_eq!(unread(&["diff", "world", "row:0"]), Some(1));
+    assert_eq!(unread(&["diff", "world", "world"]), Some(0));
+    assert_eq!(unread(&["sim", "--loss", "100", "--timeout", "1s"]), Some(1));
+}
+
 #[test]
 fn completions_and_manual_pages_know_every_command() {
     let script = String::from_utf8(umbra(&["completions", "bash"]).stdout).unwrap();

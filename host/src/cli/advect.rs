@@ -8,7 +8,6 @@ mod watch;
 
 use std::io::IsTerminal;
 use std::path::PathBuf;
-use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
@@ -16,7 +15,7 @@ use umbra::advect::{self, Finished, Options, Problem, Refine};
 use umbra::verbs::Choice;
 
 use super::run::{device, timeout};
-use super::{Done, Failure, Out, at_least_one, paint};
+use super::{Done, Failure, Out, at_least_one, code_of, paint, verdict};
 use children::Way;
 use watch::Watch;
 
@@ -214,12 +213,11 @@ impl Advect {
             std::fs::write(path, finished.report().to_html())
                 .map_err(|e| Failure::failed(format!("cannot write the page {}: {e}", path.display())))?;
         }
-        if self.json {
-            writeln!(out, "{}", finished.json())?;
-        } else {
-            self.print(out, &finished)?;
-        }
-        Ok(if finished.is_good() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+        let shown = match self.json {
+            true => writeln!(out, "{}", finished.json()).map_err(Failure::from),
+            false => self.print(out, &finished),
+        };
+        verdict(code_of(finished.is_good()), shown)
     }
 
     fn print(&self, out: Out<'_>, finished: &Finished<'_>) -> Result<(), Failure> {

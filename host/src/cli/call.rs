@@ -5,7 +5,6 @@ mod spec;
 mod tree;
 
 use std::path::PathBuf;
-use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
@@ -20,7 +19,7 @@ use umbra_core::time::{Lapse, Time};
 
 use self::spec::{Numbers, Place, Shape};
 use super::reach::Reach;
-use super::{Done, Failure, Out, paint};
+use super::{Done, Failure, Out, code_of, paint, verdict};
 
 /// Run a function over members of chained calls of a running job: one call, a tree of members, one answer.
 ///
@@ -112,13 +111,14 @@ impl Call {
             self.meet_all(&mut own, &members)?;
         }
         let ended = self.make(&mut own, &members)?;
-        self.show(out, &members, &own, &ended)?;
+        let code = code_of(ended.outcome.is_ok());
+        verdict(code, self.show(out, &members, &own, &ended))?;
         if let Some(path) = &self.plot {
             std::fs::write(path, plot::draw(&self.function, own.node(), &ended.runs))
                 .map_err(|error| Failure::failed(format!("{}: {error}", path.display())))?;
-            writeln!(out, "  drawn into {}", path.display())?;
+            verdict(code, writeln!(out, "  drawn into {}", path.display()).map_err(Failure::from))?;
         }
-        Ok(if ended.outcome.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+        Ok(code)
     }
 
     /// The meeting place at the agent, and how many members live there.

@@ -1,13 +1,11 @@
 //! `umbra devices`: which RDMA devices are there, and can they be used?
 
-use std::process::ExitCode;
-
 use clap::Args;
 use serde::Serialize;
 use umbra::verbs::{Choice, Device, PortInfo, PortState, devices};
 
 use super::table::{Set, Table};
-use super::{Done, Failure, Out, paint, print_json};
+use super::{Done, Failure, Out, code_of, paint, print_json, verdict};
 
 /// List RDMA devices with their ports and addresses.
 ///
@@ -92,15 +90,16 @@ impl Devices {
             }
             listing.devices.push(Entry { name, ports });
         }
-        if self.json {
-            print_json(out, &listing)?;
-        } else if !listing.devices.is_empty() {
-            listing.table().print(out)?;
-        }
+        let shown = match self.json {
+            true => print_json(out, &listing),
+            false if listing.devices.is_empty() => Ok(()),
+            false => listing.table().print(out).map_err(Failure::from),
+        };
+        let code = verdict(code_of(usable), shown)?;
         if listing.devices.is_empty() {
             return Err(Failure::failed(umbra::verbs::VerbsError::NoDevice));
         }
-        Ok(if usable { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+        Ok(code)
     }
 }
 

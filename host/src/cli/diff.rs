@@ -1,11 +1,13 @@
 //! `umbra diff`: do two tables say the same?
 
+use std::io;
 use std::process::ExitCode;
 
 use clap::Args;
+use umbra_core::endpoints::Table;
 
 use super::group::{Group, Source, attach};
-use super::{Done, Out, paint};
+use super::{Done, Failure, Out, paint, verdict};
 
 /// Differences that are shown.
 const SHOWN: usize = 20;
@@ -33,17 +35,21 @@ impl Diff {
         let (a, b) = (attach(&left, &self.left)?, attach(&right, &self.right)?);
         if left == right {
             let size = a.size();
-            writeln!(out, "{} {} bytes, {size} ranks", paint::good("equal:"), left.len())?;
-            return Ok(ExitCode::SUCCESS);
+            let said = writeln!(out, "{} {} bytes, {size} ranks", paint::good("equal:"), left.len());
+            return verdict(ExitCode::SUCCESS, said.map_err(Failure::from));
         }
-        writeln!(out, "{}", paint::bad("different:"))?;
-        for difference in a.differences(&b).take(SHOWN) {
-            writeln!(out, "  {difference}")?;
-        }
-        let more = a.differences(&b).skip(SHOWN).count();
-        if more > 0 {
-            writeln!(out, "  and {more} more")?;
-        }
-        Ok(ExitCode::FAILURE)
+        verdict(ExitCode::FAILURE, show(out, &a, &b).map_err(Failure::from))
     }
+}
+
+fn show(out: Out<'_>, a: &Table<&[u8]>, b: &Table<&[u8]>) -> io::Result<()> {
+    writeln!(out, "{}", paint::bad("different:"))?;
+    for difference in a.differences(b).take(SHOWN) {
+        writeln!(out, "  {difference}")?;
+    }
+    let more = a.differences(b).skip(SHOWN).count();
+    if more > 0 {
+        writeln!(out, "  and {more} more")?;
+    }
+    Ok(())
 }

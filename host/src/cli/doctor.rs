@@ -1,7 +1,5 @@
 //! `umbra doctor`: which processes of a job are missing, and who waits for them.
 
-use std::process::ExitCode;
-
 use clap::Args;
 use serde::Serialize;
 use umbra::admin::ops;
@@ -9,7 +7,7 @@ use umbra::admin::ops;
 use super::gather::{Agents, Told};
 use super::reach::Reach;
 use super::table::{Set, Table};
-use super::{Done, Failure, Out, paint, print_json};
+use super::{Done, Failure, Out, code_of, paint, print_json, verdict};
 
 /// Find out what a job is waiting for: agents that do not answer, links and ranks that are missing.
 ///
@@ -75,12 +73,11 @@ impl Doctor {
             })
             .collect();
         let ok = findings.iter().all(|finding| finding.answers && finding.missing.is_empty());
-        if self.json {
-            print_json(out, &Object { ok, agents: &findings })?;
-        } else {
-            show(out, &findings, ok)?;
-        }
-        Ok(if ok { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+        let shown = match self.json {
+            true => print_json(out, &Object { ok, agents: &findings }),
+            false => show(out, &findings, ok),
+        };
+        verdict(code_of(ok), shown)
     }
 }
 

@@ -14,7 +14,7 @@ use umbra::quantity::{parse_bytes, parse_lapse};
 use umbra::verbs::Choice;
 
 use super::progress::Progress;
-use super::{Done, Failure, Out, at_least_one, interrupt, outcome, paint, picture, print_json};
+use super::{Done, Failure, Out, at_least_one, code_of, interrupt, outcome, paint, picture, print_json, verdict};
 
 /// Run a whole job on this machine: real ranks, real agents, every byte checked.
 ///
@@ -192,7 +192,8 @@ impl Run {
             Ok(outcome) => outcome,
             Err(error) => {
                 if self.json {
-                    print_json(out, &outcome::Failed::new(&options, &error.to_string()))?;
+                    let said = print_json(out, &outcome::Failed::new(&options, &error.to_string()));
+                    verdict(ExitCode::FAILURE, said)?;
                 }
                 return Err(Failure::failed(error));
             }
@@ -202,17 +203,12 @@ impl Run {
             std::fs::write(path, page)
                 .map_err(|e| Failure::failed(format!("cannot write the report {}: {e}", path.display())))?;
         }
-        // The verdict stands even if nobody reads the rest of the output.
-        let verdict = if outcome.is_good() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
         let shown = if self.json {
             print_json(out, &outcome::Object::new(&options, &outcome))
         } else {
             outcome::print(out, &options, &outcome, self.report.as_deref()).map_err(Failure::from)
         };
-        match shown {
-            Err(Failure::Output(e)) if e.kind() == std::io::ErrorKind::BrokenPipe => Ok(verdict),
-            shown => shown.map(|()| verdict),
-        }
+        verdict(code_of(outcome.is_good()), shown)
     }
 }
 

@@ -3,7 +3,6 @@
 mod timeline;
 
 use std::io::IsTerminal;
-use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
@@ -15,7 +14,7 @@ use umbra_core::peer::WorldRank;
 use umbra_core::time::Lapse;
 
 use super::table::{Set, Table};
-use super::{Done, Failure, Out, paint, print_json};
+use super::{Done, Failure, Out, code_of, paint, print_json, verdict};
 
 /// Errors and violations that are shown one by one.
 const SHOWN: usize = 12;
@@ -143,30 +142,34 @@ impl Sim {
             bar.inc(1);
             if self.schedules == 1 {
                 bar.finish_and_clear();
-                return self.show_one(out, seed, &options, &outcome);
+                let good = is_good(&options, &outcome);
+                return verdict(code_of(good), self.show_one(out, seed, &options, &outcome, good));
             }
         }
         bar.finish_and_clear();
-        self.show_all(out, &all)
+        verdict(code_of(all.bad.is_empty()), self.show_all(out, &all))
     }
 
-    fn show_one(&self, out: Out<'_>, seed: u64, options: &Options, outcome: &Outcome) -> Done {
-        let good = is_good(options, outcome);
+    fn show_one(
+        &self,
+        out: Out<'_>,
+        seed: u64,
+        options: &Options,
+        outcome: &Outcome,
+        good: bool,
+    ) -> Result<(), Failure> {
         let lines = self.timeline.then(|| timeline::lines(outcome));
         if self.json {
-            print_json(out, &Object { timeline: lines, ..Object::new(seed, options, outcome, good) })?;
-        } else {
-            if let Some(lines) = lines {
-                timeline::table(&lines).print(out)?;
-                writeln!(out)?;
-            }
-            show(out, seed, options, outcome, good)?;
+            return print_json(out, &Object { timeline: lines, ..Object::new(seed, options, outcome, good) });
         }
-        Ok(if good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+        if let Some(lines) = lines {
+            timeline::table(&lines).print(out)?;
+            writeln!(out)?;
+        }
+        show(out, seed, options, outcome, good)
     }
 
-    fn show_all(&self, out: Out<'_>, all: &All) -> Done {
-        let good = all.bad.is_empty();
+    fn show_all(&self, out: Out<'_>, all: &All) -> Result<(), Failure> {
         if self.json {
             print_json(out, all)?;
         } else {
@@ -183,7 +186,7 @@ impl Sim {
                 n => writeln!(out, "  {n} schedules broke a rule; repeat one with --seed and one schedule")?,
             }
         }
-        Ok(if good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+        Ok(())
     }
 }
 

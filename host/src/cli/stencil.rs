@@ -20,7 +20,7 @@ use umbra::stencil::field::{BrickFile, Element, Field, Pattern, check};
 use umbra_core::stencil::Shape;
 
 use super::run::{data_path, timeout};
-use super::{Done, Failure, Out, at_least_one, interrupt, paint, print_json};
+use super::{Done, Failure, Out, at_least_one, code_of, interrupt, paint, print_json, verdict};
 use work::Work;
 
 /// Compute a stencil over a field in a file, brick by brick, with a cache of fewer slots than there are bricks.
@@ -287,12 +287,11 @@ impl Stencil {
             draw(path, &outcome.report())
                 .map_err(|e| Failure::failed(format!("cannot write the drawing {}: {e}", path.display())))?;
         }
-        if self.json {
-            print_json(out, &outcome.object())?;
-        } else {
-            outcome.print(out, self.output.as_deref(), self.plot.as_deref())?;
-        }
-        Ok(if outcome.is_good() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+        let shown = match self.json {
+            true => print_json(out, &outcome.object()),
+            false => outcome.print(out, self.output.as_deref(), self.plot.as_deref()).map_err(Failure::from),
+        };
+        verdict(code_of(outcome.is_good()), shown)
     }
 }
 
