@@ -8,6 +8,8 @@
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 
+use signal_hook::consts::{SIGINT, SIGTERM};
+use umbra::sys::process::ignores;
 use umbra_core::placement::Placement;
 
 use super::error::{ProcessError, cannot};
@@ -26,7 +28,9 @@ pub(super) struct Lasting {
 impl Lasting {
     fn new(settings: &Settings) -> Result<Lasting, ProcessError> {
         let (signals, theirs) = UnixStream::pair().map_err(cannot("make a pipe for signals"))?;
-        for signal in [signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT] {
+        // Ctrl-C is none of the business of who was started to ignore it; by SIGTERM launchers end agents.
+        let interrupt = Some(SIGINT).filter(|&signal| !ignores(signal));
+        for signal in [SIGTERM].into_iter().chain(interrupt) {
             let end = theirs.try_clone().map_err(cannot("make a pipe for signals"))?;
             signal_hook::low_level::pipe::register(signal, end).map_err(cannot("handle signals"))?;
         }

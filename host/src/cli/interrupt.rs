@@ -10,16 +10,22 @@ use signal_hook::iterator::Signals;
 use umbra::job::JobDirectory;
 use umbra::stencil::Stop;
 use umbra::stencil::field::remove_partial_files;
+use umbra::sys::process::ignores;
 
 use super::paint;
 
 /// How long a standard error output that takes nothing may hold up the end.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
+/// The signals that ask this process to end; not those that it was started to ignore, as by `nohup`.
+pub(crate) fn signals() -> io::Result<Signals> {
+    Signals::new([SIGINT, SIGTERM, SIGHUP].into_iter().filter(|&signal| !ignores(signal)))
+}
+
 /// From now on, a signal that asks this process to end removes what its job has on disk first. The processes of the job
 /// end by themselves when their link to this one closes.
 pub(crate) fn clean_up() -> io::Result<()> {
-    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
+    let mut signals = signals()?;
     std::thread::Builder::new().name("signals".into()).spawn(move || {
         if let Some(signal) = signals.forever().next() {
             JobDirectory::remove_all_of_this_process();
@@ -58,7 +64,7 @@ impl Signal {
 /// From now on, the first signal that asks this process to end stops a run; the second one ends the process.
 pub(crate) fn stop(run: &Stop) -> io::Result<Signal> {
     let (first, stop) = (Signal::default(), run.clone());
-    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
+    let mut signals = signals()?;
     let told = first.clone();
     std::thread::Builder::new().name("signals".into()).spawn(move || {
         for signal in signals.forever() {

@@ -81,6 +81,19 @@ pub fn raise_descriptors() -> Result<(), ProcessError> {
     setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit }).map_err(ProcessError::Limited)
 }
 
+/// Whether this process ignores a signal, as `nohup` has its program ignore SIGHUP; false if `/proc` does not tell.
+#[must_use]
+pub fn ignores(signal: i32) -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let ignored = ignored.and_then(|bits| u64::from_str_radix(bits.trim(), 16).ok()).unwrap_or(0);
+    // Signals are counted from 1.
+    u32::try_from(signal)
+        .ok()
+        .and_then(|signal| ignored.checked_shr(signal.checked_sub(1)?))
+        .is_some_and(|b| b & 1 == 1)
+}
+
 impl ProcessId {
     /// This process.
     ///

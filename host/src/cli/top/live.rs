@@ -5,11 +5,9 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use signal_hook::iterator::Signals;
 use umbra::quantity::Nanos;
 
-use super::super::Done;
+use super::super::{Done, interrupt};
 use super::agents::Watched;
 use super::screen::{Next, Screen};
 use super::seen::Seen;
@@ -42,7 +40,7 @@ pub(super) fn watch(folder: &Path, mut watched: Watched<'_>, interval: Duration)
     let mut before = Seen::look(folder, &mut watched)?;
     let has_colors = anstream::stdout().current_choice() != anstream::ColorChoice::Never;
     let mut screen = Screen::new(has_colors);
-    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
+    let mut signals = interrupt::signals()?;
     let about = format!("every {}", Nanos(u64::try_from(interval.as_nanos()).unwrap_or(u64::MAX)));
     let mut view = View::of(&before, None);
     let mut taken = Taken::new()?;
