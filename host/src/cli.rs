@@ -107,6 +107,9 @@ pub(crate) fn main() -> ExitCode {
         }
     };
     paint::choose(command.color);
+    if let Err(error) = interrupt::hear_of_children() {
+        return Failure::failed(format!("cannot hear of child processes: {error}")).report(&mut anstream::stderr());
+    }
     let mut out = anstream::stdout().lock();
     let done = match &command.what {
         What::Run(run) => run.execute(&mut out),

@@ -5,7 +5,7 @@ use std::sync::mpsc::channel;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use umbra::job::JobDirectory;
 use umbra::stencil::Stop;
@@ -20,6 +20,15 @@ const LAST_WORDS: Duration = Duration::from_secs(1);
 /// The signals that ask this process to end; not those that it was started to ignore, as by `nohup`.
 pub(crate) fn signals() -> io::Result<Signals> {
     Signals::new([SIGINT, SIGTERM, SIGHUP].into_iter().filter(|&signal| !ignores(signal)))
+}
+
+/// From now on, the kernel keeps how children of this process ended, even if it was started to ignore that.
+pub(crate) fn hear_of_children() -> io::Result<()> {
+    if ignores(SIGCHLD) {
+        // A signal with a handler is not ignored; what the handler says interests nobody.
+        signal_hook::flag::register(SIGCHLD, Arc::default())?;
+    }
+    Ok(())
 }
 
 /// From now on, a signal that asks this process to end removes what its job has on disk first. The processes of the job

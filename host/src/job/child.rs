@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 
 use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use rustix::process::{Pid, Signal};
 use umbra_core::peer::Peer;
@@ -64,9 +65,11 @@ impl Child {
     }
 
     /// How it ended, if it has; it is reaped then.
+    ///
+    /// Nobody knows how if this process ignores SIGCHLD: then it counts as ended well, and its link tells the rest.
     pub fn ended(&mut self) -> Option<ExitStatus> {
         if self.ended.is_none() {
-            self.ended = self.process.try_wait().ok().flatten();
+            self.ended = known(self.process.try_wait());
         }
         self.ended
     }
@@ -76,7 +79,7 @@ impl Child {
         if self.ended().is_none() {
             // It may have ended in between; waiting is right in both cases.
             let _ = self.process.kill();
-            self.ended = self.process.wait().ok();
+            self.ended = known(self.process.wait().map(Some));
         }
     }
 
@@ -101,6 +104,14 @@ impl Child {
             Ok(String::from_utf8_lossy(&bytes).trim().to_owned())
         };
         read().unwrap_or_default()
+    }
+}
+
+/// What a wait for a child says. One that cannot be waited for was reaped by the kernel, and its id may be another's.
+fn known(waited: io::Result<Option<ExitStatus>>) -> Option<ExitStatus> {
+    match waited {
+        Err(error) if Errno::from_io_error(&error) == Some(Errno::CHILD) => Some(ExitStatus::default()),
+        waited => waited.ok().flatten(),
     }
 }
 
