@@ -177,6 +177,12 @@ fn look_ups_of_unknown_groups_and_ranks_are_failures_that_say_what_exists() {
 }
 
 #[test]
+fn a_row_beyond_all_ranks_is_refused() {
+    let message = refused(&["lookup", "sp:0/row:4294967295", "0", "--ranks", "4"], 2);
+    assert!(message.contains("row 4294967295"), "{message}");
+}
+
+#[test]
 fn a_look_up_names_the_service_process_of_the_rank() {
     let output = umbra(&["lookup", "column:1", "2", "--hosts", "3", "-s", "2", "--ranks", "4", "--json"]);
     let answer: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();

@@ -150,6 +150,13 @@ impl Source {
     }
 
     fn fetch(&self, sp: Sp, group: &Group) -> Result<Vec<u8>, Failure> {
+        let leader = match group {
+            Group::Row(row) => row.checked_mul(self.counts.ranks).filter(|&leader| leader < Peer::CAPACITY),
+            _ => Some(0),
+        };
+        let leader = leader.ok_or_else(|| {
+            Failure::usage(format!("{group} of rows of {} ranks has ranks that cannot be named", self.counts.ranks))
+        })?;
         let (mut asker, _) = self.reach.connect()?;
         let patience = self.reach.patience();
         let which = asker.targets().position(|target| target.sp == sp);
@@ -157,7 +164,7 @@ impl Source {
         let mut ask = |op, body: &[u8]| asker.call(which, op, body, patience).map_err(Failure::failed);
         let listed = String::from_utf8_lossy(&ask(ops::GROUPS, &[])?).into_owned();
         let title = match group {
-            Group::Row(row) => format!("group {} led by rank {}", grid::ROW, row * self.counts.ranks),
+            Group::Row(_) => format!("group {} led by rank {leader}", grid::ROW),
             Group::Column(column) => format!("group {} led by rank {column}", grid::COLUMN),
             other => other.to_string(),
         };
