@@ -9,9 +9,10 @@
 //! link is not reused before its `Gone` was handed out.
 
 mod poll;
+mod watch;
 
 use std::collections::VecDeque;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 
 use umbra_core::time::{Lapse, Time};
 use umbra_core::wire::Frame;
@@ -99,7 +100,7 @@ pub struct Driver {
     secret: Secret,
     limits: Limits,
     listeners: Vec<Listener>,
-    watched: Vec<OwnedFd>,
+    watched: Vec<Option<OwnedFd>>,
     slots: Vec<Slot>,
     /// Links that may have unparsed bytes.
     fresh: VecDeque<LinkId>,
@@ -148,18 +149,6 @@ impl Driver {
         listener.set_nonblocking()?;
         self.listeners.push(listener);
         Ok(())
-    }
-
-    /// Reports [`Event::Readable`] with the returned number whenever `descriptor` is readable.
-    pub fn watch(&mut self, descriptor: OwnedFd) -> usize {
-        self.watched.push(descriptor);
-        self.watched.len() - 1
-    }
-
-    /// A descriptor given to [`watch`](Self::watch).
-    #[must_use]
-    pub fn watched(&self, number: usize) -> Option<BorrowedFd<'_>> {
-        self.watched.get(number).map(AsFd::as_fd)
     }
 
     /// Begins to connect to `expected` at `address`; ends in [`Event::Up`] or, at `deadline` at the latest,

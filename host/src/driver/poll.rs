@@ -51,7 +51,8 @@ impl Driver {
         let mut owners: Vec<usize> = Vec::with_capacity(self.slots.len());
         let accepts = if self.accepts_from <= now() { PollFlags::IN } else { PollFlags::empty() };
         fds.extend(self.listeners.iter().map(|l| PollFd::from_borrowed_fd(l.as_fd(), accepts)));
-        fds.extend(self.watched.iter().map(|fd| PollFd::from_borrowed_fd(fd.as_fd(), PollFlags::IN)));
+        let watched: Vec<usize> = (0..self.watched.len()).filter(|&number| self.watched(number).is_some()).collect();
+        fds.extend(self.watched.iter().flatten().map(|fd| PollFd::from_borrowed_fd(fd.as_fd(), PollFlags::IN)));
         for (index, slot) in self.slots.iter().enumerate() {
             let (fd, flags) = match slot {
                 Slot::Connecting(_, _, socket) => (socket.as_fd(), PollFlags::OUT),
@@ -79,8 +80,8 @@ impl Driver {
         let ready: Vec<PollFlags> = fds.iter().map(PollFd::revents).collect();
         drop(fds);
         let (doors, rest) = ready.split_at(self.listeners.len());
-        let (watched, links) = rest.split_at(self.watched.len());
-        for (number, flags) in watched.iter().enumerate() {
+        let (readable, links) = rest.split_at(watched.len());
+        for (&number, flags) in watched.iter().zip(readable) {
             if !flags.is_empty() {
                 self.events.push_back(Event::Readable(number));
             }

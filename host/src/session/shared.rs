@@ -56,6 +56,8 @@ pub struct SharedSession {
     asks: Option<Sender<Ask>>,
     ringer: Ringer,
     thread: Option<JoinHandle<Session>>,
+    /// The bell, by its number among the descriptors that the session looks at.
+    watched: usize,
     /// Buffers of reads that are over, for the next ones.
     spare: Mutex<Vec<Vec<u8>>>,
 }
@@ -73,13 +75,14 @@ impl SharedSession {
         let bell = Doorbell::create().map_err(cannot_wake)?;
         let ringer = bell.ringer().map_err(cannot_wake)?;
         let watched = bell.as_fd().try_clone_to_owned();
-        session.driver.watch(watched.map_err(|error| SessionError::Io { what: "watch for reads", error })?);
+        let watched = watched.map_err(|error| SessionError::Io { what: "watch for reads", error })?;
+        let watched = session.driver.watch(watched);
         let (asks, asked) = channel();
         let name = format!("session of rank {}", session.seat().rank);
         let turning = Turning { session, bell, asked, under_way: Vec::new() };
         let thread = thread::Builder::new().name(name).spawn(move || turning.run());
         let thread = thread.map_err(|error| SessionError::Io { what: "start the thread of a session", error })?;
-        Ok(SharedSession { asks: Some(asks), ringer, thread: Some(thread), spare: Mutex::new(Vec::new()) })
+        Ok(SharedSession { asks: Some(asks), ringer, thread: Some(thread), watched, spare: Mutex::new(Vec::new()) })
     }
 
     /// Reads bytes of another rank's region, as [`Session::read`] does; many threads may do so at the same time.
@@ -124,7 +127,10 @@ impl SharedSession {
     fn end(&mut self) -> Option<Session> {
         self.asks = None;
         self.ringer.ring();
-        self.thread.take()?.join().ok()
+        let mut session = self.thread.take()?.join().ok()?;
+        // The last ring is heard by nobody: the bell stays readable, and whoever looks at it never sleeps.
+        session.driver.unwatch(self.watched);
+        Some(session)
     }
 }
 
