@@ -120,7 +120,7 @@ pub(super) fn data_path() -> impl TypedValueParser<Value = DataPath> {
 pub(super) fn device(named: Option<&Choice>) -> Result<Option<Choice>, Failure> {
     match named {
         Some(device) => Ok(Some(device.clone())),
-        None => Ok(Environment::of_process().map_err(Failure::usage)?.device),
+        None => Environment::device_of_process().map_err(Failure::usage),
     }
 }
 

@@ -109,6 +109,20 @@ const LOG: &[&str] = &["UMBRA_LOG"];
 const LOG_FILE: &[&str] = &["UMBRA_LOG_FILE"];
 
 impl Environment {
+    /// Names of variables that say which job a process belongs to, and its place there. Who starts processes of another job
+    /// takes them out of their environment.
+    pub fn names_of_a_job() -> impl Iterator<Item = &'static str> {
+        [CONFIG, DPUS, GLOBAL, LOCAL, PER_DPU, SECRET, PERSISTENT].into_iter().flatten().copied()
+    }
+
+    /// The RDMA device in this process' environment, whatever else that says.
+    ///
+    /// # Errors
+    /// [`EnvironmentError::NotADevice`].
+    pub fn device_of_process() -> Result<Option<Choice>, EnvironmentError> {
+        device(&|name| std::env::var(name).ok())
+    }
+
     /// Reads this process' environment.
     ///
     /// # Errors
@@ -146,11 +160,8 @@ impl Environment {
             Some((_, value)) if value == "1" => Some(true),
             Some((name, value)) => return Err(EnvironmentError::NotABit { name, value }),
         };
-        let device = one_of(&get, DEVICE)?
-            .map(|(name, value)| value.parse().map_err(|error| EnvironmentError::NotADevice { name, error }))
-            .transpose()?;
         Ok(Environment {
-            device,
+            device: device(&get)?,
             config: one_of(&get, CONFIG)?.map(|(_, path)| path.into()),
             dpus,
             service_process,
@@ -183,6 +194,11 @@ fn one_of(get: &impl Fn(&str) -> Option<String>, names: &[&'static str]) -> Resu
         }
     }
     Ok(found)
+}
+
+fn device(get: &impl Fn(&str) -> Option<String>) -> Result<Option<Choice>, EnvironmentError> {
+    let Some((name, value)) = one_of(get, DEVICE)? else { return Ok(None) };
+    value.parse().map(Some).map_err(|error| EnvironmentError::NotADevice { name, error })
 }
 
 fn number(

@@ -18,6 +18,8 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use rustix::process::{Pid, Signal};
 use umbra_core::peer::Peer;
 
+use crate::config::Environment;
+
 /// The last bytes of a log that an error quotes.
 const LAST_WORDS: u64 = 2000;
 
@@ -31,7 +33,8 @@ pub struct Child {
 }
 
 impl Child {
-    /// Starts `program`; also returns the launcher's end of the link.
+    /// Starts `program`; also returns the launcher's end of the link. What the environment says of another job is kept
+    /// from it: its own job tells it by `arguments`.
     ///
     /// # Errors
     /// What the system said.
@@ -43,7 +46,11 @@ impl Child {
     ) -> io::Result<(Child, OwnedFd)> {
         let (ours, theirs) =
             rustix::net::socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
-        let process = Command::new(program)
+        let mut command = Command::new(program);
+        for name in Environment::names_of_a_job() {
+            command.env_remove(name);
+        }
+        let process = command
             .args(arguments)
             .stdin(Stdio::from(theirs))
             .stdout(Stdio::null())

@@ -1,0 +1,172 @@
+//! `umbra run` in surroundings that others have left: signals, variables and outputs that are not as usual.
+#![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
+
+use std::fs::{self, File};
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use umbra_tests::rig::{self, Scratch};
+
+/// How long a run may take to end that is asked to.
+const MOMENT: Duration = Duration::from_secs(20);
+
+/// A small job whose directory lies in `temporary`, started by a shell after `before`.
+fn run(temporary: &Scratch, before: &str, arguments: &[&str]) -> Command {
+    let (umbra, agent) = rig::programs();
+    let mut command = Command::new("sh");
+    command.arg("-c").arg(format!("{before} exec \"$@\"")).arg("sh").arg(umbra).arg("run");
+    command.args(["--hosts", "1", "--service-processes", "1", "--ranks", "1"]).args(arguments).arg("--input");
+    command.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml")).arg("--agent").arg(agent);
+    command.env("TMPDIR", temporary.path()).stdin(Stdio::null());
+    command
+}
+
+/// A job that goes on for long.
+const LONG: [&str; 4] = ["--reads", "100000000", "--size", "8"];
+
+/// A run that does not outlive its test.
+struct Running(Child);
+
+impl Running {
+    fn ended(&mut self) -> Option<i32> {
+        let end = Instant::now() + MOMENT;
+        while Instant::now() < end {
+            if let Some(status) = self.0.try_wait().unwrap() {
+                return status.code();
+            }
+            thread::sleep(Duration::from_millis(10));
+        }
+        None
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_raw(self.0.id().cast_signed()).unwrap(), signal).unwrap();
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Waits until a job has its secret, and thus listens for signals.
+fn filled(temporary: &Scratch) {
+    let end = Instant::now() + MOMENT;
+    while !temporary.left().iter().any(|job| job.join("secret").exists()) {
+        assert!(Instant::now() < end, "the job does not begin");
+        thread::sleep(Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn a_signal_ends_a_run_whose_errors_nobody_takes() {
+    for before in ["exec 2>/dev/full;", "exec 2>&-;"] {
+        let temporary = Scratch::new("run-full");
+        let child = run(&temporary, before, &LONG).arg("--quiet").stdout(Stdio::null()).spawn().unwrap();
+        let mut running = Running(child);
+        filled(&temporary);
+        running.signal(Signal::TERM);
+        assert_eq!(running.ended(), Some(143), "{before}");
+        assert_eq!(temporary.left(), Vec::<PathBuf>::new());
+    }
+}
+
+#[test]
+fn a_signal_ends_a_run_whose_errors_find_no_room() {
+    let temporary = Scratch::new("run-blocked");
+    let (reader, writer) = std::io::pipe().unwrap();
+    rustix::io::ioctl_fionbio(&writer, true).unwrap();
+    while rustix::io::write(&writer, &[b'x'; 4096]).is_ok() {}
+    rustix::io::ioctl_fionbio(&writer, false).unwrap();
+    let child = run(&temporary, "", &LONG).arg("--quiet").stdout(Stdio::null()).stderr(writer).spawn().unwrap();
+    let mut running = Running(child);
+    filled(&temporary);
+    running.signal(Signal::TERM);
+    assert_eq!(running.ended(), Some(143));
+    drop(reader);
+}
+
+#[test]
+fn a_run_whose_progress_nobody_takes_ends_well() {
+    let temporary = Scratch::new("run-progress");
+    let full = File::options().write(true).open("/dev/full").unwrap();
+    let output = run(&temporary, "", &["--json"]).stderr(full).output().unwrap();
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    assert!(said.starts_with('{') && said.ends_with("}\n"), "{said}");
+}
+
+#[test]
+fn signals_that_a_run_was_started_to_ignore_do_not_end_it() {
+    let temporary = Scratch::new("run-nohup");
+    let mut run = run(&temporary, "trap '' HUP INT;", &["--reads", "200000", "--size", "8"]);
+    let mut running = Running(run.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap());
+    let mut lines = BufReader::new(running.0.stderr.take().unwrap()).lines();
+    assert!(lines.any(|line| line.is_ok_and(|line| line.contains("random"))), "no random reads");
+    let pid = running.0.id();
+    let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap();
+    running.signal(Signal::HUP);
+    running.signal(Signal::INT);
+    // A terminal interrupts the processes of the job as well.
+    for child in children.split_whitespace() {
+        let _ = kill_process(Pid::from_raw(child.parse().unwrap()).unwrap(), Signal::INT);
+    }
+    let rest: Vec<String> = lines.map_while(Result::ok).collect();
+    assert_eq!(running.ended(), Some(0), "{rest:?}");
+}
+
+#[test]
+fn a_run_whose_starter_ignores_its_children_hears_of_its_own() {
+    let temporary = Scratch::new("run-children");
+    // A shell cannot ignore the signal for a program that it becomes; what can is not everywhere.
+    let mut run = run(&temporary, "", &["--quiet", "--timeout", "5s"]);
+    let (program, arguments) = (run.get_program().to_owned(), run.get_args().map(ToOwned::to_owned));
+    let arguments: Vec<_> = arguments.collect();
+    let ignoring = "import os,signal,sys; signal.signal(signal.SIGCHLD, signal.SIG_IGN); os.execvp(sys.argv[1], sys.argv[1:])";
+    let mut python = Command::new("python3");
+    python.arg("-c").arg(ignoring).arg(program).args(arguments).env("TMPDIR", temporary.path());
+    let Ok(output) = python.stdin(Stdio::null()).output() else {
+        println!("skipped: no python3");
+        return;
+    };
+    let _ = run.stdin(Stdio::null());
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+fn what_the_environment_says_of_another_job_is_none_of_a_run() {
+    let temporary = Scratch::new("run-environment");
+    let mut run = run(&temporary, "", &["--quiet"]);
+    let other = [
+        ("DPU_OFFLOAD_SERVICE_PROCESSES_PER_DPU", "8"),
+        ("DPU_OFFLOAD_LIST_DPUS", "bf1,,bf2"),
+        ("UMBRA_SERVICE_PROCESS", "7"),
+        ("UMBRA_CONFIG", "/nowhere/platform.cfg"),
+        ("UMBRA_SECRET_FILE", "/nowhere/secret"),
+        ("MIMOSA_PERSISTENT_CACHE", "maybe"),
+    ];
+    let output = run.envs(other).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// An input that no run can map is refused at once, also where opening it would wait for a writer.
+#[test]
+fn an_input_that_is_a_pipe_is_refused() {
+    let temporary = Scratch::new("run-pipe");
+    let pipe = temporary.path().join("input");
+    rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, rustix::fs::Mode::RUSR, 0).unwrap();
+    let (umbra, agent) = rig::programs();
+    let mut command = Command::new(umbra);
+    command.arg("run").arg("--input").arg(&pipe).arg("--agent").arg(agent).stderr(Stdio::piped());
+    let mut running = Running(command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap());
+    assert_eq!(running.ended(), Some(1));
+    let mut said = String::new();
+    running.0.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+    assert!(said.contains("not a file") || said.contains("no file"), "{said}");
+}
