@@ -82,6 +82,12 @@ fn s43_a_good_configuration_is_explained() {
 }
 
 #[test]
+fn a_configuration_without_end_is_refused() {
+    let message = refused(&["check-config", "/dev/zero"], 1);
+    assert!(message.contains("no configuration"), "{message}");
+}
+
+#[test]
 fn devices_are_listed_or_it_is_told_how_to_get_one() {
     let output = umbra(&["devices", "--json"]);
     let (text, message) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));

@@ -14,6 +14,8 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::fs::File;
+use std::io::{self, Read as _};
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::path::{Path, PathBuf};
 
@@ -72,11 +74,13 @@ impl Platform {
     pub fn read(path: impl Into<PathBuf>) -> Result<Platform, ConfigError> {
         let path = path.into();
         let unreadable = |e| ConfigError { path: path.clone(), line: None, fault: ConfigFault::Unreadable(e) };
-        let len = std::fs::metadata(&path).map_err(unreadable)?.len();
-        if len > FILE_MAX {
+        // What is no regular file does not tell its length, and may have no end.
+        let mut bytes = Vec::new();
+        File::open(&path).and_then(|file| file.take(FILE_MAX + 1).read_to_end(&mut bytes)).map_err(unreadable)?;
+        if bytes.len() as u64 > FILE_MAX {
             return Err(ConfigError { path, line: None, fault: ConfigFault::TooLarge });
         }
-        let text = std::fs::read_to_string(&path).map_err(unreadable)?;
+        let text = String::from_utf8(bytes).map_err(|e| unreadable(io::Error::new(io::ErrorKind::InvalidData, e)))?;
         Platform::parse(&text, path)
     }
 
