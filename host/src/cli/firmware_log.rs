@@ -92,9 +92,17 @@ impl FirmwareLog {
         let mut reader = window.log().map_err(damaged)?.reader();
         let mut decoder = table.new_stream_decoder();
         let mut alive = (state.beat(), Instant::now());
-        let mut told = Told::default();
+        let (can_recover, mut told) = (table.encoding().can_recover(), Told::default());
         loop {
-            let more = print_new(&mut reader, &mut *decoder, &mut told, out)?;
+            let more = print_new(&mut reader, &mut *decoder, can_recover, &mut told, out)?;
+            if told.foreign > 0 && !can_recover {
+                return Err(Failure::failed(format!(
+                    "{}: nothing can be told of the log behind a line that this image did not write, for its encoding \
+                     does not mark where lines begin: name the ELF file that the board was started with, or build the \
+                     image with the encoding rzcobs",
+                    self.elf.display()
+                )));
+            }
             if state.beat() != alive.0 {
                 alive = (state.beat(), Instant::now());
             }
@@ -118,10 +126,12 @@ struct Told {
     foreign: u64,
 }
 
-/// Prints what was logged since the last time; false if nothing was.
+/// Prints what was logged since the last time; false if nothing was. Of an encoding that cannot recover, the first line that
+/// the image does not explain is the last: the decoder stays where it is.
 fn print_new(
     reader: &mut Reader<'_>,
     decoder: &mut dyn StreamDecoder,
+    can_recover: bool,
     told: &mut Told,
     out: Out<'_>,
 ) -> Result<bool, Failure> {
@@ -142,6 +152,9 @@ fn print_new(
             Err(DecodeError::Malformed) => {
                 told.foreign += 1;
                 writeln!(out, "{}", paint::faint("... a line that this image did not write, or only a part of one"))?;
+                if !can_recover {
+                    return Ok(true);
+                }
             }
         }
     }
