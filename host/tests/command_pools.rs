@@ -54,6 +54,16 @@ impl Drop for Folder {
 }
 
 #[test]
+fn a_name_that_would_move_the_cursor_is_shown_without() {
+    let folder = Folder::new("pool-escapes");
+    std::fs::write(folder.0.join("umbra-pool.\u{1b}[2Jgone\r.m"), "no pool").unwrap();
+    let text = umbra(&["pool", "ls", "--folder", folder.text()]);
+    assert!(text.contains("?[2Jgone?") && !text.contains(['\u{1b}', '\r']), "{text:?}");
+    let text = json(&["pool", "ls", "--json", "--folder", folder.text()]);
+    assert_eq!(text["pools"][0]["name"], "\u{1b}[2Jgone\r");
+}
+
+#[test]
 fn pools_are_listed_and_looked_at_without_changing_them() {
     let folder = Folder::new("seen");
     let pool = Pool::create(Some("sums"), &folder.attributes()).unwrap();

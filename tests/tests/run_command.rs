@@ -128,7 +128,8 @@ fn a_run_whose_starter_ignores_its_children_hears_of_its_own() {
     let mut run = run(&temporary, "", &["--quiet", "--timeout", "5s"]);
     let (program, arguments) = (run.get_program().to_owned(), run.get_args().map(ToOwned::to_owned));
     let arguments: Vec<_> = arguments.collect();
-    let ignoring = "import os,signal,sys; signal.signal(signal.SIGCHLD, signal.SIG_IGN); os.execvp(sys.argv[1], sys.argv[1:])";
+    let ignoring =
+        "import os,signal,sys; signal.signal(signal.SIGCHLD, signal.SIG_IGN); os.execvp(sys.argv[1], sys.argv[1:])";
     let mut python = Command::new("python3");
     python.arg("-c").arg(ignoring).arg(program).args(arguments).env("TMPDIR", temporary.path());
     let Ok(output) = python.stdin(Stdio::null()).output() else {

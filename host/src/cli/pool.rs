@@ -165,6 +165,11 @@ impl Inspect {
     }
 }
 
+/// Text in which a name stands that anybody may have given, without what could move the cursor.
+pub(super) fn clean(text: &str) -> String {
+    text.replace(char::is_control, "?")
+}
+
 fn ls(out: Out<'_>, how: &How) -> Done {
     let mut pools = Vec::new();
     for name in list_in(&how.folder).map_err(Failure::failed)? {
@@ -189,9 +194,11 @@ fn ls(out: Out<'_>, how: &How) -> Done {
             Listed::Seen(pool) => {
                 let state = pool.state();
                 let free = Bytes(pool.free_bytes).to_string();
-                [pool.name, Bytes(pool.bytes).to_string(), free, pool.allocations.to_string(), state]
+                [clean(&pool.name), Bytes(pool.bytes).to_string(), free, pool.allocations.to_string(), state]
             }
-            Listed::Refused { name, error } => [name, String::new(), String::new(), String::new(), error],
+            Listed::Refused { name, error } => {
+                [clean(&name), String::new(), String::new(), String::new(), clean(&error)]
+            }
         });
     }
     table.print(out)?;
