@@ -9,7 +9,7 @@ fn main() -> ExitCode {
     // Not a subcommand for people: how `umbra run` starts the ranks of a job.
     let mut arguments = std::env::args_os().skip(1);
     if arguments.next().is_some_and(|first| first == "rank") {
-        return umbra::job::rank_main(arguments.map(|a| a.to_string_lossy().into_owned()));
+        return umbra::job::rank_main(arguments);
     }
     cli::main()
 }

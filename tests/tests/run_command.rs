@@ -1,8 +1,10 @@
 //! `umbra run` in surroundings that others have left: signals, variables and outputs that are not as usual.
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{BufRead as _, BufReader, Read as _};
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
@@ -124,19 +126,18 @@ fn signals_that_a_run_was_started_to_ignore_do_not_end_it() {
 #[test]
 fn a_run_whose_starter_ignores_its_children_hears_of_its_own() {
     let temporary = Scratch::new("run-children");
-    // A shell cannot ignore the signal for a program that it becomes; what can is not everywhere.
-    let mut run = run(&temporary, "", &["--quiet", "--timeout", "5s"]);
-    let (program, arguments) = (run.get_program().to_owned(), run.get_args().map(ToOwned::to_owned));
-    let arguments: Vec<_> = arguments.collect();
-    let ignoring =
-        "import os,signal,sys; signal.signal(signal.SIGCHLD, signal.SIG_IGN); os.execvp(sys.argv[1], sys.argv[1:])";
-    let mut python = Command::new("python3");
-    python.arg("-c").arg(ignoring).arg(program).args(arguments).env("TMPDIR", temporary.path());
-    let Ok(output) = python.stdin(Stdio::null()).output() else {
-        println!("skipped: no python3");
-        return;
+    let ignoring = || {
+        let mut command = Command::new("env");
+        command.arg("--ignore-signal=CHLD").stdin(Stdio::null());
+        command
     };
-    let _ = run.stdin(Stdio::null());
+    if !ignoring().arg("true").output().is_ok_and(|output| output.status.success()) {
+        println!("skipped: no env that ignores signals");
+        return;
+    }
+    let run = run(&temporary, "", &["--quiet", "--timeout", "5s"]);
+    let output =
+        ignoring().arg(run.get_program()).args(run.get_args()).env("TMPDIR", temporary.path()).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
@@ -153,6 +154,18 @@ fn what_the_environment_says_of_another_job_is_none_of_a_run() {
         ("MIMOSA_PERSISTENT_CACHE", "maybe"),
     ];
     let output = run.envs(other).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+fn an_input_whose_name_is_no_text_is_read() {
+    let temporary = Scratch::new("run-name");
+    let input = temporary.path().join(OsStr::from_bytes(b"in\xffput"));
+    fs::write(&input, "some bytes").unwrap();
+    let (umbra, agent) = rig::programs();
+    let mut command = Command::new(umbra);
+    command.args(["run", "--quiet", "--ranks", "1", "--input"]).arg(&input).arg("--agent").arg(agent);
+    let output = command.stdin(Stdio::null()).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 

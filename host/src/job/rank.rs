@@ -3,7 +3,9 @@
 mod holding;
 
 use std::collections::HashMap;
+use std::ffi::{OsStr, OsString};
 use std::io::{self, Write as _};
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -59,11 +61,16 @@ struct Arguments {
 }
 
 /// `KEY=VALUE` arguments.
-struct Pairs(HashMap<String, String>);
+struct Pairs(HashMap<String, OsString>);
 
 impl Pairs {
     fn get(&self, key: &str) -> Option<&str> {
-        self.0.get(key).map(String::as_str)
+        self.0.get(key)?.to_str()
+    }
+
+    /// A path, whose bytes need not be text.
+    fn path(&self, key: &'static str) -> Result<PathBuf, RankError> {
+        self.0.get(key).map(PathBuf::from).ok_or(RankError::Missing(key))
     }
 
     fn text(&self, key: &'static str) -> Result<&str, RankError> {
@@ -80,18 +87,23 @@ impl Pairs {
 }
 
 impl Arguments {
-    fn parse(arguments: impl Iterator<Item = String>) -> Result<Arguments, RankError> {
+    fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Arguments, RankError> {
         let mut pairs = HashMap::new();
         for argument in arguments {
-            let Some((key, value)) = argument.split_once('=') else { return Err(RankError::BadArgument(argument)) };
-            pairs.insert(key.to_owned(), value.to_owned());
+            let bytes = argument.as_bytes();
+            let at = bytes.iter().position(|&byte| byte == b'=').and_then(|at| bytes.split_at_checked(at));
+            let pair = at.and_then(|(key, value)| Some((str::from_utf8(key).ok()?, value.get(1..)?)));
+            let Some((key, value)) = pair else {
+                return Err(RankError::BadArgument(argument.to_string_lossy().into_owned()));
+            };
+            pairs.insert(key.to_owned(), OsStr::from_bytes(value).to_owned());
         }
         let pairs = Pairs(pairs);
         let (text, number, small) = (|key| pairs.text(key), |key| pairs.number(key), |key| pairs.small(key));
         let dpus = text("dpus")?;
         let names: Vec<&str> = dpus.split(',').collect();
-        let job = Platform::read(text("config")?)?.job(&names)?;
-        let secret = Secret::read(text("secret")?.as_ref())?;
+        let job = Platform::read(pairs.path("config")?)?.job(&names)?;
+        let secret = Secret::read(&pairs.path("secret")?)?;
         let seat = Seat {
             rank: WorldRank(small("rank")?),
             size: small("size")?,
@@ -109,7 +121,7 @@ impl Arguments {
             pairs.get("device").map(|text| text.parse().map_err(|_| RankError::BadArgument(format!("device={text}"))));
         let silence = pairs.get("silence_ms").is_some().then(|| number("silence_ms")).transpose()?;
         let settings = Settings {
-            sockets: pairs.get("sockets").map(PathBuf::from),
+            sockets: pairs.path("sockets").ok(),
             shadows: small("shadows")?,
             deadline: Duration::from_millis(number("deadline_ms")?),
             silence: silence.map(Duration::from_millis),
@@ -123,7 +135,7 @@ impl Arguments {
 
 /// Runs a rank of [`run`](super::run) with `KEY=VALUE` arguments; its standard input is the link to the launcher.
 #[must_use]
-pub fn rank_main(arguments: impl Iterator<Item = String>) -> ExitCode {
+pub fn rank_main(arguments: impl Iterator<Item = OsString>) -> ExitCode {
     let result = Arguments::parse(arguments).and_then(|arguments| {
         let mut launcher = Launcher::connect(&arguments.settings)?;
         play(&arguments, &mut launcher).inspect_err(|error| launcher.give_up(error))

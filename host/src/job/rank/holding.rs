@@ -47,7 +47,7 @@ impl Holding {
                 What::Bricks { edges, holder: pairs.small("holder")?, holders: pairs.small("holders")? }
             }
         };
-        Ok(Holding { what, input: pairs.text("input")?.into(), in_heap })
+        Ok(Holding { what, input: pairs.path("input")?, in_heap })
     }
 
     /// Whether all hosts have as many ranks, so that these are rows and columns.
