@@ -143,13 +143,21 @@ pub(crate) fn main() -> ExitCode {
 /// Options without a command belong to `run`, and so does nothing at all.
 fn with_default_command(args: impl Iterator<Item = OsString>) -> Vec<OsString> {
     let mut args: Vec<OsString> = args.collect();
-    let of_the_command = ["-h", "--help", "-V", "--version", "--color"];
-    let first = args.get(1).and_then(|arg| arg.to_str());
-    let named = first.is_some_and(|first| {
-        !first.starts_with('-') || of_the_command.iter().any(|own| first.split('=').next() == Some(own))
-    });
-    if !named || args.len() == 1 {
-        args.insert(args.len().min(1), OsString::from("run"));
+    let of_the_command = ["-h", "--help", "-V", "--version"];
+    // What stands behind the colours decides.
+    let mut at = 1;
+    while let Some(arg) = args.get(at).and_then(|arg| arg.to_str()) {
+        match arg {
+            "--color" => at += 2,
+            _ if arg.starts_with("--color=") => at += 1,
+            _ => break,
+        }
+    }
+    let first = args.get(at).and_then(|arg| arg.to_str());
+    let named = first.is_some_and(|first| !first.starts_with('-') || of_the_command.contains(&first));
+    // Without its value `--color` is refused for the lack of that.
+    if !named && at <= args.len().max(1) {
+        args.insert(at.min(args.len()), OsString::from("run"));
     }
     args
 }
@@ -206,6 +214,10 @@ mod tests {
         assert_eq!(words("umbra --json --hosts 3"), "umbra run --json --hosts 3");
         assert_eq!(words("umbra --help"), "umbra --help");
         assert_eq!(words("umbra --color=never run"), "umbra --color=never run");
+        assert_eq!(words("umbra --color=never"), "umbra --color=never run");
+        assert_eq!(words("umbra --color never --json"), "umbra --color never run --json");
+        assert_eq!(words("umbra --color never --help"), "umbra --color never --help");
+        assert_eq!(words("umbra --color"), "umbra --color");
         assert_eq!(words("umbra check-config f"), "umbra check-config f");
     }
 
