@@ -155,6 +155,25 @@ fn s46_s51_a_key_that_was_taken_back_breaks_the_spans_alone_until_they_are_rebui
 }
 
 #[test]
+fn a_frame_to_a_peer_that_is_not_connected_yet_is_posted_again() {
+    let Some(device) = device("greeted") else { return };
+    let port = device.active_port(1, None).unwrap();
+    let [mut first, mut second] = [0, 1].map(|n| Verbs::new(peer(n), &port, 16).unwrap());
+    let [to_second, to_first] = [first.greet(peer(1)).unwrap(), second.greet(peer(0)).unwrap()];
+    let frame = || Work::Send(Frame::Null { op: Op(0x0f01), token: Token(9), arg: 0 });
+    assert_eq!(first.post(peer(1), frame(), Token(0)), Err(PostError::Full));
+    first.connect(peer(1), &to_first).unwrap();
+    second.connect(peer(0), &to_second).unwrap();
+    first.post(peer(1), frame(), Token(0)).unwrap();
+    let (begun, mut came) = (Instant::now(), 0);
+    while came == 0 {
+        first.poll(&mut |_| {});
+        second.poll(&mut |event| came += usize::from(matches!(event, Event::Frame { .. })));
+        assert!(begun.elapsed() < Duration::from_secs(20), "the frame did not come");
+    }
+}
+
+#[test]
 fn spans_to_a_peer_that_is_greeted_again_end_once() {
     let Some(mut wire) = Wire::new("greeted_again") else { return };
     for token in 0..3 {

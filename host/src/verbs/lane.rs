@@ -103,6 +103,10 @@ impl Lane {
 
     /// Sends a cell.
     pub(super) fn send(&mut self, frame: &[u8]) -> Result<(), SendError> {
+        if self.peer.is_none() {
+            // Greeted, but not connected yet.
+            return Err(SendError::Full);
+        }
         let Ok(taken) = self.counts.segment().word(THEIRS) else { return Err(SendError::Gone) };
         // ORDERING: the number is all that counts; what the peer took was copied out of the cell by the card long ago.
         match self.sent.checked_sub(u64::from_le(taken.load(Ordering::Relaxed))) {
