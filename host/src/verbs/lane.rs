@@ -24,6 +24,9 @@ pub(super) const CELLS: u64 = 64;
 const OTHERS: u32 = 8;
 /// A peer that was not heard of for so long is asked for a sign of life.
 const IDLE: Duration = Duration::from_millis(100);
+/// How long its card may take for that. A card gives up by itself after two seconds at most, as queue pairs are connected
+/// here; one that does not even do that is as good as gone.
+const ANSWER: Duration = Duration::from_secs(10);
 
 /// What a completion on a lane was about.
 const FRAME: u64 = 0;
@@ -54,6 +57,8 @@ pub(super) struct Lane {
     told: u64,
     broken: bool,
     asked: bool,
+    /// When the sign of life must have come. Behind a frame it may take any time, for a peer without room has its frames wait.
+    due: Option<Instant>,
     heard: Instant,
 }
 
@@ -81,6 +86,7 @@ impl Lane {
             told: 0,
             broken: false,
             asked: false,
+            due: None,
             heard: Instant::now(),
         })
     }
@@ -137,11 +143,13 @@ impl Lane {
         if !self.queue.is_busy() {
             return;
         }
-        let Lane { queue, broken, asked, heard, .. } = self;
+        let Lane { queue, broken, asked, due, heard, .. } = self;
         let mut any = false;
         let polled = queue.poll(&mut |done| {
             *broken |= done.status != WorkStatus::Success;
-            *asked &= done.id != LIFE;
+            if done.id == LIFE {
+                (*asked, *due) = (false, None);
+            }
             any = true;
         });
         *broken |= polled.is_err();
@@ -190,15 +198,20 @@ impl Lane {
         }
     }
 
-    /// Asks a silent peer for a sign of life: an empty write, which its card alone confirms.
+    /// Asks a silent peer for a sign of life: an empty write, which its card alone confirms; `false` if that is overdue.
     pub(super) fn look(&mut self, now: Instant) -> bool {
         let Some(to) = self.peer else { return true };
+        if self.due.is_some_and(|due| now > due) {
+            return false;
+        }
         if self.asked || now.saturating_duration_since(self.heard) < IDLE {
             return true;
         }
+        let is_first = !self.queue.is_busy();
         let from = Piece { region: &self.counts, offset: 0, len: 0 };
         let asked = self.queue.post(&[(LIFE, Work::Write { from, to, immediate: None })]);
         self.asked = asked.is_ok();
+        self.due = (self.asked && is_first).then(|| now + ANSWER);
         matches!(asked, Ok(()) | Err(VerbsError::Full))
     }
 }
