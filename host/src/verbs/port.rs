@@ -129,6 +129,13 @@ impl PortInfo {
         }
     }
 
+    /// The place of an address. With the same bytes a port may have one of each version of RoCE: then that of RoCE v2, which the
+    /// connection manager speaks.
+    pub(super) fn gid_of(&self, bytes: &[u8; 16]) -> Option<&Gid> {
+        let same = || self.gids.iter().filter(|gid| gid.bytes == *bytes);
+        same().find(|gid| gid.kind == GidKind::RoceV2).or_else(|| same().next())
+    }
+
     /// The address to use if nobody chose one: RoCE v2 over IPv4, then RoCE v2, then the first.
     #[must_use]
     pub fn preferred_gid(&self) -> Option<&Gid> {
@@ -182,5 +189,24 @@ impl Port {
         }
         let peer = Gid { index: 0, kind: self.gid.kind, bytes: peer.gid }.to_string();
         VerbsError::Unreachable { device, port, peer, error }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_equal_addresses_that_of_roce_v2_is_meant() {
+        let gid = |index, kind, bytes| Gid { index, kind, bytes: [bytes; 16] };
+        let gids = vec![
+            gid(0, GidKind::RoceV1, 1),
+            gid(1, GidKind::RoceV2, 1),
+            gid(2, GidKind::RoceV1, 2),
+            gid(3, GidKind::RoceV2, 3),
+        ];
+        let info = PortInfo { number: 1, state: PortState::Active, link: Link::Ethernet, mtu: 1024, lid: 0, gids };
+        let found = [1, 2, 3, 4].map(|bytes| info.gid_of(&[bytes; 16]).map(|gid| gid.index));
+        assert_eq!(found, [Some(1), Some(2), Some(3), None]);
     }
 }

@@ -24,6 +24,7 @@ use std::time::{Duration, Instant};
 use super::abi::{self, Plain};
 use super::library::{Manager, library, manager as bound};
 use super::numbers::manager;
+use super::port::{Gid, GidKind};
 use super::{Device, Hello, Port, VerbsError};
 
 use events::Channel;
@@ -82,8 +83,16 @@ impl Identity {
         // SAFETY: any 16 bytes are an address.
         let ours = unsafe { below.sgid.raw };
         let device = Device::open(Some(&name))?;
-        let gid = device.port(number)?.gids.iter().find(|gid| gid.bytes == ours).map(|gid| gid.index);
-        device.active_port(number, gid)
+        let info = device.port(number)?;
+        let missing = || {
+            let route = Gid { index: 0, kind: GidKind::RoceV2, bytes: ours };
+            let known = info.gids_in_words();
+            let why = format!("port {number} of {name} has no address {route}, but {known}; see `umbra devices`");
+            let error = io::Error::new(io::ErrorKind::NotFound, why);
+            VerbsError::Call { what: "finding the address of a route", error }
+        };
+        let gid = info.gid_of(&ours).ok_or_else(missing)?.index;
+        device.active_port(number, Some(gid))
     }
 
     /// What a side tells: its hello, and the queue pair that the connection stands for.
