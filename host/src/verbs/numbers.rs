@@ -67,6 +67,7 @@ pub(super) mod manager {
     pub(in super::super) const REJECTED: u32 = 8;
     pub(in super::super) const ESTABLISHED: u32 = 9;
     pub(in super::super) const DISCONNECTED: u32 = 10;
+    pub(in super::super) const DEVICE_REMOVAL: u32 = 11;
 }
 
 /// `enum ibv_event_type`.

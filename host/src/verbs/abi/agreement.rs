@@ -148,6 +148,7 @@ mod numbers {
         manager::REJECTED => named::rdma_cm_event_type::RDMA_CM_EVENT_REJECTED;
         manager::ESTABLISHED => named::rdma_cm_event_type::RDMA_CM_EVENT_ESTABLISHED;
         manager::DISCONNECTED => named::rdma_cm_event_type::RDMA_CM_EVENT_DISCONNECTED;
+        manager::DEVICE_REMOVAL => named::rdma_cm_event_type::RDMA_CM_EVENT_DEVICE_REMOVAL;
         RELIABLE_CONNECTION => named::ibv_qp_type::IBV_QPT_RC;
         SHARED_LIMIT => named::ibv_srq_attr_mask::IBV_SRQ_LIMIT.0;
         event::SHARED_LIMIT_REACHED => named::ibv_event_type::IBV_EVENT_SRQ_LIMIT_REACHED;

@@ -15,6 +15,7 @@
 
 mod events;
 
+use std::cell::Cell;
 use std::ffi::{CStr, c_int};
 use std::io;
 use std::net::SocketAddr;
@@ -243,7 +244,7 @@ impl Request {
         let code = unsafe { (identity.manager.accept)(identity.id.as_ptr(), &raw mut parameters) };
         checked("accepting a request to connect", code)?;
         identity.expect(manager::ESTABLISHED, "the peer that was accepted", within)?;
-        Ok(Connection(identity))
+        Ok(Connection { identity, ended: Cell::new(false) })
     }
 
     /// Tells the peer that it is not wanted.
@@ -324,7 +325,7 @@ impl Call {
         connect(&hello.ok_or(VerbsError::BadHello)?)?;
         // SAFETY: the identifier lives.
         checked("confirming a connection", unsafe { (identity.manager.establish)(identity.id.as_ptr()) })?;
-        Ok(Connection(identity))
+        Ok(Connection { identity, ended: Cell::new(false) })
     }
 }
 
@@ -349,25 +350,33 @@ impl Identity {
 
 /// Both sides are connected; dropping it tells the peer.
 #[derive(Debug)]
-pub struct Connection(Identity);
+pub struct Connection {
+    identity: Identity,
+    /// It said so once; later news are of what follows.
+    ended: Cell<bool>,
+}
 
 impl Connection {
-    /// Whether the peer has ended it; never waits.
+    /// Whether the peer has ended it, or its device is gone; never waits.
     ///
     /// # Errors
     /// [`VerbsError::Call`].
     pub fn is_ended(&self) -> Result<bool, VerbsError> {
-        match self.0.channel.next("news", Duration::ZERO) {
-            Ok(event) => Ok(event.kind() == manager::DISCONNECTED),
-            Err(VerbsError::Late { .. }) => Ok(false),
-            Err(error) => Err(error),
+        if self.ended.get() {
+            return Ok(true);
         }
+        match self.identity.channel.next("news", Duration::ZERO) {
+            Ok(event) => self.ended.set(matches!(event.kind(), manager::DISCONNECTED | manager::DEVICE_REMOVAL)),
+            Err(VerbsError::Late { .. }) => {}
+            Err(error) => return Err(error),
+        }
+        Ok(self.ended.get())
     }
 }
 
 impl Drop for Connection {
     fn drop(&mut self) {
         // SAFETY: the identifier lives. A peer that is gone needs not be told.
-        unsafe { (self.0.manager.disconnect)(self.0.id.as_ptr()) };
+        unsafe { (self.identity.manager.disconnect)(self.identity.id.as_ptr()) };
     }
 }
