@@ -227,6 +227,9 @@ impl Rdma {
             });
             if polled.is_err() {
                 line.state = State::Broken(Status::QueueBroken);
+                // Whether it says so or not, the card writes nothing more for it: what is told to have ended gives its place
+                // of the landing area to somebody else.
+                let _ = line.queue.reset();
                 ended.extend(line.under_way.drain(..).map(|name| (name, Status::QueueBroken)));
             }
         }
@@ -274,8 +277,9 @@ impl Line {
 
     /// Starts over: nothing of before moves a byte any more.
     fn reset(&mut self, ended: &mut VecDeque<(u64, Status)>) {
-        ended.extend(self.under_way.drain(..).map(|name| (name, Status::QueueBroken)));
         let reset = self.queue.reset();
+        // Told after: with its end a place of the landing area goes to somebody else, and the card may write until here.
+        ended.extend(self.under_way.drain(..).map(|name| (name, Status::QueueBroken)));
         self.state = if reset.is_ok() { State::Greeting } else { State::Broken(Status::QueueBroken) };
     }
 }
