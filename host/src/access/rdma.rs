@@ -201,12 +201,26 @@ impl Rdma {
         let Ok((rung, _)) = epoll::wait(&self.bell, &mut events, Some(&none)) else { return };
         for event in rung {
             let owner = u32::try_from(event.data.u64()).ok().and_then(Peer::from_bits);
-            if let Some(line) = owner.and_then(|owner| self.lines.get_mut(&owner)) {
-                // It is readable, so this does not wait.
-                let _ = line.queue.take_event();
-                line.armed = false;
+            let Some((owner, line)) = owner.and_then(|owner| Some((owner, self.lines.get_mut(&owner)?))) else {
+                continue;
+            };
+            // It is readable, so this does not wait.
+            match line.queue.take_event() {
+                Ok(()) => line.armed = false,
+                Err(VerbsError::Call { error, .. }) if is_passing(&error) => {}
+                // The device is gone, and the descriptor would be readable for ever.
+                Err(_) => self.drop_line(owner),
             }
         }
+    }
+
+    /// Takes the queue pair to an owner out of use for good, and out of the bell.
+    fn drop_line(&mut self, owner: Peer) {
+        let Some(mut line) = self.lines.remove(&owner) else { return };
+        // The bell may have lost it with the device.
+        let _ = epoll::delete(&self.bell, line.queue.descriptor());
+        line.reset(&mut self.ended);
+        self.ended.extend(line.waiting.drain(..).map(|order| (order.name, Status::QueueBroken)));
     }
 
     /// Takes completions in.
@@ -250,6 +264,11 @@ impl Rdma {
             }
         }
     }
+}
+
+/// Whether a call that failed may do better at once.
+fn is_passing(error: &std::io::Error) -> bool {
+    matches!(error.kind(), std::io::ErrorKind::Interrupted | std::io::ErrorKind::WouldBlock)
 }
 
 impl Line {
