@@ -163,8 +163,10 @@ impl Queue {
         }
         self.runs.clear();
         self.under_way = 0;
-        // A late packet of the last connection must not count in the next.
-        self.first_packet = (self.first_packet.wrapping_mul(5).wrapping_add(0x0012_3457)) & 0x00ff_ffff;
+        // A late packet of another connection must not count in the next, whichever process had that number of a pair.
+        let drawn = crate::secret::random::<4>()
+            .map_err(|error| VerbsError::Call { what: "drawing the number of a first packet", error })?;
+        self.first_packet = u32::from_le_bytes(drawn) & 0x00ff_ffff;
         let attributes = abi::QpAttr {
             qp_state: state::INIT,
             port_num: self.port.number,
