@@ -177,7 +177,8 @@ impl Process {
         if forced && let Some(life) = self.rdma.card.as_ref().and_then(|card| card.life(key)) {
             self.forget_owner(key.owner(), life);
         }
-        let revoking = self.rdma.card.as_mut().is_some_and(|card| card.revoke(key).is_ok());
+        // The card tells the end only of what it still has.
+        let revoking = self.rdma.card.as_mut().is_some_and(|card| card.life(key).is_some() && card.revoke(key).is_ok());
         if revoking && !forced {
             self.rdma.closing.insert(key, (Link(link.0), token));
         } else {
