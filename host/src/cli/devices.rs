@@ -2,7 +2,7 @@
 
 use clap::Args;
 use serde::Serialize;
-use umbra::verbs::{Choice, Device, PortInfo, PortState, devices};
+use umbra::verbs::{Choice, Device, PortInfo, PortState, VerbsError, devices};
 
 use super::table::{Set, Table};
 use super::{Done, Failure, Out, code_of, paint, print_json, verdict};
@@ -33,6 +33,9 @@ struct Listing {
 struct Entry {
     name: String,
     ports: Vec<Port>,
+    /// Why nothing more is known of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -81,14 +84,12 @@ impl Devices {
         let mut listing = Listing { devices: Vec::new() };
         let mut usable = false;
         for name in devices().map_err(Failure::failed)? {
-            let device = Device::open(Some(&name)).map_err(Failure::failed)?;
-            let mut ports = Vec::new();
-            for number in 1..=device.ports() {
-                let info = device.port(number).map_err(Failure::failed)?;
-                usable |= info.state == PortState::Active && !info.gids.is_empty();
-                ports.push(Port::new(&name, &info));
-            }
-            listing.devices.push(Entry { name, ports });
+            // One that cannot be looked at hides no other.
+            let (ports, error) = match look(&name, &mut usable) {
+                Ok(ports) => (ports, None),
+                Err(error) => (Vec::new(), Some(error.to_string())),
+            };
+            listing.devices.push(Entry { name, ports, error });
         }
         let shown = match self.json {
             true => print_json(out, &listing),
@@ -97,10 +98,22 @@ impl Devices {
         };
         let code = verdict(code_of(usable), shown)?;
         if listing.devices.is_empty() {
-            return Err(Failure::failed(umbra::verbs::VerbsError::NoDevice));
+            return Err(Failure::failed(VerbsError::NoDevice));
         }
         Ok(code)
     }
+}
+
+/// The ports of a device; sets `usable` if one of them carries data.
+fn look(name: &str, usable: &mut bool) -> Result<Vec<Port>, VerbsError> {
+    let device = Device::open(Some(name))?;
+    let mut ports = Vec::new();
+    for number in 1..=device.ports() {
+        let info = device.port(number)?;
+        *usable |= info.state == PortState::Active && !info.gids.is_empty();
+        ports.push(Port::new(name, &info));
+    }
+    Ok(ports)
 }
 
 impl Listing {
@@ -116,7 +129,12 @@ impl Listing {
             ("address", Set::Left),
             ("--device", Set::Left),
         ]);
+        let none = String::new;
         for device in &self.devices {
+            if let Some(error) = &device.error {
+                let (name, error) = (device.name.clone(), error.clone());
+                table.row([name, none(), error, none(), none(), none(), none(), none(), none()]);
+            }
             for port in &device.ports {
                 let head = [
                     device.name.clone(),
@@ -127,7 +145,6 @@ impl Listing {
                 ];
                 let [name, number, state, link, mtu] = head;
                 if port.gids.is_empty() {
-                    let none = String::new;
                     table.row([name, number, state, link, mtu, none(), none(), none(), none()]);
                     continue;
                 }
@@ -148,5 +165,28 @@ impl Listing {
             }
         }
         table
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_device_that_cannot_be_looked_at_is_listed_beside_others() {
+        let port = || Port {
+            number: 1,
+            state: "active".into(),
+            link: "Ethernet".into(),
+            mtu_bytes: 1024,
+            lid: 0,
+            gids: Vec::new(),
+        };
+        let good = Entry { name: "rxe0".into(), ports: vec![port()], error: None };
+        let bad = Entry { name: "mlx5_9".into(), ports: Vec::new(), error: Some("no permission".into()) };
+        let rows = Listing { devices: vec![bad, good] }.table().rows().to_vec();
+        assert_eq!((rows[0][0].as_str(), rows[0][2].as_str()), ("mlx5_9", "no permission"));
+        assert_eq!((rows[1][0].as_str(), rows[1][2].as_str()), ("rxe0", "active"));
+        assert_eq!(rows.len(), 2);
     }
 }
