@@ -1,4 +1,4 @@
-//! `umbra run` in surroundings that others have left: signals, variables and outputs that are not as usual.
+//! `umbra run` where signals, variables and outputs are not as usual.
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
 use std::ffi::OsStr;
@@ -182,5 +182,5 @@ fn an_input_that_is_a_pipe_is_refused() {
     assert_eq!(running.ended(), Some(1));
     let mut said = String::new();
     running.0.stderr.take().unwrap().read_to_string(&mut said).unwrap();
-    assert!(said.contains("not a file") || said.contains("no file"), "{said}");
+    assert!(said.contains("not a regular file"), "{said}");
 }

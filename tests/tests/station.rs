@@ -5,7 +5,6 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -30,9 +29,32 @@ fn with_station<T>(seed: u64, map: &Map, body: impl FnOnce(&AtomicBool) -> T) ->
     with_pausing_station(seed, map, |stop, _| body(stop))
 }
 
-/// The same; it does nothing while the second of what `body` gets is true.
-fn with_pausing_station<T>(seed: u64, map: &Map, body: impl FnOnce(&AtomicBool, &Mutex<bool>) -> T) -> T {
-    let (stop, pauses) = (AtomicBool::new(false), Mutex::new(false));
+/// Makes a station do nothing for a while.
+#[derive(Default)]
+struct Pause {
+    wanted: AtomicBool,
+    kept: AtomicBool,
+}
+
+impl Pause {
+    /// Returns when the station has heard it.
+    fn set(&self, wanted: bool) {
+        self.wanted.store(wanted, Ordering::Relaxed);
+        while self.kept.load(Ordering::Acquire) != wanted {
+            thread::yield_now();
+        }
+    }
+
+    fn keep(&self) -> bool {
+        let wanted = self.wanted.load(Ordering::Relaxed);
+        self.kept.store(wanted, Ordering::Release);
+        wanted
+    }
+}
+
+/// The same; `body` can make the station pause.
+fn with_pausing_station<T>(seed: u64, map: &Map, body: impl FnOnce(&AtomicBool, &Pause) -> T) -> T {
+    let (stop, pause) = (AtomicBool::new(false), Pause::default());
     thread::scope(|scope| {
         scope.spawn(|| {
             let window = Window::create(map.bytes().unwrap(), *b"thread\0\0", life_of(seed)).unwrap();
@@ -41,15 +63,13 @@ fn with_pausing_station<T>(seed: u64, map: &Map, body: impl FnOnce(&AtomicBool, 
             let mut station = Station::new(Sp(0), &window, &mut storage, &mut table).unwrap();
             let begun = Instant::now();
             while !stop.load(Ordering::Relaxed) {
-                let pauses = pauses.lock().unwrap();
-                if *pauses || !station.step(Time(u64::try_from(begun.elapsed().as_nanos()).unwrap())) {
-                    drop(pauses);
+                if pause.keep() || !station.step(Time(u64::try_from(begun.elapsed().as_nanos()).unwrap())) {
                     thread::yield_now();
                 }
             }
         });
         // A body that panics must end the station as well, else the scope waits for ever.
-        let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| body(&stop, &pauses)));
+        let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| body(&stop, &pause)));
         stop.store(true, Ordering::Relaxed);
         done.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     })
@@ -122,20 +142,20 @@ fn lanes_of_the_living_are_kept_and_those_of_the_dead_are_taken_over() {
 fn a_write_does_not_carry_the_bytes_of_a_read_that_was_given_up() {
     let memory = GuestMemory::create().unwrap();
     let map = memory.map().unwrap();
-    with_pausing_station(6, &map, |_, pauses| {
+    with_pausing_station(6, &map, |_, pause| {
         let mut owner = Firmware::attach(&map, rank(0), SOON).unwrap();
         owner.share().write(0, &[1; 4096]).unwrap();
         let key = owner.export(0, 4096, Access::READ | Access::WRITE).unwrap().key;
         let span = Span { key, offset: 0, len: 4096 };
         let patience = Patience { deadline: Duration::from_secs(2), silence: Duration::from_secs(60) };
         let mut service = Firmware::attach(&map, Peer::service(Sp(1)).unwrap(), patience).unwrap();
-        *pauses.lock().unwrap() = true;
+        pause.set(true);
         let late = service.read(span, &mut [0; 4096]).unwrap_err();
         assert!(matches!(late, FirmwareError::Late { .. }), "{late}");
         thread::scope(|scope| {
             scope.spawn(|| {
                 thread::sleep(Duration::from_millis(200));
-                *pauses.lock().unwrap() = false;
+                pause.set(false);
             });
             service.write(span, &[2; 4096]).unwrap();
         });
@@ -149,15 +169,15 @@ fn a_write_does_not_carry_the_bytes_of_a_read_that_was_given_up() {
 fn who_gives_up_while_he_attaches_keeps_no_lane() {
     let memory = GuestMemory::create().unwrap();
     let map = memory.map().unwrap();
-    with_pausing_station(7, &map, |_, pauses| {
+    with_pausing_station(7, &map, |_, pause| {
         Firmware::attach(&map, rank(0), SOON).unwrap();
-        *pauses.lock().unwrap() = true;
+        pause.set(true);
         let brief = Patience { deadline: Duration::from_millis(10), ..SOON };
         for number in 0..2 * LANES as u32 {
             let late = Firmware::attach(&map, rank(number), brief).unwrap_err();
             assert!(matches!(late, FirmwareError::Late { .. }), "{late}");
         }
-        *pauses.lock().unwrap() = false;
+        pause.set(false);
         Firmware::attach(&map, rank(9), SOON).unwrap();
     });
 }

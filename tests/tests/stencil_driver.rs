@@ -214,7 +214,9 @@ fn points_that_nobody_will_take_are_no_defect_of_the_cache() {
     let closed = std::sync::Barrier::new(2);
     let first = std::sync::Once::new();
     let source = |data: u64, into: &mut [u8], deadline: Instant| {
-        first.call_once(|| drop(closed.wait()));
+        first.call_once(|| {
+            closed.wait();
+        });
         number(data, into, deadline)
     };
     let mut bytes = memory();

@@ -76,13 +76,9 @@ mod tests {
 
     const SHAPE: Shape = Shape { capacity: 2, spares: 0, block: 8 };
 
-    fn memory() -> std::vec::Vec<u64> {
-        std::vec![0; SHAPE.words().unwrap()]
-    }
-
     #[test]
     fn what_the_dead_sent_is_nobodys_and_not_reclaimed() {
-        let mut memory = memory();
+        let mut memory = std::vec![0_u64; SHAPE.words().unwrap()];
         let messages = Messages::create(BytesMut::from_words(&mut memory), SHAPE).unwrap();
         messages.send(1, Header::default(), b"sent").unwrap();
         assert_eq!(messages.queue().reclaim(1).waiting, 1);
