@@ -53,6 +53,14 @@ pub fn build() -> &'static Path {
     })
 }
 
+/// The command `umbra`, which hears an interrupt also where a shell has started these tests in the background.
+#[must_use]
+pub fn interruptible() -> Command {
+    let mut command = Command::new("env");
+    command.arg("--default-signal=INT").arg(&programs().0);
+    command
+}
+
 /// The commands `umbra` and `umbra-agent`, built if cargo runs this test.
 ///
 /// # Panics

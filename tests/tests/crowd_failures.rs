@@ -97,7 +97,7 @@ fn s23_a_function_that_fails(driver: Driver) {
     let mut crowd = Crowd::new(driver, 15);
     let all = crowd.all();
     // The other half is late, so nobody waits for it any more when it answers.
-    let script = Script::new().func(5, Act::Fault(42)).func(1, Act::Slow(1500));
+    let script = Script::new().func(5, Act::Fault(42)).func(1, Act::Slow(400));
     for (mode, below) in [(Mode::empty(), 0), (Mode::CUT_THROUGH, 2)] {
         let late = crowd.settle().figure(2);
         let failure = crowd.run(&Call { mode, ..sum_over(&all, &script) }).unwrap_err();
@@ -178,7 +178,7 @@ fn s27_a_callback_that_fails(driver: Driver) {
     let mut crowd = Crowd::new(driver, 15);
     let all = crowd.all();
     // The answer of 4 comes later.
-    let script = Script::new().callback(1, 3, Act::Fault(77)).func(4, Act::Slow(1500));
+    let script = Script::new().callback(1, 3, Act::Fault(77)).func(4, Act::Slow(400));
     let failure = crowd.run(&sum_over(&all, &script)).unwrap_err();
     assert_eq!(only(&failure), (1, Stage::Callback, Code::Fault, 3), "the child is named");
     let traces = crowd.settle();

@@ -17,7 +17,7 @@ use umbra_tests::answer::figure;
 use umbra_tests::rig::{self, Scratch};
 
 fn umbra() -> Command {
-    let mut command = Command::new(&rig::programs().0);
+    let mut command = rig::interruptible();
     command.arg("stencil").stdin(Stdio::null());
     command
 }

@@ -18,7 +18,7 @@ use umbra_tests::answer::figure;
 use umbra_tests::rig::{self, Scratch, finish};
 
 fn umbra() -> Command {
-    let mut command = Command::new(&rig::programs().0);
+    let mut command = rig::interruptible();
     command.args(["stencil", "--source", "ranks", "--quiet"]).arg("--agent").arg(&rig::programs().1);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command
