@@ -3,6 +3,7 @@
 
 use std::fs::{self, File};
 use std::sync::{Mutex, PoisonError};
+use std::thread;
 
 use rustix::fs::FlockOperation;
 use umbra::job::JobDirectory;
@@ -40,4 +41,23 @@ fn what_is_left_without_a_lock_goes_with_the_next_job() {
     let is_left = left.exists();
     let _ = fs::remove_dir_all(&left);
     assert!(!is_left);
+}
+
+#[test]
+fn a_directory_goes_although_files_are_made_in_it_meanwhile() {
+    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    for _ in 0..50 {
+        let directory = JobDirectory::create().unwrap();
+        let path = directory.path().to_path_buf();
+        let making = path.clone();
+        // As many as a large job has.
+        let maker = thread::spawn(move || (0..2000).all(|n| File::create(making.join(format!("{n}.log"))).is_ok()));
+        while fs::read_dir(&path).unwrap().count() < 8 {}
+        // What a signal does.
+        JobDirectory::remove_all_of_this_process();
+        let is_left = path.exists();
+        maker.join().unwrap();
+        let _ = fs::remove_dir_all(&path);
+        assert!(!is_left, "{}", path.display());
+    }
 }

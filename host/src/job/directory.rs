@@ -65,7 +65,7 @@ fn own() -> MutexGuard<'static, Vec<PathBuf>> {
 const LOCK: &str = "lock";
 /// Names that are tried if others take new directories for old ones.
 const TRIES: usize = 8;
-/// How often a directory is emptied into which others still put files.
+/// How often a directory is emptied into which others still put files that they were just about to.
 const EMPTIED: usize = 256;
 
 impl JobDirectory {
@@ -79,8 +79,7 @@ impl JobDirectory {
             let _ = reclaim(&path);
         }
         for _ in 0..TRIES {
-            let unique = u64::from_le_bytes(secret::random::<8>().map_err(SecretError::NoRandom)?);
-            let path = std::env::temp_dir().join(format!("umbra-{}-{unique:016x}", std::process::id()));
+            let path = std::env::temp_dir().join(draw_name()?);
             // The longest socket name in it is `sp8388607.sock`.
             if path.as_os_str().len() > 90 {
                 return Err(DirectoryError::TooLong(path));
@@ -171,11 +170,23 @@ impl Drop for JobDirectory {
     }
 }
 
+/// A name for a directory that nobody can guess.
+fn draw_name() -> Result<String, SecretError> {
+    let unique = u64::from_le_bytes(secret::random::<8>().map_err(SecretError::NoRandom)?);
+    Ok(format!("umbra-{}-{unique:016x}", std::process::id()))
+}
+
 /// Removes a directory whose lock is held, the lock last: whoever ends on the way leaves one that can be reclaimed.
 ///
-/// Other threads and processes of the job may still make files in it.
+/// Other threads and processes of the job may still make files in it, but not by the name that it gets first: then only
+/// those that were just being made come after it was looked through.
 fn remove(path: &Path) -> io::Result<()> {
     let there = |error: io::Error| if error.kind() == io::ErrorKind::NotFound { Ok(()) } else { Err(error) };
+    let aside = path.with_file_name(draw_name().map_err(io::Error::other)?);
+    if let Err(error) = fs::rename(path, &aside) {
+        return there(error);
+    }
+    let path = aside.as_path();
     let mut tries = 1..EMPTIED;
     loop {
         let entries = match fs::read_dir(path) {
