@@ -51,7 +51,6 @@ impl Driver {
         let mut owners: Vec<usize> = Vec::with_capacity(self.slots.len());
         let accepts = if self.accepts_from <= now() { PollFlags::IN } else { PollFlags::empty() };
         fds.extend(self.listeners.iter().map(|l| PollFd::from_borrowed_fd(l.as_fd(), accepts)));
-        let watched: Vec<usize> = (0..self.watched.len()).filter(|&number| self.watched(number).is_some()).collect();
         fds.extend(self.watched.iter().flatten().map(|fd| PollFd::from_borrowed_fd(fd.as_fd(), PollFlags::IN)));
         for (index, slot) in self.slots.iter().enumerate() {
             let (fd, flags) = match slot {
@@ -80,8 +79,9 @@ impl Driver {
         let ready: Vec<PollFlags> = fds.iter().map(PollFd::revents).collect();
         drop(fds);
         let (doors, rest) = ready.split_at(self.listeners.len());
-        let (readable, links) = rest.split_at(watched.len());
-        for (&number, flags) in watched.iter().zip(readable) {
+        let (readable, links) = rest.split_at(self.watched.iter().flatten().count());
+        let watched = self.watched.iter().enumerate().filter(|(_, descriptor)| descriptor.is_some());
+        for ((number, _), flags) in watched.zip(readable) {
             if !flags.is_empty() {
                 self.events.push_back(Event::Readable(number));
             }
