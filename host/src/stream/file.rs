@@ -97,7 +97,7 @@ impl<'a> Sender<'a> {
         match self.copied(chunk) {
             Ok((write, hand, copier)) => {
                 // The thread waits for it.
-                let _ = hand.send(self.pause().1);
+                let _ = hand.send(self.pause());
                 Ok((write, WritableFile(copier)))
             }
             Err(error) => Err(NoFile { error, end: self }),
@@ -124,7 +124,7 @@ impl<'a> Sender<'a> {
                     Err(error) => break Some(failed(&error)),
                 }
             };
-            (Ok(sender.pause().1), why)
+            (Ok(sender.pause()), why)
         })?;
         Ok((write, hand, copier))
     }
@@ -156,7 +156,7 @@ impl<'a> Receiver<'a> {
         match self.gather().and_then(|()| self.copied(chunk)) {
             Ok((read, hand, copier)) => {
                 // The thread waits for it.
-                let _ = hand.send(self.pause().1);
+                let _ = hand.send(self.pause());
                 Ok((read, ReadableFile(copier)))
             }
             Err(error) => Err(NoFile { error, end: self }),
@@ -185,7 +185,7 @@ impl<'a> Receiver<'a> {
                     Err(error) => break Some(error),
                 }
             };
-            (receiver.gather().map(|()| receiver.pause().1), why)
+            (receiver.gather().map(|()| receiver.pause()), why)
         })?;
         Ok((read, hand, copier))
     }

@@ -105,10 +105,10 @@ impl<'a> Receiver<'a> {
     }
 
     /// What is needed to go on elsewhere: the conversation stays. [Gather](Self::gather) first.
-    pub(super) fn pause(mut self) -> (&'a Adapter, Paused) {
+    pub(super) fn pause(mut self) -> Paused {
         let at = self.inlet.take().map(|inlet| inlet.conversation());
         let (early, early_arg, plan) = (std::mem::take(&mut self.early), self.early_arg, self.plan);
-        (self.adapter, Paused { adapter: self.adapter.clone(), at, early, early_arg, plan })
+        Paused { adapter: self.adapter.clone(), at, early, early_arg, plan }
     }
 
     /// Reads the rest of what was read in part: only whole records can be gone on with elsewhere.

@@ -103,12 +103,12 @@ impl<'a> Sender<'a> {
     }
 
     /// What is needed to go on elsewhere: the conversation stays.
-    pub(super) fn pause(mut self) -> (&'a Adapter, Paused) {
+    pub(super) fn pause(mut self) -> Paused {
         let at = self.outlet.take().map(|outlet| outlet.conversation());
         // What is left of this sender has nothing to end.
         let left = Plan { unsent: Vec::new(), is_sent: true, ..self.plan };
         let plan = Some(std::mem::replace(&mut self.plan, left));
-        (self.adapter, Paused { adapter: self.adapter.clone(), at, plan })
+        Paused { adapter: self.adapter.clone(), at, plan }
     }
 
     fn begin(&self, options: &SendOptions<'_>, timeout: Timeout) -> Result<Conversation, Error> {
