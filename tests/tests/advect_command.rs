@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use umbra_tests::answer::{self, figure, value};
+use umbra_tests::machine::until;
 use umbra_tests::rig::{self, Scratch};
 
 fn umbra() -> Command {
@@ -120,10 +121,7 @@ fn long_run(arguments: &[&str], count: usize) -> (std::process::Child, Vec<u32>)
         ranks = children(job.id());
     }
     // They have built, and asked the kernel to end with the process that started them, once all compute.
-    while !ranks.iter().all(|&pid| worked(pid) >= 10) {
-        assert!(begun.elapsed() < Duration::from_secs(60), "the ranks do not work");
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    until("the ranks work", || ranks.iter().all(|&pid| worked(pid) >= 10));
     (job, ranks)
 }
 
@@ -158,7 +156,13 @@ fn agent_of(processes: &[u32]) -> u32 {
     let is_agent = |pid: &&u32| {
         std::fs::read_to_string(format!("/proc/{pid}/cmdline")).is_ok_and(|line| line.contains("--boundary"))
     };
-    *processes.iter().find(is_agent).unwrap()
+    // Each is its starter's copy until it runs its own program.
+    let mut agent = None;
+    until("the agent runs", || {
+        agent = processes.iter().find(is_agent).copied();
+        agent.is_some()
+    });
+    agent.unwrap()
 }
 
 /// Processor time that a process has used so far, in ticks of 10 ms.
@@ -184,10 +188,7 @@ fn s40_a_run_goes_on_without_its_killed_agent() {
         processes = children(job.id());
     }
     let agent = agent_of(&processes);
-    while worked(agent) == 0 {
-        assert!(begun.elapsed() < Duration::from_secs(60), "the agent does not work");
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    until("the agent works", || worked(agent) > 0);
     signal(agent, Signal::KILL);
     let output = job.wait_with_output().unwrap();
     let said = String::from_utf8_lossy(&output.stdout);
@@ -200,11 +201,7 @@ fn s40_a_stopped_agent_is_named_after_the_deadline_and_nothing_stays_behind() {
     let (job, processes) = long_run(&[&attended()[..], &["-n", "2", "--timeout", "2s"]].concat(), 3);
     let agent = agent_of(&processes);
     // The ranks would go on alone if it had not begun.
-    let begun = Instant::now();
-    while worked(agent) < 10 {
-        assert!(begun.elapsed() < Duration::from_secs(60), "the agent does not work");
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    until("the agent works", || worked(agent) >= 10);
     signal(agent, Signal::STOP);
     let output = job.wait_with_output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
