@@ -134,7 +134,7 @@ pub(crate) fn main() -> ExitCode {
         What::Completions(completions) => completions.execute(&mut out),
         What::Man(man) => man.execute(&mut out),
     };
-    match done.and_then(|code| verdict(code, out.flush().map_err(Failure::from))) {
+    match done.and_then(|code| verdict(code, out.flush())) {
         Ok(code) => code,
         Err(failure) => failure.report(&mut anstream::stderr()),
     }
@@ -169,8 +169,8 @@ type Out<'a> = &'a mut dyn Write;
 type Done = Result<ExitCode, Failure>;
 
 /// A verdict, which stands even if nobody reads all that is said about it.
-fn verdict(code: ExitCode, said: Result<(), Failure>) -> Done {
-    match said {
+fn verdict(code: ExitCode, said: Result<(), impl Into<Failure>>) -> Done {
+    match said.map_err(Into::into) {
         Err(Failure::Output(e)) if e.kind() == io::ErrorKind::BrokenPipe => Ok(code),
         said => said.map(|()| code),
     }

@@ -116,7 +116,7 @@ impl Call {
         if let Some(path) = &self.plot {
             std::fs::write(path, plot::draw(&self.function, own.node(), &ended.runs))
                 .map_err(|error| Failure::failed(format!("{}: {error}", path.display())))?;
-            verdict(code, writeln!(out, "  drawn into {}", path.display()).map_err(Failure::from))?;
+            verdict(code, writeln!(out, "  drawn into {}", path.display()))?;
         }
         Ok(code)
     }

@@ -7,7 +7,7 @@ use clap::Args;
 use serde::Serialize;
 use umbra::pool::clean_in;
 
-use super::{Done, Failure, Out, paint, pool, print_json};
+use super::{Done, Failure, Out, paint, print_json};
 
 /// Remove pools that nobody needs any more.
 ///
@@ -41,7 +41,7 @@ impl Clean {
             print_json(out, &Object { removed })?;
         } else {
             for name in &removed {
-                writeln!(out, "removed pool {}", paint::name(pool::clean(name)))?;
+                writeln!(out, "removed pool {}", paint::name(paint::clean(name)))?;
             }
             if removed.is_empty() {
                 writeln!(out, "nothing to remove in {}", self.folder.display())?;

@@ -7,7 +7,7 @@ use clap::Args;
 use umbra_core::endpoints::Table;
 
 use super::group::{Group, Source, attach};
-use super::{Done, Failure, Out, paint, verdict};
+use super::{Done, Out, paint, verdict};
 
 /// Differences that are shown.
 const SHOWN: usize = 20;
@@ -36,9 +36,9 @@ impl Diff {
         if left == right {
             let size = a.size();
             let said = writeln!(out, "{} {} bytes, {size} ranks", paint::good("equal:"), left.len());
-            return verdict(ExitCode::SUCCESS, said.map_err(Failure::from));
+            return verdict(ExitCode::SUCCESS, said);
         }
-        verdict(ExitCode::FAILURE, show(out, &a, &b).map_err(Failure::from))
+        verdict(ExitCode::FAILURE, show(out, &a, &b))
     }
 }
 

@@ -40,6 +40,11 @@ fn with(style: Style, text: impl Display) -> String {
     format!("{style}{text}{style:#}")
 }
 
+/// Text in which a name stands that anybody may have given, without what could move the cursor.
+pub(crate) fn clean(text: &str) -> String {
+    text.replace(char::is_control, "?")
+}
+
 /// As it should be.
 pub(crate) fn good(text: impl Display) -> String {
     with(GOOD, text)

@@ -165,11 +165,6 @@ impl Inspect {
     }
 }
 
-/// Text in which a name stands that anybody may have given, without what could move the cursor.
-pub(super) fn clean(text: &str) -> String {
-    text.replace(char::is_control, "?")
-}
-
 fn ls(out: Out<'_>, how: &How) -> Done {
     let mut pools = Vec::new();
     for name in list_in(&how.folder).map_err(Failure::failed)? {
@@ -194,10 +189,10 @@ fn ls(out: Out<'_>, how: &How) -> Done {
             Listed::Seen(pool) => {
                 let state = pool.state();
                 let free = Bytes(pool.free_bytes).to_string();
-                [clean(&pool.name), Bytes(pool.bytes).to_string(), free, pool.allocations.to_string(), state]
+                [paint::clean(&pool.name), Bytes(pool.bytes).to_string(), free, pool.allocations.to_string(), state]
             }
             Listed::Refused { name, error } => {
-                [clean(&name), String::new(), String::new(), String::new(), clean(&error)]
+                [paint::clean(&name), String::new(), String::new(), String::new(), paint::clean(&error)]
             }
         });
     }

@@ -327,6 +327,5 @@ fn process(pid: u32) -> Option<(String, String)> {
         'Z' | 'X' => "is dead",
         _ => "",
     };
-    let shown = name.chars().map(|letter| if letter.is_control() { '?' } else { letter });
-    Some((shown.collect(), state.to_owned()))
+    Some((paint::clean(name), state.to_owned()))
 }
