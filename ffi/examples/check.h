@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "umbra.h"
 
@@ -31,5 +32,32 @@ static void check(int holds, const char *statement)
 
 /* Ends the program unless a statement holds. */
 #define CHECK(statement) check((statement), #statement)
+
+/* Where a rank sits, by the arguments that all programs of ranks take; ends one that got others. */
+static inline struct umbra_join_options seat_of(int argc, char **argv)
+{
+    struct umbra_join_options options;
+    uint32_t rank, per_host;
+
+    if (argc != 7) {
+        fprintf(stderr, "usage: %s CONFIG SECRET SOCKETS RANK RANKS_PER_HOST HOSTS\n", argv[0]);
+        exit(2);
+    }
+    rank = (uint32_t)strtoul(argv[4], NULL, 10);
+    per_host = (uint32_t)strtoul(argv[5], NULL, 10);
+
+    memset(&options, 0, sizeof options);
+    options.size = sizeof options;
+    options.config = argv[1];
+    options.secret = argv[2];
+    options.sockets = argv[3];
+    options.rank = rank;
+    options.world_size = per_host * (uint32_t)strtoul(argv[6], NULL, 10);
+    options.host = rank / per_host;
+    options.local_rank = rank % per_host;
+    options.local_size = per_host;
+    options.timeout_ms = 30000;
+    return options;
+}
 
 #endif

@@ -54,34 +54,14 @@ static int reads_of(struct reader *reader)
 
 int main(int argc, char **argv)
 {
-    struct umbra_join_options options;
+    struct umbra_join_options options = seat_of(argc, argv);
     struct reader readers[THREADS];
     umbra_session session;
     umbra_region region;
-    uint32_t rank, per_host, hosts;
     void *memory;
     int i;
 
-    if (argc != 7) {
-        fprintf(stderr, "usage: %s CONFIG SECRET SOCKETS RANK RANKS_PER_HOST HOSTS\n", argv[0]);
-        return 2;
-    }
-    rank = (uint32_t)strtoul(argv[4], NULL, 10);
-    per_host = (uint32_t)strtoul(argv[5], NULL, 10);
-    hosts = (uint32_t)strtoul(argv[6], NULL, 10);
-
     doing = "join";
-    memset(&options, 0, sizeof options);
-    options.size = sizeof options;
-    options.config = argv[1];
-    options.secret = argv[2];
-    options.sockets = argv[3];
-    options.rank = rank;
-    options.world_size = per_host * hosts;
-    options.host = rank / per_host;
-    options.local_rank = rank % per_host;
-    options.local_size = per_host;
-    options.timeout_ms = 30000;
     must(umbra_session_join(&options, &session));
 
     doing = "export";
@@ -109,6 +89,6 @@ int main(int argc, char **argv)
         free(readers[i].buffer);
     }
     must(umbra_region_free(region));
-    printf("rank %u: all is right\n", (unsigned)rank);
+    printf("rank %u: all is right\n", (unsigned)options.rank);
     return 0;
 }

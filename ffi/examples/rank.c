@@ -92,7 +92,7 @@ static void without_handles(umbra_session session, const struct umbra_ticket *ti
 int main(int argc, char **argv)
 {
     struct umbra_ticket ticket;
-    struct umbra_join_options options;
+    struct umbra_join_options options = seat_of(argc, argv);
     struct umbra_endpoint endpoint;
     umbra_session session;
     umbra_group world, row, all;
@@ -104,27 +104,12 @@ int main(int argc, char **argv)
     void *memory;
     char text[64], name[512];
 
-    if (argc != 7) {
-        fprintf(stderr, "usage: %s CONFIG SECRET SOCKETS RANK RANKS_PER_HOST HOSTS\n", argv[0]);
-        return 2;
-    }
-    rank = (uint32_t)strtoul(argv[4], NULL, 10);
-    per_host = (uint32_t)strtoul(argv[5], NULL, 10);
-    hosts = (uint32_t)strtoul(argv[6], NULL, 10);
-    host = rank / per_host;
+    rank = options.rank;
+    host = options.host;
+    per_host = options.local_size;
+    hosts = options.world_size / per_host;
 
     doing = "join";
-    memset(&options, 0, sizeof options);
-    options.size = sizeof options;
-    options.config = argv[1];
-    options.secret = argv[2];
-    options.sockets = argv[3];
-    options.rank = rank;
-    options.world_size = per_host * hosts;
-    options.host = host;
-    options.local_rank = rank % per_host;
-    options.local_size = per_host;
-    options.timeout_ms = 30000;
     /* Nothing is begun without a place for its handle. */
     CHECK(umbra_session_join(&options, NULL) == -UMBRA_EINVAL);
     must(umbra_session_join(&options, &session));
