@@ -377,8 +377,9 @@ fn an_interrupt_is_heard_while_bricks_are_planned() {
 #[test]
 fn an_interrupt_is_heard_while_it_is_looked_how_many_bricks_each_needs() {
     let scratch = Scratch::new("stencil-reach");
-    // A million neighbours for each of 4096 bricks.
-    let given = ["--extents", "256,256,256", "--radius", "50", "--output", "out.npy", "--verify=never", "--quiet"];
+    // No numbers are made first; and a million neighbours for each of 4096 bricks.
+    npy(&scratch.path().join("in.npy"), "(256, 256, 256)", &vec![0.5; 1 << 24]);
+    let given = ["--input", "in.npy", "--radius", "50", "--output", "out.npy", "--verify=never", "--quiet"];
     let mut command = umbra();
     command.args(given).current_dir(scratch.path());
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -401,7 +402,7 @@ fn an_interrupt_is_heard_while_it_is_looked_how_many_bricks_each_needs() {
     assert_eq!(ended.status.code(), Some(130), "{}", said(&ended));
     assert!(said(&ended).contains("nothing is computed yet"), "{}", said(&ended));
     assert!(start.elapsed() < Duration::from_secs(30), "{:?}", start.elapsed());
-    assert_eq!(names(scratch.path()), [""; 0]);
+    assert_eq!(names(scratch.path()), ["in.npy"]);
 }
 
 #[test]

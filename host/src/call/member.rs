@@ -175,6 +175,12 @@ impl Member {
         self.machine.len()
     }
 
+    /// Messages of such calls, also of calls that are over here, which wait for room in the inboxes that they are for.
+    #[must_use]
+    pub fn unsent(&self) -> usize {
+        self.outbox.len()
+    }
+
     /// Bytes of the longest message.
     #[must_use]
     pub fn message_bytes(&self) -> u32 {

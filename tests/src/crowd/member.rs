@@ -208,7 +208,8 @@ fn observe(member: &Member, state: &mut State) {
     let figures = member.figures();
     let counts = [figures.busy, figures.cancels, figures.stale, figures.requests];
     let busy = !state.to_make.is_empty() || state.makes;
-    state.trace.calls = member.calls() as u32 + u32::from(busy);
+    // A request that waits for room starts a call elsewhere, although its own may be over.
+    state.trace.calls = (member.calls() + member.unsent()) as u32 + u32::from(busy);
     state.trace.peak = state.trace.peak.max(member.calls() as u32);
     state.trace.figures = counts.map(|count| count as u32);
 }

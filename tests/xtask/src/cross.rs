@@ -82,7 +82,8 @@ fn cargo(workspace: &Workspace, words: &str, profile: &str, log: &Log) -> Result
     let run = Run::cargo()
         .words(words)
         .args(["--profile", profile, "--target", CROSS, "--target-dir"])
-        .arg(workspace.folder("cross")?);
+        .arg(workspace.folder("cross")?)
+        .env("CARGO_PROFILE_DEV_DEBUG", "false");
     if toolchain::host().as_deref() == Some(CROSS) {
         return Ok(Ok((run, "this machine's own processor")));
     }

@@ -6,6 +6,7 @@
 
 use std::fs;
 use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
 
 use crate::run::{Log, Run};
 use crate::step::Failure;
@@ -132,9 +133,13 @@ pub(crate) fn cargo_tool(workspace: &Workspace, tool: CargoTool, log: &Log) -> R
     }
 }
 
+/// Whoever holds it may ask for packages: steps that run beside each other take turns.
+static PACKAGES: Mutex<()> = Mutex::new(());
+
 /// Finds a program of the system, or installs its package as root.
 pub(crate) fn system_tool(tool: SystemTool, log: &Log) -> Found<()> {
     let here = || found(tool.program);
+    let _turn = PACKAGES.lock().unwrap_or_else(PoisonError::into_inner);
     if here() {
         return Ok(());
     }
@@ -159,6 +164,7 @@ pub(crate) fn system_packages(names: &[&str], log: &Log) -> Found<()> {
         let status = Run::new("dpkg-query").words("--show --showformat=${db:Status-Status}").arg(name).output();
         status.is_some_and(|status| status == "installed")
     };
+    let _turn = PACKAGES.lock().unwrap_or_else(PoisonError::into_inner);
     let missing: Vec<&str> = names.iter().copied().filter(|name| !here(name)).collect();
     if missing.is_empty() {
         return Ok(());
@@ -190,6 +196,12 @@ impl RdmaSys {
     /// Whether the feature can be built.
     pub(crate) const fn is_here(&self) -> bool {
         self.0.is_ok()
+    }
+
+    /// The features of the command that its default build leaves out, and that can be built here. Whoever needs one builds
+    /// with all of them: so they are built once.
+    pub(crate) const fn features(&self) -> &'static str {
+        if self.is_here() { "umbra/rdma-sys,umbra/firmware-log" } else { "umbra/firmware-log" }
     }
 
     /// Tells a build which libclang to take: the newest one would win otherwise.

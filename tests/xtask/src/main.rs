@@ -13,6 +13,7 @@ mod debian;
 mod firmware;
 mod guest;
 mod install;
+mod program;
 mod rdma;
 mod run;
 mod source;

@@ -97,10 +97,11 @@ pub(crate) struct Run {
     command: Command,
     limit: Duration,
     unwanted: Option<Arc<AtomicBool>>,
+    together: bool,
 }
 
 impl Run {
-    /// A program by name or path; it may take 20 minutes.
+    /// A program by name or path; it may take an hour, as beside other steps it may get little of a processor.
     pub(crate) fn new(program: impl AsRef<OsStr>) -> Self {
         let mut command = Command::new(program);
         command.stdin(Stdio::null());
@@ -108,7 +109,7 @@ impl Run {
         if std::env::var_os("CARGO_INCREMENTAL").is_none() {
             command.env("CARGO_INCREMENTAL", "0");
         }
-        Self { command, limit: Duration::from_secs(20 * 60), unwanted: None }
+        Self { command, limit: Duration::from_secs(60 * 60), unwanted: None, together: false }
     }
 
     /// The cargo that runs this program, or cargo by name, as set up by the user.
@@ -182,16 +183,21 @@ impl Run {
         Err(Failure::new(format!("{}\n{status}: {shown}", telling(&printed).join("\n"))))
     }
 
-    /// Runs programs side by side, as many at a time as there are processors; a failure of one is told when all have ended.
+    /// Runs programs side by side, as many at a time as there are processors; all their failures are told when all have
+    /// ended. What one of them prints is logged at its end, so that it stays together.
     pub(crate) fn all_succeed(runs: impl IntoIterator<Item = Self>, log: &Log) -> Result<(), Failure> {
         let waiting: Mutex<VecDeque<Self>> = Mutex::new(runs.into_iter().collect());
         let next = || waiting.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
-        let work = || std::iter::from_fn(next).try_for_each(|run| run.succeed(log));
+        let run = |run: Self| Self { together: true, ..run }.succeed(log).err();
+        let work = || std::iter::from_fn(next).filter_map(run).collect::<Vec<_>>();
         let workers = thread::available_parallelism().map_or(1, usize::from);
-        thread::scope(|scope| {
+        let failures: Vec<Failure> = thread::scope(|scope| {
             let all: Vec<_> = (0..workers).map(|_| scope.spawn(work)).collect();
-            all.into_iter().try_for_each(|one| one.join().unwrap_or_else(|_| Err(Failure::new("a thread panicked"))))
-        })
+            let panicked = |_| vec![Failure::new("a thread panicked")];
+            all.into_iter().flat_map(|one| one.join().unwrap_or_else(panicked)).collect()
+        });
+        let told: Vec<String> = failures.iter().map(Failure::to_string).collect();
+        if told.is_empty() { Ok(()) } else { Err(Failure::new(told.join("\n"))) }
     }
 
     /// Runs the program and returns its exit status and every line it printed, from both streams.
@@ -208,7 +214,7 @@ impl Run {
         // Drops our copies of the pipe's writing end; else its reader would never see the end.
         drop(self.command);
         let mut child = spawned.map_err(|error| Failure::new(format!("{error}: {shown}")))?;
-        let lines = collect(reader, &log.file, log.verbose);
+        let lines = collect(reader, &log.file, log.verbose, self.together.then(|| shown.clone()));
         let unwanted = || self.unwanted.as_ref().is_some_and(|flag| flag.load(Ordering::Relaxed));
         let start = Instant::now();
         let ended = wait(&mut child, || unwanted() || start.elapsed() >= self.limit, own_group)?;
@@ -259,20 +265,36 @@ fn shown(command: &Command) -> String {
     words.map(OsStr::to_string_lossy).collect::<Vec<_>>().join(" ")
 }
 
-/// Copies lines to the log and hands all of them over at the end of the stream.
-fn collect(reader: io::PipeReader, file: &Arc<Mutex<File>>, verbose: bool) -> mpsc::Receiver<Vec<String>> {
+/// Copies lines to the log and hands all of them over at the end of the stream. With a heading, they are logged only then.
+fn collect(
+    reader: io::PipeReader,
+    file: &Arc<Mutex<File>>,
+    verbose: bool,
+    heading: Option<String>,
+) -> mpsc::Receiver<Vec<String>> {
     let (sender, receiver) = mpsc::channel();
     let file = Arc::clone(file);
-    thread::spawn(move || {
-        let mut printed = Vec::new();
-        for line in BufReader::new(reader).split(b'\n').map_while(Result::ok) {
-            let line = String::from_utf8_lossy(&line).into_owned();
+    let copy = move |lines: &[String]| {
+        let mut file = file.lock().unwrap_or_else(PoisonError::into_inner);
+        for line in lines {
             // The log is a convenience: a full disk shows up elsewhere.
-            let _ = writeln!(file.lock().unwrap_or_else(PoisonError::into_inner), "{line}");
+            let _ = writeln!(file, "{line}");
             if verbose {
                 println!("{line}");
             }
-            printed.push(line);
+        }
+    };
+    thread::spawn(move || {
+        let apart = heading.is_some();
+        let mut printed: Vec<String> = heading.into_iter().collect();
+        for line in BufReader::new(reader).split(b'\n').map_while(Result::ok) {
+            printed.push(String::from_utf8_lossy(&line).into_owned());
+            if !apart {
+                copy(printed.last().map_or(&[], std::slice::from_ref));
+            }
+        }
+        if apart {
+            copy(&printed);
         }
         let _ = sender.send(printed);
     });

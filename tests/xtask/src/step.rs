@@ -1,8 +1,11 @@
-//! What a step is, and how steps are run one after the other.
+//! What a step is, and how steps are run: in turn, and some beside the others.
 
 use std::fmt;
 use std::fs;
 use std::io::{self, Write as _};
+use std::path::Path;
+use std::sync::mpsc;
+use std::thread;
 use std::time::Instant;
 
 use crate::cli::{SEED, Selection};
@@ -10,6 +13,9 @@ use crate::run::Log;
 use crate::steps;
 use crate::summary::{Line, Summary};
 use crate::workspace::Workspace;
+
+/// Of a thread whose work can wait; nice(2).
+const LOWEST: i32 = 19;
 
 /// One step: a name for the command line, what it checks, and the check.
 pub(crate) struct Step {
@@ -19,6 +25,9 @@ pub(crate) struct Step {
     pub(crate) what: &'static str,
     /// The check.
     pub(crate) check: fn(&Bench<'_>) -> Result<Verdict, Failure>,
+    /// Whether it only builds and computes, in folders of its own: then it takes what processors the steps leave that come
+    /// after it.
+    pub(crate) beside: bool,
 }
 
 /// What a step works with.
@@ -78,32 +87,58 @@ pub(crate) fn run(workspace: &Workspace, selection: &Selection) -> Result<bool, 
     }
     let log_folder = workspace.folder("xtask-logs")?;
     fs::create_dir_all(&workspace.scratch)?;
+    let chosen = |step: &&Step| {
+        let named = |names: &[String]| names.iter().any(|name| name == step.name);
+        (selection.only.is_empty() || named(&selection.only)) && !named(&selection.skip)
+    };
+    let perform = |step: &Step| perform(step, workspace, selection, &log_folder);
     let mut summary = Summary::default();
-    for step in steps::ALL {
-        let chosen = selection.only.is_empty() || selection.only.iter().any(|name| name == step.name);
-        if !chosen || selection.skip.iter().any(|name| name == step.name) {
-            continue;
-        }
-        print!("== {}: {}\n   ", step.name, step.what);
-        io::stdout().flush()?;
-        let log = Log::create(&log_folder.join(format!("{}.log", step.name)), selection.verbose)?;
-        let start = Instant::now();
-        let outcome = (step.check)(&Bench { workspace, log: &log, seed: selection.seed.unwrap_or(SEED) });
-        let line = Line { name: step.name, outcome, seconds: start.elapsed().as_secs_f64(), tests: log.tests() };
-        println!("{}", line.verdict());
-        if let Err(failure) = &line.outcome {
-            println!("{}", indented(&failure.to_string()));
-            if let Some(shortage) = workspace.shortage() {
-                println!("   {shortage}");
+    thread::scope(|scope| {
+        let (sender, waiting) = mpsc::channel::<&Step>();
+        let beside = scope.spawn(move || {
+            // Whoever waits for a message or for time to pass, as tests do, must not wait for these. What this thread starts
+            // inherits it.
+            let _ = rustix::process::nice(LOWEST);
+            waiting.iter().map(perform).collect::<Result<Vec<_>, _>>()
+        });
+        for step in steps::ALL.iter().filter(chosen) {
+            if step.beside {
+                // It ends with the first error alone, which is told below.
+                let _ = sender.send(step);
+                continue;
             }
-            println!("   what the programs of this step printed: {}", log.path().display());
-            println!("   this step alone: {} --verbose", steps::alone(&[step.name]));
+            println!("== {}: {}", step.name, step.what);
+            summary.add(perform(step)?);
         }
-        summary.add(line);
-    }
+        drop(sender);
+        let lines = beside.join().unwrap_or_else(|_| Err(Failure::new("a thread panicked")))?;
+        lines.into_iter().for_each(|line| summary.add(line));
+        Ok::<(), Failure>(())
+    })?;
     fs::remove_dir_all(&workspace.scratch)?;
     print!("{summary}");
     Ok(summary.passed())
+}
+
+/// Runs one step, and prints how it ended.
+fn perform(step: &Step, workspace: &Workspace, selection: &Selection, logs: &Path) -> Result<Line, Failure> {
+    let log = Log::create(&logs.join(format!("{}.log", step.name)), selection.verbose)?;
+    let start = Instant::now();
+    let outcome = (step.check)(&Bench { workspace, log: &log, seed: selection.seed.unwrap_or(SEED) });
+    let line = Line { name: step.name, outcome, seconds: start.elapsed().as_secs_f64(), tests: log.tests() };
+    let mut told = if step.beside { format!("== {}, beside: {}\n", step.name, step.what) } else { String::new() };
+    told += &format!("   {} {}\n", step.name, line.verdict());
+    if let Err(failure) = &line.outcome {
+        told += &format!("{}\n", indented(&failure.to_string()));
+        if let Some(shortage) = workspace.shortage() {
+            told += &format!("   {shortage}\n");
+        }
+        told += &format!("   what the programs of this step printed: {}\n", log.path().display());
+        told += &format!("   this step alone: {} --verbose\n", steps::alone(&[step.name]));
+    }
+    print!("{told}");
+    io::stdout().flush()?;
+    Ok(line)
 }
 
 fn indented(text: &str) -> String {

@@ -26,7 +26,7 @@ mod symbols;
 mod tests;
 mod unsafe_code;
 
-/// Every step; those that fail quickest come first.
+/// Every step; those that fail quickest come first. What runs beside others begins when those before it are over.
 pub(crate) const ALL: &[Step] = &[
     step("fmt", "the sources are formatted", lints::fmt),
     step("style", "every file is short, says what it is, and names nothing it should not", style::check),
@@ -35,6 +35,11 @@ pub(crate) const ALL: &[Step] = &[
     step("dependencies", "every dependency says why it is there", dependencies::dependencies),
     step("clippy", "no lint complains, on any target", lints::clippy),
     step("doc", "the documentation builds without a warning", lints::doc),
+    beside("features", "every combination of features builds", features::features),
+    beside("symbols", "core and the agent's engine need nothing but mem*", symbols::check),
+    beside("bare-metal", "core and the agent's engine build without an operating system", features::bare_metal),
+    beside("loom", "lock-free structures hold under every interleaving that loom tries", loom::check),
+    beside("deny", "licences, sources and bans of the dependencies are in order", dependencies::deny),
     step("tests", "unit tests, integration tests and examples pass", tests::check),
     step("schedules", "no random schedule of the bootstrap breaks a rule", schedules::check),
     step("run", "the main job agrees byte for byte on every data path", run::check),
@@ -44,18 +49,17 @@ pub(crate) const ALL: &[Step] = &[
     step("dpu", "a host and a DPU, two guests of different processors, work together", dpu::check),
     step("firmware", "firmware on emulated boards serves host processes, and its end is noticed", firmware::check),
     step("leftovers", "tests and jobs left no process, file or segment", leftovers::check),
-    step("features", "every combination of features builds", features::features),
-    step("symbols", "core and the agent's engine need nothing but mem*", symbols::check),
-    step("bare-metal", "core and the agent's engine build without an operating system", features::bare_metal),
-    step("loom", "lock-free structures hold under every interleaving that loom tries", loom::check),
     step("tsan", "ThreadSanitizer finds no data race in concurrent tests", sanitizer::tsan),
     step("miri", "Miri finds no undefined behaviour in the tests of core", sanitizer::miri),
     step("fuzz", "coverage-guided fuzzing finds no panic and no hang", fuzz::check),
-    step("deny", "licences, sources and bans of the dependencies are in order", dependencies::deny),
 ];
 
 const fn step(name: &'static str, what: &'static str, check: fn(&Bench<'_>) -> Result<Verdict, Failure>) -> Step {
-    Step { name, what, check }
+    Step { name, what, check, beside: false }
+}
+
+const fn beside(name: &'static str, what: &'static str, check: fn(&Bench<'_>) -> Result<Verdict, Failure>) -> Step {
+    Step { beside: true, ..step(name, what, check) }
 }
 
 /// Prints the steps for `--list`.

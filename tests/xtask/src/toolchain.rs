@@ -8,6 +8,7 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 use crate::debian::{self, Archive};
 use crate::install::{Found, last_line};
@@ -78,6 +79,9 @@ pub(crate) fn nightly_with_sources(workspace: &Workspace, log: &Log) -> Result<F
 ///
 /// It is Debian's own compiler; the name of the package differs between releases.
 pub(crate) fn debian_compiler(workspace: &Workspace, log: &Log) -> Result<Found<PathBuf>, Failure> {
+    // Steps that run beside each other need it.
+    static UNPACKING: Mutex<()> = Mutex::new(());
+    let _turn = UNPACKING.lock().unwrap_or_else(PoisonError::into_inner);
     let folder = workspace.folder("tools/debian")?;
     let program = folder.join("rustc");
     let libraries = folder.join("usr/lib/rustlib").join(CROSS).join("lib");

@@ -2,7 +2,9 @@
 
 use crate::cross;
 use crate::step::{Bench, Failure, Verdict};
-use crate::steps::tests::PROFILE;
+
+/// The profile of these programs: an emulator starts them a few times, and that takes less than to optimise them.
+pub(super) const PROFILE: &str = "dev";
 
 /// Builds them, compares the declarations of verbs, and starts both under an emulator; each where it can be done.
 pub(super) fn check(bench: &Bench<'_>) -> Result<Verdict, Failure> {

@@ -18,8 +18,8 @@ use crate::cross;
 use crate::guest::{Guest, Kind, Link, tail};
 use crate::run::{Log, Run};
 use crate::step::{Bench, Failure, Verdict};
-use crate::steps::rdma;
 use crate::steps::tests::{PROFILE, PROGRAMS};
+use crate::steps::{self, rdma};
 
 use jobs::{JOBS, TEST, describe, judge};
 use scripts::{of_dpu, of_host};
@@ -29,7 +29,7 @@ const LIMIT: u64 = 600;
 
 /// Builds for both processors, boots both guests, and lets them work together.
 pub(super) fn check(bench: &Bench<'_>) -> Result<Verdict, Failure> {
-    let built = match cross::build(bench.workspace, cross::WITH_TESTS, PROFILE, bench.log)? {
+    let built = match cross::build(bench.workspace, cross::WITH_TESTS, steps::cross::PROFILE, bench.log)? {
         Ok(built) => built,
         Err(reason) => return Ok(Verdict::Skipped(reason)),
     };

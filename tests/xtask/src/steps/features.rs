@@ -1,5 +1,7 @@
 //! Features: every combination, and none of them without an operating system.
 
+use std::thread;
+
 use crate::install::{self, CARGO_HACK, RdmaSys};
 use crate::run::Run;
 use crate::step::{Bench, Failure, Verdict};
@@ -15,13 +17,22 @@ pub(super) fn features(bench: &Bench<'_>) -> Result<Verdict, Failure> {
         Err(reason) => return Ok(Verdict::Skipped(reason)),
     };
     let rdma_sys = RdmaSys::prepare(bench.log);
-    rdma_sys
-        .env(Run::new(tool))
-        .words("hack clippy --quiet --feature-powerset --workspace --exclude umbra-tests --exclude xtask")
+    // One package alone keeps one processor busy: so every processor has a share of the combinations, and a folder.
+    let shares = thread::available_parallelism().map_or(1, usize::from);
+    let share = |nth: usize| {
+        let run = Run::new(&tool).words("hack clippy --quiet --feature-powerset --workspace");
+        let run = run.words("--exclude umbra-tests --exclude xtask --partition").arg(format!("{}/{shares}", nth + 1));
         // The default is among the others, by the names of its parts.
-        .words(if rdma_sys.is_here() { "--exclude-features default" } else { "--exclude-features default,rdma-sys" })
-        .words("-- -D warnings")
-        .succeed(bench.log)?;
+        let run = run.words(if rdma_sys.is_here() {
+            "--exclude-features default"
+        } else {
+            "--exclude-features default,rdma-sys"
+        });
+        // The first folder has what the lints of the workspace have checked.
+        let name = if nth == 0 { String::new() } else { format!("features-{nth}") };
+        rdma_sys.env(run).env("CARGO_TARGET_DIR", bench.workspace.target.join(name)).words("-- -D warnings")
+    };
+    Run::all_succeed((0..shares).map(share), bench.log)?;
     Ok(Verdict::Passed(rdma_sys.remark()))
 }
 

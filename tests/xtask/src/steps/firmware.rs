@@ -1,18 +1,18 @@
 //! Firmware on emulated boards serves host processes.
 
 use crate::firmware::{self, BOARDS, Size};
-use crate::install;
+use crate::install::{self, RdmaSys};
 use crate::run::Run;
 use crate::step::{Bench, Failure, Verdict};
-use crate::steps::tests::PROFILE;
+use crate::steps::tests::{PROFILE, PROGRAMS};
 
 /// Seconds that the boards may take; a quiet machine needs a quarter of it.
 const LIMIT: u64 = 420;
 
 /// Builds the images, starts each under its emulator, and lets host processes put it to the test.
 pub(super) fn check(bench: &Bench<'_>) -> Result<Verdict, Failure> {
-    let cargo = |words: &str| Run::cargo().words(words).args(["--profile", PROFILE]);
-    let mut test = cargo("test --package umbra-tests --test firmware");
+    let cargo = || Run::cargo().words("test --workspace --test firmware --profile").arg(PROFILE);
+    let mut test = cargo();
     let mut sizes = Vec::new();
     for board in &BOARDS {
         let (program, package) = board.emulator;
@@ -28,9 +28,11 @@ pub(super) fn check(bench: &Bench<'_>) -> Result<Verdict, Failure> {
         sizes.push((board.name, firmware::size(&images.whole)?));
         test = test.env(board.variable, images.whole).env(board.shallow, images.shallow);
     }
-    cargo("build --package umbra --bin umbra --features firmware-log").succeed(bench.log)?;
+    let rdma_sys = RdmaSys::prepare(bench.log);
+    let build = rdma_sys.env(Run::cargo()).words("build").words(PROGRAMS).args(["--features", rdma_sys.features()]);
+    build.succeed(bench.log)?;
     test = test.env("UMBRA_FIRMWARE_LOG", bench.workspace.target.join(PROFILE).join("umbra"));
-    cargo("test --package umbra-tests --test firmware --no-run").succeed(bench.log)?;
+    cargo().arg("--no-run").succeed(bench.log)?;
     let run = test.words("-- --nocapture --test-threads=1").limit(LIMIT);
     let (status, printed) = run.finish(bench.log)?;
     let told: Vec<&str> = printed.iter().filter_map(|line| line.split_once("firmware: ")).map(|told| told.1).collect();

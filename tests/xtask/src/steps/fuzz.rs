@@ -9,7 +9,7 @@ use crate::step::{Bench, Failure, Verdict};
 use crate::steps::tests::{PROFILE, PROGRAMS};
 
 /// Seconds a target; long enough to leave the first refusals behind.
-const SECONDS: u64 = 15;
+const SECONDS: u64 = 10;
 
 /// Runs every target of `tests/fuzz` for a while.
 pub(super) fn check(bench: &Bench<'_>) -> Result<Verdict, Failure> {

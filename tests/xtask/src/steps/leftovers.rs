@@ -1,6 +1,6 @@
 //! Nothing stays behind when tests and jobs are over.
 //!
-//! Processes count whose program lies in our build folder; files count in the temporary folder that this run gave
+//! Processes count whose program was built for tests and jobs; files count in the temporary folder that this run gave
 //! to its tests, and in shared memory where their name says that they are ours and they are younger than this run.
 //! So what another checkout on this machine is doing is not held against us.
 
@@ -10,6 +10,10 @@ use std::thread;
 use std::time::{Duration, SystemTime};
 
 use crate::step::{Bench, Failure, Verdict};
+use crate::steps::tests::PROFILE;
+
+/// Where the build folder has programs that start others. Steps that run beside these have theirs elsewhere.
+const PROGRAMS: [&str; 3] = [PROFILE, "release", "rdma-sys"];
 
 /// How long a process that was told to end may take until it counts.
 const GRACE: Duration = Duration::from_secs(3);
@@ -25,7 +29,8 @@ pub(super) fn check(bench: &Bench<'_>) -> Result<Verdict, Failure> {
 }
 
 fn find(bench: &Bench<'_>) -> Vec<String> {
-    let mut findings = processes(&bench.workspace.target);
+    let folders = PROGRAMS.iter().map(|name| bench.workspace.target.join(name));
+    let mut findings: Vec<String> = folders.flat_map(|folder| processes(&folder)).collect();
     findings.extend(files(&bench.workspace.scratch, "", SystemTime::UNIX_EPOCH));
     let began = fs::metadata("/proc/self").and_then(|own| own.modified()).unwrap_or(SystemTime::UNIX_EPOCH);
     findings.extend(files(Path::new("/dev/shm"), "umbra", began));
@@ -39,11 +44,7 @@ fn processes(folder: &Path) -> Vec<String> {
         let Some(id) = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok()) else { continue };
         let Ok(program) = fs::read_link(entry.path().join("exe")) else { continue };
         let is_tool = program.file_name().is_some_and(|name| name.to_string_lossy().starts_with("xtask"));
-        if id != std::process::id()
-            && !is_tool
-            && program.starts_with(folder)
-            && !program.starts_with(folder.join("tools"))
-        {
+        if id != std::process::id() && !is_tool && program.starts_with(folder) {
             found.push(format!("process {id} still runs {}", program.display()));
         }
     }

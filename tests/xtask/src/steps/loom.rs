@@ -1,5 +1,6 @@
 //! Models of the lock-free structures under loom.
 
+use crate::program::Program;
 use crate::run::Run;
 use crate::step::{Bench, Failure, Verdict};
 
@@ -15,13 +16,11 @@ pub(super) fn check(bench: &Bench<'_>) -> Result<Verdict, Failure> {
         return Err(Failure::new("there is no core/tests/loom_*.rs"));
     }
     let targets = models.iter().flat_map(|model| ["--test", model]);
-    Run::cargo()
-        .words("test --package umbra-core --profile model --no-fail-fast")
-        .args(targets)
-        .arg("--target-dir")
-        .arg(bench.workspace.target.join("loom"))
-        .env("RUSTFLAGS", "--cfg loom")
-        .env("LOOM_MAX_PREEMPTIONS", "3")
-        .succeed(bench.log)?;
+    let build = Run::cargo().words("test --package umbra-core --profile model").args(targets).arg("--target-dir");
+    let build = build.arg(bench.workspace.target.join("loom")).env("RUSTFLAGS", "--cfg loom");
+    // Some take minutes and most take none: so several programs run at a time.
+    let programs = Program::all(build, bench.log)?;
+    let run = |program: &Program| program.start().env("LOOM_MAX_PREEMPTIONS", "3");
+    Run::all_succeed(programs.iter().map(run), bench.log)?;
     Ok(Verdict::Passed(models.join(", ")))
 }

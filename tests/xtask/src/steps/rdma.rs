@@ -73,9 +73,9 @@ impl Suite {
     /// With `rdma-sys`, in a folder of their own.
     fn linked(bench: &Bench<'_>, rdma_sys: &RdmaSys) -> Result<Suite, Failure> {
         let run = || rdma_sys.env(Run::cargo());
-        let features = "--features umbra/rdma-sys";
-        run().words("build").words(PROGRAMS).words(features).succeed(bench.log)?;
-        let test = run().words("test --workspace --profile").arg(PROFILE).words(features);
+        let features = ["--features", rdma_sys.features()];
+        run().words("build").words(PROGRAMS).args(features).succeed(bench.log)?;
+        let test = run().words("test --workspace --profile").arg(PROFILE).args(features);
         let built = programs(test, TESTS, bench.log)?;
         let folder = bench.workspace.folder("rdma-sys")?;
         fs::remove_dir_all(&folder)?;
