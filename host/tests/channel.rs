@@ -9,7 +9,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal};
-use umbra::channel::{Attributes, Channel, Error, Event, Kind, ReturnMode, SendOptions, Timeout, WaitMode};
+use umbra::channel::{
+    Attributes, Channel, ChannelSet, Error, Event, Kind, Ready, ReturnMode, SendOptions, Timeout, WaitMode,
+};
 
 /// Far beyond anything that a loaded machine needs; only a hang lasts longer.
 const LONG: Timeout = Timeout::After(Duration::from_secs(60));
@@ -586,6 +588,22 @@ fn a_process_local_channel_dies_with_its_owner() {
         thread::sleep(Duration::from_millis(10));
         drop(owner);
         assert_eq!(waits.join().unwrap(), Err(Error::Destroyed));
+    });
+}
+
+#[test]
+fn whoever_spins_at_a_set_looks_after_the_dead() {
+    let channel = channel(4);
+    let blocked = || channel.poll(Event::BlockedReceivers, WaitMode::Idle, Timeout::Now);
+    let mut actor = Actor::start("receive-idle", &channel);
+    until("a blocked receiver", || blocked() == Ok(1));
+    actor.kill();
+    let set = ChannelSet::new([&channel], Event::In).unwrap();
+    thread::scope(|scope| {
+        let spins = scope.spawn(|| set.poll(WaitMode::Spin, LONG));
+        until("the dead are buried", || blocked() == Ok(0));
+        channel.sender(SendOptions::default()).unwrap().send(b"", 0, Timeout::Now).unwrap();
+        assert_eq!(spins.join().unwrap(), Ok(Ready { index: 0, event: Some(Event::In) }));
     });
 }
 

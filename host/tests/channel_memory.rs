@@ -342,6 +342,9 @@ fn a37_memory_of_unknown_pools_is_neither_sent_nor_received() {
     assert_eq!(theirs.receive_memory(NOW).unwrap_err(), Error::NoPool);
     let refused = stranger.sender(SendOptions::default()).unwrap().send(&[1; 1000], 0, NOW);
     assert_eq!(refused, Err(Error::MessageTooLarge { len: 1000, block: 256 }));
+    sender.send(&[1; 1000], 0, NOW).unwrap();
+    assert_eq!(stranger.poll(Event::Reset, WaitMode::Idle, NOW), Ok(Event::Reset as u64), "it can be removed");
+    assert_eq!(ends[0].count(), Ok(0));
 }
 
 const VARIABLE: &str = "UMBRA_TEST_POOL";

@@ -162,6 +162,10 @@ impl Process {
         if let Some(bytes) = copies.bytes(slot, len) {
             self.answer_fetch(asker, bytes);
         }
+        // A link that ended over it has been told to everybody else.
+        if !self.links.contains_key(&LinkId(asker.link.0)) {
+            copies.stage.on_gone(asker.link);
+        }
         self.staging.copies = Some(copies);
     }
 

@@ -139,13 +139,29 @@ impl Barrier<'_> {
     ) -> Result<u32, Error> {
         let deadline = timeout.deadline();
         let noted = self.view.pocket(self.view.me, Pocket::Barrier).ok_or(Error::Damaged)?;
+        let (patience, _counted) = self.watch.patience(mode, deadline);
         let mut came = self.rounds.glance();
         loop {
             if let Some(error) = self.refusal(came, false) {
                 return Err(error);
             }
-            if !self.rounds.is_last(came) && timeout == Timeout::Now {
+            let is_released = self.rounds.is_releasing(came);
+            if timeout == Timeout::Now && (is_released || !self.rounds.is_last(came)) {
                 return Err(Error::BarrierTryAgain);
+            }
+            if is_released {
+                // Whoever hands out the last number of a round of two steps would hand out one more to this party.
+                let destroyed = || self.view.messages.queue().is_destroyed();
+                if clock::now() < deadline && is_wanted() {
+                    let until = deadline.min(clock::now() + every);
+                    let changed = || (self.rounds.glance() != came || destroyed()).then_some(());
+                    self.view.event().wait(&self.watch, patience.spins, until, changed);
+                } else if self.rounds.abort_if(came) {
+                    self.broke();
+                    return Err(Error::Timeout);
+                }
+                came = self.rounds.glance();
+                continue;
             }
             match self.rounds.meet(came, noted) {
                 Ok(()) => break,
@@ -154,7 +170,6 @@ impl Barrier<'_> {
         }
         // Those who wait for the last one must hear of it before he looks himself.
         self.tell();
-        let (patience, _counted) = self.watch.patience(mode, deadline);
         let mut waited = self.outcome(came);
         while waited.is_none() && clock::now() < deadline && is_wanted() {
             let until = deadline.min(clock::now() + every);

@@ -184,7 +184,8 @@ impl<'a> View<'a> {
         self.messages.drain(self.me, |header, bytes| self.pools.forget(header, bytes));
     }
 
-    fn wake(&self) {
+    /// Wakes everybody who waits here.
+    pub(super) fn wake(&self) {
         let queue = self.messages.queue();
         for event in [queue.published(), queue.taken(), self.event()] {
             event.notify(&Futex);

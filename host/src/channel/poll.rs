@@ -128,15 +128,9 @@ impl Channel {
             Event::BarrierRelease => self.barrier()?.release(timeout)?,
             Event::BarrierAbort => self.barrier()?.abort(),
             Event::Reset => {
-                let receiver = self.receiver(WaitMode::Idle)?;
-                // What is sent meanwhile is not among the messages to remove.
-                for _ in 0..queue.len() {
-                    match receiver.pop(Timeout::Now) {
-                        Ok(()) => {}
-                        Err(Error::Empty) => break,
-                        Err(error) => return Err(error),
-                    }
-                }
+                // Also what cannot be received here, because its memory is not known.
+                view.drain();
+                view.wake();
                 self.barrier()?.reset();
             }
             _ if holds(&queue, event) => {}

@@ -194,9 +194,9 @@ impl<'a> Receiver<'a> {
     /// As for [`receive`](Self::receive), but not for a pad that is too small.
     pub fn peek(&self, pad: &mut [u8], timeout: Timeout) -> Result<Message, Error> {
         // Memory may be received and freed by others while it is looked at; not so often that it is no chance.
-        let mut tries = 0;
+        let (mut tries, deadline) = (0, timeout.deadline());
         loop {
-            let peeked = self.wait(timeout, |patience| self.port.peek(pad, patience))?;
+            let peeked = self.wait(timeout.rest(deadline), |patience| self.port.peek(pad, patience))?;
             if peeked.header.flags == 0 {
                 return Ok(Message::new(peeked.len, peeked.header));
             }

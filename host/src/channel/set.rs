@@ -17,6 +17,9 @@ use super::wait::{Timeout, WaitMode, Watch};
 use super::{Channel, Kind};
 use crate::sys::futex::{self, Futex};
 
+/// How often one who never sleeps looks at its members between two looks after the dead.
+const PATROL: u64 = 1 << 10;
+
 /// Channels, and what is waited for at each of them.
 #[derive(Debug)]
 pub struct ChannelSet<'a> {
@@ -106,6 +109,10 @@ impl<'a> ChannelSet<'a> {
             }
             if mode == WaitMode::Spin || mode == WaitMode::Adaptive && looks < super::wait::ADAPTIVE.into() {
                 Futex.pause();
+                // Whoever never sleeps looks after the dead as well.
+                if looks.is_multiple_of(PATROL) {
+                    self.members.iter().for_each(|member| member.watch.patrol());
+                }
                 continue;
             }
             let asleep: Vec<_> = self.members.iter().map(Member::announce).collect();
