@@ -168,6 +168,11 @@ impl<S: Storage, C: Shelf> Service<'_, S, C> {
                 } else if *got != DONE && word > *got {
                     *got = word;
                 } else {
+                    // It had no room for the table and has dropped what came: all of it is sent again, when it is time to
+                    // repeat the last piece.
+                    if *got != DONE {
+                        *got = word;
+                    }
                     return Ok(());
                 }
                 record.outstanding &= !(1 << n);

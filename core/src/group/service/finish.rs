@@ -251,6 +251,8 @@ impl<S: Storage, C: Shelf> Service<'_, S, C> {
             Phase::Gathering => {
                 record.left.serial != 0
                     || !self.is_settled(at)
+                    // Of the end of the generation before.
+                    || self.awaits_locals(at)
                     || (!self.is_root(at)
                         && (record.locals.is_none()
                             || record.joined_out
