@@ -40,6 +40,8 @@ pub struct Fabric {
     rank: u32,
     /// Stamps that were taken, of each rank and slot.
     taken: Vec<u64>,
+    /// Those of the messages that were looked at last: only these can be taken. What was written there since is another.
+    seen: Vec<u64>,
     /// Bytes of payload of the last message to each rank.
     wrote: Vec<u32>,
     /// Whether the last message from each rank was long.
@@ -65,10 +67,10 @@ impl Fabric {
     pub fn attach(segment: Arc<Segment>, extent: Extent, rank: u32) -> Result<Fabric, TransportError> {
         let extent = extent.usable();
         segment.at_writable(0, extent.bytes())?;
-        let taken = vec![0; extent.ranks as usize * STAMPS as usize];
+        let [taken, seen] = [(); 2].map(|()| vec![0; extent.ranks as usize * STAMPS as usize]);
         let (areas, capacity) = (extent.areas(), extent.capacity());
         let (wrote, came_long) = (vec![0; extent.ranks as usize], vec![false; extent.ranks as usize]);
-        let fabric = Fabric { taken, wrote, came_long, segment, extent, rank, areas, capacity };
+        let fabric = Fabric { taken, seen, wrote, came_long, segment, extent, rank, areas, capacity };
         fabric.check(rank)?;
         Ok(fabric)
     }
@@ -130,6 +132,11 @@ impl Fabric {
         len: usize,
     ) -> Result<&[AtomicU64], TransportError> {
         Ok(self.segment.words(self.offset(from, to, slot, place, behind, len)?, len)?)
+    }
+
+    /// Where the stamps of this rank's slot are noted.
+    const fn stamp_at(&self, from: u32, slot: u32) -> usize {
+        from as usize * STAMPS as usize + (slot % self.extent.slots) as usize
     }
 
     /// Takes the lines back from a rank that the next message to it will be written to, if that is as short as the last one.
@@ -214,10 +221,11 @@ impl Transport for Fabric {
     fn look(&mut self, from: u32, slot: u32, head: &mut [u8]) -> Result<bool, TransportError> {
         // ORDERING: acquire pairs with the release of `publish`.
         let stamp = self.stamp(from, self.rank, slot)?.load(Ordering::Acquire);
-        let taken = self.taken[from as usize * STAMPS as usize + (slot % self.extent.slots) as usize];
-        if stamp == taken {
+        let at = self.stamp_at(from, slot);
+        if stamp == self.taken[at] {
             return Ok(false);
         }
+        self.seen[at] = stamp;
         let words = self.words(from, self.rank, slot, Place::Slot(0), 0, head.len().div_ceil(8))?;
         Self::load_bytes(words, head);
         // Whoever says more than there is has lines brought near for nothing.
@@ -232,8 +240,9 @@ impl Transport for Fabric {
     }
 
     fn taken(&mut self, from: u32, slot: u32, _room: u32) -> Result<(), TransportError> {
-        let stamp = self.stamp(from, self.rank, slot)?.load(Ordering::Relaxed);
-        self.taken[from as usize * STAMPS as usize + (slot % self.extent.slots) as usize] = stamp;
+        self.check(from)?;
+        let at = self.stamp_at(from, slot);
+        self.taken[at] = self.seen[at];
         Ok(())
     }
 
@@ -288,5 +297,27 @@ impl Transport for Fabric {
         let mut bytes = vec![0; len];
         Self::load_bytes(words, &mut bytes);
         Ok(bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_that_comes_while_the_one_before_is_refused_is_shown() {
+        let extent = Extent { ranks: 2, slots: 2, message: 64 };
+        let segment = Arc::new(Fabric::segment(extent).unwrap());
+        let [mut sender, mut receiver] = [0, 1].map(|rank| Fabric::attach(segment.clone(), extent, rank).unwrap());
+        let (mut head, slot) = ([0; 64], 1);
+        let message = |sequence| Message { rank: 1, sequence, slot, head: 64, in_slot: 0, overflow: 0 };
+        sender.publish(&message(1), 7, &[1; 64]).unwrap();
+        assert!(receiver.look(0, slot, &mut head).unwrap());
+        // Between the look and what comes of it.
+        sender.publish(&message(3), 7, &[3; 64]).unwrap();
+        receiver.taken(0, slot, 0).unwrap();
+        assert!(receiver.look(0, slot, &mut head).unwrap() && head == [3; 64]);
+        receiver.taken(0, slot, 0).unwrap();
+        assert!(!receiver.look(0, slot, &mut head).unwrap());
     }
 }
