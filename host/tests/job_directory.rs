@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
 use std::fs::{self, File};
+use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
@@ -11,6 +12,15 @@ use umbra::job::JobDirectory;
 /// All tests here look at the directories of this process.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
+/// Makes a directory that has its name only when it is filled: any job that begins on this machine looks at such names.
+fn appear<T>(path: &Path, fill: impl FnOnce(&Path) -> T) -> T {
+    let made = path.with_extension("made");
+    fs::create_dir(&made).unwrap();
+    let filled = fill(&made);
+    fs::rename(&made, path).unwrap();
+    filled
+}
+
 /// A process in another id space over the same files has this one's id, and its job runs.
 #[test]
 fn another_process_of_the_same_id_keeps_its_directory() {
@@ -18,9 +28,11 @@ fn another_process_of_the_same_id_keeps_its_directory() {
     let dropped = JobDirectory::create().unwrap().path().to_path_buf();
     let own = JobDirectory::create().unwrap();
     let other = std::env::temp_dir().join(format!("umbra-{}-{:016x}", std::process::id(), 0x5eed));
-    fs::create_dir(&other).unwrap();
-    let lock = File::create(other.join("lock")).unwrap();
-    rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive).unwrap();
+    let _lock = appear(&other, |made| {
+        let lock = File::create(made.join("lock")).unwrap();
+        rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive).unwrap();
+        lock
+    });
     // What a signal does.
     JobDirectory::remove_all_of_this_process();
     let kept = other.join("lock").exists();
@@ -35,8 +47,7 @@ fn another_process_of_the_same_id_keeps_its_directory() {
 fn what_is_left_without_a_lock_goes_with_the_next_job() {
     let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let left = std::env::temp_dir().join(format!("umbra-{}-{:016x}", std::process::id(), 0xdead));
-    fs::create_dir(&left).unwrap();
-    fs::write(left.join("sp0.log"), "").unwrap();
+    appear(&left, |made| fs::write(made.join("sp0.log"), "").unwrap());
     drop(JobDirectory::create().unwrap());
     let is_left = left.exists();
     let _ = fs::remove_dir_all(&left);

@@ -114,19 +114,21 @@ pub(crate) fn cargo_tool(workspace: &Workspace, tool: CargoTool, log: &Log) -> R
     if program.is_file() && listed.lines().any(|listed| listed == line) {
         return Ok(Ok(program));
     }
+    // Several may be installed at a time.
+    let build = root.join(format!("build-{}", tool.name));
     let install = Run::cargo()
         .words("install --locked --debug --version")
         .arg(format!("={}", tool.version))
         .arg("--root")
         .arg(&root)
         .arg("--target-dir")
-        .arg(root.join("build"))
+        .arg(&build)
         .arg(tool.name)
         .env("CARGO_PROFILE_DEV_DEBUG", "false")
         .env_remove("RUSTFLAGS");
     let installed = install.succeed(log);
     // What it was built from is of no more use, and of gigabytes; after a failure it may be gone already.
-    let _ = fs::remove_dir_all(root.join("build"));
+    let _ = fs::remove_dir_all(&build);
     match installed {
         Ok(()) => Ok(Ok(program)),
         Err(failure) => Ok(Err(format!("{} {} can't be installed: {}", tool.name, tool.version, last_line(&failure)))),

@@ -2,11 +2,15 @@
 //!
 //! Cargo runs one at a time, and most of them wait more than they work.
 
+use std::env;
 use std::path::{Path, PathBuf};
 
 use crate::guest::tail;
 use crate::run::{Log, Run};
 use crate::step::Failure;
+
+/// Where the loader looks for libraries first.
+const LIBRARIES: &str = "LD_LIBRARY_PATH";
 
 /// A program of tests.
 #[derive(Debug, PartialEq, Eq)]
@@ -29,7 +33,15 @@ impl Program {
 
     /// Runs its tests as cargo would; but with cargo at hand, they would look first whether what they start is built.
     pub(crate) fn start(&self) -> Run {
-        Run::new(&self.path).within(&self.folder).env_remove("CARGO")
+        let run = Run::new(&self.path).within(&self.folder).env_remove("CARGO");
+        // Libraries of this build come before those of the build that this program is of.
+        let built = self.path.ancestors().skip(1).take(2).map(Path::to_owned);
+        let others = env::var_os(LIBRARIES).unwrap_or_default();
+        match env::join_paths(built.chain(env::split_paths(&others))) {
+            Ok(libraries) => run.env(LIBRARIES, libraries),
+            // A path with a colon in it can't be among them.
+            Err(_) => run,
+        }
     }
 
     /// What a line of cargo says was built, if it has tests.

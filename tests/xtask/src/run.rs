@@ -69,16 +69,32 @@ impl Tests {
 /// Where the programs of one step print to.
 pub(crate) struct Log {
     path: PathBuf,
+    page: Page,
+    tests: Mutex<Tests>,
+}
+
+/// What a log is written on, from several threads.
+#[derive(Clone)]
+struct Page {
     file: Arc<Mutex<File>>,
     verbose: bool,
-    tests: Mutex<Tests>,
+}
+
+impl Page {
+    fn line(&self, line: &str) {
+        // The log is a convenience: a full disk shows up elsewhere.
+        let _ = writeln!(self.file.lock().unwrap_or_else(PoisonError::into_inner), "{line}");
+        if self.verbose {
+            println!("{line}");
+        }
+    }
 }
 
 impl Log {
     /// Starts an empty log; `verbose` shows it on the screen as well.
     pub(crate) fn create(path: &Path, verbose: bool) -> Result<Self, Failure> {
         let file = Arc::new(Mutex::new(File::create(path)?));
-        Ok(Self { path: path.to_owned(), file, verbose, tests: Mutex::default() })
+        Ok(Self { path: path.to_owned(), page: Page { file, verbose }, tests: Mutex::default() })
     }
 
     /// Where the log lies.
@@ -214,12 +230,16 @@ impl Run {
         // Drops our copies of the pipe's writing end; else its reader would never see the end.
         drop(self.command);
         let mut child = spawned.map_err(|error| Failure::new(format!("{error}: {shown}")))?;
-        let lines = collect(reader, &log.file, log.verbose, self.together.then(|| shown.clone()));
+        let lines = Lines::collect(reader, (!self.together).then(|| log.page.clone()));
         let unwanted = || self.unwanted.as_ref().is_some_and(|flag| flag.load(Ordering::Relaxed));
         let start = Instant::now();
         let ended = wait(&mut child, || unwanted() || start.elapsed() >= self.limit, own_group)?;
         // A grandchild may hold the pipe; what it prints later is of no interest.
-        let printed = lines.recv_timeout(Duration::from_secs(5)).unwrap_or_default();
+        let printed = lines.within(Duration::from_secs(5));
+        if self.together {
+            let head = std::slice::from_ref(&shown);
+            head.iter().chain(&printed).for_each(|line| log.page.line(line));
+        }
         let ran = printed.iter().map(|line| Tests::of_line(line)).fold(Tests::default(), Tests::plus);
         let mut tests = log.tests.lock().unwrap_or_else(PoisonError::into_inner);
         *tests = tests.plus(ran);
@@ -265,40 +285,36 @@ fn shown(command: &Command) -> String {
     words.map(OsStr::to_string_lossy).collect::<Vec<_>>().join(" ")
 }
 
-/// Copies lines to the log and hands all of them over at the end of the stream. With a heading, they are logged only then.
-fn collect(
-    reader: io::PipeReader,
-    file: &Arc<Mutex<File>>,
-    verbose: bool,
-    heading: Option<String>,
-) -> mpsc::Receiver<Vec<String>> {
-    let (sender, receiver) = mpsc::channel();
-    let file = Arc::clone(file);
-    let copy = move |lines: &[String]| {
-        let mut file = file.lock().unwrap_or_else(PoisonError::into_inner);
-        for line in lines {
-            // The log is a convenience: a full disk shows up elsewhere.
-            let _ = writeln!(file, "{line}");
-            if verbose {
-                println!("{line}");
+/// What a program prints.
+struct Lines {
+    printed: Arc<Mutex<Vec<String>>>,
+    over: mpsc::Receiver<()>,
+}
+
+impl Lines {
+    /// Takes down every line, and copies it to a log if there is one.
+    fn collect(reader: io::PipeReader, page: Option<Page>) -> Lines {
+        let (sender, over) = mpsc::channel();
+        let printed = Arc::new(Mutex::new(Vec::new()));
+        let lines = Arc::clone(&printed);
+        thread::spawn(move || {
+            for line in BufReader::new(reader).split(b'\n').map_while(Result::ok) {
+                let line = String::from_utf8_lossy(&line).into_owned();
+                if let Some(page) = &page {
+                    page.line(&line);
+                }
+                lines.lock().unwrap_or_else(PoisonError::into_inner).push(line);
             }
-        }
-    };
-    thread::spawn(move || {
-        let apart = heading.is_some();
-        let mut printed: Vec<String> = heading.into_iter().collect();
-        for line in BufReader::new(reader).split(b'\n').map_while(Result::ok) {
-            printed.push(String::from_utf8_lossy(&line).into_owned());
-            if !apart {
-                copy(printed.last().map_or(&[], std::slice::from_ref));
-            }
-        }
-        if apart {
-            copy(&printed);
-        }
-        let _ = sender.send(printed);
-    });
-    receiver
+            let _ = sender.send(());
+        });
+        Lines { printed, over }
+    }
+
+    /// All of them, or what there is when this time is over.
+    fn within(&self, time: Duration) -> Vec<String> {
+        let _ = self.over.recv_timeout(time);
+        std::mem::take(&mut self.printed.lock().unwrap_or_else(PoisonError::into_inner))
+    }
 }
 
 /// Waits for the child; `None` if it had to be killed because time is over.

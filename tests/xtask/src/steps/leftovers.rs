@@ -12,8 +12,9 @@ use std::time::{Duration, SystemTime};
 use crate::step::{Bench, Failure, Verdict};
 use crate::steps::tests::PROFILE;
 
-/// Where the build folder has programs that start others. Steps that run beside these have theirs elsewhere.
-const PROGRAMS: [&str; 3] = [PROFILE, "release", "rdma-sys"];
+/// Where the build folder has programs that start others, those in C in the last one. Steps that run beside these have theirs
+/// elsewhere.
+const PROGRAMS: [&str; 4] = [PROFILE, "release", "rdma-sys", "tmp"];
 
 /// How long a process that was told to end may take until it counts.
 const GRACE: Duration = Duration::from_secs(3);

@@ -31,6 +31,7 @@ pub(super) fn check(bench: &Bench<'_>) -> Result<Verdict, Failure> {
     // Most programs wait more than they work: cargo would run one at a time, and leave half of a machine idle.
     let programs = Program::all(cargo(), bench.log)?;
     let ran = Run::all_succeed(programs.iter().map(|program| tests(program.start())), bench.log);
-    tests(cargo().arg("--doc")).succeed(bench.log)?;
-    ran.map(|()| Verdict::Passed(missing.join(", ")))
+    let documented = tests(cargo().arg("--doc")).succeed(bench.log);
+    let failures = [ran, documented].into_iter().filter_map(Result::err).map(|failure| failure.to_string());
+    Failure::unless_empty(&failures.collect::<Vec<_>>(), missing.join(", "))
 }
