@@ -111,8 +111,8 @@ static void a_member_that_is_served_long(struct side *side)
     must(umbra_gpc_register(side->member, "nothing", does_nothing, NULL));
     must(umbra_gpc_start(side->member, &call, &begun));
     must(umbra_gpc_wait(side->member, begun, 60000, NULL));
-    CHECK(pthread_create(&side->thread, NULL, serves_long, side) == 0);
     began = now_ms();
+    CHECK(pthread_create(&side->thread, NULL, serves_long, side) == 0);
     /* Until the thread has the member. */
     while (umbra_gpc_serve(side->member, 0) == 0)
         sched_yield();
