@@ -117,7 +117,7 @@ pub(crate) struct Run {
 }
 
 impl Run {
-    /// A program by name or path; it may take an hour, as beside other steps it may get little of a processor.
+    /// A program by name or path; it may take 80 minutes, as beside other steps it may get little of a processor.
     pub(crate) fn new(program: impl AsRef<OsStr>) -> Self {
         let mut command = Command::new(program);
         command.stdin(Stdio::null());
@@ -125,7 +125,7 @@ impl Run {
         if std::env::var_os("CARGO_INCREMENTAL").is_none() {
             command.env("CARGO_INCREMENTAL", "0");
         }
-        Self { command, limit: Duration::from_secs(60 * 60), unwanted: None, together: false }
+        Self { command, limit: Duration::from_secs(80 * 60), unwanted: None, together: false }
     }
 
     /// The cargo that runs this program, or cargo by name, as set up by the user.
