@@ -152,8 +152,7 @@ impl Barrier<'_> {
             if is_released {
                 // Whoever hands out the last number of a round of two steps would hand out one more to this party.
                 let destroyed = || self.view.messages.queue().is_destroyed();
-                if clock::now() < deadline && is_wanted() {
-                    let until = deadline.min(clock::now() + every);
+                if let Some(until) = patient_until(deadline, every, &mut is_wanted) {
                     let changed = || (self.rounds.glance() != came || destroyed()).then_some(());
                     self.view.event().wait(&self.watch, patience.spins, until, changed);
                 } else if self.rounds.abort_if(came) {
@@ -171,8 +170,9 @@ impl Barrier<'_> {
         // Those who wait for the last one must hear of it before he looks himself.
         self.tell();
         let mut waited = self.outcome(came);
-        while waited.is_none() && clock::now() < deadline && is_wanted() {
-            let until = deadline.min(clock::now() + every);
+        while waited.is_none()
+            && let Some(until) = patient_until(deadline, every, &mut is_wanted)
+        {
             waited = self.view.event().wait(&self.watch, patience.spins, until, || self.outcome(came));
         }
         // Who leaves breaks it for all, unless it is complete by now.
@@ -223,10 +223,9 @@ impl Barrier<'_> {
                 }
             } else if timeout == Timeout::Now {
                 return Err(Error::BarrierTryAgain);
-            } else if clock::now() < deadline && is_wanted() {
+            } else if let Some(until) = patient_until(deadline, every, &mut is_wanted) {
                 let queue = self.view.messages.queue();
                 let changes = if self.rounds.is_releasing(seen) { self.view.event() } else { queue.taken() };
-                let until = deadline.min(clock::now() + every);
                 changes.wait(&self.watch, patience.spins, until, || {
                     let now = self.rounds.glance();
                     (now != seen || !self.is_last_under_way(now) || queue.is_destroyed()).then_some(())
@@ -305,6 +304,12 @@ impl Barrier<'_> {
     pub fn parties(&self) -> u32 {
         self.view.messages.queue().shape().capacity
     }
+}
+
+/// Until when somebody sleeps who then looks again whether there is anybody to wait for; `None` if the time is over or nobody is.
+fn patient_until(deadline: Time, every: Lapse, is_wanted: &mut impl FnMut() -> bool) -> Option<Time> {
+    let now = clock::now();
+    (now < deadline && is_wanted()).then(|| deadline.min(now + every))
 }
 
 const fn whole(is_whole: bool) -> Result<(), Error> {

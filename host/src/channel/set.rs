@@ -107,20 +107,20 @@ impl<'a> ChannelSet<'a> {
             if now >= deadline {
                 return Err(Error::Timeout);
             }
-            if mode == WaitMode::Spin || mode == WaitMode::Adaptive && looks < super::wait::ADAPTIVE.into() {
+            let spins = mode == WaitMode::Spin || mode == WaitMode::Adaptive && looks < super::wait::ADAPTIVE.into();
+            if spins {
                 Futex.pause();
-                // Whoever never sleeps looks after the dead as well.
-                if looks.is_multiple_of(PATROL) {
-                    self.members.iter().for_each(|member| member.watch.patrol());
+            } else {
+                let asleep: Vec<_> = self.members.iter().map(Member::announce).collect();
+                if let Some(ready) = self.look() {
+                    return Ok(ready);
                 }
-                continue;
+                futex::sleep_any(&asleep, deadline.min(now + SLICE));
             }
-            let asleep: Vec<_> = self.members.iter().map(Member::announce).collect();
-            if let Some(ready) = self.look() {
-                return Ok(ready);
+            // Whoever never sleeps looks after the dead as well.
+            if !spins || looks.is_multiple_of(PATROL) {
+                self.members.iter().for_each(|member| member.watch.patrol());
             }
-            futex::sleep_any(&asleep, deadline.min(now + SLICE));
-            self.members.iter().for_each(|member| member.watch.patrol());
         }
     }
 }

@@ -135,30 +135,17 @@ pub(crate) fn cargo_tool(workspace: &Workspace, tool: CargoTool, log: &Log) -> R
     }
 }
 
-/// Whoever holds it may ask for packages: steps that run beside each other take turns.
-static PACKAGES: Mutex<()> = Mutex::new(());
-
 /// Finds a program of the system, or installs its package as root.
 pub(crate) fn system_tool(tool: SystemTool, log: &Log) -> Found<()> {
-    let here = || found(tool.program);
-    let _turn = PACKAGES.lock().unwrap_or_else(PoisonError::into_inner);
-    if here() {
+    if found(tool.program) {
         return Ok(());
     }
-    let install = format!("`apt-get install {}` brings it", tool.package);
-    if !rustix::process::geteuid().is_root() || !found("apt-get") {
-        return Err(format!("{} is not here; {install}", tool.program));
-    }
-    let apt = |words: &str| Run::new("apt-get").words(words).env("DEBIAN_FRONTEND", "noninteractive").limit(600);
-    let installed = apt("-q update")
-        .succeed(log)
-        .and_then(|()| apt("-q -y --no-install-recommends install").arg(tool.package).succeed(log));
-    match installed {
-        Ok(()) if here() => Ok(()),
-        Ok(()) => Err(format!("package {} did not bring {}", tool.package, tool.program)),
-        Err(failure) => Err(format!("{} can't be installed: {}", tool.package, last_line(&failure))),
-    }
+    system_packages(&[tool.package], log).map_err(|reason| format!("{} is not here; {reason}", tool.program))?;
+    if found(tool.program) { Ok(()) } else { Err(format!("package {} did not bring {}", tool.package, tool.program)) }
 }
+
+/// Whoever holds it may ask for packages: steps that run beside each other take turns.
+static PACKAGES: Mutex<()> = Mutex::new(());
 
 /// Finds Debian packages, or installs those that are missing as root.
 pub(crate) fn system_packages(names: &[&str], log: &Log) -> Found<()> {

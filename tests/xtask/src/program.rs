@@ -15,7 +15,8 @@ const LIBRARIES: &str = "LD_LIBRARY_PATH";
 /// A program of tests.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Program {
-    path: PathBuf,
+    /// Where it lies.
+    pub(crate) path: PathBuf,
     /// The package's, where cargo would run it.
     folder: PathBuf,
 }

@@ -206,9 +206,8 @@ impl Run {
         let next = || waiting.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
         let run = |run: Self| Self { together: true, ..run }.succeed(log).err();
         let work = || std::iter::from_fn(next).filter_map(run).collect::<Vec<_>>();
-        let workers = thread::available_parallelism().map_or(1, usize::from);
         let failures: Vec<Failure> = thread::scope(|scope| {
-            let all: Vec<_> = (0..workers).map(|_| scope.spawn(work)).collect();
+            let all: Vec<_> = (0..processors()).map(|_| scope.spawn(work)).collect();
             let panicked = |_| vec![Failure::new("a thread panicked")];
             all.into_iter().flat_map(|one| one.join().unwrap_or_else(panicked)).collect()
         });
@@ -256,6 +255,11 @@ impl Run {
         let output = self.command.stderr(Stdio::null()).output().ok()?;
         output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
     }
+}
+
+/// How many programs can run at a time.
+pub(crate) fn processors() -> usize {
+    thread::available_parallelism().map_or(1, usize::from)
 }
 
 /// The program that a line of `cargo --message-format=json` says was built, if it has one of these names.

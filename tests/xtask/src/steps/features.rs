@@ -1,9 +1,7 @@
 //! Features: every combination, and none of them without an operating system.
 
-use std::thread;
-
 use crate::install::{self, CARGO_HACK, RdmaSys};
-use crate::run::Run;
+use crate::run::{self, Run};
 use crate::step::{Bench, Failure, Verdict};
 use crate::toolchain;
 
@@ -18,7 +16,7 @@ pub(super) fn features(bench: &Bench<'_>) -> Result<Verdict, Failure> {
     };
     let rdma_sys = RdmaSys::prepare(bench.log);
     // One package alone keeps one processor busy: so every processor has a share of the combinations, and a folder.
-    let shares = thread::available_parallelism().map_or(1, usize::from);
+    let shares = run::processors();
     let share = |nth: usize| {
         let run = Run::new(&tool).words("hack clippy --quiet --feature-powerset --workspace");
         let run = run.words("--exclude umbra-tests --exclude xtask --partition").arg(format!("{}/{shares}", nth + 1));

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::guest::tail;
 use crate::install::RdmaSys;
+use crate::program::Program;
 use crate::rdma::Place;
 use crate::run::{self, Log, Run};
 use crate::step::{Bench, Failure, Verdict};
@@ -108,10 +109,11 @@ impl Suite {
 /// Builds these tests by a command of cargo; their programs.
 pub(super) fn programs(build: Run, names: &[&str], log: &Log) -> Result<Vec<PathBuf>, Failure> {
     let tests = names.iter().flat_map(|&test| ["--test", test]);
-    let (status, printed) = build.words("--no-run --message-format=json-render-diagnostics").args(tests).finish(log)?;
-    let programs: Vec<PathBuf> = printed.iter().filter_map(|line| run::built(line, names)).collect();
-    if !status.success() || programs.len() != names.len() {
-        return Err(Failure::new(format!("{}\nthe tests were not built: {status}", tail(&printed))));
+    let is_one = |path: &PathBuf| names.iter().any(|name| run::is_named(path, name));
+    let built = Program::all(build.args(tests), log)?;
+    let programs: Vec<PathBuf> = built.into_iter().map(|program| program.path).filter(|path| is_one(path)).collect();
+    if programs.len() != names.len() {
+        return Err(Failure::new(format!("of {} programs of tests, {} were found", names.len(), programs.len())));
     }
     Ok(programs)
 }

@@ -2,10 +2,9 @@
 
 use std::ffi::OsString;
 use std::path::Path;
-use std::thread;
 
 use crate::guest::tail;
-use crate::run::Run;
+use crate::run::{self, Run};
 use crate::step::{Bench, Failure, Verdict};
 use crate::toolchain;
 
@@ -67,7 +66,7 @@ pub(super) fn miri(bench: &Bench<'_>) -> Result<Verdict, Failure> {
     if !status.success() || names.is_empty() {
         return Err(Failure::new(format!("{}\nno test of core is listed: {status}", tail(&printed))));
     }
-    let shares = thread::available_parallelism().map_or(1, usize::from).min(names.len());
+    let shares = run::processors().min(names.len());
     let share = |nth| names.iter().copied().skip(nth).step_by(shares);
     Run::all_succeed((0..shares).map(|nth| miri("-- --exact").args(share(nth))), bench.log)?;
     Ok(Verdict::Passed(String::new()))
