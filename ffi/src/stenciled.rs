@@ -87,6 +87,7 @@ failures! {
         GroupError::Stale { .. } => Code::Stale,
         GroupError::NotReady { .. } => Code::NotReady,
         GroupError::TooShort { .. } => Code::TooSmall,
+        GroupError::TooManyReferences { .. } => FULL,
     }
     FreeError {
         FreeError::Interrupted => INTERRUPTED,

@@ -238,12 +238,18 @@ impl<L: Lent, N: Names, F: Future> Stencil<L, N, F> {
     /// [`Stencil::free`], in any order and by anybody. The group ends; it doesn't count as active any more.
     ///
     /// # Errors
-    /// [`GroupError`] if no action has said that the group is ready, if it has ended, or if the place is too short.
+    /// [`GroupError`] if no action has said that the group is ready, if it has ended, if the place is too short, or if so many
+    /// references to an input are handed over and not given back that no more can be counted.
     pub fn hand_over(&mut self, group: Id<Group>, slots: &mut [u32]) -> Result<usize, GroupError> {
         let need = self.delivered(group)?.members as usize;
         let slots = slots.get_mut(..need).ok_or(GroupError::TooShort { need })?;
         let first = (group.index() * self.stride) as usize;
         let references = &self.references.as_ref()[first..first + need];
+        let inputs = self.inputs.as_ref();
+        // A group may name one input as often as it has members.
+        if let Some(full) = references.iter().find(|reference| !inputs[reference.input as usize].can_hand_over(need)) {
+            return Err(GroupError::TooManyReferences { input: full.input });
+        }
         for (slot, reference) in slots.iter_mut().zip(references) {
             self.inputs.as_mut()[reference.input as usize].handed_over += 1;
             *slot = self.pool.outer(reference.slot);
@@ -279,5 +285,37 @@ impl<L: Lent, N: Names, F: Future> Stencil<L, N, F> {
     pub fn unclaimed(&self) -> impl Iterator<Item = (u64, u32)> {
         let left = (0..).zip(self.inputs.as_ref()).filter(|(_, input)| input.left() > 0);
         left.filter_map(|(number, input): (u32, &Input)| Some((self.names.data(number)?, input.left())))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::input::MARK;
+    use super::super::{ByNumber, Group, Input, Limits, Reference, Stencil, Storage, Unknown};
+    use super::{Action, GroupError};
+    use crate::cache::Slot;
+
+    #[test]
+    fn no_more_references_are_handed_over_than_can_be_counted() {
+        let storage = Storage {
+            slots: [Slot::EMPTY; 1],
+            buckets: [0; 1],
+            inputs: [Input::UNBOUNDED; 1],
+            groups: [Group::EMPTY; 1],
+            references: [Reference::EMPTY; 2],
+        };
+        let limits = Limits { largest_group: 1, active: 1, horizon: 1 };
+        let mut stencil = Stencil::new(storage, ByNumber, Unknown, 0..1, limits).unwrap();
+        let group = stencil.submit(7, &[0, 0]).unwrap();
+        assert!(matches!(stencil.poll(), Some(Action::Prepare { data: 0, .. })));
+        stencil.prepared(0).unwrap();
+        assert_eq!(stencil.poll(), Some(Action::Ready { point: 7, group }));
+        stencil.inputs[0].handed_over = MARK - 2;
+        let mut slots = [9; 2];
+        assert_eq!(stencil.hand_over(group, &mut slots), Err(GroupError::TooManyReferences { input: 0 }));
+        assert_eq!((stencil.inputs[0].handed_over, slots), (MARK - 2, [9; 2]), "nothing has changed");
+        stencil.inputs[0].handed_over = MARK - 3;
+        assert_eq!(stencil.hand_over(group, &mut slots), Ok(2));
+        assert_eq!((stencil.inputs[0].handed_over, slots), (MARK - 1, [0; 2]));
     }
 }

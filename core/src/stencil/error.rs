@@ -78,6 +78,11 @@ errors! {
             /// Members of the group.
             need: usize
         } => "the group has {need} members: give a place for as many slots";
+        /// References to an input are not given back; no further ones can be counted.
+        TooManyReferences {
+            /// The number of the input's record.
+            input: u32
+        } => "2^31 references to the input with record {input} are handed over: give each back by a free of its data";
     }
 }
 

@@ -22,6 +22,8 @@ pub(super) const UNBOUNDED: u32 = u32::MAX;
 const ABSENT: u32 = u32::MAX - 1;
 /// The most uses that can be counted.
 const MOST: u32 = u32::MAX - 2;
+/// Marks a record while the members of a group are gone through, beside its references that are handed over.
+pub(super) const MARK: u32 = 1 << 31;
 
 impl Input {
     /// An input that no group may name.
@@ -64,6 +66,11 @@ impl Input {
             _ => return Err(SubmitError::UnknownData { data }),
         }
         Ok(())
+    }
+
+    /// Whether so many more references can be handed over.
+    pub(super) fn can_hand_over(&self, more: usize) -> bool {
+        more < (MARK - self.handed_over) as usize
     }
 
     /// Uses in the map that no group has claimed.

@@ -5,7 +5,7 @@ use core::ops::Range;
 use super::error::{BuildError, SubmitError, UsageError};
 use super::future::Future;
 use super::group::{self, Group, Queue, Reference, Stage};
-use super::input::{Input, Names, UNBOUNDED};
+use super::input::{Input, MARK, Names, UNBOUNDED};
 use super::overtake::Overtaking;
 use super::storage::{Lent, Storage};
 use super::turn::Census;
@@ -247,7 +247,6 @@ impl<L: Lent, N: Names, F: Future> Stencil<L, N, F> {
 
     /// How many different inputs the references name.
     fn different(&mut self, references: Range<u32>) -> u32 {
-        const MARK: u32 = 1 << 31;
         let named = &self.references.as_ref()[references.start as usize..references.end as usize];
         let inputs = self.inputs.as_mut();
         let mut count = 0;
