@@ -1,12 +1,13 @@
 //! The tasks of a boundary exchange, with ranks as threads over one shared segment.
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
+use std::cell::Cell;
 use std::sync::{Arc, Barrier, Mutex};
 use std::time::{Duration, Instant};
 
 use umbra::boundary::{
-    Boundary, BoundaryError, Edge, Extent, Fabric, Field, Fields, Grid, Mesh, Scope, Settings, Store, Transport,
-    fill_edges, largest_message,
+    Boundary, BoundaryError, Edge, Extent, Fabric, Field, Fields, Grid, Mesh, NoMemory, Scope, Settings, Stage, Store,
+    Transport, fill_edges, largest_message,
 };
 use umbra_core::boundary::{Element, Message, Shape};
 use umbra_tests::boundary_job::{SETTINGS, along, job, same, shape, sparse};
@@ -282,6 +283,76 @@ fn s26_an_array_that_was_replaced_between_two_exchanges_is_the_one_that_is_used(
         boundary.exchange(&mut store.stage(0)).unwrap();
         assert_eq!(store.values(1, 0, 0).unwrap()[GHOST], 2.0);
     });
+}
+
+/// Arrays of which none is there any more after so many were asked for.
+struct Lacking<'s> {
+    stage: Stage<'s>,
+    left: Cell<usize>,
+}
+
+impl Lacking<'_> {
+    fn is_there(&self) -> bool {
+        let left = self.left.get();
+        self.left.set(left.saturating_sub(1));
+        left > 0
+    }
+}
+
+impl Fields for Lacking<'_> {
+    fn values(&self, block: u32, field: u16) -> Option<&[f64]> {
+        self.is_there().then(|| self.stage.values(block, field)).flatten()
+    }
+
+    fn values_mut(&mut self, block: u32, field: u16) -> Option<&mut [f64]> {
+        self.is_there().then(|| self.stage.values_mut(block, field)).flatten()
+    }
+
+    fn allocate(&mut self, block: u32, field: u16) -> Result<(), NoMemory> {
+        Err(NoMemory { block, field })
+    }
+}
+
+/// Calls again and again, each time with one more array that is there, until nothing is lacking; how often.
+fn repaired<R>(store: &mut Store, mut call: impl FnMut(&mut Lacking<'_>) -> Result<R, BoundaryError>) -> usize {
+    let mut arrays = 0;
+    loop {
+        match call(&mut Lacking { stage: store.stage(0), left: Cell::new(arrays) }) {
+            Ok(_) => return arrays,
+            Err(BoundaryError::Absent { .. } | BoundaryError::NoMemory(_)) => arrays += 1,
+            Err(error) => panic!("after {arrays} repairs: {error}"),
+        }
+    }
+}
+
+#[test]
+fn what_lacks_an_array_is_repaired_and_called_again() {
+    let shape = shape(2, 4, 2);
+    for (ranks, orders) in [(1, [&[Scope::Any][..], &[]]), (2, [&[Scope::Any], &[Scope::Nonlocal, Scope::Local]])] {
+        let mesh = Grid::new(shape, [4, 4, 1], [true; 3], ranks);
+        job(&same(&mesh, ranks), &[Field::DENSE], 2, |rank, boundary, mut store| {
+            let mut boundary = boundary.unwrap();
+            for order in orders {
+                mesh.owned_by(rank).for_each(|block| fill(&mesh, &mut store, block, 0, 1));
+                if order.is_empty() {
+                    assert!(repaired(&mut store, |view| boundary.exchange(view)) > 2);
+                } else {
+                    for &scope in order {
+                        assert!(repaired(&mut store, |view| boundary.send(view, scope)) > 2);
+                    }
+                    boundary.wait(&mut store.stage(0), Scope::Any).unwrap();
+                    for &scope in order {
+                        assert!(repaired(&mut store, |view| boundary.set(view, scope)) > 2);
+                    }
+                }
+                for block in mesh.owned_by(rank) {
+                    for (&found, (_, cell)) in store.values(block, 0, 0).unwrap().iter().zip(cells(shape)) {
+                        assert_eq!(found, value(&mesh, block, 0, 0, cell), "block {block} {cell:?}");
+                    }
+                }
+            }
+        });
+    }
 }
 
 #[test]

@@ -90,6 +90,12 @@ where
         peer.is_some_and(|peer| peer.seen == self.sequence && peer.arrived.is_none_or(|arrived| arrived.fetched))
     }
 
+    /// Whether what this peer sent in the open exchange was given up.
+    #[must_use]
+    pub fn is_released(&self, peer: usize) -> bool {
+        self.peers.as_ref().get(peer).is_some_and(|peer| peer.released == self.sequence)
+    }
+
     /// The channels from this peer, in plan order, each with the place of its payload if it is live.
     ///
     /// # Errors

@@ -158,11 +158,15 @@ impl<T: Transport> Boundary<T> {
     }
 
     /// Sets the ghosts of all channels from other ranks.
-    pub(super) fn set_nonlocal(&mut self, view: &mut impl Fields, reversed: bool) -> Result<(), BoundaryError> {
+    pub(super) fn set_nonlocal(&mut self, view: &mut impl Fields) -> Result<(), BoundaryError> {
         let slot = self.machine.sequence() % self.machine.config().slots;
         let peers = self.machine.peers().len();
         for nth in 0..peers {
-            let peer = if reversed { peers - 1 - nth } else { nth };
+            let peer = if self.settings.reversed { peers - 1 - nth } else { nth };
+            if self.machine.is_released(peer) {
+                // Before a call failed.
+                continue;
+            }
             let from = self.machine.peers()[peer].rank();
             let mut channels = self.machine.unpack(peer)?;
             while let Some((entry, place)) = channels.payload() {
@@ -196,13 +200,17 @@ impl<T: Transport> Boundary<T> {
     }
 
     /// Sets the ghosts of all channels within this rank, straight from the sender's array.
-    pub(super) fn set_local(&mut self, view: &mut impl Fields, reversed: bool) -> Result<(), BoundaryError> {
+    pub(super) fn set_local(&mut self, view: &mut impl Fields) -> Result<(), BoundaryError> {
         let count = self.machine.local().0.len();
         for nth in 0..count {
-            let nth = if reversed { count - 1 - nth } else { nth };
+            let nth = if self.settings.reversed { count - 1 - nth } else { nth };
             let (_, entries, channels) = self.machine.local();
-            let (entry, live) = (entries[nth], channels[nth].state() == State::Received);
-            channels[nth].stale().map_err(|refusal| BoundaryError::Channel { key: entry.key, refusal })?;
+            let (entry, state) = (entries[nth], channels[nth].state());
+            if state == State::Stale {
+                // It was set before a call failed.
+                continue;
+            }
+            let live = state == State::Received;
             if entry.step.crosses() {
                 self.pass(view, nth, live)?;
             } else if live {
@@ -210,6 +218,9 @@ impl<T: Transport> Boundary<T> {
             } else if let Some(values) = target(view, &self.strips, &self.fields, &entry)? {
                 self.fill(values, &entry);
             }
+            // Only now: what could not be set is set by the next call.
+            let channel = &mut self.machine.local().2[nth];
+            channel.stale().map_err(|refusal| BoundaryError::Channel { key: entry.key, refusal })?;
         }
         Ok(())
     }

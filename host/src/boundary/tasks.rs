@@ -101,7 +101,7 @@ impl<T: Transport> Boundary<T> {
     /// sent twice then, call again after receiving.
     ///
     /// # Errors
-    /// [`BoundaryError`].
+    /// [`BoundaryError`]. After one about an array, put that right and call again.
     pub fn send(&mut self, view: &impl Fields, scope: Scope) -> Result<Poll<()>, BoundaryError> {
         let mut ready = true;
         for &half in scope.halves() {
@@ -120,7 +120,8 @@ impl<T: Transport> Boundary<T> {
     fn send_local(&mut self, view: &impl Fields) -> Result<bool, BoundaryError> {
         let (strips, fields) = (&self.strips, &self.fields);
         let (_, entries, channels) = self.machine.local();
-        for (entry, channel) in entries.iter().zip(channels) {
+        // Those that were sent before a call failed are not sent again.
+        for (entry, channel) in entries.iter().zip(channels).filter(|(_, channel)| channel.state() == State::Stale) {
             let live = if entry.step.crosses() {
                 self.levels.pack(view, fields, entry, &mut self.between)?.is_some()
             } else {
@@ -295,7 +296,7 @@ impl<T: Transport> Boundary<T> {
     /// exchange is over then, and the next may begin.
     ///
     /// # Errors
-    /// [`BoundaryError::NotReceived`] before receiving was ready.
+    /// [`BoundaryError::NotReceived`] before receiving was ready. After one about an array, put that right and call again.
     pub fn set(&mut self, view: &mut impl Fields, scope: Scope) -> Result<(), BoundaryError> {
         self.usable()?;
         for &half in scope.halves() {
@@ -306,13 +307,10 @@ impl<T: Transport> Boundary<T> {
             }
         }
         for &half in scope.halves() {
-            if half == LOCAL {
-                self.set_local(view, self.settings.reversed)?;
-            } else {
-                self.set_nonlocal(view, self.settings.reversed)?;
-            }
-            self.halves[half] = Half::Set;
+            if half == LOCAL { self.set_local(view)? } else { self.set_nonlocal(view)? }
         }
+        // Only now: after an error in the other half the same call is made again.
+        scope.halves().iter().for_each(|&half| self.halves[half] = Half::Set);
         Ok(())
     }
 
