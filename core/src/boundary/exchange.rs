@@ -29,7 +29,7 @@ use super::pack::Pack;
 use super::peer::Peer;
 use super::plan::{Entry, Kind};
 use super::refuse::{BuildError, ExchangeError, Missing};
-use super::state::{Refusal, State};
+use super::state::State;
 use crate::time::{Lapse, Time};
 
 /// What an exchange must know before it begins.
@@ -259,8 +259,8 @@ where
     /// Begins the next exchange.
     ///
     /// # Errors
-    /// [`ExchangeError::Open`], [`ExchangeError::Closing`]; [`ExchangeError::Channel`] if a message of the last exchange
-    /// is still with the transport.
+    /// [`ExchangeError::Open`], [`ExchangeError::Closing`]; [`ExchangeError::Held`] if a message of the last exchange is
+    /// still with the transport.
     pub fn begin(&mut self, stage: u8, now: Time) -> Result<u32, ExchangeError> {
         if self.closing {
             return Err(ExchangeError::Closing);
@@ -270,9 +270,7 @@ where
             channels => return Err(ExchangeError::Open { channels }),
         }
         if let Some(peer) = self.peers.as_ref().iter().find(|peer| peer.held) {
-            let key = self.entries.as_ref()[peer.out.start as usize].key;
-            let state = self.state(peer.out.start).unwrap_or(State::Sending);
-            return Err(ExchangeError::Channel { key, refusal: Refusal::NotWritable { state } });
+            return Err(ExchangeError::Held { rank: peer.rank });
         }
         for peer in self.peers.as_mut() {
             peer.room = peer.announced;

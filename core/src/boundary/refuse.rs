@@ -4,7 +4,7 @@ use core::fmt;
 
 use super::header::HeadError;
 use super::plan::{Key, PlanError};
-use super::state::{Refusal, State};
+use super::state::State;
 
 /// Why no exchange was made of what was lent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -108,12 +108,10 @@ pub enum ExchangeError {
         /// Its channel.
         key: Key,
     },
-    /// A channel did not take its part in it.
-    Channel {
-        /// Which.
-        key: Key,
-        /// Why not.
-        refusal: Refusal,
+    /// The message of the last exchange is still with the transport: come back when it has been sent.
+    Held {
+        /// To which rank.
+        rank: u32,
     },
     /// The message of a peer is not there, or not all of it.
     NotReceived {
@@ -141,7 +139,9 @@ impl fmt::Display for ExchangeError {
                 write!(f, "{packed} of {channels} channels were packed: pack each once")
             }
             ExchangeError::NeverNull { key } => write!(f, "channel of a dense field cannot be null: {key}"),
-            ExchangeError::Channel { key, refusal } => write!(f, "{key}: {refusal}"),
+            ExchangeError::Held { rank } => {
+                write!(f, "the last message to rank {rank} is still being sent: wait for it")
+            }
             ExchangeError::NotReceived { rank } => write!(f, "the message of rank {rank} is not there yet"),
         }
     }

@@ -72,3 +72,22 @@ fn a_pair_without_a_slot_to_be_ahead_in_is_refused_and_so_is_a_number_that_does_
         assert!(matches!(refused, Err(BuildError::Slots { slots: refused }) if refused == slots));
     }
 }
+
+#[test]
+fn an_exchange_is_not_begun_while_a_message_without_channels_is_being_sent() {
+    let storage = Storage {
+        peers: vec![Peer::new(1, 0..0, 0..0)],
+        entries: Vec::new(),
+        channels: Vec::new(),
+        live: Vec::new(),
+        local: 0..0,
+    };
+    let config = Config { epoch: 1, kind: Kind::GHOST, slots: 2, smallest: 256, deadline: None };
+    let (mut rank, mut head): (Machine, _) = (Exchange::new(storage, config).unwrap(), [0; HEAD]);
+    assert_eq!(rank.begin(0, Time(0)), Ok(1));
+    let message = rank.pack(0, &mut head).and_then(|message| message.commit(0, 0));
+    assert_eq!(message.map(|message| message.sequence), Ok(1));
+    assert_eq!(rank.begin(0, Time(0)), Err(ExchangeError::Held { rank: 1 }));
+    rank.on_sent(0);
+    assert_eq!(rank.begin(0, Time(0)), Ok(2));
+}
