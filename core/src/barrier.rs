@@ -26,7 +26,7 @@
 //! out, and then what was not handed out is owed. One message may be sent twice then, of a round that is broken. Who
 //! was stopped while he handed out holds up his round and a [reset](Rounds::reset), until he goes on or dies.
 //!
-//! The word: round (32 bits), whether the last round was broken, whether this one is, whether it is one of two steps,
+//! The word: round (24 bits), rounds that were broken (8 bits), whether the last round was broken, whether this one is, whether it is one of two steps,
 //! whether it shall be whole again when all is handed out, a bit that is zero, who hands out (13 bits, its number plus
 //! one), and parties that were counted and not told (14 bits).
 //!
@@ -41,7 +41,8 @@ pub const BROKEN_NUMBER: u64 = u64::MAX;
 /// Most parties of a barrier.
 pub const PARTIES_MAX: u32 = COUNT as u32;
 
-const ROUND: u32 = 32;
+const ROUND: u32 = 40;
+const BREAKS: u32 = 32;
 const LAST_BROKEN: u64 = 1 << 31;
 const BROKEN: u64 = 1 << 30;
 const STEPS: u64 = 1 << 29;
@@ -109,6 +110,16 @@ impl Glance {
         (self.0 >> ROUND) as u32
     }
 
+    /// The round so many before this one.
+    const fn round_before(self, rounds: u32) -> u32 {
+        self.round().wrapping_sub(rounds) & (u32::MAX >> (ROUND - 32))
+    }
+
+    /// How many rounds were broken, of those that are over; it begins again at zero, too.
+    const fn breaks(self) -> u8 {
+        (self.0 >> BREAKS) as u8
+    }
+
     /// What a party of a round notes; never zero, which is no note.
     const fn note_of(round: u32, in_steps: bool) -> u64 {
         (round as u64 + 1) | if in_steps { IN_STEPS } else { 0 }
@@ -130,7 +141,9 @@ impl Glance {
 
     /// The word of the round after this one.
     const fn next(self, broken: bool) -> u64 {
-        (self.round().wrapping_add(1) as u64) << ROUND | if broken { LAST_BROKEN } else { 0 }
+        let (round, breaks) = (self.round() as u64 + 1, self.breaks().wrapping_add(broken as u8));
+        // What a round has no room for is shifted out.
+        round << ROUND | (breaks as u64) << BREAKS | if broken { LAST_BROKEN } else { 0 }
     }
 }
 
@@ -189,13 +202,16 @@ impl<'a> Rounds<'a> {
         self.come(seen, if self.is_last(seen) { seen.next(false) } else { seen.0 + 1 }, noted)
     }
 
-    /// How the round of a party that met ended, if it did: whether nothing broke it.
+    /// How the round of a party that met ended, if it did: whether nothing broke it. Where others went on without it for more
+    /// than a round, of which one was broken, it is taken for that one.
     #[must_use]
     pub fn outcome(&self, seen: Glance) -> Option<bool> {
         let now = self.glance();
-        match now.round().wrapping_sub(seen.round()) {
-            0 if !now.is_broken() => None,
-            1 => Some(now.0 & LAST_BROKEN == 0),
+        match (now.round_before(seen.round()), now.breaks().wrapping_sub(seen.breaks())) {
+            (0, _) => now.is_broken().then_some(false),
+            (_, 0) => Some(true),
+            // One of the two was broken, and that was the one after it.
+            (2, 1) => Some(now.0 & LAST_BROKEN != 0),
             _ => Some(false),
         }
     }
@@ -293,7 +309,7 @@ impl<'a> Rounds<'a> {
     pub fn forsake(&self, note: u64, number: u16, taken: bool) {
         let _ = self.change(|now| {
             let is_party = note & !IN_STEPS == now.note(false);
-            let last = Glance::note_of(now.round().wrapping_sub(1), true);
+            let last = Glance::note_of(now.round_before(1), true);
             let is_of_last = note == last && now.came() == 0 && !taken;
             let left = now.0 | BROKEN;
             match now.has_teller() && now.0 & TELLER == teller(number) {
@@ -317,7 +333,7 @@ mod tests {
     use super::*;
 
     /// The last round that has room in the word.
-    const LAST: u64 = 0xffff_ffff << ROUND;
+    const LAST: u64 = 0xff_ffff << ROUND;
 
     #[test]
     fn the_round_after_the_last_number_is_the_next_one() {
@@ -330,6 +346,34 @@ mod tests {
                 (rounds.meet(second, &notes[1]), rounds.outcome(first), rounds.outcome(second)),
                 (Ok(()), Some(true), Some(true))
             );
+        }
+    }
+
+    #[test]
+    fn a_slow_party_hears_of_its_own_round_after_others_have_gone_on() {
+        for begun in [0, LAST] {
+            let (word, notes) = (AtomicU64::new(begun), [0, 0].map(AtomicU64::new));
+            let rounds = Rounds::new(&word, 2);
+            let whole = || {
+                let seen = rounds.glance();
+                notes.iter().for_each(|note| rounds.meet(rounds.glance(), note).unwrap());
+                seen
+            };
+            let slow = whole();
+            whole();
+            assert_eq!(rounds.outcome(slow), Some(true), "others have met again");
+            let slow = whole();
+            rounds.reset();
+            assert_eq!(rounds.outcome(slow), Some(true), "they have begun anew");
+            let slow = rounds.glance();
+            rounds.meet(slow, &notes[0]).unwrap();
+            rounds.abort();
+            rounds.reset();
+            whole();
+            assert_eq!(rounds.outcome(slow), Some(false), "they have met after its round was broken");
+            let slow = whole();
+            (0..1000).for_each(|_| _ = whole());
+            assert_eq!(rounds.outcome(slow), Some(true));
         }
     }
 
