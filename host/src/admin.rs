@@ -57,6 +57,9 @@ pub mod ops {
     pub const FAILED: Op = Op(0x0312);
     /// Anybody to agent: what a display shows of it ([`Figures`](super::Figures)).
     pub const FIGURES: Op = Op(0x0313);
+    /// Agent to launcher: what the answer to [`SLICES`], [`RANDOM`] or [`LATENCY`] that comes next has no room for, and
+    /// what is to be read behind it.
+    pub const MORE: Op = Op(0x0314);
 }
 
 /// What kind of socket a descriptor of [`ops::LISTEN`] is.

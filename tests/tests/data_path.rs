@@ -8,7 +8,7 @@ use umbra::job::{DataPath, Options};
 use umbra::sys::segment::Segment;
 use umbra_core::codec::Reader;
 use umbra_core::peer::WorldRank;
-use umbra_core::wire::Token;
+use umbra_core::wire::{BODY_MAX, Token};
 use umbra_tests::agents::{Agents, DEADLINE};
 use umbra_tests::rig;
 
@@ -64,6 +64,26 @@ fn segments_and_heaps_in_one_job_are_told_apart_by_those_who_copied() {
         });
         assert_eq!(copies, [(2 * READS, 0), (0, 2 * READS)], "{asked_for:?}");
     }
+}
+
+#[test]
+fn what_an_agent_has_read_is_told_whole_also_where_no_frame_has_room_for_it() {
+    const SLICES: u64 = 2500;
+    let mut agents = Agents::of(Options { deadline: DEADLINE, ..rig::options(1, 1, 1) });
+    let mut sessions = agents.world();
+    let key = sessions[0].export_bytes(vec![7; 8]).unwrap();
+    let (address, len) = sessions[0].exported(key).unwrap();
+    let slices: Vec<Slice> = (0..SLICES).map(|n| Slice { rank: WorldRank(0), address, len: 1 + n % len }).collect();
+    let order = ReadOrder { size: len, reads: 0, seed: 0, patience: 5_000_000_000 };
+    let _ = agents.ask(0, ops::PLAN, Token(1), &Slice::list_to_body(&slices));
+    let body = agents.ask(0, ops::SLICES, Token(2), &order.to_body());
+    assert!(body.len() > 2 * BODY_MAX, "{} bytes", body.len());
+    let mut r = Reader::new(&body);
+    ReadTotals::get(&mut r).unwrap();
+    let results = ReadResult::list_from_body(r.rest()).unwrap();
+    assert!(results.iter().map(|result| result.bytes).eq(slices.iter().map(|slice| slice.len)), "each, and in order");
+    // What comes next is complete in itself.
+    assert_eq!(agents.reads(0).into_iter().collect::<Vec<_>>(), [((DataPath::Cma, true), SLICES)]);
 }
 
 #[test]

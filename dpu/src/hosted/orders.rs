@@ -16,7 +16,7 @@ use umbra_core::error::Status;
 use umbra_core::machine::Link;
 use umbra_core::peer::PeerKind;
 use umbra_core::time::{Lapse, Time};
-use umbra_core::wire::{Frame, Op, Token};
+use umbra_core::wire::{BODY_MAX, Frame, Op, Token};
 
 use super::linked::Linked;
 use super::own::OwnRead;
@@ -26,8 +26,8 @@ use super::reading::{Pattern, Reading, Wanted};
 const PROGRESS_EVERY: Lapse = Lapse::from_millis(100);
 /// Between two attempts at a read whose way broke.
 const AGAIN: Lapse = Lapse::from_millis(100);
-/// Pairs of a histogram that fit into one answer.
-const PAIRS_MAX: usize = 3000;
+/// Bytes of an answer in one frame, which has the status, too.
+const PART: usize = BODY_MAX - size_of::<Status>();
 
 /// A read whose way broke, which is made again.
 pub(super) struct Broken {
@@ -85,6 +85,15 @@ impl Process {
         self.send(Link(link.0), &Frame::Done { op, token, status, body });
     }
 
+    /// Answers an order, however much there is to say: what finds no room in the answer goes before it.
+    fn done_whole(&mut self, link: LinkId, op: Op, token: Token, body: &[u8]) {
+        let (first, rest) = body.split_at(body.len().min(PART));
+        for body in rest.chunks(PART) {
+            self.send(Link(link.0), &Frame::Call { op: ops::MORE, token, body });
+        }
+        self.done(link, op, token, Status::Ok, first);
+    }
+
     /// Tells the launcher, if there is one, about a step of the bootstrap.
     pub(super) fn mark(&mut self, step: Step, group: Option<(u32, u32)>, value: u64) {
         let Some(link) = self.supervisor else { return };
@@ -131,7 +140,7 @@ impl Process {
             }
             ops::LATENCY => {
                 let body = self.tell_path(token);
-                self.done(link, op, token, Status::Ok, &body);
+                self.done_whole(link, op, token, &body);
             }
             _ => {
                 let order = ReadOrder::from_body(body).map_err(malformed)?;
@@ -155,7 +164,7 @@ impl Process {
             if path as u64 != token.0 {
                 continue;
             }
-            let pairs: Vec<(u64, u64)> = cost.latency.counts().take(PAIRS_MAX).collect();
+            let pairs: Vec<(u64, u64)> = cost.latency.counts().collect();
             let totals = PathTotals {
                 path: path as u8,
                 own_rank,
@@ -213,7 +222,7 @@ impl Process {
             self.next_tag = next_tag;
             self.reading = None;
             (self.lookups, self.contradictions) = (0, 0);
-            self.done(link, op, token, Status::Ok, &body);
+            self.done_whole(link, op, token, &body);
         }
         busy
     }

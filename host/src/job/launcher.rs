@@ -45,11 +45,22 @@ struct Running {
     reported: bool,
     /// Frames that wait for the link.
     waiting: VecDeque<(Vec<u8>, Vec<OwnedFd>)>,
+    /// What its next answer has no room for.
+    more: Vec<u8>,
 }
 
 impl Running {
     const fn new(child: Option<Child>, link: LinkId) -> Running {
-        Running { child, link, up: false, gone: false, why: None, reported: false, waiting: VecDeque::new() }
+        Running {
+            child,
+            link,
+            up: false,
+            gone: false,
+            why: None,
+            reported: false,
+            waiting: VecDeque::new(),
+            more: Vec::new(),
+        }
     }
 }
 

@@ -118,16 +118,23 @@ impl Launcher {
             }
             Event::Frame { link, .. } => {
                 let peer = self.peer_of(link)?;
-                Self::on_frame(peer, Frame::parse(bytes).ok()?)
+                let more = &mut self.running.get_mut(&peer)?.more;
+                Self::on_frame(peer, Frame::parse(bytes).ok()?, more)
             }
             Event::Readable(_) => None,
         }
     }
 
-    fn on_frame(peer: Peer, frame: Frame<'_>) -> Option<News> {
+    fn on_frame(peer: Peer, frame: Frame<'_>, more: &mut Vec<u8>) -> Option<News> {
         match (frame, peer.kind()) {
             (Frame::Done { op, token, status, body }, _) => {
-                Some(News::Answer { peer, op, token, status, body: body.to_vec() })
+                let mut body = body.to_vec();
+                body.append(more);
+                Some(News::Answer { peer, op, token, status, body })
+            }
+            (Frame::Call { op: ops::MORE, body, .. }, PeerKind::Service(_)) => {
+                more.extend_from_slice(body);
+                None
             }
             (Frame::Call { op: ops::MARK, body, .. }, _) => Some(News::Mark(peer, Mark::from_body(body).ok()?)),
             (Frame::Call { op: ops::FAILED, body, .. }, _) => Some(News::Failed(peer, Failure::from_body(body).ok()?)),
