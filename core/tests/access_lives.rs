@@ -267,3 +267,26 @@ fn a_reader_that_knew_a_region_of_the_old_life_finds_the_new_one() {
     assert_eq!(bench.export(NEW_LINK, key(NEW, 3), 1), Status::Ok);
     assert_eq!(read(&mut bench), Ok(()), "what was taken back is not asked for again");
 }
+
+#[test]
+fn a_copy_whose_asker_has_gone_is_awaited_by_nobody_who_has_its_link_now() {
+    for len in [8, LEN] {
+        let mut bench = Bench::new();
+        let span = Span { key: key(OLD, 0), offset: 0, len };
+        let body = Transfer { span, incarnation: Incarnation::ANY, landing: Some(0) }.to_bytes();
+        let copy = match bench.serve.on_frame(ASKER, &Frame::Call { op: READ, token: Token(2), body: &body }) {
+            Reply::Copy(copy) => copy,
+            _ => match bench.serve.poll() {
+                Some(Action::Copy(copy)) => copy,
+                other => panic!("{other:?}"),
+            },
+        };
+        assert!(bench.serve.is_awaited(&copy));
+        bench.serve.on_gone(ASKER);
+        assert!(!bench.serve.is_awaited(&copy));
+        bench.serve.on_link(ASKER, Peer::service(Sp(2)).unwrap(), Incarnation(10), LEN, 8).unwrap();
+        assert!(!bench.serve.is_awaited(&copy));
+        assert_eq!(bench.serve.copied(copy, Status::Ok), None);
+        assert_eq!(bench.revoke(OLD_LINK, key(OLD, 0)), Some(Status::Ok), "nothing is under way");
+    }
+}

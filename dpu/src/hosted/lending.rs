@@ -128,6 +128,7 @@ impl Process {
                     body.resize(copy.len.min(INLINE_MAX) as usize, 0);
                     card.take(slot, &mut body)
                 }
+                Direction::ToLanding if !self.machines.agent.serve().is_awaited(&copy) => Err(Status::PeerFailed),
                 Direction::ToLanding => {
                     match self.links.get(&LinkId(copy.link.0)).and_then(|linked| linked.theirs.as_ref()) {
                         Some(theirs) => card.take_into(slot, theirs, copy.landing, copy.len),

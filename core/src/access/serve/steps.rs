@@ -135,6 +135,16 @@ where
         }
     }
 
+    /// Whether whoever asked for a copy is still there. A driver that moves bytes for a while asks before it writes to the
+    /// landing segment: the link may be another's by now.
+    #[must_use]
+    pub fn is_awaited(&self, copy: &Copy) -> bool {
+        match &copy.of {
+            Of::Whole { epoch, .. } => self.askers.as_ref().get(copy.link.index()).is_some_and(|a| a.epoch == *epoch),
+            Of::Step(id) => self.jobs.get(*id).is_ok_and(|job| job.link != NOBODY),
+        }
+    }
+
     /// The driver moved the bytes of a copy, or could not: `status` is what the asker shall be told.
     /// Returns the answer if the request ended.
     #[inline(always)]
