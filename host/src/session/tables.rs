@@ -21,6 +21,8 @@ use crate::group::Capacities;
 
 /// Groups whose tables can be kept at once.
 const GROUPS: u32 = 1024;
+/// Questions that are under way at once: who is asked about more groups than its link has room for answers ends the link.
+const ASKED: usize = 16;
 
 /// Tables that came over the link, and those on their way.
 #[derive(Debug)]
@@ -93,6 +95,9 @@ impl Tables {
 
     /// The next question: handle and offset.
     fn question(&mut self) -> Option<(Token, [u8; 16])> {
+        if self.coming.values().filter(|coming| coming.asked.is_some()).count() >= ASKED {
+            return None;
+        }
         let coming = self.coming.values_mut().find(|coming| coming.asked.is_none())?;
         let token = Token(self.next_token);
         self.next_token += 1;
@@ -221,6 +226,21 @@ mod tests {
         assert_eq!(tables.question(), None, "it is here");
         tables.forget(WORLD);
         assert!(tables.reader().expect("an arena").lookup(handle, Rank(0)).is_err());
+    }
+
+    #[test]
+    fn many_tables_are_asked_for_a_few_at_a_time() {
+        let (bytes, digest, mut tables) = world();
+        (0..100).for_each(|key| tables.want(GroupKey(key), Id::from_bits(1), digest));
+        let mut asked: Vec<_> = std::iter::from_fn(|| tables.question()).collect();
+        let mut answered = 0;
+        while let Some((token, _)) = asked.pop() {
+            assert!(asked.len() < ASKED);
+            assert_eq!(tables.answered(token, Status::UnknownGroup, &answer(&bytes, 0, 8)), None);
+            answered += 1;
+            asked.extend(std::iter::from_fn(|| tables.question()));
+        }
+        assert_eq!((answered, tables.coming.len()), (100, 0));
     }
 
     #[test]
