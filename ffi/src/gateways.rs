@@ -157,12 +157,14 @@ pub unsafe extern "C" fn umbra_gateway_start(
             }
             Address::Unix(path) => (Listener::Unix(UnixListener::bind(path).map_err(refused)?), 0),
         };
+        // SAFETY: and about the outputs.
+        unsafe { keep(Object::Gateway(Server::start(listener, secret)?), gateway) }?;
         if !port.is_null() {
-            // SAFETY: and about the outputs.
+            // It was looked at above, so no gateway is kept whose port cannot be told.
+            // SAFETY: as above.
             unsafe { store(port, number.into()) }?;
         }
-        // SAFETY: as above.
-        unsafe { keep(Object::Gateway(Server::start(listener, secret)?), gateway) }
+        Ok(())
     })
 }
 
