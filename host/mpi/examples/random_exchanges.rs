@@ -12,6 +12,7 @@
 mod random_exchanges;
 
 use std::error::Error;
+use std::io::{self, Write as _};
 
 use umbra_mpi::{Communicator, MpiRma, MpiSlot, MpiStrips, Window};
 
@@ -31,7 +32,7 @@ fn run(world: Communicator) -> Result<(), Box<dyn Error>> {
         // Everybody is done with the messages of this transport before the next one uses the same tags.
         let live = world.gather(&[counts.live])?;
         if world.rank() == 0 {
-            println!("{count} exchanges over {name}, {} live strips", live.iter().sum::<u64>());
+            writeln!(io::stdout(), "{count} exchanges over {name}, {} live strips", live.iter().sum::<u64>())?;
         }
     }
     Ok(window.free()?)
@@ -41,7 +42,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let universe = mpi::initialize().ok_or("MPI was initialized before")?;
     let world = Communicator::world(&universe)?;
     if let Err(error) = run(world) {
-        eprintln!("rank {}: {error}", world.rank());
+        let _ = writeln!(io::stderr(), "rank {}: {error}", world.rank());
         // Others may wait for this rank, which will not come.
         world.abort(1);
     }

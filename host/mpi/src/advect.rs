@@ -1,6 +1,7 @@
 //! The advection problem on the processes of a communicator, and its proof.
 
 use std::error::Error;
+use std::io;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -8,6 +9,7 @@ use umbra::advect::{self, Finished, Options, Problem, RankOutcome, run_rank, sum
 use umbra_mpi::{Communicator, MpiRma, MpiSlot, MpiStrips, Window};
 
 use crate::options::Carrier;
+use crate::output::say;
 use crate::told;
 
 /// Pictures in a page.
@@ -75,20 +77,20 @@ pub(crate) fn run(world: Communicator, wanted: &Wanted) -> Result<bool, Box<dyn 
                 .map_err(|e| format!("cannot write the page {}: {e}", path.display()))?;
         }
         if wanted.json {
-            println!("{}", finished.json());
+            say(finished.json())?;
         } else {
-            print(&finished);
+            print(&finished)?;
         }
     }
     // Everybody ends as the first rank does.
     Ok(world.gather(&[u64::from(good)])?.first() == Some(&1))
 }
 
-fn print(finished: &Finished<'_>) {
-    println!("{}", finished.headline());
+fn print(finished: &Finished<'_>) -> io::Result<()> {
+    say(finished.headline())?;
     for (name, value) in finished.figures() {
-        println!("  {name:<18}  {value}");
+        say(format_args!("  {name:<18}  {value}"))?;
     }
     let (good, text) = finished.verdict();
-    println!("{}: {text}", if good { "agreed" } else { "differs" });
+    say(format_args!("{}: {text}", if good { "agreed" } else { "differs" }))
 }

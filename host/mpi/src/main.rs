@@ -3,6 +3,7 @@
 
 mod advect;
 mod options;
+mod output;
 mod told;
 
 use std::error::Error;
@@ -13,27 +14,27 @@ use umbra_core::peer::{PeerKind, Rank, WorldRank};
 use umbra_mpi::{Bootstrap, Communicator};
 
 use options::Request;
+use output::{complain, say};
 
 fn main() -> ExitCode {
     let request = match options::parse(lexopt::Parser::from_env()) {
         Ok(request) => request,
         Err(error) => {
-            eprintln!("error: {error}\n\n{}", options::HELP);
+            complain(format_args!("error: {error}\n\n{}", options::HELP));
             return ExitCode::from(2);
         }
     };
     if request == Request::Help {
-        print!("{}", options::HELP);
-        return ExitCode::SUCCESS;
+        return if say(options::HELP.trim_end()).is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
     }
     let Some(universe) = mpi::initialize() else {
-        eprintln!("error: MPI was initialized before");
+        complain("error: MPI was initialized before");
         return ExitCode::FAILURE;
     };
     let world = match Communicator::world(&universe) {
         Ok(world) => world,
         Err(error) => {
-            eprintln!("error: {error}");
+            complain(format_args!("error: {error}"));
             return ExitCode::FAILURE;
         }
     };
@@ -46,7 +47,7 @@ fn main() -> ExitCode {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {
-            eprintln!("rank {}: {error}", world.rank());
+            complain(format_args!("rank {}: {error}", world.rank()));
             // Others may wait for this rank, which will not come.
             world.abort(1)
         }
@@ -79,7 +80,7 @@ fn group(world: Communicator) -> Result<(), Box<dyn Error>> {
     // One line of the first rank says what all have found.
     world.gather(&[0])?;
     if world.rank() == 0 {
-        println!("{} ranks on {} nodes found each other", world.size(), job.config().lines().count() - 1);
+        say(format_args!("{} ranks on {} nodes found each other", world.size(), job.config().lines().count() - 1))?;
     }
     Ok(job.end()?)
 }
