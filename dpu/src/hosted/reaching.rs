@@ -9,7 +9,7 @@ use umbra_core::access::direct::{CLOSE, OPEN, Opened};
 use umbra_core::access::message::{Description, Locate, Revoke};
 use umbra_core::access::read::Get;
 use umbra_core::error::Status;
-use umbra_core::key::{Access, Key};
+use umbra_core::key::{Access, Key, Span};
 use umbra_core::machine::Link;
 use umbra_core::peer::Peer;
 use umbra_core::region::{Held, Region};
@@ -39,8 +39,15 @@ impl Process {
         }
         let Some(card) = &mut self.rdma.card else { return false };
         if let Some(region) = card.region(owner, wanted.address) {
+            // What its owner exported here too is taken back here, and not by who opened it for us.
+            let held = match self.exposed(region.key) {
+                Some(_) => self.machines.agent.serve().hold_own(Span { key: region.key, offset: 0, len: 0 }).map(Some),
+                None => Ok(None),
+            };
+            // Whoever is asked knows of what is being taken back.
+            let Ok(held) = held else { return false };
             self.mend(region.key, now);
-            self.start_read(wanted, region, Some(via), None, deadline);
+            self.start_read(wanted, region, Some(via), held, deadline);
             return true;
         }
         let waits = (*wanted, deadline);
