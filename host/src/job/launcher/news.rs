@@ -13,6 +13,9 @@ use crate::admin::{Body as _, Exported, Failure, Mark, Progress, ops};
 use crate::driver::{self, Event, LinkId};
 use crate::link::{Close, Party};
 
+/// Bytes that an answer may have beyond its frame; whoever sends more is not an agent that answers.
+const MORE_MAX: usize = 64 << 20;
+
 /// News from the processes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
@@ -118,8 +121,13 @@ impl Launcher {
             }
             Event::Frame { link, .. } => {
                 let peer = self.peer_of(link)?;
-                let more = &mut self.running.get_mut(&peer)?.more;
-                Self::on_frame(peer, Frame::parse(bytes).ok()?, more)
+                let running = self.running.get_mut(&peer)?;
+                let news = Self::on_frame(peer, Frame::parse(bytes).ok()?, &mut running.more);
+                if running.more.len() > MORE_MAX {
+                    self.driver.close(link);
+                    (running.gone, running.why) = (true, Some(Close::Local));
+                }
+                news
             }
             Event::Readable(_) => None,
         }
