@@ -26,9 +26,9 @@
 //! out, and then what was not handed out is owed. One message may be sent twice then, of a round that is broken. Who
 //! was stopped while he handed out holds up his round and a [reset](Rounds::reset), until he goes on or dies.
 //!
-//! The word: round (24 bits), rounds that were broken (8 bits), whether the last round was broken, whether this one is, whether it is one of two steps,
-//! whether it shall be whole again when all is handed out, a bit that is zero, who hands out (13 bits, its number plus
-//! one), and parties that were counted and not told (14 bits).
+//! The word: round (24 bits), rounds that were broken (8 bits), whether the last round was broken, whether this one is,
+//! whether it is one of two steps, whether it shall be whole again when all is handed out, a bit that is zero, who hands
+//! out (13 bits, its number plus one), and parties that were counted and not told (14 bits).
 //!
 //! *Cost*: one compare-and-swap a party, and one addition a message.
 
