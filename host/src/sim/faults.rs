@@ -2,6 +2,7 @@
 
 use umbra_core::group::member;
 use umbra_core::time::Time;
+use umbra_core::wire::Op;
 
 use super::links::{Happens, way};
 use super::node::{Wiring, member_machine, service_machine};
@@ -44,6 +45,12 @@ impl Sim {
                 self.cut.remove(&(a.min(b), a.max(b)));
             }
         }
+    }
+
+    /// Has the network lose the next so many requests of a kind to a process.
+    pub fn lose(&mut self, to: Process, op: Op, count: u32) {
+        let to = self.node(to);
+        self.doomed.push((to, op, count));
     }
 
     pub(super) fn node(&self, process: Process) -> usize {

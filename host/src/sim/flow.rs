@@ -153,11 +153,20 @@ impl Sim {
         }
         let end = usize::from(connection.ends[0].0 == node);
         let between_services = connection.ends.iter().all(|&(end, _)| end < self.services.len());
+        let mut doomed = false;
         if let Ok(frame) = Frame::parse(&self.buffer[..len]) {
             self.traffic.count(frame.op(), between_services, len as u64);
+            let (to, is_call) = (connection.ends[end].0, matches!(frame, Frame::Call { .. }));
+            let mut wanted = self.doomed.iter_mut();
+            if let Some((.., left)) =
+                wanted.find(|(node, op, left)| *left > 0 && is_call && (*node, *op) == (to, frame.op()))
+            {
+                *left -= 1;
+                doomed = true;
+            }
         }
         let depth = self.wiring[node].depth + 1;
-        let copies = if self.random.happens(network.loss) {
+        let copies = if self.random.happens(network.loss) || doomed {
             self.lost += 1;
             0
         } else {

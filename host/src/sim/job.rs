@@ -3,6 +3,7 @@
 use umbra_core::peer::{Host, LocalRank, WorldRank};
 use umbra_core::placement::{Placement, PlacementError};
 use umbra_core::time::Lapse;
+use umbra_core::wire::{BODY_MAX, HEAD};
 
 use super::random::Random;
 
@@ -78,6 +79,8 @@ pub struct Job {
     pub rank_grace: Lapse,
     /// Groups beside the world group for which there is room.
     pub groups: u32,
+    /// Longest frame that a process sends; what is longer goes in pieces.
+    pub frame_bytes: usize,
     /// Keep the event logs of all processes.
     pub keep_events: bool,
 }
@@ -99,6 +102,7 @@ impl Job {
             silence: Lapse::from_millis(200),
             rank_grace: Lapse::from_millis(100),
             groups: 8,
+            frame_bytes: HEAD + BODY_MAX,
             keep_events: true,
         }
     }

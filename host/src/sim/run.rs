@@ -7,7 +7,7 @@ use umbra_core::group::{Member, Service, member, service};
 use umbra_core::peer::{Incarnation, Sp, WorldRank};
 use umbra_core::placement::{Placement, PlacementError};
 use umbra_core::time::{Lapse, Time};
-use umbra_core::wire::{BODY_MAX, HEAD};
+use umbra_core::wire::Op;
 
 use super::job::Job;
 use super::links::{Agenda, Connection, Happens};
@@ -37,6 +37,8 @@ pub struct Sim {
     pub(super) time_to_full: Option<Lapse>,
     pub(super) rounds: u32,
     pub(super) lost: u64,
+    /// Frames of a kind to a process that are lost next, and how many.
+    pub(super) doomed: Vec<(usize, Op, u32)>,
     pub(super) traffic: Traffic,
     pub(super) faults: Timeline,
     pub(super) watch: Watch,
@@ -82,13 +84,14 @@ impl Sim {
             time_to_full: None,
             rounds: 0,
             lost: 0,
+            doomed: Vec::new(),
             traffic: Traffic::default(),
             faults: Vec::new(),
             watch: Watch::new(job.ranks()),
             turn: None,
             last_fault: None,
             spare: Vec::new(),
-            buffer: vec![0; HEAD + BODY_MAX],
+            buffer: vec![0; job.frame_bytes],
             job,
         };
         for sp in (0..count as u32).map(Sp) {
