@@ -12,6 +12,7 @@
 
 mod drive;
 mod groups;
+mod offer;
 mod refusal;
 mod storage;
 
@@ -220,18 +221,6 @@ impl Default for Membership {
     }
 }
 
-/// What is waiting to be acknowledged.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Ack {
-    pub(crate) op: crate::wire::Op,
-    pub(crate) token: crate::wire::Token,
-    pub(crate) key: GroupKey,
-    pub(crate) generation: Generation,
-}
-
-/// Acknowledgements that can wait; one that does not fit is asked for again.
-const ACKS: usize = 16;
-
 /// The machine of a rank.
 #[derive(Debug)]
 pub struct Member<S: Storage> {
@@ -247,6 +236,8 @@ pub struct Member<S: Storage> {
     work: (u32, u32),
     unused: u32,
     world: u32,
+    /// The group whose descriptor goes to the service process in pieces.
+    offering: u32,
     link: Option<(Link, Sp, Incarnation)>,
     /// The service process that was last seen.
     sp: Option<Sp>,
@@ -258,7 +249,7 @@ pub struct Member<S: Storage> {
     tick_at: Time,
     ping_due: bool,
     close: Option<Link>,
-    acks: heapless::Deque<Ack, ACKS>,
+    acks: heapless::Deque<drive::Ack, { drive::ACKS }>,
     malformed: u64,
 }
 
@@ -285,6 +276,7 @@ impl<S: Storage> Member<S> {
             work: (NIL, NIL),
             unused: if count == 0 { NIL } else { 0 },
             world: NIL,
+            offering: NIL,
             link: None,
             sp: None,
             sp_life: Incarnation(0),

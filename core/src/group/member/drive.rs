@@ -1,6 +1,7 @@
 //! What a rank says and hears.
 
 use crate::codec::Reader;
+use crate::endpoints::GroupKey;
 use crate::error::Status;
 use crate::id::{Generation, Id};
 use crate::machine::{Action, Link};
@@ -10,10 +11,22 @@ use crate::wire::{Frame, Op, Token};
 
 use super::super::cause::Cause;
 use super::super::draft;
-use super::super::message::{HEAD_BYTES, Head, Hello, Join, MessageError, Ready, Reply, WORLD, ops};
+use super::super::message::{Head, Hello, MessageError, Ready, Reply, WORLD, ops};
 use super::super::timers::{MOST, NIL, STEPS};
 use super::groups::{Deadlines, Resends};
-use super::{Ack, Event, Member, State, Storage};
+use super::{Event, Member, State, Storage};
+
+/// What is waiting to be acknowledged.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ack {
+    pub(crate) op: Op,
+    pub(crate) token: Token,
+    pub(crate) key: GroupKey,
+    pub(crate) generation: Generation,
+}
+
+/// Acknowledgements that can wait; one that does not fit is asked for again.
+pub(super) const ACKS: usize = 16;
 
 impl<S: Storage> Member<S> {
     pub(super) fn link_up(&mut self, link: Link, sp: Sp, incarnation: Incarnation, now: Time) {
@@ -146,7 +159,10 @@ impl<S: Storage> Member<S> {
             }
             (ops::JOIN, Status::Ok) if joining => {
                 let group = self.group_mut(at);
-                group.taken = group.taken.max(reply.word.min(group.len));
+                // It needs from there on what it has dropped meanwhile; of what it had as a whole it needs nothing.
+                if group.taken < group.len {
+                    group.taken = reply.word.min(group.len);
+                }
                 group.asked = false;
                 group.step = 0;
                 group.confirmed |= group.taken == group.len;
@@ -209,43 +225,12 @@ impl<S: Storage> Member<S> {
         }
     }
 
-    /// The generation that this rank wants to join is over, or an earlier life of it has left it.
-    fn overtaken(&mut self, at: u32, last: Generation, status: Status, now: Time) {
-        let group = self.group(at);
-        let member = group.confirmed || group.key == WORLD;
-        match group.state {
-            // It was not a member of what has ended: its wish goes for the next generation.
-            State::Joining if !member => {
-                self.group_mut(at).generation = last;
-                self.restart(at);
-            }
-            // It was, before the service process lost its memory, or took this rank for dead.
-            State::Joining | State::Joined => self.ended(at, last, Cause::of(status), now),
-            // The others have left meanwhile.
-            State::Ready if status == Status::StaleGeneration => self.ended(at, last, Cause::of(status), now),
-            State::Leaving if group.taken < group.len && status == Status::StaleGeneration => {
-                self.ended(at, last, Cause::LEFT, now)
-            }
-            // A late answer to a question asked long ago; the end, if it is one, is told separately.
-            _ => {}
-        }
-    }
-
-    fn restart(&mut self, at: u32) {
-        let group = self.group_mut(at);
-        group.generation = group.generation.next();
-        group.state = State::Joining;
-        group.taken = 0;
-        group.asked = false;
-        group.step = 0;
-        self.stir(at);
-    }
-
     pub(super) fn tick(&mut self, now: Time) {
         while let Some((at, _)) = self.resends.expired(&mut Resends(self.groups.as_mut()), now) {
             let group = self.group_mut(at);
             group.asked = false;
             group.step = (group.step + 1).min(STEPS - 1);
+            self.unanswered(at);
             self.stir(at);
         }
         while let Some((at, _)) = self.deadlines.expired(&mut Deadlines(self.groups.as_mut()), now) {
@@ -311,6 +296,7 @@ impl<S: Storage> Member<S> {
                     return Some(Action::Send { link, len_bytes });
                 }
             }
+            self.end_turn();
             while let Some(at) = self.next_work() {
                 if let Some(len_bytes) = self.say(at, link, buffer) {
                     self.group_mut(at).asked = true;
@@ -357,18 +343,7 @@ impl<S: Storage> Member<S> {
             return None;
         }
         match group.state {
-            State::Joining | State::Leaving if group.taken < group.len => {
-                let room = draft::room(buffer.len()).checked_sub(HEAD_BYTES + 12)?;
-                let bytes = self.heap.bytes(&group.descriptor, group.len as usize);
-                let from = group.taken as usize;
-                let to = from.saturating_add(room).min(bytes.len());
-                let join =
-                    Join { rank: group.rank, total: group.len, offset: group.taken, bytes: bytes.get(from..to)? };
-                draft::call(buffer, ops::JOIN, token, |w| {
-                    head.emit(w)?;
-                    join.emit(w)
-                })
-            }
+            State::Joining | State::Leaving if group.taken < group.len => self.offer(at, head, token, buffer),
             State::Leaving => draft::call(buffer, ops::LEAVE, token, |w| head.emit(w)),
             _ => None,
         }

@@ -163,6 +163,38 @@ impl<S: Storage> Member<S> {
         }
     }
 
+    /// The generation that this rank wants to join is over, or an earlier life of it has left it.
+    pub(super) fn overtaken(&mut self, at: u32, last: Generation, status: Status, now: Time) {
+        let group = self.group(at);
+        let member = group.confirmed || group.key == WORLD;
+        match group.state {
+            // It was not a member of what has ended: its wish goes for the next generation.
+            State::Joining if !member => {
+                self.group_mut(at).generation = last;
+                self.restart(at);
+            }
+            // It was, before the service process lost its memory, or took this rank for dead.
+            State::Joining | State::Joined => self.ended(at, last, Cause::of(status), now),
+            // The others have left meanwhile.
+            State::Ready if status == Status::StaleGeneration => self.ended(at, last, Cause::of(status), now),
+            State::Leaving if group.taken < group.len && status == Status::StaleGeneration => {
+                self.ended(at, last, Cause::LEFT, now)
+            }
+            // A late answer to a question asked long ago; the end, if it is one, is told separately.
+            _ => {}
+        }
+    }
+
+    fn restart(&mut self, at: u32) {
+        let group = self.group_mut(at);
+        group.generation = group.generation.next();
+        group.state = State::Joining;
+        group.taken = 0;
+        group.asked = false;
+        group.step = 0;
+        self.stir(at);
+    }
+
     /// The world group came to nothing, and with it every group that is not ready.
     fn without_world(&mut self, cause: Cause) {
         for at in 0..self.groups.as_ref().len() as u32 {

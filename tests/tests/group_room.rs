@@ -1,0 +1,164 @@
+//! Scenarios of too little room: frames that are short, and words that run out.
+
+#![allow(clippy::unwrap_used, reason = "helpers of tests may fail like tests")]
+
+use umbra::sim::{Job, Network, Process, Random, Sim};
+use umbra_core::codec::Writer;
+use umbra_core::endpoints::GroupKey;
+use umbra_core::group::Cause;
+use umbra_core::group::member::State;
+use umbra_core::group::message::{End, Head, Part, Phase, ops};
+use umbra_core::id::Generation;
+use umbra_core::machine::Link;
+use umbra_core::peer::{Incarnation, Sp, WorldRank};
+use umbra_core::time::Lapse;
+use umbra_core::wire::{Frame, Op, Token};
+
+const RANKS: u32 = 24;
+/// Groups of the same ranks under different numbers.
+const GROUPS: u32 = 3;
+
+/// A job whose world is full.
+fn full(job: Job) -> Sim {
+    let mut sim = Sim::new(job).unwrap();
+    assert!(sim.run_until_world_is_full(Lapse::from_secs(5)), "the world is not full");
+    sim.run_until(sim.now() + Lapse::from_millis(5));
+    sim
+}
+
+fn state(sim: &Sim, rank: WorldRank, key: GroupKey) -> State {
+    sim.member(rank).unwrap().state(key)
+}
+
+/// All ranks in an order without rule, so that their descriptor is long.
+fn scattered() -> Vec<WorldRank> {
+    let mut ranks: Vec<WorldRank> = (0..RANKS).map(WorldRank).collect();
+    Random::new(1).shuffle(&mut ranks);
+    ranks
+}
+
+/// A job whose frames are so short that the descriptor of a group takes several.
+fn with_short_frames() -> Sim {
+    full(Job { frame_bytes: 128, ..Job::new(1, 1, RANKS) })
+}
+
+/// Groups of which nobody else knows, whose sets hold words of a service process.
+struct Ballast {
+    at: Sp,
+    link: Link,
+    keys: Vec<GroupKey>,
+}
+
+impl Ballast {
+    /// No words are held yet. The service process needs another one that seems to speak.
+    fn new(sim: &Sim, at: Sp, other: Sp) -> Ballast {
+        let link = sim.link(Process::Service(at), Process::Service(other)).unwrap();
+        Ballast { at, link, keys: Vec::new() }
+    }
+
+    fn in_use(&self, sim: &Sim) -> u64 {
+        sim.service(self.at).unwrap().bytes_in_use()
+    }
+
+    fn say(&self, sim: &mut Sim, op: Op, key: GroupKey, what: impl FnOnce(&mut Writer<'_>)) {
+        let mut body = [0; 256];
+        let mut w = Writer::new(&mut body);
+        Head { key, generation: Generation::FIRST, from: Incarnation(1) }.emit(&mut w).unwrap();
+        what(&mut w);
+        let len = w.len();
+        sim.inject(Process::Service(self.at), self.link, &Frame::Call { op, token: Token(1), body: &body[..len] });
+    }
+
+    /// Takes about so many bytes; whether there was room for them.
+    fn take(&mut self, sim: &mut Sim, bytes: u32) -> bool {
+        let (root, before) = (self.at, self.in_use(sim));
+        let key = GroupKey(0xba11 << 64 | u128::from(self.at.0) << 32 | self.keys.len() as u128);
+        self.say(sim, ops::PART, key, |w| {
+            Part::emit_head(w, root, bytes * 8, Phase::Join, true).unwrap();
+            // One service process from number 0 on: one rank, number 0.
+            for word in [0, 1, 0, 1] {
+                w.var(word).unwrap();
+            }
+        });
+        self.keys.push(key);
+        self.in_use(sim) > before
+    }
+
+    /// Takes all that is left.
+    fn fill(&mut self, sim: &mut Sim) {
+        let mut bytes = 1 << 16;
+        while bytes > 0 {
+            if !self.take(sim, bytes) {
+                bytes /= 2;
+            }
+        }
+    }
+
+    /// Gives back what was taken as the so manieth.
+    fn give(&mut self, sim: &mut Sim, nth: impl Fn(usize) -> bool) {
+        let (root, keys) = (self.at, self.keys.clone());
+        for (_, key) in keys.into_iter().enumerate().filter(|&(at, _)| nth(at)) {
+            self.say(sim, ops::END, key, |w| End { root, cause: Cause::LEFT }.emit(w).unwrap());
+        }
+    }
+}
+
+#[test]
+fn ranks_that_join_several_groups_whose_descriptors_take_several_frames_join_them_all() {
+    let mut sim = with_short_frames();
+    let members = scattered();
+    let mut keys = Vec::new();
+    for &rank in &members {
+        keys = (1..=GROUPS).map(|id| sim.join(rank, id, &members).unwrap()).collect();
+    }
+    sim.run_until(sim.now() + Lapse::from_millis(50));
+    for key in keys {
+        for &rank in &members {
+            assert_eq!(state(&sim, rank, key), State::Ready, "rank {rank}");
+        }
+    }
+}
+
+/// As many ranks as there are, at the first of two service processes, whose words are held.
+fn with_ballast() -> (Sim, Ballast) {
+    let network = Network { mesh: true, ..Network::default() };
+    let sim = full(Job { network, ranks_on: vec![RANKS, 0], groups: 64, frame_bytes: 128, ..Job::new(1, 1, 1) });
+    let ballast = Ballast::new(&sim, Sp(0), Sp(1));
+    (sim, ballast)
+}
+
+#[test]
+fn a_descriptor_that_was_dropped_for_want_of_room_is_offered_again_from_its_start() {
+    let (mut sim, mut ballast) = with_ballast();
+    let members = scattered();
+    // There is room for the descriptor, and for nothing else that belongs to a group.
+    assert!(ballast.take(&mut sim, 128));
+    ballast.fill(&mut sim);
+    ballast.give(&mut sim, |nth| nth == 0);
+    let key = sim.join(members[0], 1, &members).unwrap();
+    sim.run_until(sim.now() + Lapse::from_millis(20));
+    assert_eq!((state(&sim, members[0], key), sim.generation(Sp(0), key)), (State::Joining, None));
+    ballast.give(&mut sim, |_| true);
+    sim.run_until(sim.now() + Lapse::from_millis(100));
+    assert_eq!(state(&sim, members[0], key), State::Joined);
+}
+
+#[test]
+fn a_descriptor_for_which_there_is_no_room_lets_others_pass() {
+    let (mut sim, mut ballast) = with_ballast();
+    let members = scattered();
+    // There are holes for the half of the descriptor.
+    for _ in 0..16 {
+        assert!(ballast.take(&mut sim, 64));
+    }
+    ballast.fill(&mut sim);
+    ballast.give(&mut sim, |nth| nth < 16 && nth % 2 == 0);
+    let rank = members[0];
+    let large = sim.join(rank, 1, &members).unwrap();
+    let small = sim.join(rank, 2, &members[..12]).unwrap();
+    sim.run_until(sim.now() + Lapse::from_millis(50));
+    assert_eq!((state(&sim, rank, large), state(&sim, rank, small)), (State::Joining, State::Joined));
+    ballast.give(&mut sim, |_| true);
+    sim.run_until(sim.now() + Lapse::from_millis(100));
+    assert_eq!(state(&sim, rank, large), State::Joined);
+}
