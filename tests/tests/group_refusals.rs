@@ -4,10 +4,11 @@
 
 use umbra::sim::{Job, Process, Random, Sim};
 use umbra_core::codec::Writer;
+use umbra_core::endpoints::{Descriptor, GroupKey};
 use umbra_core::error::Status;
 use umbra_core::group::member::{self, Event, State};
 use umbra_core::group::message::{Head, Phase, WORLD, ops};
-use umbra_core::group::{Field, Who};
+use umbra_core::group::{Cause, Field, Who};
 use umbra_core::id::Generation;
 use umbra_core::machine::Link;
 use umbra_core::peer::{Host, Incarnation, LocalRank, Sp, WorldRank};
@@ -143,6 +144,67 @@ fn s23_entries_of_an_unknown_service_process_are_dropped_and_counted() {
     let frame = Frame::Call { op: ops::PART, token: Token(1), body: &body[..len] };
     sim.inject(Process::Service(Sp(0)), link, &frame);
     assert_eq!(sim.service(Sp(0)).unwrap().counters().foreign, 1);
+}
+
+/// The last news of the end of a group, to one of the processes that are or claim to be ranks.
+fn ended(sim: &Sim, at: usize, group: GroupKey) -> Option<Cause> {
+    sim.ranks()[at].events.iter().rev().find_map(|&(_, event)| match event {
+        Event::Ended { key, cause, .. } if key == group => Some(cause),
+        _ => None,
+    })
+}
+
+/// Says to service process 0 that rank 0 has joined a group of so many ranks, in the name of service process 1.
+fn say_joined(sim: &mut Sim, key: GroupKey, size: u32) {
+    let link = sim.link(Process::Service(Sp(0)), Process::Service(Sp(1))).unwrap();
+    let mut body = [0; 64];
+    let mut w = Writer::new(&mut body);
+    Head { key, generation: Generation::FIRST, from: Incarnation(1) }.emit(&mut w).unwrap();
+    umbra_core::group::message::Part::emit_head(&mut w, Sp(0), size, Phase::Join, true).unwrap();
+    for word in [0, 1, 0, 1] {
+        w.var(word).unwrap();
+    }
+    let len = w.len();
+    sim.inject(Process::Service(Sp(0)), link, &Frame::Call { op: ops::PART, token: Token(1), body: &body[..len] });
+}
+
+#[test]
+fn who_leaves_before_its_wish_to_join_is_refused_has_left() {
+    let network = umbra::sim::Network { mesh: true, ..Default::default() };
+    let mut sim = full(Job { network, ..Job::new(2, 1, 2) });
+    let (rank, members) = (WorldRank(0), [0, 1].map(WorldRank));
+    for again in [false, true] {
+        let id = 1 + u32::from(again);
+        let mut bytes = [0; 64];
+        let group = Descriptor::write(id, members.iter().copied(), &mut bytes).unwrap();
+        let key = sim.member(rank).unwrap().key(&group);
+        // Somebody has said that the group has three ranks.
+        say_joined(&mut sim, key, 3);
+        assert_eq!(sim.join(rank, id, &members), Ok(key));
+        sim.leave(rank, key).unwrap();
+        if again {
+            sim.join(rank, id, &members).unwrap();
+        }
+        sim.run_until(sim.now() + Lapse::from_millis(5));
+        assert_eq!(ended(&sim, 0, key), Some(Cause::LEFT));
+        let member = sim.member(rank).unwrap();
+        assert_eq!((member.state(key), member.generation(key)), (State::Out, Generation::NEVER));
+        let events: Vec<Event> = sim.ranks()[0].events.iter().map(|&(_, event)| event).collect();
+        let word = (Status::Conflict, Field::Size as u32);
+        assert_eq!(refused(&events), again.then_some(word), "joined again: {again}");
+    }
+}
+
+#[test]
+fn who_leaves_the_world_before_it_is_refused_there_has_left() {
+    let mut sim = full(Job::new(1, 1, 4));
+    let config = sim.member(WorldRank(0)).unwrap().config().clone();
+    let at = sim.add_rank(member::Config { incarnation: Incarnation(0xbad), ..config }, Sp(0));
+    let rank = WorldRank(at as u32);
+    sim.leave(rank, WORLD).unwrap();
+    sim.run_until(sim.now() + Lapse::from_millis(20));
+    assert_eq!(sim.member(rank).unwrap().state(WORLD), State::Out);
+    assert_eq!(ended(&sim, at, WORLD), Some(Cause::LEFT));
 }
 
 #[test]

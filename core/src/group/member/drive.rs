@@ -194,6 +194,10 @@ impl<S: Storage> Member<S> {
                 self.group_mut(at).generation = Generation(last);
                 self.out(at);
             }
+            (ops::JOIN, _) if state == State::Leaving && self.group(at).taken < self.group(at).len => {
+                self.refused(at, now);
+            }
+            (ops::HELLO, _) if state == State::Leaving && !self.admitted => self.refused(at, now),
             (ops::LEAVE, Status::Ok | Status::AlreadyRevoked) if state == State::Leaving => {
                 // The end is still to come; it is asked for from time to time.
                 self.group_mut(at).asked = true;

@@ -163,6 +163,17 @@ impl<S: Storage> Member<S> {
         }
     }
 
+    /// The service process does not take a rank that has left already: there is nothing to leave.
+    pub(super) fn refused(&mut self, at: u32, now: Time) {
+        let (generation, confirmed) = (self.group(at).generation, self.group(at).confirmed);
+        self.ended(at, generation, Cause::LEFT, now);
+        if !confirmed {
+            // It was never in this generation, which may still come about.
+            let group = self.group_mut(at);
+            group.generation = Generation(group.generation.0.saturating_sub(1));
+        }
+    }
+
     /// The generation that this rank wants to join is over, or an earlier life of it has left it.
     pub(super) fn overtaken(&mut self, at: u32, last: Generation, status: Status, now: Time) {
         let group = self.group(at);
