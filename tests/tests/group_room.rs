@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests may fail like tests")]
 
-use umbra::sim::{Job, Network, Process, Random, Sim};
+use umbra::sim::{Fault, Job, Network, Process, Random, Sim};
 use umbra_core::codec::Writer;
 use umbra_core::endpoints::GroupKey;
 use umbra_core::group::Cause;
@@ -161,4 +161,65 @@ fn a_descriptor_for_which_there_is_no_room_lets_others_pass() {
     ballast.give(&mut sim, |_| true);
     sim.run_until(sim.now() + Lapse::from_millis(100));
     assert_eq!(state(&sim, rank, large), State::Joined);
+}
+
+/// A group of ranks 0 and 1, whose table is at both service processes and led by the second, and ballast at the first.
+fn led_elsewhere() -> (Sim, Ballast, GroupKey, [WorldRank; 3]) {
+    let network = Network { mesh: true, ..Network::default() };
+    let mut sim = full(Job { network, ranks_on: vec![2, 1], groups: 64, ..Job::new(1, 1, 1) });
+    let ballast = Ballast::new(&sim, Sp(0), Sp(1));
+    let members = [2, 0, 1].map(WorldRank);
+    let key = sim.join(members[0], 1, &members).unwrap();
+    sim.run_until(sim.now() + Lapse::from_millis(5));
+    (sim, ballast, key, members)
+}
+
+#[test]
+fn ranks_that_died_while_there_was_no_room_to_say_so_have_left_when_there_is() {
+    let (mut sim, mut ballast, key, members) = led_elsewhere();
+    for rank in &members[1..] {
+        sim.join(*rank, 1, &members).unwrap();
+    }
+    sim.run_until(sim.now() + Lapse::from_millis(20));
+    assert!(sim.is_full(key));
+    ballast.fill(&mut sim);
+    for rank in &members[1..] {
+        sim.fault(Fault::Kill(Process::Rank(*rank)));
+    }
+    sim.leave(members[0], key).unwrap();
+    sim.run_until(sim.now() + Lapse::from_millis(200));
+    assert_eq!(state(&sim, members[0], key), State::Leaving);
+    ballast.give(&mut sim, |_| true);
+    sim.run_until(sim.now() + Lapse::from_millis(200));
+    assert_eq!(state(&sim, members[0], key), State::Out);
+}
+
+#[test]
+fn ranks_that_joined_while_there_was_no_room_to_say_so_have_joined_when_there_is() {
+    let (mut sim, mut ballast, key, members) = led_elsewhere();
+    sim.join(members[1], 1, &members).unwrap();
+    sim.run_until(sim.now() + Lapse::from_millis(5));
+    ballast.fill(&mut sim);
+    sim.join(members[2], 1, &members).unwrap();
+    sim.run_until(sim.now() + Lapse::from_millis(20));
+    assert_eq!(members.map(|rank| state(&sim, rank, key)), [State::Joined; 3]);
+    ballast.give(&mut sim, |_| true);
+    sim.run_until(sim.now() + Lapse::from_millis(200));
+    assert_eq!(members.map(|rank| state(&sim, rank, key)), [State::Ready; 3]);
+}
+
+#[test]
+fn a_full_group_holds_the_sets_of_its_local_ranks_and_nothing_else() {
+    let (mut sim, _, key, members) = led_elsewhere();
+    for rank in &members[1..] {
+        sim.join(*rank, 1, &members).unwrap();
+    }
+    sim.run_until(sim.now() + Lapse::from_millis(20));
+    let in_use = |sim: &Sim| sim.service(Sp(0)).unwrap().bytes_in_use();
+    let (before, process) = (in_use(&sim), Process::Service(Sp(0)));
+    sim.fault(Fault::Kill(process));
+    sim.fault(Fault::Restart(process));
+    sim.run_until(sim.now() + Lapse::from_millis(300));
+    assert_eq!(members.map(|rank| state(&sim, rank, key)), [State::Ready; 3]);
+    assert_eq!(in_use(&sim), before, "its ranks have told it that they are members");
 }

@@ -243,9 +243,12 @@ impl<S: Storage, C: Shelf> Service<'_, S, C> {
         record.step = (record.step + 1).min(STEPS - 1);
     }
 
-    /// Whether something was said to somebody who has not answered.
+    /// Whether something was said to somebody who has not answered, or could not be said for want of room.
     pub(super) fn awaits(&self, at: u32) -> bool {
         let record = self.rec(at);
+        if self.owes(at, false) || self.owes(at, true) {
+            return true;
+        }
         match record.phase {
             Phase::Unused => false,
             Phase::Gathering => {

@@ -120,19 +120,31 @@ impl<S: Storage, C: Shelf> Service<'_, S, C> {
         }
     }
 
-    /// Puts the local ranks that have joined, or left, on their way up, once all of them have (or, with `partly`,
-    /// those that have). `false` if there was no room; it is tried again.
-    pub(super) fn add_own(&mut self, at: u32, leave: bool, partly: bool) -> bool {
+    /// Whether the local ranks that join, or leave, have yet to be put on their way up.
+    fn says(&self, at: u32, leave: bool) -> bool {
         let record = self.rec(at);
-        if record.locals.is_none() || (if leave { record.left_out } else { record.joined_out }) {
-            return true;
-        }
-        let ready = if leave { self.all_left(at) } else { self.all_joined(at) };
-        if !ready && !partly {
-            return true;
+        let out = match record.phase {
+            Phase::Gathering if !leave => record.joined_out,
+            Phase::Gathering | Phase::Full if leave => record.left_out,
+            _ => true,
+        };
+        record.locals.is_some() && !out
+    }
+
+    /// Whether they have all joined, or left, and are not on their way up: what is left to do needs room.
+    pub(super) fn owes(&self, at: u32, leave: bool) -> bool {
+        self.says(at, leave) && if leave { self.all_left(at) } else { self.all_joined(at) }
+    }
+
+    /// Puts the local ranks that have joined, or left, on their way up, once all of them have (or, with `partly`,
+    /// those that have). If there is no room it is tried again.
+    pub(super) fn add_own(&mut self, at: u32, leave: bool, partly: bool) {
+        let ready = self.owes(at, leave);
+        if !ready && !(partly && self.says(at, leave)) {
+            return;
         }
         let set = if leave { Set::Left } else { Set::Joined };
-        let Some(piece) = self.heap.take(self.local_words() * 64) else { return false };
+        let Some(piece) = self.heap.take(self.local_words() * 64) else { return };
         let count = self.own_ranks(at, set, &Some(piece));
         let mut run = Stretch::default();
         let mut fits = true;
@@ -157,7 +169,6 @@ impl<S: Storage, C: Shelf> Service<'_, S, C> {
                 record.joined_out = true;
             }
         }
-        fits
     }
 
     /// Writes the group ranks of a set of local ranks into a piece, ascending; how many there are.
