@@ -1,8 +1,11 @@
 //! What happens to processes and links, scripted or not.
 
+use umbra_core::codec::Reader;
+use umbra_core::endpoints::GroupKey;
 use umbra_core::group::member;
+use umbra_core::group::message::Head;
 use umbra_core::time::Time;
-use umbra_core::wire::Op;
+use umbra_core::wire::{Frame, Op};
 
 use super::links::{Happens, way};
 use super::node::{Wiring, member_machine, service_machine};
@@ -47,10 +50,10 @@ impl Sim {
         }
     }
 
-    /// Has the network lose the next so many requests of a kind to a process.
-    pub fn lose(&mut self, to: Process, op: Op, count: u32) {
+    /// Has the network lose the next so many requests of a kind about a group to a process.
+    pub fn lose(&mut self, to: Process, op: Op, key: GroupKey, count: u32) {
         let to = self.node(to);
-        self.doomed.push((to, op, count));
+        self.doomed.push((to, op, key, count));
     }
 
     pub(super) fn node(&self, process: Process) -> usize {
@@ -124,4 +127,12 @@ impl Sim {
             self.agenda.plan(when, Happens::Gone { node, link, connection: at });
         }
     }
+}
+
+/// Whether this request to a process is to be lost; it is counted then.
+pub(super) fn is_doomed(all: &mut [(usize, Op, GroupKey, u32)], to: usize, frame: &Frame<'_>) -> bool {
+    let Frame::Call { op, body, .. } = *frame else { return false };
+    let Ok(head) = Head::parse(&mut Reader::new(body)) else { return false };
+    let doomed = all.iter_mut().find(|doom| (doom.0, doom.1, doom.2) == (to, op, head.key) && doom.3 > 0);
+    doomed.map(|doom| doom.3 -= 1).is_some()
 }

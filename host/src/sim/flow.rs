@@ -7,6 +7,7 @@ use umbra_core::peer::{Sp, WorldRank};
 use umbra_core::time::{Lapse, Time};
 use umbra_core::wire::Frame;
 
+use super::faults::is_doomed;
 use super::links::{Connection, Happens, way};
 use super::outcome::Happening;
 use super::run::Sim;
@@ -156,14 +157,7 @@ impl Sim {
         let mut doomed = false;
         if let Ok(frame) = Frame::parse(&self.buffer[..len]) {
             self.traffic.count(frame.op(), between_services, len as u64);
-            let (to, is_call) = (connection.ends[end].0, matches!(frame, Frame::Call { .. }));
-            let mut wanted = self.doomed.iter_mut();
-            if let Some((.., left)) =
-                wanted.find(|(node, op, left)| *left > 0 && is_call && (*node, *op) == (to, frame.op()))
-            {
-                *left -= 1;
-                doomed = true;
-            }
+            doomed = is_doomed(&mut self.doomed, connection.ends[end].0, &frame);
         }
         let depth = self.wiring[node].depth + 1;
         let copies = if self.random.happens(network.loss) || doomed {

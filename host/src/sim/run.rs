@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use umbra_core::endpoints::GroupKey;
 use umbra_core::group::message::WORLD;
 use umbra_core::group::{Member, Service, member, service};
 use umbra_core::peer::{Incarnation, Sp, WorldRank};
@@ -37,8 +38,8 @@ pub struct Sim {
     pub(super) time_to_full: Option<Lapse>,
     pub(super) rounds: u32,
     pub(super) lost: u64,
-    /// Frames of a kind to a process that are lost next, and how many.
-    pub(super) doomed: Vec<(usize, Op, u32)>,
+    /// Requests of a kind about a group to a process that are lost next, and how many.
+    pub(super) doomed: Vec<(usize, Op, GroupKey, u32)>,
     pub(super) traffic: Traffic,
     pub(super) faults: Timeline,
     pub(super) watch: Watch,
