@@ -223,3 +223,59 @@ fn a_full_group_holds_the_sets_of_its_local_ranks_and_nothing_else() {
     assert_eq!(members.map(|rank| state(&sim, rank, key)), [State::Ready; 3]);
     assert_eq!(in_use(&sim), before, "its ranks have told it that they are members");
 }
+
+/// A full group of a rank of the second service process, and two of the first, which gets its table in its second life
+/// without having room for the two, of which none or one lives.
+fn restarted_without_room(lives: bool) -> (Sim, GroupKey, [WorldRank; 3]) {
+    let network = Network { mesh: true, ..Network::default() };
+    // The sets of so many local ranks are longer than the table, which is given back before they are taken.
+    let mut sim = full(Job { network, ranks_on: vec![700, 1], groups: 64, ..Job::new(1, 1, 1) });
+    let members = [700, 0, 1].map(WorldRank);
+    let key = members.map(|rank| sim.join(rank, 1, &members).unwrap())[0];
+    sim.run_until(sim.now() + Lapse::from_millis(20));
+    assert!(sim.is_full(key));
+    let table = sim.table(Sp(0), key).unwrap().len() as u32;
+    let first = Process::Service(Sp(0));
+    sim.fault(Fault::Kill(first));
+    for rank in if lives { &members[2..] } else { &members[1..] } {
+        sim.fault(Fault::Kill(Process::Rank(*rank)));
+    }
+    sim.fault(Fault::Restart(first));
+    // The world's table comes, and a little later that of the group.
+    sim.lose(first, ops::SNAPSHOT, key, 1);
+    assert!(sim.run_for(Lapse::from_millis(20), |sim| sim.service(Sp(0)).unwrap().world().is_some()));
+    assert_eq!(sim.service(Sp(0)).unwrap().handle(key), None);
+    let mut ballast = Ballast::new(&sim, Sp(0), Sp(1));
+    ballast.take(&mut sim, table - 64);
+    ballast.fill(&mut sim);
+    ballast.give(&mut sim, |nth| nth == 0);
+    sim.run_until(sim.now() + Lapse::from_millis(20));
+    assert!(sim.service(Sp(0)).unwrap().handle(key).is_some());
+    assert!(!lives || state(&sim, members[1], key) == State::Joining, "there is no room for it");
+    ballast.give(&mut sim, |_| true);
+    (sim, key, members)
+}
+
+#[test]
+fn a_member_for_which_there_was_no_room_after_a_restart_leaves_without_another_that_may_come_back() {
+    let (mut sim, key, members) = restarted_without_room(true);
+    sim.run_until(sim.now() + Lapse::from_millis(200));
+    assert_eq!(state(&sim, members[1], key), State::Ready);
+    for rank in &members[..2] {
+        sim.leave(*rank, key).unwrap();
+    }
+    sim.run_until(sim.now() + Lapse::from_millis(200));
+    assert_eq!(state(&sim, members[0], key), State::Leaving);
+    sim.run_until(sim.now() + Lapse::from_secs(2));
+    assert_eq!(state(&sim, members[0], key), State::Out);
+}
+
+#[test]
+fn members_for_which_there_was_no_room_after_a_restart_have_left_if_they_do_not_come_back() {
+    let (mut sim, key, members) = restarted_without_room(false);
+    sim.leave(members[0], key).unwrap();
+    sim.run_until(sim.now() + Lapse::from_millis(200));
+    assert_eq!(state(&sim, members[0], key), State::Leaving);
+    sim.run_until(sim.now() + Lapse::from_secs(3));
+    assert_eq!(state(&sim, members[0], key), State::Out);
+}

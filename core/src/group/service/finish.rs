@@ -152,7 +152,13 @@ impl<S: Storage, C: Shelf> Service<'_, S, C> {
     /// A group is not full in time.
     pub(super) fn overdue(&mut self, at: u32, queue: u8, now: Time) {
         if self.rec(at).phase == Phase::Full {
-            self.absent_have_left(at, now);
+            if self.rec(at).locals.is_some() {
+                self.absent_have_left(at, now);
+            } else if self.serves(at) {
+                // There was no room for those who may come back; they have time from now on.
+                let _ = self.need_sets(at, now);
+                self.deadlines.arm(&mut Deadlines(self.records.as_mut()), at, MOST, now);
+            }
         }
         if self.rec(at).phase != Phase::Gathering {
             return;

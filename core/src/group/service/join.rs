@@ -102,7 +102,7 @@ impl<S: Storage, C: Shelf> Service<'_, S, C> {
     }
 
     fn join_now(&mut self, at: u32, local: u32, total: u32, now: Time) -> Verdict {
-        if self.need_sets(at).is_none() {
+        if self.need_sets(at, now).is_none() {
             return Some((Status::Full, 0));
         }
         self.unstage(local);
@@ -176,7 +176,7 @@ impl<S: Storage, C: Shelf> Service<'_, S, C> {
             Entered::Conflict(field) => return conflict(field),
             Entered::NoRoom => return Some((Status::Full, 0)),
         };
-        if self.need_sets(at).is_none() {
+        if self.need_sets(at, now).is_none() {
             return Some((Status::Full, 0));
         }
         let record = self.rec_mut(at);

@@ -57,11 +57,12 @@ impl<S: Storage, C: Shelf> Service<'_, S, C> {
         self.locals.as_ref().len().div_ceil(64)
     }
 
-    /// Makes room for the sets of a group.
-    pub(super) fn need_sets(&mut self, at: u32) -> Option<()> {
+    /// Makes room for the sets of a group; the members of one that is full are known at once.
+    pub(super) fn need_sets(&mut self, at: u32, now: Time) -> Option<()> {
         if self.rec(at).locals.is_none() {
             let piece = self.heap.take(self.local_words() * SETS)?;
             self.rec_mut(at).locals = Some(piece);
+            self.members_from_table(at, now);
         }
         Some(())
     }
@@ -216,15 +217,19 @@ impl<S: Storage, C: Shelf> Service<'_, S, C> {
         count
     }
 
-    /// Takes the local members from a table that has just been published.
+    /// Whether the table of a full group names ranks that are served here.
+    pub(super) fn serves(&self, at: u32) -> bool {
+        let mut any = false;
+        if let Some(handle) = self.rec(at).handle {
+            self.shelf.ranks_of(handle, self.config.sp, &mut |_, _| any = true);
+        }
+        any
+    }
+
+    /// Takes the local members of a full group from its table.
     pub(super) fn members_from_table(&mut self, at: u32, now: Time) {
         let Some(handle) = self.rec(at).handle else { return };
         let me = self.config.sp;
-        let mut any = false;
-        self.shelf.ranks_of(handle, me, &mut |_, _| any = true);
-        if !any || self.need_sets(at).is_none() {
-            return;
-        }
         let (locals, no_room) = (self.locals.as_mut(), &mut self.counters.no_room);
         let words = locals.len().div_ceil(64);
         let piece = self.records.as_ref()[at as usize].locals;

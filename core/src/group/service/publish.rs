@@ -214,8 +214,12 @@ impl<S: Storage, C: Shelf> Service<'_, S, C> {
                 self.answers.push(Answer::Close { link, reason: Status::DuplicateRank });
             }
         }
-        self.members_from_table(at, now);
-        if !self.within(at, Set::Members, Set::Joined) {
+        let serves = self.serves(at);
+        if serves && self.rec(at).locals.is_some() {
+            self.members_from_table(at, now);
+        }
+        let no_room = serves && self.need_sets(at, now).is_none();
+        if no_room || !self.within(at, Set::Members, Set::Joined) {
             // They joined at an earlier life of this process, and have time to say so again.
             self.deadlines.arm(&mut Deadlines(self.records.as_mut()), at, MOST, now);
         }

@@ -205,7 +205,7 @@ impl<S: Storage, C: Shelf> Service<'_, S, C> {
             Entered::Conflict(field) => return (Status::Conflict, field as u32),
             Entered::Busy | Entered::NoRoom => return (Status::Full, 0),
         };
-        if self.need_sets(at).is_none() {
+        if self.need_sets(at, now).is_none() {
             return (Status::Full, 0);
         }
         if self.in_set(at, Set::Left, local) {
