@@ -70,6 +70,25 @@ fn s18_a_second_process_that_claims_a_rank_is_refused_and_the_first_goes_on() {
 }
 
 #[test]
+fn of_two_hosts_whose_ranks_claim_the_same_places_all_of_one_are_told_at_once() {
+    const RANKS: u32 = 12;
+    let mut sim = Sim::new(Job { ranks_on: vec![RANKS, 0], ..Job::new(1, 1, 1) }).unwrap();
+    for rank in (0..RANKS).map(WorldRank) {
+        let config = sim.member(rank).unwrap().config().clone();
+        let incarnation = Incarnation(0xbad + u64::from(rank.0));
+        sim.add_rank(member::Config { incarnation, host: Host(1), ..config }, Sp(1));
+    }
+    sim.run_until(sim.now() + Lapse::from_millis(20));
+    let told = sim.ranks().iter().filter(|rank| {
+        let events: Vec<Event> = rank.events.iter().map(|&(_, event)| event).collect();
+        refused(&events).is_some_and(|(status, _)| status == Status::DuplicateRank)
+    });
+    assert_eq!(told.count(), RANKS as usize);
+    let ready = |rank: &&umbra::sim::RankNode| rank.machine.as_ref().unwrap().state(WORLD) == State::Ready;
+    assert_eq!(sim.ranks().iter().filter(ready).count(), RANKS as usize);
+}
+
+#[test]
 fn s19_a_rank_that_says_another_size_gets_a_conflict_and_nobody_else_notices() {
     let mut sim = full(Job::new(1, 1, 4));
     let size = claimant(&mut sim, Sp(0), |config| config.size = 9);

@@ -18,7 +18,7 @@ use super::super::message::{Entries, MessageError, Reply, ops};
 use super::super::record::Phase;
 use super::super::shelf::Shelf;
 use super::super::timers::NIL;
-use super::{Audience, Service, Storage};
+use super::{Answer, Audience, Service, Storage};
 
 /// One rank served here: lent by the owner, opaque.
 #[derive(Clone, Copy, Debug, Default)]
@@ -354,11 +354,8 @@ impl<S: Storage, C: Shelf> Service<'_, S, C> {
         }
     }
 
-    /// Why the first local member cannot be in this group: the table names another place for it.
-    pub(super) fn displaced(&mut self, at: u32, link_of: &mut dyn FnMut(Link, Status)) {
-        if !self.rec(at).is_world() {
-            return;
-        }
+    /// Refuses the local ranks for which the world's table names another place.
+    pub(super) fn refuse_displaced(&mut self, at: u32) {
         let Some(handle) = self.rec(at).handle else { return };
         for local in 0..self.locals.as_ref().len() as u32 {
             let Some(slot) = self.local(local).copied() else { continue };
@@ -370,7 +367,8 @@ impl<S: Storage, C: Shelf> Service<'_, S, C> {
                 if let Some(slot) = self.links.as_mut().get_mut(link.index()) {
                     slot.local = None;
                 }
-                link_of(link, Status::DuplicateRank);
+                self.counters.conflicts += 1;
+                self.answers.push(Answer::Close { link, reason: Status::DuplicateRank });
             }
             for set in [Set::Members, Set::Joined, Set::Left, Set::Told, Set::Known, Set::Behind] {
                 bits::remove(self.set_mut(at, set), local);

@@ -19,7 +19,7 @@ use super::super::timers::{MOST, NIL};
 use super::local::Set;
 use super::records::Deadlines;
 use super::report::Event;
-use super::{Answer, Service, Storage};
+use super::{Service, Storage};
 
 /// The entry of a process whose first shadow is `sp`.
 fn entry(placement: &Placement<'_>, world_rank: WorldRank, sp: Sp) -> Option<Entry> {
@@ -201,18 +201,7 @@ impl<S: Storage, C: Shelf> Service<'_, S, C> {
         self.counters.slowest = self.counters.slowest.max(took);
         if record_is_world(key) {
             self.world_size = size;
-            let mut refused: [Option<crate::machine::Link>; 8] = [None; 8];
-            let mut count = 0;
-            self.displaced(at, &mut |link, _| {
-                if let Some(cell) = refused.get_mut(count) {
-                    *cell = Some(link);
-                    count += 1;
-                }
-            });
-            for link in refused.into_iter().flatten() {
-                self.counters.conflicts += 1;
-                self.answers.push(Answer::Close { link, reason: Status::DuplicateRank });
-            }
+            self.refuse_displaced(at);
         }
         let serves = self.serves(at);
         if serves && self.rec(at).locals.is_some() {
