@@ -214,6 +214,34 @@ proptest! {
 }
 
 #[test]
+fn what_comes_to_be_known_while_runs_are_written_is_written_too() {
+    let job = Placement::one_dpu_a_host(4, 2, 1).unwrap();
+    let entries = world(&job, &[32; 4], false);
+    let shape = oracle::shape(&entries, 2, 1);
+    let keep = |rank: Rank| rank.0 * rank.0 % 7 < 3;
+    let kept = (0..128).map(Rank).filter(|&rank| keep(rank)).count();
+    // Behind what is written by then, at the end, and on both sides.
+    for late in [0..8, 120..128, 8..100] {
+        let mut builder = TableBuilder::new(vec![0; shape.builder_bytes()], shape).unwrap();
+        let mut heard = TableBuilder::new(vec![0; shape.builder_bytes()], shape).unwrap();
+        for rank in (0..128).filter(|rank| !late.contains(rank)).map(Rank) {
+            builder.set(rank, &entries[rank.index()]).unwrap();
+        }
+        let mut cursor = Cursor::default();
+        while !cursor.is_done() {
+            let mut message = vec![0; EntryRun::BYTES_MAX];
+            let len = builder.write_runs(&mut cursor, &mut message, keep);
+            heard.merge_runs(&message[..len], &job).unwrap();
+            assert!(builder.is_set(Rank(late.start)) || !cursor.is_done());
+            for rank in late.clone().map(Rank) {
+                builder.set(rank, &entries[rank.index()]).unwrap();
+            }
+        }
+        assert_eq!(heard.present().count(), kept, "late were {late:?}");
+    }
+}
+
+#[test]
 fn a_message_that_contradicts_itself_or_the_job_changes_nothing() {
     let job = Placement::one_dpu_a_host(4, 2, 1).unwrap();
     let entries = world(&job, &[8; 4], false);

@@ -22,6 +22,8 @@ use crate::placement::{Misplaced, Placement};
 pub struct Cursor {
     /// The least `host, rank` not yet written.
     next: u64,
+    /// How many entries come before it.
+    before: usize,
     done: bool,
 }
 
@@ -77,19 +79,24 @@ impl<S: AsRef<[u8]> + AsMut<[u8]>> TableBuilder<S> {
     /// Writes the known entries of the ranks that `keep` accepts as runs, from the cursor on, and returns the bytes
     /// written: whole runs only, and none if not even one fits or nothing is left.
     ///
-    /// Call again with the same cursor until it [is done](Cursor::is_done). A buffer of at least
-    /// [`EntryRun::BYTES_MAX`] always makes progress.
+    /// Call again with the same cursor, and the same `keep`, until it [is done](Cursor::is_done). A buffer of at least
+    /// [`EntryRun::BYTES_MAX`] always makes progress. If an entry has come between those that are written, all are
+    /// written again.
     pub fn write_runs(&mut self, cursor: &mut Cursor, out: &mut [u8], keep: impl Fn(Rank) -> bool) -> usize {
         if cursor.done {
             return 0;
         }
         let known = self.sort_by_host(&keep);
         let per_dpu = self.shape.per_dpu;
-        let from = cursor.next;
+        let keys = (0..known).map_while(|at| self.sorted(at));
+        if keys.take_while(|&key| key < cursor.next).count() != cursor.before {
+            *cursor = Cursor::default();
+        }
+        let from = cursor.before;
         let mut w = Writer::new(out);
         let mut written = 0;
         let mut run: Option<EntryRun> = None;
-        for key in (0..known).map_while(|at| self.sorted(at)).filter(|&key| key >= from) {
+        for (at, key) in (from..known).map_while(|at| Some((at, self.sorted(at)?))) {
             let rank = Rank(halves(key).0);
             let Some(entry) = self.get(rank) else { continue };
             if run.as_mut().is_some_and(|run| run.extend(rank, &entry, per_dpu)) {
@@ -102,7 +109,7 @@ impl<S: AsRef<[u8]> + AsMut<[u8]>> TableBuilder<S> {
                 }
                 written = w.len();
             }
-            cursor.next = key;
+            (cursor.next, cursor.before) = (key, at);
         }
         if let Some(run) = run {
             if run.emit(&mut w).is_err() {
