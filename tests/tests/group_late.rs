@@ -276,3 +276,20 @@ fn a_rank_that_was_taken_for_dead_while_it_waited_is_told_so() {
     let told = ended(&sim, 3, WORLD).map(|cause| cause.status);
     assert_eq!(told, Some(Status::AlreadyRevoked), "{:?}", sim.ranks()[3].events);
 }
+
+#[test]
+fn an_end_that_did_not_arrive_is_said_again_while_the_next_generation_gathers() {
+    let mut sim = Sim::new(Job::new(1, 1, 3)).unwrap();
+    assert!(sim.run_until_world_is_full(Lapse::from_secs(5)), "the world is not full");
+    let members = [0, 1, 2].map(WorldRank);
+    let key = [0, 1].map(|rank| sim.join(WorldRank(rank), 1, &members).unwrap())[0];
+    // Rank 2 does not come. Rank 1 is told so in vain, before rank 0 joins again and after.
+    sim.lose(Process::Rank(WorldRank(1)), ops::ENDED, key, 2);
+    let timeout = sim.job().timeout;
+    assert!(sim.run_for(Lapse(timeout.0 * 2), |sim| ended(sim, 0, key).is_some()));
+    sim.join(WorldRank(0), 1, &members).unwrap();
+    sim.run_until(sim.now() + Lapse::from_millis(20));
+    assert_eq!(sim.generation(Sp(0), key), Some(Generation(2)));
+    assert_eq!(ended(&sim, 1, key).map(|cause| cause.status), Some(Status::Timeout));
+    assert_eq!(sim.member(WorldRank(1)).unwrap().state(key), State::Out);
+}

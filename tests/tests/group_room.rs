@@ -4,13 +4,14 @@
 
 use umbra::sim::{Fault, Job, Network, Process, Random, Sim};
 use umbra_core::codec::Writer;
-use umbra_core::endpoints::GroupKey;
+use umbra_core::endpoints::{Descriptor, GroupKey, Shape, TableBuilder};
 use umbra_core::group::Cause;
 use umbra_core::group::member::State;
-use umbra_core::group::message::{End, Head, Part, Phase, ops};
+use umbra_core::group::message::{End, Head, Part, Phase, Snapshot, ops};
 use umbra_core::id::Generation;
 use umbra_core::machine::Link;
-use umbra_core::peer::{Incarnation, Sp, WorldRank};
+use umbra_core::peer::{Host, Incarnation, LocalRank, Rank, Sp, WorldRank};
+use umbra_core::placement::Placement;
 use umbra_core::time::Lapse;
 use umbra_core::wire::{Frame, Op, Token};
 
@@ -60,8 +61,14 @@ impl Ballast {
         sim.service(self.at).unwrap().bytes_in_use()
     }
 
+    fn next_key(&mut self) -> GroupKey {
+        let key = GroupKey(0xba11 << 64 | u128::from(self.at.0) << 32 | self.keys.len() as u128);
+        self.keys.push(key);
+        key
+    }
+
     fn say(&self, sim: &mut Sim, op: Op, key: GroupKey, what: impl FnOnce(&mut Writer<'_>)) {
-        let mut body = [0; 256];
+        let mut body = [0; 1 << 16];
         let mut w = Writer::new(&mut body);
         Head { key, generation: Generation::FIRST, from: Incarnation(1) }.emit(&mut w).unwrap();
         what(&mut w);
@@ -72,7 +79,7 @@ impl Ballast {
     /// Takes about so many bytes; whether there was room for them.
     fn take(&mut self, sim: &mut Sim, bytes: u32) -> bool {
         let (root, before) = (self.at, self.in_use(sim));
-        let key = GroupKey(0xba11 << 64 | u128::from(self.at.0) << 32 | self.keys.len() as u128);
+        let key = self.next_key();
         self.say(sim, ops::PART, key, |w| {
             Part::emit_head(w, root, bytes * 8, Phase::Join, true).unwrap();
             // One service process from number 0 on: one rank, number 0.
@@ -80,7 +87,6 @@ impl Ballast {
                 w.var(word).unwrap();
             }
         });
-        self.keys.push(key);
         self.in_use(sim) > before
     }
 
@@ -90,6 +96,24 @@ impl Ballast {
         while bytes > 0 {
             if !self.take(sim, bytes) {
                 bytes /= 2;
+            }
+        }
+    }
+
+    /// Takes all that is left for tables, with ones that seem to come from service process 0.
+    fn fill_shelf(&mut self, sim: &mut Sim) {
+        let (root, mut size) = (Sp(0), 1 << 9);
+        while size > 0 {
+            let before = sim.service(self.at).unwrap().counters().full;
+            let key = self.next_key();
+            let bytes = table(sim.placement(), key, size);
+            self.say(sim, ops::SNAPSHOT, key, |w| {
+                let total = bytes.len() as u32;
+                let whole = Snapshot { root, size, total, offset: 0, digest: 0, answer: true, bytes: &bytes };
+                whole.emit(w).unwrap();
+            });
+            if sim.service(self.at).unwrap().counters().full == before {
+                size /= 2;
             }
         }
     }
@@ -117,6 +141,19 @@ fn ranks_that_join_several_groups_whose_descriptors_take_several_frames_join_the
             assert_eq!(state(&sim, rank, key), State::Ready, "rank {rank}");
         }
     }
+}
+
+/// The table of a group of so many ranks without rule, all of them served by service process 0.
+fn table(job: &Placement<'_>, key: GroupKey, size: u32) -> Vec<u8> {
+    let mut ranks: Vec<WorldRank> = (0..size).map(WorldRank).collect();
+    Random::new(1).shuffle(&mut ranks);
+    let mut bytes = vec![0; Descriptor::bytes_needed(size)];
+    let shape = Shape::new(&Descriptor::write(1, ranks.iter().copied(), &mut bytes).unwrap(), key, job);
+    let mut builder = TableBuilder::new(vec![0; shape.builder_bytes()], shape).unwrap();
+    for (rank, world_rank) in (0..).map(Rank).zip(ranks) {
+        builder.set(rank, &job.entry(world_rank, Host(0), LocalRank(0)).unwrap()).unwrap();
+    }
+    builder.finish(Generation::FIRST).unwrap().to_vec()
 }
 
 /// As many ranks as there are, at the first of two service processes, whose words are held.
@@ -278,4 +315,19 @@ fn members_for_which_there_was_no_room_after_a_restart_have_left_if_they_do_not_
     assert_eq!(state(&sim, members[0], key), State::Leaving);
     sim.run_until(sim.now() + Lapse::from_secs(3));
     assert_eq!(state(&sim, members[0], key), State::Out);
+}
+
+#[test]
+fn a_table_in_pieces_for_which_there_was_no_room_comes_when_there_is() {
+    let (mut sim, _) = with_ballast();
+    let members = scattered();
+    let mut ballast = Ballast::new(&sim, Sp(1), Sp(0));
+    ballast.fill_shelf(&mut sim);
+    let key = members.iter().map(|&rank| sim.join(rank, 1, &members).unwrap()).last().unwrap();
+    sim.run_until(sim.now() + Lapse::from_millis(20));
+    assert_eq!(state(&sim, members[0], key), State::Ready);
+    assert_eq!(sim.service(Sp(1)).unwrap().handle(key), None);
+    ballast.give(&mut sim, |_| true);
+    sim.run_until(sim.now() + Lapse::from_millis(200));
+    assert!(sim.is_full(key));
 }
