@@ -331,3 +331,50 @@ fn a_table_in_pieces_for_which_there_was_no_room_comes_when_there_is() {
     sim.run_until(sim.now() + Lapse::from_millis(200));
     assert!(sim.is_full(key));
 }
+
+/// A job of three service processes. The second, the authority of a full group with ranks of the first two, is dead; the
+/// third keeps the group's table, and may have no room for another.
+fn orphaned(groups: u32, room: bool) -> (Sim, GroupKey) {
+    let network = Network { mesh: true, ..Network::default() };
+    let mut sim = full(Job { network, ranks_on: vec![2, 1, 1], groups, ..Job::new(1, 1, 1) });
+    let members = [2, 0].map(WorldRank);
+    let key = members.map(|rank| sim.join(rank, 1, &members).unwrap())[0];
+    sim.run_until(sim.now() + Lapse::from_millis(5));
+    assert!(sim.is_full(key));
+    if !room {
+        Ballast::new(&sim, Sp(2), Sp(0)).fill_shelf(&mut sim);
+    }
+    for process in [Process::Service(Sp(1)), Process::Rank(members[0])] {
+        sim.fault(Fault::Kill(process));
+    }
+    sim.run_until(sim.now() + Lapse::from_millis(500));
+    sim.leave(members[1], key).unwrap();
+    sim.run_until(sim.now() + Lapse::from_millis(5));
+    assert_eq!(state(&sim, members[1], key), State::Out);
+    let handles = [0, 2].map(|sp| sim.service(Sp(sp)).unwrap().handle(key).is_some());
+    assert_eq!(handles, [false, true], "the third service process cannot know that all have left");
+    (sim, key)
+}
+
+fn is_full(sim: &mut Sim, members: [WorldRank; 2], id: u32) -> bool {
+    let key = members.map(|rank| sim.join(rank, id, &members).unwrap())[0];
+    sim.run_until(sim.now() + Lapse::from_millis(100));
+    sim.is_full(key)
+}
+
+#[test]
+fn a_table_whose_authority_is_dead_gives_way_where_it_serves_nobody_to_one_that_is_built_or_comes() {
+    for members in [[3, 0], [0, 1]] {
+        let (mut sim, key) = orphaned(64, false);
+        assert!(is_full(&mut sim, members.map(WorldRank), 2), "of ranks {members:?}");
+        assert_eq!(sim.service(Sp(2)).unwrap().handle(key), None);
+    }
+}
+
+#[test]
+fn a_record_whose_authority_is_dead_gives_way_where_it_serves_nobody() {
+    let (mut sim, _) = orphaned(2, true);
+    for id in [2, 3] {
+        assert!(is_full(&mut sim, [0, 1].map(WorldRank), id), "group {id}");
+    }
+}

@@ -68,6 +68,21 @@ impl<S: Storage, C: Shelf> Service<'_, S, C> {
         }
     }
 
+    /// Gives up the group that is known for longest of those in which nobody here is and whose authority is dead, so that
+    /// nobody will tell of their end. Its room is for groups that somebody waits for. Whether there was one.
+    pub(super) fn give_way(&mut self, now: Time) -> bool {
+        let idle = |&at: &u32| {
+            let record = self.rec(at);
+            let unused = record.phase == Phase::Full && record.locals.is_none() && !record.is_world();
+            unused && self.is_dead(record.root) && !self.serves(at)
+        };
+        let all = 0..self.records.as_ref().len() as u32;
+        let Some(at) = all.filter(idle).min_by_key(|&at| self.rec(at).since) else { return false };
+        self.end_here(at, Cause::failed(self.rec(at).root));
+        self.check_settled(at, now);
+        true
+    }
+
     /// Whether everybody who has not left was served by a service process that is dead.
     fn rest_is_dead(&self, at: u32) -> bool {
         let record = self.rec(at);

@@ -41,7 +41,7 @@ impl<S: Storage, C: Shelf> Service<'_, S, C> {
         if !complete || !self.is_root(at) || (!record.is_world() && record.descriptor_len == 0) {
             return;
         }
-        match self.build(at) {
+        match self.build(at, now) {
             Ok(handle) => self.became_full(at, handle, now),
             Err(ShelfError::Full) => self.end(at, Cause::of(Status::Full), now),
             Err(_) => self.end(at, Cause::of(Status::Conflict), now),
@@ -59,7 +59,7 @@ impl<S: Storage, C: Shelf> Service<'_, S, C> {
         if record.is_world() { self.world_key(record.size) } else { Some(record.key) }
     }
 
-    fn build(&mut self, at: u32) -> Result<Id<Group>, ShelfError> {
+    fn build(&mut self, at: u32, now: Time) -> Result<Id<Group>, ShelfError> {
         let record = self.rec(at);
         let (size, generation, wish) = (record.size, record.generation, record.wish);
         let placement = self.placement;
@@ -79,7 +79,7 @@ impl<S: Storage, C: Shelf> Service<'_, S, C> {
         };
         let mut scratch = self.heap.take(self.shelf.scratch_bytes(&shape).div_ceil(8));
         let mut result = Err(ShelfError::Full);
-        if scratch.is_some() {
+        while scratch.is_some() {
             let home = if self.world == NIL { None } else { self.rec(self.world).handle };
             let (words, scratch) = self.heap.beside(&source, &scratch);
             let bytes = zerocopy::IntoBytes::as_bytes(words).get(..len).unwrap_or(&[]);
@@ -94,6 +94,9 @@ impl<S: Storage, C: Shelf> Service<'_, S, C> {
                 };
                 entry(&placement, world_rank, sp)
             });
+            if result != Err(ShelfError::Full) || !self.give_way(now) {
+                break;
+            }
         }
         self.heap.give(&mut scratch);
         if world {
@@ -125,7 +128,10 @@ impl<S: Storage, C: Shelf> Service<'_, S, C> {
     pub(super) fn publish_incoming(&mut self, at: u32, piece: &Snapshot<'_>, now: Time) -> bool {
         let mut incoming = self.rec_mut(at).incoming.take();
         self.rec_mut(at).received = 0;
-        let published = self.publish_checked(at, &incoming, piece);
+        let mut published = self.publish_checked(at, &incoming, piece);
+        while published == Err(ShelfError::Full) && self.give_way(now) {
+            published = self.publish_checked(at, &incoming, piece);
+        }
         self.heap.give(&mut incoming);
         match published {
             Ok(handle) => {

@@ -37,7 +37,7 @@ impl<S: Storage, C: Shelf> Service<'_, S, C> {
 
     /// A record for a group that has none; forgets the oldest ended group if that is needed.
     fn make(&mut self, key: GroupKey, generation: Generation, root: Sp, size: u32, now: Time) -> Option<u32> {
-        if self.unused == NIL {
+        if self.unused == NIL && (self.deadlines.front(OLD) != NIL || self.give_way(now)) {
             self.forget_oldest();
         }
         let at = self.unused;
