@@ -141,7 +141,8 @@ impl<S: Storage, C: Shelf> Service<'_, S, C> {
     /// those that have). If there is no room it is tried again.
     pub(super) fn add_own(&mut self, at: u32, leave: bool, partly: bool) {
         let ready = self.owes(at, leave);
-        if !ready && !(partly && self.says(at, leave)) {
+        let some = partly && self.says(at, leave);
+        if !ready && !some {
             return;
         }
         let set = if leave { Set::Left } else { Set::Joined };
