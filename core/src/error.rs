@@ -80,7 +80,7 @@ status! {
     /// No region of that owner covers the address.
     UnknownRegion = 7, "no exported region covers this address";
     /// The table that would hold the request is full.
-    Full = 8, "no room for the request: retry after a completion";
+    Full = 8, "no room for the request: retry when something was released or has ended";
     /// The deadline passed.
     Timeout = 9, "deadline passed";
     /// The peer that should answer died.

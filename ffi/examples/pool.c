@@ -106,6 +106,9 @@ static void refusals(umbra_pool pool, umbra_channel channel)
     struct reference reference;
     umbra_allocation allocation = 0, all;
     umbra_pool other = 0;
+    struct umbra_pool_options options;
+    char name[32];
+    umbra_pool named = 0;
     struct umbra_channel_options twins;
     umbra_channel twin = 0, taken = 0;
     uint64_t result = 0, length = 0;
@@ -143,7 +146,14 @@ static void refusals(umbra_pool pool, umbra_channel channel)
     CHECK(umbra_channel_create(&twins, &taken) == -UMBRA_EINVAL && taken == 0);
     must(umbra_channel_detach(twin));
     CHECK(umbra_pool_attach("no/name", &other) == -UMBRA_EINVAL);
-    CHECK(umbra_pool_attach("umbra-c-none", &other) == -UMBRA_ESYSTEM);
+    CHECK(umbra_pool_attach("umbra-c-none", &other) == -UMBRA_ENOPOOL);
+    memset(&options, 0, sizeof options);
+    options.size = sizeof options;
+    options.bytes = 1 << 16;
+    snprintf(name, sizeof name, "umbra-c-%ld", (long)getpid());
+    must(umbra_pool_create(name, &options, &named));
+    CHECK(umbra_pool_create(name, &options, &other) == -UMBRA_EEXISTS && other == 0);
+    must(umbra_pool_detach(named));
     CHECK(umbra_channel_receive(channel, pad, sizeof pad, 0, 0, &got, NULL) == -UMBRA_EEMPTY);
     CHECK(umbra_channel_receive(channel, pad, sizeof pad, 0, 5, &got, NULL) == -UMBRA_ETIMEOUT);
     CHECK(umbra_channel_peek(channel, pad, sizeof pad, 0, 0, &got, NULL) == -UMBRA_EEMPTY);

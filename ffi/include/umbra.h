@@ -34,7 +34,7 @@ extern "C" {
 #define UMBRA_EOWNER 5              /* owner of the region is gone */
 #define UMBRA_ESHADOW 6             /* asker does not shadow the owner */
 #define UMBRA_EREGION 7             /* no exported region covers this address */
-#define UMBRA_EFULL 8               /* no room: retry after a completion */
+#define UMBRA_EFULL 8               /* no room; the detail says for what: retry when something was released or has ended */
 #define UMBRA_ETIMEOUT 9            /* deadline passed; the detail names who is missing */
 #define UMBRA_EPEER 10              /* peer failed */
 #define UMBRA_EMALFORMED 11         /* request is malformed */
@@ -87,6 +87,8 @@ extern "C" {
 #define UMBRA_EPARTLY 131           /* a part of the message was sent; the rest goes before what is sent next */
 #define UMBRA_ENOGATEWAY 132        /* no gateway is registered for the host */
 #define UMBRA_ELOST 133             /* gateway of the other host not reached, or dead: nobody knows what was done */
+#define UMBRA_EEXISTS 134           /* a pool of this name exists */
+#define UMBRA_ENOPOOL 135           /* no pool has this name */
 
 /* ---- the library ---- */
 
@@ -544,12 +546,13 @@ struct umbra_pool_statistics {
  * destroyed or released by the handle that made it. */
 int umbra_uid_draw(uint64_t *uid);
 
-/* Makes a pool; name has 1 to 29 bytes without a slash, or is NULL. What dead processes left beside it is removed first. */
+/* Makes a pool; name has 1 to 29 bytes without a slash, or is NULL. What dead processes left beside it is removed first.
+ * -UMBRA_EEXISTS: there is one of this name. */
 int umbra_pool_create(const char *name, const struct umbra_pool_options *options, umbra_pool *pool);
 /* A process may attach a pool, and a channel, as often as it likes: all its handles but the one that made it are one user, until
  * the last is released. At a channel a user takes one place; at a pool one for each of its threads that allocate at the same time,
  * up to 8, beside those of the handle that made it. The places through which it allocated what is still there when the last handle
- * is released wait for the next handle of the process. */
+ * is released wait for the next handle of the process. -UMBRA_ENOPOOL: there is none of this name. */
 int umbra_pool_attach(const char *name, umbra_pool *pool);
 /* Some hundred bytes by which any process of this user on this host attaches; 512 are always enough. Those of a pool without a
  * name are good as long as this process lives and has the pool. */

@@ -148,6 +148,8 @@ static inline dragonError_t umbra_dragon_code(int code, dragonError_t full)
     case UMBRA_ENONLOCAL:
         return DRAGON_MEMORY_OPERATION_ATTEMPT_ON_NONLOCAL_POOL;
     case UMBRA_ESYSTEM:
+    case UMBRA_EEXISTS:
+    case UMBRA_ENOPOOL:
         return DRAGON_MEMORY_ERRNO;
     case UMBRA_EBROKEN:
         return DRAGON_BARRIER_BROKEN;

@@ -54,6 +54,8 @@ impl From<Error> for Failure {
             Error::Alloc(AllocError::TooLarge { .. }) => Code::Never,
             Error::OutOfBounds { .. } => Code::Status(Status::OutOfBounds),
             Error::Reference(reference) => return (*reference).into(),
+            Error::Exists { .. } => Code::Exists,
+            Error::Missing { .. } => Code::NoPool,
             Error::File { .. } | Error::Segment(_) | Error::HugePages { .. } | Error::Random(_) | Error::Process(_) => {
                 Code::System
             }

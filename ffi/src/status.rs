@@ -80,6 +80,10 @@ pub(crate) enum Code {
     NoGateway,
     /// There is no line to the gateway, or it broke.
     Lost,
+    /// Another pool has the name.
+    Exists,
+    /// No pool has the name.
+    NoPool,
 }
 
 macro_rules! codes {
@@ -99,6 +103,9 @@ macro_rules! codes {
             /// What happened and what to do.
             pub(crate) const fn text(self) -> &'static str {
                 match self {
+                    Code::Status(Status::Full) => {
+                        "no room: ask for the detail, and retry when something was released or has ended"
+                    }
                     Code::Status(status) => status.text(),
                     $(Code::$variant => $text,)*
                 }
@@ -108,7 +115,7 @@ macro_rules! codes {
 }
 
 codes! {
-    Invalid = 100, "an argument is null, out of range, or not UTF-8";
+    Invalid = 100, "an argument is null, out of range, or not UTF-8: ask for the detail";
     Stale = 101, "handle names nothing any more: what it named was released";
     WrongKind = 102, "handle names an object of another kind";
     TooSmall = 103, "buffer is too small: the needed length was stored";
@@ -142,6 +149,8 @@ codes! {
     Partly = 131, "a part of the message was sent in time: the rest goes before what is sent next";
     NoGateway = 132, "no gateway is registered for the host: say where it listens";
     Lost = 133, "gateway of the other host is not reached or does not answer: whether the call was carried out is not known";
+    Exists = 134, "a pool of this name exists: attach to it, or choose another name";
+    NoPool = 135, "no pool has this name: it was never made, or has ended";
 }
 
 impl Code {

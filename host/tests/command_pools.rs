@@ -94,7 +94,12 @@ fn pools_are_listed_and_looked_at_without_changing_them() {
     }
     assert!(first.exists() && pool.alloc(10, 0).is_ok());
     let (code, message) = refused(&["pool", "stat", "none", "--folder", folder.text()]);
-    assert!(code == Some(1) && message.contains("umbra-pool.none.m"), "{message}");
+    assert!(
+        code == Some(1)
+            && message.contains("there is no pool \"none\" in ")
+            && message.contains("`umbra pool ls --folder"),
+        "{message}"
+    );
 }
 
 /// Makes a pool in the folder that its environment names, and dies; as a test of its own it does nothing.

@@ -210,7 +210,7 @@ fn what_is_over_is_not_attached_again_and_nothing_else_in_its_place() {
     let before = Pool::attach_once(&name).unwrap();
     made.destroy().unwrap();
     assert_eq!(Pool::attach_reference_once(&reference).unwrap_err(), pool::Error::Destroyed);
-    assert!(matches!(Pool::attach_once(&name), Err(pool::Error::File { .. })));
+    assert!(matches!(Pool::attach_once(&name), Err(pool::Error::Missing { .. })));
     // Another one by the same name is another one, also while somebody still has the first.
     let made = make(Some(&name));
     let after = Pool::attach_once(&name).unwrap();

@@ -145,7 +145,7 @@ fn what_is_gone_is_not_attached_and_nothing_else_in_its_place() {
         (Error::Stale, Error::Stale)
     );
     drop(first);
-    assert!(matches!(Pool::attach_reference(&bytes), Err(Error::File { .. })));
+    assert!(matches!(Pool::attach_reference(&bytes), Err(Error::Missing { .. })));
     let second = make();
     let replaced = Error::Reference(reference::Error::Replaced);
     assert_eq!(Pool::attach_reference(&bytes).unwrap_err(), replaced);

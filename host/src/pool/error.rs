@@ -46,7 +46,30 @@ pub enum Error {
     /// Sizes that do not go together.
     #[error("no such pool can be made: {0}")]
     Plan(#[from] PlanError),
-    /// A file of the pool: there is one already, there is none, there is no room for it, or it is not ours.
+    /// Another pool has the name.
+    #[error(
+        "a pool {name:?} exists in {folder}: attach to it, choose another name, or end the processes that \
+         `umbra pool stat {name} --folder {folder}` lists",
+        folder = folder.display()
+    )]
+    Exists {
+        /// The name.
+        name: String,
+        /// Where it is.
+        folder: PathBuf,
+    },
+    /// No pool has the name: it was never made, or it has ended.
+    #[error(
+        "there is no pool {name:?} in {folder}: `umbra pool ls --folder {folder}` lists those that are there",
+        folder = folder.display()
+    )]
+    Missing {
+        /// The name.
+        name: String,
+        /// Where it was looked for.
+        folder: PathBuf,
+    },
+    /// A file of the pool: there is no room for it, or it is not ours; or its folder is not there.
     #[error("{path}: {errno}", path = path.display())]
     File {
         /// The file.
@@ -118,7 +141,11 @@ impl Error {
             | Error::OutOfBounds { .. }
             | Error::Stale
             | Error::NotAPool(_) => "INVALID_ARGUMENT",
-            Error::File { .. } | Error::Segment(_) | Error::HugePages { .. } => "MEMORY_ERRNO",
+            Error::Exists { .. }
+            | Error::Missing { .. }
+            | Error::File { .. }
+            | Error::Segment(_)
+            | Error::HugePages { .. } => "MEMORY_ERRNO",
             Error::Alloc(AllocError::NotAvailable { .. }) => "DYNHEAP_REQUESTED_SIZE_NOT_AVAILABLE",
             Error::Alloc(AllocError::TooLarge { .. }) => "DYNHEAP_REQUESTED_SIZE_TOO_LARGE",
             Error::Alloc(AllocError::Damaged) | Error::Damaged => "DYNHEAP_INVALID_HEAP",

@@ -74,6 +74,13 @@ impl Pool {
     }
 }
 
+/// The folder and the name of the pool whose file this is.
+fn pool_of(path: &Path) -> (PathBuf, String) {
+    let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+    let name = stem.strip_prefix(PREFIX).unwrap_or(&stem).to_owned();
+    (path.parent().unwrap_or(Path::new(".")).to_owned(), name)
+}
+
 /// Makes memory of so many bytes, and maps it; with a path it is a file, for which there is room.
 pub(super) fn make(path: Option<&PathBuf>, memory: &Memory, len: usize) -> Result<Segment, Error> {
     let Some(path) = path else {
@@ -85,7 +92,10 @@ pub(super) fn make(path: Option<&PathBuf>, memory: &Memory, len: usize) -> Resul
             Memory::Shared | Memory::Folder(_) => Segment::create("umbra-pool", len)?,
         });
     };
-    let failed = |errno| Error::File { path: path.clone(), errno };
+    let failed = |errno| match (errno, pool_of(path)) {
+        (Errno::EXIST, (folder, name)) => Error::Exists { name, folder },
+        _ => Error::File { path: path.clone(), errno },
+    };
     let flags = OFlags::CREATE | OFlags::EXCL | OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW;
     let fd = rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR).map_err(failed)?;
     // Memory that is promised and not there would end a process by SIGBUS at its first touch.
@@ -97,7 +107,10 @@ pub(super) fn make(path: Option<&PathBuf>, memory: &Memory, len: usize) -> Resul
 
 /// Opens a file that [`make`] made.
 pub(super) fn open(path: &PathBuf) -> Result<Segment, Error> {
-    let failed = |errno| Error::File { path: path.clone(), errno };
+    let failed = |errno| match (errno, pool_of(path)) {
+        (Errno::NOENT, (folder, name)) => Error::Missing { name, folder },
+        _ => Error::File { path: path.clone(), errno },
+    };
     let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW;
     let fd = rustix::fs::open(path, flags, Mode::empty()).map_err(failed)?;
     let size = rustix::fs::fstat(&fd).map_err(failed)?.st_size;
@@ -175,7 +188,7 @@ fn clean_one(folder: &Path, name: &str) -> bool {
         }
         Err(
             Error::NotAPool(_)
-            | Error::File { errno: Errno::NOENT, .. }
+            | Error::Missing { .. }
             | Error::Segment(SegmentError::TooSmall { .. } | SegmentError::Empty),
         ) => {
             // Being made, or its maker died over it.
