@@ -135,7 +135,7 @@ fn once_is_text_that_says_the_same() {
     let line = |begins: &str| shown.lines().find(|line| line.trim_start().starts_with(begins)).unwrap().to_owned();
     assert!(line("pools").ends_with('1') && line("pool ").contains("alloc/s"), "{shown}");
     let row = line("maps");
-    assert!(row.contains("1.00 MiB") && row.ends_with("1 processes"), "{shown}");
+    assert!(row.contains("1.00 MiB") && row.ends_with("1 process"), "{shown}");
     assert!(line(&std::process::id().to_string()).contains("runs") || shown.contains("sleeps"), "{shown}");
     assert!(!shown.contains('\u{1b}'));
     drop(block.free());

@@ -109,7 +109,7 @@ fn s43_the_version_line_is_mandatory_and_comes_first_and_once() {
 fn s43_unequal_port_lists_are_refused_with_their_line() {
     let (shown, unequal) = fault(&with("node1,bf1:10.0.0.1:7010&7011:9010"));
     assert!(matches!(unequal, ConfigFault::UnequalLists { service: 2, rank: 1, .. }));
-    assert!(shown.starts_with("job.cfg:3: DPU \"bf1\" has 2 service ports but 1 rank ports"), "{shown}");
+    assert!(shown.starts_with("job.cfg:3: DPU \"bf1\" has 2 service ports but 1 rank port:"), "{shown}");
     let two = with("node1,bf1:10.0.0.1:7010&7011:9010&9011\nnode2,bf2:10.0.0.2:7010:9010");
     let (shown, unequal) = fault(&two);
     assert!(matches!(unequal, ConfigFault::UnequalDpus { got: 1, expected: 2, .. }));

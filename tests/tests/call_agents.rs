@@ -223,7 +223,11 @@ fn umbra_call_shows_where_a_call_failed() {
     // However often it was asked whether it has ended, that is one run.
     assert!(text.matches("did not run").count() <= 2 && text.contains("failed here"), "{text}");
     let (output, text) = agent.umbra_call(&["dance"]);
-    assert!(!output.status.success() && text.contains("no such function"), "{text}");
+    let expected = "no function \"dance\" is registered there; built in are barrier, broadcast, gather, reduce, count";
+    assert!(!output.status.success() && text.contains(expected), "{text}");
+    let (output, text) = agent.umbra_call(&["barrier", "--members", "9", "--deadline", "300ms"]);
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(text.contains("over 1 member at") && text.contains("✘ nobody holds seat 9:"), "{text}");
     let (output, text) = agent.umbra_call(&["barrier", "--fail", "99@func"]);
     assert_eq!(output.status.code(), Some(2), "{text}");
     let (output, text) = agent.umbra_call(&["barrier", "--agent", "7"]);
@@ -279,7 +283,7 @@ fn umbra_call_runs_functions_of_ranks_and_names_who_is_missing() {
     assert!(text.contains("the reply is larger than the call allows (8 bytes)"), "{text}");
     let (output, text) = agent.umbra_call(&["dance", "--members", "7,6,8"]);
     assert_eq!(output.status.code(), Some(1), "{text}");
-    assert!(text.contains("✘ member 7, setup: no such function is registered"), "{text}");
+    assert!(text.contains("✘ member 7, setup: no function \"dance\" is registered there"), "{text}");
     assert!(text.contains("1 ok, 1 failed, 2 not reached") && text.contains("failed here"), "{text}");
     // One that hangs, one that is stopped, and one that is dead. The first is called by whoever makes the call.
     let hangs = ["sum", "--members", "7,6,8", "--reply", "8", "--fail", "7@hang", "--deadline", "4s"];

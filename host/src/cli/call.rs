@@ -3,6 +3,7 @@
 mod plot;
 mod spec;
 mod tree;
+mod why;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -19,7 +20,7 @@ use umbra_core::time::{Lapse, Time};
 
 use self::spec::{Numbers, Place, Shape};
 use super::reach::Reach;
-use super::{Done, Failure, Out, code_of, paint, verdict};
+use super::{Done, Failure, Out, code_of, counted, paint, verdict};
 
 /// Run a function over members of chained calls of a running job: one call, a tree of members, one answer.
 ///
@@ -82,6 +83,8 @@ const EXAMPLES: &str = paint::examples!(
     "umbra call barrier --fail 5@func --collect"       "what a failure in the middle of the tree looks like";
 );
 
+/// The functions of all members that live at agents.
+const BUILT_IN: [&str; 5] = [built_in::BARRIER, BROADCAST, GATHER, REDUCE, COUNT];
 /// For the calls that look at the one that was asked for.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// What messages hold beside data: head, names and sizes of as many members as there can be.
@@ -94,6 +97,8 @@ struct Ended {
     runs: Vec<Run>,
     /// Why not all members were watched, if so.
     unwatched: Option<CallFailure>,
+    /// The members whose seats nobody holds, if it failed.
+    absent: Vec<Node>,
 }
 
 impl Call {
@@ -221,13 +226,16 @@ impl Call {
         // It is a courtesy: without it the members go on remembering the last runs.
         let _ = whole(own, &within(probe::watch(members, &off)));
         runs.sort_by_key(|run| run.began);
-        Ok(Ended { outcome, took, runs, unwatched })
+        let absent = match &outcome {
+            Ok(_) => Vec::new(),
+            Err(_) => members.iter().copied().filter(|&member| own.sees(&[member]).is_some()).collect(),
+        };
+        Ok(Ended { outcome, took, runs, unwatched, absent })
     }
 
     fn name(&self) -> Name {
-        let known = [built_in::BARRIER, BROADCAST, GATHER, REDUCE, COUNT];
         let is_meant = |name: &&&str| name.strip_prefix("umbra.") == Some(&self.function) || **name == self.function;
-        known.iter().find(is_meant).map_or_else(|| Name::Other(self.function.clone()), |name| Name::BuiltIn(name))
+        BUILT_IN.iter().find(is_meant).map_or_else(|| Name::Other(self.function.clone()), |name| Name::BuiltIn(name))
     }
 
     fn show(&self, out: Out<'_>, members: &[Node], own: &Member, ended: &Ended) -> Result<(), Failure> {
@@ -239,9 +247,9 @@ impl Call {
         };
         writeln!(
             out,
-            "{} over {} members {where_to}, {} tree: {} in {}\n",
+            "{} over {} {where_to}, {} tree: {} in {}\n",
             self.function,
-            members.len(),
+            counted(members.len() as u64, "member", "members"),
             self.tree,
             if ended.outcome.is_ok() { paint::good("done") } else { paint::bad("failed") },
             ended.took,
@@ -253,12 +261,14 @@ impl Call {
         tree::print(out, members, own.node(), &parents, runs, &failed)?;
         writeln!(out)?;
         if let Some(failure) = &ended.unwatched {
-            writeln!(out, "  no times, for not all members could be watched: {failure}")?;
+            let why = why::of_failure(failure, &ended.absent);
+            writeln!(out, "  no times, for not all members could be watched: {why}")?;
         }
         match &ended.outcome {
             Err(failure) => {
                 for record in &failure.records {
-                    writeln!(out, "  {} {record}", paint::bad("✘"))?;
+                    let why = why::of_record(record, &self.function, &ended.absent);
+                    writeln!(out, "  {} {why}", paint::bad("✘"))?;
                 }
                 writeln!(out, "  {}, with the one who made the call", failure.tallies)?;
             }

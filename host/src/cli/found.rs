@@ -7,7 +7,7 @@ use umbra::reference::{Found, from_text};
 use umbra::sys::process::ProcessId;
 
 use super::table::{Set, Table};
-use super::{Failure, Out};
+use super::{Failure, Out, counted};
 
 /// Memory without a name that an argument names.
 pub(super) enum Named {
@@ -44,7 +44,7 @@ pub(super) struct User {
 /// Who uses it, in a few words.
 pub(super) fn used_by(users: &[User], is_destroyed: bool) -> String {
     let alive = users.iter().filter(|user| user.alive).count();
-    if is_destroyed { "destroyed".to_owned() } else { format!("{alive} processes") }
+    if is_destroyed { "destroyed".to_owned() } else { counted(alive as u64, "process", "processes") }
 }
 
 /// Prints who uses it, below what was printed of it.

@@ -9,7 +9,7 @@ use umbra::job::{Latency, Leftover, Options, Outcome, PathOutcome, TableOutcome}
 use umbra::quantity::{Bytes, Count, Nanos, Rate};
 
 use super::table::{Set, Table};
-use super::{Out, paint};
+use super::{Out, counted, paint};
 
 /// Rows of groups that are shown one by one.
 const GROUPS_MAX: usize = 12;
@@ -61,12 +61,11 @@ pub(crate) fn print(out: Out<'_>, options: &Options, outcome: &Outcome, report: 
 /// `2 hosts × 2 service processes × 4 ranks, 4.21 MiB of data.bin`; with a configuration file
 /// `1 host × 4 ranks, 2 service processes (1 ran already), 4.21 MiB of data.bin`.
 pub(crate) fn headline(options: &Options, outcome: &Outcome) -> String {
-    let plural = |n: u32, one: &str, many: &str| if n == 1 { format!("1 {one}") } else { format!("{n} {many}") };
     let name =
         outcome.input.file_name().map_or_else(|| outcome.input.display().to_string(), |n| n.to_string_lossy().into());
-    let hosts = plural(options.hosts(), "host", "hosts");
-    let services = |n| plural(n, "service process", "service processes");
-    let ranks = plural(options.ranks, "rank", "ranks");
+    let hosts = counted(options.hosts(), "host", "hosts");
+    let services = |n| counted(n, "service process", "service processes");
+    let ranks = counted(options.ranks, "rank", "ranks");
     let processes = match &options.site {
         None => format!("{hosts} × {} × {ranks}", services(options.service_processes)),
         Some(_) => {

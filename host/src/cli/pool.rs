@@ -10,7 +10,7 @@ use umbra::quantity::Bytes;
 use umbra::reference::from_text;
 
 use super::table::{Set, Table};
-use super::{Done, Failure, Out, paint, print_json};
+use super::{Done, Failure, Out, counted, paint, print_json};
 
 /// Show pools of managed memory.
 ///
@@ -143,7 +143,7 @@ impl Summary {
 
     pub(super) fn state(&self) -> String {
         let alive = self.processes.iter().filter(|user| user.alive).count();
-        if self.over { "nobody needs it".to_owned() } else { format!("{alive} processes") }
+        if self.over { "nobody needs it".to_owned() } else { counted(alive as u64, "process", "processes") }
     }
 }
 
@@ -260,6 +260,6 @@ fn dump(out: Out<'_>, name: &str, how: &How) -> Done {
         table.row([id, offset, bytes, one.block_bytes.to_string(), one.kind.to_string(), pid]);
     }
     table.print(out)?;
-    writeln!(out, "\n  {} allocations", allocations.len())?;
+    writeln!(out, "\n  {}", counted(allocations.len() as u64, "allocation", "allocations"))?;
     Ok(ExitCode::SUCCESS)
 }

@@ -20,7 +20,7 @@ use umbra::stencil::field::{BrickFile, Element, Field, Pattern, check};
 use umbra_core::stencil::Shape;
 
 use super::run::{data_path, timeout};
-use super::{Done, Failure, Out, at_least_one, code_of, interrupt, paint, print_json, verdict};
+use super::{Done, Failure, Out, at_least_one, code_of, edge, interrupt, paint, print_json, verdict};
 use work::Work;
 
 /// Compute a stencil over a field in a file, brick by brick, with a cache of fewer slots than there are bricks.
@@ -42,7 +42,7 @@ pub(crate) struct Stencil {
     input: Option<PathBuf>,
     /// Extents of the field that is made, outermost first
     #[arg(long, value_name = "N,..", value_delimiter = ',', num_args = 1..=3, default_value = "2048,2048",
-        value_parser = clap::value_parser!(u32).range(1..))]
+        value_parser = edge)]
     extents: Vec<u32>,
     /// Kind of its numbers: f32, f64, i8 to i64, u8 to u64
     #[arg(long, value_name = "TYPE", default_value = "f64")]
@@ -88,7 +88,7 @@ pub(crate) struct Stencil {
     #[arg(long, value_name = "PATH")]
     agent: Option<PathBuf>,
     /// Points along each coordinate of a brick
-    #[arg(long, value_name = "N,..", value_delimiter = ',', num_args = 1..=3, value_parser = at_least_one())]
+    #[arg(long, value_name = "N,..", value_delimiter = ',', num_args = 1..=3, value_parser = edge)]
     brick: Vec<u32>,
     /// Slots of a brick each, never more than there are bricks; a sixteenth of them if left out, as far as memory is free
     #[arg(long, value_name = "N", value_parser = at_least_one())]
@@ -97,7 +97,7 @@ pub(crate) struct Stencil {
     #[arg(long, value_enum, value_name = "ORDER", default_value_t = Sweep::Rows)]
     order: Sweep,
     /// Bricks along each coordinate of a strip or tile; strips fit the slots and tiles have edges of 8 if left out
-    #[arg(long, value_name = "N,..", value_delimiter = ',', num_args = 1..=3, value_parser = at_least_one())]
+    #[arg(long, value_name = "N,..", value_delimiter = ',', num_args = 1..=3, value_parser = edge)]
     tile: Vec<u32>,
     /// The order from a file instead: numbers of bricks, row by row, each once
     #[arg(long, value_name = "FILE", conflicts_with_all = ["order", "tile"])]

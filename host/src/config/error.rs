@@ -73,7 +73,11 @@ pub enum ConfigFault {
     #[error("{0:?} is not a port between 1 and 65535")]
     BadPort(String),
     /// The two lists of one DPU differ in length.
-    #[error("DPU {dpu:?} has {service} service ports but {rank} rank ports: list one of each a service process")]
+    #[error(
+        "DPU {dpu:?} has {service} service port{} but {rank} rank port{}: list one of each a service process",
+        if *service == 1 { "" } else { "s" },
+        if *rank == 1 { "" } else { "s" }
+    )]
     UnequalLists {
         /// Which DPU.
         dpu: String,

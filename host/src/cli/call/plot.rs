@@ -8,6 +8,8 @@ use umbra::call::probe::Run;
 use umbra::quantity::Nanos;
 use umbra_core::chain::Node;
 
+use crate::cli::counted;
+
 const LEFT: f64 = 70.0;
 const WIDTH: f64 = 800.0;
 const TOP: f64 = 50.0;
@@ -36,10 +38,10 @@ pub(super) fn draw(function: &str, maker: Node, runs: &[Run]) -> String {
         svg,
         r##"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {:.0} {height:.0}" font-family="sans-serif" font-size="11">
 <rect width="100%" height="100%" fill="#ffffff"/>
-<text x="10" y="22" font-size="14">{} · {} members, called by {maker} · {}</text>"##,
+<text x="10" y="22" font-size="14">{} · {}, called by {maker} · {}</text>"##,
         LEFT + WIDTH + 20.0,
         escape(function),
-        members.len(),
+        counted(members.len() as u64, "member", "members"),
         Nanos(span),
     );
     for (at, node) in members.iter().enumerate() {

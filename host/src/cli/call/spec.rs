@@ -21,7 +21,8 @@ pub(super) fn members(text: &str) -> Result<Members, String> {
     let mut members = Vec::new();
     for part in text.split(',') {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
-        let number = |text: &str| text.parse::<u32>().map_err(|_| format!("`{text}` is not the number of a member"));
+        let wrong = |_| format!("`{part}` names no members: write numbers and ranges FIRST-LAST, such as 0-7,9");
+        let number = |text: &str| text.parse::<u32>().map_err(wrong);
         let (first, last) = (number(first)?, number(last)?);
         if last < first || members.len() + (last - first) as usize >= MEMBERS_MAX {
             return Err(format!("`{part}` is no list of at most {MEMBERS_MAX} members: write FIRST-LAST"));
@@ -195,6 +196,7 @@ mod tests {
         for wrong in ["", "3-1", "a", "1-", "0-1024", "0-4294967295"] {
             assert!(members(wrong).is_err(), "{wrong}");
         }
+        assert!(members("2,0-").unwrap_err().starts_with("`0-` names no members"));
     }
 
     #[test]

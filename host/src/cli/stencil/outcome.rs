@@ -11,7 +11,7 @@ use umbra::stencil::Progress;
 use umbra::stencil::field::{Difference, Element};
 
 use crate::cli::outcome::nanos;
-use crate::cli::{Out, paint};
+use crate::cli::{Out, counted, paint};
 
 /// A run that came to its end.
 pub(super) struct Outcome {
@@ -182,11 +182,11 @@ impl Outcome {
         let shape: Vec<String> = self.shape.iter().map(|&extent| Count(extent).to_string()).collect();
         let brick: Vec<String> = self.brick_edges().iter().map(ToString::to_string).collect();
         format!(
-            "{} {}, {} in {} bricks of {}",
+            "{} {}, {} in {} of {}",
             product(&shape),
             self.element,
             Bytes(self.bytes),
-            Count(self.bricks),
+            counted(self.bricks, "brick", "bricks"),
             product(&brick)
         )
     }
@@ -217,7 +217,7 @@ impl Outcome {
             ("loads / compulsory", format!("{:.3}", self.per_compulsory())),
             ("loads / optimum", of_optimum),
             ("found in a slot", format!("{:.2} % of {}", 100.0 * self.hit_rate(), Count(self.references))),
-            ("had to wait for a load", format!("{} bricks", Count(self.progress.waits))),
+            ("had to wait for a load", counted(self.progress.waits, "brick", "bricks")),
             ("threads", format!("{}, {:.0} % of their time without work", self.threads, 100.0 * share)),
             ("whole sweep", format!("{}, {:.0} bricks/s", nanos(elapsed), self.bricks_per_s())),
         ];
