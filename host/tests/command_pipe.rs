@@ -67,7 +67,7 @@ fn whose_other_end_dies_says_so_and_fails() {
     receives.stdout.as_mut().unwrap().read_exact(&mut first).unwrap();
     sends.kill().unwrap();
     sends.wait().unwrap();
-    fails(receives, 1, "after 5 B: the process at the other end of the stream died");
+    fails(receives, 1, "after 5 B: the process at the other end of the pipe died");
 
     let (mut sends, mut receives) = (pipe(&["send", &name]), pipe(&["recv", &name]));
     let mut input = sends.stdin.take().unwrap();
@@ -78,7 +78,7 @@ fn whose_other_end_dies_says_so_and_fails() {
     // It may have ended with all that the pipe held.
     let _ = input.write_all(&vec![7; 4 << 20]);
     drop(input);
-    fails(sends, 1, "the process at the other end of the stream died");
+    fails(sends, 1, "the process at the other end of the pipe died");
 }
 
 #[test]
@@ -90,13 +90,14 @@ fn a_receiver_whose_output_nobody_takes_ends_and_its_sender_hears_it() {
     let _ = input.write_all(&vec![7; 4 << 20]);
     drop(input);
     assert!(receives.wait().unwrap().success(), "as a reader that has seen enough");
-    fails(sends, 1, "the receiver has closed the stream");
+    fails(sends, 1, "the receiver has ended and takes no more");
 }
 
 #[test]
 fn who_comes_alone_or_for_the_same_end_is_told() {
     fails(pipe(&["recv", &name("alone"), "--wait", "1"]), 1, "nobody sends as \"alone-");
-    fails(pipe(&["send", &name("alone"), "--wait", "1"]), 1, "nobody receives as \"alone-");
+    fails(pipe(&["send", &name("alone"), "--wait", "500ms"]), 1, "nobody receives as \"alone-");
+    fails(pipe(&["send", &name("alone"), "--wait", "soon"]), 2, "does not start with a number");
     fails(pipe(&["send", ""]), 2, "name of 0 bytes");
     fails(pipe(&["send", &"x".repeat(NAME_MAX + 1)]), 2, "name of 65 bytes");
     let name = name("same");

@@ -9,8 +9,9 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 use indicatif::{ProgressBar, ProgressDrawTarget};
 use umbra::channel::Timeout;
-use umbra::quantity::{Bytes, parse_bytes};
+use umbra::quantity::{Bytes, parse_bytes, parse_lapse};
 use umbra::stream::{Error, Meeting, Piece, ReceiveOptions, Role, SendOptions};
+use umbra_core::time::Lapse;
 
 use super::{Done, Failure, paint, progress};
 
@@ -28,7 +29,7 @@ pub(crate) struct Pipe {
 const EXAMPLES: &str = paint::examples!(
     "tar c src | umbra pipe send sources"   "in one shell";
     "umbra pipe recv sources | tar x"       "in another one, before or after";
-    "umbra pipe recv sums --wait 10"        "fail if nobody sends within ten seconds";
+    "umbra pipe recv sums --wait 10s"       "fail if nobody sends within ten seconds";
 );
 
 #[derive(Subcommand, Debug)]
@@ -45,8 +46,8 @@ struct How {
     #[arg(value_name = "NAME")]
     name: String,
     /// Wait at most so long for the other side; without limit if not given
-    #[arg(long, value_name = "SECONDS")]
-    wait: Option<u32>,
+    #[arg(long, value_name = "TIME", value_parser = parse_lapse)]
+    wait: Option<Lapse>,
     /// Bytes that may be under way at once, if this side comes first
     #[arg(long, value_name = "BYTES", default_value = "1MiB", value_parser = parse_bytes)]
     ring: u64,
@@ -65,7 +66,7 @@ fn file(of: &impl AsFd) -> io::Result<File> {
 
 impl How {
     fn wait(&self) -> Timeout {
-        self.wait.map_or(Timeout::Never, |seconds| Timeout::from(Duration::from_secs(seconds.into())))
+        self.wait.map_or(Timeout::Never, |lapse| Timeout::from(Duration::from_nanos(lapse.0)))
     }
 
     fn meet(&self, role: Role) -> Result<Meeting, Failure> {
@@ -98,6 +99,19 @@ impl How {
     }
 }
 
+/// What broke the pipe, for who runs both ends in shells.
+fn words(error: &Error) -> String {
+    match error {
+        Error::Unheard => "the receiver has ended and takes no more: the rest was not sent".to_owned(),
+        Error::PeerDead => "the process at the other end of the pipe died or gave up: start both ends again".to_owned(),
+        error => error.to_string(),
+    }
+}
+
+fn broken(error: Error) -> Failure {
+    Failure::failed(words(&error))
+}
+
 impl Pipe {
     pub(crate) fn execute(&self) -> Done {
         match &self.what {
@@ -118,7 +132,7 @@ fn send(how: &How) -> Done {
     let stopped = loop {
         let sent = match input.read(&mut buffer) {
             Ok(0) => break None,
-            Ok(len) => sender.send(&buffer[..len], 0, Timeout::Never).map(|()| len).map_err(Failure::failed),
+            Ok(len) => sender.send(&buffer[..len], 0, Timeout::Never).map(|()| len).map_err(broken),
             Err(error) if error.kind() == ErrorKind::Interrupted => continue,
             Err(error) => Err(Failure::failed(format!("standard input: {error}"))),
         };
@@ -129,7 +143,7 @@ fn send(how: &How) -> Done {
     };
     bar.finish_and_clear();
     match stopped {
-        None => sender.close(Timeout::Never).map_err(Failure::failed)?,
+        None => sender.close(Timeout::Never).map_err(broken)?,
         Some(failure) => {
             // Not ended: whoever receives shall know that the rest is missing.
             std::mem::forget(sender);
@@ -156,7 +170,7 @@ fn receive(how: &How) -> Done {
             Err(error) => {
                 bar.finish_and_clear();
                 let so_far = Bytes(bar.position());
-                return Err(Failure::failed(format!("after {so_far}: {error}")));
+                return Err(Failure::failed(format!("after {so_far}: {}", words(&error))));
             }
         }
     }
