@@ -11,7 +11,7 @@ use umbra_core::log;
 use umbra_core::peer::{Peer, Sp};
 use umbra_core::time::Lapse;
 
-use super::error::{ProcessError, cannot};
+use super::error::{ProcessError, cannot, cannot_bind};
 use super::process::Process;
 
 impl Process {
@@ -31,14 +31,14 @@ impl Process {
         }
         if let Some(address) = self.settings.job.address(self.settings.sp) {
             for address in [address.services, address.ranks] {
-                let listener = TcpListener::bind(SocketAddr::V4(address)).map_err(cannot("bind a port"))?;
+                let listener = TcpListener::bind(SocketAddr::V4(address)).map_err(cannot_bind(address))?;
                 self.listen(Listener::Tcp(listener))?;
             }
         }
         if let Some(path) = self.settings.sockets.as_ref().map(|dir| socket_path(dir, self.settings.sp)) {
             // One that a dead agent left behind; a living one still holds its ports, so we would not be here.
             let _ = std::fs::remove_file(&path);
-            let listener = UnixListener::bind(&path).map_err(cannot("bind a Unix socket"))?;
+            let listener = UnixListener::bind(&path).map_err(cannot_bind(path.display()))?;
             self.socket = Some(path);
             self.listen(Listener::Unix(listener))?;
         }

@@ -18,6 +18,14 @@ pub enum ProcessError {
         /// What the system said.
         error: io::Error,
     },
+    /// An address of the configuration, or a socket, cannot be listened at.
+    #[error("cannot bind {address}: {error}; end who has it (does this agent run already?), or name another one")]
+    Bind {
+        /// Where.
+        address: String,
+        /// What the system said.
+        error: io::Error,
+    },
     /// Shared memory could not be had.
     #[error("cannot make shared memory: {0}")]
     Segment(#[from] umbra::sys::segment::SegmentError),
@@ -39,6 +47,10 @@ pub enum ProcessError {
          start it again, then it joins in a new life"
     )]
     Fenced(Sp),
+}
+
+pub(super) fn cannot_bind(address: impl ToString) -> impl FnOnce(io::Error) -> ProcessError {
+    move |error| ProcessError::Bind { address: address.to_string(), error }
 }
 
 pub(super) fn cannot(what: &'static str) -> impl FnOnce(io::Error) -> ProcessError {
