@@ -26,6 +26,6 @@ pub(super) fn of_failure(failure: &Failure, absent: &[Node]) -> String {
 
 /// That a request was taken by nobody, if there is nobody who could have.
 fn unheard(record: &Record, absent: &[Node]) -> Option<String> {
-    let is_absent = record.code == Code::NoResource && absent.contains(&record.origin);
+    let is_absent = matches!(record.code, Code::NoResource | Code::Timeout) && absent.contains(&record.origin);
     is_absent.then(|| format!("nobody holds seat {}: no process has come there as that member", record.origin))
 }
