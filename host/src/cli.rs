@@ -50,7 +50,7 @@ use umbra::quantity::Count;
 ///
 /// Without a command, `umbra` is `umbra run`: real ranks and real agents on this machine, every byte checked.
 #[derive(Parser, Debug)]
-#[command(name = "umbra", version, styles = paint::HELP, after_help = EXAMPLES, max_term_width = 110)]
+#[command(name = "umbra", version, override_usage = "umbra [OPTIONS] [COMMAND]", styles = paint::HELP, after_help = EXAMPLES, max_term_width = 110)]
 struct Command {
     /// When to colour the output
     #[arg(long, global = true, value_enum, value_name = "WHEN", default_value_t = clap::ColorChoice::Auto)]

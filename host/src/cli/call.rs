@@ -24,10 +24,10 @@ use super::{Done, Failure, Out, code_of, counted, paint, verdict};
 
 /// Run a function over members of chained calls of a running job: one call, a tree of members, one answer.
 ///
-/// An agent on this machine is asked for its meeting place. By default the call goes over the members that live at the agent, one
-/// for each rank; they have the functions barrier, broadcast, gather, reduce and count, and no rank is woken. Any other name is
-/// that of a function which the members have registered themselves. Times are told by members that let themselves be watched, as
-/// those at agents do. The exit code is 0 if the call ended well everywhere.
+/// An agent on this machine is asked for its meeting place. By default the call goes over the members that live at the agent,
+/// as many as it was started with; they have the functions barrier, broadcast, gather, reduce and count, and no rank is woken.
+/// Any other name is that of a function which the members have registered themselves. Times are told by members that let
+/// themselves be watched, as those at agents do. The exit code is 0 if the call ended well everywhere.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Call {
@@ -241,7 +241,7 @@ impl Call {
     fn show(&self, out: Out<'_>, members: &[Node], own: &Member, ended: &Ended) -> Result<(), Failure> {
         let shape = own.station().shape();
         let where_to = if spec::are_far(shape, members) {
-            format!("on {} hosts", shape.places())
+            format!("at {} agents", shape.places())
         } else {
             format!("at service process {}", self.agent)
         };

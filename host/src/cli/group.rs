@@ -149,6 +149,13 @@ impl Source {
         }
     }
 
+    /// The job that a group's table is computed for, if it is.
+    pub(crate) fn supposed(&self, group: &Group) -> Option<String> {
+        let Counts { hosts, service_processes, ranks, .. } = self.counts;
+        let computed = matches!(group, Group::World | Group::Row(_) | Group::Column(_));
+        computed.then(|| format!("{hosts} hosts × {service_processes} service processes × {ranks} ranks"))
+    }
+
     fn fetch(&self, sp: Sp, group: &Group) -> Result<Vec<u8>, Failure> {
         let leader = match group {
             Group::Row(row) => row.checked_mul(self.counts.ranks).filter(|&leader| leader < Peer::CAPACITY),

@@ -82,7 +82,8 @@ impl Lookup {
             return Ok(ExitCode::SUCCESS);
         }
         let list = |numbers: &[u32]| numbers.iter().map(u32::to_string).collect::<Vec<_>>().join(" ");
-        writeln!(out, "{}\n", paint::strong(format_args!("rank {} of {}", answer.rank, answer.group)))?;
+        let job = self.source.supposed(&self.group).map_or_else(String::new, |job| format!(", in a job of {job}"));
+        writeln!(out, "{}\n", paint::strong(format_args!("rank {} of {}{job}", answer.rank, answer.group)))?;
         for (what, value) in [
             ("first service process", answer.service_process.to_string()),
             ("all its shadows", list(&answer.shadows)),

@@ -224,7 +224,7 @@ impl All {
     }
 }
 
-/// Ranks that were told the same, at the same time or not.
+/// Ranks that were told the same, at the same time or not; by the time of the first of them.
 fn told(outcome: &Outcome) -> Vec<(Nanos, Vec<WorldRank>, String)> {
     let mut grouped: Vec<(Nanos, Vec<WorldRank>, String)> = Vec::new();
     for (at, rank, cause) in &outcome.errors {
@@ -234,6 +234,8 @@ fn told(outcome: &Outcome) -> Vec<(Nanos, Vec<WorldRank>, String)> {
             None => grouped.push((Nanos(at.0), vec![*rank], cause)),
         }
     }
+    // What is noted is noted by rank.
+    grouped.sort_by_key(|(at, ..)| at.0);
     grouped
 }
 

@@ -37,10 +37,13 @@ pub enum JobError {
     #[error("input {} changed while the job ran", .0.display())]
     InputChanged(PathBuf),
     /// An executable is missing.
-    #[error("no executable at {}: build it with cargo build -p umbra-dpu, or name it with --agent", .0.display())]
+    #[error(
+        "no executable at {}: `cargo build --release` makes both programs; keep them in one folder, or name it with --agent",
+        .0.display()
+    )]
     NoProgram(PathBuf),
     /// The agent could not be built.
-    #[error("agent could not be built with cargo build -p umbra-dpu: {0}")]
+    #[error("agent could not be built with cargo build --bin umbra-agent: {0}")]
     AgentNotBuilt(String),
     /// The job's directory cannot be made.
     #[error(transparent)]

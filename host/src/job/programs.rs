@@ -60,7 +60,11 @@ fn build(beside: &Path) -> Result<(), JobError> {
     };
     let Some(directory) = beside.parent() else { return Ok(()) };
     let mut command = Command::new(cargo);
-    command.args(["build", "--quiet", "-p", "umbra-dpu", "--bin", AGENT]).current_dir(manifest);
+    // Both packages, as for `cargo run`: with other features it would build once more what is there.
+    command.args(["build", "-p", "umbra", "-p", "umbra-dpu", "--bin", AGENT]).current_dir(manifest);
+    if directory.join(AGENT).is_file() {
+        command.arg("--quiet");
+    }
     match directory.file_name().and_then(|n| n.to_str()) {
         Some("debug") | None => {}
         Some(profile) => {

@@ -107,8 +107,8 @@ pub enum SessionError {
     },
     /// Memory can be shared over Unix sockets only, as there is no RDMA.
     #[error(
-        "no Unix socket to service process {sp}: memory can only be exported to one on the same machine, or over RDMA, but \
-         {why}"
+        "no Unix socket to service process {sp}: memory can only be exported to one on the same machine (start its agent here, \
+         with --sockets; `umbra run --start` starts those of a DPU), or over RDMA, but {why}"
     )]
     CannotShare {
         /// Which service process.

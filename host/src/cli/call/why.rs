@@ -1,4 +1,6 @@
-//! Why a call failed, for who typed it: functions by their names, and seats that nobody holds.
+//! Why a call failed, in words of who typed it.
+//!
+//! Functions go by their names, and of seats it is said if nobody holds them.
 
 use umbra::call::Failure;
 use umbra_core::chain::{Code, Node, Record};
