@@ -1,18 +1,26 @@
-//! Handles of pools and channels in a child that was forked off: A23.
+//! Handles and links in a child that was forked off: A23.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 #![allow(unsafe_code, reason = "forking is no safe call")]
 
+use std::io::{Read as _, Write as _};
+use std::os::unix::net::UnixListener;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use rustix::process::{Pid, Signal, WaitOptions, getpid, kill_process, set_child_subreaper, waitpid};
 use umbra::call::{JoinError, Member, Shape, Station};
 use umbra::channel::{self, Channel, SendOptions, Timeout, WaitMode};
+use umbra::driver::{Driver, Event, Limits, now};
+use umbra::link::{Address, Identity, Listener, Party};
 use umbra::pool::{Attributes, Error, Pool};
+use umbra::secret::Secret;
 use umbra::stream::{self, Adapter};
 use umbra::sys::fork;
 use umbra::sys::process::ProcessId;
 use umbra_core::chain::Node;
+use umbra_core::peer::{Incarnation, Peer, Sp, WorldRank};
+use umbra_core::time::Lapse;
 
 /// Runs `child` in a forked child, while the parent does `meanwhile`; the pid of the child, which has ended.
 fn forks(child: impl FnOnce() -> bool, meanwhile: impl FnOnce(u32)) {
@@ -250,4 +258,59 @@ fn what_is_done_undivided_is_done_or_not_begun_in_each_child() {
     });
     let both = pair.into_inner().unwrap();
     assert!(both.0 == both.1 && both.0 > 0);
+}
+
+/// Turns a driver until something happens that is wanted.
+fn turn(driver: &mut Driver, is_wanted: impl Fn(&Event) -> bool) -> bool {
+    let end = now() + Lapse::from_secs(10);
+    while now() < end {
+        driver.wait(end).unwrap();
+        while let Some(event) = driver.next(&mut Vec::new()) {
+            if is_wanted(&event) {
+                return true;
+            }
+        }
+    }
+    false
+}
+
+#[test]
+fn a_link_ends_with_the_process_that_made_it_while_a_child_of_that_holds_it() {
+    let driver = |party, life| {
+        let me = Identity { party: Party::Peer(party), incarnation: Incarnation(life) };
+        Driver::new(me, Secret::from_bytes([1; 32]), Limits::default())
+    };
+    let (agent, rank) = (Peer::service(Sp(1)).unwrap(), Peer::rank(WorldRank(3)).unwrap());
+    let path = std::env::temp_dir().join(format!("umbra-forked-{}", std::process::id()));
+    let mut serving = driver(agent, 5);
+    serving.listen(Listener::Unix(UnixListener::bind(&path).unwrap())).unwrap();
+    let (mut heirs, mut told) = std::io::pipe().unwrap();
+    // Who loses its parent becomes a child of this process.
+    set_child_subreaper(Some(getpid())).unwrap();
+    let joins = || {
+        let mut joining = driver(rank, 6);
+        joining.dial(Address::Unix(path.clone()), Party::Peer(agent), now() + Lapse::from_secs(10)).unwrap();
+        let is_up = turn(&mut joining, |event| matches!(event, Event::Up { .. }));
+        // SAFETY: the child does nothing but sleep, and end.
+        let heir = unsafe { libc::fork() };
+        if heir == 0 {
+            std::thread::sleep(Duration::from_secs(60));
+            // SAFETY: ends the process.
+            unsafe { libc::_exit(0) }
+        }
+        is_up && heir > 0 && told.write_all(&heir.to_ne_bytes()).is_ok()
+    };
+    forks(joins, |_| {
+        assert!(turn(&mut serving, |event| matches!(event, Event::Up { .. })));
+        let ended = turn(&mut serving, |event| matches!(event, Event::Gone { .. }));
+        let mut heir = [0; 4];
+        heirs.read_exact(&mut heir).unwrap();
+        let heir = Pid::from_raw(i32::from_ne_bytes(heir)).unwrap();
+        let had_gone = waitpid(Some(heir), WaitOptions::NOHANG).unwrap().is_some();
+        kill_process(heir, Signal::KILL).unwrap();
+        waitpid(Some(heir), WaitOptions::empty()).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        assert!(ended, "the link is held by nobody who could speak");
+        assert!(!had_gone, "the heir lived");
+    });
 }

@@ -66,6 +66,14 @@ impl Driver {
             fds.push(PollFd::from_borrowed_fd(fd, flags));
             owners.push(index);
         }
+        let mut made: Vec<usize> = Vec::new();
+        for (index, slot) in self.slots.iter().enumerate() {
+            let Slot::Up(stream, _) = slot else { continue };
+            if let Some(maker) = stream.maker() {
+                fds.push(PollFd::from_borrowed_fd(maker, PollFlags::IN));
+                made.push(index);
+            }
+        }
         let timeout = (deadline != Time::NEVER).then(|| {
             let left = deadline.since(now()).0;
             Timespec { tv_sec: (left / 1_000_000_000) as i64, tv_nsec: (left % 1_000_000_000) as i64 }
@@ -79,7 +87,8 @@ impl Driver {
         let ready: Vec<PollFlags> = fds.iter().map(PollFd::revents).collect();
         drop(fds);
         let (doors, rest) = ready.split_at(self.listeners.len());
-        let (readable, links) = rest.split_at(self.watched.iter().flatten().count());
+        let (readable, rest) = rest.split_at(self.watched.iter().flatten().count());
+        let (links, makers) = rest.split_at(owners.len());
         let watched = self.watched.iter().enumerate().filter(|(_, descriptor)| descriptor.is_some());
         for ((number, _), flags) in watched.zip(readable) {
             if !flags.is_empty() {
@@ -89,6 +98,11 @@ impl Driver {
         for (&index, &flags) in owners.iter().zip(links) {
             if !flags.is_empty() {
                 self.step(index, flags);
+            }
+        }
+        for (&index, flags) in made.iter().zip(makers) {
+            if let Some(Slot::Up(stream, _)) = self.slots.get_mut(index).filter(|_| !flags.is_empty()) {
+                stream.orphan();
             }
         }
         for (door, flags) in doors.iter().enumerate() {

@@ -11,8 +11,9 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer, SendAncillaryMessage,
-    SendFlags,
+    SendFlags, Shutdown,
 };
+use rustix::process::{PidfdFlags, getpid, pidfd_open};
 use umbra_core::wire::Frame;
 
 use super::codec::{Codec, Input, Sending, Side};
@@ -32,6 +33,8 @@ pub struct Stream {
     incoming: VecDeque<Option<Vec<OwnedFd>>>,
     /// The other process' id, where the kernel tells it.
     pid: Option<u32>,
+    /// Readable once the process that made the link has exited.
+    maker: Option<OwnedFd>,
     ended: bool,
 }
 
@@ -42,15 +45,18 @@ impl Stream {
     /// [`Close::Io`] if the socket refuses.
     pub fn new(socket: OwnedFd, codec: Codec, is_unix: bool) -> Result<Stream, Close> {
         rustix::io::ioctl_fionbio(&socket, true).map_err(io)?;
-        let pid = if is_unix {
-            let credentials = rustix::net::sockopt::socket_peercred(&socket).map_err(io)?;
-            u32::try_from(credentials.pid.as_raw_nonzero().get()).ok()
+        let (pid, maker) = if is_unix {
+            let pid = rustix::net::sockopt::socket_peercred(&socket).map_err(io)?.pid;
+            // Without it the end of the socket tells: most processes have no children that hold it.
+            let is_other = codec.side() == Side::Acceptor && pid != getpid();
+            let maker = if is_other { pidfd_open(pid, PidfdFlags::empty()).ok() } else { None };
+            (u32::try_from(pid.as_raw_nonzero().get()).ok(), maker)
         } else {
             // Frames are small and wait for answers; and a host that vanished is noticed within a minute.
             rustix::net::sockopt::set_tcp_nodelay(&socket, true).map_err(io)?;
             rustix::net::sockopt::set_socket_keepalive(&socket, true).map_err(io)?;
             rustix::net::sockopt::set_tcp_user_timeout(&socket, 30_000).map_err(io)?;
-            None
+            (None, None)
         };
         Ok(Stream {
             socket,
@@ -59,6 +65,7 @@ impl Stream {
             outgoing: VecDeque::new(),
             incoming: VecDeque::new(),
             pid,
+            maker,
             ended: false,
         })
     }
@@ -67,6 +74,20 @@ impl Stream {
     #[must_use]
     pub const fn pid(&self) -> Option<u32> {
         self.pid
+    }
+
+    /// What becomes readable when the process that made the link exits, if that can be told.
+    #[must_use]
+    pub fn maker(&self) -> Option<BorrowedFd<'_>> {
+        self.maker.as_ref().map(AsFd::as_fd)
+    }
+
+    /// The process that made the link has exited: what it sent can still be read, and then the link is over, also if a
+    /// process that it forked off holds its end.
+    pub fn orphan(&mut self) {
+        self.maker = None;
+        // One that is over already needs no end.
+        let _ = rustix::net::shutdown(&self.socket, Shutdown::Read);
     }
 
     /// Whether frames can be sent.
