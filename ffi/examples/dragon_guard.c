@@ -147,7 +147,8 @@ static void memory_that_was_lent(dragonMemoryPoolDescr_t *pool)
     dragonChannelDescr_t channel, manager;
     dragonChannelSendh_t sends;
     dragonChannelRecvh_t receives;
-    dragonMemoryDescr_t memory = filled(pool, 'l'), lent;
+    dragonMemoryDescr_t memory = filled(pool, 'l'), lent, told;
+    dragonMemorySerial_t serial;
     dragonFLIDescr_t adapter;
     dragonFLISendHandleDescr_t speaks;
     OK(dragon_channel_create(&channel, 7, pool, NULL));
@@ -158,6 +159,12 @@ static void memory_that_was_lent(dragonMemoryPoolDescr_t *pool)
     OK(send_by(&sends, &memory, DRAGON_CHANNEL_SEND_NO_COPY_READ_ONLY));
     lent = received_by(&receives);
     IS(INVALID_ARGUMENT, dragon_memory_free(&lent));
+    /* Nor does whoever learns of it from him. */
+    OK(dragon_memory_serialize(&serial, &lent));
+    OK(dragon_memory_attach(&told, &serial));
+    OK(dragon_memory_serial_free(&serial));
+    IS(INVALID_ARGUMENT, dragon_memory_free(&told));
+    OK(dragon_memory_detach(&told));
     IS(INVALID_ARGUMENT, send_by(&sends, &lent, DRAGON_CHANNEL_SEND_TRANSFER_OWNERSHIP));
     OK(dragon_fli_open_send_handle(&adapter, &speaks, NULL, NULL, &patience));
     IS(INVALID_ARGUMENT, dragon_fli_send_mem(&speaks, &lent, 0, true, false, &patience));
@@ -167,6 +174,41 @@ static void memory_that_was_lent(dragonMemoryPoolDescr_t *pool)
     lent = received_by(&receives);
     CHECK(is_filled(&lent, 'l'));
     OK(dragon_memory_free(&memory));
+    OK(dragon_fli_destroy(&adapter));
+    OK(dragon_channel_destroy(&manager));
+    OK(dragon_channel_destroy(&channel));
+}
+
+/* What is sent of a view is the view, lent or handed over. */
+static void a_part_of_memory(dragonMemoryPoolDescr_t *pool)
+{
+    const timespec_t patience = {60, 0};
+    dragonChannelDescr_t channel, manager;
+    dragonMemoryDescr_t memory = filled(pool, 'p'), part;
+    dragonFLIDescr_t adapter;
+    dragonFLISendHandleDescr_t speaks;
+    dragonFLIRecvHandleDescr_t hears;
+    size_t length = 3, got = 0;
+    uint8_t *bytes = NULL;
+    uint64_t arg = 0;
+    int turn;
+    OK(dragon_channel_create(&channel, 9, pool, NULL));
+    OK(dragon_channel_create(&manager, 10, pool, NULL));
+    OK(dragon_fli_create(&adapter, &channel, &manager, pool, 1, NULL, false, NULL));
+    OK(dragon_memory_descr_clone(&part, &memory, 2, &length));
+    for (turn = 0; turn < 2; turn++) {
+        CHECK(is_filled(&memory, 'p'));
+        OK(dragon_fli_open_send_handle(&adapter, &speaks, NULL, NULL, &patience));
+        OK(dragon_fli_send_mem(&speaks, &part, 5, turn == 1, turn == 0, &patience));
+        OK(dragon_fli_close_send_handle(&speaks, &patience));
+        OK(dragon_fli_open_recv_handle(&adapter, &hears, NULL, NULL, &patience));
+        OK(dragon_fli_recv_bytes(&hears, 0, &got, &bytes, &arg, &patience));
+        CHECK(got == length && memcmp(bytes, "ppp", 3) == 0 && arg == 5);
+        free(bytes);
+        IS(EOT, dragon_fli_recv_bytes(&hears, 0, &got, &bytes, &arg, &patience));
+        OK(dragon_fli_close_recv_handle(&hears, &patience));
+    }
+    CHECK(dragon_memory_free(&memory) != DRAGON_SUCCESS);
     OK(dragon_fli_destroy(&adapter));
     OK(dragon_channel_destroy(&manager));
     OK(dragon_channel_destroy(&channel));
@@ -222,6 +264,7 @@ int main(void)
     a_channel_of_other_numbers(&pool);
     a_message_that_is_none(&pool);
     memory_that_was_lent(&pool);
+    a_part_of_memory(&pool);
     OK(dragon_memory_pool_destroy(&pool));
     two_pools_of_one_id();
     printf("all is right\n");

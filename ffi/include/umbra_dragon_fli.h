@@ -455,20 +455,25 @@ static inline dragonError_t dragon_fli_send_bytes(dragonFLISendHandleDescr_t *ha
                              DRAGON_CHANNEL_FULL);
 }
 
-/* Hands memory over, lends it, or sends a copy of its bytes. */
+/* Hands memory over, lends it, or sends a copy of its bytes. A view of a part is always copied; if it is handed over, the whole
+ * is freed then. */
 static inline dragonError_t dragon_fli_send_mem(dragonFLISendHandleDescr_t *handle, dragonMemoryDescr_t *mem, uint64_t arg,
                                                 bool transfer_ownership, bool no_copy_read_only, const timespec_t *timeout)
 {
     void *address;
     dragonError_t code;
+    bool is_part;
     /* What was only lent is its owner's to free. */
     if (handle == NULL || mem == NULL || (transfer_ownership && (no_copy_read_only || mem->_is_lent)))
         return DRAGON_INVALID_ARGUMENT;
     if ((code = dragon_memory_get_pointer(mem, &address)) != DRAGON_SUCCESS)
         return code;
-    if (!transfer_ownership && !no_copy_read_only)
-        return umbra_dragon_code(
+    is_part = mem->_offset != 0 || mem->_length != mem->_whole;
+    if (is_part || (!transfer_ownership && !no_copy_read_only)) {
+        code = umbra_dragon_code(
             umbra_sender_send(handle->_sender, address, mem->_length, arg, umbra_dragon_ms(timeout)), DRAGON_CHANNEL_FULL);
+        return code == DRAGON_SUCCESS && transfer_ownership ? dragon_memory_free(mem) : code;
+    }
     return umbra_dragon_code(umbra_sender_send_memory(handle->_sender, mem->_pool._pool, mem->_id, no_copy_read_only, arg,
                                                       umbra_dragon_ms(timeout)),
                              DRAGON_CHANNEL_FULL);

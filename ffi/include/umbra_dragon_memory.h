@@ -474,7 +474,7 @@ static inline size_t dragon_memory_max_serialized_len(void)
 static inline dragonError_t dragon_memory_serialize(dragonMemorySerial_t *serial, const dragonMemoryDescr_t *mem)
 {
     uint8_t *behind, bytes[UMBRA_DRAGON_PART];
-    uint64_t view[2];
+    uint64_t view[3];
     size_t length = 0;
     int code;
     dragonError_t made;
@@ -487,6 +487,7 @@ static inline dragonError_t dragon_memory_serialize(dragonMemorySerial_t *serial
         return made;
     view[0] = mem->_offset;
     view[1] = mem->_length;
+    view[2] = mem->_is_lent ? 1 : 0;
     umbra_dragon_seal(serial, umbra_dragon_put(umbra_dragon_put(behind, bytes, length), view, sizeof view));
     return DRAGON_SUCCESS;
 }
@@ -503,7 +504,7 @@ static inline dragonError_t dragon_memory_attach(dragonMemoryDescr_t *mem, const
     dragonMemoryPoolDescr_t pool;
     dragonSerial_t body = umbra_dragon_body(serial);
     size_t at = 0, length = 0, view_length = 0;
-    uint64_t view[2], whole;
+    uint64_t view[3], whole;
     const uint8_t *part, *parts;
     void *address;
     dragonError_t code;
@@ -530,6 +531,7 @@ static inline dragonError_t dragon_memory_attach(dragonMemoryDescr_t *mem, const
     mem->_offset = view[0];
     mem->_length = view[1];
     mem->_whole = whole;
+    mem->_is_lent = view[2] != 0;
     return DRAGON_SUCCESS;
 }
 
