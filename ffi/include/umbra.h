@@ -124,7 +124,8 @@ struct umbra_join_options {
 };
 
 /* Joins the job and its world group; returns when that is full. Memory that is exported over RDMA goes through the device that
- * UMBRA_DEVICE in the environment names, or else the configuration file, or else the first that carries data. */
+ * UMBRA_DEVICE in the environment names, or else the configuration file, or else the first that carries data. The session is of
+ * the process that joins and ends with it, also while a child that it forked off lives; what goes on in a child joins there. */
 int umbra_session_join(const struct umbra_join_options *options, umbra_session *session);
 /* Leaves: revokes what is exported, leaves all groups. Releases the handle in any case. */
 int umbra_session_leave(umbra_session session);

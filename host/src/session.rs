@@ -28,7 +28,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Threads that all read other ranks' memory share a session as a [`SharedSession`].
+//! Threads that all read other ranks' memory share a session as a [`SharedSession`]. A session is of the process that joined and
+//! ends with it, also while a child that it forked off lives; a program that goes on in a child joins there.
 //!
 //! Every call that waits has the deadline of [`Settings`] and fails with a [`SessionError`] that names who is
 //! missing.
