@@ -48,7 +48,8 @@ impl Driver {
 
     pub(super) fn poll(&mut self, deadline: Time) -> std::io::Result<()> {
         let mut fds: Vec<PollFd<'_>> = Vec::with_capacity(self.listeners.len() + self.slots.len());
-        let mut owners: Vec<usize> = Vec::with_capacity(self.slots.len());
+        // The slots of the links, and with each whether the descriptor is that of the process that made it.
+        let mut owners: Vec<(usize, bool)> = Vec::with_capacity(self.slots.len());
         let accepts = if self.accepts_from <= now() { PollFlags::IN } else { PollFlags::empty() };
         fds.extend(self.listeners.iter().map(|l| PollFd::from_borrowed_fd(l.as_fd(), accepts)));
         fds.extend(self.watched.iter().flatten().map(|fd| PollFd::from_borrowed_fd(fd.as_fd(), PollFlags::IN)));
@@ -64,14 +65,12 @@ impl Driver {
                 _ => continue,
             };
             fds.push(PollFd::from_borrowed_fd(fd, flags));
-            owners.push(index);
-        }
-        let mut made: Vec<usize> = Vec::new();
-        for (index, slot) in self.slots.iter().enumerate() {
-            let Slot::Up(stream, _) = slot else { continue };
-            if let Some(maker) = stream.maker() {
+            owners.push((index, false));
+            if let Slot::Up(stream, _) = slot
+                && let Some(maker) = stream.maker()
+            {
                 fds.push(PollFd::from_borrowed_fd(maker, PollFlags::IN));
-                made.push(index);
+                owners.push((index, true));
             }
         }
         let timeout = (deadline != Time::NEVER).then(|| {
@@ -87,22 +86,18 @@ impl Driver {
         let ready: Vec<PollFlags> = fds.iter().map(PollFd::revents).collect();
         drop(fds);
         let (doors, rest) = ready.split_at(self.listeners.len());
-        let (readable, rest) = rest.split_at(self.watched.iter().flatten().count());
-        let (links, makers) = rest.split_at(owners.len());
+        let (readable, links) = rest.split_at(self.watched.iter().flatten().count());
         let watched = self.watched.iter().enumerate().filter(|(_, descriptor)| descriptor.is_some());
         for ((number, _), flags) in watched.zip(readable) {
             if !flags.is_empty() {
                 self.events.push_back(Event::Readable(number));
             }
         }
-        for (&index, &flags) in owners.iter().zip(links) {
-            if !flags.is_empty() {
-                self.step(index, flags);
-            }
-        }
-        for (&index, flags) in made.iter().zip(makers) {
-            if let Some(Slot::Up(stream, _)) = self.slots.get_mut(index).filter(|_| !flags.is_empty()) {
-                stream.orphan();
+        for (&(index, is_maker), &flags) in owners.iter().zip(links).filter(|(_, flags)| !flags.is_empty()) {
+            match self.slots.get_mut(index) {
+                Some(Slot::Up(stream, _)) if is_maker => stream.orphan(),
+                _ if is_maker => {}
+                _ => self.step(index, flags),
             }
         }
         for (door, flags) in doors.iter().enumerate() {
