@@ -293,6 +293,14 @@ fn restarted_without_room(lives: bool) -> (Sim, GroupKey, [WorldRank; 3]) {
     (sim, key, members)
 }
 
+/// A rank that leaves is not out before those have left who might come back, and out after so long.
+fn waits_before_it_is_out(sim: &mut Sim, rank: WorldRank, key: GroupKey, patience: Lapse) {
+    sim.run_until(sim.now() + Lapse::from_millis(200));
+    assert_eq!(state(sim, rank, key), State::Leaving);
+    sim.run_until(sim.now() + patience);
+    assert_eq!(state(sim, rank, key), State::Out);
+}
+
 #[test]
 fn a_member_for_which_there_was_no_room_after_a_restart_leaves_without_another_that_may_come_back() {
     let (mut sim, key, members) = restarted_without_room(true);
@@ -301,20 +309,14 @@ fn a_member_for_which_there_was_no_room_after_a_restart_leaves_without_another_t
     for rank in &members[..2] {
         sim.leave(*rank, key).unwrap();
     }
-    sim.run_until(sim.now() + Lapse::from_millis(200));
-    assert_eq!(state(&sim, members[0], key), State::Leaving);
-    sim.run_until(sim.now() + Lapse::from_secs(2));
-    assert_eq!(state(&sim, members[0], key), State::Out);
+    waits_before_it_is_out(&mut sim, members[0], key, Lapse::from_secs(2));
 }
 
 #[test]
 fn members_for_which_there_was_no_room_after_a_restart_have_left_if_they_do_not_come_back() {
     let (mut sim, key, members) = restarted_without_room(false);
     sim.leave(members[0], key).unwrap();
-    sim.run_until(sim.now() + Lapse::from_millis(200));
-    assert_eq!(state(&sim, members[0], key), State::Leaving);
-    sim.run_until(sim.now() + Lapse::from_secs(3));
-    assert_eq!(state(&sim, members[0], key), State::Out);
+    waits_before_it_is_out(&mut sim, members[0], key, Lapse::from_secs(3));
 }
 
 #[test]
