@@ -14,14 +14,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use umbra_core::chain::{Call, CallId, Caps, Node, Phase, RegisterError, Tag, Verdict, Work};
 
-use super::Member;
 use super::built_in::entries;
+use super::{Capacities, Member};
 
 /// Tells about a subject.
 pub const TELL: &str = "umbra.tell";
 
-/// Questions that lie on a desk at once; beyond them the oldest is forgotten, whose call is over by then.
-const QUESTIONS: usize = 16;
+/// Questions that lie on a desk at once; beyond them the oldest is forgotten. One that is waited for has one of a member's
+/// calls, so there is room for all of those: whose question is forgotten then asks once more, and pushes out one that is over.
+const QUESTIONS: usize = Capacities::new(0).calls as usize;
 /// Bytes beside an answer in the reply: member, length, and whether it was cut.
 const BESIDE: u32 = 9;
 /// The number of the fault of a member that knows nothing of a subject, and of a request that is none.
@@ -263,6 +264,24 @@ mod tests {
             let handle = maker.start(&Call { header: b"x", ..call }).unwrap();
             assert_eq!(failed(maker, handle), (Node(1), UNKNOWN));
             assert!(desk.is_idle());
+        });
+    }
+
+    #[test]
+    fn many_questions_at_once_are_all_answered() {
+        with_desk(|maker, desk, _| {
+            let members = [Node(1)];
+            let question = question(42, 1, 64);
+            let call = Call { at_root: false, ..tell(&members, &question, 64) };
+            let handles: Vec<_> = (0..24).map(|_| maker.start(&call).unwrap()).collect();
+            while desk.questions().len() < handles.len() {
+                maker.turn();
+            }
+            assert!(desk.answer(|_| Some(vec![1])));
+            for handle in handles {
+                let reply = maker.wait(handle, Duration::from_secs(60)).unwrap();
+                assert_eq!(told(&reply.data).count(), 1);
+            }
         });
     }
 
