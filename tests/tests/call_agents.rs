@@ -277,6 +277,12 @@ fn umbra_call_runs_functions_of_ranks_and_names_who_is_missing() {
     let (output, text) = agent.umbra_call(&["sum", "--members", "10,6", "--fail", "6@func"]);
     assert_eq!(output.status.code(), Some(1), "{text}");
     assert!(text.contains("nobody is made to fail on purpose: member 10, setup"), "{text}");
+    // The other way round 6 knows that it is to fail before 10 is asked; no other call than those of this command is meant.
+    let (output, text) = agent.umbra_call(&["sum", "--members", "6,10", "--fail", "6@func"]);
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(text.contains("nobody is made to fail on purpose: member 10, setup"), "{text}");
+    let (output, text) = agent.umbra_call(&["sum", "--members", "6", "--reply", "8"]);
+    assert!(output.status.success(), "{text}");
     // Bytes of a reply that nobody allowed.
     let (output, text) = agent.umbra_call(&["sum", "--members", "6-9"]);
     assert_eq!(output.status.code(), Some(1), "{text}");

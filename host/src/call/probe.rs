@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use umbra_core::atomic::{AtomicU32, Ordering};
-use umbra_core::chain::{Call, CallId, Caps, Node, Phase, RegisterError, Tag, Verdict, Work};
+use umbra_core::chain::{Call, CallId, Caps, Life, Node, Phase, RegisterError, Tag, Verdict, Work};
 use umbra_core::codec::{Reader, Writer};
 use umbra_core::time::Time;
 
@@ -123,7 +123,15 @@ pub const fn trace<'a>(members: &'a [Node], call: &'a [u8; 12], bytes: u32) -> C
 #[derive(Debug)]
 struct Seen {
     runs: VecDeque<(CallId, Run)>,
-    fault: Option<(Node, Fault)>,
+    armed: Option<Armed>,
+}
+
+/// A member that is to fail in a call of whoever wanted that, and of nobody else: who wanted it may be gone by then.
+#[derive(Clone, Copy, Debug)]
+struct Armed {
+    maker: (Node, Life),
+    at: Node,
+    fault: Fault,
 }
 
 /// What the functions of one member are looked at with.
@@ -137,7 +145,7 @@ pub(super) struct Probe {
 
 impl Probe {
     fn new() -> Probe {
-        let seen = Seen { runs: VecDeque::with_capacity(RUNS), fault: None };
+        let seen = Seen { runs: VecDeque::with_capacity(RUNS), armed: None };
         Probe { on: Arc::new(AtomicU32::new(0)), seen: Arc::new(Mutex::new(seen)), own: [0; 2] }
     }
 
@@ -160,7 +168,7 @@ impl Probe {
         };
         let again = matches!(work.phase, Phase::Probe);
         let began = now();
-        let verdict = match self.struck(node, child.is_some()) {
+        let verdict = match self.struck(call, node, child.is_some()) {
             Some(verdict) => verdict,
             None => function(work),
         };
@@ -184,16 +192,16 @@ impl Probe {
         verdict
     }
 
-    fn struck(&self, node: Node, is_callback: bool) -> Option<Verdict> {
+    fn struck(&self, call: CallId, node: Node, is_callback: bool) -> Option<Verdict> {
         let mut seen = self.seen();
-        let (_, fault) = seen.fault.filter(|&(at, _)| at == node)?;
-        let verdict = match fault {
+        let armed = seen.armed.filter(|armed| (armed.maker, armed.at) == ((call.root, call.life), node))?;
+        let verdict = match armed.fault {
             Fault::Hang if !is_callback => return Some(Verdict::Pending),
             Fault::Func if !is_callback => Verdict::Fault(ON_PURPOSE),
             Fault::Callback if is_callback => Verdict::Fault(ON_PURPOSE),
             Fault::Hang | Fault::Func | Fault::Callback => return None,
         };
-        seen.fault = None;
+        seen.armed = None;
         Some(verdict)
     }
 
@@ -209,7 +217,8 @@ impl Probe {
         let mut seen = self.seen();
         // Every member that lives here runs this, and has no say about the others.
         if at == work.node || on == 0 {
-            seen.fault = fault.map(|fault| (at, fault));
+            let maker = (work.call.root, work.call.life);
+            seen.armed = fault.map(|fault| Armed { maker, at, fault });
         }
         if on == 0 {
             seen.runs.clear();
