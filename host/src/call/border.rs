@@ -127,7 +127,7 @@ impl Border {
     /// [`JoinError`] if that seat is taken.
     pub fn new(station: &Station, door: Node, outgoing: Outgoing) -> Result<Border, JoinError> {
         let (shape, process) = (station.shape(), ProcessId::current()?);
-        let (_, life) = sit(station, door, door)?;
+        let life = sit(station, door, door)?;
         let places = shape.place(Node(shape.all.saturating_sub(1))) + 1;
         Ok(Border {
             station: station.clone(),
@@ -212,7 +212,7 @@ impl Border {
         if life != Life(0) {
             // Nobody else takes seats of members elsewhere.
             let taken = seat.take(seat.sitter(), self.process, Node(self.station.shape().first));
-            lives.0 = taken.map_or(lives.0, |(_, life)| life);
+            lives.0 = taken.unwrap_or(lives.0);
         }
     }
 

@@ -95,9 +95,12 @@ impl Member {
         capacities: Capacities,
         settings: impl FnOnce(Config) -> Config,
     ) -> Result<Member, JoinError> {
-        let (before, life) = sit(station, node, node)?;
-        // What an earlier life was doing to its inbox when it died.
-        station.inbox(node)?.queue().reclaim(station.number(node, before));
+        let life = sit(station, node, node)?;
+        // What earlier lives were doing to their inbox when they died.
+        let inbox = station.inbox(node)?;
+        for before in Station::lives(station.first_life(), life) {
+            inbox.queue().reclaim(station.number(node, before));
+        }
         let shelf = Shelf::new(station, node)?;
         let mut peers = Peers::new(station);
         peers.settle(node, life, node);
@@ -149,7 +152,7 @@ impl Member {
     /// # Errors
     /// [`JoinError`].
     pub fn house(&mut self, node: Node) -> Result<(), JoinError> {
-        let (_, life) = sit(&self.station, node, self.node)?;
+        let life = sit(&self.station, node, self.node)?;
         self.peers.settle(node, life, self.node);
         // There is a seat, so the machine knows the member.
         let known = self.machine.house(node);

@@ -166,6 +166,7 @@ impl Peers {
 
     /// Takes note of who sits somewhere, and tells what is new about that.
     pub(super) fn note(&mut self, node: Node, sitter: Sitter, mut tell: impl FnMut(Node, News)) {
+        let first = self.first;
         let Some(known) =
             self.known.get_mut(node.index()).filter(|known| !known.own && !known.is(&sitter, Process::is_alive))
         else {
@@ -176,6 +177,8 @@ impl Peers {
         }
         let Sitter { life, home, process } = sitter;
         if life != known.life {
+            let unseen = if known.life == Life(0) { first } else { Life(known.life.0.wrapping_add(1)) };
+            Station::lives(unseen, life).for_each(|life| tell(node, News::Passed(life)));
             let there = match process.map(|process| self.open(process)) {
                 Some(Ok(process)) => There::Lives(process),
                 None | Some(Err(ProcessError::Gone(_))) => There::Died,
@@ -195,6 +198,8 @@ impl Peers {
 pub(super) enum News {
     /// This life of it is over.
     Gone(Life),
+    /// This life of it began and was over before anybody looked.
+    Passed(Life),
     /// It is there, in another life.
     Back(Life),
 }
@@ -203,6 +208,28 @@ pub(super) enum News {
 mod tests {
     use super::super::Shape;
     use super::*;
+
+    #[test]
+    fn lives_that_nobody_saw_are_told_too() -> Result<(), Box<dyn std::error::Error>> {
+        let station = Station::create("passed", Shape::new(2))?;
+        let mut peers = Peers::new(&station);
+        let life = |at| Life(station.first_life().0 + at);
+        let process = Some(Identity::from(crate::sys::process::ProcessId::current()?));
+        let mut heard = |at| {
+            let mut news = Vec::new();
+            let sitter = Sitter { life: life(at), home: Node(1), process };
+            peers.note(Node(1), sitter, |node, what| news.push((node.0, what)));
+            news
+        };
+        assert_eq!(heard(1), [(1, News::Passed(life(0))), (1, News::Back(life(1)))]);
+        assert_eq!(heard(2), [(1, News::Gone(life(1))), (1, News::Back(life(2)))]);
+        let passed = [(1, News::Passed(life(3))), (1, News::Passed(life(4)))];
+        assert_eq!(heard(5), [&[(1, News::Gone(life(2)))], &passed[..], &[(1, News::Back(life(5)))]].concat());
+        // Each life has another number than the one that is there.
+        let numbers: Vec<_> = Station::lives(life(5), life(500)).map(|life| station.number(Node(1), life)).collect();
+        assert!(numbers.len() == 62 && !numbers.contains(&station.number(Node(1), life(500))));
+        Ok(())
+    }
 
     #[test]
     fn what_was_sent_before_anybody_sat_there_is_for_the_first_who_does() -> Result<(), Box<dyn std::error::Error>> {

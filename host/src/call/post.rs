@@ -161,19 +161,22 @@ impl Member {
     fn note(&mut self, node: Node, sitter: Sitter) {
         let own: Vec<Node> = self.peers.own().collect();
         let is_here = self.station.shape().is_here(node);
+        let station = &self.station;
+        // Messages from elsewhere are put into inboxes by others.
+        let reclaim = |life| {
+            for inbox in own.iter().filter(|_| is_here).filter_map(|&seat| station.inbox(seat).ok()) {
+                inbox.queue().reclaim(station.number(node, life));
+            }
+        };
         self.peers.note(node, sitter, |node, news| {
             let life = match news {
                 News::Gone(life) => {
                     self.outbox.retain(|&(_, to, _)| to != node);
                     self.machine.on_gone(node, now());
-                    // Messages from elsewhere are put into inboxes by others.
-                    for &seat in own.iter().filter(|_| is_here) {
-                        if let Ok(inbox) = self.station.inbox(seat) {
-                            inbox.queue().reclaim(self.station.number(node, life));
-                        }
-                    }
+                    reclaim(life);
                     Life(0)
                 }
+                News::Passed(life) => return reclaim(life),
                 News::Back(life) => {
                     self.machine.on_back(node);
                     life

@@ -146,6 +146,12 @@ impl Station {
         self.first_life
     }
 
+    /// The lives from one on that were before another, as far as they have numbers which the other has not.
+    pub(super) fn lives(from: Life, before: Life) -> impl Iterator<Item = Life> {
+        let count = if before.is_after(from) { before.0.wrapping_sub(from.0) } else { 0 };
+        (1..=count.min(LIVES_TOLD - 1)).rev().map(move |back| Life(before.0.wrapping_sub(back)))
+    }
+
     /// By which number one life of a member here is known in inboxes: another life must not be taken for a dead one.
     pub(super) const fn number(&self, node: Node, life: Life) -> u16 {
         ((life.0 % LIVES_TOLD) as u16) << SEAT_BITS | node.0.wrapping_sub(self.shape.first) as u16
@@ -252,8 +258,8 @@ impl Seat<'_> {
         self.process.compare_exchange(before, mine, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 
-    /// Sits down at this home, if this process [wins](Self::wins); the life before that, and the new one.
-    pub(super) fn take(self, seen: Sitter, process: ProcessId, home: Node) -> Option<(Life, Life)> {
+    /// Sits down at this home, if this process [wins](Self::wins); the life that begins.
+    pub(super) fn take(self, seen: Sitter, process: ProcessId, home: Node) -> Option<Life> {
         if !self.wins(seen, process) {
             return None;
         }
@@ -264,7 +270,7 @@ impl Seat<'_> {
         let life = if last == Life(0) { self.first } else { Life(last.0.wrapping_add(1).max(1)) };
         self.life.store(u64::from(life.0), Ordering::Release);
         self.changes.fetch_add(1, Ordering::Release);
-        Some((last, life))
+        Some(life)
     }
 
     /// Stands up, if this process sits there: a child that was forked off does not take the seat of its parent.
