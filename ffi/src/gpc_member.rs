@@ -155,7 +155,7 @@ pub unsafe extern "C" fn umbra_gpc_join(station: u64, node: u32, options: *const
     enter(|| {
         takes(member)?;
         let joined = with_station(station, |station| {
-            let mut room = Capacities::new(u32::from(station.shape().members));
+            let mut room = Capacities::new(station.shape().all);
             if !options.is_null() {
                 // SAFETY: the caller's promise about `options`; zeros are valid options.
                 let options = unsafe { sized(options, size_of::<Options>()) }?;
