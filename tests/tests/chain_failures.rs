@@ -137,6 +137,33 @@ fn whoever_got_no_request_is_not_told_to_stop() {
 }
 
 #[test]
+fn whoever_was_refused_for_lack_of_room_and_is_told_to_stop_is_not_waited_for() {
+    let mut world = World::new(4, 1);
+    world.script.functions.extend([(Node(1), Act::Hang), (Node(2), Act::Fault(1))]);
+    let long = |members: Vec<u32>, mode| {
+        let mut planned = sum_over(members);
+        (planned.call.mode, planned.call.budget) = (mode, Lapse::from_secs(60));
+        planned
+    };
+    // Calls of 3 take all places that 1 has.
+    world.replace(Node(1), Capacities { calls: 8, call_bytes: 4096, ..Capacities::new(4) });
+    for _ in 0..8 {
+        world.start(&long(vec![3, 1], Mode::empty())).unwrap();
+    }
+    world.run(Lapse::from_millis(5));
+    let busy = world.figures().busy;
+    let start = world.now();
+    let at = world.start(&long(vec![0, 1, 2], Mode::COLLECT | Mode::CANCEL_ON_FAIL)).unwrap();
+    world.run(Lapse::from_secs(1));
+    assert!(world.figures().busy > busy, "1 had no room");
+    let (end, when) = world.made[at].end.as_ref().expect("nobody is waited for");
+    assert!(when.since(start) < Lapse::from_millis(100));
+    let (account, records) = failed(end);
+    assert_eq!((origins(records), account), (vec![(2, Stage::Func, Code::Fault)], tallies(1, 1, 1, 0)));
+    assert!(!world.began.keys().any(|key| key.0 == world.made[at].id && key.1 == Node(1)));
+}
+
+#[test]
 fn whoever_got_a_request_in_the_end_is_told_to_stop() {
     let (mut world, planned) = without_room(Mode::empty());
     let at = world.start(&planned).unwrap();

@@ -10,6 +10,7 @@ use umbra_core::chain::{
 };
 use umbra_core::time::{Lapse, Time};
 use umbra_core::tree::Shape;
+use umbra_core::tree::explicit::ROOT;
 use umbra_tests::chain::check::{failed, origins, tallies};
 use umbra_tests::chain::{Act, Planned, SUM, World, sum_over};
 
@@ -365,4 +366,23 @@ fn d40_a_failure_stops_those_at_home_that_have_not_begun() {
     let (account, records) = failed(&end);
     assert_eq!(origins(records), [(2, Stage::Func, Code::Fault)]);
     assert!(account.unreached > 190, "{account}");
+}
+
+#[test]
+fn d40_a_call_that_was_stopped_while_one_ran_begins_no_other_though_that_one_is_pending() {
+    let config = Config { classes: 0, ..Config::new(Node(0), Life(1)) };
+    let mut world = World::with(1, Capacities { call_bytes: 16 << 10, ..Capacities::new(12) }, config);
+    world.house(2..12);
+    (world.network.delay, world.network.work) = (Lapse::from_micros(10), Lapse::from_micros(100));
+    world.script.functions.insert(Node(1), Act::Fault(1));
+    // 3 is the first below 2, and runs while that is told to stop.
+    world.script.functions.insert(Node(3), Act::Slow(Lapse::from_micros(300)));
+    let mut planned = sum_over(0..12);
+    planned.call.mode = Mode::COLLECT | Mode::CANCEL_ON_FAIL;
+    planned.parents = Some((0..12).map(|at: u32| if at == 0 { ROOT } else { u32::from(at > 2) * 2 }).collect());
+    let end = world.call(&planned);
+    let (account, records) = failed(&end);
+    assert_eq!(origins(records), [(1, Stage::Func, Code::Fault)]);
+    assert_eq!(account, tallies(3, 1, 8, 0));
+    assert!(!world.began.keys().any(|key| key.1.0 > 3), "{:?}", world.began);
 }

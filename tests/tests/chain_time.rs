@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 use umbra::call::Capacities;
-use umbra_core::chain::{Code, Config, Life, Mode, Node, Plan, Stage};
+use umbra_core::chain::{Code, Config, Life, Mode, Node, Plan, Stage, Tallies};
 use umbra_core::time::{Lapse, Time};
 use umbra_core::tree::Shape;
 use umbra_tests::chain::check::{failed, fifteen, origins, tallies};
@@ -158,16 +158,29 @@ fn s39_a_call_can_be_given_up_at_any_moment() {
 
 #[test]
 fn s40_a_failure_stops_those_who_have_not_begun() {
+    let account = stops_those_who_have_not_begun(Mode::COLLECT | Mode::CANCEL_ON_FAIL, None);
+    assert!(account.unreached > 150, "{account}");
+}
+
+#[test]
+fn s40_a_failure_stops_them_also_while_the_own_function_runs() {
+    let mode = Mode::COLLECT | Mode::CANCEL_ON_FAIL | Mode::CUT_THROUGH;
+    // Requests that are sent on at once are ahead of whoever stops them: all that is seen is that somebody tries.
+    stops_those_who_have_not_begun(mode, Some(Act::Slow(Lapse::from_millis(20))));
+}
+
+/// 1 fails at once, and two hundred others are below 2.
+fn stops_those_who_have_not_begun(mode: Mode, own: Option<Act>) -> Tallies {
     let capacities = Capacities { call_bytes: 8192, ..Capacities::new(203) };
     let mut world = World::with(1, capacities, Config::new(Node(0), Life(1)));
     world.network.delay = Lapse::from_micros(10);
     world.script.functions.insert(Node(1), Act::Fault(1));
-    // Two hundred below 2.
+    world.script.functions.extend(own.map(|act| (Node(0), act)));
     for slow in 2..203 {
         world.script.functions.insert(Node(slow), Act::Slow(Lapse::from_micros(300)));
     }
     let mut planned = sum_over(0..203);
-    planned.call.mode = Mode::COLLECT | Mode::CANCEL_ON_FAIL;
+    planned.call.mode = mode;
     // 1 and 2 below the root, all others below 2, in a tree of their own.
     planned.parents = Some(
         (0..203)
@@ -182,9 +195,9 @@ fn s40_a_failure_stops_those_who_have_not_begun() {
     let (account, records) = failed(&end);
     assert_eq!(origins(records), [(1, Stage::Func, Code::Fault)]);
     assert_eq!((account.failed, account.unknown, account.total()), (1, 0, 203));
-    assert!(account.unreached > 150, "{account}");
     assert_eq!(world.began.len() as u32, account.ok + 1, "whoever began is counted, and nobody was interrupted");
     assert!(world.figures().cancels > 0);
+    account
 }
 
 #[test]

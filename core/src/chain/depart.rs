@@ -24,6 +24,7 @@ impl<S: Storage> Machine<S> {
         let (class, levels) = (context.class, context.layout.frames);
         let walk = core::mem::replace(&mut context.walk, Walk { was_tried: true, ..Walk::NONE });
         let woken = core::mem::take(&mut context.woken);
+        let cancelled = context.cancelled;
         (context.pend, context.cursor) = (context.layout.kids, 0);
         self.let_go(class, levels);
         self.write_kids(id);
@@ -34,6 +35,9 @@ impl<S: Storage> Machine<S> {
             self.ready(above);
             let next = if level < walk.level { Some(self.frame(id, &walk, level + 1)?.reply) } else { None };
             if next.is_none() && !pending {
+                if cancelled {
+                    self.begin_no_more(id, above);
+                }
                 break;
             }
             let ordinal = frame.ordinal as u16;
@@ -51,6 +55,9 @@ impl<S: Storage> Machine<S> {
                 }
             };
             self.set_kid(above, ordinal, Kid { stand: Stand::Home, attempts: 1, place: child.index(), ..kid });
+            if cancelled {
+                self.begin_no_more(id, above);
+            }
             self.copy_reply(id, level + 1, child);
             let context = self.contexts.get_mut(child).ok()?;
             context.walk.was_tried = true;
@@ -66,7 +73,19 @@ impl<S: Storage> Machine<S> {
         if woken {
             self.ready(above);
         }
+        if cancelled && pending {
+            self.begin_no_more(id, above);
+        }
         Some(above)
+    }
+
+    /// Whoever has a place now asks no further child: the call `id` was cancelled while it was walked through.
+    fn begin_no_more(&mut self, id: Handle, above: Handle) {
+        if above == id {
+            self.drop_unsent(id);
+        } else {
+            self.stop(above, true);
+        }
     }
 
     /// How far a walk through this place has come at a level.

@@ -44,7 +44,7 @@ impl<S: Storage> Machine<S> {
             if peer.is_some_and(|peer| peer.at_home) {
                 if kid.stand != Stand::ToSend {
                     self.contexts.get_mut(id).ok()?.cursor += 1;
-                    let waits = self.contexts.get(id).is_ok_and(|context| context.state == State::Gathering);
+                    let waits = self.contexts.get(id).is_ok_and(Context::takes_answers);
                     self.figures.cancels += 1;
                     self.stop_home(id, at, kid, waits);
                     continue;
@@ -130,11 +130,12 @@ impl<S: Storage> Machine<S> {
                 (head.emit_bare(buffer), Kid { stand: Stand::Heard, ..kid })
             }
             _ => {
-                // Whoever still gathers waits for the answer to this, too.
-                let waits = context.state == State::Gathering;
+                // Whoever still takes answers waits for the one to this, too.
+                let waits = context.takes_answers();
                 let mode = if waits { Mode::COLLECT } else { Mode::empty() };
                 let stand = if waits { Stand::Heard } else { Stand::Over };
-                (Head { kind: Kind::Cancel, mode, ..head }.emit_bare(buffer), Kid { stand, ..kid })
+                let head = Head { kind: Kind::Cancel, mode, a: kid.piece.len, ..head };
+                (head.emit_bare(buffer), Kid { stand, ..kid })
             }
         };
         Kids::of(&context.layout, own).set(at, changed);
@@ -182,7 +183,7 @@ impl<S: Storage> Machine<S> {
         context.tallies.add(tallies);
         if Self::is_fast(context) {
             self.fail(id, None);
-        } else if context.mode.contains(Mode::CANCEL_ON_FAIL) && context.state == State::Gathering {
+        } else if context.mode.contains(Mode::CANCEL_ON_FAIL) {
             self.drop_unsent(id);
         } else {
             self.ready(id);

@@ -325,8 +325,9 @@ impl<S: Storage> Machine<S> {
         match (context.state, waits) {
             (_, false) => self.abandon(id),
             (State::Queued, true) => self.fail(id, None),
-            (State::Gathering, true) => self.drop_unsent(id),
             // What runs is not interrupted; its end sees that the call was cancelled.
+            (State::Running, true) if !context.forwards() => {}
+            (State::Gathering | State::Running, true) => self.drop_unsent(id),
             (_, true) => {}
         }
     }

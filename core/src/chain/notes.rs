@@ -23,6 +23,8 @@ pub(super) enum What {
     Busy,
     /// The request is not carried out: its receiver failed, the others that the record counts are not reached.
     Refuse(Record),
+    /// The request is not carried out any more: so many members are not reached.
+    Unreached(u32),
     /// The answer was given before, and is kept here.
     Repeat { tomb: u32 },
 }

@@ -8,6 +8,7 @@ use super::machine::{Handle, Machine, OVER};
 use super::message::{Failure, Head, Kind};
 use super::name::{CallId, Edge, Node, Tag};
 use super::notes::{Note, What};
+use super::report::Tallies;
 use super::storage::Storage;
 use super::tombs::{Answer, Grave};
 
@@ -107,6 +108,11 @@ impl<S: Storage> Machine<S> {
                 let tallies = super::notes::refused(&record);
                 self.figures.failures += 1;
                 return Failure::emit(tallies, [record].into_iter(), note.call, note.edge, buffer).ok();
+            }
+            What::Unreached(members) => {
+                let tallies = Tallies { unreached: members, ..Tallies::default() };
+                self.figures.failures += 1;
+                return Failure::emit(tallies, [].into_iter(), note.call, note.edge, buffer).ok();
             }
             What::Repeat { tomb } => {
                 let Some(Grave { call, node, answer: Answer::Kept(len), .. }) = self.grave(tomb) else { return None };

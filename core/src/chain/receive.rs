@@ -8,8 +8,8 @@ use zerocopy::IntoBytes;
 use super::context::{Context, NIL, NO_KID, State};
 use super::kids::{Kid, Kids, Stand};
 use super::machine::{Handle, Machine};
-use super::message::{Failure, Head, Kind, Mode, Response, Unread};
-use super::name::{Life, Node, Tag};
+use super::message::{FAILURE, Failure, Head, Kind, Mode, Response, Unread};
+use super::name::{CallId, Life, Node, Tag};
 use super::notes::{Note, What};
 use super::peers::{Age, is_known};
 use super::reply::Written;
@@ -43,7 +43,7 @@ impl<S: Storage> Machine<S> {
             return Ok(());
         }
         match head.kind {
-            Kind::Request | Kind::Ask if !self.has_note() => return Err(Full(())),
+            Kind::Request | Kind::Ask | Kind::Cancel if !self.has_note() => return Err(Full(())),
             Kind::Request => self.on_request((from, to), &head, reader, now),
             Kind::Ask => self.on_ask((from, to), &head),
             Kind::Cancel => self.on_cancel((from, to), &head),
@@ -230,15 +230,38 @@ impl<S: Storage> Machine<S> {
             if self.step_forward(&Waiter::of_request((from, to), head)).is_some() {
                 self.has_room();
             }
-            let root = self.peers.as_ref().get(head.call.root.index());
-            if !waits && head.call.root != to && root.is_some_and(|root| matches!(root.age(head.call), Age::Current)) {
-                self.bury((head.call, to), from, head.edge, None);
-            }
-            return;
+            return self.never_begin((from, to), head, waits);
         };
         let Some((id, context)) = self.contexts.at(at) else { return };
         if context.parent == Some((from, head.edge)) {
             self.stop(id, waits);
+        }
+    }
+
+    /// A call is not to be carried out whose request has not been taken here; whoever waits for an answer gets one.
+    fn never_begin(&mut self, (from, to): (Node, Node), head: &Head, waits: bool) {
+        let CallId { root, life, .. } = head.call;
+        let age = self.peers.as_ref().get(root.index()).map(|root| root.age(head.call));
+        if matches!(age, Some(Age::NewLife)) {
+            self.on_life(root, life);
+        }
+        let may_come = root != to && matches!(age, Some(Age::Current | Age::NewLife));
+        let members = head.a.max(1);
+        let mut message = [0; FAILURE];
+        let answer = waits.then(|| {
+            let tallies = Tallies { unreached: members, ..Tallies::default() };
+            let emitted = Failure::emit(tallies, [].into_iter(), head.call, head.edge, &mut message);
+            debug_assert!(emitted.is_ok(), "a failure without records has this length");
+            &message[..]
+        });
+        if may_come {
+            self.bury((head.call, to), from, head.edge, answer);
+        }
+        match waits {
+            true if may_come => self.reply_with((from, to), head, What::Unreached(members)),
+            // It may have run, and nothing is known of it any more.
+            true => self.refuse_once((from, to), head, Code::ReplyGone, 0),
+            false => {}
         }
     }
 
