@@ -78,6 +78,29 @@ fn what_a_gateway_keeps_for_a_sender_is_bounded() {
     });
 }
 
+/// What waits at a gateway behind the rest of a long message is tried again and again, and goes once.
+#[test]
+fn what_is_sent_behind_a_part_of_a_message_goes_once() {
+    let (_server, address) = serve();
+    let (gateways, bytes) = (gateways(&address), long(20_000));
+    let adapter = Adapter::create(&Attributes { ring: 1024, ..Attributes::default() }, []).unwrap();
+    let mut sender = remote(&adapter, &gateways).send(&SendOptions::default(), LONG).unwrap();
+    let partly = sender.send(&bytes, 1, Timeout::After(Duration::from_millis(60)));
+    assert!(matches!(partly, Err(Error::Stream(stream::Error::Partly { sent: 1.., len: 20_000 }))), "{partly:?}");
+    let mut receiver = adapter.receive(&ReceiveOptions::default(), LONG).unwrap();
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            sender.send(b"next", 2, LONG).unwrap();
+            sender.close(LONG).unwrap();
+        });
+        // The ring is full as long as that.
+        thread::sleep(Duration::from_millis(300));
+        let mut all = Vec::new();
+        receiver.read_to_end(&mut all).unwrap();
+        assert!(all == [&bytes[..], b"next"].concat(), "{} bytes", all.len());
+    });
+}
+
 #[test]
 fn conversations_are_the_same_as_at_hand_in_every_mode() {
     let (_server, address) = serve();

@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use umbra::channel::{Timeout, WaitMode};
-use umbra::pool::{self, Pool};
+use umbra::pool::{self, Allocation, Pool};
 use umbra::reference::{from_text, to_text};
 use umbra::stream::{Adapter, Attributes, Error, ReceiveOptions, SendOptions, Snapshot};
 
@@ -26,6 +26,13 @@ fn pool(uid: u64) -> Arc<Pool> {
 
 fn used(pool: &Pool) -> usize {
     pool.blocks().count()
+}
+
+/// Takes all that a pool has.
+fn fill(pool: &Pool) -> Vec<Allocation<'_>> {
+    // Smaller and smaller, until not even a byte is left.
+    let sizes = (0..=20).rev().map(|bits| 1 << bits);
+    sizes.flat_map(|size| std::iter::from_fn(move || pool.alloc(size, 0).ok())).collect()
 }
 
 /// What another process does; as a test of its own it does nothing.
@@ -182,6 +189,40 @@ fn messages_longer_than_the_ring_are_whole_also_when_a_deadline_comes_between() 
         assert_eq!((&message.bytes[..long.len()], &message.bytes[long.len()..]), (&long[..], &b"and then"[..]));
         assert_eq!(receiver.receive(WAIT), Err(Error::Ended));
     });
+}
+
+#[test]
+fn what_is_refused_behind_something_unsent_is_not_kept() {
+    let memory = pool(6);
+    let adapter = Adapter::create(&Attributes { ring: 1024, ..Attributes::default() }, [memory.clone()]).unwrap();
+    let long = [7; 20_000];
+    let mut sender = adapter.send(&SendOptions::default(), WAIT).unwrap();
+    let mut receiver = adapter.receive(&ReceiveOptions::default(), WAIT).unwrap();
+    assert!(matches!(sender.send(&long, 0, Timeout::Now), Err(Error::Partly { .. })));
+    for _ in 0..2 {
+        assert_eq!(sender.send(b"x", 0, Timeout::Now), Err(Error::Full));
+        assert_eq!(sender.send(b"x", 0, Timeout::After(Duration::from_millis(5))), Err(Error::Timeout));
+    }
+    thread::scope(|scope| {
+        scope.spawn(move || {
+            sender.send(b"x", 0, WAIT).unwrap();
+            sender.close(WAIT).unwrap();
+        });
+        assert!(receiver.receive(WAIT).unwrap().bytes == [&long[..], b"x"].concat());
+        assert_eq!(receiver.receive(WAIT), Err(Error::Ended));
+    });
+    // The pool has no room for what is to be placed in it.
+    let options = SendOptions { placed_in: Some(6), ..SendOptions::default() };
+    let mut sender = adapter.send(&options, WAIT).unwrap();
+    let mut receiver = adapter.receive(&ReceiveOptions::default(), WAIT).unwrap();
+    let all = fill(&memory);
+    sender.keep(b"a", 0).unwrap();
+    for _ in 0..2 {
+        assert!(matches!(sender.send(b"b", 0, Timeout::Now), Err(Error::Pool(_))));
+    }
+    all.into_iter().for_each(|block| block.free().unwrap());
+    sender.send(b"b", 0, WAIT).unwrap();
+    assert_eq!(receiver.receive(WAIT).unwrap().bytes, b"ab");
 }
 
 #[test]

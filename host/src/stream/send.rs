@@ -165,13 +165,15 @@ impl<'a> Sender<'a> {
         if self.plan.unsent.is_empty() {
             return self.transmit(bytes, arg, timeout);
         }
-        // One message, with the 64 bits of its first part; kept if nothing of it can be sent.
+        // One message, with the 64 bits of its first part. If nothing of it goes, the caller still has what he wanted to
+        // add, and will send it again.
         let before = self.plan.unsent.len();
         self.plan.unsent.extend_from_slice(bytes);
-        self.flush(timeout).inspect_err(|error| match error {
-            Error::Full | Error::Timeout if !self.plan.is_begun => self.plan.unsent.truncate(before),
-            _ => {}
-        })
+        let sent = self.flush(timeout);
+        if !matches!(sent, Ok(()) | Err(Error::Partly { .. })) {
+            self.plan.unsent.truncate(before);
+        }
+        sent
     }
 
     /// Keeps these bytes, to be sent with what comes next, or with the close; as one message, with the 64 bits of the
