@@ -852,7 +852,7 @@ int umbra_receiver_open(umbra_stream stream, const struct umbra_receiver_options
                         umbra_receiver *receiver);
 /* Receives bytes, never more than capacity; arg may be NULL, and is that of the last message touched. With exactly 0 what there
  * is of the next message, at most 64 KiB at once; else capacity bytes, of as many messages as it takes, and fewer only at the end:
- * what had come when it fails may be in the buffer, and comes again.
+ * what had come when it fails may be in the buffer, and comes again, as the messages that it was.
  * The end comes alone, after the data, again and again: -UMBRA_EENDED. -UMBRA_EPEER: the sender died. */
 int umbra_receiver_receive(umbra_receiver receiver, void *buffer, size_t capacity, uint32_t exactly, uint64_t timeout_ms,
                            size_t *length, uint64_t *arg);

@@ -197,6 +197,30 @@ fn messages_of_any_length_come_and_files_go_both_ways() {
 }
 
 #[test]
+fn what_a_remote_read_puts_back_comes_again_as_the_messages_that_it_was() {
+    let (_server, address) = serve();
+    let (gateways, adapter) = (gateways(&address), adapter(Mode::Nominal));
+    let mut sender = adapter.send(&SendOptions::default(), LONG).unwrap();
+    let mut receiver = remote(&adapter, &gateways).receive(&ReceiveOptions::default(), LONG).unwrap();
+    sender.send(b"abc", 1, LONG).unwrap();
+    sender.send(b"de", 2, LONG).unwrap();
+    let short = Timeout::After(Duration::from_millis(20));
+    for _ in 0..2 {
+        assert_eq!(receiver.receive_exact(&mut [0; 10], short), refused(stream::Error::Timeout));
+    }
+    let piece = receiver.receive_into(&mut [0; 2], LONG).unwrap();
+    assert_eq!((piece.len, piece.arg, piece.is_last), (2, 1, false));
+    assert_eq!(receiver.receive_exact(&mut [0; 10], NOW), refused(stream::Error::Empty));
+    sender.send(b"behind", 3, LONG).unwrap();
+    sender.close(LONG).unwrap();
+    for (bytes, arg) in [(&b"c"[..], 1), (b"de", 2), (b"behind", 3)] {
+        let got = receiver.receive(LONG).unwrap();
+        assert_eq!((&got.bytes[..], got.arg), (bytes, arg));
+    }
+    assert_eq!(receiver.receive(LONG), refused(stream::Error::Ended));
+}
+
+#[test]
 fn refusals_and_deadlines_are_those_of_streams_at_hand() {
     let (_server, address) = serve();
     let gateways = gateways(&address);

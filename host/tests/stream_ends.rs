@@ -226,6 +226,37 @@ fn what_is_refused_behind_something_unsent_is_not_kept() {
 }
 
 #[test]
+fn what_a_deadline_puts_back_comes_again_as_the_messages_that_it_was() {
+    let adapter = Adapter::create(&Attributes::default(), []).unwrap();
+    let short = Timeout::After(Duration::from_millis(20));
+    for messages in [&[&b"abc"[..]][..], &[b"abc", b"de"], &[b"abc", b"de", b"f"]] {
+        let mut sender = adapter.send(&SendOptions::default(), WAIT).unwrap();
+        let mut receiver = adapter.receive(&ReceiveOptions::default(), WAIT).unwrap();
+        for (message, arg) in messages.iter().zip(1..) {
+            sender.send(message, arg, WAIT).unwrap();
+        }
+        for timeout in [short, Timeout::Now, short] {
+            let late = if timeout == short { Error::Timeout } else { Error::Empty };
+            assert_eq!(receiver.receive_exact(&mut [0; 10], timeout), Err(late));
+        }
+        // Of the first one a part is read.
+        let piece = receiver.receive_into(&mut [0; 2], WAIT).unwrap();
+        assert_eq!((piece.len, piece.arg, piece.is_last), (2, 1, false));
+        assert_eq!(receiver.receive_exact(&mut [0; 10], short), Err(Error::Timeout));
+        sender.send(b"behind", 9, WAIT).unwrap();
+        sender.close(WAIT).unwrap();
+        let rest = [&[&b"c"[..]], &messages[1..]].concat();
+        for (message, arg) in rest.iter().zip(1..) {
+            let got = receiver.receive(WAIT).unwrap();
+            assert_eq!((&got.bytes[..], got.arg), (*message, arg));
+        }
+        assert_eq!(receiver.receive(WAIT).unwrap().bytes, b"behind");
+        assert!(receiver.has_ended());
+        assert_eq!(receiver.receive(WAIT), Err(Error::Ended));
+    }
+}
+
+#[test]
 fn an_end_is_a_file_and_a_panic_no_end() {
     let adapter = Adapter::create(&Attributes::default(), []).unwrap();
     let mut sender = adapter.send(&SendOptions::default(), WAIT).unwrap();

@@ -10,7 +10,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use umbra::channel::{Timeout, WaitMode};
-use umbra::pool::{self, Pool};
+use umbra::pool::{self, Allocation, Pool};
 use umbra::stream::{Adapter, Attributes, Error, ReceiveOptions, SendOptions};
 use umbra::sys::process::ProcessId;
 
@@ -30,6 +30,19 @@ fn again(pool: &Pool) -> Arc<Pool> {
 
 fn used(pool: &Pool) -> usize {
     pool.blocks().count()
+}
+
+/// Takes all that a pool has.
+fn fill(pool: &Pool) -> Vec<Allocation<'_>> {
+    // Smaller and smaller, until not even a byte is left.
+    let sizes = (0..=20).rev().map(|bits| 1 << bits);
+    sizes.flat_map(|size| std::iter::from_fn(move || pool.alloc(size, 0).ok())).collect()
+}
+
+fn bytes_of(memory: &Allocation<'_>) -> Vec<u8> {
+    let mut bytes = vec![0; memory.len() as usize];
+    memory.read(0, &mut bytes).unwrap();
+    bytes
 }
 
 #[test]
@@ -77,6 +90,23 @@ fn a67_a_file_whose_reader_went_away_holds_nobody_up() {
     assert_eq!(why, Some(Error::Unheard));
     drop(sender);
     assert_eq!(adapter.counts().unwrap().idle, 8);
+}
+
+#[test]
+fn what_a_file_did_not_take_of_a_message_is_received_as_its_rest() {
+    let adapter = Adapter::create(&Attributes { ring: 1 << 20, ..Attributes::default() }, []).unwrap();
+    // More than a pipe takes, and still whole in the ring.
+    let message: Vec<u8> = (0..200_000_u32).map(|n| (n ^ n >> 8) as u8).collect();
+    let mut sender = adapter.send(&SendOptions::default(), WAIT).unwrap();
+    sender.send(&message, 3, WAIT).unwrap();
+    sender.close(WAIT).unwrap();
+    let (read, receives) = adapter.receive(&ReceiveOptions::default(), WAIT).unwrap().into_file(0).unwrap();
+    drop(read);
+    let (mut receiver, why) = receives.finish(WAIT).unwrap();
+    assert_eq!(why, Some(Error::File(rustix::io::Errno::PIPE)));
+    let rest = receiver.receive(WAIT).unwrap();
+    assert!(message.ends_with(&rest.bytes) && !rest.bytes.is_empty() && rest.arg == 3, "{} bytes", rest.bytes.len());
+    assert_eq!(receiver.receive(WAIT), Err(Error::Ended));
 }
 
 #[test]
@@ -219,4 +249,25 @@ fn memory_that_is_handed_over_is_the_receivers_and_memory_that_is_lent_is_not() 
     let without = Adapter::create(&Attributes::default(), []).unwrap();
     let refused = without.send(&SendOptions::default(), WAIT).unwrap().send_memory(ours.alloc(9, 0).unwrap(), 0, WAIT);
     assert_eq!(refused, Err(Error::UnknownPool(ours.uid())));
+}
+
+#[test]
+fn bytes_for_which_a_pool_has_no_room_come_when_it_has() {
+    let home = pool();
+    let adapter = Adapter::create(&Attributes::default(), [home.clone()]).unwrap();
+    let mut sender = adapter.send(&SendOptions::default(), WAIT).unwrap();
+    let mut receiver = adapter.receive(&ReceiveOptions::default(), WAIT).unwrap();
+    sender.send(b"message", 5, WAIT).unwrap();
+    sender.close(WAIT).unwrap();
+    let all = fill(&home);
+    for _ in 0..2 {
+        let refused = receiver.receive_memory(Timeout::Now).unwrap_err();
+        assert!(matches!(refused, Error::Pool(_)), "{refused}");
+        let late = receiver.receive_memory(Timeout::After(Duration::from_millis(20))).unwrap_err();
+        assert_eq!(late, Error::Timeout);
+    }
+    all.into_iter().for_each(|block| block.free().unwrap());
+    let received = receiver.receive_memory(WAIT).unwrap();
+    assert_eq!((bytes_of(&received.memory), received.arg, received.is_lent), (b"message".to_vec(), 5, false));
+    assert_eq!(receiver.receive_memory(WAIT).unwrap_err(), Error::Ended);
 }

@@ -7,7 +7,7 @@ use umbra_core::gateway::{Answer, MESSAGE_MAX, Request};
 use super::error::Error;
 use super::line::{Line, done, patience};
 use crate::channel::Timeout;
-use crate::stream::{self, Message, Piece};
+use crate::stream::{self, Early, Filled, Message, Piece};
 
 /// The sending end of a conversation on another host. Dropped, it ends as if closed, unless the thread panics; if the line
 /// breaks, the receiver is told that the rest will not come.
@@ -98,15 +98,15 @@ impl Write for RemoteStreamSender {
 /// The receiving end of a conversation on another host. Dropped, it ends at once, and what was not read is lost.
 pub struct RemoteStreamReceiver {
     line: Line,
-    /// The beginning of a message whose end had not come at a deadline.
-    early: Message,
+    /// What had come at a deadline.
+    early: Early,
     has_ended: bool,
     timeout: Timeout,
 }
 
 impl RemoteStreamReceiver {
     pub(super) fn new(line: Line, timeout: Timeout) -> RemoteStreamReceiver {
-        RemoteStreamReceiver { line, early: Message::default(), has_ended: false, timeout }
+        RemoteStreamReceiver { line, early: Early::default(), has_ended: false, timeout }
     }
 
     /// Reads what there is of one message, waiting for the first of it.
@@ -141,13 +141,20 @@ impl RemoteStreamReceiver {
     /// [`Error::Silent`], with which the conversation has ended.
     pub fn receive(&mut self, timeout: Timeout) -> Result<Message, Error> {
         let deadline = timeout.deadline();
-        let mut message = std::mem::take(&mut self.early);
+        let mut message = Message::default();
         loop {
-            let bytes = &mut message.bytes;
-            let read = self.read_some(MESSAGE_MAX, timeout.rest(deadline), |more| {
-                bytes.extend_from_slice(more);
-                Some(())
-            });
+            let filled = message.bytes.len();
+            let read = if self.early.is_empty() {
+                let bytes = &mut message.bytes;
+                self.read_some(MESSAGE_MAX, timeout.rest(deadline), |more| {
+                    bytes.extend_from_slice(more);
+                    Some(())
+                })
+            } else {
+                message.bytes.resize(filled + self.early.len(), 0);
+                let into = message.bytes.get_mut(filled..).unwrap_or_default();
+                Ok(self.early.read(into).unwrap_or_default())
+            };
             match read {
                 Ok(piece) => {
                     message.arg = piece.arg;
@@ -156,8 +163,9 @@ impl RemoteStreamReceiver {
                     }
                 }
                 Err(error) => {
-                    if matches!(error, Error::Stream(stream::Error::Timeout | stream::Error::Empty)) {
-                        self.early = message;
+                    let comes_again = matches!(error, Error::Stream(stream::Error::Timeout | stream::Error::Empty));
+                    if comes_again && filled > 0 {
+                        self.early.put_back(message.bytes, message.arg, false);
                     }
                     return Err(error);
                 }
@@ -170,12 +178,11 @@ impl RemoteStreamReceiver {
     /// # Errors
     /// As for [`receive`](Self::receive).
     pub fn receive_into(&mut self, pad: &mut [u8], timeout: Timeout) -> Result<Piece, Error> {
-        let early = self.early.bytes.len().min(pad.len());
-        if early > 0 || pad.is_empty() {
-            for (to, from) in pad.iter_mut().zip(self.early.bytes.drain(..early)) {
-                *to = from;
-            }
-            return Ok(Piece { len: early, arg: self.early.arg, is_last: false });
+        if pad.is_empty() {
+            return Ok(Piece::default());
+        }
+        if let Some(piece) = self.early.read(pad) {
+            return Ok(piece);
         }
         self.read_some(pad.len(), timeout, |bytes| {
             pad.get_mut(..bytes.len())?.copy_from_slice(bytes);
@@ -189,24 +196,19 @@ impl RemoteStreamReceiver {
     /// As for [`receive`](Self::receive).
     pub fn receive_exact(&mut self, pad: &mut [u8], timeout: Timeout) -> Result<Piece, Error> {
         let deadline = timeout.deadline();
-        let mut all = Piece { len: 0, arg: 0, is_last: false };
-        while all.len < pad.len() {
-            let Some(rest) = pad.get_mut(all.len..) else { break };
+        let mut filled = Filled::default();
+        while filled.all.len < pad.len() {
+            let Some(rest) = pad.get_mut(filled.all.len..) else { break };
             match self.receive_into(rest, timeout.rest(deadline)) {
-                Ok(piece) => all = Piece { len: all.len + piece.len, ..piece },
-                Err(Error::Stream(stream::Error::Ended | stream::Error::PeerDead)) if all.len > 0 => break,
+                Ok(piece) => filled.add(piece),
+                Err(Error::Stream(stream::Error::Ended | stream::Error::PeerDead)) if filled.all.len > 0 => break,
                 Err(error) => {
-                    if all.len > 0 {
-                        // What was read comes again.
-                        let read = pad.get(..all.len).unwrap_or_default();
-                        self.early.bytes.splice(..0, read.iter().copied());
-                        self.early.arg = all.arg;
-                    }
+                    filled.put_back(pad, &mut self.early);
                     return Err(error);
                 }
             }
         }
-        Ok(all)
+        Ok(filled.all)
     }
 
     /// Ends the conversation. Unless its sender let it be cut short, this reads what is still to come, to its end.

@@ -112,7 +112,7 @@ impl<'a> Receiver<'a> {
         match place(home, &bytes, timeout.rest(deadline)) {
             Ok(memory) => Ok(Received { memory, arg, is_lent: false }),
             Err(error) => {
-                (self.early, self.early_arg) = (bytes, arg);
+                self.early.put_back(bytes, arg, true);
                 Err(error)
             }
         }

@@ -37,6 +37,7 @@
 //!
 //! *Cost*: that of [`umbra_core::stream`], and a system call for one who sleeps.
 
+mod early;
 mod error;
 mod file;
 mod handing;
@@ -58,6 +59,7 @@ use std::sync::Arc;
 use umbra_core::crew::Member;
 use umbra_core::stream::{Counts, Kept};
 
+pub(crate) use early::{Early, Filled};
 pub use error::Error;
 pub use file::{NoFile, ReadableFile, WritableFile};
 pub use handing::Received;

@@ -2,6 +2,7 @@
 //!
 //! Whoever hands out memory of somebody else, which must stay as it is if nothing comes, is asked for it late.
 
+use super::early::Filled;
 use super::error::Error;
 use super::receive::{Piece, Receiver};
 use crate::channel::Timeout;
@@ -42,24 +43,19 @@ impl Receiver<'_> {
     /// As for [`receive`](Self::receive).
     pub fn receive_exact(&mut self, pad: &mut [u8], timeout: Timeout) -> Result<Piece, Error> {
         let deadline = timeout.deadline();
-        let mut all = Piece { len: 0, arg: 0, is_last: false };
-        while all.len < pad.len() {
-            let Some(rest) = pad.get_mut(all.len..) else { break };
+        let mut filled = Filled::default();
+        while filled.all.len < pad.len() {
+            let Some(rest) = pad.get_mut(filled.all.len..) else { break };
             match self.read_some(rest, timeout.rest(deadline)) {
-                Ok(piece) => all = Piece { len: all.len + piece.len, ..piece },
-                Err(Error::Ended | Error::PeerDead) if all.len > 0 => break,
+                Ok(piece) => filled.add(piece),
+                Err(Error::Ended | Error::PeerDead) if filled.all.len > 0 => break,
                 Err(error) => {
-                    if all.len > 0 {
-                        let read = pad.get(..all.len).unwrap_or_default().to_vec();
-                        let rest = std::mem::replace(&mut self.early, read);
-                        self.early.extend(rest);
-                        self.early_arg = all.arg;
-                    }
+                    filled.put_back(pad, &mut self.early);
                     return Err(error);
                 }
             }
         }
-        Ok(all)
+        Ok(filled.all)
     }
 
     /// As [`receive_exact`](Self::receive_exact), into a pad of `room` bytes that is asked for only when some have come.

@@ -5,6 +5,7 @@ use std::io::{self, Read};
 use umbra_core::stream::{Conversation, Front, Inlet, Mode, ReadError, Speaker};
 
 use super::Adapter;
+use super::early::Early;
 use super::error::Error;
 use super::layout::{View, Watch, wait_for};
 use super::memory::Held;
@@ -24,8 +25,7 @@ pub struct Receiver<'a> {
     /// Memory of which a part was read.
     pub(super) held: Option<Held<'a>>,
     /// Read, and kept for the next read because a deadline came.
-    pub(super) early: Vec<u8>,
-    pub(super) early_arg: u64,
+    pub(super) early: Early,
     pub(super) plan: Plan,
 }
 
@@ -48,7 +48,7 @@ pub struct Message {
 }
 
 /// What was received into memory of the caller's.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Piece {
     /// Bytes.
     pub len: usize,
@@ -90,8 +90,7 @@ impl Adapter {
         let ReceiveOptions { placed_in, timeout, mode, .. } = *options;
         let inlet = view.streams.inlet(met, me);
         let plan = Plan { placed_in, timeout, mode, frees: true };
-        let (early, early_arg) = (Vec::new(), 0);
-        Ok(Receiver { adapter: self, view, watch, inlet, held: None, early, early_arg, plan })
+        Ok(Receiver { adapter: self, view, watch, inlet, held: None, early: Early::default(), plan })
     }
 }
 
@@ -100,33 +99,32 @@ impl<'a> Receiver<'a> {
     pub(super) fn resume(adapter: &'a Adapter, mut paused: Paused) -> Result<Receiver<'a>, Error> {
         let view = adapter.view()?;
         let inlet = paused.at.take().and_then(|at| view.streams.inlet(at, view.me));
-        let (early, early_arg, plan) = (std::mem::take(&mut paused.early), paused.early_arg, paused.plan);
-        Ok(Receiver { adapter, view, watch: Watch::new(view), inlet, held: None, early, early_arg, plan })
+        let (early, plan) = (std::mem::take(&mut paused.early), paused.plan);
+        Ok(Receiver { adapter, view, watch: Watch::new(view), inlet, held: None, early, plan })
     }
 
     /// What is needed to go on elsewhere: the conversation stays. [Gather](Self::gather) first.
     pub(super) fn pause(mut self) -> Paused {
         let at = self.inlet.take().map(|inlet| inlet.conversation());
-        let (early, early_arg, plan) = (std::mem::take(&mut self.early), self.early_arg, self.plan);
-        Paused { adapter: self.adapter.clone(), at, early, early_arg, plan }
+        let (early, plan) = (std::mem::take(&mut self.early), self.plan);
+        Paused { adapter: self.adapter.clone(), at, early, plan }
     }
 
     /// Reads the rest of what was read in part: only whole records can be gone on with elsewhere.
     pub(super) fn gather(&mut self) -> Result<(), Error> {
-        let mut rest = Vec::new();
         if let Some(held) = &mut self.held {
-            rest.resize(usize::try_from(held.left()).unwrap_or(0), 0);
-            self.early_arg = held.arg;
+            let mut rest = vec![0; usize::try_from(held.left()).unwrap_or(0)];
             held.read(&mut rest)?;
+            self.early.push(rest, held.arg, true);
             self.let_go();
         } else if let Some(inlet) = &mut self.inlet
             && inlet.is_in_part()
         {
-            rest.resize(inlet.front()?.len, 0);
-            self.early_arg = inlet.read(&mut rest)?.arg;
+            let mut rest = vec![0; inlet.front()?.len];
+            let piece = inlet.read(&mut rest)?;
+            self.early.push(rest, piece.arg, piece.is_last);
             inlet.tell(&self.watch);
         }
-        self.early.extend(rest);
         Ok(())
     }
 
@@ -150,11 +148,8 @@ impl<'a> Receiver<'a> {
 
     /// Reads what there is of one message, waiting for the first of it.
     pub(super) fn read_some(&mut self, into: &mut [u8], timeout: Timeout) -> Result<Piece, Error> {
-        if !self.early.is_empty() {
-            let len = self.early.len().min(into.len());
-            into[..len].copy_from_slice(&self.early[..len]);
-            self.early.drain(..len);
-            return Ok(Piece { len, arg: self.early_arg, is_last: false });
+        if let Some(piece) = self.early.read(into) {
+            return Ok(piece);
         }
         self.await_some(timeout)?;
         let Some(held) = &mut self.held else {
@@ -234,7 +229,7 @@ impl<'a> Receiver<'a> {
     fn put_off(&mut self, mut message: Message, filled: usize, error: Error) -> Error {
         if filled > 0 && matches!(error, Error::Timeout | Error::Empty) {
             message.bytes.truncate(filled);
-            (self.early, self.early_arg) = (message.bytes, message.arg);
+            self.early.put_back(message.bytes, message.arg, false);
         }
         error
     }
@@ -307,8 +302,7 @@ impl<'a> Receiver<'a> {
 pub(super) struct Paused {
     adapter: Adapter,
     at: Option<Conversation>,
-    early: Vec<u8>,
-    early_arg: u64,
+    early: Early,
     plan: Plan,
 }
 

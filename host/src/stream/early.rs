@@ -1,0 +1,87 @@
+//! What was read, and is kept for the next read because a deadline came.
+
+use std::collections::VecDeque;
+
+use super::receive::Piece;
+
+/// Parts of messages that are read again, each with its 64 bits and whether its message ends with it: a message whose end
+/// was forgotten would be taken for one that has none, or for one with the next.
+#[derive(Debug, Default)]
+pub(crate) struct Early(VecDeque<Part>);
+
+#[derive(Debug)]
+struct Part {
+    bytes: Vec<u8>,
+    arg: u64,
+    is_last: bool,
+}
+
+impl Early {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Bytes of the first part.
+    pub(crate) fn len(&self) -> usize {
+        self.0.front().map_or(0, |part| part.bytes.len())
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.0.clear();
+    }
+
+    /// Takes of the first part as much as fits, if there is one.
+    pub(crate) fn read(&mut self, into: &mut [u8]) -> Option<Piece> {
+        let part = self.0.front_mut()?;
+        let len = part.bytes.len().min(into.len());
+        into[..len].copy_from_slice(&part.bytes[..len]);
+        part.bytes.drain(..len);
+        let is_read = part.bytes.is_empty();
+        let piece = Piece { len, arg: part.arg, is_last: is_read && part.is_last };
+        if is_read {
+            self.0.pop_front();
+        }
+        Some(piece)
+    }
+
+    /// Adds a part behind the others.
+    pub(crate) fn push(&mut self, bytes: Vec<u8>, arg: u64, is_last: bool) {
+        self.0.push_back(Part { bytes, arg, is_last });
+    }
+
+    /// Adds a part before the others, which were to be read after it.
+    pub(crate) fn put_back(&mut self, bytes: Vec<u8>, arg: u64, is_last: bool) {
+        self.0.push_front(Part { bytes, arg, is_last });
+    }
+}
+
+/// What a pad was filled with.
+#[derive(Default)]
+pub(crate) struct Filled {
+    /// All of it, with what the last part of it says.
+    pub(crate) all: Piece,
+    /// Up to where messages go that end before the last part: few, so that there is seldom anything to allocate.
+    whole: Vec<Piece>,
+}
+
+impl Filled {
+    /// Counts a part that was read behind the others.
+    pub(crate) fn add(&mut self, piece: Piece) {
+        if self.all.is_last {
+            self.whole.push(self.all);
+        }
+        self.all = Piece { len: self.all.len + piece.len, ..piece };
+    }
+
+    /// Has it read again before anything else.
+    pub(crate) fn put_back(mut self, pad: &[u8], early: &mut Early) {
+        if self.all.len == 0 {
+            return;
+        }
+        self.whole.push(self.all);
+        while let Some(Piece { len, arg, is_last }) = self.whole.pop() {
+            let from = self.whole.last().map_or(0, |before| before.len);
+            early.put_back(pad.get(from..len).unwrap_or_default().to_vec(), arg, is_last);
+        }
+    }
+}
