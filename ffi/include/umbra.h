@@ -860,7 +860,8 @@ int umbra_receiver_receive(umbra_receiver receiver, void *buffer, size_t capacit
  * this receiver, or its close. arg may be NULL. */
 int umbra_receiver_receive_message(umbra_receiver receiver, uint64_t timeout_ms, const void **bytes, size_t *length,
                                    uint64_t *arg);
-/* Receives the next message as memory: where it lies, if memory was sent; else in a pool of the adapter. */
+/* Receives the next message as memory: where it lies, if memory was sent; else in a pool of the adapter. One for which a pool has no
+ * room comes again. */
 int umbra_receiver_receive_memory(umbra_receiver receiver, uint64_t timeout_ms, struct umbra_received *received);
 /* Whether the sender has said everything, and it was received. */
 int umbra_receiver_has_ended(umbra_receiver receiver, int *ended);

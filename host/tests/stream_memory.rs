@@ -252,22 +252,33 @@ fn memory_that_is_handed_over_is_the_receivers_and_memory_that_is_lent_is_not() 
 }
 
 #[test]
-fn bytes_for_which_a_pool_has_no_room_come_when_it_has() {
-    let home = pool();
-    let adapter = Adapter::create(&Attributes::default(), [home.clone()]).unwrap();
-    let mut sender = adapter.send(&SendOptions::default(), WAIT).unwrap();
-    let mut receiver = adapter.receive(&ReceiveOptions::default(), WAIT).unwrap();
-    sender.send(b"message", 5, WAIT).unwrap();
-    sender.close(WAIT).unwrap();
-    let all = fill(&home);
-    for _ in 0..2 {
-        let refused = receiver.receive_memory(Timeout::Now).unwrap_err();
-        assert!(matches!(refused, Error::Pool(_)), "{refused}");
-        let late = receiver.receive_memory(Timeout::After(Duration::from_millis(20))).unwrap_err();
-        assert_eq!(late, Error::Timeout);
+fn bytes_and_memory_for_which_a_pool_has_no_room_come_when_it_has() {
+    let (theirs, home) = (pool(), pool());
+    let adapter = Adapter::create(&Attributes::default(), [theirs.clone(), home.clone()]).unwrap();
+    let options = ReceiveOptions { placed_in: Some(home.uid()), ..ReceiveOptions::default() };
+    for is_memory in [false, true] {
+        let mut sender = adapter.send(&SendOptions::default(), WAIT).unwrap();
+        let mut receiver = adapter.receive(&options, WAIT).unwrap();
+        if is_memory {
+            let block = theirs.alloc(7, 0).unwrap();
+            block.write(0, b"message").unwrap();
+            sender.send_memory(block, 5, WAIT).unwrap();
+        } else {
+            sender.send(b"message", 5, WAIT).unwrap();
+        }
+        sender.close(WAIT).unwrap();
+        let all = fill(&home);
+        for _ in 0..2 {
+            let refused = receiver.receive_memory(Timeout::Now).unwrap_err();
+            assert!(matches!(refused, Error::Pool(_)), "{refused}");
+            let late = receiver.receive_memory(Timeout::After(Duration::from_millis(20))).unwrap_err();
+            assert_eq!(late, Error::Timeout);
+        }
+        all.into_iter().for_each(|block| block.free().unwrap());
+        let received = receiver.receive_memory(WAIT).unwrap();
+        assert_eq!((bytes_of(&received.memory), received.arg, received.is_lent), (b"message".to_vec(), 5, false));
+        assert_eq!((used(&theirs), used(&home)), (0, 1));
+        received.memory.free().unwrap();
+        assert_eq!(receiver.receive_memory(WAIT).unwrap_err(), Error::Ended);
     }
-    all.into_iter().for_each(|block| block.free().unwrap());
-    let received = receiver.receive_memory(WAIT).unwrap();
-    assert_eq!((bytes_of(&received.memory), received.arg, received.is_lent), (b"message".to_vec(), 5, false));
-    assert_eq!(receiver.receive_memory(WAIT).unwrap_err(), Error::Ended);
 }

@@ -90,7 +90,8 @@ impl<'a> Receiver<'a> {
     /// Receives the next message as memory: where it lies, if memory was sent; else in a pool of this adapter.
     ///
     /// # Errors
-    /// As for [`receive`](Self::receive); [`Error::NoPool`], [`Error::UnknownPool`], [`Error::Pool`].
+    /// As for [`receive`](Self::receive); [`Error::NoPool`], [`Error::UnknownPool`], [`Error::Pool`]. A message for which a
+    /// pool has no room comes again.
     pub fn receive_memory(&mut self, timeout: Timeout) -> Result<Received<'a>, Error> {
         let deadline = timeout.deadline();
         if self.early.is_empty() && self.held.is_none() {
@@ -101,11 +102,11 @@ impl<'a> Receiver<'a> {
         }
         if let Some(held) = self.held.as_ref().filter(|_| self.early.is_empty()) {
             let received = Received { memory: held.rest()?, arg: held.arg, is_lent: !held.is_ours };
+            if let Some(uid) = self.plan.placed_in {
+                return self.move_to(received, uid, timeout.rest(deadline));
+            }
             self.held = None;
-            return match self.plan.placed_in {
-                Some(uid) => self.move_to(received, uid, timeout.rest(deadline)),
-                None => Ok(received),
-            };
+            return Ok(received);
         }
         let home = self.view.pools.home(self.plan.placed_in)?;
         let Message { bytes, arg } = self.receive(timeout.rest(deadline))?;
@@ -118,17 +119,21 @@ impl<'a> Receiver<'a> {
         }
     }
 
-    /// Copies memory into the pool where it is wanted, unless it is there.
-    fn move_to(&self, from: Received<'a>, uid: u64, timeout: Timeout) -> Result<Received<'a>, Error> {
-        let home = self.view.pools.home(Some(uid))?;
-        if std::ptr::eq(from.memory.origin()?.0, home) {
+    /// Copies the memory that is held into the pool where it is wanted, unless it is there. It is held on while there is
+    /// no room for it, and not when it can't be read any more.
+    fn move_to(&mut self, from: Received<'a>, uid: u64, timeout: Timeout) -> Result<Received<'a>, Error> {
+        let pools = self.view.pools;
+        let home = pools.home(Some(uid))?;
+        let (origin, _) = from.memory.origin().inspect_err(|_| self.held = None)?;
+        if std::ptr::eq(origin, home) {
+            self.held = None;
             return Ok(from);
         }
         let mut bytes = vec![0; usize::try_from(from.memory.len()).unwrap_or(0)];
-        from.memory.read(0, &mut bytes)?;
+        from.memory.read(0, &mut bytes).inspect_err(|_| self.held = None)?;
         let memory = place(home, &bytes, timeout)?;
-        if !from.is_lent {
-            from.memory.free()?;
+        if let Some(held) = self.held.take() {
+            held.release();
         }
         Ok(Received { memory, is_lent: false, ..from })
     }
