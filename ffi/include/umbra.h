@@ -811,7 +811,8 @@ struct umbra_sender_options {
     uint64_t arg;                   /* the 64 bits beside what is written to a file */
     uint32_t buffered;              /* not 0: as one message, which is sent at the close */
     uint32_t may_be_cut;            /* not 0: the receiver may close before the end; else his close waits for it */
-    uint32_t deposit_after;         /* after how many messages receivers hear of it; 0: at once */
+    uint32_t deposit_after;         /* after how many messages receivers hear of it, or as soon as there is no room for so many;
+                                     * 0: at once */
     uint32_t wait_mode;             /* UMBRA_WAIT_... */
 };
 

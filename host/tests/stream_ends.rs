@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use umbra::channel::{Timeout, WaitMode};
 use umbra::pool::{self, Allocation, Pool};
 use umbra::reference::{from_text, to_text};
-use umbra::stream::{Adapter, Attributes, Error, ReceiveOptions, SendOptions, Snapshot};
+use umbra::stream::{Adapter, Attributes, Error, ReceiveOptions, SendOptions, Sender, Snapshot};
 
 use another::{Another, ready};
 
@@ -254,6 +254,43 @@ fn what_a_deadline_puts_back_comes_again_as_the_messages_that_it_was() {
         assert!(receiver.has_ended());
         assert_eq!(receiver.receive(WAIT), Err(Error::Ended));
     }
+}
+
+#[test]
+fn what_is_heard_of_late_is_heard_of_when_there_is_no_room() {
+    let memory = pool(7);
+    let adapter = Adapter::create(&Attributes { ring: 1024, ..Attributes::default() }, [memory.clone()]).unwrap();
+    let soon = Timeout::After(Duration::from_secs(5));
+    let (long, many) = ([7; 100_000], 100);
+    let all = |deposit_after, placed_in, say: &(dyn Fn(&mut Sender<'_>) -> Result<(), Error> + Sync)| {
+        let options = SendOptions { deposit_after, placed_in, ..SendOptions::default() };
+        let mut sender = adapter.send(&options, WAIT).unwrap();
+        thread::scope(|scope| {
+            let reads = scope.spawn(|| {
+                let mut receiver = adapter.receive(&ReceiveOptions::default(), soon)?;
+                Ok::<usize, Error>(std::iter::from_fn(|| receiver.receive(soon).ok()).map(|got| got.bytes.len()).sum())
+            });
+            let said = say(&mut sender).and_then(|()| sender.close(soon));
+            (said, reads.join().unwrap())
+        })
+    };
+    // One message that is longer than the ring,
+    assert_eq!(all(1, None, &|sender| sender.send(&long, 0, soon)), (Ok(()), Ok(long.len())));
+    // many short ones,
+    let short = |sender: &mut Sender<'_>| (0..many).try_for_each(|_| sender.send(&long[..100], 0, soon));
+    assert_eq!(all(many, None, &short), (Ok(()), Ok(10_000)));
+    // also of memory,
+    let block = memory.alloc(100, 0).unwrap();
+    let lent = |sender: &mut Sender<'_>| (0..many).try_for_each(|_| sender.lend_memory(&block, 0, soon));
+    assert_eq!(all(many, None, &lent), (Ok(()), Ok(10_000)));
+    block.free().unwrap();
+    // and few ones that a pool has no room for.
+    let placed = |sender: &mut Sender<'_>| (0..12).try_for_each(|_| sender.send(&long, 0, soon));
+    assert_eq!(all(many, Some(7), &placed), (Ok(()), Ok(12 * long.len())));
+    // A single try is enough.
+    let mut sender = adapter.send(&SendOptions { deposit_after: 1, ..SendOptions::default() }, WAIT).unwrap();
+    assert!(matches!(sender.send(&long, 0, Timeout::Now), Err(Error::Partly { .. })));
+    assert!(adapter.poll().unwrap());
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Memory of pools from hand to hand: what is given or lent, and where it lands.
 
-use umbra_core::stream::{Front, Reference, WriteError};
+use umbra_core::stream::{Front, Reference};
 
 use super::error::Error;
 use super::memory::place;
@@ -23,9 +23,14 @@ pub struct Received<'a> {
 impl Sender<'_> {
     /// Sends bytes by way of a pool.
     pub(super) fn send_placed(&mut self, bytes: &[u8], arg: u64, uid: u64, timeout: Timeout) -> Result<(), Error> {
-        let pool = self.view.pools.home(Some(uid))?;
-        let deadline = timeout.deadline();
-        let allocation = place(pool, bytes, timeout)?;
+        let pools = self.view.pools;
+        let (pool, deadline) = (pools.home(Some(uid))?, timeout.deadline());
+        let mut placed = place(pool, bytes, Timeout::Now);
+        if matches!(placed, Err(Error::Pool(_))) {
+            self.deposit_before_waiting();
+            placed = place(pool, bytes, timeout);
+        }
+        let allocation = placed?;
         self.send_memory(allocation, arg, timeout.rest(deadline)).inspect_err(|_| drop(allocation.free()))
     }
 
@@ -55,16 +60,8 @@ impl Sender<'_> {
         let reference = self.view.pools.refer(memory, is_handed)?;
         let deadline = timeout.deadline();
         self.flush(timeout)?;
-        let Some(outlet) = &mut self.outlet else { return Err(Error::Damaged) };
-        let sent = match outlet.refer(reference, arg) {
-            Err(WriteError::Full) if timeout != Timeout::Now => {
-                let (patience, _counted) = self.view.patience(self.plan.mode, deadline);
-                outlet.wait(&self.watch, patience, |outlet| outlet.refer(reference, arg))
-            }
-            sent => sent,
-        };
+        let sent = self.put(deadline, timeout, |outlet| outlet.refer(reference, arg));
         sent.map_err(|error| late(error.into(), timeout))?;
-        outlet.tell(&self.watch);
         self.count();
         Ok(())
     }

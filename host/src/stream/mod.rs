@@ -51,6 +51,7 @@ mod receive;
 mod reference;
 mod send;
 mod task;
+mod transmit;
 
 use std::convert::Infallible;
 use std::os::fd::OwnedFd;

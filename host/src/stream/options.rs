@@ -74,7 +74,7 @@ pub struct SendOptions<'a> {
     pub may_be_cut: bool,
     /// The stream to use, in the mode [`SenderSupplied`](Mode::SenderSupplied).
     pub stream: Option<&'a Supplied<'a>>,
-    /// After how many messages receivers hear of it; at once if 0.
+    /// After how many messages receivers hear of it, or as soon as there is no room for so many; at once if 0.
     pub deposit_after: u32,
     /// Place what is sent in the pool with this uid, instead of copying it through the stream.
     pub placed_in: Option<u64>,

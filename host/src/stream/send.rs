@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use umbra_core::stream::{Class, Conversation, End, Mode, Outlet, WriteError};
+use umbra_core::stream::{Class, Conversation, End, Mode, Outlet};
 
 use super::error::Error;
 use super::layout::{View, Watch, wait_for};
@@ -26,16 +26,16 @@ pub struct Sender<'a> {
 #[derive(Debug)]
 pub(super) struct Plan {
     /// Written and not sent: the rest of a message of which a part was sent, then what is kept to be sent later.
-    unsent: Vec<u8>,
+    pub(super) unsent: Vec<u8>,
     /// The 64 bits of what is in there first.
-    first: u64,
+    pub(super) first: u64,
     /// Whether the first part of what is in there was sent.
-    is_begun: bool,
+    pub(super) is_begun: bool,
     /// Messages until receivers hear of it; 0 if they did.
-    until: u32,
+    pub(super) until: u32,
     pub(super) is_one_message: bool,
     is_sent: bool,
-    placed_in: Option<u64>,
+    pub(super) placed_in: Option<u64>,
     pub(super) arg: u64,
     timeout: Timeout,
     pub(super) mode: WaitMode,
@@ -132,24 +132,6 @@ impl<'a> Sender<'a> {
         if arg >= RESERVED { Err(Error::ReservedArgument(arg)) } else { Ok(()) }
     }
 
-    /// Lets receivers hear of it.
-    fn deposit(&mut self) {
-        self.plan.until = 0;
-        if let Some(outlet) = &self.outlet {
-            self.view.deposit(outlet, &self.watch);
-        }
-    }
-
-    /// Notes that a message was sent.
-    pub(super) fn count(&mut self) {
-        if self.plan.until > 0 {
-            self.plan.until -= 1;
-            if self.plan.until == 0 {
-                self.deposit();
-            }
-        }
-    }
-
     /// Sends these bytes, and the 64 bits beside them, after what was kept before. Nothing is sent for no bytes, but what
     /// was kept is.
     ///
@@ -226,44 +208,6 @@ impl<'a> Sender<'a> {
             Err(_) => (self.plan.unsent, self.plan.is_begun) = (unsent, was_begun),
         }
         result
-    }
-
-    /// Sends a message, as long as the deadline allows; what was not sent is left to be.
-    fn transmit(&mut self, bytes: &[u8], arg: u64, timeout: Timeout) -> Result<(), Error> {
-        if let Some(uid) = self.plan.placed_in
-            && !bytes.is_empty()
-            && !self.plan.is_begun
-        {
-            return self.send_placed(bytes, arg, uid, timeout);
-        }
-        let deadline = timeout.deadline();
-        let Some(outlet) = &mut self.outlet else { return Err(Error::Damaged) };
-        let mut sent = 0;
-        while sent < bytes.len() {
-            let rest = bytes.get(sent..).unwrap_or_default();
-            let written = match outlet.write(rest, arg, false) {
-                Err(WriteError::Full) if timeout != Timeout::Now => {
-                    let (patience, _counted) = self.view.patience(self.plan.mode, deadline);
-                    outlet.wait(&self.watch, patience, |outlet| outlet.write(rest, arg, false))
-                }
-                written => written,
-            };
-            match written {
-                Ok(written) => sent += written,
-                Err(WriteError::Full) if sent > 0 => {
-                    self.plan.unsent = rest.to_vec();
-                    (self.plan.first, self.plan.is_begun) = (arg, true);
-                    return Err(Error::Partly { sent, len: bytes.len() });
-                }
-                Err(error) => return Err(late(error.into(), timeout)),
-            }
-            outlet.tell(&self.watch);
-        }
-        self.plan.is_begun = false;
-        if !bytes.is_empty() {
-            self.count();
-        }
-        Ok(())
     }
 
     /// Sends the one message of a conversation.
