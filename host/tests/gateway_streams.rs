@@ -40,6 +40,13 @@ fn long(len: usize) -> Vec<u8> {
 #[test]
 fn another_process() {
     let Some(role) = another::role() else { return };
+    // A receiver at hand.
+    if let Some(reference) = role.strip_prefix("meets ") {
+        let adapter = Adapter::attach_reference(&umbra::reference::from_text(reference).unwrap(), []).unwrap();
+        let _receiver = adapter.receive(&ReceiveOptions::default(), LONG).unwrap();
+        ready("has met");
+        return thread::sleep(Duration::from_secs(600));
+    }
     // A client that sends without an end.
     let Some((address, reference)) = role.split_once(' ') else { return be_a_gateway(&role) };
     let gateways = gateways(&Address::Tcp(address.parse().unwrap()));
@@ -218,6 +225,28 @@ fn what_a_remote_read_puts_back_comes_again_as_the_messages_that_it_was() {
         assert_eq!((&got.bytes[..], got.arg), (bytes, arg));
     }
     assert_eq!(receiver.receive(LONG), refused(stream::Error::Ended));
+}
+
+#[test]
+fn whoever_waits_at_a_gateway_sees_to_the_dead() {
+    let (_server, address) = serve();
+    let gateways = gateways(&address);
+    let adapter = Adapter::create(&Attributes { streams: 1, ..Attributes::default() }, []).unwrap();
+    let remote = remote(&adapter, &gateways);
+    let sender = adapter.send(&SendOptions::default(), LONG).unwrap();
+    let reference = umbra::reference::to_text(&adapter.reference().unwrap());
+    let (mut receiver, _) = Another::start_ready(&format!("meets {reference}"));
+    sender.close(LONG).unwrap();
+    thread::scope(|scope| {
+        let waits =
+            scope.spawn(|| remote.send(&SendOptions::default(), Timeout::After(Duration::from_secs(10))).map(drop));
+        thread::sleep(Duration::from_millis(300));
+        assert!(!waits.is_finished(), "the one stream is in use");
+        let killed = Instant::now();
+        receiver.kill();
+        assert_eq!(waits.join().unwrap(), Ok(()));
+        assert!(killed.elapsed() < Duration::from_secs(5), "{:?}", killed.elapsed());
+    });
 }
 
 #[test]

@@ -41,9 +41,9 @@ pub(super) fn converse(mut line: Served, token: Token, reference: &[u8], wish: W
     let about = || {
         let mode = adapter.mode()?;
         let number = MODES.iter().position(|&known| known == mode).unwrap_or(MODES.len());
-        Ok::<_, Error>((mode, Answer::Begun { mode: number as u8, uid: adapter.uid()? }))
+        Ok::<_, Error>((mode, Answer::Begun { mode: number as u8, uid: adapter.uid()? }, adapter.patrol()?))
     };
-    let (mode, begun) = match about() {
+    let (mode, begun, patrol) = match about() {
         Ok(about) => about,
         Err(error) => return refuse(line, token, &error),
     };
@@ -72,7 +72,11 @@ pub(super) fn converse(mut line: Served, token: Token, reference: &[u8], wish: W
                 mode: WaitMode::Idle,
                 ..SendOptions::default()
             };
-            match line.patiently(until, |timeout| adapter.send(&options, timeout))? {
+            let send = |timeout| {
+                patrol();
+                adapter.send(&options, timeout)
+            };
+            match line.patiently(until, send)? {
                 Ok(sender) => {
                     let mut speaking = Speaking(Some(sender));
                     line.answer(token, &begun)?;
@@ -84,7 +88,11 @@ pub(super) fn converse(mut line: Served, token: Token, reference: &[u8], wish: W
         End::Receiver => {
             let options =
                 ReceiveOptions { stream: supplied.as_ref(), mode: WaitMode::Idle, ..ReceiveOptions::default() };
-            match line.patiently(until, |timeout| adapter.receive(&options, timeout))? {
+            let receive = |timeout| {
+                patrol();
+                adapter.receive(&options, timeout)
+            };
+            match line.patiently(until, receive)? {
                 Ok(receiver) => {
                     line.answer(token, &begun)?;
                     listen(&mut line, receiver)

@@ -79,7 +79,7 @@ use crate::sys::fork;
 use crate::sys::futex::Futex;
 use crate::sys::process::{ProcessId, Processes};
 use crate::sys::segment::Segment;
-use layout::View;
+use layout::{View, Watch};
 use memory::Pools;
 
 /// From here on the 64 bits beside a message are not the user's.
@@ -253,6 +253,13 @@ impl Adapter {
     /// [`Error::Damaged`].
     pub fn reap(&self) -> Result<usize, Error> {
         Ok(self.view()?.bury_dead())
+    }
+
+    /// What whoever waits by many short calls does between them: each call would be over before it was time to look after
+    /// the dead.
+    pub(crate) fn patrol(&self) -> Result<impl Fn() + '_, Error> {
+        let watch = Watch::new(self.view()?);
+        Ok(move || watch.patrol())
     }
 }
 
