@@ -282,3 +282,18 @@ fn bytes_and_memory_for_which_a_pool_has_no_room_come_when_it_has() {
         assert_eq!(receiver.receive_memory(WAIT).unwrap_err(), Error::Ended);
     }
 }
+
+#[test]
+fn memory_of_no_bytes_is_no_end_of_a_file() {
+    let memory = pool();
+    let adapter = Adapter::create(&Attributes::default(), [memory.clone()]).unwrap();
+    let mut sender = adapter.send(&SendOptions::default(), WAIT).unwrap();
+    let mut receiver = adapter.receive(&ReceiveOptions::default(), WAIT).unwrap();
+    let block = memory.alloc(1, 0).unwrap();
+    sender.send(b"first, ", 0, WAIT).unwrap();
+    (0..2).for_each(|_| sender.lend_memory(&block.part(1, 0).unwrap(), 0, WAIT).unwrap());
+    sender.send(b"rest", 0, WAIT).unwrap();
+    sender.close(WAIT).unwrap();
+    assert_eq!(receiver.read(&mut []).unwrap(), 0);
+    assert_eq!(std::io::read_to_string(&mut receiver).unwrap(), "first, rest");
+}

@@ -327,10 +327,14 @@ impl Drop for Receiver<'_> {
 
 impl Read for Receiver<'_> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        match self.receive_into(into, self.plan.timeout) {
-            Ok(piece) => Ok(piece.len),
-            Err(Error::Ended) => Ok(0),
-            Err(error) => Err(error.into()),
+        loop {
+            match self.receive_into(into, self.plan.timeout) {
+                // To readers of a file nothing is its end, and a message of no bytes is none.
+                Ok(Piece { len: 0, .. }) if !into.is_empty() => {}
+                Ok(piece) => return Ok(piece.len),
+                Err(Error::Ended) => return Ok(0),
+                Err(error) => return Err(error.into()),
+            }
         }
     }
 }
