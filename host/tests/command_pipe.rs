@@ -81,6 +81,20 @@ fn whose_other_end_dies_says_so_and_fails() {
     fails(sends, 1, "the process at the other end of the pipe died");
 }
 
+/// Also if nothing is sent to it any more: what it had not read is lost.
+#[test]
+fn a_sender_whose_receiver_died_before_its_end_fails() {
+    let name = name("early");
+    let (mut sends, mut receives) = (pipe(&["send", &name]), pipe(&["recv", &name]));
+    let mut input = sends.stdin.take().unwrap();
+    input.write_all(b"hello").unwrap();
+    receives.stdout.as_mut().unwrap().read_exact(&mut [0; 5]).unwrap();
+    receives.kill().unwrap();
+    receives.wait().unwrap();
+    drop(input);
+    fails(sends, 1, "the process at the other end of the pipe died");
+}
+
 #[test]
 fn a_receiver_whose_output_nobody_takes_ends_and_its_sender_hears_it() {
     let name = name("cut");

@@ -102,7 +102,7 @@ impl How {
 /// What broke the pipe, for who runs both ends in shells.
 fn words(error: &Error) -> String {
     match error {
-        Error::Unheard => "the receiver has ended and takes no more: the rest was not sent".to_owned(),
+        Error::Unheard => "the receiver has ended and takes no more: it has not read all".to_owned(),
         Error::PeerDead => "the process at the other end of the pipe died or gave up: start both ends again".to_owned(),
         error => error.to_string(),
     }
@@ -142,6 +142,9 @@ fn send(how: &How) -> Done {
         }
     };
     bar.finish_and_clear();
+    // A receiver that is gone by now has not had all of it, also if there was room for the rest. Without this the end would be
+    // the last thing said, to nobody.
+    let stopped = stopped.or_else(|| meeting.adapter().reap().and_then(|_| sender.keep(b"", 0)).map_err(broken).err());
     match stopped {
         None => sender.close(Timeout::Never).map_err(broken)?,
         Some(failure) => {
