@@ -250,6 +250,39 @@ fn whoever_waits_at_a_gateway_sees_to_the_dead() {
 }
 
 #[test]
+fn a_gateway_waits_for_a_stream_that_it_is_to_bring() {
+    let (_server, address) = serve();
+    let gateways = gateways(&address);
+    let adapter = Adapter::create(&Attributes { streams: 1, ..Attributes::of(Mode::SenderSupplied) }, []).unwrap();
+    let remote = remote(&adapter, &gateways);
+    let supplied = adapter.supply().unwrap();
+    let options = SendOptions::default();
+    assert_eq!(remote.send(&options, NOW).map(drop), refused(stream::Error::Empty));
+    let start = Instant::now();
+    let short = Duration::from_millis(120);
+    assert_eq!(remote.send(&options, Timeout::After(short)).map(drop), refused(stream::Error::Timeout));
+    assert!(start.elapsed() >= short);
+    thread::scope(|scope| {
+        let waits = scope.spawn(|| remote.send(&options, LONG).map(drop));
+        thread::sleep(Duration::from_millis(100));
+        drop(supplied);
+        assert_eq!(waits.join().unwrap(), Ok(()));
+    });
+    adapter.receive(&ReceiveOptions::default(), LONG).unwrap().close(LONG).unwrap();
+    let mut again = Err(stream::Error::Empty);
+    until("the end of that conversation", || {
+        again = adapter.supply();
+        again.is_ok()
+    });
+    thread::scope(|scope| {
+        let waits = scope.spawn(|| remote.send(&options, LONG).map(drop));
+        thread::sleep(Duration::from_millis(100));
+        adapter.destroy().unwrap();
+        assert_eq!(waits.join().unwrap(), refused(stream::Error::Destroyed));
+    });
+}
+
+#[test]
 fn refusals_and_deadlines_are_those_of_streams_at_hand() {
     let (_server, address) = serve();
     let gateways = gateways(&address);

@@ -54,7 +54,11 @@ pub(super) fn converse(mut line: Served, token: Token, reference: &[u8], wish: W
         End::Sender => mode == Mode::SenderSupplied && !wish.is_one_message,
         End::Receiver => mode == Mode::ReceiverSupplied,
     };
-    let supplied = match is_brought.then(|| adapter.supply()).transpose() {
+    let supply = |timeout| {
+        patrol();
+        adapter.supply_within(timeout)
+    };
+    let supplied = match is_brought.then(|| line.patiently(until, supply)).transpose()?.transpose() {
         Ok(supplied) => supplied,
         Err(error) => return refuse(line, token, &error),
     };

@@ -73,13 +73,13 @@ pub use umbra_core::stream::{Class, Mode, Seen, Shape, Stage};
 
 pub use crate::reference::Found;
 
-use crate::channel::{Shared, identity};
+use crate::channel::{Shared, Timeout, WaitMode, identity};
 use crate::pool::Pool;
 use crate::sys::fork;
 use crate::sys::futex::Futex;
 use crate::sys::process::{ProcessId, Processes};
 use crate::sys::segment::Segment;
-use layout::{View, Watch};
+use layout::{View, Watch, wait_for};
 use memory::Pools;
 
 /// From here on the 64 bits beside a message are not the user's.
@@ -220,15 +220,26 @@ impl Adapter {
     /// Takes a stream to keep and begin conversations in, one after the other.
     ///
     /// # Errors
-    /// [`Error::StreamRefused`] in modes in which nobody brings one; [`Error::Empty`] if all are in use.
+    /// [`Error::StreamRefused`] in modes in which nobody brings one; [`Error::Empty`] if all are in use;
+    /// [`Error::Destroyed`].
     pub fn supply(&self) -> Result<Supplied<'_>, Error> {
+        self.supply_within(Timeout::Now)
+    }
+
+    /// As [`supply`](Self::supply), but waits asleep for a stream; [`Error::Timeout`] if none came.
+    pub(crate) fn supply_within(&self, timeout: Timeout) -> Result<Supplied<'_>, Error> {
         let view = self.view()?;
         let table = view.streams.table();
         if !matches!(table.shape().mode, Mode::SenderSupplied | Mode::ReceiverSupplied) {
             return Err(Error::StreamRefused);
         }
-        let kept = table.keep(view.me).ok_or(Error::Empty)?;
-        Ok(Supplied { adapter: self, view, kept })
+        let look = || match table.is_destroyed() {
+            true => Some(Err(Error::Destroyed)),
+            false => table.keep(view.me).map(Ok),
+        };
+        let (patience, _counted) = view.patience(WaitMode::Idle, timeout.deadline());
+        let kept = wait_for(table.manager(), &Watch::new(view), patience, timeout, look);
+        Ok(Supplied { adapter: self, view, kept: kept.unwrap_or(Err(send::late(Error::Empty, timeout)))? })
     }
 
     /// Whether somebody destroyed it.
