@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use umbra::channel::{Timeout, WaitMode};
 use umbra::pool::{self, Allocation, Pool};
-use umbra::stream::{Adapter, Attributes, Error, ReceiveOptions, SendOptions};
+use umbra::stream::{Adapter, Attributes, Error, ReceiveOptions, Receiver, SendOptions, Sender};
 use umbra::sys::process::ProcessId;
 
 /// Only a hang lasts longer.
@@ -296,4 +296,32 @@ fn memory_of_no_bytes_is_no_end_of_a_file() {
     sender.close(WAIT).unwrap();
     assert_eq!(receiver.read(&mut []).unwrap(), 0);
     assert_eq!(std::io::read_to_string(&mut receiver).unwrap(), "first, rest");
+}
+
+#[test]
+fn memory_that_was_freed_while_it_is_read_is_lost_and_the_conversation_goes_on() {
+    let (theirs, home) = (pool(), pool());
+    let adapter = Adapter::create(&Attributes::default(), [theirs.clone(), home.clone()]).unwrap();
+    let stale = Error::Pool(pool::Error::Stale);
+    let options = ReceiveOptions { placed_in: Some(home.uid()), ..ReceiveOptions::default() };
+    let mut sender = adapter.send(&SendOptions::default(), WAIT).unwrap();
+    let mut receiver = adapter.receive(&options, WAIT).unwrap();
+    let read_a_part = |sender: &mut Sender<'_>, receiver: &mut Receiver<'_>| {
+        let block = theirs.alloc(10, 0).unwrap();
+        sender.lend_memory(&block, 1, WAIT).unwrap();
+        sender.send(b"next", 2, WAIT).unwrap();
+        assert_eq!(receiver.receive_into(&mut [0; 4], WAIT).unwrap().len, 4);
+        block.free().unwrap();
+    };
+    read_a_part(&mut sender, &mut receiver);
+    assert_eq!(receiver.receive(WAIT), Err(stale.clone()));
+    assert_eq!(receiver.receive(WAIT).unwrap().bytes, b"next");
+    read_a_part(&mut sender, &mut receiver);
+    assert_eq!(receiver.receive_memory(WAIT).unwrap_err(), stale);
+    assert_eq!(receiver.receive(WAIT).unwrap().bytes, b"next");
+    read_a_part(&mut sender, &mut receiver);
+    let none = receiver.into_file(0).unwrap_err();
+    assert_eq!(none.error, stale);
+    let mut receiver = none.end;
+    assert_eq!(receiver.receive(WAIT).unwrap().bytes, b"next");
 }

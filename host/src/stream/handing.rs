@@ -4,7 +4,7 @@ use umbra_core::stream::{Front, Reference};
 
 use super::error::Error;
 use super::memory::place;
-use super::receive::{Message, Receiver};
+use super::receive::{Message, Piece, Receiver};
 use super::send::{Sender, late};
 use crate::channel::Timeout;
 use crate::pool::Allocation;
@@ -74,6 +74,18 @@ impl<'a> Receiver<'a> {
         {
             held.release();
         }
+    }
+
+    /// Reads of the memory that is held, if some is. What is not there any more is lost, and not in the way of what comes next.
+    pub(super) fn read_held(&mut self, into: &mut [u8]) -> Option<Result<Piece, Error>> {
+        let held = self.held.as_mut()?;
+        let read = held.read(into).map(|len| Piece { len, arg: held.arg, is_last: held.left() == 0 });
+        match &read {
+            Ok(piece) if piece.is_last => self.let_go(),
+            Ok(_) => {}
+            Err(_) => self.held = None,
+        }
+        Some(read)
     }
 
     /// Takes the memory of a message, which is no more in the stream then; memory that is not there any more is lost.

@@ -112,11 +112,11 @@ impl<'a> Receiver<'a> {
 
     /// Reads the rest of what was read in part: only whole records can be gone on with elsewhere.
     pub(super) fn gather(&mut self) -> Result<(), Error> {
-        if let Some(held) = &mut self.held {
+        if let Some(held) = &self.held {
             let mut rest = vec![0; usize::try_from(held.left()).unwrap_or(0)];
-            held.read(&mut rest)?;
-            self.early.push(rest, held.arg, true);
-            self.let_go();
+            if let Some(piece) = self.read_held(&mut rest).transpose()? {
+                self.early.push(rest, piece.arg, piece.is_last);
+            }
         } else if let Some(inlet) = &mut self.inlet
             && inlet.is_in_part()
         {
@@ -152,17 +152,13 @@ impl<'a> Receiver<'a> {
             return Ok(piece);
         }
         self.await_some(timeout)?;
-        let Some(held) = &mut self.held else {
-            let Some(inlet) = &mut self.inlet else { return Err(Error::Ended) };
-            let piece = inlet.read(into)?;
-            inlet.tell(&self.watch);
-            return Ok(Piece { len: piece.len, arg: piece.arg, is_last: piece.is_last });
-        };
-        let (len, arg, is_last) = (held.read(into)?, held.arg, held.left() == 0);
-        if is_last {
-            self.let_go();
+        if let Some(read) = self.read_held(into) {
+            return read;
         }
-        Ok(Piece { len, arg, is_last })
+        let Some(inlet) = &mut self.inlet else { return Err(Error::Ended) };
+        let piece = inlet.read(into)?;
+        inlet.tell(&self.watch);
+        Ok(Piece { len: piece.len, arg: piece.arg, is_last: piece.is_last })
     }
 
     /// Waits for the first record.
