@@ -1,7 +1,7 @@
 //! The life of a pool and its users: whose its allocations are, and when it ends.
 
 use umbra_core::atomic::{AtomicU64, Ordering, fence};
-use umbra_core::crew::{Identity, Liveness, Member};
+use umbra_core::crew::{BuryError, Identity, Liveness, Member};
 use umbra_core::error::Stale;
 use umbra_core::heap::{Block, BlockId, Grasp, Hand, Keep};
 
@@ -165,11 +165,48 @@ impl Pool {
                 // Somebody else may do the same, or free it.
                 let _ = self.own(block.id);
             }
-            let by = self.with_hand(|hand| hand.number())?;
-            // Who else buries it frees the rest.
-            freed += self.heap().bury(member, by, Keep::Nothing).map_or(0, |recovered| recovered.freed);
+            freed += self.empty(member)?;
         }
         self.event().notify(&Futex);
+        Ok(freed)
+    }
+
+    /// Frees the blocks of a dead member; how many.
+    fn empty(&self, dead: Member) -> Result<usize, Error> {
+        let by = self.with_hand(|hand| hand.number())?;
+        let bury = || match self.heap().bury(dead, by, Keep::Nothing) {
+            Ok(recovered) => Some(recovered.freed),
+            Err(BuryError::InProgress { .. }) => None,
+            // Its number is somebody else's, and so are blocks that came with it.
+            Err(_) => Some(0),
+        };
+        let freed = bury().or_else(|| {
+            // Of a burier who died too its burial is taken first.
+            self.bury(by);
+            bury()
+        });
+        match freed {
+            Some(freed) => Ok(freed),
+            // Who buries it may leave it its blocks, or be stopped.
+            None => self.free_each(dead),
+        }
+    }
+
+    /// Frees the blocks of a dead member that somebody else buries, one by one; how many.
+    fn free_each(&self, dead: Member) -> Result<usize, Error> {
+        let blocks: Vec<_> = self.blocks().filter(|block| block.owner == dead.number).collect();
+        // Later ones may be those of a living member who got the number.
+        if self.heap().crew().member(dead.number) != Some(dead) {
+            return Ok(0);
+        }
+        let mut freed = 0;
+        for block in blocks {
+            match self.free_of(block.id, dead.number) {
+                Ok(()) => freed += 1,
+                Err(Error::Stale) => {}
+                Err(error) => return Err(error),
+            }
+        }
         Ok(freed)
     }
 
@@ -183,8 +220,25 @@ impl Pool {
     }
 
     fn bury(&self, by: u16) -> usize {
-        let dead = self.heap().crew().members().filter(|&member| !Processes.is_alive(member));
-        let buried = dead.filter(|&member| self.heap().bury(member, by, Keep::Blocks).is_ok()).count();
+        let crew = self.heap().crew();
+        let mut buried = 0;
+        // Again, as long as somebody died over the burial of one that stands before him. Also the burial of one that
+        // stays, for its blocks, ends the burials that it had begun.
+        for _ in 0..crew.capacity() {
+            let mut is_again = false;
+            for dead in crew.members().filter(|&member| !Processes.is_alive(member)) {
+                match self.heap().bury(dead, by, Keep::Blocks) {
+                    Ok(_) => buried += 1,
+                    Err(BuryError::InProgress { by }) => {
+                        is_again |= crew.member(by).is_none_or(|burier| !Processes.is_alive(burier));
+                    }
+                    Err(BuryError::Failed(_) | BuryError::Unknown) => {}
+                }
+            }
+            if !is_again {
+                break;
+            }
+        }
         self.event().notify(&Futex);
         buried
     }
@@ -230,6 +284,78 @@ impl Drop for Pool {
         if self.files.is_some() && ends {
             // Somebody else may have destroyed it.
             let _ = self.destroy();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::process::{Child, Command};
+
+    use super::*;
+    use crate::pool::Attributes;
+
+    fn pool() -> Pool {
+        Pool::create(None, &Attributes { bytes: 1 << 20, ..Attributes::default() }).unwrap()
+    }
+
+    /// A process that ends with [`end`], and its place in a pool, with so many blocks.
+    fn begin(pool: &Pool, blocks: usize) -> (Child, ProcessId, Member) {
+        let child = Command::new("sleep").arg("60").spawn().unwrap();
+        let process = ProcessId::of(child.id()).unwrap();
+        let member = pool.heap().crew().join(identity(process)).unwrap();
+        let mut hand = pool.heap().hand(member);
+        (0..blocks).for_each(|_| _ = hand.alloc(100, 0).unwrap());
+        (child, process, member)
+    }
+
+    fn end(mut child: Child) {
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+
+    /// The one dies over the burial of the other.
+    fn die_burying(pool: &Pool, dead: Member, burier: Member) {
+        let bury = || pool.heap().crew().bury(dead, burier.number, |_| -> Result<(), ()> { panic!("it dies here") });
+        assert!(catch_unwind(AssertUnwindSafe(bury)).is_err());
+    }
+
+    #[test]
+    fn what_a_dead_process_held_is_freed_also_while_somebody_else_buries_it() {
+        let pool = pool();
+        let (child, process, dead) = begin(&pool, 8);
+        end(child);
+        let by = pool.with_hand(|hand| hand.number()).unwrap();
+        let buried = pool.heap().crew().bury(dead, by, |_| {
+            assert_eq!(pool.free_allocations_of(process), Ok(8));
+            Err::<(), ()>(())
+        });
+        assert_eq!(buried, Err(BuryError::Failed(())));
+        assert_eq!((pool.blocks().count(), pool.reclaim()), (0, Ok(1)));
+    }
+
+    #[test]
+    fn what_a_dead_process_held_is_freed_though_another_died_over_its_burial() {
+        let pool = pool();
+        let (first, process, dead) = begin(&pool, 8);
+        let (second, other, burier) = begin(&pool, 1);
+        [first, second].into_iter().for_each(end);
+        die_burying(&pool, dead, burier);
+        assert_eq!(pool.free_allocations_of(process), Ok(8));
+        assert_eq!(pool.allocations_of(other).len(), 1, "nobody asked for this one");
+    }
+
+    #[test]
+    fn one_call_reclaims_who_died_over_a_burial_and_whom_he_buried() {
+        for blocks in [0, 1] {
+            let pool = pool();
+            let (first, _, dead) = begin(&pool, 0);
+            let (second, _, burier) = begin(&pool, blocks);
+            assert!(dead.number < burier.number);
+            [first, second].into_iter().for_each(end);
+            die_burying(&pool, dead, burier);
+            assert_eq!(pool.reclaim(), Ok(2 - blocks), "who has a block stays");
         }
     }
 }
