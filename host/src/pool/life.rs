@@ -358,4 +358,16 @@ mod tests {
             assert_eq!(pool.reclaim(), Ok(2 - blocks), "who has a block stays");
         }
     }
+
+    #[test]
+    fn whoever_comes_removes_the_files_of_a_pool_whose_destroyer_was_killed_over_it() {
+        let (name, small) =
+            (format!("unfinished-{}", std::process::id()), Attributes { bytes: 1 << 20, ..Attributes::default() });
+        let pool = Pool::create(Some(&name), &small).unwrap();
+        let files = pool.files.clone().unwrap();
+        pool.word(Word::Destroyed).store(1, Ordering::Release);
+        assert!(files.manifest.exists() && files.data.exists());
+        assert_eq!(Pool::attach(&name).unwrap_err(), Error::Destroyed);
+        assert!(!files.manifest.exists() && !files.data.exists());
+    }
 }

@@ -219,12 +219,12 @@ impl Pool {
     }
 
     fn ends_if_over(&self) -> Result<(), Error> {
-        self.check()?;
         if self.files.is_some() && self.is_over() {
+            // Also after it was destroyed: who did that may have died before they were gone.
             self.remove_files();
             return Err(Error::Destroyed);
         }
-        Ok(())
+        self.check()
     }
 
     /// Uses a pool whose descriptors another process [shared](Self::share).
