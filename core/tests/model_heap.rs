@@ -210,3 +210,26 @@ fn a_block_that_changed_hands_stays_when_its_first_owner_goes_and_goes_with_its_
     assert_eq!(heap.recover(b.number, Keep::Nothing).map(|recovered| recovered.freed), Ok(2));
     assert_eq!(heap.blocks().count(), 0);
 }
+
+#[test]
+fn as_many_blocks_as_were_asked_for_can_be_allocated_of_each_size() {
+    // (bytes, blocks, lengths)
+    let asked: [(u64, u32, &[u64]); 3] = [
+        (64 << 20, 4096, &[64, 90, 112, 224]),
+        (1 << 30, 4096, &[57_344, 131_072]),
+        // Spans of four blocks, because more do not fit into the longest one.
+        ((2 << 20) - 1, 120, &[16 << 10]),
+    ];
+    let mut refused = vec![];
+    for (bytes, blocks, lens) in asked {
+        let plan = Plan::new(bytes, 32, blocks, 2).unwrap();
+        for &len in lens {
+            let words = words(plan);
+            let heap = Heap::create(&words, plan, &[]).unwrap();
+            let mut hand = heap.hand(heap.crew().join(identity(1)).unwrap());
+            refused.extend((0..blocks).find_map(|at| Some((bytes, blocks, len, at, hand.alloc(len, 0).err()?))));
+        }
+    }
+    assert_eq!(refused, []);
+    assert!(Plan::new(1 << 39, 8, 1 << 24, 1).is_err() && Plan::new(1 << 39, 8, (1 << 24) - 1024, 1).is_ok());
+}

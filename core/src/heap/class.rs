@@ -95,6 +95,13 @@ impl Sizes {
         if units <= 1 { 0 } else { (units - 1).ilog2() + 1 }
     }
 
+    /// Groups that have entries for so many blocks of any one size, of which a heap of so many bytes has spans.
+    pub(super) fn groups(&self, bytes: u64, blocks: u64) -> u64 {
+        let entries = |class| u64::from(self.slots(class).count_ones());
+        let of = |class| blocks.div_ceil(entries(class)).min(bytes / self.span(class));
+        (0..self.small).map(of).max().unwrap_or(0).max(blocks.div_ceil(entries(LARGE)))
+    }
+
     /// The entries that a group of this class uses, one bit each.
     pub(super) fn slots(&self, class: usize) -> u64 {
         // The other half of the details says where the runs of the large ones begin.

@@ -50,8 +50,9 @@ pub struct Plan {
 impl Plan {
     /// A heap over so many bytes. Blocks are multiples of `granule` bytes, rounded up to a power of two and to what so
     /// many bytes need. There can be `blocks` of them at a time, or with 0 as many as a share of 1/64 of the bytes can
-    /// tell of: a block for 700 bytes if they are of few sizes. Above 1024 that is rounded up. `members` is the number
-    /// of those who use it at the same time.
+    /// tell of: a block for 700 bytes if they are of few sizes. Above 1024 that is rounded up: there can be so many of any
+    /// few sizes, and more of some; above 2^23 only of sizes of which 64 lie in a span. `members` is the number of those
+    /// who use it at the same time.
     ///
     /// # Errors
     /// [`PlanError`].
@@ -83,10 +84,13 @@ impl Plan {
             0x1000..0x1_0000 => 4,
             _ => 16,
         };
-        let groups = match blocks {
+        let groups = match u64::from(blocks) {
             0 => (bytes / SHARE / (RECORD as u64 * 8)).clamp(fewest, MOST_GROUPS),
-            // Each of the classes in use may have a group that is not full.
-            blocks => u64::from(blocks).div_ceil(SPAN as u64) + fewest,
+            blocks => {
+                // Each of the classes in use may have a group that is not full.
+                let needed = Sizes::new(bytes, granule, unit).groups(bytes, blocks) + fewest;
+                needed.min(MOST_GROUPS).max(blocks.div_ceil(SPAN as u64) + fewest)
+            }
         };
         let limit = if blocks <= EXACT { blocks } else { 0 };
         let groups = u32::try_from(groups).ok().filter(|&groups| u64::from(groups) <= MOST_GROUPS);
