@@ -233,3 +233,15 @@ fn as_many_blocks_as_were_asked_for_can_be_allocated_of_each_size() {
     assert_eq!(refused, []);
     assert!(Plan::new(1 << 39, 8, 1 << 24, 1).is_err() && Plan::new(1 << 39, 8, (1 << 24) - 1024, 1).is_ok());
 }
+
+#[test]
+fn reserved_blocks_of_the_longest_small_sizes_are_for_no_other_one() {
+    let plan = Plan::new(64 << 20, 32, 0, 2).unwrap();
+    for (reserved, len) in [(65_536, 50_000), (57_344, 45_000), (128, 96)] {
+        let words = words(plan);
+        let heap = Heap::create(&words, plan, &[(reserved, 100)]).unwrap();
+        let mut hand = heap.hand(heap.crew().join(identity(1)).unwrap());
+        while hand.alloc(len, 0).is_ok() {}
+        assert_eq!((0..100).find(|_| hand.alloc(reserved, 0).is_err()), None, "{reserved} beside {len}");
+    }
+}

@@ -153,16 +153,21 @@ fn a06_a_limit_of_blocks_is_kept_and_one_who_waits_has_the_next_place() {
 
 #[test]
 fn a07_reserved_blocks_are_there_after_any_churn() {
-    let sizes = [32_u64, 64, 128, 256];
-    let pool = pool(Attributes { reserved: sizes.iter().map(|&size| (size, 100)).collect(), ..Attributes::default() });
-    for round in 0..20 {
-        // Everything else is taken, in other sizes, and given back.
-        let lens = [700_u64, 3000, 40_000, 9000 + round];
-        let taken: Vec<_> = std::iter::from_fn(|| lens.iter().find_map(|&len| pool.alloc(len, 1).ok())).collect();
-        assert!(pool.alloc(700, 1).is_err() && !taken.is_empty());
-        let reserved: Vec<_> = sizes.iter().flat_map(|&size| (0..100).map(move |_| size)).collect();
-        let reserved: Vec<_> = reserved.into_iter().map(|size| pool.alloc(size, 2).unwrap()).collect();
-        taken.into_iter().chain(reserved).for_each(|one| one.free().unwrap());
+    // How long the pool is, what is reserved, and what else is allocated: the longest that can be reserved, too.
+    let cases: [(u64, &[u64], &[u64]); 2] =
+        [(MIB, &[32, 64, 128, 256], &[700, 3000, 40_000, 9000]), (64 * MIB, &[65_536], &[50_000, 45_000, 9000, 700])];
+    for (bytes, sizes, lens) in cases {
+        let reserved = sizes.iter().map(|&size| (size, 100)).collect();
+        let pool = Pool::create(None, &Attributes { bytes, reserved, ..Attributes::default() }).unwrap();
+        for round in 0..20 {
+            // Everything else is taken, in other sizes, and given back.
+            let take = || lens.iter().find_map(|&len| pool.alloc(len + round, 1).ok());
+            let taken: Vec<_> = std::iter::from_fn(take).collect();
+            assert!(pool.alloc(700, 1).is_err() && !taken.is_empty());
+            let reserved = sizes.iter().flat_map(|&size| (0..100).map(move |_| size));
+            let reserved: Vec<_> = reserved.map(|size| pool.alloc(size, 2).unwrap()).collect();
+            taken.into_iter().chain(reserved).for_each(|one| one.free().unwrap());
+        }
     }
 }
 

@@ -224,13 +224,15 @@ impl<'a, G: BorrowMut<Grasp>> Hand<'a, G> {
         }
         // What others keep to themselves, and then what is longer than needed.
         let larger = class + 1..self.heap.parts.sizes.small();
-        self.steal(class..class + 1).or_else(|| self.steal(larger)).ok_or(refused)
+        self.steal(class..class + 1, true).or_else(|| self.steal(larger, false)).ok_or(refused)
     }
 
-    fn steal(&self, classes: core::ops::Range<usize>) -> Option<Taken<'a>> {
+    /// Takes an entry of one of these classes, whoever keeps its span to himself; also one that is reserved for blocks of
+    /// its size, if the block is to have that (`own`).
+    fn steal(&self, classes: core::ops::Range<usize>, own: bool) -> Option<Taken<'a>> {
         for group in self.heap.parts.groups() {
             let state = span::load(&group);
-            let may = classes.contains(&state.class()) && (classes.len() == 1 || !state.is_pinned());
+            let may = classes.contains(&state.class()) && (own || !state.is_pinned());
             if state.state() != OPEN || !may {
                 continue;
             }
@@ -249,7 +251,7 @@ impl<'a, G: BorrowMut<Grasp>> Hand<'a, G> {
             Err(_) if self.trim() > 0 => self.take_entry(LARGE),
             taken => taken,
         };
-        let (group, slot, entry) = taken.or_else(|refused| self.steal(LARGE..LARGE + 1).ok_or(refused))?;
+        let (group, slot, entry) = taken.or_else(|refused| self.steal(LARGE..LARGE + 1, true).ok_or(refused))?;
         let parts = &self.heap.parts;
         let (order, whom) = (parts.sizes.order(len), Whom::entry(BlockId::of(&group, slot, entry).entry()));
         let run = match parts.runs.take(order, self.number(), whom) {
