@@ -133,8 +133,9 @@ pub struct Session {
     lost: Option<Sp>,
     left: bool,
     regions: Regions<Vec<region::Entry>>,
-    /// Exported memory by key, with the message that exports it.
-    exported: HashMap<u64, (memory::Kept, Vec<u8>)>,
+    /// Exported memory by key, with the message that exports it; without one if the export failed, and it is kept for
+    /// service processes that may read it still.
+    exported: HashMap<u64, (memory::Kept, Option<Vec<u8>>)>,
     /// What was revoked and is still registered with an RDMA device, by key.
     revoked: HashMap<u64, memory::Kept>,
     /// What others need to reach memory over RDMA, once some is exported so.

@@ -114,7 +114,8 @@ impl Session {
     /// Exports a segment for reading; returns when all shadow service processes have mapped it.
     ///
     /// # Errors
-    /// [`SessionError`]; the segment is dropped then.
+    /// [`SessionError`]; the segment is dropped then, or with the session if a service process that was told does not give
+    /// it back.
     pub fn export_segment(&mut self, segment: Segment) -> Result<Key, SessionError> {
         segment.forbid_new_writers()?;
         let kept = self.keep(Exported::Segment(segment))?;
@@ -124,7 +125,8 @@ impl Session {
     /// Exports bytes of the heap for reading; returns when all shadow service processes know.
     ///
     /// # Errors
-    /// [`SessionError`]; the bytes are dropped then.
+    /// [`SessionError`]; the bytes are dropped then, or with the session if a service process that was told does not give
+    /// them back.
     pub fn export_bytes(&mut self, bytes: Vec<u8>) -> Result<Key, SessionError> {
         let kept = self.keep(Exported::Bytes(bytes))?;
         self.export(kept, Access::READ)
@@ -135,7 +137,8 @@ impl Session {
     /// when all copies are dropped; what is exported after that has another key.
     ///
     /// # Errors
-    /// [`SessionError`]; the memory is dropped then.
+    /// [`SessionError`]; the memory is dropped then, or with the session if a service process that was told does not give
+    /// it back.
     pub fn export_constant(&mut self, memory: Exported) -> Result<Key, SessionError> {
         if let Exported::Segment(segment) = &memory {
             segment.forbid_new_writers()?;
@@ -176,13 +179,20 @@ impl Session {
         let name = region.key.to_bits();
         let told = self.wait_until_told().and_then(|()| {
             // Kept before they are asked: who comes back meanwhile is told of this region with all others.
-            self.exported.insert(name, (memory, body.to_vec()));
+            self.exported.insert(name, (memory, Some(body.to_vec())));
             self.tell_shadows(EXPORT, body, Some(name))
         });
         if let Err(error) = told {
-            self.exported.remove(&name);
+            // Taken out first: a service process that comes back meanwhile is not told of it.
+            let memory = self.exported.remove(&name);
             // Nobody may go on using what was exported to some of them only.
-            let _ = self.take_back(region.key);
+            let taken = self.take_back(region.key);
+            // Nobody has the key, by which its place could be freed later.
+            let _ = self.regions.revoke(region.key);
+            if let (Err(_), Some((memory, _))) = (taken, memory) {
+                // A service process that did not answer may read it still.
+                self.exported.insert(name, (memory, None));
+            }
             return Err(error);
         }
         Ok(region.key)
@@ -204,7 +214,7 @@ impl Session {
         for shadow in self.shadows.iter_mut().filter(|shadow| shadow.up && !shadow.told) {
             shadow.told = true;
             for (memory, body) in self.exported.values() {
-                let Ok(descriptors) = memory.descriptors() else { continue };
+                let (Some(body), Ok(descriptors)) = (body, memory.descriptors()) else { continue };
                 let call = Frame::Call { op: EXPORT, token: NOBODY_WAITS, body };
                 // A queue that was just created has room; if the link breaks again, this is said again.
                 let _ = self.driver.send(shadow.link, &call, descriptors);
@@ -239,23 +249,32 @@ impl Session {
     fn take_back(&mut self, key: Key) -> Result<(), SessionError> {
         let body = Revoke { key, forced: false }.to_bytes();
         self.tell_shadows(REVOKE, &body, None)?;
-        self.regions.revoke(key).map(|_| ()).map_err(|_| SessionError::Memory(Status::KeyRevoked))
+        // Of a failed export it ended before.
+        let _ = self.regions.revoke(key);
+        Ok(())
     }
 
-    /// Calls every shadow service process, with the descriptors of a region, and waits for all answers. One that is gone
-    /// has no claim any more.
+    /// Calls every shadow service process, with the descriptors of a region, and waits for all answers, if all could be
+    /// called. One that is gone has no claim any more.
     fn tell_shadows(&mut self, op: Op, body: &[u8], region: Option<u64>) -> Result<(), SessionError> {
         let token = Token(self.next_token);
         self.next_token += 1;
         let deadline = driver::now() + self.lapse();
         let up: Vec<_> = self.shadows.iter().filter(|s| s.up).map(|s| (s.sp, s.link, s.ups)).collect();
+        let mut failed = None;
         for &(sp, link, _) in &up {
             let memory = region.and_then(|name| self.exported.get(&name));
             let descriptors = memory.map(|(memory, _)| memory.descriptors()).transpose()?.unwrap_or_default();
-            self.driver.send(link, &Frame::Call { op, token, body }, descriptors).map_err(|why| match why {
+            let sent = self.driver.send(link, &Frame::Call { op, token, body }, descriptors);
+            // The others are told all the same: of memory that is taken back above all.
+            failed = failed.or(sent.err().map(|why| match why {
                 SendError::NotUp => SessionError::ServiceLost { sp },
                 why => SessionError::Send(why),
-            })?;
+            }));
+        }
+        if let Some(error) = failed {
+            self.driver.flush();
+            return Err(error);
         }
         let there = |s: &Session, asked| s.shadows.iter().any(|s| s.up && (s.sp, s.link, s.ups) == asked);
         let owes =
@@ -272,5 +291,99 @@ impl Session {
             Some((_, (status, _))) => Err(SessionError::Memory(status)),
             None => Ok(()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixListener;
+    use std::path::{Path, PathBuf};
+    use std::time::Duration;
+
+    use umbra_core::peer::{Host, Incarnation, LocalRank, WorldRank};
+    use umbra_core::time::Lapse;
+
+    use super::*;
+    use crate::config::Platform;
+    use crate::driver::{Driver, Event, Limits};
+    use crate::link::{Identity, Listener, Party, socket_path};
+    use crate::secret::Secret;
+    use crate::session::{Seat, Settings};
+
+    const JOB: &str = "# Format version: 1\n\nnode1,bf1:10.0.0.1:7010&7011:9010&9011\n";
+
+    /// A service process that takes links and says nothing.
+    fn silent(folder: &Path, secret: &Secret, sp: Sp) -> Driver {
+        let party = Party::Peer(Peer::service(sp).unwrap());
+        let mut driver =
+            Driver::new(Identity { party, incarnation: Incarnation(1) }, secret.clone(), Limits::default());
+        driver.listen(Listener::Unix(UnixListener::bind(socket_path(folder, sp)).unwrap())).unwrap();
+        driver
+    }
+
+    /// What a silent service process was called.
+    fn heard(driver: &mut Driver) -> Vec<Op> {
+        let (mut ops, mut bytes) = (Vec::new(), Vec::new());
+        let end = driver::now() + Lapse::from_millis(100);
+        while driver::now() < end {
+            driver.wait(end).unwrap();
+            while let Some(event) = driver.next(&mut bytes) {
+                match (event, Frame::parse(&bytes)) {
+                    (Event::Frame { .. }, Ok(Frame::Call { op, .. })) if [EXPORT, REVOKE].contains(&op) => ops.push(op),
+                    _ => {}
+                }
+            }
+        }
+        ops
+    }
+
+    /// A rank with links to two service processes that answer nothing.
+    fn unanswered(folder: PathBuf) -> (Session, [Driver; 2]) {
+        std::fs::create_dir_all(&folder).unwrap();
+        let secret = Secret::from_bytes([7; 32]);
+        let job = Platform::parse(JOB, "job.cfg").unwrap().job(&["bf1"]).unwrap();
+        let seat = Seat { rank: WorldRank(0), size: 1, host: Host(0), local: LocalRank(0), n_local: 1 };
+        let deadline = Duration::from_millis(100);
+        let mut services = [0, 1].map(|sp| silent(&folder, &secret, Sp(sp)));
+        let (sockets, silence) = (Some(folder.clone()), Some(Duration::from_secs(60)));
+        let settings = Settings { sockets, shadows: 2, deadline, silence, ..Settings::new(job, secret, seat) };
+        let (mut session, mut bytes) = (Session::connect(settings).unwrap(), Vec::new());
+        while !session.shadows.iter().all(|shadow| shadow.up) {
+            session.progress(driver::now() + Lapse::from_millis(1)).unwrap();
+            for service in &mut services {
+                service.wait(driver::now() + Lapse::from_millis(1)).unwrap();
+                while service.next(&mut bytes).is_some() {}
+            }
+        }
+        // As they are once they have admitted the rank.
+        session.shadows.iter_mut().for_each(|shadow| shadow.told = true);
+        std::fs::remove_dir_all(folder).unwrap();
+        (session, services)
+    }
+
+    fn folder(of: &str) -> PathBuf {
+        std::env::temp_dir().join(format!("umbra-memory-{}-{of}", std::process::id()))
+    }
+
+    #[test]
+    fn memory_of_a_failed_export_stays_while_somebody_may_read_it_and_takes_no_place() {
+        let (mut session, mut services) = unanswered(folder("silent"));
+        let bytes = vec![5; 100];
+        let span = (bytes.as_ptr() as u64, 100);
+        assert!(session.export_bytes(bytes).is_err());
+        for service in &mut services {
+            assert_eq!(heard(service), [EXPORT, REVOKE]);
+        }
+        assert_eq!(session.regions.iter().count(), 0);
+        assert_eq!(session.exported.values().map(|(memory, _)| memory.span()).collect::<Vec<_>>(), [span]);
+    }
+
+    #[test]
+    fn a_service_process_hears_of_memory_although_another_one_cannot_be_told() {
+        let (mut session, mut services) = unanswered(folder("apart"));
+        session.shadows[0].link = LinkId(1000);
+        assert!(session.export_bytes(vec![5; 100]).is_err());
+        assert_eq!(heard(&mut services[1]), [EXPORT, REVOKE]);
+        assert_eq!(session.regions.iter().count(), 0);
     }
 }
