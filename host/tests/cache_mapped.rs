@@ -18,6 +18,7 @@ use umbra_core::shared_cache::{AttachError, FillError, FreeError, JoinError, Rec
 const MEMORY: &str = "UMBRA_TEST_CACHE";
 const THERE: &str = "it holds what it wants";
 const CHURN: &str = "processes_that_are_killed_at_any_moment_leave_every_slot_to_the_others";
+const ALL_KILLED: &str = "a_cache_whose_processes_were_all_killed_is_used_again";
 const KILLED: &str = "what_a_killed_process_held_is_taken_back_and_its_fill_is_named";
 
 /// Longer than any machine takes.
@@ -33,6 +34,15 @@ fn hold(path: &str) {
     let cache = Mapped::<Remembering>::attach(OwnedFd::from(memory)).unwrap();
     assert_eq!(cache.client().alloc(1).unwrap().found, Found::Remembered);
     assert_eq!(cache.client().alloc(2).unwrap().found, Found::Empty);
+    println!("{THERE}");
+    thread::sleep(PATIENCE);
+}
+
+/// Begins a fill of its own, and waits as [`hold`] does.
+fn begin(path: &str) {
+    let memory = File::options().read(true).write(true).open(path).unwrap();
+    let cache = Mapped::<Remembering>::attach(OwnedFd::from(memory)).unwrap();
+    assert_eq!(cache.client().alloc(std::process::id().into()).unwrap().found, Found::Empty);
     println!("{THERE}");
     thread::sleep(PATIENCE);
 }
@@ -100,6 +110,31 @@ fn what_a_killed_process_held_is_taken_back_and_its_fill_is_named() {
     for data in [2, 3] {
         assert_eq!(third.client().alloc(data).unwrap().found, Found::Empty, "no slot is lost");
     }
+}
+
+#[test]
+fn a_cache_whose_processes_were_all_killed_is_used_again() {
+    if let Ok(path) = env::var(MEMORY) {
+        return begin(&path);
+    }
+    let made = Mapped::<Remembering>::create(3, sharing()).unwrap();
+    let memory = made.share().unwrap();
+    drop(made);
+    let mut children = [0; 2].map(|_| start(ALL_KILLED, &memory));
+    let again = || memory.try_clone().unwrap();
+    let none_died = Mapped::<Remembering>::attach_or_succeed(again(), |_, _| panic!("they live"));
+    assert!(matches!(none_died, Err(MappedError::Join(JoinError::Full { owners: 2 }))));
+    for child in &mut children {
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+    let refused = Mapped::<Remembering>::attach(again());
+    assert!(matches!(refused, Err(MappedError::Join(JoinError::Full { owners: 2 }))), "the caller decides");
+    let mut abandoned = BTreeSet::new();
+    let cache = Mapped::<Remembering>::attach_or_succeed(again(), |_, data| assert!(abandoned.insert(data))).unwrap();
+    cache.reclaim(PATIENCE, |_, data| assert!(abandoned.insert(data))).unwrap();
+    assert_eq!(abandoned, children.iter().map(|child| child.id().into()).collect());
+    assert_eq!((cache.client().cache().empty(), cache.client().cache().members().count()), (3, 1));
 }
 
 #[test]

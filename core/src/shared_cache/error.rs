@@ -176,7 +176,8 @@ impl core::error::Error for AttachError {}
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub enum JoinError {
-    /// As many processes use it as it was created for; that one leaves or is reclaimed makes a retry worth while.
+    /// As many processes use it as it was created for; that one leaves or is reclaimed makes a retry worth while. The place
+    /// of a dead one can be [taken](super::SlotCache::join_or_succeed).
     Full {
         /// How many.
         owners: u8,
@@ -187,7 +188,8 @@ impl fmt::Display for JoinError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             JoinError::Full { owners } => {
-                write!(f, "{owners} processes use the cache, as many as it was made for: reclaim the dead ones")
+                let remedy = "reclaim the dead ones, or take the place of one";
+                write!(f, "{owners} processes use the cache, as many as it was made for: {remedy}")
             }
         }
     }

@@ -1,7 +1,7 @@
 //! What processes that use a cache count, and what is taken back from dead ones.
 
 use crate::atomic::Ordering;
-use crate::crew::{BuryError, Identity};
+use crate::crew::{BuryError, Identity, Liveness, Member};
 use crate::shared_slots::Owner;
 
 use super::error::{Blocked, JoinError, ReclaimError};
@@ -49,9 +49,26 @@ impl<'a> Parts<'a> {
     }
 
     pub(super) fn join(&self, identity: Identity) -> Result<Owner, JoinError> {
-        let full = JoinError::Full { owners: self.sharing.owners() };
-        let member = self.crew.join(identity).map_err(|_| full)?;
-        u8::try_from(member.number).ok().and_then(Owner::new).ok_or(full)
+        self.owner(self.crew.join(identity).ok())
+    }
+
+    /// As [`join`](Self::join), if need be in the place of a dead process, of which everything is taken back.
+    pub(super) fn join_or_succeed(
+        &self,
+        identity: Identity,
+        liveness: &impl Liveness,
+        mut abandoned: impl FnMut(u32, u64),
+    ) -> Result<Owner, JoinError> {
+        let take_back = |dead: Member| {
+            let dead = self.owner(Some(dead)).map_err(drop)?;
+            self.take_back(dead, &mut abandoned).map(drop).map_err(drop)
+        };
+        self.owner(self.crew.join_or_succeed(identity, liveness, take_back).ok())
+    }
+
+    fn owner(&self, member: Option<Member>) -> Result<Owner, JoinError> {
+        let number = member.and_then(|member| u8::try_from(member.number).ok());
+        number.and_then(Owner::new).ok_or(JoinError::Full { owners: self.sharing.owners() })
     }
 
     /// Numbers that are taken, and by whom.

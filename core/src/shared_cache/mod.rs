@@ -75,6 +75,7 @@ use crate::cache::{Forgetting, Plain, Remembering};
 use crate::shared_slots::Owner;
 
 pub use crate::crew::Identity;
+use crate::crew::Liveness;
 pub use client::Client;
 pub use error::{
     AllocError, AttachError, Blocked, FillError, ForgetError, FreeError, JoinError, LookError, ReclaimError,
@@ -143,6 +144,20 @@ impl<'a, C: Contract> SlotCache<'a, C> {
     /// [`JoinError`].
     pub fn join(&self, identity: Identity) -> Result<Client<'a, C>, JoinError> {
         Ok(Client::new(self.parts, self.parts.join(identity)?, identity))
+    }
+
+    /// As [`join`](Self::join), if need be in the place of a process that will not run again: so a cache whose processes
+    /// all died can be used again. What that one held is taken back as by [`Client::reclaim`], under the same conditions.
+    ///
+    /// # Errors
+    /// [`JoinError`] if all places are those of the living, or of dead ones whose things cannot be taken back now.
+    pub fn join_or_succeed(
+        &self,
+        identity: Identity,
+        liveness: &impl Liveness,
+        abandoned: impl FnMut(u32, u64),
+    ) -> Result<Client<'a, C>, JoinError> {
+        Ok(Client::new(self.parts, self.parts.join_or_succeed(identity, liveness, abandoned)?, identity))
     }
 
     /// The processes that joined and neither left nor were reclaimed.

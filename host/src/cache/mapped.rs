@@ -57,7 +57,8 @@ pub enum MappedError {
     /// The memory holds no such cache.
     #[error(transparent)]
     Attach(AttachError),
-    /// As many processes use it as it was made for; that one leaves or is reclaimed makes a retry worth while.
+    /// As many processes use it as it was made for; that one leaves or is reclaimed makes a retry worth while. The place of a
+    /// dead one can be [taken](Mapped::attach_or_succeed).
     #[error(transparent)]
     Join(JoinError),
     /// Who this process is cannot be told.
@@ -101,9 +102,17 @@ impl<C: Contract> Mapped<C> {
     /// # Errors
     /// [`MappedError`].
     pub fn attach(memory: OwnedFd) -> Result<Mapped<C>, MappedError> {
-        let len = rustix::fs::fstat(&memory).map_err(SegmentError::Descriptor)?.st_size;
-        let segment = Segment::attach(memory, Mapping::ReadWrite, usize::try_from(len).unwrap_or(0))?;
-        Ok(Self::over(MappedCache::attach(segment, ProcessId::current()?.into())?))
+        Ok(Self::over(MappedCache::attach(map(memory)?, ProcessId::current()?.into())?))
+    }
+
+    /// As [`attach`](Self::attach), but if all places are taken, in that of a dead process: without it nobody could use
+    /// a cache again whose processes were all killed. What the dead one held is taken back as by [`reclaim`](Self::reclaim),
+    /// and what it had others write into a slot must have ended, too.
+    ///
+    /// # Errors
+    /// [`MappedError`].
+    pub fn attach_or_succeed(memory: OwnedFd, abandoned: impl FnMut(u32, u64)) -> Result<Mapped<C>, MappedError> {
+        Ok(Self::over(MappedCache::attach_or_succeed(map(memory)?, ProcessId::current()?.into(), abandoned)?))
     }
 
     fn over(cache: MappedCache<C>) -> Mapped<C> {
@@ -174,6 +183,11 @@ impl<C: Contract> Mapped<C> {
         }
         Ok(in_the_way)
     }
+}
+
+fn map(memory: OwnedFd) -> Result<Segment, SegmentError> {
+    let len = rustix::fs::fstat(&memory).map_err(SegmentError::Descriptor)?.st_size;
+    Segment::attach(memory, Mapping::ReadWrite, usize::try_from(len).unwrap_or(0))
 }
 
 impl<C: Contract> Drop for Mapped<C> {

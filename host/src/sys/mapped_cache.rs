@@ -2,6 +2,7 @@
 
 use umbra_core::shared_cache::{AttachError, Client, Contract, Identity, JoinError, Sharing, SlotCache};
 
+use super::process::Processes;
 use super::segment::Segment;
 use super::shared_heap::words;
 
@@ -34,7 +35,7 @@ impl<C: Contract> MappedCache<C> {
         seed: u64,
         identity: Identity,
     ) -> Result<MappedCache<C>, PlaceError> {
-        Self::join(SlotCache::create(words(&segment), slots, sharing, seed), segment, identity)
+        Self::place(SlotCache::create(words(&segment), slots, sharing, seed), segment, |cache| cache.join(identity))
     }
 
     /// Uses the cache that somebody made in a mapping.
@@ -42,16 +43,29 @@ impl<C: Contract> MappedCache<C> {
     /// # Errors
     /// [`PlaceError`].
     pub fn attach(segment: Segment, identity: Identity) -> Result<MappedCache<C>, PlaceError> {
-        Self::join(SlotCache::attach(words(&segment)), segment, identity)
+        Self::place(SlotCache::attach(words(&segment)), segment, |cache| cache.join(identity))
+    }
+
+    /// As [`attach`](Self::attach), if need be in the place of a process that died, of which everything is taken back.
+    ///
+    /// # Errors
+    /// [`PlaceError`].
+    pub fn attach_or_succeed(
+        segment: Segment,
+        identity: Identity,
+        abandoned: impl FnMut(u32, u64),
+    ) -> Result<MappedCache<C>, PlaceError> {
+        let take = |cache: SlotCache<'static, C>| cache.join_or_succeed(identity, &Processes, abandoned);
+        Self::place(SlotCache::attach(words(&segment)), segment, take)
     }
 
     /// `cache` looks into `segment`.
-    fn join(
+    fn place(
         cache: Result<SlotCache<'static, C>, AttachError>,
         segment: Segment,
-        identity: Identity,
+        take: impl FnOnce(SlotCache<'static, C>) -> Result<Client<'static, C>, JoinError>,
     ) -> Result<MappedCache<C>, PlaceError> {
-        let client = cache.map_err(PlaceError::Attach)?.join(identity).map_err(PlaceError::Join)?;
+        let client = take(cache.map_err(PlaceError::Attach)?).map_err(PlaceError::Join)?;
         Ok(MappedCache { client, segment })
     }
 
