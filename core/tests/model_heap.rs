@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use proptest::prelude::*;
 use umbra_core::atomic::{AtomicU64, Ordering};
 use umbra_core::crew::{Identity, Member};
-use umbra_core::heap::{AllocError, Block, BlockId, Heap, Keep, Plan};
+use umbra_core::heap::{AllocError, AttachError, Block, BlockId, Heap, Keep, NotReserved, Plan, Unreserved};
 
 fn words(plan: Plan) -> Vec<AtomicU64> {
     (0..plan.words()).map(|_| AtomicU64::new(u64::MAX)).collect()
@@ -244,4 +244,27 @@ fn reserved_blocks_of_the_longest_small_sizes_are_for_no_other_one() {
         while hand.alloc(len, 0).is_ok() {}
         assert_eq!((0..100).find(|_| hand.alloc(reserved, 0).is_err()), None, "{reserved} beside {len}");
     }
+}
+
+#[test]
+fn what_cannot_be_reserved_is_named_with_the_reason() {
+    let create = |bytes: u64, reserved: &[(u64, u32)]| {
+        let plan = Plan::new(bytes, 32, 0, 2).unwrap();
+        Heap::create(&words(plan), plan, reserved).map(|_| ())
+    };
+    let whole = 64 << 20;
+    for (bytes, reserved, entry, why) in [
+        (whole, [(64, 10), (0, 1)], 1, Unreserved::Nothing),
+        (whole, [(100_000, 1), (64, 10)], 0, Unreserved::TooLong { longest: 65_536 }),
+        // Of sixteen spans of four MiB each the first has the blocks of the other entry.
+        (whole, [(64, 10), (65_536, 961)], 1, Unreserved::TooMany { room: 960 }),
+        (3 << 20, [(64, 10), (40_000, 1)], 1, Unreserved::TooLong { longest: 32_768 }),
+        (60_000, [(64, 10), (3000, 1)], 1, Unreserved::TooLong { longest: 2048 }),
+        (200, [(64, 1), (64, 1)], 0, Unreserved::TooLong { longest: 0 }),
+    ] {
+        let (len, count) = reserved[entry];
+        let refused = NotReserved { entry, len, count, why };
+        assert_eq!(create(bytes, &reserved), Err(AttachError::NotReserved(refused)));
+    }
+    assert_eq!(create(whole, &[(64, 10), (65_536, 960)]), Ok(()), "what is said to have room has");
 }

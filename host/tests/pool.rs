@@ -109,6 +109,12 @@ fn a_pool_that_cannot_be_made_leaves_nothing() {
         assert!(Pool::create(Some(&name), &attributes).is_err(), "{attributes:?}");
         assert!(is_gone(&name), "{attributes:?}");
     }
+    let too_long = Attributes { reserved: vec![(64, 10), (100_000, 1)], ..Attributes::default() };
+    let refused = Pool::create(None, &too_long).unwrap_err();
+    assert_eq!(refused.code(), "INVALID_ARGUMENT");
+    let said = "no such pool can be made: 1 blocks of 100000 bytes (entry 1) cannot be reserved: \
+                blocks of at most 65536 bytes can be, in this heap";
+    assert_eq!(refused.to_string(), said);
 }
 
 #[test]

@@ -23,7 +23,58 @@ pub enum AttachError {
         /// Words that there are.
         words: usize,
     },
+    /// Blocks that were to be reserved in a new heap cannot be.
+    NotReserved(NotReserved),
 }
+
+/// Which blocks cannot be reserved in a new heap, and why.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct NotReserved {
+    /// The place of the entry that asks for them.
+    pub entry: usize,
+    /// Bytes of a block.
+    pub len: u64,
+    /// How many blocks.
+    pub count: u32,
+    /// Why.
+    pub why: Unreserved,
+}
+
+/// Why blocks cannot be reserved in a new heap.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[non_exhaustive]
+pub enum Unreserved {
+    /// They have no bytes.
+    Nothing,
+    /// They are longer than blocks that lie in spans.
+    TooLong {
+        /// Bytes of the longest block that can be reserved in such a heap; 0 if none can.
+        longest: u64,
+    },
+    /// There is not so much memory, or there are not so many entries.
+    TooMany {
+        /// For how many blocks there is room, beside the entries before.
+        room: u32,
+    },
+}
+
+impl fmt::Display for NotReserved {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let NotReserved { entry, len, count, why } = self;
+        write!(f, "{count} blocks of {len} bytes (entry {entry}) cannot be reserved: ")?;
+        match why {
+            Unreserved::Nothing => f.write_str("ask for one byte at least"),
+            Unreserved::TooLong { longest: 0 } => f.write_str("in this heap none can be"),
+            Unreserved::TooLong { longest } => write!(f, "blocks of at most {longest} bytes can be, in this heap"),
+            Unreserved::TooMany { room } => {
+                write!(f, "there is room for {room}: reserve fewer, or make it for more bytes or blocks")
+            }
+        }
+    }
+}
+impl core::error::Error for NotReserved {}
 
 impl fmt::Display for AttachError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -36,6 +87,7 @@ impl fmt::Display for AttachError {
             AttachError::BadSize { words } => {
                 write!(f, "a heap of the stated size does not fit {words} words: lend more, or it is damaged")
             }
+            AttachError::NotReserved(why) => why.fmt(f),
         }
     }
 }

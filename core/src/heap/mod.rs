@@ -65,7 +65,7 @@ use crate::atomic::{AtomicU64, Ordering};
 use crate::crew::{Crew, Member};
 
 pub use bury::{Holds, Keep, Recovered};
-pub use error::{AllocError, AttachError, PlanError};
+pub use error::{AllocError, AttachError, NotReserved, PlanError, Unreserved};
 pub use hand::{Grasp, Hand};
 pub use layout::Plan;
 pub use look::{Figures, LookError};
@@ -131,30 +131,38 @@ pub struct Heap<'a> {
 
 impl<'a> Heap<'a> {
     /// Makes an empty heap; nobody may use the memory as one meanwhile. So many blocks of so many bytes, rounded up to
-    /// whole spans, are `reserved`: they are used for blocks of that size only. Memory that begins at a multiple of 64
-    /// bytes makes it fast.
+    /// whole spans, are `reserved`: they are used for blocks of that size only. They have at most 64 KiB, or the 64th part
+    /// of the heap's bytes rounded down to a power of two; the 16th part in one of less than 64 KiB. Memory that begins at
+    /// a multiple of 64 bytes makes it fast.
     ///
     /// # Errors
-    /// [`AttachError`] if it does not fit, or if what is reserved does not.
+    /// [`AttachError`] if it does not fit; [`AttachError::NotReserved`] if what is reserved does not.
     pub fn create(words: &'a [AtomicU64], plan: Plan, reserved: &[(u64, u32)]) -> Result<Self, AttachError> {
         let heap = Heap { parts: Parts::create(words, plan)? };
-        for &(len, count) in reserved {
-            heap.reserve(len, count).ok_or(AttachError::BadSize { words: words.len() })?;
+        for (entry, &(len, count)) in reserved.iter().enumerate() {
+            let refused = |why| AttachError::NotReserved(NotReserved { entry, len, count, why });
+            heap.reserve(len, count).map_err(refused)?;
         }
         heap.parts.publish();
         Ok(heap)
     }
 
-    fn reserve(&self, len: u64, count: u32) -> Option<()> {
-        let class = self.parts.sizes.class(len);
-        if class == LARGE || len == 0 {
-            return None;
+    fn reserve(&self, len: u64, count: u32) -> Result<(), Unreserved> {
+        let sizes = &self.parts.sizes;
+        let class = sizes.class(len);
+        if len == 0 {
+            return Err(Unreserved::Nothing);
         }
-        let blocks = self.parts.sizes.slots(class).count_ones();
-        for _ in 0..count.div_ceil(blocks) {
-            span::open(&self.parts, class, true, 0).ok()?.close_to_nobody();
+        if class == LARGE {
+            let longest = sizes.small().checked_sub(1).map_or(0, |class| sizes.size(class));
+            return Err(Unreserved::TooLong { longest });
         }
-        Some(())
+        let blocks = sizes.slots(class).count_ones();
+        for spans in 0..count.div_ceil(blocks) {
+            let opened = span::open(&self.parts, class, true, 0);
+            opened.map_err(|_| Unreserved::TooMany { room: spans * blocks })?.close_to_nobody();
+        }
+        Ok(())
     }
 
     /// Looks at a heap that another process created over so many bytes; `words` may be longer than it.

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use rustix::io::Errno;
-use umbra_core::heap::{self, AllocError, PlanError};
+use umbra_core::heap::{self, AllocError, AttachError, NotReserved, PlanError};
 
 use super::Memory;
 use crate::reference;
@@ -46,6 +46,9 @@ pub enum Error {
     /// Sizes that do not go together.
     #[error("no such pool can be made: {0}")]
     Plan(#[from] PlanError),
+    /// Blocks that were to be reserved cannot be.
+    #[error("no such pool can be made: {0}")]
+    NotReserved(NotReserved),
     /// Another pool has the name.
     #[error(
         "a pool {name:?} exists in {folder}: attach to it, choose another name, or end the processes that \
@@ -82,7 +85,7 @@ pub enum Error {
     Segment(#[from] SegmentError),
     /// The memory is no pool, or one that is not made yet.
     #[error(transparent)]
-    NotAPool(#[from] heap::AttachError),
+    NotAPool(AttachError),
     /// Who uses the pool cannot be told from here.
     #[error("the pool belongs to another space of process numbers: processes of one container share a pool")]
     OtherNamespace,
@@ -128,6 +131,15 @@ pub enum Error {
     Damaged,
 }
 
+impl From<AttachError> for Error {
+    fn from(error: AttachError) -> Self {
+        match error {
+            AttachError::NotReserved(why) => Error::NotReserved(why),
+            error => Error::NotAPool(error),
+        }
+    }
+}
+
 impl Error {
     /// The name of its code in the C interface.
     #[must_use]
@@ -137,6 +149,7 @@ impl Error {
             | Error::Unnamed(_)
             | Error::UidTaken(_)
             | Error::Plan(_)
+            | Error::NotReserved(_)
             | Error::Variable(_)
             | Error::OutOfBounds { .. }
             | Error::Stale
