@@ -196,6 +196,46 @@ fn a_run_is_stopped_or_abandoned() {
     assert!(matches!(error, RunError::Abandoned { done: 0, .. }), "{error}");
 }
 
+/// Takes long over each point that is ready, and counts them and what else it is told.
+#[derive(Default)]
+struct Slow {
+    ready: u32,
+    reports: u32,
+    /// When it stops the run, after so many points.
+    stop: Option<(u32, Stop)>,
+}
+impl Observe for Slow {
+    fn ready(&mut self, _: u64, _: &[u32]) {
+        self.ready += 1;
+        thread::sleep(Duration::from_millis(2));
+        if let Some((at, stop)) = &self.stop
+            && self.ready == *at
+        {
+            stop.set();
+        }
+    }
+
+    fn progress(&mut self, _: &Progress) {
+        self.reports += 1;
+    }
+}
+
+#[test]
+fn news_that_come_faster_than_they_are_heard_hide_neither_an_end_nor_the_progress() {
+    let groups: Groups = (0..1000).map(|_| [0]).collect();
+    let mut bytes = memory();
+    let nothing = || |_: &umbra::stencil::Ready<'_, _>| Ok(());
+    let plain = || Plain::new(SLOTS, groups.inputs(), Lru::new(), 4).unwrap();
+    let stopped = Run { active: 4, ..run(&groups, &number, &mut bytes) };
+    let mut slow = Slow { stop: Some((10, stopped.stop.clone())), ..Slow::default() };
+    let error = stopped.each(&mut plain(), 4, &mut slow, nothing).unwrap_err();
+    assert!(matches!(error, RunError::Stopped { done: ..100, .. }), "{error}");
+    let whole = Run { active: 4, ..run(&groups, &number, &mut bytes) };
+    let mut slow = Slow::default();
+    whole.each(&mut plain(), 4, &mut slow, nothing).unwrap();
+    assert!(slow.ready == 1000 && slow.reports >= 20, "{} reports", slow.reports);
+}
+
 /// Looks at the news of the last points late, and says so.
 struct Late(Sender<()>);
 impl Observe for Late {

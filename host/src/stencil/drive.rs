@@ -18,7 +18,8 @@ use super::run::{Observe, Progress, Stop};
 use super::source::Source;
 use super::{Groups, LoadError};
 
-/// How long the loop sleeps at most before it looks whether it shall stop.
+/// How long the loop sleeps at most before it looks whether it shall stop, and how long it hears news at most before it
+/// says how far it is.
 const LOOK: Duration = Duration::from_millis(50);
 
 /// What the loop works with.
@@ -84,7 +85,12 @@ impl<'a, C: Cache, S: Source + ?Sized> Driver<'a, '_, C, S> {
             self.act(false)?;
             let news = self.wait()?;
             self.hear(news)?;
-            while let Ok(news) = self.told.try_recv() {
+            // What is heard submits more, so the news may never run out: the end and the progress must not wait for that.
+            let turn = Instant::now();
+            while turn.elapsed() < LOOK
+                && !self.stop.is_set()
+                && let Ok(news) = self.told.try_recv()
+            {
                 self.hear(news)?;
             }
             self.observe.progress(&self.progress());
