@@ -123,6 +123,43 @@ fn t84_data_that_a_group_lists_twice_is_waited_for_once() {
 }
 
 #[test]
+fn t84_who_becomes_the_first_is_told_as_those_before_may_have_brought_what_it_needs() {
+    let mut memory = cached(8, 16);
+    memory.alloc(1, 16).unwrap();
+    let wish = || group(&[(7, 10)]);
+    assert!(matches!(memory.alloc_group(None, &mut wish()), Err(PlaceError::Blocked { .. })));
+    let first = memory.line_up(&wish()).unwrap();
+    assert_eq!(memory.alloc_group(None, &mut wish()), Err(PlaceError::OthersWait));
+    let second = memory.line_up(&wish()).unwrap();
+    memory.free(1).unwrap();
+    assert_eq!(memory.next_turn(), Some(first));
+    memory.alloc_group(Some(first), &mut wish()).unwrap();
+    assert_eq!(memory.next_turn(), Some(second));
+    memory.alloc_group(Some(second), &mut wish()).unwrap();
+    assert_eq!((memory.in_use(), memory.next_turn()), ((1, 10), None));
+}
+
+#[test]
+fn t84_the_first_that_is_refused_again_waits_for_what_it_lacks_then() {
+    let mut memory = cached(8, 16);
+    memory.alloc(1, 16).unwrap();
+    let both = || group(&[(7, 10), (8, 6)]);
+    let first = memory.line_up(&group(&[(7, 10)])).unwrap();
+    let before = memory.line_up(&group(&[(9, 2)])).unwrap();
+    let turn = memory.line_up(&both()).unwrap();
+    memory.free(1).unwrap();
+    memory.alloc_group(Some(first), &mut group(&[(7, 10)])).unwrap();
+    memory.alloc_group(Some(before), &mut group(&[(9, 2)])).unwrap();
+    assert_eq!(memory.next_turn(), Some(turn));
+    assert!(matches!(memory.alloc_group(Some(turn), &mut both()), Err(PlaceError::Blocked { need: 6, .. })));
+    assert_eq!(memory.next_turn(), None, "nothing was given back since");
+    memory.free(9).unwrap();
+    assert_eq!(memory.next_turn(), Some(turn), "6 are enough beside data 7");
+    memory.alloc_group(Some(turn), &mut both()).unwrap();
+    assert_eq!(memory.in_use(), (2, 16));
+}
+
+#[test]
 fn t84_what_a_group_has_already_leaves_if_it_is_in_the_way() {
     let mut memory = cached(8, 10);
     idle(&mut memory, 8, 4);

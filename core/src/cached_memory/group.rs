@@ -4,6 +4,7 @@
 //! Else its members are assigned to runs, the longest first, and in each run one window is cleared in which they lie side
 //! by side. If that does not work out and nothing else is in use, everything idle leaves and the memory is one piece.
 
+use super::line::Need;
 use super::runs::Run;
 use super::{CachedMemory, Index, Lend, Place, PlaceError, Turn};
 use crate::cache::slot::Slot;
@@ -69,8 +70,8 @@ fn is_first(members: &[Member], at: usize) -> bool {
 #[derive(Clone, Copy)]
 struct Missing {
     places: u32,
-    /// Granules of the longest.
-    longest: u32,
+    /// Of the longest, and of all.
+    need: Need,
 }
 
 impl<B, S, R, T, W, I> CachedMemory<B, S, R, T, W, I>
@@ -99,15 +100,19 @@ where
             (member.at, member.place, member.run) = (at, None, NIL);
         }
         self.begin();
-        let placed = self.check(members).and_then(|missing| self.place_all(turn, members, missing));
+        let missing = self.check(members);
+        let placed = missing.and_then(|missing| self.place_all(turn, members, missing));
         self.end();
         members.sort_unstable_by_key(|member| member.at);
         match (placed, turn) {
             (Ok(()), Some(turn)) => {
                 self.line.leave(turn);
             }
-            (Err(PlaceError::Blocked { .. } | PlaceError::NoPlace { .. }), _) => self.statistics.cache.refused += 1,
-            _ => {}
+            (Err(_), Some(turn)) => self.line.refuse(turn, missing.ok().map(|missing| missing.need)),
+            (_, None) => {}
+        }
+        if let Err(PlaceError::Blocked { .. } | PlaceError::NoPlace { .. }) = placed {
+            self.statistics.cache.refused += 1;
         }
         placed
     }
@@ -119,7 +124,7 @@ where
         }
         members.sort_unstable_by_key(|member| (member.data, member.at));
         let (mut total, mut places) = (0_u64, 0);
-        let mut missing = Missing { places: 0, longest: 0 };
+        let mut missing = Missing { places: 0, need: Need::default() };
         for same in members.chunk_by(|a, b| a.data == b.data) {
             let Member { data, granules, .. } = same[0];
             if let Some(other) = same.iter().find(|other| other.granules != granules) {
@@ -135,7 +140,7 @@ where
                 None => {
                     self.index.admits(data)?;
                     missing.places += 1;
-                    missing.longest = missing.longest.max(granules);
+                    missing.need.add(granules, self.capacity());
                 }
             }
         }
@@ -173,7 +178,7 @@ where
         if excess > self.idle.len - held {
             return Err(PlaceError::NoPlace { places: self.most_places });
         }
-        Err(self.blocked(missing.longest))
+        Err(self.blocked(missing.need.longest))
     }
 
     /// Keeps idle members from leaving; gives their number. They are in no run now, and still in the order of those

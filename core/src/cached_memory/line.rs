@@ -22,6 +22,14 @@ pub(super) struct Need {
     pub(super) total: u32,
 }
 
+impl Need {
+    /// One more piece; more than the whole memory is not counted.
+    pub(super) fn add(&mut self, len: u32, capacity: u32) {
+        self.longest = self.longest.max(len);
+        self.total = self.total.saturating_add(len).min(capacity);
+    }
+}
+
 /// 64 wait already.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
@@ -41,12 +49,15 @@ pub(super) struct Line {
     waiting: usize,
     /// How many came so far.
     came: u64,
+    /// Whether somebody became the first and has not tried since: those before may have brought what it needs.
+    moved: bool,
     /// What is needed, and by whose number; from `waiting` on nobody's.
     needs: [(Need, u64); PLACES],
 }
 
 impl Line {
-    pub(super) const EMPTY: Self = Line { waiting: 0, came: 0, needs: [(Need { longest: 0, total: 0 }, 0); PLACES] };
+    pub(super) const EMPTY: Self =
+        Line { waiting: 0, came: 0, moved: false, needs: [(Need { longest: 0, total: 0 }, 0); PLACES] };
 
     pub(super) fn enter(&mut self, need: Need) -> Result<Turn, LineFull> {
         let place = self.needs.get_mut(self.waiting).ok_or(LineFull)?;
@@ -62,7 +73,24 @@ impl Line {
         let Some(place) = self.place(turn) else { return false };
         self.needs.copy_within(place + 1..self.waiting, place);
         self.waiting -= 1;
+        if place == 0 {
+            self.moved = self.waiting > 0;
+        }
         true
+    }
+
+    /// Notes that a turn was refused room, and what it lacks, if that is known.
+    pub(super) fn refuse(&mut self, turn: Turn, lacks: Option<Need>) {
+        let Some(place) = self.place(turn) else { return };
+        if let Some(need) = lacks {
+            self.needs[place].0 = need;
+        }
+        self.moved &= place != 0;
+    }
+
+    /// Whether the first has not tried since it is the first.
+    pub(super) fn has_moved(&self) -> bool {
+        self.moved
     }
 
     /// Whether nobody is in front of this one.

@@ -13,7 +13,8 @@
 //! [`alloc_group`](CachedMemory::alloc_group) places several at once, or none; nobody ever holds a part of what it
 //! needs while it waits, so groups cannot block each other. If nothing else is in use, a group that is not larger than
 //! the memory always finds room: at the worst everything idle leaves. Who is refused takes a [`Turn`]; newcomers get no
-//! room before it, and [`next_turn`](CachedMemory::next_turn) says after a `free` whether a retry is worth while.
+//! room before it, and [`next_turn`](CachedMemory::next_turn) says after a `free`, and after who was first has gone, whether
+//! a retry is worth while.
 //!
 //! ```
 //! use umbra_core::cache::{Dense, Found, Slot};
@@ -333,8 +334,7 @@ where
                 continue;
             }
             let len = self.space.memory().granules(member.len()).unwrap_or(0);
-            need.longest = need.longest.max(len);
-            need.total = need.total.saturating_add(len).min(self.capacity());
+            need.add(len, self.capacity());
         }
         self.line.enter(need)
     }
@@ -344,11 +344,12 @@ where
         self.line.leave(turn)
     }
 
-    /// The first in the line, if a retry of it is worth while now. Ask after each `free`.
+    /// The first in the line, if a retry of it is worth while now: whoever has just become the first may find what it
+    /// needs. Ask after each `free`, and when a turn was used or left the line.
     #[must_use]
     pub fn next_turn(&self) -> Option<Turn> {
         let (turn, need) = self.line.head()?;
         let fits = self.run_of(need.longest).is_some() && need.total <= self.capacity() - self.in_use_len;
-        (fits || self.in_use == 0 || self.interrupted).then_some(turn)
+        (fits || self.line.has_moved() || self.in_use == 0 || self.interrupted).then_some(turn)
     }
 }
