@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use umbra::stencil::{Groups, Known, LoadError, Observe, Plain, Plan, Progress, Run, RunError, Source, Stop, Vectors};
 use umbra_core::cache::policy::Lru;
-use umbra_core::stencil::{ByNumber, Grid, Input, Shape, Stencil};
+use umbra_core::stencil::{ByNumber, Grid, Input, Shape, Stencil, SubmitError};
 use umbra_tests::sweep::rows;
 
 /// Says that a process is the other one of a test.
@@ -309,6 +309,33 @@ fn who_took_the_last_point_may_leave() {
     };
     let (progress, ()) = run(&groups, &number, &mut bytes).with(&mut cache(&groups), &mut Late(late), consume).unwrap();
     assert_eq!(progress.done, count as u64);
+}
+
+#[test]
+fn a_cache_without_foresight_knows_its_inputs_and_serves_run_after_run() {
+    let nothing = || |_: &umbra::stencil::Ready<'_, _>| Ok(());
+    let (mut bytes, deadline) = (memory(), Duration::from_secs(2));
+    let mut plain = Plain::new(SLOTS, 3, Lru::new(), ACTIVE as usize).unwrap();
+    let unknown: Groups = [[5]].into_iter().collect();
+    let error = Run { deadline, ..run(&unknown, &number, &mut bytes) }.each(&mut plain, 2, &mut (), nothing);
+    let error = error.unwrap_err();
+    let submit = SubmitError::UnknownData { data: 5 };
+    assert!(matches!(&error, RunError::Submit { number: 0, error } if *error == submit), "{error}");
+    let groups: Groups = (0..100).map(|at| [at % 3, (at + 1) % 3]).collect();
+    for _ in 0..3 {
+        let done = Mutex::new(Vec::new());
+        let worker = || {
+            |ready: &umbra::stencil::Ready<'_, _>| {
+                assert!(holds(ready));
+                done.lock().unwrap().push(ready.number());
+                Ok(())
+            }
+        };
+        Run { deadline, ..run(&groups, &number, &mut bytes) }.each(&mut plain, 2, &mut (), worker).unwrap();
+        let mut done = done.into_inner().unwrap();
+        done.sort_unstable();
+        assert!(done.into_iter().eq(0..100), "points keep the numbers of their run");
+    }
 }
 
 #[test]

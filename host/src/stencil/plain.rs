@@ -18,8 +18,10 @@ use crate::cache::records::reserved;
 #[derive(Debug)]
 pub struct Plain<P> {
     cache: SlotCache<Vec<Slot>, Dense<Vec<u32>>, P>,
+    /// Inputs that there are, from 0 on.
+    inputs: u64,
     groups: VecDeque<Group>,
-    /// The number of the first group in the line.
+    /// The name of the first group in the line. Names go on from run to run, while each run numbers its groups from 0.
     first: u64,
     /// Groups that may have all their slots at the same time, those that do, and how many of the line they are.
     limit: usize,
@@ -30,6 +32,8 @@ pub struct Plain<P> {
 
 #[derive(Clone, Debug, Default)]
 struct Group {
+    /// What the caller calls it.
+    number: u64,
     members: Vec<u64>,
     /// The slot of each member that has one.
     slots: Vec<Option<u32>>,
@@ -51,7 +55,8 @@ impl<P: Policy> Plain<P> {
         let index = Dense::new(reserved(inputs, || 0)?);
         let cache = SlotCache::new(records, index, policy, 0..slots).map_err(stencil::BuildError::from)?;
         let (groups, to_do) = (VecDeque::with_capacity(active), VecDeque::new());
-        Ok(Plain { cache, groups, first: 0, limit: active, active: 0, begun: 0, to_do })
+        let inputs = inputs as u64;
+        Ok(Plain { cache, inputs, groups, first: 0, limit: active, active: 0, begun: 0, to_do })
     }
 
     fn at(&self, group: u64) -> Option<usize> {
@@ -81,9 +86,9 @@ impl<P: Policy> Plain<P> {
                     group.awaited.push(data);
                 }
             }
-            let number = self.first + self.begun as u64;
             if group.awaited.is_empty() {
-                self.to_do.push_back(Next::Ready { number, group: number });
+                let name = self.first + self.begun as u64;
+                self.to_do.push_back(Next::Ready { number: group.number, group: name });
             }
             self.begun += 1;
             self.active += 1;
@@ -96,8 +101,12 @@ impl<P: Policy> Cache for Plain<P> {
 
     fn submit(&mut self, number: u64, members: &[u64]) -> Result<(), SubmitError> {
         // Groups that wait in line would tell the policy nothing.
-        if self.groups.len() > self.limit || number != self.first + self.groups.len() as u64 {
+        if self.groups.len() > self.limit {
             return Err(SubmitError::GroupsFull { groups: self.limit });
+        }
+        // The cache would refuse it each time that it is asked for, and no group would get its turn any more.
+        if let Some(&data) = members.iter().find(|&&data| data >= self.inputs) {
+            return Err(SubmitError::UnknownData { data });
         }
         let mut different = members.to_vec();
         different.sort_unstable();
@@ -107,7 +116,7 @@ impl<P: Policy> Cache for Plain<P> {
             return Err(SubmitError::GroupTooLarge { need, have });
         }
         let slots = vec![None; members.len()];
-        self.groups.push_back(Group { members: members.to_vec(), slots, ..Group::default() });
+        self.groups.push_back(Group { number, members: members.to_vec(), slots, ..Group::default() });
         self.pump();
         Ok(())
     }
@@ -125,8 +134,8 @@ impl<P: Policy> Cache for Plain<P> {
             let before = group.awaited.len();
             group.awaited.retain(|&awaited| awaited != data);
             if group.awaited.is_empty() && before > 0 && at < self.begun {
-                let number = self.first + at as u64;
-                self.to_do.push_back(Next::Ready { number, group: number });
+                let name = self.first + at as u64;
+                self.to_do.push_back(Next::Ready { number: group.number, group: name });
             }
         }
         Ok(())
