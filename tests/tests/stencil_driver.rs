@@ -339,6 +339,16 @@ fn a_cache_without_foresight_knows_its_inputs_and_serves_run_after_run() {
 }
 
 #[test]
+fn a_run_may_have_all_the_time_there_is() {
+    let groups = groups();
+    let mut bytes = memory();
+    let nothing = || |_: &umbra::stencil::Ready<'_, _>| Ok(());
+    let patient = Run { deadline: Duration::MAX, ..run(&groups, &number, &mut bytes) };
+    let (progress, _) = patient.each(&mut cache(&groups), 2, &mut (), nothing).unwrap();
+    assert_eq!(progress.done, groups.len() as u64);
+}
+
+#[test]
 fn what_cannot_begin_is_refused() {
     let groups = groups();
     let mut bytes = memory();

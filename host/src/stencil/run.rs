@@ -17,6 +17,9 @@ use super::error::{ComputeError, RunError};
 use super::ready::{Consumer, Load, Ready};
 use super::source::Source;
 
+/// Longer than anybody waits: what is far longer is no time of a clock.
+const FAR: Duration = Duration::from_secs(u32::MAX as u64);
+
 /// The points that are ready: `recv_blocking` for threads, `recv` and the trait `Stream` for tasks; clones share what
 /// comes. It ends with the run, whatever its end is.
 pub type Points<'a, G> = async_channel::Receiver<Ready<'a, G>>;
@@ -138,7 +141,7 @@ impl<'a, S: Source + ?Sized> Run<'a, S> {
                 let queue = queue.clone();
                 let work = move || {
                     while let Ok(load) = queue.recv_blocking() {
-                        load.fill(|data, into| source.load(data, into, Instant::now() + deadline));
+                        load.fill(|data, into| source.load(data, into, Instant::now() + deadline.min(FAR)));
                     }
                 };
                 let builder = thread::Builder::new().name(format!("load {number}"));
