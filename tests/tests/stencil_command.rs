@@ -3,7 +3,7 @@
 //! It is the same bit for bit; the optimum is reached, and bad input is told apart.
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
-use std::fs::{self, OpenOptions, Permissions};
+use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::Write as _;
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _, symlink};
 use std::os::unix::net::UnixListener;
@@ -39,14 +39,21 @@ fn good(arguments: &[&str]) -> String {
     text
 }
 
+/// The head of an array file, made here.
+fn npy_head(path: &Path, element: &str, shape: &str) -> File {
+    let text = format!("{{'descr': '{element}', 'fortran_order': False, 'shape': {shape}, }}");
+    let text = format!("{text:117}\n");
+    let mut file = File::create(path).unwrap();
+    file.write_all(b"\x93NUMPY\x01\x00").unwrap();
+    file.write_all(&(text.len() as u16).to_le_bytes()).unwrap();
+    file.write_all(text.as_bytes()).unwrap();
+    file
+}
+
 /// An array file of 8-byte floating-point numbers, made here.
 fn npy(path: &Path, shape: &str, numbers: &[f64]) {
-    let text = format!("{{'descr': '<f8', 'fortran_order': False, 'shape': {shape}, }}\n");
-    let mut bytes = b"\x93NUMPY\x01\x00".to_vec();
-    bytes.extend((text.len() as u16).to_le_bytes());
-    bytes.extend(text.as_bytes());
-    bytes.extend(numbers.iter().flat_map(|number| number.to_le_bytes()));
-    fs::write(path, bytes).unwrap();
+    let bytes: Vec<u8> = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
+    npy_head(path, "<f8", shape).write_all(&bytes).unwrap();
 }
 
 fn numbers(path: &Path) -> Vec<f64> {
@@ -306,6 +313,20 @@ fn more_than_memory_holds_is_refused_and_slots_are_no_more_than_bricks() {
     let output = run(&large);
     let said = said(&output);
     assert!(output.status.code() == Some(1) && said.contains("use larger bricks"), "{said}");
+}
+
+#[test]
+fn a_comparison_that_memory_cannot_hold_is_refused_before_anything_is_computed() {
+    let scratch = Scratch::new("stencil-comparison");
+    let path = |name: &str| scratch.path().join(name);
+    npy_head(&path("in.npy"), "|u1", "(1048576, 1048576)").set_len(128 + (1 << 40)).unwrap();
+    fs::write(path("out.npy"), "old").unwrap();
+    let given = ["--input", "in.npy", "--offset", "0,0", "--brick", "65536", "--slots", "1", "--output", "out.npy"];
+    let output = umbra().args(given).arg("--verify").current_dir(scratch.path()).output().unwrap();
+    let said = said(&output);
+    assert!(output.status.code() == Some(1) && said.contains("the comparison: 2.00 TiB of memory needed"), "{said}");
+    assert_eq!(fs::read(path("out.npy")).unwrap(), b"old");
+    assert_eq!(names(scratch.path()), ["in.npy", "out.npy"]);
 }
 
 fn interrupt(child: &Child) {

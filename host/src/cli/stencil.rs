@@ -214,7 +214,8 @@ fn name_of(value: impl ValueEnum) -> String {
 }
 
 impl Stencil {
-    fn field(&self, stop: &Stop) -> Result<Field, Failure> {
+    /// The field of the user, or one whose numbers are to be made.
+    fn field(&self) -> Result<Field, Failure> {
         if let Some(path) = &self.input {
             return Field::open(path).map_err(Failure::failed);
         }
@@ -225,9 +226,7 @@ impl Stencil {
             )));
         }
         let shape: Vec<u64> = self.extents.iter().map(|&extent| u64::from(extent)).collect();
-        let field = Field::create(self.keep_input.as_deref(), &shape, self.r#type).map_err(Failure::failed)?;
-        field.fill(self.seed, stop).map_err(Failure::failed)?;
-        Ok(field)
+        Field::create(self.keep_input.as_deref(), &shape, self.r#type).map_err(Failure::failed)
     }
 
     fn pattern(&self, input: &Field) -> Result<Pattern, Failure> {
@@ -262,7 +261,13 @@ impl Stencil {
     }
 
     fn sweep(&self, out: Out<'_>, stop: &Stop) -> Done {
-        let mut input = self.field(stop)?;
+        let mut input = self.field()?;
+        if self.verify == Verify::Always {
+            memory::enough("the comparison", [2, input.bytes(), 1], "leave it out (--verify=never)")?;
+        }
+        if self.input.is_none() {
+            input.fill(self.seed, stop).map_err(Failure::failed)?;
+        }
         let pattern = self.pattern(&input)?;
         let work = Work::plan(self, &input, &pattern, stop)?;
         let output = Field::create(self.output.as_deref(), input.shape(), input.element());
