@@ -218,6 +218,8 @@ fn options_that_make_no_run_are_refused() {
         (&["--type", "complex"], "is none of f32"),
         (&["--policy", "magic"], "known"),
         (&["--tile", "4"], "--order strips"),
+        (&["--window", "9"], "--window: use it with --policy window"),
+        (&["--window", "9", "--policy", "usage"], "--window: use it with --policy window"),
         (&["--plot", "slots.png"], ".svg or .html"),
         (&["--input", field, "--output", field], "named for two things"),
         (&["--extents", "4294967295,4294967295", "--brick", "1"], "more bytes than a file"),
@@ -228,6 +230,7 @@ fn options_that_make_no_run_are_refused() {
         let said = said(&output);
         assert!(said.contains(expected), "{given:?}: {said}");
     }
+    assert_eq!(run(&["--window", "9"]).status.code(), Some(2));
     // Nothing was written over.
     assert_eq!(numbers(Path::new(field)), [1.0; 16]);
 }

@@ -248,6 +248,9 @@ impl Stencil {
 
     pub(crate) fn execute(&self, out: Out<'_>) -> Done {
         self.places()?;
+        if self.window.is_some() && self.policy != Policy::Window {
+            return Err(Failure::usage("--window: use it with --policy window"));
+        }
         source::check(self)?;
         let stop = Stop::default();
         let signal = interrupt::stop(&stop).map_err(|e| Failure::failed(format!("cannot watch for signals: {e}")))?;
