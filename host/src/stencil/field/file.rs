@@ -177,12 +177,12 @@ impl Field {
         Ok(Field { path, file, place: Some(place), shape: shape.to_vec(), element, start })
     }
 
-    /// Gives a file that was made its name; to one without a name, or that was opened, nothing happens.
+    /// Gives a file that was made its name, once all of it is on the disk; to one without a name, or that was opened, nothing happens.
     ///
     /// # Errors
     /// [`FieldError::Io`]; then the name is as it was, and the file is removed with the value.
     pub fn keep(&mut self) -> Result<(), FieldError> {
-        let named = self.place.as_mut().map_or(Ok(()), Place::rename);
+        let named = self.place.as_mut().map_or(Ok(()), |place| place.keep(&self.file));
         named.map_err(|error| FieldError::Io { path: self.path.clone(), error })
     }
 

@@ -42,6 +42,9 @@ pub(super) struct Place {
 
 impl Place {
     /// Looks whether a file may be replaced, or made; nothing is touched. The directory is where it will be.
+    ///
+    /// # Errors
+    /// What the system says, or `AlreadyExists` of something that is no regular file.
     pub(super) fn look(path: &Path) -> io::Result<Place> {
         let (target, permissions) = match fs::symlink_metadata(path) {
             Ok(_) => {
@@ -73,7 +76,10 @@ impl Place {
         directory(&self.partial)
     }
 
-    /// Makes the file; one that never gets a name loses that of its own before it is used.
+    /// Makes the file, once; one that never gets a name loses that of its own before it is used.
+    ///
+    /// # Errors
+    /// What the system says.
     pub(super) fn make(&self) -> io::Result<File> {
         let file = {
             // Whoever removes all of them waits until this one is known.
@@ -91,9 +97,15 @@ impl Place {
         Ok(file)
     }
 
-    /// Gives the file its name, and takes it from the one that had it; the first time.
-    pub(super) fn rename(&mut self) -> io::Result<()> {
+    /// Gives the file that was made its name, and takes it from the one that had it; the first time.
+    ///
+    /// # Errors
+    /// What the system says; then the name is as it was.
+    pub(super) fn keep(&mut self, file: &File) -> io::Result<()> {
         if let Some(target) = &self.target {
+            // What the system could not write is told here at the latest, and after a crash the name leads to the old
+            // content or to the whole new one.
+            file.sync_all()?;
             fs::rename(&self.partial, target)?;
             self.target = None;
         }
@@ -132,4 +144,31 @@ fn partial_name(name: &OsStr) -> OsString {
 
 fn random() -> u64 {
     RandomState::new().hash_one(std::process::id())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
+
+    use std::os::fd::OwnedFd;
+
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_synchronized_takes_no_name() {
+        let directory = std::env::temp_dir().join(format!("umbra-place-{:016x}", random()));
+        fs::create_dir(&directory).unwrap();
+        let path = directory.join("old");
+        fs::write(&path, "old").unwrap();
+        let mut place = Place::look(&path).unwrap();
+        drop(place.make().unwrap());
+        // The system synchronizes no pipes.
+        let (_read, write) = io::pipe().unwrap();
+        assert!(place.keep(&File::from(OwnedFd::from(write))).is_err());
+        assert_eq!(fs::read(&path).unwrap(), b"old");
+        drop(place);
+        let names = fs::read_dir(&directory).unwrap().map(|entry| entry.unwrap().file_name());
+        assert_eq!(names.collect::<Vec<_>>(), ["old"], "the partial file is removed");
+        fs::remove_dir_all(&directory).unwrap();
+    }
 }
