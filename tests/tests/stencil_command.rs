@@ -332,6 +332,32 @@ fn a_comparison_that_memory_cannot_hold_is_refused_before_anything_is_computed()
     assert_eq!(names(scratch.path()), ["in.npy", "out.npy"]);
 }
 
+#[test]
+fn a_drawing_that_cannot_be_made_leaves_the_old_output() {
+    let scratch = Scratch::new("stencil-drawing");
+    let path = |name: &str| scratch.path().join(name).to_str().unwrap().to_owned();
+    fs::write(path("out.npy"), "old").unwrap();
+    symlink("/dev/full", path("full.svg")).unwrap();
+    fs::create_dir(path("directory.svg")).unwrap();
+    for drawing in [&path("full.svg"), &path("directory.svg"), "/proc/none.svg"] {
+        let output = run(&["--extents", "300,300", "--quiet", "--output", &path("out.npy"), "--plot", drawing]);
+        let said = said(&output);
+        assert!(output.status.code() == Some(1) && said.contains("cannot write the drawing"), "{drawing}: {said}");
+        assert!(fs::read(path("out.npy")).unwrap() == b"old", "{drawing}");
+        assert_eq!(names(scratch.path()), ["directory.svg", "full.svg", "out.npy"]);
+    }
+    // One that can is drawn whole, and of a run that fails nothing stays.
+    fs::write(path("old.svg"), "old").unwrap();
+    let (out, old) = (path("out.npy"), path("old.svg"));
+    let given = ["--extents", "300,300", "--output", &out, "--plot", &old];
+    assert_eq!(run(&[&given[..], &["--slots", "8"]].concat()).status.code(), Some(2));
+    assert!(fs::read(&out).unwrap() == b"old" && fs::read(&old).unwrap() == b"old");
+    good(&given);
+    assert!(fs::read_to_string(&old).unwrap().contains("</svg>"));
+    assert_eq!(numbers(Path::new(&out)).len(), 90_000);
+    assert_eq!(names(scratch.path()), ["directory.svg", "full.svg", "old.svg", "out.npy"]);
+}
+
 fn interrupt(child: &Child) {
     let pid = rustix::process::Pid::from_raw(child.id() as i32).unwrap();
     rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();

@@ -14,13 +14,13 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use umbra::job::DataPath;
 use umbra::quantity::parse_bytes;
-use umbra::report::Report;
 use umbra::stencil::Stop;
 use umbra::stencil::field::{BrickFile, Element, Field, Pattern, check};
 use umbra_core::stencil::Shape;
 
 use super::run::{data_path, timeout};
 use super::{Done, Failure, Out, at_least_one, code_of, edge, interrupt, paint, print_json, verdict};
+use places::Drawing;
 use work::Work;
 
 /// Compute a stencil over a field in a file, brick by brick, with a cache of fewer slots than there are bricks.
@@ -275,6 +275,7 @@ impl Stencil {
         let work = Work::plan(self, &input, &pattern, stop)?;
         let output = Field::create(self.output.as_deref(), input.shape(), input.element());
         let mut output = output.map_err(Failure::failed)?;
+        let mut drawing = self.plot.as_deref().map(Drawing::create).transpose()?;
         let mut outcome = match self.source {
             Origin::File => {
                 let source = BrickFile { field: &input, bricks: work.bricks };
@@ -288,12 +289,14 @@ impl Stencil {
             let difference = check(&input, &output, &pattern, stop).map_err(Failure::failed)?;
             outcome.verified = Some(difference);
         }
+        if let Some(drawing) = &mut drawing {
+            drawing.draw(&outcome.report())?;
+        }
         // Only what is whole gets a name; until here old files are as they were.
         input.keep().map_err(Failure::failed)?;
         output.keep().map_err(Failure::failed)?;
-        if let Some(path) = &self.plot {
-            draw(path, &outcome.report())
-                .map_err(|e| Failure::failed(format!("cannot write the drawing {}: {e}", path.display())))?;
+        if let Some(drawing) = &mut drawing {
+            drawing.keep()?;
         }
         let shown = match self.json {
             true => print_json(out, &outcome.object()),
@@ -316,12 +319,4 @@ impl Verify {
 
 fn read_text(path: &Path) -> Result<String, Failure> {
     std::fs::read_to_string(path).map_err(|e| Failure::failed(format!("{}: {e}", path.display())))
-}
-
-fn draw(path: &Path, report: &Report) -> std::io::Result<()> {
-    let text = match path.extension() {
-        Some(kind) if kind.eq_ignore_ascii_case("svg") => report.slots.to_svg(),
-        _ => Some(report.to_html()),
-    };
-    std::fs::write(path, text.ok_or_else(|| std::io::Error::other("the run was too short for a clock"))?)
 }

@@ -1,11 +1,13 @@
 //! Which files a run reads and writes, so that none is taken for two things.
 
 use std::ffi::OsString;
-use std::io;
+use std::fs::File;
+use std::io::{self, Write as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use umbra::stencil::field::directory;
+use umbra::report::Report;
+use umbra::stencil::field::{Place, directory};
 
 use super::Stencil;
 use crate::cli::Failure;
@@ -27,6 +29,45 @@ impl Target {
         let name = path.file_name().ok_or(io::ErrorKind::IsADirectory)?;
         Ok(Target::WillBe(directory(path).canonicalize()?, name.to_owned()))
     }
+}
+
+/// A drawing that gets its name when all other files of the run do.
+pub(super) struct Drawing<'a> {
+    path: &'a Path,
+    place: Place,
+    file: File,
+}
+
+impl Drawing<'_> {
+    /// Makes the file, still empty: a place where none can be made is known before anything is computed.
+    pub(super) fn create(path: &Path) -> Result<Drawing<'_>, Failure> {
+        let make = || {
+            let place = Place::look(path)?;
+            let file = place.make()?;
+            Ok(Drawing { path, place, file })
+        };
+        make().map_err(|error| cannot_draw(path, &error))
+    }
+
+    /// Draws what the slots held.
+    pub(super) fn draw(&mut self, report: &Report) -> Result<(), Failure> {
+        let text = match self.path.extension() {
+            Some(kind) if kind.eq_ignore_ascii_case("svg") => report.slots.to_svg(),
+            _ => Some(report.to_html()),
+        };
+        let text = text.ok_or_else(|| io::Error::other("the run was too short for a clock"));
+        let written = text.and_then(|text| self.file.write_all(text.as_bytes()));
+        written.map_err(|error| cannot_draw(self.path, &error))
+    }
+
+    /// Gives it its name.
+    pub(super) fn keep(&mut self) -> Result<(), Failure> {
+        self.place.keep(&self.file).map_err(|error| cannot_draw(self.path, &error))
+    }
+}
+
+fn cannot_draw(path: &Path, error: &io::Error) -> Failure {
+    Failure::failed(format!("cannot write the drawing {}: {error}", path.display()))
 }
 
 impl Stencil {

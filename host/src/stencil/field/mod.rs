@@ -20,5 +20,5 @@ pub use compute::{CheckError, Difference, Scratch, check, compute};
 pub use element::{Element, Value};
 pub use file::{BrickFile, Field, FieldError, FormatError};
 pub use pattern::{Neighbour, Pattern, PatternError};
-pub use place::{directory, remove_partial_files};
+pub use place::{Place, directory, remove_partial_files};
 pub use spread::{BrickRanks, Spread};

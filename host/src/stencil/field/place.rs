@@ -32,7 +32,7 @@ fn partial() -> MutexGuard<'static, Vec<PathBuf>> {
 
 /// Where a file will be, and where it is until then; dropped before, it is removed.
 #[derive(Debug)]
-pub(super) struct Place {
+pub struct Place {
     /// Symbolic links followed; none if it never gets a name.
     target: Option<PathBuf>,
     partial: PathBuf,
@@ -45,7 +45,7 @@ impl Place {
     ///
     /// # Errors
     /// What the system says, or `AlreadyExists` of something that is no regular file.
-    pub(super) fn look(path: &Path) -> io::Result<Place> {
+    pub fn look(path: &Path) -> io::Result<Place> {
         let (target, permissions) = match fs::symlink_metadata(path) {
             Ok(_) => {
                 let target = path.canonicalize()?;
@@ -80,7 +80,7 @@ impl Place {
     ///
     /// # Errors
     /// What the system says.
-    pub(super) fn make(&self) -> io::Result<File> {
+    pub fn make(&self) -> io::Result<File> {
         let file = {
             // Whoever removes all of them waits until this one is known.
             let mut all = partial();
@@ -101,7 +101,7 @@ impl Place {
     ///
     /// # Errors
     /// What the system says; then the name is as it was.
-    pub(super) fn keep(&mut self, file: &File) -> io::Result<()> {
+    pub fn keep(&mut self, file: &File) -> io::Result<()> {
         if let Some(target) = &self.target {
             // What the system could not write is told here at the latest, and after a crash the name leads to the old
             // content or to the whole new one.
