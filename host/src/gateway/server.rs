@@ -15,6 +15,7 @@ use super::serve::serve;
 use super::under_way::UnderWay;
 use crate::link::Listener;
 use crate::secret::Secret;
+use crate::sys::fork;
 
 /// Lines at once; each is a handle of some client.
 pub const LINES: usize = 256;
@@ -28,6 +29,8 @@ pub struct Server {
     stop: Option<OwnedFd>,
     acceptor: Option<JoinHandle<()>>,
     lines: Arc<AtomicUsize>,
+    /// Which process has the threads.
+    life: u32,
 }
 
 /// A line, in the count of lines.
@@ -45,6 +48,7 @@ impl Server {
     /// # Errors
     /// [`Error::System`].
     pub fn start(listener: Listener, secret: Secret) -> Result<Server, Error> {
+        fork::watch();
         listener.set_nonblocking().map_err(|error| system(&error))?;
         // Whoever has the reading end sees when the writing end is dropped.
         let (ended, stop) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC).map_err(Error::System)?;
@@ -54,7 +58,7 @@ impl Server {
             .name("umbra gateway".to_owned())
             .spawn(move || accept(&listener, &secret, &ended, &counted))
             .map_err(|error| system(&error))?;
-        Ok(Server { stop: Some(stop), acceptor: Some(acceptor), lines })
+        Ok(Server { stop: Some(stop), acceptor: Some(acceptor), lines, life: fork::life() })
     }
 
     /// Lines that are served at the moment.
@@ -67,9 +71,13 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         self.stop = None;
-        if let Some(acceptor) = self.acceptor.take() {
+        let Some(acceptor) = self.acceptor.take() else { return };
+        if self.life == fork::life() {
             // A thread that panicked has ended, too.
             let _ = acceptor.join();
+        } else {
+            // Threads do not come along into a child: there is none to join or to let go.
+            std::mem::forget(acceptor);
         }
     }
 }
