@@ -6,6 +6,7 @@
  * It checks what it is told and exits with 0 only if all of it is right.
  */
 #define _POSIX_C_SOURCE 200809L
+#include <fcntl.h>
 #include <pthread.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -54,6 +55,34 @@ static void *work(void *uid)
     return NULL;
 }
 
+/* A child that gives up the gateway that it inherits waits for none of its threads, and takes nothing from its parent. */
+static void give_up_a_gateway(void)
+{
+    static const char key[] = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff\n";
+    char secret[64], path[64];
+    umbra_gateway gateway;
+    int file, status = 1;
+    pid_t pid;
+    doing = "a gateway";
+    snprintf(secret, sizeof secret, "/tmp/umbra-forks-%ld", (long)getpid());
+    snprintf(path, sizeof path, "/tmp/umbra-forks-%ld.socket", (long)getpid());
+    file = open(secret, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    CHECK(file >= 0);
+    CHECK(write(file, key, sizeof key - 1) == (ssize_t)sizeof key - 1 && close(file) == 0);
+    must(umbra_gateway_start(secret, path, NULL, &gateway));
+    CHECK(unlink(secret) == 0);
+    pid = fork();
+    CHECK(pid >= 0);
+    if (pid == 0) {
+        alarm(PATIENCE_S);
+        _exit(umbra_gateway_end(gateway) == 0 ? 0 : 1);
+    }
+    CHECK(waitpid(pid, &status, 0) == pid);
+    CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0 && access(path, F_OK) == 0);
+    must(umbra_gateway_end(gateway));
+    CHECK(access(path, F_OK) != 0);
+}
+
 int main(int argc, char **argv)
 {
     const int children = argc > 1 ? atoi(argv[1]) : 100;
@@ -85,6 +114,7 @@ int main(int argc, char **argv)
     for (i = 0; i < THREADS; i++)
         CHECK(pthread_join(threads[i], NULL) == 0);
     must(umbra_pool_detach(inherited));
+    give_up_a_gateway();
     printf("all is right\n");
     return 0;
 }

@@ -73,6 +73,49 @@ static pid_t start_gateway(int wake[2], uint32_t *port)
     return pid;
 }
 
+/* A gateway at a path, in a process that is killed and leaves its socket there. */
+static void killed_at(const char *path)
+{
+    int told[2];
+    char ready = 0;
+    pid_t pid;
+    CHECK(pipe(told) == 0);
+    pid = fork();
+    CHECK(pid >= 0);
+    if (pid == 0) {
+        umbra_gateway gateway;
+        must(umbra_gateway_start(secret, path, NULL, &gateway));
+        CHECK(write(told[1], &ready, 1) == 1);
+        for (;;)
+            pause();
+    }
+    CHECK(close(told[1]) == 0 && read(told[0], &ready, 1) == 1 && close(told[0]) == 0);
+    CHECK(kill(pid, SIGKILL) == 0 && waitpid(pid, NULL, 0) == pid);
+    CHECK(access(path, F_OK) == 0);
+}
+
+/* Whoever listens at a path is alone there, and leaves nothing behind; nothing else that is there is touched. */
+static void paths(void)
+{
+    umbra_gateway gateway, other = 0;
+    char path[64];
+    int file;
+    doing = "paths";
+    snprintf(path, sizeof path, "/tmp/umbra-gateway-%ld.socket", (long)getpid());
+    killed_at(path);
+    must(umbra_gateway_start(secret, path, NULL, &gateway));
+    CHECK(umbra_gateway_start(secret, path, NULL, &other) == -UMBRA_ESYSTEM && other == 0);
+    must(umbra_gateway_end(gateway));
+    CHECK(access(path, F_OK) != 0);
+    must(umbra_gateway_start(secret, path, NULL, &gateway));
+    must(umbra_gateway_end(gateway));
+
+    file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    CHECK(file >= 0 && close(file) == 0);
+    CHECK(umbra_gateway_start(secret, path, NULL, &other) == -UMBRA_ESYSTEM && other == 0);
+    CHECK(unlink(path) == 0);
+}
+
 static umbra_gateways knowing(uint32_t masquerading)
 {
     struct umbra_gateways_options options;
@@ -469,6 +512,7 @@ int main(void)
     doing = "set up";
     make_secret();
     CHECK(atexit(remove_secret) == 0);
+    paths();
     first = start_gateway(wake, &port);
     snprintf(address, sizeof address, "127.0.0.1:%" PRIu32, port);
     second = start_gateway(wake_next, &port);

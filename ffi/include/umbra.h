@@ -490,7 +490,8 @@ struct umbra_gateways_options {
 };
 
 int umbra_gateways_create(const struct umbra_gateways_options *options, umbra_gateways *gateways);
-/* Where the gateway of a host listens: "ADDRESS:PORT", or the path of a Unix socket. -UMBRA_EINVAL: one is registered already. */
+/* Where the gateway of a host listens: "ADDRESS:PORT", or the path of a Unix socket, with a slash in it. -UMBRA_EINVAL: one is
+ * registered already. */
 int umbra_gateways_register(umbra_gateways gateways, uint64_t host, const char *address);
 /* What was attached goes on. -UMBRA_ENOGATEWAY: none is registered. */
 int umbra_gateways_unregister(umbra_gateways gateways, uint64_t host);
@@ -500,11 +501,12 @@ int umbra_gateways_release(umbra_gateways gateways);
 int umbra_host_id(uint64_t *host);
 int umbra_reference_host(const void *reference, size_t length, uint64_t *host);
 /* Serves what this user has on this host to all who hold the secret, in threads of this process, as umbra-agent --channels does.
- * With port 0 in the address the system chooses one; port says which, and may be NULL. */
+ * The address is as above. With port 0 in it the system chooses one; port says which, and may be NULL. A socket that a gateway which
+ * was killed has left at the path is taken over; it is removed when the gateway ends. */
 int umbra_gateway_start(const char *secret, const char *address, uint32_t *port, umbra_gateway *gateway);
 /* How many lines it serves at the moment: 256 at most. */
 int umbra_gateway_lines(umbra_gateway gateway, size_t *lines);
-/* Ends it, and what others do through it. */
+/* Ends it, and what others do through it; in a child that was forked off, it only releases the handle. */
 int umbra_gateway_end(umbra_gateway gateway);
 
 /* ---- pools: memory that processes of a host share ---- */

@@ -4,7 +4,6 @@
 
 use std::ffi::{c_char, c_int, c_void};
 use std::net::{SocketAddr, TcpListener};
-use std::os::unix::net::UnixListener;
 use std::path::Path;
 
 use umbra::gateway::{Gateways, Server};
@@ -15,6 +14,7 @@ use umbra_core::reference::Reference;
 
 use crate::call::{enter, sized, store, takes, text};
 use crate::far::gateways;
+use crate::gateway_socket::{Served, Socket};
 use crate::object::{HANDLES, Object};
 use crate::pool::{bytes, keep};
 use crate::status::{Code, Failure};
@@ -149,16 +149,20 @@ pub unsafe extern "C" fn umbra_gateway_start(
         // SAFETY: as above.
         let address = unsafe { place(address) }?;
         let refused = |error: std::io::Error| Failure::new(Code::System, format!("cannot listen: {error}"));
-        let (listener, number) = match address {
+        let (listener, socket, number) = match address {
             Address::Tcp(at) => {
                 let socket = TcpListener::bind(at).map_err(refused)?;
                 let number = socket.local_addr().map_err(refused)?.port();
-                (Listener::Tcp(socket), number)
+                (Listener::Tcp(socket), None, number)
             }
-            Address::Unix(path) => (Listener::Unix(UnixListener::bind(path).map_err(refused)?), 0),
+            Address::Unix(path) => {
+                let (listener, socket) = Socket::bind(path).map_err(refused)?;
+                (Listener::Unix(listener), Some(socket), 0)
+            }
         };
+        let served = Served::new(socket, Server::start(listener, secret)?);
         // SAFETY: and about the outputs.
-        unsafe { keep(Object::Gateway(Server::start(listener, secret)?), gateway) }?;
+        unsafe { keep(Object::Gateway(served), gateway) }?;
         if !port.is_null() {
             // It was looked at above, so no gateway is kept whose port cannot be told.
             // SAFETY: as above.
@@ -170,7 +174,7 @@ pub unsafe extern "C" fn umbra_gateway_start(
 
 fn with_gateway<R>(gateway: u64, act: impl FnOnce(&Server) -> Result<R, Failure>) -> Result<R, Failure> {
     match &*HANDLES.get(gateway)? {
-        Object::Gateway(server) => act(server),
+        Object::Gateway(served) => act(served.server()),
         _ => Err(Code::WrongKind.into()),
     }
 }

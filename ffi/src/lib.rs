@@ -42,6 +42,7 @@ mod cached;
 mod call;
 mod conversed;
 mod far;
+mod gateway_socket;
 mod handle;
 mod member;
 mod named;

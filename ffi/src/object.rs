@@ -8,7 +8,7 @@ use std::time::Duration;
 use umbra::cache::{self, CachedMemory, Caches, EndsShared};
 use umbra::call::Station;
 use umbra::channel::{Bell, Channel};
-use umbra::gateway::{Gateways, RemoteChannel, RemotePool, RemoteStreams, Server};
+use umbra::gateway::{Gateways, RemoteChannel, RemotePool, RemoteStreams};
 use umbra::pool::Pool;
 use umbra::session::{Exported, GroupHandle, Posted, Session};
 use umbra::sys::segment::Segment;
@@ -21,6 +21,7 @@ use umbra_core::key::Key;
 use crate::bounded::{Bounded, Woven};
 use crate::cached::Cached;
 use crate::conversed::{Ear, FarEar, FarSpeech, Place, Set, Speaker, Streams};
+use crate::gateway_socket::Served;
 use crate::handle::Handles;
 use crate::member::{Seat, Seated};
 use crate::status::{Code, Failure};
@@ -47,7 +48,7 @@ pub(crate) enum Object {
     Set(Set),
     Bell(Bell),
     Gateways(Gateways),
-    Gateway(Server),
+    Gateway(Served),
     Stream(Streams),
     Supplied(Place),
     Sender(Mutex<Speaker>),
