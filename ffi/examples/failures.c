@@ -187,6 +187,115 @@ static void offered(void)
     must(umbra_station_detach(station));
 }
 
+/* Answers with eight bytes of header and of data. */
+static int answers(void *user, struct umbra_gpc_work *work)
+{
+    (void)user;
+    if (work->phase == UMBRA_GPC_WAIT)
+        return 0;
+    memcpy(work->reply_header, "header 1", 8);
+    memcpy(work->reply_data, "and data", 8);
+    work->reply_header_length = work->reply_data_length = 8;
+    return 0;
+}
+
+/* A reply of which one part has room and the other one has not is not told by halves. */
+static void replies(void)
+{
+    struct umbra_station_options options;
+    struct umbra_gpc_call wanted;
+    struct umbra_gpc_answer answer;
+    umbra_station station;
+    umbra_member member;
+    umbra_call call;
+    char data[8] = "nothing";
+    doing = "replies";
+    memcpy(buffer, KEPT, sizeof KEPT);
+    memset(&options, 0, sizeof options);
+    options.size = sizeof options;
+    options.members = 1;
+    must(umbra_station_create(&options, &station));
+    must(umbra_gpc_join(station, 0, NULL, &member));
+    must(umbra_gpc_register(member, "answers", answers, NULL));
+    memset(&wanted, 0, sizeof wanted);
+    wanted.size = sizeof wanted;
+    wanted.function = wanted.callback = "answers";
+    wanted.reply_header = wanted.reply_data = 8;
+    wanted.timeout_ms = PATIENCE_MS;
+    must(umbra_gpc_start(member, &wanted, &call));
+    memset(&answer, 0, sizeof answer);
+    answer.size = sizeof answer;
+    answer.header = buffer;
+    answer.header_capacity = answer.data_capacity = 8;
+    answer.ok = 77;
+    CHECK(umbra_gpc_wait(member, call, PATIENCE_MS, &answer) == -UMBRA_EINVAL);
+    CHECK(is_kept() && answer.ok == 77 && answer.header_length == 0 && answer.data_length == 0);
+    answer.data = data;
+    answer.data_capacity = 7;
+    CHECK(umbra_gpc_wait(member, call, PATIENCE_MS, &answer) == -UMBRA_ESIZE);
+    CHECK(is_kept() && memcmp(data, "nothing", 8) == 0 && answer.header_length == 8 && answer.data_length == 8);
+    answer.data_capacity = 8;
+    must(umbra_gpc_wait(member, call, PATIENCE_MS, &answer));
+    CHECK(answer.ok == 1 && memcmp(buffer, "header 1", 8) == 0 && memcmp(data, "and data", 8) == 0);
+    must(umbra_gpc_leave(member));
+    must(umbra_station_detach(station));
+}
+
+/* Outputs in front of one that is refused, and lengths of what has no buffer. */
+static void several(void)
+{
+    struct umbra_pool_options room;
+    struct umbra_cache_options slots;
+    umbra_pool pool;
+    umbra_cache cache;
+    umbra_allocation allocation, listed = 5;
+    uint32_t major = 77, slot, found;
+    size_t length = 77;
+    void *address;
+    doing = "several outputs";
+    CHECK(umbra_library_version(&major, &major, NULL) == -UMBRA_EINVAL && major == 77);
+    CHECK(umbra_error_text(-UMBRA_EFULL, NULL, 9, &length) == -UMBRA_EINVAL && length == 77);
+    memset(&room, 0, sizeof room);
+    room.size = sizeof room;
+    room.bytes = 1 << 20;
+    must(umbra_pool_create(NULL, &room, &pool));
+    must(umbra_pool_alloc(pool, 16, 0, 0, &allocation, &address));
+    CHECK(umbra_pool_list(pool, UINT32_MAX, NULL, NULL, 1, &length) == -UMBRA_EINVAL && length == 77);
+    CHECK(umbra_pool_list(pool, UINT32_MAX, &listed, (uint32_t *)1, 1, &length) == -UMBRA_EINVAL && length == 77 && listed == 5);
+    CHECK(umbra_pool_reference(pool, NULL, 4096, &length) == -UMBRA_EINVAL && length == 77);
+    must(umbra_pool_detach(pool));
+    memset(&slots, 0, sizeof slots);
+    slots.size = sizeof slots;
+    slots.slots = 1;
+    slots.ids = 1;
+    must(umbra_cache_create(&slots, &cache));
+    must(umbra_cache_alloc(cache, 0, 0, &slot, &found));
+    must(umbra_cache_interrupt(cache));
+    CHECK(umbra_cache_outstanding(cache, NULL, 4, &length) == -UMBRA_EINVAL && length == 77);
+    must(umbra_cache_destroy(cache));
+}
+
+/* A group that is refused has no number; whether one that was waited for in vain goes on is told. */
+static void groups(void)
+{
+    struct umbra_stencil_options options;
+    umbra_stencil stencil;
+    uint64_t input = 0, group = 77;
+    doing = "groups";
+    memset(&options, 0, sizeof options);
+    options.size = sizeof options;
+    options.slots = options.groups = options.largest_group = 1;
+    options.inputs = 2;
+    must(umbra_stencil_create(&options, &stencil));
+    must(umbra_stencil_alloc(stencil, 0, &input, 1, 0, NULL));
+    CHECK(umbra_stencil_alloc(stencil, 1, &input, 1, SHORT_MS, &group) == -UMBRA_ETIMEOUT && group == 0);
+    input = 2;
+    group = 77;
+    must(umbra_stencil_interrupt(stencil));
+    CHECK(umbra_stencil_alloc(stencil, 1, &input, 1, 0, &group) == -UMBRA_EINTERRUPTED && group == 77);
+    must(umbra_stencil_destroy(stencil));
+}
+
 /* A ring of blocks, whose owners are moved on by the shift. */
 struct ring {
     uint32_t rank, ranks, shift;
@@ -324,6 +433,9 @@ int main(void)
     buffers();
     ends();
     offered();
+    replies();
+    several();
+    groups();
     sizes();
     meshes();
     puts("all is right");

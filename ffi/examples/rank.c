@@ -45,6 +45,8 @@ static void read_everybody(umbra_session session, const char *directory, uint32_
         pass_ticket(directory, i, "rb", &ticket);
         must(umbra_ticket_describe(&ticket, &owner, &len));
         CHECK(owner == i && len == 4096);
+        owner = 77;
+        CHECK(umbra_ticket_describe(&ticket, &owner, NULL) == -UMBRA_EINVAL && owner == 77);
         snprintf(want, sizeof want, "memory of rank %u", (unsigned)i);
         must(umbra_session_read(session, &ticket, 0, text, sizeof text));
         CHECK(strcmp(text, want) == 0);
@@ -140,6 +142,10 @@ int main(int argc, char **argv)
     CHECK(umbra_group_lookup_all(world, some, 100, processes, services) == -UMBRA_ERANK);
     CHECK(umbra_group_lookup_all(world, some, 99, NULL, services) == -UMBRA_EINVAL);
     must(umbra_group_lookup_all(world, NULL, 0, NULL, NULL));
+    number = 77;
+    CHECK(umbra_group_lookup(world, 0, &number, NULL) == -UMBRA_EINVAL && number == 77);
+    count = 77;
+    CHECK(umbra_group_hosts(world, NULL, 9, &count) == -UMBRA_EINVAL && count == 77);
     endpoint.size = sizeof endpoint;
     must(umbra_group_endpoint(world, rank, &endpoint));
     CHECK(endpoint.world_rank == rank && endpoint.host == host && endpoint.shadows == 1);

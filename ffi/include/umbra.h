@@ -6,9 +6,10 @@
  * function on many processes and combine the answers. These need no job.
  *
  * Every function returns 0 or a negative code (-UMBRA_E...). Outputs come last; they, and buffers that bytes are copied to, are
- * written only on success, with two exceptions: UMBRA_ESIZE stores the needed length, UMBRA_ECALL who failed. Handles are 64-bit
- * ids: one that was released is -UMBRA_ESTALE, never a crash. Structures that may grow begin with their size, which the caller sets
- * to sizeof. All functions may be called from any thread; calls on one session take turns.
+ * written only on success, except that UMBRA_ESIZE stores the needed length and UMBRA_ECALL who failed, and where a function says
+ * otherwise. Handles are 64-bit ids: one that was released is -UMBRA_ESTALE, never a crash.
+ * Structures that may grow begin with their size, which the caller sets to sizeof. All functions may be called from any thread;
+ * calls on one session take turns.
  */
 #ifndef UMBRA_H
 #define UMBRA_H
@@ -415,8 +416,9 @@ int umbra_stencil_count(umbra_stencil stencil, const uint64_t *inputs, size_t co
  * a group was freed. Groups get their slots in the order of submission, so no order of calls can deadlock. */
 int umbra_stencil_submit(umbra_stencil stencil, uint64_t point, const uint64_t *inputs, size_t count, uint64_t *group);
 /* The same, and waits, first in line for its turn and then until the group has all its slots: who names one group after the
- * other is never far ahead of the loads. -UMBRA_ETIMEOUT: not within timeout_ms; if group is not 0 then, the group was accepted
- * and goes on: do not submit it again. -UMBRA_EABANDONED: an input could not be loaded, and the group has ended.
+ * other is never far ahead of the loads. -UMBRA_ETIMEOUT: not within timeout_ms; -UMBRA_EFULL: too many threads wait already. With
+ * these two group is stored as well: if it is not 0, the group was accepted and goes on: do not submit it again.
+ * -UMBRA_EABANDONED: an input could not be loaded, and the group has ended.
  * -UMBRA_EDEADLOCK: the caller is one of the functions that umbra_stencil_deliver calls; these must not wait. */
 int umbra_stencil_alloc(umbra_stencil stencil, uint64_t point, const uint64_t *inputs, size_t count, uint64_t timeout_ms,
                         uint64_t *group);

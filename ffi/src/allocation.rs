@@ -10,10 +10,10 @@ use umbra::gateway::RemotePool;
 use umbra::pool::{Allocation, Pool};
 use umbra_core::heap::BlockId;
 
-use crate::call::{by_copy, enter, fresh, store, takes};
+use crate::call::{by_copy, enter, fresh, store, store_measured, takes};
 use crate::far::with_any_pool;
 use crate::object::with_pool;
-use crate::pool::{bytes, patience, store_reference, timeout};
+use crate::pool::{bytes, patience, timeout};
 use crate::status::{Code, Failure};
 
 /// Allocates; with a timeout of 0 it does not wait.
@@ -175,7 +175,7 @@ pub unsafe extern "C" fn umbra_allocation_reference(
         with_pool(pool, |pool| {
             let reference = find(pool, allocation)?.reference()?;
             // SAFETY: the caller's promise about the outputs.
-            unsafe { store_reference(&reference, buffer, capacity, length) }
+            unsafe { store_measured(&reference, buffer, capacity, length) }
         })
     })
 }

@@ -53,6 +53,9 @@ pub(crate) unsafe fn store_list(
     capacity: usize,
     count: *mut usize,
 ) -> Result<(), Failure> {
+    if (1..=capacity).contains(&list.len()) && (buffer.is_null() || !buffer.is_aligned()) {
+        return Err(null("buffer"));
+    }
     // SAFETY: the caller's promise about `count`.
     unsafe { store(count, list.len()) }?;
     if list.len() > capacity {
@@ -61,9 +64,6 @@ pub(crate) unsafe fn store_list(
     }
     if list.is_empty() {
         return Ok(());
-    }
-    if buffer.is_null() || !buffer.is_aligned() {
-        return Err(null("buffer"));
     }
     // SAFETY: `buffer` has room for `capacity >= list.len()` numbers; `list` is ours, so they do not overlap.
     unsafe { std::ptr::copy_nonoverlapping(list.as_ptr(), buffer, list.len()) };
@@ -82,14 +82,14 @@ pub(crate) unsafe fn store_text(
     capacity: usize,
     length: *mut usize,
 ) -> Result<(), Failure> {
+    if capacity > 0 && buffer.is_null() {
+        return Err(null("buffer"));
+    }
     if !length.is_null() {
         // SAFETY: the caller's promise about `length`.
         unsafe { store(length, text.len()) }?;
     }
     let Some(room) = capacity.checked_sub(1) else { return Ok(()) };
-    if buffer.is_null() {
-        return Err(null("buffer"));
-    }
     let kept = (0..=room.min(text.len())).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0);
     // SAFETY: `kept <= room < capacity` bytes fit into the buffer, which cannot overlap our text.
     unsafe { std::ptr::copy_nonoverlapping(text.as_ptr().cast(), buffer, kept) };
@@ -100,24 +100,48 @@ pub(crate) unsafe fn store_text(
     Ok(())
 }
 
+/// Whether so many bytes can be stored there, as far as an address tells: for outputs of which all are stored or none.
+pub(crate) fn takes_bytes(len: usize, buffer: *mut c_void, capacity: usize) -> Result<(), Failure> {
+    if len > capacity {
+        return Err(Code::TooSmall.into());
+    }
+    if len > 0 && buffer.is_null() { Err(null("buffer")) } else { Ok(()) }
+}
+
 /// Stores bytes into the caller's buffer.
 ///
 /// # Safety
 /// `buffer` points to `capacity` bytes, or is null with `capacity` 0.
 #[allow(unsafe_code)]
 pub(crate) unsafe fn store_bytes(bytes: &[u8], buffer: *mut c_void, capacity: usize) -> Result<(), Failure> {
-    if bytes.len() > capacity {
-        return Err(Code::TooSmall.into());
-    }
+    takes_bytes(bytes.len(), buffer, capacity)?;
     if bytes.is_empty() {
         return Ok(());
-    }
-    if buffer.is_null() {
-        return Err(null("buffer"));
     }
     // SAFETY: `buffer` has room for `capacity >= bytes.len()` bytes; `bytes` are ours, so they do not overlap.
     unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), buffer.cast::<u8>(), bytes.len()) };
     Ok(())
+}
+
+/// Stores bytes and their length; if they do not fit, only the length.
+///
+/// # Safety
+/// As for [`store_bytes`] and [`store`].
+#[allow(unsafe_code)]
+pub(crate) unsafe fn store_measured(
+    bytes: &[u8],
+    buffer: *mut c_void,
+    capacity: usize,
+    length: *mut usize,
+) -> Result<(), Failure> {
+    let fits = takes_bytes(bytes.len(), buffer, capacity);
+    if !matches!(&fits, Err(failure) if failure.code != Code::TooSmall) {
+        // SAFETY: the caller's promise about `length`.
+        unsafe { store(length, bytes.len()) }?;
+    }
+    fits?;
+    // SAFETY: the caller's promise about `buffer`.
+    unsafe { store_bytes(bytes, buffer, capacity) }
 }
 
 /// The caller's memory, made zero so that it may be looked at: not before there is something for it.

@@ -6,10 +6,10 @@ use umbra::channel::{Attributes, Channel, Error, Event, Kind, Message, SendOptio
 use umbra::gateway::{Error as FarError, RemoteChannel};
 use umbra_core::error::Status;
 
-use crate::call::{by_copy, enter, fresh, sized, store, takes};
+use crate::call::{by_copy, enter, fresh, sized, store, store_measured, takes};
 use crate::far::{gateways, with_any_channel};
 use crate::object::{HANDLES, Object, with_channel};
-use crate::pool::{bytes, keep, store_reference, timeout};
+use crate::pool::{bytes, keep, timeout};
 use crate::status::{Code, Failure};
 
 /// `struct umbra_channel_options`.
@@ -153,7 +153,7 @@ pub unsafe extern "C" fn umbra_channel_reference(
     enter(|| {
         let reference = with_any_channel(channel, |near| Ok(near.reference()?), |far| Ok(far.reference().to_vec()))?;
         // SAFETY: the caller's promise about the outputs.
-        unsafe { store_reference(&reference, buffer, capacity, length) }
+        unsafe { store_measured(&reference, buffer, capacity, length) }
     })
 }
 

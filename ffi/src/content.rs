@@ -8,9 +8,8 @@ use std::ffi::{c_int, c_void};
 use umbra::pool::{Allocation, Pool};
 
 use crate::allocation::{alloc, find};
-use crate::call::{enter, store, takes};
+use crate::call::{enter, store, store_measured, takes};
 use crate::object::with_pool;
-use crate::pool::store_reference;
 use crate::status::Failure;
 
 pub(crate) fn part(pool: &Pool, allocation: u64, offset: u64, length: u64) -> Result<Allocation<'_>, Failure> {
@@ -116,6 +115,6 @@ pub unsafe extern "C" fn umbra_allocation_part_reference(
     enter(|| {
         let reference = with_pool(pool, |pool| Ok(part(pool, allocation, offset, length)?.reference()?))?;
         // SAFETY: the caller's promise about the outputs.
-        unsafe { store_reference(&reference, buffer, capacity, needed) }
+        unsafe { store_measured(&reference, buffer, capacity, needed) }
     })
 }

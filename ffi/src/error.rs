@@ -2,7 +2,7 @@
 
 use std::ffi::{c_char, c_int};
 
-use crate::call::{enter, store, store_text};
+use crate::call::{enter, store, store_text, takes};
 use crate::status::{Code, Failure, detail};
 
 /// Tells the version of the library.
@@ -13,6 +13,7 @@ use crate::status::{Code, Failure, detail};
 pub unsafe extern "C" fn umbra_library_version(major: *mut u32, minor: *mut u32, patch: *mut u32) -> c_int {
     enter(|| {
         let parts = [env!("CARGO_PKG_VERSION_MAJOR"), env!("CARGO_PKG_VERSION_MINOR"), env!("CARGO_PKG_VERSION_PATCH")];
+        [major, minor, patch].into_iter().try_for_each(takes)?;
         for (part, out) in parts.into_iter().zip([major, minor, patch]) {
             let number = part.parse().map_err(|e| Failure::new(Code::System, e))?;
             // SAFETY: the caller's promise about the outputs.

@@ -11,7 +11,7 @@ use umbra_core::time::Lapse;
 use umbra_core::tree::Shape;
 use umbra_core::tree::explicit::ROOT;
 
-use crate::call::{enter, numbers, sized, store, store_bytes, store_sized, takes, text};
+use crate::call::{enter, numbers, sized, store, store_bytes, store_sized, takes, takes_bytes, text};
 use crate::member::{Part, Seat};
 use crate::object::{node_of, with_member, with_member_within};
 use crate::pool::{bytes, patience};
@@ -292,14 +292,21 @@ pub(crate) unsafe fn tell(result: Result<&Reply, &CallFailure>, answer: *mut Ans
     // Who failed first is told even to who has room for one only.
     let kept = failures.len().min(if told.failures.is_null() { 0 } else { told.failure_capacity });
     told.failure_count = failures.len();
-    // SAFETY: the caller's promise.
-    unsafe { store_sized(answer, &told, least) }?;
+    let fits = takes_bytes(header.len(), told.header, told.header_capacity)
+        .and_then(|()| takes_bytes(data.len(), told.data, told.data_capacity));
+    if kept > 0 {
+        takes(told.failures)?;
+    }
+    if !matches!(&fits, Err(failure) if failure.code != Code::TooSmall) {
+        // SAFETY: the caller's promise.
+        unsafe { store_sized(answer, &told, least) }?;
+    }
+    fits?;
     // SAFETY: the caller's promise about the buffer, of which the header needs no more than is told.
     unsafe { store_bytes(header, told.header, told.header_capacity) }?;
     // SAFETY: as above, about the data.
     unsafe { store_bytes(data, told.data, told.data_capacity) }?;
     if kept > 0 {
-        takes(told.failures)?;
         // SAFETY: aligned, and there is room for `failure_capacity >= kept` records by the caller's promise; ours do not
         // overlap them.
         unsafe { std::ptr::copy_nonoverlapping(failures.as_ptr(), told.failures, kept) };

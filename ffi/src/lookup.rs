@@ -56,6 +56,8 @@ pub unsafe extern "C" fn umbra_group_lookup(
     service_process: *mut u32,
 ) -> c_int {
     enter(|| {
+        takes(world_rank)?;
+        takes(service_process)?;
         let found = with_group(group, |g| g.session.ask(|s| Ok(s.endpoints().lookup(g.group.handle, Rank(rank))?)))?;
         let PeerKind::Rank(process) = found.peer.kind() else { return Err(Status::Malformed.into()) };
         // SAFETY: the caller's promise about the outputs.

@@ -10,7 +10,7 @@ use umbra::gateway::{Error as FarError, RemotePool};
 use umbra::pool::{Attributes, Error, Lifetime, Memory, Pool, clean};
 use umbra_core::heap::AllocError;
 
-use crate::call::{enter, numbers, sized, store, store_bytes, store_sized, takes, text};
+use crate::call::{enter, numbers, sized, store, store_measured, store_sized, takes, text};
 use crate::far::{gateways, with_any_pool};
 use crate::object::{HANDLES, Object, shared_pool, with_pool};
 use crate::status::{Code, Failure};
@@ -100,22 +100,6 @@ pub(crate) unsafe fn keep(object: Object, out: *mut u64) -> Result<(), Failure> 
     let handle = HANDLES.keep(object)?;
     // SAFETY: the caller's promise; it was checked as far as an address tells.
     unsafe { store(out, handle) }
-}
-
-/// Stores a reference and its length; if it does not fit, only the length.
-///
-/// # Safety
-/// `buffer` points to `capacity` bytes; `length` is valid for writing.
-pub(crate) unsafe fn store_reference(
-    bytes: &[u8],
-    buffer: *mut c_void,
-    capacity: usize,
-    length: *mut usize,
-) -> Result<(), Failure> {
-    // SAFETY: the caller's promise about `length`.
-    unsafe { store(length, bytes.len()) }?;
-    // SAFETY: the caller's promise about `buffer`.
-    unsafe { store_bytes(bytes, buffer, capacity) }
 }
 
 /// The caller's bytes.
@@ -271,7 +255,7 @@ pub unsafe extern "C" fn umbra_pool_reference(
     enter(|| {
         let reference = with_any_pool(pool, |near| Ok(near.reference()?), |far| Ok(far.reference().to_vec()))?;
         // SAFETY: the caller's promise about the outputs.
-        unsafe { store_reference(&reference, buffer, capacity, length) }
+        unsafe { store_measured(&reference, buffer, capacity, length) }
     })
 }
 

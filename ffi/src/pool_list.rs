@@ -2,7 +2,7 @@
 
 use std::ffi::{c_int, c_void};
 
-use crate::call::{enter, store, store_bytes};
+use crate::call::{enter, store, store_bytes, takes};
 use crate::object::with_pool;
 use crate::status::{Code, Failure};
 
@@ -24,6 +24,12 @@ pub unsafe extern "C" fn umbra_pool_list(
             let wanted = pool.blocks().filter(|block| kind == u32::MAX || block.kind == kind);
             let (ids, of): (Vec<_>, Vec<_>) = wanted.map(|block| (block.id.to_bits(), block.kind)).unzip();
             let found = ids.len();
+            if (1..=capacity).contains(&found) {
+                takes(buffer)?;
+                if !kinds.is_null() {
+                    takes(kinds)?;
+                }
+            }
             // SAFETY: the caller's promise about `count`.
             unsafe { store(count, found) }?;
             if found > capacity {

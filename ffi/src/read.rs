@@ -88,6 +88,8 @@ pub unsafe extern "C" fn umbra_region_ticket(region: u64, out: *mut TicketBytes)
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbra_ticket_describe(from: *const TicketBytes, world_rank: *mut u32, len: *mut u64) -> c_int {
     enter(|| {
+        takes(world_rank)?;
+        takes(len)?;
         // SAFETY: the caller's promise about the ticket.
         let ticket = unsafe { ticket(from) }?;
         let PeerKind::Rank(owner) = ticket.key.owner().kind() else { return Err(Status::UnknownRegion.into()) };

@@ -8,7 +8,7 @@ use umbra::gateway::RemoteStreams;
 use umbra::stream::{SendOptions, Sender};
 use umbra_core::heap::BlockId;
 
-use crate::call::{enter, sized, store, store_bytes, takes};
+use crate::call::{enter, sized, store, store_measured, takes};
 use crate::channel::mode;
 use crate::conversed::{Speaker, Streams, Talk, chunk_of};
 use crate::far::{with_any_speech, with_any_stream};
@@ -134,10 +134,8 @@ pub unsafe extern "C" fn umbra_sender_take_kept(
         with_speech(sender, |speech| {
             let end = speech.open()?;
             let (kept, first) = end.take_kept();
-            // SAFETY: the caller's promise about the outputs.
-            unsafe { store(length, kept.len()) }?;
-            // SAFETY: and about the buffer.
-            let stored = unsafe { store_bytes(&kept, buffer, capacity) };
+            // SAFETY: the caller's promise about the outputs and the buffer.
+            let stored = unsafe { store_measured(&kept, buffer, capacity, length) };
             if stored.is_err() {
                 end.keep(&kept, first)?;
                 return stored;

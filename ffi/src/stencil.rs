@@ -8,7 +8,7 @@ use umbra::stencil::{AllocError, Plan as Groups};
 use umbra_core::id::Id;
 use umbra_core::stencil::waiting::AllocError as Refused;
 
-use crate::call::{enter, numbers, sized, store, store_list, store_sized};
+use crate::call::{enter, numbers, sized, store, store_list, store_sized, takes};
 use crate::object::{HANDLES, Object, with_stencil};
 use crate::statistics::Counted;
 use crate::status::{Code, Failure};
@@ -123,6 +123,9 @@ pub unsafe extern "C" fn umbra_stencil_submit(
     accepted: *mut u64,
 ) -> c_int {
     enter(|| {
+        if !accepted.is_null() {
+            takes(accepted)?;
+        }
         // SAFETY: the caller's promise about `inputs`.
         let inputs = unsafe { numbers(inputs, count) }?;
         let id = with_stencil(stencil, |stencil| Ok(stencil.submit(point, inputs)?))?;
@@ -148,18 +151,21 @@ pub unsafe extern "C" fn umbra_stencil_alloc(
     accepted: *mut u64,
 ) -> c_int {
     enter(|| {
+        if !accepted.is_null() {
+            takes(accepted)?;
+        }
         // SAFETY: the caller's promise about `inputs`.
         let inputs = unsafe { numbers(inputs, count) }?;
         let within = Duration::from_millis(timeout_ms);
         let told = with_stencil(stencil, |stencil| Ok(stencil.alloc(point, inputs, within)))?;
-        // Who waited in vain may have a group that goes on.
-        let id = match &told {
-            Ok(id) => Some(*id),
-            Err(AllocError::Expired { overdue, .. }) => overdue.accepted,
-            Err(AllocError::Refused(Refused::TooManyWaiters { accepted, .. })) => *accepted,
+        // Who waited in vain may have a group that goes on, and is told in any case whether it has.
+        let goes_on = match &told {
+            Ok(id) => Some(Some(*id)),
+            Err(AllocError::Expired { overdue, .. }) => Some(overdue.accepted),
+            Err(AllocError::Refused(Refused::TooManyWaiters { accepted, .. })) => Some(*accepted),
             Err(_) => None,
         };
-        if !accepted.is_null() {
+        if let Some(id) = goes_on.filter(|_| !accepted.is_null()) {
             // SAFETY: the caller's promise about the output.
             unsafe { store(accepted, id.map_or(0, Id::to_bits)) }?;
         }

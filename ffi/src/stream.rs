@@ -6,13 +6,13 @@ use std::sync::Arc;
 use umbra::gateway::{Error as FarError, RemoteStreams};
 use umbra::stream::{Adapter, Attributes, Mode};
 
-use crate::call::{enter, numbers, sized, store_sized, takes};
+use crate::call::{enter, numbers, sized, store_measured, store_sized, takes};
 use crate::channel::mode;
 use crate::conversed::{Place, Pools, Streams};
 use crate::far::{gateways, with_any_stream};
 use crate::named::{with_stream, with_supplied};
 use crate::object::{HANDLES, Object, shared_pool};
-use crate::pool::{bytes, keep, store_reference, timeout};
+use crate::pool::{bytes, keep, timeout};
 use crate::status::{Code, Failure};
 
 /// `struct umbra_stream_options`.
@@ -173,7 +173,7 @@ pub unsafe extern "C" fn umbra_stream_reference(
         let near = |streams: &Streams| Ok(streams.adapter.reference()?);
         let reference = with_any_stream(stream, near, |far| Ok(far.reference().to_vec()))?;
         // SAFETY: the caller's promise about the outputs.
-        unsafe { store_reference(&reference, buffer, capacity, length) }
+        unsafe { store_measured(&reference, buffer, capacity, length) }
     })
 }
 
