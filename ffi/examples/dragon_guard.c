@@ -1,6 +1,6 @@
 /* Bytes and descriptors in the words of Dragon's core that say what is not so: a serialized channel that was made anew, a message
- * that is no message, memory that was only lent, and two pools of one id. All of them are refused, or told apart, and nobody loses
- * memory by them.
+ * that is no message, memory that was only lent, times that have passed, and two pools of one id. All of them are refused, or told
+ * apart, and nobody loses memory by them, or waits.
  *
  * It checks what it is told and exits with 0 only if all of it is right.
  */
@@ -258,6 +258,25 @@ static void two_pools_of_one_id(void)
     OK(dragon_memory_pool_destroy(&pool));
 }
 
+/* Less than no time is one try, and not without end. */
+static void times_before_now(dragonMemoryPoolDescr_t *pool)
+{
+    const timespec_t times[] = {{0, 0}, {-1, 0}, {0, -5000000}, {-1, 999999999}};
+    dragonChannelDescr_t channel;
+    dragonChannelRecvh_t receives;
+    dragonMessage_t message;
+    size_t i;
+    OK(dragon_channel_create(&channel, 7, pool, NULL));
+    receives = receives_from(&channel);
+    OK(dragon_channel_message_init(&message, NULL, NULL));
+    /* Ends this program if it waits. */
+    alarm(30);
+    for (i = 0; i < sizeof times / sizeof *times; i++)
+        IS(CHANNEL_EMPTY, dragon_chrecv_get_msg_blocking(&receives, &message, &times[i]));
+    alarm(0);
+    OK(dragon_channel_destroy(&channel));
+}
+
 int main(void)
 {
     dragonMemoryPoolDescr_t pool = pool_called("guard");
@@ -265,6 +284,7 @@ int main(void)
     a_message_that_is_none(&pool);
     memory_that_was_lent(&pool);
     a_part_of_memory(&pool);
+    times_before_now(&pool);
     OK(dragon_memory_pool_destroy(&pool));
     two_pools_of_one_id();
     printf("all is right\n");

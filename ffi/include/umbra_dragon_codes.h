@@ -166,10 +166,15 @@ static inline dragonError_t umbra_dragon_code(int code, dragonError_t full)
     }
 }
 
-/* Milliseconds; none is without end, both zero one try. */
+/* Milliseconds; none is without end, zero and what is less one try. */
 static inline uint64_t umbra_dragon_ms(const timespec_t *timeout)
 {
-    if (timeout == NULL || (timeout->tv_sec == INT32_MAX && timeout->tv_nsec == INT32_MAX) || timeout->tv_sec < 0)
+    if (timeout == NULL || (timeout->tv_sec == INT32_MAX && timeout->tv_nsec == INT32_MAX))
+        return UMBRA_FOREVER;
+    if (timeout->tv_sec < 0 || timeout->tv_nsec < 0)
+        return 0;
+    /* Longer than any process lives, and more milliseconds than 64 bits can say. */
+    if ((uint64_t)timeout->tv_sec > UMBRA_FOREVER / 2000)
         return UMBRA_FOREVER;
     return (uint64_t)timeout->tv_sec * 1000 + ((uint64_t)timeout->tv_nsec + 999999) / 1000000;
 }
