@@ -68,6 +68,34 @@ static void read_everybody(umbra_session session, const char *directory, uint32_
     free(reads);
 }
 
+/* Memory that does not change may be read ahead: of other memory nothing is said. This rank stands for any other one here. */
+static void read_constant(umbra_session session)
+{
+    struct umbra_ticket ticket;
+    umbra_region region;
+    uint64_t said = 0, key = 0;
+    void *memory;
+    char text[64];
+
+    must(umbra_region_allocate(session, 4096, &memory, &region));
+    snprintf(memory, 4096, "constant memory");
+    must(umbra_region_export_constant(region, &key));
+    CHECK(key != 0 && umbra_region_export(region, NULL) == -UMBRA_EINVAL);
+    must(umbra_region_ticket(region, &ticket));
+    must(umbra_session_read_ahead(session, &ticket, 0, sizeof text, &said));
+    CHECK(said == sizeof text);
+    CHECK(umbra_session_read_ahead(session, &ticket, 4095, 2, &said) == -UMBRA_EBOUNDS && said == sizeof text);
+    must(umbra_session_read(session, &ticket, 0, text, sizeof text));
+    CHECK(strcmp(text, "constant memory") == 0);
+    must(umbra_region_revoke(region));
+    CHECK(umbra_session_read(session, &ticket, 0, text, 1) == -UMBRA_EREVOKED);
+    must(umbra_region_export(region, NULL));
+    must(umbra_region_ticket(region, &ticket));
+    must(umbra_session_read_ahead(session, &ticket, 0, sizeof text, &said));
+    CHECK(said == 0);
+    must(umbra_region_free(region));
+}
+
 /* What was begun for a handle that is not to be had is undone: reads, of which a rank may have 1024 at once, and groups. */
 static void without_handles(umbra_session session, const struct umbra_ticket *ticket, uint32_t rank)
 {
@@ -195,6 +223,9 @@ int main(int argc, char **argv)
     CHECK(umbra_read_post(session, &ticket, 0, 1, NULL) == -UMBRA_EINVAL);
     without_handles(session, &ticket, rank);
     must(umbra_group_end(all));
+
+    doing = "read constant memory";
+    read_constant(session);
     snprintf(name, sizeof name, "%s/ticket.%u", argv[3], (unsigned)rank);
     CHECK(remove(name) == 0);
 

@@ -194,6 +194,9 @@ int umbra_region_allocate(umbra_session session, size_t len, void **memory, umbr
 /* Exports it for reading; returns when all shadow service processes can read it. key may be NULL. On an error other than
  * -UMBRA_EINVAL the memory is gone, and the region is only to be freed. */
 int umbra_region_export(umbra_region region, uint64_t *key);
+/* The same for memory that does not change until it is taken back: service processes may keep copies of what they have read of it
+ * for their ranks, and read it ahead. Who writes to it all the same lets others read old bytes. */
+int umbra_region_export_constant(umbra_region region, uint64_t *key);
 /* Copies bytes out of this process' own region, with the checks of bounds that a remote reader meets. */
 int umbra_region_read(umbra_region region, uint64_t offset, void *buffer, size_t len);
 /* Takes it back; when this returns no service process reads it any more. It can be exported again. */
@@ -219,7 +222,7 @@ int umbra_ticket_describe(const struct umbra_ticket *ticket, uint32_t *world_ran
 int umbra_session_read(umbra_session session, const struct umbra_ticket *ticket, uint64_t offset, void *buffer, size_t len);
 
 /* Says that this rank will read len bytes from offset within another rank's region, as one read: its service process reads
- * them ahead, as far as it has room, if the region was exported as constant. Does not wait; said (may be NULL) gets how many
+ * them ahead, as far as it has room, if it was exported by umbra_region_export_constant. Does not wait; said (may be NULL) gets how many
  * of the bytes were said. */
 int umbra_session_read_ahead(umbra_session session, const struct umbra_ticket *ticket, uint64_t offset, uint64_t len,
                              uint64_t *said);

@@ -3,8 +3,9 @@
 use std::ffi::{c_int, c_void};
 use std::sync::{Mutex, MutexGuard};
 
-use umbra::session::Exported;
+use umbra::session::{Exported, Session, SessionError};
 use umbra_core::error::Status;
+use umbra_core::key::Key;
 
 use crate::call::{enter, store, takes};
 use crate::object::{HANDLES, Held, Memory, Object, allocate, session, with_region};
@@ -58,34 +59,59 @@ pub unsafe extern "C" fn umbra_region_allocate(
     })
 }
 
+/// Exports a region by one of the ways of a session.
+///
+/// # Safety
+/// `key` is valid for writing, or null.
+unsafe fn export(
+    region: u64,
+    key: *mut u64,
+    by: impl FnOnce(&mut Session, Exported) -> Result<Key, SessionError>,
+) -> Result<(), Failure> {
+    if !key.is_null() {
+        takes(key)?;
+    }
+    with_region(region, |held| {
+        let mut memory = lock(held)?;
+        let exported = match std::mem::replace(&mut *memory, Memory::Gone) {
+            Memory::Ours(exported) => exported,
+            other => {
+                *memory = other;
+                return Err(Failure::new(Code::Invalid, "region is exported already"));
+            }
+        };
+        let name = held.session.change(|session| Ok(by(session, exported)?))?;
+        *memory = Memory::Exported(name);
+        if key.is_null() {
+            return Ok(());
+        }
+        // SAFETY: not null; the caller's promise about the output.
+        unsafe { store(key, name.to_bits()) }
+    })
+}
+
 /// Exports a region for reading; returns when all shadow service processes of this rank can read it.
 ///
 /// # Safety
 /// `key` is valid for writing, or null.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbra_region_export(region: u64, key: *mut u64) -> c_int {
-    enter(|| {
-        with_region(region, |held| {
-            let mut memory = lock(held)?;
-            let exported = match std::mem::replace(&mut *memory, Memory::Gone) {
-                Memory::Ours(exported) => exported,
-                other => {
-                    *memory = other;
-                    return Err(Failure::new(Code::Invalid, "region is exported already"));
-                }
-            };
-            let name = held.session.change(|s| match exported {
-                Exported::Segment(segment) => Ok(s.export_segment(segment)?),
-                Exported::Bytes(bytes) => Ok(s.export_bytes(bytes)?),
-            })?;
-            *memory = Memory::Exported(name);
-            if key.is_null() {
-                return Ok(());
-            }
-            // SAFETY: not null; the caller's promise about the output.
-            unsafe { store(key, name.to_bits()) }
-        })
-    })
+    let by = |session: &mut Session, memory: Exported| match memory {
+        Exported::Segment(segment) => session.export_segment(segment),
+        Exported::Bytes(bytes) => session.export_bytes(bytes),
+    };
+    // SAFETY: forwarded.
+    enter(|| unsafe { export(region, key, by) })
+}
+
+/// Exports a region that does not change until it is revoked, so that service processes may keep copies of it.
+///
+/// # Safety
+/// `key` is valid for writing, or null.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbra_region_export_constant(region: u64, key: *mut u64) -> c_int {
+    // SAFETY: forwarded.
+    enter(|| unsafe { export(region, key, Session::export_constant) })
 }
 
 /// Copies bytes out of a region of this process, with the same checks of bounds that a remote reader meets.
