@@ -222,6 +222,12 @@ static void replies(void)
     wanted.function = wanted.callback = "answers";
     wanted.reply_header = wanted.reply_data = 8;
     wanted.timeout_ms = PATIENCE_MS;
+    call = 77;
+    wanted.timeout_ms = UMBRA_GPC_LONGEST_MS + 1;
+    CHECK(umbra_gpc_start(member, &wanted, &call) == -UMBRA_EINVAL && call == 77);
+    wanted.timeout_ms = UMBRA_FOREVER;
+    CHECK(umbra_gpc_exec(member, &wanted, NULL) == -UMBRA_EINVAL);
+    wanted.timeout_ms = UMBRA_GPC_LONGEST_MS;
     must(umbra_gpc_start(member, &wanted, &call));
     memset(&answer, 0, sizeof answer);
     answer.size = sizeof answer;

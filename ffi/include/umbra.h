@@ -1111,6 +1111,9 @@ int umbra_gpc_release(umbra_member member, const char *name);
 #define UMBRA_GPC_DEDUP 32          /* whoever is listed again counts once, where it is listed first */
 #define UMBRA_GPC_COORDINATE 65536  /* the function does not run at the maker */
 
+/* As long as a call may take; within another one UMBRA_FOREVER is as long as that. */
+#define UMBRA_GPC_LONGEST_MS 4294967
+
 struct umbra_gpc_call {
     size_t size;                    /* sizeof(struct umbra_gpc_call) */
     const char *function;
@@ -1130,7 +1133,7 @@ struct umbra_gpc_call {
     void *user;
     uint32_t mode;                  /* UMBRA_GPC_..., added up */
     uint32_t reserved;
-    uint64_t timeout_ms;            /* 0: 1000 */
+    uint64_t timeout_ms;            /* 0: 1000; at most UMBRA_GPC_LONGEST_MS, or -UMBRA_EINVAL */
     umbra_offer offer;              /* 0: none; else in place of data */
     uint64_t offer_offset;          /* the part of it that functions read */
     uint64_t offer_length;          /* 0: all behind the offset */

@@ -6,7 +6,7 @@ use std::mem::offset_of;
 use std::time::Duration;
 
 use umbra::call::{Failure as CallFailure, Reply};
-use umbra_core::chain::{Call, Caps, Data, Handle, Mode, Node, Plan, Tag, Tallies};
+use umbra_core::chain::{BUDGET_MAX, Call, Caps, Data, Handle, Mode, Node, Plan, StartError, Tag, Tallies};
 use umbra_core::time::Lapse;
 use umbra_core::tree::Shape;
 use umbra_core::tree::explicit::ROOT;
@@ -163,9 +163,12 @@ pub(crate) unsafe fn describe<R>(
     use_it(&call, part)
 }
 
-/// How long a call may take.
-pub(crate) fn budget(call: &Call<'_>) -> Duration {
-    Duration::from_nanos(call.budget.0)
+/// How long a call may take, and wait for its turn; one with too much time is refused without that.
+pub(crate) fn budget(call: &Call<'_>) -> Result<Duration, Failure> {
+    if call.budget > BUDGET_MAX {
+        return Err(StartError::TooMuchTime.into());
+    }
+    Ok(Duration::from_nanos(call.budget.0))
 }
 
 /// Begins the call that the caller describes, and goes on with it in the same turn at the member.
@@ -179,7 +182,7 @@ unsafe fn start<R>(
 ) -> Result<R, Failure> {
     let maker = node_of(member)?;
     let start = |call: &Call<'_>, part: Option<Part>| {
-        with_member_within(member, budget(call), |seat, left| {
+        with_member_within(member, budget(call)?, |seat, left| {
             let data = part.map_or(Ok(call.data), |part| seat.offered(part))?;
             let budget = Lapse(u64::try_from(left.as_nanos()).unwrap_or(u64::MAX));
             let begun = seat.member.start(&Call { data, budget, ..*call })?;

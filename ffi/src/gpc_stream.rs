@@ -92,7 +92,7 @@ pub unsafe extern "C" fn umbra_gpc_stream(
         };
         let stream = |call: &Call<'_>, part: Option<Part>| match (call.data, part) {
             (Data::Bytes(bytes), None) => {
-                with_member_within(member, budget(call), |seat, _| Ok(seat.member.stream(call, bytes, cuts, look)))
+                with_member_within(member, budget(call)?, |seat, _| Ok(seat.member.stream(call, bytes, cuts, look)))
             }
             _ => Err(Failure::new(Code::Invalid, "data that is offered already is in one piece")),
         };

@@ -5,7 +5,8 @@
 
 use umbra::call::{Capacities, Heap};
 use umbra_core::chain::{
-    Action, Call, Caps, Config, Data, Life, Machine, Mode, Node, Plan, RegisterError, StartError, Tag, Verdict,
+    Action, BUDGET_MAX, Call, Caps, Config, Data, Life, Machine, Mode, Node, Plan, RegisterError, StartError, Tag,
+    Verdict,
 };
 use umbra_core::time::{Lapse, Time};
 use umbra_core::tree::Shape;
@@ -204,6 +205,19 @@ fn s41_no_time_is_refused_at_once() {
     let mut machine = usual();
     let call = Call { budget: Lapse(0), ..Call::new(SUM, &[Node(1)]) };
     assert_eq!(refused(&mut machine, &call), StartError::NoTime);
+}
+
+#[test]
+fn more_time_than_a_request_can_say_is_refused_at_once() {
+    let mut machine = usual();
+    for budget in [Lapse(BUDGET_MAX.0 + 1), Lapse(u64::MAX)] {
+        let call = Call { budget, ..Call::new(SUM, &[Node(1)]) };
+        assert_eq!(refused(&mut machine, &call), StartError::TooMuchTime);
+    }
+    let outer = machine.start(&Call { budget: BUDGET_MAX, ..Call::new(SUM, &[Node(1)]) }, Time(1)).unwrap();
+    // A call within another one has the time of that.
+    let inner = Call { budget: Lapse(u64::MAX), within: Some(outer), ..Call::new(SUM, &[Node(1)]) };
+    machine.start(&inner, Time(1)).unwrap();
 }
 
 #[test]

@@ -79,7 +79,7 @@ pub use peers::PeerEntry;
 pub use reply::{Reply, ReplyTooLarge};
 pub use report::{Code, Record, Stage, Tallies};
 pub use room::Waiter;
-pub use start::{Call, Plan, StartError};
+pub use start::{BUDGET_MAX, Call, Plan, StartError};
 pub use storage::{Config, Lent, Storage};
 pub use tombs::Tomb;
 pub use user::{Answer, Data, Phase, Verdict, Work};

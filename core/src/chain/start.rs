@@ -41,6 +41,9 @@ impl fmt::Debug for Plan<'_> {
     }
 }
 
+/// The longest that a call may take: requests say in 32 bits how many microseconds are left.
+pub const BUDGET_MAX: Lapse = Lapse::from_micros(u32::MAX as u64);
+
 /// A call to be made.
 #[derive(Clone, Copy, Debug)]
 pub struct Call<'a> {
@@ -60,7 +63,7 @@ pub struct Call<'a> {
     pub caps: Caps,
     /// How it is to be treated.
     pub mode: Mode,
-    /// How long it may take; within another call no longer than that.
+    /// How long it may take: at most [`BUDGET_MAX`], and within another call no longer than that.
     pub budget: Lapse,
     /// Whether the function runs at the one who makes the call as well.
     pub at_root: bool,
@@ -146,6 +149,8 @@ pub enum StartError {
     FanOut(u32),
     /// There is no time for it.
     NoTime,
+    /// It would have more time than a request can say, [`BUDGET_MAX`].
+    TooMuchTime,
     /// Too many calls are open here; retry when one has ended.
     WouldBlock,
     /// The call that this one belongs to is over.
@@ -172,6 +177,13 @@ impl fmt::Display for StartError {
             StartError::TooDeep { height, max } => write!(f, "a tree of {height} levels, at most {max} are taken"),
             StartError::FanOut(children) => write!(f, "a member with {children} children, at most 65534 are taken"),
             StartError::NoTime => f.write_str("no time for the call: give it a later deadline"),
+            StartError::TooMuchTime => {
+                write!(
+                    f,
+                    "a call may take {} seconds at most: give it an earlier deadline",
+                    BUDGET_MAX.0 / 1_000_000_000
+                )
+            }
             StartError::WouldBlock => f.write_str("too many calls are open here: retry when one has ended"),
             StartError::StaleWithin => f.write_str("the call that this one belongs to is over"),
         }
@@ -209,6 +221,9 @@ impl<S: Storage> Machine<S> {
         let budget = deadline.since(now);
         if budget.0 < 1000 {
             return Err(StartError::NoTime);
+        }
+        if budget > BUDGET_MAX {
+            return Err(StartError::TooMuchTime);
         }
         let (len, all_home) = self.list(call.members, call.mode.contains(Mode::DEDUP))?;
         if call.callback == Tag::NONE && call.caps.bytes() > 0 && len > 1 {
