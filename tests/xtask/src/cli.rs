@@ -12,7 +12,7 @@ Usage: cargo xtask COMMAND
   test --list        name the steps and say what each checks
   bench [NAME] [--json] [WORD]
                      run a bench (boundary, caches, channel, gpc, lookup, memory, memory-offsets, reads, rings, stencil,
-                     verbs; all without a name) in the release profile; WORD selects cases; with --json one object
+                     stream, verbs; all without a name) in the release profile; WORD selects cases; with --json one object
                      a line; verbs runs on this machine's RDMA device, or in a guest
   rdma [--verbose]   run the tests of RDMA alone: on this machine's device, or in a guest
   dpu [--verbose]    run a host and a DPU as two guests
@@ -173,6 +173,15 @@ mod tests {
         let request = parse_words(&["bench", "rings", "--json", "64 B"]).unwrap();
         let options = vec!["--json".to_owned(), "64 B".to_owned()];
         assert_eq!(request, Request::Bench { name: Some("rings".to_owned()), options });
+    }
+
+    #[test]
+    fn every_bench_is_named_in_the_help() {
+        let manifest = include_str!("../../Cargo.toml");
+        let benches = manifest.split("[[bench]]").skip(1).map(|bench| bench.split('"').nth(1).unwrap());
+        let words: Vec<_> = HELP.split(|c: char| !c.is_ascii_lowercase() && c != '-').collect();
+        let missing: Vec<_> = benches.clone().filter(|bench| !words.contains(bench)).collect();
+        assert!(benches.count() > 5 && missing.is_empty(), "{missing:?}");
     }
 
     #[test]
