@@ -9,7 +9,7 @@
  * written only on success, except that UMBRA_ESIZE stores the needed length and UMBRA_ECALL who failed, and where a function says
  * otherwise. Handles are 64-bit ids: one that was released is -UMBRA_ESTALE, never a crash.
  * Structures that may grow begin with their size, which the caller sets to sizeof. All functions may be called from any thread;
- * calls on one session take turns.
+ * calls on one session take turns. Functions that are handed in return: none may throw, or leave by longjmp.
  */
 #ifndef UMBRA_H
 #define UMBRA_H
@@ -1022,7 +1022,8 @@ struct umbra_station_options {
 
 /* Makes a meeting place with empty seats; it lives as long as somebody has it. */
 int umbra_station_create(const struct umbra_station_options *options, umbra_station *station);
-/* A new descriptor of it: to be inherited by another process, or sent over a socket; the caller closes it. */
+/* A new descriptor of it, which the caller closes; it is closed in programs that are executed, too: a child gets it by dup2, others by
+ * a Unix socket, or as /proc/PID/fd/NUMBER. A child that was only forked off has it as it is. */
 int umbra_station_share(umbra_station station, int *descriptor);
 /* Comes to it by a descriptor, which stays the caller's. */
 int umbra_station_attach(int descriptor, umbra_station *station);

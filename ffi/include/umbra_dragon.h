@@ -6,7 +6,8 @@
  *
  * What differs: codes have the same names and pinned values of their own. Serialized bytes are Umbra's. A wait is rounded up to
  * milliseconds. dragon_fli_recv_bytes_into takes the size of the buffer and refuses 0. Members whose names begin with an underscore
- * are not the program's. Processes attach to objects; descriptors that are copied and not cloned are the same handle.
+ * are not the program's. Processes attach to objects; descriptors that are copied or cloned are the same handle: whoever releases one
+ * has released all of them. The clock of POSIX is needed: _POSIX_C_SOURCE is 199309L or later, or the dialect is GNU's.
  */
 #ifndef UMBRA_DRAGON_H
 #define UMBRA_DRAGON_H

@@ -8,6 +8,10 @@
 #include <sys/types.h>
 #include <time.h>
 
+#ifndef CLOCK_MONOTONIC
+#error "Define _POSIX_C_SOURCE as 199309L or later in front of all includes, or compile as gnu99: timeouts need the clock of POSIX."
+#endif
+
 #include "umbra.h"
 
 #ifdef __cplusplus

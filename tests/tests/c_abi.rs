@@ -50,6 +50,34 @@ fn headers() -> Vec<PathBuf> {
     files.filter(|path| path.extension().is_some_and(|extension| extension == "h")).collect()
 }
 
+/// What a compiler of strict C99 says of a header alone, with these flags; nothing if there is no compiler.
+fn said_of(header: &Path, flags: &[&str]) -> Option<(bool, String)> {
+    let mut command = Command::new("cc");
+    command.args(["-x", "c", "-std=c99", "-fsyntax-only", "-Wall", "-Wextra", "-pedantic", "-Werror"]).args(flags);
+    command.arg("-I").arg(root().join("ffi/include")).arg("-include").arg(header).arg("/dev/null");
+    let output = command.output().ok()?;
+    Some((output.status.success(), String::from_utf8_lossy(&output.stderr).into_owned()))
+}
+
+#[test]
+fn every_header_is_strict_c99_and_those_for_dragon_say_what_else_they_need() {
+    const POSIX: &str = "-D_POSIX_C_SOURCE=199309L";
+    for header in &headers() {
+        let is_plain = ["umbra.h", "umbra_armci.h"].iter().any(|name| header.ends_with(name));
+        for flags in [&[][..], &["-DUMBRA_ARMCI_IMPLEMENTATION"], &[POSIX]] {
+            let Some((is_clean, message)) = said_of(header, flags) else {
+                return println!("skipped: no C compiler");
+            };
+            let may_be_refused = !is_plain && !flags.contains(&POSIX);
+            assert!(
+                if may_be_refused { message.contains("_POSIX_C_SOURCE") } else { is_clean && message.is_empty() },
+                "{}, {flags:?}:\n{message}",
+                header.display(),
+            );
+        }
+    }
+}
+
 #[test]
 fn every_header_is_c_plus_plus_too() {
     let headers = headers();
