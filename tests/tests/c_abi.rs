@@ -23,7 +23,12 @@ fn root() -> PathBuf {
 
 /// The compiled example of this name, or why there is none.
 fn compile(directory: &Path, example: &str, flags: &[&str]) -> Result<PathBuf, String> {
-    let (program, library) = (directory.join(example), rig::build());
+    compile_over(directory, example, flags, rig::build())
+}
+
+/// The same over the library in this folder.
+fn compile_over(directory: &Path, example: &str, flags: &[&str], library: &Path) -> Result<PathBuf, String> {
+    let program = directory.join(example);
     let output = Command::new("cc")
         .args(["-std=c99", "-g", "-Wall", "-Wextra", "-pedantic", "-Werror"])
         .args(flags)
@@ -98,6 +103,43 @@ fn every_header_is_c_plus_plus_too() {
             assert!(output.status.success() && message.is_empty(), "{}, {standard}:\n{message}", header.display());
         }
     }
+}
+
+#[test]
+fn a_shared_library_for_packages_is_made_of_the_static_one() {
+    let (library, map) = (rig::build().join("libumbra_ffi.a"), root().join("ffi/umbra.map"));
+    let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("c-package-{}", std::process::id()));
+    fs::create_dir_all(&directory).unwrap();
+    let shared = directory.join("libumbra_ffi.so.0.1.0");
+    let linked = Command::new("cc")
+        .args(["-shared", "-Wl,-soname,libumbra_ffi.so.0", &format!("-Wl,--version-script={}", map.display())])
+        .arg("-Wl,--whole-archive")
+        .arg(library)
+        .args(["-Wl,--no-whole-archive", "-Wl,--gc-sections", "-Wl,--strip-debug", "-lm", "-lpthread", "-ldl", "-o"])
+        .arg(&shared)
+        .output();
+    let linked = match linked {
+        Ok(linked) => linked,
+        Err(error) => return println!("skipped: no C compiler: {error}"),
+    };
+    assert!(linked.status.success(), "{}", String::from_utf8_lossy(&linked.stderr));
+    let development = directory.join("libumbra_ffi.so");
+    std::os::unix::fs::symlink(&shared, directory.join("libumbra_ffi.so.0")).unwrap();
+    std::os::unix::fs::symlink(&shared, &development).unwrap();
+    let program = compile_over(&directory, "memory", &["-pthread"], &directory).unwrap();
+    // Only the name that the library gives itself is there when the program runs.
+    fs::remove_file(development).unwrap();
+    let command = Command::new(&program).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    all_is_right(&[rig::finish(command.unwrap(), Instant::now() + PATIENCE)]);
+    match Command::new("nm").args(["-D", "--undefined-only"]).arg(&program).output() {
+        Ok(names) => {
+            let names = String::from_utf8_lossy(&names.stdout).into_owned();
+            let mut ours = names.lines().filter(|name| name.contains(" umbra_")).peekable();
+            assert!(ours.peek().is_some() && ours.all(|name| name.ends_with("@UMBRA_0.1")), "{names}");
+        }
+        Err(error) => println!("skipped: no nm: {error}"),
+    }
+    fs::remove_dir_all(directory).unwrap();
 }
 
 /// A job whose agents run.
