@@ -61,7 +61,7 @@ pub enum Event {
         /// Whether all shadow service processes have answered.
         last: bool,
     },
-    /// A service process answered a revocation, or died.
+    /// A service process uses a region no more, or died.
     Revoked {
         /// The region.
         key: Key,
@@ -70,7 +70,7 @@ pub enum Event {
         /// Whether this was the last: the memory may be reused.
         last: bool,
     },
-    /// A service process did not answer in time; it is still being waited for.
+    /// A service process did not answer in time, or refused a revocation; it is still being waited for.
     Late {
         /// The region.
         key: Key,
@@ -155,7 +155,7 @@ where
         }
     }
 
-    /// The next frame to send, in `buffer`. Poll after `export` and `revoke` until `None`.
+    /// The next frame to send, in `buffer`. Poll after `export`, `revoke` and `on_frame` until `None`.
     #[must_use]
     pub fn poll(&mut self, buffer: &mut [u8]) -> Option<Send> {
         if self.unsent == 0 {
@@ -190,12 +190,23 @@ where
     }
 
     /// A service process answered.
+    ///
+    /// One that had no room for a revocation is asked again; another refusal makes it late, for it may still copy.
     pub fn on_frame(&mut self, from: Sp, frame: &Frame<'_>) -> Option<Event> {
         let &Frame::Done { op, token, status, .. } = frame else { return None };
         let id = Id::<Question>::from_bits(token.0);
         let question = self.questions.get(id).ok().filter(|q| q.to == from && q.sent)?;
-        let asked = if matches!(question.kind, Kind::Export(_)) { EXPORT } else { REVOKE };
-        if op != asked { None } else { self.answered(id, status) }
+        match (question.kind, op) {
+            (Kind::Export(_), EXPORT) => self.answered(id, status),
+            (Kind::Revoke { .. }, REVOKE) if has_ended(status) => self.answered(id, status),
+            (Kind::Revoke { .. }, REVOKE) if status == Status::Full => {
+                self.questions.get_mut(id).ok()?.sent = false;
+                self.unsent += 1;
+                None
+            }
+            (Kind::Revoke { .. }, REVOKE) => self.late(id),
+            _ => None,
+        }
     }
 
     /// A service process died or left; it uses nothing any more. Call until `None`.
@@ -221,10 +232,14 @@ where
         }
         // The first is the one whose deadline comes first; it waits on, without another deadline.
         let id = self.questions.iter().next().map(|(id, _)| id)?;
+        self.late(id)
+    }
+
+    fn late(&mut self, id: Id<Question>) -> Option<Event> {
         self.questions.postpone(id, Time::NEVER).ok()?;
         let question = self.questions.get_mut(id).ok()?;
         question.late = true;
-        crate::log!(warn, "{:?} has not answered about {:?} in time", question.to, question.key);
+        crate::log!(warn, "{:?} has not answered about {:?} in time, or refused", question.to, question.key);
         Some(Event::Late { key: question.key, sp: question.to })
     }
 
@@ -255,4 +270,10 @@ where
             }
         }
     }
+}
+
+/// Whether the answer to a revocation says that nobody there uses the region any more: where its number names another
+/// region or none, it has ended.
+const fn has_ended(status: Status) -> bool {
+    matches!(status, Status::Ok | Status::UnknownRegion | Status::StaleKey)
 }
