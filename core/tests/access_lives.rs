@@ -4,8 +4,10 @@
 
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
-use umbra_core::access::message::{EXPORT, EXPORT_MAX, Export, READ, REVOKE, Revoke, Transfer};
-use umbra_core::access::read::{Get, Landing, Piece, Place, ReadError, Reader, Server, Waiting};
+use std::cell::Cell;
+
+use umbra_core::access::message::{EXPORT, EXPORT_MAX, Export, LOCATE, READ, REVOKE, Revoke, Transfer};
+use umbra_core::access::read::{Bytes, Get, Landing, Piece, Place, ReadError, Reader, Server, Waiting};
 use umbra_core::access::serve::{Action, Answer, Asker, Job, Reply, STEP, Serve};
 use umbra_core::error::Status;
 use umbra_core::key::{Access, Key, Span};
@@ -71,8 +73,12 @@ impl Bench {
 
     /// Exports a region that lies at `slot` of the rank's memory.
     fn export(&mut self, link: Link, key: Key, slot: u32) -> Status {
+        self.export_long(link, key, slot, LEN)
+    }
+
+    fn export_long(&mut self, link: Link, key: Key, slot: u32, len: u64) -> Status {
         let locator = Locator::Process { pid: 1, start: 1 };
-        let ticket = Ticket { key, base: BASE + u64::from(slot) * LEN, len: LEN, access: Access::READ, locator };
+        let ticket = Ticket { key, base: BASE + u64::from(slot) * LEN, len, access: Access::READ, locator };
         let export = Export { ticket, secret: Secret([3; 32]), shadows: [Sp(0)].into_iter().collect() };
         let mut body = [0; EXPORT_MAX];
         let len = export.emit(&mut body).unwrap();
@@ -233,16 +239,9 @@ fn a_reader_that_knew_a_region_of_the_old_life_finds_the_new_one() {
     let requests = (0..8).map(|_| Request::<Waiting>::EMPTY).collect::<Vec<_>>();
     let mut reader = Reader::new(requests, pieces, vec![Place::default(); 4], vec![Server::default(); 1]);
     reader.on_link(Link(0), Sp(0), Landing::Segment { slots: 4, slot_bytes: 64 }).unwrap();
-    let mut read = |bench: &mut Bench| -> Result<(), ReadError> {
-        let get = Get {
-            owner: rank(),
-            via: Link(0),
-            address: BASE + LEN,
-            len: 8,
-            deadline: Time::NEVER,
-            tag: 1,
-            region: None,
-        };
+    let located = Cell::new(0);
+    let mut read_at = |bench: &mut Bench, address: u64, len: u64| -> Result<(), ReadError> {
+        let get = Get { owner: rank(), via: Link(0), address, len, deadline: Time::NEVER, tag: 1, region: None };
         reader.get(get).unwrap();
         let mut buffer = vec![0; HEAD + BODY_MAX];
         loop {
@@ -251,21 +250,34 @@ fn a_reader_that_knew_a_region_of_the_old_life_finds_the_new_one() {
                 machine::Action::Event(ended) => return ended.outcome,
                 other => panic!("{other:?}"),
             };
-            let answer = bench.ask(ASKER, &Frame::parse(&buffer[..len]).unwrap()).unwrap();
+            let frame = Frame::parse(&buffer[..len]).unwrap();
+            located.set(located.get() + u32::from(frame.op() == LOCATE));
+            let answer = bench.ask(ASKER, &frame).unwrap();
             if let Some(delivery) = reader.on_frame(Link(0), &answer.frame()) {
                 assert!(delivery.last);
+                if let Bytes::Landed(landed) = delivery.bytes {
+                    reader.consumed(landed);
+                }
                 return Ok(());
             }
         }
     };
-    assert_eq!(read(&mut bench), Ok(()));
+    assert_eq!(read_at(&mut bench, BASE + LEN, 8), Ok(()));
     bench.join();
     assert_eq!(bench.export(NEW_LINK, key(NEW, 2), 1), Status::Ok);
-    assert_eq!(read(&mut bench), Ok(()), "its memory lies where that of the old life lay");
+    assert_eq!(read_at(&mut bench, BASE + LEN, 8), Ok(()), "its memory lies where that of the old life lay");
     assert_eq!(bench.revoke(NEW_LINK, key(NEW, 2)), Some(Status::Ok));
-    assert_eq!(read(&mut bench), Err(ReadError::Refused(Status::KeyRevoked)));
+    assert_eq!(read_at(&mut bench, BASE + LEN, 8), Err(ReadError::Refused(Status::KeyRevoked)));
     assert_eq!(bench.export(NEW_LINK, key(NEW, 3), 1), Status::Ok);
-    assert_eq!(read(&mut bench), Ok(()), "what was taken back is not asked for again");
+    assert_eq!(read_at(&mut bench, BASE + LEN, 8), Ok(()), "what was taken back is not asked for again");
+    // More lies there then: what was known has not all the bytes, and nobody has refused them.
+    assert_eq!(bench.revoke(NEW_LINK, key(NEW, 3)), Some(Status::Ok));
+    assert_eq!(bench.export_long(NEW_LINK, key(NEW, 4), 1, LEN + 64), Status::Ok);
+    assert_eq!(read_at(&mut bench, BASE + 2 * LEN - 32, 64), Ok(()));
+    located.set(0);
+    let beyond = read_at(&mut bench, BASE + 2 * LEN + 32, 64);
+    assert_eq!(beyond, Err(ReadError::Refused(Status::OutOfBounds)));
+    assert_eq!(located.get(), 1, "asked once");
 }
 
 #[test]

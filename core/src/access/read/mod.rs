@@ -11,7 +11,7 @@
 //!
 //! If a server says that a key is of an older generation, or of a life of its owner that is over, the region is
 //! located again and the read starts over, once; the deliveries then begin again at 0. A region that is gone is not
-//! remembered.
+//! remembered, and one that is remembered and has not all the bytes is located again before the read is refused.
 //!
 //! *Cost*: of a small read whose region is known: one look-up in a window of 8 entries, one frame out, one
 //! frame back.
@@ -31,6 +31,7 @@ use crate::id::Id;
 use crate::machine::{Action, Link};
 use crate::peer::{Peer, Sp};
 use crate::pending::{Pending, Request};
+use crate::region::Region;
 use crate::slots::{Slot, Slots};
 use crate::time::Time;
 use crate::wire::Frame;
@@ -253,7 +254,7 @@ where
             (Status::Ok, Ok(Description(region))) if region.key.owner() == owner && region.covers(address) => {
                 crate::log!(debug, "{:?} is at {:?}", region.key, sp);
                 self.known.learn(region);
-                Ok(())
+                Ok(region)
             }
             (Status::Ok, _) => Err(ReadError::Malformed { sp }),
             (status, _) => Err(ReadError::Refused(status)),
@@ -261,12 +262,16 @@ where
         // Whoever waited for this answer goes on; what was asked for this very address shares its fate.
         let mut parked = core::mem::take(&mut self.servers.as_mut()[link.index()].parked);
         while let Some(request) = lists::pop(&mut parked, &mut self.requests) {
-            let Ok(waiting) = self.requests.get(request) else { continue };
-            match outcome {
+            let Ok(waiting) = self.requests.get_mut(request) else { continue };
+            let covered = |region: &Region| waiting.owner == owner && region.covers(waiting.address);
+            match &outcome {
                 Err(error) if waiting.owner == owner && waiting.address == address => {
-                    self.end(request, Err(error));
+                    self.end(request, Err(*error));
                 }
-                _ => self.wait(request, link),
+                outcome => {
+                    waiting.located |= outcome.as_ref().is_ok_and(covered);
+                    self.wait(request, link);
+                }
             }
         }
     }

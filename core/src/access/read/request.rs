@@ -27,6 +27,8 @@ pub struct Waiting {
     flying: u32,
     /// It was started over once already.
     again: bool,
+    /// Its region was located for it, and is not one that happened to be known.
+    pub(super) located: bool,
     /// Why the pieces still under way do not matter any more.
     broken: Option<ReadError>,
     /// How it ended, while nobody was told.
@@ -97,6 +99,7 @@ impl Waiting {
             delivered: 0,
             flying: 0,
             again: false,
+            located: false,
             broken: None,
             outcome: None,
             listed: Listed::Nowhere,
@@ -114,6 +117,11 @@ impl Waiting {
     /// Whether another generation of the region will do, and was not tried yet.
     const fn may_start_over(&self) -> bool {
         !self.named && !self.again
+    }
+
+    /// Whether what is known about its region is not worth a refusal: the owner's service process was not asked.
+    pub(super) const fn may_be_outdated(&self) -> bool {
+        self.region.is_none() && !self.located
     }
 
     /// A piece of `len` bytes goes out; true if that was the last.

@@ -65,9 +65,12 @@ where
             }
             let waiting = self.requests.get(request).ok()?;
             let Waiting { owner, address, len, .. } = *waiting;
+            let may_be_outdated = waiting.may_be_outdated();
             match waiting.region.or_else(|| self.known.find(owner, address)) {
                 // Every piece is under way.
                 Some(region) if offset_in(&region, address, len).is_some() => return None,
+                // Its owner may have exported more since: nobody was asked.
+                Some(region) if may_be_outdated => self.known.forget(|known| *known == region),
                 Some(_) => self.end(request, Err(ReadError::Refused(Status::OutOfBounds))),
                 None if self.is_asked(link, owner) => self.park(request, link),
                 None => return self.locate(link, request, Locate { owner, address }, buffer),
