@@ -281,6 +281,22 @@ fn a_reader_that_knew_a_region_of_the_old_life_finds_the_new_one() {
 }
 
 #[test]
+fn what_a_service_process_exported_ends_with_its_link() {
+    let mut bench = Bench::new();
+    let service = Peer::service(Sp(4)).unwrap();
+    let key = Key::new(service, 0, 1);
+    for life in [OLD, NEW] {
+        bench.serve.on_link(OTHER_LINK, service, life, 0, 8).unwrap();
+        assert_eq!(bench.export(OTHER_LINK, key, 0), Status::Ok);
+        assert_eq!(bench.read(key), Status::Ok);
+        bench.serve.on_gone(OTHER_LINK);
+        bench.rest();
+        assert_eq!(bench.read(key), Status::OwnerGone);
+        assert!(!bench.mapped().contains(&key));
+    }
+}
+
+#[test]
 fn a_copy_whose_asker_has_gone_is_awaited_by_nobody_who_has_its_link_now() {
     for len in [8, LEN] {
         let mut bench = Bench::new();

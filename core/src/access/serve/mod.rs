@@ -203,8 +203,8 @@ where
         who.is_some_and(|who| matches!(who.peer.kind(), PeerKind::Rank(_)))
     }
 
-    /// A link went down. Its requests are forgotten, and if it was the last of this life of a rank, what that
-    /// life exported is revoked: poll for what has to be unmapped. Another life of the rank is not touched.
+    /// A link went down. Its requests are forgotten, and if it was the last of this life of its peer, what that
+    /// life exported is revoked: poll for what has to be unmapped. Another life of the peer is not touched.
     pub fn on_gone(&mut self, link: Link) {
         let Some(asker) = self.askers.as_mut().get_mut(link.index()) else { return };
         let who = asker.who.take();
@@ -213,9 +213,6 @@ where
         asker.epoch = asker.epoch.wrapping_add(1);
         self.drop_jobs(link);
         let Some(Who { peer, incarnation }) = who else { return };
-        if matches!(peer.kind(), PeerKind::Service(_)) {
-            return;
-        }
         let again = self.askers.as_ref().iter().any(|a| a.who == who);
         if !again && self.regions.orphan(peer, |life| life == incarnation) > 0 {
             crate::log!(debug, "{:?} is gone, and what this life of it exported", peer);
