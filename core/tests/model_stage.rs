@@ -62,6 +62,8 @@ struct World {
     read: u64,
     next: u64,
     now: Time,
+    /// A link that the reader has no room for.
+    deaf: Option<Link>,
 }
 
 impl World {
@@ -89,6 +91,7 @@ impl World {
             read: 0,
             next: 0,
             now: Time(0),
+            deaf: None,
         }
     }
 
@@ -140,7 +143,7 @@ impl World {
         while let Some((asker, span, deadline)) = self.stage.poll_elsewhere() {
             assert_eq!(self.answered(asker), (span, deadline));
         }
-        while let Some(get) = self.stage.poll_fill(self.now) {
+        while let Some(get) = self.stage.poll_fill(self.now, |via| Some(via) != self.deaf) {
             assert_eq!(get.deadline, self.now + PATIENCE);
             self.fills.push(get);
         }
@@ -423,4 +426,30 @@ fn what_is_not_used_before_it_leaves_is_wasted_and_makes_room_for_other_hints() 
         world.fill(0, true);
     }
     assert_eq!(hints(&world), [5, 0, 5, 0]);
+}
+
+#[test]
+fn a_server_that_does_not_answer_keeps_no_slot_of_another_one_from_being_filled() {
+    let mut world = World::new();
+    // Leave for both regions first.
+    for region in 0..2 {
+        world.ask(0, region, 0, 8, 100);
+        world.turn();
+        world.leave();
+        world.turn();
+        world.fill(0, true);
+    }
+    world.deaf = Some(via(0));
+    world.ask(0, 0, 8, 8, 100);
+    world.ask(0, 0, 16, 8, 100);
+    world.ask(1, 1, 8, 8, 100);
+    world.turn();
+    assert_eq!(world.fills.iter().map(|get| get.via).collect::<Vec<_>>(), [via(1)]);
+    world.deaf = None;
+    world.turn();
+    assert_eq!(
+        world.fills.iter().map(|get| (get.via, get.address)).collect::<Vec<_>>()[1..],
+        [(via(0), 8), (via(0), 16)]
+    );
+    world.finish();
 }

@@ -14,8 +14,8 @@
 //! a driver whose links are full stops polling.
 
 use umbra_core::access::message::{FETCH, Fetch};
-use umbra_core::access::read::{Delivery, Ended, Landing, Piece, Place, Reader, Server, Waiting};
-use umbra_core::access::relay::{self, Ask, Flight, Relay};
+use umbra_core::access::read::{Delivery, Ended, Landing, Piece, Place, ReadError, Reader, Server, Waiting};
+use umbra_core::access::relay::{self, Ask, Fetches, Flight, Relay};
 use umbra_core::access::serve::{self, Asker, Job, Reply, Serve};
 use umbra_core::error::Status;
 use umbra_core::group::Shelf;
@@ -46,11 +46,11 @@ pub trait Memory: Storage {
     /// Links, as the reader sees them; as many as [`Storage::Links`].
     type Servers: AsRef<[Server]> + AsMut<[Server]>;
     /// Fetches of ranks that wait for room among the reads.
-    type Asks: AsRef<[Option<Ask>]> + AsMut<[Option<Ask>]>;
+    type Asks: AsRef<[Request<Ask>]> + AsMut<[Request<Ask>]>;
     /// Fetches of ranks that are being read; as many as [`Requests`](Self::Requests).
     type Flights: AsRef<[Flight]> + AsMut<[Flight]>;
     /// Fetches of each link; as many as [`Storage::Links`].
-    type Fetches: AsRef<[u32]> + AsMut<[u32]>;
+    type Fetches: AsRef<[Fetches]> + AsMut<[Fetches]>;
 }
 
 /// Who is at the other end of a link.
@@ -137,11 +137,22 @@ impl<'p, S: Memory, C: Shelf> Agent<'p, S, C> {
         if !self.reader.has_room() {
             return false;
         }
-        let Some(get) = self.relay.pop() else { return false };
+        let reader = &self.reader;
+        let Some(get) = self.relay.pop(|via| reader.has_room_for(via)) else { return false };
         if let Ok(request) = self.reader.get(get) {
             self.relay.begun(request);
         }
         true
+    }
+
+    /// The next rank whose fetch could not begin in time, and what to answer it. Call before
+    /// [`on_time`](Self::on_time), until `None`.
+    #[must_use]
+    pub fn late_fetch(&mut self, now: Time) -> Option<(relay::Asker, ReadError)> {
+        let (asker, via) = self.relay.next_late(now)?;
+        // A service process that was asked for nothing has not kept anybody waiting.
+        let refused = ReadError::Refused(Status::Timeout);
+        Some((asker, self.reader.awaited(via).map_or(refused, |missing| ReadError::Timeout { missing })))
     }
 
     /// A link came up.
@@ -208,10 +219,7 @@ impl<'p, S: Memory, C: Shelf> Agent<'p, S, C> {
     /// When [`on_time`](Self::on_time) is due.
     #[must_use]
     pub fn deadline(&self) -> Option<Time> {
-        match (self.group.deadline(), self.reader.deadline()) {
-            (Some(a), Some(b)) => Some(a.min(b)),
-            (a, b) => a.or(b),
-        }
+        [self.group.deadline(), self.reader.deadline(), self.relay.deadline()].into_iter().flatten().min()
     }
 
     /// The next wish of the bootstrap.

@@ -5,26 +5,31 @@
 //! One fetch is at most [`INLINE_MAX`] bytes, so it becomes exactly one [`Get`] with exactly one delivery; who
 //! wants more asks again, up to [`CREDIT`] fetches at once.
 //!
-//! The machine keeps who asked, in the order of asking. Its driver looks the owner up in the endpoint cache,
-//! hands the [`Get`]s on to the [`Reader`](super::read::Reader) as long as that has room, and sends the
-//! answers:
+//! The machine keeps who asked: in the order of asking for each link that is read over, and those links have turns, so
+//! that a service process that does not answer keeps nobody from reading through another one. Its driver looks the
+//! owner up in the endpoint cache, hands the [`Get`]s on to the [`Reader`](super::read::Reader) as long as that has room
+//! for their link, and sends the answers:
 //!
 //! ```text
 //! Call FETCH ──> ask(link, token, get)         refused at once, or queued
-//! pop()      ──> Get ──> Reader::get ──> begun(request)
+//! pop(may)   ──> Get ──> Reader::get ──> begun(request)
 //! Delivery, Ended of that request ──> ended(request) ──> whom to answer, if he is still there
+//! next_late(now)                  ──> whom to answer that his fetch was not begun
 //! ```
 //!
-//! Invariants: every fetch that was queued is answered once, unless its link goes; what a gone link wanted is
+//! Invariants: every fetch that was queued is answered once, unless its asker's link goes; what a gone link wanted is
 //! forgotten, and its late bytes answer nobody, also not the next link of that number.
 //!
-//! *Cost*: every call is O(1), but [`Relay::on_gone`], which walks the tables.
+//! *Cost*: `ask` and `next_late` are O(log n) in the fetches that wait, and so is `pop`, but for links that may
+//! not be read over; `ended` is O(1), and [`Relay::on_gone`] walks the tables.
 
 use super::read::{Get, Waiting};
 use super::serve::INLINE_MAX;
 use crate::error::Status;
 use crate::id::Id;
 use crate::machine::Link;
+use crate::pending::{Pending, Request};
+use crate::time::Time;
 use crate::wire::Token;
 
 #[cfg(doc)]
@@ -45,10 +50,27 @@ pub struct Asker {
 /// A fetch that has not begun; lent by the caller.
 #[derive(Clone, Copy, Debug)]
 pub struct Ask {
-    /// `None` once his link is gone.
-    asker: Option<Asker>,
+    asker: Asker,
     get: Get,
+    /// Its neighbours among those that wait for the same link.
+    before: Option<Id<Ask>>,
+    next: Option<Id<Ask>>,
 }
+
+/// What the machine knows of one link; lent by the caller, one for each link.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Fetches {
+    /// Fetches that were asked over it and not answered.
+    outstanding: u32,
+    /// Those that wait to be read over it.
+    first: Option<Id<Ask>>,
+    last: Option<Id<Ask>>,
+    /// The link whose turn is next; meaningful while `queued`.
+    next: u32,
+    queued: bool,
+}
+
+const NIL: u32 = u32::MAX;
 
 /// A fetch that is being read; lent by the caller, one for each place of the reader's table of requests.
 #[derive(Clone, Copy, Debug, Default)]
@@ -60,29 +82,27 @@ pub struct Flight {
 /// The machine.
 #[derive(Debug)]
 pub struct Relay<Q, F, L> {
-    /// A circle of fetches that wait; the oldest is at `first`.
-    queue: Q,
-    first: usize,
-    len: usize,
+    asks: Pending<Q>,
     flights: F,
-    /// Fetches outstanding by link.
-    outstanding: L,
+    links: L,
+    /// First and last of the links that fetches wait for; some may have none left.
+    turn: u32,
+    turn_last: u32,
     /// Who asked for the fetch that was handed out last.
     beginning: Option<Asker>,
 }
 
 impl<Q, F, L> Relay<Q, F, L>
 where
-    Q: AsRef<[Option<Ask>]> + AsMut<[Option<Ask>]>,
+    Q: AsRef<[Request<Ask>]> + AsMut<[Request<Ask>]>,
     F: AsRef<[Flight]> + AsMut<[Flight]>,
-    L: AsRef<[u32]> + AsMut<[u32]>,
+    L: AsRef<[Fetches]> + AsMut<[Fetches]>,
 {
     /// A machine over lent tables: fetches that wait, as many flights as the reader has requests, links.
-    pub fn new(mut queue: Q, mut flights: F, mut links: L) -> Self {
-        queue.as_mut().fill(None);
+    pub fn new(asks: Q, mut flights: F, mut links: L) -> Self {
         flights.as_mut().fill(Flight::default());
-        links.as_mut().fill(0);
-        Relay { queue, first: 0, len: 0, flights, outstanding: links, beginning: None }
+        links.as_mut().fill(Fetches::default());
+        Relay { asks: Pending::new(asks), flights, links, turn: NIL, turn_last: NIL, beginning: None }
     }
 
     /// A rank wants bytes; `get` says which, and through whom.
@@ -94,34 +114,108 @@ where
         if get.len > INLINE_MAX {
             return Err(Status::OutOfBounds);
         }
-        let outstanding = self.outstanding.as_mut().get_mut(asker.link.index()).ok_or(Status::Full)?;
-        let capacity = self.queue.as_ref().len();
-        if *outstanding >= CREDIT || self.len == capacity {
-            crate::log!(debug, "{:?} wants more than there is room for: {:?} reads wait", asker.link, self.len);
+        let outstanding = self.links.as_ref().get(asker.link.index()).ok_or(Status::Full)?.outstanding;
+        let before = self.links.as_ref().get(get.via.index()).ok_or(Status::Full)?.last;
+        let begun = match outstanding {
+            0..CREDIT => self.asks.begin(Ask { asker, get, before, next: None }, get.deadline).ok(),
+            _ => None,
+        };
+        let Some(id) = begun else {
+            crate::log!(debug, "{:?} wants more than there is room for: {:?} reads wait", asker.link, self.asks.len());
             return Err(Status::Full);
+        };
+        match before.and_then(|before| self.asks.get_mut(before).ok()) {
+            Some(before) => before.next = Some(id),
+            None => self.of(get.via).first = Some(id),
         }
-        let at = (self.first + self.len) % capacity;
-        let place = self.queue.as_mut().get_mut(at).ok_or(Status::Full)?;
-        *place = Some(Ask { asker: Some(asker), get });
-        *outstanding += 1;
-        self.len += 1;
+        self.of(get.via).last = Some(id);
+        self.of(asker.link).outstanding += 1;
+        if !core::mem::replace(&mut self.of(get.via).queued, true) {
+            self.enqueue(get.via);
+        }
         Ok(())
     }
 
-    /// The next read to begin: hand it to the reader and tell [`begun`](Self::begun). Ask only while the
-    /// reader has room.
+    /// What is known of a link that is in the table.
+    fn of(&mut self, link: Link) -> &mut Fetches {
+        &mut self.links.as_mut()[link.index()]
+    }
+
+    /// The next read to begin, over a link that `may` be read over: hand it to the reader and tell
+    /// [`begun`](Self::begun).
     #[must_use]
-    pub fn pop(&mut self) -> Option<Get> {
-        while self.len > 0 {
-            let ask = self.queue.as_mut().get_mut(self.first).and_then(Option::take);
-            self.first = (self.first + 1) % self.queue.as_ref().len();
-            self.len -= 1;
-            if let Some(Ask { asker: Some(asker), get }) = ask {
+    pub fn pop(&mut self, may: impl Fn(Link) -> bool) -> Option<Get> {
+        let mut passed = None;
+        while self.turn != NIL && passed != Some(self.turn) {
+            let link = Link(self.turn);
+            self.dequeue();
+            let Some(first) = self.of(link).first else {
+                self.of(link).queued = false;
+                continue;
+            };
+            self.enqueue(link);
+            if may(link) {
+                let Ask { asker, get, .. } = self.take(first)?;
                 self.beginning = Some(asker);
                 return Some(get);
             }
+            passed = passed.or(Some(link.0));
         }
         None
+    }
+
+    /// Puts a link last; it is in no place.
+    fn enqueue(&mut self, link: Link) {
+        self.of(link).next = NIL;
+        match self.turn_last {
+            NIL => self.turn = link.0,
+            last => self.of(Link(last)).next = link.0,
+        }
+        self.turn_last = link.0;
+    }
+
+    /// Takes the first link out.
+    fn dequeue(&mut self) {
+        self.turn = self.of(Link(self.turn)).next;
+        if self.turn == NIL {
+            self.turn_last = NIL;
+        }
+    }
+
+    /// A fetch waits no more.
+    fn take(&mut self, id: Id<Ask>) -> Option<Ask> {
+        let ask = self.asks.complete(id).ok()?;
+        let via = ask.get.via;
+        match ask.before.and_then(|before| self.asks.get_mut(before).ok()) {
+            Some(before) => before.next = ask.next,
+            None => self.of(via).first = ask.next,
+        }
+        match ask.next.and_then(|next| self.asks.get_mut(next).ok()) {
+            Some(next) => next.before = ask.before,
+            None => self.of(via).last = ask.before,
+        }
+        Some(ask)
+    }
+
+    /// A fetch that waits is answered without its bytes.
+    fn refuse(&mut self, id: Id<Ask>) -> Option<(Asker, Link)> {
+        let Ask { asker, get, .. } = self.take(id)?;
+        let outstanding = &mut self.of(asker.link).outstanding;
+        *outstanding = outstanding.saturating_sub(1);
+        Some((asker, get.via))
+    }
+
+    /// The next who has waited too long for his fetch to begin, and over which link. Call until `None`.
+    #[must_use]
+    pub fn next_late(&mut self, now: Time) -> Option<(Asker, Link)> {
+        let late = self.asks.due(now)?;
+        self.refuse(late)
+    }
+
+    /// When [`next_late`](Self::next_late) is due.
+    #[must_use]
+    pub fn deadline(&self) -> Option<Time> {
+        self.asks.deadline()
     }
 
     /// The reader took the last [`pop`](Self::pop) as this request.
@@ -137,23 +231,21 @@ where
         let flight = self.flights.as_mut().get_mut(request.index() as usize);
         let Some(flight) = flight.filter(|flight| flight.request == Some(request)) else { return Fate::NotAFetch };
         let Some(asker) = core::mem::take(flight).asker else { return Fate::Nobody };
-        if let Some(outstanding) = self.outstanding.as_mut().get_mut(asker.link.index()) {
-            *outstanding = outstanding.saturating_sub(1);
-        }
+        let outstanding = &mut self.of(asker.link).outstanding;
+        *outstanding = outstanding.saturating_sub(1);
         Fate::Answer(asker)
     }
 
     /// A link went down; nobody there waits any more.
     pub fn on_gone(&mut self, link: Link) {
-        let gone = |asker: &mut Option<Asker>| {
-            if asker.is_some_and(|asker| asker.link == link) {
-                *asker = None;
-            }
-        };
-        self.queue.as_mut().iter_mut().flatten().for_each(|ask| gone(&mut ask.asker));
-        self.flights.as_mut().iter_mut().for_each(|flight| gone(&mut flight.asker));
-        if let Some(outstanding) = self.outstanding.as_mut().get_mut(link.index()) {
-            *outstanding = 0;
+        let his = |asks: &Pending<Q>| asks.iter().find(|(_, ask)| ask.asker.link == link).map(|(id, _)| id);
+        while let Some(id) = his(&self.asks) {
+            let _ = self.take(id);
+        }
+        let gone = |flight: &&mut Flight| flight.asker.is_some_and(|asker| asker.link == link);
+        self.flights.as_mut().iter_mut().filter(gone).for_each(|flight| flight.asker = None);
+        if let Some(fetches) = self.links.as_mut().get_mut(link.index()) {
+            fetches.outstanding = 0;
         }
     }
 }
@@ -171,21 +263,22 @@ pub enum Fate {
 
 #[cfg(test)]
 mod tests {
+    use std::vec::Vec;
+
     use super::*;
     use crate::peer::{Peer, WorldRank};
-    use crate::time::Time;
 
     fn get(tag: u64, len: u64) -> Get {
         let owner = Peer::rank(WorldRank(1)).unwrap_or_else(|| unreachable!());
-        Get { owner, via: Link(9), address: 0, len, deadline: Time::NEVER, tag, region: None }
+        Get { owner, via: Link(3), address: 0, len, deadline: Time(100 - tag), tag, region: None }
     }
 
     fn asker(link: u32, token: u64) -> Asker {
         Asker { link: Link(link), token: Token(token) }
     }
 
-    fn relay() -> Relay<[Option<Ask>; 16], [Flight; 4], [u32; 4]> {
-        Relay::new([None; 16], [Flight::default(); 4], [0; 4])
+    fn relay() -> Relay<[Request<Ask>; 16], [Flight; 4], [Fetches; 4]> {
+        Relay::new([const { Request::EMPTY }; 16], [Flight::default(); 4], [Fetches::default(); 4])
     }
 
     #[test]
@@ -195,10 +288,10 @@ mod tests {
             assert_eq!(relay.ask(asker(1, n), get(n, 8)), Ok(()));
         }
         for n in 0..3_u32 {
-            assert_eq!(relay.pop().map(|get| get.tag), Some(u64::from(n)));
+            assert_eq!(relay.pop(|_| true).map(|get| get.tag), Some(u64::from(n)));
             relay.begun(Id::from_bits(u64::from(n)));
         }
-        assert_eq!(relay.pop(), None);
+        assert_eq!(relay.pop(|_| true), None);
         assert_eq!(relay.ended(Id::from_bits(3)), Fate::NotAFetch);
         assert_eq!(relay.ended(Id::from_bits(1)), Fate::Answer(asker(1, 1)));
         assert_eq!(relay.ended(Id::from_bits(1)), Fate::NotAFetch, "it was answered");
@@ -214,7 +307,7 @@ mod tests {
         }
         assert_eq!(relay.ask(asker(1, 99), get(0, 8)), Err(Status::Full));
         assert_eq!(relay.ask(asker(2, 0), get(0, 8)), Ok(()), "another rank has its own");
-        assert!(relay.pop().is_some());
+        assert!(relay.pop(|_| true).is_some());
         relay.begun(Id::from_bits(0));
         assert_eq!(relay.ended(Id::from_bits(0)), Fate::Answer(asker(1, 0)));
         assert_eq!(relay.ask(asker(1, 99), get(0, 8)), Ok(()));
@@ -224,12 +317,53 @@ mod tests {
     fn what_a_gone_link_wanted_answers_nobody_and_not_the_next_link_of_its_number() {
         let mut relay = relay();
         assert_eq!(relay.ask(asker(1, 0), get(0, 8)), Ok(()));
-        assert!(relay.pop().is_some());
+        assert!(relay.pop(|_| true).is_some());
         relay.begun(Id::from_bits(0));
         assert_eq!(relay.ask(asker(1, 1), get(1, 8)), Ok(()));
         relay.on_gone(Link(1));
         assert_eq!(relay.ask(asker(1, 2), get(2, 8)), Ok(()));
-        assert_eq!(relay.pop().map(|get| get.tag), Some(2), "the fetch that waited is forgotten");
+        assert_eq!(relay.pop(|_| true).map(|get| get.tag), Some(2), "the fetch that waited is forgotten");
         assert_eq!(relay.ended(Id::from_bits(0)), Fate::Nobody);
+    }
+
+    #[test]
+    fn links_have_turns_and_one_that_may_not_be_read_over_is_passed_by() {
+        let mut relay = relay();
+        for n in 0..6 {
+            let via = if n < 4 { Link(2) } else { Link(3) };
+            assert_eq!(relay.ask(asker(1, n), Get { via, ..get(n, 8) }), Ok(()));
+        }
+        let mut pop = |may: fn(Link) -> bool| {
+            let tag = relay.pop(may).map(|get| get.tag);
+            relay.begun(Id::from_bits(0));
+            tag
+        };
+        assert_eq!([pop(|_| true), pop(|_| true), pop(|_| true)], [Some(0), Some(4), Some(1)]);
+        assert_eq!([pop(|link| link == Link(3)), pop(|link| link == Link(3)), pop(|_| false)], [Some(5), None, None]);
+        assert_eq!([pop(|_| true), pop(|_| true), pop(|_| true)], [Some(2), Some(3), None]);
+        assert_eq!(relay.ask(asker(2, 9), get(9, 8)), Ok(()), "a link that had nothing left gets its turn again");
+        assert_eq!(relay.pop(|_| true).map(|get| get.tag), Some(9));
+    }
+
+    #[test]
+    fn who_waits_too_long_is_told_once_and_has_his_credit_back() {
+        let mut relay = relay();
+        let full = u64::from(CREDIT);
+        for n in 0..full {
+            let via = Link(2 + n as u32 % 2);
+            assert_eq!(relay.ask(asker(1, n), Get { via, ..get(n, 8) }), Ok(()));
+        }
+        // The last one gives up first.
+        assert_eq!(relay.deadline(), Some(Time(100 - 7)));
+        assert_eq!(relay.next_late(Time(92)), None);
+        assert_eq!(relay.next_late(Time(94)), Some((asker(1, 7), Link(3))));
+        assert_eq!(relay.next_late(Time(94)), Some((asker(1, 6), Link(2))));
+        assert_eq!(relay.next_late(Time(94)), None);
+        for n in 0..2 {
+            assert_eq!(relay.ask(asker(1, 10 + n), get(10 + n, 8)), Ok(()), "credit of those who were told");
+        }
+        assert_eq!(relay.ask(asker(1, 99), get(20, 8)), Err(Status::Full));
+        let rest: Vec<_> = core::iter::from_fn(|| relay.pop(|_| true)).map(|get| get.tag).collect();
+        assert_eq!(rest, [0, 1, 2, 3, 4, 5, 10, 11]);
     }
 }

@@ -9,7 +9,7 @@ use umbra_core::error::Status;
 use umbra_core::key::Access;
 use umbra_core::peer::{Incarnation, Peer, PeerKind, Rank, Sp};
 use umbra_core::region::Region;
-use umbra_core::time::Lapse;
+use umbra_core::time::{Lapse, Time};
 use umbra_core::wire::Frame;
 
 use super::process::Process;
@@ -129,5 +129,12 @@ impl Process {
             (Fate::Answer(asker), Err(error)) => self.refuse_fetch(asker, refusal_of(error)),
         }
         true
+    }
+
+    /// Answers ranks whose fetches could not begin in time.
+    pub(super) fn fetches_late(&mut self, now: Time) {
+        while let Some((asker, error)) = self.machines.agent.late_fetch(now) {
+            self.refuse_fetch(asker, refusal_of(error));
+        }
     }
 }

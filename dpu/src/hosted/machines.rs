@@ -7,7 +7,7 @@ use umbra::group::Heap;
 use umbra::session::{Patience, job_key};
 use umbra::sys::segment::{Segment, SegmentError};
 use umbra_core::access::read::{Piece, Place, Reader, Server, Waiting};
-use umbra_core::access::relay::{self, Ask, Flight, Relay};
+use umbra_core::access::relay::{self, Ask, Fetches, Flight, Relay};
 use umbra_core::access::serve::{Asker, Job, Serve};
 use umbra_core::group::Record;
 use umbra_core::group::service::{Answer, Config, Lent, LinkSlot, LocalSlot, PeerSlot, Service};
@@ -52,9 +52,9 @@ impl Memory for Heap {
     type Pieces = Vec<Slot<Piece>>;
     type Known = Vec<Place>;
     type Servers = Vec<Server>;
-    type Asks = Vec<Option<Ask>>;
+    type Asks = Vec<Request<Ask>>;
     type Flights = Vec<Flight>;
-    type Fetches = Vec<u32>;
+    type Fetches = Vec<Fetches>;
 }
 
 /// The machines cannot be made.
@@ -123,7 +123,11 @@ impl Machines {
             vec![Place::default(); KNOWN],
             vec![Server::default(); LINKS],
         );
-        let relay = Relay::new(vec![None; ASKS], vec![Flight::default(); REQUESTS], vec![0; LINKS]);
+        let relay = Relay::new(
+            (0..ASKS).map(|_| Request::default()).collect(),
+            vec![Flight::default(); REQUESTS],
+            vec![Fetches::default(); LINKS],
+        );
         Ok(Machines { agent: Agent::new(group, serve, reader, relay), arena })
     }
 

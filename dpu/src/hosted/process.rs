@@ -207,6 +207,7 @@ impl Process {
             }
             let now = driver::now();
             if self.machines.agent.deadline().is_some_and(|due| due <= now) {
+                self.fetches_late(now);
                 self.machines.agent.on_time(now);
             }
             self.rdma_on_time(now);

@@ -7,7 +7,7 @@ use umbra::link::Party;
 use umbra::secret;
 use umbra_core::access::grants::{Grant, Grants};
 use umbra_core::access::message::{Fetch, Revoke};
-use umbra_core::access::read::{Bytes, Delivery, Ended};
+use umbra_core::access::read::{Bytes, Delivery, Ended, Get};
 use umbra_core::access::relay::Asker;
 use umbra_core::access::stage::{
     DROP, HINT, Hint, KEEP, Keeping, Lent, Reply, SLOT_BYTES, Stage, Storage, Tag, Waiter, Want,
@@ -233,9 +233,7 @@ impl Process {
             let fetch = Fetch { span, patience: deadline.since(now), constant: false };
             self.on_fetch(asker, Ok(fetch));
         }
-        while self.machines.agent.reader().has_room()
-            && let Some(get) = self.stage(|stage| stage.poll_fill(now))
-        {
+        while let Some(get) = self.next_fill(now) {
             busy = true;
             // There is room.
             let _ = self.machines.agent.reader().get(get);
@@ -246,6 +244,13 @@ impl Process {
             self.refuse_fetch(asker, (Status::Timeout, missing));
         }
         busy
+    }
+
+    /// The next read that fills a slot, if there is room for it.
+    fn next_fill(&mut self, now: Time) -> Option<Get> {
+        let reader = self.machines.agent.reader();
+        let copies = self.staging.copies.as_mut().filter(|_| reader.has_room())?;
+        copies.stage.poll_fill(now, |via| reader.has_room_for(via))
     }
 
     fn stage<T>(&mut self, ask: impl FnOnce(&mut Stage<Vectors>) -> Option<T>) -> Option<T> {

@@ -21,6 +21,7 @@ mod delivery;
 mod known;
 mod lists;
 mod request;
+mod room;
 mod send;
 mod short;
 
@@ -52,6 +53,8 @@ pub struct Server {
     slot_bytes: u64,
     /// Slots that nobody uses, as bits.
     free: u64,
+    /// Its requests that have not ended.
+    requests: u32,
     /// Requests that may send.
     waiting: List,
     /// Requests that wait for a location which somebody asked for.
@@ -146,27 +149,19 @@ where
     #[inline(always)]
     pub fn get(&mut self, get: Get) -> Result<Id<Waiting>, Full<Get>> {
         let request = self.requests.begin(Waiting::new(&get), get.deadline).map_err(|_| Full(get))?;
-        let up = self.servers.as_ref().get(get.via.index()).is_some_and(|s| s.sp.is_some());
-        if !up {
-            self.end(request, Err(ReadError::NoLink(get.via)));
-        } else if get.len == 0 {
-            self.end(request, Ok(()));
-        } else {
-            self.wait(request, get.via);
+        let up = self.servers.as_mut().get_mut(get.via.index()).filter(|s| s.sp.is_some());
+        match up {
+            None => self.end(request, Err(ReadError::NoLink(get.via))),
+            Some(server) => {
+                server.requests += 1;
+                if get.len == 0 {
+                    self.end(request, Ok(()));
+                } else {
+                    self.wait(request, get.via);
+                }
+            }
         }
         Ok(request)
-    }
-
-    /// Whether another request fits.
-    #[must_use]
-    pub fn has_room(&self) -> bool {
-        self.requests.len() < self.requests.capacity()
-    }
-
-    /// Requests that have not ended.
-    #[must_use]
-    pub fn outstanding(&self) -> usize {
-        self.requests.len()
     }
 
     /// A frame came.
@@ -230,6 +225,7 @@ where
         match progress {
             Progress::Delivered { tag, last } => {
                 if last {
+                    self.uncount(link);
                     let _ = self.requests.end(request);
                 }
                 return Some(Delivery { request, tag, at, bytes, reach, last });
@@ -352,6 +348,8 @@ where
                 crate::log!(debug, "read of {:?} failed: {:?}", waiting.owner, why);
             }
             waiting.outcome = Some(outcome);
+            let via = waiting.via;
+            self.uncount(via);
             lists::push(&mut self.ended, &mut self.requests, request, Listed::Ended);
         }
     }

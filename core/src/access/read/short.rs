@@ -51,6 +51,7 @@ where
             return None;
         }
         server.free &= server.free - 1;
+        server.requests += 1;
         let begun = self.requests.begin(Waiting::under_way(get, region), get.deadline);
         let taken = self.pieces.take(Piece { request, link, slot, kind: Kind::Read { at: 0, len } });
         debug_assert!(begun.is_ok_and(|begun| begun == request) && taken.is_ok_and(|taken| taken == id), "the next");
@@ -61,7 +62,7 @@ where
     #[inline(always)]
     pub(super) fn on_whole<'f>(&mut self, asked: &Asked, status: Status, body: &[u8]) -> Option<Delivery<'f>> {
         let Asked { request, link, slot, len, .. } = *asked;
-        let server = self.servers.as_ref().get(link.index()).filter(|server| server.in_segment)?;
+        let server = self.servers.as_mut().get_mut(link.index()).filter(|server| server.in_segment)?;
         let reach = Reach::parse(body).ok().filter(|_| status == Status::Ok)?;
         let Ok(waiting) = self.requests.get(request) else { return None };
         if !waiting.is_whole(len) {
@@ -69,6 +70,7 @@ where
         }
         let tag = waiting.tag;
         self.requests.end(request).ok()?;
+        server.requests = server.requests.saturating_sub(1);
         let bytes = Bytes::Landed(Landed { link, offset: u64::from(slot) * server.slot_bytes, len, slot });
         Some(Delivery { request, tag, at: 0, bytes, reach, last: true })
     }

@@ -233,11 +233,12 @@ impl<S: Storage> Stage<S> {
         }
     }
 
-    /// The next read that fills a slot: hand it to the reader, and tell its [end](Self::ended). Ask only while the reader
-    /// has room.
+    /// The next read that fills a slot, over a link that `may` be read over: hand it to the reader, and tell its
+    /// [end](Self::ended). Ask only while the reader has room.
     #[must_use]
-    pub fn poll_fill(&mut self, now: Time) -> Option<Get> {
-        while let Some(slot) = self.queue.pop() {
+    pub fn poll_fill(&mut self, now: Time, may: impl Fn(Link) -> bool) -> Option<Get> {
+        let via = |tags: &S::Tags, slot: u32| tags.as_ref().get(slot as usize).map(|tag| tag.via);
+        while let Some(slot) = self.queue.pop_that(|slot| via(&self.tags, slot).is_none_or(&may)) {
             if let Some(get) = self.fill(slot, now) {
                 return Some(get);
             }

@@ -31,9 +31,20 @@ impl<Q: AsRef<[u32]> + AsMut<[u32]>> Queue<Q> {
     }
 
     pub(super) fn pop(&mut self) -> Option<u32> {
-        self.len = self.len.checked_sub(1)?;
-        let slot = self.places.as_ref().get(self.first).copied();
-        self.first = (self.first + 1) % self.places.as_ref().len();
+        self.pop_that(|_| true)
+    }
+
+    /// Takes the first that `may` be taken; O(its place).
+    pub(super) fn pop_that(&mut self, may: impl Fn(u32) -> bool) -> Option<u32> {
+        let (first, places) = (self.first, self.places.as_mut());
+        let count = places.len();
+        let index = |at: usize| (first + at) % count;
+        let at = (0..self.len).find(|&at| places.get(index(at)).is_some_and(|&slot| may(slot)))?;
+        let slot = places.get(index(at)).copied();
+        // Those that stay keep their order.
+        (1..=at).rev().for_each(|at| places.swap(index(at), index(at - 1)));
+        self.first = index(1);
+        self.len -= 1;
         slot
     }
 }
