@@ -453,3 +453,24 @@ fn a_server_that_does_not_answer_keeps_no_slot_of_another_one_from_being_filled(
     );
     world.finish();
 }
+
+#[test]
+fn what_waits_to_be_read_over_a_link_that_goes_is_read_elsewhere() {
+    let mut world = World::new();
+    world.ask(0, 0, 0, 8, 100);
+    world.turn();
+    world.leave();
+    world.turn();
+    world.fill(0, true);
+    world.deaf = Some(via(0));
+    world.ask(0, 0, 8, 8, 100);
+    world.ask(1, 0, 8, 8, 100);
+    world.turn();
+    assert_eq!(world.waiting.len(), 2);
+    world.gone(via(0).0);
+    world.deaf = None;
+    world.turn();
+    assert!(world.waiting.is_empty() && world.fills.is_empty());
+    assert_eq!((world.stage.used(), world.stage.counters().elsewhere), (0, 2));
+    world.finish();
+}

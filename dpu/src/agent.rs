@@ -202,7 +202,7 @@ impl<'p, S: Memory, C: Shelf> Agent<'p, S, C> {
         }
     }
 
-    /// A link went down.
+    /// A link went down. Ask [`Relay::lost`] for the fetches that waited for it.
     pub fn on_gone(&mut self, link: Link, now: Time) {
         self.serve.on_gone(link);
         self.reader.on_gone(link);

@@ -14,13 +14,13 @@
 //! Call FETCH ──> ask(link, token, get)         refused at once, or queued
 //! pop(may)   ──> Get ──> Reader::get ──> begun(request)
 //! Delivery, Ended of that request ──> ended(request) ──> whom to answer, if he is still there
-//! next_late(now)                  ──> whom to answer that his fetch was not begun
+//! next_late(now), lost(link)      ──> whom to answer that his fetch was not begun
 //! ```
 //!
 //! Invariants: every fetch that was queued is answered once, unless its asker's link goes; what a gone link wanted is
 //! forgotten, and its late bytes answer nobody, also not the next link of that number.
 //!
-//! *Cost*: `ask` and `next_late` are O(log n) in the fetches that wait, and so is `pop`, but for links that may
+//! *Cost*: `ask`, `next_late` and `lost` are O(log n) in the fetches that wait, and so is `pop`, but for links that may
 //! not be read over; `ended` is O(1), and [`Relay::on_gone`] walks the tables.
 
 use super::read::{Get, Waiting};
@@ -218,6 +218,13 @@ where
         self.asks.deadline()
     }
 
+    /// The next who waits for his fetch to begin over a link that is lost. Call until `None`.
+    #[must_use]
+    pub fn lost(&mut self, link: Link) -> Option<Asker> {
+        let first = self.links.as_ref().get(link.index())?.first?;
+        self.refuse(first).map(|(asker, _)| asker)
+    }
+
     /// The reader took the last [`pop`](Self::pop) as this request.
     pub fn begun(&mut self, request: Id<Waiting>) {
         let asker = self.beginning.take();
@@ -236,7 +243,7 @@ where
         Fate::Answer(asker)
     }
 
-    /// A link went down; nobody there waits any more.
+    /// A link went down; nobody there waits any more. Who waits for it is told by [`lost`](Self::lost).
     pub fn on_gone(&mut self, link: Link) {
         let his = |asks: &Pending<Q>| asks.iter().find(|(_, ask)| ask.asker.link == link).map(|(id, _)| id);
         while let Some(id) = his(&self.asks) {
@@ -346,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_too_long_is_told_once_and_has_his_credit_back() {
+    fn who_waits_too_long_or_for_a_lost_link_is_told_once_and_has_his_credit_back() {
         let mut relay = relay();
         let full = u64::from(CREDIT);
         for n in 0..full {
@@ -359,11 +366,14 @@ mod tests {
         assert_eq!(relay.next_late(Time(94)), Some((asker(1, 7), Link(3))));
         assert_eq!(relay.next_late(Time(94)), Some((asker(1, 6), Link(2))));
         assert_eq!(relay.next_late(Time(94)), None);
-        for n in 0..2 {
+        let lost: Vec<_> = core::iter::from_fn(|| relay.lost(Link(2))).map(|asker| asker.token.0).collect();
+        assert_eq!(lost, [0, 2, 4]);
+        for n in 0..5 {
             assert_eq!(relay.ask(asker(1, 10 + n), get(10 + n, 8)), Ok(()), "credit of those who were told");
         }
         assert_eq!(relay.ask(asker(1, 99), get(20, 8)), Err(Status::Full));
         let rest: Vec<_> = core::iter::from_fn(|| relay.pop(|_| true)).map(|get| get.tag).collect();
-        assert_eq!(rest, [0, 1, 2, 3, 4, 5, 10, 11]);
+        assert_eq!(rest, [1, 3, 5, 10, 11, 12, 13, 14]);
+        assert_eq!(relay.lost(Link(7)), None, "no such link");
     }
 }

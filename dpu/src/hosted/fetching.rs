@@ -7,6 +7,7 @@ use umbra_core::access::relay::{Asker, Fate};
 use umbra_core::access::serve::INLINE_MAX;
 use umbra_core::error::Status;
 use umbra_core::key::Access;
+use umbra_core::machine::Link;
 use umbra_core::peer::{Incarnation, Peer, PeerKind, Rank, Sp};
 use umbra_core::region::Region;
 use umbra_core::time::{Lapse, Time};
@@ -135,6 +136,13 @@ impl Process {
     pub(super) fn fetches_late(&mut self, now: Time) {
         while let Some((asker, error)) = self.machines.agent.late_fetch(now) {
             self.refuse_fetch(asker, refusal_of(error));
+        }
+    }
+
+    /// Answers ranks whose fetches had not begun when the link that they waited for went.
+    pub(super) fn fetches_lost(&mut self, link: Link, sp: Sp) {
+        while let Some(asker) = self.machines.agent.relay().lost(link) {
+            self.refuse_fetch(asker, refusal_of(ReadError::PeerFailed { sp }));
         }
     }
 }

@@ -345,6 +345,11 @@ impl Process {
             self.rdma_gone(Link(link.0));
             self.staging_gone(Link(link.0));
         }
+        if let Some(Linked { party: LinkParty::Peer(peer), .. }) = gone
+            && let PeerKind::Service(sp) = peer.kind()
+        {
+            self.fetches_lost(Link(link.0), sp);
+        }
         if let Some(Linked { party: LinkParty::Peer(peer), incarnation, .. }) = gone
             && matches!(peer.kind(), PeerKind::Rank(_))
             && !self.links.values().any(|l| l.party == LinkParty::Peer(peer) && l.incarnation == incarnation)

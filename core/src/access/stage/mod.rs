@@ -353,7 +353,8 @@ impl<S: Storage> Stage<S> {
         }
     }
 
-    /// A link went down: nobody there waits any more, and what was kept by leave of who was there is dropped.
+    /// A link went down: nobody there waits any more, what was kept by leave of who was there is dropped, and what was to
+    /// be read over it is not kept.
     pub fn on_gone(&mut self, link: Link) {
         while let Some((waiter, slot)) = self.line.at_link(link) {
             let Some(tag) = self.tags.as_mut().get_mut(slot as usize) else { break };
@@ -362,6 +363,14 @@ impl<S: Storage> Stage<S> {
         self.hints_gone(link);
         while let Some(key) = self.kept.gone(link) {
             self.forget(key);
+        }
+        // Who is read for after all is told whose link it was, or gets the bytes over the next one.
+        let via = |tags: &S::Tags, slot: u32| tags.as_ref().get(slot as usize).map(|tag| tag.via);
+        while let Some(slot) = self.queue.pop_that(|slot| via(&self.tags, slot) == Some(link)) {
+            if let Some(tag) = self.tags.as_mut().get_mut(slot as usize) {
+                tag.state = State::Refused;
+                self.refused += 1;
+            }
         }
     }
 
