@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use umbra::admin::{ReadOrder, ReadResult, Slice};
 use umbra::job::{Latency, Offsets};
+use umbra_core::access::read::Delivery;
 use umbra_core::error::Status;
 use umbra_core::peer::Sp;
 use umbra_core::time::{Lapse, Time};
@@ -39,6 +40,8 @@ struct Flying {
     began: Time,
     bytes: Vec<u8>,
     have: u64,
+    /// Its request has started over.
+    again: bool,
     done: bool,
 }
 
@@ -146,7 +149,8 @@ impl Reading {
                         let tag = self.next_tag;
                         self.next_tag += 1;
                         let wanted = Wanted { slice, address, len: bytes.len() as u64, tag };
-                        self.flying.insert(tag, Flying { wanted, began: now, bytes, have: 0, done: false });
+                        self.flying
+                            .insert(tag, Flying { wanted, began: now, bytes, have: 0, again: false, done: false });
                         return Some(wanted);
                     }
                     Err(status) => {
@@ -182,8 +186,21 @@ impl Reading {
     /// The bytes of a read come once more, from the first on.
     pub(super) fn restart(&mut self, tag: u64) {
         if let Some(flying) = self.flying.get_mut(&tag) {
-            flying.have = 0;
+            (flying.have, flying.again) = (0, false);
         }
+    }
+
+    /// Where the bytes of a delivery belong. What came before its request started over is not counted, though its bytes
+    /// may come in any order.
+    pub(super) fn buffer_of(&mut self, delivery: &Delivery<'_>, len: u64) -> Option<&mut [u8]> {
+        let &Delivery { tag, at, again, .. } = delivery;
+        if let Some(flying) = self.flying.get_mut(&tag)
+            && again
+            && !flying.again
+        {
+            (flying.have, flying.again) = (0, true);
+        }
+        self.buffer(tag, at, len)
     }
 
     /// A read has ended; tells how long it took and how many bytes it brought if it ended well.
@@ -244,7 +261,15 @@ impl PathCost {
 
 #[cfg(test)]
 mod tests {
-    use umbra_core::peer::WorldRank;
+    use umbra_core::access::message::Description;
+    use umbra_core::access::read::{Bytes, Get, Landing, Piece, Place, Reader, Server, Waiting};
+    use umbra_core::key::{Access, Key};
+    use umbra_core::machine::{Action, Link};
+    use umbra_core::peer::{Incarnation, Peer, WorldRank};
+    use umbra_core::pending::Request;
+    use umbra_core::region::Region;
+    use umbra_core::slots::Slot;
+    use umbra_core::wire::Frame;
 
     use super::*;
 
@@ -263,5 +288,52 @@ mod tests {
         let seen: Vec<_> = results.iter().map(|result| (result.failed, result.status, result.bytes)).collect();
         assert_eq!(seen, [(1, Status::OutOfBounds, 0), (1, Status::OutOfBounds, 0), (0, Status::Ok, 100)]);
         assert_eq!(next, 8);
+    }
+
+    /// What a service process says of a read of two pieces whose region is replaced between them.
+    #[test]
+    fn a_read_that_starts_over_after_a_part_of_it_came_ends_well() {
+        let owner = Peer::rank(WorldRank(2)).unwrap();
+        let slices = [Slice { rank: WorldRank(2), address: 4096, len: 128 }];
+        let order = ReadOrder { size: 128, reads: 1, seed: 5, patience: 1 };
+        let mut reading = Reading::new(Op(1), Token(1), order, Pattern::Slices, Sp(0), &slices, 7);
+        let wanted = reading.next(Time::ZERO).unwrap();
+        let (requests, pieces) = (vec![Request::<Waiting>::EMPTY], vec![Slot::<Piece>::EMPTY, Slot::EMPTY]);
+        let mut reader = Reader::new(requests, pieces, vec![Place::default()], vec![Server::default()]);
+        reader.on_link(Link(0), Sp(1), Landing::Segment { slots: 2, slot_bytes: 64 }).unwrap();
+        let Wanted { address, len, tag, .. } = wanted;
+        let get = Get { owner, via: Link(0), address, len, deadline: Time::NEVER, tag, region: None };
+        reader.get(get).unwrap();
+        let asked = |reader: &mut Reader<_, _, _, _>| {
+            let mut buffer = [0; 256];
+            let Some(Action::Send { len_bytes, .. }) = reader.poll(&mut buffer) else { panic!("nothing is asked") };
+            let frame = Frame::parse(&buffer[..len_bytes]).unwrap();
+            let Frame::Call { op, token, .. } = frame else { panic!("{frame:?}") };
+            (op, token)
+        };
+        let mut answer = |reader: &mut Reader<_, _, _, _>, (op, token): (Op, Token), status, body: &[u8]| {
+            let delivery = reader.on_frame(Link(0), &Frame::Done { op, token, status, body })?;
+            let Bytes::Landed(landed) = delivery.bytes else { panic!("{delivery:?}") };
+            reading.buffer_of(&delivery, landed.len).unwrap().fill(3);
+            reader.consumed(landed);
+            Some(delivery.last)
+        };
+        for life in [1, 2] {
+            let key = Key::new(owner, 0, life);
+            let region =
+                Region { key, incarnation: Incarnation(u64::from(life)), base: 4096, len: 128, access: Access::READ };
+            let locate = asked(&mut reader);
+            assert_eq!(answer(&mut reader, locate, Status::Ok, &Description(region).to_bytes()), None);
+            let pieces = [asked(&mut reader), asked(&mut reader)];
+            if life == 1 {
+                assert_eq!(answer(&mut reader, pieces[0], Status::Ok, &[]), Some(false));
+                assert_eq!(answer(&mut reader, pieces[1], Status::StaleKey, &[]), None);
+            } else {
+                // The last piece first.
+                assert_eq!(answer(&mut reader, pieces[1], Status::Ok, &[]), Some(false));
+                assert_eq!(answer(&mut reader, pieces[0], Status::Ok, &[]), Some(true));
+            }
+        }
+        assert_eq!(reading.ended(tag, Status::Ok, Time::ZERO), Some((0, 128)));
     }
 }

@@ -244,8 +244,7 @@ impl Process {
         }
         let path = match delivery.bytes {
             Bytes::Inline(bytes) => {
-                let into =
-                    self.reading.as_mut().and_then(|(_, r)| r.buffer(delivery.tag, delivery.at, bytes.len() as u64));
+                let into = self.reading.as_mut().and_then(|(_, r)| r.buffer_of(delivery, bytes.len() as u64));
                 if let Some(into) = into.filter(|into| into.len() == bytes.len()) {
                     into.copy_from_slice(bytes);
                 }
@@ -253,7 +252,7 @@ impl Process {
             }
             Bytes::Landed(landed) => {
                 let ours = self.links.get(&LinkId(landed.link.0)).and_then(|l| l.ours.as_ref());
-                let into = self.reading.as_mut().and_then(|(_, r)| r.buffer(delivery.tag, delivery.at, landed.len));
+                let into = self.reading.as_mut().and_then(|(_, r)| r.buffer_of(delivery, landed.len));
                 if let (Some(into), Some(ours)) = (into, ours) {
                     // A failure leaves zeros, which the digest finds.
                     let _ = take_landed(ours, &landed, into);

@@ -36,6 +36,8 @@ pub struct Delivery<'f> {
     pub bytes: Bytes<'f>,
     /// How the server got at them, if it said so.
     pub reach: Option<Reach>,
+    /// The read has started over: what came of this request before it did does not count.
+    pub again: bool,
     /// Whether this was the last delivery: the request has ended well.
     pub last: bool,
 }

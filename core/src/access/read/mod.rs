@@ -10,7 +10,7 @@
 //! memory that nobody looks at.
 //!
 //! If a server says that a key is of an older generation, or of a life of its owner that is over, the region is
-//! located again and the read starts over, once; the deliveries then begin again at 0. A region that is gone is not
+//! located again and the read starts over, once; the deliveries then begin again, and say so. A region that is gone is not
 //! remembered, and one that is remembered and has not all the bytes is located again before the read is refused.
 //!
 //! *Cost*: of a small read whose region is known: one look-up in a window of 8 entries, one frame out, one
@@ -223,12 +223,12 @@ where
             Err(_) => Progress::Nothing,
         };
         match progress {
-            Progress::Delivered { tag, last } => {
+            Progress::Delivered { tag, again, last } => {
                 if last {
                     self.uncount(link);
                     let _ = self.requests.end(request);
                 }
-                return Some(Delivery { request, tag, at, bytes, reach, last });
+                return Some(Delivery { request, tag, at, bytes, reach, again, last });
             }
             Progress::Nothing => {}
             Progress::Stop => self.unlist(request),

@@ -26,7 +26,7 @@ pub struct Waiting {
     /// Pieces under way.
     flying: u32,
     /// It was started over once already.
-    again: bool,
+    pub(super) again: bool,
     /// Its region was located for it, and is not one that happened to be known.
     pub(super) located: bool,
     /// Why the pieces still under way do not matter any more.
@@ -72,6 +72,7 @@ impl Piece {
 pub(super) enum Progress {
     Delivered {
         tag: u64,
+        again: bool,
         last: bool,
     },
     /// Wait for the other pieces.
@@ -147,7 +148,7 @@ impl Waiting {
         match outcome {
             Ok(len) if self.broken.is_none() => {
                 self.delivered += len;
-                return Progress::Delivered { tag: self.tag, last: self.delivered == self.len };
+                return Progress::Delivered { tag: self.tag, again: self.again, last: self.delivered == self.len };
             }
             Ok(_) => {}
             Err(error) => self.broken = self.broken.or(Some(error)),

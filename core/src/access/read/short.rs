@@ -68,10 +68,10 @@ where
         if !waiting.is_whole(len) {
             return None;
         }
-        let tag = waiting.tag;
+        let (tag, again) = (waiting.tag, waiting.again);
         self.requests.end(request).ok()?;
         server.requests = server.requests.saturating_sub(1);
         let bytes = Bytes::Landed(Landed { link, offset: u64::from(slot) * server.slot_bytes, len, slot });
-        Some(Delivery { request, tag, at: 0, bytes, reach, last: true })
+        Some(Delivery { request, tag, at: 0, bytes, reach, again, last: true })
     }
 }
