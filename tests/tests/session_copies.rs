@@ -6,12 +6,19 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
+use umbra::driver::{Driver, Event, Limits, now};
 use umbra::job::{DataPath, Options};
+use umbra::link::{Address, Identity, Party, socket_path};
 use umbra::session::{Exported, Session, SessionError};
 use umbra::sys::segment::Segment;
+use umbra_core::access::message::{EXPORT, EXPORT_MAX, Export};
 use umbra_core::error::Status;
 use umbra_core::key::{Access, Key};
-use umbra_core::ticket::Ticket;
+use umbra_core::peer::{Incarnation, Sp};
+use umbra_core::region::Secret;
+use umbra_core::ticket::{Locator, Ticket};
+use umbra_core::time::Lapse;
+use umbra_core::wire::{Frame, Token};
 use umbra_tests::agents::{Agents, DEADLINE, all};
 use umbra_tests::rig::{self, service};
 
@@ -276,4 +283,40 @@ fn copies_do_not_outlive_their_owner_or_the_link_to_its_agent() {
     assert_eq!(failure.culprit(), Some(service(1)), "{failure}");
     let copies = agents.status(0);
     assert_eq!((copies["copies_used"], copies["copies_regions"]), (0, 0));
+}
+
+#[test]
+fn copies_do_not_outlive_a_life_whose_next_one_exports_before_its_link_has_ended() {
+    let mut agents = Agents::start(2, 1, 1);
+    let mut sessions = agents.world();
+    let (_, ticket) = export(&mut sessions[1], segment_of(3));
+    assert!(read(&mut sessions[0], &ticket).unwrap() == bytes_of(3));
+    assert_eq!(agents.status(0)["copies_regions"], 1);
+    // The next life has a region of the same number; the earlier one does not leave.
+    let me = Identity { party: Party::Peer(rig::rank(1)), incarnation: Incarnation(7) };
+    let mut driver = Driver::new(me, agents.settings(1).secret, Limits::default());
+    let deadline = now() + Lapse::from_secs(30);
+    let address = Address::Unix(socket_path(&agents.directory(), Sp(1)));
+    let link = driver.dial(address, Party::Peer(service(1)), deadline).unwrap();
+    let key = Key::new(ticket.key.owner(), ticket.key.region(), ticket.key.generation() ^ 1);
+    let locator = Locator::Process { pid: std::process::id(), start: 0 };
+    let export = Export {
+        ticket: Ticket { key, base: 4096, len: 64, access: Access::READ, locator },
+        secret: Secret([3; 32]),
+        shadows: [Sp(1)].into_iter().collect(),
+    };
+    let (mut body, mut frame) = ([0; EXPORT_MAX], Vec::new());
+    let len = export.emit(&mut body).unwrap();
+    let call = Frame::Call { op: EXPORT, token: Token(1), body: &body[..len] };
+    loop {
+        match driver.next(&mut frame) {
+            Some(Event::Up { .. }) => driver.send(link, &call, Vec::new()).unwrap(),
+            Some(Event::Frame { .. }) if Frame::parse(&frame).unwrap().op() == EXPORT => break,
+            Some(_) => {}
+            None => driver.wait(deadline).unwrap(),
+        }
+        assert!(now() < deadline, "no answer");
+    }
+    until(&mut agents, "copies_regions", 0);
+    assert!(read(&mut sessions[0], &ticket).is_err());
 }

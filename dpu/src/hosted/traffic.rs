@@ -95,6 +95,7 @@ impl Process {
     }
 
     fn attach(&mut self, attach: &Attach, descriptor: Option<OwnedFd>) {
+        self.recall_of_ended(attach.region.key.owner());
         if let Locator::Verbs { rkey, direct } = attach.locator {
             return self.attach_by_card(attach, rkey, direct);
         }
