@@ -386,3 +386,47 @@ fn d40_a_call_that_was_stopped_while_one_ran_begins_no_other_though_that_one_is_
     assert_eq!(account, tallies(3, 1, 8, 0));
     assert!(!world.began.keys().any(|key| key.1.0 > 3), "{:?}", world.began);
 }
+
+#[test]
+fn a_member_that_ends_before_it_is_told_to_stop_is_heard_by_its_parent_at_home() {
+    let machine = |members: &[u32]| {
+        let config = Config { classes: 0, ..Config::new(Node(members[0]), Life(1)) };
+        let mut machine = Capacities { calls: 16, ..Capacities::new(5) }.machine(config);
+        machine.register(SUM).unwrap();
+        members[1..].iter().for_each(|&node| machine.house(Node(node)).unwrap());
+        machine
+    };
+    // Does what is due at a machine; messages wait where they go.
+    let go = |machines: &mut [Machine<Heap>; 3], at: usize| {
+        let mut buffer = [0; 4096];
+        while let Some(action) = machines[at].poll(Time(1), &mut buffer) {
+            match action {
+                Action::Send { from, to, len_bytes } => {
+                    let home = [0, 0, 0, 1, 2][to.index()];
+                    machines[home].on_message(from, to, &buffer[..len_bytes], Time(1)).unwrap();
+                }
+                Action::Run { handle, .. } => {
+                    let node = machines[at].work(handle).unwrap().node;
+                    let verdict = if node == Node(3) { Verdict::Fault(1) } else { Verdict::Done };
+                    machines[at].finish(handle, verdict).unwrap();
+                }
+                Action::Ended { .. } => {}
+            }
+        }
+    };
+    for order in [[1, 2], [2, 1]] {
+        // 1 and 2 live with their parent 0, and each has a child elsewhere, of which 3 fails.
+        let mut machines = [machine(&[0, 1, 2]), machine(&[3]), machine(&[4])];
+        let members: Vec<Node> = (0..5).map(Node).collect();
+        let plan = Plan::Parents(&[ROOT, 0, 0, 1, 2]);
+        let call = Call { plan, mode: Mode::COLLECT | Mode::CANCEL_ON_FAIL, ..Call::new(SUM, &members) };
+        let call = machines[0].start(&call, Time(1)).unwrap();
+        go(&mut machines, 0);
+        // Both answers come before anything is done about one of them.
+        order.into_iter().for_each(|at| go(&mut machines, at));
+        go(&mut machines, 0);
+        let outcome = machines[0].outcome(call).unwrap().expect("all were heard");
+        let Outcome::Failed(report) = outcome else { panic!("{outcome:?}") };
+        assert_eq!(report.tallies, tallies(4, 1, 0, 0), "{order:?}");
+    }
+}

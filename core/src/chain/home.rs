@@ -182,7 +182,8 @@ impl<S: Storage> Machine<S> {
         let (above, parent) = self.contexts.at(u32::from(edge.index))?;
         let waits = edge == edge_to(above, edge.ordinal) && parent.call == call && parent.takes_answers();
         let (_, kids) = self.with_kids(above).filter(|_| waits)?;
-        let kid = kids.get(edge.ordinal).filter(|kid| kid.stand == Stand::Home && kid.place == id.index())?;
+        // It may be about to be told to stop, and is waited for all the same.
+        let kid = kids.get(edge.ordinal).filter(|kid| kid.is_open() && kid.place == id.index())?;
         Some((above, edge.ordinal, kid))
     }
 

@@ -22,7 +22,7 @@ use crate::time::{Lapse, Time};
 impl<S: Storage> Machine<S> {
     /// Refuses a request in a way that is not remembered.
     pub(super) fn refuse_once(&mut self, ends: (Node, Node), head: &Head, code: Code, aux: u32) {
-        let count = if matches!(head.kind, Kind::Request | Kind::Cancel) { head.a.max(1) } else { 1 };
+        let count = if head.kind == Kind::Request { head.a.max(1) } else { 1 };
         let record = Record { origin: ends.1, stage: Stage::Setup, code, depth: head.class, aux, count };
         self.reply_with(ends, head, What::Refuse(record));
     }

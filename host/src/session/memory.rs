@@ -254,38 +254,38 @@ impl Session {
         Ok(())
     }
 
-    /// Calls every shadow service process, with the descriptors of a region, and waits for all answers, if all could be
+    /// Calls every shadow service process, with the descriptors of a region, and waits for the answers of all that could be
     /// called. One that is gone has no claim any more.
     fn tell_shadows(&mut self, op: Op, body: &[u8], region: Option<u64>) -> Result<(), SessionError> {
         let token = Token(self.next_token);
         self.next_token += 1;
         let deadline = driver::now() + self.lapse();
         let up: Vec<_> = self.shadows.iter().filter(|s| s.up).map(|s| (s.sp, s.link, s.ups)).collect();
-        let mut failed = None;
-        for &(sp, link, _) in &up {
+        let (mut called, mut failed) = (Vec::new(), None);
+        for (sp, link, ups) in up {
             let memory = region.and_then(|name| self.exported.get(&name));
             let descriptors = memory.map(|(memory, _)| memory.descriptors()).transpose()?.unwrap_or_default();
-            let sent = self.driver.send(link, &Frame::Call { op, token, body }, descriptors);
             // The others are told all the same: of memory that is taken back above all.
-            failed = failed.or(sent.err().map(|why| match why {
-                SendError::NotUp => SessionError::ServiceLost { sp },
-                why => SessionError::Send(why),
-            }));
-        }
-        if let Some(error) = failed {
-            self.driver.flush();
-            return Err(error);
+            match self.driver.send(link, &Frame::Call { op, token, body }, descriptors) {
+                Ok(()) => called.push((sp, link, ups)),
+                Err(SendError::NotUp) if op == REVOKE => {}
+                Err(SendError::NotUp) => failed = failed.or(Some(SessionError::ServiceLost { sp })),
+                Err(why) => failed = failed.or(Some(SessionError::Send(why))),
+            }
         }
         let there = |s: &Session, asked| s.shadows.iter().any(|s| s.up && (s.sp, s.link, s.ups) == asked);
         let owes =
             |s: &Session, asked: &(Sp, LinkId, u32)| !s.answers.contains_key(&(asked.1, token)) && there(s, *asked);
-        let answered = |s: &Session| !up.iter().any(|asked| owes(s, asked));
+        let answered = |s: &Session| !called.iter().any(|asked| owes(s, asked));
         let waited = self.wait("the answer about memory", deadline, answered, None);
-        waited.map_err(|why| why.late(up.iter().find(|asked| owes(self, asked)).map(|asked| asked.0)))?;
+        waited.map_err(|why| why.late(called.iter().find(|asked| owes(self, asked)).map(|asked| asked.0)))?;
         let answers: Vec<_> =
-            up.iter().filter_map(|&(sp, link, _)| Some((sp, self.answers.remove(&(link, token))?))).collect();
+            called.iter().filter_map(|&(sp, link, _)| Some((sp, self.answers.remove(&(link, token))?))).collect();
         // Who does not know a region any more has given it back, too.
         let agrees = |status| status == Status::Ok || (op == REVOKE && status == Status::UnknownRegion);
+        if let Some(error) = failed {
+            return Err(error);
+        }
         match answers.into_iter().find(|(_, (status, _))| !agrees(*status)) {
             Some((sp, (Status::Unreachable, why))) if !why.is_empty() => Err(SessionError::OutOfReach { sp, why }),
             Some((_, (status, _))) => Err(SessionError::Memory(status)),
@@ -321,17 +321,22 @@ mod tests {
         driver
     }
 
-    /// What a silent service process was called.
-    fn heard(driver: &mut Driver) -> Vec<Op> {
+    /// What a silent service process was called: so often, and then no more for a moment.
+    fn heard(driver: &mut Driver, calls: usize) -> Vec<Op> {
         let (mut ops, mut bytes) = (Vec::new(), Vec::new());
-        let end = driver::now() + Lapse::from_millis(100);
+        let patience = |ops: &[Op]| Lapse::from_millis(if ops.len() < calls { 30_000 } else { 20 });
+        let mut end = driver::now() + patience(&ops);
         while driver::now() < end {
             driver.wait(end).unwrap();
+            let before = ops.len();
             while let Some(event) = driver.next(&mut bytes) {
                 match (event, Frame::parse(&bytes)) {
                     (Event::Frame { .. }, Ok(Frame::Call { op, .. })) if [EXPORT, REVOKE].contains(&op) => ops.push(op),
                     _ => {}
                 }
+            }
+            if ops.len() > before {
+                end = driver::now() + patience(&ops);
             }
         }
         ops
@@ -372,7 +377,7 @@ mod tests {
         let span = (bytes.as_ptr() as u64, 100);
         assert!(session.export_bytes(bytes).is_err());
         for service in &mut services {
-            assert_eq!(heard(service), [EXPORT, REVOKE]);
+            assert_eq!(heard(service, 2), [EXPORT, REVOKE]);
         }
         assert_eq!(session.regions.iter().count(), 0);
         assert_eq!(session.exported.values().map(|(memory, _)| memory.span()).collect::<Vec<_>>(), [span]);
@@ -383,7 +388,7 @@ mod tests {
         let (mut session, mut services) = unanswered(folder("apart"));
         session.shadows[0].link = LinkId(1000);
         assert!(session.export_bytes(vec![5; 100]).is_err());
-        assert_eq!(heard(&mut services[1]), [EXPORT, REVOKE]);
+        assert_eq!(heard(&mut services[1], 2), [EXPORT, REVOKE]);
         assert_eq!(session.regions.iter().count(), 0);
     }
 }

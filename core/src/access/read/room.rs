@@ -14,7 +14,8 @@ where
     L: AsRef<[Server]> + AsMut<[Server]>,
 {
     /// Whether another request over this link fits and leaves room for those over others. It may have as many as
-    /// there are places free: however many links do not answer, one is left for the next.
+    /// there are places free, so a link that does not answer leaves half of those that it found: 256 places are all
+    /// taken by nine such links.
     #[must_use]
     pub fn has_room_for(&self, link: Link) -> bool {
         let requests = self.servers.as_ref().get(link.index()).map_or(0, |server| server.requests);

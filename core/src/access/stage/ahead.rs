@@ -115,10 +115,12 @@ impl<S: Storage> Stage<S> {
         Ok(())
     }
 
-    /// The next read ahead, if not too many are under way.
-    pub(super) fn poll_ahead(&mut self, now: Time) -> Option<Get> {
+    /// The next read ahead, over a link that `may` be read over, if not too many are under way.
+    pub(super) fn poll_ahead(&mut self, now: Time, may: impl Fn(Link) -> bool) -> Option<Get> {
         while self.ahead.flying < FLYING {
-            let slot = self.ahead.queue.pop()?;
+            let is_due = |tag: &Tag| tag.state != State::Ahead || tag.hinted.is_none() || may(tag.via);
+            let tags = self.tags.as_ref();
+            let slot = self.ahead.queue.pop_that(|slot| tags.get(slot as usize).is_none_or(is_due))?;
             let Some(tag) = self.tags.as_mut().get_mut(slot as usize) else { continue };
             if tag.state != State::Ahead {
                 // Somebody could not wait, and it was read.

@@ -243,7 +243,7 @@ impl<S: Storage> Stage<S> {
                 return Some(get);
             }
         }
-        self.poll_ahead(now)
+        self.poll_ahead(now, may)
     }
 
     /// The read that fills a slot.

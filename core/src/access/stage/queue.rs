@@ -30,10 +30,6 @@ impl<Q: AsRef<[u32]> + AsMut<[u32]>> Queue<Q> {
         true
     }
 
-    pub(super) fn pop(&mut self) -> Option<u32> {
-        self.pop_that(|_| true)
-    }
-
     /// Takes the first that `may` be taken; O(its place).
     pub(super) fn pop_that(&mut self, may: impl Fn(u32) -> bool) -> Option<u32> {
         let (first, places) = (self.first, self.places.as_mut());
