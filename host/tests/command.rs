@@ -277,7 +277,9 @@ fn what_the_simulator_cannot_do_is_a_usage_error() {
     for args in [["--kill", "sp:3"], ["--cut", "sp:1@2ms"], ["--loss", "101"], ["--hosts", "0"], ["--schedules", "0"]] {
         refused(&["sim", args[0], args[1]], 2);
     }
-    refused(&["sim", "--random", "--hosts", "3"], 2);
+    for args in [["--hosts", "3"], ["--timeout", "10ms"]] {
+        refused(&["sim", "--random", args[0], args[1]], 2);
+    }
 }
 
 #[test]

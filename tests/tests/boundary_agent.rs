@@ -180,6 +180,27 @@ fn a_rank_is_alone_until_an_agent_comes_and_again_when_it_has_gone() {
 }
 
 #[test]
+fn a_rank_that_looks_seldom_does_not_wait_for_an_agent_that_has_gone() {
+    let (segment, extent) = memory();
+    let mut ranks = pair(&segment, extent, Duration::from_secs(60), |end| end);
+    let mut agent = Agent::attach(segment, extent).unwrap();
+    agent.look().unwrap();
+    exchange(&mut ranks, Some(&mut agent));
+    assert!(!ranks.iter().any(is_alone));
+    for (rank, store) in &mut ranks {
+        assert!(rank.send(&store.stage(0), Scope::Any).unwrap().is_ready());
+    }
+    drop(agent);
+    for (rank, store) in &mut ranks {
+        let mut computes_and_looks = |_| {
+            thread::sleep(Duration::from_millis(20));
+            rank.receive(&mut store.stage(0), Scope::Any).unwrap().is_ready()
+        };
+        assert!((0..10).any(&mut computes_and_looks), "what it waits for is there");
+    }
+}
+
+#[test]
 fn a_service_process_looks_out_beside_its_job_and_gives_the_ranks_back_when_it_ends() {
     let (segment, extent) = memory();
     let scratch = Scratch::new("lookout");

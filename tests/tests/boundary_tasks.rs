@@ -487,6 +487,27 @@ fn s30_s32_blocks_move_to_other_ranks_between_exchanges() {
 }
 
 #[test]
+fn an_exchange_of_which_a_half_is_left_keeps_the_mesh_from_changing() {
+    let mesh = Grid::new(shape(2, 4, 2), [4, 1, 1], [true; 3], 2);
+    job(&same(&mesh, 2), &[Field::DENSE], 1, |rank, boundary, mut store| {
+        let mut boundary = boundary.unwrap();
+        mesh.owned_by(rank).for_each(|block| fill(&mesh, &mut store, block, 0, 1));
+        for (scope, is_over) in [(Scope::Nonlocal, false), (Scope::Local, true)] {
+            while boundary.send(&store.stage(0), scope).unwrap().is_pending() {}
+            boundary.wait(&mut store.stage(0), scope).unwrap();
+            boundary.set(&mut store.stage(0), scope).unwrap();
+            match boundary.remesh(&mesh) {
+                Ok(()) => assert!(is_over),
+                Err(BoundaryError::StillOpen(_)) => assert!(!is_over),
+                Err(error) => panic!("{error}"),
+            }
+        }
+        boundary.exchange(&mut store.stage(0)).unwrap();
+        boundary.close().unwrap();
+    });
+}
+
+#[test]
 fn an_end_whose_change_of_the_mesh_failed_on_the_way_is_spent() {
     let mesh = Grid::new(shape(2, 4, 2), [4, 1, 1], [true; 3], 2);
     let others = [[0, 0, 1, 1], [1, 0, 0, 1]].map(|owners| mesh.clone().with_owners(owners.to_vec()));

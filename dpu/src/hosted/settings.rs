@@ -38,7 +38,7 @@ pub struct Options {
     #[arg(long, value_name = "K", default_value_t = 1)]
     pub shadows: u32,
     /// How long a group may take to become full, in milliseconds
-    #[arg(long, value_name = "MS", default_value_t = 10_000)]
+    #[arg(long, value_name = "MS", default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..))]
     pub deadline_ms: u64,
     /// How long another agent may be silent, although its link is up, before it counts as dead: on a busy machine the
     /// living are silent too. As long as --deadline-ms if not given; the same in the whole job

@@ -120,7 +120,7 @@ impl<T: Transport> Boundary<T> {
     /// Votes, and waits for everybody; the next epoch.
     fn vote(&mut self, refuses: bool) -> Result<u32, BoundaryError> {
         self.round += 1;
-        let vote = if refuses { Vote::REFUSAL } else { self.machine.vote() };
+        let vote = if refuses { Vote::REFUSAL } else { Vote { open: self.open(), ..self.machine.vote() } };
         all_vote(&mut self.transport, self.round, vote, self.settings)
     }
 
@@ -162,9 +162,14 @@ impl<T: Transport> Boundary<T> {
         Ok(())
     }
 
+    /// Channels of the open exchange; one at least if a half of it is left, whose channels are as they were before it.
+    fn open(&self) -> u32 {
+        self.machine.open().max(u32::from(self.halves != [Half::Set; 2]))
+    }
+
     fn quiesce(&mut self, refuses: bool) -> Result<u32, BoundaryError> {
         self.usable()?;
-        let open = self.machine.open();
+        let open = self.open();
         let next = self.vote(refuses);
         if open > 0 {
             let late = Late::new(self.machine.missing());

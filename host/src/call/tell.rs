@@ -20,8 +20,8 @@ use super::{Capacities, Member};
 /// Tells about a subject.
 pub const TELL: &str = "umbra.tell";
 
-/// Questions that lie on a desk at once; beyond them the oldest is forgotten. One that is waited for has one of a member's
-/// calls, so there is room for all of those: whose question is forgotten then asks once more, and pushes out one that is over.
+/// Questions that lie on a desk at once, one for each call that a member can have open: beyond them the oldest is forgotten.
+/// Whose question that was asks again, and pushes out one of a call that is over.
 const QUESTIONS: usize = Capacities::new(0).calls as usize;
 /// Bytes beside an answer in the reply: member, length, and whether it was cut.
 const BESIDE: u32 = 9;

@@ -44,7 +44,7 @@ pub(crate) struct Sim {
     schedules: u64,
     /// Draw hosts, counts, network, groups and faults of each schedule from its seed too
     #[arg(long, conflicts_with_all = ["hosts", "service_processes", "ranks", "loss", "duplication", "reorder", "delay",
-        "jitter", "groups", "rounds", "kill", "restart", "cut", "heal"])]
+        "jitter", "groups", "rounds", "timeout", "kill", "restart", "cut", "heal"])]
     random: bool,
     /// Messages that are lost, in percent
     #[arg(long, value_name = "PERCENT", default_value = "0", value_parser = millionths)]

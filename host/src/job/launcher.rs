@@ -233,7 +233,7 @@ impl Launcher {
             "--shadows".into(),
             self.options.shadows.to_string().into(),
             "--deadline-ms".into(),
-            self.options.deadline.as_millis().to_string().into(),
+            self.options.deadline.as_millis().max(1).to_string().into(),
         ];
         if let Some(silence) = self.options.silence {
             arguments.extend(["--silence-ms".into(), silence.as_millis().max(1).to_string().into()]);

@@ -34,9 +34,9 @@ use board::Board;
 use lookout::Lookout;
 use name::{Name, OwnName};
 
-/// Looks in vain after which a rank asks who looks out for it.
+/// Looks in vain after which a rank asks who looks out for it, if it does not take [so long](ALIVE) before.
 const LOOKS: u32 = 64;
-/// How often it asks whether that process lives.
+/// How often it asks whether that process lives, at most; and at least while it looks.
 const ALIVE: Duration = Duration::from_millis(10);
 /// An agent that has not looked for so long does nothing.
 const IDLE: Duration = Duration::from_millis(100);
@@ -269,7 +269,8 @@ impl Transport for Attended {
             self.board().post()?.hand_over(self.name.word(), |next| Name(next).is_alive());
         }
         self.looks = self.looks.wrapping_add(1);
-        if !self.looks.is_multiple_of(LOOKS) && !self.is_alone()? {
+        let is_due = self.looks.is_multiple_of(LOOKS) || self.asked.elapsed() > ALIVE;
+        if !is_due && !self.is_alone()? {
             return Ok(false);
         }
         self.look_alone()?;

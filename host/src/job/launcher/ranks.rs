@@ -85,7 +85,7 @@ impl Launcher {
         number("n_local", u64::from(seat.n_local));
         number("size", u64::from(seat.size));
         number("shadows", u64::from(self.options.shadows));
-        number("deadline_ms", u64::try_from(self.options.deadline.as_millis()).unwrap_or(u64::MAX));
+        number("deadline_ms", u64::try_from(self.options.deadline.as_millis().max(1)).unwrap_or(u64::MAX));
         if let Some(silence) = self.options.silence {
             number("silence_ms", u64::try_from(silence.as_millis().max(1)).unwrap_or(u64::MAX));
         }

@@ -177,7 +177,8 @@ impl Field {
         Ok(Field { path, file, place: Some(place), shape: shape.to_vec(), element, start })
     }
 
-    /// Gives a file that was made its name, once all of it is on the disk; to one without a name, or that was opened, nothing happens.
+    /// Gives a file that was made its name, once all of it is on the disk; to one without a name, or that was opened, nothing
+    /// happens.
     ///
     /// # Errors
     /// [`FieldError::Io`]; then the name is as it was, and the file is removed with the value.
