@@ -24,9 +24,9 @@
 //! Invariants: the records of state free or used tile `0..capacity` in order of `before`/`after`; two free
 //! neighbours never touch; a free record is in the bin of exactly its length.
 //!
-//! *Cost*: `alloc` and `free` are O(1): two bit scans, at most two splits or two merges. Of the
-//! free ranges in the request's own bin the most recent one ([`PEEK`]) is looked at before a longer one is cut, so what was
-//! freed is found again for the same length; when no longer one is left, at most [`WALK`]. Waste: under one granule a range.
+//! *Cost*: `alloc` and `free` are O(1): two bit scans, at most two splits or two merges. [`PEEK`] free ranges of
+//! the request's own bin are looked at before a longer one is cut, so what was freed is found again for the same
+//! length; when no longer one is left, at most [`WALK`]. Waste: under one granule a range.
 //!
 //! Source: Masmano et al., "TLSF: a new dynamic memory allocator for real-time systems", ECRTS 2004; the look into
 //! the own bin is ours.
