@@ -215,7 +215,7 @@ where
             if !is_first(members, first) || self.find(data).is_some() {
                 continue;
             }
-            let free = self.space.find(granules);
+            let free = self.space.memory().find(granules);
             match free.and_then(|free| self.enter(free, granules, data)) {
                 Some(at) => members[first].place = Some(Place { references: 0, ..self.untold(at) }),
                 None => {

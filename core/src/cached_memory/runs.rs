@@ -74,11 +74,11 @@ where
     pub(super) fn set_run(&mut self, at: u32, len: u32) {
         let old = self.run(at).len;
         if old > 0 {
-            self.bins.unlink(self.runs.as_mut(), at, old);
+            self.bins.unlink(self.runs.as_mut(), at);
         }
         self.run_mut(at).len = len;
         if len > 0 {
-            self.bins.link(self.runs.as_mut(), at, len);
+            self.bins.link(self.runs.as_mut(), at);
         }
     }
 
@@ -103,7 +103,7 @@ where
 
     /// A run of this length at least.
     pub(super) fn run_of(&self, len: u32) -> Option<u32> {
-        self.bins.find(self.runs.as_ref(), len, WALK).map(|found| found.index)
+        self.bins.find(self.runs.as_ref(), len, WALK)
     }
 
     /// A run of which no plan wants so much that less than this is left.
@@ -111,8 +111,8 @@ where
         let mut bin = Some(Bin::of(left));
         for _ in 0..WALK {
             let found = self.bins.walk(self.runs.as_ref(), bin?, WALK, |run| run.left() >= left);
-            if let Some(found) = found {
-                return Some(found.index);
+            if found.is_some() {
+                return found;
             }
             bin = self.bins.above(bin?);
         }
@@ -121,7 +121,8 @@ where
 
     /// The length of the longest run, or of one in the same bin.
     pub(super) fn longest(&self) -> u32 {
-        self.bins.top().map_or(0, |bin| self.bins.head(bin).length)
+        let head = self.bins.top().map(|bin| self.bins.head(bin));
+        head.and_then(|at| self.runs.as_ref().get(at as usize)).map_or(0, |run| run.len)
     }
 
     /// A range of a run is in use now: it ends the run, and another begins behind it.

@@ -47,7 +47,7 @@ where
         {
             self.evict(oldest);
         }
-        let free = self.space.find(granules).or_else(|| self.clear(granules));
+        let free = self.space.memory().find(granules).or_else(|| self.clear(granules));
         self.end();
         let at = free.and_then(|free| self.enter(free, granules, data));
         at.map(|at| self.fresh(at)).ok_or_else(|| self.blocked(granules))

@@ -2,8 +2,7 @@
 //!
 //! Each power of two is cut into 32 bins of equal width; lengths below 32 have a bin of their own. A bin is a
 //! list through the records, the most recent first; one bit a bin and one bit a power of two tell which hold
-//! something. The length of the first one stands beside the list: whether it is long enough is known before its record has
-//! come from memory, so that the processor need not guess, and goes on to what follows meanwhile.
+//! something.
 //!
 //! *Cost*: `link` and `unlink` are O(1) and touch two records beside the one named; `above` is two bit scans.
 
@@ -54,32 +53,20 @@ impl Bin {
     }
 }
 
-/// The most recent record of a bin.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Head {
-    pub(crate) index: u32,
-    /// Its length; 0 if there is none.
-    pub(crate) length: u32,
-}
-
-impl Head {
-    const NONE: Self = Head { index: NIL, length: 0 };
-}
-
 /// All bins of one set of records.
 #[derive(Clone, Debug)]
 pub(crate) struct Bins {
-    heads: [[Head; SECOND]; FIRST],
+    heads: [[u32; SECOND]; FIRST],
     second: [u32; FIRST],
     first: u32,
 }
 
 impl Bins {
-    pub(crate) const EMPTY: Self = Bins { heads: [[Head::NONE; SECOND]; FIRST], second: [0; FIRST], first: 0 };
+    pub(crate) const EMPTY: Self = Bins { heads: [[NIL; SECOND]; FIRST], second: [0; FIRST], first: 0 };
 
-    /// The most recent record of a bin, of which there may be none.
+    /// The most recent record of a bin, or [`NIL`].
     #[inline]
-    pub(crate) fn head(&self, bin: Bin) -> Head {
+    pub(crate) fn head(&self, bin: Bin) -> u32 {
         self.heads[bin.first as usize][bin.second as usize]
     }
 
@@ -106,17 +93,10 @@ impl Bins {
 
     /// The first record of at least `length`: of the first `peek` in its own bin, else of any bin above.
     #[inline]
-    pub(crate) fn find<T: Binned>(&self, records: &[T], length: u32, peek: usize) -> Option<Head> {
+    pub(crate) fn find<T: Binned>(&self, records: &[T], length: u32, peek: usize) -> Option<u32> {
         let own = Bin::of(length);
-        let head = self.head(own);
-        // A bin that holds nothing has a head of length 0.
-        if head.length >= length.max(1) {
-            return Some(head);
-        }
-        let long_enough = |record: &T| record.length() >= length;
-        let behind =
-            records.get(head.index as usize).and_then(|head| walk(records, head.next(), peek - 1, long_enough));
-        behind.or_else(|| self.above(own).map(|bin| self.head(bin)))
+        self.walk(records, own, peek, |record| record.length() >= length)
+            .or_else(|| self.above(own).map(|bin| self.head(bin)))
     }
 
     /// The first record of a bin, of at most `most`, that is as wanted.
@@ -127,74 +107,51 @@ impl Bins {
         bin: Bin,
         most: usize,
         wanted: impl Fn(&T) -> bool,
-    ) -> Option<Head> {
-        walk(records, self.head(bin).index, most, wanted)
+    ) -> Option<u32> {
+        let mut at = self.head(bin);
+        for _ in 0..most {
+            let record = records.get(at as usize)?;
+            if wanted(record) {
+                return Some(at);
+            }
+            at = record.next();
+        }
+        None
     }
 
     /// Puts a record into the bin of its length.
     #[inline]
-    pub(crate) fn link<T: Binned>(&mut self, records: &mut [T], index: u32, length: u32) {
-        debug_assert!(records[index as usize].length() == length);
-        let bin = Bin::of(length);
-        let this = Head { index, length };
-        let next = core::mem::replace(&mut self.heads[bin.first as usize][bin.second as usize], this).index;
-        if let Some(next) = records.get_mut(next as usize) {
-            next.links().prev = index;
+    pub(crate) fn link<T: Binned>(&mut self, records: &mut [T], index: u32) {
+        let bin = Bin::of(records[index as usize].length());
+        let head = core::mem::replace(&mut self.heads[bin.first as usize][bin.second as usize], index);
+        if let Some(head) = records.get_mut(head as usize) {
+            head.links().prev = index;
         }
-        *records[index as usize].links() = Links { prev: NIL, next };
+        *records[index as usize].links() = Links { prev: NIL, next: head };
         self.second[bin.first as usize] |= 1 << bin.second;
         self.first |= 1 << bin.first;
     }
 
     /// Takes a record out of its bin; its length must be that with which it was put in.
     #[inline]
-    pub(crate) fn unlink<T: Binned>(&mut self, records: &mut [T], index: u32, length: u32) {
+    pub(crate) fn unlink<T: Binned>(&mut self, records: &mut [T], index: u32) {
         let record = &mut records[index as usize];
-        debug_assert!(record.length() == length);
-        let (bin, Links { prev, next }) = (Bin::of(length), *record.links());
-        let head = &mut self.heads[bin.first as usize][bin.second as usize];
-        if head.index != index {
-            if let Some(prev) = records.get_mut(prev as usize) {
-                prev.links().next = next;
-            }
-            if let Some(next) = records.get_mut(next as usize) {
-                next.links().prev = prev;
-            }
+        let (bin, Links { prev, next }) = (Bin::of(record.length()), *record.links());
+        if let Some(next) = records.get_mut(next as usize) {
+            next.links().prev = prev;
+        }
+        if let Some(prev) = records.get_mut(prev as usize) {
+            prev.links().next = next;
             return;
         }
-        if let Some(second) = records.get_mut(next as usize) {
-            second.links().prev = NIL;
-            *head = Head { index: next, length: second.length() };
-            return;
-        }
-        *head = Head::NONE;
-        self.second[bin.first as usize] &= !(1 << bin.second);
-        if self.second[bin.first as usize] == 0 {
-            self.first &= !(1 << bin.first);
+        self.heads[bin.first as usize][bin.second as usize] = next;
+        if next == NIL {
+            self.second[bin.first as usize] &= !(1 << bin.second);
+            if self.second[bin.first as usize] == 0 {
+                self.first &= !(1 << bin.first);
+            }
         }
     }
-
-    /// Notes that the length of a record was changed, to one of the same bin.
-    #[inline]
-    pub(crate) fn resized(&mut self, bin: Bin, index: u32, length: u32) {
-        let head = &mut self.heads[bin.first as usize][bin.second as usize];
-        if head.index == index {
-            head.length = length;
-        }
-    }
-}
-
-/// The first record of at most `most` of a list that is as wanted.
-#[inline]
-fn walk<T: Binned>(records: &[T], mut at: u32, most: usize, wanted: impl Fn(&T) -> bool) -> Option<Head> {
-    for _ in 0..most {
-        let record = records.get(at as usize)?;
-        if wanted(record) {
-            return Some(Head { index: at, length: record.length() });
-        }
-        at = record.next();
-    }
-    None
 }
 
 #[cfg(test)]
@@ -257,11 +214,11 @@ mod tests {
         let all = every_bin();
         // Every bin alone, and beside one far above, asked for from every other.
         for held in (0..all.len()).step_by(STEP) {
-            let lengths = [all[held].1, all[all.len() - 1 - held / 2].2];
-            let mut records = lengths.map(|of| Length(of, Links::NONE));
+            let mut records: Vec<_> =
+                [all[held].1, all[all.len() - 1 - held / 2].2].map(|of| Length(of, Links::NONE)).into();
             for count in 1..=2 {
                 let mut bins = Bins::EMPTY;
-                (0..count).for_each(|index| bins.link(&mut records, index, lengths[index as usize]));
+                (0..count).for_each(|index| bins.link(&mut records, index));
                 let taken: Vec<Bin> = records[..count as usize].iter().map(|record| Bin::of(record.0)).collect();
                 let order = |bin: &Bin| (bin.first, bin.second);
                 assert_eq!(bins.top(), taken.iter().copied().max_by_key(order));
@@ -269,7 +226,7 @@ mod tests {
                     let above = taken.iter().copied().filter(|held| order(held) > order(bin)).min_by_key(order);
                     assert_eq!(bins.above(*bin), above, "above {bin:?} of {taken:?}");
                 }
-                (0..count).for_each(|index| bins.unlink(&mut records, index, lengths[index as usize]));
+                (0..count).for_each(|index| bins.unlink(&mut records, index));
                 assert_eq!((bins.top(), bins.first, bins.second), (None, 0, [0; FIRST]));
             }
         }

@@ -37,7 +37,7 @@ impl<S: AsRef<[Block]> + AsMut<[Block]>> Memory<S> {
     pub fn figures(&self) -> Figures {
         let records = self.blocks.as_ref();
         let mut longest = 0;
-        let mut at = self.bins.top().map_or(super::NIL, |bin| self.bins.head(bin).index);
+        let mut at = self.bins.top().map_or(super::NIL, |bin| self.bins.head(bin));
         for _ in 0..WALK {
             let Some(block) = records.get(at as usize) else { break };
             longest = longest.max(block.len);

@@ -45,11 +45,11 @@ pub use offsets::Offsets;
 
 use crate::error::Stale;
 use crate::id::Id;
-use bins::{Bin, Bins, Head, Links, NIL};
+use bins::{Bin, Bins, Links, NIL};
 use block::State;
 
 /// Free ranges of the request's own bin that are looked at before a longer range is cut.
-pub const PEEK: usize = 1;
+pub const PEEK: usize = 2;
 /// Free ranges that are looked at before a request is refused.
 pub const WALK: usize = 32;
 
@@ -102,7 +102,7 @@ impl<S: AsRef<[Block]> + AsMut<[Block]>> Memory<S> {
             memory.at(all).len = granules;
             memory.at(all).state = State::Free;
             memory.free = granules;
-            memory.link(all, granules);
+            memory.link(all);
         }
         memory
     }
@@ -160,11 +160,11 @@ impl<S: AsRef<[Block]> + AsMut<[Block]>> Memory<S> {
         };
         // A range with room for the widest gap fits for sure; failing that, some of all that may.
         let ample = granules.checked_add(align - 1).and_then(|ample| bins.find(records, ample, PEEK));
-        let found = ample.filter(|&at| records.get(at.index as usize).is_some_and(fits)).or_else(|| {
+        let found = ample.filter(|&at| records.get(at as usize).is_some_and(fits)).or_else(|| {
             if align >= self.capacity {
                 // Offset 0 alone will do.
                 let first = records.get(self.first as usize).filter(|first| first.state == State::Free && fits(first));
-                return first.map(|first| Head { index: self.first, length: first.len });
+                return first.map(|_| self.first);
             }
             let mut bin = Some(Bin::of(granules));
             for _ in 0..WALK {
@@ -177,7 +177,7 @@ impl<S: AsRef<[Block]> + AsMut<[Block]>> Memory<S> {
         });
         match found {
             Some(found) => {
-                let gap = self.get(found.index).gap(align).unwrap_or(0);
+                let gap = self.get(found).gap(align).unwrap_or(0);
                 self.cut(found, gap, granules).ok_or(AllocError::NoRecord)
             }
             None => Err(self.refusal(len)),
@@ -215,7 +215,7 @@ impl<S: AsRef<[Block]> + AsMut<[Block]>> Memory<S> {
 
     /// A free range of this length at least, the shortest as a rule.
     #[inline]
-    pub(super) fn find(&self, granules: u32) -> Option<Head> {
+    pub(crate) fn find(&self, granules: u32) -> Option<u32> {
         let records = self.blocks.as_ref();
         self.bins.find(records, granules, PEEK).or_else(|| {
             let own = Bin::of(granules);

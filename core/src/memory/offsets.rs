@@ -16,7 +16,6 @@
 //!
 //! *Cost*: that of [`Memory`], and one line of the lent words.
 
-use super::bins::Head;
 use super::block::State;
 use super::{AllocError, Block, Extent, Granule, Memory, NotAllocated};
 
@@ -98,18 +97,13 @@ impl<S: AsRef<[Block]> + AsMut<[Block]>, T: AsRef<[u32]> + AsMut<[u32]>> Offsets
         Ok(self.memory.extent(index))
     }
 
-    /// A free range of this length at least, the shortest as a rule.
-    pub(crate) fn find(&self, granules: u32) -> Option<u32> {
-        self.memory.find(granules).map(|found| found.index)
-    }
-
     /// Takes the lower end of a free range; `None` if it is none, is too short, or if records lack.
     pub(crate) fn take_at(&mut self, index: u32, granules: u32) -> Option<Extent> {
         let block = self.memory.blocks.as_ref().get(index as usize)?;
         if block.state != State::Free || block.len < granules {
             return None;
         }
-        let extent = self.memory.cut(Head { index, length: block.len }, 0, granules)?;
+        let extent = self.memory.cut(index, 0, granules)?;
         self.note(extent);
         Some(extent)
     }

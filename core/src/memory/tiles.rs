@@ -1,46 +1,45 @@
 //! Cutting free ranges and joining them again: the records that tile the memory.
 
-use super::bins::{Bin, Head};
+use super::bins::Bin;
 use super::block::State::{self, Free, Used};
 use super::{Block, Extent, Memory};
 
 impl<S: AsRef<[Block]> + AsMut<[Block]>> Memory<S> {
     /// Takes `len` granules out of a free range, `gap` granules behind its start; `None` if records lack.
     #[inline]
-    pub(super) fn cut(&mut self, Head { index: found, length }: Head, gap: u32, len: u32) -> Option<Extent> {
-        let rest = length - gap - len;
+    pub(super) fn cut(&mut self, found: u32, gap: u32, len: u32) -> Option<Extent> {
+        let whole = *self.get(found);
+        let (start, rest) = (whole.start + gap, whole.len - gap - len);
         if gap == 0 && rest == 0 {
-            self.unlink(found, length);
+            self.unlink(found);
             self.mark(found, Used);
-            return Some(self.hand_out(found, len));
+            return Some(self.hand_out(found));
         }
         let used = self.take_record()?;
-        let whole = *self.get(found);
-        let start = whole.start + gap;
         if gap == 0 {
-            self.resize(found, length, rest);
+            self.resize(found, rest);
             self.at(found).start = start + len;
             self.insert(used, (whole.before, Used), (found, Free), start, len);
-            return Some(self.hand_out(used, len));
+            return Some(self.hand_out(used));
         }
         let tail = if rest > 0 { self.take_record() } else { None };
         if rest > 0 && tail.is_none() {
             self.give_record(used);
             return None;
         }
-        self.resize(found, length, gap);
+        self.resize(found, gap);
         self.insert(used, (found, Free), (whole.after, Used), start, len);
         if let Some(tail) = tail {
             self.insert(tail, (used, Used), (whole.after, Used), start + len, rest);
             self.mark(tail, Free);
-            self.link(tail, rest);
+            self.link(tail);
         }
-        Some(self.hand_out(used, len))
+        Some(self.hand_out(used))
     }
 
     #[inline]
-    fn hand_out(&mut self, index: u32, len: u32) -> Extent {
-        self.free -= len;
+    fn hand_out(&mut self, index: u32) -> Extent {
+        self.free -= self.get(index).len;
         self.used_ranges += 1;
         self.extent(index)
     }
@@ -56,19 +55,17 @@ impl<S: AsRef<[Block]> + AsMut<[Block]>> Memory<S> {
         match (before_free, after_free) {
             (false, false) => {
                 self.mark(this, Free);
-                self.link(this, len);
+                self.link(this);
                 this
             }
             (true, false) => {
-                let less = self.get(before).len;
-                self.resize(before, less, less + len);
+                self.resize(before, self.get(before).len + len);
                 self.join((before, Free), (after, Used));
                 self.give_record(this);
                 before
             }
             (false, true) => {
-                let less = self.get(after).len;
-                self.resize(after, less, less + len);
+                self.resize(after, self.get(after).len + len);
                 self.at(after).start = start;
                 self.join((before, Used), (after, Free));
                 self.give_record(this);
@@ -76,9 +73,8 @@ impl<S: AsRef<[Block]> + AsMut<[Block]>> Memory<S> {
             }
             (true, true) => {
                 let Block { len: more, after: beyond, .. } = *self.get(after);
-                let less = self.get(before).len;
-                self.unlink(after, more);
-                self.resize(before, less, less + len + more);
+                self.unlink(after);
+                self.resize(before, self.get(before).len + len + more);
                 self.join((before, Free), (beyond, Used));
                 self.give_record(this);
                 self.give_record(after);
@@ -131,15 +127,13 @@ impl<S: AsRef<[Block]> + AsMut<[Block]>> Memory<S> {
 
     /// Gives a free range another length; it keeps its place in its bin where that stays the same.
     #[inline]
-    fn resize(&mut self, index: u32, before: u32, len: u32) {
-        let bin = Bin::of(len);
-        if Bin::of(before) == bin {
+    fn resize(&mut self, index: u32, len: u32) {
+        if Bin::of(self.get(index).len) == Bin::of(len) {
             self.at(index).len = len;
-            self.bins.resized(bin, index, len);
         } else {
-            self.unlink(index, before);
+            self.unlink(index);
             self.at(index).len = len;
-            self.link(index, len);
+            self.link(index);
         }
     }
 
@@ -159,15 +153,15 @@ impl<S: AsRef<[Block]> + AsMut<[Block]>> Memory<S> {
     }
 
     #[inline]
-    pub(super) fn link(&mut self, index: u32, len: u32) {
+    pub(super) fn link(&mut self, index: u32) {
         self.free_ranges += 1;
-        self.bins.link(self.blocks.as_mut(), index, len);
+        self.bins.link(self.blocks.as_mut(), index);
     }
 
     #[inline]
-    fn unlink(&mut self, index: u32, len: u32) {
+    fn unlink(&mut self, index: u32) {
         self.free_ranges -= 1;
-        self.bins.unlink(self.blocks.as_mut(), index, len);
+        self.bins.unlink(self.blocks.as_mut(), index);
     }
 
     #[inline]
