@@ -152,6 +152,14 @@ impl World {
         }
     }
 
+    /// Asks for bytes of a region, and has its owner give leave to keep them.
+    fn ask_with_leave(&mut self, rank: u32, region: u32, offset: u64) {
+        self.ask(rank, region, offset, 8, 100);
+        self.turn();
+        self.leave();
+        self.turn();
+    }
+
     fn leave(&mut self) {
         if self.leaves.is_empty() {
             return;
@@ -287,10 +295,7 @@ fn a_span_is_read_once_for_all_who_want_it_and_again_only_after_its_region_was_t
 #[test]
 fn a_read_that_fails_is_told_to_all_who_wait_and_made_again_for_the_next() {
     let mut world = World::new();
-    world.ask(0, 1, 0, 8, 100);
-    world.turn();
-    world.leave();
-    world.turn();
+    world.ask_with_leave(0, 1, 0);
     world.ask(1, 1, 0, 8, 100);
     world.fill(0, false);
     assert!(world.waiting.is_empty());
@@ -304,10 +309,7 @@ fn a_read_that_fails_is_told_to_all_who_wait_and_made_again_for_the_next() {
 fn what_may_not_be_kept_is_read_elsewhere_and_not_asked_for_all_the_time() {
     let mut world = World::new();
     let region = KEYS - 1;
-    world.ask(0, region, 0, 8, 100);
-    world.turn();
-    world.leave();
-    world.turn();
+    world.ask_with_leave(0, region, 0);
     assert!(world.waiting.is_empty() && world.fills.is_empty());
     for _ in 0..10 {
         world.ask(0, region, 0, 8, 100);
@@ -357,10 +359,7 @@ fn a_hinted_span_is_read_before_it_is_asked_for_and_what_ranks_wait_for_is_read_
 fn hints_take_half_of_the_slots_one_rank_s_a_quarter_and_never_what_is_read() {
     let mut world = World::new();
     let key = world.key(0);
-    world.ask(0, 0, 80, 8, 100);
-    world.turn();
-    world.leave();
-    world.turn();
+    world.ask_with_leave(0, 0, 80);
     assert_eq!(world.expect(0, key, 0, 8), Ok(()));
     assert_eq!(world.expect(0, key, 0, 8), Ok(()), "it is on its way");
     assert_eq!(world.expect(0, key, 8, 8), Err(Status::Full), "a quarter of four slots");
@@ -433,10 +432,7 @@ fn a_server_that_does_not_answer_keeps_no_slot_of_another_one_from_being_filled(
     let mut world = World::new();
     // Leave for both regions first.
     for region in 0..2 {
-        world.ask(0, region, 0, 8, 100);
-        world.turn();
-        world.leave();
-        world.turn();
+        world.ask_with_leave(0, region, 0);
         world.fill(0, true);
     }
     world.deaf = Some(via(0));
@@ -457,10 +453,7 @@ fn a_server_that_does_not_answer_keeps_no_slot_of_another_one_from_being_filled(
 #[test]
 fn what_waits_to_be_read_over_a_link_that_goes_is_read_elsewhere() {
     let mut world = World::new();
-    world.ask(0, 0, 0, 8, 100);
-    world.turn();
-    world.leave();
-    world.turn();
+    world.ask_with_leave(0, 0, 0);
     world.fill(0, true);
     world.deaf = Some(via(0));
     world.ask(0, 0, 8, 8, 100);

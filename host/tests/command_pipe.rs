@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 use std::io::{Read, Write};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, ChildStdin, Command, Output, Stdio};
 use std::time::Duration;
 
 use umbra::channel::Timeout;
@@ -57,22 +57,24 @@ fn what_goes_in_comes_out_whoever_is_first() {
     }
 }
 
+/// Both ends of a pipe of which five bytes came through, and what the sender reads.
+fn in_the_middle(name: &str) -> (Child, Child, ChildStdin) {
+    let (mut sends, mut receives) = (pipe(&["send", name]), pipe(&["recv", name]));
+    let mut input = sends.stdin.take().unwrap();
+    input.write_all(b"hello").unwrap();
+    receives.stdout.as_mut().unwrap().read_exact(&mut [0; 5]).unwrap();
+    (sends, receives, input)
+}
+
 #[test]
 fn whose_other_end_dies_says_so_and_fails() {
     let name = name("dies");
-    let (mut sends, mut receives) = (pipe(&["send", &name]), pipe(&["recv", &name]));
-    let mut input = sends.stdin.take().unwrap();
-    input.write_all(b"hello").unwrap();
-    let mut first = [0; 5];
-    receives.stdout.as_mut().unwrap().read_exact(&mut first).unwrap();
+    let (mut sends, receives, _input) = in_the_middle(&name);
     sends.kill().unwrap();
     sends.wait().unwrap();
     fails(receives, 1, "after 5 B: the process at the other end of the pipe died");
 
-    let (mut sends, mut receives) = (pipe(&["send", &name]), pipe(&["recv", &name]));
-    let mut input = sends.stdin.take().unwrap();
-    input.write_all(b"hello").unwrap();
-    receives.stdout.as_mut().unwrap().read_exact(&mut first).unwrap();
+    let (sends, mut receives, mut input) = in_the_middle(&name);
     receives.kill().unwrap();
     receives.wait().unwrap();
     // It may have ended with all that the pipe held.
@@ -85,10 +87,7 @@ fn whose_other_end_dies_says_so_and_fails() {
 #[test]
 fn a_sender_whose_receiver_died_before_its_end_fails() {
     let name = name("early");
-    let (mut sends, mut receives) = (pipe(&["send", &name]), pipe(&["recv", &name]));
-    let mut input = sends.stdin.take().unwrap();
-    input.write_all(b"hello").unwrap();
-    receives.stdout.as_mut().unwrap().read_exact(&mut [0; 5]).unwrap();
+    let (sends, mut receives, input) = in_the_middle(&name);
     receives.kill().unwrap();
     receives.wait().unwrap();
     drop(input);

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
 mod another;
+mod pools;
 
 use std::io::{ErrorKind, Read, Write};
 use std::sync::Arc;
@@ -9,11 +10,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use umbra::channel::{Timeout, WaitMode};
-use umbra::pool::{self, Allocation, Pool};
+use umbra::pool::{self, Pool};
 use umbra::reference::{from_text, to_text};
 use umbra::stream::{Adapter, Attributes, Error, ReceiveOptions, SendOptions, Sender, Snapshot};
 
 use another::{Another, ready};
+use pools::{fill, used};
 
 /// Only a hang lasts longer.
 const WAIT: Timeout = Timeout::After(Duration::from_secs(60));
@@ -22,17 +24,6 @@ const TEXT: &[u8] = b"what is said";
 
 fn pool(uid: u64) -> Arc<Pool> {
     Arc::new(Pool::create(None, &pool::Attributes { bytes: 1 << 20, uid, ..pool::Attributes::default() }).unwrap())
-}
-
-fn used(pool: &Pool) -> usize {
-    pool.blocks().count()
-}
-
-/// Takes all that a pool has.
-fn fill(pool: &Pool) -> Vec<Allocation<'_>> {
-    // Smaller and smaller, until not even a byte is left.
-    let sizes = (0..=20).rev().map(|bits| 1 << bits);
-    sizes.flat_map(|size| std::iter::from_fn(move || pool.alloc(size, 0).ok())).collect()
 }
 
 /// What another process does; as a test of its own it does nothing.

@@ -3,6 +3,8 @@
 //! These are the rest of the scenarios of the file-like interface.
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
+mod pools;
+
 use std::fs::File;
 use std::io::{Read, Write};
 use std::sync::Arc;
@@ -13,6 +15,8 @@ use umbra::channel::{Timeout, WaitMode};
 use umbra::pool::{self, Allocation, Pool};
 use umbra::stream::{Adapter, Attributes, Error, ReceiveOptions, Receiver, SendOptions, Sender};
 use umbra::sys::process::ProcessId;
+
+use pools::{fill, used};
 
 /// Only a hang lasts longer.
 const WAIT: Timeout = Timeout::After(Duration::from_secs(60));
@@ -26,17 +30,6 @@ fn pool() -> Arc<Pool> {
 fn again(pool: &Pool) -> Arc<Pool> {
     let [manifest, data] = pool.share().unwrap();
     Arc::new(Pool::attach_shared(manifest, data).unwrap())
-}
-
-fn used(pool: &Pool) -> usize {
-    pool.blocks().count()
-}
-
-/// Takes all that a pool has.
-fn fill(pool: &Pool) -> Vec<Allocation<'_>> {
-    // Smaller and smaller, until not even a byte is left.
-    let sizes = (0..=20).rev().map(|bits| 1 << bits);
-    sizes.flat_map(|size| std::iter::from_fn(move || pool.alloc(size, 0).ok())).collect()
 }
 
 fn bytes_of(memory: &Allocation<'_>) -> Vec<u8> {

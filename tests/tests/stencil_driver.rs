@@ -13,7 +13,9 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
-use umbra::stencil::{Groups, Known, LoadError, Observe, Plain, Plan, Progress, Run, RunError, Source, Stop, Vectors};
+use umbra::stencil::{
+    ComputeError, Groups, Known, LoadError, Observe, Plain, Plan, Progress, Run, RunError, Source, Stop, Vectors,
+};
 use umbra_core::cache::policy::Lru;
 use umbra_core::stencil::{ByNumber, Grid, Input, Shape, Stencil, SubmitError};
 use umbra_tests::sweep::rows;
@@ -54,17 +56,18 @@ fn holds<G>(ready: &umbra::stencil::Ready<'_, G>) -> bool {
     inputs.all(|(at, data)| ready.input(at) == Some(&data.to_le_bytes()[..]))
 }
 
+/// Notes a point that has the right content.
+fn note<G>(ready: &umbra::stencil::Ready<'_, G>, done: &Mutex<Vec<u64>>) -> Result<(), ComputeError> {
+    assert!(holds(ready));
+    done.lock().unwrap().push(ready.number());
+    Ok(())
+}
+
 #[test]
 fn threads_compute_each_point_once_from_the_right_content() {
     let groups = groups();
     let done = Mutex::new(Vec::new());
-    let worker = || {
-        |ready: &umbra::stencil::Ready<'_, _>| {
-            assert!(holds(ready));
-            done.lock().unwrap().push(ready.number());
-            Ok(())
-        }
-    };
+    let worker = || |ready: &umbra::stencil::Ready<'_, _>| note(ready, &done);
     let mut bytes = memory();
     let (progress, _) = run(&groups, &number, &mut bytes).each(&mut cache(&groups), 4, &mut (), worker).unwrap();
     let mut done = done.into_inner().unwrap();
@@ -324,13 +327,7 @@ fn a_cache_without_foresight_knows_its_inputs_and_serves_run_after_run() {
     let groups: Groups = (0..100).map(|at| [at % 3, (at + 1) % 3]).collect();
     for _ in 0..3 {
         let done = Mutex::new(Vec::new());
-        let worker = || {
-            |ready: &umbra::stencil::Ready<'_, _>| {
-                assert!(holds(ready));
-                done.lock().unwrap().push(ready.number());
-                Ok(())
-            }
-        };
+        let worker = || |ready: &umbra::stencil::Ready<'_, _>| note(ready, &done);
         Run { deadline, ..run(&groups, &number, &mut bytes) }.each(&mut plain, 2, &mut (), worker).unwrap();
         let mut done = done.into_inner().unwrap();
         done.sort_unstable();
