@@ -52,6 +52,11 @@ pub(super) const fn refused(record: &Record) -> Tallies {
     Tallies { ok: 0, failed: 1, unreached: record.count.saturating_sub(1), unknown: 0 }
 }
 
+/// What became of a subtree whose request was not taken and will not be.
+pub(super) const fn never_begun(members: u32) -> Tallies {
+    Tallies { ok: 0, failed: 0, unreached: members, unknown: 0 }
+}
+
 /// The queue's ends, over lent places.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Queue {

@@ -8,7 +8,6 @@ use super::machine::{Handle, Machine, OVER};
 use super::message::{Failure, Head, Kind};
 use super::name::{CallId, Edge, Node, Tag};
 use super::notes::{Note, What};
-use super::report::Tallies;
 use super::storage::Storage;
 use super::tombs::{Answer, Grave};
 
@@ -110,7 +109,7 @@ impl<S: Storage> Machine<S> {
                 return Failure::emit(tallies, [record].into_iter(), note.call, note.edge, buffer).ok();
             }
             What::Unreached(members) => {
-                let tallies = Tallies { unreached: members, ..Tallies::default() };
+                let tallies = super::notes::never_begun(members);
                 self.figures.failures += 1;
                 return Failure::emit(tallies, [].into_iter(), note.call, note.edge, buffer).ok();
             }

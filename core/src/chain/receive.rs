@@ -10,7 +10,7 @@ use super::kids::{Kid, Kids, Stand};
 use super::machine::{Handle, Machine};
 use super::message::{FAILURE, Failure, Head, Kind, Mode, Response, Unread};
 use super::name::{CallId, Life, Node, Tag};
-use super::notes::{Note, What};
+use super::notes::{Note, What, never_begun};
 use super::peers::{Age, is_known};
 use super::reply::Written;
 use super::report::{Code, Stage, Tallies};
@@ -247,14 +247,13 @@ impl<S: Storage> Machine<S> {
         }
         let may_come = root != to && matches!(age, Some(Age::Current | Age::NewLife));
         let members = head.a.max(1);
-        let mut message = [0; FAILURE];
-        let answer = waits.then(|| {
-            let tallies = Tallies { unreached: members, ..Tallies::default() };
-            let emitted = Failure::emit(tallies, [].into_iter(), head.call, head.edge, &mut message);
-            debug_assert!(emitted.is_ok(), "a failure without records has this length");
-            &message[..]
-        });
         if may_come {
+            let mut message = [0; FAILURE];
+            let answer = waits.then(|| {
+                let emitted = Failure::emit(never_begun(members), [].into_iter(), head.call, head.edge, &mut message);
+                debug_assert!(emitted.is_ok(), "a failure without records has this length");
+                &message[..]
+            });
             self.bury((head.call, to), from, head.edge, answer);
         }
         match waits {
