@@ -117,7 +117,7 @@ struct umbra_join_options {
     const char *sockets;            /* directory of the agents' Unix sockets; NULL: TCP, and memory is exported over RDMA */
     uint32_t rank;                  /* world rank of this process */
     uint32_t world_size;
-    uint32_t host;                  /* this host's place in the configuration */
+    uint32_t host;                  /* this host's place among the hosts of the file with a DPU in the job */
     uint32_t local_rank;            /* number among the ranks of this host */
     uint32_t local_size;            /* ranks on this host */
     uint32_t shadows;               /* shadow service processes of each rank; 0: 1 */
@@ -485,7 +485,7 @@ typedef uint64_t umbra_gateway;     /* one that it is, for others */
  * -UMBRA_ELOST: the gateway died, was not reached in time, or said nothing until two seconds after the deadline; the next call
  * makes a new line to it, or to the one that is registered then. -UMBRA_ETIMEOUT: also if 16 calls wait with the same handle.
  * -UMBRA_ENEVER: also for more than the 65,472 bytes that a gateway carries in a message. -UMBRA_ENONLOCAL: what is done there
- * only, such as destroying it. A call without a timeout waits some seconds for an answer at most. The wait mode is of no account:
+ * only, such as destroying it. A call with a timeout of 0 has its answer within two seconds. The wait mode is of no account:
  * gateways wait asleep. */
 struct umbra_gateways_options {
     size_t size;                    /* sizeof(struct umbra_gateways_options) */
@@ -559,8 +559,8 @@ int umbra_uid_draw(uint64_t *uid);
 int umbra_pool_create(const char *name, const struct umbra_pool_options *options, umbra_pool *pool);
 /* A process may attach a pool, and a channel, as often as it likes: all its handles but the one that made it are one user, until
  * the last is released. At a channel a user takes one place; at a pool one for each of its threads that allocate at the same time,
- * up to 8, beside those of the handle that made it. The places through which it allocated what is still there when the last handle
- * is released wait for the next handle of the process. -UMBRA_ENOPOOL: there is none of this name. */
+ * up to 8, beside those of the handle that made it. If something that it allocated is still there when the last handle is released,
+ * the places that own it are kept, and the next handle of the process takes them over. -UMBRA_ENOPOOL: there is none of this name. */
 int umbra_pool_attach(const char *name, umbra_pool *pool);
 /* Some hundred bytes by which any process of this user on this host attaches; 512 are always enough. Those of a pool without a
  * name are good as long as this process lives and has the pool. */
@@ -629,7 +629,7 @@ typedef uint64_t umbra_channel;
 
 #define UMBRA_WAIT_ADAPTIVE 0       /* look for some microseconds, then sleep */
 #define UMBRA_WAIT_IDLE 1           /* sleep at once */
-#define UMBRA_WAIT_SPIN 2           /* never sleep */
+#define UMBRA_WAIT_SPIN 2           /* never sleep, as long as at most 32 spin */
 #define UMBRA_CHANNEL_MESSAGES 0
 #define UMBRA_CHANNEL_SEMAPHORE 1   /* a count */
 

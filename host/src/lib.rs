@@ -1,4 +1,20 @@
 //! What applications link, and everything that needs an operating system.
+//!
+//! ```text
+//! session, group        a rank: look-ups, exported regions, reads of other ranks
+//! cache, stencil        which slot holds which data, for threads and for whole neighbourhoods
+//! pool, reference       memory that processes share, and its name in bytes
+//! channel, stream       messages and conversations between processes
+//! gateway               the same of other hosts
+//! call                  chained calls: a function on a tree of members
+//! boundary, advect      ghost zones of sparse fields, and a program that proves them
+//! config, secret, job   which machines, who belongs to them, and starting all of it
+//! admin, ask, report    what agents are asked and ordered, and what a run says
+//! link, driver, shm, access, verbs, xgvmi    how bytes and frames travel
+//! firmware, sim         boards without an operating system, and jobs in one process on virtual time
+//! sys                   the operating system, each service once
+//! quantity, uid         numbers that people read and write, and that nobody has drawn before
+//! ```
 #![deny(unsafe_code)]
 
 pub mod access;

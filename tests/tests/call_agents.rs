@@ -328,3 +328,12 @@ fn a_rank_finds_its_member_through_its_session() {
     assert_eq!(built_in::entries(&gathered).collect::<Vec<_>>(), [(Node(1), &b"for rank 1"[..])]);
     assert!(matches!(sessions[0].calls(), Err(SessionError::Calls(JoinError::Taken { .. }))));
 }
+
+#[test]
+fn a_rank_for_which_its_agent_has_no_member_is_told_how_many_there_are() {
+    let agents = Agents::start(1, 1, 17);
+    let mut sessions = agents.world();
+    sessions[15].calls().unwrap();
+    let error = sessions[16].calls().unwrap_err();
+    assert!(matches!(error, SessionError::NoMember { members: 16, local: 16 }), "{error}");
+}

@@ -51,7 +51,8 @@ pub struct Options {
     /// Memory for copies of other ranks' constant regions that are kept for the ranks served here; 0 to keep none
     #[arg(long, value_name = "BYTES", default_value = "64M", value_parser = parse_bytes)]
     pub stage: u64,
-    /// Members of chained calls that live here: one for each rank served, which sleeps while its member does its part
+    /// Members of chained calls that live here: at least as many as this host has ranks, each of which sleeps while its member
+    /// does its part
     #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=480))]
     pub members: u16,
     /// Share no memory with other agents: bytes travel in answers over TCP

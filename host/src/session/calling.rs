@@ -42,8 +42,8 @@ impl Session {
     /// Takes this rank's seat at the meeting place of chained calls of its first service process.
     ///
     /// # Errors
-    /// [`SessionError::Calls`] if the seat is taken or the agent has none for this rank, [`SessionError::Refused`] if the
-    /// agent is on another machine, or who did not answer.
+    /// [`SessionError::Calls`] if the seat is taken, [`SessionError::NoMember`] if the agent has none for this rank,
+    /// [`SessionError::Refused`] if the agent is on another machine, or who did not answer.
     pub fn calls(&mut self) -> Result<Calls, SessionError> {
         let Some((sp, link)) = self.shadows.first().map(|shadow| (shadow.sp, shadow.link)) else {
             return Err(SessionError::NoSuchSeat);
@@ -67,7 +67,7 @@ impl Session {
         let station = Station::attach(descriptor).map_err(JoinError::from)?;
         let local = self.settings.seat.local.0;
         if local >= calls.residents {
-            return Err(SessionError::NoSuchSeat);
+            return Err(SessionError::NoMember { members: calls.residents, local });
         }
         let first = station.shape().first;
         let member = Member::join(&station, Node(first + calls.residents + local))?;

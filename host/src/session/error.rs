@@ -19,6 +19,16 @@ pub enum SessionError {
     /// The job has no place for such a rank.
     #[error("job has no such rank or host")]
     NoSuchSeat,
+    /// The agent houses fewer members of chained calls than this host has ranks.
+    #[error(
+        "the agent houses {members} members of calls, and this is local rank {local}: start all agents with a larger --members"
+    )]
+    NoMember {
+        /// Members.
+        members: u32,
+        /// This rank's number on its host.
+        local: u32,
+    },
     /// The job's numbers do not describe a job.
     #[error("configuration: {0}")]
     Placement(PlacementError),
