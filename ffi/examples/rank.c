@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "check.h"
 #include "umbra.h"
@@ -133,6 +134,7 @@ int main(int argc, char **argv)
     size_t count;
     void *memory;
     char text[64], name[512];
+    int ends[2], ended;
 
     rank = options.rank;
     host = options.host;
@@ -187,6 +189,18 @@ int main(int argc, char **argv)
     must(umbra_group_ranks_on(world, host, members, count, &count));
     for (i = 0; i < per_host; i++)
         CHECK(members[i] == host * per_host + i);
+
+    doing = "sleep";
+    CHECK(pipe(ends) == 0 && write(ends[1], "x", 1) == 1);
+    must(umbra_session_progress(session, 0));
+    must(umbra_session_progress(session, 1));
+    ended = 77;
+    CHECK(umbra_session_sleep(session, -1, &ended) == -UMBRA_EINVAL && ended == 77);
+    CHECK(umbra_session_sleep(session, ends[0], NULL) == -UMBRA_EINVAL);
+    must(umbra_session_sleep(session, ends[0], &ended));
+    CHECK(ended == 0);
+    must(umbra_session_recover(session));
+    CHECK(close(ends[0]) == 0 && close(ends[1]) == 0);
 
     doing = "create a group";
     CHECK(umbra_group_create(session, 1, members, per_host, NULL) == -UMBRA_EINVAL);

@@ -122,6 +122,7 @@ struct umbra_join_options {
     uint32_t local_size;            /* ranks on this host */
     uint32_t shadows;               /* shadow service processes of each rank; 0: 1 */
     uint64_t timeout_ms;            /* patience of every call that waits; 0: 10 000 */
+    uint64_t silence_ms;            /* without a word of its service process for so long that one counts as dead; 0: the timeout */
 };
 
 /* Joins the job and its world group; returns when that is full. Memory that is exported over RDMA goes through the device that
@@ -136,6 +137,16 @@ int umbra_session_world(umbra_session session, umbra_group *world);
 int umbra_session_shadows(umbra_session session, uint32_t *buffer, size_t capacity, size_t *count);
 /* How often the system woke this process for its links: stands still while others read its memory. */
 int umbra_session_wakeups(umbra_session session, uint64_t *wakeups);
+/* A rank that computes elsewhere need not call anything, but for two things: memory that is exported over RDMA is read by new
+ * readers only when its owner has let them connect, and a service process that was started again knows of a rank only what
+ * that tells it. umbra_session_progress does what is to be done, and returns when something has happened or the time is over: 0
+ * is a look, UMBRA_FOREVER has no end. umbra_session_sleep sleeps until descriptor is readable, or something is to be done: *ended
+ * is 1 if a link to a service process has ended (umbra_session_recover then), or over RDMA if a word has come
+ * (umbra_session_progress then), else 0. Other calls of the session wait meanwhile. umbra_session_recover returns when the service
+ * processes have this rank's groups and exported memory back; -UMBRA_EPEER, -UMBRA_ETIMEOUT: one of them did not come back. */
+int umbra_session_progress(umbra_session session, uint64_t timeout_ms);
+int umbra_session_sleep(umbra_session session, int descriptor, int *ended);
+int umbra_session_recover(umbra_session session);
 
 /* ---- groups ---- */
 

@@ -1,6 +1,8 @@
 //! `umbra_session_*`: a rank's membership in a job.
 
 use std::ffi::{c_char, c_int};
+use std::mem::offset_of;
+use std::os::fd::BorrowedFd;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,8 +10,10 @@ use std::time::Duration;
 use umbra::config::{Environment, Platform};
 use umbra::secret::Secret;
 use umbra::session::{Seat, Session, SessionError, Settings};
+use umbra::sys::clock;
 use umbra_core::error::Status;
 use umbra_core::peer::{Host, LocalRank, WorldRank};
+use umbra_core::time::{Lapse, Time};
 
 use crate::call::{enter, sized, store, store_list, takes, text};
 use crate::object::{Grouped, HANDLES, Joined, Object, session};
@@ -32,6 +36,7 @@ pub struct JoinOptions {
     local_size: u32,
     shadows: u32,
     timeout_ms: u64,
+    silence_ms: u64,
 }
 
 impl From<SessionError> for Failure {
@@ -84,6 +89,9 @@ unsafe fn settings(options: &JoinOptions) -> Result<Settings, Failure> {
     if options.timeout_ms != 0 {
         settings.deadline = Duration::from_millis(options.timeout_ms);
     }
+    if options.silence_ms != 0 {
+        settings.silence = Some(Duration::from_millis(options.silence_ms));
+    }
     Ok(settings)
 }
 
@@ -96,7 +104,7 @@ pub unsafe extern "C" fn umbra_session_join(options: *const JoinOptions, joined:
     enter(|| {
         takes(joined)?;
         // SAFETY: the caller's promise; `JoinOptions` is plain data of which zeros are a valid value.
-        let options = unsafe { sized(options, size_of::<JoinOptions>()) }?;
+        let options = unsafe { sized(options, offset_of!(JoinOptions, silence_ms)) }?;
         // SAFETY: the caller's promise about the texts.
         let settings = unsafe { settings(&options) }?;
         let session = Joined::new(Session::join(settings)?);
@@ -164,4 +172,41 @@ pub unsafe extern "C" fn umbra_session_wakeups(handle: u64, wakeups: *mut u64) -
         // SAFETY: the caller's promise about the output.
         unsafe { store(wakeups, number) }
     })
+}
+
+/// Answers service processes that want something of this rank, until something has happened or the time is over.
+#[unsafe(no_mangle)]
+pub extern "C" fn umbra_session_progress(handle: u64, timeout_ms: u64) -> c_int {
+    enter(|| {
+        let until = match timeout_ms.checked_mul(1_000_000) {
+            Some(ns) if timeout_ms != u64::MAX => clock::now() + Lapse(ns),
+            _ => Time::NEVER,
+        };
+        session(handle)?.change(|s| Ok(s.progress(until)?))
+    })
+}
+
+/// Sleeps until the descriptor is readable or a link to a service process has ended.
+///
+/// # Safety
+/// `descriptor` is open until this returns; `ended` is valid for writing.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbra_session_sleep(handle: u64, descriptor: c_int, ended: *mut c_int) -> c_int {
+    enter(|| {
+        takes(ended)?;
+        if descriptor < 0 {
+            return Err(Failure::new(Code::Invalid, format!("{descriptor} is no descriptor")));
+        }
+        // SAFETY: not -1; that it is open is the caller's promise, and the system's to say if it is not.
+        let also = unsafe { BorrowedFd::borrow_raw(descriptor) };
+        let has_ended = session(handle)?.change(|s| Ok(s.sleep(also)?))?;
+        // SAFETY: the caller's promise about the output.
+        unsafe { store(ended, c_int::from(has_ended)) }
+    })
+}
+
+/// Waits until service processes that were started again have back what they must know of this rank.
+#[unsafe(no_mangle)]
+pub extern "C" fn umbra_session_recover(handle: u64) -> c_int {
+    enter(|| session(handle)?.change(|s| Ok(s.recover()?)))
 }
