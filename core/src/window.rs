@@ -34,7 +34,7 @@ use core::fmt;
 use crate::atomic::{AtomicU64, Ordering};
 use crate::cell::{BytesMut, CellError};
 use crate::peer::Incarnation;
-use crate::ring::{self, journal, line};
+use crate::ring::{self, journal};
 use crate::segment::{AttachError, CarveError, Draft, Kind, Segment};
 
 pub use lane::{Claim, Lane};
@@ -160,8 +160,7 @@ impl<'a> Window<'a> {
         for at in 0..LANES {
             let lane = Lane::of(bytes.part(lanes.offset + at * LANE_BYTES, LANE_BYTES)?)?;
             lane.clear();
-            line::Ring::create(lane.commands, LINES)?;
-            line::Ring::create(lane.answers, LINES)?;
+            lane.lay_rings()?;
         }
         let window = Window { segment: draft.publish(KIND), bytes };
         window.state()?.begin(board, life);

@@ -29,7 +29,7 @@ use umbra_core::peer::{Incarnation, Peer, Sp};
 use umbra_core::ring::line::{Line, Receiver, Ring, Sender};
 use umbra_core::slots::Slot;
 use umbra_core::time::{Lapse, Time};
-use umbra_core::window::{Beat, Claim, GROUPS, LANDING, LANES, LINES, Lane, Phase, State, Window, WindowError};
+use umbra_core::window::{Beat, Claim, GROUPS, LANDING, LANES, Lane, Phase, State, Window, WindowError};
 use umbra_core::wire::Frame;
 use umbra_core::{access::serve, atomic::AtomicU64, region};
 
@@ -164,15 +164,13 @@ impl<'w, 's> Station<'w, 's> {
             self.serve.on_gone(link);
         }
         let open = &mut self.lanes[at];
-        // Nobody may be made responsible for what his predecessor asked for.
-        for _ in 0..LINES {
-            if open.commands.pop().is_none() {
-                break;
-            }
-        }
         let wanted = open.lane.wanted();
         let (mark, peer) = wanted.map_or((0, None), |claim| (claim.mark, claim.peer));
         (open.mark, open.peer) = (mark, None);
+        // Nobody may be made responsible for what his predecessor asked for, nor suffer from where he left the rings.
+        if open.renew().is_err() {
+            log!(error, "lane {:?}: its rings cannot be laid out", at);
+        }
         if let Some(Claim { life, .. }) = wanted {
             match peer.filter(|&peer| peer != self.me) {
                 Some(peer) => match self.serve.on_link(link, peer, life, LANDING as u64, CREDIT) {
@@ -257,10 +255,21 @@ const fn link(at: usize) -> Link {
 impl<'w> Open<'w> {
     fn new(window: &Window<'w>, at: usize) -> Result<Self, WindowError> {
         let lane = window.lane(at)?;
-        let commands = Ring::attach(lane.commands)?.receiver()?;
-        let answers = Ring::attach(lane.answers)?.sender()?;
+        let (commands, answers) = ends(&lane)?;
         Ok(Open { lane, commands, answers, mark: 0, peer: None })
     }
+
+    /// Empty rings, whatever became of the ones before.
+    fn renew(&mut self) -> Result<(), WindowError> {
+        self.lane.lay_rings()?;
+        (self.commands, self.answers) = ends(&self.lane)?;
+        Ok(())
+    }
+}
+
+/// The firmware's ends of the rings of a lane.
+fn ends<'w>(lane: &Lane<'w>) -> Result<(Receiver<'w>, Sender<'w>), WindowError> {
+    Ok((Ring::attach(lane.commands)?.receiver()?, Ring::attach(lane.answers)?.sender()?))
 }
 
 /// A life's name that is another one after each start, from whatever differs between starts.

@@ -5,6 +5,7 @@
 use umbra::sim::{Options, SimError, run};
 use umbra_core::error::Status;
 use umbra_core::peer::Sp;
+use umbra_core::time::Lapse;
 
 #[test]
 fn a_run_can_be_repeated_from_its_seed() {
@@ -57,6 +58,25 @@ fn options_that_make_no_job_are_refused() {
     assert!(matches!(refused(Options::new(0, 1, 1)), SimError::Count { what: "number of hosts", given: 0, .. }));
     assert!(matches!(refused(Options::new(1, 0, 1)), SimError::Count { .. }));
     assert!(matches!(refused(Options::new(1, 1, 0)), SimError::Count { what: "number of ranks", .. }));
+    let changed = |change: &dyn Fn(&mut Options)| {
+        let mut options = Options::new(2, 1, 2);
+        change(&mut options);
+        refused(options)
+    };
+    let groups = changed(&|options| (options.groups, options.job.groups) = (u32::MAX - 1, u32::MAX));
+    assert!(matches!(groups, SimError::Count { given: 0xffff_ffff, most: 0x1_0000, .. }), "{groups}");
+    let for_ever = Lapse(u64::MAX);
+    let longs: [&dyn Fn(&mut Options); 5] = [
+        &|options| options.job.network.delay = for_ever,
+        &|options| options.job.network.jitter = for_ever,
+        &|options| options.job.silence = for_ever,
+        &|options| options.faults.push("kill sp:0@18446744073709551615ns".parse().unwrap()),
+        &|options| options.faults.push("cut sp:0-sp:1@1ms+18446744073709551615ns".parse().unwrap()),
+    ];
+    for long in longs {
+        let error = changed(long);
+        assert!(matches!(error, SimError::Long { given: Lapse(u64::MAX), .. }), "{error}");
+    }
     let mut options = Options::new(2, 1, 2);
     options.faults.push("cut sp:0-sp:2@5ms+10ms".parse().unwrap());
     let error = refused(options);

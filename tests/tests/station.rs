@@ -15,9 +15,10 @@ use umbra_core::atomic::AtomicU64;
 use umbra_core::error::Status;
 use umbra_core::key::{Access, Span};
 use umbra_core::peer::{Incarnation, Peer, Sp, WorldRank};
+use umbra_core::ring::line::{Line, Ring};
 use umbra_core::segment::VERSION;
 use umbra_core::time::Time;
-use umbra_core::window::{Claim, LANES, Phase, Window};
+use umbra_core::window::{Claim, LANES, LINES, Phase, Window};
 use umbra_dpu::station::{Station, Storage, TABLE, life_of};
 use umbra_tests::firmware::exercise;
 use umbra_tests::rig::Scratch;
@@ -197,6 +198,43 @@ fn a_new_life_of_the_firmware_is_told_from_the_old_one() {
         };
         assert!(matches!(error, FirmwareError::Restarted { .. }), "{error}");
         Firmware::attach(&map, rank(0), SOON).unwrap();
+    });
+}
+
+#[test]
+fn what_a_former_owner_left_in_the_rings_does_not_hinder_the_next_one() {
+    let memory = GuestMemory::create().unwrap();
+    let map = memory.map().unwrap();
+    let mut old = with_station(8, &map, |_| {
+        let mut old = Firmware::attach(&map, rank(0), SOON).unwrap();
+        old.export(0, 64, Access::READ).unwrap();
+        old
+    });
+    with_station(9, &map, |_| {
+        while map.window().and_then(|window| Ok(window.state()?.life())).ok() != Some(life_of(9)) {
+            thread::yield_now();
+        }
+        let error = old.export(0, 64, Access::READ).unwrap_err();
+        assert!(matches!(error, FirmwareError::Restarted { .. }), "{error}");
+        let nobodys_lane = || {
+            let lane = map.window().unwrap().lane(0).unwrap();
+            while lane.accepted() != 0 {
+                thread::yield_now();
+            }
+            lane
+        };
+        // Up to as many as a ring holds: no number of lines leaves the lane unusable.
+        for lines in [0, 1, 3, LINES] {
+            let lane = nobodys_lane();
+            let mut stray = Ring::attach(lane.commands).unwrap().sender().unwrap();
+            let line = Line::new([7; 8]).unwrap();
+            (0..lines).for_each(|_| stray.push(line).unwrap());
+            Firmware::attach(&map, rank(1), SOON).unwrap().export(0, 64, Access::READ).unwrap();
+        }
+        // A word that was written over, too.
+        let lane = nobodys_lane();
+        lane.commands.iter().chain(lane.answers).for_each(|word| word.store(u64::MAX, Ordering::Relaxed));
+        Firmware::attach(&map, rank(1), SOON).unwrap().export(0, 64, Access::READ).unwrap();
     });
 }
 

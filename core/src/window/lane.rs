@@ -105,6 +105,17 @@ impl<'a> Lane<'a> {
         self.word(ACCEPTED)
     }
 
+    /// Firmware: lays out both rings, so that nothing is left of what a former owner did to them. Nobody may use them
+    /// meanwhile.
+    ///
+    /// # Errors
+    /// [`WindowError::Ring`] if the memory is too small.
+    pub fn lay_rings(&self) -> Result<(), WindowError> {
+        line::Ring::create(self.commands, LINES)?;
+        line::Ring::create(self.answers, LINES)?;
+        Ok(())
+    }
+
     /// Firmware: who wants the lane now, if somebody does.
     #[must_use]
     pub fn wanted(&self) -> Option<Claim> {

@@ -3,8 +3,9 @@
 //! The log in the window holds numbers; the words that belong to them stay in the ELF file that the board was started
 //! with. Firmware that is running, its memory after it stopped, and a copy of that in a file are read alike.
 
-use std::fs;
-use std::path::PathBuf;
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -45,10 +46,23 @@ const EXAMPLES: &str = paint::examples!(
 /// Without a heartbeat for so long, nothing more will come.
 const SILENCE: Duration = Duration::from_secs(2);
 const PAUSE: Duration = Duration::from_millis(100);
+/// Bytes of the largest image that is read.
+const ELF_MAX: u64 = 1 << 30;
+
+/// At most so many bytes of a file: one that has no end is not read to it.
+fn read(path: &Path, most: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    File::open(path)?.take(most).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
 
 impl FirmwareLog {
     pub(crate) fn execute(&self, out: Out<'_>) -> Done {
-        let elf = fs::read(&self.elf).map_err(|why| Failure::usage(format!("{}: {why}", self.elf.display())))?;
+        let elf =
+            read(&self.elf, ELF_MAX + 1).map_err(|why| Failure::usage(format!("{}: {why}", self.elf.display())))?;
+        if elf.len() as u64 > ELF_MAX {
+            return Err(Failure::usage(format!("{}: over {ELF_MAX} bytes: this is no image", self.elf.display())));
+        }
         let table = Table::parse(&elf).map_err(|why| Failure::failed(format!("{}: {why}", self.elf.display())))?;
         let without = || Failure::failed(format!("{}: no log was compiled into this image", self.elf.display()));
         let table = table.ok_or_else(without)?;
@@ -80,7 +94,7 @@ impl FirmwareLog {
     /// The window in a file.
     fn copy(&self) -> Result<Vec<u64>, Failure> {
         let failed = |why: &dyn std::fmt::Display| Failure::failed(format!("{}: {why}", self.memory.display()));
-        let bytes = fs::read(&self.memory).map_err(|error| failed(&error))?;
+        let bytes = read(&self.memory, (WINDOW_AT + BYTES) as u64).map_err(|error| failed(&error))?;
         let window = bytes.get(WINDOW_AT..WINDOW_AT + BYTES);
         let window = window.ok_or_else(|| failed(&"too short to be the memory of a board: name the file that the emulator runs on, or a whole copy of it"))?;
         Ok(window.as_chunks().0.iter().map(|word| u64::from_le_bytes(*word)).collect())

@@ -65,7 +65,7 @@ pub(crate) struct Sim {
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = parse_lapse)]
     timeout: Lapse,
     /// Groups of random members that are created and freed meanwhile
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(..65_536))]
     groups: u32,
     /// How often each of them is created
     #[arg(long, value_name = "N", default_value_t = 1)]
@@ -121,7 +121,7 @@ impl Sim {
         options.faults = [&self.kill, &self.restart, &self.cut, &self.heal].into_iter().flatten().copied().collect();
         let job = &mut options.job;
         (job.seed, job.timeout, job.keep_events) = (seed, self.timeout, self.timeline);
-        job.groups = job.groups.max(self.groups.saturating_add(1));
+        job.groups = job.groups.max(self.groups + 1);
         let network = &mut job.network;
         (network.loss, network.duplication, network.reorder) = (self.loss, self.duplication, self.reorder);
         (network.delay, network.jitter) = (self.delay, self.jitter);

@@ -191,6 +191,7 @@ struct Reading {
     host_lines: HashMap<String, usize>,
     dpu_lines: HashMap<String, usize>,
     port_lines: HashMap<SocketAddrV4, usize>,
+    device_lines: HashMap<String, usize>,
 }
 
 impl Reading {
@@ -214,8 +215,8 @@ impl Reading {
             return Err(ConfigFault::BadDeviceLine(text.trim().to_owned()));
         };
         let (of, device) = (of.to_owned(), device.parse().map_err(ConfigFault::BadDevice)?);
-        if let Some(first) = self.devices.iter().find(|first| first.of == of) {
-            return Err(ConfigFault::SecondDevice { name: of, first: first.line });
+        if let Some(first) = self.device_lines.insert(of.clone(), line) {
+            return Err(ConfigFault::SecondDevice { name: of, first });
         }
         self.devices.push(DeviceLine { of, device, line });
         Ok(())

@@ -4,13 +4,14 @@
 //! list, not in the file. Hosts keep the order of the file, the only order that is equal everywhere
 //! (spec 1.1).
 
+use std::collections::{HashMap, HashSet};
 use std::net::SocketAddrV4;
 
 use umbra_core::peer::{Dpu, Host, LocalRank, Peer, Sp, SpLid};
 use umbra_core::placement::{Placement, PlacementError};
 
 use super::error::{ConfigError, ConfigFault};
-use super::file::Platform;
+use super::file::{DpuLine, Platform};
 use crate::verbs::Choice;
 
 /// Where one service process listens.
@@ -43,8 +44,13 @@ impl Platform {
         if list.is_empty() {
             return Err(self.whole_file(ConfigFault::EmptyJob));
         }
-        let used = |name: &str| list.iter().any(|n| n.as_ref() == name);
-        let hosts: Vec<_> = self.hosts.iter().filter(|h| h.dpus.iter().any(|d| used(&d.name))).collect();
+        let used: HashSet<&str> = list.iter().map(AsRef::as_ref).collect();
+        let hosts: Vec<_> =
+            self.hosts.iter().filter(|h| h.dpus.iter().any(|d| used.contains(d.name.as_str()))).collect();
+        let mut left: HashMap<&str, (Host, &DpuLine)> = (0u32..)
+            .zip(&hosts)
+            .flat_map(|(at, host)| host.dpus.iter().map(move |dpu| (dpu.name.as_str(), (Host(at), dpu))))
+            .collect();
         let mut job = Job {
             hosts: hosts.iter().map(|h| h.name.clone()).collect(),
             dpus: Vec::with_capacity(list.len()),
@@ -58,13 +64,10 @@ impl Platform {
         }
         for name in list {
             let name = name.as_ref();
-            if job.dpus.iter().any(|(n, _)| n == name) {
-                return Err(self.whole_file(ConfigFault::RepeatedDpu(name.to_owned())));
-            }
-            let found =
-                (0u32..).zip(&hosts).find_map(|(i, h)| Some((Host(i), h.dpus.iter().find(|d| d.name == name)?)));
-            let Some((host, dpu)) = found else {
-                return Err(self.whole_file(ConfigFault::UnknownDpu(name.to_owned())));
+            let Some((host, dpu)) = left.remove(name) else {
+                let is_repeated = job.dpus.iter().any(|(known, _)| known == name);
+                let fault = if is_repeated { ConfigFault::RepeatedDpu } else { ConfigFault::UnknownDpu };
+                return Err(self.whole_file(fault(name.to_owned())));
             };
             job.dpus.push((name.to_owned(), host));
             job.services.extend(dpu.service_ports.iter().zip(&dpu.rank_ports).map(|(&service, &rank)| {

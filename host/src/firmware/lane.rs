@@ -11,7 +11,7 @@ use umbra_core::wire::{Frame, HEAD, Token};
 
 use super::FirmwareError;
 use super::watch::Watch;
-use crate::sys::process::ProcessId;
+use crate::sys::process::{ProcessError, ProcessId, lives};
 
 /// Process ids are below 2^22 (proc(5), `pid_max`).
 const PID_SHIFT: u32 = 42;
@@ -87,9 +87,7 @@ impl<'m> Attached<'m> {
                 let claimed = Claimed { lane, mark: claim.mark };
                 watch.until("a claim", || (lane.accepted() == claim.mark).then_some(()))?;
                 let commands = Ring::attach(lane.commands)?.sender()?;
-                let mut answers = Ring::attach(lane.answers)?.receiver()?;
-                // What the firmware answered to a former owner.
-                while answers.pop().is_some() {}
+                let answers = Ring::attach(lane.answers)?.receiver()?;
                 return Ok(Attached { claimed, commands, answers, token: life.0, owed: 0 });
             }
         }
@@ -138,6 +136,8 @@ impl<'m> Attached<'m> {
         let mut bytes = [0; 64];
         let line = command.emit(&mut bytes).ok().and_then(|len| Line::from_bytes(bytes.get(..len)?));
         let mut line = line.ok_or(FirmwareError::Nonsense { what })?;
+        // Another life's rings are not this process's to write into.
+        watch.check()?;
         let commands = &mut self.commands;
         watch.until(what, || match commands.push(line) {
             Ok(()) => Some(Ok(())),
@@ -192,14 +192,19 @@ const fn mark(process: ProcessId) -> u64 {
     (process.pid as u64) << PID_SHIFT | (process.start & START_BITS) << START_SHIFT
 }
 
-/// Whether the process that made a mark still lives.
+/// Whether the process that made a mark still lives; one that cannot be looked at does.
 fn is_alive(owner: u64) -> bool {
     let unmarked = owner & !((1 << START_SHIFT) - 1);
-    ProcessId::of((owner >> PID_SHIFT) as u32).is_ok_and(|process| mark(process) == unmarked)
+    match ProcessId::of((owner >> PID_SHIFT) as u32) {
+        Ok(process) => mark(process) == unmarked && lives(process.into()),
+        Err(error) => !matches!(error, ProcessError::Gone(_)),
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
+
     use super::*;
 
     #[test]
@@ -208,5 +213,17 @@ mod tests {
         assert!(is_alive(mark(me) | 77));
         assert!(!is_alive(mark(ProcessId { start: me.start + 1, ..me })));
         assert!(!is_alive(mark(ProcessId { pid: (1 << 22) - 1, start: 5 })));
+    }
+
+    #[test]
+    fn who_was_killed_and_not_waited_for_has_no_lane() {
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let its = mark(ProcessId::of(child.id()).unwrap());
+        assert!(is_alive(its));
+        child.kill().unwrap();
+        let (exited, pid) = (WaitIdOptions::EXITED | WaitIdOptions::NOWAIT, Pid::from_child(&child));
+        waitid(WaitId::Pid(pid), exited).unwrap();
+        assert!(!is_alive(its), "a zombie keeps its lane");
+        child.wait().unwrap();
     }
 }

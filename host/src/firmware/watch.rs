@@ -102,7 +102,7 @@ impl<'m> Watch<'m> {
     }
 
     /// Whether the firmware is the one that this process attached to, and lives.
-    fn check(&mut self) -> Result<(), FirmwareError> {
+    pub(super) fn check(&mut self) -> Result<(), FirmwareError> {
         if self.state.life() != self.life {
             return Err(FirmwareError::Restarted { board: self.board() });
         }

@@ -18,6 +18,8 @@ use umbra_core::placement::PlacementError;
 use umbra_core::time::{Lapse, Time};
 use umbra_core::tree::ARITY_MAX;
 
+use crate::quantity::Nanos;
+
 use super::churn::Churn;
 use super::job::{Job, Network, Order};
 use super::outcome::Outcome;
@@ -54,6 +56,16 @@ pub enum SimError {
         /// The most that can be had.
         most: u64,
     },
+    /// A time is longer than a simulation lasts.
+    #[error("{what} must be at most {}, not {}", Nanos(.most.0), Nanos(.given.0))]
+    Long {
+        /// Which time.
+        what: &'static str,
+        /// What was asked for.
+        given: Lapse,
+        /// The most that can be had.
+        most: Lapse,
+    },
     /// Hosts and service processes do not fit together.
     #[error(transparent)]
     Placement(#[from] PlacementError),
@@ -73,6 +85,13 @@ pub enum SimError {
 
 fn count(what: &'static str, given: u64, most: u64) -> Result<(), SimError> {
     if (1..=most).contains(&given) { Ok(()) } else { Err(SimError::Count { what, given, most }) }
+}
+
+/// The longest time that anything in a simulation takes.
+const LONGEST: Lapse = Lapse::from_secs(3600);
+
+fn lapse(what: &'static str, given: Lapse) -> Result<(), SimError> {
+    if given <= LONGEST { Ok(()) } else { Err(SimError::Long { what, given, most: LONGEST }) }
 }
 
 impl Options {
@@ -150,14 +169,21 @@ impl Options {
         count("number of service processes", job.ranks_on.len() as u64 * u64::from(job.per_dpu), 1 << 16)?;
         count("number of ranks", job.ranks_on.iter().map(|&n| u64::from(n)).sum(), 1 << 20)?;
         count("arity of the tree", u64::from(job.arity), u64::from(ARITY_MAX))?;
-        count("time-out", job.timeout.0, Lapse::from_secs(3600).0)?;
+        count("time-out", job.timeout.0, LONGEST.0)?;
         count("interval of repetitions", job.resend.0, job.timeout.0)?;
         count("interval of pings", job.ping.0, job.timeout.0)?;
+        lapse("silence", job.silence)?;
+        lapse("shortest way of a message", job.network.delay)?;
+        lapse("random part of its way", job.network.jitter)?;
+        lapse("start of the processes", job.network.start)?;
         count("rounds", u64::from(self.rounds), 1 << 16)?;
-        count("number of groups", u64::from(self.groups) + 1, u64::from(job.groups))?;
+        count("number of groups, with that of all ranks,", u64::from(job.groups), 1 << 16)?;
+        count("number of groups, with that of all ranks,", u64::from(self.groups) + 1, u64::from(job.groups))?;
         let services = job.placement()?.service_processes();
         let ranks = job.ranks();
         for scripted in &self.faults {
+            lapse("time of a fault", Lapse(scripted.at.0))?;
+            lapse("length of a fault", scripted.lasts.unwrap_or_default())?;
             let known = |process: &Process| match *process {
                 Process::Service(sp) => sp.0 < services,
                 Process::Rank(rank) => rank.0 < ranks,
