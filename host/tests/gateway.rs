@@ -42,6 +42,12 @@ fn refused<T>(error: channel::Error) -> Result<T, Error> {
 #[test]
 fn another_process() {
     let Some(role) = another::role() else { return };
+    // Whose end is that of the channel.
+    if role == "owns" {
+        let channel = Channel::create_process_local(&Attributes::default()).unwrap();
+        ready(umbra::reference::to_text(&channel.reference().unwrap()));
+        return thread::sleep(Duration::from_secs(600));
+    }
     // A client that waits for a message.
     let Some((address, reference)) = role.split_once(' ') else { return be_a_gateway(&role) };
     let gateways = gateways(&Address::Tcp(address.parse().unwrap()));
@@ -125,6 +131,19 @@ fn a51_a_wait_through_the_gateway_ends_when_what_is_waited_for_happens() {
         sender.send(b"full", 5, LONG).unwrap();
         assert_eq!(polled.join().unwrap(), Ok(Event::Full as u64));
     });
+}
+
+#[test]
+fn a_poll_through_the_gateway_sees_to_the_dead() {
+    let (_server, address) = serve();
+    let gateways = gateways(&address);
+    let (mut owner, reference) = Another::start_ready("owns");
+    let bytes = umbra::reference::from_text(&reference).unwrap();
+    let remote = RemoteChannel::attach(&bytes, &gateways, LONG).unwrap();
+    // The line that the next one takes as well.
+    assert_eq!(remote.poll(Event::In, NOW), refused(channel::Error::Timeout));
+    owner.kill();
+    assert_eq!(remote.poll(Event::In, LONG), refused(channel::Error::Destroyed));
 }
 
 #[test]

@@ -148,4 +148,11 @@ impl Channel {
         }
         Ok(number)
     }
+
+    /// What whoever polls by many short calls does between them: each call would be over before it was time to look after
+    /// the dead.
+    pub(crate) fn patrol(&self) -> Result<impl Fn() + '_, Error> {
+        let watch = Watch::new(self.view()?);
+        Ok(move || watch.patrol())
+    }
 }

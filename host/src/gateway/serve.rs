@@ -257,11 +257,7 @@ impl Handle<'_> {
                 },
                 Request::Poll { patience, event } => match Event::try_from(event) {
                     Ok(Event::BarrierWait) => self.count_in(patience)?.map(|is_last| Answer::Done(is_last.into())),
-                    Ok(event) => {
-                        let channel = self.channel;
-                        let polled = |timeout| channel.poll(event, WaitMode::Idle, timeout);
-                        self.line.patiently(deadline(patience), polled)?.map(Answer::Done)
-                    }
+                    Ok(event) => self.poll(patience, event)?.map(Answer::Done),
                     Err(error) => Err(error),
                 },
             };
@@ -291,6 +287,18 @@ impl Handle<'_> {
             channel::Error::Timeout => channel::Error::NotReceived,
             error => error,
         }))
+    }
+
+    fn poll(&mut self, patience: Patience, event: Event) -> Result<Result<u64, channel::Error>, Over> {
+        let channel = self.channel;
+        let patrol = match channel.patrol() {
+            Ok(patrol) => patrol,
+            Err(error) => return Ok(Err(error)),
+        };
+        self.line.patiently(deadline(patience), |timeout| {
+            patrol();
+            channel.poll(event, WaitMode::Idle, timeout)
+        })
     }
 
     /// Waits at the barrier as long as the client is there; a client that goes breaks it.
