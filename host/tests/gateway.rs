@@ -147,6 +147,30 @@ fn a_poll_through_the_gateway_sees_to_the_dead() {
 }
 
 #[test]
+fn a_release_through_the_gateway_waits_for_room_as_long_as_it_says() {
+    let (_server, address) = serve();
+    let (gateways, channel) = (gateways(&address), channel(2));
+    let mut party = remote(&channel, &gateways).barrier(LONG).unwrap();
+    let barrier = channel.barrier().unwrap();
+    assert_eq!((barrier.count_in(WaitMode::Idle, NOW), party.count_in(LONG)), (Ok(false), Ok(true)));
+    // Messages of somebody else are where those of the parties should be.
+    let (sender, receiver) =
+        (channel.sender(SendOptions::default()).unwrap(), channel.receiver(WaitMode::Idle).unwrap());
+    (0..2).for_each(|n| sender.send(b"", n, NOW).unwrap());
+    thread::scope(|scope| {
+        let released = scope.spawn(|| party.release(LONG));
+        // Longer than a gateway waits before it looks whether its client is there.
+        thread::sleep(Duration::from_millis(200));
+        assert!(!barrier.is_broken());
+        (0..2).for_each(|_| receiver.pop(LONG).unwrap());
+        assert_eq!(released.join().unwrap(), Ok(()));
+    });
+    let mut told = [0; 8];
+    receiver.receive(&mut told, LONG).unwrap();
+    assert_eq!((u64::from_le_bytes(told), party.number(LONG)), (0, Ok(Some(1))));
+}
+
+#[test]
 fn a51_every_event_has_the_answer_that_it_has_at_hand() {
     let (_server, address) = serve();
     let gateways = gateways(&address);

@@ -24,7 +24,7 @@
 
 use umbra_core::atomic::Ordering;
 use umbra_core::barrier::{Glance, NotReleased, Rounds};
-use umbra_core::channel::{Header, Patience, Port};
+use umbra_core::channel::{Header, Patience, Port, SendError};
 use umbra_core::time::{Lapse, Time};
 
 use super::error::Error;
@@ -64,16 +64,23 @@ pub(super) fn settle(view: &View<'_>) {
     let rounds = rounds(view);
     // Who takes a place has none yet.
     if view.pocket(view.me, Pocket::Barrier).is_some() && rounds.settle(view.me) {
-        hand_out(view, &rounds, Time::ZERO);
+        hand_out(view, &rounds, || None);
         view.event().notify(&Watch::new(*view));
     }
 }
 
-/// As the one who was made to hand out; whether nothing broke the round.
-fn hand_out(view: &View<'_>, rounds: &Rounds<'_>, deadline: Time) -> bool {
+/// As the one who was made to hand out, who waits for room as long as `until` names a time; whether nothing broke the round.
+fn hand_out(view: &View<'_>, rounds: &Rounds<'_>, mut until: impl FnMut() -> Option<Time>) -> bool {
     let port = Port::new(view.messages, view.me, Watch::new(*view));
-    let patience = Patience { spins: 0, deadline };
-    rounds.hand_out(|number| port.send(Header::default(), &number.to_le_bytes(), patience).is_ok())
+    rounds.hand_out(|number| {
+        let mut sent = port.try_send(Header::default(), &number.to_le_bytes());
+        while matches!(sent, Err(SendError::Full))
+            && let Some(deadline) = until()
+        {
+            sent = port.send(Header::default(), &number.to_le_bytes(), Patience { spins: 0, deadline });
+        }
+        sent.is_ok()
+    })
 }
 
 /// Parties that came and wait.
@@ -249,6 +256,17 @@ impl Barrier<'_> {
     /// [`Error::BarrierTryAgain`] if somebody else does so at this moment; [`Error::Timeout`] if other messages took the room and
     /// nobody received them in time, which breaks it; [`Error::Destroyed`].
     pub fn release(&self, timeout: Timeout) -> Result<(), Error> {
+        self.release_while(timeout, Lapse(u64::MAX), || true)
+    }
+
+    /// As [`release`](Self::release), but asks now and then whether there is somebody to wait for; if not, it is as if the time
+    /// were over.
+    pub(crate) fn release_while(
+        &self,
+        timeout: Timeout,
+        every: Lapse,
+        mut is_wanted: impl FnMut() -> bool,
+    ) -> Result<(), Error> {
         let queue = self.view.messages.queue();
         if queue.is_destroyed() {
             return Err(Error::Destroyed);
@@ -258,7 +276,8 @@ impl Barrier<'_> {
             NotReleased::InProgress => Error::BarrierTryAgain,
             _ => Error::BarrierBroken,
         });
-        let whole = released.map(|()| hand_out(&self.view, &self.rounds, deadline));
+        let until = || patient_until(deadline, every, &mut is_wanted);
+        let whole = released.map(|()| hand_out(&self.view, &self.rounds, until));
         self.broke();
         match whole? {
             true => Ok(()),

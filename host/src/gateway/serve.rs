@@ -257,6 +257,9 @@ impl Handle<'_> {
                 },
                 Request::Poll { patience, event } => match Event::try_from(event) {
                     Ok(Event::BarrierWait) => self.count_in(patience)?.map(|is_last| Answer::Done(is_last.into())),
+                    Ok(Event::BarrierRelease) => {
+                        self.release(patience)?.map(|()| Answer::Done(Event::BarrierRelease as u64))
+                    }
                     Ok(event) => self.poll(patience, event)?.map(Answer::Done),
                     Err(error) => Err(error),
                 },
@@ -316,6 +319,12 @@ impl Handle<'_> {
             self.wanted(|barrier, is_wanted| barrier.count_in_while(WaitMode::Idle, timeout, SLICE, is_wanted))?;
         self.is_counted = was_counted || counted.is_ok();
         Ok(counted)
+    }
+
+    /// Releases the parties as long as the client is there; a client that goes before all are told breaks the barrier.
+    fn release(&mut self, patience: Patience) -> Result<Result<(), channel::Error>, Over> {
+        let timeout = line::timeout(patience);
+        self.wanted(|barrier, is_wanted| barrier.release_while(timeout, SLICE, is_wanted))
     }
 
     /// Does something at the barrier that asks now and then whether the client is there.
