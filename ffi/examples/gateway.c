@@ -9,7 +9,9 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -17,6 +19,8 @@
 #include "umbra.h"
 
 #define PATIENCE_MS 60000
+#define STARTERS 4
+#define ROUNDS 50
 
 struct reference {
     size_t length;
@@ -94,26 +98,88 @@ static void killed_at(const char *path)
     CHECK(access(path, F_OK) == 0);
 }
 
+/* One of several who begin to serve at the same path at once. */
+struct starter {
+    const char *path;
+    umbra_gateway gateway;
+    int code;
+    pthread_t thread;
+};
+
+static pthread_barrier_t all_there;
+
+static void *contend(void *own)
+{
+    struct starter *starter = own;
+    pthread_barrier_wait(&all_there);
+    starter->code = umbra_gateway_start(secret, starter->path, NULL, &starter->gateway);
+    return NULL;
+}
+
+/* Whether anybody listens there. */
+static int is_served(const struct sockaddr_un *address)
+{
+    int file = socket(AF_UNIX, SOCK_STREAM, 0), connected;
+    CHECK(file >= 0);
+    connected = connect(file, (const struct sockaddr *)address, sizeof *address);
+    CHECK(close(file) == 0);
+    return connected == 0;
+}
+
+/* Of those who find a socket that was left behind at once, one serves there, and the others are told. */
+static void contests(const char *path)
+{
+    struct starter starters[STARTERS];
+    struct sockaddr_un address;
+    int round, i, left, winner;
+    memset(&address, 0, sizeof address);
+    address.sun_family = AF_UNIX;
+    snprintf(address.sun_path, sizeof address.sun_path, "%s", path);
+    CHECK(pthread_barrier_init(&all_there, NULL, STARTERS) == 0);
+    for (round = 0; round < ROUNDS; round++) {
+        left = socket(AF_UNIX, SOCK_STREAM, 0);
+        CHECK(left >= 0 && bind(left, (struct sockaddr *)&address, sizeof address) == 0 && close(left) == 0);
+        for (i = 0; i < STARTERS; i++) {
+            starters[i].path = path;
+            CHECK(pthread_create(&starters[i].thread, NULL, contend, &starters[i]) == 0);
+        }
+        winner = -1;
+        for (i = 0; i < STARTERS; i++) {
+            CHECK(pthread_join(starters[i].thread, NULL) == 0);
+            CHECK(starters[i].code == -UMBRA_EINUSE || (starters[i].code == 0 && winner == -1));
+            if (starters[i].code == 0)
+                winner = i;
+        }
+        CHECK(winner >= 0 && is_served(&address));
+        must(umbra_gateway_end(starters[winner].gateway));
+        CHECK(access(path, F_OK) != 0);
+    }
+    CHECK(pthread_barrier_destroy(&all_there) == 0);
+}
+
 /* Whoever listens at a path is alone there, and leaves nothing behind; nothing else that is there is touched. */
 static void paths(void)
 {
     umbra_gateway gateway, other = 0;
-    char path[64];
+    char path[64], lock[72];
     int file;
     doing = "paths";
     snprintf(path, sizeof path, "/tmp/umbra-gateway-%ld.socket", (long)getpid());
+    snprintf(lock, sizeof lock, "%s.lock", path);
     killed_at(path);
     must(umbra_gateway_start(secret, path, NULL, &gateway));
-    CHECK(umbra_gateway_start(secret, path, NULL, &other) == -UMBRA_ESYSTEM && other == 0);
+    CHECK(umbra_gateway_start(secret, path, NULL, &other) == -UMBRA_EINUSE && other == 0);
     must(umbra_gateway_end(gateway));
     CHECK(access(path, F_OK) != 0);
+    CHECK(access(lock, F_OK) != 0);
     must(umbra_gateway_start(secret, path, NULL, &gateway));
     must(umbra_gateway_end(gateway));
 
     file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     CHECK(file >= 0 && close(file) == 0);
-    CHECK(umbra_gateway_start(secret, path, NULL, &other) == -UMBRA_ESYSTEM && other == 0);
+    CHECK(umbra_gateway_start(secret, path, NULL, &other) == -UMBRA_EINUSE && other == 0);
     CHECK(unlink(path) == 0);
+    contests(path);
 }
 
 static umbra_gateways knowing(uint32_t masquerading)

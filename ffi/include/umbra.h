@@ -63,7 +63,7 @@ extern "C" {
 #define UMBRA_EPANIC 106            /* bug in the library */
 #define UMBRA_ENOSLOT 107           /* data has no slot */
 #define UMBRA_EUNUSED 108           /* data has a slot, and nobody a reference to it */
-#define UMBRA_EINUSE 109            /* somebody has a reference to it */
+#define UMBRA_EINUSE 109            /* somebody has a reference to it, or is there */
 #define UMBRA_EFILLING 110          /* slot is being filled */
 #define UMBRA_ENOTFILLING 111       /* slot is not being filled (any more) */
 #define UMBRA_EABANDONED 112        /* whoever filled the slot gave up */
@@ -518,7 +518,8 @@ int umbra_host_id(uint64_t *host);
 int umbra_reference_host(const void *reference, size_t length, uint64_t *host);
 /* Serves what this user has on this host to all who hold the secret, in threads of this process, as umbra-agent --channels does.
  * The address is as above. With port 0 in it the system chooses one; port says which, and may be NULL. A socket that a gateway which
- * was killed has left at the path is taken over; it is removed when the gateway ends. */
+ * was killed has left at the path is taken over; it is removed when the gateway ends. -UMBRA_EINUSE: somebody serves there, or is
+ * about to. */
 int umbra_gateway_start(const char *secret, const char *address, uint32_t *port, umbra_gateway *gateway);
 /* How many lines it serves at the moment: 256 at most. */
 int umbra_gateway_lines(umbra_gateway gateway, size_t *lines);

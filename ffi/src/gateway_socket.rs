@@ -1,11 +1,15 @@
 //! Gateways of this process, and the sockets at which they listen.
+//!
+//! Source: `flock(2)`, `unix(7)`.
 
-use std::fs;
+use std::fs::{self, File, Metadata};
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
 use umbra::gateway::Server;
 use umbra::sys::fork;
 
@@ -35,8 +39,12 @@ pub(crate) struct Socket {
     life: u32,
 }
 
+fn number(file: &Metadata) -> (u64, u64) {
+    (file.dev(), file.ino())
+}
+
 fn file(path: &Path) -> io::Result<(u64, u64)> {
-    fs::symlink_metadata(path).map(|file| (file.dev(), file.ino()))
+    fs::symlink_metadata(path).map(|file| number(&file))
 }
 
 /// Whether the path is a socket at which nobody listens any more: of a gateway that was killed.
@@ -45,10 +53,49 @@ fn is_left_behind(path: &Path) -> bool {
     is_socket && UnixStream::connect(path).is_err_and(|error| error.kind() == ErrorKind::ConnectionRefused)
 }
 
+/// The turn of one who begins to listen at a path. Without it two who find the same socket left behind would each remove
+/// what is there, and the slower one the socket of the other, at which nobody listens yet.
+struct Turn {
+    /// A file beside the socket, which goes with the turn.
+    path: PathBuf,
+    /// What the turn is: a lock of that file.
+    _lock: File,
+}
+
+impl Turn {
+    /// Takes the turn; if somebody has it he is about to listen there.
+    fn take(socket: &Path) -> io::Result<Turn> {
+        let mut path = socket.as_os_str().to_owned();
+        path.push(".lock");
+        let path = PathBuf::from(path);
+        loop {
+            let lock = File::options().write(true).create(true).truncate(false).mode(0o600).open(&path)?;
+            flock(&lock, FlockOperation::NonBlockingLockExclusive).map_err(|errno| match errno {
+                Errno::WOULDBLOCK => ErrorKind::AddrInUse.into(),
+                errno => io::Error::from(errno),
+            })?;
+            // Who had the turn before may have removed the file since it was opened.
+            let locked = number(&lock.metadata()?);
+            if fs::metadata(&path).is_ok_and(|file| number(&file) == locked) {
+                return Ok(Turn { path, _lock: lock });
+            }
+        }
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        // A file without a lock is in nobody's way.
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
 impl Socket {
-    /// Listens at a path, also where a gateway that is no more has left its socket.
+    /// Listens at a path, also where a gateway that is no more has left its socket; [`ErrorKind::AddrInUse`] if there is
+    /// anything else.
     pub(crate) fn bind(path: PathBuf) -> io::Result<(UnixListener, Socket)> {
         fork::watch();
+        let _turn = Turn::take(&path)?;
         let listener = match UnixListener::bind(&path) {
             Err(error) if error.kind() == ErrorKind::AddrInUse && is_left_behind(&path) => {
                 fs::remove_file(&path)?;

@@ -3,6 +3,7 @@
 //! The first are for what other hosts have, the second for what they may use of this one.
 
 use std::ffi::{c_char, c_int, c_void};
+use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 
@@ -148,7 +149,13 @@ pub unsafe extern "C" fn umbra_gateway_start(
         let secret = unsafe { secret(secret_file) }?;
         // SAFETY: as above.
         let address = unsafe { place(address) }?;
-        let refused = |error: std::io::Error| Failure::new(Code::System, format!("cannot listen: {error}"));
+        let refused = |error: io::Error| match error.kind() {
+            ErrorKind::AddrInUse => Failure::new(
+                Code::InUse,
+                "somebody serves there, or a file is in the way: end that gateway, or choose another address",
+            ),
+            _ => Failure::new(Code::System, format!("cannot listen: {error}")),
+        };
         let (listener, socket, number) = match address {
             Address::Tcp(at) => {
                 let socket = TcpListener::bind(at).map_err(refused)?;
