@@ -294,6 +294,40 @@ static void messages(umbra_channel near, umbra_channel far)
     CHECK(umbra_channel_set_create(alone, 1, UMBRA_POLL_IN, &set) == -UMBRA_ENONLOCAL && set == 0);
 }
 
+/* What is longer than a block goes through the pool that the channel lies in, and through the gateway. */
+static void long_messages(umbra_gateways gateways)
+{
+    struct umbra_pool_options room;
+    struct umbra_channel_options options;
+    umbra_pool pool;
+    umbra_channel near, far;
+    static char pad[20000];
+    size_t length = 0, i;
+    doing = "long messages";
+    memset(&room, 0, sizeof room);
+    room.size = sizeof room;
+    room.bytes = 1 << 20;
+    must(umbra_pool_create(NULL, &room, &pool));
+    memset(&options, 0, sizeof options);
+    options.size = sizeof options;
+    options.block = 256;
+    must(umbra_channel_create_in(pool, &options, &near));
+    far = far_channel(near, gateways);
+    for (i = 0; i < sizeof pad; i++)
+        large[i] = (char)(i * 7 + i / 253);
+    must(umbra_channel_send(far, large, sizeof pad, 0, 0, PATIENCE_MS));
+    must(umbra_channel_peek(far, pad, sizeof pad, 0, PATIENCE_MS, &length, NULL));
+    CHECK(length == sizeof pad && memcmp(pad, large, sizeof pad) == 0);
+    CHECK(umbra_channel_receive(far, pad, 300, 0, PATIENCE_MS, &length, NULL) == -UMBRA_ESIZE && length == sizeof pad);
+    memset(pad, 0, sizeof pad);
+    must(umbra_channel_receive(far, pad, sizeof pad, 0, PATIENCE_MS, &length, NULL));
+    CHECK(length == sizeof pad && memcmp(pad, large, sizeof pad) == 0);
+    must(umbra_channel_detach(far));
+    must(umbra_channel_destroy(near));
+    must(umbra_channel_detach(near));
+    must(umbra_pool_detach(pool));
+}
+
 /* A call that waits holds up no other one with the same handle. */
 static void *await(void *far)
 {
@@ -494,6 +528,7 @@ static void memory(umbra_gateways gateways)
     CHECK(umbra_allocation_read(far, allocation, sizeof large - 6, back, 7, PATIENCE_MS) == -UMBRA_EBOUNDS);
     CHECK(umbra_allocation_read(pool, allocation, sizeof large - 6, back, 7, 0) == -UMBRA_EBOUNDS);
     CHECK(umbra_allocation_read(far, allocation, 0, NULL, 7, 0) == -UMBRA_EINVAL);
+    CHECK(umbra_allocation_read(far, allocation, 0, back, (size_t)1 << 46, PATIENCE_MS) == -UMBRA_EBOUNDS);
     CHECK(umbra_allocation_read(far, allocation + 99, 0, back, 7, PATIENCE_MS) == -UMBRA_ESTALE);
     CHECK(memcmp(back, "changed", 7) == 0);
     must(umbra_allocation_look(far, allocation, &address, &length));
@@ -588,6 +623,7 @@ int main(void)
     registers(near, gateways, address);
     far = far_channel(near, gateways);
     messages(near, far);
+    long_messages(gateways);
     side_by_side(near, far);
     barriers_and_semaphores(near, far, gateways);
     conversations(gateways);

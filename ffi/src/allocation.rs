@@ -8,6 +8,7 @@ use std::ptr::null_mut;
 use umbra::channel::Timeout;
 use umbra::gateway::RemotePool;
 use umbra::pool::{Allocation, Pool};
+use umbra_core::error::Status;
 use umbra_core::heap::BlockId;
 
 use crate::call::{by_copy, enter, fresh, store, store_measured, takes};
@@ -128,6 +129,10 @@ pub unsafe extern "C" fn umbra_allocation_read(
             Ok(part.read(0, unsafe { fresh(buffer, length) })?)
         };
         let far = |pool: &RemotePool| {
+            // Before memory is taken for it: a length that nothing there has is no reason to run out of memory.
+            if length as u64 > pool.bytes() {
+                return Err(Status::OutOfBounds.into());
+            }
             let id = BlockId::from_bits(allocation);
             let ask = |own: &mut [u8]| pool.read(id, offset, own, timeout).map(|()| ((), length));
             // SAFETY: the caller's promise.

@@ -5,6 +5,7 @@ use std::ffi::{c_int, c_void};
 use umbra::channel::{Attributes, Channel, Error, Event, Kind, Message, SendOptions, WaitMode};
 use umbra::gateway::{Error as FarError, RemoteChannel};
 use umbra_core::error::Status;
+use umbra_core::gateway::MESSAGE_MAX;
 
 use crate::call::{by_copy, enter, fresh, sized, store, store_measured, takes};
 use crate::far::{gateways, with_any_channel};
@@ -272,8 +273,9 @@ unsafe fn first(
                 let done = if it_stays { channel.peek(own, timeout) } else { channel.receive(own, timeout) };
                 done.map(told)
             };
+            // Of a channel in a pool, messages may be longer than a block.
             // SAFETY: as above.
-            Ok(unsafe { by_copy(buffer, capacity.min(channel.block() as usize), ask) })
+            Ok(unsafe { by_copy(buffer, capacity.min(MESSAGE_MAX), ask) })
         };
         let message = match with_any_channel(channel, near, far)? {
             Err(FarError::Channel(Error::PadTooSmall { len, pad })) => {
