@@ -187,12 +187,12 @@ static void offered(void)
     must(umbra_station_detach(station));
 }
 
-/* Answers with eight bytes of header and of data. */
+/* Answers with eight bytes of header and of data, and counts how often. */
 static int answers(void *user, struct umbra_gpc_work *work)
 {
-    (void)user;
     if (work->phase == UMBRA_GPC_WAIT)
         return 0;
+    ++*(int *)user;
     memcpy(work->reply_header, "header 1", 8);
     memcpy(work->reply_data, "and data", 8);
     work->reply_header_length = work->reply_data_length = 8;
@@ -209,6 +209,7 @@ static void replies(void)
     umbra_member member;
     umbra_call call;
     char data[8] = "nothing";
+    int runs = 0;
     doing = "replies";
     memcpy(buffer, KEPT, sizeof KEPT);
     memset(&options, 0, sizeof options);
@@ -216,7 +217,7 @@ static void replies(void)
     options.members = 1;
     must(umbra_station_create(&options, &station));
     must(umbra_gpc_join(station, 0, NULL, &member));
-    must(umbra_gpc_register(member, "answers", answers, NULL));
+    must(umbra_gpc_register(member, "answers", answers, &runs));
     memset(&wanted, 0, sizeof wanted);
     wanted.size = sizeof wanted;
     wanted.function = wanted.callback = "answers";
@@ -242,7 +243,13 @@ static void replies(void)
     CHECK(is_kept() && memcmp(data, "nothing", 8) == 0 && answer.header_length == 8 && answer.data_length == 8);
     answer.data_capacity = 8;
     must(umbra_gpc_wait(member, call, PATIENCE_MS, &answer));
-    CHECK(answer.ok == 1 && memcmp(buffer, "header 1", 8) == 0 && memcmp(data, "and data", 8) == 0);
+    CHECK(answer.ok == 1 && memcmp(buffer, "header 1", 8) == 0 && memcmp(data, "and data", 8) == 0 && runs == 1);
+    /* No call is made whose answer could not be told. */
+    answer.header = NULL;
+    CHECK(umbra_gpc_exec(member, &wanted, &answer) == -UMBRA_EINVAL && runs == 1);
+    answer.header = buffer;
+    answer.failures = (struct umbra_gpc_failure *)1;
+    CHECK(umbra_gpc_exec(member, &wanted, &answer) == -UMBRA_EINVAL && runs == 1);
     must(umbra_gpc_leave(member));
     must(umbra_station_detach(station));
 }

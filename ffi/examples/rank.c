@@ -63,6 +63,8 @@ static void read_everybody(umbra_session session, const char *directory, uint32_
         if (!done)
             must(umbra_read_wait(reads[i], text, sizeof text));
         CHECK(strcmp(text, want) == 0);
+        strcpy(text, "kept");
+        CHECK(umbra_read_poll(reads[i], text, sizeof text, NULL) == -UMBRA_EINVAL && strcmp(text, "kept") == 0);
         must(umbra_read_free(reads[i]));
         CHECK(umbra_read_wait(reads[i], text, sizeof text) == -UMBRA_ESTALE);
     }

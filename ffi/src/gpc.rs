@@ -242,10 +242,8 @@ pub unsafe extern "C" fn umbra_gpc_wait(member: u64, call: u64, timeout_ms: u64,
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbra_gpc_exec(member: u64, wanted: *const Wanted, answer: *mut Answer) -> c_int {
     enter(|| {
-        if !answer.is_null() {
-            // SAFETY: the caller's promise: nothing is begun whose answer could not be told.
-            unsafe { sized(answer, size_of::<Answer>()) }?;
-        }
+        // SAFETY: the caller's promise: nothing is begun whose answer could not be told.
+        unsafe { takes_answer(answer) }?;
         let go_on = |seat: &mut Seat, call: u64| {
             // A call ends by itself when its time is over.
             // SAFETY: the caller's promise.
@@ -271,6 +269,22 @@ unsafe fn wait(seat: &mut Seat, call: u64, patience: Duration, answer: *mut Answ
         // SAFETY: the caller's promise.
         unsafe { tell(result.as_ref(), answer) }
     })
+}
+
+/// Whether an answer can be stored there, as far as addresses tell; nobody asks for one that is null.
+///
+/// # Safety
+/// As for [`umbra_gpc_wait`].
+pub(crate) unsafe fn takes_answer(answer: *const Answer) -> Result<(), Failure> {
+    if answer.is_null() {
+        return Ok(());
+    }
+    // SAFETY: the caller's promise; zeros are a valid structure.
+    let Answer { header, header_capacity, data, data_capacity, failures, .. } =
+        unsafe { sized(answer, size_of::<Answer>()) }?;
+    takes_bytes(header_capacity, header, header_capacity)?;
+    takes_bytes(data_capacity, data, data_capacity)?;
+    if failures.is_null() { Ok(()) } else { takes(failures) }
 }
 
 /// Stores an answer; if something does not fit, only how long everything is.

@@ -8,7 +8,7 @@ use umbra_core::chain::{Call, Data};
 use umbra_core::error::Status;
 
 use crate::call::{enter, sized};
-use crate::gpc::{Answer, Wanted, budget, describe, tell};
+use crate::gpc::{Answer, Wanted, budget, describe, takes_answer, tell};
 use crate::member::Part;
 use crate::object::{node_of, with_member_within};
 use crate::status::{Code, Failure};
@@ -64,10 +64,8 @@ pub unsafe extern "C" fn umbra_gpc_stream(
     answer: *mut Answer,
 ) -> c_int {
     enter(|| {
-        if !answer.is_null() {
-            // SAFETY: the caller's promise: nothing is begun whose end could not be told.
-            unsafe { sized(answer, size_of::<Answer>()) }?;
-        }
+        // SAFETY: the caller's promise: nothing is begun whose end could not be told.
+        unsafe { takes_answer(answer) }?;
         // SAFETY: the caller's promise; zeros are a valid structure.
         let window = unsafe { sized(window, size_of::<Window>()) }?;
         // A call ends by itself when its time is over.

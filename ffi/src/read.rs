@@ -192,6 +192,7 @@ pub unsafe extern "C" fn umbra_read_post(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbra_read_poll(read: u64, buffer: *mut c_void, capacity: usize, done: *mut c_int) -> c_int {
     enter(|| {
+        takes(done)?;
         with_read(read, |reading| {
             let mut state = lock(reading)?;
             fits(reading, capacity)?;
