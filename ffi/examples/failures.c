@@ -367,16 +367,36 @@ static long bytes_of(uint32_t most_blocks)
     return (long)told.st_size;
 }
 
-/* A fabric has memory for so many blocks on any rank, and for no more. */
+/* A fabric has memory for so many blocks on any rank, and for no more; one that nobody could count the bytes of is refused. */
 static void sizes(void)
 {
+    static struct umbra_field fields[UINT16_MAX];
+    struct ring ring;
+    struct umbra_mesh mesh;
+    umbra_fabric fabric = 77;
     uint32_t most;
+    size_t i;
+    int code;
     doing = "sizes of fabrics";
     for (most = 1; most <= BLOCKS / RANKS; most++)
         CHECK(bytes_of(most) == bytes_of(0));
     for (; most <= BLOCKS; most++)
         CHECK(bytes_of(most) > bytes_of(most - 1));
     CHECK(bytes_of(BLOCKS + 1) == bytes_of(BLOCKS));
+    memset(&ring, 0, sizeof ring);
+    ring.ranks = 1;
+    mesh = mesh_of(&ring, 0);
+    mesh.ranks = UINT32_MAX;
+    CHECK(umbra_fabric_create(&mesh, fields, 1, &fabric) == -UMBRA_EINVAL && fabric == 77);
+    mesh = mesh_of(&ring, 0);
+    mesh.cells[0] = mesh.cells[1] = mesh.cells[2] = 1000;
+    for (i = 0; i < UINT16_MAX; i++)
+        fields[i].components = UINT32_MAX;
+    /* Whether the system has so many addresses is its own matter. */
+    code = umbra_fabric_create(&mesh, fields, UINT16_MAX, &fabric);
+    CHECK(code == 0 || code == -UMBRA_ESYSTEM);
+    if (code == 0)
+        must(umbra_fabric_release(fabric));
 }
 
 static double *values(void *context, uint32_t block, uint32_t field)

@@ -912,7 +912,7 @@ struct umbra_mesh {
     uint32_t cells[3];              /* of a block in each direction, without ghosts; 1 in directions that the mesh lacks */
     uint32_t ghosts[3];             /* layers on each side, not more than cells; 0 in directions that the mesh lacks */
     uint32_t blocks;                /* of the whole mesh */
-    uint32_t ranks;
+    uint32_t ranks;                 /* at most 4096 */
     uint32_t most_blocks;           /* that a rank will ever have, if blocks will move; 0: as many as now */
     uint32_t (*owner)(void *context, uint32_t block);
     /* The block in this direction (three numbers -1, 0 or 1), or UMBRA_NO_BLOCK; within a level it must be mutual. A block may

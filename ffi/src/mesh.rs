@@ -20,6 +20,8 @@ const NO_BLOCK: u32 = u32::MAX;
 const VECTOR: u32 = 1;
 /// `UMBRA_FIELD_SPARSE`.
 const SPARSE: u32 = 2;
+/// Ranks of a mesh, at most: the memory of an exchange between so many can be counted in bytes, whatever the rest.
+const RANKS: u32 = 4096;
 /// Directions, the middle counted.
 const ELEMENTS: usize = 27;
 
@@ -98,8 +100,8 @@ impl Mesh {
         let (Some(owner), Some(neighbour)) = (view.owner, view.neighbour) else {
             return Err(invalid("a mesh has functions that name owners and neighbours, and one is null"));
         };
-        if view.ranks == 0 {
-            return Err(invalid("a mesh is on one rank at least"));
+        if !(1..=RANKS).contains(&view.ranks) {
+            return Err(invalid(format!("a mesh is on 1 to {RANKS} ranks, not on {}", view.ranks)));
         }
         let places = view.blocks as usize * ELEMENTS;
         let mut mesh = Mesh {

@@ -90,7 +90,9 @@ pub(super) fn compare(rank: u32, fingerprint: u64, ours: &[Entry], image: &[u8])
 pub fn largest_message(mesh: &impl Mesh, fields: &[Field], ranks: u32) -> u32 {
     let shape = mesh.shape();
     let components: u64 = fields.iter().map(|field| u64::from(field.components)).sum();
-    let bytes = |cells: u64, strips: usize| cells * 8 * components + (strips * fields.len() * Entry::BYTES) as u64;
+    let bytes = |cells: u64, strips: usize| {
+        (cells * 8).saturating_mul(components).saturating_add((strips * fields.len() * Entry::BYTES) as u64)
+    };
     let level = mesh.level(0);
     let refined = (0..mesh.blocks()).any(|block| mesh.level(block) != level);
     let each = if refined {
@@ -107,7 +109,7 @@ pub fn largest_message(mesh: &impl Mesh, fields: &[Field], ranks: u32) -> u32 {
         }
     }
     let most = owned.into_iter().max().unwrap_or(0);
-    u32::try_from(most * each + 16 + 64).unwrap_or(u32::MAX)
+    u32::try_from(most.saturating_mul(each).saturating_add(16 + 64)).unwrap_or(u32::MAX)
 }
 
 /// What a block of several levels sends.
