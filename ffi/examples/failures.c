@@ -58,10 +58,16 @@ static void buffers(void)
     umbra_pool pool;
     umbra_allocation allocation;
     void *address;
+    char detail[200] = "";
     doing = "buffers";
     memcpy(buffer, KEPT, sizeof KEPT);
     memset(&options, 0, sizeof options);
     options.size = sizeof options;
+    options.members = UINT16_MAX + 1;
+    CHECK(umbra_channel_create(&options, &channel) == -UMBRA_EINVAL);
+    must(umbra_error_detail(detail, sizeof detail, NULL));
+    CHECK(strcmp(detail, "65536 members: at most 65535 are possible") == 0);
+    options.members = 0;
     must(umbra_channel_create(&options, &channel));
     messages(channel);
     must(umbra_channel_detach(channel));
@@ -130,6 +136,7 @@ static void ends(void)
     CHECK(umbra_receiver_open_file(receiver, 0, &file) == -UMBRA_ESYSTEM && file == -1);
     CHECK(setrlimit(RLIMIT_NOFILE, &usual) == 0);
 
+    CHECK(umbra_receiver_receive(receiver, buffer, SIZE_MAX, 1, PATIENCE_MS, &length, NULL) == -UMBRA_EINVAL && length == 1);
     must(umbra_receiver_receive(receiver, buffer, 2, 1, PATIENCE_MS, &length, NULL));
     CHECK(length == 2 && memcmp(buffer, "ne", 2) == 0);
     memcpy(buffer, KEPT, sizeof KEPT);

@@ -208,6 +208,12 @@ pub(crate) unsafe fn text<'a>(text: *const c_char, what: &str) -> Result<&'a str
     bytes.to_str().map_err(|_| Failure::new(Code::Invalid, format!("{what} is not UTF-8")))
 }
 
+/// A number of the caller's that has to fit into 16 bits.
+pub(crate) fn short(number: u32, what: &str) -> Result<u16, Failure> {
+    let refused = |_| Failure::new(Code::Invalid, format!("{number} {what}: at most {} are possible", u16::MAX));
+    u16::try_from(number).map_err(refused)
+}
+
 /// A structure that begins with its size: as much of it as the caller's version has, the rest zero.
 ///
 /// # Safety

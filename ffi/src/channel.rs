@@ -7,7 +7,7 @@ use umbra::gateway::{Error as FarError, RemoteChannel};
 use umbra_core::error::Status;
 use umbra_core::gateway::MESSAGE_MAX;
 
-use crate::call::{by_copy, enter, fresh, sized, store, store_measured, takes};
+use crate::call::{by_copy, enter, fresh, short, sized, store, store_measured, takes};
 use crate::far::{gateways, with_any_channel};
 use crate::object::{HANDLES, Object, with_channel};
 use crate::pool::{bytes, keep, timeout};
@@ -41,7 +41,7 @@ impl Options {
             capacity: or(self.capacity, usual.capacity),
             block: or(self.block, usual.block),
             spares: usual.spares,
-            members: u16::try_from(or(self.members, usual.members.into())).map_err(|_| Code::Invalid)?,
+            members: short(or(self.members, usual.members.into()), "members")?,
             max_spinners: or(self.max_spinners, usual.max_spinners),
             kind,
         })

@@ -6,7 +6,7 @@ use std::ptr::null;
 use umbra::call::{Capacities, Local, Member};
 use umbra_core::chain::{Data, Node, Phase, Verdict, Work};
 
-use crate::call::{enter, sized, takes, text};
+use crate::call::{enter, short, sized, takes, text};
 use crate::member::Seated;
 use crate::object::{HANDLES, Object, with_member, with_member_within, with_station};
 use crate::pool::{keep, patience};
@@ -159,9 +159,9 @@ pub unsafe extern "C" fn umbra_gpc_join(station: u64, node: u32, options: *const
             if !options.is_null() {
                 // SAFETY: the caller's promise about `options`; zeros are valid options.
                 let options = unsafe { sized(options, size_of::<Options>()) }?;
-                let or = |number: u32, usual: u16| if number == 0 { Ok(usual) } else { u16::try_from(number) };
-                room.calls = or(options.calls, room.calls).map_err(|_| Code::Invalid)?;
-                room.functions = or(options.functions, room.functions).map_err(|_| Code::Invalid)?;
+                let or = |number: u32, usual: u16, what| if number == 0 { Ok(usual) } else { short(number, what) };
+                room.calls = or(options.calls, room.calls, "calls")?;
+                room.functions = or(options.functions, room.functions, "functions")?;
                 if options.call_bytes > 0 {
                     room.call_bytes = usize::try_from(options.call_bytes).map_err(|_| Code::Invalid)?;
                 }

@@ -10,7 +10,7 @@ use umbra::gateway::{Error as FarError, RemotePool};
 use umbra::pool::{Attributes, Error, Lifetime, Memory, Pool, clean};
 use umbra_core::heap::AllocError;
 
-use crate::call::{enter, numbers, sized, store, store_measured, store_sized, takes, text};
+use crate::call::{enter, numbers, short, sized, store, store_measured, store_sized, takes, text};
 use crate::far::{gateways, with_any_pool};
 use crate::object::{HANDLES, Object, shared_pool, with_pool};
 use crate::status::{Code, Failure};
@@ -152,10 +152,7 @@ pub unsafe extern "C" fn umbra_pool_create(name: *const c_char, options: *const 
             granule: if options.granule == 0 { usual.granule } else { options.granule },
             blocks: options.blocks,
             reserved: Vec::new(),
-            members: match options.members {
-                0 => usual.members,
-                members => u16::try_from(members).map_err(|_| unknown("number of members", members))?,
-            },
+            members: if options.members == 0 { usual.members } else { short(options.members, "members")? },
             uid: options.uid,
             lifetime: match options.lifetime {
                 0 => Lifetime::Creator,

@@ -103,6 +103,9 @@ pub unsafe extern "C" fn umbra_receiver_receive(
         if buffer.is_null() && capacity > 0 {
             return Err(Failure::new(Code::Invalid, "buffer is null"));
         }
+        if exactly != 0 && isize::try_from(capacity).is_err() {
+            return Err(Failure::new(Code::Invalid, format!("no buffer has {capacity} bytes")));
+        }
         let timeout = timeout(timeout_ms);
         let room = if exactly == 0 { capacity.min(AT_ONCE) } else { capacity };
         // SAFETY: the caller's promise about the buffer.

@@ -130,7 +130,7 @@ pub unsafe extern "C" fn umbra_region_read(region: u64, offset: u64, buffer: *mu
                     return Err(Status::OutOfBounds.into());
                 }
                 if buffer.is_null() && len > 0 {
-                    return Err(Code::Invalid.into());
+                    return Err(Failure::new(Code::Invalid, "buffer is null"));
                 }
                 let from: *const u8 = std::ptr::with_exposed_provenance((address + offset) as usize);
                 // SAFETY: `within` says that the range lies in the region, which stays mapped in here while `memory` is

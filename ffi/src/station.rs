@@ -6,7 +6,7 @@ use std::os::fd::{BorrowedFd, IntoRawFd};
 
 use umbra::call::{Shape, Station};
 
-use crate::call::{enter, sized, store, takes};
+use crate::call::{enter, short, sized, store, takes};
 use crate::object::{HANDLES, Object, with_station};
 use crate::pool::keep;
 use crate::status::{Code, Failure};
@@ -32,7 +32,7 @@ pub unsafe extern "C" fn umbra_station_create(options: *const Options, station: 
         // SAFETY: the caller's promise about `options`; zeros are valid options.
         let options = unsafe { sized(options, offset_of!(Options, offer_bytes)) }?;
         takes(station)?;
-        let usual = Shape::new(u16::try_from(options.members).map_err(|_| Code::Invalid)?);
+        let usual = Shape::new(short(options.members, "members")?);
         let or = |number: u32, usual: u32| if number == 0 { usual } else { number };
         let messages = or(options.messages, usual.messages);
         let message_bytes = or(options.message_bytes, usual.message_bytes);
@@ -66,7 +66,7 @@ pub unsafe extern "C" fn umbra_station_attach(descriptor: c_int, station: *mut u
     enter(|| {
         takes(station)?;
         if descriptor < 0 {
-            return Err(Code::Invalid.into());
+            return Err(Failure::new(Code::Invalid, format!("{descriptor} is no descriptor")));
         }
         // SAFETY: not negative; it is only lent until it is duplicated, and the system says so if it is not open.
         let lent = unsafe { BorrowedFd::borrow_raw(descriptor) };

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use umbra::gateway::{Error as FarError, RemoteStreams};
 use umbra::stream::{Adapter, Attributes, Mode};
 
-use crate::call::{enter, numbers, sized, store_measured, store_sized, takes};
+use crate::call::{enter, numbers, short, sized, store_measured, store_sized, takes};
 use crate::channel::mode;
 use crate::conversed::{Place, Pools, Streams};
 use crate::far::{gateways, with_any_stream};
@@ -72,7 +72,7 @@ fn attributes(options: &Options) -> Result<Attributes, Failure> {
         ring: or(options.ring, usual.ring),
         messages: or(options.messages, usual.messages),
         block: or(options.block, usual.block),
-        members: u16::try_from(or(options.members, usual.members.into())).map_err(|_| Code::Invalid)?,
+        members: short(or(options.members, usual.members.into()), "members")?,
         tasks: options.tasks != 0,
         max_spinners: usual.max_spinners,
     })
