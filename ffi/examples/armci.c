@@ -80,6 +80,28 @@ static int end(int to, int from, void *hdr, int hlen, const void *data, int dlen
     return GPC_DONE;
 }
 
+/* Would release the function that it is, whose handle is in the header. */
+static int release(int to, int from, void *hdr, int hlen, const void *data, int dlen, void *rhdr, int rhlen, int *rhsize,
+                   void *rdata, int rdlen, int *rdsize, int rtype)
+{
+    int handle;
+    (void)to, (void)from, (void)hlen, (void)data, (void)dlen, (void)rhdr, (void)rhlen, (void)rhsize;
+    (void)rdata, (void)rdlen, (void)rdsize, (void)rtype;
+    memcpy(&handle, hdr, sizeof handle);
+    return ARMCI_Gpc_release(handle) == -UMBRA_EDEADLOCK ? GPC_DONE : 1;
+}
+
+/* What a handler may not do changes nothing. */
+static void handlers(void)
+{
+    int handle = ARMCI_Gpc_register(release), times;
+    for (times = 0; times < 2; times++)
+        CHECK(ARMCI_Gpc_exec(handle, 0, &handle, sizeof handle, NULL, 0, NULL, 0, NULL, 0, NULL) == 0);
+    CHECK(ARMCI_Gpc_release(handle) == 0);
+    CHECK(ARMCI_Gpc_wait(NULL) == -UMBRA_EINVAL && ARMCI_Gpc_test(NULL) == -UMBRA_EINVAL);
+    ARMCI_Gpc_init_handle(NULL);
+}
+
 static int below_the_one_before(int count, int position)
 {
     return position < count ? position - 1 : count;
@@ -192,6 +214,7 @@ int main(void)
     }
     member = take_part(station, 0, &handles);
     calls(&handles);
+    handlers();
     CHECK(ARMCI_Gpc_chained_exec(handles.end, 0, NULL, 0, NULL, 0, NULL, 0, NULL, 0, 2, list, NULL, GPC_TREE_FLAT) == 0);
     for (node = 1; node < MEMBERS; node++)
         CHECK(waitpid(children[node], &status, 0) == children[node] && status == 0);

@@ -181,12 +181,14 @@ static int umbra_armci_slot(int handle)
 int ARMCI_Gpc_release(int handle)
 {
     char name[16];
-    int slot = umbra_armci_slot(handle);
+    int slot = umbra_armci_slot(handle), code;
     if (slot < 0)
         return -UMBRA_ENOFUNCTION;
     umbra_armci_name(name, slot);
-    umbra_armci.registered[slot] = 0;
-    return umbra_gpc_release(umbra_armci.member, name);
+    code = umbra_gpc_release(umbra_armci.member, name);
+    if (code == 0)
+        umbra_armci.registered[slot] = 0;
+    return code;
 }
 
 int ARMCI_Gpc_register_tree(int (*parent_of)(int count, int position))
@@ -304,14 +306,18 @@ int ARMCI_Gpc_chained_exec(int func, int callback, void *hdr, int hlen, void *da
 
 void ARMCI_Gpc_init_handle(gpc_hdl_t *nbh)
 {
-    memset(nbh, 0, sizeof *nbh);
+    if (nbh != NULL)
+        memset(nbh, 0, sizeof *nbh);
 }
 
 int ARMCI_Gpc_wait(gpc_hdl_t *nbh)
 {
     struct umbra_gpc_answer answer;
-    umbra_call call = nbh->call;
+    umbra_call call;
     int code;
+    if (nbh == NULL)
+        return -UMBRA_EINVAL;
+    call = nbh->call;
     if (call == 0)
         return 0;
     memset(&answer, 0, sizeof answer);
@@ -331,7 +337,10 @@ int ARMCI_Gpc_wait(gpc_hdl_t *nbh)
 
 int ARMCI_Gpc_test(gpc_hdl_t *nbh)
 {
-    int ended = 1, code = nbh->call == 0 ? 0 : umbra_gpc_test(umbra_armci.member, nbh->call, &ended);
+    int ended = 1, code;
+    if (nbh == NULL)
+        return -UMBRA_EINVAL;
+    code = nbh->call == 0 ? 0 : umbra_gpc_test(umbra_armci.member, nbh->call, &ended);
     return code == 0 ? ended : code;
 }
 
