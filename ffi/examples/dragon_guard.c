@@ -258,6 +258,19 @@ static void two_pools_of_one_id(void)
     OK(dragon_memory_pool_destroy(&pool));
 }
 
+/* No pool has blocks as long as all of memory; who looked for a power of two that is as large would not end. */
+static void a_pool_of_too_large_blocks(void)
+{
+    dragonMemoryPoolDescr_t pool;
+    dragonMemoryPoolAttr_t attr;
+    OK(dragon_memory_attr_init(&attr));
+    attr.data_min_block_size = SIZE_MAX;
+    /* Ends this program if it does not end. */
+    alarm(30);
+    IS(INVALID_ARGUMENT, dragon_memory_pool_create(&pool, SIZE_MAX, "guard-large", 0, &attr));
+    alarm(0);
+}
+
 /* Less than no time is one try, and not without end. */
 static void times_before_now(dragonMemoryPoolDescr_t *pool)
 {
@@ -287,6 +300,7 @@ int main(void)
     times_before_now(&pool);
     OK(dragon_memory_pool_destroy(&pool));
     two_pools_of_one_id();
+    a_pool_of_too_large_blocks();
     printf("all is right\n");
     return 0;
 }

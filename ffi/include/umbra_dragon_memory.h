@@ -83,7 +83,8 @@ static inline dragonError_t dragon_memory_pool_create(dragonMemoryPoolDescr_t *p
     options.uid = m_uid;
     options.lifetime = UMBRA_LIFETIME_LAST_USER;
     if (attr != NULL) {
-        if (attr->data_min_block_size > bytes || attr->max_allocations > UINT32_MAX)
+        /* Of more than half of all numbers, no power of two is as large. */
+        if (attr->data_min_block_size > bytes || attr->data_min_block_size > UINT64_MAX / 2 || attr->max_allocations > UINT32_MAX)
             return DRAGON_INVALID_ARGUMENT;
         if (attr->growth_type != DRAGON_MEMORY_GROWTH_NONE || attr->npre_allocs != 0 || (attr->mode & 0777) != 0600)
             return DRAGON_NOT_IMPLEMENTED;
