@@ -284,9 +284,12 @@ fn churn(pool: &Pool, seed: u64, operations: usize) {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         usize::try_from(state >> 33).unwrap() % n
     };
+    // Copied and not counted out byte by byte: that would take most of the time where nothing is optimised.
     let pattern = |block: &Allocation<'_>| {
-        let word = block.id().to_bits().to_le_bytes();
-        word.into_iter().cycle().take(usize::try_from(block.len()).unwrap()).collect::<Vec<u8>>()
+        let len = usize::try_from(block.len()).unwrap();
+        let mut bytes = block.id().to_bits().to_le_bytes().repeat(len.div_ceil(8));
+        bytes.truncate(len);
+        bytes
     };
     let (mut held, mut refused) = (Vec::new(), 0);
     for _ in 0..operations {
