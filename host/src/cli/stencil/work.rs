@@ -50,9 +50,9 @@ impl Work {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let threads = given.threads.unwrap_or(u32::try_from(cores).unwrap_or(1));
         let active = given.active.unwrap_or(threads + given.loads_in_flight);
+        let group = |number| bricks.group_unless(number, pattern, stop);
         // The largest group there may be, without listing all of them. Also some are many if each reaches far.
-        let looked = (0..count.min(1 << 12)).take_while(|_| !stop.is_set());
-        let largest = looked.map(|number| bricks.group(number, pattern).len()).max().unwrap_or(1);
+        let largest = (0..count.min(1 << 12)).map_while(group).map(|group| group.len()).max().unwrap_or(1);
         let interrupted = || Failure::failed("interrupted; nothing is computed yet");
         if stop.is_set() {
             return Err(interrupted());
@@ -70,8 +70,7 @@ impl Work {
         // The coordinates that the field does not have would count with edges of 1.
         let reach = (3 - dimensions..3).map(|axis| pattern.reach().div_ceil(edges[axis].max(1))).max().unwrap_or(1);
         let (order, points) = order(given, &bricks, dimensions, reach, slots, active, stop)?;
-        let groups = points.iter().take_while(|_| !stop.is_set()).map(|&number| bricks.group(number, pattern));
-        let groups: Groups = groups.collect();
+        let groups: Groups = points.iter().copied().map_while(group).collect();
         if stop.is_set() {
             return Err(interrupted());
         }

@@ -1,6 +1,10 @@
 //! A field cut into bricks: each is one input of a group, and one output point.
 
 use super::Pattern;
+use crate::stencil::Stop;
+
+/// Neighbours that are looked at between two looks whether to stop.
+const LOOK: usize = 1 << 12;
 
 /// How a field is cut.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -97,9 +101,18 @@ impl Bricks {
     /// The bricks that one is computed from, in ascending order.
     #[must_use]
     pub fn group(&self, number: u64, pattern: &Pattern) -> Vec<u64> {
+        self.group_unless(number, pattern, &Stop::default()).unwrap_or_default()
+    }
+
+    /// As [`group`](Self::group); `None` soon after `stop` is set.
+    #[must_use]
+    pub fn group_unless(&self, number: u64, pattern: &Pattern, stop: &Stop) -> Option<Vec<u64>> {
         let mut group = Vec::new();
-        let Some(Brick { corner, lengths }) = self.brick(number) else { return group };
-        for neighbour in pattern.neighbours() {
+        let Some(Brick { corner, lengths }) = self.brick(number) else { return Some(group) };
+        for (at, neighbour) in pattern.neighbours().iter().enumerate() {
+            if at % LOOK == 0 && stop.is_set() {
+                return None;
+            }
             let reached = |axis: usize| {
                 let (low, by) = (i64::from(corner[axis]), i64::from(neighbour.by[axis]));
                 let first = (low + by).max(0);
@@ -120,7 +133,7 @@ impl Bricks {
         }
         group.sort_unstable();
         group.dedup();
-        group
+        Some(group)
     }
 
     /// The parts of a brick that lie one behind the other in the field: first point in the field, first point in the
@@ -163,6 +176,15 @@ mod tests {
                 assert_eq!(bricks.group(point, &pattern), grid.group(point).collect::<Vec<u64>>());
             }
         }
+    }
+
+    #[test]
+    fn nobody_waits_for_a_group_after_a_stop() {
+        let (bricks, stop) = (Bricks::new([9; 3], [3; 3]).unwrap(), Stop::default());
+        let pattern = Pattern::within(Shape::Box, 3, 3).unwrap();
+        assert_eq!(bricks.group_unless(13, &pattern, &stop), Some((0..27).collect()));
+        stop.set();
+        assert_eq!(bricks.group_unless(13, &pattern, &stop), None);
     }
 
     #[test]
