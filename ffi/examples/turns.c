@@ -25,6 +25,8 @@ struct side {
     char detail[200];
 };
 
+static pthread_key_t end_of_thread;
+
 static uint64_t now_ms(void)
 {
     struct timespec now;
@@ -129,6 +131,32 @@ static void a_member_that_is_served_long(struct side *side)
     CHECK(pthread_join(side->thread, NULL) == 0 && side->served == 0);
 }
 
+/* Functions that are called at the end of a thread use members as any other. */
+static void at_the_end(void *given)
+{
+    struct side *side = given;
+    struct umbra_gpc_call call = call_of("nothing", 60000);
+    side->ended = umbra_gpc_exec(side->member, &call, NULL);
+}
+
+static void *ends(void *given)
+{
+    struct side *side = given;
+    side->served = umbra_gpc_serve(side->member, 0);
+    CHECK(pthread_setspecific(end_of_thread, side) == 0);
+    return NULL;
+}
+
+static void a_thread_that_ends(struct side *side)
+{
+    doing = "the end of a thread";
+    side->served = side->ended = 1;
+    CHECK(pthread_key_create(&end_of_thread, at_the_end) == 0);
+    CHECK(pthread_create(&side->thread, NULL, ends, side) == 0);
+    CHECK(pthread_join(side->thread, NULL) == 0 && side->served == 0 && side->ended == 0);
+    CHECK(pthread_key_delete(end_of_thread) == 0);
+}
+
 int main(void)
 {
     struct umbra_station_options options;
@@ -145,6 +173,7 @@ int main(void)
         must(umbra_gpc_join(station, i, NULL, &sides[i].member));
     functions_that_cross(sides);
     a_member_that_is_served_long(&sides[0]);
+    a_thread_that_ends(&sides[0]);
     doing = "the end";
     for (i = 0; i < MEMBERS; i++)
         must(umbra_gpc_leave(sides[i].member));

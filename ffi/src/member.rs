@@ -1,6 +1,5 @@
 //! Members of chained calls that C holds.
 
-use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
@@ -8,6 +7,7 @@ use std::time::{Duration, Instant};
 use umbra::call::{
     Failure as CallFailure, JoinError, Member, Offer, OfferError, ReadError, Reply, StationError, WaitError,
 };
+use umbra_core::atomic::{AtomicUsize, Ordering};
 use umbra_core::chain::{Data, Handle, Node, RegisterError, StartError};
 use umbra_core::error::Status;
 use umbra_core::memory::AllocError;
@@ -42,19 +42,26 @@ pub(crate) struct Seat {
 pub(crate) struct Seated {
     node: Node,
     turns: Turns,
+    /// Which thread has the turn; 0: none.
+    served_by: AtomicUsize,
     seat: Mutex<Seat>,
 }
 
 thread_local! {
-    /// Members that this thread serves just now.
-    static SERVED: RefCell<Vec<u64>> = const { RefCell::new(Vec::new()) };
+    /// Its address tells threads apart, also at the end of one, when functions for that are called and nothing else of its own
+    /// is left.
+    static HERE: u8 = const { 0 };
+}
+
+fn this_thread() -> usize {
+    HERE.with(|here| std::ptr::from_ref(here).addr())
 }
 
 impl Seated {
     pub(crate) fn new(member: Member) -> Seated {
         let node = member.node();
         let seat = Seat { member, kept: HashMap::new(), offers: HashMap::new(), last_offer: 0 };
-        Seated { node, turns: Turns::default(), seat: Mutex::new(seat) }
+        Seated { node, turns: Turns::default(), served_by: AtomicUsize::new(0), seat: Mutex::new(seat) }
     }
 
     /// Its number.
@@ -62,44 +69,38 @@ impl Seated {
         self.node
     }
 
-    /// Uses the member of this handle, in turn, for a call without a timeout.
-    pub(crate) fn enter<R>(
-        &self,
-        handle: u64,
-        act: impl FnOnce(&mut Seat) -> Result<R, Failure>,
-    ) -> Result<R, Failure> {
-        self.take_turn(handle, (USUAL, Code::InUse), act)
+    /// Uses the member, in turn, for a call without a timeout.
+    pub(crate) fn enter<R>(&self, act: impl FnOnce(&mut Seat) -> Result<R, Failure>) -> Result<R, Failure> {
+        self.take_turn((USUAL, Code::InUse), act)
     }
 
-    /// Uses the member of this handle, in turn, for a call with a timeout; `act` gets what is left of that.
+    /// Uses the member, in turn, for a call with a timeout; `act` gets what is left of that.
     pub(crate) fn enter_within<R>(
         &self,
-        handle: u64,
         patience: Duration,
         act: impl FnOnce(&mut Seat, Duration) -> Result<R, Failure>,
     ) -> Result<R, Failure> {
         let deadline = Instant::now().checked_add(patience);
         let left = || deadline.map_or(patience, |deadline| deadline.saturating_duration_since(Instant::now()));
-        self.take_turn(handle, (patience, Status::Timeout.into()), |seat| act(seat, left()))
+        self.take_turn((patience, Status::Timeout.into()), |seat| act(seat, left()))
     }
 
-    /// Uses the member of this handle when its turn comes, or fails with the code. A function that it runs cannot use it
-    /// again.
+    /// Uses the member when its turn comes, or fails with the code. A function that it runs cannot use it again.
     fn take_turn<R>(
         &self,
-        handle: u64,
         (patience, late): (Duration, Code),
         act: impl FnOnce(&mut Seat) -> Result<R, Failure>,
     ) -> Result<R, Failure> {
         /// Says that the member is served no more, also after a panic.
-        struct Served;
-        impl Drop for Served {
+        struct Served<'a>(&'a AtomicUsize);
+        impl Drop for Served<'_> {
             fn drop(&mut self) {
-                SERVED.with_borrow_mut(Vec::pop);
+                self.0.store(0, Ordering::Relaxed);
             }
         }
 
-        if SERVED.with_borrow(|served| served.contains(&handle)) {
+        // What another thread has stored is never this one.
+        if self.served_by.load(Ordering::Relaxed) == this_thread() {
             let detail = "a function of this member calls it: return that it is pending, and be run again";
             return Err(Failure::new(Code::WouldDeadlock, detail));
         }
@@ -110,8 +111,8 @@ impl Seated {
                 format!("member {node} is in use by another thread: let its calls end sooner, or wait longer"),
             )
         })?;
-        SERVED.with_borrow_mut(|served| served.push(handle));
-        let _served = Served;
+        self.served_by.store(this_thread(), Ordering::Relaxed);
+        let _served = Served(&self.served_by);
         let mut seat = self.seat.lock().map_err(|_| Code::Panic)?;
         act(&mut seat)
     }

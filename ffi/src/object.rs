@@ -312,7 +312,7 @@ pub(crate) fn node_of(handle: u64) -> Result<Node, Failure> {
 
 /// Uses the member that a handle names, in turn.
 pub(crate) fn with_member<R>(handle: u64, act: impl FnOnce(&mut Seat) -> Result<R, Failure>) -> Result<R, Failure> {
-    seated(handle, |seated| seated.enter(handle, act))
+    seated(handle, |seated| seated.enter(act))
 }
 
 /// Uses the member that a handle names, if its turn comes within that time; `act` gets what is left of it.
@@ -321,7 +321,7 @@ pub(crate) fn with_member_within<R>(
     patience: Duration,
     act: impl FnOnce(&mut Seat, Duration) -> Result<R, Failure>,
 ) -> Result<R, Failure> {
-    seated(handle, |seated| seated.enter_within(handle, patience, act))
+    seated(handle, |seated| seated.enter_within(patience, act))
 }
 
 /// Fresh zeroed memory that can be exported.
