@@ -58,7 +58,9 @@ fn headers() -> Vec<PathBuf> {
 /// What a compiler of strict C99 says of a header alone, with these flags; nothing if there is no compiler.
 fn said_of(header: &Path, flags: &[&str]) -> Option<(bool, String)> {
     let mut command = Command::new("cc");
-    command.args(["-x", "c", "-std=c99", "-fsyntax-only", "-Wall", "-Wextra", "-pedantic", "-Werror"]).args(flags);
+    command
+        .args(["-x", "c", "-std=c99", "-fsyntax-only", "-Wall", "-Wextra", "-Wconversion", "-pedantic", "-Werror"])
+        .args(flags);
     command.arg("-I").arg(root().join("ffi/include")).arg("-include").arg(header).arg("/dev/null");
     let output = command.output().ok()?;
     Some((output.status.success(), String::from_utf8_lossy(&output.stderr).into_owned()))
@@ -90,7 +92,7 @@ fn every_header_is_c_plus_plus_too() {
     for header in &headers {
         for (standard, implementation) in [("c++11", false), ("c++11", true), ("c++20", false), ("c++20", true)] {
             let mut command = Command::new("c++");
-            command.args(["-x", "c++", "-fsyntax-only", "-Wall", "-Wextra", "-pedantic", "-Werror"]);
+            command.args(["-x", "c++", "-fsyntax-only", "-Wall", "-Wextra", "-Wconversion", "-pedantic", "-Werror"]);
             command.arg(format!("-std={standard}")).arg("-I").arg(root().join("ffi/include"));
             if implementation {
                 command.arg("-DUMBRA_ARMCI_IMPLEMENTATION");
