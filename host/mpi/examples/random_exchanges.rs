@@ -24,12 +24,11 @@ fn run(world: Communicator) -> Result<(), Box<dyn Error>> {
     let window = Window::allocate(&world, MpiRma::words(world.size(), exchanges.extent()?.message))?;
     for name in ["mpi-slot", "mpi-rma", "mpi-early", "mpi-probe"] {
         let counts = match name {
-            "mpi-slot" => exchanges.run(MpiSlot::new(world))?,
-            "mpi-rma" => exchanges.run(MpiRma::new(world, &window))?,
-            "mpi-early" => exchanges.run(MpiStrips::early(world))?,
-            _ => exchanges.run(MpiStrips::probing(world))?,
+            "mpi-slot" => exchanges.run(MpiSlot::new(world)?)?,
+            "mpi-rma" => exchanges.run(MpiRma::new(world, &window)?)?,
+            "mpi-early" => exchanges.run(MpiStrips::early(world)?)?,
+            _ => exchanges.run(MpiStrips::probing(world)?)?,
         };
-        // Everybody is done with the messages of this transport before the next one uses the same tags.
         let live = world.gather(&[counts.live])?;
         if world.rank() == 0 {
             writeln!(io::stdout(), "{count} exchanges over {name}, {} live strips", live.iter().sum::<u64>())?;

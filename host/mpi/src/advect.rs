@@ -48,16 +48,16 @@ pub(crate) fn run(world: Communicator, wanted: &Wanted) -> Result<bool, Box<dyn 
     options.check()?;
     let (rank, quiet, begun) = (world.rank(), |_| (), Instant::now());
     let (transport, outcome) = match wanted.carrier {
-        Carrier::Slot => ("mpi-slot", run_rank(&options, rank, MpiSlot::new(world), quiet)?),
+        Carrier::Slot => ("mpi-slot", run_rank(&options, rank, MpiSlot::new(world)?, quiet)?),
         Carrier::Rma => {
             let words = MpiRma::words(world.size(), options.extent()?.message);
             let window = Window::allocate(&world, words)?;
-            let outcome = run_rank(&options, rank, MpiRma::new(world, &window), quiet)?;
+            let outcome = run_rank(&options, rank, MpiRma::new(world, &window)?, quiet)?;
             window.free()?;
             ("mpi-rma", outcome)
         }
-        Carrier::Early => ("mpi-early", run_rank(&options, rank, MpiStrips::early(world), quiet)?),
-        Carrier::Probe => ("mpi-probe", run_rank(&options, rank, MpiStrips::probing(world), quiet)?),
+        Carrier::Early => ("mpi-early", run_rank(&options, rank, MpiStrips::early(world)?, quiet)?),
+        Carrier::Probe => ("mpi-probe", run_rank(&options, rank, MpiStrips::probing(world)?, quiet)?),
     };
     let outcome = summary(gather(world, &outcome)?);
     let elapsed = begun.elapsed();

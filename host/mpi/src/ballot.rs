@@ -1,4 +1,11 @@
 //! What ranks tell each other between exchanges: their votes, and their plans.
+//!
+//! A rank has one end after the other on a communicator. What was sent to an end that is gone is still on its way or queued,
+//! and could be taken for the same message to the next one. Therefore each end begins with a message to all others, and
+//! receives all that they sent before theirs. A communicator for each end would not do: a library may give a new one the
+//! context of one that was freed, and with it what is queued there.
+//!
+//! Source: MPI 3.1, 3.5: messages from one process to another do not overtake each other.
 
 use std::cell::RefCell;
 use std::time::{Duration, Instant};
@@ -11,8 +18,9 @@ use crate::raw::{Buffer, Communicator, MpiError};
 /// Tags beside those of slots, which are smaller, and of strips, which are larger.
 const VOTE: u32 = 4;
 const PLAN: u32 = 5;
+const BEGIN: u32 = 6;
 /// Tags below this one are not a strip's.
-pub(crate) const STRIPS: u32 = 6;
+pub(crate) const STRIPS: u32 = 8;
 /// Bytes of a vote: its round, and its three numbers.
 const BYTES: usize = 16;
 /// How long a plan may take that was sent before the vote that has come.
@@ -32,8 +40,18 @@ pub(crate) struct Ballot {
 }
 
 impl Ballot {
-    pub(crate) fn new(world: Communicator) -> Ballot {
-        Ballot { world, heard: RefCell::new(vec![[None; 2]; world.size() as usize]), sent: Vec::new() }
+    /// Begins an end, together with those of all other processes, and drops what came for the one before.
+    pub(crate) fn new(world: Communicator) -> Result<Ballot, MpiError> {
+        let heard = RefCell::new(vec![[None; 2]; world.size() as usize]);
+        let mut ballot = Ballot { world, heard, sent: Vec::new() };
+        let others = || (0..world.size()).filter(|&rank| rank != world.rank());
+        others().try_for_each(|rank| ballot.send(rank, BEGIN, &[]))?;
+        for rank in others() {
+            while ballot.receive_any(rank)? != Some(BEGIN) {
+                std::thread::yield_now();
+            }
+        }
+        Ok(ballot)
     }
 
     pub(crate) const fn world(&self) -> &Communicator {
@@ -62,17 +80,30 @@ impl Ballot {
         Ok(())
     }
 
-    /// The next message of a rank, if it is there.
+    /// The next message of a rank with this tag, if it is there.
     fn receive(&self, from: u32, tag: u32) -> Result<Option<Vec<u8>>, MpiError> {
         let Some(len) = self.world.probe(from, tag)? else { return Ok(None) };
-        let mut buffer = Buffer::new(len);
-        buffer.receive(&self.world, from, tag, len)?;
-        // It is there already, and nobody else receives it.
-        while buffer.test()?.is_none() {
-            std::hint::spin_loop();
-        }
+        let buffer = self.take(from, tag, len)?;
         let bytes = buffer.words().unwrap_or(&[]).iter().flat_map(|word| word.to_ne_bytes()).take(len);
         Ok(Some(bytes.collect()))
+    }
+
+    /// The tag of the next message of a rank, if it is there; nobody wants what is in it.
+    fn receive_any(&self, from: u32) -> Result<Option<u32>, MpiError> {
+        let Some((tag, len)) = self.world.probe_any(from)? else { return Ok(None) };
+        self.take(from, tag, len)?;
+        Ok(Some(tag))
+    }
+
+    /// Receives a message that was seen.
+    fn take(&self, from: u32, tag: u32, len: usize) -> Result<Buffer, MpiError> {
+        let mut buffer = Buffer::new(len);
+        buffer.receive(&self.world, from, tag, len)?;
+        // It is on its way already, and nobody else receives it.
+        while buffer.test()?.is_none() {
+            std::thread::yield_now();
+        }
+        Ok(buffer)
     }
 
     pub(crate) fn vote(&mut self, round: u32, vote: Vote) -> Result<(), TransportError> {

@@ -6,7 +6,7 @@
 //!
 //! A [`Window`] is memory that others write to.
 //!
-//! Source: MPI 3.1, chapters 3 (point-to-point), 5.9 (reductions) and 6.4.2 (`MPI_Comm_split_type`).
+//! Source: MPI 3.1, chapters 3 (point-to-point), 5 (collectives) and 6.4.2 (`MPI_Comm_dup`, `MPI_Comm_split_type`).
 
 mod window;
 
@@ -63,13 +63,19 @@ pub struct Communicator {
 }
 
 impl Communicator {
-    /// All processes that the launcher started, for as long as MPI is initialized.
+    /// All processes that the launcher started, for as long as MPI is initialized. Messages of the program over
+    /// `MPI_COMM_WORLD` do not meet ours: this is a duplicate. All processes call this, and it waits for all.
     ///
     /// # Errors
     /// [`MpiError`].
     pub fn world(_: &mpi::environment::Universe) -> Result<Communicator, MpiError> {
         // SAFETY: a constant of the library, set before `main`.
-        Communicator::new(unsafe { ffi::RSMPI_COMM_WORLD })
+        let all = Communicator::new(unsafe { ffi::RSMPI_COMM_WORLD })?;
+        let mut raw = MaybeUninit::uninit();
+        // SAFETY: all processes of the communicator call this, and the place is a communicator's.
+        check("MPI_Comm_dup", unsafe { ffi::MPI_Comm_dup(all.raw, raw.as_mut_ptr()) })?;
+        // SAFETY: the call has written it.
+        Communicator::new(unsafe { raw.assume_init() })
     }
 
     fn new(raw: ffi::MPI_Comm) -> Result<Communicator, MpiError> {
@@ -150,16 +156,26 @@ impl Communicator {
     /// # Errors
     /// [`MpiError`].
     pub fn probe(&self, from: u32, tag: u32) -> Result<Option<usize>, MpiError> {
+        Ok(self.probe_for(from, tag as c_int)?.map(|(_, bytes)| bytes))
+    }
+
+    /// Tag and bytes of the first message of a process that is there, if one is.
+    pub(crate) fn probe_any(&self, from: u32) -> Result<Option<(u32, usize)>, MpiError> {
+        // SAFETY: a constant of the library.
+        self.probe_for(from, unsafe { ffi::RSMPI_ANY_TAG })
+    }
+
+    fn probe_for(&self, from: u32, tag: c_int) -> Result<Option<(u32, usize)>, MpiError> {
         let (mut flag, mut status) = (0, MaybeUninit::uninit());
         // SAFETY: the places are an integer's and a status's.
-        let code =
-            unsafe { ffi::MPI_Iprobe(from as c_int, tag as c_int, self.raw, &raw mut flag, status.as_mut_ptr()) };
+        let code = unsafe { ffi::MPI_Iprobe(from as c_int, tag, self.raw, &raw mut flag, status.as_mut_ptr()) };
         check("MPI_Iprobe", code)?;
         if flag == 0 {
             return Ok(None);
         }
         // SAFETY: with a flag that is set, the call has written the status.
-        received(unsafe { status.assume_init_ref() }).map(Some)
+        let status = unsafe { status.assume_init_ref() };
+        Ok(Some((status.MPI_TAG as u32, received(status)?)))
     }
 }
 

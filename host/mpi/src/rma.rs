@@ -18,7 +18,7 @@ use umbra_core::atomic::{AtomicU64, Ordering};
 use umbra_core::boundary::{Entry, HEAD, Message, Peer, Place, Vote, bitmap_bytes};
 
 use crate::ballot::Ballot;
-use crate::raw::{Communicator, Window};
+use crate::raw::{Communicator, MpiError, Window};
 use crate::slot;
 
 /// Two let a peer be one exchange ahead.
@@ -58,13 +58,16 @@ impl<'w> MpiRma<'w> {
     }
 
     /// The end of this process among those of a communicator, whose processes have made this window; each has one end at
-    /// a time. Messages may be as large as was said for [`words`](Self::words).
-    #[must_use]
-    pub fn new(world: Communicator, window: &'w Window) -> MpiRma<'w> {
+    /// a time. All processes call this, and it waits for all. Messages may be as large as was said for
+    /// [`words`](Self::words).
+    ///
+    /// # Errors
+    /// [`MpiError`].
+    pub fn new(world: Communicator, window: &'w Window) -> Result<MpiRma<'w>, MpiError> {
         let ranks = world.size() as usize;
         let capacity = (window.len() / ranks.max(1)).saturating_sub(LINE) / (2 * SLOTS as usize);
         let peers = (0..ranks).map(|_| Ends::default()).collect();
-        MpiRma { ballot: Ballot::new(world), window, capacity, peers }
+        Ok(MpiRma { ballot: Ballot::new(world)?, window, capacity, peers })
     }
 
     fn ends(&self, rank: u32) -> Result<&Ends, TransportError> {

@@ -15,7 +15,7 @@ use umbra::boundary::{Transport, TransportError};
 use umbra_core::boundary::{Entry, HEAD, Message, Peer, Place, Vote, bitmap_bytes};
 
 use crate::ballot::Ballot;
-use crate::raw::{Buffer, Communicator};
+use crate::raw::{Buffer, Communicator, MpiError};
 
 /// Two let a peer be one exchange ahead. With more, a sender could know of a slot before the receiver has posted it.
 const SLOTS: u32 = 2;
@@ -62,10 +62,13 @@ pub struct MpiSlot {
 }
 
 impl MpiSlot {
-    /// The end of this process among those of a communicator; each has one at a time.
-    #[must_use]
-    pub fn new(world: Communicator) -> MpiSlot {
-        MpiSlot { peers: (0..world.size()).map(|_| None).collect(), ballot: Ballot::new(world) }
+    /// The end of this process among those of a communicator; each has one at a time. All processes call this, and it
+    /// waits for all.
+    ///
+    /// # Errors
+    /// [`MpiError`].
+    pub fn new(world: Communicator) -> Result<MpiSlot, MpiError> {
+        Ok(MpiSlot { peers: (0..world.size()).map(|_| None).collect(), ballot: Ballot::new(world)? })
     }
 
     const fn world(&self) -> &Communicator {

@@ -7,7 +7,7 @@
 //!
 //! ```text
 //! tag slot                    the head
-//! tag 2 (channel + 3) + slot  a strip, by its place in the plan
+//! tag 2 (channel + 4) + slot  a strip, by its place in the plan
 //! ```
 //!
 //! *Cost*: a message and at least one test for each channel.
@@ -16,7 +16,7 @@ use umbra::boundary::{Transport, TransportError};
 use umbra_core::boundary::{Entry, HEAD, Head, Message, Peer, Place, Vote, bitmap_bytes};
 
 use crate::ballot::{Ballot, STRIPS};
-use crate::raw::{Buffer, Communicator};
+use crate::raw::{Buffer, Communicator, MpiError};
 
 /// Two let a peer be one exchange ahead.
 const SLOTS: u32 = 2;
@@ -134,19 +134,24 @@ impl Coming {
 }
 
 impl MpiStrips {
-    fn new(world: Communicator, when: When) -> MpiStrips {
-        MpiStrips { when, peers: (0..world.size()).map(|_| None).collect(), ballot: Ballot::new(world) }
+    fn new(world: Communicator, when: When) -> Result<MpiStrips, MpiError> {
+        Ok(MpiStrips { when, peers: (0..world.size()).map(|_| None).collect(), ballot: Ballot::new(world)? })
     }
 
-    /// The end of this process, with a receive posted for each strip.
-    #[must_use]
-    pub fn early(world: Communicator) -> MpiStrips {
+    /// The end of this process, with a receive posted for each strip; each has one at a time. All processes call this, and
+    /// it waits for all.
+    ///
+    /// # Errors
+    /// [`MpiError`].
+    pub fn early(world: Communicator) -> Result<MpiStrips, MpiError> {
         MpiStrips::new(world, When::Early)
     }
 
-    /// The end of this process, with receives for what was seen.
-    #[must_use]
-    pub fn probing(world: Communicator) -> MpiStrips {
+    /// The end of this process, with receives for what was seen; otherwise as [`early`](Self::early).
+    ///
+    /// # Errors
+    /// [`MpiError`].
+    pub fn probing(world: Communicator) -> Result<MpiStrips, MpiError> {
         MpiStrips::new(world, When::Probed)
     }
 

@@ -44,6 +44,8 @@ const RUNS: &[(u32, &str)] = &[
 ];
 /// Ranks of a run of random exchanges over every transport, and how many.
 const RANDOM: &[(u32, &str)] = &[(2, "10000"), (5, "100"), (8, "40")];
+/// Ranks of a run that makes the ends of all transports anew over what was left for those before.
+const ANEW: &[u32] = &[2, 3];
 /// Seconds of a run, on a machine with fewer processors than ranks.
 const LIMIT: u64 = 180;
 
@@ -83,7 +85,11 @@ pub(super) fn check(bench: &Bench<'_>) -> Result<Verdict, Failure> {
         return Ok(Verdict::Skipped(missing.join(", ")));
     }
     let without: String = missing.iter().map(|reason| format!(", not with all: {reason}")).collect();
-    Ok(Verdict::Passed(format!("{} runs by {}{without}", RUNS.len() + RANDOM.len() + 1, here.join(" and "))))
+    Ok(Verdict::Passed(format!(
+        "{} runs by {}{without}",
+        RUNS.len() + RANDOM.len() + ANEW.len() + 1,
+        here.join(" and ")
+    )))
 }
 
 /// Runs all that was built with one library.
@@ -94,6 +100,8 @@ fn run_all(bench: &Bench<'_>, mpi: &Mpi, agent: &Path) -> Result<(), Failure> {
     RUNS.iter().try_for_each(|&(ranks, words)| go(ranks, words, &[]))?;
     let random = folder.join("examples").join("random_exchanges");
     RANDOM.iter().try_for_each(|&(ranks, count)| run(mpi, ranks, &random, count, &[], agent, bench.log))?;
+    let anew = folder.join("examples").join("ends_anew");
+    ANEW.iter().try_for_each(|&ranks| run(mpi, ranks, &anew, "", &[], agent, bench.log))?;
     let page = bench.workspace.scratch.join("blobs.html");
     go(3, "advect --blocks 4 --cells 8 --radius 2 --cycles 24 --json --plot", &[&page])?;
     let text = fs::read_to_string(&page).map_err(|e| Failure::new(format!("{}: {e}", page.display())))?;

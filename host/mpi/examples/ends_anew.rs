@@ -1,0 +1,134 @@
+//! Ends made anew over one communicator, under `mpirun`.
+//!
+//! What was left for the end before does not reach the next one, over any transport.
+//!
+//! ```text
+//! mpirun -n RANKS ends_anew
+//! ```
+#![forbid(unsafe_code)]
+
+use std::error::Error;
+use std::io::{self, Write as _};
+use std::time::Duration;
+
+use umbra::boundary::{
+    Boundary, BoundaryError, Field, Fields as _, Grid, Mesh as _, Scope, Settings, Store, Transport,
+};
+use umbra_core::boundary::Shape;
+use umbra_mpi::{Communicator, MpiError, MpiSlot, MpiStrips};
+
+type Checked = Result<(), Box<dyn Error>>;
+
+/// Cells of a block, and ghosts on each side of it.
+const CELLS: usize = 4;
+const GHOSTS: usize = 2;
+const SETTINGS: Settings =
+    Settings { deadline: Some(Duration::from_secs(60)), smallest_slot: 128, reversed: false, timed: false };
+/// How often a rank looks for what must not come.
+const LOOKS: u32 = 1000;
+
+/// A ring of blocks, one a rank.
+fn mesh(ranks: u32) -> Result<Grid, Box<dyn Error>> {
+    let shape = Shape::new([CELLS as u32, 1, 1], [GHOSTS as u32, 0, 0])?;
+    Ok(Grid::new(shape, [ranks, 1, 1], [true, false, false], ranks))
+}
+
+fn fields(count: usize) -> Vec<Field> {
+    vec![Field::DENSE; count]
+}
+
+/// Waits until all ranks are here.
+fn meet(world: Communicator) -> Result<(), MpiError> {
+    world.gather(&[0]).map(|_| ())
+}
+
+/// A block of this rank, full of one value.
+fn filled(grid: &Grid, rank: u32, value: f64) -> Store {
+    let mut store = Store::new(grid.blocks(), grid.shape().len(), &fields(1), 1);
+    store.allocate(rank, 0);
+    if let Some(values) = store.stage(0).values_mut(rank, 0) {
+        values.fill(value);
+    }
+    store
+}
+
+/// The plans of a build that one rank has refused are not taken for those of the next one.
+fn plans<T: Transport>(world: Communicator, make: impl Fn() -> Result<T, MpiError>) -> Checked {
+    let grid = mesh(world.size())?;
+    if world.rank() == 0 {
+        Boundary::refuse(make()?, SETTINGS);
+    } else {
+        match Boundary::build(&grid, &fields(1), make()?, SETTINGS) {
+            Err(BoundaryError::RefusedElsewhere(0)) => {}
+            Err(other) => return Err(other.into()),
+            Ok(_) => return Err("built what another rank has refused".into()),
+        }
+    }
+    Ok(Boundary::build(&grid, &fields(2), make()?, SETTINGS)?.close()?)
+}
+
+/// A message that was sent to an end that is gone is not taken for the same one to the next end.
+fn messages<T: Transport>(world: Communicator, make: impl Fn() -> Result<T, MpiError>) -> Checked {
+    let (grid, rank, ranks) = (mesh(world.size())?, world.rank(), world.size());
+    let mut first = Some(Boundary::build(&grid, &fields(1), make()?, SETTINGS)?);
+    if rank == 0 {
+        first = None;
+    }
+    meet(world)?;
+    if let Some(mut boundary) = first {
+        while boundary.send(&filled(&grid, rank, -1.0).stage(0), Scope::Any)?.is_pending() {}
+    }
+    let value = |rank: u32| f64::from(rank);
+    let mut second = Boundary::build(&grid, &fields(1), make()?, SETTINGS)?;
+    let mut store = filled(&grid, rank, value(rank));
+    if rank == 0 {
+        while second.send(&store.stage(0), Scope::Any)?.is_pending() {}
+        for _ in 0..LOOKS {
+            if second.receive(&mut store.stage(0), Scope::Any)?.is_ready() {
+                return Err("a message came that nobody has sent to this end".into());
+            }
+        }
+    }
+    meet(world)?;
+    while second.send(&store.stage(0), Scope::Any)?.is_pending() {}
+    second.wait(&mut store.stage(0), Scope::Any)?;
+    second.set(&mut store.stage(0), Scope::Any)?;
+    let (left, right) = (value((rank + ranks - 1) % ranks), value((rank + 1) % ranks));
+    let values = store.values(rank, 0, 0).unwrap_or(&[]);
+    let expected = [[left; GHOSTS].as_slice(), &[value(rank); CELLS], &[right; GHOSTS]].concat();
+    if values != expected {
+        return Err(format!("the block holds {values:?}, not {expected:?}").into());
+    }
+    Ok(second.close()?)
+}
+
+fn run(world: Communicator) -> Checked {
+    for name in ["mpi-slot", "mpi-early", "mpi-probe"] {
+        let both = match name {
+            "mpi-slot" => both(world, || MpiSlot::new(world)),
+            "mpi-early" => both(world, || MpiStrips::early(world)),
+            _ => both(world, || MpiStrips::probing(world)),
+        };
+        both.map_err(|error| format!("{name}: {error}"))?;
+    }
+    if world.rank() == 0 {
+        writeln!(io::stdout(), "{} ranks took nothing that was sent to an end before", world.size())?;
+    }
+    Ok(())
+}
+
+fn both<T: Transport>(world: Communicator, make: impl Fn() -> Result<T, MpiError>) -> Checked {
+    plans(world, &make).map_err(|error| format!("plans: {error}"))?;
+    messages(world, &make).map_err(|error| format!("messages: {error}").into())
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let universe = mpi::initialize().ok_or("MPI was initialized before")?;
+    let world = Communicator::world(&universe)?;
+    if let Err(error) = run(world) {
+        let _ = writeln!(io::stderr(), "rank {}: {error}", world.rank());
+        // Others may wait for this rank, which will not come.
+        world.abort(1);
+    }
+    Ok(())
+}
