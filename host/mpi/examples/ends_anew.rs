@@ -12,10 +12,10 @@ use std::io::{self, Write as _};
 use std::time::Duration;
 
 use umbra::boundary::{
-    Boundary, BoundaryError, Field, Fields as _, Grid, Mesh as _, Scope, Settings, Store, Transport,
+    Boundary, BoundaryError, Field, Fields as _, Grid, Mesh as _, Scope, Settings, Store, Transport, largest_message,
 };
-use umbra_core::boundary::Shape;
-use umbra_mpi::{Communicator, MpiError, MpiSlot, MpiStrips};
+use umbra_core::boundary::{HEAD, Message, Peer, Shape, bitmap_bytes};
+use umbra_mpi::{Communicator, MpiError, MpiRma, MpiSlot, MpiStrips, Window};
 
 type Checked = Result<(), Box<dyn Error>>;
 
@@ -102,15 +102,58 @@ fn messages<T: Transport>(world: Communicator, make: impl Fn() -> Result<T, MpiE
     Ok(second.close()?)
 }
 
+/// A message that is put while the one before is refused is shown.
+fn put_meanwhile(world: Communicator, window: &Window) -> Checked {
+    let (mut end, slot) = (MpiRma::new(world, window)?, 1);
+    let head = HEAD + bitmap_bytes(0);
+    end.plans(1, &[Peer::new(u32::from(world.rank() == 0), 0..0, 0..0)], &[])?;
+    let publish = |end: &mut MpiRma<'_>, sequence: u32| match world.rank() {
+        1 => end.publish(
+            &Message { rank: 0, sequence, slot, head, in_slot: 0, overflow: 0 },
+            1,
+            &vec![sequence as u8; head],
+        ),
+        _ => Ok(()),
+    };
+    let shown = |end: &mut MpiRma<'_>, sequence: u32| {
+        let mut seen = vec![0; head];
+        Ok::<_, Box<dyn Error>>(end.look(1, slot, &mut seen)? && seen == vec![sequence as u8; head])
+    };
+    publish(&mut end, 1)?;
+    meet(world)?;
+    if world.rank() == 0 && !shown(&mut end, 1)? {
+        return Err("the first message is not shown".into());
+    }
+    meet(world)?;
+    publish(&mut end, 3)?;
+    meet(world)?;
+    if world.rank() == 0 {
+        end.taken(1, slot, 0)?;
+        if !shown(&mut end, 3)? {
+            return Err("a message that was put since the one before was looked at is lost".into());
+        }
+        end.taken(1, slot, 0)?;
+        if end.look(1, slot, &mut vec![0; head])? {
+            return Err("a message that was taken is shown".into());
+        }
+    }
+    Ok(meet(world)?)
+}
+
 fn run(world: Communicator) -> Checked {
-    for name in ["mpi-slot", "mpi-early", "mpi-probe"] {
+    let message = largest_message(&mesh(world.size())?, &fields(2), world.size());
+    let window = Window::allocate(&world, MpiRma::words(world.size(), message))?;
+    for name in ["mpi-slot", "mpi-rma", "mpi-early", "mpi-probe"] {
         let both = match name {
             "mpi-slot" => both(world, || MpiSlot::new(world)),
+            "mpi-rma" => both(world, || MpiRma::new(world, &window)),
             "mpi-early" => both(world, || MpiStrips::early(world)),
             _ => both(world, || MpiStrips::probing(world)),
         };
         both.map_err(|error| format!("{name}: {error}"))?;
     }
+    put_meanwhile(world, &window)?;
+    window.free()?;
     if world.rank() == 0 {
         writeln!(io::stdout(), "{} ranks took nothing that was sent to an end before", world.size())?;
     }

@@ -37,6 +37,8 @@ struct Ends {
     fetched: [Option<Vec<u64>>; SLOTS as usize],
     /// Stamps that were taken.
     taken: [u64; SLOTS as usize],
+    /// Those of the messages that were looked at last: only these can be taken. What was put there since is another.
+    seen: [u64; SLOTS as usize],
 }
 
 /// One rank's end.
@@ -67,7 +69,13 @@ impl<'w> MpiRma<'w> {
         let ranks = world.size() as usize;
         let capacity = (window.len() / ranks.max(1)).saturating_sub(LINE) / (2 * SLOTS as usize);
         let peers = (0..ranks).map(|_| Ends::default()).collect();
-        Ok(MpiRma { ballot: Ballot::new(world)?, window, capacity, peers })
+        let ballot = Ballot::new(world)?;
+        // Epochs begin again, so a stamp of the ends before could be the one of a message to come. Nobody puts another for
+        // those since all have begun, nor one for these before all have voted.
+        window.sync()?;
+        window.words().iter().take(ranks * LINE).for_each(|stamp| stamp.store(0, Ordering::Relaxed));
+        window.sync()?;
+        Ok(MpiRma { ballot, window, capacity, peers })
     }
 
     fn ends(&self, rank: u32) -> Result<&Ends, TransportError> {
@@ -160,14 +168,15 @@ impl Transport for MpiRma<'_> {
 
     fn look(&mut self, from: u32, slot: u32, head: &mut [u8]) -> Result<bool, TransportError> {
         self.window.sync()?;
-        let taken = self.ends(from)?.taken[(slot % SLOTS) as usize];
         // ORDERING: acquire; the sender has put the stamp when the message was there.
-        let stamp = self.window.words().get(Self::stamp(from, slot)).map(|word| word.load(Ordering::Acquire));
-        if stamp.is_none_or(|stamp| stamp == taken) {
+        let stamp = self.window.words().get(Self::stamp(from, slot)).map_or(0, |word| word.load(Ordering::Acquire));
+        let ends = self.ends_mut(from)?;
+        if stamp == ends.taken[(slot % SLOTS) as usize] {
             // Some libraries let others write only while this process is in a call that receives.
             self.ballot.progress()?;
             return Ok(false);
         }
+        ends.seen[(slot % SLOTS) as usize] = stamp;
         let words = self.own(self.area(from, slot, false), 0, head.len() / 8)?;
         for (to, word) in head.as_chunks_mut::<8>().0.iter_mut().zip(words) {
             *to = word.load(Ordering::Relaxed).to_ne_bytes();
@@ -192,10 +201,8 @@ impl Transport for MpiRma<'_> {
     }
 
     fn taken(&mut self, from: u32, slot: u32, _room: u32) -> Result<(), TransportError> {
-        let stamp = self.window.words().get(Self::stamp(from, slot)).map(|word| word.load(Ordering::Relaxed));
-        let ends = self.ends_mut(from)?;
-        ends.fetched[(slot % SLOTS) as usize] = None;
-        ends.taken[(slot % SLOTS) as usize] = stamp.unwrap_or(0);
+        let (ends, slot) = (self.ends_mut(from)?, (slot % SLOTS) as usize);
+        (ends.fetched[slot], ends.taken[slot]) = (None, ends.seen[slot]);
         Ok(())
     }
 
