@@ -36,7 +36,7 @@ pub enum BootstrapError {
     System(&'static str, io::Error),
     /// The agent of this node did not start; it says why on the standard error.
     Agent(PathBuf),
-    /// The agent of another node did not start.
+    /// The agent of another node did not start, or there was nothing to start it with.
     Elsewhere,
     /// The secret.
     Secret(SecretError),
@@ -75,19 +75,39 @@ fn system(what: &'static str) -> impl FnOnce(io::Error) -> BootstrapError {
     move |error| BootstrapError::System(what, error)
 }
 
+/// A directory for the files of an agent, which nobody else may read; it ends with this value.
+#[derive(Debug)]
+struct Files(PathBuf);
+
+impl Files {
+    fn create() -> Result<Files, BootstrapError> {
+        let name = secret::random::<8>().map_err(system("draw random bytes"))?;
+        let path = std::env::temp_dir().join(format!("umbra-mpi-{:016x}", u64::from_le_bytes(name)));
+        fs::DirBuilder::new().mode(0o700).create(&path).map_err(system("make a directory"))?;
+        Ok(Files(path))
+    }
+}
+
+impl Drop for Files {
+    fn drop(&mut self) {
+        // Files that are gone are what is wanted.
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
 /// The node's agent and its files; both end with this value.
 #[derive(Debug)]
 struct Agent {
     child: Child,
-    files: PathBuf,
+    /// Dropped after the agent has ended.
+    _files: Files,
 }
 
 impl Drop for Agent {
     fn drop(&mut self) {
-        // It may have ended by itself; it is reaped in both cases, and files that are gone are what is wanted.
+        // It may have ended by itself; it is reaped in both cases.
         let _ = self.child.kill();
         let _ = self.child.wait();
-        let _ = fs::remove_dir_all(&self.files);
     }
 }
 
@@ -132,14 +152,11 @@ fn program() -> PathBuf {
 }
 
 /// Starts this node's agent and waits until it listens.
-fn start(node: u32, config: &str, secret: &Secret) -> Result<Agent, BootstrapError> {
-    let name = secret::random::<8>().map_err(system("draw random bytes"))?;
-    let files = std::env::temp_dir().join(format!("umbra-mpi-{:016x}", u64::from_le_bytes(name)));
-    fs::DirBuilder::new().mode(0o700).create(&files).map_err(system("make a directory"))?;
-    let (job, key) = (files.join("job.cfg"), files.join("secret"));
+fn start(program: PathBuf, node: u32, config: &str, secret: &Secret) -> Result<Agent, BootstrapError> {
+    let files = Files::create()?;
+    let (job, key) = (files.0.join("job.cfg"), files.0.join("secret"));
     fs::write(&job, config).map_err(system("write the configuration"))?;
     secret.create(&key).map_err(BootstrapError::Secret)?;
-    let program = program();
     // The kernel kills the agent with this process, however that ends.
     let mut child = Command::new("setpriv")
         .args(["--pdeathsig", "KILL"])
@@ -154,16 +171,23 @@ fn start(node: u32, config: &str, secret: &Secret) -> Result<Agent, BootstrapErr
         .spawn()
         .map_err(system("start setpriv"))?;
     let says = child.stdout.take();
-    let agent = Agent { child, files };
+    let agent = Agent { child, _files: files };
     let line = says.and_then(|says| BufReader::new(says).lines().next()).and_then(Result::ok);
     if line.is_some_and(|line| line.contains(READY)) { Ok(agent) } else { Err(BootstrapError::Agent(program)) }
+}
+
+/// What this process has, if all have theirs: nobody waits for one that has nothing to tell.
+fn if_all<T>(world: &Communicator, mine: Result<T, BootstrapError>) -> Result<T, BootstrapError> {
+    let failed = world.gather(&[u64::from(mine.is_err())])?;
+    let mine = mine?;
+    if failed.contains(&1) { Err(BootstrapError::Elsewhere) } else { Ok(mine) }
 }
 
 impl Bootstrap {
     /// Finds out who is where, and starts an agent on each node. All processes of the communicator call this.
     ///
     /// # Errors
-    /// [`BootstrapError`]; if the agent of one node does not start, on all processes.
+    /// [`BootstrapError`]; if one process fails, on all of them.
     pub fn new(world: Communicator) -> Result<Bootstrap, BootstrapError> {
         let node = world.of_this_node()?;
         let leads = node.rank() == 0;
@@ -176,7 +200,8 @@ impl Bootstrap {
         nodes.sort_unstable();
         nodes.dedup();
         let here = nodes.binary_search(&first).unwrap_or(0) as u32;
-        let (address, ports) = if leads { (address(nodes.len())?, ports()?) } else { (Ipv4Addr::LOCALHOST, [0; 2]) };
+        let place = || Ok((address(nodes.len())?, ports()?));
+        let (address, ports) = if_all(&world, if leads { place() } else { Ok((Ipv4Addr::LOCALHOST, [0; 2])) })?;
         let told = world.gather(&[u64::from(address.to_bits()), u64::from(ports[0]), u64::from(ports[1])])?;
         let line = |(number, &first): (usize, &u64)| {
             let [address, services, ranks] = [0, 1, 2].map(|at| told[first as usize * 3 + at]);
@@ -185,19 +210,12 @@ impl Bootstrap {
         };
         let lines: String = nodes.iter().enumerate().map(line).collect();
         let config = format!("# Format version: 1\n{lines}");
-        let mut key = [0; 32];
-        if world.rank() == 0 {
-            key = *Secret::random().map_err(BootstrapError::Secret)?.bytes();
-        }
+        let drawn = if world.rank() == 0 { Secret::random() } else { Ok(Secret::from_bytes([0; 32])) };
+        let mut key = *if_all(&world, drawn.map_err(BootstrapError::Secret))?.bytes();
         world.broadcast(&mut key)?;
         let secret = Secret::from_bytes(key);
-        let started = if leads { start(here, &config, &secret).map(Some) } else { Ok(None) };
-        // Everybody hears whether all agents listen, so nobody waits for one that never will.
-        let failed = world.gather(&[u64::from(started.is_err())])?;
-        let agent = started?;
-        if failed.contains(&1) {
-            return Err(BootstrapError::Elsewhere);
-        }
+        let started = if leads { start(program(), here, &config, &secret).map(Some) } else { Ok(None) };
+        let agent = if_all(&world, started)?;
         let seat = Seat {
             rank: WorldRank(world.rank()),
             size: world.size(),
@@ -239,5 +257,21 @@ impl Bootstrap {
         self.world.gather(&[0])?;
         drop(self.agent);
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_secret_of_an_agent_that_cannot_be_started_is_removed() {
+        let (secret, config) = (Secret::from_bytes([7; 32]), format!("# of process {}\n", std::process::id()));
+        // No argument of a program can have this name.
+        let started = start("\0".into(), 0, &config, &secret);
+        assert!(matches!(started, Err(BootstrapError::System("start setpriv", _))), "{started:?}");
+        let left = fs::read_dir(std::env::temp_dir()).into_iter().flatten().flatten();
+        let mut ours = left.filter(|entry| fs::read_to_string(entry.path().join("job.cfg")).is_ok_and(|s| s == config));
+        assert!(ours.next().is_none());
     }
 }

@@ -42,10 +42,18 @@ const RUNS: &[(u32, &str)] = &[
     (8, "advect --problem smooth -d 3 --blocks 2 --cells 6 --radius 2 --cycles 10 --transport rma"),
     (8, "group"),
 ];
-/// Ranks of a run of random exchanges over every transport, and how many.
-const RANDOM: &[(u32, &str)] = &[(2, "10000"), (5, "100"), (8, "40")];
-/// Ranks of a run that makes the ends of all transports anew over what was left for those before.
-const ANEW: &[u32] = &[2, 3];
+/// Ranks of a run of an example, which one, and what is asked for.
+const EXAMPLES: &[(u32, &str, &str)] = &[
+    // So many random exchanges over every transport.
+    (2, "random_exchanges", "10000"),
+    (5, "random_exchanges", "100"),
+    (8, "random_exchanges", "40"),
+    // The ends of every transport, made anew over what was left for those before.
+    (2, "ends_anew", ""),
+    (3, "ends_anew", ""),
+    // A job that one process has no means for.
+    (3, "job_fails", ""),
+];
 /// Seconds of a run, on a machine with fewer processors than ranks.
 const LIMIT: u64 = 180;
 
@@ -85,11 +93,7 @@ pub(super) fn check(bench: &Bench<'_>) -> Result<Verdict, Failure> {
         return Ok(Verdict::Skipped(missing.join(", ")));
     }
     let without: String = missing.iter().map(|reason| format!(", not with all: {reason}")).collect();
-    Ok(Verdict::Passed(format!(
-        "{} runs by {}{without}",
-        RUNS.len() + RANDOM.len() + ANEW.len() + 1,
-        here.join(" and ")
-    )))
+    Ok(Verdict::Passed(format!("{} runs by {}{without}", RUNS.len() + EXAMPLES.len() + 1, here.join(" and "))))
 }
 
 /// Runs all that was built with one library.
@@ -98,10 +102,10 @@ fn run_all(bench: &Bench<'_>, mpi: &Mpi, agent: &Path) -> Result<(), Failure> {
     let program = folder.join("umbra-mpi");
     let go = |ranks, words: &str, path: &[&Path]| run(mpi, ranks, &program, words, path, agent, bench.log);
     RUNS.iter().try_for_each(|&(ranks, words)| go(ranks, words, &[]))?;
-    let random = folder.join("examples").join("random_exchanges");
-    RANDOM.iter().try_for_each(|&(ranks, count)| run(mpi, ranks, &random, count, &[], agent, bench.log))?;
-    let anew = folder.join("examples").join("ends_anew");
-    ANEW.iter().try_for_each(|&ranks| run(mpi, ranks, &anew, "", &[], agent, bench.log))?;
+    let examples = folder.join("examples");
+    for &(ranks, name, words) in EXAMPLES {
+        run(mpi, ranks, &examples.join(name), words, &[], agent, bench.log)?;
+    }
     let page = bench.workspace.scratch.join("blobs.html");
     go(3, "advect --blocks 4 --cells 8 --radius 2 --cycles 24 --json --plot", &[&page])?;
     let text = fs::read_to_string(&page).map_err(|e| Failure::new(format!("{}: {e}", page.display())))?;
