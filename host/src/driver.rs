@@ -180,8 +180,15 @@ impl Driver {
     /// # Errors
     /// [`Close`] if the socket refuses, or random bytes or room are missing.
     pub fn adopt(&mut self, socket: OwnedFd, is_unix: bool, side: Side) -> Result<LinkId, Close> {
+        self.adopt_until(now() + self.limits.handshake, socket, is_unix, side)
+    }
+
+    /// Like [`adopt`](Self::adopt), but the handshake may take until `until`, whatever the limit.
+    ///
+    /// # Errors
+    /// See [`adopt`](Self::adopt).
+    pub fn adopt_until(&mut self, until: Time, socket: OwnedFd, is_unix: bool, side: Side) -> Result<LinkId, Close> {
         let stream = self.stream(socket, is_unix, side)?;
-        let until = now() + self.limits.handshake;
         self.place(Slot::Shaking { stream, until, dial: None }).ok_or(Close::Local)
     }
 

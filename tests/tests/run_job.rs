@@ -10,6 +10,7 @@ use std::thread;
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
+use umbra::driver::Limits;
 use umbra::job::{DataPath, Event, JobError, Options, OptionsError, Outcome, Phase, Step, run};
 use umbra::pool::{Attributes, Pool};
 use umbra_core::peer::{Peer, PeerKind};
@@ -187,6 +188,28 @@ fn a_job_tells_what_it_used() {
         assert_eq!(outcome.used_paths(), used, "{asked_for:?}: {:?}", outcome.paths);
         assert_eq!(outcome.paths.iter().map(|path| path.reads).sum::<u64>(), outcome.reads);
     }
+}
+
+/// On a loaded machine, the first processes of a job wait until the last ones are started.
+fn held_up_after_starting(last: Peer) {
+    // Longer than a handshake between strangers may take.
+    let pause = Limits::default().handshake.0 + 1_000_000_000;
+    let outcome = run(&rig::options(1, 2, 2), &mut |event| {
+        if matches!(event, Event::Started { process, .. } if process.peer == last) {
+            thread::sleep(Duration::from_nanos(pause));
+        }
+    });
+    assert!(outcome.unwrap().is_good());
+}
+
+#[test]
+fn agents_wait_for_a_launcher_that_is_held_up() {
+    held_up_after_starting(rig::service(1));
+}
+
+#[test]
+fn ranks_wait_for_a_launcher_that_is_held_up() {
+    held_up_after_starting(rig::rank(1));
 }
 
 #[test]

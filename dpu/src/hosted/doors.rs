@@ -9,7 +9,7 @@ use umbra::job::{Step, launcher_link};
 use umbra::link::{Address, Listener, Party as LinkParty, Side, socket_path};
 use umbra_core::log;
 use umbra_core::peer::{Peer, Sp};
-use umbra_core::time::Lapse;
+use umbra_core::time::{Lapse, Time};
 
 use super::error::{ProcessError, cannot, cannot_bind};
 use super::process::Process;
@@ -22,10 +22,9 @@ impl Process {
     pub(super) fn open(&mut self) -> Result<(), ProcessError> {
         if self.settings.supervised {
             let link = launcher_link().map_err(cannot("use the link to the launcher"))?;
-            let link = self.driver.adopt(link, true, Side::Initiator).map_err(|why| ProcessError::Io {
-                what: "use the link to the launcher",
-                error: io::Error::other(why),
-            })?;
+            // The launcher answers when it has started all others; if it gives up, this process ends with it.
+            let link = self.driver.adopt_until(Time::NEVER, link, true, Side::Initiator);
+            let link = link.map_err(|why| cannot("use the link to the launcher")(io::Error::other(why)))?;
             self.supervisor = Some(link);
             return Ok(());
         }

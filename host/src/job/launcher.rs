@@ -145,11 +145,7 @@ impl Launcher {
             options: options.clone(),
             programs,
             running: BTreeMap::new(),
-            driver: Driver::new(
-                me,
-                site.secret().clone(),
-                Limits { handshake: Lapse::from_secs(60), ..Limits::default() },
-            ),
+            driver: Driver::new(me, site.secret().clone(), Limits::default()),
             directory,
             site,
             sockets,
@@ -280,7 +276,9 @@ impl Launcher {
         };
         let (child, link) = Child::spawn(peer, program, arguments, self.directory.log(&name))
             .map_err(|error| JobError::Spawn { peer, program: program.to_owned(), error })?;
-        let link = self.driver.adopt(link, true, Side::Acceptor).map_err(|why| JobError::Link { peer, why })?;
+        // Who waits for news of it has a deadline.
+        let link = self.driver.adopt_until(Time::NEVER, link, true, Side::Acceptor);
+        let link = link.map_err(|why| JobError::Link { peer, why })?;
         let pid = child.pid();
         self.running.insert(peer, Running::new(Some(child), link));
         Ok(pid)

@@ -199,7 +199,8 @@ impl Launcher {
         let me = Identity { party: Party::Peer(peer), incarnation: Incarnation(1) };
         let mut driver = Driver::new(me, settings.secret.clone(), Limits::default());
         let socket = launcher_link().map_err(|e| failed(&e))?;
-        let link = driver.adopt(socket, true, Side::Initiator).map_err(|e| failed(&e))?;
+        // The launcher answers when it has started all others; if it gives up, this process ends with it.
+        let link = driver.adopt_until(Time::NEVER, socket, true, Side::Initiator).map_err(|e| failed(&e))?;
         let mut frame = Vec::new();
         loop {
             driver.wait(Time::NEVER).map_err(|e| failed(&e))?;
