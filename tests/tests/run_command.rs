@@ -5,12 +5,13 @@ use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, getpgid, kill_process, kill_process_group};
 use umbra_tests::rig::{self, Scratch};
 
 /// How long a run may take to end that is asked to.
@@ -43,6 +44,13 @@ impl Running {
             thread::sleep(Duration::from_millis(10));
         }
         None
+    }
+
+    /// The processes of the job.
+    fn children(&self) -> Vec<u32> {
+        let pid = self.0.id();
+        let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap();
+        children.split_whitespace().map(|child| child.parse().unwrap()).collect()
     }
 
     fn signal(&self, signal: Signal) {
@@ -111,13 +119,11 @@ fn signals_that_a_run_was_started_to_ignore_do_not_end_it() {
     let mut running = Running(run.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap());
     let mut lines = BufReader::new(running.0.stderr.take().unwrap()).lines();
     assert!(lines.any(|line| line.is_ok_and(|line| line.contains("random"))), "no random reads");
-    let pid = running.0.id();
-    let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap();
     running.signal(Signal::HUP);
     running.signal(Signal::INT);
-    // A terminal interrupts the processes of the job as well.
-    for child in children.split_whitespace() {
-        let _ = kill_process(Pid::from_raw(child.parse().unwrap()).unwrap(), Signal::INT);
+    // So does whoever interrupts all processes of the job.
+    for child in running.children() {
+        let _ = kill_process(Pid::from_raw(child.cast_signed()).unwrap(), Signal::INT);
     }
     let rest: Vec<String> = lines.map_while(Result::ok).collect();
     assert_eq!(running.ended(), Some(0), "{rest:?}");
@@ -167,6 +173,29 @@ fn an_input_whose_name_is_no_text_is_read() {
     command.args(["run", "--quiet", "--ranks", "1", "--input"]).arg(&input).arg("--agent").arg(agent);
     let output = command.stdin(Stdio::null()).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// Ctrl-C: the terminal interrupts the process group in the foreground.
+#[test]
+fn an_interrupt_of_its_process_group_ends_a_run_and_blames_no_process() {
+    let temporary = Scratch::new("run-interrupt");
+    // A shell may have started these tests to ignore it.
+    let mut run = run(&temporary, "set -- env --default-signal=INT \"$@\";", &LONG);
+    let mut running = Running(run.process_group(0).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap());
+    let mut lines = BufReader::new(running.0.stderr.take().unwrap()).lines();
+    assert!(lines.any(|line| line.is_ok_and(|line| line.contains("random"))), "no random reads");
+    let group = Pid::from_raw(running.0.id().cast_signed()).unwrap();
+    let children = running.children();
+    assert_eq!(children.len(), 2);
+    for &child in &children {
+        assert_ne!(getpgid(Pid::from_raw(child.cast_signed())).unwrap(), group, "process {child} is interrupted, too");
+    }
+    kill_process_group(group, Signal::INT).unwrap();
+    let rest: Vec<String> = lines.map_while(Result::ok).collect();
+    assert_eq!(running.ended(), Some(130), "{rest:?}");
+    assert!(rest.iter().all(|line| !line.contains("died")), "{rest:?}");
+    rig::all_gone(&children);
+    assert_eq!(temporary.left(), Vec::<PathBuf>::new());
 }
 
 /// An input that no run can map is refused at once, also where opening it would wait for a writer.

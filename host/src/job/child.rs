@@ -4,11 +4,16 @@
 //! nobody else can connect to it, and it ends when the launcher dies. A process that waits elsewhere, or is stopped,
 //! would not see that; therefore the kernel also kills each one with the thread that started it. So no process
 //! outlives its job.
+//!
+//! A terminal signals the process group in the foreground. Each process of the job is a group of its own: what Ctrl-C or a
+//! closed terminal does to the job is up to the launcher alone, and Ctrl-Z stops only that one. None of them uses the
+//! terminal.
 
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 
@@ -55,6 +60,7 @@ impl Child {
             .stdin(Stdio::from(theirs))
             .stdout(Stdio::null())
             .stderr(File::create(&log)?)
+            .process_group(0)
             .spawn()?;
         Ok((Child { peer, process, log, ended: None }, ours))
     }
