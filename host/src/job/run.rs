@@ -6,6 +6,7 @@ mod tables;
 use gather::Results;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::{self, ErrorKind};
 use std::time::Duration;
 
 use umbra_core::error::Status;
@@ -16,13 +17,16 @@ use umbra_core::wire::{Op, Token};
 use super::grid::{self, Grid};
 use super::launcher::{Launcher, News};
 use super::leftovers;
-use super::verify::{Digesting, Digests};
+use super::verify::{Digesting, Digests, digest_slices};
 use super::{
     Event, GroupOutcome, JobError, Latency, Leftover, Milestone, Options, Outcome, PathOutcome, Phase, Process, Step,
     TableOutcome,
 };
 use crate::admin::{Exported, Mark, ops};
 use crate::driver;
+
+/// How often somebody looks whether digests are computed.
+const PAUSE: Lapse = Lapse::from_millis(2);
 
 /// Runs a job as asked and tells how it ended; `on_event` hears what happens meanwhile.
 ///
@@ -33,8 +37,9 @@ pub fn run(options: &Options, on_event: &mut dyn FnMut(Event)) -> Result<Outcome
     let launcher = Launcher::new(options)?;
     let (path, bytes) = launcher.input();
     on_event(Event::Input { path: path.to_owned(), bytes, named: options.input.is_some() });
-    let lens = (0..options.world_size()).map(|r| launcher.slice(WorldRank(r)).1).collect();
-    let digesting = Digesting::start(path.to_owned(), lens);
+    let lens: Vec<u64> = (0..options.world_size()).map(|r| launcher.slice(WorldRank(r)).1).collect();
+    let path = path.to_owned();
+    let digesting = Digesting::start(move || digest_slices(&path, &lens)).map_err(no_thread)?;
     let mut run = Run {
         options,
         on_event,
@@ -45,12 +50,7 @@ pub fn run(options: &Options, on_event: &mut dyn FnMut(Event)) -> Result<Outcome
         results: Results::default(),
     };
     run.start()?;
-    let digests = digesting.finish().map_err(|error| match error.kind() {
-        std::io::ErrorKind::UnexpectedEof | std::io::ErrorKind::InvalidData => {
-            JobError::InputChanged(run.launcher.input().0.to_owned())
-        }
-        _ => JobError::Input { path: run.launcher.input().0.to_owned(), error },
-    })?;
+    let digests = run.listen_until(digesting)?;
     run.read(&digests)?;
     let tables = run.compare_tables()?;
     run.leave()?;
@@ -164,6 +164,22 @@ impl Run<'_> {
             self.note(news)?;
         }
         Ok(())
+    }
+
+    /// Hears the processes until digests are computed: one that ends or gives up meanwhile ends the job at once.
+    fn listen_until<T: Send + 'static>(&mut self, digesting: Digesting<T>) -> Result<T, JobError> {
+        while !digesting.is_finished() {
+            if let Some(news) = self.launcher.next(driver::now() + PAUSE)? {
+                self.note(news)?;
+            }
+        }
+        digesting.finish().map_err(|error| {
+            let path = self.launcher.input().0.to_owned();
+            match error.kind() {
+                ErrorKind::UnexpectedEof | ErrorKind::InvalidData => JobError::InputChanged(path),
+                _ => JobError::Input { path, error },
+            }
+        })
     }
 
     /// Keeps what belongs to the outcome; a process that ends early or gives up ends the job.
@@ -339,6 +355,47 @@ impl Run<'_> {
     }
 }
 
+fn no_thread(error: io::Error) -> JobError {
+    JobError::Io { what: "start a thread", error }
+}
+
 fn lapse(duration: Duration) -> Lapse {
     Lapse(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+
+    #[test]
+    fn a_process_that_dies_while_digests_are_computed_ends_the_job() {
+        let dies = Some("/bin/false".into());
+        let input = std::env::current_exe().ok();
+        let options = Options {
+            hosts: 1,
+            service_processes: 1,
+            ranks: 1,
+            input,
+            agent: dies.clone(),
+            rank: dies,
+            ..Options::default()
+        };
+        let mut run = Run {
+            options: &options,
+            on_event: &mut |_| {},
+            launcher: Launcher::new(&options).unwrap(),
+            phase: Phase::Agents,
+            timeline: Vec::new(),
+            exported: BTreeMap::new(),
+            results: Results::default(),
+        };
+        run.launcher.start_agent(Sp(0)).unwrap();
+        let (end, ends) = mpsc::channel::<()>();
+        let digesting = Digesting::start(move || Ok(ends.recv_timeout(Duration::from_secs(20)))).unwrap();
+        let error = run.listen_until(digesting).unwrap_err();
+        assert!(matches!(error, JobError::Died { peer, .. } if Some(peer) == Peer::service(Sp(0))), "{error}");
+        drop(end);
+    }
 }

@@ -1,11 +1,15 @@
 //! What the bytes should be: digests of the file's slices and of the random reads.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::unix::fs::FileExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use std::thread::JoinHandle;
 
 use umbra_core::peer::{Sp, WorldRank};
+
+use crate::admin::ReadOrder;
 
 const CHUNK: usize = 1 << 20;
 
@@ -94,22 +98,49 @@ pub fn digest_random(file: &File, slice: (u64, u64), size: u64, offsets: Offsets
     Ok(*hasher.finalize().as_bytes())
 }
 
-/// A digest that is being computed beside the job.
-#[derive(Debug)]
-pub(super) struct Digesting(std::thread::JoinHandle<io::Result<Digests>>);
+/// Like [`digest_random`], of what each of so many agents should have read from each rank.
+///
+/// # Errors
+/// See [`digest_random`].
+pub(super) fn digest_all_random(
+    file: &File,
+    slices: &[(u64, u64)],
+    agents: u32,
+    order: ReadOrder,
+) -> io::Result<BTreeMap<(Sp, WorldRank), [u8; 32]>> {
+    let ReadOrder { size, reads, seed, .. } = order;
+    let pairs = (0..agents).map(Sp).flat_map(|reader| (0..).map(WorldRank).zip(slices).map(move |pair| (reader, pair)));
+    let digested = pairs.map(|(reader, (rank, &slice))| {
+        let offsets = Offsets::new(seed, reader, rank, slice.1, size, reads);
+        Ok(((reader, rank), digest_random(file, slice, size, offsets)?))
+    });
+    digested.collect()
+}
 
-impl Digesting {
+/// Digests that are being computed beside the job.
+#[derive(Debug)]
+pub(super) struct Digesting<T>(JoinHandle<io::Result<T>>);
+
+impl<T: Send + 'static> Digesting<T> {
     /// Starts.
+    ///
+    /// # Errors
+    /// What the system said of a thread.
+    pub(super) fn start(compute: impl FnOnce() -> io::Result<T> + Send + 'static) -> io::Result<Digesting<T>> {
+        std::thread::Builder::new().name("digests".into()).spawn(compute).map(Digesting)
+    }
+
+    /// Whether [`finish`](Self::finish) would not wait.
     #[must_use]
-    pub(super) fn start(path: PathBuf, lens: Vec<u64>) -> Digesting {
-        Digesting(std::thread::spawn(move || digest_slices(&path, &lens)))
+    pub(super) fn is_finished(&self) -> bool {
+        self.0.is_finished()
     }
 
     /// Waits for the result.
     ///
     /// # Errors
-    /// See [`digest_slices`].
-    pub(super) fn finish(self) -> io::Result<Digests> {
+    /// What the system said of the file.
+    pub(super) fn finish(self) -> io::Result<T> {
         self.0.join().map_err(|_| io::Error::other("digesting thread stopped"))?
     }
 }

@@ -5,11 +5,11 @@ use std::fs::File;
 use std::time::Duration;
 
 use umbra_core::codec::Reader;
-use umbra_core::peer::{Peer, PeerKind, WorldRank};
+use umbra_core::peer::{Peer, PeerKind, Sp, WorldRank};
 
-use super::super::verify::{Digests, Offsets, digest_random};
+use super::super::verify::{Digesting, Digests, digest_all_random};
 use super::super::{DataPath, Event, JobError, Latency, Mismatch, PathOutcome, Phase};
-use super::{Run, lapse};
+use super::{Run, lapse, no_thread};
 use crate::admin::{Body as _, PathTotals, ReadOrder, ReadResult, ReadTotals, Slice, ops};
 use crate::driver;
 
@@ -52,7 +52,7 @@ impl Run<'_> {
         self.enter(Phase::Slices);
         let began = driver::now();
         self.ask(self.agents(), ops::SLICES, 1, &order.to_body(), |run, peer, body| {
-            run.take_results(peer, body, |_, result| Ok(digests.slices.get(result.rank.index()).copied()))
+            run.take_results(peer, body, |_, rank| digests.slices.get(rank.index()).copied())
         })?;
         self.enter(Phase::Random);
         let (path, _) = self.launcher.input();
@@ -64,15 +64,13 @@ impl Run<'_> {
             Ok(())
         })?;
         self.results.reading = Duration::from_nanos(driver::now().since(began).0);
+        let slices: Vec<_> = (0..self.options.world_size()).map(|rank| self.launcher.slice(WorldRank(rank))).collect();
+        let agents = self.options.agents();
+        let digesting =
+            Digesting::start(move || digest_all_random(&file, &slices, agents, order)).map_err(no_thread)?;
+        let expected = self.listen_until(digesting)?;
         for (peer, body) in random {
-            self.take_results(peer, &body, |run, result| {
-                let PeerKind::Service(reader) = peer.kind() else { return Ok(None) };
-                let slice = run.launcher.slice(result.rank);
-                let offsets = Offsets::new(order.seed, reader, result.rank, slice.1, size, reads);
-                digest_random(&file, slice, size, offsets)
-                    .map(Some)
-                    .map_err(|error| JobError::Input { path: run.launcher.input().0.to_owned(), error })
-            })?;
+            self.take_results(peer, &body, |reader, rank| expected.get(&(reader, rank)).copied())?;
         }
         for path in DataPath::ALL.into_iter().filter(|path| *path != DataPath::Auto) {
             self.ask(self.agents(), ops::LATENCY, path as u64, &[], |run, peer, body| {
@@ -86,7 +84,7 @@ impl Run<'_> {
         &mut self,
         peer: Peer,
         body: &[u8],
-        mut expected: impl FnMut(&Self, &ReadResult) -> Result<Option<[u8; 32]>, JobError>,
+        expected: impl Fn(Sp, WorldRank) -> Option<[u8; 32]>,
     ) -> Result<(), JobError> {
         let bad = |_| JobError::BadAnswer(peer);
         let PeerKind::Service(reader) = peer.kind() else { return Err(JobError::BadAnswer(peer)) };
@@ -102,7 +100,7 @@ impl Run<'_> {
             self.results.failed += result.failed;
             let what = if result.failed > 0 {
                 format!("{} reads failed: {}", result.failed, result.status)
-            } else if expected(self, result)? != Some(result.digest) {
+            } else if expected(reader, result.rank) != Some(result.digest) {
                 "digest of the bytes differs from the file's".to_owned()
             } else {
                 continue;
