@@ -27,7 +27,7 @@ mod site;
 mod verify;
 
 pub use child::{Child, launcher_link};
-pub use directory::{DirectoryError, JobDirectory};
+pub use directory::{AllRemoved, DirectoryError, JobDirectory};
 pub use error::JobError;
 pub use event::{Event, Phase, Process};
 pub use field::FieldJob;

@@ -2,9 +2,10 @@
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
 use std::fs::{self, File};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
+use std::time::Duration;
 
 use rustix::fs::FlockOperation;
 use umbra::job::JobDirectory;
@@ -34,7 +35,7 @@ fn another_process_of_the_same_id_keeps_its_directory() {
         lock
     });
     // What a signal does.
-    JobDirectory::remove_all_of_this_process();
+    drop(JobDirectory::remove_all_of_this_process());
     let kept = other.join("lock").exists();
     let _ = fs::remove_dir_all(&other);
     assert!(kept, "it removed the directory of a job that runs");
@@ -65,10 +66,46 @@ fn a_directory_goes_although_files_are_made_in_it_meanwhile() {
         let maker = thread::spawn(move || (0..2000).all(|n| File::create(making.join(format!("{n}.log"))).is_ok()));
         while fs::read_dir(&path).unwrap().count() < 8 {}
         // What a signal does.
-        JobDirectory::remove_all_of_this_process();
+        drop(JobDirectory::remove_all_of_this_process());
         let is_left = path.exists();
         maker.join().unwrap();
         let _ = fs::remove_dir_all(&path);
         assert!(!is_left, "{}", path.display());
     }
+}
+
+/// Directories that this process has made and that are still there, under whatever name.
+fn left() -> Vec<PathBuf> {
+    let ours = format!("umbra-{}-", std::process::id());
+    let all = fs::read_dir(std::env::temp_dir()).unwrap().map(|entry| entry.unwrap());
+    all.filter(|entry| entry.file_name().to_string_lossy().starts_with(&ours)).map(|entry| entry.path()).collect()
+}
+
+/// Whoever is asked to end while a job ends by itself ends when the directory is gone, not before.
+#[test]
+fn a_directory_that_another_thread_drops_is_gone_before_the_process_ends() {
+    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let directory = JobDirectory::create().unwrap();
+    let path = directory.path().to_path_buf();
+    (0..5000).for_each(|n| drop(File::create(path.join(format!("{n}.log"))).unwrap()));
+    let dropper = thread::spawn(move || drop(directory));
+    while path.exists() {}
+    // What a signal does.
+    drop(JobDirectory::remove_all_of_this_process());
+    let left = left();
+    dropper.join().unwrap();
+    assert_eq!(left, Vec::<PathBuf>::new());
+}
+
+#[test]
+fn no_directory_is_made_after_all_are_removed_for_the_end_of_the_process() {
+    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let ending = JobDirectory::remove_all_of_this_process();
+    let maker = thread::spawn(|| drop(JobDirectory::create().unwrap()));
+    // Long enough to make one.
+    thread::sleep(Duration::from_millis(300));
+    let is_waiting = !maker.is_finished();
+    drop(ending);
+    maker.join().unwrap();
+    assert!(is_waiting, "it made one");
 }

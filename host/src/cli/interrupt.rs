@@ -32,12 +32,13 @@ pub(crate) fn hear_of_children() -> io::Result<()> {
 }
 
 /// From now on, a signal that asks this process to end removes what its job has on disk first. The processes of the job
-/// end by themselves when their link to this one closes.
+/// end with this one. A job that fails or ends meanwhile waits where it drops its directory: the exit code is that of the
+/// signal.
 pub(crate) fn clean_up() -> io::Result<()> {
     let mut signals = signals()?;
     std::thread::Builder::new().name("signals".into()).spawn(move || {
         if let Some(signal) = signals.forever().next() {
-            JobDirectory::remove_all_of_this_process();
+            let _all = JobDirectory::remove_all_of_this_process();
             say_interrupted();
             // What a shell reports for a process that a signal ended.
             std::process::exit(128 + signal);
@@ -79,7 +80,7 @@ pub(crate) fn stop(run: &Stop) -> io::Result<Signal> {
         for signal in signals.forever() {
             if told.0.set(signal).is_err() {
                 remove_partial_files();
-                JobDirectory::remove_all_of_this_process();
+                let _all = JobDirectory::remove_all_of_this_process();
                 std::process::exit(128 + signal);
             }
             stop.set();

@@ -57,6 +57,13 @@ pub struct JobDirectory {
 /// process may have the same id.
 static OWN: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
+/// All directories of this process' jobs are removed. As long as this is there, who would make another one or drop one waits.
+#[derive(Debug)]
+#[must_use = "jobs of other threads go on as soon as it is dropped"]
+pub struct AllRemoved {
+    _own: MutexGuard<'static, Vec<PathBuf>>,
+}
+
 fn own() -> MutexGuard<'static, Vec<PathBuf>> {
     OWN.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -112,12 +119,14 @@ impl JobDirectory {
     }
 
     /// Removes the directories of this process' jobs: for a process that is about to be ended by a signal, in which no
-    /// value is dropped.
-    pub fn remove_all_of_this_process() {
-        for path in own().drain(..) {
+    /// value is dropped. Keep what is returned until then.
+    pub fn remove_all_of_this_process() -> AllRemoved {
+        let mut own = own();
+        for path in own.drain(..) {
             // Nothing can be done about a directory that somebody else keeps busy.
             let _ = remove(&path);
         }
+        AllRemoved { _own: own }
     }
 
     /// Where it is.
@@ -164,9 +173,11 @@ impl JobDirectory {
 
 impl Drop for JobDirectory {
     fn drop(&mut self) {
+        // Held until it is removed: this process does not end before.
+        let mut own = own();
         // Nothing can be done about a directory that somebody else has removed or keeps busy.
         let _ = remove(&self.path);
-        own().retain(|made| *made != self.path);
+        own.retain(|made| *made != self.path);
     }
 }
 
