@@ -163,6 +163,16 @@ fn what_cannot_be_shown_is_refused() {
     assert!(code == Some(1) && why.contains(folder.text()), "{why}");
 }
 
+#[test]
+fn a_job_that_only_the_environment_names_is_not_passed_over() {
+    let folder = Folder::new("environment");
+    let mut top = top(&folder, &["--once", "--interval", "50ms"]);
+    top.env("UMBRA_CONFIG", "/does/not/exist.cfg").env("UMBRA_SECRET_FILE", "/does/not/exist");
+    let output = top.stdin(Stdio::null()).output().unwrap();
+    let why = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.code() == Some(1) && why.contains("/does/not/exist.cfg"), "{why}");
+}
+
 /// What a terminal shows that was sent this: letters, and where they go; nothing else of it matters here.
 fn screen(sent: &str) -> String {
     let mut lines = vec![vec![' '; 100]; 30];

@@ -1,7 +1,9 @@
 //! Configuration files, secret files, environment: errors name their place (s43).
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may stop at the first surprise")]
 
+use std::ffi::{OsStr, OsString};
 use std::fs;
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
@@ -150,7 +152,7 @@ fn an_empty_or_repeating_job_list_is_refused() {
 }
 
 fn environment(pairs: &[(&str, &str)]) -> Result<Environment, EnvironmentError> {
-    Environment::from(|name| pairs.iter().find(|(n, _)| *n == name).map(|(_, v)| (*v).to_owned()))
+    Environment::from(|name| pairs.iter().find(|(n, _)| *n == name).map(|(_, v)| OsString::from(*v)))
 }
 
 #[test]
@@ -210,6 +212,22 @@ fn a_contradicting_or_incomplete_environment_is_refused() {
 }
 
 #[test]
+fn a_path_of_the_environment_need_not_be_text_and_all_else_must() {
+    let strange = OsStr::from_bytes(b"/etc/job\xff");
+    let all = |names: &[&str]| Environment::from(|name| names.contains(&name).then(|| strange.to_owned()));
+    let paths = all(&["UMBRA_CONFIG", "OFFLOAD_CONFIG_FILE_PATH", "UMBRA_SECRET_FILE", "UMBRA_LOG_FILE"]).unwrap();
+    for path in [paths.config, paths.secret_file, paths.log_file] {
+        assert_eq!(path.as_deref(), Some(Path::new(strange)));
+    }
+    for name in
+        ["UMBRA_DPUS", "UMBRA_SERVICE_PROCESSES_PER_DPU", "UMBRA_DEVICE", "MIMOSA_PERSISTENT_CACHE", "UMBRA_LOG"]
+    {
+        let wrong = all(&[name]).unwrap_err();
+        assert!(matches!(wrong, EnvironmentError::NotText { name: n, .. } if n == name), "{wrong}");
+    }
+}
+
+#[test]
 fn a_secret_survives_its_file_and_is_never_shown() {
     let scratch = Scratch::new("secret");
     let path = scratch.file("secret");
@@ -264,7 +282,7 @@ fn devices_of_hosts_and_dpus_are_read_and_printed_back() {
 
 #[test]
 fn a_device_of_the_environment_is_checked() {
-    let with = |device: &str| Environment::from(|name| (name == "UMBRA_DEVICE").then(|| device.to_owned()));
+    let with = |device: &str| Environment::from(|name| (name == "UMBRA_DEVICE").then(|| OsString::from(device)));
     assert_eq!(with("rxe0:1").unwrap().device.map(|device| device.to_string()).as_deref(), Some("rxe0:1"));
     let wrong = with("rxe0:one").unwrap_err();
     assert!(matches!(wrong, EnvironmentError::NotADevice { name: "UMBRA_DEVICE", .. }), "{wrong}");

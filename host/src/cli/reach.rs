@@ -90,9 +90,12 @@ impl Reach {
         Ok(Site { job, secret, targets })
     }
 
-    /// Whether the command line names a job; otherwise the one that runs here is meant.
-    pub(crate) const fn is_named(&self) -> bool {
-        self.job.is_some() || self.config.is_some() || self.secret.is_some()
+    /// Whether the command line or the environment names a job; otherwise the one that runs here is meant.
+    pub(crate) fn is_named(&self) -> bool {
+        // Whoever looks for the job is told what is wrong with the environment.
+        let by_environment =
+            || Environment::of_process().map_or(true, |e| e.config.is_some() && e.secret_file.is_some());
+        self.job.is_some() || self.config.is_some() || self.secret.is_some() || by_environment()
     }
 
     fn place(&self) -> Result<Place, Failure> {

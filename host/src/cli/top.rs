@@ -26,8 +26,8 @@ use view::View;
 
 /// Watch pools, channels, streams, the processes that use them or wait for them, and the service processes of the job.
 ///
-/// The job is the one that is named, else the only one of yours that runs here; the figures of all its service processes are
-/// gathered by one chained call.
+/// The job is the one that the command line or the environment names, else the only one of yours that runs here; the figures
+/// of all its service processes are gathered by one chained call.
 /// Looking changes nothing, and holds up nobody. Rates are those between the last two looks. Keys: q ends it, the arrows
 /// choose a table and a row, s and S the column that a table is sorted by, r turns the order round, the space bar stops the
 /// clock.

@@ -13,9 +13,10 @@
 //! | `UMBRA_LOG` | - |
 //! | `UMBRA_LOG_FILE` | - |
 //!
-//! Two names of one variable must agree. Lists are read without changing the environment, so a second
+//! Two names of one variable must agree. Paths are taken as they are; everything else must be UTF-8. Lists are read without changing the environment, so a second
 //! reader in the same process sees the same list.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use crate::verbs::{Choice, NotADevice};
@@ -44,7 +45,7 @@ pub struct Environment {
     pub log_file: Option<PathBuf>,
 }
 
-/// The environment contradicts itself or holds something that is no number.
+/// The environment contradicts itself or holds something that is not what it should be.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum EnvironmentError {
@@ -54,11 +55,19 @@ pub enum EnvironmentError {
         /// The first name that is set.
         ours: &'static str,
         /// Its value.
-        ours_value: String,
+        ours_value: OsString,
         /// The other name.
         alias: &'static str,
         /// Its value.
-        alias_value: String,
+        alias_value: OsString,
+    },
+    /// Neither a path nor text.
+    #[error("{name}={value:?} is not UTF-8")]
+    NotText {
+        /// Which variable.
+        name: &'static str,
+        /// Its value.
+        value: OsString,
     },
     /// Not a number.
     #[error("{name}={value:?} is not a whole number below 2^23")]
@@ -118,9 +127,9 @@ impl Environment {
     /// The RDMA device in this process' environment, whatever else that says.
     ///
     /// # Errors
-    /// [`EnvironmentError::NotADevice`].
+    /// [`EnvironmentError::NotADevice`], [`EnvironmentError::NotText`].
     pub fn device_of_process() -> Result<Option<Choice>, EnvironmentError> {
-        device(&|name| std::env::var(name).ok())
+        device(&|name| std::env::var_os(name))
     }
 
     /// Reads this process' environment.
@@ -128,17 +137,17 @@ impl Environment {
     /// # Errors
     /// [`EnvironmentError`] naming the variable.
     pub fn of_process() -> Result<Environment, EnvironmentError> {
-        Environment::from(|name| std::env::var(name).ok())
+        Environment::from(|name| std::env::var_os(name))
     }
 
     /// Reads whatever `get` answers; for tests and for launchers.
     ///
     /// # Errors
     /// [`EnvironmentError`] naming the variable.
-    pub fn from(get: impl Fn(&str) -> Option<String>) -> Result<Environment, EnvironmentError> {
+    pub fn from(get: impl Fn(&str) -> Option<OsString>) -> Result<Environment, EnvironmentError> {
         let global = number(&get, GLOBAL)?;
         let local = number(&get, LOCAL)?;
-        let (dpu_name, dpus) = match one_of(&get, DPUS)? {
+        let (dpu_name, dpus) = match text(&get, DPUS)? {
             Some((name, list)) => (Some(name), list.split(',').map(|d| d.trim().to_owned()).collect::<Vec<_>>()),
             None => (None, Vec::new()),
         };
@@ -154,7 +163,7 @@ impl Environment {
                 return Err(EnvironmentError::Incomplete { present, missing: DPUS[0] });
             }
         };
-        let wants_persistent_groups = match one_of(&get, PERSISTENT)? {
+        let wants_persistent_groups = match text(&get, PERSISTENT)? {
             None => None,
             Some((_, value)) if value == "0" => Some(false),
             Some((_, value)) if value == "1" => Some(true),
@@ -168,16 +177,17 @@ impl Environment {
             per_dpu: number(&get, PER_DPU)?.map(|(_, n)| n),
             secret_file: one_of(&get, SECRET)?.map(|(_, path)| path.into()),
             wants_persistent_groups,
-            log: one_of(&get, LOG)?.map(|(_, filter)| filter),
+            log: text(&get, LOG)?.map(|(_, filter)| filter),
             log_file: one_of(&get, LOG_FILE)?.map(|(_, path)| path.into()),
         })
     }
 }
 
-type Found = Option<(&'static str, String)>;
+/// A variable that is set, by the name that it was found by.
+type Found<T> = Result<Option<(&'static str, T)>, EnvironmentError>;
 
-fn one_of(get: &impl Fn(&str) -> Option<String>, names: &[&'static str]) -> Result<Found, EnvironmentError> {
-    let mut found: Found = None;
+fn one_of(get: &impl Fn(&str) -> Option<OsString>, names: &[&'static str]) -> Found<OsString> {
+    let mut found: Option<(&'static str, OsString)> = None;
     for &name in names {
         let Some(value) = get(name).filter(|v| !v.is_empty()) else { continue };
         match &found {
@@ -196,16 +206,19 @@ fn one_of(get: &impl Fn(&str) -> Option<String>, names: &[&'static str]) -> Resu
     Ok(found)
 }
 
-fn device(get: &impl Fn(&str) -> Option<String>) -> Result<Option<Choice>, EnvironmentError> {
-    let Some((name, value)) = one_of(get, DEVICE)? else { return Ok(None) };
+fn text(get: &impl Fn(&str) -> Option<OsString>, names: &[&'static str]) -> Found<String> {
+    let Some((name, value)) = one_of(get, names)? else { return Ok(None) };
+    let text = value.into_string().map_err(|value| EnvironmentError::NotText { name, value })?;
+    Ok(Some((name, text)))
+}
+
+fn device(get: &impl Fn(&str) -> Option<OsString>) -> Result<Option<Choice>, EnvironmentError> {
+    let Some((name, value)) = text(get, DEVICE)? else { return Ok(None) };
     value.parse().map(Some).map_err(|error| EnvironmentError::NotADevice { name, error })
 }
 
-fn number(
-    get: &impl Fn(&str) -> Option<String>,
-    names: &[&'static str],
-) -> Result<Option<(&'static str, u32)>, EnvironmentError> {
-    let Some((name, value)) = one_of(get, names)? else { return Ok(None) };
+fn number(get: &impl Fn(&str) -> Option<OsString>, names: &[&'static str]) -> Found<u32> {
+    let Some((name, value)) = text(get, names)? else { return Ok(None) };
     match value.parse::<u32>() {
         Ok(n) if n < umbra_core::peer::Peer::CAPACITY => Ok(Some((name, n))),
         _ => Err(EnvironmentError::NotANumber { name, value }),

@@ -27,21 +27,22 @@ pub(super) struct SeenAgent {
 /// The agents that are looked at again and again.
 pub(super) struct Watched<'a> {
     reach: &'a Reach,
+    is_named: bool,
     patience: Lapse,
     agents: Option<Agents>,
 }
 
 impl Watched<'_> {
-    /// The job that the command line names, else the only one that runs here, as soon as there is one.
-    pub(super) const fn new(reach: &Reach, patience: Lapse) -> Watched<'_> {
-        Watched { reach, patience, agents: None }
+    /// The job that is named, else the only one that runs here, as soon as there is one.
+    pub(super) fn new(reach: &Reach, patience: Lapse) -> Watched<'_> {
+        Watched { reach, is_named: reach.is_named(), patience, agents: None }
     }
 
     pub(super) fn look(&mut self) -> Result<Vec<SeenAgent>, Failure> {
         if self.agents.is_none() {
             match self.reach.site() {
                 Ok(site) => self.agents = Some(Agents::new(site, self.patience)),
-                Err(failure) if self.reach.is_named() => return Err(failure),
+                Err(failure) if self.is_named => return Err(failure),
                 Err(_) => {}
             }
         }
@@ -58,7 +59,7 @@ impl Watched<'_> {
             is_called: passed_by.is_none(),
         });
         let seen: Vec<SeenAgent> = seen.collect();
-        if !self.reach.is_named() && seen.iter().all(|agent| agent.figures.is_err()) {
+        if !self.is_named && seen.iter().all(|agent| agent.figures.is_err()) {
             // The job is over; another one may come.
             self.agents = None;
             return Ok(Vec::new());
