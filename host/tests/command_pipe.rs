@@ -2,9 +2,12 @@
 #![cfg(feature = "command")]
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
+use std::fs::File;
 use std::io::{Read, Write};
 use std::process::{Child, ChildStdin, Command, Output, Stdio};
 use std::time::Duration;
+
+use rustix::pty::OpenptFlags;
 
 use umbra::channel::Timeout;
 use umbra::stream::{Error, Meeting, NAME_MAX, ReceiveOptions, Role, SendOptions};
@@ -127,4 +130,23 @@ fn who_comes_alone_or_for_the_same_end_is_told() {
         sender.send(b"hello", 7, WAIT).unwrap();
         assert_eq!(receiver.receive(WAIT).unwrap().bytes, b"hello");
     });
+}
+
+#[test]
+fn who_waits_on_a_terminal_says_for_whom() {
+    let near = rustix::pty::openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+    rustix::pty::grantpt(&near).unwrap();
+    rustix::pty::unlockpt(&near).unwrap();
+    let far = rustix::pty::ptsname(&near, Vec::new()).unwrap();
+    let far = File::options().read(true).write(true).open(far.to_str().unwrap()).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_umbra"));
+    // Long enough to say it.
+    command.args(["pipe", "recv", &name("awaited"), "--wait", "5s"]).stdin(Stdio::null()).stdout(Stdio::null());
+    let mut receives = command.stderr(far).spawn().unwrap();
+    drop(command);
+    assert!(!receives.wait().unwrap().success(), "nobody sends");
+    let mut said = vec![0; 4096];
+    let len = File::from(near).read(&mut said).unwrap();
+    let said = String::from_utf8_lossy(&said[..len]);
+    assert!(said.starts_with("waiting for a process that sends as \"awaited-"), "{said}");
 }

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::{self, ErrorKind, IsTerminal as _, Read, Write};
 use std::os::fd::AsFd;
 use std::process::ExitCode;
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
@@ -51,11 +52,13 @@ struct How {
     /// Bytes that may be under way at once, if this side comes first
     #[arg(long, value_name = "BYTES", default_value = "1MiB", value_parser = parse_bytes)]
     ring: u64,
-    /// Show no progress bar, also on a terminal
+    /// Show neither what is waited for nor a progress bar, also on a terminal
     #[arg(long)]
     quiet: bool,
 }
 
+/// How long a process waits without a word.
+const MOMENT: Duration = Duration::from_secs(1);
 /// Bytes that are copied at once.
 const CHUNK: usize = 256 << 10;
 
@@ -74,11 +77,28 @@ impl How {
         Meeting::begin(&self.name, role, ring, self.wait()).map_err(|error| self.refused(role, error))
     }
 
+    /// Says on a terminal who is waited for, unless what is returned is dropped within a moment.
+    fn waiting(&self, role: Role) -> Option<Sender<()>> {
+        if self.quiet || !io::stderr().is_terminal() {
+            return None;
+        }
+        let awaited = format!("waiting for a process that {} as {:?}", missing(role), self.name);
+        let (over, is_over) = channel();
+        std::thread::spawn(move || {
+            if is_over.recv_timeout(MOMENT) == Err(RecvTimeoutError::Timeout) {
+                // Nothing is lost without it.
+                let _ = writeln!(anstream::stderr(), "{awaited}");
+            }
+        });
+        Some(over)
+    }
+
     /// Why the other side is not there.
     fn refused(&self, role: Role, error: Error) -> Failure {
-        let missing = if role == Role::Sender { "receives" } else { "sends" };
         match error {
-            Error::Timeout => Failure::failed(format!("nobody {missing} as {:?} before the deadline", self.name)),
+            Error::Timeout => {
+                Failure::failed(format!("nobody {} as {:?} before the deadline", missing(role), self.name))
+            }
             Error::NameLength(_) => Failure::usage(error),
             error => Failure::failed(error),
         }
@@ -96,6 +116,14 @@ impl How {
         let bar = ProgressBar::with_draw_target(expected, ProgressDrawTarget::stderr_with_hz(10));
         bar.set_style(progress::style(template));
         bar
+    }
+}
+
+/// What the other side does.
+const fn missing(role: Role) -> &'static str {
+    match role {
+        Role::Sender => "receives",
+        Role::Receiver => "sends",
     }
 }
 
@@ -124,10 +152,12 @@ impl Pipe {
 fn send(how: &How) -> Done {
     let mut input = file(&io::stdin())?;
     let expected = input.metadata().ok().filter(std::fs::Metadata::is_file).map(|metadata| metadata.len());
+    let waiting = how.waiting(Role::Sender);
     let meeting = how.meet(Role::Sender)?;
     let options = SendOptions { may_be_cut: true, ..SendOptions::default() };
     let mut sender = meeting.adapter().send(&options, Timeout::Never).map_err(Failure::failed)?;
     meeting.join(how.wait()).map_err(|error| how.refused(Role::Sender, error))?;
+    drop(waiting);
     let (bar, mut buffer) = (how.bar(expected), vec![0; CHUNK]);
     let stopped = loop {
         let sent = match input.read(&mut buffer) {
@@ -158,10 +188,12 @@ fn send(how: &How) -> Done {
 
 fn receive(how: &How) -> Done {
     let mut output = file(&io::stdout())?;
+    let waiting = how.waiting(Role::Receiver);
     let meeting = how.meet(Role::Receiver)?;
     let mut receiver =
         meeting.adapter().receive(&ReceiveOptions::default(), Timeout::Never).map_err(Failure::failed)?;
     meeting.join(how.wait()).map_err(|error| how.refused(Role::Receiver, error))?;
+    drop(waiting);
     let (bar, mut buffer) = (how.bar(None), vec![0; CHUNK]);
     loop {
         match receiver.receive_into(&mut buffer, Timeout::Never) {
