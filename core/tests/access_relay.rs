@@ -15,8 +15,9 @@ use umbra_core::slots::Slot;
 use umbra_core::time::Time;
 use umbra_core::wire::{Frame, Token};
 
-const REQUESTS: usize = 4;
-const LINKS: usize = 8;
+/// Links to service processes have numbers below, those to ranks from there on.
+const RANKS: u32 = 32;
+const LINKS: usize = 2 * RANKS as usize;
 const DUE: Time = Time(100);
 
 type Asking = Reader<Vec<Request<Waiting>>, Vec<Slot<Piece>>, Vec<Place>, Vec<Server>>;
@@ -28,25 +29,27 @@ struct Bench {
 }
 
 impl Bench {
-    /// A service process with links 1 and 2 to others, and 5 to a rank.
-    fn new() -> Bench {
-        let requests = (0..REQUESTS).map(|_| Request::EMPTY).collect();
-        let pieces = (0..16).map(|_| Slot::EMPTY).collect();
+    /// A service process with links to so many others, the first of number 1, and places for so many requests.
+    fn new(services: u32, requests: usize) -> Bench {
+        let flights = vec![Flight::default(); requests];
+        let requests = (0..requests).map(|_| Request::EMPTY).collect();
+        let pieces = (0..2 * services).map(|_| Slot::EMPTY).collect();
         let mut reader = Reader::new(requests, pieces, vec![Place::default(); 4], vec![Server::default(); LINKS]);
-        for link in 1..3 {
+        for link in 1..=services {
             reader.on_link(Link(link), Sp(link), Landing::Inline { requests: 2 }).unwrap();
         }
-        let asks = (0..16).map(|_| Request::EMPTY).collect();
-        let relay = Relay::new(asks, vec![Flight::default(); REQUESTS], vec![Fetches::default(); LINKS]);
+        let asks = (0..8 * services).map(|_| Request::EMPTY).collect();
+        let relay = Relay::new(asks, flights, vec![Fetches::default(); LINKS]);
         Bench { reader, relay, asked: 0 }
     }
 
+    /// A rank, another one for each link, wants bytes over it.
     fn ask(&mut self, via: u32) {
         let owner = Peer::rank(WorldRank(via)).unwrap();
         let key = Key::new(owner, 0, 1);
         let region = Region { key, incarnation: Incarnation::ANY, base: 0, len: u64::MAX, access: Access::READ };
         let get = Get { owner, via: Link(via), address: 0, len: 8, deadline: DUE, tag: 0, region: Some(region) };
-        self.relay.ask(Asker { link: Link(5), token: Token(self.asked) }, get).unwrap();
+        self.relay.ask(Asker { link: Link(RANKS + via), token: Token(self.asked) }, get).unwrap();
         self.asked += 1;
     }
 
@@ -68,24 +71,52 @@ impl Bench {
     }
 }
 
-#[test]
-fn a_service_process_that_does_not_answer_keeps_nobody_from_another_one() {
-    let mut bench = Bench::new();
-    (0..4).for_each(|_| bench.ask(1));
-    assert!(bench.turn().iter().all(|(link, _)| *link == 1));
+/// Link `via` is answered read by read, whatever has become of the others.
+fn goes_on(bench: &mut Bench, via: u32) {
     for round in 0..10 {
-        bench.ask(2);
+        bench.ask(via);
         let sent = bench.turn();
-        let [(2, token)] = sent[..] else { panic!("{round}: {sent:?}") };
+        let [(over, token)] = sent[..] else { panic!("{round}: {sent:?}") };
+        assert_eq!(over, via);
         let done = Frame::Done { op: READ, token, status: Status::Ok, body: &[7; 8] };
-        let delivery = bench.reader.on_frame(Link(2), &done).unwrap();
+        let delivery = bench.reader.on_frame(Link(via), &done).unwrap();
         assert!(matches!(bench.relay.ended(delivery.request), Fate::Answer(_)));
     }
 }
 
 #[test]
+fn a_service_process_that_does_not_answer_keeps_nobody_from_another_one() {
+    let mut bench = Bench::new(2, 4);
+    (0..4).for_each(|_| bench.ask(1));
+    assert!(bench.turn().iter().all(|(link, _)| *link == 1));
+    goes_on(&mut bench, 2);
+}
+
+#[test]
+fn any_number_of_service_processes_that_do_not_answer_leave_a_place_to_each_of_the_others() {
+    const SERVICES: u32 = 20;
+    let mut bench = Bench::new(SERVICES, SERVICES as usize + 12);
+    for silent in 1..SERVICES {
+        (0..8).for_each(|_| bench.ask(silent));
+        assert!(bench.turn().iter().any(|(link, _)| *link == silent), "{silent} finds a place");
+        goes_on(&mut bench, SERVICES);
+    }
+    // A link that goes and comes again finds the place that it had.
+    bench.relay.on_gone(Link(RANKS + 1));
+    bench.reader.on_gone(Link(1));
+    while let Some(ended) = bench.reader.poll(&mut [0; 256]) {
+        let Action::Event(ended) = ended else { panic!("{ended:?}") };
+        assert_eq!(bench.relay.ended(ended.request), Fate::Nobody);
+    }
+    bench.reader.on_link(Link(1), Sp(1), Landing::Inline { requests: 2 }).unwrap();
+    bench.turn();
+    goes_on(&mut bench, SERVICES);
+    goes_on(&mut bench, 1);
+}
+
+#[test]
 fn places_are_given_back_however_a_read_ends() {
-    let mut bench = Bench::new();
+    let mut bench = Bench::new(2, 4);
     for round in 0..20 {
         bench.ask(2);
         let sent = bench.turn();

@@ -134,9 +134,6 @@ impl<'p, S: Memory, C: Shelf> Agent<'p, S, C> {
 
     /// Begins the next read that a rank waits for, if there is room for one; false if there was none.
     pub fn begin_fetch(&mut self) -> bool {
-        if !self.reader.has_room() {
-            return false;
-        }
         let reader = &self.reader;
         let Some(get) = self.relay.pop(|via| reader.has_room_for(via)) else { return false };
         if let Ok(request) = self.reader.get(get) {

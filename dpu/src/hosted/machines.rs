@@ -22,7 +22,7 @@ use umbra_core::time::{Lapse, Time};
 
 use super::arena::{self, Tables, TablesError};
 use super::settings::Settings;
-use crate::agent::{Agent, Memory};
+use crate::agent::{Agent, CREDIT, Memory};
 
 /// Links that can be open at once.
 pub(super) const LINKS: usize = 2048;
@@ -36,8 +36,8 @@ const WORDS: usize = 4 << 20;
 const LOCALS: usize = 1024;
 const REGIONS: usize = 4096;
 const JOBS: usize = 1024;
+/// Reads that have not ended, beside one over each link.
 const REQUESTS: usize = 256;
-const PIECES: usize = 4096;
 /// Every rank may have its whole credit waiting.
 pub(super) const ASKS: usize = LOCALS * relay::CREDIT as usize;
 const KNOWN: usize = 4096;
@@ -117,15 +117,19 @@ impl Machines {
             (0..JOBS).map(|_| Slot::default()).collect(),
             vec![Asker::default(); LINKS],
         );
+        // A link to each other service process, and one that it has begun anew while the last is not known to be gone. None
+        // of them takes from another, however long its service process does not answer.
+        let servers = LINKS.min(2 * settings.job.service_processes() as usize);
+        let requests = REQUESTS + servers;
         let reader = Reader::new(
-            (0..REQUESTS).map(|_| Request::default()).collect(),
-            (0..PIECES).map(|_| Slot::default()).collect(),
+            (0..requests).map(|_| Request::default()).collect(),
+            (0..servers * CREDIT as usize).map(|_| Slot::default()).collect(),
             vec![Place::default(); KNOWN],
             vec![Server::default(); LINKS],
         );
         let relay = Relay::new(
             (0..ASKS).map(|_| Request::default()).collect(),
-            vec![Flight::default(); REQUESTS],
+            vec![Flight::default(); requests],
             vec![Fetches::default(); LINKS],
         );
         Ok(Machines { agent: Agent::new(group, serve, reader, relay), arena })

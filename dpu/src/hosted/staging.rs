@@ -249,7 +249,7 @@ impl Process {
     /// The next read that fills a slot, if there is room for it.
     fn next_fill(&mut self, now: Time) -> Option<Get> {
         let reader = self.machines.agent.reader();
-        let copies = self.staging.copies.as_mut().filter(|_| reader.has_room())?;
+        let copies = self.staging.copies.as_mut()?;
         copies.stage.poll_fill(now, |via| reader.has_room_for(via))
     }
 

@@ -74,6 +74,8 @@ pub struct Reader<R, P, K, L> {
     turn: u32,
     /// Requests in the waiting lists of all links.
     waits: u32,
+    /// Links that are up and have no request.
+    idle: u32,
     /// Whether a link may have something to send; if not, a poll looks at none.
     busy: bool,
 }
@@ -96,6 +98,7 @@ where
             ended: List::default(),
             turn: 0,
             waits: 0,
+            idle: 0,
             busy: false,
         }
     }
@@ -111,6 +114,7 @@ where
             Landing::Inline { requests } => (requests, INLINE_MAX, false),
         };
         let free = if slots >= 64 { u64::MAX } else { (1 << slots) - 1 };
+        self.idle += u32::from(server.sp.is_none() || server.requests > 0);
         *server = Server { sp: Some(sp), in_segment, slot_bytes, free, ..Server::default() };
         Ok(())
     }
@@ -134,7 +138,8 @@ where
             let Some(request) = server.waiting.first().or(server.parked.first()) else { break };
             self.end(request, Err(error));
         }
-        self.servers.as_mut()[link.index()] = Server::default();
+        let server = core::mem::take(&mut self.servers.as_mut()[link.index()]);
+        self.idle -= u32::from(server.requests == 0);
     }
 
     /// Forgets where the memory of a process is.
@@ -153,7 +158,7 @@ where
         match up {
             None => self.end(request, Err(ReadError::NoLink(get.via))),
             Some(server) => {
-                server.requests += 1;
+                self.idle -= server.count();
                 if get.len == 0 {
                     self.end(request, Ok(()));
                 } else {

@@ -51,7 +51,7 @@ where
             return None;
         }
         server.free &= server.free - 1;
-        server.requests += 1;
+        self.idle -= server.count();
         let begun = self.requests.begin(Waiting::under_way(get, region), get.deadline);
         let taken = self.pieces.take(Piece { request, link, slot, kind: Kind::Read { at: 0, len } });
         debug_assert!(begun.is_ok_and(|begun| begun == request) && taken.is_ok_and(|taken| taken == id), "the next");
@@ -70,7 +70,7 @@ where
         }
         let (tag, again) = (waiting.tag, waiting.again);
         self.requests.end(request).ok()?;
-        server.requests = server.requests.saturating_sub(1);
+        self.idle += server.uncount();
         let bytes = Bytes::Landed(Landed { link, offset: u64::from(slot) * server.slot_bytes, len, slot });
         Some(Delivery { request, tag, at: 0, bytes, reach, again, last: true })
     }
