@@ -5,7 +5,7 @@
 //!
 //! ```text
 //! give(link, key, held)                 the region was opened for the asker
-//! recall(which) ──> poll() ──> a Call CLOSE to send
+//! recall(which), recall_ended(regions) ──> poll() ──> a Call CLOSE to send
 //! Done CLOSE ──> returned(link, token) ──> release this hold
 //! the link went ──> gone(link) ──> release these holds
 //! ```
@@ -19,7 +19,7 @@ use crate::error::Status;
 use crate::id::Id;
 use crate::key::Key;
 use crate::machine::Link;
-use crate::region::Held;
+use crate::region::{Entry, Held, Regions};
 use crate::slots::{Slot, Slots};
 use crate::wire::Token;
 
@@ -103,8 +103,21 @@ impl<G: AsRef<[Slot<Grant>]> + AsMut<[Slot<Grant>]>> Grants<G> {
 
     /// Asks for regions back; `forced` if their owner is gone. Poll afterwards.
     pub fn recall(&mut self, which: impl Fn(Key) -> bool, forced: bool) {
+        self.want(|grant| which(grant.key), forced);
+    }
+
+    /// Asks for regions back that have ended: nothing is waited for. Another life of the owner may have exported one of the
+    /// same key since, so it is the hold that tells. Poll afterwards.
+    pub fn recall_ended<E>(&mut self, regions: &Regions<E>)
+    where
+        E: AsRef<[Entry]> + AsMut<[Entry]>,
+    {
+        self.want(|grant| regions.fate(&grant.held).is_some(), true);
+    }
+
+    fn want(&mut self, which: impl Fn(&Grant) -> bool, forced: bool) {
         for index in 0..u32::try_from(self.grants.capacity()).unwrap_or(u32::MAX) {
-            let Some((id, _)) = self.grants.at(index).filter(|(_, grant)| which(grant.key)) else { continue };
+            let Some((id, _)) = self.grants.at(index).filter(|(_, grant)| which(grant)) else { continue };
             if let Ok(grant) = self.grants.get_mut(id)
                 && grant.state == State::Given
             {
@@ -155,9 +168,14 @@ mod tests {
     use crate::endpoints::Shadows;
     use crate::key::{Access, Span};
     use crate::peer::{Incarnation, Peer, Sp, WorldRank};
-    use crate::region::{Entry, Regions, Secret};
+    use crate::region::{Region, Secret};
 
     const ME: Sp = Sp(0);
+    const LIFE: Incarnation = Incarnation(1);
+
+    fn owner() -> Peer {
+        Peer::rank(WorldRank(1)).unwrap_or_else(|| unreachable!())
+    }
 
     struct Bench {
         regions: Regions<[Entry; 4]>,
@@ -171,9 +189,8 @@ mod tests {
         }
 
         fn export(&mut self) -> Key {
-            let owner = Peer::rank(WorldRank(1)).unwrap_or_else(|| unreachable!());
             let shadows: Shadows = [ME].into_iter().collect();
-            let made = self.regions.export(owner, Incarnation(1), 64, 64, Access::READ, shadows, Secret([0; 32]));
+            let made = self.regions.export(owner(), LIFE, 64, 64, Access::READ, shadows, Secret([0; 32]));
             made.unwrap_or_else(|_| unreachable!()).key
         }
 
@@ -210,5 +227,23 @@ mod tests {
             ended = ended.or(bench.regions.release(held));
         }
         assert_eq!((ended, bench.grants.is_empty()), (Some(key), true));
+    }
+
+    #[test]
+    fn a_region_of_a_life_that_is_over_is_asked_back_although_the_next_one_has_its_key() {
+        let mut bench = Bench::new();
+        let (key, other) = (bench.export(), bench.export());
+        assert_eq!([bench.give(7, key), bench.give(7, other)], [Status::Ok; 2]);
+        bench.grants.recall_ended(&bench.regions);
+        assert_eq!(bench.grants.poll(), None, "none has ended");
+        // Two lives may begin to count at the same generation.
+        bench.regions.orphan(owner(), |life| life == LIFE);
+        let again = Region { key, incarnation: Incarnation(2), base: 64, len: 64, access: Access::READ };
+        assert_eq!(bench.regions.admit(ME, again, [ME].into_iter().collect(), Secret([0; 32])), Ok(()));
+        bench.grants.recall_ended(&bench.regions);
+        let mut asked: [Key; 2] = [(); 2].map(|()| bench.grants.poll().unwrap_or_else(|| unreachable!()).key);
+        asked.sort_unstable();
+        assert_eq!((asked, bench.grants.poll()), ([key, other], None));
+        assert_eq!(bench.give(7, key), Status::Conflict, "the answer is waited for");
     }
 }

@@ -17,7 +17,7 @@ use umbra_core::error::Status;
 use umbra_core::key::{Access, Key, Span};
 use umbra_core::machine::Link;
 use umbra_core::map::Entry;
-use umbra_core::peer::{Peer, PeerKind};
+use umbra_core::peer::PeerKind;
 use umbra_core::slots::Slot;
 use umbra_core::time::{Lapse, Time};
 use umbra_core::wire::{Frame, Token};
@@ -320,14 +320,12 @@ impl Process {
         }
     }
 
-    /// A rank of ours exports: of its regions that have ended, also those whose places others have at once and that are
-    /// never told as ended, nobody keeps copies on.
-    pub(super) fn recall_of_ended(&mut self, owner: Peer) {
-        if self.staging.lent.is_empty() {
-            return;
+    /// A rank of ours exports: of regions that have ended, also those whose places others have at once and that are never
+    /// told as ended, nobody keeps copies on.
+    pub(super) fn recall_of_ended(&mut self) {
+        if !self.staging.lent.is_empty() {
+            self.staging.lent.recall_ended(self.machines.agent.serve().regions());
         }
-        let regions = self.machines.agent.serve().regions();
-        self.staging.lent.recall(|lent| lent.owner() == owner && regions.get(lent).is_none(), true);
     }
 
     /// The server of a region wants all copies dropped.

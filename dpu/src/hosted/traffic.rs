@@ -95,7 +95,7 @@ impl Process {
     }
 
     fn attach(&mut self, attach: &Attach, descriptor: Option<OwnedFd>) {
-        self.recall_of_ended(attach.region.key.owner());
+        self.recall_of_ended();
         if let Locator::Verbs { rkey, direct } = attach.locator {
             return self.attach_by_card(attach, rkey, direct);
         }
