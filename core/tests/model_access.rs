@@ -125,7 +125,7 @@ impl World {
 
     fn pump_owner(&mut self) {
         let mut buffer = [0; 256];
-        while let Some(send) = self.owner.poll(&mut buffer) {
+        while let Some(send) = self.owner.poll(self.now, &mut buffer) {
             assert_eq!(send.to, Sp(0));
             self.to[ASKERS].push_back(buffer[..send.len_bytes].to_vec());
         }
@@ -245,7 +245,7 @@ impl World {
         let Some(bytes) = self.from[n].pop_front() else { return };
         let frame = Frame::parse(&bytes).unwrap();
         if n == ASKERS {
-            match self.owner.on_frame(Sp(0), &frame) {
+            match self.owner.on_frame(Sp(0), &frame, self.now) {
                 Some(Owned::Revoked { key, last, .. }) => {
                     assert!(last);
                     self.forbidden = Some(key);

@@ -160,13 +160,13 @@ fn the_life_of_a_region_is_logged_without_its_secret_and_its_remote_key() {
     let locator = Locator::Verbs { rkey: RKEY, direct: true };
     let region = owner.export(0x1000, 64, Access::READ, shadows, secret, locator, Time(5)).unwrap();
     let mut buffer = [0; 512];
-    let sent = owner.poll(&mut buffer).unwrap();
+    let sent = owner.poll(Time(6), &mut buffer).unwrap();
     let question = Frame::parse(&buffer[..sent.len_bytes]).unwrap();
     let Reply::Attach(attach) = serve.on_frame(RANK, &question) else { panic!("not attached") };
     // Too late for the owner's patience, and told so.
     assert!(matches!(owner.on_time(Time(6)), Some(Event::Late { .. })));
     let answer = serve.attached(&attach, Status::Ok);
-    assert!(matches!(owner.on_frame(ME, &answer.frame()), Some(Event::Exported { status: Status::Ok, .. })));
+    assert!(matches!(owner.on_frame(ME, &answer.frame(), Time(6)), Some(Event::Exported { status: Status::Ok, .. })));
 
     for presented in [secret, Secret([0xee; 32])] {
         let body = Import { key: region.key, secret: presented }.to_bytes();
@@ -186,7 +186,7 @@ fn the_life_of_a_region_is_logged_without_its_secret_and_its_remote_key() {
     let held = serve.hold_own(Span { key: region.key, offset: 0, len: 0 }).unwrap();
     assert!(grants.give(ASKER, region.key, held).is_ok());
     owner.revoke(region.key, false, Time(9)).unwrap();
-    let sent = owner.poll(&mut buffer).unwrap();
+    let sent = owner.poll(Time(6), &mut buffer).unwrap();
     assert!(matches!(serve.on_frame(RANK, &Frame::parse(&buffer[..sent.len_bytes]).unwrap()), Reply::Later));
     grants.recall(|key| key == region.key, false);
     let recall = grants.poll().unwrap();

@@ -16,8 +16,11 @@ use crate::peer::{Incarnation, Peer, Sp};
 use crate::pending::{Pending, Request};
 use crate::region::{Entry, ExportError, Region, Regions, RevokeError, Secret};
 use crate::ticket::{Locator, Ticket};
-use crate::time::Time;
+use crate::time::{Lapse, Time};
 use crate::wire::{Frame, Token};
+
+/// Whoever had no room for a question is not asked again before.
+pub const AGAIN: Lapse = Lapse::from_millis(20);
 
 /// A question to one shadow service process; lent by the caller.
 #[derive(Clone, Debug)]
@@ -25,7 +28,8 @@ pub struct Question {
     to: Sp,
     key: Key,
     kind: Kind,
-    sent: bool,
+    /// When it is to be sent; `None` while an answer is waited for.
+    due: Option<Time>,
     /// Its deadline passed; it stays open until it is answered or given up.
     late: bool,
 }
@@ -148,26 +152,26 @@ where
 
     fn ask(&mut self, key: Key, shadows: &Shadows, kind: Kind, deadline: Time) {
         for &to in shadows {
-            let question = Question { to, key, kind, sent: false, late: false };
+            let question = Question { to, key, kind, due: Some(Time::ZERO), late: false };
             let begun = self.questions.begin(question, deadline);
             debug_assert!(begun.is_ok(), "the caller checked that there is room");
             self.unsent += 1;
         }
     }
 
-    /// The next frame to send, in `buffer`. Poll after `export`, `revoke` and `on_frame` until `None`.
+    /// The next frame to send, in `buffer`. Poll after `export`, `revoke`, `on_frame` and `on_time` until `None`.
     #[must_use]
-    pub fn poll(&mut self, buffer: &mut [u8]) -> Option<Send> {
+    pub fn poll(&mut self, now: Time, buffer: &mut [u8]) -> Option<Send> {
         if self.unsent == 0 {
             return None;
         }
         // An export goes before the revocation of the same region.
-        let unsent = |q: &Question| !q.sent;
-        let exports = self.questions.iter().find(|(_, q)| unsent(q) && matches!(q.kind, Kind::Export(_)));
-        let id = exports.or_else(|| self.questions.iter().find(|(_, q)| unsent(q))).map(|(id, _)| id)?;
+        let due = |q: &Question| q.due.is_some_and(|due| due <= now);
+        let exports = self.questions.iter().find(|(_, q)| due(q) && matches!(q.kind, Kind::Export(_)));
+        let id = exports.or_else(|| self.questions.iter().find(|(_, q)| due(q))).map(|(id, _)| id)?;
         let question = self.questions.get_mut(id).ok()?;
         let (to, key, kind) = (question.to, question.key, question.kind);
-        question.sent = true;
+        question.due = None;
         self.unsent -= 1;
         let token = Token(id.to_bits());
         let (len, segment) = match kind {
@@ -191,16 +195,17 @@ where
 
     /// A service process answered.
     ///
-    /// One that had no room for a revocation is asked again; another refusal makes it late, for it may still copy.
-    pub fn on_frame(&mut self, from: Sp, frame: &Frame<'_>) -> Option<Event> {
+    /// One that had no room for a revocation is asked [again](AGAIN) later; another refusal makes it late, for it may still
+    /// copy.
+    pub fn on_frame(&mut self, from: Sp, frame: &Frame<'_>, now: Time) -> Option<Event> {
         let &Frame::Done { op, token, status, .. } = frame else { return None };
         let id = Id::<Question>::from_bits(token.0);
-        let question = self.questions.get(id).ok().filter(|q| q.to == from && q.sent)?;
+        let question = self.questions.get(id).ok().filter(|q| q.to == from && q.due.is_none())?;
         match (question.kind, op) {
             (Kind::Export(_), EXPORT) => self.answered(id, status),
             (Kind::Revoke { .. }, REVOKE) if has_ended(status) => self.answered(id, status),
             (Kind::Revoke { .. }, REVOKE) if status == Status::Full => {
-                self.questions.get_mut(id).ok()?.sent = false;
+                self.questions.get_mut(id).ok()?.due = Some(now + AGAIN);
                 self.unsent += 1;
                 None
             }
@@ -243,10 +248,11 @@ where
         Some(Event::Late { key: question.key, sp: question.to })
     }
 
-    /// When [`on_time`](Self::on_time) is due.
+    /// When [`on_time`](Self::on_time) is due, and the poll after it.
     #[must_use]
     pub fn deadline(&self) -> Option<Time> {
-        self.questions.deadline()
+        let unsent = if self.unsent == 0 { None } else { self.questions.iter().filter_map(|(_, q)| q.due).min() };
+        [self.questions.deadline(), unsent].into_iter().flatten().min()
     }
 
     /// Service processes that did not answer in time and are still waited for.
@@ -255,8 +261,8 @@ where
     }
 
     fn answered(&mut self, id: Id<Question>, status: Status) -> Option<Event> {
-        let Question { to: sp, key, kind, sent, .. } = self.questions.complete(id).ok()?;
-        self.unsent -= u32::from(!sent);
+        let Question { to: sp, key, kind, due, .. } = self.questions.complete(id).ok()?;
+        self.unsent -= u32::from(due.is_some());
         let same = |other: Kind| core::mem::discriminant(&kind) == core::mem::discriminant(&other);
         let last = !self.questions.iter().any(|(_, q)| q.key == key && same(q.kind));
         crate::log!(debug, "{:?} about {:?}: {:?}", sp, key, status);
