@@ -68,21 +68,26 @@ struct World {
 
 impl World {
     fn new() -> World {
+        World::of(SLOTS)
+    }
+
+    fn of(slots: usize) -> World {
         let lent = Lent {
-            slots: vec![cache::Slot::EMPTY; SLOTS],
-            places: vec![cache::Line::EMPTY; 2],
-            tags: vec![Tag::NONE; SLOTS],
-            queue: vec![0; SLOTS],
-            ahead: vec![0; SLOTS],
+            slots: vec![cache::Slot::EMPTY; slots],
+            places: vec![cache::Line::EMPTY; cache::Line::for_ids(slots).max(2)],
+            tags: vec![Tag::NONE; slots],
+            queue: vec![0; slots],
+            ahead: vec![0; slots],
             regions: (0..4).map(|_| Slot::EMPTY).collect(),
             keys: vec![Entry::EMPTY; 8],
             waiters: (0..12).map(|_| Slot::EMPTY).collect(),
             links: vec![0; (RANKS + SERVERS) as usize],
             hints: vec![0; (RANKS + SERVERS) as usize],
+            flying: vec![0; (RANKS + SERVERS) as usize],
         };
         World {
             stage: Stage::new(lent, (1, 2), PATIENCE).unwrap(),
-            memory: vec![None; SLOTS],
+            memory: vec![None; slots],
             generations: vec![1; KEYS as usize],
             leaves: Vec::new(),
             fills: Vec::new(),
@@ -447,6 +452,27 @@ fn a_server_that_does_not_answer_keeps_no_slot_of_another_one_from_being_filled(
         world.fills.iter().map(|get| (get.via, get.address)).collect::<Vec<_>>()[1..],
         [(via(0), 8), (via(0), 16)]
     );
+    world.finish();
+}
+
+#[test]
+fn a_server_that_does_not_answer_keeps_nothing_from_being_read_ahead_over_another_link() {
+    let mut world = World::of(24);
+    for region in 0..2 {
+        world.ask_with_leave(0, region, 0);
+        world.fill(0, true);
+    }
+    let [silent, other] = [0, 1].map(|region| world.key(region));
+    for at in 1..=6 {
+        assert_eq!(world.expect(0, silent, 8 * at, 8), Ok(()));
+    }
+    assert_eq!(world.expect(1, other, 8, 8), Ok(()));
+    world.turn();
+    let over: Vec<Link> = world.fills.iter().map(|get| get.via).collect();
+    assert_eq!(over, [via(0), via(0), via(0), via(0), via(1)], "few over each link");
+    world.fill(0, false);
+    world.turn();
+    assert_eq!(world.fills.iter().map(|get| get.address).collect::<Vec<_>>(), [16, 24, 32, 8, 40], "in turn");
     world.finish();
 }
 

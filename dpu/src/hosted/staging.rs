@@ -78,6 +78,7 @@ impl Copies {
             waiters: (0..ASKS).map(|_| Slot::EMPTY).collect(),
             links: vec![0; LINKS],
             hints: vec![0; LINKS],
+            flying: vec![0; LINKS],
         };
         let stage = Stage::new(lent, (seed as u64, (seed >> 64) as u64), patience).map_err(|error| no_room(&error))?;
         Ok(Copies { stage, memory })

@@ -13,7 +13,8 @@ use crate::key::Span;
 use crate::machine::Link;
 use crate::time::Time;
 
-/// Reads ahead that are under way at once, so that a read that somebody waits for is behind few others.
+/// Reads ahead that are under way at once over one link, so that a read that somebody waits for is behind few others. A
+/// link that does not answer holds no more than its own.
 const FLYING: u32 = 4;
 
 /// What is to be read ahead, and what was and is not used.
@@ -23,7 +24,8 @@ pub(super) struct Ahead<Q, L> {
     /// Slots that are not used, by the link of who gave the hint.
     unused: L,
     all: u32,
-    flying: u32,
+    /// Reads under way, by the link that they are made over.
+    flying: L,
     /// Most slots that may be unused, of all and of one.
     most: u32,
 }
@@ -33,9 +35,10 @@ where
     Q: AsRef<[u32]> + AsMut<[u32]>,
     L: AsRef<[u32]> + AsMut<[u32]>,
 {
-    pub(super) fn new(queue: Q, mut unused: L, slots: u32) -> Self {
+    pub(super) fn new(queue: Q, mut unused: L, mut flying: L, slots: u32) -> Self {
         unused.as_mut().fill(0);
-        Ahead { queue: Queue::new(queue), unused, all: 0, flying: 0, most: slots / 2 }
+        flying.as_mut().fill(0);
+        Ahead { queue: Queue::new(queue), unused, all: 0, flying, most: slots / 2 }
     }
 
     fn has_room(&self, link: Link) -> bool {
@@ -65,9 +68,17 @@ where
         self.queue.push(slot)
     }
 
-    /// A read ahead has ended.
-    pub(super) const fn landed(&mut self) {
-        self.flying = self.flying.saturating_sub(1);
+    fn depart(&mut self, via: Link) {
+        if let Some(flying) = self.flying.as_mut().get_mut(via.index()) {
+            *flying += 1;
+        }
+    }
+
+    /// A read ahead over a link has ended.
+    pub(super) fn landed(&mut self, via: Link) {
+        if let Some(flying) = self.flying.as_mut().get_mut(via.index()) {
+            *flying = flying.saturating_sub(1);
+        }
     }
 }
 
@@ -115,12 +126,14 @@ impl<S: Storage> Stage<S> {
         Ok(())
     }
 
-    /// The next read ahead, over a link that `may` be read over, if not too many are under way.
+    /// The next read ahead, over a link that `may` be read over, and over which not too many are under way.
     pub(super) fn poll_ahead(&mut self, now: Time, may: impl Fn(Link) -> bool) -> Option<Get> {
-        while self.ahead.flying < FLYING {
-            let is_due = |tag: &Tag| tag.state != State::Ahead || tag.hinted.is_none() || may(tag.via);
-            let tags = self.tags.as_ref();
-            let slot = self.ahead.queue.pop_that(|slot| tags.get(slot as usize).is_none_or(is_due))?;
+        loop {
+            let Stage { ahead: Ahead { queue, flying, .. }, tags, .. } = self;
+            let (tags, flying) = (tags.as_ref(), flying.as_ref());
+            let may_fly = |via: Link| flying.get(via.index()).is_some_and(|&flying| flying < FLYING) && may(via);
+            let is_due = |tag: &Tag| tag.state != State::Ahead || tag.hinted.is_none() || may_fly(tag.via);
+            let slot = queue.pop_that(|slot| tags.get(slot as usize).is_none_or(is_due))?;
             let Some(tag) = self.tags.as_mut().get_mut(slot as usize) else { continue };
             if tag.state != State::Ahead {
                 // Somebody could not wait, and it was read.
@@ -133,10 +146,9 @@ impl<S: Storage> Stage<S> {
                 continue;
             }
             tag.early = true;
-            self.ahead.flying += 1;
+            self.ahead.depart(tag.via);
             return self.fill(slot, now);
         }
-        None
     }
 
     /// Somebody asks for what a slot holds or will hold; if nothing else has begun it, it is read now.

@@ -86,4 +86,5 @@ pub struct Lent<S: Storage> {
     pub waiters: S::Waiters,
     pub links: S::Links,
     pub hints: S::Links,
+    pub flying: S::Links,
 }

@@ -105,7 +105,7 @@ impl<S: Storage> Stage<S> {
     /// # Errors
     /// [`BuildError`] if there are no slots, or fewer places, tags or queue than they need.
     pub fn new(lent: Lent<S>, seed: (u64, u64), patience: Lapse) -> Result<Self, BuildError> {
-        let Lent { slots, places, mut tags, queue, ahead, regions, keys, waiters, links, hints } = lent;
+        let Lent { slots, places, mut tags, queue, ahead, regions, keys, waiters, links, hints, flying } = lent;
         let need = slots.as_ref().len();
         let have = tags.as_ref().len().min(queue.as_ref().len());
         if have < need {
@@ -118,7 +118,7 @@ impl<S: Storage> Stage<S> {
             cache,
             tags,
             queue: Queue::new(queue),
-            ahead: Ahead::new(ahead, hints, count),
+            ahead: Ahead::new(ahead, hints, flying, count),
             kept: Kept::new(regions, keys, seed.1),
             line: Line::new(waiters, links),
             refused: 0,
@@ -278,7 +278,7 @@ impl<S: Storage> Stage<S> {
         }
         tag.state = State::Ended;
         if core::mem::take(&mut tag.early) {
-            self.ahead.landed();
+            self.ahead.landed(tag.via);
         }
         let (span, stays) = (tag.span, came && tag.keep);
         if !stays {
