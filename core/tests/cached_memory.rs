@@ -89,6 +89,38 @@ fn t83_what_no_eviction_can_place_evicts_nothing_and_the_free_that_makes_room_is
     assert!(memory.alloc(5, 1).is_ok());
 }
 
+/// A memory of idle data of these lengths, and data in use behind each: all of it is taken.
+fn striped(idle_lens: &[u64]) -> Cached {
+    let mut memory = cached(2 * idle_lens.len() + 2, idle_lens.iter().map(|len| len + 1).sum());
+    for (&len, data) in idle_lens.iter().zip((0..).step_by(2)) {
+        idle(&mut memory, data, len);
+        memory.alloc(data + 1, 1).unwrap();
+    }
+    memory
+}
+
+#[test]
+fn t83_a_run_that_is_long_enough_is_found_among_many_that_are_a_little_shorter() {
+    let lens: Vec<u64> = [65].into_iter().chain([64; 40]).collect();
+    let mut memory = striped(&lens);
+    assert_eq!(memory.alloc(1000, 65).map(|place| place.offset), Ok(0));
+    assert!(matches!(memory.alloc(1001, 65), Err(PlaceError::Blocked { need: 65, .. })));
+}
+
+#[test]
+fn t84_a_group_finds_as_many_runs_as_it_has_members() {
+    let mut memory = striped(&[2; 40]);
+    let wishes: Vec<(u64, u64)> = (1000..1040).map(|data| (data, 2)).collect();
+    let mut members = group(&wishes);
+    memory.alloc_group(None, &mut members).unwrap();
+    let mut found = offsets(&members);
+    found.sort_unstable();
+    assert_eq!(found, (0..40).map(|run| 3 * run).collect::<Vec<_>>());
+    // All there was is in use: another group finds nothing, and has changed nothing.
+    assert!(matches!(memory.alloc_group(None, &mut group(&[(2000, 1), (2001, 2)])), Err(PlaceError::Blocked { .. })));
+    assert_eq!((memory.in_use(), memory.idle()), ((80, 120), 0));
+}
+
 #[test]
 fn t84_a_group_waits_for_all_of_its_room_and_holds_nothing_meanwhile() {
     let mut memory = cached(8, 10);

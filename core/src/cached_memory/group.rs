@@ -242,16 +242,17 @@ where
             if !is_first(members, first) || self.find(data).is_some() {
                 continue;
             }
-            let Some(at) = self.run_with(granules) else {
+            let Some(at) = self.run_of(granules) else {
                 complete = false;
                 break;
             };
             let run = self.run_mut(at);
-            if run.planned == 0 {
+            let before = run.planned;
+            if before == 0 {
                 run.chain = plan;
                 plan = at;
             }
-            run.planned += granules;
+            self.plan(at, before + granules);
             members[first].run = at;
         }
         for _ in 0..if complete { excess } else { 0 } {
@@ -260,7 +261,7 @@ where
             }
         }
         while let Some(&Run { planned, chain, .. }) = self.runs.as_ref().get(plan as usize) {
-            self.run_mut(plan).planned = 0;
+            self.plan(plan, 0);
             if complete && let Some(free) = self.clear_run(plan, planned) {
                 for member in members.iter_mut().filter(|member| member.run == plan) {
                     let at = self.enter(free, member.granules, member.data);

@@ -3,10 +3,7 @@
 use super::{CachedMemory, Index, Lend};
 use crate::cache::slot::Slot;
 use crate::memory::Block;
-use crate::memory::bins::{Bin, Binned, Links, NIL};
-
-/// Runs of one length that are looked at.
-const WALK: usize = 32;
+use crate::memory::bins::{Binned, Links, NIL};
 
 /// The record of one place: the run behind it, and the past and future of its content. A cached memory is lent an
 /// array of them.
@@ -14,7 +11,7 @@ const WALK: usize = 32;
 pub struct Run {
     /// Granules up to the next data in use; 0 unless this place is in use.
     len: u32,
-    /// Granules that the plan for a group wants of it.
+    /// Granules that the plan for a group wants of it: it stands in the bin of what is left.
     pub(super) planned: u32,
     /// The next run of the plan.
     pub(super) chain: u32,
@@ -30,7 +27,7 @@ impl Run {
     pub const EMPTY: Self = Run { len: 0, planned: 0, chain: NIL, links: Links::NONE, freed: 0, wanted: 0 };
 
     /// Granules that no plan wants.
-    pub(super) fn left(&self) -> u32 {
+    const fn left(&self) -> u32 {
         self.len - self.planned
     }
 }
@@ -43,7 +40,7 @@ impl Default for Run {
 
 impl Binned for Run {
     fn length(&self) -> u32 {
-        self.len
+        self.left()
     }
     fn links(&mut self) -> &mut Links {
         &mut self.links
@@ -72,12 +69,20 @@ where
 
     /// Gives the run behind a place another length; an empty one stands in no bin.
     pub(super) fn set_run(&mut self, at: u32, len: u32) {
-        let old = self.run(at).len;
-        if old > 0 {
+        self.change_run(at, |run| run.len = len);
+    }
+
+    /// A plan wants so much of a run.
+    pub(super) fn plan(&mut self, at: u32, granules: u32) {
+        self.change_run(at, |run| run.planned = granules);
+    }
+
+    fn change_run(&mut self, at: u32, change: impl FnOnce(&mut Run)) {
+        if self.run(at).left() > 0 {
             self.bins.unlink(self.runs.as_mut(), at);
         }
-        self.run_mut(at).len = len;
-        if len > 0 {
+        change(self.run_mut(at));
+        if self.run(at).left() > 0 {
             self.bins.link(self.runs.as_mut(), at);
         }
     }
@@ -101,22 +106,11 @@ where
         if run == self.bottom { self.space.first() } else { self.space.tile(run).after }
     }
 
-    /// A run of this length at least.
+    /// A run of which so much is left at least: if there is one it is found, among however many that are shorter by less than
+    /// a part in 32.
     pub(super) fn run_of(&self, len: u32) -> Option<u32> {
-        self.bins.find(self.runs.as_ref(), len, WALK)
-    }
-
-    /// A run of which no plan wants so much that less than this is left.
-    pub(super) fn run_with(&self, left: u32) -> Option<u32> {
-        let mut bin = Some(Bin::of(left));
-        for _ in 0..WALK {
-            let found = self.bins.walk(self.runs.as_ref(), bin?, WALK, |run| run.left() >= left);
-            if found.is_some() {
-                return found;
-            }
-            bin = self.bins.above(bin?);
-        }
-        None
+        let runs = self.runs.as_ref();
+        self.bins.find(runs, len, runs.len())
     }
 
     /// The length of the longest run, or of one in the same bin.
