@@ -477,6 +477,36 @@ fn a_server_that_does_not_answer_keeps_nothing_from_being_read_ahead_over_anothe
 }
 
 #[test]
+fn a_server_that_does_not_answer_keeps_no_slot_for_which_nobody_waits_any_more() {
+    // It gives no leave, or is not read over although it gave leave; who waits is late, or goes.
+    for (leave, late) in [(false, true), (false, false), (true, true), (true, false)] {
+        let mut world = World::new();
+        if leave {
+            world.ask_with_leave(0, 0, 80);
+            world.fill(0, true);
+            world.deaf = Some(via(0));
+        }
+        for at in 0..SLOTS as u64 {
+            world.ask(1, 0, 8 * at, 8, 100);
+        }
+        world.turn();
+        assert_eq!((world.waiting.len(), world.fills.len()), (SLOTS, 0));
+        if late {
+            world.now = world.now + Lapse(100);
+            world.turn();
+        } else {
+            world.gone(1);
+        }
+        assert!(world.waiting.is_empty());
+        world.leaves.clear();
+        world.ask_with_leave(2, 1, 0);
+        assert_eq!(world.fills.iter().map(|get| get.via).collect::<Vec<_>>(), [via(1)], "{leave}, {late}");
+        world.finish();
+        assert_eq!(world.stage.counters().elsewhere, 0);
+    }
+}
+
+#[test]
 fn what_waits_to_be_read_over_a_link_that_goes_is_read_elsewhere() {
     let mut world = World::new();
     world.ask_with_leave(0, 0, 0);

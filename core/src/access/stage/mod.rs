@@ -37,6 +37,7 @@
 mod ahead;
 mod ask;
 mod figures;
+mod gone;
 mod hint;
 mod kept;
 mod lent;
@@ -351,41 +352,5 @@ impl<S: Storage> Stage<S> {
             }
             self.retire(slot);
         }
-    }
-
-    /// A link went down: nobody there waits any more, what was kept by leave of who was there is dropped, and what was to
-    /// be read over it is not kept.
-    pub fn on_gone(&mut self, link: Link) {
-        while let Some((waiter, slot)) = self.line.at_link(link) {
-            let Some(tag) = self.tags.as_mut().get_mut(slot as usize) else { break };
-            let _ = self.line.unlink(&mut tag.waiting, waiter);
-        }
-        self.hints_gone(link);
-        while let Some(key) = self.kept.gone(link) {
-            self.forget(key);
-        }
-        // Who is read for after all is told whose link it was, or gets the bytes over the next one.
-        let via = |tags: &S::Tags, slot: u32| tags.as_ref().get(slot as usize).map(|tag| tag.via);
-        while let Some(slot) = self.queue.pop_that(|slot| via(&self.tags, slot) == Some(link)) {
-            if let Some(tag) = self.tags.as_mut().get_mut(slot as usize) {
-                tag.state = State::Refused;
-                self.refused += 1;
-            }
-        }
-    }
-
-    /// The next who has waited too long, and over which link nobody answered. Call when it is [time](Self::deadline), until
-    /// `None`.
-    pub fn next_late(&mut self, now: Time) -> Option<(Asker, Link)> {
-        let (waiter, slot) = self.line.late(now)?;
-        let tag = self.tags.as_mut().get_mut(slot as usize)?;
-        let (asker, _) = self.line.unlink(&mut tag.waiting, waiter)?;
-        Some((asker, tag.via))
-    }
-
-    /// When somebody may have waited too long.
-    #[must_use]
-    pub const fn deadline(&self) -> Time {
-        self.line.soonest()
     }
 }
