@@ -18,7 +18,8 @@ pub mod ops {
 
     /// Launcher to agent: accept links on the descriptors that come along ([`Door`](super::Door) each).
     pub const LISTEN: Op = Op(0x0301);
-    /// Launcher to agent: where the slices are ([`Slice`](super::Slice) each).
+    /// Launcher to agent: where the slices are ([`Slice`](super::Slice) each), beside those told before. Refused as
+    /// [`Full`](umbra_core::error::Status::Full) if what is read of all of them could not be told.
     pub const PLAN: Op = Op(0x0302);
     /// Launcher to agent: read every slice whole ([`ReadOrder`](super::ReadOrder)).
     pub const SLICES: Op = Op(0x0303);
@@ -316,6 +317,11 @@ words!(PathTotals {
     busy: same, |w| w;
     pairs: small, u64::from;
 });
+
+impl ReadResult {
+    /// Bytes of it in a body.
+    pub const BYTES: usize = 5 * size_of::<u64>() + 32;
+}
 
 impl Body for ReadResult {
     fn put(&self, out: &mut Vec<u8>) {

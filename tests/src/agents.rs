@@ -10,6 +10,7 @@ use umbra::job::{DataPath, Launcher, News, Options, Step};
 use umbra::secret::Secret;
 use umbra::session::{Seat, Session, Settings};
 use umbra_core::codec::Reader;
+use umbra_core::error::Status;
 use umbra_core::peer::{Host, LocalRank, Peer, Sp, WorldRank};
 use umbra_core::wire::{Op, Token};
 
@@ -130,12 +131,24 @@ impl Agents {
     /// If there is none.
     #[must_use]
     pub fn answer(&mut self, op: Op) -> Vec<u8> {
+        self.answer_or_refusal(op).unwrap_or_default()
+    }
+
+    /// Waits for the answer to an order, or for its refusal.
+    ///
+    /// # Errors
+    /// The status of the refusal.
+    ///
+    /// # Panics
+    /// If there is neither.
+    pub fn answer_or_refusal(&mut self, op: Op) -> Result<Vec<u8>, Status> {
         let answer = |n: &News| match n {
-            News::Answer { op: of, body, .. } if *of == op => Some(body.clone()),
+            News::Answer { op: of, status: Status::Ok, body, .. } if *of == op => Some(Ok(body.clone())),
+            News::Answer { op: of, status, .. } if *of == op => Some(Err(*status)),
             _ => None,
         };
         let news = rig::collect(&mut self.launcher, "an answer", |news| news.iter().any(|n| answer(n).is_some()));
-        news.iter().find_map(answer).unwrap_or_default()
+        news.iter().find_map(answer).expect("there is one")
     }
 
     /// Reads that a service process has made, by path and by whether the rank is its own.

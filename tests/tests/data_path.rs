@@ -7,6 +7,7 @@ use umbra::admin::{Body as _, ReadOrder, ReadResult, ReadTotals, Slice, ops};
 use umbra::job::{DataPath, Options};
 use umbra::sys::segment::Segment;
 use umbra_core::codec::Reader;
+use umbra_core::error::Status;
 use umbra_core::peer::WorldRank;
 use umbra_core::wire::{BODY_MAX, Token};
 use umbra_tests::agents::{Agents, DEADLINE};
@@ -84,6 +85,28 @@ fn what_an_agent_has_read_is_told_whole_also_where_no_frame_has_room_for_it() {
     assert!(results.iter().map(|result| result.bytes).eq(slices.iter().map(|slice| slice.len)), "each, and in order");
     // What comes next is complete in itself.
     assert_eq!(agents.reads(0).into_iter().collect::<Vec<_>>(), [((DataPath::Cma, true), SLICES)]);
+}
+
+#[test]
+fn a_plan_of_which_not_all_could_be_told_is_refused_and_what_fits_is_told() {
+    let mut agents = Agents::of(Options { deadline: DEADLINE, ..rig::options(1, 1, 1) });
+    let mut sessions = agents.world();
+    let key = sessions[0].export_bytes(vec![7; 8]).unwrap();
+    let (address, _) = sessions[0].exported(key).unwrap();
+    let part = [Slice { rank: WorldRank(0), address, len: 1 }; 2500];
+    let mut told = 0;
+    let refusal = loop {
+        agents.launcher.call(rig::service(0), ops::PLAN, Token(1), &Slice::list_to_body(&part), Vec::new()).unwrap();
+        match agents.answer_or_refusal(ops::PLAN) {
+            Ok(_) => told += part.len(),
+            Err(status) => break status,
+        }
+        assert!(told < 60_000, "more than a link takes at once");
+    };
+    assert_eq!(refusal, Status::Full);
+    let order = ReadOrder { size: 8, reads: 0, seed: 0, patience: 5_000_000_000 };
+    let body = agents.ask(0, ops::SLICES, Token(2), &order.to_body());
+    assert_eq!(body.len(), ReadTotals { lookups: 0, contradictions: 0 }.to_body().len() + told * ReadResult::BYTES);
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::net::TcpListener;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixListener;
 
-use umbra::admin::{Body as _, Door, Mark, PathTotals, Progress, ReadOrder, ReadTotals, Slice, ops};
+use umbra::admin::{Body as _, Door, Mark, PathTotals, Progress, ReadOrder, ReadResult, ReadTotals, Slice, ops};
 use umbra::call::border;
 use umbra::driver::{self, LinkId};
 use umbra::job::{DataPath, Step};
@@ -20,7 +20,7 @@ use umbra_core::wire::{BODY_MAX, Frame, Op, Token};
 
 use super::linked::Linked;
 use super::own::OwnRead;
-use super::process::{OUTSTANDING, Process, SLOT_BYTES};
+use super::process::{OUTBOUND, OUTSTANDING, Process, SLOT_BYTES};
 use super::reading::{Pattern, Reading, Wanted};
 
 const PROGRESS_EVERY: Lapse = Lapse::from_millis(100);
@@ -28,6 +28,9 @@ const PROGRESS_EVERY: Lapse = Lapse::from_millis(100);
 const AGAIN: Lapse = Lapse::from_millis(100);
 /// Bytes of an answer in one frame, which has the status, too.
 const PART: usize = BODY_MAX - size_of::<Status>();
+/// Slices of a plan at most: what is read of all of them is told at once, and finds room on the link beside what else is
+/// on its way there.
+const SLICES: usize = OUTBOUND / 8 * 7 / ReadResult::BYTES;
 
 /// A read whose way broke, which is made again.
 pub(super) struct Broken {
@@ -135,7 +138,11 @@ impl Process {
                     self.slices.clear();
                     self.costs.clear();
                 }
-                self.slices.extend(Slice::list_from_body(body).map_err(malformed)?);
+                let slices = Slice::list_from_body(body).map_err(malformed)?;
+                if slices.len() > SLICES - self.slices.len() {
+                    return Err(Status::Full);
+                }
+                self.slices.extend(slices);
                 self.done(link, op, token, Status::Ok, &[]);
             }
             ops::LATENCY => {

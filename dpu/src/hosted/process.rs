@@ -41,6 +41,8 @@ use crate::agent::Party;
 pub(super) const SLOTS: u32 = 8;
 pub(super) const SLOT_BYTES: u64 = 256 * 1024;
 pub(super) const LANDING: u64 = SLOTS as u64 * SLOT_BYTES;
+/// Unsent bytes of one link at most: more ends it.
+pub(super) const OUTBOUND: usize = 4 << 20;
 /// Reads of an order that are outstanding at once.
 pub(super) const OUTSTANDING: usize = 4;
 
@@ -136,7 +138,7 @@ impl Process {
         let incarnation = Incarnation(life);
         let peer = Peer::service(settings.sp).ok_or(machines::MachinesError::TooMany)?;
         let me = Identity { party: LinkParty::Peer(peer), incarnation };
-        let limits = Limits { links: LINKS, outbound: 4 << 20, ..Limits::default() };
+        let limits = Limits { links: LINKS, outbound: OUTBOUND, ..Limits::default() };
         let mut driver = Driver::new(me, settings.secret.clone(), limits);
         let signals = driver.watch(lasting.signals()?);
         let bell = Doorbell::create()?;

@@ -21,7 +21,7 @@ use umbra_core::time::Time;
 use umbra_core::wire::{Frame, Token};
 
 use super::own::path_of;
-use super::process::Process;
+use super::process::{OUTBOUND, Process};
 use crate::agent::Incoming;
 
 /// Times that every machine is asked before the links are looked at again.
@@ -31,7 +31,7 @@ const ROUNDS: usize = 16;
 const RANK_UNSENT: usize = 64 << 10;
 /// The same for a service process, whose pieces of tables are larger. Half of what a queue takes, so that answers about
 /// memory find room behind them.
-const SERVICE_UNSENT: usize = 2 << 20;
+const SERVICE_UNSENT: usize = OUTBOUND / 2;
 
 impl Process {
     pub(super) fn share_arena(&mut self, link: LinkId) {
