@@ -87,7 +87,7 @@ fn hellos_travel_with_the_connection_and_spans_and_its_end_after_it() {
 
 /// Queue pairs that nobody has.
 fn hello() -> Hello {
-    let frames = Address { number: 5, first_packet: 6, mtu: 1024, lid: 0, gid: [7; 16] };
+    let frames = Address { number: 5, first_packet: 6, mtu: 1024, lid: 0, reads: 16, gid: [7; 16] };
     Hello { frames, spans: Address { number: 8, ..frames }, count: Remote { address: 9, rkey: 10 } }
 }
 

@@ -16,6 +16,8 @@ pub struct Address {
     pub mtu: u32,
     /// Its port on an InfiniBand subnet.
     pub lid: u16,
+    /// Reads that its device makes and answers at once; at least 1.
+    pub reads: u8,
     /// Its port anywhere.
     pub gid: [u8; 16],
 }
@@ -40,20 +42,28 @@ impl Address {
         to.u32(self.number)?;
         to.u32(self.first_packet)?;
         to.u32(self.mtu)?;
-        to.u32(u32::from(self.lid))?;
+        to.u32(u32::from(self.reads) << 16 | u32::from(self.lid))?;
         to.bytes(&self.gid)
     }
 
     pub(super) fn parse(from: &mut Reader<'_>) -> Option<Address> {
         let (number, first_packet, mtu) = (from.u32().ok()?, from.u32().ok()?, from.u32().ok()?);
-        let lid = u16::try_from(from.u32().ok()?).ok()?;
-        let address = Address { number, first_packet, mtu, lid, gid: from.array().ok()? };
+        let port = from.u32().ok()?;
+        let (lid, reads) = (port as u16, u8::try_from(port >> 16).ok()?);
+        let address = Address { number, first_packet, mtu, lid, reads, gid: from.array().ok()? };
         address.is_plausible().then_some(address)
     }
 
     /// Whether a queue pair can have it: both numbers have 24 bits, and packets five sizes.
     pub(super) const fn is_plausible(&self) -> bool {
-        self.number < 1 << 24 && self.first_packet < 1 << 24 && matches!(self.mtu, 256 | 512 | 1024 | 2048 | 4096)
+        let (numbers, reads) = (self.number < 1 << 24 && self.first_packet < 1 << 24, self.reads > 0);
+        numbers && reads && matches!(self.mtu, 256 | 512 | 1024 | 2048 | 4096)
+    }
+
+    /// Reads that may be under way at once towards either side: a device that is asked for more than it answers breaks the
+    /// queue pair.
+    pub(super) fn reads_with(&self, peer: &Address) -> u8 {
+        self.reads.min(peer.reads)
     }
 }
 
@@ -63,13 +73,27 @@ mod tests {
 
     #[test]
     fn bytes_give_the_address_back_and_absurd_ones_are_refused() {
-        let address = Address { number: 77, first_packet: 0x00ff_ffff, mtu: 1024, lid: 9, gid: [3; 16] };
+        let address = Address { number: 77, first_packet: 0x00ff_ffff, mtu: 1024, lid: 9, reads: 16, gid: [3; 16] };
         let bytes = address.to_bytes();
         assert_eq!(Address::from_bytes(&bytes), Some(address));
-        for (at, value) in [(3, 1), (7, 1), (9, 3), (14, 1)] {
+        for (at, value) in [(3, 1), (7, 1), (9, 3), (14, 0), (15, 1)] {
             let mut bytes = bytes;
             bytes[at] = value;
             assert_eq!(Address::from_bytes(&bytes), None, "byte {at}");
+        }
+    }
+
+    #[test]
+    fn both_sides_agree_on_the_reads_that_the_lesser_device_takes() {
+        let address = |number, reads| Address { number, first_packet: 1, mtu: 1024, lid: 0, reads, gid: [3; 16] };
+        for reads in [1, 16, 255] {
+            let sides = [address(1, 16), address(2, reads)];
+            // Each has the other's address by its bytes.
+            let [Some(first), Some(second)] = sides.map(|side| Address::from_bytes(&side.to_bytes())) else {
+                unreachable!("{reads}")
+            };
+            let agreed = reads.min(16);
+            assert_eq!([sides[0].reads_with(&second), sides[1].reads_with(&first)], [agreed; 2]);
         }
     }
 }

@@ -62,12 +62,12 @@ mod tests {
 
     #[test]
     fn bytes_give_the_hello_back_and_absurd_ones_are_refused() {
-        let frames = Address { number: 77, first_packet: 5, mtu: 1024, lid: 9, gid: [3; 16] };
+        let frames = Address { number: 77, first_packet: 5, mtu: 1024, lid: 9, reads: 16, gid: [3; 16] };
         let spans = Address { number: 78, first_packet: 0x00ff_ffff, ..frames };
         let hello = Hello { frames, spans, count: Remote { address: 0x7f00_1234_5678, rkey: 99 } };
         let bytes = hello.to_bytes();
         assert_eq!(Hello::from_bytes(&bytes), Some(hello));
-        for at in [3, 7, 9, 14, 35, 39] {
+        for at in [3, 7, 9, 15, 35, 39] {
             let mut bytes = bytes;
             bytes[at] ^= 0x81;
             assert_eq!(Hello::from_bytes(&bytes), None, "byte {at}");

@@ -142,10 +142,11 @@ impl Queue {
     /// What the other side needs to connect; another one after each [`reset`](Self::reset).
     #[must_use]
     pub fn address(&self) -> Address {
-        let Port { gid, lid, mtu, .. } = &self.port;
+        let Port { gid, lid, mtu, device, .. } = &self.port;
         // SAFETY: the pair lives, and its number never changes.
         let number = unsafe { (*self.pair.qp.as_ptr()).qp_num };
-        Address { number, first_packet: self.first_packet, mtu: *mtu, lid: *lid, gid: gid.bytes }
+        let (first_packet, reads) = (self.first_packet, device.reads());
+        Address { number, first_packet, mtu: *mtu, lid: *lid, reads, gid: gid.bytes }
     }
 
     /// Forgets all posted work and every completion of it, and makes the pair ready to be connected.
@@ -195,7 +196,7 @@ impl Queue {
             port_num: self.port.number,
             ..Plain::ZERO
         };
-        let (reads, mtu) = (self.port.device.reads(), self.port.mtu.min(peer.mtu));
+        let (reads, mtu) = (self.address().reads_with(peer), self.port.mtu.min(peer.mtu));
         self.port.check_mtu(mtu)?;
         let ready_to_receive = abi::QpAttr {
             qp_state: state::RTR,

@@ -198,7 +198,7 @@ mod tests {
 
     #[test]
     fn bytes_give_the_greeting_back_and_others_are_refused() {
-        let address = Address { number: 7, first_packet: 9, mtu: 4096, lid: 0, gid: [5; 16] };
+        let address = Address { number: 7, first_packet: 9, mtu: 4096, lid: 0, reads: 16, gid: [5; 16] };
         let [inbox, outbox] = [(1 << 40 | 3, 11), (2 << 40, u32::MAX)].map(|(address, rkey)| Remote { address, rkey });
         let greeting = Greeting { address, inbox, outbox };
         assert_eq!(Greeting::from_bytes(&greeting.to_bytes()), Some(greeting));
