@@ -44,7 +44,6 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use failure::Failure;
-use umbra::quantity::Count;
 
 /// Moves bytes out of other processes' memory through their service processes, and knows who is where.
 ///
@@ -191,14 +190,6 @@ fn at_least_one() -> clap::builder::RangedI64ValueParser<u32> {
 fn edge(text: &str) -> Result<u32, String> {
     let number = text.parse().ok().filter(|&number| number > 0);
     number.ok_or_else(|| "write whole numbers above 0 with commas between, such as 64,64".to_owned())
-}
-
-/// `1 member`, `2 members`.
-fn counted(number: impl Into<u64>, one: &str, many: &str) -> String {
-    match number.into() {
-        1 => format!("1 {one}"),
-        number => format!("{} {many}", Count(number)),
-    }
 }
 
 /// Prints one JSON object on one line.

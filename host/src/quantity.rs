@@ -186,6 +186,15 @@ impl fmt::Display for Count {
     }
 }
 
+/// `1 member`, `2 members`.
+#[must_use]
+pub fn counted(number: impl Into<u64>, one: &str, many: &str) -> String {
+    match number.into() {
+        1 => format!("1 {one}"),
+        number => format!("{} {many}", Count(number)),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -13,14 +13,14 @@ use umbra::admin::{self, Body as _, ops};
 use umbra::call::built_in::{self, BROADCAST, COUNT, GATHER, REDUCE};
 use umbra::call::probe::{self, Run};
 use umbra::call::{Failure as CallFailure, Member, Reply, Station, WaitError};
-use umbra::quantity::{Nanos, parse_lapse};
+use umbra::quantity::{Nanos, counted, parse_lapse};
 use umbra_core::chain::{Call as Order, Caps, Data, Handle, Mode, Node, Phase, Plan, Tag, Verdict, Work};
 use umbra_core::peer::Sp;
 use umbra_core::time::{Lapse, Time};
 
 use self::spec::{Numbers, Place, Shape};
 use super::reach::Reach;
-use super::{Done, Failure, Out, code_of, counted, paint, verdict};
+use super::{Done, Failure, Out, code_of, paint, verdict};
 
 /// Run a function over members of chained calls of a running job: one call, a tree of members, one answer.
 ///

@@ -3,11 +3,12 @@
 //! It is named by a process that has it, or by a reference.
 
 use serde::Serialize;
+use umbra::quantity::counted;
 use umbra::reference::{Found, from_text};
 use umbra::sys::process::ProcessId;
 
 use super::table::{Set, Table};
-use super::{Failure, Out, counted};
+use super::{Failure, Out};
 
 /// Memory without a name that an argument names.
 pub(super) enum Named {

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use serde::Serialize;
 use umbra::job::{Latency, Leftover, Options, Outcome, PathOutcome, TableOutcome};
-use umbra::quantity::{Bytes, Count, Nanos, Rate};
+use umbra::quantity::{Bytes, Count, Nanos, Rate, counted};
 
 use super::table::{Set, Table};
-use super::{Out, counted, paint};
+use super::{Out, paint};
 
 /// Rows of groups that are shown one by one.
 const GROUPS_MAX: usize = 12;

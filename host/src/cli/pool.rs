@@ -6,11 +6,11 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand};
 use serde::Serialize;
 use umbra::pool::{Pool, list_in};
-use umbra::quantity::Bytes;
+use umbra::quantity::{Bytes, counted};
 use umbra::reference::from_text;
 
 use super::table::{Set, Table};
-use super::{Done, Failure, Out, counted, paint, print_json};
+use super::{Done, Failure, Out, paint, print_json};
 
 /// Show pools of managed memory.
 ///

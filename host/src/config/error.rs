@@ -4,6 +4,7 @@ use std::fmt;
 use std::net::SocketAddrV4;
 use std::path::PathBuf;
 
+use crate::quantity::counted;
 use crate::verbs::NotADevice;
 
 /// More bytes than any real platform file has.
@@ -74,9 +75,9 @@ pub enum ConfigFault {
     BadPort(String),
     /// The two lists of one DPU differ in length.
     #[error(
-        "DPU {dpu:?} has {service} service port{} but {rank} rank port{}: list one of each a service process",
-        if *service == 1 { "" } else { "s" },
-        if *rank == 1 { "" } else { "s" }
+        "DPU {dpu:?} has {} but {}: list one of each a service process",
+        counted(*service as u64, "service port", "service ports"),
+        counted(*rank as u64, "rank port", "rank ports")
     )]
     UnequalLists {
         /// Which DPU.

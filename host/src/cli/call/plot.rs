@@ -5,10 +5,8 @@
 use std::fmt::Write as _;
 
 use umbra::call::probe::Run;
-use umbra::quantity::Nanos;
+use umbra::quantity::{Nanos, counted};
 use umbra_core::chain::Node;
-
-use crate::cli::counted;
 
 const LEFT: f64 = 70.0;
 const WIDTH: f64 = 800.0;

@@ -5,13 +5,13 @@ use std::path::Path;
 use std::time::Duration;
 
 use serde::Serialize;
-use umbra::quantity::{Bytes, Count, Nanos, Rate};
+use umbra::quantity::{Bytes, Count, Nanos, Rate, counted};
 use umbra::report::{Report, SlotUse, Verdict};
 use umbra::stencil::Progress;
 use umbra::stencil::field::{Difference, Element};
 
 use crate::cli::outcome::nanos;
-use crate::cli::{Out, counted, paint};
+use crate::cli::{Out, paint};
 
 /// A run that came to its end.
 pub(super) struct Outcome {
