@@ -23,6 +23,8 @@ const MAKING: Duration = Duration::from_secs(60);
 /// The two files of a pool.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Files {
+    folder: PathBuf,
+    name: String,
     pub(super) manifest: PathBuf,
     pub(super) data: PathBuf,
 }
@@ -37,12 +39,14 @@ impl Files {
             return Err(Error::BadName(name.to_owned()));
         }
         let path = |end| folder.join(format!("{PREFIX}{name}.{end}"));
-        Ok(Files { manifest: path("m"), data: path("d") })
+        Ok(Files { manifest: path("m"), data: path("d"), folder: folder.to_owned(), name: name.to_owned() })
     }
 
     /// By what both paths begin with.
     pub(super) fn beginning(path: &str) -> Files {
-        Files { manifest: format!("{path}.m").into(), data: format!("{path}.d").into() }
+        let (folder, file) = path.rsplit_once('/').unwrap_or((".", path));
+        let name = file.strip_prefix(PREFIX).unwrap_or(file).to_owned();
+        Files { folder: folder.into(), name, manifest: format!("{path}.m").into(), data: format!("{path}.d").into() }
     }
 
     /// What both paths begin with, if it is text.
@@ -51,7 +55,7 @@ impl Files {
     }
 
     pub(super) fn folder(&self) -> &Path {
-        self.manifest.parent().unwrap_or(Path::new("."))
+        &self.folder
     }
 
     /// Both are gone, whoever was first and whatever they are.
@@ -65,7 +69,7 @@ impl Pool {
     /// Removes its files, if it has any and they are still there: by now another pool may have the name. One that is made
     /// between the look and the removal, by somebody who removed these files himself in the same instant, is not seen.
     pub(super) fn remove_files(&self) {
-        let Some(Files { manifest, data }) = &self.files else { return };
+        let Some(Files { manifest, data, .. }) = &self.files else { return };
         for (segment, path) in [(self.shared.segment(), manifest), (&self.data, data)] {
             if segment.lies_at(path) {
                 let _ = std::fs::remove_file(path);
@@ -74,16 +78,9 @@ impl Pool {
     }
 }
 
-/// The folder and the name of the pool whose file this is.
-fn pool_of(path: &Path) -> (PathBuf, String) {
-    let stem = path.file_stem().unwrap_or_default().to_string_lossy();
-    let name = stem.strip_prefix(PREFIX).unwrap_or(&stem).to_owned();
-    (path.parent().unwrap_or(Path::new(".")).to_owned(), name)
-}
-
-/// Makes memory of so many bytes, and maps it; with a path it is a file, for which there is room.
-pub(super) fn make(path: Option<&PathBuf>, memory: &Memory, len: usize) -> Result<Segment, Error> {
-    let Some(path) = path else {
+/// Makes memory of so many bytes, and maps it; one of a pool's files is a file, for which there is room.
+pub(super) fn make(file: Option<(&Files, &PathBuf)>, memory: &Memory, len: usize) -> Result<Segment, Error> {
+    let Some((files, path)) = file else {
         return Ok(match memory {
             Memory::Private => Segment::private(len)?,
             Memory::HugePages => {
@@ -92,8 +89,8 @@ pub(super) fn make(path: Option<&PathBuf>, memory: &Memory, len: usize) -> Resul
             Memory::Shared | Memory::Folder(_) => Segment::create("umbra-pool", len)?,
         });
     };
-    let failed = |errno| match (errno, pool_of(path)) {
-        (Errno::EXIST, (folder, name)) => Error::Exists { name, folder },
+    let failed = |errno| match errno {
+        Errno::EXIST => Error::Exists { name: files.name.clone(), folder: files.folder.clone() },
         _ => Error::File { path: path.clone(), errno },
     };
     let flags = OFlags::CREATE | OFlags::EXCL | OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW;
@@ -105,10 +102,10 @@ pub(super) fn make(path: Option<&PathBuf>, memory: &Memory, len: usize) -> Resul
     })
 }
 
-/// Opens a file that [`make`] made.
-pub(super) fn open(path: &PathBuf) -> Result<Segment, Error> {
-    let failed = |errno| match (errno, pool_of(path)) {
-        (Errno::NOENT, (folder, name)) => Error::Missing { name, folder },
+/// Opens one of the files, which [`make`] made.
+pub(super) fn open(files: &Files, path: &PathBuf) -> Result<Segment, Error> {
+    let failed = |errno| match errno {
+        Errno::NOENT => Error::Missing { name: files.name.clone(), folder: files.folder.clone() },
         _ => Error::File { path: path.clone(), errno },
     };
     let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW;

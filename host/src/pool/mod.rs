@@ -143,11 +143,12 @@ impl Pool {
         }
         let bytes = usize::try_from(plan.bytes()).map_err(|_| PlanError::TooLarge)?;
         // Who finds the manifest finds the data.
-        let data = files::make(files.as_ref().map(|files| &files.data), &attributes.memory, bytes)?;
+        let data = files::make(files.as_ref().map(|files| (files, &files.data)), &attributes.memory, bytes)?;
         let made = || -> Result<Pool, Error> {
             // Only the data is worth pages of another size.
             let kind = if attributes.memory == Memory::HugePages { &Memory::Shared } else { &attributes.memory };
-            let manifest = files::make(files.as_ref().map(|files| &files.manifest), kind, plan.words() * 8)?;
+            let manifest = files.as_ref().map(|files| (files, &files.manifest));
+            let manifest = files::make(manifest, kind, plan.words() * 8)?;
             Self::begin(manifest, data, files.clone(), attributes).inspect_err(|_| {
                 files.iter().for_each(|files| drop(std::fs::remove_file(&files.manifest)));
             })
@@ -251,7 +252,7 @@ impl Pool {
     }
 
     fn look(files: &Files) -> Result<Pool, Error> {
-        Self::over(files::open(&files.manifest)?, files::open(&files.data)?, Some(files.clone()))
+        Self::over(files::open(files, &files.manifest)?, files::open(files, &files.data)?, Some(files.clone()))
     }
 
     fn over(manifest: Segment, data: Segment, files: Option<Files>) -> Result<Pool, Error> {
