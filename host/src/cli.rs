@@ -21,6 +21,7 @@ mod group;
 mod interrupt;
 mod lookup;
 mod outcome;
+mod output;
 mod pages;
 mod paint;
 mod picture;

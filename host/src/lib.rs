@@ -33,6 +33,7 @@ pub mod group;
 pub mod job;
 mod known;
 pub mod link;
+pub mod output;
 pub mod pool;
 pub mod quantity;
 pub mod reference;

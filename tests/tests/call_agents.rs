@@ -200,9 +200,12 @@ fn umbra_call_shows_the_tree_as_it_ran() {
     assert!(text.contains("sum of all counters -6"), "{text}");
     let (_, text) = agent.umbra_call(&["broadcast", "--data", "hello", "--members", "2"]);
     assert!(text.contains("done in"), "{text}");
-    let plot = agent.scratch.path().join("gather.svg");
+    let [plot, kept] = ["gather.svg", "kept.svg"].map(|name| agent.scratch.path().join(name));
+    fs::write(&plot, "old").unwrap();
+    fs::hard_link(&plot, &kept).unwrap();
     let (_, text) = agent.umbra_call(&["gather", "--plot", plot.to_str().unwrap()]);
     assert!(text.contains("2  hello"), "{text}");
+    assert_eq!(fs::read_to_string(kept).unwrap(), "old", "what bore the name is replaced, not written over");
     let svg = fs::read_to_string(plot).unwrap();
     // A function each, and a callback for each edge but the one to whoever made the call.
     assert_eq!(svg.matches(" func, ").count(), 8, "{svg}");

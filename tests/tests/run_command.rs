@@ -148,6 +148,23 @@ fn a_run_whose_starter_ignores_its_children_hears_of_its_own() {
 }
 
 #[test]
+fn a_report_replaces_what_bore_its_name_and_may_be_the_standard_output() {
+    let temporary = Scratch::new("run-report");
+    let [report, kept] = ["run.html", "kept"].map(|name| temporary.path().join(name));
+    fs::write(&report, "old").unwrap();
+    fs::hard_link(&report, &kept).unwrap();
+    let output = run(&temporary, "", &["--report", report.to_str().unwrap()]).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(fs::read_to_string(&kept).unwrap(), "old");
+    assert!(fs::read_to_string(&report).unwrap().contains("</html>"));
+    assert_eq!(temporary.left(), [kept, report]);
+    let output = run(&temporary, "", &["--quiet", "--report", "/dev/stdout"]).output().unwrap();
+    let page = String::from_utf8(output.stdout).unwrap();
+    assert!(page.to_lowercase().starts_with("<!doctype") && page.trim_end().ends_with("</html>"), "{page}");
+    assert!(String::from_utf8_lossy(&output.stderr).contains("agree with the file"));
+}
+
+#[test]
 fn what_the_environment_says_of_another_job_is_none_of_a_run() {
     let temporary = Scratch::new("run-environment");
     let mut run = run(&temporary, "", &["--quiet"]);

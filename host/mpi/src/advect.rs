@@ -1,11 +1,12 @@
 //! The advection problem on the processes of a communicator, and its proof.
 
 use std::error::Error;
-use std::io;
+use std::io::{self, Write as _};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use umbra::advect::{self, Finished, Options, Problem, RankOutcome, run_rank, summary};
+use umbra::output::Output;
 use umbra_mpi::{Communicator, MpiRma, MpiSlot, MpiStrips, Window};
 
 use crate::options::Carrier;
@@ -73,8 +74,12 @@ pub(crate) fn run(world: Communicator, wanted: &Wanted) -> Result<bool, Box<dyn 
         let finished = Finished::new(&options, outcome, dense, elapsed, transport);
         good = finished.is_good();
         if let Some(path) = &wanted.plot {
-            std::fs::write(path, finished.report().to_html())
-                .map_err(|e| format!("cannot write the page {}: {e}", path.display()))?;
+            let page = finished.report().to_html();
+            let written = Output::create(path).and_then(|mut file| {
+                file.write_all(page.as_bytes())?;
+                file.keep()
+            });
+            written.map_err(|e| format!("cannot write the page {}: {e}", path.display()))?;
         }
         if wanted.json {
             say(finished.json())?;

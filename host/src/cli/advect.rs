@@ -14,8 +14,9 @@ use clap::{Args, ValueEnum};
 use umbra::advect::{self, Finished, Options, Problem, Refine};
 use umbra::verbs::Choice;
 
+use super::output::{Output, apart, beside};
 use super::run::{device, timeout};
-use super::{Done, Failure, Out, at_least_one, code_of, paint, verdict};
+use super::{Done, Failure, Out, at_least_one, code_of, interrupt, paint, verdict};
 use children::Way;
 use watch::Watch;
 
@@ -197,6 +198,13 @@ impl Advect {
         if let Some(rank) = self.as_rank {
             return children::be(&options, rank, &way, out);
         }
+        apart(&[&self.agent], &[&self.plot])?;
+        if self.plot.is_some() {
+            interrupt::clean_up()?;
+        }
+        let mut page = self.plot.as_deref().map(|path| Output::create("page", path)).transpose()?;
+        let mut errors = anstream::stderr();
+        let out = beside(page.as_ref(), out, &mut errors);
         let mut watch = Watch::new(!self.quiet && std::io::stderr().is_terminal(), &options);
         let begun = std::time::Instant::now();
         let outcome = if self.threads {
@@ -209,9 +217,9 @@ impl Advect {
         let outcome = outcome.map_err(Failure::failed)?;
         let dense = self.dense_hash(&options, &mut watch)?;
         let finished = Finished::new(&options, outcome, dense, elapsed, self.transport.name(self.threads));
-        if let Some(path) = &self.plot {
-            std::fs::write(path, finished.report().to_html())
-                .map_err(|e| Failure::failed(format!("cannot write the page {}: {e}", path.display())))?;
+        if let Some(page) = &mut page {
+            page.write(finished.report().to_html())?;
+            page.keep()?;
         }
         let shown = match self.json {
             true => writeln!(out, "{}", finished.json()).map_err(Failure::from),

@@ -19,8 +19,9 @@ use umbra_core::peer::Sp;
 use umbra_core::time::{Lapse, Time};
 
 use self::spec::{Numbers, Place, Shape};
+use super::output::{Output, apart, beside};
 use super::reach::Reach;
-use super::{Done, Failure, Out, code_of, paint, verdict};
+use super::{Done, Failure, Out, code_of, interrupt, paint, verdict};
 
 /// Run a function over members of chained calls of a running job: one call, a tree of members, one answer.
 ///
@@ -103,6 +104,7 @@ struct Ended {
 
 impl Call {
     pub(crate) fn execute(&self, out: Out<'_>) -> Done {
+        apart(&self.reach.files(), &[&self.plot])?;
         let (station, residents) = self.meet()?;
         let shape = station.shape();
         let members: Vec<Node> = match &self.members {
@@ -115,13 +117,19 @@ impl Call {
         if self.everywhere {
             self.meet_all(&mut own, &members)?;
         }
+        if self.plot.is_some() {
+            interrupt::clean_up()?;
+        }
+        let mut drawing = self.plot.as_deref().map(|path| Output::create("drawing", path)).transpose()?;
+        let mut errors = anstream::stderr();
+        let out = beside(drawing.as_ref(), out, &mut errors);
         let ended = self.make(&mut own, &members)?;
         let code = code_of(ended.outcome.is_ok());
         verdict(code, self.show(out, &members, &own, &ended))?;
-        if let Some(path) = &self.plot {
-            std::fs::write(path, plot::draw(&self.function, own.node(), &ended.runs))
-                .map_err(|error| Failure::failed(format!("{}: {error}", path.display())))?;
-            verdict(code, writeln!(out, "  drawn into {}", path.display()))?;
+        if let Some(drawing) = &mut drawing {
+            drawing.write(plot::draw(&self.function, own.node(), &ended.runs))?;
+            drawing.keep()?;
+            verdict(code, writeln!(out, "  drawn into {}", drawing.path().display()))?;
         }
         Ok(code)
     }

@@ -10,8 +10,9 @@ use umbra_core::endpoints::Table;
 use umbra_core::peer::{Host, Rank};
 
 use super::group::{Group, Source, attach};
+use super::output::{Output, apart, beside};
 use super::table::{Set, Table as Shown};
-use super::{Done, Failure, Out, paint, print_json};
+use super::{Done, Out, interrupt, paint, print_json};
 
 /// Show the table of a group, or write its bytes to a file.
 ///
@@ -68,11 +69,18 @@ fn entries(table: &Table<&[u8]>) -> impl Iterator<Item = Row> {
 
 impl Dump {
     pub(crate) fn execute(&self, out: Out<'_>) -> Done {
+        let kept = if let Group::File(path) = &self.group { Some(path.clone()) } else { None };
+        let [config, secret] = self.source.files();
+        apart(&[&kept, config, secret], &[&self.output])?;
         let bytes = self.source.table(&self.group)?;
         let table = attach(&bytes, &self.group)?;
         if let Some(path) = &self.output {
-            std::fs::write(path, &bytes)
-                .map_err(|e| Failure::failed(format!("cannot write {}: {e}", path.display())))?;
+            interrupt::clean_up()?;
+            let mut output = Output::create("table", path)?;
+            output.write(&bytes)?;
+            output.keep()?;
+            let mut errors = anstream::stderr();
+            let out = beside(Some(&output), out, &mut errors);
             writeln!(out, "{}: {} of {}", path.display(), Bytes(bytes.len() as u64), summary(&self.group, &table))?;
         } else if self.json {
             let object = Object {

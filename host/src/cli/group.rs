@@ -141,6 +141,11 @@ pub(crate) struct Source {
 }
 
 impl Source {
+    /// The files that are read, for a group of a running job.
+    pub(crate) const fn files(&self) -> [&Option<PathBuf>; 2] {
+        self.reach.files()
+    }
+
     /// The bytes of the group's table, not yet checked.
     pub(crate) fn table(&self, group: &Group) -> Result<Vec<u8>, Failure> {
         match group {

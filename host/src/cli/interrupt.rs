@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
-use umbra::job::JobDirectory;
+use umbra::job::{AllRemoved, JobDirectory};
+use umbra::output::remove_partial_files;
 use umbra::stencil::Stop;
-use umbra::stencil::field::remove_partial_files;
 use umbra::sys::process::ignores;
 
-use super::paint;
+use super::{Failure, paint};
 
 /// How long a standard error output that takes nothing may hold up the end.
 const LAST_WORDS: Duration = Duration::from_secs(1);
@@ -31,20 +31,31 @@ pub(crate) fn hear_of_children() -> io::Result<()> {
     Ok(())
 }
 
-/// From now on, a signal that asks this process to end removes what its job has on disk first. The processes of the job
-/// end with this one. A job that fails or ends meanwhile waits where it drops its directory: the exit code is that of the
-/// signal.
-pub(crate) fn clean_up() -> io::Result<()> {
-    let mut signals = signals()?;
-    std::thread::Builder::new().name("signals".into()).spawn(move || {
-        if let Some(signal) = signals.forever().next() {
-            let _all = JobDirectory::remove_all_of_this_process();
-            say_interrupted();
-            // What a shell reports for a process that a signal ended.
-            std::process::exit(128 + signal);
-        }
-    })?;
-    Ok(())
+/// From now on, a signal that asks this process to end removes first what it has on disk: files that are not whole, and those
+/// of its job. The processes of the job end with this one. A job that fails or ends meanwhile waits where it drops its
+/// directory: the exit code is that of the signal.
+pub(crate) fn clean_up() -> Result<(), Failure> {
+    watch(|signal| {
+        let _all = remove_all();
+        say_interrupted();
+        // What a shell reports for a process that a signal ended.
+        std::process::exit(128 + signal);
+    })
+}
+
+/// Has each signal that asks this process to end told to `heard`, in a thread of its own.
+fn watch(mut heard: impl FnMut(i32) + Send + 'static) -> Result<(), Failure> {
+    let started = signals().and_then(|mut signals| {
+        let watch = move || signals.forever().for_each(&mut heard);
+        std::thread::Builder::new().name("signals".into()).spawn(watch)
+    });
+    started.map(drop).map_err(|error| Failure::failed(format!("cannot watch for signals: {error}")))
+}
+
+/// Removes what of this process on disk shall not outlive it; as long as the answer lives, no directory of a job is made.
+fn remove_all() -> AllRemoved {
+    remove_partial_files();
+    JobDirectory::remove_all_of_this_process()
 }
 
 /// Says why this process ends, if anybody takes that; waits for nobody else for long.
@@ -72,19 +83,15 @@ impl Signal {
 }
 
 /// From now on, the first signal that asks this process to end stops a run; the second one ends the process.
-pub(crate) fn stop(run: &Stop) -> io::Result<Signal> {
+pub(crate) fn stop(run: &Stop) -> Result<Signal, Failure> {
     let (first, stop) = (Signal::default(), run.clone());
-    let mut signals = signals()?;
     let told = first.clone();
-    std::thread::Builder::new().name("signals".into()).spawn(move || {
-        for signal in signals.forever() {
-            if told.0.set(signal).is_err() {
-                remove_partial_files();
-                let _all = JobDirectory::remove_all_of_this_process();
-                std::process::exit(128 + signal);
-            }
-            stop.set();
+    watch(move |signal| {
+        if told.0.set(signal).is_err() {
+            let _all = remove_all();
+            std::process::exit(128 + signal);
         }
+        stop.set();
     })?;
     Ok(first)
 }

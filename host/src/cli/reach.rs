@@ -63,6 +63,11 @@ struct Place {
 }
 
 impl Reach {
+    /// The files that are read.
+    pub(crate) const fn files(&self) -> [&Option<PathBuf>; 2] {
+        [&self.config, &self.secret]
+    }
+
     /// How long to wait for an answer.
     pub(crate) const fn patience(&self) -> Lapse {
         self.timeout

@@ -1,7 +1,8 @@
 //! `umbra run`: the main job, on this machine or with agents elsewhere.
 
-use std::io::{IsTerminal, Write};
-use std::path::PathBuf;
+use std::fs::OpenOptions;
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -13,6 +14,7 @@ use umbra::job::{self, Chosen, DataPath, Options, Site, SiteError};
 use umbra::quantity::{parse_bytes, parse_lapse};
 use umbra::verbs::Choice;
 
+use super::output::{Output, apart, beside};
 use super::progress::Progress;
 use super::{Done, Failure, Out, at_least_one, code_of, interrupt, outcome, paint, picture, print_json, verdict};
 
@@ -176,16 +178,18 @@ impl Run {
     pub(crate) fn execute(&self, out: Out<'_>) -> Done {
         let options = self.options()?;
         options.check().map_err(Failure::usage)?;
-        for (what, path) in [("report", &self.report), ("log", &self.log_file)] {
-            if let Some(path) = path {
-                writable(what, path)?;
-            }
+        apart(&[&self.input, &self.config, &self.secret, &self.agent], &[&self.report, &self.log_file])?;
+        if let Some(path) = &self.log_file {
+            appendable(path)?;
         }
+        interrupt::clean_up()?;
+        let mut report = self.report.as_deref().map(|path| Output::create("report", path)).transpose()?;
+        let mut errors = anstream::stderr();
+        let out = beside(report.as_ref(), out, &mut errors);
         let mut progress = match self.quiet {
             true => Progress::silent(),
             false => Progress::on_stderr(std::io::stderr().is_terminal()),
         };
-        interrupt::clean_up().map_err(|e| Failure::failed(format!("cannot watch for signals: {e}")))?;
         let done = job::run(&options, &mut |event| progress.tell(&event));
         progress.finish();
         let outcome = match done {
@@ -198,10 +202,9 @@ impl Run {
                 return Err(Failure::failed(error));
             }
         };
-        if let Some(path) = &self.report {
-            let page = picture::of(&options, &outcome).to_html();
-            std::fs::write(path, page)
-                .map_err(|e| Failure::failed(format!("cannot write the report {}: {e}", path.display())))?;
+        if let Some(report) = &mut report {
+            report.write(picture::of(&options, &outcome).to_html())?;
+            report.keep()?;
         }
         let shown = if self.json {
             print_json(out, &outcome::Object::new(&options, &outcome))
@@ -212,12 +215,8 @@ impl Run {
     }
 }
 
-/// Refuses a place where no file can be written before a job is run for it.
-fn writable(what: &str, path: &std::path::Path) -> Result<(), Failure> {
-    let mut file = std::fs::OpenOptions::new()
-        .append(true)
-        .create(true)
-        .open(path)
-        .map_err(|e| Failure::failed(format!("cannot write the {what} {}: {e}", path.display())))?;
-    file.flush().map_err(Failure::from)
+/// Refuses a log that cannot be written before a job is run for it.
+fn appendable(log: &Path) -> Result<(), Failure> {
+    let opened = OpenOptions::new().append(true).create(true).open(log);
+    opened.map(drop).map_err(|e| Failure::failed(format!("cannot write the log {}: {e}", log.display())))
 }

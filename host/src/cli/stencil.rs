@@ -18,9 +18,10 @@ use umbra::stencil::Stop;
 use umbra::stencil::field::{BrickFile, Element, Field, Pattern, check};
 use umbra_core::stencil::Shape;
 
+use super::output::{Output, beside};
 use super::run::{data_path, timeout};
 use super::{Done, Failure, Out, at_least_one, code_of, edge, interrupt, paint, print_json, verdict};
-use places::Drawing;
+use places::draw;
 use work::Work;
 
 /// Compute a stencil over a field in a file, brick by brick, with a cache of fewer slots than there are bricks.
@@ -127,7 +128,7 @@ pub(crate) struct Stencil {
     /// Print one JSON object instead of a table
     #[arg(long)]
     json: bool,
-    /// Also draw what the slots held over time
+    /// Also draw what the slots held over time; as SVG if the name has no ending, such as /dev/stdout
     #[arg(long, value_name = "FILE.svg|FILE.html")]
     plot: Option<PathBuf>,
     /// Say nothing while it runs
@@ -253,7 +254,7 @@ impl Stencil {
         }
         source::check(self)?;
         let stop = Stop::default();
-        let signal = interrupt::stop(&stop).map_err(|e| Failure::failed(format!("cannot watch for signals: {e}")))?;
+        let signal = interrupt::stop(&stop)?;
         match self.sweep(out, &stop) {
             Err(failure @ Failure::Failed(_)) if stop.is_set() => {
                 failure.report(&mut anstream::stderr());
@@ -275,7 +276,9 @@ impl Stencil {
         let work = Work::plan(self, &input, &pattern, stop)?;
         let output = Field::create(self.output.as_deref(), input.shape(), input.element());
         let mut output = output.map_err(Failure::failed)?;
-        let mut drawing = self.plot.as_deref().map(Drawing::create).transpose()?;
+        let mut drawing = self.plot.as_deref().map(|path| Output::create("drawing", path)).transpose()?;
+        let mut errors = anstream::stderr();
+        let out = beside(drawing.as_ref(), out, &mut errors);
         let mut outcome = match self.source {
             Origin::File => {
                 let source = BrickFile { field: &input, bricks: work.bricks };
@@ -289,8 +292,8 @@ impl Stencil {
             let difference = check(&input, &output, &pattern, stop).map_err(Failure::failed)?;
             outcome.verified = Some(difference);
         }
-        if let Some(drawing) = &mut drawing {
-            drawing.draw(&outcome.report())?;
+        if let Some(empty) = drawing {
+            drawing = draw(empty, &outcome.report())?;
         }
         // Only what is whole gets a name; until here old files are as they were.
         input.keep().map_err(Failure::failed)?;
@@ -300,7 +303,9 @@ impl Stencil {
         }
         let shown = match self.json {
             true => print_json(out, &outcome.object()),
-            false => outcome.print(out, self.output.as_deref(), self.plot.as_deref()).map_err(Failure::from),
+            false => {
+                outcome.print(out, self.output.as_deref(), drawing.as_ref().map(Output::path)).map_err(Failure::from)
+            }
         };
         verdict(code_of(outcome.is_good()), shown)
     }

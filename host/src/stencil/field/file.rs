@@ -9,8 +9,8 @@ use std::time::Instant;
 
 use super::element::{Value, for_element};
 use super::npy::{self, HEADER_MAX};
-use super::place::Place;
 use super::{Brick, Bricks, Element};
+use crate::output::Place;
 use crate::quantity::Bytes;
 use crate::stencil::{LoadError, Source, Stop};
 

@@ -12,7 +12,6 @@ mod element;
 mod file;
 mod npy;
 mod pattern;
-mod place;
 mod spread;
 
 pub use bricks::{Brick, Bricks};
@@ -20,5 +19,4 @@ pub use compute::{CheckError, Difference, Scratch, check, compute};
 pub use element::{Element, Value};
 pub use file::{BrickFile, Field, FieldError, FormatError};
 pub use pattern::{Neighbour, Pattern, PatternError};
-pub use place::{Place, directory, remove_partial_files};
 pub use spread::{BrickRanks, Spread};

@@ -1,6 +1,4 @@
-//! Files that take their names only when they are whole.
-//!
-//! What bore the name before stays until then, and half a field never bears it.
+//! Where a file will be, and where it is until it is whole.
 
 use std::collections::hash_map::RandomState;
 use std::ffi::{OsStr, OsString};
@@ -46,18 +44,21 @@ impl Place {
     /// # Errors
     /// What the system says, or `AlreadyExists` of something that is no regular file.
     pub fn look(path: &Path) -> io::Result<Place> {
-        let (target, permissions) = match fs::symlink_metadata(path) {
+        let (target, permissions) = match fs::metadata(path) {
+            Ok(metadata) if !metadata.is_file() => {
+                let why = "it is there, and no regular file: name another place";
+                return Err(io::Error::new(io::ErrorKind::AlreadyExists, why));
+            }
             Ok(_) => {
                 let target = path.canonicalize()?;
-                if !fs::metadata(&target)?.is_file() {
-                    let why = "it is there, and no regular file: name another place";
-                    return Err(io::Error::new(io::ErrorKind::AlreadyExists, why));
-                }
                 // A file that may not be written is not replaced either.
                 let file = OpenOptions::new().write(true).open(&target)?;
                 (target, Some(file.metadata()?.permissions()))
             }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => (path.to_owned(), None),
+            // A link that leads nowhere is there, too.
+            Err(error) if error.kind() == io::ErrorKind::NotFound && fs::symlink_metadata(path).is_err() => {
+                (path.to_owned(), None)
+            }
             Err(error) => return Err(error),
         };
         let name = target.file_name().ok_or(io::ErrorKind::IsADirectory)?;
@@ -66,13 +67,13 @@ impl Place {
     }
 
     /// The place of a file that never gets a name, and what messages call it.
-    pub(super) fn unnamed() -> (PathBuf, Place) {
-        let partial = std::env::temp_dir().join(format!("umbra-field-{:016x}", random()));
+    pub(crate) fn unnamed() -> (PathBuf, Place) {
+        let partial = std::env::temp_dir().join(format!("umbra-output-{:016x}", random()));
         (partial.clone(), Place { target: None, partial, permissions: None })
     }
 
     /// The directory where the file is made.
-    pub(super) fn directory(&self) -> &Path {
+    pub(crate) fn directory(&self) -> &Path {
         directory(&self.partial)
     }
 

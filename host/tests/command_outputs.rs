@@ -1,0 +1,228 @@
+//! Files that commands write: named when they are whole, written through where they are no files.
+#![cfg(feature = "command")]
+#![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
+
+use std::fs::{self, File, OpenOptions};
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+/// A directory of its own for a test.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(name: &str) -> Scratch {
+        let path = std::env::temp_dir().join(format!("umbra-outputs-{name}-{}", std::process::id()));
+        fs::create_dir(&path).unwrap();
+        Scratch(path)
+    }
+
+    /// Names of all that is in it, hidden files too.
+    fn names(&self) -> Vec<String> {
+        let name = |entry: fs::DirEntry| entry.file_name().into_string().unwrap();
+        let mut names: Vec<String> = fs::read_dir(&self.0).unwrap().map(|entry| name(entry.unwrap())).collect();
+        names.sort();
+        names
+    }
+
+    fn read(&self, name: &str) -> String {
+        fs::read_to_string(self.0.join(name)).unwrap()
+    }
+
+    fn fifo(&self, name: &str) -> PathBuf {
+        let path = self.0.join(name);
+        assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
+        path
+    }
+
+    /// The command in this directory.
+    fn umbra(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new("env");
+        // Interrupts are heard also where a shell has started these tests in the background.
+        command.arg("--default-signal=INT").arg(env!("CARGO_BIN_EXE_umbra")).args(arguments);
+        command.current_dir(&self.0).stdin(Stdio::null());
+        command
+    }
+
+    fn run(&self, arguments: &[&str]) -> Output {
+        self.umbra(arguments).output().unwrap()
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+const ADVECT: [&str; 14] = [
+    "advect",
+    "--threads",
+    "-n",
+    "1",
+    "--blocks",
+    "4",
+    "--cells",
+    "8",
+    "--fields",
+    "1",
+    "--radius",
+    "2",
+    "--cycles",
+    "9",
+];
+const STENCIL: [&str; 4] = ["stencil", "--quiet", "--extents", "100,100"];
+
+/// Arguments with a file behind them.
+fn with<'a>(arguments: &[&'a str], option: &'a str, file: &'a str) -> Vec<&'a str> {
+    [arguments, &[option, file]].concat()
+}
+
+#[test]
+fn what_bore_the_name_is_replaced_and_not_written_over() {
+    let scratch = Scratch::new("replaced");
+    for (given, option) in [(&["dump", "world"][..], "--output"), (&ADVECT, "--plot"), (&STENCIL, "--plot")] {
+        fs::write(scratch.0.join("out.svg"), "old").unwrap();
+        fs::hard_link(scratch.0.join("out.svg"), scratch.0.join("kept")).unwrap();
+        let output = scratch.run(&with(given, option, "out.svg"));
+        assert!(output.status.success(), "{given:?}: {}", said(&output));
+        assert_eq!(scratch.read("kept"), "old", "{given:?}");
+        assert!(fs::read(scratch.0.join("out.svg")).unwrap() != b"old", "{given:?}");
+        assert_eq!(scratch.names(), ["kept", "out.svg"], "{given:?}");
+        fs::remove_file(scratch.0.join("kept")).unwrap();
+    }
+}
+
+#[test]
+fn an_old_file_stays_where_the_new_one_finds_no_room() {
+    let scratch = Scratch::new("room");
+    fs::write(scratch.0.join("out"), "old").unwrap();
+    let mut command = Command::new("sh");
+    command.args(["-c", "trap '' XFSZ; ulimit -f 0; exec \"$@\"", "sh", env!("CARGO_BIN_EXE_umbra")]);
+    let output = command.args(["dump", "world", "--output", "out"]).current_dir(&scratch.0).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(said(&output).contains("cannot write the table out: "), "{}", said(&output));
+    assert_eq!(scratch.read("out"), "old");
+    assert_eq!(scratch.names(), ["out"]);
+}
+
+#[test]
+fn a_run_that_fails_leaves_no_report() {
+    let scratch = Scratch::new("failed");
+    let output = scratch.run(&["run", "--quiet", "--agent", "/bin/false", "--report", "run.html"]);
+    assert_eq!(output.status.code(), Some(1), "{}", said(&output));
+    assert_eq!(scratch.names(), [""; 0]);
+}
+
+#[test]
+fn a_file_that_is_read_is_not_written() {
+    let scratch = Scratch::new("read");
+    fs::write(scratch.0.join("data"), "data").unwrap();
+    assert!(scratch.run(&["dump", "world", "--output", "table"]).status.success());
+    let table = fs::read(scratch.0.join("table")).unwrap();
+    for given in [
+        &["run", "--agent", "/bin/false", "--input", "data", "--report", "./data"][..],
+        &["run", "--agent", "/bin/false", "--input", "data", "--log", "info", "--log-file", "data"],
+        &["run", "--agent", "/bin/false", "--log", "info", "--log-file", "log", "--report", "log"],
+        &["advect", "--transport", "agent", "--agent", "data", "--plot", "data"],
+        &["dump", "./table", "--output", "table"],
+        &["dump", "sp:0/world", "--secret", "data", "--output", "data"],
+        &["call", "barrier", "--config", "data", "--plot", "data"],
+    ] {
+        let output = scratch.run(given);
+        assert_eq!(output.status.code(), Some(2), "{given:?}: {}", said(&output));
+        assert!(said(&output).contains("is named for two things"), "{given:?}: {}", said(&output));
+    }
+    assert_eq!((scratch.read("data").as_str(), fs::read(scratch.0.join("table")).unwrap()), ("data", table));
+    assert_eq!(scratch.names(), ["data", "table"]);
+}
+
+#[test]
+fn what_goes_to_the_standard_output_has_nothing_else_in_it() {
+    let scratch = Scratch::new("standard");
+    assert!(scratch.run(&["dump", "world", "--output", "table"]).status.success());
+    let table = fs::read(scratch.0.join("table")).unwrap();
+    let dumped = scratch.run(&["dump", "world", "--output", "/dev/stdout"]);
+    assert!(dumped.status.success() && dumped.stdout == table, "{}", said(&dumped));
+    assert!(said(&dumped).contains("8 ranks"), "{}", said(&dumped));
+    for (given, first) in [(&ADVECT[..], "<!doctype html>"), (&STENCIL, "<svg ")] {
+        let output = scratch.run(&with(given, "--plot", "/dev/stdout"));
+        assert!(output.status.success(), "{given:?}: {}", said(&output));
+        let drawn = String::from_utf8_lossy(&output.stdout).trim_end().to_owned();
+        let last = if first == "<svg " { "</svg>" } else { "</html>" };
+        assert!(drawn.to_lowercase().starts_with(first) && drawn.ends_with(last), "{given:?}: {drawn}");
+    }
+    // Behind what a file has already, if the shell opened it so.
+    fs::write(scratch.0.join("log"), "before\n").unwrap();
+    let log = OpenOptions::new().append(true).open(scratch.0.join("log")).unwrap();
+    let status = scratch.umbra(&with(&STENCIL, "--plot", "/dev/stdout")).stdout(log).stderr(Stdio::null()).status();
+    assert!(status.unwrap().success());
+    assert!(scratch.read("log").starts_with("before\n<svg "), "{}", scratch.read("log"));
+}
+
+/// Reads a named pipe to its end, or only its first byte.
+fn reader(fifo: &Path, whole: bool) -> thread::JoinHandle<Vec<u8>> {
+    let fifo = fifo.to_owned();
+    thread::spawn(move || {
+        let mut bytes = Vec::new();
+        let most = if whole { u64::MAX } else { 1 };
+        File::open(fifo).unwrap().take(most).read_to_end(&mut bytes).unwrap();
+        bytes
+    })
+}
+
+#[test]
+fn what_is_no_file_is_written_through() {
+    let scratch = Scratch::new("through");
+    let fifo = scratch.fifo("fifo");
+    for (given, option) in [(&["dump", "world"][..], "--output"), (&ADVECT, "--plot"), (&STENCIL, "--plot")] {
+        let whole = reader(&fifo, true);
+        let output = scratch.run(&with(given, option, "fifo"));
+        assert!(output.status.success(), "{given:?}: {}", said(&output));
+        assert!(whole.join().unwrap().len() > 100, "{given:?}");
+        assert_eq!(scratch.names(), ["fifo"], "{given:?}");
+        // A reader that has seen enough is no failure.
+        let some = reader(&fifo, false);
+        let output = scratch.run(&with(given, option, "fifo"));
+        assert!(output.status.success(), "{given:?}: {}", said(&output));
+        assert_eq!(some.join().unwrap().len(), 1, "{given:?}");
+        let full = scratch.run(&with(given, option, "/dev/full"));
+        assert!(full.status.code() == Some(1) && said(&full).contains("/dev/full: No space"), "{}", said(&full));
+    }
+}
+
+/// Waits for a child's end.
+fn ended(mut child: Child) -> Option<i32> {
+    let end = Instant::now() + Duration::from_secs(30);
+    while Instant::now() < end {
+        if let Some(status) = child.try_wait().unwrap() {
+            return status.code();
+        }
+        thread::sleep(Duration::from_millis(10));
+    }
+    let _ = child.kill();
+    child.wait().unwrap().code()
+}
+
+#[test]
+fn an_interrupt_leaves_no_file_that_is_not_whole() {
+    let scratch = Scratch::new("interrupt");
+    let long = ["advect", "--quiet", "-n", "1", "--cycles", "4000000000", "--plot", "page.html"];
+    let child = scratch.umbra(&long).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let end = Instant::now() + Duration::from_secs(30);
+    while scratch.names().is_empty() && Instant::now() < end {
+        thread::sleep(Duration::from_millis(10));
+    }
+    let made = scratch.names();
+    kill_process(Pid::from_raw(child.id().cast_signed()).unwrap(), Signal::TERM).unwrap();
+    assert_eq!(ended(child), Some(143));
+    assert_eq!((made.len(), scratch.names()), (1, Vec::new()), "{made:?}");
+}
