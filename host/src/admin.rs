@@ -58,10 +58,12 @@ pub mod ops {
     pub const FAILED: Op = Op(0x0312);
     /// Anybody to agent: what a display shows of it ([`Figures`](super::Figures)).
     pub const FIGURES: Op = Op(0x0313);
-    /// Agent to launcher: what the answer to [`SLICES`], [`RANDOM`] or [`LATENCY`] that comes next has no room for, and
-    /// what is to be read behind it.
+    /// Agent to whoever asked: what the answer that comes next has no room for, and what is to be read behind it.
     pub const MORE: Op = Op(0x0314);
 }
+
+/// Bytes of [`ops::MORE`] before an answer; whoever sends more is not an agent that answers.
+pub(crate) const MORE_MAX: usize = 64 << 20;
 
 /// What kind of socket a descriptor of [`ops::LISTEN`] is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -12,6 +12,7 @@ use umbra_core::peer::{Incarnation, Peer, Sp};
 use umbra_core::time::{Lapse, Time};
 use umbra_core::wire::{Frame, Op, Token};
 
+use crate::admin::{MORE_MAX, ops};
 use crate::driver::{Driver, Event, Limits, LinkId, now};
 use crate::link::{Address, Close, Identity, Party, SendError};
 use crate::secret::{self, Secret};
@@ -52,6 +53,12 @@ pub enum AskError {
     /// It did not answer before the deadline.
     #[error("service process {sp}: no answer before the deadline")]
     Silent {
+        /// Which agent.
+        sp: Sp,
+    },
+    /// It says more than any answer has.
+    #[error("service process {sp}: its answer does not end after {MORE_MAX} bytes")]
+    Endless {
         /// Which agent.
         sp: Sp,
     },
@@ -192,13 +199,16 @@ impl Asker {
                 State::Gone(why) => Some(Err(unreachable(target, why.clone()))),
             });
         }
+        // What comes of each answer before its end.
+        let mut more = vec![Vec::new(); answers.len()];
         let deadline = now() + patience;
         while answers.iter().any(Option::is_none) && now() < deadline {
             self.step(deadline, |at, news| {
-                let Some(answer) = at.checked_sub(first).and_then(|i| answers.get_mut(i)) else { return };
+                let Some(at) = at.checked_sub(first) else { return };
+                let (Some(answer), Some(more)) = (answers.get_mut(at), more.get_mut(at)) else { return };
                 match news {
                     News::Frame(target, frame) => {
-                        if let Some(done) = read(target, frame, token) {
+                        if let Some(done) = read(target, frame, token, more) {
                             *answer = Some(done);
                         }
                     }
@@ -256,10 +266,16 @@ fn unreachable(target: &Target, why: Close) -> AskError {
     AskError::Unreachable { sp: target.sp, address: target.address.clone(), why }
 }
 
-/// The answer in a frame, unless it is about something else.
-fn read(target: &Target, frame: &[u8], asked: Token) -> Option<Answer> {
+/// The answer that ends with a frame, unless this is about something else; `more` is what came of it before.
+fn read(target: &Target, frame: &[u8], asked: Token, more: &mut Vec<u8>) -> Option<Answer> {
     match Frame::parse(frame) {
-        Ok(Frame::Done { token, status: Status::Ok, body, .. }) if token == asked => Some(Ok(body.to_vec())),
+        Ok(Frame::Call { op: ops::MORE, token, body }) if token == asked => {
+            more.extend_from_slice(body);
+            (more.len() > MORE_MAX).then_some(Err(AskError::Endless { sp: target.sp }))
+        }
+        Ok(Frame::Done { token, status: Status::Ok, body, .. }) if token == asked => {
+            Some(Ok([body, more.as_slice()].concat()))
+        }
         Ok(Frame::Done { token, status, body, .. }) if token == asked => {
             let text = String::from_utf8_lossy(body).chars().filter(|c| !c.is_control()).take(500).collect();
             Some(Err(AskError::Refused { sp: target.sp, status, text }))

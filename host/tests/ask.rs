@@ -5,6 +5,7 @@ use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 use std::thread::JoinHandle;
 
+use umbra::admin::ops;
 use umbra::ask::{AskError, Asker, Target};
 use umbra::driver::{Driver, Event, Limits, now};
 use umbra::link::{Address, Identity, Listener, Party};
@@ -12,11 +13,13 @@ use umbra::secret::Secret;
 use umbra_core::error::Status;
 use umbra_core::peer::{Incarnation, Peer, Sp};
 use umbra_core::time::Lapse;
-use umbra_core::wire::{Frame, Op};
+use umbra_core::wire::{Frame, Op, Token};
 
 const ECHO: Op = Op(0x0399);
 const REFUSE: Op = Op(0x0398);
 const DIE: Op = Op(0x0397);
+/// Answered in three frames: the end, behind which what came before belongs.
+const RECITE: Op = Op(0x0396);
 const PATIENCE: Lapse = Lapse::from_secs(20);
 
 struct Place(PathBuf);
@@ -57,6 +60,16 @@ fn agent(place: &Place, sp: u32, secret: [u8; 32]) -> JoinHandle<()> {
                         let (status, body) = match op {
                             ECHO => (Status::Ok, body),
                             REFUSE => (Status::UnknownGroup, b"row 9".as_slice()),
+                            RECITE => {
+                                for body in [b"lo, ".as_slice(), b"world"] {
+                                    let more = Frame::Call { op: ops::MORE, token, body };
+                                    driver.send(link, &more, Vec::new()).unwrap();
+                                    // Of what was asked before.
+                                    let stale = Frame::Call { op: ops::MORE, token: Token(token.0 - 1), body };
+                                    driver.send(link, &stale, Vec::new()).unwrap();
+                                }
+                                (Status::Ok, b"hel".as_slice())
+                            }
                             _ => return,
                         };
                         driver.send(link, &Frame::Done { op, token, status, body }, Vec::new()).unwrap();
@@ -85,6 +98,24 @@ fn answers_come_in_the_order_of_the_agents_and_missing_ones_are_named() {
 
     let refused = asker.call(2, REFUSE, &[], PATIENCE);
     assert_eq!(refused, Err(AskError::Refused { sp: Sp(2), status: Status::UnknownGroup, text: "row 9".into() }));
+    drop(asker);
+    running.into_iter().for_each(|agent| agent.join().unwrap());
+}
+
+#[test]
+fn an_answer_of_several_frames_is_one() {
+    let place = Place::new("several");
+    let running = [agent(&place, 0, [7; 32]), agent(&place, 1, [7; 32])];
+    let targets = vec![place.target(0), place.target(1)];
+    let mut asker = Asker::connect(Secret::from_bytes([7; 32]), targets, PATIENCE).unwrap();
+    for _ in 0..2 {
+        assert_eq!(
+            asker.call_all(RECITE, &[], PATIENCE).unwrap(),
+            [Ok(b"hello, world".to_vec()), Ok(b"hello, world".to_vec())]
+        );
+        assert_eq!(asker.call(1, RECITE, &[], PATIENCE), Ok(b"hello, world".to_vec()));
+        assert_eq!(asker.call(0, ECHO, b"end", PATIENCE), Ok(b"end".to_vec()));
+    }
     drop(asker);
     running.into_iter().for_each(|agent| agent.join().unwrap());
 }

@@ -10,9 +10,10 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use umbra::admin::{Body as _, ReadOrder, ReadResult, ReadTotals, Slice, ops};
+use umbra::ask::{Asker, Target};
 use umbra::driver::now;
 use umbra::job::{Launcher, News, Options};
-use umbra::link::{Close, socket_path};
+use umbra::link::{Address, Close, socket_path};
 use umbra::secret::Secret;
 use umbra::session::{Exported, Seat, Session, SessionError, Settings};
 use umbra::sys::segment::Segment;
@@ -21,7 +22,7 @@ use umbra_core::endpoints::LookupError;
 use umbra_core::error::Status;
 use umbra_core::peer::{Host, Peer, Rank, Sp, WorldRank};
 use umbra_core::time::Lapse;
-use umbra_core::wire::Token;
+use umbra_core::wire::{BODY_MAX, Token};
 use umbra_tests::agents::{Agents, all};
 use umbra_tests::rig::{self, service};
 
@@ -67,6 +68,26 @@ fn s29_groups_are_created_freed_and_created_again_with_a_new_generation() {
             scope.spawn(|| session.leave().unwrap());
         }
     });
+}
+
+#[test]
+fn an_agent_tells_of_all_its_groups_however_many_there_are() {
+    const GROUPS: u32 = 1500;
+    let mut agents = Agents::start(1, 1, 1);
+    let mut sessions = agents.world();
+    for id in 1..=GROUPS {
+        sessions[0].create_group(id, &[WorldRank(0)]).unwrap();
+    }
+    let secret = Secret::read(&agents.launcher.directory().secret()).unwrap();
+    let address = Address::Unix(socket_path(&agents.directory(), Sp(0)));
+    let patience = Lapse::from_secs(60);
+    let mut asker = Asker::connect(secret, vec![Target { sp: Sp(0), address }], patience).unwrap();
+    let told = [asker.call(0, ops::GROUPS, &[], patience).unwrap(), agents.ask(0, ops::GROUPS, Token(1), &[])];
+    for text in told.map(|text| String::from_utf8(text).unwrap()) {
+        assert!(text.len() > 2 * BODY_MAX, "{}", text.len());
+        let whole = text.lines().filter(|line| line.contains(", Ready, ") && line.contains(", digest ")).count();
+        assert_eq!((whole, text.lines().count()), (1 + GROUPS as usize, 1 + GROUPS as usize));
+    }
 }
 
 #[test]

@@ -88,8 +88,8 @@ impl Process {
         self.send(Link(link.0), &Frame::Done { op, token, status, body });
     }
 
-    /// Answers an order, however much there is to say: what finds no room in the answer goes before it.
-    fn done_whole(&mut self, link: LinkId, op: Op, token: Token, body: &[u8]) {
+    /// Answers, however much there is to say: what finds no room in the answer goes before it.
+    pub(super) fn done_whole(&mut self, link: LinkId, op: Op, token: Token, body: &[u8]) {
         let (first, rest) = body.split_at(body.len().min(PART));
         for body in rest.chunks(PART) {
             self.send(Link(link.0), &Frame::Call { op: ops::MORE, token, body });

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use umbra::admin::{Body as _, Figures, ops};
 use umbra::driver::LinkId;
 use umbra::job::grid;
+use umbra::quantity::counted;
 use umbra_core::codec::Reader;
 use umbra_core::endpoints::{Group, LookupError};
 use umbra_core::error::Status;
@@ -19,8 +20,8 @@ use super::process::Process;
 
 /// Bytes of a table in one answer.
 const DUMP_MAX: usize = 32 * 1024;
-/// Texts are cut so that they fit into a frame.
-const TEXT_MAX: usize = 60_000;
+/// Bytes of a longer text that are told, so that the answer finds room on a link that nobody has read for a while.
+const TEXT_MAX: usize = 512 * 1024;
 
 impl Process {
     pub(super) fn on_question(&mut self, link: LinkId, op: Op, token: Token, body: &[u8]) {
@@ -30,10 +31,7 @@ impl Process {
             _ => self.knows(op).ok_or(Status::Malformed),
         };
         match answer {
-            Ok(mut body) => {
-                body.truncate(TEXT_MAX);
-                self.done(link, op, token, Status::Ok, &body);
-            }
+            Ok(body) => self.done_whole(link, op, token, &body),
             Err(status) => self.done(link, op, token, status, &[]),
         }
     }
@@ -42,8 +40,8 @@ impl Process {
     pub(super) fn knows(&mut self, op: Op) -> Option<Vec<u8>> {
         match op {
             ops::STATUS => Some(self.status().into_bytes()),
-            ops::GROUPS => Some(self.groups().into_bytes()),
-            ops::DOCTOR => Some(self.complaints().into_bytes()),
+            ops::GROUPS => Some(shortened(self.groups(), TEXT_MAX).into_bytes()),
+            ops::DOCTOR => Some(shortened(self.complaints(), TEXT_MAX).into_bytes()),
             ops::FIGURES => Some(self.figures().to_body()),
             _ => None,
         }
@@ -144,14 +142,10 @@ impl Process {
         for report in self.machines.agent.group().reports() {
             let name = self.title(&report);
             let GroupReport { generation, stage, size, digest, .. } = report;
-            let mut line = format!("{name}: generation {}, {stage:?}, {size} ranks", generation.0);
+            let _ = write!(text, "{name}: generation {}, {stage:?}, {size} ranks", generation.0);
             if let Some(handle) = report.handle {
-                let _ = write!(line, ", handle {:#x}, digest {digest:016x}", handle.to_bits());
+                let _ = write!(text, ", handle {:#x}, digest {digest:016x}", handle.to_bits());
             }
-            if text.len() + line.len() >= TEXT_MAX {
-                break;
-            }
-            text += &line;
             text.push('\n');
         }
         text
@@ -242,5 +236,32 @@ impl Process {
             out.extend_from_slice(&word.to_le_bytes());
         }
         Ok(out)
+    }
+}
+
+/// As many whole lines of a text as find room, and how many do not.
+fn shortened(mut text: String, most: usize) -> String {
+    if text.len() > most {
+        let told = text.as_bytes()[..most].iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1);
+        let left = text.split_off(told).lines().count();
+        let _ = writeln!(text, "and {} more", counted(left as u64, "line", "lines"));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_finds_no_room_is_counted() {
+        let text = "one\ntwö\nthree\n";
+        assert_eq!(shortened(text.to_owned(), text.len()), text);
+        // In the middle of a character, too.
+        for most in 9..15 {
+            assert_eq!(shortened(text.to_owned(), most), "one\ntwö\nand 1 line more\n");
+        }
+        assert_eq!(shortened(text.to_owned(), 7), "one\nand 2 lines more\n");
+        assert_eq!(shortened(text.to_owned(), 2), "and 3 lines more\n");
     }
 }

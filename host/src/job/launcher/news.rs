@@ -9,12 +9,9 @@ use umbra_core::wire::{Frame, Op, Token};
 
 use super::super::JobError;
 use super::{Launcher, io_error};
-use crate::admin::{Body as _, Exported, Failure, Mark, Progress, ops};
+use crate::admin::{Body as _, Exported, Failure, MORE_MAX, Mark, Progress, ops};
 use crate::driver::{self, Event, LinkId};
 use crate::link::{Close, Party};
-
-/// Bytes that an answer may have beyond its frame; whoever sends more is not an agent that answers.
-const MORE_MAX: usize = 64 << 20;
 
 /// News from the processes.
 #[derive(Clone, PartialEq, Eq, Debug)]
