@@ -30,7 +30,7 @@ impl Scratch {
     }
 
     fn read(&self, name: &str) -> String {
-        fs::read_to_string(self.0.join(name)).unwrap()
+        String::from_utf8_lossy(&fs::read(self.0.join(name)).unwrap()).into_owned()
     }
 
     fn fifo(&self, name: &str) -> PathBuf {
