@@ -8,7 +8,7 @@
 
 use std::fmt;
 use std::fs::OpenOptions;
-use std::io::{Read as _, Write as _};
+use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
@@ -113,6 +113,9 @@ impl Secret {
         let io = |error| SecretError::Io { path: path.to_owned(), error };
         let mut file = OpenOptions::new().read(true).open(path).map_err(io)?;
         let facts = file.metadata().map_err(io)?;
+        if facts.is_dir() {
+            return Err(io(io::ErrorKind::IsADirectory.into()));
+        }
         let mode = facts.mode() & 0o777;
         if mode & 0o077 != 0 {
             return Err(SecretError::Exposed { path: path.to_owned(), mode });

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may stop at the first surprise")]
 
 use std::io::Read as _;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 
@@ -51,6 +52,47 @@ fn zero_and_absurd_counts_are_usage_errors_that_name_the_option() {
 fn a_missing_input_is_named() {
     let message = refused(&["run", "--input", "/does/not/exist", "--agent", "/bin/true"], 1);
     assert!(message.contains("/does/not/exist"), "{message}");
+}
+
+/// A folder for programs of a test, removed by whoever made it.
+fn folder(name: &str) -> PathBuf {
+    let path = std::env::temp_dir().join(format!("umbra-command-{}-{name}", std::process::id()));
+    std::fs::create_dir(&path).unwrap();
+    path
+}
+
+#[test]
+fn an_agent_that_is_named_without_a_folder_is_the_one_that_lies_here() {
+    let here = folder("agent");
+    std::fs::write(here.join("agent"), "#!/bin/sh\nexit 77\n").unwrap();
+    std::fs::set_permissions(here.join("agent"), std::fs::Permissions::from_mode(0o700)).unwrap();
+    let umbra = |args: &[&str]| {
+        let mut umbra = Command::new(env!("CARGO_BIN_EXE_umbra"));
+        let output = umbra.args(args).current_dir(&here).stdin(Stdio::null()).output().unwrap();
+        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    };
+    let (code, message) = umbra(&["run", "--quiet", "--agent", "agent"]);
+    assert!(code == Some(1) && message.contains("exit status: 77"), "{message}");
+    // Its ranks do without an agent that ends.
+    let advect = ["advect", "--quiet", "-n", "1", "--cycles", "3", "--transport", "agent", "--agent"];
+    let (code, message) = umbra(&[&advect[..], &["agent"]].concat());
+    assert_eq!(code, Some(0), "{message}");
+    std::fs::create_dir(here.join("none")).unwrap();
+    for args in [&["run", "--quiet", "--agent"][..], &advect] {
+        let (code, message) = umbra(&[args, &["none"]].concat());
+        assert!(code == Some(1) && message.contains("no executable at none: "), "{message}");
+    }
+    std::fs::remove_dir_all(here).unwrap();
+}
+
+#[test]
+fn a_folder_is_no_secret() {
+    let config = file("folder.cfg", "# Format version: 1\nnode1,bf1:127.0.0.1:7010:9010\n");
+    let secret = folder("secret");
+    let message = refused(&["doctor", "--config", config.to_str().unwrap(), "--secret", secret.to_str().unwrap()], 1);
+    assert!(message.contains("is a directory"), "{message}");
+    std::fs::remove_dir(secret).unwrap();
+    std::fs::remove_file(config).unwrap();
 }
 
 #[test]

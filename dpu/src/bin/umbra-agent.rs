@@ -45,7 +45,7 @@ struct Arguments {
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     match run(arguments) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         Err(error) => {
             say(format_args!("{error}"));
             ExitCode::FAILURE
@@ -53,14 +53,15 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(arguments: Arguments) -> Result<(), Box<dyn std::error::Error>> {
+fn run(arguments: Arguments) -> Result<ExitCode, Box<dyn std::error::Error>> {
     if arguments.status {
         return ask_status(&arguments.options);
     }
     if let Some(extent) = arguments.boundary
         && arguments.options.service_process.is_none()
     {
-        return Ok(look_out(extent)?);
+        look_out(extent)?;
+        return Ok(ExitCode::SUCCESS);
     }
     let environment = Environment::of_process()?;
     if environment.wants_persistent_groups == Some(true) {
@@ -90,7 +91,7 @@ fn run(arguments: Arguments) -> Result<(), Box<dyn std::error::Error>> {
             );
         }
     })?;
-    Ok(())
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Says a line to whoever listens; an agent does not end because nobody does.
@@ -106,15 +107,15 @@ fn gateway(address: SocketAddr, secret: Secret) -> Result<Server, Box<dyn std::e
     Ok(Server::start(Listener::Tcp(listener), secret)?)
 }
 
-/// Prints what running agents tell; fails if one of them does not answer.
-fn ask_status(options: &Options) -> Result<(), Box<dyn std::error::Error>> {
+/// Prints what running agents tell; no success if one of them does not answer, which is said.
+fn ask_status(options: &Options) -> Result<ExitCode, Box<dyn std::error::Error>> {
     let (job, secret) = options.job(&Environment::of_process()?)?;
     let wanted = (0..job.service_processes()).map(Sp).filter(|sp| options.service_process.is_none_or(|n| n == sp.0));
     let targets: Vec<Target> =
         wanted.filter_map(|sp| Some(Target { sp, address: Address::Tcp(job.address(sp)?.ranks.into()) })).collect();
     let patience = Lapse::from_millis(options.deadline_ms.min(3_000));
     let mut asker = Asker::connect(secret, targets, patience)?;
-    let mut failure = None;
+    let mut code = ExitCode::SUCCESS;
     for answer in asker.call_all(ops::STATUS, &[], patience)? {
         match answer {
             Ok(text) => match writeln!(io::stdout(), "{}", String::from_utf8_lossy(&text)) {
@@ -126,9 +127,9 @@ fn ask_status(options: &Options) -> Result<(), Box<dyn std::error::Error>> {
             },
             Err(error) => {
                 say(format_args!("{error}"));
-                failure = Some(error);
+                code = ExitCode::FAILURE;
             }
         }
     }
-    failure.map_or(Ok(()), |error| Err(error.into()))
+    Ok(code)
 }

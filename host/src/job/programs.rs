@@ -28,15 +28,18 @@ impl Programs {
     /// [`JobError::NoProgram`] saying what was looked for.
     pub fn find(options: &Options) -> Result<Programs, JobError> {
         let here = env::current_exe().map_err(|error| JobError::Io { what: "name this executable", error })?;
-        let rank = options.rank.clone().unwrap_or_else(|| here.clone());
-        if !rank.is_file() {
-            return Err(JobError::NoProgram(rank));
-        }
-        let agent = match &options.agent {
-            Some(agent) => agent.clone(),
-            None => return Ok(Programs { agent: Self::agent_beside(&rank)?, rank }),
-        };
-        if agent.is_file() { Ok(Programs { agent, rank }) } else { Err(JobError::NoProgram(agent)) }
+        let rank = options.rank.as_deref().map_or(Ok(here), Self::named)?;
+        let agent = options.agent.as_deref().map_or_else(|| Self::agent_beside(&rank), Self::named)?;
+        Ok(Programs { agent, rank })
+    }
+
+    /// An executable by its path: a name alone is one in this directory, and not looked for elsewhere.
+    ///
+    /// # Errors
+    /// [`JobError::NoProgram`] if it is no file.
+    pub fn named(path: &Path) -> Result<PathBuf, JobError> {
+        let whole = std::path::absolute(path).ok().filter(|whole| whole.is_file());
+        whole.ok_or_else(|| JobError::NoProgram(path.to_owned()))
     }
 
     /// The agent that lies beside an executable.
@@ -48,8 +51,7 @@ impl Programs {
             // Cargo decides itself whether anything is to be done.
             build(executable)?;
         }
-        let agent = executable.with_file_name(AGENT);
-        if agent.is_file() { Ok(agent) } else { Err(JobError::NoProgram(agent)) }
+        Self::named(&executable.with_file_name(AGENT))
     }
 }
 

@@ -94,7 +94,7 @@ fn start_rank(rank: u32, segment: Option<&Segment>) -> Result<Child, String> {
 /// The agent's program; the one beside this program if none is named.
 fn agent_program(named: Option<&Path>) -> Result<PathBuf, String> {
     let beside = || Programs::agent_beside(&std::env::current_exe()?).map_err(io::Error::other);
-    named.map_or_else(beside, |named| Ok(named.to_owned())).map_err(|e| e.to_string())
+    named.map_or_else(beside, |named| Programs::named(named).map_err(io::Error::other)).map_err(|e| e.to_string())
 }
 
 /// The agent of all ranks.
