@@ -1,4 +1,4 @@
-//! Files that commands write: named when they are whole, written through where they are no files.
+//! Files that commands write: named when whole, or written through.
 #![cfg(feature = "command")]
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 

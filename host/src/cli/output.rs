@@ -1,4 +1,4 @@
-//! Files that commands write, and which files they read and write, so that none is taken for two things.
+//! Files that commands write, and what they may not write over.
 
 use std::ffi::OsString;
 use std::io::{self, Write as _};
