@@ -69,6 +69,17 @@ where
         }
     }
 
+    /// Before its first message a peer says how many bytes of a message it takes in a slot: its [`Peer::slot_bytes`].
+    ///
+    /// # Errors
+    /// [`ExchangeError::NoPeer`].
+    pub fn on_wish(&mut self, peer: usize, bytes: u32) -> Result<(), ExchangeError> {
+        let at = peer;
+        let peer = self.peers.as_mut().get_mut(at).ok_or(ExchangeError::NoPeer { peer: at })?;
+        (peer.room, peer.announced) = (bytes, bytes);
+        Ok(())
+    }
+
     /// The overflow of a peer's message was fetched.
     ///
     /// # Errors

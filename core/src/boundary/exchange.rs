@@ -41,7 +41,8 @@ pub struct Config {
     pub kind: Kind,
     /// Slots of each ordered pair, so many messages may be under way: two or a larger power of two.
     pub slots: u32,
-    /// Bytes of a slot at least; that is what it begins with.
+    /// Bytes of a slot at least; that is what it begins with. A peer is taken to have chosen the same until it says otherwise:
+    /// [`on_wish`](Exchange::on_wish).
     pub smallest: u32,
     /// How long an exchange may take; `None`: for ever.
     pub deadline: Option<Lapse>,

@@ -163,7 +163,7 @@ impl Peer {
         let head = |plan: &[Entry]| (HEAD + bitmap_bytes(plan.len() as u32)) as u64;
         let dense = |plan: &[Entry]| plan.iter().map(Entry::bytes).sum::<u64>() + head(plan);
         let narrow = |bytes: u64| u32::try_from(bytes).map_err(|_| PlanError::TooLarge);
-        // What a side begins with, before anything was announced, follows from the plan, so both know it.
+        // What a side begins with, before anything was announced, follows from the plan and the smallest slot.
         let first =
             |plan: &[Entry]| Ok((narrow(head(plan))?.max(smallest).min(narrow(dense(plan))?), narrow(dense(plan))?));
         (self.room, _) = first(out)?;

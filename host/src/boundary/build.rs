@@ -60,23 +60,26 @@ pub(super) fn channels(mesh: &impl Mesh, fields: &[Field], me: u32) -> Lent {
     Storage { peers, entries, channels, live, local }
 }
 
-/// A plan as bytes: its fingerprint, then its entries.
-pub(super) fn image(fingerprint: u64, plan: &[Entry]) -> Vec<u8> {
-    let mut bytes = vec![0; 8 + plan.len() * Entry::BYTES];
+/// A plan as bytes: its fingerprint, how much its sender takes in a slot itself, then its entries.
+pub(super) fn image(peer: &Peer, plan: &[Entry]) -> Vec<u8> {
+    let mut bytes = vec![0; 12 + plan.len() * Entry::BYTES];
     let mut to = Writer::new(&mut bytes);
     // The length is the sum of what is written.
-    let _ = to.u64(fingerprint);
+    let _ = to.u64(peer.fingerprints()[0]);
+    let _ = to.u32(peer.slot_bytes());
     for entry in plan {
         let _ = entry.emit(&mut to);
     }
     bytes
 }
 
-/// Compares our plan with the image of a peer's: by the fingerprint, and entry by entry if that differs.
-pub(super) fn compare(rank: u32, fingerprint: u64, ours: &[Entry], image: &[u8]) -> Result<(), Differs> {
+/// Compares our plan with the image of a rank's: by the fingerprint, and entry by entry if that differs. How much the rank takes in a
+/// slot. Of those that share no channel there is no fingerprint, and the image is empty.
+pub(super) fn compare(rank: u32, fingerprint: Option<u64>, ours: &[Entry], image: &[u8]) -> Result<u32, Differs> {
     let mut from = Reader::new(image);
-    if from.u64() == Ok(fingerprint) {
-        return Ok(());
+    let (theirs, wish) = (from.u64().ok(), from.u32().unwrap_or(0));
+    if theirs == fingerprint {
+        return Ok(wish);
     }
     let theirs: Vec<Entry> = std::iter::from_fn(|| Entry::parse(&mut from)).collect();
     let (at, ours, theirs) = first_difference(ours, &theirs).unwrap_or((0, None, None));

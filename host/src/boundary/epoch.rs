@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
-use umbra_core::boundary::{Config, Kind, Vote, VoteError, agree};
+use umbra_core::boundary::{Config, Kind, Peer, Vote, VoteError, agree};
 use umbra_core::time::Lapse;
 
 use super::balance::is_refined;
@@ -36,6 +36,7 @@ impl<T: Transport> Boundary<T> {
         let machine = machine.inspect_err(|_| refuse(&mut transport, 1, settings))?;
         let mut boundary = Boundary {
             sent: Vec::new(),
+            shown: Vec::new(),
             head: Vec::new(),
             between: Vec::new(),
             machine,
@@ -86,11 +87,39 @@ impl<T: Transport> Boundary<T> {
         self.between = vec![0.0; largest.unwrap_or(0) as usize];
         let epoch = self.machine.config().epoch;
         self.transport.plans(epoch, self.machine.peers(), self.machine.entries())?;
-        for peer in self.machine.peers() {
-            let image = build::image(peer.fingerprints()[0], &self.machine.entries()[part(peer.out())]);
-            self.transport.write_plan(peer.rank(), &image)?;
+        let before = std::mem::replace(&mut self.shown, self.machine.peers().iter().map(Peer::rank).collect());
+        let keeps = self.transport.keeps_plans();
+        for rank in others(&self.transport) {
+            if let Some(at) = peer_of(&self.machine, rank) {
+                let peer = &self.machine.peers()[at];
+                let image = build::image(peer, &self.machine.entries()[part(peer.out())]);
+                self.transport.write_plan(rank, &image)?;
+            } else if !keeps || before.contains(&rank) {
+                self.transport.write_plan(rank, &[])?;
+            }
         }
         Ok(())
+    }
+
+    /// Compares the plans of others with those here, and learns how much of a message they take in a slot.
+    fn read(&mut self) -> Result<(), BoundaryError> {
+        let keeps = self.transport.keeps_plans();
+        let mut outcome = Ok(());
+        for rank in others(&self.transport) {
+            let at = peer_of(&self.machine, rank);
+            if keeps && at.is_none() {
+                continue;
+            }
+            let image = self.transport.read_plan(rank)?;
+            let peer = at.map(|at| &self.machine.peers()[at]);
+            let ours = peer.map_or(&[][..], |peer| &self.machine.entries()[part(peer.inbound())]);
+            match build::compare(rank, peer.map(|peer| peer.fingerprints()[1]), ours, &image) {
+                Ok(wish) => at.map_or(Ok(()), |at| self.machine.on_wish(at, wish))?,
+                // The rest is read all the same: what is left unread would be taken for a plan of the next epoch.
+                Err(differs) => outcome = outcome.and(Err(BoundaryError::Differs(differs))),
+            }
+        }
+        outcome
     }
 
     /// Shows the plans to the peers they are with, and looks at theirs.
@@ -100,21 +129,11 @@ impl<T: Transport> Boundary<T> {
         let votes = self.vote(shown.is_err());
         shown?;
         votes.map_err(elsewhere)?;
-        let differs = self.machine.peers().iter().find_map(|peer| {
-            let entries = &self.machine.entries()[part(peer.inbound())];
-            let read = self.transport.read_plan(peer.rank());
-            match read.map(|image| build::compare(peer.rank(), peer.fingerprints()[1], entries, &image)) {
-                Ok(Ok(())) => None,
-                Ok(Err(differs)) => Some(BoundaryError::Differs(differs)),
-                Err(error) => Some(error.into()),
-            }
-        });
+        let read = self.read();
         // Nobody sends before everybody has read, for the lists lie where overflow will.
-        let votes = self.vote(differs.is_some());
-        match differs {
-            Some(differs) => Err(differs),
-            None => votes.map(|_| ()).map_err(elsewhere),
-        }
+        let votes = self.vote(read.is_err());
+        read?;
+        votes.map(|_| ()).map_err(elsewhere)
     }
 
     /// Votes, and waits for everybody; the next epoch.
@@ -181,6 +200,17 @@ impl<T: Transport> Boundary<T> {
         self.is_spent = !has_heard && !refuses;
         next
     }
+}
+
+/// All ranks but this one.
+fn others<T: Transport>(transport: &T) -> impl Iterator<Item = u32> + use<T> {
+    let me = transport.rank();
+    (0..transport.ranks()).filter(move |&rank| rank != me)
+}
+
+/// The number of the peer that is this rank.
+fn peer_of(machine: &Machine, rank: u32) -> Option<usize> {
+    machine.peers().binary_search_by_key(&rank, Peer::rank).ok()
 }
 
 const fn part(range: &Range<u32>) -> Range<usize> {

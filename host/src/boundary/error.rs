@@ -77,7 +77,7 @@ impl fmt::Display for Differs {
         };
         side(&format!("plan of rank {rank} differs in channel {at}: it has"), theirs)?;
         side(", here is", ours)?;
-        f.write_str(": all ranks must name the same fields in the same order")
+        f.write_str(": all ranks must have the same mesh, and name the same fields in the same order")
     }
 }
 

@@ -282,6 +282,10 @@ impl Transport for Fabric {
         Ok(Some(Vote { epoch, sequence, open }))
     }
 
+    fn keeps_plans(&self) -> bool {
+        true
+    }
+
     fn write_plan(&mut self, to: u32, bytes: &[u8]) -> Result<(), TransportError> {
         let words = self.words(self.rank, to, 0, Place::Overflow(0), 0, 1 + bytes.len().div_ceil(8))?;
         words[0].store(bytes.len() as u64, Ordering::Relaxed);

@@ -25,7 +25,7 @@ const CLOCK: u64 = 64;
 pub struct Settings {
     /// How long an exchange, or a vote, may take; `None`: for ever.
     pub deadline: Option<Duration>,
-    /// Bytes of a slot to begin with, and at least.
+    /// Bytes of a slot to begin with, and at least. Ranks may choose differently.
     pub smallest_slot: u32,
     /// Send to the last peer first, and set the last channel first. The outcome is the same.
     pub reversed: bool,
@@ -50,6 +50,8 @@ pub struct Boundary<T> {
     pub(super) halves: [Half; 2],
     /// Peers that the open exchange was sent to.
     pub(super) sent: Vec<bool>,
+    /// Ranks that were shown a plan: the peers of the last epoch.
+    pub(super) shown: Vec<u32>,
     pub(super) head: Vec<u8>,
     /// The values of a strip on their way, within this rank or between levels.
     pub(super) between: Vec<f64>,

@@ -178,7 +178,13 @@ pub trait Transport {
     /// [`TransportError`].
     fn vote_of(&self, rank: u32, round: u32) -> Result<Option<Vote>, TransportError>;
 
-    /// Writes this rank's list of channels to a rank, for comparison. Between exchanges only.
+    /// Whether a plan stays where it was written, so that reading finds the last one, or nothing where none was. If not, plans are
+    /// messages, each is read once and waited for; so all ranks write to all, also to those that they share no channel with.
+    fn keeps_plans(&self) -> bool {
+        false
+    }
+
+    /// Writes this rank's list of channels to a rank, for comparison; nothing if they share none. Between exchanges only.
     ///
     /// # Errors
     /// [`TransportError`].

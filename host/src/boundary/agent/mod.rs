@@ -313,6 +313,10 @@ impl Transport for Attended {
         self.fabric.vote_of(rank, round)
     }
 
+    fn keeps_plans(&self) -> bool {
+        true
+    }
+
     fn write_plan(&mut self, to: u32, bytes: &[u8]) -> Result<(), TransportError> {
         self.fabric.write_plan(to, bytes)
     }

@@ -267,6 +267,10 @@ impl Transport for VerbsRing {
         Ok(votes[(round % 2) as usize].filter(|(of, _)| *of == round).map(|(_, vote)| vote))
     }
 
+    fn keeps_plans(&self) -> bool {
+        true
+    }
+
     fn write_plan(&mut self, to: u32, bytes: &[u8]) -> Result<(), TransportError> {
         let at = self.layout.plan();
         let part = to as usize * self.layout.outbox() + at;

@@ -1,0 +1,173 @@
+//! Plans that ranks show each other: what they choose, and what they do not share.
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+use umbra::boundary::{
+    Boundary, BoundaryError, Differs, Extent, Fabric, Field, Grid, Mesh, Settings, Store, Transport, TransportError,
+    largest_message,
+};
+use umbra_core::boundary::{Entry, Message, Peer, Place, Vote};
+use umbra_tests::boundary_job::{SETTINGS, shape};
+
+/// Plans on their way, by sender and receiver.
+type Post = Arc<Mutex<Vec<VecDeque<Vec<u8>>>>>;
+
+/// An end whose plans are messages: each is read once.
+struct Posted(Fabric, Post);
+
+impl Posted {
+    fn pair(&self, from: u32, to: u32) -> usize {
+        (from * self.0.ranks() + to) as usize
+    }
+}
+
+impl Transport for Posted {
+    fn rank(&self) -> u32 {
+        self.0.rank()
+    }
+    fn ranks(&self) -> u32 {
+        self.0.ranks()
+    }
+    fn slots(&self) -> u32 {
+        self.0.slots()
+    }
+    fn plans(&mut self, epoch: u32, peers: &[Peer], entries: &[Entry]) -> Result<(), TransportError> {
+        self.0.plans(epoch, peers, entries)
+    }
+    fn write(&mut self, to: u32, slot: u32, place: Place, behind: usize, values: &[f64]) -> Result<(), TransportError> {
+        self.0.write(to, slot, place, behind, values)
+    }
+    fn publish(&mut self, message: &Message, epoch: u32, head: &[u8]) -> Result<(), TransportError> {
+        self.0.publish(message, epoch, head)
+    }
+    fn look(&mut self, from: u32, slot: u32, head: &mut [u8]) -> Result<bool, TransportError> {
+        self.0.look(from, slot, head)
+    }
+    fn taken(&mut self, from: u32, slot: u32, room: u32) -> Result<(), TransportError> {
+        self.0.taken(from, slot, room)
+    }
+    fn read(&self, from: u32, slot: u32, place: Place, behind: usize, into: &mut [f64]) -> Result<(), TransportError> {
+        self.0.read(from, slot, place, behind, into)
+    }
+    fn vote(&mut self, round: u32, vote: Vote) -> Result<(), TransportError> {
+        self.0.vote(round, vote)
+    }
+    fn vote_of(&self, rank: u32, round: u32) -> Result<Option<Vote>, TransportError> {
+        self.0.vote_of(rank, round)
+    }
+    fn write_plan(&mut self, to: u32, bytes: &[u8]) -> Result<(), TransportError> {
+        self.1.lock().unwrap()[self.pair(self.rank(), to)].push_back(bytes.to_vec());
+        Ok(())
+    }
+    fn read_plan(&self, from: u32) -> Result<Vec<u8>, TransportError> {
+        // It was sent before the vote that has come, so there is nothing to wait for.
+        let plan = self.1.lock().unwrap()[self.pair(from, self.rank())].pop_front();
+        plan.ok_or(TransportError::Silent { rank: from })
+    }
+}
+
+const FIELDS: [Field; 1] = [Field::DENSE];
+
+/// Three blocks in a row, each of this rank.
+fn row(owners: [u32; 3]) -> Grid {
+    Grid::new(shape(1, 4, 2), [3, 1, 1], [false; 3], 3).with_owners(owners.to_vec())
+}
+
+/// Runs `body` on each of three ranks in a thread of its own, with an end that `end` makes of that of the rank.
+fn three<T: Transport, R: Send>(
+    end: impl Fn(Fabric) -> T + Sync,
+    body: impl Fn(u32, T, &mut Store) -> R + Sync,
+) -> Vec<R> {
+    let extent = Extent { ranks: 3, slots: 2, message: largest_message(&row([0; 3]), &FIELDS, 3) };
+    let segment = Arc::new(Fabric::segment(extent).unwrap());
+    thread::scope(|scope| {
+        let rank = |rank| {
+            let (segment, end, body) = (Arc::clone(&segment), &end, &body);
+            scope.spawn(move || {
+                let mut store = Store::new(3, row([0; 3]).shape().len(), &FIELDS, 1);
+                body(rank, end(Fabric::attach(segment, extent, rank).unwrap()), &mut store)
+            })
+        };
+        let threads = [0, 1, 2].map(rank);
+        threads.map(|thread| thread.join().unwrap()).into()
+    })
+}
+
+fn exchange<T: Transport>(mesh: &Grid, boundary: &mut Boundary<T>, rank: u32, store: &mut Store) {
+    mesh.owned_by(rank).for_each(|block| store.allocate(block, 0));
+    boundary.exchange(&mut store.stage(0)).unwrap();
+}
+
+#[test]
+fn ranks_may_choose_different_slots_to_begin_with() {
+    // A message has 64 bytes of head and 16 of values, so the slots of one rank have no room for these.
+    let mesh = row([0, 1, 2]);
+    let refused = three(
+        |end| end,
+        |rank, end, store| {
+            let settings = Settings { smallest_slot: [64, 4096, 72][rank as usize], ..SETTINGS };
+            let mut boundary = Boundary::build(&mesh, &FIELDS, end, settings).unwrap();
+            exchange(&mesh, &mut boundary, rank, store);
+            exchange(&mesh, &mut boundary, rank, store);
+            let counts = *boundary.counts();
+            boundary.close().unwrap();
+            counts.refused
+        },
+    );
+    assert_eq!(refused, [0; 3]);
+}
+
+/// What comes of it that rank 0 has another mesh than the others: in theirs 0 has no block any more.
+fn in_another_mesh<T: Transport>(end: impl Fn(Fabric) -> T + Sync) -> Vec<BoundaryError> {
+    let (first, other) = (row([0, 1, 2]), row([2, 2, 1]));
+    three(end, |rank, end, store| {
+        let mut boundary = Boundary::build(&first, &FIELDS, end, SETTINGS).unwrap();
+        exchange(&first, &mut boundary, rank, store);
+        boundary.remesh(if rank == 0 { &first } else { &other }).unwrap_err()
+    })
+}
+
+/// What the rank has of the first channel, that with `rank`, which has none.
+fn alone(error: &BoundaryError, rank: u32) -> Option<Entry> {
+    match error {
+        BoundaryError::Differs(Differs { rank: other, at: 0, ours, theirs: None }) if *other == rank => *ours,
+        error => panic!("{error}"),
+    }
+}
+
+#[test]
+fn a_peer_that_shares_no_channel_any_more_is_said_to_have_none() {
+    let errors = in_another_mesh(|end| end);
+    assert_eq!(alone(&errors[0], 1).unwrap().key.sender, 1);
+    assert_eq!(errors[1..], [BoundaryError::RefusedElsewhere(0), BoundaryError::RefusedElsewhere(0)]);
+}
+
+#[test]
+fn nobody_waits_for_a_plan_of_a_rank_that_shares_no_channel() {
+    let post = Post::new(Mutex::new(vec![VecDeque::new(); 9]));
+    let errors = in_another_mesh(|end| Posted(end, post.clone()));
+    assert_eq!(alone(&errors[0], 1).unwrap().key.sender, 1);
+    assert!(matches!(errors[1], BoundaryError::Differs(Differs { rank: 0, ours: None, theirs: Some(_), .. })));
+    assert_eq!(errors[2], BoundaryError::RefusedElsewhere(0));
+    assert!(post.lock().unwrap().iter().all(VecDeque::is_empty), "what is left would be read in the next epoch");
+}
+
+#[test]
+fn peers_come_and_go() {
+    let meshes = [[0, 1, 2], [0, 0, 1], [2, 0, 1], [1, 1, 1], [1, 2, 0]].map(row);
+    let body = |rank: u32, mut boundary: Boundary<_>, store: &mut Store| {
+        for mesh in meshes.iter().cycle().take(11) {
+            boundary.remesh(mesh).unwrap();
+            exchange(mesh, &mut boundary, rank, store);
+        }
+        boundary.close().unwrap();
+    };
+    let post = Post::new(Mutex::new(vec![VecDeque::new(); 9]));
+    three(
+        |end| Posted(end, post.clone()),
+        |rank, end, store| body(rank, Boundary::build(&meshes[0], &FIELDS, end, SETTINGS).unwrap(), store),
+    );
+}
