@@ -4,8 +4,9 @@
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 use umbra::call::Capacities;
-use umbra_core::chain::{Caps, Code, Mode, Node, Stage};
+use umbra_core::chain::{Caps, Code, Config, Life, Mode, Node, Plan, Stage};
 use umbra_core::time::Lapse;
+use umbra_core::tree::Shape;
 use umbra_tests::chain::check::{failed, fifteen, origins, tallies};
 use umbra_tests::chain::{Act, Planned, SUM, World, sum_over};
 
@@ -257,4 +258,17 @@ fn s28_no_byte_of_a_reply_is_beyond_what_is_allowed() {
     planned.call.caps = Caps { header: 3, data: 8 };
     // The header of the script has four bytes: it asks first, and leaves it.
     assert_eq!(world.call(&planned).sum(), Some(3));
+}
+
+#[test]
+fn whoever_is_told_to_stop_is_told_once_however_many_fail() {
+    let mut world =
+        World::with(1, Capacities { call_bytes: 8192, ..Capacities::new(101) }, Config::new(Node(0), Life(1)));
+    world.script.functions.extend((1..101).map(|node| (Node(node), Act::Fault(1))));
+    let mut planned = sum_over(0..101);
+    planned.call.plan = Plan::Shape(Shape::FLAT);
+    planned.call.mode = Mode::COLLECT | Mode::CANCEL_ON_FAIL;
+    let end = world.call(&planned);
+    // The first failure has all others told.
+    assert_eq!((failed(&end).0, world.figures().cancels), (tallies(1, 100, 0, 0), 99));
 }

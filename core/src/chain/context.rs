@@ -91,6 +91,8 @@ pub struct Context {
     pub(super) woken: bool,
     /// Nothing more is begun; who has been asked is told so.
     pub(super) cancelled: bool,
+    /// Everybody who has been asked was told to stop, or is about to be; nobody else is asked.
+    pub(super) stopped: bool,
     /// Everything went well.
     pub(super) well: bool,
     pub(super) told: bool,
@@ -148,6 +150,7 @@ impl Context {
         probed: false,
         woken: false,
         cancelled: false,
+        stopped: false,
         well: false,
         told: false,
         released: false,

@@ -304,6 +304,7 @@ impl<S: Storage> Machine<S> {
     /// Writes the table of children of a call, none of which has been asked.
     pub(super) fn write_kids(&mut self, id: Handle) {
         let Some((context, own, came)) = self.parts(id) else { return };
+        context.stopped = false;
         if context.layout.kids > 0 {
             let list = came.list(&context.layout);
             let mut kids = Kids::of(&context.layout, own);

@@ -70,9 +70,13 @@ impl<S: Storage> Machine<S> {
         self.drop_unsent(id);
     }
 
-    /// Sends nothing more to children that have not been asked, and tells the others to stop if that is wanted.
+    /// Sends nothing more to children that have not been asked, and tells the others to stop if that is wanted: each once, however
+    /// many fail.
     pub(super) fn drop_unsent(&mut self, id: Handle) {
         let Some((context, mut kids)) = self.with_kids(id) else { return };
+        if context.stopped {
+            return self.ready(id);
+        }
         let stops = context.cancelled || context.mode.contains(Mode::CANCEL_ON_FAIL);
         kids.update(|_, kid| match kid.is_open() {
             true if kid.is_unasked() => {
@@ -83,7 +87,7 @@ impl<S: Storage> Machine<S> {
             true if stops => Some(Kid { stand: Stand::ToCancel, ..kid }),
             _ => None,
         });
-        (context.cursor, context.wants_room) = (0, false);
+        (context.cursor, context.wants_room, context.stopped) = (0, false, stops);
         self.ready(id);
     }
 
