@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 use umbra::call::Capacities;
-use umbra_core::chain::{Code, Config, Life, Mode, Node, Plan, Stage, Tallies};
+use umbra_core::chain::{Code, Config, Life, Mode, Node, Plan, Stage, Tallies, peek_cancel};
 use umbra_core::time::{Lapse, Time};
 use umbra_core::tree::Shape;
 use umbra_tests::chain::check::{failed, fifteen, origins, tallies};
@@ -156,23 +156,75 @@ fn s39_a_call_can_be_given_up_at_any_moment() {
     assert!(given_up > seeds / 10 && done > seeds / 10, "{given_up} given up, {done} done");
 }
 
+const STOPS: Mode = Mode::COLLECT.union(Mode::CANCEL_ON_FAIL);
+
 #[test]
 fn s40_a_failure_stops_those_who_have_not_begun() {
-    let account = stops_those_who_have_not_begun(Mode::COLLECT | Mode::CANCEL_ON_FAIL, None);
-    assert!(account.unreached > 150, "{account}");
+    let (account, cancelled) = stops_those_who_have_not_begun(STOPS, None);
+    // 2 has begun, and has asked nobody below when it ends.
+    assert_eq!((account, cancelled), (tallies(2, 1, 200, 0), vec![2]));
 }
 
 #[test]
 fn s40_a_failure_stops_them_also_while_the_own_function_runs() {
-    let mode = Mode::COLLECT | Mode::CANCEL_ON_FAIL | Mode::CUT_THROUGH;
-    // Requests that are sent on at once are ahead of whoever stops them: all that is seen is that somebody tries.
-    stops_those_who_have_not_begun(mode, Some(Act::Slow(Lapse::from_millis(20))));
+    let own = Act::Slow(Lapse::from_millis(20));
+    let (account, cancelled) = stops_those_who_have_not_begun(STOPS | Mode::CUT_THROUGH, Some(own));
+    // Requests that are sent on at once are ahead of whoever stops them: all have begun, and each is told once.
+    assert_eq!(account, tallies(202, 1, 0, 0));
+    assert!(cancelled.into_iter().eq(2..203));
 }
 
-/// 1 fails at once, and two hundred others are below 2.
-fn stops_those_who_have_not_begun(mode: Mode, own: Option<Act>) -> Tallies {
+#[test]
+fn s40_a_failure_stops_whoever_has_no_room_yet_while_the_own_function_runs() {
+    let mut world = World::new(7, 1);
+    world.spy = true;
+    world.script.functions.extend([
+        (Node(0), Act::Slow(Lapse::from_millis(20))),
+        (Node(1), Act::Fault(1)),
+        (Node(2), Act::Hang),
+    ]);
+    // Calls of 6 take all places that 2 has.
+    world.replace(Node(2), Capacities { calls: 8, call_bytes: 4096, ..Capacities::new(7) });
+    let mut long = sum_over([6, 2]);
+    long.call.budget = Lapse::from_secs(60);
+    for _ in 0..8 {
+        world.start(&long).unwrap();
+    }
+    world.run(Lapse::from_millis(5));
+    let mut planned = sum_over(0..6);
+    planned.call.mode = STOPS | Mode::CUT_THROUGH;
+    planned.parents = Some(vec![umbra_core::tree::explicit::ROOT, 0, 0, 2, 2, 2]);
+    let at = world.start(&planned).unwrap();
+    world.run(Lapse::from_millis(10));
+    // The own function runs still.
+    assert!(world.made[at].end.is_none());
+    assert_eq!((cancelled(&world), begun(&world, at)), (vec![2], vec![0, 1]));
+    world.run(Lapse::from_secs(1));
+    let (account, records) = failed(&world.made[at].end.as_ref().unwrap().0);
+    assert_eq!((origins(records), account), (vec![(1, Stage::Func, Code::Fault)], tallies(1, 1, 4, 0)));
+    assert_eq!((cancelled(&world), begun(&world, at)), (vec![2], vec![0, 1]), "and nobody else in the end");
+}
+
+/// Who was told to stop, once for each time.
+fn cancelled(world: &World) -> Vec<u32> {
+    let told = world.heard.iter().filter(|(_, bytes)| peek_cancel(bytes).is_some());
+    let mut told: Vec<u32> = told.map(|(to, _)| to.0).collect();
+    told.sort_unstable();
+    told
+}
+
+/// Whose functions have begun in a call.
+fn begun(world: &World, at: usize) -> Vec<u32> {
+    let mut begun: Vec<u32> = world.began.keys().filter(|key| key.0 == world.made[at].id).map(|key| key.1.0).collect();
+    begun.sort_unstable();
+    begun
+}
+
+/// 1 fails at once, and two hundred others are below 2. The account, and who was told to stop.
+fn stops_those_who_have_not_begun(mode: Mode, own: Option<Act>) -> (Tallies, Vec<u32>) {
     let capacities = Capacities { call_bytes: 8192, ..Capacities::new(203) };
     let mut world = World::with(1, capacities, Config::new(Node(0), Life(1)));
+    world.spy = true;
     world.network.delay = Lapse::from_micros(10);
     world.script.functions.insert(Node(1), Act::Fault(1));
     world.script.functions.extend(own.map(|act| (Node(0), act)));
@@ -196,8 +248,7 @@ fn stops_those_who_have_not_begun(mode: Mode, own: Option<Act>) -> Tallies {
     assert_eq!(origins(records), [(1, Stage::Func, Code::Fault)]);
     assert_eq!((account.failed, account.unknown, account.total()), (1, 0, 203));
     assert_eq!(world.began.len() as u32, account.ok + 1, "whoever began is counted, and nobody was interrupted");
-    assert!(world.figures().cancels > 0);
-    account
+    (account, cancelled(&world))
 }
 
 #[test]
