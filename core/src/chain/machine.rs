@@ -106,7 +106,7 @@ pub struct Machine<S: Storage> {
     pub(super) lent: u16,
     /// Whose walk goes on before anything else.
     pub(super) walker: Option<Handle>,
-    pub(super) seq: u32,
+    pub(super) seq: u64,
     pub(super) lists: u32,
     pub(super) figures: Figures,
 }

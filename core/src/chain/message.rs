@@ -4,7 +4,8 @@
 //! bytes; integers are little-endian:
 //!
 //! ```text
-//! 0 version  1 kind  2 flags (2)  4 root (4)  8 life (4)  12 seq (4)  16 attempt  17 class  18 ordinal (2)
+//! 0 version  1 kind  2 flags  3 seq, the highest byte  4 root (4)  8 life (4)  12 seq, the rest (4)  16 attempt  17 class
+//! 18 ordinal (2)
 //! 20 index (2)  22 generation (2)  24 a (4)  28 b (4)
 //! request   32 func (4)  36 callback (4)  40 slots (2 + 2)  44 shape (2)  46 height  47 list  48 hlen (2)
 //!           50 reply header cap (2)  52 reply data cap (4)  56 dlen (8)  64 budget µs (4)  68 0 (4)
@@ -56,6 +57,9 @@ bitflags::bitflags! {
     }
 }
 
+/// A message has a byte for it.
+const _: () = assert!(Mode::all().bits() <= u8::MAX as u16);
+
 /// What a message is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 #[repr(u8)]
@@ -99,11 +103,10 @@ impl Head {
 
     pub(super) fn emit(&self, to: &mut Writer<'_>) -> Result<(), Short> {
         let Head { kind, mode, call, attempt, class, edge, a, b } = self;
-        to.bytes(&[VERSION, *kind as u8])?;
-        to.u16(mode.bits())?;
+        to.bytes(&[VERSION, *kind as u8, mode.bits() as u8, (call.seq >> 32) as u8])?;
         to.u32(call.root.0)?;
         to.u32(call.life.0)?;
-        to.u32(call.seq)?;
+        to.u32(call.seq as u32)?;
         to.bytes(&[*attempt, *class])?;
         to.u16(edge.ordinal)?;
         to.u16(edge.index)?;
@@ -134,10 +137,11 @@ impl Head {
             8 => Kind::Alive,
             _ => return Err(Unread::Malformed),
         };
-        let flags = from.u16().map_err(short)?;
+        let flags = u16::from(from.u8().map_err(short)?);
+        let above = u64::from(from.u8().map_err(short)?) << 32;
         let root = Node(from.u32().map_err(short)?);
         let life = Life(from.u32().map_err(short)?);
-        let call = CallId { root, life, seq: from.u32().map_err(short)? };
+        let call = CallId { root, life, seq: above | u64::from(from.u32().map_err(short)?) };
         let attempt = from.u8().map_err(short)?;
         let class = from.u8().map_err(short)?;
         let ordinal = from.u16().map_err(short)?;
@@ -371,5 +375,22 @@ impl<'a> Failure<'a> {
     pub(super) fn records(&self) -> impl Iterator<Item = Record> + use<'a> {
         let mut from = Reader::new(self.records);
         core::iter::from_fn(move || Record::parse(&mut from))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_head_comes_back_with_all_of_its_number_and_its_mode() {
+        let edge = Edge { index: 1, generation: 2, ordinal: 3 };
+        for seq in [1, u64::from(u32::MAX), 7 << 32, (1 << 40) - 1] {
+            let call = CallId { root: Node(4), life: Life(5), seq };
+            let head = Head { mode: Mode::all(), attempt: 6, class: 7, a: 8, b: 9, ..Head::new(Kind::Ask, call, edge) };
+            let mut bytes = [0; HEAD];
+            assert_eq!(head.emit_bare(&mut bytes), Ok(HEAD));
+            assert_eq!(Head::parse(&mut Reader::new(&bytes)), Ok(head));
+        }
     }
 }

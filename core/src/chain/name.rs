@@ -44,20 +44,28 @@ pub struct CallId {
     pub root: Node,
     /// In which life.
     pub life: Life,
-    /// The how-manieth of that life.
-    pub seq: u32,
+    /// The how-manieth of that life, in 40 bits.
+    pub seq: u64,
 }
 
 impl CallId {
-    /// Whether two calls of one life are in this order, as far as numbers that wrap tell.
-    pub(super) const fn is_after(seq: u32, other: u32) -> bool {
-        (seq.wrapping_sub(other) as i32) > 0
+    /// Bits of a number.
+    const BITS: u32 = 40;
+
+    /// The number after this one.
+    pub(super) const fn after(seq: u64) -> u64 {
+        seq.wrapping_add(1) & (u64::MAX >> (u64::BITS - CallId::BITS))
     }
 
-    /// The call at one of its members.
+    /// Whether two calls of one life are in this order, as far as numbers that wrap tell.
+    pub(super) const fn is_after(seq: u64, other: u64) -> bool {
+        ((seq.wrapping_sub(other) << (u64::BITS - CallId::BITS)) as i64) > 0
+    }
+
+    /// The call at one of its members, of which there are fewer than 2^28.
     pub(super) const fn key(self, at: Node) -> u128 {
-        let root = (at.0 as u128) << 32 | self.root.0 as u128;
-        root << 64 | (self.life.0 as u128) << 32 | self.seq as u128
+        let members = (at.0 as u128) << 28 | (self.root.0 & 0x0fff_ffff) as u128;
+        members << 72 | (self.life.0 as u128) << CallId::BITS | self.seq as u128
     }
 }
 

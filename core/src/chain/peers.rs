@@ -9,7 +9,7 @@ use super::name::{CallId, Life, Node};
 pub struct PeerEntry {
     life: Life,
     /// Calls of this life up to this one are forgotten, if any are.
-    horizon: Option<u32>,
+    horizon: Option<u64>,
     pub(super) dead: bool,
     /// It lives on this machine.
     pub(super) at_home: bool,
@@ -78,4 +78,24 @@ impl PeerEntry {
 
 pub(super) fn is_known(peers: &[PeerEntry], node: Node) -> bool {
     node.index() < peers.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_took_no_part_in_billions_of_calls_takes_part_in_the_next_one() {
+        let call = |seq| CallId { root: Node(1), life: Life(1), seq };
+        let mut root = PeerEntry::default();
+        root.begin_life(Life(1));
+        root.forget(call(5));
+        for seq in [6, 5 + (1 << 31), 6 + (1 << 31), u64::from(u32::MAX), 5 + (1 << 32), 4 + (1 << 39)] {
+            assert_eq!(root.age(call(seq)), Age::Current, "{seq}");
+        }
+        for seq in [5, 4, 0, (1 << 40) - 1] {
+            assert_eq!(root.age(call(seq)), Age::Forgotten, "{seq}");
+        }
+        assert_eq!(CallId::after((1 << 40) - 1), 0);
+    }
 }

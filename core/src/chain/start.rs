@@ -269,7 +269,7 @@ impl<S: Storage> Machine<S> {
         if (class == 0 && self.open >= self.config.open_max) || !self.admits_start(class, call.within) {
             return Err(StartError::WouldBlock);
         }
-        let seq = self.seq.wrapping_add(1);
+        let seq = CallId::after(self.seq);
         let context = Context {
             call: CallId { root: self.config.node, life: self.config.life, seq },
             node: self.config.node,

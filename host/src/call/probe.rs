@@ -102,7 +102,8 @@ pub fn orders(on: bool, fault: Option<(Node, Fault)>) -> [u8; 6] {
 #[must_use]
 pub fn named(call: CallId) -> [u8; 12] {
     let mut bytes = [0; 12];
-    let words = [call.root.0, call.life.0, call.seq].map(u32::to_le_bytes);
+    // Of calls that are remembered no two have the lower half of their numbers in common.
+    let words = [call.root.0, call.life.0, call.seq as u32].map(u32::to_le_bytes);
     bytes.copy_from_slice(words.as_flattened());
     bytes
 }

@@ -30,7 +30,7 @@ pub struct Script {
     /// What callbacks do, by member and child.
     pub callbacks: HashMap<(Node, Node), Act>,
     /// Of one call alone, by its number at its maker.
-    pub only: Option<(Node, u32)>,
+    pub only: Option<(Node, u64)>,
 }
 
 impl Script {

@@ -254,7 +254,7 @@ fn user(work: &mut Work<'_>, state: &Mutex<State>) -> Verdict {
         }
         let combined = child.map_or(NOBODY, |child| child.0);
         if work.phase != Phase::Probe && !state.seen.insert((work.call, work.node, combined)) {
-            state.trace.note(What::Twice, work.call.root.0, work.call.seq);
+            state.trace.note(What::Twice, work.call.root.0, work.call.seq as u32);
         }
         (state.since.entry(work.call).or_insert_with(Instant::now).elapsed(), state.begun)
     };
