@@ -226,8 +226,7 @@ impl Driver {
     pub fn close(&mut self, link: LinkId) {
         if let Some(slot) = self.slots.get_mut(link.0 as usize) {
             if let Slot::Up(stream, _) = slot {
-                // The peer learns of the end in any case.
-                let _ = stream.write();
+                stream.write();
             }
             if !matches!(slot, Slot::Ended) {
                 *slot = Slot::Free;
@@ -269,13 +268,11 @@ impl Driver {
         self.slots.iter().any(|slot| matches!(slot, Slot::Up(stream, _) if stream.wants_to_write()))
     }
 
-    /// Sends what the sockets take now, without waiting.
+    /// Sends what the sockets take now, without waiting. That a peer is gone is told after what it sent.
     pub fn flush(&mut self) {
-        for index in 0..self.slots.len() {
-            let Some(Slot::Up(stream, _)) = self.slots.get_mut(index) else { continue };
-            if stream.wants_to_write() {
-                let result = stream.write();
-                self.settle(index, result);
+        for slot in &mut self.slots {
+            if let Slot::Up(stream, _) = slot {
+                stream.write();
             }
         }
     }
@@ -353,7 +350,7 @@ impl Driver {
             },
             Slot::Shaking { mut stream, dial: None, .. } => {
                 // Tells a stranger why; it may be gone already.
-                let _ = stream.write();
+                stream.write();
                 (None, why)
             }
             Slot::Up(_, party) => (Some(party), why),

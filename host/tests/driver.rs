@@ -7,11 +7,11 @@ use std::fs::File;
 use std::io::{Read as _, Seek as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
-use std::os::unix::net::UnixListener;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::time::Instant;
 
 use umbra::driver::{Driver, Event, Limits, LinkId, now};
-use umbra::link::{Address, Close, Identity, Listener, Party, SendError};
+use umbra::link::{Address, Close, Identity, Listener, Party, SendError, Side};
 use umbra::secret::Secret;
 use umbra_core::peer::{Incarnation, Peer, Sp, WorldRank};
 use umbra_core::time::{Lapse, Time};
@@ -156,6 +156,109 @@ fn the_end_of_a_process_is_told_after_its_last_frame() {
     });
     assert!(heard);
     assert_eq!(gone, (right, Some(RANK.party), Close::Ended));
+}
+
+/// Two processes that are linked over a Unix socket or over TCP, and the numbers of their link.
+fn linked(over_unix: bool) -> ((Driver, LinkId), (Driver, LinkId)) {
+    let (mut a, mut b) = (driver(RANK, 1), driver(SERVICE, 1));
+    if over_unix {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        a.adopt(ours.into(), true, Side::Initiator).unwrap();
+        b.adopt(theirs.into(), true, Side::Acceptor).unwrap();
+    } else {
+        let (listener, address) = tcp();
+        b.listen(Listener::Tcp(listener)).unwrap();
+        a.dial(address, SERVICE.party, soon()).unwrap();
+    }
+    let (left, right) = connect(&mut a, &mut b);
+    ((a, left), (b, right))
+}
+
+/// Sends twice: over TCP only the second one finds that nobody is there.
+fn answer_nobody(driver: &mut Driver, link: LinkId) {
+    for _ in 0..2 {
+        driver.flush();
+        // It may have been found already.
+        let _ = driver.send(link, &call(b"an answer"), Vec::new());
+    }
+}
+
+#[test]
+fn whoever_still_sends_to_a_process_that_has_ended_hears_all_that_it_said() {
+    for case in 0..16 {
+        let [over_unix, unread, between, flushed] = [1, 2, 4, 8].map(|bit| case & bit != 0);
+        let ((mut a, left), (mut b, right)) = linked(over_unix);
+        if unread {
+            b.send(right, &call(b"a question"), Vec::new()).unwrap();
+            b.flush();
+        }
+        a.send(left, &call(b"news"), Vec::new()).unwrap();
+        a.send(left, &call(b"last words"), Vec::new()).unwrap();
+        a.flush();
+        drop(a);
+        let mut heard = Vec::new();
+        let mut take = |b: &mut Driver, all: bool| {
+            turn(&mut [b], |_, event, frame| match event {
+                Event::Frame { .. } => {
+                    let Frame::Call { body, .. } = Frame::parse(frame).unwrap() else { panic!("{frame:?}") };
+                    heard.push(body.to_vec());
+                    (!all).then_some(Close::Local)
+                }
+                Event::Gone { link, party, why } => {
+                    assert_eq!((link, party), (right, Some(RANK.party)));
+                    Some(why)
+                }
+                other => panic!("{other:?}"),
+            })
+        };
+        if between {
+            take(&mut b, false);
+        }
+        answer_nobody(&mut b, right);
+        if flushed {
+            b.flush();
+        }
+        let why = take(&mut b, true);
+        assert_eq!(heard, [&b"news"[..], b"last words"], "case {case}");
+        assert_eq!(why, Close::Ended, "case {case}");
+    }
+}
+
+#[test]
+fn last_words_that_are_more_than_fits_at_once_are_all_heard() {
+    let ((mut a, left), (mut b, right)) = linked(true);
+    let body = vec![9; 60_000];
+    (0..3).for_each(|_| a.send(left, &call(&body), Vec::new()).unwrap());
+    a.flush();
+    assert_eq!(a.unsent(left), 0, "the socket takes all of them");
+    drop(a);
+    // The second look finds no room, and that the peer has hung up.
+    (0..2).for_each(|_| b.wait(soon()).unwrap());
+    answer_nobody(&mut b, right);
+    let mut heard = 0;
+    turn(&mut [&mut b], |_, event, frame| match event {
+        Event::Frame { .. } => {
+            assert_eq!(Frame::parse(frame).unwrap(), call(&body));
+            heard += 1;
+            None
+        }
+        Event::Gone { why, .. } => {
+            assert_eq!((heard, why), (3, Close::Ended));
+            Some(())
+        }
+        other => panic!("{other:?}"),
+    });
+}
+
+#[test]
+fn what_cannot_be_sent_to_a_process_that_has_ended_is_dropped() {
+    let ((a, _), (mut b, right)) = linked(true);
+    drop(a);
+    b.send(right, &call(b"an answer"), vec![File::open("/dev/null").unwrap().into()]).unwrap();
+    b.flush();
+    assert_eq!((b.unsent(right), b.has_unsent()), (0, false));
+    assert_eq!(b.send(right, &call(b"another"), Vec::new()), Err(SendError::NotUp));
+    assert_eq!(turn_alone(&mut b), (Some(RANK.party), Close::Ended));
 }
 
 #[test]

@@ -120,17 +120,11 @@ impl Driver {
                 }
             }
             Slot::Shaking { stream, .. } | Slot::Up(stream, _) => {
-                let mut result = if flags.contains(PollFlags::OUT) { stream.write() } else { Ok(()) };
-                if result.is_ok() && stream.wants_to_read() {
-                    result = stream.read();
+                if flags.contains(PollFlags::OUT) {
+                    stream.write();
                 }
-                let hung_up = flags.intersects(PollFlags::HUP | PollFlags::ERR) && !flags.contains(PollFlags::IN);
-                match result {
-                    // Frames that came before the end are still handed out.
-                    Err(Close::Ended) => stream.end(),
-                    Ok(()) if hung_up => stream.end(),
-                    Ok(()) => {}
-                    Err(why) => return self.settle(index, Err(why)),
+                if let Err(why) = stream.read() {
+                    return self.settle(index, Err(why));
                 }
                 // What was read is parsed by `next`, one event at a time.
                 self.mark_fresh(index);

@@ -35,6 +35,9 @@ pub struct Stream {
     pid: Option<u32>,
     /// Readable once the process that made the link has exited.
     maker: Option<OwnedFd>,
+    /// What the socket failed with: nothing is sent any more, and what came before is still to be taken.
+    failed: Option<Close>,
+    /// Nothing more can be received.
     ended: bool,
 }
 
@@ -66,6 +69,7 @@ impl Stream {
             incoming: VecDeque::new(),
             pid,
             maker,
+            failed: None,
             ended: false,
         })
     }
@@ -86,6 +90,11 @@ impl Stream {
     /// process that it forked off holds its end.
     pub fn orphan(&mut self) {
         self.maker = None;
+        self.end_incoming();
+    }
+
+    /// Nothing is received any more but what the socket has already; then it tells the end.
+    fn end_incoming(&self) {
         // One that is over already needs no end.
         let _ = rustix::net::shutdown(&self.socket, Shutdown::Read);
     }
@@ -99,7 +108,7 @@ impl Stream {
     /// Whether bytes wait to be sent.
     #[must_use]
     pub fn wants_to_write(&self) -> bool {
-        !self.codec.outgoing().is_empty()
+        self.failed.is_none() && !self.codec.outgoing().is_empty()
     }
 
     /// Bytes that wait to be sent.
@@ -117,8 +126,12 @@ impl Stream {
     /// Queues a frame.
     ///
     /// # Errors
-    /// [`SendError`], with the descriptors dropped; nothing is queued then.
+    /// [`SendError`], with the descriptors dropped; nothing is queued then. [`SendError::NotUp`] also once a
+    /// [`write`](Self::write) has found that the peer is gone.
     pub fn send(&mut self, frame: &Frame<'_>, descriptors: Vec<OwnedFd>) -> Result<(), SendError> {
+        if self.failed.is_some() {
+            return Err(SendError::NotUp);
+        }
         if descriptors.len() > DESCRIPTORS_MAX || (!descriptors.is_empty() && !self.passes_descriptors) {
             return Err(SendError::Descriptors);
         }
@@ -130,12 +143,10 @@ impl Stream {
         Ok(())
     }
 
-    /// Sends what the socket takes.
-    ///
-    /// # Errors
-    /// [`Close::Io`].
-    pub fn write(&mut self) -> Result<(), Close> {
-        while !self.codec.outgoing().is_empty() {
+    /// Sends what the socket takes. If it takes nothing any more, what waits is dropped; what the peer had sent before
+    /// can still be [read](Self::read) and [taken](Self::take), and only then the link is over.
+    pub fn write(&mut self) {
+        while self.wants_to_write() {
             let position = self.codec.position();
             let bytes = self.codec.outgoing();
             let due = self.outgoing.front().filter(|(at, _)| *at <= position);
@@ -150,18 +161,29 @@ impl Stream {
                     }
                     self.codec.sent(len);
                 }
-                Err(Errno::AGAIN) => return Ok(()),
+                Err(Errno::AGAIN) => return,
                 Err(Errno::INTR) => {}
-                Err(e) => return Err(io(e)),
+                Err(e) => self.fail(e),
             }
         }
-        Ok(())
     }
 
-    /// Receives what the socket has, as far as there is room.
+    fn fail(&mut self, e: Errno) {
+        self.codec.sent(self.codec.outgoing().len());
+        self.outgoing.clear();
+        self.failed.get_or_insert(match e {
+            // The peer died or closed with bytes of ours under way: to the caller the same thing.
+            Errno::CONNRESET | Errno::PIPE => Close::Ended,
+            e => io(e),
+        });
+        self.end_incoming();
+    }
+
+    /// Receives what the socket has, as far as there is room. That it has come to its end is told by
+    /// [`take`](Self::take), after what came before.
     ///
     /// # Errors
-    /// [`Close::Io`], or [`Close::Descriptors`] if descriptors come that nobody announced.
+    /// [`Close::Descriptors`] if descriptors come that nobody announced.
     pub fn read(&mut self) -> Result<(), Close> {
         let mut chunk = [0; READ_CHUNK];
         loop {
@@ -186,7 +208,10 @@ impl Stream {
                 }
                 Err(Errno::AGAIN) => return Ok(()),
                 Err(Errno::INTR) => {}
-                Err(e) => return Err(io(e)),
+                Err(e) => {
+                    self.ended = true;
+                    self.fail(e);
+                }
             }
         }
     }
@@ -212,16 +237,11 @@ impl Stream {
         Ok(got.bytes)
     }
 
-    /// Tells that nothing more will come; what was read can still be taken.
-    pub const fn end(&mut self) {
-        self.ended = true;
-    }
-
     /// The next thing that came in, see [`Codec::take`]; with it the descriptors of the frame, none if this process
     /// had no room for them: that frame can be refused, and the peer has done nothing wrong.
     ///
     /// # Errors
-    /// [`Close`]; [`Close::Ended`] once everything before the end was taken.
+    /// [`Close`]; once everything before the end was taken, [`Close::Ended`] or [`Close::Io`].
     pub fn take(&mut self, frame: &mut Vec<u8>) -> Result<Option<(Input, Vec<OwnedFd>)>, Close> {
         match self.codec.take(frame)? {
             Some(Input::Frame(count)) if count > 0 => match self.incoming.pop_front() {
@@ -230,7 +250,7 @@ impl Stream {
                 _ => Err(Close::Descriptors),
             },
             Some(input) => Ok(Some((input, Vec::new()))),
-            None if self.ended => Err(Close::Ended),
+            None if self.ended => Err(self.failed.clone().unwrap_or(Close::Ended)),
             None => Ok(None),
         }
     }
@@ -253,10 +273,6 @@ fn send_some(socket: BorrowedFd<'_>, bytes: &[u8], descriptors: &[OwnedFd]) -> R
     rustix::net::sendmsg(socket, &[IoSlice::new(bytes)], &mut control, flags)
 }
 
-fn io(e: Errno) -> Close {
-    match e {
-        // The peer died or closed with bytes of ours under way: to the caller the same thing.
-        Errno::CONNRESET | Errno::PIPE => Close::Ended,
-        e => Close::Io(e.raw_os_error()),
-    }
+const fn io(e: Errno) -> Close {
+    Close::Io(e.raw_os_error())
 }
