@@ -202,7 +202,7 @@ impl Asker {
         // What comes of each answer before its end.
         let mut more = vec![Vec::new(); answers.len()];
         let deadline = now() + patience;
-        while answers.iter().any(Option::is_none) && now() < deadline {
+        while answers.iter().any(Option::is_none) && self.driver.looked() < deadline {
             self.step(deadline, |at, news| {
                 let Some(at) = at.checked_sub(first) else { return };
                 let (Some(answer), Some(more)) = (answers.get_mut(at), more.get_mut(at)) else { return };

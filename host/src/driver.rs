@@ -107,6 +107,7 @@ pub struct Driver {
     events: VecDeque<Event>,
     /// No listener is looked at before.
     accepts_from: Time,
+    looked: Time,
     /// How often `wait` returned because something happened.
     wakeups: u64,
 }
@@ -125,6 +126,7 @@ impl Driver {
             fresh: VecDeque::new(),
             events: VecDeque::new(),
             accepts_from: Time::ZERO,
+            looked: Time::ZERO,
             wakeups: 0,
         }
     }
@@ -139,6 +141,15 @@ impl Driver {
     #[must_use]
     pub const fn wakeups(&self) -> u64 {
         self.wakeups
+    }
+
+    /// When [`wait`](Self::wait) looked at the links last: what came before is an event by now.
+    ///
+    /// A machine that takes silence for death is told this time and not that of the clock: peers speak also while this
+    /// process is stopped or has other things to do.
+    #[must_use]
+    pub const fn looked(&self) -> Time {
+        self.looked
     }
 
     /// Accepts links from now on.
@@ -363,7 +374,8 @@ impl Driver {
         self.events.push_back(Event::Gone { link: LinkId(number), party, why });
     }
 
-    /// Sleeps until something happens, or `deadline`, or a dial or handshake is due; then moves bytes.
+    /// Sleeps until something happens, or `deadline`, or a dial or handshake is due; then moves bytes. If it was the
+    /// deadline, it has [looked](Self::looked) at the links after that.
     ///
     /// # Errors
     /// What the system said of the poll itself; links that fail are events.
@@ -378,6 +390,8 @@ impl Driver {
             _ => Time::NEVER,
         });
         let deadline = due.fold(deadline, Time::min);
-        self.poll(if self.accepts_from > now() { deadline.min(self.accepts_from) } else { deadline })
+        let deadline = if self.accepts_from > now() { deadline.min(self.accepts_from) } else { deadline };
+        self.poll(deadline)?;
+        if self.looked < deadline && deadline <= now() { self.poll(Time::ZERO) } else { Ok(()) }
     }
 }

@@ -262,6 +262,26 @@ fn what_cannot_be_sent_to_a_process_that_has_ended_is_dropped() {
 }
 
 #[test]
+fn time_passes_for_links_only_as_far_as_they_were_looked_at() {
+    let ((mut a, left), (mut b, _)) = linked(true);
+    b.wait(Time::ZERO).unwrap();
+    let looked = b.looked();
+    a.send(left, &call(b"a sign of life"), Vec::new()).unwrap();
+    a.flush();
+    let sent = now();
+    let mut frame = Vec::new();
+    while b.looked() < sent {
+        assert!(b.looked() == looked && b.next(&mut frame).is_none());
+        b.wait(Time::ZERO).unwrap();
+    }
+    assert!(matches!(b.next(&mut frame), Some(Event::Frame { .. })));
+    assert!(b.next(&mut frame).is_none());
+    let deadline = now() + Lapse::from_millis(5);
+    b.wait(deadline).unwrap();
+    assert!(b.looked() >= deadline, "also after a sleep");
+}
+
+#[test]
 fn s22_bytes_that_are_no_link_are_answered_by_a_close_with_a_reason() {
     let mut b = driver(SERVICE, 1);
     let (listener, address) = tcp();

@@ -26,7 +26,11 @@ pub(super) struct Lasting {
 }
 
 impl Lasting {
-    fn new(settings: &Settings) -> Result<Lasting, ProcessError> {
+    /// For an agent with these settings.
+    ///
+    /// # Errors
+    /// [`ProcessError`].
+    pub(super) fn new(settings: &Settings) -> Result<Lasting, ProcessError> {
         let (signals, theirs) = UnixStream::pair().map_err(cannot("make a pipe for signals"))?;
         // Ctrl-C is none of the business of who was started to ignore it; by SIGTERM launchers end agents.
         let interrupt = Some(SIGINT).filter(|&signal| !ignores(signal));

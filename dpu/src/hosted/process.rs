@@ -203,26 +203,33 @@ impl Process {
                 break end;
             }
             self.wait(busy)?;
-            while let Some(event) = self.driver.next(&mut frame) {
-                self.on_event(event, &frame);
-                self.pump();
-            }
-            let now = driver::now();
-            if self.machines.agent.deadline().is_some_and(|due| due <= now) {
-                self.fetches_late(now);
-                self.machines.agent.on_time(now);
-            }
-            self.rdma_on_time(now);
-            busy = self.take_cells();
-            busy |= self.turn_calls();
-            busy |= self.pump();
-            if !self.settings.supervised && self.world_ended && self.is_alone() {
-                self.stop(End::JobOver);
-            }
+            busy = self.turn(&mut frame);
         };
         self.driver.flush();
         log!(info, "service process {} ends", self.settings.sp);
         Ok(end)
+    }
+
+    /// Hands out what came, lets time pass and carries out what the machines want; true if they want more.
+    fn turn(&mut self, frame: &mut Vec<u8>) -> bool {
+        while let Some(event) = self.driver.next(frame) {
+            self.on_event(event, frame);
+            self.pump();
+        }
+        let mut busy = self.take_cells();
+        // What came since is still to be heard: if this process was stopped, its peers were not silent.
+        let now = self.driver.looked();
+        if self.machines.agent.deadline().is_some_and(|due| due <= now) {
+            self.fetches_late(now);
+            self.machines.agent.on_time(now);
+        }
+        self.rdma_on_time(now);
+        busy |= self.turn_calls();
+        busy |= self.pump();
+        if !self.settings.supervised && self.world_ended && self.is_alone() {
+            self.stop(End::JobOver);
+        }
+        busy
     }
 
     /// There is a reason to end.
@@ -382,6 +389,95 @@ impl Drop for Process {
         if let Some(path) = &self.socket {
             // Whoever finds it later would find nobody behind it.
             let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+    use std::thread;
+    use std::time::Duration;
+
+    use umbra::config::Platform;
+    use umbra::link::{Address, Listener};
+    use umbra::secret::Secret;
+    use umbra_core::group::ops::PING;
+    use umbra_core::wire::Token;
+
+    use super::*;
+
+    const SILENCE: Duration = Duration::from_millis(100);
+
+    #[test]
+    fn peers_that_spoke_while_a_process_was_stopped_are_not_taken_for_dead() {
+        let line = "# Format version: 1\nhost,dpu:127.0.0.1:1&2:3&4\n";
+        let settings = Settings {
+            sp: Sp(0),
+            job: Platform::parse(line, "job.cfg").and_then(|platform| platform.job(&["dpu"])).unwrap(),
+            secret: Secret::from_bytes([1; 32]),
+            sockets: None,
+            here: Vec::new(),
+            shadows: 1,
+            deadline: Duration::from_secs(60),
+            silence: Some(SILENCE),
+            device: None,
+            stage: 0,
+            members: 0,
+            asked: true,
+            supervised: false,
+        };
+        let mut process = Process::new(settings.clone(), &Lasting::new(&settings).unwrap()).unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = Address::Tcp(listener.local_addr().unwrap());
+        process.listen(Listener::Tcp(listener)).unwrap();
+
+        // The other service process is played.
+        let party = |sp| LinkParty::Peer(Peer::service(Sp(sp)).unwrap());
+        let me = Identity { party: party(1), incarnation: Incarnation(7) };
+        let mut other = Driver::new(me, settings.secret, Limits::default());
+        let end = driver::now() + Lapse::from_secs(30);
+        let link = other.dial(address, party(0), end).unwrap();
+        let mut frame = Vec::new();
+        let mut is_up = false;
+        while !is_up {
+            assert!(driver::now() < end, "they are not linked");
+            other.wait(Time::ZERO).unwrap();
+            is_up = matches!(other.next(&mut frame), Some(Event::Up { .. }));
+            process.wait(true).unwrap();
+            // No time passes for it before the other one can speak.
+            if process.routes.is_empty() {
+                process.turn(&mut frame);
+            }
+        }
+        let mut speak = || {
+            // Who is taken for dead has no link any more, which is told below.
+            let _ = other.send(link, &Frame::Null { op: PING, token: Token(0), arg: 0 }, Vec::new());
+            other.flush();
+        };
+
+        let failed = |process: &mut Process| process.machines.agent.group().counters().peers_failed;
+        let mut stops = 0;
+        while stops < 3 {
+            assert!(driver::now() < end, "this machine is too slow to tell");
+            speak();
+            process.wait(true).unwrap();
+            let heard = driver::now();
+            process.turn(&mut frame);
+            process.wait(true).unwrap();
+            // Else it is the machine that was silent.
+            if Duration::from_nanos(process.driver.looked().since(heard).0) < SILENCE {
+                thread::sleep(SILENCE);
+                speak();
+                process.turn(&mut frame);
+                stops += 1;
+            }
+        }
+        assert_eq!(failed(&mut process), 0, "it spoke");
+        while failed(&mut process) == 0 {
+            assert!(driver::now() < end, "it is silent now");
+            process.wait(true).unwrap();
+            process.turn(&mut frame);
         }
     }
 }

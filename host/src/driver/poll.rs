@@ -73,8 +73,9 @@ impl Driver {
                 owners.push((index, true));
             }
         }
+        let began = now();
         let timeout = (deadline != Time::NEVER).then(|| {
-            let left = deadline.since(now()).0;
+            let left = deadline.since(began).0;
             Timespec { tv_sec: (left / 1_000_000_000) as i64, tv_nsec: (left % 1_000_000_000) as i64 }
         });
         match rustix::event::poll(&mut fds, timeout.as_ref()) {
@@ -83,6 +84,7 @@ impl Driver {
             Err(rustix::io::Errno::INTR) => return Ok(()),
             Err(e) => return Err(e.into()),
         }
+        self.looked = began;
         let ready: Vec<PollFlags> = fds.iter().map(PollFd::revents).collect();
         drop(fds);
         let (doors, rest) = ready.split_at(self.listeners.len());

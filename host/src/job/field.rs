@@ -186,7 +186,7 @@ fn await_each(
                     None => verdict(launcher, phase, news).map_or(Ok(()), Err)?,
                 }
             }
-            None if driver::now() >= deadline => {
+            None if until == deadline => {
                 // Who is not ready is this process.
                 let missing =
                     if ready { missing } else { Peer::rank(WorldRank(0)).into_iter().chain(missing).collect() };

@@ -36,7 +36,7 @@ impl Session {
             self.on_event(event, &frame);
         }
         self.buffer = frame;
-        let now = driver::now();
+        let now = self.driver.looked();
         self.member.on_time(now);
         if let Some(shadow) = self.shadows.first() {
             self.reads.expire(now, shadow.sp);
@@ -81,7 +81,7 @@ impl Session {
             if let Some((sp, why)) = self.shadows.iter().find_map(|s| Some((s.sp, s.why.clone()?))) {
                 return Err(SessionError::Unreachable { sp, why });
             }
-            if driver::now() >= deadline {
+            if self.driver.looked() >= deadline {
                 let missing = self.shadows.iter().find(|s| !self.is_back(s)).or_else(|| self.shadows.first());
                 return Err(SessionError::ServiceLost { sp: missing.map_or(Sp(0), |s| s.sp) });
             }
@@ -133,7 +133,7 @@ impl Session {
             if let Some(sp) = self.lost {
                 return Err(SessionError::ServiceLost { sp });
             }
-            if driver::now() >= patience {
+            if self.driver.looked() >= patience {
                 let sp = self.shadows.first().map_or(Sp(0), |s| s.sp);
                 return Err(SessionError::Timeout { what, sp });
             }

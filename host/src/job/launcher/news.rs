@@ -62,13 +62,12 @@ impl Launcher {
             if let Some(news) = self.reap() {
                 return Ok(Some(news));
             }
-            let now = driver::now();
-            if now >= deadline {
+            if self.driver.looked() >= deadline {
                 return Ok(None);
             }
             // A process whose link is gone ends within moments: look again soon.
             let ending = self.running.values().any(|r| r.gone && !r.reported && r.child.is_some());
-            let until = if ending { deadline.min(now + Lapse::from_millis(2)) } else { deadline };
+            let until = if ending { deadline.min(driver::now() + Lapse::from_millis(2)) } else { deadline };
             self.driver.wait(until).map_err(io_error("wait for the processes"))?;
         }
     }
