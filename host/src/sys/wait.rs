@@ -34,6 +34,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec};
+use rustix::fs::FileType;
 use rustix::io::Errno;
 use umbra_core::atomic::{AtomicU32, Ordering, fence, spin_hint};
 use umbra_core::time::{Lapse, Time};
@@ -54,6 +55,9 @@ pub enum WaitError {
     /// The eventfd or the sleep itself.
     #[error("cannot sleep on a doorbell: {0}")]
     Sleep(Errno),
+    /// What was handed over as an eventfd is something else.
+    #[error("a doorbell was handed over whose first descriptor is no eventfd: its peer is broken or hostile")]
+    NoEventfd,
 }
 
 /// What a loop that found nothing to do shall do next.
@@ -274,8 +278,13 @@ impl Ringer {
     /// Builds a ringer from what another process handed over ([`Doorbell::parts`]).
     ///
     /// # Errors
-    /// [`WaitError`] if the segment is not one.
+    /// [`WaitError`] if the eventfd or the segment is not one.
     pub fn attach([event, segment]: [OwnedFd; 2]) -> Result<Ringer, WaitError> {
+        // A write into a pipe or socket that nobody reads would end a program that is not ready for SIGPIPE, as those
+        // in C are. Only what is no file at all, as an eventfd, has no type.
+        if FileType::from_raw_mode(rustix::fs::fstat(&event).map_err(WaitError::Sleep)?.st_mode) != FileType::Unknown {
+            return Err(WaitError::NoEventfd);
+        }
         // A blocking descriptor in place of an eventfd could hold us up for ever in `ring`.
         rustix::io::ioctl_fionbio(&event, true).map_err(WaitError::Sleep)?;
         let word = Word::new(Segment::attach(segment, Mapping::ReadWrite, DOORBELL_BYTES)?)?;
