@@ -164,13 +164,16 @@ impl<'w, 's> Station<'w, 's> {
             self.serve.on_gone(link);
         }
         let open = &mut self.lanes[at];
-        let wanted = open.lane.wanted();
-        let (mark, peer) = wanted.map_or((0, None), |claim| (claim.mark, claim.peer));
-        (open.mark, open.peer) = (mark, None);
+        (open.mark, open.peer) = (0, None);
         // Nobody may be made responsible for what his predecessor asked for, nor suffer from where he left the rings.
         if open.renew().is_err() {
-            log!(error, "lane {:?}: its rings cannot be laid out", at);
+            // A former owner that has not noticed yet writes into them: whoever wants the lane waits for the next step.
+            log!(warn, "lane {:?}: its rings cannot be laid out now", at);
+            return;
         }
+        let wanted = open.lane.wanted();
+        let (mark, peer) = wanted.map_or((0, None), |claim| (claim.mark, claim.peer));
+        open.mark = mark;
         if let Some(Claim { life, .. }) = wanted {
             match peer.filter(|&peer| peer != self.me) {
                 Some(peer) => match self.serve.on_link(link, peer, life, LANDING as u64, CREDIT) {

@@ -214,8 +214,21 @@ fn what_a_former_owner_left_in_the_rings_does_not_hinder_the_next_one() {
         while map.window().and_then(|window| Ok(window.state()?.life())).ok() != Some(life_of(9)) {
             thread::yield_now();
         }
-        let error = old.export(0, 64, Access::READ).unwrap_err();
-        assert!(matches!(error, FirmwareError::Restarted { .. }), "{error}");
+        let mut next = Firmware::attach(&map, rank(1), SOON).unwrap();
+        let key = next.export(0, 4096, Access::READ | Access::WRITE).unwrap().key;
+        let lane = map.window().unwrap().lane(0).unwrap();
+        lane.landing.write(0, &[5; 64]).unwrap();
+        // Neither a command nor bytes for one come into a lane that is another's by now.
+        for error in [
+            old.export(0, 64, Access::READ).unwrap_err(),
+            old.write(Span { key, offset: 0, len: 4096 }, &[6; 4096]).unwrap_err(),
+        ] {
+            assert!(matches!(error, FirmwareError::Restarted { .. }), "{error}");
+        }
+        let mut landed = [0; 64];
+        lane.landing.read_only().read(0, &mut landed).unwrap();
+        assert_eq!(landed, [5; 64]);
+        drop((old, next));
         let nobodys_lane = || {
             let lane = map.window().unwrap().lane(0).unwrap();
             while lane.accepted() != 0 {

@@ -107,8 +107,10 @@ impl<'m> Attached<'m> {
         Token(self.token.wrapping_add(1))
     }
 
-    /// Waits for the answers to commands that were given up: they may still use the landing area.
+    /// Waits for the answers to commands that were given up, for they may still use the landing area; the lane is this
+    /// process's then.
     pub(super) fn settle(&mut self, what: &'static str, watch: &mut Watch<'m>) -> Result<(), FirmwareError> {
+        watch.same_life()?;
         while self.owed > 0 {
             self.take(what, watch)?;
         }
@@ -136,8 +138,7 @@ impl<'m> Attached<'m> {
         let mut bytes = [0; 64];
         let line = command.emit(&mut bytes).ok().and_then(|len| Line::from_bytes(bytes.get(..len)?));
         let mut line = line.ok_or(FirmwareError::Nonsense { what })?;
-        // Another life's rings are not this process's to write into.
-        watch.check()?;
+        watch.same_life()?;
         let commands = &mut self.commands;
         watch.until(what, || match commands.push(line) {
             Ok(()) => Some(Ok(())),

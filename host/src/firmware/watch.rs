@@ -101,11 +101,15 @@ impl<'m> Watch<'m> {
         }
     }
 
-    /// Whether the firmware is the one that this process attached to, and lives.
-    pub(super) fn check(&mut self) -> Result<(), FirmwareError> {
-        if self.state.life() != self.life {
-            return Err(FirmwareError::Restarted { board: self.board() });
-        }
+    /// Whether the firmware is the one that this process attached to. What lies in the window of another life is not this
+    /// process's to read or write.
+    pub(super) fn same_life(&self) -> Result<(), FirmwareError> {
+        if self.state.life() == self.life { Ok(()) } else { Err(FirmwareError::Restarted { board: self.board() }) }
+    }
+
+    /// Whether it is, and lives.
+    fn check(&mut self) -> Result<(), FirmwareError> {
+        self.same_life()?;
         if self.state.phase() == Some(Phase::Failed) {
             return Err(gave_up(&self.state));
         }
