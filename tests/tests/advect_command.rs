@@ -217,7 +217,7 @@ fn an_agent_that_cannot_be_started_is_named() {
     let output = run(&["--transport", "agent", "--agent", "/nowhere/umbra-agent"]);
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{said}");
-    assert!(said.contains("the agent does not start: /nowhere/umbra-agent: "), "{said}");
+    assert!(said.contains("the agent does not start: no executable at /nowhere/umbra-agent: "), "{said}");
     assert_eq!(run(&[&attended()[..], &["--threads"]].concat()).status.code(), Some(2), "threads have no such process");
 }
 

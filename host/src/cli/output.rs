@@ -31,12 +31,11 @@ impl Target {
 
 /// Refuses to write over what is read or written.
 pub(crate) fn apart(read: &[&Option<PathBuf>], written: &[&Option<PathBuf>]) -> Result<(), Failure> {
-    // Whoever reads one that cannot be found says so.
+    // Whoever reads one that cannot be found says so, and whoever cannot make one.
     let read = read.iter().copied().flatten();
     let mut seen: Vec<Target> = read.filter_map(|path| Target::of(path).ok().flatten()).collect();
     for path in written.iter().copied().flatten() {
-        let target = Target::of(path).map_err(|error| Failure::failed(format!("{}: {error}", path.display())))?;
-        let Some(target) = target else { continue };
+        let Some(target) = Target::of(path).ok().flatten() else { continue };
         if seen.contains(&target) {
             return Err(Failure::usage(format!("{} is named for two things: use two files", path.display())));
         }

@@ -13,8 +13,8 @@
 //! | `UMBRA_LOG` | - |
 //! | `UMBRA_LOG_FILE` | - |
 //!
-//! Two names of one variable must agree. Paths are taken as they are; everything else must be UTF-8. Lists are read without changing the environment, so a second
-//! reader in the same process sees the same list.
+//! Two names of one variable must agree. Paths are taken as they are; everything else must be UTF-8. Lists are read without
+//! changing the environment, so a second reader in the same process sees the same list.
 
 use std::ffi::OsString;
 use std::path::PathBuf;

@@ -234,8 +234,8 @@ impl<S: Storage> Stage<S> {
         }
     }
 
-    /// The next read that fills a slot, over a link that `may` be read over: hand it to the reader, and tell its
-    /// [end](Self::ended). Ask only while the reader has room.
+    /// The next read that fills a slot, over a link that `may` be read over: hand it to the reader, which has room for it,
+    /// and tell its [end](Self::ended).
     #[must_use]
     pub fn poll_fill(&mut self, now: Time, may: impl Fn(Link) -> bool) -> Option<Get> {
         let via = |tags: &S::Tags, slot: u32| tags.as_ref().get(slot as usize).map(|tag| tag.via);
