@@ -207,6 +207,8 @@ impl Asker {
                 let Some(at) = at.checked_sub(first) else { return };
                 let (Some(answer), Some(more)) = (answers.get_mut(at), more.get_mut(at)) else { return };
                 match news {
+                    // What comes behind its end is no part of it.
+                    News::Frame(..) if answer.is_some() => {}
                     News::Frame(target, frame) => {
                         if let Some(done) = read(target, frame, token, more) {
                             *answer = Some(done);

@@ -73,6 +73,11 @@ fn agent(place: &Place, sp: u32, secret: [u8; 32]) -> JoinHandle<()> {
                             _ => return,
                         };
                         driver.send(link, &Frame::Done { op, token, status, body }, Vec::new()).unwrap();
+                        // An answer has one end.
+                        for body in [b"more".as_slice(), b"another end"] {
+                            driver.send(link, &Frame::Call { op: ops::MORE, token, body }, Vec::new()).unwrap();
+                            driver.send(link, &Frame::Done { op, token, status, body }, Vec::new()).unwrap();
+                        }
                         driver.flush();
                     }
                     Event::Gone { .. } => return,
