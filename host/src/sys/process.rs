@@ -64,12 +64,21 @@ pub enum ProcessError {
     Limited(Errno),
 }
 
-/// Asks the kernel to kill this process when the one that has started it ends.
+/// Asks the kernel to kill this process when the one that has started it ends, which reads its standard output.
 ///
 /// # Errors
-/// [`ProcessError::Unbound`].
+/// [`ProcessError::Unbound`], also if that one has ended already.
 pub fn end_with_starter() -> Result<(), ProcessError> {
-    rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).map_err(ProcessError::Unbound)
+    let bind = || {
+        rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
+        // Nobody tells of a death before the line above; but then nobody reads any more.
+        let output = std::io::stdout();
+        let mut polled = [PollFd::new(&output, PollFlags::empty())];
+        rustix::event::poll(&mut polled, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }))?;
+        let read = polled.iter().all(|output| !output.revents().contains(PollFlags::ERR));
+        read.then_some(()).ok_or(Errno::PIPE)
+    };
+    bind().map_err(ProcessError::Unbound)
 }
 
 /// Lets this process open as many descriptors as it may at most; what it is started with is often a small part of that.

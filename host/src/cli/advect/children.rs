@@ -3,10 +3,12 @@
 //! If they share memory, the segment is their standard input. A rank gets the arguments of the command, and its number.
 //! It writes one JSON object a line: what it has to say to the other ranks before it begins, how far it is, and in the
 //! end its outcome or why it failed. An agent, if there is one, is `umbra-agent` with the same standard input. The
-//! kernel kills all of them with the process that started them.
+//! kernel kills all of them with the process that started them. Each is a process group of its own: what Ctrl-C does is up to
+//! the process that started them alone.
 
 use std::io::{self, BufRead as _, BufReader};
 use std::os::fd::AsFd as _;
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::sync::{Arc, mpsc};
@@ -81,7 +83,7 @@ pub(super) fn failure(ranks: &mut Ranks, rank: u32, said: Option<Result<Line, St
 fn start(mut command: Command, segment: Option<&Segment>) -> Result<Child, String> {
     let share = segment.map(Segment::share).transpose().map_err(|e| e.to_string())?;
     let input = share.map_or_else(Stdio::piped, Stdio::from);
-    command.stdin(input).stdout(Stdio::piped()).spawn().map_err(|e| e.to_string())
+    command.stdin(input).stdout(Stdio::piped()).process_group(0).spawn().map_err(|e| e.to_string())
 }
 
 /// A rank: this program again.
