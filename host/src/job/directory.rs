@@ -57,7 +57,8 @@ pub struct JobDirectory {
 /// process may have the same id.
 static OWN: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
-/// All directories of this process' jobs are removed. As long as this is there, who would make another one or drop one waits.
+/// All directories of this process' jobs are removed. As long as this is there, who would make another one or drop one waits:
+/// the thread that holds it must do neither, or would wait for itself.
 #[derive(Debug)]
 #[must_use = "jobs of other threads go on as soon as it is dropped"]
 pub struct AllRemoved {
