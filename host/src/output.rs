@@ -17,17 +17,21 @@
 //! # Ok::<(), std::io::Error>(())
 //! ```
 //!
-//! What is no regular file, such as a pipe or a terminal, takes what is written as it comes.
+//! What is no regular file, such as a pipe or a terminal, takes what is written as it comes. So does a file that the path
+//! leads to through a descriptor, such as `/dev/fd/3`: whoever opened it keeps what it had.
 
+mod links;
 mod place;
 
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, Write};
-use std::os::fd::AsFd as _;
+use std::os::fd::AsFd;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::Path;
 
-pub use place::{Place, directory, remove_partial_files};
+pub use links::followed;
+use links::is_descriptor;
+pub use place::{PartialFilesRemoved, Place, directory, remove_partial_files};
 
 /// What is written from its beginning to its end.
 #[derive(Debug)]
@@ -49,17 +53,20 @@ enum Way {
 
 impl Output {
     /// Makes the file, still empty and without its name; or opens what is no regular file, which waits for a reader if it is
-    /// a named pipe. The standard output of this process is itself under all of its names.
+    /// a named pipe. The standard output and error output of this process are themselves under all of their names.
     ///
     /// # Errors
     /// What the system says.
     pub fn create(path: &Path) -> io::Result<Output> {
         let found = fs::metadata(path).ok();
-        if let Some(file) = found.as_ref().and_then(standard_output) {
+        if let Some(file) = found.as_ref().and_then(|found| stream(io::stdout(), found)) {
             return Ok(Output { file, way: Way::Standard });
         }
-        if found.is_some_and(|metadata| !metadata.is_file()) {
-            return Ok(Output { file: OpenOptions::new().write(true).open(path)?, way: Way::Through });
+        if let Some(file) = found.as_ref().and_then(|found| stream(io::stderr(), found)) {
+            return Ok(Output { file, way: Way::Through });
+        }
+        if found.is_some_and(|metadata| !metadata.is_file()) || is_descriptor(path) {
+            return Ok(Output { file: OpenOptions::new().append(true).open(path)?, way: Way::Through });
         }
         let place = Place::look(path)?;
         Ok(Output { file: place.make()?, way: Way::Named(place) })
@@ -93,9 +100,9 @@ impl Write for Output {
     }
 }
 
-/// The standard output, if this is it: a file that somebody else named for it is neither replaced nor begun anew.
-fn standard_output(found: &Metadata) -> Option<File> {
-    let own = File::from(io::stdout().as_fd().try_clone_to_owned().ok()?);
+/// A stream of this process, if this is it: a file that somebody else named for it is neither replaced nor begun anew.
+fn stream(own: impl AsFd, found: &Metadata) -> Option<File> {
+    let own = File::from(own.as_fd().try_clone_to_owned().ok()?);
     let is = own.metadata().ok()?;
     // A terminal or /dev/null is the same whoever opens it.
     ((is.dev(), is.ino()) == (found.dev(), found.ino()) && !found.file_type().is_char_device()).then_some(own)

@@ -4,12 +4,14 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Read as _;
+use std::os::unix::fs::symlink;
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, getpgid, kill_process, kill_process_group};
 
 /// A directory of its own for a test.
 struct Scratch(PathBuf);
@@ -115,6 +117,88 @@ fn an_old_file_stays_where_the_new_one_finds_no_room() {
 }
 
 #[test]
+fn the_name_of_a_directory_is_refused_before_the_work() {
+    let scratch = Scratch::new("directory");
+    for name in ["new/", "new/.", "new//"] {
+        let output = scratch.run(&["run", "--quiet", "--agent", "/bin/false", "--report", name]);
+        assert_eq!(output.status.code(), Some(1), "{name}: {}", said(&output));
+        let why = format!("cannot write the report {name}: this is the name of a directory");
+        assert!(said(&output).contains(&why), "{name}: {}", said(&output));
+    }
+    assert_eq!(scratch.names(), [""; 0]);
+}
+
+#[test]
+fn how_it_went_is_said_also_if_the_file_is_lost() {
+    let scratch = Scratch::new("lost");
+    for (given, word) in [(&ADVECT[..], "agreed:"), (&STENCIL, "plain sweep")] {
+        let output = scratch.run(&with(given, "--plot", "/dev/full"));
+        assert_eq!(output.status.code(), Some(1), "{given:?}: {}", said(&output));
+        assert!(said(&output).contains("/dev/full: No space"), "{given:?}: {}", said(&output));
+        let shown = String::from_utf8_lossy(&output.stdout);
+        assert!(shown.contains(word) && !shown.contains("drawn"), "{given:?}: {shown}");
+    }
+}
+
+#[test]
+fn a_file_on_which_another_is_mounted_is_written_through() {
+    let scratch = Scratch::new("mounted");
+    fs::write(scratch.0.join("below"), "below").unwrap();
+    fs::write(scratch.0.join("mounted"), "much longer than what was there".repeat(100)).unwrap();
+    let mounted = |program: &[&str]| {
+        let mut command = Command::new("unshare");
+        command.args(["-rm", "sh", "-c", "mount --bind mounted below && exec \"$@\"", "sh"]).args(program);
+        command.current_dir(&scratch.0).output()
+    };
+    if !mounted(&["true"]).is_ok_and(|output| output.status.success()) {
+        eprintln!("skipped: nothing can be mounted here");
+        return;
+    }
+    let output = mounted(&[env!("CARGO_BIN_EXE_umbra"), "dump", "world", "--output", "below"]).unwrap();
+    assert!(output.status.success(), "{}", said(&output));
+    assert!(scratch.run(&["dump", "world", "--output", "table"]).status.success());
+    assert_eq!(scratch.read("mounted"), scratch.read("table"));
+    assert_eq!(scratch.names(), ["below", "mounted", "table"]);
+}
+
+#[test]
+fn a_link_that_leads_nowhere_yet_is_kept() {
+    let scratch = Scratch::new("link");
+    fs::create_dir(scratch.0.join("there")).unwrap();
+    symlink("second", scratch.0.join("first")).unwrap();
+    symlink("there/table", scratch.0.join("second")).unwrap();
+    let output = scratch.run(&["dump", "world", "--output", "first"]);
+    assert!(output.status.success(), "{}", said(&output));
+    assert_eq!(scratch.names(), ["first", "second", "there"]);
+    assert!(scratch.0.join("second").is_symlink() && scratch.0.join("there/table").is_file());
+    // It is one file under both names.
+    symlink("other", scratch.0.join("third")).unwrap();
+    let given = ["run", "--agent", "/bin/false", "--log", "info", "--log-file", "other", "--report", "third"];
+    let output = scratch.run(&given);
+    assert!(said(&output).contains("is named for two things"), "{}", said(&output));
+}
+
+#[test]
+fn what_a_descriptor_leads_to_is_written_through() {
+    let scratch = Scratch::new("descriptor");
+    assert!(scratch.run(&["dump", "world", "--output", "table"]).status.success());
+    for (name, redirection) in
+        [("/dev/fd/3", "3>>out"), ("/proc/self/fd/3", "3>>out"), ("link", "3>>out"), ("/dev/stderr", "2>>out")]
+    {
+        fs::write(scratch.0.join("out"), "before\n").unwrap();
+        if name == "link" {
+            symlink("/dev/fd/3", scratch.0.join("link")).unwrap();
+        }
+        let umbra = env!("CARGO_BIN_EXE_umbra");
+        let script = format!("{{ {umbra} dump world --output {name} && echo after >&3; }} 3>>out {redirection}");
+        let mut command = Command::new("sh");
+        let output = command.args(["-c", &script]).current_dir(&scratch.0).output().unwrap();
+        assert!(output.status.success(), "{name}: {}", said(&output));
+        assert_eq!(scratch.read("out"), format!("before\n{}after\n", scratch.read("table")), "{name}");
+    }
+}
+
+#[test]
 fn a_run_that_fails_leaves_no_report() {
     let scratch = Scratch::new("failed");
     let output = scratch.run(&["run", "--quiet", "--agent", "/bin/false", "--report", "run.html"]);
@@ -143,6 +227,33 @@ fn a_file_that_is_read_is_not_written() {
     }
     assert_eq!((scratch.read("data").as_str(), fs::read(scratch.0.join("table")).unwrap()), ("data", table));
     assert_eq!(scratch.names(), ["data", "table"]);
+}
+
+#[test]
+fn a_file_that_only_the_environment_names_is_not_written() {
+    let scratch = Scratch::new("environment");
+    fs::write(scratch.0.join("job.cfg"), "config").unwrap();
+    fs::write(scratch.0.join("secret"), "secret").unwrap();
+    for given in [
+        &["call", "barrier", "--plot", "job.cfg"][..],
+        &["call", "barrier", "--plot", "./secret"],
+        &["dump", "sp:0/world", "--output", "secret"],
+        &["run", "--agent", "/bin/false", "--config", "job.cfg", "--report", "secret"],
+    ] {
+        let mut command = scratch.umbra(given);
+        let output = command.env("UMBRA_CONFIG", "job.cfg").env("UMBRA_SECRET_FILE", "secret").output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{given:?}: {}", said(&output));
+        assert!(said(&output).contains("is named for two things"), "{given:?}: {}", said(&output));
+    }
+    assert_eq!((scratch.read("job.cfg").as_str(), scratch.read("secret").as_str()), ("config", "secret"));
+}
+
+#[test]
+fn a_drawing_of_a_call_is_opened_before_the_job_is_met() {
+    let scratch = Scratch::new("call");
+    let output = scratch.run(&["call", "barrier", "--job", "none", "--plot", "."]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(said(&output).contains("cannot write the drawing .: "), "{}", said(&output));
 }
 
 #[test]
@@ -225,4 +336,62 @@ fn an_interrupt_leaves_no_file_that_is_not_whole() {
     kill_process(Pid::from_raw(child.id().cast_signed()).unwrap(), Signal::TERM).unwrap();
     assert_eq!(ended(child), Some(143));
     assert_eq!((made.len(), scratch.names()), (1, Vec::new()), "{made:?}");
+}
+
+/// Whether a process has a handler for Ctrl-C.
+fn hears_interrupts(child: &Child) -> bool {
+    let status = fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
+    let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap();
+    u64::from_str_radix(caught.trim(), 16).unwrap() & 1 << (Signal::INT.as_raw() - 1) != 0
+}
+
+#[test]
+fn an_interrupt_ends_a_sweep_whose_drawing_nobody_reads_yet() {
+    let scratch = Scratch::new("unread");
+    scratch.fifo("fifo");
+    let mut command = scratch.umbra(&with(&STENCIL, "--plot", "fifo"));
+    let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let end = Instant::now() + Duration::from_secs(30);
+    while !hears_interrupts(&child) && Instant::now() < end {
+        thread::sleep(Duration::from_millis(10));
+    }
+    kill_process(Pid::from_raw(child.id().cast_signed()).unwrap(), Signal::INT).unwrap();
+    assert_eq!(ended(child), Some(130));
+}
+
+/// Ctrl-C: the terminal interrupts the process group in the foreground.
+#[test]
+fn an_interrupt_of_its_process_group_blames_no_rank() {
+    let scratch = Scratch::new("group");
+    let long = ["advect", "--quiet", "-n", "2", "--cycles", "4000000000", "--plot", "page.html"];
+    let mut child = scratch.umbra(&long).process_group(0).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let pid = child.id();
+    let ranks = || fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap();
+    let end = Instant::now() + Duration::from_secs(30);
+    while ranks().split_whitespace().count() < 2 && Instant::now() < end {
+        thread::sleep(Duration::from_millis(10));
+    }
+    let group = Pid::from_raw(pid.cast_signed()).unwrap();
+    let groups: Vec<Pid> =
+        ranks().split_whitespace().map(|rank| getpgid(Pid::from_raw(rank.parse().unwrap())).unwrap()).collect();
+    kill_process_group(group, Signal::INT).unwrap();
+    let mut errors = String::new();
+    // It ends with the last rank.
+    child.stderr.take().unwrap().read_to_string(&mut errors).unwrap();
+    assert_eq!(ended(child), Some(130), "{errors}");
+    assert!(groups.len() == 2 && !groups.contains(&group), "ranks are interrupted, too: {groups:?}");
+    assert!(!errors.contains("rank"), "{errors}");
+    assert_eq!(scratch.names(), [""; 0]);
+}
+
+#[test]
+fn a_rank_whose_starter_has_ended_already_ends() {
+    let scratch = Scratch::new("orphan");
+    let (read, write) = std::io::pipe().unwrap();
+    drop(read);
+    let rank = [&ADVECT[..1], &ADVECT[2..], &["--as-rank", "0"]].concat();
+    let child = scratch.umbra(&rank).stdout(write).stderr(Stdio::piped()).spawn().unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{}", said(&output));
+    assert!(said(&output).contains("Broken pipe"), "{}", said(&output));
 }

@@ -7,14 +7,14 @@ mod verbs;
 mod watch;
 
 use std::io::IsTerminal;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use umbra::advect::{self, Finished, Options, Problem, Refine};
 use umbra::verbs::Choice;
 
-use super::output::{Output, apart, beside};
+use super::output::{Output, apart, beside, finish};
 use super::run::{device, timeout};
 use super::{Done, Failure, Out, at_least_one, code_of, interrupt, paint, verdict};
 use children::Way;
@@ -217,29 +217,14 @@ impl Advect {
         let outcome = outcome.map_err(Failure::failed)?;
         let dense = self.dense_hash(&options, &mut watch)?;
         let finished = Finished::new(&options, outcome, dense, elapsed, self.transport.name(self.threads));
-        if let Some(page) = &mut page {
-            page.write(finished.report().to_html())?;
-            page.keep()?;
-        }
+        let kept = finish(page.as_mut(), || finished.report().to_html());
         let shown = match self.json {
             true => writeln!(out, "{}", finished.json()).map_err(Failure::from),
-            false => self.print(out, &finished),
+            false => print(out, &finished, self.plot.as_deref().filter(|_| kept.is_ok())),
         };
-        verdict(code_of(finished.is_good()), shown)
-    }
-
-    fn print(&self, out: Out<'_>, finished: &Finished<'_>) -> Result<(), Failure> {
-        writeln!(out, "{}", paint::strong(finished.headline()))?;
-        for (name, value) in finished.figures() {
-            writeln!(out, "  {}  {value}", paint::faint(format!("{name:<18}")))?;
-        }
-        let (good, text) = finished.verdict();
-        let word = if good { paint::good("agreed:") } else { paint::bad("differs:") };
-        writeln!(out, "{word} {text}")?;
-        if let Some(path) = &self.plot {
-            writeln!(out, "drawn: {}", path.display())?;
-        }
-        Ok(())
+        // A page that is lost takes nothing else with it.
+        let code = verdict(code_of(finished.is_good()), shown)?;
+        kept.map(|()| code)
     }
 
     /// What a dense run of one rank gets, where there is no closed form.
@@ -253,4 +238,18 @@ impl Advect {
         watch.finish();
         Ok(Some(outcome.map_err(Failure::failed)?.hash))
     }
+}
+
+fn print(out: Out<'_>, finished: &Finished<'_>, page: Option<&Path>) -> Result<(), Failure> {
+    writeln!(out, "{}", paint::strong(finished.headline()))?;
+    for (name, value) in finished.figures() {
+        writeln!(out, "  {}  {value}", paint::faint(format!("{name:<18}")))?;
+    }
+    let (good, text) = finished.verdict();
+    let word = if good { paint::good("agreed:") } else { paint::bad("differs:") };
+    writeln!(out, "{word} {text}")?;
+    if let Some(path) = page {
+        writeln!(out, "drawn: {}", path.display())?;
+    }
+    Ok(())
 }

@@ -104,7 +104,13 @@ struct Ended {
 
 impl Call {
     pub(crate) fn execute(&self, out: Out<'_>) -> Done {
-        apart(&self.reach.files(), &[&self.plot])?;
+        let [config, secret] = self.reach.files();
+        apart(&[&config, &secret], &[&self.plot])?;
+        if self.plot.is_some() {
+            interrupt::clean_up()?;
+        }
+        // A named pipe waits here for its reader: nobody takes a seat meanwhile and leaves it unserved.
+        let mut drawing = self.plot.as_deref().map(|path| Output::create("drawing", path)).transpose()?;
         let (station, residents) = self.meet()?;
         let shape = station.shape();
         let members: Vec<Node> = match &self.members {
@@ -117,10 +123,6 @@ impl Call {
         if self.everywhere {
             self.meet_all(&mut own, &members)?;
         }
-        if self.plot.is_some() {
-            interrupt::clean_up()?;
-        }
-        let mut drawing = self.plot.as_deref().map(|path| Output::create("drawing", path)).transpose()?;
         let mut errors = anstream::stderr();
         let out = beside(drawing.as_ref(), out, &mut errors);
         let ended = self.make(&mut own, &members)?;

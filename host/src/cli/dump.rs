@@ -71,7 +71,7 @@ impl Dump {
     pub(crate) fn execute(&self, out: Out<'_>) -> Done {
         let kept = if let Group::File(path) = &self.group { Some(path.clone()) } else { None };
         let [config, secret] = self.source.files();
-        apart(&[&kept, config, secret], &[&self.output])?;
+        apart(&[&kept, &config, &secret], &[&self.output])?;
         let bytes = self.source.table(&self.group)?;
         let table = attach(&bytes, &self.group)?;
         if let Some(path) = &self.output {

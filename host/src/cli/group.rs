@@ -142,7 +142,7 @@ pub(crate) struct Source {
 
 impl Source {
     /// The files that are read, for a group of a running job.
-    pub(crate) const fn files(&self) -> [&Option<PathBuf>; 2] {
+    pub(crate) fn files(&self) -> [Option<PathBuf>; 2] {
         self.reach.files()
     }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use umbra::job::{AllRemoved, JobDirectory};
-use umbra::output::remove_partial_files;
+use umbra::output::{PartialFilesRemoved, remove_partial_files};
 use umbra::stencil::Stop;
 use umbra::sys::process::ignores;
 
@@ -35,12 +35,14 @@ pub(crate) fn hear_of_children() -> io::Result<()> {
 /// of its job. The processes of the job end with this one. A job that fails or ends meanwhile waits where it drops its
 /// directory: the exit code is that of the signal.
 pub(crate) fn clean_up() -> Result<(), Failure> {
-    watch(|signal| {
-        let _all = remove_all();
-        say_interrupted();
-        // What a shell reports for a process that a signal ended.
-        std::process::exit(128 + signal);
-    })
+    watch(|signal| end(signal))
+}
+
+fn end(signal: i32) -> ! {
+    let _all = remove_all();
+    say_interrupted();
+    // What a shell reports for a process that a signal ended.
+    std::process::exit(128 + signal)
 }
 
 /// Has each signal that asks this process to end told to `heard`, in a thread of its own.
@@ -52,10 +54,9 @@ fn watch(mut heard: impl FnMut(i32) + Send + 'static) -> Result<(), Failure> {
     started.map(drop).map_err(|error| Failure::failed(format!("cannot watch for signals: {error}")))
 }
 
-/// Removes what of this process on disk shall not outlive it; as long as the answer lives, no directory of a job is made.
-fn remove_all() -> AllRemoved {
-    remove_partial_files();
-    JobDirectory::remove_all_of_this_process()
+/// Removes what of this process on disk shall not outlive it; as long as the answer lives, nothing of the kind is made.
+fn remove_all() -> (PartialFilesRemoved, AllRemoved) {
+    (remove_partial_files(), JobDirectory::remove_all_of_this_process())
 }
 
 /// Says why this process ends, if anybody takes that; waits for nobody else for long.
@@ -73,23 +74,30 @@ fn say_interrupted() {
 
 /// Which signal asked this process to end.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Signal(Arc<OnceLock<i32>>);
+pub(crate) struct Signal {
+    first: Arc<OnceLock<i32>>,
+    begun: Arc<OnceLock<()>>,
+}
 
 impl Signal {
+    /// The run begins, and looks whether it shall stop.
+    pub(crate) fn begin(&self) {
+        let _ = self.begun.set(());
+    }
+
     /// What a shell reports for a process that this signal ended.
     pub(crate) fn code(&self) -> u8 {
-        self.0.get().map_or(1, |&signal| (128 + signal) as u8)
+        self.first.get().map_or(1, |&signal| (128 + signal) as u8)
     }
 }
 
-/// From now on, the first signal that asks this process to end stops a run; the second one ends the process.
+/// From now on, the first signal that asks this process to end stops a run that has begun; any other one ends the process.
 pub(crate) fn stop(run: &Stop) -> Result<Signal, Failure> {
     let (first, stop) = (Signal::default(), run.clone());
     let told = first.clone();
     watch(move |signal| {
-        if told.0.set(signal).is_err() {
-            let _all = remove_all();
-            std::process::exit(128 + signal);
+        if told.begun.get().is_none() || told.first.set(signal).is_err() {
+            end(signal);
         }
         stop.set();
     })?;

@@ -5,7 +5,7 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use umbra::output::{self, directory};
+use umbra::output::{self, directory, followed};
 
 use super::{Failure, Out};
 
@@ -24,6 +24,7 @@ impl Target {
         if let Ok(metadata) = path.metadata() {
             return Ok(metadata.is_file().then(|| Target::Is(metadata.dev(), metadata.ino())));
         }
+        let path = &followed(path);
         let name = path.file_name().ok_or(io::ErrorKind::IsADirectory)?;
         Ok(Some(Target::WillBe(directory(path).canonicalize()?, name.to_owned())))
     }
@@ -75,6 +76,13 @@ impl Output<'_> {
     pub(crate) fn path(&self) -> &Path {
         self.path
     }
+}
+
+/// Writes all of a file, if one is wanted, and gives it its name.
+pub(crate) fn finish(output: Option<&mut Output<'_>>, bytes: impl FnOnce() -> String) -> Result<(), Failure> {
+    let Some(output) = output else { return Ok(()) };
+    output.write(bytes())?;
+    output.keep()
 }
 
 fn cannot_write(what: &str, path: &Path, error: &io::Error) -> Failure {

@@ -63,9 +63,13 @@ struct Place {
 }
 
 impl Reach {
-    /// The files that are read.
-    pub(crate) const fn files(&self) -> [&Option<PathBuf>; 2] {
-        [&self.config, &self.secret]
+    /// The files that are read, wherever they are named.
+    pub(crate) fn files(&self) -> [Option<PathBuf>; 2] {
+        match self.place() {
+            Ok(place) => [Some(place.config), Some(place.secret)],
+            // Whoever reads them says what is wrong.
+            Err(_) => [self.config.clone(), self.secret.clone()],
+        }
     }
 
     /// How long to wait for an answer.

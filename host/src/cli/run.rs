@@ -14,7 +14,7 @@ use umbra::job::{self, Chosen, DataPath, Options, Site, SiteError};
 use umbra::quantity::{parse_bytes, parse_lapse};
 use umbra::verbs::Choice;
 
-use super::output::{Output, apart, beside};
+use super::output::{Output, apart, beside, finish};
 use super::progress::Progress;
 use super::{Done, Failure, Out, at_least_one, code_of, interrupt, outcome, paint, picture, print_json, verdict};
 
@@ -156,13 +156,18 @@ impl Run {
         })
     }
 
+    /// The file with the secret of the running agents, wherever it is named.
+    fn secret_file(&self) -> Result<Option<PathBuf>, Failure> {
+        match (&self.config, &self.secret) {
+            (None, _) => Ok(None),
+            (_, Some(secret)) => Ok(Some(secret.clone())),
+            _ => Ok(Environment::of_process().map_err(Failure::usage)?.secret_file),
+        }
+    }
+
     fn site(&self) -> Result<Option<Site>, Failure> {
         let Some(config) = self.config.clone() else { return Ok(None) };
-        let secret = match self.secret.clone() {
-            Some(secret) => Some(secret),
-            None => Environment::of_process().map_err(Failure::usage)?.secret_file,
-        };
-        let secret = secret.ok_or_else(|| {
+        let secret = self.secret_file()?.ok_or_else(|| {
             Failure::usage(
                 "agents talk only to who has the job's secret: name it with --secret, or set UMBRA_SECRET_FILE",
             )
@@ -176,9 +181,10 @@ impl Run {
     }
 
     pub(crate) fn execute(&self, out: Out<'_>) -> Done {
+        let read = [&self.input, &self.config, &self.secret_file()?, &self.agent];
+        apart(&read, &[&self.report, &self.log_file])?;
         let options = self.options()?;
         options.check().map_err(Failure::usage)?;
-        apart(&[&self.input, &self.config, &self.secret, &self.agent], &[&self.report, &self.log_file])?;
         if let Some(path) = &self.log_file {
             appendable(path)?;
         }
@@ -202,16 +208,16 @@ impl Run {
                 return Err(Failure::failed(error));
             }
         };
-        if let Some(report) = &mut report {
-            report.write(picture::of(&options, &outcome).to_html())?;
-            report.keep()?;
-        }
+        let kept = finish(report.as_mut(), || picture::of(&options, &outcome).to_html());
         let shown = if self.json {
             print_json(out, &outcome::Object::new(&options, &outcome))
         } else {
-            outcome::print(out, &options, &outcome, self.report.as_deref()).map_err(Failure::from)
+            let report = self.report.as_deref().filter(|_| kept.is_ok());
+            outcome::print(out, &options, &outcome, report).map_err(Failure::from)
         };
-        verdict(code_of(outcome.is_good()), shown)
+        // A report that is lost takes nothing else with it.
+        let code = verdict(code_of(outcome.is_good()), shown)?;
+        kept.map(|()| code)
     }
 }
 

@@ -21,6 +21,7 @@ use umbra_core::stencil::Shape;
 use super::output::{Output, beside};
 use super::run::{data_path, timeout};
 use super::{Done, Failure, Out, at_least_one, code_of, edge, interrupt, paint, print_json, verdict};
+use outcome::Outcome;
 use places::draw;
 use work::Work;
 
@@ -255,7 +256,10 @@ impl Stencil {
         source::check(self)?;
         let stop = Stop::default();
         let signal = interrupt::stop(&stop)?;
-        match self.sweep(out, &stop) {
+        // A named pipe waits here for its reader.
+        let drawing = self.plot.as_deref().map(|path| Output::create("drawing", path)).transpose()?;
+        signal.begin();
+        match self.sweep(out, &stop, drawing) {
             Err(failure @ Failure::Failed(_)) if stop.is_set() => {
                 failure.report(&mut anstream::stderr());
                 Ok(ExitCode::from(signal.code()))
@@ -264,7 +268,7 @@ impl Stencil {
         }
     }
 
-    fn sweep(&self, out: Out<'_>, stop: &Stop) -> Done {
+    fn sweep(&self, out: Out<'_>, stop: &Stop, drawing: Option<Output<'_>>) -> Done {
         let mut input = self.field()?;
         if self.verify == Verify::Always {
             memory::enough("the comparison", [2, input.bytes(), 1], "leave it out (--verify=never)")?;
@@ -276,7 +280,6 @@ impl Stencil {
         let work = Work::plan(self, &input, &pattern, stop)?;
         let output = Field::create(self.output.as_deref(), input.shape(), input.element());
         let mut output = output.map_err(Failure::failed)?;
-        let mut drawing = self.plot.as_deref().map(|path| Output::create("drawing", path)).transpose()?;
         let mut errors = anstream::stderr();
         let out = beside(drawing.as_ref(), out, &mut errors);
         let mut outcome = match self.source {
@@ -292,23 +295,38 @@ impl Stencil {
             let difference = check(&input, &output, &pattern, stop).map_err(Failure::failed)?;
             outcome.verified = Some(difference);
         }
-        if let Some(empty) = drawing {
-            drawing = draw(empty, &outcome.report())?;
-        }
-        // Only what is whole gets a name; until here old files are as they were.
-        input.keep().map_err(Failure::failed)?;
-        output.keep().map_err(Failure::failed)?;
-        if let Some(drawing) = &mut drawing {
-            drawing.keep()?;
-        }
+        let kept = keep(&mut input, &mut output, drawing, &outcome);
         let shown = match self.json {
             true => print_json(out, &outcome.object()),
             false => {
-                outcome.print(out, self.output.as_deref(), drawing.as_ref().map(Output::path)).map_err(Failure::from)
+                let (output, drawing) = match &kept {
+                    Ok(drawing) => (self.output.as_deref(), drawing.as_ref().map(Output::path)),
+                    Err(_) => (None, None),
+                };
+                outcome.print(out, output, drawing).map_err(Failure::from)
             }
         };
-        verdict(code_of(outcome.is_good()), shown)
+        // A file that is lost does not take with it how it went.
+        let code = verdict(code_of(outcome.is_good()), shown)?;
+        kept.map(|_| code)
     }
+}
+
+/// Gives files their names when all are whole, and old files are as they were until then; a run may be too short for its
+/// drawing.
+fn keep<'a>(
+    input: &mut Field,
+    output: &mut Field,
+    drawing: Option<Output<'a>>,
+    outcome: &Outcome,
+) -> Result<Option<Output<'a>>, Failure> {
+    let mut drawing = drawing.map_or(Ok(None), |empty| draw(empty, &outcome.report()))?;
+    input.keep().map_err(Failure::failed)?;
+    output.keep().map_err(Failure::failed)?;
+    if let Some(drawing) = &mut drawing {
+        drawing.keep()?;
+    }
+    Ok(drawing)
 }
 
 impl Verify {
