@@ -12,7 +12,8 @@ use std::io::{self, Write as _};
 use std::time::Duration;
 
 use umbra::boundary::{
-    Boundary, BoundaryError, Field, Fields as _, Grid, Mesh as _, Scope, Settings, Store, Transport, largest_message,
+    Boundary, BoundaryError, Field, Fields as _, Grid, Mesh as _, Scope, Settings, Store, Transport, TransportError,
+    largest_message,
 };
 use umbra_core::boundary::{HEAD, Message, Peer, Shape, bitmap_bytes};
 use umbra_mpi::{Communicator, MpiError, MpiRma, MpiSlot, MpiStrips, Window};
@@ -53,7 +54,7 @@ fn filled(grid: &Grid, rank: u32, value: f64) -> Store {
 }
 
 /// The plans of a build that one rank has refused are not taken for those of the next one.
-fn plans<T: Transport>(world: Communicator, make: impl Fn() -> Result<T, MpiError>) -> Checked {
+fn plans<T: Transport>(world: Communicator, make: impl Fn() -> Result<T, TransportError>) -> Checked {
     let grid = mesh(world.size())?;
     if world.rank() == 0 {
         Boundary::refuse(make()?, SETTINGS);
@@ -68,7 +69,7 @@ fn plans<T: Transport>(world: Communicator, make: impl Fn() -> Result<T, MpiErro
 }
 
 /// A message that was sent to an end that is gone is not taken for the same one to the next end.
-fn messages<T: Transport>(world: Communicator, make: impl Fn() -> Result<T, MpiError>) -> Checked {
+fn messages<T: Transport>(world: Communicator, make: impl Fn() -> Result<T, TransportError>) -> Checked {
     let (grid, rank, ranks) = (mesh(world.size())?, world.rank(), world.size());
     let mut first = Some(Boundary::build(&grid, &fields(1), make()?, SETTINGS)?);
     if rank == 0 {
@@ -104,7 +105,7 @@ fn messages<T: Transport>(world: Communicator, make: impl Fn() -> Result<T, MpiE
 
 /// A message that is put while the one before is refused is shown.
 fn put_meanwhile(world: Communicator, window: &Window) -> Checked {
-    let (mut end, slot) = (MpiRma::new(world, window)?, 1);
+    let (mut end, slot) = (MpiRma::new(world, window, SETTINGS.deadline)?, 1);
     let head = HEAD + bitmap_bytes(0);
     end.plans(1, &[Peer::new(u32::from(world.rank() == 0), 0..0, 0..0)], &[])?;
     let publish = |end: &mut MpiRma<'_>, sequence: u32| match world.rank() {
@@ -140,19 +141,43 @@ fn put_meanwhile(world: Communicator, window: &Window) -> Checked {
     Ok(meet(world)?)
 }
 
+/// A second end at a time is refused, and a rank that does not come is named; then no end is made there any more.
+fn refused(world: Communicator) -> Checked {
+    let apart = world.of_this_node()?;
+    let make = |patience| MpiSlot::new(apart, patience).map(|_| ());
+    let end = MpiSlot::new(apart, SETTINGS.deadline)?;
+    let second = make(SETTINGS.deadline);
+    drop(end);
+    if second != Err(TransportError::HasEnd) {
+        return Err(format!("a second end at a time: {second:?}").into());
+    }
+    // The first rank that others wait for.
+    let absent = 0;
+    if apart.rank() != absent {
+        for (patience, what) in [(Some(Duration::from_millis(100)), "does not come"), (None, "did not come")] {
+            let made = make(patience);
+            if made != Err(TransportError::Silent { rank: absent }) {
+                return Err(format!("an end without a rank that {what}: {made:?}").into());
+            }
+        }
+    }
+    Ok(meet(world)?)
+}
+
 fn run(world: Communicator) -> Checked {
     let message = largest_message(&mesh(world.size())?, &fields(2), world.size());
     let window = Window::allocate(&world, MpiRma::words(world.size(), message))?;
     for name in ["mpi-slot", "mpi-rma", "mpi-early", "mpi-probe"] {
         let both = match name {
-            "mpi-slot" => both(world, || MpiSlot::new(world)),
-            "mpi-rma" => both(world, || MpiRma::new(world, &window)),
-            "mpi-early" => both(world, || MpiStrips::early(world)),
-            _ => both(world, || MpiStrips::probing(world)),
+            "mpi-slot" => both(world, || MpiSlot::new(world, SETTINGS.deadline)),
+            "mpi-rma" => both(world, || MpiRma::new(world, &window, SETTINGS.deadline)),
+            "mpi-early" => both(world, || MpiStrips::early(world, SETTINGS.deadline)),
+            _ => both(world, || MpiStrips::probing(world, SETTINGS.deadline)),
         };
         both.map_err(|error| format!("{name}: {error}"))?;
     }
     put_meanwhile(world, &window)?;
+    refused(world)?;
     window.free()?;
     if world.rank() == 0 {
         writeln!(io::stdout(), "{} ranks took nothing that was sent to an end before", world.size())?;
@@ -160,7 +185,7 @@ fn run(world: Communicator) -> Checked {
     Ok(())
 }
 
-fn both<T: Transport>(world: Communicator, make: impl Fn() -> Result<T, MpiError>) -> Checked {
+fn both<T: Transport>(world: Communicator, make: impl Fn() -> Result<T, TransportError>) -> Checked {
     plans(world, &make).map_err(|error| format!("plans: {error}"))?;
     messages(world, &make).map_err(|error| format!("messages: {error}").into())
 }

@@ -14,6 +14,8 @@ mod random_exchanges;
 use std::error::Error;
 use std::io::{self, Write as _};
 
+use std::time::Duration;
+
 use umbra_mpi::{Communicator, MpiRma, MpiSlot, MpiStrips, Window};
 
 use random_exchanges::Exchanges;
@@ -22,12 +24,13 @@ fn run(world: Communicator) -> Result<(), Box<dyn Error>> {
     let count = std::env::args().nth(1).ok_or("usage: mpirun -n RANKS random_exchanges COUNT")?.parse()?;
     let exchanges = Exchanges { ranks: world.size(), seed: u64::from(world.size()), count };
     let window = Window::allocate(&world, MpiRma::words(world.size(), exchanges.extent()?.message))?;
+    let deadline = Some(Duration::from_secs(60));
     for name in ["mpi-slot", "mpi-rma", "mpi-early", "mpi-probe"] {
         let counts = match name {
-            "mpi-slot" => exchanges.run(MpiSlot::new(world)?)?,
-            "mpi-rma" => exchanges.run(MpiRma::new(world, &window)?)?,
-            "mpi-early" => exchanges.run(MpiStrips::early(world)?)?,
-            _ => exchanges.run(MpiStrips::probing(world)?)?,
+            "mpi-slot" => exchanges.run(MpiSlot::new(world, deadline)?)?,
+            "mpi-rma" => exchanges.run(MpiRma::new(world, &window, deadline)?)?,
+            "mpi-early" => exchanges.run(MpiStrips::early(world, deadline)?)?,
+            _ => exchanges.run(MpiStrips::probing(world, deadline)?)?,
         };
         let live = world.gather(&[counts.live])?;
         if world.rank() == 0 {

@@ -10,7 +10,7 @@ use umbra::output::Output;
 use umbra_mpi::{Communicator, MpiRma, MpiSlot, MpiStrips, Window};
 
 use crate::options::Carrier;
-use crate::output::say;
+use crate::output::{Say, say, say_aside};
 use crate::told;
 
 /// Pictures in a page.
@@ -48,17 +48,18 @@ pub(crate) fn run(world: Communicator, wanted: &Wanted) -> Result<bool, Box<dyn 
     let options = Options { ranks: world.size(), frames, ..wanted.options };
     options.check()?;
     let (rank, quiet, begun) = (world.rank(), |_| (), Instant::now());
+    let deadline = Some(options.deadline);
     let (transport, outcome) = match wanted.carrier {
-        Carrier::Slot => ("mpi-slot", run_rank(&options, rank, MpiSlot::new(world)?, quiet)?),
+        Carrier::Slot => ("mpi-slot", run_rank(&options, rank, MpiSlot::new(world, deadline)?, quiet)?),
         Carrier::Rma => {
             let words = MpiRma::words(world.size(), options.extent()?.message);
             let window = Window::allocate(&world, words)?;
-            let outcome = run_rank(&options, rank, MpiRma::new(world, &window)?, quiet)?;
+            let outcome = run_rank(&options, rank, MpiRma::new(world, &window, deadline)?, quiet)?;
             window.free()?;
             ("mpi-rma", outcome)
         }
-        Carrier::Early => ("mpi-early", run_rank(&options, rank, MpiStrips::early(world)?, quiet)?),
-        Carrier::Probe => ("mpi-probe", run_rank(&options, rank, MpiStrips::probing(world)?, quiet)?),
+        Carrier::Early => ("mpi-early", run_rank(&options, rank, MpiStrips::early(world, deadline)?, quiet)?),
+        Carrier::Probe => ("mpi-probe", run_rank(&options, rank, MpiStrips::probing(world, deadline)?, quiet)?),
     };
     let outcome = summary(gather(world, &outcome)?);
     let elapsed = begun.elapsed();
@@ -73,29 +74,35 @@ pub(crate) fn run(world: Communicator, wanted: &Wanted) -> Result<bool, Box<dyn 
         };
         let finished = Finished::new(&options, outcome, dense, elapsed, transport);
         good = finished.is_good();
+        let mut say: Say = say;
         if let Some(path) = &wanted.plot {
             let page = finished.report().to_html();
             let written = Output::create(path).and_then(|mut file| {
                 file.write_all(page.as_bytes())?;
-                file.keep()
+                file.keep()?;
+                // Then nothing else may stand there.
+                if file.is_standard() {
+                    say = say_aside;
+                }
+                Ok(())
             });
             written.map_err(|e| format!("cannot write the page {}: {e}", path.display()))?;
         }
         if wanted.json {
-            say(finished.json())?;
+            say(&finished.json())?;
         } else {
-            print(&finished)?;
+            print(&finished, say)?;
         }
     }
     // Everybody ends as the first rank does.
     Ok(world.gather(&[u64::from(good)])?.first() == Some(&1))
 }
 
-fn print(finished: &Finished<'_>) -> io::Result<()> {
-    say(finished.headline())?;
+fn print(finished: &Finished<'_>, say: Say) -> io::Result<()> {
+    say(&finished.headline())?;
     for (name, value) in finished.figures() {
-        say(format_args!("  {name:<18}  {value}"))?;
+        say(&format_args!("  {name:<18}  {value}"))?;
     }
     let (good, text) = finished.verdict();
-    say(format_args!("{}: {text}", if good { "agreed" } else { "differs" }))
+    say(&format_args!("{}: {text}", if good { "agreed" } else { "differs" }))
 }

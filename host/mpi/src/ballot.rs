@@ -2,7 +2,8 @@
 //!
 //! A rank has one end after the other on a communicator. What was sent to an end that is gone is still on its way or queued,
 //! and could be taken for the same message to the next one. Therefore each end begins with a message to all others, and
-//! receives all that they sent before theirs. A communicator for each end would not do: a library may give a new one the
+//! receives all that they sent before theirs. If one of these does not come in time, it would still come when the next end
+//! waits for another one; therefore no end is made on that communicator any more. A communicator for each end would not do: a library may give a new one the
 //! context of one that was freed, and with it what is queued there.
 //!
 //! Source: MPI 3.1, 3.5: messages from one process to another do not overtake each other.
@@ -13,12 +14,13 @@ use std::time::{Duration, Instant};
 use umbra::boundary::TransportError;
 use umbra_core::boundary::Vote;
 
-use crate::raw::{Buffer, Communicator, MpiError};
+use crate::raw::{Buffer, Communicator, Ends, MpiError};
 
 /// Tags beside those of slots, which are smaller, and of strips, which are larger.
 const VOTE: u32 = 4;
 const PLAN: u32 = 5;
 const BEGIN: u32 = 6;
+const READY: u32 = 7;
 /// Tags below this one are not a strip's.
 pub(crate) const STRIPS: u32 = 8;
 /// Bytes of a vote: its round, and its three numbers.
@@ -40,18 +42,44 @@ pub(crate) struct Ballot {
 }
 
 impl Ballot {
-    /// Begins an end, together with those of all other processes, and drops what came for the one before.
-    pub(crate) fn new(world: Communicator) -> Result<Ballot, MpiError> {
+    /// Begins an end, together with those of all other processes, and drops what came for the one before. Nobody comes
+    /// back before all have done their part of making it, `prepare`, which begins when nobody sends to the end before.
+    pub(crate) fn new(
+        world: Communicator,
+        deadline: Option<Duration>,
+        prepare: impl FnOnce() -> Result<(), TransportError>,
+    ) -> Result<Ballot, TransportError> {
+        match world.ends().get() {
+            // Until it is made.
+            Ends::None => world.ends().set(Ends::Without(world.rank())),
+            Ends::One => return Err(TransportError::HasEnd),
+            Ends::Without(rank) => return Err(TransportError::Silent { rank }),
+        }
         let heard = RefCell::new(vec![[None; 2]; world.size() as usize]);
         let mut ballot = Ballot { world, heard, sent: Vec::new() };
-        let others = || (0..world.size()).filter(|&rank| rank != world.rank());
-        others().try_for_each(|rank| ballot.send(rank, BEGIN, &[]))?;
+        let until = deadline.and_then(|deadline| Instant::now().checked_add(deadline));
+        ballot.meet(BEGIN, until)?;
+        prepare()?;
+        ballot.meet(READY, until)?;
+        world.ends().set(Ends::One);
+        Ok(ballot)
+    }
+
+    /// Tells all others this tag, and waits until all have told it; what else they have sent before is dropped.
+    fn meet(&mut self, tag: u32, until: Option<Instant>) -> Result<(), TransportError> {
+        let (me, ranks) = (self.world.rank(), self.world.size());
+        let others = || (0..ranks).filter(|&rank| rank != me);
+        others().try_for_each(|rank| self.send(rank, tag, &[]))?;
         for rank in others() {
-            while ballot.receive_any(rank)? != Some(BEGIN) {
+            while self.receive_any(rank)? != Some(tag) {
+                if until.is_some_and(|until| Instant::now() > until) {
+                    self.world.ends().set(Ends::Without(rank));
+                    return Err(TransportError::Silent { rank });
+                }
                 std::thread::yield_now();
             }
         }
-        Ok(ballot)
+        Ok(())
     }
 
     pub(crate) const fn world(&self) -> &Communicator {
@@ -152,5 +180,13 @@ impl Ballot {
             std::thread::yield_now();
         }
         Err(TransportError::Silent { rank: from })
+    }
+}
+
+impl Drop for Ballot {
+    fn drop(&mut self) {
+        if self.world.ends().get() == Ends::One {
+            self.world.ends().set(Ends::None);
+        }
     }
 }

@@ -25,7 +25,7 @@ fn main() -> ExitCode {
         }
     };
     if request == Request::Help {
-        return if say(options::HELP.trim_end()).is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
+        return if say(&options::HELP.trim_end()).is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
     }
     let Some(universe) = mpi::initialize() else {
         complain("error: MPI was initialized before");
@@ -80,7 +80,7 @@ fn group(world: Communicator) -> Result<(), Box<dyn Error>> {
     // One line of the first rank says what all have found.
     world.gather(&[0])?;
     if world.rank() == 0 {
-        say(format_args!("{} ranks on {} nodes found each other", world.size(), job.config().lines().count() - 1))?;
+        say(&format_args!("{} ranks on {} nodes found each other", world.size(), job.config().lines().count() - 1))?;
     }
     Ok(job.end()?)
 }

@@ -10,6 +10,7 @@
 
 mod window;
 
+use std::cell::Cell;
 use std::ffi::{c_int, c_void};
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
@@ -52,12 +53,25 @@ fn count(call: &'static str, len: usize) -> Result<c_int, MpiError> {
     c_int::try_from(len).map_err(|_| MpiError { call, code: -1 })
 }
 
+/// What has become of the ends of this process on a communicator.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Ends {
+    /// None lives, and the next one can be made.
+    None,
+    /// One lives.
+    One,
+    /// One was begun, and could not be made without this rank: none can be any more.
+    Without(u32),
+}
+
 /// Processes that can send to each other.
 #[derive(Clone, Copy, Debug)]
 pub struct Communicator {
     raw: ffi::MPI_Comm,
     rank: u32,
     size: u32,
+    /// Of all copies. It stays for good, as the communicator does.
+    ends: &'static Cell<Ends>,
     /// Calls of MPI are made by one thread.
     alone: PhantomData<*const ()>,
 }
@@ -88,7 +102,8 @@ impl Communicator {
         check("MPI_Comm_rank", unsafe { ffi::MPI_Comm_rank(raw, &raw mut rank) })?;
         // SAFETY: the place is an integer's.
         check("MPI_Comm_size", unsafe { ffi::MPI_Comm_size(raw, &raw mut size) })?;
-        Ok(Communicator { raw, rank: rank as u32, size: size as u32, alone: PhantomData })
+        let ends = Box::leak(Box::new(Cell::new(Ends::None)));
+        Ok(Communicator { raw, rank: rank as u32, size: size as u32, ends, alone: PhantomData })
     }
 
     /// The processes of it that share memory with this one.
@@ -116,6 +131,10 @@ impl Communicator {
     #[must_use]
     pub const fn size(&self) -> u32 {
         self.size
+    }
+
+    pub(crate) const fn ends(&self) -> &'static Cell<Ends> {
+        self.ends
     }
 
     /// What the first process has in these bytes, all have then. All processes call this, with as many bytes.

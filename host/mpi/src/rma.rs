@@ -13,12 +13,14 @@
 //! *Cost*: two puts and two flushes a message, a load a look; a copy more than within a machine. Publishing waits until
 //! the network has delivered, and so does fetching: some libraries need the other rank to call MPI for that.
 
+use std::time::Duration;
+
 use umbra::boundary::{Transport, TransportError};
 use umbra_core::atomic::{AtomicU64, Ordering};
 use umbra_core::boundary::{Entry, HEAD, Message, Peer, Place, Vote, bitmap_bytes};
 
 use crate::ballot::Ballot;
-use crate::raw::{Communicator, MpiError, Window};
+use crate::raw::{Communicator, Window};
 use crate::slot;
 
 /// Two let a peer be one exchange ahead.
@@ -59,22 +61,26 @@ impl<'w> MpiRma<'w> {
         ranks as usize * (LINE + 2 * SLOTS as usize * (message as usize).div_ceil(8))
     }
 
-    /// The end of this process among those of a communicator, whose processes have made this window; each has one end at
-    /// a time. All processes call this, and it waits for all. Messages may be as large as was said for
-    /// [`words`](Self::words).
+    /// The end of this process among those of a communicator, whose processes have made this window; made as
+    /// [`MpiSlot`](crate::MpiSlot::new). Messages may be as large as was said for [`words`](Self::words).
     ///
     /// # Errors
-    /// [`MpiError`].
-    pub fn new(world: Communicator, window: &'w Window) -> Result<MpiRma<'w>, MpiError> {
+    /// [`TransportError::Silent`] names who did not come.
+    pub fn new(
+        world: Communicator,
+        window: &'w Window,
+        deadline: Option<Duration>,
+    ) -> Result<MpiRma<'w>, TransportError> {
         let ranks = world.size() as usize;
         let capacity = (window.len() / ranks.max(1)).saturating_sub(LINE) / (2 * SLOTS as usize);
         let peers = (0..ranks).map(|_| Ends::default()).collect();
-        let ballot = Ballot::new(world)?;
-        // Epochs begin again, so a stamp of the ends before could be the one of a message to come. Nobody puts another for
-        // those since all have begun, nor one for these before all have voted.
-        window.sync()?;
-        window.words().iter().take(ranks * LINE).for_each(|stamp| stamp.store(0, Ordering::Relaxed));
-        window.sync()?;
+        // Epochs begin again, so a stamp of the ends before could be the one of a message to come.
+        let clear = || {
+            window.sync()?;
+            window.words().iter().take(ranks * LINE).for_each(|stamp| stamp.store(0, Ordering::Relaxed));
+            Ok(window.sync()?)
+        };
+        let ballot = Ballot::new(world, deadline, clear)?;
         Ok(MpiRma { ballot, window, capacity, peers })
     }
 

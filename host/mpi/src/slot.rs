@@ -11,11 +11,13 @@
 //!
 //! *Cost*: two calls of MPI a message, and one test a look; a copy from the field and one into it.
 
+use std::time::Duration;
+
 use umbra::boundary::{Transport, TransportError};
 use umbra_core::boundary::{Entry, HEAD, Message, Peer, Place, Vote, bitmap_bytes};
 
 use crate::ballot::Ballot;
-use crate::raw::{Buffer, Communicator, MpiError};
+use crate::raw::{Buffer, Communicator};
 
 /// Two let a peer be one exchange ahead. With more, a sender could know of a slot before the receiver has posted it.
 const SLOTS: u32 = 2;
@@ -62,13 +64,15 @@ pub struct MpiSlot {
 }
 
 impl MpiSlot {
-    /// The end of this process among those of a communicator; each has one at a time. All processes call this, and it
-    /// waits for all.
+    /// The end of this process among those of a communicator; each has one at a time: drop it before the next one is made, or that is
+    /// [`TransportError::HasEnd`]. All processes call this, and it waits for all, until the deadline if there is one. A process
+    /// that does not come is named, and no end is made on this communicator any more.
     ///
     /// # Errors
-    /// [`MpiError`].
-    pub fn new(world: Communicator) -> Result<MpiSlot, MpiError> {
-        Ok(MpiSlot { peers: (0..world.size()).map(|_| None).collect(), ballot: Ballot::new(world)? })
+    /// [`TransportError::Silent`] names who did not come, also each time after that.
+    pub fn new(world: Communicator, deadline: Option<Duration>) -> Result<MpiSlot, TransportError> {
+        let ballot = Ballot::new(world, deadline, || Ok(()))?;
+        Ok(MpiSlot { peers: (0..world.size()).map(|_| None).collect(), ballot })
     }
 
     const fn world(&self) -> &Communicator {

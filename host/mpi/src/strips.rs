@@ -12,11 +12,13 @@
 //!
 //! *Cost*: a message and at least one test for each channel.
 
+use std::time::Duration;
+
 use umbra::boundary::{Transport, TransportError};
 use umbra_core::boundary::{Entry, HEAD, Head, Message, Peer, Place, Vote, bitmap_bytes};
 
 use crate::ballot::{Ballot, STRIPS};
-use crate::raw::{Buffer, Communicator, MpiError};
+use crate::raw::{Buffer, Communicator};
 
 /// Two let a peer be one exchange ahead.
 const SLOTS: u32 = 2;
@@ -134,25 +136,25 @@ impl Coming {
 }
 
 impl MpiStrips {
-    fn new(world: Communicator, when: When) -> Result<MpiStrips, MpiError> {
-        Ok(MpiStrips { when, peers: (0..world.size()).map(|_| None).collect(), ballot: Ballot::new(world)? })
+    fn new(world: Communicator, deadline: Option<Duration>, when: When) -> Result<MpiStrips, TransportError> {
+        let ballot = Ballot::new(world, deadline, || Ok(()))?;
+        Ok(MpiStrips { when, peers: (0..world.size()).map(|_| None).collect(), ballot })
     }
 
-    /// The end of this process, with a receive posted for each strip; each has one at a time. All processes call this, and
-    /// it waits for all.
+    /// The end of this process, with a receive posted for each strip; made as [`MpiSlot`](crate::MpiSlot::new).
     ///
     /// # Errors
-    /// [`MpiError`].
-    pub fn early(world: Communicator) -> Result<MpiStrips, MpiError> {
-        MpiStrips::new(world, When::Early)
+    /// [`TransportError::Silent`] names who did not come.
+    pub fn early(world: Communicator, deadline: Option<Duration>) -> Result<MpiStrips, TransportError> {
+        MpiStrips::new(world, deadline, When::Early)
     }
 
     /// The end of this process, with receives for what was seen; otherwise as [`early`](Self::early).
     ///
     /// # Errors
-    /// [`MpiError`].
-    pub fn probing(world: Communicator) -> Result<MpiStrips, MpiError> {
-        MpiStrips::new(world, When::Probed)
+    /// [`TransportError::Silent`] names who did not come.
+    pub fn probing(world: Communicator, deadline: Option<Duration>) -> Result<MpiStrips, TransportError> {
+        MpiStrips::new(world, deadline, When::Probed)
     }
 
     fn ends_mut(&mut self, rank: u32) -> Result<&mut Ends, TransportError> {

@@ -78,7 +78,10 @@ pub enum TransportError {
         /// How many it can have.
         most: u32,
     },
-    /// What a rank must have sent before does not come.
+    /// Two ends of a process would take what is sent to each other.
+    #[error("this process has an end among these ranks already: drop it before the next one is made")]
+    HasEnd,
+    /// What a rank sends to all others does not come in time.
     #[error("nothing came from rank {rank}: see why it ended, or whether it runs the same mesh")]
     Silent {
         /// The rank.
