@@ -9,6 +9,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -161,11 +162,17 @@ static void contests(const char *path)
 static void paths(void)
 {
     umbra_gateway gateway, other = 0;
-    char path[64], lock[72];
-    int file;
+    char path[64], own[72], lock[80];
+    int file, guard;
     doing = "paths";
     snprintf(path, sizeof path, "/tmp/umbra-gateway-%ld.socket", (long)getpid());
-    snprintf(lock, sizeof lock, "%s.lock", path);
+    snprintf(lock, sizeof lock, "/tmp/.umbra-gateway-%ld.socket.umbra-lock", (long)getpid());
+    /* The lock of whoever starts gateways is his own. */
+    snprintf(own, sizeof own, "%s.lock", path);
+    guard = open(own, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    CHECK(guard >= 0 && flock(guard, LOCK_EX) == 0);
+    CHECK(symlink(own, lock) == 0 && umbra_gateway_start(secret, path, NULL, &other) == -UMBRA_ESYSTEM && other == 0);
+    CHECK(unlink(lock) == 0);
     killed_at(path);
     must(umbra_gateway_start(secret, path, NULL, &gateway));
     CHECK(umbra_gateway_start(secret, path, NULL, &other) == -UMBRA_EINUSE && other == 0);
@@ -180,6 +187,7 @@ static void paths(void)
     CHECK(umbra_gateway_start(secret, path, NULL, &other) == -UMBRA_EINUSE && other == 0);
     CHECK(unlink(path) == 0);
     contests(path);
+    CHECK(unlink(own) == 0 && close(guard) == 0);
 }
 
 static umbra_gateways knowing(uint32_t masquerading)

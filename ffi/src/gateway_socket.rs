@@ -2,13 +2,14 @@
 //!
 //! Source: `flock(2)`, `unix(7)`.
 
+use std::ffi::OsString;
 use std::fs::{self, File, Metadata};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{FlockOperation, OFlags, flock};
 use rustix::io::Errno;
 use umbra::gateway::Server;
 use umbra::sys::fork;
@@ -56,7 +57,7 @@ fn is_left_behind(path: &Path) -> bool {
 /// The turn of one who begins to listen at a path. Without it two who find the same socket left behind would each remove
 /// what is there, and the slower one the socket of the other, at which nobody listens yet.
 struct Turn {
-    /// A file beside the socket, which goes with the turn.
+    /// A hidden file beside the socket, which goes with the turn.
     path: PathBuf,
     /// What the turn is: a lock of that file.
     _lock: File,
@@ -65,18 +66,23 @@ struct Turn {
 impl Turn {
     /// Takes the turn; if somebody has it he is about to listen there.
     fn take(socket: &Path) -> io::Result<Turn> {
-        let mut path = socket.as_os_str().to_owned();
-        path.push(".lock");
-        let path = PathBuf::from(path);
+        let mut name = OsString::from(".");
+        name.push(socket.file_name().ok_or(ErrorKind::InvalidInput)?);
+        name.push(".umbra-lock");
+        let path = socket.with_file_name(name);
+        // What somebody else has put there is not followed.
+        let flags = OFlags::NOFOLLOW.bits().cast_signed();
+        let mut options = File::options();
+        options.write(true).create(true).truncate(false).mode(0o600).custom_flags(flags);
         loop {
-            let lock = File::options().write(true).create(true).truncate(false).mode(0o600).open(&path)?;
+            let lock = options.open(&path)?;
             flock(&lock, FlockOperation::NonBlockingLockExclusive).map_err(|errno| match errno {
                 Errno::WOULDBLOCK => ErrorKind::AddrInUse.into(),
                 errno => io::Error::from(errno),
             })?;
             // Who had the turn before may have removed the file since it was opened.
             let locked = number(&lock.metadata()?);
-            if fs::metadata(&path).is_ok_and(|file| number(&file) == locked) {
+            if fs::symlink_metadata(&path).is_ok_and(|file| number(&file) == locked) {
                 return Ok(Turn { path, _lock: lock });
             }
         }
