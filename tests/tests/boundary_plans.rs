@@ -15,8 +15,8 @@ use umbra_tests::boundary_job::{SETTINGS, shape};
 /// Plans on their way, by sender and receiver.
 type Post = Arc<Mutex<Vec<VecDeque<Vec<u8>>>>>;
 
-/// An end whose plans are messages: each is read once.
-struct Posted(Fabric, Post);
+/// An end whose plans are messages: each is read once. Those of one rank to another may get lost.
+struct Posted(Fabric, Post, Option<[u32; 2]>);
 
 impl Posted {
     fn pair(&self, from: u32, to: u32) -> usize {
@@ -59,7 +59,9 @@ impl Transport for Posted {
         self.0.vote_of(rank, round)
     }
     fn write_plan(&mut self, to: u32, bytes: &[u8]) -> Result<(), TransportError> {
-        self.1.lock().unwrap()[self.pair(self.rank(), to)].push_back(bytes.to_vec());
+        if self.2 != Some([self.rank(), to]) {
+            self.1.lock().unwrap()[self.pair(self.rank(), to)].push_back(bytes.to_vec());
+        }
         Ok(())
     }
     fn read_plan(&self, from: u32) -> Result<Vec<u8>, TransportError> {
@@ -148,10 +150,22 @@ fn a_peer_that_shares_no_channel_any_more_is_said_to_have_none() {
 #[test]
 fn nobody_waits_for_a_plan_of_a_rank_that_shares_no_channel() {
     let post = Post::new(Mutex::new(vec![VecDeque::new(); 9]));
-    let errors = in_another_mesh(|end| Posted(end, post.clone()));
+    let errors = in_another_mesh(|end| Posted(end, post.clone(), None));
     assert_eq!(alone(&errors[0], 1).unwrap().key.sender, 1);
     assert!(matches!(errors[1], BoundaryError::Differs(Differs { rank: 0, ours: None, theirs: Some(_), .. })));
     assert_eq!(errors[2], BoundaryError::RefusedElsewhere(0));
+    assert!(post.lock().unwrap().iter().all(VecDeque::is_empty), "what is left would be read in the next epoch");
+}
+
+#[test]
+fn a_plan_that_does_not_come_leaves_none_behind() {
+    let post = Post::new(Mutex::new(vec![VecDeque::new(); 9]));
+    let errors = three(
+        |end| Posted(end, post.clone(), Some([1, 0])),
+        |_, end, _| Boundary::build(&row([0, 1, 2]), &FIELDS, end, SETTINGS).map(|_| ()).unwrap_err(),
+    );
+    let refused = BoundaryError::RefusedElsewhere(0);
+    assert_eq!(errors, [TransportError::Silent { rank: 1 }.into(), refused.clone(), refused]);
     assert!(post.lock().unwrap().iter().all(VecDeque::is_empty), "what is left would be read in the next epoch");
 }
 
@@ -167,7 +181,7 @@ fn peers_come_and_go() {
     };
     let post = Post::new(Mutex::new(vec![VecDeque::new(); 9]));
     three(
-        |end| Posted(end, post.clone()),
+        |end| Posted(end, post.clone(), None),
         |rank, end, store| body(rank, Boundary::build(&meshes[0], &FIELDS, end, SETTINGS).unwrap(), store),
     );
 }

@@ -110,16 +110,20 @@ impl<T: Transport> Boundary<T> {
             if keeps && at.is_none() {
                 continue;
             }
-            let image = self.transport.read_plan(rank)?;
-            let peer = at.map(|at| &self.machine.peers()[at]);
-            let ours = peer.map_or(&[][..], |peer| &self.machine.entries()[part(peer.inbound())]);
-            match build::compare(rank, peer.map(|peer| peer.fingerprints()[1]), ours, &image) {
-                Ok(wish) => at.map_or(Ok(()), |at| self.machine.on_wish(at, wish))?,
-                // The rest is read all the same: what is left unread would be taken for a plan of the next epoch.
-                Err(differs) => outcome = outcome.and(Err(BoundaryError::Differs(differs))),
-            }
+            // After a failure the rest is read all the same: what is left unread would be taken for a plan of the next epoch.
+            outcome = outcome.and(self.read_from(rank, at));
         }
         outcome
+    }
+
+    /// The same for one rank, which is the peer `at` if it shares channels.
+    fn read_from(&mut self, rank: u32, at: Option<usize>) -> Result<(), BoundaryError> {
+        let image = self.transport.read_plan(rank)?;
+        let peer = at.map(|at| &self.machine.peers()[at]);
+        let ours = peer.map_or(&[][..], |peer| &self.machine.entries()[part(peer.inbound())]);
+        let wish = build::compare(rank, peer.map(|peer| peer.fingerprints()[1]), ours, &image);
+        let wish = wish.map_err(BoundaryError::Differs)?;
+        Ok(at.map_or(Ok(()), |at| self.machine.on_wish(at, wish))?)
     }
 
     /// Shows the plans to the peers they are with, and looks at theirs.

@@ -60,7 +60,8 @@ impl Fabric {
         Segment::create("umbra-boundary", extent.bytes())
     }
 
-    /// The end of a rank. Each rank of a fabric has one end.
+    /// The end of a rank. Each rank of a fabric has one end, and no other after it: plans and votes of the old one stay in the
+    /// memory. To begin again, make another segment.
     ///
     /// # Errors
     /// [`TransportError`] if the segment is smaller than the extent says, or the rank is none of it.
