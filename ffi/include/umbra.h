@@ -129,7 +129,8 @@ struct umbra_join_options {
  * UMBRA_DEVICE in the environment names, or else the configuration file, or else the first that carries data. The session is of
  * the process that joins and ends with it, also while a child that it forked off lives; what goes on in a child joins there. */
 int umbra_session_join(const struct umbra_join_options *options, umbra_session *session);
-/* Leaves: revokes what is exported, leaves all groups. Releases the handle in any case. */
+/* Leaves: revokes what is exported, leaves all groups. Releases the handle in any case. Waits while another thread is in
+ * umbra_session_sleep, _progress or another call that changes the session. */
 int umbra_session_leave(umbra_session session);
 /* The world group, as a handle of its own. */
 int umbra_session_world(umbra_session session, umbra_group *world);
@@ -142,8 +143,11 @@ int umbra_session_wakeups(umbra_session session, uint64_t *wakeups);
  * that tells it. umbra_session_progress does what is to be done, and returns when something has happened or the time is over: 0
  * is a look, UMBRA_FOREVER has no end. umbra_session_sleep sleeps until descriptor is readable, or something is to be done: *ended
  * is 1 if a link to a service process has ended (umbra_session_recover then), or over RDMA if a word has come
- * (umbra_session_progress then), else 0. Other calls of the session wait meanwhile. umbra_session_recover returns when the service
- * processes have this rank's groups and exported memory back; -UMBRA_EPEER, -UMBRA_ETIMEOUT: one of them did not come back. */
+ * (umbra_session_progress then), else 0: also if a signal came, so look whether the descriptor is readable. -UMBRA_ESYSTEM: the
+ * descriptor is closed. Meanwhile all other calls of the session wait, also look-ups in its groups and umbra_session_leave: who
+ * needs them from another thread makes the descriptor readable first, or calls umbra_session_progress with a short time.
+ * umbra_session_recover returns when the service processes have this rank's groups and exported memory back; -UMBRA_EPEER,
+ * -UMBRA_ETIMEOUT: one of them did not come back. */
 int umbra_session_progress(umbra_session session, uint64_t timeout_ms);
 int umbra_session_sleep(umbra_session session, int descriptor, int *ended);
 int umbra_session_recover(umbra_session session);
@@ -158,7 +162,7 @@ int umbra_group_free(umbra_group group);
 /* Leaves a group, waits until it has ended for all its members, releases its handle. */
 int umbra_group_end(umbra_group group);
 
-/* ---- look-ups: no message, no lock against other look-ups ---- */
+/* ---- look-ups: no message, no lock against other look-ups; they wait for calls that change the session, and for sleep ---- */
 
 struct umbra_endpoint {
     size_t size;                    /* sizeof(struct umbra_endpoint) */
@@ -518,8 +522,8 @@ int umbra_host_id(uint64_t *host);
 int umbra_reference_host(const void *reference, size_t length, uint64_t *host);
 /* Serves what this user has on this host to all who hold the secret, in threads of this process, as umbra-agent --channels does.
  * The address is as above. With port 0 in it the system chooses one; port says which, and may be NULL. A socket that a gateway which
- * was killed has left at the path is taken over; it is removed when the gateway ends. -UMBRA_EINUSE: somebody serves there, or is
- * about to. */
+ * was killed has left at the path is taken over; it is removed when the gateway ends. While this call looks, it holds a lock on the
+ * file .NAME.umbra-lock beside the path's NAME, which it then removes. -UMBRA_EINUSE: somebody serves there, or is about to. */
 int umbra_gateway_start(const char *secret, const char *address, uint32_t *port, umbra_gateway *gateway);
 /* How many lines it serves at the moment: 256 at most. */
 int umbra_gateway_lines(umbra_gateway gateway, size_t *lines);

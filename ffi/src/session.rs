@@ -186,7 +186,7 @@ pub extern "C" fn umbra_session_progress(handle: u64, timeout_ms: u64) -> c_int 
     })
 }
 
-/// Sleeps until the descriptor is readable or a link to a service process has ended.
+/// Sleeps until the descriptor is readable, a signal came or a link to a service process has ended.
 ///
 /// # Safety
 /// `descriptor` is open until this returns; `ended` is valid for writing.

@@ -14,19 +14,19 @@ use crate::link::{Close, Dial, Listener, Side};
 const NO_ACCEPT: Lapse = Lapse::from_millis(50);
 
 impl Driver {
-    /// Sleeps until a link ends (true) or `also` is readable (false). Frames wake nobody and stay where they are.
+    /// Sleeps until a link ends (true) or `also` is readable or a signal came (false). Frames wake nobody and stay where they are.
     ///
     /// # Errors
-    /// What the system said of the poll itself.
+    /// What the system said of the poll itself, or that `also` is closed.
     pub fn wait_for_end(&mut self, also: BorrowedFd<'_>) -> std::io::Result<bool> {
         self.sleep(also, PollFlags::RDHUP)
     }
 
-    /// Sleeps until something comes over a link, or one ends (true), or `also` is readable (false). What came stays
-    /// where it is.
+    /// Sleeps until something comes over a link, or one ends (true), or `also` is readable or a signal came (false).
+    /// What came stays where it is.
     ///
     /// # Errors
-    /// What the system said of the poll itself.
+    /// What the system said of the poll itself, or that `also` is closed.
     pub fn wait_for_word(&mut self, also: BorrowedFd<'_>) -> std::io::Result<bool> {
         self.sleep(also, PollFlags::IN | PollFlags::RDHUP)
     }
@@ -42,6 +42,9 @@ impl Driver {
             // A signal: the caller looks at its flags.
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(e) => return Err(e.into()),
+        }
+        if fds.first().is_some_and(|also| also.revents().contains(PollFlags::NVAL)) {
+            return Err(rustix::io::Errno::BADF.into());
         }
         Ok(fds.iter().skip(1).any(|fd| !fd.revents().is_empty()))
     }

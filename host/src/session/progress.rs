@@ -26,7 +26,7 @@ impl Session {
     /// Makes progress until something has happened, at most until `deadline`.
     ///
     /// # Errors
-    /// [`SessionError::Io`] if the system refuses to wait.
+    /// [`SessionError::Io`] if the system refuses to wait, or `also` is closed.
     pub fn progress(&mut self, deadline: Time) -> Result<(), SessionError> {
         self.pump();
         let due = [self.member.deadline(), self.reads.deadline()].into_iter().flatten().fold(deadline, Time::min);
@@ -45,8 +45,8 @@ impl Session {
         Ok(())
     }
 
-    /// Sleeps until a link to a service process ends (true; [`recover`](Self::recover) then) or `also` is readable
-    /// (false). For a rank that computes elsewhere or has nothing to do: signs of life do not wake it, unless memory is
+    /// Sleeps until a link to a service process ends (true; [`recover`](Self::recover) then), or `also` is readable or
+    /// a signal came (false). For a rank that computes elsewhere or has nothing to do: signs of life do not wake it, unless memory is
     /// exported over RDMA, because a service process that wants to read it may ask to be connected.
     ///
     /// # Errors
