@@ -44,7 +44,9 @@
 //!
 //! *Cost*: a hit, `remember` and `forget` are O(1). A first reference, and a last one, split and join a run: one word
 //! of a bit set for each factor of 64 in the number of granules. To choose what leaves, [`SEEDS`] times [`VIEW`]
-//! ranges are looked at at most; each eviction is paid for by an earlier load.
+//! ranges are looked at at most; each eviction is paid for by an earlier load. Before that, and in
+//! [`next_turn`](CachedMemory::next_turn), a run is looked for: among [`PEEK`] at most if there is a longer one, else
+//! among all whose length is that by less than a part in 32; there is one run more than data in use at most.
 
 mod choice;
 mod error;
@@ -70,6 +72,8 @@ use pinned::Pinned;
 pub const SEEDS: usize = 8;
 /// Ranges around one of them that are looked at.
 pub const VIEW: usize = 64;
+/// Runs about as long as what is asked for that are looked at before a longer one is taken.
+pub const PEEK: usize = 32;
 
 /// Storage of records that is lent: an array, a `Vec`, a slice.
 pub trait Lend<T>: AsRef<[T]> + AsMut<[T]> {}
@@ -345,7 +349,8 @@ where
     }
 
     /// The first in the line, if a retry of it is worth while now: whoever has just become the first may find what it
-    /// needs. Ask after each `free`, and when a turn was used or left the line.
+    /// needs. Ask after each `free`, and when a turn was used or left the line. O(1) but for the runs that are about as
+    /// long as what is needed, if none is longer.
     #[must_use]
     pub fn next_turn(&self) -> Option<Turn> {
         let (turn, need) = self.line.head()?;

@@ -1,6 +1,6 @@
 //! Stretches in which nothing is in use, by length.
 
-use super::{CachedMemory, Index, Lend};
+use super::{CachedMemory, Index, Lend, PEEK};
 use crate::cache::slot::Slot;
 use crate::memory::Block;
 use crate::memory::bins::{Binned, Links, NIL};
@@ -106,11 +106,10 @@ where
         if run == self.bottom { self.space.first() } else { self.space.tile(run).after }
     }
 
-    /// A run of which so much is left at least: if there is one it is found, among however many that are shorter by less than
-    /// a part in 32.
+    /// A run of which so much is left at least: if there is one it is found. Only if none is longer by a bin, all are looked at
+    /// that are about as long.
     pub(super) fn run_of(&self, len: u32) -> Option<u32> {
-        let runs = self.runs.as_ref();
-        self.bins.find(runs, len, runs.len())
+        self.bins.find_any(self.runs.as_ref(), len, PEEK)
     }
 
     /// The length of the longest run, or of one in the same bin.

@@ -99,6 +99,12 @@ impl Bins {
             .or_else(|| self.above(own).map(|bin| self.head(bin)))
     }
 
+    /// A record of at least `length`, if there is any: as [`find`](Self::find), and then of all in its own bin.
+    pub(crate) fn find_any<T: Binned>(&self, records: &[T], length: u32, peek: usize) -> Option<u32> {
+        self.find(records, length, peek)
+            .or_else(|| self.walk(records, Bin::of(length), records.len(), |record| record.length() >= length))
+    }
+
     /// The first record of a bin, of at most `most`, that is as wanted.
     #[inline]
     pub(crate) fn walk<T: Binned>(
@@ -207,6 +213,20 @@ mod tests {
         fn next(&self) -> u32 {
             self.1.next
         }
+    }
+
+    #[test]
+    fn behind_many_that_are_too_short_a_longer_bin_comes_first_and_the_rest_of_the_own_one_at_last() {
+        // 64 and 65 have one bin, and the last that was put in is looked at first.
+        let mut records: Vec<_> = [65, 100, 64, 64, 64].map(|of| Length(of, Links::NONE)).into();
+        let mut bins = Bins::EMPTY;
+        (0..5).for_each(|index| bins.link(&mut records, index));
+        assert_eq!(bins.find_any(&records, 65, 4), Some(0));
+        assert_eq!(bins.find_any(&records, 65, 3), Some(1));
+        bins.unlink(&mut records, 1);
+        assert_eq!(bins.find_any(&records, 65, 3), Some(0));
+        bins.unlink(&mut records, 0);
+        assert_eq!(bins.find_any(&records, 65, 3), None);
     }
 
     #[test]
