@@ -6,6 +6,7 @@ mod card;
 mod connecting;
 mod doors;
 mod error;
+mod events;
 mod fetching;
 mod groups;
 mod lending;
