@@ -1,7 +1,6 @@
 //! `umbra_fabric_*`, `umbra_boundary_*`: ghost cells of the program's own arrays.
 
 use std::ffi::c_int;
-use std::os::fd::BorrowedFd;
 use std::task::Poll;
 use std::time::Duration;
 
@@ -10,7 +9,7 @@ use umbra::sys::segment::{Mapping, Segment};
 use umbra_core::error::Status;
 
 use crate::bounded::{Bounded, Inner, Woven};
-use crate::call::{enter, sized, store, store_sized, takes};
+use crate::call::{enter, lent, sized, store, store_sized, takes};
 use crate::mesh::{Arrays, ArraysView, FieldView, Mesh, MeshView, fields, lengths};
 use crate::object::{HANDLES, Object, with_boundary, with_fabric};
 use crate::pool::keep;
@@ -96,15 +95,12 @@ pub unsafe extern "C" fn umbra_fabric_attach(
 ) -> c_int {
     enter(|| {
         takes(fabric)?;
-        if descriptor < 0 {
-            return Err(Failure::new(Code::Invalid, format!("{descriptor} is no descriptor")));
-        }
+        // SAFETY: the caller's promise; it is only lent until it is duplicated.
+        let theirs = unsafe { lent(descriptor) }?;
         // SAFETY: the caller's promise about the fields.
         let fields = unsafe { fields(field, count) }?;
         // SAFETY: and about the mesh.
         let extent = extent(unsafe { Mesh::ask(mesh) }?, &fields);
-        // SAFETY: not -1; that it is open is the caller's promise, and the system's to say if it is not.
-        let theirs = unsafe { BorrowedFd::borrow_raw(descriptor) };
         let refused = |error: &dyn std::fmt::Display| Failure::new(Code::System, error);
         let ours = theirs.try_clone_to_owned().map_err(|e| refused(&e))?;
         let segment = Segment::attach(ours, Mapping::ReadWrite, extent.bytes()).map_err(|e| refused(&e))?;

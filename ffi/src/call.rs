@@ -1,6 +1,7 @@
 //! The border: what C hands in is checked here, and no panic goes out.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
+use std::os::fd::BorrowedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::status::{Code, Failure, fail};
@@ -206,6 +207,19 @@ pub(crate) unsafe fn text<'a>(text: *const c_char, what: &str) -> Result<&'a str
     // SAFETY: not null; that it ends with a zero is the caller's promise.
     let bytes = unsafe { CStr::from_ptr(text) };
     bytes.to_str().map_err(|_| Failure::new(Code::Invalid, format!("{what} is not UTF-8")))
+}
+
+/// The caller's descriptor.
+///
+/// # Safety
+/// `descriptor` is open as long as what is returned is used, unless it is negative.
+#[allow(unsafe_code)]
+pub(crate) unsafe fn lent<'a>(descriptor: c_int) -> Result<BorrowedFd<'a>, Failure> {
+    if descriptor < 0 {
+        return Err(Failure::new(Code::Invalid, format!("{descriptor} is no descriptor")));
+    }
+    // SAFETY: not -1; that it is open is the caller's promise, and the system's to say if it is not.
+    Ok(unsafe { BorrowedFd::borrow_raw(descriptor) })
 }
 
 /// A number of the caller's that has to fit into 16 bits.

@@ -2,7 +2,6 @@
 
 use std::ffi::{c_char, c_int};
 use std::mem::offset_of;
-use std::os::fd::BorrowedFd;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,9 +12,9 @@ use umbra::session::{Seat, Session, SessionError, Settings};
 use umbra::sys::clock;
 use umbra_core::error::Status;
 use umbra_core::peer::{Host, LocalRank, WorldRank};
-use umbra_core::time::{Lapse, Time};
+use umbra_core::time::Lapse;
 
-use crate::call::{enter, sized, store, store_list, takes, text};
+use crate::call::{enter, lent, sized, store, store_list, takes, text};
 use crate::object::{Grouped, HANDLES, Joined, Object, session};
 use crate::status::{Code, Failure};
 
@@ -178,10 +177,8 @@ pub unsafe extern "C" fn umbra_session_wakeups(handle: u64, wakeups: *mut u64) -
 #[unsafe(no_mangle)]
 pub extern "C" fn umbra_session_progress(handle: u64, timeout_ms: u64) -> c_int {
     enter(|| {
-        let until = match timeout_ms.checked_mul(1_000_000) {
-            Some(ns) if timeout_ms != u64::MAX => clock::now() + Lapse(ns),
-            _ => Time::NEVER,
-        };
+        // All ones saturate to a time that never comes.
+        let until = clock::now() + Lapse::from_millis(timeout_ms);
         session(handle)?.change(|s| Ok(s.progress(until)?))
     })
 }
@@ -194,11 +191,8 @@ pub extern "C" fn umbra_session_progress(handle: u64, timeout_ms: u64) -> c_int 
 pub unsafe extern "C" fn umbra_session_sleep(handle: u64, descriptor: c_int, ended: *mut c_int) -> c_int {
     enter(|| {
         takes(ended)?;
-        if descriptor < 0 {
-            return Err(Failure::new(Code::Invalid, format!("{descriptor} is no descriptor")));
-        }
-        // SAFETY: not -1; that it is open is the caller's promise, and the system's to say if it is not.
-        let also = unsafe { BorrowedFd::borrow_raw(descriptor) };
+        // SAFETY: the caller's promise.
+        let also = unsafe { lent(descriptor) }?;
         let has_ended = session(handle)?.change(|s| Ok(s.sleep(also)?))?;
         // SAFETY: the caller's promise about the output.
         unsafe { store(ended, c_int::from(has_ended)) }

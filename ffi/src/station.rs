@@ -2,11 +2,11 @@
 
 use std::ffi::c_int;
 use std::mem::offset_of;
-use std::os::fd::{BorrowedFd, IntoRawFd};
+use std::os::fd::IntoRawFd;
 
 use umbra::call::{Shape, Station};
 
-use crate::call::{enter, short, sized, store, takes};
+use crate::call::{enter, lent, short, sized, store, takes};
 use crate::object::{HANDLES, Object, with_station};
 use crate::pool::keep;
 use crate::status::{Code, Failure};
@@ -65,12 +65,9 @@ pub unsafe extern "C" fn umbra_station_share(station: u64, descriptor: *mut c_in
 pub unsafe extern "C" fn umbra_station_attach(descriptor: c_int, station: *mut u64) -> c_int {
     enter(|| {
         takes(station)?;
-        if descriptor < 0 {
-            return Err(Failure::new(Code::Invalid, format!("{descriptor} is no descriptor")));
-        }
-        // SAFETY: not negative; it is only lent until it is duplicated, and the system says so if it is not open.
-        let lent = unsafe { BorrowedFd::borrow_raw(descriptor) };
-        let own = lent.try_clone_to_owned().map_err(|error| Failure::new(Code::System, error))?;
+        // SAFETY: the caller's promise; it is only lent until it is duplicated.
+        let theirs = unsafe { lent(descriptor) }?;
+        let own = theirs.try_clone_to_owned().map_err(|error| Failure::new(Code::System, error))?;
         // SAFETY: the caller's promise about the output.
         unsafe { keep(Object::Station(Station::attach(own)?), station) }
     })
