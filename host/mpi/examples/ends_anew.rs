@@ -7,6 +7,8 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod together;
+
 use std::error::Error;
 use std::io::{self, Write as _};
 use std::time::Duration;
@@ -191,12 +193,5 @@ fn both<T: Transport>(world: Communicator, make: impl Fn() -> Result<T, Transpor
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let universe = mpi::initialize().ok_or("MPI was initialized before")?;
-    let world = Communicator::world(&universe)?;
-    if let Err(error) = run(world) {
-        let _ = writeln!(io::stderr(), "rank {}: {error}", world.rank());
-        // Others may wait for this rank, which will not come.
-        world.abort(1);
-    }
-    Ok(())
+    together::main(run)
 }

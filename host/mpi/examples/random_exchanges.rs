@@ -7,6 +7,8 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod together;
+
 #[allow(unreachable_pub, reason = "the tests of the workspace use it from a library")]
 #[path = "../../../tests/src/random_exchanges.rs"]
 mod random_exchanges;
@@ -41,12 +43,5 @@ fn run(world: Communicator) -> Result<(), Box<dyn Error>> {
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let universe = mpi::initialize().ok_or("MPI was initialized before")?;
-    let world = Communicator::world(&universe)?;
-    if let Err(error) = run(world) {
-        let _ = writeln!(io::stderr(), "rank {}: {error}", world.rank());
-        // Others may wait for this rank, which will not come.
-        world.abort(1);
-    }
-    Ok(())
+    together::main(run)
 }

@@ -3,8 +3,8 @@
 //! A rank has one end after the other on a communicator. What was sent to an end that is gone is still on its way or queued,
 //! and could be taken for the same message to the next one. Therefore each end begins with a message to all others, and
 //! receives all that they sent before theirs. If one of these does not come in time, it would still come when the next end
-//! waits for another one; therefore no end is made on that communicator any more. A communicator for each end would not do: a library may give a new one the
-//! context of one that was freed, and with it what is queued there.
+//! waits for another one; therefore no end is made on that communicator any more. A communicator for each end would not do: a
+//! library may give a new one the context of one that was freed, and with it what is queued there.
 //!
 //! Source: MPI 3.1, 3.5: messages from one process to another do not overtake each other.
 
@@ -67,10 +67,8 @@ impl Ballot {
 
     /// Tells all others this tag, and waits until all have told it; what else they have sent before is dropped.
     fn meet(&mut self, tag: u32, until: Option<Instant>) -> Result<(), TransportError> {
-        let (me, ranks) = (self.world.rank(), self.world.size());
-        let others = || (0..ranks).filter(|&rank| rank != me);
-        others().try_for_each(|rank| self.send(rank, tag, &[]))?;
-        for rank in others() {
+        self.send_all(tag, &[])?;
+        for rank in self.others() {
             while self.receive_any(rank)? != Some(tag) {
                 if until.is_some_and(|until| Instant::now() > until) {
                     self.world.ends().set(Ends::Without(rank));
@@ -108,6 +106,16 @@ impl Ballot {
         Ok(())
     }
 
+    /// All ranks but this one.
+    fn others(&self) -> impl Iterator<Item = u32> + use<> {
+        let me = self.world.rank();
+        (0..self.world.size()).filter(move |&rank| rank != me)
+    }
+
+    fn send_all(&mut self, tag: u32, bytes: &[u8]) -> Result<(), MpiError> {
+        self.others().try_for_each(|rank| self.send(rank, tag, bytes))
+    }
+
     /// The next message of a rank with this tag, if it is there.
     fn receive(&self, from: u32, tag: u32) -> Result<Option<Vec<u8>>, MpiError> {
         let Some(len) = self.world.probe(from, tag)? else { return Ok(None) };
@@ -138,10 +146,8 @@ impl Ballot {
         let Vote { epoch, sequence, open } = vote;
         let numbers = [round, epoch, sequence, open];
         let bytes: Vec<u8> = numbers.into_iter().flat_map(u32::to_le_bytes).collect();
+        self.send_all(VOTE, &bytes)?;
         let me = self.world.rank();
-        for rank in (0..self.world.size()).filter(|&rank| rank != me) {
-            self.send(rank, VOTE, &bytes)?;
-        }
         if let Some(own) = self.heard.get_mut().get_mut(me as usize) {
             own[(round % 2) as usize] = Some((round, vote));
         }
