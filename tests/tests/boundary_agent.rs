@@ -20,7 +20,7 @@ use umbra::boundary::{
 use umbra::secret::Secret;
 use umbra::sys::segment::Segment;
 use umbra_core::atomic::{AtomicU32, Ordering};
-use umbra_core::boundary::{Entry, Message, Peer, Place, Shape, Sparse, Vote};
+use umbra_core::boundary::{Message, Shape, Sparse};
 use umbra_tests::machine;
 use umbra_tests::random_exchanges::Exchanges;
 use umbra_tests::rig::{self, Scratch};
@@ -307,21 +307,8 @@ fn an_agent_that_looks_is_not_blamed_for_a_peer_that_sends_nothing() {
 struct Damaging(Attended);
 
 impl Transport for Damaging {
-    fn rank(&self) -> u32 {
-        self.0.rank()
-    }
-    fn ranks(&self) -> u32 {
-        self.0.ranks()
-    }
-    fn slots(&self) -> u32 {
-        self.0.slots()
-    }
-    fn plans(&mut self, epoch: u32, peers: &[Peer], entries: &[Entry]) -> Result<(), TransportError> {
-        self.0.plans(epoch, peers, entries)
-    }
-    fn write(&mut self, to: u32, slot: u32, place: Place, behind: usize, values: &[f64]) -> Result<(), TransportError> {
-        self.0.write(to, slot, place, behind, values)
-    }
+    umbra_tests::hands_on!();
+
     fn publish(&mut self, message: &Message, epoch: u32, head: &[u8]) -> Result<(), TransportError> {
         let mut head = head.to_vec();
         head[24] ^= 1;
@@ -332,21 +319,6 @@ impl Transport for Damaging {
     }
     fn hindered(&self) -> Option<TransportError> {
         self.0.hindered()
-    }
-    fn look(&mut self, from: u32, slot: u32, head: &mut [u8]) -> Result<bool, TransportError> {
-        self.0.look(from, slot, head)
-    }
-    fn taken(&mut self, from: u32, slot: u32, room: u32) -> Result<(), TransportError> {
-        self.0.taken(from, slot, room)
-    }
-    fn read(&self, from: u32, slot: u32, place: Place, behind: usize, into: &mut [f64]) -> Result<(), TransportError> {
-        self.0.read(from, slot, place, behind, into)
-    }
-    fn vote(&mut self, round: u32, vote: Vote) -> Result<(), TransportError> {
-        self.0.vote(round, vote)
-    }
-    fn vote_of(&self, rank: u32, round: u32) -> Result<Option<Vote>, TransportError> {
-        self.0.vote_of(rank, round)
     }
     fn write_plan(&mut self, to: u32, bytes: &[u8]) -> Result<(), TransportError> {
         self.0.write_plan(to, bytes)

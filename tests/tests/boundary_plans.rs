@@ -9,7 +9,7 @@ use umbra::boundary::{
     Boundary, BoundaryError, Differs, Extent, Fabric, Field, Grid, Mesh, Settings, Store, Transport, TransportError,
     largest_message,
 };
-use umbra_core::boundary::{Entry, Message, Peer, Place, Vote};
+use umbra_core::boundary::{Entry, Message};
 use umbra_tests::boundary_job::{SETTINGS, shape};
 
 /// Plans on their way, by sender and receiver.
@@ -25,38 +25,10 @@ impl Posted {
 }
 
 impl Transport for Posted {
-    fn rank(&self) -> u32 {
-        self.0.rank()
-    }
-    fn ranks(&self) -> u32 {
-        self.0.ranks()
-    }
-    fn slots(&self) -> u32 {
-        self.0.slots()
-    }
-    fn plans(&mut self, epoch: u32, peers: &[Peer], entries: &[Entry]) -> Result<(), TransportError> {
-        self.0.plans(epoch, peers, entries)
-    }
-    fn write(&mut self, to: u32, slot: u32, place: Place, behind: usize, values: &[f64]) -> Result<(), TransportError> {
-        self.0.write(to, slot, place, behind, values)
-    }
+    umbra_tests::hands_on!();
+
     fn publish(&mut self, message: &Message, epoch: u32, head: &[u8]) -> Result<(), TransportError> {
         self.0.publish(message, epoch, head)
-    }
-    fn look(&mut self, from: u32, slot: u32, head: &mut [u8]) -> Result<bool, TransportError> {
-        self.0.look(from, slot, head)
-    }
-    fn taken(&mut self, from: u32, slot: u32, room: u32) -> Result<(), TransportError> {
-        self.0.taken(from, slot, room)
-    }
-    fn read(&self, from: u32, slot: u32, place: Place, behind: usize, into: &mut [f64]) -> Result<(), TransportError> {
-        self.0.read(from, slot, place, behind, into)
-    }
-    fn vote(&mut self, round: u32, vote: Vote) -> Result<(), TransportError> {
-        self.0.vote(round, vote)
-    }
-    fn vote_of(&self, rank: u32, round: u32) -> Result<Option<Vote>, TransportError> {
-        self.0.vote_of(rank, round)
     }
     fn write_plan(&mut self, to: u32, bytes: &[u8]) -> Result<(), TransportError> {
         if self.2 != Some([self.rank(), to]) {
