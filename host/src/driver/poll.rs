@@ -94,8 +94,8 @@ impl Driver {
         let (readable, links) = rest.split_at(self.watched.iter().flatten().count());
         let watched = self.watched.iter().enumerate().filter(|(_, descriptor)| descriptor.is_some());
         for ((number, _), flags) in watched.zip(readable) {
-            let is_told = self.events.iter().any(|event| matches!(event, Event::Readable(told) if *told == number));
-            if !flags.is_empty() && !is_told {
+            let is_told = |event: &Event| matches!(event, Event::Readable(told) if *told == number);
+            if !flags.is_empty() && !self.events.iter().any(is_told) {
                 self.events.push_back(Event::Readable(number));
             }
         }

@@ -107,11 +107,10 @@ impl<'m> Attached<'m> {
         Token(self.token.wrapping_add(1))
     }
 
-    /// Waits for the answers to commands that were given up, for they may still use the landing area; the lane is this
-    /// process's then.
+    /// Waits for the answers to commands that were given up: they may still use the landing area.
     pub(super) fn settle(&mut self, what: &'static str, watch: &mut Watch<'m>) -> Result<(), FirmwareError> {
-        watch.same_life()?;
         while self.owed > 0 {
+            watch.same_life()?;
             self.take(what, watch)?;
         }
         Ok(())
@@ -125,6 +124,7 @@ impl<'m> Attached<'m> {
         watch: &mut Watch<'m>,
     ) -> Result<(), FirmwareError> {
         self.settle(what, watch)?;
+        watch.same_life()?;
         Ok(self.landing().write(0, bytes)?)
     }
 
