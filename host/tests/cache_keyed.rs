@@ -1,12 +1,13 @@
 //! Caches under keys, for threads.
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
+use std::sync::LazyLock;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use umbra::cache::{AllocError, Caches, EndKeyError, Stack};
+use umbra::cache::{AllocError, Caches, EndKeyError, EndsShared, Stack};
 use umbra_core::cache::Dense;
-use umbra_core::cache::keyed::{CreateError, EndError, UnknownKey};
+use umbra_core::cache::keyed::{CreateError, EndError, InUse, UnknownKey};
 use umbra_core::error::Stale;
 
 /// Longer than any machine takes, so whoever waits so long would wait for good.
@@ -66,4 +67,30 @@ fn s32_an_interrupt_ends_a_cache_in_use_once_nobody_writes_to_its_slots() {
     assert!(cache.settle(0));
     assert_eq!(caches.interrupt_and_end(7), Ok(()));
     assert!(caches.is_empty());
+}
+
+/// A table in which somebody puts another cache under the key while the first one is interrupted.
+static SWAPPED: LazyLock<Caches<Swapped>> = LazyLock::new(|| Caches::new(2).unwrap());
+
+struct Swapped {
+    first: bool,
+}
+
+impl EndsShared for Swapped {
+    fn end_unused(&self) -> Result<(), InUse> {
+        Ok(())
+    }
+
+    fn interrupt(&self) {
+        assert!(self.first, "nobody asked to interrupt this one");
+        SWAPPED.end(7).unwrap();
+        SWAPPED.create(7, Swapped { first: false }).unwrap();
+    }
+}
+
+#[test]
+fn an_interrupt_does_not_end_the_cache_that_came_after() {
+    SWAPPED.create(7, Swapped { first: true }).unwrap();
+    assert_eq!(SWAPPED.interrupt_and_end(7), Err(EndKeyError::UnknownKey(UnknownKey { key: 7 })));
+    assert!(!SWAPPED.find(7).unwrap().first);
 }

@@ -151,20 +151,33 @@ impl<C: EndsShared> Caches<C> {
     /// [`EndKeyError`]; nothing has changed then.
     pub fn end(&self, key: u64) -> Result<(), EndKeyError> {
         let mut table = self.write();
-        let handle = table.find(key)?;
-        let ended = table.end(handle).map_err(|error| EndKeyError::Refused { key, error })?;
+        let ended = table.find(key).map(|handle| table.end(handle));
         drop(table);
-        drop(ended);
-        Ok(())
+        // It is dropped here, without the lock.
+        ended?.map(drop).map_err(|error| not_ended(key, error))
     }
 
-    /// Interrupts the cache with this key, so that everybody who waits or uses it fails, and ends it.
+    /// Interrupts the cache with this key, so that everybody who waits or uses it fails, and ends it; never one that
+    /// somebody puts under the key meanwhile.
     ///
     /// # Errors
-    /// [`EndKeyError`] if there is none, or if its slots may still be written to: it is interrupted then, and ends once each of
-    /// its outstanding fills is settled.
+    /// [`EndKeyError`] if there is none, if another call has ended it meanwhile, or if its slots may still be written to: it
+    /// is interrupted then, and ends once each of its outstanding fills is settled.
     pub fn interrupt_and_end(&self, key: u64) -> Result<(), EndKeyError> {
-        self.find(key)?.interrupt();
-        self.end(key)
+        let table = self.read();
+        let handle = table.find(key)?;
+        let cache = table.get(handle).map(|tenant| Arc::clone(&tenant.0)).map_err(|Stale| UnknownKey { key })?;
+        drop(table);
+        cache.interrupt();
+        let ended = self.write().end(handle);
+        ended.map(drop).map_err(|error| not_ended(key, error))
+    }
+}
+
+/// Why the cache that was found under a key has not ended.
+fn not_ended(key: u64, error: EndError) -> EndKeyError {
+    match error {
+        EndError::Stale => UnknownKey { key }.into(),
+        error => EndKeyError::Refused { key, error },
     }
 }
