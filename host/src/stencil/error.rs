@@ -54,6 +54,12 @@ pub enum RunError {
         /// Slots in the memory.
         have: usize,
     },
+    /// Groups of an earlier run that failed still hold slots of the cache.
+    #[error("{slots} slots of the cache are held by groups of a run that ended early: take a new cache")]
+    InUse {
+        /// Slots that are held.
+        slots: u32,
+    },
     /// The cache does not take a group.
     #[error("group {number}: {error}")]
     Submit {

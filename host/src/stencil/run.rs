@@ -30,7 +30,8 @@ pub struct Run<'a, S: ?Sized> {
     pub groups: &'a Groups,
     /// Where inputs come from.
     pub source: &'a S,
-    /// The memory of all slots; as many as the cache hands out.
+    /// The memory of all slots; as many as the cache hands out. A cache that was used before remembers what its slots
+    /// hold: it goes with the same memory and the same source.
     pub memory: &'a mut [u8],
     /// Bytes of a slot.
     pub slot_bytes: usize,
@@ -244,5 +245,30 @@ impl<L, P> Drop for Queues<L, P> {
         // What nobody has begun is not begun any more.
         while self.loads.try_recv().is_ok() {}
         while self.points.try_recv().is_ok() {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use umbra_core::cache::policy::Lru;
+
+    use super::super::Plain;
+    use super::*;
+
+    #[test]
+    fn a_cache_whose_slots_a_failed_run_still_holds_is_refused_at_once() {
+        let groups: Groups = [[0], [1]].into_iter().collect();
+        let source = |_: u64, _: &mut [u8], _: Instant| Ok(());
+        let mut cache = Plain::new(2, 2, Lru::new(), 1).unwrap();
+        let mut ends = |fails: bool| {
+            let deadline = Duration::from_secs(20);
+            let (source, memory, stop) = (&source, &mut [0; 2], Stop::default());
+            let run = Run { groups: &groups, source, memory, slot_bytes: 1, active: 1, loads: 1, deadline, stop };
+            let worker = || move |_: &Ready<'_, u64>| if fails { Err("no".into()) } else { Ok(()) };
+            run.each(&mut cache, 1, &mut (), worker).map(drop).unwrap_err()
+        };
+        assert!(matches!(ends(true), RunError::Compute { number: 0, .. }));
+        let error = ends(false);
+        assert!(error.to_string().contains("take a new cache"), "{error}");
     }
 }
