@@ -63,8 +63,12 @@ impl Work {
             u32::try_from((count / 16).min(fit).max(least)).unwrap_or(u32::MAX)
         });
         // More could never hold anything; there are less than 2^32 bricks.
-        let slots = slots.min(u32::try_from(count).unwrap_or(u32::MAX));
-        memory::enough(&format!("{slots} slots"), [slots.into(), slot_bytes as u64, 1], "use fewer (--slots)")?;
+        let most_slots = u32::try_from(count).unwrap_or(u32::MAX);
+        let slots = slots.min(most_slots);
+        let enough_slots = |slots: u32| {
+            memory::enough(&format!("{slots} slots"), [slots.into(), slot_bytes as u64, 1], "use fewer (--slots)")
+        };
+        enough_slots(slots)?;
         let list = [count, largest as u64, size_of::<u64>() as u64];
         memory::enough("the list of bricks that each is computed from", list, "use larger bricks (--brick)")?;
         // The coordinates that the field does not have would count with edges of 1.
@@ -74,7 +78,14 @@ impl Work {
         if stop.is_set() {
             return Err(interrupted());
         }
-        let (need, have) = (groups.largest(), slots);
+        let need = groups.largest();
+        // The largest group may be none of those that were looked at.
+        let slots = match given.slots {
+            Some(_) => slots,
+            None => slots.max(most_slots.min(u32::try_from(need).unwrap_or(u32::MAX).saturating_add(active))),
+        };
+        enough_slots(slots)?;
+        let have = slots;
         if need as u64 > u64::from(have) {
             let more = format!(
                 "a brick is computed from up to {need} bricks, and there are {have} slots: use --slots {need} or more"
