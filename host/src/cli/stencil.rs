@@ -32,7 +32,8 @@ use work::Work;
 /// are possible in this order, and the output with a plain sweep in memory, bit for bit. The exit code is 0 only if all
 /// numbers agree, as far as they are compared (--verify).
 ///
-/// Files that are written get their names only when all of it is done: old ones stay if a run fails or is interrupted.
+/// Files that are written get their names only when all of it is done: old ones stay if a run fails, is
+/// interrupted or finds its output wrong.
 ///
 /// A point is the sum of its neighbours within the field, each times its weight: of floating-point numbers in 64 bits, of
 /// integers modulo 2^64.
@@ -295,19 +296,21 @@ impl Stencil {
             let difference = check(&input, &output, &pattern, stop).map_err(Failure::failed)?;
             outcome.verified = Some(difference);
         }
-        let kept = keep(&mut input, &mut output, drawing, &outcome);
+        // What was found wrong replaces nothing.
+        let good = outcome.is_good();
+        let kept = if good { keep(&mut input, &mut output, drawing, &outcome) } else { Ok(None) };
         let shown = match self.json {
             true => print_json(out, &outcome.object()),
             false => {
                 let (output, drawing) = match &kept {
-                    Ok(drawing) => (self.output.as_deref(), drawing.as_ref().map(Output::path)),
-                    Err(_) => (None, None),
+                    Ok(drawing) if good => (self.output.as_deref(), drawing.as_ref().map(Output::path)),
+                    _ => (None, None),
                 };
                 outcome.print(out, output, drawing).map_err(Failure::from)
             }
         };
         // A file that is lost does not take with it how it went.
-        let code = verdict(code_of(outcome.is_good()), shown)?;
+        let code = verdict(code_of(good), shown)?;
         kept.map(|_| code)
     }
 }
