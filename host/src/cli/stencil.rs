@@ -7,13 +7,15 @@ mod source;
 mod watch;
 mod work;
 
+use std::fs::File;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use umbra::job::DataPath;
-use umbra::quantity::parse_bytes;
+use umbra::quantity::{Bytes, parse_bytes};
 use umbra::stencil::Stop;
 use umbra::stencil::field::{BrickFile, Element, Field, Pattern, check};
 use umbra_core::stencil::Shape;
@@ -138,6 +140,9 @@ pub(crate) struct Stencil {
     quiet: bool,
 }
 
+/// Bytes of a text of neighbours at most: a million lines of 64 characters.
+const OFFSETS_MOST: u64 = 1 << 26;
+
 const EXAMPLES: &str = paint::examples!(
     "umbra stencil"                                         "a plane of 2048 x 2048, each point the sum of 3 x 3";
     "umbra stencil --slots 40 --order strips"               "fewer slots, and an order that needs fewer";
@@ -239,7 +244,7 @@ impl Stencil {
             Neighbours::Star => Shape::Star,
         };
         let pattern = match (&self.offsets, self.offset.as_slice()) {
-            (Some(path), _) => Pattern::parse(&read_text(path)?, dimensions)
+            (Some(path), _) => Pattern::parse(&read_text(path, OFFSETS_MOST)?, dimensions)
                 .map_err(|error| Failure::usage(format!("{}: {error}", path.display())))?,
             (None, []) => Pattern::within(shape, self.radius, dimensions).map_err(Failure::usage)?,
             (None, offsets) => Pattern::parse(&offsets.join("\n"), dimensions)
@@ -343,6 +348,14 @@ impl Verify {
     }
 }
 
-fn read_text(path: &Path) -> Result<String, Failure> {
-    std::fs::read_to_string(path).map_err(|e| Failure::failed(format!("{}: {e}", path.display())))
+/// The text of a file, which may also be a pipe, of at most so many bytes.
+fn read_text(path: &Path, most: u64) -> Result<String, Failure> {
+    let failed = |what: String| Failure::failed(format!("{}: {what}", path.display()));
+    let mut text = String::new();
+    let file = File::open(path).map_err(|error| failed(error.to_string()))?;
+    file.take(most.saturating_add(1)).read_to_string(&mut text).map_err(|error| failed(error.to_string()))?;
+    match text.len() as u64 > most {
+        true => Err(failed(format!("longer than {}, more than any such file needs", Bytes(most)))),
+        false => Ok(text),
+    }
 }

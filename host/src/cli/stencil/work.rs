@@ -17,6 +17,9 @@ use crate::cli::Failure;
 const OPTIMUM_MOST: usize = 1 << 25;
 /// Groups that a window holds at most if nobody says how many.
 const WINDOW_MOST: u64 = 1 << 16;
+/// Bytes of the text of an order at most: so many in any case, and so many for each brick.
+const ORDER_LEAST: u64 = 1 << 16;
+const ORDER_OF_ONE: u64 = 24;
 
 /// A run that can begin.
 pub(super) struct Work {
@@ -251,7 +254,7 @@ fn order(
     let (counts, count) = (bricks.counts(), bricks.count());
     if let Some(path) = &given.order_file {
         let wrong = |what: String| Failure::usage(format!("{}: {what}", path.display()));
-        let text = read_text(path)?;
+        let text = read_text(path, ORDER_LEAST.saturating_add(count.saturating_mul(ORDER_OF_ONE)))?;
         let numbers: Result<Vec<u64>, _> = text.split_whitespace().map(str::parse).collect();
         let numbers = numbers.map_err(|error| wrong(format!("not the number of a brick: {error}")))?;
         let mut seen = vec![false; count as usize];
