@@ -17,7 +17,8 @@ impl Strips {
     /// A plane (an outermost extent of 1) is cut along its last coordinate, a space along its last two. `None` if the
     /// slots don't suffice for strips of one point, or if an extent is 0.
     ///
-    /// *Cost*: O(the middle extent).
+    /// *Cost*: each edge along the middle coordinate is tried, and its strips are counted one by one: for a plane O(the
+    /// inner extent), for a space up to O(M · (log M + N)) with a middle extent M and an inner extent N.
     #[must_use]
     pub fn fit(extents: [u32; 3], radius: u32, slots: u32, active: u32) -> Option<Strips> {
         let space = extents[0] > 1;
