@@ -147,11 +147,6 @@ impl<L: Lent, N: Names, F: Future> Stencil<L, N, F> {
         input.ok_or(UsageError::NoRecord { data, have })?.add(times)
     }
 
-    /// The names of the inputs, for new ones.
-    pub fn names_mut(&mut self) -> &mut N {
-        &mut self.names
-    }
-
     /// Accepts the group of inputs that an output point is computed from. An input may be named several times: each
     /// is a use of its own. Actions follow: one to prepare for each input that nobody asked for yet, and one when the
     /// group is ready; at once if everything is there.

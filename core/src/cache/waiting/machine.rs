@@ -164,12 +164,6 @@ where
         self.waiters.next_waker()
     }
 
-    /// Whether somebody is to be woken.
-    #[inline]
-    pub fn wakes(&self) -> bool {
-        self.waiters.wakes()
-    }
-
     /// What can be told to somebody who stops waiting for something of this data.
     pub fn scene(&self, data: u64) -> Scene {
         let mut held = [None; 4];

@@ -202,11 +202,6 @@ impl<A, R: AsRef<[Record<A>]> + AsMut<[Record<A>]>> Waiters<A, R> {
         None
     }
 
-    /// Whether somebody is to be woken.
-    pub(crate) fn wakes(&self) -> bool {
-        self.to_wake != NIL
-    }
-
     fn at(&self, id: Id<Record<A>>) -> Option<u32> {
         let record = self.records.as_ref().get(id.index() as usize)?;
         let known = record.generation == id.generation() && record.stage != Stage::Free;
