@@ -4,7 +4,9 @@ use std::sync::{Mutex, PoisonError};
 
 use umbra_core::cache::waiting::Lock;
 
-/// A mutex; a thread that panics while it looks at the value has changed nothing of it.
+/// A mutex; a thread that panics while it looks at the value has left it whole.
+///
+/// Only what callers hand in can panic meanwhile: members of groups, which then keep what was claimed for them.
 #[derive(Debug)]
 pub struct Guard<T>(Mutex<T>);
 

@@ -112,7 +112,8 @@ impl<N: Names, F: Future> Stencil<N, F> {
         self.alloc_members(point, group.iter().map(|&data| Member::Load(data)), within)
     }
 
-    /// [`Stencil::alloc`] with members of all kinds.
+    /// [`Stencil::alloc`] with members of all kinds, which must not panic: what was claimed for the first of them would
+    /// stay so.
     ///
     /// # Errors
     /// As for [`Stencil::alloc`].

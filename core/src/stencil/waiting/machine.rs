@@ -54,6 +54,7 @@ impl<L: Lent, N: Names, F: Future, R: AsRef<[Waiter]> + AsMut<[Waiter]>> Waiting
 
     /// Accepts a group as soon as there is a record for it, and tells when it has all its slots: until then `waker` is woken
     /// when it is worth while to ask again, with the same place and group. Who came first is served first.
+    /// The members must not panic: what was claimed for the first of them would stay so.
     ///
     /// # Errors
     /// [`AllocError`]; of a group that is not accepted when its turn has come as well.

@@ -117,7 +117,7 @@ impl<L: Lock<Value: Guarded>> Shared<L> {
         self.alloc_members(point, group.iter().map(|&data| Member::Load(data)))
     }
 
-    /// [`Shared::alloc`] with members of all kinds.
+    /// [`Shared::alloc`] with members of all kinds, which must not panic; see [`Shared::submit_members`].
     pub fn alloc_members<M: IntoIterator<Item = Member> + Clone>(&self, point: u64, group: M) -> Allocated<'_, L, M> {
         Allocated::new(self, point, group)
     }
@@ -144,7 +144,8 @@ where
         self.act(|cache| cache.submit_members(point, group.iter().map(|&data| Member::Load(data))))
     }
 
-    /// [`Shared::submit`] with members of all kinds.
+    /// [`Shared::submit`] with members of all kinds. They are taken under the lock, and must not panic: what was claimed
+    /// for the first of them would stay so.
     ///
     /// # Errors
     /// [`SubmitError`]; nothing has changed then.
