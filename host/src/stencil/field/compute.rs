@@ -65,6 +65,7 @@ fn compute_as<'i, V: Value<Sum: Sums>>(
     let brick = bricks.brick(number).ok_or_else(|| missing(number))?;
     let (sums, numbers) = V::Sum::of(scratch);
     sums.clear();
+    sums.try_reserve_exact(brick.len())?;
     sums.resize(brick.len(), V::Sum::default());
     let [length_x, length_y, length_z] = brick.lengths;
     let extents = bricks.extents();
@@ -100,6 +101,7 @@ fn compute_as<'i, V: Value<Sum: Sums>>(
         }
     }
     numbers.clear();
+    numbers.try_reserve_exact(brick.len() * V::BYTES)?;
     numbers.resize(brick.len() * V::BYTES, 0);
     V::write(sums, numbers);
     Ok(())
