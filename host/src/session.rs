@@ -59,17 +59,18 @@ use umbra_core::group::Cause;
 use umbra_core::group::member::{self, Member, State};
 use umbra_core::group::message::WORLD;
 use umbra_core::id::Id;
+use umbra_core::key::Key;
 use umbra_core::map::Entry;
 use umbra_core::memory::Block;
 use umbra_core::peer::{Incarnation, Peer, Rank, Sp, WorldRank};
 use umbra_core::region::{self, Regions};
-use umbra_core::time::{Lapse, Time};
+use umbra_core::time::Time;
 use umbra_core::wire::{BODY_MAX, HEAD, Token};
 
 use crate::access::exposure::Exposure;
 use crate::driver::{self, Driver, Limits, LinkId};
 use crate::group::Heap;
-use crate::link::{Address, Close, Identity, Party, socket_path};
+use crate::link::{Close, Identity, Party};
 use crate::secret;
 use crate::sys::segment::Segment;
 pub use memory::Exported;
@@ -103,7 +104,15 @@ struct Shadow {
     ups: u32,
     /// It was told over this link what is exported.
     told: bool,
+    /// Why it was given up; its link is none of the session's any more.
     why: Option<Close>,
+}
+
+impl Shadow {
+    /// Whether this is the link to it: numbers of links are used again.
+    fn has(&self, link: LinkId) -> bool {
+        self.why.is_none() && self.link == link
+    }
 }
 
 /// The key that hashes the groups of a job, from its secret; the same in every process of the job.
@@ -162,6 +171,7 @@ impl Session {
         session.wait(
             "the world group",
             deadline,
+            &[session.first()],
             |s| s.world().is_some() && s.endpoints().reader().is_some(),
             Some(WORLD),
         )?;
@@ -198,11 +208,7 @@ impl Session {
         let mut shadows = Vec::new();
         for sp in settings.shadows()? {
             let peer = Peer::service(sp).ok_or(SessionError::NoSuchSeat)?;
-            let address = match (&settings.sockets, settings.job.address(sp)) {
-                (Some(dir), _) => Address::Unix(socket_path(dir, sp)),
-                (None, Some(address)) => Address::Tcp(address.ranks.into()),
-                (None, None) => return Err(SessionError::NoSuchSeat),
-            };
+            let address = settings.address(sp).ok_or(SessionError::NoSuchSeat)?;
             let link = driver.dial(address, Party::Peer(peer), now + settings.lapse()).map_err(SessionError::Send)?;
             shadows.push(Shadow { sp, link, up: false, ups: 0, told: false, why: None });
         }
@@ -278,7 +284,7 @@ impl Session {
     pub fn create_group(&mut self, id: u32, members: &[WorldRank]) -> Result<GroupHandle, SessionError> {
         let key = self.start_group(id, members)?;
         let deadline = self.deadline();
-        let waited = self.wait("a group", deadline, |s| s.group(key).is_some(), Some(key));
+        let waited = self.wait("a group", deadline, &[self.first()], |s| s.group(key).is_some(), Some(key));
         if waited.is_err() && self.member.leave(key).is_ok() {
             // Nobody knows its key, so nobody else could leave it.
             self.pump();
@@ -321,7 +327,7 @@ impl Session {
     /// [`SessionError`], also if other members do not free it before the deadline.
     pub fn wait_ended(&mut self, group: GroupHandle) -> Result<Cause, SessionError> {
         let (key, deadline) = (group.key, self.deadline());
-        self.wait("the end of a group", deadline, |s| s.ended.contains_key(&key.0), None)?;
+        self.wait("the end of a group", deadline, &[self.first()], |s| s.ended.contains_key(&key.0), None)?;
         Ok(self.ended.remove(&key.0).unwrap_or(Cause::LEFT))
     }
 
@@ -342,22 +348,24 @@ impl Session {
     /// same.
     pub fn leave(mut self) -> Result<(), SessionError> {
         let keys: Vec<u64> = self.exported.keys().chain(self.revoked.keys()).copied().collect();
-        for key in keys {
-            self.revoke(umbra_core::key::Key::from_bits(key))?;
-        }
+        // Who cannot take its memory back leaves all the same: what others hold of it ends with the session.
+        let taken = keys.into_iter().try_for_each(|key| self.revoke(Key::from_bits(key)).map(drop));
         match self.member.leave(WORLD) {
             // What has ended need not be left.
-            Ok(()) | Err(_) if self.lost.is_some() => return Ok(()),
-            Err(_) => return Ok(()),
+            Ok(()) | Err(_) if self.lost.is_some() => return taken,
+            Err(_) => return taken,
             Ok(()) => {}
         }
         self.pump();
-        let deadline = self.deadline();
-        self.wait("the confirmation of leaving", deadline, |s| s.left || s.ended.contains_key(&WORLD.0), None)
+        let (deadline, first) = (self.deadline(), self.first());
+        let has_left = |s: &Session| s.left || s.ended.contains_key(&WORLD.0);
+        let left = self.wait("the confirmation of leaving", deadline, &[first], has_left, None);
+        taken.and(left)
     }
 
-    fn lapse(&self) -> Lapse {
-        self.settings.lapse()
+    /// The service process that answers for groups, reads and calls.
+    fn first(&self) -> Sp {
+        self.shadows.first().map_or(Sp(0), |s| s.sp)
     }
 }
 

@@ -324,3 +324,31 @@ fn a_group_that_could_not_be_created_is_left_and_can_be_created_later() {
         }
     }
 }
+
+#[test]
+fn a_second_service_process_that_stays_dead_keeps_nobody_from_going_on_and_can_come_back() {
+    let deadline = Duration::from_secs(2);
+    let mut agents = Agents::of(Options { shadows: 2, deadline, ..rig::options(1, 2, 1) });
+    let mut session = Session::join(Settings { shadows: 2, ..agents.settings(0) }).unwrap();
+    let keys = [1, 2].map(|byte| session.export_bytes(vec![byte; 3000]).unwrap());
+    agents.launcher.kill(service(1));
+    // It is dialled again in vain until the deadline, and then given up.
+    match session.recover().unwrap_err() {
+        SessionError::Unreachable { sp: Sp(1), .. } | SessionError::ServiceLost { sp: Sp(1) } => {}
+        other => panic!("{other}"),
+    }
+    let end = now() + Lapse::from_secs(4);
+    while now() < end {
+        session.progress(end).unwrap();
+    }
+    session.revoke(keys[0]).unwrap();
+    session.create_group(3, &[WorldRank(0)]).unwrap();
+    assert_eq!(agents.status(0)["regions"], 1);
+    let refused = session.export_bytes(vec![3; 3000]).unwrap_err();
+    assert_eq!(refused.culprit(), Some(service(1)), "{refused}");
+    agents.launcher.start_agent(Sp(1)).unwrap();
+    session.recover().unwrap();
+    assert_eq!(agents.status(1)["regions"], 1);
+    session.export_bytes(vec![3; 3000]).unwrap();
+    session.leave().unwrap();
+}

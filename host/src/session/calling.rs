@@ -13,7 +13,6 @@ use umbra_core::wire::{Frame, Token};
 use super::{Session, SessionError};
 use crate::admin::{self, Body as _, ops};
 use crate::call::{JoinError, Member, Station};
-use crate::driver;
 
 /// What came with the answer about calls.
 pub(super) type Invitation = (Status, Vec<u8>, Option<OwnedFd>);
@@ -53,8 +52,8 @@ impl Session {
         self.invitation = None;
         let call = Frame::Call { op: ops::CALLS, token, body: &[] };
         self.driver.send(link, &call, Vec::new()).map_err(|_| SessionError::ServiceLost { sp })?;
-        let deadline = driver::now() + self.lapse();
-        self.wait("the meeting place of calls", deadline, |s| s.invitation.is_some(), None)?;
+        let deadline = self.deadline();
+        self.wait("the meeting place of calls", deadline, &[sp], |s| s.invitation.is_some(), None)?;
         let (body, descriptor) = match self.invitation.take() {
             Some((Status::Ok, body, Some(descriptor))) => (body, descriptor),
             Some((Status::Ok, _, None)) | None => {

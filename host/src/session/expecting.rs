@@ -37,7 +37,7 @@ impl Session {
 
     /// The service process has heard a hint; what it makes of it is its own.
     pub(super) fn hinted(&mut self, link: LinkId) {
-        if self.shadows.first().is_some_and(|shadow| shadow.link == link) {
+        if self.is_first(link) {
             self.reads.hints = self.reads.hints.saturating_sub(1);
         }
     }

@@ -17,7 +17,7 @@ use umbra_core::ticket::{Locator, Ticket};
 use umbra_core::wire::{Frame, Op, Token};
 
 use super::{Rdma, Session, SessionError};
-use crate::driver::{self, LinkId};
+use crate::driver::LinkId;
 use crate::link::SendError;
 use crate::secret;
 use crate::sys::process::ProcessId;
@@ -200,8 +200,8 @@ impl Session {
 
     /// Waits until no service process is left that came back and has not been told what is exported.
     fn wait_until_told(&mut self) -> Result<(), SessionError> {
-        let deadline = driver::now() + self.lapse();
-        let told = self.wait("the service processes", deadline, |s| s.shadows.iter().all(|s| s.told), None);
+        let (deadline, all) = (self.deadline(), self.shadows().collect::<Vec<_>>());
+        let told = self.wait("the service processes", deadline, &all, |s| s.shadows.iter().all(|s| s.told), None);
         told.map_err(|why| why.late(self.shadows.iter().find(|s| !s.told).map(|s| s.sp)))
     }
 
@@ -259,7 +259,7 @@ impl Session {
     fn tell_shadows(&mut self, op: Op, body: &[u8], region: Option<u64>) -> Result<(), SessionError> {
         let token = Token(self.next_token);
         self.next_token += 1;
-        let deadline = driver::now() + self.lapse();
+        let deadline = self.deadline();
         let up: Vec<_> = self.shadows.iter().filter(|s| s.up).map(|s| (s.sp, s.link, s.ups)).collect();
         let (mut called, mut failed) = (Vec::new(), None);
         for (sp, link, ups) in up {
@@ -277,7 +277,8 @@ impl Session {
         let owes =
             |s: &Session, asked: &(Sp, LinkId, u32)| !s.answers.contains_key(&(asked.1, token)) && there(s, *asked);
         let answered = |s: &Session| !called.iter().any(|asked| owes(s, asked));
-        let waited = self.wait("the answer about memory", deadline, answered, None);
+        // Who is lost owes no answer.
+        let waited = self.wait("the answer about memory", deadline, &[], answered, None);
         waited.map_err(|why| why.late(called.iter().find(|asked| owes(self, asked)).map(|asked| asked.0)))?;
         let answers: Vec<_> =
             called.iter().filter_map(|&(sp, link, _)| Some((sp, self.answers.remove(&(link, token))?))).collect();

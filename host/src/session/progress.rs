@@ -63,12 +63,17 @@ impl Session {
     }
 
     /// Makes progress until the service processes, if they were started again, have this rank's groups and exported
-    /// memory back.
+    /// memory back. Dials those again that were given up, because they did not come back within a deadline.
     ///
     /// # Errors
     /// [`SessionError`]: who did not come back before the deadline.
     pub fn recover(&mut self) -> Result<(), SessionError> {
         let deadline = self.deadline();
+        for at in 0..self.shadows.len() {
+            if let Some(why) = self.shadows.get(at).and_then(|shadow| shadow.why.clone()) {
+                self.dial_again(at, why);
+            }
+        }
         loop {
             // At least once: that a link has ended is seen only by reading it.
             self.progress(if self.is_whole() { Time::ZERO } else { deadline })?;
@@ -102,11 +107,13 @@ impl Session {
         shadow.up && (shadow.told || self.member.state(WORLD) == State::Out)
     }
 
-    /// Waits until `done`; a refusal or an end of group `about`, or the loss of the service process, ends it earlier.
+    /// Waits until `done`; a refusal or an end of group `about`, or the loss of one of the service processes that are
+    /// `needed` for it, ends it earlier.
     pub(super) fn wait(
         &mut self,
         what: &'static str,
         deadline: Time,
+        needed: &[Sp],
         done: impl Fn(&Session) -> bool,
         about: Option<GroupKey>,
     ) -> Result<(), SessionError> {
@@ -126,15 +133,15 @@ impl Session {
                     }
                 }
             }
-            if let Some(shadow) = self.shadows.iter().find(|s| s.why.is_some()) {
-                let why = shadow.why.clone().unwrap_or(Close::Ended);
-                return Err(SessionError::Unreachable { sp: shadow.sp, why });
+            let mut needs = self.shadows.iter().filter(|shadow| needed.contains(&shadow.sp));
+            if let Some((sp, why)) = needs.find_map(|s| Some((s.sp, s.why.clone()?))) {
+                return Err(SessionError::Unreachable { sp, why });
             }
-            if let Some(sp) = self.lost {
+            if let Some(sp) = self.lost.filter(|sp| needed.contains(sp)) {
                 return Err(SessionError::ServiceLost { sp });
             }
             if self.driver.looked() >= patience {
-                let sp = self.shadows.first().map_or(Sp(0), |s| s.sp);
+                let sp = needed.first().copied().unwrap_or(self.first());
                 return Err(SessionError::Timeout { what, sp });
             }
             self.progress(patience)?;
@@ -145,8 +152,8 @@ impl Session {
         let now = driver::now();
         match event {
             Event::Up { link, peer, .. } => {
-                let first = self.shadows.first().is_some_and(|s| s.link == link);
-                if let Some(shadow) = self.shadows.iter_mut().find(|s| s.link == link) {
+                let first = self.is_first(link);
+                if let Some(shadow) = self.shadows.iter_mut().find(|s| s.has(link)) {
                     shadow.up = true;
                     shadow.ups = shadow.ups.wrapping_add(1);
                     let role = Role::Service(shadow.sp);
@@ -173,14 +180,11 @@ impl Session {
     }
 
     fn on_gone(&mut self, link: LinkId, why: Close, now: Time) {
-        let first = self.shadows.first().is_some_and(|s| s.link == link);
-        if first {
+        if self.is_first(link) {
             self.member.on_gone(Link(link.0), now);
+            self.reads.lose(self.first());
         }
-        if let Some(shadow) = self.shadows.first().filter(|s| s.link == link) {
-            self.reads.lose(shadow.sp);
-        }
-        let Some(at) = self.shadows.iter().position(|s| s.link == link) else { return };
+        let Some(at) = self.shadows.iter().position(|s| s.has(link)) else { return };
         let Some(shadow) = self.shadows.get_mut(at) else { return };
         let was_up = std::mem::replace(&mut shadow.up, false);
         shadow.told = false;
@@ -189,22 +193,32 @@ impl Session {
             shadow.why = Some(why);
             return;
         }
-        let (sp, address) = (shadow.sp, self.settings.address(shadow.sp));
         self.answers.retain(|(l, _), _| *l != link);
         // It may come back; whether that is soon enough, the machine decides.
-        let redial = Peer::service(sp)
-            .zip(address)
-            .and_then(|(peer, address)| self.driver.dial(address, Party::Peer(peer), now + self.settings.lapse()).ok());
-        if let (Some(shadow), Some(link)) = (self.shadows.get_mut(at), redial) {
-            shadow.link = link;
+        self.dial_again(at, why);
+    }
+
+    /// Dials a service process that is gone, and says why; if that cannot even begin, it is given up.
+    fn dial_again(&mut self, at: usize, why: Close) {
+        let deadline = self.deadline();
+        let Some(shadow) = self.shadows.get_mut(at) else { return };
+        let whom = Peer::service(shadow.sp).zip(self.settings.address(shadow.sp));
+        let dial = whom.and_then(|(peer, address)| self.driver.dial(address, Party::Peer(peer), deadline).ok());
+        match dial {
+            Some(link) => (shadow.link, shadow.why) = (link, None),
+            None => shadow.why = Some(why),
         }
+    }
+
+    /// Whether this is the link to the first service process.
+    pub(super) fn is_first(&self, link: LinkId) -> bool {
+        self.shadows.first().is_some_and(|shadow| shadow.has(link))
     }
 
     fn on_frame(&mut self, link: LinkId, frame: &Frame<'_>, mut descriptors: Vec<OwnedFd>, now: Time) {
         match *frame {
             Frame::Call { op: ops::ARENA, body, .. } => {
-                let first = self.shadows.first().is_some_and(|s| s.link == link);
-                if let (Some(descriptor), Ok(len), true) = (descriptors.pop(), body.try_into(), first) {
+                if let (Some(descriptor), Ok(len), true) = (descriptors.pop(), body.try_into(), self.is_first(link)) {
                     let len = usize::try_from(u64::from_le_bytes(len)).unwrap_or(0);
                     self.arena = Segment::attach(descriptor, Mapping::ReadOnly, len).ok();
                 }

@@ -290,7 +290,7 @@ impl Session {
 
     /// An answer about memory that was read for this rank.
     pub(super) fn fetched(&mut self, link: LinkId, token: Token, status: Status, body: &[u8]) {
-        if self.shadows.first().is_some_and(|s| s.link == link) {
+        if self.is_first(link) {
             self.reads.answered(token, status, body);
         }
     }

@@ -169,7 +169,7 @@ impl Session {
 
     /// The service process answered with a part of a table.
     pub(super) fn table_came(&mut self, link: LinkId, token: Token, status: Status, body: &[u8]) {
-        let first = self.shadows.first().is_some_and(|shadow| shadow.link == link);
+        let first = self.is_first(link);
         let refused = self.tables.as_mut().filter(|_| first).and_then(|t| t.answered(token, status, body));
         if let Some((key, status)) = refused {
             self.refused.insert(key.0, (status, 0));
