@@ -134,10 +134,11 @@ pub struct Session {
     arena: Option<Segment>,
     /// In place of the arena, if there is no Unix socket over which it could come.
     tables: Option<Tables>,
-    /// Groups that ended, and why, until somebody asks.
+    /// Groups that ended, and why, until somebody asks; so many of them.
     ended: HashMap<u128, Cause>,
     /// Groups that were refused, until somebody asks.
     refused: HashMap<u128, (Status, u32)>,
+    /// Ranks of groups that were full and have not ended.
     sizes: HashMap<u128, u32>,
     lost: Option<Sp>,
     left: bool,
@@ -149,8 +150,10 @@ pub struct Session {
     revoked: HashMap<u64, memory::Kept>,
     /// What others need to reach memory over RDMA, once some is exported so.
     exposure: Option<Exposure>,
-    /// Answers of shadow service processes to exports and revocations, and why in words if one said so.
-    answers: HashMap<(LinkId, Token), (Status, String)>,
+    /// The last call whose answers are waited for: a late answer to an earlier one is none.
+    asked: Token,
+    /// Answers of shadow service processes to an export or a revocation, and why in words if one said so.
+    answers: HashMap<LinkId, (Status, String)>,
     /// The answer about chained calls, until it is taken.
     invitation: Option<calling::Invitation>,
     next_token: u64,
@@ -228,6 +231,7 @@ impl Session {
             exported: HashMap::new(),
             revoked: HashMap::new(),
             exposure: None,
+            asked: memory::NOBODY_WAITS,
             answers: HashMap::new(),
             invitation: None,
             next_token: 1,
@@ -240,6 +244,15 @@ impl Session {
 
     fn deadline(&self) -> Time {
         driver::now() + self.settings.lapse()
+    }
+
+    /// The token of a call whose answers are waited for from now on.
+    fn next_asked(&mut self) -> Token {
+        self.asked = Token(self.next_token);
+        self.next_token += 1;
+        self.answers.clear();
+        self.invitation = None;
+        self.asked
     }
 
     /// Which rank this is, and where.
@@ -327,7 +340,8 @@ impl Session {
     /// [`SessionError`], also if other members do not free it before the deadline.
     pub fn wait_ended(&mut self, group: GroupHandle) -> Result<Cause, SessionError> {
         let (key, deadline) = (group.key, self.deadline());
-        self.wait("the end of a group", deadline, &[self.first()], |s| s.ended.contains_key(&key.0), None)?;
+        let has_ended = |s: &Session| s.ended.contains_key(&key.0) || s.member.state(key) == State::Out;
+        self.wait("the end of a group", deadline, &[self.first()], has_ended, None)?;
         Ok(self.ended.remove(&key.0).unwrap_or(Cause::LEFT))
     }
 

@@ -8,7 +8,7 @@ use std::os::fd::OwnedFd;
 
 use umbra_core::chain::Node;
 use umbra_core::error::Status;
-use umbra_core::wire::{Frame, Token};
+use umbra_core::wire::Frame;
 
 use super::{Session, SessionError};
 use crate::admin::{self, Body as _, ops};
@@ -47,9 +47,7 @@ impl Session {
         let Some((sp, link)) = self.shadows.first().map(|shadow| (shadow.sp, shadow.link)) else {
             return Err(SessionError::NoSuchSeat);
         };
-        let token = Token(self.next_token);
-        self.next_token += 1;
-        self.invitation = None;
+        let token = self.next_asked();
         let call = Frame::Call { op: ops::CALLS, token, body: &[] };
         self.driver.send(link, &call, Vec::new()).map_err(|_| SessionError::ServiceLost { sp })?;
         let deadline = self.deadline();

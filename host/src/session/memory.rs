@@ -8,6 +8,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use umbra_core::access::message::{EXPORT, EXPORT_MAX, Export, REVOKE, Revoke};
+use umbra_core::access::own::AGAIN;
 use umbra_core::endpoints::Shadows;
 use umbra_core::error::Status;
 use umbra_core::key::{Access, Key};
@@ -17,7 +18,7 @@ use umbra_core::ticket::{Locator, Ticket};
 use umbra_core::wire::{Frame, Op, Token};
 
 use super::{Rdma, Session, SessionError};
-use crate::driver::LinkId;
+use crate::driver::{self, LinkId};
 use crate::link::SendError;
 use crate::secret;
 use crate::sys::process::ProcessId;
@@ -248,7 +249,15 @@ impl Session {
 
     fn take_back(&mut self, key: Key) -> Result<(), SessionError> {
         let body = Revoke { key, forced: false }.to_bytes();
-        self.tell_shadows(REVOKE, &body, None)?;
+        let deadline = self.deadline();
+        // A service process without room for it has shut the region, and is asked again, as others ask it.
+        while let Err(why) = self.tell_shadows(REVOKE, &body, None) {
+            let now = driver::now();
+            if !matches!(why, SessionError::Memory(Status::Full)) || now >= deadline {
+                return Err(why);
+            }
+            self.progress(now + AGAIN)?;
+        }
         // Of a failed export it ended before.
         let _ = self.regions.revoke(key);
         Ok(())
@@ -257,8 +266,7 @@ impl Session {
     /// Calls every shadow service process, with the descriptors of a region, and waits for the answers of all that could be
     /// called. One that is gone has no claim any more.
     fn tell_shadows(&mut self, op: Op, body: &[u8], region: Option<u64>) -> Result<(), SessionError> {
-        let token = Token(self.next_token);
-        self.next_token += 1;
+        let token = self.next_asked();
         let deadline = self.deadline();
         let up: Vec<_> = self.shadows.iter().filter(|s| s.up).map(|s| (s.sp, s.link, s.ups)).collect();
         let (mut called, mut failed) = (Vec::new(), None);
@@ -275,13 +283,13 @@ impl Session {
         }
         let there = |s: &Session, asked| s.shadows.iter().any(|s| s.up && (s.sp, s.link, s.ups) == asked);
         let owes =
-            |s: &Session, asked: &(Sp, LinkId, u32)| !s.answers.contains_key(&(asked.1, token)) && there(s, *asked);
+            |s: &Session, asked: &(Sp, LinkId, u32)| !s.answers.contains_key(&asked.1) && there(s, *asked);
         let answered = |s: &Session| !called.iter().any(|asked| owes(s, asked));
         // Who is lost owes no answer.
         let waited = self.wait("the answer about memory", deadline, &[], answered, None);
         waited.map_err(|why| why.late(called.iter().find(|asked| owes(self, asked)).map(|asked| asked.0)))?;
         let answers: Vec<_> =
-            called.iter().filter_map(|&(sp, link, _)| Some((sp, self.answers.remove(&(link, token))?))).collect();
+            called.iter().filter_map(|&(sp, link, _)| Some((sp, self.answers.remove(&link)?))).collect();
         // Who does not know a region any more has given it back, too.
         let agrees = |status| status == Status::Ok || (op == REVOKE && status == Status::UnknownRegion);
         if let Some(error) = failed {
@@ -343,13 +351,37 @@ mod tests {
         ops
     }
 
-    /// A rank with links to two service processes that answer nothing.
+    /// Answers one call about memory after another; whether all these answers were asked for.
+    fn answer(driver: &mut Driver, statuses: &[Status]) -> bool {
+        let (mut statuses, mut bytes) = (statuses.iter(), Vec::new());
+        let end = driver::now() + Lapse::from_secs(30);
+        while statuses.len() > 0 && driver::now() < end {
+            driver.wait(end).unwrap();
+            while let Some(event) = driver.next(&mut bytes) {
+                match (event, Frame::parse(&bytes)) {
+                    (Event::Frame { link, .. }, Ok(Frame::Call { op: op @ (EXPORT | REVOKE), token, .. })) => {
+                        let status = *statuses.next().unwrap();
+                        driver.send(link, &Frame::Done { op, token, status, body: &[] }, Vec::new()).unwrap();
+                    }
+                    _ => {}
+                }
+            }
+            driver.flush();
+        }
+        statuses.len() == 0
+    }
+
+    /// A rank with links to two service processes that answer nothing, and little patience.
     fn unanswered(folder: PathBuf) -> (Session, [Driver; 2]) {
+        linked(folder, Duration::from_millis(100))
+    }
+
+    /// A rank with links to two service processes.
+    fn linked(folder: PathBuf, deadline: Duration) -> (Session, [Driver; 2]) {
         std::fs::create_dir_all(&folder).unwrap();
         let secret = Secret::from_bytes([7; 32]);
         let job = Platform::parse(JOB, "job.cfg").unwrap().job(&["bf1"]).unwrap();
         let seat = Seat { rank: WorldRank(0), size: 1, host: Host(0), local: LocalRank(0), n_local: 1 };
-        let deadline = Duration::from_millis(100);
         let mut services = [0, 1].map(|sp| silent(&folder, &secret, Sp(sp)));
         let (sockets, silence) = (Some(folder.clone()), Some(Duration::from_secs(60)));
         let settings = Settings { sockets, shadows: 2, deadline, silence, ..Settings::new(job, secret, seat) };
@@ -391,5 +423,30 @@ mod tests {
         assert!(session.export_bytes(vec![5; 100]).is_err());
         assert_eq!(heard(&mut services[1], 2), [EXPORT, REVOKE]);
         assert_eq!(session.regions.iter().count(), 0);
+    }
+
+    #[test]
+    fn answers_that_come_too_late_are_not_kept() {
+        let (mut session, mut services) = unanswered(folder("late"));
+        assert!(session.export_bytes(vec![5; 100]).is_err());
+        assert!(services.iter_mut().all(|service| answer(service, &[Status::Ok; 2])));
+        // Another call makes the last answers late, too.
+        session.next_asked();
+        for _ in 0..4 {
+            session.progress(driver::now() + Lapse::from_millis(1)).unwrap();
+        }
+        assert!(session.answers.is_empty(), "{:?}", session.answers);
+    }
+
+    #[test]
+    fn a_service_process_without_room_for_a_revocation_is_asked_again() {
+        let (mut session, [mut one, mut two]) = linked(folder("full"), Duration::from_secs(30));
+        std::thread::scope(|scope| {
+            let one = scope.spawn(|| answer(&mut one, &[Status::Ok, Status::Full, Status::Full, Status::Ok]));
+            let two = scope.spawn(|| answer(&mut two, &[Status::Ok; 4]));
+            let key = session.export_bytes(vec![5; 100]).unwrap();
+            assert!(session.revoke(key).is_ok());
+            assert!(one.join().unwrap() && two.join().unwrap());
+        });
     }
 }

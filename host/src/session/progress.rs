@@ -16,7 +16,7 @@ use umbra_core::time::Time;
 use umbra_core::wire::{BODY_MAX, Frame, HEAD};
 
 use super::memory::NOBODY_WAITS;
-use super::{Session, SessionError, Shadow};
+use super::{GROUPS, Session, SessionError, Shadow};
 use crate::admin::ops;
 use crate::driver::{self, Event, LinkId};
 use crate::link::{Close, Party};
@@ -193,7 +193,7 @@ impl Session {
             shadow.why = Some(why);
             return;
         }
-        self.answers.retain(|(l, _), _| *l != link);
+        self.answers.remove(&link);
         // It may come back; whether that is soon enough, the machine decides.
         self.dial_again(at, why);
     }
@@ -227,13 +227,13 @@ impl Session {
             Frame::Done { op: ops::DUMP, token, status, body } => self.table_came(link, token, status, body),
             Frame::Done { op: FETCH, token, status, body } => self.fetched(link, token, status, body),
             Frame::Done { op: HINT, .. } => self.hinted(link),
-            Frame::Done { op: ops::CALLS, status, body, .. } => {
+            Frame::Done { op: ops::CALLS, token, status, body } if token == self.asked => {
                 self.invitation = Some((status, body.to_vec(), descriptors.pop()));
             }
             Frame::Done { op, token, status, body } if op.0 >> 8 == 2 => {
-                if token != NOBODY_WAITS {
+                if token != NOBODY_WAITS && token == self.asked {
                     let why = body.get(..WHY_MAX).unwrap_or(body);
-                    self.answers.insert((link, token), (status, String::from_utf8_lossy(why).into_owned()));
+                    self.answers.insert(link, (status, String::from_utf8_lossy(why).into_owned()));
                 }
             }
             Frame::Done { op: group_ops::LEAVE, .. } => {
@@ -280,6 +280,11 @@ impl Session {
                 }
             }
             member::Event::Ended { key, cause, .. } => {
+                self.sizes.remove(&key.0);
+                if self.ended.len() >= GROUPS {
+                    // Nobody asked for so many that nobody will. Every wait looks whether the world has ended.
+                    self.ended.retain(|&key, _| key == WORLD.0);
+                }
                 self.ended.insert(key.0, cause);
                 if let Some(tables) = &mut self.tables {
                     tables.forget(key);

@@ -131,6 +131,15 @@ impl Reads {
         }
     }
 
+    /// Takes a read out. It is not asked for any more: its turn may not come for long, and others would queue behind it.
+    fn remove(&mut self, read: Id<Posted>) -> Result<Posted, SessionError> {
+        let posted = self.posted.remove(read).map_err(|_| SessionError::Memory(Status::UnknownRegion))?;
+        if posted.asked < posted.len() {
+            self.turns.retain(|&turn| turn != read);
+        }
+        Ok(posted)
+    }
+
     /// Ends what was not answered in time; a late answer finds its token stale.
     pub(super) fn expire(&mut self, now: Time, sp: Sp) {
         self.fail_each(Status::Timeout, sp, |read| read.deadline <= now);
@@ -255,7 +264,7 @@ impl Session {
     /// # Errors
     /// [`SessionError::Memory`] with `UnknownRegion` if it is over already.
     pub fn cancel_read(&mut self, read: Id<Posted>) -> Result<(), SessionError> {
-        self.reads.posted.remove(read).map(|_| ()).map_err(|_| SessionError::Memory(Status::UnknownRegion))
+        self.reads.remove(read).map(drop)
     }
 
     pub(super) fn has_ended(&self, read: Id<Posted>) -> Result<bool, SessionError> {
@@ -264,7 +273,7 @@ impl Session {
     }
 
     pub(super) fn take_read(&mut self, read: Id<Posted>) -> Result<Vec<u8>, SessionError> {
-        let read = self.reads.posted.remove(read).map_err(|_| SessionError::Memory(Status::UnknownRegion))?;
+        let read = self.reads.remove(read)?;
         match read.failed {
             Some((status, missing)) => {
                 let owner: Peer = read.key.owner();
@@ -330,6 +339,18 @@ mod tests {
         let (_, next) = reads.next(Time(0)).unwrap_or_else(|| unreachable!());
         assert_eq!(next.span.offset, 3 + (u64::from(CREDIT) - 1) * INLINE_MAX);
         assert!(reads.posted.get(long).is_ok_and(|read| !read.has_ended()));
+    }
+
+    #[test]
+    fn reads_that_are_cancelled_while_all_fetches_are_under_way_wait_for_no_turn() {
+        let mut reads = Reads::new();
+        post(&mut reads, 100 * INLINE_MAX as usize, 1000);
+        while reads.next(Time(0)).is_some() {}
+        for _ in 0..100 {
+            let read = post(&mut reads, 8, 1000);
+            assert!(reads.remove(read).is_ok());
+        }
+        assert_eq!(reads.turns.len(), 1);
     }
 
     #[test]
