@@ -127,7 +127,8 @@ struct umbra_join_options {
 
 /* Joins the job and its world group; returns when that is full. Memory that is exported over RDMA goes through the device that
  * UMBRA_DEVICE in the environment names, or else the configuration file, or else the first that carries data. The session is of
- * the process that joins and ends with it, also while a child that it forked off lives; what goes on in a child joins there. */
+ * the process that joins and ends with it, also while a child that it forked off lives; what goes on in a child joins there. In
+ * the child every call on the session that it inherits answers -UMBRA_ESTALE and changes nothing for the parent. */
 int umbra_session_join(const struct umbra_join_options *options, umbra_session *session);
 /* Leaves: revokes what is exported, leaves all groups. Releases the handle in any case. Waits while another thread is in
  * umbra_session_sleep, _progress or another call that changes the session. */

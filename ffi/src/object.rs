@@ -11,6 +11,7 @@ use umbra::channel::{Bell, Channel};
 use umbra::gateway::{Gateways, RemoteChannel, RemotePool, RemoteStreams};
 use umbra::pool::Pool;
 use umbra::session::{Exported, GroupHandle, Posted, Session};
+use umbra::sys::fork;
 use umbra::sys::segment::Segment;
 use umbra_core::cache::keyed::InUse;
 use umbra_core::cache::{Line, Sparse};
@@ -62,8 +63,13 @@ pub(crate) enum Object {
     Member(Box<Seated>),
 }
 
-/// A session; its insides are gone once the job was left.
-pub(crate) struct Joined(RwLock<Option<Session>>);
+/// A session; its insides are gone once the job was left. In a child that was forked off it is stale: a thread that the
+/// child lacks may have the lock.
+pub(crate) struct Joined {
+    /// Of the process that joined.
+    life: u32,
+    session: RwLock<Option<Session>>,
+}
 
 /// A group, and the session that looks it up.
 pub(crate) struct Grouped {
@@ -145,24 +151,44 @@ impl Drop for Tenant {
 
 impl Joined {
     pub(crate) fn new(session: Session) -> Arc<Joined> {
-        Arc::new(Joined(RwLock::new(Some(session))))
+        fork::watch();
+        Arc::new(Joined { life: fork::life(), session: RwLock::new(Some(session)) })
+    }
+
+    /// The session's lock, in the process that joined.
+    fn own(&self) -> Result<&RwLock<Option<Session>>, Failure> {
+        if self.life == fork::life() {
+            return Ok(&self.session);
+        }
+        let detail = "the session belongs to the process that forked this one off: join in this process";
+        Err(Failure::new(Code::Stale, detail))
     }
 
     /// Asks the session; many may at once.
     pub(crate) fn ask<R>(&self, ask: impl FnOnce(&Session) -> Result<R, Failure>) -> Result<R, Failure> {
-        let guard: RwLockReadGuard<'_, Option<Session>> = self.0.read().map_err(|_| Code::Panic)?;
+        let guard: RwLockReadGuard<'_, Option<Session>> = self.own()?.read().map_err(|_| Code::Panic)?;
         ask(guard.as_ref().ok_or(Code::Stale)?)
     }
 
     /// Changes the session; one at a time.
     pub(crate) fn change<R>(&self, change: impl FnOnce(&mut Session) -> Result<R, Failure>) -> Result<R, Failure> {
-        let mut guard: RwLockWriteGuard<'_, Option<Session>> = self.0.write().map_err(|_| Code::Panic)?;
+        let mut guard: RwLockWriteGuard<'_, Option<Session>> = self.own()?.write().map_err(|_| Code::Panic)?;
         change(guard.as_mut().ok_or(Code::Stale)?)
     }
 
     /// Takes the session out for good.
-    pub(crate) fn take(&self) -> Option<Session> {
-        self.0.write().unwrap_or_else(PoisonError::into_inner).take()
+    pub(crate) fn take(&self) -> Result<Session, Failure> {
+        let session = self.own()?.write().unwrap_or_else(PoisonError::into_inner).take();
+        session.ok_or(Code::Stale.into())
+    }
+}
+
+impl Drop for Joined {
+    fn drop(&mut self) {
+        if self.life != fork::life() {
+            // A thread of the parent may have been in the middle of changing it.
+            std::mem::forget(self.session.get_mut().unwrap_or_else(PoisonError::into_inner).take());
+        }
     }
 }
 

@@ -42,6 +42,7 @@ impl From<SessionError> for Failure {
     fn from(error: SessionError) -> Failure {
         let code = match &error {
             SessionError::Io { .. } | SessionError::Segment(_) | SessionError::Process(_) => Code::System,
+            SessionError::Forked => Code::Stale,
             SessionError::NoSuchSeat | SessionError::Descriptor(_) | SessionError::Join(_) => Code::Invalid,
             other => match other.status() {
                 // All have left it, as they should: no failure of theirs, but one of the caller who waits for it.
@@ -122,7 +123,7 @@ pub extern "C" fn umbra_session_leave(handle: u64) -> c_int {
     enter(|| {
         let joined = session(handle)?;
         HANDLES.release(handle)?;
-        joined.take().ok_or(Code::Stale)?.leave().map_err(Failure::from)
+        joined.take()?.leave().map_err(Failure::from)
     })
 }
 

@@ -29,7 +29,8 @@
 //! ```
 //!
 //! Threads that all read other ranks' memory share a session as a [`SharedSession`]. A session is of the process that joined and
-//! ends with it, also while a child that it forked off lives; a program that goes on in a child joins there.
+//! ends with it, also while a child that it forked off lives. In the child, calls on it are refused with
+//! [`SessionError::Forked`], and dropping it changes nothing for the parent; a program that goes on in a child joins there.
 //!
 //! Every call that waits has the deadline of [`Settings`] and fails with a [`SessionError`] that names who is
 //! missing.
@@ -38,22 +39,25 @@ mod calling;
 mod error;
 mod expecting;
 mod exposing;
+mod forked;
 mod memory;
 mod progress;
 mod reading;
 mod settings;
 mod shared;
 mod tables;
+mod view;
 
 pub use calling::Calls;
 pub use error::SessionError;
 pub use reading::Posted;
 pub use settings::{Patience, Rdma, Seat, Settings};
 pub use shared::SharedSession;
+pub use view::Endpoints;
 
 use std::collections::HashMap;
 
-use umbra_core::endpoints::{Descriptor, Endpoint, Group, GroupKey, JobKey, LookupError, Reader};
+use umbra_core::endpoints::{Descriptor, Group, GroupKey, JobKey, Reader};
 use umbra_core::error::Status;
 use umbra_core::group::Cause;
 use umbra_core::group::member::{self, Member, State};
@@ -62,7 +66,7 @@ use umbra_core::id::Id;
 use umbra_core::key::Key;
 use umbra_core::map::Entry;
 use umbra_core::memory::Block;
-use umbra_core::peer::{Incarnation, Peer, Rank, Sp, WorldRank};
+use umbra_core::peer::{Incarnation, Peer, Sp, WorldRank};
 use umbra_core::region::{self, Regions};
 use umbra_core::time::Time;
 use umbra_core::wire::{BODY_MAX, HEAD, Token};
@@ -72,6 +76,7 @@ use crate::driver::{self, Driver, Limits, LinkId};
 use crate::group::Heap;
 use crate::link::{Close, Identity, Party};
 use crate::secret;
+use crate::sys::fork;
 use crate::sys::segment::Segment;
 pub use memory::Exported;
 use tables::Tables;
@@ -127,6 +132,8 @@ pub fn job_key(secret: &secret::Secret) -> JobKey {
 /// One application process' membership in a job.
 pub struct Session {
     settings: Settings,
+    /// Of the process that joined.
+    life: u32,
     incarnation: Incarnation,
     driver: Driver,
     member: Member<Heap>,
@@ -187,6 +194,7 @@ impl Session {
     /// # Errors
     /// [`SessionError`] if the seat does not exist or the system refuses.
     pub fn connect(settings: Settings) -> Result<Session, SessionError> {
+        fork::watch();
         let peer = Peer::rank(settings.seat.rank).ok_or(SessionError::NoSuchSeat)?;
         let life = secret::random::<8>().map_err(|error| SessionError::Io { what: "get random bytes", error })?;
         let incarnation = Incarnation(u64::from_le_bytes(life) | 1);
@@ -216,6 +224,7 @@ impl Session {
             shadows.push(Shadow { sp, link, up: false, ups: 0, told: false, why: None });
         }
         Ok(Session {
+            life: fork::life(),
             member: Member::new(config, lent, now),
             incarnation,
             driver,
@@ -312,6 +321,7 @@ impl Session {
     /// # Errors
     /// [`SessionError`] if the members make no group, this rank is none of them, or it has joined already.
     pub fn start_group(&mut self, id: u32, members: &[WorldRank]) -> Result<GroupKey, SessionError> {
+        self.refuse_heirs()?;
         // A run takes 12 bytes, and there are at most as many runs as members.
         let mut bytes = vec![0; 64 + 12 * members.len()];
         let descriptor =
@@ -329,6 +339,7 @@ impl Session {
     /// # Errors
     /// [`SessionError::Leave`].
     pub fn free_group(&mut self, group: GroupHandle) -> Result<(), SessionError> {
+        self.refuse_heirs()?;
         self.member.leave(group.key).map_err(SessionError::Leave)?;
         self.pump();
         Ok(())
@@ -361,6 +372,7 @@ impl Session {
     /// [`SessionError`] if a service process does not confirm before the deadline; the links are closed all the
     /// same.
     pub fn leave(mut self) -> Result<(), SessionError> {
+        self.refuse_heirs()?;
         let keys: Vec<u64> = self.exported.keys().chain(self.revoked.keys()).copied().collect();
         // Who cannot take its memory back leaves all the same: what others hold of it ends with the session.
         let taken = keys.into_iter().try_for_each(|key| self.revoke(Key::from_bits(key)).map(drop));
@@ -380,35 +392,5 @@ impl Session {
     /// The service process that answers for groups, reads and calls.
     fn first(&self) -> Sp {
         self.shadows.first().map_or(Sp(0), |s| s.sp)
-    }
-}
-
-/// The endpoint cache as a rank sees it.
-#[derive(Clone, Copy, Debug)]
-pub struct Endpoints<'a>(Option<Reader<'a>>);
-
-impl<'a> Endpoints<'a> {
-    /// The process of a rank and its first shadow service process: the hot look-up.
-    ///
-    /// # Errors
-    /// [`LookupError`].
-    #[inline]
-    pub fn lookup(&self, group: Id<Group>, rank: Rank) -> Result<Endpoint, LookupError> {
-        self.reader().ok_or(LookupError::UnknownGroup)?.lookup(group, rank)
-    }
-
-    /// [`lookup`](Self::lookup) for many ranks at once, as [`Reader::lookup_all`].
-    ///
-    /// # Errors
-    /// [`LookupError`], about the first rank that is refused.
-    pub fn lookup_all(&self, group: Id<Group>, ranks: &[Rank], found: &mut [Endpoint]) -> Result<usize, LookupError> {
-        self.reader().ok_or(LookupError::UnknownGroup)?.lookup_all(group, ranks, found)
-    }
-
-    /// All other look-ups; `None` while the service process has not shared its cache.
-    #[inline]
-    #[must_use]
-    pub const fn reader(&self) -> Option<Reader<'a>> {
-        self.0
     }
 }

@@ -11,15 +11,17 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, WaitOptions, getpid, kill_process, set_child_subreaper, waitpid};
 use umbra::call::{JoinError, Member, Shape, Station};
 use umbra::channel::{self, Channel, SendOptions, Timeout, WaitMode};
+use umbra::config::Platform;
 use umbra::driver::{Driver, Event, Limits, now};
-use umbra::link::{Address, Identity, Listener, Party};
+use umbra::link::{Address, Close, Identity, Listener, Party, socket_path};
 use umbra::pool::{Attributes, Error, Pool};
 use umbra::secret::Secret;
+use umbra::session::{Seat, Session, SessionError, Settings};
 use umbra::stream::{self, Adapter};
 use umbra::sys::fork;
 use umbra::sys::process::ProcessId;
 use umbra_core::chain::Node;
-use umbra_core::peer::{Incarnation, Peer, Sp, WorldRank};
+use umbra_core::peer::{Host, Incarnation, LocalRank, Peer, Sp, WorldRank};
 use umbra_core::time::Lapse;
 
 /// Runs `child` in a forked child, while the parent does `meanwhile`; the pid of the child, which has ended.
@@ -261,7 +263,7 @@ fn what_is_done_undivided_is_done_or_not_begun_in_each_child() {
 }
 
 /// Turns a driver until something happens that is wanted.
-fn turn(driver: &mut Driver, is_wanted: impl Fn(&Event) -> bool) -> bool {
+fn turn(driver: &mut Driver, mut is_wanted: impl FnMut(&Event) -> bool) -> bool {
     let end = now() + Lapse::from_secs(10);
     while now() < end {
         driver.wait(end).unwrap();
@@ -313,4 +315,52 @@ fn a_link_ends_with_the_process_that_made_it_while_a_child_of_that_holds_it() {
         assert!(ended, "the link is held by nobody who could speak");
         assert!(!had_gone, "the heir lived");
     });
+}
+
+#[test]
+fn a_child_is_refused_its_parents_session_and_says_nothing_in_its_name() {
+    let folder = std::env::temp_dir().join(format!("umbra-forked-session-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let (agent, secret) = (Peer::service(Sp(0)).unwrap(), Secret::from_bytes([1; 32]));
+    let me = Identity { party: Party::Peer(agent), incarnation: Incarnation(5) };
+    let mut serving = Driver::new(me, secret.clone(), Limits::default());
+    let path = socket_path(&folder, Sp(0));
+    serving.listen(Listener::Unix(UnixListener::bind(path).unwrap())).unwrap();
+    let text = "# Format version: 1\n\nnode1,bf1:10.0.0.1:7010:9010\n";
+    let job = Platform::parse(text, "job.cfg").unwrap().job(&["bf1"]).unwrap();
+    let seat = Seat { rank: WorldRank(0), size: 1, host: Host(0), local: LocalRank(0), n_local: 1 };
+    let settings = Settings { sockets: Some(folder.clone()), ..Settings::new(job, secret, seat) };
+    let mut session = Some(Session::connect(settings).unwrap());
+    let (end, mut is_up) = (now() + Lapse::from_secs(60), false);
+    while !is_up && now() < end {
+        session.as_mut().unwrap().progress(now() + Lapse::from_millis(1)).unwrap();
+        serving.wait(now() + Lapse::from_millis(1)).unwrap();
+        while let Some(event) = serving.next(&mut Vec::new()) {
+            is_up |= matches!(event, Event::Frame { .. });
+        }
+    }
+    assert!(is_up);
+    let child = || {
+        let mut inherited = session.take().unwrap();
+        let refused = [
+            inherited.progress(now()).err(),
+            inherited.recover().err(),
+            inherited.start_group(3, &[WorldRank(0)]).err(),
+            inherited.export_bytes(vec![1; 100]).err(),
+            inherited.calls().err(),
+            inherited.leave().err(),
+        ];
+        refused.iter().all(|why| matches!(why, Some(SessionError::Forked)))
+    };
+    forks(child, |_| ());
+    // The parent goes on where it was.
+    session.as_mut().unwrap().progress(now()).unwrap();
+    drop(session.take());
+    let mut events = Vec::new();
+    assert!(turn(&mut serving, |event| {
+        events.push(format!("{event:?}"));
+        matches!(event, Event::Gone { why: Close::Ended, .. })
+    }));
+    std::fs::remove_dir_all(&folder).unwrap();
+    assert_eq!(events.len(), 1, "{events:?}");
 }

@@ -44,6 +44,7 @@ impl Session {
     /// [`SessionError::Calls`] if the seat is taken, [`SessionError::NoMember`] if the agent has none for this rank,
     /// [`SessionError::Refused`] if the agent is on another machine, or who did not answer.
     pub fn calls(&mut self) -> Result<Calls, SessionError> {
+        self.refuse_heirs()?;
         let Some((sp, link)) = self.shadows.first().map(|shadow| (shadow.sp, shadow.link)) else {
             return Err(SessionError::NoSuchSeat);
         };

@@ -82,6 +82,9 @@ pub enum SessionError {
     /// The session has ended.
     #[error("session has ended")]
     Over,
+    /// The session is that of the process that this one was forked off from.
+    #[error("session belongs to the process that forked this one off: join in this process")]
+    Forked,
     /// The members make no group.
     #[error("members make no group: {0}")]
     Descriptor(DescriptorError),

@@ -18,6 +18,7 @@ impl Session {
     /// # Errors
     /// [`SessionError::Read`] if the ticket does not allow the read.
     pub fn read_ahead(&mut self, ticket: &Ticket, offset: u64, len: u64) -> Result<u64, SessionError> {
+        self.refuse_heirs()?;
         super::reading::check(ticket, offset, len)?;
         let Some((link, true)) = self.shadows.first().map(|shadow| (shadow.link, shadow.up)) else { return Ok(0) };
         let mut said = 0;

@@ -29,6 +29,7 @@ enum Refusal {
 impl Session {
     /// Keeps memory the way in which service processes will reach it.
     pub(super) fn keep(&mut self, memory: Exported) -> Result<Kept, SessionError> {
+        self.refuse_heirs()?;
         if memory.span().1 == 0 {
             return Err(SessionError::Memory(Status::OutOfBounds));
         }

@@ -230,6 +230,7 @@ impl Session {
     /// [`SessionError::Verbs`] if the RDMA device does not forget it: nobody asks for it any more, but who has its remote key
     /// still reaches it; the session keeps it, and another call tries again.
     pub fn revoke(&mut self, key: Key) -> Result<Exported, SessionError> {
+        self.refuse_heirs()?;
         let name = key.to_bits();
         // Taken out first: a service process that comes back meanwhile is not told of it again.
         if let Some((memory, body)) = self.exported.remove(&name) {
@@ -282,8 +283,7 @@ impl Session {
             }
         }
         let there = |s: &Session, asked| s.shadows.iter().any(|s| s.up && (s.sp, s.link, s.ups) == asked);
-        let owes =
-            |s: &Session, asked: &(Sp, LinkId, u32)| !s.answers.contains_key(&asked.1) && there(s, *asked);
+        let owes = |s: &Session, asked: &(Sp, LinkId, u32)| !s.answers.contains_key(&asked.1) && there(s, *asked);
         let answered = |s: &Session| !called.iter().any(|asked| owes(s, asked));
         // Who is lost owes no answer.
         let waited = self.wait("the answer about memory", deadline, &[], answered, None);

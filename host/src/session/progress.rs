@@ -28,6 +28,7 @@ impl Session {
     /// # Errors
     /// [`SessionError::Io`] if the system refuses to wait, or `also` is closed.
     pub fn progress(&mut self, deadline: Time) -> Result<(), SessionError> {
+        self.refuse_heirs()?;
         self.pump();
         let due = [self.member.deadline(), self.reads.deadline()].into_iter().flatten().fold(deadline, Time::min);
         self.driver.wait(due).map_err(|error| SessionError::Io { what: "wait for the links", error })?;
@@ -52,6 +53,7 @@ impl Session {
     /// # Errors
     /// [`SessionError::Io`] if the system refuses to wait.
     pub fn sleep(&mut self, also: BorrowedFd<'_>) -> Result<bool, SessionError> {
+        self.refuse_heirs()?;
         if !self.is_whole() {
             return Ok(true);
         }
@@ -68,6 +70,7 @@ impl Session {
     /// # Errors
     /// [`SessionError`]: who did not come back before the deadline.
     pub fn recover(&mut self) -> Result<(), SessionError> {
+        self.refuse_heirs()?;
         let deadline = self.deadline();
         for at in 0..self.shadows.len() {
             if let Some(why) = self.shadows.get(at).and_then(|shadow| shadow.why.clone()) {

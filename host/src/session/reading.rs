@@ -221,6 +221,7 @@ impl Session {
     /// [`SessionError::Read`] if the ticket does not allow it, [`SessionError::Memory`] with `Full` if too many
     /// reads are posted.
     pub fn post_read(&mut self, ticket: &Ticket, offset: u64, buffer: Vec<u8>) -> Result<Id<Posted>, SessionError> {
+        self.refuse_heirs()?;
         let len = buffer.len() as u64;
         check(ticket, offset, len)?;
         let (key, deadline) = (ticket.key, self.deadline());

@@ -29,6 +29,7 @@ use umbra_core::time::Time;
 
 use super::reading::{Posted, READS};
 use super::{Session, SessionError};
+use crate::sys::fork;
 use crate::sys::wait::{Doorbell, Ringer, WaitError};
 
 /// How a read ended.
@@ -56,6 +57,8 @@ pub struct SharedSession {
     asks: Option<Sender<Ask>>,
     ringer: Ringer,
     thread: Option<JoinHandle<Session>>,
+    /// Of the process that has the thread.
+    life: u32,
     /// The bell, by its number among the descriptors that the session looks at.
     watched: usize,
     /// Buffers of reads that are over, for the next ones.
@@ -82,7 +85,14 @@ impl SharedSession {
         let turning = Turning { session, bell, asked, under_way: Vec::new() };
         let thread = thread::Builder::new().name(name).spawn(move || turning.run());
         let thread = thread.map_err(|error| SessionError::Io { what: "start the thread of a session", error })?;
-        Ok(SharedSession { asks: Some(asks), ringer, thread: Some(thread), watched, spare: Mutex::new(Vec::new()) })
+        Ok(SharedSession {
+            asks: Some(asks),
+            ringer,
+            thread: Some(thread),
+            watched,
+            life: fork::life(),
+            spare: Mutex::new(Vec::new()),
+        })
     }
 
     /// Reads bytes of another rank's region, as [`Session::read`] does; many threads may do so at the same time.
@@ -110,6 +120,9 @@ impl SharedSession {
     }
 
     fn ask(&self, ask: Ask) -> Result<(), SessionError> {
+        if self.life != fork::life() {
+            return Err(SessionError::Forked);
+        }
         let asks = self.asks.as_ref().ok_or(SessionError::Over)?;
         asks.send(ask).map_err(|_| SessionError::Over)?;
         self.ringer.ring();
@@ -125,6 +138,11 @@ impl SharedSession {
     }
 
     fn end(&mut self) -> Option<Session> {
+        if self.life != fork::life() {
+            // A child that was forked off has no such thread, and the bell is its parent's.
+            std::mem::forget((self.asks.take(), self.thread.take()));
+            return None;
+        }
         self.asks = None;
         self.ringer.ring();
         let mut session = self.thread.take()?.join().ok()?;
