@@ -347,6 +347,7 @@ fn a_second_service_process_that_stays_dead_keeps_nobody_from_going_on_and_can_c
     let refused = session.export_bytes(vec![3; 3000]).unwrap_err();
     assert_eq!(refused.culprit(), Some(service(1)), "{refused}");
     agents.launcher.start_agent(Sp(1)).unwrap();
+    let _ = agents.status(1);
     session.recover().unwrap();
     assert_eq!(agents.status(1)["regions"], 1);
     session.export_bytes(vec![3; 3000]).unwrap();
