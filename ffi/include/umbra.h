@@ -156,7 +156,9 @@ int umbra_session_recover(umbra_session session);
 /* ---- groups ---- */
 
 /* Creates a group together with its other members, in this order; returns when it is full. -UMBRA_EGENERATION: the group of this id
- * that was left has just ended; create it again. */
+ * that was left has just ended; create it again. Of all threads that use a session, one at a time waits in this call or in
+ * umbra_group_end: threads that make or end several groups must do it in the same order in all ranks, or they wait for each other
+ * until the deadline. */
 int umbra_group_create(umbra_session session, uint32_t id, const uint32_t *members, size_t count, umbra_group *group);
 /* Leaves a group and releases its handle; does not wait. The world group's handle is only released. */
 int umbra_group_free(umbra_group group);
