@@ -63,8 +63,9 @@ pub(crate) enum Object {
     Member(Box<Seated>),
 }
 
-/// A session; its insides are gone once the job was left. In a child that was forked off it is stale: a thread that the
-/// child lacks may have the lock.
+/// A session; its insides are gone once the job was left.
+///
+/// In a child that was forked off it is stale: a thread that the child lacks may have the lock.
 pub(crate) struct Joined {
     /// Of the process that joined.
     life: u32,

@@ -157,7 +157,7 @@ pub struct Session {
     revoked: HashMap<u64, memory::Kept>,
     /// What others need to reach memory over RDMA, once some is exported so.
     exposure: Option<Exposure>,
-    /// The last call whose answers are waited for: a late answer to an earlier one is none.
+    /// The last call whose answers are waited for: late ones to others count not.
     asked: Token,
     /// Answers of shadow service processes to an export or a revocation, and why in words if one said so.
     answers: HashMap<LinkId, (Status, String)>,

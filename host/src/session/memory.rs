@@ -351,7 +351,7 @@ mod tests {
         ops
     }
 
-    /// Answers one call about memory after another; whether all these answers were asked for.
+    /// Answers calls about memory; whether all these answers were asked for.
     fn answer(driver: &mut Driver, statuses: &[Status]) -> bool {
         let (mut statuses, mut bytes) = (statuses.iter(), Vec::new());
         let end = driver::now() + Lapse::from_secs(30);

@@ -201,7 +201,9 @@ impl Session {
         self.dial_again(at, why);
     }
 
-    /// Dials a service process that is gone, and says why; if that cannot even begin, it is given up.
+    /// Dials a service process that is gone, for the reason `why`.
+    ///
+    /// If that cannot even begin, it is given up.
     fn dial_again(&mut self, at: usize, why: Close) {
         let deadline = self.deadline();
         let Some(shadow) = self.shadows.get_mut(at) else { return };

@@ -131,7 +131,9 @@ impl Reads {
         }
     }
 
-    /// Takes a read out. It is not asked for any more: its turn may not come for long, and others would queue behind it.
+    /// Takes a read out, and out of the turns.
+    ///
+    /// Its turn may not come for long, while others that are cancelled gather behind it.
     fn remove(&mut self, read: Id<Posted>) -> Result<Posted, SessionError> {
         let posted = self.posted.remove(read).map_err(|_| SessionError::Memory(Status::UnknownRegion))?;
         if posted.asked < posted.len() {
