@@ -197,6 +197,21 @@ fn a34_memory_that_does_not_fit_stays_the_first_and_lands_in_what_is_large_enoug
 }
 
 #[test]
+fn a34_a_message_that_is_to_land_in_freed_memory_stays_the_first() {
+    let pool = pool(1 << 20);
+    let ends = two_ends(&pool);
+    let (sender, receiver) = handles(&ends);
+    sender.send_placed(&pattern(1000, 3), &pool, 9, NOW).unwrap();
+    let freed = pool.alloc(4096, 0).unwrap();
+    freed.free().unwrap();
+    assert_eq!(receiver.receive_into(&freed, NOW).unwrap_err(), Error::Pool(pool::Error::Stale));
+    assert_eq!((ends[0].count().unwrap(), blocks(&pool)), (1, 1), "the message and its memory are kept");
+    let parcel = receiver.receive_memory(NOW).unwrap();
+    assert_eq!((parcel.message().len, parcel.message().hints), (1000, 9));
+    parcel.free().unwrap();
+}
+
+#[test]
 fn a35_without_room_in_the_pool_nothing_is_sent_and_nothing_is_lost() {
     let pool = pool(1 << 16);
     let ends = two_ends(&pool);

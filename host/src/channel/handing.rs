@@ -114,9 +114,12 @@ impl<'a> Receiver<'a> {
     /// Receives the first message into an allocation; what is returned is as much of it as the message fills.
     ///
     /// # Errors
-    /// As for [`receive`](Self::receive).
+    /// As for [`receive`](Self::receive); [`Error::Pool`] if the allocation was freed, and the message stays the first.
     pub fn receive_into<'p>(&self, to: &Allocation<'p>, timeout: Timeout) -> Result<(Allocation<'p>, Message), Error> {
-        let taken = self.take_if(timeout, |header, bytes| fits(self.measure(header, bytes)?, to.len()))?;
+        let taken = self.take_if(timeout, |header, bytes| match to.exists() {
+            true => fits(self.measure(header, bytes)?, to.len()),
+            false => Err(Refusal::Freed),
+        })?;
         let message = taken.message();
         let landed = to.part(0, message.len as u64)?;
         taken.copy_into(&landed)?;

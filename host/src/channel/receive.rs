@@ -8,6 +8,7 @@ use super::layout::{Pocket, View};
 use super::memory::{Held, Record};
 use super::wait::{Timeout, WaitMode, Watch};
 use super::{Channel, Kind};
+use crate::pool;
 use crate::sys::fork;
 
 /// A receive handle.
@@ -58,6 +59,8 @@ pub(super) enum Refusal {
     Receive(ReceiveError),
     /// It is about memory of a pool that is not known.
     Unknown,
+    /// The memory in which it was to land was freed.
+    Freed,
 }
 
 impl From<ReceiveError> for Refusal {
@@ -71,6 +74,7 @@ impl From<Refusal> for Error {
         match refusal {
             Refusal::Receive(error) => error.into(),
             Refusal::Unknown => Error::UnknownMemory,
+            Refusal::Freed => Error::Pool(pool::Error::Stale),
         }
     }
 }
