@@ -241,6 +241,27 @@ fn a35_without_room_in_the_pool_nothing_is_sent_and_nothing_is_lost() {
 }
 
 #[test]
+fn a47_the_end_of_a_channel_wakes_who_waits_for_room_in_the_pool() {
+    for receives in [false, true] {
+        let pool = pool(1 << 16);
+        let ends = two_ends(&pool);
+        let (sender, receiver) = handles(&ends);
+        sender.send(b"inline", 1, NOW).unwrap();
+        while pool.alloc(32, 0).is_ok() {}
+        thread::scope(|scope| {
+            let waiting = scope.spawn(|| {
+                if receives { receiver.receive_memory(LONG).map(|_| ()) } else { sender.send(&[0; 1000], 2, LONG) }
+            });
+            while !pool.is_awaited() && !waiting.is_finished() {
+                thread::yield_now();
+            }
+            ends[0].destroy().unwrap();
+            assert_eq!(waiting.join().unwrap(), Err(Error::Destroyed), "receives: {receives}");
+        });
+    }
+}
+
+#[test]
 fn a35_what_is_to_land_in_a_pool_lands_there() {
     let (home, other) = (pool(1 << 20), pool(1 << 20));
     let attributes = Attributes { capacity: 4, block: 256, ..Attributes::default() };

@@ -53,7 +53,7 @@ impl Sender<'_> {
 
     pub(super) fn place(&self, bytes: &[u8], pool: &Pool, hints: u64, timeout: Timeout) -> Result<Position, Error> {
         let deadline = timeout.deadline();
-        let memory = memory::room(pool, bytes.len() as u64, timeout)?;
+        let memory = memory::room(pool, bytes.len() as u64, timeout, &self.view)?;
         let written = memory.write(0, bytes).map_err(Error::Pool);
         let sent = written.and_then(|()| self.hand(memory, hints, timeout.rest(deadline)));
         sent.inspect_err(|_| drop(memory.free()))
@@ -149,7 +149,7 @@ impl<'a> Receiver<'a> {
                         Landing::Home => self.view.pools.home()?,
                         Landing::In(pool) => pool,
                     };
-                    room = Some(memory::room(pool, len as u64, timeout.rest(deadline))?);
+                    room = Some(memory::room(pool, len as u64, timeout.rest(deadline), &self.view)?);
                 }
                 Err(error) => {
                     room.map(Allocation::free).transpose()?;
