@@ -9,6 +9,7 @@ use crate::error::Stale;
 use super::class::LARGE;
 use super::error::AllocError;
 use super::layout::Group;
+use super::look;
 use super::runs::Whom;
 use super::span::{self, Claim, bits};
 use super::word::{Entry, OPEN, State, USED};
@@ -126,6 +127,18 @@ impl<'a, G: BorrowMut<Grasp>> Hand<'a, G> {
         // ORDERING: release: who finds the block allocated finds what for.
         group.entry(slot).store(entry.used().0, Ordering::Release);
         self.heap.describe(&group, slot, entry.used()).ok_or(AllocError::Damaged)
+    }
+
+    /// Says anew what an allocated block is for. That is up to who allocated it, while nobody else may free it.
+    ///
+    /// # Errors
+    /// [`Stale`] if it was freed.
+    pub fn set_kind(&self, id: BlockId, kind: u32) -> Result<(), Stale> {
+        let (group, slot, _) = self.heap.entry(id).ok_or(Stale)?;
+        let (_, len) = look::detail(group.detail(slot).load(Ordering::Relaxed));
+        // ORDERING: release: who finds the new kind, in `Heap::describe`, finds what was written for it.
+        group.detail(slot).store(len | u64::from(kind) << 40, Ordering::Release);
+        Ok(())
     }
 
     /// Takes an entry of a class that this hand knows to be free.

@@ -52,7 +52,7 @@ pub struct Figures {
 }
 
 /// Kind and length of a block.
-const fn detail(word: u64) -> (u32, u64) {
+pub(super) const fn detail(word: u64) -> (u32, u64) {
     ((word >> 40) as u32, word & ((1 << 40) - 1))
 }
 
@@ -62,7 +62,8 @@ impl<'a> Heap<'a> {
     pub(super) fn describe(&self, group: &Group<'a>, slot: u32, entry: Entry) -> Option<Block> {
         let (sizes, bytes) = (self.parts.sizes, self.plan().bytes());
         let class = span::load(group).class();
-        let (kind, len) = detail(group.detail(slot).load(Ordering::Relaxed));
+        // ORDERING: acquire pairs with the release in `Hand::set_kind`.
+        let (kind, len) = detail(group.detail(slot).load(Ordering::Acquire));
         let (offset, size) = if class < sizes.small() {
             let first = group.first().load(Ordering::Relaxed);
             let size = sizes.size(class);

@@ -48,9 +48,11 @@ impl Home {
         Ok(Home::Own(Segment::attach(descriptor, Mapping::ReadWrite, usize::try_from(size).unwrap_or(0))?))
     }
 
-    /// A new block for so many bytes, all zero.
+    /// A new block for so many bytes, all zero. It is [made a channel](Allocation::set_channel) when one lies in it: what was
+    /// there before may have been a channel too, which others must not take for one, and a block of an ordinary kind is
+    /// freed with those of its owner if he is killed until then.
     pub(super) fn block(pool: &Pool, bytes: usize) -> Result<Allocation<'_>, Error> {
-        let block = pool.alloc_channel(bytes as u64)?;
+        let block = pool.alloc(bytes as u64, 0)?;
         block.clear(0, bytes as u64).inspect_err(|_| drop(block.free()))?;
         Ok(block)
     }
@@ -188,5 +190,29 @@ impl Home {
 impl Berth {
     fn is_there(&self) -> bool {
         self.pool.allocation(self.id).is_ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Attributes, Channel};
+    use super::*;
+
+    #[test]
+    fn what_is_not_a_channel_yet_is_nobodys_to_reclaim_and_goes_with_its_maker() {
+        let pool = Arc::new(Pool::create(None, &pool::Attributes { bytes: 1 << 20, ..Default::default() }).unwrap());
+        let attributes = Attributes { capacity: 4, block: 256, ..Attributes::default() };
+        let ended = Channel::create_in(&pool, &attributes).unwrap();
+        assert_eq!(pool.blocks().next().unwrap().kind, pool::CHANNELS);
+        ended.destroy().unwrap();
+        drop(ended);
+        // It is where the destroyed one was.
+        let block = Home::block(&pool, layout::bytes_for(&attributes).unwrap()).unwrap();
+        let home = Home::within(&pool, &block);
+        layout::create(home.memory().unwrap(), &attributes, 1).unwrap();
+        assert!(home.laid_out().unwrap().destroy());
+        assert_eq!((Channel::reclaim_in(&pool), block.exists()), (0, true));
+        assert_ne!(block.kind().unwrap(), pool::CHANNELS, "what frees the blocks of the dead passes channels over");
+        block.free().unwrap();
     }
 }

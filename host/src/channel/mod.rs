@@ -171,7 +171,9 @@ impl Channel {
     pub fn create_in(pool: &Arc<Pool>, attributes: &Attributes) -> Result<Channel, Error> {
         Self::reclaim_in(pool);
         let block = Home::block(pool, layout::bytes_for(attributes)?)?;
-        Self::begin(Home::within(pool, &block), attributes, Pools::default()).inspect_err(|_| drop(block.free()))
+        let made = Self::begin(Home::within(pool, &block), attributes, Pools::default());
+        made.and_then(|channel| block.set_channel().map(|()| channel).map_err(Error::Pool))
+            .inspect_err(|_| drop(block.free()))
     }
 
     /// Frees the memory of destroyed channels in a pool whose last members were killed; how many they were. Who makes a

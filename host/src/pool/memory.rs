@@ -18,14 +18,6 @@ pub struct Allocation<'p> {
     len: u64,
 }
 
-impl Pool {
-    /// Memory for a channel, of the kind that is not for users.
-    pub(crate) fn alloc_channel(&self, len: u64) -> Result<Allocation<'_>, Error> {
-        let block = self.with_hand(|mut hand| hand.alloc(len, CHANNELS))??;
-        Ok(Allocation::new(self, block))
-    }
-}
-
 impl<'p> Allocation<'p> {
     pub(super) fn new(pool: &'p Pool, block: Block) -> Self {
         Allocation { pool, id: block.id, offset: block.offset, len: block.len }
@@ -51,6 +43,11 @@ impl<'p> Allocation<'p> {
     /// [`Error::Stale`] if it was freed.
     pub fn kind(&self) -> Result<u32, Error> {
         Ok(self.block()?.kind)
+    }
+
+    /// Makes it one of the channels, a kind that is not for users: whoever looks for channels finds one in it from then on.
+    pub(crate) fn set_channel(&self) -> Result<(), Error> {
+        self.pool.with_hand(|hand| hand.set_kind(self.id, CHANNELS))?.map_err(|_| Error::Stale)
     }
 
     /// Whose it is: the number of a member.
