@@ -116,10 +116,10 @@ impl<'a> Receiver<'a> {
     /// # Errors
     /// As for [`receive`](Self::receive); [`Error::Pool`] if the allocation was freed, and the message stays the first.
     pub fn receive_into<'p>(&self, to: &Allocation<'p>, timeout: Timeout) -> Result<(Allocation<'p>, Message), Error> {
-        let taken = self.take_if(timeout, |header, bytes| match to.exists() {
-            true => fits(self.measure(header, bytes)?, to.len()),
-            false => Err(Refusal::Freed),
-        })?;
+        let judge = |header: Header, bytes: Bytes<'a>| {
+            if to.exists() { fits(self.measure(header, bytes)?, to.len()) } else { Err(Refusal::Freed) }
+        };
+        let taken = self.take_if(timeout, judge)?;
         let message = taken.message();
         let landed = to.part(0, message.len as u64)?;
         taken.copy_into(&landed)?;
