@@ -246,6 +246,11 @@ fn s32_answers_of_a_failed_call_never_count_for_the_next() {
         world.run(Lapse::from_micros(20));
     }
     let second = world.start(&fifteen(false)).unwrap();
+    let dropped = world.figures().stale;
+    while world.made[second].end.is_none() {
+        world.run(Lapse::from_micros(20));
+    }
+    assert!(world.figures().stale > dropped, "old answers came meanwhile, and were dropped");
     world.run(Lapse::from_secs(10));
     world.check().unwrap();
     assert_eq!(world.made[second].end.as_ref().unwrap().0.sum(), Some(105));

@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 use umbra::call::Capacities;
-use umbra_core::chain::{Code, Config, Life, Mode, Node, Plan, Stage, Tallies, peek_cancel};
+use umbra_core::chain::{Action, Code, Config, Life, Mode, Node, Plan, Stage, Tallies, peek_cancel};
 use umbra_core::time::{Lapse, Time};
 use umbra_core::tree::Shape;
 use umbra_tests::chain::check::{failed, fifteen, origins, tallies};
@@ -112,7 +112,8 @@ fn s37_a_dead_maker_frees_all_places() {
 
 #[test]
 fn s38_another_life_of_the_maker_is_not_its_earlier_one() {
-    let mut world = World::new(15, 1);
+    let mut world = World::new(16, 1);
+    world.spy = true;
     world.network.delay = Lapse::from_micros(10);
     world.script.functions.insert(Node(9), Act::Slow(Lapse::from_micros(500)));
     world.script.only = Some((Node(0), 1));
@@ -121,11 +122,24 @@ fn s38_another_life_of_the_maker_is_not_its_earlier_one() {
     world.start(&fifteen(false)).unwrap();
     world.run(Lapse::from_micros(130));
     // The number of the call is the same again, the life is not.
-    let at = world.start(&sum_over(0..8)).unwrap();
+    let at = world.start(&sum_over((0..7).chain([15]))).unwrap();
     world.run(Lapse::from_secs(10));
     world.check().unwrap();
-    assert_eq!(world.made[at].end.as_ref().unwrap().0.sum(), Some(28));
+    assert_eq!(world.made[at].end.as_ref().unwrap().0.sum(), Some(36));
     assert_eq!((world.made[0].id.seq, world.made[1].id.seq), (1, 1));
+    // A request of the first life that comes only now is refused by whoever knows the second one.
+    let request = world.heard.iter().find(|(to, _)| *to == Node(1)).unwrap().1.clone();
+    assert_eq!(refusal(&mut world, Node(0), Node(15), &request), Code::StaleRoot as u8);
+}
+
+/// The code with which a member refuses a request, as it tells whoever sent it.
+fn refusal(world: &mut World, from: Node, to: Node, request: &[u8]) -> u8 {
+    let now = world.now();
+    world.at(to).on_message(from, to, request, now).unwrap();
+    let mut buffer = [0; 4096];
+    let told = world.at(to).poll(now, &mut buffer);
+    assert!(matches!(told, Some(Action::Send { to, len_bytes: 64, .. }) if to == from), "{told:?}");
+    buffer[53]
 }
 
 /// `UMBRA_CHAIN_CANCELS` seeds (default 2000; the full form takes 100000).
@@ -296,12 +310,7 @@ fn s45_a_second_parent_is_refused_and_the_first_keeps_the_call() {
     let at = world.start(&sum_over(0..3)).unwrap();
     world.run(Lapse::from_micros(10));
     let request = world.heard.iter().find(|(to, _)| *to == Node(1)).unwrap().1.clone();
-    let now = world.now();
-    world.at(Node(1)).on_message(Node(3), Node(1), &request, now).unwrap();
-    let mut buffer = [0; 4096];
-    let refusal = world.at(Node(1)).poll(now, &mut buffer);
-    assert!(matches!(refusal, Some(umbra_core::chain::Action::Send { to: Node(3), len_bytes: 64, .. })));
-    assert_eq!(buffer[53], Code::SecondParent as u8);
+    assert_eq!(refusal(&mut world, Node(3), Node(1), &request), Code::SecondParent as u8);
     world.run(Lapse::from_secs(1));
     world.check().unwrap();
     assert_eq!(world.made[at].end.as_ref().unwrap().0.sum(), Some(3));
