@@ -3,7 +3,7 @@
 //! It serves for a minute at most, or makes a call first.
 //!
 //! `call-member NODE [call | sleep | watched | count FILE | scripted ROOM]`: the meeting place is the descriptor that
-//! standard input is. With `call` it makes a call over all members before it serves, in which the last member waits;
+//! standard input is. With `call` it makes a call over all members before it serves, in which the last member hangs;
 //! with `sleep` it says so and serves nobody; with `watched` it lets its functions be looked at; with `count` it has a
 //! function of its own in place of the built-in one that gathers, as which it tells how often it was woken, and
 //! computes until there is such a file if the header names it; with `scripted` it is one of a crowd
@@ -41,7 +41,7 @@ fn main() {
         Some("watched") => member.serve_probe().unwrap(),
         Some(_) => {
             let all: Vec<Node> = station.shape().nodes().collect();
-            member.start(&call(&all, &header(all[all.len() - 1], Act::Wait))).unwrap();
+            member.start(&call(&all, &header(all[all.len() - 1], Act::Hang))).unwrap();
         }
         None => {}
     }
