@@ -141,3 +141,60 @@ fn put(to: &mut [u8], at: usize, bytes: &[u8], overflow: &mut u32) -> Result<usi
     place.copy_from_slice(bytes);
     Ok(end)
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
+mod tests {
+    use super::*;
+
+    const OLD: u8 = 0xa5;
+
+    /// Changes a reply of 3 and 4 bytes in the middle of other memory; all of that memory, and what was written.
+    fn within(change: impl FnOnce(&mut Reply<'_>)) -> ([[u8; 8]; 2], Written) {
+        let (mut memory, mut written) = ([[OLD; 8]; 2], Written::NOTHING);
+        let [header, data] = &mut memory;
+        change(&mut Reply { header: &mut header[2..5], data: &mut data[2..6], written: &mut written });
+        (memory, written)
+    }
+
+    #[test]
+    fn a_reply_is_written_up_to_what_is_allowed_and_no_further() {
+        let (memory, written) = within(|reply| {
+            reply.set_header(&[9, 9, 9]).unwrap();
+            reply.set_header(&[1]).unwrap();
+            reply.push_header(&[2, 3]).unwrap();
+            reply.push_data(&[4, 5]).unwrap();
+            reply.push_data(&[6, 7]).unwrap();
+            assert_eq!((reply.header(), reply.data()), ([1, 2, 3].as_slice(), [4, 5, 6, 7].as_slice()));
+        });
+        assert_eq!(memory, [[OLD, OLD, 1, 2, 3, OLD, OLD, OLD], [OLD, OLD, 4, 5, 6, 7, OLD, OLD]]);
+        assert_eq!(written, Written { header: 3, data: 4, overflow: 0 });
+    }
+
+    #[test]
+    fn what_is_not_allowed_changes_no_byte_of_a_reply() {
+        let (memory, written) = within(|reply| {
+            reply.set_header(&[1]).unwrap();
+            reply.set_data(&[2, 3]).unwrap();
+            let header = |needed| Err(ReplyTooLarge { needed, allowed: 3 });
+            let data = |needed| Err(ReplyTooLarge { needed, allowed: 4 });
+            assert_eq!((reply.set_header(&[8; 4]), reply.push_header(&[8; 3])), (header(4), header(4)));
+            assert_eq!((reply.set_data(&[8; 5]), reply.push_data(&[8; 4])), (data(5), data(6)));
+            assert_eq!((reply.set_lens(4, 0), reply.set_lens(0, 7)), (header(4), data(7)));
+            assert_eq!((reply.header(), reply.data()), ([1].as_slice(), [2, 3].as_slice()));
+        });
+        assert_eq!(memory, [[OLD, OLD, 1, OLD, OLD, OLD, OLD, OLD], [OLD, OLD, 2, 3, OLD, OLD, OLD, OLD]]);
+        assert_eq!(written, Written { header: 1, data: 2, overflow: 7 });
+    }
+
+    #[test]
+    fn lengths_that_are_allowed_are_those_of_the_reply() {
+        let (_, written) = within(|reply| {
+            reply.memory().1.fill(1);
+            reply.set_lens(3, 4).unwrap();
+            assert_eq!(reply.data(), [1; 4]);
+            reply.set_lens(0, 2).unwrap();
+        });
+        assert_eq!(written, Written { header: 0, data: 2, overflow: 0 });
+    }
+}
