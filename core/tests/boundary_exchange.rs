@@ -6,7 +6,7 @@
 mod world;
 
 use proptest::prelude::*;
-use umbra_core::boundary::{Arrival, Config, ExchangeError, HEAD, Head, Refused, agree, bitmap_bytes};
+use umbra_core::boundary::{Arrival, Config, ExchangeError, HEAD, Head, HeadError, Refused, agree, bitmap_bytes};
 use umbra_core::time::Time;
 
 use world::{CONFIG, Random, World, entries, machine};
@@ -163,26 +163,39 @@ fn hostile_numbers_in_a_head_are_refused_and_change_nothing() {
     let machine = &mut world.ranks[0].machine;
     let (head, live) = Head::parse(&good).unwrap();
     let count = (0..head.channels as usize).filter(|&at| live.is(at)).count();
-    let cases: [(&str, Head); 9] = [
-        ("fingerprint", Head { fingerprint: head.fingerprint ^ 1, ..head }),
-        ("kind", Head { kind: 3, ..head }),
-        ("payload", Head { payload: head.payload + 8, ..head }),
-        ("less payload", Head { payload: head.payload - 8, ..head }),
-        ("huge payload", Head { payload: u64::MAX, ..head }),
-        ("overflow within a strip", Head { overflow: head.overflow + 1, overflow_at: 1, ..head }),
-        ("credit", Head { credit: 17, ..head }),
-        ("sequence", Head { sequence: 9, ..head }),
-        ("all in the slot", Head { overflow: 0, overflow_at: 0, overflow_key: 0, ..head }),
+    let (ours, expected) = (head.fingerprint, head.payload);
+    let payload = |came| Refused::Payload { came, expected };
+    let room = machine.peers()[0].slot_bytes();
+    let whole = (HEAD + bitmap_bytes(head.channels)) as u64 + head.payload;
+    let cases: [(&str, Head, Refused); 10] = [
+        ("fingerprint", Head { fingerprint: ours ^ 1, ..head }, Refused::Plan { came: ours ^ 1, ours }),
+        ("kind", Head { kind: 3, ..head }, Refused::Plan { came: ours, ours }),
+        ("payload", Head { payload: expected + 8, ..head }, payload(expected + 8)),
+        ("less payload", Head { payload: expected - 8, overflow: head.overflow - 8, ..head }, payload(expected - 8)),
+        (
+            "less payload than overflow",
+            Head { payload: u64::from(head.overflow) - 8, ..head },
+            Refused::Head(HeadError::Impossible),
+        ),
+        ("huge payload", Head { payload: u64::MAX, ..head }, payload(u64::MAX)),
+        ("overflow within a strip", Head { overflow: head.overflow - 1, overflow_at: 1, ..head }, Refused::Split),
+        ("credit", Head { credit: 17, ..head }, Refused::Credit { came: 17, sent: 1 }),
+        ("sequence", Head { sequence: 9, ..head }, Refused::Gap { came: 9, seen: 0 }),
+        (
+            "all in the slot",
+            Head { overflow: 0, overflow_at: 0, overflow_key: 0, ..head },
+            Refused::TooLong { came: whole, room },
+        ),
     ];
-    for (what, case) in cases {
+    for (what, case, why) in cases {
         let mut bytes = good.clone();
         case.emit(count, &mut bytes).unwrap();
         let before = format!("{:?}", machine.peers());
-        assert!(machine.on_message(0, &bytes).is_err(), "{what}");
+        assert_eq!(machine.on_message(0, &bytes), Err(why), "{what}");
         assert_eq!(format!("{:?}", machine.peers()), before, "{what}");
     }
-    assert_eq!(machine.counts().refused, 9);
-    assert!(machine.on_message(5, &good).is_err(), "no such peer");
+    assert_eq!(machine.counts().refused, 10);
+    assert_eq!(machine.on_message(5, &good), Err(Refused::Stranger), "no such peer");
     assert!(machine.on_message(0, &good).is_ok(), "and the true one is still taken");
 }
 
