@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::net::TcpListener;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
 use umbra::admin::{self, Body as _, ops};
 use umbra::ask::{Asker, Target};
@@ -17,7 +17,7 @@ use umbra_core::atomic::{AtomicU32, Ordering};
 use umbra_core::peer::Sp;
 use umbra_core::time::Lapse;
 
-use crate::rig::{self, Scratch};
+use crate::rig::{self, Guarded, Scratch};
 
 /// A port that is free, and that nobody is given who asks for any.
 fn port() -> u16 {
@@ -36,16 +36,7 @@ pub struct Hosts {
     /// Members at each agent.
     pub residents: u32,
     /// By their hosts.
-    pub agents: Vec<Child>,
-}
-
-impl Drop for Hosts {
-    fn drop(&mut self) {
-        for agent in &mut self.agents {
-            let _ = agent.kill();
-            let _ = agent.wait();
-        }
-    }
+    pub agents: Vec<Guarded>,
 }
 
 impl Hosts {
@@ -73,10 +64,10 @@ impl Hosts {
     }
 
     /// Starts the agent of a host, and waits until it is ready.
-    fn agent(&self, host: u32) -> Child {
+    fn agent(&self, host: u32) -> Guarded {
         let sockets = self.scratch.path().join(format!("host{host}"));
         let _ = fs::create_dir(&sockets);
-        let mut child = Command::new(&rig::programs().1)
+        let child = Command::new(&rig::programs().1)
             .args(["--service-process", &host.to_string(), "--members", &self.residents.to_string()])
             .args(["--deadline-ms", "60000", "--here", &format!("bf{host}"), "--config"])
             .args([self.scratch.path().join("job.cfg").as_os_str(), "--secret-file".as_ref()])
@@ -85,6 +76,7 @@ impl Hosts {
             .stdout(Stdio::piped())
             .spawn()
             .expect("an agent");
+        let mut child = Guarded::from(child);
         let line = BufReader::new(child.stdout.take().expect("a pipe")).lines().next();
         assert!(matches!(&line, Some(Ok(line)) if line.contains("ready")), "{line:?}");
         child

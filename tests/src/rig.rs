@@ -3,9 +3,11 @@
 //! Jobs have short deadlines, and news is awaited with a bound.
 
 mod by_hand;
+mod guarded;
 mod killed;
 
 pub use by_hand::{ByHand, Scratch, finish};
+pub use guarded::Guarded;
 pub use killed::killed;
 
 use std::collections::BTreeSet;

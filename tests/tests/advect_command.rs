@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use umbra_tests::answer::{self, figure, value};
 use umbra_tests::machine::until;
-use umbra_tests::rig::{self, Scratch};
+use umbra_tests::rig::{self, Guarded, Scratch};
 
 fn umbra() -> Command {
     let mut command = Command::new(&rig::programs().0);
@@ -109,10 +109,10 @@ fn children(of: u32) -> Vec<u32> {
 }
 
 /// A long run of some ranks, and their process ids once they are there.
-fn long_run(arguments: &[&str], count: usize) -> (std::process::Child, Vec<u32>) {
+fn long_run(arguments: &[&str], count: usize) -> (Guarded, Vec<u32>) {
     let mut command = umbra();
     let job = command.args(["--cycles", "100000000", "--quiet"]).args(arguments).stdout(Stdio::piped());
-    let job = job.stderr(Stdio::piped()).spawn().unwrap();
+    let job = Guarded::from(job.stderr(Stdio::piped()).spawn().unwrap());
     let begun = Instant::now();
     let mut ranks = children(job.id());
     while ranks.len() < count {
@@ -133,7 +133,7 @@ fn signal(pid: u32, signal: Signal) {
 fn s41_a_killed_rank_ends_the_run_with_its_name_and_nothing_stays_behind() {
     let (job, ranks) = long_run(&["-n", "3"], 3);
     signal(ranks[1], Signal::KILL);
-    let output = job.wait_with_output().unwrap();
+    let output = job.finish(Instant::now() + rig::PATIENCE);
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(said.contains("rank 1 ended early: signal: 9"), "{said}");
@@ -144,7 +144,7 @@ fn s41_a_killed_rank_ends_the_run_with_its_name_and_nothing_stays_behind() {
 fn s41_a_stopped_rank_is_named_with_blocks_and_fields_after_the_deadline() {
     let (job, ranks) = long_run(&["-n", "3", "--timeout", "2s"], 3);
     signal(ranks[1], Signal::STOP);
-    let output = job.wait_with_output().unwrap();
+    let output = job.finish(Instant::now() + rig::PATIENCE);
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(said.contains("not received in time; rank 1: block ") && said.contains(", field 0, element ("), "{said}");
@@ -179,7 +179,7 @@ fn s40_a_run_goes_on_without_its_killed_agent() {
     let mut command = umbra();
     let job =
         command.args(attended()).args(arguments).args(["--cells", "8", "--radius", "2", "--fields", "2", "--quiet"]);
-    let job = job.stdout(Stdio::piped()).spawn().unwrap();
+    let job = Guarded::from(job.stdout(Stdio::piped()).spawn().unwrap());
     let begun = Instant::now();
     let mut processes = Vec::new();
     while processes.len() < 4 {
@@ -190,7 +190,8 @@ fn s40_a_run_goes_on_without_its_killed_agent() {
     let agent = agent_of(&processes);
     until("the agent works", || worked(agent) > 0);
     signal(agent, Signal::KILL);
-    let output = job.wait_with_output().unwrap();
+    // It has much to compute.
+    let output = job.finish(Instant::now() + 5 * rig::PATIENCE);
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success() && said.contains("every cell has the bits of the closed form"), "{said}");
     rig::all_gone(&processes);
@@ -203,7 +204,7 @@ fn s40_a_stopped_agent_is_named_after_the_deadline_and_nothing_stays_behind() {
     // The ranks would go on alone if it had not begun.
     until("the agent works", || worked(agent) >= 10);
     signal(agent, Signal::STOP);
-    let output = job.wait_with_output().unwrap();
+    let output = job.finish(Instant::now() + rig::PATIENCE);
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{said}");
     // Whichever rank is late first says both.

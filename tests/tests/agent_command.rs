@@ -16,7 +16,7 @@ use umbra::gateway::{Gateways, RemoteChannel};
 use umbra::link::Address;
 use umbra::secret::Secret;
 use umbra::sys::host;
-use umbra_tests::rig::{self, Scratch};
+use umbra_tests::rig::{self, Guarded, Scratch};
 
 /// A directory with a secret.
 fn with_secret(name: &str) -> Scratch {
@@ -82,13 +82,13 @@ fn s43_settings_that_cannot_be_used_are_told_with_file_and_line() {
 }
 
 /// Starts a service process and waits for its readiness line.
-fn start(config: &PathBuf, secret: &PathBuf, global: &str, local: &str) -> (Child, String) {
+fn start(config: &PathBuf, secret: &PathBuf, global: &str, local: &str) -> (Guarded, String) {
     start_with(&[], config, secret, global, local)
 }
 
-fn start_with(arguments: &[&str], config: &PathBuf, secret: &PathBuf, global: &str, local: &str) -> (Child, String) {
+fn start_with(arguments: &[&str], config: &PathBuf, secret: &PathBuf, global: &str, local: &str) -> (Guarded, String) {
     // By the names of upstream.
-    let mut child = agent()
+    let child = agent()
         .args(arguments)
         .env("DPU_OFFLOAD_CONFIG_FILE_PATH", config)
         .env("UMBRA_SECRET_FILE", secret)
@@ -100,6 +100,7 @@ fn start_with(arguments: &[&str], config: &PathBuf, secret: &PathBuf, global: &s
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
+    let mut child = Guarded::from(child);
     let line = BufReader::new(child.stdout.take().unwrap()).lines().next().unwrap().unwrap();
     (child, line)
 }
@@ -207,7 +208,7 @@ fn an_agent_that_was_taken_for_dead_ends_and_says_so() {
     signal(&second, rustix::process::Signal::STOP);
     wait_for("services_failed");
     signal(&second, rustix::process::Signal::CONT);
-    let output = second.wait_with_output().unwrap();
+    let output = second.finish(Instant::now() + rig::PATIENCE);
     assert!(!output.status.success(), "{}", said(&output));
     assert!(said(&output).contains("took service process 1 for dead"), "{}", said(&output));
     signal(&first, rustix::process::Signal::TERM);

@@ -6,7 +6,7 @@
 use std::io::{BufRead as _, BufReader};
 use std::net::TcpListener;
 use std::os::fd::OwnedFd;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -23,7 +23,7 @@ use umbra_core::atomic::{AtomicU32, Ordering};
 use umbra_core::boundary::{Message, Shape, Sparse};
 use umbra_tests::machine;
 use umbra_tests::random_exchanges::Exchanges;
-use umbra_tests::rig::{self, Scratch};
+use umbra_tests::rig::{self, Guarded, Scratch};
 
 #[test]
 fn s10_random_exchanges_arrive_while_agents_come_and_go() {
@@ -54,11 +54,11 @@ fn s10_random_exchanges_arrive_while_agents_come_and_go() {
 }
 
 /// The program that is the agent of such a run, with its memory.
-fn agent(options: &Options, segment: &Segment) -> Child {
+fn agent(options: &Options, segment: &Segment) -> Guarded {
     let memory: OwnedFd = segment.share().unwrap();
     let mut command = Command::new(&rig::programs().1);
     command.args(["--boundary", &options.extent().unwrap().to_string()]);
-    command.stdin(Stdio::from(memory)).spawn().unwrap()
+    command.stdin(Stdio::from(memory)).spawn().unwrap().into()
 }
 
 #[test]
@@ -212,7 +212,7 @@ fn a_service_process_looks_out_beside_its_job_and_gives_the_ranks_back_when_it_e
     let mut command = Command::new(&rig::programs().1);
     command.args(["--service-process", "0", "--boundary", &extent.to_string(), "--config"]).arg(&config);
     command.arg("--secret-file").arg(&secret).stdin(Stdio::from(segment.share().unwrap())).stdout(Stdio::piped());
-    let mut agent = command.spawn().unwrap();
+    let mut agent = Guarded::from(command.spawn().unwrap());
     let ready = BufReader::new(agent.stdout.take().unwrap()).lines().next().unwrap().unwrap();
     assert!(ready.contains("service process 0 ready"), "{ready}");
     let mut ranks = pair(&segment, extent, Duration::from_secs(60), |end| end);

@@ -20,21 +20,14 @@ use umbra_core::chain::{Call, Code, Node};
 use umbra_core::peer::Sp;
 use umbra_core::time::Lapse;
 use umbra_tests::agents::Agents;
-use umbra_tests::rig::{self, Scratch};
+use umbra_tests::rig::{self, Guarded, Scratch};
 
 const LONG: Duration = Duration::from_secs(30);
 
 /// An agent with its socket, which ends with the test.
 struct Agent {
     scratch: Scratch,
-    child: Child,
-}
-
-impl Drop for Agent {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
+    child: Guarded,
 }
 
 impl Agent {
@@ -47,7 +40,7 @@ impl Agent {
         let [a, b] = listeners.each_ref().map(|l| l.local_addr().unwrap().port());
         drop(listeners);
         fs::write(file("job.cfg"), format!("# Format version: 1\nnode1,bf1:127.0.0.1:{a}:{b}\n")).unwrap();
-        let mut child = Command::new(&rig::programs().1)
+        let child = Command::new(&rig::programs().1)
             .args(["--service-process", "0", "--members", &residents.to_string()])
             .args(["--config".as_ref(), file("job.cfg").as_os_str(), "--secret-file".as_ref()])
             .args([file("secret").as_os_str(), "--sockets".as_ref(), scratch.path().as_os_str()])
@@ -55,6 +48,7 @@ impl Agent {
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
+        let mut child = Guarded::from(child);
         let line = BufReader::new(child.stdout.take().unwrap()).lines().next().unwrap().unwrap();
         assert!(line.contains("ready"), "{line}");
         Agent { scratch, child }

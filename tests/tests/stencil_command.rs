@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::OFlags;
 use umbra_tests::answer::figure;
-use umbra_tests::rig::{self, Scratch};
+use umbra_tests::rig::{self, Guarded, Scratch};
 
 fn umbra() -> Command {
     let mut command = rig::interruptible();
@@ -364,11 +364,11 @@ fn interrupt(child: &Child) {
 }
 
 /// Starts a run that writes into a directory with an old output, and waits until it has made a file of its own there.
-fn started(directory: &Path, given: &[&str]) -> Child {
+fn started(directory: &Path, given: &[&str]) -> Guarded {
     fs::write(directory.join("out.npy"), "old").unwrap();
     let mut command = umbra();
     command.args(given).args(["--verify=never", "--quiet", "--output", "out.npy"]).current_dir(directory);
-    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let child = Guarded::from(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap());
     for _ in 0..600 {
         if names(directory).len() > 1 {
             break;
@@ -389,7 +389,7 @@ fn an_interrupt_ends_a_run_and_leaves_nothing_but_the_old_output() {
         let child = started(scratch.path(), given);
         thread::sleep(Duration::from_millis(300));
         interrupt(&child);
-        let ended = child.wait_with_output().unwrap();
+        let ended = child.finish(Instant::now() + rig::PATIENCE);
         assert_eq!(ended.status.code(), Some(130), "{}", said(&ended));
         assert!(said(&ended).contains(expected), "{}", said(&ended));
         assert_eq!(names(scratch.path()), ["out.npy"], "half a field is none");
@@ -405,7 +405,7 @@ fn an_interrupt_is_heard_while_bricks_are_planned() {
     let given = ["--extents", "300,300", "--brick", "1", "--order-file", "order", "--output", "out.npy"];
     let mut command = umbra();
     command.args(given).args(["--verify=never", "--quiet"]).current_dir(scratch.path());
-    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let child = Guarded::from(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap());
     // It can be opened like this once the other side, which plans, reads it.
     let opened =
         || OpenOptions::new().write(true).custom_flags(OFlags::NONBLOCK.bits().cast_signed()).open(&order).ok();
@@ -420,7 +420,7 @@ fn an_interrupt_is_heard_while_bricks_are_planned() {
     thread::sleep(Duration::from_secs(1));
     numbers.write_all((0..90_000).map(|number| format!("{number}\n")).collect::<String>().as_bytes()).unwrap();
     drop(numbers);
-    let ended = child.wait_with_output().unwrap();
+    let ended = child.finish(Instant::now() + rig::PATIENCE);
     assert_eq!(ended.status.code(), Some(130), "{}", said(&ended));
     assert!(said(&ended).contains("nothing is computed yet"), "{}", said(&ended));
     assert_eq!(names(scratch.path()), ["order"]);
@@ -434,7 +434,7 @@ fn an_interrupt_is_heard_while_it_is_looked_how_many_bricks_each_needs() {
     let given = ["--input", "in.npy", "--radius", "50", "--output", "out.npy", "--verify=never", "--quiet"];
     let mut command = umbra();
     command.args(given).current_dir(scratch.path());
-    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let child = Guarded::from(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap());
     // Signals are caught from here on.
     let status = format!("/proc/{}/status", child.id());
     let catches = || {
@@ -450,7 +450,7 @@ fn an_interrupt_is_heard_while_it_is_looked_how_many_bricks_each_needs() {
     thread::sleep(Duration::from_millis(300));
     interrupt(&child);
     let start = Instant::now();
-    let ended = child.wait_with_output().unwrap();
+    let ended = child.finish(Instant::now() + rig::PATIENCE);
     assert_eq!(ended.status.code(), Some(130), "{}", said(&ended));
     assert!(said(&ended).contains("nothing is computed yet"), "{}", said(&ended));
     assert!(start.elapsed() < Duration::from_secs(30), "{:?}", start.elapsed());
@@ -466,7 +466,7 @@ fn a_second_interrupt_leaves_no_more_than_the_first() {
     interrupt(&child);
     thread::sleep(Duration::from_millis(300));
     interrupt(&child);
-    let ended = child.wait_with_output().unwrap();
+    let ended = child.finish(Instant::now() + rig::PATIENCE);
     assert_eq!(ended.status.code(), Some(130), "{}", said(&ended));
     assert_eq!(names(scratch.path()), ["out.npy"]);
     assert_eq!(fs::read(scratch.path().join("out.npy")).unwrap(), b"old");

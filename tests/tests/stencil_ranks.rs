@@ -15,7 +15,7 @@ use umbra::stencil::field::{BrickFile, Bricks, Element, Field, Spread};
 use umbra::stencil::{LoadError, Source as _, Stop};
 use umbra_core::error::Status;
 use umbra_tests::answer::figure;
-use umbra_tests::rig::{self, Scratch, finish};
+use umbra_tests::rig::{self, Guarded, Scratch};
 
 fn umbra() -> Command {
     let mut command = rig::interruptible();
@@ -167,7 +167,7 @@ fn a_rank_that_dies_in_mid_run_ends_the_run_and_is_named() {
     // Bricks of one point take far longer than this test waits.
     let mut command = umbra();
     command.args(["--extents", "400,300", "--brick", "1", "--radius", "3", "--verify=never", "--timeout", "30s"]);
-    let child = command.arg("--output").arg(&output).spawn().unwrap();
+    let child = Guarded::from(command.arg("--output").arg(&output).spawn().unwrap());
     let end = Instant::now() + rig::PATIENCE;
     let ranks = loop {
         let ranks = children(child.id(), "rank");
@@ -182,7 +182,7 @@ fn a_rank_that_dies_in_mid_run_ends_the_run_and_is_named() {
     let all = [&ranks[..], &children(child.id(), "--supervised")].concat();
     assert_eq!(all.len(), 4, "two ranks and two agents");
     kill(ranks[0], Signal::KILL);
-    let ended = finish(child, end);
+    let ended = child.finish(end);
     let words = said(&ended);
     assert_eq!(ended.status.code(), Some(1), "{words}");
     assert!(words.contains("rank 1 died") && words.contains("signal: 9"), "{words}");
@@ -195,7 +195,7 @@ fn a_rank_that_dies_in_mid_run_ends_the_run_and_is_named() {
 fn an_interrupted_run_ends_its_ranks_and_agents() {
     let mut command = umbra();
     command.args(["--extents", "400,300", "--brick", "1", "--radius", "3", "--verify=never"]);
-    let child = command.spawn().unwrap();
+    let child = Guarded::from(command.spawn().unwrap());
     let end = Instant::now() + rig::PATIENCE;
     let started = |pid| [children(pid, "rank"), children(pid, "--supervised")].concat();
     while started(child.id()).len() < 4 {
@@ -205,7 +205,7 @@ fn an_interrupted_run_ends_its_ranks_and_agents() {
     let all = started(child.id());
     let directory = rig::directory_of(all[3]).unwrap();
     kill(child.id(), Signal::INT);
-    let ended = finish(child, end);
+    let ended = child.finish(end);
     assert_eq!(ended.status.code(), Some(130), "{}", said(&ended));
     rig::all_gone(&all);
     assert!(!directory.exists(), "{}", directory.display());
