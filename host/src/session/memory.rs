@@ -358,12 +358,11 @@ mod tests {
         while statuses.len() > 0 && driver::now() < end {
             driver.wait(end).unwrap();
             while let Some(event) = driver.next(&mut bytes) {
-                match (event, Frame::parse(&bytes)) {
-                    (Event::Frame { link, .. }, Ok(Frame::Call { op: op @ (EXPORT | REVOKE), token, .. })) => {
-                        let status = *statuses.next().unwrap();
-                        driver.send(link, &Frame::Done { op, token, status, body: &[] }, Vec::new()).unwrap();
-                    }
-                    _ => {}
+                if let (Event::Frame { link, .. }, Ok(Frame::Call { op: op @ (EXPORT | REVOKE), token, .. })) =
+                    (event, Frame::parse(&bytes))
+                {
+                    let status = *statuses.next().unwrap();
+                    driver.send(link, &Frame::Done { op, token, status, body: &[] }, Vec::new()).unwrap();
                 }
             }
             driver.flush();
