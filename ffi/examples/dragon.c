@@ -199,6 +199,10 @@ static void memory(dragonMemoryPoolDescr_t *pool)
     OK(dragon_memory_get_ptr_info(&other, &there, &size));
     CHECK(size == 5 && memcmp(there, (char *)address + 50, 5) == 0);
     OK(dragon_memory_detach(&other));
+    /* What was not attached has no use of the pool to give up. */
+    OK(dragon_memory_descr_clone(&other, &mem, 0, NULL));
+    OK(dragon_memory_detach(&other));
+    OK(dragon_memory_get_ptr_info(&mem, &there, &size));
     for (length = 0; length < serial.len; length += 7) {
         dragonMemorySerial_t cut = {length, serial.data};
         IS(INVALID_ARGUMENT, dragon_memory_attach(&other, &cut));

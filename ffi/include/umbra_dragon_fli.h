@@ -445,14 +445,20 @@ static inline dragonError_t dragon_fli_stream_received(dragonFLIRecvHandleDescr_
     return umbra_dragon_code(code, DRAGON_FAILURE);
 }
 
+/* Of a message that was begun the rest is kept, and goes before what is sent next or with the close: a program that sent it
+ * again would send it twice. */
+static inline dragonError_t umbra_dragon_sent(int code)
+{
+    return code == -UMBRA_EPARTLY ? DRAGON_SUCCESS : umbra_dragon_code(code, DRAGON_CHANNEL_FULL);
+}
+
 static inline dragonError_t dragon_fli_send_bytes(dragonFLISendHandleDescr_t *handle, size_t num_bytes, const uint8_t *bytes,
                                                   uint64_t arg, const bool buffer, const timespec_t *timeout)
 {
     if (handle == NULL)
         return DRAGON_INVALID_ARGUMENT;
-    return umbra_dragon_code(buffer ? umbra_sender_keep(handle->_sender, bytes, num_bytes, arg)
-                                    : umbra_sender_send(handle->_sender, bytes, num_bytes, arg, umbra_dragon_ms(timeout)),
-                             DRAGON_CHANNEL_FULL);
+    return umbra_dragon_sent(buffer ? umbra_sender_keep(handle->_sender, bytes, num_bytes, arg)
+                                    : umbra_sender_send(handle->_sender, bytes, num_bytes, arg, umbra_dragon_ms(timeout)));
 }
 
 /* Hands memory over, lends it, or sends a copy of its bytes. A view of a part is always copied; if it is handed over, the whole
@@ -470,8 +476,8 @@ static inline dragonError_t dragon_fli_send_mem(dragonFLISendHandleDescr_t *hand
         return code;
     is_part = mem->_offset != 0 || mem->_length != mem->_whole;
     if (is_part || (!transfer_ownership && !no_copy_read_only)) {
-        code = umbra_dragon_code(
-            umbra_sender_send(handle->_sender, address, mem->_length, arg, umbra_dragon_ms(timeout)), DRAGON_CHANNEL_FULL);
+        code =
+            umbra_dragon_sent(umbra_sender_send(handle->_sender, address, mem->_length, arg, umbra_dragon_ms(timeout)));
         return code == DRAGON_SUCCESS && transfer_ownership ? dragon_memory_free(mem) : code;
     }
     return umbra_dragon_code(umbra_sender_send_memory(handle->_sender, mem->_pool._pool, mem->_id, no_copy_read_only, arg,

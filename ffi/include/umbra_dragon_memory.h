@@ -50,6 +50,7 @@ typedef struct {
     umbra_allocation _id;
     uint64_t _offset, _length, _whole;
     int _is_lent;
+    int _is_attached; /* holds a use of the pool of its own */
 } dragonMemoryDescr_t;
 
 static inline dragonError_t dragon_memory_attr_init(dragonMemoryPoolAttr_t *attr)
@@ -435,6 +436,7 @@ static inline dragonError_t dragon_memory_descr_clone(dragonMemoryDescr_t *to, c
     *to = *from;
     to->_offset = from->_offset + (uint64_t)offset;
     to->_length = length == NULL ? left : *length;
+    to->_is_attached = 0;
     return DRAGON_SUCCESS;
 }
 
@@ -533,13 +535,18 @@ static inline dragonError_t dragon_memory_attach(dragonMemoryDescr_t *mem, const
     mem->_length = view[1];
     mem->_whole = whole;
     mem->_is_lent = view[2] != 0;
+    mem->_is_attached = 1;
     return DRAGON_SUCCESS;
 }
 
-/* Gives up a descriptor that was attached, with its pool. */
+/* Gives up a descriptor, and its use of the pool if it was attached; other descriptors use the pool of whoever made them. */
 static inline dragonError_t dragon_memory_detach(dragonMemoryDescr_t *mem)
 {
-    dragonError_t code = mem == NULL ? DRAGON_INVALID_ARGUMENT : dragon_memory_pool_detach(&mem->_pool);
+    dragonError_t code = DRAGON_SUCCESS;
+    if (mem == NULL || mem->_pool._pool == 0)
+        return DRAGON_INVALID_ARGUMENT;
+    if (mem->_is_attached)
+        code = dragon_memory_pool_detach(&mem->_pool);
     if (code == DRAGON_SUCCESS)
         memset(mem, 0, sizeof *mem);
     return code;
