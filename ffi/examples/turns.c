@@ -157,6 +157,32 @@ static void a_thread_that_ends(struct side *side)
     CHECK(pthread_key_delete(end_of_thread) == 0);
 }
 
+static void *serves_on(void *given)
+{
+    struct side *side = given;
+    do
+        side->served = umbra_gpc_serve(side->member, 50);
+    while (side->served == 0 || side->served == -UMBRA_ETIMEOUT);
+    return NULL;
+}
+
+/* Threads that serve it in turn end with it, and its seat is free at once. */
+static void a_member_that_is_left_while_it_is_served(umbra_station station, struct side *side)
+{
+    struct side threads[2] = {*side, *side};
+    int i;
+    doing = "a member that is left while it is served";
+    for (i = 0; i < 2; i++)
+        CHECK(pthread_create(&threads[i].thread, NULL, serves_on, &threads[i]) == 0);
+    /* Until one of them has it. */
+    while (umbra_gpc_serve(side->member, 0) == 0)
+        sched_yield();
+    must(umbra_gpc_leave(side->member));
+    must(umbra_gpc_join(station, 0, NULL, &side->member));
+    for (i = 0; i < 2; i++)
+        CHECK(pthread_join(threads[i].thread, NULL) == 0 && threads[i].served == -UMBRA_ESTALE);
+}
+
 int main(void)
 {
     struct umbra_station_options options;
@@ -174,6 +200,7 @@ int main(void)
     functions_that_cross(sides);
     a_member_that_is_served_long(&sides[0]);
     a_thread_that_ends(&sides[0]);
+    a_member_that_is_left_while_it_is_served(station, &sides[0]);
     doing = "the end";
     for (i = 0; i < MEMBERS; i++)
         must(umbra_gpc_leave(sides[i].member));

@@ -1063,7 +1063,8 @@ struct umbra_gpc_options {
 int umbra_gpc_join(umbra_station station, uint32_t node, const struct umbra_gpc_options *options, umbra_member *member);
 /* Takes another seat: what comes for it is done here, without messages in between. */
 int umbra_gpc_house(umbra_member member, uint32_t node);
-/* Leaves and releases the handle; the others are told, and calls that need it fail by its number. */
+/* Leaves and releases the handle; the others are told, and calls that need it fail by its number. Waits a second for a thread that
+ * uses the member, -UMBRA_EINUSE if it goes on; afterwards no function of the member runs. */
 int umbra_gpc_leave(umbra_member member);
 
 #define UMBRA_GPC_NOBODY UINT32_MAX

@@ -8,7 +8,7 @@ use umbra_core::chain::{Data, Node, Phase, Verdict, Work};
 
 use crate::call::{enter, short, sized, takes, text};
 use crate::member::Seated;
-use crate::object::{HANDLES, Object, with_member, with_member_within, with_station};
+use crate::object::{HANDLES, Object, leave_seat, with_member, with_member_within, with_station};
 use crate::pool::{keep, patience};
 use crate::status::{Code, Failure};
 
@@ -146,6 +146,15 @@ unsafe fn run(function: Function, user: &User, work: &mut Work<'_>, local: &mut 
     }
 }
 
+/// Whether there is memory for so many calls of so many bytes: what cannot be had would end the process.
+fn afford(calls: usize, bytes: usize) -> Result<(), Failure> {
+    let all = bytes.checked_add(8).and_then(|bytes| bytes.checked_mul(calls));
+    let had = all.is_some_and(|all| Vec::<u8>::new().try_reserve_exact(all).is_ok());
+    let refused =
+        || Failure::new(Code::System, format!("no memory for {calls} calls of {bytes} bytes: take fewer or smaller"));
+    had.then_some(()).ok_or_else(refused)
+}
+
 /// Takes a seat.
 ///
 /// # Safety
@@ -164,6 +173,7 @@ pub unsafe extern "C" fn umbra_gpc_join(station: u64, node: u32, options: *const
                 room.functions = or(options.functions, room.functions, "functions")?;
                 if options.call_bytes > 0 {
                     room.call_bytes = usize::try_from(options.call_bytes).map_err(|_| Code::Invalid)?;
+                    afford(usize::from(room.calls), room.call_bytes)?;
                 }
             }
             Ok(Member::join_with(station, Node(node), room, |config| config)?)
@@ -183,7 +193,7 @@ pub extern "C" fn umbra_gpc_house(member: u64, node: u32) -> c_int {
 #[unsafe(no_mangle)]
 pub extern "C" fn umbra_gpc_leave(member: u64) -> c_int {
     enter(|| {
-        with_member(member, |_| Ok(()))?;
+        leave_seat(member)?;
         HANDLES.release(member).map(drop)
     })
 }

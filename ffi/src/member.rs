@@ -44,7 +44,8 @@ pub(crate) struct Seated {
     turns: Turns,
     /// Which thread has the turn; 0: none.
     served_by: AtomicUsize,
-    seat: Mutex<Seat>,
+    /// Nothing once it was left: calls that had found it before have their turn after that.
+    seat: Mutex<Option<Seat>>,
 }
 
 thread_local! {
@@ -61,7 +62,7 @@ impl Seated {
     pub(crate) fn new(member: Member) -> Seated {
         let node = member.node();
         let seat = Seat { member, kept: HashMap::new(), offers: HashMap::new(), last_offer: 0 };
-        Seated { node, turns: Turns::default(), served_by: AtomicUsize::new(0), seat: Mutex::new(seat) }
+        Seated { node, turns: Turns::default(), served_by: AtomicUsize::new(0), seat: Mutex::new(Some(seat)) }
     }
 
     /// Its number.
@@ -71,7 +72,12 @@ impl Seated {
 
     /// Uses the member, in turn, for a call without a timeout.
     pub(crate) fn enter<R>(&self, act: impl FnOnce(&mut Seat) -> Result<R, Failure>) -> Result<R, Failure> {
-        self.take_turn((USUAL, Code::InUse), act)
+        self.take_turn((USUAL, Code::InUse), |seat| act(seat.as_mut().ok_or(Code::Stale)?))
+    }
+
+    /// Leaves the seat, in turn: when this returns no function of the member runs, and none will.
+    pub(crate) fn leave(&self) -> Result<(), Failure> {
+        self.take_turn((USUAL, Code::InUse), |seat| seat.take().map(drop).ok_or(Code::Stale.into()))
     }
 
     /// Uses the member, in turn, for a call with a timeout; `act` gets what is left of that.
@@ -82,14 +88,14 @@ impl Seated {
     ) -> Result<R, Failure> {
         let deadline = Instant::now().checked_add(patience);
         let left = || deadline.map_or(patience, |deadline| deadline.saturating_duration_since(Instant::now()));
-        self.take_turn((patience, Status::Timeout.into()), |seat| act(seat, left()))
+        self.take_turn((patience, Status::Timeout.into()), |seat| act(seat.as_mut().ok_or(Code::Stale)?, left()))
     }
 
     /// Uses the member when its turn comes, or fails with the code. A function that it runs cannot use it again.
     fn take_turn<R>(
         &self,
         (patience, late): (Duration, Code),
-        act: impl FnOnce(&mut Seat) -> Result<R, Failure>,
+        act: impl FnOnce(&mut Option<Seat>) -> Result<R, Failure>,
     ) -> Result<R, Failure> {
         /// Says that the member is served no more, also after a panic.
         struct Served<'a>(&'a AtomicUsize);

@@ -337,6 +337,11 @@ pub(crate) fn node_of(handle: u64) -> Result<Node, Failure> {
     seated(handle, |seated| Ok(seated.node()))
 }
 
+/// Leaves the seat of the member that a handle names, in turn.
+pub(crate) fn leave_seat(handle: u64) -> Result<(), Failure> {
+    seated(handle, Seated::leave)
+}
+
 /// Uses the member that a handle names, in turn.
 pub(crate) fn with_member<R>(handle: u64, act: impl FnOnce(&mut Seat) -> Result<R, Failure>) -> Result<R, Failure> {
     seated(handle, |seated| seated.enter(act))

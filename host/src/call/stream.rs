@@ -32,7 +32,7 @@ use umbra_core::chain::{Call, Handle, StartError};
 
 use super::answer::{Reply, WaitError};
 use super::member::Member;
-use super::offer::{Offer, OfferError};
+use super::offer::{OFFERS, Offer, OfferError};
 
 /// Which part of the data a call is about; the first bytes of its header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -127,7 +127,7 @@ impl Member {
         if window.segment == 0 || window.calls == 0 {
             return Err(StreamError::NoWindow);
         }
-        let mut begun: VecDeque<Begun> = VecDeque::with_capacity(window.calls);
+        let mut begun: VecDeque<Begun> = VecDeque::with_capacity(window.calls.min(OFFERS));
         let mut rest = data.chunks(window.segment);
         let (mut offset, mut laid) = (0, None);
         let result = loop {
