@@ -248,6 +248,48 @@ static void files(void)
     must(umbra_stream_detach(stream));
 }
 
+/* Whoever closes the descriptor of a receiver has the receiver back, whether the sender says anything or not, and lives on. */
+static void files_that_nobody_reads(void)
+{
+    umbra_stream stream = streams(UMBRA_STREAM_NOMINAL, NULL, 0);
+    umbra_sender sender = sender_of(stream, 0, 0);
+    umbra_receiver receiver = receiver_of(stream, 0);
+    int says, read_from;
+    doing = "files that nobody reads";
+    for (says = 0; says < 2; says++) {
+        must(umbra_receiver_open_file(receiver, 0, &read_from));
+        close(read_from);
+        if (says)
+            must(umbra_sender_send(sender, "for nobody", 10, 0, PATIENCE_MS));
+        CHECK(umbra_receiver_finish_file(receiver, PATIENCE_MS) != -UMBRA_ETIMEOUT);
+    }
+    must(umbra_sender_close(sender, PATIENCE_MS));
+    must(umbra_receiver_close(receiver, PATIENCE_MS));
+    must(umbra_stream_detach(stream));
+}
+
+/* What is written to the descriptor of a conversation of one message is that message, in however many pieces. */
+static void file_of_one_message(void)
+{
+    umbra_stream stream = streams(UMBRA_STREAM_BUFFERED, NULL, 0);
+    umbra_sender sender = sender_of(stream, 0, 0);
+    umbra_receiver receiver;
+    char message[16];
+    size_t length = 0;
+    int write_to;
+    doing = "a file of one message";
+    must(umbra_sender_open_file(sender, 2, &write_to));
+    CHECK(write(write_to, "in pieces", 9) == 9);
+    close(write_to);
+    must(umbra_sender_finish_file(sender, PATIENCE_MS));
+    must(umbra_sender_close(sender, PATIENCE_MS));
+    receiver = receiver_of(stream, 0);
+    must(umbra_receiver_receive(receiver, message, sizeof message, 0, PATIENCE_MS, &length, NULL));
+    CHECK(length == 9 && memcmp(message, "in pieces", 9) == 0);
+    must(umbra_receiver_close(receiver, PATIENCE_MS));
+    must(umbra_stream_detach(stream));
+}
+
 /* Endings before the end, and what is refused. */
 static void refusals(umbra_pool pool)
 {
@@ -442,6 +484,8 @@ int main(void)
     CHECK(waitpid(pid, &status, 0) == pid && status == 0);
     modes();
     files();
+    files_that_nobody_reads();
+    file_of_one_message();
     refusals(pool);
     sets();
 

@@ -266,7 +266,7 @@ pub(crate) unsafe fn store_sized<T>(to: *mut T, value: &T, least: usize) -> Resu
 /// # Safety
 /// As for [`sized`].
 #[allow(unsafe_code)]
-unsafe fn announced<T>(structure: *const T, least: usize) -> Result<usize, Failure> {
+pub(crate) unsafe fn announced<T>(structure: *const T, least: usize) -> Result<usize, Failure> {
     if structure.is_null() || !structure.is_aligned() {
         return Err(null("structure"));
     }

@@ -133,13 +133,9 @@ pub unsafe extern "C" fn umbra_sender_take_kept(
         }
         with_speech(sender, |speech| {
             let end = speech.open()?;
-            let (kept, first) = end.take_kept();
             // SAFETY: the caller's promise about the outputs and the buffer.
-            let stored = unsafe { store_measured(&kept, buffer, capacity, length) };
-            if stored.is_err() {
-                end.keep(&kept, first)?;
-                return stored;
-            }
+            unsafe { store_measured(end.kept(), buffer, capacity, length) }?;
+            let (_, first) = end.take_kept();
             if arg.is_null() {
                 return Ok(());
             }

@@ -8,7 +8,7 @@ use umbra::stencil::{AllocError, Plan as Groups};
 use umbra_core::id::Id;
 use umbra_core::stencil::waiting::AllocError as Refused;
 
-use crate::call::{enter, numbers, sized, store, store_list, store_sized, takes};
+use crate::call::{announced, enter, numbers, sized, store, store_list, store_sized, takes};
 use crate::object::{HANDLES, Object, with_stencil};
 use crate::statistics::Counted;
 use crate::status::{Code, Failure};
@@ -191,11 +191,11 @@ pub unsafe extern "C" fn umbra_stencil_poll(stencil: u64, action: *mut Action) -
         let none = Action { size: 0, kind: 0, slot: 0, point: 0, data: 0, group: 0 };
         // News are told once: first of all there must be a place for them.
         // SAFETY: the caller's promise about the structure.
-        unsafe { store_sized(action, &none, size_of::<Action>()) }?;
+        unsafe { announced(action, size_of::<Action>()) }?;
         let told = match with_stencil(stencil, |stencil| {
             Ok(stencil.poll_seen(|machine, action| News::of(machine, action, Vec::new())))
         })? {
-            None => return Ok(()),
+            None => none,
             Some(News::Prepare { slot, data }) => Action { kind: 1, slot, data, ..none },
             Some(News::Ready { point, group, .. }) => Action { kind: 2, point, group, ..none },
             Some(News::Failed { point, data }) => Action { kind: 3, point, data, ..none },

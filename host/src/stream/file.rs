@@ -9,6 +9,7 @@ use std::os::fd::OwnedFd;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::pipe::PipeFlags;
 
 use super::Adapter;
@@ -16,9 +17,12 @@ use super::error::Error;
 use super::receive::{Paused as PausedReceiver, Receiver};
 use super::send::{Paused as PausedSender, Sender};
 use crate::channel::Timeout;
+use crate::sys;
 
 /// Bytes that are copied at once, unless the caller says otherwise.
 const CHUNK: usize = 1 << 10;
+/// How long a thread waits for messages before it looks whether anybody still reads them.
+const LOOK: Timeout = Timeout::After(Duration::from_millis(100));
 
 /// The end that a thread works with, and what it hands back.
 #[derive(Debug)]
@@ -36,6 +40,8 @@ impl<'a, T: Send + 'static> Copier<'a, T> {
         let ((hand, handed), (tell, done)) = (mpsc::channel(), mpsc::channel());
         let theirs = adapter.clone();
         let spawned = std::thread::Builder::new().name("umbra-stream".to_owned()).spawn(move || {
+            // A pipe that nobody reads any more is an error to tell, also in programs that would end for it.
+            sys::signals::block_sigpipe();
             if let Ok(end) = handed.recv() {
                 // Whoever does not wait for it any more does not want it either.
                 let _ = tell.send(work(&theirs, end));
@@ -88,7 +94,7 @@ fn pipe() -> Result<(OwnedFd, OwnedFd), Error> {
 
 impl<'a> Sender<'a> {
     /// A descriptor: what anybody writes to it is sent, in messages of up to `chunk` bytes (1 KiB if 0), until it and
-    /// all its copies are closed. The conversation goes on with what [`WritableFile::finish`] gives back.
+    /// all its copies are closed; in a conversation of one message, with its close. The conversation goes on with what [`WritableFile::finish`] gives back.
     ///
     /// # Errors
     /// [`NoFile`] with [`Error::File`].
@@ -116,7 +122,7 @@ impl<'a> Sender<'a> {
             let why = loop {
                 match from.read(&mut buffer) {
                     Ok(0) => break None,
-                    Ok(len) => match sender.send(&buffer[..len], sender.plan.arg, Timeout::Never) {
+                    Ok(len) => match sender.write_piece(&buffer[..len], Timeout::Never) {
                         Ok(()) => {}
                         Err(error) => break Some(error),
                     },
@@ -127,6 +133,16 @@ impl<'a> Sender<'a> {
             (Ok(sender.pause()), why)
         })?;
         Ok((write, hand, copier))
+    }
+}
+
+/// Whether somebody can still read what is written to this pipe.
+fn is_read(pipe: &File) -> bool {
+    let mut found = [PollFd::new(pipe, PollFlags::empty())];
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    match poll(&mut found, Some(&now)) {
+        Ok(_) => !found[0].revents().contains(PollFlags::ERR),
+        Err(_) => true,
     }
 }
 
@@ -176,11 +192,13 @@ impl<'a> Receiver<'a> {
             };
             let (mut to, mut buffer) = (File::from(write), vec![0; if chunk == 0 { CHUNK } else { chunk }]);
             let why = loop {
-                match receiver.receive_into(&mut buffer, Timeout::Never) {
+                match receiver.receive_into(&mut buffer, LOOK) {
                     Ok(piece) => match to.write_all(&buffer[..piece.len]) {
                         Ok(()) => {}
                         Err(error) => break Some(failed(&error)),
                     },
+                    Err(Error::Timeout) if is_read(&to) => {}
+                    Err(Error::Timeout) => break Some(Error::File(rustix::io::Errno::PIPE)),
                     Err(Error::Ended) => break None,
                     Err(error) => break Some(error),
                 }

@@ -183,9 +183,15 @@ impl<'a> Sender<'a> {
         self.plan.unsent.len()
     }
 
+    /// What is kept and can be taken back.
+    #[must_use]
+    pub fn kept(&self) -> &[u8] {
+        // What was begun has to be ended.
+        if self.plan.is_begun { &[] } else { &self.plan.unsent }
+    }
+
     /// Takes back what was kept, and its 64 bits; nothing if there is nothing.
     pub fn take_kept(&mut self) -> (Vec<u8>, u64) {
-        // What was begun has to be ended.
         if self.plan.is_begun {
             return (Vec::new(), self.plan.first);
         }
@@ -329,9 +335,17 @@ impl Drop for Sender<'_> {
     }
 }
 
+impl Sender<'_> {
+    /// Sends a piece of what is written piece by piece. A conversation of one message has it with its close.
+    pub(super) fn write_piece(&mut self, bytes: &[u8], timeout: Timeout) -> Result<(), Error> {
+        let arg = self.plan.arg;
+        if self.plan.is_one_message { self.keep(bytes, arg) } else { self.send(bytes, arg, timeout) }
+    }
+}
+
 impl Write for Sender<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match self.send(bytes, self.plan.arg, self.plan.timeout) {
+        match self.write_piece(bytes, self.plan.timeout) {
             Ok(()) | Err(Error::Partly { .. }) => Ok(bytes.len()),
             Err(error) => Err(error.into()),
         }

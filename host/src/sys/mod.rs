@@ -22,4 +22,5 @@ pub mod peer_memory;
 pub mod process;
 pub mod segment;
 pub mod shared_heap;
+pub(crate) mod signals;
 pub mod wait;
