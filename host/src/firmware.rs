@@ -123,13 +123,4 @@ impl<'m> Firmware<'m> {
     pub const fn share(&self) -> BytesMut<'m> {
         self.attached.share()
     }
-
-    /// Waits until the heartbeat stops, and says which firmware it was and when it was alive last.
-    ///
-    /// # Errors
-    /// Always: [`FirmwareError::Stopped`] or what else ended it; [`FirmwareError::Late`] if it was still alive at the
-    /// deadline.
-    pub fn wait_for_its_end(&mut self) -> Result<std::convert::Infallible, FirmwareError> {
-        self.watch.until("its end", || None)
-    }
 }

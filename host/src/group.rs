@@ -22,9 +22,9 @@
 
 use umbra_core::atomic::AtomicU64;
 use umbra_core::endpoints::{ArenaError, Endpoints};
+use umbra_core::group::Record;
 use umbra_core::group::member::{self, Membership};
 use umbra_core::group::service::{self, Answer, LinkSlot, LocalSlot, PeerSlot};
-use umbra_core::group::{Record, Stage};
 use umbra_core::map::Entry;
 use umbra_core::memory::Block;
 use umbra_core::placement::Placement;
@@ -143,20 +143,5 @@ impl Capacities {
     #[must_use]
     pub const fn arena_bytes(&self) -> usize {
         2 * self.table_bytes() + self.groups as usize * 512
-    }
-}
-
-/// The word for a stage in reports.
-#[must_use]
-pub const fn stage_name(stage: Stage) -> &'static str {
-    match stage {
-        Stage::Absent => "absent",
-        Stage::Collecting => "collecting",
-        Stage::LocalDone => "local done",
-        Stage::Exchanging => "exchanging",
-        Stage::Full => "full",
-        Stage::Pushed => "pushed",
-        Stage::Revoking => "revoking",
-        Stage::Ended => "ended",
     }
 }

@@ -7,7 +7,6 @@ use crate::machine::Link;
 use crate::peer::{Incarnation, Sp, WorldRank};
 use crate::time::Lapse;
 
-use super::super::bits;
 use super::super::cause::{Cause, Missing};
 use super::super::message::WORLD;
 use super::super::record::{Phase, Stage};
@@ -283,14 +282,5 @@ impl<S: Storage, C: Shelf> Service<'_, S, C> {
     #[must_use]
     pub fn bytes_in_use(&self) -> u64 {
         self.heap.used_bytes()
-    }
-
-    /// Members served here that have not left a group.
-    #[must_use]
-    pub fn local_members(&self, key: GroupKey) -> u32 {
-        self.find(key).map_or(0, |at| {
-            let left = self.set(at, Set::Left);
-            bits::members(self.set(at, Set::Joined)).filter(|&i| !bits::contains(left, i)).count() as u32
-        })
     }
 }
