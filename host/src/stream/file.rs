@@ -94,7 +94,8 @@ fn pipe() -> Result<(OwnedFd, OwnedFd), Error> {
 
 impl<'a> Sender<'a> {
     /// A descriptor: what anybody writes to it is sent, in messages of up to `chunk` bytes (1 KiB if 0), until it and
-    /// all its copies are closed; in a conversation of one message, with its close. The conversation goes on with what [`WritableFile::finish`] gives back.
+    /// all its copies are closed; in a conversation of one message, with its close. The conversation goes on with what
+    /// [`WritableFile::finish`] gives back.
     ///
     /// # Errors
     /// [`NoFile`] with [`Error::File`].
