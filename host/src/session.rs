@@ -40,6 +40,7 @@ mod error;
 mod expecting;
 mod exposing;
 mod forked;
+mod kept;
 mod memory;
 mod progress;
 mod reading;
@@ -78,7 +79,7 @@ use crate::link::{Close, Identity, Party};
 use crate::secret;
 use crate::sys::fork;
 use crate::sys::segment::Segment;
-pub use memory::Exported;
+pub use kept::Exported;
 use tables::Tables;
 
 /// Groups that a rank can be a member of, or remember, at once.
@@ -152,9 +153,9 @@ pub struct Session {
     regions: Regions<Vec<region::Entry>>,
     /// Exported memory by key, with the message that exports it; without one if the export failed, and it is kept for
     /// service processes that may read it still.
-    exported: HashMap<u64, (memory::Kept, Option<Vec<u8>>)>,
+    exported: HashMap<u64, (kept::Kept, Option<Vec<u8>>)>,
     /// What was revoked and is still registered with an RDMA device, by key.
-    revoked: HashMap<u64, memory::Kept>,
+    revoked: HashMap<u64, kept::Kept>,
     /// What others need to reach memory over RDMA, once some is exported so.
     exposure: Option<Exposure>,
     /// The last call whose answers are waited for: late ones to others count not.

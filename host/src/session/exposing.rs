@@ -12,7 +12,7 @@ use umbra_core::key::Access;
 use umbra_core::peer::Peer;
 use umbra_core::wire::{Frame, Token};
 
-use super::memory::{Exported, Kept};
+use super::kept::{Exported, Kept};
 use super::{Rdma, Session, SessionError};
 use crate::access::exposure::Exposure;
 use crate::driver::LinkId;
