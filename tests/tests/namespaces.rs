@@ -21,7 +21,7 @@ use umbra::link::Address;
 use umbra::reference::{from_text, to_text};
 use umbra::secret::Secret;
 use umbra::sys::host;
-use umbra_tests::rig::{self, Scratch};
+use umbra_tests::rig::{self, Guarded, Scratch};
 
 /// What this process is: nothing said, the host of the agent, or that of the client.
 const ROLE: &str = "UMBRA_TEST_ROLE";
@@ -60,17 +60,6 @@ fn obstacle() -> Option<String> {
 
 fn net() -> String {
     fs::read_link("/proc/self/ns/net").unwrap().display().to_string()
-}
-
-/// Ends with what is started here, at the latest.
-struct Ended(Child);
-
-impl Drop for Ended {
-    fn drop(&mut self) {
-        // It may have ended by itself.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
 }
 
 #[test]
@@ -128,7 +117,7 @@ impl Said {
 
 /// The client's host, as the other one talks to it.
 struct Client {
-    process: Ended,
+    process: Guarded,
     orders: ChildStdin,
     said: Said,
 }
@@ -138,7 +127,7 @@ impl Client {
         let mut command = again(&["--net"], &format!("{} {reference}", net()));
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let (orders, said) = (child.stdin.take().unwrap(), Said::by(&mut child));
-        Client { process: Ended(child), orders, said }
+        Client { process: Guarded::from(child), orders, said }
     }
 
     fn says(&self, word: &str) {
@@ -157,14 +146,14 @@ fn be_the_agents(folder: &Path) {
     let mut client = Client::start(&to_text(&channel.reference().unwrap()));
     client.says("here");
     ip("link set lo up");
-    ip(&format!("link add here type veth peer name there netns {}", client.process.0.id()));
+    ip(&format!("link add here type veth peer name there netns {}", client.process.id()));
     ip("addr add 10.77.0.1/24 dev here");
     ip("link set here up");
     let mut agent = Command::new(std::env::var(AGENT).unwrap());
     agent.args(["--channels", SERVED_AT, "--service-process", "0", "--config"]).arg(&config);
     agent.arg("--secret-file").arg(&secret).env_remove("UMBRA_CONFIG").env_remove(ROLE);
-    let mut agent = Ended(agent.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap());
-    Said::by(&mut agent.0).after("ready");
+    let mut agent = Guarded::from(agent.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap());
+    Said::by(&mut agent).after("ready");
     client.may_go_on();
 
     // Half a conversation each: what the client sends is sent back.
@@ -190,7 +179,7 @@ fn be_the_agents(folder: &Path) {
     assert_eq!(message.hints, 7, "only what was said after that");
     assert_eq!(channel.count(), Ok(0));
     client.may_go_on();
-    assert!(client.process.0.wait().unwrap().success());
+    assert!(client.process.wait().unwrap().success());
     println!("both are content");
 }
 

@@ -7,12 +7,12 @@ use std::io::{BufRead as _, BufReader, Read as _};
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, getpgid, kill_process, kill_process_group};
-use umbra_tests::rig::{self, Scratch};
+use umbra_tests::rig::{self, Guarded, Scratch};
 
 /// How long a run may take to end that is asked to.
 const MOMENT: Duration = Duration::from_secs(20);
@@ -32,7 +32,7 @@ fn run(temporary: &Scratch, before: &str, arguments: &[&str]) -> Command {
 const LONG: [&str; 4] = ["--reads", "100000000", "--size", "8"];
 
 /// A run that does not outlive its test.
-struct Running(Child);
+struct Running(Guarded);
 
 impl Running {
     fn ended(&mut self) -> Option<i32> {
@@ -58,13 +58,6 @@ impl Running {
     }
 }
 
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 /// Waits until a job has its secret, and thus listens for signals.
 fn filled(temporary: &Scratch) {
     let end = Instant::now() + MOMENT;
@@ -79,7 +72,7 @@ fn a_signal_ends_a_run_whose_errors_nobody_takes() {
     for before in ["exec 2>/dev/full;", "exec 2>&-;"] {
         let temporary = Scratch::new("run-full");
         let child = run(&temporary, before, &LONG).arg("--quiet").stdout(Stdio::null()).spawn().unwrap();
-        let mut running = Running(child);
+        let mut running = Running(child.into());
         filled(&temporary);
         running.signal(Signal::TERM);
         assert_eq!(running.ended(), Some(143), "{before}");
@@ -95,7 +88,7 @@ fn a_signal_ends_a_run_whose_errors_find_no_room() {
     while rustix::io::write(&writer, &[b'x'; 4096]).is_ok() {}
     rustix::io::ioctl_fionbio(&writer, false).unwrap();
     let child = run(&temporary, "", &LONG).arg("--quiet").stdout(Stdio::null()).stderr(writer).spawn().unwrap();
-    let mut running = Running(child);
+    let mut running = Running(child.into());
     filled(&temporary);
     running.signal(Signal::TERM);
     assert_eq!(running.ended(), Some(143));
@@ -116,7 +109,7 @@ fn a_run_whose_progress_nobody_takes_ends_well() {
 fn signals_that_a_run_was_started_to_ignore_do_not_end_it() {
     let temporary = Scratch::new("run-nohup");
     let mut run = run(&temporary, "trap '' HUP INT;", &["--reads", "200000", "--size", "8"]);
-    let mut running = Running(run.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap());
+    let mut running = Running(run.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap().into());
     let mut lines = BufReader::new(running.0.stderr.take().unwrap()).lines();
     assert!(lines.any(|line| line.is_ok_and(|line| line.contains("random"))), "no random reads");
     running.signal(Signal::HUP);
@@ -198,7 +191,8 @@ fn an_interrupt_of_its_process_group_ends_a_run_and_blames_no_process() {
     let temporary = Scratch::new("run-interrupt");
     // A shell may have started these tests to ignore it.
     let mut run = run(&temporary, "set -- env --default-signal=INT \"$@\";", &LONG);
-    let mut running = Running(run.process_group(0).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap());
+    let mut running =
+        Running(run.process_group(0).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap().into());
     let mut lines = BufReader::new(running.0.stderr.take().unwrap()).lines();
     assert!(lines.any(|line| line.is_ok_and(|line| line.contains("random"))), "no random reads");
     let group = Pid::from_raw(running.0.id().cast_signed()).unwrap();
@@ -224,7 +218,7 @@ fn an_input_that_is_a_pipe_is_refused() {
     let (umbra, agent) = rig::programs();
     let mut command = Command::new(umbra);
     command.arg("run").arg("--input").arg(&pipe).arg("--agent").arg(agent).stderr(Stdio::piped());
-    let mut running = Running(command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap());
+    let mut running = Running(command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap().into());
     assert_eq!(running.ended(), Some(1));
     let mut said = String::new();
     running.0.stderr.take().unwrap().read_to_string(&mut said).unwrap();
