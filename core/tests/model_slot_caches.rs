@@ -87,7 +87,7 @@ impl<O: Order> Model<O> {
             if found == Found::Remembered {
                 self.order.hit(Held { slot, data });
             }
-            return Ok(Grant { slot, found, references });
+            return Ok(Grant::new(slot, found, references));
         }
         let slot = match self.empty.pop() {
             Some(slot) => slot,
@@ -102,7 +102,7 @@ impl<O: Order> Model<O> {
             }
         };
         self.entries.insert(data, Entry { slot, count: 1, valid: false, abandoned: false, leaving: false });
-        Ok(Grant { slot, found: Found::Empty, references: 1 })
+        Ok(Grant::new(slot, Found::Empty, 1))
     }
 
     fn free(&mut self, data: u64, next: Option<u64>) -> Result<(), FreeError> {

@@ -15,7 +15,6 @@ static COUNTED: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
 /// Everything that a cache can do, more ids than slots.
 fn everything<S: AsRef<[Slot]> + AsMut<[Slot]>, I: Index, P: Policy>(cache: &mut Forgetful<S, I, P>) {
-    let empty = Grant { slot: 0, found: Found::Empty, references: 0 };
     for data in 0..2_000_u64 {
         if cache.alloc(data % 700).is_ok_and(|grant| grant.found == Found::Empty) {
             let _ = if data % 13 == 0 { cache.abandon(data % 700) } else { cache.remember(data % 700) };
@@ -25,7 +24,11 @@ fn everything<S: AsRef<[Slot]> + AsMut<[Slot]>, I: Index, P: Policy>(cache: &mut
         cache.free(data % 700).unwrap();
         let _ = (cache.forget(data % 11), cache.forget_later(data % 7), cache.state(data), cache.free(data));
         let batch = [data, data + 1, data + 2];
-        if cache.alloc_all(&batch, &mut [empty; 3]).is_ok() {
+        let mut grants = [Grant::NONE; 3];
+        if cache.alloc_all(&batch, &mut grants).is_ok() {
+            cache.free_all_granted(&batch, &grants).unwrap();
+        }
+        if cache.alloc_all(&batch, &mut grants).is_ok() {
             cache.free_all(&batch).unwrap();
         }
     }

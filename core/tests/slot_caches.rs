@@ -3,8 +3,8 @@
 
 use umbra_core::cache::policy::{Clock, Fifo, Lru};
 use umbra_core::cache::{
-    AllocError, BuildError, Cache, Dense, FillError, ForgetError, Forgetful, Found, FreeError, Grant, Interrupted,
-    Line, ResetError, Slot, Sparse, Stack, State,
+    AllocError, BuildError, Cache, Dense, FillError, ForgetError, Forgetful, Found, FreeError, Grant, Index,
+    Interrupted, Line, ResetError, Slot, Sparse, Stack, State,
 };
 
 type Words = Dense<Vec<u32>>;
@@ -26,7 +26,7 @@ fn forgetful(slots: u32) -> Forgetful<Vec<Slot>, Words, Lru> {
 }
 
 const fn grant(slot: u32, found: Found, references: u32) -> Result<Grant, AllocError> {
-    Ok(Grant { slot, found, references })
+    Ok(Grant::new(slot, found, references))
 }
 use Found::{Assigned, Empty, Remembered};
 
@@ -342,9 +342,10 @@ fn s31_after_an_interrupt_every_operation_fails_also_on_an_idle_cache() {
     assert_eq!(cache.state(1), Err(Interrupted));
     assert_eq!((cache.len(), cache.is_empty()), (Err(Interrupted), Err(Interrupted)));
     assert_eq!((cache.idle(), cache.has_room()), (Err(Interrupted), Err(Interrupted)));
-    let mut grants = [Grant { slot: 0, found: Empty, references: 0 }];
+    let mut grants = [Grant::NONE];
     assert_eq!(cache.alloc_all(&[1], &mut grants).unwrap_err().error, AllocError::Interrupted);
     assert_eq!(cache.free_all(&[1]).unwrap_err().error, FreeError::Interrupted);
+    assert_eq!(cache.free_all_granted(&[1], &grants).unwrap_err().error, FreeError::Interrupted);
     assert_eq!(format!("{cache:?}"), before);
 }
 
@@ -383,10 +384,9 @@ fn s05b_an_id_beyond_a_dense_index_is_refused_and_a_sparse_index_takes_any() {
 
 #[test]
 fn a_batch_does_what_single_operations_do_and_says_where_it_ended() {
-    let empty = Grant { slot: 0, found: Empty, references: 0 };
     let (mut one, mut batch) = (cache(40), cache(40));
     let data: Vec<u64> = (0..45).map(|i| i * i % 37).collect();
-    let mut grants = [empty; 45];
+    let mut grants = [Grant::NONE; 45];
     for _ in 0..3 {
         let expected: Vec<Grant> = data.iter().map(|&data| one.alloc(data).unwrap()).collect();
         assert_eq!(batch.alloc_all(&data, &mut grants), Ok(()));
@@ -406,4 +406,49 @@ fn a_batch_does_what_single_operations_do_and_says_where_it_ended() {
     let ended = batch.free_all(&many).unwrap_err();
     assert_eq!((ended.done, ended.error), (40, FreeError::NotAssigned { data: 140 }));
     assert_eq!(batch.is_empty(), Ok(true));
+}
+
+/// References are given back by grants that are of now, of long ago, of other data, or of nothing, under each index: as if
+/// they were given back one by one.
+fn grants_are_only_hints<I: Index>(index: impl Fn() -> I, id: fn(u64) -> u64) {
+    let new = || Forgetful::<_, _, Clock>::new(records(12), index(), Clock::new(), 0..12).unwrap();
+    let (mut one, mut batch) = (new(), new());
+    let mut old = vec![Grant::NONE; 9];
+    for turn in 0..2_000_u64 {
+        // A few of forty ids, so that most batches evict, and what stays is moved up to where others left.
+        let data: Vec<u64> = (0..9).map(|at| id((turn * 7 + at * at * (turn % 5)) % 40)).collect();
+        let mut grants = [Grant::NONE; 9];
+        let expected: Vec<Grant> = data.iter().map(|&data| one.alloc(data).unwrap()).collect();
+        assert_eq!(batch.alloc_all(&data, &mut grants), Ok(()));
+        assert_eq!(grants[..], expected);
+        for cache in [&mut one, &mut batch] {
+            for (&data, grant) in data.iter().zip(&expected).filter(|(_, grant)| grant.found == Empty) {
+                let _ = if grant.slot % 3 == 0 { cache.abandon(data) } else { cache.remember(data) };
+            }
+        }
+        match turn % 4 {
+            0 => grants.reverse(),
+            1 => grants.copy_from_slice(&old),
+            _ => {}
+        }
+        assert_eq!(batch.free_all_granted(&data, &grants), Ok(()));
+        assert!(data.iter().all(|&data| one.free(data).is_ok()));
+        for &data in &data {
+            assert_eq!(one.state(data), batch.state(data));
+        }
+        assert_eq!((one.len(), one.idle()), (batch.len(), batch.idle()));
+        assert_eq!(one.statistics(), batch.statistics());
+        // What nobody has a reference to is not given back, whatever the grant says.
+        let ended = batch.free_all_granted(&data, &grants).unwrap_err();
+        assert_eq!(ended.done, 0);
+        assert_eq!(Err(ended.error), one.free(data[0]));
+        old.copy_from_slice(&grants);
+    }
+    assert!(one.statistics().evictions > 1_000);
+}
+
+#[test]
+fn a_batch_is_given_back_by_any_grants() {
+    grants_are_only_hints(index, |data| data);
+    grants_are_only_hints(|| Sparse::new(vec![Line::EMPTY; Line::for_ids(12)], 9), |data| data << 31 | data);
 }

@@ -83,7 +83,7 @@ fn now(line: &mut Line, data: u64) -> (Pin, Grant) {
 }
 
 fn grant(slot: u32, found: Found, references: u32) -> Grant {
-    Grant { slot, found, references }
+    Grant::new(slot, found, references)
 }
 use Found::{Assigned, Empty, Remembered};
 

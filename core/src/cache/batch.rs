@@ -53,6 +53,20 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>, I: Index, P: Policy, C> SlotCache<S, I, P
         })
     }
 
+    /// [`SlotCache::free`] of each element in order, by the grants that were given for them: nothing is searched for that
+    /// still is where it was then. As many as the shorter slice has.
+    ///
+    /// # Errors
+    /// [`Partial`] with the first refusal; what was done before it stays done.
+    pub fn free_all_granted(&mut self, data: &[u64], grants: &[Grant]) -> Result<(), Partial<FreeError>> {
+        self.working().map_err(|error| Partial { done: 0, error: error.into() })?;
+        for (done, (&data, grant)) in data.iter().zip(grants).enumerate() {
+            let freed = self.free_where(data, Next::Unknown, |index| index.glance_at(grant.place(), data));
+            freed.map_err(|error| Partial { done, error })?;
+        }
+        Ok(())
+    }
+
     #[inline]
     fn in_batches<E: From<Interrupted>>(
         &mut self,

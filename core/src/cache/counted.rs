@@ -189,17 +189,18 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>, I: Index, P: Policy, C> SlotCache<S, I, P
         match self.cut.joined::<P>(word) {
             Some((more, references)) if possible::<P>() => {
                 self.index.put(place, more);
-                Ok(self.note_join(word, references))
+                Ok(self.note_join(place, word, references))
             }
-            _ => self.join_by_record(word),
+            _ => self.join_by_record(place, word),
         }
     }
 
     /// Notes a further reference that the word counts.
     #[inline]
-    pub(super) fn note_join(&mut self, word: u32, references: u32) -> Grant {
+    pub(super) fn note_join(&mut self, place: usize, word: u32, references: u32) -> Grant {
         self.pool.note_hit(references < 2);
-        Grant { slot: self.pool.outer(self.cut.slot(word)), found: Found::Remembered, references }
+        let slot = self.pool.outer(self.cut.slot(word));
+        Grant::new(slot, Found::Remembered, references).at(place)
     }
 
     /// Gives a reference back.

@@ -22,6 +22,42 @@ pub struct Grant {
     pub found: Found,
     /// References to the data, this one included.
     pub references: u32,
+    hint: Hint,
+}
+
+impl Grant {
+    /// What to fill a slice with that grants will be written to.
+    pub const NONE: Self = Self::new(0, Found::Empty, 0);
+
+    /// A grant that does not know where its data is found.
+    #[must_use]
+    pub const fn new(slot: u32, found: Found, references: u32) -> Self {
+        Grant { slot, found, references, hint: Hint(u32::MAX) }
+    }
+
+    /// Whose data is found at this place.
+    #[inline]
+    pub(super) fn at(self, place: usize) -> Self {
+        // Only a bad hint, should there be so many places that this is another one.
+        Grant { hint: Hint(place as u32), ..self }
+    }
+
+    /// Where its data is to be looked for first.
+    #[inline]
+    pub(super) fn place(&self) -> usize {
+        self.hint.0 as usize
+    }
+}
+
+/// Where the data of a grant was found. All are equal, because none changes an answer.
+#[derive(Clone, Copy, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+struct Hint(u32);
+
+impl PartialEq for Hint {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
 }
 
 /// A reference that is given back exactly once: it can't be copied, and giving it back consumes it.

@@ -13,8 +13,8 @@ use super::slot::Slot;
 /// What there is to do if a glance and a word are not enough.
 #[derive(Clone, Copy)]
 pub(super) enum NoHit {
-    /// The record of the slot with this word counts the references.
-    ByRecord(u32),
+    /// The record of the slot with this word, which stands at this place, counts the references.
+    ByRecord(usize, u32),
     /// The data has no slot.
     Absent,
     /// One has to look further.
@@ -41,14 +41,14 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>, I: Index, P: Policy, C> SlotCache<S, I, P
     #[inline(always)]
     pub(super) fn hit(&mut self, glance: impl FnOnce(&mut I) -> Glance<'_>) -> Result<Grant, NoHit> {
         match glance(&mut self.index) {
-            Glance::Here(_, word) => {
+            Glance::Here(place, word) => {
                 if possible::<P>()
                     && let Some((more, references)) = self.cut.joined::<P>(*word)
                 {
                     *word = more;
-                    return Ok(self.note_join(more, references));
+                    return Ok(self.note_join(place, more, references));
                 }
-                Err(NoHit::ByRecord(*word))
+                Err(NoHit::ByRecord(place, *word))
             }
             Glance::Absent => Err(NoHit::Absent),
             Glance::Further => Err(NoHit::Further),
@@ -58,7 +58,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>, I: Index, P: Policy, C> SlotCache<S, I, P
     #[inline]
     pub(super) fn alloc_without_hit(&mut self, data: u64, no_hit: NoHit) -> Result<Grant, AllocError> {
         match no_hit {
-            NoHit::ByRecord(word) => self.join_by_record(word),
+            NoHit::ByRecord(place, word) => self.join_by_record(place, word),
             NoHit::Absent => self.assign(data),
             NoHit::Further => self.alloc_further(data),
         }
@@ -74,14 +74,14 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>, I: Index, P: Policy, C> SlotCache<S, I, P
 
     /// A further reference to an assigned slot, which the word can't count.
     #[inline(never)]
-    pub(super) fn join_by_record(&mut self, word: u32) -> Result<Grant, AllocError> {
+    pub(super) fn join_by_record(&mut self, place: usize, word: u32) -> Result<Grant, AllocError> {
         let slot = self.cut.slot(word);
         if self.cut.counted(word).is_some_and(|references| references >= self.most) {
             return self.too_many(slot);
         }
         self.bring_back(slot);
         match self.pool.join(slot, self.most) {
-            Some((found, references)) => Ok(Grant { slot: self.pool.outer(slot), found, references }),
+            Some((found, references)) => Ok(Grant::new(self.pool.outer(slot), found, references).at(place)),
             None => self.too_many(slot),
         }
     }
@@ -107,9 +107,9 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>, I: Index, P: Policy, C> SlotCache<S, I, P
             (Some(evicted), None) => self.index.remove(evicted),
             (None, _) => {}
         }
-        self.index.enter(data, cut.word(slot));
+        let place = self.index.enter(data, cut.word(slot));
         self.pool.statistics.loads += 1;
-        Ok(Grant { slot: self.pool.outer(slot), found: Found::Empty, references: 1 })
+        Ok(Grant::new(self.pool.outer(slot), Found::Empty, 1).at(place))
     }
 
     /// Gives a reference back. Without content, or with content that shall leave, the last one empties the slot.

@@ -141,9 +141,9 @@ fn uniform_ids<I: Index>(report: &mut Report, form: &str, index: fn() -> I, id: 
         black_box(single.free(data).is_ok());
     });
     let mut batched = fill(cache(index(), Clock::new()), id);
-    let mut grants = [Grant { slot: 0, found: Found::Empty, references: 0 }; BATCH];
+    let mut grants = [Grant::NONE; BATCH];
     let mut batch = each::<BATCH>(&asked, move |ids| {
-        let _ = black_box((batched.alloc_all(ids, &mut grants), batched.free_all(ids)));
+        let _ = black_box((batched.alloc_all(ids, &mut grants), batched.free_all_granted(ids, &grants)));
         black_box(&grants);
     });
     let mut figures = [f64::NAN; 2];

@@ -1,11 +1,10 @@
 //! One line of a [`Sparse`](super::Sparse) index: five ids, their words, and marks.
 //!
 //! Which place an id has comes out without a branch: it can't be guessed, and a wrong guess would cost all that the
-//! processor has begun behind it. So the ids are [compared all at once](super::halves), for which the halves of the first
-//! four lie apart.
+//! processor has begun behind it. So the ids are [compared all at once](super::equal).
 
 use super::Glance;
-use super::halves::{FOUR, equal};
+use super::equal::{FOUR, equal};
 
 /// Places of a line.
 pub(super) const PLACES: usize = FOUR + 1;
@@ -22,9 +21,7 @@ const MOST_PASSED: u32 = !TAKEN;
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(64))]
 pub struct Line {
-    low: [u32; FOUR],
-    high: [u32; FOUR],
-    last: u64,
+    ids: [u64; PLACES],
     pub(super) words: [u32; PLACES],
     /// Which places are taken, and above how many ids have gone on to later lines.
     marks: u32,
@@ -32,7 +29,7 @@ pub struct Line {
 
 impl Line {
     /// A line without ids.
-    pub const EMPTY: Self = Line { low: [0; FOUR], high: [0; FOUR], last: 0, words: [0; PLACES], marks: 0 };
+    pub const EMPTY: Self = Line { ids: [0; PLACES], words: [0; PLACES], marks: 0 };
 
     /// As many as make an index of so many ids fast: 61 % are taken then. There would be [room](super::Index::room) for
     /// all of them in three fifths of that.
@@ -44,7 +41,8 @@ impl Line {
     /// The place of an id, as a bit; 0 if it is not in this line.
     #[inline]
     pub(super) fn here(&self, data: u64) -> u32 {
-        (equal(&self.low, &self.high, data) | u32::from(self.last == data) << FOUR) & self.marks
+        let [a, b, c, d, last] = self.ids;
+        (equal(&[a, b, c, d], data) | u32::from(last == data) << FOUR) & self.marks
     }
 
     /// What a search finds that begins in this line, which has this number.
@@ -62,11 +60,14 @@ impl Line {
     /// The id at a place, if it is taken.
     #[inline]
     pub(super) fn id(&self, place: usize) -> Option<u64> {
-        if self.marks & TAKEN & 1 << place == 0 {
-            return None;
-        }
-        let halves = self.low.get(place).zip(self.high.get(place));
-        Some(halves.map_or(self.last, |(&low, &high)| u64::from(high) << 32 | u64::from(low)))
+        self.ids.get(place).copied().filter(|_| self.marks & 1 << place != 0)
+    }
+
+    /// The word at a place, if this id has it.
+    #[inline]
+    pub(super) fn word_at(&mut self, place: usize, data: u64) -> Option<&mut u32> {
+        let is_here = self.id(place) == Some(data);
+        self.words.get_mut(place).filter(|_| is_here)
     }
 
     /// Whether an id that is not here may be in a later line.
@@ -99,11 +100,7 @@ impl Line {
             }
             return None;
         }
-        match (self.low.get_mut(place), self.high.get_mut(place)) {
-            (Some(low), Some(high)) => (*low, *high) = (data as u32, (data >> 32) as u32),
-            _ => self.last = data,
-        }
-        self.words[place] = word;
+        (self.ids[place], self.words[place]) = (data, word);
         self.marks |= 1 << place;
         Some(place)
     }
@@ -124,7 +121,7 @@ impl Default for Line {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cache::index::halves::equal_one_by_one;
+    use crate::cache::index::equal::equal_one_by_one;
 
     #[test]
     fn an_id_is_found_at_its_place_and_no_other_that_shares_a_half_with_it() {
@@ -141,8 +138,8 @@ mod tests {
                 let other = data ^ 1 << bit;
                 let found = ids.iter().position(|&id| id == other).map_or(0, |place| 1 << place);
                 assert_eq!(line.here(other), found);
-                let halves = (&line.low, &line.high);
-                assert_eq!(equal(halves.0, halves.1, other), equal_one_by_one(halves.0, halves.1, other));
+                let four = line.ids.first_chunk().unwrap();
+                assert_eq!(equal(four, other), equal_one_by_one(four, other));
             }
         }
         line.discount();

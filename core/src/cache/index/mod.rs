@@ -11,7 +11,7 @@ use core::fmt;
 use super::slot::NIL;
 use crate::fetch::fetch_to_read;
 
-mod halves;
+mod equal;
 mod line;
 mod sparse;
 
@@ -64,6 +64,10 @@ pub trait Index: Sealed {
     #[must_use]
     fn at(&mut self, place: usize) -> Glance<'_>;
 
+    /// What there is of `data` at a place where it may be; one has to look further if it is not.
+    #[must_use]
+    fn glance_at(&mut self, place: usize, data: u64) -> Glance<'_>;
+
     /// Changes whenever a number may have moved from one place to another.
     #[must_use]
     fn moves(&self) -> u32;
@@ -81,10 +85,10 @@ pub trait Index: Sealed {
     #[must_use]
     fn room(&self) -> usize;
 
-    /// Enters the number of `data`, which is not in yet.
+    /// Enters the number of `data`, which is not in yet, and tells where it stands.
     ///
     /// The caller has asked [`Index::admits`], and enters no more than [`Index::room`].
-    fn enter(&mut self, data: u64, number: u32);
+    fn enter(&mut self, data: u64, number: u32) -> usize;
 
     /// Takes out `data`, which stands at this place.
     fn remove_at(&mut self, place: usize, data: u64);
@@ -177,6 +181,11 @@ impl<S: AsRef<[u32]> + AsMut<[u32]>> Index for Dense<S> {
     }
 
     #[inline]
+    fn glance_at(&mut self, _: usize, data: u64) -> Glance<'_> {
+        self.glance(data)
+    }
+
+    #[inline]
     fn moves(&self) -> u32 {
         0
     }
@@ -199,8 +208,9 @@ impl<S: AsRef<[u32]> + AsMut<[u32]>> Index for Dense<S> {
     }
 
     #[inline]
-    fn enter(&mut self, data: u64, number: u32) {
+    fn enter(&mut self, data: u64, number: u32) -> usize {
         self.put(data as usize, number);
+        data as usize
     }
 
     #[inline]

@@ -222,6 +222,13 @@ impl<S: AsRef<[Line]> + AsMut<[Line]>> Index for Sparse<S> {
     }
 
     #[inline]
+    fn glance_at(&mut self, place: usize, data: u64) -> Glance<'_> {
+        let line = self.lines.as_mut().get_mut(place / STRIDE);
+        let word = line.and_then(|line| line.word_at(place % STRIDE, data));
+        word.map_or(Glance::Further, |word| Glance::Here(place, word))
+    }
+
+    #[inline]
     fn moves(&self) -> u32 {
         self.moves
     }
@@ -243,15 +250,16 @@ impl<S: AsRef<[Line]> + AsMut<[Line]>> Index for Sparse<S> {
         self.lines.as_ref().len().saturating_mul(PLACES)
     }
 
-    fn enter(&mut self, data: u64, word: u32) {
+    fn enter(&mut self, data: u64, word: u32) -> usize {
         let mut at = self.home(data);
         for _ in 0..self.lines.as_ref().len() {
             if let Some(place) = self.lines.as_mut()[at].take(data, word) {
                 self.last = Last { data, line: at, place };
-                return;
+                return at * STRIDE + place;
             }
             at = self.after(at);
         }
+        usize::MAX
     }
 
     fn remove_at(&mut self, place: usize, data: u64) {
