@@ -154,7 +154,7 @@ impl Barrier<'_> {
             }
             let is_released = self.rounds.is_releasing(came);
             if timeout == Timeout::Now && (is_released || !self.rounds.is_last(came)) {
-                return Err(Error::BarrierTryAgain);
+                return Err(self.watch.late(Error::BarrierTryAgain, timeout));
             }
             if is_released {
                 // Whoever hands out the last number of a round of two steps would hand out one more to this party.
@@ -229,7 +229,7 @@ impl Barrier<'_> {
                     return Ok(is_last);
                 }
             } else if timeout == Timeout::Now {
-                return Err(Error::BarrierTryAgain);
+                return Err(self.watch.late(Error::BarrierTryAgain, timeout));
             } else if let Some(until) = patient_until(deadline, every, &mut is_wanted) {
                 let queue = self.view.messages.queue();
                 let changes = if self.rounds.is_releasing(seen) { self.view.event() } else { queue.taken() };

@@ -2,7 +2,7 @@
 //!
 //! Each message is received once. Somebody creates a channel; whoever gets its descriptor, or [one in
 //! bytes](crate::reference), attaches. Any number of processes and threads send and receive. Nobody's death or stop
-//! blocks the others: what a dead process held is taken back by whoever waits longest, or by [`Channel::reap`]. Small
+//! blocks the others: what a dead process held is taken back by whoever waits, or by [`Channel::reap`]. Small
 //! messages are copied into the channel and out of it, or written and read in place.
 //!
 //! ```

@@ -134,25 +134,19 @@ impl Channel {
                 self.barrier()?.reset();
             }
             _ if holds(&queue, event) => {}
-            _ if timeout == Timeout::Now => return Err(Error::Timeout),
+            _ if timeout == Timeout::Now => return Err(Watch::new(view).late(Error::Timeout, timeout)),
             _ => {
                 let watch = Watch::new(view);
                 let (patience, _counted) = watch.patience(mode, timeout.deadline());
                 let changes = if matches!(event, Event::In | Event::Full) { queue.published() } else { queue.taken() };
                 let look = || (holds(&queue, event) || queue.is_destroyed()).then_some(());
-                changes.wait(&watch, patience.spins, patience.deadline, look).ok_or(Error::Timeout)?;
+                let changed = changes.wait(&watch, patience.spins, patience.deadline, look);
+                changed.ok_or_else(|| watch.late(Error::Timeout, timeout))?;
                 if queue.is_destroyed() {
                     return Err(Error::Destroyed);
                 }
             }
         }
         Ok(number)
-    }
-
-    /// What whoever polls by many short calls does between them: each call would be over before it was time to look after
-    /// the dead.
-    pub(crate) fn patrol(&self) -> Result<impl Fn() + '_, Error> {
-        let watch = Watch::new(self.view()?);
-        Ok(move || watch.patrol())
     }
 }

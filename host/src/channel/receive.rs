@@ -92,10 +92,7 @@ impl<'a> Receiver<'a> {
             _ => self.port.waiting().patience(self.mode, timeout.deadline()),
         };
         let _blocked = self.view.enter(Pocket::Receiving);
-        attempt(patience).map_err(|error| match error.into() {
-            Error::Empty if timeout != Timeout::Now => Error::Timeout,
-            error => error,
-        })
+        attempt(patience).map_err(|error| self.port.waiting().late(error.into(), timeout))
     }
 
     /// Takes the first message, unless it is refused, at once or as soon as there is one.
@@ -116,7 +113,7 @@ impl<'a> Receiver<'a> {
     ) -> Result<Lent<'_, 'a, Watch<'a>>, Error> {
         match self.port.try_take_if(&judge) {
             Err(Refusal::Receive(ReceiveError::Empty)) if timeout != Timeout::Now => self.await_message(timeout, judge),
-            done => done.map_err(Error::from),
+            done => done.map_err(|refusal| self.port.waiting().late(refusal.into(), timeout)),
         }
     }
 

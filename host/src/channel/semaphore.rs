@@ -52,11 +52,11 @@ impl Semaphore<'_> {
             return done;
         }
         if timeout == Timeout::Now {
-            return Err(Error::Timeout);
+            return Err(self.watch.late(Error::Timeout, timeout));
         }
         let (patience, _counted) = self.watch.patience(mode, timeout.deadline());
         let done = self.view.event().wait(&self.watch, patience.spins, patience.deadline, look);
-        done.unwrap_or(Err(Error::Timeout))
+        done.unwrap_or_else(|| Err(self.watch.late(Error::Timeout, timeout)))
     }
 
     /// Waits until the count is above zero and takes one; the count before.

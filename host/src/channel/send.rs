@@ -62,11 +62,6 @@ impl Channel {
     }
 }
 
-/// The error at the end of a wait, instead of the state at its last look.
-fn late(error: Error, timeout: Timeout) -> Error {
-    if error == Error::Full && timeout != Timeout::Now { Error::Timeout } else { error }
-}
-
 impl<'a> Sender<'a> {
     #[inline]
     fn over(view: View<'a>, options: SendOptions, handle: [u64; 2]) -> Result<Self, Error> {
@@ -128,10 +123,10 @@ impl<'a> Sender<'a> {
     #[cold]
     fn deposit_later(&self, error: Error, header: Header, bytes: &[u8], timeout: Timeout) -> Result<Position, Error> {
         if error != Error::Full || timeout == Timeout::Now {
-            return Err(error);
+            return Err(self.port.waiting().late(error, timeout));
         }
         let (patience, _counted) = self.port.waiting().patience(self.options.mode, timeout.deadline());
-        self.port.send(header, bytes, patience).map_err(|e| late(e.into(), timeout))
+        self.port.send(header, bytes, patience).map_err(|e| self.port.waiting().late(e.into(), timeout))
     }
 
     /// Sends a message; where it stands.
@@ -167,7 +162,7 @@ impl<'a> Sender<'a> {
             Timeout::Now => self.port.messages().loan(self.port.number(), len),
             _ => self.port.loan(len, patience),
         };
-        Ok(Writing::new(self, loan.map_err(|e| late(e.into(), timeout))?))
+        Ok(Writing::new(self, loan.map_err(|e| self.port.waiting().late(e.into(), timeout))?))
     }
 }
 
@@ -218,7 +213,7 @@ impl<'s, 'a> Writing<'s, 'a> {
             }
         };
         let position = sent.map_err(|Kept { error, loan }| Unsent {
-            error: late(error.into(), timeout),
+            error: sender.port.waiting().late(error.into(), timeout),
             writing: Some(Writing::new(sender, loan)),
         })?;
         let returned = sender.returned(position, timeout.rest(deadline));

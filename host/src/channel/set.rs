@@ -105,6 +105,8 @@ impl<'a> ChannelSet<'a> {
             looks += 1;
             let now = Futex.now();
             if now >= deadline {
+                // He may come again and again, and never stay long enough to do it otherwise.
+                self.members.iter().for_each(|member| member.watch.patrol_at(now));
                 return Err(Error::Timeout);
             }
             let spins = mode == WaitMode::Spin || mode == WaitMode::Adaptive && looks < super::wait::ADAPTIVE.into();

@@ -7,6 +7,7 @@ use umbra_core::channel::Patience;
 use umbra_core::event::{SPIN, Wait};
 use umbra_core::time::{Lapse, Time};
 
+use super::error::Error;
 use super::layout::{Pocket, View};
 use crate::sys::clock;
 use crate::sys::futex::Futex;
@@ -62,15 +63,12 @@ pub enum WaitMode {
 
 /// Looks of an adaptive wait before it sleeps.
 pub(crate) const ADAPTIVE: u32 = 200;
-/// How often one of those who wait asks whether all members live, and how long one waits at least before he asks.
+/// How often one of those who wait, or try again and again, asks whether all members live.
 const PATROL: Lapse = Lapse::from_millis(200);
 
 /// Waits by futex, and buries the dead now and then: something may not happen because somebody died.
 #[derive(Debug)]
-pub(crate) struct Patrol<V> {
-    view: V,
-    next: AtomicU64,
-}
+pub(crate) struct Patrol<V>(V);
 
 /// What can be looked at by several processes, of which some may die.
 pub(crate) trait Shared {
@@ -85,8 +83,23 @@ pub(super) type Watch<'a> = Patrol<View<'a>>;
 impl<'a> Watch<'a> {
     /// Waiting in this mode, which is idle for those who would be one spinner too many; `counted` ends with it.
     pub(super) fn patience(&self, mode: WaitMode, deadline: Time) -> (Patience, Option<Spinning<'a>>) {
-        let view = &self.view;
-        patience(mode, deadline, || view.frame.spinner(view.me, Pocket::Spinners as usize, view.max_spinners()))
+        patience(mode, deadline, || self.spinner())
+    }
+
+    /// Where this process counts its waits that spin, if they are not as many as there may be.
+    pub(super) fn spinner(&self) -> Option<&'a AtomicU64> {
+        let view = &self.0;
+        view.frame.spinner(view.me, Pocket::Spinners as usize, view.max_spinners())
+    }
+
+    /// The error of one who gives up: the state that he found at his one try, or that his time is over. He looks after the dead
+    /// before he goes, for he may come again and again, and never stay long enough to do it.
+    #[cold]
+    pub(super) fn late(&self, error: Error, timeout: Timeout) -> Error {
+        if matches!(error, Error::Full | Error::Empty | Error::Timeout | Error::BarrierTryAgain) {
+            self.patrol();
+        }
+        if matches!(error, Error::Full | Error::Empty) && timeout != Timeout::Now { Error::Timeout } else { error }
     }
 }
 
@@ -106,7 +119,12 @@ pub(crate) fn patience<'a>(
 
 impl<V: Shared> Patrol<V> {
     pub(crate) const fn new(view: V) -> Self {
-        Patrol { view, next: AtomicU64::new(0) }
+        Patrol(view)
+    }
+
+    /// What it looks after.
+    pub(crate) const fn view(&self) -> &V {
+        &self.0
     }
 
     /// Buries the dead, if it is time again and nobody else did.
@@ -114,20 +132,16 @@ impl<V: Shared> Patrol<V> {
         self.patrol_at(clock::now());
     }
 
-    fn patrol_at(&self, now: Time) {
-        let next = self.next.load(Ordering::Relaxed);
-        // The first look only sets the time: who waits for less need not ask.
-        if next == 0 {
-            self.next.store((now + PATROL).0, Ordering::Relaxed);
-        } else if now.0 >= next && self.is_turn(now) {
-            self.view.bury_dead();
+    pub(crate) fn patrol_at(&self, now: Time) {
+        if self.is_turn(now) {
+            self.0.bury_dead();
         }
     }
 
     /// Whether it is this one who looks now, of all who wait. Who is stopped or killed over it is in nobody's way: the next
     /// turn is another's.
     fn is_turn(&self, now: Time) -> bool {
-        let patrolled = self.view.patrolled();
+        let patrolled = self.0.patrolled();
         let last = patrolled.load(Ordering::Relaxed);
         // A time far ahead was written on another clock, or by nobody who looked.
         now.0.abs_diff(last) >= PATROL.0
@@ -239,12 +253,9 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_for_less_need_not_look() {
+    fn however_short_the_waits_one_looks_after_the_dead_each_time() {
         let place = Place::default();
-        let patrol = Patrol::new(&place);
-        (0..4).for_each(|slice| patrol.patrol_at(HOUR + Lapse(slice * SLICE.0)));
-        assert_eq!(place.looks.load(Ordering::Relaxed), 0);
-        patrol.patrol_at(HOUR + PATROL);
-        assert_eq!(place.looks.load(Ordering::Relaxed), 1);
+        (0..200).for_each(|slice| Patrol::new(&place).patrol_at(HOUR + Lapse(slice * SLICE.0)));
+        assert_eq!(place.looks.into_inner(), 50);
     }
 }

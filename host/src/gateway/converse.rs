@@ -41,9 +41,9 @@ pub(super) fn converse(mut line: Served, token: Token, reference: &[u8], wish: W
     let about = || {
         let mode = adapter.mode()?;
         let number = MODES.iter().position(|&known| known == mode).unwrap_or(MODES.len());
-        Ok::<_, Error>((mode, Answer::Begun { mode: number as u8, uid: adapter.uid()? }, adapter.patrol()?))
+        Ok::<_, Error>((mode, Answer::Begun { mode: number as u8, uid: adapter.uid()? }))
     };
-    let (mode, begun, patrol) = match about() {
+    let (mode, begun) = match about() {
         Ok(about) => about,
         Err(error) => return refuse(line, token, &error),
     };
@@ -54,11 +54,8 @@ pub(super) fn converse(mut line: Served, token: Token, reference: &[u8], wish: W
         End::Sender => mode == Mode::SenderSupplied && !wish.is_one_message,
         End::Receiver => mode == Mode::ReceiverSupplied,
     };
-    let supply = |timeout| {
-        patrol();
-        adapter.supply_within(timeout)
-    };
-    let supplied = match is_brought.then(|| line.patiently(until, supply)).transpose()?.transpose() {
+    let supplied = is_brought.then(|| line.patiently(until, |timeout| adapter.supply_within(timeout)));
+    let supplied = match supplied.transpose()?.transpose() {
         Ok(supplied) => supplied,
         Err(error) => return refuse(line, token, &error),
     };
@@ -76,11 +73,7 @@ pub(super) fn converse(mut line: Served, token: Token, reference: &[u8], wish: W
                 mode: WaitMode::Idle,
                 ..SendOptions::default()
             };
-            let send = |timeout| {
-                patrol();
-                adapter.send(&options, timeout)
-            };
-            match line.patiently(until, send)? {
+            match line.patiently(until, |timeout| adapter.send(&options, timeout))? {
                 Ok(sender) => {
                     let mut speaking = Speaking(Some(sender));
                     line.answer(token, &begun)?;
@@ -92,11 +85,7 @@ pub(super) fn converse(mut line: Served, token: Token, reference: &[u8], wish: W
         End::Receiver => {
             let options =
                 ReceiveOptions { stream: supplied.as_ref(), mode: WaitMode::Idle, ..ReceiveOptions::default() };
-            let receive = |timeout| {
-                patrol();
-                adapter.receive(&options, timeout)
-            };
-            match line.patiently(until, receive)? {
+            match line.patiently(until, |timeout| adapter.receive(&options, timeout))? {
                 Ok(receiver) => {
                     line.answer(token, &begun)?;
                     listen(&mut line, receiver)

@@ -294,14 +294,7 @@ impl Handle<'_> {
 
     fn poll(&mut self, patience: Patience, event: Event) -> Result<Result<u64, channel::Error>, Over> {
         let channel = self.channel;
-        let patrol = match channel.patrol() {
-            Ok(patrol) => patrol,
-            Err(error) => return Ok(Err(error)),
-        };
-        self.line.patiently(deadline(patience), |timeout| {
-            patrol();
-            channel.poll(event, WaitMode::Idle, timeout)
-        })
+        self.line.patiently(deadline(patience), |timeout| channel.poll(event, WaitMode::Idle, timeout))
     }
 
     /// Waits at the barrier as long as the client is there; a client that goes breaks it.

@@ -182,7 +182,14 @@ impl Shared for View<'_> {
 /// Waits by futex, and buries the dead now and then.
 pub(super) type Watch<'a> = Patrol<View<'a>>;
 
-/// Waits for an event until `look` finds something; it looks once if the timeout is one try.
+/// Whether nobody destroyed the adapter; for one who waits for what no change of it tells him of.
+pub(super) fn is_there(watch: &Watch<'_>) -> Result<(), Error> {
+    watch.patrol();
+    if watch.view().streams.table().is_destroyed() { Err(Error::Destroyed) } else { Ok(()) }
+}
+
+/// Waits for an event until `look` finds something; it looks once if the timeout is one try. Who goes without looks after the
+/// dead before, for he may come again and again, and never stay long enough to do it.
 pub(super) fn wait_for<T>(
     event: EventCount<'_>,
     watch: &Watch<'_>,
@@ -190,8 +197,12 @@ pub(super) fn wait_for<T>(
     timeout: Timeout,
     mut look: impl FnMut() -> Option<T>,
 ) -> Option<T> {
-    match look() {
+    let found = match look() {
         None if timeout != Timeout::Now => event.wait(watch, spins, deadline, look),
         found => found,
+    };
+    if found.is_none() {
+        watch.patrol();
     }
+    found
 }

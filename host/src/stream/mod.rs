@@ -265,13 +265,6 @@ impl Adapter {
     pub fn reap(&self) -> Result<usize, Error> {
         Ok(self.view()?.bury_dead())
     }
-
-    /// What whoever waits by many short calls does between them: each call would be over before it was time to look after
-    /// the dead.
-    pub(crate) fn patrol(&self) -> Result<impl Fn() + '_, Error> {
-        let watch = Watch::new(self.view()?);
-        Ok(move || watch.patrol())
-    }
 }
 
 impl Inner {

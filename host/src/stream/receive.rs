@@ -171,6 +171,10 @@ impl<'a> Receiver<'a> {
             }
             found => found,
         };
+        if matches!(found, Err(ReadError::Empty)) {
+            // The sender may be dead.
+            self.watch.patrol();
+        }
         found.map_err(|error| late(error.into(), timeout))
     }
 

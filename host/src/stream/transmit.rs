@@ -48,8 +48,11 @@ impl<'a> Sender<'a> {
                 done = outlet.wait(&self.watch, patience, attempt);
             }
         }
-        if let (Ok(_), Some(outlet)) = (&done, &self.outlet) {
-            outlet.tell(&self.watch);
+        match (&done, &self.outlet) {
+            (Ok(_), Some(outlet)) => outlet.tell(&self.watch),
+            // The receiver may be dead.
+            (Err(WriteError::Full), _) => self.watch.patrol(),
+            _ => {}
         }
         done
     }
