@@ -14,7 +14,7 @@ use umbra::pool::{self, Pool};
 use umbra::reference::{from_text, to_text};
 use umbra::stream::{Adapter, Attributes, Error, ReceiveOptions, SendOptions, Sender, Snapshot};
 
-use another::{Another, ready};
+use another::{Another, ready, until};
 use pools::{fill, used};
 
 /// Only a hang lasts longer.
@@ -30,15 +30,21 @@ fn pool(uid: u64) -> Arc<Pool> {
 #[test]
 fn another_process() {
     let Some(role) = another::role() else { return };
-    let _adapter = Adapter::attach_reference(&from_text(&role).unwrap(), []).unwrap();
-    ready("has attached");
+    let (what, reference) = role.split_once(' ').unwrap();
+    let adapter = Adapter::attach_reference(&from_text(reference).unwrap(), []).unwrap();
+    let _receiver = (what == "listen").then(|| adapter.receive(&ReceiveOptions::default(), WAIT).unwrap());
+    ready("is there");
     thread::sleep(Duration::from_secs(600));
+}
+
+fn start(what: &str, adapter: &Adapter) -> Another {
+    Another::start_ready(&format!("{what} {}", to_text(&adapter.reference().unwrap()))).0
 }
 
 #[test]
 fn the_place_of_a_killed_process_is_the_next_ones() {
     let adapter = Adapter::create(&Attributes { members: 2, ..Attributes::default() }, []).unwrap();
-    let (mut other, _) = Another::start_ready(&to_text(&adapter.reference().unwrap()));
+    let mut other = start("attach", &adapter);
     let attach = || Adapter::attach(adapter.share().unwrap(), []);
     assert!(matches!(attach(), Err(Error::TooManyMembers(_))));
     other.kill();
@@ -341,4 +347,43 @@ fn a46_of_more_spinners_than_allowed_the_others_sleep_and_all_are_served() {
         }
     });
     assert_eq!(looked().spinning, 0);
+}
+
+/// Why this ended that waits for room in a pool when it has begun to wait and `end` was done.
+fn ended<T: Send>(pool: &Pool, wait: impl FnOnce() -> Result<T, Error> + Send, end: impl FnOnce()) -> Option<Error> {
+    thread::scope(|scope| {
+        let waits = scope.spawn(wait);
+        until("a wait for room", || pool.is_awaited());
+        end();
+        waits.join().unwrap().err()
+    })
+}
+
+#[test]
+fn who_waits_for_room_in_a_pool_learns_that_nobody_will_receive_it() {
+    for is_killed in [true, false] {
+        let memory = pool(71);
+        let adapter = Adapter::create(&Attributes::default(), [memory.clone()]).unwrap();
+        let options = SendOptions { placed_in: Some(71), ..SendOptions::default() };
+        let mut sender = adapter.send(&options, WAIT).unwrap();
+        let mut other = start("listen", &adapter);
+        let _all = fill(&memory);
+        let end = || if is_killed { other.kill() } else { adapter.destroy().unwrap() };
+        let why = ended(&memory, || sender.send(TEXT, 0, WAIT), end);
+        assert_eq!(why, Some(if is_killed { Error::PeerDead } else { Error::Destroyed }));
+    }
+}
+
+#[test]
+fn who_waits_for_room_in_a_pool_learns_that_the_streams_were_destroyed() {
+    let [first, second] = [72, 73].map(pool);
+    let [whole, piece] = [&first, &second].map(|pool| Adapter::create(&Attributes::default(), [pool.clone()]).unwrap());
+    let options = SendOptions { buffered: true, placed_in: Some(72), ..SendOptions::default() };
+    let mut sender = whole.send(&options, WAIT).unwrap();
+    let mut told = piece.send(&SendOptions::default(), WAIT).unwrap();
+    told.send(TEXT, 0, WAIT).unwrap();
+    let mut receiver = piece.receive(&ReceiveOptions::default(), WAIT).unwrap();
+    let (_all, long) = ([&first, &second].map(|pool| fill(pool)), vec![0; 1 << 16]);
+    assert_eq!(ended(&first, || sender.send(&long, 0, WAIT), || whole.destroy().unwrap()), Some(Error::Destroyed));
+    assert_eq!(ended(&second, || receiver.receive_memory(WAIT), || piece.destroy().unwrap()), Some(Error::Destroyed));
 }

@@ -6,7 +6,6 @@
 
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::time::Duration;
 
 use umbra_core::cell::Bytes;
 use umbra_core::channel::Header;
@@ -15,17 +14,14 @@ use umbra_core::heap::BlockId;
 use super::error::Error;
 use super::layout::View;
 use super::receive::Message;
-use super::wait::Timeout;
-use crate::pool::{self, Allocation, Pool};
-use crate::sys::clock;
+use super::wait::{Timeout, Watch};
+use crate::pool::{Allocation, Pool};
 
 /// The bytes of a message are a [`Record`].
 pub(super) const REFERS: u32 = 1;
 /// Its memory is the receiver's, who frees it.
 pub(super) const HANDED: u32 = 2;
 const WORD: usize = size_of::<u64>();
-/// How long one waits for room before he looks whether the channel was destroyed, which frees nothing.
-const SLICE: Duration = Duration::from_millis(50);
 
 /// The pools that this process knows at a channel; the first is where received bytes are put.
 #[derive(Clone, Debug, Default)]
@@ -129,29 +125,22 @@ impl Pools {
     }
 }
 
-/// A new block of a pool, for so many bytes. Who waits for it learns meanwhile if the channel was destroyed.
+/// A new block of a pool, for so many bytes. Who waits for it learns meanwhile if the channel was destroyed, which frees nothing.
 pub(super) fn room<'p>(
     pool: &'p Pool,
     len: u64,
     timeout: Timeout,
     channel: &View<'_>,
 ) -> Result<Allocation<'p>, Error> {
-    let deadline = timeout.deadline();
-    loop {
-        let slice = match timeout.rest(deadline) {
-            Timeout::Now => return Ok(pool.alloc(len, 0)?),
-            Timeout::After(rest) => rest.min(SLICE),
-            Timeout::Never => SLICE,
-        };
-        match pool.alloc_within(len, 0, slice) {
-            Err(pool::Error::Timeout { .. }) if channel.messages.queue().is_destroyed() => {
-                return Err(Error::Destroyed);
-            }
-            Err(pool::Error::Timeout { .. }) if clock::now() < deadline => {}
-            Err(pool::Error::Timeout { .. }) => return Err(Error::Timeout),
-            room => return Ok(room?),
-        }
+    if timeout == Timeout::Now {
+        return Ok(pool.alloc(len, 0)?);
     }
+    let watch = Watch::new(*channel);
+    let is_there = || {
+        watch.patrol();
+        if channel.messages.queue().is_destroyed() { Err(Error::Destroyed) } else { Ok(()) }
+    };
+    pool.alloc_while(len, 0, timeout.deadline(), is_there)?.ok_or(Error::Timeout)
 }
 
 /// Memory of a message.

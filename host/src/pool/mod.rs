@@ -333,11 +333,23 @@ impl Pool {
             Ok(nanos) => clock::now() + Lapse(nanos),
             Err(_) => Time::NEVER,
         };
+        self.alloc_while(len, kind, deadline, || Ok::<_, Error>(()))?.ok_or(Error::Timeout { len })
+    }
+
+    /// As [`alloc`](Self::alloc), but waits until the deadline, and then it is `None`; asks at each look, at the latest every
+    /// [`SLICE`](umbra_core::event::SLICE), whether there is still a use for it.
+    pub(crate) fn alloc_while<E: From<Error>>(
+        &self,
+        len: u64,
+        kind: u32,
+        deadline: Time,
+        is_of_use: impl Fn() -> Result<(), E>,
+    ) -> Result<Option<Allocation<'_>>, E> {
         let look = || match self.alloc(len, kind) {
-            Err(Error::Alloc(error)) if error.is_passing() => None,
-            found => Some(found),
+            Err(Error::Alloc(error)) if error.is_passing() => is_of_use().err().map(Err),
+            found => Some(found.map_err(E::from)),
         };
-        self.event().wait(&Futex, SPINS, deadline, look).unwrap_or(Err(Error::Timeout { len }))
+        self.event().wait(&Futex, SPINS, deadline, look).transpose()
     }
 
     fn own(&self, id: BlockId) -> Result<(), Error> {

@@ -1,8 +1,9 @@
 //! Memory of pools from hand to hand: what is given or lent, and where it lands.
 
-use umbra_core::stream::{Front, Reference};
+use umbra_core::stream::{Front, Outlet, Reference, WriteError};
 
 use super::error::Error;
+use super::layout::is_there;
 use super::memory::place;
 use super::receive::{Message, Piece, Receiver};
 use super::send::{Sender, late};
@@ -25,13 +26,19 @@ impl Sender<'_> {
     pub(super) fn send_placed(&mut self, bytes: &[u8], arg: u64, uid: u64, timeout: Timeout) -> Result<(), Error> {
         let pools = self.view.pools;
         let (pool, deadline) = (pools.home(Some(uid))?, timeout.deadline());
-        let mut placed = place(pool, bytes, Timeout::Now);
+        let mut placed = place(pool, bytes, Timeout::Now, || Ok(()));
         if matches!(placed, Err(Error::Pool(_))) {
             self.deposit_before_waiting();
-            placed = place(pool, bytes, timeout);
+            placed = place(pool, bytes, timeout, || self.is_heard());
         }
         let allocation = placed?;
         self.send_memory(allocation, arg, timeout.rest(deadline)).inspect_err(|_| drop(allocation.free()))
+    }
+
+    /// Whether the receiver is there, or may still come; for one who waits for what no receiver tells him of.
+    fn is_heard(&self) -> Result<(), Error> {
+        self.watch.patrol();
+        Ok(self.outlet.as_ref().map_or(Err(WriteError::Damaged), Outlet::check)?)
     }
 
     /// Hands an allocation of one of the adapter's pools over, and 64 bits beside it; what was kept goes first. It is
@@ -119,7 +126,7 @@ impl<'a> Receiver<'a> {
         }
         let home = self.view.pools.home(self.plan.placed_in)?;
         let Message { bytes, arg } = self.receive(timeout.rest(deadline))?;
-        match place(home, &bytes, timeout.rest(deadline)) {
+        match place(home, &bytes, timeout.rest(deadline), || is_there(&self.watch)) {
             Ok(memory) => Ok(Received { memory, arg, is_lent: false }),
             Err(error) => {
                 self.early.put_back(bytes, arg, true);
@@ -140,7 +147,7 @@ impl<'a> Receiver<'a> {
         }
         let mut bytes = vec![0; usize::try_from(from.memory.len()).unwrap_or(0)];
         from.memory.read(0, &mut bytes).inspect_err(|_| self.held = None)?;
-        let memory = place(home, &bytes, timeout)?;
+        let memory = place(home, &bytes, timeout, || is_there(&self.watch))?;
         if let Some(held) = self.held.take() {
             held.release();
         }

@@ -1,7 +1,6 @@
 //! Memory of pools that is sent instead of bytes.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use umbra_core::heap::BlockId;
 use umbra_core::stream::Reference;
@@ -30,18 +29,18 @@ pub(super) struct Held<'a> {
     pub(super) done: u64,
 }
 
-/// Puts bytes into a new block of a pool.
-pub(super) fn place<'p>(pool: &'p Pool, bytes: &[u8], timeout: Timeout) -> Result<Allocation<'p>, Error> {
+/// Puts bytes into a new block of a pool. Who waits for it asks meanwhile whether there is still a use for it.
+pub(super) fn place<'p>(
+    pool: &'p Pool,
+    bytes: &[u8],
+    timeout: Timeout,
+    is_of_use: impl Fn() -> Result<(), Error>,
+) -> Result<Allocation<'p>, Error> {
     let len = bytes.len() as u64;
     let placed = match timeout {
-        Timeout::Now => pool.alloc(len, 0),
-        Timeout::After(wait) => pool.alloc_within(len, 0, wait),
-        Timeout::Never => pool.alloc_within(len, 0, Duration::MAX),
+        Timeout::Now => pool.alloc(len, 0)?,
+        _ => pool.alloc_while(len, 0, timeout.deadline(), is_of_use)?.ok_or(Error::Timeout)?,
     };
-    let placed = placed.map_err(|error| match error {
-        crate::pool::Error::Timeout { .. } => Error::Timeout,
-        error => Error::Pool(error),
-    })?;
     placed.write(0, bytes)?;
     Ok(placed)
 }

@@ -19,7 +19,7 @@ use crate::channel::{Timeout, WaitMode};
 pub struct Receiver<'a> {
     pub(super) adapter: &'a Adapter,
     pub(super) view: View<'a>,
-    watch: Watch<'a>,
+    pub(super) watch: Watch<'a>,
     /// `None` when it has ended.
     inlet: Option<Inlet<'a>>,
     /// Memory of which a part was read.

@@ -5,7 +5,8 @@ use std::io::{self, Write};
 use umbra_core::stream::{Class, Conversation, End, Mode, Outlet};
 
 use super::error::Error;
-use super::layout::{View, Watch, wait_for};
+use super::layout::{View, Watch, is_there, wait_for};
+use super::memory::place;
 use super::options::SendOptions;
 use super::{Adapter, RESERVED};
 use crate::channel::{Timeout, WaitMode};
@@ -230,7 +231,7 @@ impl<'a> Sender<'a> {
         let reference = if bytes.len() > most {
             let too_large = Error::MessageTooLarge { len: bytes.len(), most };
             let pool = self.view.pools.home(self.plan.placed_in).map_err(|_| too_large)?;
-            Some(super::memory::place(pool, bytes, timeout)?)
+            Some(place(pool, bytes, timeout, || is_there(&self.watch))?)
         } else {
             None
         };
