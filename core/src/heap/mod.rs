@@ -98,6 +98,13 @@ impl BlockId {
         self.0
     }
 
+    /// Whether another id is of the same place in the table: of the same block before or after a [renaming](Hand::rename), or of
+    /// one that was there before or comes after it.
+    #[must_use]
+    pub const fn is_at(self, other: BlockId) -> bool {
+        self.entry() == other.entry()
+    }
+
     /// From a number; any is an id, if not of a block that there is.
     #[must_use]
     pub const fn from_bits(bits: u64) -> BlockId {

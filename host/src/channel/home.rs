@@ -4,7 +4,8 @@
 //! notes at the pool which block he is looking at, and only then looks whether it is there and not destroyed; and who leaves
 //! a destroyed channel as the last one frees it only if nobody has noted it, and then nobody has a place in it. Otherwise the
 //! newcomer, who finds it destroyed, frees it. If the last one was killed, nobody is left to do so: whoever finds that gives
-//! the block another id, so that nobody else finds or frees it, and then takes a place in it and leaves as the last one.
+//! the block another id, by which nobody else frees it, and then takes a place in it and leaves as the last one. Others may find
+//! it by that id; so he notes the block before, and takes the note back only when he has his place.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -141,14 +142,17 @@ impl Home {
         pinned?.inspect_err(|_| self.vacate())
     }
 
-    /// Destroyed channels in a pool whose last members were killed: each is the caller's alone from then on.
-    pub(super) fn forsaken(pool: &Arc<Pool>) -> impl Iterator<Item = Home> {
+    /// Destroyed channels in a pool whose last members were killed: `join` takes a place in each, which is the caller's alone.
+    pub(super) fn forsaken<T>(pool: &Arc<Pool>, join: impl Fn(Home) -> Result<T, Error>) -> impl Iterator<Item = T> {
         let channels = pool.blocks().filter(|block| block.kind == pool::CHANNELS);
         channels.filter_map(move |block| {
             let block = pool.allocation(block.id).ok()?;
-            let is_forsaken = Self::within(pool, &block).is_forsaken();
+            if !Self::within(pool, &block).is_forsaken() {
+                return None;
+            }
             // Who was faster has given it another id, or has freed it.
-            is_forsaken.then(|| block.renamed().ok()).flatten().map(|block| Self::within(pool, &block))
+            let join = || block.renamed().ok().and_then(|block| join(Self::within(pool, &block)).ok());
+            pool.pinned(block.id(), join).ok().flatten()
         })
     }
 
@@ -159,7 +163,7 @@ impl Home {
         let lives = |view: View<'_>| view.frame.crew.members().any(|member| Processes.is_alive(member));
         // ORDERING: as in `vacate`.
         fence(Ordering::SeqCst);
-        is_destroyed && !berth.pool.is_pinned(berth.id) && self.laid_out().is_ok_and(|view| !lives(view))
+        is_destroyed && !berth.pool.is_pinned_by_any_id(berth.id) && self.laid_out().is_ok_and(|view| !lives(view))
     }
 
     /// What its memory says, as somebody without a place sees it.
@@ -195,21 +199,97 @@ impl Berth {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Attributes, Channel};
+    use std::process::Command;
+
+    use super::super::{Attributes, Channel, identity};
     use super::*;
+
+    fn attributes() -> Attributes {
+        Attributes { capacity: 4, block: 256, members: 4, ..Attributes::default() }
+    }
+
+    fn pool() -> Arc<Pool> {
+        Arc::new(Pool::create(None, &pool::Attributes { bytes: 1 << 20, ..Default::default() }).unwrap())
+    }
+
+    /// A process that has ended.
+    fn dead() -> ProcessId {
+        let mut child = Command::new("true").spawn().unwrap();
+        let process = ProcessId::of(child.id()).unwrap();
+        child.wait().unwrap();
+        process
+    }
+
+    /// A destroyed channel in which only a dead process has a place.
+    fn forsake<'p>(pool: &'p Arc<Pool>, dead: ProcessId) -> Allocation<'p> {
+        let block = Home::block(pool, layout::bytes_for(&attributes()).unwrap()).unwrap();
+        let home = Home::within(pool, &block);
+        layout::create(home.memory().unwrap(), &attributes(), 1).unwrap();
+        let view = home.laid_out().unwrap();
+        view.frame.crew.join(identity(dead)).unwrap();
+        assert!(view.destroy());
+        block.set_channel().unwrap();
+        block
+    }
+
+    #[test]
+    fn who_reclaims_a_channel_is_not_overtaken_before_he_has_his_place() {
+        let pool = pool();
+        let block = forsake(&pool, dead());
+        let joined = Home::forsaken(&pool, |home| {
+            // By its new id, of which nobody but who looks for channels knows.
+            assert!(!block.exists());
+            assert_eq!((Channel::reclaim_in(&pool), pool.blocks().count()), (0, 1));
+            Ok(home)
+        });
+        assert_eq!(joined.count(), 1);
+        assert_eq!((Channel::reclaim_in(&pool), pool.blocks().count()), (1, 0), "who gave up is in nobody's way");
+    }
+
+    #[test]
+    fn threads_that_reclaim_at_once_touch_nothing_that_lies_there_next() {
+        let (pool, dead) = (pool(), dead());
+        let bytes = layout::bytes_for(&attributes()).unwrap();
+        let turn = || {
+            forsake(&pool, dead);
+            Channel::reclaim_in(&pool);
+            let ours = Channel::create_in(&pool, &attributes()).unwrap();
+            // What says that it is a channel may be left in it.
+            let block = pool.alloc(bytes as u64, 0).unwrap();
+            let contents = || {
+                let mut contents = vec![0; bytes];
+                block.read(0, &mut contents).unwrap();
+                contents
+            };
+            let before = contents();
+            for _ in 0..4 {
+                Channel::reclaim_in(&pool);
+                assert_eq!(ours.view().unwrap().frame.crew.members().count(), 1);
+                assert!(before == contents(), "memory of a user changed");
+            }
+            block.free().unwrap();
+            ours.destroy().unwrap();
+        };
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| (0..if cfg!(miri) { 2 } else { 200 }).for_each(|_| turn()));
+            }
+        });
+        Channel::reclaim_in(&pool);
+        assert_eq!(pool.blocks().count(), 0);
+    }
 
     #[test]
     fn what_is_not_a_channel_yet_is_nobodys_to_reclaim_and_goes_with_its_maker() {
-        let pool = Arc::new(Pool::create(None, &pool::Attributes { bytes: 1 << 20, ..Default::default() }).unwrap());
-        let attributes = Attributes { capacity: 4, block: 256, ..Attributes::default() };
-        let ended = Channel::create_in(&pool, &attributes).unwrap();
+        let pool = pool();
+        let ended = Channel::create_in(&pool, &attributes()).unwrap();
         assert_eq!(pool.blocks().next().unwrap().kind, pool::CHANNELS);
         ended.destroy().unwrap();
         drop(ended);
         // It is where the destroyed one was.
-        let block = Home::block(&pool, layout::bytes_for(&attributes).unwrap()).unwrap();
+        let block = Home::block(&pool, layout::bytes_for(&attributes()).unwrap()).unwrap();
         let home = Home::within(&pool, &block);
-        layout::create(home.memory().unwrap(), &attributes, 1).unwrap();
+        layout::create(home.memory().unwrap(), &attributes(), 1).unwrap();
         assert!(home.laid_out().unwrap().destroy());
         assert_eq!((Channel::reclaim_in(&pool), block.exists()), (0, true));
         assert_ne!(block.kind().unwrap(), pool::CHANNELS, "what frees the blocks of the dead passes channels over");

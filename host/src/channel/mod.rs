@@ -180,7 +180,7 @@ impl Channel {
     /// channel there does it by himself.
     pub fn reclaim_in(pool: &Arc<Pool>) -> usize {
         // As its last member, who buries the others and frees it when he leaves.
-        let take = |home: Home| -> Result<Channel, Error> {
+        let join = |home: Home| -> Result<Channel, Error> {
             let pools = Pools::default().and(home.pool());
             let (seat, form) = {
                 let view = layout::attach(home.memory()?)?.knowing(&pools);
@@ -188,7 +188,7 @@ impl Channel {
             };
             Ok(Channel { home, form, seat, pools, claim: Claim::none(uid::Kind::Channel), stay: None })
         };
-        Home::forsaken(pool).filter_map(|home| take(home).map(drop).ok()).count()
+        Home::forsaken(pool, join).map(drop).count()
     }
 
     /// Makes a channel in memory that nobody else knows yet.

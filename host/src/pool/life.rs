@@ -24,6 +24,11 @@ fn mark(id: BlockId) -> u64 {
     id.to_bits().wrapping_add(1)
 }
 
+/// The block that a pin names; there is none in a place that is free.
+fn marked(pin: u64) -> Option<BlockId> {
+    (pin != 0).then(|| BlockId::from_bits(pin.wrapping_sub(1)))
+}
+
 /// Tries to find a place for a pin: only as many threads as there are take one at once, and not for long.
 const TRIES: u32 = 10_000;
 
@@ -61,9 +66,18 @@ impl Pool {
 
     /// Whether somebody who lives is about to use a block.
     pub(crate) fn is_pinned(&self, id: BlockId) -> bool {
-        let is_pin =
-            |member: &Member| self.pins(member.number).iter().any(|pin| pin.load(Ordering::SeqCst) == mark(id));
-        self.heap().crew().members().any(|member| is_pin(&member) && Processes.is_alive(member))
+        self.has_pin(|pinned| pinned == id)
+    }
+
+    /// The same, if he may have noted it by an earlier id.
+    pub(crate) fn is_pinned_by_any_id(&self, id: BlockId) -> bool {
+        self.has_pin(|pinned| pinned.is_at(id))
+    }
+
+    fn has_pin(&self, is_it: impl Fn(BlockId) -> bool) -> bool {
+        let is_pin = |pin: &AtomicU64| marked(pin.load(Ordering::SeqCst)).is_some_and(&is_it);
+        let mut members = self.heap().crew().members();
+        members.any(|member| self.pins(member.number).iter().any(is_pin) && Processes.is_alive(member))
     }
 
     /// Notes whether a member is more than the owner of blocks that it left.
