@@ -9,7 +9,9 @@ use std::time::{Duration, Instant};
 
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::time::{ClockId, Timespec};
-use umbra::channel::{Attributes, Bell, Channel, ChannelSet, Error, Event, Ready, SendOptions, Timeout, WaitMode};
+use umbra::channel::{
+    Attributes, Bell, Channel, ChannelSet, Error, Event, Ready, SendOptions, Snapshot, Timeout, WaitMode,
+};
 use umbra::pool::{self, Pool};
 
 use another::until;
@@ -65,6 +67,23 @@ fn a45_a_set_reports_every_ready_member_in_turn_until_it_is_not() {
     }
     assert_eq!(set.poll(WaitMode::Adaptive, Timeout::Now), Err(Error::Timeout));
     assert_eq!(ChannelSet::new(&channels, Event::Size).unwrap_err(), Error::UnknownEvent(6));
+}
+
+#[test]
+fn a46_who_would_be_one_spinner_too_many_at_a_member_of_a_set_sleeps() {
+    let spins = |max_spinners| {
+        let channel = Channel::create(&Attributes { capacity: 1, block: 256, max_spinners, ..Attributes::default() });
+        let channel = channel.unwrap();
+        send(&channel, 0);
+        channel
+    };
+    let channels = [spins(32), spins(0)];
+    thread::scope(|scope| {
+        scope.spawn(|| ChannelSet::new(&channels, Event::Out).unwrap().poll(WaitMode::Spin, LONG).unwrap());
+        let reference = channels[0].reference().unwrap();
+        until("a sleeper", || Snapshot::of_reference(&reference).unwrap().is_room_awaited);
+        assert!(took(&channels[1]));
+    });
 }
 
 #[test]

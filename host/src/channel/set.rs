@@ -13,7 +13,7 @@ use super::bell::Bell;
 use super::error::Error;
 use super::layout::View;
 use super::poll::{Event, holds};
-use super::wait::{Timeout, WaitMode, Watch};
+use super::wait::{Spinning, Timeout, WaitMode, Watch};
 use super::{Channel, Kind};
 use crate::sys::futex::{self, Futex};
 
@@ -91,13 +91,18 @@ impl<'a> ChannelSet<'a> {
         Some(Ready { index, event })
     }
 
-    /// Waits until a member is ready.
+    /// Counts among those who spin at each of the members; `None` if at one of them that would be one too many.
+    fn count_spinner(&self) -> Option<Vec<Spinning<'a>>> {
+        self.members.iter().map(|member| member.watch.spinner().map(Spinning::count)).collect()
+    }
+
+    /// Waits until a member is ready. Who is to spin sleeps if at one of the members too many spin already.
     ///
     /// # Errors
     /// [`Error::Timeout`], also for one try.
     pub fn poll(&self, mode: WaitMode, timeout: Timeout) -> Result<Ready, Error> {
         let deadline = timeout.deadline();
-        let mut looks = 0_u64;
+        let (mut looks, mut counted) = (0_u64, None);
         loop {
             if let Some(ready) = self.look() {
                 return Ok(ready);
@@ -109,7 +114,11 @@ impl<'a> ChannelSet<'a> {
                 self.members.iter().for_each(|member| member.watch.patrol_at(now));
                 return Err(Error::Timeout);
             }
-            let spins = mode == WaitMode::Spin || mode == WaitMode::Adaptive && looks < super::wait::ADAPTIVE.into();
+            let spins = match mode {
+                WaitMode::Idle => false,
+                WaitMode::Adaptive => looks < super::wait::ADAPTIVE.into(),
+                WaitMode::Spin => counted.get_or_insert_with(|| self.count_spinner()).is_some(),
+            };
             if spins {
                 Futex.pause();
             } else {
