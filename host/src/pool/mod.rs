@@ -85,7 +85,8 @@ const SPINS: u32 = 100;
 enum Word {
     /// Changes with each free that somebody waits for.
     Event,
-    Destroyed,
+    /// How many users have come, in steps of two; odd once it is destroyed.
+    Users,
     Uid,
     Lifetime,
     CreatorPid,
@@ -247,6 +248,7 @@ impl Pool {
     /// As one of its users, so that nobody takes it for forsaken.
     fn used(mut self) -> Result<Pool, Error> {
         self.with_hand(|_| ())?;
+        self.come()?;
         self.role = Role::User;
         Ok(self)
     }
@@ -304,7 +306,7 @@ impl Pool {
 
     #[inline]
     fn check(&self) -> Result<(), Error> {
-        if self.word(Word::Destroyed).load(Ordering::Acquire) == 0 { Ok(()) } else { Err(Error::Destroyed) }
+        if self.is_destroyed() { Err(Error::Destroyed) } else { Ok(()) }
     }
 
     /// Allocates at least `len` bytes, for what `kind` says; does not wait. No bytes are an allocation too, which all share
