@@ -273,6 +273,33 @@ static void semaphores_and_barriers(void)
     must(umbra_channel_detach(alone));
 }
 
+/* A party of a barrier that ended is one no more as soon as somebody asks for it. */
+static void what_the_dead_held(void)
+{
+    struct umbra_channel_options options;
+    umbra_channel channel;
+    uint64_t is_broken = 7;
+    int status = 1;
+    pid_t pid;
+    doing = "reclaim";
+    memset(&options, 0, sizeof options);
+    options.size = sizeof options;
+    options.capacity = 2;
+    must(umbra_channel_create(&options, &channel));
+    pid = fork();
+    CHECK(pid >= 0);
+    if (pid == 0)
+        _exit(umbra_channel_poll(channel, UMBRA_POLL_BARRIER_WAIT, UMBRA_WAIT_IDLE, 0, NULL) == 0 ? 0 : 1);
+    CHECK(waitpid(pid, &status, 0) == pid && status == 0);
+    must(umbra_channel_poll(channel, UMBRA_POLL_BARRIER_IS_BROKEN, 0, 0, &is_broken));
+    CHECK(is_broken == 0);
+    must(umbra_channel_reclaim(channel));
+    must(umbra_channel_poll(channel, UMBRA_POLL_BARRIER_IS_BROKEN, 0, 0, &is_broken));
+    CHECK(is_broken == 1);
+    must(umbra_channel_detach(channel));
+    CHECK(umbra_channel_reclaim(channel) == -UMBRA_ESTALE);
+}
+
 /* What the child sent at the end is this process's now. */
 static void handed_over(umbra_pool pool, umbra_channel channel)
 {
@@ -413,6 +440,7 @@ int main(void)
     contents(pool);
     memory_through_channels(pool);
     semaphores_and_barriers();
+    what_the_dead_held();
 
     doing = "the end";
     must(umbra_pool_destroy(pool));

@@ -696,6 +696,8 @@ int umbra_channel_attach_anywhere(const void *reference, size_t length, umbra_ga
                                   umbra_channel *channel);
 int umbra_channel_detach(umbra_channel channel);
 int umbra_channel_destroy(umbra_channel channel);
+/* Takes back what dead processes held; whoever waits does so by himself. */
+int umbra_channel_reclaim(umbra_channel channel);
 /* Sends a copy, and 64 bits beside it. -UMBRA_EFULL or -UMBRA_ETIMEOUT: nothing was sent. */
 int umbra_channel_send(umbra_channel channel, const void *message, size_t length, uint64_t hints, uint32_t wait_mode,
                        uint64_t timeout_ms);

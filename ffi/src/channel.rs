@@ -173,6 +173,12 @@ pub extern "C" fn umbra_channel_destroy(channel: u64) -> c_int {
     enter(|| with_channel(channel, |channel| Ok(channel.destroy()?)))
 }
 
+/// Takes back what dead processes held.
+#[unsafe(no_mangle)]
+pub extern "C" fn umbra_channel_reclaim(channel: u64) -> c_int {
+    enter(|| with_channel(channel, |channel| Ok(channel.reap().map(drop)?)))
+}
+
 /// Sends a copy of the bytes, and 64 bits beside them.
 ///
 /// # Safety
