@@ -5,6 +5,7 @@
  */
 #define _POSIX_C_SOURCE 200809L
 #include <pthread.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -17,6 +18,8 @@
 
 #define PATIENCE_MS 60000
 #define SHORT_MS 20
+/* Bytes that no machine has. */
+#define MUCH ((size_t)1 << 50)
 #define BLOCKS 8
 #define RANKS 4
 #define CELLS 8
@@ -59,6 +62,8 @@ static void buffers(void)
     umbra_allocation allocation;
     void *address;
     char detail[200] = "";
+    size_t length = 7;
+    uint64_t hints = 8;
     doing = "buffers";
     memcpy(buffer, KEPT, sizeof KEPT);
     memset(&options, 0, sizeof options);
@@ -78,6 +83,8 @@ static void buffers(void)
     must(umbra_pool_create(NULL, &room, &pool));
     must(umbra_channel_create_in(pool, &options, &channel));
     messages(channel);
+    CHECK(umbra_channel_peek(channel, buffer, MUCH, 0, 0, &length, &hints) == -UMBRA_ESYSTEM);
+    CHECK(length == 7 && hints == 8 && is_kept());
     must(umbra_channel_destroy(channel));
     must(umbra_channel_detach(channel));
 

@@ -71,6 +71,22 @@ static void read_everybody(umbra_session session, const char *directory, uint32_
     free(reads);
 }
 
+/* A ticket that nobody's memory is behind says more bytes than there is memory for, and is refused as such. */
+static void read_too_much(umbra_session session, const char *directory, uint32_t size)
+{
+    struct umbra_ticket ticket;
+    umbra_read read = 77;
+    char text[1] = "";
+    uint32_t owner;
+    uint64_t len;
+
+    pass_ticket(directory, size, "rb", &ticket);
+    must(umbra_ticket_describe(&ticket, &owner, &len));
+    CHECK(umbra_read_post(session, &ticket, 0, (size_t)len, &read) == -UMBRA_ESYSTEM && read == 77);
+    CHECK(umbra_session_read(session, &ticket, 0, text, (size_t)len) == -UMBRA_ESYSTEM);
+    CHECK(umbra_read_post(session, &ticket, 1, (size_t)len + 1, &read) == -UMBRA_EBOUNDS && read == 77);
+}
+
 /* Memory that does not change may be read ahead: of other memory nothing is said. This rank stands for any other one here. */
 static void read_constant(umbra_session session)
 {
@@ -247,6 +263,7 @@ int main(int argc, char **argv)
     read_everybody(session, argv[3], per_host * hosts);
     CHECK(umbra_read_post(session, &ticket, 0, 1, NULL) == -UMBRA_EINVAL);
     without_handles(session, &ticket, rank);
+    read_too_much(session, argv[3], per_host * hosts);
     must(umbra_group_end(all));
 
     doing = "read constant memory";

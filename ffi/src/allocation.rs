@@ -11,7 +11,7 @@ use umbra::pool::{Allocation, Pool};
 use umbra_core::error::Status;
 use umbra_core::heap::BlockId;
 
-use crate::call::{by_copy, enter, fresh, store, store_measured, takes};
+use crate::call::{by_copy, enter, fresh, store, store_measured, takes, zeros};
 use crate::far::with_any_pool;
 use crate::object::with_pool;
 use crate::pool::{bytes, patience, timeout};
@@ -133,10 +133,10 @@ pub unsafe extern "C" fn umbra_allocation_read(
             if length as u64 > pool.bytes() {
                 return Err(Status::OutOfBounds.into());
             }
-            let id = BlockId::from_bits(allocation);
+            let (id, own) = (BlockId::from_bits(allocation), zeros(length)?);
             let ask = |own: &mut [u8]| pool.read(id, offset, own, timeout).map(|()| ((), length));
             // SAFETY: the caller's promise.
-            Ok(unsafe { by_copy(buffer, length, ask) }?)
+            Ok(unsafe { by_copy(buffer, own, ask) }?)
         };
         with_any_pool(pool, near, far)
     })

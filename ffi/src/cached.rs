@@ -13,6 +13,7 @@ use umbra_core::cache::{
 };
 use umbra_core::error::Status;
 
+use crate::call::zeros;
 use crate::status::{Code, Failure};
 
 /// What C can do with a cache of any kind.
@@ -56,7 +57,8 @@ impl Plan {
     pub(crate) fn build(&self) -> Result<Box<dyn Cached>, Failure> {
         match self.ids {
             0 => self.with_index(sparse(self.slots)?),
-            ids => self.with_index(Dense::new(zeros(usize::try_from(ids).map_err(|_| no_memory())?)?)),
+            // More than there are addresses is more than there is memory for.
+            ids => self.with_index(Dense::new(zeros(usize::try_from(ids).unwrap_or(usize::MAX))?)),
         }
     }
 
@@ -103,18 +105,6 @@ pub(crate) fn numbers_from(first: u32, slots: u32) -> Result<Range<u32>, Failure
     let end = first.checked_add(slots);
     let refused = || Failure::new(Code::Invalid, format!("{slots} slots from {first} on end beyond {}", u32::MAX));
     end.map(|end| first..end).ok_or_else(refused)
-}
-
-fn no_memory() -> Failure {
-    Failure::new(Code::System, "no memory for the records: take fewer slots, or sparse ids")
-}
-
-/// So many zeros, or the news that there is no memory for them.
-pub(crate) fn zeros<T: Clone + Default>(count: usize) -> Result<Vec<T>, Failure> {
-    let mut zeros = Vec::new();
-    zeros.try_reserve_exact(count).map_err(|_| no_memory())?;
-    zeros.resize(count, T::default());
-    Ok(zeros)
 }
 
 /// The operations that all contracts have.

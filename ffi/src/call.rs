@@ -4,6 +4,8 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 use std::os::fd::BorrowedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use umbra::sys::heap::filled;
+
 use crate::status::{Code, Failure, fail};
 
 /// Runs the body of an exported function and gives what it returns to C.
@@ -145,6 +147,11 @@ pub(crate) unsafe fn store_measured(
     unsafe { store_bytes(bytes, buffer, capacity) }
 }
 
+/// So many zeros, or the news that there is no memory for them.
+pub(crate) fn zeros<T: Clone + Default>(count: usize) -> Result<Vec<T>, Failure> {
+    filled(T::default(), count).map_err(|error| Failure::new(Code::System, error))
+}
+
 /// The caller's memory, made zero so that it may be looked at: not before there is something for it.
 ///
 /// # Safety
@@ -164,17 +171,16 @@ pub(crate) unsafe fn fresh<'a>(buffer: *mut c_void, room: usize) -> &'a mut [u8]
 /// Has memory of our own filled, and copies to the caller's as many bytes as `fill` says, if it went well.
 ///
 /// # Safety
-/// As for [`fresh`].
+/// As for [`fresh`], with as many bytes as `own` has.
 #[allow(unsafe_code)]
 pub(crate) unsafe fn by_copy<T, E>(
     buffer: *mut c_void,
-    room: usize,
+    mut own: Vec<u8>,
     fill: impl FnOnce(&mut [u8]) -> Result<(T, usize), E>,
 ) -> Result<T, E> {
-    let mut own = vec![0; room];
     let (told, len) = fill(&mut own)?;
     own.truncate(len);
-    // SAFETY: the caller's promise; at most `room` bytes.
+    // SAFETY: the caller's promise; no more bytes than it was at first.
     unsafe { fresh(buffer, own.len()) }.copy_from_slice(&own);
     Ok(told)
 }

@@ -7,7 +7,7 @@ use umbra::gateway::{Error as FarError, RemoteChannel};
 use umbra_core::error::Status;
 use umbra_core::gateway::MESSAGE_MAX;
 
-use crate::call::{by_copy, enter, fresh, short, sized, store, store_measured, takes};
+use crate::call::{by_copy, enter, fresh, short, sized, store, store_measured, takes, zeros};
 use crate::far::{gateways, with_any_channel};
 use crate::object::{HANDLES, Object, with_channel};
 use crate::pool::{bytes, keep, timeout};
@@ -270,8 +270,9 @@ unsafe fn first(
             }
             // Others may take the message while it is copied, and then there is none.
             let room = if channel.is_pooled() { capacity } else { capacity.min(channel.block()) };
+            let own = zeros(room)?;
             // SAFETY: as above.
-            let seen = unsafe { by_copy(buffer, room, |own| receiver.peek(own, timeout).map(told)) };
+            let seen = unsafe { by_copy(buffer, own, |own| receiver.peek(own, timeout).map(told)) };
             Ok(seen.map_err(Into::into))
         };
         let far = |channel: &RemoteChannel| {
@@ -280,8 +281,9 @@ unsafe fn first(
                 done.map(told)
             };
             // Of a channel in a pool, messages may be longer than a block.
+            let own = zeros(capacity.min(MESSAGE_MAX))?;
             // SAFETY: as above.
-            Ok(unsafe { by_copy(buffer, capacity.min(MESSAGE_MAX), ask) })
+            Ok(unsafe { by_copy(buffer, own, ask) })
         };
         let message = match with_any_channel(channel, near, far)? {
             Err(FarError::Channel(Error::PadTooSmall { len, pad })) => {

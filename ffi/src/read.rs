@@ -11,7 +11,7 @@ use umbra_core::id::Id;
 use umbra_core::peer::PeerKind;
 use umbra_core::ticket::{TICKET, Ticket};
 
-use crate::call::{enter, store, store_bytes, takes};
+use crate::call::{enter, store, store_bytes, takes, zeros};
 use crate::object::{HANDLES, Memory, Object, Progress, Reading, session, with_read, with_region};
 use crate::status::{Code, Failure};
 
@@ -116,9 +116,9 @@ pub unsafe extern "C" fn umbra_session_read(
         // SAFETY: the caller's promise about the ticket.
         let ticket = unsafe { ticket(from) }?;
         let session = session(joined)?;
-        check_len(&ticket, len)?;
+        let own = memory_for(&ticket, len)?;
         let bytes = session.change(|s| {
-            let read = s.post_read(&ticket, offset, vec![0; len])?;
+            let read = s.post_read(&ticket, offset, own)?;
             Ok(s.wait_read(read)?)
         })?;
         // SAFETY: the caller's promise about the buffer.
@@ -150,9 +150,10 @@ pub unsafe extern "C" fn umbra_session_read_ahead(
     })
 }
 
-/// Before memory is taken for it: a length that no read of this ticket has is no reason to run out of memory.
-fn check_len(ticket: &Ticket, len: usize) -> Result<(), Failure> {
-    if len as u64 > ticket.len { Err(Status::OutOfBounds.into()) } else { Ok(()) }
+/// Memory for a read of that many bytes. A ticket may name more than there is memory for; a length that no read of it has is
+/// no reason to run out of memory.
+fn memory_for(ticket: &Ticket, len: usize) -> Result<Vec<u8>, Failure> {
+    if len as u64 > ticket.len { Err(Status::OutOfBounds.into()) } else { zeros(len) }
 }
 
 /// Begins to read bytes of another rank's region, and returns at once.
@@ -172,8 +173,8 @@ pub unsafe extern "C" fn umbra_read_post(
         // SAFETY: the caller's promise about the ticket.
         let ticket = unsafe { ticket(from) }?;
         let session = session(joined)?;
-        check_len(&ticket, len)?;
-        let posted = session.change(|s| Ok(s.post_read(&ticket, offset, vec![0; len])?))?;
+        let own = memory_for(&ticket, len)?;
+        let posted = session.change(|s| Ok(s.post_read(&ticket, offset, own)?))?;
         let state = Mutex::new(Progress::Flying(posted));
         let kept = HANDLES.keep(Object::Read(Reading { session: Arc::clone(&session), len, state }));
         let handle = kept.inspect_err(|_| {

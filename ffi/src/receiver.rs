@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use umbra::gateway::RemoteStreams;
 use umbra::stream::{Message, ReceiveOptions, Receiver};
 
-use crate::call::{by_copy, enter, fresh, sized, store, takes};
+use crate::call::{by_copy, enter, fresh, sized, store, takes, zeros};
 use crate::channel::mode;
 use crate::conversed::{Ear, FarEar, Hearer, Streams, Talk, chunk_of};
 use crate::far::{with_any_hearing, with_any_stream};
@@ -120,14 +120,14 @@ pub unsafe extern "C" fn umbra_receiver_receive(
                 }?)
             },
             |far, _| {
-                let end = far.open()?;
+                let (end, own) = (far.open()?, zeros(room)?);
                 let ask = |own: &mut [u8]| {
                     let read =
                         if exactly == 0 { end.receive_into(own, timeout) } else { end.receive_exact(own, timeout) };
                     read.map(|piece| (piece, piece.len))
                 };
                 // SAFETY: as above.
-                Ok(unsafe { by_copy(buffer, room, ask) }?)
+                Ok(unsafe { by_copy(buffer, own, ask) }?)
             },
         )?;
         if !arg.is_null() {

@@ -7,7 +7,8 @@ use umbra_core::stencil::{
     self, Action, ByNumber, FreeError, Group, GroupError, Input, PreparedError, SubmitError, Unknown, UsageError,
 };
 
-use crate::cached::{FULL, INTERRUPTED, TIMEOUT, failures, numbers_from, zeros};
+use crate::cached::{FULL, INTERRUPTED, TIMEOUT, failures, numbers_from};
+use crate::call::zeros;
 use crate::status::{Code, Failure};
 
 /// A stencil cache that C holds.

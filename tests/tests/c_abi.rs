@@ -10,6 +10,9 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
+use umbra_core::key::{Access, Key};
+use umbra_core::peer::{Peer, Sp, WorldRank};
+use umbra_core::ticket::{Locator, Ticket};
 use umbra_tests::rig::{self, ByHand};
 
 const HOSTS: u32 = 2;
@@ -144,12 +147,30 @@ fn a_shared_library_for_packages_is_made_of_the_static_one() {
     fs::remove_dir_all(directory).unwrap();
 }
 
-/// A job whose agents run.
+fn ticket_of_nobody(job: &ByHand) -> PathBuf {
+    job.directory().join(format!("ticket.{}", HOSTS * RANKS))
+}
+
+/// A job whose agents run, and in whose directory lies the ticket of a rank that is not there, for more memory than there is.
 fn agents(name: &str) -> ByHand {
     let mut job = ByHand::new(name, HOSTS);
+    let ticket = Ticket {
+        key: Key::new(Peer::rank(WorldRank(0)).unwrap(), 0, 1),
+        base: 0,
+        len: 1 << 60,
+        access: Access::READ,
+        locator: Locator::Asked { sp: Sp(0) },
+    };
+    fs::write(ticket_of_nobody(&job), ticket.to_bytes()).unwrap();
     let sockets = job.directory().to_str().unwrap().to_owned();
     (0..HOSTS).for_each(|sp| job.start(sp, &["--sockets", &sockets, "--deadline-ms", "60000"]));
     job
+}
+
+/// Ends a job whose ranks have left.
+fn end(job: ByHand) {
+    fs::remove_file(ticket_of_nobody(&job)).unwrap();
+    job.end();
 }
 
 /// Runs one rank of each of these programs and returns what they said.
@@ -195,7 +216,7 @@ fn a_job_of_c_ranks_does_all_that_the_header_promises() {
         assert_eq!(String::from_utf8_lossy(&output.stdout), format!("rank {rank}: all is right\n"));
     }
     fs::remove_file(program).unwrap();
-    job.end();
+    end(job);
 }
 
 #[test]
@@ -207,7 +228,7 @@ fn a_c_rank_leaves_while_its_threads_read_what_it_has_exported() {
     };
     all_is_right(&run(&job, &vec![vec![program.clone().into_os_string()]; (HOSTS * RANKS) as usize]));
     fs::remove_file(program).unwrap();
-    job.end();
+    end(job);
 }
 
 #[test]
@@ -221,7 +242,7 @@ fn ranks_in_c_and_in_rust_form_one_job() {
     let c_program = vec![c.clone().into_os_string()];
     all_is_right(&run(&job, &[c_program.clone(), vec![rust.clone()], vec![rust], c_program]));
     fs::remove_file(c).unwrap();
-    job.end();
+    end(job);
 }
 
 #[test]
@@ -241,7 +262,7 @@ fn valgrind_finds_nothing_wrong_in_a_c_rank() {
     programs[1] = watched;
     all_is_right(&run(&job, &programs));
     fs::remove_file(program).unwrap();
-    job.end();
+    end(job);
 }
 
 /// Compiles an example that needs no job and runs it, plainly, watched by AddressSanitizer, and by valgrind.
@@ -269,6 +290,8 @@ fn runs_watched(example: &str, arguments: &[&str], few: &[&str], valgrind_can: b
                 command
             }
         };
+        // A watcher refuses memory that there is not, as the system does.
+        command.env("ASAN_OPTIONS", "allocator_may_return_null=1");
         let child = command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
         let output = rig::finish(child.unwrap(), Instant::now() + PATIENCE);
         all_is_right(&[output]);

@@ -6,6 +6,7 @@
 //! - [`segment`]: shared memory as a sealed memfd and its mapping.
 //! - [`shared_heap`]: a heap in a segment.
 //! - [`mapped_cache`]: a slot cache in a segment.
+//! - [`heap`]: memory of a length that somebody else chose.
 //! - [`host`]: which boot of which machine this is.
 //! - [`lane`]: two rings of lines in one segment.
 //! - [`peer_memory`]: reading and writing another process's memory by `process_vm_readv`.
@@ -15,6 +16,7 @@
 pub mod clock;
 pub mod fork;
 pub mod futex;
+pub mod heap;
 pub mod host;
 pub mod lane;
 pub mod mapped_cache;
