@@ -268,6 +268,42 @@ static void replies(void)
     must(umbra_station_detach(station));
 }
 
+/* Who asks for more memory than there is has no seat; nor is anything asked of what an older program does not have. */
+static void seats(void)
+{
+    struct umbra_station_options options;
+    struct umbra_gpc_options room;
+    umbra_station station;
+    umbra_member member = 77;
+    doing = "seats";
+    memset(&options, 0, sizeof options);
+    options.size = sizeof options;
+    options.members = 1;
+    must(umbra_station_create(&options, &station));
+    memset(&room, 0, sizeof room);
+    room.size = sizeof room;
+    room.answer_bytes = MUCH;
+    CHECK(umbra_gpc_join(station, 0, &room, &member) == -UMBRA_ESYSTEM && member == 77);
+    room.answer_bytes = 0;
+    room.call_bytes = MUCH;
+    CHECK(umbra_gpc_join(station, 0, &room, &member) == -UMBRA_ESYSTEM && member == 77);
+    room.call_bytes = UINT64_MAX;
+    CHECK(umbra_gpc_join(station, 0, &room, &member) == -UMBRA_ESYSTEM && member == 77);
+    memset(&room, 0xff, sizeof room);
+    room.size = offsetof(struct umbra_gpc_options, answer_bytes);
+    CHECK(room.size == 24);
+    room.calls = room.functions = 1;
+    room.call_bytes = 4096;
+    must(umbra_gpc_join(station, 0, &room, &member));
+    must(umbra_gpc_leave(member));
+    room.size = sizeof room;
+    room.answer_bytes = 8;
+    room.remembered = 1;
+    must(umbra_gpc_join(station, 0, &room, &member));
+    must(umbra_gpc_leave(member));
+    must(umbra_station_detach(station));
+}
+
 /* Outputs in front of one that is refused, and lengths of what has no buffer. */
 static void several(void)
 {
@@ -481,6 +517,7 @@ int main(void)
     ends();
     offered();
     replies();
+    seats();
     several();
     groups();
     sizes();

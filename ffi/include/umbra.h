@@ -1056,9 +1056,15 @@ struct umbra_gpc_options {
     uint32_t calls;                 /* under way at once; 0: 64 */
     uint32_t functions;             /* registered at once; 0: 64 */
     uint64_t call_bytes;            /* of each call: list, header, data, reply, replies of all children; 0: 16 384 */
+    uint64_t answer_bytes;          /* of each remembered answer; 0: 128 */
+    uint32_t remembered;            /* calls, after their end; 0: 256. A request that so many later calls of its maker overtake is
+                                     * refused (UMBRA_GPC_CODE_REPLY_GONE): more for members to whom one maker sends many short calls
+                                     * beside long ones */
+    uint32_t reserved;
 };
 
-/* Takes the seat of member node, for a process or a thread; options may be NULL. -UMBRA_EINUSE: somebody sits there and lives.
+/* Takes the seat of member node, for a process or a thread; options may be NULL. -UMBRA_EINUSE: somebody sits there and lives;
+ * -UMBRA_ESYSTEM: there is no memory for what the options ask.
  * A member does its part only while a call on it runs: let it serve, or wait for a call of its own. Calls on one member take
  * turns, in their order. One whose turn does not come within its timeout, or that of the call that it makes, is -UMBRA_ETIMEOUT,
  * one without a timeout -UMBRA_EINUSE after a second; the detail names the member, and nothing has happened. */

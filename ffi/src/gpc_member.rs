@@ -1,6 +1,7 @@
 //! `umbra_gpc_*`: members of chained calls, and the functions that they run.
 
 use std::ffi::{c_char, c_int, c_void};
+use std::mem::offset_of;
 use std::ptr::null;
 
 use umbra::call::{Capacities, Local, Member};
@@ -24,6 +25,9 @@ pub struct Options {
     calls: u32,
     functions: u32,
     call_bytes: u64,
+    answer_bytes: u64,
+    remembered: u32,
+    reserved: u32,
 }
 
 /// `struct umbra_gpc_work`.
@@ -146,15 +150,6 @@ unsafe fn run(function: Function, user: &User, work: &mut Work<'_>, local: &mut 
     }
 }
 
-/// Whether there is memory for so many calls of so many bytes: what cannot be had would end the process.
-fn afford(calls: usize, bytes: usize) -> Result<(), Failure> {
-    let all = bytes.checked_add(8).and_then(|bytes| bytes.checked_mul(calls));
-    let had = all.is_some_and(|all| Vec::<u8>::new().try_reserve_exact(all).is_ok());
-    let refused =
-        || Failure::new(Code::System, format!("no memory for {calls} calls of {bytes} bytes: take fewer or smaller"));
-    had.then_some(()).ok_or_else(refused)
-}
-
 /// Takes a seat.
 ///
 /// # Safety
@@ -167,14 +162,18 @@ pub unsafe extern "C" fn umbra_gpc_join(station: u64, node: u32, options: *const
             let mut room = Capacities::new(station.shape().all);
             if !options.is_null() {
                 // SAFETY: the caller's promise about `options`; zeros are valid options.
-                let options = unsafe { sized(options, size_of::<Options>()) }?;
+                let options = unsafe { sized(options, offset_of!(Options, answer_bytes)) }?;
                 let or = |number: u32, usual: u16, what| if number == 0 { Ok(usual) } else { short(number, what) };
+                // More than there are addresses is more than there is memory for.
+                let bytes = |number: u64, usual| match number {
+                    0 => usual,
+                    _ => usize::try_from(number).unwrap_or(usize::MAX),
+                };
                 room.calls = or(options.calls, room.calls, "calls")?;
                 room.functions = or(options.functions, room.functions, "functions")?;
-                if options.call_bytes > 0 {
-                    room.call_bytes = usize::try_from(options.call_bytes).map_err(|_| Code::Invalid)?;
-                    afford(usize::from(room.calls), room.call_bytes)?;
-                }
+                room.call_bytes = bytes(options.call_bytes, room.call_bytes);
+                room.answer_bytes = bytes(options.answer_bytes, room.answer_bytes);
+                room.remembered = if options.remembered == 0 { room.remembered } else { options.remembered };
             }
             Ok(Member::join_with(station, Node(node), room, |config| config)?)
         })?;

@@ -40,7 +40,8 @@ fn d48_members_at_one_machine_need_no_message() {
 fn what_a_household_runs_in_one_go_is_what_it_runs_one_by_one() {
     for (shape, callback) in SHAPES.into_iter().flat_map(|shape| [(shape, SUM), (shape, Tag::NONE)]) {
         let mut machine = Capacities { calls: 200, ..Capacities::new(200) }
-            .machine(Config { classes: 0, ..Config::new(Node(0), Life(1)) });
+            .machine(Config { classes: 0, ..Config::new(Node(0), Life(1)) })
+            .unwrap();
         machine.register(SUM).unwrap();
         (1..200).for_each(|node| machine.house(Node(node)).unwrap());
         // Of the last one's work it is seen that it waits.
@@ -95,7 +96,7 @@ fn what_a_household_runs_in_one_go_is_what_it_runs_one_by_one() {
 /// A machine that houses so many members, all of which sum.
 fn home_of(members: u32) -> Machine<Heap> {
     let config = Config { classes: 0, ..Config::new(Node(0), Life(1)) };
-    let mut machine = Capacities { calls: 16, ..Capacities::new(members) }.machine(config);
+    let mut machine = Capacities { calls: 16, ..Capacities::new(members) }.machine(config).unwrap();
     machine.register(SUM).unwrap();
     (1..members).for_each(|node| machine.house(Node(node)).unwrap());
     machine
@@ -391,7 +392,7 @@ fn d40_a_call_that_was_stopped_while_one_ran_begins_no_other_though_that_one_is_
 fn a_member_that_ends_before_it_is_told_to_stop_is_heard_by_its_parent_at_home() {
     let machine = |members: &[u32]| {
         let config = Config { classes: 0, ..Config::new(Node(members[0]), Life(1)) };
-        let mut machine = Capacities { calls: 16, ..Capacities::new(5) }.machine(config);
+        let mut machine = Capacities { calls: 16, ..Capacities::new(5) }.machine(config).unwrap();
         machine.register(SUM).unwrap();
         members[1..].iter().for_each(|&node| machine.house(Node(node)).unwrap());
         machine

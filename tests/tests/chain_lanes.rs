@@ -10,7 +10,7 @@ const CROWD: u32 = 40;
 
 fn machine(node: u32) -> Machine<Heap> {
     let capacities = Capacities { call_bytes: 8192, notes: 128, ..Capacities::new(CROWD + 2) };
-    let mut machine = capacities.machine(Config { classes: 2, ..Config::new(Node(node), Life(1)) });
+    let mut machine = capacities.machine(Config { classes: 2, ..Config::new(Node(node), Life(1)) }).unwrap();
     machine.register(SUM).unwrap();
     machine
 }

@@ -229,11 +229,9 @@ fn between(
 fn pair(call_bytes: usize) -> [umbra_core::chain::Machine<umbra::call::Heap>; 2] {
     let capacities = Capacities { calls: 20, call_bytes, ..Capacities::new(2) };
     [0, 1].map(|node| {
-        let mut machine = capacities.machine(Config {
-            message_max: 1 << 22,
-            header_max: u16::MAX,
-            ..Config::new(Node(node), Life(1))
-        });
+        let mut machine = capacities
+            .machine(Config { message_max: 1 << 22, header_max: u16::MAX, ..Config::new(Node(node), Life(1)) })
+            .unwrap();
         machine.register(SUM).unwrap();
         machine
     })
@@ -335,7 +333,7 @@ fn s12_a_pending_function_lets_other_calls_go_on() {
 fn s13_a_function_has_a_further_call_made_and_ends_with_it() {
     let capacities = Capacities { call_bytes: 4096, ..Capacities::new(3) };
     let mut machines = [0, 1, 2].map(|node| {
-        let mut machine = capacities.machine(Config::new(Node(node), Life(1)));
+        let mut machine = capacities.machine(Config::new(Node(node), Life(1))).unwrap();
         machine.register(SUM).unwrap();
         machine.register(Tag::of("inner")).unwrap();
         machine

@@ -14,7 +14,7 @@ use umbra_core::tree::explicit::{BadTree, ROOT, Reason};
 use umbra_tests::chain::{End, Planned, SUM, World, sum_over};
 
 fn machine(capacities: Capacities, config: Config) -> Machine<Heap> {
-    let mut machine = capacities.machine(config);
+    let mut machine = capacities.machine(config).unwrap();
     machine.register(SUM).unwrap();
     machine
 }

@@ -52,7 +52,7 @@ fn s56_calls_without_end_take_no_answer_of_an_earlier_round_and_no_more_memory()
     let calls: u64 = std::env::var("UMBRA_CHAIN_SOAK").map_or(300_000, |text| text.parse().unwrap());
     let capacities = Capacities { calls: 2, call_bytes: 1024, remembered: 8, ..Capacities::new(2) };
     let [mut maker, mut member] = [0, 1].map(|node| {
-        let mut machine = capacities.machine(Config { classes: 2, ..Config::new(Node(node), Life(1)) });
+        let mut machine = capacities.machine(Config { classes: 2, ..Config::new(Node(node), Life(1)) }).unwrap();
         machine.register(SUM).unwrap();
         machine
     });

@@ -127,7 +127,9 @@ impl Border {
     /// [`JoinError`] if that seat is taken.
     pub fn new(station: &Station, door: Node, outgoing: Outgoing) -> Result<Border, JoinError> {
         let (shape, process) = (station.shape(), ProcessId::current()?);
-        let life = sit(station, door, door)?;
+        let taken = sit(station, door, door)?;
+        let fetch = (shape.offer_bytes > 0).then(|| Fetch::new(station, door)).transpose()?;
+        let life = taken.keep();
         let places = shape.place(Node(shape.all.saturating_sub(1))) + 1;
         Ok(Border {
             station: station.clone(),
@@ -140,7 +142,7 @@ impl Border {
             taken: Vec::new(),
             at: 0,
             news: None,
-            fetch: (shape.offer_bytes > 0).then(|| Fetch::new(station, door)).transpose()?,
+            fetch,
             give: Give::default(),
             crossings: Crossings::default(),
             scratch: vec![0; shape.message_bytes as usize],

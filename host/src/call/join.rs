@@ -2,7 +2,8 @@
 
 use umbra_core::chain::{Life, Node};
 
-use super::station::{Station, StationError};
+use super::station::{Seat, Station, StationError};
+use crate::sys::heap::NoMemory;
 use crate::sys::process::{ProcessError, ProcessId, lives};
 
 /// Why a member cannot take its seat.
@@ -23,10 +24,40 @@ pub enum JoinError {
     /// This process cannot say who it is.
     #[error(transparent)]
     Process(#[from] ProcessError),
+    /// There is no memory for what the member should hold.
+    #[error("room for a member: {0}")]
+    Memory(#[from] NoMemory),
 }
 
-/// Takes a seat, for whoever receives at `home`; the life that begins.
-pub(super) fn sit(station: &Station, node: Node, home: Node) -> Result<Life, JoinError> {
+/// A seat that was taken; it is left again unless it is [kept](Self::keep).
+///
+/// So nobody has a seat whose member did not come about: as long as its process lives it would be free for nobody.
+#[derive(Debug)]
+pub(super) struct Taken<'a> {
+    seat: Seat<'a>,
+    /// The life that begins.
+    pub(super) life: Life,
+    is_kept: bool,
+}
+
+impl Taken<'_> {
+    /// The member is there, and leaves its seat itself; its life.
+    pub(super) fn keep(mut self) -> Life {
+        self.is_kept = true;
+        self.life
+    }
+}
+
+impl Drop for Taken<'_> {
+    fn drop(&mut self) {
+        if !self.is_kept {
+            self.seat.leave();
+        }
+    }
+}
+
+/// Takes a seat, for whoever receives at `home`.
+pub(super) fn sit(station: &Station, node: Node, home: Node) -> Result<Taken<'_>, JoinError> {
     let seat = station.seat(node)?;
     let before = seat.sitter();
     let taken = |pid| JoinError::Taken { node, pid };
@@ -35,13 +66,14 @@ pub(super) fn sit(station: &Station, node: Node, home: Node) -> Result<Life, Joi
     {
         return Err(taken(process.pid()));
     }
-    seat.take(before, ProcessId::current()?, home).ok_or_else(|| taken(0))
+    let life = seat.take(before, ProcessId::current()?, home).ok_or_else(|| taken(0))?;
+    Ok(Taken { seat, life, is_kept: false })
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::border::Border;
-    use super::super::{Member, Outgoing, Shape};
+    use super::super::{Capacities, Member, Outgoing, Shape};
     use super::*;
 
     #[test]
@@ -54,6 +86,22 @@ mod tests {
         border(0).unwrap();
         drop(member);
         border(1).unwrap();
+    }
+
+    #[test]
+    fn a_member_for_whom_there_is_no_memory_takes_no_seat() {
+        let station = Station::create("memory", Shape::new(1)).unwrap();
+        let usual = Capacities::new(1);
+        for refused in [
+            Capacities { call_bytes: 1 << 50, ..usual },
+            Capacities { call_bytes: usize::MAX, ..usual },
+            Capacities { answer_bytes: 1 << 50, ..usual },
+            Capacities { notes: usize::MAX, ..usual },
+        ] {
+            let joined = Member::join_with(&station, Node(0), refused, |config| config);
+            assert!(matches!(joined, Err(JoinError::Memory(_))), "{refused:?}: {joined:?}");
+        }
+        Member::join(&station, Node(0)).unwrap();
     }
 
     #[test]
@@ -72,7 +120,7 @@ mod tests {
         let station = Station::create("left", Shape::new(1)).unwrap();
         let (seat, me) = (station.seat(Node(0)).unwrap(), ProcessId::current().unwrap());
         let seen = seat.sitter();
-        let first = sit(&station, Node(0), Node(0)).unwrap();
+        let first = sit(&station, Node(0), Node(0)).unwrap().keep();
         seat.leave();
         let second = seat.take(seen, me, Node(0)).unwrap();
         assert!(second.is_after(first), "{second:?} after {first:?}");

@@ -38,6 +38,7 @@ pub(super) const PROBE: Lapse = Lapse::from_micros(500);
 const BATCH: usize = 64;
 
 /// One member of a [`Station`]. One thread serves it: whoever waits for its own calls serves those of others meanwhile.
+/// A child that was forked off takes a seat of its own: what it received as this member its parent would miss.
 pub struct Member {
     /// Behind a count of its own: members of one process that counted together would take its line from each other at every turn.
     pub(super) station: Arc<Station>,
@@ -95,7 +96,8 @@ impl Member {
         capacities: Capacities,
         settings: impl FnOnce(Config) -> Config,
     ) -> Result<Member, JoinError> {
-        let life = sit(station, node, node)?;
+        let taken = sit(station, node, node)?;
+        let life = taken.life;
         // What earlier lives were doing to their inbox when they died.
         let inbox = station.inbox(node)?;
         for before in Station::lives(station.first_life(), life) {
@@ -106,10 +108,12 @@ impl Member {
         peers.settle(node, life, node);
         let config = Config { message_max: station.shape().message_bytes, ..settings(Config::new(node, life)) };
         let config = Config { node, life, ..config };
+        let machine = capacities.machine(config)?;
+        taken.keep();
         Ok(Member {
             station: Arc::new(station.clone()),
             node,
-            machine: capacities.machine(config),
+            machine,
             functions: Vec::new(),
             peers,
             outbox: VecDeque::new(),
@@ -152,7 +156,7 @@ impl Member {
     /// # Errors
     /// [`JoinError`].
     pub fn house(&mut self, node: Node) -> Result<(), JoinError> {
-        let life = sit(&self.station, node, self.node)?;
+        let life = sit(&self.station, node, self.node)?.keep();
         self.peers.settle(node, life, self.node);
         // There is a seat, so the machine knows the member.
         let known = self.machine.house(node);

@@ -4,6 +4,8 @@ use umbra_core::chain::{Config, Context, Function, Lent, Machine, Note, PeerEntr
 use umbra_core::map::Entry;
 use umbra_core::pending::Request;
 
+use crate::sys::heap::{NoMemory, filled};
+
 /// Names vectors as the storage of a machine.
 #[derive(Clone, Copy, Debug)]
 pub enum Heap {}
@@ -58,25 +60,26 @@ impl Capacities {
     }
 
     /// A machine with storage of this size.
-    #[must_use]
-    pub fn machine(&self, config: Config) -> Machine<Heap> {
+    ///
+    /// # Errors
+    /// [`NoMemory`].
+    pub fn machine(&self, config: Config) -> Result<Machine<Heap>, NoMemory> {
         let Capacities { members, calls, call_bytes, functions, remembered, answer_bytes, notes } = *self;
         let (calls, members, remembered) = (usize::from(calls), members as usize, remembered as usize);
-        let known = calls + remembered;
-        Machine::new(
-            config,
-            Lent {
-                contexts: (0..calls).map(|_| Request::EMPTY).collect(),
-                words: vec![0; calls * call_bytes.div_ceil(8)],
-                peers: vec![PeerEntry::default(); members],
-                functions: vec![None; usize::from(functions)],
-                tombs: vec![Tomb::default(); remembered],
-                answers: vec![0; remembered * answer_bytes],
-                index: vec![Entry::EMPTY; known + known / 3 + 8],
-                notes: vec![Note::EMPTY; notes],
-                waiters: vec![Waiter::EMPTY; notes],
-                scratch: vec![0; 6 * members],
-            },
-        )
+        // More than can be counted is more than there is memory for.
+        let known = calls.saturating_add(remembered);
+        let lent = Lent {
+            contexts: (0..calls).map(|_| Request::EMPTY).collect(),
+            words: filled(0, calls.saturating_mul(call_bytes.div_ceil(8)))?,
+            peers: filled(PeerEntry::default(), members)?,
+            functions: filled(None, usize::from(functions))?,
+            tombs: filled(Tomb::default(), remembered)?,
+            answers: filled(0, remembered.saturating_mul(answer_bytes))?,
+            index: filled(Entry::EMPTY, known.saturating_add(known / 3 + 8))?,
+            notes: filled(Note::EMPTY, notes)?,
+            waiters: filled(Waiter::EMPTY, notes)?,
+            scratch: filled(0, members.saturating_mul(6))?,
+        };
+        Ok(Machine::new(config, lent))
     }
 }

@@ -32,7 +32,7 @@ impl Engine {
         // A list of a thousand members, and room for replies: 8 KiB a call.
         let capacities = Capacities { call_bytes: 8 << 10, ..Capacities::new(u32::from(members)) };
         let machine = |node| {
-            let mut machine = capacities.machine(Config::new(node, Life(1)));
+            let mut machine = capacities.machine(Config::new(node, Life(1))).expect("there is memory");
             machine.register(Tag::of(SUM)).expect("the first function");
             machine
         };

@@ -50,7 +50,7 @@ impl Agents {
             let capacities = Capacities { calls: 8, call_bytes, remembered: 8, ..Capacities::new(members) };
             let mut config = Config::new(Node(agent * HOUSED), Life(1));
             config.message_max = 1 << 20;
-            let mut machine = capacities.machine(config);
+            let mut machine = capacities.machine(config).expect("there is memory");
             machine.register(Tag::of(SUM)).expect("the first function");
             (1..HOUSED).for_each(|nth| machine.house(Node(agent * HOUSED + nth)).expect("a known member"));
             machine

@@ -7,7 +7,8 @@ use super::{SUM, World};
 
 impl World {
     pub(super) fn machine(&self, node: Node, life: u32) -> Machine<Heap> {
-        let mut machine = self.capacities.machine(Config { node, life: Life(life), ..self.config });
+        let mut machine =
+            self.capacities.machine(Config { node, life: Life(life), ..self.config }).expect("there is memory");
         machine.register(SUM).expect("the first function");
         for other in self.household(node).filter(|&other| other != node) {
             machine.house(other).expect("a known member");

@@ -284,7 +284,7 @@ impl World {
 
     /// Gives a member other tables; it forgets everything.
     pub fn replace(&mut self, node: Node, capacities: Capacities) {
-        let mut machine = capacities.machine(Config { node, life: Life(1), ..self.config });
+        let mut machine = capacities.machine(Config { node, life: Life(1), ..self.config }).expect("there is memory");
         machine.register(SUM).expect("the first function");
         self.seats[node.index()].machine = Some(machine);
     }

@@ -71,7 +71,7 @@ impl Wire {
         let inboxes = (0..words.len()).filter(|&at| words[at] == *INBOX).map(|at| 8 * at).collect();
         let first_life = Life(u64::from_le_bytes(words[FIRST_LIFE]) as u32);
         let config = Config { classes: 0, ..Config::new(node, first_life) };
-        let mut machine = Capacities::new(station.shape().all).machine(settings(config));
+        let mut machine = Capacities::new(station.shape().all).machine(settings(config)).expect("there is memory");
         machine.register(SUM).expect("the first function");
         let buffer = vec![0; station.shape().message_bytes as usize];
         Wire { segment, inboxes, first_life, node, buffer, machine, said: Vec::new() }

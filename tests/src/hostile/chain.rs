@@ -54,7 +54,7 @@ pub(super) fn feed(mut script: &[u8]) {
         ..Config::new(Node(1), Life(1))
     };
     let capacities = Capacities { calls: 6, call_bytes: 1024, remembered: 4, notes: 4, ..Capacities::new(MEMBERS) };
-    let mut machine = capacities.machine(config);
+    let mut machine = capacities.machine(config).expect("there is memory");
     machine.register(SUM).expect("the first function");
     let mut now = Time(1);
     let call = Call { callback: SUM, caps: Caps { header: 0, data: 8 }, ..Call::new(SUM, &[Node(2), Node(3)]) };
