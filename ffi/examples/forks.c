@@ -8,6 +8,7 @@
 #define _POSIX_C_SOURCE 200809L
 #include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -83,6 +84,59 @@ static void give_up_a_gateway(void)
     CHECK(access(path, F_OK) != 0);
 }
 
+static void *serve(void *member)
+{
+    while (umbra_gpc_serve(*(umbra_member *)member, UMBRA_FOREVER) == 0)
+        ;
+    return NULL;
+}
+
+/* A child has no member of its parent's, also while a thread that it lacks has the turn there, and takes a seat of its own. */
+static int is_refused(umbra_station station, umbra_member member)
+{
+    struct umbra_gpc_call call;
+    umbra_member own = 0;
+    umbra_call begun = 0;
+    memset(&call, 0, sizeof call);
+    call.size = sizeof call;
+    call.function = "nobody's";
+    return umbra_gpc_serve(member, 0) == -UMBRA_ESTALE && umbra_gpc_start(member, &call, &begun) == -UMBRA_ESTALE &&
+           umbra_gpc_release(member, "nobody's") == -UMBRA_ESTALE && umbra_gpc_leave(member) == -UMBRA_ESTALE &&
+           umbra_gpc_join(station, 0, NULL, &own) == -UMBRA_EINUSE && umbra_gpc_join(station, 1, NULL, &own) == 0 &&
+           umbra_gpc_serve(own, 0) == 0 && umbra_gpc_leave(own) == 0;
+}
+
+static void leave_a_member_alone(void)
+{
+    struct umbra_station_options options;
+    umbra_station station;
+    umbra_member member;
+    pthread_t thread;
+    int status = 1;
+    pid_t pid;
+    doing = "a member";
+    memset(&options, 0, sizeof options);
+    options.size = sizeof options;
+    options.members = 2;
+    must(umbra_station_create(&options, &station));
+    must(umbra_gpc_join(station, 0, NULL, &member));
+    CHECK(pthread_create(&thread, NULL, serve, &member) == 0);
+    /* Until the thread has it. */
+    while (umbra_gpc_serve(member, 0) == 0)
+        sched_yield();
+    pid = fork();
+    CHECK(pid >= 0);
+    if (pid == 0) {
+        alarm(PATIENCE_S);
+        _exit(is_refused(station, member) ? 0 : 1);
+    }
+    CHECK(waitpid(pid, &status, 0) == pid);
+    CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    must(umbra_gpc_leave(member));
+    CHECK(pthread_join(thread, NULL) == 0);
+    must(umbra_station_detach(station));
+}
+
 int main(int argc, char **argv)
 {
     const int children = argc > 1 ? atoi(argv[1]) : 100;
@@ -115,6 +169,7 @@ int main(int argc, char **argv)
         CHECK(pthread_join(threads[i], NULL) == 0);
     must(umbra_pool_detach(inherited));
     give_up_a_gateway();
+    leave_a_member_alone();
     printf("all is right\n");
     return 0;
 }

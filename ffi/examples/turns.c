@@ -21,6 +21,8 @@ struct side {
     pthread_t thread;
     umbra_member member, other;
     pthread_barrier_t *both;
+    const char *function;
+    uint64_t patience_ms;
     int served, ended;
     char detail[200];
 };
@@ -67,7 +69,7 @@ static struct umbra_gpc_call call_of(const char *function, uint64_t timeout_ms)
 static void *calls_itself(void *given)
 {
     struct side *side = given;
-    struct umbra_gpc_call call = call_of("crosses", 60000);
+    struct umbra_gpc_call call = call_of(side->function, 60000);
     side->ended = umbra_gpc_exec(side->member, &call, NULL);
     return NULL;
 }
@@ -82,6 +84,7 @@ static void functions_that_cross(struct side *sides)
     for (i = 0; i < MEMBERS; i++) {
         sides[i].other = sides[1 - i].member;
         sides[i].both = &both;
+        sides[i].function = "crosses";
         must(umbra_gpc_register(sides[i].member, "crosses", crosses, &sides[i]));
     }
     for (i = 0; i < MEMBERS; i++)
@@ -122,13 +125,40 @@ static void a_member_that_is_served_long(struct side *side)
     CHECK(umbra_gpc_exec(side->member, &call, NULL) == -UMBRA_ETIMEOUT);
     CHECK(umbra_gpc_start(side->member, &call, &another) == -UMBRA_ETIMEOUT && another == 0);
     CHECK(umbra_gpc_test(side->member, begun, &ended) == -UMBRA_EINUSE);
-    CHECK(umbra_gpc_leave(side->member) == -UMBRA_EINUSE);
     CHECK(now_ms() - began < LONG_MS);
     /* What comes in turn goes on as ever. */
     call.timeout_ms = 60000;
     must(umbra_gpc_exec(side->member, &call, NULL));
     CHECK(now_ms() - began >= LONG_MS);
     CHECK(pthread_join(side->thread, NULL) == 0 && side->served == 0);
+}
+
+/* Runs until somebody else has looked at that. */
+static int goes_on(void *user, struct umbra_gpc_work *work)
+{
+    struct side *side = user;
+    (void)work;
+    pthread_barrier_wait(side->both);
+    pthread_barrier_wait(side->both);
+    return 0;
+}
+
+static void a_member_whose_function_runs(struct side *side)
+{
+    pthread_barrier_t both;
+    doing = "a member whose function runs";
+    CHECK(pthread_barrier_init(&both, NULL, 2) == 0);
+    side->both = &both;
+    side->function = "goes on";
+    must(umbra_gpc_register(side->member, side->function, goes_on, side));
+    CHECK(pthread_create(&side->thread, NULL, calls_itself, side) == 0);
+    pthread_barrier_wait(&both);
+    CHECK(umbra_gpc_leave(side->member) == -UMBRA_EINUSE);
+    pthread_barrier_wait(&both);
+    CHECK(pthread_join(side->thread, NULL) == 0 && side->ended == 0);
+    CHECK(pthread_barrier_destroy(&both) == 0);
+    /* Nobody wants to leave any more, so it is served as ever. */
+    must(umbra_gpc_serve(side->member, 0));
 }
 
 /* Functions that are called at the end of a thread use members as any other. */
@@ -161,16 +191,18 @@ static void *serves_on(void *given)
 {
     struct side *side = given;
     do
-        side->served = umbra_gpc_serve(side->member, 50);
+        side->served = umbra_gpc_serve(side->member, side->patience_ms);
     while (side->served == 0 || side->served == -UMBRA_ETIMEOUT);
     return NULL;
 }
 
 /* Threads that serve it in turn end with it, and its seat is free at once. */
-static void a_member_that_is_left_while_it_is_served(umbra_station station, struct side *side)
+static void a_member_that_is_left_while_it_is_served(umbra_station station, struct side *side, uint64_t patience_ms)
 {
-    struct side threads[2] = {*side, *side};
+    struct side threads[2];
     int i;
+    side->patience_ms = patience_ms;
+    threads[0] = threads[1] = *side;
     doing = "a member that is left while it is served";
     for (i = 0; i < 2; i++)
         CHECK(pthread_create(&threads[i].thread, NULL, serves_on, &threads[i]) == 0);
@@ -199,8 +231,10 @@ int main(void)
         must(umbra_gpc_join(station, i, NULL, &sides[i].member));
     functions_that_cross(sides);
     a_member_that_is_served_long(&sides[0]);
+    a_member_whose_function_runs(&sides[0]);
     a_thread_that_ends(&sides[0]);
-    a_member_that_is_left_while_it_is_served(station, &sides[0]);
+    a_member_that_is_left_while_it_is_served(station, &sides[0], 50);
+    a_member_that_is_left_while_it_is_served(station, &sides[0], UMBRA_FOREVER);
     doing = "the end";
     for (i = 0; i < MEMBERS; i++)
         must(umbra_gpc_leave(sides[i].member));

@@ -1067,12 +1067,14 @@ struct umbra_gpc_options {
  * -UMBRA_ESYSTEM: there is no memory for what the options ask.
  * A member does its part only while a call on it runs: let it serve, or wait for a call of its own. Calls on one member take
  * turns, in their order. One whose turn does not come within its timeout, or that of the call that it makes, is -UMBRA_ETIMEOUT,
- * one without a timeout -UMBRA_EINUSE after a second; the detail names the member, and nothing has happened. */
+ * one without a timeout -UMBRA_EINUSE after a second; the detail names the member, and nothing has happened. In a child that was
+ * forked off the handle is -UMBRA_ESTALE: it takes a seat of its own. */
 int umbra_gpc_join(umbra_station station, uint32_t node, const struct umbra_gpc_options *options, umbra_member *member);
 /* Takes another seat: what comes for it is done here, without messages in between. */
 int umbra_gpc_house(umbra_member member, uint32_t node);
-/* Leaves and releases the handle; the others are told, and calls that need it fail by its number. Waits a second for a thread that
- * uses the member, -UMBRA_EINUSE if it goes on; afterwards no function of the member runs. */
+/* Leaves and releases the handle; the others are told, and calls that need it fail by its number. Threads that serve the member
+ * return from that soon. Waits a second for one that uses it otherwise, or runs a function, -UMBRA_EINUSE if it goes on;
+ * afterwards no function of the member runs. */
 int umbra_gpc_leave(umbra_member member);
 
 #define UMBRA_GPC_NOBODY UINT32_MAX
@@ -1215,7 +1217,7 @@ int umbra_gpc_work_start(const struct umbra_gpc_work *work, const struct umbra_g
 /* Its answer, which may be asked for again. -UMBRA_ETIMEOUT: it goes on; -UMBRA_ESTALE: no such call was begun; -UMBRA_ECALL: it
  * failed; else why it could not be begun. */
 int umbra_gpc_work_answer(const struct umbra_gpc_work *work, uint32_t number, struct umbra_gpc_answer *answer);
-/* Serves the calls of others for this time. */
+/* Serves the calls of others for this time, or until another thread leaves the member: a thread that serves for ever ends so. */
 int umbra_gpc_serve(umbra_member member, uint64_t timeout_ms);
 
 /* Copies data once to where the functions of calls over it read it, however many members there are; it stays until it is taken

@@ -9,7 +9,7 @@ use umbra_core::chain::{Data, Node, Phase, Verdict, Work};
 
 use crate::call::{enter, short, sized, takes, text};
 use crate::member::Seated;
-use crate::object::{HANDLES, Object, leave_seat, with_member, with_member_within, with_station};
+use crate::object::{HANDLES, Object, leave_seat, serve_seat, with_member, with_station};
 use crate::pool::{keep, patience};
 use crate::status::{Code, Failure};
 
@@ -238,13 +238,8 @@ pub unsafe extern "C" fn umbra_gpc_release(member: u64, name: *const c_char) -> 
     })
 }
 
-/// Serves the calls of others for this time.
+/// Serves the calls of others for this time, or until another thread leaves.
 #[unsafe(no_mangle)]
 pub extern "C" fn umbra_gpc_serve(member: u64, timeout_ms: u64) -> c_int {
-    enter(|| {
-        with_member_within(member, patience(timeout_ms), |seat, left| {
-            seat.member.serve_until(left, |_| false);
-            Ok(())
-        })
-    })
+    enter(|| serve_seat(member, patience(timeout_ms)))
 }

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use umbra::call::{
     Failure as CallFailure, JoinError, Member, Offer, OfferError, ReadError, Reply, StationError, WaitError,
 };
+use umbra::sys::fork;
 use umbra_core::atomic::{AtomicUsize, Ordering};
 use umbra_core::chain::{Data, Handle, Node, RegisterError, StartError};
 use umbra_core::error::Status;
@@ -41,7 +42,11 @@ pub(crate) struct Seat {
 /// A member; calls on it take turns.
 pub(crate) struct Seated {
     node: Node,
+    /// Of the process that took the seat.
+    life: u32,
     turns: Turns,
+    /// Threads that are about to leave: those that serve the member let them.
+    leavers: AtomicUsize,
     /// Which thread has the turn; 0: none.
     served_by: AtomicUsize,
     /// Nothing once it was left: calls that had found it before have their turn after that.
@@ -62,7 +67,24 @@ impl Seated {
     pub(crate) fn new(member: Member) -> Seated {
         let node = member.node();
         let seat = Seat { member, kept: HashMap::new(), offers: HashMap::new(), last_offer: 0 };
-        Seated { node, turns: Turns::default(), served_by: AtomicUsize::new(0), seat: Mutex::new(Some(seat)) }
+        fork::watch();
+        Seated {
+            node,
+            life: fork::life(),
+            turns: Turns::default(),
+            leavers: AtomicUsize::new(0),
+            served_by: AtomicUsize::new(0),
+            seat: Mutex::new(Some(seat)),
+        }
+    }
+
+    /// Refuses a child that was forked off: a thread that it lacks may have the turn, and messages are for its parent.
+    pub(crate) fn refuse_heirs(&self) -> Result<(), Failure> {
+        if self.life == fork::life() {
+            return Ok(());
+        }
+        let detail = "the member belongs to the process that forked this one off: take another seat in this process";
+        Err(Failure::new(Code::Stale, detail))
     }
 
     /// Its number.
@@ -75,8 +97,26 @@ impl Seated {
         self.take_turn((USUAL, Code::InUse), |seat| act(seat.as_mut().ok_or(Code::Stale)?))
     }
 
+    /// Serves the calls of others, in turn, for this time or until a thread wants to leave.
+    pub(crate) fn serve(&self, patience: Duration) -> Result<(), Failure> {
+        self.enter_within(patience, |seat, left| {
+            seat.member.serve_until(left, |_| self.leavers.load(Ordering::Relaxed) > 0);
+            Ok(())
+        })
+    }
+
     /// Leaves the seat, in turn: when this returns no function of the member runs, and none will.
     pub(crate) fn leave(&self) -> Result<(), Failure> {
+        /// Says that a thread wants to leave, as long as it does.
+        struct Leaving<'a>(&'a AtomicUsize);
+        impl Drop for Leaving<'_> {
+            fn drop(&mut self) {
+                self.0.fetch_sub(1, Ordering::Relaxed);
+            }
+        }
+
+        self.leavers.fetch_add(1, Ordering::Relaxed);
+        let _leaving = Leaving(&self.leavers);
         self.take_turn((USUAL, Code::InUse), |seat| seat.take().map(drop).ok_or(Code::Stale.into()))
     }
 

@@ -327,7 +327,10 @@ pub(crate) fn with_boundary<R>(handle: u64, act: impl FnOnce(&Bounded) -> Result
 
 fn seated<R>(handle: u64, act: impl FnOnce(&Seated) -> Result<R, Failure>) -> Result<R, Failure> {
     match &*HANDLES.get(handle)? {
-        Object::Member(seated) => act(seated),
+        Object::Member(seated) => {
+            seated.refuse_heirs()?;
+            act(seated)
+        }
         _ => Err(Code::WrongKind.into()),
     }
 }
@@ -340,6 +343,11 @@ pub(crate) fn node_of(handle: u64) -> Result<Node, Failure> {
 /// Leaves the seat of the member that a handle names, in turn.
 pub(crate) fn leave_seat(handle: u64) -> Result<(), Failure> {
     seated(handle, Seated::leave)
+}
+
+/// Serves the calls of others with the member that a handle names, in turn.
+pub(crate) fn serve_seat(handle: u64, patience: Duration) -> Result<(), Failure> {
+    seated(handle, |seated| seated.serve(patience))
 }
 
 /// Uses the member that a handle names, in turn.
