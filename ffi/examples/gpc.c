@@ -230,7 +230,7 @@ static void failures(umbra_member member)
     answer = answer_in(&total, who, 2);
     CHECK(umbra_gpc_exec(member, &call, &answer) == -UMBRA_ECALL);
     CHECK(answer.ok == 5 && answer.failed == 1 && answer.failure_count == 1 && answer.data_length == 0 && total == 7);
-    CHECK(who[0].member == 4 && who[0].stage == 2 && who[0].code == 1 && who[0].detail == 42);
+    CHECK(who[0].member == 4 && who[0].stage == UMBRA_GPC_STAGE_FUNC && who[0].code == UMBRA_GPC_CODE_FAULT && who[0].detail == 42);
     must(umbra_error_detail(detail, sizeof detail, NULL));
     CHECK(strcmp(detail, "member 4, func: the function failed with 42; 5 ok, 1 failed, 0 not reached, 0 unknown") == 0);
 

@@ -1171,11 +1171,42 @@ struct umbra_gpc_call {
     uint64_t offer_length;          /* 0: all behind the offset */
 };
 
+/* How far a member had come that failed. */
+#define UMBRA_GPC_STAGE_SETUP 1     /* it was accepting the request */
+#define UMBRA_GPC_STAGE_FUNC 2      /* its function was running, or was next */
+#define UMBRA_GPC_STAGE_FORWARD 3   /* it was sending the request on */
+#define UMBRA_GPC_STAGE_CHILD 4     /* it was waiting for this child */
+#define UMBRA_GPC_STAGE_CALLBACK 5  /* it was combining the answer of a child */
+#define UMBRA_GPC_STAGE_REPLY 6     /* it was answering */
+#define UMBRA_GPC_STAGE_CANCELLED 7 /* the call was given up by its maker */
+#define UMBRA_GPC_STAGE_DELIVER 8   /* the reply was to be put where its maker wanted it */
+
+/* Why it failed; in brackets what detail is. */
+#define UMBRA_GPC_CODE_FAULT 1              /* the function said so [its number; of a callback, the child] */
+#define UMBRA_GPC_CODE_PANIC 2              /* the function panicked [of a callback, the child] */
+#define UMBRA_GPC_CODE_UNKNOWN_FUNC 3       /* no such function is registered there [its tag] */
+#define UMBRA_GPC_CODE_UNKNOWN_CALLBACK 4   /* no such callback is registered there [its tag] */
+#define UMBRA_GPC_CODE_VERSION 5            /* another version of the protocol */
+#define UMBRA_GPC_CODE_MALFORMED 6          /* the request contradicts itself */
+#define UMBRA_GPC_CODE_TOO_LARGE 7          /* the request is larger than a call may be there [its bytes] */
+#define UMBRA_GPC_CODE_STALE_ROOT 8         /* the maker has been started anew since */
+#define UMBRA_GPC_CODE_SECOND_PARENT 9      /* the call came from another parent before */
+#define UMBRA_GPC_CODE_REPLY_GONE 10        /* it was answered long ago, or more later calls than are remembered came first */
+#define UMBRA_GPC_CODE_NO_RESOURCE 11       /* the child had no room for the call until the deadline */
+#define UMBRA_GPC_CODE_UNKNOWN_ID 12        /* the member is not known there */
+#define UMBRA_GPC_CODE_PEER_DEAD 13         /* the member died */
+#define UMBRA_GPC_CODE_TIMEOUT 14           /* the deadline passed */
+#define UMBRA_GPC_CODE_REPLY_TOO_LARGE 15   /* the reply is larger than the call allows [its bytes] */
+#define UMBRA_GPC_CODE_CANCELLED 16         /* the call was given up */
+#define UMBRA_GPC_CODE_DUPLICATE_ID 17      /* the request lists a member twice that lives there [the member] */
+#define UMBRA_GPC_CODE_UNDECODABLE 18       /* what came is not of the type that the function takes */
+#define UMBRA_GPC_CODE_MEMORY_GONE 19       /* the memory for the reply was freed */
+#define UMBRA_GPC_CODE_TRANSPORT 20         /* no message reaches the member */
+
 struct umbra_gpc_failure {
     uint32_t member;                /* where it began */
-    uint32_t stage;                 /* 1 setup, 2 function, 3 forward, 4 waiting for this child, 5 callback, 6 reply, 7 cancelled,
-                                     * 8 deliver */
-    uint32_t code;                  /* why; umbra_error_detail says it in words */
+    uint32_t stage;                 /* UMBRA_GPC_STAGE_... */
+    uint32_t code;                  /* UMBRA_GPC_CODE_...; umbra_error_detail says it in words */
     uint32_t depth;                 /* levels below the maker */
     uint32_t detail;                /* what the function returned, a length, or the child concerned, as in callbacks */
     uint32_t members;               /* that it took with it, with itself */

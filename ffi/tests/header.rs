@@ -7,6 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use umbra_core::chain::{Code, Stage};
 use umbra_core::error::Status;
 
 fn here(name: &str) -> PathBuf {
@@ -101,6 +102,36 @@ fn every_code_has_a_name_in_the_header_and_every_name_a_text() {
         assert_eq!(told, 0, "{name} has no text");
         assert_ne!(text[0], 0, "{name} has an empty text");
     }
+}
+
+/// Every `#define PREFIX... number` of the header, with its name behind the prefix.
+fn numbers(prefix: &str) -> BTreeMap<u8, String> {
+    let header = header();
+    let defines = header.lines().filter_map(|line| line.strip_prefix("#define ")?.strip_prefix(prefix));
+    defines
+        .map(|define| {
+            let mut words = define.split_whitespace();
+            let name = words.next().unwrap().to_owned();
+            (words.next().unwrap().parse().unwrap(), name)
+        })
+        .collect()
+}
+
+/// `PeerDead` as C writes it: `PEER_DEAD`.
+fn in_capitals(name: impl std::fmt::Debug) -> String {
+    let name = format!("{name:?}");
+    let words =
+        name.char_indices().map(|(at, c)| if at > 0 && c.is_uppercase() { format!("_{c}") } else { c.to_string() });
+    words.collect::<String>().to_uppercase()
+}
+
+#[test]
+fn a_failure_of_a_call_has_the_stages_and_the_codes_of_the_header() {
+    let all = || 0..=u8::MAX;
+    let stages = all().filter_map(|number| Some((number, in_capitals(Stage::from_code(number)?)))).collect();
+    assert_eq!(numbers("UMBRA_GPC_STAGE_"), stages);
+    let codes = all().filter_map(|number| Some((number, in_capitals(Code::from_code(number)?)))).collect();
+    assert_eq!(numbers("UMBRA_GPC_CODE_"), codes);
 }
 
 #[test]
