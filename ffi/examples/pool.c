@@ -177,6 +177,38 @@ static void refusals(umbra_pool pool, umbra_channel channel)
 }
 
 /* Parts of allocations, in two pools of which one is small. */
+/* What a process leaves allocated that ends without freeing it. */
+static void of_the_dead(umbra_pool pool)
+{
+    struct umbra_pool_statistics before, after;
+    umbra_allocation own, left;
+    size_t freed = 77;
+    void *address;
+    int status = 1, i;
+    pid_t pid;
+    doing = "what the dead had";
+    before.size = after.size = sizeof before;
+    must(umbra_pool_statistics(pool, &before));
+    must(umbra_pool_alloc(pool, 64, 0, 0, &own, &address));
+    CHECK(umbra_pool_free_allocations_of(pool, (uint32_t)getpid(), &freed) == -UMBRA_EINUSE && freed == 77);
+    pid = fork();
+    CHECK(pid >= 0);
+    if (pid == 0) {
+        for (i = 0; i < 3 && umbra_pool_alloc(pool, 64, 0, 0, &left, &address) == 0; i++)
+            ;
+        _exit(i == 3 ? 0 : 1);
+    }
+    CHECK(waitpid(pid, &status, 0) == pid && status == 0);
+    CHECK(umbra_pool_free_allocations_of(pool, (uint32_t)pid, NULL) == -UMBRA_EINVAL);
+    must(umbra_pool_free_allocations_of(pool, (uint32_t)pid, &freed));
+    CHECK(freed == 3);
+    must(umbra_pool_free_allocations_of(pool, (uint32_t)pid, &freed));
+    CHECK(freed == 0);
+    must(umbra_allocation_free(pool, own));
+    must(umbra_pool_statistics(pool, &after));
+    CHECK(after.allocations == before.allocations);
+}
+
 static void contents(umbra_pool pool)
 {
     struct umbra_pool_options options;
@@ -437,6 +469,7 @@ int main(void)
     doing = "the child's end";
     CHECK(waitpid(pid, &status, 0) == pid && status == 0);
     refusals(pool, answers);
+    of_the_dead(pool);
     contents(pool);
     memory_through_channels(pool);
     semaphores_and_barriers();

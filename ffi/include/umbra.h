@@ -607,6 +607,9 @@ int umbra_pool_statistics(umbra_pool pool, struct umbra_pool_statistics *statist
 int umbra_pool_list(umbra_pool pool, uint32_t kind, umbra_allocation *buffer, uint32_t *kinds, size_t capacity, size_t *count);
 /* Ends what dead processes were doing; their allocations stay, but for destroyed channels that nobody has any more. */
 int umbra_pool_reclaim(umbra_pool pool);
+/* Frees what a dead process with this pid had allocated, and says how much; channels stay, and are this process's from then on.
+ * -UMBRA_EINUSE: it lives. */
+int umbra_pool_free_allocations_of(umbra_pool pool, uint32_t pid, size_t *freed);
 /* Removes the pools in /dev/shm that nobody needs any more. */
 int umbra_pool_clean(size_t *removed);
 

@@ -8,6 +8,8 @@ use std::time::Duration;
 use umbra::channel::{Channel, Timeout};
 use umbra::gateway::{Error as FarError, RemotePool};
 use umbra::pool::{Attributes, Error, Lifetime, Memory, Pool, clean};
+use umbra::sys::process::ProcessId;
+use umbra_core::crew::Member;
 use umbra_core::heap::AllocError;
 
 use crate::call::{enter, numbers, short, sized, store, store_measured, store_sized, takes, text};
@@ -316,6 +318,32 @@ pub extern "C" fn umbra_pool_reclaim(pool: u64) -> c_int {
         Channel::reclaim_in(&pool);
         Ok(())
     })
+}
+
+/// Frees what a dead process had allocated; how many allocations.
+///
+/// # Safety
+/// `freed` is valid for writing.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbra_pool_free_allocations_of(pool: u64, pid: u32, freed: *mut usize) -> c_int {
+    enter(|| {
+        takes(freed)?;
+        let count = with_pool(pool, |pool| free_of_dead(pool, pid))?;
+        // SAFETY: the caller's promise about the output.
+        unsafe { store(freed, count) }
+    })
+}
+
+/// Who died with this pid is meant: by now it may be that of somebody else.
+fn free_of_dead(pool: &Pool, pid: u32) -> Result<usize, Failure> {
+    let of_pid = pool.users().filter(|(member, _)| member.identity.pid() == pid);
+    let (living, dead): (Vec<_>, Vec<_>) = of_pid.partition(|&(_, lives)| lives);
+    if dead.is_empty() && !living.is_empty() {
+        return Err(Failure::new(Code::InUse, format!("process {pid} lives, and needs what it has allocated")));
+    }
+    // A process may be several members; all that they have goes with the first.
+    let of = |(member, _): (Member, bool)| ProcessId { pid, start: member.identity.start().into() };
+    dead.into_iter().try_fold(0, |freed, member| Ok(freed + pool.free_allocations_of(of(member))?))
 }
 
 /// Removes the pools in `/dev/shm` that nobody needs any more; how many.
