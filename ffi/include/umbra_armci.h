@@ -18,9 +18,9 @@ extern "C" {
 #endif
 
 /* Why a handler runs, and what it returns. */
-#define GPC_INIT 1
-#define GPC_PROBE 2
-#define GPC_WAIT 3
+#define GPC_INIT UMBRA_GPC_INIT
+#define GPC_PROBE UMBRA_GPC_PROBE
+#define GPC_WAIT UMBRA_GPC_WAIT
 #define GPC_DONE 4
 #define GPC_PENDING 5               /* run it again in a while, as GPC_PROBE; a callback fails by it */
 
@@ -29,10 +29,10 @@ extern "C" {
 #define ARMCI_GPC_DLEN 65536
 
 /* Trees over the caller and then the list. */
-#define GPC_TREE_BINARY 0
-#define GPC_TREE_BINOMIAL 1
-#define GPC_TREE_FLAT 2
-#define GPC_TREE_CHAIN 3
+#define GPC_TREE_BINARY UMBRA_TREE_BINARY
+#define GPC_TREE_BINOMIAL UMBRA_TREE_BINOMIAL
+#define GPC_TREE_FLAT UMBRA_TREE_FLAT
+#define GPC_TREE_CHAIN UMBRA_TREE_CHAIN
 
 /* A handler. As function: hdr and data of the request, from its maker, to the process that runs it; it writes its reply and
  * says how long it is. As callback: hdr and data of the answer of process from; rhdr, rdata and their sizes are the reply that
