@@ -1,10 +1,22 @@
 /* Bytes and descriptors in the words of Dragon's core that say what is not so: a serialized channel that was made anew, a message
  * that is no message, memory that was only lent, times that have passed, and two pools of one id. All of them are refused, or told
- * apart, and nobody loses memory by them, or waits.
+ * apart, and nobody loses memory by them, or waits. Nor does anybody lose a message for which there is no memory, or of which
+ * only a part was sent in time.
  *
  * It checks what it is told and exits with 0 only if all of it is right.
  */
 #define _POSIX_C_SOURCE 200809L
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdlib.h>
+
+/* What the header gets memory by. */
+static bool has_memory = true;
+static void *maybe_malloc(size_t bytes)
+{
+    return has_memory ? malloc(bytes) : NULL;
+}
+#define malloc maybe_malloc
 #include "dragon_check.h"
 
 #define LENGTH 4000
@@ -290,6 +302,106 @@ static void times_before_now(dragonMemoryPoolDescr_t *pool)
     OK(dragon_channel_destroy(&channel));
 }
 
+/* An adapter with a stream, and a conversation that begins there. */
+static dragonFLISendHandleDescr_t speaks_in(dragonFLIDescr_t *adapter, dragonChannelDescr_t *channels)
+{
+    dragonChannelDescr_t *streams[1] = {&channels[2]};
+    dragonFLISendHandleDescr_t sends;
+    OK(dragon_fli_create(adapter, &channels[0], &channels[1], NULL, 1, streams, false, NULL));
+    OK(dragon_fli_open_send_handle(adapter, &sends, NULL, NULL, NULL));
+    return sends;
+}
+
+static void a_message_that_there_is_no_memory_for(dragonChannelDescr_t *channels)
+{
+    dragonFLIDescr_t adapter;
+    dragonFLISendHandleDescr_t sends = speaks_in(&adapter, channels);
+    dragonFLIRecvHandleDescr_t receives;
+    dragonMemoryDescr_t memory;
+    uint8_t pad[4], *bytes;
+    size_t length = 9;
+    uint64_t arg = 0;
+    bool is_over = true;
+    int file;
+    OK(dragon_fli_send_bytes(&sends, 3, (const uint8_t *)"one", 7, false, NULL));
+    OK(dragon_fli_send_bytes(&sends, 3, (const uint8_t *)"two", 8, false, NULL));
+    OK(dragon_fli_close_send_handle(&sends, NULL));
+    OK(dragon_fli_open_recv_handle(&adapter, &receives, NULL, NULL, NULL));
+    has_memory = false;
+    IS(INTERNAL_MALLOC_FAIL, dragon_fli_recv_bytes(&receives, 0, &length, &bytes, &arg, NULL));
+    IS(INTERNAL_MALLOC_FAIL, dragon_fli_recv_bytes(&receives, 0, &length, &bytes, &arg, NULL));
+    CHECK(length == 0 && bytes == NULL && arg == 0);
+    has_memory = true;
+    IS(INVALID_OPERATION, dragon_fli_recv_bytes(&receives, 1, &length, &bytes, &arg, NULL));
+    IS(INVALID_OPERATION, dragon_fli_recv_bytes_into(&receives, sizeof pad, &length, pad, &arg, NULL));
+    IS(INVALID_OPERATION, dragon_fli_recv_mem(&receives, &memory, &arg, NULL));
+    IS(INVALID_OPERATION, dragon_fli_create_readable_fd(&receives, &file, NULL));
+    OK(dragon_fli_recv_bytes(&receives, 0, &length, &bytes, &arg, NULL));
+    CHECK(length == 3 && memcmp(bytes, "one", 3) == 0 && arg == 7);
+    free(bytes);
+    has_memory = false;
+    IS(INTERNAL_MALLOC_FAIL, dragon_fli_recv_bytes(&receives, 0, &length, &bytes, &arg, NULL));
+    OK(dragon_fli_stream_received(&receives, &is_over));
+    CHECK(!is_over);
+    has_memory = true;
+    OK(dragon_fli_recv_bytes(&receives, 0, &length, &bytes, &arg, NULL));
+    CHECK(length == 3 && memcmp(bytes, "two", 3) == 0 && arg == 8);
+    free(bytes);
+    IS(EOT, dragon_fli_recv_bytes(&receives, 0, &length, &bytes, &arg, NULL));
+    OK(dragon_fli_close_recv_handle(&receives, NULL));
+    OK(dragon_fli_destroy(&adapter));
+}
+
+#define LONG 300000
+
+/* Takes everything that comes, and says how much it was; LONG + 4 if it is not what was sent. */
+static void *hears(void *given)
+{
+    static uint8_t bytes[LONG + 4];
+    static size_t total;
+    dragonFLIRecvHandleDescr_t receives;
+    size_t at;
+    OK(dragon_fli_open_recv_handle((dragonFLIDescr_t *)given, &receives, NULL, NULL, NULL));
+    OK(dragon_fli_recv_bytes_into(&receives, sizeof bytes, &total, bytes, NULL, NULL));
+    for (at = 0; at < total; at++)
+        if (bytes[at] != (at < LONG ? at % 251 : 255))
+            total = sizeof bytes;
+    OK(dragon_fli_close_recv_handle(&receives, NULL));
+    return &total;
+}
+
+/* Nobody hears what is longer than a stream has room for. */
+static void a_message_that_is_sent_in_parts(dragonChannelDescr_t *channels)
+{
+    static uint8_t bytes[LONG];
+    const timespec_t soon = {0, 20000000};
+    dragonFLIDescr_t adapter;
+    dragonFLISendHandleDescr_t sends = speaks_in(&adapter, channels);
+    pthread_t hearer;
+    void *heard;
+    size_t at;
+    for (at = 0; at < LONG; at++)
+        bytes[at] = (uint8_t)(at % 251);
+    OK(dragon_fli_send_bytes(&sends, LONG, bytes, 7, false, &soon));
+    CHECK(pthread_create(&hearer, NULL, hears, &adapter) == 0);
+    OK(dragon_fli_send_bytes(&sends, 3, (const uint8_t *)"\377\377\377", 7, false, NULL));
+    OK(dragon_fli_close_send_handle(&sends, NULL));
+    CHECK(pthread_join(hearer, &heard) == 0 && *(size_t *)heard == LONG + 3);
+    OK(dragon_fli_destroy(&adapter));
+}
+
+static void conversations(dragonMemoryPoolDescr_t *pool)
+{
+    dragonChannelDescr_t channels[3];
+    int i;
+    for (i = 0; i < 3; i++)
+        OK(dragon_channel_create(&channels[i], 20 + (uint64_t)i, pool, NULL));
+    a_message_that_there_is_no_memory_for(channels);
+    a_message_that_is_sent_in_parts(channels);
+    for (i = 0; i < 3; i++)
+        OK(dragon_channel_destroy(&channels[i]));
+}
+
 int main(void)
 {
     dragonMemoryPoolDescr_t pool = pool_called("guard");
@@ -298,6 +410,7 @@ int main(void)
     memory_that_was_lent(&pool);
     a_part_of_memory(&pool);
     times_before_now(&pool);
+    conversations(&pool);
     OK(dragon_memory_pool_destroy(&pool));
     two_pools_of_one_id();
     a_pool_of_too_large_blocks();

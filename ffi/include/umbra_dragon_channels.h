@@ -283,6 +283,7 @@ static inline dragonError_t dragon_channel_detach(dragonChannelDescr_t *ch)
     return code;
 }
 
+/* Memory that a blocked sender hands over while there is room, between the two, stays in the pool. */
 static inline dragonError_t dragon_channel_destroy(dragonChannelDescr_t *ch)
 {
     int code;
@@ -743,8 +744,12 @@ static inline dragonError_t umbra_dragon_receive(const dragonChannelRecvh_t *han
                 has_own = false;
                 if (done != 0)
                     continue;
-                code = umbra_dragon_alloc(&own, &ch->_pool, envelope.length, DRAGON_MEMORY_ALLOC_DATA, UMBRA_FOREVER);
+                code = umbra_dragon_alloc(&own, &ch->_pool, envelope.length, DRAGON_MEMORY_ALLOC_DATA,
+                                          umbra_dragon_left(patience, began));
                 has_own = code == DRAGON_SUCCESS;
+                /* Only a number that a barrier hands out is so short and needs memory. They have no order: it goes back. */
+                if (!has_own)
+                    umbra_channel_send(ch->_channel, bytes, length, hints, mode, 0);
             } else if (done != 0) {
                 code = umbra_dragon_code(done, DRAGON_FAILURE);
             }
