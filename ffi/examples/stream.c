@@ -162,6 +162,7 @@ static void modes(void)
             receiver = receiver_of(stream, supplied);
         sender = sender_of(stream, mode == UMBRA_STREAM_SENDER_SUPPLIED ? supplied : 0, 0);
         must(umbra_sender_keep(sender, text, 4, 77));
+        CHECK(umbra_sender_take_kept(sender, back, 3, &length, &arg) == -UMBRA_ESIZE && length == 4 && arg == 0);
         must(umbra_sender_take_kept(sender, back, sizeof back, &length, &arg));
         CHECK(length == 4 && arg == 77 && memcmp(back, text, 4) == 0);
         for (step = 1; done < sizeof text; done += step, step++) {
