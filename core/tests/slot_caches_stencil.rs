@@ -464,5 +464,21 @@ fn s50_an_input_named_twice_leaves_with_the_group_that_fails_half_way() {
     loaded(&mut stencil, &[3]);
     assert_eq!(told(&mut stencil), "r0");
     assert_eq!(stencil.free_group(first), Ok(()));
+    assert_eq!((stencil.len(), stencil.idle()), (Ok(1), Ok(1)), "0 stays for its uses, which nobody has made");
+    assert_eq!(stencil.unclaimed().collect::<Vec<_>>(), [(0, 2), (1, 1), (2, 1), (4, 1)]);
+    let again = stencil.submit(1, &[0, 1, 2, 0]).unwrap();
+    assert_eq!(told(&mut stencil), "p1 p2");
+    loaded(&mut stencil, &[1, 2]);
+    assert_eq!(told(&mut stencil), "r1");
+    assert_eq!(stencil.free_group(again), Ok(()));
     assert_eq!(stencil.is_empty(), Ok(true));
+}
+
+#[test]
+fn s50_uses_that_are_given_back_are_never_more_than_can_be_counted() {
+    let mut stencil = counted(3, &[u32::MAX - 2]);
+    stencil.submit(0, &[0, 0]).unwrap();
+    assert_eq!((stencil.expect(0, 1), told(&mut stencil).as_str()), (Ok(()), "p0"));
+    assert_eq!((stencil.failed(0), told(&mut stencil).as_str()), (Ok(()), "f0:0"));
+    assert_eq!(stencil.unclaimed().collect::<Vec<_>>(), [(0, u32::MAX - 2)]);
 }

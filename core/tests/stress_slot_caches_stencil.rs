@@ -67,6 +67,8 @@ struct Driver<F: Future> {
     ended: HashMap<u64, u32>,
     failing: bool,
     failures: u64,
+    /// Points whose group has failed.
+    again: Vec<usize>,
 }
 
 impl<F: Future> Driver<F> {
@@ -91,6 +93,7 @@ impl<F: Future> Driver<F> {
                 Action::Failed { point, data } => {
                     assert!(self.failing && self.wanted[point as usize].contains(&data));
                     *self.ended.entry(point).or_default() += 1;
+                    self.again.push(point as usize);
                 }
                 Action::Interrupted { point } => *self.ended.entry(point).or_default() += 1,
             }
@@ -187,6 +190,7 @@ fn run<F: Future>(seed: u64, future: F, map: Map, failing: bool) {
         ended: HashMap::new(),
         failing,
         failures: 0,
+        again: vec![],
         wanted,
     };
     let interrupt_at = random.one_in(4).then(|| random.below(200));
@@ -197,15 +201,21 @@ fn run<F: Future>(seed: u64, future: F, map: Map, failing: bool) {
             interrupt(driver, next);
             return;
         }
-        if next < driver.wanted.len() && random.one_in(2) {
-            match driver.stencil.submit(next as u64, &driver.wanted[next]) {
+        let again = driver.again.last().copied().filter(|_| random.one_in(2));
+        if let Some(point) = again.or_else(|| (next < driver.wanted.len() && random.one_in(2)).then_some(next)) {
+            match driver.stencil.submit(point as u64, &driver.wanted[point]) {
+                Ok(_) if again.is_some() => {
+                    driver.again.pop();
+                    driver.ended.remove(&(point as u64));
+                }
                 Ok(_) => next += 1,
                 Err(error) => assert_eq!(error, SubmitError::GroupsFull { groups }),
             }
         } else {
             let busy = driver.end_something(&mut random);
             driver.take_actions();
-            if !busy && next == driver.wanted.len() && driver.loading.is_empty() && driver.computing.is_empty() {
+            let all = next == driver.wanted.len() && driver.again.is_empty();
+            if !busy && all && driver.loading.is_empty() && driver.computing.is_empty() {
                 break;
             }
         }

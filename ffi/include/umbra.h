@@ -439,8 +439,8 @@ int umbra_stencil_submit(umbra_stencil stencil, uint64_t point, const uint64_t *
 /* The same, and waits, first in line for its turn and then until the group has all its slots: who names one group after the
  * other is never far ahead of the loads. -UMBRA_ETIMEOUT: not within timeout_ms; -UMBRA_EFULL: too many threads wait already. With
  * these two group is stored as well: if it is not 0, the group was accepted and goes on: do not submit it again.
- * -UMBRA_EABANDONED: an input could not be loaded, and the group has ended; its uses are spent, so count them again before it
- * is submitted again.
+ * -UMBRA_EABANDONED: an input could not be loaded, and the group has ended; its uses are given back, so that it may be
+ * submitted again.
  * -UMBRA_EDEADLOCK: the caller is one of the functions that umbra_stencil_deliver calls; these must not wait. */
 int umbra_stencil_alloc(umbra_stencil stencil, uint64_t point, const uint64_t *inputs, size_t count, uint64_t timeout_ms,
                         uint64_t *group);

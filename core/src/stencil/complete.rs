@@ -29,7 +29,7 @@ pub enum Action {
         /// The group.
         group: Id<Group>,
     },
-    /// A group won't be ready, and has ended: an input could not be loaded.
+    /// A group won't be ready, and has ended: an input could not be loaded. It may be submitted again.
     Failed {
         /// The output point.
         point: u64,
@@ -124,8 +124,8 @@ impl<L: Lent, N: Names, F: Future> Stencil<L, N, F> {
         Ok(())
     }
 
-    /// The input could not be loaded. Each group that waits for it fails, and what else it holds is given back; the
-    /// slot is empty, and a later group tries again.
+    /// The input could not be loaded. Each group that waits for it fails, and what else it holds is given back, its uses
+    /// too; the slot is empty, and a later group tries again.
     ///
     /// # Errors
     /// [`PreparedError`] if nobody was told to load it, or if that was answered before.
@@ -164,11 +164,12 @@ impl<L: Lent, N: Names, F: Future> Stencil<L, N, F> {
             _ => return,
         }
         let first = index * self.stride;
-        // What still waits for its turn first: it is no next use any more. No group is older, so these references
-        // are the first in their queues.
+        // Uses that are not made first, so that content stays for who makes them, and what still waits for its turn: it is
+        // no next use any more. No group is older, so these references are the first in their queues.
         for at in first..first + members {
             let references = self.references.as_mut();
             let reference = references[at as usize];
+            self.inputs.as_mut()[reference.input as usize].unclaim();
             if in_queues && reference.slot == NIL {
                 let _ = group::remove_first(references, &mut self.inputs.as_mut()[reference.input as usize].queue);
                 references[at as usize].slot = GONE;

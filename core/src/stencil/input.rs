@@ -68,6 +68,15 @@ impl Input {
         Ok(())
     }
 
+    /// Takes back the claim of a group that does not use the input.
+    #[inline]
+    pub(super) fn unclaim(&mut self) {
+        // Beyond what can be counted it is forgotten: uses may have been added since.
+        if self.unclaimed < MOST {
+            self.unclaimed += 1;
+        }
+    }
+
     /// Whether so many more references can be handed over.
     pub(super) fn can_hand_over(&self, more: usize) -> bool {
         more < (MARK - self.handed_over) as usize

@@ -5,7 +5,7 @@ use core::ops::Range;
 use super::error::{BuildError, SubmitError, UsageError};
 use super::future::Future;
 use super::group::{self, Group, Queue, Reference, Stage};
-use super::input::{Input, MARK, Names, UNBOUNDED};
+use super::input::{Input, MARK, Names};
 use super::overtake::Overtaking;
 use super::storage::{Lent, Storage};
 use super::turn::Census;
@@ -230,10 +230,7 @@ impl<L: Lent, N: Names, F: Future> Stencil<L, N, F> {
     fn unclaim(&mut self, references: Range<u32>) {
         for reference in references {
             let Reference { input: number, slot, .. } = self.references.as_ref()[reference as usize];
-            let input = &mut self.inputs.as_mut()[number as usize];
-            if input.unclaimed != UNBOUNDED {
-                input.unclaimed += 1;
-            }
+            self.inputs.as_mut()[number as usize].unclaim();
             if slot != NIL && self.pool.at(slot).is(VALID) {
                 self.pool.release_in_place(slot);
             }

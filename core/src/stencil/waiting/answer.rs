@@ -76,11 +76,7 @@ impl fmt::Display for AllocError {
         match self {
             AllocError::Refused(error) => error.fmt(f),
             AllocError::Failed { data } => {
-                write!(
-                    f,
-                    "the group has ended: data {data} could not be loaded; if that may change, count its uses again \
-                     where uses are counted, and submit it again"
-                )
+                write!(f, "the group has ended: data {data} could not be loaded; submit it again if that may change")
             }
             AllocError::Ended => f.write_str("the group has ended: it was freed, handed over, or its load failed"),
             AllocError::TooManyWaiters { waiters, accepted } => {
