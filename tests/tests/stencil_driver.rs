@@ -32,7 +32,7 @@ fn groups() -> Groups {
 
 fn cache(groups: &Groups) -> Stencil<Vectors, ByNumber, Known> {
     let plan = Plan { active: ACTIVE, window: 2 * ACTIVE as usize, horizon: groups.len() as u64 };
-    plan.cache(SLOTS, groups.largest(), vec![Input::UNBOUNDED; groups.inputs()], Known::new(groups)).unwrap()
+    plan.cache(SLOTS, groups.largest(), vec![Input::UNBOUNDED; groups.inputs()], Known::new(groups).unwrap()).unwrap()
 }
 
 fn run<'a, S: Source>(groups: &'a Groups, source: &'a S, memory: &'a mut [u8]) -> Run<'a, S> {

@@ -88,7 +88,7 @@ fn s68_a_known_future_needs_the_fewest_loads_and_a_window_of_rows_as_well() {
     let fewest = optimum::loads(&groups, 1000).unwrap();
     assert_eq!(fewest, 40_783, "as published");
     let (inputs, plan) = (vec![Input::UNBOUNDED; groups.inputs()], Plan::one(groups.len() as u64));
-    let taken = loads(&mut cache(1000, groups.largest(), inputs, Known::new(&groups), plan), &groups);
+    let taken = loads(&mut cache(1000, groups.largest(), inputs, Known::new(&groups).unwrap(), plan), &groups);
     assert_eq!(taken, fewest);
     // The inputs that the next strip uses again are beyond the window.
     let taken = windowed(&groups, 1000, 7 * 100);
@@ -179,7 +179,7 @@ fn in_any_order_a_listed_future_needs_the_fewest_loads() {
             let groups = ordered(&grid, extents, order);
             let inputs = vec![Input::UNBOUNDED; groups.inputs()];
             let plan = Plan::one(groups.len() as u64);
-            let taken = loads(&mut cache(slots, groups.largest(), inputs, Known::new(&groups), plan), &groups);
+            let taken = loads(&mut cache(slots, groups.largest(), inputs, Known::new(&groups).unwrap(), plan), &groups);
             assert_eq!(Some(taken), optimum::loads(&groups, slots as usize), "{grid:?} {order:?}");
         }
     }

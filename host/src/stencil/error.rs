@@ -19,6 +19,9 @@ pub enum BuildError {
     /// Some group could not be served.
     #[error("{0}")]
     Refused(#[from] stencil::BuildError),
+    /// The usage map cannot be made.
+    #[error(transparent)]
+    Usage(#[from] UsageError),
     /// No memory for the records.
     #[error("no memory for {bytes} bytes of records: take fewer slots, inputs, groups or waiters")]
     NoMemory {
@@ -40,9 +43,6 @@ pub enum RunError {
     /// The cache cannot be made with these slots.
     #[error(transparent)]
     Build(#[from] BuildError),
-    /// The usage map cannot be made.
-    #[error(transparent)]
-    Usage(#[from] UsageError),
     /// Something that must be at least one is zero.
     #[error("{0} must be at least 1")]
     Zero(&'static str),

@@ -1,6 +1,9 @@
 //! The groups of a whole run, in the order in which they are served.
 
-use umbra_core::stencil::{Input, UsageError, count};
+use umbra_core::stencil::{Input, count};
+
+use super::error::BuildError;
+use crate::cache::records::reserved;
 
 /// Groups of inputs, one after the other. Inputs are numbered from 0.
 #[derive(Clone, Debug, Default)]
@@ -10,6 +13,11 @@ pub struct Groups {
 }
 
 impl Groups {
+    /// Bytes of memory for each group, beside its members.
+    pub const BYTES_OF_GROUP: usize = size_of::<usize>();
+    /// Bytes of memory for each member of a group.
+    pub const BYTES_OF_MEMBER: usize = size_of::<u64>();
+
     /// How many there are.
     #[must_use]
     pub fn len(&self) -> usize {
@@ -43,10 +51,11 @@ impl Groups {
         (0..self.len()).map(|at| self.get(at))
     }
 
-    /// One more than the largest member.
+    /// One more than the largest member, as far as that can be counted: no memory holds records for so many.
     #[must_use]
     pub fn inputs(&self) -> usize {
-        self.members.iter().max().map_or(0, |&most| most as usize + 1)
+        let after = |most: u64| usize::try_from(most).map_or(usize::MAX, |most| most.saturating_add(1));
+        self.members.iter().copied().max().map_or(0, after)
     }
 
     /// Members of the largest group.
@@ -61,20 +70,32 @@ impl Groups {
         self.ends.push(self.members.len());
     }
 
-    /// How many different members there are.
-    #[must_use]
-    pub fn different(&self) -> u64 {
-        let mut seen = vec![false; self.inputs()];
+    /// Makes room for more groups, with so many members together.
+    ///
+    /// # Errors
+    /// [`BuildError::NoMemory`].
+    pub fn try_reserve(&mut self, groups: usize, members: usize) -> Result<(), BuildError> {
+        let (ends, all) = (groups.saturating_mul(Self::BYTES_OF_GROUP), members.saturating_mul(Self::BYTES_OF_MEMBER));
+        let reserved = self.ends.try_reserve(groups).and_then(|()| self.members.try_reserve(members));
+        reserved.map_err(|_| BuildError::NoMemory { bytes: ends.saturating_add(all) })
+    }
+
+    /// How many different members there are; a byte for each possible one.
+    ///
+    /// # Errors
+    /// [`BuildError::NoMemory`].
+    pub fn different(&self) -> Result<u64, BuildError> {
+        let mut seen = reserved(self.inputs(), || false)?;
         let first = |&&data: &&u64| !std::mem::replace(&mut seen[data as usize], true);
-        self.members.iter().filter(first).count() as u64
+        Ok(self.members.iter().filter(first).count() as u64)
     }
 
     /// The usage map, counted by a pass over all groups.
     ///
     /// # Errors
-    /// [`UsageError`] if an input is used too often.
-    pub fn usage(&self) -> Result<Vec<Input>, UsageError> {
-        let mut inputs = vec![Input::NOT_USED; self.inputs()];
+    /// [`BuildError::Usage`] if an input is used too often, [`BuildError::NoMemory`] for as many records as there are inputs.
+    pub fn usage(&self) -> Result<Vec<Input>, BuildError> {
+        let mut inputs = reserved(self.inputs(), || Input::NOT_USED)?;
         self.iter().try_for_each(|group| count(&mut inputs, group))?;
         Ok(inputs)
     }
@@ -85,5 +106,26 @@ impl<G: IntoIterator<Item = u64>> FromIterator<G> for Groups {
         let mut all = Groups::default();
         groups.into_iter().for_each(|group| all.push(group));
         all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Known, optimum};
+    use super::*;
+
+    #[test]
+    fn members_beyond_all_memory_are_refused() {
+        for most in [u64::MAX, u64::MAX - 1, 1 << 62] {
+            let groups: Groups = [[0, most]].into_iter().collect();
+            assert_eq!(groups.inputs() as u64, most.saturating_add(1));
+            let refused = |error: BuildError| assert!(matches!(error, BuildError::NoMemory { .. }), "{error}");
+            refused(groups.different().unwrap_err());
+            refused(groups.usage().map(drop).unwrap_err());
+            refused(Known::new(&groups).map(drop).unwrap_err());
+            assert_eq!(optimum::loads(&groups, 2), None);
+        }
+        let mut groups = Groups::default();
+        assert!(groups.try_reserve(1, usize::MAX).is_err() && groups.is_empty());
     }
 }

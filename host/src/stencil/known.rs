@@ -3,6 +3,8 @@
 use umbra_core::stencil::{Future, Use};
 
 use super::Groups;
+use super::error::BuildError;
+use crate::cache::records::reserved;
 
 /// When each input is used, from groups that were listed beforehand.
 ///
@@ -16,17 +18,24 @@ pub struct Known {
 }
 
 impl Known {
+    /// Bytes of memory for each reference.
+    pub const BYTES_OF_REFERENCE: usize = size_of::<u32>();
+    /// Bytes of memory for each possible input.
+    pub const BYTES_OF_INPUT: usize = size_of::<usize>();
+
     /// The future that consists of these groups. Beyond 2^32 of them nothing is known.
-    #[must_use]
-    pub fn new(groups: &Groups) -> Known {
-        let mut ends = vec![0; groups.inputs()];
+    ///
+    /// # Errors
+    /// [`BuildError::NoMemory`].
+    pub fn new(groups: &Groups) -> Result<Known, BuildError> {
+        let mut ends = reserved(groups.inputs(), || 0)?;
         groups.iter().flatten().for_each(|&data| ends[data as usize] += 1);
         let mut sum = 0;
         for end in &mut ends {
             sum += std::mem::replace(end, sum);
         }
         // What starts as the begin of each input's uses ends as their end.
-        let mut uses = vec![0; groups.references()];
+        let mut uses = reserved(groups.references(), || 0)?;
         for (number, group) in (0..u32::MAX).zip(groups.iter()) {
             for &data in group {
                 let end = &mut ends[data as usize];
@@ -34,7 +43,7 @@ impl Known {
                 *end += 1;
             }
         }
-        Known { uses, ends }
+        Ok(Known { uses, ends })
     }
 
     fn uses(&self, data: u64) -> Option<&[u32]> {

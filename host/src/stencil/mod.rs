@@ -14,7 +14,7 @@
 //! let groups: Groups = (0..100).map(|point| grid.group(point)).collect();
 //! let plan = Plan { active: 3, window: 6, horizon: 100 };
 //! let inputs = vec![Input::UNBOUNDED; groups.inputs()];
-//! let mut cache = plan.cache(5, groups.largest(), inputs, Known::new(&groups))?;
+//! let mut cache = plan.cache(5, groups.largest(), inputs, Known::new(&groups)?)?;
 //! let mut memory = [0; 5];
 //! let load = |data: u64, into: &mut [u8], _: Instant| {
 //!     into[0] = data as u8;

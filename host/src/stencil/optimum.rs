@@ -4,16 +4,26 @@
 //! is used farthest ahead, but no input of the group at hand, is optimal (Belady's rule on the sequence in which each
 //! group comes twice: the second time nothing may be missing).
 //!
-//! *Cost*: O(references · log references) time, 20 bytes a reference and 4 a possible input.
+//! *Cost*: O(references · log references) time, 20 bytes a reference and 4 a possible input ([`bytes`]).
 
 use std::collections::BinaryHeap;
 
 use super::{Groups, Stop};
+use crate::cache::records::reserved;
 
 /// Never used again, or not in a slot.
 const NEVER: u32 = u32::MAX;
 
-/// The fewest loads for these groups with so many slots; `None` if a group has more inputs than there are slots.
+/// Bytes of memory that it takes to find the fewest loads for these groups.
+#[must_use]
+pub fn bytes(groups: &Groups) -> u64 {
+    let of_reference = size_of::<u32>() + size_of::<(u32, u64)>();
+    let references = groups.references().saturating_mul(of_reference);
+    references.saturating_add(groups.inputs().saturating_mul(size_of::<u32>())) as u64
+}
+
+/// The fewest loads for these groups with so many slots; `None` if a group has more inputs than there are slots, or
+/// without memory to find them.
 #[must_use]
 pub fn loads(groups: &Groups, slots: usize) -> Option<u64> {
     loads_unless(groups, slots, &Stop::default())
@@ -22,9 +32,9 @@ pub fn loads(groups: &Groups, slots: usize) -> Option<u64> {
 /// As [`loads`]; also `None` soon after `stop` is set.
 #[must_use]
 pub fn loads_unless(groups: &Groups, slots: usize, stop: &Stop) -> Option<u64> {
-    let mut next = vec![NEVER; groups.inputs()];
+    let mut next = reserved(groups.inputs(), || NEVER).ok()?;
     // Of each reference, the group that uses its input next.
-    let mut uses = vec![NEVER; groups.references()];
+    let mut uses = reserved(groups.references(), || NEVER).ok()?;
     let mut at = groups.references();
     for number in (0..groups.len()).rev() {
         if stop.is_set() {
@@ -69,6 +79,7 @@ pub fn loads_unless(groups: &Groups, slots: usize, stop: &Stop) -> Option<u64> {
             next[data as usize] = uses[at + reference];
         }
         at += group.len();
+        farthest.try_reserve(group.len()).ok()?;
         for &data in group {
             match next[data as usize] {
                 // An input that is named twice is counted once.

@@ -58,7 +58,8 @@ fn plane(report: &mut Report) {
         row(report, case, ours, goal, "the goal");
         let unbounded = vec![Input::UNBOUNDED; groups.inputs()];
         let plan = Plan::one(groups.len() as u64);
-        let mut known = cache(slots, largest, unbounded, Known::new(&groups), plan);
+        let future = Known::new(&groups).unwrap_or_else(|error| panic!("{error}"));
+        let mut known = cache(slots, largest, unbounded, future, plan);
         let case_known = format!("{case}, all groups known");
         row(report, &case_known, ratio(sweep::loads(&mut known, &groups)), goal, "the goal");
         for (name, loads) in [

@@ -126,7 +126,9 @@ impl Work {
         let to = To { given, input, source, output, pattern, stop };
         let plain = active as usize;
         match given.policy {
-            Policy::Known => self.drive(&to, &mut plan.cache(slots, largest, unbounded(), Known::new(&self.groups))?),
+            Policy::Known => {
+                self.drive(&to, &mut plan.cache(slots, largest, unbounded(), Known::new(&self.groups)?)?)
+            }
             Policy::Window | Policy::Usage => {
                 self.drive(&to, &mut plan.cache(slots, largest, self.groups.usage()?, Unknown)?)
             }
@@ -200,7 +202,7 @@ impl Work {
             loads_in_flight: given.loads_in_flight,
             active: self.active,
             references: self.groups.references() as u64,
-            compulsory: self.groups.different(),
+            compulsory: self.groups.different()?,
             optimum: fewest,
             progress,
             idle: idle.0.min(Duration::from_secs(u64::from(u32::MAX))),
