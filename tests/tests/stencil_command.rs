@@ -397,45 +397,70 @@ fn an_interrupt_ends_a_run_and_leaves_nothing_but_the_old_output() {
     }
 }
 
-#[test]
-fn an_interrupt_is_heard_while_bricks_are_planned() {
-    let scratch = Scratch::new("stencil-planning");
-    let order = scratch.path().join("order");
-    assert!(Command::new("mkfifo").arg(&order).status().unwrap().success());
-    let given = ["--extents", "300,300", "--brick", "1", "--order-file", "order", "--output", "out.npy"];
+/// A run that reads a named pipe, and the end of that to write to: it can be opened like this once somebody reads.
+fn reading(directory: &Path, given: &[&str]) -> (Guarded, File) {
+    let pipe = directory.join("pipe");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
     let mut command = umbra();
-    command.args(given).args(["--verify=never", "--quiet"]).current_dir(scratch.path());
+    command.args(given).args(["pipe", "--output", "out.npy", "--verify=never", "--quiet"]).current_dir(directory);
     let child = Guarded::from(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap());
-    // It can be opened like this once the other side, which plans, reads it.
-    let opened =
-        || OpenOptions::new().write(true).custom_flags(OFlags::NONBLOCK.bits().cast_signed()).open(&order).ok();
-    let reads = (0..600).find_map(|_| {
+    let nonblocking = OFlags::NONBLOCK.bits().cast_signed();
+    let opened = (0..600).find_map(|_| {
         thread::sleep(Duration::from_millis(50));
-        opened()
+        OpenOptions::new().write(true).custom_flags(nonblocking).open(&pipe).ok()
     });
-    let reads = reads.expect("the run begins");
-    let mut numbers = OpenOptions::new().write(true).open(&order).unwrap();
-    drop(reads);
-    interrupt(&child);
-    thread::sleep(Duration::from_secs(1));
-    numbers.write_all((0..90_000).map(|number| format!("{number}\n")).collect::<String>().as_bytes()).unwrap();
-    drop(numbers);
-    let ended = child.finish(Instant::now() + rig::PATIENCE);
-    assert_eq!(ended.status.code(), Some(130), "{}", said(&ended));
-    assert!(said(&ended).contains("nothing is computed yet"), "{}", said(&ended));
-    assert_eq!(names(scratch.path()), ["order"]);
+    (child, opened.unwrap())
 }
 
 #[test]
-fn an_interrupt_is_heard_while_it_is_looked_how_many_bricks_each_needs() {
-    let scratch = Scratch::new("stencil-reach");
-    // No numbers are made first; and a million neighbours for each of 4096 bricks.
-    npy(&scratch.path().join("in.npy"), "(256, 256, 256)", &vec![0.5; 1 << 24]);
-    let given = ["--input", "in.npy", "--radius", "50", "--output", "out.npy", "--verify=never", "--quiet"];
+fn an_interrupt_is_heard_while_a_text_is_awaited_from_a_pipe() {
+    for option in ["--order-file", "--offsets"] {
+        let scratch = Scratch::new("stencil-pipe");
+        let (child, mut writer) = reading(scratch.path(), &["--extents", "300,300", "--brick", "1", option]);
+        writer.write_all(b"0 1\n").unwrap();
+        interrupt(&child);
+        let ended = child.finish(Instant::now() + rig::PATIENCE);
+        assert_eq!(ended.status.code(), Some(130), "{}", said(&ended));
+        assert!(said(&ended).contains("pipe: interrupted while it was read"), "{}", said(&ended));
+        assert_eq!(names(scratch.path()), ["pipe"]);
+    }
+}
+
+#[test]
+fn an_interrupt_is_heard_while_nobody_writes_to_a_pipe() {
+    let scratch = Scratch::new("stencil-silent");
+    assert!(Command::new("mkfifo").arg(scratch.path().join("pipe")).status().unwrap().success());
     let mut command = umbra();
-    command.args(given).current_dir(scratch.path());
+    command.args(["--extents", "30,30", "--offsets", "pipe", "--quiet"]).current_dir(scratch.path());
     let child = Guarded::from(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap());
-    // Signals are caught from here on.
+    catches_signals(&child);
+    thread::sleep(Duration::from_millis(300));
+    interrupt(&child);
+    let ended = child.finish(Instant::now() + rig::PATIENCE);
+    assert_eq!(ended.status.code(), Some(130), "{}", said(&ended));
+    assert!(said(&ended).contains("nothing is computed yet"), "{}", said(&ended));
+}
+
+#[test]
+fn a_text_comes_through_a_pipe_in_pieces() {
+    let scratch = Scratch::new("stencil-pieces");
+    let (child, mut writer) = reading(scratch.path(), &["--extents", "4", "--brick", "1", "--order-file"]);
+    writer.write_all(b"3 0").unwrap();
+    thread::sleep(Duration::from_millis(200));
+    writer.write_all(b" 2 1").unwrap();
+    drop(writer);
+    let ended = child.finish(Instant::now() + rig::PATIENCE);
+    assert!(ended.status.success() && scratch.path().join("out.npy").exists(), "{}", said(&ended));
+    let mut command = umbra();
+    command.args(["--extents", "4", "--brick", "1", "--order-file", "/dev/stdin", "--json"]).stdin(Stdio::piped());
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(b"1 2 0 3").unwrap();
+    let ended = Guarded::from(child).finish(Instant::now() + rig::PATIENCE);
+    assert!(ended.status.success(), "{}", said(&ended));
+}
+
+/// Returns once a process catches an interrupt.
+fn catches_signals(child: &Child) {
     let status = format!("/proc/{}/status", child.id());
     let catches = || {
         let status = fs::read_to_string(&status).unwrap();
@@ -447,6 +472,18 @@ fn an_interrupt_is_heard_while_it_is_looked_how_many_bricks_each_needs() {
         catches()
     });
     assert!(begins, "the run begins");
+}
+
+#[test]
+fn an_interrupt_is_heard_while_it_is_looked_how_many_bricks_each_needs() {
+    let scratch = Scratch::new("stencil-reach");
+    // No numbers are made first; and a million neighbours for each of 4096 bricks.
+    npy(&scratch.path().join("in.npy"), "(256, 256, 256)", &vec![0.5; 1 << 24]);
+    let given = ["--input", "in.npy", "--radius", "50", "--output", "out.npy", "--verify=never", "--quiet"];
+    let mut command = umbra();
+    command.args(given).current_dir(scratch.path());
+    let child = Guarded::from(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap());
+    catches_signals(&child);
     thread::sleep(Duration::from_millis(300));
     interrupt(&child);
     let start = Instant::now();

@@ -4,18 +4,17 @@ mod memory;
 mod outcome;
 mod places;
 mod source;
+mod text;
 mod watch;
 mod work;
 
-use std::fs::File;
-use std::io::Read as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use umbra::job::DataPath;
-use umbra::quantity::{Bytes, parse_bytes};
+use umbra::quantity::parse_bytes;
 use umbra::stencil::Stop;
 use umbra::stencil::field::{BrickFile, Element, Field, Pattern, check};
 use umbra_core::stencil::Shape;
@@ -237,14 +236,14 @@ impl Stencil {
         Field::create(self.keep_input.as_deref(), &shape, self.r#type).map_err(Failure::failed)
     }
 
-    fn pattern(&self, input: &Field) -> Result<Pattern, Failure> {
+    fn pattern(&self, input: &Field, stop: &Stop) -> Result<Pattern, Failure> {
         let dimensions = input.shape().len();
         let shape = match self.shape {
             Neighbours::Box => Shape::Box,
             Neighbours::Star => Shape::Star,
         };
         let pattern = match (&self.offsets, self.offset.as_slice()) {
-            (Some(path), _) => Pattern::parse(&read_text(path, OFFSETS_MOST)?, dimensions)
+            (Some(path), _) => Pattern::parse(&text::read(path, OFFSETS_MOST, stop)?, dimensions)
                 .map_err(|error| Failure::usage(format!("{}: {error}", path.display())))?,
             (None, []) => Pattern::within(shape, self.radius, dimensions).map_err(Failure::usage)?,
             (None, offsets) => Pattern::parse(&offsets.join("\n"), dimensions)
@@ -282,7 +281,7 @@ impl Stencil {
         if self.input.is_none() {
             input.fill(self.seed, stop).map_err(Failure::failed)?;
         }
-        let pattern = self.pattern(&input)?;
+        let pattern = self.pattern(&input, stop)?;
         let work = Work::plan(self, &input, &pattern, stop)?;
         let output = Field::create(self.output.as_deref(), input.shape(), input.element());
         let mut output = output.map_err(Failure::failed)?;
@@ -345,17 +344,5 @@ impl Verify {
             // Without that file nobody knows how much is free.
             Verify::Auto => memory::free().is_none_or(|free| field.bytes().saturating_mul(4) <= free),
         }
-    }
-}
-
-/// The text of a file, which may also be a pipe, of at most so many bytes.
-fn read_text(path: &Path, most: u64) -> Result<String, Failure> {
-    let failed = |what: String| Failure::failed(format!("{}: {what}", path.display()));
-    let mut text = String::new();
-    let file = File::open(path).map_err(|error| failed(error.to_string()))?;
-    file.take(most.saturating_add(1)).read_to_string(&mut text).map_err(|error| failed(error.to_string()))?;
-    match text.len() as u64 > most {
-        true => Err(failed(format!("longer than {}, more than any such file needs", Bytes(most)))),
-        false => Ok(text),
     }
 }

@@ -10,7 +10,7 @@ use umbra_core::stencil::{Input, Order, Reference, Strips, Unknown};
 
 use super::outcome::Outcome;
 use super::watch::Watch;
-use super::{Origin, Policy, Stencil, Sweep, memory, name_of, read_text, source};
+use super::{Origin, Policy, Stencil, Sweep, memory, name_of, source, text};
 use crate::cli::Failure;
 
 /// References of groups up to which the optimum is computed: a few seconds.
@@ -256,7 +256,7 @@ fn order(
     let (counts, count) = (bricks.counts(), bricks.count());
     if let Some(path) = &given.order_file {
         let wrong = |what: String| Failure::usage(format!("{}: {what}", path.display()));
-        let text = read_text(path, ORDER_LEAST.saturating_add(count.saturating_mul(ORDER_OF_ONE)))?;
+        let text = text::read(path, ORDER_LEAST.saturating_add(count.saturating_mul(ORDER_OF_ONE)), stop)?;
         let numbers: Result<Vec<u64>, _> = text.split_whitespace().map(str::parse).collect();
         let numbers = numbers.map_err(|error| wrong(format!("not the number of a brick: {error}")))?;
         let mut seen = vec![false; count as usize];
