@@ -319,6 +319,17 @@ fn more_than_memory_holds_is_refused_and_slots_are_no_more_than_bricks() {
 }
 
 #[test]
+fn what_threads_compute_in_counts_as_memory() {
+    let scratch = Scratch::new("stencil-threads");
+    npy_head(&scratch.path().join("in.npy"), "|u1", "(1048576, 1048576)").set_len(128 + (1 << 40)).unwrap();
+    // One slot of 64 MiB, and a thousand threads of which each takes 9 bytes for each point.
+    let given = ["--input", "in.npy", "--offset", "0,0", "--brick", "8192", "--slots", "1", "--threads", "1000"];
+    let output = umbra().args(given).args(["--verify=never"]).current_dir(scratch.path()).output().unwrap();
+    let said = said(&output);
+    assert!(output.status.code() == Some(1) && said.contains("use fewer --threads"), "{said}");
+}
+
+#[test]
 fn a_comparison_that_memory_cannot_hold_is_refused_before_anything_is_computed() {
     let scratch = Scratch::new("stencil-comparison");
     let path = |name: &str| scratch.path().join(name);

@@ -22,6 +22,7 @@ use umbra_core::stencil::Shape;
 use super::output::{Output, beside};
 use super::run::{data_path, timeout};
 use super::{Done, Failure, Out, at_least_one, code_of, edge, interrupt, paint, print_json, verdict};
+use memory::Part;
 use outcome::Outcome;
 use places::draw;
 use work::Work;
@@ -276,7 +277,8 @@ impl Stencil {
     fn sweep(&self, out: Out<'_>, stop: &Stop, drawing: Option<Output<'_>>) -> Done {
         let mut input = self.field()?;
         if self.verify == Verify::Always {
-            memory::enough("the comparison", [2, input.bytes(), 1], "leave it out (--verify=never)")?;
+            let bytes = input.bytes().saturating_mul(2);
+            memory::enough([Part { what: "the comparison", bytes, instead: "leave it out (--verify=never)" }])?;
         }
         if self.input.is_none() {
             input.fill(self.seed, stop).map_err(Failure::failed)?;
@@ -296,6 +298,8 @@ impl Stencil {
                 work.run(self, &input, source, &output, &pattern, stop)
             })?,
         };
+        // The comparison takes memory of its own.
+        drop(work);
         if self.verify.is_wanted(&input) {
             let difference = check(&input, &output, &pattern, stop).map_err(Failure::failed)?;
             outcome.verified = Some(difference);
@@ -341,8 +345,7 @@ impl Verify {
         match self {
             Verify::Always => true,
             Verify::Never => false,
-            // Without that file nobody knows how much is free.
-            Verify::Auto => memory::free().is_none_or(|free| field.bytes().saturating_mul(4) <= free),
+            Verify::Auto => memory::has(field.bytes().saturating_mul(4)),
         }
     }
 }

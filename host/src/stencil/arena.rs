@@ -16,6 +16,10 @@ pub(super) struct Arena<'a> {
 }
 
 impl<'a> Arena<'a> {
+    /// Bytes of memory for the handle of a slot, with what counts its clones.
+    pub(super) const BYTES_OF_SLOT: usize =
+        size_of::<Option<Slot<'static>>>() + size_of::<[usize; 2]>() + size_of::<&[u8]>();
+
     /// Cuts `memory` into slots of this many bytes; what does not make a whole slot is left.
     pub(super) fn new(memory: &'a mut [u8], slot_bytes: usize) -> Self {
         Arena { slots: memory.chunks_exact_mut(slot_bytes.max(1)).map(|slot| Some(Arc::new(slot))).collect() }

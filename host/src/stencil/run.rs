@@ -105,6 +105,9 @@ impl Observe for () {}
 pub struct Idle(pub Duration);
 
 impl<'a, S: Source + ?Sized> Run<'a, S> {
+    /// Bytes of memory that a run takes for each slot, beside the slot: its handle, and room for its load in a queue.
+    pub const BYTES_OF_SLOT: usize = Arena::BYTES_OF_SLOT + size_of::<Load<'static, u64>>() + size_of::<usize>();
+
     /// Runs all groups; `consume` takes the points that are ready, in whatever way it likes: in threads, as a stream of
     /// tasks. A point counts as computed when it is dropped. Points that wait for each other wait for ever.
     ///

@@ -199,7 +199,7 @@ impl Outcome {
         let share = self.idle.as_secs_f64() / (elapsed.as_secs_f64() * f64::from(self.threads)).max(1e-9);
         let of_optimum = match (self.per_optimum(), self.optimum) {
             (Some(ratio), Some(fewest)) => format!("{ratio:.3} (optimum {})", Count(fewest)),
-            _ => "not computed: too many references".to_owned(),
+            _ => "not computed: it would take too much".to_owned(),
         };
         let rate = Rate(loaded / elapsed.as_secs_f64().max(1e-9));
         let source = match self.ranks {

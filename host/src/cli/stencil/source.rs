@@ -4,6 +4,7 @@ use umbra::job::{FieldJob, Options};
 use umbra::stencil::field::{Field, Spread};
 use umbra::stencil::{RunError, Source, Stop};
 
+use super::memory::Part;
 use super::outcome::{Agent, Outcome};
 use super::work::Work;
 use super::{Origin, Stencil, memory};
@@ -41,8 +42,12 @@ pub(super) fn ranks(
     run: impl FnOnce(&dyn Source) -> Result<Outcome, RunError>,
 ) -> Result<Outcome, Failure> {
     let spread = Spread { bricks: work.bricks, element_bytes: input.element().bytes(), holders: holders(given) };
-    let need = [work.bricks.count(), work.slot_bytes as u64, 1];
-    memory::enough("the field in the memory of ranks", need, "use a smaller field, or --source file")?;
+    let field = Part {
+        what: "the field in the memory of ranks",
+        bytes: work.bricks.count().saturating_mul(work.slot_bytes as u64),
+        instead: "use a smaller field, or --source file",
+    };
+    memory::enough(work.size.rest().into_iter().chain([field]))?;
     let options = Options {
         input: Some(input.open_path()),
         data_path: given.data_path.unwrap_or_default(),

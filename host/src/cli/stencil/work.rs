@@ -6,8 +6,9 @@ use std::time::Duration;
 use umbra::stencil::field::{Bricks, Field, Pattern, Scratch, compute};
 use umbra::stencil::{Cache, Groups, Known, Plain, Plan, Run, RunError, Source, Stop, optimum};
 use umbra_core::cache::policy::{Clock, Fifo, Lru, S3Fifo, Sieve};
-use umbra_core::stencil::{Input, Order, Reference, Strips, Unknown};
+use umbra_core::stencil::{Input, Order, Strips, Unknown};
 
+use super::memory::Size;
 use super::outcome::Outcome;
 use super::watch::Watch;
 use super::{Origin, Policy, Stencil, Sweep, memory, name_of, source, text};
@@ -33,6 +34,8 @@ pub(super) struct Work {
     /// The brick that each group computes.
     points: Vec<u64>,
     window: usize,
+    /// What it takes.
+    pub(super) size: Size,
 }
 
 impl Work {
@@ -60,24 +63,37 @@ impl Work {
         if stop.is_set() {
             return Err(interrupted());
         }
-        let slots = given.slots.unwrap_or_else(|| {
-            let least = largest as u64 + u64::from(active);
-            let fit = memory::free().map_or(u64::MAX, |free| free / 2 / (slot_bytes as u64).max(1));
-            u32::try_from((count / 16).min(fit).max(least)).unwrap_or(u32::MAX)
-        });
-        // More could never hold anything; there are less than 2^32 bricks.
-        let most_slots = u32::try_from(count).unwrap_or(u32::MAX);
-        let slots = slots.min(most_slots);
-        let enough_slots = |slots: u32| {
-            memory::enough(&format!("{slots} slots"), [slots.into(), slot_bytes as u64, 1], "use fewer (--slots)")
-        };
-        enough_slots(slots)?;
-        let list = [count, largest as u64, size_of::<u64>() as u64];
-        memory::enough("the list of bricks that each is computed from", list, "use larger bricks (--brick)")?;
         // The coordinates that the field does not have would count with edges of 1.
         let reach = (3 - dimensions..3).map(|axis| pattern.reach().div_ceil(edges[axis].max(1))).max().unwrap_or(1);
+        let row = u64::from(bricks.counts()[2]);
+        let rows =
+            row.saturating_mul(2 * u64::from(reach) + 5).clamp(u64::from(active), WINDOW_MOST.max(u64::from(active)));
+        let window = match given.policy {
+            Policy::Window => given.window.map_or(rows, u64::from).max(u64::from(active)),
+            _ => u64::from(active),
+        };
+        let mut size = Size {
+            bricks: count,
+            references: count.saturating_mul(largest as u64),
+            largest: largest as u64,
+            slots: 0,
+            slot_bytes: slot_bytes as u64,
+            threads: threads.into(),
+            scratch: Scratch::bytes(bricks.points_of_one(), input.element()),
+            window: window.min(count),
+            known: given.policy == Policy::Known,
+        };
+        // More could never hold anything; there are less than 2^32 bricks.
+        let most_slots = u32::try_from(count).unwrap_or(u32::MAX);
+        let slots = given.slots.map_or_else(|| slots_for(&size, active), |slots| slots.min(most_slots));
+        size.slots = slots.into();
+        memory::enough(size.all())?;
         let (order, points) = order(given, &bricks, dimensions, reach, slots, active, stop)?;
-        let groups: Groups = points.iter().copied().map_while(group).collect();
+        let mut groups = Groups::default();
+        for group in points.iter().copied().map_while(group) {
+            groups.try_reserve(1, group.len()).map_err(Failure::failed)?;
+            groups.push(group);
+        }
         if stop.is_set() {
             return Err(interrupted());
         }
@@ -87,25 +103,17 @@ impl Work {
             Some(_) => slots,
             None => slots.max(most_slots.min(u32::try_from(need).unwrap_or(u32::MAX).saturating_add(active))),
         };
-        enough_slots(slots)?;
-        let have = slots;
-        if need as u64 > u64::from(have) {
+        size = Size { references: groups.references() as u64, largest: need as u64, slots: slots.into(), ..size };
+        // The list is there already.
+        memory::enough(size.rest())?;
+        if need as u64 > size.slots {
             let more = format!(
-                "a brick is computed from up to {need} bricks, and there are {have} slots: use --slots {need} or more"
+                "a brick is computed from up to {need} bricks, and there are {slots} slots: use --slots {need} or more"
             );
             return Err(Failure::usage(more));
         }
-        let row = u64::from(bricks.counts()[2]);
-        let rows =
-            row.saturating_mul(2 * u64::from(reach) + 5).clamp(u64::from(active), WINDOW_MOST.max(u64::from(active)));
-        let window = match given.policy {
-            Policy::Window => given.window.map_or(rows, u64::from).max(u64::from(active)),
-            _ => u64::from(active),
-        };
-        let window = window.min(groups.len() as u64) as usize;
-        let known = [window as u64, need as u64, size_of::<Reference>() as u64];
-        memory::enough("what is known ahead", known, "use a smaller --window, or fewer --active")?;
-        Ok(Work { bricks, slots, slot_bytes, threads, active, order, groups, points, window })
+        let window = size.window as usize;
+        Ok(Work { bricks, slots, slot_bytes, threads, active, order, groups, points, window, size })
     }
 
     /// Runs it, with what the user sees meanwhile.
@@ -121,14 +129,12 @@ impl Work {
         let Work { slots, active, window, .. } = *self;
         let inputs = self.groups.inputs();
         let largest = self.groups.largest();
-        let unbounded = || vec![Input::UNBOUNDED; inputs];
+        let unbounded = || memory::filled(Input::UNBOUNDED, inputs);
         let plan = Plan { active, window, horizon: self.groups.len() as u64 };
         let to = To { given, input, source, output, pattern, stop };
         let plain = active as usize;
         match given.policy {
-            Policy::Known => {
-                self.drive(&to, &mut plan.cache(slots, largest, unbounded(), Known::new(&self.groups)?)?)
-            }
+            Policy::Known => self.drive(&to, &mut plan.cache(slots, largest, unbounded()?, Known::new(&self.groups)?)?),
             Policy::Window | Policy::Usage => {
                 self.drive(&to, &mut plan.cache(slots, largest, self.groups.usage()?, Unknown)?)
             }
@@ -137,7 +143,7 @@ impl Work {
             Policy::Clock => self.drive(&to, &mut Plain::new(slots, inputs, Clock::new(), plain)?),
             Policy::Sieve => self.drive(&to, &mut Plain::new(slots, inputs, Sieve::new(), plain)?),
             Policy::S3Fifo => {
-                let ghosts = vec![0_u64; slots as usize];
+                let ghosts = memory::filled(0_u64, slots as usize)?;
                 self.drive(&to, &mut Plain::new(slots, inputs, S3Fifo::new(ghosts), plain)?)
             }
         }
@@ -145,11 +151,7 @@ impl Work {
 
     fn drive<C: Cache>(&self, to: &To<'_>, cache: &mut C) -> Result<Outcome, RunError> {
         let To { given, input, source, output, pattern, stop } = *to;
-        let no_memory = || RunError::Memory { need: self.slots as usize, have: 0 };
-        let bytes = self.slot_bytes.checked_mul(self.slots as usize).ok_or_else(no_memory)?;
-        let mut memory = Vec::new();
-        memory.try_reserve_exact(bytes).map_err(|_| no_memory())?;
-        memory.resize(bytes, 0);
+        let mut memory = memory::filled(0_u8, self.slot_bytes.saturating_mul(self.slots as usize))?;
         let terminal = !given.quiet && std::io::stderr().is_terminal();
         let mut watch = Watch::new(terminal, given.plot.is_some(), self.slots);
         let run = Run {
@@ -178,7 +180,7 @@ impl Work {
         let done = run.each(cache, self.threads as usize, &mut watch, worker);
         watch.finish();
         let (progress, idle) = done?;
-        let fewest = (self.groups.references() <= OPTIMUM_MOST)
+        let fewest = (self.groups.references() <= OPTIMUM_MOST && memory::has(optimum::bytes(&self.groups)))
             .then(|| optimum::loads_unless(&self.groups, self.slots as usize, stop))
             .flatten();
         if stop.is_set() {
@@ -223,6 +225,15 @@ struct To<'a> {
     stop: &'a Stop,
 }
 
+/// Slots that are chosen: a sixteenth of the bricks, in half of what is free beside the rest; enough for the largest group
+/// that is known, and never more than there are bricks.
+fn slots_for(size: &Size, active: u32) -> u32 {
+    let beside = memory::total(size.all());
+    let fit = memory::free().map_or(u64::MAX, |free| free.saturating_sub(beside) / 2 / size.of_slot());
+    let slots = (size.bricks / 16).min(fit).max(size.largest + u64::from(active));
+    u32::try_from(slots.min(size.bricks)).unwrap_or(u32::MAX)
+}
+
 fn too_many() -> Failure {
     Failure::usage("the field has 2^32 bricks or more: use larger ones (--brick)")
 }
@@ -254,23 +265,24 @@ fn order(
     stop: &Stop,
 ) -> Result<(String, Vec<u64>), Failure> {
     let (counts, count) = (bricks.counts(), bricks.count());
+    let mut points = memory::room(count as usize).map_err(Failure::failed)?;
     if let Some(path) = &given.order_file {
         let wrong = |what: String| Failure::usage(format!("{}: {what}", path.display()));
         let text = text::read(path, ORDER_LEAST.saturating_add(count.saturating_mul(ORDER_OF_ONE)), stop)?;
-        let numbers: Result<Vec<u64>, _> = text.split_whitespace().map(str::parse).collect();
-        let numbers = numbers.map_err(|error| wrong(format!("not the number of a brick: {error}")))?;
-        let mut seen = vec![false; count as usize];
-        for &number in &numbers {
+        let mut seen = memory::filled(false, count as usize).map_err(Failure::failed)?;
+        for word in text.split_whitespace() {
+            let number = word.parse::<u64>().map_err(|error| wrong(format!("not the number of a brick: {error}")))?;
             match seen.get_mut(number as usize) {
                 Some(seen) if !*seen => *seen = true,
                 Some(_) => return Err(wrong(format!("brick {number} stands twice"))),
                 None => return Err(wrong(format!("there is no brick {number}, only {count} from 0 on"))),
             }
+            points.push(number);
         }
         if let Some(missing) = seen.iter().position(|&seen| !seen) {
             return Err(wrong(format!("brick {missing} is missing")));
         }
-        return Ok(("of a file".to_owned(), numbers));
+        return Ok(("of a file".to_owned(), points));
     }
     let given_tile = match &given.tile[..] {
         [] => None,
@@ -301,5 +313,6 @@ fn order(
         }
     };
     // The end of a stopped list is not looked at.
-    Ok((name, order.points(counts).ok_or_else(too_many)?.take_while(|_| !stop.is_set()).collect()))
+    points.extend(order.points(counts).ok_or_else(too_many)?.take_while(|_| !stop.is_set()));
+    Ok((name, points))
 }

@@ -22,6 +22,14 @@ pub struct Scratch {
     pub numbers: Vec<u8>,
 }
 
+impl Scratch {
+    /// Bytes of memory for a brick of so many points: a sum and a number of each.
+    #[must_use]
+    pub fn bytes(points: u64, element: Element) -> u64 {
+        points.saturating_mul((size_of::<f64>().max(size_of::<i64>()) + element.bytes()) as u64)
+    }
+}
+
 /// Sums of one kind, in a [`Scratch`].
 trait Sums: Sized {
     fn of(scratch: &mut Scratch) -> (&mut Vec<Self>, &mut Vec<u8>);
