@@ -80,6 +80,12 @@ impl<L: Lent, N: Names, F: Future> Stencil<L, N, F> {
         Ok(self.len()? == 0)
     }
 
+    /// Groups that were submitted and have not ended, also those without a slot; O(groups).
+    #[must_use]
+    pub fn under_way(&self) -> usize {
+        self.groups.as_ref().iter().filter(|group| group.stage != Stage::Free).count()
+    }
+
     /// Whether an input has a slot, with its content or on the way to it.
     #[must_use]
     pub fn has_slot(&self, data: u64) -> bool {

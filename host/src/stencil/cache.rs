@@ -68,6 +68,9 @@ pub trait Cache {
 
     /// Slots with content or on the way to it, and those of them that nobody uses.
     fn occupied(&self) -> (u32, u32);
+
+    /// Groups that were submitted and have not ended.
+    fn under_way(&self) -> usize;
 }
 
 impl<L: Lent, N: Names, F: Future> Cache for Stencil<L, N, F> {
@@ -107,5 +110,9 @@ impl<L: Lent, N: Names, F: Future> Cache for Stencil<L, N, F> {
 
     fn occupied(&self) -> (u32, u32) {
         (self.len().unwrap_or(0), self.idle().unwrap_or(0))
+    }
+
+    fn under_way(&self) -> usize {
+        Stencil::under_way(self)
     }
 }

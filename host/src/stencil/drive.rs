@@ -78,10 +78,11 @@ impl<G> State<'_, G> {
 impl<'a, C: Cache, S: Source + ?Sized> Driver<'a, '_, C, S> {
     /// Runs until all groups are freed.
     pub(super) fn run(&mut self) -> Result<(), RunError> {
-        // Nobody would ever free them, and groups that need them would wait for ever.
-        let (occupied, idle) = self.cache.occupied();
-        if occupied > idle {
-            return Err(RunError::InUse { slots: occupied - idle });
+        // Nobody would ever free these slots, and groups that need them would wait for ever; and what the cache says of these
+        // groups would be taken for news of others.
+        let (groups, (occupied, idle)) = (self.cache.under_way(), self.cache.occupied());
+        if groups > 0 || occupied > idle {
+            return Err(RunError::InUse { groups, slots: occupied - idle });
         }
         let groups = self.groups.len() as u64;
         self.observe.progress(&self.progress());

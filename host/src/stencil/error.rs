@@ -54,9 +54,11 @@ pub enum RunError {
         /// Slots in the memory.
         have: usize,
     },
-    /// Groups of an earlier run that failed still hold slots of the cache.
-    #[error("{slots} slots of the cache are held by groups of a run that ended early: take a new cache")]
+    /// Groups of an earlier run that failed are still in the cache, or somebody holds slots of it.
+    #[error("{groups} groups of a run that ended early are in the cache, and {slots} slots are held: take a new cache")]
     InUse {
+        /// Groups that have not ended.
+        groups: usize,
         /// Slots that are held.
         slots: u32,
     },

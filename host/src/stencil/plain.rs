@@ -177,4 +177,8 @@ impl<P: Policy> Cache for Plain<P> {
     fn occupied(&self) -> (u32, u32) {
         (self.cache.len().unwrap_or(0), self.cache.idle().unwrap_or(0))
     }
+
+    fn under_way(&self) -> usize {
+        self.groups.iter().filter(|group| !group.ended).count()
+    }
 }

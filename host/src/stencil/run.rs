@@ -254,8 +254,9 @@ impl<L, P> Drop for Queues<L, P> {
 #[cfg(test)]
 mod tests {
     use umbra_core::cache::policy::Lru;
+    use umbra_core::stencil::{Input, Unknown};
 
-    use super::super::Plain;
+    use super::super::{Plain, Plan};
     use super::*;
 
     #[test]
@@ -273,5 +274,23 @@ mod tests {
         assert!(matches!(ends(true), RunError::Compute { number: 0, .. }));
         let error = ends(false);
         assert!(error.to_string().contains("take a new cache"), "{error}");
+    }
+
+    /// A run with a cache in which a group is that needs no slot.
+    fn refused<C: Cache>(cache: &mut C) {
+        cache.submit(7, &[]).unwrap();
+        let groups: Groups = [[0]].into_iter().collect();
+        let source = |_: u64, _: &mut [u8], _: Instant| Ok(());
+        let (source, memory, stop) = (&source, &mut [0; 2], Stop::default());
+        let deadline = Duration::from_secs(20);
+        let run = Run { groups: &groups, source, memory, slot_bytes: 1, active: 1, loads: 1, deadline, stop };
+        let error = run.each(cache, 1, &mut (), || |_: &Ready<'_, C::Group>| Ok(())).unwrap_err();
+        assert!(matches!(error, RunError::InUse { groups: 1, slots: 0 }), "{error}");
+    }
+
+    #[test]
+    fn a_cache_with_groups_that_need_no_slot_is_refused_as_well() {
+        refused(&mut Plain::new(2, 2, Lru::new(), 2).unwrap());
+        refused(&mut Plan::one(9).cache(2, 1, vec![Input::UNBOUNDED; 2], Unknown).unwrap());
     }
 }
