@@ -53,7 +53,7 @@ impl Memory {
     /// threads can wait.
     ///
     /// # Errors
-    /// [`MakeError`] if nothing would fit, or without memory for the records.
+    /// [`MakeError`] if nothing would fit, if not all of it could be given, or without memory for the records.
     pub fn new(capacity: u64, granule: Granule, ranges: u32) -> Result<Self, MakeError> {
         Self::with_waiters(capacity, granule, ranges, WAITERS)
     }

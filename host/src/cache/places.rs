@@ -58,7 +58,8 @@ impl<I: Index> CachedMemory<I> {
     /// for content.
     ///
     /// # Errors
-    /// [`MakeError`] if nothing would fit, if the index has no room for so many, or without memory for the records.
+    /// [`MakeError`] if nothing would fit, if not all of it could be given, if the index has no room for so many, or without
+    /// memory for the records.
     pub fn new(capacity: u64, granule: Granule, places: u32, index: I) -> Result<Self, MakeError> {
         Self::with_waiters(capacity, granule, places, index, WAITERS)
     }

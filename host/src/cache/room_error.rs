@@ -55,6 +55,14 @@ pub enum MakeError {
         /// Ranges at once.
         ranges: u32,
     },
+    /// More granules than can be numbered.
+    #[error("{capacity} bytes are more than 2^32 - 2 granules of {granule}: take a larger granule")]
+    TooLarge {
+        /// Bytes to manage.
+        capacity: u64,
+        /// Bytes of a granule.
+        granule: u64,
+    },
     /// The index has no room for so many.
     #[error("{0}")]
     Lent(#[from] LentTooLittle),
@@ -67,18 +75,35 @@ pub enum MakeError {
 }
 
 impl MakeError {
-    /// The granules of a memory in which something fits.
+    /// The granules of a memory in which something fits, and all of which can be given.
     pub(super) fn granules(capacity: u64, granule: Granule, ranges: u32) -> Result<usize, MakeError> {
-        let granules = capacity / granule.bytes();
+        let (granules, granule) = (capacity / granule.bytes(), granule.bytes());
         if granules == 0 || ranges == 0 {
-            return Err(MakeError::Nothing { capacity, granule: granule.bytes(), ranges });
+            return Err(MakeError::Nothing { capacity, granule, ranges });
         }
-        Ok(usize::try_from(granules).unwrap_or(usize::MAX).min(u32::MAX as usize))
+        let counted = u32::try_from(granules).ok().filter(|&granules| granules < u32::MAX);
+        counted.map(|granules| granules as usize).ok_or(MakeError::TooLarge { capacity, granule })
     }
 }
 
 impl From<NoMemory> for MakeError {
     fn from(NoMemory { bytes }: NoMemory) -> Self {
         MakeError::NoMemory { bytes }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_memory_of_which_a_part_could_not_be_given_is_refused() {
+        let most = (u64::from(u32::MAX) - 1) * 64;
+        let granules = |capacity| MakeError::granules(capacity, Granule::LINE, 1);
+        assert_eq!(Granule::LINE.bytes(), 64);
+        assert_eq!(granules(most + 63), Ok(u32::MAX as usize - 1));
+        for capacity in [most + 64, 1 << 40, u64::MAX] {
+            assert_eq!(granules(capacity), Err(MakeError::TooLarge { capacity, granule: 64 }));
+        }
     }
 }
