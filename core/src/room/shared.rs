@@ -262,7 +262,8 @@ where
         self.act(|memory| memory.remember(data))
     }
 
-    /// The content will not come; see [`Waiting::abandon`].
+    /// The content will not come; see [`Waiting::abandon`]. Members that are held as a value are given up by dropping it:
+    /// after both it would be somebody else's fill that is given up.
     ///
     /// # Errors
     /// [`FillError`] if the data has no place any more, or if it was filled.
