@@ -393,7 +393,7 @@ fn started(directory: &Path, given: &[&str]) -> Guarded {
 #[test]
 fn an_interrupt_ends_a_run_and_leaves_nothing_but_the_old_output() {
     // Bricks of one point take far longer than this test waits, and so does a field of this size.
-    let computing = ["--extents", "3000,300", "--brick", "1", "--radius", "3"];
+    let computing = ["--extents", "1000,300", "--brick", "1", "--radius", "3"];
     let making = ["--extents", "150000,20000", "--type", "u8", "--keep-input", "in.npy"];
     for (given, expected) in [(&computing[..], "interrupted;"), (&making, "in.npy: interrupted")] {
         let scratch = Scratch::new("stencil-interrupt");
