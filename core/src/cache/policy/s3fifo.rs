@@ -47,28 +47,34 @@ impl<G: AsRef<[u64]> + AsMut<[u64]>> S3Fifo<G> {
     /// The mark of an id, and where the places begin in which it may be.
     fn ghost(&self, data: u64) -> (u32, usize) {
         let hash = Self::hash(data);
-        let groups = self.ghosts.as_ref().len().div_ceil(WAYS);
-        let at = (u128::from(hash) * groups as u128) >> 64;
+        let lines = self.ghosts.as_ref().len() / WAYS;
+        let at = (u128::from(hash) * lines as u128) >> 64;
         // Another part of the hash than the one that chose the place.
         (hash as u32, at as usize * WAYS)
     }
 
+    // Here and below all places are looked at without a branch: which of them it is nobody can guess.
     fn remember_ghost(&mut self, data: u64) {
         self.left = self.left.wrapping_add(1);
         let (left, (tag, at)) = (self.left, self.ghost(data));
-        let places = self.ghosts.as_mut().iter_mut().skip(at).take(WAYS);
-        let age = |place: u64| ((place >> 32) as u32 == tag, left.wrapping_sub(place as u32));
-        // What is known of the same id already is replaced first.
-        if let Some(oldest) = places.max_by_key(|place| age(**place)) {
-            *oldest = u64::from(tag) << 32 | u64::from(left);
-        }
+        let Some(places) = self.ghosts.as_mut().get_mut(at..).and_then(<[u64]>::first_chunk_mut::<WAYS>) else {
+            return;
+        };
+        // What is known of the same id already is replaced first, else what left first.
+        let key = |way: usize| {
+            let (known, age) = ((places[way] >> 32) as u32 == tag, left.wrapping_sub(places[way] as u32));
+            u64::from(known) << 40 | u64::from(age) << 2 | way as u64
+        };
+        let oldest = key(0).max(key(1)).max(key(2).max(key(3))) as usize % WAYS;
+        places[oldest] = u64::from(tag) << 32 | u64::from(left);
     }
 
     fn came_back(&self, data: u64) -> bool {
         let (tag, at) = self.ghost(data);
         let main = self.slots - self.small_at_most.min(self.slots);
-        let mut places = self.ghosts.as_ref().iter().skip(at).take(WAYS);
-        places.any(|&place| (place >> 32) as u32 == tag && self.left.wrapping_sub(place as u32) < main)
+        let places = self.ghosts.as_ref().get(at..).and_then(<[u64]>::first_chunk::<WAYS>);
+        let here = |place: u64| ((place >> 32) as u32 == tag) & (self.left.wrapping_sub(place as u32) < main);
+        places.is_some_and(|&[a, b, c, d]| here(a) | here(b) | here(c) | here(d))
     }
 
     fn queue(&mut self, list: u16) -> &mut List {
