@@ -8,6 +8,7 @@
 
 mod bench;
 mod cli;
+mod counts;
 mod cross;
 mod debian;
 mod firmware;

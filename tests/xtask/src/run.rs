@@ -1,7 +1,7 @@
 //! Programs that a step starts: logged, counted, and ended when they take too long.
 //!
 //! What a program prints goes to the step's log. A step that fails shows the end of it. The tests it ran are
-//! counted from the harness's closing lines, so that the counts of the summary are real ones.
+//! [counted](Tests) by what their harness prints, so that the counts of the summary are real ones.
 
 use std::collections::VecDeque;
 use std::ffi::OsStr;
@@ -17,54 +17,11 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process_group};
 
+use crate::counts::Tests;
 use crate::step::Failure;
 
 /// How many lines of a failed program are shown.
 const SHOWN_LINES: usize = 60;
-
-/// Counts of a test harness.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Tests {
-    /// Tests that passed.
-    pub(crate) passed: u64,
-    /// Tests that failed.
-    pub(crate) failed: u64,
-    /// Tests that were not run.
-    pub(crate) ignored: u64,
-}
-
-impl Tests {
-    /// How many were run.
-    pub(crate) fn ran(self) -> u64 {
-        self.passed + self.failed
-    }
-
-    /// Both counts together.
-    pub(crate) fn plus(self, other: Self) -> Self {
-        Self {
-            passed: self.passed + other.passed,
-            failed: self.failed + other.failed,
-            ignored: self.ignored + other.ignored,
-        }
-    }
-
-    /// Reads `test result: ok. 7 passed; 0 failed; 1 ignored; ...`; all other lines count nothing.
-    fn of_line(line: &str) -> Self {
-        let mut tests = Self::default();
-        let Some(counts) = line.strip_prefix("test result: ").and_then(|rest| rest.split_once(". ")) else {
-            return tests;
-        };
-        for part in counts.1.split("; ") {
-            match part.split_once(' ') {
-                Some((count, "passed")) => tests.passed = count.parse().unwrap_or(0),
-                Some((count, "failed")) => tests.failed = count.parse().unwrap_or(0),
-                Some((count, "ignored")) => tests.ignored = count.parse().unwrap_or(0),
-                _ => {}
-            }
-        }
-        tests
-    }
-}
 
 /// Where the programs of one step print to.
 pub(crate) struct Log {
@@ -104,7 +61,7 @@ impl Log {
 
     /// Tests that programs of this step have run so far.
     pub(crate) fn tests(&self) -> Tests {
-        *self.tests.lock().unwrap_or_else(PoisonError::into_inner)
+        self.tests.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
@@ -239,9 +196,9 @@ impl Run {
             let head = std::slice::from_ref(&shown);
             head.iter().chain(&printed).for_each(|line| log.page.line(line));
         }
-        let ran = printed.iter().map(|line| Tests::of_line(line)).fold(Tests::default(), Tests::plus);
+        let ran = Tests::of_printed(&printed);
         let mut tests = log.tests.lock().unwrap_or_else(PoisonError::into_inner);
-        *tests = tests.plus(ran);
+        *tests = std::mem::take(&mut *tests).plus(ran);
         drop(tests);
         let Some(status) = ended else {
             let why = if unwanted() { ", not wanted any more" } else { "" };
@@ -277,8 +234,10 @@ pub(crate) fn is_named(program: &Path, name: &str) -> bool {
 
 /// The lines of a failed program that say most: what its tests wrote about their failures, else the last ones.
 fn telling(printed: &[String]) -> &[String] {
-    let tells = |line: &String| line == "failures:" || line.starts_with("error") || line.contains("LLVM ERROR");
-    let first = printed.iter().position(tells);
+    let position = |tells: fn(&String) -> bool| printed.iter().position(tells);
+    // Before its failures, a harness shows what other tests printed, perhaps about errors.
+    let first = position(|line| line == "failures:")
+        .or_else(|| position(|line| line.starts_with("error") || line.contains("LLVM ERROR")));
     let first = first.unwrap_or_else(|| printed.len().saturating_sub(SHOWN_LINES));
     &printed[first..printed.len().min(first + SHOWN_LINES)]
 }
@@ -345,14 +304,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn closing_lines_of_the_harness_are_counted() {
-        let line = "test result: FAILED. 7 passed; 2 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.00s";
-        assert_eq!(Tests::of_line(line), Tests { passed: 7, failed: 2, ignored: 1 });
-        assert_eq!(Tests::of_line("test result is unknown"), Tests::default());
-        assert_eq!(Tests::of_line("test a ... ok"), Tests::default());
-    }
-
-    #[test]
     fn programs_are_found_among_the_lines_of_cargo() {
         let line = r#"{"target":{"name":"verbs"},"executable":"/t/ci/deps/verbs_link-5d","fresh":true}"#;
         assert_eq!(built(line, &["verbs", "verbs_link"]), Some(PathBuf::from("/t/ci/deps/verbs_link-5d")));
@@ -367,6 +318,17 @@ mod tests {
         let failure = Run::new("sh").args(["-c", "sleep 77 & wait"]).limit(1).succeed(&log).unwrap_err();
         assert!(failure.to_string().starts_with("killed after 1 s"), "{failure}");
         std::fs::remove_file(log.path()).unwrap();
+    }
+
+    #[test]
+    fn of_a_failed_program_what_is_shown_begins_with_the_failures_of_tests_or_an_error() {
+        let told = |lines: &[&str]| {
+            let lines: Vec<String> = lines.iter().map(|&line| line.to_owned()).collect();
+            telling(&lines)[0].clone()
+        };
+        assert_eq!(told(&["successes:", "error: expected", "failures:", "    a"]), "failures:");
+        assert_eq!(told(&["warning: unused", "error: no such file", "more"]), "error: no such file");
+        assert_eq!(told(&["first", "last"]), "first");
     }
 
     #[test]

@@ -1,8 +1,9 @@
 //! The closing table and the line of counts.
 
+use std::cmp::Reverse;
 use std::fmt;
 
-use crate::run::Tests;
+use crate::counts::Tests;
 use crate::step::{Failure, Verdict};
 use crate::steps;
 
@@ -22,23 +23,35 @@ pub(crate) struct Line {
 impl Line {
     /// The line below the step's heading.
     pub(crate) fn verdict(&self) -> String {
-        let tests = if self.tests.ran() > 0 { format!(", {} tests", self.tests.ran()) } else { String::new() };
-        match &self.outcome {
+        let mut tests = if self.tests.ran() > 0 { format!(", {} tests", self.tests.ran()) } else { String::new() };
+        if self.tests.not_run() > 0 {
+            tests += &format!(", {} skipped", self.tests.not_run());
+        }
+        let told = match &self.outcome {
             Ok(Verdict::Passed(remark)) if remark.is_empty() => format!("passed in {:.1} s{tests}", self.seconds),
             Ok(Verdict::Passed(remark)) => format!("passed in {:.1} s{tests}: {remark}", self.seconds),
             Ok(Verdict::Skipped(reason)) => format!("skipped: {reason}"),
             Err(_) => format!("FAILED after {:.1} s{tests}", self.seconds),
-        }
+        };
+        self.skipped().fold(told, |told, (why, count)| format!("{told}\n   {count} skipped: {why}"))
+    }
+
+    /// Why tests of the step were skipped, and how many, the commonest reason first.
+    fn skipped(&self) -> impl Iterator<Item = (&str, u64)> {
+        let mut all: Vec<_> = self.tests.skipped.iter().map(|(why, &count)| (why.as_str(), count)).collect();
+        all.sort_by_key(|&(_, count)| Reverse(count));
+        all.into_iter()
     }
 
     /// Tests of the step; a step without any is one check of its own.
     fn counts(&self) -> Tests {
+        let tests = self.tests.clone();
         match &self.outcome {
-            Ok(Verdict::Skipped(_)) => Tests { ignored: 1, ..self.tests },
-            Ok(Verdict::Passed(_)) if self.tests.ran() == 0 => Tests { passed: 1, ..self.tests },
+            Ok(Verdict::Skipped(_)) => Tests { ignored: 1, ..tests },
+            Ok(Verdict::Passed(_)) if tests.ran() + tests.not_run() == 0 => Tests { passed: 1, ..tests },
             // A step may fail although its tests pass, for instance because one of them does not build.
-            Err(_) if self.tests.failed == 0 => Tests { failed: 1, ..self.tests },
-            _ => self.tests,
+            Err(_) if tests.failed == 0 => Tests { failed: 1, ..tests },
+            _ => tests,
         }
     }
 }
@@ -79,9 +92,16 @@ impl fmt::Display for Summary {
         if !failed.is_empty() {
             writeln!(f, "\nfailed: {}; again: {}", failed.join(", "), steps::alone(&failed))?;
         }
+        let mut skipped = self.0.iter().flat_map(|line| line.skipped().map(|told| (line.name, told))).peekable();
+        if skipped.peek().is_some() {
+            writeln!(f, "\nTests that were skipped:")?;
+        }
+        for (name, (why, count)) in skipped {
+            writeln!(f, "{name:<14} {count:>8}  {why}")?;
+        }
         writeln!(f, "\nTests, and steps that are one check each:")?;
-        let Tests { passed, failed, ignored } = self.counts();
-        writeln!(f, "{passed} passed, {failed} failed, {ignored} skipped")
+        let counts = self.counts();
+        writeln!(f, "{} passed, {} failed, {} skipped", counts.passed, counts.failed, counts.not_run())
     }
 }
 
@@ -90,7 +110,7 @@ mod tests {
     use super::*;
 
     fn line(outcome: Result<Verdict, Failure>, passed: u64, failed: u64) -> Line {
-        Line { name: "step", outcome, seconds: 1.0, tests: Tests { passed, failed, ignored: 0 } }
+        Line { name: "step", outcome, seconds: 1.0, tests: Tests { passed, failed, ..Tests::default() } }
     }
 
     #[test]
@@ -113,6 +133,22 @@ mod tests {
                 "\nfailed: step; again: cargo xtask test --only step\n\nTests, and steps that are one check each:\n3 passed, 1 failed, 0 skipped\n"
             )
         );
+    }
+
+    #[test]
+    fn tests_that_are_skipped_are_told_with_their_reasons() {
+        let skipped = [("no compiler".to_owned(), 1), ("no device".to_owned(), 5)].into();
+        let tests = Tests { passed: 3, skipped, ..Tests::default() };
+        let line = Line { tests, ..line(Ok(Verdict::Passed("all is right".to_owned())), 0, 0) };
+        assert_eq!(
+            line.verdict(),
+            "passed in 1.0 s, 3 tests, 6 skipped: all is right\n   5 skipped: no device\n   1 skipped: no compiler"
+        );
+        let mut summary = Summary::default();
+        summary.add(line);
+        let told = summary.to_string();
+        let reasons = "step                  5  no device\nstep                  1  no compiler\n";
+        assert!(told.contains(reasons) && told.ends_with("\n3 passed, 0 failed, 6 skipped\n"), "{told}");
     }
 
     #[test]

@@ -30,7 +30,9 @@ pub(super) fn check(bench: &Bench<'_>) -> Result<Verdict, Failure> {
     let cargo = || Run::cargo().words("test --no-fail-fast --workspace --profile").arg(PROFILE);
     // Most programs wait more than they work: cargo would run one at a time, and leave half of a machine idle.
     let programs = Program::all(cargo(), bench.log)?;
-    let ran = Run::all_succeed(programs.iter().map(|program| tests(program.start())), bench.log);
+    // What passing tests print is shown for those that are skipped.
+    let run = |program: &Program| tests(program.start()).arg("--show-output");
+    let ran = Run::all_succeed(programs.iter().map(run), bench.log);
     let documented = tests(cargo().arg("--doc")).succeed(bench.log);
     let failures = [ran, documented].into_iter().filter_map(Result::err).map(|failure| failure.to_string());
     Failure::unless_empty(&failures.collect::<Vec<_>>(), missing.join(", "))
