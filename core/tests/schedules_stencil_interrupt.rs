@@ -10,6 +10,8 @@
 #![cfg(not(loom))]
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
+mod random;
+
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
 use std::future::Future;
@@ -17,6 +19,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 
+use random::Random;
 use umbra_core::atomic::{AtomicU32, Ordering};
 use umbra_core::cache::waiting::Lock;
 use umbra_core::cache::{ResetError, Slot};
@@ -35,16 +38,6 @@ const CHANGES: usize = 3;
 const SLOTS: u32 = 3;
 const INPUTS: u64 = 6;
 const CLIENTS: u64 = 3;
-
-struct Random(u64);
-impl Random {
-    fn below(&mut self, end: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (mixed >> 33) % end
-    }
-}
 
 struct Locked<T>(Mutex<T>);
 impl<T> Lock for Locked<T> {

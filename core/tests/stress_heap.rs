@@ -4,8 +4,11 @@
 #![cfg(not(loom))]
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
+mod random;
+
 use std::sync::Mutex;
 
+use random::Random;
 use umbra_core::atomic::{AtomicU64, Ordering};
 use umbra_core::crew::Identity;
 use umbra_core::heap::{Block, Hand, Heap, Keep, Plan};
@@ -26,17 +29,6 @@ impl Data {
     }
     fn empty(&self, block: Block) {
         self.of(block).iter().for_each(|word| assert_eq!(word.swap(0, Ordering::Relaxed), block.id.to_bits()));
-    }
-}
-
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, end: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % end
     }
 }
 

@@ -5,26 +5,16 @@
 //! there.
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
+mod random;
+
 use std::collections::{BTreeSet, HashMap};
 
+use random::Random;
 use umbra_core::cache::Slot;
 use umbra_core::id::Id;
 use umbra_core::stencil::{
     Action, ByNumber, Future, Group, Input, Limits, Reference, Stencil, Storage, SubmitError, Unknown, Use,
 };
-
-struct Random(u64);
-impl Random {
-    fn below(&mut self, end: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((mixed >> 33) as usize) % end
-    }
-    fn one_in(&mut self, count: usize) -> bool {
-        self.below(count) == 0
-    }
-}
 
 /// A future that knows only half of it, and is wrong at times: that may cost loads, and nothing else.
 struct Rumour;
@@ -115,10 +105,10 @@ impl<F: Future> Driver<F> {
 
     /// Something ends, somewhere; whether there was anything to end.
     fn end_something(&mut self, random: &mut Random) -> bool {
-        let choice = random.below(self.loading.len() + self.computing.len() + self.handed.len() + 1);
+        let choice = random.index(self.loading.len() + self.computing.len() + self.handed.len() + 1);
         if choice < self.loading.len() {
             let (slot, data) = self.loading.swap_remove(choice);
-            if self.failing && random.one_in(5) {
+            if self.failing && random.below(5) == 0 {
                 self.failures += 1;
                 self.stencil.failed(data).unwrap();
             } else {
@@ -130,7 +120,7 @@ impl<F: Future> Driver<F> {
         let choice = choice - self.loading.len();
         if choice < self.computing.len() {
             let (point, group) = self.computing.swap_remove(choice);
-            if random.one_in(2) {
+            if random.below(2) == 0 {
                 self.stencil.free_group(group).unwrap();
             } else {
                 let mut slots = vec![0; self.wanted[point].len()];
@@ -151,13 +141,13 @@ impl<F: Future> Driver<F> {
 
 fn run<F: Future>(seed: u64, future: F, map: Map, failing: bool) {
     let mut random = Random(seed);
-    let slots = 1 + random.below(9) as u32;
-    let ids = 1 + random.below(24);
+    let slots = 1 + random.index(9) as u32;
+    let ids = 1 + random.index(24);
     let members = 2 * slots as usize + 1;
     // Groups of anything: duplicates, empty ones, more members than slots.
-    let wanted: Vec<Vec<u64>> = (0..random.below(60))
+    let wanted: Vec<Vec<u64>> = (0..random.index(60))
         .map(|_| {
-            let mut group: Vec<u64> = (0..random.below(members + 1)).map(|_| random.below(ids) as u64).collect();
+            let mut group: Vec<u64> = (0..random.index(members + 1)).map(|_| random.index(ids) as u64).collect();
             while group.iter().collect::<BTreeSet<_>>().len() > slots as usize {
                 group.pop();
             }
@@ -170,17 +160,17 @@ fn run<F: Future>(seed: u64, future: F, map: Map, failing: bool) {
         Map::TooHigh => Input::used(uses(data) + 1).unwrap(),
         Map::None => Input::UNBOUNDED,
     });
-    let groups = 1 + random.below(12);
+    let groups = 1 + random.index(12);
     let storage = Storage {
         slots: vec![Slot::EMPTY; slots as usize],
-        buckets: vec![0; 1 << random.below(7)],
+        buckets: vec![0; 1 << random.index(7)],
         inputs: inputs.collect(),
         groups: vec![Group::EMPTY; groups],
         references: vec![Reference::EMPTY; groups * members],
     };
-    let limits = Limits { largest_group: slots, active: 1 + random.below(6) as u32, horizon: 20 };
+    let limits = Limits { largest_group: slots, active: 1 + random.index(6) as u32, horizon: 20 };
     let stencil = Stencil::new(storage, ByNumber, future, 0..slots, limits).unwrap();
-    let stencil = stencil.with_overtakers(random.below(4) as u32);
+    let stencil = stencil.with_overtakers(random.index(4) as u32);
     let mut driver = Driver {
         stencil,
         memory: vec![None; slots as usize],
@@ -193,7 +183,7 @@ fn run<F: Future>(seed: u64, future: F, map: Map, failing: bool) {
         again: vec![],
         wanted,
     };
-    let interrupt_at = random.one_in(4).then(|| random.below(200));
+    let interrupt_at = (random.below(4) == 0).then(|| random.index(200));
     let (mut next, mut step) = (0, 0);
     loop {
         step += 1;
@@ -201,8 +191,8 @@ fn run<F: Future>(seed: u64, future: F, map: Map, failing: bool) {
             interrupt(driver, next);
             return;
         }
-        let again = driver.again.last().copied().filter(|_| random.one_in(2));
-        if let Some(point) = again.or_else(|| (next < driver.wanted.len() && random.one_in(2)).then_some(next)) {
+        let again = driver.again.last().copied().filter(|_| random.below(2) == 0);
+        if let Some(point) = again.or_else(|| (next < driver.wanted.len() && random.below(2) == 0).then_some(next)) {
             match driver.stencil.submit(point as u64, &driver.wanted[point]) {
                 Ok(_) if again.is_some() => {
                     driver.again.pop();
@@ -219,7 +209,7 @@ fn run<F: Future>(seed: u64, future: F, map: Map, failing: bool) {
                 break;
             }
         }
-        if random.one_in(3) {
+        if random.below(3) == 0 {
             driver.take_actions();
         }
         assert!(step < 100_000, "it goes on");

@@ -9,26 +9,9 @@ use umbra_core::boundary::{
 };
 use umbra_core::time::{Lapse, Time};
 
+use crate::random::Random;
+
 pub(crate) type Machine = Exchange<Vec<Peer>, Vec<Entry>, Vec<Channel<()>>, Vec<u64>>;
-
-/// splitmix64.
-pub(crate) struct Random(pub u64);
-
-impl Random {
-    pub(crate) fn bits(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut x = self.0;
-        x = (x ^ x >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        x = (x ^ x >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        x ^ x >> 31
-    }
-    pub(crate) fn below(&mut self, n: usize) -> usize {
-        (self.bits() % n as u64) as usize
-    }
-    pub(crate) fn happens(&mut self, percent: usize) -> bool {
-        self.below(100) < percent
-    }
-}
 
 /// What a message is on its way: head, slot, overflow.
 #[derive(Clone)]
@@ -48,7 +31,7 @@ pub(crate) struct Rank {
 pub(crate) struct World {
     pub(crate) ranks: Vec<Rank>,
     pub(crate) random: Random,
-    pub(crate) live_percent: usize,
+    pub(crate) live_percent: u64,
     pub(crate) now: Time,
     seed: u64,
     /// What became late: (from, to, parcel), released at random.
@@ -62,19 +45,19 @@ pub(crate) fn entries(ranks: usize, seed: u64) -> Vec<(u32, u32, Entry)> {
     let mut all = Vec::new();
     for from in 0..ranks as u32 {
         for to in 0..ranks as u32 {
-            let mut keys: Vec<_> = (0..1 + random.below(70))
+            let mut keys: Vec<_> = (0..1 + random.index(70))
                 .map(|_| Key {
-                    sender: from * 100 + random.below(4) as u32,
-                    receiver: to * 100 + random.below(4) as u32,
-                    field: random.below(3) as u16,
-                    element: elements[random.below(26)],
+                    sender: from * 100 + random.index(4) as u32,
+                    receiver: to * 100 + random.index(4) as u32,
+                    field: random.index(3) as u16,
+                    element: elements[random.index(26)],
                     kind: Kind::GHOST,
                 })
                 .collect();
             keys.sort_unstable();
             keys.dedup();
             for key in keys {
-                let (count, always) = (1 + random.below(40) as u32, random.happens(10));
+                let (count, always) = (1 + random.index(40) as u32, random.happens(10));
                 all.push((from, to, Entry { key, count, always, step: Step::Same }));
             }
         }
@@ -105,7 +88,7 @@ pub(crate) const CONFIG: Config =
     Config { epoch: 1, kind: Kind::GHOST, slots: 2, smallest: 128, deadline: Some(Lapse::from_millis(5)) };
 
 /// Whether a strip is live in an exchange, and what is in it: known to both sides.
-pub(crate) fn content(seed: u64, live_percent: usize, sequence: u32, entry: &Entry) -> Option<u64> {
+pub(crate) fn content(seed: u64, live_percent: u64, sequence: u32, entry: &Entry) -> Option<u64> {
     let key = entry.key;
     let name = (u64::from(key.sender) << 32 | u64::from(key.receiver))
         ^ u64::from(key.field) << 50
@@ -116,7 +99,7 @@ pub(crate) fn content(seed: u64, live_percent: usize, sequence: u32, entry: &Ent
 }
 
 impl World {
-    pub(crate) fn new(ranks: usize, seed: u64, live_percent: usize, config: Config) -> World {
+    pub(crate) fn new(ranks: usize, seed: u64, live_percent: u64, config: Config) -> World {
         let all = entries(ranks, seed);
         let each = |me| Rank {
             machine: machine(me, ranks, &all, config),
@@ -252,7 +235,7 @@ impl World {
         let ranks = self.ranks.len();
         let mut idle = 0;
         while idle < 20_000 {
-            let rank = self.random.below(ranks);
+            let rank = self.random.index(ranks);
             if self.ranks.iter().all(|rank| rank.machine.sequence() == exchanges && rank.machine.open() == 0) {
                 return true;
             }
@@ -266,9 +249,9 @@ impl World {
             if ranks == 1 {
                 continue;
             }
-            let peer = self.random.below(ranks - 1);
+            let peer = self.random.index(ranks - 1);
             let other = peer + usize::from(peer >= rank);
-            match self.random.below(4) {
+            match self.random.index(4) {
                 0 => idle *= usize::from(!self.send(rank, peer)),
                 1 => self.deliver(other, rank),
                 2 => self.receive(rank, peer),
