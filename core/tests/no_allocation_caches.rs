@@ -66,6 +66,27 @@ fn s75_slot_caches_make_no_allocation() {
 }
 
 #[test]
+fn s24_the_phases_of_many_slots_make_no_allocation() {
+    for slots in [640_000_u32, 1 << 20] {
+        let mut records = vec![Slot::EMPTY; slots as usize];
+        let mut lines = vec![Line::EMPTY; Line::for_ids(slots as usize)];
+        let all = 0..u64::from(slots);
+        let mut cache =
+            Forgetful::new(&mut records[..], Sparse::new(&mut lines[..], 7), Clock::new(), 0..slots).unwrap();
+        let attempt = |_| {
+            let region = Region::new(COUNTED);
+            (0..3).for_each(|_| assert!(all.clone().all(|data| cache.alloc(data).is_ok())));
+            assert!(all.clone().all(|data| cache.remember(data).is_ok()));
+            (0..3).for_each(|_| assert!(all.clone().all(|data| cache.free(data).is_ok())));
+            assert!(all.clone().all(|data| cache.forget(data) == Ok(true)));
+            let change = region.change();
+            change.allocations + change.reallocations
+        };
+        assert_eq!((0..3).map(attempt).min(), Some(0));
+    }
+}
+
+#[test]
 fn s75_a_stencil_cache_makes_no_allocation() {
     let grid = Grid::new([1, 20, 20], 1, Shape::Box).unwrap();
     let groups: Vec<Vec<u64>> = (0..400).map(|point| grid.group(point).collect()).collect();
