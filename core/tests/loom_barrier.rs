@@ -4,6 +4,9 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 #![cfg(loom)]
 
+mod interleavings;
+
+use interleavings::check;
 use loom::sync::{Arc, Mutex};
 use loom::thread;
 use umbra_core::atomic::{AtomicU64, Ordering};
@@ -57,12 +60,6 @@ impl Table {
     fn told(&self) -> Vec<u64> {
         self.told.lock().unwrap().clone()
     }
-}
-
-fn check(preemptions: usize, body: impl Fn() + Sync + Send + 'static) {
-    let mut model = loom::model::Builder::new();
-    model.preemption_bound = Some(preemptions);
-    model.check(body);
 }
 
 #[test]

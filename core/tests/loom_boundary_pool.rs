@@ -4,6 +4,9 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 #![cfg(loom)]
 
+mod interleavings;
+
+use interleavings::check;
 use loom::cell::Cell;
 use loom::sync::Arc;
 use loom::thread;
@@ -22,12 +25,6 @@ impl Table {
         let pool = Pool::new(Box::leak(headers.into_boxed_slice()), classes).unwrap();
         Arc::new(Table { pool, used: (0..slots).map(|_| Cell::new(0)).collect() })
     }
-}
-
-fn check(preemptions: usize, body: impl Fn() + Sync + Send + 'static) {
-    let mut model = loom::model::Builder::new();
-    model.preemption_bound = Some(preemptions);
-    model.check(body);
 }
 
 #[test]

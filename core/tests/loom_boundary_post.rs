@@ -3,6 +3,9 @@
 //! Run with `RUSTFLAGS="--cfg loom" cargo test -p umbra-core --release --test loom_boundary_post`.
 #![cfg(loom)]
 
+mod interleavings;
+
+use interleavings::check;
 use loom::cell::Cell;
 use loom::sync::Arc;
 use loom::thread;
@@ -73,12 +76,6 @@ impl Looker {
         assert!(self.look());
         assert_eq!(self.known, Some(self.looks + looks));
     }
-}
-
-fn check(preemptions: usize, body: impl Fn() + Sync + Send + 'static) {
-    let mut model = loom::model::Builder::new();
-    model.preemption_bound = Some(preemptions);
-    model.check(body);
 }
 
 fn joined(agent: thread::JoinHandle<u32>) -> u32 {

@@ -4,6 +4,9 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 #![cfg(loom)]
 
+mod interleavings;
+
+use interleavings::check;
 use loom::cell::Cell;
 use loom::sync::Arc;
 use loom::thread;
@@ -52,12 +55,6 @@ impl Table {
         let free = self.queue().free_slots();
         (rest, empty, free) == (shape.capacity as usize, rest, (shape.capacity + shape.spares) as usize)
     }
-}
-
-fn check(preemptions: usize, body: impl Fn() + Sync + Send + 'static) {
-    let mut model = loom::model::Builder::new();
-    model.preemption_bound = Some(preemptions);
-    model.check(body);
 }
 
 #[test]

@@ -5,8 +5,10 @@
 #![cfg(loom)]
 #![allow(clippy::unwrap_used, missing_docs)]
 
+mod interleavings;
 mod oracle;
 
+use interleavings::bounded;
 use loom::thread;
 use oracle::{entry, table_bytes};
 use std::sync::Arc;
@@ -32,8 +34,7 @@ fn arena(slots: u32, table_bytes: usize) -> (Arena, Arc<[AtomicU64]>) {
 
 /// Checks every interleaving with at most this many switches between threads that could go on.
 fn model(preemptions: usize, f: impl Fn() + Sync + Send + 'static) {
-    let mut model = loom::model::Builder::new();
-    model.preemption_bound = Some(preemptions);
+    let mut model = bounded(preemptions);
     model.max_branches = 100_000;
     model.check(f);
 }

@@ -3,6 +3,9 @@
 //! Run with `RUSTFLAGS="--cfg loom" cargo test -p umbra-core --release --test loom_event`.
 #![cfg(loom)]
 
+mod interleavings;
+
+use interleavings::check;
 use loom::sync::{Arc, Condvar, Mutex};
 use loom::thread;
 use umbra_core::atomic::{AtomicU64, Ordering};
@@ -61,12 +64,6 @@ impl Table {
     fn wait<T>(&self, spins: u32, look: impl FnMut() -> Option<T>) -> Option<T> {
         self.event().wait(&self.bed, spins, Time::NEVER, look)
     }
-}
-
-fn check(preemptions: usize, body: impl Fn() + Sync + Send + 'static) {
-    let mut model = loom::model::Builder::new();
-    model.preemption_bound = Some(preemptions);
-    model.check(body);
 }
 
 #[test]

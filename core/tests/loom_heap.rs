@@ -4,8 +4,11 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 #![cfg(loom)]
 
+mod interleavings;
+
 use std::time::Duration;
 
+use interleavings::bounded;
 use loom::cell::Cell;
 use loom::sync::Arc;
 use loom::thread;
@@ -70,9 +73,8 @@ fn check(preemptions: usize, body: impl Fn() + Sync + Send + 'static) {
 
 /// As many interleavings as are tried in that time, where there are too many for all.
 fn check_for(most: Option<Duration>, preemptions: usize, body: impl Fn() + Sync + Send + 'static) {
-    let mut model = loom::model::Builder::new();
+    let mut model = bounded(preemptions);
     model.max_duration = most;
-    model.preemption_bound = Some(preemptions);
     model.max_branches = 20_000;
     model.check(body);
 }

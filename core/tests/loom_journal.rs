@@ -4,16 +4,13 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 #![cfg(loom)]
 
+mod interleavings;
+
+use interleavings::check;
 use loom::sync::Arc;
 use loom::thread;
 use umbra_core::atomic::AtomicU64;
 use umbra_core::ring::journal::{Journal, Reader, words_for};
-
-fn check(preemptions: usize, body: impl Fn() + Sync + Send + 'static) {
-    let mut model = loom::model::Builder::new();
-    model.preemption_bound = Some(preemptions);
-    model.check(body);
-}
 
 fn memory(capacity: usize) -> Arc<Vec<AtomicU64>> {
     let words: Vec<AtomicU64> = (0..words_for(capacity).unwrap()).map(|_| AtomicU64::new(0)).collect();

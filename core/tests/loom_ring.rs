@@ -4,18 +4,15 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 #![cfg(loom)]
 
+mod interleavings;
+
+use interleavings::check;
 use loom::thread;
 use umbra_core::atomic::{AtomicU64, spin_hint};
 use umbra_core::ring::line::{self, Line};
 use umbra_core::ring::mailbox::{self, Mailbox};
 use umbra_core::ring::{Place, mpmc, spsc};
 use umbra_core::shared_slots::Owner;
-
-fn check(preemptions: usize, body: impl Fn() + Sync + Send + 'static) {
-    let mut model = loom::model::Builder::new();
-    model.preemption_bound = Some(preemptions);
-    model.check(body);
-}
 
 /// Storage that is freed when the model's iteration ends.
 struct Lent<T>(*mut T);

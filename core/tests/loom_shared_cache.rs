@@ -4,6 +4,9 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 #![cfg(loom)]
 
+mod interleavings;
+
+use interleavings::bounded;
 use loom::cell::Cell;
 use loom::sync::Arc;
 use loom::thread;
@@ -55,8 +58,7 @@ impl Table {
 }
 
 fn check(preemptions: usize, body: impl Fn() + Sync + Send + 'static) {
-    let mut model = loom::model::Builder::new();
-    model.preemption_bound = Some(preemptions);
+    let mut model = bounded(preemptions);
     // Whoever looks at every place of a few lines loads that many words.
     model.max_branches = 10_000;
     model.check(body);

@@ -4,6 +4,9 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 #![cfg(loom)]
 
+mod interleavings;
+
+use interleavings::check;
 use loom::cell::Cell;
 use loom::sync::Arc;
 use loom::thread;
@@ -36,12 +39,6 @@ impl Table {
 
 fn owner(number: u8) -> Owner {
     Owner::new(number).unwrap()
-}
-
-fn check(preemptions: usize, body: impl Fn() + Sync + Send + 'static) {
-    let mut model = loom::model::Builder::new();
-    model.preemption_bound = Some(preemptions);
-    model.check(body);
 }
 
 #[test]

@@ -4,6 +4,9 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 #![cfg(loom)]
 
+mod interleavings;
+
+use interleavings::check;
 use loom::cell::Cell;
 use loom::sync::Arc;
 use loom::thread;
@@ -61,12 +64,6 @@ impl Room {
         assert_eq!(self.table().counts(), Counts { idle: self.said.len(), ..Counts::default() });
         assert!(self.said.iter().all(|said| said.get() == 0));
     }
-}
-
-fn check(preemptions: usize, body: impl Fn() + Sync + Send + 'static) {
-    let mut model = loom::model::Builder::new();
-    model.preemption_bound = Some(preemptions);
-    model.check(body);
 }
 
 #[test]
