@@ -4,6 +4,7 @@
 
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixListener;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -16,12 +17,14 @@ use umbra::driver::{Driver, Event, Limits, now};
 use umbra::link::{Address, Close, Identity, Listener, Party, socket_path};
 use umbra::pool::{Attributes, Error, Pool};
 use umbra::secret::Secret;
-use umbra::session::{Seat, Session, SessionError, Settings};
+use umbra::session::{Seat, Session, SessionError, Settings, SharedSession};
 use umbra::stream::{self, Adapter};
 use umbra::sys::fork;
 use umbra::sys::process::ProcessId;
 use umbra_core::chain::Node;
+use umbra_core::key::{Access, Key};
 use umbra_core::peer::{Host, Incarnation, LocalRank, Peer, Sp, WorldRank};
+use umbra_core::ticket::{Locator, Ticket};
 use umbra_core::time::Lapse;
 
 /// Runs `child` in a forked child, while the parent does `meanwhile`; the pid of the child, which has ended.
@@ -31,6 +34,8 @@ fn forks(child: impl FnOnce() -> bool, meanwhile: impl FnOnce(u32)) {
     let pid = unsafe { libc::fork() };
     assert!(pid >= 0);
     if pid == 0 {
+        // SAFETY: sets a timer of this process alone, whose signal ends it: a child that lives as long hangs.
+        unsafe { libc::alarm(60) };
         let code = i32::from(!child());
         // SAFETY: ends the process.
         unsafe { libc::_exit(code) };
@@ -317,9 +322,9 @@ fn a_link_ends_with_the_process_that_made_it_while_a_child_of_that_holds_it() {
     });
 }
 
-#[test]
-fn a_child_is_refused_its_parents_session_and_says_nothing_in_its_name() {
-    let folder = std::env::temp_dir().join(format!("umbra-forked-session-{}", std::process::id()));
+/// A session and the service process that it has greeted, in a folder of this name.
+fn greeted(name: &str) -> (PathBuf, Driver, Session) {
+    let folder = std::env::temp_dir().join(format!("umbra-{name}-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
     let (agent, secret) = (Peer::service(Sp(0)).unwrap(), Secret::from_bytes([1; 32]));
     let me = Identity { party: Party::Peer(agent), incarnation: Incarnation(5) };
@@ -330,16 +335,47 @@ fn a_child_is_refused_its_parents_session_and_says_nothing_in_its_name() {
     let job = Platform::parse(text, "job.cfg").unwrap().job(&["bf1"]).unwrap();
     let seat = Seat { rank: WorldRank(0), size: 1, host: Host(0), local: LocalRank(0), n_local: 1 };
     let settings = Settings { sockets: Some(folder.clone()), ..Settings::new(job, secret, seat) };
-    let mut session = Some(Session::connect(settings).unwrap());
+    let mut session = Session::connect(settings).unwrap();
     let (end, mut is_up) = (now() + Lapse::from_secs(60), false);
     while !is_up && now() < end {
-        session.as_mut().unwrap().progress(now() + Lapse::from_millis(1)).unwrap();
+        session.progress(now() + Lapse::from_millis(1)).unwrap();
         serving.wait(now() + Lapse::from_millis(1)).unwrap();
         while let Some(event) = serving.next(&mut Vec::new()) {
             is_up |= matches!(event, Event::Frame { .. });
         }
     }
     assert!(is_up);
+    (folder, serving, session)
+}
+
+/// The process of a session goes on with it, and ends it.
+///
+/// A word that its child had said would have the number of its own next word, which would be refused then.
+fn goes_on(mut session: Session, (folder, mut serving): (PathBuf, Driver)) {
+    let mut hear = |until| {
+        let mut frames = 0;
+        serving.wait(until).unwrap();
+        while let Some(event) = serving.next(&mut Vec::new()) {
+            assert!(matches!(event, Event::Frame { .. }), "{event:?}");
+            frames += 1;
+        }
+        frames
+    };
+    hear(now());
+    let end = now() + Lapse::from_secs(60);
+    while hear(now() + Lapse::from_millis(1)) == 0 {
+        assert!(now() < end, "not a word");
+        session.progress(now() + Lapse::from_millis(1)).unwrap();
+    }
+    drop(session);
+    assert!(turn(&mut serving, |event| matches!(event, Event::Gone { why: Close::Ended, .. })));
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
+fn a_child_is_refused_its_parents_session_and_says_nothing_in_its_name() {
+    let (folder, serving, session) = greeted("forked-session");
+    let mut session = Some(session);
     let child = || {
         let mut inherited = session.take().unwrap();
         let refused = [
@@ -353,14 +389,23 @@ fn a_child_is_refused_its_parents_session_and_says_nothing_in_its_name() {
         refused.iter().all(|why| matches!(why, Some(SessionError::Forked)))
     };
     forks(child, |_| ());
-    // The parent goes on where it was.
-    session.as_mut().unwrap().progress(now()).unwrap();
-    drop(session.take());
-    let mut events = Vec::new();
-    assert!(turn(&mut serving, |event| {
-        events.push(format!("{event:?}"));
-        matches!(event, Event::Gone { why: Close::Ended, .. })
-    }));
-    std::fs::remove_dir_all(&folder).unwrap();
-    assert_eq!(events.len(), 1, "{events:?}");
+    goes_on(session.unwrap(), (folder, serving));
+}
+
+#[test]
+fn a_child_is_refused_its_parents_shared_session_and_does_not_wait_for_a_thread_that_it_lacks() {
+    let (folder, serving, session) = greeted("forked-shared");
+    let mut shared = Some(SharedSession::new(session).unwrap());
+    let key = Key::new(Peer::rank(WorldRank(0)).unwrap(), 1, 1);
+    let locator = Locator::Segment { segment: 3, offset: 0, size: 4096 };
+    let ticket = Ticket { key, base: 0x7000, len: 4096, access: Access::READ, locator };
+    let child = || {
+        let inherited = shared.take().unwrap();
+        let refused = [inherited.read(&ticket, 0, &mut [0; 8]), inherited.read_ahead(&ticket, 0, 8)];
+        refused.iter().all(|why| matches!(why, Err(SessionError::Forked)))
+            && matches!(inherited.into_session(), Err(SessionError::Over))
+    };
+    forks(child, |_| ());
+    forks(|| shared.take().is_some(), |_| ());
+    goes_on(shared.unwrap().into_session().unwrap(), (folder, serving));
 }
