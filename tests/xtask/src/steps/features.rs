@@ -5,8 +5,13 @@ use crate::run::{self, Run};
 use crate::step::{Bench, Failure, Verdict};
 use crate::toolchain;
 
-/// The processor of BlueField's cores, without a system.
-const BARE: &str = "aarch64-unknown-none";
+/// Processors without a system, and what is built for each.
+///
+/// They are BlueField's cores, and one without atomics of 64 bits.
+const BARE: [(&str, &str); 2] = [
+    ("aarch64-unknown-none", "--package umbra-core --package umbra-dpu"),
+    ("thumbv7em-none-eabi", "--package umbra-core --features portable-atomic"),
+];
 
 /// Clippy over the power set of features of the packages that have some.
 pub(super) fn features(bench: &Bench<'_>) -> Result<Verdict, Failure> {
@@ -34,31 +39,33 @@ pub(super) fn features(bench: &Bench<'_>) -> Result<Verdict, Failure> {
     Ok(Verdict::Passed(rdma_sys.remark()))
 }
 
-/// Builds core and the engine for bare metal, with rustup's target or with Debian's library sources.
+/// Builds core, and for BlueField the engine, for bare metal.
+///
+/// That takes rustup's targets, or Debian's library sources.
 pub(super) fn bare_metal(bench: &Bench<'_>) -> Result<Verdict, Failure> {
-    let build = || {
-        Run::cargo()
-            .words("build --release --no-default-features --package umbra-core --package umbra-dpu --target")
-            .arg(BARE)
-            .arg("--target-dir")
-            .arg(bench.workspace.target.join("bare-metal"))
-    };
-    if toolchain::target_installed(BARE) {
-        build().succeed(bench.log)?;
-        return Ok(Verdict::Passed(format!("{BARE}, by rustup's target")));
-    }
-    let compiler = match toolchain::debian_compiler(bench.workspace, bench.log)? {
-        Ok(compiler) => compiler,
-        Err(reason) => {
-            return Ok(Verdict::Skipped(format!(
-                "target {BARE} is not installed (`rustup target add {BARE}`), and {reason}"
-            )));
+    let mut built = Vec::new();
+    for (target, packages) in BARE {
+        let build = Run::cargo().words("build --release --no-default-features").words(packages);
+        let build = build.args(["--target", target, "--target-dir"]).arg(bench.workspace.target.join("bare-metal"));
+        if toolchain::target_installed(target) {
+            build.succeed(bench.log)?;
+            built.push(format!("{target}, by rustup's target"));
+            continue;
         }
-    };
-    build()
-        .words("-Zbuild-std=core -Zbuild-std-features=compiler-builtins-mem")
-        .env("RUSTC", compiler)
-        .env("RUSTC_BOOTSTRAP", "1")
-        .succeed(bench.log)?;
-    Ok(Verdict::Passed(format!("{BARE}, by Debian's library sources")))
+        let compiler = match toolchain::debian_compiler(bench.workspace, bench.log)? {
+            Ok(compiler) => compiler,
+            Err(reason) => {
+                return Ok(Verdict::Skipped(format!(
+                    "target {target} is not installed (`rustup target add {target}`), and {reason}"
+                )));
+            }
+        };
+        build
+            .words("-Zbuild-std=core -Zbuild-std-features=compiler-builtins-mem")
+            .env("RUSTC", compiler)
+            .env("RUSTC_BOOTSTRAP", "1")
+            .succeed(bench.log)?;
+        built.push(format!("{target}, by Debian's library sources"));
+    }
+    Ok(Verdict::Passed(built.join("; ")))
 }
