@@ -2,6 +2,7 @@
 
 use super::context::Context;
 use super::functions::Function;
+use super::machine::Machine;
 use super::name::{Life, Node};
 use super::notes::Note;
 use super::peers::PeerEntry;
@@ -108,3 +109,25 @@ impl Config {
         Lapse(self.retry.0.saturating_mul(1 << attempts.saturating_sub(1).min(8)).min(self.ask.0))
     }
 }
+
+/// What a machine takes at most beside the memory of its calls and answers.
+///
+/// This one is for 64 calls, functions and members, and remembers 256 calls: 64 KiB, whatever it is built for.
+const _: () = {
+    enum Arrays {}
+
+    impl Storage for Arrays {
+        type Contexts = [Request<Context>; 64];
+        type Words = [u64; 0];
+        type Peers = [PeerEntry; 64];
+        type Functions = [Option<Function>; 64];
+        type Tombs = [Tomb; 256];
+        type Answers = [u8; 0];
+        type Index = [Entry<u128, u32>; (64 + 256) * 4 / 3 + 1];
+        type Notes = [Note; 16];
+        type Waiters = [Waiter; 16];
+        type Scratch = [u32; 6 * 64];
+    }
+
+    assert!(size_of::<Machine<Arrays>>() <= 64 << 10);
+};
