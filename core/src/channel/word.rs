@@ -1,10 +1,13 @@
 //! The two kinds of words that decide: of a cell, and of a slot.
 
 use crate::atomic::{AtomicU64, Ordering};
+use crate::barrier::PARTIES_MAX;
 
 const SLOT_BITS: u32 = 14;
 /// Most slots of a channel.
 pub(super) const SLOTS_MAX: usize = 1 << SLOT_BITS;
+// A channel that is a barrier is one for as many parties as messages have room in it.
+const _: () = assert!(SLOTS_MAX - 1 <= PARTIES_MAX as usize);
 const FULL: u64 = 1 << SLOT_BITS;
 const LAP: u32 = SLOT_BITS + 1;
 /// A lap, as far as a cell can say it; a lap number repeats after 2^49 laps.
