@@ -13,6 +13,8 @@
 //! (0..1000).for_each(|_| (frame.feed)(inputs.advance()));
 //! ```
 
+mod array;
+mod bodies;
 mod border;
 mod chain;
 mod descriptor;
@@ -29,6 +31,7 @@ mod running;
 mod shared;
 mod stream;
 mod table;
+mod texts;
 mod ticket;
 
 pub use inputs::Inputs;
@@ -71,6 +74,10 @@ pub const TARGETS: &[Target] = &[
     Target { name: "border", seeds: border::seeds, feed: border::feed },
     Target { name: "chain", seeds: chain::seeds, feed: chain::feed },
     Target { name: "serve", seeds: running::serve_seeds, feed: running::serve_feed },
+    Target { name: "heap", seeds: shared::heap_seeds, feed: shared::heap_feed },
+    Target { name: "bodies", seeds: bodies::seeds, feed: bodies::feed },
+    Target { name: "texts", seeds: texts::seeds, feed: texts::feed },
+    Target { name: "array", seeds: array::seeds, feed: array::feed },
 ];
 
 /// Feeds bytes to the target of this name; for the fuzz targets, which know only a name.

@@ -179,3 +179,24 @@ fn a_running_server_of_memory() {
 fn a_running_member_of_chained_calls() {
     a_million_inputs("chain");
 }
+
+#[test]
+fn heaps() {
+    a_million_inputs("heap");
+}
+
+#[test]
+fn bodies_of_orders_and_figures() {
+    a_million_inputs("bodies");
+}
+
+#[test]
+fn texts_that_people_write() {
+    a_million_inputs("texts");
+}
+
+/// Each of them is a file: fewer do.
+#[test]
+fn array_files() {
+    inputs("array", 200_000);
+}

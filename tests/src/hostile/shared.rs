@@ -6,6 +6,8 @@
 use umbra_core::atomic::{AtomicU64, Ordering};
 use umbra_core::cell::BytesMut;
 use umbra_core::channel::{Header, Loan, Messages, Shape, Taken};
+use umbra_core::crew::Identity as CrewIdentity;
+use umbra_core::heap::{Block, Heap, Keep, Plan};
 use umbra_core::ring::line::{self, Line, Ring};
 use umbra_core::ring::mailbox::{self, Mailbox};
 use umbra_core::segment::{Draft, Kind, Segment};
@@ -13,7 +15,7 @@ use umbra_core::shared_cache::{Forgetful, Identity, Sharing, words_for};
 use umbra_core::shared_slots::{self, Owner, SharedSlots};
 
 /// Words of memory that an input fills at most.
-const WORDS: usize = 384;
+const WORDS: usize = 480;
 /// Steps taken at most with what was attached.
 const STEPS: usize = 48;
 /// What the other process writes: words that arithmetic on positions trips over.
@@ -188,6 +190,48 @@ pub(super) fn cache_feed(bytes: &[u8]) {
             }
         }
     });
+}
+
+/// Bytes of the heaps below.
+const HEAP: u64 = 512;
+
+/// A heap, empty and in use.
+pub(super) fn heap_seeds() -> Vec<Vec<u8>> {
+    let plan = Plan::new(HEAP, 32, 0, 2).expect("a small heap");
+    assert!(plan.words() <= WORDS, "{}", plan.words());
+    let used = |blocks: usize| {
+        laid_out(Some(plan.words()), |words| {
+            let heap = Heap::create(words, plan, &[]).expect("the memory suffices");
+            let mut hand = heap.hand(heap.crew().join(CrewIdentity::new(1, 1)).expect("nobody else joined"));
+            (0..blocks).for_each(|_| assert!(hand.alloc(40, 0).is_ok(), "there is room"));
+        })
+    };
+    vec![used(0), used(1), used(4)]
+}
+
+/// Whatever is in the memory: a block that was handed out lies inside, and every operation ends.
+pub(super) fn heap_feed(bytes: &[u8]) {
+    with_memory(bytes, |words, steps| {
+        let Ok(heap) = Heap::attach(words, HEAP) else { return };
+        let Ok(member) = heap.crew().join(CrewIdentity::new(2, 2)) else { return };
+        let mut hand = heap.hand(member);
+        let mut held = Vec::new();
+        for step in steps {
+            match step % 7 {
+                0 | 1 => held.extend(hand.alloc(u64::from(step) * 8, 1)),
+                2 => drop(held.pop().map(|block: Block| hand.free(block.id))),
+                3 => drop(held.last().map(|block: &Block| (heap.block(block.id), hand.rename(block.id)))),
+                4 => assert!(heap.blocks().all(|block| inside(&block)) && heap.figures().bytes == HEAP),
+                5 => drop(heap.recover(1, Keep::Nothing)),
+                _ => poke(words, step),
+            }
+            assert!(held.iter().all(inside), "{held:?}");
+        }
+    });
+}
+
+fn inside(block: &Block) -> bool {
+    block.offset.checked_add(block.len).is_some_and(|end| end <= HEAP)
 }
 
 /// A segment with two named parts.
