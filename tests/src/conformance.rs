@@ -253,7 +253,7 @@ macro_rules! memory_access_suite {
 
             fn with(scenario: impl FnOnce(&mut $crate::conformance::Bench<$rig>)) {
                 match <$rig as $crate::conformance::Rig>::missing() {
-                    Some(why) => println!("{}: skipped: {why}", stringify!($module)),
+                    Some(why) => $crate::rig::skip(why),
                     None => scenario(&mut $crate::conformance::Bench::new()),
                 }
             }

@@ -6,17 +6,17 @@ use std::time::{Duration, Instant};
 
 use umbra::verbs::Device;
 
-use crate::rig::PATIENCE;
+use crate::rig::{PATIENCE, skip};
 
 /// Set in the process that a test starts of itself.
 const CHILD: &str = "UMBRA_TEST_CHILD";
 
 /// The interface that tests may take down: the one that `UMBRA_TEST_LINK` names. Without one that is told.
 #[must_use]
-pub fn link(test: &str) -> Option<String> {
+pub fn link() -> Option<String> {
     let link = std::env::var("UMBRA_TEST_LINK").ok();
     if link.is_none() {
-        println!("{test}: skipped: UMBRA_TEST_LINK names no interface that may be taken down");
+        skip("UMBRA_TEST_LINK names no interface that may be taken down");
     }
     link
 }

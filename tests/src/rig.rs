@@ -13,6 +13,7 @@ pub use killed::killed;
 use std::collections::BTreeSet;
 use std::env;
 use std::ffi::OsStr;
+use std::fmt::Display;
 use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
@@ -27,6 +28,13 @@ use umbra_core::time::Lapse;
 
 /// No wait of a test is longer; far beyond every deadline of the jobs under test.
 pub const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Says why the test that calls this stops here.
+///
+/// `cargo xtask test` counts the tests that print such lines as skipped, and tells their reasons.
+pub fn skip(why: impl Display) {
+    println!("skipped: {why}");
+}
 
 /// Builds libraries, programs and examples in the profile of this test, if cargo runs it; the directory in which they lie.
 /// It names all of the workspace, as `cargo xtask test` does, because cargo unites the features of what it is asked for,

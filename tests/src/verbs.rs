@@ -5,12 +5,14 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use umbra::access::exposure::any_port;
 use umbra::sys::segment::Segment;
 use umbra::verbs::{
     Completion, Depths, Device, Domain, Hello, Piece, Port, Queue, Region, Remote, Verbs, VerbsError, Work,
 };
 use umbra_core::key::Access;
 
+use crate::rig;
 use crate::transport_conformance::peer;
 
 /// A small page: what most regions of these tests hold.
@@ -25,11 +27,24 @@ pub const DEPTHS: Depths = Depths { work: 64, receives: 16 };
 /// # Panics
 /// If there is one that cannot be opened.
 #[must_use]
-pub fn device(test: &str) -> Option<Arc<Device>> {
-    match Device::open(None) {
-        Ok(device) => Some(device),
+pub fn device() -> Option<Arc<Device>> {
+    if_any(Device::open(None))
+}
+
+/// The port that programs use who name none, or none, which is told.
+///
+/// # Panics
+/// If there is a device of which no port can be used.
+#[must_use]
+pub fn port() -> Option<Port> {
+    if_any(any_port())
+}
+
+fn if_any<T>(opened: Result<T, VerbsError>) -> Option<T> {
+    match opened {
+        Ok(opened) => Some(opened),
         Err(why @ (VerbsError::NoDevice | VerbsError::NoLibrary(_))) => {
-            println!("{test}: skipped: {why}");
+            rig::skip(why);
             None
         }
         Err(why) => panic!("{why}"),

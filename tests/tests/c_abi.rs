@@ -76,7 +76,7 @@ fn every_header_is_strict_c99_and_those_for_dragon_say_what_else_they_need() {
         let is_plain = ["umbra.h", "umbra_armci.h"].iter().any(|name| header.ends_with(name));
         for flags in [&[][..], &["-DUMBRA_ARMCI_IMPLEMENTATION"], &[POSIX]] {
             let Some((is_clean, message)) = said_of(header, flags) else {
-                return println!("skipped: no C compiler");
+                return rig::skip("no C compiler");
             };
             let may_be_refused = !is_plain && !flags.contains(&POSIX);
             assert!(
@@ -102,7 +102,7 @@ fn every_header_is_c_plus_plus_too() {
             }
             let output = match command.arg("-include").arg(header).arg("/dev/null").output() {
                 Ok(output) => output,
-                Err(error) => return println!("skipped: no C++ compiler: {error}"),
+                Err(error) => return rig::skip(format_args!("no C++ compiler: {error}")),
             };
             let message = String::from_utf8_lossy(&output.stderr);
             assert!(output.status.success() && message.is_empty(), "{}, {standard}:\n{message}", header.display());
@@ -125,7 +125,7 @@ fn a_shared_library_for_packages_is_made_of_the_static_one() {
         .output();
     let linked = match linked {
         Ok(linked) => linked,
-        Err(error) => return println!("skipped: no C compiler: {error}"),
+        Err(error) => return rig::skip(format_args!("no C compiler: {error}")),
     };
     assert!(linked.status.success(), "{}", String::from_utf8_lossy(&linked.stderr));
     let development = directory.join("libumbra_ffi.so");
@@ -142,7 +142,7 @@ fn a_shared_library_for_packages_is_made_of_the_static_one() {
             let mut ours = names.lines().filter(|name| name.contains(" umbra_")).peekable();
             assert!(ours.peek().is_some() && ours.all(|name| name.ends_with("@UMBRA_0.1")), "{names}");
         }
-        Err(error) => println!("skipped: no nm: {error}"),
+        Err(error) => rig::skip(format_args!("no nm: {error}")),
     }
     fs::remove_dir_all(directory).unwrap();
 }
@@ -208,7 +208,7 @@ fn a_job_of_c_ranks_does_all_that_the_header_promises() {
     let job = agents("plain");
     let program = match compile(job.directory(), "rank", &[]) {
         Ok(program) => program,
-        Err(why) => return println!("skipped: {why}"),
+        Err(why) => return rig::skip(why),
     };
     let outputs = run(&job, &vec![vec![program.clone().into_os_string()]; (HOSTS * RANKS) as usize]);
     all_is_right(&outputs);
@@ -224,7 +224,7 @@ fn a_c_rank_leaves_while_its_threads_read_what_it_has_exported() {
     let job = agents("leave");
     let program = match compile(job.directory(), "leave", &["-pthread"]) {
         Ok(program) => program,
-        Err(why) => return println!("skipped: {why}"),
+        Err(why) => return rig::skip(why),
     };
     all_is_right(&run(&job, &vec![vec![program.clone().into_os_string()]; (HOSTS * RANKS) as usize]));
     fs::remove_file(program).unwrap();
@@ -236,7 +236,7 @@ fn ranks_in_c_and_in_rust_form_one_job() {
     let job = agents("mixed");
     let c = match compile(job.directory(), "rank", &[]) {
         Ok(program) => program,
-        Err(why) => return println!("skipped: {why}"),
+        Err(why) => return rig::skip(why),
     };
     let rust = rig::build().join("examples/rank").into_os_string();
     let c_program = vec![c.clone().into_os_string()];
@@ -248,12 +248,12 @@ fn ranks_in_c_and_in_rust_form_one_job() {
 #[test]
 fn valgrind_finds_nothing_wrong_in_a_c_rank() {
     if Command::new("valgrind").arg("--version").output().is_err() {
-        return println!("skipped: no valgrind on this machine");
+        return rig::skip("no valgrind on this machine");
     }
     let job = agents("valgrind");
     let program = match compile(job.directory(), "rank", &[]) {
         Ok(program) => program.into_os_string(),
-        Err(why) => return println!("skipped: {why}"),
+        Err(why) => return rig::skip(why),
     };
     let mut watched: Vec<OsString> =
         ["valgrind", "-q", "--error-exitcode=9", "--leak-check=full"].map(Into::into).into();
@@ -280,7 +280,7 @@ fn runs_watched(example: &str, arguments: &[&str], few: &[&str], valgrind_can: b
     let run = |watcher: &[&str], flags: &[&str], arguments: &[&str]| {
         let program = match compile(&directory, example, &[&["-pthread"], flags].concat()) {
             Ok(program) => program,
-            Err(why) => return println!("skipped: {why}"),
+            Err(why) => return rig::skip(why),
         };
         let mut command = match watcher.split_first() {
             None => Command::new(program),
@@ -302,7 +302,7 @@ fn runs_watched(example: &str, arguments: &[&str], few: &[&str], valgrind_can: b
         let watched = ["valgrind", "-q", "--error-exitcode=9", "--leak-check=full", "--errors-for-leak-kinds=definite"];
         run(&watched, &[], few);
     } else if valgrind_can {
-        println!("skipped: no valgrind on this machine");
+        rig::skip("no valgrind on this machine");
     }
     fs::remove_dir_all(directory).unwrap();
 }
@@ -412,7 +412,7 @@ fn s43_ranks_in_c_and_in_rust_exchange_ghost_cells_with_each_other() {
     fs::create_dir_all(&directory).unwrap();
     let c = match compile(&directory, "boundary", &[]) {
         Ok(program) => program,
-        Err(why) => return println!("skipped: {why}"),
+        Err(why) => return rig::skip(why),
     };
     let rust = rig::build().join("examples/boundary");
     for (first, others) in [(&c, &rust), (&rust, &c), (&rust, &rust)] {

@@ -15,6 +15,7 @@ use umbra::firmware::{Firmware, FirmwareError, From, GuestMemory, Patience};
 use umbra_core::key::Span;
 use umbra_core::peer::{Peer, Rank, Sp, WorldRank};
 use umbra_tests::firmware::{Board, Exercised, PATIENCE, Processor, RANKS, exercise, with_table};
+use umbra_tests::rig::skip;
 
 /// Verified reads, bad keys beside them.
 const READS: u32 = 100_000;
@@ -22,7 +23,7 @@ const READS: u32 = 100_000;
 /// The image for a processor, and the folder for consoles.
 fn image(variable: &str) -> Option<(PathBuf, PathBuf)> {
     let Some(image) = std::env::var_os(variable).map(PathBuf::from) else {
-        println!("skipped: no image in {variable}: `cargo xtask firmware` builds it");
+        skip(format_args!("no image in {variable}: `cargo xtask firmware` builds it"));
         return None;
     };
     let folder = image.parent().unwrap().to_owned();
@@ -105,8 +106,7 @@ fn board_is_put_to_the_test(processor: Processor, variable: &str) {
 /// `umbra firmware-log` finds the words of the log in the image.
 fn the_log_tells_what_happened(image: &Path, memory: &GuestMemory, name: &str) {
     let Some(program) = std::env::var_os("UMBRA_FIRMWARE_LOG") else {
-        println!("skipped: no program in UMBRA_FIRMWARE_LOG: `cargo xtask firmware` builds it");
-        return;
+        return skip("no program in UMBRA_FIRMWARE_LOG: `cargo xtask firmware` builds it");
     };
     let decode = |memory: &Path| {
         let mut command = Command::new(&program);

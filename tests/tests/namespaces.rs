@@ -65,7 +65,7 @@ fn net() -> String {
 #[test]
 fn an_agent_serves_a_client_of_another_network() {
     if let Some(why) = obstacle() {
-        return println!("skipped: two network namespaces cannot be had: {why}");
+        return rig::skip(format_args!("two network namespaces cannot be had: {why}"));
     }
     let scratch = Scratch::new("namespaces");
     Secret::random().unwrap().create(&scratch.path().join("secret")).unwrap();

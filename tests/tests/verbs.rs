@@ -12,7 +12,7 @@ use umbra_tests::verbs::{DEPTHS, PAGE, Pair, all, at, bytes, connect, device, fi
 
 #[test]
 fn reads_and_writes_move_exactly_the_bytes_of_the_region() {
-    let Some(device) = device("reads_and_writes") else { return };
+    let Some(device) = device() else { return };
     let mut pair = Pair::new(&device);
     let (theirs, ours) =
         (pair.memory(64 * PAGE, Access::READ | Access::WRITE), pair.memory(64 * PAGE, Access::empty()));
@@ -33,7 +33,7 @@ fn reads_and_writes_move_exactly_the_bytes_of_the_region() {
 
 #[test]
 fn one_completion_stands_for_a_batch_and_a_full_queue_refuses() {
-    let Some(device) = device("one_completion") else { return };
+    let Some(device) = device() else { return };
     let mut pair = Pair::new(&device);
     let (theirs, ours) = (pair.memory(PAGE, Access::READ), pair.memory(16 * PAGE, Access::empty()));
     let expected = fill(&theirs, 3);
@@ -56,7 +56,7 @@ fn one_completion_stands_for_a_batch_and_a_full_queue_refuses() {
 
 #[test]
 fn sends_and_immediate_words_arrive_in_order() {
-    let Some(device) = device("sends") else { return };
+    let Some(device) = device() else { return };
     let mut pair = Pair::new(&device);
     let (inbox, ours) = (pair.memory(4 * PAGE, Access::WRITE), pair.memory(PAGE, Access::empty()));
     let sent = fill(&ours, 9);
@@ -76,7 +76,7 @@ fn sends_and_immediate_words_arrive_in_order() {
 
 #[test]
 fn s44_the_card_refuses_what_lies_outside_or_was_not_granted_and_the_queue_can_be_rebuilt() {
-    let Some(device) = device("s44") else { return };
+    let Some(device) = device() else { return };
     let mut pair = Pair::new(&device);
     let (theirs, ours) = (pair.memory(PAGE, Access::READ), pair.memory(PAGE, Access::empty()));
     let piece = Piece { region: &ours, offset: 0, len: 2 };
@@ -105,7 +105,7 @@ fn s44_the_card_refuses_what_lies_outside_or_was_not_granted_and_the_queue_can_b
 
 #[test]
 fn s46_once_memory_is_taken_back_the_card_itself_refuses_its_key() {
-    let Some(device) = device("s46") else { return };
+    let Some(device) = device() else { return };
     let mut pair = Pair::new(&device);
     let (theirs, ours) = (pair.memory(PAGE, Access::READ), pair.memory(PAGE, Access::empty()));
     fill(&theirs, 1);
@@ -120,7 +120,7 @@ fn s46_once_memory_is_taken_back_the_card_itself_refuses_its_key() {
 
 #[test]
 fn s51_one_owners_broken_queue_disturbs_no_other() {
-    let Some(device) = device("s51") else { return };
+    let Some(device) = device() else { return };
     let mut bad = Pair::new(&device);
     let mut good = [(); 2].map(|()| Queue::new(&bad.domain, &bad.port, DEPTHS).unwrap());
     connect(&mut good);
@@ -136,7 +136,7 @@ fn s51_one_owners_broken_queue_disturbs_no_other() {
 
 #[test]
 fn what_is_behind_a_failure_is_flushed_and_a_peer_that_is_gone_is_told() {
-    let Some(device) = device("flushed") else { return };
+    let Some(device) = device() else { return };
     let mut pair = Pair::new(&device);
     let (theirs, ours) = (pair.memory(PAGE, Access::READ), pair.memory(PAGE, Access::empty()));
     let piece = Piece { region: &ours, offset: 0, len: 8 };
@@ -160,7 +160,7 @@ fn what_is_behind_a_failure_is_flushed_and_a_peer_that_is_gone_is_told() {
 
 #[test]
 fn settings_that_cannot_be_used_are_refused_with_a_remedy() {
-    let Some(device) = device("settings") else { return };
+    let Some(device) = device() else { return };
     let unknown = Device::open(Some("no_such_device")).unwrap_err().to_string();
     assert!(unknown.contains("no_such_device") && unknown.contains(device.name()), "{unknown}");
     let gid = device.active_port(1, Some(200)).unwrap_err();
@@ -170,7 +170,7 @@ fn settings_that_cannot_be_used_are_refused_with_a_remedy() {
 
 #[test]
 fn small_pieces_arrive_whether_or_not_the_device_takes_them_along() {
-    let Some(device) = device("inline") else { return };
+    let Some(device) = device() else { return };
     let mut pair = Pair::new(&device);
     println!("inline data: at most {} B", pair.ends[0].inline());
     let (theirs, ours) = (pair.memory(PAGE, Access::WRITE), pair.memory(PAGE, Access::empty()));
@@ -190,7 +190,7 @@ fn small_pieces_arrive_whether_or_not_the_device_takes_them_along() {
 #[test]
 fn events_of_completions_that_were_polled_do_not_pile_up() {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
-    let Some(device) = device("events") else { return };
+    let Some(device) = device() else { return };
     let mut pair = Pair::new(&device);
     let (theirs, ours) = (pair.memory(PAGE, Access::READ), pair.memory(PAGE, Access::empty()));
     for round in 0..20 {

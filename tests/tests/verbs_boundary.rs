@@ -38,13 +38,13 @@ fn all<R: Send>(port: &Port, extent: Extent, body: impl Fn(u32, VerbsRing) -> R 
     })
 }
 
-fn port(test: &str) -> Option<Port> {
-    Some(device(test)?.active_port(1, None).unwrap())
+fn port() -> Option<Port> {
+    Some(device()?.active_port(1, None).unwrap())
 }
 
 #[test]
 fn s34_and_s35_both_problems_give_the_same_bits_on_every_number_of_ranks() {
-    let Some(port) = port("s34_and_s35") else { return };
+    let Some(port) = port() else { return };
     for (problem, dimensions) in [(Problem::Shift, 2), (Problem::Smooth, 2), (Problem::Smooth, 3)] {
         let (blocks, cells, cycles) = if dimensions == 2 { (4, 8, 24) } else { (2, 6, 8) };
         let options =
@@ -68,7 +68,7 @@ fn s34_and_s35_both_problems_give_the_same_bits_on_every_number_of_ranks() {
 
 #[test]
 fn s34_the_command_gives_the_same_bits_over_queue_pairs_as_over_shared_memory() {
-    if device("s34").is_none() {
+    if device().is_none() {
         return;
     }
     let small =
@@ -90,7 +90,7 @@ fn s34_the_command_gives_the_same_bits_over_queue_pairs_as_over_shared_memory() 
 
 #[test]
 fn s10_random_exchanges_arrive_as_they_were_sent_and_what_does_not_fit_is_read() {
-    let Some(port) = port("s10") else { return };
+    let Some(port) = port() else { return };
     for (ranks, count) in [(2, 1_500), (4, 300)] {
         let exchanges = Exchanges { ranks, seed: 7, count };
         let overflows = Mutex::new(0);
@@ -103,7 +103,7 @@ fn s10_random_exchanges_arrive_as_they_were_sent_and_what_does_not_fit_is_read()
 
 #[test]
 fn s41_a_rank_that_is_gone_is_named_before_the_deadline_or_at_it() {
-    let Some(port) = port("s41") else { return };
+    let Some(port) = port() else { return };
     let options = Options { ranks: 2, ..Options::tiny(Problem::Shift, 2) };
     let (mesh, fields) = (options.mesh().unwrap(), options.exchanged().unwrap());
     let settings = Settings { deadline: Some(Duration::from_secs(4)), ..Settings::default() };

@@ -13,8 +13,8 @@ use umbra_tests::ferry::{End, Joined, key, shape};
 use umbra_tests::verbs::{device, ends_on};
 
 /// Two ends in this process, on one port. `None` where there is no device, which is told.
-fn ends(test: &str) -> Option<[End<Verbs>; 2]> {
-    let port = device(test)?.active_port(1, None).unwrap();
+fn ends() -> Option<[End<Verbs>; 2]> {
+    let port = device()?.active_port(1, None).unwrap();
     let mut ends = ends_on(&port, 64);
     let bytes = Ferry::<Verbs>::bytes(shape(0));
     let mut hold = |n: usize, is_landing: bool| {
@@ -36,21 +36,21 @@ fn ends(test: &str) -> Option<[End<Verbs>; 2]> {
 
 #[test]
 fn calls_are_carried_over_queue_pairs() {
-    if let Some(ends) = ends("calls") {
+    if let Some(ends) = ends() {
         Joined::new(ends).calls_are_carried();
     }
 }
 
 #[test]
 fn offered_data_is_carried_over_queue_pairs() {
-    if let Some(ends) = ends("offered data") {
+    if let Some(ends) = ends() {
         Joined::new(ends).offered_data_is_carried();
     }
 }
 
 #[test]
 fn a_place_whose_queue_pairs_end_is_named() {
-    if let Some(ends) = ends("death") {
+    if let Some(ends) = ends() {
         Joined::new(ends).a_place_that_dies_is_named(|| ());
     }
 }

@@ -17,7 +17,7 @@ fn open(text: &str) -> Result<Port, VerbsError> {
 
 #[test]
 fn what_is_named_is_opened_and_bytes_travel_between_the_named_addresses() {
-    let Some(device) = device("named") else { return };
+    let Some(device) = device() else { return };
     let name = device.name();
     let gids = device.port(1).unwrap().gids;
     let preferred = open(name).unwrap();
@@ -38,7 +38,7 @@ fn what_is_named_is_opened_and_bytes_travel_between_the_named_addresses() {
 
 #[test]
 fn what_is_not_there_is_told_beside_what_is() {
-    let Some(device) = device("absent") else { return };
+    let Some(device) = device() else { return };
     let name = device.name();
     let told = |text: &str| open(text).unwrap_err().to_string();
     let known = told("no_such_device");
@@ -66,7 +66,7 @@ fn job(set: impl FnOnce(&mut Command)) -> Output {
 
 #[test]
 fn a_job_uses_the_device_of_its_command_line_or_else_of_its_environment() {
-    let Some(device) = device("job") else { return };
+    let Some(device) = device() else { return };
     let name = device.name();
     for gid in device.port(1).unwrap().gids {
         let choice = format!("{name}:1:{}", gid.index);

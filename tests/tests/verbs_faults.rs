@@ -49,7 +49,7 @@ fn held() -> String {
 
 #[test]
 fn a_job_whose_link_goes_down_in_mid_read_goes_on_when_it_is_back() {
-    let Some(link) = link("back") else { return };
+    let Some(link) = link() else { return };
     let before = held();
     for data_path in [DataPath::Verbs, DataPath::VerbsAsked] {
         let options = Options { reads: 500, ..over(data_path) };
@@ -62,7 +62,7 @@ fn a_job_whose_link_goes_down_in_mid_read_goes_on_when_it_is_back() {
 
 #[test]
 fn reads_over_a_link_that_stays_down_fail_by_their_deadline_and_the_next_job_is_well() {
-    let Some(link) = link("gone") else { return };
+    let Some(link) = link() else { return };
     let before = held();
     let options = Options { reads: 500, deadline: Duration::from_secs(15), ..over(DataPath::Verbs) };
     let outcome = job_with_a_cut(&link, &options, None);
@@ -101,7 +101,7 @@ fn file(scratch: &rig::Scratch, len: usize) -> PathBuf {
 
 #[test]
 fn what_a_machine_lacks_is_named_with_its_remedy() {
-    let Some(link) = link("lacks") else { return };
+    let Some(link) = link() else { return };
     let scratch = rig::Scratch::new("lacks");
     let input = file(&scratch, 100_000);
     system(&format!("ip link set {link} down"));
@@ -130,7 +130,7 @@ fn a_job_that_may_lock_too_little_memory_says_how_much_and_what_to_do() {
         refused(&file(&scratch, 8_000), "ulimit -l");
         return;
     }
-    if link("locked").is_none() {
+    if link().is_none() {
         return;
     }
     passed(&child("a_job_that_may_lock_too_little_memory_says_how_much_and_what_to_do", |_| ()));

@@ -7,22 +7,9 @@ use std::collections::BTreeSet;
 use std::process::Command;
 use std::time::Duration;
 
-use umbra::access::exposure::any_port;
 use umbra::job::{DataPath, JobError, Options, Outcome, Phase, run};
-use umbra::verbs::VerbsError;
 use umbra_tests::rig::{self, rank, service};
-
-/// Whether there is no device, which is told.
-fn missing(test: &str) -> bool {
-    match any_port() {
-        Ok(_) => false,
-        Err(why @ (VerbsError::NoDevice | VerbsError::NoLibrary(_))) => {
-            println!("{test}: skipped: {why}");
-            true
-        }
-        Err(why) => panic!("{why}"),
-    }
-}
+use umbra_tests::verbs::port;
 
 fn over(data_path: DataPath, hosts: u32, service_processes: u32, ranks: u32) -> Options {
     Options { data_path, ..rig::options(hosts, service_processes, ranks) }
@@ -36,7 +23,7 @@ fn good(options: &Options) -> Outcome {
 
 #[test]
 fn every_agent_reads_every_rank_by_remote_key() {
-    if missing("direct") {
+    if port().is_none() {
         return;
     }
     let options = over(DataPath::Verbs, 2, 2, 2);
@@ -52,7 +39,7 @@ fn every_agent_reads_every_rank_by_remote_key() {
 
 #[test]
 fn the_command_tells_programs_that_every_byte_came_over_rdma() {
-    if missing("json") {
+    if port().is_none() {
         return;
     }
     let (umbra, agent) = rig::programs();
@@ -72,7 +59,7 @@ fn the_command_tells_programs_that_every_byte_came_over_rdma() {
 
 #[test]
 fn the_service_process_of_a_rank_reads_it_for_those_that_may_not() {
-    if missing("asked") {
+    if port().is_none() {
         return;
     }
     let outcome = good(&over(DataPath::VerbsAsked, 2, 1, 2));
@@ -82,7 +69,7 @@ fn the_service_process_of_a_rank_reads_it_for_those_that_may_not() {
 
 #[test]
 fn more_bytes_than_one_piece_and_less_than_one_cell_arrive() {
-    if missing("sizes") {
+    if port().is_none() {
         return;
     }
     let scratch = rig::Scratch::new("sizes");
@@ -98,7 +85,7 @@ fn more_bytes_than_one_piece_and_less_than_one_cell_arrive() {
 
 #[test]
 fn s36_s39_a_killed_agent_and_a_killed_rank_are_named_and_leave_nothing() {
-    if missing("killed") {
+    if port().is_none() {
         return;
     }
     let options = Options { deadline: Duration::from_secs(8), ..over(DataPath::Verbs, 2, 1, 2) };

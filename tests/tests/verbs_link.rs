@@ -45,7 +45,7 @@ fn read_until_it_breaks(queue: &mut Queue, read: Work<'_>, through: &AtomicUsize
 
 #[test]
 fn a_link_that_goes_down_in_mid_read_ends_every_read_and_comes_back_without_a_leak() {
-    let Some((link, device)) = link("down").zip(device("down")) else { return };
+    let Some((link, device)) = link().zip(device()) else { return };
     let held = || {
         let files = std::fs::read_dir("/proc/self/fd").unwrap().count();
         (system("rdma resource show"), files)
@@ -103,7 +103,7 @@ fn a_link_that_goes_down_in_mid_read_ends_every_read_and_comes_back_without_a_le
 
 #[test]
 fn a_port_that_is_down_is_named_with_its_remedy() {
-    let Some((link, device)) = link("port").zip(device("port")) else { return };
+    let Some((link, device)) = link().zip(device()) else { return };
     let mut pair = Pair::new(&device);
     system(&format!("ip link set {link} down"));
     let down = device.active_port(1, None).unwrap_err();
@@ -120,7 +120,7 @@ fn a_port_that_is_down_is_named_with_its_remedy() {
 
 #[test]
 fn an_address_that_is_not_there_or_went_away_is_named_with_its_remedy() {
-    let Some((link, device)) = link("gid").zip(device("gid")) else { return };
+    let Some((link, device)) = link().zip(device()) else { return };
     let missing = device.active_port(1, Some(200)).unwrap_err();
     let text = missing.to_string();
     assert!(matches!(missing, VerbsError::NoSuchGid { port: 1, index: 200, .. }), "{missing:?}");
@@ -142,7 +142,7 @@ fn an_address_that_is_not_there_or_went_away_is_named_with_its_remedy() {
 
 #[test]
 fn packets_that_the_port_does_not_take_any_more_are_named_with_their_remedy() {
-    let Some((link, device)) = link("mtu").zip(device("mtu")) else { return };
+    let Some((link, device)) = link().zip(device()) else { return };
     let mut pair = Pair::new(&device);
     let before = device.port(1).unwrap().mtu;
     pair.ends.iter_mut().for_each(|end| end.reset().unwrap());
@@ -167,7 +167,7 @@ fn packets_that_the_port_does_not_take_any_more_are_named_with_their_remedy() {
 
 #[test]
 fn a_machine_without_a_device_says_how_to_get_one() {
-    let Some(link) = link("none") else { return };
+    let Some(link) = link() else { return };
     system("rdma link delete rxe0");
     assert_eq!(devices().unwrap(), Vec::<String>::new());
     let none = Device::open(None).unwrap_err();
@@ -227,7 +227,7 @@ fn memory_beyond_the_limit_is_refused_with_the_limit_and_the_remedy() {
         }
         return;
     }
-    if device("locked").is_none() {
+    if device().is_none() {
         return;
     }
     passed(&child("memory_beyond_the_limit_is_refused_with_the_limit_and_the_remedy", |_| ()));

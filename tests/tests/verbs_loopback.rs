@@ -7,27 +7,16 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use umbra::access::exposure::any_port;
 use umbra::sys::segment::Segment;
-use umbra::verbs::{Device, Devx, Domain, Local, Piece, Port, Region, VerbsError};
+use umbra::verbs::{Device, Devx, Domain, Local, Piece, Region, VerbsError};
 use umbra::xgvmi::{Loopback, Mover};
 use umbra_core::access::device::Moved;
 use umbra_core::error::Status;
 use umbra_core::key::Access;
 use umbra_tests::conformance::owner;
+use umbra_tests::verbs::port;
 
 const PAGE: usize = 4096;
-
-fn port(test: &str) -> Option<Port> {
-    match any_port() {
-        Ok(port) => Some(port),
-        Err(why @ (VerbsError::NoDevice | VerbsError::NoLibrary(_))) => {
-            println!("{test}: skipped: {why}");
-            None
-        }
-        Err(why) => panic!("{why}"),
-    }
-}
 
 fn ended(loopback: &mut Loopback) -> (u64, Status) {
     let begun = Instant::now();
@@ -59,7 +48,7 @@ impl Local for Stale {
 
 #[test]
 fn bytes_go_both_ways_and_a_stale_key_breaks_only_its_owners_queue() {
-    let Some(port) = port("loopback") else { return };
+    let Some(port) = port() else { return };
     let domain = Domain::new(&port.device).unwrap();
     let segment = |name| Arc::new(Segment::create(name, 4 * PAGE).unwrap());
     let memory = Region::register(&domain, segment("theirs"), Access::empty()).unwrap();
@@ -109,9 +98,9 @@ fn bytes_go_both_ways_and_a_stale_key_breaks_only_its_owners_queue() {
 
 #[test]
 fn a_device_that_is_no_mlx5_card_takes_no_commands() {
-    let Some(port) = port("commands") else { return };
+    let Some(port) = port() else { return };
     if port.device.name().starts_with("mlx5") {
-        return;
+        return println!("nothing more to see: {} is such a card", port.device.name());
     }
     // Without libmlx5 that is what is said; with it, that the device cannot.
     match Device::open_for_commands(Some(port.device.name())) {

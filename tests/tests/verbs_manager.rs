@@ -19,8 +19,8 @@ use umbra_tests::verbs::device;
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A listener on the device's own address.
-fn listener(test: &str) -> Option<(Listener, SocketAddr)> {
-    let port = device(test)?.active_port(1, None).unwrap();
+fn listener() -> Option<(Listener, SocketAddr)> {
+    let port = device()?.active_port(1, None).unwrap();
     let address = IpAddr::V4(port.gid.ipv4().unwrap());
     let listener = Listener::bind(SocketAddr::new(address, 0)).unwrap();
     let address = SocketAddr::new(address, listener.port());
@@ -38,7 +38,7 @@ fn memory(end: &mut Verbs, n: u32, fill: u8) -> Arc<Region> {
 
 #[test]
 fn hellos_travel_with_the_connection_and_spans_and_its_end_after_it() {
-    let Some((mut listener, address)) = listener("hellos") else { return };
+    let Some((mut listener, address)) = listener() else { return };
     std::thread::scope(|scope| {
         let owner = scope.spawn(|| {
             let request = listener.accept(PATIENCE).unwrap();
@@ -93,7 +93,7 @@ fn hello() -> Hello {
 
 #[test]
 fn refusals_silence_and_wrong_addresses_are_told_apart() {
-    let Some((mut listener, address)) = listener("refusals") else { return };
+    let Some((mut listener, address)) = listener() else { return };
     let late = listener.accept(Duration::from_millis(50)).unwrap_err();
     assert!(matches!(late, VerbsError::Late { .. }), "{late:?}");
     std::thread::scope(|scope| {

@@ -12,11 +12,11 @@ use umbra_core::key::Access;
 use umbra_tests::verbs::{PAGE, Pair, all, at, bytes, device, fill, hear};
 
 /// A pair, and a region at its second end that nobody here holds any more, but a window that is bound to it.
-fn forgotten(test: &str) -> Option<(Pair, Region, Window, Remote)> {
-    let device = device(test)?;
+fn forgotten() -> Option<(Pair, Region, Window, Remote)> {
+    let device = device()?;
     let mut pair = Pair::new(&device);
     if !device.has_windows() {
-        println!("{test}: nothing more to see, {} has no windows", device.name());
+        println!("nothing more to see: {} has no windows", device.name());
         return None;
     }
     let [first, second] = [(); 2].map(|()| Arc::new(pair.memory(PAGE, Access::empty())));
@@ -34,7 +34,7 @@ fn forgotten(test: &str) -> Option<(Pair, Region, Window, Remote)> {
 
 #[test]
 fn s46_what_the_card_does_not_forget_is_not_given_back_until_it_does() {
-    let Some((mut pair, first, window, _)) = forgotten("still_registered") else { return };
+    let Some((mut pair, first, window, _)) = forgotten() else { return };
     let expected = bytes(&first);
     let StillRegistered { region, error } = first.close().unwrap_err();
     assert!(matches!(error, VerbsError::StillRegistered(_)), "{error}");
@@ -51,7 +51,7 @@ fn s46_what_the_card_does_not_forget_is_not_given_back_until_it_does() {
 
 #[test]
 fn s46_dropped_memory_that_the_card_does_not_forget_is_counted_and_stays_mapped() {
-    let Some((pair, first, window, _)) = forgotten("never_taken_back") else { return };
+    let Some((pair, first, window, _)) = forgotten() else { return };
     let before = never_taken_back();
     let segment = Arc::downgrade(first.segment());
     drop(first);
@@ -66,7 +66,7 @@ fn s46_dropped_memory_that_the_card_does_not_forget_is_counted_and_stays_mapped(
 
 #[test]
 fn bytes_of_the_heap_are_read_where_they_are_and_come_back_unmoved() {
-    let Some(device) = device("heap") else { return };
+    let Some(device) = device() else { return };
     let mut pair = Pair::new(&device);
     // Neither begins nor ends with a page.
     let expected: Vec<u8> = (0..3 * PAGE + 77).map(|at| (at as u8).wrapping_mul(13) ^ (at >> 8) as u8).collect();

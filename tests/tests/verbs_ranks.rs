@@ -25,6 +25,7 @@ use umbra_core::time::Lapse;
 use umbra_core::wire::{Frame, Token};
 use umbra_tests::agents::Agents;
 use umbra_tests::rig::{self, service};
+use umbra_tests::verbs::port;
 
 /// Bytes of one read.
 const LEN: u64 = 4096;
@@ -34,11 +35,8 @@ const ROUNDS: usize = 8;
 type Place = (u64, u64, u32);
 
 /// Agents that share no memory; `None` where there is no device, which is told.
-fn agents(test: &str, hosts: u32, ranks: u32) -> Option<Agents> {
-    if let Err(why) = any_port() {
-        println!("{test}: skipped: {why}");
-        return None;
-    }
+fn agents(hosts: u32, ranks: u32) -> Option<Agents> {
+    port()?;
     // Far longer than anything here takes: what ends at a deadline must not pass for what ends by itself.
     let deadline = Duration::from_secs(60);
     Some(Agents::of(Options { data_path: DataPath::Verbs, deadline, ..rig::options(hosts, 1, ranks) }))
@@ -130,7 +128,7 @@ impl Life {
 
 #[test]
 fn a_rank_is_not_told_what_another_one_lacks() {
-    let Some(agents) = agents("refused", 1, 2) else { return };
+    let Some(agents) = agents(1, 2) else { return };
     let mut lives = [0, 1].map(|rank| Life::new(&agents, rank, Sp(0), 1));
     let somewhere = (0x10000, LEN, 1);
     let mut refuse = |rank: usize, (status, why): (Status, &str)| {
@@ -164,7 +162,7 @@ fn s46_s50_a_region_that_was_asked_back_is_given_back_when_its_owner_dies() {
 /// Has an agent read memory of a life that then asks for it back and dies; whether a read was under way until then. `None`
 /// where there is no device.
 fn a_region_is_given_back() -> Option<bool> {
-    let mut agents = agents("orphaned", 2, 1)?;
+    let mut agents = agents(2, 1)?;
     let settings = (0..2).map(|rank| Settings { sockets: None, ..agents.settings(rank) });
     // The tables are of the ranks' sessions; what one of the ranks exports is of a life that is none.
     let _sessions: Vec<Session> = std::thread::scope(|scope| {

@@ -7,13 +7,11 @@ use std::collections::BTreeMap;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-use umbra::access::exposure::any_port;
 use umbra::admin::{Body as _, ReadOrder, ReadResult, ReadTotals, Slice, ops};
 use umbra::driver::now;
 use umbra::job::{DataPath, Options};
 use umbra::session::{Exported, Session, Settings};
 use umbra::sys::segment::Segment;
-use umbra::verbs::VerbsError;
 use umbra_core::codec::Reader;
 use umbra_core::error::Status;
 use umbra_core::key::Key;
@@ -22,6 +20,7 @@ use umbra_core::time::Lapse;
 use umbra_core::wire::Token;
 use umbra_tests::agents::Agents;
 use umbra_tests::rig::{self, service};
+use umbra_tests::verbs::port;
 
 /// Bytes of one read.
 const SIZE: u64 = 4096;
@@ -39,15 +38,8 @@ fn pattern(seed: u8, len: usize) -> Vec<u8> {
 
 impl Job {
     /// None where there is no device, which is told. Every rank exports `len` bytes.
-    fn new(test: &str, len: usize) -> Option<Job> {
-        match any_port() {
-            Ok(_) => {}
-            Err(why @ (VerbsError::NoDevice | VerbsError::NoLibrary(_))) => {
-                println!("{test}: skipped: {why}");
-                return None;
-            }
-            Err(why) => panic!("{why}"),
-        }
+    fn new(len: usize) -> Option<Job> {
+        port()?;
         let deadline = Duration::from_secs(12);
         let agents = Agents::of(Options { data_path: DataPath::Verbs, deadline, ..rig::options(2, 1, 1) });
         let settings = (0..2).map(|rank| Settings { sockets: None, ..agents.settings(rank) });
@@ -127,7 +119,7 @@ fn meanwhile<T>(sessions: &mut [Session], what: impl FnOnce() -> T) -> T {
 
 #[test]
 fn where_nothing_can_be_mapped_every_agent_reads_every_rank_by_itself() {
-    let Some(mut job) = Job::new("direct", 100_000) else { return };
+    let Some(mut job) = Job::new(100_000) else { return };
     let bytes = [0, 1].map(|seed| pattern(seed, 100_000));
     for sp in 0..2 {
         job.all_is_read(sp, [&bytes[0], &bytes[1]]);
@@ -153,7 +145,7 @@ fn where_nothing_can_be_mapped_every_agent_reads_every_rank_by_itself() {
 
 #[test]
 fn s06_once_agents_are_connected_ranks_are_read_while_none_of_their_code_runs() {
-    let Some(mut job) = Job::new("asleep", 100_000) else { return };
+    let Some(mut job) = Job::new(100_000) else { return };
     let bytes = [0, 1].map(|seed| pattern(seed, 100_000));
     for sp in 0..2 {
         job.all_is_read(sp, [&bytes[0], &bytes[1]]);
@@ -172,7 +164,7 @@ fn s06_once_agents_are_connected_ranks_are_read_while_none_of_their_code_runs() 
 #[test]
 fn s46_s48_a_rank_has_its_memory_back_while_another_agent_reads_it() {
     const LEN: usize = 4 << 20;
-    let Some(mut job) = Job::new("revoked", LEN) else { return };
+    let Some(mut job) = Job::new(LEN) else { return };
     for round in 0..2 {
         job.order(0);
         // Some of it has been read by then.
@@ -201,7 +193,7 @@ fn s46_s48_a_rank_has_its_memory_back_while_another_agent_reads_it() {
 
 #[test]
 fn bytes_of_the_heap_are_read_by_the_card_and_come_back() {
-    let Some(mut job) = Job::new("heap", 1000) else { return };
+    let Some(mut job) = Job::new(1000) else { return };
     let bytes = pattern(9, 70_001);
     let heap = bytes.clone();
     let place = heap.as_ptr();
@@ -223,7 +215,7 @@ fn bytes_of_the_heap_are_read_by_the_card_and_come_back() {
 
 #[test]
 fn s50_an_agent_that_is_started_again_and_a_rank_that_died_are_met_as_they_are() {
-    let Some(mut job) = Job::new("restarted", 50_000) else { return };
+    let Some(mut job) = Job::new(50_000) else { return };
     let bytes = [0, 1].map(|seed| pattern(seed, 50_000));
     job.all_is_read(0, [&bytes[0], &bytes[1]]);
     job.agents.launcher.kill(service(1));

@@ -81,7 +81,7 @@ impl Many {
 
 #[test]
 fn messages_to_several_queue_pairs_take_buffers_from_one_pool() {
-    let Some(device) = device("several") else { return };
+    let Some(device) = device() else { return };
     let mut many = Many::new(&device, 5, 8);
     (0..8).for_each(|buffer| many.post(buffer).unwrap());
     for number in 0..12 {
@@ -99,7 +99,7 @@ fn messages_to_several_queue_pairs_take_buffers_from_one_pool() {
 
 #[test]
 fn senders_wait_while_there_is_no_buffer_and_go_on_when_there_is() {
-    let Some(device) = device("exhausted") else { return };
+    let Some(device) = device() else { return };
     // Soft-RoCE of Linux 6.1 counts such a wait as silence, too, and gives up after half a second: on a busy machine it is
     // tried until this test was quick enough.
     let mut many = loop {
@@ -128,7 +128,7 @@ fn senders_wait_while_there_is_no_buffer_and_go_on_when_there_is() {
 
 #[test]
 fn a_sender_without_patience_is_told_and_goes_on_after_a_rebuild() {
-    let Some(device) = device("impatient") else { return };
+    let Some(device) = device() else { return };
     let many = Many::new(&device, 0, 4);
     let Pair { domain, port, .. } = &many.pair;
     let mut ends = [Queue::new(domain, port, DEPTHS).unwrap(), Queue::sharing(&many.receives, port, 4).unwrap()];
@@ -146,7 +146,7 @@ fn a_sender_without_patience_is_told_and_goes_on_after_a_rebuild() {
 
 #[test]
 fn the_device_warns_once_when_few_buffers_are_left() {
-    let Some(device) = device("warning") else { return };
+    let Some(device) = device() else { return };
     let mut many = Many::new(&device, 1, 16);
     (0..8).for_each(|buffer| many.post(buffer).unwrap());
     for _ in 0..2 {
@@ -168,7 +168,7 @@ fn the_device_warns_once_when_few_buffers_are_left() {
 
 #[test]
 fn what_cannot_be_is_refused() {
-    let Some(device) = device("refused") else { return };
+    let Some(device) = device() else { return };
     let mut many = Many::new(&device, 1, 4);
     let capacity = many.receives.capacity();
     let into = Piece { region: &many.inbox, offset: 0, len: LEN as u32 };
@@ -183,7 +183,7 @@ fn what_cannot_be_is_refused() {
 
 #[test]
 fn s51_a_broken_queue_pair_leaves_the_shared_buffers_to_others() {
-    let Some(device) = device("s51") else { return };
+    let Some(device) = device() else { return };
     let mut many = Many::new(&device, 3, 4);
     (0..4).for_each(|buffer| many.post(buffer).unwrap());
     let wrong = Remote { rkey: many.inbox.rkey() ^ 0x55, ..at(&many.inbox, 0) };
@@ -259,7 +259,7 @@ impl Hub {
 
 #[test]
 fn a_process_with_many_peers_hears_all_of_them_however_much_they_send_at_once() {
-    let Some(device) = device("hub") else { return };
+    let Some(device) = device() else { return };
     let port = device.active_port(1, None).unwrap();
     let mut hub = Hub::new(&port, 6);
     for _ in 0..3 {
@@ -276,7 +276,7 @@ fn a_process_with_many_peers_hears_all_of_them_however_much_they_send_at_once() 
 
 #[test]
 fn peers_that_die_take_no_shared_buffers_with_them() {
-    let Some(device) = device("deaths") else { return };
+    let Some(device) = device() else { return };
     let port = device.active_port(1, None).unwrap();
     let mut hub = Hub::new(&port, 1);
     // More than there can be cells, if each death kept some.

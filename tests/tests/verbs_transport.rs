@@ -24,8 +24,8 @@ struct Wire {
 
 impl Wire {
     /// None where there is no device, which is told.
-    fn new(test: &str) -> Option<Wire> {
-        let device = device(test)?;
+    fn new() -> Option<Wire> {
+        let device = device()?;
         let port = device.active_port(1, None).unwrap();
         let mut ends = ends_on(&port, 16);
         let mut memory = Vec::new();
@@ -92,42 +92,42 @@ impl Rig for Wire {
 
 #[test]
 fn frames_arrive_in_order_once() {
-    if let Some(wire) = Wire::new("frames") {
+    if let Some(wire) = Wire::new() {
         promise::frames_arrive_in_order_once(wire);
     }
 }
 
 #[test]
 fn a_frame_is_one_cell() {
-    if let Some(wire) = Wire::new("cell") {
+    if let Some(wire) = Wire::new() {
         promise::a_frame_is_one_cell(wire);
     }
 }
 
 #[test]
 fn spans_are_copied_once() {
-    if let Some(wire) = Wire::new("spans") {
+    if let Some(wire) = Wire::new() {
         promise::spans_are_copied_once(wire);
     }
 }
 
 #[test]
 fn refusals_come_at_once() {
-    if let Some(wire) = Wire::new("refusals") {
+    if let Some(wire) = Wire::new() {
         promise::refusals_come_at_once(wire);
     }
 }
 
 #[test]
 fn a_death_is_told() {
-    if let Some(wire) = Wire::new("death") {
+    if let Some(wire) = Wire::new() {
         promise::a_death_is_told(wire);
     }
 }
 
 #[test]
 fn s46_s51_a_key_that_was_taken_back_breaks_the_spans_alone_until_they_are_rebuilt() {
-    let Some(mut wire) = Wire::new("s46") else { return };
+    let Some(mut wire) = Wire::new() else { return };
     let taken = wire.memory.iter().position(|(key, _)| *key == read_only()).unwrap();
     let (_, region) = wire.memory.remove(taken);
     region.segment().write(0, &[0xEE; 64]).unwrap();
@@ -156,7 +156,7 @@ fn s46_s51_a_key_that_was_taken_back_breaks_the_spans_alone_until_they_are_rebui
 
 #[test]
 fn a_frame_to_a_peer_that_is_not_connected_yet_is_posted_again() {
-    let Some(device) = device("greeted") else { return };
+    let Some(device) = device() else { return };
     let port = device.active_port(1, None).unwrap();
     let [mut first, mut second] = [0, 1].map(|n| Verbs::new(peer(n), &port, 16).unwrap());
     let [to_second, to_first] = [first.greet(peer(1)).unwrap(), second.greet(peer(0)).unwrap()];
@@ -175,7 +175,7 @@ fn a_frame_to_a_peer_that_is_not_connected_yet_is_posted_again() {
 
 #[test]
 fn spans_to_a_peer_that_is_greeted_again_end_once() {
-    let Some(mut wire) = Wire::new("greeted_again") else { return };
+    let Some(mut wire) = Wire::new() else { return };
     for token in 0..3 {
         wire.read(open(1), token).unwrap();
     }

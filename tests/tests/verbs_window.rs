@@ -10,13 +10,13 @@ use umbra_core::key::Access;
 use umbra_tests::verbs::{DEPTHS, PAGE, Pair, all, bytes, connect, device, fill, hear};
 
 /// A pair whose second end has memory that only windows open, and a device that has windows.
-fn begin(test: &str) -> Option<(Pair, Arc<Region>, Region)> {
-    let device: Arc<Device> = device(test)?;
+fn begin() -> Option<(Pair, Arc<Region>, Region)> {
+    let device: Arc<Device> = device()?;
     let pair = Pair::new(&device);
     if !device.has_windows() {
         let none = Window::new(&pair.domain).unwrap_err();
         assert!(matches!(none, VerbsError::NoWindows { .. }), "{none}");
-        println!("{test}: nothing more to see, {none}");
+        println!("nothing more to see: {none}");
         return None;
     }
     let theirs = Arc::new(pair.memory(4 * PAGE, Access::empty()));
@@ -39,7 +39,7 @@ fn read(pair: &mut Pair, from: Remote, ours: &Region) -> WorkStatus {
 
 #[test]
 fn a_window_opens_its_part_to_its_own_peer_with_its_own_rights() {
-    let Some((mut pair, theirs, ours)) = begin("opens") else { return };
+    let Some((mut pair, theirs, ours)) = begin() else { return };
     let expected = fill(&theirs, 4);
     let mut window = Window::new(&pair.domain).unwrap();
     let opened = bind(&mut pair, &mut window, &theirs, Access::READ);
@@ -74,7 +74,7 @@ fn a_window_opens_its_part_to_its_own_peer_with_its_own_rights() {
 
 #[test]
 fn s46_an_invalidated_key_is_refused_by_the_card_and_the_next_binding_has_another() {
-    let Some((mut pair, theirs, ours)) = begin("s46") else { return };
+    let Some((mut pair, theirs, ours)) = begin() else { return };
     let mut window = Window::new(&pair.domain).unwrap();
     let mut seen = Vec::new();
     for round in 0..3 {
@@ -99,7 +99,7 @@ fn s46_an_invalidated_key_is_refused_by_the_card_and_the_next_binding_has_anothe
 
 #[test]
 fn a_dropped_window_ends_its_key_and_leaves_the_region() {
-    let Some((mut pair, theirs, ours)) = begin("dropped") else { return };
+    let Some((mut pair, theirs, ours)) = begin() else { return };
     let mut window = Window::new(&pair.domain).unwrap();
     let opened = bind(&mut pair, &mut window, &theirs, Access::READ | Access::WRITE);
     let word = Piece { region: &ours, offset: 0, len: 8 };

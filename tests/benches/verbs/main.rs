@@ -110,7 +110,7 @@ fn main() {
         return owner::play();
     }
     let mut report = Report::from_args();
-    let Some(device) = device("verbs") else { return };
+    let Some(device) = device() else { return };
     let Some(perftest) = Perftest::find(&Pair::new(&device).port) else {
         println!("verbs: skipped: perftest is not installed");
         return;
