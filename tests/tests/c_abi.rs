@@ -232,6 +232,18 @@ fn a_c_rank_leaves_while_its_threads_read_what_it_has_exported() {
 }
 
 #[test]
+fn a_child_of_a_c_rank_is_refused_the_session_that_it_inherits() {
+    let job = agents("heir");
+    let program = match compile(job.directory(), "heir", &[]) {
+        Ok(program) => program,
+        Err(why) => return rig::skip(why),
+    };
+    all_is_right(&run(&job, &vec![vec![program.clone().into_os_string()]; (HOSTS * RANKS) as usize]));
+    fs::remove_file(program).unwrap();
+    job.end();
+}
+
+#[test]
 fn ranks_in_c_and_in_rust_form_one_job() {
     let job = agents("mixed");
     let c = match compile(job.directory(), "rank", &[]) {
