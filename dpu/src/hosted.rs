@@ -9,6 +9,7 @@ mod error;
 mod events;
 mod fetching;
 mod groups;
+mod jobs;
 mod lending;
 mod linked;
 mod lives;

@@ -1,9 +1,8 @@
 //! The network card of an agent: what it reads and writes by itself, and for whom.
 //!
-//! Every job takes one slot of a registered landing area; jobs beyond the slots wait in order. What has ended is told as
-//! [`News`], with the bytes still in the slot: whoever takes it gives the slot back.
+//! It gives [`Jobs`] to the device, each with a slot of a registered landing area, and tells them what has ended.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
@@ -12,95 +11,35 @@ use umbra::sys::segment::Segment;
 use umbra::verbs::{Address, Choice, VerbsError};
 use umbra_core::access::message::Export;
 use umbra_core::access::queues::{Lane, Posted, Queues};
-use umbra_core::access::relay::Asker;
-use umbra_core::access::serve::{Copy, INLINE_MAX, STEP};
+use umbra_core::access::serve::{INLINE_MAX, STEP};
 use umbra_core::access::{Event, MemoryAccess as _};
 use umbra_core::error::Status;
 use umbra_core::key::{Access, Key, Span};
 use umbra_core::machine::Link;
 use umbra_core::peer::{Incarnation, Peer, Sp};
-use umbra_core::region::{Entry, Held, Region, Secret};
+use umbra_core::region::{Entry, Region, Secret};
 use umbra_core::slots::Slot as Place;
 use umbra_core::ticket::{Locator, Ticket};
 use umbra_core::time::{Lapse, Time};
 use umbra_core::transport::PostError;
 use umbra_core::wire::Token;
 
+use super::jobs::{Job, Jobs, News, PIECE, Waiting};
+
 /// Jobs that the card works on at once.
 const SLOTS: usize = 16;
-/// Bytes of one job at most.
-pub(super) const PIECE: u64 = 128 * 1024;
 /// Regions that can be reached; twice as many as are needed.
 const REGIONS: usize = 8192;
 
 const _: () = assert!(PIECE >= STEP && PIECE >= INLINE_MAX, "what one frame asks for fits into one slot");
 
-/// Why bytes are moved.
-pub(super) enum Job {
-    /// A service process asked for a copy of memory of a rank of ours.
-    Serve {
-        copy: Copy,
-        /// What is to be written.
-        store: Option<Vec<u8>>,
-    },
-    /// A piece of a read of an order.
-    Read(DirectRead),
-    /// A rank asked for bytes of another rank of ours; `None` once its link is gone.
-    Fetch { asker: Option<Asker>, len: u64, held: Held },
-}
-
-/// A read that this process makes by itself, piece by piece.
-pub(super) struct DirectRead {
-    pub(super) tag: u64,
-    pub(super) region: Region,
-    pub(super) address: u64,
-    pub(super) len: u64,
-    /// Bytes that are there.
-    pub(super) done: u64,
-    pub(super) deadline: Time,
-    /// The link to the service process that can be asked instead; none for a rank of ours.
-    pub(super) via: Option<Link>,
-    /// Keeps the region of a rank of ours from being taken back meanwhile.
-    pub(super) held: Option<Held>,
-    pub(super) retried: bool,
-}
-
-impl DirectRead {
-    pub(super) fn piece(&self) -> Span {
-        let offset = (self.address - self.region.base).saturating_add(self.done);
-        Span { key: self.region.key, offset, len: (self.len - self.done).min(PIECE) }
-    }
-}
-
-/// A job that the device works on.
-struct Working {
-    job: Job,
-    owner: Peer,
-    /// When it must have ended. Devices repeat what is lost and give up by themselves, but not all of them, always.
-    due: Time,
-}
-
-/// What the card has to tell.
-pub(super) enum News {
-    /// A job ended; its bytes are in this slot, if it had one.
-    Ended { job: Job, status: Status, slot: Option<usize> },
-    /// The queue pair to an owner broke.
-    Broken(Peer),
-    /// A region is not touched any more.
-    Revoked(Key),
-}
-
 /// The device, its queue pairs, and the jobs.
 pub(super) struct Card {
     me: Sp,
     way: Queues<Rdma, Vec<Entry>, Vec<Place<Posted>>, Vec<Lane>>,
-    free: Vec<usize>,
-    /// By slot.
-    jobs: Vec<Option<Working>>,
+    jobs: Jobs,
     /// How long the device may take for one of them.
     patience: Lapse,
-    waiting: VecDeque<(Access, Span, Job)>,
-    news: VecDeque<News>,
     /// The region of each owner that was read last.
     recent: HashMap<Peer, Region>,
 }
@@ -113,16 +52,7 @@ impl Card {
         let device = Rdma::new(&port, REGIONS, SLOTS as u32, Arc::new(landing))?;
         let work = (0..SLOTS).map(|_| Place::EMPTY).collect();
         let way = Queues::new(me, device, vec![Entry::VACANT; REGIONS], work, vec![Lane::default(); REGIONS]);
-        Ok(Card {
-            me,
-            way,
-            free: (0..SLOTS).rev().collect(),
-            jobs: (0..SLOTS).map(|_| None).collect(),
-            patience,
-            waiting: VecDeque::new(),
-            news: VecDeque::new(),
-            recent: HashMap::new(),
-        })
+        Ok(Card { me, way, jobs: Jobs::new(SLOTS), patience, recent: HashMap::new() })
     }
 
     /// What becomes readable when something ends that was armed for.
@@ -218,33 +148,28 @@ impl Card {
 
     /// Queues a job.
     pub(super) fn start(&mut self, way: Access, span: Span, job: Job) {
-        self.waiting.push_back((way, span, job));
+        self.jobs.push(Waiting { way, span, job });
+    }
+
+    /// Whether one more fetch is taken from a link.
+    pub(super) fn has_credit(&self, link: Link) -> bool {
+        self.jobs.has_credit(link)
     }
 
     /// Whoever asked over this link hears nothing any more.
     pub(super) fn forget_asker(&mut self, link: Link) {
-        let waiting = self.waiting.iter_mut().map(|(_, _, job)| job);
-        let working = self.jobs.iter_mut().flatten().map(|working| &mut working.job);
-        for job in working.chain(waiting) {
-            if let Job::Fetch { asker, .. } = job {
-                *asker = asker.filter(|asker| asker.link != link);
-            }
-        }
+        self.jobs.forget_asker(link);
     }
 
-    /// When the device must have ended something.
+    /// When the device must have ended something, or something has waited too long.
     pub(super) fn deadline(&self) -> Time {
-        self.jobs.iter().flatten().map(|working| working.due).fold(Time::NEVER, Time::min)
+        self.jobs.deadline()
     }
 
     /// Makes queue pairs anew whose device is silent: what it was given ends as broken, and is not lost.
     fn wake(&mut self, now: Time) {
-        for slot in 0..self.jobs.len() {
-            let Some(working) = self.jobs.get_mut(slot).and_then(Option::as_mut).filter(|w| w.due <= now) else {
-                continue;
-            };
-            working.due = now + self.patience;
-            let owner = working.owner;
+        for slot in 0..SLOTS {
+            let Some(owner) = self.jobs.overdue(slot, now, now + self.patience) else { continue };
             // Whoever has not been answered yet is waited for elsewhere.
             if !self.way.device().is_greeting(owner) {
                 self.way.rebuild(owner);
@@ -255,42 +180,36 @@ impl Card {
     /// Gives jobs to the card and takes in what has ended.
     pub(super) fn turn(&mut self, now: Time) {
         self.wake(now);
-        while !self.waiting.is_empty()
-            && let Some(slot) = self.free.pop()
-        {
-            let Some((way, span, job)) = self.waiting.pop_front() else { break };
+        self.jobs.end_late(now);
+        while let Some((slot, Waiting { way, span, job })) = self.jobs.pop() {
             let landing = slot as u64 * PIECE;
             if let Job::Serve { store: Some(bytes), .. } = &job {
                 // The slot is in the landing area, and no frame is longer than a slot.
                 let _ = self.way.put(landing, bytes);
             }
             match self.way.post(way, span, landing, Token(slot as u64)) {
-                Ok(()) => self.jobs[slot] = Some(Working { job, owner: span.key.owner(), due: now + self.patience }),
+                Ok(()) => self.jobs.begun(slot, job, span.key.owner(), now + self.patience),
                 Err(error) => {
                     let status = if let PostError::Refused(status) = error { status } else { Status::QueueBroken };
-                    self.free.push(slot);
-                    self.news.push_back(News::Ended { job, status, slot: None });
+                    self.jobs.refused(slot, job, status);
                 }
             }
         }
-        let Card { way, jobs, news, .. } = self;
+        let Card { way, jobs, .. } = self;
         way.poll(now, &mut |event| match event {
             Event::Done { token, status } => {
-                let slot = usize::try_from(token.0).unwrap_or(usize::MAX);
                 // Whether the peer lives is told by its link; to the device it may just be out of sight.
                 let status = if status == Status::PeerFailed { Status::QueueBroken } else { status };
-                if let Some(Working { job, .. }) = jobs.get_mut(slot).and_then(Option::take) {
-                    news.push_back(News::Ended { job, status, slot: Some(slot) });
-                }
+                jobs.ended(usize::try_from(token.0).unwrap_or(usize::MAX), status);
             }
-            Event::Broken { owner } => news.push_back(News::Broken(owner)),
-            Event::Revoked { key } => news.push_back(News::Revoked(key)),
+            Event::Broken { owner } => jobs.tell(News::Broken(owner)),
+            Event::Revoked { key } => jobs.tell(News::Revoked(key)),
             Event::Imported { .. } => {}
         });
     }
 
     pub(super) fn next(&mut self) -> Option<News> {
-        self.news.pop_front()
+        self.jobs.news()
     }
 
     /// Copies the bytes of a slot out.
@@ -307,6 +226,6 @@ impl Card {
 
     /// A slot is free again.
     pub(super) fn give_back(&mut self, slot: Option<usize>) {
-        self.free.extend(slot);
+        self.jobs.give_back(slot);
     }
 }

@@ -48,7 +48,7 @@ impl Process {
                 return Err(alone(Status::OutOfBounds));
             }
             if self.exposed(span.key).is_some() {
-                return self.fetch_by_card(asker, span).map_err(alone);
+                return self.fetch_by_card(asker, span, self.give_up_at(patience)).map_err(alone);
             }
             let mut bytes = vec![0; span.len as usize];
             self.copy_own(span, &mut bytes).map_err(alone)?;
@@ -59,14 +59,18 @@ impl Process {
         // The owner's service process knows the region's real bounds; a rank names bytes by their offset.
         let region =
             Region { key: span.key, incarnation: Incarnation::ANY, base: 0, len: u64::MAX, access: Access::READ };
-        // One that waits for ever must not keep others from reading.
-        let longest = u64::try_from(self.settings.deadline.as_nanos()).unwrap_or(u64::MAX);
-        let deadline = driver::now() + Lapse(patience.0.min(longest));
+        let deadline = self.give_up_at(patience);
         if constant && self.fetch_copy(asker, span, via, deadline).map_err(alone)? {
             return Ok(());
         }
         let get = Get { owner, via, address: span.offset, len: span.len, deadline, tag: 0, region: Some(region) };
         self.machines.agent.relay().ask(asker, get).map_err(alone)
+    }
+
+    /// When a fetch ends without its bytes: one that waits for ever must not keep others from reading.
+    fn give_up_at(&self, patience: Lapse) -> Time {
+        let longest = u64::try_from(self.settings.deadline.as_nanos()).unwrap_or(u64::MAX);
+        driver::now() + Lapse(patience.0.min(longest))
     }
 
     /// The first service process of a rank, by the endpoint cache.

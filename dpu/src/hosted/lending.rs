@@ -13,11 +13,10 @@ use umbra_core::error::Status;
 use umbra_core::key::{Access, Key, Span};
 use umbra_core::machine::Link;
 use umbra_core::peer::{Peer, PeerKind};
-use umbra_core::region::Held;
 use umbra_core::time::Time;
 use umbra_core::wire::{Frame, Token};
 
-use super::card::Job;
+use super::jobs::{Job, RankFetch};
 use super::process::Process;
 use super::rdma::Exposed;
 use super::reading::Wanted;
@@ -150,27 +149,23 @@ impl Process {
     }
 
     /// A rank wants bytes of another rank of ours, which the card reads.
-    pub(super) fn fetch_by_card(&mut self, asker: Asker, span: Span) -> Result<(), Status> {
+    pub(super) fn fetch_by_card(&mut self, asker: Asker, span: Span, deadline: Time) -> Result<(), Status> {
+        if self.rdma.card.as_ref().is_some_and(|card| !card.has_credit(asker.link)) {
+            return Err(Status::Full);
+        }
         let held = self.machines.agent.serve().hold_own(span)?;
         self.mend(span.key, driver::now());
-        match &mut self.rdma.card {
-            Some(card) => card.start(Access::READ, span, Job::Fetch { asker: Some(asker), len: span.len, held }),
-            None => {
-                self.machines.agent.serve().release_own(held);
-                return Err(Status::OwnerGone);
-            }
-        }
+        let Some(card) = &mut self.rdma.card else {
+            self.machines.agent.serve().release_own(held);
+            return Err(Status::OwnerGone);
+        };
+        let fetch = RankFetch { asker: Some(asker), len: span.len, held, deadline };
+        card.start(Access::READ, span, Job::Fetch(fetch));
         Ok(())
     }
 
-    pub(super) fn fetched_by_card(
-        &mut self,
-        asker: Option<Asker>,
-        len: u64,
-        held: Held,
-        status: Status,
-        slot: Option<usize>,
-    ) {
+    pub(super) fn fetched_by_card(&mut self, fetch: RankFetch, status: Status, slot: Option<usize>) {
+        let RankFetch { asker, len, held, .. } = fetch;
         self.machines.agent.serve().release_own(held);
         let Some(asker) = asker else { return };
         let mut bytes = vec![0; usize::try_from(len).unwrap_or(0)];

@@ -17,8 +17,9 @@ use umbra_core::slots::Slot;
 use umbra_core::time::{Lapse, Time};
 use umbra_core::wire::Token;
 
-use super::card::{Card, Job, News};
+use super::card::Card;
 use super::connecting::Connecting;
+use super::jobs::{Job, News};
 use super::process::Process;
 use super::reaching::Opening;
 
@@ -187,7 +188,7 @@ impl Process {
             News::Ended { job, status, slot } => {
                 match job {
                     Job::Serve { copy, .. } => self.copied_by_card(copy, status, slot),
-                    Job::Fetch { asker, len, held } => self.fetched_by_card(asker, len, held, status, slot),
+                    Job::Fetch(fetch) => self.fetched_by_card(fetch, status, slot),
                     Job::Read(read) => self.read_by_card(read, status, slot),
                 }
                 if let Some(card) = &mut self.rdma.card {

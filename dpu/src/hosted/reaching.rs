@@ -16,7 +16,7 @@ use umbra_core::region::{Held, Region};
 use umbra_core::time::Time;
 use umbra_core::wire::{Frame, Token};
 
-use super::card::{DirectRead, Job};
+use super::jobs::{DirectRead, Job};
 use super::process::Process;
 use super::rdma::LATER;
 use super::reading::Wanted;
