@@ -181,7 +181,8 @@ impl Card {
     pub(super) fn turn(&mut self, now: Time) {
         self.wake(now);
         self.jobs.end_late(now);
-        while let Some((slot, Waiting { way, span, job })) = self.jobs.pop() {
+        while let Some((slot, Waiting { way, span, job })) = self.jobs.pop(|owner| self.way.device().is_greeting(owner))
+        {
             let landing = slot as u64 * PIECE;
             if let Job::Serve { store: Some(bytes), .. } = &job {
                 // The slot is in the landing area, and no frame is longer than a slot.

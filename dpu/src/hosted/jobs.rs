@@ -1,10 +1,12 @@
 //! Jobs of an agent's network card: those that wait, are under way, or have ended.
 //!
-//! Every job takes one slot of a landing area; jobs beyond the slots wait in order. What has ended is told as [`News`],
-//! with the bytes still in the slot: whoever takes it gives the slot back. A rank has [`CREDIT`] fetches here at once; one
-//! that waits ends when it is late, and when its asker goes.
+//! Every job takes one slot of a landing area; jobs beyond the slots wait in order. A job whose owner has yet to answer
+//! a greeting lets others pass, for it would keep a slot from them. What has ended is told as [`News`], with the bytes still
+//! in the slot: whoever takes it gives the slot back. A rank has [`CREDIT`] fetches here at once; one that waits ends when
+//! it is late, and when its asker goes.
 //!
-//! *Cost*: a look for credit and a look at all deadlines each walk the jobs; the rest is O(1).
+//! *Cost*: a look for credit and a look at all deadlines each walk the jobs, and a look for the next job walks those that let
+//! others pass; the rest is O(1).
 
 use std::collections::VecDeque;
 
@@ -190,10 +192,12 @@ impl Jobs {
         Some(working.owner)
     }
 
-    /// The next job to begin, and a slot for it: tell [`begun`](Self::begun) or [`refused`](Self::refused).
-    pub(super) fn pop(&mut self) -> Option<(usize, Waiting)> {
+    /// The next job to begin, and a slot for it: tell [`begun`](Self::begun) or [`refused`](Self::refused). It is the first
+    /// whose owner is not greeting; an owner is not once it has answered, was refused, or is gone.
+    pub(super) fn pop(&mut self, mut is_greeting: impl FnMut(Peer) -> bool) -> Option<(usize, Waiting)> {
         let slot = *self.free.last()?;
-        let waiting = self.waiting.pop_front()?;
+        let next = self.waiting.iter().position(|waiting| !is_greeting(waiting.span.key.owner()))?;
+        let waiting = self.waiting.remove(next)?;
         self.free.pop();
         Some((slot, waiting))
     }
@@ -258,7 +262,11 @@ mod tests {
     }
 
     fn begin(jobs: &mut Jobs) -> Option<usize> {
-        let (slot, Waiting { span, job, .. }) = jobs.pop()?;
+        begin_but(jobs, |_| false)
+    }
+
+    fn begin_but(jobs: &mut Jobs, is_greeting: impl Fn(Peer) -> bool) -> Option<usize> {
+        let (slot, Waiting { span, job, .. }) = jobs.pop(is_greeting)?;
         jobs.begun(slot, job, span.key.owner(), Time(1000));
         Some(slot)
     }
@@ -286,6 +294,26 @@ mod tests {
         jobs.ended(slot, Status::Ok);
         assert!(jobs.has_credit(Link(1)));
         assert_eq!(ended(&mut jobs), [(Some(100), Status::Ok, Some(slot))]);
+    }
+
+    #[test]
+    fn an_owner_that_has_yet_to_answer_keeps_no_slot_from_others() {
+        let mut jobs = Jobs::new(SLOTS);
+        for (owner, deadline) in [(1, 10), (1, 11), (1, 12), (2, 20), (1, 13), (3, 30)] {
+            jobs.push(fetch(owner, owner, deadline));
+        }
+        let mut begun = |is_greeting: fn(Peer) -> bool| {
+            let slots: Vec<_> = std::iter::from_fn(|| begin_but(&mut jobs, is_greeting)).collect();
+            for slot in slots {
+                jobs.ended(slot, Status::Ok);
+                jobs.give_back(Some(slot));
+            }
+            ended(&mut jobs).into_iter().filter_map(|(token, ..)| token).collect::<Vec<_>>()
+        };
+        let silent = |owner| Some(owner) == Peer::rank(WorldRank(1));
+        assert_eq!([begun(silent), begun(silent)], [vec![20, 30], vec![]]);
+        // It has answered, or is known not to.
+        assert_eq!([begun(|_| false), begun(|_| false), begun(|_| false)], [vec![10, 11], vec![12, 13], vec![]]);
     }
 
     #[test]
