@@ -9,6 +9,7 @@
 pub mod device;
 pub mod exposure;
 pub(crate) mod landing;
+mod line;
 pub mod mapped;
 pub mod rdma;
 pub mod source;

@@ -28,43 +28,12 @@ use umbra_core::peer::Peer;
 use umbra_core::ticket::Locator;
 
 use super::landing;
+use super::line::{Line, Order, Orders, State};
 use crate::sys::segment::Segment;
-use crate::verbs::{self, Address, Depths, Domain, Port, Queue, Region, Remote, VerbsError, Work};
+use crate::verbs::{self, Address, Depths, Domain, Port, Queue, Region, Remote, VerbsError};
 
 /// Events that one look at the bell takes in.
 const EVENTS: usize = 16;
-
-/// A piece of work, by the name that its user gave it.
-#[derive(Clone, Copy, Debug)]
-struct Order {
-    name: u64,
-    way: Access,
-    remote: Remote,
-    landing: usize,
-    len: u32,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum State {
-    /// The owner was or will be told our address.
-    Greeting,
-    Up,
-    /// Why it cannot be used.
-    Broken(Status),
-}
-
-/// The queue pair to one owner.
-#[derive(Debug)]
-struct Line {
-    queue: Queue,
-    state: State,
-    /// Posted before the queue pair was connected.
-    waiting: VecDeque<Order>,
-    /// Names of what the card works on, in the order in which it ends.
-    under_way: VecDeque<u64>,
-    /// It rings the bell for the next completion.
-    armed: bool,
-}
 
 /// A remote key, and whose it is; kept under the place of its region.
 #[derive(Clone, Copy, Debug)]
@@ -141,7 +110,7 @@ impl Rdma {
             return Err(error);
         }
         line.state = State::Up;
-        while let Some(order) = line.waiting.pop_front() {
+        while let Some(order) = line.orders.waiting.pop_front() {
             if let Err(status) = line.post(&self.landing, order) {
                 self.ended.push_back((order.name, status));
             }
@@ -153,7 +122,7 @@ impl Rdma {
     pub fn refuse(&mut self, owner: Peer, status: Status) {
         if let Some(line) = self.lines.get_mut(&owner).filter(|line| line.state == State::Greeting) {
             line.state = State::Broken(status);
-            self.ended.extend(line.waiting.drain(..).map(|order| (order.name, status)));
+            line.orders.end(status, &mut self.ended);
         }
     }
 
@@ -184,7 +153,7 @@ impl Rdma {
     /// Makes the bell ring at the next completion, before its user sleeps. True if something has completed already:
     /// then nothing rings for it, and the user must not sleep.
     pub fn arm(&mut self) -> bool {
-        for line in self.lines.values_mut().filter(|line| !line.under_way.is_empty()) {
+        for line in self.lines.values_mut().filter(|line| !line.orders.under_way.is_empty()) {
             if !line.armed {
                 // If the device refuses, its completions are found when the user looks the next time.
                 line.armed = line.queue.arm().is_ok();
@@ -209,27 +178,29 @@ impl Rdma {
                 Ok(()) => line.armed = false,
                 Err(VerbsError::Call { error, .. }) if is_passing(&error) => {}
                 // The device is gone, and the descriptor would be readable for ever.
-                Err(_) => self.drop_line(owner),
+                Err(_) => self.drop_line(owner, Status::QueueBroken),
             }
         }
     }
 
-    /// Takes the queue pair to an owner out of use for good, and out of the bell.
-    fn drop_line(&mut self, owner: Peer) {
-        let Some(mut line) = self.lines.remove(&owner) else { return };
+    /// Destroys the queue pair to an owner, and takes it out of the bell; what was posted ends with `status`.
+    fn drop_line(&mut self, owner: Peer, status: Status) {
+        let Some(Line { queue, mut orders, .. }) = self.lines.remove(&owner) else { return };
         // The bell may have lost it with the device.
-        let _ = epoll::delete(&self.bell, line.queue.descriptor());
-        line.reset(&mut self.ended);
-        self.ended.extend(line.waiting.drain(..).map(|order| (order.name, Status::QueueBroken)));
+        let _ = epoll::delete(&self.bell, queue.descriptor());
+        // Without its queue pair the card moves nothing any more.
+        drop(queue);
+        orders.end(status, &mut self.ended);
     }
 
     /// Takes completions in.
     fn take_in(&mut self) {
-        for line in self.lines.values_mut() {
-            if line.under_way.is_empty() {
+        let mut failed = None;
+        for (&owner, line) in &mut self.lines {
+            if line.orders.under_way.is_empty() {
                 continue;
             }
-            let (under_way, ended, state) = (&mut line.under_way, &mut self.ended, &mut line.state);
+            let (under_way, ended, state) = (&mut line.orders.under_way, &mut self.ended, &mut line.state);
             let polled = line.queue.poll(&mut |done| {
                 // Each piece was posted by itself and ends by itself, in order.
                 if let Some(name) = under_way.pop_front() {
@@ -240,13 +211,17 @@ impl Rdma {
                 }
             });
             if polled.is_err() {
-                line.state = State::Broken(Status::QueueBroken);
-                // Whether it says so or not, the card writes nothing more for it: what is told to have ended gives its place
-                // of the landing area to somebody else.
-                let _ = line.queue.reset();
-                ended.extend(line.under_way.drain(..).map(|name| (name, Status::QueueBroken)));
+                failed = Some(owner);
             }
         }
+        // What the card has done for it cannot be known any more. Another one that failed is found at the next look.
+        if let Some(owner) = failed {
+            self.drop_line(owner, Status::QueueBroken);
+        }
+    }
+
+    fn has_region_of(&self, owner: Peer) -> bool {
+        self.places.iter().flatten().any(|place| place.owner == owner)
     }
 
     fn line(&mut self, owner: Peer) -> Result<&mut Line, VerbsError> {
@@ -260,7 +235,8 @@ impl Rdma {
                 let depth = self.depth as usize;
                 let (waiting, under_way) = (VecDeque::with_capacity(depth), VecDeque::with_capacity(depth));
                 self.greetings.push_back(owner);
-                Ok(place.insert(Line { queue, state: State::Greeting, waiting, under_way, armed: false }))
+                let orders = Orders { waiting, under_way };
+                Ok(place.insert(Line { queue, state: State::Greeting, orders, armed: false }))
             }
         }
     }
@@ -271,38 +247,6 @@ fn is_passing(error: &std::io::Error) -> bool {
     matches!(error.kind(), std::io::ErrorKind::Interrupted | std::io::ErrorKind::WouldBlock)
 }
 
-impl Line {
-    fn post(&mut self, landing: &Region, order: Order) -> Result<(), Status> {
-        let Order { name, way, remote, landing: offset, len } = order;
-        let piece = verbs::Piece { region: landing, offset, len };
-        let work = match way {
-            Access::WRITE => Work::Write { from: piece, to: remote, immediate: None },
-            _ => Work::Read { from: remote, to: piece },
-        };
-        match self.queue.post(&[(name, work)]) {
-            Ok(()) => {
-                self.under_way.push_back(name);
-                Ok(())
-            }
-            Err(VerbsError::OutOfBounds { .. }) => Err(Status::OutOfBounds),
-            Err(VerbsError::Call { .. }) => {
-                // The driver refused, and nobody else will tell that the queue is of no use any more.
-                self.state = State::Broken(Status::QueueBroken);
-                Err(Status::CopyFailed)
-            }
-            Err(_) => Err(Status::QueueBroken),
-        }
-    }
-
-    /// Starts over: nothing of before moves a byte any more.
-    fn reset(&mut self, ended: &mut VecDeque<(u64, Status)>) {
-        let reset = self.queue.reset();
-        // Told after: with its end a place of the landing area goes to somebody else, and the card may write until here.
-        ended.extend(self.under_way.drain(..).map(|name| (name, Status::QueueBroken)));
-        self.state = if reset.is_ok() { State::Greeting } else { State::Broken(Status::QueueBroken) };
-    }
-}
-
 impl Device for Rdma {
     fn attach(&mut self, place: usize, export: &Export) -> Result<(), Status> {
         let ticket = &export.ticket;
@@ -311,7 +255,7 @@ impl Device for Rdma {
         if place >= self.places.len() {
             return Err(Status::Full);
         }
-        let others = self.places.iter().flatten().any(|place| place.owner == owner);
+        let others = self.has_region_of(owner);
         let line = self.line(owner).map_err(|_| Status::Unreachable)?;
         // Nobody was there to have it rebuilt.
         if !others && matches!(line.state, State::Broken(_)) {
@@ -339,7 +283,7 @@ impl Device for Rdma {
             State::Broken(why) => Err(why),
             _ if len == 0 => Ok(Moved::All),
             State::Greeting => {
-                line.waiting.push_back(order);
+                line.orders.waiting.push_back(order);
                 Ok(Moved::Begun)
             }
             State::Up => line.post(&self.landing, order).map(|()| Moved::Begun),
@@ -354,18 +298,23 @@ impl Device for Rdma {
     }
 
     fn rebuild(&mut self, owner: Peer) {
-        if let Some(line) = self.lines.get_mut(&owner) {
-            line.reset(&mut self.ended);
-            line.armed = false;
-            self.greetings.push_back(owner);
+        if let Some(line) = self.lines.get_mut(&owner)
+            && line.start_over(&mut self.ended).is_ok()
+        {
+            return self.greetings.push_back(owner);
+        }
+        self.drop_line(owner, Status::QueueBroken);
+        if self.has_region_of(owner) {
+            // If there can be none, what is posted ends as broken.
+            let _ = self.line(owner);
         }
     }
 
     fn forget(&mut self, owner: Peer) {
-        // Without its queue pair the card moves nothing any more.
-        if let Some(line) = self.lines.remove(&owner) {
-            let names = line.waiting.iter().map(|order| order.name).chain(line.under_way.iter().copied());
-            self.ended.extend(names.map(|name| (name, Status::OwnerGone)));
+        self.drop_line(owner, Status::OwnerGone);
+        // Until they are detached, nobody makes a queue pair for them.
+        for place in &mut self.places {
+            place.take_if(|place| place.owner == owner);
         }
     }
 
