@@ -12,7 +12,7 @@ pub enum VerbsError {
     )]
     NoLibrary(String),
     /// The library lacks something that this module needs.
-    #[error("libibverbs is too old, it has no {0}: rdma-core 34 or later is needed")]
+    #[error("libibverbs is too old, it has no {0}: rdma-core 35 or later is needed")]
     OldLibrary(&'static str),
     /// The library of mlx5 cards is not installed, or too old.
     #[cfg(feature = "xgvmi")]

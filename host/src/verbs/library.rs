@@ -9,6 +9,7 @@ use super::abi::{
     AsyncEvent, CmChannel, CmEvent, CmId, CmParameters, CompChannel, Context, Cq, Device, DeviceAttr, GidEntry, Mr, Pd,
     PortAttr, Qp, QpAttr, QpInitAttr, Srq, SrqAttr, SrqInitAttr,
 };
+use super::numbers::FORK_UNNEEDED;
 
 /// The functions of a library that are called by name; `$when` they are bound at run time.
 macro_rules! functions {
@@ -55,6 +56,8 @@ macro_rules! library {
 
 library! {
     Library, LINKED;
+    is_fork_initialized = ibv_is_fork_initialized: unsafe extern "C" fn() -> c_uint;
+    fork_init = ibv_fork_init: unsafe extern "C" fn() -> c_int;
     get_device_list = ibv_get_device_list: unsafe extern "C" fn(*mut c_int) -> *mut *mut Device;
     free_device_list = ibv_free_device_list: unsafe extern "C" fn(*mut *mut Device);
     get_device_name = ibv_get_device_name: unsafe extern "C" fn(*mut Device) -> *const c_char;
@@ -84,6 +87,27 @@ library! {
     create_qp = ibv_create_qp: unsafe extern "C" fn(*mut Pd, *mut QpInitAttr) -> *mut Qp;
     modify_qp = ibv_modify_qp: unsafe extern "C" fn(*mut Qp, *mut QpAttr, c_int) -> c_int;
     destroy_qp = ibv_destroy_qp: unsafe extern "C" fn(*mut Qp) -> c_int;
+}
+
+impl Library {
+    /// Lets registered pages stay with this process when it forks; before the first is registered.
+    ///
+    /// Where a fork leaves pages to parent and child until one of them writes, a parent that does so gets new ones, and the
+    /// card goes on with those of the child. Kernels that copy registered pages at the fork need nothing done; on others the
+    /// child does without them.
+    fn keep_pages_at_forks(&self) {
+        // SAFETY: it takes nothing and changes nothing.
+        if unsafe { (self.is_fork_initialized)() } == FORK_UNNEEDED {
+            return;
+        }
+        // SAFETY: it takes nothing, and may be called at any time.
+        let code = unsafe { (self.fork_init)() };
+        if code != 0 {
+            // Somebody else in this process has registered memory before, and has decided this for all.
+            let why = std::io::Error::from_raw_os_error(code);
+            umbra_core::log!(warn, "the card may miss what is written after a fork: {}", why);
+        }
+    }
 }
 
 library! {
@@ -117,6 +141,8 @@ pub(super) use linked::{library, manager};
 /// Libraries that were there when the program started.
 #[cfg(feature = "rdma-sys")]
 mod linked {
+    use std::sync::Once;
+
     use super::{LINKED, LINKED_MANAGER, Library, Manager, VerbsError};
 
     /// libibverbs.
@@ -124,6 +150,8 @@ mod linked {
     /// # Errors
     /// None: the form that is bound at run time has some.
     pub(in super::super) fn library() -> Result<&'static Library, VerbsError> {
+        static FIRST: Once = Once::new();
+        FIRST.call_once(|| LINKED.keep_pages_at_forks());
         Ok(&LINKED)
     }
 
@@ -166,7 +194,8 @@ mod late {
     pub(in super::super) fn library() -> Result<&'static super::Library, super::VerbsError> {
         use super::{Library, VerbsError};
         static LIBRARY: std::sync::OnceLock<Result<Library, Absent>> = std::sync::OnceLock::new();
-        let bound = LIBRARY.get_or_init(|| load("libibverbs.so.1", Library::bind));
+        let bound =
+            LIBRARY.get_or_init(|| load("libibverbs.so.1", Library::bind).inspect(Library::keep_pages_at_forks));
         bound.as_ref().map_err(|absent| match absent {
             Absent::NotFound(why) => VerbsError::NoLibrary(why.clone()),
             Absent::TooOld(symbol) => VerbsError::OldLibrary(symbol),

@@ -75,6 +75,8 @@ pub(super) mod event {
     pub(in super::super) const SHARED_LIMIT_REACHED: u32 = 15;
 }
 
+/// `IBV_FORK_UNNEEDED`.
+pub(super) const FORK_UNNEEDED: u32 = 2;
 /// `IBV_SRQ_LIMIT`.
 pub(super) const SHARED_LIMIT: i32 = 1 << 1;
 /// `IBV_QPT_RC`.

@@ -94,8 +94,8 @@ mod numbers {
     use rdma_sys as named;
 
     use super::super::super::numbers::{
-        MEM_WINDOW_TYPE_2B, RELIABLE_CONNECTION, SHARED_LIMIT, WINDOW_TYPE_2, WITH_IMM, access, event, manager, mask,
-        opcode, send, state,
+        FORK_UNNEEDED, MEM_WINDOW_TYPE_2B, RELIABLE_CONNECTION, SHARED_LIMIT, WINDOW_TYPE_2, WITH_IMM, access, event,
+        manager, mask, opcode, send, state,
     };
 
     macro_rules! same {
@@ -149,6 +149,7 @@ mod numbers {
         manager::ESTABLISHED => named::rdma_cm_event_type::RDMA_CM_EVENT_ESTABLISHED;
         manager::DISCONNECTED => named::rdma_cm_event_type::RDMA_CM_EVENT_DISCONNECTED;
         manager::DEVICE_REMOVAL => named::rdma_cm_event_type::RDMA_CM_EVENT_DEVICE_REMOVAL;
+        FORK_UNNEEDED => named::IBV_FORK_UNNEEDED;
         RELIABLE_CONNECTION => named::ibv_qp_type::IBV_QPT_RC;
         SHARED_LIMIT => named::ibv_srq_attr_mask::IBV_SRQ_LIMIT.0;
         event::SHARED_LIMIT_REACHED => named::ibv_event_type::IBV_EVENT_SRQ_LIMIT_REACHED;

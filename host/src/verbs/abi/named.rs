@@ -33,11 +33,12 @@ pub(in super::super) mod calls {
     pub(in super::super::super) use rdma_sys::{
         ibv_ack_cq_events, ibv_alloc_pd, ibv_close_device, ibv_create_comp_channel, ibv_create_cq, ibv_create_qp,
         ibv_create_srq, ibv_dealloc_pd, ibv_dereg_mr, ibv_destroy_comp_channel, ibv_destroy_cq, ibv_destroy_qp,
-        ibv_destroy_srq, ibv_free_device_list, ibv_get_cq_event, ibv_get_device_list, ibv_get_device_name,
-        ibv_modify_qp, ibv_modify_srq, ibv_open_device, ibv_query_device, ibv_reg_mr, rdma_accept, rdma_ack_cm_event,
-        rdma_bind_addr, rdma_connect, rdma_create_event_channel, rdma_create_id, rdma_destroy_event_channel,
-        rdma_destroy_id, rdma_disconnect, rdma_establish, rdma_get_cm_event, rdma_get_src_port, rdma_listen,
-        rdma_migrate_id, rdma_reject, rdma_resolve_addr, rdma_resolve_route,
+        ibv_destroy_srq, ibv_fork_init, ibv_free_device_list, ibv_get_cq_event, ibv_get_device_list,
+        ibv_get_device_name, ibv_is_fork_initialized, ibv_modify_qp, ibv_modify_srq, ibv_open_device, ibv_query_device,
+        ibv_reg_mr, rdma_accept, rdma_ack_cm_event, rdma_bind_addr, rdma_connect, rdma_create_event_channel,
+        rdma_create_id, rdma_destroy_event_channel, rdma_destroy_id, rdma_disconnect, rdma_establish,
+        rdma_get_cm_event, rdma_get_src_port, rdma_listen, rdma_migrate_id, rdma_reject, rdma_resolve_addr,
+        rdma_resolve_route,
     };
 
     unsafe extern "C" {
