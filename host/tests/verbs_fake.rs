@@ -115,3 +115,16 @@ fn a_queue_pair_that_cannot_be_reset_is_destroyed_before_its_work_ends_and_anoth
     landing.read(0, &mut bytes).unwrap();
     assert_eq!(bytes, [1; 64], "the card wrote after the end");
 }
+
+#[test]
+fn what_is_lacking_for_a_queue_pair_is_told_once() {
+    if !is_child() {
+        over_fake("what_is_lacking_for_a_queue_pair_is_told_once", "FAULT", "queue");
+        return;
+    }
+    let (mut rdma, _, export) = reader();
+    assert_eq!(rdma.attach(0, &export), Err(Status::Unreachable));
+    let why = rdma.trouble().unwrap().to_string();
+    assert!(why.contains("making a queue pair"), "{why}");
+    assert!(rdma.trouble().is_none());
+}

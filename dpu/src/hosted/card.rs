@@ -82,6 +82,11 @@ impl Card {
         self.way.import(&export, incarnation)
     }
 
+    /// What the device or the system lacked when a region was unreachable last; told once.
+    pub(super) fn trouble(&mut self) -> Option<VerbsError> {
+        self.way.device().trouble()
+    }
+
     /// The region of an owner that covers an address, if this process may reach it.
     pub(super) fn region(&mut self, owner: Peer, address: u64) -> Option<Region> {
         let regions = self.way.regions();

@@ -16,6 +16,7 @@ use umbra_core::peer::{Peer, PeerKind};
 use umbra_core::time::Time;
 use umbra_core::wire::{Frame, Token};
 
+use super::card::Card;
 use super::jobs::{Job, RankFetch};
 use super::process::Process;
 use super::rdma::Exposed;
@@ -32,6 +33,11 @@ impl Process {
             false => Err(Status::Unreachable),
         };
         if let Err(status) = imported {
+            if status == Status::Unreachable
+                && let Some(why) = self.rdma.card.as_mut().and_then(Card::trouble)
+            {
+                self.rdma.refusals.insert(owner, why.to_string());
+            }
             return self.attached(attach, status);
         }
         self.rdma.exposed.insert(attach.place, Exposed { key: region.key, rkey, direct });

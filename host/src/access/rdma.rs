@@ -55,6 +55,8 @@ pub struct Rdma {
     greetings: VecDeque<Peer>,
     ended: VecDeque<(u64, Status)>,
     bell: OwnedFd,
+    /// Why there was no queue pair for memory that was to be attached.
+    trouble: Option<VerbsError>,
 }
 
 impl Rdma {
@@ -78,6 +80,7 @@ impl Rdma {
             greetings: VecDeque::new(),
             ended: VecDeque::with_capacity(depth as usize),
             bell,
+            trouble: None,
         })
     }
 
@@ -136,6 +139,11 @@ impl Rdma {
     #[must_use]
     pub fn is_greeting(&self, owner: Peer) -> bool {
         self.lines.get(&owner).is_some_and(|line| line.state == State::Greeting)
+    }
+
+    /// What the device or the system lacked when [`Device::attach`] said [`Status::Unreachable`] last; told once.
+    pub const fn trouble(&mut self) -> Option<VerbsError> {
+        self.trouble.take()
     }
 
     /// Queue pairs, connected or not.
@@ -256,9 +264,15 @@ impl Device for Rdma {
             return Err(Status::Full);
         }
         let others = self.has_region_of(owner);
-        let line = self.line(owner).map_err(|_| Status::Unreachable)?;
+        let state = match self.line(owner) {
+            Ok(line) => line.state,
+            Err(error) => {
+                self.trouble = Some(error);
+                return Err(Status::Unreachable);
+            }
+        };
         // Nobody was there to have it rebuilt.
-        if !others && matches!(line.state, State::Broken(_)) {
+        if !others && matches!(state, State::Broken(_)) {
             self.rebuild(owner);
         }
         if let Some(slot) = self.places.get_mut(place) {
