@@ -240,7 +240,7 @@ fn a_child_of_a_c_rank_is_refused_the_session_that_it_inherits() {
     };
     all_is_right(&run(&job, &vec![vec![program.clone().into_os_string()]; (HOSTS * RANKS) as usize]));
     fs::remove_file(program).unwrap();
-    job.end();
+    end(job);
 }
 
 #[test]
