@@ -333,6 +333,23 @@ fn s51_a_place_for_an_output_is_not_loaded() {
 }
 
 #[test]
+fn s51_an_output_of_a_group_that_failed_was_written_by_nobody_and_does_not_stay() {
+    for mut stencil in [counted(3, &[1, 1, 3]), stencil(3)] {
+        stencil.submit_members(1, [Member::Load(0), Member::Scratch(2)]).unwrap();
+        assert_eq!(told(&mut stencil), "p0");
+        // Somebody else who holds it changes nothing.
+        let held = stencil.submit_members(2, [Member::Scratch(2)]).unwrap();
+        assert_eq!(told(&mut stencil), "r2");
+        assert_eq!(stencil.failed(0), Ok(()));
+        assert_eq!(told(&mut stencil), "f1:0");
+        stencil.free_group(held).unwrap();
+        assert!(!stencil.has_slot(2));
+        stencil.submit(3, &[2]).unwrap();
+        assert_eq!(told(&mut stencil), "p2");
+    }
+}
+
+#[test]
 fn s52_no_member_leaves_for_another_member() {
     let mut stencil = stencil(4);
     let group = stencil.submit(1, &[1, 2, 3, 4]).unwrap();

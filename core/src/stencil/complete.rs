@@ -2,11 +2,11 @@
 
 use super::error::{FreeError, GroupError, PreparedError};
 use super::future::Future;
-use super::group::{self, GONE, Group, Stage};
+use super::group::{self, GONE, Group, Reference, Stage};
 use super::input::{Input, Names};
 use super::machine::Stencil;
 use super::storage::Lent;
-use crate::cache::slot::{NIL, TOLD, VALID};
+use crate::cache::slot::{LEAVING, NIL, TOLD, VALID};
 use crate::id::Id;
 
 /// What is to be done next.
@@ -177,9 +177,13 @@ impl<L: Lent, N: Names, F: Future> Stencil<L, N, F> {
         }
         for at in first..first + members {
             let reference = &mut self.references.as_mut()[at as usize];
-            let (slot, input) = (reference.slot, reference.input);
+            let Reference { slot, input, .. } = *reference;
             if slot != GONE && self.pool.at(slot).is(VALID) {
                 reference.slot = GONE;
+                if reference.is_scratch() {
+                    // Nobody has written what belongs there.
+                    self.pool.at_mut(slot).set(LEAVING);
+                }
                 self.let_go(slot, input);
             }
         }
