@@ -37,6 +37,7 @@
 
 mod attributes;
 mod content;
+mod end;
 mod error;
 mod files;
 mod lanes;
@@ -215,20 +216,6 @@ impl Pool {
         Self::look(&files)?.unless_over()?.used()
     }
 
-    /// Itself, unless it was destroyed, or has files that nobody needs any more: these are removed.
-    fn unless_over(self) -> Result<Pool, Error> {
-        self.ends_if_over().map(|()| self)
-    }
-
-    fn ends_if_over(&self) -> Result<(), Error> {
-        if self.files.is_some() && self.is_over() {
-            // Also after it was destroyed: who did that may have died before they were gone.
-            self.remove_files();
-            return Err(Error::Destroyed);
-        }
-        self.check()
-    }
-
     /// Uses a pool whose descriptors another process [shared](Self::share).
     ///
     /// # Errors
@@ -243,14 +230,6 @@ impl Pool {
     /// As for [`attach`](Self::attach), but not for one that is over.
     pub fn inspect(folder: &Path, name: &str) -> Result<Pool, Error> {
         Self::look(&Files::of(folder, name)?)
-    }
-
-    /// As one of its users, so that nobody takes it for forsaken.
-    fn used(mut self) -> Result<Pool, Error> {
-        self.with_hand(|_| ())?;
-        self.come()?;
-        self.role = Role::User;
-        Ok(self)
     }
 
     fn look(files: &Files) -> Result<Pool, Error> {

@@ -1,0 +1,171 @@
+//! The end of a pool: with its maker, with its last user, or because somebody destroys it.
+//!
+//! A word counts the users who came. Who leaves as the last one ends the pool only if nobody came since he looked, and a
+//! newcomer, who takes a place before he is counted, is refused if he was too late.
+
+use umbra_core::atomic::{Ordering, fence};
+
+use super::error::Error;
+use super::lanes::Lanes;
+use super::{Lifetime, Pool, Role, Word};
+use crate::sys::futex::Futex;
+use crate::sys::process::{Process, ProcessError, ProcessId};
+
+/// In the word that counts the users: nobody is one any more.
+const DESTROYED: u64 = 1;
+/// One user.
+const USER: u64 = 2;
+
+impl Pool {
+    /// Itself, unless it was destroyed, or has files that nobody needs any more: these are removed.
+    pub(super) fn unless_over(self) -> Result<Pool, Error> {
+        self.ends_if_over().map(|()| self)
+    }
+
+    pub(super) fn ends_if_over(&self) -> Result<(), Error> {
+        if self.files.is_some() && self.is_over() {
+            // Also after it was destroyed: who did that may have died before they were gone.
+            self.remove_files();
+            return Err(Error::Destroyed);
+        }
+        self.check()
+    }
+
+    /// As one of its users, so that nobody takes it for forsaken.
+    pub(super) fn used(mut self) -> Result<Pool, Error> {
+        self.with_hand(|_| ())?;
+        self.come()?;
+        self.role = Role::User;
+        Ok(self)
+    }
+
+    /// Whether nobody needs it any more.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        let word = |which| self.word(which).load(Ordering::Acquire);
+        let creator = ProcessId { pid: word(Word::CreatorPid) as u32, start: word(Word::CreatorStart) };
+        let is_orphan = matches!(Process::open(creator), Err(ProcessError::Gone(_)));
+        let ends = word(Word::Lifetime) == Lifetime::Creator as u64;
+        self.is_destroyed() || is_orphan && (ends || !self.is_used())
+    }
+
+    #[inline]
+    pub(super) fn is_destroyed(&self) -> bool {
+        self.word(Word::Users).load(Ordering::Acquire) & DESTROYED != 0
+    }
+
+    /// Counts a user who has his place: whoever [found the pool unused](Self::end_if_unused) before does not end it any more.
+    ///
+    /// # Errors
+    /// [`Error::Destroyed`] if he did.
+    fn come(&self) -> Result<(), Error> {
+        // ORDERING: who finds him counted finds his place.
+        let before = self.word(Word::Users).fetch_add(USER, Ordering::AcqRel);
+        if before & DESTROYED == 0 { Ok(()) } else { Err(Error::Destroyed) }
+    }
+
+    /// Ends the pool if its last user has left it, and nobody comes meanwhile.
+    fn end_if_unused(&self) {
+        // ORDERING: of two who leave at once, one finds that the other one has left too.
+        fence(Ordering::SeqCst);
+        let users = self.word(Word::Users).load(Ordering::Acquire);
+        if !self.is_used() {
+            self.end_since(users);
+        }
+    }
+
+    /// Ends the pool, unless somebody came since so many had, or ended it.
+    fn end_since(&self, users: u64) {
+        let (word, over) = (self.word(Word::Users), users | DESTROYED);
+        if users != over && word.compare_exchange(users, over, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+            self.ended();
+        }
+    }
+
+    /// Ends the pool for all: whoever waits, and whoever comes, gets [`Error::Destroyed`].
+    ///
+    /// # Errors
+    /// [`Error::Destroyed`] if it was before.
+    pub fn destroy(&self) -> Result<(), Error> {
+        if self.word(Word::Users).fetch_or(DESTROYED, Ordering::AcqRel) & DESTROYED != 0 {
+            return Err(Error::Destroyed);
+        }
+        self.ended();
+        Ok(())
+    }
+
+    /// What is left to do when it is destroyed.
+    fn ended(&self) {
+        self.remove_files();
+        self.claim.release();
+        self.event().notify(&Futex);
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        let is_inherited = self.lanes.is_inherited();
+        let mut lanes = std::mem::replace(&mut self.lanes, Lanes::new());
+        let stayed = lanes.leave(&self.shared, |member| self.set_present(member, false));
+        stayed.into_iter().for_each(|member| self.set_left(member));
+        if self.files.is_none() || self.role == Role::Onlooker {
+            return;
+        }
+        let ends_with_creator = self.word(Word::Lifetime).load(Ordering::Acquire) == Lifetime::Creator as u64;
+        if !ends_with_creator {
+            self.end_if_unused();
+        } else if self.role == Role::Creator && !is_inherited {
+            // With its maker, not with a child of his; somebody else may have destroyed it.
+            let _ = self.destroy();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::files::Files;
+    use super::*;
+    use crate::pool::Attributes;
+
+    #[test]
+    fn whoever_comes_removes_the_files_of_a_pool_whose_destroyer_was_killed_over_it() {
+        let (name, small) =
+            (format!("unfinished-{}", std::process::id()), Attributes { bytes: 1 << 20, ..Attributes::default() });
+        let pool = Pool::create(Some(&name), &small).unwrap();
+        let files = pool.files.clone().unwrap();
+        pool.word(Word::Users).fetch_or(DESTROYED, Ordering::AcqRel);
+        assert!(files.manifest.exists() && files.data.exists());
+        assert_eq!(Pool::attach(&name).unwrap_err(), Error::Destroyed);
+        assert!(!files.manifest.exists() && !files.data.exists());
+    }
+
+    /// A pool that ends with its last user, and its name.
+    fn shared(which: &str) -> (Pool, String) {
+        let name = format!("{which}-{}", std::process::id());
+        let attributes = Attributes { bytes: 1 << 20, lifetime: Lifetime::LastUser, ..Attributes::default() };
+        (Pool::create(Some(&name), &attributes).unwrap(), name)
+    }
+
+    #[test]
+    fn who_has_his_place_only_after_the_last_user_ended_the_pool_is_refused() {
+        let (last, name) = shared("leaving");
+        let newcomer = Pool::look(&Files::shared(&name).unwrap()).unwrap().unless_over().unwrap();
+        let before = last.word(Word::Users).load(Ordering::Acquire);
+        newcomer.with_hand(|_| ()).unwrap();
+        last.end_since(before);
+        assert_eq!(newcomer.come(), Err(Error::Destroyed));
+    }
+
+    #[test]
+    fn who_found_a_pool_unused_does_not_end_it_for_one_who_came_meanwhile() {
+        let (last, name) = shared("coming");
+        let before = last.word(Word::Users).load(Ordering::Acquire);
+        let user = Pool::attach(&name).unwrap();
+        last.end_since(before);
+        assert_eq!(user.check(), Ok(()));
+        drop(last);
+        assert_eq!(user.check(), Ok(()));
+        drop(user);
+        assert!(matches!(Pool::attach(&name), Err(Error::Missing { .. })), "with its last user");
+    }
+}
