@@ -387,3 +387,16 @@ fn who_waits_for_room_in_a_pool_learns_that_the_streams_were_destroyed() {
     assert_eq!(ended(&first, || sender.send(&long, 0, WAIT), || whole.destroy().unwrap()), Some(Error::Destroyed));
     assert_eq!(ended(&second, || receiver.receive_memory(WAIT), || piece.destroy().unwrap()), Some(Error::Destroyed));
 }
+
+#[test]
+fn who_tries_again_and_again_for_room_in_a_pool_learns_that_the_receiver_was_killed() {
+    let memory = pool(74);
+    let adapter = Adapter::create(&Attributes::default(), [memory.clone()]).unwrap();
+    let options = SendOptions { placed_in: Some(74), ..SendOptions::default() };
+    let mut sender = adapter.send(&options, WAIT).unwrap();
+    let mut other = start("listen", &adapter);
+    let _all = fill(&memory);
+    assert!(matches!(sender.send(TEXT, 0, Timeout::Now), Err(Error::Pool(_))));
+    other.kill();
+    until("the death is found", || sender.send(TEXT, 0, Timeout::Now) == Err(Error::PeerDead));
+}

@@ -15,7 +15,7 @@ use super::error::Error;
 use super::layout::View;
 use super::receive::Message;
 use super::wait::{Timeout, Watch};
-use crate::pool::{Allocation, Pool};
+use crate::pool::{self, Allocation, Pool};
 
 /// The bytes of a message are a [`Record`].
 pub(super) const REFERS: u32 = 1;
@@ -125,22 +125,39 @@ impl Pools {
     }
 }
 
-/// A new block of a pool, for so many bytes. Who waits for it learns meanwhile if the channel was destroyed, which frees nothing.
+/// A new block of a pool, for so many bytes; `None` if there is no room within this time. Who finds none asks at each look
+/// whether there is still a use for it.
+pub(crate) fn block<E: From<pool::Error>>(
+    pool: &Pool,
+    len: u64,
+    timeout: Timeout,
+    is_of_use: impl Fn() -> Result<(), E>,
+) -> Result<Option<Allocation<'_>>, E> {
+    if timeout != Timeout::Now {
+        return pool.alloc_while(len, 0, timeout.deadline(), is_of_use);
+    }
+    pool.alloc(len, 0).map(Some).or_else(|error| {
+        if matches!(&error, pool::Error::Alloc(error) if error.is_passing()) {
+            is_of_use()?;
+        }
+        Err(error.into())
+    })
+}
+
+/// A [`block`] for a message of this channel. Who waits for it learns meanwhile if the channel was destroyed, which frees
+/// nothing.
 pub(super) fn room<'p>(
     pool: &'p Pool,
     len: u64,
     timeout: Timeout,
     channel: &View<'_>,
 ) -> Result<Allocation<'p>, Error> {
-    if timeout == Timeout::Now {
-        return Ok(pool.alloc(len, 0)?);
-    }
     let watch = Watch::new(*channel);
     let is_there = || {
         watch.patrol();
         if channel.messages.queue().is_destroyed() { Err(Error::Destroyed) } else { Ok(()) }
     };
-    pool.alloc_while(len, 0, timeout.deadline(), is_there)?.ok_or(Error::Timeout)
+    block(pool, len, timeout, is_there)?.ok_or(Error::Timeout)
 }
 
 /// Memory of a message.

@@ -79,6 +79,7 @@ pub(crate) use frame::{Format, Frame, FrameError};
 use home::Home;
 use layout::View;
 use memory::Pools;
+pub(crate) use memory::block;
 use seat::Seat;
 pub(crate) use wait::{Patrol, Shared, Spinning, patience};
 

@@ -6,7 +6,7 @@ use umbra_core::heap::BlockId;
 use umbra_core::stream::Reference;
 
 use super::error::Error;
-use crate::channel::Timeout;
+use crate::channel::{Timeout, block};
 use crate::pool::{Allocation, Pool};
 
 /// The receiver is to have it, and to free it.
@@ -36,11 +36,7 @@ pub(super) fn place<'p>(
     timeout: Timeout,
     is_of_use: impl Fn() -> Result<(), Error>,
 ) -> Result<Allocation<'p>, Error> {
-    let len = bytes.len() as u64;
-    let placed = match timeout {
-        Timeout::Now => pool.alloc(len, 0)?,
-        _ => pool.alloc_while(len, 0, timeout.deadline(), is_of_use)?.ok_or(Error::Timeout)?,
-    };
+    let placed = block(pool, bytes.len() as u64, timeout, is_of_use)?.ok_or(Error::Timeout)?;
     placed.write(0, bytes)?;
     Ok(placed)
 }
