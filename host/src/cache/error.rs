@@ -5,7 +5,7 @@ use std::time::Duration;
 use umbra_core::cache::waiting::{ContentError, Scene, WaitError};
 use umbra_core::cache::{self, Interrupted};
 
-use super::records::NoMemory;
+use crate::sys::heap::NoMemory;
 
 /// Why no slot was given.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]

@@ -11,8 +11,8 @@ use umbra_core::error::Stale;
 use umbra_core::id::Id;
 use umbra_core::map::Entry;
 
-use super::records::reserved;
 use super::{BuildError, SlotCache};
+use crate::sys::heap::reserved;
 
 /// A cache in a table, which those who found it may still use.
 #[derive(Debug)]

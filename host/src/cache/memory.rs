@@ -31,9 +31,9 @@ use umbra_core::memory::{Block, Granule, Offsets};
 use umbra_core::room::{self, Crowded, Range, RangeError, Ranges, Shared, WaitError, Waiter, Waiting};
 
 use super::lock::Guard;
-use super::records::reserved;
 use super::room_error::{MakeError, Unmet};
 use super::{WAITERS, wait};
+use crate::sys::heap::reserved;
 
 type Owned = Guard<Waiting<Ranges<Vec<Block>, Vec<u32>>, Vec<Waiter>>>;
 

@@ -39,7 +39,6 @@ mod lock;
 mod mapped;
 mod memory;
 mod places;
-pub(crate) mod records;
 mod room_error;
 pub(crate) mod wait;
 
@@ -50,13 +49,13 @@ use umbra_core::cache::policy::Policy;
 use umbra_core::cache::waiting::{Contract, Shared, Waiter, Waiting};
 use umbra_core::cache::{self, Forgetting, Index, Plain, Remembering, Remembers, Slot};
 
+use crate::sys::heap::reserved;
 pub use error::{AllocError, BuildError, FilledError};
 pub use keyed::{Caches, EndKeyError, EndsShared, Handle, Tenant};
 pub use lock::Guard;
 pub use mapped::{Mapped, MappedError};
 pub use memory::{HeldRange, Memory, RangeUnmet};
 pub use places::{CachedMemory, ContentUnmet, HeldPlaces, PlaceUnmet};
-use records::reserved;
 pub use room_error::{MakeError, Unmet};
 
 /// All that a cache works in, owned.

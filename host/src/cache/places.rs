@@ -33,9 +33,9 @@ use umbra_core::memory::{Block, Granule};
 use umbra_core::room::{self, Places, Scene, Shared, Told, WaitError, Waiter, Waiting};
 
 use super::lock::Guard;
-use super::records::reserved;
 use super::room_error::{MakeError, Unmet};
 use super::{WAITERS, wait};
+use crate::sys::heap::reserved;
 
 type Owned<I> =
     Guard<Waiting<Places<Vec<Block>, Vec<Slot>, Vec<Run>, Vec<u32>, Vec<u64>, I, Vec<Record<Told>>>, Vec<Waiter>>>;

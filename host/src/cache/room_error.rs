@@ -7,7 +7,7 @@ use umbra_core::cache::Interrupted;
 use umbra_core::cached_memory::LentTooLittle;
 use umbra_core::memory::Granule;
 
-use super::records::NoMemory;
+use crate::sys::heap::NoMemory;
 
 /// Why a wish was not met: `E` says what waiting does not help against, `S` how things were when the time was over.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]

@@ -7,7 +7,7 @@ use std::time::Duration;
 use umbra_core::stencil::{self, GroupError, PreparedError, SubmitError, UsageError};
 
 use super::LoadError;
-use crate::cache::records::NoMemory;
+use crate::sys::heap::NoMemory;
 
 /// What went wrong while points were computed.
 pub type ComputeError = Box<dyn Error + Send + Sync>;

@@ -3,7 +3,7 @@
 use umbra_core::stencil::{Input, count};
 
 use super::error::BuildError;
-use crate::cache::records::reserved;
+use crate::sys::heap::reserved;
 
 /// Groups of inputs, one after the other. Inputs are numbered from 0.
 #[derive(Clone, Debug, Default)]

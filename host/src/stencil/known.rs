@@ -4,7 +4,7 @@ use umbra_core::stencil::{Future, Use};
 
 use super::Groups;
 use super::error::BuildError;
-use crate::cache::records::reserved;
+use crate::sys::heap::reserved;
 
 /// When each input is used, from groups that were listed beforehand.
 ///

@@ -41,8 +41,8 @@ use umbra_core::stencil::{self, Action, Future, Group, Member, Names, SubmitErro
 use super::error::BuildError;
 use super::plan::Vectors;
 use crate::cache::Guard;
-use crate::cache::records::reserved;
 use crate::cache::wait;
+use crate::sys::heap::reserved;
 
 /// All that a cache works in, owned.
 type Owned<N, F> = Guard<Waiting<Vectors, N, F, Vec<Waiter>>>;

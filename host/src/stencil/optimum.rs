@@ -9,7 +9,7 @@
 use std::collections::BinaryHeap;
 
 use super::{Groups, Stop};
-use crate::cache::records::reserved;
+use crate::sys::heap::reserved;
 
 /// Never used again, or not in a slot.
 const NEVER: u32 = u32::MAX;

@@ -12,7 +12,7 @@ use umbra_core::stencil::{self, GroupError, PreparedError, SubmitError};
 
 use super::cache::{Cache, Next};
 use super::error::BuildError;
-use crate::cache::records::reserved;
+use crate::sys::heap::reserved;
 
 /// A cache of groups with any policy.
 #[derive(Debug)]

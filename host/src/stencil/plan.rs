@@ -6,7 +6,7 @@ use umbra_core::cache::Slot;
 use umbra_core::stencil::{ByNumber, Future, Group, Input, Limits, Reference, Stencil, Storage};
 
 use super::error::BuildError;
-use crate::cache::records::reserved;
+use crate::sys::heap::reserved;
 
 /// Buckets of the calendar of next uses: the most that are used.
 const BUCKETS: usize = 4096;

@@ -22,15 +22,33 @@ pub struct NoMemory {
     pub bytes: usize,
 }
 
+/// An empty list with room for so many.
+///
+/// # Errors
+/// [`NoMemory`].
+pub fn room<T>(count: usize) -> Result<Vec<T>, NoMemory> {
+    let mut list = Vec::new();
+    let bytes = count.saturating_mul(size_of::<T>());
+    list.try_reserve_exact(count).map_err(|_| NoMemory { bytes })?;
+    Ok(list)
+}
+
+/// So many values, each of which is made and written.
+///
+/// # Errors
+/// [`NoMemory`].
+pub fn reserved<T>(count: usize, value: impl FnMut() -> T) -> Result<Vec<T>, NoMemory> {
+    let mut values = room(count)?;
+    values.resize_with(count, value);
+    Ok(values)
+}
+
 /// So many copies of a value.
 ///
 /// # Errors
 /// [`NoMemory`].
 pub fn filled<T: Clone>(value: T, count: usize) -> Result<Vec<T>, NoMemory> {
-    let mut asked = Vec::<T>::new();
-    let bytes = count.saturating_mul(size_of::<T>());
-    asked.try_reserve_exact(count).map_err(|_| NoMemory { bytes })?;
     // Compilers leave out a question of whose answer nothing is used.
-    drop(black_box(asked));
+    drop(black_box(room::<T>(count)?));
     Ok(vec![value; count])
 }

@@ -5,6 +5,7 @@
 
 use umbra::quantity::Bytes;
 use umbra::stencil::{BuildError, Groups, Known, Run, Source};
+use umbra::sys::heap;
 use umbra_core::cache::Slot;
 use umbra_core::stencil::{Group, Input, Reference};
 
@@ -129,17 +130,12 @@ fn lacking(free: u64, parts: impl IntoIterator<Item = Part>) -> Option<String> {
 
 /// A list with room for so many.
 pub(super) fn room<T>(count: usize) -> Result<Vec<T>, BuildError> {
-    let mut list = Vec::new();
-    let bytes = count.saturating_mul(size_of::<T>());
-    list.try_reserve_exact(count).map_err(|_| BuildError::NoMemory { bytes })?;
-    Ok(list)
+    Ok(heap::room(count)?)
 }
 
 /// So many of one value.
 pub(super) fn filled<T: Clone>(value: T, count: usize) -> Result<Vec<T>, BuildError> {
-    let mut all = room(count)?;
-    all.resize(count, value);
-    Ok(all)
+    Ok(heap::reserved(count, || value.clone())?)
 }
 
 #[cfg(test)]
