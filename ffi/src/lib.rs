@@ -44,6 +44,7 @@ mod conversed;
 mod far;
 mod gateway_socket;
 mod handle;
+mod maker;
 mod member;
 mod named;
 mod object;

@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 use umbra::call::{
     Failure as CallFailure, JoinError, Member, Offer, OfferError, ReadError, Reply, StationError, WaitError,
 };
-use umbra::sys::fork;
 use umbra_core::atomic::{AtomicUsize, Ordering};
 use umbra_core::chain::{Data, Handle, Node, RegisterError, StartError};
 use umbra_core::error::Status;
 use umbra_core::memory::AllocError;
 
+use crate::maker::Maker;
 use crate::status::{Code, Failure};
 use crate::turn::Turns;
 
@@ -42,8 +42,8 @@ pub(crate) struct Seat {
 /// A member; calls on it take turns.
 pub(crate) struct Seated {
     node: Node,
-    /// Of the process that took the seat.
-    life: u32,
+    /// Who took the seat.
+    maker: Maker,
     turns: Turns,
     /// Threads that are about to leave: those that serve the member let them.
     leavers: AtomicUsize,
@@ -67,10 +67,9 @@ impl Seated {
     pub(crate) fn new(member: Member) -> Seated {
         let node = member.node();
         let seat = Seat { member, kept: HashMap::new(), offers: HashMap::new(), last_offer: 0 };
-        fork::watch();
         Seated {
             node,
-            life: fork::life(),
+            maker: Maker::this(),
             turns: Turns::default(),
             leavers: AtomicUsize::new(0),
             served_by: AtomicUsize::new(0),
@@ -80,11 +79,8 @@ impl Seated {
 
     /// Refuses a child that was forked off: a thread that it lacks may have the turn, and messages are for its parent.
     pub(crate) fn refuse_heirs(&self) -> Result<(), Failure> {
-        if self.life == fork::life() {
-            return Ok(());
-        }
         let detail = "the member belongs to the process that forked this one off: take another seat in this process";
-        Err(Failure::new(Code::Stale, detail))
+        self.maker.refuse_heirs(detail)
     }
 
     /// Its number.

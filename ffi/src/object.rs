@@ -2,7 +2,7 @@
 //!
 //! They name sessions, groups, regions, reads, caches, memories, pools, channels, exchanges and members.
 
-use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
 
 use umbra::cache::{self, CachedMemory, Caches, EndsShared};
@@ -11,7 +11,6 @@ use umbra::channel::{Bell, Channel};
 use umbra::gateway::{Gateways, RemoteChannel, RemotePool, RemoteStreams};
 use umbra::pool::Pool;
 use umbra::session::{Exported, GroupHandle, Posted, Session};
-use umbra::sys::fork;
 use umbra::sys::segment::Segment;
 use umbra_core::cache::keyed::InUse;
 use umbra_core::cache::{Line, Sparse};
@@ -24,6 +23,7 @@ use crate::cached::Cached;
 use crate::conversed::{Ear, FarEar, FarSpeech, Place, Set, Speaker, Streams};
 use crate::gateway_socket::Served;
 use crate::handle::Handles;
+use crate::maker::Maker;
 use crate::member::{Seat, Seated};
 use crate::status::{Code, Failure};
 use crate::stenciled::Stenciled;
@@ -67,8 +67,7 @@ pub(crate) enum Object {
 ///
 /// In a child that was forked off it is stale: a thread that the child lacks may have the lock.
 pub(crate) struct Joined {
-    /// Of the process that joined.
-    life: u32,
+    maker: Maker,
     session: RwLock<Option<Session>>,
 }
 
@@ -152,17 +151,18 @@ impl Drop for Tenant {
 
 impl Joined {
     pub(crate) fn new(session: Session) -> Arc<Joined> {
-        fork::watch();
-        Arc::new(Joined { life: fork::life(), session: RwLock::new(Some(session)) })
+        Arc::new(Joined { maker: Maker::this(), session: RwLock::new(Some(session)) })
     }
 
     /// The session's lock, in the process that joined.
     fn own(&self) -> Result<&RwLock<Option<Session>>, Failure> {
-        if self.life == fork::life() {
-            return Ok(&self.session);
-        }
         let detail = "the session belongs to the process that forked this one off: join in this process";
-        Err(Failure::new(Code::Stale, detail))
+        self.maker.refuse_heirs(detail).map(|()| &self.session)
+    }
+
+    /// Locks something that stands beside the session, and is locked while that is used.
+    pub(crate) fn lock<'a, T>(&self, beside: &'a Mutex<T>) -> Result<MutexGuard<'a, T>, Failure> {
+        self.maker.lock(beside)
     }
 
     /// Asks the session; many may at once.
@@ -186,7 +186,7 @@ impl Joined {
 
 impl Drop for Joined {
     fn drop(&mut self) {
-        if self.life != fork::life() {
+        if self.maker.is_parent() {
             // A thread of the parent may have been in the middle of changing it.
             std::mem::forget(self.session.get_mut().unwrap_or_else(PoisonError::into_inner).take());
         }

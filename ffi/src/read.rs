@@ -34,7 +34,7 @@ unsafe fn ticket(from: *const TicketBytes) -> Result<Ticket, Failure> {
 }
 
 fn lock(reading: &Reading) -> Result<MutexGuard<'_, Progress>, Failure> {
-    reading.state.lock().map_err(|_| Code::Panic.into())
+    reading.session.lock(&reading.state)
 }
 
 /// Lets the session do something for a read; what it answers becomes the state.
@@ -70,7 +70,7 @@ unsafe fn deliver(state: &Progress, buffer: *mut c_void, capacity: usize) -> Res
 pub unsafe extern "C" fn umbra_region_ticket(region: u64, out: *mut TicketBytes) -> c_int {
     enter(|| {
         let made = with_region(region, |held| {
-            let memory = held.memory.lock().map_err(|_| Code::Panic)?;
+            let memory = held.session.lock(&held.memory)?;
             let Memory::Exported(key) = *memory else {
                 return Err(Failure::new(Status::UnknownRegion, "region is not exported"));
             };
@@ -235,9 +235,15 @@ fn fits(reading: &Reading, capacity: usize) -> Result<(), Failure> {
 pub extern "C" fn umbra_read_free(read: u64) -> c_int {
     enter(|| {
         with_read(read, |reading| {
-            if let Progress::Flying(posted) = *lock(reading)? {
-                // A session that is over has forgotten it already.
-                let _ = reading.session.change(|s| Ok(s.cancel_read(posted)?));
+            match lock(reading) {
+                // A thread of the parent has it.
+                Err(failure) if failure.code == Code::Stale => {}
+                state => {
+                    if let Progress::Flying(posted) = *state? {
+                        // A session that is over has forgotten it already.
+                        let _ = reading.session.change(|s| Ok(s.cancel_read(posted)?));
+                    }
+                }
             }
             Ok(())
         })?;

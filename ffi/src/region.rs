@@ -12,7 +12,7 @@ use crate::object::{HANDLES, Held, Memory, Object, allocate, session, with_regio
 use crate::status::{Code, Failure};
 
 fn lock(region: &Held) -> Result<MutexGuard<'_, Memory>, Failure> {
-    region.memory.lock().map_err(|_| Code::Panic.into())
+    region.session.lock(&region.memory)
 }
 
 /// Does something with where the memory is, and its length; an exported one stays there meanwhile, for leaving the session
@@ -162,7 +162,11 @@ pub extern "C" fn umbra_region_revoke(region: u64) -> c_int {
 pub extern "C" fn umbra_region_free(region: u64) -> c_int {
     enter(|| {
         with_region(region, |held| {
-            let mut memory = lock(held)?;
+            let mut memory = match lock(held) {
+                // A thread of the parent has it.
+                Err(failure) if failure.code == Code::Stale => return Ok(()),
+                memory => memory?,
+            };
             if let Memory::Exported(key) = *memory {
                 match held.session.change(|s| s.revoke(key).map_err(Failure::from)) {
                     Ok(_) => {}
