@@ -176,7 +176,6 @@ static void refusals(umbra_pool pool, umbra_channel channel)
     CHECK(umbra_channel_poll(channel, UMBRA_POLL_SEMAPHORE_P, 0, 0, NULL) == -UMBRA_EKIND);
 }
 
-/* Parts of allocations, in two pools of which one is small. */
 /* What a process leaves allocated that ends without freeing it. */
 static void of_the_dead(umbra_pool pool)
 {
@@ -209,6 +208,7 @@ static void of_the_dead(umbra_pool pool)
     CHECK(after.allocations == before.allocations);
 }
 
+/* Parts of allocations, in two pools of which one is small. */
 static void contents(umbra_pool pool)
 {
     struct umbra_pool_options options;

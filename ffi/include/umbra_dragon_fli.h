@@ -524,7 +524,7 @@ static inline dragonError_t dragon_fli_recv_bytes(dragonFLIRecvHandleDescr_t *ha
     size_t length = 0;
     uint64_t told = 0;
     uint8_t *copy;
-    dragonError_t is_next = umbra_dragon_is_next(handle);
+    dragonError_t is_next;
     int code;
     if (handle == NULL || received_size == NULL || bytes == NULL)
         return DRAGON_INVALID_ARGUMENT;
@@ -532,6 +532,7 @@ static inline dragonError_t dragon_fli_recv_bytes(dragonFLIRecvHandleDescr_t *ha
     *bytes = NULL;
     if (requested_size == 0)
         return umbra_dragon_next(handle, received_size, bytes, arg, timeout);
+    is_next = umbra_dragon_is_next(handle);
     if (is_next != DRAGON_SUCCESS)
         return is_next;
     if ((copy = (uint8_t *)malloc(requested_size)) == NULL)

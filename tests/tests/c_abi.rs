@@ -219,10 +219,10 @@ fn a_job_of_c_ranks_does_all_that_the_header_promises() {
     end(job);
 }
 
-#[test]
-fn a_c_rank_leaves_while_its_threads_read_what_it_has_exported() {
-    let job = agents("leave");
-    let program = match compile(job.directory(), "leave", &["-pthread"]) {
+/// A job all of whose ranks run this program.
+fn ranks_in_c(name: &str, program: &str, flags: &[&str]) {
+    let job = agents(name);
+    let program = match compile(job.directory(), program, flags) {
         Ok(program) => program,
         Err(why) => return rig::skip(why),
     };
@@ -232,15 +232,13 @@ fn a_c_rank_leaves_while_its_threads_read_what_it_has_exported() {
 }
 
 #[test]
+fn a_c_rank_leaves_while_its_threads_read_what_it_has_exported() {
+    ranks_in_c("leave", "leave", &["-pthread"]);
+}
+
+#[test]
 fn a_child_of_a_c_rank_is_refused_the_session_that_it_inherits() {
-    let job = agents("heir");
-    let program = match compile(job.directory(), "heir", &[]) {
-        Ok(program) => program,
-        Err(why) => return rig::skip(why),
-    };
-    all_is_right(&run(&job, &vec![vec![program.clone().into_os_string()]; (HOSTS * RANKS) as usize]));
-    fs::remove_file(program).unwrap();
-    end(job);
+    ranks_in_c("heir", "heir", &[]);
 }
 
 #[test]

@@ -8,8 +8,9 @@ use crate::fetch::fetch_to_read;
 
 /// New content waits in a small queue, a tenth of the slots, and moves to the main one if it was used
 /// meanwhile; from there it leaves when its uses are counted down. Content that comes back soon after it left
-/// the small queue goes to the main one at once: that is what the lent words are for, one a slot or a few. (The paper asks
-/// for two uses of what is new, which finds less under moderate skew.)
+/// the small queue goes to the main one at once: that is what the lent words are for, one a slot or a few, in fours. With
+/// fewer than four nothing is known to come back. (The paper asks for two uses of what is new, which finds less under
+/// moderate skew.)
 ///
 /// Ids of what left are kept as 32 bits of hash and the time, in one of the four places of a line that the hash names: the
 /// oldest of five ids that meet there is forgotten, which costs a hit now and then and never an error.
