@@ -1,4 +1,6 @@
-//! Whose something is that several threads use: a child that was forked off has it in its memory, and must not use it.
+//! Which process something belongs to.
+//!
+//! A child that was forked off has it in its memory, and must not use it.
 
 use std::sync::{Mutex, MutexGuard};
 

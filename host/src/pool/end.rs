@@ -1,4 +1,4 @@
-//! The end of a pool: with its maker, with its last user, or because somebody destroys it.
+//! The end of a pool: with its maker, its last user, or by destruction.
 //!
 //! A word counts the users who came. Who leaves as the last one ends the pool only if nobody came since he looked, and a
 //! newcomer, who takes a place before he is counted, is refused if he was too late.

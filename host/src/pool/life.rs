@@ -1,4 +1,4 @@
-//! The users of a pool: which live, what they are about to use, and whose its allocations are.
+//! The users of a pool: which live, and whose its allocations are.
 
 use umbra_core::atomic::{AtomicU64, Ordering, fence};
 use umbra_core::crew::{BuryError, Identity, Liveness, Member};
