@@ -371,7 +371,8 @@ struct umbra_memory_figures {
     size_t size;                    /* sizeof(struct umbra_memory_figures) */
     uint64_t capacity;              /* bytes managed */
     uint64_t free;                  /* bytes free, in all ranges together */
-    uint64_t largest;               /* bytes of the longest free range */
+    uint64_t largest;               /* bytes of the longest free range; what was freed lately is joined with what is free around
+                                       it when somebody finds no room */
     uint32_t used_ranges;
     uint32_t free_ranges;
 };

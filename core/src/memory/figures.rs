@@ -18,7 +18,7 @@ pub struct Figures {
     pub largest: u64,
     /// Number of ranges in use.
     pub used_ranges: u32,
-    /// Number of free ranges; no two of them touch.
+    /// Number of free ranges; no two of them touch, unless they are [kept whole](super::QuickFit).
     pub free_ranges: u32,
 }
 

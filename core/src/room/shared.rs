@@ -137,14 +137,15 @@ pub trait Offset: Queue<Wish = Range> {
     fn free(&mut self, offset: u64) -> Result<u64, RangeError>;
 }
 
-impl<S, T, R> Offset for Waiting<Ranges<S, T>, R>
+impl<S, T, L, R> Offset for Waiting<Ranges<S, T, L>, R>
 where
+    L: AsRef<[u32]> + AsMut<[u32]>,
     S: AsRef<[Block]> + AsMut<[Block]>,
     T: AsRef<[u32]> + AsMut<[u32]>,
     R: AsRef<[Waiter]> + AsMut<[Waiter]>,
 {
     fn free(&mut self, offset: u64) -> Result<u64, RangeError> {
-        Waiting::<Ranges<S, T>, R>::free(self, offset)
+        Waiting::<Ranges<S, T, L>, R>::free(self, offset)
     }
 }
 

@@ -21,13 +21,16 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! Freed ranges are kept whole for the next of the same length while nobody waits, as
+//! [`QuickFit`](umbra_core::memory::QuickFit) does.
+//!
 //! *Cost*: that of the core's operation, and a lock that is held for it. Who waits is woken to be the first in line, and then
 //! whenever there may be room. 36 bytes a range, 4 a granule.
 
 use std::ops::Deref;
 use std::time::Duration;
 
-use umbra_core::memory::{Block, Granule, Offsets};
+use umbra_core::memory::{Block, Granule, Offsets, QuickFit};
 use umbra_core::room::{self, Crowded, Range, RangeError, Ranges, Shared, WaitError, Waiter, Waiting};
 
 use super::lock::Guard;
@@ -35,7 +38,12 @@ use super::room_error::{MakeError, Unmet};
 use super::{WAITERS, wait};
 use crate::sys::heap::reserved;
 
-type Owned = Guard<Waiting<Ranges<Vec<Block>, Vec<u32>>, Vec<Waiter>>>;
+type Owned = Guard<Waiting<Ranges<Vec<Block>, Vec<u32>, Vec<u32>>, Vec<Waiter>>>;
+
+/// Lengths, in granules, of which freed ranges are kept whole for the next who asks for as much.
+const LISTS: usize = 1024;
+/// Ranges kept at most: what a request joins, before it is refused.
+const KEPT: u32 = 4096;
 
 /// A range; see [`umbra_core::room::HeldRange`].
 pub type HeldRange<'a> = room::HeldRange<'a, Owned>;
@@ -66,7 +74,8 @@ impl Memory {
         let granules = MakeError::granules(capacity, granule, ranges)?;
         // Two free ranges never touch.
         let blocks = reserved((ranges as usize).saturating_mul(2).saturating_add(1), Block::default)?;
-        let memory = Offsets::new(blocks, reserved(granules, || 0)?, capacity, granule);
+        let (starts, lists) = (reserved(granules, || 0)?, reserved(LISTS.min(granules), || QuickFit::NO_RANGE)?);
+        let memory = Offsets::with_lists(blocks, starts, capacity, granule, lists, KEPT);
         let waiters = reserved(waiters, || Waiter::EMPTY)?;
         Ok(Memory(Shared::new(Guard::new(Waiting::new(Ranges::new(memory), waiters)))))
     }

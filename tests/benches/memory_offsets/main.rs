@@ -6,6 +6,7 @@
 //! while the memory is filled to 90 % of what the *peer* can fill, so both sides do the same work. Those against
 //! a limit fill 90 % of the memory.
 //!
+//! Ours keeps freed ranges whole on lists by length ([`QuickFit`]). *Without lists* it joins them at once ([`Memory`]).
 //! `offset-allocator` and the buddy allocator keep their records beside the memory, as we do; `rlsf` and `talc` write
 //! them into it, which a memory behind a wire cannot serve. The buddy allocator knows only what is free and is told
 //! each length again. *By offset* is ours where a range is freed by its offset alone, with a word for each unit.
@@ -19,12 +20,13 @@ use buddy_system_allocator::FrameAllocator;
 use inband::{InTalc, Rlsf};
 use offset_allocator::Allocator;
 use sides::{Arena, CAPACITY};
-use umbra_core::memory::{Block, Memory, Offsets};
+use umbra_core::memory::{Block, Memory, Offsets, QuickFit};
 use umbra_tests::bench::{Clock, Direction, Report, Row, Samples, cores, pin};
 use work::{MIXES, Mix, Tenants};
 
-type Ours = Memory<Vec<Block>>;
-type ByOffset = Offsets<Vec<Block>, Vec<u32>>;
+type Ours = QuickFit<Vec<Block>, Vec<u32>>;
+type WithoutLists = Memory<Vec<Block>>;
+type ByOffset = Offsets<Vec<Block>, Vec<u32>, Vec<u32>>;
 
 const OFFSET_ALLOCATOR: &str = "offset-allocator 0.2";
 const RLSF: &str = "rlsf 0.2, 32 bins";
@@ -122,6 +124,7 @@ impl Bench {
         let payload = self.payload::<InTalc>(mix, ours, TALC);
         self.churn::<Ours, InTalc>(mix, payload, TALC, "");
         self.churn::<ByOffset, InTalc>(mix, payload, TALC, ", by offset");
+        self.churn::<WithoutLists, InTalc>(mix, payload, TALC, ", without lists");
         let payload = self.payload::<FrameAllocator<33>>(mix, ours, BUDDY);
         self.churn::<Ours, FrameAllocator<33>>(mix, payload, BUDDY, "");
         self.limit(mix);

@@ -5,7 +5,7 @@
 use buddy_system_allocator::FrameAllocator;
 use offset_allocator::{Allocation, Allocator};
 use umbra_core::id::Id;
-use umbra_core::memory::{Block, Granule, Memory, Offsets};
+use umbra_core::memory::{Block, Granule, Memory, Offsets, QuickFit};
 
 /// Bytes managed.
 pub(crate) const CAPACITY: u64 = 512 << 20;
@@ -13,6 +13,10 @@ pub(crate) const CAPACITY: u64 = 512 << 20;
 pub(crate) const UNIT: u64 = 16;
 /// Ranges at most, with which the records are sized.
 const RANGES: usize = 1 << 20;
+/// Lengths that have a list of kept ranges: up to 16 KiB.
+const LISTS: usize = 1024;
+/// Ranges kept at most.
+const KEPT: u32 = 4096;
 
 /// An allocator that has [`CAPACITY`] bytes to give.
 pub(crate) trait Arena {
@@ -43,13 +47,32 @@ impl Arena for Memory<Vec<Block>> {
     }
 }
 
-impl Arena for Offsets<Vec<Block>, Vec<u32>> {
+impl Arena for QuickFit<Vec<Block>, Vec<u32>> {
+    type Handle = Id<Block>;
+
+    fn new() -> Self {
+        QuickFit::new(Arena::new(), vec![QuickFit::NO_RANGE; LISTS], KEPT)
+    }
+
+    #[inline]
+    fn alloc(&mut self, len: u64) -> Option<Id<Block>> {
+        QuickFit::alloc(self, len).ok().map(|extent| extent.block)
+    }
+
+    #[inline]
+    fn free(&mut self, handle: Id<Block>, _len: u64) {
+        self.free_block(handle).expect("in use");
+    }
+}
+
+impl Arena for Offsets<Vec<Block>, Vec<u32>, Vec<u32>> {
     type Handle = u64;
 
     fn new() -> Self {
         let unit = Granule::new(UNIT).expect("a power of two");
         let starts = vec![0; (CAPACITY / UNIT) as usize];
-        Offsets::new(vec![Block::default(); 2 * RANGES + 1], starts, CAPACITY, unit)
+        let (blocks, lists) = (vec![Block::default(); 2 * RANGES + 1], vec![QuickFit::NO_RANGE; LISTS]);
+        Offsets::with_lists(blocks, starts, CAPACITY, unit, lists, KEPT)
     }
 
     #[inline]

@@ -4,14 +4,20 @@
 
 use std::collections::BTreeMap;
 
-use umbra_core::memory::{Block, Granule, Offsets};
+use umbra_core::memory::{Block, Granule, Offsets, QuickFit};
 
 const CAPACITY: u64 = 1 << 16;
 
-/// Orders of four bytes: what to do, and a number.
+/// Orders of four bytes: what to do, and a number. With freed ranges joined at once, and kept.
 pub(crate) fn feed(bytes: &[u8]) {
+    feed_keeping(bytes, 0);
+    feed_keeping(bytes, 12);
+}
+
+fn feed_keeping(bytes: &[u8], most: u32) {
     let unit = Granule::new(16).expect("a power of two");
-    let mut memory = Offsets::new([Block::default(); 65], vec![0; (CAPACITY / 16) as usize], CAPACITY, unit);
+    let (starts, lists) = (vec![0; (CAPACITY / 16) as usize], [QuickFit::NO_RANGE; 128]);
+    let mut memory = Offsets::with_lists([Block::default(); 65], starts, CAPACITY, unit, lists, most);
     let mut used: BTreeMap<u64, u64> = BTreeMap::new();
     for order in bytes.chunks_exact(4).take(1024) {
         let number = u64::from(u16::from_le_bytes([order[2], order[3]]));
@@ -40,7 +46,7 @@ pub(crate) fn feed(bytes: &[u8]) {
             assert!(used.range(..end).next_back().is_none_or(|(start, len)| start + len <= offset), "handed out twice");
             used.insert(offset, end - offset);
         }
-        let figures = memory.memory().figures();
+        let figures = memory.figures();
         assert_eq!(figures.free, CAPACITY - used.values().sum::<u64>(), "bytes are conserved");
         assert_eq!(figures.used_ranges as usize, used.len());
         assert!(figures.largest <= figures.free && u64::from(figures.free_ranges) * 16 <= figures.free);
