@@ -42,6 +42,13 @@ fn another_process() {
             assert!(channel.barrier().unwrap().count_in(IDLE, Timeout::Now).unwrap());
             stay("is the last one");
         }
+        "release" => {
+            let channel = channel();
+            // Takes the place of a number, so that there is no room for the last one.
+            channel.sender(SendOptions::default()).unwrap().send(b"in the way", 0, LONG).unwrap();
+            ready("releases");
+            panic!("{:?}", channel.barrier().unwrap().release(Timeout::Never));
+        }
         "own" => {
             let kind = Kind::Semaphore { initial: 0, bounded: false };
             let owned = Channel::create_process_local(&Attributes { kind, ..Attributes::default() }).unwrap();
@@ -114,6 +121,22 @@ fn parties_of_a_barrier_whose_last_one_was_killed_learn_of_it_however_they_ask()
         let mut told = [0; 8];
         channel.receiver(IDLE).unwrap().receive(&mut told, Timeout::Now).unwrap();
         assert_eq!(u64::from_le_bytes(told), BROKEN_NUMBER);
+    }
+}
+
+#[test]
+fn who_would_release_a_barrier_in_place_of_a_killed_process_learns_that_it_is_broken() {
+    for timeout in SHORT {
+        let channel = Channel::create(&Attributes { capacity: 2, block: 256, ..Attributes::default() }).unwrap();
+        let barrier = channel.barrier().unwrap();
+        for is_last in [false, true] {
+            assert_eq!(barrier.count_in(IDLE, Timeout::Now), Ok(is_last));
+        }
+        let mut releases = start("release", &channel.reference().unwrap());
+        until("a full channel", || channel.count() == Ok(2));
+        assert_eq!(barrier.release(timeout), Err(Error::BarrierTryAgain));
+        releases.kill();
+        until("a broken barrier", || barrier.release(timeout) == Err(Error::BarrierBroken));
     }
 }
 

@@ -273,7 +273,7 @@ impl Barrier<'_> {
         }
         let deadline = timeout.deadline();
         let released = self.rounds.begin_release(self.view.me).map_err(|why| match why {
-            NotReleased::InProgress => Error::BarrierTryAgain,
+            NotReleased::InProgress => self.watch.late(Error::BarrierTryAgain, timeout),
             _ => Error::BarrierBroken,
         });
         let until = || patient_until(deadline, every, &mut is_wanted);
