@@ -6,7 +6,7 @@ use super::error::Error;
 use super::layout::is_there;
 use super::memory::place;
 use super::receive::{Message, Piece, Receiver};
-use super::send::{Sender, late};
+use super::send::Sender;
 use crate::channel::Timeout;
 use crate::pool::Allocation;
 
@@ -67,8 +67,7 @@ impl Sender<'_> {
         let reference = self.view.pools.refer(memory, is_handed)?;
         let deadline = timeout.deadline();
         self.flush(timeout)?;
-        let sent = self.put(deadline, timeout, |outlet| outlet.refer(reference, arg));
-        sent.map_err(|error| late(error.into(), timeout))?;
+        self.put(deadline, timeout, |outlet| outlet.refer(reference, arg))?;
         self.count();
         Ok(())
     }

@@ -188,21 +188,34 @@ pub(super) fn is_there(watch: &Watch<'_>) -> Result<(), Error> {
     if watch.view().streams.table().is_destroyed() { Err(Error::Destroyed) } else { Ok(()) }
 }
 
-/// Waits for an event until `look` finds something; it looks once if the timeout is one try. Who goes without looks after the
-/// dead before, for he may come again and again, and never stay long enough to do it.
-pub(super) fn wait_for<T>(
-    event: EventCount<'_>,
-    watch: &Watch<'_>,
-    Patience { spins, deadline }: Patience,
-    timeout: Timeout,
-    mut look: impl FnMut() -> Option<T>,
-) -> Option<T> {
-    let found = match look() {
-        None if timeout != Timeout::Now => event.wait(watch, spins, deadline, look),
-        found => found,
-    };
-    if found.is_none() {
-        watch.patrol();
+impl Watch<'_> {
+    /// Waits for an event until `look` finds something; it looks once if the timeout is one try. Who goes without finds the
+    /// adapter in `state`.
+    pub(super) fn wait_for<T>(
+        &self,
+        event: EventCount<'_>,
+        (mode, timeout): (WaitMode, Timeout),
+        state: Error,
+        mut look: impl FnMut() -> Option<Result<T, Error>>,
+    ) -> Result<T, Error> {
+        let found = match look() {
+            None if timeout != Timeout::Now => {
+                let (patience, _counted) = self.view().patience(mode, timeout.deadline());
+                event.wait(self, patience.spins, patience.deadline, look)
+            }
+            found => found,
+        };
+        found.unwrap_or_else(|| Err(self.late(state, timeout)))
     }
-    found
+
+    /// The error of one who gives up: the state that he found at his one try, or that his time is over. He looks after the dead
+    /// before he goes, for he may come again and again, and never stay long enough to do it.
+    #[cold]
+    pub(super) fn late(&self, error: impl Into<Error>, timeout: Timeout) -> Error {
+        let error = error.into();
+        if matches!(error, Error::Full | Error::Empty | Error::Timeout) {
+            self.patrol();
+        }
+        if matches!(error, Error::Full | Error::Empty) && timeout != Timeout::Now { Error::Timeout } else { error }
+    }
 }

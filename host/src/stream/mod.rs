@@ -79,7 +79,7 @@ use crate::sys::fork;
 use crate::sys::futex::Futex;
 use crate::sys::process::{ProcessId, Processes};
 use crate::sys::segment::Segment;
-use layout::{View, Watch, wait_for};
+use layout::{View, Watch};
 use memory::Pools;
 
 /// From here on the 64 bits beside a message are not the user's.
@@ -237,9 +237,8 @@ impl Adapter {
             true => Some(Err(Error::Destroyed)),
             false => table.keep(view.me).map(Ok),
         };
-        let (patience, _counted) = view.patience(WaitMode::Idle, timeout.deadline());
-        let kept = wait_for(table.manager(), &Watch::new(view), patience, timeout, look);
-        Ok(Supplied { adapter: self, view, kept: kept.unwrap_or(Err(send::late(Error::Empty, timeout)))? })
+        let kept = Watch::new(view).wait_for(table.manager(), (WaitMode::Idle, timeout), Error::Empty, look)?;
+        Ok(Supplied { adapter: self, view, kept })
     }
 
     /// Whether somebody destroyed it.

@@ -7,10 +7,9 @@ use umbra_core::stream::{Conversation, Front, Inlet, Mode, ReadError, Speaker};
 use super::Adapter;
 use super::early::Early;
 use super::error::Error;
-use super::layout::{View, Watch, wait_for};
+use super::layout::{View, Watch};
 use super::memory::Held;
 use super::options::ReceiveOptions;
-use super::send::late;
 use crate::channel::{Timeout, WaitMode};
 
 /// The receiving end of a conversation, which [`close`](Self::close) ends. Dropped, it ends at once, and what was not
@@ -80,9 +79,8 @@ impl Adapter {
             (Mode::Single, None) => table.meet(me).or_else(|| table.offer(me)).map(Ok),
             _ => table.meet(me).map(Ok),
         };
-        let (patience, _counted) = view.patience(options.mode, timeout.deadline());
         let event = if options.stream.is_some() { table.manager() } else { table.main() };
-        let met = wait_for(event, &watch, patience, timeout, look).unwrap_or(Err(late(Error::Empty, timeout)))?;
+        let met = watch.wait_for(event, (options.mode, timeout), Error::Empty, look)?;
         // Whoever waits for a receiver hears of this one.
         if matches!(table.shape().mode, Mode::ReceiverSupplied | Mode::Single) {
             table.manager().notify_after_swap(&watch);
@@ -171,11 +169,7 @@ impl<'a> Receiver<'a> {
             }
             found => found,
         };
-        if matches!(found, Err(ReadError::Empty)) {
-            // The sender may be dead.
-            self.watch.patrol();
-        }
-        found.map_err(|error| late(error.into(), timeout))
+        found.map_err(|error| self.watch.late(error, timeout))
     }
 
     pub(super) fn pass(&mut self, front: &Front) {

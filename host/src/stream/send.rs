@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use umbra_core::stream::{Class, Conversation, End, Mode, Outlet};
 
 use super::error::Error;
-use super::layout::{View, Watch, is_there, wait_for};
+use super::layout::{View, Watch, is_there};
 use super::memory::place;
 use super::options::SendOptions;
 use super::{Adapter, RESERVED};
@@ -89,11 +89,6 @@ impl Adapter {
     }
 }
 
-/// The error at the end of a wait, instead of the state at its last look.
-pub(super) fn late(error: Error, timeout: Timeout) -> Error {
-    if matches!(error, Error::Full | Error::Empty) && timeout != Timeout::Now { Error::Timeout } else { error }
-}
-
 impl<'a> Sender<'a> {
     /// Goes on where [`pause`](Self::pause) ended.
     pub(super) fn resume(adapter: &'a Adapter, mut paused: Paused) -> Result<Sender<'a>, Error> {
@@ -124,9 +119,7 @@ impl<'a> Sender<'a> {
             }
             _ => table.claim(view.me, Class::Stream, brief).map(Ok),
         };
-        let (patience, _counted) = view.patience(options.mode, timeout.deadline());
-        let begun = wait_for(table.manager(), &self.watch, patience, timeout, look);
-        begun.unwrap_or(Err(late(Error::Empty, timeout)))
+        self.watch.wait_for(table.manager(), (options.mode, timeout), Error::Empty, look)
     }
 
     pub(super) fn check_arg(&self, arg: u64) -> Result<(), Error> {
@@ -239,9 +232,8 @@ impl<'a> Sender<'a> {
             _ if table.is_destroyed() => Some(Err(Error::Destroyed)),
             begun => begun.map(Ok),
         };
-        let (patience, _counted) = self.view.patience(self.plan.mode, deadline);
-        let begun = wait_for(table.manager(), &self.watch, patience, timeout, look);
-        let sent = begun.unwrap_or(Err(late(Error::Full, timeout))).and_then(|begun| {
+        let waiting = (self.plan.mode, timeout.rest(deadline));
+        let sent = self.watch.wait_for(table.manager(), waiting, Error::Full, look).and_then(|begun| {
             let mut outlet = self.view.streams.outlet(begun, self.view.me).ok_or(Error::Damaged)?;
             let written = match &reference {
                 Some(memory) => self.view.pools.refer(memory, true).and_then(|to| Ok(outlet.refer(to, arg)?)),

@@ -4,7 +4,7 @@ use umbra_core::atomic::Ordering;
 
 use super::Adapter;
 use super::error::Error;
-use super::layout::{State, View, Watch, wait_for};
+use super::layout::{State, View, Watch};
 use crate::channel::{Timeout, WaitMode};
 use crate::sys::futex::Futex;
 
@@ -49,8 +49,6 @@ impl Adapter {
             0 => Some(Ok(())),
             _ => None,
         };
-        let (patience, _counted) = view.patience(mode, timeout.deadline());
-        let waited = wait_for(view.event(), &Watch::new(view), patience, timeout, look);
-        waited.unwrap_or(Err(Error::Timeout))
+        Watch::new(view).wait_for(view.event(), (mode, timeout), Error::Timeout, look)
     }
 }

@@ -4,7 +4,7 @@ use umbra_core::stream::{Outlet, WriteError};
 use umbra_core::time::Time;
 
 use super::error::Error;
-use super::send::{Sender, late};
+use super::send::Sender;
 use crate::channel::Timeout;
 
 impl<'a> Sender<'a> {
@@ -39,7 +39,7 @@ impl<'a> Sender<'a> {
         deadline: Time,
         timeout: Timeout,
         mut attempt: impl FnMut(&mut Outlet<'a>) -> Result<T, WriteError>,
-    ) -> Result<T, WriteError> {
+    ) -> Result<T, Error> {
         let mut done = self.outlet.as_mut().map_or(Err(WriteError::Damaged), &mut attempt);
         if matches!(done, Err(WriteError::Full)) {
             self.deposit_before_waiting();
@@ -48,13 +48,10 @@ impl<'a> Sender<'a> {
                 done = outlet.wait(&self.watch, patience, attempt);
             }
         }
-        match (&done, &self.outlet) {
-            (Ok(_), Some(outlet)) => outlet.tell(&self.watch),
-            // The receiver may be dead.
-            (Err(WriteError::Full), _) => self.watch.patrol(),
-            _ => {}
+        if let (Ok(_), Some(outlet)) = (&done, &self.outlet) {
+            outlet.tell(&self.watch);
         }
-        done
+        done.map_err(|error| self.watch.late(error, timeout))
     }
 
     /// Sends a message, as long as the deadline allows; what was not sent is left to be.
@@ -71,12 +68,12 @@ impl<'a> Sender<'a> {
             let rest = bytes.get(sent..).unwrap_or_default();
             match self.put(deadline, timeout, |outlet| outlet.write(rest, arg, false)) {
                 Ok(written) => sent += written,
-                Err(WriteError::Full) if sent > 0 => {
+                Err(Error::Full | Error::Timeout) if sent > 0 => {
                     self.plan.unsent = rest.to_vec();
                     (self.plan.first, self.plan.is_begun) = (arg, true);
                     return Err(Error::Partly { sent, len: bytes.len() });
                 }
-                Err(error) => return Err(late(error.into(), timeout)),
+                Err(error) => return Err(error),
             }
         }
         self.plan.is_begun = false;
