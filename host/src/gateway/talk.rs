@@ -8,6 +8,7 @@ use super::error::Error;
 use super::line::{Line, done, patience};
 use crate::channel::Timeout;
 use crate::stream::{self, Early, Filled, Message, Piece};
+use crate::sys::heap;
 
 /// The sending end of a conversation on another host. Dropped, it ends as if closed, unless the thread panics; if the line
 /// breaks, the receiver is told that the rest will not come.
@@ -143,27 +144,37 @@ impl RemoteStreamReceiver {
         let deadline = timeout.deadline();
         let mut message = Message::default();
         loop {
-            let filled = message.bytes.len();
-            let read = if self.early.is_empty() {
-                let bytes = &mut message.bytes;
-                self.read_some(MESSAGE_MAX, timeout.rest(deadline), |more| {
-                    bytes.extend_from_slice(more);
-                    Some(())
-                })
-            } else {
-                message.bytes.resize(filled + self.early.len(), 0);
-                let into = message.bytes.get_mut(filled..).unwrap_or_default();
-                Ok(self.early.read(into).unwrap_or_default())
+            let (filled, is_early) = (message.bytes.len(), !self.early.is_empty());
+            let most = if is_early { self.early.len() } else { MESSAGE_MAX };
+            // Room comes first: what has left the gateway cannot be had again.
+            let read = match heap::more(&mut message.bytes, most) {
+                Err(none) => Err(stream::Error::from(none).into()),
+                Ok(()) if is_early => {
+                    message.bytes.resize(filled + most, 0);
+                    let into = message.bytes.get_mut(filled..).unwrap_or_default();
+                    Ok(self.early.read(into).unwrap_or_default())
+                }
+                Ok(()) => {
+                    let bytes = &mut message.bytes;
+                    self.read_some(most, timeout.rest(deadline), |more| {
+                        bytes.extend_from_slice(more);
+                        Some(())
+                    })
+                }
             };
             match read {
                 Ok(piece) => {
                     message.arg = piece.arg;
                     if piece.is_last {
+                        message.bytes.shrink_to_fit();
                         return Ok(message);
                     }
                 }
                 Err(error) => {
-                    let comes_again = matches!(error, Error::Stream(stream::Error::Timeout | stream::Error::Empty));
+                    let comes_again = matches!(
+                        error,
+                        Error::Stream(stream::Error::Timeout | stream::Error::Empty | stream::Error::NoMemory(_))
+                    );
                     if comes_again && filled > 0 {
                         self.early.put_back(message.bytes, message.arg, false);
                     }

@@ -3,6 +3,7 @@
 use umbra_core::crew::Identity;
 use umbra_core::stream::{AttachError, ReadError, ShapeError, WriteError};
 
+use crate::sys::heap::NoMemory;
 use crate::sys::process::ProcessError;
 use crate::sys::segment::SegmentError;
 use crate::{pool, reference};
@@ -69,6 +70,9 @@ pub enum Error {
         /// Bytes of a block.
         most: usize,
     },
+    /// No memory for a whole message. One that was to be received comes again, and can be read in parts.
+    #[error("stream: {0}")]
+    NoMemory(#[from] NoMemory),
     /// Memory can be received only into a pool.
     #[error("no pool is known at the adapter: attach with one")]
     NoPool,
@@ -147,7 +151,7 @@ impl Error {
             Error::TooManyMembers(_) => "OUT_OF_SPACE",
             Error::VersionMismatch(_) => "VERSION_MISMATCH",
             Error::Damaged => "INVALID_STATE",
-            Error::Segment(_) | Error::File(_) => "MEMORY_ERRNO",
+            Error::Segment(_) | Error::File(_) | Error::NoMemory(_) => "MEMORY_ERRNO",
             Error::Reference(error) => error.code(),
             Error::Process(_) | Error::Pool(_) | Error::Random(_) | Error::Meeting(_) => "FAILURE",
             _ => "INVALID_ARGUMENT",
@@ -189,6 +193,7 @@ impl From<Error> for std::io::Error {
             Error::Timeout | Error::Partly { .. } => ErrorKind::TimedOut,
             Error::Unheard => ErrorKind::BrokenPipe,
             Error::PeerDead => ErrorKind::ConnectionReset,
+            Error::NoMemory(_) => ErrorKind::OutOfMemory,
             _ => ErrorKind::Other,
         };
         std::io::Error::new(kind, error)

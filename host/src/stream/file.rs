@@ -88,6 +88,11 @@ impl<End> From<NoFile<End>> for Error {
     }
 }
 
+/// What is copied at once.
+fn buffer(chunk: usize) -> Result<Vec<u8>, Error> {
+    Ok(sys::heap::filled(0, if chunk == 0 { CHUNK } else { chunk })?)
+}
+
 fn pipe() -> Result<(OwnedFd, OwnedFd), Error> {
     rustix::pipe::pipe_with(PipeFlags::CLOEXEC).map_err(Error::File)
 }
@@ -98,7 +103,7 @@ impl<'a> Sender<'a> {
     /// [`WritableFile::finish`] gives back.
     ///
     /// # Errors
-    /// [`NoFile`] with [`Error::File`].
+    /// [`NoFile`] with [`Error::File`], or [`Error::NoMemory`] for a chunk.
     #[expect(clippy::result_large_err, reason = "an end that no file stands for is its owner's again")]
     pub fn into_file(self, chunk: usize) -> Result<(OwnedFd, WritableFile<'a>), NoFile<Self>> {
         match self.copied(chunk) {
@@ -113,13 +118,13 @@ impl<'a> Sender<'a> {
 
     /// A descriptor, and the thread that sends what is written to it as soon as it is handed the conversation.
     fn copied(&self, chunk: usize) -> Result<(OwnedFd, mpsc::Sender<PausedSender>, Copier<'a, PausedSender>), Error> {
-        let (read, write) = pipe()?;
+        let ((read, write), mut buffer) = (pipe()?, buffer(chunk)?);
         let (hand, copier) = Copier::start(self.adapter, move |adapter, paused| {
             let mut sender = match Sender::resume(adapter, paused) {
                 Ok(sender) => sender,
                 Err(error) => return (Err(error), None),
             };
-            let (mut from, mut buffer) = (File::from(read), vec![0; if chunk == 0 { CHUNK } else { chunk }]);
+            let mut from = File::from(read);
             let why = loop {
                 match from.read(&mut buffer) {
                     Ok(0) => break None,
@@ -167,7 +172,8 @@ impl<'a> Receiver<'a> {
     /// A descriptor from which what is received can be read; at the end of the stream it ends too.
     ///
     /// # Errors
-    /// [`NoFile`] with [`Error::File`], or with what reading the rest of a message says of which a part was read.
+    /// [`NoFile`] with [`Error::File`] or [`Error::NoMemory`], or with what reading the rest of a message says of which a part
+    /// was read.
     #[expect(clippy::result_large_err, reason = "an end that no file stands for is its owner's again")]
     pub fn into_file(mut self, chunk: usize) -> Result<(OwnedFd, ReadableFile<'a>), NoFile<Self>> {
         match self.gather().and_then(|()| self.copied(chunk)) {
@@ -185,13 +191,13 @@ impl<'a> Receiver<'a> {
         &self,
         chunk: usize,
     ) -> Result<(OwnedFd, mpsc::Sender<PausedReceiver>, Copier<'a, PausedReceiver>), Error> {
-        let (read, write) = pipe()?;
+        let ((read, write), mut buffer) = (pipe()?, buffer(chunk)?);
         let (hand, copier) = Copier::start(self.adapter, move |adapter, paused| {
             let mut receiver = match Receiver::resume(adapter, paused) {
                 Ok(receiver) => receiver,
                 Err(error) => return (Err(error), None),
             };
-            let (mut to, mut buffer) = (File::from(write), vec![0; if chunk == 0 { CHUNK } else { chunk }]);
+            let mut to = File::from(write);
             let why = loop {
                 match receiver.receive_into(&mut buffer, LOOK) {
                     Ok(piece) => match to.write_all(&buffer[..piece.len]) {

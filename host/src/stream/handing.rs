@@ -9,6 +9,7 @@ use super::receive::{Message, Piece, Receiver};
 use super::send::Sender;
 use crate::channel::Timeout;
 use crate::pool::Allocation;
+use crate::sys::heap::filled;
 
 /// A message as memory.
 #[derive(Clone, Copy, Debug)]
@@ -144,7 +145,7 @@ impl<'a> Receiver<'a> {
             self.held = None;
             return Ok(from);
         }
-        let mut bytes = vec![0; usize::try_from(from.memory.len()).unwrap_or(0)];
+        let mut bytes = filled(0_u8, usize::try_from(from.memory.len()).unwrap_or(usize::MAX))?;
         from.memory.read(0, &mut bytes).inspect_err(|_| self.held = None)?;
         let memory = place(home, &bytes, timeout, || is_there(&self.watch))?;
         if let Some(held) = self.held.take() {

@@ -115,6 +115,11 @@ impl<'a> Held<'a> {
         self.allocation.len() - self.done
     }
 
+    /// The same as a length in this process, where there is none so long.
+    pub(super) fn len(&self) -> usize {
+        usize::try_from(self.left()).unwrap_or(usize::MAX)
+    }
+
     /// The part that was not read yet.
     pub(super) fn rest(&self) -> Result<Allocation<'a>, Error> {
         Ok(self.allocation.part(self.done, self.left())?)
@@ -122,7 +127,7 @@ impl<'a> Held<'a> {
 
     /// Copies the next bytes out, as many as there are and fit.
     pub(super) fn read(&mut self, into: &mut [u8]) -> Result<usize, Error> {
-        let len = usize::try_from(self.left()).unwrap_or(usize::MAX).min(into.len());
+        let len = self.len().min(into.len());
         self.allocation.read(self.done, into.get_mut(..len).unwrap_or_default())?;
         self.done += len as u64;
         Ok(len)

@@ -11,6 +11,7 @@ use super::layout::{View, Watch};
 use super::memory::Held;
 use super::options::ReceiveOptions;
 use crate::channel::{Timeout, WaitMode};
+use crate::sys::heap;
 
 /// The receiving end of a conversation, which [`close`](Self::close) ends. Dropped, it ends at once, and what was not
 /// read is lost.
@@ -111,14 +112,14 @@ impl<'a> Receiver<'a> {
     /// Reads the rest of what was read in part: only whole records can be gone on with elsewhere.
     pub(super) fn gather(&mut self) -> Result<(), Error> {
         if let Some(held) = &self.held {
-            let mut rest = vec![0; usize::try_from(held.left()).unwrap_or(0)];
+            let mut rest = heap::filled(0_u8, held.len())?;
             if let Some(piece) = self.read_held(&mut rest).transpose()? {
                 self.early.push(rest, piece.arg, piece.is_last);
             }
         } else if let Some(inlet) = &mut self.inlet
             && inlet.is_in_part()
         {
-            let mut rest = vec![0; inlet.front()?.len];
+            let mut rest = heap::filled(0_u8, inlet.front()?.len)?;
             let piece = inlet.read(&mut rest)?;
             self.early.push(rest, piece.arg, piece.is_last);
             inlet.tell(&self.watch);
@@ -141,7 +142,7 @@ impl<'a> Receiver<'a> {
             let Some(reference) = found.reference else { return Ok(found.len) };
             self.hold(reference, &found)?;
         }
-        Ok(self.held.map_or(0, |held| usize::try_from(held.left()).unwrap_or(usize::MAX)))
+        Ok(self.held.map_or(0, |held| held.len()))
     }
 
     /// Reads what there is of one message, waiting for the first of it.
@@ -183,7 +184,8 @@ impl<'a> Receiver<'a> {
     ///
     /// # Errors
     /// [`Error::Ended`] again and again when the sender has said everything; [`Error::PeerDead`] if he died, and a
-    /// message of which a part came is none; [`Error::Empty`] for one try, [`Error::Timeout`]: what came is kept then.
+    /// message of which a part came is none; [`Error::Empty`] for one try, [`Error::Timeout`], [`Error::NoMemory`]: what came
+    /// is kept then.
     pub fn receive(&mut self, timeout: Timeout) -> Result<Message, Error> {
         let deadline = timeout.deadline();
         let mut message = Message::default();
@@ -192,7 +194,7 @@ impl<'a> Receiver<'a> {
             // As much as is there; at first nobody knows how much that is.
             let more = match (&self.held, &mut self.inlet) {
                 _ if !self.early.is_empty() => self.early.len(),
-                (Some(held), _) => usize::try_from(held.left()).unwrap_or(0),
+                (Some(held), _) => held.len(),
                 (None, _) => {
                     let found = self.await_front(if first { timeout } else { timeout.rest(deadline) });
                     match found {
@@ -200,13 +202,16 @@ impl<'a> Receiver<'a> {
                         Ok(front) => {
                             // Its pool tells how long it is: the record may say anything.
                             front.reference.map_or(Ok(()), |reference| self.hold(reference, &front))?;
-                            self.held.map_or(0, |held| usize::try_from(held.left()).unwrap_or(0))
+                            self.held.map_or(0, |held| held.len())
                         }
                         Err(error) => return Err(self.put_off(message, filled, error)),
                     }
                 }
             };
             first = false;
+            if let Err(none) = heap::more(&mut message.bytes, more) {
+                return Err(self.put_off(message, filled, none.into()));
+            }
             message.bytes.resize(filled + more, 0);
             let Some(into) = message.bytes.get_mut(filled..) else { return Err(Error::Damaged) };
             let piece = self.read_some(into, Timeout::Now)?;
@@ -221,7 +226,7 @@ impl<'a> Receiver<'a> {
 
     /// Keeps what came for the next read, if there may be one.
     fn put_off(&mut self, mut message: Message, filled: usize, error: Error) -> Error {
-        if filled > 0 && matches!(error, Error::Timeout | Error::Empty) {
+        if filled > 0 && matches!(error, Error::Timeout | Error::Empty | Error::NoMemory(_)) {
             message.bytes.truncate(filled);
             self.early.put_back(message.bytes, message.arg, false);
         }

@@ -10,6 +10,7 @@ use super::memory::place;
 use super::options::SendOptions;
 use super::{Adapter, RESERVED};
 use crate::channel::{Timeout, WaitMode};
+use crate::sys::heap;
 
 /// The sending end of a conversation, which [`close`](Self::close) ends. Dropped, it ends as if closed, if nothing is
 /// left to be sent and the thread does not panic; else the receiver is told that the rest will not come.
@@ -131,20 +132,26 @@ impl<'a> Sender<'a> {
     ///
     /// # Errors
     /// [`Error::Full`] for one try, [`Error::Timeout`]: nothing was sent then. [`Error::Partly`] if the deadline came in
-    /// the middle. [`Error::Unheard`], [`Error::PeerDead`], [`Error::Destroyed`]; [`Error::ReservedArgument`];
-    /// [`Error::AlreadySent`] and [`Error::MessageTooLarge`] in a conversation of one message.
+    /// the middle; [`Error::NoMemory`] if then there is no memory for the rest, with which the conversation is broken off, or
+    /// none for what is added to what was kept. [`Error::Unheard`], [`Error::PeerDead`], [`Error::Destroyed`];
+    /// [`Error::ReservedArgument`]; [`Error::AlreadySent`] and [`Error::MessageTooLarge`] in a conversation of one message.
     pub fn send(&mut self, bytes: &[u8], arg: u64, timeout: Timeout) -> Result<(), Error> {
         self.check_arg(arg)?;
         if self.plan.is_one_message {
             return self.send_whole(bytes, arg, timeout);
         }
         if self.plan.unsent.is_empty() {
-            return self.transmit(bytes, arg, timeout);
+            let done = self.transmit(bytes, arg, timeout);
+            if let Err(Error::Partly { sent, .. }) = done {
+                // A message that was begun has to be ended; the receiver learns it if it cannot be.
+                self.add(bytes.get(sent..).unwrap_or_default()).inspect_err(|_| self.break_off())?;
+            }
+            return done;
         }
         // One message, with the 64 bits of its first part. If nothing of it goes, the caller still has what he wanted to
         // add, and will send it again.
         let before = self.plan.unsent.len();
-        self.plan.unsent.extend_from_slice(bytes);
+        self.add(bytes)?;
         let sent = self.flush(timeout);
         if !matches!(sent, Ok(()) | Err(Error::Partly { .. })) {
             self.plan.unsent.truncate(before);
@@ -168,6 +175,12 @@ impl<'a> Sender<'a> {
         if self.plan.unsent.is_empty() {
             self.plan.first = arg;
         }
+        self.add(bytes)
+    }
+
+    /// Adds these bytes to what is to be sent later.
+    fn add(&mut self, bytes: &[u8]) -> Result<(), Error> {
+        heap::more(&mut self.plan.unsent, bytes.len())?;
         self.plan.unsent.extend_from_slice(bytes);
         Ok(())
     }
@@ -200,13 +213,15 @@ impl<'a> Sender<'a> {
         if self.plan.is_one_message || self.plan.unsent.is_empty() {
             return Ok(());
         }
-        let (unsent, was_begun) = (std::mem::take(&mut self.plan.unsent), self.plan.is_begun);
+        let (mut unsent, was_begun) = (std::mem::take(&mut self.plan.unsent), self.plan.is_begun);
         let result = self.transmit(&unsent, self.plan.first, timeout);
         match result {
-            Ok(()) | Err(Error::Partly { .. }) => {}
+            Ok(()) => return Ok(()),
+            Err(Error::Partly { sent, .. }) => drop(unsent.drain(..sent)),
             // Nothing of it went.
-            Err(_) => (self.plan.unsent, self.plan.is_begun) = (unsent, was_begun),
+            Err(_) => self.plan.is_begun = was_begun,
         }
+        self.plan.unsent = unsent;
         result
     }
 

@@ -54,7 +54,7 @@ impl<'a> Sender<'a> {
         done.map_err(|error| self.watch.late(error, timeout))
     }
 
-    /// Sends a message, as long as the deadline allows; what was not sent is left to be.
+    /// Sends a message, as long as the deadline allows. Of one that was begun the caller keeps the rest.
     pub(super) fn transmit(&mut self, bytes: &[u8], arg: u64, timeout: Timeout) -> Result<(), Error> {
         if let Some(uid) = self.plan.placed_in
             && !bytes.is_empty()
@@ -69,7 +69,6 @@ impl<'a> Sender<'a> {
             match self.put(deadline, timeout, |outlet| outlet.write(rest, arg, false)) {
                 Ok(written) => sent += written,
                 Err(Error::Full | Error::Timeout) if sent > 0 => {
-                    self.plan.unsent = rest.to_vec();
                     (self.plan.first, self.plan.is_begun) = (arg, true);
                     return Err(Error::Partly { sent, len: bytes.len() });
                 }

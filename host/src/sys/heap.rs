@@ -33,6 +33,15 @@ pub fn room<T>(count: usize) -> Result<Vec<T>, NoMemory> {
     Ok(list)
 }
 
+/// Room for so many more in a list.
+///
+/// # Errors
+/// [`NoMemory`]; the list is as it was.
+pub fn more<T>(list: &mut Vec<T>, count: usize) -> Result<(), NoMemory> {
+    let bytes = list.len().saturating_add(count).saturating_mul(size_of::<T>());
+    list.try_reserve(count).map_err(|_| NoMemory { bytes })
+}
+
 /// So many values, each of which is made and written.
 ///
 /// # Errors

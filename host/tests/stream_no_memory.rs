@@ -1,0 +1,125 @@
+//! Messages of streams for which a process has no memory.
+#![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
+
+mod another;
+mod gateways;
+
+use std::sync::Arc;
+use std::thread;
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use umbra::gateway::{self, RemoteStreams};
+use umbra::pool::{self, Pool};
+use umbra::stream::{Adapter, Attributes, Error, ReceiveOptions, SendOptions};
+use umbra::sys::heap::NoMemory;
+
+use another::{Another, role};
+use gateways::{LONG, gateways, serve};
+
+/// Bytes of a message.
+const LEN: usize = 32 << 20;
+/// What a process may have beyond what it has, so that there is no room for a message.
+const SPARE: u64 = 12 << 20;
+
+/// Does something while there is little memory.
+fn in_need<T>(act: impl FnOnce() -> T) -> T {
+    let (usual, status) = (getrlimit(Resource::Data), std::fs::read_to_string("/proc/self/status").unwrap());
+    let size = status.lines().find_map(|line| line.strip_prefix("VmData:")).unwrap();
+    let kib: u64 = size.trim().strip_suffix(" kB").unwrap().parse().unwrap();
+    setrlimit(Resource::Data, Rlimit { current: Some((kib << 10) + SPARE), ..usual }).unwrap();
+    let done = act();
+    setrlimit(Resource::Data, usual).unwrap();
+    done
+}
+
+fn long() -> Vec<u8> {
+    (0..LEN).map(|at| (at * 31 + at / 251) as u8).collect()
+}
+
+/// What another process does; as a test of its own it does nothing. A limit is the whole process's.
+#[test]
+fn another_process() {
+    match role().as_deref() {
+        None => {}
+        Some("bytes") => bytes_come_again(),
+        Some("memory") => memory_comes_again(),
+        Some("far") => bytes_of_another_host_come_again(),
+        Some(role) => panic!("no role is called {role}"),
+    }
+}
+
+fn bytes_come_again() {
+    let (adapter, bytes) = (Adapter::create(&Attributes::default(), []).unwrap(), long());
+    let mut sender = adapter.send(&SendOptions::default(), LONG).unwrap();
+    let mut receiver = adapter.receive(&ReceiveOptions::default(), LONG).unwrap();
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            sender.send(&bytes, 7, LONG).unwrap();
+            sender.send(b"next", 8, LONG).unwrap();
+        });
+        for _ in 0..2 {
+            let refused = in_need(|| receiver.receive(LONG)).unwrap_err();
+            assert!(matches!(refused, Error::NoMemory(_)), "{refused}");
+        }
+        let message = receiver.receive(LONG).unwrap();
+        assert!(message.bytes == bytes && message.arg == 7, "{} bytes", message.bytes.len());
+        assert_eq!(receiver.receive(LONG).unwrap().bytes, b"next");
+    });
+}
+
+fn bytes_of_another_host_come_again() {
+    let ((_server, address), bytes) = (serve(), long());
+    let adapter = Adapter::create(&Attributes::default(), []).unwrap();
+    let remote = RemoteStreams::attach(&adapter.reference().unwrap(), &gateways(&address), LONG).unwrap();
+    let mut sender = adapter.send(&SendOptions::default(), LONG).unwrap();
+    let mut receiver = remote.receive(&ReceiveOptions::default(), LONG).unwrap();
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            sender.send(&bytes, 7, LONG).unwrap();
+            sender.send(b"next", 8, LONG).unwrap();
+        });
+        for _ in 0..2 {
+            let refused = in_need(|| receiver.receive(LONG)).unwrap_err();
+            assert!(matches!(refused, gateway::Error::Stream(Error::NoMemory(_))), "{refused}");
+        }
+        let message = receiver.receive(LONG).unwrap();
+        assert!(message.bytes == bytes && message.arg == 7, "{} bytes", message.bytes.len());
+        assert_eq!(receiver.receive(LONG).unwrap().bytes, b"next");
+    });
+}
+
+fn memory_comes_again() {
+    let pool = || {
+        let uid = umbra::uid::draw().unwrap();
+        let attributes = pool::Attributes { bytes: 2 * LEN as u64, uid, ..pool::Attributes::default() };
+        Arc::new(Pool::create(None, &attributes).unwrap())
+    };
+    let (theirs, home) = (pool(), pool());
+    let adapter = Adapter::create(&Attributes::default(), [theirs.clone(), home.clone()]).unwrap();
+    let options = ReceiveOptions { placed_in: Some(home.uid()), ..ReceiveOptions::default() };
+    let mut sender = adapter.send(&SendOptions::default(), LONG).unwrap();
+    let mut receiver = adapter.receive(&options, LONG).unwrap();
+    let lent = theirs.alloc(LEN as u64, 0).unwrap();
+    lent.write(LEN as u64 - 4, b"last").unwrap();
+    sender.lend_memory(&lent, 7, LONG).unwrap();
+    sender.send(b"next", 8, LONG).unwrap();
+    let refused = Error::NoMemory(NoMemory { bytes: LEN });
+    let mut receiver = in_need(|| {
+        assert_eq!(receiver.receive(LONG).unwrap_err(), refused);
+        assert_eq!(receiver.receive_memory(LONG).unwrap_err(), refused);
+        let none = receiver.into_file(0).unwrap_err();
+        assert_eq!(none.error, refused);
+        none.end
+    });
+    let none = receiver.into_file(usize::MAX).unwrap_err();
+    assert!(matches!(none.error, Error::NoMemory(_)), "{none}");
+    receiver = none.end;
+    let message = receiver.receive(LONG).unwrap();
+    assert!(message.bytes.len() == LEN && message.bytes.ends_with(b"last") && message.arg == 7);
+    assert_eq!(receiver.receive(LONG).unwrap().bytes, b"next");
+}
+
+#[test]
+fn a_message_for_which_there_is_no_memory_comes_again_when_there_is() {
+    ["bytes", "memory", "far"].map(Another::start).into_iter().for_each(Another::finish);
+}
