@@ -1,13 +1,13 @@
 //! The front of memory that processes share: what it is, its state, who uses it.
 //!
 //! Layout, in words: magic, layout version, members, uid, 12 for the structure; 15 of its state, and when somebody
-//! looked after the dead last; the crew; the structure.
+//! looked after the dead last; the crew, with when each member did last in its pocket; the structure.
 
 use std::convert::Infallible;
 
 use umbra_core::atomic::{AtomicU64, Ordering};
 use umbra_core::cell::BytesMut;
-use umbra_core::crew::{Crew, Member};
+use umbra_core::crew::{Crew, Member, POCKET};
 
 use crate::sys::process::Processes;
 
@@ -15,6 +15,8 @@ const HEADER: usize = 16;
 const STATE: usize = 16;
 /// The word of the state that is not the structure's.
 const PATROLLED: usize = STATE - 1;
+/// The word of a pocket that is not the structure's.
+const LOOKED: usize = POCKET - 1;
 const WORD: usize = size_of::<u64>();
 
 /// Words of the header that all structures have.
@@ -121,6 +123,11 @@ impl<'a> Frame<'a> {
     /// When somebody looked after the dead last.
     pub(crate) fn patrolled(&self) -> &'a AtomicU64 {
         &self.state[PATROLLED]
+    }
+
+    /// When this member looked after the dead last.
+    pub(crate) fn looked(&self, me: u16) -> Option<&'a AtomicU64> {
+        self.pocket(me, LOOKED)
     }
 
     /// A word of a member's pocket.

@@ -208,6 +208,9 @@ impl Shared for View<'_> {
     fn patrolled(&self) -> &AtomicU64 {
         self.frame.patrolled()
     }
+    fn looked(&self) -> Option<&AtomicU64> {
+        self.frame.looked(self.me)
+    }
     fn bury_dead(&self) -> usize {
         let buried = self.frame.bury_dead(self.me, |member| self.give_back(member));
         barrier::settle(self);

@@ -72,8 +72,10 @@ pub(crate) struct Patrol<V>(V);
 
 /// What can be looked at by several processes, of which some may die.
 pub(crate) trait Shared {
-    /// When one of them looked after the dead last, on the [clock](clock::now) of all.
+    /// When one of them looked after the dead last, on its [clock](clock::now).
     fn patrolled(&self) -> &AtomicU64;
+    /// When this one did.
+    fn looked(&self) -> Option<&AtomicU64>;
     /// Takes back what the dead held; how many they were.
     fn bury_dead(&self) -> usize;
 }
@@ -141,11 +143,18 @@ impl<V: Shared> Patrol<V> {
     /// Whether it is this one who looks now, of all who wait. Who is stopped or killed over it is in nobody's way: the next
     /// turn is another's.
     fn is_turn(&self, now: Time) -> bool {
-        let patrolled = self.0.patrolled();
+        let (patrolled, looked) = (self.0.patrolled(), self.0.looked());
         let last = patrolled.load(Ordering::Relaxed);
-        // A time far ahead was written on another clock, or by nobody who looked.
-        now.0.abs_diff(last) >= PATROL.0
-            && patrolled.compare_exchange(last, now.0, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+        // A time far ahead was written on another clock, or by nobody who looked. Where there are several clocks, as in
+        // containers with their own, each of them finds those of the others: then its own last time holds a process back.
+        let is_long_ago = |time: u64| now.0.abs_diff(time) >= PATROL.0;
+        let is_turn = is_long_ago(last)
+            && looked.is_none_or(|looked| is_long_ago(looked.load(Ordering::Relaxed)))
+            && patrolled.compare_exchange(last, now.0, Ordering::Relaxed, Ordering::Relaxed).is_ok();
+        if is_turn && let Some(looked) = looked {
+            looked.store(now.0, Ordering::Relaxed);
+        }
+        is_turn
     }
 }
 
@@ -200,9 +209,27 @@ mod tests {
         fn patrolled(&self) -> &AtomicU64 {
             &self.patrolled
         }
+        fn looked(&self) -> Option<&AtomicU64> {
+            None
+        }
         fn bury_dead(&self) -> usize {
             self.looks.fetch_add(1, Ordering::Relaxed);
             0
+        }
+    }
+
+    /// One of those who use it.
+    struct Process<'p>(&'p Place, AtomicU64);
+
+    impl Shared for Process<'_> {
+        fn patrolled(&self) -> &AtomicU64 {
+            &self.0.patrolled
+        }
+        fn looked(&self) -> Option<&AtomicU64> {
+            Some(&self.1)
+        }
+        fn bury_dead(&self) -> usize {
+            self.0.bury_dead()
         }
     }
 
@@ -250,6 +277,16 @@ mod tests {
             let place = Place { patrolled: AtomicU64::new(strange), ..Place::default() };
             assert!(wait(&place, 3, u64::MAX) <= BOUND, "{strange}");
         }
+    }
+
+    #[test]
+    fn of_processes_on_different_clocks_each_looks_after_the_dead_in_its_own_time() {
+        let place = Place::default();
+        let clocks = [1, 2, 3].map(|clock| (HOUR.0 * clock, Patrol::new(Process(&place, AtomicU64::new(0)))));
+        for slice in 0..200 {
+            clocks.iter().for_each(|(ahead, patrol)| patrol.patrol_at(Time(ahead + slice * SLICE.0)));
+        }
+        assert_eq!(place.looks.into_inner(), 3 * 50);
     }
 
     #[test]
