@@ -91,9 +91,13 @@ impl<'a> ChannelSet<'a> {
         Some(Ready { index, event })
     }
 
-    /// Counts among those who spin at each of the members; `None` if at one of them that would be one too many.
-    fn count_spinner(&self) -> Option<Vec<Spinning<'a>>> {
-        self.members.iter().map(|member| member.watch.spinner().map(Spinning::count)).collect()
+    /// Counts among those who spin at each of the members, one by one; `None` at one where that would be one too many.
+    fn spinners(&self) -> impl Iterator<Item = Option<Spinning<'a>>> {
+        // In one order for all sets. In that of its own each of two could count at a channel that the other one needs, and
+        // neither would spin.
+        let mut members: Vec<_> = self.members.iter().collect();
+        members.sort_unstable_by_key(|member| member.view.instance());
+        members.into_iter().map(|member| member.watch.spinner().map(Spinning::count))
     }
 
     /// Waits until a member is ready. Who is to spin sleeps if at one of the members too many spin already.
@@ -117,7 +121,7 @@ impl<'a> ChannelSet<'a> {
             let spins = match mode {
                 WaitMode::Idle => false,
                 WaitMode::Adaptive => looks < super::wait::ADAPTIVE.into(),
-                WaitMode::Spin => counted.get_or_insert_with(|| self.count_spinner()).is_some(),
+                WaitMode::Spin => counted.get_or_insert_with(|| self.spinners().collect::<Option<Vec<_>>>()).is_some(),
             };
             if spins {
                 Futex.pause();
@@ -176,5 +180,21 @@ impl<'a> Member<'a> {
         let event: EventCount<'a> =
             if matches!(self.event, Event::In | Event::Full) { queue.published() } else { queue.taken() };
         (event.word(), event.announce())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Attributes;
+    use super::*;
+
+    #[test]
+    fn of_two_sets_that_begin_to_spin_at_the_same_channels_one_does() {
+        let made = || Channel::create(&Attributes { max_spinners: 1, ..Attributes::default() }).unwrap();
+        let (one, other) = (made(), made());
+        let sets = [[&one, &other], [&other, &one]].map(|channels| ChannelSet::new(channels, Event::In).unwrap());
+        let [mut first, mut second] = sets.each_ref().map(ChannelSet::spinners);
+        let spinning = [first.next(), second.next(), first.next()].map(Option::flatten);
+        assert_eq!(spinning.each_ref().map(Option::is_some), [true, false, true]);
     }
 }
