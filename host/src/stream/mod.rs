@@ -31,11 +31,12 @@
 //!
 //! Nobody's death or stop blocks the others. A receiver whose sender died reads what had come and gets
 //! [`Error::PeerDead`] then; a sender whose receiver died gets it at once. Their stream is cleared and used again. One
-//! of those who wait asks every 200 ms whether all members live; [`Adapter::reap`] does so at once.
+//! of those who wait, or try again and again, asks every 200 ms whether all members live; [`Adapter::reap`] does so at
+//! once.
 //!
 //! A process that forks must not use in the child what the parent attached: the child attaches anew.
 //!
-//! *Cost*: that of [`umbra_core::stream`], and a system call for one who sleeps.
+//! *Cost*: that of [`umbra_core::stream`], and of waiting as at a [channel](crate::channel).
 
 mod early;
 mod error;
