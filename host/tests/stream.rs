@@ -3,7 +3,7 @@
 //! Each thread is as if in a process of its own.
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
-use std::io::Read;
+use std::io::{Read, Write};
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
@@ -315,6 +315,25 @@ fn a66_a_conversation_of_one_message_is_sent_at_the_close_or_at_once_and_never_t
     let without = Adapter::create(&Attributes::of(Mode::Buffered), []).unwrap();
     let too_large = without.send(&options, WAIT).unwrap().send(&[0; 5000], 0, WAIT);
     assert!(matches!(too_large, Err(Error::MessageTooLarge { len: 5000, .. })));
+}
+
+#[test]
+fn what_is_formatted_piece_by_piece_into_a_buffered_conversation_is_one_message() {
+    let (one, two) = (1, 2);
+    for mode in [Mode::Nominal, Mode::SenderSupplied, Mode::Buffered] {
+        let adapter = Adapter::create(&Attributes::of(mode), []).unwrap();
+        let options = SendOptions { buffered: true, arg: 5, ..SendOptions::default() };
+        let mut sender = adapter.send(&options, WAIT).unwrap();
+        write!(sender, "{one} of {two}, ").unwrap();
+        Write::flush(&mut sender).unwrap();
+        writeln!(sender, "then {two}!").unwrap();
+        assert!(!adapter.poll().unwrap(), "nothing is sent before the close");
+        sender.close(WAIT).unwrap();
+        let mut receiver = adapter.receive(&ReceiveOptions::default(), WAIT).unwrap();
+        let message = receiver.receive(WAIT).unwrap();
+        assert_eq!((&message.bytes[..], message.arg), (&b"1 of 2, then 2!\n"[..], 5));
+        assert_eq!(receiver.receive(WAIT), Err(Error::Ended));
+    }
 }
 
 #[test]
