@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use another::{Another, ready, until};
-use umbra::channel::{Attributes, Channel, ChannelSet, Error, Event, Kind, SendOptions, Timeout, WaitMode};
+use umbra::channel::{Attributes, Channel, ChannelSet, Error, Event, Kind, ReturnMode, SendOptions, Timeout, WaitMode};
 use umbra::reference::{from_text, to_text};
 use umbra::stream::{self, Adapter, Mode, ReceiveOptions};
 use umbra_core::barrier::BROKEN_NUMBER;
@@ -50,8 +50,10 @@ fn another_process() {
             panic!("{:?}", channel.barrier().unwrap().release(Timeout::Never));
         }
         "own" => {
-            let kind = Kind::Semaphore { initial: 0, bounded: false };
-            let owned = Channel::create_process_local(&Attributes { kind, ..Attributes::default() }).unwrap();
+            let semaphore = Kind::Semaphore { initial: 0, bounded: false };
+            let kind = if reference == "semaphore" { semaphore } else { Kind::Messages };
+            let attributes = Attributes { kind, capacity: 1000, ..Attributes::default() };
+            let owned = Channel::create_process_local(&attributes).unwrap();
             stay(&to_text(&owned.reference().unwrap()));
         }
         "keep" => {
@@ -95,13 +97,28 @@ fn a_channel_whose_places_dead_senders_hold_takes_a_message() {
 #[test]
 fn a_process_local_semaphore_whose_owner_was_killed_is_destroyed() {
     for timeout in SHORT {
-        let (mut owner, reference) = Another::start_ready("own -");
+        let (mut owner, reference) = Another::start_ready("own semaphore");
         let channel = Channel::attach_reference(&from_text(&reference).unwrap()).unwrap();
         let acquire = || channel.semaphore().unwrap().acquire(IDLE, timeout);
         assert_eq!(acquire(), Err(Error::Timeout));
         owner.kill();
         until("the end of the channel", || acquire() == Err(Error::Destroyed));
     }
+}
+
+#[test]
+fn who_sends_in_vain_to_a_channel_whose_owner_was_killed_learns_of_its_end() {
+    let (mut owner, reference) = Another::start_ready("own messages");
+    let channel = Channel::attach_reference(&from_text(&reference).unwrap()).unwrap();
+    let options = SendOptions { returns: ReturnMode::Received, ..SendOptions::default() };
+    let send = || channel.sender(options).unwrap().send(b"", 0, Timeout::Now);
+    assert_eq!(send(), Err(Error::NotReceived));
+    owner.kill();
+    until("the end of the channel", || {
+        // Seldom enough that it is not full before this gives up.
+        thread::sleep(Duration::from_millis(100));
+        send() == Err(Error::Destroyed)
+    });
 }
 
 #[test]

@@ -145,11 +145,12 @@ impl<'a> Sender<'a> {
     #[cold]
     fn await_receipt(&self, position: Position, timeout: Timeout) -> Result<(), Error> {
         let (patience, _counted) = self.port.waiting().patience(self.options.mode, timeout.deadline());
-        if self.port.await_receipt(position, patience) { Ok(()) } else { Err(self.not_received()) }
-    }
-
-    fn not_received(&self) -> Error {
-        if self.port.messages().queue().is_destroyed() { Error::Destroyed } else { Error::NotReceived }
+        if self.port.await_receipt(position, patience) {
+            return Ok(());
+        }
+        let is_destroyed = self.port.messages().queue().is_destroyed();
+        let error = if is_destroyed { Error::Destroyed } else { Error::NotReceived };
+        Err(self.port.waiting().late(error, timeout))
     }
 
     /// A message of `len` bytes to be written where it will lie.

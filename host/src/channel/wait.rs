@@ -98,7 +98,7 @@ impl<'a> Watch<'a> {
     /// before he goes, for he may come again and again, and never stay long enough to do it.
     #[cold]
     pub(super) fn late(&self, error: Error, timeout: Timeout) -> Error {
-        if matches!(error, Error::Full | Error::Empty | Error::Timeout | Error::BarrierTryAgain) {
+        if matches!(error, Error::Full | Error::Empty | Error::Timeout | Error::NotReceived | Error::BarrierTryAgain) {
             self.patrol();
         }
         if matches!(error, Error::Full | Error::Empty) && timeout != Timeout::Now { Error::Timeout } else { error }
