@@ -167,6 +167,16 @@ fn streams_that_a_dead_process_kept_can_be_kept_again() {
 }
 
 #[test]
+fn an_adapter_of_which_a_dead_process_had_all_is_not_full() {
+    let attributes = stream::Attributes { messages: 0, ..stream::Attributes::of(Mode::SenderSupplied) };
+    let adapter = Adapter::create(&attributes, []).unwrap();
+    let mut keeper = start("keep", &adapter.reference().unwrap());
+    assert_eq!(adapter.is_full(), Ok(true));
+    keeper.kill();
+    until("a stream", || adapter.is_full() == Ok(false));
+}
+
+#[test]
 fn who_speaks_with_a_dead_process_learns_of_it() {
     for timeout in SHORT {
         let adapter = Adapter::create(&stream::Attributes::default(), []).unwrap();

@@ -214,8 +214,14 @@ impl Adapter {
     /// # Errors
     /// [`Error::Damaged`].
     pub fn is_full(&self) -> Result<bool, Error> {
-        let Counts { idle, offered, room, .. } = self.counts()?;
-        Ok(idle + offered + room == 0)
+        let view = self.view()?;
+        let Counts { idle, offered, room, .. } = view.streams.table().counts();
+        let is_full = idle + offered + room == 0;
+        if is_full {
+            // Of what the dead have, perhaps; and who asks may do nothing else than ask again.
+            Watch::new(view).patrol();
+        }
+        Ok(is_full)
     }
 
     /// Takes a stream to keep and begin conversations in, one after the other.
