@@ -8,8 +8,9 @@ use std::io::{Read as _, Seek as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
+use rustix::net::sockopt;
 use umbra::driver::{Driver, Event, Limits, LinkId, now};
 use umbra::link::{Address, Close, Identity, Listener, Party, SendError, Side};
 use umbra::secret::Secret;
@@ -391,4 +392,18 @@ fn turn_alone(driver: &mut Driver) -> (Option<Party>, Close) {
             None => {}
         }
     }
+}
+
+#[test]
+fn a_host_that_vanishes_from_an_idle_link_is_noticed_as_soon_as_from_one_in_use() {
+    let (_listener, Address::Tcp(address)) = tcp() else { unreachable!() };
+    let socket = TcpStream::connect(address).unwrap();
+    let same = socket.try_clone().unwrap();
+    let mut driver = driver(RANK, 7);
+    driver.adopt(socket.into(), false, Side::Initiator).unwrap();
+    let given_up = Duration::from_millis(sockopt::tcp_user_timeout(&same).unwrap().into());
+    let first = sockopt::tcp_keepidle(&same).unwrap();
+    let second = first + sockopt::tcp_keepintvl(&same).unwrap();
+    assert!(sockopt::socket_keepalive(&same).unwrap() && given_up == Duration::from_secs(30));
+    assert!(second <= given_up, "one probe may be lost: {second:?}");
 }

@@ -7,11 +7,12 @@ use std::collections::VecDeque;
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer, SendAncillaryMessage,
-    SendFlags, Shutdown,
+    SendFlags, Shutdown, sockopt,
 };
 use rustix::process::{PidfdFlags, getpid, pidfd_open};
 use umbra_core::wire::Frame;
@@ -22,6 +23,10 @@ use super::{Close, SendError};
 /// Descriptors that one frame can carry, and that may wait for their frame.
 const DESCRIPTORS_MAX: usize = 8;
 const READ_CHUNK: usize = 64 * 1024;
+/// How often a host is asked that says nothing.
+const PROBE: Duration = Duration::from_secs(10);
+/// How long nothing comes from a host that has vanished.
+const VANISHED_MS: u32 = 30_000;
 
 /// A codec on its socket.
 pub struct Stream {
@@ -49,16 +54,18 @@ impl Stream {
     pub fn new(socket: OwnedFd, codec: Codec, is_unix: bool) -> Result<Stream, Close> {
         rustix::io::ioctl_fionbio(&socket, true).map_err(io)?;
         let (pid, maker) = if is_unix {
-            let pid = rustix::net::sockopt::socket_peercred(&socket).map_err(io)?.pid;
+            let pid = sockopt::socket_peercred(&socket).map_err(io)?.pid;
             // Without it the end of the socket tells: most processes have no children that hold it.
             let is_other = codec.side() == Side::Acceptor && pid != getpid();
             let maker = if is_other { pidfd_open(pid, PidfdFlags::empty()).ok() } else { None };
             (u32::try_from(pid.as_raw_nonzero().get()).ok(), maker)
         } else {
-            // Frames are small and wait for answers; and a host that vanished is noticed within a minute.
-            rustix::net::sockopt::set_tcp_nodelay(&socket, true).map_err(io)?;
-            rustix::net::sockopt::set_socket_keepalive(&socket, true).map_err(io)?;
-            rustix::net::sockopt::set_tcp_user_timeout(&socket, 30_000).map_err(io)?;
+            // Frames are small and wait for answers; and a host that vanished is noticed in time, also if nobody sends.
+            sockopt::set_tcp_nodelay(&socket, true).map_err(io)?;
+            sockopt::set_socket_keepalive(&socket, true).map_err(io)?;
+            sockopt::set_tcp_keepidle(&socket, PROBE).map_err(io)?;
+            sockopt::set_tcp_keepintvl(&socket, PROBE).map_err(io)?;
+            sockopt::set_tcp_user_timeout(&socket, VANISHED_MS).map_err(io)?;
             (None, None)
         };
         Ok(Stream {
