@@ -12,8 +12,16 @@ pub(crate) struct Early(VecDeque<Part>);
 #[derive(Debug)]
 struct Part {
     bytes: Vec<u8>,
+    /// Bytes of it that were read again.
+    read: usize,
     arg: u64,
     is_last: bool,
+}
+
+impl Part {
+    fn left(&self) -> &[u8] {
+        self.bytes.get(self.read..).unwrap_or_default()
+    }
 }
 
 impl Early {
@@ -21,9 +29,9 @@ impl Early {
         self.0.is_empty()
     }
 
-    /// Bytes of the first part.
+    /// Bytes that are left of the first part.
     pub(crate) fn len(&self) -> usize {
-        self.0.front().map_or(0, |part| part.bytes.len())
+        self.0.front().map_or(0, |part| part.left().len())
     }
 
     pub(crate) fn clear(&mut self) {
@@ -33,10 +41,10 @@ impl Early {
     /// Takes of the first part as much as fits, if there is one.
     pub(crate) fn read(&mut self, into: &mut [u8]) -> Option<Piece> {
         let part = self.0.front_mut()?;
-        let len = part.bytes.len().min(into.len());
-        into[..len].copy_from_slice(&part.bytes[..len]);
-        part.bytes.drain(..len);
-        let is_read = part.bytes.is_empty();
+        let len = part.left().len().min(into.len());
+        into[..len].copy_from_slice(&part.left()[..len]);
+        part.read += len;
+        let is_read = part.left().is_empty();
         let piece = Piece { len, arg: part.arg, is_last: is_read && part.is_last };
         if is_read {
             self.0.pop_front();
@@ -46,12 +54,12 @@ impl Early {
 
     /// Adds a part behind the others.
     pub(crate) fn push(&mut self, bytes: Vec<u8>, arg: u64, is_last: bool) {
-        self.0.push_back(Part { bytes, arg, is_last });
+        self.0.push_back(Part { bytes, read: 0, arg, is_last });
     }
 
     /// Adds a part before the others, which were to be read after it.
     pub(crate) fn put_back(&mut self, bytes: Vec<u8>, arg: u64, is_last: bool) {
-        self.0.push_front(Part { bytes, arg, is_last });
+        self.0.push_front(Part { bytes, read: 0, arg, is_last });
     }
 }
 
