@@ -204,6 +204,26 @@ fn messages_of_any_length_come_and_files_go_both_ways() {
 }
 
 #[test]
+fn what_is_formatted_piece_by_piece_into_a_buffered_conversation_is_one_message() {
+    let (_server, address) = serve();
+    let (gateways, one, two) = (gateways(&address), 1, 2);
+    for mode in [Mode::Nominal, Mode::Buffered] {
+        let adapter = adapter(mode);
+        let options = SendOptions { buffered: true, arg: 5, ..SendOptions::default() };
+        let mut sender = remote(&adapter, &gateways).send(&options, LONG).unwrap();
+        write!(sender, "{one} of {two}, ").unwrap();
+        sender.flush(LONG).unwrap();
+        writeln!(sender, "then {two}!").unwrap();
+        assert!(!adapter.poll().unwrap(), "nothing is sent before the close");
+        sender.close(LONG).unwrap();
+        let mut receiver = adapter.receive(&ReceiveOptions::default(), LONG).unwrap();
+        let message = receiver.receive(LONG).unwrap();
+        assert_eq!((&message.bytes[..], message.arg), (&b"1 of 2, then 2!\n"[..], 5));
+        assert_eq!(receiver.receive(LONG), Err(stream::Error::Ended));
+    }
+}
+
+#[test]
 fn what_a_remote_read_puts_back_comes_again_as_the_messages_that_it_was() {
     let (_server, address) = serve();
     let (gateways, adapter) = (gateways(&address), adapter(Mode::Nominal));

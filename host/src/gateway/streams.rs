@@ -152,7 +152,8 @@ impl RemoteStreams {
             deposit_after: options.deposit_after,
         };
         let line = self.begin(conversation, timeout)?;
-        Ok(RemoteStreamSender::new(line, options.arg, options.timeout))
+        let is_one_message = options.buffered || self.mode == Mode::Buffered;
+        Ok(RemoteStreamSender::new(line, is_one_message, options.arg, options.timeout))
     }
 
     /// Meets the sender of the oldest conversation that waits; or waits in a stream that the gateway brings.

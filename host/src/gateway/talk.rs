@@ -15,13 +15,14 @@ use crate::sys::heap;
 pub struct RemoteStreamSender {
     /// `None` when it has closed.
     line: Option<Line>,
+    is_one_message: bool,
     arg: u64,
     timeout: Timeout,
 }
 
 impl RemoteStreamSender {
-    pub(super) const fn new(line: Line, arg: u64, timeout: Timeout) -> RemoteStreamSender {
-        RemoteStreamSender { line: Some(line), arg, timeout }
+    pub(super) const fn new(line: Line, is_one_message: bool, arg: u64, timeout: Timeout) -> RemoteStreamSender {
+        RemoteStreamSender { line: Some(line), is_one_message, arg, timeout }
     }
 
     fn write(&mut self, bytes: &[u8], arg: u64, is_kept: bool, timeout: Timeout) -> Result<(), Error> {
@@ -85,7 +86,12 @@ impl Drop for RemoteStreamSender {
 impl Write for RemoteStreamSender {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let some = bytes.get(..MESSAGE_MAX).unwrap_or(bytes);
-        match self.send(some, self.arg, self.timeout) {
+        // As at hand, the one message of a conversation is sent with the close.
+        let done = match self.is_one_message {
+            true => self.keep(some, self.arg),
+            false => self.send(some, self.arg, self.timeout),
+        };
+        match done {
             Ok(()) | Err(Error::Stream(stream::Error::Partly { .. })) => Ok(some.len()),
             Err(error) => Err(error.into()),
         }
