@@ -1,6 +1,9 @@
-/* In the place of libibverbs: a device whose card does posted work only when a queue pair is destroyed.
+/* In the place of libibverbs: two devices whose cards do posted work only when a queue pair is destroyed.
  *
- * FAULT: "reset" if the second reset of a queue pair fails, "queue" if there are no queue pairs.
+ * FAULT: "reset" if the second reset of a queue pair fails, "queue" if there are no queue pairs, "poll" if no completions can
+ * be polled once something was posted, "early" and "event" if there are events at once that cannot be taken: not yet, or never.
+ * With "arm" and "gone" work is done at once; with "arm" nothing makes an event, and with "gone" the first device is away as
+ * long as the file "away" is beside this library, and silent for ever for those who had it open then.
  * FORK_STATUS: what is said of forks. How often the library was told to care for them is printed with each list. */
 #include <errno.h>
 #include <infiniband/verbs.h>
@@ -13,19 +16,59 @@
 #undef ibv_query_port
 #undef ibv_reg_mr
 
+enum { ROOM = 64 };
+
+struct opened {
+    struct ibv_context context;
+    int gone;
+};
+
+struct queue {
+    struct ibv_cq cq;
+    uint64_t done[ROOM];
+    unsigned first, last;
+    int posted;
+};
+
 struct pair {
     struct ibv_qp qp;
     void *at;
     size_t length;
 };
 
-static struct ibv_device device = { .name = "fake0" };
+static struct ibv_device first = { .name = "fake0" }, second = { .name = "fake1" };
 static int told, resets, pairs;
 
 static int is_fault(const char *what)
 {
     const char *fault = getenv("FAULT");
     return fault && !strcmp(fault, what);
+}
+
+static int is_away(void)
+{
+    const char *folder = getenv("LD_LIBRARY_PATH");
+    char path[4096];
+    snprintf(path, sizeof path, "%s/away", folder ? folder : "");
+    return !access(path, F_OK);
+}
+
+static int is_gone(struct ibv_context *context)
+{
+    struct opened *opened = (struct opened *)context;
+    if (context->device == &first && is_away())
+        opened->gone = 1;
+    return opened->gone;
+}
+
+/* What a call that makes something returns. */
+static void *unless_gone(struct ibv_context *context, void *made)
+{
+    if (!is_gone(context))
+        return made;
+    free(made);
+    errno = EIO;
+    return NULL;
 }
 
 enum ibv_fork_status ibv_is_fork_initialized(void)
@@ -42,17 +85,39 @@ int ibv_fork_init(void)
 
 struct ibv_device **ibv_get_device_list(int *count)
 {
-    static struct ibv_device *all[] = { &device, NULL };
+    static struct ibv_device *all[] = { &first, &second, NULL };
     fprintf(stderr, "told %d times\n", told);
-    *count = 1;
-    return all;
+    *count = is_away() ? 1 : 2;
+    return all + 2 - *count;
 }
 
 void ibv_free_device_list(struct ibv_device **list) { (void)list; }
 const char *ibv_get_device_name(struct ibv_device *which) { return which->name; }
 
-static int poll_cq(struct ibv_cq *cq, int count, struct ibv_wc *into) { return (void)cq, (void)count, (void)into, 0; }
-static int req_notify_cq(struct ibv_cq *cq, int solicited) { return (void)cq, (void)solicited, 0; }
+static int poll_cq(struct ibv_cq *cq, int count, struct ibv_wc *into)
+{
+    struct queue *queue = (struct queue *)cq;
+    int told = 0;
+    if (queue->posted && is_fault("poll"))
+        return -1;
+    for (; told < count && queue->first != queue->last; told++, queue->first++) {
+        into[told].wr_id = queue->done[queue->first % ROOM];
+        into[told].status = IBV_WC_SUCCESS;
+        into[told].opcode = IBV_WC_RDMA_READ;
+    }
+    return told;
+}
+
+static int req_notify_cq(struct ibv_cq *cq, int solicited)
+{
+    (void)solicited;
+    if (is_fault("arm"))
+        return EIO;
+    if (is_fault("early") || is_fault("event"))
+        eventfd_write(cq->channel->fd, 1);
+    return 0;
+}
+
 static int post_recv(struct ibv_qp *qp, struct ibv_recv_wr *first, struct ibv_recv_wr **refused)
 {
     return (void)qp, (void)first, (void)refused, ENOSYS;
@@ -61,7 +126,17 @@ static int post_recv(struct ibv_qp *qp, struct ibv_recv_wr *first, struct ibv_re
 static int post_send(struct ibv_qp *qp, struct ibv_send_wr *first, struct ibv_send_wr **refused)
 {
     struct pair *pair = (struct pair *)qp;
+    struct queue *queue = (struct queue *)qp->send_cq;
     (void)refused;
+    queue->posted = 1;
+    if (is_gone(qp->context))
+        return 0;
+    if (is_fault("arm") || is_fault("gone")) {
+        memcpy((void *)(uintptr_t)first->sg_list->addr, (void *)(uintptr_t)first->wr.rdma.remote_addr,
+               first->sg_list->length);
+        queue->done[queue->last++ % ROOM] = first->wr_id;
+        return 0;
+    }
     pair->at = (void *)(uintptr_t)first->sg_list->addr;
     pair->length = first->sg_list->length;
     return 0;
@@ -69,7 +144,8 @@ static int post_send(struct ibv_qp *qp, struct ibv_send_wr *first, struct ibv_se
 
 struct ibv_context *ibv_open_device(struct ibv_device *which)
 {
-    struct ibv_context *context = calloc(1, sizeof *context);
+    struct opened *opened = calloc(1, sizeof *opened);
+    struct ibv_context *context = &opened->context;
     context->device = which;
     context->async_fd = eventfd(0, 0);
     context->ops.poll_cq = poll_cq;
@@ -97,7 +173,9 @@ int ibv_query_port(struct ibv_context *context, uint8_t port, struct _compat_ibv
 {
     /* The older form is a prefix of this one. */
     struct ibv_port_attr *into = (struct ibv_port_attr *)older;
-    (void)context, (void)port;
+    (void)port;
+    if (is_gone(context))
+        return EIO;
     into->state = IBV_PORT_ACTIVE;
     into->active_mtu = IBV_MTU_1024;
     into->gid_tbl_len = 1;
@@ -116,7 +194,7 @@ struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
 {
     struct ibv_pd *pd = calloc(1, sizeof *pd);
     pd->context = context;
-    return pd;
+    return unless_gone(context, pd);
 }
 
 int ibv_dealloc_pd(struct ibv_pd *pd)
@@ -128,8 +206,8 @@ int ibv_dealloc_pd(struct ibv_pd *pd)
 struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *address, size_t length, int access)
 {
     struct ibv_mr *mr = calloc(1, sizeof *mr);
-    (void)pd, (void)address, (void)length, (void)access;
-    return mr;
+    (void)address, (void)length, (void)access;
+    return unless_gone(pd->context, mr);
 }
 
 int ibv_dereg_mr(struct ibv_mr *mr)
@@ -140,7 +218,9 @@ int ibv_dereg_mr(struct ibv_mr *mr)
 
 struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *context)
 {
-    struct ibv_comp_channel *channel = calloc(1, sizeof *channel);
+    struct ibv_comp_channel *channel = unless_gone(context, calloc(1, sizeof *channel));
+    if (!channel)
+        return NULL;
     channel->context = context;
     channel->fd = eventfd(0, 0);
     return channel;
@@ -156,10 +236,11 @@ int ibv_destroy_comp_channel(struct ibv_comp_channel *channel)
 struct ibv_cq *ibv_create_cq(struct ibv_context *context, int count, void *with, struct ibv_comp_channel *channel,
                              int vector)
 {
-    struct ibv_cq *cq = calloc(1, sizeof *cq);
-    (void)count, (void)with, (void)channel, (void)vector;
-    cq->context = context;
-    return cq;
+    struct queue *queue = calloc(1, sizeof *queue);
+    (void)count, (void)with, (void)vector;
+    queue->cq.context = context;
+    queue->cq.channel = channel;
+    return unless_gone(context, queue);
 }
 
 int ibv_destroy_cq(struct ibv_cq *cq)
@@ -171,7 +252,6 @@ int ibv_destroy_cq(struct ibv_cq *cq)
 struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *wanted)
 {
     struct pair *pair;
-    (void)wanted;
     if (is_fault("queue")) {
         errno = ENOMEM;
         return NULL;
@@ -179,12 +259,15 @@ struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *wanted)
     pair = calloc(1, sizeof *pair);
     pair->qp.context = pd->context;
     pair->qp.qp_num = ++pairs;
-    return &pair->qp;
+    pair->qp.send_cq = wanted->send_cq;
+    return unless_gone(pd->context, pair);
 }
 
 int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *to, int mask)
 {
     (void)mask;
+    if (is_gone(qp->context))
+        return EIO;
     if (to->qp_state == IBV_QPS_RESET) {
         if (++resets == 2 && is_fault("reset"))
             return EIO;
@@ -202,11 +285,14 @@ int ibv_destroy_qp(struct ibv_qp *qp)
     return 0;
 }
 
-/* Nobody here calls these. */
 int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq, void **with)
 {
-    return (void)channel, (void)cq, (void)with, -1;
+    (void)channel, (void)cq, (void)with;
+    errno = is_fault("early") ? EAGAIN : EIO;
+    return -1;
 }
+
+/* Nobody here calls these. */
 void ibv_ack_cq_events(struct ibv_cq *cq, unsigned int count) { (void)cq, (void)count; }
 struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *wanted)
 {

@@ -1,15 +1,15 @@
 //! What devices do only when something is wrong.
 //!
-//! A library that is compiled here stands in for libibverbs: each test runs in a process of its own, which finds it first.
+//! A library stands in for libibverbs and does it.
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
-use std::path::Path;
-use std::process::{Command, Stdio};
+mod fake;
+
 use std::sync::Arc;
 
 use umbra::access::rdma::Rdma;
 use umbra::sys::segment::Segment;
-use umbra::verbs::{Choice, LINKED, devices};
+use umbra::verbs::{Address, Choice, VerbsError, devices};
 use umbra_core::access::device::{Device, Moved, Piece};
 use umbra_core::access::message::Export;
 use umbra_core::error::Status;
@@ -18,55 +18,12 @@ use umbra_core::peer::{Peer, Sp, WorldRank};
 use umbra_core::region::Secret;
 use umbra_core::ticket::{Locator, Ticket};
 
-/// Set in the processes that tests start of themselves.
-const CHILD: &str = "UMBRA_TEST_CHILD";
-const HEADER: &str = "/usr/include/infiniband/verbs.h";
-
-fn is_child() -> bool {
-    std::env::var_os(CHILD).is_some()
-}
-
-/// Compiles the library into a folder; why it cannot be, if something is missing.
-fn compile(folder: &Path) -> Result<(), &'static str> {
-    if LINKED {
-        return Err("libibverbs is linked and not replaced");
-    }
-    if !Path::new(HEADER).exists() {
-        return Err("no header of libibverbs");
-    }
-    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/verbs_fake.c");
-    let library = folder.join("libibverbs.so.1");
-    let compiled = Command::new("cc").args(["-shared", "-fPIC", "-Wall", "-o"]).arg(library).arg(source).status();
-    compiled.map(|status| assert!(status.success())).map_err(|_| "no C compiler")
-}
-
-/// Runs a test over the library, which is told `name=value`; what it prints. Nothing if it cannot be.
-fn over_fake(test: &str, name: &str, value: &str) -> Option<String> {
-    let folder = std::env::temp_dir().join(format!("umbra-verbs-{}-{test}-{value}", std::process::id()));
-    std::fs::create_dir(&folder).unwrap();
-    let child = compile(&folder).map(|()| {
-        let mut child = Command::new(std::env::current_exe().unwrap());
-        child.args([test, "--exact", "--nocapture"]).stdin(Stdio::null());
-        child.env("LD_LIBRARY_PATH", &folder).env(CHILD, "1").env(name, value).output().unwrap()
-    });
-    std::fs::remove_dir_all(&folder).unwrap();
-    match child {
-        Ok(output) => {
-            let said = String::from_utf8(output.stderr).unwrap();
-            assert!(output.status.success(), "{value}: {said}{}", String::from_utf8_lossy(&output.stdout));
-            Some(said)
-        }
-        Err(missing) => {
-            println!("{test}: skipped: {missing}");
-            None
-        }
-    }
-}
+use fake::{away, is_child, over_fake};
 
 #[test]
 fn pages_are_kept_at_forks_once_unless_the_kernel_does_so() {
     if is_child() {
-        assert_eq!([devices().unwrap(), devices().unwrap()], [["fake0"], ["fake0"]]);
+        assert_eq!([devices().unwrap(), devices().unwrap()], [["fake0", "fake1"]; 2]);
         return;
     }
     // Not done yet, done by somebody else, and not needed.
@@ -89,6 +46,17 @@ fn reader() -> (Rdma, Arc<Segment>, Export) {
     (rdma, landing, Export { ticket, secret: Secret([0; 32]), shadows: [Sp(0)].into_iter().collect() })
 }
 
+const PIECE: Piece = Piece { place: 0, offset: 0, address: 0, landing: 0, len: 64 };
+
+/// A reader whose queue pair to the owner is connected.
+fn connected() -> (Rdma, Arc<Segment>, Export, Peer, Address) {
+    let (mut rdma, landing, export) = reader();
+    rdma.attach(0, &export).unwrap();
+    let (owner, address) = rdma.greet().unwrap();
+    rdma.welcome(owner, &address).unwrap();
+    (rdma, landing, export, owner, address)
+}
+
 #[test]
 fn a_queue_pair_that_cannot_be_reset_is_destroyed_before_its_work_ends_and_another_is_made() {
     if !is_child() {
@@ -96,12 +64,8 @@ fn a_queue_pair_that_cannot_be_reset_is_destroyed_before_its_work_ends_and_anoth
         over_fake(test, "FAULT", "reset");
         return;
     }
-    let (mut rdma, landing, export) = reader();
-    rdma.attach(0, &export).unwrap();
-    let (owner, address) = rdma.greet().unwrap();
-    rdma.welcome(owner, &address).unwrap();
-    let piece = Piece { place: 0, offset: 0, address: 0, landing: 0, len: 64 };
-    assert_eq!(rdma.copy(Access::READ, &piece, 5), Ok(Moved::Begun));
+    let (mut rdma, landing, _, owner, address) = connected();
+    assert_eq!(rdma.copy(Access::READ, &PIECE, 5), Ok(Moved::Begun));
     assert_eq!(rdma.ended(), None);
     rdma.rebuild(owner);
     assert_eq!(rdma.ended(), Some((5, Status::QueueBroken)));
@@ -127,4 +91,44 @@ fn what_is_lacking_for_a_queue_pair_is_told_once() {
     let why = rdma.trouble().unwrap().to_string();
     assert!(why.contains("making a queue pair"), "{why}");
     assert!(rdma.trouble().is_none());
+}
+
+#[test]
+fn an_event_that_cannot_be_taken_says_that_the_device_is_gone() {
+    if !is_child() {
+        over_fake("an_event_that_cannot_be_taken_says_that_the_device_is_gone", "FAULT", "event");
+        return;
+    }
+    let (mut rdma, ..) = connected();
+    assert_eq!(rdma.copy(Access::READ, &PIECE, 5), Ok(Moved::Begun));
+    assert!(!rdma.arm() && rdma.gone().is_none());
+    rdma.quiet();
+    assert_eq!((rdma.ended(), rdma.lines()), (Some((5, Status::QueueBroken)), 0));
+    let why = rdma.gone().unwrap();
+    assert!(matches!(&why, VerbsError::Gone { device, .. } if device == "fake0"), "{why}");
+    // The bell has forgotten it.
+    rdma.quiet();
+}
+
+#[test]
+fn a_device_that_was_gone_is_opened_again_and_not_gone_on_with() {
+    if !is_child() {
+        over_fake("a_device_that_was_gone_is_opened_again_and_not_gone_on_with", "FAULT", "gone");
+        return;
+    }
+    let (mut rdma, _, export, owner, _) = connected();
+    std::fs::write(away(), []).unwrap();
+    assert_eq!(devices().unwrap(), ["fake1"]);
+    assert_eq!(rdma.copy(Access::READ, &PIECE, 5), Ok(Moved::Begun));
+    assert!(rdma.ended().is_none() && rdma.gone().is_none(), "it is silent");
+    rdma.rebuild(owner);
+    assert_eq!((rdma.ended(), rdma.lines()), (Some((5, Status::QueueBroken)), 0));
+    let why = rdma.gone().unwrap().to_string();
+    assert!(why.starts_with("fake0 is gone"), "{why}");
+    std::fs::remove_file(away()).unwrap();
+    assert_eq!(rdma.attach(0, &export), Err(Status::Unreachable));
+    let (mut rdma, ..) = connected();
+    let theirs = [3_u8; 64];
+    assert_eq!(rdma.copy(Access::READ, &Piece { address: theirs.as_ptr() as u64, ..PIECE }, 6), Ok(Moved::Begun));
+    assert_eq!((rdma.ended(), rdma.gone().is_none()), (Some((6, Status::Ok)), true));
 }

@@ -82,9 +82,21 @@ impl Card {
         self.way.import(&export, incarnation)
     }
 
-    /// What the device or the system lacked when a region was unreachable last; told once.
+    /// What the device or the system lacked for a queue pair last; told once.
     pub(super) fn trouble(&mut self) -> Option<VerbsError> {
         self.way.device().trouble()
+    }
+
+    /// That the device is gone, once it was found so.
+    pub(super) fn gone(&mut self) -> Option<VerbsError> {
+        self.way.device().gone()
+    }
+
+    /// Gives the device up, which moves nothing any more when this returns; what it has not ended.
+    pub(super) fn close(self) -> impl Iterator<Item = Job> {
+        let Card { way, jobs, .. } = self;
+        drop(way);
+        jobs.rest()
     }
 
     /// The region of an owner that covers an address, if this process may reach it.

@@ -28,6 +28,13 @@ pub(super) struct Connecting {
     whose: Whose,
 }
 
+impl Connecting {
+    /// Whether it is an address of ours, and not that of another reader.
+    pub(super) const fn is_ours(&self) -> bool {
+        matches!(self.whose, Whose::Ours(_))
+    }
+}
+
 enum Whose {
     /// That of our queue pair to this owner.
     Ours(Peer),

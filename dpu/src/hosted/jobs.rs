@@ -232,6 +232,12 @@ impl Jobs {
         self.news.push_back(news);
     }
 
+    /// What has not ended, whether it waits or the device worked on it.
+    pub(super) fn rest(self) -> impl Iterator<Item = Job> {
+        let working = self.working.into_iter().flatten().map(|working| working.job);
+        working.chain(self.waiting.into_iter().map(|waiting| waiting.job))
+    }
+
     /// What is to be told next.
     pub(super) fn news(&mut self) -> Option<News> {
         self.news.pop_front()

@@ -66,7 +66,7 @@ impl Process {
         }
     }
 
-    fn attached(&mut self, attach: &Attach, status: Status) {
+    pub(super) fn attached(&mut self, attach: &Attach, status: Status) {
         if self.machines.agent.serve().regions().get(attach.region.key) != Some(&attach.region) {
             // Taken back before it was there.
             return self.done(LinkId(attach.link.0), EXPORT, attach.token, Status::KeyRevoked, &[]);
@@ -98,12 +98,12 @@ impl Process {
 
     /// A copy for another service process.
     pub(super) fn copy_by_card(&mut self, copy: Copy, store: Option<Vec<u8>>) {
-        let exposed = self.rdma.exposed.get(&copy.place).copied();
-        if let Some(exposed) = exposed {
-            self.mend(exposed.key, driver::now());
-        }
-        let (Some(exposed), Some(card)) = (exposed, &mut self.rdma.card) else {
+        let Some(exposed) = self.rdma.exposed.get(&copy.place).copied() else {
             return self.end_copy(copy, Status::OwnerGone, Vec::new(), None);
+        };
+        self.mend(exposed.key, driver::now());
+        let Some(card) = &mut self.rdma.card else {
+            return self.end_copy(copy, Status::Unreachable, Vec::new(), None);
         };
         let way = match copy.direction {
             Direction::ToLanding | Direction::ToFrame => Access::READ,
@@ -163,7 +163,7 @@ impl Process {
         self.mend(span.key, driver::now());
         let Some(card) = &mut self.rdma.card else {
             self.machines.agent.serve().release_own(held);
-            return Err(Status::OwnerGone);
+            return Err(Status::Unreachable);
         };
         let fetch = RankFetch { asker: Some(asker), len: span.len, held, deadline };
         card.start(Access::READ, span, Job::Fetch(fetch));
@@ -254,6 +254,9 @@ impl Process {
             return Ok(false);
         }
         self.mend(region.key, driver::now());
+        if self.rdma.card.is_none() {
+            return Err(Status::Unreachable);
+        }
         let span = Span { key: region.key, offset: wanted.address - region.base, len: wanted.len };
         let held = self.machines.agent.serve().hold_own(span)?;
         self.start_read(wanted, region, None, Some(held), deadline);

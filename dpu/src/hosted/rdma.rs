@@ -1,11 +1,13 @@
 //! RDMA in an agent: the card, if there is one, and all that is under way with it.
 //!
-//! The card is opened when it is first needed. What it tells is handed on here: copies for other service processes and
-//! for ranks to `lending`, reads of its own to `reaching`, addresses of queue pairs to `connecting`.
+//! The card is opened when it is first needed, and again when it is needed after its device was gone. What it tells is handed
+//! on here: copies for other service processes and for ranks to `lending`, reads of its own to `reaching`, addresses of queue
+//! pairs to `connecting`.
 
 use std::collections::HashMap;
 
 use umbra::driver::{self, LinkId};
+use umbra::verbs::VerbsError;
 use umbra_core::access::grants::{Grant, Grants};
 use umbra_core::access::serve::Attach;
 use umbra_core::error::Status;
@@ -180,17 +182,39 @@ impl Process {
             busy = true;
             self.ask_back(&recall);
         }
+        if let Some(why) = self.rdma.card.as_mut().and_then(Card::gone) {
+            busy = true;
+            self.lose_card(&why);
+        }
         busy
+    }
+
+    /// The device is gone, and with it whatever was under way. What ranks of ours exported waits for the next card.
+    fn lose_card(&mut self, why: &VerbsError) {
+        let Some(card) = self.rdma.card.take() else { return };
+        log!(warn, "RDMA: {}", why);
+        self.rdma.trouble = Some(why.to_string());
+        let rest = card.close();
+        if let Some(bell) = self.rdma.bell.take() {
+            self.driver.unwatch(bell);
+        }
+        self.rdma.connects.retain(|_, connecting| !connecting.is_ours());
+        self.rdma.opened.clear();
+        for key in self.rdma.closing.keys().copied().collect::<Vec<_>>() {
+            self.closed(key);
+        }
+        for job in rest {
+            self.job_ended(job, Status::QueueBroken, None);
+        }
+        for attach in std::mem::take(&mut self.rdma.attaching) {
+            self.attached(&attach, Status::Unreachable);
+        }
     }
 
     fn on_news(&mut self, news: News, now: Time) {
         match news {
             News::Ended { job, status, slot } => {
-                match job {
-                    Job::Serve { copy, .. } => self.copied_by_card(copy, status, slot),
-                    Job::Fetch(fetch) => self.fetched_by_card(fetch, status, slot),
-                    Job::Read(read) => self.read_by_card(read, status, slot),
-                }
+                self.job_ended(job, status, slot);
                 if let Some(card) = &mut self.rdma.card {
                     card.give_back(slot);
                 }
@@ -200,23 +224,53 @@ impl Process {
         }
     }
 
+    fn job_ended(&mut self, job: Job, status: Status, slot: Option<usize>) {
+        match job {
+            Job::Serve { copy, .. } => self.copied_by_card(copy, status, slot),
+            Job::Fetch(fetch) => self.fetched_by_card(fetch, status, slot),
+            Job::Read(read) => self.read_by_card(read, status, slot),
+        }
+    }
+
     /// A queue pair broke: both ends make theirs anew, but not all the time.
     fn rebuild(&mut self, owner: Peer, now: Time) {
         if self.rdma.later.get(&owner).is_some_and(|later| now < *later) {
             return;
         }
         self.rdma.later.remove(&owner);
-        if let Some(card) = &mut self.rdma.card {
-            card.rebuild(owner);
+        let Some(card) = &mut self.rdma.card else { return };
+        card.rebuild(owner);
+        if let Some(why) = card.trouble() {
+            self.rdma.refusals.insert(owner, why.to_string());
+            self.rdma.later.insert(owner, now + LATER);
         }
     }
 
-    /// Makes the queue pair to a region's owner anew if it broke and nobody did, before the region is used.
+    /// Does what nobody has done yet, before a region is used: opens a card if the last one is gone, tells it what a rank of
+    /// ours exported, and makes the queue pair to the owner anew if it broke.
     pub(super) fn mend(&mut self, key: Key, now: Time) {
+        if !self.open_card(false) {
+            return;
+        }
+        if self.rdma.card.as_ref().is_some_and(|card| card.life(key).is_none()) {
+            self.import_again(key);
+        }
         if let Some(card) = &mut self.rdma.card
             && !card.is_whole(key)
         {
             self.rebuild(key.owner(), now);
+        }
+    }
+
+    /// Tells a card about a region that the last one had.
+    fn import_again(&mut self, key: Key) {
+        let Some(Exposed { rkey, .. }) = self.exposed(key) else { return };
+        let Some(&region) = self.machines.agent.serve().regions().get(key) else { return };
+        let Some(card) = &mut self.rdma.card else { return };
+        if card.import(&region, rkey).is_err()
+            && let Some(why) = card.trouble()
+        {
+            self.rdma.refusals.insert(key.owner(), why.to_string());
         }
     }
 
@@ -243,9 +297,10 @@ impl Process {
 
     /// Nobody reads memory of this life of an owner any more.
     pub(super) fn forget_owner(&mut self, owner: Peer, life: Incarnation) {
-        let Some(card) = &mut self.rdma.card else { return };
-        card.forget(owner, life);
-        if card.life_of(owner).is_none() {
+        if let Some(card) = &mut self.rdma.card {
+            card.forget(owner, life);
+        }
+        if self.rdma.card.as_ref().is_none_or(|card| card.life_of(owner).is_none()) {
             self.rdma.opened.remove(&owner);
             self.rdma.later.remove(&owner);
             self.rdma.refusals.remove(&owner);

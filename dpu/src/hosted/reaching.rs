@@ -98,7 +98,7 @@ impl Process {
             return self.read_ended(read.tag, Status::Ok, way);
         }
         let broken = matches!(status, Status::QueueBroken | Status::PeerFailed);
-        if broken && !read.retried {
+        if broken && !read.retried && self.rdma.card.is_some() {
             // Another read may have broken the queue pair; it is being made anew.
             read.retried = true;
             return self.go_on(read);

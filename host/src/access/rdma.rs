@@ -10,7 +10,8 @@
 //! welcome(owner, its address) <── and tells its address; refuse(owner) if it does not
 //! ```
 //!
-//! Pieces that are posted before wait. After a failure, and after [`Device::rebuild`], the owner is greeted again.
+//! Pieces that are posted before wait. After a failure, and after [`Device::rebuild`], the owner is greeted again. A device
+//! that is [gone](Rdma::gone) does not come back to who has it open: its user drops the [`Rdma`] and makes another one.
 //!
 //! *Cost*: of a read: one work request, one completion; no lock, no allocation, no system call of ours.
 
@@ -55,8 +56,10 @@ pub struct Rdma {
     greetings: VecDeque<Peer>,
     ended: VecDeque<(u64, Status)>,
     bell: OwnedFd,
-    /// Why there was no queue pair for memory that was to be attached.
+    /// Why there was no queue pair when one was wanted last.
     trouble: Option<VerbsError>,
+    /// The code by which the system said that the device is gone.
+    gone: Option<i32>,
 }
 
 impl Rdma {
@@ -81,6 +84,7 @@ impl Rdma {
             ended: VecDeque::with_capacity(depth as usize),
             bell,
             trouble: None,
+            gone: None,
         })
     }
 
@@ -141,9 +145,23 @@ impl Rdma {
         self.lines.get(&owner).is_some_and(|line| line.state == State::Greeting)
     }
 
-    /// What the device or the system lacked when [`Device::attach`] said [`Status::Unreachable`] last; told once.
+    /// What the device or the system lacked for a queue pair last, when [`Device::attach`] said [`Status::Unreachable`] or
+    /// [`Device::rebuild`] made none; told once.
     pub const fn trouble(&mut self) -> Option<VerbsError> {
         self.trouble.take()
+    }
+
+    /// That the device is gone, once it was found so: [`VerbsError::Gone`]. Nothing moves any more.
+    #[must_use]
+    pub fn gone(&self) -> Option<VerbsError> {
+        let error = std::io::Error::from_raw_os_error(self.gone?);
+        Some(VerbsError::Gone { device: self.port.device.name().to_owned(), error })
+    }
+
+    /// There can be no queue pair now.
+    fn lacks(&mut self, error: VerbsError) {
+        self.gone = self.gone.or(error.code_of_gone());
+        self.trouble = Some(error);
     }
 
     /// Queue pairs, connected or not.
@@ -185,8 +203,11 @@ impl Rdma {
             match line.queue.take_event() {
                 Ok(()) => line.armed = false,
                 Err(VerbsError::Call { error, .. }) if is_passing(&error) => {}
-                // The device is gone, and the descriptor would be readable for ever.
-                Err(_) => self.drop_line(owner, Status::QueueBroken),
+                // The descriptor would be readable for ever.
+                Err(error) => {
+                    self.gone = self.gone.or(error.code_of_gone());
+                    self.drop_line(owner, Status::QueueBroken);
+                }
             }
         }
     }
@@ -267,7 +288,7 @@ impl Device for Rdma {
         let state = match self.line(owner) {
             Ok(line) => line.state,
             Err(error) => {
-                self.trouble = Some(error);
+                self.lacks(error);
                 return Err(Status::Unreachable);
             }
         };
@@ -320,7 +341,9 @@ impl Device for Rdma {
         self.drop_line(owner, Status::QueueBroken);
         if self.has_region_of(owner) {
             // If there can be none, what is posted ends as broken.
-            let _ = self.line(owner);
+            if let Err(error) = self.line(owner) {
+                self.lacks(error);
+            }
         }
     }
 

@@ -35,6 +35,16 @@ pub enum VerbsError {
         /// Those that exist.
         known: String,
     },
+    /// The device is not there any more.
+    #[error(
+        "{device} is gone ({error}): what was made from it is of no use; open it again once `umbra devices` shows it"
+    )]
+    Gone {
+        /// The device.
+        device: String,
+        /// How the system said so.
+        error: io::Error,
+    },
     /// The port is not active.
     #[error("port {port} of {device} is {state}: bring its link up")]
     PortNotActive {
@@ -194,6 +204,12 @@ impl VerbsError {
     /// What the last call left in `errno`.
     pub(super) fn last(what: &'static str) -> VerbsError {
         VerbsError::Call { what, error: io::Error::last_os_error() }
+    }
+
+    /// The code by which the system says that the device is gone, if it does.
+    pub(crate) fn code_of_gone(&self) -> Option<i32> {
+        let VerbsError::Call { error, .. } = self else { return None };
+        error.raw_os_error().filter(|code| matches!(*code, libc::ENODEV | libc::EIO))
     }
 
     /// A call that returns the error number itself.
