@@ -94,6 +94,61 @@ fn what_is_lacking_for_a_queue_pair_is_told_once() {
 }
 
 #[test]
+fn where_completions_cannot_be_polled_the_queue_pair_goes_before_its_work_ends() {
+    if !is_child() {
+        let test = "where_completions_cannot_be_polled_the_queue_pair_goes_before_its_work_ends";
+        over_fake(test, "FAULT", "poll");
+        return;
+    }
+    let (mut rdma, landing, _, owner, address) = connected();
+    assert_eq!(rdma.copy(Access::READ, &PIECE, 5), Ok(Moved::Begun));
+    assert_eq!(rdma.ended(), Some((5, Status::QueueBroken)));
+    landing.write(0, &[1; 64]).unwrap();
+    assert_eq!((rdma.copy(Access::READ, &PIECE, 6), rdma.lines()), (Err(Status::QueueBroken), 0));
+    // It says nothing of the device, of which there is another queue pair.
+    assert!(rdma.gone().is_none() && !rdma.is_usable(owner));
+    rdma.rebuild(owner);
+    let (greeted, another) = rdma.greet().unwrap();
+    assert!(greeted == owner && another.number != address.number);
+    drop(rdma);
+    let mut bytes = [0; 64];
+    landing.read(0, &mut bytes).unwrap();
+    assert_eq!(bytes, [1; 64], "the card wrote after the end");
+}
+
+#[test]
+fn what_ends_is_found_where_the_device_makes_no_events() {
+    if !is_child() {
+        over_fake("what_ends_is_found_where_the_device_makes_no_events", "FAULT", "arm");
+        return;
+    }
+    let (mut rdma, landing, ..) = connected();
+    let theirs = [3_u8; 64];
+    for name in [5, 6] {
+        let piece = Piece { address: theirs.as_ptr() as u64, ..PIECE };
+        assert_eq!(rdma.copy(Access::READ, &piece, name), Ok(Moved::Begun));
+        assert!(rdma.arm(), "its user must not sleep");
+        assert_eq!((rdma.ended(), rdma.ended()), (Some((name, Status::Ok)), None));
+    }
+    let mut bytes = [0; 64];
+    landing.read(0, &mut bytes).unwrap();
+    assert_eq!(bytes, theirs);
+}
+
+#[test]
+fn an_event_that_another_look_may_take_costs_nothing() {
+    if !is_child() {
+        over_fake("an_event_that_another_look_may_take_costs_nothing", "FAULT", "early");
+        return;
+    }
+    let (mut rdma, ..) = connected();
+    assert_eq!(rdma.copy(Access::READ, &PIECE, 5), Ok(Moved::Begun));
+    assert!(!rdma.arm());
+    rdma.quiet();
+    assert_eq!((rdma.ended(), rdma.lines(), rdma.gone().is_none()), (None, 1, true));
+}
+
+#[test]
 fn an_event_that_cannot_be_taken_says_that_the_device_is_gone() {
     if !is_child() {
         over_fake("an_event_that_cannot_be_taken_says_that_the_device_is_gone", "FAULT", "event");
