@@ -64,7 +64,7 @@ pub struct Limits {
     pub links: usize,
     /// Bytes that wait to be sent on one link.
     pub outbound: usize,
-    /// How long a handshake may take.
+    /// How long each half of a handshake may take: until the peer says who it is, and until it proves that.
     pub handshake: Lapse,
 }
 
@@ -83,6 +83,7 @@ enum Slot {
     Shaking {
         stream: Stream,
         until: Time,
+        greeted: bool,
         /// How to try again, if this side dialled.
         dial: Option<(Dial, Expected)>,
     },
@@ -200,7 +201,7 @@ impl Driver {
     /// See [`adopt`](Self::adopt).
     pub fn adopt_until(&mut self, until: Time, socket: OwnedFd, is_unix: bool, side: Side) -> Result<LinkId, Close> {
         let stream = self.stream(socket, is_unix, side)?;
-        self.place(Slot::Shaking { stream, until, dial: None }).ok_or(Close::Local)
+        self.place(Slot::Shaking { stream, until, greeted: false, dial: None }).ok_or(Close::Local)
     }
 
     fn stream(&self, socket: OwnedFd, is_unix: bool, side: Side) -> Result<Stream, Close> {
@@ -305,6 +306,7 @@ impl Driver {
                 Some(event) => return Some(event),
                 None => {
                     self.fresh.pop_front();
+                    self.prolong(link);
                 }
             }
         }

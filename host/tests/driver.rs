@@ -283,6 +283,25 @@ fn time_passes_for_links_only_as_far_as_they_were_looked_at() {
 }
 
 #[test]
+fn who_was_stopped_in_a_handshake_goes_on_with_what_came_meanwhile() {
+    // The other side has more patience than that.
+    let limits = Limits { handshake: Lapse::from_secs(60), ..Limits::default() };
+    let mut a = Driver::new(RANK, Secret::from_bytes([1; 32]), limits);
+    let mut b = driver(SERVICE, 1);
+    let (left, right) = UnixStream::pair().unwrap();
+    a.adopt(left.into(), true, Side::Initiator).unwrap();
+    b.adopt(right.into(), true, Side::Acceptor).unwrap();
+    a.wait(Time::ZERO).unwrap();
+    std::thread::sleep(Duration::from_nanos(HANDSHAKE.0));
+    let mut up = 0;
+    turn(&mut [&mut a, &mut b], |_, event, _| {
+        assert!(matches!(event, Event::Up { .. }), "{event:?}");
+        up += 1;
+        (up == 2).then_some(())
+    });
+}
+
+#[test]
 fn s22_bytes_that_are_no_link_are_answered_by_a_close_with_a_reason() {
     let mut b = driver(SERVICE, 1);
     let (listener, address) = tcp();

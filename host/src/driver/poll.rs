@@ -141,10 +141,14 @@ impl Driver {
 
     fn mark_fresh(&mut self, index: usize) {
         if let Ok(number) = u32::try_from(index)
-            && !self.fresh.contains(&LinkId(number))
+            && !self.is_fresh(index)
         {
             self.fresh.push_back(LinkId(number));
         }
+    }
+
+    fn is_fresh(&self, index: usize) -> bool {
+        self.fresh.iter().any(|link| link.0 as usize == index)
     }
 
     /// A connected socket begins its handshake.
@@ -157,7 +161,7 @@ impl Driver {
                 match self.stream(socket, is_unix, Side::Initiator) {
                     Ok(stream) => {
                         let dial = Some((dial, expected));
-                        self.set(index, Slot::Shaking { stream, until, dial });
+                        self.set(index, Slot::Shaking { stream, until, greeted: false, dial });
                     }
                     Err(why) => {
                         self.set(index, Slot::Pausing(dial, expected));
@@ -172,6 +176,18 @@ impl Driver {
     fn set(&mut self, index: usize, slot: Slot) {
         if let Some(place) = self.slots.get_mut(index) {
             *place = slot;
+        }
+    }
+
+    /// Who has said who it is has as long again for its proof: a process that was stopped before asks for it late.
+    pub(super) fn prolong(&mut self, link: LinkId) {
+        let slot = self.slots.get_mut(link.0 as usize);
+        if let Some(Slot::Shaking { stream, until, greeted: greeted @ false, dial }) = slot
+            && stream.is_greeted()
+        {
+            let end = dial.as_ref().map_or(Time::NEVER, |(dial, _)| dial.deadline());
+            *greeted = true;
+            *until = (*until).max((now() + self.limits.handshake).min(end));
         }
     }
 
@@ -204,7 +220,8 @@ impl Driver {
                 Some(Slot::Connecting(dial, ..)) if dial.deadline() <= time => {
                     self.settle(index, Err(Close::HandshakeTimeout));
                 }
-                Some(Slot::Shaking { until, .. }) if *until <= time => {
+                // What came while this process was stopped is parsed first.
+                Some(Slot::Shaking { until, .. }) if *until <= self.looked && !self.is_fresh(index) => {
                     self.settle(index, Err(Close::HandshakeTimeout));
                 }
                 _ => {}

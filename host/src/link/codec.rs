@@ -139,6 +139,12 @@ impl Codec {
         matches!(self.state, State::Up)
     }
 
+    /// Whether the peer has said who it is; whether that is true is told by its proof.
+    #[must_use]
+    pub const fn is_greeted(&self) -> bool {
+        !matches!(self.state, State::Hello)
+    }
+
     /// Which end this is.
     #[must_use]
     pub const fn side(&self) -> Side {

@@ -112,6 +112,12 @@ impl Stream {
         self.codec.is_up()
     }
 
+    /// Whether the peer has said who it is.
+    #[must_use]
+    pub const fn is_greeted(&self) -> bool {
+        self.codec.is_greeted()
+    }
+
     /// Whether bytes wait to be sent.
     #[must_use]
     pub fn wants_to_write(&self) -> bool {
