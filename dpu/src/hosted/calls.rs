@@ -268,3 +268,21 @@ impl Process {
         if waits { driver::now() + AGAIN } else { Time::NEVER }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use umbra::sys::wait::Doorbell;
+
+    use super::*;
+
+    #[test]
+    fn agents_with_more_seats_than_can_be_joined_have_no_members_and_say_how_many_can_be() {
+        let bell = Doorbell::create().unwrap();
+        // The last one of a job: 41 seats at each, and 969.
+        for (residents, places, all) in [(16, 400, 16_400), (480, 17, 16_473), (480, 1 << 23, u32::MAX)] {
+            let refused = Calls::start(residents, (places - 1, places), bell.ringer().unwrap()).err().unwrap();
+            assert!(matches!(refused, CallsError::Station(StationError::TooMany(seats, 16_384)) if seats == all));
+            assert_eq!(refused.to_string(), format!("{all} members, at most 16384 can meet"));
+        }
+    }
+}

@@ -42,7 +42,8 @@ impl Session {
     ///
     /// # Errors
     /// [`SessionError::Calls`] if the seat is taken, [`SessionError::NoMember`] if the agent has none for this rank,
-    /// [`SessionError::Refused`] if the agent is on another machine, or who did not answer.
+    /// [`SessionError::NoMembers`] if the agent is on another machine or the job has more agents than can be joined, or who
+    /// did not answer.
     pub fn calls(&mut self) -> Result<Calls, SessionError> {
         self.refuse_heirs()?;
         let Some((sp, link)) = self.shadows.first().map(|shadow| (shadow.sp, shadow.link)) else {
@@ -58,7 +59,9 @@ impl Session {
             Some((Status::Ok, _, None)) | None => {
                 return Err(SessionError::Refused { status: Status::Malformed, word: 0 });
             }
-            Some((status, _, _)) => return Err(SessionError::Refused { status, word: 0 }),
+            Some((status, why, _)) => {
+                return Err(SessionError::NoMembers { sp, status, why: String::from_utf8_lossy(&why).into_owned() });
+            }
         };
         let calls = admin::Calls::from_body(&body);
         let calls = calls.map_err(|_| SessionError::Refused { status: Status::Malformed, word: 0 })?;

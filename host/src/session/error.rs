@@ -29,6 +29,16 @@ pub enum SessionError {
         /// This rank's number on its host.
         local: u32,
     },
+    /// The agent has no members of chained calls for this rank.
+    #[error("service process {sp} has no members of calls for this rank: {why}")]
+    NoMembers {
+        /// Which.
+        sp: Sp,
+        /// The kind of failure.
+        status: Status,
+        /// Why, in its words.
+        why: String,
+    },
     /// The job's numbers do not describe a job.
     #[error("configuration: {0}")]
     Placement(PlacementError),
@@ -161,9 +171,10 @@ impl SessionError {
     #[must_use]
     pub const fn status(&self) -> Status {
         match self {
-            SessionError::Refused { status, .. } | SessionError::Memory(status) | SessionError::Read { status, .. } => {
-                *status
-            }
+            SessionError::Refused { status, .. }
+            | SessionError::NoMembers { status, .. }
+            | SessionError::Memory(status)
+            | SessionError::Read { status, .. } => *status,
             SessionError::Ended { cause, .. } => cause.status,
             SessionError::OutOfReach { .. } => Status::Unreachable,
             SessionError::Timeout { .. } => Status::Timeout,
