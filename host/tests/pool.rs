@@ -22,6 +22,11 @@ fn attributes(bytes: u64) -> Attributes {
     Attributes { bytes, ..Attributes::default() }
 }
 
+/// Of a pool that ends with its last user.
+fn kept() -> Attributes {
+    Attributes { lifetime: Lifetime::LastUser, ..attributes(MIB) }
+}
+
 /// A name that no other test, and no other run, uses.
 fn name(of: &str) -> String {
     format!("{of}-{}", std::process::id())
@@ -46,10 +51,7 @@ fn another_process() {
     let (what, name) = role.split_once(' ').unwrap();
     let pool = match what {
         "create" => Pool::create(Some(name), &attributes(MIB)).unwrap(),
-        "create-kept" => {
-            let kept = Attributes { lifetime: Lifetime::LastUser, ..attributes(MIB) };
-            Pool::create(Some(name), &kept).unwrap()
-        }
+        "create-kept" => Pool::create(Some(name), &kept()).unwrap(),
         "twin" => {
             let pool = Pool::create(None, &Attributes { uid: TWIN, ..attributes(MIB) }).unwrap();
             let block = pool.alloc(100, 0).unwrap();
@@ -182,16 +184,43 @@ fn a18_pools_of_killed_processes_are_removed() {
     let full = |name: &str| Pool::attach(name).is_ok_and(|pool| pool.blocks().count() == 9);
     until("the first pool", || Path::new(&files(&ends)[0]).exists() && full(&ends));
     until("the second pool", || full(&stays));
-    let user = Pool::attach(&stays).unwrap();
+    let (user, survivor) = (Pool::attach(&stays).unwrap(), Pool::attach(&ends).unwrap());
     others.iter_mut().for_each(Another::kill);
     // Whoever makes a pool at the same time removes it too.
     let over = Pool::attach(&ends).unwrap_err();
     assert!(matches!(over, Error::Destroyed | Error::Missing { .. }), "{over}");
     assert!(is_gone(&ends));
+    assert_eq!(survivor.alloc(10, 0).unwrap().len(), 10, "only the name is gone");
     assert!(!clean().unwrap().contains(&stays), "somebody uses it");
     assert_eq!(user.alloc(10, 0).unwrap().len(), 10);
     drop(user);
     assert!(is_gone(&stays), "its last user is gone");
+}
+
+#[test]
+fn a_pool_whose_users_were_killed_is_removed_though_the_process_that_made_it_lives() {
+    let name = name("outlived");
+    let made = Pool::create(Some(&name), &kept()).unwrap();
+    let mut user = other("attach", &name);
+    until("its blocks", || made.blocks().count() == 9);
+    drop(made);
+    assert!(!is_gone(&name), "somebody uses it");
+    user.kill();
+    clean().unwrap();
+    assert!(is_gone(&name));
+}
+
+#[test]
+fn who_only_looked_at_a_pool_and_then_used_it_is_its_last_user() {
+    let name = name("looked");
+    let made = Pool::create(Some(&name), &kept()).unwrap();
+    let [looks, uses] = [(); 2].map(|()| Pool::inspect(Path::new("/dev/shm"), &name).unwrap());
+    let block = uses.alloc(100, 0).unwrap();
+    drop((made, looks));
+    assert!(!is_gone(&name), "somebody uses it");
+    block.free().unwrap();
+    drop(uses);
+    assert!(is_gone(&name));
 }
 
 #[test]

@@ -176,13 +176,7 @@ pub fn clean_in(folder: &Path) -> Result<Vec<String>, Error> {
 fn clean_one(folder: &Path, name: &str) -> bool {
     let Ok(files) = Files::of(folder, name) else { return false };
     let is_over = match Pool::look(&files) {
-        Ok(pool) => {
-            let is_over = pool.is_over();
-            if is_over {
-                pool.remove_files();
-            }
-            return is_over;
-        }
+        Ok(pool) => return pool.end_if_over(),
         Err(
             Error::NotAPool(_)
             | Error::Missing { .. }

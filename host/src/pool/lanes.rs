@@ -52,6 +52,13 @@ impl Lanes {
         self.life != fork::life()
     }
 
+    /// Whether this process has taken a place.
+    pub(super) fn has_place(&mut self) -> bool {
+        let life = fork::life();
+        let lanes = self.lanes.iter_mut().map(|lane| lane.get_mut().unwrap_or_else(PoisonError::into_inner));
+        lanes.flatten().any(|lane| lane.life == life)
+    }
+
     /// Leaves the heap with all members of this process, to the marks of whose pockets `absent` attends first; those that
     /// stay, as the owners of blocks.
     pub(super) fn leave(&mut self, shared: &SharedHeap, absent: impl Fn(Member)) -> Vec<Member> {
@@ -110,9 +117,16 @@ impl Pool {
 
     #[cold]
     fn join(&self, life: u32) -> Result<Lane, Error> {
+        let member = self.take_place()?;
+        self.come()?;
+        Ok(Lane { member, grasp: Grasp::new(member), life })
+    }
+
+    /// A place, not yet [counted](Self::come): one that this process left, a free one, or that of a dead member.
+    pub(super) fn take_place(&self) -> Result<Member, Error> {
         let (heap, identity) = (self.heap(), identity(ProcessId::current()?));
         if let Some(member) = self.come_back(identity) {
-            return Ok(Lane { member, grasp: Grasp::new(member), life });
+            return Ok(member);
         }
         let crew = heap.crew();
         // What the dead one was doing ends; blocks that it has, as one of so many that there is no other place, are the
@@ -126,6 +140,6 @@ impl Pool {
             .or_else(|_| crew.join_or_succeed(identity, &Processes, |dead| end(dead, true)))
             .map_err(|_| Error::Members { members: crew.capacity() })?;
         self.set_present(member, true);
-        Ok(Lane { member, grasp: Grasp::new(member), life })
+        Ok(member)
     }
 }

@@ -86,7 +86,7 @@ const SPINS: u32 = 100;
 enum Word {
     /// Changes with each free that somebody waits for.
     Event,
-    /// How many users have come, in steps of two; odd once it is destroyed.
+    /// How often a place was taken, in steps of two; odd once it is destroyed.
     Users,
     Uid,
     Lifetime,
@@ -106,19 +106,12 @@ pub struct Pool {
     data: Segment,
     lanes: Lanes,
     files: Option<Files>,
-    /// What its handles do to the pool when they are dropped: only looking changes nothing.
-    role: Role,
+    /// Whether this is the handle that made the pool, with which it may end.
+    is_creator: bool,
     /// That no other pool of this process has its number.
     claim: Claim,
     /// The last to go, if others of this process may have the [same handle](Self::attach_once).
     stay: Option<Stay>,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Role {
-    Creator,
-    User,
-    Onlooker,
 }
 
 fn identity(process: ProcessId) -> Identity {
@@ -177,7 +170,7 @@ impl Pool {
     fn begin(manifest: Segment, data: Segment, files: Option<Files>, attributes: &Attributes) -> Result<Pool, Error> {
         let claim = Claim::take(uid::Kind::Pool, attributes.uid).ok_or(Error::UidTaken(attributes.uid))?;
         let shared = SharedHeap::create(manifest, attributes.plan()?, &attributes.reserved)?;
-        let pool = Pool { shared, data, lanes: Lanes::new(), files, role: Role::Creator, claim, stay: None };
+        let pool = Pool { shared, data, lanes: Lanes::new(), files, is_creator: true, claim, stay: None };
         pool.with_hand(|_| ())?;
         let me = ProcessId::current()?;
         let instance = crate::reference::draw().map_err(Error::Random)?;
@@ -239,7 +232,7 @@ impl Pool {
     fn over(manifest: Segment, data: Segment, files: Option<Files>) -> Result<Pool, Error> {
         let shared = SharedHeap::attach(manifest, data.len() as u64)?;
         let claim = Claim::none(uid::Kind::Pool);
-        let pool = Pool { shared, data, lanes: Lanes::new(), files, role: Role::Onlooker, claim, stay: None };
+        let pool = Pool { shared, data, lanes: Lanes::new(), files, is_creator: false, claim, stay: None };
         // ORDERING: pairs with the store in `begin`: before it the words are not there.
         if pool.word(Word::Made).load(Ordering::Acquire) == 0 {
             return Err(AttachError::NotAHeap.into());

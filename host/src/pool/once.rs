@@ -42,7 +42,7 @@ impl Pool {
         match POOLS.find(named(bytes)?.instance) {
             Some(known) => {
                 known.is_meant(&named(bytes)?)?;
-                known.ends_if_over()?;
+                known.refuse_if_over()?;
                 Ok(known)
             }
             None => Self::inspect_reference(bytes)?.unless_over()?.shared(),
