@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 use std::fs::File;
+use std::os::unix::fs::FileExt as _;
 use std::process::{Command, Stdio};
 use std::time::{Duration, SystemTime};
 
@@ -44,6 +45,13 @@ impl Folder {
     }
     fn text(&self) -> &str {
         self.0.to_str().unwrap()
+    }
+    /// Lets all of it be longer ago than a pool takes to be made.
+    fn age(&self) {
+        let long_ago = SystemTime::now() - Duration::from_secs(600);
+        for entry in std::fs::read_dir(&self.0).unwrap() {
+            File::options().write(true).open(entry.unwrap().path()).unwrap().set_modified(long_ago).unwrap();
+        }
     }
 }
 
@@ -147,10 +155,7 @@ fn a_pool_that_the_command_has_no_memory_to_look_at_is_not_cleaned_away() {
     let folder = Folder::new("short");
     let attributes = Attributes { bytes: 256 << 20, ..folder.attributes() };
     let pool = Pool::create(Some("large"), &attributes).unwrap();
-    let long_ago = SystemTime::now() - Duration::from_secs(600);
-    for entry in std::fs::read_dir(&folder.0).unwrap() {
-        File::options().write(true).open(entry.unwrap().path()).unwrap().set_modified(long_ago).unwrap();
-    }
+    folder.age();
     // It can map the command, and not the pool.
     let limited =
         ["-c", "ulimit -v 200000 && exec \"$0\" clean --folder \"$1\"", env!("CARGO_BIN_EXE_umbra"), folder.text()];
@@ -158,6 +163,22 @@ fn a_pool_that_the_command_has_no_memory_to_look_at_is_not_cleaned_away() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     assert!(String::from_utf8_lossy(&output.stdout).contains("nothing to remove"));
     assert!(std::fs::read_dir(&folder.0).unwrap().count() == 2 && pool.alloc(100, 0).is_ok());
+}
+
+#[test]
+fn what_is_no_pool_is_cleaned_away_and_a_pool_of_another_version_is_not() {
+    let folder = Folder::new("versions");
+    let pools = ["none", "older"].map(|name| Pool::create(Some(name), &folder.attributes()).unwrap());
+    // In the first word it says that it is a pool, and in the second one in which version.
+    for (name, at, word) in [("none", 0, 0), ("older", 8, 1)] {
+        let manifest = folder.0.join(format!("umbra-pool.{name}.m"));
+        File::options().write(true).open(manifest).unwrap().write_all_at(&u32::to_le_bytes(word), at).unwrap();
+    }
+    folder.age();
+    assert_eq!(json(&["clean", "--json", "--folder", folder.text()])["removed"], serde_json::json!(["none"]));
+    let text = umbra(&["pool", "ls", "--folder", folder.text()]);
+    assert!(text.contains("older") && text.contains("layout version 1"), "{text}");
+    drop(pools);
 }
 
 #[test]

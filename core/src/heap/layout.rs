@@ -13,8 +13,8 @@ use super::runs::Runs;
 use super::tree::{self, Tree};
 
 const MAGIC: u64 = u64::from_le_bytes(*b"umbrheap");
-/// Version of the layout.
-pub(super) const VERSION: u32 = 1;
+/// Version of the layout, and of what pools keep in the pocket.
+pub(super) const VERSION: u32 = 2;
 const SHAPE: usize = 1;
 const BYTES: usize = 2;
 const GRANULE: usize = 3;

@@ -178,7 +178,7 @@ fn clean_one(folder: &Path, name: &str) -> bool {
     let is_over = match Pool::look(&files) {
         Ok(pool) => return pool.end_if_over(),
         Err(
-            Error::NotAPool(_)
+            Error::NotAPool(AttachError::NotAHeap)
             | Error::Missing { .. }
             | Error::Segment(SegmentError::TooSmall { .. } | SegmentError::Empty),
         ) => {
@@ -187,7 +187,8 @@ fn clean_one(folder: &Path, name: &str) -> bool {
             let newest = paths.filter_map(|path| path.metadata().ok()?.modified().ok()).max();
             newest.is_some_and(|at| SystemTime::now().duration_since(at).is_ok_and(|age| age > MAKING))
         }
-        // Not ours to judge, or not looked at: whoever is short of memory cannot map the largest pool in use.
+        // Not ours to judge, as one of another version, or not looked at: whoever is short of memory cannot map the
+        // largest pool in use.
         Err(_) => false,
     };
     if is_over {
