@@ -169,47 +169,56 @@ impl Pool {
     /// [`Error::Lives`] if it is not dead.
     pub fn free_allocations_of(&self, process: ProcessId) -> Result<usize, Error> {
         self.check()?;
+        let dead = self.numbers_of(process);
+        if dead.iter().any(|&member| Processes.is_alive(member)) {
+            return Err(Error::Lives(process));
+        }
+        // Before this process takes a place, which in a full pool may be one of theirs, with its blocks.
+        let held: Vec<_> = dead.into_iter().map(|member| (member, self.held_by(member))).collect();
         let mut freed = 0;
-        for member in self.numbers_of(process) {
-            if Processes.is_alive(member) {
-                return Err(Error::Lives(process));
-            }
-            for block in self.blocks().filter(|block| block.owner == member.number && block.kind == CHANNELS) {
+        for (member, held) in held {
+            let (channels, blocks): (Vec<_>, Vec<_>) = held.into_iter().partition(|block| block.kind == CHANNELS);
+            for channel in channels {
                 // Somebody else may do the same, or free it.
-                let _ = self.own(block.id);
+                let _ = self.own(channel.id);
             }
-            freed += self.empty(member)?;
+            freed += self.empty(member, &blocks)?;
         }
         self.event().notify(&Futex);
         Ok(freed)
     }
 
-    /// Frees the blocks of a dead member; how many.
-    fn empty(&self, dead: Member) -> Result<usize, Error> {
+    /// The blocks of a dead member.
+    fn held_by(&self, dead: Member) -> Vec<Block> {
+        let blocks = self.blocks().filter(|block| block.owner == dead.number).collect();
+        // They may be those of a living member who got the number.
+        if self.heap().crew().member(dead.number) == Some(dead) { blocks } else { Vec::new() }
+    }
+
+    /// Frees the blocks of a dead member; how many. Before this process took a place they were these.
+    fn empty(&self, dead: Member, blocks: &[Block]) -> Result<usize, Error> {
         let by = self.with_hand(|hand| hand.number())?;
-        let bury = || match self.heap().bury(dead, by, Keep::Nothing) {
-            Ok(recovered) => Some(recovered.freed),
-            Err(BuryError::InProgress { .. }) => None,
-            // Its number is somebody else's, and so are blocks that came with it.
-            Err(_) => Some(0),
+        let bury = || self.heap().bury(dead, by, Keep::Nothing);
+        let buried = match bury() {
+            Err(BuryError::InProgress { .. }) => {
+                // Of a burier who died too its burial is taken first.
+                self.bury(by);
+                bury()
+            }
+            buried => buried,
         };
-        let freed = bury().or_else(|| {
-            // Of a burier who died too its burial is taken first.
-            self.bury(by);
-            bury()
-        });
-        match freed {
-            Some(freed) => Ok(freed),
-            // Who buries it may leave it its blocks, or be stopped.
-            None => self.free_each(dead),
+        match buried {
+            Ok(recovered) => Ok(recovered.freed),
+            // Who buries it may leave it its blocks, or be stopped; who got its number has them.
+            Err(_) => self.free_each(dead, blocks),
         }
     }
 
-    /// Frees the blocks of a dead member that somebody else buries, one by one; how many.
-    fn free_each(&self, dead: Member) -> Result<usize, Error> {
-        let blocks: Vec<_> = self.blocks().filter(|block| block.owner == dead.number).collect();
-        // Later ones may be those of a living member who got the number.
-        if self.heap().crew().member(dead.number) != Some(dead) {
+    /// Frees blocks of a dead member one by one, if somebody else buries it or this process got its number; how many.
+    fn free_each(&self, dead: Member, blocks: &[Block]) -> Result<usize, Error> {
+        let me = identity(ProcessId::current()?);
+        let now = self.heap().crew().member(dead.number);
+        if !now.is_some_and(|now| now == dead || now.identity == me) {
             return Ok(0);
         }
         let mut freed = 0;
@@ -263,7 +272,7 @@ mod tests {
     use std::process::{Child, Command};
 
     use super::*;
-    use crate::pool::Attributes;
+    use crate::pool::{Attributes, files};
 
     fn pool() -> Pool {
         Pool::create(None, &Attributes { bytes: 1 << 20, ..Attributes::default() }).unwrap()
@@ -302,6 +311,19 @@ mod tests {
         });
         assert_eq!(buried, Err(BuryError::Failed(())));
         assert_eq!((pool.blocks().count(), pool.reclaim()), (0, Ok(1)));
+    }
+
+    #[test]
+    fn what_a_dead_process_held_is_freed_by_who_takes_its_place_to_do_so() {
+        let pool = Pool::create(None, &Attributes { bytes: 1 << 20, members: 2, ..Attributes::default() }).unwrap();
+        let (child, process, dead) = begin(&pool, 8);
+        pool.heap().hand(dead).alloc(100, CHANNELS).unwrap();
+        end(child);
+        let [manifest, data] = pool.share().unwrap().map(|file| files::map(file).unwrap());
+        let other = Pool::over(manifest, data, None).unwrap();
+        assert_eq!(other.free_allocations_of(process), Ok(8));
+        assert_eq!(pool.blocks().map(|block| block.kind).collect::<Vec<_>>(), [CHANNELS], "others may use it");
+        assert_eq!(other.allocations_of(ProcessId::current().unwrap()).len(), 1);
     }
 
     #[test]
