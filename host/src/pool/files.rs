@@ -58,6 +58,10 @@ impl Files {
         &self.folder
     }
 
+    fn missing(&self) -> Error {
+        Error::Missing { name: self.name.clone(), folder: self.folder.clone() }
+    }
+
     /// Both are gone, whoever was first and whatever they are.
     fn remove(&self) {
         let _ = std::fs::remove_file(&self.manifest);
@@ -66,6 +70,20 @@ impl Files {
 }
 
 impl Pool {
+    pub(super) fn look(files: &Files) -> Result<Pool, Error> {
+        let manifest = open(files, &files.manifest)?;
+        Self::in_files(manifest, open(files, &files.data)?, files)
+    }
+
+    /// The pool whose files these are, if they were opened in this order.
+    fn in_files(manifest: Segment, data: Segment, files: &Files) -> Result<Pool, Error> {
+        // The manifest is made last and removed first: as long as it is there the data is not another pool's.
+        if !manifest.lies_at(&files.manifest) {
+            return Err(files.missing());
+        }
+        Self::over(manifest, data, Some(files.clone()))
+    }
+
     /// Removes its files, if it has any and they are still there: by now another pool may have the name. One that is made
     /// between the look and the removal, by somebody who removed these files himself in the same instant, is not seen.
     pub(super) fn remove_files(&self) {
@@ -105,7 +123,7 @@ pub(super) fn make(file: Option<(&Files, &PathBuf)>, memory: &Memory, len: usize
 /// Opens one of the files, which [`make`] made.
 pub(super) fn open(files: &Files, path: &PathBuf) -> Result<Segment, Error> {
     let failed = |errno| match errno {
-        Errno::NOENT => Error::Missing { name: files.name.clone(), folder: files.folder.clone() },
+        Errno::NOENT => files.missing(),
         _ => Error::File { path: path.clone(), errno },
     };
     let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW;
@@ -195,4 +213,25 @@ fn clean_one(folder: &Path, name: &str) -> bool {
         files.remove();
     }
     is_over
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pool::Attributes;
+
+    #[test]
+    fn who_opens_the_files_of_two_pools_by_one_name_takes_them_for_neither() {
+        let (name, small) =
+            (format!("replaced-{}", std::process::id()), Attributes { bytes: 1 << 20, ..Attributes::default() });
+        let first = Pool::create(Some(&name), &small).unwrap();
+        let files = Files::shared(&name).unwrap();
+        let manifest = open(&files, &files.manifest).unwrap();
+        first.destroy().unwrap();
+        let second = Pool::create(Some(&name), &small).unwrap();
+        let mixed = Pool::in_files(manifest, open(&files, &files.data).unwrap(), &files);
+        assert_eq!(mixed.and_then(Pool::unless_over).map(drop), Err(files.missing()));
+        assert!(files.manifest.exists() && files.data.exists(), "the second pool is whole");
+        drop(second);
+    }
 }

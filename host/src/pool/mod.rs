@@ -225,10 +225,6 @@ impl Pool {
         Self::look(&Files::of(folder, name)?)
     }
 
-    fn look(files: &Files) -> Result<Pool, Error> {
-        Self::over(files::open(files, &files.manifest)?, files::open(files, &files.data)?, Some(files.clone()))
-    }
-
     fn over(manifest: Segment, data: Segment, files: Option<Files>) -> Result<Pool, Error> {
         let shared = SharedHeap::attach(manifest, data.len() as u64)?;
         let claim = Claim::none(uid::Kind::Pool);
