@@ -84,6 +84,16 @@ impl Pool {
         Self::over(manifest, data, Some(files.clone()))
     }
 
+    /// Errors if its files are gone: whoever takes longer than [that](MAKING) to make a pool is taken for dead.
+    pub(super) fn has_files(&self) -> Result<(), Error> {
+        match &self.files {
+            Some(files) if !self.shared.segment().lies_at(&files.manifest) || !self.data.lies_at(&files.data) => {
+                Err(files.missing())
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Removes its files, if it has any and they are still there: by now another pool may have the name. One that is made
     /// between the look and the removal, by somebody who removed these files himself in the same instant, is not seen.
     pub(super) fn remove_files(&self) {
@@ -233,5 +243,21 @@ mod tests {
         assert_eq!(mixed.and_then(Pool::unless_over).map(drop), Err(files.missing()));
         assert!(files.manifest.exists() && files.data.exists(), "the second pool is whole");
         drop(second);
+    }
+
+    #[test]
+    fn who_was_stopped_while_he_made_a_pool_learns_that_its_files_are_gone() {
+        let (name, small) =
+            (format!("slow-{}", std::process::id()), Attributes { bytes: 1 << 20, ..Attributes::default() });
+        let files = Files::shared(&name).unwrap();
+        let sizes = [(&files.manifest, small.plan().unwrap().words() * 8), (&files.data, 1 << 20)];
+        let [manifest, data] = sizes.map(|(path, len)| make(Some((&files, path)), &Memory::Shared, len).unwrap());
+        // As a cleaner does after a minute.
+        files.remove();
+        let next = Pool::create(Some(&name), &small).unwrap();
+        let slow = Pool::begin(manifest, data, Some(files.clone()), &small).unwrap();
+        assert_eq!((slow.has_files(), next.has_files()), (Err(files.missing()), Ok(())));
+        drop(slow);
+        assert_eq!(next.has_files(), Ok(()));
     }
 }

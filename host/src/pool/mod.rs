@@ -148,7 +148,9 @@ impl Pool {
                 files.iter().for_each(|files| drop(std::fs::remove_file(&files.manifest)));
             })
         };
-        made().inspect_err(|_| files.iter().for_each(|files| drop(std::fs::remove_file(&files.data))))
+        let pool = made().inspect_err(|_| files.iter().for_each(|files| drop(std::fs::remove_file(&files.data))))?;
+        // If not, another pool may have the name by now, and this one's end leaves its files alone.
+        pool.has_files().map(|()| pool)
     }
 
     /// Makes a pool for this process alone in memory of the caller's, of which it needs [`Attributes::words`].
