@@ -245,6 +245,20 @@ fn threads_share_a_handle() {
 }
 
 #[test]
+fn threads_share_the_places_of_a_pool_that_has_fewer() {
+    let pool = Pool::create(None, &Attributes { members: 1, ..attributes(MIB) }).unwrap();
+    let uses = || (0..200).try_for_each(|_| pool.alloc(100, 0)?.free());
+    std::thread::scope(|scope| {
+        let threads = [(); 3].map(|()| scope.spawn(uses));
+        for thread in threads {
+            assert_eq!(thread.join().unwrap(), Ok(()));
+        }
+    });
+    let [manifest, data] = pool.share().unwrap();
+    assert_eq!(Pool::attach_shared(manifest, data).unwrap_err(), Error::Members { members: 1 }, "it is another user");
+}
+
+#[test]
 fn a12_a_uid_is_one_pools_of_a_process_as_long_as_that_lives() {
     let with = |uid| Attributes { uid, ..attributes(MIB) };
     let uid = umbra::uid::draw().unwrap();

@@ -1,8 +1,9 @@
 //! The places of a process's threads at the heap of a pool.
 //!
 //! A thread that allocates needs a hand, and a hand belongs to one member. So that threads do not wait for each other a
-//! process has several, and a thread mostly comes back to the one that it used before. A child that was forked off has
-//! its parent's hands in its memory, but must not use them: it joins by itself.
+//! process has several, and a thread mostly comes back to the one that it used before; if the pool has no place for one
+//! more, threads wait for each other. A child that was forked off has its parent's hands in its memory, but must not use
+//! them: it joins by itself.
 
 use std::cell::Cell;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -30,6 +31,17 @@ struct Lane {
     grasp: Grasp,
     /// In which process it was made.
     life: u32,
+}
+
+/// Its place, or where one will be noted, for as long as no other thread uses it.
+type Guard<'a> = MutexGuard<'a, Option<Lane>>;
+
+thread_local! {
+    /// The lane that a thread tries first.
+    static FIRST: Cell<usize> = {
+        static NEXT: AtomicUsize = AtomicUsize::new(0);
+        Cell::new(NEXT.fetch_add(1, Ordering::Relaxed))
+    };
 }
 
 /// All places of a process.
@@ -78,10 +90,8 @@ impl Lanes {
 
     /// A lane that no other thread of this process uses at the moment.
     #[inline]
-    fn lane(&self) -> Result<MutexGuard<'_, Option<Lane>>, Error> {
-        static NEXT: AtomicUsize = AtomicUsize::new(0);
-        thread_local!(static LANE: Cell<usize> = Cell::new(NEXT.fetch_add(1, Ordering::Relaxed)));
-        let first = LANE.get();
+    fn lane(&self) -> Result<Guard<'_>, Error> {
+        let first = FIRST.get();
         let free = || (0..LANES).map(|step| &self.lanes[(first + step) % LANES]).find_map(|lane| lane.try_lock().ok());
         match free() {
             Some(lane) => Ok(lane),
@@ -100,6 +110,24 @@ impl Lanes {
             None => Ok(self.lanes[first % LANES].lock().unwrap_or_else(PoisonError::into_inner)),
         }
     }
+
+    /// A lane that has a place, in turn with the threads that use it.
+    fn shared(&self, life: u32) -> Option<Guard<'_>> {
+        let is_inherited = self.is_inherited();
+        (0..LANES).zip(&self.lanes).find_map(|(number, lane)| {
+            // Whoever holds one may not have come along.
+            let lane = if is_inherited {
+                lane.try_lock().ok()
+            } else {
+                Some(lane.lock().unwrap_or_else(PoisonError::into_inner))
+            }?;
+            let has_place = lane.as_ref().is_some_and(|lane| lane.life == life);
+            has_place.then(|| {
+                FIRST.set(number);
+                lane
+            })
+        })
+    }
 }
 
 impl Pool {
@@ -108,14 +136,29 @@ impl Pool {
         self.check()?;
         let mut lane = self.lanes.lane()?;
         let life = fork::life();
-        let lane = match &mut *lane {
-            Some(lane) if lane.life == life => lane,
-            none => none.insert(self.join(life)?),
-        };
+        if lane.as_ref().is_none_or(|lane| lane.life != life) {
+            lane = self.placed(lane, life)?;
+        }
+        // There is one by now.
+        let lane = lane.as_mut().ok_or(Error::Damaged)?;
         Ok(act(self.heap().hand_with(&mut lane.grasp)))
     }
 
+    /// The lane with a place, or another one that has a place if there is none for it.
     #[cold]
+    fn placed<'a>(&'a self, mut lane: Guard<'a>, life: u32) -> Result<Guard<'a>, Error> {
+        match self.join(life) {
+            Ok(joined) => *lane = Some(joined),
+            Err(full @ Error::Members { .. }) => {
+                // Not while others may wait for this one.
+                drop(lane);
+                lane = self.lanes.shared(life).ok_or(full)?;
+            }
+            Err(error) => return Err(error),
+        }
+        Ok(lane)
+    }
+
     fn join(&self, life: u32) -> Result<Lane, Error> {
         let member = self.take_place()?;
         self.come()?;
