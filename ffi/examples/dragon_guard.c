@@ -8,13 +8,14 @@
 #define _POSIX_C_SOURCE 200809L
 #include <pthread.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdlib.h>
 
 /* What the header gets memory by. */
-static bool has_memory = true;
+static size_t most_memory = SIZE_MAX;
 static void *maybe_malloc(size_t bytes)
 {
-    return has_memory ? malloc(bytes) : NULL;
+    return bytes <= most_memory ? malloc(bytes) : NULL;
 }
 #define malloc maybe_malloc
 #include "dragon_check.h"
@@ -312,41 +313,59 @@ static dragonFLISendHandleDescr_t speaks_in(dragonFLIDescr_t *adapter, dragonCha
     return sends;
 }
 
+/* Whether that is what comes next, with memory for all of it. */
+static void comes(dragonFLIRecvHandleDescr_t *receives, const void *what, size_t length, uint64_t with)
+{
+    uint8_t *bytes;
+    size_t got = length + 1;
+    uint64_t arg = 0;
+    most_memory = SIZE_MAX;
+    OK(dragon_fli_recv_bytes(receives, 0, &got, &bytes, &arg, NULL));
+    CHECK(got == length && memcmp(bytes, what, length) == 0 && arg == with);
+    free(bytes);
+}
+
+/* It comes again, for all copies of the handle and in whatever way it is received. */
 static void a_message_that_there_is_no_memory_for(dragonChannelDescr_t *channels)
 {
+    static const uint8_t sent[5][100] = {{'a'}, {'b'}, {'c'}, {'d'}, {'e'}};
     dragonFLIDescr_t adapter;
     dragonFLISendHandleDescr_t sends = speaks_in(&adapter, channels);
-    dragonFLIRecvHandleDescr_t receives;
+    dragonFLIRecvHandleDescr_t receives, copy;
     dragonMemoryDescr_t memory;
-    uint8_t pad[4], *bytes;
-    size_t length = 9;
+    uint8_t pad[sizeof sent[4]], *bytes;
+    void *address;
+    size_t length = 9, tried, i;
     uint64_t arg = 0;
     bool is_over = true;
-    int file;
-    OK(dragon_fli_send_bytes(&sends, 3, (const uint8_t *)"one", 7, false, NULL));
-    OK(dragon_fli_send_bytes(&sends, 3, (const uint8_t *)"two", 8, false, NULL));
+    for (i = 0; i < 5; i++)
+        OK(dragon_fli_send_bytes(&sends, sizeof sent[i], sent[i], 7 + i, false, NULL));
+    OK(dragon_fli_send_bytes(&sends, 4, (const uint8_t *)"last", 12, false, NULL));
     OK(dragon_fli_close_send_handle(&sends, NULL));
     OK(dragon_fli_open_recv_handle(&adapter, &receives, NULL, NULL, NULL));
-    has_memory = false;
+    /* Not even for the least, and not for all of it. */
+    for (tried = 0; tried < sizeof sent[0]; tried += sizeof sent[0] - 1) {
+        most_memory = tried;
+        IS(INTERNAL_MALLOC_FAIL, dragon_fli_recv_bytes(&receives, 0, &length, &bytes, &arg, NULL));
+        CHECK(length == 0 && bytes == NULL && arg == 0);
+    }
+    copy = receives;
+    for (i = 0; i < 3; i++)
+        comes(i < 2 ? &receives : &copy, sent[i], sizeof sent[i], 7 + i);
+    most_memory = sizeof sent[3] - 1;
+    IS(INTERNAL_MALLOC_FAIL, dragon_fli_recv_bytes(&copy, 0, &length, &bytes, &arg, NULL));
+    OK(dragon_fli_recv_mem(&receives, &memory, &arg, NULL));
+    OK(dragon_memory_get_ptr_info(&memory, &address, &length));
+    CHECK(length == sizeof sent[3] && memcmp(address, sent[3], length) == 0 && arg == 10);
+    OK(dragon_memory_free(&memory));
     IS(INTERNAL_MALLOC_FAIL, dragon_fli_recv_bytes(&receives, 0, &length, &bytes, &arg, NULL));
-    IS(INTERNAL_MALLOC_FAIL, dragon_fli_recv_bytes(&receives, 0, &length, &bytes, &arg, NULL));
-    CHECK(length == 0 && bytes == NULL && arg == 0);
-    has_memory = true;
-    IS(INVALID_OPERATION, dragon_fli_recv_bytes(&receives, 1, &length, &bytes, &arg, NULL));
-    IS(INVALID_OPERATION, dragon_fli_recv_bytes_into(&receives, sizeof pad, &length, pad, &arg, NULL));
-    IS(INVALID_OPERATION, dragon_fli_recv_mem(&receives, &memory, &arg, NULL));
-    IS(INVALID_OPERATION, dragon_fli_create_readable_fd(&receives, &file, NULL));
-    OK(dragon_fli_recv_bytes(&receives, 0, &length, &bytes, &arg, NULL));
-    CHECK(length == 3 && memcmp(bytes, "one", 3) == 0 && arg == 7);
-    free(bytes);
-    has_memory = false;
+    OK(dragon_fli_recv_bytes_into(&copy, sizeof pad, &length, pad, &arg, NULL));
+    CHECK(length == sizeof sent[4] && memcmp(pad, sent[4], length) == 0 && arg == 11);
+    most_memory = 0;
     IS(INTERNAL_MALLOC_FAIL, dragon_fli_recv_bytes(&receives, 0, &length, &bytes, &arg, NULL));
     OK(dragon_fli_stream_received(&receives, &is_over));
     CHECK(!is_over);
-    has_memory = true;
-    OK(dragon_fli_recv_bytes(&receives, 0, &length, &bytes, &arg, NULL));
-    CHECK(length == 3 && memcmp(bytes, "two", 3) == 0 && arg == 8);
-    free(bytes);
+    comes(&copy, "last", 4, 12);
     IS(EOT, dragon_fli_recv_bytes(&receives, 0, &length, &bytes, &arg, NULL));
     OK(dragon_fli_close_recv_handle(&receives, NULL));
     OK(dragon_fli_destroy(&adapter));

@@ -478,7 +478,9 @@ static void conversations(umbra_gateways gateways)
                 CHECK(umbra_receiver_receive_memory(receiver, 0, &received) == -UMBRA_ENONLOCAL);
             must(umbra_receiver_receive(receiver, pad + 2, 8, 1, PATIENCE_MS, &length, &arg));
             CHECK(length == 8);
-            must(umbra_receiver_receive_message(receiver, PATIENCE_MS, &message, &length, &arg));
+            CHECK(umbra_receiver_receive_whole(receiver, NULL, 0, PATIENCE_MS, &length, &arg) == -UMBRA_ESIZE);
+            CHECK(length == sizeof text - 10);
+            must(umbra_receiver_receive_message(receiver, 0, &message, &length, &arg));
             CHECK(length == sizeof text - 10);
             memcpy(pad + 10, message, length);
             CHECK(memcmp(pad, text, sizeof text) == 0);

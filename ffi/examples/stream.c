@@ -181,7 +181,16 @@ static void modes(void)
         CHECK(length == 5);
         must(umbra_receiver_has_ended(receiver, &ended));
         CHECK(ended == 0);
-        must(umbra_receiver_receive_message(receiver, PATIENCE_MS, &message, &length, &arg));
+        length = sizeof text - 6;
+        CHECK(umbra_receiver_receive_whole(receiver, NULL, length, PATIENCE_MS, &step, &arg) == -UMBRA_EINVAL);
+        CHECK(umbra_receiver_receive_whole(receiver, back, length - 1, 0, &step, &arg) == -UMBRA_ESIZE && step == length);
+        must(umbra_receiver_has_ended(receiver, &ended));
+        CHECK(ended == 0);
+        if (mode % 2 == 0) {
+            must(umbra_receiver_receive_whole(receiver, back, length, 0, &length, &arg));
+            message = back;
+        } else
+            must(umbra_receiver_receive_message(receiver, 0, &message, &length, &arg));
         CHECK(length == sizeof text - 6 && arg == 40);
         memcpy(pad + 6, message, length);
         CHECK(memcmp(pad, text, sizeof text) == 0);

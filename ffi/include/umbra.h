@@ -894,6 +894,10 @@ int umbra_receiver_receive(umbra_receiver receiver, void *buffer, size_t capacit
  * this receiver, or its close. arg may be NULL. */
 int umbra_receiver_receive_message(umbra_receiver receiver, uint64_t timeout_ms, const void **bytes, size_t *length,
                                    uint64_t *arg);
+/* Receives the next message whole, or what is left of it, into the caller's memory; arg may be NULL. -UMBRA_ESIZE: it has more
+ * than capacity bytes, and is received again by what comes next, in whatever way that receives. */
+int umbra_receiver_receive_whole(umbra_receiver receiver, void *buffer, size_t capacity, uint64_t timeout_ms, size_t *length,
+                                 uint64_t *arg);
 /* Receives the next message as memory: where it lies, if memory was sent; else in a pool of the adapter. One for which a pool has no
  * room comes again. */
 int umbra_receiver_receive_memory(umbra_receiver receiver, uint64_t timeout_ms, struct umbra_received *received);

@@ -27,10 +27,6 @@ typedef struct {
     umbra_receiver _receiver;
     umbra_supplied _supplied;
     dragonMemoryPoolDescr_t _pool;
-    /* A message that was received when there was no memory for a copy of it; NULL: none. */
-    const void *_message;
-    size_t _length;
-    uint64_t _arg;
 } dragonFLIRecvHandleDescr_t;
 
 typedef struct {
@@ -445,7 +441,7 @@ static inline dragonError_t dragon_fli_stream_received(dragonFLIRecvHandleDescr_
     if (handle == NULL || stream_received == NULL)
         return DRAGON_INVALID_ARGUMENT;
     code = umbra_receiver_has_ended(handle->_receiver, &ended);
-    *stream_received = code == 0 && ended != 0 && handle->_message == NULL;
+    *stream_received = code == 0 && ended != 0;
     return umbra_dragon_code(code, DRAGON_FAILURE);
 }
 
@@ -489,34 +485,34 @@ static inline dragonError_t dragon_fli_send_mem(dragonFLISendHandleDescr_t *hand
                              DRAGON_CHANNEL_FULL);
 }
 
-/* Whether this receives what comes next: a message that there was no memory for is the next one, and received as one. */
-static inline dragonError_t umbra_dragon_is_next(const dragonFLIRecvHandleDescr_t *handle)
+/* The next message, which comes again as long as there is no memory for it. */
+static inline dragonError_t umbra_dragon_next(const dragonFLIRecvHandleDescr_t *handle, size_t *length, uint8_t **bytes,
+                                              uint64_t *arg, const timespec_t *timeout)
 {
-    return handle == NULL ? DRAGON_INVALID_ARGUMENT : handle->_message != NULL ? DRAGON_INVALID_OPERATION : DRAGON_SUCCESS;
-}
-
-/* The next message, which stays the handle's as long as there is no memory for a copy. */
-static inline dragonError_t umbra_dragon_next(dragonFLIRecvHandleDescr_t *handle, size_t *length, uint8_t **bytes, uint64_t *arg,
-                                              const timespec_t *timeout)
-{
-    if (handle->_message == NULL) {
-        int code = umbra_receiver_receive_message(handle->_receiver, umbra_dragon_ms(timeout), &handle->_message,
-                                                  &handle->_length, &handle->_arg);
-        if (code != 0)
+    size_t room = 64, needed = 0;
+    uint64_t told = 0;
+    for (;;) {
+        uint8_t *copy = (uint8_t *)malloc(room);
+        int code;
+        if (copy == NULL)
+            return DRAGON_INTERNAL_MALLOC_FAIL;
+        code = umbra_receiver_receive_whole(handle->_receiver, copy, room, umbra_dragon_ms(timeout), &needed, &told);
+        if (code == 0) {
+            *length = needed;
+            *bytes = copy;
+            if (arg != NULL)
+                *arg = told;
+            return DRAGON_SUCCESS;
+        }
+        free(copy);
+        if (code != -UMBRA_ESIZE)
             return umbra_dragon_code(code, DRAGON_FAILURE);
+        room = needed;
     }
-    if ((*bytes = (uint8_t *)malloc(handle->_length == 0 ? 1 : handle->_length)) == NULL)
-        return DRAGON_INTERNAL_MALLOC_FAIL;
-    memcpy(*bytes, handle->_message, handle->_length);
-    *length = handle->_length;
-    if (arg != NULL)
-        *arg = handle->_arg;
-    handle->_message = NULL;
-    return DRAGON_SUCCESS;
 }
 
 /* Up to requested_size bytes, fewer only at the end; 0: the next message. The caller frees them. DRAGON_INTERNAL_MALLOC_FAIL:
- * nothing is lost, and the next message is the same again; other ways of receiving are DRAGON_INVALID_OPERATION until then. */
+ * nothing is lost, and the next message is the same again, in whatever way it is received. */
 static inline dragonError_t dragon_fli_recv_bytes(dragonFLIRecvHandleDescr_t *handle, size_t requested_size,
                                                   size_t *received_size, uint8_t **bytes, uint64_t *arg,
                                                   const timespec_t *timeout)
@@ -524,7 +520,6 @@ static inline dragonError_t dragon_fli_recv_bytes(dragonFLIRecvHandleDescr_t *ha
     size_t length = 0;
     uint64_t told = 0;
     uint8_t *copy;
-    dragonError_t is_next;
     int code;
     if (handle == NULL || received_size == NULL || bytes == NULL)
         return DRAGON_INVALID_ARGUMENT;
@@ -532,9 +527,6 @@ static inline dragonError_t dragon_fli_recv_bytes(dragonFLIRecvHandleDescr_t *ha
     *bytes = NULL;
     if (requested_size == 0)
         return umbra_dragon_next(handle, received_size, bytes, arg, timeout);
-    is_next = umbra_dragon_is_next(handle);
-    if (is_next != DRAGON_SUCCESS)
-        return is_next;
     if ((copy = (uint8_t *)malloc(requested_size)) == NULL)
         return DRAGON_INTERNAL_MALLOC_FAIL;
     code = umbra_receiver_receive(handle->_receiver, copy, requested_size, 1, umbra_dragon_ms(timeout), &length, &told);
@@ -555,13 +547,10 @@ static inline dragonError_t dragon_fli_recv_bytes_into(dragonFLIRecvHandleDescr_
                                                        const timespec_t *timeout)
 {
     uint64_t told = 0;
-    dragonError_t is_next = umbra_dragon_is_next(handle);
     int code;
     if (handle == NULL || received_size == NULL || bytes == NULL || requested_size == 0)
         return DRAGON_INVALID_ARGUMENT;
     *received_size = 0;
-    if (is_next != DRAGON_SUCCESS)
-        return is_next;
     code = umbra_receiver_receive(handle->_receiver, bytes, requested_size, 1, umbra_dragon_ms(timeout), received_size, &told);
     if (code == 0 && arg != NULL)
         *arg = told;
@@ -574,13 +563,10 @@ static inline dragonError_t dragon_fli_recv_mem(dragonFLIRecvHandleDescr_t *hand
     struct umbra_received received;
     uint64_t whole = 0;
     void *address;
-    dragonError_t is_next = umbra_dragon_is_next(handle);
     int code;
     if (handle == NULL || mem == NULL)
         return DRAGON_INVALID_ARGUMENT;
     memset(mem, 0, sizeof *mem);
-    if (is_next != DRAGON_SUCCESS)
-        return is_next;
     if ((code = umbra_receiver_receive_memory(handle->_receiver, umbra_dragon_ms(timeout), &received)) != 0 ||
         (code = umbra_allocation_look(received.pool, received.allocation, &address, &whole)) != 0)
         return umbra_dragon_code(code, DRAGON_DYNHEAP_REQUESTED_SIZE_NOT_AVAILABLE);
@@ -617,12 +603,9 @@ static inline dragonError_t dragon_fli_finalize_writable_fd(dragonFLISendHandleD
 
 static inline dragonError_t dragon_fli_create_readable_fd(dragonFLIRecvHandleDescr_t *handle, int *fd, const timespec_t *timeout)
 {
-    dragonError_t is_next = umbra_dragon_is_next(handle);
     (void)timeout;
     if (handle == NULL || fd == NULL)
         return DRAGON_INVALID_ARGUMENT;
-    if (is_next != DRAGON_SUCCESS)
-        return is_next;
     return umbra_dragon_code(umbra_receiver_open_file(handle->_receiver, 0, fd), DRAGON_FAILURE);
 }
 

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use umbra::gateway::RemoteStreams;
 use umbra::stream::{Message, ReceiveOptions, Receiver};
 
-use crate::call::{by_copy, enter, fresh, sized, store, takes, zeros};
+use crate::call::{by_copy, enter, fresh, sized, store, store_measured, takes, zeros};
 use crate::channel::mode;
 use crate::conversed::{Ear, FarEar, Hearer, Streams, Talk, chunk_of};
 use crate::far::{with_any_hearing, with_any_stream};
@@ -136,6 +136,50 @@ pub unsafe extern "C" fn umbra_receiver_receive(
         }
         // SAFETY: as above.
         unsafe { store(length, piece.len) }
+    })
+}
+
+/// Receives a whole message into the caller's memory; one that does not fit comes again.
+///
+/// # Safety
+/// `buffer` points to `capacity` bytes; the outputs are valid for writing, `arg` may be null.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbra_receiver_receive_whole(
+    receiver: u64,
+    buffer: *mut c_void,
+    capacity: usize,
+    timeout_ms: u64,
+    length: *mut usize,
+    arg: *mut u64,
+) -> c_int {
+    enter(|| {
+        takes(length)?;
+        if !arg.is_null() {
+            takes(arg)?;
+        }
+        let timeout = timeout(timeout_ms);
+        let copy = |message: &Message| {
+            // SAFETY: the caller's promise about the buffer and the length.
+            unsafe { store_measured(&message.bytes, buffer, capacity, length) }.map(|()| message.arg)
+        };
+        let beside = with_any_hearing(
+            receiver,
+            |near, _, _| {
+                let end = near.open()?;
+                let message = end.receive(timeout)?;
+                copy(&message).inspect_err(|_| end.put_back(message))
+            },
+            |far, _| {
+                let end = far.open()?;
+                let message = end.receive(timeout)?;
+                copy(&message).inspect_err(|_| end.put_back(message))
+            },
+        )?;
+        if arg.is_null() {
+            return Ok(());
+        }
+        // SAFETY: as above.
+        unsafe { store(arg, beside) }
     })
 }
 

@@ -147,6 +147,9 @@ impl RemoteStreamReceiver {
     /// [`Error::Stream`] with what [`Receiver::receive`](stream::Receiver::receive) says; [`Error::Lost`] and
     /// [`Error::Silent`], with which the conversation has ended.
     pub fn receive(&mut self, timeout: Timeout) -> Result<Message, Error> {
+        if let Some(message) = self.early.take_whole() {
+            return Ok(message);
+        }
         let deadline = timeout.deadline();
         let mut message = Message::default();
         loop {
@@ -188,6 +191,11 @@ impl RemoteStreamReceiver {
                 }
             }
         }
+    }
+
+    /// Has a message received again before anything else: for whom there is no place to keep it.
+    pub fn put_back(&mut self, message: Message) {
+        self.early.put_back(message.bytes, message.arg, true);
     }
 
     /// Receives bytes of the next message into `pad`, as many as come at once and fit; what does not fit comes next.

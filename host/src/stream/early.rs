@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::receive::Piece;
+use super::receive::{Message, Piece};
 
 /// Parts of messages that are read again, each with its 64 bits and whether its message ends with it: a message whose end
 /// was forgotten would be taken for one that has none, or for one with the next.
@@ -50,6 +50,12 @@ impl Early {
             self.0.pop_front();
         }
         Some(piece)
+    }
+
+    /// Takes the first part, if nothing of it was read again and nothing of its message is behind it.
+    pub(crate) fn take_whole(&mut self) -> Option<Message> {
+        self.0.front().filter(|part| part.is_last && part.read == 0)?;
+        self.0.pop_front().map(|Part { bytes, arg, .. }| Message { bytes, arg })
     }
 
     /// Adds a part behind the others.

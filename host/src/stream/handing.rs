@@ -125,11 +125,11 @@ impl<'a> Receiver<'a> {
             return Ok(received);
         }
         let home = self.view.pools.home(self.plan.placed_in)?;
-        let Message { bytes, arg } = self.receive(timeout.rest(deadline))?;
-        match place(home, &bytes, timeout.rest(deadline), || is_there(&self.watch)) {
-            Ok(memory) => Ok(Received { memory, arg, is_lent: false }),
+        let message = self.receive(timeout.rest(deadline))?;
+        match place(home, &message.bytes, timeout.rest(deadline), || is_there(&self.watch)) {
+            Ok(memory) => Ok(Received { memory, arg: message.arg, is_lent: false }),
             Err(error) => {
-                self.early.put_back(bytes, arg, true);
+                self.put_back(message);
                 Err(error)
             }
         }

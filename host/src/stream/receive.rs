@@ -187,6 +187,9 @@ impl<'a> Receiver<'a> {
     /// message of which a part came is none; [`Error::Empty`] for one try, [`Error::Timeout`], [`Error::NoMemory`]: what came
     /// is kept then.
     pub fn receive(&mut self, timeout: Timeout) -> Result<Message, Error> {
+        if let Some(message) = self.early.take_whole() {
+            return Ok(message);
+        }
         let deadline = timeout.deadline();
         let mut message = Message::default();
         let (mut first, mut filled) = (true, 0);
@@ -222,6 +225,11 @@ impl<'a> Receiver<'a> {
                 return Ok(message);
             }
         }
+    }
+
+    /// Has a message received again before anything else: for whom there is no place to keep it.
+    pub fn put_back(&mut self, message: Message) {
+        self.early.put_back(message.bytes, message.arg, true);
     }
 
     /// Keeps what came for the next read, if there may be one.
