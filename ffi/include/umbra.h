@@ -1065,9 +1065,9 @@ struct umbra_gpc_options {
     uint32_t functions;             /* registered at once; 0: 64 */
     uint64_t call_bytes;            /* of each call: list, header, data, reply, replies of all children; 0: 16 384 */
     uint64_t answer_bytes;          /* of each remembered answer; 0: 128 */
-    uint32_t remembered;            /* calls, after their end; 0: 256. A request that so many later calls of its maker overtake is
-                                     * refused (UMBRA_GPC_CODE_REPLY_GONE): more for members to whom one maker sends many short calls
-                                     * beside long ones */
+    uint32_t remembered;            /* calls, after their end, 2^31 at most; 0: 256. A request that so many later calls of its
+                                     * maker overtake is refused (UMBRA_GPC_CODE_REPLY_GONE): more for members to whom one maker
+                                     * sends many short calls beside long ones */
     uint32_t reserved;
 };
 

@@ -22,7 +22,7 @@ pub trait Storage {
     type Peers: AsRef<[PeerEntry]> + AsMut<[PeerEntry]>;
     /// Functions that can be registered at once.
     type Functions: AsRef<[Option<Function>]> + AsMut<[Option<Function>]>;
-    /// Calls that are remembered after their end; a request that so many later calls of its maker overtake is refused.
+    /// Calls that are remembered after their end, at most 2^31; a request that so many later calls of its maker overtake is refused.
     type Tombs: AsRef<[Tomb]> + AsMut<[Tomb]>;
     /// Answers that are kept with them, the same memory for each.
     type Answers: AsRef<[u8]> + AsMut<[u8]>;

@@ -3,6 +3,7 @@
 //! A ring: the oldest makes room for the next one. What is forgotten is remembered as a number a member, below which
 //! no call of that member is taken any more ([`PeerEntry`](super::peers::PeerEntry)).
 
+use super::machine::OVER;
 use super::name::{CallId, Edge, Node};
 
 /// A call that is over; a [`Machine`](super::Machine) is lent an array of places for them.
@@ -43,7 +44,9 @@ impl Ring {
         let at = self.next;
         let place = tombs.get_mut(at as usize)?;
         let old = place.0.replace(grave);
-        self.next = if at as usize + 1 < tombs.len() { at + 1 } else { 0 };
+        // What is beyond has no number of its own in the index.
+        let places = tombs.len().min(OVER as usize);
+        self.next = if at as usize + 1 < places { at + 1 } else { 0 };
         Some((at, old))
     }
 }

@@ -45,6 +45,7 @@ use super::join::{JoinError, sit};
 use super::outgoing::{Outgoing, Record, Sits, record};
 use super::shape::Shape;
 use super::station::Station;
+use crate::sys::heap::filled;
 use crate::sys::process::ProcessId;
 
 /// Operations between places; nobody answers them.
@@ -129,6 +130,7 @@ impl Border {
         let (shape, process) = (station.shape(), ProcessId::current()?);
         let taken = sit(station, door, door)?;
         let fetch = (shape.offer_bytes > 0).then(|| Fetch::new(station, door)).transpose()?;
+        let scratch = filled(0, shape.message_bytes as usize)?;
         let life = taken.keep();
         let places = shape.place(Node(shape.all.saturating_sub(1))) + 1;
         Ok(Border {
@@ -145,7 +147,7 @@ impl Border {
             fetch,
             give: Give::default(),
             crossings: Crossings::default(),
-            scratch: vec![0; shape.message_bytes as usize],
+            scratch,
         })
     }
 

@@ -24,6 +24,7 @@ use super::sleep::Sleeps;
 use super::station::{Station, StationError};
 use super::storage::{Capacities, Heap};
 use crate::sys::clock::now;
+use crate::sys::heap::filled;
 use crate::sys::wait::Crowd;
 
 /// A function that members may call.
@@ -109,6 +110,8 @@ impl Member {
         let config = Config { message_max: station.shape().message_bytes, ..settings(Config::new(node, life)) };
         let config = Config { node, life, ..config };
         let machine = capacities.machine(config)?;
+        let message = || filled(0, config.message_max as usize);
+        let (buffer, pad) = (message()?, message()?);
         taken.keep();
         Ok(Member {
             station: Arc::new(station.clone()),
@@ -117,8 +120,8 @@ impl Member {
             functions: Vec::new(),
             peers,
             outbox: VecDeque::new(),
-            buffer: vec![0; config.message_max as usize],
-            pad: vec![0; config.message_max as usize],
+            buffer,
+            pad,
             held: None,
             outgoing: None,
             bell: None,

@@ -4,7 +4,7 @@ use umbra_core::chain::{Config, Context, Function, Lent, Machine, Note, PeerEntr
 use umbra_core::map::Entry;
 use umbra_core::pending::Request;
 
-use crate::sys::heap::{NoMemory, filled};
+use crate::sys::heap::{NoMemory, filled, reserved};
 
 /// Names vectors as the storage of a machine.
 #[derive(Clone, Copy, Debug)]
@@ -34,7 +34,7 @@ pub struct Capacities {
     pub call_bytes: usize,
     /// Functions that can be registered at once.
     pub functions: u16,
-    /// Calls that are remembered after their end. A request that so many later calls of its maker overtake cannot be told from
+    /// Calls that are remembered after their end, 2^31 at most. A request that so many later calls of its maker overtake cannot be told from
     /// one that comes again, and is refused ([`Code::ReplyGone`](umbra_core::chain::Code::ReplyGone)): take more for a member to
     /// whom one maker sends many short calls beside long ones.
     pub remembered: u32,
@@ -69,7 +69,7 @@ impl Capacities {
         // More than can be counted is more than there is memory for.
         let known = calls.saturating_add(remembered);
         let lent = Lent {
-            contexts: (0..calls).map(|_| Request::EMPTY).collect(),
+            contexts: reserved(calls, || Request::EMPTY)?,
             words: filled(0, calls.saturating_mul(call_bytes.div_ceil(8)))?,
             peers: filled(PeerEntry::default(), members)?,
             functions: filled(None, usize::from(functions))?,
