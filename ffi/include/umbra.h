@@ -1256,7 +1256,9 @@ int umbra_gpc_work_start(const struct umbra_gpc_work *work, const struct umbra_g
 /* Its answer, which may be asked for again. -UMBRA_ETIMEOUT: it goes on; -UMBRA_ESTALE: no such call was begun; -UMBRA_ECALL: it
  * failed; else why it could not be begun. */
 int umbra_gpc_work_answer(const struct umbra_gpc_work *work, uint32_t number, struct umbra_gpc_answer *answer);
-/* Serves the calls of others for this time, or until another thread leaves the member: a thread that serves for ever ends so. */
+/* Serves the calls of others for this time, or until another thread wants to leave the member: 0, also if that one did not leave
+ * in the end (umbra_gpc_leave: -UMBRA_EINUSE). The next call is -UMBRA_ESTALE if it did. So whoever serves for ever repeats it with
+ * UMBRA_FOREVER as long as it is 0. */
 int umbra_gpc_serve(umbra_member member, uint64_t timeout_ms);
 
 /* Copies data once to where the functions of calls over it read it, however many members there are; it stays until it is taken
