@@ -94,6 +94,7 @@ int main(void)
     struct umbra_placed large[2] = {{4, 600, 0, 99}, {5, 600, 0, 99}};
     struct umbra_placed other = {1, 401, 0, 99};
     umbra_cached_memory memory;
+    char detail[200];
     pthread_t thread;
     int forgotten;
 
@@ -106,6 +107,12 @@ int main(void)
     options.granule = 3;
     CHECK(umbra_memory_create(&options, &memory) == -UMBRA_EINVAL);
     options.granule = 1;
+    options.capacity = UINT32_MAX;
+    CHECK(umbra_memory_create(&options, &memory) == -UMBRA_EINVAL);
+    CHECK(umbra_cached_memory_create(&options, &memory) == -UMBRA_EINVAL);
+    must(umbra_error_detail(detail, sizeof detail, NULL));
+    CHECK(strstr(detail, "2^32 - 2 granules") != NULL);
+    options.capacity = 1000;
     ranges(&options);
 
     doing = "a group";

@@ -349,7 +349,7 @@ typedef uint64_t umbra_memory;
 
 struct umbra_memory_options {
     size_t size;                    /* sizeof(struct umbra_memory_options) */
-    uint64_t capacity;              /* bytes to manage, wherever they are */
+    uint64_t capacity;              /* bytes to manage, wherever they are; at most 2^32 - 2 granules, else -UMBRA_EINVAL */
     uint64_t granule;               /* unit of offsets and lengths, a power of two; 0: 64 bytes */
     uint32_t ranges;                /* that can be in use at once */
     uint32_t waiters;               /* threads that can wait at once; 0: 1024 */
