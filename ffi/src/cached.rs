@@ -68,7 +68,7 @@ impl Plan {
             1 => self.with_policy(index, Lru::new()),
             2 => self.with_policy(index, Fifo::new()),
             3 => self.with_policy(index, Sieve::new()),
-            4 => self.with_policy(index, S3Fifo::new(zeros::<u64>(self.slots as usize)?)),
+            4 => self.with_policy(index, S3Fifo::new(zeros::<u64>(S3Fifo::words_for(self.slots))?)),
             other => Err(Failure::new(Code::Invalid, format!("{other} is no policy: they are numbered 0 to 4"))),
         }
     }
@@ -240,5 +240,29 @@ failures! {
     }
     ResetError {
         ResetError::Filling { .. } => Code::Filling,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_smallest_cache_knows_what_comes_back() {
+        let plan = Plan { contract: 1, policy: 4, first: 0, slots: 3, ids: 0, waiters: 1 };
+        let cache = plan.build().unwrap();
+        let found = |data| {
+            let (_, found) = cache.alloc(data, Duration::ZERO).unwrap();
+            if found == 0 {
+                cache.remember(data).unwrap();
+            }
+            cache.free(data).unwrap();
+            found
+        };
+        // The first one leaves for the fourth, comes back, and stays while others come and go.
+        for data in [1, 2, 3, 4, 1, 5, 6, 7] {
+            assert_eq!(found(data), 0, "{data}");
+        }
+        assert_eq!(found(1), 2);
     }
 }

@@ -229,7 +229,7 @@ pub(crate) fn zipf(report: &mut Report) {
             [theirs::<peers::Quick>(&asked), theirs::<peers::Hashlink>(&asked), theirs::<peers::Lru>(&asked)];
         let policies = [
             ("SIEVE", ours(&asked, Sieve::new())),
-            ("S3-FIFO", ours(&asked, S3Fifo::new(vec![0; SLOTS as usize]))),
+            ("S3-FIFO", ours(&asked, S3Fifo::new(vec![0; S3Fifo::words_for(SLOTS)]))),
             ("CLOCK", ours(&asked, Clock::new())),
             ("LRU", ours(&asked, Lru::new())),
         ];

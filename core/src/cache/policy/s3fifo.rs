@@ -8,8 +8,8 @@ use crate::fetch::fetch_to_read;
 
 /// New content waits in a small queue, a tenth of the slots, and moves to the main one if it was used
 /// meanwhile; from there it leaves when its uses are counted down. Content that comes back soon after it left
-/// the small queue goes to the main one at once: that is what the lent words are for, one a slot or a few, in fours. With
-/// fewer than four nothing is known to come back. (The paper asks for two uses of what is new, which finds less under
+/// the small queue goes to the main one at once: that is what the lent words are for, [one a slot](S3Fifo::words_for) or
+/// a few, in fours. With fewer than four nothing is known to come back. (The paper asks for two uses of what is new, which finds less under
 /// moderate skew.)
 ///
 /// Ids of what left are kept as 32 bits of hash and the time, in one of the four places of a line that the hash names: the
@@ -33,8 +33,16 @@ const WAYS: usize = 4;
 /// Uses that are told apart.
 const MOST_USES: u8 = 3;
 
+impl S3Fifo<()> {
+    /// How many words to lend it for so many slots: one a slot, in fours.
+    #[must_use]
+    pub const fn words_for(slots: u32) -> usize {
+        (slots as usize).div_ceil(WAYS).saturating_mul(WAYS)
+    }
+}
+
 impl<G: AsRef<[u64]> + AsMut<[u64]>> S3Fifo<G> {
-    /// Without any order yet; the lent words may hold anything.
+    /// Without any order yet; the lent words may hold anything. [`S3Fifo::words_for`] tells how many.
     #[must_use]
     pub fn new(ghosts: G) -> Self {
         S3Fifo { queues: [List::EMPTY; 2], small_at_most: 1, slots: 0, ghosts, left: 0 }

@@ -143,7 +143,7 @@ impl Work {
             Policy::Clock => self.drive(&to, &mut Plain::new(slots, inputs, Clock::new(), plain)?),
             Policy::Sieve => self.drive(&to, &mut Plain::new(slots, inputs, Sieve::new(), plain)?),
             Policy::S3Fifo => {
-                let ghosts = memory::filled(0_u64, slots as usize)?;
+                let ghosts = memory::filled(0_u64, S3Fifo::words_for(slots))?;
                 self.drive(&to, &mut Plain::new(slots, inputs, S3Fifo::new(ghosts), plain)?)
             }
         }
