@@ -1,5 +1,5 @@
-/* A rank that leaves its job while threads of it read what it has exported: each of their reads has all of the bytes, or is told
- * that the session is over.
+/* A rank that looks up who is where while a thread of it sleeps, and leaves its job while threads of it read what it has exported:
+ * each of their reads has all of the bytes, or is told that the session is over.
  *
  * usage: leave CONFIG SECRET SOCKETS RANK RANKS_PER_HOST HOSTS
  *
@@ -11,6 +11,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "check.h"
 #include "umbra.h"
@@ -52,6 +54,42 @@ static int reads_of(struct reader *reader)
     return reads;
 }
 
+struct sleeper {
+    pthread_t thread;
+    umbra_session session;
+    int ends[2];
+    int ended;
+};
+
+static void *sleeps(void *given)
+{
+    struct sleeper *sleeper = given;
+    must(umbra_session_sleep(sleeper->session, sleeper->ends[0], &sleeper->ended));
+    return NULL;
+}
+
+/* Nobody wakes the thread before all was looked up. */
+static void look_up_beside_a_sleeper(umbra_session session, uint32_t rank)
+{
+    const struct timespec a_while = {0, 1000000};
+    struct sleeper sleeper = {.session = session, .ended = 77};
+    umbra_group world;
+    uint32_t process, service_process;
+    int i;
+    CHECK(pipe(sleeper.ends) == 0);
+    must(umbra_session_world(session, &world));
+    CHECK(pthread_create(&sleeper.thread, NULL, sleeps, &sleeper) == 0);
+    for (i = 0; i < 100; i++) {
+        must(umbra_group_lookup(world, rank, &process, &service_process));
+        CHECK(process == rank);
+        nanosleep(&a_while, NULL);
+    }
+    CHECK(write(sleeper.ends[1], "x", 1) == 1);
+    CHECK(pthread_join(sleeper.thread, NULL) == 0 && sleeper.ended == 0);
+    CHECK(close(sleeper.ends[0]) == 0 && close(sleeper.ends[1]) == 0);
+    must(umbra_group_free(world));
+}
+
 int main(int argc, char **argv)
 {
     struct umbra_join_options options = seat_of(argc, argv);
@@ -68,6 +106,9 @@ int main(int argc, char **argv)
     must(umbra_region_allocate(session, BYTES, &memory, &region));
     memset(memory, 7, BYTES);
     must(umbra_region_export(region, NULL));
+
+    doing = "look up";
+    look_up_beside_a_sleeper(session, options.rank);
 
     doing = "read";
     for (i = 0; i < THREADS; i++) {

@@ -145,8 +145,9 @@ int umbra_session_wakeups(umbra_session session, uint64_t *wakeups);
  * is a look, UMBRA_FOREVER has no end. umbra_session_sleep sleeps until descriptor is readable, or something is to be done: *ended
  * is 1 if a link to a service process has ended (umbra_session_recover then), or over RDMA if a word has come
  * (umbra_session_progress then), else 0: also if a signal came, so look whether the descriptor is readable. -UMBRA_ESYSTEM: the
- * descriptor is closed. Meanwhile all other calls of the session wait, also look-ups in its groups and umbra_session_leave: who
- * needs them from another thread makes the descriptor readable first, or calls umbra_session_progress with a short time.
+ * descriptor is closed. Meanwhile look-ups go on; calls that change the session wait, also umbra_session_leave, and look-ups
+ * behind them: who needs one from another thread makes the descriptor readable first, or calls umbra_session_progress with a
+ * short time.
  * umbra_session_recover returns when the service processes have this rank's groups and exported memory back; -UMBRA_EPEER,
  * -UMBRA_ETIMEOUT: one of them did not come back. */
 int umbra_session_progress(umbra_session session, uint64_t timeout_ms);
@@ -165,7 +166,7 @@ int umbra_group_free(umbra_group group);
 /* Leaves a group, waits until it has ended for all its members, releases its handle. */
 int umbra_group_end(umbra_group group);
 
-/* ---- look-ups: no message, no lock against other look-ups; they wait for calls that change the session, and for sleep ---- */
+/* ---- look-ups: no message, no lock against other look-ups; they wait for calls that change the session, and who waits to ---- */
 
 struct umbra_endpoint {
     size_t size;                    /* sizeof(struct umbra_endpoint) */

@@ -194,7 +194,7 @@ pub unsafe extern "C" fn umbra_session_sleep(handle: u64, descriptor: c_int, end
         takes(ended)?;
         // SAFETY: the caller's promise.
         let also = unsafe { lent(descriptor) }?;
-        let has_ended = session(handle)?.change(|s| Ok(s.sleep(also)?))?;
+        let has_ended = session(handle)?.ask(|s| Ok(s.sleep(also)?))?;
         // SAFETY: the caller's promise about the output.
         unsafe { store(ended, c_int::from(has_ended)) }
     })

@@ -18,7 +18,7 @@ impl Driver {
     ///
     /// # Errors
     /// What the system said of the poll itself, or that `also` is closed.
-    pub fn wait_for_end(&mut self, also: BorrowedFd<'_>) -> std::io::Result<bool> {
+    pub fn wait_for_end(&self, also: BorrowedFd<'_>) -> std::io::Result<bool> {
         self.sleep(also, PollFlags::RDHUP)
     }
 
@@ -27,11 +27,11 @@ impl Driver {
     ///
     /// # Errors
     /// What the system said of the poll itself, or that `also` is closed.
-    pub fn wait_for_word(&mut self, also: BorrowedFd<'_>) -> std::io::Result<bool> {
+    pub fn wait_for_word(&self, also: BorrowedFd<'_>) -> std::io::Result<bool> {
         self.sleep(also, PollFlags::IN | PollFlags::RDHUP)
     }
 
-    fn sleep(&mut self, also: BorrowedFd<'_>, flags: PollFlags) -> std::io::Result<bool> {
+    fn sleep(&self, also: BorrowedFd<'_>, flags: PollFlags) -> std::io::Result<bool> {
         let links = self.slots.iter().filter_map(|slot| match slot {
             Slot::Up(stream, _) => Some(PollFd::from_borrowed_fd(stream.as_fd(), flags)),
             _ => None,

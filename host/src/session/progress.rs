@@ -52,7 +52,7 @@ impl Session {
     ///
     /// # Errors
     /// [`SessionError::Io`] if the system refuses to wait.
-    pub fn sleep(&mut self, also: BorrowedFd<'_>) -> Result<bool, SessionError> {
+    pub fn sleep(&self, also: BorrowedFd<'_>) -> Result<bool, SessionError> {
         self.refuse_heirs()?;
         if !self.is_whole() {
             return Ok(true);
