@@ -32,6 +32,8 @@ static void is_refused(const struct estate *estate)
     const umbra_session session = estate->session;
     umbra_group group = 0;
     umbra_read read = 0;
+    struct umbra_session_seat seat = {.size = sizeof seat};
+    umbra_member member = 0;
     uint64_t wakeups;
     uint32_t number, self = 0;
     size_t count;
@@ -45,6 +47,7 @@ static void is_refused(const struct estate *estate)
     CHECK(umbra_session_progress(session, 0) == -UMBRA_ESTALE);
     CHECK(umbra_session_sleep(session, STDIN_FILENO, &ended) == -UMBRA_ESTALE);
     CHECK(umbra_session_recover(session) == -UMBRA_ESTALE);
+    CHECK(umbra_session_calls(session, &seat, &member) == -UMBRA_ESTALE && member == 0);
     CHECK(umbra_session_read(session, &estate->ticket, 0, text, sizeof text) == -UMBRA_ESTALE);
     CHECK(umbra_session_read_ahead(session, &estate->ticket, 0, sizeof text, NULL) == -UMBRA_ESTALE);
     CHECK(umbra_read_post(session, &estate->ticket, 0, sizeof text, &read) == -UMBRA_ESTALE && read == 0);

@@ -1086,6 +1086,24 @@ int umbra_gpc_house(umbra_member member, uint32_t node);
  * afterwards no function of the member runs. */
 int umbra_gpc_leave(umbra_member member);
 
+/* A rank's seat, and who lives at the agents of the job. */
+struct umbra_session_seat {
+    size_t size;                    /* sizeof(struct umbra_session_seat) */
+    uint32_t node;                  /* the rank's own member */
+    uint32_t resident;              /* the member that lives at the agent for this rank */
+    uint32_t first;                 /* the first member that lives at this agent */
+    uint32_t residents;             /* how many live at each agent, one behind the other */
+    uint32_t members;               /* of each place: how far the first one at the next agent is; that of the first agent is 0 */
+    uint32_t places;                /* agents whose members know each other */
+};
+
+/* Takes this rank's seat where the members meet that live at its first service process. Those do their part while the rank computes
+ * or sleeps: they run "umbra.barrier", "umbra.broadcast", "umbra.gather", "umbra.reduce" and "umbra.count", as docs/calls.md says.
+ * The rank's member has these functions too, to combine what they answer: such calls have the mode UMBRA_GPC_COORDINATE.
+ * -UMBRA_EINUSE: the rank has its seat already; -UMBRA_EINVAL: the agent has no member for it, start all with a larger --members.
+ * The seat is left by umbra_gpc_leave, and not with the session. */
+int umbra_session_calls(umbra_session session, struct umbra_session_seat *seat, umbra_member *member);
+
 #define UMBRA_GPC_NOBODY UINT32_MAX
 
 /* Why a function runs. */

@@ -32,6 +32,7 @@
 //! edges     fill_edges, is_idle                   what a program does with them between two exchanges
 //! station   create, share, attach                   where members of chained calls of a host meet
 //! gpc       join, register, start, wait, serve      chained calls: a function on many members, one answer
+//! gpc       umbra_session_calls                     the same with the members that live at agents
 //! gpc       offer, take_back, work_read, stream     large data of such calls
 //! stencil   submit, poll or deliver, prepared, free  whole neighbourhoods of a stencil
 //! ```
@@ -88,6 +89,8 @@ pub mod gpc;
 pub mod gpc_member;
 #[allow(unsafe_code)]
 pub mod gpc_offer;
+#[allow(unsafe_code)]
+pub mod gpc_seat;
 #[allow(unsafe_code)]
 pub mod gpc_stream;
 #[allow(unsafe_code)]

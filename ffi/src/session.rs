@@ -40,10 +40,17 @@ pub struct JoinOptions {
 
 impl From<SessionError> for Failure {
     fn from(error: SessionError) -> Failure {
+        let error = match error {
+            SessionError::Calls(error) => return error.into(),
+            error => error,
+        };
         let code = match &error {
             SessionError::Io { .. } | SessionError::Segment(_) | SessionError::Process(_) => Code::System,
             SessionError::Forked => Code::Stale,
-            SessionError::NoSuchSeat | SessionError::Descriptor(_) | SessionError::Join(_) => Code::Invalid,
+            SessionError::NoSuchSeat
+            | SessionError::NoMember { .. }
+            | SessionError::Descriptor(_)
+            | SessionError::Join(_) => Code::Invalid,
             other => match other.status() {
                 // All have left it, as they should: no failure of theirs, but one of the caller who waits for it.
                 Status::Ok => Code::Status(Status::StaleGeneration),
