@@ -259,7 +259,7 @@ int umbra_read_wait(umbra_read read, void *buffer, size_t capacity);
 /* Releases the handle; gives up a read that has not ended. */
 int umbra_read_free(umbra_read read);
 
-/* ---- slot caches: which slot holds which data, for the threads of this process ---- */
+/* ---- slot caches: which slot holds which data, for the threads of this process, of which a forked child makes its own ---- */
 
 typedef uint64_t umbra_cache;
 
