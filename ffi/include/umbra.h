@@ -892,7 +892,7 @@ int umbra_receiver_open(umbra_stream stream, const struct umbra_receiver_options
 int umbra_receiver_receive(umbra_receiver receiver, void *buffer, size_t capacity, uint32_t exactly, uint64_t timeout_ms,
                            size_t *length, uint64_t *arg);
 /* Receives the next message whole, or what is left of it; the bytes stay where they are until the next call of this function with
- * this receiver, or its close. arg may be NULL. */
+ * this receiver, or its close. arg may be NULL. -UMBRA_ESYSTEM: there is no memory for it; it comes again. */
 int umbra_receiver_receive_message(umbra_receiver receiver, uint64_t timeout_ms, const void **bytes, size_t *length,
                                    uint64_t *arg);
 /* Receives the next message whole, or what is left of it, into the caller's memory; arg may be NULL. -UMBRA_ESIZE: it has more

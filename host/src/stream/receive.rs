@@ -212,6 +212,7 @@ impl<'a> Receiver<'a> {
                 }
             };
             first = false;
+            // Whoever lends memory may lend more than there is room for here.
             if let Err(none) = heap::more(&mut message.bytes, more) {
                 return Err(self.put_off(message, filled, none.into()));
             }

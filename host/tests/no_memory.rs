@@ -1,0 +1,76 @@
+//! What is refused because there is no memory for it.
+//!
+//! The limit is that of the whole process, so these tests are alone in their program, and one at a time.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may stop at the first surprise")]
+
+use std::fs;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use umbra::call::{Capacities, JoinError, Member, Shape, Station};
+use umbra::channel::Timeout;
+use umbra::pool::{self, Pool};
+use umbra::stream::{Adapter, Attributes, Error, ReceiveOptions, SendOptions};
+use umbra_core::chain::Node;
+
+/// Only a hang lasts longer.
+const WAIT: Timeout = Timeout::After(Duration::from_secs(60));
+/// More than what the allocator of a thread keeps, so that it has to ask for it.
+const MUCH: u64 = 64 << 20;
+
+/// Keeps the other tests out.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What is said when the process may have so many bytes more than it has.
+fn with_only<R>(more: u64, act: impl FnOnce() -> R) -> R {
+    let status = fs::read_to_string("/proc/self/status").unwrap();
+    let data = status.lines().find_map(|line| line.strip_prefix("VmData:")?.trim().strip_suffix(" kB")).unwrap();
+    let usual = getrlimit(Resource::Data);
+    let limit = Rlimit { current: Some(data.parse::<u64>().unwrap() * 1024 + more), ..usual };
+    setrlimit(Resource::Data, limit).unwrap();
+    let done = act();
+    setrlimit(Resource::Data, usual).unwrap();
+    done
+}
+
+#[test]
+fn a_member_for_which_there_is_no_memory_is_refused_and_has_no_seat() {
+    let _alone = alone();
+    let join = |station: &Station, room| Member::join_with(station, Node(0), room, |config| config).map(drop);
+    let station = Station::create("memory", Shape::new(1)).unwrap();
+    let many = Capacities { calls: u16::MAX, call_bytes: 8, ..Capacities::new(1) };
+    let refused = with_only(2 << 20, || join(&station, many));
+    assert!(matches!(refused, Err(JoinError::Memory(_))), "{refused:?}");
+    join(&station, many).unwrap();
+
+    let shape = Shape { messages: 1, message_bytes: MUCH as u32, ..Shape::new(1) };
+    let station = Station::create("memory", shape).unwrap();
+    // For one of the two messages that a member works on.
+    let refused = with_only(MUCH * 3 / 2, || join(&station, Capacities::new(1)));
+    assert!(matches!(refused, Err(JoinError::Memory(_))), "{refused:?}");
+    join(&station, Capacities::new(1)).unwrap();
+}
+
+#[test]
+fn a_message_that_is_more_memory_than_there_is_room_for_comes_again() {
+    let _alone = alone();
+    let uid = umbra::uid::draw().unwrap();
+    let attributes = pool::Attributes { bytes: 2 * MUCH, uid, ..pool::Attributes::default() };
+    let pool = Arc::new(Pool::create(None, &attributes).unwrap());
+    let adapter = Adapter::create(&Attributes::default(), [Arc::clone(&pool)]).unwrap();
+    let mut sender = adapter.send(&SendOptions::default(), WAIT).unwrap();
+    let mut receiver = adapter.receive(&ReceiveOptions::default(), WAIT).unwrap();
+    sender.lend_memory(&pool.alloc(MUCH, 0).unwrap(), 7, WAIT).unwrap();
+    for _ in 0..2 {
+        let refused = with_only(MUCH / 2, || receiver.receive(WAIT));
+        assert!(matches!(refused, Err(Error::NoMemory(_))), "{refused:?}");
+    }
+    let message = receiver.receive(WAIT).unwrap();
+    assert_eq!((message.bytes.len() as u64, message.arg), (MUCH, 7));
+    sender.close(WAIT).unwrap();
+    receiver.close(WAIT).unwrap();
+}
