@@ -242,6 +242,11 @@ fn a_child_of_a_c_rank_is_refused_the_session_that_it_inherits() {
 }
 
 #[test]
+fn a_c_rank_has_the_member_at_its_agent_keep_a_value() {
+    ranks_in_c("seat", "seat", &[]);
+}
+
+#[test]
 fn ranks_in_c_and_in_rust_form_one_job() {
     let job = agents("mixed");
     let c = match compile(job.directory(), "rank", &[]) {
