@@ -5,7 +5,7 @@ use umbra_core::stream::{Front, Outlet, Reference, WriteError};
 use super::error::Error;
 use super::layout::is_there;
 use super::memory::place;
-use super::receive::{Message, Piece, Receiver};
+use super::receive::{Piece, Receiver};
 use super::send::Sender;
 use crate::channel::Timeout;
 use crate::pool::Allocation;
