@@ -19,6 +19,8 @@ use umbra_core::stencil::{
 
 const WAITERS: usize = 4;
 const INPUTS: u64 = 7;
+/// Uses of each input: more than all groups together have members.
+const USES: u32 = 1000;
 
 #[derive(Clone, Debug)]
 enum Step {
@@ -119,6 +121,8 @@ struct Model {
     overtake: u32,
     passed: u32,
     entries: BTreeMap<u64, Entry>,
+    /// Uses of each input that no group has claimed.
+    uses: [u32; INPUTS as usize],
     /// Groups that have not ended, in the order in which they were accepted.
     groups: Vec<Accepted>,
     clients: Vec<Client>,
@@ -147,8 +151,13 @@ impl Model {
         self.groups.iter_mut().find(|group| group.point == point).unwrap()
     }
 
+    fn unclaim(&mut self, members: &[u64]) {
+        members.iter().for_each(|&data| self.uses[data as usize] += 1);
+    }
+
     /// Whether the group has all its slots at once.
     fn accept(&mut self, point: u64, members: &[u64]) -> bool {
+        members.iter().for_each(|&data| self.uses[data as usize] -= 1);
         let blocked = self.groups.iter().any(|group| group.stage == Stage::Assigning);
         let there = members.iter().all(|data| self.entries.get(data).is_some_and(|entry| entry.valid));
         let passes = blocked && there && self.passed < self.overtake && self.all_active() < self.active;
@@ -267,6 +276,7 @@ impl Model {
                         .zip(&group.has)
                         .filter(|&(data, &has)| has && !group.awaited.contains(data));
                     held.for_each(|(&data, _)| self.let_go(data));
+                    self.unclaim(&group.members);
                     self.news.push_back((point, Some(data)));
                     self.answer(point, Err(Why::Failed(data)));
                 }
@@ -451,7 +461,11 @@ impl World {
                 let model = &mut self.model;
                 (model.interrupted, model.passed) = (false, 0);
                 model.entries.clear();
-                model.groups.clear();
+                for group in std::mem::take(&mut model.groups) {
+                    if !matches!(group.stage, Stage::Failed(_)) {
+                        model.unclaim(&group.members);
+                    }
+                }
                 model.loading.clear();
                 self.delivered.clear();
             }
@@ -483,6 +497,8 @@ impl World {
         self.model.give_turn();
         while self.line.next_waker().is_some() {}
         prop_assert_eq!(self.line.waiting() as usize, self.model.waiting());
+        let uses: Vec<(u64, u32)> = (0..).zip(self.model.uses).collect();
+        prop_assert_eq!(self.line.stencil().unclaimed().collect::<Vec<_>>(), uses);
         if !self.model.interrupted {
             prop_assert_eq!(self.line.stencil().len(), Ok(self.model.entries.len() as u32));
             let idle = self.model.entries.values().filter(|entry| entry.count == 0).count();
@@ -501,7 +517,7 @@ fn follows(slots: u32, records: usize, active: usize, overtake: u32, steps: &[St
     let storage = Storage {
         slots: vec![Slot::EMPTY; slots as usize],
         buckets: vec![0; 4],
-        inputs: vec![Input::UNBOUNDED; INPUTS as usize],
+        inputs: vec![Input::used(USES).unwrap(); INPUTS as usize],
         groups: vec![Group::EMPTY; records],
         references: vec![Reference::EMPTY; records * 4],
     };
@@ -515,6 +531,7 @@ fn follows(slots: u32, records: usize, active: usize, overtake: u32, steps: &[St
         overtake,
         passed: 0,
         entries: BTreeMap::new(),
+        uses: [USES; INPUTS as usize],
         groups: vec![],
         clients: vec![],
         interrupted: false,

@@ -434,6 +434,38 @@ fn s33_an_interrupt_answers_each_waiting_group_once_and_nothing_has_an_effect_af
 }
 
 #[test]
+fn s33_a_reset_gives_back_the_uses_of_all_groups_that_were_not_freed_or_handed_over() {
+    // One input for each stage of a group, and two for the one that fails while its second load goes on.
+    let mut stencil = counted(8, &[3; 10]);
+    let freed = stencil.submit(0, &[0]).unwrap();
+    let handed = stencil.submit(1, &[1]).unwrap();
+    stencil.submit(2, &[2, 2]).unwrap();
+    stencil.submit(3, &[3]).unwrap();
+    stencil.submit(4, &[4]).unwrap();
+    stencil.submit(5, &[5, 6]).unwrap();
+    assert_eq!(told(&mut stencil), "p0 p1 p2 p3 p4 p5 p6");
+    loaded(&mut stencil, &[0, 1, 2]);
+    assert_eq!(stencil.failed(5), Ok(()));
+    assert_eq!(told(&mut stencil), "r0 r1 r2 f5:5");
+    stencil.free_group(freed).unwrap();
+    stencil.hand_over(handed, &mut [0]).unwrap();
+    // Ready, and nobody was told.
+    loaded(&mut stencil, &[3]);
+    // Half of its slots, and none of them.
+    stencil.submit(7, &[7, 8, 9, 0, 5]).unwrap();
+    stencil.submit(8, &[9]).unwrap();
+    assert_eq!(stencil.unclaimed().map(|(_, left)| left).collect::<Vec<_>>(), [1, 2, 1, 2, 2, 2, 3, 2, 2, 1]);
+    stencil.interrupt();
+    assert_eq!(told(&mut stencil), "i8 i7 i3 i4");
+    let outstanding: Vec<u32> = stencil.outstanding_fills().map(|(slot, _)| slot).collect();
+    outstanding.into_iter().for_each(|slot| assert!(stencil.settle(slot)));
+    assert_eq!(stencil.reset(), Ok(()));
+    assert_eq!(stencil.unclaimed().map(|(_, left)| left).collect::<Vec<_>>(), [2, 2, 3, 3, 3, 3, 3, 3, 3, 3]);
+    stencil.submit(2, &[2, 2, 2]).unwrap();
+    assert_eq!(told(&mut stencil), "p2");
+}
+
+#[test]
 fn s33_a_full_table_of_groups_is_refused_until_one_ends() {
     let mut stencil = stencil(2);
     let groups: Vec<_> = (0..10).map(|point| stencil.submit(point, &[]).unwrap()).collect();

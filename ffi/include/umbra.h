@@ -489,7 +489,8 @@ int umbra_stencil_failed(umbra_stencil stencil, uint64_t data);
 int umbra_stencil_free_group(umbra_stencil stencil, uint64_t group);
 
 /* As for slot caches; each group that nobody was told the end of is told of the interrupt: poll or deliver until there is
- * nothing more before the reset, which drops what was not told. */
+ * nothing more before the reset, which drops what was not told. The reset gives back the uses of each group that was not
+ * freed, so that it may be submitted again; also those of a group that is ready. */
 int umbra_stencil_interrupt(umbra_stencil stencil);
 int umbra_stencil_outstanding(umbra_stencil stencil, uint32_t *buffer, size_t capacity, size_t *count);
 int umbra_stencil_settle(umbra_stencil stencil, uint32_t slot);

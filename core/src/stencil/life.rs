@@ -49,7 +49,9 @@ impl<L: Lent, N: Names, F: Future> Stencil<L, N, F> {
         filling
     }
 
-    /// Makes an interrupted cache ready again, and empty. What is left of the usage map stays.
+    /// Makes an interrupted cache ready again, and empty. The usage map stays, and the uses of each group that was neither
+    /// freed nor handed over are back in it, as those of a group that failed are: it may be submitted again. This also holds
+    /// for a group whose client was told that it is ready.
     ///
     /// # Errors
     /// [`ResetError`] if it was not interrupted, or if slots are still being filled.
@@ -60,8 +62,23 @@ impl<L: Lent, N: Names, F: Future> Stencil<L, N, F> {
         if let Some((slot, data)) = self.outstanding_fills().next() {
             return Err(ResetError::Filling { slot, data });
         }
+        self.unclaim_all();
         self.clear();
         Ok(())
+    }
+
+    /// Gives back the uses of all groups that have not ended; a group that failed gave back its own.
+    fn unclaim_all(&mut self) {
+        let inputs = self.inputs.as_mut();
+        for (index, group) in (0..).zip(self.groups.as_ref()) {
+            if matches!(group.stage, Stage::Free | Stage::Failed | Stage::Ending) {
+                continue;
+            }
+            let first = (index * self.stride) as usize;
+            for reference in &self.references.as_ref()[first..][..group.members as usize] {
+                inputs[reference.input as usize].unclaim();
+            }
+        }
     }
 
     /// Slots that are assigned, with or without references.

@@ -223,7 +223,7 @@ where
         self.act(|cache| cache.settle(slot))
     }
 
-    /// Makes an interrupted cache ready again, and empty, once nobody reads what he got before.
+    /// Makes an interrupted cache ready again, and empty, once nobody reads what he got before; see [`Stencil::reset`].
     ///
     /// # Errors
     /// [`ResetError`] if it was not interrupted, or if slots are still being filled.
