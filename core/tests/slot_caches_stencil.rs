@@ -4,8 +4,8 @@
 use umbra_core::cache::{Interrupted, Line, ResetError, Slot, Sparse};
 use umbra_core::id::Id;
 use umbra_core::stencil::{
-    Action, BuildError, ById, ByNumber, FreeError, Group, GroupError, Input, Limits, Member, PreparedError, Reference,
-    Stencil, Storage, SubmitError, Unknown, UsageError, count,
+    Action, BuildError, ById, ByNumber, FreeError, Future, Group, GroupError, Input, Limits, Member, Names,
+    PreparedError, Reference, Stencil, Storage, SubmitError, Unknown, UsageError, Use, count,
 };
 
 type Vecs = Storage<Vec<Slot>, Vec<u32>, Vec<Input>, Vec<Group>, Vec<Reference>>;
@@ -40,7 +40,7 @@ fn counted(slots: u32, uses: &[u32]) -> Plain {
 }
 
 /// What is asked for now, in words: `p1` is to load input 1, `r7` that point 7 is ready, `f7` that it failed.
-fn told<N: umbra_core::stencil::Names>(stencil: &mut Stencil<Vecs, N, Unknown>) -> String {
+fn told<N: Names, F: Future>(stencil: &mut Stencil<Vecs, N, F>) -> String {
     let mut words = Vec::new();
     while let Some(action) = stencil.poll() {
         words.push(match action {
@@ -521,6 +521,37 @@ fn s50_an_input_named_twice_leaves_with_the_group_that_fails_half_way() {
     assert_eq!(told(&mut stencil), "r1");
     assert_eq!(stencil.free_group(again), Ok(()));
     assert_eq!(stencil.is_empty(), Ok(true));
+}
+
+/// Groups that were listed beforehand.
+struct Listed([&'static [u64]; 2]);
+
+impl Future for Listed {
+    type Present = u64;
+    fn present(&self, group: u64) -> u64 {
+        group
+    }
+    fn next_use(&self, data: u64, present: u64) -> Use {
+        let groups = (0..).zip(self.0).skip(present as usize + 1);
+        groups.into_iter().find(|(_, group)| group.contains(&data)).map_or(Use::Never, |(number, _)| Use::At(number))
+    }
+}
+
+#[test]
+fn s50_a_group_that_is_submitted_again_makes_no_input_leave_that_the_usage_map_still_needs() {
+    let future = Listed([&[0, 1], &[1, 2]]);
+    let inputs = [1, 2, 1].map(|uses| Input::used(uses).unwrap()).into();
+    let mut stencil = Stencil::new(storage(3, inputs, 2), ByNumber, future, 0..3, limits(2)).unwrap();
+    stencil.submit(0, &[0, 1]).unwrap();
+    assert_eq!(told(&mut stencil), "p0 p1");
+    assert_eq!((stencil.failed(0), stencil.prepared(1)), (Ok(()), Ok(())));
+    assert_eq!(told(&mut stencil), "f0:0");
+    // The list has another group with this number.
+    let again = stencil.submit(0, &[0, 1]).unwrap();
+    assert_eq!((told(&mut stencil).as_str(), stencil.prepared(0)), ("p0", Ok(())));
+    assert_eq!((told(&mut stencil).as_str(), stencil.free_group(again)), ("r0", Ok(())));
+    stencil.submit(1, &[1, 2]).unwrap();
+    assert_eq!(told(&mut stencil), "p2");
 }
 
 #[test]

@@ -13,7 +13,9 @@ pub enum Use {
 
 /// Knows the groups that are still to come, by their numbers: the first that is submitted has number 0.
 ///
-/// A future that is wrong costs loads, not correctness.
+/// A future that is wrong costs loads, not correctness. A group that is submitted again after it failed has a new number,
+/// so to a future that was listed beforehand all groups behind it seem one later than they are: it takes the last use of
+/// an input for over too soon. What a usage map counts as still to come stays nevertheless, until its slot is needed.
 pub trait Future {
     /// What is computed once for many questions.
     type Present: Copy;

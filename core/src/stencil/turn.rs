@@ -250,7 +250,8 @@ impl<L: Lent, F: Future> Holds<'_, L, F> {
     /// Gives back the last reference to a slot of this input, which is known to be used by the very next group, or not.
     #[inline(never)]
     fn let_last_go(&mut self, slot: u32, number: u32, coming: bool) {
-        let Input { queue, unclaimed, .. } = self.inputs[number as usize];
+        let input = self.inputs[number as usize];
+        let Input { queue, unclaimed, .. } = input;
         let next = if coming {
             Use::At(self.pool.policy.coming())
         } else if queue != NIL {
@@ -263,6 +264,8 @@ impl<L: Lent, F: Future> Holds<'_, L, F> {
         let next = match next {
             Use::At(group) => Next::At(group),
             Use::Unknown => Next::Unknown,
+            // The usage map knows of uses that are to come: groups are not where the future has them.
+            Use::Never if input.left() > 0 => Next::Unknown,
             Use::Never => return self.leave(slot, number),
         };
         if self.pool.release(slot, next).is_some() {

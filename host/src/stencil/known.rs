@@ -8,6 +8,8 @@ use crate::sys::heap::reserved;
 
 /// When each input is used, from groups that were listed beforehand.
 ///
+/// That is one run: a cache that is used again goes on with its numbers, and every input leaves after each of its uses.
+///
 /// *Cost*: O(log uses of the input) a question; 4 bytes a reference and 8 a possible input.
 #[derive(Clone, Debug)]
 pub struct Known {
