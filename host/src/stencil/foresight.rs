@@ -32,7 +32,7 @@ impl Foresight {
             return;
         }
         self.told.retain(|&(_, group)| group >= under_way.start);
-        let end = (groups.len() as u64).min(under_way.end + most as u64);
+        let end = (groups.len() as u64).min(under_way.end.saturating_add(most as u64));
         if self.group < under_way.start {
             (self.group, self.member) = (under_way.start, 0);
         }
@@ -66,14 +66,15 @@ mod tests {
     use super::*;
     use crate::stencil::LoadError;
 
-    struct Ears(Mutex<Vec<u64>>);
+    /// Hears of so many inputs.
+    struct Ears(Mutex<Vec<u64>>, usize);
 
     impl Source for Ears {
         fn load(&self, _: u64, _: &mut [u8], _: Instant) -> Result<(), LoadError> {
             Err(LoadError::GivenUp)
         }
         fn ahead(&self) -> usize {
-            3
+            self.1
         }
         fn expect(&self, data: u64) {
             self.0.lock().unwrap().push(data);
@@ -83,7 +84,7 @@ mod tests {
     #[test]
     fn what_has_no_slot_is_told_once_and_more_as_loads_begin() {
         let groups: Groups = (0..20_u64).map(|point| [point, point + 1, point + 2]).collect();
-        let ears = Ears(Mutex::new(Vec::new()));
+        let ears = Ears(Mutex::new(Vec::new()), 3);
         let heard = || std::mem::take(&mut *ears.0.lock().unwrap());
         let mut foresight = Foresight::default();
         foresight.tell(&ears, &groups, 0..2, |data| data < 3);
@@ -104,5 +105,13 @@ mod tests {
         assert_eq!(heard(), [0; 0]);
         foresight.tell(&ears, &groups, 18..20, |data| data < 20);
         assert_eq!(heard(), [20, 21]);
+    }
+
+    #[test]
+    fn who_wants_to_be_told_of_everything_is() {
+        let groups: Groups = (0..3_u64).map(|point| [point]).collect();
+        let ears = Ears(Mutex::new(Vec::new()), usize::MAX);
+        Foresight::default().tell(&ears, &groups, 1..2, |_| false);
+        assert_eq!(*ears.0.lock().unwrap(), [1, 2]);
     }
 }

@@ -54,8 +54,7 @@ impl<P: Policy> Plain<P> {
         let records = reserved(slots as usize, || Slot::EMPTY)?;
         let index = Dense::new(reserved(inputs, || 0)?);
         let cache = SlotCache::new(records, index, policy, 0..slots).map_err(stencil::BuildError::from)?;
-        let (groups, to_do) = (VecDeque::with_capacity(active), VecDeque::new());
-        let inputs = inputs as u64;
+        let (groups, to_do, inputs) = (VecDeque::new(), VecDeque::new(), inputs as u64);
         Ok(Plain { cache, inputs, groups, first: 0, limit: active, active: 0, begun: 0, to_do })
     }
 

@@ -135,8 +135,10 @@ impl<'a, S: Source + ?Sized> Run<'a, S> {
             return Err(RunError::Zero("the number of loads in flight"));
         }
         let arena = Arena::new(memory, slot_bytes);
-        let (to_load, queue) = async_channel::bounded::<Load<'a, C::Group>>(arena.len().max(1));
-        let (to_compute, points) = async_channel::bounded(active.max(1));
+        // No more are ever under way than there are groups and members, whatever the caller allows.
+        let most_loads = arena.len().min(groups.references());
+        let (to_load, queue) = async_channel::bounded::<Load<'a, C::Group>>(most_loads.max(1));
+        let (to_compute, points) = async_channel::bounded(active.min(groups.len()).max(1));
         let (news, told) = channel();
         thread::scope(|scope| {
             // Closes both queues however this function is left, so that all threads end.
@@ -274,6 +276,18 @@ mod tests {
         assert!(matches!(ends(true), RunError::Compute { number: 0, .. }));
         let error = ends(false);
         assert!(error.to_string().contains("take a new cache"), "{error}");
+    }
+
+    #[test]
+    fn as_many_groups_at_the_same_time_as_can_be_said_take_no_more_memory_than_those_that_there_are() {
+        let groups: Groups = [[0], [1], [0]].into_iter().collect();
+        let source = |_: u64, _: &mut [u8], _: Instant| Ok(());
+        let mut cache = Plain::new(2, 2, Lru::new(), usize::MAX).unwrap();
+        let (source, memory, stop) = (&source, &mut [0; 2], Stop::default());
+        let deadline = Duration::from_secs(20);
+        let run = Run { groups: &groups, source, memory, slot_bytes: 1, active: usize::MAX, loads: 1, deadline, stop };
+        let (progress, _) = run.each(&mut cache, 1, &mut (), || |_: &Ready<'_, u64>| Ok(())).unwrap();
+        assert_eq!(progress.done, 3);
     }
 
     /// A run with a cache in which a group is that needs no slot.
