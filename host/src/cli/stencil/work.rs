@@ -151,6 +151,8 @@ impl Work {
 
     fn drive<C: Cache>(&self, to: &To<'_>, cache: &mut C) -> Result<Outcome, RunError> {
         let To { given, input, source, output, pattern, stop } = *to;
+        // Nothing that may fail for want of memory is left for after the run.
+        let compulsory = self.groups.different()?;
         let mut memory = memory::filled(0_u8, self.slot_bytes.saturating_mul(self.slots as usize))?;
         let terminal = !given.quiet && std::io::stderr().is_terminal();
         let mut watch = Watch::new(terminal, given.plot.is_some(), self.slots);
@@ -204,7 +206,7 @@ impl Work {
             loads_in_flight: given.loads_in_flight,
             active: self.active,
             references: self.groups.references() as u64,
-            compulsory: self.groups.different()?,
+            compulsory,
             optimum: fewest,
             progress,
             idle: idle.0.min(Duration::from_secs(u64::from(u32::MAX))),
