@@ -319,6 +319,19 @@ fn more_than_memory_holds_is_refused_and_slots_are_no_more_than_bricks() {
 }
 
 #[test]
+fn bricks_at_an_edge_do_not_speak_for_all_when_memory_is_added_up() {
+    let scratch = Scratch::new("stencil-edge");
+    npy_head(&scratch.path().join("in.npy"), "|u1", "(100000000,)").set_len(128 + 100_000_000).unwrap();
+    // The first bricks are computed from none, all but some thousand others from two thousand each: more than a TiB.
+    let offsets: Vec<String> = (5000..7000).map(|step| format!("-{step}")).collect();
+    fs::write(scratch.path().join("offsets"), offsets.join("\n")).unwrap();
+    let given = ["--input", "in.npy", "--offsets", "offsets", "--brick", "1", "--verify=never"];
+    let output = umbra().args(given).current_dir(scratch.path()).output().unwrap();
+    let said = said(&output);
+    assert!(output.status.code() == Some(1) && said.contains("the list of bricks"), "{said}");
+}
+
+#[test]
 fn what_threads_compute_in_counts_as_memory() {
     let scratch = Scratch::new("stencil-threads");
     npy_head(&scratch.path().join("in.npy"), "|u1", "(1048576, 1048576)").set_len(128 + (1 << 40)).unwrap();

@@ -1,5 +1,6 @@
 //! `umbra stencil`: a stencil over a field larger than the memory it is given.
 
+mod list;
 mod memory;
 mod outcome;
 mod places;

@@ -23,7 +23,8 @@ pub(super) struct Part {
 #[derive(Clone, Copy)]
 pub(super) struct Size {
     pub(super) bricks: u64,
-    /// Bricks that others are computed from: those of all of them together, and of one at most.
+    /// Bricks that others are computed from: those of all of them together, and of one at most. Before the list is made that
+    /// is what a look at some of them says.
     pub(super) references: u64,
     pub(super) largest: u64,
     pub(super) slots: u64,

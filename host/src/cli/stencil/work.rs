@@ -8,6 +8,7 @@ use umbra::stencil::{Cache, Groups, Known, Plain, Plan, Run, RunError, Source, S
 use umbra_core::cache::policy::{Clock, Fifo, Lru, S3Fifo, Sieve};
 use umbra_core::stencil::{Input, Order, Strips, Unknown};
 
+use super::list::{self, Look};
 use super::memory::Size;
 use super::outcome::Outcome;
 use super::watch::Watch;
@@ -56,13 +57,7 @@ impl Work {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let threads = given.threads.unwrap_or(u32::try_from(cores).unwrap_or(1));
         let active = given.active.unwrap_or(threads + given.loads_in_flight);
-        let group = |number| bricks.group_unless(number, pattern, stop);
-        // The largest group there may be, without listing all of them. Also some are many if each reaches far.
-        let largest = (0..count.min(1 << 12)).map_while(group).map(|group| group.len()).max().unwrap_or(1);
-        let interrupted = || Failure::failed("interrupted; nothing is computed yet");
-        if stop.is_set() {
-            return Err(interrupted());
-        }
+        let Look { largest, references } = list::look(&bricks, pattern, stop)?;
         // The coordinates that the field does not have would count with edges of 1.
         let reach = (3 - dimensions..3).map(|axis| pattern.reach().div_ceil(edges[axis].max(1))).max().unwrap_or(1);
         let row = u64::from(bricks.counts()[2]);
@@ -74,8 +69,8 @@ impl Work {
         };
         let mut size = Size {
             bricks: count,
-            references: count.saturating_mul(largest as u64),
-            largest: largest as u64,
+            references,
+            largest,
             slots: 0,
             slot_bytes: slot_bytes as u64,
             threads: threads.into(),
@@ -89,13 +84,13 @@ impl Work {
         size.slots = slots.into();
         memory::enough(size.all())?;
         let (order, points) = order(given, &bricks, dimensions, reach, slots, active, stop)?;
-        let mut groups = Groups::default();
-        for group in points.iter().copied().map_while(group) {
-            groups.try_reserve(1, group.len()).map_err(Failure::failed)?;
-            groups.push(group);
-        }
+        let enough = |groups: &Groups| {
+            // What there is of the list is there already.
+            memory::enough(Size { references: groups.references() as u64, ..size }.rest())
+        };
+        let groups = list::list(&points, &bricks, pattern, stop, enough)?;
         if stop.is_set() {
-            return Err(interrupted());
+            return Err(list::interrupted());
         }
         let need = groups.largest();
         // The largest group may be none of those that were looked at.
@@ -104,7 +99,6 @@ impl Work {
             None => slots.max(most_slots.min(u32::try_from(need).unwrap_or(u32::MAX).saturating_add(active))),
         };
         size = Size { references: groups.references() as u64, largest: need as u64, slots: slots.into(), ..size };
-        // The list is there already.
         memory::enough(size.rest())?;
         if need as u64 > size.slots {
             let more = format!(
