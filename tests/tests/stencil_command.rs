@@ -357,6 +357,22 @@ fn a_comparison_that_memory_cannot_hold_is_refused_before_anything_is_computed()
 }
 
 #[test]
+fn a_comparison_that_nobody_asked_for_costs_no_output_for_want_of_memory() {
+    let scratch = Scratch::new("stencil-unasked");
+    npy_head(&scratch.path().join("in.npy"), "|u1", "(12288, 16384)").set_len(128 + 12288 * 16384).unwrap();
+    let one = ["--brick", "64,16384", "--slots", "4", "--threads", "1", "--loads-in-flight", "1"];
+    let given = ["--input", "in.npy", "--output", "out.npy", "--offset", "0,0", "--json", "--quiet"];
+    // The system has memory for both fields, and this process has not.
+    let mut command = Command::new("sh");
+    command.args(["-c", "ulimit -v 393216; exec \"$0\" stencil \"$@\""]).arg(&rig::programs().0);
+    command.args(one).args(given).env("MALLOC_ARENA_MAX", "1").current_dir(scratch.path());
+    let output = command.stdin(Stdio::null()).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && text.contains("\"verified\":false"), "{}{text}", said(&output));
+    assert_eq!(names(scratch.path()), ["in.npy", "out.npy"]);
+}
+
+#[test]
 fn a_drawing_that_cannot_be_made_leaves_the_old_output() {
     let scratch = Scratch::new("stencil-drawing");
     let path = |name: &str| scratch.path().join(name).to_str().unwrap().to_owned();
