@@ -282,6 +282,7 @@ impl Stencil {
             memory::enough([Part { what: "the comparison", bytes, instead: "leave it out (--verify=never)" }])?;
         }
         if self.input.is_none() {
+            memory::enough(memory::of_file(&input))?;
             input.fill(self.seed, stop).map_err(Failure::failed)?;
         }
         let pattern = self.pattern(&input, stop)?;
@@ -292,10 +293,11 @@ impl Stencil {
         let out = beside(drawing.as_ref(), out, &mut errors);
         let mut outcome = match self.source {
             Origin::File => {
+                memory::enough(work.size.rest().into_iter().chain(memory::of_file(&output)))?;
                 let source = BrickFile { field: &input, bricks: work.bricks };
                 work.run(self, &input, &source, &output, &pattern, stop).map_err(Failure::failed)?
             }
-            Origin::Ranks => source::ranks(self, &work, &input, stop, |source| {
+            Origin::Ranks => source::ranks(self, &work, &input, &output, stop, |source| {
                 work.run(self, &input, source, &output, &pattern, stop)
             })?,
         };

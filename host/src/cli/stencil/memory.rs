@@ -4,6 +4,7 @@
 //! added up before.
 
 use umbra::quantity::Bytes;
+use umbra::stencil::field::Field;
 use umbra::stencil::{BuildError, Groups, Known, Run, Source};
 use umbra::sys::heap;
 use umbra_core::cache::Slot;
@@ -97,6 +98,12 @@ fn sum(count: u64, bytes: usize, others: u64, other_bytes: usize) -> u64 {
 /// Bytes of all parts together.
 pub(super) fn total(parts: impl IntoIterator<Item = Part>) -> u64 {
     parts.into_iter().map(|part| part.bytes).fold(0, u64::saturating_add)
+}
+
+/// A file that is still to be written, if that takes memory.
+pub(super) fn of_file(file: &Field) -> Option<Part> {
+    let instead = "put it on a disk (--output, --keep-input; without these TMPDIR)";
+    file.in_memory().then(|| Part { what: "a file that lies in memory", bytes: file.bytes(), instead })
 }
 
 /// Bytes of memory that can be had without swapping; `None` where nobody says.

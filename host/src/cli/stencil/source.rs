@@ -3,6 +3,7 @@
 use umbra::job::{FieldJob, Options};
 use umbra::stencil::field::{Field, Spread};
 use umbra::stencil::{RunError, Source, Stop};
+use umbra_core::access::stage::SLOT_BYTES;
 
 use super::memory::Part;
 use super::outcome::{Agent, Outcome};
@@ -12,6 +13,8 @@ use crate::cli::Failure;
 
 /// Bricks that are read ahead unless the user says how many.
 const PREFETCH: u16 = 16;
+/// Bytes of copies that the agent keeps unless the user says how many.
+const STAGE: u64 = 64 << 20;
 
 /// How many ranks hold the field.
 pub(super) fn holders(given: &Stencil) -> u32 {
@@ -33,11 +36,20 @@ pub(super) fn check(given: &Stencil) -> Result<(), Failure> {
     }
 }
 
+/// What the agent of this host keeps at most of so many bricks: pieces of them, each in a slot of its own. That of the ranks
+/// reads nothing for others to keep.
+fn copies(stage: u64, bricks: u64, brick_bytes: u64) -> Part {
+    let pieces = bricks.saturating_mul(brick_bytes.div_ceil(SLOT_BYTES));
+    let bytes = stage.min(pieces.saturating_mul(SLOT_BYTES));
+    Part { what: "the copies that the agent keeps", bytes, instead: "let it keep fewer (--stage)" }
+}
+
 /// Runs with the field in the memory of ranks: starts them, and ends them again.
 pub(super) fn ranks(
     given: &Stencil,
     work: &Work,
     input: &Field,
+    output: &Field,
     stop: &Stop,
     run: impl FnOnce(&dyn Source) -> Result<Outcome, RunError>,
 ) -> Result<Outcome, Failure> {
@@ -47,13 +59,15 @@ pub(super) fn ranks(
         bytes: work.bricks.count().saturating_mul(work.slot_bytes as u64),
         instead: "use a smaller field, or --source file",
     };
-    memory::enough(work.size.rest().into_iter().chain([field]))?;
+    let stage = given.stage.unwrap_or(STAGE);
+    let copies = copies(stage, work.bricks.count(), work.slot_bytes as u64);
+    memory::enough(work.size.rest().into_iter().chain([field, copies]).chain(memory::of_file(output)))?;
     let options = Options {
         input: Some(input.open_path()),
         data_path: given.data_path.unwrap_or_default(),
         // So a read that is not answered ends before the run gives up, and says who is missing.
         deadline: given.timeout / 4 * 3,
-        stage: given.stage,
+        stage: Some(stage),
         agent: given.agent.clone(),
         ..Options::default()
     };
@@ -80,4 +94,19 @@ pub(super) fn ranks(
     });
     job.end().map_err(Failure::failed)?;
     Ok(outcome)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn copies_take_no_more_than_there_are_and_no_more_than_may_be_kept() {
+        let bytes = |stage, bricks, brick_bytes| copies(stage, bricks, brick_bytes).bytes;
+        assert_eq!(bytes(STAGE, 3, 1), 3 * SLOT_BYTES);
+        assert_eq!(bytes(STAGE, 3, SLOT_BYTES + 1), 6 * SLOT_BYTES);
+        assert_eq!(bytes(STAGE, 1 << 31, SLOT_BYTES), STAGE);
+        assert_eq!(bytes(u64::MAX, u64::MAX, u64::MAX), u64::MAX);
+        assert_eq!(bytes(0, 3, 1), 0);
+    }
 }

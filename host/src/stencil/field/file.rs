@@ -16,6 +16,8 @@ use crate::output::Place;
 use crate::quantity::Bytes;
 use crate::stencil::{LoadError, Source, Stop};
 
+/// The kinds of file systems that are memory, by their numbers in `statfs(2)`: tmpfs and ramfs.
+const IN_MEMORY: [u32; 2] = [0x0102_1994, 0x8584_58f6];
 /// Numbers that are made or written at a time.
 const AT_ONCE: usize = 64 << 10;
 
@@ -261,6 +263,12 @@ impl Field {
         PathBuf::from(format!("/proc/{}/fd/{}", std::process::id(), self.file.as_raw_fd()))
     }
 
+    /// Whether its bytes take memory: the file system in which it lies has no other place for them.
+    #[must_use]
+    pub fn in_memory(&self) -> bool {
+        rustix::fs::fstatfs(&self.file).is_ok_and(|system| IN_MEMORY.contains(&(system.f_type as u32)))
+    }
+
     fn offset(&self, point: u64) -> u64 {
         self.start + point * self.element.bytes() as u64
     }
@@ -339,5 +347,23 @@ impl Source for BrickFile<'_> {
             self.field.read(point, &mut into[at * bytes..(at + length) * bytes])?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
+
+    use super::*;
+
+    #[test]
+    fn a_field_is_in_memory_where_the_system_says_that_files_are() {
+        let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap();
+        let mounted = |line: &str| line.split(' ').nth(1) == Some("/dev/shm") && line.contains(" tmpfs ");
+        let path = PathBuf::from(format!("/dev/shm/umbra-field-{}.npy", std::process::id()));
+        // Some systems have no such directory.
+        if let Ok(field) = Field::create(Some(&path), &[4], Element::U8) {
+            assert_eq!(field.in_memory(), mounts.lines().any(mounted));
+        }
     }
 }
