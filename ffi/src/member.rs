@@ -251,6 +251,7 @@ impl From<JoinError> for Failure {
         match error {
             JoinError::Station(station) => station.into(),
             JoinError::Taken { .. } => Failure::new(Code::InUse, error),
+            JoinError::Forked(_) => Failure::new(Code::Stale, error),
             _ => Failure::new(Code::System, error),
         }
     }
@@ -263,6 +264,7 @@ impl From<OfferError> for Failure {
             OfferError::Memory(AllocError::ZeroSize | AllocError::BadAlign { .. }) => Code::Invalid,
             OfferError::Memory(_) | OfferError::TooMany => Code::Status(Status::Full),
             OfferError::Station(_) => Code::Damaged,
+            OfferError::Forked(_) => Code::Stale,
             _ => Code::Invalid,
         };
         Failure::new(code, error)
@@ -304,7 +306,7 @@ impl From<StartError> for Failure {
             StartError::DeadId(_) => Code::Status(Status::PeerFailed),
             StartError::NoTime => Code::Status(Status::Timeout),
             StartError::WouldBlock => Code::Status(Status::Full),
-            StartError::StaleWithin => Code::Stale,
+            StartError::StaleWithin | StartError::Forked => Code::Stale,
             _ => Code::Invalid,
         };
         Failure::new(code, error)

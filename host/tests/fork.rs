@@ -2,15 +2,19 @@
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 #![allow(unsafe_code, reason = "forking is no safe call")]
 
+use std::future::Future as _;
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
+use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, WaitOptions, getpid, kill_process, set_child_subreaper, waitpid};
-use umbra::call::{JoinError, Member, Shape, Station};
+use umbra::call::offer::look;
+use umbra::call::{CallError, Called, Forked, JoinError, Member, OfferError, Progress, Shape, Station, WaitError};
 use umbra::channel::{self, Channel, SendOptions, Timeout, WaitMode};
 use umbra::config::Platform;
 use umbra::driver::{Driver, Event, Limits, now};
@@ -21,7 +25,8 @@ use umbra::session::{Seat, Session, SessionError, Settings, SharedSession};
 use umbra::stream::{self, Adapter};
 use umbra::sys::fork;
 use umbra::sys::process::ProcessId;
-use umbra_core::chain::Node;
+use umbra_core::chain::{Call, Node, StartError, Tag, Verdict};
+use umbra_core::error::Stale;
 use umbra_core::key::{Access, Key};
 use umbra_core::peer::{Host, Incarnation, LocalRank, Peer, Sp, WorldRank};
 use umbra_core::ticket::{Locator, Ticket};
@@ -136,6 +141,73 @@ fn a_child_that_drops_its_parents_member_leaves_no_seat() {
     assert!(matches!(taken, JoinError::Taken { node: Node(1), .. }), "{taken}");
     drop(member);
     Member::join(&station, Node(1)).unwrap();
+}
+
+#[test]
+fn a_child_is_refused_its_parents_members_and_takes_nothing_out_of_their_inboxes() {
+    let station = Station::create("forked-members", Shape { offer_bytes: 4096, ..Shape::new(3) }).unwrap();
+    let join = |node| {
+        let mut member = Member::join(&station, Node(node)).unwrap();
+        member.register("hello", |_| Verdict::Done).unwrap();
+        member
+    };
+    let (mut first, second) = (join(0), join(1));
+    let (members, offer) = ([Node(1)], first.offer(b"here").unwrap());
+    let (data, hello) = (offer.data(), Call::new(Tag::of("hello"), &members));
+    // The request lies in the inbox of the second one.
+    let asked = first.start(&hello).unwrap();
+    let mut ours = Some((first, second, offer));
+    let child = || {
+        let (mut first, mut second, offer) = ours.take().unwrap();
+        let patience = Duration::from_secs(60);
+        let is_refused = first.start(&hello) == Err(StartError::Forked)
+            && (first.test(asked), first.cancel(asked)) == (Err(Stale), Err(Stale))
+            && first.wait(asked, patience) == Err(WaitError::Forked(Forked))
+            && matches!(first.offer(b"mine"), Err(OfferError::Forked(Forked)))
+            && matches!(first.house(Node(2)), Err(JoinError::Forked(Forked)));
+        first.take_back(offer);
+        is_refused && !second.turn() && !second.serve_until(patience, |_| false) && Progress::start(second).is_err()
+    };
+    forks(child, |_| ());
+    let (mut first, mut second, offer) = ours.unwrap();
+    let end = now() + Lapse::from_secs(60);
+    while !first.test(asked).unwrap() {
+        assert!(now() < end, "its request is lost");
+        second.turn();
+    }
+    assert_eq!(first.wait(asked, Duration::ZERO).unwrap().members, 2);
+    assert_eq!(look(&station, data, |bytes| bytes.len()), Ok(4));
+    first.take_back(offer);
+}
+
+#[test]
+fn a_child_is_refused_calls_by_a_thread_of_its_parent_and_does_not_wait_for_that() {
+    let station = Station::create("forked-thread", Shape::new(1)).unwrap();
+    let mut member = Member::join(&station, Node(0)).unwrap();
+    member.register("never", |_| Verdict::Pending).unwrap();
+    member.register("hello", |_| Verdict::Done).unwrap();
+    let progress = Progress::start(member).unwrap();
+    let poll = |called: &mut Called| Pin::new(called).poll(&mut Context::from_waker(Waker::noop()));
+    let refused = Poll::Ready(Err(CallError::Start(StartError::Forked)));
+    let never = progress.call(&Call { budget: Lapse::from_secs(600), ..Call::new(Tag::of("never"), &[Node(0)]) });
+    let mut ours = Some((progress, never));
+    let child = || {
+        let (progress, mut never) = ours.take().unwrap();
+        let mut hello = progress.call(&Call::new(Tag::of("hello"), &[Node(0)]));
+        poll(&mut never) == refused && poll(&mut hello) == refused
+    };
+    forks(child, |_| ());
+    let (progress, mut never) = ours.unwrap();
+    let mut hello = progress.call(&Call::new(Tag::of("hello"), &[Node(0)]));
+    let end = now() + Lapse::from_secs(60);
+    let reply = loop {
+        match poll(&mut hello) {
+            Poll::Ready(reply) => break reply.unwrap(),
+            Poll::Pending => assert!(now() < end, "its thread makes no calls"),
+        }
+        std::thread::yield_now();
+    };
+    assert!(reply.members == 1 && poll(&mut never).is_pending());
 }
 
 #[test]

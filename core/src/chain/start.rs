@@ -155,6 +155,8 @@ pub enum StartError {
     WouldBlock,
     /// The call that this one belongs to is over.
     StaleWithin,
+    /// The machine is a copy, in a process that was forked off from its own: what it sent would come in the name of that.
+    Forked,
 }
 
 impl fmt::Display for StartError {
@@ -186,6 +188,9 @@ impl fmt::Display for StartError {
             }
             StartError::WouldBlock => f.write_str("too many calls are open here: retry when one has ended"),
             StartError::StaleWithin => f.write_str("the call that this one belongs to is over"),
+            StartError::Forked => f.write_str(
+                "the member belongs to the process that forked this one off: take another seat in this process",
+            ),
         }
     }
 }

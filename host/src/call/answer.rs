@@ -3,6 +3,8 @@
 use umbra_core::chain::{Outcome, Record, Tallies};
 use umbra_core::error::Stale;
 
+use super::forked::Forked;
+
 /// How a call failed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Failure {
@@ -56,6 +58,9 @@ pub enum WaitError {
     /// The handle's answer was taken already.
     #[error("the answer of this call was taken already")]
     Stale,
+    /// The call is another process's.
+    #[error(transparent)]
+    Forked(#[from] Forked),
 }
 
 impl From<Stale> for WaitError {

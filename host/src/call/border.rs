@@ -31,6 +31,7 @@ mod fetch;
 mod give;
 mod greet;
 mod inboxes;
+mod part;
 
 use umbra_core::chain::{Life, Node, busy, peek_answer, peek_cancel};
 use umbra_core::channel::Header;
@@ -189,20 +190,6 @@ impl Border {
         self.part(place);
         if let Some(way) = self.ways.get_mut(place as usize) {
             *way = Way::default();
-        }
-    }
-
-    /// Everybody of a place is dead to those here.
-    fn part(&mut self, place: u32) {
-        let shape = self.station.shape();
-        if place == shape.place(Node(shape.first)) {
-            return;
-        }
-        // What waits of the dead must not come after the news of their death.
-        self.inboxes.forget(|sender| shape.place(sender) == place);
-        self.part_data(place);
-        for node in shape.nodes().filter(|&node| shape.place(node) == place) {
-            self.sit(Sits { node, life: Life(0) });
         }
     }
 
@@ -385,16 +372,5 @@ impl Border {
     pub const fn body_max(shape: Shape) -> usize {
         let (message, greeting) = (shape.message_bytes as usize, 4 * shape.members as usize);
         ADDRESS + if message > greeting { message } else { greeting }
-    }
-}
-
-impl Drop for Border {
-    fn drop(&mut self) {
-        for place in (0..self.ways.len()).map(|place| place as u32) {
-            self.part(place);
-        }
-        if let Ok(seat) = self.station.seat(self.door) {
-            seat.leave();
-        }
     }
 }

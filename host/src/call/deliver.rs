@@ -64,6 +64,7 @@ impl Member {
         patience: Duration,
         into: &Allocation<'_>,
     ) -> Result<Delivered, WaitError> {
+        self.refuse_heirs()?;
         self.serve_until(patience, |member| member.machine.outcome(handle).map_or(true, |outcome| outcome.is_some()));
         let origin = self.node;
         let delivered = match self.machine.outcome(handle)?.ok_or(WaitError::NotYet)? {

@@ -2,6 +2,7 @@
 
 use umbra_core::chain::{Life, Node};
 
+use super::forked::Forked;
 use super::station::{Seat, Station, StationError};
 use crate::sys::heap::NoMemory;
 use crate::sys::process::{ProcessError, ProcessId, lives};
@@ -27,6 +28,9 @@ pub enum JoinError {
     /// There is no memory for what the member should hold.
     #[error("room for a member: {0}")]
     Memory(#[from] NoMemory),
+    /// The member that was to take another seat is another process's.
+    #[error(transparent)]
+    Forked(#[from] Forked),
 }
 
 /// A seat that was taken; it is left again unless it is [kept](Self::keep).

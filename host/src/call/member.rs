@@ -24,6 +24,7 @@ use super::sleep::Sleeps;
 use super::station::{Station, StationError};
 use super::storage::{Capacities, Heap};
 use crate::sys::clock::now;
+use crate::sys::fork;
 use crate::sys::heap::filled;
 use crate::sys::wait::Crowd;
 
@@ -39,11 +40,14 @@ pub(super) const PROBE: Lapse = Lapse::from_micros(500);
 const BATCH: usize = 64;
 
 /// One member of a [`Station`]. One thread serves it: whoever waits for its own calls serves those of others meanwhile.
-/// A child that was forked off takes a seat of its own: what it received as this member its parent would miss.
+/// A child that was forked off takes a seat of its own: what it received as this member its parent would miss, so there
+/// [it](Self::is_inherited) does nothing.
 pub struct Member {
     /// Behind a count of its own: members of one process that counted together would take its line from each other at every turn.
     pub(super) station: Arc<Station>,
     pub(super) node: Node,
+    /// Of the process that took the seat.
+    pub(super) life: u32,
     pub(super) machine: Machine<Heap>,
     functions: Vec<Option<Function>>,
     pub(super) peers: Peers,
@@ -116,6 +120,8 @@ impl Member {
         Ok(Member {
             station: Arc::new(station.clone()),
             node,
+            // To sit down it had to say which process it is, so forks are counted.
+            life: fork::life(),
             machine,
             functions: Vec::new(),
             peers,
@@ -159,6 +165,7 @@ impl Member {
     /// # Errors
     /// [`JoinError`].
     pub fn house(&mut self, node: Node) -> Result<(), JoinError> {
+        self.refuse_heirs()?;
         let life = sit(&self.station, node, self.node)?.keep();
         self.peers.settle(node, life, self.node);
         // There is a seat, so the machine knows the member.
@@ -256,6 +263,7 @@ impl Member {
     /// # Errors
     /// [`StartError`]; nothing was sent.
     pub fn start(&mut self, call: &Call<'_>) -> Result<Handle, StartError> {
+        self.refuse_heirs()?;
         let at = now();
         // Looking is dear: whoever lives is asked for one by one.
         if self.look_at <= at || self.has_news() {
@@ -270,8 +278,9 @@ impl Member {
     /// Whether a call has ended; serves others once.
     ///
     /// # Errors
-    /// [`Stale`] if its answer was taken already.
+    /// [`Stale`] if its answer was taken already, or is another [process's](Self::is_inherited).
     pub fn test(&mut self, handle: Handle) -> Result<bool, Stale> {
+        self.refuse_heirs()?;
         self.turn();
         Ok(self.machine.outcome(handle)?.is_some())
     }
@@ -281,6 +290,7 @@ impl Member {
     /// # Errors
     /// [`WaitError`].
     pub fn wait(&mut self, handle: Handle, patience: Duration) -> Result<Reply, WaitError> {
+        self.refuse_heirs()?;
         self.serve_until(patience, |member| member.machine.outcome(handle).map_or(true, |outcome| outcome.is_some()));
         let answer = answer(&self.machine.outcome(handle)?.ok_or(WaitError::NotYet)?);
         self.machine.release(handle)?;
@@ -299,14 +309,16 @@ impl Member {
     /// Gives a call up; its answer says so.
     ///
     /// # Errors
-    /// [`Stale`] if its answer was taken already.
+    /// [`Stale`] as for [`test`](Self::test).
     pub fn cancel(&mut self, handle: Handle) -> Result<(), Stale> {
+        self.refuse_heirs()?;
         self.machine.cancel(handle)?;
         self.turn();
         Ok(())
     }
 
-    /// Serves the calls of others until `done` says so, at most so long; whether it did.
+    /// Serves the calls of others until `done` says so, at most so long; whether it did. It does not wait where the member is
+    /// [inherited](Self::is_inherited).
     pub fn serve_until(&mut self, patience: Duration, mut done: impl FnMut(&mut Member) -> bool) -> bool {
         let end = now() + Lapse(u64::try_from(patience.as_nanos()).unwrap_or(u64::MAX));
         loop {
@@ -315,7 +327,7 @@ impl Member {
                 return true;
             }
             let at = now();
-            if at >= end {
+            if at >= end || self.is_inherited() {
                 return false;
             }
             if !worked || self.only_waits() {
@@ -326,6 +338,9 @@ impl Member {
 
     /// Does what is to be done, without waiting; whether there was anything.
     pub fn turn(&mut self) -> bool {
+        if self.is_inherited() {
+            return false;
+        }
         let at = now();
         let mut worked = self.receive(self.node, BATCH, at);
         if self.machine.deadline().is_some_and(|due| due <= at) {
@@ -383,15 +398,5 @@ impl Member {
             self.probe_at = self.probe_at.min(now() + PROBE);
         }
         self.settle(within, verdict);
-    }
-}
-
-impl Drop for Member {
-    fn drop(&mut self) {
-        for node in self.peers.own() {
-            if let Ok(seat) = self.station.seat(node) {
-                seat.leave();
-            }
-        }
     }
 }

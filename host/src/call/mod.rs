@@ -40,6 +40,7 @@ pub mod border;
 pub mod built_in;
 pub mod deliver;
 pub mod ferry;
+mod forked;
 mod join;
 pub mod local;
 mod member;
@@ -61,6 +62,7 @@ pub mod typed;
 
 pub use answer::{Failure, Reply, WaitError};
 pub use deliver::Delivered;
+pub use forked::Forked;
 pub use join::JoinError;
 pub use local::{BeginError, InnerError, Local};
 pub use member::{Function, Member};

@@ -38,6 +38,7 @@ use umbra_core::key::{Key, Span};
 use umbra_core::memory::{AllocError, Block, Extent, Memory};
 use umbra_core::peer::{Peer, WorldRank};
 
+use super::forked::Forked;
 use super::local::Local;
 use super::member::Member;
 use super::station::{Station, StationError};
@@ -58,6 +59,9 @@ pub enum OfferError {
     /// The station.
     #[error(transparent)]
     Station(#[from] StationError),
+    /// The memory to offer it in is another process's.
+    #[error(transparent)]
+    Forked(#[from] Forked),
 }
 
 /// Why offered data cannot be read.
@@ -257,12 +261,16 @@ impl Member {
     /// # Errors
     /// [`OfferError`].
     pub fn offer(&mut self, bytes: &[u8]) -> Result<Offer, OfferError> {
+        self.refuse_heirs()?;
         self.shelf.offer(&self.station, bytes)
     }
 
-    /// Nobody is to read it any more; its memory is free for other data at once.
+    /// Nobody is to read it any more; its memory is free for other data at once. Where the member is
+    /// [inherited](Self::is_inherited) this does nothing.
     pub fn take_back(&mut self, offer: Offer) {
-        self.shelf.take_back(&self.station, &offer);
+        if !self.is_inherited() {
+            self.shelf.take_back(&self.station, &offer);
+        }
     }
 
     /// Bytes that were copied to be offered.

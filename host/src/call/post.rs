@@ -24,6 +24,10 @@ impl Member {
     /// From now on puts what members here send to members elsewhere into `outgoing`, and who sits here: for the first
     /// member of a place, to whose inbox all that goes. It stays with whatever it was given first.
     pub fn put_out(&mut self, outgoing: Outgoing) {
+        // A thread that a child lacks may be at the way out.
+        if self.is_inherited() {
+            return;
+        }
         for node in self.station.shape().here() {
             let life = self.peers.present(node);
             if life != Life(0) {
@@ -128,6 +132,9 @@ impl Member {
 
     /// Looks who has come, left or died.
     pub(super) fn look(&mut self) {
+        if self.is_inherited() {
+            return;
+        }
         self.seen = self.station.changes();
         // Whoever has died before its life was known is seen to come first, and to be dead then.
         for _ in 0..2 {

@@ -54,6 +54,7 @@ use super::local::Wish;
 use super::member::Member;
 use super::station::Station;
 use crate::sys::clock::now;
+use crate::sys::fork;
 use crate::sys::futex::Futex;
 
 /// The thread is told of its end; this is only how long it goes on in one piece.
@@ -116,9 +117,11 @@ impl Slot {
 /// Calls that were asked for; `None`: nobody makes them any more.
 type Wishes = Option<Vec<(Wish, Arc<Slot>)>>;
 
-/// What the thread is told.
+/// What the thread is told. A child that was forked off has no such thread, and this one may have any of the locks.
 #[derive(Debug)]
 struct Orders {
+    /// Of the process that has the thread.
+    life: u32,
     station: Station,
     node: Node,
     wishes: Mutex<Wishes>,
@@ -128,6 +131,10 @@ struct Orders {
 }
 
 impl Orders {
+    fn is_inherited(&self) -> bool {
+        self.life != fork::life()
+    }
+
     fn wishes(&self) -> MutexGuard<'_, Wishes> {
         self.wishes.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -154,6 +161,9 @@ impl Future for Called {
 
     /// After it was ready it stays pending.
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        if self.orders.is_inherited() {
+            return Poll::Ready(Err(StartError::Forked.into()));
+        }
         let mut stand = self.slot.stand();
         match &mut *stand {
             Stand::Answered(_) => match std::mem::replace(&mut *stand, Stand::Over) {
@@ -175,6 +185,9 @@ impl Future for Called {
 
 impl Drop for Called {
     fn drop(&mut self) {
+        if self.orders.is_inherited() {
+            return;
+        }
         let before = std::mem::replace(&mut *self.slot.stand(), Stand::Over);
         if matches!(before, Stand::Open | Stand::Awaited(_)) {
             self.orders.ring();
@@ -193,11 +206,13 @@ impl Progress {
     /// Serves a member from now on.
     ///
     /// # Errors
-    /// What the system said if there is no thread.
+    /// What the system said if there is no thread; [`Forked`](super::Forked) if the member is another process's.
     pub fn start(mut member: Member) -> std::io::Result<Progress> {
+        member.refuse_heirs().map_err(std::io::Error::other)?;
         let bell = Arc::new(AtomicU32::new(0));
         member.bell = Some(Arc::clone(&bell));
         let orders = Arc::new(Orders {
+            life: member.life,
             station: member.station().clone(),
             node: member.node(),
             wishes: Mutex::new(Some(Vec::new())),
@@ -210,8 +225,13 @@ impl Progress {
     }
 
     /// Has a call made; its time begins now. A call for which there is no place yet is begun as soon as there is one.
+    ///
+    /// In a child that was forked off there is no such thread, and its answer is [`StartError::Forked`].
     pub fn call(&self, call: &Call<'_>) -> Called {
         let slot = Arc::new(Slot::default());
+        if self.orders.is_inherited() {
+            return Called { slot, orders: Arc::clone(&self.orders) };
+        }
         match self.orders.wishes().as_mut() {
             Some(wishes) => wishes.push((Wish::of(call, self.orders.node), Arc::clone(&slot))),
             None => slot.answer(Err(CallError::Over)),
@@ -223,6 +243,11 @@ impl Progress {
 
 impl Drop for Progress {
     fn drop(&mut self) {
+        if self.orders.is_inherited() {
+            // There is no thread to join or to let go.
+            std::mem::forget(self.thread.take());
+            return;
+        }
         self.orders.over.store(1, Ordering::Release);
         self.orders.ring();
         if let Some(thread) = self.thread.take() {

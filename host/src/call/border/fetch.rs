@@ -140,13 +140,14 @@ impl Fetch {
                     self.landings.push(Landing { serial, place, span, offer, asked: 0, come: 0, users, waiting });
                     self.landings.len() - 1
                 }
-                // More than there is room for at all, or none.
-                Err(
-                    OfferError::Station(_) | OfferError::Memory(AllocError::TooLarge { .. } | AllocError::ZeroSize),
-                ) => {
-                    return Way::Without;
+                Err(OfferError::TooMany) => return Way::Refused,
+                Err(OfferError::Memory(error))
+                    if !matches!(error, AllocError::TooLarge { .. } | AllocError::ZeroSize) =>
+                {
+                    return Way::Refused;
                 }
-                Err(OfferError::TooMany | OfferError::Memory(_)) => return Way::Refused,
+                // More than there is room for at all, or none.
+                Err(_) => return Way::Without,
             },
         };
         let (users, waiting) = self
