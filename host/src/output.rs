@@ -24,7 +24,7 @@ mod links;
 mod place;
 
 use std::fs::{self, File, Metadata, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, IsTerminal as _, Write};
 use std::os::fd::AsFd;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::Path;
@@ -104,6 +104,7 @@ impl Write for Output {
 fn stream(own: impl AsFd, found: &Metadata) -> Option<File> {
     let own = File::from(own.as_fd().try_clone_to_owned().ok()?);
     let is = own.metadata().ok()?;
-    // A terminal or /dev/null is the same whoever opens it.
-    ((is.dev(), is.ino()) == (found.dev(), found.ino()) && !found.file_type().is_char_device()).then_some(own)
+    // What goes to /dev/null is not among anything that is said there.
+    let is_read = !found.file_type().is_char_device() || own.is_terminal();
+    ((is.dev(), is.ino()) == (found.dev(), found.ino()) && is_read).then_some(own)
 }

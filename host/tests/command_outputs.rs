@@ -12,6 +12,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, getpgid, kill_process, kill_process_group};
+use rustix::pty::OpenptFlags;
 
 /// A directory of its own for a test.
 struct Scratch(PathBuf);
@@ -276,6 +277,30 @@ fn what_goes_to_the_standard_output_has_nothing_else_in_it() {
     let status = scratch.umbra(&with(&STENCIL, "--plot", "/dev/stdout")).stdout(log).stderr(Stdio::null()).status();
     assert!(status.unwrap().success());
     assert!(scratch.read("log").starts_with("before\n<svg "), "{}", scratch.read("log"));
+}
+
+/// Open MPI gives each rank a terminal, also if its own output goes to a file.
+#[test]
+fn what_goes_to_a_terminal_as_the_standard_output_has_nothing_else_in_it() {
+    let scratch = Scratch::new("terminal");
+    let near = rustix::pty::openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+    rustix::pty::grantpt(&near).unwrap();
+    rustix::pty::unlockpt(&near).unwrap();
+    let far = rustix::pty::ptsname(&near, Vec::new()).unwrap();
+    let far = File::options().read(true).write(true).open(far.to_str().unwrap()).unwrap();
+    let mut command = scratch.umbra(&with(&ADVECT, "--plot", "/dev/stdout"));
+    let child = command.stdout(far).stderr(Stdio::piped()).spawn().unwrap();
+    drop(command);
+    let shown = thread::spawn(move || {
+        let mut shown = Vec::new();
+        // A terminal that nobody has open any more has no end, but an error.
+        let _ = File::from(near).read_to_end(&mut shown);
+        String::from_utf8(shown).unwrap()
+    });
+    let output = child.wait_with_output().unwrap();
+    let shown = shown.join().unwrap().trim_end().to_lowercase();
+    assert!(output.status.success() && said(&output).contains("agreed"), "{}", said(&output));
+    assert!(shown.starts_with("<!doctype html>") && shown.ends_with("</html>"), "{shown}");
 }
 
 /// Reads a named pipe to its end, or only its first byte.
