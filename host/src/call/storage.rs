@@ -71,13 +71,13 @@ impl Capacities {
         let lent = Lent {
             contexts: reserved(calls, || Request::EMPTY)?,
             words: filled(0, calls.saturating_mul(call_bytes.div_ceil(8)))?,
-            peers: filled(PeerEntry::default(), members)?,
-            functions: filled(None, usize::from(functions))?,
-            tombs: filled(Tomb::default(), remembered)?,
+            peers: reserved(members, PeerEntry::default)?,
+            functions: reserved(usize::from(functions), || None)?,
+            tombs: reserved(remembered, Tomb::default)?,
             answers: filled(0, remembered.saturating_mul(answer_bytes))?,
-            index: filled(Entry::EMPTY, known.saturating_add(known / 3 + 8))?,
-            notes: filled(Note::EMPTY, notes)?,
-            waiters: filled(Waiter::EMPTY, notes)?,
+            index: reserved(known.saturating_add(known / 3 + 8), || Entry::EMPTY)?,
+            notes: reserved(notes, || Note::EMPTY)?,
+            waiters: reserved(notes, || Waiter::EMPTY)?,
             scratch: filled(0, members.saturating_mul(6))?,
         };
         Ok(Machine::new(config, lent))

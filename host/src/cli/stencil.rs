@@ -18,6 +18,7 @@ use umbra::job::DataPath;
 use umbra::quantity::parse_bytes;
 use umbra::stencil::Stop;
 use umbra::stencil::field::{BrickFile, CheckError, Element, Field, Pattern, check};
+use umbra::sys::heap;
 use umbra_core::stencil::Shape;
 
 use super::output::{Output, beside};
@@ -352,7 +353,7 @@ impl Verify {
         match self {
             Verify::Always => true,
             Verify::Never => false,
-            Verify::Auto => memory::has(field.bytes().saturating_mul(4)),
+            Verify::Auto => heap::has(field.bytes().saturating_mul(4)),
         }
     }
 }

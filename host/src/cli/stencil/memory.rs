@@ -106,21 +106,9 @@ pub(super) fn of_file(file: &Field) -> Option<Part> {
     file.in_memory().then(|| Part { what: "a file that lies in memory", bytes: file.bytes(), instead })
 }
 
-/// Bytes of memory that can be had without swapping; `None` where nobody says.
-pub(super) fn free() -> Option<u64> {
-    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
-    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
-    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
-}
-
-/// Whether so many bytes are free, as far as anybody says.
-pub(super) fn has(bytes: u64) -> bool {
-    free().is_none_or(|free| bytes <= free)
-}
-
 /// Refuses parts that together take more than is free, and names the largest.
 pub(super) fn enough(parts: impl IntoIterator<Item = Part>) -> Result<(), Failure> {
-    match free().and_then(|free| lacking(free, parts)) {
+    match heap::free().and_then(|free| lacking(free, parts)) {
         Some(why) => Err(Failure::failed(why)),
         None => Ok(()),
     }

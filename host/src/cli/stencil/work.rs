@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use umbra::stencil::field::{Bricks, Field, Pattern, Scratch, compute};
 use umbra::stencil::{Cache, Groups, Known, Plain, Plan, Run, RunError, Source, Stop, optimum};
+use umbra::sys::heap;
 use umbra_core::cache::policy::{Clock, Fifo, Lru, S3Fifo, Sieve};
 use umbra_core::stencil::{Input, Order, Strips, Unknown};
 
@@ -176,7 +177,7 @@ impl Work {
         let done = run.each(cache, self.threads as usize, &mut watch, worker);
         watch.finish();
         let (progress, idle) = done?;
-        let fewest = (self.groups.references() <= OPTIMUM_MOST && memory::has(optimum::bytes(&self.groups)))
+        let fewest = (self.groups.references() <= OPTIMUM_MOST && heap::has(optimum::bytes(&self.groups)))
             .then(|| optimum::loads_unless(&self.groups, self.slots as usize, stop))
             .flatten();
         if stop.is_set() {
@@ -225,7 +226,7 @@ struct To<'a> {
 /// that is known, and never more than there are bricks.
 fn slots_for(size: &Size, active: u32) -> u32 {
     let beside = memory::total(size.all());
-    let fit = memory::free().map_or(u64::MAX, |free| free.saturating_sub(beside) / 2 / size.of_slot());
+    let fit = heap::free().map_or(u64::MAX, |free| free.saturating_sub(beside) / 2 / size.of_slot());
     let slots = (size.bricks / 16).min(fit).max(size.largest + u64::from(active));
     u32::try_from(slots.min(size.bricks)).unwrap_or(u32::MAX)
 }
