@@ -87,6 +87,8 @@ pub enum ReadError {
 #[derive(Debug)]
 #[must_use = "data stays until it is taken back"]
 pub struct Offer {
+    /// The number of the shelf that it lies on.
+    shelf: u64,
     slot: usize,
     extent: Extent,
     span: Span,
@@ -123,6 +125,8 @@ const fn generation(serial: u64) -> u32 {
 /// The memory of a member that it offers data in.
 #[derive(Debug)]
 pub(super) struct Shelf {
+    /// No other one of this process has it.
+    number: u64,
     node: Node,
     memory: Memory<Vec<Block>>,
     taken: u32,
@@ -133,11 +137,13 @@ pub(super) struct Shelf {
 impl Shelf {
     /// Takes the memory over from an earlier life, of whose offers none is there any more.
     pub(super) fn new(station: &Station, node: Node) -> Result<Shelf, StationError> {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
         let bytes = station.shape().offer_bytes;
         for at in 0..if bytes == 0 { 0 } else { OFFERS } {
             station.offer(node, at)?.take_back();
         }
-        Ok(Shelf { node, memory: Memory::new(vec![Block::default(); 2 * OFFERS + 1], bytes), taken: 0, copied: 0 })
+        let memory = Memory::new(vec![Block::default(); 2 * OFFERS + 1], bytes);
+        Ok(Shelf { number: NEXT.fetch_add(1, Ordering::Relaxed), node, memory, taken: 0, copied: 0 })
     }
 
     fn offer(&mut self, station: &Station, bytes: &[u8]) -> Result<Offer, OfferError> {
@@ -160,7 +166,12 @@ impl Shelf {
         let owner = Peer::rank(WorldRank(self.node.0)).ok_or(StationError::NoSeat(self.node))?;
         let extent = self.memory.alloc(len)?;
         self.taken |= 1 << slot;
-        Ok(Offer { slot, extent, span: Span { key: Key::new(owner, slot as u32, 0), offset: 0, len } })
+        Ok(Offer {
+            shelf: self.number,
+            slot,
+            extent,
+            span: Span { key: Key::new(owner, slot as u32, 0), offset: 0, len },
+        })
     }
 
     /// Writes a part of such memory.
@@ -179,6 +190,9 @@ impl Shelf {
     }
 
     pub(super) fn take_back(&mut self, station: &Station, offer: &Offer) {
+        if offer.shelf != self.number {
+            return;
+        }
         if let Ok(slot) = station.offer(self.node, offer.slot) {
             slot.take_back();
         }
@@ -265,8 +279,8 @@ impl Member {
         self.shelf.offer(&self.station, bytes)
     }
 
-    /// Nobody is to read it any more; its memory is free for other data at once. Where the member is
-    /// [inherited](Self::is_inherited) this does nothing.
+    /// Nobody is to read it any more; its memory is free for other data at once. Does nothing with an offer of another member,
+    /// or where this one is [inherited](Self::is_inherited).
     pub fn take_back(&mut self, offer: Offer) {
         if !self.is_inherited() {
             self.shelf.take_back(&self.station, &offer);
@@ -277,5 +291,24 @@ impl Member {
     #[must_use]
     pub const fn offered_bytes(&self) -> u64 {
         self.shelf.copied
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Shape;
+    use super::*;
+
+    #[test]
+    fn an_offer_of_another_member_stays_and_takes_none_of_ours_along() {
+        let station = Station::create("offers", Shape { offer_bytes: 4096, ..Shape::new(2) }).unwrap();
+        let [mut first, mut second] = [0, 1].map(|node| Member::join(&station, Node(node)).unwrap());
+        let (ours, theirs) = (first.offer(b"ours").unwrap(), second.offer(b"theirs").unwrap());
+        let (data, other) = (ours.data(), theirs.data());
+        let is_there = |data| look(&station, data, |_| ()).is_ok();
+        first.take_back(theirs);
+        assert!(is_there(data) && is_there(other));
+        first.take_back(ours);
+        assert!(!is_there(data) && is_there(other));
     }
 }
