@@ -15,6 +15,9 @@
 //! Between ranks there are two objects, one a side, which are never compared: the sender's is stale, sending or
 //! sending a null, the receiver's stale or received. On one rank there is one object that walks through all states.
 //!
+//! An [`Exchange`](super::Exchange) has such objects for strips within its rank only: those between ranks share a message,
+//! and a bit each. The other roles are for transports that carry a message and keep storage for each strip.
+//!
 //! Invariants: whatever is refused has changed nothing; storage that an operation in flight refers to is not given
 //! back; nothing waits. The checks are the same in every build: they are a compare of one byte.
 

@@ -20,7 +20,8 @@
 //! ```
 //!
 //! The pool hands out places, not bytes: offset and length within an arena that its user has, which may be memory of
-//! the host, shared, or registered with a device.
+//! the host, shared, or registered with a device. An [`Exchange`](super::Exchange) needs none, for it packs from the fields
+//! straight into slots; it is for whoever keeps strips or fields in such an arena, and tells a device where they lie.
 //!
 //! Invariants: a word of a header holds generation, life and owners at once, so an upgrade has no window; the generation
 //! moves on when the last owner leaves; a slot whose generation would wrap is retired instead. So no handle ever names
