@@ -1007,7 +1007,8 @@ int umbra_fabric_attach(int descriptor, const struct umbra_mesh *mesh, const str
 int umbra_fabric_release(umbra_fabric fabric);
 
 /* Builds the exchange of one rank, with all other ranks: it waits for them. -UMBRA_ECONFLICT: a rank has another mesh or other
- * fields; the detail names the first channel in which they differ. */
+ * fields; the detail names the first channel in which they differ. -UMBRA_EINUSE: the rank was built on this fabric before, by this
+ * process or another one. */
 int umbra_boundary_build(umbra_fabric fabric, uint32_t rank, const struct umbra_mesh *mesh,
                          const struct umbra_boundary_options *options, umbra_boundary *boundary);
 /* One whole exchange, waiting in between. -UMBRA_ETIMEOUT: the detail names the ranks, blocks and fields that are missing. */

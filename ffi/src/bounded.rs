@@ -1,6 +1,6 @@
 //! Exchanges of ghost cells, and the memory through which they go.
 
-use std::sync::{Arc, Mutex, PoisonError, TryLockError};
+use std::sync::{Arc, Mutex, TryLockError};
 
 use umbra::boundary::{Boundary, BoundaryError, Extent, Fabric, Field};
 use umbra::sys::segment::Segment;
@@ -15,26 +15,17 @@ pub(crate) struct Woven {
     pub(crate) segment: Arc<Segment>,
     pub(crate) extent: Extent,
     pub(crate) fields: Vec<Field>,
-    /// Ranks whose end this process has taken.
-    taken: Mutex<Vec<u32>>,
 }
 
 impl Woven {
     pub(crate) fn new(segment: Segment, extent: Extent, fields: Vec<Field>) -> Woven {
-        Woven { segment: Arc::new(segment), extent, fields, taken: Mutex::new(Vec::new()) }
+        Woven { segment: Arc::new(segment), extent, fields }
     }
 
-    /// The end of a rank, once: what its peers have seen of it stays in the memory.
+    /// An end of a rank, which can be built on one of them.
     pub(crate) fn end(&self, rank: u32) -> Result<Fabric, Failure> {
-        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
-        if taken.contains(&rank) {
-            let detail = format!("rank {rank} was built on this fabric before: make a new fabric");
-            return Err(Failure::new(Code::InUse, detail));
-        }
         let end = Fabric::attach(Arc::clone(&self.segment), self.extent, rank);
-        let end = end.map_err(BoundaryError::from)?;
-        taken.push(rank);
-        Ok(end)
+        Ok(end.map_err(BoundaryError::from)?)
     }
 }
 
@@ -80,6 +71,7 @@ impl From<BoundaryError> for Failure {
             | BoundaryError::Vote(VoteError::Refuses { .. }) => Code::Status(Status::Conflict),
             BoundaryError::NoMemory(_) => Code::Status(Status::Full),
             BoundaryError::Transport(Transport::NoRank { .. }) => Code::Status(Status::RankOutOfRange),
+            BoundaryError::Transport(Transport::WasBuilt { .. }) => Code::InUse,
             BoundaryError::Transport(Transport::SlotTooSmall { .. }) => Code::TooLarge,
             BoundaryError::Transport(_) => Code::System,
             BoundaryError::Spent => Code::Destroyed,

@@ -13,6 +13,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, WaitOptions, getpid, kill_process, set_child_subreaper, waitpid};
+use umbra::boundary::{self, Boundary, Fabric, TransportError};
 use umbra::call::offer::look;
 use umbra::call::{CallError, Called, Forked, JoinError, Member, OfferError, Progress, Shape, Station, WaitError};
 use umbra::channel::{self, Channel, SendOptions, Timeout, WaitMode};
@@ -208,6 +209,22 @@ fn a_child_is_refused_calls_by_a_thread_of_its_parent_and_does_not_wait_for_that
         std::thread::yield_now();
     };
     assert!(reply.members == 1 && poll(&mut never).is_pending());
+}
+
+#[test]
+fn a_rank_that_a_process_has_built_is_built_by_no_other_though_the_process_has_died() {
+    let shape = umbra_core::boundary::Shape::new([4, 1, 1], [1, 0, 0]).unwrap();
+    let mesh = boundary::Grid::new(shape, [1; 3], [true; 3], 1);
+    let extent = boundary::Extent { ranks: 1, slots: 2, message: 64 };
+    let segment = Arc::new(Fabric::segment(extent).unwrap());
+    let build = || {
+        let end = Fabric::attach(segment.clone(), extent, 0).unwrap();
+        Boundary::build(&mesh, &[boundary::Field::DENSE], end, boundary::Settings::default())
+    };
+    let mut dead = 0;
+    forks(|| build().map(std::mem::forget).is_ok(), |pid| dead = pid);
+    let was_built = TransportError::WasBuilt { rank: 0, pid: dead };
+    assert_eq!(build().map(drop), Err(boundary::BoundaryError::Transport(was_built)));
 }
 
 #[test]

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 
 use umbra::boundary::{
-    Boundary, BoundaryError, Differs, Extent, Fabric, Field, Grid, Mesh, Settings, Store, Transport, TransportError,
-    largest_message,
+    Agent, Attended, Boundary, BoundaryError, Differs, Extent, Fabric, Field, Grid, Mesh, Settings, Store, Transport,
+    TransportError, largest_message,
 };
 use umbra_core::boundary::{Entry, Message};
 use umbra_tests::boundary_job::{SETTINGS, shape};
@@ -156,4 +156,34 @@ fn peers_come_and_go() {
         |end| Posted(end, post.clone(), None),
         |rank, end, store| body(rank, Boundary::build(&meshes[0], &FIELDS, end, SETTINGS).unwrap(), store),
     );
+}
+
+/// Each of two ranks is built on an end, and then on another one.
+fn builds_twice<T: Transport + Send>(end: impl Fn(u32) -> T + Sync) {
+    let mesh = Grid::new(shape(1, 4, 2), [2, 1, 1], [false; 3], 2);
+    let build = |rank| Boundary::build(&mesh, &FIELDS, end(rank), SETTINGS);
+    thread::scope(|scope| {
+        for rank in 0..2 {
+            let (mesh, end, build) = (&mesh, &end, &build);
+            scope.spawn(move || {
+                let refused = Err(BoundaryError::from(TransportError::WasBuilt { rank, pid: std::process::id() }));
+                let mut store = Store::new(2, mesh.shape().len(), &FIELDS, 1);
+                let mut boundary = build(rank).unwrap();
+                assert_eq!(build(rank).map(drop), refused);
+                Boundary::refuse(end(rank), SETTINGS);
+                exchange(mesh, &mut boundary, rank, &mut store);
+                drop(boundary);
+                assert_eq!(build(rank).map(drop), refused, "what the peers have seen stays");
+            });
+        }
+    });
+}
+
+#[test]
+fn a_rank_is_built_once_on_a_fabric_and_its_other_ends_change_nothing() {
+    let extent = Extent { ranks: 2, slots: 2, message: 4096 };
+    let segment = Arc::new(Fabric::segment(extent).unwrap());
+    builds_twice(|rank| Fabric::attach(segment.clone(), extent, rank).unwrap());
+    let segment = Arc::new(Agent::segment(extent).unwrap());
+    builds_twice(|rank| Attended::attach(segment.clone(), extent, rank).unwrap());
 }

@@ -5,7 +5,7 @@
 //! which the receiver has mapped as well, so fetching it costs nothing. Pages that were never written take no memory.
 //!
 //! ```text
-//! votes     two lines a rank
+//! votes     two lines a rank; in the first also the process that has built on the rank's end
 //! stamps    a line for each ordered pair: a word a slot, epoch and exchange of the message in it
 //! slots     for each ordered pair and slot: capacity bytes of the receiver, then as many of the sender's overflow
 //! ```
@@ -15,7 +15,7 @@
 use std::sync::Arc;
 
 use umbra_core::atomic::{AtomicU64, Ordering};
-use umbra_core::boundary::{Message, Place, Vote};
+use umbra_core::boundary::{Entry, Message, Peer, Place, Vote};
 use umbra_core::fetch::{fetch_to_read_later, fetch_to_write};
 
 use super::extent::{Extent, LINE, STAMPS};
@@ -29,6 +29,8 @@ const LONG: u32 = 16 << 10;
 /// short one that would be lines of the next, which its sender would have to take back.
 const AHEAD: usize = 4096;
 const CACHE_LINE: usize = 64;
+/// Where in the first line of its votes it says which process has built on the end of a rank; 0: none.
+const BUILT_BY: usize = 32;
 /// Where a head says how many bytes of payload the message has.
 const PAYLOAD: usize = 24;
 
@@ -38,6 +40,8 @@ pub struct Fabric {
     segment: Arc<Segment>,
     extent: Extent,
     rank: u32,
+    /// Whether it is the one that the rank has built on.
+    is_built: bool,
     /// Stamps that were taken, of each rank and slot.
     taken: Vec<u64>,
     /// Those of the messages that were looked at last: only these can be taken. What was written there since is another.
@@ -60,8 +64,9 @@ impl Fabric {
         Segment::create("umbra-boundary", extent.bytes())
     }
 
-    /// The end of a rank. Each rank of a fabric has one end, and no other after it: plans and votes of the old one stay in the
-    /// memory. To begin again, make another segment.
+    /// The end of a rank. A rank is built on one end of a fabric, and on no other after it, whatever became of its process: plans
+    /// and votes of the old one stay in the memory, so building on another one is [refused](TransportError::WasBuilt). To begin
+    /// again, make another segment.
     ///
     /// # Errors
     /// [`TransportError`] if the segment is smaller than the extent says, or the rank is none of it.
@@ -71,7 +76,7 @@ impl Fabric {
         let [taken, seen] = [(); 2].map(|()| vec![0; extent.ranks as usize * STAMPS as usize]);
         let (areas, capacity) = (extent.areas(), extent.capacity());
         let (wrote, came_long) = (vec![0; extent.ranks as usize], vec![false; extent.ranks as usize]);
-        let fabric = Fabric { taken, seen, wrote, came_long, segment, extent, rank, areas, capacity };
+        let fabric = Fabric { is_built: false, taken, seen, wrote, came_long, segment, extent, rank, areas, capacity };
         fabric.check(rank)?;
         Ok(fabric)
     }
@@ -155,6 +160,18 @@ impl Fabric {
         }
     }
 
+    /// Makes this the end that the rank is built on, once and for all.
+    fn build(&mut self) -> Result<(), TransportError> {
+        if !self.is_built {
+            let built_by = self.segment.word(self.rank as usize * 2 * LINE + BUILT_BY)?;
+            // ORDERING: only who is first; what the ends write is published by votes.
+            let built = built_by.compare_exchange(0, std::process::id().into(), Ordering::Relaxed, Ordering::Relaxed);
+            built.map_err(|pid| TransportError::WasBuilt { rank: self.rank, pid: pid as u32 })?;
+            self.is_built = true;
+        }
+        Ok(())
+    }
+
     fn vote_words(&self, rank: u32, round: u32) -> Result<&[AtomicU64], TransportError> {
         self.check(rank)?;
         Ok(self.segment.words((rank as usize * 2 + (round % 2) as usize) * LINE, 4)?)
@@ -196,6 +213,10 @@ impl Transport for Fabric {
 
     fn slots(&self) -> u32 {
         self.extent.slots
+    }
+
+    fn plans(&mut self, _epoch: u32, _peers: &[Peer], _entries: &[Entry]) -> Result<(), TransportError> {
+        self.build()
     }
 
     #[inline]
@@ -263,6 +284,7 @@ impl Transport for Fabric {
     }
 
     fn vote(&mut self, round: u32, vote: Vote) -> Result<(), TransportError> {
+        self.build()?;
         let words = self.vote_words(self.rank, round)?;
         for (word, value) in words[1..].iter().zip([vote.epoch, vote.sequence, vote.open]) {
             word.store(u64::from(value), Ordering::Relaxed);

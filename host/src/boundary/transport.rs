@@ -78,6 +78,16 @@ pub enum TransportError {
         /// How many it can have.
         most: u32,
     },
+    /// The rank was built in this memory before, and what its peers have seen of that is still there.
+    #[error(
+        "rank {rank} was built on this fabric by process {pid} before: make a new fabric, and build all ranks anew"
+    )]
+    WasBuilt {
+        /// The rank.
+        rank: u32,
+        /// The process, which may have ended.
+        pid: u32,
+    },
     /// Two ends of a process would take what is sent to each other.
     #[error("this process has an end among these ranks already: drop it before the next one is made")]
     HasEnd,

@@ -167,7 +167,7 @@ pub struct Attended {
 }
 
 impl Attended {
-    /// The end of a rank of a fabric whose segment was made by [`Agent::segment`]. Each rank has one end.
+    /// The end of a rank of a fabric whose segment was made by [`Agent::segment`]. As with [`Fabric::attach`], a rank is built on one.
     ///
     /// # Errors
     /// [`TransportError`] if the segment is smaller than the extent says, the rank is none of it, or this process has 2,048
@@ -245,6 +245,7 @@ impl Transport for Attended {
     }
 
     fn plans(&mut self, epoch: u32, peers: &[Peer], entries: &[Entry]) -> Result<(), TransportError> {
+        self.fabric.plans(epoch, peers, entries)?;
         (self.epoch, self.peers, self.sequence) = (epoch, peers.len(), 0);
         lookout::tell(self.board(), epoch, peers, entries)
     }
