@@ -172,3 +172,29 @@ fn calls_end_with_the_thread_that_makes_them() {
     drop(progress.remove(0));
     assert_eq!(block_on(called).0, Err(CallError::Over));
 }
+
+/// What some executors do when they are over.
+struct Broken;
+
+impl Wake for Broken {
+    fn wake(self: Arc<Self>) {
+        panic!("an executor that wakes nobody any more");
+    }
+}
+
+#[test]
+fn an_executor_that_panics_ends_nobody_elses_calls() {
+    let end = Arc::new(AtomicBool::new(false));
+    let progress = members(1, &end);
+    let all = [Node(0)];
+    let late = progress[0].call(&Call { budget: Lapse::from_secs(20), ..Call::new(LATE, &all) });
+    let (mut late, broken) = (pin!(late), Waker::from(Arc::new(Broken)));
+    assert!(late.as_mut().poll(&mut Context::from_waker(&broken)).is_pending());
+    end.store(true, Ordering::Relaxed);
+    let until = Instant::now() + Duration::from_secs(30);
+    while late.as_mut().poll(&mut Context::from_waker(&broken)).is_pending() {
+        assert!(Instant::now() < until, "its call has not ended");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    assert_eq!(block_on(progress[0].call(&sum(&all, &[]))).0.map(|reply| reply.members), Ok(1));
+}
