@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use umbra::boundary::{
     Boundary, BoundaryError, Edge, Extent, Fabric, Field, Fields, Grid, Mesh, NoMemory, Scope, Settings, Stage, Store,
-    Transport, fill_edges, largest_message,
+    Transport, Tree, fill_edges, largest_message,
 };
 use umbra_core::boundary::{Element, Message, Shape};
 use umbra_tests::boundary_job::{SETTINGS, along, job, same, shape, sparse};
@@ -351,6 +351,40 @@ fn what_lacks_an_array_is_repaired_and_called_again() {
                     }
                 }
             }
+        });
+    }
+}
+
+/// Arrays that lack a cell where they are read.
+struct Short<'s>(Stage<'s>);
+
+impl Fields for Short<'_> {
+    fn values(&self, block: u32, field: u16) -> Option<&[f64]> {
+        self.0.values(block, field)?.split_last().map(|(_, values)| values)
+    }
+
+    fn values_mut(&mut self, block: u32, field: u16) -> Option<&mut [f64]> {
+        self.0.values_mut(block, field)
+    }
+
+    fn allocate(&mut self, block: u32, field: u16) -> Result<(), NoMemory> {
+        self.0.allocate(block, field)
+    }
+}
+
+#[test]
+fn an_array_that_has_another_length_than_when_it_was_sent_is_named() {
+    let (shape, blocks) = (shape(2, 4, 2), [2, 2, 1]);
+    for refined in [false, true] {
+        let mesh = Tree::new(shape, blocks, [true; 3], 1, 1, |_, at| refined && at == [0, 0, 0]);
+        job(&same(&mesh, 1), &[Field::DENSE], 1, |_, boundary, mut store| {
+            let mut boundary = boundary.unwrap();
+            (0..mesh.blocks()).for_each(|block| store.allocate(block, 0));
+            assert!(boundary.send(&store.stage(0), Scope::Any).unwrap().is_ready());
+            boundary.wait(&mut store.stage(0), Scope::Any).unwrap();
+            let error = boundary.set(&mut Short(store.stage(0)), Scope::Any).unwrap_err();
+            assert!(matches!(error, BoundaryError::Length { len: 63, expected: 64, .. }), "{error}");
+            boundary.set(&mut store.stage(0), Scope::Any).unwrap();
         });
     }
 }

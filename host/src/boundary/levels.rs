@@ -12,7 +12,7 @@ use umbra_core::boundary::{Entry, Patch, Region, Shape, Step, StripOp, Usual};
 use super::error::BoundaryError;
 use super::fields::{Field, Fields};
 use super::rows::Rows;
-use super::strip::{self, wrong_length};
+use super::strip;
 use super::tasks::Boundary;
 use super::transport::TransportError;
 
@@ -37,7 +37,8 @@ impl<T> Boundary<T> {
         let (levels, strip) = (&self.levels, &mut self.between[..entry.count as usize]);
         if live {
             let (block, field) = (entry.key.sender, entry.key.field);
-            let values = view.values(block, field).ok_or(BoundaryError::Absent { block, field })?;
+            let values = strip::array(view, self.strips.cells, &self.fields, entry)?;
+            let values = values.ok_or(BoundaryError::Absent { block, field })?;
             levels.gather(entry, values, strip);
         }
         let Some(values) = strip::target(view, &self.strips, &self.fields, entry)? else { return Ok(()) };
@@ -97,15 +98,8 @@ impl Levels {
         entry: &Entry,
         between: &'b mut [f64],
     ) -> Result<Option<&'b [f64]>, BoundaryError> {
-        let (block, field) = (entry.key.sender, entry.key.field);
-        let Some(values) = view.values(block, field) else {
-            return if entry.always { Err(BoundaryError::Absent { block, field }) } else { Ok(None) };
-        };
-        let kind = fields.get(usize::from(field)).unwrap_or(&Field::DENSE);
-        let expected = self.shape.len() * kind.components as usize;
-        if values.len() != expected {
-            return Err(wrong_length(entry, block, values.len(), expected));
-        }
+        let Some(values) = strip::array(view, self.shape.len(), fields, entry)? else { return Ok(None) };
+        let kind = fields.get(usize::from(entry.key.field)).unwrap_or(&Field::DENSE);
         let strip = &mut between[..entry.count as usize];
         self.gather(entry, values, strip);
         let live = kind.sparse.is_none_or(|sparse| sparse.is_live(strip));

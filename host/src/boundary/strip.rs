@@ -15,8 +15,26 @@ const SHORT: usize = 32;
 /// Values that are gathered.
 const CHUNK: usize = 256;
 
-pub(super) const fn wrong_length(entry: &Entry, block: u32, len: usize, expected: usize) -> BoundaryError {
+const fn wrong_length(entry: &Entry, block: u32, len: usize, expected: usize) -> BoundaryError {
     BoundaryError::Length { block, field: entry.key.field, len, expected }
+}
+
+/// The sender's array of a channel, if the field is present there.
+#[inline]
+pub(super) fn array<'v>(
+    view: &'v impl Fields,
+    cells: usize,
+    fields: &[Field],
+    entry: &Entry,
+) -> Result<Option<&'v [f64]>, BoundaryError> {
+    let (block, field) = (entry.key.sender, entry.key.field);
+    let expected = cells * fields.get(usize::from(field)).map_or(1, |kind| kind.components as usize);
+    match view.values(block, field) {
+        Some(values) if values.len() == expected => Ok(Some(values)),
+        Some(values) => Err(wrong_length(entry, block, values.len(), expected)),
+        None if entry.always => Err(BoundaryError::Absent { block, field }),
+        None => Ok(None),
+    }
 }
 
 /// The sender's array, if the strip of a channel holds something.
@@ -27,15 +45,8 @@ pub(super) fn source<'v>(
     fields: &[Field],
     entry: &Entry,
 ) -> Result<Option<&'v [f64]>, BoundaryError> {
-    let (block, field) = (entry.key.sender, entry.key.field);
-    let Some(values) = view.values(block, field) else {
-        return if entry.always { Err(BoundaryError::Absent { block, field }) } else { Ok(None) };
-    };
-    let kind = fields.get(usize::from(field)).unwrap_or(&Field::DENSE);
-    let expected = strips.cells * kind.components as usize;
-    if values.len() != expected {
-        return Err(wrong_length(entry, block, values.len(), expected));
-    }
+    let Some(values) = array(view, strips.cells, fields, entry)? else { return Ok(None) };
+    let kind = fields.get(usize::from(entry.key.field)).unwrap_or(&Field::DENSE);
     let Some(sparse) = &kind.sparse else { return Ok(Some(values)) };
     Ok(holds(values, strips.send(entry.key.element), strips.cells, sparse).then_some(values))
 }
@@ -229,7 +240,8 @@ impl<T: Transport> Boundary<T> {
     fn copy(&mut self, view: &mut impl Fields, entry: &Entry) -> Result<(), BoundaryError> {
         let (block, field, element) = (entry.key.sender, entry.key.field, entry.key.element);
         let (cells, between) = (self.strips.cells, &mut self.between);
-        let values = view.values(block, field).ok_or(BoundaryError::Absent { block, field })?;
+        // It may be another one than when it was sent.
+        let values = array(view, cells, &self.fields, entry)?.ok_or(BoundaryError::Absent { block, field })?;
         pack(values, self.strips.send(element), cells, |behind, row| {
             between[behind..behind + row.len()].copy_from_slice(row);
             Ok(())
