@@ -176,7 +176,7 @@ impl Store {
                 let Some(values) = self.array(block, field, 0) else { continue };
                 let idle = sparse.is_idle(values);
                 let place = self.place(block, field);
-                self.idle[place] = if idle { self.idle[place] + 1 } else { 0 };
+                self.idle[place] = if idle { self.idle[place].saturating_add(1) } else { 0 };
                 if idle && self.idle[place] >= after {
                     self.free(block, field);
                     freed += 1;
@@ -251,6 +251,14 @@ mod tests {
         assert!(store.values(0, 0, 0).is_none() && store.values(0, 0, 1).is_none(), "all stages together");
         assert_eq!(store.usage(), Usage { bytes: 0, peak: 64, allocations: 1, deallocations: 1 });
         assert_eq!(store.trim(), 64);
+    }
+
+    #[test]
+    fn looks_that_were_told_of_a_block_are_counted_no_further_than_they_can_be() {
+        let mut store = Store::new(1, 4, &[Field::sparse(Sparse::new(1e-3, 1e-4, 0.0).unwrap())], 1);
+        store.allocate(0, 0);
+        store.set_idle(0, 0, u32::MAX);
+        assert_eq!(store.free_idle([0].into_iter(), u32::MAX), 1);
     }
 
     #[test]
