@@ -19,11 +19,13 @@ mod border;
 mod chain;
 mod descriptor;
 mod entries;
+mod fabric;
 mod firmware;
 mod frame;
 mod gateway;
 mod inputs;
 mod link;
+mod manifest;
 mod messages;
 mod ranges;
 mod reference;
@@ -78,6 +80,8 @@ pub const TARGETS: &[Target] = &[
     Target { name: "bodies", seeds: bodies::seeds, feed: bodies::feed },
     Target { name: "texts", seeds: texts::seeds, feed: texts::feed },
     Target { name: "array", seeds: array::seeds, feed: array::feed },
+    Target { name: "manifest", seeds: manifest::seeds, feed: manifest::feed },
+    Target { name: "fabric", seeds: fabric::seeds, feed: fabric::feed },
 ];
 
 /// Feeds bytes to the target of this name; for the fuzz targets, which know only a name.

@@ -200,3 +200,15 @@ fn texts_that_people_write() {
 fn array_files() {
     inputs("array", 200_000);
 }
+
+/// Each of them maps a pool: fewer do.
+#[test]
+fn manifests_of_pools() {
+    inputs("manifest", 100_000);
+}
+
+/// Each of them is memory of its own: fewer do.
+#[test]
+fn memories_of_boundary_exchanges() {
+    inputs("fabric", 100_000);
+}

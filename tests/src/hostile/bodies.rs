@@ -8,6 +8,7 @@ use umbra::admin::{
     Body, Calls, Exported, Failure, Figures, Mark, PathTotals, Progress, ReadOrder, ReadResult, ReadTotals, Slice,
 };
 use umbra::boundary::Greeting;
+use umbra::call::Segment;
 use umbra::verbs::{Address, Hello, Remote};
 use umbra_core::error::Status;
 use umbra_core::peer::{Peer, Sp, WorldRank};
@@ -36,6 +37,7 @@ pub(super) fn seeds() -> Vec<Vec<u8>> {
         address.to_bytes().to_vec(),
         Hello { frames: address, spans, count: place }.to_bytes().to_vec(),
         Greeting { address, inbox: place, outbox: place }.to_bytes().to_vec(),
+        [[9, 0, 0, 0, 0, 0, 0, 0], [7; 8], [8; 8]].concat(),
     ];
     (0_u8..).zip(bodies).map(|(choice, body)| [vec![choice], body].concat()).collect()
 }
@@ -43,7 +45,7 @@ pub(super) fn seeds() -> Vec<Vec<u8>> {
 /// What is read is told again in words that are read as the same.
 pub(super) fn feed(bytes: &[u8]) {
     let Some((&choice, body)) = bytes.split_first() else { return };
-    match choice % 14 {
+    match choice % 15 {
         0 => of_body::<Slice>(body),
         1 => of_body::<ReadOrder>(body),
         2 => of_body::<Progress>(body),
@@ -57,8 +59,18 @@ pub(super) fn feed(bytes: &[u8]) {
         10 => of_body::<Figures>(body),
         11 => of_place(body, |bytes| Address::from_bytes(bytes).map(|address| address.to_bytes())),
         12 => of_place(body, |bytes| Hello::from_bytes(bytes).map(|hello| hello.to_bytes())),
-        _ => of_place(body, |bytes| Greeting::from_bytes(bytes).map(|greeting| greeting.to_bytes())),
+        13 => of_place(body, |bytes| Greeting::from_bytes(bytes).map(|greeting| greeting.to_bytes())),
+        _ => of_segment(body),
     }
+}
+
+/// What stands in front of the header of a call for a part of its data.
+fn of_segment(header: &[u8]) {
+    let Some((Segment { offset, len, total }, rest)) = Segment::parse(header) else {
+        return assert!(header.len() < Segment::BYTES);
+    };
+    let told = [offset, len, total].map(u64::to_le_bytes);
+    assert_eq!([told.as_flattened(), rest].concat(), header);
 }
 
 fn of_body<B: Body>(body: &[u8]) {
