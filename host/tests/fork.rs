@@ -5,6 +5,7 @@
 use std::future::Future as _;
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixListener;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -42,7 +43,9 @@ fn forks(child: impl FnOnce() -> bool, meanwhile: impl FnOnce(u32)) {
     if pid == 0 {
         // SAFETY: sets a timer of this process alone, whose signal ends it: a child that lives as long hangs.
         unsafe { libc::alarm(60) };
-        let code = i32::from(!child());
+        // A thread that ends by a panic would end its process as if all had gone well.
+        let is_well = catch_unwind(AssertUnwindSafe(child)).unwrap_or(false);
+        let code = i32::from(!is_well);
         // SAFETY: ends the process.
         unsafe { libc::_exit(code) };
     }
