@@ -114,8 +114,7 @@ impl Member {
         let config = Config { message_max: station.shape().message_bytes, ..settings(Config::new(node, life)) };
         let config = Config { node, life, ..config };
         let machine = capacities.machine(config)?;
-        let message = || filled(0, config.message_max as usize);
-        let (buffer, pad) = (message()?, message()?);
+        let [buffer, pad] = [filled(0, config.message_max as usize)?, filled(0, config.message_max as usize)?];
         taken.keep();
         Ok(Member {
             station: Arc::new(station.clone()),
@@ -317,8 +316,7 @@ impl Member {
         Ok(())
     }
 
-    /// Serves the calls of others until `done` says so, at most so long; whether it did. It does not wait where the member is
-    /// [inherited](Self::is_inherited).
+    /// Serves the calls of others until `done` says so, at most so long, and [heirs](Self::is_inherited) not at all; whether it did.
     pub fn serve_until(&mut self, patience: Duration, mut done: impl FnMut(&mut Member) -> bool) -> bool {
         let end = now() + Lapse(u64::try_from(patience.as_nanos()).unwrap_or(u64::MAX));
         loop {
