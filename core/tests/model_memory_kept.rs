@@ -168,6 +168,16 @@ proptest! {
 }
 
 #[test]
+fn the_longest_range_may_be_one_that_is_kept() {
+    let mut memory = keeping(64, 1024, 8, 64);
+    let ranges: Vec<Extent> = (0..16).map(|_| memory.alloc(64).unwrap()).collect();
+    memory.free(ranges[3]).unwrap();
+    assert_eq!((memory.kept(), memory.figures().largest), (1, 64));
+    assert_eq!(memory.alloc_aligned(0, 64), Err(AllocError::ZeroSize));
+    assert_eq!(memory.kept(), 1, "that is no want of room");
+}
+
+#[test]
 fn the_next_of_the_same_length_gets_what_was_freed_last() {
     let mut memory = keeping(64, 1 << 16, 8, 4);
     let ranges: Vec<Extent> = (0..6).map(|_| memory.alloc(100).unwrap()).collect();

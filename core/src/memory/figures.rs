@@ -11,7 +11,7 @@ pub struct Figures {
     pub capacity: u64,
     /// Free, in all ranges together.
     pub free: u64,
-    /// The longest free range.
+    /// The longest free range; with ranges that are [kept whole](super::QuickFit) not one that joining them would give.
     ///
     /// Exact unless more than [`WALK`] ranges share its bin; then the longest of these, which is at most one part in
     /// 32 shorter.

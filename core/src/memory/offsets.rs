@@ -75,20 +75,20 @@ where
         self.memory.figures()
     }
 
-    /// Takes a range as [`Memory::alloc`], and gives its offset in bytes.
+    /// Takes a range as [`QuickFit::alloc`], and gives its offset in bytes.
     ///
     /// # Errors
-    /// [`AllocError`]; nothing has changed then.
+    /// [`AllocError`]; nothing has changed then but that nothing is kept.
     #[inline]
     pub fn alloc(&mut self, len: u64) -> Result<u64, AllocError> {
         let extent = self.memory.alloc(len)?;
         Ok(self.note(extent))
     }
 
-    /// Takes a range as [`Memory::alloc_aligned`], and gives its offset in bytes.
+    /// Takes a range as [`QuickFit::alloc_aligned`], and gives its offset in bytes.
     ///
     /// # Errors
-    /// [`AllocError`]; nothing has changed then.
+    /// [`AllocError`]; nothing has changed then but that nothing is kept.
     pub fn alloc_aligned(&mut self, len: u64, align: u64) -> Result<u64, AllocError> {
         let extent = self.memory.alloc_aligned(len, align)?;
         Ok(self.note(extent))

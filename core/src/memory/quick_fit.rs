@@ -3,7 +3,7 @@
 //! Programs ask for the same lengths again and again. [`QuickFit`] puts a range that is freed on the list of its
 //! length, where the next request of that length finds it: nothing is joined and nothing cut, and neither a bin nor a
 //! neighbour is touched. When the memory beneath has no room, everything that is kept is joined with what is free
-//! around it, and the request is tried once more; so a request is refused only where [`Memory`] alone would refuse it.
+//! around it, and the request is tried once more; so a request is refused only if nothing that is free is long enough.
 //!
 //! ```
 //! use umbra_core::memory::{AllocError, Block, Granule, Memory, QuickFit};
@@ -76,11 +76,15 @@ impl<S: AsRef<[Block]> + AsMut<[Block]>, L: AsRef<[u32]> + AsMut<[u32]>> QuickFi
     /// How full the memory is, and how scattered, with what is kept counted as free.
     ///
     /// Kept ranges are not joined with what is free around them, so free ranges may touch, and a longer range than
-    /// `largest` may be had; after [`settle`](Self::settle) all is as [`Memory::figures`] says.
+    /// `largest` may be had; after [`settle`](Self::settle) all is as [`Memory::figures`] says. While ranges are kept, each
+    /// list may be looked at.
     #[must_use]
     pub fn figures(&self) -> Figures {
         let Figures { capacity, free, largest, used_ranges, free_ranges } = self.memory.figures();
-        let free = free + self.memory.granule.of(self.kept_granules);
+        let granule = self.memory.granule;
+        let free = free + granule.of(self.kept_granules);
+        let longest = if self.kept > 0 { self.lists.as_ref().iter().rposition(|&list| list != NIL) } else { None };
+        let largest = longest.map_or(largest, |at| largest.max(granule.of(at as u32 + 1)));
         let (used_ranges, free_ranges) = (used_ranges - self.kept, free_ranges + self.kept);
         Figures { capacity, free, largest, used_ranges, free_ranges }
     }
@@ -122,7 +126,9 @@ impl<S: AsRef<[Block]> + AsMut<[Block]>, L: AsRef<[u32]> + AsMut<[u32]>> QuickFi
         error: AllocError,
         alloc: impl FnOnce(&mut Memory<S>) -> Result<Extent, AllocError>,
     ) -> Result<Extent, AllocError> {
-        if self.kept == 0 || matches!(error, AllocError::TooLarge { .. } | AllocError::BadAlign { .. }) {
+        let retry =
+            matches!(error, AllocError::OutOfMemory { .. } | AllocError::Fragmented { .. } | AllocError::NoRecord);
+        if self.kept == 0 || !retry {
             return Err(error);
         }
         self.settle();

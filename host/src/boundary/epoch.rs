@@ -23,7 +23,7 @@ impl<T: Transport> Boundary<T> {
     /// # Errors
     /// [`BoundaryError::Mesh`] if levels do not fit together, and [`BoundaryError::Differs`] names the first channel in which
     /// a peer's plan is another one; the other ranks learn who has refused by [`BoundaryError::RefusedElsewhere`]. A rank that
-    /// does not come is named after the deadline.
+    /// does not come is named after the deadline. Whoever tries again makes a new transport, of new memory if it is shared.
     pub fn build(
         mesh: &impl Mesh,
         fields: &[Field],
@@ -155,7 +155,7 @@ impl<T: Transport> Boundary<T> {
     /// [`BoundaryError::StillOpen`] if this rank's exchange is not over, [`BoundaryError::Mesh`] if levels of its mesh do not
     /// fit together, [`BoundaryError::Vote`] if it is so with another: then nothing has changed on any rank, and it can be
     /// tried again. After any other error, and if a rank was [missing](VoteError::Missing), this end is
-    /// [spent](Self::is_spent): make a new transport, and build anew.
+    /// [spent](Self::is_spent): make a new transport, and build anew. Ranks that share memory make new memory.
     pub fn remesh(&mut self, mesh: &impl Mesh) -> Result<(), BoundaryError> {
         let refined = is_refined(mesh);
         let epoch = self.quiesce(refined.is_err());

@@ -25,7 +25,7 @@
 //! [`QuickFit`](umbra_core::memory::QuickFit) does.
 //!
 //! *Cost*: that of the core's operation, and a lock that is held for it. Who waits is woken to be the first in line, and then
-//! whenever there may be room. 36 bytes a range, 4 a granule.
+//! whenever there may be room. 64 bytes a range, 4 a granule, and 4 KiB for the lists.
 
 use std::ops::Deref;
 use std::time::Duration;

@@ -278,18 +278,21 @@ impl Stencil {
 
     fn sweep(&self, out: Out<'_>, stop: &Stop, drawing: Option<Output<'_>>) -> Done {
         let mut input = self.field()?;
-        if self.verify == Verify::Always {
-            let bytes = input.bytes().saturating_mul(2);
-            memory::enough([Part { what: "the comparison", bytes, instead: "leave it out (--verify=never)" }])?;
-        }
+        let output = Field::create(self.output.as_deref(), input.shape(), input.element());
+        let mut output = output.map_err(Failure::failed)?;
+        let compared = (self.verify == Verify::Always).then(|| Part {
+            what: "the comparison",
+            bytes: input.bytes().saturating_mul(2),
+            instead: "leave it out (--verify=never)",
+        });
+        let made = self.input.is_none().then(|| memory::of_file(&input)).flatten();
+        memory::enough(made.into_iter().chain(memory::of_file(&output)).chain(compared))?;
         if self.input.is_none() {
-            memory::enough(memory::of_file(&input))?;
             input.fill(self.seed, stop).map_err(Failure::failed)?;
         }
         let pattern = self.pattern(&input, stop)?;
-        let work = Work::plan(self, &input, &pattern, stop)?;
-        let output = Field::create(self.output.as_deref(), input.shape(), input.element());
-        let mut output = output.map_err(Failure::failed)?;
+        let others = memory::of_file(&output).into_iter().chain(source::parts(self, &input));
+        let work = Work::plan(self, &input, &pattern, memory::total(others), stop)?;
         let mut errors = anstream::stderr();
         let out = beside(drawing.as_ref(), out, &mut errors);
         let mut outcome = match self.source {

@@ -44,6 +44,16 @@ fn copies(stage: u64, bricks: u64, brick_bytes: u64) -> Part {
     Part { what: "the copies that the agent keeps", bytes, instead: "let it keep fewer (--stage)" }
 }
 
+/// What a run with ranks takes beside the rest; nothing for another one.
+pub(super) fn parts(given: &Stencil, input: &Field) -> Option<Part> {
+    let bytes = input.bytes().saturating_add(given.stage.unwrap_or(STAGE));
+    (given.source == Origin::Ranks).then_some(Part {
+        what: "the ranks and their agent",
+        bytes,
+        instead: "use --source file",
+    })
+}
+
 /// Runs with the field in the memory of ranks: starts them, and ends them again.
 pub(super) fn ranks(
     given: &Stencil,

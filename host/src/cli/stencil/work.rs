@@ -41,7 +41,14 @@ pub(super) struct Work {
 }
 
 impl Work {
-    pub(super) fn plan(given: &Stencil, input: &Field, pattern: &Pattern, stop: &Stop) -> Result<Work, Failure> {
+    /// A run beside which others take so many bytes.
+    pub(super) fn plan(
+        given: &Stencil,
+        input: &Field,
+        pattern: &Pattern,
+        beside: u64,
+        stop: &Stop,
+    ) -> Result<Work, Failure> {
         let dimensions = input.shape().len();
         let edges = match (&given.brick[..], dimensions) {
             ([], 1) => [1, 1, 4096],
@@ -81,7 +88,7 @@ impl Work {
         };
         // More could never hold anything; there are less than 2^32 bricks.
         let most_slots = u32::try_from(count).unwrap_or(u32::MAX);
-        let slots = given.slots.map_or_else(|| slots_for(&size, active), |slots| slots.min(most_slots));
+        let slots = given.slots.map_or_else(|| slots_for(&size, beside, active), |slots| slots.min(most_slots));
         size.slots = slots.into();
         memory::enough(size.all())?;
         let (order, points) = order(given, &bricks, dimensions, reach, slots, active, stop)?;
@@ -222,10 +229,10 @@ struct To<'a> {
     stop: &'a Stop,
 }
 
-/// Slots that are chosen: a sixteenth of the bricks, in half of what is free beside the rest; enough for the largest group
-/// that is known, and never more than there are bricks.
-fn slots_for(size: &Size, active: u32) -> u32 {
-    let beside = memory::total(size.all());
+/// Slots that are chosen: a sixteenth of the bricks, in half of what is free beside the rest and so many bytes of others;
+/// enough for the largest group that is known, and never more than there are bricks.
+fn slots_for(size: &Size, others: u64, active: u32) -> u32 {
+    let beside = memory::total(size.all()).saturating_add(others);
     let fit = heap::free().map_or(u64::MAX, |free| free.saturating_sub(beside) / 2 / size.of_slot());
     let slots = (size.bricks / 16).min(fit).max(size.largest + u64::from(active));
     u32::try_from(slots.min(size.bricks)).unwrap_or(u32::MAX)

@@ -9,6 +9,7 @@ use super::element::{Value, for_element};
 use super::{Bricks, Element, Field, Pattern};
 use crate::quantity::Bytes;
 use crate::stencil::{ComputeError, LoadError, Stop};
+use crate::sys::heap::reserved;
 
 /// Points that are compared between two looks whether to stop.
 const LOOK: usize = 1024;
@@ -149,9 +150,8 @@ pub enum CheckError {
 pub fn check(input: &Field, output: &Field, pattern: &Pattern, stop: &Stop) -> Result<Option<Difference>, CheckError> {
     let whole = |field: &Field| -> Result<Vec<u8>, CheckError> {
         let need = field.bytes();
-        let mut numbers = Vec::new();
-        let bytes = usize::try_from(need).ok().filter(|&bytes| numbers.try_reserve_exact(bytes).is_ok());
-        numbers.resize(bytes.ok_or(CheckError::Memory { need })?, 0);
+        let numbers = reserved(usize::try_from(need).unwrap_or(usize::MAX), || 0);
+        let mut numbers = numbers.map_err(|_| CheckError::Memory { need })?;
         field.read(0, &mut numbers)?;
         Ok(numbers)
     };
