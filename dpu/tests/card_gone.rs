@@ -7,19 +7,24 @@
 #[path = "../../host/tests/fake/mod.rs"]
 mod fake;
 
-use std::net::TcpListener;
+use std::net::{SocketAddr, TcpListener};
 use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use umbra::config::{Job, Platform};
-use umbra::driver::now;
+use umbra::driver::{Driver, Event, Limits, now};
+use umbra::link::{Address, Identity, Party};
 use umbra::secret::Secret;
 use umbra::session::{Seat, Session, SessionError, Settings};
+use umbra_core::access::direct::{CLOSE, OPEN};
+use umbra_core::access::message::{Locate, Revoke};
 use umbra_core::error::Status;
-use umbra_core::peer::{Host, LocalRank, Sp, WorldRank};
+use umbra_core::key::Key;
+use umbra_core::peer::{Host, Incarnation, LocalRank, Peer, Sp, WorldRank};
 use umbra_core::ticket::Ticket;
 use umbra_core::time::Lapse;
+use umbra_core::wire::{Frame, Token};
 use umbra_dpu::hosted;
 
 /// Far longer than anything here takes.
@@ -50,25 +55,105 @@ fn start_agent(job: Job, secret: Secret) {
     is_ready.recv_timeout(PATIENCE).unwrap();
 }
 
+fn secret() -> Secret {
+    Secret::from_bytes([1; 32])
+}
+
+/// Starts the first agent of a job with so many; the job, and where others reach the agent.
+fn start(agents: usize) -> (Job, SocketAddr) {
+    // Held until all are chosen, so that they differ.
+    let held: Vec<_> = (0..2 * agents).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
+    let at: Vec<SocketAddr> = held.iter().map(|listener| listener.local_addr().unwrap()).collect();
+    drop(held);
+    let ports: Vec<String> = at.iter().map(|at| at.port().to_string()).collect();
+    let (services, ranks) = ports.split_at(agents);
+    let line = format!("# Format version: 1\nhost,dpu:127.0.0.1:{}:{}\n", services.join("&"), ranks.join("&"));
+    let job = Platform::parse(&line, "job.cfg").and_then(|platform| platform.job(&["dpu"])).unwrap();
+    start_agent(job.clone(), secret());
+    (job, at[0])
+}
+
+fn settings(job: &Job, rank: u32) -> Settings {
+    let (host, local) = (Host(0), LocalRank(rank));
+    let seat = Seat { rank: WorldRank(rank), size: RANKS, host, local, n_local: RANKS };
+    let device = Some("fake1".parse().unwrap());
+    Settings { deadline: DEADLINE, device, ..Settings::new(job.clone(), secret(), seat) }
+}
+
 /// All ranks of a job with one agent.
 fn join() -> Vec<Session> {
-    // Held until both are chosen, so that they differ.
-    let held = [0, 1].map(|_| TcpListener::bind("127.0.0.1:0").unwrap());
-    let [services, ranks] = held.map(|listener| listener.local_addr().unwrap().port());
-    let line = format!("# Format version: 1\nhost,dpu:127.0.0.1:{services}:{ranks}\n");
-    let job = Platform::parse(&line, "job.cfg").and_then(|platform| platform.job(&["dpu"])).unwrap();
-    let secret = Secret::from_bytes([1; 32]);
-    start_agent(job.clone(), secret.clone());
-    let settings = |rank| {
-        let (host, local) = (Host(0), LocalRank(rank));
-        let seat = Seat { rank: WorldRank(rank), size: RANKS, host, local, n_local: RANKS };
-        let device = Some("fake1".parse().unwrap());
-        Settings { deadline: DEADLINE, device, ..Settings::new(job.clone(), secret.clone(), seat) }
-    };
+    let (job, _) = start(1);
     thread::scope(|scope| {
-        let joins: Vec<_> = (0..RANKS).map(settings).map(|settings| scope.spawn(|| Session::join(settings))).collect();
+        let settings = (0..RANKS).map(|rank| settings(&job, rank));
+        let joins: Vec<_> = settings.map(|settings| scope.spawn(|| Session::join(settings))).collect();
         joins.into_iter().map(|join| join.join().unwrap().unwrap()).collect()
     })
+}
+
+/// Exports memory full of one byte.
+fn export(owner: &mut Session, byte: u8) -> Ticket {
+    let key = owner.export_bytes(vec![byte; 4096]).unwrap();
+    owner.ticket(key).unwrap()
+}
+
+/// Exports memory of a rank that has no link to its agent before.
+fn export_once_linked(owner: &mut Session) -> Result<Key, SessionError> {
+    let end = now() + Lapse::from_secs(PATIENCE.as_secs());
+    loop {
+        match owner.export_bytes(vec![1; 4096]) {
+            Err(SessionError::ServiceLost { .. }) if now() < end => {
+                owner.progress(now() + Lapse::from_millis(5)).unwrap()
+            }
+            exported => return exported,
+        }
+    }
+}
+
+/// Reads until all memory is read.
+fn read_in_time(owners: &mut [Session], reader: &mut Session, tickets: &[Ticket], good: &[Result<Vec<u8>, Status>]) {
+    let end = Instant::now() + PATIENCE;
+    loop {
+        let read = read_all(owners, reader, tickets);
+        if read == good {
+            return;
+        }
+        assert!(Instant::now() < end, "{read:?}");
+        thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Another service process opens memory of a rank for itself, tells how that ended, and gives it back once it is asked to.
+fn open_and_give_back(agent: SocketAddr, memory: Locate, opened: &mpsc::Sender<Status>) -> Revoke {
+    let party = |sp| Party::Peer(Peer::service(Sp(sp)).unwrap());
+    let me = Identity { party: party(1), incarnation: Incarnation(7) };
+    let mut driver = Driver::new(me, secret(), Limits::default());
+    let end = now() + Lapse::from_secs(PATIENCE.as_secs());
+    let link = driver.dial(Address::Tcp(agent), party(0), end).unwrap();
+    let mut bytes = Vec::new();
+    loop {
+        assert!(now() < end, "nobody asks for it");
+        driver.wait(end).unwrap();
+        while let Some(event) = driver.next(&mut bytes) {
+            match event {
+                Event::Up { .. } => {
+                    let call = Frame::Call { op: OPEN, token: Token(1), body: &memory.to_bytes() };
+                    driver.send(link, &call, Vec::new()).unwrap();
+                }
+                Event::Frame { .. } => match Frame::parse(&bytes).unwrap() {
+                    Frame::Done { op: OPEN, status, .. } => opened.send(status).unwrap(),
+                    Frame::Call { op: CLOSE, token, body } => {
+                        let done = Frame::Done { op: CLOSE, token, status: Status::Ok, body: &[] };
+                        driver.send(link, &done, Vec::new()).unwrap();
+                        driver.flush();
+                        return Revoke::parse(body).unwrap();
+                    }
+                    _ => {}
+                },
+                Event::Gone { why, .. } => panic!("nobody asked for it: {why:?}"),
+                Event::Readable(_) => {}
+            }
+        }
+    }
 }
 
 /// Reads from all owners at once, who make progress meanwhile; how each read ended.
@@ -100,29 +185,44 @@ fn ranks_are_read_again_once_the_device_of_their_agent_is_back() {
     let mut sessions = join();
     let mut reader = sessions.pop().unwrap();
     let owners = &mut sessions[..];
-    let export = |(owner, seed): (&mut Session, u8)| {
-        let key = owner.export_bytes(vec![seed; 4096]).unwrap();
-        owner.ticket(key).unwrap()
-    };
-    let tickets: Vec<Ticket> = owners.iter_mut().zip(1..).map(export).collect();
+    let tickets: Vec<Ticket> = owners.iter_mut().zip(1..).map(|(owner, byte)| export(owner, byte)).collect();
     let good = [Ok(vec![1; 64]), Ok(vec![2; 64])];
     assert_eq!(read_all(owners, &mut reader, &tickets), good);
 
-    std::fs::write(fake::away(), []).unwrap();
+    std::fs::write(fake::file("away"), []).unwrap();
     // It says nothing, so it is found gone when it should have ended something.
     let broken = [Err(Status::QueueBroken), Err(Status::QueueBroken)];
     assert_eq!(read_all(owners, &mut reader, &tickets), broken);
     let unreachable = [Err(Status::Unreachable), Err(Status::Unreachable)];
     assert_eq!(read_all(owners, &mut reader, &tickets), unreachable);
 
-    std::fs::remove_file(fake::away()).unwrap();
-    let end = Instant::now() + PATIENCE;
-    loop {
-        let read = read_all(owners, &mut reader, &tickets);
-        if read == good {
-            return;
-        }
-        assert!(Instant::now() < end, "{read:?}");
-        thread::sleep(Duration::from_millis(10));
+    std::fs::remove_file(fake::file("away")).unwrap();
+    read_in_time(owners, &mut reader, &tickets, &good);
+}
+
+#[test]
+fn memory_that_another_service_process_has_is_taken_back_although_the_device_is_gone() {
+    if !fake::is_child() {
+        let test = "memory_that_another_service_process_has_is_taken_back_although_the_device_is_gone";
+        fake::over_fake(test, "FAULT", "gone");
+        return;
     }
+    let (job, agent) = start(2);
+    let [mut owner, mut other] = [0, 2].map(|rank| {
+        assert_eq!(job.shadows(Host(0), LocalRank(rank), 1).unwrap(), [Sp(0)]);
+        Session::connect(settings(&job, rank)).unwrap()
+    });
+    let key = export_once_linked(&mut owner).unwrap();
+    let (base, _) = owner.exported(key).unwrap();
+    let memory = Locate { owner: key.owner(), address: base };
+    let (opened, is_opened) = mpsc::channel();
+    let service = thread::spawn(move || open_and_give_back(agent, memory, &opened));
+    assert_eq!(is_opened.recv_timeout(PATIENCE), Ok(Status::Ok));
+
+    std::fs::write(fake::file("away"), []).unwrap();
+    // The agent finds out.
+    let refused = export_once_linked(&mut other);
+    assert!(matches!(refused, Err(SessionError::OutOfReach { .. })), "{refused:?}");
+    owner.revoke(key).unwrap();
+    assert_eq!(service.join().unwrap(), Revoke { key, forced: false });
 }

@@ -18,7 +18,7 @@ use umbra_core::peer::{Peer, Sp, WorldRank};
 use umbra_core::region::Secret;
 use umbra_core::ticket::{Locator, Ticket};
 
-use fake::{away, is_child, over_fake};
+use fake::{file, is_child, over_fake};
 
 #[test]
 fn pages_are_kept_at_forks_once_unless_the_kernel_does_so() {
@@ -172,7 +172,7 @@ fn a_device_that_was_gone_is_opened_again_and_not_gone_on_with() {
         return;
     }
     let (mut rdma, _, export, owner, _) = connected();
-    std::fs::write(away(), []).unwrap();
+    std::fs::write(file("away"), []).unwrap();
     assert_eq!(devices().unwrap(), ["fake1"]);
     assert_eq!(rdma.copy(Access::READ, &PIECE, 5), Ok(Moved::Begun));
     assert!(rdma.ended().is_none() && rdma.gone().is_none(), "it is silent");
@@ -180,7 +180,7 @@ fn a_device_that_was_gone_is_opened_again_and_not_gone_on_with() {
     assert_eq!((rdma.ended(), rdma.lines()), (Some((5, Status::QueueBroken)), 0));
     let why = rdma.gone().unwrap().to_string();
     assert!(why.starts_with("fake0 is gone"), "{why}");
-    std::fs::remove_file(away()).unwrap();
+    std::fs::remove_file(file("away")).unwrap();
     assert_eq!(rdma.attach(0, &export), Err(Status::Unreachable));
     let (mut rdma, ..) = connected();
     let theirs = [3_u8; 64];

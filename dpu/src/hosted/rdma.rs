@@ -165,11 +165,16 @@ impl Process {
         Lapse(u64::try_from(self.settings.deadline.as_nanos() / 4).unwrap_or(u64::MAX))
     }
 
-    /// Carries out what the card has to tell; true if there was anything.
+    /// Asks back what others were given, and carries out what the card has to tell; true if there was anything.
     pub(super) fn turn_card(&mut self, now: Time) -> bool {
-        let Some(card) = &mut self.rdma.card else { return false };
-        card.turn(now);
         let mut busy = false;
+        // Others may have what they were given before the card was lost.
+        while let Some(recall) = self.rdma.grants.poll() {
+            busy = true;
+            self.ask_back(&recall);
+        }
+        let Some(card) = &mut self.rdma.card else { return busy };
+        card.turn(now);
         while let Some((owner, address)) = self.rdma.card.as_mut().and_then(Card::greet) {
             busy = true;
             self.greet(owner, &address, now);
@@ -177,10 +182,6 @@ impl Process {
         while let Some(news) = self.rdma.card.as_mut().and_then(Card::next) {
             busy = true;
             self.on_news(news, now);
-        }
-        while let Some(recall) = self.rdma.grants.poll() {
-            busy = true;
-            self.ask_back(&recall);
         }
         if let Some(why) = self.rdma.card.as_mut().and_then(Card::gone) {
             busy = true;

@@ -54,8 +54,8 @@ pub(crate) fn over_fake(test: &str, name: &str, value: &str) -> Option<String> {
     }
 }
 
-/// The file that takes the device `fake0` away as long as it is there.
-#[allow(dead_code, reason = "not every test has the device go")]
-pub(crate) fn away() -> PathBuf {
-    Path::new(&std::env::var_os(FOLDER).unwrap()).join("away")
+/// A file beside the library: `away` takes the device `fake0` away as long as it is there.
+#[allow(dead_code, reason = "not every test does something to the device")]
+pub(crate) fn file(name: &str) -> PathBuf {
+    Path::new(&std::env::var_os(FOLDER).unwrap()).join(name)
 }
