@@ -92,7 +92,7 @@ impl Card {
         self.way.device().gone()
     }
 
-    /// Gives the device up, which moves nothing any more when this returns; what it has not ended.
+    /// Gives the device up, which moves nothing any more when this returns; the jobs whose end was not told.
     pub(super) fn close(self) -> impl Iterator<Item = Job> {
         let Card { way, jobs, .. } = self;
         drop(way);

@@ -232,10 +232,14 @@ impl Jobs {
         self.news.push_back(news);
     }
 
-    /// What has not ended, whether it waits or the device worked on it.
+    /// The jobs whose end was not told: those that wait, that the device worked on, or that have ended.
     pub(super) fn rest(self) -> impl Iterator<Item = Job> {
+        let ended = self.news.into_iter().filter_map(|news| match news {
+            News::Ended { job, .. } => Some(job),
+            News::Broken(_) | News::Revoked(_) => None,
+        });
         let working = self.working.into_iter().flatten().map(|working| working.job);
-        working.chain(self.waiting.into_iter().map(|waiting| waiting.job))
+        ended.chain(working).chain(self.waiting.into_iter().map(|waiting| waiting.job))
     }
 
     /// What is to be told next.
@@ -337,6 +341,23 @@ mod tests {
         jobs.ended(slot, Status::Ok);
         jobs.give_back(Some(slot));
         assert_eq!(begin(&mut jobs), Some(slot), "the last has its turn");
+    }
+
+    #[test]
+    fn what_has_ended_and_was_not_told_is_not_lost_with_the_device() {
+        let mut jobs = Jobs::new(SLOTS);
+        for deadline in [10, 11, 12] {
+            jobs.push(fetch(1, 1, deadline));
+        }
+        let slot = begin(&mut jobs).unwrap();
+        jobs.ended(slot, Status::Ok);
+        jobs.tell(News::Broken(Peer::rank(WorldRank(1)).unwrap()));
+        begin(&mut jobs).unwrap();
+        let rest = jobs.rest().map(|job| match job {
+            Job::Fetch(fetch) => fetch.deadline.0,
+            Job::Serve { .. } | Job::Read(_) => panic!("only fetches were begun"),
+        });
+        assert_eq!(rest.collect::<Vec<_>>(), [10, 11, 12]);
     }
 
     #[test]
