@@ -17,6 +17,7 @@ use umbra::driver::{Driver, Event, Limits, now};
 use umbra::link::{Address, Identity, Party};
 use umbra::secret::Secret;
 use umbra::session::{Seat, Session, SessionError, Settings};
+use umbra::verbs::devices;
 use umbra_core::access::direct::{CLOSE, OPEN};
 use umbra_core::access::message::{Locate, Revoke};
 use umbra_core::error::Status;
@@ -107,6 +108,13 @@ fn export_once_linked(owner: &mut Session) -> Result<Key, SessionError> {
             exported => return exported,
         }
     }
+}
+
+/// Restarts the driver of the agent's device, of which the agent hears nothing.
+fn restart() {
+    std::fs::write(fake::file("away"), []).unwrap();
+    assert_eq!(devices().unwrap(), ["fake1"]);
+    std::fs::remove_file(fake::file("away")).unwrap();
 }
 
 /// Reads until all memory is read.
@@ -225,4 +233,19 @@ fn memory_that_another_service_process_has_is_taken_back_although_the_device_is_
     assert!(matches!(refused, Err(SessionError::OutOfReach { .. })), "{refused:?}");
     owner.revoke(key).unwrap();
     assert_eq!(service.join().unwrap(), Revoke { key, forced: false });
+}
+
+#[test]
+fn memory_is_exported_at_once_after_a_restart_of_the_driver_that_the_agent_has_not_noticed() {
+    if !fake::is_child() {
+        let test = "memory_is_exported_at_once_after_a_restart_of_the_driver_that_the_agent_has_not_noticed";
+        fake::over_fake(test, "FAULT", "gone");
+        return;
+    }
+    let mut sessions = join();
+    let mut reader = sessions.pop().unwrap();
+    let first = export(&mut sessions[0], 1);
+    restart();
+    let tickets = [first, export(&mut sessions[1], 2)];
+    read_in_time(&mut sessions, &mut reader, &tickets, &[Ok(vec![1; 64]), Ok(vec![2; 64])]);
 }

@@ -3,7 +3,8 @@
  * FAULT: "reset" if the second reset of a queue pair fails, "queue" if there are no queue pairs, "poll" if no completions can
  * be polled once something was posted, "early" and "event" if there are events at once that cannot be taken: not yet, or never.
  * With "arm" and "gone" work is done at once; with "arm" nothing makes an event, and with "gone" the first device is away as
- * long as the file "away" is beside this library, and silent for ever for those who had it open then.
+ * long as the file "away" is beside this library, and silent for ever for those who had it open when somebody saw that.
+ * As long as the file "full" is there, the first device has no room for queue pairs.
  * FORK_STATUS: what is said of forks. How often the library was told to care for them is printed with each list. */
 #include <errno.h>
 #include <infiniband/verbs.h>
@@ -20,7 +21,7 @@ enum { ROOM = 64 };
 
 struct opened {
     struct ibv_context context;
-    int gone;
+    unsigned life;
 };
 
 struct queue {
@@ -37,7 +38,8 @@ struct pair {
 };
 
 static struct ibv_device first = { .name = "fake0" }, second = { .name = "fake1" };
-static int told, resets, pairs;
+static int told, resets, pairs, was_away;
+static unsigned life;
 
 static int is_fault(const char *what)
 {
@@ -45,20 +47,25 @@ static int is_fault(const char *what)
     return fault && !strcmp(fault, what);
 }
 
-static int is_away(void)
+static int is_there(const char *file)
 {
     const char *folder = getenv("LD_LIBRARY_PATH");
     char path[4096];
-    snprintf(path, sizeof path, "%s/away", folder ? folder : "");
+    snprintf(path, sizeof path, "%s/%s", folder ? folder : "", file);
     return !access(path, F_OK);
+}
+
+static int is_away(void)
+{
+    int away = is_there("away");
+    life += away && !was_away;
+    return was_away = away;
 }
 
 static int is_gone(struct ibv_context *context)
 {
     struct opened *opened = (struct opened *)context;
-    if (context->device == &first && is_away())
-        opened->gone = 1;
-    return opened->gone;
+    return context->device == &first && (is_away() || opened->life != life);
 }
 
 /* What a call that makes something returns. */
@@ -147,6 +154,7 @@ struct ibv_context *ibv_open_device(struct ibv_device *which)
     struct opened *opened = calloc(1, sizeof *opened);
     struct ibv_context *context = &opened->context;
     context->device = which;
+    opened->life = life;
     context->async_fd = eventfd(0, 0);
     context->ops.poll_cq = poll_cq;
     context->ops.req_notify_cq = req_notify_cq;
@@ -252,7 +260,7 @@ int ibv_destroy_cq(struct ibv_cq *cq)
 struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *wanted)
 {
     struct pair *pair;
-    if (is_fault("queue")) {
+    if (is_fault("queue") || (pd->context->device == &first && is_there("full"))) {
         errno = ENOMEM;
         return NULL;
     }

@@ -82,7 +82,8 @@ impl Card {
         self.way.import(&export, incarnation)
     }
 
-    /// What the device or the system lacked for a queue pair last; told once.
+    /// What the device or the system lacked for a queue pair last; told once. It is about an import that just ended as
+    /// unreachable; otherwise nobody knows about whom.
     pub(super) fn trouble(&mut self) -> Option<VerbsError> {
         self.way.device().trouble()
     }
@@ -138,8 +139,12 @@ impl Card {
         self.way.device().is_greeting(owner)
     }
 
-    pub(super) fn rebuild(&mut self, owner: Peer) {
+    /// Makes the queue pair to an owner anew; why there is none, if there can be none.
+    pub(super) fn rebuild(&mut self, owner: Peer) -> Option<VerbsError> {
+        // What was lacking for another owner is not this one's.
+        let _ = self.trouble();
         self.way.rebuild(owner);
+        self.trouble()
     }
 
     pub(super) fn revoke(&mut self, key: Key) -> Result<(), Status> {
@@ -189,7 +194,8 @@ impl Card {
             let Some(owner) = self.jobs.overdue(slot, now, now + self.patience) else { continue };
             // Whoever has not been answered yet is waited for elsewhere.
             if !self.way.device().is_greeting(owner) {
-                self.way.rebuild(owner);
+                // If there can be none, that is found when somebody makes it anew because this work broke.
+                let _ = self.rebuild(owner);
             }
         }
     }

@@ -13,6 +13,7 @@ use umbra_core::error::Status;
 use umbra_core::key::{Access, Key, Span};
 use umbra_core::machine::Link;
 use umbra_core::peer::{Peer, PeerKind};
+use umbra_core::region::Region;
 use umbra_core::time::Time;
 use umbra_core::wire::{Frame, Token};
 
@@ -28,26 +29,35 @@ impl Process {
         let region = &attach.region;
         let owner = region.key.owner();
         self.detach_from_card(attach.place);
-        let imported = match self.open_card(true) {
-            true => self.rdma.card.as_mut().map_or(Err(Status::Unreachable), |card| card.import(region, rkey)),
-            false => Err(Status::Unreachable),
-        };
+        let mut imported = self.import_by_card(region, rkey);
+        if let Some(why) = self.rdma.card.as_mut().and_then(Card::gone) {
+            // Nobody used the device since it went, and it may be back.
+            self.lose_card(&why);
+            imported = self.import_by_card(region, rkey);
+        }
         if let Err(status) = imported {
-            if status == Status::Unreachable
-                && let Some(why) = self.rdma.card.as_mut().and_then(Card::trouble)
-            {
-                self.rdma.refusals.insert(owner, why.to_string());
-            }
             return self.attached(attach, status);
         }
         self.rdma.exposed.insert(attach.place, Exposed { key: region.key, rkey, direct });
-        if let Some(card) = &mut self.rdma.card
-            && !card.is_usable(owner)
-        {
-            card.rebuild(owner);
-        }
         self.rdma.attaching.push(*attach);
         self.attach_rest(owner);
+    }
+
+    /// Tells the card about a region of a rank of ours, and makes the queue pair to the rank anew if it is broken.
+    fn import_by_card(&mut self, region: &Region, rkey: u32) -> Result<(), Status> {
+        let (true, Some(card)) = (self.open_card(true), &mut self.rdma.card) else { return Err(Status::Unreachable) };
+        let owner = region.key.owner();
+        let imported = card.import(region, rkey);
+        let trouble = match imported {
+            Ok(()) if card.is_usable(owner) => None,
+            Ok(()) => card.rebuild(owner),
+            Err(Status::Unreachable) => card.trouble(),
+            Err(_) => None,
+        };
+        if let Some(why) = trouble {
+            self.rdma.refusals.insert(owner, why.to_string());
+        }
+        imported
     }
 
     /// Answers the exports of an owner, once it is known whether it can be reached.

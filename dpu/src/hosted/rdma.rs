@@ -191,10 +191,12 @@ impl Process {
     }
 
     /// The device is gone, and with it whatever was under way. What ranks of ours exported waits for the next card.
-    fn lose_card(&mut self, why: &VerbsError) {
+    pub(super) fn lose_card(&mut self, why: &VerbsError) {
         let Some(card) = self.rdma.card.take() else { return };
         log!(warn, "RDMA: {}", why);
         self.rdma.trouble = Some(why.to_string());
+        // What it lacked is not what the next one lacks.
+        self.rdma.refusals.clear();
         let rest = card.close();
         if let Some(bell) = self.rdma.bell.take() {
             self.driver.unwatch(bell);
@@ -240,8 +242,7 @@ impl Process {
         }
         self.rdma.later.remove(&owner);
         let Some(card) = &mut self.rdma.card else { return };
-        card.rebuild(owner);
-        if let Some(why) = card.trouble() {
+        if let Some(why) = card.rebuild(owner) {
             self.rdma.refusals.insert(owner, why.to_string());
             self.rdma.later.insert(owner, now + LATER);
         }

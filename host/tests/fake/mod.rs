@@ -54,7 +54,8 @@ pub(crate) fn over_fake(test: &str, name: &str, value: &str) -> Option<String> {
     }
 }
 
-/// A file beside the library: `away` takes the device `fake0` away as long as it is there.
+/// A file that does something to the device `fake0` as long as it is there: `away` takes it away, and `full` leaves it without
+/// room for queue pairs.
 #[allow(dead_code, reason = "not every test does something to the device")]
 pub(crate) fn file(name: &str) -> PathBuf {
     Path::new(&std::env::var_os(FOLDER).unwrap()).join(name)
