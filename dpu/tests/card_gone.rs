@@ -249,3 +249,24 @@ fn memory_is_exported_at_once_after_a_restart_of_the_driver_that_the_agent_has_n
     let tickets = [first, export(&mut sessions[1], 2)];
     read_in_time(&mut sessions, &mut reader, &tickets, &[Ok(vec![1; 64]), Ok(vec![2; 64])]);
 }
+
+#[test]
+fn memory_that_a_new_device_has_no_room_for_is_out_of_reach_until_it_has() {
+    if !fake::is_child() {
+        let test = "memory_that_a_new_device_has_no_room_for_is_out_of_reach_until_it_has";
+        fake::over_fake(test, "FAULT", "gone");
+        return;
+    }
+    let mut sessions = join();
+    let mut reader = sessions.pop().unwrap();
+    let tickets = [export(&mut sessions[0], 1)];
+    restart();
+    std::fs::write(fake::file("full"), []).unwrap();
+    // The agent finds out, and opens the device anew.
+    sessions[1].export_bytes(vec![2; 4096]).unwrap_err();
+    for _ in 0..3 {
+        assert_eq!(read_all(&mut sessions, &mut reader, &tickets), [Err(Status::Unreachable)]);
+    }
+    std::fs::remove_file(fake::file("full")).unwrap();
+    read_in_time(&mut sessions, &mut reader, &tickets, &[Ok(vec![1; 64])]);
+}

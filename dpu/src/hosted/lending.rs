@@ -44,7 +44,7 @@ impl Process {
     }
 
     /// Tells the card about a region of a rank of ours, and makes the queue pair to the rank anew if it is broken.
-    fn import_by_card(&mut self, region: &Region, rkey: u32) -> Result<(), Status> {
+    pub(super) fn import_by_card(&mut self, region: &Region, rkey: u32) -> Result<(), Status> {
         let (true, Some(card)) = (self.open_card(true), &mut self.rdma.card) else { return Err(Status::Unreachable) };
         let owner = region.key.owner();
         let imported = card.import(region, rkey);
@@ -111,8 +111,7 @@ impl Process {
         let Some(exposed) = self.rdma.exposed.get(&copy.place).copied() else {
             return self.end_copy(copy, Status::OwnerGone, Vec::new(), None);
         };
-        self.mend(exposed.key, driver::now());
-        let Some(card) = &mut self.rdma.card else {
+        let (Ok(()), Some(card)) = (self.mend(exposed.key, driver::now()), &mut self.rdma.card) else {
             return self.end_copy(copy, Status::Unreachable, Vec::new(), None);
         };
         let way = match copy.direction {
@@ -170,8 +169,7 @@ impl Process {
             return Err(Status::Full);
         }
         let held = self.machines.agent.serve().hold_own(span)?;
-        self.mend(span.key, driver::now());
-        let Some(card) = &mut self.rdma.card else {
+        let (Ok(()), Some(card)) = (self.mend(span.key, driver::now()), &mut self.rdma.card) else {
             self.machines.agent.serve().release_own(held);
             return Err(Status::Unreachable);
         };
@@ -263,10 +261,7 @@ impl Process {
         if self.exposed(region.key).is_none() {
             return Ok(false);
         }
-        self.mend(region.key, driver::now());
-        if self.rdma.card.is_none() {
-            return Err(Status::Unreachable);
-        }
+        self.mend(region.key, driver::now())?;
         let span = Span { key: region.key, offset: wanted.address - region.base, len: wanted.len };
         let held = self.machines.agent.serve().hold_own(span)?;
         self.start_read(wanted, region, None, Some(held), deadline);

@@ -250,30 +250,37 @@ impl Process {
 
     /// Does what nobody has done yet, before a region is used: opens a card if the last one is gone, tells it what a rank of
     /// ours exported, and makes the queue pair to the owner anew if it broke.
-    pub(super) fn mend(&mut self, key: Key, now: Time) {
+    ///
+    /// # Errors
+    /// [`Status::Unreachable`] if the card cannot read the region now; later it may.
+    pub(super) fn mend(&mut self, key: Key, now: Time) -> Result<(), Status> {
         if !self.open_card(false) {
-            return;
+            return Err(Status::Unreachable);
         }
         if self.rdma.card.as_ref().is_some_and(|card| card.life(key).is_none()) {
-            self.import_again(key);
+            self.import_again(key, now)?;
         }
         if let Some(card) = &mut self.rdma.card
             && !card.is_whole(key)
         {
             self.rebuild(key.owner(), now);
         }
+        Ok(())
     }
 
-    /// Tells a card about a region that the last one had.
-    fn import_again(&mut self, key: Key) {
-        let Some(Exposed { rkey, .. }) = self.exposed(key) else { return };
-        let Some(&region) = self.machines.agent.serve().regions().get(key) else { return };
-        let Some(card) = &mut self.rdma.card else { return };
-        if card.import(&region, rkey).is_err()
-            && let Some(why) = card.trouble()
-        {
-            self.rdma.refusals.insert(key.owner(), why.to_string());
+    /// Tells a card about a region that the last one had, but not all the time.
+    fn import_again(&mut self, key: Key, now: Time) -> Result<(), Status> {
+        let owner = key.owner();
+        if self.rdma.later.get(&owner).is_some_and(|later| now < *later) {
+            return Err(Status::Unreachable);
         }
+        let exposed = self.exposed(key).map(|exposed| exposed.rkey);
+        let region = self.machines.agent.serve().regions().get(key).copied();
+        let (Some(region), Some(rkey)) = (region, exposed) else { return Err(Status::Unreachable) };
+        self.import_by_card(&region, rkey).map_err(|_| {
+            self.rdma.later.insert(owner, now + LATER);
+            Status::Unreachable
+        })
     }
 
     /// A link is gone, and with it what was asked over it, and what was given to its other end.

@@ -46,7 +46,12 @@ impl Process {
             };
             // Whoever is asked knows of what is being taken back.
             let Ok(held) = held else { return false };
-            self.mend(region.key, now);
+            if self.mend(region.key, now).is_err() {
+                if let Some(held) = held {
+                    self.machines.agent.serve().release_own(held);
+                }
+                return false;
+            }
             self.start_read(wanted, region, Some(via), held, deadline);
             return true;
         }
