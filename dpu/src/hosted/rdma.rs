@@ -133,14 +133,14 @@ impl Process {
         if rdma.card.is_some() {
             return true;
         }
-        let now = driver::now();
-        if now < rdma.again && !at_once {
+        if driver::now() < rdma.again && !at_once {
             return false;
         }
-        rdma.again = now + LATER;
         let device = self.settings.device.as_ref();
         let opened = Card::open(self.settings.sp, device, patience).map_err(|error| error.to_string());
         let watched = opened.and_then(|mut card| Ok((card.bell().map_err(|error| error.to_string())?, card)));
+        // Opening it may have taken longer than this.
+        rdma.again = driver::now() + LATER;
         match watched {
             Ok((bell, card)) => {
                 rdma.bell = Some(self.driver.watch(bell));
