@@ -2,7 +2,7 @@
 //!
 //! They lie in `/dev/shm` or in another folder.
 
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -13,7 +13,7 @@ use umbra_core::heap::AttachError;
 
 use super::error::Error;
 use super::{Memory, NAME_MAX, Pool};
-use crate::sys::segment::{Mapping, Segment, SegmentError};
+use crate::sys::segment::{self, Mapping, Segment, SegmentError};
 
 const DIRECTORY: &str = "/dev/shm";
 const PREFIX: &str = "umbra-pool.";
@@ -106,28 +106,61 @@ impl Pool {
     }
 }
 
+/// A file that was made, and is removed if what it was made for fails: whoever takes longer than [that](MAKING) to make a
+/// pool may find another one's file in its place.
+#[derive(Debug)]
+pub(super) struct Made {
+    file: OwnedFd,
+    path: PathBuf,
+    is_kept: bool,
+}
+
+impl Made {
+    pub(super) fn keep(mut self) {
+        self.is_kept = true;
+    }
+}
+
+impl Drop for Made {
+    fn drop(&mut self) {
+        if !self.is_kept {
+            remove_from(&self.file, &self.path);
+        }
+    }
+}
+
+/// Removes a file if it still lies at this path; whether it did.
+fn remove_from(file: impl AsFd, path: &Path) -> bool {
+    segment::lies_at(file, path) && std::fs::remove_file(path).is_ok()
+}
+
 /// Makes memory of so many bytes, and maps it; one of a pool's files is a file, for which there is room.
-pub(super) fn make(file: Option<(&Files, &PathBuf)>, memory: &Memory, len: usize) -> Result<Segment, Error> {
+pub(super) fn make(
+    file: Option<(&Files, &PathBuf)>,
+    memory: &Memory,
+    len: usize,
+) -> Result<(Segment, Option<Made>), Error> {
     let Some((files, path)) = file else {
-        return Ok(match memory {
+        let segment = match memory {
             Memory::Private => Segment::private(len)?,
             Memory::HugePages => {
                 Segment::create_huge("umbra-pool", len).map_err(|reason| Error::HugePages { len, reason })?
             }
             Memory::Shared | Memory::Folder(_) => Segment::create("umbra-pool", len)?,
-        });
+        };
+        return Ok((segment, None));
     };
     let failed = |errno| match errno {
         Errno::EXIST => Error::Exists { name: files.name.clone(), folder: files.folder.clone() },
         _ => Error::File { path: path.clone(), errno },
     };
     let flags = OFlags::CREATE | OFlags::EXCL | OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-    let fd = rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR).map_err(failed)?;
+    let file = rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR).map_err(failed)?;
+    let made = Made { file, path: path.clone(), is_kept: false };
     // Memory that is promised and not there would end a process by SIGBUS at its first touch.
-    let reserved = rustix::fs::fallocate(&fd, FallocateFlags::empty(), 0, len as u64).map_err(failed);
-    reserved.and_then(|()| Ok(Segment::attach_file(fd, len)?)).inspect_err(|_| {
-        let _ = std::fs::remove_file(path);
-    })
+    rustix::fs::fallocate(&made.file, FallocateFlags::empty(), 0, len as u64).map_err(failed)?;
+    let file = rustix::io::fcntl_dupfd_cloexec(&made.file, 0).map_err(failed)?;
+    Ok((Segment::attach_file(file, len)?, Some(made)))
 }
 
 /// Opens one of the files, which [`make`] made.
@@ -251,7 +284,8 @@ mod tests {
             (format!("slow-{}", std::process::id()), Attributes { bytes: 1 << 20, ..Attributes::default() });
         let files = Files::shared(&name).unwrap();
         let sizes = [(&files.manifest, small.plan().unwrap().words() * 8), (&files.data, 1 << 20)];
-        let [manifest, data] = sizes.map(|(path, len)| make(Some((&files, path)), &Memory::Shared, len).unwrap());
+        let [(manifest, _made), (data, _also)] =
+            sizes.map(|(path, len)| make(Some((&files, path)), &Memory::Shared, len).unwrap());
         // As a cleaner does after a minute.
         files.remove();
         let next = Pool::create(Some(&name), &small).unwrap();
@@ -259,5 +293,31 @@ mod tests {
         assert_eq!((slow.has_files(), next.has_files()), (Err(files.missing()), Ok(())));
         drop(slow);
         assert_eq!(next.has_files(), Ok(()));
+    }
+
+    #[test]
+    fn who_was_stopped_between_the_files_of_a_pool_leaves_those_of_the_next_one() {
+        let (name, small) =
+            (format!("between-{}", std::process::id()), Attributes { bytes: 1 << 20, ..Attributes::default() });
+        let files = Files::shared(&name).unwrap();
+        let (data, made) = make(Some((&files, &files.data)), &Memory::Shared, 1 << 20).unwrap();
+        files.remove();
+        let next = Pool::create(Some(&name), &small).unwrap();
+        let slow = Pool::create_over(data, Some(files.clone()), &small);
+        assert!(matches!(slow, Err(Error::Exists { .. })));
+        drop(made);
+        assert_eq!(next.has_files(), Ok(()));
+    }
+
+    #[test]
+    fn who_fails_to_make_a_pool_leaves_nothing() {
+        let name = format!("failed-{}", std::process::id());
+        let files = Files::shared(&name).unwrap();
+        let uid = 0xfa11_ed00;
+        let attributes = Attributes { bytes: 1 << 20, uid, ..Attributes::default() };
+        let other = Pool::create(None, &attributes).unwrap();
+        assert_eq!(Pool::create(Some(&name), &attributes).map(drop), Err(Error::UidTaken(uid)));
+        assert!(!files.manifest.exists() && !files.data.exists());
+        drop(other);
     }
 }

@@ -69,7 +69,7 @@ use crate::sys::segment::Segment;
 use crate::sys::shared_heap::SharedHeap;
 use crate::sys::{clock, host};
 use crate::uid::{self, Claim};
-use files::Files;
+use files::{Files, Made};
 use lanes::Lanes;
 
 /// Most bytes of a name.
@@ -138,19 +138,24 @@ impl Pool {
         }
         let bytes = usize::try_from(plan.bytes()).map_err(|_| PlanError::TooLarge)?;
         // Who finds the manifest finds the data.
-        let data = files::make(files.as_ref().map(|files| (files, &files.data)), &attributes.memory, bytes)?;
-        let made = || -> Result<Pool, Error> {
-            // Only the data is worth pages of another size.
-            let kind = if attributes.memory == Memory::HugePages { &Memory::Shared } else { &attributes.memory };
-            let manifest = files.as_ref().map(|files| (files, &files.manifest));
-            let manifest = files::make(manifest, kind, plan.words() * 8)?;
-            Self::begin(manifest, data, files.clone(), attributes).inspect_err(|_| {
-                files.iter().for_each(|files| drop(std::fs::remove_file(&files.manifest)));
-            })
-        };
-        let pool = made().inspect_err(|_| files.iter().for_each(|files| drop(std::fs::remove_file(&files.data))))?;
+        let file = files.as_ref().map(|files| (files, &files.data));
+        let (data, made) = files::make(file, &attributes.memory, bytes)?;
+        let pool = Self::create_over(data, files, attributes)?;
+        made.into_iter().for_each(Made::keep);
+        Ok(pool)
+    }
+
+    /// The rest, when there is memory for the data.
+    fn create_over(data: Segment, files: Option<Files>, attributes: &Attributes) -> Result<Pool, Error> {
+        // Only the data is worth pages of another size.
+        let kind = if attributes.memory == Memory::HugePages { &Memory::Shared } else { &attributes.memory };
+        let file = files.as_ref().map(|files| (files, &files.manifest));
+        let (manifest, made) = files::make(file, kind, attributes.plan()?.words() * 8)?;
+        let pool = Self::begin(manifest, data, files.clone(), attributes)?;
         // If not, another pool may have the name by now, and this one's end leaves its files alone.
-        pool.has_files().map(|()| pool)
+        pool.has_files()?;
+        made.into_iter().for_each(Made::keep);
+        Ok(pool)
     }
 
     /// Makes a pool for this process alone in memory of the caller's, of which it needs [`Attributes::words`].

@@ -36,6 +36,7 @@ use umbra_core::atomic::{AtomicU32, AtomicU64};
 use umbra_core::cell::{Bytes, BytesMut};
 
 pub use error::SegmentError;
+pub(crate) use files::lies_at;
 
 /// How a segment is mapped.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -1,6 +1,6 @@
 //! Memory that is a file with a name.
 
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
 use super::{Mapping, Segment, SegmentError};
@@ -26,10 +26,14 @@ impl Segment {
     /// Whether the file at a path, if there is one, is that of the segment: no other file is as long as this one is open.
     #[must_use]
     pub fn lies_at(&self, path: &Path) -> bool {
-        let Ok(file) = self.file() else { return false };
-        match (rustix::fs::fstat(file), rustix::fs::lstat(path)) {
-            (Ok(ours), Ok(there)) => (ours.st_dev, ours.st_ino) == (there.st_dev, there.st_ino),
-            _ => false,
-        }
+        self.file().is_ok_and(|file| lies_at(file, path))
+    }
+}
+
+/// Whether this is the file at a path, if there is one: no other file is as long as this one is open.
+pub(crate) fn lies_at(file: impl AsFd, path: &Path) -> bool {
+    match (rustix::fs::fstat(file), rustix::fs::lstat(path)) {
+        (Ok(ours), Ok(there)) => (ours.st_dev, ours.st_ino) == (there.st_dev, there.st_ino),
+        _ => false,
     }
 }
