@@ -2,6 +2,7 @@
 //!
 //! They lie in `/dev/shm` or in another folder.
 
+use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -60,12 +61,6 @@ impl Files {
 
     fn missing(&self) -> Error {
         Error::Missing { name: self.name.clone(), folder: self.folder.clone() }
-    }
-
-    /// Both are gone, whoever was first and whatever they are.
-    fn remove(&self) {
-        let _ = std::fs::remove_file(&self.manifest);
-        let _ = std::fs::remove_file(&self.data);
     }
 }
 
@@ -236,32 +231,125 @@ pub fn clean_in(folder: &Path) -> Result<Vec<String>, Error> {
 /// Whether a pool was there and is removed, because nobody needs it.
 fn clean_one(folder: &Path, name: &str) -> bool {
     let Ok(files) = Files::of(folder, name) else { return false };
-    let is_over = match Pool::look(&files) {
-        Ok(pool) => return pool.end_if_over(),
-        Err(
-            Error::NotAPool(AttachError::NotAHeap)
-            | Error::Missing { .. }
-            | Error::Segment(SegmentError::TooSmall { .. } | SegmentError::Empty),
-        ) => {
-            // Being made, or its maker died over it.
-            let paths = [&files.manifest, &files.data].into_iter();
-            let newest = paths.filter_map(|path| path.metadata().ok()?.modified().ok()).max();
-            newest.is_some_and(|at| SystemTime::now().duration_since(at).is_ok_and(|age| age > MAKING))
+    // First, so that whatever the look finds unmade has been so for as long as the files are old.
+    let Ok(found) = Found::at(&files) else { return false };
+    found.clean(Pool::look(&files))
+}
+
+/// What lies at the paths of a pool, whatever it is.
+struct Found {
+    /// In the order in which they are removed.
+    files: Vec<(File, PathBuf)>,
+    /// Whether whoever makes it, if anybody, is taken for dead.
+    is_late: bool,
+}
+
+impl Found {
+    fn at(files: &Files) -> std::io::Result<Found> {
+        let mut found = Vec::new();
+        let mut newest = None;
+        for path in [&files.manifest, &files.data] {
+            match rustix::fs::open(path, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty()) {
+                Ok(file) => {
+                    let file = File::from(file);
+                    newest = newest.max(Some(file.metadata()?.modified()?));
+                    found.push((file, path.clone()));
+                }
+                Err(Errno::NOENT) => {}
+                Err(errno) => return Err(errno.into()),
+            }
         }
-        // Not ours to judge, as one of another version, or not looked at: whoever is short of memory cannot map the
-        // largest pool in use.
-        Err(_) => false,
-    };
-    if is_over {
-        files.remove();
+        let age = newest.and_then(|newest| SystemTime::now().duration_since(newest).ok());
+        Ok(Found { files: found, is_late: age.is_some_and(|age| age > MAKING) })
     }
-    is_over
+
+    /// Removes it if nobody needs it, by what a look found there afterwards; whether that is so.
+    fn clean(&self, look: Result<Pool, Error>) -> bool {
+        match look {
+            Ok(pool) => pool.end_if_over(),
+            // Being made, or its maker died over it; or another one has its place by now.
+            Err(
+                Error::NotAPool(AttachError::NotAHeap)
+                | Error::Missing { .. }
+                | Error::Segment(SegmentError::TooSmall { .. } | SegmentError::Empty),
+            ) => {
+                let removed = self.files.iter().filter(|(file, path)| self.is_late && remove_from(file, path));
+                removed.count() > 0
+            }
+            // Not ours to judge, as one of another version, or not looked at: whoever is short of memory cannot map the
+            // largest pool in use.
+            Err(_) => false,
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::pool::Attributes;
+
+    /// As a cleaner does after a minute.
+    fn remove(files: &Files) {
+        [&files.manifest, &files.data].iter().for_each(|path| _ = std::fs::remove_file(path));
+    }
+
+    /// As if both were made so long ago that nobody makes them still.
+    fn age(files: &Files) {
+        let before = SystemTime::now() - 2 * MAKING;
+        for path in [&files.manifest, &files.data] {
+            File::options().write(true).open(path).unwrap().set_modified(before).unwrap();
+        }
+    }
+
+    /// Files of no pool yet.
+    fn unmade(files: &Files) -> [(Segment, Option<Made>); 2] {
+        [&files.data, &files.manifest].map(|path| make(Some((files, path)), &Memory::Shared, 1 << 20).unwrap())
+    }
+
+    /// A folder where nobody else cleans, and a pool's files in it.
+    fn apart(which: &str) -> (PathBuf, Files, Attributes) {
+        let folder = std::env::temp_dir().join(format!("umbra-{which}-{}", std::process::id()));
+        std::fs::create_dir(&folder).unwrap();
+        let memory = Memory::Folder(folder.clone());
+        (
+            folder.clone(),
+            Files::of(&folder, "x").unwrap(),
+            Attributes { bytes: 1 << 20, memory, ..Attributes::default() },
+        )
+    }
+
+    #[test]
+    fn who_was_stopped_while_he_cleaned_leaves_the_next_pool() {
+        let (folder, files, small) = apart("replaced");
+        let unmade = unmade(&files);
+        age(&files);
+        let found = Found::at(&files).unwrap();
+        let look = Pool::look(&files);
+        assert_eq!(look.as_ref().err(), Some(&Error::NotAPool(AttachError::NotAHeap)));
+        remove(&files);
+        let next = Pool::create(Some("x"), &small).unwrap();
+        age(&files);
+        assert!(!found.clean(look), "it removed nothing");
+        assert_eq!(next.has_files(), Ok(()));
+        assert!(!found.clean(Err(files.missing())));
+        assert_eq!(next.has_files(), Ok(()));
+        drop((next, unmade));
+        std::fs::remove_dir(&folder).unwrap();
+    }
+
+    #[test]
+    fn a_pool_that_was_being_made_when_it_was_looked_at_does_not_become_late_by_that() {
+        let (folder, files, _) = apart("young");
+        let unmade = unmade(&files);
+        let found = Found::at(&files).unwrap();
+        age(&files);
+        assert!(!found.clean(Pool::look(&files)));
+        assert!(files.manifest.exists() && files.data.exists());
+        assert_eq!(clean_in(&folder), Ok(vec!["x".to_owned()]), "whoever comes later sees how old it is");
+        assert!(!files.manifest.exists() && !files.data.exists());
+        drop(unmade);
+        std::fs::remove_dir(&folder).unwrap();
+    }
 
     #[test]
     fn who_opens_the_files_of_two_pools_by_one_name_takes_them_for_neither() {
@@ -286,8 +374,7 @@ mod tests {
         let sizes = [(&files.manifest, small.plan().unwrap().words() * 8), (&files.data, 1 << 20)];
         let [(manifest, _made), (data, _also)] =
             sizes.map(|(path, len)| make(Some((&files, path)), &Memory::Shared, len).unwrap());
-        // As a cleaner does after a minute.
-        files.remove();
+        remove(&files);
         let next = Pool::create(Some(&name), &small).unwrap();
         let slow = Pool::begin(manifest, data, Some(files.clone()), &small).unwrap();
         assert_eq!((slow.has_files(), next.has_files()), (Err(files.missing()), Ok(())));
@@ -301,7 +388,7 @@ mod tests {
             (format!("between-{}", std::process::id()), Attributes { bytes: 1 << 20, ..Attributes::default() });
         let files = Files::shared(&name).unwrap();
         let (data, made) = make(Some((&files, &files.data)), &Memory::Shared, 1 << 20).unwrap();
-        files.remove();
+        remove(&files);
         let next = Pool::create(Some(&name), &small).unwrap();
         let slow = Pool::create_over(data, Some(files.clone()), &small);
         assert!(matches!(slow, Err(Error::Exists { .. })));
