@@ -6,7 +6,7 @@
 //! them: it joins by itself.
 
 use std::cell::Cell;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
 use umbra_core::atomic::{AtomicUsize, Ordering};
@@ -42,6 +42,34 @@ thread_local! {
         static NEXT: AtomicUsize = AtomicUsize::new(0);
         Cell::new(NEXT.fetch_add(1, Ordering::Relaxed))
     };
+}
+
+/// What is seen, if it is within the [time](FORKED) that a child waits: who holds a lane may not have come along.
+fn come_along<R>(see: impl Fn() -> Option<R>) -> Result<R, Error> {
+    let until = Instant::now() + FORKED;
+    loop {
+        match see() {
+            Some(seen) => return Ok(seen),
+            None if Instant::now() >= until => return Err(Error::Forked),
+            None => std::thread::yield_now(),
+        }
+    }
+}
+
+/// A lane, if no other thread uses it. One that panicked left it as good as any: what it was doing is undone when the lane
+/// is buried.
+#[inline]
+fn free(lane: &Mutex<Option<Lane>>) -> Option<Guard<'_>> {
+    match lane.try_lock() {
+        Ok(lane) => Some(lane),
+        Err(TryLockError::Poisoned(lane)) => Some(lane.into_inner()),
+        Err(TryLockError::WouldBlock) => None,
+    }
+}
+
+/// The same, when no other thread uses it any more.
+fn waited(lane: &Mutex<Option<Lane>>) -> Guard<'_> {
+    lane.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// All places of a process.
@@ -88,44 +116,38 @@ impl Lanes {
         .collect()
     }
 
+    /// The lanes, in the order in which this thread tries them.
+    #[inline]
+    fn in_order(&self) -> impl Iterator<Item = &Mutex<Option<Lane>>> {
+        let first = FIRST.get();
+        (0..LANES).map(move |step| &self.lanes[(first + step) % LANES])
+    }
+
     /// A lane that no other thread of this process uses at the moment.
     #[inline]
     fn lane(&self) -> Result<Guard<'_>, Error> {
-        let first = FIRST.get();
-        let free = || (0..LANES).map(|step| &self.lanes[(first + step) % LANES]).find_map(|lane| lane.try_lock().ok());
-        match free() {
+        let any = || self.in_order().find_map(free);
+        match any() {
             Some(lane) => Ok(lane),
-            None if self.is_inherited() => {
-                // Whoever holds them may not have come along.
-                let until = Instant::now() + FORKED;
-                loop {
-                    match free() {
-                        Some(lane) => return Ok(lane),
-                        None if Instant::now() >= until => return Err(Error::Forked),
-                        None => std::thread::yield_now(),
-                    }
-                }
-            }
-            // A thread that panicked left the lane as good as any: what it was doing is undone when the lane is buried.
-            None => Ok(self.lanes[first % LANES].lock().unwrap_or_else(PoisonError::into_inner)),
+            None if self.is_inherited() => come_along(any),
+            None => Ok(waited(&self.lanes[FIRST.get() % LANES])),
         }
     }
 
-    /// A lane that has a place, in turn with the threads that use it.
-    fn shared(&self, life: u32) -> Option<Guard<'_>> {
-        let is_inherited = self.is_inherited();
-        (0..LANES).zip(&self.lanes).find_map(|(number, lane)| {
-            // Whoever holds one may not have come along.
-            let lane = if is_inherited {
-                lane.try_lock().ok()
-            } else {
-                Some(lane.lock().unwrap_or_else(PoisonError::into_inner))
-            }?;
-            let has_place = lane.as_ref().is_some_and(|lane| lane.life == life);
-            has_place.then(|| {
-                FIRST.set(number);
-                lane
-            })
+    /// A lane that has a place, if there is one, in turn with the threads that use it.
+    fn shared(&self, life: u32) -> Result<Option<Guard<'_>>, Error> {
+        let has_place = |lane: &Guard<'_>| lane.as_ref().is_some_and(|lane| lane.life == life);
+        if !self.is_inherited() {
+            return Ok(self.in_order().map(waited).find(has_place));
+        }
+        come_along(|| {
+            let mut is_one_used = false;
+            let found = self.in_order().find_map(|lane| {
+                let lane = free(lane);
+                is_one_used |= lane.is_none();
+                lane.filter(has_place)
+            });
+            (found.is_some() || !is_one_used).then_some(found)
         })
     }
 }
@@ -152,7 +174,7 @@ impl Pool {
             Err(full @ Error::Members { .. }) => {
                 // Not while others may wait for this one.
                 drop(lane);
-                lane = self.lanes.shared(life).ok_or(full)?;
+                lane = self.lanes.shared(life)?.ok_or(full)?;
             }
             Err(error) => return Err(error),
         }
@@ -184,5 +206,58 @@ impl Pool {
             .map_err(|_| Error::Members { members: crew.capacity() })?;
         self.set_present(member, true);
         Ok(member)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+    use crate::pool::Attributes;
+
+    /// A pool with one place, which is taken, as a child uses it that was forked off.
+    fn inherited() -> Pool {
+        let attributes = Attributes { bytes: 1 << 20, members: 1, ..Attributes::default() };
+        let mut pool = Pool::create(None, &attributes).unwrap();
+        pool.lanes.life = pool.lanes.life.wrapping_sub(1);
+        assert!(pool.lanes.is_inherited());
+        pool
+    }
+
+    #[test]
+    fn threads_of_a_forked_child_use_the_only_place_in_turn() {
+        let pool = inherited();
+        let (began, begun) = mpsc::channel();
+        std::thread::scope(|scope| {
+            let other = scope.spawn(|| {
+                pool.with_hand(|_| {
+                    began.send(()).unwrap();
+                    std::thread::sleep(Duration::from_millis(20));
+                })
+            });
+            begun.recv_timeout(Duration::from_secs(60)).unwrap();
+            assert_eq!((pool.with_hand(|_| ()), other.join().unwrap()), (Ok(()), Ok(())));
+        });
+    }
+
+    #[test]
+    fn a_full_pool_leaves_it_to_a_thread_where_it_begins_in_others() {
+        let attributes = Attributes { bytes: 1 << 20, members: 1, ..Attributes::default() };
+        let pool = Pool::create(None, &attributes).unwrap();
+        let other = FIRST.get() + 1;
+        FIRST.set(other);
+        assert_eq!((pool.with_hand(|_| ()), FIRST.get()), (Ok(()), other));
+    }
+
+    #[test]
+    fn a_forked_child_takes_no_pool_for_full_whose_lanes_it_cannot_look_at() {
+        let pool = inherited();
+        let life = fork::life();
+        let held = pool.lanes.shared(life).unwrap().unwrap();
+        assert_eq!(pool.with_hand(|_| ()), Err(Error::Forked));
+        drop(held);
+        assert_eq!(pool.with_hand(|_| ()), Ok(()));
+        assert!(pool.lanes.shared(life.wrapping_add(1)).unwrap().is_none(), "all were looked at");
     }
 }
