@@ -202,7 +202,8 @@ mod tests {
         let (pool, _) = shared("later");
         let before = users(&pool);
         // As in a child that was forked off: the handle is an old one, and the place is new.
-        pool.with_hand(|_| pool.with_hand(|_| ())).unwrap().unwrap();
+        let another = || std::thread::scope(|scope| scope.spawn(|| pool.with_hand(|_| ())).join().unwrap());
+        pool.with_hand(|_| another()).unwrap().unwrap();
         assert_eq!(users(&pool), before + USER);
         pool.end_since(before);
         assert_eq!(pool.check(), Ok(()));

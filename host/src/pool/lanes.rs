@@ -153,6 +153,8 @@ impl Lanes {
 }
 
 impl Pool {
+    /// Does something with a hand of this thread's, or one that it shares with others for lack of places. It must not use
+    /// the pool otherwise: in a full one that would wait for the lane that it has.
     #[inline]
     pub(super) fn with_hand<R>(&self, act: impl FnOnce(Hand<'_, &mut Grasp>) -> R) -> Result<R, Error> {
         self.check()?;
