@@ -9,20 +9,23 @@ use std::cell::Cell;
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
-use umbra_core::atomic::{AtomicUsize, Ordering};
+use umbra_core::atomic::{AtomicU64, AtomicUsize, Ordering};
 use umbra_core::crew::{BuryError, Member};
 use umbra_core::heap::{Grasp, Hand, Keep};
+use umbra_core::time::{Lapse, Time};
 
 use super::error::Error;
 use super::{Pool, identity};
-use crate::sys::fork;
 use crate::sys::process::{ProcessId, Processes};
 use crate::sys::shared_heap::SharedHeap;
+use crate::sys::{clock, fork};
 
 /// Threads of a process that allocate at once without waiting for each other.
 const LANES: usize = 8;
 /// How long a child waits for lanes that threads of its parent held when it was forked off.
 const FORKED: Duration = Duration::from_secs(1);
+/// How long a full pool is taken for one: to look whether a member died asks the system about each.
+const FULL: Lapse = Lapse(10_000_000);
 
 /// A thread's place at the heap, or several threads' in turn.
 #[derive(Debug)]
@@ -78,12 +81,14 @@ pub(super) struct Lanes {
     lanes: [Mutex<Option<Lane>>; LANES],
     /// In which process the handle was made.
     life: u32,
+    /// Until when there is no look for a place: a thread shares one that this process has.
+    full_until: AtomicU64,
 }
 
 impl Lanes {
     pub(super) fn new() -> Lanes {
         fork::watch();
-        Lanes { lanes: Default::default(), life: fork::life() }
+        Lanes { lanes: Default::default(), life: fork::life(), full_until: AtomicU64::new(0) }
     }
 
     /// Whether the handle was made by a process that this one was forked off from.
@@ -134,6 +139,12 @@ impl Lanes {
         }
     }
 
+    /// Whether the pool was full a moment ago, and this process has a place, which it keeps as long as the handle; a child
+    /// may have none.
+    fn is_full(&self) -> bool {
+        !self.is_inherited() && clock::now() < Time(self.full_until.load(Ordering::Relaxed))
+    }
+
     /// A lane that has a place, if there is one, in turn with the threads that use it.
     fn shared(&self, life: u32) -> Result<Option<Guard<'_>>, Error> {
         let has_place = |lane: &Guard<'_>| lane.as_ref().is_some_and(|lane| lane.life == life);
@@ -171,16 +182,24 @@ impl Pool {
     /// The lane with a place, or another one that has a place if there is none for it.
     #[cold]
     fn placed<'a>(&'a self, mut lane: Guard<'a>, life: u32) -> Result<Guard<'a>, Error> {
-        match self.join(life) {
-            Ok(joined) => *lane = Some(joined),
-            Err(full @ Error::Members { .. }) => {
-                // Not while others may wait for this one.
-                drop(lane);
-                lane = self.lanes.shared(life)?.ok_or(full)?;
+        let is_full = self.lanes.is_full();
+        if !is_full {
+            match self.join(life) {
+                Ok(joined) => {
+                    *lane = Some(joined);
+                    return Ok(lane);
+                }
+                Err(Error::Members { .. }) => {}
+                Err(error) => return Err(error),
             }
-            Err(error) => return Err(error),
         }
-        Ok(lane)
+        // Not while others may wait for this one.
+        drop(lane);
+        let shared = self.lanes.shared(life)?.ok_or(Error::Members { members: self.heap().crew().capacity() })?;
+        if !is_full {
+            self.lanes.full_until.store((clock::now() + FULL).0, Ordering::Relaxed);
+        }
+        Ok(shared)
     }
 
     fn join(&self, life: u32) -> Result<Lane, Error> {
@@ -250,6 +269,23 @@ mod tests {
         let other = FIRST.get() + 1;
         FIRST.set(other);
         assert_eq!((pool.with_hand(|_| ()), FIRST.get()), (Ok(()), other));
+    }
+
+    #[test]
+    fn a_full_pool_is_taken_for_one_only_for_a_moment() {
+        let pool = Pool::create(None, &Attributes { bytes: 1 << 20, members: 2, ..Attributes::default() }).unwrap();
+        let places = || {
+            FIRST.set(FIRST.get() + 1);
+            assert_eq!(pool.with_hand(|_| ()), Ok(()));
+            pool.heap().crew().members().count()
+        };
+        pool.lanes.full_until.store(u64::MAX, Ordering::Relaxed);
+        assert_eq!(places(), 1, "there is no look for one more");
+        pool.lanes.full_until.store(0, Ordering::Relaxed);
+        assert_eq!((places(), pool.lanes.is_full()), (2, false));
+        let before = clock::now();
+        assert_eq!(places(), 2);
+        assert!(Time(pool.lanes.full_until.load(Ordering::Relaxed)) >= before + FULL);
     }
 
     #[test]
