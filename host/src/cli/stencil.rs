@@ -278,21 +278,20 @@ impl Stencil {
 
     fn sweep(&self, out: Out<'_>, stop: &Stop, drawing: Option<Output<'_>>) -> Done {
         let mut input = self.field()?;
-        let output = Field::create(self.output.as_deref(), input.shape(), input.element());
-        let mut output = output.map_err(Failure::failed)?;
-        let compared = (self.verify == Verify::Always).then(|| Part {
-            what: "the comparison",
-            bytes: input.bytes().saturating_mul(2),
-            instead: "leave it out (--verify=never)",
-        });
+        let (bytes, instead) = (input.bytes().saturating_mul(2), "leave it out (--verify=never)");
+        let compared = || (self.verify == Verify::Always).then_some(Part { what: "the comparison", bytes, instead });
         let made = self.input.is_none().then(|| memory::of_file(&input)).flatten();
-        memory::enough(made.into_iter().chain(memory::of_file(&output)).chain(compared))?;
+        memory::enough(made.into_iter().chain(compared()))?;
         if self.input.is_none() {
             input.fill(self.seed, stop).map_err(Failure::failed)?;
         }
         let pattern = self.pattern(&input, stop)?;
-        let others = memory::of_file(&output).into_iter().chain(source::parts(self, &input));
-        let work = Work::plan(self, &input, &pattern, memory::total(others), stop)?;
+        let others = memory::total(source::parts(self, &input));
+        let work = Work::plan(self, &input, &pattern, others, stop)?;
+        let output = Field::create(self.output.as_deref(), input.shape(), input.element());
+        let mut output = output.map_err(Failure::failed)?;
+        // The comparison is made when the output has been written and the rest was given back.
+        memory::enough(memory::of_file(&output).into_iter().chain(compared()))?;
         let mut errors = anstream::stderr();
         let out = beside(drawing.as_ref(), out, &mut errors);
         let mut outcome = match self.source {
