@@ -44,6 +44,7 @@ fn another_process() {
         Some("bytes") => bytes_come_again(),
         Some("memory") => memory_comes_again(),
         Some("far") => bytes_of_another_host_come_again(),
+        Some("kept") => what_is_kept_takes_no_more_than_it_is(),
         Some(role) => panic!("no role is called {role}"),
     }
 }
@@ -88,6 +89,15 @@ fn bytes_of_another_host_come_again() {
     });
 }
 
+fn what_is_kept_takes_no_more_than_it_is() {
+    let (adapter, bytes) = (Adapter::create(&Attributes::default(), []).unwrap(), long());
+    let mut sender = adapter.send(&SendOptions::default(), LONG).unwrap();
+    sender.keep(&bytes, 7).unwrap();
+    // There is room for this, but not for twice what is kept.
+    in_need(|| sender.keep(&bytes[..SPARE as usize / 2], 7)).unwrap();
+    assert_eq!(sender.take_kept().0.len(), LEN + SPARE as usize / 2);
+}
+
 fn memory_comes_again() {
     let pool = || {
         let uid = umbra::uid::draw().unwrap();
@@ -122,4 +132,9 @@ fn memory_comes_again() {
 #[test]
 fn a_message_for_which_there_is_no_memory_comes_again_when_there_is() {
     ["bytes", "memory", "far"].map(Another::start).into_iter().for_each(Another::finish);
+}
+
+#[test]
+fn what_is_kept_beside_more_takes_no_more_memory_than_it_is() {
+    Another::start("kept").finish();
 }

@@ -9,7 +9,7 @@ use super::receive::{Piece, Receiver};
 use super::send::Sender;
 use crate::channel::Timeout;
 use crate::pool::Allocation;
-use crate::sys::heap::filled;
+use crate::sys::heap::reserved;
 
 /// A message as memory.
 #[derive(Clone, Copy, Debug)]
@@ -145,7 +145,7 @@ impl<'a> Receiver<'a> {
             self.held = None;
             return Ok(from);
         }
-        let mut bytes = filled(0_u8, usize::try_from(from.memory.len()).unwrap_or(usize::MAX))?;
+        let mut bytes = reserved(usize::try_from(from.memory.len()).unwrap_or(usize::MAX), || 0)?;
         from.memory.read(0, &mut bytes).inspect_err(|_| self.held = None)?;
         let memory = place(home, &bytes, timeout, || is_there(&self.watch))?;
         if let Some(held) = self.held.take() {

@@ -112,14 +112,14 @@ impl<'a> Receiver<'a> {
     /// Reads the rest of what was read in part: only whole records can be gone on with elsewhere.
     pub(super) fn gather(&mut self) -> Result<(), Error> {
         if let Some(held) = &self.held {
-            let mut rest = heap::filled(0_u8, held.len())?;
+            let mut rest = heap::reserved(held.len(), || 0)?;
             if let Some(piece) = self.read_held(&mut rest).transpose()? {
                 self.early.push(rest, piece.arg, piece.is_last);
             }
         } else if let Some(inlet) = &mut self.inlet
             && inlet.is_in_part()
         {
-            let mut rest = heap::filled(0_u8, inlet.front()?.len)?;
+            let mut rest = heap::reserved(inlet.front()?.len, || 0)?;
             let piece = inlet.read(&mut rest)?;
             self.early.push(rest, piece.arg, piece.is_last);
             inlet.tell(&self.watch);

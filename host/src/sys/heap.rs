@@ -38,13 +38,17 @@ pub fn room<T>(count: usize) -> Result<Vec<T>, NoMemory> {
     Ok(list)
 }
 
-/// Room for so many more in a list.
+/// Room for so many more in a list, which are written at once.
 ///
 /// # Errors
-/// [`NoMemory`]; the list is as it was.
+/// [`NoMemory`], also if there are promises of so much, but no more is free; the list is as it was.
 pub fn more<T>(list: &mut Vec<T>, count: usize) -> Result<(), NoMemory> {
-    let bytes = list.len().saturating_add(count).saturating_mul(size_of::<T>());
-    list.try_reserve(count).map_err(|_| NoMemory { bytes })
+    let none = NoMemory { bytes: list.len().saturating_add(count).saturating_mul(size_of::<T>()) };
+    if !can_write(count.saturating_mul(size_of::<T>())) {
+        return Err(none);
+    }
+    // A list that grows doubles, for which there may be no room where there is for this.
+    list.try_reserve(count).or_else(|_| list.try_reserve_exact(count)).map_err(|_| none)
 }
 
 /// Bytes of memory that can be had without swapping; `None` where nobody says.
@@ -61,13 +65,18 @@ pub fn has(bytes: u64) -> bool {
     free().is_none_or(|free| bytes <= free)
 }
 
+/// Whether so many bytes can be written at once.
+fn can_write(bytes: usize) -> bool {
+    bytes < LARGE || has(bytes as u64)
+}
+
 /// So many values, each of which is made and written.
 ///
 /// # Errors
 /// [`NoMemory`], also if there are promises of so much, but no more is free.
 pub fn reserved<T>(count: usize, value: impl FnMut() -> T) -> Result<Vec<T>, NoMemory> {
     let bytes = count.saturating_mul(size_of::<T>());
-    if bytes >= LARGE && !has(bytes as u64) {
+    if !can_write(bytes) {
         return Err(NoMemory { bytes });
     }
     let mut values = room(count)?;
@@ -93,8 +102,10 @@ mod tests {
     fn what_is_not_free_is_not_written_though_the_system_would_promise_it() {
         let text = std::fs::read_to_string("/proc/meminfo").unwrap();
         let all = text.lines().find_map(|line| line.strip_prefix("MemTotal:")?.trim().strip_suffix("kB"));
-        // This process is some of it, so that much is never free.
-        let bytes = all.unwrap().trim().parse::<usize>().unwrap() * 1024;
+        // The system and this process are more than a mebibyte of it, so that much is never free, but promised.
+        let bytes = (all.unwrap().trim().parse::<usize>().unwrap() - 1024) * 1024;
         assert_eq!(reserved(bytes, || -> u8 { unreachable!("nothing is written") }), Err(NoMemory { bytes }));
+        let mut list: Vec<u8> = Vec::new();
+        assert_eq!((more(&mut list, bytes), list.capacity()), (Err(NoMemory { bytes }), 0));
     }
 }
