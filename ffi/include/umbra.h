@@ -887,8 +887,9 @@ struct umbra_receiver_options {
 int umbra_receiver_open(umbra_stream stream, const struct umbra_receiver_options *options, uint64_t timeout_ms,
                         umbra_receiver *receiver);
 /* Receives bytes, never more than capacity; arg may be NULL, and is that of the last message touched. With exactly 0 what there
- * is of the next message, at most 64 KiB at once; else capacity bytes, of as many messages as it takes, and fewer only at the end:
- * what had come when it fails may be in the buffer, and comes again, as the messages that it was.
+ * is of the next message, at most 64 KiB at once; else capacity bytes, of as many messages as it takes, and fewer only at the end,
+ * or if there is no memory to keep what had come at the deadline: else what had come when it fails may be in the buffer, and comes
+ * again, as the messages that it was.
  * The end comes alone, after the data, again and again: -UMBRA_EENDED. -UMBRA_EPEER: the sender died. */
 int umbra_receiver_receive(umbra_receiver receiver, void *buffer, size_t capacity, uint32_t exactly, uint64_t timeout_ms,
                            size_t *length, uint64_t *arg);

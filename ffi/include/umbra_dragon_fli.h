@@ -511,8 +511,9 @@ static inline dragonError_t umbra_dragon_next(const dragonFLIRecvHandleDescr_t *
     }
 }
 
-/* Up to requested_size bytes, fewer only at the end; 0: the next message. The caller frees them. DRAGON_INTERNAL_MALLOC_FAIL:
- * nothing is lost, and the next message is the same again, in whatever way it is received. */
+/* Up to requested_size bytes, fewer only at the end, or at the deadline if there is no memory to keep them; 0: the next message.
+ * The caller frees them. DRAGON_INTERNAL_MALLOC_FAIL: nothing is lost, and the next message is the same again, in whatever way it
+ * is received. */
 static inline dragonError_t dragon_fli_recv_bytes(dragonFLIRecvHandleDescr_t *handle, size_t requested_size,
                                                   size_t *received_size, uint8_t **bytes, uint64_t *arg,
                                                   const timespec_t *timeout)

@@ -8,9 +8,10 @@ use std::sync::Arc;
 use std::thread;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use umbra::channel::Timeout;
 use umbra::gateway::{self, RemoteStreams};
 use umbra::pool::{self, Pool};
-use umbra::stream::{Adapter, Attributes, Error, ReceiveOptions, SendOptions};
+use umbra::stream::{Adapter, Attributes, Error, Piece, ReceiveOptions, SendOptions};
 use umbra::sys::heap::NoMemory;
 
 use another::{Another, role};
@@ -44,6 +45,7 @@ fn another_process() {
         Some("bytes") => bytes_come_again(),
         Some("memory") => memory_comes_again(),
         Some("far") => bytes_of_another_host_come_again(),
+        Some("late") => what_cannot_be_put_back_is_received(),
         Some("kept") => what_is_kept_takes_no_more_than_it_is(),
         Some(role) => panic!("no role is called {role}"),
     }
@@ -98,12 +100,30 @@ fn what_is_kept_takes_no_more_than_it_is() {
     assert_eq!(sender.take_kept().0.len(), LEN + SPARE as usize / 2);
 }
 
+/// A pool with room for a message.
+fn pool() -> Arc<Pool> {
+    let uid = umbra::uid::draw().unwrap();
+    let attributes = pool::Attributes { bytes: 2 * LEN as u64, uid, ..pool::Attributes::default() };
+    Arc::new(Pool::create(None, &attributes).unwrap())
+}
+
+fn what_cannot_be_put_back_is_received() {
+    let (theirs, bytes) = (pool(), long());
+    let adapter = Adapter::create(&Attributes::default(), [theirs.clone()]).unwrap();
+    let mut sender = adapter.send(&SendOptions::default(), LONG).unwrap();
+    let mut receiver = adapter.receive(&ReceiveOptions::default(), LONG).unwrap();
+    let lent = theirs.alloc(LEN as u64, 0).unwrap();
+    lent.write(0, &bytes).unwrap();
+    sender.lend_memory(&lent, 7, LONG).unwrap();
+    sender.send(b"behind", 8, LONG).unwrap();
+    let mut pad = vec![0; LEN + 8];
+    let all = Piece { len: LEN + 6, arg: 8, is_last: true };
+    assert_eq!(in_need(|| receiver.receive_exact(&mut pad, Timeout::Now)), Ok(all));
+    assert!(pad.starts_with(&bytes) && pad[LEN..].starts_with(b"behind"));
+    assert_eq!(receiver.receive_exact(&mut pad, Timeout::Now), Err(Error::Empty), "nothing comes twice");
+}
+
 fn memory_comes_again() {
-    let pool = || {
-        let uid = umbra::uid::draw().unwrap();
-        let attributes = pool::Attributes { bytes: 2 * LEN as u64, uid, ..pool::Attributes::default() };
-        Arc::new(Pool::create(None, &attributes).unwrap())
-    };
     let (theirs, home) = (pool(), pool());
     let adapter = Adapter::create(&Attributes::default(), [theirs.clone(), home.clone()]).unwrap();
     let options = ReceiveOptions { placed_in: Some(home.uid()), ..ReceiveOptions::default() };
@@ -131,7 +151,7 @@ fn memory_comes_again() {
 
 #[test]
 fn a_message_for_which_there_is_no_memory_comes_again_when_there_is() {
-    ["bytes", "memory", "far"].map(Another::start).into_iter().for_each(Another::finish);
+    ["bytes", "memory", "far", "late"].map(Another::start).into_iter().for_each(Another::finish);
 }
 
 #[test]

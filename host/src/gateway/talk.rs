@@ -215,7 +215,8 @@ impl RemoteStreamReceiver {
         })
     }
 
-    /// Fills `pad` with bytes of as many messages as it takes; fewer only if there are no more.
+    /// Fills `pad` with bytes of as many messages as it takes; fewer only if there are no more, or no memory to keep those
+    /// that had come at the deadline.
     ///
     /// # Errors
     /// As for [`receive`](Self::receive).
@@ -227,10 +228,7 @@ impl RemoteStreamReceiver {
             match self.receive_into(rest, timeout.rest(deadline)) {
                 Ok(piece) => filled.add(piece),
                 Err(Error::Stream(stream::Error::Ended | stream::Error::PeerDead)) if filled.all.len > 0 => break,
-                Err(error) => {
-                    filled.put_back(pad, &mut self.early);
-                    return Err(error);
-                }
+                Err(error) => return filled.put_back(pad, &mut self.early).ok_or(error),
             }
         }
         Ok(filled.all)

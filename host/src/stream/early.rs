@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use super::receive::{Message, Piece};
+use crate::sys::heap;
 
 /// Parts of messages that are read again, each with its 64 bits and whether its message ends with it: a message whose end
 /// was forgotten would be taken for one that has none, or for one with the next.
@@ -87,15 +88,23 @@ impl Filled {
         self.all = Piece { len: self.all.len + piece.len, ..piece };
     }
 
-    /// Has it read again before anything else.
-    pub(crate) fn put_back(mut self, pad: &[u8], early: &mut Early) {
+    /// Has it read again before anything else; or says what is in the pad, if there is no memory to keep it elsewhere.
+    pub(crate) fn put_back(mut self, pad: &[u8], early: &mut Early) -> Option<Piece> {
         if self.all.len == 0 {
-            return;
+            return None;
         }
+        let behind = early.0.len();
         self.whole.push(self.all);
         while let Some(Piece { len, arg, is_last }) = self.whole.pop() {
             let from = self.whole.last().map_or(0, |before| before.len);
-            early.put_back(pad.get(from..len).unwrap_or_default().to_vec(), arg, is_last);
+            let (part, mut bytes) = (pad.get(from..len).unwrap_or_default(), Vec::new());
+            if heap::more(&mut bytes, part.len()).is_err() {
+                early.0.drain(..early.0.len() - behind);
+                return Some(self.all);
+            }
+            bytes.extend_from_slice(part);
+            early.put_back(bytes, arg, is_last);
         }
+        None
     }
 }

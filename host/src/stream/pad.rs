@@ -37,7 +37,8 @@ impl Receiver<'_> {
         self.read_some(pad(len), Timeout::Now)
     }
 
-    /// Fills `pad` with bytes of as many messages as it takes; fewer only if there are no more.
+    /// Fills `pad` with bytes of as many messages as it takes; fewer only if there are no more, or no memory to keep those
+    /// that had come at the deadline.
     ///
     /// # Errors
     /// As for [`receive`](Self::receive).
@@ -49,10 +50,7 @@ impl Receiver<'_> {
             match self.read_some(rest, timeout.rest(deadline)) {
                 Ok(piece) => filled.add(piece),
                 Err(Error::Ended | Error::PeerDead) if filled.all.len > 0 => break,
-                Err(error) => {
-                    filled.put_back(pad, &mut self.early);
-                    return Err(error);
-                }
+                Err(error) => return filled.put_back(pad, &mut self.early).ok_or(error),
             }
         }
         Ok(filled.all)
