@@ -855,7 +855,8 @@ struct umbra_sender_options {
 int umbra_sender_open(umbra_stream stream, const struct umbra_sender_options *options, uint64_t timeout_ms,
                       umbra_sender *sender);
 /* Sends bytes, and 64 bits beside them, after what was kept; for no bytes, only that. -UMBRA_EFULL, -UMBRA_ETIMEOUT: nothing was
- * sent. -UMBRA_EPARTLY: see there. -UMBRA_EENDED: the receiver closed: close too. -UMBRA_EPEER: he died. */
+ * sent. -UMBRA_EPARTLY: see there; -UMBRA_ESYSTEM, also from what comes next and the close, if there was no memory to keep the
+ * rest: then it will not come. -UMBRA_EENDED: the receiver closed: close too. -UMBRA_EPEER: he died. */
 int umbra_sender_send(umbra_sender sender, const void *message, size_t length, uint64_t arg, uint64_t timeout_ms);
 /* Keeps bytes, to be sent with what comes next as one message, with the 64 bits of the first. */
 int umbra_sender_keep(umbra_sender sender, const void *message, size_t length, uint64_t arg);

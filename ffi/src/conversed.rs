@@ -210,9 +210,12 @@ impl From<Error> for Failure {
             Error::Damaged => Code::Damaged,
             Error::Pool(error) => return error.into(),
             Error::Reference(error) => return error.into(),
-            Error::File(_) | Error::NoMemory(_) | Error::Segment(_) | Error::Random(_) | Error::Process(_) => {
-                Code::System
-            }
+            Error::File(_)
+            | Error::NoMemory(_)
+            | Error::BrokenOff
+            | Error::Segment(_)
+            | Error::Random(_)
+            | Error::Process(_) => Code::System,
             _ => Code::Invalid,
         };
         Failure::new(code, error)

@@ -45,6 +45,7 @@ fn another_process() {
         Some("bytes") => bytes_come_again(),
         Some("memory") => memory_comes_again(),
         Some("far") => bytes_of_another_host_come_again(),
+        Some("broken") => what_was_broken_off_says_so(),
         Some("late") => what_cannot_be_put_back_is_received(),
         Some("kept") => what_is_kept_takes_no_more_than_it_is(),
         Some(role) => panic!("no role is called {role}"),
@@ -100,6 +101,19 @@ fn what_is_kept_takes_no_more_than_it_is() {
     assert_eq!(sender.take_kept().0.len(), LEN + SPARE as usize / 2);
 }
 
+fn what_was_broken_off_says_so() {
+    let (adapter, bytes) = (Adapter::create(&Attributes::default(), []).unwrap(), long());
+    let mut sender = adapter.send(&SendOptions::default(), LONG).unwrap();
+    let refused = in_need(|| sender.send(&bytes, 7, Timeout::Now)).unwrap_err();
+    assert!(matches!(refused, Error::NoMemory(_)), "{refused}");
+    assert_eq!(sender.send(b"next", 8, LONG), Err(Error::BrokenOff));
+    assert_eq!(sender.keep(b"next", 8), Err(Error::BrokenOff));
+    assert_eq!(sender.flush(LONG), Err(Error::BrokenOff));
+    assert_eq!(sender.close(LONG), Err(Error::BrokenOff));
+    let mut receiver = adapter.receive(&ReceiveOptions::default(), LONG).unwrap();
+    assert_eq!(receiver.receive(LONG), Err(Error::PeerDead));
+}
+
 /// A pool with room for a message.
 fn pool() -> Arc<Pool> {
     let uid = umbra::uid::draw().unwrap();
@@ -152,6 +166,11 @@ fn memory_comes_again() {
 #[test]
 fn a_message_for_which_there_is_no_memory_comes_again_when_there_is() {
     ["bytes", "memory", "far", "late"].map(Another::start).into_iter().for_each(Another::finish);
+}
+
+#[test]
+fn a_sender_that_could_not_keep_the_rest_of_a_message_says_so_ever_after() {
+    Another::start("broken").finish();
 }
 
 #[test]

@@ -8,7 +8,7 @@ use crate::stream::Error;
 use crate::{pool, reference};
 
 /// Reasons that are nothing but a number, from 64.
-const PLAIN: [Error; 16] = [
+const PLAIN: [Error; 17] = [
     Error::Empty,
     Error::Full,
     Error::Timeout,
@@ -25,6 +25,7 @@ const PLAIN: [Error; 16] = [
     Error::NoTasks,
     Error::TaskCount,
     Error::Damaged,
+    Error::BrokenOff,
 ];
 const FIRST: u16 = 64;
 const PARTLY: u16 = 128;

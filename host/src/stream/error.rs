@@ -38,6 +38,9 @@ pub enum Error {
     /// The process at the other end died, or gave up in the middle.
     #[error("the process at the other end of the stream died or gave up: close it")]
     PeerDead,
+    /// The rest of a message that was begun could not be kept, so the receiver is told that it will not come.
+    #[error("the conversation was broken off, as there was no memory for the rest of a message: begin another one")]
+    BrokenOff,
     /// Somebody destroyed the streams.
     #[error("streams were destroyed")]
     Destroyed,
@@ -151,7 +154,7 @@ impl Error {
             Error::TooManyMembers(_) => "OUT_OF_SPACE",
             Error::VersionMismatch(_) => "VERSION_MISMATCH",
             Error::Damaged => "INVALID_STATE",
-            Error::Segment(_) | Error::File(_) | Error::NoMemory(_) => "MEMORY_ERRNO",
+            Error::Segment(_) | Error::File(_) | Error::NoMemory(_) | Error::BrokenOff => "MEMORY_ERRNO",
             Error::Reference(error) => error.code(),
             Error::Process(_) | Error::Pool(_) | Error::Random(_) | Error::Meeting(_) => "FAILURE",
             _ => "INVALID_ARGUMENT",

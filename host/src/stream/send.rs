@@ -37,6 +37,8 @@ pub(super) struct Plan {
     pub(super) until: u32,
     pub(super) is_one_message: bool,
     is_sent: bool,
+    /// Whether the rest of a message is lost.
+    is_broken: bool,
     pub(super) placed_in: Option<u64>,
     pub(super) arg: u64,
     timeout: Timeout,
@@ -72,6 +74,7 @@ impl Adapter {
             until: options.deposit_after,
             is_one_message,
             is_sent: false,
+            is_broken: false,
             placed_in: options.placed_in,
             arg: options.arg,
             timeout: options.timeout,
@@ -133,10 +136,12 @@ impl<'a> Sender<'a> {
     /// # Errors
     /// [`Error::Full`] for one try, [`Error::Timeout`]: nothing was sent then. [`Error::Partly`] if the deadline came in
     /// the middle; [`Error::NoMemory`] if then there is no memory for the rest, with which the conversation is broken off, or
-    /// none for what is added to what was kept. [`Error::Unheard`], [`Error::PeerDead`], [`Error::Destroyed`];
+    /// none for what is added to what was kept; [`Error::BrokenOff`] ever after. [`Error::Unheard`], [`Error::PeerDead`],
+    /// [`Error::Destroyed`];
     /// [`Error::ReservedArgument`]; [`Error::AlreadySent`] and [`Error::MessageTooLarge`] in a conversation of one message.
     pub fn send(&mut self, bytes: &[u8], arg: u64, timeout: Timeout) -> Result<(), Error> {
         self.check_arg(arg)?;
+        self.check_whole()?;
         if self.plan.is_one_message {
             return self.send_whole(bytes, arg, timeout);
         }
@@ -166,6 +171,7 @@ impl<'a> Sender<'a> {
     /// As for [`send`](Self::send), but nothing waits.
     pub fn keep(&mut self, bytes: &[u8], arg: u64) -> Result<(), Error> {
         self.check_arg(arg)?;
+        self.check_whole()?;
         if self.plan.is_sent {
             return Err(Error::AlreadySent);
         }
@@ -176,6 +182,11 @@ impl<'a> Sender<'a> {
             self.plan.first = arg;
         }
         self.add(bytes)
+    }
+
+    /// Whether nothing that was to be sent is lost.
+    const fn check_whole(&self) -> Result<(), Error> {
+        if self.plan.is_broken { Err(Error::BrokenOff) } else { Ok(()) }
     }
 
     /// Adds these bytes to what is to be sent later.
@@ -210,6 +221,7 @@ impl<'a> Sender<'a> {
     /// # Errors
     /// As for [`send`](Self::send).
     pub fn flush(&mut self, timeout: Timeout) -> Result<(), Error> {
+        self.check_whole()?;
         if self.plan.is_one_message || self.plan.unsent.is_empty() {
             return Ok(());
         }
@@ -280,7 +292,7 @@ impl<'a> Sender<'a> {
     /// Ends without an end: the receiver is told that the rest will not come.
     pub(crate) fn break_off(&mut self) {
         self.plan.unsent = Vec::new();
-        self.plan.is_sent = true;
+        self.plan.is_broken = true;
         self.end(End::Broken);
     }
 
