@@ -220,6 +220,11 @@ fn what_is_formatted_piece_by_piece_into_a_buffered_conversation_is_one_message(
         let message = receiver.receive(LONG).unwrap();
         assert_eq!((&message.bytes[..], message.arg), (&b"1 of 2, then 2!\n"[..], 5));
         assert_eq!(receiver.receive(LONG), Err(stream::Error::Ended));
+        let mut sender = remote(&adapter, &gateways).send(&options, LONG).unwrap();
+        sender.send(b"all", 5, LONG).unwrap();
+        assert_eq!(sender.send(b"more", 5, LONG), refused(stream::Error::AlreadySent));
+        assert_eq!(sender.flush(LONG), Ok(()), "nothing is left to be sent");
+        sender.close(LONG).unwrap();
     }
 }
 

@@ -51,11 +51,14 @@ impl RemoteStreamSender {
         self.write(bytes, arg, true, Timeout::Now)
     }
 
-    /// Sends what was kept.
+    /// Sends what was kept. In a conversation of one message it is kept until the close.
     ///
     /// # Errors
     /// As for [`send`](Self::send).
     pub fn flush(&mut self, timeout: Timeout) -> Result<(), Error> {
+        if self.is_one_message {
+            return Ok(());
+        }
         self.write(&[], 0, false, timeout)
     }
 
