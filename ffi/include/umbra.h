@@ -820,8 +820,8 @@ int umbra_stream_attach_reference(const void *reference, size_t length, const um
                                   umbra_stream *stream);
 /* The same, also for an adapter of another host: see gateways. Memory does not travel: -UMBRA_ENONLOCAL is what its conversations
  * say to memory, files and take_kept, -UMBRA_EINVAL to a stream or pool that is brought along: the gateway brings a stream where
- * one has to be. It keeps at most 16 MiB; then keep is -UMBRA_EFULL. Whether a conversation has ended is known when a receive has
- * said so. A gateway that dies ends them with -UMBRA_ELOST. */
+ * one has to be. It keeps at most 16 MiB; then keep is -UMBRA_EFULL, or in a conversation of one message -UMBRA_ENEVER. Whether a
+ * conversation has ended is known when a receive has said so. A gateway that dies ends them with -UMBRA_ELOST. */
 int umbra_stream_attach_anywhere(const void *reference, size_t length, const umbra_pool *pools, size_t count,
                                  umbra_gateways gateways, uint64_t timeout_ms, umbra_stream *stream);
 /* Releases the handle; conversations that this process has begun go on. */

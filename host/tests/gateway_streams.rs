@@ -85,6 +85,24 @@ fn what_a_gateway_keeps_for_a_sender_is_bounded() {
     });
 }
 
+/// Waiting makes no room for more of it.
+#[test]
+fn one_message_that_is_longer_than_what_a_gateway_keeps_is_too_large() {
+    let (_server, address) = serve();
+    let (gateways, piece) = (gateways(&address), long(60_000));
+    for mode in [Mode::Nominal, Mode::Buffered] {
+        let options = SendOptions { buffered: true, timeout: LONG, ..SendOptions::default() };
+        let adapter = adapter(mode);
+        let mut sender = remote(&adapter, &gateways).send(&options, LONG).unwrap();
+        let pieces = KEPT_MOST / piece.len();
+        (0..pieces).for_each(|_| sender.write_all(&piece).unwrap());
+        let too_large = stream::Error::MessageTooLarge { len: (pieces + 1) * piece.len(), most: KEPT_MOST };
+        let refusal = sender.write(&piece).unwrap_err().into_inner().unwrap();
+        assert_eq!(refusal.downcast_ref(), Some(&too_large));
+        assert_eq!(sender.send(&piece, 5, LONG), refused(too_large));
+    }
+}
+
 /// What waits at a gateway behind the rest of a long message is tried again and again, and goes once.
 #[test]
 fn what_is_sent_behind_a_part_of_a_message_goes_once() {

@@ -13,7 +13,8 @@ use crate::channel::{Timeout, WaitMode};
 use crate::driver::now;
 use crate::stream::{Adapter, Error, Mode, Piece, ReceiveOptions, Receiver, SendOptions, Sender};
 
-/// Bytes that a gateway keeps for one sender; beyond that the client is told that the stream is full.
+/// Bytes that a gateway keeps for one sender; beyond that the client is told that the stream is full, or that the message is
+/// too large if the conversation is one message.
 pub const KEPT_MOST: usize = 16 << 20;
 
 /// How a client wants to begin.
@@ -48,10 +49,11 @@ pub(super) fn converse(mut line: Served, token: Token, reference: &[u8], wish: W
         Err(error) => return refuse(line, token, &error),
     };
     let until = deadline(wish.patience);
+    let is_one_message = wish.is_one_message || mode == Mode::Buffered;
     // A stream that somebody has to bring is the gateway's.
     let is_brought = match wish.end {
         End::Neither => false,
-        End::Sender => mode == Mode::SenderSupplied && !wish.is_one_message,
+        End::Sender => mode == Mode::SenderSupplied && !is_one_message,
         End::Receiver => mode == Mode::ReceiverSupplied,
     };
     let supplied = is_brought.then(|| line.patiently(until, |timeout| adapter.supply_within(timeout)));
@@ -77,7 +79,7 @@ pub(super) fn converse(mut line: Served, token: Token, reference: &[u8], wish: W
                 Ok(sender) => {
                     let mut speaking = Speaking(Some(sender));
                     line.answer(token, &begun)?;
-                    speaking.serve(&mut line)
+                    speaking.serve(&mut line, is_one_message)
                 }
                 Err(error) => refuse(line, token, &error),
             }
@@ -152,14 +154,16 @@ impl Drop for Speaking<'_> {
 }
 
 impl Speaking<'_> {
-    fn serve(&mut self, line: &mut Served) -> Result<(), Over> {
+    fn serve(&mut self, line: &mut Served, is_one_message: bool) -> Result<(), Over> {
         let mut frame = Vec::new();
         loop {
             let (token, request) = asked(line, &mut frame)?;
             let Some(sender) = &mut self.0 else { return Err(Over) };
             let done = match request {
                 Request::Write { bytes, .. } if sender.unsent().saturating_add(bytes.len()) > KEPT_MOST => {
-                    Err(Error::Full)
+                    let len = sender.unsent().saturating_add(bytes.len());
+                    // No waiting makes room for more of one message, which is kept to the close.
+                    Err(if is_one_message { Error::MessageTooLarge { len, most: KEPT_MOST } } else { Error::Full })
                 }
                 Request::Write { arg, is_kept: true, bytes, .. } => sender.keep(bytes, arg),
                 Request::Write { patience, arg, bytes, .. } => {

@@ -46,7 +46,8 @@ impl RemoteStreamSender {
     /// Has the gateway keep these bytes, to be sent with what comes next, or with the close.
     ///
     /// # Errors
-    /// As for [`send`](Self::send); [`stream::Error::Full`] if more than [`KEPT_MOST`](super::KEPT_MOST) bytes would be kept.
+    /// As for [`send`](Self::send); [`stream::Error::Full`] if more than [`KEPT_MOST`](super::KEPT_MOST) bytes would be kept, or
+    /// [`stream::Error::MessageTooLarge`] in a conversation of one message.
     pub fn keep(&mut self, bytes: &[u8], arg: u64) -> Result<(), Error> {
         self.write(bytes, arg, true, Timeout::Now)
     }

@@ -65,12 +65,12 @@ pub enum Error {
     /// Not possible in a conversation that is one message.
     #[error("a conversation of one message has no memory of a pool")]
     Buffered,
-    /// The message does not fit into a block, and there is no pool to put it into.
-    #[error("message of {len} bytes does not fit into a block of {most} bytes, and there is no pool to put it into")]
+    /// The message does not fit into a block, and there is no pool to put it into; or a gateway does not keep so much.
+    #[error("message of {len} bytes is longer than {most} bytes, and there is no pool to put it into")]
     MessageTooLarge {
         /// Bytes of the message.
         len: usize,
-        /// Bytes of a block.
+        /// Bytes of a block, or those that a gateway keeps.
         most: usize,
     },
     /// No memory for a whole message. One that was to be received comes again, and can be read in parts.
