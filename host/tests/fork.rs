@@ -16,7 +16,7 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, WaitOptions, getpid, kill_process, set_child_subreaper, waitpid};
 use umbra::boundary::{self, Boundary, Fabric, TransportError};
 use umbra::call::offer::look;
-use umbra::call::{CallError, Called, Forked, JoinError, Member, OfferError, Progress, Shape, Station, WaitError};
+use umbra::call::{CallError, Called, Forked, JoinError, Member, OfferError, Progress, Reply, Shape, Station, WaitError};
 use umbra::channel::{self, Channel, SendOptions, Timeout, WaitMode};
 use umbra::config::Platform;
 use umbra::driver::{Driver, Event, Limits, now};
@@ -27,7 +27,7 @@ use umbra::session::{Seat, Session, SessionError, Settings, SharedSession};
 use umbra::stream::{self, Adapter};
 use umbra::sys::fork;
 use umbra::sys::process::ProcessId;
-use umbra_core::chain::{Call, Node, StartError, Tag, Verdict};
+use umbra_core::chain::{Call, Node, StartError, Tag, Verdict, Work};
 use umbra_core::error::Stale;
 use umbra_core::key::{Access, Key};
 use umbra_core::peer::{Host, Incarnation, LocalRank, Peer, Sp, WorldRank};
@@ -41,19 +41,63 @@ fn forks(child: impl FnOnce() -> bool, meanwhile: impl FnOnce(u32)) {
     let pid = unsafe { libc::fork() };
     assert!(pid >= 0);
     if pid == 0 {
-        // SAFETY: sets a timer of this process alone, whose signal ends it: a child that lives as long hangs.
-        unsafe { libc::alarm(60) };
-        // A thread that ends by a panic would end its process as if all had gone well.
-        let is_well = catch_unwind(AssertUnwindSafe(child)).unwrap_or(false);
-        let code = i32::from(!is_well);
-        // SAFETY: ends the process.
-        unsafe { libc::_exit(code) };
+        ends(child);
     }
     meanwhile(pid as u32);
+    assert!(ended_well(pid), "the child saw something impossible");
+}
+
+/// Has this process, which is a child, end before long.
+fn is_bounded() {
+    // SAFETY: sets a timer of this process alone, whose signal ends it: a child that lives as long hangs.
+    unsafe { libc::alarm(60) };
+}
+
+/// Ends this process, which is a child; it ends well if `child` says so.
+fn ends(child: impl FnOnce() -> bool) -> ! {
+    is_bounded();
+    // A thread that ends by a panic would end its process as if all had gone well.
+    let is_well = catch_unwind(AssertUnwindSafe(child)).unwrap_or(false);
+    let code = i32::from(!is_well);
+    // SAFETY: ends the process.
+    unsafe { libc::_exit(code) };
+}
+
+/// Waits for a child; whether it ended well.
+fn ended_well(pid: i32) -> bool {
     let mut status = 0;
     // SAFETY: the child is ours and was not waited for; the output is valid.
     let waited = unsafe { libc::waitpid(pid, &raw mut status, 0) };
-    assert_eq!((waited, status), (pid, 0), "the child saw something impossible");
+    (waited, status) == (pid, 0)
+}
+
+/// A function that forks: the child goes on as if it had failed, the parent when the child has ended.
+fn fork_and_come_back(_: &mut Work<'_>) -> Verdict {
+    // SAFETY: the child waits for no other thread of this process, and ends when it comes back to who serves the member.
+    match unsafe { libc::fork() } {
+        0 => {
+            is_bounded();
+            Verdict::Fault(7)
+        }
+        pid if ended_well(pid) => Verdict::Done,
+        _ => Verdict::Fault(1),
+    }
+}
+
+fn poll(called: &mut Called) -> Poll<Result<Reply, CallError>> {
+    Pin::new(called).poll(&mut Context::from_waker(Waker::noop()))
+}
+
+/// The answer to a call that a thread makes.
+fn answered(mut called: Called) -> Result<Reply, CallError> {
+    let end = now() + Lapse::from_secs(90);
+    loop {
+        match poll(&mut called) {
+            Poll::Ready(answer) => return answer,
+            Poll::Pending => assert!(now() < end, "its thread makes no calls"),
+        }
+        std::thread::yield_now();
+    }
 }
 
 #[test]
@@ -191,7 +235,6 @@ fn a_child_is_refused_calls_by_a_thread_of_its_parent_and_does_not_wait_for_that
     member.register("never", |_| Verdict::Pending).unwrap();
     member.register("hello", |_| Verdict::Done).unwrap();
     let progress = Progress::start(member).unwrap();
-    let poll = |called: &mut Called| Pin::new(called).poll(&mut Context::from_waker(Waker::noop()));
     let refused = Poll::Ready(Err(CallError::Start(StartError::Forked)));
     let never = progress.call(&Call { budget: Lapse::from_secs(600), ..Call::new(Tag::of("never"), &[Node(0)]) });
     let mut ours = Some((progress, never));
@@ -202,16 +245,40 @@ fn a_child_is_refused_calls_by_a_thread_of_its_parent_and_does_not_wait_for_that
     };
     forks(child, |_| ());
     let (progress, mut never) = ours.unwrap();
-    let mut hello = progress.call(&Call::new(Tag::of("hello"), &[Node(0)]));
+    let hello = progress.call(&Call::new(Tag::of("hello"), &[Node(0)]));
+    assert!(answered(hello).unwrap().members == 1 && poll(&mut never).is_pending());
+}
+
+#[test]
+fn a_child_that_comes_back_from_a_function_answers_nobody_in_its_parents_name() {
+    let station = Station::create("forked-within", Shape::new(2)).unwrap();
+    let [mut first, mut second] = [0, 1].map(|node| Member::join(&station, Node(node)).unwrap());
+    first.register("fork", |_| Verdict::Done).unwrap();
+    second.register("fork", fork_and_come_back).unwrap();
+    let asked = first.start(&Call::new(Tag::of("fork"), &[Node(1)])).unwrap();
+    let parent = getpid();
+    // The request lies in its inbox, so the function runs in the first turn.
+    let is_served = catch_unwind(AssertUnwindSafe(|| second.serve_until(Duration::from_secs(60), |_| true)));
+    if getpid() != parent {
+        ends(|| is_served.is_ok_and(|is_served| !is_served));
+    }
+    assert!(is_served.unwrap());
     let end = now() + Lapse::from_secs(60);
-    let reply = loop {
-        match poll(&mut hello) {
-            Poll::Ready(reply) => break reply.unwrap(),
-            Poll::Pending => assert!(now() < end, "its thread makes no calls"),
-        }
-        std::thread::yield_now();
-    };
-    assert!(reply.members == 1 && poll(&mut never).is_pending());
+    while !first.test(asked).unwrap() {
+        assert!(now() < end, "the answer is lost");
+        second.turn();
+    }
+    assert_eq!(first.wait(asked, Duration::ZERO).unwrap().members, 2);
+}
+
+#[test]
+fn a_thread_of_members_ends_in_a_child_that_comes_back_from_a_function() {
+    let station = Station::create("forked-thread-within", Shape::new(1)).unwrap();
+    let mut member = Member::join(&station, Node(0)).unwrap();
+    member.register("fork", fork_and_come_back).unwrap();
+    let progress = Progress::start(member).unwrap();
+    let called = progress.call(&Call::new(Tag::of("fork"), &[Node(0)]));
+    assert_eq!(answered(called).unwrap().members, 1);
 }
 
 #[test]

@@ -124,7 +124,8 @@ impl Calls {
         let over = Arc::new(AtomicU32::new(0));
         let ends = Arc::clone(&over);
         // ORDERING: the flag carries nothing but itself.
-        let serve = move || while !member.serve_until(LONG, |_| ends.load(Ordering::Relaxed) != 0) {};
+        let ends = move |_: &mut Member| ends.load(Ordering::Relaxed) != 0;
+        let serve = move || while !member.serve_until(LONG, &ends) && !member.is_inherited() {};
         let thread = thread::Builder::new().name("umbra-calls".to_owned()).spawn(serve).map_err(CallsError::Thread)?;
         let body = vec![0; Border::body_max(shape)];
         let apart = BTreeMap::new();

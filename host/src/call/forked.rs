@@ -12,8 +12,24 @@ use crate::sys::fork;
 
 /// The member is that of the process that this one was forked off from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("the member belongs to the process that forked this one off: take another seat in this process")]
+#[error("{}", StartError::Forked)]
 pub struct Forked;
+
+/// The process that took a seat, or has a thread that serves one.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Origin(u32);
+
+impl Origin {
+    pub(super) fn this() -> Origin {
+        fork::watch();
+        Origin(fork::life())
+    }
+
+    /// Whether this process was forked off from it.
+    pub(super) fn is_inherited(self) -> bool {
+        self.0 != fork::life()
+    }
+}
 
 impl From<Forked> for StartError {
     fn from(Forked: Forked) -> Self {
@@ -32,7 +48,7 @@ impl Member {
     /// [`Forked`], and nothing is served or waited for.
     #[must_use]
     pub fn is_inherited(&self) -> bool {
-        self.life != fork::life()
+        self.origin.is_inherited()
     }
 
     /// Refuses a call in a child that was forked off.

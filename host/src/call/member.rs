@@ -1,19 +1,17 @@
-//! A member: the machine of chained calls, its functions, and the loop for both.
+//! A member: the machine of chained calls, and its functions.
 
 use std::collections::VecDeque;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
 use umbra_core::atomic::AtomicU32;
-use umbra_core::chain::{
-    Action, Call, CallId, Config, Handle, Machine, Node, Phase, RegisterError, StartError, Tag, Verdict, Work,
-};
+use umbra_core::chain::{Call, CallId, Config, Handle, Machine, Node, RegisterError, StartError, Tag, Verdict, Work};
 use umbra_core::channel::Header;
 use umbra_core::error::Stale;
 use umbra_core::time::{Lapse, Time};
 
 use super::answer::{Reply, WaitError, answer};
+use super::forked::Origin;
 use super::join::{JoinError, sit};
 use super::local::{Local, Within};
 use super::offer::Shelf;
@@ -24,20 +22,16 @@ use super::sleep::Sleeps;
 use super::station::{Station, StationError};
 use super::storage::{Capacities, Heap};
 use crate::sys::clock::now;
-use crate::sys::fork;
 use crate::sys::heap::filled;
 use crate::sys::wait::Crowd;
 
 /// A function that members may call.
 pub type Function = Box<dyn FnMut(&mut Work<'_>, &mut Local<'_>) -> Verdict + Send>;
 
-/// How often members look who has died while a call is under way, and while none is: then nobody waits for the news.
-const LOOK: Lapse = Lapse::from_millis(10);
-const IDLE_LOOK: Lapse = Lapse::from_millis(100);
+/// How often members look who has died while a call is under way.
+pub(super) const LOOK: Lapse = Lapse::from_millis(10);
 /// How soon a function that is pending is asked again.
 pub(super) const PROBE: Lapse = Lapse::from_micros(500);
-/// Messages taken before something else is done.
-const BATCH: usize = 64;
 
 /// One member of a [`Station`]. One thread serves it: whoever waits for its own calls serves those of others meanwhile.
 /// A child that was forked off takes a seat of its own: what it received as this member its parent would miss, so there
@@ -46,10 +40,10 @@ pub struct Member {
     /// Behind a count of its own: members of one process that counted together would take its line from each other at every turn.
     pub(super) station: Arc<Station>,
     pub(super) node: Node,
-    /// Of the process that took the seat.
-    pub(super) life: u32,
+    /// The process that took the seat.
+    pub(super) origin: Origin,
     pub(super) machine: Machine<Heap>,
-    functions: Vec<Option<Function>>,
+    pub(super) functions: Vec<Option<Function>>,
     pub(super) peers: Peers,
     /// Messages that their receivers had no room for.
     pub(super) outbox: VecDeque<(Node, Node, Vec<u8>)>,
@@ -62,7 +56,7 @@ pub struct Member {
     /// Not zero: whoever serves it is to look at something else than messages.
     pub(super) bell: Option<Arc<AtomicU32>>,
     /// Calls whose function is pending.
-    pending: Vec<Handle>,
+    pub(super) pending: Vec<Handle>,
     /// Calls that functions have made which are pending.
     pub(super) within: Vec<Within>,
     pub(super) shelf: Shelf,
@@ -119,8 +113,7 @@ impl Member {
         Ok(Member {
             station: Arc::new(station.clone()),
             node,
-            // To sit down it had to say which process it is, so forks are counted.
-            life: fork::life(),
+            origin: Origin::this(),
             machine,
             functions: Vec::new(),
             peers,
@@ -314,87 +307,5 @@ impl Member {
         self.machine.cancel(handle)?;
         self.turn();
         Ok(())
-    }
-
-    /// Serves the calls of others until `done` says so, at most so long, and [heirs](Self::is_inherited) not at all; whether it did.
-    pub fn serve_until(&mut self, patience: Duration, mut done: impl FnMut(&mut Member) -> bool) -> bool {
-        let end = now() + Lapse(u64::try_from(patience.as_nanos()).unwrap_or(u64::MAX));
-        loop {
-            let worked = self.turn();
-            if done(self) {
-                return true;
-            }
-            let at = now();
-            if at >= end || self.is_inherited() {
-                return false;
-            }
-            if !worked || self.only_waits() {
-                self.sleep(at, end);
-            }
-        }
-    }
-
-    /// Does what is to be done, without waiting; whether there was anything.
-    pub fn turn(&mut self) -> bool {
-        if self.is_inherited() {
-            return false;
-        }
-        let at = now();
-        let mut worked = self.receive(self.node, BATCH, at);
-        if self.machine.deadline().is_some_and(|due| due <= at) {
-            self.machine.on_time(at);
-        }
-        if self.probe_at <= at {
-            self.probe_at = Time::NEVER;
-            for handle in std::mem::take(&mut self.pending) {
-                let _ = self.machine.wake(handle);
-            }
-        }
-        // A request may have to go on to somebody who has come again since and is taken for dead.
-        let goes_on = worked || self.within.iter().any(Within::wishes);
-        if self.look_at <= at || (goes_on && self.has_news()) {
-            self.look_at = at + IDLE_LOOK;
-            self.look();
-        }
-        worked |= self.flush();
-        worked |= self.tend();
-        while let Some(action) = self.machine.poll(at, &mut self.buffer) {
-            worked = true;
-            match action {
-                Action::Send { from, to, len_bytes } => self.send(from, to, len_bytes),
-                Action::Run { handle, .. } => self.run(handle),
-                Action::Ended { handle } => self.ended(handle),
-            }
-        }
-        if !self.machine.is_empty() || !self.outbox.is_empty() || self.held.is_some() {
-            self.look_at = self.look_at.min(at + LOOK);
-        }
-        worked
-    }
-
-    fn run(&mut self, handle: Handle) {
-        let mut within = self.take_within(handle);
-        let Member { machine, functions, probe, node, station, .. } = self;
-        let ran = machine.run_on(handle, |function, work| {
-            let Some(Some(user)) = functions.get_mut(usize::from(function)) else { return Verdict::Panic };
-            let in_callback = matches!(work.phase, Phase::Wait(_));
-            let mut local = Local { within: &mut within, node: *node, in_callback, station };
-            let mut run = |work: &mut Work<'_>| {
-                catch_unwind(AssertUnwindSafe(|| user(work, &mut local))).unwrap_or(Verdict::Panic)
-            };
-            let verdict = match probe.as_ref().filter(|probe| probe.sees(function)) {
-                Some(probe) => probe.run(work, run),
-                None => run(work),
-            };
-            within.ended_as(verdict)
-        });
-        let Ok((known, verdict)) = ran else { return debug_assert!(false, "the machine asked for it") };
-        // A function that is pending may be known by another handle from now on.
-        within.outer = known;
-        if verdict == Verdict::Pending && !within.waits() {
-            self.pending.push(known);
-            self.probe_at = self.probe_at.min(now() + PROBE);
-        }
-        self.settle(within, verdict);
     }
 }

@@ -57,6 +57,7 @@ mod station;
 mod storage;
 pub mod stream;
 pub mod tell;
+mod turn;
 #[cfg(feature = "typed")]
 pub mod typed;
 

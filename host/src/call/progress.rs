@@ -51,11 +51,11 @@ use umbra_core::chain::{Call, Handle, Node, StartError};
 use umbra_core::time::Lapse;
 
 use super::answer::{Failure, Reply, answer};
+use super::forked::Origin;
 use super::local::Wish;
 use super::member::Member;
 use super::station::Station;
 use crate::sys::clock::now;
-use crate::sys::fork;
 use crate::sys::futex::Futex;
 
 /// The thread is told of its end; this is only how long it goes on in one piece.
@@ -95,7 +95,7 @@ struct Slot(Mutex<Stand>);
 
 impl Slot {
     fn stand(&self) -> MutexGuard<'_, Stand> {
-        // What is done under the lock does not panic.
+        // An executor's waker may panic under the lock when it is cloned: what stands here is whole all the same.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -122,8 +122,8 @@ type Wishes = Option<Vec<(Wish, Arc<Slot>)>>;
 /// What the thread is told. A child that was forked off has no such thread, and this one may have any of the locks.
 #[derive(Debug)]
 struct Orders {
-    /// Of the process that has the thread.
-    life: u32,
+    /// The process that has the thread.
+    origin: Origin,
     station: Station,
     node: Node,
     wishes: Mutex<Wishes>,
@@ -133,10 +133,6 @@ struct Orders {
 }
 
 impl Orders {
-    fn is_inherited(&self) -> bool {
-        self.life != fork::life()
-    }
-
     fn wishes(&self) -> MutexGuard<'_, Wishes> {
         self.wishes.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -161,9 +157,9 @@ pub struct Called {
 impl Future for Called {
     type Output = Result<Reply, CallError>;
 
-    /// After it was ready it stays pending.
+    /// After it was ready it stays pending; in a child that was forked off it is ready each time, as [`StartError::Forked`].
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        if self.orders.is_inherited() {
+        if self.orders.origin.is_inherited() {
             return Poll::Ready(Err(StartError::Forked.into()));
         }
         let mut stand = self.slot.stand();
@@ -187,7 +183,7 @@ impl Future for Called {
 
 impl Drop for Called {
     fn drop(&mut self) {
-        if self.orders.is_inherited() {
+        if self.orders.origin.is_inherited() {
             return;
         }
         let before = std::mem::replace(&mut *self.slot.stand(), Stand::Over);
@@ -214,7 +210,7 @@ impl Progress {
         let bell = Arc::new(AtomicU32::new(0));
         member.bell = Some(Arc::clone(&bell));
         let orders = Arc::new(Orders {
-            life: member.life,
+            origin: member.origin,
             station: member.station().clone(),
             node: member.node(),
             wishes: Mutex::new(Some(Vec::new())),
@@ -231,7 +227,7 @@ impl Progress {
     /// In a child that was forked off there is no such thread, and its answer is [`StartError::Forked`].
     pub fn call(&self, call: &Call<'_>) -> Called {
         let slot = Arc::new(Slot::default());
-        if self.orders.is_inherited() {
+        if self.orders.origin.is_inherited() {
             return Called { slot, orders: Arc::clone(&self.orders) };
         }
         match self.orders.wishes().as_mut() {
@@ -245,7 +241,7 @@ impl Progress {
 
 impl Drop for Progress {
     fn drop(&mut self) {
-        if self.orders.is_inherited() {
+        if self.orders.origin.is_inherited() {
             // There is no thread to join or to let go.
             std::mem::forget(self.thread.take());
             return;
@@ -322,14 +318,18 @@ impl Open {
 fn serve(mut member: Member, orders: &Orders) {
     let mut open = Open::default();
     let mut is_over = false;
-    while !is_over {
+    while !is_over && !member.is_inherited() {
         member.serve_until(LONG, |member| {
-            while open.turn(member, orders) {
+            while !member.is_inherited() && open.turn(member, orders) {
                 member.turn();
             }
             is_over = orders.over.load(Ordering::Acquire) != 0;
             is_over
         });
+    }
+    // A child came back from a function: whoever waits is its parent's to tell.
+    if member.is_inherited() {
+        return;
     }
     // Whoever asks from now on is told at once, and so is whoever waits.
     let last = orders.wishes().take().unwrap_or_default();

@@ -1,0 +1,107 @@
+//! A member's turns: what came, what is due, what is to be run and to be sent.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
+
+use umbra_core::chain::{Action, Handle, Phase, Verdict, Work};
+use umbra_core::time::{Lapse, Time};
+
+use super::local::{Local, Within};
+use super::member::{LOOK, Member, PROBE};
+use crate::sys::clock::now;
+
+/// How often a member looks who has died while no call is under way: then nobody waits for the news.
+const IDLE_LOOK: Lapse = Lapse::from_millis(100);
+/// Messages taken before something else is done.
+const BATCH: usize = 64;
+
+impl Member {
+    /// Serves the calls of others until `done` says so, at most so long, and [heirs](Self::is_inherited) not at all; whether it did.
+    pub fn serve_until(&mut self, patience: Duration, mut done: impl FnMut(&mut Member) -> bool) -> bool {
+        let end = now() + Lapse(u64::try_from(patience.as_nanos()).unwrap_or(u64::MAX));
+        loop {
+            let worked = self.turn();
+            // A child may come back from a function of its parent.
+            if !self.is_inherited() && done(self) {
+                return true;
+            }
+            let at = now();
+            if at >= end || self.is_inherited() {
+                return false;
+            }
+            if !worked || self.only_waits() {
+                self.sleep(at, end);
+            }
+        }
+    }
+
+    /// Does what is to be done, without waiting; whether there was anything.
+    pub fn turn(&mut self) -> bool {
+        if self.is_inherited() {
+            return false;
+        }
+        let at = now();
+        let mut worked = self.receive(self.node, BATCH, at);
+        if self.machine.deadline().is_some_and(|due| due <= at) {
+            self.machine.on_time(at);
+        }
+        if self.probe_at <= at {
+            self.probe_at = Time::NEVER;
+            for handle in std::mem::take(&mut self.pending) {
+                let _ = self.machine.wake(handle);
+            }
+        }
+        // A request may have to go on to somebody who has come again since and is taken for dead.
+        let goes_on = worked || self.within.iter().any(Within::wishes);
+        if self.look_at <= at || (goes_on && self.has_news()) {
+            self.look_at = at + IDLE_LOOK;
+            self.look();
+        }
+        worked |= self.flush();
+        worked |= self.tend();
+        while let Some(action) = self.machine.poll(at, &mut self.buffer) {
+            worked = true;
+            match action {
+                Action::Send { from, to, len_bytes } => self.send(from, to, len_bytes),
+                Action::Run { handle, .. } => {
+                    self.run(handle);
+                    // A function may fork, and the child come back from it: what follows is its parent's to send.
+                    if self.is_inherited() {
+                        return false;
+                    }
+                }
+                Action::Ended { handle } => self.ended(handle),
+            }
+        }
+        if !self.machine.is_empty() || !self.outbox.is_empty() || self.held.is_some() {
+            self.look_at = self.look_at.min(at + LOOK);
+        }
+        worked
+    }
+
+    fn run(&mut self, handle: Handle) {
+        let mut within = self.take_within(handle);
+        let Member { machine, functions, probe, node, station, .. } = self;
+        let ran = machine.run_on(handle, |function, work| {
+            let Some(Some(user)) = functions.get_mut(usize::from(function)) else { return Verdict::Panic };
+            let in_callback = matches!(work.phase, Phase::Wait(_));
+            let mut local = Local { within: &mut within, node: *node, in_callback, station };
+            let mut run = |work: &mut Work<'_>| {
+                catch_unwind(AssertUnwindSafe(|| user(work, &mut local))).unwrap_or(Verdict::Panic)
+            };
+            let verdict = match probe.as_ref().filter(|probe| probe.sees(function)) {
+                Some(probe) => probe.run(work, run),
+                None => run(work),
+            };
+            within.ended_as(verdict)
+        });
+        let Ok((known, verdict)) = ran else { return debug_assert!(false, "the machine asked for it") };
+        // A function that is pending may be known by another handle from now on.
+        within.outer = known;
+        if verdict == Verdict::Pending && !within.waits() {
+            self.pending.push(known);
+            self.probe_at = self.probe_at.min(now() + PROBE);
+        }
+        self.settle(within, verdict);
+    }
+}
