@@ -15,8 +15,11 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, WaitOptions, getpid, kill_process, set_child_subreaper, waitpid};
 use umbra::boundary::{self, Boundary, Fabric, TransportError};
+use umbra::call::border::{Border, ops};
 use umbra::call::offer::look;
-use umbra::call::{CallError, Called, Forked, JoinError, Member, OfferError, Progress, Reply, Shape, Station, WaitError};
+use umbra::call::{
+    CallError, Called, Forked, JoinError, Member, OfferError, Outgoing, Progress, Reply, Shape, Station, WaitError,
+};
 use umbra::channel::{self, Channel, SendOptions, Timeout, WaitMode};
 use umbra::config::Platform;
 use umbra::driver::{Driver, Event, Limits, now};
@@ -279,6 +282,36 @@ fn a_thread_of_members_ends_in_a_child_that_comes_back_from_a_function() {
     let progress = Progress::start(member).unwrap();
     let called = progress.call(&Call::new(Tag::of("fork"), &[Node(0)]));
     assert_eq!(answered(called).unwrap().members, 1);
+}
+
+#[test]
+fn a_child_moves_nothing_over_its_parents_border() {
+    let station = Station::create("forked-border", Shape::new(2).joined(0, 2)).unwrap();
+    let mut member = Member::join(&station, Node(0)).unwrap();
+    let mut border = Border::new(&station, Node(1), Outgoing::new(|| ())).unwrap();
+    let bytes = |words: &[u32]| words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<u8>>();
+    border.on_link(1);
+    let greeting = bytes(&[2, 2, 4, station.shape().message_bytes, 1, 0]);
+    border.on_frame(1, ops::GREET, &greeting).unwrap();
+    assert_eq!(member.sees(&[Node(2)]), None);
+    let mut body = vec![0; Border::body_max(station.shape())];
+    let acts: [fn(&mut Border); 3] = [
+        |border| border.on_link(1),
+        |border| border.on_gone(1),
+        // The member there has left.
+        |border| border.on_frame(1, ops::SIT, &[2, 0, 0, 0, 0, 0, 0, 0]).unwrap(),
+    ];
+    for act in acts {
+        let child = || {
+            act(&mut border);
+            !border.flush() && border.is_idle() && border.poll(|_| true, &mut body).is_none()
+        };
+        forks(child, |_| ());
+        assert_eq!(member.sees(&[Node(2)]), None, "the child has unseated it");
+    }
+    assert!(matches!(border.poll(|_| true, &mut body), Some((1, ops::GREET, _))));
+    border.on_gone(1);
+    assert_eq!(member.sees(&[Node(2)]), Some(Node(2)));
 }
 
 #[test]

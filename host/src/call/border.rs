@@ -42,6 +42,7 @@ pub use self::error::BorderError;
 use self::fetch::Fetch;
 use self::give::Give;
 use self::inboxes::{Inboxes, Put, header, turned};
+use super::forked::Origin;
 use super::join::{JoinError, sit};
 use super::outgoing::{Outgoing, Record, Sits, record};
 use super::shape::Shape;
@@ -98,11 +99,12 @@ pub struct Crossings {
     pub fetched_bytes: u64,
 }
 
-/// The border of one place.
+/// The border of one place. In a child that was forked off it does nothing: seats, inboxes and links are its parent's.
 #[derive(Debug)]
 pub struct Border {
     station: Station,
     process: ProcessId,
+    origin: Origin,
     /// The seat as whose owner it puts messages into inboxes.
     door: Node,
     inboxes: Inboxes,
@@ -137,6 +139,7 @@ impl Border {
         Ok(Border {
             station: station.clone(),
             process,
+            origin: Origin::this(),
             door,
             inboxes: Inboxes::new(station, station.number(door, life)),
             outgoing,
@@ -159,26 +162,34 @@ impl Border {
         Crossings { given_bytes: self.give.bytes(), fetched_bytes, ..self.crossings }
     }
 
+    pub(super) fn is_inherited(&self) -> bool {
+        self.origin.is_inherited()
+    }
+
     /// Whether there is nothing to [poll](Self::poll) now.
     #[must_use]
     pub fn is_idle(&self) -> bool {
-        self.at >= self.taken.len()
-            && self.news.is_none()
-            && self.outgoing.is_empty()
-            && self.give.is_idle()
-            && self.fetch.as_ref().is_none_or(Fetch::is_idle)
-            && !self.ways.iter().any(|way| way.is_up && !way.has_greeted)
+        self.is_inherited()
+            || self.at >= self.taken.len()
+                && self.news.is_none()
+                && self.outgoing.is_empty()
+                && self.give.is_idle()
+                && self.fetch.as_ref().is_none_or(Fetch::is_idle)
+                && !self.ways.iter().any(|way| way.is_up && !way.has_greeted)
     }
 
     /// Whether anything waits for room here or on a link, so that [`flush`](Self::flush) and [`poll`](Self::poll) are to be
     /// called again soon.
     #[must_use]
     pub fn is_waiting(&self) -> bool {
-        self.inboxes.are_waited_for() || self.give.is_stalled()
+        !self.is_inherited() && (self.inboxes.are_waited_for() || self.give.is_stalled())
     }
 
     /// There is a new link to a place.
     pub fn on_link(&mut self, place: u32) {
+        if self.is_inherited() {
+            return;
+        }
         self.part(place);
         if let Some(way) = self.ways.get_mut(place as usize) {
             *way = Way { is_up: true, ..Way::default() };
@@ -187,6 +198,9 @@ impl Border {
 
     /// The link to a place is lost.
     pub fn on_gone(&mut self, place: u32) {
+        if self.is_inherited() {
+            return;
+        }
         self.part(place);
         if let Some(way) = self.ways.get_mut(place as usize) {
             *way = Way::default();
@@ -212,6 +226,9 @@ impl Border {
     /// # Errors
     /// [`BorderError`]: the link, or the whole place, cannot be used.
     pub fn on_frame(&mut self, place: u32, op: Op, body: &[u8]) -> Result<(), BorderError> {
+        if self.is_inherited() {
+            return Ok(());
+        }
         let Way { is_up, has_met, .. } = self.ways.get(place as usize).copied().unwrap_or_default();
         let malformed = |_| BorderError::Malformed;
         match op {
@@ -283,7 +300,7 @@ impl Border {
 
     /// Puts what waits into inboxes that have room by now; whether anything went.
     pub fn flush(&mut self) -> bool {
-        self.inboxes.flush()
+        !self.is_inherited() && self.inboxes.flush()
     }
 
     /// The next frame to be sent: to which place, which operation, and how many bytes of `to` are its body. `has_room` says
@@ -291,6 +308,9 @@ impl Border {
     ///
     /// `to` holds 16 bytes more than the longest message, and 16 more than four a seat here.
     pub fn poll(&mut self, has_room: impl Fn(u32) -> bool, to: &mut [u8]) -> Option<(u32, Op, usize)> {
+        if self.is_inherited() {
+            return None;
+        }
         let greeting = self.poll_greeting(to);
         greeting.or_else(|| self.poll_message(&has_room, to)).or_else(|| self.poll_data(&has_room, to))
     }

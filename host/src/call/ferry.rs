@@ -211,6 +211,10 @@ impl<T: Transport> Ferry<T> {
     /// [`FerryError`]: a place is lost; everybody there is dead to those here. Whoever owns the transport then ends the connection,
     /// so that the other end learns of it too. The next turn goes on with all other places.
     pub fn turn(&mut self) -> Result<bool, FerryError> {
+        // What came is for the parent of a child that was forked off.
+        if self.border.is_inherited() {
+            return Ok(false);
+        }
         let news = &mut self.news;
         self.transport.poll(&mut |event| news.extend(told(event)));
         let mut any = !self.news.is_empty();

@@ -4,7 +4,6 @@ use umbra_core::chain::{Life, Node};
 
 use super::super::outgoing::Sits;
 use super::Border;
-use crate::sys::process::ProcessId;
 
 impl Border {
     /// Everybody of a place is dead to those here.
@@ -25,7 +24,7 @@ impl Border {
 impl Drop for Border {
     fn drop(&mut self) {
         // What a child that was forked off gave up would be its parent's, which still serves the place.
-        if ProcessId::current() != Ok(self.process) {
+        if self.is_inherited() {
             return;
         }
         for place in (0..self.ways.len()).map(|place| place as u32) {
