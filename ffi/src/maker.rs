@@ -25,7 +25,7 @@ impl Maker {
     }
 
     /// Refuses a child that was forked off.
-    pub(crate) fn refuse_heirs(self, detail: &'static str) -> Result<(), Failure> {
+    pub(crate) fn refuse_heirs(self, detail: impl ToString) -> Result<(), Failure> {
         if self.is_parent() { Err(Failure::new(Code::Stale, detail)) } else { Ok(()) }
     }
 

@@ -79,8 +79,7 @@ impl Seated {
 
     /// Refuses a child that was forked off: a thread that it lacks may have the turn, and messages are for its parent.
     pub(crate) fn refuse_heirs(&self) -> Result<(), Failure> {
-        let detail = "the member belongs to the process that forked this one off: take another seat in this process";
-        self.maker.refuse_heirs(detail)
+        self.maker.refuse_heirs(umbra::call::Forked)
     }
 
     /// Its number.
