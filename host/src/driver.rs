@@ -195,7 +195,7 @@ impl Driver {
         self.adopt_until(now() + self.limits.handshake, socket, is_unix, side)
     }
 
-    /// Like [`adopt`](Self::adopt), but the handshake may take until `until`, whatever the limit.
+    /// Like [`adopt`](Self::adopt), but the other end has until `until` to say who it is, and then at least the limit for its proof.
     ///
     /// # Errors
     /// See [`adopt`](Self::adopt).
