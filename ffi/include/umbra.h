@@ -1104,7 +1104,9 @@ struct umbra_session_seat {
 /* Takes this rank's seat where the members meet that live at its first service process. Those do their part while the rank computes
  * or sleeps: they run "umbra.barrier", "umbra.broadcast", "umbra.gather", "umbra.reduce" and "umbra.count", as docs/calls.md says.
  * The rank's member has these functions too, to combine what they answer: such calls have the mode UMBRA_GPC_COORDINATE.
- * -UMBRA_EINUSE: the rank has its seat already; -UMBRA_EINVAL: the agent has no member for it, start all with a larger --members.
+ * -UMBRA_EINUSE: the rank has its seat already; -UMBRA_EINVAL: the agent has no member for it, start all with a larger --members;
+ * -UMBRA_EUNREACHABLE: the agent is on another machine; -UMBRA_EFULL: it cannot have members, as in a job with more agents than
+ * can be joined; -UMBRA_EPEER: it died; -UMBRA_ETIMEOUT: it did not answer within timeout_ms of the join options.
  * The seat is left by umbra_gpc_leave, and not with the session. */
 int umbra_session_calls(umbra_session session, struct umbra_session_seat *seat, umbra_member *member);
 
