@@ -10,14 +10,28 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <time.h>
 
-/* What the header gets memory by. */
+/* What the header gets memory by, and what happens before that. */
 static size_t most_memory = SIZE_MAX;
+static void (*before_memory)(size_t bytes);
 static void *maybe_malloc(size_t bytes)
 {
+    if (before_memory != NULL)
+        before_memory(bytes);
     return bytes <= most_memory ? malloc(bytes) : NULL;
 }
 #define malloc maybe_malloc
+
+/* The clock of the header, so many seconds later. */
+static time_t later = 0;
+static int later_clock(clockid_t clock, struct timespec *now)
+{
+    int code = clock_gettime(clock, now);
+    now->tv_sec += later;
+    return code;
+}
+#define clock_gettime later_clock
 #include "dragon_check.h"
 
 #define LENGTH 4000
@@ -371,6 +385,46 @@ static void a_message_that_there_is_no_memory_for(dragonChannelDescr_t *channels
     OK(dragon_fli_destroy(&adapter));
 }
 
+static dragonFLIRecvHandleDescr_t *other;
+
+/* A minute passes, and another copy of the handle takes the message that is too long for the first room. */
+static void takes_it(size_t bytes)
+{
+    uint8_t pad[100];
+    size_t length;
+    if (bytes < sizeof pad)
+        return;
+    before_memory = NULL;
+    later = 60;
+    OK(dragon_fli_recv_bytes_into(other, sizeof pad, &length, pad, NULL, NULL));
+}
+
+/* Who waits for the next one has no more time for that. */
+static void a_message_that_another_copy_takes(dragonChannelDescr_t *channels)
+{
+    static const uint8_t sent[100] = {'a'};
+    const timespec_t minute = {60, 0};
+    dragonFLIDescr_t adapter;
+    dragonFLISendHandleDescr_t sends = speaks_in(&adapter, channels);
+    dragonFLIRecvHandleDescr_t receives, copy;
+    uint8_t *bytes;
+    size_t length;
+    OK(dragon_fli_send_bytes(&sends, sizeof sent, sent, 7, false, NULL));
+    OK(dragon_fli_open_recv_handle(&adapter, &receives, NULL, NULL, NULL));
+    copy = receives;
+    other = &copy;
+    before_memory = takes_it;
+    /* Ends this program if it waits. */
+    alarm(30);
+    IS(TIMEOUT, dragon_fli_recv_bytes(&receives, 0, &length, &bytes, NULL, &minute));
+    alarm(0);
+    CHECK(before_memory == NULL);
+    later = 0;
+    OK(dragon_fli_close_send_handle(&sends, NULL));
+    OK(dragon_fli_close_recv_handle(&receives, NULL));
+    OK(dragon_fli_destroy(&adapter));
+}
+
 #define LONG 300000
 
 /* Takes everything that comes, and says how much it was; LONG + 4 if it is not what was sent. */
@@ -416,6 +470,7 @@ static void conversations(dragonMemoryPoolDescr_t *pool)
     for (i = 0; i < 3; i++)
         OK(dragon_channel_create(&channels[i], 20 + (uint64_t)i, pool, NULL));
     a_message_that_there_is_no_memory_for(channels);
+    a_message_that_another_copy_takes(channels);
     a_message_that_is_sent_in_parts(channels);
     for (i = 0; i < 3; i++)
         OK(dragon_channel_destroy(&channels[i]));

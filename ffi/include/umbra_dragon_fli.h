@@ -490,13 +490,14 @@ static inline dragonError_t umbra_dragon_next(const dragonFLIRecvHandleDescr_t *
                                               uint64_t *arg, const timespec_t *timeout)
 {
     size_t room = 64, needed = 0;
-    uint64_t told = 0;
+    uint64_t told = 0, patience = umbra_dragon_ms(timeout), began = umbra_dragon_clock();
     for (;;) {
         uint8_t *copy = (uint8_t *)malloc(room);
         int code;
         if (copy == NULL)
             return DRAGON_INTERNAL_MALLOC_FAIL;
-        code = umbra_receiver_receive_whole(handle->_receiver, copy, room, umbra_dragon_ms(timeout), &needed, &told);
+        /* A copy of the handle may take what was too long for the first room: all rounds have one deadline. */
+        code = umbra_receiver_receive_whole(handle->_receiver, copy, room, umbra_dragon_left(patience, began), &needed, &told);
         if (code == 0) {
             *length = needed;
             *bytes = copy;
@@ -513,7 +514,8 @@ static inline dragonError_t umbra_dragon_next(const dragonFLIRecvHandleDescr_t *
 
 /* Up to requested_size bytes, fewer only at the end, or at the deadline if there is no memory to keep them; 0: the next message.
  * The caller frees them. DRAGON_INTERNAL_MALLOC_FAIL: nothing is lost, and the next message is the same again, in whatever way it
- * is received. */
+ * is received. So it is if the library lacks memory of its own, which is DRAGON_MEMORY_ERRNO, as whatever else the system refuses
+ * it. */
 static inline dragonError_t dragon_fli_recv_bytes(dragonFLIRecvHandleDescr_t *handle, size_t requested_size,
                                                   size_t *received_size, uint8_t **bytes, uint64_t *arg,
                                                   const timespec_t *timeout)
