@@ -64,8 +64,8 @@ impl Member {
         patience: Duration,
         into: &Allocation<'_>,
     ) -> Result<Delivered, WaitError> {
-        self.refuse_heirs()?;
         self.serve_until(patience, |member| member.machine.outcome(handle).map_or(true, |outcome| outcome.is_some()));
+        self.refuse_heirs()?;
         let origin = self.node;
         let delivered = match self.machine.outcome(handle)?.ok_or(WaitError::NotYet)? {
             Outcome::Done { members, header, data } => match into.kind().and_then(|_| into.write(0, data)) {

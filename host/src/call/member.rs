@@ -272,8 +272,9 @@ impl Member {
     /// # Errors
     /// [`Stale`] if its answer was taken already, or is another [process's](Self::is_inherited).
     pub fn test(&mut self, handle: Handle) -> Result<bool, Stale> {
-        self.refuse_heirs()?;
         self.turn();
+        // Also a child that came back from a function in this turn.
+        self.refuse_heirs()?;
         Ok(self.machine.outcome(handle)?.is_some())
     }
 
@@ -282,8 +283,8 @@ impl Member {
     /// # Errors
     /// [`WaitError`].
     pub fn wait(&mut self, handle: Handle, patience: Duration) -> Result<Reply, WaitError> {
-        self.refuse_heirs()?;
         self.serve_until(patience, |member| member.machine.outcome(handle).map_or(true, |outcome| outcome.is_some()));
+        self.refuse_heirs()?;
         let answer = answer(&self.machine.outcome(handle)?.ok_or(WaitError::NotYet)?);
         self.machine.release(handle)?;
         self.turn();
