@@ -114,8 +114,8 @@ impl Lanes {
         own.filter_map(|Lane { member, mut grasp, .. }| {
             absent(member);
             shared.heap().hand_with(&mut grasp).rest();
+            // Nobody buries the living; if the heap says so all the same, another process has damaged it.
             let left = shared.heap().bury(member, member.number, Keep::Blocks);
-            debug_assert!(!matches!(left, Err(BuryError::InProgress { .. })), "nobody buries the living");
             matches!(left, Err(BuryError::Failed(_))).then_some(member)
         })
         .collect()
