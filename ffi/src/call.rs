@@ -45,6 +45,24 @@ pub(crate) unsafe fn store<T>(out: *mut T, value: T) -> Result<(), Failure> {
     Ok(())
 }
 
+/// [`takes`], for an output that the caller may leave out: null is taken.
+pub(crate) fn takes_unless_null<T>(out: *mut T) -> Result<(), Failure> {
+    if out.is_null() { Ok(()) } else { takes(out) }
+}
+
+/// [`store`], for an output that the caller may leave out: nothing is stored then.
+///
+/// # Safety
+/// As for [`store`].
+#[allow(unsafe_code)]
+pub(crate) unsafe fn store_unless_null<T>(out: *mut T, value: T) -> Result<(), Failure> {
+    if out.is_null() {
+        return Ok(());
+    }
+    // SAFETY: the caller's promise.
+    unsafe { store(out, value) }
+}
+
 /// Stores a list into the caller's buffer and its length into `count`; a buffer that is too small stays as it is.
 ///
 /// # Safety

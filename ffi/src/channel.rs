@@ -7,7 +7,9 @@ use umbra::gateway::{Error as FarError, RemoteChannel};
 use umbra_core::error::Status;
 use umbra_core::gateway::MESSAGE_MAX;
 
-use crate::call::{by_copy, enter, fresh, short, sized, store, store_measured, takes, zeros};
+use crate::call::{
+    by_copy, enter, fresh, short, sized, store, store_measured, store_unless_null, takes, takes_unless_null, zeros,
+};
 use crate::far::{gateways, with_any_channel};
 use crate::object::{HANDLES, Object, with_channel};
 use crate::pool::{bytes, keep, timeout};
@@ -253,9 +255,7 @@ unsafe fn first(
     enter(|| {
         // A message is received once: first of all there must be places for what it says.
         takes(length)?;
-        if !hints.is_null() {
-            takes(hints)?;
-        }
+        takes_unless_null(hints)?;
         if buffer.is_null() && capacity > 0 {
             return Err(Failure::new(Code::Invalid, "buffer is null"));
         }
@@ -293,10 +293,8 @@ unsafe fn first(
             }
             done => done?,
         };
-        if !hints.is_null() {
-            // SAFETY: the caller's promise about the outputs.
-            unsafe { store(hints, message.hints) }?;
-        }
+        // SAFETY: the caller's promise about the outputs.
+        unsafe { store_unless_null(hints, message.hints) }?;
         // SAFETY: as above.
         unsafe { store(length, message.len) }
     })
@@ -315,17 +313,12 @@ pub unsafe extern "C" fn umbra_channel_poll(
     result: *mut u64,
 ) -> c_int {
     enter(|| {
-        if !result.is_null() {
-            takes(result)?;
-        }
+        takes_unless_null(result)?;
         let (event, mode, timeout) = (Event::try_from(event)?, mode(wait_mode)?, timeout(timeout_ms));
         let near = |channel: &Channel| Ok(channel.poll(event, mode, timeout)?);
         let polled = with_any_channel(channel, near, |far| Ok(far.poll(event, timeout)?))?;
-        if result.is_null() {
-            return Ok(());
-        }
         // SAFETY: the caller's promise about the output.
-        unsafe { store(result, polled) }
+        unsafe { store_unless_null(result, polled) }
     })
 }
 

@@ -13,7 +13,7 @@ use umbra::secret::Secret;
 use umbra::sys::host;
 use umbra_core::reference::Reference;
 
-use crate::call::{enter, sized, store, takes, text};
+use crate::call::{enter, sized, store, store_unless_null, takes, takes_unless_null, text};
 use crate::far::gateways;
 use crate::gateway_socket::{Served, Socket};
 use crate::object::{HANDLES, Object};
@@ -142,9 +142,7 @@ pub unsafe extern "C" fn umbra_gateway_start(
 ) -> c_int {
     enter(|| {
         takes(gateway)?;
-        if !port.is_null() {
-            takes(port)?;
-        }
+        takes_unless_null(port)?;
         // SAFETY: the caller's promise about the texts.
         let secret = unsafe { secret(secret_file) }?;
         // SAFETY: as above.
@@ -170,11 +168,9 @@ pub unsafe extern "C" fn umbra_gateway_start(
         let served = Served::new(socket, Server::start(listener, secret)?);
         // SAFETY: and about the outputs.
         unsafe { keep(Object::Gateway(served), gateway) }?;
-        if !port.is_null() {
-            // It was looked at above, so no gateway is kept whose port cannot be told.
-            // SAFETY: as above.
-            unsafe { store(port, number.into()) }?;
-        }
+        // It was looked at above, so no gateway is kept whose port cannot be told.
+        // SAFETY: as above.
+        unsafe { store_unless_null(port, number.into()) }?;
         Ok(())
     })
 }

@@ -2,7 +2,7 @@
 
 use std::ffi::{c_int, c_void};
 
-use crate::call::{enter, store, store_bytes, takes};
+use crate::call::{enter, store, store_bytes, takes, takes_unless_null};
 use crate::object::with_pool;
 use crate::status::{Code, Failure};
 
@@ -26,9 +26,7 @@ pub unsafe extern "C" fn umbra_pool_list(
             let found = ids.len();
             if (1..=capacity).contains(&found) {
                 takes(buffer)?;
-                if !kinds.is_null() {
-                    takes(kinds)?;
-                }
+                takes_unless_null(kinds)?;
             }
             // SAFETY: the caller's promise about `count`.
             unsafe { store(count, found) }?;

@@ -7,7 +7,9 @@ use std::sync::{Arc, Mutex};
 use umbra::gateway::RemoteStreams;
 use umbra::stream::{Message, ReceiveOptions, Receiver};
 
-use crate::call::{by_copy, enter, fresh, sized, store, store_measured, takes, zeros};
+use crate::call::{
+    by_copy, enter, fresh, sized, store, store_measured, store_unless_null, takes, takes_unless_null, zeros,
+};
 use crate::channel::mode;
 use crate::conversed::{Ear, FarEar, Hearer, Streams, Talk, chunk_of};
 use crate::far::{with_any_hearing, with_any_stream};
@@ -97,9 +99,7 @@ pub unsafe extern "C" fn umbra_receiver_receive(
     enter(|| {
         // What is received is gone from the stream: first of all there must be places for what it says.
         takes(length)?;
-        if !arg.is_null() {
-            takes(arg)?;
-        }
+        takes_unless_null(arg)?;
         if buffer.is_null() && capacity > 0 {
             return Err(Failure::new(Code::Invalid, "buffer is null"));
         }
@@ -130,10 +130,8 @@ pub unsafe extern "C" fn umbra_receiver_receive(
                 Ok(unsafe { by_copy(buffer, own, ask) }?)
             },
         )?;
-        if !arg.is_null() {
-            // SAFETY: the caller's promise about the outputs.
-            unsafe { store(arg, piece.arg) }?;
-        }
+        // SAFETY: the caller's promise about the outputs.
+        unsafe { store_unless_null(arg, piece.arg) }?;
         // SAFETY: as above.
         unsafe { store(length, piece.len) }
     })
@@ -154,9 +152,7 @@ pub unsafe extern "C" fn umbra_receiver_receive_whole(
 ) -> c_int {
     enter(|| {
         takes(length)?;
-        if !arg.is_null() {
-            takes(arg)?;
-        }
+        takes_unless_null(arg)?;
         let timeout = timeout(timeout_ms);
         let copy = |message: &Message| {
             // SAFETY: the caller's promise about the buffer and the length.
@@ -175,11 +171,8 @@ pub unsafe extern "C" fn umbra_receiver_receive_whole(
                 copy(&message).inspect_err(|_| end.put_back(message))
             },
         )?;
-        if arg.is_null() {
-            return Ok(());
-        }
         // SAFETY: as above.
-        unsafe { store(arg, beside) }
+        unsafe { store_unless_null(arg, beside) }
     })
 }
 
@@ -198,9 +191,7 @@ pub unsafe extern "C" fn umbra_receiver_receive_message(
     enter(|| {
         takes(bytes)?;
         takes(length)?;
-        if !arg.is_null() {
-            takes(arg)?;
-        }
+        takes_unless_null(arg)?;
         let timeout = timeout(timeout_ms);
         let keep = |message: Message, last: &mut Vec<u8>| {
             *last = message.bytes;
@@ -211,10 +202,8 @@ pub unsafe extern "C" fn umbra_receiver_receive_message(
             |near, _, last| keep(near.open()?.receive(timeout)?, last),
             |far, last| keep(far.open()?.receive(timeout)?, last),
         )?;
-        if !arg.is_null() {
-            // SAFETY: the caller's promise about the outputs.
-            unsafe { store(arg, beside) }?;
-        }
+        // SAFETY: the caller's promise about the outputs.
+        unsafe { store_unless_null(arg, beside) }?;
         // SAFETY: as above.
         unsafe { store(length, len) }?;
         // SAFETY: as above.

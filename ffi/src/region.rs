@@ -7,7 +7,7 @@ use umbra::session::{Exported, Session, SessionError};
 use umbra_core::error::Status;
 use umbra_core::key::Key;
 
-use crate::call::{enter, store, takes};
+use crate::call::{enter, store, store_unless_null, takes, takes_unless_null};
 use crate::object::{HANDLES, Held, Memory, Object, allocate, session, with_region};
 use crate::status::{Code, Failure};
 
@@ -68,9 +68,7 @@ unsafe fn export(
     key: *mut u64,
     by: impl FnOnce(&mut Session, Exported) -> Result<Key, SessionError>,
 ) -> Result<(), Failure> {
-    if !key.is_null() {
-        takes(key)?;
-    }
+    takes_unless_null(key)?;
     with_region(region, |held| {
         let mut memory = lock(held)?;
         let exported = match std::mem::replace(&mut *memory, Memory::Gone) {
@@ -82,11 +80,8 @@ unsafe fn export(
         };
         let name = held.session.change(|session| Ok(by(session, exported)?))?;
         *memory = Memory::Exported(name);
-        if key.is_null() {
-            return Ok(());
-        }
-        // SAFETY: not null; the caller's promise about the output.
-        unsafe { store(key, name.to_bits()) }
+        // SAFETY: the caller's promise about the output.
+        unsafe { store_unless_null(key, name.to_bits()) }
     })
 }
 

@@ -8,7 +8,7 @@ use umbra::gateway::RemoteStreams;
 use umbra::stream::{SendOptions, Sender};
 use umbra_core::heap::BlockId;
 
-use crate::call::{enter, sized, store, store_measured, takes};
+use crate::call::{enter, sized, store, store_measured, store_unless_null, takes, takes_unless_null};
 use crate::channel::mode;
 use crate::conversed::{Speaker, Streams, Talk, chunk_of};
 use crate::far::{with_any_speech, with_any_stream};
@@ -128,19 +128,14 @@ pub unsafe extern "C" fn umbra_sender_take_kept(
 ) -> c_int {
     enter(|| {
         takes(length)?;
-        if !arg.is_null() {
-            takes(arg)?;
-        }
+        takes_unless_null(arg)?;
         with_speech(sender, |speech| {
             let end = speech.open()?;
             // SAFETY: the caller's promise about the outputs and the buffer.
             unsafe { store_measured(end.kept(), buffer, capacity, length) }?;
             let (_, first) = end.take_kept();
-            if arg.is_null() {
-                return Ok(());
-            }
             // SAFETY: as above.
-            unsafe { store(arg, first) }
+            unsafe { store_unless_null(arg, first) }
         })
     })
 }

@@ -8,7 +8,9 @@ use umbra::stencil::{AllocError, Plan as Groups};
 use umbra_core::id::Id;
 use umbra_core::stencil::waiting::AllocError as Refused;
 
-use crate::call::{announced, enter, numbers, sized, store, store_list, store_sized, takes};
+use crate::call::{
+    announced, enter, numbers, sized, store, store_list, store_sized, store_unless_null, takes_unless_null,
+};
 use crate::object::{HANDLES, Object, with_stencil};
 use crate::statistics::Counted;
 use crate::status::{Code, Failure};
@@ -123,17 +125,12 @@ pub unsafe extern "C" fn umbra_stencil_submit(
     accepted: *mut u64,
 ) -> c_int {
     enter(|| {
-        if !accepted.is_null() {
-            takes(accepted)?;
-        }
+        takes_unless_null(accepted)?;
         // SAFETY: the caller's promise about `inputs`.
         let inputs = unsafe { numbers(inputs, count) }?;
         let id = with_stencil(stencil, |stencil| Ok(stencil.submit(point, inputs)?))?;
-        if accepted.is_null() {
-            return Ok(());
-        }
         // SAFETY: the caller's promise about the output.
-        unsafe { store(accepted, id.to_bits()) }
+        unsafe { store_unless_null(accepted, id.to_bits()) }
     })
 }
 
@@ -151,9 +148,7 @@ pub unsafe extern "C" fn umbra_stencil_alloc(
     accepted: *mut u64,
 ) -> c_int {
     enter(|| {
-        if !accepted.is_null() {
-            takes(accepted)?;
-        }
+        takes_unless_null(accepted)?;
         // SAFETY: the caller's promise about `inputs`.
         let inputs = unsafe { numbers(inputs, count) }?;
         let within = Duration::from_millis(timeout_ms);
@@ -165,9 +160,9 @@ pub unsafe extern "C" fn umbra_stencil_alloc(
             Err(AllocError::Refused(Refused::TooManyWaiters { accepted, .. })) => Some(*accepted),
             Err(_) => None,
         };
-        if let Some(id) = goes_on.filter(|_| !accepted.is_null()) {
+        if let Some(id) = goes_on {
             // SAFETY: the caller's promise about the output.
-            unsafe { store(accepted, id.map_or(0, Id::to_bits)) }?;
+            unsafe { store_unless_null(accepted, id.map_or(0, Id::to_bits)) }?;
         }
         told?;
         Ok(())
