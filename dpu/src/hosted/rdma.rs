@@ -100,6 +100,11 @@ impl Rdma {
         self.next_token
     }
 
+    /// Whether an owner is still left alone, because it could not be read a moment ago.
+    pub(super) fn is_too_soon(&self, owner: Peer, now: Time) -> bool {
+        self.later.get(&owner).is_some_and(|later| now < *later)
+    }
+
     /// Whether the card reads the memory that is kept under a place.
     pub(super) fn is_exposed(&self, place: usize) -> bool {
         self.exposed.contains_key(&place)
@@ -237,7 +242,7 @@ impl Process {
 
     /// A queue pair broke: both ends make theirs anew, but not all the time.
     fn rebuild(&mut self, owner: Peer, now: Time) {
-        if self.rdma.later.get(&owner).is_some_and(|later| now < *later) {
+        if self.rdma.is_too_soon(owner, now) {
             return;
         }
         self.rdma.later.remove(&owner);
@@ -271,7 +276,7 @@ impl Process {
     /// Tells a card about a region that the last one had, but not all the time.
     fn import_again(&mut self, key: Key, now: Time) -> Result<(), Status> {
         let owner = key.owner();
-        if self.rdma.later.get(&owner).is_some_and(|later| now < *later) {
+        if self.rdma.is_too_soon(owner, now) {
             return Err(Status::Unreachable);
         }
         let exposed = self.exposed(key).map(|exposed| exposed.rkey);

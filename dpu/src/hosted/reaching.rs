@@ -34,7 +34,7 @@ impl Process {
     pub(super) fn reach(&mut self, wanted: &Wanted, owner: Peer, via: Link, deadline: Time, now: Time) -> bool {
         // Where answers land in shared memory, the other side's copy is faster than the card.
         let shared = self.links.get(&LinkId(via.0)).is_none_or(|linked| linked.ours.is_some());
-        if shared || self.rdma.later.get(&owner).is_some_and(|later| now < *later) || !self.open_card(false) {
+        if shared || self.rdma.is_too_soon(owner, now) || !self.open_card(false) {
             return false;
         }
         let Some(card) = &mut self.rdma.card else { return false };
