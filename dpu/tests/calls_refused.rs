@@ -2,11 +2,12 @@
 #![cfg(feature = "std")]
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
+mod rig;
+
 use std::net::TcpListener;
-use std::sync::mpsc;
-use std::thread;
 use std::time::Duration;
 
+use rig::start_agent;
 use umbra::config::Platform;
 use umbra::driver::now;
 use umbra::secret::Secret;
@@ -14,7 +15,6 @@ use umbra::session::{Seat, Session, SessionError, Settings};
 use umbra_core::error::Status;
 use umbra_core::peer::{Host, LocalRank, Sp, WorldRank};
 use umbra_core::time::Lapse;
-use umbra_dpu::hosted;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Each has a place of 41 seats.
@@ -34,25 +34,9 @@ fn a_rank_of_a_job_of_too_many_agents_is_told_how_many_members_can_meet() {
     let line = format!("# Format version: 1\nhost,dpu:127.0.0.1:{}\n", ports.join(":"));
     let job = Platform::parse(&line, "job.cfg").and_then(|platform| platform.job(&["dpu"])).unwrap();
     let (secret, sockets) = (Secret::from_bytes([1; 32]), Some(folder.clone()));
-    let settings = hosted::Settings {
-        sp: Sp(0),
-        job: job.clone(),
-        secret: secret.clone(),
-        sockets: sockets.clone(),
-        here: Vec::new(),
-        shadows: 1,
-        deadline: PATIENCE,
-        silence: None,
-        device: None,
-        stage: 0,
-        members: 16,
-        asked: false,
-        supervised: false,
-    };
-    let (ready, is_ready) = mpsc::channel();
-    // It ends with this process.
-    thread::spawn(move || hosted::serve(&settings, || ready.send(()).unwrap()));
-    is_ready.recv_timeout(PATIENCE).unwrap();
+    start_agent(job.clone(), secret.clone(), |settings| {
+        (settings.sockets, settings.members) = (sockets.clone(), 16);
+    });
 
     let seat = Seat { rank: WorldRank(0), size: 1, host: Host(0), local: LocalRank(0), n_local: 1 };
     let settings = Settings { sockets, deadline: PATIENCE, ..Settings::new(job, secret, seat) };

@@ -6,12 +6,14 @@
 
 #[path = "../../host/tests/fake/mod.rs"]
 mod fake;
+mod rig;
 
 use std::net::{SocketAddr, TcpListener};
 use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rig::start_agent;
 use umbra::config::{Job, Platform};
 use umbra::driver::{Driver, Event, Limits, now};
 use umbra::link::{Address, Identity, Party};
@@ -26,7 +28,6 @@ use umbra_core::peer::{Host, Incarnation, LocalRank, Peer, Sp, WorldRank};
 use umbra_core::ticket::Ticket;
 use umbra_core::time::Lapse;
 use umbra_core::wire::{Frame, Token};
-use umbra_dpu::hosted;
 
 /// Far longer than anything here takes.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -34,26 +35,13 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const DEADLINE: Duration = Duration::from_secs(12);
 const RANKS: u32 = 3;
 
-/// Starts an agent in a thread, which ends with this process.
-fn start_agent(job: Job, secret: Secret) {
-    let settings = hosted::Settings {
-        sp: Sp(0),
-        job,
-        secret,
-        sockets: None,
-        here: Vec::new(),
-        shadows: 1,
-        deadline: DEADLINE,
-        silence: None,
-        device: Some("fake0".parse().unwrap()),
-        stage: 0,
-        members: 1,
-        asked: false,
-        supervised: false,
-    };
-    let (ready, is_ready) = mpsc::channel();
-    thread::spawn(move || hosted::serve(&settings, || ready.send(()).unwrap()));
-    is_ready.recv_timeout(PATIENCE).unwrap();
+/// Runs a test in a child over the library; whether this is the child.
+fn goes_on_over_fake(test: &str) -> bool {
+    let is_child = fake::is_child();
+    if !is_child {
+        fake::over_fake(test, "FAULT", "gone");
+    }
+    is_child
 }
 
 fn secret() -> Secret {
@@ -70,7 +58,9 @@ fn start(agents: usize) -> (Job, SocketAddr) {
     let (services, ranks) = ports.split_at(agents);
     let line = format!("# Format version: 1\nhost,dpu:127.0.0.1:{}:{}\n", services.join("&"), ranks.join("&"));
     let job = Platform::parse(&line, "job.cfg").and_then(|platform| platform.job(&["dpu"])).unwrap();
-    start_agent(job.clone(), secret());
+    start_agent(job.clone(), secret(), |settings| {
+        (settings.deadline, settings.device) = (DEADLINE, Some("fake0".parse().unwrap()));
+    });
     (job, at[0])
 }
 
@@ -186,8 +176,7 @@ fn read_all(owners: &mut [Session], reader: &mut Session, tickets: &[Ticket]) ->
 
 #[test]
 fn ranks_are_read_again_once_the_device_of_their_agent_is_back() {
-    if !fake::is_child() {
-        fake::over_fake("ranks_are_read_again_once_the_device_of_their_agent_is_back", "FAULT", "gone");
+    if !goes_on_over_fake("ranks_are_read_again_once_the_device_of_their_agent_is_back") {
         return;
     }
     let mut sessions = join();
@@ -210,9 +199,7 @@ fn ranks_are_read_again_once_the_device_of_their_agent_is_back() {
 
 #[test]
 fn memory_that_another_service_process_has_is_taken_back_although_the_device_is_gone() {
-    if !fake::is_child() {
-        let test = "memory_that_another_service_process_has_is_taken_back_although_the_device_is_gone";
-        fake::over_fake(test, "FAULT", "gone");
+    if !goes_on_over_fake("memory_that_another_service_process_has_is_taken_back_although_the_device_is_gone") {
         return;
     }
     let (job, agent) = start(2);
@@ -237,9 +224,7 @@ fn memory_that_another_service_process_has_is_taken_back_although_the_device_is_
 
 #[test]
 fn memory_is_exported_at_once_after_a_restart_of_the_driver_that_the_agent_has_not_noticed() {
-    if !fake::is_child() {
-        let test = "memory_is_exported_at_once_after_a_restart_of_the_driver_that_the_agent_has_not_noticed";
-        fake::over_fake(test, "FAULT", "gone");
+    if !goes_on_over_fake("memory_is_exported_at_once_after_a_restart_of_the_driver_that_the_agent_has_not_noticed") {
         return;
     }
     let mut sessions = join();
@@ -252,9 +237,7 @@ fn memory_is_exported_at_once_after_a_restart_of_the_driver_that_the_agent_has_n
 
 #[test]
 fn memory_that_a_new_device_has_no_room_for_is_out_of_reach_until_it_has() {
-    if !fake::is_child() {
-        let test = "memory_that_a_new_device_has_no_room_for_is_out_of_reach_until_it_has";
-        fake::over_fake(test, "FAULT", "gone");
+    if !goes_on_over_fake("memory_that_a_new_device_has_no_room_for_is_out_of_reach_until_it_has") {
         return;
     }
     let mut sessions = join();
