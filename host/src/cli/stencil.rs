@@ -286,8 +286,7 @@ impl Stencil {
             input.fill(self.seed, stop).map_err(Failure::failed)?;
         }
         let pattern = self.pattern(&input, stop)?;
-        let others = memory::total(source::parts(self, &input));
-        let work = Work::plan(self, &input, &pattern, others, stop)?;
+        let work = Work::plan(self, &input, &pattern, stop)?;
         let output = Field::create(self.output.as_deref(), input.shape(), input.element());
         let mut output = output.map_err(Failure::failed)?;
         // The comparison is made when the output has been written and the rest was given back.

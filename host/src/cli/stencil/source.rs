@@ -44,14 +44,19 @@ fn copies(stage: u64, bricks: u64, brick_bytes: u64) -> Part {
     Part { what: "the copies that the agent keeps", bytes, instead: "let it keep fewer (--stage)" }
 }
 
-/// What a run with ranks takes beside the rest; nothing for another one.
-pub(super) fn parts(given: &Stencil, input: &Field) -> Option<Part> {
-    let bytes = input.bytes().saturating_add(given.stage.unwrap_or(STAGE));
-    (given.source == Origin::Ranks).then_some(Part {
-        what: "the ranks and their agent",
-        bytes,
-        instead: "use --source file",
-    })
+/// What a run with ranks takes beside the rest, for so many bricks; nothing for another one.
+pub(super) fn parts(given: &Stencil, bricks: u64, brick_bytes: u64) -> impl Iterator<Item = Part> {
+    let field = Part {
+        what: "the field in the memory of ranks",
+        bytes: bricks.saturating_mul(brick_bytes),
+        instead: "use a smaller field, or --source file",
+    };
+    let copies = copies(stage(given), bricks, brick_bytes);
+    (given.source == Origin::Ranks).then_some([field, copies]).into_iter().flatten()
+}
+
+fn stage(given: &Stencil) -> u64 {
+    given.stage.unwrap_or(STAGE)
 }
 
 /// Runs with the field in the memory of ranks: starts them, and ends them again.
@@ -64,20 +69,14 @@ pub(super) fn ranks(
     run: impl FnOnce(&dyn Source) -> Result<Outcome, RunError>,
 ) -> Result<Outcome, Failure> {
     let spread = Spread { bricks: work.bricks, element_bytes: input.element().bytes(), holders: holders(given) };
-    let field = Part {
-        what: "the field in the memory of ranks",
-        bytes: work.bricks.count().saturating_mul(work.slot_bytes as u64),
-        instead: "use a smaller field, or --source file",
-    };
-    let stage = given.stage.unwrap_or(STAGE);
-    let copies = copies(stage, work.bricks.count(), work.slot_bytes as u64);
-    memory::enough(work.size.rest().into_iter().chain([field, copies]).chain(memory::of_file(output)))?;
+    let parts = parts(given, work.bricks.count(), work.slot_bytes as u64);
+    memory::enough(work.size.rest().into_iter().chain(parts).chain(memory::of_file(output)))?;
     let options = Options {
         input: Some(input.open_path()),
         data_path: given.data_path.unwrap_or_default(),
         // So a read that is not answered ends before the run gives up, and says who is missing.
         deadline: given.timeout / 4 * 3,
-        stage: Some(stage),
+        stage: Some(stage(given)),
         agent: given.agent.clone(),
         ..Options::default()
     };

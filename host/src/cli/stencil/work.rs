@@ -41,14 +41,7 @@ pub(super) struct Work {
 }
 
 impl Work {
-    /// A run beside which others take so many bytes.
-    pub(super) fn plan(
-        given: &Stencil,
-        input: &Field,
-        pattern: &Pattern,
-        beside: u64,
-        stop: &Stop,
-    ) -> Result<Work, Failure> {
+    pub(super) fn plan(given: &Stencil, input: &Field, pattern: &Pattern, stop: &Stop) -> Result<Work, Failure> {
         let dimensions = input.shape().len();
         let edges = match (&given.brick[..], dimensions) {
             ([], 1) => [1, 1, 4096],
@@ -88,7 +81,8 @@ impl Work {
         };
         // More could never hold anything; there are less than 2^32 bricks.
         let most_slots = u32::try_from(count).unwrap_or(u32::MAX);
-        let slots = given.slots.map_or_else(|| slots_for(&size, beside, active), |slots| slots.min(most_slots));
+        let others = memory::total(source::parts(given, count, slot_bytes as u64));
+        let slots = given.slots.map_or_else(|| slots_for(&size, others, active), |slots| slots.min(most_slots));
         size.slots = slots.into();
         memory::enough(size.all())?;
         let (order, points) = order(given, &bricks, dimensions, reach, slots, active, stop)?;
