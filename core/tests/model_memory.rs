@@ -1,12 +1,10 @@
 //! The range allocator against a plain set of intervals.
 
-use std::collections::BTreeMap;
+mod intervals;
 
+use intervals::{Used, gaps};
 use proptest::prelude::*;
 use umbra_core::memory::{AllocError, Block, Extent, Granule, Memory, NotAllocated, Offsets, WALK};
-
-/// What is in use: offset to length, in bytes.
-type Used = BTreeMap<u64, u64>;
 
 #[derive(Clone, Debug)]
 enum Step {
@@ -26,20 +24,6 @@ fn step() -> impl Strategy<Value = Step> {
         1 => any::<usize>().prop_map(Step::FreeAgain),
         1 => (0u64..300_000).prop_map(Step::FreeAt),
     ]
-}
-
-/// Free intervals in order; asserts that those in use lie apart and inside.
-fn gaps(used: &Used, capacity: u64) -> Vec<(u64, u64)> {
-    let (mut at, mut gaps) = (0, vec![]);
-    for (&offset, &len) in used {
-        assert!(offset >= at, "ranges overlap at {offset}");
-        gaps.push((at, offset - at));
-        at = offset + len;
-    }
-    assert!(at <= capacity, "a range ends past the capacity");
-    gaps.push((at, capacity - at));
-    gaps.retain(|gap| gap.1 > 0);
-    gaps
 }
 
 /// Whether `len` bytes fit somewhere at a multiple of `align`.

@@ -1,9 +1,11 @@
 //! The memory that keeps freed ranges whole, against a plain set of intervals.
 #![allow(clippy::unwrap_used, missing_docs)]
 
-use std::collections::BTreeMap;
+mod intervals;
+
 use std::task::{Poll, Waker};
 
+use intervals::{Used, gaps};
 use proptest::prelude::*;
 use umbra_core::memory::{AllocError, Block, Extent, Granule, Memory, NotAllocated, Offsets, QuickFit};
 use umbra_core::room::{Range, Ranges, Stand, Waiter, Waiting};
@@ -42,20 +44,6 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Lengths of the free intervals; asserts that those in use lie apart and inside.
-fn gaps(used: &BTreeMap<u64, u64>, capacity: u64) -> Vec<u64> {
-    let (mut at, mut gaps) = (0, vec![]);
-    for (&offset, &len) in used {
-        assert!(offset >= at, "ranges overlap at {offset}");
-        gaps.push(offset - at);
-        at = offset + len;
-    }
-    assert!(at <= capacity, "a range ends past the capacity");
-    gaps.push(capacity - at);
-    gaps.retain(|&gap| gap > 0);
-    gaps
-}
-
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
@@ -69,7 +57,7 @@ proptest! {
     ) {
         let mut memory = keeping(records, capacity, lists, most);
         let capacity = capacity / 16 * 16;
-        let mut used = BTreeMap::new();
+        let mut used = Used::new();
         let (mut live, mut dead): (Vec<Extent>, Vec<Extent>) = (vec![], vec![]);
         for step in steps {
             let outcome = match step {
@@ -116,13 +104,13 @@ proptest! {
                     // With so few ranges, no bin holds more of them than are looked at.
                     if matches!(error, AllocError::Fragmented { .. }) && align <= 16 {
                         let whole = len.next_multiple_of(16);
-                        prop_assert!(live.len() >= 32 || gaps(&used, capacity).iter().all(|&gap| gap < whole));
+                        prop_assert!(live.len() >= 32 || gaps(&used, capacity).iter().all(|gap| gap.1 < whole));
                     }
                 }
                 None => (),
             }
             let (figures, gaps) = (memory.figures(), gaps(&used, capacity));
-            prop_assert_eq!((figures.free, figures.used_ranges as usize), (gaps.iter().sum(), used.len()));
+            prop_assert_eq!((figures.free, figures.used_ranges as usize), (gaps.iter().map(|gap| gap.1).sum(), used.len()));
             prop_assert!(memory.kept() <= most);
             let kept = figures.free - memory.memory().free_bytes();
             prop_assert!(kept <= capacity / 16, "{kept} bytes are kept of {capacity}");
@@ -147,7 +135,7 @@ proptest! {
     ) {
         let (blocks, starts) = (vec![Block::default(); 60], vec![rubbish % 64; 500]);
         let mut memory = Offsets::with_lists(blocks, starts, 8000, sixteen(), vec![QuickFit::NO_RANGE; 30], 9);
-        let mut used = BTreeMap::new();
+        let mut used = Used::new();
         for (takes, number) in steps {
             if takes {
                 used.extend(memory.alloc(number).ok().map(|at| (at, number.next_multiple_of(16))));
@@ -161,7 +149,7 @@ proptest! {
                     prop_assert!(memory.look_up(offset).is_err());
                 }
             }
-            let free = gaps(&used, 8000).iter().sum();
+            let free = gaps(&used, 8000).iter().map(|gap| gap.1).sum();
             prop_assert_eq!((memory.figures().free, memory.figures().used_ranges as usize), (free, used.len()));
         }
     }
