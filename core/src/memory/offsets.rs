@@ -120,10 +120,7 @@ where
         let extent = self.look_up(offset)?;
         free(&mut self.memory, extent).map_err(|_| NotAllocated { offset })?;
         // To the records a kept range is still in use, so no word may lead to it.
-        let at = self.word_of(offset);
-        if let Some(start) = self.starts.as_mut().get_mut(at) {
-            *start = NIL;
-        }
+        self.lead(offset, NIL);
         Ok(extent.len)
     }
 
@@ -183,10 +180,16 @@ where
 
     #[inline]
     fn note(&mut self, extent: Extent) -> u64 {
-        let at = self.word_of(extent.offset);
-        if let Some(start) = self.starts.as_mut().get_mut(at) {
-            *start = extent.block.index();
-        }
+        self.lead(extent.offset, extent.block.index());
         extent.offset
+    }
+
+    /// Has the word of an offset lead to a record.
+    #[inline]
+    fn lead(&mut self, offset: u64, record: u32) {
+        let at = self.word_of(offset);
+        if let Some(start) = self.starts.as_mut().get_mut(at) {
+            *start = record;
+        }
     }
 }
