@@ -20,7 +20,7 @@
 
 use super::name::{CallId, Edge, Life, Node, Tag};
 use super::report::{Record, Tallies};
-use crate::codec::{Reader, Short, Writer};
+use crate::codec::{Reader, Short, Writer, filled};
 use crate::key::{Key, Span};
 use crate::tree::{Piece, Shape};
 
@@ -101,7 +101,8 @@ impl Head {
         Head { kind, mode: Mode::empty(), call, attempt: 0, class: 0, edge, a: 0, b: 0 }
     }
 
-    pub(super) fn emit(&self, to: &mut Writer<'_>) -> Result<(), Short> {
+    #[inline]
+    fn emit(&self, to: &mut Writer<'_>) -> Result<(), Short> {
         let Head { kind, mode, call, attempt, class, edge, a, b } = self;
         to.bytes(&[VERSION, *kind as u8, mode.bits() as u8, (call.seq >> 32) as u8])?;
         to.u32(call.root.0)?;
@@ -115,16 +116,25 @@ impl Head {
         to.u32(*b)
     }
 
+    /// This head, and what `write` puts behind it: together the bytes that a message of its kind always has. The length is known
+    /// to the compiler, so no field is checked for room.
+    #[inline]
+    fn then<const N: usize>(&self, write: impl FnOnce(&mut Writer<'_>) -> Result<(), Short>) -> [u8; N] {
+        filled(|to| self.emit(to).and_then(|()| write(to)))
+    }
+
     /// A message of nothing but a head.
     pub(super) fn emit_bare(&self, to: &mut [u8]) -> Result<usize, Short> {
         let mut to = Writer::new(to);
-        self.emit(&mut to)?;
+        to.bytes(&self.then::<HEAD>(|_| Ok(())))?;
         Ok(to.len())
     }
 
     #[inline]
     pub(super) fn parse(from: &mut Reader<'_>) -> Result<Head, Unread> {
         let short = |Short| Unread::Malformed;
+        let fixed = from.array::<HEAD>().map_err(short)?;
+        let mut from = Reader::new(&fixed);
         let version = from.u8().map_err(short)?;
         let kind = match from.u8().map_err(short)? {
             1 => Kind::Request,
@@ -235,20 +245,23 @@ impl<'a> List<'a> {
 
 impl<'a> Request<'a> {
     pub(super) fn emit(&self, head: &Head, to: &mut [u8]) -> Result<usize, Short> {
+        let header = u16::try_from(self.header.len()).map_err(|_| Short)?;
+        let fixed = head.then::<REQUEST>(|to| {
+            to.u32(self.func.0)?;
+            to.u32(self.callback.0)?;
+            to.u16(self.slots[0])?;
+            to.u16(self.slots[1])?;
+            to.bytes(&self.shape.to_bytes())?;
+            to.bytes(&[self.height, u8::from(self.list.is_stated())])?;
+            to.u16(header)?;
+            to.u16(self.caps.header)?;
+            to.u32(self.caps.data)?;
+            to.u64(self.data_len)?;
+            to.u32(self.budget_us)?;
+            to.u32(0)
+        });
         let mut to = Writer::new(to);
-        head.emit(&mut to)?;
-        to.u32(self.func.0)?;
-        to.u32(self.callback.0)?;
-        to.u16(self.slots[0])?;
-        to.u16(self.slots[1])?;
-        to.bytes(&self.shape.to_bytes())?;
-        to.bytes(&[self.height, u8::from(self.list.is_stated())])?;
-        to.u16(u16::try_from(self.header.len()).map_err(|_| Short)?)?;
-        to.u16(self.caps.header)?;
-        to.u32(self.caps.data)?;
-        to.u64(self.data_len)?;
-        to.u32(self.budget_us)?;
-        to.u32(0)?;
+        to.bytes(&fixed)?;
         to.bytes(self.list.ids.as_flattened())?;
         to.bytes(self.list.sizes.as_flattened())?;
         to.bytes(self.header)?;
@@ -257,17 +270,19 @@ impl<'a> Request<'a> {
     }
 
     pub(super) fn parse(head: &Head, from: &mut Reader<'a>) -> Option<Request<'a>> {
-        let func = Tag(from.u32().ok()?);
-        let callback = Tag(from.u32().ok()?);
-        let slots = [from.u16().ok()?, from.u16().ok()?];
-        let shape = Shape::from_bytes([from.u8().ok()?, from.u8().ok()?])?;
-        let height = from.u8().ok()?;
-        let stated = from.u8().ok()?;
-        let header = from.u16().ok()?;
-        let caps = Caps { header: from.u16().ok()?, data: from.u32().ok()? };
-        let data_len = from.u64().ok()?;
-        let budget_us = from.u32().ok()?;
-        from.u32().ok().filter(|&zero| zero == 0)?;
+        let fixed = from.array::<{ REQUEST - HEAD }>().ok()?;
+        let mut known = Reader::new(&fixed);
+        let func = Tag(known.u32().ok()?);
+        let callback = Tag(known.u32().ok()?);
+        let slots = [known.u16().ok()?, known.u16().ok()?];
+        let shape = Shape::from_bytes([known.u8().ok()?, known.u8().ok()?])?;
+        let height = known.u8().ok()?;
+        let stated = known.u8().ok()?;
+        let header = known.u16().ok()?;
+        let caps = Caps { header: known.u16().ok()?, data: known.u32().ok()? };
+        let data_len = known.u64().ok()?;
+        let budget_us = known.u32().ok()?;
+        known.u32().ok().filter(|&zero| zero == 0)?;
         let bytes = usize::try_from(head.a).ok()?.checked_mul(4)?;
         let ids = from.bytes(bytes).ok()?;
         let sizes = match stated {
@@ -286,7 +301,7 @@ impl<'a> Request<'a> {
 
 /// A span as data.
 pub(super) fn span_bytes(span: Span) -> [u8; SPAN] {
-    crate::codec::filled(|to| {
+    filled(|to| {
         to.u64(span.key.to_bits())?;
         to.u64(span.offset)?;
         to.u64(span.len)
@@ -311,20 +326,25 @@ pub(super) struct Response<'a> {
 impl<'a> Response<'a> {
     pub(super) fn emit(&self, call: CallId, edge: Edge, to: &mut [u8]) -> Result<usize, Short> {
         let (a, b) = (self.header.len() as u32, self.data.len() as u32);
+        let head = Head { a, b, ..Head::new(Kind::Response, call, edge) };
+        let fixed = head.then::<RESPONSE>(|to| {
+            to.u32(self.nodes)?;
+            to.u32(0)?;
+            to.u64(0)
+        });
         let mut to = Writer::new(to);
-        Head { a, b, ..Head::new(Kind::Response, call, edge) }.emit(&mut to)?;
-        to.u32(self.nodes)?;
-        to.u32(0)?;
-        to.u64(0)?;
+        to.bytes(&fixed)?;
         to.bytes(self.header)?;
         to.bytes(self.data)?;
         Ok(to.len())
     }
 
     pub(super) fn parse(head: &Head, from: &mut Reader<'a>) -> Option<Response<'a>> {
-        let nodes = from.u32().ok()?;
-        from.u32().ok().filter(|&zero| zero == 0)?;
-        from.u64().ok().filter(|&zero| zero == 0)?;
+        let fixed = from.array::<{ RESPONSE - HEAD }>().ok()?;
+        let mut known = Reader::new(&fixed);
+        let nodes = known.u32().ok()?;
+        known.u32().ok().filter(|&zero| zero == 0)?;
+        known.u64().ok().filter(|&zero| zero == 0)?;
         let header = from.bytes(usize::try_from(head.a).ok()?).ok()?;
         let data = from.bytes(usize::try_from(head.b).ok()?).ok()?;
         from.rest().is_empty().then_some(Response { nodes, header, data })
@@ -347,11 +367,13 @@ impl<'a> Failure<'a> {
         edge: Edge,
         to: &mut [u8],
     ) -> Result<usize, Short> {
+        let head = Head { a: records.len() as u32, ..Head::new(Kind::Failure, call, edge) };
+        let fixed = head.then::<FAILURE>(|to| {
+            let counts = [tallies.ok, tallies.failed, tallies.unreached, tallies.unknown];
+            counts.into_iter().try_for_each(|count| to.u32(count))
+        });
         let mut to = Writer::new(to);
-        Head { a: records.len() as u32, ..Head::new(Kind::Failure, call, edge) }.emit(&mut to)?;
-        for count in [tallies.ok, tallies.failed, tallies.unreached, tallies.unknown] {
-            to.u32(count)?;
-        }
+        to.bytes(&fixed)?;
         for record in records {
             record.emit(&mut to)?;
         }
