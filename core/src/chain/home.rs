@@ -34,6 +34,7 @@ impl<S: Storage> Machine<S> {
         let life = self.config.life;
         self.peers.as_mut().get_mut(node.index()).ok_or(Stale)?.settle(life);
         self.is_household |= node != self.config.node;
+        self.listed = None;
         Ok(())
     }
 

@@ -1,6 +1,7 @@
 //! The list of a call that is made, and the tree over it.
 //!
-//! Both are laid out in scratch memory, and then written to the call's own.
+//! Both are laid out in scratch memory, and then written to the call's own. What lies there afterwards is that of the last
+//! call: whoever calls the same members again is not asked for each of them, nor is the tree worked out again.
 
 use super::machine::Machine;
 use super::name::Node;
@@ -12,10 +13,26 @@ use crate::tree::explicit::{self, BadTree};
 /// Where in the scratch memory what lies while a tree is laid out, in words a member.
 const LIST: usize = 0;
 const PARENTS: usize = 1;
+/// Of a shape that everybody works out, the list as it was stated.
+const GIVEN: usize = PARENTS;
 const ORDER: usize = 2;
+/// Of such a shape, the list in preorder.
+const IDS: usize = ORDER;
 const SIZES: usize = 3;
 const LINKS: usize = 4;
 const SCRATCH: usize = 6;
+
+/// The list of the last call, as long as it lies in the scratch memory and nobody has died or come to live here.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Listed {
+    /// Members, with the maker.
+    len: u32,
+    /// Members as they were stated.
+    given: u32,
+    all_home: bool,
+    /// In the preorder of which tree it lies there too, and whether that is led.
+    order: Option<(Shape, bool)>,
+}
 
 /// What is known of the tree of a call.
 pub(super) struct Laid {
@@ -41,6 +58,12 @@ impl<S: Storage> Machine<S> {
     /// Writes the list to the scratch memory, the maker first, and checks its members; its length, and whether all of them
     /// live here. Whoever is listed again is left out if that is wanted.
     pub(super) fn list(&mut self, members: &[Node], dedup: bool) -> Result<(u32, bool), StartError> {
+        if let Some(last) = self.listed
+            && self.is_given(&last, members)
+        {
+            return Ok((last.len, last.all_home));
+        }
+        self.listed = None;
         let root = self.config.node;
         let max = self.scratch.as_ref().len() / SCRATCH;
         if max == 0 || (members.len() > max && !dedup) {
@@ -80,7 +103,24 @@ impl<S: Storage> Machine<S> {
             }
             len += 1;
         }
+        let given = members.len() as u32;
+        // Who was left out for standing there twice is not, unless that is wanted again.
+        if given + u32::from(!names_root) == len {
+            let start = GIVEN * len as usize;
+            let places = scratch.get_mut(start..start + members.len()).unwrap_or(&mut []);
+            places.iter_mut().zip(members).for_each(|(place, id)| *place = id.0);
+            self.listed = Some(Listed { len, given, all_home, order: None });
+        }
         Ok((len, all_home))
+    }
+
+    /// Whether these members were stated for the last call.
+    fn is_given(&self, last: &Listed, members: &[Node]) -> bool {
+        let start = GIVEN * last.len as usize;
+        let given = self.scratch.as_ref().get(start..start + members.len());
+        // All of them are looked at: then many are at once.
+        let differ = |given: &[u32]| given.iter().zip(members).fold(0, |sum, (&word, id)| sum | (word ^ id.0));
+        last.given as usize == members.len() && given.is_some_and(|given| differ(given) == 0)
     }
 
     pub(super) fn lay_out(&mut self, plan: Plan<'_>, len: u32) -> Result<Laid, StartError> {
@@ -107,6 +147,8 @@ impl<S: Storage> Machine<S> {
             Plan::Parents(stated) => parents.copy_from_slice(stated),
             Plan::Function(parent_of) => explicit::from_function(|at| parent_of(len, at), parents),
         }
+        // The list as it was stated is written over.
+        self.listed = None;
         let layout = explicit::lay_out(parents, order, sizes, links).map_err(StartError::BadTree)?;
         Ok(Laid { stated: true, shape: Shape::FLAT, led: false, height: layout.height, fan_out: layout.fan_out })
     }
@@ -126,13 +168,13 @@ impl<S: Storage> Machine<S> {
 
 impl Laid {
     /// Writes the list in preorder, and the sizes of a stated tree, from the scratch memory to the call's own.
-    pub(super) fn write_list(&self, scratch: &[u32], place: &mut [u8], len: u32) {
+    pub(super) fn write_list(&self, scratch: &mut [u32], listed: &mut Option<Listed>, place: &mut [u8], len: u32) {
         let count = len as usize;
         let (ids, sizes) = place.split_at_mut(count * 4);
-        let part = |at: usize| &scratch[at * count..(at + 1) * count];
-        let list = part(LIST);
         let ids = ids.as_chunks_mut::<4>().0;
         if self.stated {
+            let part = |at: usize| &scratch[at * count..(at + 1) * count];
+            let list = part(LIST);
             for (place, &position) in ids.iter_mut().zip(part(ORDER)) {
                 *place = list[position as usize].to_le_bytes();
             }
@@ -141,17 +183,26 @@ impl Laid {
             }
             return;
         }
-        // Whoever makes a led call stands above its shape.
-        let above = usize::from(self.led);
-        let ((makers, ids), (maker, list)) = (ids.split_at_mut(above), list.split_at(above));
-        for (place, id) in makers.iter_mut().zip(maker) {
+        let (list, rest) = scratch.split_at_mut(IDS * count);
+        let (list, order) = (&list[..count], &mut rest[..count]);
+        let wanted = Some((self.shape, self.led));
+        if listed.is_none_or(|listed| listed.order != wanted) {
+            // Whoever makes a led call stands above its shape.
+            let above = usize::from(self.led);
+            let ((makers, below), (maker, list)) = (order.split_at_mut(above), list.split_at(above));
+            makers.copy_from_slice(maker);
+            let mut places = below.iter_mut();
+            self.shape.preorder(list.len() as u32).for_each(|position| {
+                if let (Some(place), Some(id)) = (places.next(), list.get(position as usize)) {
+                    *place = *id;
+                }
+            });
+            if let Some(listed) = listed {
+                listed.order = wanted;
+            }
+        }
+        for (place, id) in ids.iter_mut().zip(order) {
             *place = id.to_le_bytes();
         }
-        let mut places = ids.iter_mut();
-        self.shape.preorder(list.len() as u32).for_each(|position| {
-            if let (Some(place), Some(id)) = (places.next(), list.get(position as usize)) {
-                *place = id.to_le_bytes();
-            }
-        });
     }
 }

@@ -5,6 +5,7 @@ use zerocopy::IntoBytes;
 use super::context::{Context, NIL, Out, State};
 use super::forward::Sent;
 use super::kids::Kids;
+use super::laid::Listed;
 use super::layout::Came;
 use super::name::Node;
 use super::notes::Queue;
@@ -94,6 +95,8 @@ pub struct Machine<S: Storage> {
     pub(super) waiters: S::Waiters,
     pub(super) line: super::room::Line,
     pub(super) scratch: S::Scratch,
+    /// Whose list lies in it.
+    pub(super) listed: Option<Listed>,
     /// Answers and callbacks.
     up: Line,
     /// Functions and requests.
@@ -146,6 +149,7 @@ impl<S: Storage> Machine<S> {
             waiters,
             line: super::room::Line::EMPTY,
             scratch,
+            listed: None,
             up: Line::EMPTY,
             down: Line::EMPTY,
             used: [0; CLASSES_MAX],

@@ -273,6 +273,7 @@ impl<S: Storage> Machine<S> {
             Some(peer) => peer.dead = true,
             None => return,
         }
+        self.listed = None;
         self.forget_waiter(node);
         self.each(|machine, id| {
             let Ok(context) = machine.contexts.get(id) else { return };

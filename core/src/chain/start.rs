@@ -303,7 +303,7 @@ impl<S: Storage> Machine<S> {
         if let Some(memory) = self.words.as_mut().get_mut(start..start + self.slab) {
             let bytes = memory.as_mut_bytes();
             if let Some(place) = bytes.get_mut(layout.list_range()) {
-                laid.write_list(self.scratch.as_ref(), place, len);
+                laid.write_list(self.scratch.as_mut(), &mut self.listed, place, len);
             }
             for (range, from) in [(layout.header_range(), call.header), (layout.data_range(), data)] {
                 if let Some(place) = bytes.get_mut(range) {
