@@ -33,7 +33,7 @@ enum Turn {
     Late,
 }
 
-/// Somebody who found no place; a [`Machine`](super::Machine) is lent an array of them.
+/// Somebody who found no place; a [`Machine`] is lent an array of them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Waiter {
     /// Which member that lives here was asked; whoever lives here asks himself.

@@ -1,4 +1,4 @@
-//! One agent process: sockets, memory and clock around an [`Agent`].
+//! One agent process: sockets, memory and clock around an agent.
 //!
 //! A single thread turns: wait for the links, hand what came to the machines, carry out what they want. Nothing in
 //! it blocks but the wait, and the wait ends at the first deadline of any machine.

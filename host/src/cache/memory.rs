@@ -22,7 +22,7 @@
 //! ```
 //!
 //! Freed ranges are kept whole for the next of the same length while nobody waits, as
-//! [`QuickFit`](umbra_core::memory::QuickFit) does.
+//! [`QuickFit`] does.
 //!
 //! *Cost*: that of the core's operation, and a lock that is held for it. Who waits is woken to be the first in line, and then
 //! whenever there may be room. 64 bytes a range, 4 a granule, and 4 KiB for the lists.

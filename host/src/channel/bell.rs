@@ -1,9 +1,9 @@
 //! A descriptor that is readable when a set of channels has something to report.
 //!
 //! It is for `epoll(7)` and its like. Senders know nothing of sets, so somebody has to wait for the channels and tell
-//! the descriptor: a thread of the caller's, which runs [`ChannelSet::ring`]. The bell rings once, and stays rung until
-//! it is [taken back](Bell::rearm); then it rings again at once if a member is ready still. So who asks the set until
-//! it has nothing more, and only then takes the ring back, misses nothing.
+//! the descriptor: a thread of the caller's, which runs [`ring`](super::ChannelSet::ring). The bell rings once, and stays
+//! rung until it is [taken back](Bell::rearm); then it rings again at once if a member is ready still. So who asks the set
+//! until it has nothing more, and only then takes the ring back, misses nothing.
 //!
 //! ```
 //! use umbra::channel::{Attributes, Bell, Channel, ChannelSet, Event, SendOptions, Timeout, WaitMode};

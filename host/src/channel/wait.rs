@@ -17,7 +17,7 @@ use crate::sys::futex::Futex;
 pub enum Timeout {
     /// One try; its failure says in which state the channel is.
     Now,
-    /// So long in all; then the failure is [`Error::Timeout`](super::Error::Timeout).
+    /// So long in all; then the failure is [`Error::Timeout`].
     After(Duration),
     /// Until it happens.
     #[default]

@@ -133,7 +133,7 @@ impl Arguments {
     }
 }
 
-/// Runs a rank of [`run`](super::run) with `KEY=VALUE` arguments; its standard input is the link to the launcher.
+/// Runs a rank of [`run`](super::run()) with `KEY=VALUE` arguments; its standard input is the link to the launcher.
 #[must_use]
 pub fn rank_main(arguments: impl Iterator<Item = OsString>) -> ExitCode {
     let result = Arguments::parse(arguments).and_then(|arguments| {
