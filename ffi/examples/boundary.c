@@ -192,6 +192,24 @@ static uint32_t one_way(void *context, uint32_t block, const int32_t *direction)
     return direction[0] > 0 ? 0 : neighbour(context, block, direction);
 }
 
+static int no_memory(void *context, uint32_t block, uint32_t field)
+{
+    (void)context, (void)block, (void)field;
+    return 1;
+}
+
+/* Where the dye comes to and finds no memory is named; with some, the same exchange goes on. */
+static void without_memory(umbra_boundary boundary, const struct umbra_arrays *view, uint32_t rank)
+{
+    struct umbra_arrays full = *view;
+    char detail[200], expected[200];
+    full.allocate = no_memory;
+    CHECK(umbra_boundary_exchange(boundary, &full) == -UMBRA_EFULL);
+    must(umbra_error_detail(detail, sizeof detail, NULL));
+    sprintf(expected, "rank %u has no memory for field %d on block 1: free some, or use more ranks", (unsigned)rank, DYE);
+    CHECK(strcmp(detail, expected) == 0);
+}
+
 /* A mesh that one rank cannot use is used by none, and the old one stays. */
 static void refused(umbra_boundary boundary, uint32_t rank, const struct umbra_mesh *mesh)
 {
@@ -269,6 +287,8 @@ static void run(umbra_fabric fabric, uint32_t rank, struct ring *ring)
         }
         fill(&arrays, ring, rank, round);
         put_dye(&arrays, ring, rank, round);
+        if (round == 0 && owner(ring, 1) == rank)
+            without_memory(boundary, &view, rank);
         if (round % 2 == 0)
             must(umbra_boundary_exchange(boundary, &view));
         else

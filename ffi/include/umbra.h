@@ -1013,11 +1013,13 @@ int umbra_fabric_release(umbra_fabric fabric);
  * process or another one. */
 int umbra_boundary_build(umbra_fabric fabric, uint32_t rank, const struct umbra_mesh *mesh,
                          const struct umbra_boundary_options *options, umbra_boundary *boundary);
-/* One whole exchange, waiting in between. -UMBRA_ETIMEOUT: the detail names the ranks, blocks and fields that are missing. */
+/* One whole exchange, waiting in between. -UMBRA_ETIMEOUT: the detail names the ranks, blocks and fields that are missing.
+ * -UMBRA_EFULL: allocate had no memory; the detail names this rank, the block and the field. Free some, and call again. */
 int umbra_boundary_exchange(umbra_boundary boundary, const struct umbra_arrays *arrays);
 /* The same in steps, each for one scope; doing one half after the other gives the same bits. send and receive store whether
  * they are done, and are called again until they are; send may be left waiting while receive goes on. Between send and set the
- * interiors of the arrays must not change. -UMBRA_ENOTREADY: a step before this one is not done. */
+ * interiors of the arrays must not change. -UMBRA_ENOTREADY: a step before this one is not done; -UMBRA_EFULL of receive: as
+ * above. */
 int umbra_boundary_start_receive(umbra_boundary boundary, uint32_t scope);
 int umbra_boundary_send(umbra_boundary boundary, const struct umbra_arrays *arrays, uint32_t scope, int *ready);
 int umbra_boundary_receive(umbra_boundary boundary, const struct umbra_arrays *arrays, uint32_t scope, int *ready);

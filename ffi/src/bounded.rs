@@ -69,7 +69,7 @@ impl From<BoundaryError> for Failure {
             BoundaryError::Differs(_)
             | BoundaryError::RefusedElsewhere(_)
             | BoundaryError::Vote(VoteError::Refuses { .. }) => Code::Status(Status::Conflict),
-            BoundaryError::NoMemory(_) => Code::Status(Status::Full),
+            BoundaryError::NoMemory { .. } => Code::Status(Status::Full),
             BoundaryError::Transport(Transport::NoRank { .. }) => Code::Status(Status::RankOutOfRange),
             BoundaryError::Transport(Transport::WasBuilt { .. }) => Code::InUse,
             BoundaryError::Transport(Transport::SlotTooSmall { .. }) => Code::TooLarge,

@@ -45,10 +45,9 @@ pub unsafe extern "C" fn umbra_boundary_fill_edges(
                 // SAFETY: the caller's promise about the arrays.
                 let mut view = unsafe { Arrays::new(arrays, &inner.lengths) }?;
                 let rank = inner.boundary.transport().rank();
-                for block in (0..inner.mesh.blocks()).filter(|&block| inner.mesh.owner(block) == rank) {
-                    fill_edges(&inner.mesh, &mut view, block, &inner.fields, edges);
-                }
-                view.end(Ok(()))
+                let mut mine = (0..inner.mesh.blocks()).filter(|&block| inner.mesh.owner(block) == rank);
+                let done = mine.try_for_each(|block| fill_edges(&inner.mesh, &mut view, block, &inner.fields, edges));
+                view.end(done)
             })
         })
     })

@@ -122,7 +122,7 @@ impl Exchanges {
         if holds == Holds::Nothing {
             return store.free(block, field);
         }
-        store.allocate(block, field);
+        store.allocate(block, field).expect("there is memory");
         let default = DEFAULTS.get(usize::from(field)).copied().unwrap_or(0.0);
         let mut stage = store.stage(0);
         let Some(values) = stage.values_mut(block, field) else { return };

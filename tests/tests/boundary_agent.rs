@@ -116,7 +116,7 @@ fn pair<T: Transport + Send>(
     let build = |rank| {
         let transport = end(Attended::attach(segment.clone(), extent, rank).unwrap());
         let mut store = Store::new(2, mesh.shape().len(), &fields, 1);
-        store.allocate(rank, 0);
+        store.allocate(rank, 0).unwrap();
         store.stage(0).values_mut(rank, 0).unwrap().fill(f64::from(rank) + 1.0);
         (Boundary::build(&mesh, &fields, transport, settings).unwrap(), store)
     };

@@ -51,7 +51,7 @@ fn thousand(mesh: &Tree) {
                 turn += 1;
                 for block in mesh.owned_by(rank) {
                     for field in 0..FIELDS {
-                        store.allocate(block, field);
+                        store.allocate(block, field).unwrap();
                         let value = if holds(turn, block, field) { f64::from(turn) } else { 0.0 };
                         store.stage(0).values_mut(block, field).unwrap().fill(value);
                     }

@@ -53,7 +53,7 @@ fn ranks(mesh: &Grid, count: u32, field: Field, body: impl Fn(u32, Boundary<Fabr
 
 /// Makes the field present on a block and sets its own cells.
 fn fill(store: &mut Store, block: u32, value: impl Fn(usize) -> f64) {
-    store.allocate(block, 0);
+    store.allocate(block, 0).unwrap();
     let mut stage = store.stage(0);
     let values = stage.values_mut(block, 0).unwrap();
     let cells = values.len() / 3;

@@ -71,7 +71,7 @@ fn position(mesh: &Tree, level: u32, cell: [i64; 3], field: u16, component: usiz
 
 /// Fills interiors with values, ghosts with NaN.
 fn fill(mesh: &Tree, store: &mut Store, block: u32, field: u16, value: impl Fn(usize, [i64; 3]) -> f64) {
-    store.allocate(block, field);
+    store.allocate(block, field).unwrap();
     let mut view = store.stage(0);
     let values = view.values_mut(block, field).unwrap();
     for (component, values) in values.chunks_mut(mesh.shape().len()).enumerate() {
@@ -287,7 +287,7 @@ fn pair(field: Field, ranks: u32, from: u32, present: bool, prepare: impl Fn(&mu
         for block in
             mesh.owned_by(rank).filter(|&block| block == from || field.sparse.is_none() || present && block == to)
         {
-            store.allocate(block, 0);
+            store.allocate(block, 0).unwrap();
             store.stage(0).values_mut(block, 0).unwrap().fill(9.0);
         }
         if mesh.owner(from) == rank {
@@ -550,7 +550,7 @@ fn edges_of_the_domain_continue_on_all_levels() {
                     let value = store.values(block, 0, 0).unwrap()[at];
                     assert_eq!(value.is_nan(), is_beyond(&mesh, block, at), "what lies within was filled before");
                 }
-                fill_edges(&mesh, &mut store.stage(0), block, &[Field::DENSE], [[Edge::Outflow; 2]; 3]);
+                fill_edges(&mesh, &mut store.stage(0), block, &[Field::DENSE], [[Edge::Outflow; 2]; 3]).unwrap();
                 assert!(store.values(block, 0, 0).unwrap().iter().all(|&value| value == 3.0));
             }
         });

@@ -71,7 +71,7 @@ fn three<T: Transport, R: Send>(
 }
 
 fn exchange<T: Transport>(mesh: &Grid, boundary: &mut Boundary<T>, rank: u32, store: &mut Store) {
-    mesh.owned_by(rank).for_each(|block| store.allocate(block, 0));
+    mesh.owned_by(rank).for_each(|block| store.allocate(block, 0).unwrap());
     boundary.exchange(&mut store.stage(0)).unwrap();
 }
 

@@ -38,7 +38,7 @@ fn is_interior(shape: Shape, cell: [i64; 3]) -> bool {
 
 /// Fills interiors with `value`, ghosts with NaN.
 fn fill(mesh: &Grid, store: &mut Store, block: u32, field: u16, components: usize) {
-    store.allocate(block, field);
+    store.allocate(block, field).unwrap();
     let shape = mesh.shape();
     let mut view = store.stage(0);
     let values = view.values_mut(block, field).unwrap();
@@ -101,7 +101,7 @@ fn s18_and_s19_every_ghost_gets_its_cell_and_interiors_stay() {
 fn scattered(mesh: &Grid, store: &mut Store, rank: u32, default: f64) {
     for block in mesh.owned_by(rank) {
         if block % 17 == 0 {
-            store.allocate(block, 0);
+            store.allocate(block, 0).unwrap();
             let mut view = store.stage(0);
             let values = view.values_mut(block, 0).unwrap();
             for (at, cell) in cells(mesh.shape()) {
@@ -110,7 +110,7 @@ fn scattered(mesh: &Grid, store: &mut Store, rank: u32, default: f64) {
                 }
             }
         } else if block % 5 == 3 {
-            store.allocate(block, 0);
+            store.allocate(block, 0).unwrap();
             store.stage(0).values_mut(block, 0).unwrap().iter_mut().for_each(|v| *v += 1e-9);
         }
     }
@@ -165,11 +165,11 @@ fn pair(field: Field, ranks: u32, dense_target: bool, prepare: impl Fn(&mut [f64
     let outcomes = job(&same(&mesh, ranks), &[field], 2, |rank, boundary, mut store| {
         let mut boundary = boundary.unwrap();
         if mesh.owner(0) == rank {
-            store.allocate(0, 0);
+            store.allocate(0, 0).unwrap();
             prepare(store.stage(0).values_mut(0, 0).unwrap());
         }
         if mesh.owner(1) == rank && dense_target {
-            store.allocate(1, 0);
+            store.allocate(1, 0).unwrap();
             store.stage(0).values_mut(1, 0).unwrap().fill(9.0);
         }
         boundary.exchange(&mut store.stage(0)).unwrap();
@@ -208,7 +208,7 @@ fn s20_one_live_corner_cell_makes_only_its_own_channels_live() {
     let mesh = Grid::new(shape(2, 4, 1), [3, 3, 1], [true; 3], 1);
     job(&same(&mesh, 1), &[sparse(1e-3, 1e-4, 0.0)], 2, |_, boundary, mut store| {
         let mut boundary = boundary.unwrap();
-        store.allocate(4, 0);
+        store.allocate(4, 0).unwrap();
         store.stage(0).values_mut(4, 0).unwrap()[6 + 1] = 1.0;
         boundary.exchange(&mut store.stage(0)).unwrap();
         let present: Vec<_> = (0..9).filter(|&block| store.values(block, 0, 0).is_some()).collect();
@@ -223,7 +223,7 @@ fn s23_and_s29_what_comes_makes_a_field_present_in_all_stages_when_everything_is
     job(&same(&mesh, 3), &[sparse(1e-3, 1e-4, 0.5)], 2, |rank, boundary, mut store| {
         let mut boundary = boundary.unwrap();
         if rank != 1 {
-            store.allocate(rank, 0);
+            store.allocate(rank, 0).unwrap();
             store.stage(0).values_mut(rank, 0).unwrap().fill(2.0);
         }
         // The last rank sends only after the middle one has looked.
@@ -257,11 +257,11 @@ fn s25_a_block_that_moves_keeps_for_how_long_it_was_idle() {
     let stores = || [0, 1].map(|_| Store::new(1, shape.len(), &[field], 1));
     for moves_after in 0..3 {
         let [mut there, mut here] = stores();
-        there.allocate(0, 0);
+        there.allocate(0, 0).unwrap();
         for _ in 0..moves_after {
             assert_eq!(there.free_idle(0..1, 3), 0);
         }
-        here.allocate(0, 0);
+        here.allocate(0, 0).unwrap();
         here.set_idle(0, 0, there.idle(0, 0));
         let freed: Vec<_> = (moves_after..3).map(|_| here.free_idle(0..1, 3)).collect();
         assert_eq!((freed.iter().sum::<usize>(), freed.last()), (1, Some(&1)), "moved after {moves_after} looks");
@@ -273,12 +273,12 @@ fn s26_an_array_that_was_replaced_between_two_exchanges_is_the_one_that_is_used(
     let mesh = Grid::new(shape(2, 4, 2), [2, 1, 1], [false; 3], 1);
     job(&same(&mesh, 1), &[sparse(1e-3, 1e-4, 0.0)], 2, |_, boundary, mut store| {
         let mut boundary = boundary.unwrap();
-        store.allocate(0, 0);
+        store.allocate(0, 0).unwrap();
         store.stage(0).values_mut(0, 0).unwrap()[SHARED] = 1.0;
         boundary.exchange(&mut store.stage(0)).unwrap();
         store.free(0, 0);
         store.trim();
-        store.allocate(0, 0);
+        store.allocate(0, 0).unwrap();
         store.stage(0).values_mut(0, 0).unwrap()[SHARED] = 2.0;
         boundary.exchange(&mut store.stage(0)).unwrap();
         assert_eq!(store.values(1, 0, 0).unwrap()[GHOST], 2.0);
@@ -319,7 +319,7 @@ fn repaired<R>(store: &mut Store, mut call: impl FnMut(&mut Lacking<'_>) -> Resu
     loop {
         match call(&mut Lacking { stage: store.stage(0), left: Cell::new(arrays) }) {
             Ok(_) => return arrays,
-            Err(BoundaryError::Absent { .. } | BoundaryError::NoMemory(_)) => arrays += 1,
+            Err(BoundaryError::Absent { .. } | BoundaryError::NoMemory { .. }) => arrays += 1,
             Err(error) => panic!("after {arrays} repairs: {error}"),
         }
     }
@@ -355,20 +355,26 @@ fn what_lacks_an_array_is_repaired_and_called_again() {
     }
 }
 
-/// Arrays that lack a cell where they are read.
-struct Short<'s>(Stage<'s>);
+/// Arrays that lack a cell where they are read, or where they are changed.
+struct Short<'s> {
+    stage: Stage<'s>,
+    read: bool,
+}
 
 impl Fields for Short<'_> {
     fn values(&self, block: u32, field: u16) -> Option<&[f64]> {
-        self.0.values(block, field)?.split_last().map(|(_, values)| values)
+        let values = self.stage.values(block, field)?;
+        values.get(..values.len() - usize::from(self.read))
     }
 
     fn values_mut(&mut self, block: u32, field: u16) -> Option<&mut [f64]> {
-        self.0.values_mut(block, field)
+        let values = self.stage.values_mut(block, field)?;
+        let len = values.len() - usize::from(!self.read);
+        values.get_mut(..len)
     }
 
     fn allocate(&mut self, block: u32, field: u16) -> Result<(), NoMemory> {
-        self.0.allocate(block, field)
+        self.stage.allocate(block, field)
     }
 }
 
@@ -379,10 +385,10 @@ fn an_array_that_has_another_length_than_when_it_was_sent_is_named() {
         let mesh = Tree::new(shape, blocks, [true; 3], 1, 1, |_, at| refined && at == [0, 0, 0]);
         job(&same(&mesh, 1), &[Field::DENSE], 1, |_, boundary, mut store| {
             let mut boundary = boundary.unwrap();
-            (0..mesh.blocks()).for_each(|block| store.allocate(block, 0));
+            (0..mesh.blocks()).for_each(|block| store.allocate(block, 0).unwrap());
             assert!(boundary.send(&store.stage(0), Scope::Any).unwrap().is_ready());
             boundary.wait(&mut store.stage(0), Scope::Any).unwrap();
-            let error = boundary.set(&mut Short(store.stage(0)), Scope::Any).unwrap_err();
+            let error = boundary.set(&mut Short { stage: store.stage(0), read: true }, Scope::Any).unwrap_err();
             assert!(matches!(error, BoundaryError::Length { len: 63, expected: 64, .. }), "{error}");
             boundary.set(&mut store.stage(0), Scope::Any).unwrap();
         });
@@ -390,11 +396,80 @@ fn an_array_that_has_another_length_than_when_it_was_sent_is_named() {
 }
 
 #[test]
+fn an_array_of_another_length_whose_edges_are_filled_is_named() {
+    for (dimensions, edge) in [(1, Edge::Outflow), (2, Edge::Reflecting), (3, Edge::Outflow)] {
+        let mesh = Grid::new(shape(dimensions, 4, 2), [1; 3], [false; 3], 1);
+        let (fields, edges) = ([Field { components: 2, ..Field::DENSE }; 2], [[edge; 2]; 3]);
+        let mut store = Store::new(1, mesh.shape().len(), &fields, 1);
+        store.allocate(0, 1).unwrap();
+        let expected = 2 * mesh.shape().len();
+        store.stage(0).values_mut(0, 1).unwrap().iter_mut().zip(1..).for_each(|(value, nth)| *value = f64::from(nth));
+        let mut short = Short { stage: store.stage(0), read: false };
+        let error = BoundaryError::Length { block: 0, field: 1, len: expected - 1, expected };
+        assert_eq!(fill_edges(&mesh, &mut short, 0, &fields, edges), Err(error));
+        // Of one component only, where the fields have two.
+        let mut one = Store::new(1, mesh.shape().len(), &[Field::DENSE; 2], 1);
+        one.allocate(0, 1).unwrap();
+        let error = BoundaryError::Length { block: 0, field: 1, len: expected / 2, expected };
+        assert_eq!(fill_edges(&mesh, &mut one.stage(0), 0, &fields, edges), Err(error));
+        assert_eq!(fill_edges(&mesh, &mut store.stage(0), 0, &fields, edges), Ok(()));
+        let values = store.values(0, 1, 0).unwrap();
+        assert!(values[0] > 1.0 && values[expected - 1] < expected as f64, "what is outermost was filled");
+    }
+}
+
+/// Arrays of a rank for which there is no memory until some is freed.
+struct Full<'s> {
+    stage: Stage<'s>,
+    is_full: bool,
+}
+
+impl Fields for Full<'_> {
+    fn values(&self, block: u32, field: u16) -> Option<&[f64]> {
+        self.stage.values(block, field)
+    }
+
+    fn values_mut(&mut self, block: u32, field: u16) -> Option<&mut [f64]> {
+        self.stage.values_mut(block, field)
+    }
+
+    fn allocate(&mut self, block: u32, field: u16) -> Result<(), NoMemory> {
+        if self.is_full { Err(NoMemory { block, field }) } else { self.stage.allocate(block, field) }
+    }
+}
+
+#[test]
+fn a_rank_without_memory_for_what_came_is_named_with_its_block_and_field_and_goes_on_when_it_has_some() {
+    let mesh = Grid::new(shape(1, 4, 2), [3, 1, 1], [false; 3], 3);
+    let fields = [Field::DENSE, sparse(0.5, 0.5, 0.0)];
+    job(&same(&mesh, 3), &fields, 1, |rank, boundary, mut store| {
+        let mut boundary = boundary.unwrap();
+        fill(&mesh, &mut store, rank, 0, 1);
+        if rank == 1 {
+            fill(&mesh, &mut store, rank, 1, 1);
+        }
+        let done = boundary.exchange(&mut Full { stage: store.stage(0), is_full: true });
+        if rank != 1 {
+            let what = NoMemory { block: rank, field: 1 };
+            let error = done.unwrap_err();
+            assert_eq!(error, BoundaryError::NoMemory { rank, what });
+            let said = format!("rank {rank} has no memory for field 1 on block {rank}: free some, or use more ranks");
+            assert_eq!(error.to_string(), said);
+            boundary.exchange(&mut Full { stage: store.stage(0), is_full: false }).unwrap();
+        }
+        // The ghost that is nearest to the block in the middle, and the cell of that which it shows.
+        for (_, ghost, cell) in [(0, 6, 0), (2, 1, 3)].into_iter().filter(|&(of, ..)| of == rank) {
+            assert_eq!(store.values(rank, 1, 0).unwrap()[ghost], value(&mesh, 1, 1, 0, [cell, 0, 0]));
+        }
+    });
+}
+
+#[test]
 fn s28_a_fast_sender_neither_overtakes_nor_loses() {
     let mesh = Grid::new(shape(1, 4, 2), [2, 1, 1], [true; 3], 2);
     job(&same(&mesh, 2), &[Field::DENSE], 2, |rank, boundary, mut store| {
         let mut boundary = boundary.unwrap();
-        store.allocate(rank, 0);
+        store.allocate(rank, 0).unwrap();
         for turn in 0..300u32 {
             boundary.set_stage((turn % 3) as u8);
             let mine = f64::from(turn * 2 + rank);
@@ -449,7 +524,7 @@ fn s41_a_rank_that_stops_is_named_with_its_channels_within_the_deadline() {
                 let fabric = Fabric::attach(segment, extent, rank).unwrap();
                 let mut boundary = Boundary::build(mesh, &[Field::DENSE], fabric, settings).unwrap();
                 let mut store = Store::new(3, mesh.shape().len(), &[Field::DENSE], 1);
-                store.allocate(rank, 0);
+                store.allocate(rank, 0).unwrap();
                 built.wait();
                 if rank == 2 {
                     return;
@@ -571,9 +646,9 @@ fn s37_payload_is_exactly_what_the_live_strips_hold() {
     let mesh = Grid::new(shape, [2, 1, 1], [false; 3], 2);
     let counts = job(&same(&mesh, 2), &[sparse(1e-3, 1e-4, 0.0), Field::DENSE], 2, |rank, boundary, mut store| {
         let mut boundary = boundary.unwrap();
-        store.allocate(rank, 1);
+        store.allocate(rank, 1).unwrap();
         if rank == 0 {
-            store.allocate(0, 0);
+            store.allocate(0, 0).unwrap();
             store.stage(0).values_mut(0, 0).unwrap()[SHARED] = 1.0;
         }
         boundary.exchange(&mut store.stage(0)).unwrap();
@@ -623,7 +698,7 @@ fn edges_of_the_domain_continue_or_mirror() {
                 mesh.owned_by(rank).for_each(|block| fill(&mesh, &mut store, block, 0, 3));
                 boundary.exchange(&mut store.stage(0)).unwrap();
                 for block in mesh.owned_by(rank) {
-                    fill_edges(&mesh, &mut store.stage(0), block, &[vector], [[edge; 2]; 3]);
+                    fill_edges(&mesh, &mut store.stage(0), block, &[vector], [[edge; 2]; 3]).unwrap();
                     let values = store.values(block, 0, 0).unwrap();
                     for component in 0..3 {
                         for (at, cell) in cells(shape) {
@@ -669,7 +744,7 @@ fn s45_bytes_of_a_peer_that_are_no_message_are_counted_and_the_true_one_still_co
                 let fabric = Fabric::attach(segment.clone(), extent, rank).unwrap();
                 let mut boundary = Boundary::build(mesh, &[Field::DENSE], fabric, SETTINGS).unwrap();
                 let mut store = Store::new(2, mesh.shape().len(), &[Field::DENSE], 1);
-                store.allocate(rank, 0);
+                store.allocate(rank, 0).unwrap();
                 store.stage(0).values_mut(rank, 0).unwrap().fill(f64::from(rank + 1));
                 if rank == 1 {
                     let mut hostile = Fabric::attach(segment, extent, 1).unwrap();

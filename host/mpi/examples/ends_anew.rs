@@ -14,8 +14,8 @@ use std::io::{self, Write as _};
 use std::time::Duration;
 
 use umbra::boundary::{
-    Boundary, BoundaryError, Field, Fields as _, Grid, Mesh as _, Scope, Settings, Store, Transport, TransportError,
-    largest_message,
+    Boundary, BoundaryError, Field, Fields as _, Grid, Mesh as _, NoMemory, Scope, Settings, Store, Transport,
+    TransportError, largest_message,
 };
 use umbra_core::boundary::{HEAD, Message, Peer, Shape, bitmap_bytes};
 use umbra_mpi::{Communicator, MpiError, MpiRma, MpiSlot, MpiStrips, Window};
@@ -46,13 +46,13 @@ fn meet(world: Communicator) -> Result<(), MpiError> {
 }
 
 /// A block of this rank, full of one value.
-fn filled(grid: &Grid, rank: u32, value: f64) -> Store {
+fn filled(grid: &Grid, rank: u32, value: f64) -> Result<Store, NoMemory> {
     let mut store = Store::new(grid.blocks(), grid.shape().len(), &fields(1), 1);
-    store.allocate(rank, 0);
+    store.allocate(rank, 0)?;
     if let Some(values) = store.stage(0).values_mut(rank, 0) {
         values.fill(value);
     }
-    store
+    Ok(store)
 }
 
 /// The plans of a build that one rank has refused are not taken for those of the next one.
@@ -79,11 +79,11 @@ fn messages<T: Transport>(world: Communicator, make: impl Fn() -> Result<T, Tran
     }
     meet(world)?;
     if let Some(mut boundary) = first {
-        while boundary.send(&filled(&grid, rank, -1.0).stage(0), Scope::Any)?.is_pending() {}
+        while boundary.send(&filled(&grid, rank, -1.0)?.stage(0), Scope::Any)?.is_pending() {}
     }
     let value = |rank: u32| f64::from(rank);
     let mut second = Boundary::build(&grid, &fields(1), make()?, SETTINGS)?;
-    let mut store = filled(&grid, rank, value(rank));
+    let mut store = filled(&grid, rank, value(rank))?;
     if rank == 0 {
         while second.send(&store.stage(0), Scope::Any)?.is_pending() {}
         for _ in 0..LOOKS {

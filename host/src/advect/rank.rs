@@ -114,7 +114,7 @@ pub fn run_rank<T: Transport>(
         exchanges: 0,
         held: Vec::new(),
     };
-    run.begin();
+    run.begin().map_err(failed(0))?;
     let (mut cycles_ns, mut cycle_bytes, mut frames) = (Vec::new(), Vec::new(), Vec::new());
     let (mut slots_peak, mut sent) = (0, 0);
     for cycle in 0..options.cycles {
@@ -143,10 +143,11 @@ fn nanos(time: Duration) -> u64 {
 
 impl<T: Transport> Run<'_, T> {
     /// The blobs at their beginning.
-    fn begin(&mut self) {
+    fn begin(&mut self) -> Result<(), BoundaryError> {
+        let none = |what| BoundaryError::NoMemory { rank: self.rank, what };
         for field in 0..self.options.fields {
             if self.options.dense {
-                self.blocks.iter().for_each(|&block| self.store.allocate(block, field));
+                self.blocks.iter().try_for_each(|&block| self.store.allocate(block, field)).map_err(none)?;
             }
             let blob = self.blobs[usize::from(field)];
             let levels = 0..=self.domain.mesh.deepest();
@@ -155,7 +156,7 @@ impl<T: Transport> Run<'_, T> {
                 let Some((block, at)) = place.filter(|&(block, _)| self.domain.mesh.owner(block) == self.rank) else {
                     continue;
                 };
-                self.store.allocate(block, field);
+                self.store.allocate(block, field).map_err(none)?;
                 let shift = self.options.problem == Problem::Shift;
                 let value = if shift { blob.exact(cell) } else { blob.smooth(level, cell) };
                 if let Some(values) = self.store.stage(0).values_mut(block, field) {
@@ -163,6 +164,7 @@ impl<T: Transport> Run<'_, T> {
                 }
             }
         }
+        Ok(())
     }
 
     fn cycle(&mut self) -> Result<(), BoundaryError> {

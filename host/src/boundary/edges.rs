@@ -2,6 +2,7 @@
 
 use umbra_core::boundary::Element;
 
+use super::error::BoundaryError;
 use super::fields::{Field, Fields};
 use super::mesh::{Mesh, is_edge};
 
@@ -16,7 +17,16 @@ pub enum Edge {
 
 /// Fills the ghosts of a block where nothing lies, after an exchange was set: in direction x first, then y, then z, so
 /// that corners get what both edges make of them. `edges` are those at the low and the high end of each direction.
-pub fn fill_edges(mesh: &impl Mesh, view: &mut impl Fields, block: u32, fields: &[Field], edges: [[Edge; 2]; 3]) {
+///
+/// # Errors
+/// [`BoundaryError::Length`]: put the array right and call again.
+pub fn fill_edges(
+    mesh: &impl Mesh,
+    view: &mut impl Fields,
+    block: u32,
+    fields: &[Field],
+    edges: [[Edge; 2]; 3],
+) -> Result<(), BoundaryError> {
     let shape = mesh.shape();
     for direction in 0..3 {
         let ghosts = shape.ghosts()[direction] as usize;
@@ -38,6 +48,10 @@ pub fn fill_edges(mesh: &impl Mesh, view: &mut impl Fields, block: u32, fields: 
             };
             for (number, field) in (0..).zip(fields) {
                 let Some(values) = view.values_mut(block, number) else { continue };
+                let (len, expected) = (values.len(), shape.len().saturating_mul(field.components as usize));
+                if len != expected {
+                    return Err(BoundaryError::Length { block, field: number, len, expected });
+                }
                 for (component, values) in values.chunks_mut(shape.len()).enumerate() {
                     let turned = edge == Edge::Reflecting && field.vector && component == direction;
                     for nth in 0..ghosts {
@@ -48,6 +62,7 @@ pub fn fill_edges(mesh: &impl Mesh, view: &mut impl Fields, block: u32, fields: 
             }
         }
     }
+    Ok(())
 }
 
 /// Copies all cells of one layer across a direction to another layer.

@@ -150,9 +150,14 @@ pub enum BoundaryError {
         /// Values of the shape.
         expected: usize,
     },
-    /// No memory for a field that became present.
-    #[error("{0}")]
-    NoMemory(#[from] NoMemory),
+    /// No memory for a field that became present. Free some, and make the same call again.
+    #[error("rank {rank} has {what}")]
+    NoMemory {
+        /// The rank.
+        rank: u32,
+        /// What it has no memory for.
+        what: NoMemory,
+    },
     /// The transport.
     #[error("{0}")]
     Transport(#[from] TransportError),

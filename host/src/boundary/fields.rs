@@ -5,6 +5,8 @@
 
 use umbra_core::boundary::Sparse;
 
+use crate::sys::heap::reserved;
+
 /// One field of a mesh.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Field {
@@ -128,24 +130,30 @@ impl Store {
     }
 
     /// Makes a field present on a block.
-    pub fn allocate(&mut self, block: u32, field: u16) {
+    ///
+    /// # Errors
+    /// [`NoMemory`]; the field is as absent as it was.
+    pub fn allocate(&mut self, block: u32, field: u16) -> Result<(), NoMemory> {
         let first = self.place(block, field) * self.stages;
-        let Some(kind) = self.fields.get(usize::from(field)) else { return };
-        let (len, default) = (self.cells * kind.components as usize, kind.default_value());
+        let Some(kind) = self.fields.get(usize::from(field)) else { return Ok(()) };
+        let (len, default) = (self.cells.saturating_mul(kind.components as usize), kind.default_value());
         if self.arrays.get(first).is_none_or(Option::is_some) {
-            return;
+            return Ok(());
         }
-        for at in first..first + self.stages {
-            let spare = self.spare[usize::from(field)].pop();
-            let mut array = spare.unwrap_or_else(|| vec![default; len].into_boxed_slice());
-            array.fill(default);
-            self.arrays[at] = Some(array);
+        let spare = &mut self.spare[usize::from(field)];
+        spare.iter_mut().rev().take(self.stages).for_each(|used| used.fill(default));
+        // All that are lacking, before the first is taken: what was made until one fails is a spare one.
+        while spare.len() < self.stages {
+            let array = reserved(len, || default).map_err(|_| NoMemory { block, field })?;
+            spare.push(array.into_boxed_slice());
         }
+        self.arrays[first..first + self.stages].fill_with(|| spare.pop());
         self.used.bytes += (len * self.stages * size_of::<f64>()) as u64;
         self.used.peak = self.used.peak.max(self.used.bytes);
         self.used.allocations += 1;
         let place = self.place(block, field);
         self.idle[place] = 0;
+        Ok(())
     }
 
     /// Makes a field absent from a block; its memory is kept for the next one.
@@ -225,8 +233,7 @@ impl Fields for Stage<'_> {
     }
 
     fn allocate(&mut self, block: u32, field: u16) -> Result<(), NoMemory> {
-        self.store.allocate(block, field);
-        Ok(())
+        self.store.allocate(block, field)
     }
 }
 
@@ -238,7 +245,7 @@ mod tests {
     fn s25_what_is_idle_goes_on_exactly_the_nth_look() {
         let field = Field::sparse(Sparse::new(1e-3, 1e-4, 0.0).unwrap());
         let mut store = Store::new(1, 4, &[field], 2);
-        store.allocate(0, 0);
+        store.allocate(0, 0).unwrap();
         for _ in 0..2 {
             assert_eq!(store.free_idle([0].into_iter(), 3), 0);
         }
@@ -256,7 +263,7 @@ mod tests {
     #[test]
     fn looks_that_were_told_of_a_block_are_counted_no_further_than_they_can_be() {
         let mut store = Store::new(1, 4, &[Field::sparse(Sparse::new(1e-3, 1e-4, 0.0).unwrap())], 1);
-        store.allocate(0, 0);
+        store.allocate(0, 0).unwrap();
         store.set_idle(0, 0, u32::MAX);
         assert_eq!(store.free_idle([0].into_iter(), u32::MAX), 1);
     }
@@ -264,7 +271,7 @@ mod tests {
     #[test]
     fn s21_nan_is_never_given_back() {
         let mut store = Store::new(1, 4, &[Field::sparse(Sparse::new(1e-3, 1e-4, 0.0).unwrap())], 1);
-        store.allocate(0, 0);
+        store.allocate(0, 0).unwrap();
         store.stage(0).values_mut(0, 0).unwrap()[2] = f64::NAN;
         assert_eq!((0..9).map(|_| store.free_idle([0].into_iter(), 3)).sum::<usize>(), 0);
     }
@@ -273,10 +280,22 @@ mod tests {
     fn memory_that_is_used_again_holds_the_default() {
         let field = Field::sparse(Sparse::new(1e-3, 1e-4, 1.5).unwrap());
         let mut store = Store::new(2, 4, &[field], 1);
-        store.allocate(0, 0);
+        store.allocate(0, 0).unwrap();
         store.stage(0).values_mut(0, 0).unwrap().fill(7.0);
         store.free(0, 0);
-        store.allocate(1, 0);
+        store.allocate(1, 0).unwrap();
         assert_eq!(store.values(1, 0, 0), Some(&[1.5; 4][..]));
+    }
+    #[test]
+    fn where_there_is_no_memory_a_field_stays_absent_and_what_was_made_of_it_is_spare() {
+        // The memory of all machines together, and more than can be counted.
+        for (cells, components) in [(1 << 57, 1), (usize::MAX, 2)] {
+            let mut store = Store::new(3, cells, &[Field::DENSE, Field { components, ..Field::DENSE }], 2);
+            store.spare[1].push(Box::default());
+            let none = NoMemory { block: 2, field: 1 };
+            assert_eq!((store.allocate(2, 1), store.stage(0).allocate(2, 1)), (Err(none), Err(none)));
+            assert!((0..2).all(|stage| store.values(2, 1, stage).is_none()));
+            assert_eq!((store.usage(), store.spare[1].len()), (Usage::default(), 1));
+        }
     }
 }

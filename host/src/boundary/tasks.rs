@@ -278,15 +278,17 @@ impl<T: Transport> Boundary<T> {
 
     /// Makes fields present where something came.
     fn allocate(&mut self, view: &mut impl Fields, half: usize) -> Result<(), BoundaryError> {
+        let rank = self.transport.rank();
         let mut present = |key: Key| {
             // By the values themselves: who makes a field present that is there loses what it holds.
             let is_there = view.values(key.receiver, key.field).is_some();
-            if is_there { Ok(()) } else { view.allocate(key.receiver, key.field) }
+            let made = if is_there { Ok(()) } else { view.allocate(key.receiver, key.field) };
+            made.map_err(|what| BoundaryError::NoMemory { rank, what })
         };
         if half == LOCAL {
             let (_, entries, channels) = self.machine.local();
             let live = entries.iter().zip(channels).filter(|(_, channel)| channel.state() == State::Received);
-            return Ok(live.map(|(entry, _)| entry.key).try_for_each(present)?);
+            return live.map(|(entry, _)| entry.key).try_for_each(present);
         }
         for peer in 0..self.machine.peers().len() {
             self.machine.came(peer).map(|entry| entry.key).try_for_each(&mut present)?;

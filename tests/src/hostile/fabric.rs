@@ -43,7 +43,7 @@ fn settings(deadline: Duration) -> Settings {
 fn store(rank: u32) -> Store {
     let mesh = mesh();
     let mut store = Store::new(mesh.blocks(), mesh.shape().len(), &fields(), 1);
-    (0..2).for_each(|field| store.allocate(rank, field));
+    (0..2).for_each(|field| store.allocate(rank, field).expect("there is memory"));
     store.stage(0).values_mut(rank, 1).expect("it was made present").fill(1.0);
     store
 }
