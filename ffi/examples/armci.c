@@ -109,7 +109,12 @@ static int below_the_one_before(int count, int position)
 
 struct handles {
     int say, join, refuse, end;
+    /* The same function by the words of another one at the last member, and by words that mean the same there. */
+    int other, same;
 };
+
+#define yes say
+#define no say
 
 static umbra_member take_part(umbra_station station, uint32_t node, struct handles *handles)
 {
@@ -121,6 +126,9 @@ static umbra_member take_part(umbra_station station, uint32_t node, struct handl
     handles->refuse = ARMCI_Gpc_register(refuse);
     handles->end = ARMCI_Gpc_register(end);
     CHECK(handles->say == -100 && handles->join == -101 && handles->refuse == -102 && handles->end == -103);
+    handles->other = node == MEMBERS - 1 ? ARMCI_Gpc_register(yes) : ARMCI_Gpc_register(no);
+    handles->same = node == MEMBERS - 1 ? ARMCI_Gpc_register(say) : ARMCI_Gpc_register(&say);
+    CHECK(handles->other == -104 && handles->same == -105);
     return member;
 }
 
@@ -187,6 +195,20 @@ static void calls(const struct handles *handles)
     CHECK(LENGTHS(3, 1, 1, 31) == 0 && ARMCI_Gpc_wait(&handle) == 0 && length == 3);
 }
 
+/* A function that the last member has registered in another order is not taken for the one that it has there. */
+static void orders(const struct handles *handles)
+{
+    int list[2] = {1, 2};
+    char text[32], detail[200];
+    memset(text, 0, sizeof text);
+    CHECK(ARMCI_Gpc_exec(handles->other, 1, NULL, 0, "z", 1, NULL, 0, text, 31, NULL) == 0 && strcmp(text, "z1") == 0);
+    CHECK(ARMCI_Gpc_exec(handles->other, 2, NULL, 0, "z", 1, NULL, 0, text, 31, NULL) == -UMBRA_ECALL);
+    CHECK(umbra_error_detail(detail, sizeof detail, NULL) == 0 && strstr(detail, "member 2") != NULL);
+    CHECK(ARMCI_Gpc_chained_exec(handles->say, handles->other, NULL, 0, NULL, 0, NULL, 0, text, 31, 2, list, NULL,
+                                 GPC_TREE_CHAIN) == -UMBRA_ECALL);
+    CHECK(ARMCI_Gpc_exec(handles->same, 2, NULL, 0, "z", 1, NULL, 0, text, 31, NULL) == 0 && strcmp(text, "z2") == 0);
+}
+
 int main(void)
 {
     struct umbra_station_options options;
@@ -214,11 +236,13 @@ int main(void)
     }
     member = take_part(station, 0, &handles);
     calls(&handles);
+    orders(&handles);
     handlers();
     CHECK(ARMCI_Gpc_chained_exec(handles.end, 0, NULL, 0, NULL, 0, NULL, 0, NULL, 0, 2, list, NULL, GPC_TREE_FLAT) == 0);
     for (node = 1; node < MEMBERS; node++)
         CHECK(waitpid(children[node], &status, 0) == children[node] && status == 0);
     CHECK(ARMCI_Gpc_release(handles.say) == 0 && ARMCI_Gpc_release(handles.say) == -UMBRA_ENOFUNCTION);
+    CHECK(ARMCI_Gpc_register(join) == handles.say && ARMCI_Gpc_release(handles.say) == 0);
     CHECK(ARMCI_Gpc_register(say) == handles.say);
     CHECK(umbra_gpc_leave(member) == 0);
     printf("all is right\n");

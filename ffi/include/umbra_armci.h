@@ -2,7 +2,9 @@
  *
  * One source file defines UMBRA_ARMCI_IMPLEMENTATION in front of the include and gets the functions, all others their
  * declarations. A process takes part as one member of umbra.h, which it names by umbra_armci_use; the processes of calls are
- * numbers of members. As in ARMCI, all processes register the same functions in the same order.
+ * numbers of members. As in ARMCI, all processes register the same functions in the same order, and here in the same words: a
+ * handle whose function a process has registered in other words, which is another function if the order differs, is none there,
+ * and a call of it fails with -UMBRA_ECALL.
  *
  * Other than in ARMCI nothing aborts: functions return 0 or a negative code of umbra.h, registering is not collective, actual
  * lengths of replies are told, a reply may be empty, and a handler that fails returns its number, by which the call fails with
@@ -51,8 +53,11 @@ typedef struct {
 /* The member by which this process takes part, and its number; it needs room for 33 functions. */
 int umbra_armci_use(umbra_member member, uint32_t node);
 
-/* The handle of a function, a negative number from -100 down, or -UMBRA_EFULL, which is -8: there are 32 already. */
+/* The handle of a function, a negative number from -100 down, or -UMBRA_EFULL, which is -8: there are 32 already. Its words are
+ * those of the argument: f or &f. Without the macro, as (ARMCI_Gpc_register)(f), there are none, and any order is believed. */
 int ARMCI_Gpc_register(gpc_handler_t handler);
+int umbra_armci_register(gpc_handler_t handler, const char *words);
+#define ARMCI_Gpc_register(handler) umbra_armci_register((handler), #handler)
 /* Takes no new calls of it; its place can be had again when those under way have ended. */
 int ARMCI_Gpc_release(int handle);
 /* The number of a tree stated by the parent of each position, -1 for position 0; or -UMBRA_EFULL: there are 8 already. Only
@@ -88,14 +93,27 @@ static struct {
     umbra_member member;
     uint32_t node;
     gpc_handler_t handlers[UMBRA_ARMCI_FUNCTIONS];
+    /* Of the words by which each was registered. */
+    unsigned long sums[UMBRA_ARMCI_FUNCTIONS];
     /* One that was released stays for the calls that are under way. */
     int registered[UMBRA_ARMCI_FUNCTIONS];
     int (*trees[UMBRA_ARMCI_TREES])(int, int);
 } umbra_armci;
 
-static void umbra_armci_name(char name[16], int slot)
+/* FNV-1a, in 32 bits. */
+static unsigned long umbra_armci_sum(const char *words)
 {
-    sprintf(name, "armci-gpc-%d", slot);
+    unsigned long sum = 2166136261ul;
+    if (*words == '&')
+        words++;
+    for (; *words != 0; words++)
+        sum = ((sum ^ (unsigned char)*words) * 16777619ul) & 0xfffffffful;
+    return sum;
+}
+
+static void umbra_armci_name(char name[32], int slot)
+{
+    sprintf(name, "armci-gpc-%d-%08lx", slot, umbra_armci.sums[slot]);
 }
 
 static int umbra_armci_run(void *user, struct umbra_gpc_work *work)
@@ -150,19 +168,29 @@ int umbra_armci_use(umbra_member member, uint32_t node)
     return 0;
 }
 
-int ARMCI_Gpc_register(gpc_handler_t handler)
+int umbra_armci_register(gpc_handler_t handler, const char *words)
 {
-    char name[16];
+    char name[32];
     int slot, code;
-    if (handler == NULL)
+    if (handler == NULL || words == NULL)
         return -UMBRA_EINVAL;
     for (slot = 0; slot < UMBRA_ARMCI_FUNCTIONS; slot++) {
         if (umbra_armci.registered[slot])
             continue;
+        if (umbra_armci.handlers[slot] != NULL) {
+            umbra_armci_name(name, slot);
+            /* Its name can be had again when no call uses the one that was released. */
+            code = umbra_gpc_register(umbra_armci.member, name, umbra_armci_run, &umbra_armci.handlers[slot]);
+            if (code == -UMBRA_EKEYTAKEN)
+                continue;
+            if (code == 0)
+                code = umbra_gpc_release(umbra_armci.member, name);
+            if (code != 0)
+                return code;
+        }
+        umbra_armci.sums[slot] = umbra_armci_sum(words);
         umbra_armci_name(name, slot);
         code = umbra_gpc_register(umbra_armci.member, name, umbra_armci_run, &umbra_armci.handlers[slot]);
-        if (code == -UMBRA_EKEYTAKEN)
-            continue; /* calls still use the one that was released */
         if (code != 0)
             return code;
         umbra_armci.handlers[slot] = handler;
@@ -170,6 +198,11 @@ int ARMCI_Gpc_register(gpc_handler_t handler)
         return UMBRA_ARMCI_FIRST - slot;
     }
     return -UMBRA_EFULL;
+}
+
+int (ARMCI_Gpc_register)(gpc_handler_t handler)
+{
+    return umbra_armci_register(handler, "");
 }
 
 static int umbra_armci_slot(int handle)
@@ -180,7 +213,7 @@ static int umbra_armci_slot(int handle)
 
 int ARMCI_Gpc_release(int handle)
 {
-    char name[16];
+    char name[32];
     int slot = umbra_armci_slot(handle), code;
     if (slot < 0)
         return -UMBRA_ENOFUNCTION;
@@ -255,7 +288,7 @@ int ARMCI_Gpc_exec(int handle, int p, void *hdr, int hlen, void *data, int dlen,
                    int rdlen, gpc_hdl_t *nbh)
 {
     struct umbra_gpc_call call;
-    char name[16];
+    char name[32];
     uint32_t member = (uint32_t)p;
     int slot = umbra_armci_slot(handle);
     if (slot < 0)
@@ -276,7 +309,7 @@ int ARMCI_Gpc_chained_exec(int func, int callback, void *hdr, int hlen, void *da
                            void *rdata, int rdlen, int idlen, int *idlst, gpc_hdl_t *nbh, int TREE)
 {
     struct umbra_gpc_call call;
-    char name[16], back[16];
+    char name[32], back[32];
     int slot = umbra_armci_slot(func), answers = callback == 0 ? 0 : umbra_armci_slot(callback), at;
     int tree = TREE - GPC_TREE_CHAIN - 1;
     if (slot < 0 || answers < 0)
