@@ -1,6 +1,8 @@
 //! The rank of a job: holds a part of the file, and is idle while others read it.
 
 mod holding;
+#[cfg(test)]
+mod tests;
 
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
@@ -34,7 +36,7 @@ use umbra_core::peer::Incarnation;
 enum RankError {
     #[error("argument {0:?} is not KEY=VALUE, or KEY is unknown")]
     BadArgument(String),
-    #[error("argument {0} is missing or no number")]
+    #[error("argument {0} is missing, or nothing that it can be")]
     Missing(&'static str),
     #[error(transparent)]
     Config(#[from] ConfigError),
@@ -109,7 +111,8 @@ impl Arguments {
             size: small("size")?,
             host: Host(small("host")?),
             local: LocalRank(small("local")?),
-            n_local: small("n_local")?,
+            // This rank is one of them.
+            n_local: Some(small("n_local")?).filter(|&ranks| ranks > 0).ok_or(RankError::Missing("n_local"))?,
         };
         let rdma = match pairs.get("rdma") {
             None => Rdma::WhereNeeded,

@@ -9,9 +9,9 @@ use umbra_core::peer::Sp;
 
 const CONFIGURATION: &str = "# Format version: 1
 # Two hosts, of which one has two DPUs.
-node1,bf1:10.0.0.1:7010,7011:9010,9011
-node2,bf2:10.0.0.2:7010,7011:9010,9011,bf3:10.0.0.3:7010,7011:9010,9011
-# Device: bf1 mlx5_0:1 gid 3
+node1,bf1:10.0.0.1:7010&7011:9010&9011
+node2,bf2:10.0.0.2:7010&7011:9010&9011,bf3:10.0.0.3:7010&7011:9010&9011
+# RDMA device: bf1 mlx5_0:1:3
 ";
 
 /// One text for every reader.
@@ -74,5 +74,23 @@ fn quantity(text: &str) {
         (Ok(bytes), Err(error)) => assert!(!Bytes(bytes).to_string().is_empty() && !error.to_string().is_empty()),
         (Err(error), Ok(lapse)) => assert!(!Nanos(lapse.0).to_string().is_empty() && !error.to_string().is_empty()),
         (Err(one), Err(other)) => assert!(!one.to_string().is_empty() && !other.to_string().is_empty()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_reader_accepts_what_is_there_to_start_from() {
+        for seed in seeds() {
+            let text = str::from_utf8(&seed[1..]).unwrap();
+            let is_accepted = match seed[0] % 3 {
+                0 => Platform::parse(text, "job.cfg").is_ok_and(|platform| platform.dpu_names().len() == 3),
+                1 => Pattern::parse(text, usize::from(seed[0] / 3 % 3) + 1).is_ok(),
+                _ => parse_bytes(text).is_ok() || parse_lapse(text).is_ok(),
+            };
+            assert!(is_accepted, "{text}");
+        }
     }
 }
