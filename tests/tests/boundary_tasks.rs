@@ -465,6 +465,25 @@ fn a_rank_without_memory_for_what_came_is_named_with_its_block_and_field_and_goe
 }
 
 #[test]
+fn what_came_for_a_field_that_was_not_made_present_is_named_and_not_lost() {
+    let mesh = Grid::new(shape(1, 4, 2), [2, 1, 1], [false; 3], 2);
+    let fields = [sparse(0.5, 0.5, 0.0)];
+    job(&same(&mesh, 2), &fields, 1, |rank, boundary, mut store| {
+        let mut boundary = boundary.unwrap();
+        if rank == 0 {
+            fill(&mesh, &mut store, 0, 0, 1);
+            return boundary.exchange(&mut store.stage(0)).unwrap();
+        }
+        // It has a place for the other rank's block only.
+        let mut small = Store::new(1, mesh.shape().len(), &fields, 1);
+        let error = BoundaryError::NotMade { block: 1, field: 0 };
+        assert_eq!(boundary.exchange(&mut small.stage(0)), Err(error));
+        boundary.exchange(&mut store.stage(0)).unwrap();
+        assert_eq!(store.values(1, 0, 0).unwrap()[1], value(&mesh, 0, 0, 0, [3, 0, 0]));
+    });
+}
+
+#[test]
 fn s28_a_fast_sender_neither_overtakes_nor_loses() {
     let mesh = Grid::new(shape(1, 4, 2), [2, 1, 1], [true; 3], 2);
     job(&same(&mesh, 2), &[Field::DENSE], 2, |rank, boundary, mut store| {

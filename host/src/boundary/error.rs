@@ -158,6 +158,14 @@ pub enum BoundaryError {
         /// What it has no memory for.
         what: NoMemory,
     },
+    /// A field did not become present where something of it came.
+    #[error("field {field} was allocated on block {block}, and is absent: see that the arrays have a place for it")]
+    NotMade {
+        /// The block.
+        block: u32,
+        /// The field.
+        field: u16,
+    },
     /// The transport.
     #[error("{0}")]
     Transport(#[from] TransportError),

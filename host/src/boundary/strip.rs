@@ -2,7 +2,7 @@
 
 use std::convert::Infallible;
 
-use umbra_core::boundary::{Entry, Sparse, State};
+use umbra_core::boundary::{Entry, Key, Sparse, State};
 
 use super::error::BoundaryError;
 use super::fields::{Field, Fields};
@@ -126,6 +126,17 @@ pub(super) fn unpack(
         used += len;
         Ok(())
     })
+}
+
+/// Makes a field of this rank present where something of it came.
+pub(super) fn make(view: &mut impl Fields, rank: u32, key: Key) -> Result<(), BoundaryError> {
+    let (block, field) = (key.receiver, key.field);
+    // By the values themselves: who makes a field present that is there loses what it holds.
+    if view.values(block, field).is_none() {
+        view.allocate(block, field).map_err(|what| BoundaryError::NoMemory { rank, what })?;
+        view.values(block, field).ok_or(BoundaryError::NotMade { block, field })?;
+    }
+    Ok(())
 }
 
 /// The array that a channel's strip belongs into, if the field is present there.

@@ -279,12 +279,7 @@ impl<T: Transport> Boundary<T> {
     /// Makes fields present where something came.
     fn allocate(&mut self, view: &mut impl Fields, half: usize) -> Result<(), BoundaryError> {
         let rank = self.transport.rank();
-        let mut present = |key: Key| {
-            // By the values themselves: who makes a field present that is there loses what it holds.
-            let is_there = view.values(key.receiver, key.field).is_some();
-            let made = if is_there { Ok(()) } else { view.allocate(key.receiver, key.field) };
-            made.map_err(|what| BoundaryError::NoMemory { rank, what })
-        };
+        let mut present = |key: Key| strip::make(view, rank, key);
         if half == LOCAL {
             let (_, entries, channels) = self.machine.local();
             let live = entries.iter().zip(channels).filter(|(_, channel)| channel.state() == State::Received);
