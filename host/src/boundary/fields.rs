@@ -286,6 +286,7 @@ mod tests {
         store.allocate(1, 0).unwrap();
         assert_eq!(store.values(1, 0, 0), Some(&[1.5; 4][..]));
     }
+
     #[test]
     fn where_there_is_no_memory_a_field_stays_absent_and_what_was_made_of_it_is_spare() {
         // The memory of all machines together, and more than can be counted.
