@@ -2,7 +2,7 @@
 
 use super::error::AttachError;
 use super::inlet::Inlet;
-use super::layout::{CONTROL, Shape};
+use super::layout::{CONTROL, Mode, Shape};
 use super::outlet::Outlet;
 use super::pipe::{Pipe, Reference};
 use super::settle::{Outcome, Reclaimed};
@@ -95,6 +95,10 @@ impl<'a> Streams<'a> {
         match outcome {
             Outcome::Free => {
                 self.table.manager().notify_after_swap(wait);
+                // A receiver who takes whichever is first, a conversation or a free place, sleeps where he hears of the former.
+                if self.table.shape.mode == Mode::Single {
+                    self.table.main().notify_after_swap(wait);
+                }
             }
             Outcome::Deposited => {
                 self.table.main().notify_after_swap(wait);
@@ -116,6 +120,52 @@ impl<'a> Streams<'a> {
         let of_pipes = pipes.flat_map(|pipe| [pipe.written(), pipe.read()]);
         for event in of_pipes.chain([table.main(), table.manager()]) {
             event.notify(wait);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use core::cell::Cell;
+
+    use super::super::{Class, End, WriteError};
+    use super::*;
+    use crate::time::Time;
+
+    /// Wakes nobody, and counts on how many words somebody is woken.
+    #[derive(Default)]
+    struct Wakes(Cell<usize>);
+
+    impl Wait for Wakes {
+        fn now(&self) -> Time {
+            Time::ZERO
+        }
+        fn sleep(&self, _: &AtomicU64, _: u32, _: Time) {}
+        fn wake(&self, _: &AtomicU64) {
+            self.0.set(self.0.get() + 1);
+        }
+    }
+
+    #[test]
+    fn a_receiver_who_waits_for_the_one_stream_is_woken_by_its_end() {
+        for (mode, woken) in [(Mode::Single, 2), (Mode::Nominal, 1)] {
+            let shape = Shape { mode, streams: 1, ring: 256, messages: 0, block: 0 };
+            let mut memory = std::vec![0_u64; shape.words().unwrap()];
+            let streams = Streams::create(BytesMut::from_words(&mut memory), shape).unwrap();
+            let (table, sender, receiver) = (streams.table(), 0, 1);
+            let begun = table.claim(sender, Class::Stream, false).unwrap();
+            let mut outlet = streams.outlet(begun, sender).unwrap();
+            assert!(outlet.deposit());
+            let inlet = streams.inlet(table.meet(receiver).unwrap(), receiver).unwrap();
+            assert_eq!(inlet.leave(|_| ()), Outcome::Open);
+            assert_eq!(outlet.write(b"more", 0, false), Err(WriteError::Unheard));
+            // Another receiver, and another sender, find nothing and sleep.
+            assert!(table.meet(receiver).or_else(|| table.offer(receiver)).is_none());
+            let _ = (table.main().announce(), table.manager().announce());
+            let wakes = Wakes::default();
+            streams.tell(begun, outlet.end(End::Complete, |_| ()), &wakes);
+            assert_eq!(wakes.0.get(), woken, "{mode:?}");
+            assert_eq!(table.main().is_awaited(), mode != Mode::Single);
         }
     }
 }

@@ -66,7 +66,8 @@ impl<'a> Table<'a> {
         self.shape
     }
 
-    /// Changes whenever a conversation waits for a receiver.
+    /// Changes whenever a conversation waits for a receiver; in the mode [`Single`](super::Mode::Single) also when a place is
+    /// free, in which one may wait himself.
     #[must_use]
     pub const fn main(&self) -> EventCount<'a> {
         EventCount::new(&self.header[MAIN])
