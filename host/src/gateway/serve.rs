@@ -17,7 +17,7 @@ use super::converse::{Wish, converse};
 use super::error::{Error, refusal, system};
 use super::lend::lend;
 use super::line;
-use super::under_way::UnderWay;
+use super::under_way::{Accepted, UnderWay};
 use crate::channel::{
     self, Barrier, Channel, Event, Message, Receiver, ReturnMode, SendOptions, Sender, Timeout, WaitMode,
 };
@@ -56,13 +56,24 @@ impl Late for channel::Error {
 }
 
 impl Served {
-    /// Waits for the next request, which is in `frame` then.
-    pub(super) fn next(&mut self) -> Result<Token, Over> {
+    /// Waits until the client has proved who it is.
+    fn meet(&mut self) -> Result<(), Over> {
         loop {
             match self.driver.next(&mut self.frame) {
                 Some(driver::Event::Up { link, peer, .. }) => {
                     (self.link, self.life) = (Some(link), peer.incarnation.0);
+                    return Ok(());
                 }
+                Some(_) => return Err(Over),
+                None => self.driver.wait(Time::NEVER).map_err(|_| Over)?,
+            }
+        }
+    }
+
+    /// Waits for the next request, which is in `frame` then.
+    pub(super) fn next(&mut self) -> Result<Token, Over> {
+        loop {
+            match self.driver.next(&mut self.frame) {
                 Some(driver::Event::Frame { .. }) => match Frame::parse(&self.frame) {
                     Ok(Frame::Call { op: CHANNEL, token, body }) => {
                         let cut = match Request::parse(body) {
@@ -78,7 +89,7 @@ impl Served {
                     }
                     _ => return Err(Over),
                 },
-                Some(driver::Event::Gone { .. } | driver::Event::Readable(_)) => return Err(Over),
+                Some(_) => return Err(Over),
                 None => self.driver.wait(Time::NEVER).map_err(|_| Over)?,
             }
         }
@@ -151,7 +162,7 @@ pub(super) fn serve(
     is_unix: bool,
     secret: &Secret,
     stop: OwnedFd,
-    under_way: Arc<UnderWay>,
+    accepted: Accepted,
 ) -> Result<(), Error> {
     let mut driver = line::driver(secret)?;
     let to_shut = socket.try_clone().map_err(|error| system(&error))?;
@@ -160,10 +171,13 @@ pub(super) fn serve(
         return Ok(());
     }
     let (frame, buffer) = (Vec::new(), vec![0; BODY_MAX]);
-    let mut line = Served { driver, link: None, life: 0, under_way: under_way.clone(), frame, buffer };
-    let Ok(token) = line.next() else { return Ok(()) };
+    let mut line = Served { driver, link: None, life: 0, under_way: accepted.all().clone(), frame, buffer };
+    if line.meet().is_err() {
+        return Ok(());
+    }
     // Until all that is made below is dropped.
-    let Some(_entered) = under_way.enter(line.life, to_shut) else { return Ok(()) };
+    let Some(_entered) = accepted.enter(line.life, to_shut) else { return Ok(()) };
+    let Ok(token) = line.next() else { return Ok(()) };
     let frame = std::mem::take(&mut line.frame);
     let Ok(Frame::Call { body, .. }) = Frame::parse(&frame) else { return Ok(()) };
     let (on_receipt, client, handle, reference) = match Request::parse(body) {

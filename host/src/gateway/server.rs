@@ -110,10 +110,11 @@ fn accept(listener: &Listener, secret: &Secret, ended: &OwnedFd, lines: &Arc<Ato
         // One line too many is closed, which its client is told by that.
         if threads.len() < LINES {
             lines.fetch_add(1, Ordering::Relaxed);
-            let (counted, secret, under_way) = (Counted(lines.clone()), secret.clone(), under_way.clone());
+            // Here, in the order in which lines are accepted.
+            let (counted, secret, accepted) = (Counted(lines.clone()), secret.clone(), under_way.accept());
             let serving = move || {
                 let _counted = counted;
-                if let Err(error) = serve(socket, is_unix, &secret, stop, under_way) {
+                if let Err(error) = serve(socket, is_unix, &secret, stop, accepted) {
                     umbra_core::log!(warn, "a line of the gateway: {}", error);
                 }
             };

@@ -5,20 +5,80 @@
 //! client's end named in the handshake, which is drawn anew for each, and the next line of the client names it. Cutting it
 //! shuts its socket, which its thread sees where it looks whether its client is still there; it is over when nothing that
 //! the thread did for it is under way any more.
+//!
+//! A line may also be cut before its thread has learned its life: it was accepted before the one that cuts it, but its
+//! handshake is not over. Its life is remembered as long as there is a line that it may turn out to be, which is then
+//! broken off before it has asked for anything.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use rustix::net::Shutdown;
 
-/// All lines that have been opened and are not over.
+use super::lines::MOST;
+use super::server::LINES;
+
+/// Lives that are remembered at most: as many as handles with all their lines can have lost at once.
+const CUT: usize = LINES * MOST;
+
+/// All lines that have been accepted and are not over.
 #[derive(Debug, Default)]
 pub(super) struct UnderWay {
-    sockets: Mutex<BTreeMap<u64, OwnedFd>>,
+    lines: Mutex<Known>,
     /// Told of each line that is over.
     over: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    /// The sockets of lines, by their lives.
+    sockets: BTreeMap<u64, OwnedFd>,
+    /// Lines of which nobody knows the life, by their numbers in the order in which they were accepted.
+    unnamed: BTreeSet<u64>,
+    /// The next number.
+    next: u64,
+    /// Lives that were cut and that no line had, each with the number of the first line that cannot be it.
+    cut: BTreeMap<u64, u64>,
+}
+
+impl Known {
+    /// The life of a line is known, or the line is over.
+    fn name(&mut self, number: u64) {
+        self.unnamed.remove(&number);
+        let first = self.unnamed.first().copied();
+        self.cut.retain(|_, before| first.is_some_and(|first| first < *before));
+    }
+}
+
+/// A line of which nobody knows the life, until this is dropped.
+pub(super) struct Accepted {
+    all: Arc<UnderWay>,
+    number: u64,
+}
+
+impl Drop for Accepted {
+    fn drop(&mut self) {
+        self.all.lock().name(self.number);
+    }
+}
+
+impl Accepted {
+    /// All lines, of which it is one.
+    pub(super) const fn all(&self) -> &Arc<UnderWay> {
+        &self.all
+    }
+
+    /// Counts the line with this socket as under way; `None` if there is one of that life, or it was cut.
+    pub(super) fn enter(self, life: u64, socket: OwnedFd) -> Option<Entered> {
+        let mut known = self.all.lock();
+        if known.cut.remove(&life).is_some() || known.sockets.contains_key(&life) {
+            return None;
+        }
+        known.sockets.insert(life, socket);
+        Some(Entered { all: self.all.clone(), life })
+    }
 }
 
 /// A line that is under way until this is dropped.
@@ -29,38 +89,41 @@ pub(super) struct Entered {
 
 impl Drop for Entered {
     fn drop(&mut self) {
-        self.all.lock().remove(&self.life);
+        self.all.lock().sockets.remove(&self.life);
         self.all.over.notify_all();
     }
 }
 
 impl UnderWay {
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<u64, OwnedFd>> {
-        // A map is whole whatever its user was doing.
-        self.sockets.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Known> {
+        // What it holds is whole whatever its user was doing.
+        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Counts a line with this socket as under way; `None` if there is one of that life.
-    pub(super) fn enter(self: &Arc<Self>, life: u64, socket: OwnedFd) -> Option<Entered> {
-        let mut sockets = self.lock();
-        if sockets.contains_key(&life) {
-            return None;
-        }
-        sockets.insert(life, socket);
-        Some(Entered { all: self.clone(), life })
+    /// Counts a line that was accepted after all of which this was said before.
+    pub(super) fn accept(self: &Arc<Self>) -> Accepted {
+        let mut known = self.lock();
+        let number = known.next;
+        known.next += 1;
+        known.unnamed.insert(number);
+        Accepted { all: self.clone(), number }
     }
 
-    /// Cuts a line, if it is under way.
+    /// Cuts a line, if it is under way or may still turn out to be.
     pub(super) fn cut(&self, life: u64) {
-        if let Some(socket) = self.lock().get(&life) {
+        let mut known = self.lock();
+        if let Some(socket) = known.sockets.get(&life) {
             // One that has no peer any more is as good as shut.
             let _ = rustix::net::shutdown(socket, Shutdown::Both);
+        } else if !known.unnamed.is_empty() && known.cut.len() < CUT {
+            let next = known.next;
+            known.cut.insert(life, next);
         }
     }
 
     /// Waits so long until a line is over; whether it is.
     pub(super) fn is_over(&self, life: u64, within: Duration) -> bool {
-        let is_there = |sockets: &mut BTreeMap<u64, OwnedFd>| sockets.contains_key(&life);
+        let is_there = |known: &mut Known| known.sockets.contains_key(&life);
         let waited = self.over.wait_timeout_while(self.lock(), within, is_there);
         !waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
     }
@@ -77,8 +140,8 @@ mod tests {
     fn a_line_that_is_cut_is_shut_at_once_and_over_when_its_thread_is_done() {
         let all = Arc::new(UnderWay::default());
         let (mut client, server) = UnixStream::pair().unwrap();
-        let entered = all.enter(7, server.try_clone().unwrap().into()).unwrap();
-        assert!(all.enter(7, server.into()).is_none(), "a life is one line's");
+        let entered = all.accept().enter(7, server.try_clone().unwrap().into()).unwrap();
+        assert!(all.accept().enter(7, server.into()).is_none(), "a life is one line's");
         all.cut(8);
         assert!(all.is_over(8, Duration::ZERO), "there is none");
         assert!(!all.is_over(7, Duration::from_millis(1)));
@@ -89,5 +152,34 @@ mod tests {
             scope.spawn(|| drop(entered));
             assert!(all.is_over(7, Duration::from_secs(60)));
         });
+    }
+
+    #[test]
+    fn a_line_that_is_cut_before_its_life_is_known_never_enters() {
+        let all = Arc::new(UnderWay::default());
+        let (mut client, server) = UnixStream::pair().unwrap();
+        let [early, other, cutting] = [(); 3].map(|()| all.accept());
+        all.cut(7);
+        assert!(all.is_over(7, Duration::ZERO), "it has asked for nothing, and will not");
+        assert!(early.enter(7, server.into()).is_none());
+        assert_eq!(client.read(&mut [0; 1]).unwrap(), 0, "it is shut");
+        let socket = || UnixStream::pair().unwrap().0.into();
+        assert!(all.accept().enter(7, socket()).is_some(), "a life is cut once");
+        assert!(other.enter(8, socket()).is_some() && cutting.enter(9, socket()).is_some());
+    }
+
+    #[test]
+    fn a_life_that_was_cut_is_remembered_while_a_line_may_have_it() {
+        let all = Arc::new(UnderWay::default());
+        all.cut(7);
+        assert!(all.lock().cut.is_empty(), "nobody's");
+        let early = all.accept();
+        (0..2 * CUT as u64).for_each(|life| all.cut(life));
+        assert_eq!(all.lock().cut.len(), CUT);
+        let late = all.accept();
+        drop(early);
+        assert!(all.lock().cut.is_empty(), "the late one was accepted after the cuts");
+        drop(late);
+        assert!(all.lock().unnamed.is_empty());
     }
 }
