@@ -366,3 +366,53 @@ fn parties_of_two_hosts_meet_in_two_steps() {
         far.poll(Event::Reset, NOW).unwrap();
     }
 }
+
+/// With a barrier for three parties.
+fn of_three() -> Channel {
+    Channel::create(&ChannelAttributes { capacity: 3, ..ChannelAttributes::default() }).unwrap()
+}
+
+#[test]
+fn each_party_that_came_through_one_handle_is_missed() {
+    let (_server, address) = serve();
+    let (gateways, channel) = (gateways(&address), of_three());
+    let barrier = channel.barrier().unwrap();
+    for has_one_line in [true, false] {
+        let far = RemoteChannel::attach(&channel.reference().unwrap(), &gateways, LONG).unwrap();
+        let mut party = far.barrier(LONG).unwrap();
+        for _ in 0..2 {
+            let came =
+                if has_one_line { party.count_in(NOW).map(u64::from) } else { far.poll(Event::BarrierWait, NOW) };
+            assert_eq!(came, Ok(0));
+        }
+        assert_eq!((barrier.count_in(WaitMode::Idle, NOW), barrier.release(NOW)), (Ok(true), Ok(())));
+        let mut told = [0; 8];
+        let first = if has_one_line { party.number(NOW).map(drop) } else { far.receive(&mut told, NOW).map(drop) };
+        assert_eq!((first, channel.receiver(WaitMode::Idle).unwrap().receive(&mut told, NOW).is_ok()), (Ok(()), true));
+        // Both go, and one of them has not received.
+        drop((party, far));
+        until("a broken barrier", || barrier.is_broken());
+        assert_eq!(channel.poll(Event::Reset, WaitMode::Idle, NOW), Ok(Event::Reset as u64));
+    }
+}
+
+#[test]
+fn a_party_that_came_by_a_poll_and_has_received_is_not_missed() {
+    let (server, address) = serve();
+    let (gateways, channel) = (gateways(&address), of_three());
+    let barrier = channel.barrier().unwrap();
+    let far = RemoteChannel::attach(&channel.reference().unwrap(), &gateways, LONG).unwrap();
+    thread::scope(|scope| {
+        // It has the first line until there is a message.
+        let waiting = scope.spawn(|| far.poll(Event::In, LONG));
+        until("a second line", || far.count().is_ok() && server.lines() > 1);
+        assert_eq!(far.poll(Event::BarrierWait, NOW), Ok(0));
+        let here = [0; 2].map(|_| barrier.count_in(WaitMode::Idle, NOW));
+        assert_eq!((here, barrier.release(NOW)), ([Ok(false), Ok(true)], Ok(())));
+        assert_eq!(waiting.join().unwrap(), Ok(Event::In as u64));
+    });
+    far.receive(&mut [0; 8], NOW).unwrap();
+    drop(far);
+    until("the end of its lines", || server.lines() == 0);
+    assert!(!barrier.is_broken(), "the others are still to receive");
+}

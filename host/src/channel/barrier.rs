@@ -300,6 +300,11 @@ impl Barrier<'_> {
         self.broke();
     }
 
+    /// In which round this member was counted last, as it notes that.
+    pub(crate) fn noted(&self) -> u64 {
+        self.view.pocket(self.view.me, Pocket::Barrier).map_or(0, |noted| noted.load(Ordering::Relaxed))
+    }
+
     /// As whoever finds this member dead: a party that was counted in through this process and is gone.
     pub(crate) fn forsake(&self) {
         forsaken(&self.view, self.view.me);

@@ -119,6 +119,8 @@ pub(super) struct Line {
     opening: Opening,
     client: Client<Doubts>,
     up: Option<Up>,
+    /// Parties that came to a barrier through it and have not received their numbers through it.
+    pub(super) parties: u32,
     buffer: Vec<u8>,
     answer: Vec<u8>,
 }
@@ -133,6 +135,7 @@ impl Line {
             opening,
             client: Client::new(doubts, opening.ends_with_its_line()),
             up: None,
+            parties: 0,
             buffer: vec![0; BODY_MAX],
             answer: Vec::new(),
         }
@@ -178,7 +181,8 @@ impl Line {
         loop {
             match self.client.next(now()) {
                 Do::Dial(deadline) => match self.dial(deadline) {
-                    Ok(up) => self.up = Some(up),
+                    // What the line before it was counted for is broken with it.
+                    Ok(up) => (self.up, self.parties) = (Some(up), 0),
                     Err(error) => {
                         why = error;
                         self.client.on_unsaid();

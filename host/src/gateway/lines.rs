@@ -106,18 +106,47 @@ impl Lines {
         Ok(Turn(self))
     }
 
-    /// Does something with a line of which nobody else knows meanwhile.
+    /// Does something with a line of which nobody else knows meanwhile, if possible with one through which no party came to
+    /// a barrier whose number is still to be received: that is for [who receives](Self::by_one_for_a_party).
     pub(super) fn by_one<T>(
         &self,
         deadline: Time,
         act: impl FnOnce(&mut Line) -> Result<T, Error>,
     ) -> Result<T, Error> {
+        self.by_one_of(false, deadline, act)
+    }
+
+    /// As [`by_one`](Self::by_one), but if possible with a line through which a party came: its gateway waits for the party
+    /// to receive through the same.
+    pub(super) fn by_one_for_a_party<T>(
+        &self,
+        deadline: Time,
+        act: impl FnOnce(&mut Line) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        self.by_one_of(true, deadline, act)
+    }
+
+    fn by_one_of<T>(
+        &self,
+        is_of_a_party: bool,
+        deadline: Time,
+        act: impl FnOnce(&mut Line) -> Result<T, Error>,
+    ) -> Result<T, Error> {
         let _turn = self.turn(deadline)?;
-        let idle = self.lock().idle.pop();
-        let mut line = idle.unwrap_or_else(|| self.one());
+        let mut line = self.idle(is_of_a_party).unwrap_or_else(|| self.one());
         let done = act(&mut line);
         self.lock().idle.push(line);
         done
+    }
+
+    /// The idle line that a call with a turn takes; `None` if it makes one.
+    fn idle(&self, is_of_a_party: bool) -> Option<Line> {
+        let mut kept = self.lock();
+        let best = kept.idle.iter().rposition(|line| (line.parties > 0) == is_of_a_party);
+        if best.is_none() && !is_of_a_party && kept.idle.len() + kept.taken <= self.most {
+            return None;
+        }
+        best.map(|at| kept.idle.remove(at)).or_else(|| kept.idle.pop())
     }
 
     /// Asks, and waits for the answer.

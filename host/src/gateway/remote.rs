@@ -135,7 +135,7 @@ impl RemoteChannel {
     /// As for [`RemoteReceiver::receive`]; [`Error::Busy`].
     pub fn receive(&self, pad: &mut [u8], timeout: Timeout) -> Result<Message, Error> {
         let deadline = timeout.deadline();
-        self.lines.by_one(deadline, |line| take(line, Take::Receive, pad, (timeout, deadline)))
+        self.lines.by_one_for_a_party(deadline, |line| take(line, Take::Receive, pad, (timeout, deadline)))
     }
 
     /// Peeks as a [receive handle](Self::receiver) does.
@@ -156,7 +156,8 @@ impl RemoteChannel {
         self.lines.by_one(deadline, |line| meet(line, (timeout, deadline)))
     }
 
-    /// Waits until the event holds, or does what it says, as [`Channel::poll`](crate::channel::Channel::poll).
+    /// Waits until the event holds, or does what it says, as [`Channel::poll`](crate::channel::Channel::poll). Each
+    /// [`Event::BarrierWait`] counts another party in, of whatever thread, which [receives](Self::receive) here.
     ///
     /// # Errors
     /// [`Error::Channel`] with what the channel says; [`Error::Lost`], [`Error::Silent`], [`Error::Busy`].
@@ -206,10 +207,12 @@ fn send(line: &mut Line, bytes: &[u8], hints: u64, (timeout, deadline): (Timeout
 
 fn poll(line: &mut Line, event: Event, (timeout, deadline): (Timeout, Time)) -> Result<u64, Error> {
     let request = Request::Poll { patience: patience(timeout, deadline), event: event as i32 };
-    line.call(&request, deadline, |answer| match answer {
+    let done = line.call(&request, deadline, |answer| match answer {
         Answer::Done(number) => Some(number),
         _ => None,
-    })
+    })?;
+    line.parties += u32::from(event == Event::BarrierWait);
+    Ok(done)
 }
 
 /// A party at the barrier of a channel of another host.
@@ -296,11 +299,13 @@ impl RemoteReceiver {
 fn take(line: &mut Line, take: Take, pad: &mut [u8], (timeout, deadline): (Timeout, Time)) -> Result<Message, Error> {
     let room = u32::try_from(pad.len().min(MESSAGE_MAX)).unwrap_or(u32::MAX);
     let request = Request::Receive { patience: patience(timeout, deadline), take, room };
-    line.call(&request, deadline, |answer| match answer {
+    let message = line.call(&request, deadline, |answer| match answer {
         Answer::Message { hints, client, handle, len, bytes } => {
             pad.get_mut(..bytes.len())?.copy_from_slice(bytes);
             Some(Message { len: usize::try_from(len).ok()?, hints, client, handle })
         }
         _ => None,
-    })
+    })?;
+    line.parties = line.parties.saturating_sub(u32::from(take != Take::Peek));
+    Ok(message)
 }

@@ -205,10 +205,10 @@ pub(super) fn serve(
     };
     let returns = if on_receipt { ReturnMode::Received } else { ReturnMode::Deposited };
     let options = SendOptions { client, returns, mode: WaitMode::Idle };
-    let mut served = Handle { channel: &channel, options, id: handle, is_counted: false, line };
+    let mut served = Handle { channel: &channel, options, id: handle, counted: Counted::default(), line };
     // The client's end is the usual one.
     let _ = served.open(token).and_then(|()| served.run());
-    if served.is_counted
+    if served.counted.parties > 0
         && let Ok(barrier) = channel.barrier()
     {
         barrier.forsake();
@@ -216,13 +216,21 @@ pub(super) fn serve(
     Ok(())
 }
 
+/// Parties of one round.
+#[derive(Default)]
+struct Counted {
+    /// The round, as the barrier notes it.
+    round: u64,
+    parties: u32,
+}
+
 /// A handle of a client.
 struct Handle<'c> {
     channel: &'c Channel,
     options: SendOptions,
     id: [u64; 2],
-    /// Whether the client was counted in at the barrier, and received nothing since.
-    is_counted: bool,
+    /// Parties of the client that were counted in at the barrier, and have not received since.
+    counted: Counted,
     line: Served,
 }
 
@@ -264,7 +272,9 @@ impl Handle<'_> {
                     Ok(receiver) => {
                         pad.resize((room as usize).min(MESSAGE_MAX), 0);
                         let taken = self.take(receiver, patience, take, &mut pad)?;
-                        self.is_counted &= taken.is_err() || take == Take::Peek;
+                        if taken.is_ok() && take != Take::Peek {
+                            self.counted.parties = self.counted.parties.saturating_sub(1);
+                        }
                         taken.map(|message| answered(message, take, &pad))
                     }
                     Err(error) => Err(error.clone()),
@@ -321,10 +331,19 @@ impl Handle<'_> {
     fn count_in(&mut self, patience: Patience) -> Result<Result<bool, channel::Error>, Over> {
         let timeout = line::timeout(patience);
         // Also if the client goes meanwhile.
-        let was_counted = std::mem::replace(&mut self.is_counted, true);
-        let counted =
-            self.wanted(|barrier, is_wanted| barrier.count_in_while(WaitMode::Idle, timeout, SLICE, is_wanted))?;
-        self.is_counted = was_counted || counted.is_ok();
+        self.counted.parties += 1;
+        let mut round = 0;
+        let counted = self.wanted(|barrier, is_wanted| {
+            let counted = barrier.count_in_while(WaitMode::Idle, timeout, SLICE, is_wanted);
+            round = barrier.noted();
+            counted
+        })?;
+        match counted {
+            // A round begins when all parties of the one before have received, whoever did it for them.
+            Ok(_) if round != self.counted.round => self.counted = Counted { round, parties: 1 },
+            Ok(_) => {}
+            Err(_) => self.counted.parties -= 1,
+        }
         Ok(counted)
     }
 
