@@ -2,7 +2,9 @@
 //!
 //! `vec![0; len]` ends the process if there is no memory for it, so nobody does that with a length that came from another
 //! process or from a caller. A system may promise more than it has, and end the process when it is written: so what is
-//! written at once is refused before if it is more than is free.
+//! written at once is refused before if it is more than is free. That is asked about what is long, and else whenever all
+//! that was had since the last question adds up to as much: of many short ones, or of one that grows by parts, the sum is
+//! what a machine runs out of.
 //!
 //! ```
 //! use umbra::sys::heap::filled;
@@ -11,13 +13,17 @@
 //! # Ok::<(), umbra::sys::heap::NoMemory>(())
 //! ```
 //!
-//! *Cost*: that of `vec!`, and to ask first; from 64 MiB on that is to read `/proc/meminfo`. Zeros that the system gives take
-//! no memory before they are used.
+//! *Cost*: that of `vec!`, and an atomic subtraction; every 64 MiB, and more often where less than 1 GiB is free, also to
+//! read `/proc/meminfo`. Zeros that the system gives take no memory before they are used.
 
 use std::hint::black_box;
 
-/// Bytes from which on it is asked whether they are free.
-const LARGE: usize = 64 << 20;
+use umbra_core::atomic::{AtomicU64, Ordering};
+
+/// Bytes after which it is asked at the latest whether there are more.
+const LARGE: u64 = 64 << 20;
+/// The part of what is free after which it is asked again: other processes have some of it meanwhile.
+const PART: u64 = 16;
 
 /// There is no memory for something of this length.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
@@ -65,9 +71,30 @@ pub fn has(bytes: u64) -> bool {
     free().is_none_or(|free| bytes <= free)
 }
 
+/// Bytes that this process may have before it asks again how many are free.
+#[derive(Debug)]
+struct Unasked(AtomicU64);
+
+impl Unasked {
+    /// Whether so many bytes can be written at once, by the number of those that are free if it is time to ask.
+    fn can_write(&self, bytes: u64, free: impl FnOnce() -> Option<u64>) -> bool {
+        // ORDERING: Relaxed, here and below: a number that orders nothing, of an estimate.
+        if self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(bytes)).is_ok() {
+            return true;
+        }
+        let left = free().map_or(Some(LARGE), |free| free.checked_sub(bytes).map(|left| LARGE.min(left / PART)));
+        // Who is refused leaves it to the next one to ask again.
+        left.is_some_and(|left| {
+            self.0.store(left, Ordering::Relaxed);
+            true
+        })
+    }
+}
+
 /// Whether so many bytes can be written at once.
 fn can_write(bytes: usize) -> bool {
-    bytes < LARGE || has(bytes as u64)
+    static UNASKED: Unasked = Unasked(AtomicU64::new(0));
+    UNASKED.can_write(bytes as u64, free)
 }
 
 /// So many values, each of which is made and written.
@@ -96,7 +123,39 @@ pub fn filled<T: Clone>(value: T, count: usize) -> Result<Vec<T>, NoMemory> {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use super::*;
+
+    const MIB: u64 = 1 << 20;
+
+    #[test]
+    fn what_grows_by_parts_is_refused_when_no_more_is_free_and_asked_about_now_and_then() {
+        let (unasked, free, asked) = (Unasked(AtomicU64::new(0)), Cell::new(1024 * MIB + MIB / 2), Cell::new(0));
+        let ask = || {
+            asked.set(asked.get() + 1);
+            Some(free.get())
+        };
+        let had = (0..4096).take_while(|_| unasked.can_write(MIB, ask)).inspect(|_| free.set(free.get() - MIB)).count();
+        assert_eq!(had, 1024, "all that there was");
+        assert!(asked.get() < 200, "{} times", asked.get());
+        // Somebody gave back.
+        free.set(3 * MIB);
+        assert!(!unasked.can_write(4 * MIB, ask) && unasked.can_write(2 * MIB, ask));
+    }
+
+    #[test]
+    fn what_is_given_back_each_time_costs_a_question_every_64_mebibytes() {
+        let (unasked, asked) = (Unasked(AtomicU64::new(0)), Cell::new(0));
+        for free in [Some(4096 * MIB), None] {
+            let ask = || {
+                asked.set(asked.get() + 1);
+                free
+            };
+            assert!((0..1300).all(|_| unasked.can_write(MIB, ask)));
+        }
+        assert_eq!(asked.get(), 2600 / 65);
+    }
 
     #[test]
     fn what_is_not_free_is_not_written_though_the_system_would_promise_it() {
