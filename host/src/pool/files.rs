@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use rustix::fs::{FallocateFlags, Mode, OFlags};
+use rustix::fs::{FallocateFlags, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 
 use umbra_core::heap::AttachError;
@@ -20,6 +20,10 @@ const DIRECTORY: &str = "/dev/shm";
 const PREFIX: &str = "umbra-pool.";
 /// Nobody takes longer to make a pool.
 const MAKING: Duration = Duration::from_secs(60);
+/// Nobody takes longer from making a file to holding it.
+const HOLDING: Duration = Duration::from_secs(1);
+/// Tries to hold a file that was made: nobody else looks at it for long, unless he is stopped.
+const TRIES: u32 = 1000;
 
 /// The two files of a pool.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -152,10 +156,22 @@ pub(super) fn make(
     let flags = OFlags::CREATE | OFlags::EXCL | OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW;
     let file = rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR).map_err(failed)?;
     let made = Made { file, path: path.clone(), is_kept: false };
+    hold(&made.file);
     // Memory that is promised and not there would end a process by SIGBUS at its first touch.
     rustix::fs::fallocate(&made.file, FallocateFlags::empty(), 0, len as u64).map_err(failed)?;
     let file = rustix::io::fcntl_dupfd_cloexec(&made.file, 0).map_err(failed)?;
     Ok((Segment::attach_file(file, len)?, Some(made)))
+}
+
+/// Holds a file until it and what is mapped of it are closed, by which others see that its maker lives. Where files cannot
+/// be held, nobody takes him for dead because this one is not.
+fn hold(file: &OwnedFd) {
+    for _ in 0..TRIES {
+        match rustix::fs::flock(file, FlockOperation::NonBlockingLockShared) {
+            Err(Errno::WOULDBLOCK | Errno::INTR) => std::thread::yield_now(),
+            Ok(()) | Err(_) => break,
+        }
+    }
 }
 
 /// Opens one of the files, which [`make`] made.
@@ -240,8 +256,8 @@ fn clean_one(folder: &Path, name: &str) -> bool {
 struct Found {
     /// In the order in which they are removed.
     files: Vec<(File, PathBuf)>,
-    /// Whether whoever makes it, if anybody, is taken for dead.
-    is_late: bool,
+    /// Whether whoever makes it, if anybody, is dead or taken for it.
+    is_forsaken: bool,
 }
 
 impl Found {
@@ -249,7 +265,9 @@ impl Found {
         let mut found = Vec::new();
         let mut newest = None;
         for path in [&files.manifest, &files.data] {
-            match rustix::fs::open(path, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty()) {
+            // Whatever lies there is neither waited for nor made a terminal of this process.
+            let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
+            match rustix::fs::open(path, flags, Mode::empty()) {
                 Ok(file) => {
                     let file = File::from(file);
                     newest = newest.max(Some(file.metadata()?.modified()?));
@@ -259,8 +277,11 @@ impl Found {
                 Err(errno) => return Err(errno.into()),
             }
         }
-        let age = newest.and_then(|newest| SystemTime::now().duration_since(newest).ok());
-        Ok(Found { files: found, is_late: age.is_some_and(|age| age > MAKING) })
+        let age = newest.and_then(|newest| SystemTime::now().duration_since(newest).ok()).unwrap_or_default();
+        // Held here, so that nobody makes what is unmade when it is looked at.
+        let is_held = |file: &File| rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive).is_err();
+        let is_forsaken = age > MAKING || age > HOLDING && !found.iter().any(|(file, _)| is_held(file));
+        Ok(Found { files: found, is_forsaken })
     }
 
     /// Removes it if nobody needs it, by what a look found there afterwards; whether that is so.
@@ -273,7 +294,7 @@ impl Found {
                 | Error::Missing { .. }
                 | Error::Segment(SegmentError::TooSmall { .. } | SegmentError::Empty),
             ) => {
-                let removed = self.files.iter().filter(|(file, path)| self.is_late && remove_from(file, path));
+                let removed = self.files.iter().filter(|(file, path)| self.is_forsaken && remove_from(file, path));
                 removed.count() > 0
             }
             // Not ours to judge, as one of another version, or not looked at: whoever is short of memory cannot map the
@@ -295,8 +316,13 @@ mod tests {
 
     /// As if both were made so long ago that nobody makes them still.
     fn age(files: &Files) {
-        let before = SystemTime::now() - 2 * MAKING;
-        for path in [&files.manifest, &files.data] {
+        age_by(files, 2 * MAKING);
+    }
+
+    /// As if what there is of them was made so long ago.
+    fn age_by(files: &Files, age: Duration) {
+        let before = SystemTime::now() - age;
+        for path in [&files.manifest, &files.data].into_iter().filter(|path| path.exists()) {
             File::options().write(true).open(path).unwrap().set_modified(before).unwrap();
         }
     }
@@ -334,6 +360,35 @@ mod tests {
         assert!(!found.clean(Err(files.missing())));
         assert_eq!(next.has_files(), Ok(()));
         drop((next, unmade));
+        std::fs::remove_dir(&folder).unwrap();
+    }
+
+    #[test]
+    fn who_was_killed_while_he_made_a_pool_leaves_its_name_to_the_next_one() {
+        for both in [true, false] {
+            let (folder, files, small) = apart("killed");
+            let path = if both { &files.manifest } else { &files.data };
+            let unmade = [&files.data, path].map(|path| make(Some((&files, path)), &Memory::Shared, 1 << 20).ok());
+            age_by(&files, 2 * HOLDING);
+            assert_eq!(clean_in(&folder), Ok(vec![]), "its maker lives");
+            assert!(matches!(Pool::create(Some("x"), &small), Err(Error::Exists { .. })));
+            // The kernel closes what he had open, and removes nothing.
+            unmade.into_iter().flatten().for_each(|(_, made)| made.into_iter().for_each(Made::keep));
+            let next = Pool::create(Some("x"), &small).unwrap();
+            age_by(&files, 2 * HOLDING);
+            assert_eq!((clean_in(&folder), next.has_files()), (Ok(vec![]), Ok(())), "it is made");
+            drop(next);
+            std::fs::remove_dir(&folder).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_file_that_nobody_holds_yet_is_given_time() {
+        let (folder, files, _) = apart("held");
+        std::fs::write(&files.data, b"").unwrap();
+        assert_eq!((clean_in(&folder), files.data.exists()), (Ok(vec![]), true));
+        age_by(&files, 2 * HOLDING);
+        assert_eq!((clean_in(&folder), files.data.exists()), (Ok(vec!["x".to_owned()]), false));
         std::fs::remove_dir(&folder).unwrap();
     }
 

@@ -2,7 +2,7 @@
 //!
 //! A pid alone names nobody: the kernel hands it out again. Pid and start time together do, and a pidfd
 //! keeps the process apart from any later holder of its pid. Where there are no pidfds, as under valgrind, the start time
-//! is read each time.
+//! is read each time. Both outlive `execve`: another program in the same process is the same one.
 //!
 //! ```
 //! use umbra::sys::process::{Process, ProcessId};
