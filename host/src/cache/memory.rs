@@ -40,11 +40,6 @@ use crate::sys::heap::reserved;
 
 type Owned = Guard<Waiting<Ranges<Vec<Block>, Vec<u32>, Vec<u32>>, Vec<Waiter>>>;
 
-/// Lengths, in granules, of which freed ranges are kept whole for the next who asks for as much.
-const LISTS: usize = 1024;
-/// Ranges kept at most: what a request joins, before it is refused.
-const KEPT: u32 = 4096;
-
 /// A range; see [`umbra_core::room::HeldRange`].
 pub type HeldRange<'a> = room::HeldRange<'a, Owned>;
 /// Why no range was given.
@@ -57,6 +52,11 @@ pub type RangeUnmet = Unmet<WaitError<RangeError>, Crowded>;
 pub struct Memory(Shared<Owned>);
 
 impl Memory {
+    /// Lengths, in granules, of which freed ranges are kept whole for the next who asks for as much.
+    pub const LISTS: usize = 1024;
+    /// Ranges kept at most: what a request joins, before it is refused.
+    pub const KEPT: u32 = 4096;
+
     /// Manages `0..capacity` bytes in whole granules, of which as many ranges can be in use at once, and for which 1024
     /// threads can wait.
     ///
@@ -74,8 +74,8 @@ impl Memory {
         let granules = MakeError::granules(capacity, granule, ranges)?;
         // Two free ranges never touch.
         let blocks = reserved((ranges as usize).saturating_mul(2).saturating_add(1), Block::default)?;
-        let (starts, lists) = (reserved(granules, || 0)?, reserved(LISTS.min(granules), || QuickFit::NO_RANGE)?);
-        let memory = Offsets::with_lists(blocks, starts, capacity, granule, lists, KEPT);
+        let (starts, lists) = (reserved(granules, || 0)?, reserved(Self::LISTS.min(granules), || QuickFit::NO_RANGE)?);
+        let memory = Offsets::with_lists(blocks, starts, capacity, granule, lists, Self::KEPT);
         let waiters = reserved(waiters, || Waiter::EMPTY)?;
         Ok(Memory(Shared::new(Guard::new(Waiting::new(Ranges::new(memory), waiters)))))
     }

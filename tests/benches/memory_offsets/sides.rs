@@ -13,10 +13,10 @@ pub(crate) const CAPACITY: u64 = 512 << 20;
 pub(crate) const UNIT: u64 = 16;
 /// Ranges at most, with which the records are sized.
 const RANGES: usize = 1 << 20;
-/// Lengths that have a list of kept ranges: up to 16 KiB.
-const LISTS: usize = 1024;
+/// Lengths that have a list of kept ranges, as on a host: up to 16 KiB.
+const LISTS: usize = umbra::cache::Memory::LISTS;
 /// Ranges kept at most.
-const KEPT: u32 = 4096;
+const KEPT: u32 = umbra::cache::Memory::KEPT;
 
 /// An allocator that has [`CAPACITY`] bytes to give.
 pub(crate) trait Arena {
