@@ -14,13 +14,18 @@ use std::thread;
 use std::time::Duration;
 
 use umbra::channel::{self, Attributes, Channel, SendOptions, Timeout, WaitMode};
+use umbra::driver::{Driver, Event, Limits, LinkId, now};
 use umbra::gateway::{Error, Gateways, RemoteChannel, RemotePool, RemoteStreams};
-use umbra::link::Address;
+use umbra::link::{Address, Identity, Party, Side};
 use umbra::pool::{self, Pool};
 use umbra::stream::{self, Adapter, Mode, ReceiveOptions};
+use umbra_core::gateway::{CHANNEL, Request};
+use umbra_core::peer::Incarnation;
+use umbra_core::time::Lapse;
+use umbra_core::wire::{Frame, Token};
 
 use another::until;
-use gateways::{LONG, NOW, gateways, serve, text};
+use gateways::{LONG, NOW, gateways, secret, serve, text};
 
 /// Long enough for what must not happen any more.
 const A_WHILE: Duration = Duration::from_millis(250);
@@ -213,4 +218,83 @@ fn a_receive_that_broke_before_its_conversation_began_takes_none_after_the_next_
 /// Why it is not done any more.
 fn until_refused(mut act: impl FnMut() -> Result<(), stream::Error>) -> stream::Error {
     (0..1000).find_map(|_| act().err()).unwrap()
+}
+
+/// A client's end of a line without a client.
+struct End {
+    driver: Driver,
+    link: LinkId,
+}
+
+impl End {
+    /// One of this life.
+    fn over(socket: TcpStream, life: u64) -> End {
+        let me = Identity { party: Party::Tool, incarnation: Incarnation(life) };
+        let limits = Limits { handshake: Lapse::from_secs(60), ..Limits::default() };
+        let mut driver = Driver::new(me, secret(), limits);
+        let link = driver.adopt(socket.into(), false, Side::Initiator).unwrap();
+        End { driver, link }
+    }
+
+    fn next(&mut self) -> Event {
+        let end = now() + Lapse::from_secs(60);
+        while now() < end {
+            if let Some(event) = self.driver.next(&mut Vec::new()) {
+                return event;
+            }
+            self.driver.wait(end).unwrap();
+        }
+        panic!("nothing happens");
+    }
+
+    fn ask(&mut self, request: &Request<'_>) {
+        let mut body = [0; 1024];
+        let len = request.write(&mut body).unwrap();
+        let frame = Frame::Call { op: CHANNEL, token: Token(1), body: &body[..len] };
+        // A line that is shut tells of it by its end.
+        let _ = self.driver.send(self.link, &frame, Vec::new());
+    }
+}
+
+#[test]
+fn a_line_that_is_cut_before_the_gateway_knows_whose_it_is_asks_for_nothing() {
+    let (server, address) = serve();
+    let channel = channel();
+    let reference = channel.reference().unwrap();
+    for is_cut in [false, true] {
+        // The gateway has accepted it, and what its client says is still on its way.
+        let door = TcpListener::bind("127.0.0.1:0").unwrap();
+        let to = |address: &str| TcpStream::connect(address).unwrap();
+        let mut early = End::over(to(&door.local_addr().unwrap().to_string()), 7);
+        let (client, gateway) = (door.accept().unwrap().0, to(text(&address).as_str()));
+        until("the early line", || server.lines() == 1);
+        let mut late = End::over(to(text(&address).as_str()), 8);
+        assert!(matches!(late.next(), Event::Up { .. }));
+        late.ask(&Request::Cut { life: if is_cut { 7 } else { 9 } });
+        assert!(matches!(late.next(), Event::Frame { .. }), "nothing that it asked for is under way");
+        let back = (gateway.try_clone().unwrap(), client.try_clone().unwrap());
+        for (from, to) in [(client, gateway), back] {
+            thread::spawn(move || {
+                let (from_too, to_too) = (from.try_clone().unwrap(), to.try_clone().unwrap());
+                let _ = pass(from, to, &AtomicU64::new(0));
+                [from_too, to_too].map(|stream| stream.shutdown(Shutdown::Both))
+            });
+        }
+        let mut was_answered = false;
+        loop {
+            match early.next() {
+                Event::Up { .. } => {
+                    early.ask(&Request::Open { on_receipt: false, client: 0, handle: [0; 2], reference: &reference });
+                }
+                Event::Gone { .. } => break,
+                _ => {
+                    was_answered = true;
+                    break;
+                }
+            }
+        }
+        assert_eq!(was_answered, !is_cut);
+        drop((early, late));
+        until("the end of its lines", || server.lines() == 0);
+    }
 }
