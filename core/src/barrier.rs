@@ -151,9 +151,9 @@ const fn teller(number: u16) -> u64 {
     (number as u64 + 1) << TELLER_AT & TELLER
 }
 
-/// Takes a note back, unless another thread of the process, which is in the next round by now, has written its own over it.
-fn withdraw(noted: &AtomicU64, note: u64) {
-    let _ = noted.compare_exchange(note, 0, Ordering::Relaxed, Ordering::Relaxed);
+/// Takes a note back for another one, unless another thread of the process, in the next round by now, has written over it.
+fn withdraw(noted: &AtomicU64, note: u64, to: u64) {
+    let _ = noted.compare_exchange(note, to, Ordering::Relaxed, Ordering::Relaxed);
 }
 
 impl<'a> Rounds<'a> {
@@ -184,8 +184,9 @@ impl<'a> Rounds<'a> {
     fn come(&self, seen: Glance, new: u64, noted: &AtomicU64) -> Result<(), Glance> {
         let note = seen.note(new & STEPS != 0);
         // Before it is counted: whoever finds this one dead breaks the round, which cannot be completed without it.
-        noted.store(note, Ordering::Relaxed);
-        self.swap(seen, new).inspect_err(|_| withdraw(noted, note))
+        let before = noted.swap(note, Ordering::Relaxed);
+        // What was noted may be of another party of the process, which is counted.
+        self.swap(seen, new).inspect_err(|_| withdraw(noted, note, before))
     }
 
     /// Whether one more party completes the round.
@@ -224,7 +225,7 @@ impl<'a> Rounds<'a> {
 
     /// A party that met goes on.
     pub fn part(&self, seen: Glance, noted: &AtomicU64) {
-        withdraw(noted, seen.note(false));
+        withdraw(noted, seen.note(false), 0);
     }
 
     /// Whether a round of two steps is complete and not over: all have come, or somebody hands out.
