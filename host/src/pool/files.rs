@@ -118,6 +118,22 @@ impl Made {
     pub(super) fn keep(mut self) {
         self.is_kept = true;
     }
+
+    /// Holds the file until it and what is mapped of it are closed, by which others see that its maker lives. Where files
+    /// cannot be held, nobody takes him for dead because this one is not.
+    ///
+    /// # Errors
+    /// [`Error::Missing`] if somebody took him for dead before.
+    fn hold(&self, files: &Files) -> Result<(), Error> {
+        for _ in 0..TRIES {
+            match rustix::fs::flock(&self.file, FlockOperation::NonBlockingLockShared) {
+                Err(Errno::WOULDBLOCK | Errno::INTR) => std::thread::yield_now(),
+                Ok(()) | Err(_) => break,
+            }
+        }
+        // Who takes him for dead holds it himself until it is gone.
+        if segment::lies_at(&self.file, &self.path) { Ok(()) } else { Err(files.missing()) }
+    }
 }
 
 impl Drop for Made {
@@ -156,22 +172,11 @@ pub(super) fn make(
     let flags = OFlags::CREATE | OFlags::EXCL | OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW;
     let file = rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR).map_err(failed)?;
     let made = Made { file, path: path.clone(), is_kept: false };
-    hold(&made.file);
+    made.hold(files)?;
     // Memory that is promised and not there would end a process by SIGBUS at its first touch.
     rustix::fs::fallocate(&made.file, FallocateFlags::empty(), 0, len as u64).map_err(failed)?;
     let file = rustix::io::fcntl_dupfd_cloexec(&made.file, 0).map_err(failed)?;
     Ok((Segment::attach_file(file, len)?, Some(made)))
-}
-
-/// Holds a file until it and what is mapped of it are closed, by which others see that its maker lives. Where files cannot
-/// be held, nobody takes him for dead because this one is not.
-fn hold(file: &OwnedFd) {
-    for _ in 0..TRIES {
-        match rustix::fs::flock(file, FlockOperation::NonBlockingLockShared) {
-            Err(Errno::WOULDBLOCK | Errno::INTR) => std::thread::yield_now(),
-            Ok(()) | Err(_) => break,
-        }
-    }
 }
 
 /// Opens one of the files, which [`make`] made.
@@ -374,7 +379,9 @@ mod tests {
             assert!(matches!(Pool::create(Some("x"), &small), Err(Error::Exists { .. })));
             // The kernel closes what he had open, and removes nothing.
             unmade.into_iter().flatten().for_each(|(_, made)| made.into_iter().for_each(Made::keep));
-            let next = Pool::create(Some("x"), &small).unwrap();
+            // A child that another test starts has it open, too, until it executes its program.
+            let again = |_| Pool::create(Some("x"), &small).inspect_err(|_| std::thread::sleep(HOLDING / 100)).ok();
+            let next = (0..1000).find_map(again).unwrap();
             age_by(&files, 2 * HOLDING);
             assert_eq!((clean_in(&folder), next.has_files()), (Ok(vec![]), Ok(())), "it is made");
             drop(next);
@@ -389,6 +396,22 @@ mod tests {
         assert_eq!((clean_in(&folder), files.data.exists()), (Ok(vec![]), true));
         age_by(&files, 2 * HOLDING);
         assert_eq!((clean_in(&folder), files.data.exists()), (Ok(vec!["x".to_owned()]), false));
+        std::fs::remove_dir(&folder).unwrap();
+    }
+
+    #[test]
+    fn who_was_stopped_before_he_held_a_file_learns_at_once_that_it_is_gone() {
+        let (folder, files, _) = apart("unheld");
+        let file = File::options().read(true).write(true).create_new(true).open(&files.data).unwrap();
+        let made = Made { file: file.into(), path: files.data.clone(), is_kept: false };
+        age_by(&files, 2 * HOLDING);
+        assert_eq!(clean_in(&folder), Ok(vec!["x".to_owned()]));
+        // As the next one does.
+        std::fs::write(&files.data, b"").unwrap();
+        assert_eq!(made.hold(&files), Err(files.missing()));
+        drop(made);
+        assert!(files.data.exists());
+        std::fs::remove_file(&files.data).unwrap();
         std::fs::remove_dir(&folder).unwrap();
     }
 
