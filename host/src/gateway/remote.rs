@@ -157,7 +157,8 @@ impl RemoteChannel {
     }
 
     /// Waits until the event holds, or does what it says, as [`Channel::poll`](crate::channel::Channel::poll). Each
-    /// [`Event::BarrierWait`] counts another party in, of whatever thread, which [receives](Self::receive) here.
+    /// [`Event::BarrierWait`] counts another party in, of whatever thread, which [receives](Self::receive) here. If
+    /// it receives elsewhere, no other party comes through the line that it came through: there are up to 16 then.
     ///
     /// # Errors
     /// [`Error::Channel`] with what the channel says; [`Error::Lost`], [`Error::Silent`], [`Error::Busy`].
