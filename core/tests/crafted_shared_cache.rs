@@ -357,3 +357,39 @@ fn counts_that_nobody_wrote_are_added_up_as_far_as_they_fit() {
         assert_eq!((client.references(5), client.state(5)), (Ok(u32::MAX), Ok(Some(State::InUse))));
     });
 }
+
+#[test]
+fn a_mark_gives_back_a_reference_of_this_process_to_this_data_and_nothing_else() {
+    with_words(2, sharing(2), |words| {
+        let cache = Cache::create(words, 2, sharing(2), 7).unwrap();
+        let a = cache.join(Identity::new(1, 0)).unwrap();
+        let b = cache.join(Identity::new(2, 0)).unwrap();
+        let mark = a.alloc(5).unwrap().mark();
+        a.remember(5).unwrap();
+        let other = b.alloc(6).unwrap().mark();
+        let no_place = mark | 0xffff_ffff;
+        for made_up in [0, mark & !(1 << 48), mark | (1 << 49), mark ^ (1 << 32), no_place, u64::MAX, other] {
+            assert_eq!(a.free_marked(5, made_up), Err(FreeError::NotAssigned { data: 5 }), "{made_up:x}");
+        }
+        assert!(a.free_marked(6, mark).is_err(), "other data");
+        assert!(a.free_marked(6, other).is_err(), "the reference of another process");
+        assert!(b.free_marked(5, mark).is_err(), "the reference of another process");
+        assert_eq!((a.references(5), a.references(6)), (Ok(1), Ok(1)));
+
+        assert_eq!(a.free_marked(5, mark), Ok(()));
+        assert_eq!(a.free_marked(5, mark), Err(FreeError::NotAssigned { data: 5 }), "once");
+        b.remember(6).unwrap();
+        b.free(6).unwrap();
+        // Other data gets both slots, and then the first data one again.
+        for data in [8, 9, 5] {
+            a.alloc(data).unwrap();
+            a.remember(data).unwrap();
+            if data != 5 {
+                a.free(data).unwrap();
+            }
+        }
+        assert_eq!(a.free_marked(5, mark), Err(FreeError::NotAssigned { data: 5 }), "it was assigned anew");
+        cache.interrupt();
+        assert_eq!(a.free_marked(5, mark), Err(FreeError::Interrupted));
+    });
+}

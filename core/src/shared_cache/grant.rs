@@ -16,6 +16,23 @@ pub struct Grant {
     pub(super) place: u32,
 }
 
+/// Set in every mark, so that none is 0.
+const MARKED: u64 = 1 << 48;
+
+impl Grant {
+    /// Where the reference is counted, as a number for those who cannot keep a [`Pin`]; never 0. It is worth something to this
+    /// process only, at this cache; see [`Client::free_marked`](super::Client::free_marked).
+    #[must_use]
+    pub const fn mark(&self) -> u64 {
+        MARKED | (self.generation as u64) << 32 | self.place as u64
+    }
+}
+
+/// The place and the generation that a mark names, if it is one.
+pub(super) const fn marked(mark: u64) -> Option<(u32, u16)> {
+    if mark >> 48 == 1 { Some((mark as u32, (mark >> 32) as u16)) } else { None }
+}
+
 /// A reference that is given back exactly once: it can't be copied, and giving it back consumes it.
 #[derive(PartialEq, Eq, Debug)]
 #[must_use = "a pin that is dropped keeps its slot until the process leaves: give it back with `free_pin`"]

@@ -6,7 +6,7 @@
 
 use super::client::{Client, Joined};
 use super::error::{AllocError, FreeError};
-use super::grant::{Grant, Pin};
+use super::grant::{Grant, Pin, marked};
 use super::layout::Contract;
 use super::place::Place;
 use super::word::Word;
@@ -115,8 +115,24 @@ impl<'a, C: Contract> Client<'a, C> {
     /// data in the same place, assigned as often as there, and this process refers to it.
     #[inline]
     pub fn free_pin(&self, pin: Pin) -> Result<(), FreeError> {
-        self.working()?;
         let Pin { data, grant: Grant { place, generation, .. } } = pin;
+        self.free_at(data, place, generation)
+    }
+
+    /// [`Client::free_pin`] by the number that stands for a grant. A number can be copied: who gives it back twice gives back
+    /// another reference of this process, as with [`Client::free`], if there is one and the slot was not assigned anew.
+    ///
+    /// # Errors
+    /// [`FreeError`] if the cache was interrupted, if this is no mark, or if this process has no reference there to this data.
+    #[inline]
+    pub fn free_marked(&self, data: u64, mark: u64) -> Result<(), FreeError> {
+        let (place, generation) = marked(mark).ok_or(FreeError::NotAssigned { data })?;
+        self.free_at(data, place, generation)
+    }
+
+    #[inline(always)]
+    fn free_at(&self, data: u64, place: u32, generation: u16) -> Result<(), FreeError> {
+        self.working()?;
         let is = |word: Word| word.generation() == generation;
         let place = self.parts.place(place).ok_or(FreeError::NotAssigned { data })?;
         match self.give_back(place, data, is) {
