@@ -10,9 +10,9 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use umbra::cache::{Mapped, MappedError};
+use umbra::cache::{Mapped, MappedError, Passing, UnfilledError};
 use umbra_core::cache::{Forgetting, Found, Remembering};
-use umbra_core::shared_cache::{AttachError, FillError, FreeError, JoinError, Reclaimed, Sharing};
+use umbra_core::shared_cache::{AllocError, AttachError, Blocked, FreeError, JoinError, Reclaimed, Sharing};
 
 /// Where a process that a test starts finds the memory of its cache.
 const MEMORY: &str = "UMBRA_TEST_CACHE";
@@ -62,9 +62,9 @@ fn churn(path: &str) {
         let held = wanted.map(|data| client.alloc(data).ok().map(|grant| (data, grant.found)));
         for (data, found) in held.into_iter().flatten() {
             if found == Found::Empty {
-                while client.remember(data).is_err_and(|error| matches!(error, FillError::Blocked { .. })) {}
+                let _ = cache.within(PATIENCE, |client| client.remember(data));
             }
-            while client.free(data).is_err_and(|error| matches!(error, FreeError::Blocked { .. })) {}
+            let _ = cache.within(PATIENCE, |client| client.free(data));
         }
     }
 }
@@ -93,6 +93,7 @@ fn what_a_killed_process_held_is_taken_back_and_its_fill_is_named() {
     let memory = cache.share().unwrap();
     let mut child = start(KILLED, &memory);
     assert_eq!(cache.client().references(1), Ok(2));
+    assert_eq!(cache.filled(2, Duration::ZERO), Err(UnfilledError::Filling { data: 2 }));
     assert_eq!(cache.reclaim(PATIENCE, |_, _| panic!("it lives")), Ok(Reclaimed::default()));
     let third = Mapped::<Remembering>::attach(cache.share().unwrap());
     assert!(matches!(third, Err(MappedError::Join(JoinError::Full { owners: 2 }))));
@@ -165,6 +166,60 @@ fn processes_that_are_killed_at_any_moment_leave_every_slot_to_the_others() {
     }
     let statistics = cache.client().cache().statistics();
     assert!(statistics.loads > 15 * SLOTS, "the processes did something: {statistics:?}");
+}
+
+#[test]
+fn an_alloc_waits_until_another_client_frees_a_slot_or_its_time_is_over() {
+    let ours = Mapped::<Remembering>::create(1, sharing()).unwrap();
+    let theirs = Mapped::<Remembering>::attach(ours.share().unwrap()).unwrap();
+    theirs.client().alloc(1).unwrap();
+    theirs.client().remember(1).unwrap();
+    let full = AllocError::Full { slots: 1 };
+    let mut asked = 0;
+    let mut alloc = |within| {
+        ours.within(within, |client| {
+            asked += 1;
+            // Another client frees it once it was refused several times.
+            if asked == 4 {
+                theirs.client().free(1).unwrap();
+            }
+            client.alloc(2)
+        })
+    };
+    assert_eq!(alloc(Duration::ZERO), Err(full), "without a time it asks once");
+    assert_eq!(alloc(PATIENCE).unwrap().found, Found::Empty);
+    assert_eq!(asked, 4);
+    let waits = Duration::from_millis(1);
+    assert_eq!(theirs.within(waits, |client| client.alloc(3)), Err(full));
+    let mut asked = 0;
+    let never = ours.within(PATIENCE, |client| {
+        asked += 1;
+        client.free(7)
+    });
+    assert_eq!((never, asked), (Err(FreeError::NotAssigned { data: 7 }), 1), "time does not help");
+    assert!(full.passes() && Blocked::Busy { owner: 0 }.passes() && !Blocked::Damaged { at: 0 }.passes());
+}
+
+#[test]
+fn content_is_waited_for_until_it_is_there_or_given_up() {
+    let ours = Mapped::<Remembering>::create(2, sharing()).unwrap();
+    let theirs = Mapped::<Remembering>::attach(ours.share().unwrap()).unwrap();
+    let waits = Duration::from_millis(1);
+    assert_eq!(ours.filled(1, PATIENCE), Err(UnfilledError::NotAssigned { data: 1 }));
+    thread::scope(|scope| {
+        for (data, expected) in [(1, Ok(())), (2, Err(UnfilledError::Abandoned { data: 2 }))] {
+            theirs.client().alloc(data).unwrap();
+            assert_eq!(ours.client().alloc(data).unwrap().found, Found::Assigned);
+            assert_eq!(ours.filled(data, waits), Err(UnfilledError::Filling { data }));
+            let waiting = &ours;
+            let waiter = scope.spawn(move || waiting.filled(data, PATIENCE));
+            let client = theirs.client();
+            if expected.is_ok() { client.remember(data) } else { client.abandon(data) }.unwrap();
+            assert_eq!(waiter.join().unwrap(), expected);
+        }
+    });
+    ours.client().cache().interrupt();
+    assert!(matches!(ours.filled(1, PATIENCE), Err(UnfilledError::Look(error)) if !error.passes()));
 }
 
 #[test]

@@ -28,10 +28,9 @@ use std::os::fd::OwnedFd;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use umbra_core::shared_cache::{
-    AttachError, Blocked, Client, Contract, JoinError, ReclaimError, Reclaimed, Sharing, words_for,
-};
+use umbra_core::shared_cache::{AttachError, Client, Contract, JoinError, ReclaimError, Reclaimed, Sharing, words_for};
 
+use super::passing::Passing;
 use crate::sys::fork;
 use crate::sys::host;
 use crate::sys::mapped_cache::{MappedCache, PlaceError};
@@ -175,9 +174,7 @@ impl<C: Contract> Mapped<C> {
                 }
                 // Another process was faster.
                 Err(ReclaimError::Unknown(_)) => {}
-                Err(
-                    error @ (ReclaimError::Blocked { why: Blocked::Busy { .. } } | ReclaimError::InProgress { .. }),
-                ) => in_the_way = Some(error),
+                Err(error) if error.passes() => in_the_way = Some(error),
                 Err(error) => return Err(error),
             }
         }
