@@ -90,6 +90,7 @@ extern "C" {
 #define UMBRA_ELOST 133             /* gateway of the other host not reached, or dead: nobody knows what was done */
 #define UMBRA_EEXISTS 134           /* a pool of this name exists */
 #define UMBRA_ENOPOOL 135           /* no pool has this name */
+#define UMBRA_EBUSY 136             /* another process is changing what the call needs: retry, or reclaim if it died */
 
 /* ---- the library ---- */
 
@@ -343,6 +344,111 @@ int umbra_caches_end(umbra_caches caches, uint64_t key);
 int umbra_caches_interrupt_and_end(umbra_caches caches, uint64_t key);
 /* Interrupts and releases all caches of the table, and the table. */
 int umbra_caches_destroy(umbra_caches caches);
+
+/* ---- slot caches that processes of a host share: which slot of memory that all of them have holds which data ---- */
+
+typedef uint64_t umbra_shared_cache;
+
+struct umbra_shared_cache_options {
+    size_t size;                    /* sizeof(struct umbra_shared_cache_options) */
+    uint32_t contract;              /* UMBRA_CACHE_... */
+    uint32_t slots;                 /* numbered from 0 */
+    uint32_t processes;             /* that can use it at once, 30 at most; 0: 8 */
+    uint32_t references;            /* of each process to one slot; 0: as many as can be counted, 31 for 8 processes */
+};
+
+/* Makes an empty cache and takes a place at it. A place is this process's: its threads share it, a forked child has none
+ * (-UMBRA_ESTALE for all but _share and _leave) and attaches by itself. */
+int umbra_shared_cache_create(const struct umbra_shared_cache_options *options, umbra_shared_cache *cache);
+/* A new descriptor, closed by exec, for another process to attach by. */
+int umbra_shared_cache_share(umbra_shared_cache cache, int *descriptor);
+/* Takes a place at the cache behind a descriptor, which stays the caller's. -UMBRA_ECONFLICT: the cache has another contract;
+ * -UMBRA_EINVAL: there is no such cache behind it, or one that another build made; -UMBRA_EFULL: all places are taken. */
+int umbra_shared_cache_attach(int descriptor, uint32_t contract, umbra_shared_cache *cache);
+/* The same, but if all places are taken, in that of a dead process; what it held is taken back as by
+ * umbra_shared_cache_reclaim. */
+int umbra_shared_cache_attach_or_succeed(int descriptor, uint32_t contract,
+                                         void (*abandoned)(void *user, uint32_t slot, uint64_t data), void *user,
+                                         umbra_shared_cache *cache);
+/* Releases the handle, and gives the place and all that this process holds back. */
+int umbra_shared_cache_leave(umbra_shared_cache cache);
+
+/* A call with a timeout_ms is made again for so long while another process is changing what it needs, which seldom takes a
+ * microsecond, but lasts if that process died: then -UMBRA_ETIMEOUT, and a umbra_shared_cache_reclaim helps. With 0 it is made
+ * once, and -UMBRA_EBUSY says this. */
+
+/* Takes a reference to the slot of data; found is UMBRA_FOUND_.... If all slots are in use, asks again for at most timeout_ms, in
+ * no line: any of those who wait may be next. With 0: -UMBRA_EFULL; also if this process has as many references to the data as
+ * are counted. Each is followed by one umbra_shared_cache_free of this process. */
+int umbra_shared_cache_alloc(umbra_shared_cache cache, uint64_t data, uint64_t timeout_ms, uint32_t *slot, uint32_t *found);
+/* Waits until the slot of data is filled. -UMBRA_EABANDONED: allocate again, and fill it if it is found empty; so it is once a
+ * process that died over it was reclaimed. With 0: -UMBRA_EFILLING. */
+int umbra_shared_cache_wait_filled(umbra_shared_cache cache, uint64_t data, uint64_t timeout_ms);
+int umbra_shared_cache_free(umbra_shared_cache cache, uint64_t data, uint64_t timeout_ms);
+/* The content is there, or will not come; says who found the slot empty. What it wrote before is seen by whoever finds the
+ * content. */
+int umbra_shared_cache_remember(umbra_shared_cache cache, uint64_t data, uint64_t timeout_ms);
+int umbra_shared_cache_abandon(umbra_shared_cache cache, uint64_t data, uint64_t timeout_ms);
+/* As umbra_cache_forget and umbra_cache_forget_later. */
+int umbra_shared_cache_forget(umbra_shared_cache cache, uint64_t data, uint64_t timeout_ms, int *forgotten);
+int umbra_shared_cache_forget_later(umbra_shared_cache cache, uint64_t data, uint64_t timeout_ms, int *forgotten);
+
+/* A reference that is given back without looking for its data, and whatever others are doing. */
+struct umbra_shared_pin {
+    uint64_t data;
+    uint64_t mark;                  /* 0 once it was given back */
+    uint32_t slot;
+    uint32_t found;                 /* UMBRA_FOUND_... */
+};
+
+/* As umbra_shared_cache_alloc; followed by one umbra_shared_cache_free_pin. */
+int umbra_shared_cache_pin(umbra_shared_cache cache, uint64_t data, uint64_t timeout_ms, struct umbra_shared_pin *pin);
+/* -UMBRA_ENOSLOT: it was given back already, or this process has no such reference. Do not copy pins: who gives a copy back
+ * gives back another reference of this process to the same data, if there is one. */
+int umbra_shared_cache_free_pin(umbra_shared_cache cache, struct umbra_shared_pin *pin);
+
+/* What the slot of data is doing. */
+#define UMBRA_SLOT_NONE 0           /* the data has none */
+#define UMBRA_SLOT_FILLING 1        /* references are held, the content is not there yet */
+#define UMBRA_SLOT_ABANDONED 2      /* references are held, and whoever filled it gave up */
+#define UMBRA_SLOT_IN_USE 3         /* references are held to content */
+#define UMBRA_SLOT_IDLE 4           /* content without a reference */
+
+int umbra_shared_cache_state(umbra_shared_cache cache, uint64_t data, uint64_t timeout_ms, uint32_t *state);
+/* References of all processes to data. */
+int umbra_shared_cache_references(umbra_shared_cache cache, uint64_t data, uint64_t timeout_ms, uint32_t *references);
+
+struct umbra_shared_cache_reclaimed {
+    size_t size;                    /* sizeof(struct umbra_shared_cache_reclaimed) */
+    uint64_t references;            /* that dead processes held */
+    uint64_t fills;                 /* that they had begun */
+    uint64_t emptied;               /* slots that nobody uses any more, and that have no content */
+};
+
+/* Takes back what dead processes hold: references, places, and fills, of which each is told to abandoned (may be NULL); the next
+ * alloc of its data finds the slot empty. What a dead process had others write into a slot (a device, a remote read) must have
+ * ended before. Goes on for at most timeout_ms while another process is at it; on failure what was done stays done, and another
+ * call goes on. reclaimed may be NULL. */
+int umbra_shared_cache_reclaim(umbra_shared_cache cache, uint64_t timeout_ms,
+                               void (*abandoned)(void *user, uint32_t slot, uint64_t data), void *user,
+                               struct umbra_shared_cache_reclaimed *reclaimed);
+/* Ends every wait and makes every later call of every process fail with -UMBRA_EINTERRUPTED, for good; but for _share, _attach,
+ * _leave, _reclaim and _statistics. */
+int umbra_shared_cache_interrupt(umbra_shared_cache cache);
+
+struct umbra_shared_cache_statistics {
+    size_t size;                    /* sizeof(struct umbra_shared_cache_statistics) */
+    uint64_t loads;                 /* an empty slot was found, by any process */
+    uint64_t evictions;             /* content left because its slot was needed */
+    uint64_t refused;               /* no slot was found */
+    uint32_t slots;
+    uint32_t empty;                 /* slots without data, just then */
+    uint32_t processes;             /* that have a place, dead ones included */
+    uint32_t reserved;              /* 0 */
+};
+
+/* Looks at all slots. */
+int umbra_shared_cache_statistics(umbra_shared_cache cache, struct umbra_shared_cache_statistics *statistics);
 
 /* ---- memory: which bytes belong to what, for the threads of this process; nothing touches the bytes ---- */
 

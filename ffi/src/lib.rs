@@ -16,6 +16,7 @@
 //! read      post, poll, wait, free                   memory of other ranks
 //! cache     alloc, free, remember, forget, interrupt which slot holds which data, for threads that wait
 //! caches    add, find, end                          several of them, each under a key
+//! shared_cache  create, attach, alloc, reclaim        a cache that processes share
 //! memory    alloc, free, interrupt                  ranges of any length
 //! cached_memory  alloc, free, remember, forget      data of any length in one memory
 //! pool      create, attach, alloc, reference, destroy       memory that processes share
@@ -45,6 +46,7 @@ mod conversed;
 mod far;
 mod gateway_socket;
 mod handle;
+mod joint;
 mod maker;
 mod member;
 mod named;
@@ -117,6 +119,8 @@ pub mod region;
 pub mod sender;
 #[allow(unsafe_code)]
 pub mod session;
+#[allow(unsafe_code)]
+pub mod shared_cache;
 #[allow(unsafe_code)]
 pub mod station;
 #[allow(unsafe_code)]

@@ -23,6 +23,7 @@ use crate::cached::Cached;
 use crate::conversed::{Ear, FarEar, FarSpeech, Place, Set, Speaker, Streams};
 use crate::gateway_socket::Served;
 use crate::handle::Handles;
+use crate::joint::Joint;
 use crate::maker::Maker;
 use crate::member::{Seat, Seated};
 use crate::status::{Code, Failure};
@@ -39,6 +40,7 @@ pub(crate) enum Object {
     Read(Reading),
     Cache(Box<dyn Cached>),
     Caches(Caches<Tenant>),
+    SharedCache(Joint),
     Memory(Box<cache::Memory>),
     CachedMemory(Box<CachedMemory<Sparse<Vec<Line>>>>),
     Stencil(Box<Stenciled>),
@@ -240,6 +242,14 @@ pub(crate) fn with_caches<R>(
 ) -> Result<R, Failure> {
     match &*HANDLES.get(handle)? {
         Object::Caches(caches) => act(caches),
+        _ => Err(Code::WrongKind.into()),
+    }
+}
+
+/// Uses the place at a shared cache that a handle names; many may at once.
+pub(crate) fn with_shared_cache<R>(handle: u64, act: impl FnOnce(&Joint) -> Result<R, Failure>) -> Result<R, Failure> {
+    match &*HANDLES.get(handle)? {
+        Object::SharedCache(joint) => act(joint),
         _ => Err(Code::WrongKind.into()),
     }
 }

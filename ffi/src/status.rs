@@ -84,6 +84,8 @@ pub(crate) enum Code {
     Exists,
     /// No pool has the name.
     NoPool,
+    /// Another process is changing what the call needs.
+    Busy,
 }
 
 macro_rules! codes {
@@ -151,6 +153,7 @@ codes! {
     Lost = 133, "gateway of the other host is not reached or does not answer: whether the call was carried out is not known";
     Exists = 134, "a pool of this name exists: attach to it, or choose another name";
     NoPool = 135, "no pool has this name: it was never made, or has ended";
+    Busy = 136, "another process is changing what the call needs: retry, or reclaim what it held if it died";
 }
 
 impl Code {

@@ -333,6 +333,11 @@ fn a_slot_cache_in_c_does_all_that_the_header_promises() {
 }
 
 #[test]
+fn a_slot_cache_of_processes_in_c_outlives_those_that_are_killed() {
+    runs_alone("shared_cache", &[], &[]);
+}
+
+#[test]
 fn memory_in_c_does_all_that_the_header_promises() {
     runs_alone("memory", &[], &[]);
 }

@@ -1,0 +1,235 @@
+//! Slot caches that processes share, whose contract was chosen at run time.
+
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+
+use umbra::cache::{Mapped, MappedError, Passing, UnfilledError};
+use umbra::sys::segment::SegmentError;
+use umbra_core::cache::{Forgetting, Found, Plain, Remembering, State};
+use umbra_core::error::Status;
+use umbra_core::shared_cache::{
+    AllocError, AttachError, Blocked, FillError, ForgetError, FreeError, Grant, LookError, ReclaimError, Reclaimed,
+    Sharing, Statistics,
+};
+
+use crate::cached::{FULL, INTERRUPTED, TIMEOUT, failures};
+use crate::maker::Maker;
+use crate::status::{Code, Failure};
+
+/// The place of this process at a cache of any contract.
+enum Place {
+    Stack(Mapped<Plain>),
+    Remembering(Mapped<Remembering>),
+    Forgetful(Mapped<Forgetting>),
+}
+
+/// Does the same at a cache of any contract.
+macro_rules! any {
+    ($place:expr, $mapped:ident => $act:expr) => {
+        match $place {
+            Place::Stack($mapped) => $act,
+            Place::Remembering($mapped) => $act,
+            Place::Forgetful($mapped) => $act,
+        }
+    };
+}
+
+/// Does the same at a cache of the contracts that remember.
+macro_rules! remembering {
+    ($place:expr, $mapped:ident => $act:expr) => {
+        match $place {
+            Place::Stack(_) => Err(Code::Contract.into()),
+            Place::Remembering($mapped) => $act,
+            Place::Forgetful($mapped) => $act,
+        }
+    };
+}
+
+/// Makes a place of a contract by its number.
+macro_rules! of_contract {
+    ($contract:expr, $make:ident($($argument:expr),*)) => {
+        match $contract {
+            0 => Ok(Place::Stack(Mapped::$make($($argument),*)?)),
+            1 => Ok(Place::Remembering(Mapped::$make($($argument),*)?)),
+            2 => Ok(Place::Forgetful(Mapped::$make($($argument),*)?)),
+            other => Err(Failure::new(Code::Invalid, format!("{other} is no contract: they are numbered 0 to 2"))),
+        }
+    };
+}
+
+/// The same, in the process that took it.
+pub(crate) struct Joint {
+    maker: Maker,
+    place: Place,
+}
+
+/// How a cache is doing.
+pub(crate) struct Doing {
+    pub(crate) counted: Statistics,
+    pub(crate) slots: u32,
+    pub(crate) empty: u32,
+    pub(crate) processes: u32,
+}
+
+/// An error that time would have mended is that the time is over, for who gave some.
+fn timed<T, E: Passing + Into<Failure>>(done: Result<T, E>, within: Duration) -> Result<T, Failure> {
+    done.map_err(|error| {
+        let is_late = error.passes() && !within.is_zero();
+        let failure: Failure = error.into();
+        if is_late { Failure { code: TIMEOUT, ..failure } } else { failure }
+    })
+}
+
+impl Joint {
+    fn new(place: Result<Place, Failure>) -> Result<Joint, Failure> {
+        Ok(Joint { maker: Maker::this(), place: place? })
+    }
+
+    pub(crate) fn create(contract: u32, slots: u32, sharing: Sharing) -> Result<Joint, Failure> {
+        Joint::new(of_contract!(contract, create(slots as usize, sharing)))
+    }
+
+    pub(crate) fn attach(contract: u32, memory: OwnedFd) -> Result<Joint, Failure> {
+        Joint::new(of_contract!(contract, attach(memory)))
+    }
+
+    pub(crate) fn attach_or_succeed(
+        contract: u32,
+        memory: OwnedFd,
+        abandoned: impl FnMut(u32, u64),
+    ) -> Result<Joint, Failure> {
+        Joint::new(of_contract!(contract, attach_or_succeed(memory, abandoned)))
+    }
+
+    /// Also in a child, which attaches by it.
+    pub(crate) fn share(&self) -> Result<OwnedFd, Failure> {
+        any!(&self.place, mapped => mapped.share()).map_err(|error: SegmentError| Failure::new(Code::System, error))
+    }
+
+    fn own(&self) -> Result<&Place, Failure> {
+        let detail = "the place at the cache belongs to the process that forked this one off: attach in this process";
+        self.maker.refuse_heirs(detail).map(|()| &self.place)
+    }
+
+    pub(crate) fn alloc(&self, data: u64, within: Duration) -> Result<Grant, Failure> {
+        timed(any!(self.own()?, mapped => mapped.within(within, |client| client.alloc(data))), within)
+    }
+
+    pub(crate) fn free(&self, data: u64, within: Duration) -> Result<(), Failure> {
+        timed(any!(self.own()?, mapped => mapped.within(within, |client| client.free(data))), within)
+    }
+
+    pub(crate) fn free_marked(&self, data: u64, mark: u64) -> Result<(), Failure> {
+        Ok(any!(self.own()?, mapped => mapped.client().free_marked(data, mark))?)
+    }
+
+    pub(crate) fn filled(&self, data: u64, within: Duration) -> Result<(), Failure> {
+        remembering!(self.own()?, mapped => timed(mapped.filled(data, within), within))
+    }
+
+    pub(crate) fn remember(&self, data: u64, within: Duration) -> Result<(), Failure> {
+        let place = self.own()?;
+        remembering!(place, mapped => timed(mapped.within(within, |client| client.remember(data)), within))
+    }
+
+    pub(crate) fn abandon(&self, data: u64, within: Duration) -> Result<(), Failure> {
+        remembering!(self.own()?, mapped => timed(mapped.within(within, |client| client.abandon(data)), within))
+    }
+
+    /// Whether there was any content.
+    pub(crate) fn forget(&self, data: u64, later: bool, within: Duration) -> Result<bool, Failure> {
+        let Place::Forgetful(mapped) = self.own()? else { return Err(Code::Contract.into()) };
+        let forget = |client: umbra_core::shared_cache::Client<'_, Forgetting>| {
+            if later { client.forget_later(data) } else { client.forget(data) }
+        };
+        timed(mapped.within(within, forget), within)
+    }
+
+    /// What the slot is doing, if the data has one.
+    pub(crate) fn state(&self, data: u64, within: Duration) -> Result<Option<State>, Failure> {
+        timed(any!(self.own()?, mapped => mapped.within(within, |client| client.state(data))), within)
+    }
+
+    pub(crate) fn references(&self, data: u64, within: Duration) -> Result<u32, Failure> {
+        timed(any!(self.own()?, mapped => mapped.within(within, |client| client.references(data))), within)
+    }
+
+    pub(crate) fn reclaim(&self, within: Duration, abandoned: impl FnMut(u32, u64)) -> Result<Reclaimed, Failure> {
+        timed(any!(self.own()?, mapped => mapped.reclaim(within, abandoned)), within)
+    }
+
+    pub(crate) fn interrupt(&self) -> Result<(), Failure> {
+        any!(self.own()?, mapped => mapped.client().cache().interrupt());
+        Ok(())
+    }
+
+    pub(crate) fn doing(&self) -> Result<Doing, Failure> {
+        Ok(any!(self.own()?, mapped => {
+            let cache = mapped.client().cache();
+            let (counted, slots, empty) = (cache.statistics(), cache.capacity(), cache.empty());
+            Doing { counted, slots, empty, processes: cache.members().count() as u32 }
+        }))
+    }
+}
+
+/// The numbers by which C knows what is found in a slot.
+pub(crate) fn number_of(found: Found) -> u32 {
+    match found {
+        Found::Empty => 0,
+        Found::Assigned => 1,
+        Found::Remembered => 2,
+    }
+}
+
+fn code_of(why: &Blocked) -> Code {
+    match why {
+        Blocked::Damaged { .. } => Code::Damaged,
+        _ => Code::Busy,
+    }
+}
+
+failures! {
+    AllocError {
+        AllocError::Interrupted => INTERRUPTED,
+        AllocError::Full { .. } | AllocError::TooManyReferences { .. } => FULL,
+        AllocError::Blocked { why } => code_of(why),
+    }
+    FreeError {
+        FreeError::Interrupted => INTERRUPTED,
+        FreeError::NotAssigned { .. } => Code::NoSlot,
+        FreeError::NotInUse { .. } => Code::Unused,
+        FreeError::Blocked { why } => code_of(why),
+    }
+    FillError {
+        FillError::Interrupted => INTERRUPTED,
+        FillError::NotAssigned { .. } => Code::NoSlot,
+        FillError::AlreadyRemembered { .. } => Code::NotFilling,
+        FillError::Blocked { why } => code_of(why),
+    }
+    ForgetError {
+        ForgetError::Interrupted => INTERRUPTED,
+        ForgetError::NotRemembered { .. } => Code::Filling,
+        ForgetError::InUse { .. } => Code::InUse,
+        ForgetError::Blocked { why } => code_of(why),
+    }
+    LookError {
+        LookError::Interrupted => INTERRUPTED,
+        LookError::Blocked { why } => code_of(why),
+    }
+    UnfilledError {
+        UnfilledError::Filling { .. } => Code::Filling,
+        UnfilledError::NotAssigned { .. } => Code::NoSlot,
+        UnfilledError::Abandoned { .. } => Code::Abandoned,
+        UnfilledError::Look(LookError::Interrupted) => INTERRUPTED,
+        UnfilledError::Look(LookError::Blocked { why }) => code_of(why),
+    }
+    ReclaimError {
+        ReclaimError::Blocked { why } => code_of(why),
+        ReclaimError::InProgress { .. } => Code::Busy,
+    }
+    MappedError {
+        MappedError::Join(_) => FULL,
+        MappedError::Segment(_) | MappedError::Process(_) => Code::System,
+        MappedError::Attach(AttachError::WrongContract) => Code::Status(Status::Conflict),
+    }
+}
