@@ -351,3 +351,59 @@ fn a_stack_has_a_line_as_well_and_who_gives_up_leaves_the_slot_as_it_is() {
     let Some(Answer::Slot(Ok((_, given)))) = line.poll(waiter, Waker::noop()) else { panic!("not answered") };
     assert_eq!(given, grant(0, Empty, 1));
 }
+
+#[test]
+fn a_batch_that_is_given_back_serves_the_line_and_tells_who_waits_for_content() {
+    for granted in [true, false] {
+        let mut line = line(3);
+        let (data, mut grants) = ([1, 2, 3, 1], [Grant::NONE; 4]);
+        line.try_alloc_all(&data, &mut grants).unwrap();
+        assert_eq!(grants, [grant(0, Empty, 1), grant(1, Empty, 1), grant(2, Empty, 1), grant(0, Assigned, 2)]);
+        line.remember(3).unwrap();
+        let contents = [1, 2].map(|data| Client::for_content(&mut line, data));
+        let clients = [7, 8].map(|data| Client::for_slot(&mut line, data));
+        let mut more = [Grant::NONE; 3];
+        let refused = line.try_alloc_all(&[3, 9, 2], &mut more).unwrap_err();
+        assert_eq!((refused.done, refused.error), (1, AllocError::Full { slots: 3 }), "nobody passes the line");
+        assert_eq!((more[0], more[1]), (grant(2, Remembered, 2), Grant::NONE));
+
+        // The last two leave their slots, and data 3 is in use still.
+        let freed = if granted { line.free_all_granted(&data, &grants) } else { line.free_all(&data) };
+        assert_eq!(freed, Ok(()));
+        for (client, data) in contents.iter().zip([1, 2]) {
+            assert_eq!(client.told(&mut line), Some(Answer::Content(Err(ContentError::NotAssigned { data }))));
+        }
+        let pins = clients.map(|client| client.granted(&mut line).0);
+        let slots: std::collections::BTreeSet<u32> = pins.iter().map(Pin::slot).collect();
+        assert_eq!((line.waiting(), slots.into_iter().collect::<Vec<_>>()), (0, vec![0, 1]));
+        for pin in pins {
+            line.free_pin(pin).unwrap();
+        }
+        line.free(3).unwrap();
+        line.forget(3).unwrap();
+        no_slot_is_lost(line, 3);
+    }
+}
+
+#[test]
+fn a_batch_ends_at_what_is_freed_too_often_and_those_in_line_get_what_was_freed_before() {
+    let mut line = line(2);
+    let mut grants = [Grant::NONE; 2];
+    line.try_alloc_all(&[1, 2], &mut grants).unwrap();
+    let client = Client::for_slot(&mut line, 5);
+    // What somebody is in line for comes behind the one that is refused.
+    let ended = line.free_all_granted(&[1, 1, 5], &[grants[0], grants[0], grants[1]]).unwrap_err();
+    assert_eq!((ended.done, ended.error), (1, FreeError::NotAssigned { data: 1 }));
+    assert_eq!(client.granted(&mut line).1, grant(0, Empty, 1));
+    // Grants of a slot that has other data by now, and of another cache: the data counts.
+    assert_eq!(line.free_all_granted(&[1], &grants).unwrap_err().error, FreeError::NotAssigned { data: 1 });
+    line.remember(2).unwrap();
+    assert_eq!(line.free_all_granted(&[2], &[grant(9, Empty, 9).hinted(77)]), Ok(()));
+    let over = line.free_all_granted(&[2], &grants[1..]).unwrap_err();
+    assert_eq!((over.done, over.error), (0, FreeError::NotInUse { data: 2 }));
+    // As many as the shorter list has.
+    assert_eq!(line.free_all_granted(&[5, 5], &grants[..1]), Ok(()));
+    line.interrupt();
+    assert_eq!(line.free_all_granted(&[5], &grants).unwrap_err().error, FreeError::Interrupted);
+    assert_eq!(line.try_alloc_all(&[5], &mut grants).unwrap_err().error, AllocError::Interrupted);
+}

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use umbra::cache::{AllocError, BuildError, Cache, FilledError, Forgetful, Given, Stack};
 use umbra_core::cache::policy::{Clock, Fifo, Lru};
 use umbra_core::cache::waiting::{ContentError, WaitError};
-use umbra_core::cache::{Dense, Line, ResetError, Sparse};
+use umbra_core::cache::{Dense, FreeError, Grant, Line, ResetError, Sparse};
 
 type Words = Dense<Vec<u32>>;
 
@@ -214,4 +214,30 @@ fn s05_what_cannot_be_built_or_waited_for_is_refused() {
     assert!(matches!(cache.alloc(2, PATIENCE), Err(AllocError::Refused(WaitError::TooManyWaiters { waiters: 0 }))));
     let stack = Stack::stack(3..4, Sparse::new(vec![Line::EMPTY; 1], 1)).unwrap();
     assert_eq!(stack.alloc(u64::MAX, PATIENCE).unwrap().slot(), 3);
+}
+
+#[test]
+fn references_that_are_given_back_together_wake_all_who_wait_for_their_slots() {
+    let cache = cache(3);
+    let mut grants = [Grant::NONE; 2];
+    cache.try_alloc_all(&[1, 2], &mut grants).unwrap();
+    // One that was waited for joins the batch.
+    let Given::Empty(fill) = cache.alloc(3, PATIENCE).unwrap() else { panic!("not empty") };
+    let held = fill.remember().unwrap();
+    let granted = [grants[0], held.grant(), grants[1]];
+    let _ = held.into_pin();
+    thread::scope(|scope| {
+        let clients = [5, 6, 7].map(|data| {
+            let cache = &cache;
+            scope.spawn(move || cache.alloc(data, PATIENCE).map(|given| given.slot()))
+        });
+        until_waiting(&cache, 3);
+        cache.free_all_granted(&[1, 3, 2], &granted).unwrap();
+        for client in clients {
+            assert!(client.join().unwrap().is_ok());
+        }
+    });
+    let ended = cache.free_all_granted(&[3, 1], &granted).unwrap_err();
+    assert_eq!(ended.done, 0);
+    assert!(matches!(ended.error, FreeError::NotAssigned { data: 3 } | FreeError::NotInUse { data: 3 }));
 }

@@ -35,6 +35,18 @@ impl Grant {
         Grant { slot, found, references, hint: Hint(u32::MAX) }
     }
 
+    /// A number that says where its data is looked for first, for those who keep grants in a form of their own.
+    #[must_use]
+    pub const fn hint(&self) -> u32 {
+        self.hint.0
+    }
+
+    /// The same with the hint that [`Grant::hint`] told, or any other: none changes an answer.
+    #[must_use]
+    pub const fn hinted(self, hint: u32) -> Self {
+        Grant { hint: Hint(hint), ..self }
+    }
+
     /// Whose data is found at this place.
     #[inline]
     pub(super) fn at(self, place: usize) -> Self {

@@ -3,7 +3,7 @@
 use super::lock::Lock;
 use super::shared::{Filled, Guarded, Shared};
 use crate::cache::FillError;
-use crate::cache::grant::Pin;
+use crate::cache::grant::{Found, Grant, Pin};
 
 /// A slot, and what its new holder found in it.
 #[derive(Debug)]
@@ -32,7 +32,7 @@ impl<'a, L: Lock<Value: Guarded>> Given<'a, L> {
 #[must_use = "a reference that is dropped is given back"]
 pub struct Held<'a, L: Lock<Value: Guarded>> {
     shared: &'a Shared<L>,
-    slot: u32,
+    grant: Grant,
     /// Gone once it was given back.
     pin: Option<Pin>,
     /// Dropping it leaves the slot to whoever comes next.
@@ -40,13 +40,18 @@ pub struct Held<'a, L: Lock<Value: Guarded>> {
 }
 
 impl<'a, L: Lock<Value: Guarded>> Held<'a, L> {
-    pub(super) fn new(shared: &'a Shared<L>, pin: Pin, slot: u32, fills: bool) -> Self {
-        Held { shared, slot, pin: Some(pin), fills }
+    pub(super) fn new(shared: &'a Shared<L>, pin: Pin, grant: Grant) -> Self {
+        Held { shared, grant, pin: Some(pin), fills: grant.found == Found::Empty }
     }
 
     /// The slot.
     pub fn slot(&self) -> u32 {
-        self.slot
+        self.grant.slot
+    }
+
+    /// What was told with the reference; with [`Held::into_pin`] for [`Shared::free_all_granted`].
+    pub fn grant(&self) -> Grant {
+        self.grant
     }
 
     /// Whose slot it is.

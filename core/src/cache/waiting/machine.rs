@@ -40,7 +40,7 @@ mod sealed {
 /// A slot cache for several clients, some of whom wait; see the [module](super).
 #[derive(Debug)]
 pub struct Waiting<S, I, P, C, R> {
-    cache: SlotCache<S, I, P, C>,
+    pub(super) cache: SlotCache<S, I, P, C>,
     waiters: Waiters<Answer, R>,
 }
 
@@ -192,15 +192,17 @@ where
         }
     }
 
-    /// A reference was given back: a slot may be empty, and the content of this data may never come.
-    fn freed(&mut self, data: u64) {
+    /// References were given back: slots may be empty, and the content of this data may never come.
+    pub(super) fn freed(&mut self, data: &[u64]) {
         if self.waiters.waiting() == 0 {
             return;
         }
-        if let Some(leader) = self.waiters.leader(data)
-            && self.cache.find(data).is_none()
-        {
-            self.waiters.answer(leader, |data| Answer::Content(Err(ContentError::NotAssigned { data })));
+        for &data in data {
+            if let Some(leader) = self.waiters.leader(data)
+                && self.cache.find(data).is_none()
+            {
+                self.waiters.answer(leader, |data| Answer::Content(Err(ContentError::NotAssigned { data })));
+            }
         }
         self.serve();
     }
@@ -212,7 +214,7 @@ where
     #[inline]
     pub fn free(&mut self, data: u64) -> Result<(), FreeError> {
         self.cache.free(data)?;
-        self.freed(data);
+        self.freed(&[data]);
         Ok(())
     }
 
@@ -224,7 +226,7 @@ where
     pub fn free_pin(&mut self, pin: Pin) -> Result<(), FreeError> {
         let data = pin.data();
         self.cache.free_pin(pin)?;
-        self.freed(data);
+        self.freed(&[data]);
         Ok(())
     }
 

@@ -35,6 +35,7 @@
 //! O(waiters). 96 bytes a waiter. Nothing allocates.
 
 mod answer;
+mod batch;
 mod future;
 mod guard;
 pub(crate) mod lock;

@@ -137,7 +137,7 @@ impl<L: Lock<Value: Guarded>> Shared<L> {
     }
 
     pub(super) fn given(&self, (pin, grant): (Pin, Grant)) -> Given<'_, L> {
-        let held = Held::new(self, pin, grant.slot, grant.found == Found::Empty);
+        let held = Held::new(self, pin, grant);
         match grant.found {
             Found::Empty => Given::Empty(Fill::new(held)),
             Found::Assigned => Given::Assigned(held),
