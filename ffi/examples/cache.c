@@ -78,6 +78,69 @@ static void many(void)
     CHECK(umbra_caches_destroy(caches) == -UMBRA_ESTALE);
 }
 
+/* References to many data are taken and given back at once. */
+static void batches(void)
+{
+    enum { COUNT = 200 };
+    struct umbra_cache_options options;
+    struct umbra_cache_grant grants[COUNT + 1], again;
+    uint64_t data[COUNT + 1];
+    umbra_cache cache;
+    size_t done = 99;
+    char detail[512];
+    int i, round;
+
+    doing = "batches";
+    memset(&options, 0, sizeof options);
+    options.size = sizeof options;
+    options.slots = COUNT;
+    options.contract = UMBRA_CACHE_REMEMBERING;
+    must(umbra_cache_create(&options, &cache));
+    for (i = 0; i <= COUNT; i++)
+        data[i] = (uint64_t)i << 33 | 5;
+    for (round = 0; round < 2; round++) {
+        memset(grants, 0xff, sizeof grants);
+        CHECK(umbra_cache_alloc_all(cache, data, COUNT + 1, grants, &done) == -UMBRA_EFULL && done == COUNT);
+        must(umbra_error_detail(detail, sizeof detail, NULL));
+        CHECK(strstr(detail, "after 200 of the batch") != NULL);
+        for (i = 0; i < COUNT; i++) {
+            CHECK(grants[i].slot < COUNT && grants[i].references == 1);
+            CHECK(grants[i].found == (round == 0 ? UMBRA_FOUND_EMPTY : UMBRA_FOUND_REMEMBERED));
+            if (round == 0)
+                must(umbra_cache_remember(cache, data[i]));
+        }
+        CHECK(grants[COUNT].slot == 0xffffffff);
+        /* Those of other data are worth as much, but for a search. */
+        again = grants[0];
+        grants[0] = grants[1];
+        grants[1] = again;
+        must(umbra_cache_free_all(cache, data, round == 0 ? grants : NULL, COUNT, &done));
+        CHECK(done == COUNT);
+        CHECK(umbra_cache_free_all(cache, data, grants, COUNT, &done) == -UMBRA_EUNUSED && done == 0);
+    }
+
+    doing = "batches that end early";
+    must(umbra_cache_alloc_all(cache, data, 100, grants, &done));
+    CHECK(done == 100);
+    data[90] = data[3];
+    CHECK(umbra_cache_free_all(cache, data, grants, 100, &done) == -UMBRA_EUNUSED && done == 90);
+    data[90] = 77;
+    CHECK(umbra_cache_free_all(cache, data + 90, grants + 90, 10, &done) == -UMBRA_ENOSLOT && done == 0);
+    memset(grants, 0xff, sizeof grants);
+    must(umbra_cache_free_all(cache, data + 91, grants, 9, &done));
+    CHECK(done == 9);
+    CHECK(umbra_cache_alloc_all(cache, NULL, 2, grants, &done) == -UMBRA_EINVAL);
+    CHECK(umbra_cache_alloc_all(cache, data, 2, NULL, &done) == -UMBRA_EINVAL);
+    CHECK(umbra_cache_alloc_all(cache, data, 2, grants, NULL) == -UMBRA_EINVAL);
+    CHECK(umbra_cache_free_all(cache, data, NULL, 1, NULL) == -UMBRA_EINVAL && done == 9);
+    CHECK(umbra_cache_free_all(cache, data, NULL, 1, &done) == -UMBRA_EUNUSED);
+    must(umbra_cache_alloc_all(cache, NULL, 0, NULL, &done));
+    CHECK(done == 0);
+    must(umbra_cache_interrupt(cache));
+    CHECK(umbra_cache_free_all(cache, data, grants, 2, &done) == -UMBRA_EINTERRUPTED && done == 0);
+    must(umbra_cache_destroy(cache));
+}
+
 int main(void)
 {
     struct umbra_cache_options options;
@@ -167,6 +230,7 @@ int main(void)
     CHECK(umbra_cache_destroy(cache) == -UMBRA_ESTALE);
     must(umbra_cache_destroy(stack));
     many();
+    batches();
     printf("all is right\n");
     return 0;
 }

@@ -299,6 +299,25 @@ int umbra_cache_alloc(umbra_cache cache, uint64_t data, uint64_t timeout_ms, uin
 /* Waits until the slot of data is filled. -UMBRA_EABANDONED: allocate again, and fill it if it is found empty. */
 int umbra_cache_wait_filled(umbra_cache cache, uint64_t data, uint64_t timeout_ms);
 int umbra_cache_free(umbra_cache cache, uint64_t data);
+
+/* What is told of each reference of a batch. */
+struct umbra_cache_grant {
+    uint32_t slot;
+    uint32_t found;                 /* UMBRA_FOUND_... */
+    uint32_t references;            /* to the data, this one included */
+    uint32_t hint;                  /* where umbra_cache_free_all looks first */
+};
+
+/* Takes a reference to the slot of each of count data, in order and without waiting: who held some slots while it waits for more
+ * could wait for ever. The first refusal ends the call with its code; done gets the number of references that were taken, whose
+ * grants are stored. They are the caller's, also after a failure. */
+int umbra_cache_alloc_all(umbra_cache cache, const uint64_t *data, size_t count, struct umbra_cache_grant *grants, size_t *done);
+/* Gives a reference to each of count data back, in order. grants is what was told of them, and saves a search for each that is
+ * still where it was then; or NULL. Grants are only hints, also those of other data or of another cache. The first refusal ends
+ * the call with its code (-UMBRA_EUNUSED and -UMBRA_ENOSLOT: freed too often); done gets the number of those given back, also
+ * then. */
+int umbra_cache_free_all(umbra_cache cache, const uint64_t *data, const struct umbra_cache_grant *grants, size_t count,
+                         size_t *done);
 /* The content is there, or will not come; says who found the slot empty. */
 int umbra_cache_remember(umbra_cache cache, uint64_t data);
 int umbra_cache_abandon(umbra_cache cache, uint64_t data);

@@ -8,8 +8,8 @@ use umbra_core::cache::keyed::InUse;
 use umbra_core::cache::policy::{Clock, Fifo, Lru, Never, Policy, S3Fifo, Sieve};
 use umbra_core::cache::waiting::{ContentError, Contract, WaitError};
 use umbra_core::cache::{
-    self, Dense, FillError, ForgetError, Forgetting, FreeError, Index, Interrupted, Line, Plain, Remembering,
-    Remembers, ResetError, Sparse, Statistics,
+    self, Dense, FillError, ForgetError, Forgetting, FreeError, Grant, Index, Interrupted, Line, Partial, Plain,
+    Remembering, Remembers, ResetError, Sparse, Statistics,
 };
 use umbra_core::error::Status;
 
@@ -21,6 +21,9 @@ pub(crate) trait Cached: Send + Sync {
     /// The slot, and what is found in it: 0 nothing, 1 somebody fills it, 2 the content. Without a time it does not wait.
     fn alloc(&self, data: u64, within: Duration) -> Result<(u32, u32), Failure>;
     fn free(&self, data: u64) -> Result<(), Failure>;
+    /// References now; how many of them there are, if not all.
+    fn alloc_all(&self, data: &[u64], grants: &mut [Grant]) -> Result<(), (usize, Failure)>;
+    fn free_all(&self, data: &[u64], grants: Option<&[Grant]>) -> Result<(), (usize, Failure)>;
     fn interrupt(&self);
     fn end_unused(&self) -> Result<(), InUse>;
     fn settle(&self, slot: u32) -> bool;
@@ -107,6 +110,10 @@ pub(crate) fn numbers_from(first: u32, slots: u32) -> Result<Range<u32>, Failure
     end.map(|end| first..end).ok_or_else(refused)
 }
 
+fn partly<E: Into<Failure>>(partial: Partial<E>) -> (usize, Failure) {
+    (partial.done, partial.error.into())
+}
+
 /// The operations that all contracts have.
 macro_rules! common {
     () => {
@@ -124,6 +131,16 @@ macro_rules! common {
         }
         fn free(&self, data: u64) -> Result<(), Failure> {
             Ok(self.0.free(data)?)
+        }
+        fn alloc_all(&self, data: &[u64], grants: &mut [Grant]) -> Result<(), (usize, Failure)> {
+            self.0.try_alloc_all(data, grants).map_err(partly)
+        }
+        fn free_all(&self, data: &[u64], grants: Option<&[Grant]>) -> Result<(), (usize, Failure)> {
+            let done = match grants {
+                Some(grants) => self.0.free_all_granted(data, grants),
+                None => self.0.free_all(data),
+            };
+            done.map_err(partly)
         }
         fn interrupt(&self) {
             self.0.interrupt();

@@ -68,6 +68,8 @@ pub mod boundary;
 #[allow(unsafe_code)]
 pub mod cache;
 #[allow(unsafe_code)]
+pub mod cache_batch;
+#[allow(unsafe_code)]
 pub mod cached_memory;
 #[allow(unsafe_code)]
 pub mod caches;
