@@ -167,31 +167,32 @@ impl<'a, C: Contract> Client<'a, C> {
         Ok(held.find(data)?.and_then(assigned))
     }
 
-    /// Replaces the word as long as `next` says by what; the word that was replaced.
-    pub(super) fn change(&self, place: Place<'_>, next: impl Fn(Word) -> Option<Word>) -> Result<Word, Option<Word>> {
+    /// Replaces the word as long as `next` says by what; the word that was replaced, or the one that shall stay.
+    pub(super) fn change(
+        &self,
+        place: Place<'_>,
+        next: impl Fn(Word) -> Option<Word>,
+    ) -> Result<Result<Word, Word>, Blocked> {
         let mut word = Word::of_slot(place.word());
         for _ in 0..ATTEMPTS {
-            match word.replace(place.word(), next(word).ok_or(Some(word))?) {
-                Ok(()) => return Ok(word),
+            let Some(next) = next(word) else { return Ok(Err(word)) };
+            match word.replace(place.word(), next) {
+                Ok(()) => return Ok(Ok(word)),
                 Err(now) => word = now,
             }
         }
-        Err(None)
+        Err(Blocked::OVERTAKEN)
     }
 
     /// Gives back a reference of this process; whether there was one to a word of which `is` holds.
-    pub(super) fn release(&self, place: Place<'_>, is: impl Fn(Word) -> bool) -> bool {
+    pub(super) fn release(&self, place: Place<'_>, is: impl Fn(Word) -> bool) -> Result<bool, Blocked> {
         let referred = |word: Word| word.is_assigned() && word.count(self.field) > 0;
         let change = |word: Word| (referred(word) && is(word)).then(|| word.released(self.field));
-        match self.change(place, change) {
-            Ok(word) => {
-                if word.released(self.field).is_vacant() {
-                    self.parts.vacancy.set(place.number);
-                }
-                true
-            }
-            Err(_) => false,
+        let released = self.change(place, change)?;
+        if released.is_ok_and(|word| word.released(self.field).is_vacant()) {
+            self.parts.vacancy.set(place.number);
         }
+        Ok(released.is_ok())
     }
 
     /// What the slot of `data` is doing; `None` if it has none.

@@ -31,9 +31,9 @@ impl<C: Contract + Remembers> Client<'_, C> {
         self.working()?;
         let (place, _) = self.find(data)?.ok_or(FillError::NotAssigned { data })?;
         let is_filling = |word: Word| matches!(word.state(), FILLING | ABANDONED) && word.is_referred();
-        match self.change(place, |word| (is_filling(word) && place.has(data)).then(|| end(word))) {
+        match self.change(place, |word| (is_filling(word) && place.has(data)).then(|| end(word)))? {
             Ok(_) => Ok(()),
-            Err(Some(word)) if word.state() == VALID => Err(FillError::AlreadyRemembered { data }),
+            Err(word) if word.state() == VALID => Err(FillError::AlreadyRemembered { data }),
             Err(_) => Err(FillError::NotAssigned { data }),
         }
     }
@@ -64,19 +64,72 @@ impl Client<'_, Forgetting> {
             let is_it = word.state() == VALID && may(word) && place.has(data);
             is_it.then(|| word.leaving())
         };
-        match self.change(place, change) {
+        match self.change(place, change)? {
             Ok(word) => {
                 if word.leaving().is_vacant() {
                     self.parts.vacancy.set(place.number);
                 }
                 Ok(true)
             }
-            Err(Some(word)) if !place.has(data) || word.is_free() => Ok(false),
-            Err(Some(word)) if word.state() == VALID => {
+            Err(word) if !place.has(data) || word.is_free() => Ok(false),
+            Err(word) if word.state() == VALID => {
                 Err(ForgetError::InUse { data, references: word.references(self.parts.sharing.bits()) })
             }
-            Err(Some(word)) if matches!(word.state(), FILLING | ABANDONED) => Err(ForgetError::NotRemembered { data }),
+            Err(word) if matches!(word.state(), FILLING | ABANDONED) => Err(ForgetError::NotRemembered { data }),
             Err(_) => Ok(false),
         }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "helpers of tests")]
+mod tests {
+    use super::super::{Blocked, Forgetful, FreeError, Identity, Sharing, words_for};
+    use super::*;
+    use crate::cache::State;
+    use crate::cell::BytesMut;
+    use std::cell::Cell;
+    use std::vec;
+
+    #[test]
+    fn who_is_overtaken_each_time_is_told_so_and_may_try_again() {
+        let sharing = Sharing::new(2, 3).unwrap();
+        let mut memory = vec![0; words_for(2, sharing).unwrap()];
+        let count = memory.len();
+        let cache =
+            Forgetful::create(BytesMut::from_words(&mut memory).words(0, count).unwrap(), 2, sharing, 7).unwrap();
+        let [a, b] = [1, 2].map(|pid| cache.join(Identity::new(pid, 0)).unwrap());
+        let has = Cell::new(false);
+        // Another process changes the word each time that this one has looked at it.
+        let overtake = || {
+            if has.replace(!has.get()) {
+                b.free(5).unwrap()
+            } else {
+                let _ = b.alloc(5).unwrap();
+            }
+        };
+        let why = Blocked::Busy { owner: u8::MAX };
+
+        a.alloc(5).unwrap();
+        let remembered = a.end_fill(5, |word| {
+            overtake();
+            word.filled()
+        });
+        assert_eq!((remembered, a.state(5)), (Err(FillError::Blocked { why }), Ok(Some(State::Filling))));
+        assert_eq!(a.remember(5), Ok(()));
+
+        let forgotten = a.forget_if(5, |_| {
+            overtake();
+            true
+        });
+        assert_eq!((forgotten, a.state(5)), (Err(ForgetError::Blocked { why }), Ok(Some(State::InUse))));
+
+        let (place, _) = a.find(5).unwrap().unwrap();
+        let released = a.release(place, |_| {
+            overtake();
+            true
+        });
+        assert_eq!((released.map_err(FreeError::from), a.references(5)), (Err(FreeError::Blocked { why }), Ok(1)));
+        assert_eq!((a.free(5), a.references(5)), (Ok(()), Ok(0)));
     }
 }

@@ -14,8 +14,8 @@ use crate::shared_slots::Owner;
 pub enum Blocked {
     /// Another client is in the midst of something here, as a rule for less than a microsecond.
     Busy {
-        /// The number of its process; nobody's, if the memory is damaged, or if others had it and gave it back each time
-        /// that this call looked.
+        /// The number of its process; nobody's, if the memory is damaged, or if others were faster each time that this call
+        /// tried.
         owner: u8,
     },
     /// The memory holds what no process wrote.
@@ -23,6 +23,11 @@ pub enum Blocked {
         /// The place, or the line of the index, where that showed.
         at: usize,
     },
+}
+
+impl Blocked {
+    /// Others changed what this call was about to change, each time that it tried.
+    pub(super) const OVERTAKEN: Blocked = Blocked::Busy { owner: u8::MAX };
 }
 
 impl fmt::Display for Blocked {

@@ -96,7 +96,7 @@ impl<'a, C: Contract> Client<'a, C> {
             return Ok(());
         }
         let (place, _) = self.find(data)?.ok_or(FreeError::NotAssigned { data })?;
-        if self.release(place, |_| place.has(data)) { Ok(()) } else { Err(FreeError::NotInUse { data }) }
+        if self.release(place, |_| place.has(data))? { Ok(()) } else { Err(FreeError::NotInUse { data }) }
     }
 
     /// [`Client::alloc`], with the reference as a value.
@@ -112,7 +112,8 @@ impl<'a, C: Contract> Client<'a, C> {
     ///
     /// # Errors
     /// [`FreeError`] if the cache was interrupted. A pin of another cache is refused too, unless this one has the same
-    /// data in the same place, assigned as often as there, and this process refers to it.
+    /// data in the same place, assigned as often as there, and this process refers to it. What is blocked is given back by a
+    /// [`free`](Client::free) later.
     #[inline]
     pub fn free_pin(&self, pin: Pin) -> Result<(), FreeError> {
         let Pin { data, grant: Grant { place, generation, .. } } = pin;
@@ -143,7 +144,7 @@ impl<'a, C: Contract> Client<'a, C> {
 
     #[inline(never)]
     fn free_pin_further(&self, place: Place<'a>, data: u64, is: impl Fn(Word) -> bool) -> Result<(), FreeError> {
-        if self.release(place, |word| is(word) && place.has(data)) {
+        if self.release(place, |word| is(word) && place.has(data))? {
             Ok(())
         } else {
             Err(FreeError::NotAssigned { data })

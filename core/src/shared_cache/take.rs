@@ -18,8 +18,8 @@ use crate::shared_slots::Owner;
 const HINTS: u32 = if cfg!(loom) { 4 } else { 256 };
 
 /// Compare-and-swaps of one slot that may fail before an operation gives up: others are never that fast, but memory
-/// may be damaged on purpose.
-pub(super) const ATTEMPTS: u32 = 1 << 16;
+/// may be damaged on purpose. Fewer for Miri, which is slow and learns nothing from more.
+pub(super) const ATTEMPTS: u32 = if cfg!(miri) { 1 << 6 } else { 1 << 16 };
 
 /// A place with a slot that this client has to itself.
 #[derive(Clone, Copy, Debug)]
