@@ -3,10 +3,12 @@
 
 use std::collections::BTreeSet;
 use std::env;
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -200,6 +202,13 @@ fn an_alloc_waits_until_another_client_frees_a_slot_or_its_time_is_over() {
     assert!(full.passes() && Blocked::Busy { owner: 0 }.passes() && !Blocked::Damaged { at: 0 }.passes());
 }
 
+/// How often a thread has gone to sleep, if it lives.
+fn sleeps(thread: &Path) -> Option<u64> {
+    let status = fs::read_to_string(thread.join("status")).ok()?;
+    let count = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"))?;
+    count.trim().parse().ok()
+}
+
 #[test]
 fn content_is_waited_for_until_it_is_there_or_given_up() {
     let ours = Mapped::<Remembering>::create(2, sharing()).unwrap();
@@ -211,8 +220,17 @@ fn content_is_waited_for_until_it_is_there_or_given_up() {
             theirs.client().alloc(data).unwrap();
             assert_eq!(ours.client().alloc(data).unwrap().found, Found::Assigned);
             assert_eq!(ours.filled(data, waits), Err(UnfilledError::Filling { data }));
-            let waiting = &ours;
-            let waiter = scope.spawn(move || waiting.filled(data, PATIENCE));
+            let (waiting, (says, hears)) = (&ours, mpsc::channel());
+            let waiter = scope.spawn(move || {
+                let thread = Path::new("/proc").join(fs::read_link("/proc/thread-self").unwrap());
+                says.send((sleeps(&thread).unwrap(), thread)).unwrap();
+                waiting.filled(data, PATIENCE)
+            });
+            // It has asked a few times and slept in between; who asks only once has ended.
+            let (before, thread) = hears.recv().unwrap();
+            while !waiter.is_finished() && sleeps(&thread).is_none_or(|slept| slept < before + 4) {
+                thread::yield_now();
+            }
             let client = theirs.client();
             if expected.is_ok() { client.remember(data) } else { client.abandon(data) }.unwrap();
             assert_eq!(waiter.join().unwrap(), expected);
