@@ -344,6 +344,55 @@ static void all_are_killed(int memory)
     must(umbra_shared_cache_leave(cache));
 }
 
+/* What a reclaim told that was begun within another. */
+struct within {
+    umbra_shared_cache cache;
+    int times, code;
+    struct umbra_shared_cache_reclaimed done;
+};
+
+static void reclaim_within(void *user, uint32_t slot, uint64_t data)
+{
+    struct within *within = user;
+    (void)slot;
+    (void)data;
+    within->times++;
+    within->done.size = sizeof within->done;
+    within->code = umbra_shared_cache_reclaim(within->cache, 0, NULL, NULL, &within->done);
+}
+
+/* What is taken back from one is told although the other is in the way. */
+static void two_are_killed(void)
+{
+    struct umbra_shared_cache_reclaimed reclaimed;
+    struct umbra_shared_cache_options options;
+    struct within within;
+    pid_t first, second;
+    int memory, says[2];
+    doing = "two are killed";
+    memset(&options, 0, sizeof options);
+    memset(&within, 0, sizeof within);
+    options.size = sizeof options;
+    options.contract = UMBRA_CACHE_FORGETFUL;
+    options.slots = SLOTS;
+    options.processes = 3;
+    must(umbra_shared_cache_create(&options, &within.cache));
+    must(umbra_shared_cache_share(within.cache, &memory));
+    first = start(memory, stay, &says[0]);
+    second = start(memory, stay, &says[1]);
+    hear(says[0]);
+    hear(says[1]);
+    kill_it(first, says[0]);
+    kill_it(second, says[1]);
+    reclaimed.size = sizeof reclaimed;
+    must(umbra_shared_cache_reclaim(within.cache, PATIENCE_MS, reclaim_within, &within, &reclaimed));
+    CHECK(reclaimed.references == 1 && reclaimed.fills == 1 && reclaimed.emptied == 1);
+    CHECK(within.times == 1 && within.code == -UMBRA_EBUSY);
+    CHECK(within.done.references == 1 && within.done.fills == 1 && within.done.emptied == 1);
+    must(umbra_shared_cache_leave(within.cache));
+    CHECK(close(memory) == 0);
+}
+
 /* ---- in one process ---- */
 
 static void pins_and_errors(umbra_shared_cache cache)
@@ -481,6 +530,7 @@ int main(void)
     doing = "leave";
     must(umbra_shared_cache_leave(cache));
     all_are_killed(memory);
+    two_are_killed();
     CHECK(close(memory) == 0 && munmap(content, SLOTS * SLOT_BYTES) == 0);
     printf("all is right\n");
     return 0;

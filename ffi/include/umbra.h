@@ -446,8 +446,8 @@ struct umbra_shared_cache_reclaimed {
 
 /* Takes back what dead processes hold: references, places, and fills, of which each is told to abandoned (may be NULL); the next
  * alloc of its data finds the slot empty. What a dead process had others write into a slot (a device, a remote read) must have
- * ended before. Goes on for at most timeout_ms while another process is at it; on failure what was done stays done, and another
- * call goes on. reclaimed may be NULL. */
+ * ended before. Goes on for at most timeout_ms while another process is at it, or an abandoned that calls it, which it should not
+ * do. On failure what was done stays done and is in reclaimed, and another call goes on. reclaimed may be NULL. */
 int umbra_shared_cache_reclaim(umbra_shared_cache cache, uint64_t timeout_ms,
                                void (*abandoned)(void *user, uint32_t slot, uint64_t data), void *user,
                                struct umbra_shared_cache_reclaimed *reclaimed);

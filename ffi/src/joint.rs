@@ -3,7 +3,7 @@
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
-use umbra::cache::{Mapped, MappedError, Passing, UnfilledError};
+use umbra::cache::{Mapped, MappedError, Passing, UnfilledError, Unreclaimed};
 use umbra::sys::segment::SegmentError;
 use umbra_core::cache::{Forgetting, Found, Plain, Remembering, State};
 use umbra_core::error::Status;
@@ -154,8 +154,16 @@ impl Joint {
         timed(any!(self.own()?, mapped => mapped.within(within, |client| client.references(data))), within)
     }
 
-    pub(crate) fn reclaim(&self, within: Duration, abandoned: impl FnMut(u32, u64)) -> Result<Reclaimed, Failure> {
-        timed(any!(self.own()?, mapped => mapped.reclaim(within, abandoned)), within)
+    /// What was taken back, and what was in the way of the rest.
+    pub(crate) fn reclaim(
+        &self,
+        within: Duration,
+        abandoned: impl FnMut(u32, u64),
+    ) -> Result<(Reclaimed, Result<(), Failure>), Failure> {
+        Ok(match any!(self.own()?, mapped => mapped.reclaim(within, abandoned)) {
+            Ok(all) => (all, Ok(())),
+            Err(Unreclaimed { done, why }) => (done, timed(Err(why), within)),
+        })
     }
 
     pub(crate) fn interrupt(&self) -> Result<(), Failure> {

@@ -351,14 +351,14 @@ pub unsafe extern "C" fn umbra_shared_cache_reclaim(
         }
         // SAFETY: the caller's promise about the function.
         let tell = |slot, data| unsafe { tell(abandoned, user, slot, data) };
-        let all = with_shared_cache(cache, |joint| joint.reclaim(patience(timeout_ms), tell))?;
-        if reclaimed.is_null() {
-            return Ok(());
+        let (done, ended) = with_shared_cache(cache, |joint| joint.reclaim(patience(timeout_ms), tell))?;
+        if !reclaimed.is_null() {
+            let (references, fills, emptied) = (done.references, done.fills, done.emptied);
+            let told = Reclaimed { size: size_of::<Reclaimed>(), references, fills, emptied };
+            // SAFETY: the caller's promise about the structure.
+            unsafe { store_sized(reclaimed, &told, size_of::<Reclaimed>()) }?;
         }
-        let (references, fills, emptied) = (all.references, all.fills, all.emptied);
-        let told = Reclaimed { size: size_of::<Reclaimed>(), references, fills, emptied };
-        // SAFETY: the caller's promise about the structure.
-        unsafe { store_sized(reclaimed, &told, size_of::<Reclaimed>()) }
+        ended
     })
 }
 

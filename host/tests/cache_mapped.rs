@@ -12,15 +12,18 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use umbra::cache::{Mapped, MappedError, Passing, UnfilledError};
+use umbra::cache::{Mapped, MappedError, Passing, UnfilledError, Unreclaimed};
 use umbra_core::cache::{Forgetting, Found, Remembering};
-use umbra_core::shared_cache::{AllocError, AttachError, Blocked, FreeError, JoinError, Reclaimed, Sharing};
+use umbra_core::shared_cache::{
+    AllocError, AttachError, Blocked, FreeError, JoinError, ReclaimError, Reclaimed, Sharing,
+};
 
 /// Where a process that a test starts finds the memory of its cache.
 const MEMORY: &str = "UMBRA_TEST_CACHE";
 const THERE: &str = "it holds what it wants";
 const CHURN: &str = "processes_that_are_killed_at_any_moment_leave_every_slot_to_the_others";
 const ALL_KILLED: &str = "a_cache_whose_processes_were_all_killed_is_used_again";
+const IN_THE_WAY: &str = "what_was_taken_back_is_told_also_if_something_was_in_the_way";
 const KILLED: &str = "what_a_killed_process_held_is_taken_back_and_its_fill_is_named";
 
 /// Longer than any machine takes.
@@ -138,6 +141,31 @@ fn a_cache_whose_processes_were_all_killed_is_used_again() {
     cache.reclaim(PATIENCE, |_, data| assert!(abandoned.insert(data))).unwrap();
     assert_eq!(abandoned, children.iter().map(|child| child.id().into()).collect());
     assert_eq!((cache.client().cache().empty(), cache.client().cache().members().count()), (3, 1));
+}
+
+#[test]
+fn what_was_taken_back_is_told_also_if_something_was_in_the_way() {
+    if let Ok(path) = env::var(MEMORY) {
+        return begin(&path);
+    }
+    let cache = Mapped::<Remembering>::create(3, Sharing::new(3, 7).unwrap()).unwrap();
+    let memory = cache.share().unwrap();
+    // In this order they get their numbers, and are buried.
+    let mut children = [0; 2].map(|_| start(IN_THE_WAY, &memory));
+    let [first, second] = children.each_ref().map(|child| u64::from(child.id()));
+    for child in &mut children {
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+    let one = Reclaimed { references: 1, fills: 1, emptied: 1 };
+    let by = cache.client().owner().number();
+    let mut told = vec![];
+    let taken = cache.reclaim(PATIENCE, |_, data| {
+        let refused = cache.reclaim(Duration::ZERO, |_, data| told.push(data)).unwrap_err();
+        assert_eq!(refused, Unreclaimed { done: one, why: ReclaimError::InProgress { by } });
+        told.push(data);
+    });
+    assert_eq!((taken, told), (Ok(one), vec![second, first]));
 }
 
 #[test]

@@ -65,6 +65,22 @@ pub enum MappedError {
     Process(#[from] ProcessError),
 }
 
+/// Why not all the dead were buried, and what was taken back nevertheless.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{why}")]
+pub struct Unreclaimed {
+    /// What was taken back from those that nothing kept; a further call does not count it again.
+    pub done: Reclaimed,
+    /// What was in the way last.
+    pub why: ReclaimError,
+}
+
+impl Passing for Unreclaimed {
+    fn passes(&self) -> bool {
+        self.why.passes()
+    }
+}
+
 impl From<PlaceError> for MappedError {
     fn from(error: PlaceError) -> Self {
         match error {
@@ -142,43 +158,43 @@ impl<C: Contract> Mapped<C> {
     /// dead again until none is left, for at most so long; without a time, once.
     ///
     /// # Errors
-    /// [`ReclaimError`], of the last that was in the way; what was done stays done, and a further call goes on.
-    pub fn reclaim(&self, within: Duration, mut abandoned: impl FnMut(u32, u64)) -> Result<Reclaimed, ReclaimError> {
-        let (begun, mut all) = (Instant::now(), Reclaimed::default());
-        while let Some(error) = self.reclaim_once(&mut all, &mut abandoned)? {
-            if begun.elapsed() >= within {
-                return Err(error);
+    /// [`Unreclaimed`]; what was done stays done, and a further call goes on. So it ends, too, if `abandoned` calls it: the
+    /// dead process whose fill is named is being buried then.
+    pub fn reclaim(&self, within: Duration, mut abandoned: impl FnMut(u32, u64)) -> Result<Reclaimed, Unreclaimed> {
+        let (begun, mut done) = (Instant::now(), Reclaimed::default());
+        loop {
+            match self.reclaim_once(&mut done, &mut abandoned) {
+                Ok(()) => return Ok(done),
+                Err(why) if why.passes() && begun.elapsed() < within => thread::sleep(AGAIN),
+                Err(why) => return Err(Unreclaimed { done, why }),
             }
-            thread::sleep(AGAIN);
         }
-        Ok(all)
     }
 
-    /// Goes over the dead once; what was in the way of one of them.
-    fn reclaim_once(
-        &self,
-        all: &mut Reclaimed,
-        abandoned: &mut impl FnMut(u32, u64),
-    ) -> Result<Option<ReclaimError>, ReclaimError> {
+    /// Goes over the dead once.
+    ///
+    /// # Errors
+    /// What was in the way of the last one that it was in the way of.
+    fn reclaim_once(&self, done: &mut Reclaimed, abandoned: &mut impl FnMut(u32, u64)) -> Result<(), ReclaimError> {
         let client = self.client();
-        let mut in_the_way = None;
+        let mut ended = Ok(());
         for (owner, identity) in client.cache().members() {
             if owner == client.owner() || process::lives(identity) {
                 continue;
             }
             match client.reclaim(owner, identity, &mut *abandoned) {
                 Ok(Reclaimed { references, fills, emptied }) => {
-                    all.references += references;
-                    all.fills += fills;
-                    all.emptied += emptied;
+                    done.references += references;
+                    done.fills += fills;
+                    done.emptied += emptied;
                 }
                 // Another process was faster.
                 Err(ReclaimError::Unknown(_)) => {}
-                Err(error) if error.passes() => in_the_way = Some(error),
+                Err(error) if error.passes() => ended = Err(error),
                 Err(error) => return Err(error),
             }
         }
-        Ok(in_the_way)
+        ended
     }
 }
 

@@ -55,7 +55,7 @@ use crate::sys::heap::reserved;
 pub use error::{AllocError, BuildError, FilledError};
 pub use keyed::{Caches, EndKeyError, EndsShared, Handle, Tenant};
 pub use lock::Guard;
-pub use mapped::{Mapped, MappedError};
+pub use mapped::{Mapped, MappedError, Unreclaimed};
 pub use mapped_wait::UnfilledError;
 pub use memory::{HeldRange, Memory, RangeUnmet};
 pub use passing::Passing;
