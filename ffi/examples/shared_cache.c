@@ -428,7 +428,8 @@ static void pins_and_errors(umbra_shared_cache cache)
     CHECK(umbra_shared_cache_wait_filled(cache, 77, PATIENCE_MS) == -UMBRA_ENOSLOT);
 
     doing = "forget";
-    CHECK(!use(cache, 6));
+    CHECK(umbra_shared_cache_forget(cache, 6, 0, (int *)(void *)((char *)&forgotten + 1)) == -UMBRA_EINVAL);
+    CHECK(state(cache, 6) == UMBRA_SLOT_IDLE && forgotten == 99 && !use(cache, 6));
     CHECK(umbra_shared_cache_forget(cache, 6, 0, &forgotten) == -UMBRA_EINUSE && forgotten == 99);
     must(umbra_shared_cache_forget_later(cache, 6, 0, &forgotten));
     CHECK(forgotten == 1 && state(cache, 6) == UMBRA_SLOT_IN_USE);

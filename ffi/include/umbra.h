@@ -373,7 +373,7 @@ struct umbra_shared_cache_options {
     uint32_t contract;              /* UMBRA_CACHE_... */
     uint32_t slots;                 /* numbered from 0 */
     uint32_t processes;             /* that can use it at once, 30 at most; 0: 8 */
-    uint32_t references;            /* of each process to one slot; 0: as many as can be counted, 31 for 8 processes */
+    uint32_t references;            /* of each process to one slot, rounded up to 1, 3, 7, ...; 0: all, 31 for 8 processes */
 };
 
 /* Makes an empty cache and takes a place at it. A place is this process's: its threads share it, a forked child has none
@@ -382,14 +382,15 @@ int umbra_shared_cache_create(const struct umbra_shared_cache_options *options, 
 /* A new descriptor, closed by exec, for another process to attach by. */
 int umbra_shared_cache_share(umbra_shared_cache cache, int *descriptor);
 /* Takes a place at the cache behind a descriptor, which stays the caller's. -UMBRA_ECONFLICT: the cache has another contract;
- * -UMBRA_EINVAL: there is no such cache behind it, or one that another build made; -UMBRA_EFULL: all places are taken. */
+ * -UMBRA_EINVAL: there is no such cache behind it, or one that another build made; -UMBRA_ESYSTEM: no memory that can be mapped,
+ * or whose length could change; -UMBRA_EFULL: all places are taken. */
 int umbra_shared_cache_attach(int descriptor, uint32_t contract, umbra_shared_cache *cache);
 /* The same, but if all places are taken, in that of a dead process; what it held is taken back as by
- * umbra_shared_cache_reclaim. */
+ * umbra_shared_cache_reclaim, also if there is no place in the end. */
 int umbra_shared_cache_attach_or_succeed(int descriptor, uint32_t contract,
                                          void (*abandoned)(void *user, uint32_t slot, uint64_t data), void *user,
                                          umbra_shared_cache *cache);
-/* Releases the handle, and gives the place and all that this process holds back. */
+/* Releases the handle, and gives the place and all that was taken with it back: once the last call with it has ended. */
 int umbra_shared_cache_leave(umbra_shared_cache cache);
 
 /* A call with a timeout_ms is made again for so long while another process is changing what it needs, which seldom takes a
@@ -422,8 +423,8 @@ struct umbra_shared_pin {
 
 /* As umbra_shared_cache_alloc; followed by one umbra_shared_cache_free_pin. */
 int umbra_shared_cache_pin(umbra_shared_cache cache, uint64_t data, uint64_t timeout_ms, struct umbra_shared_pin *pin);
-/* -UMBRA_ENOSLOT: it was given back already, or this process has no such reference. Do not copy pins: who gives a copy back
- * gives back another reference of this process to the same data, if there is one. */
+/* -UMBRA_ENOSLOT: it was given back already, or this process has no such reference; -UMBRA_EBUSY: retry. Do not copy pins: who
+ * gives a copy back gives back another reference of this process to the same data, if there is one. */
 int umbra_shared_cache_free_pin(umbra_shared_cache cache, struct umbra_shared_pin *pin);
 
 /* What the slot of data is doing. */
