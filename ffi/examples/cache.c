@@ -180,6 +180,7 @@ int main(void)
     must(umbra_cache_free(cache, 5));
     CHECK(umbra_cache_forget(cache, 5, &forgotten) == -UMBRA_EINUSE);
     must(umbra_cache_free(cache, 5));
+    CHECK(umbra_cache_forget(cache, 5, (int *)(void *)((char *)&forgotten + 1)) == -UMBRA_EINVAL);
     must(umbra_cache_forget(cache, 5, &forgotten));
     CHECK(forgotten == 1);
     must(umbra_cache_forget(cache, 5, &forgotten));

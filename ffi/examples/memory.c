@@ -143,6 +143,7 @@ int main(void)
     CHECK(pthread_join(thread, NULL) == 0);
     must(umbra_cached_memory_free(memory, 1));
     CHECK(umbra_cached_memory_free(memory, 1) == -UMBRA_EUNUSED);
+    CHECK(umbra_cached_memory_forget(memory, 1, (int *)(void *)((char *)&forgotten + 1)) == -UMBRA_EINVAL);
     must(umbra_cached_memory_forget(memory, 1, &forgotten));
     CHECK(forgotten == 1);
     must(umbra_cached_memory_forget_later(memory, 1, &forgotten));

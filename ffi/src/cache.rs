@@ -4,7 +4,7 @@ use std::ffi::c_int;
 use std::time::Duration;
 
 use crate::cached::Plan;
-use crate::call::{enter, sized, store, store_list, store_sized, takes};
+use crate::call::{enter, sized, store, store_list, store_sized, store_unless_null, takes, takes_unless_null};
 use crate::object::{HANDLES, Object, with_cache};
 use crate::statistics::Counted;
 use crate::status::Failure;
@@ -130,7 +130,7 @@ pub extern "C" fn umbra_cache_abandon(cache: u64, data: u64) -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbra_cache_forget(cache: u64, data: u64, forgotten: *mut c_int) -> c_int {
     // SAFETY: forwarded.
-    enter(|| with_cache(cache, |cache| unsafe { store_optional(forgotten, cache.forget(data, false)?) }))
+    enter(|| with_cache(cache, |cache| unsafe { forget_telling(forgotten, || cache.forget(data, false)) }))
 }
 
 /// The same, but content in use leaves with its last reference.
@@ -140,19 +140,21 @@ pub unsafe extern "C" fn umbra_cache_forget(cache: u64, data: u64, forgotten: *m
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbra_cache_forget_later(cache: u64, data: u64, forgotten: *mut c_int) -> c_int {
     // SAFETY: forwarded.
-    enter(|| with_cache(cache, |cache| unsafe { store_optional(forgotten, cache.forget(data, true)?) }))
+    enter(|| with_cache(cache, |cache| unsafe { forget_telling(forgotten, || cache.forget(data, true)) }))
 }
 
-/// Stores a truth where the caller wants it.
+/// Forgets what `forget` does, and stores whether it did; nothing is forgotten if that cannot be stored.
 ///
 /// # Safety
-/// `to` is valid for writing, or null.
-pub(crate) unsafe fn store_optional(to: *mut c_int, value: bool) -> Result<(), Failure> {
-    if to.is_null() {
-        return Ok(());
-    }
+/// `forgotten` is valid for writing, or null.
+pub(crate) unsafe fn forget_telling(
+    forgotten: *mut c_int,
+    forget: impl FnOnce() -> Result<bool, Failure>,
+) -> Result<(), Failure> {
+    takes_unless_null(forgotten)?;
+    let done = forget()?;
     // SAFETY: the caller's promise.
-    unsafe { store(to, c_int::from(value)) }
+    unsafe { store_unless_null(forgotten, c_int::from(done)) }
 }
 
 /// Ends every wait, and makes every later call fail.

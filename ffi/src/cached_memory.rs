@@ -9,7 +9,7 @@ use umbra_core::cache::waiting::ContentError;
 use umbra_core::cached_memory::{Member, PlaceError};
 use umbra_core::room::WaitError;
 
-use crate::cache::store_optional;
+use crate::cache::forget_telling;
 use crate::cached::{FULL, INTERRUPTED, TIMEOUT, failures, sparse};
 use crate::call::{enter, numbers, store, store_sized, takes};
 use crate::memory::{Options, Plan};
@@ -122,7 +122,7 @@ pub extern "C" fn umbra_cached_memory_abandon(memory: u64, data: u64) -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbra_cached_memory_forget(memory: u64, data: u64, forgotten: *mut c_int) -> c_int {
     // SAFETY: forwarded.
-    enter(|| with_cached_memory(memory, |memory| unsafe { store_optional(forgotten, memory.forget(data)?) }))
+    enter(|| with_cached_memory(memory, |memory| unsafe { forget_telling(forgotten, || Ok(memory.forget(data)?)) }))
 }
 
 /// The same, but content in use leaves with its last reference.
@@ -131,8 +131,12 @@ pub unsafe extern "C" fn umbra_cached_memory_forget(memory: u64, data: u64, forg
 /// `forgotten` is valid for writing, or null.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbra_cached_memory_forget_later(memory: u64, data: u64, forgotten: *mut c_int) -> c_int {
-    // SAFETY: forwarded.
-    enter(|| with_cached_memory(memory, |memory| unsafe { store_optional(forgotten, memory.forget_later(data)?) }))
+    enter(|| {
+        with_cached_memory(memory, |memory| {
+            // SAFETY: forwarded.
+            unsafe { forget_telling(forgotten, || Ok(memory.forget_later(data)?)) }
+        })
+    })
 }
 
 /// Ends every wait, and makes every later call fail.

@@ -6,7 +6,8 @@ use std::os::fd::{IntoRawFd, OwnedFd};
 use umbra_core::cache::State;
 use umbra_core::shared_cache::Sharing;
 
-use crate::call::{announced, enter, lent, sized, store, store_sized, store_unless_null, takes, takes_unless_null};
+use crate::cache::forget_telling;
+use crate::call::{announced, enter, lent, sized, store, store_sized, takes};
 use crate::joint::{Joint, number_of};
 use crate::object::{HANDLES, Object, with_shared_cache};
 use crate::pool::{keep, patience};
@@ -288,11 +289,9 @@ pub unsafe extern "C" fn umbra_shared_cache_forget_later(
 /// # Safety
 /// `forgotten` is valid for writing, or null.
 unsafe fn forget(cache: u64, data: u64, later: bool, timeout_ms: u64, forgotten: *mut c_int) -> Result<(), Failure> {
-    // Content is forgotten once: first of all there must be a place for what it says.
-    takes_unless_null(forgotten)?;
-    let had = with_shared_cache(cache, |joint| joint.forget(data, later, patience(timeout_ms)))?;
+    let forget = || with_shared_cache(cache, |joint| joint.forget(data, later, patience(timeout_ms)));
     // SAFETY: the caller's promise.
-    unsafe { store_unless_null(forgotten, c_int::from(had)) }
+    unsafe { forget_telling(forgotten, forget) }
 }
 
 /// What the slot of data is doing.

@@ -1,4 +1,6 @@
-//! Calls over lists that were called before: they begin as at a machine that has made no call yet.
+//! Calls over lists that were called before.
+//!
+//! They begin as at a machine that has made no call yet.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 use umbra::call::{Capacities, Heap};

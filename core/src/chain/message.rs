@@ -116,8 +116,7 @@ impl Head {
         to.u32(*b)
     }
 
-    /// This head, and what `write` puts behind it: together the bytes that a message of its kind always has. The length is known
-    /// to the compiler, so no field is checked for room.
+    /// This head, and what `write` puts behind it: what all messages of its kind have, whose length the compiler knows.
     #[inline]
     fn then<const N: usize>(&self, write: impl FnOnce(&mut Writer<'_>) -> Result<(), Short>) -> [u8; N] {
         filled(|to| self.emit(to).and_then(|()| write(to)))
@@ -369,8 +368,7 @@ impl<'a> Failure<'a> {
     ) -> Result<usize, Short> {
         let head = Head { a: records.len() as u32, ..Head::new(Kind::Failure, call, edge) };
         let fixed = head.then::<FAILURE>(|to| {
-            let counts = [tallies.ok, tallies.failed, tallies.unreached, tallies.unknown];
-            counts.into_iter().try_for_each(|count| to.u32(count))
+            [tallies.ok, tallies.failed, tallies.unreached, tallies.unknown].into_iter().try_for_each(|n| to.u32(n))
         });
         let mut to = Writer::new(to);
         to.bytes(&fixed)?;
