@@ -100,7 +100,7 @@ impl Exchanges {
         let blocks: Vec<u32> = mesh.owned_by(rank).collect();
         for turn in 1..=self.count {
             for (&block, field) in blocks.iter().flat_map(|block| (0..fields.len() as u16).map(move |f| (block, f))) {
-                self.fill(&mut store, &mesh, turn, block, field);
+                self.fill(&mut store, &mesh, turn, block, field)?;
             }
             self.exchange(&mut boundary, &mut store, turn, rank)
                 .map_err(|error| format!("rank {rank}, exchange {turn}: {error}"))?;
@@ -117,15 +117,16 @@ impl Exchanges {
     }
 
     /// As the field shall be before an exchange; what is not to be sent must not be seen either.
-    fn fill(&self, store: &mut Store, mesh: &Grid, turn: u32, block: u32, field: u16) {
+    fn fill(&self, store: &mut Store, mesh: &Grid, turn: u32, block: u32, field: u16) -> Result<(), String> {
         let holds = self.holds(turn, block, field);
         if holds == Holds::Nothing {
-            return store.free(block, field);
+            store.free(block, field);
+            return Ok(());
         }
-        store.allocate(block, field).expect("there is memory");
+        store.allocate(block, field).map_err(text)?;
         let default = DEFAULTS.get(usize::from(field)).copied().unwrap_or(0.0);
         let mut stage = store.stage(0);
-        let Some(values) = stage.values_mut(block, field) else { return };
+        let Some(values) = stage.values_mut(block, field) else { return Ok(()) };
         for (at, value) in values.iter_mut().enumerate() {
             *value = match source(mesh, at) {
                 Some((other, _)) if other != [0; 3] => f64::NAN,
@@ -133,6 +134,7 @@ impl Exchanges {
                 _ => default,
             };
         }
+        Ok(())
     }
 
     fn exchange<T: Transport>(
