@@ -25,8 +25,7 @@
 //! *Cost*: that of [`umbra_core::shared_cache`]; `reclaim` asks the system about each other process, too.
 
 use std::os::fd::OwnedFd;
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use umbra_core::shared_cache::{AttachError, Client, Contract, JoinError, ReclaimError, Reclaimed, Sharing, words_for};
 
@@ -36,9 +35,6 @@ use crate::sys::host;
 use crate::sys::mapped_cache::{MappedCache, PlaceError};
 use crate::sys::process::{self, ProcessError, ProcessId};
 use crate::sys::segment::{Mapping, Segment, SegmentError};
-
-/// Between two rounds over the dead: long beside an operation of one that lives.
-const AGAIN: Duration = Duration::from_micros(100);
 
 /// Why there is no cache, or no place at it.
 #[derive(Debug, thiserror::Error)]
@@ -161,41 +157,39 @@ impl<C: Contract> Mapped<C> {
     /// [`Unreclaimed`]; what was done stays done, and a further call goes on. So it ends, too, if `abandoned` calls it: the
     /// dead process whose fill is named is being buried then.
     pub fn reclaim(&self, within: Duration, mut abandoned: impl FnMut(u32, u64)) -> Result<Reclaimed, Unreclaimed> {
-        let (begun, mut done) = (Instant::now(), Reclaimed::default());
-        loop {
-            match self.reclaim_once(&mut done, &mut abandoned) {
-                Ok(()) => return Ok(done),
-                Err(why) if why.passes() && begun.elapsed() < within => thread::sleep(AGAIN),
-                Err(why) => return Err(Unreclaimed { done, why }),
-            }
-        }
+        let mut done = Reclaimed::default();
+        let buried = self.within(within, |client| reclaim_once(client, &mut done, &mut abandoned));
+        buried.map(|()| done).map_err(|why| Unreclaimed { done, why })
     }
+}
 
-    /// Goes over the dead once.
-    ///
-    /// # Errors
-    /// What was in the way of the last one that it was in the way of.
-    fn reclaim_once(&self, done: &mut Reclaimed, abandoned: &mut impl FnMut(u32, u64)) -> Result<(), ReclaimError> {
-        let client = self.client();
-        let mut ended = Ok(());
-        for (owner, identity) in client.cache().members() {
-            if owner == client.owner() || process::lives(identity) {
-                continue;
-            }
-            match client.reclaim(owner, identity, &mut *abandoned) {
-                Ok(Reclaimed { references, fills, emptied }) => {
-                    done.references += references;
-                    done.fills += fills;
-                    done.emptied += emptied;
-                }
-                // Another process was faster.
-                Err(ReclaimError::Unknown(_)) => {}
-                Err(error) if error.passes() => ended = Err(error),
-                Err(error) => return Err(error),
-            }
+/// Goes over the dead once.
+///
+/// # Errors
+/// What was in the way of the last one that it was in the way of.
+fn reclaim_once<C: Contract>(
+    client: Client<'_, C>,
+    done: &mut Reclaimed,
+    abandoned: &mut impl FnMut(u32, u64),
+) -> Result<(), ReclaimError> {
+    let mut ended = Ok(());
+    for (owner, identity) in client.cache().members() {
+        if owner == client.owner() || process::lives(identity) {
+            continue;
         }
-        ended
+        match client.reclaim(owner, identity, &mut *abandoned) {
+            Ok(Reclaimed { references, fills, emptied }) => {
+                done.references += references;
+                done.fills += fills;
+                done.emptied += emptied;
+            }
+            // Another process was faster.
+            Err(ReclaimError::Unknown(_)) => {}
+            Err(error) if error.passes() => ended = Err(error),
+            Err(error) => return Err(error),
+        }
     }
+    ended
 }
 
 fn map(memory: OwnedFd) -> Result<Segment, SegmentError> {
