@@ -3,6 +3,8 @@
 use std::ffi::c_int;
 use std::time::Duration;
 
+use umbra_core::cache::Found;
+
 use crate::cached::Plan;
 use crate::call::{enter, sized, store, store_list, store_sized, store_unless_null, takes, takes_unless_null};
 use crate::object::{HANDLES, Object, with_cache};
@@ -87,16 +89,37 @@ pub unsafe extern "C" fn umbra_cache_alloc(
 ) -> c_int {
     enter(|| {
         with_cache(cache, |cache| {
-            // A reference is taken once: first of all there must be places for what it says.
-            takes(slot)?;
-            takes(found)?;
-            let (number, what) = cache.alloc(data, Duration::from_millis(timeout_ms))?;
-            // SAFETY: the caller's promise about the outputs.
-            unsafe { store(slot, number) }?;
-            // SAFETY: as above.
-            unsafe { store(found, what) }
+            // SAFETY: forwarded.
+            unsafe { alloc_telling(slot, found, || cache.alloc(data, Duration::from_millis(timeout_ms))) }
         })
     })
+}
+
+/// Takes the reference that `alloc` takes, and stores what is told with it; none is taken if that cannot be stored.
+///
+/// # Safety
+/// The outputs are valid for writing.
+pub(crate) unsafe fn alloc_telling(
+    slot: *mut u32,
+    found: *mut u32,
+    alloc: impl FnOnce() -> Result<(u32, Found), Failure>,
+) -> Result<(), Failure> {
+    takes(slot)?;
+    takes(found)?;
+    let (number, what) = alloc()?;
+    // SAFETY: the caller's promise about the outputs.
+    unsafe { store(slot, number) }?;
+    // SAFETY: as above.
+    unsafe { store(found, number_of(what)) }
+}
+
+/// The numbers by which C knows what is found in a slot.
+pub(crate) fn number_of(found: Found) -> u32 {
+    match found {
+        Found::Empty => 0,
+        Found::Assigned => 1,
+        Found::Remembered => 2,
+    }
 }
 
 /// Waits until the slot of data is filled, for so long.

@@ -8,7 +8,7 @@ use umbra_core::cache::keyed::InUse;
 use umbra_core::cache::policy::{Clock, Fifo, Lru, Never, Policy, S3Fifo, Sieve};
 use umbra_core::cache::waiting::{ContentError, Contract, WaitError};
 use umbra_core::cache::{
-    self, Dense, FillError, ForgetError, Forgetting, FreeError, Grant, Index, Interrupted, Line, Partial, Plain,
+    self, Dense, FillError, ForgetError, Forgetting, Found, FreeError, Grant, Index, Interrupted, Line, Partial, Plain,
     Remembering, Remembers, ResetError, Sparse, Statistics,
 };
 use umbra_core::error::Status;
@@ -18,8 +18,8 @@ use crate::status::{Code, Failure};
 
 /// What C can do with a cache of any kind.
 pub(crate) trait Cached: Send + Sync {
-    /// The slot, and what is found in it: 0 nothing, 1 somebody fills it, 2 the content. Without a time it does not wait.
-    fn alloc(&self, data: u64, within: Duration) -> Result<(u32, u32), Failure>;
+    /// A reference: the slot, and what is found in it. Without a time it does not wait.
+    fn alloc(&self, data: u64, within: Duration) -> Result<(u32, Found), Failure>;
     fn free(&self, data: u64) -> Result<(), Failure>;
     /// References now; how many of them there are, if not all.
     fn alloc_all(&self, data: &[u64], grants: &mut [Grant]) -> Result<(), (usize, Failure)>;
@@ -117,15 +117,14 @@ fn partly<E: Into<Failure>>(partial: Partial<E>) -> (usize, Failure) {
 /// The operations that all contracts have.
 macro_rules! common {
     () => {
-        fn alloc(&self, data: u64, within: Duration) -> Result<(u32, u32), Failure> {
+        fn alloc(&self, data: u64, within: Duration) -> Result<(u32, Found), Failure> {
             let given = if within.is_zero() { self.0.try_alloc(data)? } else { self.0.alloc(data, within)? };
-            let slot = given.slot();
-            // C holds the reference by the id of its data from here on.
-            let (found, held) = match given {
-                Given::Empty(fill) => (0, fill.unremembered()),
-                Given::Assigned(held) => (1, held),
-                Given::Remembered(held) => (2, held),
+            let held = match given {
+                Given::Empty(fill) => fill.unremembered(),
+                Given::Assigned(held) | Given::Remembered(held) => held,
             };
+            let Grant { slot, found, .. } = held.grant();
+            // C holds the reference by the id of its data from here on.
             let _ = held.into_pin();
             Ok((slot, found))
         }
@@ -263,6 +262,7 @@ failures! {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cache::number_of;
 
     #[test]
     fn the_smallest_cache_knows_what_comes_back() {
@@ -270,6 +270,7 @@ mod tests {
         let cache = plan.build().unwrap();
         let found = |data| {
             let (_, found) = cache.alloc(data, Duration::ZERO).unwrap();
+            let found = number_of(found);
             if found == 0 {
                 cache.remember(data).unwrap();
             }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use umbra::cache::{Mapped, MappedError, Passing, UnfilledError, Unreclaimed};
 use umbra::sys::segment::SegmentError;
-use umbra_core::cache::{Forgetting, Found, Plain, Remembering, State};
+use umbra_core::cache::{Forgetting, Plain, Remembering, State};
 use umbra_core::error::Status;
 use umbra_core::shared_cache::{
     AllocError, AttachError, Blocked, FillError, ForgetError, FreeError, Grant, LookError, ReclaimError, Reclaimed,
@@ -177,15 +177,6 @@ impl Joint {
             let (counted, slots, empty) = (cache.statistics(), cache.capacity(), cache.empty());
             Doing { counted, slots, empty, processes: cache.members().count() as u32 }
         }))
-    }
-}
-
-/// The numbers by which C knows what is found in a slot.
-pub(crate) fn number_of(found: Found) -> u32 {
-    match found {
-        Found::Empty => 0,
-        Found::Assigned => 1,
-        Found::Remembered => 2,
     }
 }
 

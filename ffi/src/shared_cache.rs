@@ -6,9 +6,9 @@ use std::os::fd::{IntoRawFd, OwnedFd};
 use umbra_core::cache::State;
 use umbra_core::shared_cache::Sharing;
 
-use crate::cache::forget_telling;
+use crate::cache::{alloc_telling, forget_telling, number_of};
 use crate::call::{announced, enter, lent, sized, store, store_sized, takes};
-use crate::joint::{Joint, number_of};
+use crate::joint::Joint;
 use crate::object::{HANDLES, Object, with_shared_cache};
 use crate::pool::{keep, patience};
 use crate::status::{Code, Failure};
@@ -187,16 +187,12 @@ pub unsafe extern "C" fn umbra_shared_cache_alloc(
     slot: *mut u32,
     found: *mut u32,
 ) -> c_int {
-    enter(|| {
-        // A reference is taken once: first of all there must be places for what it says.
-        takes(slot)?;
-        takes(found)?;
+    let alloc = || {
         let grant = with_shared_cache(cache, |joint| joint.alloc(data, patience(timeout_ms)))?;
-        // SAFETY: the caller's promise about the outputs.
-        unsafe { store(slot, grant.slot) }?;
-        // SAFETY: as above.
-        unsafe { store(found, number_of(grant.found)) }
-    })
+        Ok((grant.slot, grant.found))
+    };
+    // SAFETY: forwarded.
+    enter(|| unsafe { alloc_telling(slot, found, alloc) })
 }
 
 /// The same, with the reference as a value that is given back without looking for the data.
