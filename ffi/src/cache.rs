@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use umbra_core::cache::Found;
 
-use crate::cached::Plan;
+use crate::cached::{Plan, number_of};
 use crate::call::{enter, sized, store, store_list, store_sized, store_unless_null, takes, takes_unless_null};
 use crate::object::{HANDLES, Object, with_cache};
 use crate::statistics::Counted;
@@ -111,15 +111,6 @@ pub(crate) unsafe fn alloc_telling(
     unsafe { store(slot, number) }?;
     // SAFETY: as above.
     unsafe { store(found, number_of(what)) }
-}
-
-/// The numbers by which C knows what is found in a slot.
-pub(crate) fn number_of(found: Found) -> u32 {
-    match found {
-        Found::Empty => 0,
-        Found::Assigned => 1,
-        Found::Remembered => 2,
-    }
 }
 
 /// Waits until the slot of data is filled, for so long.

@@ -4,7 +4,7 @@ use std::ffi::c_int;
 
 use umbra_core::cache::{Found, Grant};
 
-use crate::cache::number_of;
+use crate::cached::number_of;
 use crate::call::{enter, numbers, store, takes};
 use crate::object::with_cache;
 use crate::status::Failure;

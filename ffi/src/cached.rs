@@ -45,6 +45,15 @@ pub(crate) trait Cached: Send + Sync {
     }
 }
 
+/// The numbers by which C knows what is found in a slot.
+pub(crate) fn number_of(found: Found) -> u32 {
+    match found {
+        Found::Empty => 0,
+        Found::Assigned => 1,
+        Found::Remembered => 2,
+    }
+}
+
 /// A cache to be made.
 pub(crate) struct Plan {
     pub(crate) contract: u32,
@@ -262,7 +271,6 @@ failures! {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cache::number_of;
 
     #[test]
     fn the_smallest_cache_knows_what_comes_back() {

@@ -6,7 +6,8 @@ use std::os::fd::{IntoRawFd, OwnedFd};
 use umbra_core::cache::State;
 use umbra_core::shared_cache::Sharing;
 
-use crate::cache::{alloc_telling, forget_telling, number_of};
+use crate::cache::{alloc_telling, forget_telling};
+use crate::cached::number_of;
 use crate::call::{announced, enter, lent, sized, store, store_sized, takes};
 use crate::joint::Joint;
 use crate::object::{HANDLES, Object, with_shared_cache};
