@@ -14,12 +14,14 @@ pub(super) const DESTROYED: usize = 4;
 /// Words of the header that the layer above may use.
 const EXTRA: usize = 5;
 const HEADER: usize = 16;
-/// The hint for senders, and beside it what receivers sleep on; both are written by senders.
+/// The hint for senders, beside it what receivers sleep on, and how far messages are known to be taken; all are written by
+/// senders.
 const TAIL: usize = HEADER;
 /// The hint for receivers, and beside it what senders sleep on.
 const HEAD: usize = TAIL + 16;
 const HINTS: usize = HEAD + 16;
-const LINE: usize = 8;
+/// Words of a line of the processor's cache.
+pub(super) const LINE: usize = 8;
 /// Words of a slot before its block: the slot's own, then what a message says about itself.
 pub(super) const SLOT_HEADER: usize = 6;
 
@@ -50,6 +52,8 @@ pub(super) struct Plan {
     pub(super) slots: usize,
     /// Cells of the ring; a power of two.
     pub(super) cells: usize,
+    /// Messages from one look of a sender how far receivers are to the next: a quarter to half of the capacity.
+    pub(super) glance: u64,
     pub(super) block: usize,
     cells_at: usize,
     pub(super) slots_at: usize,
@@ -78,7 +82,8 @@ impl Shape {
         let Some(all) = slots.checked_mul(stride) else { return Err(ShapeError::BlockTooLarge(self.block)) };
         let Some(words) = slots_at.checked_add(all) else { return Err(ShapeError::BlockTooLarge(self.block)) };
         let capacity = self.capacity as usize;
-        Ok(Plan { capacity, slots, cells, block, cells_at, slots_at, stride, words })
+        let glance = 1 << (self.capacity.ilog2().saturating_sub(1));
+        Ok(Plan { capacity, slots, cells, glance, block, cells_at, slots_at, stride, words })
     }
 
     /// Words of memory that a channel of this shape needs.
@@ -157,6 +162,7 @@ impl<'a> Queue<'a> {
             header: &front[..HEADER],
             tail: &front[TAIL],
             published: &front[TAIL + 1],
+            taken_before: &front[TAIL + 2],
             head: &front[HEAD],
             taken: &front[HEAD + 1],
             hints: &front[HINTS..HINTS + plan.slots.div_ceil(64)],

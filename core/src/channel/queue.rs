@@ -18,6 +18,8 @@ pub struct Queue<'a> {
     pub(super) header: &'a [AtomicU64],
     pub(super) tail: &'a AtomicU64,
     pub(super) published: &'a AtomicU64,
+    /// Every message before this position was taken, as a sender has seen.
+    pub(super) taken_before: &'a AtomicU64,
     pub(super) head: &'a AtomicU64,
     pub(super) taken: &'a AtomicU64,
     pub(super) hints: &'a [AtomicU64],
@@ -113,7 +115,7 @@ impl<'a> Queue<'a> {
     }
 
     #[inline]
-    fn cell(&self, position: u64) -> &'a AtomicU64 {
+    pub(super) fn cell(&self, position: u64) -> &'a AtomicU64 {
         // The number of cells is a power of two, and they are not empty.
         &self.cells[position as usize & (self.cells.len() - 1)]
     }
@@ -191,7 +193,7 @@ impl<'a> Queue<'a> {
                 position = self.after(now, position);
             } else if now.lap() == lap && now.slot().is_some() {
                 position = position.wrapping_add(1);
-            } else if !self.is_past(position.wrapping_sub(self.plan.capacity as u64))? {
+            } else if !self.has_room(position)? {
                 return Err(SendError::Full);
             } else if now.lap() == lap {
                 // ORDERING: that there is room was seen with acquire. So if it is there because somebody emptied what he
@@ -215,6 +217,28 @@ impl<'a> Queue<'a> {
             }
         }
         Err(SendError::Damaged)
+    }
+
+    /// Whether fewer messages wait before this position than there is capacity for.
+    ///
+    /// What receivers write lies in their caches. So a sender looks now and then how far they are, and not where this
+    /// message's room came from; in a channel that stays nearly full that tells nothing for long, so not each time.
+    #[inline]
+    fn has_room(&self, position: u64) -> Result<bool, Damaged> {
+        let before = position.wrapping_sub(self.plan.capacity as u64);
+        // ORDERING: pairs with the store below: whoever finds room here sees what the sender saw who looked.
+        if self.taken_before.load(Ordering::Acquire) > before {
+            return Ok(true);
+        }
+        if position.is_multiple_of(self.plan.glance) {
+            // ORDERING: as in `front`.
+            let head = self.head.load(Ordering::Acquire);
+            if head > before {
+                self.taken_before.store(head, Ordering::Release);
+                return Ok(true);
+            }
+        }
+        self.is_past(before)
     }
 
     /// Whether the message at this position was taken. One that was not sent yet was not.
