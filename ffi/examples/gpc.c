@@ -199,6 +199,28 @@ static void trees(umbra_member member)
     CHECK(asked == 2 * MEMBERS);
 }
 
+static void fastest(umbra_member member)
+{
+    struct umbra_gpc_call call = sum_over(all, MEMBERS);
+    struct umbra_gpc_answer answer;
+    uint32_t tree = 99, width = 99;
+    uint64_t total = 0;
+    doing = "the fastest tree";
+    call.function = "nothing";
+    CHECK(umbra_gpc_calibrate(member, &call, 2, &tree, &width) == -UMBRA_ENOFUNCTION);
+    call.function = "boast";
+    CHECK(umbra_gpc_calibrate(member, &call, 2, &tree, &width) == -UMBRA_ECALL);
+    call.function = "sum";
+    CHECK(umbra_gpc_calibrate(member, &call, 2, NULL, &width) == -UMBRA_EINVAL);
+    CHECK(umbra_gpc_calibrate(member, &call, 2, &tree, NULL) == -UMBRA_EINVAL);
+    CHECK(tree == 99 && width == 99);
+    must(umbra_gpc_calibrate(member, &call, 0, &tree, &width));
+    call.tree = tree, call.width = width;
+    answer = answer_in(&total, NULL, 0);
+    must(umbra_gpc_exec(member, &call, &answer));
+    CHECK(total == 15 && answer.ok == MEMBERS);
+}
+
 /* Every member calls every member: six sums of 15. */
 static void calls_within(umbra_member member)
 {
@@ -383,6 +405,7 @@ int main(void)
     must(umbra_gpc_house(self.member, MEMBERS - 1));
 
     trees(self.member);
+    fastest(self.member);
     CHECK(self.asked_itself == -UMBRA_EDEADLOCK);
     calls_within(self.member);
     failures(self.member);

@@ -78,7 +78,8 @@ pub struct Answer {
     failure_count: usize,
 }
 
-fn shape(tree: u32, width: u32) -> Result<Shape, Failure> {
+/// The tree that C knows by these numbers.
+fn shape_of(tree: u32, width: u32) -> Result<Shape, Failure> {
     let invalid = || Failure::new(Code::Invalid, format!("no tree is called {tree} with width {width}"));
     let narrow = u8::try_from(width).map_err(|_| invalid());
     match tree {
@@ -89,6 +90,18 @@ fn shape(tree: u32, width: u32) -> Result<Shape, Failure> {
         4 => Shape::kary(narrow?).ok_or_else(invalid),
         5 => Shape::knomial(narrow?).ok_or_else(invalid),
         _ => Err(invalid()),
+    }
+}
+
+/// The numbers by which C knows a tree: its kind and its width.
+pub(crate) fn numbers_of(shape: Shape) -> (u32, u32) {
+    match shape.to_bytes() {
+        [0, 2] => (0, 0),
+        [0, 1] => (3, 0),
+        [0, width] => (4, width.into()),
+        [1, 2] => (1, 0),
+        [1, width] => (5, width.into()),
+        _ => (2, 0),
     }
 }
 
@@ -132,7 +145,7 @@ pub(crate) unsafe fn describe<R>(
         .filter(|flags| !flags.contains(Mode::SPAN))
         .ok_or_else(|| Failure::new(Code::Invalid, format!("no way to treat a call is called {:#x}", wanted.mode)))?;
     let plan = match (wanted.parents.is_null(), wanted.parent_of) {
-        (true, None) => Plan::Shape(shape(wanted.tree, wanted.width)?),
+        (true, None) => Plan::Shape(shape_of(wanted.tree, wanted.width)?),
         (true, Some(_)) => Plan::Function(&parent_of),
         (false, None) => {
             let others = members.iter().filter(|&&member| member != maker);

@@ -90,6 +90,8 @@ pub mod gateways;
 #[allow(unsafe_code)]
 pub mod gpc;
 #[allow(unsafe_code)]
+pub mod gpc_calibrate;
+#[allow(unsafe_code)]
 pub mod gpc_member;
 #[allow(unsafe_code)]
 pub mod gpc_offer;

@@ -38,6 +38,7 @@
 mod answer;
 pub mod border;
 pub mod built_in;
+pub mod calibrate;
 pub mod deliver;
 pub mod ferry;
 mod forked;
@@ -62,6 +63,7 @@ mod turn;
 pub mod typed;
 
 pub use answer::{Failure, Reply, WaitError};
+pub use calibrate::{CalibrateError, Tried};
 pub use deliver::Delivered;
 pub use forked::Forked;
 pub use join::JoinError;

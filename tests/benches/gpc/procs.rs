@@ -14,6 +14,8 @@ use crate::mpi::Program;
 use crate::{LOWER, SUM, bulk, call, death, median, sum};
 
 const ROUNDS: usize = 5;
+/// Calls over each tree before one is chosen.
+const CALIBRATION: u32 = 50;
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 /// How long a member serves whose maker has gone.
 const SERVED: Duration = Duration::from_secs(300);
@@ -68,6 +70,8 @@ fn spawn(arguments: &[&str], stdin: Stdio) -> Child {
 pub(crate) struct Members {
     pub(crate) first: Member,
     pub(crate) all: Vec<Node>,
+    /// The one that was the fastest when they began.
+    pub(crate) tree: Tree,
     children: Children,
 }
 
@@ -81,9 +85,12 @@ impl Members {
             spawn(&["member", &node.to_string()], stdin)
         };
         let children = Children((1..members).map(child).collect());
-        let mut members = Members { first, all: (0..u32::from(members)).map(Node).collect(), children };
+        let all = (0..u32::from(members)).map(Node).collect();
+        let mut members = Members { first, all, tree: Tree::FLAT, children };
         // Whoever is not there yet finds its request later.
         (0..20).for_each(|_| _ = members.call());
+        let [fastest, ..] = members.first.calibrate(&call(&members.all), CALIBRATION).expect("good answers");
+        members.tree = fastest.tree;
         members
     }
 
@@ -93,10 +100,10 @@ impl Members {
         child.expect("a process of ours").kill().expect("it lives");
     }
 
-    /// Microseconds of one call. With fewer processors than members nothing is gained by others sending on.
+    /// Microseconds of one call.
     fn call(&mut self) -> f64 {
         let start = Instant::now();
-        let call = Call { plan: Plan::Shape(Tree::FLAT), ..call(&self.all) };
+        let call = Call { plan: Plan::Shape(self.tree), ..call(&self.all) };
         let handle = self.first.start(&call).expect("room for one call");
         let reply = self.first.wait(handle, PATIENCE).expect("a good answer");
         assert_eq!(usize::try_from(reply.members), Ok(self.all.len()));
@@ -116,9 +123,11 @@ fn quiet(report: &mut Report, members: u16, mpi: Option<&Program>) -> f64 {
     let calls = (20_000 / usize::from(members)).max(200);
     let (mut ours, mut floors, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
     let (mut theirs, mut beside) = (Vec::new(), Vec::new());
+    let mut trees = Vec::new();
     for _ in 0..ROUNDS {
         let (p50, _) = {
             let mut members = Members::start(members);
+            trees.push(members.tree);
             figures(calls, || members.call())
         };
         let (floor, _) = {
@@ -133,6 +142,7 @@ fn quiet(report: &mut Report, members: u16, mpi: Option<&Program>) -> f64 {
             beside.push(figures.p50 / p50);
         }
     }
+    report.note(&format!("{case}: the trees that were the fastest: {trees:?}"));
     let ours = median(ours);
     let row = Row::new(&case, ours, median(floors), "a word each way and sched_yield", "us", LOWER);
     report.row(Row { ratio: median(ratios), ..row });
