@@ -222,3 +222,60 @@ fn what_is_seen_of_the_first_message_is_whole_if_it_still_waits() {
         assert!(table.is_at_rest());
     });
 }
+
+#[test]
+fn a_slot_that_becomes_free_beside_a_claim_is_found() {
+    check(3, || {
+        let table = Table::new(1, 0);
+        let held = table.queue().claim(7).unwrap();
+        let other = {
+            let table = table.clone();
+            thread::spawn(move || table.queue().give_up(held))
+        };
+        // It stumbles over the slot in use.
+        if let Ok(claim) = table.queue().claim(1) {
+            table.queue().give_up(claim);
+        }
+        other.join().unwrap();
+        assert!(table.is_at_rest());
+    });
+}
+
+#[test]
+fn a_slot_that_two_claims_want_while_it_becomes_free_is_one_s_and_found_again() {
+    check(3, || {
+        let table = Table::new(1, 0);
+        let held = table.queue().claim(7).unwrap();
+        let claimers = [0, 1].map(|n| {
+            let table = table.clone();
+            thread::spawn(move || {
+                if let Ok(claim) = table.queue().claim(n) {
+                    table.messages[claim.slot()].set(u32::from(n));
+                    table.queue().give_up(claim);
+                }
+            })
+        });
+        table.queue().give_up(held);
+        for claimer in claimers {
+            claimer.join().unwrap();
+        }
+        assert!(table.is_at_rest());
+    });
+}
+
+#[test]
+fn a_slot_that_a_reclaim_frees_beside_a_claim_is_found() {
+    check(3, || {
+        let table = Table::new(1, 0);
+        std::mem::forget(table.queue().claim(7).unwrap());
+        let reaper = {
+            let table = table.clone();
+            thread::spawn(move || table.queue().reclaim(7))
+        };
+        if let Ok(claim) = table.queue().claim(1) {
+            table.queue().give_up(claim);
+        }
+        assert_eq!(reaper.join().unwrap().unsent, 1);
+        assert!(table.is_at_rest());
+    });
+}

@@ -1,12 +1,16 @@
 //! Slots: who may fill one, and giving them back.
 //!
-//! The word of a slot decides; a bit for each slot says where to look. A bit that is set wrongly is cleared by whoever
-//! stumbles over it; one that is missing, because its process died between the two, is restored by a reclaim.
+//! The word of a slot decides; a bit for each slot says where to look. A claim leaves the bit of its slot set, so that
+//! while few slots are in use nobody writes the bits, which all processes read. Who stumbles over a bit whose slot is in
+//! use clears it, and then looks at the slot once more. Who frees a slot does so, and then looks at its bit, and sets it
+//! if it was cleared. One of the two looks comes after the other side's step: so either the bit is set again, or who
+//! cleared it finds the slot free, and takes it. A bit that is missing, because a process died between its step and its
+//! look, is restored by the reclaim of that process.
 
 use super::error::SendError;
 use super::queue::Queue;
 use super::word::{Slot, State};
-use crate::atomic::{AtomicU64, Ordering};
+use crate::atomic::{AtomicU64, Ordering, fence};
 
 /// Passes over the bits in which others may be faster before a claim answers "full".
 const PASSES: u32 = 8;
@@ -50,11 +54,12 @@ impl<'a> Queue<'a> {
                     bits &= bits - 1;
                     let Some(word) = self.slot_word(slot) else { break };
                     hinted = true;
-                    let now = Slot::load(word);
+                    let mut now = Slot::load(word);
                     if now.state() != State::Free {
-                        self.clear_wrong_hint(slot, word);
-                    } else if now.swap(word, now.held(by)) {
-                        hint.fetch_and(!bit(slot), Ordering::Relaxed);
+                        now = clear_wrong_hint(hint, slot, word);
+                    }
+                    // If the bit was cleared and somebody else is faster now, he sees that when he frees the slot.
+                    if now.state() == State::Free && now.swap(word, now.held(by)) {
                         return Ok(Claim { slot, word: now.held(by) });
                     }
                 }
@@ -74,31 +79,38 @@ impl<'a> Queue<'a> {
     /// Frees a slot that is the caller's alone.
     #[inline]
     pub(super) fn free(&self, slot: usize, now: Slot) {
-        if let Some(word) = self.slot_word(slot) {
-            now.freed().store(word);
+        let (Some(word), Some(hint)) = (self.slot_word(slot), self.hints.get(slot / 64)) else { return };
+        now.freed().put(word);
+        // ORDERING: this load comes after the swap of the word, both sequentially consistent; pairs with
+        // `clear_wrong_hint`. Loom does not know such accesses, only fences.
+        if cfg!(loom) {
+            fence(Ordering::SeqCst);
+        }
+        if hint.load(Ordering::SeqCst) & bit(slot) == 0 {
             self.set_hint(slot);
         }
     }
 
-    #[inline]
+    /// Says that a slot is free, after it became so.
     pub(super) fn set_hint(&self, slot: usize) {
         if let Some(hint) = self.hints.get(slot / 64) {
-            // ORDERING: release, so that whoever clears this bit as wrong sees the slot free (next function).
-            // Sequentially consistent, so that a notification may follow without a fence.
+            // ORDERING: release: whoever clears this bit as wrong sees the slot free. Sequentially consistent, so that a
+            // notification may follow without a fence.
             hint.fetch_or(bit(slot), Ordering::SeqCst);
         }
     }
+}
 
-    fn clear_wrong_hint(&self, slot: usize, word: &AtomicU64) {
-        if let Some(hint) = self.hints.get(slot / 64) {
-            // ORDERING: acquire pairs with `set_hint`. If the bit that is cleared was set after the slot became free, that
-            // is seen here, and the bit set again; if it is set later, it stays.
-            hint.fetch_and(!bit(slot), Ordering::Acquire);
-            if Slot::load(word).state() == State::Free {
-                self.set_hint(slot);
-            }
-        }
+/// Clears the bit of a slot that was in use; what the slot is after that.
+fn clear_wrong_hint(hint: &AtomicU64, slot: usize, word: &AtomicU64) -> Slot {
+    // ORDERING: the load of the word comes after the clearing, both sequentially consistent. Who frees the slot has the
+    // same two in the other order: either he sees the bit cleared, or it is seen here that the slot is free. Acquire
+    // pairs with `set_hint`, which a reclaim calls without a look at the bit.
+    hint.fetch_and(!bit(slot), Ordering::SeqCst);
+    if cfg!(loom) {
+        fence(Ordering::SeqCst);
     }
+    Slot::load_after_swap(word)
 }
 
 const fn bit(slot: usize) -> u64 {

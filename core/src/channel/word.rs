@@ -113,10 +113,23 @@ impl Slot {
         word.compare_exchange(self.0, new.0, Ordering::SeqCst, Ordering::Relaxed).is_ok()
     }
 
+    /// The word, by a load that comes after the caller's last read-modify-write of another word.
+    #[inline]
+    pub(super) fn load_after_swap(word: &AtomicU64) -> Slot {
+        // ORDERING: sequentially consistent, as the read-modify-write has to be.
+        Slot(word.load(Ordering::SeqCst))
+    }
+
     /// Sets the word of a slot that is the caller's alone.
     #[inline]
+    pub(super) fn put(self, word: &AtomicU64) {
+        // ORDERING: release: the next one comes after all that was done with the slot. Sequentially consistent, so that
+        // a look at the bit of the slot, and a notification, may follow without a fence.
+        word.swap(self.0, Ordering::SeqCst);
+    }
+
+    /// Sets the word of a slot that nobody else looks at yet.
     pub(super) fn store(self, word: &AtomicU64) {
-        // ORDERING: release: the next one comes after all that was done with the slot.
-        word.store(self.0, Ordering::Release);
+        word.store(self.0, Ordering::Relaxed);
     }
 }
