@@ -59,7 +59,7 @@ impl Queue<'_> {
                     *(if is_taken { &mut all.taken } else { &mut all.unsent }) += 1;
                 }
             }
-            // Also of slots that the dead one freed without saying so.
+            // Also of slots that the dead one freed without saying so, or whose bit it cleared without looking again.
             if Slot::load(at).state() == State::Free {
                 self.set_hint(slot);
             }
@@ -70,7 +70,7 @@ impl Queue<'_> {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use super::super::{Header, Messages, ReceiveError, Shape};
+    use super::super::{Header, Messages, ReceiveError, SendError, Shape};
     use super::*;
     use crate::cell::BytesMut;
 
@@ -86,5 +86,16 @@ mod tests {
         let mut pad = [0; 8];
         assert_eq!(messages.receive(2, &mut pad).map(|received| received.len), Ok(4));
         assert_eq!(messages.receive(2, &mut pad), Err(ReceiveError::Empty));
+    }
+    #[test]
+    fn a_bit_that_the_dead_left_cleared_is_set_again() {
+        let mut memory = std::vec![0_u64; SHAPE.words().unwrap()];
+        let messages = Messages::create(BytesMut::from_words(&mut memory), SHAPE).unwrap();
+        messages.queue().hints[0].store(0, crate::atomic::Ordering::Relaxed);
+        assert_eq!(messages.send(2, Header::default(), b"sent"), Err(SendError::Full));
+        assert_eq!(messages.queue().reclaim(1), Reclaimed::default());
+        assert!(
+            messages.send(2, Header::default(), b"sent").is_ok() && messages.send(2, Header::default(), b"too").is_ok()
+        );
     }
 }

@@ -44,7 +44,8 @@ impl<'a> Queue<'a> {
     /// [`SendError::Full`].
     #[inline]
     pub fn claim(&self, by: u16) -> Result<Claim, SendError> {
-        // Full is what a whole pass without any bit says; a pass that lost a race says nothing.
+        // Full is what a whole pass without any bit says; one that lost a race, or cleared bits, says nothing: slots that it
+        // had passed may be free by now.
         for _ in 0..PASSES {
             let mut hinted = false;
             for (at, hint) in self.hints.iter().enumerate() {
@@ -115,4 +116,29 @@ fn clear_wrong_hint(hint: &AtomicU64, slot: usize, word: &AtomicU64) -> Slot {
 
 const fn bit(slot: usize) -> u64 {
     1 << (slot % 64)
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::super::Shape;
+    use super::*;
+
+    #[test]
+    fn a_bit_is_cleared_once_for_each_use_of_its_slot_if_at_all() {
+        let shape = Shape { capacity: 66, spares: 0, block: 0 };
+        let words: std::vec::Vec<_> = (0..shape.words().unwrap()).map(|_| AtomicU64::new(0)).collect();
+        let queue = Queue::create(&words, shape).unwrap();
+        let bits = || [0, 1].map(|at| queue.hints[at].load(Ordering::Relaxed));
+        let first = queue.claim(1).unwrap();
+        assert_eq!((first.slot(), bits()), (0, [u64::MAX, 3]), "nobody was in the way");
+        let second = queue.claim(1).unwrap();
+        assert_eq!((second.slot(), bits()), (1, [u64::MAX - 1, 3]));
+        queue.give_up(first);
+        assert_eq!(bits(), [u64::MAX, 3], "who frees the slot sets the bit that another cleared");
+        queue.give_up(second);
+        let all: std::vec::Vec<_> = std::iter::from_fn(|| queue.claim(1).ok()).collect();
+        assert_eq!((all.len(), bits()), (66, [0, 0]), "full only when every slot was looked at");
+        all.into_iter().for_each(|claim| queue.give_up(claim));
+        assert_eq!((bits(), queue.free_slots()), ([u64::MAX, 3], 66));
+    }
 }
