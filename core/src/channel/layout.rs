@@ -61,6 +61,14 @@ pub(super) struct Plan {
     pub(super) words: usize,
 }
 
+impl Plan {
+    /// A word of hints in which no bit is missing.
+    pub(super) fn bits(&self, index: usize) -> u64 {
+        let here = self.slots.saturating_sub(index * 64).min(64) as u32;
+        u64::MAX.checked_shr(64 - here).unwrap_or(0)
+    }
+}
+
 impl Shape {
     pub(super) const fn plan(self) -> Result<Plan, ShapeError> {
         let slots = self.capacity as u64 + self.spares as u64;
@@ -111,8 +119,7 @@ impl<'a> Queue<'a> {
         }
         let queue = Self::over(words, plan);
         for (index, hint) in queue.hints.iter().enumerate() {
-            let here = plan.slots.saturating_sub(index * 64).min(64) as u32;
-            hint.store(u64::MAX.checked_shr(64 - here).unwrap_or(0), Ordering::Relaxed);
+            hint.store(plan.bits(index), Ordering::Relaxed);
         }
         // Positions begin in lap one, so that the lap before exists for each.
         for cell in queue.cells {

@@ -45,9 +45,9 @@
 //! one; one word a cell (lap, full, slot), a power of two of them, more than there are slots; then each slot: its word,
 //! length and flags, hints, sender id, id of the send handle (2 words), block, filled up to a line.
 //!
-//! *Cost*: sending is two read-modify-writes, receiving three, and a copy. The bits that say where to look are only read
-//! while few slots are in use. A claim that meets slots in use clears their bits, one read-modify-write each, which those
-//! who free them make up for by one each: at most one of either for each use of a slot. Lock-free.
+//! *Cost*: sending is two read-modify-writes, receiving three, and a copy. While few slots are in use the bits that say
+//! where to look are only read. Beyond that, each use of a slot clears and sets its bit at most once: one more
+//! read-modify-write on either side. Lock-free.
 //!
 //! Source: the mailbox of this crate, with blocks of any size, any capacity and any number of processes.
 

@@ -1,11 +1,13 @@
 //! Slots: who may fill one, and giving them back.
 //!
-//! The word of a slot decides; a bit for each slot says where to look. A claim leaves the bit of its slot set, so that
-//! while few slots are in use nobody writes the bits, which all processes read. Who stumbles over a bit whose slot is in
-//! use clears it, and then looks at the slot once more. Who frees a slot does so, and then looks at its bit, and sets it
-//! if it was cleared. One of the two looks comes after the other side's step: so either the bit is set again, or who
-//! cleared it finds the slot free, and takes it. A bit that is missing, because a process died between its step and its
-//! look, is restored by the reclaim of that process.
+//! The word of a slot decides; a bit for each slot says where to look. While all bits of a word are set, a claim leaves
+//! that of its slot set: as long as few slots are in use nobody writes the bits, which all processes read. Who stumbles
+//! over a bit whose slot is in use clears it, and then looks at the slot once more. From then on, until all bits of that
+//! word are set again, claims clear those of their slots at once, so that not every claim stumbles over the last one's.
+//!
+//! Who frees a slot does so, and then looks at its bit, and sets it if it was cleared. One of the two looks comes after
+//! the other side's step: so either the bit is set again, or who cleared it finds the slot free, and takes it. A bit that
+//! is missing, because a process died between its step and its look, is restored by the reclaim of that process.
 
 use super::error::SendError;
 use super::queue::Queue;
@@ -50,6 +52,7 @@ impl<'a> Queue<'a> {
             let mut hinted = false;
             for (at, hint) in self.hints.iter().enumerate() {
                 let mut bits = hint.load(Ordering::Relaxed);
+                let is_quiet = bits == self.plan.bits(at);
                 while bits != 0 {
                     let slot = at * 64 + bits.trailing_zeros() as usize;
                     bits &= bits - 1;
@@ -61,6 +64,10 @@ impl<'a> Queue<'a> {
                     }
                     // If the bit was cleared and somebody else is faster now, he sees that when he frees the slot.
                     if now.state() == State::Free && now.swap(word, now.held(by)) {
+                        if !is_quiet {
+                            // ORDERING: Relaxed: he who frees the slot comes after this, by the words that decide.
+                            hint.fetch_and(!bit(slot), Ordering::Relaxed);
+                        }
                         return Ok(Claim { slot, word: now.held(by) });
                     }
                 }
@@ -103,6 +110,7 @@ impl<'a> Queue<'a> {
 }
 
 /// Clears the bit of a slot that was in use; what the slot is after that.
+#[cold]
 fn clear_wrong_hint(hint: &AtomicU64, slot: usize, word: &AtomicU64) -> Slot {
     // ORDERING: the load of the word comes after the clearing, both sequentially consistent. Who frees the slot has the
     // same two in the other order: either he sees the bit cleared, or it is seen here that the slot is free. Acquire
@@ -124,18 +132,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_bit_is_cleared_once_for_each_use_of_its_slot_if_at_all() {
+    fn bits_are_left_alone_until_somebody_stumbles_over_one() {
         let shape = Shape { capacity: 66, spares: 0, block: 0 };
         let words: std::vec::Vec<_> = (0..shape.words().unwrap()).map(|_| AtomicU64::new(0)).collect();
         let queue = Queue::create(&words, shape).unwrap();
         let bits = || [0, 1].map(|at| queue.hints[at].load(Ordering::Relaxed));
-        let first = queue.claim(1).unwrap();
-        assert_eq!((first.slot(), bits()), (0, [u64::MAX, 3]), "nobody was in the way");
-        let second = queue.claim(1).unwrap();
-        assert_eq!((second.slot(), bits()), (1, [u64::MAX - 1, 3]));
-        queue.give_up(first);
-        assert_eq!(bits(), [u64::MAX, 3], "who frees the slot sets the bit that another cleared");
-        queue.give_up(second);
+        let claims = [u64::MAX, u64::MAX - 1, u64::MAX - 0b111].map(|left| {
+            let claim = queue.claim(1).unwrap();
+            assert_eq!(bits(), [left, 3], "{claim:?}");
+            claim
+        });
+        assert_eq!(claims.each_ref().map(Claim::slot), [0, 1, 2]);
+        claims.into_iter().for_each(|claim| queue.give_up(claim));
+        assert_eq!(bits(), [u64::MAX, 3], "who frees a slot sets the bit that another cleared");
         let all: std::vec::Vec<_> = std::iter::from_fn(|| queue.claim(1).ok()).collect();
         assert_eq!((all.len(), bits()), (66, [0, 0]), "full only when every slot was looked at");
         all.into_iter().for_each(|claim| queue.give_up(claim));
