@@ -134,20 +134,20 @@ impl<'a, C: Contract> Client<'a, C> {
     #[inline(always)]
     fn free_at(&self, data: u64, place: u32, generation: u16) -> Result<(), FreeError> {
         self.working()?;
-        let is = |word: Word| word.generation() == generation;
-        let place = self.parts.place(place).ok_or(FreeError::NotAssigned { data })?;
-        match self.give_back(place, data, is) {
+        let given_back = |place| self.give_back(place, data, |word| word.generation() == generation);
+        match self.parts.place(place).and_then(given_back) {
             Some(()) => Ok(()),
-            None => self.free_pin_further(place, data, is),
+            None => self.free_at_further(data, place, generation),
         }
     }
 
+    // It gets numbers, all of which fit into registers: a place that was handed over would have to lie in memory, and what is
+    // inlined would look at it there, and wait until it had been stored.
     #[inline(never)]
-    fn free_pin_further(&self, place: Place<'a>, data: u64, is: impl Fn(Word) -> bool) -> Result<(), FreeError> {
-        if self.release(place, |word| is(word) && place.has(data))? {
-            Ok(())
-        } else {
-            Err(FreeError::NotAssigned { data })
-        }
+    fn free_at_further(&self, data: u64, place: u32, generation: u16) -> Result<(), FreeError> {
+        let unknown = FreeError::NotAssigned { data };
+        let place = self.parts.place(place).ok_or(unknown)?;
+        let released = self.release(place, |word| word.generation() == generation && place.has(data))?;
+        if released { Ok(()) } else { Err(unknown) }
     }
 }
