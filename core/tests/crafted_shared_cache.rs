@@ -22,16 +22,16 @@ const HAND: usize = 16;
 const HEADER: usize = 32;
 /// Words of an owner's record.
 const OWNER: usize = 16;
-/// States of a place: an owner has it to himself, whose number is five bits below the state; nobody fills it; it has no slot;
-/// it gets the slot of the place whose number is in the lowest bits.
-const CLAIMED: u64 = 1 << 45;
-const ABANDONED: u64 = 3 << 45;
-const BARE: u64 = 5 << 45;
-const MOVING: u64 = 6 << 45;
-const STATE: u64 = 7 << 45;
+/// States of a place: an owner has it to himself, whose number is in the middle of the word; nobody fills it; it has no slot; it
+/// gets the slot of the place whose number is in the lowest bits.
+const CLAIMED: u64 = 1 << 61;
+const ABANDONED: u64 = 3 << 61;
+const BARE: u64 = 5 << 61;
+const MOVING: u64 = 6 << 61;
+const STATE: u64 = 7 << 61;
 /// The number of an owner in the word of a place.
 const BY: u32 = 40;
-/// The number and one of whoever has a line to himself, in the first of its words.
+/// The number and one of whoever has a line to himself, in the second of its words.
 const LOCK: u32 = 59;
 
 fn with_words<R>(slots: usize, sharing: Sharing, body: impl FnOnce(&[AtomicU64]) -> R) -> R {
@@ -52,8 +52,8 @@ fn lines(words: &[AtomicU64], slots: usize, owners: u8) -> &[[AtomicU64; 8]] {
 }
 
 /// Word and data of each place.
-fn places(lines: &[[AtomicU64; 8]]) -> impl Iterator<Item = &[AtomicU64; 2]> {
-    lines.iter().flat_map(|line| line[1..7].as_chunks().0)
+fn places(lines: &[[AtomicU64; 8]]) -> impl Iterator<Item = [&AtomicU64; 2]> {
+    lines.iter().flat_map(|line| line[2..5].iter().zip(&line[5..8])).map(|(word, data)| [word, data])
 }
 
 /// Ids that belong into a line.
@@ -184,7 +184,8 @@ fn a_burial_waits_for_nobody_and_gives_lines_back() {
         let [last, _] = places(lines).find(|[word, _]| word.load(Ordering::Relaxed) == 0).unwrap();
         last.store(CLAIMED | u64::from(dead.owner().number()) << BY, Ordering::Relaxed);
         let third = 9_u64;
-        let had = |owner: u64| move |[head, ..]: &[AtomicU64; 8]| head.fetch_or((owner + 1) << LOCK, Ordering::Relaxed);
+        let had =
+            |owner: u64| move |[_, head, ..]: &[AtomicU64; 8]| head.fetch_or((owner + 1) << LOCK, Ordering::Relaxed);
         lines[..1].iter().for_each(|line| _ = had(dead.owner().number().into())(line));
         lines[1..].iter().for_each(|line| _ = had(third)(line));
 
@@ -232,16 +233,17 @@ fn is_buried(Left { steps, forgotten, buried }: &Left) {
         // Also, the dead one fills a slot between the two places.
         dead.alloc(second_home).unwrap();
         let by = u64::from(dead.owner().number()) << BY;
-        // From the first place of a line, whose slot is in the head, to the second of the next, whose slot is in the tail.
-        let ([head, source, key, ..], [_, _, _, target, _, _, _, tail]) = (&lines[0], &lines[1]);
-        assert_eq!([head, source, target, tail].map(|word| word.load(Ordering::Relaxed)), [0, 0, BARE, u64::MAX]);
+        // From the first place of a line to the second of the next; each has its slot in one half of a word.
+        let ([from, _, source, _, _, key, ..], [to, _, _, target, ..]) = (&lines[0], &lines[1]);
+        let before = [from, source, target, to].map(|word| word.load(Ordering::Relaxed));
+        assert_eq!(before, [NIL << 32, 0, BARE, NIL << 32 | 1]);
         let elsewhere = u64::from(cache.home(0).0 == 0);
         source.store(CLAIMED | by, Ordering::Relaxed);
         key.store(if *forgotten { elsewhere } else { first_home }, Ordering::Relaxed);
         let moves: [&dyn Fn(); 6] = [
             &|| target.store(MOVING | by, Ordering::Relaxed),
-            &|| _ = tail.fetch_and(!NIL, Ordering::Relaxed),
-            &|| _ = head.fetch_or(NIL, Ordering::Relaxed),
+            &|| _ = to.fetch_and(NIL, Ordering::Relaxed),
+            &|| _ = from.fetch_or(NIL, Ordering::Relaxed),
             &|| target.store(CLAIMED | by, Ordering::Relaxed),
             &|| key.store(elsewhere, Ordering::Relaxed),
             &|| source.store(BARE, Ordering::Relaxed),
@@ -284,20 +286,20 @@ fn a_slot_at_home_moves_to_the_place_where_its_data_is_looked_for_first() {
             // The slot of the first line is in its second place, and the others are bare.
             let line = &lines(words, 3, 1)[0];
             let store = |at: usize, word| line[at].store(word, Ordering::Relaxed);
-            [(0, NIL), (1, BARE), (3, 0), (7, NIL << 32)].iter().for_each(|&(at, word)| store(at, word));
+            [(0, NIL), (2, BARE), (3, 0)].iter().for_each(|&(at, word)| store(at, word));
             let data = of_home(&cache, 0).find(|&data| cache.home(data).1 == first).unwrap();
             assert_eq!(client.alloc(data).map(|grant| grant.slot), Ok(0));
             let word = |at: usize| line[at].load(Ordering::Relaxed);
             for at in 0..3 {
-                assert_eq!(word(1 + 2 * at) & STATE == BARE, at != first, "first {first}, place {at}");
+                assert_eq!(word(2 + at) & STATE == BARE, at != first, "first {first}, place {at}");
             }
-            assert_eq!(word(2 + 2 * first), data);
-            let slots = [word(0) & NIL, word(7) & NIL, word(7) >> 32];
+            assert_eq!(word(5 + first), data);
+            let slots = [word(0) & NIL, word(0) >> 32, word(1) & NIL];
             assert_eq!(slots, [0, 1, 2].map(|at| if at == first { 0 } else { NIL }), "first {first}");
             // Once it is taken, the next one that is looked for there has another place.
             let next = of_home(&cache, 0).filter(|&data| cache.home(data).1 == first).nth(1).unwrap();
             assert!(client.alloc(next).is_ok());
-            assert_eq!((word(2 + 2 * first), client.references(next)), (data, Ok(1)));
+            assert_eq!((word(5 + first), client.references(next)), (data, Ok(1)));
         });
     }
 }
@@ -311,7 +313,7 @@ fn data_far_from_home_is_back_when_the_one_who_died_with_its_home_is_buried() {
         let ids: Vec<u64> = of_home(&cache, 0).take(SLOTS).collect();
         let pins: Vec<_> = ids.iter().map(|&data| client.pin(data).unwrap()).collect();
         ids.iter().for_each(|&data| client.remember(data).unwrap());
-        lines(words, SLOTS, 2)[0][0].fetch_or((u64::from(dead.owner().number()) + 1) << LOCK, Ordering::Relaxed);
+        lines(words, SLOTS, 2)[0][1].fetch_or((u64::from(dead.owner().number()) + 1) << LOCK, Ordering::Relaxed);
 
         let busy = Blocked::Busy { owner: dead.owner().number() };
         let near: Vec<u64> = ids.iter().copied().filter(|&data| client.alloc(data).is_ok()).collect();
@@ -367,8 +369,11 @@ fn a_mark_gives_back_a_reference_of_this_process_to_this_data_and_nothing_else()
         let mark = a.alloc(5).unwrap().mark();
         a.remember(5).unwrap();
         let other = b.alloc(6).unwrap().mark();
-        let no_place = mark | 0xffff_ffff;
-        for made_up in [0, mark & !(1 << 48), mark | (1 << 49), mark ^ (1 << 32), no_place, u64::MAX, other] {
+        let no_line = mark | 0xffff_ffff;
+        let made_up = [0, mark & !(1 << 48), mark | (1 << 49), mark ^ (1 << 32), no_line, u64::MAX, other];
+        // There are three places in each line.
+        let no_places = (3..8).map(|at| mark & !7 | at);
+        for made_up in made_up.into_iter().chain(no_places) {
             assert_eq!(a.free_marked(5, made_up), Err(FreeError::NotAssigned { data: 5 }), "{made_up:x}");
         }
         assert!(a.free_marked(6, mark).is_err(), "other data");

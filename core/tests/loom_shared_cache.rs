@@ -228,19 +228,20 @@ fn a_death_in_the_middle_of_a_move_loses_no_slot_beside_use() {
             };
             let by = u64::from(dead.owner().number()) << 40;
             let elsewhere = u64::from(table.cache().home(0).0 == 2);
-            assert_eq!([word(2, 1), word(2, 0), word(1, 3)].map(|word| word.load(Ordering::Relaxed)), [0, 2, 5 << 45]);
-            change(0, 0, &|head| head | (u64::from(dead.owner().number()) + 1) << 59);
-            change(2, 1, &|_| 1 << 45 | by);
+            let before = [word(2, 2), word(2, 0), word(1, 3)].map(|word| word.load(Ordering::Relaxed));
+            assert_eq!(before, [0, NIL << 32 | 2, 5 << 61]);
+            change(0, 1, &|head| head | (u64::from(dead.owner().number()) + 1) << 59);
+            change(2, 2, &|_| 1 << 61 | by);
             let moves: [&dyn Fn(); 7] = [
-                &|| change(1, 3, &|_| 6 << 45 | by | FROM as u64),
-                &|| change(1, 7, &|tail| tail & !NIL | 2),
-                &|| change(2, 0, &|head| head | NIL),
-                &|| change(1, 3, &|_| 1 << 45 | by),
-                &|| change(2, 2, &|_| elsewhere),
-                &|| change(2, 1, &|_| 5 << 45),
+                &|| change(1, 3, &|_| 6 << 61 | by | FROM as u64),
+                &|| change(1, 0, &|slots| slots & NIL | 2 << 32),
+                &|| change(2, 0, &|slots| slots | NIL),
+                &|| change(1, 3, &|_| 1 << 61 | by),
+                &|| change(2, 5, &|_| elsewhere),
+                &|| change(2, 2, &|_| 5 << 61),
                 &|| {
-                    change(0, 0, &|head| head & !((1 << 59) - (1 << 32)) | 1 << 32);
-                    change(1, 4, &|_| fourth);
+                    change(0, 1, &|head| head & !((1 << 59) - (1 << 32)) | 1 << 32);
+                    change(1, 6, &|_| fourth);
                 },
             ];
             moves.iter().take(steps).for_each(|step| step());

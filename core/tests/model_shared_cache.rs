@@ -404,6 +404,20 @@ fn a_pin_is_given_back_once() {
 }
 
 #[test]
+fn content_that_leaves_can_still_be_pinned_and_goes_with_the_last_pin() {
+    with_words(2, |words| {
+        let client = Forgetful::create(words, 2, sharing(), 1).unwrap().join(identity(0)).unwrap();
+        let first = client.pin(5).unwrap();
+        client.remember(5).unwrap();
+        assert_eq!(client.forget_later(5), Ok(true));
+        let second = client.pin(5).unwrap();
+        assert_eq!((second.grant().found, second.grant().mine), (Found::Remembered, 2));
+        assert_eq!((client.free_pin(first), client.state(5)), (Ok(()), Ok(Some(State::InUse))));
+        assert_eq!((client.free_pin(second), client.state(5)), (Ok(()), Ok(None)));
+    });
+}
+
+#[test]
 fn who_attaches_learns_what_does_not_fit() {
     with_words(3, |words| {
         assert_eq!(Cache::create(words, 0, sharing(), 1).err(), Some(AttachError::NoSlots));

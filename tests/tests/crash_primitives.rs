@@ -283,9 +283,9 @@ fn two_that_are_dead_are_buried_whatever_each_of_them_has() {
     first.alloc(1).unwrap();
     // The first died with a slot that it had claimed, the second with every line.
     let lines: &[[AtomicU64; 8]] = arena.structure()[LINES..LINES + 8 * COUNT].as_chunks().0;
-    let empty = lines.iter().map(|[_, word, ..]| word).find(|word| word.load(Ordering::Relaxed) == 0).unwrap();
-    empty.store(1 << 45 | u64::from(first.owner().number()) << 40, Ordering::Relaxed);
-    for [head, ..] in lines {
+    let empty = lines.iter().map(|[_, _, word, ..]| word).find(|word| word.load(Ordering::Relaxed) == 0).unwrap();
+    empty.store(1 << 61 | u64::from(first.owner().number()) << 40, Ordering::Relaxed);
+    for [_, head, ..] in lines {
         head.fetch_or(u64::from(second.owner().number() + 1) << 59, Ordering::Relaxed);
     }
     let (reclaimed, told) = cache::bury(arena).unwrap();

@@ -108,7 +108,7 @@ impl<'a, C: Contract> Client<'a, C> {
     #[inline(always)]
     pub(super) fn grant(&self, place: Place<'a>, found: Found, word: Word) -> Grant {
         let (mine, generation) = (word.count(self.field), word.generation());
-        Grant { slot: place.slot(), found, mine, generation, place: place.number }
+        Grant { slot: place.slot(), found, mine, generation, place: place.mark() }
     }
 
     /// With the home of the data for itself: finds its place, or assigns one.
@@ -122,7 +122,7 @@ impl<'a, C: Contract> Client<'a, C> {
             // It left in between, and nobody else can have put it anywhere. If it is there still, that is not true.
             Joined::Gone => match held.find(data)? {
                 None => self.assign(&held, data),
-                Some(place) => Err(Blocked::Damaged { at: place.number as usize }.into()),
+                Some(place) => Err(Blocked::Damaged { at: place.number() as usize }.into()),
             },
         }
     }
@@ -140,14 +140,14 @@ impl<'a, C: Contract> Client<'a, C> {
         place.key().store(data, Ordering::Release);
         // Only now can others refer to it: whoever finds the place, finds its data there.
         let word = taken.word.assigned(self.field, self.owner);
-        taken.word.replace(place.word(), word).map_err(|_| Blocked::Damaged { at: place.number as usize })?;
+        taken.word.replace(place.word(), word).map_err(|_| Blocked::Damaged { at: place.number() as usize })?;
         self.parts.count(self.owner, Count::Loads);
         if taken.evicted {
             self.parts.count(self.owner, Count::Evictions);
         }
         let grant = self.grant(place, Found::Empty, word);
         if grant.slot >= self.parts.slots {
-            return Err(Blocked::Damaged { at: place.number as usize }.into());
+            return Err(Blocked::Damaged { at: place.number() as usize }.into());
         }
         Ok(grant)
     }
@@ -190,7 +190,7 @@ impl<'a, C: Contract> Client<'a, C> {
         let change = |word: Word| (referred(word) && is(word)).then(|| word.released(self.field));
         let released = self.change(place, change)?;
         if released.is_ok_and(|word| word.released(self.field).is_vacant()) {
-            self.parts.vacancy.set(place.number);
+            self.parts.vacancy.set(place.number());
         }
         Ok(released.is_ok())
     }

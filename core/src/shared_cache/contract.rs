@@ -67,7 +67,7 @@ impl Client<'_, Forgetting> {
         match self.change(place, change)? {
             Ok(word) => {
                 if word.leaving().is_vacant() {
-                    self.parts.vacancy.set(place.number);
+                    self.parts.vacancy.set(place.number());
                 }
                 Ok(true)
             }

@@ -18,6 +18,8 @@ pub struct Grant {
 
 /// Set in every mark, so that none is 0.
 const MARKED: u64 = 1 << 48;
+/// Above a mark, in a packed grant.
+const FOUND: u32 = 49;
 
 impl Grant {
     /// Where the reference is counted, as a number for those who cannot keep a [`Pin`]; never 0. It is worth something to this
@@ -31,6 +33,37 @@ impl Grant {
 /// The place and the generation that a mark names, if it is one.
 pub(super) const fn marked(mark: u64) -> Option<(u32, u16)> {
     if mark >> 48 == 1 { Some((mark as u32, (mark >> 32) as u16)) } else { None }
+}
+
+/// A grant from a function that is not inlined, in two words: so the grants of those that are stay in registers, and lie
+/// nowhere in memory where that function could have put its own.
+#[derive(Clone, Copy)]
+pub(super) struct Packed {
+    mark: u64,
+    slot: u64,
+}
+
+impl Packed {
+    #[inline(always)]
+    pub(super) fn new(grant: Grant) -> Packed {
+        let found = match grant.found {
+            Found::Empty => 0,
+            Found::Assigned => 1,
+            Found::Remembered => 2,
+        };
+        Packed { mark: grant.mark() | found << FOUND, slot: u64::from(grant.mine) << 32 | u64::from(grant.slot) }
+    }
+
+    #[inline(always)]
+    pub(super) fn grant(self) -> Grant {
+        let found = match self.mark >> FOUND {
+            0 => Found::Empty,
+            1 => Found::Assigned,
+            _ => Found::Remembered,
+        };
+        let (slot, mine) = (self.slot as u32, (self.slot >> 32) as u32);
+        Grant { slot, found, mine, generation: (self.mark >> 32) as u16, place: self.mark as u32 }
+    }
 }
 
 /// A reference that is given back exactly once: it can't be copied, and giving it back consumes it.

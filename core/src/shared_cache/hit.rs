@@ -6,7 +6,7 @@
 
 use super::client::{Client, Joined};
 use super::error::{AllocError, FreeError};
-use super::grant::{Grant, Pin, marked};
+use super::grant::{Grant, Packed, Pin, marked};
 use super::layout::Contract;
 use super::place::Place;
 use super::word::Word;
@@ -21,48 +21,58 @@ impl<'a, C: Contract> Client<'a, C> {
     #[inline(always)]
     pub fn alloc(&self, data: u64) -> Result<Grant, AllocError> {
         self.working()?;
-        if let Some(grant) = self.parts.at_home(data, |place| self.hit(place, data)) {
+        let hit = self.parts.at_home(data, |place| self.hit(place, data));
+        if let Some(grant) = hit.and_then(|hit| self.granted(data, hit)) {
             return Ok(grant);
         }
-        self.alloc_without_hit(data)
+        self.alloc_without_hit(data).map(Packed::grant)
     }
 
-    /// A reference to the content of this slot, if it is that of `data` and the field has room.
-    // Inlined everywhere, and nothing called here returns a grant: so what is granted need not go through memory, where the
-    // processor would wait for it.
+    /// A reference to content of this data that stays, if it is here and the field has room.
     #[inline(always)]
-    fn hit(&self, place: Place<'a>, data: u64) -> Option<Grant> {
+    fn hit(&self, place: Place<'a>, data: u64) -> Option<(Place<'a>, Word)> {
+        if !place.has(data) {
+            return None;
+        }
         let word = Word::of_slot(place.word());
         let next = word.hit(self.field)?;
         word.replace(place.word(), next).ok()?;
-        // With the reference the place keeps its data: so now it is certain whose it is.
+        Some((place, next))
+    }
+
+    /// With the reference the place keeps its data: so now it is certain whose it is.
+    // Nothing called here returns a grant: so what is granted need not go through memory, where the processor would wait for it.
+    #[inline(always)]
+    fn granted(&self, data: u64, (place, word): (Place<'a>, Word)) -> Option<Grant> {
         if place.has(data) {
-            let grant = self.grant(place, Found::Remembered, next);
+            let generation = word.generation_staying();
+            let grant = Grant { generation, ..self.grant(place, Found::Remembered, word) };
             if grant.slot < self.parts.slots {
                 return Some(grant);
             }
         }
-        self.give_up(place.number);
+        self.give_up(place.mark());
         None
     }
 
     /// The reference was one to other data.
     #[cold]
     fn give_up(&self, place: u32) {
-        let _ = self.parts.place(place).map(|place| self.release(place, |_| true));
+        let _ = self.parts.marked(place).map(|place| self.release(place, |_| true));
     }
 
     #[inline(never)]
-    fn alloc_without_hit(&self, data: u64) -> Result<Grant, AllocError> {
-        if let Some(grant) = self.parts.beyond_home(data, |place| self.hit(place, data)) {
-            return Ok(grant);
+    fn alloc_without_hit(&self, data: u64) -> Result<Packed, AllocError> {
+        let hit = self.parts.beyond_home(data, |place| self.hit(place, data));
+        if let Some(grant) = hit.and_then(|hit| self.granted(data, hit)) {
+            return Ok(Packed::new(grant));
         }
         if let Some(place) = self.parts.glance(data)
             && let Joined::Granted(grant) = self.join(place, data)
         {
-            return Ok(grant);
+            return Ok(Packed::new(grant));
         }
-        self.alloc_alone(data)
+        self.alloc_alone(data).map(Packed::new)
     }
 
     /// Gives a reference back. Without content, or with content that shall leave, the last one empties the slot.
@@ -72,27 +82,27 @@ impl<'a, C: Contract> Client<'a, C> {
     #[inline(always)]
     pub fn free(&self, data: u64) -> Result<(), FreeError> {
         self.working()?;
-        match self.parts.at_home(data, |place| self.give_back(place, data, |_| true)) {
+        match self.parts.at_home(data, |place| self.give_back(place, data, Word::stays)) {
             Some(()) => Ok(()),
             None => self.free_further(data),
         }
     }
 
-    /// Gives back a reference to content that stays, of a place that has this data, and a word of which `is` holds.
+    /// Gives back a reference to content of this data, if it is here and `stays`.
     #[inline(always)]
-    fn give_back(&self, place: Place<'a>, data: u64, is: impl Fn(Word) -> bool) -> Option<()> {
+    fn give_back(&self, place: Place<'a>, data: u64, stays: impl Fn(Word) -> bool) -> Option<()> {
         let word = Word::of_slot(place.word());
-        let next = word.given_back(self.field)?;
         // The data behind the word: with a reference of this process the slot keeps it.
-        if !place.has(data) || !is(word) {
+        if !stays(word) || !place.has(data) {
             return None;
         }
+        let next = word.given_back(self.field)?;
         word.replace(place.word(), next).ok()
     }
 
     #[inline(never)]
     fn free_further(&self, data: u64) -> Result<(), FreeError> {
-        if let Some(()) = self.parts.beyond_home(data, |place| self.give_back(place, data, |_| true)) {
+        if let Some(()) = self.parts.beyond_home(data, |place| self.give_back(place, data, Word::stays)) {
             return Ok(());
         }
         let (place, _) = self.find(data)?.ok_or(FreeError::NotAssigned { data })?;
@@ -134,8 +144,8 @@ impl<'a, C: Contract> Client<'a, C> {
     #[inline(always)]
     fn free_at(&self, data: u64, place: u32, generation: u16) -> Result<(), FreeError> {
         self.working()?;
-        let given_back = |place| self.give_back(place, data, |word| word.generation() == generation);
-        match self.parts.place(place).and_then(given_back) {
+        let stays = |word: Word| word.stays_in(generation);
+        match self.parts.marked(place).and_then(|place| self.give_back(place, data, stays)) {
             Some(()) => Ok(()),
             None => self.free_at_further(data, place, generation),
         }
@@ -146,7 +156,7 @@ impl<'a, C: Contract> Client<'a, C> {
     #[inline(never)]
     fn free_at_further(&self, data: u64, place: u32, generation: u16) -> Result<(), FreeError> {
         let unknown = FreeError::NotAssigned { data };
-        let place = self.parts.place(place).ok_or(unknown)?;
+        let place = self.parts.marked(place).ok_or(unknown)?;
         let released = self.release(place, |word| word.generation() == generation && place.has(data))?;
         if released { Ok(()) } else { Err(unknown) }
     }

@@ -1,8 +1,7 @@
 //! Where everything lies in the lent words, and the checks of whoever attaches.
 //!
 //! In words: header (magic; contract, owners and bits of a count; slots; seed; interrupted), the hand of the eviction
-//! at 16, filled up to 32; 16 words an owner; eight words a line of the index (head; word and data of three places;
-//! tail); one word a slot (its place), filled up to a line; hints at which places slots are free.
+//! at 16, filled up to 32; 16 words an owner; eight words a line of the index (slots, head, three words, three data); one word a slot (its place), filled up to a line; hints at which places slots are free.
 
 use crate::atomic::{AtomicU64, Ordering};
 use crate::cache::{Forgetting, Plain, Remembering};
@@ -10,11 +9,11 @@ use crate::crew::Crew;
 use crate::shared_slots::Owner;
 
 use super::error::AttachError;
-use super::place::{FARTHEST, Line, NIL, PLACES, Place};
+use super::place::{AT_BITS, FARTHEST, Line, NIL, PLACES, Place};
 use super::vacancy::{self, Vacancy};
 use super::word::{BARE, COUNT_BITS, EMPTY};
 
-const MAGIC: u64 = u64::from_le_bytes(*b"umbrshc6");
+const MAGIC: u64 = u64::from_le_bytes(*b"umbrshc7");
 const CONTRACT: usize = 1;
 const SLOTS: usize = 2;
 const SEED: usize = 3;
@@ -143,7 +142,7 @@ impl<'a> Parts<'a> {
         let zeroed = parts.header[1..].iter().chain(parts.lines.as_flattened());
         zeroed.for_each(|word| word.store(0, Ordering::Relaxed));
         for place in parts.places() {
-            let slot = parts.first_slot(place.number);
+            let slot = parts.first_slot(place.number());
             place.set_slot(slot);
             parts.note_seat(slot, place);
             parts.forget(place);
@@ -204,6 +203,14 @@ impl<'a> Parts<'a> {
         self.lines.get(index).map(|line| Place::new(line, index, at))
     }
 
+    /// The place of this mark.
+    #[inline(always)]
+    pub(super) fn marked(&self, mark: u32) -> Option<Place<'a>> {
+        let (index, at) = (mark as usize >> AT_BITS, mark as usize & ((1 << AT_BITS) - 1));
+        let line = self.lines.get(index)?;
+        if at < PLACES { Some(Place::new(line, index, at)) } else { None }
+    }
+
     /// The places of a line.
     pub(super) fn places_of(&self, line: usize) -> impl Iterator<Item = Place<'a>> + use<'a> {
         self.places_at(Home { line, at: 0 })
@@ -240,7 +247,7 @@ impl<'a> Parts<'a> {
     /// Notes where a slot is; the caller has claimed the place.
     pub(super) fn note_seat(&self, slot: u32, place: Place<'_>) {
         if let Some(seat) = self.seats.get(slot as usize) {
-            seat.store(u64::from(place.number), Ordering::Relaxed);
+            seat.store(u64::from(place.number()), Ordering::Relaxed);
         }
     }
 
@@ -303,7 +310,7 @@ mod tests {
         let seated = parts.places().filter(|place| place.slot() != NIL);
         let lies = |place: Place<'_>| {
             let home = parts.home(place.key().load(Ordering::Relaxed));
-            let first = parts.places_at(home).next().is_some_and(|first| first.number == place.number);
+            let first = parts.places_at(home).next().is_some_and(|first| first.number() == place.number());
             (parts.steps(home.line, place.line()), first)
         };
         seated.map(lies).collect()

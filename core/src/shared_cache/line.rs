@@ -14,7 +14,7 @@ use crate::shared_slots::Owner;
 
 use super::error::Blocked;
 use super::layout::{Home, Parts};
-use super::place::{FAR, FAR_MASK, HEAD, LOCK, Line, PLACES, Place};
+use super::place::{FAR, FAR_MASK, HEAD, LOCK, Line, Place};
 use super::word::Word;
 use crate::fetch::fetch_to_read;
 
@@ -33,16 +33,13 @@ pub(super) struct Held<'p, 'a> {
 }
 
 impl<'a> Parts<'a> {
-    /// What is found at the place in the home line that has this data; by the data alone, so the word tells whether it
-    /// still is that.
+    /// What is found at a place in the home line, if it has this data.
     #[inline(always)]
     pub(super) fn at_home<T>(&self, data: u64, found: impl Fn(Place<'a>) -> Option<T>) -> Option<T> {
         let home = self.home(data);
         let line = self.lines.get(home.line)?;
         let first = Place::new(line, home.line, home.at);
-        if first.has(data)
-            && let Some(found) = found(first)
-        {
+        if let Some(found) = found(first) {
             return Some(found);
         }
         in_line(line, home.line, data, found)
@@ -103,7 +100,7 @@ impl<'a> Parts<'a> {
     /// Takes the mark of an owner that does not run any more off all lines.
     pub(super) fn release_all(&self, owner: Owner) {
         let mark = u64::from(owner.number() + 1);
-        for [head, ..] in self.lines {
+        for [_, head, ..] in self.lines {
             if head.load(Ordering::Relaxed) >> LOCK == mark {
                 // ORDERING: acquire and release, so that what the dead one stored before is seen by the next.
                 head.fetch_and((1 << LOCK) - 1, Ordering::AcqRel);
@@ -113,19 +110,11 @@ impl<'a> Parts<'a> {
 }
 
 /// What is found at the place of a line that has this data.
-// With a branch for each place, and all that follows in each branch, though nobody can foretell which it is: with a
-// computed place the processor would not begin with what comes next before the line is there.
+// Which place it is nobody can foretell, so the processor waits here for the line, but once for all of them.
 #[inline(always)]
 fn in_line<'a, T>(line: &'a Line, index: usize, data: u64, found: impl Fn(Place<'a>) -> Option<T>) -> Option<T> {
-    for at in 0..PLACES {
-        let place = Place::new(line, index, at);
-        if place.has(data)
-            && let Some(found) = found(place)
-        {
-            return Some(found);
-        }
-    }
-    None
+    let [second, third] = [1, 2].map(|at| Place::new(line, index, at).has(data));
+    found(Place::new(line, index, if third { 2 } else { usize::from(second) }))
 }
 
 fn far(head: u64) -> usize {

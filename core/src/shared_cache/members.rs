@@ -123,7 +123,7 @@ impl<'a> Parts<'a> {
             }
             // Also of slots that the dead one emptied without saying so.
             if Word::of_slot(place.word()).is_free() {
-                self.vacancy.set(place.number);
+                self.vacancy.set(place.number());
             }
         }
         Ok(all)

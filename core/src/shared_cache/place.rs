@@ -4,17 +4,20 @@
 
 use crate::atomic::{AtomicU64, Ordering};
 
-/// Head, word and data of each place, tail.
+/// Slots of the first two places, head, the words of all three places, and their data.
 pub(super) type Line = [AtomicU64; 8];
 /// Places of a line.
 pub(super) const PLACES: usize = 3;
+/// Bits of a mark that say which place of the line it is: as many as tell its words apart.
+pub(super) const AT_BITS: u32 = 3;
 /// No slot.
 pub(super) const NIL: u32 = u32::MAX;
 
-/// In the head: the slot of the first place (32 bits), how many lines further data of this home may be (27), and who has
-/// the line to himself: his number and one. The tail: the slots of the second and the third place.
-pub(super) const HEAD: usize = 0;
-const TAIL: usize = 7;
+/// In the head: the slot of the third place (32 bits), how many lines further data of this home may be (27), and who has
+/// the line to himself: his number and one.
+pub(super) const HEAD: usize = 1;
+/// Behind the slots and the head.
+const WORDS: usize = 2;
 pub(super) const FAR: u32 = 32;
 const FAR_BITS: u32 = 27;
 pub(super) const FAR_MASK: u64 = (1 << FAR_BITS) - 1;
@@ -26,31 +29,41 @@ pub(super) const FARTHEST: usize = FAR_MASK as usize;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place<'a> {
     line: &'a Line,
+    index: usize,
     at: usize,
-    /// Counted over all lines.
-    pub(super) number: u32,
 }
 
 impl<'a> Place<'a> {
     pub(super) fn new(line: &'a Line, index: usize, at: usize) -> Self {
-        Place { line, at, number: (index * PLACES + at) as u32 }
+        Place { line, index, at }
+    }
+
+    /// Counted over all lines.
+    pub(super) fn number(&self) -> u32 {
+        (self.index * PLACES + self.at) as u32
+    }
+
+    /// Another number, of the line and the place in it, which takes no division to find it by.
+    #[inline(always)]
+    pub(super) fn mark(&self) -> u32 {
+        (self.index << AT_BITS | self.at) as u32
     }
 
     /// The number of its line.
     pub(super) fn line(&self) -> usize {
-        self.number as usize / PLACES
+        self.index
     }
 
     /// What its slot is doing.
     #[inline(always)]
     pub(super) fn word(&self) -> &'a AtomicU64 {
-        &self.line[1 + 2 * self.at]
+        &self.line[WORDS + self.at]
     }
 
     /// Whose its slot is.
     #[inline(always)]
     pub(super) fn key(&self) -> &'a AtomicU64 {
-        &self.line[2 + 2 * self.at]
+        &self.line[WORDS + PLACES + self.at]
     }
 
     /// Whether its slot is that of this data, or was.
@@ -62,8 +75,7 @@ impl<'a> Place<'a> {
     /// The half of a word in which the number of its slot is.
     #[inline(always)]
     fn half(&self) -> (&'a AtomicU64, u32) {
-        let word = if self.at == 0 { HEAD } else { TAIL };
-        (&self.line[word], if self.at == 2 { 32 } else { 0 })
+        (&self.line[self.at / 2], (self.at % 2) as u32 * 32)
     }
 
     /// Its slot, or no slot. Only whoever claimed the place changes it.

@@ -51,7 +51,7 @@ impl<'a> Parts<'a> {
         let slot = taken.place.slot();
         if slot >= self.slots {
             let _ = taken.word.replace(taken.place.word(), taken.word.bared());
-            return Err(Failed::Blocked(Blocked::Damaged { at: taken.place.number as usize }));
+            return Err(Failed::Blocked(Blocked::Damaged { at: taken.place.number() as usize }));
         }
         if !taken.evicted {
             self.unhint(taken.place);
@@ -61,7 +61,7 @@ impl<'a> Parts<'a> {
 
     /// Takes back the hint that a slot is free here, unless it is after all.
     pub(super) fn unhint(&self, place: Place<'_>) {
-        self.vacancy.clear(place.number, || Word::of_slot(place.word()).is_free());
+        self.vacancy.clear(place.number(), || Word::of_slot(place.word()).is_free());
     }
 
     fn take_empty(&self, owner: Owner, home: Home) -> Option<Taken<'a>> {
@@ -69,7 +69,7 @@ impl<'a> Parts<'a> {
         if let Some(taken) = self.places_at(home).find_map(|place| claim(place, owner, Word::is_free)) {
             return Some(taken);
         }
-        let start = self.places_of(home.line).next().map_or(0, |place| place.number);
+        let start = self.places_of(home.line).next().map_or(0, |place| place.number());
         let (mut from, mut around) = (start, start == 0);
         for _ in 0..HINTS {
             let Some(place) = self.vacancy.find(from).and_then(|number| self.place(number)) else {
@@ -83,7 +83,7 @@ impl<'a> Parts<'a> {
                 return Some(taken);
             }
             self.unhint(place);
-            from = place.number + 1;
+            from = place.number() + 1;
         }
         None
     }
@@ -129,7 +129,7 @@ impl<'a> Parts<'a> {
         if bare.state() != BARE {
             return None;
         }
-        let moving = bare.moving(owner, taken.place.number);
+        let moving = bare.moving(owner, taken.place.number());
         bare.replace(place.word(), moving).ok()?;
         place.set_slot(slot);
         taken.place.set_slot(NIL);

@@ -1,8 +1,9 @@
 //! The word of a slot: what it is doing, and who refers to it.
 //!
 //! References are counted in one field an owner, 40 bits together, so the compare-and-swap that takes a reference
-//! also says whose it is. Above them: the owner who claims or fills the slot (5 bits), the state (3 bits), two marks,
-//! and a generation (14 bits) that changes with each assignment.
+//! also says whose it is. Above them: the owner who claims or fills the slot (5 bits), a mark of use, a generation (14 bits)
+//! that changes with each assignment, a mark of leaving, and the state (3 bits): what a hit looks at is at the top, where it
+//! takes the fewest instructions.
 
 use crate::atomic::{AtomicU64, Ordering};
 use crate::shared_slots::Owner;
@@ -12,15 +13,17 @@ pub(super) const COUNT_BITS: u32 = 40;
 const COUNTS: u64 = (1 << COUNT_BITS) - 1;
 const BY: u32 = COUNT_BITS;
 const BY_MASK: u64 = 0x1f << BY;
-const STATE: u32 = BY + 5;
-const STATE_MASK: u64 = 7 << STATE;
-/// The content goes with the last reference.
-const LEAVING: u64 = 1 << (STATE + 3);
 /// The content was used since the hand came by.
-const USED: u64 = 1 << (STATE + 4);
-const GENERATION: u32 = STATE + 5;
+const USED: u64 = 1 << (BY + 5);
+const GENERATION: u32 = BY + 6;
+const GENERATION_BITS: u32 = 14;
 /// Generations that are told apart. The models of loom go round in four, to see that nothing rests on more.
-const GENERATIONS: u64 = if cfg!(loom) { 4 } else { 1 << (64 - GENERATION) };
+const GENERATIONS: u64 = if cfg!(loom) { 4 } else { 1 << GENERATION_BITS };
+const GENERATION_MASK: u64 = ((1 << GENERATION_BITS) - 1) << GENERATION;
+/// The content goes with the last reference.
+const LEAVING: u64 = 1 << (GENERATION + GENERATION_BITS);
+const STATE: u32 = GENERATION + GENERATION_BITS + 1;
+const STATE_MASK: u64 = 7 << STATE;
 
 /// Nobody's, with a slot that nobody needs.
 pub(super) const EMPTY: u64 = 0;
@@ -123,6 +126,24 @@ impl Word {
     }
 
     pub(super) const fn generation(self) -> u16 {
+        ((self.0 & GENERATION_MASK) >> GENERATION) as u16
+    }
+
+    /// Whether it is content that stays.
+    #[inline]
+    pub(super) const fn stays(self) -> bool {
+        self.0 & (STATE_MASK | LEAVING) == VALID
+    }
+
+    /// Whether it is content that stays, of this generation.
+    #[inline]
+    pub(super) const fn stays_in(self, generation: u16) -> bool {
+        self.0 >> GENERATION == VALID >> GENERATION | generation as u64
+    }
+
+    /// The same of content that stays, which takes less.
+    #[inline]
+    pub(super) const fn generation_staying(self) -> u16 {
         (self.0 >> GENERATION) as u16
     }
 
@@ -153,23 +174,21 @@ impl Word {
         Word((self.0 | used) + field.unit)
     }
 
-    /// With one more reference to content that is there, if the field has room.
+    /// With one more reference to content that stays, if the field has room.
     #[inline]
     pub(super) const fn hit(self, field: Field) -> Option<Word> {
-        // Shifted down, because a constant of 64 bits takes an instruction of its own.
-        if self.0 >> STATE & STATE_MASK >> STATE != VALID >> STATE || self.0 & field.bits == field.bits {
+        if !self.stays() {
             return None;
         }
-        Some(Word((self.0 | USED) + field.unit))
+        let next = (self.0 | USED) + field.unit;
+        // A field that had no room is 0.
+        if next & field.bits == 0 { None } else { Some(Word(next)) }
     }
 
-    /// Without one reference, if there is one and it is to content that stays.
+    /// Without one reference, if there is one; the caller knows that it is to content that stays.
     #[inline]
     pub(super) const fn given_back(self, field: Field) -> Option<Word> {
-        if self.0 >> STATE & (STATE_MASK | LEAVING) >> STATE != VALID >> STATE || self.0 & field.bits == 0 {
-            return None;
-        }
-        Some(Word(self.0 - field.unit))
+        if self.0 & field.bits == 0 { None } else { Some(Word(self.0 - field.unit)) }
     }
 
     /// With one more reference, by whoever fills it from now on.
