@@ -17,8 +17,8 @@ const BY_MASK: u64 = 0x1f << BY;
 const USED: u64 = 1 << (BY + 5);
 const GENERATION: u32 = BY + 6;
 const GENERATION_BITS: u32 = 14;
-/// Generations that are told apart. The models of loom go round in four, to see that nothing rests on more.
-const GENERATIONS: u64 = if cfg!(loom) { 4 } else { 1 << GENERATION_BITS };
+/// Generations that are told apart. The models of loom go round in two, to see that nothing rests on more.
+const GENERATIONS: u64 = if cfg!(loom) { 2 } else { 1 << GENERATION_BITS };
 const GENERATION_MASK: u64 = ((1 << GENERATION_BITS) - 1) << GENERATION;
 /// The content goes with the last reference.
 const LEAVING: u64 = 1 << (GENERATION + GENERATION_BITS);
