@@ -42,6 +42,8 @@ pub const BROKEN_NUMBER: u64 = u64::MAX;
 pub const PARTIES_MAX: u32 = COUNT as u32;
 
 const ROUND: u32 = 40;
+/// The rounds that have room in the word.
+const ROUND_MASK: u32 = u32::MAX >> (ROUND - 32);
 const BREAKS: u32 = 32;
 const LAST_BROKEN: u64 = 1 << 31;
 const BROKEN: u64 = 1 << 30;
@@ -86,6 +88,13 @@ impl fmt::Display for NotReleased {
 }
 impl core::error::Error for NotReleased {}
 
+/// Whether a [round](Glance::round) is later than another one, of which it is nearer after than before.
+#[must_use]
+pub const fn is_later(round: u32, than: u32) -> bool {
+    let ahead = round.wrapping_sub(than) & ROUND_MASK;
+    ahead != 0 && ahead <= ROUND_MASK / 2
+}
+
 impl Glance {
     /// Whether the barrier is broken.
     #[must_use]
@@ -105,14 +114,15 @@ impl Glance {
         self.came() > 0 && (self.0 & STEPS != 0) != in_steps
     }
 
-    /// It begins again at zero after the last one that has room.
-    const fn round(self) -> u32 {
+    /// The number of its round, of 24 bits: it begins again at zero after the last one that has room.
+    #[must_use]
+    pub const fn round(self) -> u32 {
         (self.0 >> ROUND) as u32
     }
 
     /// The round so many before this one.
     const fn round_before(self, rounds: u32) -> u32 {
-        self.round().wrapping_sub(rounds) & (u32::MAX >> (ROUND - 32))
+        self.round().wrapping_sub(rounds) & ROUND_MASK
     }
 
     /// How many rounds were broken, of those that are over; it begins again at zero, too.
@@ -348,6 +358,15 @@ mod tests {
                 (Ok(()), Some(true), Some(true))
             );
         }
+    }
+
+    #[test]
+    fn a_round_is_later_than_those_before_it_also_when_the_numbers_begin_anew() {
+        let last = Glance(LAST).round();
+        for (round, than) in [(1, 0), (0, last), (7, last - 7), (last / 2, 0)] {
+            assert!(is_later(round, than) && !is_later(than, round), "{round}, {than}");
+        }
+        assert!(!is_later(3, 3));
     }
 
     #[test]

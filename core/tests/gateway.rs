@@ -70,6 +70,7 @@ proptest! {
             Answer::Lent { bytes: first, uid: second },
             Answer::Block { id: BlockId::from_bits(first), len: second, kind: block },
             Answer::Used([first, second, hints, client, 0]),
+            Answer::Counted { is_last: why % 2 == 1, round: block },
         ];
         let message = Answer::Message { hints, client, handle: [first, second], len, bytes: &bytes };
         let mut buffer = [0; 200];

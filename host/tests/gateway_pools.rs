@@ -416,3 +416,29 @@ fn a_party_that_came_by_a_poll_and_has_received_is_not_missed() {
     until("the end of its lines", || server.lines() == 0);
     assert!(!barrier.is_broken(), "the others are still to receive");
 }
+
+#[test]
+fn parties_that_receive_elsewhere_take_no_more_lines_than_two() {
+    let (server, address) = serve();
+    let (gateways, channel) = (gateways(&address), of_three());
+    let barrier = channel.barrier().unwrap();
+    let far = RemoteChannel::attach(&channel.reference().unwrap(), &gateways, LONG).unwrap();
+    let receiver = channel.receiver(WaitMode::Idle).unwrap();
+    let released = || {
+        assert_eq!(far.poll(Event::BarrierWait, NOW), Ok(0));
+        let here = [0; 2].map(|_| barrier.count_in(WaitMode::Idle, NOW));
+        assert_eq!((here, barrier.release(NOW)), ([Ok(false), Ok(true)], Ok(())));
+    };
+    for _ in 0..20 {
+        released();
+        (0..3).for_each(|_| _ = receiver.receive(&mut [0; 8], NOW).unwrap());
+        assert_eq!(far.count(), Ok(0));
+        assert!(server.lines() <= 2, "{} lines", server.lines());
+    }
+    // Of all those only the last one has received through the line by which it came.
+    released();
+    far.receive(&mut [0; 8], NOW).unwrap();
+    drop(far);
+    until("the end of its lines", || server.lines() == 0);
+    assert!(!barrier.is_broken(), "the others are still to receive");
+}

@@ -15,6 +15,7 @@ const LENT: u8 = 8;
 const BLOCK: u8 = 9;
 const BYTES: u8 = 10;
 const USED: u8 = 11;
+const COUNTED: u8 = 12;
 
 /// What the gateway answers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -82,6 +83,13 @@ pub enum Answer<'a> {
     Bytes(&'a [u8]),
     /// How many bytes there are, are free and were asked for, how many blocks, and bytes of the longest free one.
     Used([u64; 5]),
+    /// A party is counted in at the barrier.
+    Counted {
+        /// Whether it is the last one.
+        is_last: bool,
+        /// The [round](crate::barrier::Glance::round) that it is counted for.
+        round: u32,
+    },
     /// It is not done.
     Refused {
         /// Why: a number of the layer above.
@@ -169,6 +177,13 @@ impl<'a> Answer<'a> {
                 };
                 written(buffer, head, &[])
             }
+            Answer::Counted { is_last, round } => {
+                let head = |w: &mut Writer<'_>| {
+                    w.bytes(&[COUNTED, is_last.into()])?;
+                    w.u32(round)
+                };
+                written(buffer, head, &[])
+            }
             Answer::Refused { why, numbers } => {
                 let head = |w: &mut Writer<'_>| {
                     w.u8(REFUSED)?;
@@ -207,6 +222,7 @@ impl<'a> Answer<'a> {
             BLOCK => Answer::Block { id: BlockId::from_bits(r.u64()?), len: r.u64()?, kind: r.u32()? },
             BYTES => return Ok(Answer::Bytes(r.rest())),
             USED => Answer::Used([r.u64()?, r.u64()?, r.u64()?, r.u64()?, r.u64()?]),
+            COUNTED => Answer::Counted { is_last: flag(&mut r)?, round: r.u32()? },
             REFUSED => Answer::Refused { why: r.u16()?, numbers: [r.u64()?, r.u64()?] },
             _ => return Err(ParseError::Nonsense),
         };

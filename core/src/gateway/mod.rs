@@ -39,6 +39,7 @@
 //! block    | 9 | block u64 | length u64 | kind u32 |
 //! bytes    | 10 | bytes ... |
 //! used     | 11 | bytes, free, asked, blocks, longest free, 5 x u64 |
+//! counted  | 12 | is last u8 | round u32 |
 //! ```
 //!
 //! ```
@@ -73,7 +74,7 @@ pub const CHANNEL: Op = Op(0x0501);
 /// Most bytes of a message that travels.
 pub const MESSAGE_MAX: usize = BODY_MAX - 64;
 /// The version of these bytes.
-pub const VERSION: u8 = 4;
+pub const VERSION: u8 = 5;
 
 /// How long the gateway may wait.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -204,18 +204,18 @@ impl Barrier<'_> {
     /// message; [`Error::BarrierTryAgain`] if there is one try, and the round before is not over; [`Error::Timeout`] if it was
     /// not over in time, which breaks the barrier; [`Error::BarrierMixed`] if parties wait in one call; [`Error::Destroyed`].
     pub fn count_in(&self, mode: WaitMode, timeout: Timeout) -> Result<bool, Error> {
-        self.count_in_while(mode, timeout, Lapse(u64::MAX), || true)
+        self.count_in_while(mode, timeout, Lapse(u64::MAX), || true).map(|(is_last, _)| is_last)
     }
 
     /// As [`count_in`](Self::count_in), but asks now and then whether there is somebody to wait for; if not, it is as if the time
-    /// were over.
+    /// were over. Beside whether this party is the last one, the round that it was counted for.
     pub(crate) fn count_in_while(
         &self,
         mode: WaitMode,
         timeout: Timeout,
         every: Lapse,
         mut is_wanted: impl FnMut() -> bool,
-    ) -> Result<bool, Error> {
+    ) -> Result<(bool, u32), Error> {
         let deadline = timeout.deadline();
         let noted = self.view.pocket(self.view.me, Pocket::Barrier).ok_or(Error::Damaged)?;
         let (patience, _counted) = self.watch.patience(mode, deadline);
@@ -226,7 +226,7 @@ impl Barrier<'_> {
             }
             if !self.is_last_under_way(seen) {
                 if let Ok(is_last) = self.rounds.count_in(seen, noted) {
-                    return Ok(is_last);
+                    return Ok((is_last, seen.round()));
                 }
             } else if timeout == Timeout::Now {
                 return Err(self.watch.late(Error::BarrierTryAgain, timeout));
@@ -298,11 +298,6 @@ impl Barrier<'_> {
     pub fn reset(&self) {
         self.rounds.reset();
         self.broke();
-    }
-
-    /// In which round this member was counted last, as it notes that.
-    pub(crate) fn noted(&self) -> u64 {
-        self.view.pocket(self.view.me, Pocket::Barrier).map_or(0, |noted| noted.load(Ordering::Relaxed))
     }
 
     /// As whoever finds this member dead: a party that was counted in through this process and is gone.

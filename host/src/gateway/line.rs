@@ -12,6 +12,7 @@ use umbra_core::peer::Incarnation;
 use umbra_core::time::Time;
 use umbra_core::wire::{BODY_MAX, Frame, Token};
 
+use super::counted::Counted;
 use super::error::{Error, refused, system};
 use super::registry::Gateways;
 use crate::channel::Timeout;
@@ -120,7 +121,7 @@ pub(super) struct Line {
     client: Client<Doubts>,
     up: Option<Up>,
     /// Parties that came to a barrier through it and have not received their numbers through it.
-    pub(super) parties: u32,
+    pub(super) counted: Counted,
     buffer: Vec<u8>,
     answer: Vec<u8>,
 }
@@ -135,7 +136,7 @@ impl Line {
             opening,
             client: Client::new(doubts, opening.ends_with_its_line()),
             up: None,
-            parties: 0,
+            counted: Counted::default(),
             buffer: vec![0; BODY_MAX],
             answer: Vec::new(),
         }
@@ -182,7 +183,7 @@ impl Line {
             match self.client.next(now()) {
                 Do::Dial(deadline) => match self.dial(deadline) {
                     // What the line before it was counted for is broken with it.
-                    Ok(up) => (self.up, self.parties) = (Some(up), 0),
+                    Ok(up) => (self.up, self.counted) = (Some(up), Counted::default()),
                     Err(error) => {
                         why = error;
                         self.client.on_unsaid();

@@ -10,6 +10,7 @@ use umbra_core::gateway::client::GRACE;
 use umbra_core::gateway::{Answer, Request};
 use umbra_core::time::Time;
 
+use super::counted::Counted;
 use super::error::Error;
 use super::line::{Doubts, Line, Opening};
 use super::registry::Gateways;
@@ -36,6 +37,16 @@ struct Kept {
     idle: Vec<Line>,
     /// How many calls have one.
     taken: usize,
+}
+
+impl Kept {
+    /// A line is idle again. What it was told of a round says of the others which parties of theirs have received elsewhere.
+    fn put_back(&mut self, line: Line) {
+        self.idle.push(line);
+        if let Some(latest) = Counted::latest(self.idle.iter().map(|line| line.counted)) {
+            self.idle.iter_mut().for_each(|line| line.counted.keep(latest));
+        }
+    }
 }
 
 /// The right to use a line.
@@ -135,14 +146,14 @@ impl Lines {
         let _turn = self.turn(deadline)?;
         let mut line = self.idle(is_of_a_party).unwrap_or_else(|| self.one());
         let done = act(&mut line);
-        self.lock().idle.push(line);
+        self.lock().put_back(line);
         done
     }
 
     /// The idle line that a call with a turn takes; `None` if it makes one.
     fn idle(&self, is_of_a_party: bool) -> Option<Line> {
         let mut kept = self.lock();
-        let best = kept.idle.iter().rposition(|line| (line.parties > 0) == is_of_a_party);
+        let best = kept.idle.iter().rposition(|line| line.counted.are_there() == is_of_a_party);
         if best.is_none() && !is_of_a_party && kept.idle.len() + kept.taken <= self.most {
             return None;
         }

@@ -41,6 +41,7 @@
 //! *Cost*: two frames and, at the gateway, a wake-up of the line's thread; one thread a line.
 
 mod converse;
+mod counted;
 mod error;
 mod lend;
 mod line;

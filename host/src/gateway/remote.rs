@@ -158,7 +158,7 @@ impl RemoteChannel {
 
     /// Waits until the event holds, or does what it says, as [`Channel::poll`](crate::channel::Channel::poll). Each
     /// [`Event::BarrierWait`] counts another party in, of whatever thread, which [receives](Self::receive) here. If
-    /// it receives elsewhere, no other party comes through the line that it came through: there are up to 16 then.
+    /// it receives elsewhere, its line is for parties again when one came in a later round: there is one line more then.
     ///
     /// # Errors
     /// [`Error::Channel`] with what the channel says; [`Error::Lost`], [`Error::Silent`], [`Error::Busy`].
@@ -208,11 +208,14 @@ fn send(line: &mut Line, bytes: &[u8], hints: u64, (timeout, deadline): (Timeout
 
 fn poll(line: &mut Line, event: Event, (timeout, deadline): (Timeout, Time)) -> Result<u64, Error> {
     let request = Request::Poll { patience: patience(timeout, deadline), event: event as i32 };
-    let done = line.call(&request, deadline, |answer| match answer {
-        Answer::Done(number) => Some(number),
+    let (done, round) = line.call(&request, deadline, |answer| match answer {
+        Answer::Counted { is_last, round } if event == Event::BarrierWait => Some((is_last.into(), Some(round))),
+        Answer::Done(number) if event != Event::BarrierWait => Some((number, None)),
         _ => None,
     })?;
-    line.parties += u32::from(event == Event::BarrierWait);
+    if let Some(round) = round {
+        line.counted.come(round);
+    }
     Ok(done)
 }
 
@@ -307,6 +310,8 @@ fn take(line: &mut Line, take: Take, pad: &mut [u8], (timeout, deadline): (Timeo
         }
         _ => None,
     })?;
-    line.parties = line.parties.saturating_sub(u32::from(take != Take::Peek));
+    if take != Take::Peek {
+        line.counted.receive();
+    }
     Ok(message)
 }

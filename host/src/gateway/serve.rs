@@ -14,6 +14,7 @@ use umbra_core::time::{Lapse, Time};
 use umbra_core::wire::{BODY_MAX, Frame, Token};
 
 use super::converse::{Wish, converse};
+use super::counted::Counted;
 use super::error::{Error, refusal, system};
 use super::lend::lend;
 use super::line;
@@ -208,20 +209,12 @@ pub(super) fn serve(
     let mut served = Handle { channel: &channel, options, id: handle, counted: Counted::default(), line };
     // The client's end is the usual one.
     let _ = served.open(token).and_then(|()| served.run());
-    if served.counted.parties > 0
+    if served.counted.are_there()
         && let Ok(barrier) = channel.barrier()
     {
         barrier.forsake();
     }
     Ok(())
-}
-
-/// Parties of one round.
-#[derive(Default)]
-struct Counted {
-    /// The round, as the barrier notes it.
-    round: u64,
-    parties: u32,
 }
 
 /// A handle of a client.
@@ -273,14 +266,16 @@ impl Handle<'_> {
                         pad.resize((room as usize).min(MESSAGE_MAX), 0);
                         let taken = self.take(receiver, patience, take, &mut pad)?;
                         if taken.is_ok() && take != Take::Peek {
-                            self.counted.parties = self.counted.parties.saturating_sub(1);
+                            self.counted.receive();
                         }
                         taken.map(|message| answered(message, take, &pad))
                     }
                     Err(error) => Err(error.clone()),
                 },
                 Request::Poll { patience, event } => match Event::try_from(event) {
-                    Ok(Event::BarrierWait) => self.count_in(patience)?.map(|is_last| Answer::Done(is_last.into())),
+                    Ok(Event::BarrierWait) => {
+                        self.count_in(patience)?.map(|(is_last, round)| Answer::Counted { is_last, round })
+                    }
                     Ok(Event::BarrierRelease) => {
                         self.release(patience)?.map(|()| Answer::Done(Event::BarrierRelease as u64))
                     }
@@ -328,21 +323,15 @@ impl Handle<'_> {
     }
 
     /// Counts the client in at the barrier; one that goes before he received what he was counted in for breaks it.
-    fn count_in(&mut self, patience: Patience) -> Result<Result<bool, channel::Error>, Over> {
-        let timeout = line::timeout(patience);
-        // Also if the client goes meanwhile.
-        self.counted.parties += 1;
-        let mut round = 0;
-        let counted = self.wanted(|barrier, is_wanted| {
-            let counted = barrier.count_in_while(WaitMode::Idle, timeout, SLICE, is_wanted);
-            round = barrier.noted();
-            counted
-        })?;
-        match counted {
-            // A round begins when all parties of the one before have received, whoever did it for them.
-            Ok(_) if round != self.counted.round => self.counted = Counted { round, parties: 1 },
-            Ok(_) => {}
-            Err(_) => self.counted.parties -= 1,
+    fn count_in(&mut self, patience: Patience) -> Result<Result<(bool, u32), channel::Error>, Over> {
+        let (timeout, before) = (line::timeout(patience), self.counted);
+        // Also if the client goes meanwhile, in whatever round.
+        self.counted.come(0);
+        let counted =
+            self.wanted(|barrier, is_wanted| barrier.count_in_while(WaitMode::Idle, timeout, SLICE, is_wanted))?;
+        self.counted = before;
+        if let Ok((_, round)) = counted {
+            self.counted.come(round);
         }
         Ok(counted)
     }

@@ -48,6 +48,7 @@ pub(super) fn seeds() -> Vec<Vec<u8>> {
         Answer::Block { id, len: 17, kind: 18 },
         Answer::Bytes(bytes),
         Answer::Used([1, 2, 3, 4, 5]),
+        Answer::Counted { is_last: true, round: 19 },
     ];
     let asked = asked.iter().map(|request| written(|buffer| request.write(buffer)));
     asked.chain(answered.iter().map(|answer| written(|buffer| answer.write(buffer)))).collect()
