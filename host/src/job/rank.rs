@@ -48,6 +48,11 @@ enum RankError {
     Segment(#[from] SegmentError),
     #[error("input {}: {error}", path.display())]
     Input { path: PathBuf, error: io::Error },
+    #[error(
+        "no memory for {bytes} bytes that this rank is to hold of {}: share it out among more ranks or hosts, or take less",
+        path.display()
+    )]
+    NoMemory { path: PathBuf, bytes: usize },
     #[error(transparent)]
     Field(#[from] FieldError),
     #[error("brick {number}: {error}")]

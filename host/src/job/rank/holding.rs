@@ -11,6 +11,7 @@ use super::{Pairs, RankError};
 use crate::session::{Exported, Session};
 use crate::stencil::Source as _;
 use crate::stencil::field::{BrickFile, Bricks, Field, Spread};
+use crate::sys::heap::{self, NoMemory};
 use crate::sys::segment::Segment;
 
 /// Bytes of a file that are read at a time.
@@ -91,33 +92,48 @@ impl Holding {
         session: &mut Session,
         len: usize,
         at_once: usize,
-        mut load: impl FnMut(&mut [u8]) -> Result<(), RankError>,
+        load: impl FnMut(&mut [u8]) -> Result<(), RankError>,
     ) -> Result<Option<Key>, RankError> {
         if len == 0 {
             return Ok(None);
         }
-        let parts = (0..len).step_by(at_once.max(1)).map(|at| (at, at_once.min(len - at)));
-        let memory = if self.in_heap {
-            let mut bytes = vec![0; len];
-            for (at, part) in parts {
-                load(bytes.get_mut(at..at + part).unwrap_or_default())?;
-            }
-            Exported::Bytes(bytes)
-        } else {
-            let segment = Segment::create("umbra-slice", len)?;
-            let mut bytes = vec![0; at_once.min(len)];
-            for (at, part) in parts {
-                let part = bytes.get_mut(..part).unwrap_or_default();
-                load(part)?;
-                segment.write(at, part)?;
-            }
-            Exported::Segment(segment)
-        };
+        let memory = self.loaded(len, at_once, load)?;
         Ok(Some(match (&self.what, memory) {
             // A field that is read does not change.
             (What::Bricks { .. }, memory) => session.export_constant(memory)?,
             (What::Slice { .. }, Exported::Bytes(bytes)) => session.export_bytes(bytes)?,
             (What::Slice { .. }, Exported::Segment(segment)) => session.export_segment(segment)?,
         }))
+    }
+
+    /// Memory of this length, which `load` has filled part by part.
+    pub(super) fn loaded(
+        &self,
+        len: usize,
+        at_once: usize,
+        mut load: impl FnMut(&mut [u8]) -> Result<(), RankError>,
+    ) -> Result<Exported, RankError> {
+        let none = |NoMemory { bytes }| RankError::NoMemory { path: self.input.clone(), bytes };
+        let parts = (0..len).step_by(at_once.max(1)).map(|at| (at, at_once.min(len - at)));
+        Ok(if self.in_heap {
+            let mut bytes = heap::reserved(len, || 0).map_err(none)?;
+            for (at, part) in parts {
+                load(bytes.get_mut(at..at + part).unwrap_or_default())?;
+            }
+            Exported::Bytes(bytes)
+        } else {
+            // The system gives a segment as much as nobody has, and ends the process that writes there.
+            if !heap::has(len as u64) {
+                return Err(none(NoMemory { bytes: len }));
+            }
+            let segment = Segment::create("umbra-slice", len)?;
+            let mut bytes = heap::filled(0, at_once.min(len)).map_err(none)?;
+            for (at, part) in parts {
+                let part = bytes.get_mut(..part).unwrap_or_default();
+                load(part)?;
+                segment.write(at, part)?;
+            }
+            Exported::Segment(segment)
+        })
     }
 }

@@ -89,3 +89,23 @@ fn what_is_said_of_a_rank_is_taken_as_it_was_said_or_refused_in_words() {
     }
     assert!((100..4_900).contains(&taken), "{taken} were taken");
 }
+
+#[test]
+fn a_part_for_which_there_is_no_memory_is_refused_before_it_is_loaded() {
+    let all = std::fs::read_to_string("/proc/meminfo").unwrap();
+    let all = all.lines().find_map(|line| line.strip_prefix("MemTotal:")?.trim().strip_suffix("kB"));
+    let all: usize = all.unwrap().trim().parse().unwrap();
+    for memory in ["heap", "segment"] {
+        for len in [all * 1024, 1 << 60, isize::MAX as usize, usize::MAX] {
+            let said = [("memory", memory.to_owned()), ("input", "/in".to_owned()), ("offset", "0".to_owned())];
+            let said = said.into_iter().chain([("len", len.to_string())]);
+            let pairs = Pairs(said.map(|(key, value)| (key.to_owned(), value.into())).collect());
+            let refused = Holding::parse(&pairs).unwrap().loaded(len, len, |_| Err(RankError::Missing("loaded")));
+            let Err(error @ RankError::NoMemory { .. }) = refused else {
+                panic!("{memory}, {len}: {:?}", refused.err())
+            };
+            assert!(error.to_string().contains(&format!("no memory for {len} bytes")), "{error}");
+            assert!(error.to_string().contains("/in: share it out among more ranks"), "{error}");
+        }
+    }
+}
