@@ -39,6 +39,8 @@ pub(super) enum Joined {
     /// The slot has, or soon has, other data.
     Gone,
     TooMany,
+    /// Others were faster each time.
+    Overtaken,
 }
 
 impl<'a, C: Contract> Client<'a, C> {
@@ -65,8 +67,14 @@ impl<'a, C: Contract> Client<'a, C> {
 
     /// A further reference to the slot in a place that is probably that of `data`.
     pub(super) fn join(&self, place: Place<'a>, data: u64) -> Joined {
+        self.join_beside(place, data, || ())
+    }
+
+    /// The same beside others, who do this each time that the word was read.
+    fn join_beside(&self, place: Place<'a>, data: u64, others: impl Fn()) -> Joined {
         let mut word = Word::of_slot(place.word());
         for _ in 0..ATTEMPTS {
+            others();
             let (found, next) = match word.state() {
                 VALID => (Found::Remembered, word.joined(self.field)),
                 FILLING => (Found::Assigned, word.joined(self.field)),
@@ -82,7 +90,7 @@ impl<'a, C: Contract> Client<'a, C> {
                 Err(now) => word = now,
             }
         }
-        Joined::Gone
+        Joined::Overtaken
     }
 
     /// With the reference the place keeps its data: so now it is certain whose it is.
@@ -114,10 +122,15 @@ impl<'a, C: Contract> Client<'a, C> {
     /// With the home of the data for itself: finds its place, or assigns one.
     #[cold]
     pub(super) fn alloc_alone(&self, data: u64) -> Result<Grant, AllocError> {
+        self.alloc_alone_beside(data, || ())
+    }
+
+    pub(super) fn alloc_alone_beside(&self, data: u64, others: impl Fn()) -> Result<Grant, AllocError> {
         let held = self.parts.hold(self.parts.home(data), self.owner)?;
         let Some(place) = held.find(data)? else { return self.assign(&held, data) };
-        match self.join(place, data) {
+        match self.join_beside(place, data, others) {
             Joined::Granted(grant) => Ok(grant),
+            Joined::Overtaken => Err(Blocked::OVERTAKEN.into()),
             Joined::TooMany => Err(AllocError::TooManyReferences { data, most: self.field.most() }),
             // It left in between, and nobody else can have put it anywhere. If it is there still, that is not true.
             Joined::Gone => match held.find(data)? {

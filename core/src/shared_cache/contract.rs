@@ -84,7 +84,7 @@ impl Client<'_, Forgetting> {
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "helpers of tests")]
 mod tests {
-    use super::super::{Blocked, Forgetful, FreeError, Identity, Sharing, words_for};
+    use super::super::{AllocError, Blocked, Forgetful, FreeError, Identity, Sharing, words_for};
     use super::*;
     use crate::cache::State;
     use crate::cell::BytesMut;
@@ -131,5 +131,12 @@ mod tests {
         });
         assert_eq!((released.map_err(FreeError::from), a.references(5)), (Err(FreeError::Blocked { why }), Ok(1)));
         assert_eq!((a.free(5), a.references(5)), (Ok(()), Ok(0)));
+
+        let _ = b.alloc(5).unwrap();
+        let allocated = a.alloc_alone_beside(5, || {
+            overtake();
+        });
+        assert_eq!((allocated, a.references(5)), (Err(AllocError::Blocked { why }), Ok(1)));
+        assert_eq!(a.alloc(5).map(|grant| grant.mine), Ok(1));
     }
 }
